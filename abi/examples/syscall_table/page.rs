@@ -1,0 +1,106 @@
+//! The documentation's page about system calls: what the table says, for people.
+
+use std::fmt::Write;
+
+use margay_abi::syscall::{ALL, Arg, Call, Dir, Len, Serve};
+
+const HEAD: &str = "\
+# System calls
+
+Every system call of Linux 6.1 on x86-64, and who serves it. Made from the table in `abi/src/syscall/table/`, which also drives the
+kernel's dispatch, the proxy's checks, `--strace` and `--stats`; do not edit:
+
+    cargo run -p margay-abi --example syscall_table > docs/syscalls.md
+
+";
+
+const LEGEND: &str = "
+- **local**: the QK, on the calling core, without leaving it.
+- **local, relayed**: the QK; where it concerns others than the rank (another process, a limit that Linux keeps), the proxy.
+- **shipped**: the rank's proxy makes the same call on Linux, in its own context (docs/function-shipping.md).
+- **refused**: nobody; the program gets the error that a Linux without the call gives. No success is ever faked. A call with arguments
+  that are not supported yet fails the same way, though its row says that it is served.
+
+Arguments: `fd` and `dirfd` descriptors, checked to be the rank's; `path` and `string` end with a NUL; `int` and `hex` are passed as they are;
+`in`, `out` and `inout` point to memory that the call reads, writes or both, with its length in bytes (`#3`: what the third argument
+says, `*#3`: what the number behind it says); `iovec` and `msghdr` are followed to what they name; `request` is what ioctl or fcntl take.
+*Restarts*: a handler with SA_RESTART does not end it.
+
+";
+
+/// The whole page.
+pub fn page() -> String {
+    let mut page = String::from(HEAD);
+    let count = |which: fn(&Call) -> bool| ALL.iter().filter(|call| which(call)).count();
+    let local = count(|call| call.serve == Serve::Local);
+    let shipped = count(|call| call.serve == Serve::Shipped);
+    let refused = count(|call| matches!(call.serve, Serve::Refused(..)));
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        page,
+        "{} calls: {local} local, {shipped} shipped, {refused} refused.",
+        ALL.len()
+    );
+    page.push_str(LEGEND);
+    page.push_str("| nr | call | served | arguments, or why not |\n|---|---|---|---|\n");
+    for call in ALL {
+        let (served, what) = (served(call), what(call));
+        let _ = writeln!(page, "| {} | {} | {served} | {what} |", call.nr, call.name);
+    }
+    page
+}
+
+fn served(call: &Call) -> String {
+    match call.serve {
+        Serve::Local if call.relayed => "local, relayed".into(),
+        Serve::Local => "local".into(),
+        Serve::Shipped => "shipped".into(),
+        Serve::Refused(errno, _) => format!("refused: {errno}"),
+    }
+}
+
+fn what(call: &Call) -> String {
+    if let Serve::Refused(_, why) = call.serve {
+        return why.into();
+    }
+    let args: Vec<String> = call.args.iter().copied().map(argument).collect();
+    let mut text = args.join(", ");
+    if call.restart {
+        text.push_str(" *restarts*");
+    }
+    text
+}
+
+fn argument(arg: Arg) -> String {
+    match arg {
+        Arg::Int => "int".into(),
+        Arg::Hex => "hex".into(),
+        Arg::Fd => "fd".into(),
+        Arg::DirFd => "dirfd".into(),
+        Arg::Path => "path".into(),
+        Arg::Str => "string".into(),
+        Arg::Mem(way, len) => format!("{}({})", direction(way), length(len)),
+        Arg::Iovec(way, count) => format!("{} iovec(#{})", direction(way), count + 1),
+        Arg::Msghdr(way) => format!("{} msghdr", direction(way)),
+        Arg::Mmsghdr(way, count) => format!("{} mmsghdr(#{})", direction(way), count + 1),
+        Arg::Request => "request".into(),
+        Arg::SigsetPair => "sigset".into(),
+    }
+}
+
+fn direction(way: Dir) -> &'static str {
+    match way {
+        Dir::In => "in",
+        Dir::Out => "out",
+        Dir::InOut => "inout",
+    }
+}
+
+fn length(len: Len) -> String {
+    match len {
+        Len::Bytes(bytes) => bytes.to_string(),
+        Len::Arg(arg) => format!("#{}", arg + 1),
+        Len::Times(arg, bytes) => format!("#{} × {bytes}", arg + 1),
+        Len::AtPtr(arg) => format!("*#{}", arg + 1),
+    }
+}

@@ -1,0 +1,289 @@
+//! Control calls: what the PCT, and only the PCT, may ask of the QK.
+//!
+//! They use the `syscall` instruction with the numbers below, arguments in rdi, rsi, rdx, r10, r8, r9 and the
+//! result in rax as Linux has it (negative: an [`Errno`](crate::Errno)). From any other process these numbers
+//! are simply system calls that do not exist. Pointers are the PCT's own; the QK checks and copies.
+
+/// Numbers of the control calls; far above Linux's, so that none is ever mistaken for the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+pub enum Control {
+    /// log(text, len_bytes): one line into the kernel log.
+    Log = 0x4d00,
+    /// job_info(out: *mut JobInfo, len_bytes).
+    JobInfo = 0x4d01,
+    /// wait_event() -> event code (see [`Event`]): blocks until something happens in the job.
+    WaitEvent = 0x4d02,
+    /// aspace_create(rank, share_base, share_len_bytes): an empty address space over a share of memory.
+    AspaceCreate = 0x4d03,
+    /// region_create(rank, start, len_bytes, prot, kind): backed and mapped at once. `prot` as PROT_*, `kind` a [`RegionKind`].
+    RegionCreate = 0x4d04,
+    /// region_protect(rank, start, len_bytes, prot).
+    RegionProtect = 0x4d05,
+    /// aspace_write(rank, to, from: *const u8, len_bytes).
+    AspaceWrite = 0x4d06,
+    /// aspace_read(rank, to: *mut u8, from, len_bytes).
+    AspaceRead = 0x4d07,
+    /// host_call(rank, op, a0, a1, a2) -> result: has the rank's proxy carry out a [`HostOp`].
+    HostCall = 0x4d08,
+    /// rank_start(rank, cpu, entry, stack_pointer, heap_start): the rank's first task becomes runnable on its core.
+    RankStart = 0x4d09,
+    /// rank_refuse(rank, status, text, len_bytes): the program cannot be loaded; its proxy prints the line and exits with `status`.
+    RankRefuse = 0x4d0a,
+    /// rank_info(rank, out: *mut RankInfo, len_bytes): what the proxy said of the rank.
+    RankInfo = 0x4d0b,
+    /// rank_reap(rank): gives the memory of an exited rank back to the node.
+    RankReap = 0x4d0c,
+    /// memory_range(index, out: *mut [u64; 2]) -> 1 or 0 when there are no more: free physical ranges (base, len_bytes).
+    MemoryRange = 0x4d0d,
+}
+
+impl Control {
+    /// First number of the control calls.
+    pub const FIRST: u64 = 0x4d00;
+
+    /// The call with this number.
+    #[must_use]
+    pub const fn from_nr(nr: u64) -> Option<Control> {
+        use Control::*;
+        const ALL: [Control; 14] = [
+            Log,
+            JobInfo,
+            WaitEvent,
+            AspaceCreate,
+            RegionCreate,
+            RegionProtect,
+            AspaceWrite,
+            AspaceRead,
+            HostCall,
+            RankStart,
+            RankRefuse,
+            RankInfo,
+            RankReap,
+            MemoryRange,
+        ];
+        if nr >= Self::FIRST && nr < Self::FIRST + ALL.len() as u64 {
+            Some(ALL[(nr - Self::FIRST) as usize])
+        } else {
+            None
+        }
+    }
+}
+
+/// What [`Control::WaitEvent`] returns: the kind in the upper half, the rank in the lower 32 bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// The proxy of this rank is there and waits for its program to be loaded.
+    Attached(u32),
+    /// This rank has ended; its memory can be reaped.
+    Exited(u32),
+}
+
+impl Event {
+    /// The value that crosses the call.
+    #[must_use]
+    pub const fn encode(self) -> u64 {
+        match self {
+            Event::Attached(rank) => 1 << 32 | rank as u64,
+            Event::Exited(rank) => 2 << 32 | rank as u64,
+        }
+    }
+
+    /// The event in a returned value.
+    #[must_use]
+    pub const fn decode(value: u64) -> Option<Event> {
+        match value >> 32 {
+            1 => Some(Event::Attached(value as u32)),
+            2 => Some(Event::Exited(value as u32)),
+            _ => None,
+        }
+    }
+}
+
+/// What a region of a starting program is for; says how it is backed and what it may become.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+pub enum RegionKind {
+    /// A segment of the program.
+    Image = 1,
+    /// The main thread's stack: 4 KB pages.
+    Stack = 2,
+    /// The vDSO's code, filled by the PCT.
+    Vdso = 3,
+    /// The clock page, read-only, shared by the node.
+    Vvar = 4,
+}
+
+impl RegionKind {
+    /// The kind with this number.
+    #[must_use]
+    pub const fn from_nr(nr: u64) -> Option<RegionKind> {
+        match nr {
+            1 => Some(RegionKind::Image),
+            2 => Some(RegionKind::Stack),
+            3 => Some(RegionKind::Vdso),
+            4 => Some(RegionKind::Vvar),
+            _ => None,
+        }
+    }
+}
+
+/// What the QK may ask of a proxy besides Linux system calls.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+pub enum HostOp {
+    /// read_program(addr, len_bytes, offset) -> bytes read: from the program's file into the rank's memory.
+    ReadProgram = 1,
+    /// write_strings(addr, capacity_bytes) -> bytes: the rank's argv strings, then its environment strings, then the
+    /// path the program was started by, each NUL-terminated, back to back, into the rank's memory.
+    WriteStrings = 2,
+    /// sync() -> 0: apply the region log and acknowledge it.
+    Sync = 3,
+    /// stop() -> 0: the rank was stopped by a signal: stop the proxy too, until SIGCONT.
+    Stop = 4,
+}
+
+impl HostOp {
+    /// The operation with this number.
+    #[must_use]
+    pub const fn from_nr(nr: u64) -> Option<HostOp> {
+        match nr {
+            1 => Some(HostOp::ReadProgram),
+            2 => Some(HostOp::WriteStrings),
+            3 => Some(HostOp::Sync),
+            4 => Some(HostOp::Stop),
+            _ => None,
+        }
+    }
+}
+
+/// The job as the PCT sees it ([`Control::JobInfo`]); eight 64-bit words.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct JobInfo {
+    /// Ranks of the job on this node.
+    pub ranks: u64,
+    /// Cores of this node.
+    pub cpus: u64,
+    /// Bytes of memory each rank is to get; 0: divide what there is evenly.
+    pub share_bytes: u64,
+    /// Hardware capabilities for AT_HWCAP (CPUID 1 EDX) and AT_HWCAP2.
+    pub hwcap: u64,
+    /// See `hwcap`.
+    pub hwcap2: u64,
+    /// Smallest signal stack for AT_MINSIGSTKSZ (depends on the XSAVE area).
+    pub min_sigstack_bytes: u64,
+    /// Two words of room to grow; zero.
+    pub reserved: [u64; 2],
+}
+
+/// A rank as its proxy described it ([`Control::RankInfo`]); 64-bit words.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct RankInfo {
+    /// Number of argument strings.
+    pub argc: u64,
+    /// Number of environment strings.
+    pub envc: u64,
+    /// Bytes of all strings of [`HostOp::WriteStrings`] together.
+    pub strings_bytes: u64,
+    /// Bytes of the program's file.
+    pub file_bytes: u64,
+    /// Soft RLIMIT_STACK in bytes (u64::MAX: unlimited).
+    pub stack_limit: u64,
+    /// User and group ids: real and effective.
+    pub uid: u64,
+    /// Effective user id.
+    pub euid: u64,
+    /// Real group id.
+    pub gid: u64,
+    /// Effective group id.
+    pub egid: u64,
+    /// 1 when privileges changed at exec (AT_SECURE).
+    pub secure: u64,
+    /// Sixteen random bytes for AT_RANDOM.
+    pub random: [u64; 2],
+}
+
+macro_rules! words {
+    ($($type:ident: $n:literal,)*) => {$(
+        impl $type {
+            /// Number of 64-bit words that cross the call.
+            pub const WORDS: usize = $n;
+            const _SIZE: () = assert!(core::mem::size_of::<$type>() == 8 * $n);
+        }
+    )*};
+}
+words! { JobInfo: 8, RankInfo: 12, }
+
+impl JobInfo {
+    /// The words that cross the call, in the order of the fields.
+    #[must_use]
+    pub const fn to_words(&self) -> [u64; Self::WORDS] {
+        let [r0, r1] = self.reserved;
+        [
+            self.ranks,
+            self.cpus,
+            self.share_bytes,
+            self.hwcap,
+            self.hwcap2,
+            self.min_sigstack_bytes,
+            r0,
+            r1,
+        ]
+    }
+
+    /// The inverse of [`Self::to_words`].
+    #[must_use]
+    pub const fn from_words(w: &[u64; Self::WORDS]) -> Self {
+        JobInfo {
+            ranks: w[0],
+            cpus: w[1],
+            share_bytes: w[2],
+            hwcap: w[3],
+            hwcap2: w[4],
+            min_sigstack_bytes: w[5],
+            reserved: [w[6], w[7]],
+        }
+    }
+}
+
+impl RankInfo {
+    /// The words that cross the call, in the order of the fields.
+    #[must_use]
+    pub const fn to_words(&self) -> [u64; Self::WORDS] {
+        let [r0, r1] = self.random;
+        [
+            self.argc,
+            self.envc,
+            self.strings_bytes,
+            self.file_bytes,
+            self.stack_limit,
+            self.uid,
+            self.euid,
+            self.gid,
+            self.egid,
+            self.secure,
+            r0,
+            r1,
+        ]
+    }
+
+    /// The inverse of [`Self::to_words`].
+    #[must_use]
+    pub const fn from_words(w: &[u64; Self::WORDS]) -> Self {
+        RankInfo {
+            argc: w[0],
+            envc: w[1],
+            strings_bytes: w[2],
+            file_bytes: w[3],
+            stack_limit: w[4],
+            uid: w[5],
+            euid: w[6],
+            gid: w[7],
+            egid: w[8],
+            secure: w[9],
+            random: [w[10], w[11]],
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Identifiers that tell a program, a test or a user that this is Margay.
+
+/// What uname(2) says in `sysname`: programs compare it, so it stays Linux.
+pub const SYSNAME: &str = "Linux";
+/// What uname(2) says in `release`: the Linux whose ABI is followed, with Margay's mark.
+pub const RELEASE: &str = "6.1.0-margay";
+/// What uname(2) says in `version`.
+pub const VERSION: &str = concat!("#1 Margay ", env!("CARGO_PKG_VERSION"), " LWK");
+/// What uname(2) says in `machine`.
+pub const MACHINE: &str = "x86_64";
+/// Number of Linux signals, and the highest signal number.
+pub const NSIG: u32 = 64;
+/// Kinds of resource limits (include/uapi/asm-generic/resource.h, RLIM_NLIMITS).
+pub const RLIM_NLIMITS: usize = 16;

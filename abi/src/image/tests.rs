@@ -1,0 +1,392 @@
+//! The parser against programs that linkers make, and against bytes that nobody should have made.
+
+extern crate std;
+
+use std::string::{String, ToString};
+use std::vec::Vec;
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[derive(Clone, Copy, Debug)]
+struct Ph {
+    kind: u32,
+    flags: u32,
+    offset: u64,
+    vaddr: u64,
+    file_bytes: u64,
+    mem_bytes: u64,
+}
+
+const fn load(flags: u32, offset: u64, vaddr: u64, file_bytes: u64, mem_bytes: u64) -> Ph {
+    Ph {
+        kind: gabi::PT_LOAD,
+        flags,
+        offset,
+        vaddr,
+        file_bytes,
+        mem_bytes,
+    }
+}
+
+const R: u32 = gabi::PF_R;
+const RW: u32 = gabi::PF_R | gabi::PF_W;
+const RX: u32 = gabi::PF_R | gabi::PF_X;
+
+/// What `ld -static` makes: headers, text, constants, data with bss.
+const TYPICAL: [Ph; 4] = [
+    load(R, 0, 0x40_0000, 0x300, 0x300),
+    load(RX, 0x1000, 0x40_1000, 0x800, 0x800),
+    load(R, 0x2000, 0x40_2000, 0x100, 0x100),
+    load(RW, 0x2f00, 0x40_3f00, 0x100, 0x2000),
+];
+const FILE_BYTES: u64 = 0x3000;
+
+/// The file's beginning with these program headers.
+fn elf(kind: u16, entry: u64, headers: &[Ph]) -> Vec<u8> {
+    let mut out = Vec::from([0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    out.extend(kind.to_le_bytes());
+    out.extend(gabi::EM_X86_64.to_le_bytes());
+    out.extend(1u32.to_le_bytes());
+    for word in [entry, 64, 0] {
+        out.extend(word.to_le_bytes());
+    }
+    out.extend(0u32.to_le_bytes());
+    for half in [64, 56, headers.len() as u16, 0, 0, 0] {
+        out.extend(half.to_le_bytes());
+    }
+    for ph in headers {
+        out.extend(ph.kind.to_le_bytes());
+        out.extend(ph.flags.to_le_bytes());
+        for word in [
+            ph.offset,
+            ph.vaddr,
+            ph.vaddr,
+            ph.file_bytes,
+            ph.mem_bytes,
+            4096,
+        ] {
+            out.extend(word.to_le_bytes());
+        }
+    }
+    out
+}
+
+fn parse_loads(headers: &[Ph]) -> Result<Image, String> {
+    let file = elf(gabi::ET_EXEC, 0x40_1000, headers);
+    Image::parse(&file, FILE_BYTES).map_err(|error| error.to_string())
+}
+
+/// [`TYPICAL`] with one change.
+fn changed(change: impl Fn(&mut [Ph; 4])) -> Result<Image, String> {
+    let mut headers = TYPICAL;
+    change(&mut headers);
+    parse_loads(&headers)
+}
+
+#[test]
+fn a_static_program_is_laid_out_as_linked() {
+    let image = parse_loads(&TYPICAL).expect("a sound program");
+    assert_eq!(image.entry, 0x40_1000);
+    assert_eq!(
+        (image.phdr_vaddr, image.phent, image.phnum),
+        (0x40_0040, 56, 4)
+    );
+    assert_eq!(image.span(), (0x40_0000, 0x40_6000));
+    assert_eq!(image.segments().len(), 4);
+    assert_eq!(image.segments()[1].prot, PROT_READ | PROT_EXEC);
+    assert_eq!(
+        image.segments()[3],
+        Segment {
+            vaddr: 0x40_3f00,
+            file_offset: 0x2f00,
+            file_bytes: 0x100,
+            mem_bytes: 0x2000,
+            prot: PROT_READ | PROT_WRITE,
+        }
+    );
+    assert!(!image.relocatable && !image.stack_exec && image.bias == 0);
+}
+
+#[test]
+fn a_static_pie_program_goes_to_its_base() {
+    let headers = TYPICAL.map(|ph| Ph {
+        vaddr: ph.vaddr - 0x40_0000,
+        ..ph
+    });
+    let file = elf(gabi::ET_DYN, 0x1000, &headers);
+    let image = Image::parse(&file, FILE_BYTES).expect("a sound program");
+    assert!(image.relocatable);
+    assert_eq!(image.bias, map::PIE_BASE);
+    assert_eq!(image.entry, map::PIE_BASE + 0x1000);
+    assert_eq!(image.phdr_vaddr, map::PIE_BASE + 0x40);
+    assert_eq!(image.span(), (map::PIE_BASE, map::PIE_BASE + 0x6000));
+}
+
+#[test]
+fn an_executable_stack_is_seen() {
+    let stack = |flags| Ph {
+        kind: gabi::PT_GNU_STACK,
+        ..load(flags, 0, 0, 0, 0)
+    };
+    let mut headers = TYPICAL.to_vec();
+    headers.push(stack(RW));
+    assert!(!parse_loads(&headers).expect("sound").stack_exec);
+    headers[4] = stack(RW | RX);
+    assert!(parse_loads(&headers).expect("sound").stack_exec);
+}
+
+#[test]
+fn what_is_no_program_for_this_machine_is_named() {
+    let refused = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut file = elf(gabi::ET_EXEC, 0x40_1000, &TYPICAL);
+        change(&mut file);
+        Image::parse(&file, FILE_BYTES)
+            .expect_err("unsound")
+            .to_string()
+    };
+    assert_eq!(refused(&|f| f.clear()), "not an ELF program");
+    assert_eq!(
+        refused(&|f| f[..2].copy_from_slice(b"#!")),
+        "not an ELF program"
+    );
+    assert_eq!(
+        refused(&|f| {
+            f[4] = 1;
+            f[18] = gabi::EM_386 as u8;
+        }),
+        "a 32-bit program: only 64-bit programs are supported"
+    );
+    assert_eq!(
+        refused(&|f| f[18] = gabi::EM_AARCH64 as u8),
+        "built for 64-bit ARM, not for x86-64"
+    );
+    // Big-endian, as IBM Z is: the machine is named, not the byte order.
+    assert_eq!(
+        refused(&|f| {
+            f[5] = 2;
+            f[16..20].copy_from_slice(&[0, 2, 0, 22]);
+        }),
+        "built for IBM Z, not for x86-64"
+    );
+    assert_eq!(
+        refused(&|f| f[16] = gabi::ET_REL as u8),
+        "not a program but an object file that was not linked"
+    );
+    assert_eq!(
+        refused(&|f| f[16] = gabi::ET_CORE as u8),
+        "not a program but a core dump"
+    );
+    assert_eq!(
+        refused(&|f| {
+            f[16] = gabi::ET_DYN as u8;
+            f[24..32].fill(0);
+        }),
+        "not a program but a shared library"
+    );
+}
+
+#[test]
+fn the_interpreter_is_named() {
+    let mut headers = TYPICAL.to_vec();
+    headers.push(Ph {
+        kind: gabi::PT_INTERP,
+        ..load(R, 64 + 56 * 5, 0, 8, 8)
+    });
+    let mut file = elf(gabi::ET_EXEC, 0x40_1000, &headers);
+    file.extend(b"/lib/ld\0");
+    assert_eq!(
+        Image::parse(&file, FILE_BYTES),
+        Err(ImageError::NeedsInterpreter(b"/lib/ld"))
+    );
+    // Where its path lies beyond what was read, the message does without.
+    file.truncate(64 + 56 * 5);
+    assert_eq!(
+        Image::parse(&file, FILE_BYTES)
+            .expect_err("dynamic")
+            .to_string(),
+        "dynamically linked programs are not supported yet: link it with -static"
+    );
+}
+
+#[test]
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn this_test_is_a_dynamic_program() {
+    let me = std::fs::read(std::env::current_exe().expect("a path")).expect("readable");
+    let error = Image::parse(&me[..HEAD_BYTES], me.len() as u64).expect_err("dynamic");
+    assert!(matches!(error, ImageError::NeedsInterpreter(path) if path.starts_with(b"/lib")));
+}
+
+#[test]
+fn too_few_bytes_are_told_from_too_short_a_file() {
+    let file = elf(gabi::ET_EXEC, 0x40_1000, &TYPICAL);
+    let needed_bytes = file.len() as u64;
+    assert_eq!(
+        Image::parse(&file[..100], FILE_BYTES),
+        Err(ImageError::HeadTooShort { needed_bytes })
+    );
+    assert_eq!(
+        Image::parse(&file[..100], 100),
+        Err(ImageError::Truncated {
+            needed_bytes,
+            file_bytes: 100
+        })
+    );
+    assert_eq!(
+        Image::parse(&file[..10], FILE_BYTES),
+        Err(ImageError::HeadTooShort { needed_bytes: 64 })
+    );
+    assert_eq!(
+        Image::parse(&file, FILE_BYTES - 1),
+        Err(ImageError::Truncated {
+            needed_bytes: FILE_BYTES,
+            file_bytes: FILE_BYTES - 1
+        })
+    );
+}
+
+#[test]
+fn segments_that_cannot_be_laid_out_are_refused() {
+    type Change = &'static dyn Fn(&mut [Ph; 4]);
+    let cases: [(Change, &str); 7] = [
+        (
+            &|h| h[1].vaddr = 0x40_0000,
+            "its segment at 0x400000 overlaps the one before it",
+        ),
+        (
+            &|h| h[0].vaddr = 0x3000,
+            "its segment at 0x3000 lies outside the addresses a program may use",
+        ),
+        (
+            &|h| h[3].vaddr = map::STACK_TOP - 0x100,
+            "its segment at 0x7fffdfff00 lies outside the addresses a program may use",
+        ),
+        (
+            &|h| h[3].mem_bytes = u64::MAX,
+            "its segment at 0x403f00 lies outside the addresses a program may use",
+        ),
+        (
+            &|h| h[3].vaddr += 8,
+            "its segment at 0x403f08 is not aligned with its place in the file",
+        ),
+        (
+            &|h| h[3].file_bytes = 0x2001,
+            "its segment at 0x403f00 is longer in the file than in memory",
+        ),
+        (
+            &|h| h[1].flags = R,
+            "its entry point 0x401000 is not in an executable segment",
+        ),
+    ];
+    for (change, message) in cases {
+        assert_eq!(changed(change).expect_err(message), message);
+    }
+}
+
+#[test]
+fn counts_are_limited() {
+    assert_eq!(
+        parse_loads(&[]).expect_err("none"),
+        "has no segments to load"
+    );
+    let many: Vec<Ph> = (0..17)
+        .map(|i| load(RX, 0, 0x40_0000 + i * 0x1000, 0, 0x1000))
+        .collect();
+    assert!(parse_loads(&many[..16]).is_ok());
+    assert_eq!(
+        parse_loads(&many).expect_err("many"),
+        "has more than 16 segments to load"
+    );
+    let empty = [load(RX, 0, 0x40_0000, 0, 0); 4];
+    assert_eq!(
+        parse_loads(&empty).expect_err("empty"),
+        "has no segments to load"
+    );
+    assert_eq!(
+        parse_loads(&[TYPICAL[0]; 74]).expect_err("headers"),
+        "invalid ELF header: it has too many program headers"
+    );
+}
+
+/// Old linkers put the end of the text and the start of the data into one page.
+#[test]
+fn segments_may_share_a_page() {
+    let image = changed(|h| {
+        h[2] = load(R, 0x1800, 0x40_1800, 0x100, 0x100);
+    });
+    assert!(image.is_ok(), "{image:?}");
+}
+
+/// Everything the loaders rely on.
+fn assert_sound(image: &Image, file_bytes: u64) {
+    let (low, high) = image.span();
+    assert!(low >= map::USER_BASE && low < high && high <= map::STACK_TOP);
+    assert!(
+        [low, high, image.bias]
+            .iter()
+            .all(|a| a.is_multiple_of(map::PAGE))
+    );
+    let mut end = 0;
+    for s in image.segments() {
+        assert!(s.vaddr >= end && s.mem_bytes > 0 && s.file_bytes <= s.mem_bytes);
+        assert!(s.first_page() >= low && s.end_page() <= high && s.prot < 8);
+        assert!(s.file_bytes == 0 || s.file_offset + s.file_bytes <= file_bytes);
+        end = s.end();
+    }
+    assert!(
+        image
+            .segments()
+            .iter()
+            .any(|s| s.contains(image.entry) && s.prot & PROT_EXEC != 0)
+    );
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_refused_or_sound(bytes: Vec<u8>, file_bytes: u64) {
+        let _ = Image::parse(&bytes, file_bytes);
+    }
+
+    #[test]
+    fn mutated_headers_are_refused_or_sound(
+        dynamic: bool,
+        edits in prop::collection::vec((16usize..64 + 4 * 56, any::<u8>()), 0..6),
+        words in prop::collection::vec((2usize..36, prop_oneof![any::<u64>(), 0u64..0x80_0000]), 0..4),
+        cut in 0usize..400,
+        file_bytes in prop_oneof![any::<u64>(), Just(FILE_BYTES)],
+    ) {
+        let kind = if dynamic { gabi::ET_DYN } else { gabi::ET_EXEC };
+        let mut file = elf(kind, 0x40_1000, &TYPICAL);
+        for (index, word) in words {
+            file[index * 8..][..8].copy_from_slice(&word.to_le_bytes());
+        }
+        for (at, byte) in edits {
+            file[at] = byte;
+        }
+        file.truncate(cut.max(200));
+        match Image::parse(&file, file_bytes) {
+            Ok(image) => assert_sound(&image, file_bytes),
+            Err(error) => prop_assert!(!error.to_string().contains('\n')),
+        }
+    }
+
+    #[test]
+    fn any_segments_are_refused_or_sound(
+        entry in 0u64..0x20_0000,
+        dynamic: bool,
+        loads in prop::collection::vec(
+            (0u32..8, 0u64..0x4000, 0u64..0x20, 0u64..0x3000, 0u64..0x4000), 1..6),
+    ) {
+        let headers: Vec<Ph> = loads
+            .iter()
+            .map(|&(flags, offset, page, file_bytes, more)| {
+                load(flags, offset, page * 0x10000 + offset % 0x1000, file_bytes, file_bytes + more)
+            })
+            .collect();
+        let kind = if dynamic { gabi::ET_DYN } else { gabi::ET_EXEC };
+        if let Ok(image) = Image::parse(&elf(kind, entry, &headers), 0x7000) {
+            assert_sound(&image, 0x7000);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The address map: the only place with address literals.
+//!
+//! ```text
+//! virtual, every address space (4-level paging; one PML4 slot = 512 GiB)
+//!
+//!   0000_0000_0000_0000  slot 0        this rank: ELF image, heap, mmap area, vDSO, stack
+//!   0000_0080_0000_0000  slots 1..255  SMARTMAP windows: slot r+1 shows rank r's slot 0 (NX)
+//!   0000_8000_0000_0000  --- not canonical ---
+//!   ffff_8000_0000_0000  slots 256..   direct map of physical memory (RW, NX)
+//!   ffff_ff00_0000_0000  slot 510      kernel stacks, each between guard pages
+//!   ffff_ffff_8000_0000  slot 511      kernel image in the top 2 GiB (W^X)
+//!
+//! inside slot 0 of a rank
+//!
+//!   0000_0000_0001_0000  USER_BASE     lowest address a program may map
+//!   0000_0000_0040_0000                where static ET_EXEC programs are usually linked
+//!   0000_0010_0000_0000  PIE_BASE      static-pie programs (64 GiB)
+//!   (end of image)       brk heap, grows up, up to the next region
+//!        ...             mmap area, top down from below the stack and its gap
+//!   0000_007f_fff0_0000  VDSO_AREA     vvar page, then the vDSO
+//!   0000_007f_ffe0_0000  STACK_TOP     the stack grows down from here
+//!   0000_0080_0000_0000  USER_TOP
+//! ```
+
+/// Bytes of the smallest page.
+pub const PAGE: u64 = 4096;
+/// Bytes of a 2 MiB page.
+pub const PAGE_2M: u64 = 2 << 20;
+/// Bytes of a 1 GiB page.
+pub const PAGE_1G: u64 = 1 << 30;
+
+/// log2 of the bytes that one PML4 slot covers; SMARTMAP's shift (seed 004: `addr |= (core+1)<<39`).
+pub const SLOT_SHIFT: u32 = 39;
+/// End of a rank's own memory: 512 GiB, the end of slot 0.
+pub const USER_TOP: u64 = 1 << SLOT_SHIFT;
+/// End of the SMARTMAP windows and of the lower canonical half.
+pub const WINDOW_TOP: u64 = 1 << 47;
+/// Ranks that 4-level paging has room for: slots 1..=255.
+pub const MAX_RANKS: usize = 255;
+
+/// Lowest address a program may map (Linux's default vm.mmap_min_addr; a proxy without privileges cannot map below).
+pub const USER_BASE: u64 = 0x1_0000;
+/// Load base of position-independent programs.
+pub const PIE_BASE: u64 = 0x10_0000_0000;
+/// First byte above the main thread's stack.
+pub const STACK_TOP: u64 = 0x7f_ffe0_0000;
+/// Unmapped bytes kept between the mmap area and the lowest stack address.
+pub const STACK_GAP: u64 = 1 << 20;
+/// The vvar page; the vDSO's pages follow it.
+pub const VDSO_AREA: u64 = 0x7f_fff0_0000;
+
+/// All physical memory, from physical address 0.
+pub const DIRECT_MAP: u64 = 0xffff_8000_0000_0000;
+/// Kernel stacks with their guard pages.
+pub const KSTACKS: u64 = 0xffff_ff00_0000_0000;
+/// Base of the top 2 GiB, where the kernel image is linked (code model "kernel").
+pub const KERNEL_BASE: u64 = 0xffff_ffff_8000_0000;
+
+/// Physical address the host puts the communication area at (see crate `wire`): above the legacy first MiB.
+pub const COMM_BASE: u64 = 0x10_0000;
+
+/// The address under which every rank of the node sees `addr` of `rank`.
+///
+/// `addr` must lie in slot 0 ([`USER_TOP`]).
+#[must_use]
+pub const fn remote(rank: usize, addr: u64) -> u64 {
+    ((rank as u64 + 1) << SLOT_SHIFT) | addr
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_window_is_canonical_and_below_the_kernel() {
+        assert!(remote(MAX_RANKS - 1, USER_TOP - 1) < WINDOW_TOP);
+    }
+
+    #[test]
+    fn areas_do_not_overlap() {
+        const { assert!(STACK_TOP < VDSO_AREA && VDSO_AREA < USER_TOP && PIE_BASE < STACK_TOP) };
+    }
+}

@@ -1,0 +1,16 @@
+//! The page about system calls is made from the table: it must not be older than it.
+
+#[path = "../examples/syscall_table/page.rs"]
+mod page;
+
+use std::path::Path;
+
+#[test]
+fn the_page_about_system_calls_is_up_to_date() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/syscalls.md");
+    let there = std::fs::read_to_string(&path).expect("docs/syscalls.md");
+    assert!(
+        there == page::page(),
+        "cargo run -p margay-abi --example syscall_table > docs/syscalls.md"
+    );
+}

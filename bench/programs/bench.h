@@ -1,0 +1,52 @@
+/* What the benchmark programs share: the TSC, raw system calls, results.
+ *
+ * Under `-icount shift=0` the guest's TSC counts executed instructions, so the
+ * same programs give exact path lengths there and ticks elsewhere. Every
+ * result is one line "name value" on standard output, printed after the timed
+ * part, for output is host work.
+ */
+#ifndef BENCH_H
+#define BENCH_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { PAGE_BYTES = 4096 };
+
+static inline uint64_t tsc(void)
+{
+	uint32_t low, high;
+	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high)::"memory");
+	return (uint64_t)high << 32 | low;
+}
+
+static inline double seconds(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static inline void report(const char *name, double value)
+{
+	printf("%s %.15g\n", name, value);
+}
+
+/* Ends the program when something that must work did not. */
+static inline void must(int ok, const char *what)
+{
+	if (!ok) {
+		perror(what);
+		exit(1);
+	}
+}
+
+/* Argument `i` as a number; without it, `otherwise`. */
+static inline uint64_t number(int argc, char **argv, int i, uint64_t otherwise)
+{
+	return i < argc ? strtoull(argv[i], NULL, 0) : otherwise;
+}
+
+#endif

@@ -1,0 +1,137 @@
+/* Calls that give the kernel as much to do at once as can be asked for: large
+ * and shattered mappings made, protected, moved and removed in single calls,
+ * large vectors handed to Linux, signals in a row. What matters is the longest
+ * section with interrupts off, which the kernel itself measures.
+ *
+ *   demanding [MIB] [PART]
+ *
+ * MIB is the size of the large mappings; with PART only that part is run.
+ */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+enum { READ_WRITE = PROT_READ | PROT_WRITE, ANON = MAP_PRIVATE | MAP_ANONYMOUS };
+
+static char *map(size_t bytes)
+{
+	char *at = mmap(NULL, bytes, READ_WRITE, ANON, -1, 0);
+	must(at != MAP_FAILED, "mmap");
+	return at;
+}
+
+static void dirty(char *at, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i += PAGE_BYTES)
+		at[i] = 1;
+}
+
+static void large(size_t bytes)
+{
+	char *at = map(bytes);
+	dirty(at, bytes);
+	must(mprotect(at, bytes, PROT_READ) == 0, "mprotect");
+	must(mprotect(at, bytes, PROT_NONE) == 0, "mprotect");
+	must(mprotect(at, bytes, READ_WRITE) == 0, "mprotect");
+	must(madvise(at, bytes, MADV_DONTNEED) == 0, "madvise");
+	dirty(at, bytes);
+	/* Something in the way of growing forces a move. */
+	char *wall = mmap(at + bytes, PAGE_BYTES, PROT_NONE, ANON | MAP_FIXED_NOREPLACE, -1, 0);
+	char *moved = mremap(at, bytes, bytes + bytes / 4, MREMAP_MAYMOVE);
+	must(moved != MAP_FAILED, "mremap");
+	must(moved[0] == 1 && moved[bytes - PAGE_BYTES] == 1, "contents after mremap");
+	must(mremap(moved, bytes + bytes / 4, bytes / 2, 0) == moved, "mremap");
+	must(munmap(moved, bytes / 2) == 0, "munmap");
+	if (wall != MAP_FAILED)
+		must(munmap(wall, PAGE_BYTES) == 0, "munmap");
+	/* Recycled memory must be cleared first. */
+	at = map(bytes);
+	must(at[0] == 0, "recycled memory");
+	must(munmap(at, bytes) == 0, "munmap");
+}
+
+/* Many regions of one page each, then one call over all of them. */
+static void shattered(size_t pages)
+{
+	size_t bytes = pages * PAGE_BYTES;
+	char *at = map(bytes);
+	dirty(at, bytes);
+	for (size_t i = 0; i < pages; i += 2)
+		must(mprotect(at + i * PAGE_BYTES, PAGE_BYTES, PROT_READ) == 0, "mprotect");
+	must(mprotect(at, bytes, READ_WRITE) == 0, "mprotect over many regions");
+	for (size_t i = 0; i < pages; i += 2)
+		must(munmap(at + i * PAGE_BYTES, PAGE_BYTES) == 0, "munmap");
+	char *over = mmap(at, bytes, READ_WRITE, ANON | MAP_FIXED, -1, 0);
+	must(over == at, "mmap over many holes");
+	for (size_t i = 0; i < pages; i += 2)
+		must(mprotect(at + i * PAGE_BYTES, PAGE_BYTES, PROT_NONE) == 0, "mprotect");
+	must(munmap(at, bytes) == 0, "munmap over many regions");
+}
+
+static void heap(size_t bytes)
+{
+	char *from = sbrk((intptr_t)bytes);
+	must(from != (void *)-1, "sbrk");
+	dirty(from, bytes);
+	must(sbrk(-(intptr_t)bytes) != (void *)-1, "sbrk");
+}
+
+static void vectors(void)
+{
+	enum { COUNT = 1024 };
+	static char data[COUNT][64];
+	struct iovec vector[COUNT];
+	int ends[2];
+	must(pipe(ends) == 0, "pipe");
+	for (int i = 0; i < COUNT; i++) {
+		vector[i].iov_base = data[i];
+		vector[i].iov_len = 32;
+	}
+	must(writev(ends[1], vector, COUNT) == COUNT * 32, "writev");
+	must(readv(ends[0], vector, COUNT) == COUNT * 32, "readv");
+	must(close(ends[0]) == 0 && close(ends[1]) == 0, "close");
+}
+
+static volatile sig_atomic_t caught;
+
+static void count(int signo)
+{
+	(void)signo;
+	caught++;
+}
+
+static void signals(void)
+{
+	struct sigaction action = { .sa_handler = count };
+	sigset_t all, before;
+	must(sigaction(SIGRTMIN, &action, NULL) == 0, "sigaction");
+	must(sigfillset(&all) == 0 && sigprocmask(SIG_BLOCK, &all, &before) == 0, "sigprocmask");
+	for (int i = 0; i < 32; i++)
+		must(sigqueue(getpid(), SIGRTMIN, (union sigval){ .sival_int = i }) == 0, "sigqueue");
+	must(sigprocmask(SIG_SETMASK, &before, NULL) == 0, "sigprocmask");
+	must(caught == 32, "signals delivered");
+}
+
+int main(int argc, char **argv)
+{
+	size_t bytes = (size_t)number(argc, argv, 1, 256) << 20;
+	const char *part = argc > 2 ? argv[2] : "";
+
+#define PART(name, call)                                   \
+	if (*part == '\0' || strcmp(part, name) == 0) {      \
+		call;                                      \
+		report(name, 1);                           \
+	}
+	PART("large", large(bytes))
+	PART("odd", large(bytes + 3 * PAGE_BYTES))
+	PART("shattered", shattered(4000))
+	PART("heap", heap(bytes / 2))
+	PART("vectors", vectors())
+	PART("signals", signals())
+	return 0;
+}

@@ -1,0 +1,198 @@
+//! Every figure there is: the one list that the table, the JSON lines, `--only` and the specification go by.
+
+/// What a figure should be.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Aim {
+    /// Promised: at most this.
+    AtMost(f64),
+    /// Not promised, but aimed at: at most this.
+    Towards(f64),
+    /// Not promised, but aimed at: at least this.
+    TowardsAtLeast(f64),
+    /// Only reported.
+    None,
+}
+
+/// A figure, not yet measured.
+#[derive(Debug)]
+pub struct Row {
+    /// Its name, for ever.
+    pub name: &'static str,
+    /// Of its value.
+    pub unit: &'static str,
+    /// What it should be.
+    pub aim: Aim,
+    /// How it is found.
+    pub how: &'static str,
+}
+
+impl Aim {
+    /// Whether a value is as it should be; `None` when there is nothing to be.
+    pub fn met(self, value: f64) -> Option<bool> {
+        match self {
+            Aim::AtMost(most) | Aim::Towards(most) => Some(value <= most),
+            Aim::TowardsAtLeast(least) => Some(value >= least),
+            Aim::None => None,
+        }
+    }
+}
+
+const fn row(name: &'static str, unit: &'static str, aim: Aim, how: &'static str) -> Row {
+    Row {
+        name,
+        unit,
+        aim,
+        how,
+    }
+}
+
+/// In the order they are shown.
+pub const CATALOGUE: &[Row] = &[
+    row(
+        "boot_instructions",
+        "instructions",
+        Aim::AtMost(30e6),
+        "icount: TSC at a program's main in the run that waited least for the host",
+    ),
+    row(
+        "boot_wall_s",
+        "s",
+        Aim::Towards(0.20),
+        "from starting yod to the first byte of output, median of 21",
+    ),
+    row(
+        "min_memory_mib",
+        "MiB",
+        Aim::AtMost(12.0),
+        "smallest node besides the share that runs a program, -n 1, one core",
+    ),
+    row(
+        "local_call_instructions",
+        "instructions",
+        Aim::AtMost(100.0),
+        "icount: median of getpid, getppid, gettid, getuid, clock_getres; loop taken off",
+    ),
+    row(
+        "local_call_counted_instructions",
+        "instructions",
+        Aim::None,
+        "the same with --stats",
+    ),
+    row(
+        "touch_fresh_instructions_per_4k",
+        "instructions",
+        Aim::AtMost(30.0),
+        "icount: mmap of 64 MiB and a store per 4 KiB, memory never used before, median of 7",
+    ),
+    row(
+        "touch_recycled_instructions_per_4k",
+        "instructions",
+        Aim::AtMost(540.0),
+        "icount: the same after the whole share was dirtied and freed, median of 7",
+    ),
+    row(
+        "faults_after_start",
+        "faults",
+        Aim::AtMost(0.0),
+        "kernel counters: page faults in a 10 s spin, STREAM and the touch programs",
+    ),
+    row(
+        "kernel_entries_after_start",
+        "entries",
+        Aim::AtMost(0.0),
+        "kernel counters: entries from ring 3 that are no system call, in a 10 s spin and STREAM",
+    ),
+    row(
+        "ticks_after_start",
+        "interrupts",
+        Aim::AtMost(0.0),
+        "kernel counters: timer interrupts in a 10 s spin and STREAM",
+    ),
+    row(
+        "irqs_off_max_instructions",
+        "instructions",
+        Aim::AtMost(20_000.0),
+        "icount: longest section with interrupts off over demanding programs and the conformance programs",
+    ),
+    row(
+        "shipped_lseek_instructions",
+        "instructions",
+        Aim::AtMost(800.0),
+        "icount: from `syscall` to the next instruction, while the host answers at once",
+    ),
+    row(
+        "shipped_lseek_us",
+        "us",
+        Aim::Towards(25.0),
+        "wall time of a call as the program sees it, median",
+    ),
+    row(
+        "file_read_ratio",
+        "of native",
+        Aim::TowardsAtLeast(0.6),
+        "1 GiB in 1 MiB calls, throughput over native, interleaved runs",
+    ),
+    row(
+        "file_write_ratio",
+        "of native",
+        Aim::TowardsAtLeast(0.6),
+        "as file_read_ratio, onto a file that is in memory",
+    ),
+    row(
+        "exec_to_exit_s",
+        "s",
+        Aim::Towards(0.35),
+        "wall time of yod with the shortest program, median of 21",
+    ),
+    row(
+        "kernel_elf_bytes",
+        "bytes",
+        Aim::None,
+        "the kernel's file without symbols",
+    ),
+];
+
+/// The row of a name.
+pub fn by_name(name: &str) -> Option<&'static Row> {
+    CATALOGUE.iter().find(|row| row.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_measured_by_one_group() {
+        for (i, row) in CATALOGUE.iter().enumerate() {
+            assert!(
+                CATALOGUE[..i].iter().all(|other| other.name != row.name),
+                "{}",
+                row.name
+            );
+            let groups = crate::suite::GROUPS
+                .iter()
+                .filter(|group| group.names.contains(&row.name));
+            assert_eq!(groups.count(), 1, "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn the_specification_names_every_figure() {
+        let specification = include_str!("../../docs/SPECIFICATION.md");
+        for row in CATALOGUE {
+            assert!(
+                specification.contains(&format!("`{}`", row.name)),
+                "{} is not in docs/SPECIFICATION.md",
+                row.name
+            );
+        }
+    }
+
+    #[test]
+    fn aims_have_a_direction() {
+        assert_eq!(Aim::AtMost(0.0).met(0.0), Some(true));
+        assert_eq!(Aim::Towards(0.2).met(0.3), Some(false));
+        assert_eq!(Aim::TowardsAtLeast(0.6).met(0.7), Some(true));
+        assert_eq!(Aim::None.met(1.0), None);
+    }
+}

@@ -1,0 +1,214 @@
+//! The place where measurements are made: yod, the kernel, the programs, and runs of one on the other.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::output::Results;
+use crate::process::{self, Outcome};
+use crate::programs;
+use crate::stats::Stats;
+
+/// Time limit of a run; the longest takes well under a minute.
+const LIMIT: Duration = Duration::from_secs(180);
+
+/// Has a stand-in for QEMU that starts the real one with less memory.
+const SMALL_QEMU_DIR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/small");
+
+/// Where everything is.
+#[derive(Debug)]
+pub struct Lab {
+    yod: PathBuf,
+    kernel: PathBuf,
+    output: PathBuf,
+}
+
+/// How a program is run on Margay.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct How<'a> {
+    /// The TSC counts instructions, on one core.
+    pub icount: bool,
+    /// The kernel counts calls and times.
+    pub stats: bool,
+    /// Memory of the rank, as yod's -m.
+    pub memory: Option<&'a str>,
+    /// All memory of the node in MiB, when it is to be less than yod would give it.
+    pub node_mib: Option<u64>,
+}
+
+/// A run that went well.
+#[derive(Debug)]
+pub struct Ran {
+    /// What the program printed.
+    pub results: Results,
+    /// What the kernel counted, when it was asked to.
+    pub stats: Option<Stats>,
+    /// Of yod.
+    pub outcome: Outcome,
+}
+
+impl Ran {
+    /// # Errors
+    /// When the kernel was not asked to count.
+    pub fn stats(&self) -> Result<&Stats> {
+        self.stats.as_ref().context("no statistics")
+    }
+}
+
+impl Lab {
+    /// Finds yod (MARGAY_YOD, or beside this program) and builds the programs.
+    ///
+    /// # Errors
+    /// When something is missing.
+    pub fn set_up() -> Result<Lab> {
+        let this = std::env::current_exe().context("cannot find out where this program is")?;
+        let beside = this.parent().context("this program is nowhere")?;
+        let target = beside
+            .parent()
+            .context("this program is not in a target directory")?;
+        let named =
+            |variable, otherwise| std::env::var_os(variable).map_or(otherwise, PathBuf::from);
+        let lab = Lab {
+            yod: named("MARGAY_YOD", beside.join("yod")),
+            kernel: named("MARGAY_KERNEL", target.join("margay/margay.elf")),
+            output: target.join("bench"),
+        };
+        for part in [&lab.yod, &lab.kernel] {
+            ensure!(
+                part.is_file(),
+                "{} is missing: make builds it",
+                part.display()
+            );
+        }
+        fs::create_dir_all(&lab.output)?;
+        programs::build(&lab.program_dir())?;
+        Ok(lab)
+    }
+
+    /// Where results go.
+    pub fn output(&self) -> &Path {
+        &self.output
+    }
+
+    /// The kernel with its symbols.
+    pub fn kernel(&self) -> &Path {
+        &self.kernel
+    }
+
+    /// The conformance programs, where the tests have them built.
+    pub fn conformance_dir(&self) -> PathBuf {
+        self.output.with_file_name("programs")
+    }
+
+    fn program_dir(&self) -> PathBuf {
+        self.output.join("programs")
+    }
+
+    /// Working directory of what runs on Margay: empty in the beginning, programs may leave files there.
+    fn scratch_dir(&self) -> PathBuf {
+        self.output.join("scratch")
+    }
+
+    /// A benchmark program.
+    pub fn program(&self, name: &str) -> PathBuf {
+        self.program_dir().join(name)
+    }
+
+    /// Runs a benchmark program on Margay.
+    ///
+    /// # Errors
+    /// When it fails, or the kernel's counters cannot be read.
+    pub fn margay(&self, how: How<'_>, name: &str, args: &[&str]) -> Result<Ran> {
+        let outcome = self.attempt(how, &self.program(name), args, LIMIT)?;
+        let outcome = outcome
+            .good()
+            .with_context(|| format!("{name} failed on Margay"))?;
+        let stats = how
+            .stats
+            .then(|| Stats::parse(&outcome.stderr))
+            .transpose()?;
+        Ok(Ran {
+            results: Results::parse(&outcome.stdout),
+            stats,
+            outcome,
+        })
+    }
+
+    /// Runs any program on Margay; it may fail.
+    ///
+    /// # Errors
+    /// When yod cannot be run or does not end in time.
+    pub fn attempt(
+        &self,
+        how: How<'_>,
+        program: &Path,
+        args: &[&str],
+        limit: Duration,
+    ) -> Result<Outcome> {
+        // There is none before the first run.
+        let _ = fs::remove_dir_all(self.scratch_dir());
+        fs::create_dir(self.scratch_dir())?;
+        process::run(&mut self.command(how, program, args), limit)
+    }
+
+    fn command(&self, how: How<'_>, program: &Path, args: &[&str]) -> Command {
+        let mut words: Vec<OsString> = Vec::new();
+        if how.icount {
+            // One host core gives a node of one core. A second one would add its own instructions to the count.
+            words.extend(["taskset", "--cpu-list", &first_core()].map(OsString::from));
+        }
+        words.push(self.yod.clone().into());
+        words.extend(["-n", "1", "--accel", "tcg"].map(OsString::from));
+        if let Some(memory) = how.memory {
+            words.extend(["-m", memory].map(OsString::from));
+        }
+        if how.stats {
+            words.push("--stats=json".into());
+        }
+        words.push("--".into());
+        words.push(program.into());
+        words.extend(args.iter().map(OsString::from));
+        let mut command = Command::new(&words[0]);
+        command
+            .args(&words[1..])
+            .current_dir(self.scratch_dir())
+            .env("MARGAY_KERNEL", &self.kernel);
+        if how.icount {
+            command.env("MARGAY_ICOUNT", "1");
+        }
+        if let Some(mib) = how.node_mib {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            let mut with_ours = OsString::from(SMALL_QEMU_DIR);
+            with_ours.extend([OsStr::new(":"), &path]);
+            command.env("PATH", with_ours);
+            command.env("MARGAY_BENCH_MIB", mib.to_string());
+        }
+        command
+    }
+
+    /// Runs a benchmark program on this host's Linux.
+    ///
+    /// # Errors
+    /// When it fails.
+    pub fn native(&self, name: &str, args: &[&str]) -> Result<Results> {
+        let mut command = Command::new(self.program(name));
+        let outcome = process::run(command.args(args), LIMIT)?;
+        let outcome = outcome
+            .good()
+            .with_context(|| format!("{name} failed natively"))?;
+        Ok(Results::parse(&outcome.stdout))
+    }
+}
+
+/// A core that this process may use.
+fn first_core() -> String {
+    let allowed = rustix::thread::sched_getaffinity(None);
+    let core = allowed
+        .ok()
+        .and_then(|set| (0..rustix::thread::CpuSet::MAX_CPU).find(|&core| set.is_set(core)));
+    core.unwrap_or(0).to_string()
+}

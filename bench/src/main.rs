@@ -1,0 +1,94 @@
+//! The benchmarks: what the specification promises, measured.
+//!
+//! `catalogue` lists every figure with its unit, its aim and how it is found; `suite` finds them, by running programs of
+//! bench/programs through yod in a `lab`; `table` and `report` show them. Instructions are counted exactly (`-icount`), events
+//! are counted by the kernel, and wall time is only compared: medians, interleaved, with their interval (`statistics`).
+#![forbid(unsafe_code)]
+
+mod catalogue;
+mod figure;
+mod lab;
+mod output;
+mod process;
+mod programs;
+mod statistics;
+mod stats;
+mod suite;
+mod table;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use clap::Parser;
+
+use crate::catalogue::{CATALOGUE, Row};
+use crate::figure::Figure;
+use crate::lab::Lab;
+
+/// Measure Margay: prints a table and writes bench.jsonl.
+#[derive(Parser)]
+struct Cli {
+    /// Only these figures, separated by commas.
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    only: Vec<String>,
+    /// List the figures and do nothing.
+    #[arg(long)]
+    list: bool,
+}
+
+fn main() -> Result<ExitCode> {
+    let cli = Cli::parse();
+    let wanted = wanted(&cli.only)?;
+    if cli.list {
+        wanted.iter().for_each(|row| println!("{}", row.name));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let lab = Lab::set_up()?;
+    let mut figures: Vec<Figure> = Vec::new();
+    for group in suite::GROUPS {
+        let names: Vec<&str> = wanted
+            .iter()
+            .map(|row| row.name)
+            .filter(|name| group.names.contains(name))
+            .collect();
+        if names.is_empty() {
+            continue;
+        }
+        eprintln!("measuring {} ...", names.join(", "));
+        figures.extend(group.measure(&lab, &names));
+    }
+    figures.sort_by_key(|figure| CATALOGUE.iter().position(|row| row.name == figure.row.name));
+    let path = lab.output().join("bench.jsonl");
+    output::write(&path, &figures)?;
+    print!("{}", table::render(&figures));
+    println!("written to {}", path.display());
+    let failed = figures.iter().any(|figure| figure.found.is_err());
+    Ok(ExitCode::from(u8::from(failed)))
+}
+
+/// The rows asked for; all when nothing is.
+fn wanted(only: &[String]) -> Result<Vec<&'static Row>> {
+    for name in only.iter().filter(|name| !name.is_empty()) {
+        if !CATALOGUE.iter().any(|row| row.name == name) {
+            bail!("no benchmark is called {name} (--list names them)");
+        }
+    }
+    let all = only.iter().all(String::is_empty);
+    Ok(CATALOGUE
+        .iter()
+        .filter(|row| all || only.iter().any(|name| name == row.name))
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_chosen_by_name() {
+        assert_eq!(wanted(&[]).expect("all").len(), CATALOGUE.len());
+        let two = ["exec_to_exit_s".to_owned(), "boot_wall_s".to_owned()];
+        assert_eq!(wanted(&two).expect("two").len(), 2);
+        assert!(wanted(&["boot".to_owned()]).is_err());
+    }
+}

@@ -1,0 +1,99 @@
+//! Memory: what getting and touching it costs, and how little of it the node needs for itself.
+
+use anyhow::{Result, ensure};
+
+use super::Reading;
+use crate::figure::Found;
+use crate::lab::{How, Lab};
+use crate::statistics::median;
+
+/// Large enough for seven mappings of 64 MiB that nobody used before, small enough to be dirtied quickly.
+const SHARE: &str = "512M";
+/// The share of the runs that look for the smallest node.
+const SMALL_SHARE_MIB: u64 = 32;
+
+/// Fresh and recycled; page faults are not allowed at all.
+pub fn touch(lab: &Lab) -> Result<Vec<Reading>> {
+    Ok(vec![
+        ("touch_fresh_instructions_per_4k", touch_kind(lab, "fresh")?),
+        (
+            "touch_recycled_instructions_per_4k",
+            touch_kind(lab, "recycled")?,
+        ),
+    ])
+}
+
+fn touch_kind(lab: &Lab, kind: &str) -> Result<Found> {
+    let how = |stats| How {
+        icount: true,
+        stats,
+        memory: Some(SHARE),
+        ..How::default()
+    };
+    // Counting costs instructions: faults are looked for in a run of their own.
+    let faults = lab
+        .margay(how(true), "touch", &[kind])?
+        .stats()?
+        .total
+        .page_faults;
+    ensure!(faults == 0, "{faults} page faults");
+    let rounds = lab
+        .margay(how(false), "touch", &[kind])?
+        .results
+        .all(kind)?;
+    let least = rounds.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = rounds.iter().copied().fold(0.0, f64::max);
+    let detail = format!("{least:.2} to {most:.2}, 0 faults");
+    Ok(Found::exactly(median(&rounds), detail))
+}
+
+/// The smallest node that runs a program.
+pub fn smallest(lab: &Lab) -> Result<Vec<Reading>> {
+    let share = format!("{SMALL_SHARE_MIB}M");
+    let ram_bytes = |node_mib| -> Result<u64> {
+        let how = How {
+            icount: true,
+            stats: true,
+            memory: Some(&share),
+            node_mib,
+        };
+        Ok(lab.margay(how, "first", &[])?.stats()?.node.ram_bytes)
+    };
+    // A little of the machine's RAM is never usable.
+    let usual_mib = ram_bytes(None)?.div_ceil(1 << 20) + 1;
+    // A node that is too small fails in any way it likes.
+    let runs = |mib| ram_bytes(Some(mib)).is_ok_and(|bytes| bytes <= mib << 20);
+    ensure!(runs(usual_mib), "a node of {usual_mib} MiB does not run");
+    let smallest = bisect(SMALL_SHARE_MIB, usual_mib, runs) - SMALL_SHARE_MIB;
+    let detail = format!("share {share}, the machine's RAM in steps of 1 MiB");
+    Ok(vec![(
+        "min_memory_mib",
+        Found::exactly(smallest as f64, detail),
+    )])
+}
+
+/// The smallest number that works, in `(fails, works]`.
+fn bisect(mut fails: u64, mut works: u64, try_it: impl Fn(u64) -> bool) -> u64 {
+    while works - fails > 1 {
+        let middle = u64::midpoint(fails, works);
+        if try_it(middle) {
+            works = middle;
+        } else {
+            fails = middle;
+        }
+    }
+    works
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn bisection_finds_the_edge(edge in 2u64..=64) {
+            prop_assert_eq!(bisect(1, 64, |n| n >= edge), edge);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The measurements. A group finds figures that come from the same runs.
+//!
+//! To add one: a row in `catalogue`, its name in a group here (or a new group, a function from a [`Lab`] to readings), a
+//! program in bench/programs if it needs one, and its line in docs/SPECIFICATION.md.
+
+mod boot;
+mod calls;
+mod files;
+mod interrupts;
+mod memory;
+mod quiet;
+mod shipping;
+
+use anyhow::{Result, anyhow};
+
+use crate::catalogue::by_name;
+use crate::figure::{Figure, Found};
+use crate::lab::Lab;
+
+/// A figure's name and what was found.
+pub type Reading = (&'static str, Found);
+
+/// Figures that are measured together.
+pub struct Group {
+    /// Their names.
+    pub names: &'static [&'static str],
+    find: fn(&Lab) -> Result<Vec<Reading>>,
+}
+
+/// All of them, quick ones first.
+pub const GROUPS: &[Group] = &[
+    Group {
+        names: &["kernel_elf_bytes"],
+        find: boot::kernel_elf,
+    },
+    Group {
+        names: &["boot_instructions"],
+        find: boot::instructions,
+    },
+    Group {
+        names: &["boot_wall_s", "exec_to_exit_s"],
+        find: boot::wall,
+    },
+    Group {
+        names: &["min_memory_mib"],
+        find: memory::smallest,
+    },
+    Group {
+        names: &["local_call_instructions", "local_call_counted_instructions"],
+        find: calls::local,
+    },
+    Group {
+        names: &[
+            "touch_fresh_instructions_per_4k",
+            "touch_recycled_instructions_per_4k",
+        ],
+        find: memory::touch,
+    },
+    Group {
+        names: &[
+            "faults_after_start",
+            "kernel_entries_after_start",
+            "ticks_after_start",
+        ],
+        find: quiet::after_start,
+    },
+    Group {
+        names: &["irqs_off_max_instructions"],
+        find: interrupts::longest_off,
+    },
+    Group {
+        names: &["shipped_lseek_instructions"],
+        find: shipping::instructions,
+    },
+    Group {
+        names: &["shipped_lseek_us"],
+        find: shipping::wall,
+    },
+    Group {
+        names: &["file_read_ratio", "file_write_ratio"],
+        find: files::ratios,
+    },
+];
+
+impl Group {
+    /// Measures; of the group's figures those in `wanted` come back, each found or with the reason why not.
+    pub fn measure(&self, lab: &Lab, wanted: &[&str]) -> Vec<Figure> {
+        let readings = (self.find)(lab);
+        let found = |name: &str| match &readings {
+            Ok(readings) => readings
+                .iter()
+                .find(|(found, _)| *found == name)
+                .map(|(_, found)| found.clone())
+                .ok_or_else(|| anyhow!("its group did not find it")),
+            Err(error) => Err(anyhow!("{error:#}")),
+        };
+        wanted
+            .iter()
+            .filter_map(|name| by_name(name))
+            .map(|row| Figure {
+                row,
+                found: found(row.name).map_err(|error| error.to_string()),
+            })
+            .collect()
+    }
+}

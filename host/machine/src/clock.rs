@@ -1,0 +1,329 @@
+//! The node's clock: parameters that turn the guest's TSC into the host's CLOCK_MONOTONIC and CLOCK_REALTIME. Pure.
+//!
+//! The guest's TSC runs at the rate of the host's but from another origin, that of the machine's start. How far apart they
+//! are is found while the kernel boots: it notes its TSC before and after a look of the keeper's at the host's, a few times
+//! (`wire::boot::Header::ping`), and [`Offset`] takes what agrees with all of them. That is exact to about a microsecond.
+//! When the keeper does not get to run in time, all it knows is that the node came up before it noticed: then guest clocks
+//! are ahead of the host's by that much at most.
+//!
+//! From then on the clock is continuous: a refresh begins where the old parameters stand and sets the rate so that host
+//! and node agree again at the next refresh. Only a lag that nobody can catch up with (the host slept) is jumped over,
+//! forwards.
+
+use wire::clock::ClockParams;
+
+use crate::sys;
+
+/// Binary digits of the rate behind the point.
+const SHIFT: u32 = 40;
+/// A clock that lags by more jumps forwards.
+const JUMP_NS: u64 = 20_000_000;
+/// Most that a refresh changes the rate by, as a fraction: 1 / 2000, as adjtime(3) slews.
+const SLEW_FRACTION: u64 = 2000;
+/// A sample that took longer than this was disturbed, in TSC ticks.
+const CLOSE_TICKS: u64 = 20_000;
+
+/// One moment on all clocks of the host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sample {
+    /// The host's TSC.
+    pub tsc: u64,
+    /// CLOCK_MONOTONIC in ns.
+    pub mono_ns: u64,
+    /// CLOCK_REALTIME in ns since the epoch.
+    pub real_ns: u64,
+}
+
+impl Sample {
+    /// Looks at the clocks, again if something came between.
+    #[must_use]
+    pub fn now() -> Sample {
+        use rustix::time::{ClockId, clock_gettime};
+        let ns = |id| {
+            let time = clock_gettime(id);
+            time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+        };
+        let mut best = (
+            u64::MAX,
+            Sample {
+                tsc: 0,
+                mono_ns: 0,
+                real_ns: 0,
+            },
+        );
+        for _ in 0..8 {
+            let before = sys::tsc();
+            let mono_ns = ns(ClockId::Monotonic);
+            let after = sys::tsc();
+            let real_ns = ns(ClockId::Realtime).saturating_sub(ns(ClockId::Monotonic) - mono_ns);
+            let took = after.saturating_sub(before);
+            if took < best.0 {
+                best = (
+                    took,
+                    Sample {
+                        tsc: before + took / 2,
+                        mono_ns,
+                        real_ns,
+                    },
+                );
+            }
+            if took < CLOSE_TICKS / 10 {
+                break;
+            }
+        }
+        best.1
+    }
+}
+
+/// Frequency of the TSC in Hz between two samples; 0 when they are too close to tell.
+#[must_use]
+pub fn tsc_hz(first: &Sample, second: &Sample) -> u64 {
+    let ns = second.mono_ns.saturating_sub(first.mono_ns);
+    if ns < 100_000 {
+        return 0;
+    }
+    let ticks = second.tsc.saturating_sub(first.tsc);
+    (u128::from(ticks) * 1_000_000_000 / u128::from(ns)) as u64
+}
+
+/// Guest TSC minus host TSC, as far as it is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Offset {
+    least: Option<i64>,
+    most: Option<i64>,
+}
+
+impl Offset {
+    /// The guest's TSC was `guest_tsc` before the host's was `host_tsc`.
+    pub fn guest_first(&mut self, guest_tsc: u64, host_tsc: u64) {
+        let least = guest_tsc.wrapping_sub(host_tsc) as i64;
+        self.least = Some(self.least.map_or(least, |known| known.max(least)));
+    }
+
+    /// The host's TSC was `host_tsc` before the guest's was `guest_tsc`.
+    pub fn host_first(&mut self, host_tsc: u64, guest_tsc: u64) {
+        let most = guest_tsc.wrapping_sub(host_tsc) as i64;
+        self.most = Some(self.most.map_or(most, |known| known.min(most)));
+    }
+
+    /// The best guess, if there was any look at both; as a wrapping difference.
+    #[must_use]
+    pub fn get(&self) -> Option<u64> {
+        let ticks = match (self.least, self.most) {
+            (Some(least), Some(most)) => least.midpoint(most),
+            (one, other) => one.or(other)?,
+        };
+        Some(ticks as u64)
+    }
+}
+
+/// Keeps the parameters.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    /// Guest TSC minus host TSC, wrapping.
+    offset: u64,
+    last: Sample,
+    params: ClockParams,
+}
+
+impl Clock {
+    /// Starts the clock of a guest whose TSC is the host's plus `offset` (wrapping). `first` and `now` give the rate;
+    /// `None` when they are too close.
+    #[must_use]
+    pub fn start(offset: u64, first: &Sample, now: &Sample) -> Option<Clock> {
+        let mult = rate(
+            now.mono_ns.checked_sub(first.mono_ns)?,
+            now.tsc.checked_sub(first.tsc)?,
+        )?;
+        let params = ClockParams {
+            tsc_base: now.tsc.wrapping_add(offset),
+            mono_ns: now.mono_ns,
+            real_ns: now.real_ns,
+            mult,
+            shift: SHIFT,
+        };
+        Some(Clock {
+            offset,
+            last: *now,
+            params,
+        })
+    }
+
+    /// What to publish.
+    #[must_use]
+    pub const fn params(&self) -> &ClockParams {
+        &self.params
+    }
+
+    /// Goes on from `now`; the next refresh is due in `interval_ns`.
+    pub fn refresh(&mut self, now: &Sample, interval_ns: u64) {
+        let (Some(host_ns), Some(ticks)) = (
+            now.mono_ns.checked_sub(self.last.mono_ns),
+            now.tsc.checked_sub(self.last.tsc),
+        ) else {
+            return; // Clocks of the host went backwards: better keep going as we do.
+        };
+        let Some(true_rate) = rate(host_ns, ticks) else {
+            return;
+        };
+        let tsc = now.tsc.wrapping_add(self.offset);
+        let shown_ns = self.params.mono_ns + self.params.since_base_ns(tsc);
+        let lag_ns = now.mono_ns.saturating_sub(shown_ns);
+        let lead_ns = shown_ns.saturating_sub(now.mono_ns);
+        let mono_ns = if lag_ns > JUMP_NS {
+            now.mono_ns
+        } else {
+            shown_ns
+        };
+        let limit = true_rate / SLEW_FRACTION;
+        let slew = |ns: u64| {
+            let change = u128::from(true_rate) * u128::from(ns) / u128::from(interval_ns.max(1));
+            change.min(u128::from(limit)) as u64
+        };
+        let mult = match (lag_ns, lead_ns) {
+            (lag, _) if lag > JUMP_NS => true_rate,
+            (lag, 0) => true_rate + slew(lag),
+            (_, lead) => true_rate - slew(lead),
+        };
+        self.params = ClockParams {
+            tsc_base: tsc,
+            mono_ns,
+            // The difference of the two clocks is the host's, so that setting the host's time sets the node's.
+            real_ns: now.real_ns.wrapping_sub(now.mono_ns).wrapping_add(mono_ns),
+            mult,
+            shift: SHIFT,
+        };
+        self.last = *now;
+    }
+}
+
+/// ns per tick, times 2^SHIFT.
+fn rate(ns: u64, ticks: u64) -> Option<u64> {
+    let rate = (u128::from(ns) << SHIFT).checked_div(u128::from(ticks))?;
+    u64::try_from(rate).ok().filter(|&rate| rate > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// A host with a TSC of 2 GHz.
+    fn at(mono_ns: u64) -> Sample {
+        Sample {
+            tsc: 77 + 2 * mono_ns,
+            mono_ns,
+            real_ns: 1_000 * SECOND + mono_ns,
+        }
+    }
+
+    fn shown(clock: &Clock, host_tsc: u64) -> u64 {
+        let p = clock.params();
+        p.mono_ns + p.since_base_ns(host_tsc.wrapping_add(clock.offset))
+    }
+
+    #[test]
+    fn the_frequency_is_found() {
+        assert_eq!(tsc_hz(&at(5), &at(1_000_005)), 2_000_000_000);
+        assert_eq!(tsc_hz(&at(5), &at(5)), 0);
+    }
+
+    #[test]
+    fn the_origin_of_the_guest_does_not_matter() {
+        let offset = 10u64.wrapping_sub(at(2000).tsc);
+        let clock = Clock::start(offset, &at(1000), &at(3000)).expect("a rate");
+        assert_eq!(clock.params().tsc_base, 10 + 2 * 1000);
+        assert_eq!(shown(&clock, at(SECOND).tsc), SECOND);
+        assert!(Clock::start(10, &at(1000), &at(1000)).is_none());
+    }
+
+    #[test]
+    fn an_offset_is_what_all_looks_allow() {
+        let mut offset = Offset::default();
+        assert_eq!(offset.get(), None);
+        offset.guest_first(100, 1000);
+        assert_eq!(offset.get(), Some(900u64.wrapping_neg()));
+        offset.host_first(1000, 140);
+        assert_eq!(offset.get(), Some(880u64.wrapping_neg()));
+        offset.guest_first(90, 1000); // Tells nothing new.
+        offset.host_first(2000, 1104);
+        assert_eq!(offset.get(), Some(898u64.wrapping_neg()));
+    }
+
+    #[test]
+    fn a_wrong_rate_is_made_good() {
+        // The first samples make the TSC 10 ppm slower than it is.
+        let now = Sample {
+            mono_ns: 1_000_010 + 100,
+            ..at(1_000_100)
+        };
+        let mut clock = Clock::start(0, &at(100), &now).expect("a rate");
+        for i in 1..5 {
+            clock.refresh(&at(i * SECOND), SECOND);
+        }
+        let (shown, host) = (shown(&clock, at(5 * SECOND).tsc), 5 * SECOND);
+        assert!(shown.abs_diff(host) < 100, "{shown}");
+    }
+
+    #[test]
+    fn a_long_lag_is_jumped_over_and_the_wall_clock_follows_the_host() {
+        let mut clock = Clock::start(0, &at(0), &at(SECOND)).expect("a rate");
+        let slept = Sample {
+            tsc: at(2 * SECOND).tsc,
+            mono_ns: 100 * SECOND,
+            real_ns: 5 * SECOND,
+        };
+        clock.refresh(&slept, SECOND);
+        assert_eq!(
+            (clock.params().mono_ns, clock.params().real_ns),
+            (100 * SECOND, 5 * SECOND)
+        );
+    }
+
+    #[test]
+    fn real_samples_agree_with_the_clocks() {
+        let (a, b) = (Sample::now(), Sample::now());
+        assert!(a.tsc < b.tsc && a.mono_ns <= b.mono_ns && a.real_ns > SECOND);
+    }
+
+    proptest! {
+        #[test]
+        fn an_offset_is_as_good_as_the_quickest_round(
+            offset: u64,
+            start in 0..SECOND,
+            rounds in prop::collection::vec((0..SECOND, 0..SECOND, 0..SECOND), 1..9),
+        ) {
+            let (mut found, mut host_tsc, mut quickest) = (Offset::default(), start, u64::MAX);
+            for (sent, seen, pause) in rounds {
+                let sent_tsc = host_tsc.wrapping_add(offset);
+                host_tsc += sent;
+                found.guest_first(sent_tsc, host_tsc);
+                found.host_first(host_tsc, (host_tsc + seen).wrapping_add(offset));
+                host_tsc += seen + pause;
+                quickest = quickest.min(sent + seen);
+            }
+            let error = found.get().expect("looks").wrapping_sub(offset) as i64;
+            prop_assert!(error.unsigned_abs() <= quickest / 2 + 1);
+        }
+
+        #[test]
+        fn it_never_goes_backwards_and_stays_near(
+            steps in prop::collection::vec((1u64..2 * SECOND, -200i64..200), 1..40),
+            offset: u64,
+        ) {
+            let mut now = at(SECOND);
+            let mut clock = Clock::start(offset, &at(0), &now).expect("a rate");
+            for (ns, ppm) in steps {
+                let ticks = 2 * (ns as i64 + ns as i64 / 1_000_000 * ppm) as u64;
+                now = Sample { tsc: now.tsc + ticks, mono_ns: now.mono_ns + ns, real_ns: now.real_ns + ns };
+                let before = shown(&clock, now.tsc);
+                clock.refresh(&now, SECOND);
+                let after = shown(&clock, now.tsc);
+                prop_assert!(after >= before);
+                prop_assert!(after.abs_diff(now.mono_ns) < 5_000_000, "{} {}", after, now.mono_ns);
+            }
+        }
+    }
+}

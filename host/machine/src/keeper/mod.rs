@@ -1,0 +1,156 @@
+//! The node keeper: the process that owns a node.
+//!
+//! yod forks it into a session of its own, so that keys pressed in the terminal do not reach QEMU, and so that the death
+//! of one yod does not take the node from the others of its job. It listens on an abstract socket named after user and
+//! job, hands the node to every yod of the same user that connects, and ends, QEMU first, when the last one has left or
+//! died: their sockets tell. QEMU in turn is killed by Linux when the keeper dies. So whoever dies first, nothing stays.
+//!
+//! The first yod's connection is made before the fork. There is no moment at which a keeper could wait for somebody who
+//! is already gone.
+
+mod client;
+mod running;
+mod ticker;
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::PathBuf;
+
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
+    socket_with,
+};
+use rustix::process::Pid;
+
+use crate::accel::Accel;
+use crate::clock::Sample;
+use crate::message::{Cause, Ended, Event, Message, receive, send};
+use crate::plan::Plan;
+use crate::qemu::{Machine, Qemu};
+use crate::sys::{self, Forked};
+
+/// What a keeper needs to know.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// The program.
+    pub qemu: Qemu,
+    /// Who executes.
+    pub accel: Accel,
+    /// Virtual time.
+    pub icount: bool,
+    /// Cores and memory.
+    pub plan: Plan,
+    /// The kernel; an absolute path.
+    pub kernel: PathBuf,
+    /// The PCT; an absolute path.
+    pub pct: PathBuf,
+    /// System calls that the node is to treat as missing, a bit per number.
+    pub refuse: [u64; 8],
+    /// All clocks of the host, some time ago: the longer, the better the TSC's rate is known.
+    pub first: Sample,
+}
+
+impl Launch {
+    /// For the command line.
+    #[must_use]
+    pub fn machine(&self) -> Machine<'_> {
+        Machine {
+            qemu: &self.qemu,
+            accel: self.accel,
+            icount: self.icount,
+            plan: &self.plan,
+            kernel: &self.kernel,
+            pct: &self.pct,
+        }
+    }
+}
+
+/// Forks a keeper; returns its process id and a connection to it ([`crate::node::Node::join`]).
+///
+/// # Errors
+/// No process, descriptor or memory left.
+pub fn start(launch: &Launch) -> io::Result<(Pid, OwnedFd)> {
+    let listener = socket()?;
+    let job = rustix::process::getpid().as_raw_nonzero();
+    let user = rustix::process::getuid().as_raw();
+    let name = SocketAddrUnix::new_abstract_name(format!("margay-{user}-{job}").as_bytes())?;
+    bind(&listener, &name)?;
+    listen(&listener, 64)?;
+    let connection = socket()?;
+    connect(&connection, &name)?;
+    match sys::fork()? {
+        Forked::Parent(pid) => Ok((pid, connection)),
+        Forked::Child => keep(listener, launch),
+    }
+}
+
+fn socket() -> io::Result<OwnedFd> {
+    Ok(socket_with(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )?)
+}
+
+/// The keeper's life.
+fn keep(listener: OwnedFd, launch: &Launch) -> ! {
+    sys::close_all_but(&[listener.as_raw_fd()]);
+    let status = match detach().and_then(|signals| running::Running::start(launch, signals)) {
+        Ok(running) => running.run(&listener, launch),
+        Err(error) => refuse(&listener, &explain(&error)),
+    };
+    std::process::exit(i32::from(status.is_err()))
+}
+
+/// Leaves the terminal, the working directory and the signals of the yod that forked it.
+fn detach() -> io::Result<sys::Signals> {
+    rustix::process::setsid()?;
+    std::env::set_current_dir("/")?;
+    // Descriptors 0, 1 and 2 are free now: nothing that is opened later may become one of them by accident.
+    for _ in 0..3 {
+        std::mem::forget(rustix::fs::open(
+            "/dev/null",
+            rustix::fs::OFlags::RDWR,
+            rustix::fs::Mode::empty(),
+        )?);
+    }
+    for signo in [
+        libc::SIGHUP,
+        libc::SIGINT,
+        libc::SIGQUIT,
+        libc::SIGTERM,
+        libc::SIGTSTP,
+        libc::SIGUSR1,
+        libc::SIGUSR2,
+    ] {
+        sys::set_ignored(signo, false);
+    }
+    // A limit on file sizes makes growing RAM fail with an error, not with a signal.
+    sys::set_ignored(libc::SIGXFSZ, true);
+    let _ = rustix::thread::set_name(c"margay-keeper");
+    sys::Mask::NONE.restore();
+    sys::Signals::new(&[libc::SIGCHLD]).map(|(signals, _)| signals)
+}
+
+fn explain(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::EFBIG) => "the limit on file sizes (ulimit -f) is below the node's memory: raise it or ask for less with -m".into(),
+        Some(libc::EMFILE) => "the limit on open files (ulimit -n) is too low for this many ranks: raise it".into(),
+        Some(libc::ENOMEM) => "no memory for the node: ask for less with -m".into(),
+        _ => error.to_string(),
+    }
+}
+
+/// There will be no node: tells the first yod why, and waits for it to leave.
+fn refuse(listener: &OwnedFd, reason: &str) -> io::Result<()> {
+    let client = accept_with(listener, SocketFlags::CLOEXEC)?;
+    let ended = Ended {
+        cause: Cause::NotStarted(reason.into()),
+        complaint: String::new(),
+        log: String::new(),
+    };
+    send(client.as_fd(), &Message::Event(Event::Ended(ended)), &[])?;
+    while receive(&client, true).is_ok() {}
+    Ok(())
+}

@@ -1,0 +1,284 @@
+//! A keeper with a node: setting it up, and the loop that serves it.
+
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::process::{Child, Command, Stdio};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{MemfdFlags, OFlags, fcntl_setfl, ftruncate, memfd_create};
+use wire::boot::node;
+
+use super::Launch;
+use super::client::{Client, Did};
+use super::ticker::Ticker;
+use crate::comm::Comm;
+use crate::ivshmem::Doorbells;
+use crate::message::{Cause, Ended, Event};
+use crate::plan::Plan;
+use crate::serial::Log;
+use crate::sys;
+
+/// Bytes of the log that go with the news of the node's end: an epitaph is far shorter.
+const LAST_WORDS_BYTES: usize = 16 << 10;
+/// Bytes of QEMU's own messages that are kept.
+const COMPLAINT_BYTES: usize = 2 << 10;
+
+pub struct Running {
+    plan: Plan,
+    ram: OwnedFd,
+    comm: Comm,
+    bells: Doorbells,
+    bells_sent: bool,
+    qemu: Child,
+    qemu_ended: bool,
+    signals: sys::Signals,
+    ticker: Ticker,
+    log: Log,
+    complaint: Vec<u8>,
+    state: u64,
+    events: Vec<Event>,
+    clients: Vec<Client>,
+}
+
+impl Running {
+    /// Makes RAM and doorbells, writes the boot information and starts QEMU.
+    pub fn start(launch: &Launch, signals: sys::Signals) -> io::Result<Running> {
+        let plan = launch.plan;
+        let ram = memfd_create("margay-ram", MemfdFlags::CLOEXEC)?;
+        ftruncate(&ram, plan.ram.bytes)?;
+        let comm = Comm::map(ram.as_fd(), &plan)?;
+        for (to, from) in comm.header().refuse.iter().zip(launch.refuse) {
+            to.put(from);
+        }
+        plan.config().write(comm.header());
+        let (mut bells, qemu_end) = Doorbells::new(plan.vectors())?;
+        let bells_sent = bells.send()?;
+        let qemu = sys::spawn_bound(
+            Command::new(&launch.qemu.path)
+                .args(
+                    launch
+                        .machine()
+                        .arguments_with(ram.as_fd(), qemu_end.as_fd()),
+                )
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped()),
+            &[ram.as_fd(), qemu_end.as_fd()],
+        )
+        .map_err(|error| {
+            io::Error::new(
+                error.kind(),
+                format!("{}: {error}", launch.qemu.path.display()),
+            )
+        })?;
+        if let (Some(out), Some(err)) = (&qemu.stdout, &qemu.stderr) {
+            fcntl_setfl(out, OFlags::NONBLOCK)?;
+            fcntl_setfl(err, OFlags::NONBLOCK)?;
+        }
+        // The node waits for its clock while it boots. Not before QEMU is started: it would inherit this.
+        sys::prefer_short_slices();
+        let _ = rustix::thread::set_current_timer_slack(std::num::NonZero::new(1));
+        Ok(Running {
+            plan,
+            ram,
+            comm,
+            bells,
+            bells_sent,
+            qemu,
+            qemu_ended: false,
+            signals,
+            ticker: Ticker::new(launch.first),
+            log: Log::default(),
+            complaint: Vec::new(),
+            state: node::RESET,
+            events: Vec::new(),
+            clients: Vec::new(),
+        })
+    }
+
+    /// Serves until the last yod has left.
+    pub fn run(mut self, listener: &OwnedFd, launch: &Launch) -> io::Result<()> {
+        debug_assert_eq!(self.plan, launch.plan);
+        let mut had_clients = false;
+        while !had_clients || !self.clients.is_empty() {
+            let again = self.tell();
+            self.wait(listener, again)?;
+            self.look();
+            if readable(listener.as_fd())
+                && let Some(client) = Client::accept(listener)?
+            {
+                self.clients.push(client);
+                had_clients = true;
+            }
+            self.serve_clients();
+        }
+        // Dying takes QEMU a while: its memory is given back. Nobody is to see it alive after yod has ended.
+        let _ = self.qemu.kill();
+        let _ = self.qemu.wait();
+        Ok(())
+    }
+
+    fn tell(&mut self) -> bool {
+        let mut again = false;
+        for client in &mut self.clients {
+            again |= client.tell(&self.log, &self.events);
+        }
+        again
+    }
+
+    /// Blocks until something happens or the clock is due.
+    fn wait(&self, listener: &OwnedFd, again: bool) -> io::Result<()> {
+        let mut fds = vec![
+            PollFd::new(listener, PollFlags::IN),
+            PollFd::new(&self.signals, PollFlags::IN),
+        ];
+        // Rung when the node's state changes.
+        if let Some(bell) = self.bells.host.get(self.plan.ranks) {
+            fds.push(PollFd::new(bell, PollFlags::IN));
+        }
+        if let Some(pipe) = self.qemu.stdout.as_ref().filter(|_| !self.qemu_ended) {
+            fds.push(PollFd::new(pipe, PollFlags::IN));
+        }
+        if let Some(pipe) = self.qemu.stderr.as_ref().filter(|_| !self.qemu_ended) {
+            fds.push(PollFd::new(pipe, PollFlags::IN));
+        }
+        let bells = self.bells.socket();
+        if !self.bells_sent {
+            fds.push(PollFd::new(&bells, PollFlags::OUT));
+        }
+        let events = if again {
+            PollFlags::IN | PollFlags::OUT
+        } else {
+            PollFlags::IN
+        };
+        fds.extend(
+            self.clients
+                .iter()
+                .map(|client| PollFd::new(client, events)),
+        );
+        let timeout = (!self.qemu_ended).then(|| self.ticker.timeout(&self.comm));
+        let timeout = timeout.map(|t| Timespec {
+            tv_sec: t.as_secs() as i64,
+            tv_nsec: t.subsec_nanos().into(),
+        });
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Looks after QEMU and the node.
+    fn look(&mut self) {
+        while self.signals.next().is_some() {}
+        let mut count = [0u8; 8];
+        if let Some(bell) = self.bells.host.get(self.plan.ranks) {
+            let _ = rustix::io::read(bell, &mut count);
+        }
+        if self.qemu_ended {
+            return;
+        }
+        self.ticker.tick(&self.comm, self.plan.flags);
+        self.bells_sent = self.bells_sent || self.bells.send().unwrap_or(true);
+        self.note_state();
+        let ended = self.qemu.try_wait();
+        self.read_pipes();
+        if let Ok(Some(status)) = ended {
+            self.qemu_ended = true;
+            let cause = match std::os::unix::process::ExitStatusExt::signal(&status) {
+                Some(signo) => Cause::Killed(signo),
+                None => Cause::Exited(status.code().unwrap_or(-1)),
+            };
+            self.events.push(Event::Ended(Ended {
+                cause,
+                complaint: String::from_utf8_lossy(&self.complaint).trim().to_owned(),
+                log: self.last_words(),
+            }));
+        }
+    }
+
+    fn note_state(&mut self) {
+        let state = self.comm.header().node_state.load();
+        if state == self.state {
+            return;
+        }
+        self.state = state;
+        let log = if state > node::UP {
+            self.read_pipes();
+            self.last_words()
+        } else {
+            String::new()
+        };
+        self.events.push(Event::State { state, log });
+    }
+
+    fn last_words(&self) -> String {
+        let log = self.log.tail();
+        String::from_utf8_lossy(&log[log.len().saturating_sub(LAST_WORDS_BYTES)..]).into_owned()
+    }
+
+    fn read_pipes(&mut self) {
+        drain(&mut self.qemu.stdout, |bytes| self.log.append(bytes));
+        drain(&mut self.qemu.stderr, |bytes| {
+            let room = COMPLAINT_BYTES.saturating_sub(self.complaint.len());
+            self.complaint
+                .extend_from_slice(&bytes[..bytes.len().min(room)]);
+        });
+    }
+
+    fn serve_clients(&mut self) {
+        let mut left = Vec::new();
+        for (i, client) in self.clients.iter_mut().enumerate() {
+            let gone = match client.read() {
+                Did::Nothing => false,
+                Did::Leave => true,
+                Did::Join => client
+                    .welcome(&self.plan, &descriptors(&self.ram, &self.bells, &self.plan))
+                    .is_err(),
+            };
+            if gone {
+                left.push(i);
+            }
+        }
+        for i in left.into_iter().rev() {
+            let client = self.clients.remove(i);
+            if self.clients.is_empty() {
+                // Its socket must end after QEMU, and with this process.
+                std::mem::forget(client);
+            } else {
+                client.dismiss();
+            }
+        }
+    }
+}
+
+fn descriptors<'a>(ram: &'a OwnedFd, bells: &'a Doorbells, plan: &Plan) -> Vec<BorrowedFd<'a>> {
+    std::iter::once(ram)
+        .chain(&bells.node[..plan.cpus])
+        .chain(&bells.host[..plan.ranks])
+        .map(AsFd::as_fd)
+        .collect()
+}
+
+/// Reads what is there; forgets a pipe that has ended, for poll would report it for ever.
+fn drain(pipe: &mut Option<impl Read>, mut take: impl FnMut(&[u8])) {
+    let mut bytes = [0u8; 4096];
+    while let Some(open) = pipe {
+        match open.read(&mut bytes) {
+            Ok(0) => *pipe = None,
+            Ok(n) => take(&bytes[..n]),
+            Err(_) => break,
+        }
+    }
+}
+
+fn readable(fd: BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+    poll(
+        &mut fds,
+        Some(&Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        }),
+    )
+    .is_ok_and(|n| n > 0)
+}

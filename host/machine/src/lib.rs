@@ -1,0 +1,28 @@
+//! The machine under the node: what the host has, how much of it a job gets, and who keeps it.
+//!
+//! A node is a QEMU machine. Its keeper ([`keeper`]), a process of its own session, owns QEMU and the guest's RAM and
+//! hands both to every yod of the job ([`node::Node`]). The node ends when the last yod has left or died, so nothing
+//! outlives a job, however it ends. Which machine it is gets decided before anything is started, by pure code
+//! ([`plan`]) from what the host has ([`resources`], [`qemu`]).
+//!
+//! `unsafe` lives in [`sys`] and [`shared`] only: fork, signal masks, mapping shared memory, reading the TSC.
+#![deny(unsafe_code)]
+
+pub mod accel;
+pub mod clock;
+pub mod comm;
+mod ivshmem;
+pub mod keeper;
+mod message;
+pub mod node;
+pub mod plan;
+pub mod qemu;
+pub mod ram;
+pub mod resources;
+pub mod serial;
+#[allow(unsafe_code)]
+pub mod shared;
+#[allow(unsafe_code)]
+pub mod sys;
+
+pub use message::{Cause, Ended, Event};

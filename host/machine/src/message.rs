@@ -1,0 +1,210 @@
+//! What keeper and yods tell each other: one datagram per message on a SOCK_SEQPACKET socket.
+//!
+//! A message is a letter and what follows it; see [`Message`]. The node is handed over in two kinds of messages: the
+//! plan, then its descriptors in as many messages as it takes (Linux passes at most 253 at once).
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::plan::Plan;
+
+/// Descriptors per message; below Linux's SCM_MAX_FD of 253.
+pub const MOST_FDS: usize = 128;
+/// Bytes of a message.
+const MOST_BYTES: usize = 160 << 10;
+
+/// From either side.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Message {
+    /// yod: I am part of this job.
+    Join {
+        /// Send the kernel log.
+        log: bool,
+    },
+    /// Keeper: this is the node; so many descriptors follow.
+    Welcome {
+        /// Its plan.
+        plan: Plan,
+        /// RAM, the node's doorbells, the host's.
+        descriptors: usize,
+    },
+    /// Keeper: descriptors, attached.
+    Descriptors,
+    /// Keeper: something happened.
+    Event(Event),
+    /// Keeper, to a yod that leaves: others stay, so do I.
+    Staying,
+}
+
+/// What happens to a node.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Event {
+    /// More of the kernel log.
+    Log(String),
+    /// The node's state changed.
+    State {
+        /// See `wire::boot::node`.
+        state: u64,
+        /// The end of the kernel log, when the new state is a bad one.
+        log: String,
+    },
+    /// There is no node any more.
+    Ended(Ended),
+    /// The keeper is gone, and the node with it.
+    KeeperGone,
+}
+
+/// How a node ended.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Ended {
+    /// What became of QEMU.
+    pub cause: Cause,
+    /// What QEMU complained of, if anything: its last lines.
+    pub complaint: String,
+    /// The end of the kernel log.
+    pub log: String,
+}
+
+/// What became of QEMU.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Cause {
+    /// It was never started, for this reason.
+    NotStarted(String),
+    /// It exited with this status.
+    Exited(i32),
+    /// It was killed by this signal.
+    Killed(i32),
+}
+
+/// Sends a message without blocking.
+///
+/// # Errors
+/// [`io::ErrorKind::WouldBlock`] when the other side does not read, [`io::ErrorKind::UnexpectedEof`] when it is gone.
+pub fn send(socket: BorrowedFd<'_>, message: &Message, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let bytes = serde_json::to_vec(message)?;
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    match sendmsg(socket, &[IoSlice::new(&bytes)], &mut control, flags) {
+        // Reset: it ended with something of ours unread.
+        Err(Errno::PIPE | Errno::CONNRESET) => Err(io::ErrorKind::UnexpectedEof.into()),
+        other => Ok(other.map(drop)?),
+    }
+}
+
+/// Receives a message and the descriptors that came with it; blocks if the socket does and `wait` is set.
+///
+/// # Errors
+/// [`io::ErrorKind::UnexpectedEof`] when the other side is gone, [`io::ErrorKind::WouldBlock`] when there is nothing.
+pub fn receive(socket: &impl AsFd, wait: bool) -> io::Result<(Message, Vec<OwnedFd>)> {
+    let mut bytes = vec![0u8; MOST_BYTES];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::CMSG_CLOEXEC
+        | if wait {
+            RecvFlags::empty()
+        } else {
+            RecvFlags::DONTWAIT
+        };
+    let received = loop {
+        match recvmsg(
+            socket,
+            &mut [IoSliceMut::new(&mut bytes)],
+            &mut control,
+            flags,
+        ) {
+            Err(Errno::INTR) => {}
+            Err(Errno::CONNRESET) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            other => break other?,
+        }
+    };
+    if received.bytes == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let mut fds = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = message {
+            fds.extend(rights);
+        }
+    }
+    Ok((serde_json::from_slice(&bytes[..received.bytes])?, fds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    fn pair() -> (OwnedFd, OwnedFd) {
+        socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .expect("a pair")
+    }
+
+    #[test]
+    fn messages_and_descriptors_arrive_together() {
+        let (a, b) = pair();
+        let null = std::fs::File::open("/dev/null").expect("a null device");
+        send(a.as_fd(), &Message::Descriptors, &[null.as_fd(); MOST_FDS]).expect("sent");
+        let (message, fds) = receive(&b, true).expect("received");
+        assert!(matches!(message, Message::Descriptors) && fds.len() == MOST_FDS);
+    }
+
+    #[test]
+    fn the_longest_event_fits() {
+        let (a, b) = pair();
+        let ended = Ended {
+            cause: Cause::Killed(9),
+            complaint: "\u{1}".repeat(4 << 10),
+            log: "\u{1}".repeat(16 << 10),
+        };
+        send(a.as_fd(), &Message::Event(Event::Ended(ended)), &[]).expect("sent");
+        assert!(receive(&b, true).is_ok());
+    }
+
+    /// A keeper killed at the wrong moment gave "Connection reset by peer".
+    #[test]
+    fn a_peer_that_ended_without_reading_is_gone() {
+        let (a, b) = pair();
+        send(a.as_fd(), &Message::Staying, &[]).expect("sent");
+        drop(b);
+        let kind = |result: io::Result<()>| result.expect_err("gone").kind();
+        assert_eq!(
+            kind(receive(&a, true).map(drop)),
+            io::ErrorKind::UnexpectedEof
+        );
+        assert_eq!(
+            kind(send(a.as_fd(), &Message::Staying, &[])),
+            io::ErrorKind::UnexpectedEof
+        );
+    }
+
+    #[test]
+    fn an_end_is_told_from_nothing_yet() {
+        let (a, b) = pair();
+        assert_eq!(
+            receive(&b, false).expect_err("nothing").kind(),
+            io::ErrorKind::WouldBlock
+        );
+        drop(a);
+        assert_eq!(
+            receive(&b, true).expect_err("end").kind(),
+            io::ErrorKind::UnexpectedEof
+        );
+    }
+}

@@ -1,0 +1,369 @@
+//! The plan: how many cores and how much memory a job gets, and where in guest RAM what lies. Pure.
+//!
+//! Defaults, documented in the book: cores per rank = cores available / ranks, at least one; memory per rank = 80 % of
+//! the available memory / ranks, at most 1 GiB. Guest RAM is sparse, so what is not touched costs nothing.
+
+use abi::map::{COMM_BASE, MAX_RANKS, PAGE_2M};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use wire::boot::{Config, flag};
+use wire::layout::Layout;
+
+use crate::ram::{LOW_BYTES, Ram, SPLIT_BYTES};
+use crate::resources::Resources;
+
+/// Most bytes of a rank's share unless more is asked for.
+const DEFAULT_SHARE_BYTES: u64 = 1 << 30;
+/// Most cores of a node: xAPIC ids have 8 bits and 255 means everybody (Intel SDM vol. 3, 11.6.1).
+const MAX_CORES: usize = 255;
+/// Kernel, its heap, PCT and firmware.
+const NODE_BYTES: u64 = 9 << 20;
+/// Kernel memory per core: stacks, tables, what a rank needs.
+const CORE_BYTES: u64 = 512 << 10;
+/// One byte of kernel memory for so much of the shares: it keeps two bits per 4 KiB frame.
+const SHARE_BYTES_PER_BYTE: u64 = 4096 * 4;
+/// The kernel image is loaded here: below it is room for a small communication area.
+const KERNEL_PHYS: u64 = PAGE_2M;
+/// A large communication area lies here, above the kernel image. The kernel takes memory for itself before it knows how
+/// long the area is, from a range that begins above it: then there must be RAM above 4 GiB.
+const LARGE_COMM_BASE: u64 = 16 << 20;
+
+/// What the user asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// Processes to run.
+    pub ranks: usize,
+    /// Bytes of memory per rank, if given.
+    pub share_bytes: Option<u64>,
+    /// Allow more ranks than cores.
+    pub oversubscribe: bool,
+    /// Bits of [`wire::boot::flag`] besides RAM_ZEROED.
+    pub flags: u64,
+    /// Frequency of the TSC in Hz; 0: the kernel finds out.
+    pub tsc_hz: u64,
+    /// Bytes of memory besides the shares, instead of what is known to be enough: for finding that out.
+    pub node_bytes: Option<u64>,
+}
+
+/// What the job gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Plan {
+    /// Processes.
+    pub ranks: usize,
+    /// Cores of the node.
+    pub cpus: usize,
+    /// Bytes of memory per rank; a multiple of 2 MiB.
+    pub share_bytes: u64,
+    /// Guest RAM.
+    pub ram: Ram,
+    /// Guest-physical address of the communication area.
+    pub comm_base: u64,
+    /// Bits of [`wire::boot::flag`].
+    pub flags: u64,
+    /// Frequency of the TSC in Hz; 0: the kernel finds out.
+    pub tsc_hz: u64,
+}
+
+/// Why there is no plan. Each is a usage error: the user asked for what this host does not have.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum PlanError {
+    /// -n 0.
+    #[error("-n 0: at least one rank is needed")]
+    NoRanks,
+    /// Beyond what 4-level paging has windows for.
+    #[error("-n {0}: a node has room for at most {MAX_RANKS} ranks")]
+    TooManyRanks(usize),
+    /// More ranks than cores.
+    #[error(
+        "-n {ranks}: only {cores} cores are available here (--oversubscribe lets ranks share cores)"
+    )]
+    NotEnoughCores {
+        /// Asked for.
+        ranks: usize,
+        /// There.
+        cores: usize,
+    },
+    /// -m 0.
+    #[error("-m 0: a rank needs at least 2M of memory")]
+    NoMemory,
+    /// More memory than there is.
+    #[error("{ranks} x {} of memory: only {} are available here, ask for less with -m", Bytes(*share_bytes), Bytes(*available_bytes))]
+    NotEnoughMemory {
+        /// Processes.
+        ranks: usize,
+        /// Of each.
+        share_bytes: u64,
+        /// There.
+        available_bytes: u64,
+    },
+}
+
+/// Bytes as people write them: `1536M`, `2G`, `12345K`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bytes(pub u64);
+
+impl std::fmt::Display for Bytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            b if b >= 1 << 30 && b % (1 << 30) == 0 => write!(f, "{}G", b >> 30),
+            b if b >= 10 << 30 => write!(f, "{:.1}G", b as f64 / (1u64 << 30) as f64),
+            b if b >= 1 << 20 => write!(f, "{}M", b >> 20),
+            b => write!(f, "{}K", b >> 10),
+        }
+    }
+}
+
+/// Makes the plan.
+///
+/// # Errors
+/// [`PlanError`] when the host does not have what is asked for.
+pub fn plan(request: &Request, host: &Resources) -> Result<Plan, PlanError> {
+    let ranks = request.ranks;
+    if ranks == 0 {
+        return Err(PlanError::NoRanks);
+    }
+    if ranks > MAX_RANKS {
+        return Err(PlanError::TooManyRanks(ranks));
+    }
+    if ranks > host.cores && !request.oversubscribe {
+        return Err(PlanError::NotEnoughCores {
+            ranks,
+            cores: host.cores,
+        });
+    }
+    let cpus = ranks * (host.cores.min(MAX_CORES) / ranks).max(1);
+    let share_bytes = share_bytes(request, host)?;
+    let config = Config {
+        ranks,
+        cpus,
+        flags: request.flags | flag::RAM_ZEROED,
+        tsc_hz: request.tsc_hz,
+        share_bytes,
+    };
+    let comm_bytes = Layout::new(&config).total_bytes as u64;
+    let (comm_base, comm_end) = if COMM_BASE + comm_bytes <= KERNEL_PHYS {
+        (COMM_BASE, 0) // In memory that the kernel does not use: it costs nothing.
+    } else {
+        (LARGE_COMM_BASE, LARGE_COMM_BASE + comm_bytes)
+    };
+    let shares_bytes = ranks as u64 * share_bytes;
+    let node_bytes = request.node_bytes.unwrap_or_else(|| {
+        let needed =
+            comm_end + NODE_BYTES + CORE_BYTES * cpus as u64 + shares_bytes / SHARE_BYTES_PER_BYTE;
+        needed.next_multiple_of(PAGE_2M)
+    });
+    let ram = ram(node_bytes, ranks as u64, share_bytes, comm_end > 0);
+    Ok(Plan {
+        ranks,
+        cpus,
+        share_bytes,
+        ram,
+        comm_base,
+        flags: config.flags,
+        tsc_hz: request.tsc_hz,
+    })
+}
+
+fn share_bytes(request: &Request, host: &Resources) -> Result<u64, PlanError> {
+    let ranks = request.ranks as u64;
+    let wanted = match request.share_bytes {
+        Some(0) => return Err(PlanError::NoMemory),
+        Some(bytes) => bytes.checked_next_multiple_of(PAGE_2M),
+        None => Some((host.memory_bytes / 5 * 4 / ranks).min(DEFAULT_SHARE_BYTES) & !(PAGE_2M - 1)),
+    };
+    wanted
+        .filter(|&share| {
+            let all = share.checked_mul(ranks);
+            share > 0 && all.is_some_and(|all| all <= host.memory_bytes)
+        })
+        .ok_or(PlanError::NotEnoughMemory {
+            ranks: request.ranks,
+            share_bytes: wanted.or(request.share_bytes).unwrap_or(0),
+            available_bytes: host.memory_bytes,
+        })
+}
+
+/// RAM with room for every share in one piece: low memory is filled first, the rest goes above 4 GiB. When RAM is split,
+/// the kernel may take its own memory from either part.
+fn ram(node_bytes: u64, ranks: u64, share_bytes: u64, split: bool) -> Ram {
+    let all = node_bytes + ranks * share_bytes;
+    if all < SPLIT_BYTES && !split {
+        return Ram::new(all);
+    }
+    let low_shares = (LOW_BYTES.saturating_sub(node_bytes) / share_bytes).min(ranks);
+    let high_bytes = (ranks - low_shares) * share_bytes + node_bytes;
+    Ram::new(LOW_BYTES + high_bytes.max(SPLIT_BYTES - LOW_BYTES))
+}
+
+impl Plan {
+    /// Boot information for the kernel.
+    #[must_use]
+    pub const fn config(&self) -> Config {
+        Config {
+            ranks: self.ranks,
+            cpus: self.cpus,
+            flags: self.flags,
+            tsc_hz: self.tsc_hz,
+            share_bytes: self.share_bytes,
+        }
+    }
+
+    /// Cores of each rank.
+    #[must_use]
+    pub const fn cores_per_rank(&self) -> usize {
+        self.cpus / self.ranks
+    }
+
+    /// Doorbells of either peer: one per core towards the node; one per rank and one for the keeper towards the host.
+    #[must_use]
+    pub const fn vectors(&self) -> usize {
+        let host = self.ranks + 1;
+        if self.cpus > host { self.cpus } else { host }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn host(cores: usize, memory_bytes: u64) -> Resources {
+        Resources {
+            cores,
+            memory_bytes,
+        }
+    }
+
+    fn ask(ranks: usize, share_bytes: Option<u64>) -> Request {
+        Request {
+            ranks,
+            share_bytes,
+            oversubscribe: false,
+            flags: 0,
+            tsc_hz: 0,
+            node_bytes: None,
+        }
+    }
+
+    #[test]
+    fn cores_are_divided_evenly() {
+        let cpus = |n, cores| {
+            plan(&ask(n, None), &host(cores, 64 * GIB))
+                .expect("fits")
+                .cpus
+        };
+        assert_eq!(cpus(1, 8), 8);
+        assert_eq!(cpus(3, 8), 6);
+        assert_eq!(cpus(8, 8), 8);
+        assert_eq!(cpus(1, 1000), 255);
+        assert_eq!(cpus(2, 1000), 254);
+    }
+
+    #[test]
+    fn more_ranks_than_cores_must_be_asked_for() {
+        let few = host(2, 64 * GIB);
+        let error = plan(&ask(16, None), &few).expect_err("too many");
+        assert_eq!(
+            error.to_string(),
+            "-n 16: only 2 cores are available here (--oversubscribe lets ranks share cores)"
+        );
+        let request = Request {
+            oversubscribe: true,
+            ..ask(16, None)
+        };
+        assert_eq!(plan(&request, &few).expect("fits").cpus, 16);
+        assert_eq!(plan(&ask(0, None), &few), Err(PlanError::NoRanks));
+        assert_eq!(
+            plan(&ask(256, None), &host(512, GIB)),
+            Err(PlanError::TooManyRanks(256))
+        );
+    }
+
+    #[test]
+    fn shares_are_a_gib_or_four_fifths_of_what_there_is() {
+        let share = |n, memory| {
+            plan(&ask(n, None), &host(16, memory))
+                .expect("fits")
+                .share_bytes
+        };
+        assert_eq!(share(1, 64 * GIB), GIB);
+        assert_eq!(share(4, GIB), 204 << 20);
+    }
+
+    #[test]
+    fn asked_shares_are_rounded_up_and_must_be_there() {
+        let share = |m| plan(&ask(2, Some(m)), &host(2, 4 * GIB)).map(|p| p.share_bytes);
+        assert_eq!(share(1), Ok(2 << 20));
+        assert_eq!(share((2 << 20) + 1), Ok(4 << 20));
+        assert_eq!(share(2 * GIB), Ok(2 * GIB));
+        assert_eq!(share(0), Err(PlanError::NoMemory));
+        assert_eq!(
+            share(3 * GIB).expect_err("too much").to_string(),
+            "2 x 3G of memory: only 4G are available here, ask for less with -m"
+        );
+        assert!(share(u64::MAX).is_err());
+    }
+
+    #[test]
+    fn one_rank_costs_at_most_twelve_mib_besides_its_share() {
+        let plan = plan(&ask(1, Some(64 << 20)), &host(2, 4 * GIB)).expect("fits");
+        assert_eq!(plan.ram.bytes, (64 + 12) << 20, "two cores");
+        assert_eq!(plan.comm_base, COMM_BASE);
+        let default_share = |cores| {
+            let plan = self::plan(&ask(1, None), &host(cores, 4 * GIB)).expect("fits");
+            plan.ram.bytes - GIB
+        };
+        // Measured with MARGAY_NODE_MIB: one core takes 7 MiB, two take 9.
+        assert_eq!([1, 2, 4].map(default_share), [10 << 20, 12 << 20, 12 << 20]);
+    }
+
+    #[test]
+    fn memory_besides_the_share_can_be_set() {
+        let request = Request {
+            node_bytes: Some(7 << 20),
+            ..ask(1, Some(64 << 20))
+        };
+        let plan = plan(&request, &host(2, 4 * GIB)).expect("fits");
+        assert_eq!(plan.ram.bytes, (64 + 7) << 20);
+    }
+
+    #[test]
+    fn a_large_communication_area_goes_above_the_kernel() {
+        let request = Request {
+            oversubscribe: true,
+            flags: flag::TRACE,
+            ..ask(255, Some(2 << 20))
+        };
+        let plan = plan(&request, &host(2, 64 * GIB)).expect("fits");
+        let comm_bytes = Layout::new(&plan.config()).total_bytes as u64;
+        assert_eq!(plan.comm_base, LARGE_COMM_BASE);
+        assert!(plan.ram.bytes > LARGE_COMM_BASE + comm_bytes + 255 * (2 << 20));
+    }
+
+    proptest! {
+        #[test]
+        fn every_share_finds_a_place_of_its_own(
+            ranks in 1usize..=255,
+            share in 1u64..16 << 30,
+            cores in 1usize..300,
+            trace: bool,
+        ) {
+            let request = Request {
+                oversubscribe: true,
+                flags: if trace { flag::TRACE } else { 0 },
+                ..ask(ranks, Some(share))
+            };
+            let plan = plan(&request, &host(cores, 1 << 50)).expect("fits");
+            prop_assert!(plan.cpus >= ranks && plan.cpus <= 255.max(ranks));
+            prop_assert!(plan.share_bytes >= share && plan.share_bytes.is_multiple_of(PAGE_2M));
+            prop_assert_eq!(Ram::new(plan.ram.bytes), plan.ram);
+            let low = (plan.ram.low_bytes - NODE_BYTES) / plan.share_bytes;
+            let high = (plan.ram.bytes - plan.ram.low_bytes) / plan.share_bytes;
+            prop_assert!(low + high >= ranks as u64);
+            let comm_bytes = Layout::new(&plan.config()).total_bytes as u64;
+            prop_assert!(plan.ram.offset(plan.comm_base, comm_bytes).is_some());
+        }
+    }
+}

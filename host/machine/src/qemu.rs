@@ -1,0 +1,287 @@
+//! QEMU: where it is, which one it is, and how a node is started with it.
+//!
+//! The command line is explained where it is put together. RAM and the ivshmem server are handed over as descriptors,
+//! so nothing is ever created in a file system.
+
+use std::ffi::OsString;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use crate::accel::Accel;
+use crate::plan::Plan;
+
+/// Oldest version that has all the options used: `i8042=off` came with 7.0.
+pub const OLDEST: Version = Version { major: 7, minor: 0 };
+const NAME: &str = "qemu-system-x86_64";
+/// Where Red Hat's package has it.
+const OUTSIDE_PATH: [&str; 2] = ["/usr/libexec/qemu-kvm", "/usr/bin/qemu-kvm"];
+/// Where distributions put QEMU's data, besides share/qemu next to the program.
+const DATA_DIRS: [&str; 5] = [
+    "/usr/share/qemu",
+    "/usr/local/share/qemu",
+    "/usr/share/qemu-kvm",
+    "/usr/share/seabios",
+    "/usr/share/qboot",
+];
+const QBOOT: &str = "qboot.rom";
+
+/// A QEMU that was found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Qemu {
+    /// The program.
+    pub path: PathBuf,
+    /// qboot's image; without it the slower SeaBIOS, which QEMU brings along, starts the kernel.
+    pub qboot: Option<PathBuf>,
+}
+
+/// QEMU's version; the third number does not matter.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Version {
+    /// First number.
+    pub major: u32,
+    /// Second number.
+    pub minor: u32,
+}
+
+/// No QEMU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[error("QEMU not found: no {NAME} in PATH and no {}: install the package qemu-system-x86", OUTSIDE_PATH[0])]
+pub struct NotFound;
+
+impl std::fmt::Display for Version {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+impl Qemu {
+    /// Looks in PATH, then where else it may be.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn find() -> Result<Qemu, NotFound> {
+        let dirs = std::env::var_os("PATH").unwrap_or_default();
+        let path = std::env::split_paths(&dirs)
+            .filter(|dir| dir.is_absolute())
+            .map(|dir| dir.join(NAME))
+            .chain(OUTSIDE_PATH.map(PathBuf::from))
+            .find(|path| is_executable(path))
+            .ok_or(NotFound)?;
+        let qboot = find_qboot(&path);
+        Ok(Qemu { path, qboot })
+    }
+
+    /// Asks the program. This takes about as long as booting a node, so it is done only when something went wrong or
+    /// the user wants to know.
+    #[must_use]
+    pub fn version(&self) -> Option<Version> {
+        let out = std::process::Command::new(&self.path)
+            .arg("--version")
+            .output()
+            .ok()?;
+        parse_version(&String::from_utf8_lossy(&out.stdout))
+    }
+}
+
+fn is_executable(path: &Path) -> bool {
+    path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+}
+
+fn find_qboot(program: &Path) -> Option<PathBuf> {
+    let program = program.canonicalize().ok()?;
+    let beside = program.parent()?.parent()?.join("share/qemu");
+    std::iter::once(beside)
+        .chain(DATA_DIRS.map(PathBuf::from))
+        .map(|dir| dir.join(QBOOT))
+        .find(|rom| rom.is_file())
+}
+
+/// `QEMU emulator version 7.2.22 (Debian ...)`.
+fn parse_version(text: &str) -> Option<Version> {
+    let rest = text.split_once(" version ")?.1;
+    let mut numbers = rest
+        .split(|c: char| !c.is_ascii_digit())
+        .map(|word| word.parse().ok());
+    Some(Version {
+        major: numbers.next()??,
+        minor: numbers.next()??,
+    })
+}
+
+/// What the node is made of.
+#[derive(Clone, Debug)]
+pub struct Machine<'a> {
+    /// The program.
+    pub qemu: &'a Qemu,
+    /// Who executes.
+    pub accel: Accel,
+    /// Virtual time: the TSC counts instructions. For measurements.
+    pub icount: bool,
+    /// Cores and memory.
+    pub plan: &'a Plan,
+    /// The kernel, an ELF with a PVH note.
+    pub kernel: &'a Path,
+    /// The PCT, handed over as initial RAM disk.
+    pub pct: &'a Path,
+}
+
+impl Machine<'_> {
+    /// QEMU's arguments. `ram` and `ivshmem` name the descriptors that QEMU inherits: numbers, or words for people.
+    #[must_use]
+    pub fn arguments(&self, ram: &str, ivshmem: &str) -> Vec<OsString> {
+        let plan = self.plan;
+        let mut args = Arguments(Vec::with_capacity(48));
+        args.words(
+            "-name margay,debug-threads=on -no-user-config -nodefaults -display none -no-reboot",
+        );
+        match self.accel {
+            Accel::Kvm => args.words("-accel kvm -cpu max"),
+            // TCG counts and executes every iteration of a rep string instruction: software that sees ERMS or FSRM
+            // would copy bytes where copying words is far cheaper.
+            Accel::Tcg => args.words("-accel tcg -cpu max,-erms,-fsrm"),
+        }
+        if self.icount {
+            args.words("-icount shift=0,sleep=off");
+        }
+        args.words(&format!("-smp {} -m {}B", plan.cpus, plan.ram.bytes));
+        args.pair(
+            "-object",
+            &format!(
+                "memory-backend-file,id=ram,size={}B,share=on,mem-path=/proc/self/fd/{ram}",
+                plan.ram.bytes
+            ),
+        );
+        // Everything that the kernel has no driver for is off: less to set up, less to attack.
+        args.pair(
+            "-M",
+            "q35,memory-backend=ram,sata=off,smbus=off,vmport=off,hpet=off,i8042=off",
+        );
+        if let Some(rom) = &self.qemu.qboot {
+            args.pair("-bios", rom);
+        }
+        args.pair("-chardev", &format!("socket,id=iv,fd={ivshmem}"));
+        args.pair(
+            "-device",
+            &format!("ivshmem-doorbell,vectors={},chardev=iv", plan.vectors()),
+        );
+        // The kernel log comes out of QEMU's standard output.
+        args.words("-chardev stdio,id=con,signal=off -serial chardev:con");
+        args.words("-device isa-debug-exit,iobase=0xf4,iosize=4");
+        args.pair("-kernel", self.kernel);
+        args.pair("-initrd", self.pct);
+        args.pair(
+            "-append",
+            &format!("{}{:#x}", wire::boot::COMM_PARAM, plan.comm_base),
+        );
+        args.0
+    }
+
+    /// The same with real descriptors.
+    #[must_use]
+    pub fn arguments_with(&self, ram: BorrowedFd<'_>, ivshmem: BorrowedFd<'_>) -> Vec<OsString> {
+        self.arguments(
+            &ram.as_raw_fd().to_string(),
+            &ivshmem.as_raw_fd().to_string(),
+        )
+    }
+}
+
+struct Arguments(Vec<OsString>);
+
+impl Arguments {
+    fn words(&mut self, words: &str) {
+        self.0.extend(words.split(' ').map(OsString::from));
+    }
+
+    fn pair(&mut self, option: &str, value: &(impl AsRef<std::ffi::OsStr> + ?Sized)) {
+        self.0.push(option.into());
+        self.0.push(value.as_ref().into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ram::Ram;
+
+    #[test]
+    fn versions_are_read_and_ordered() {
+        let version = |text| parse_version(text).map(|v| (v.major, v.minor));
+        assert_eq!(
+            version("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7)\nCopyright"),
+            Some((7, 2))
+        );
+        assert_eq!(
+            version("QEMU emulator version 10.0.50 (v10.0)"),
+            Some((10, 0))
+        );
+        assert_eq!(version("QEMU emulator version 6.2"), Some((6, 2)));
+        assert_eq!(version("something else"), None);
+        assert_eq!(version("QEMU emulator version x"), None);
+        assert!(
+            Version { major: 6, minor: 2 } < OLDEST
+                && Version {
+                    major: 10,
+                    minor: 0
+                } > OLDEST
+        );
+    }
+
+    fn arguments(accel: Accel, qboot: Option<&str>, icount: bool) -> String {
+        let plan = Plan {
+            ranks: 3,
+            cpus: 3,
+            share_bytes: 2 << 20,
+            ram: Ram::new(64 << 20),
+            comm_base: 0x10_0000,
+            flags: 0,
+            tsc_hz: 0,
+        };
+        let machine = Machine {
+            qemu: &Qemu {
+                path: "/q".into(),
+                qboot: qboot.map(PathBuf::from),
+            },
+            accel,
+            icount,
+            plan: &plan,
+            kernel: Path::new("/k"),
+            pct: Path::new("/p"),
+        };
+        let words: Vec<String> = machine
+            .arguments("7", "8")
+            .into_iter()
+            .map(|w| w.to_string_lossy().into_owned())
+            .collect();
+        words.join(" ")
+    }
+
+    #[test]
+    fn the_command_line_has_what_the_node_needs() {
+        let line = arguments(Accel::Tcg, Some("/d/qboot.rom"), false);
+        for part in [
+            "-accel tcg -cpu max,-erms,-fsrm",
+            "-smp 3 -m 67108864B",
+            "size=67108864B,share=on,mem-path=/proc/self/fd/7",
+            "-bios /d/qboot.rom",
+            "socket,id=iv,fd=8",
+            "ivshmem-doorbell,vectors=4,chardev=iv",
+            "-kernel /k -initrd /p -append margay.comm=0x100000",
+        ] {
+            assert!(line.contains(part), "{part} in {line}");
+        }
+        assert!(!line.contains("icount"));
+    }
+
+    #[test]
+    fn variants_differ_where_they_should() {
+        let line = arguments(Accel::Kvm, None, true);
+        assert!(
+            line.contains("-accel kvm -cpu max -icount shift=0,sleep=off"),
+            "{line}"
+        );
+        assert!(!line.contains("-bios"));
+    }
+}

@@ -1,0 +1,276 @@
+//! The little that Rust's libraries cannot say safely: fork, signal masks and signals as a descriptor, the TSC.
+//!
+//! Everything here is safe to call; each function checks, or cannot break, what its `unsafe` needs.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use rustix::process::Pid;
+
+/// Where [`fork`] returned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Forked {
+    /// In the caller; the child's process id.
+    Parent(Pid),
+    /// In the child.
+    Child,
+}
+
+/// Forks this process, which must have one thread only.
+///
+/// # Errors
+/// More threads than one, or no room for another process.
+pub fn fork() -> io::Result<Forked> {
+    if std::fs::read_dir("/proc/self/task")?.count() != 1 {
+        return Err(io::Error::other("fork with more than one thread"));
+    }
+    // SAFETY: 1. There is one thread, as was just counted, and only a thread can start another: no lock is held by a
+    //            thread that the child does not have, so the child may do all that the parent may.
+    let pid = unsafe { libc::fork() };
+    match pid {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(Forked::Child),
+        _ => Ok(Forked::Parent(
+            Pid::from_raw(pid).expect("a process id is positive"),
+        )),
+    }
+}
+
+/// A signal mask to return to.
+#[derive(Clone, Copy)]
+pub struct Mask(Option<libc::sigset_t>);
+
+impl Mask {
+    /// Nothing is blocked.
+    pub const NONE: Mask = Mask(None);
+
+    /// Makes it this thread's mask.
+    pub fn restore(&self) {
+        let set = self.0.unwrap_or_else(|| signal_set(&[]));
+        // SAFETY: 1. `set` is an initialised set. 2. The old mask is not asked for.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &set, std::ptr::null_mut()) };
+    }
+}
+
+fn signal_set(signals: &[i32]) -> libc::sigset_t {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: 1. sigemptyset initialises `set` before anything else is done with it.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        let mut set = set.assume_init();
+        for &signo in signals {
+            libc::sigaddset(&mut set, signo);
+        }
+        set
+    }
+}
+
+/// Signals that arrive through a descriptor instead of handlers.
+pub struct Signals(OwnedFd);
+
+/// A signal that arrived.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Arrived {
+    /// Its number.
+    pub signo: i32,
+    /// True when another process sent it; false when it came from the terminal or the kernel.
+    pub from_process: bool,
+}
+
+impl Signals {
+    /// Blocks `signals` and makes a descriptor for them; also returns the mask as it was before.
+    ///
+    /// # Errors
+    /// What signalfd says.
+    pub fn new(signals: &[i32]) -> io::Result<(Signals, Mask)> {
+        let set = signal_set(signals);
+        let mut old = MaybeUninit::uninit();
+        // SAFETY: 1. `set` is initialised. 2. `old` is written by pthread_sigmask, which cannot fail for SIG_BLOCK. 3. A
+        //            descriptor that signalfd returns is new and belongs to nobody else.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_BLOCK, &set, old.as_mut_ptr());
+            match libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) {
+                -1 => Err(io::Error::last_os_error()),
+                fd => Ok((
+                    Signals(OwnedFd::from_raw_fd(fd)),
+                    Mask(Some(old.assume_init())),
+                )),
+            }
+        }
+    }
+
+    /// The next signal, if one is pending.
+    #[must_use]
+    pub fn next(&self) -> Option<Arrived> {
+        const BYTES: usize = size_of::<libc::signalfd_siginfo>();
+        let mut info = [0u8; BYTES];
+        let read = rustix::io::read(&self.0, &mut info[..]);
+        let word =
+            |at: usize| i32::from_ne_bytes([info[at], info[at + 1], info[at + 2], info[at + 3]]);
+        // struct signalfd_siginfo (signalfd(2)) begins with ssi_signo, ssi_errno, ssi_code, 32 bits each. Positive codes
+        // are the kernel's own; SI_KERNEL is what a key on the terminal gives.
+        matches!(read, Ok(BYTES)).then(|| Arrived {
+            signo: word(0),
+            from_process: word(8) <= 0,
+        })
+    }
+}
+
+impl AsFd for Signals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Sets a signal to be ignored, or to its default.
+pub fn set_ignored(signo: i32, ignored: bool) {
+    let action = if ignored {
+        libc::SIG_IGN
+    } else {
+        libc::SIG_DFL
+    };
+    // SAFETY: 1. Neither disposition runs code of ours.
+    unsafe { libc::signal(signo, action) };
+}
+
+/// Ends this process by `signo`, as if it had never been caught, and without a core dump.
+pub fn die_by(signo: i32) -> ! {
+    let none = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    let set = signal_set(&[signo]);
+    set_ignored(signo, false);
+    // SAFETY: 1. `none` and `set` are initialised and live through the calls. 2. What the signal does to this process is
+    //            what the caller wants.
+    unsafe {
+        libc::setrlimit(libc::RLIMIT_CORE, &none);
+        libc::raise(signo);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut());
+    }
+    std::process::exit(128 + signo)
+}
+
+/// Closes every descriptor of this process but `keep`; for a forked child that takes over from here.
+pub fn close_all_but(keep: &[RawFd]) {
+    for fd in open_descriptors() {
+        if !keep.contains(&fd) {
+            // SAFETY: 1. The child of a fork never drops what its parent still owns, for it never returns: nobody uses or
+            //            closes the number again.
+            unsafe { libc::close(fd) };
+        }
+    }
+}
+
+/// The descriptors that are open.
+#[must_use]
+pub fn open_descriptors() -> Vec<RawFd> {
+    let Ok(dir) = std::fs::read_dir("/proc/self/fd") else {
+        return Vec::new();
+    };
+    let all: Vec<RawFd> = dir
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect();
+    // The directory was open itself while it was read.
+    all.into_iter()
+        .filter(|&fd| rustix::io::fcntl_getfd(borrow(fd)).is_ok())
+        .collect()
+}
+
+fn borrow<'a>(fd: RawFd) -> BorrowedFd<'a> {
+    // SAFETY: 1. `fd` is not -1: it comes from a directory of numbers. 2. The caller only asks whether it is open.
+    unsafe { BorrowedFd::borrow_raw(fd) }
+}
+
+/// Starts `command`; its process dies with this one, and gets the descriptors `pass` under their own numbers.
+///
+/// # Errors
+/// What fork or exec say.
+pub fn spawn_bound(
+    command: &mut std::process::Command,
+    pass: &[BorrowedFd<'_>],
+) -> io::Result<std::process::Child> {
+    use std::os::unix::process::CommandExt;
+    let parent = rustix::process::getpid();
+    let pass: Vec<RawFd> = pass.iter().map(AsRawFd::as_raw_fd).collect();
+    // SAFETY: 1. The closure runs between fork and exec; it makes system calls only and allocates nothing. 2. `pass` holds
+    //            descriptors that the caller keeps open until this function returns.
+    unsafe {
+        command.pre_exec(move || {
+            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+            if rustix::process::getppid() != Some(parent) {
+                return Err(io::Error::from_raw_os_error(libc::ESRCH));
+            }
+            for &fd in &pass {
+                rustix::io::fcntl_setfd(BorrowedFd::borrow_raw(fd), rustix::io::FdFlags::empty())?;
+            }
+            Ok(())
+        });
+    }
+    command.spawn()
+}
+
+/// Asks the scheduler to let this thread run soon after it wakes up, for short times.
+///
+/// Since Linux 6.12 a thread of the normal policy may choose its time slice, and one with a shorter slice goes before
+/// others (sched_setattr(2)); older kernels ignore the wish.
+pub fn prefer_short_slices() {
+    const SLICE_NS: u64 = 100_000; // The shortest there is.
+    let mut attr = SchedAttr {
+        size: size_of::<SchedAttr>() as u32,
+        runtime: SLICE_NS,
+        ..SchedAttr::default()
+    };
+    // The nice value is set by the same call: it stays as it is.
+    attr.nice = rustix::process::getpriority_process(None).unwrap_or(0);
+    // SAFETY: 1. `attr` is what Linux expects, says its own size, and lives through the call.
+    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) };
+}
+
+/// struct sched_attr of include/uapi/linux/sched/types.h, its first version.
+#[repr(C)]
+#[derive(Default)]
+struct SchedAttr {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime: u64,
+    deadline: u64,
+    period: u64,
+}
+
+/// The host's time stamp counter.
+#[must_use]
+pub fn tsc() -> u64 {
+    // SAFETY: 1. Every x86-64 CPU has rdtsc.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fork_is_refused_with_several_threads() {
+        let (done, wait) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || wait.recv());
+        assert!(fork().is_err());
+        drop(done);
+        let _ = thread.join();
+    }
+
+    #[test]
+    fn open_descriptors_are_listed_without_the_listing_itself() {
+        let file = std::fs::File::open("/dev/null").expect("a null device");
+        let open = open_descriptors();
+        assert!(open.contains(&file.as_raw_fd()));
+    }
+
+    #[test]
+    fn time_goes_on() {
+        assert!(tsc() < tsc());
+    }
+}

@@ -1,0 +1,302 @@
+//! Preparing a call's arguments by the kinds that the table gives them.
+//!
+//! Nothing is refused here that Linux refuses: what the rank must not name becomes something that does not exist (a closed
+//! descriptor, an address with nothing there, an unknown request), and Linux itself finds the error, in its own order of
+//! looking at things.
+
+#[cfg(test)]
+mod tests;
+
+use abi::Errno;
+use abi::syscall::{Arg, Call};
+use zerocopy::IntoBytes;
+
+use super::nested;
+use super::option;
+use super::request;
+use crate::fds;
+use crate::memory::{NOWHERE, RankMemory, tame};
+
+/// Longest string with its NUL (PATH_MAX, uapi/linux/limits.h).
+const STRING_BYTES: usize = 4096;
+/// Most strings of any one call.
+const STRINGS: usize = 2;
+/// Most descriptors of a poll whose copy is kept between calls.
+const POLL_KEPT: usize = 1024;
+/// uapi/asm-generic/resource.h
+const RLIMIT_NOFILE: u32 = 7;
+/// No such family or level.
+const NONE: u64 = -1i64 as u64;
+
+/// Private memory for what Linux is given instead of the rank's own.
+#[derive(Debug)]
+pub struct Scratch {
+    strings: [[u8; STRING_BYTES]; STRINGS],
+    /// Lengths without the NUL; of a string that is too long 0.
+    lengths: [usize; STRINGS],
+    /// struct rlimit: soft and hard.
+    rlimit: [u64; 2],
+    /// The signals that the worker blocks: what it blocks during a call as well, whatever mask the call comes with.
+    blocked: u64,
+    /// pselect6's pointer to a mask, and the bytes of that.
+    mask_pair: [u64; 2],
+    pub(super) nested: nested::Copies,
+    pollfds: Vec<u64>,
+}
+
+impl Scratch {
+    /// Private memory of a worker that blocks these signals.
+    pub fn new(blocked: u64) -> Box<Scratch> {
+        Box::new(Scratch {
+            strings: [[0; STRING_BYTES]; STRINGS],
+            lengths: [0; STRINGS],
+            rlimit: [0; 2],
+            blocked,
+            mask_pair: [0; 2],
+            nested: nested::Copies::default(),
+            pollfds: Vec::new(),
+        })
+    }
+
+    /// The call's first path or string, without its NUL.
+    pub fn string(&self) -> &[u8] {
+        &self.strings[0][..self.lengths[0]]
+    }
+
+    /// Address of the first string's copy.
+    pub fn string_address(&self) -> u64 {
+        self.strings[0].as_ptr() as u64
+    }
+}
+
+/// What has to be written back to the rank once Linux has answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum After {
+    /// Nothing: results went straight into the rank's memory, or there are none.
+    Nothing,
+    /// Events of a poll: where, and how many.
+    Pollfds(u64, usize),
+    /// A structure with nested pointers.
+    Nested(nested::After),
+}
+
+/// Replaces the arguments that Linux must not get as the rank gave them.
+///
+/// # Errors
+/// EPERM for a limit on descriptors that would reach the proxy's.
+pub fn prepare(
+    call: &Call,
+    args: &mut [u64; 6],
+    first_own_fd: u32,
+    memory: &impl RankMemory,
+    scratch: &mut Scratch,
+) -> Result<After, Errno> {
+    let mut after = After::Nothing;
+    let mut strings = 0;
+    for (i, &arg) in call.args.iter().enumerate() {
+        let value = args[i];
+        match arg {
+            Arg::Int | Arg::Hex => {}
+            Arg::Fd | Arg::DirFd => args[i] = fds::visible(value, first_own_fd),
+            Arg::Request => after = prepare_request(call, i, args, first_own_fd, memory, scratch),
+            // Null means something to some calls and is an error of Linux's own for the others.
+            _ if value == 0 => {}
+            Arg::Path | Arg::Str => {
+                args[i] = copy_string(strings, value, memory, scratch);
+                strings += 1;
+            }
+            Arg::Mem(..) => args[i] = tame(value),
+            Arg::Iovec(_, count) => {
+                let count = args[usize::from(count)];
+                args[i] = scratch.nested.iovec(value, count, memory);
+            }
+            Arg::Msghdr(dir) => {
+                let (copy, back) = scratch.nested.msghdr(value, dir, first_own_fd, memory);
+                args[i] = copy;
+                after = After::Nested(back);
+            }
+            Arg::Mmsghdr(dir, count) => {
+                let count = usize::from(count);
+                let nested = &mut scratch.nested;
+                let messages = nested.mmsghdr(value, args[count], dir, first_own_fd, memory);
+                args[i] = messages.address;
+                args[count] = messages.count;
+                after = After::Nested(messages.after);
+            }
+            Arg::SigsetPair => {
+                args[i] = NOWHERE;
+                if memory.read(value, scratch.mask_pair.as_mut_bytes()).is_ok() {
+                    scratch.mask_pair[0] = mask(scratch.mask_pair[0], memory, scratch);
+                    args[i] = scratch.mask_pair.as_ptr() as u64;
+                }
+            }
+        }
+    }
+    by_number(call, args, first_own_fd, memory, scratch, after)
+}
+
+/// Gives Linux a copy of a string. One that is too long for any call is too long in the copy as well: Linux reads
+/// [`STRING_BYTES`] at most and finds no NUL in them.
+fn copy_string(index: usize, from: u64, memory: &impl RankMemory, scratch: &mut Scratch) -> u64 {
+    let copy = &mut scratch.strings[index];
+    scratch.lengths[index] = match memory.read_string(from, copy) {
+        Ok(length) => length,
+        Err(Errno::ENAMETOOLONG) => 0,
+        Err(_) => return NOWHERE,
+    };
+    copy.as_ptr() as u64
+}
+
+/// Gives Linux the worker's own mask for one of the rank's. Signal masks are the QK's affair: it gives up the call when a
+/// signal is to be delivered. Set in the worker they would let signals end the proxy.
+fn mask(from: u64, memory: &impl RankMemory, scratch: &Scratch) -> u64 {
+    match from {
+        0 => 0,
+        _ if memory.read(from, &mut [0; size_of::<u64>()]).is_ok() => {
+            &raw const scratch.blocked as u64
+        }
+        _ => NOWHERE,
+    }
+}
+
+/// What calls need besides their table row.
+fn by_number(
+    call: &Call,
+    args: &mut [u64; 6],
+    first_own_fd: u32,
+    memory: &impl RankMemory,
+    scratch: &mut Scratch,
+    after: After,
+) -> Result<After, Errno> {
+    match i64::from(call.nr) {
+        libc::SYS_ppoll => args[3] = mask(args[3], memory, scratch),
+        libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => args[4] = mask(args[4], memory, scratch),
+        _ => {}
+    }
+    match i64::from(call.nr) {
+        libc::SYS_poll | libc::SYS_ppoll => {
+            return Ok(prepare_poll(args, first_own_fd, memory, scratch));
+        }
+        libc::SYS_setsockopt | libc::SYS_getsockopt => {
+            args[2] = option::visible(args[1], args[2]);
+        }
+        // Its messages name memory for others to reach into.
+        libc::SYS_socket if args[0] as i32 == libc::AF_RDS => args[0] = NONE,
+        // Bits beyond the rank's descriptors are not looked at.
+        libc::SYS_select | libc::SYS_pselect6 if args[0] as i32 > 0 => {
+            args[0] = (args[0] as u32).min(first_own_fd).into();
+        }
+        // Beyond its hard limit a rank's descriptors would meet ours, even if the rank is privileged to raise it.
+        libc::SYS_setrlimit if args[0] as u32 == RLIMIT_NOFILE => {
+            let copied = memory.read(args[1], scratch.rlimit.as_mut_bytes());
+            let [soft, hard] = scratch.rlimit;
+            if copied.is_err() {
+                args[1] = NOWHERE;
+            } else if soft <= hard && hard > first_own_fd.into() {
+                return Err(Errno::EPERM);
+            } else {
+                args[1] = scratch.rlimit.as_ptr() as u64;
+            }
+        }
+        libc::SYS_close_range => {
+            const UNSHARE: u64 = 1 << 1; // CLOSE_RANGE_UNSHARE: the rank's threads share one table
+            let (first, last) = (args[0] as u32, args[1] as u32);
+            if first <= last {
+                // A range of none but ours is empty for the rank, as is one behind the highest number.
+                let ours = first >= first_own_fd;
+                args[0] = if ours { u32::MAX } else { first }.into();
+                args[1] = if ours {
+                    u32::MAX
+                } else {
+                    last.min(first_own_fd - 1)
+                }
+                .into();
+            }
+            args[2] &= !UNSHARE;
+        }
+        _ => {}
+    }
+    Ok(after)
+}
+
+/// Gives Linux a copy of the pollfds in which the proxy's descriptors are closed ones, when there are any.
+fn prepare_poll(
+    args: &mut [u64; 6],
+    first_own_fd: u32,
+    memory: &impl RankMemory,
+    scratch: &mut Scratch,
+) -> After {
+    let (from, count) = (args[0], args[1] as u32);
+    if count > first_own_fd {
+        return After::Nothing; // more than RLIMIT_NOFILE: Linux does not look at them
+    }
+    let count = count as usize;
+    scratch.pollfds.clear();
+    scratch.pollfds.shrink_to(POLL_KEPT);
+    scratch.pollfds.resize(count, 0);
+    if memory.read(from, scratch.pollfds.as_mut_bytes()).is_err() {
+        return After::Nothing; // Linux cannot read them either
+    }
+    let mut any_ours = false;
+    for pollfd in &mut scratch.pollfds {
+        let fd = u64::from(*pollfd as u32);
+        let visible = fds::visible(fd, first_own_fd);
+        any_ours |= visible != fd;
+        *pollfd = *pollfd & !0xffff_ffff | visible;
+    }
+    // What the rank's other threads write meanwhile can make Linux poll one of the proxy's: that tells and changes nothing.
+    if !any_ours {
+        return After::Nothing;
+    }
+    args[0] = scratch.pollfds.as_mut_ptr() as u64;
+    After::Pollfds(from, count)
+}
+
+/// The third argument of ioctl and fcntl, at index `at`, by the request before it.
+fn prepare_request(
+    call: &Call,
+    at: usize,
+    args: &mut [u64; 6],
+    first_own_fd: u32,
+    memory: &impl RankMemory,
+    scratch: &mut Scratch,
+) -> After {
+    let value = args[at];
+    match request::argument(call, args[at - 1]) {
+        None => (args[at - 1], args[at]) = (request::NO_SUCH_REQUEST, NOWHERE),
+        Some(request::Argument::Number) => {}
+        Some(request::Argument::Fd) => args[at] = fds::visible(value, first_own_fd),
+        Some(request::Argument::Memory) => args[at] = tame(value),
+        Some(request::Argument::Ifconf) => {
+            let (copy, back) = scratch.nested.ifconf(value, memory);
+            args[at] = copy;
+            return After::Nested(back);
+        }
+        Some(request::Argument::Ethtool) => args[at] = scratch.nested.ethtool(value, memory),
+    }
+    After::Nothing
+}
+
+/// Writes back what Linux left in copies.
+///
+/// # Errors
+/// EFAULT where Linux would have said so.
+pub fn finish(
+    after: &After,
+    ret: i64,
+    memory: &impl RankMemory,
+    scratch: &Scratch,
+) -> Result<(), Errno> {
+    match *after {
+        After::Nothing => Ok(()),
+        _ if ret < 0 => Ok(()),
+        After::Pollfds(to, count) => {
+            // Only `revents`, the last two of eight bytes, is Linux's to write.
+            for (i, pollfd) in scratch.pollfds[..count].iter().enumerate() {
+                memory.write(to + 8 * i as u64 + 6, &pollfd.as_bytes()[6..])?;
+            }
+            Ok(())
+        }
+        After::Nested(back) => scratch.nested.finish(back, ret, memory),
+    }
+}

@@ -1,0 +1,208 @@
+//! The proxy's own descriptors, out of the rank's reach.
+//!
+//! They lie above the highest number that the rank may ever raise its limit to: the soft limit is raised while they are
+//! moved there and put back, so that Linux itself gives the rank EMFILE at its limit and never hands out a number of
+//! ours. What the rank names at or above [`Limits::first_own`] does not exist for it.
+//!
+//! For this the rank's hard limit is lowered where it is high, and both limits where they are equal.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::path::Path;
+
+use rustix::io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_getfd};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Descriptors kept for the proxy besides one per core of the node.
+const RESERVE: u64 = 64;
+/// Ours never lie higher: Linux keeps a table as long as the highest number, 8 bytes each.
+const CEILING: u64 = 1 << 16;
+/// Fewer descriptors than these are of no use to a program.
+const LEAST: u64 = 16;
+
+/// The limits on descriptors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// The rank's soft limit.
+    pub soft: u64,
+    /// The rank's hard limit, and the first number that is not the rank's.
+    pub first_own: u64,
+    /// The soft limit while our descriptors are moved.
+    raised: u64,
+}
+
+impl Limits {
+    /// Finds room for the proxy's descriptors on a node of `cores` cores above the rank's; `None` when the hard limit is
+    /// too low.
+    #[must_use]
+    pub fn divide(soft: Option<u64>, hard: Option<u64>, cores: usize) -> Option<Limits> {
+        let reserve = (RESERVE / 4 + cores as u64).max(RESERVE);
+        let raised = hard.unwrap_or(CEILING).min(CEILING);
+        let first_own = raised.checked_sub(reserve)?;
+        let soft = soft.unwrap_or(u64::MAX).min(first_own);
+        (soft >= LEAST).then_some(Limits {
+            soft,
+            first_own,
+            raised,
+        })
+    }
+}
+
+/// The proxy's descriptors while they are moved.
+#[derive(Debug)]
+pub struct Own {
+    limits: Limits,
+    hard: Option<u64>,
+}
+
+impl Own {
+    /// Reads the limits and raises the soft one.
+    ///
+    /// # Errors
+    /// EMFILE when the hard limit has no room for the rank and the proxy.
+    pub fn open(cores: usize) -> Result<Own, Errno> {
+        let was = getrlimit(Resource::Nofile);
+        let limits = Limits::divide(was.current, was.maximum, cores).ok_or(Errno::MFILE)?;
+        let own = Own {
+            limits,
+            hard: was.maximum,
+        };
+        own.set_soft(limits.raised)?;
+        Ok(own)
+    }
+
+    /// Moves a descriptor above the rank's limit, close-on-exec.
+    ///
+    /// # Errors
+    /// What fcntl(2) says.
+    pub fn keep(&self, fd: OwnedFd) -> Result<OwnedFd, Errno> {
+        fcntl_dupfd_cloexec(&fd, self.limits.first_own as RawFd)
+    }
+
+    /// Puts the limit back; from here on Linux gives the rank only numbers below it.
+    ///
+    /// # Errors
+    /// What setrlimit(2) says.
+    pub fn close(self) -> Result<Limits, Errno> {
+        self.set_soft(self.limits.soft)?;
+        Ok(self.limits)
+    }
+
+    fn set_soft(&self, soft: u64) -> Result<(), Errno> {
+        setrlimit(
+            Resource::Nofile,
+            Rlimit {
+                current: Some(soft),
+                maximum: self.hard,
+            },
+        )
+    }
+}
+
+/// Closes every descriptor below `first` that is marked close-on-exec, as an exec does: they were yod's.
+pub fn close_on_exec(first: u64) {
+    let open: Vec<RawFd> = match std::fs::read_dir(Path::new("/proc/self/fd")) {
+        Ok(entries) => entries
+            .filter_map(|e| number(&e.ok()?.file_name()))
+            .collect(),
+        Err(_) => (0..first as RawFd).collect(),
+    };
+    for fd in open.into_iter().filter(|&fd| (fd as u64) < first) {
+        // SAFETY: 1. The borrow ends before anything is closed. 2. A number that is not open gives EBADF.
+        let flags = fcntl_getfd(unsafe { BorrowedFd::borrow_raw(fd) });
+        if flags.is_ok_and(|flags| flags.contains(FdFlags::CLOEXEC)) {
+            // SAFETY: 1. The process is single-threaded and never returns to the code that owns these descriptors, so
+            // nobody uses the number afterwards.
+            unsafe { libc::close(fd) };
+        }
+    }
+}
+
+fn number(name: &OsStr) -> Option<RawFd> {
+    name.to_str()?.parse().ok()
+}
+
+/// Whether a number that the rank gives as a descriptor is out of its reach.
+#[inline]
+#[must_use]
+pub const fn is_ours(fd: u64, first: u32) -> bool {
+    // Linux takes an unsigned int; what is negative as an int is no descriptor at all.
+    fd as u32 >= first
+}
+
+/// A number that is never open: above what fs.nr_open can be set to.
+pub const CLOSED: i32 = i32::MAX;
+
+/// What Linux is given for a number that the rank gives as a descriptor: one that is out of its reach is closed.
+#[inline]
+#[must_use]
+pub const fn visible(fd: u64, first: u32) -> u64 {
+    if is_ours(fd, first) && fd as i32 >= 0 {
+        CLOSED as u64
+    } else {
+        fd // what is negative is no descriptor, or AT_FDCWD
+    }
+}
+
+/// A descriptor's number.
+pub fn raw(fd: &OwnedFd) -> u64 {
+    fd.as_raw_fd() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn usual_soft_limits_stay_as_they_are() {
+        let limits = Limits::divide(Some(1024), Some(524_288), 4).unwrap();
+        assert_eq!((limits.soft, limits.first_own), (1024, CEILING - 64));
+        let limits = Limits::divide(Some(1024), Some(4096), 4).unwrap();
+        assert_eq!((limits.soft, limits.first_own), (1024, 4096 - 64));
+    }
+
+    #[test]
+    fn equal_limits_are_lowered_together() {
+        let limits = Limits::divide(Some(20_000), Some(20_000), 4).unwrap();
+        assert_eq!((limits.soft, limits.first_own), (20_000 - 64, 20_000 - 64));
+    }
+
+    #[test]
+    fn high_limits_are_cut() {
+        let limits = Limits::divide(Some(1 << 30), Some(1 << 30), 2).unwrap();
+        assert_eq!(limits.soft, CEILING - 64);
+        assert_eq!(Limits::divide(None, None, 2), Some(limits));
+    }
+
+    #[test]
+    fn too_low_a_hard_limit_is_refused() {
+        assert_eq!(Limits::divide(Some(64), Some(64), 1), None);
+        assert_eq!(Limits::divide(Some(3), Some(1024), 1), None);
+        assert!(Limits::divide(Some(80), Some(80), 1).is_some());
+    }
+
+    #[test]
+    fn only_what_is_in_reach_is_visible() {
+        let closed = CLOSED as u64;
+        assert_eq!(
+            [0, 1023, 1024, 1 << 32 | 1024].map(|fd| visible(fd, 1024)),
+            [0, 1023, closed, closed]
+        );
+        let (none, here) = (-1i64 as u64, libc::AT_FDCWD as u64);
+        assert_eq!([none, here].map(|fd| visible(fd, 1024)), [none, here]);
+    }
+
+    proptest! {
+        #[test]
+        fn there_is_always_room_above_the_rank(soft in proptest::option::of(0..1u64 << 40), more in 0..1u64 << 20, cores in 1..256usize) {
+            let hard = soft.map(|s| s + more);
+            if let Some(limits) = Limits::divide(soft, hard, cores) {
+                prop_assert!(limits.first_own + 16 + cores as u64 <= limits.raised);
+                prop_assert!(limits.soft <= limits.first_own);
+                prop_assert!(hard.is_none_or(|hard| limits.raised <= hard));
+                prop_assert!(soft.is_none_or(|soft| limits.soft <= soft));
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The proxy: one Linux process per rank that carries out the calls the rank ships.
+//!
+//! It is a fork of yod that never returns. The program itself is never executed here: a *worker* (the main thread, whose
+//! thread id is the rank's) takes requests from the rank's ship slot and makes the same Linux calls in its own context, so
+//! that descriptors, working directory, credentials and sockets are simply Linux's. The rank's memory appears in this
+//! process at the addresses it has on the node (module `memory`), so pointers mean the same on both sides and file data
+//! moves straight into the program's memory. A second thread, the *watcher*, receives the signals that Linux has for the
+//! rank, interrupts the worker when a call is given up, and ends the process as the rank ended.
+//!
+//! What the node says is checked before it is believed: a wrong pointer costs the program an `EFAULT`, a wrong record of
+//! its kernel ends the rank with one line.
+
+mod call;
+mod end;
+mod fds;
+mod gpa;
+mod host_op;
+mod memory;
+mod rank;
+mod regions;
+mod shared;
+mod signals;
+mod special;
+mod start;
+mod stub;
+mod watcher;
+mod worker;
+
+use std::ffi::{CStr, CString};
+use std::os::fd::OwnedFd;
+
+pub use gpa::Ram;
+pub use signals::Inherited;
+pub use start::{EXIT_IMPOSSIBLE, Impossible, check_limits};
+
+/// The program a rank runs.
+#[derive(Debug)]
+pub struct Program {
+    /// Its file, open for reading.
+    pub file: OwnedFd,
+    /// The path it was started by (AT_EXECFN), after the search along PATH.
+    pub started_as: CString,
+    /// The absolute path without symbolic links: what /proc/self/exe shows.
+    pub real_path: CString,
+    /// Argument strings; the first is the program's name for itself.
+    pub argv: Vec<CString>,
+    /// Environment strings.
+    pub env: Vec<CString>,
+}
+
+impl Program {
+    /// The strings of `HostOp::WriteStrings` in their order.
+    fn strings(&self) -> impl Iterator<Item = &CStr> {
+        let all = self.argv.iter().chain(&self.env);
+        all.map(CString::as_c_str)
+            .chain([self.started_as.as_c_str()])
+    }
+
+    /// Bytes of all strings with their NULs.
+    fn strings_bytes(&self) -> u64 {
+        self.strings()
+            .map(|string| string.count_bytes() as u64 + 1)
+            .sum()
+    }
+}
+
+/// All a proxy needs to know.
+#[derive(Debug)]
+pub struct Config {
+    /// Guest RAM.
+    pub ram: OwnedFd,
+    /// How its file offsets relate to guest-physical addresses.
+    pub ram_layout: Ram,
+    /// Guest-physical address of the communication area.
+    pub comm_gpa: u64,
+    /// What the communication area is laid out by.
+    pub wire: wire::boot::Config,
+    /// Number of the rank on its node.
+    pub rank: usize,
+    /// The host's eventfd of this rank: the node rings it.
+    pub doorbell_in: OwnedFd,
+    /// The node's eventfds, one per core: ringing them interrupts the core.
+    pub core_doorbells: Vec<OwnedFd>,
+    /// The program.
+    pub program: Program,
+    /// How messages name the rank, e.g. "rank 3"; empty when it is the only one.
+    pub label: String,
+    /// Signal mask and dispositions that yod was started with.
+    pub inherited: Inherited,
+    /// Process id of yod: when it is not the parent any more, it has died and so does the proxy.
+    pub parent: u32,
+}
+
+/// Turns this process, a fresh single-threaded fork, into the proxy of a rank. Ends as the rank ends.
+///
+/// Descriptors that are marked close-on-exec are closed, as an exec would do; the others become the rank's. When the
+/// proxy cannot be set up it prints one line to stderr and exits with [`EXIT_IMPOSSIBLE`].
+pub fn serve(config: Config) -> ! {
+    match start::start(config) {
+        Ok(rank) => worker::run(rank),
+        Err(impossible) => start::give_up(&impossible),
+    }
+}

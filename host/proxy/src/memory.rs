@@ -1,0 +1,354 @@
+//! The rank's memory in this process.
+//!
+//! 0..512 GiB belong to the rank: all of it is reserved at start without access, and every change that the QK logs is
+//! repeated here with a shared mapping of guest RAM at the same virtual address. This program itself lies far above. A
+//! mapping is never executable.
+//!
+//! Linux reads and writes the rank's buffers directly. What the proxy itself looks at (paths, nested structures) it first
+//! copies, once, through [`RankMemory`]; [`Regions`] says before whether that can fault.
+//!
+//! # Pointers that are not the rank's
+//! Nothing is ever mapped in the first [`GUARD_BYTES`] above the rank's addresses. So a pointer that [`tame`] has seen
+//! needs no length: a range that begins below and reaches beyond ends in the guard, where Linux faults as it would
+//! natively, and a pointer from beyond becomes the guard's first byte, [`NOWHERE`]. Which error that is, or whether
+//! Linux looks at the pointer at all, stays Linux's affair.
+
+use std::arch::asm;
+use std::os::fd::OwnedFd;
+use std::ptr::without_provenance_mut;
+
+use abi::Errno;
+use abi::map::{USER_BASE, USER_TOP, WINDOW_TOP};
+use rustix::io;
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
+use wire::region_log::Change;
+
+use crate::Ram;
+use crate::regions::{Region, Regions};
+
+/// An address at which nothing is ever mapped.
+pub const NOWHERE: u64 = USER_TOP;
+
+/// Bytes from [`NOWHERE`] on at which nothing is ever mapped. No system call touches more behind one pointer: byte counts
+/// are 32 bits wide or cut to MAX_RW_COUNT (2 GiB), and counts of elements have lower limits.
+const GUARD_BYTES: u64 = 16 << 30;
+
+/// A pointer of the rank that Linux may be given: itself or [`NOWHERE`].
+#[inline]
+#[must_use]
+pub const fn tame(addr: u64) -> u64 {
+    // From 2^47 on no process has memory, and Linux looks at that before anything else.
+    match addr {
+        USER_TOP..WINDOW_TOP => NOWHERE,
+        _ => addr,
+    }
+}
+
+/// Copies from and to a rank's memory that fail instead of faulting.
+pub trait RankMemory {
+    /// Fills `into` from `addr`.
+    ///
+    /// # Errors
+    /// EFAULT unless the rank may read all of it.
+    fn read(&self, addr: u64, into: &mut [u8]) -> Result<(), Errno>;
+
+    /// Writes `bytes` to `addr`.
+    ///
+    /// # Errors
+    /// EFAULT unless the rank may write all of it.
+    fn write(&self, addr: u64, bytes: &[u8]) -> Result<(), Errno>;
+
+    /// Copies the string at `addr` with its NUL into `into`; returns its length without.
+    ///
+    /// # Errors
+    /// EFAULT when it cannot be read up to its end, ENAMETOOLONG when it does not fit: then `into` is full.
+    fn read_string(&self, addr: u64, into: &mut [u8]) -> Result<usize, Errno> {
+        const CHUNK: usize = 256; // divides a page: a chunk is readable as a whole or not at all
+        let mut filled = 0;
+        while filled < into.len() {
+            let at = addr.checked_add(filled as u64).ok_or(Errno::EFAULT)?;
+            let room = CHUNK - at as usize % CHUNK;
+            let chunk = &mut into[filled..];
+            let len = room.min(chunk.len());
+            let chunk = &mut chunk[..len];
+            self.read(at, chunk)?;
+            if let Some(end) = chunk.iter().position(|&byte| byte == 0) {
+                return Ok(filled + end);
+            }
+            filled += len;
+        }
+        Err(Errno::ENAMETOOLONG)
+    }
+}
+
+/// A change that cannot be carried out: the node's kernel or this host is at fault, not the program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum BadChange {
+    /// It names memory that is not the rank's.
+    #[error(
+        "the node's kernel maps {len_bytes:#x} bytes at physical {gpa:#x}, which are not this rank's"
+    )]
+    NotOurs {
+        /// First byte.
+        gpa: u64,
+        /// Length.
+        len_bytes: u64,
+    },
+    /// Linux refuses.
+    #[error("cannot map {len_bytes:#x} bytes at {addr:#x}: {errno}")]
+    Linux {
+        /// Address.
+        addr: u64,
+        /// Length.
+        len_bytes: u64,
+        /// Why.
+        errno: io::Errno,
+    },
+}
+
+/// Physical memory that a rank may be shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Allowed {
+    /// The page with the clock, read-only.
+    pub clock_gpa: u64,
+    /// Base and length of the rank's share.
+    pub share: (u64, u64),
+}
+
+impl Allowed {
+    fn allows(&self, gpa: u64, len_bytes: u64, write: bool) -> bool {
+        let inside = |(base, len): (u64, u64)| {
+            let ends = gpa.checked_add(len_bytes).zip(base.checked_add(len));
+            gpa >= base && ends.is_some_and(|(end, limit)| end <= limit)
+        };
+        inside(self.share) || (!write && inside((self.clock_gpa, abi::map::PAGE)))
+    }
+}
+
+/// The rank's memory. There is one per process.
+#[derive(Debug)]
+pub struct Memory {
+    ram: OwnedFd,
+    layout: Ram,
+    regions: Regions,
+}
+
+impl Memory {
+    /// Reserves the rank's addresses and the guard.
+    ///
+    /// # Errors
+    /// ENOMEM when the address space is limited, EEXIST when something of this process lies there.
+    pub fn reserve(ram: OwnedFd, layout: Ram) -> io::Result<Memory> {
+        let len_bytes = NOWHERE + GUARD_BYTES - USER_BASE;
+        no_access(USER_BASE, len_bytes, MapFlags::FIXED_NOREPLACE)?;
+        Ok(Memory {
+            ram,
+            layout,
+            regions: Regions::default(),
+        })
+    }
+
+    /// Repeats a change of the rank's mappings here.
+    ///
+    /// # Errors
+    /// [`BadChange`]; then nothing was changed.
+    pub fn apply(&mut self, change: &Change, allowed: &Allowed) -> Result<(), BadChange> {
+        match *change {
+            Change::Map {
+                addr,
+                len_bytes,
+                gpa,
+                read,
+                write,
+            } => {
+                let offset = self.layout.offset(gpa, len_bytes);
+                let offset = offset.filter(|_| allowed.allows(gpa, len_bytes, write));
+                let offset = offset.ok_or(BadChange::NotOurs { gpa, len_bytes })?;
+                self.show(addr, len_bytes, offset, read, write)
+                    .map_err(|errno| BadChange::Linux {
+                        addr,
+                        len_bytes,
+                        errno,
+                    })?;
+                self.regions.map(Region {
+                    start: addr,
+                    end: addr + len_bytes,
+                    gpa,
+                    read,
+                    write,
+                });
+            }
+            Change::Unmap { addr, len_bytes } => {
+                no_access(addr, len_bytes, MapFlags::FIXED).map_err(|errno| BadChange::Linux {
+                    addr,
+                    len_bytes,
+                    errno,
+                })?;
+                self.regions.unmap(addr, addr + len_bytes);
+            }
+        }
+        Ok(())
+    }
+
+    /// What is mapped.
+    pub fn regions(&self) -> &Regions {
+        &self.regions
+    }
+
+    fn show(&self, addr: u64, len: u64, offset: u64, read: bool, write: bool) -> io::Result<()> {
+        if !read && !write {
+            return no_access(addr, len, MapFlags::FIXED);
+        }
+        let mut prot = ProtFlags::READ; // x86 cannot write what it cannot read
+        prot.set(ProtFlags::WRITE, write);
+        // SAFETY: 1. `Change` holds only addresses in USER_BASE..USER_TOP (checked by crate wire), all of which were
+        // reserved for this by `reserve`: no Rust object lies there. 2. Nothing refers to what is replaced: the
+        // rank's memory is only touched by `copy_bytes`, under the lock that guards `self`, and by Linux.
+        unsafe {
+            mmap(
+                without_provenance_mut(addr as usize),
+                len as usize,
+                prot,
+                MapFlags::SHARED | MapFlags::FIXED,
+                &self.ram,
+                offset,
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// Maps a range without access; `how` says whether it may replace something.
+fn no_access(addr: u64, len_bytes: u64, how: MapFlags) -> io::Result<()> {
+    // SAFETY: 1. With FIXED_NOREPLACE nothing that exists is replaced. 2. With FIXED the range lies in what was reserved
+    // that way (crate wire checks it), and nothing refers to its contents.
+    let start = unsafe {
+        mmap_anonymous(
+            without_provenance_mut(addr as usize),
+            len_bytes as usize,
+            ProtFlags::empty(),
+            MapFlags::PRIVATE | MapFlags::NORESERVE | how,
+        )?
+    };
+    // Linux before 4.17 takes FIXED_NOREPLACE for a hint.
+    if start.addr() as u64 == addr {
+        Ok(())
+    } else {
+        Err(io::Errno::EXIST)
+    }
+}
+
+impl RankMemory for Memory {
+    fn read(&self, addr: u64, into: &mut [u8]) -> Result<(), Errno> {
+        if !self.regions.allow(addr, into.len() as u64, false) {
+            return Err(Errno::EFAULT);
+        }
+        // SAFETY: 1. `regions` repeats what is mapped here: the source is readable, and stays so as `&self` excludes
+        // `apply`. 2. `into` is writable and ours alone; the two do not overlap (see `reserve`).
+        unsafe { copy_bytes(into.as_mut_ptr(), rank_address(addr), into.len()) };
+        Ok(())
+    }
+
+    fn write(&self, addr: u64, bytes: &[u8]) -> Result<(), Errno> {
+        if !self.regions.allow(addr, bytes.len() as u64, true) {
+            return Err(Errno::EFAULT);
+        }
+        // SAFETY: 1. As in `read`, the other way round; the rank's memory holds no Rust objects.
+        unsafe { copy_bytes(rank_address(addr), bytes.as_ptr(), bytes.len()) };
+        Ok(())
+    }
+}
+
+fn rank_address(addr: u64) -> *mut u8 {
+    without_provenance_mut(addr as usize)
+}
+
+/// Copies bytes between memory of the rank and our own, in assembly: the node writes to the rank's memory at any time,
+/// which is no race that the language knows.
+///
+/// # Safety
+/// The source must be readable, the destination writable, and they must not overlap.
+unsafe fn copy_bytes(to: *mut u8, from: *const u8, len: usize) {
+    // SAFETY: 1. As the caller promises. 2. The direction flag is clear by the calling convention.
+    unsafe {
+        asm!(
+            "rep movsb",
+            inout("rcx") len => _, inout("rdi") to => _, inout("rsi") from => _,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALLOWED: Allowed = Allowed {
+        clock_gpa: 0x10_1000,
+        share: (0x20_0000, 0x10_0000),
+    };
+
+    #[test]
+    fn only_the_share_and_the_clock_may_be_shown() {
+        assert!(ALLOWED.allows(0x20_0000, 0x10_0000, true));
+        assert!(ALLOWED.allows(0x2f_f000, 0x1000, false));
+        assert!(!ALLOWED.allows(0x2f_f000, 0x2000, false));
+        assert!(!ALLOWED.allows(0x1f_f000, 0x2000, false));
+        assert!(ALLOWED.allows(0x10_1000, 0x1000, false));
+        assert!(!ALLOWED.allows(0x10_1000, 0x1000, true));
+        assert!(!ALLOWED.allows(0x10_0000, 0x1000, false));
+        assert!(!ALLOWED.allows(u64::MAX - 0xfff, 0x2000, false));
+    }
+
+    #[test]
+    fn pointers_beyond_the_rank_lead_nowhere() {
+        for addr in [0, 8, USER_TOP - 1, WINDOW_TOP, 1 << 63, u64::MAX] {
+            assert_eq!(tame(addr), addr);
+        }
+        for addr in [USER_TOP, 0x5555_5555_5000, WINDOW_TOP - 1] {
+            assert_eq!(tame(addr), NOWHERE);
+        }
+    }
+
+    struct Text(u64, &'static [u8]);
+
+    impl RankMemory for Text {
+        fn read(&self, addr: u64, into: &mut [u8]) -> Result<(), Errno> {
+            // Readable up to the end of the page that the text ends in.
+            let end = (self.0 + self.1.len() as u64).next_multiple_of(4096);
+            if addr < self.0 || addr.saturating_add(into.len() as u64) > end {
+                return Err(Errno::EFAULT);
+            }
+            for (i, byte) in into.iter_mut().enumerate() {
+                *byte = *self.1.get((addr - self.0) as usize + i).unwrap_or(&b'x');
+            }
+            Ok(())
+        }
+        fn write(&self, _: u64, _: &[u8]) -> Result<(), Errno> {
+            Err(Errno::EFAULT)
+        }
+    }
+
+    #[test]
+    fn strings_end_at_their_nul_the_buffer_or_the_mapping() {
+        let mut into = [0; 4096];
+        assert_eq!(Text(0x1ffc, b"a/b\0").read_string(0x1ffc, &mut into), Ok(3));
+        assert_eq!(&into[..4], b"a/b\0");
+        assert_eq!(
+            Text(0x1f00, b"abc").read_string(0x1f00, &mut into),
+            Err(Errno::EFAULT)
+        );
+        assert_eq!(
+            Text(0x1000, b"").read_string(u64::MAX, &mut into),
+            Err(Errno::EFAULT)
+        );
+        assert_eq!(
+            Text(0x1000, &[b'y'; 4096]).read_string(0x1000, &mut into),
+            Err(Errno::ENAMETOOLONG)
+        );
+        assert_eq!(
+            Text(0x1000, b"").read_string(0x1000, &mut []),
+            Err(Errno::ENAMETOOLONG)
+        );
+    }
+}

@@ -1,0 +1,161 @@
+//! What worker and watcher share.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use abi::Errno;
+
+use crate::Program;
+use crate::memory::{Allowed, BadChange, Memory, RankMemory};
+use crate::shared::RankWords;
+use crate::signals::Inherited;
+use crate::stub::Kick;
+
+/// A rank as its proxy knows it. There is one per process.
+#[derive(Debug)]
+pub struct Rank {
+    /// How messages begin: "yod: PROGRAM" or "yod: rank N: PROGRAM".
+    pub name: String,
+    /// Its words in the communication area.
+    pub words: RankWords,
+    /// Its memory here.
+    pub memory: Mutex<Memory>,
+    /// Guest-physical address of the clock page.
+    pub clock_gpa: u64,
+    /// The node rings this one.
+    pub doorbell: OwnedFd,
+    /// The node's cores.
+    pub core_doorbells: Vec<OwnedFd>,
+    /// Where messages go, whatever the rank does with its descriptors.
+    pub stderr: OwnedFd,
+    /// First descriptor that is not the rank's.
+    pub first_own_fd: u32,
+    /// The program.
+    pub program: Program,
+    /// Mask and dispositions at start.
+    pub inherited: Inherited,
+    /// Signals that the worker blocks.
+    pub blocked: u64,
+    /// Gives up calls of the worker.
+    pub kick: Kick,
+    /// Stops and continues.
+    pub stops: Stops,
+    /// Whether a thread ends the process already.
+    pub ending: AtomicBool,
+    /// This process, whose number is also the worker's thread id.
+    pub pid: u32,
+}
+
+impl Rank {
+    /// Interrupts the core that the node names for this rank; core 0 before the node is there.
+    pub fn ring(&self) {
+        let core = self.words.area.node.cpus[0].load() as usize;
+        // A full counter rings as well; a core that does not exist has nobody waiting.
+        if let Some(doorbell) = self.core_doorbells.get(core) {
+            let _ = rustix::io::write(doorbell, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// Wakes the watcher (worker only: it would be woken itself where it waits).
+    pub fn ring_watcher(&self) {
+        let _ = rustix::io::write(&self.doorbell, &1u64.to_ne_bytes());
+    }
+
+    /// The rank's memory, for as long as the guard lives as it is now.
+    pub fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Applies the region log up to a position.
+    ///
+    /// # Errors
+    /// A line for the user when a record cannot be: then the rank has to end.
+    pub fn catch_up(&self, position: u64) -> Result<(), String> {
+        let log = self.words.log;
+        if log.applied() >= position {
+            return Ok(());
+        }
+        let node = &self.words.area.node;
+        let share = (node.share[0].load(), node.share[1].load());
+        let allowed = Allowed {
+            clock_gpa: self.clock_gpa,
+            share,
+        };
+        let mut memory = self.memory();
+        let mut bad: Option<BadChange> = None;
+        let read = log.catch_up(position, |change| {
+            if bad.is_none() {
+                bad = memory.apply(&change, &allowed).err();
+            }
+        });
+        match (read, bad) {
+            (_, Some(bad)) => Err(bad.to_string()),
+            (Err(_), None) => Err("the node's kernel wrote a mapping that cannot be".into()),
+            (Ok(()), None) => Ok(()),
+        }
+    }
+}
+
+/// Each copy sees the rank's mappings of one moment.
+impl RankMemory for Rank {
+    fn read(&self, addr: u64, into: &mut [u8]) -> Result<(), Errno> {
+        self.memory().read(addr, into)
+    }
+
+    fn write(&self, addr: u64, bytes: &[u8]) -> Result<(), Errno> {
+        self.memory().write(addr, bytes)
+    }
+
+    fn read_string(&self, addr: u64, into: &mut [u8]) -> Result<usize, Errno> {
+        self.memory().read_string(addr, into)
+    }
+}
+
+/// Keeps a stop from outliving the SIGCONT that followed it.
+///
+/// A stop signal travels to the node and comes back as a request to stop; a SIGCONT may pass it on the way.
+#[derive(Debug, Default)]
+pub struct Stops(AtomicU8);
+
+const IDLE: u8 = 0;
+const POSTED: u8 = 1;
+const CONTINUED: u8 = 2;
+
+impl Stops {
+    /// A stop signal was passed on.
+    pub fn posted(&self) {
+        self.0.store(POSTED, Ordering::SeqCst);
+    }
+
+    /// SIGCONT was passed on.
+    pub fn continued(&self) {
+        let _ = self
+            .0
+            .compare_exchange(POSTED, CONTINUED, Ordering::SeqCst, Ordering::SeqCst);
+    }
+
+    /// Whether a request to stop still holds.
+    #[must_use]
+    pub fn take(&self) -> bool {
+        self.0.swap(IDLE, Ordering::SeqCst) != CONTINUED
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stop_that_was_continued_does_not_hold() {
+        let stops = Stops::default();
+        assert!(stops.take());
+        stops.posted();
+        assert!(stops.take());
+        stops.posted();
+        stops.continued();
+        assert!(!stops.take());
+        stops.continued();
+        assert!(stops.take());
+    }
+}

@@ -1,0 +1,187 @@
+//! What the rank has mapped where: the proxy's own copy, made from the region log.
+//!
+//! It says whether a copy into or out of the rank's memory can fault before it is made, and feeds the crash report. It
+//! knows what shipped calls may do (read, write), not what may be executed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A region that something is mapped in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Region {
+    /// First byte.
+    pub start: u64,
+    /// First byte after it.
+    pub end: u64,
+    /// Guest-physical address behind `start`.
+    pub gpa: u64,
+    /// May the program read it?
+    pub read: bool,
+    /// May the program write it?
+    pub write: bool,
+}
+
+impl Region {
+    const fn continues(&self, before: &Region) -> bool {
+        before.end == self.start
+            && before.gpa + (before.end - before.start) == self.gpa
+            && before.read == self.read
+            && before.write == self.write
+    }
+}
+
+impl fmt::Display for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let flag = |set, name| if set { name } else { '-' };
+        let (read, write) = (flag(self.read, 'r'), flag(self.write, 'w'));
+        let kib = (self.end - self.start) / 1024;
+        write!(
+            f,
+            "{:012x}-{:012x} {read}{write} {kib} KiB",
+            self.start, self.end
+        )
+    }
+}
+
+/// All regions of a rank; they do not overlap.
+#[derive(Default, Debug)]
+pub struct Regions(BTreeMap<u64, Region>);
+
+impl Regions {
+    /// Enters a region in place of whatever was there.
+    pub fn map(&mut self, new: Region) {
+        self.unmap(new.start, new.end);
+        let mut merged = new;
+        if let Some(before) = self.0.range(..new.start).next_back().map(|(_, r)| *r)
+            && merged.continues(&before)
+        {
+            self.0.remove(&before.start);
+            merged = Region {
+                end: merged.end,
+                ..before
+            };
+        }
+        if let Some(after) = self.0.get(&new.end).copied()
+            && after.continues(&merged)
+        {
+            self.0.remove(&after.start);
+            merged.end = after.end;
+        }
+        self.0.insert(merged.start, merged);
+    }
+
+    /// Removes everything in `start..end`, cutting what reaches beyond.
+    pub fn unmap(&mut self, start: u64, end: u64) {
+        while let Some(old) = self.0.range(..end).next_back().map(|(_, r)| *r) {
+            if old.end <= start {
+                break;
+            }
+            self.0.remove(&old.start);
+            if old.end > end {
+                let gpa = old.gpa + (end - old.start);
+                self.0.insert(
+                    end,
+                    Region {
+                        start: end,
+                        gpa,
+                        ..old
+                    },
+                );
+            }
+            if old.start < start {
+                self.0.insert(old.start, Region { end: start, ..old });
+                break;
+            }
+        }
+    }
+
+    /// The region that holds an address.
+    #[must_use]
+    pub fn at(&self, addr: u64) -> Option<&Region> {
+        let (_, region) = self.0.range(..=addr).next_back()?;
+        (addr < region.end).then_some(region)
+    }
+
+    /// Whether all of `addr .. addr + len_bytes` can be read, or written. As on any x86, what can be written can be read.
+    #[must_use]
+    pub fn allow(&self, addr: u64, len_bytes: u64, write: bool) -> bool {
+        let Some(end) = addr.checked_add(len_bytes) else {
+            return false;
+        };
+        let mut at = addr;
+        while at < end {
+            match self.at(at) {
+                Some(region) if region.write || (!write && region.read) => {
+                    at = region.end;
+                }
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// The regions in the order of their addresses.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Region> {
+        self.0.values()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const PAGES: usize = 32;
+
+    #[derive(Clone, Debug)]
+    enum Op {
+        Map(u64, u64, u64, bool, bool),
+        Unmap(u64, u64),
+    }
+
+    fn op() -> impl Strategy<Value = Op> {
+        let range = (0..PAGES as u64 - 1).prop_flat_map(|s| (Just(s), s + 1..PAGES as u64));
+        prop_oneof![
+            (range.clone(), 0..64u64, any::<bool>(), any::<bool>())
+                .prop_map(|((s, e), g, r, w)| Op::Map(s, e, g, r, w)),
+            range.prop_map(|(s, e)| Op::Unmap(s, e)),
+        ]
+    }
+
+    proptest! {
+        /// Against a model that knows every page by itself.
+        #[test]
+        fn regions_are_what_was_mapped_last(ops in proptest::collection::vec(op(), 0..24)) {
+            let mut regions = Regions::default();
+            let mut model = [None; PAGES];
+            for op in ops {
+                match op {
+                    Op::Map(start, end, gpa, read, write) => {
+                        regions.map(Region { start, end, gpa, read, write });
+                        for page in start..end {
+                            model[page as usize] = Some((gpa + page - start, read, write));
+                        }
+                    }
+                    Op::Unmap(start, end) => {
+                        regions.unmap(start, end);
+                        model[start as usize..end as usize].fill(None);
+                    }
+                }
+            }
+            for (page, want) in model.iter().enumerate() {
+                let have = regions.at(page as u64).map(|r| (r.gpa + page as u64 - r.start, r.read, r.write));
+                prop_assert_eq!(have, *want);
+            }
+            for start in 0..PAGES {
+                for end in start..PAGES {
+                    let all = model[start..end].iter().all(|p| p.is_some_and(|(_, read, write)| read || write));
+                    prop_assert_eq!(regions.allow(start as u64, (end - start) as u64, false), all);
+                }
+            }
+            let list: Vec<_> = regions.iter().collect();
+            for pair in list.windows(2) {
+                prop_assert!(pair[0].end <= pair[1].start && !pair[1].continues(pair[0]));
+            }
+        }
+    }
+}

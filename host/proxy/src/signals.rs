@@ -1,0 +1,233 @@
+//! Signal masks and dispositions, spoken to Linux directly.
+//!
+//! The C library keeps two signals to itself and hides them from masks; here a mask is what Linux has it be, 64 bits with
+//! bit `signo - 1`.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use abi::ident::NSIG;
+
+use crate::stub;
+
+/// The set of all signals.
+pub const ALL: u64 = u64::MAX;
+
+/// The set with one signal.
+#[must_use]
+pub const fn set(signo: i32) -> u64 {
+    1 << (signo - 1)
+}
+
+/// What Linux does with a signal that nobody handles.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Default {
+    /// Ends the process.
+    Terminate,
+    /// Nothing.
+    Ignore,
+    /// Stops the process.
+    Stop,
+}
+
+impl Default {
+    /// The default action of a signal (signal(7)).
+    #[must_use]
+    pub const fn of(signo: i32) -> Default {
+        match signo {
+            libc::SIGCHLD | libc::SIGURG | libc::SIGWINCH | libc::SIGCONT => Default::Ignore,
+            libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU => Default::Stop,
+            _ => Default::Terminate,
+        }
+    }
+}
+
+/// Signal mask and ignored signals that yod was started with, which the rank inherits as across an exec.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, core::default::Default)]
+pub struct Inherited {
+    /// Ignored signals.
+    pub ignored: u64,
+    /// Blocked signals.
+    pub blocked: u64,
+}
+
+impl Inherited {
+    /// Reads them from this process. Call it before anything in yod changes its mask or dispositions.
+    #[must_use]
+    pub fn now() -> Inherited {
+        let mut ignored = 0;
+        for signo in 1..=NSIG as i32 {
+            if disposition(signo) == Some(libc::SIG_IGN) {
+                ignored |= set(signo);
+            }
+        }
+        // The Rust runtime ignores SIGPIPE before main: what it was is known from before.
+        ignored &= !set(libc::SIGPIPE);
+        if SIGPIPE_WAS_IGNORED.load(Ordering::Relaxed) {
+            ignored |= set(libc::SIGPIPE);
+        }
+        Inherited {
+            ignored,
+            blocked: mask(How::Block, 0),
+        }
+    }
+
+    /// Whether a signal would take its default action at once.
+    #[must_use]
+    pub const fn is_default(&self, signo: i32) -> bool {
+        (self.ignored | self.blocked) & set(signo) == 0
+    }
+}
+
+static SIGPIPE_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
+
+/// Runs before the runtime that changes the disposition.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static RECORD: extern "C" fn() = {
+    extern "C" fn record() {
+        let ignored = disposition(libc::SIGPIPE) == Some(libc::SIG_IGN);
+        SIGPIPE_WAS_IGNORED.store(ignored, Ordering::Relaxed);
+    }
+    record
+};
+
+/// struct sigaction as the kernel has it (arch/x86/include/uapi/asm/signal.h).
+#[repr(C)]
+#[derive(core::default::Default)]
+struct Action {
+    handler: usize,
+    flags: u64,
+    restorer: usize,
+    mask: u64,
+}
+
+/// Bytes of the kernel's sigset_t.
+const SIGSET_BYTES: u64 = 8;
+
+/// The disposition of a signal; `None` when there is no such signal.
+fn disposition(signo: i32) -> Option<usize> {
+    let mut action = Action::default();
+    let args = [signo as u64, 0, &raw mut action as u64, SIGSET_BYTES, 0, 0];
+    // SAFETY: 1. Linux writes one `Action`, which has the kernel's layout.
+    let ret = unsafe { stub::syscall(libc::SYS_rt_sigaction as u64, &args) };
+    (ret == 0).then_some(action.handler)
+}
+
+/// Sets a signal's default action, or ignores it. SIGKILL and SIGSTOP stay as they are.
+pub fn set_disposition(signo: i32, ignored: bool) {
+    let handler = if ignored {
+        libc::SIG_IGN
+    } else {
+        libc::SIG_DFL
+    };
+    let action = Action {
+        handler,
+        ..Action::default()
+    };
+    let args = [
+        signo as u64,
+        &raw const action as u64,
+        0,
+        SIGSET_BYTES,
+        0,
+        0,
+    ];
+    // SAFETY: 1. Linux reads one `Action`. 2. No handler is installed, so no code of ours runs asynchronously.
+    unsafe { stub::syscall(libc::SYS_rt_sigaction as u64, &args) };
+}
+
+/// What to do with the calling thread's mask.
+#[derive(Clone, Copy, Debug)]
+pub enum How {
+    /// Add to it.
+    Block = 0,
+    /// Take from it.
+    Unblock = 1,
+    /// Replace it.
+    Set = 2,
+}
+
+/// Changes the calling thread's signal mask and returns the one before.
+pub fn mask(how: How, signals: u64) -> u64 {
+    let mut old = 0u64;
+    let args = [
+        how as u64,
+        &raw const signals as u64,
+        &raw mut old as u64,
+        SIGSET_BYTES,
+        0,
+        0,
+    ];
+    // SAFETY: 1. Linux reads and writes a u64 each.
+    unsafe { stub::syscall(libc::SYS_rt_sigprocmask as u64, &args) };
+    old
+}
+
+/// Sends a signal to a thread of this process.
+pub fn send_to_thread(pid: u32, tid: u32, signo: i32) {
+    let args = [u64::from(pid), u64::from(tid), signo as u64, 0, 0, 0];
+    // SAFETY: 1. No memory is passed. 2. Handlers that may run are those this crate installed.
+    unsafe { stub::syscall(libc::SYS_tgkill as u64, &args) };
+}
+
+/// Sends a signal to this process.
+pub fn send_to_self(signo: i32) {
+    let args = [u64::from(std::process::id()), signo as u64, 0, 0, 0, 0];
+    // SAFETY: As for `send_to_thread`.
+    unsafe { stub::syscall(libc::SYS_kill as u64, &args) };
+}
+
+/// Passes a signal that Linux has sent to the calling thread itself on to the whole process, where it is received. Does
+/// nothing when none is pending.
+pub fn pass_on(signo: i32) {
+    let (signals, no_time) = (set(signo), [0u64; 2]);
+    let args = [
+        &raw const signals as u64,
+        0,
+        no_time.as_ptr() as u64,
+        SIGSET_BYTES,
+        0,
+        0,
+    ];
+    // SAFETY: 1. Linux reads a u64 and a struct timespec, two u64.
+    if unsafe { stub::syscall(libc::SYS_rt_sigtimedwait as u64, &args) } > 0 {
+        send_to_self(signo);
+    }
+}
+
+/// Ends the process by a signal's default action; by exit code 128 + signo when it has none that ends it.
+pub fn die(signo: i32) -> ! {
+    set_disposition(signo, false);
+    mask(How::Unblock, set(signo));
+    send_to_self(signo);
+    // A signal to the process may be taken by another thread a moment later.
+    if Default::of(signo) == Default::Terminate {
+        std::thread::sleep(std::time::Duration::from_secs(1));
+    }
+    exit(128 + signo)
+}
+
+/// Ends the process at once: nothing of yod's that the fork inherited is flushed or run.
+pub fn exit(code: i32) -> ! {
+    // SAFETY: 1. _exit has no preconditions.
+    unsafe { libc::_exit(code) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_hold_all_signals() {
+        let old = mask(How::Block, set(32) | set(64));
+        assert_eq!(mask(How::Set, old), old | set(32) | set(64));
+    }
+
+    #[test]
+    fn dispositions_are_set_and_read() {
+        set_disposition(libc::SIGURG, true);
+        assert_ne!(Inherited::now().ignored & set(libc::SIGURG), 0);
+        set_disposition(libc::SIGURG, false);
+        assert_eq!(Inherited::now().ignored & set(libc::SIGURG), 0);
+    }
+}

@@ -1,0 +1,213 @@
+//! Files of /proc that speak of the process: answered for the rank, not for its proxy.
+//!
+//! A path is recognised by where it leads, however it is spelled: when its last component is one of a few names (a
+//! comparison that other paths cost nothing more than), the directory before it is resolved and must be this process's
+//! own in /proc. What is not answered here is Linux's answer about the proxy, which has the rank's pid, credentials,
+//! descriptors and limits.
+
+mod content;
+mod listing;
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use abi::Errno;
+use abi::syscall::{Arg, Call};
+use rustix::fs::{CWD, Mode, OFlags, PROC_SUPER_MAGIC, openat, readlinkat};
+
+use crate::call::Scratch;
+use crate::memory::RankMemory;
+use crate::rank::Rank;
+
+/// What to do about a call.
+#[derive(Debug)]
+pub enum Special {
+    /// Nothing: make it.
+    No,
+    /// Make it with these arguments.
+    Instead([u64; 6]),
+    /// It has been carried out, with this result.
+    Answer(i64),
+}
+
+/// A file that says something else about the proxy than about the rank.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Name {
+    /// The program.
+    Exe,
+    /// One whose text is made here.
+    Text(content::File),
+    /// The address space, which holds more than the rank's.
+    Mem,
+    /// A descriptor of the proxy.
+    OwnFd,
+}
+
+/// Looks whether a call speaks of the process; its arguments have been prepared.
+pub fn recognise(rank: &Rank, call: &Call, args: &[u64; 6], scratch: &Scratch) -> Special {
+    let number = i64::from(call.nr);
+    if matches!(number, libc::SYS_getdents | libc::SYS_getdents64) {
+        return listing::without_ours(rank, call, args);
+    }
+    let Some(at) = call.args.iter().position(|arg| *arg == Arg::Path) else {
+        return Special::No;
+    };
+    if args[at] != scratch.string_address() {
+        return Special::No; // a null pointer
+    }
+    let (directory, last) = split(scratch.string());
+    let Some(name) = named(last, rank.first_own_fd) else {
+        return Special::No;
+    };
+    let from = match args[0] as i32 {
+        // SAFETY: 1. The number is only used for this call, and Linux says EBADF when it is not open. `prepare` has
+        // made sure that it is not the proxy's.
+        fd if at > 0 && fd >= 0 => unsafe { BorrowedFd::borrow_raw(fd) },
+        fd if at > 0 && fd != libc::AT_FDCWD && !directory.starts_with(b"/") => return Special::No,
+        _ => CWD,
+    };
+    let inside = if name == Name::OwnFd {
+        &["/fd", "/fdinfo"][..]
+    } else {
+        &[""][..]
+    };
+    if !leads_to_ours(rank, from, directory, inside) {
+        return Special::No;
+    }
+    answer(rank, call, args, at, name)
+}
+
+/// Answers a call about a file of the process's own directory.
+fn answer(rank: &Rank, call: &Call, args: &[u64; 6], at: usize, name: Name) -> Special {
+    let error = |errno: Errno| Special::Answer(errno.ret());
+    let opens = match i64::from(call.nr) {
+        libc::SYS_open => Some(args[1]),
+        libc::SYS_openat => Some(args[2]),
+        libc::SYS_openat2 => Some(0),
+        _ => None,
+    };
+    match (name, i64::from(call.nr)) {
+        (Name::OwnFd, _) => error(Errno::ENOENT),
+        (Name::Mem, _) if opens.is_some() => error(Errno::EACCES),
+        (Name::Text(file), _) => match opens {
+            Some(flags) if flags & libc::O_ACCMODE as u64 == libc::O_RDONLY as u64 => {
+                let close_on_exec = flags & libc::O_CLOEXEC as u64 != 0;
+                Special::Answer(content::open(rank, file, close_on_exec))
+            }
+            _ => Special::No,
+        },
+        (Name::Exe, libc::SYS_readlink | libc::SYS_readlinkat) => {
+            let path = rank.program.real_path.to_bytes();
+            let room = args[at + 2] as i32;
+            if room <= 0 {
+                return error(Errno::EINVAL);
+            }
+            let path = &path[..path.len().min(room as usize)];
+            match rank.write(args[at + 1], path) {
+                Ok(()) => Special::Answer(path.len() as i64),
+                Err(errno) => error(errno),
+            }
+        }
+        (Name::Exe, _) if follows(call, args) => {
+            let mut args = *args;
+            args[at] = rank.program.real_path.as_ptr() as u64;
+            Special::Instead(args)
+        }
+        _ => Special::No,
+    }
+}
+
+/// Whether a call only looks at what a final symbolic link leads to.
+fn follows(call: &Call, args: &[u64; 6]) -> bool {
+    let without = |flags: u64, flag: i32| flags & flag as u64 == 0;
+    match i64::from(call.nr) {
+        libc::SYS_open => without(args[1], libc::O_NOFOLLOW),
+        libc::SYS_openat => without(args[2], libc::O_NOFOLLOW),
+        libc::SYS_newfstatat => without(args[3], libc::AT_SYMLINK_NOFOLLOW),
+        libc::SYS_statx => without(args[2], libc::AT_SYMLINK_NOFOLLOW),
+        libc::SYS_stat | libc::SYS_access | libc::SYS_faccessat | libc::SYS_faccessat2 => true,
+        libc::SYS_statfs => true,
+        _ => false,
+    }
+}
+
+/// The path up to its last component, and that.
+fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().rposition(|&byte| byte == b'/') {
+        Some(0) => (b"/", &path[1..]),
+        Some(slash) => (&path[..slash], &path[slash + 1..]),
+        None => (b".", path),
+    }
+}
+
+fn named(last: &[u8], first_own_fd: u32) -> Option<Name> {
+    if let Some(file) = content::File::named(last) {
+        return Some(Name::Text(file));
+    }
+    match last {
+        b"exe" => Some(Name::Exe),
+        b"mem" => Some(Name::Mem),
+        [b'0'..=b'9', ..] => {
+            let fd: u32 = std::str::from_utf8(last).ok()?.parse().ok()?;
+            (fd >= first_own_fd).then_some(Name::OwnFd)
+        }
+        _ => None,
+    }
+}
+
+/// Whether a directory is this process's in /proc, or the one of its thread 0, followed by one of `inside`.
+fn leads_to_ours(rank: &Rank, from: BorrowedFd<'_>, directory: &[u8], inside: &[&str]) -> bool {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(directory) = openat(from, directory, flags, Mode::empty()) else {
+        return false;
+    };
+    is_ours(rank, &directory, inside)
+}
+
+fn is_ours(rank: &Rank, directory: impl AsFd, inside: &[&str]) -> bool {
+    if !rustix::fs::fstatfs(&directory).is_ok_and(|fs| fs.f_type == PROC_SUPER_MAGIC) {
+        return false;
+    }
+    let link = format!(
+        "/proc/self/fd/{}",
+        std::os::fd::AsRawFd::as_raw_fd(&directory.as_fd())
+    );
+    let Ok(path) = readlinkat(CWD, link, Vec::new()) else {
+        return false;
+    };
+    let Ok(path) = path.to_str() else {
+        return false;
+    };
+    let pid = rank.pid;
+    inside.iter().any(|rest| {
+        path == format!("/proc/{pid}{rest}") || path == format!("/proc/{pid}/task/{pid}{rest}")
+    })
+}
+
+/// Makes a descriptor the rank's own.
+fn give(fd: OwnedFd) -> i64 {
+    i64::from(std::os::fd::IntoRawFd::into_raw_fd(fd))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_split_before_the_last_component() {
+        assert_eq!(split(b"/proc/self/exe"), (&b"/proc/self"[..], &b"exe"[..]));
+        assert_eq!(split(b"exe"), (&b"."[..], &b"exe"[..]));
+        assert_eq!(split(b"/exe"), (&b"/"[..], &b"exe"[..]));
+        assert_eq!(split(b"a/"), (&b"a"[..], &b""[..]));
+    }
+
+    #[test]
+    fn only_a_few_names_are_looked_at() {
+        assert_eq!(named(b"exe", 100), Some(Name::Exe));
+        assert_eq!(named(b"maps", 100), Some(Name::Text(content::File::Maps)));
+        assert_eq!(named(b"100", 100), Some(Name::OwnFd));
+        assert_eq!(named(b"99", 100), None);
+        assert_eq!(named(b"1x", 100), None);
+        assert_eq!(named(b"data.txt", 100), None);
+        assert_eq!(named(b"", 100), None);
+    }
+}

@@ -1,0 +1,286 @@
+//! Becoming a proxy: from a fork of yod to a process that serves a rank.
+
+use std::io::Write as _;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+
+use abi::control::RankInfo;
+use abi::ident::{NSIG, RLIM_NLIMITS};
+use rustix::io;
+use rustix::process::{self, Resource, Signal};
+use wire::layout::Layout;
+use wire::rank::{FromHost, proxy};
+use wire::word::Word;
+
+use crate::fds::{Limits, Own, close_on_exec};
+use crate::memory::Memory;
+use crate::rank::{Rank, Stops};
+use crate::shared::RankWords;
+use crate::signals::{self, How, Inherited};
+use crate::stub::{self, KICK, Kick};
+use crate::watcher::Watcher;
+use crate::worker;
+use crate::{Config, Program};
+
+/// Exit code when the proxy cannot be set up (EX_OSERR, sysexits.h).
+pub const EXIT_IMPOSSIBLE: i32 = 71;
+/// Exit code after a mistake of this program (EX_SOFTWARE, sysexits.h).
+const EXIT_BUG: i32 = 70;
+
+/// Why a rank's proxy cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum Impossible {
+    /// RLIMIT_AS.
+    #[error("the address space is limited to {} KiB, but a rank needs 512 GiB of addresses: use `ulimit -v unlimited`", .0 / 1024)]
+    AddressSpace(u64),
+    /// RLIMIT_NOFILE.
+    #[error("the hard limit on open files leaves no room for a rank: raise it (`ulimit -Hn`)")]
+    Descriptors,
+    /// Anything else.
+    #[error("cannot {0}: {1}")]
+    Linux(&'static str, io::Errno),
+    /// yod has died meanwhile.
+    #[error("yod is gone")]
+    Orphaned,
+}
+
+/// Says early, before a node is started, whether this process's limits have room for a rank on a node of `cores` cores.
+///
+/// # Errors
+/// [`Impossible::AddressSpace`], [`Impossible::Descriptors`].
+pub fn check_limits(cores: usize) -> Result<(), Impossible> {
+    if let Some(limit) = process::getrlimit(Resource::As).current
+        && limit < 2 * abi::map::USER_TOP
+    {
+        return Err(Impossible::AddressSpace(limit));
+    }
+    let files = process::getrlimit(Resource::Nofile);
+    Limits::divide(files.current, files.maximum, cores)
+        .map(|_| ())
+        .ok_or(Impossible::Descriptors)
+}
+
+/// Prints why there is no proxy, and ends the process.
+pub fn give_up(why: &Impossible) -> ! {
+    let _ = writeln!(std::io::stderr(), "yod: {why}");
+    signals::exit(EXIT_IMPOSSIBLE)
+}
+
+fn cannot(what: &'static str) -> impl Fn(io::Errno) -> Impossible {
+    move |errno| Impossible::Linux(what, errno)
+}
+
+/// Sets everything up and announces the proxy to the node; returns the rank and the worker's epoll set.
+///
+/// # Errors
+/// [`Impossible`].
+pub fn start(config: Config) -> Result<(&'static Rank, OwnedFd), Impossible> {
+    die_with(config.parent)?;
+    end_on_panic();
+    let cores = config.core_doorbells.len();
+    check_limits(cores)?;
+    take_signals(&config);
+    let own = Own::open(cores).map_err(|_| Impossible::Descriptors)?;
+    let keep = |fd| own.keep(fd);
+    let (rank, set, watcher) = build(config, &keep)?;
+    let limits = own.close().map_err(cannot("set the limit on open files"))?;
+    close_on_exec(limits.first_own);
+
+    let rank: &'static Rank = Box::leak(Box::new(Rank {
+        first_own_fd: limits.first_own as u32,
+        ..rank
+    }));
+    Kick::install().map_err(|_| Impossible::Linux("install a handler", io::Errno::INVAL))?;
+    let run = move || watcher.run(rank);
+    std::thread::Builder::new()
+        .name("watcher".into())
+        .spawn(run)
+        .map_err(|_| Impossible::Linux("start a thread", io::Errno::AGAIN))?;
+    signals::mask(How::Set, rank.blocked);
+    name_process(&rank.program);
+    fill(&rank.words.area.host, rank, &limits);
+    rank.words.area.host.state.store(proxy::ATTACHED);
+    rank.ring();
+    Ok((rank, set))
+}
+
+/// Moves the descriptors out of the rank's way and maps what is shared.
+fn build(
+    config: Config,
+    keep: &impl Fn(OwnedFd) -> io::Result<OwnedFd>,
+) -> Result<(Rank, OwnedFd, Watcher), Impossible> {
+    let moved = cannot("move a descriptor");
+    let layout = Layout::new(&config.wire);
+    let words = RankWords::map(
+        config.ram.as_fd(),
+        config.ram_layout,
+        config.comm_gpa,
+        &layout,
+        config.rank,
+    )
+    .map_err(cannot("map the communication area"))?;
+    let ram = keep(config.ram).map_err(&moved)?;
+    let memory =
+        Memory::reserve(ram, config.ram_layout).map_err(cannot("reserve 512 GiB of addresses"))?;
+    let doorbell = keep(config.doorbell_in).map_err(&moved)?;
+    let set = worker::doorbell_set(&doorbell).map_err(cannot("watch the doorbell"))?;
+    let blocked = signals::ALL & !workers_own(config.inherited);
+    let watcher = Watcher::new(&doorbell, blocked).map_err(cannot("watch signals"))?;
+    let watcher = watcher.keep(keep).map_err(&moved)?;
+    let stderr = io::dup(std::io::stderr())
+        .or_else(|_| open_null())
+        .map_err(&moved)?;
+    let core_doorbells: Result<_, _> = config.core_doorbells.into_iter().map(keep).collect();
+    let program = Program {
+        file: keep(config.program.file).map_err(&moved)?,
+        ..config.program
+    };
+    let rank = Rank {
+        name: name(&program, &config.label),
+        words,
+        memory: Mutex::new(memory),
+        clock_gpa: config.comm_gpa + layout.clock as u64,
+        doorbell,
+        core_doorbells: core_doorbells.map_err(&moved)?,
+        stderr: keep(stderr).map_err(&moved)?,
+        first_own_fd: 0, // known when the limit is
+        program,
+        inherited: config.inherited,
+        blocked,
+        kick: Kick::default(),
+        stops: Stops::default(),
+        ending: AtomicBool::new(false),
+        pid: std::process::id(),
+    };
+    Ok((rank, keep(set).map_err(&moved)?, watcher))
+}
+
+fn open_null() -> io::Result<OwnedFd> {
+    rustix::fs::open(
+        "/dev/null",
+        rustix::fs::OFlags::WRONLY,
+        rustix::fs::Mode::empty(),
+    )
+}
+
+/// How messages name the rank.
+fn name(program: &Program, label: &str) -> String {
+    let path = program.started_as.to_string_lossy();
+    if label.is_empty() {
+        format!("yod: {path}")
+    } else {
+        format!("yod: {label}: {path}")
+    }
+}
+
+/// Lets Linux kill this process when yod dies.
+fn die_with(parent: u32) -> Result<(), Impossible> {
+    process::set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(cannot("follow yod's end"))?;
+    // It may have died before.
+    let now = process::getppid().map(|pid| pid.as_raw_pid());
+    if now == i32::try_from(parent).ok() {
+        Ok(())
+    } else {
+        Err(Impossible::Orphaned)
+    }
+}
+
+/// A mistake of this program must not unwind into yod's code, of which this process is a copy.
+fn end_on_panic() {
+    std::panic::set_hook(Box::new(|panic| {
+        let _ = writeln!(std::io::stderr(), "yod: mistake in the proxy: {panic}");
+        signals::exit(EXIT_BUG)
+    }));
+}
+
+/// Blocks all signals, for the watcher to receive, and forgets yod's handlers.
+fn take_signals(config: &Config) {
+    signals::mask(How::Set, signals::ALL);
+    for signo in 1..=NSIG as i32 {
+        signals::set_disposition(signo, config.inherited.ignored & signals::set(signo) != 0);
+    }
+}
+
+/// Signals that are not for the watcher to receive: the kick, and the terminal's stops. Linux must see that a background
+/// job would stop when it reads, or it fails the read instead; and the stop must not be taken by another thread.
+fn workers_own(inherited: Inherited) -> u64 {
+    let stops = [libc::SIGTTIN, libc::SIGTTOU].into_iter();
+    let stops = stops.filter(|signo| inherited.is_default(*signo));
+    stops
+        .map(signals::set)
+        .fold(signals::set(KICK), |all, one| all | one)
+}
+
+/// What ps shows.
+fn name_process(program: &Program) {
+    let path = program.started_as.to_bytes();
+    let file = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
+    let mut name = file[..file.len().min(15)].to_vec();
+    name.push(0);
+    if let Ok(name) = std::ffi::CString::from_vec_with_nul(name) {
+        let _ = rustix::thread::set_name(&name);
+    }
+}
+
+/// Tells the node all about the rank.
+fn fill(host: &FromHost, rank: &Rank, limits: &Limits) {
+    host.pid.put(rank.pid.into());
+    host.ppid
+        .put(process::getppid().map_or(0, |pid| pid.as_raw_pid() as u64));
+    for (resource, words) in host.rlimits.iter().enumerate() {
+        put_pair(words, rlimit(resource));
+    }
+    put_pair(
+        &host.rlimits[libc::RLIMIT_NOFILE as usize],
+        [limits.soft, limits.first_own],
+    );
+    let info = rank_info(
+        &rank.program,
+        host.rlimits[libc::RLIMIT_STACK as usize][0].peek(),
+    );
+    for (word, value) in host.info.iter().zip(info.to_words()) {
+        word.put(value);
+    }
+    host.ignored.put(rank.inherited.ignored);
+    host.blocked.put(rank.inherited.blocked);
+    let uname = rustix::system::uname();
+    host.nodename.put(uname.nodename().to_bytes());
+    host.domainname.put(uname.domainname().to_bytes());
+}
+
+fn put_pair(words: &[Word; 2], values: [u64; 2]) {
+    words[0].put(values[0]);
+    words[1].put(values[1]);
+}
+
+fn rank_info(program: &Program, stack_limit: u64) -> RankInfo {
+    let mut random = [0u8; 16];
+    // Sixteen bytes are never cut short once Linux has started (getrandom(2)).
+    let _ = rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty());
+    let random = u128::from_ne_bytes(random);
+    RankInfo {
+        argc: program.argv.len() as u64,
+        envc: program.env.len() as u64,
+        strings_bytes: program.strings_bytes(),
+        file_bytes: rustix::fs::fstat(&program.file).map_or(0, |stat| stat.st_size as u64),
+        stack_limit,
+        uid: process::getuid().as_raw().into(),
+        euid: process::geteuid().as_raw().into(),
+        gid: process::getgid().as_raw().into(),
+        egid: process::getegid().as_raw().into(),
+        secure: 0, // yod is not set-user-ID
+        random: [random as u64, (random >> 64) as u64],
+    }
+}
+
+/// Soft and hard limit; u64::MAX: unlimited.
+fn rlimit(resource: usize) -> [u64; 2] {
+    const _: () = assert!(RLIM_NLIMITS == 16);
+    let mut limit = [u64::MAX; 2];
+    let args = [0, resource as u64, 0, &raw mut limit as u64, 0, 0];
+    // SAFETY: 1. Linux writes a struct rlimit64, two u64.
+    unsafe { stub::syscall(libc::SYS_prlimit64 as u64, &args) };
+    limit
+}

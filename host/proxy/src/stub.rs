@@ -1,0 +1,106 @@
+//! The system call instruction, and how a call that blocks is given up.
+//!
+//! A kick (a signal with a handler that does nothing) interrupts a call that blocks in Linux. One that arrives just before
+//! the instruction is lost on the call, so kicks are repeated until the call is over. The call is made in any case: as a
+//! process with a signal pending, a rank is told EINTR only where Linux would really have waited.
+//!
+//! A kick must not reach the *next* call either. [`Kick`] holds the two sides' handshake: whoever cancels says that it is
+//! about to kick, looks whether the call is still running, kicks, and says that it has; the worker that finishes a kicked
+//! call waits for that last word, and the pending signal is taken as it next enters Linux.
+
+#[cfg(test)]
+mod tests;
+
+use std::arch::asm;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::{hint, io, ptr};
+
+/// The signal that interrupts the worker. One that the rank is sent from outside with this number is lost.
+pub const KICK: i32 = 64;
+
+/// The handshake between the worker and who cancels its calls. Sequence numbers are the ship slot's, from 1.
+#[derive(Debug, Default)]
+pub struct Kick {
+    /// The call that the worker carries out; 0: none. Written by the worker.
+    running: AtomicU64,
+    /// Twice the call that was kicked last, plus one while a kick is being sent. Written by the watcher.
+    kicked: AtomicU64,
+}
+
+impl Kick {
+    /// Installs the handler, for the whole process.
+    ///
+    /// # Errors
+    /// What sigaction(2) says.
+    pub fn install() -> io::Result<()> {
+        // SAFETY: 1. All-zero is a valid sigaction. 2. The handler has the signature of one and does nothing.
+        let ret = unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = on_kick as *const () as usize;
+            libc::sigaction(KICK, &raw const action, ptr::null_mut())
+        };
+        if ret == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+
+    /// The worker begins a call.
+    pub fn begin(&self, seq: u64) {
+        self.running.store(seq, Ordering::SeqCst);
+    }
+
+    /// The worker has finished the call; no kick meant for it can come any more.
+    pub fn finish(&self) {
+        let seq = self.running.swap(0, Ordering::SeqCst);
+        if self.kicked.load(Ordering::SeqCst) / 2 == seq {
+            while self.kicked.load(Ordering::SeqCst) == 2 * seq + 1 {
+                hint::spin_loop();
+                std::thread::yield_now();
+            }
+            // Any way out of Linux delivers the signal that is pending now.
+            std::thread::yield_now();
+        }
+    }
+
+    /// Kicks the running call if `wanted` says so, `kick` sending [`KICK`] to the worker (watcher only). Returns whether it
+    /// did: then it has to be called again until the call is over.
+    pub fn kick_if(&self, wanted: impl FnOnce(u64) -> bool, kick: impl FnOnce()) -> bool {
+        let seq = self.running.load(Ordering::SeqCst);
+        if seq == 0 || !wanted(seq) {
+            return false;
+        }
+        self.kicked.store(2 * seq + 1, Ordering::SeqCst);
+        let runs = self.running.load(Ordering::SeqCst) == seq;
+        if runs {
+            kick();
+        }
+        self.kicked.store(2 * seq, Ordering::SeqCst);
+        runs
+    }
+}
+
+/// Makes a Linux system call.
+///
+/// # Safety
+/// What Linux does with the arguments must be sound: no memory of this process may be written, unmapped or replaced that
+/// safe code relies on.
+pub unsafe fn syscall(nr: u64, args: &[u64; 6]) -> i64 {
+    let ret: i64;
+    let [a, b, c, d, e, f] = *args;
+    // SAFETY: 1. `syscall` clobbers rcx and r11 besides rax. 2. The effect of the call is the caller's promise; memory is
+    // assumed to change (no `nomem`).
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") nr => ret,
+            in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d, in("r8") e, in("r9") f,
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+    }
+    ret
+}
+
+extern "C" fn on_kick(_signo: i32) {}

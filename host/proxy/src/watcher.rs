@@ -1,0 +1,204 @@
+//! The watcher: a thread that receives what does not come through the ship slot.
+//!
+//! - Signals that Linux has for the process: all are blocked in the worker, read here and posted to the node, which
+//!   delivers them to the program. Before the program runs they act on the proxy as they would on any process.
+//! - Calls to give up: the node says so and rings, and the worker is kicked out of Linux (module `stub`).
+//! - The rank's end while the worker is in a call.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::{Timespec, epoll};
+use rustix::io;
+use wire::rank::state;
+use wire::signal::Signal;
+use zerocopy::FromBytes;
+
+use crate::end;
+use crate::rank::Rank;
+use crate::signals::{self, Default, How};
+use crate::stub::{self, KICK};
+use crate::worker;
+
+/// How often a full mailbox is tried again; meanwhile signals wait in Linux.
+const RETRY: Duration = Duration::from_millis(5);
+
+/// When a call that was kicked is looked at again: it may have been kicked just before it began to block.
+const KICK_AGAIN: Duration = Duration::from_micros(100);
+/// The same after many kicks: Linux does not wake from every wait.
+const KICK_AT_LAST: Duration = Duration::from_millis(10);
+
+/// struct signalfd_siginfo (uapi/linux/signalfd.h), the part that matters.
+#[derive(FromBytes)]
+#[repr(C)]
+struct SignalfdInfo {
+    signo: u32,
+    _errno: i32,
+    code: i32,
+    pid: u32,
+    uid: u32,
+    _fd: i32,
+    _tid: u32,
+    _band: u32,
+    _overrun: u32,
+    _trapno: u32,
+    _status: i32,
+    _int: i32,
+    ptr: u64,
+    _rest: [u64; 9],
+}
+const _: () = assert!(size_of::<SignalfdInfo>() == 128);
+
+/// The watcher's descriptors.
+#[derive(Debug)]
+pub struct Watcher {
+    set: OwnedFd,
+    signals: OwnedFd,
+}
+
+impl Watcher {
+    /// Prepares to watch a doorbell and signals. The worker's own epoll set must exist already.
+    ///
+    /// # Errors
+    /// What epoll and signalfd say.
+    pub fn new(doorbell: &OwnedFd, watched: u64) -> io::Result<Watcher> {
+        let set = worker::doorbell_set(doorbell)?;
+        let signals = signalfd(watched)?;
+        let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        epoll::add(&set, &signals, epoll::EventData::new_u64(1), edge)?;
+        Ok(Watcher { set, signals })
+    }
+
+    /// Moves the descriptors by `keep`.
+    ///
+    /// # Errors
+    /// What `keep` says.
+    pub fn keep(self, keep: impl Fn(OwnedFd) -> io::Result<OwnedFd>) -> io::Result<Watcher> {
+        Ok(Watcher {
+            set: keep(self.set)?,
+            signals: keep(self.signals)?,
+        })
+    }
+
+    /// Watches until the process ends.
+    pub fn run(self, rank: &'static Rank) -> ! {
+        // The C library starts threads with its cancellation signal unblocked.
+        signals::mask(How::Set, signals::ALL);
+        let mut held = None;
+        let mut kick_again = KICK_AGAIN;
+        loop {
+            end::if_over(rank);
+            let kicked = rank.kick.kick_if(
+                |seq| rank.words.area.slot.cancelled(seq),
+                || signals::send_to_thread(rank.pid, rank.pid, KICK),
+            );
+            self.pass_on_signals(rank, &mut held);
+            let timeout = if kicked {
+                Some(kick_again)
+            } else {
+                held.is_some().then_some(RETRY)
+            };
+            kick_again = if kicked {
+                (kick_again * 2).min(KICK_AT_LAST)
+            } else {
+                KICK_AGAIN
+            };
+            self.wait(timeout);
+        }
+    }
+
+    /// Blocks until a signal comes, the node rings, or the time is over.
+    fn wait(&self, timeout: Option<Duration>) {
+        let timeout = timeout.map(|time| Timespec {
+            tv_sec: 0, // all are shorter than a second
+            tv_nsec: time.subsec_nanos().into(),
+        });
+        let mut events = [const { MaybeUninit::<epoll::Event>::uninit() }; 2];
+        // Interrupted or not: the caller looks at everything again.
+        let _ = epoll::wait(&self.set, &mut events, timeout.as_ref());
+    }
+
+    /// Posts pending signals to the node for as long as there is room; what does not fit is held.
+    fn pass_on_signals(&self, rank: &Rank, held: &mut Option<Signal>) {
+        let mut posted = false;
+        while let Some(signal) = held.take().or_else(|| self.receive(rank)) {
+            if !rank.words.area.mailbox.post(&signal) {
+                *held = Some(signal);
+                break;
+            }
+            posted = true;
+        }
+        if posted {
+            rank.ring();
+        }
+    }
+
+    /// The next signal that is the program's.
+    fn receive(&self, rank: &Rank) -> Option<Signal> {
+        loop {
+            let mut bytes = [0u8; size_of::<SignalfdInfo>()];
+            let read = io::read(self.signals.as_fd(), &mut bytes).ok()?;
+            let info = SignalfdInfo::read_from_bytes(bytes.get(..read)?).ok()?;
+            let signo = info.signo as i32;
+            match Default::of(signo) {
+                Default::Stop => rank.stops.posted(),
+                _ if signo == libc::SIGCONT => rank.stops.continued(),
+                _ => {}
+            }
+            if runs(rank) || rank.inherited.blocked & signals::set(signo) != 0 {
+                let SignalfdInfo {
+                    code,
+                    pid,
+                    uid,
+                    ptr: value,
+                    ..
+                } = info;
+                return Some(Signal {
+                    signo: info.signo,
+                    code,
+                    pid,
+                    uid,
+                    value,
+                });
+            }
+            if rank.inherited.is_default(signo) {
+                act_by_default(rank, signo);
+            }
+        }
+    }
+}
+
+/// Whether the program runs, so that signals are its own affair.
+fn runs(rank: &Rank) -> bool {
+    !matches!(
+        rank.words.area.node.state.load(),
+        state::EMPTY | state::LOADING
+    )
+}
+
+/// What Linux would do to a process without handlers.
+fn act_by_default(rank: &Rank, signo: i32) {
+    match Default::of(signo) {
+        Default::Terminate => end::die(rank, signo),
+        Default::Stop => {
+            if rank.stops.take() {
+                signals::send_to_self(libc::SIGSTOP);
+            }
+        }
+        Default::Ignore => {}
+    }
+}
+
+/// A non-blocking descriptor that receives the signals of a set.
+fn signalfd(set: u64) -> io::Result<OwnedFd> {
+    let flags = (libc::SFD_NONBLOCK | libc::SFD_CLOEXEC) as u64;
+    let args = [u64::MAX, &raw const set as u64, 8, flags, 0, 0];
+    // SAFETY: 1. Linux reads one u64.
+    let ret = unsafe { stub::syscall(libc::SYS_signalfd4 as u64, &args) };
+    if let Some(errno) = abi::Errno::from_ret(ret) {
+        return Err(io::Errno::from_raw_os_error(errno.0.into()));
+    }
+    // SAFETY: 1. Linux has just made this descriptor, nobody else owns it.
+    Ok(unsafe { std::os::fd::FromRawFd::from_raw_fd(ret as i32) })
+}

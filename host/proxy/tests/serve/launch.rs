@@ -1,0 +1,149 @@
+//! Starting this binary again as a proxy.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+
+use rustix::io::FdFlags;
+
+use crate::node::{COMM_GPA, RAM_BYTES, WIRE};
+
+/// First argument of this binary when it is to be a proxy.
+pub const AS_PROXY: &str = "--as-proxy";
+/// First argument when it is to be the parent of one.
+pub const AS_YOD: &str = "--as-yod";
+
+/// First argument when it is to be a shell with a job in the background.
+pub const AS_SHELL: &str = "--as-shell";
+
+/// How to start the proxy.
+pub struct Setup {
+    pub label: &'static str,
+    pub program: &'static str,
+    /// Soft and hard RLIMIT_NOFILE.
+    pub files: Option<(u64, u64)>,
+    /// RLIMIT_AS.
+    pub address_space: Option<u64>,
+    /// RLIMIT_FSIZE.
+    pub file_bytes: Option<u64>,
+    pub ignore: Option<i32>,
+    /// A process group of its own.
+    pub background: bool,
+    /// Attach before returning.
+    pub attach: bool,
+}
+
+impl Default for Setup {
+    fn default() -> Setup {
+        Setup {
+            label: "",
+            program: "/bin/true",
+            files: None,
+            address_space: None,
+            file_bytes: None,
+            ignore: None,
+            background: false,
+            attach: true,
+        }
+    }
+}
+
+/// Starts a proxy with guest RAM, its doorbell and those of two cores.
+pub fn start(setup: &Setup, fds: &[&OwnedFd]) -> Child {
+    let numbers: Vec<RawFd> = fds.iter().map(|fd| fd.as_raw_fd()).collect();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([
+        AS_PROXY,
+        setup.label,
+        setup.program,
+        &std::process::id().to_string(),
+    ]);
+    command.args(numbers.iter().map(RawFd::to_string));
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let limits = [
+        (libc::RLIMIT_NOFILE, setup.files),
+        (
+            libc::RLIMIT_AS,
+            setup.address_space.map(|limit| (limit, limit)),
+        ),
+        (
+            libc::RLIMIT_FSIZE,
+            setup.file_bytes.map(|limit| (limit, libc::RLIM_INFINITY)),
+        ),
+    ];
+    if setup.background {
+        command.process_group(0);
+    }
+    let ignore = setup.ignore;
+    // SAFETY: 1. Only async-signal-safe calls are made between fork and exec.
+    unsafe {
+        command.pre_exec(move || {
+            keep_to_ourselves(); // other tests have descriptors open
+            for fd in &numbers {
+                libc::fcntl(*fd, libc::F_SETFD, 0);
+            }
+            for (resource, limit) in limits {
+                if let Some((soft, hard)) = limit {
+                    let limit = libc::rlimit {
+                        rlim_cur: soft,
+                        rlim_max: hard,
+                    };
+                    libc::setrlimit(resource, &raw const limit);
+                }
+            }
+            libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+            if let Some(signo) = ignore {
+                libc::signal(signo, libc::SIG_IGN);
+            }
+            Ok(())
+        });
+    }
+    command.spawn().unwrap()
+}
+
+/// The other side of [`start`].
+pub fn become_proxy(inherited: proxy::Inherited) -> ! {
+    let args: Vec<String> = std::env::args().skip(2).collect();
+    let fd = |i: usize| {
+        let number: RawFd = args[i].parse().unwrap();
+        // SAFETY: 1. `start` passed it on for this; it is taken once.
+        let fd = unsafe { OwnedFd::from_raw_fd(number) };
+        rustix::io::fcntl_setfd(&fd, FdFlags::CLOEXEC).unwrap();
+        fd
+    };
+    let text = |text: &str| CString::new(text).unwrap();
+    let program = args[1].as_str();
+    proxy::serve(proxy::Config {
+        ram: fd(3),
+        ram_layout: proxy::Ram {
+            bytes: RAM_BYTES,
+            lowmem_bytes: RAM_BYTES,
+        },
+        comm_gpa: COMM_GPA,
+        wire: WIRE,
+        rank: 0,
+        doorbell_in: fd(4),
+        core_doorbells: vec![fd(5), fd(6)],
+        program: proxy::Program {
+            file: File::open(program).unwrap().into(),
+            started_as: text(program),
+            real_path: text(std::fs::canonicalize(program).unwrap().to_str().unwrap()),
+            argv: vec![text("prog"), text("one two")],
+            env: vec![text("A=b"), text("EMPTY=")],
+        },
+        label: args[0].clone(),
+        inherited,
+        parent: args[2].parse().unwrap(),
+    })
+}
+
+/// What is open is not for the proxies.
+pub fn keep_to_ourselves() {
+    // SAFETY: 1. Only flags of descriptors change.
+    unsafe { libc::close_range(3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC as i32) };
+}

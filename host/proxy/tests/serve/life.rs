@@ -1,0 +1,319 @@
+//! How a rank starts and ends, and its signals.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use abi::control::HostOp;
+use wire::rank::state;
+
+use crate::Case;
+use crate::launch::{AS_YOD, Setup};
+use crate::node::{DATA, Node, SHARE, wait_for};
+
+pub const CASES: &[Case] = &[
+    ("it_says_who_it_is", it_says_who_it_is),
+    ("twenty_at_once", twenty_at_once),
+    ("it_dies_with_yod", it_dies_with_yod),
+    ("exit_codes", exit_codes),
+    ("deaths_by_signal", deaths_by_signal),
+    ("the_end_during_a_call", the_end_during_a_call),
+    ("a_refused_program", a_refused_program),
+    ("a_crash_report", a_crash_report),
+    ("signals_are_posted", signals_are_posted),
+    ("signals_wait_for_room", signals_wait_for_room),
+    (
+        "signals_before_the_program_runs",
+        signals_before_the_program_runs,
+    ),
+    ("ignored_signals_stay_ignored", ignored_signals_stay_ignored),
+    ("stop_and_continue", stop_and_continue),
+    ("a_too_long_file", a_too_long_file),
+    ("calls_that_are_not_shipped", calls_that_are_not_shipped),
+];
+
+const BUF: u64 = DATA.0;
+
+fn kill(node: &Node, signo: i32) {
+    // SAFETY: 1. Sends a signal to the proxy this test started.
+    assert_eq!(unsafe { libc::kill(node.pid(), signo) }, 0);
+}
+
+fn it_says_who_it_is() {
+    let mut node = Node::new();
+    let host = &node.area().host;
+    assert_eq!(host.pid.load(), node.pid() as u64);
+    assert_eq!(host.ppid.load(), u64::from(std::process::id()));
+    // SAFETY: 1. No preconditions.
+    let uid = unsafe { libc::getuid() };
+    assert_eq!(host.info[5].load(), uid.into());
+    assert_ne!(host.info[10].load(), host.info[11].load());
+    assert_eq!(host.ignored.load() & 1 << (libc::SIGPIPE - 1), 0);
+    let mut name = [0; 64];
+    let uname = rustix::system::uname();
+    assert_eq!(host.nodename.get(&mut name), uname.nodename().to_bytes());
+    assert_eq!(
+        node.call(libc::SYS_getpgid, &[0]),
+        i64::from(rustix::process::getpgrp().as_raw_pid())
+    );
+    let comm = std::fs::read_to_string(format!("/proc/{}/comm", node.pid())).unwrap();
+    assert_eq!(comm, "true\n");
+}
+
+fn twenty_at_once() {
+    let mut nodes: Vec<Node> = (0..20).map(|_| Node::new()).collect();
+    for (code, node) in nodes.iter_mut().enumerate() {
+        assert!(node.call(libc::SYS_getpgid, &[0]) > 0);
+        assert_eq!(node.exit((code as u64) << 8).code(), Some(code as i32));
+    }
+}
+
+fn it_dies_with_yod() {
+    let mut yod = Command::new(std::env::current_exe().unwrap())
+        .arg(AS_YOD)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(yod.stdout.as_mut().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let proxy: i32 = line.trim().parse().unwrap();
+    // SAFETY: 1. Signal 0 only asks whether the process is there.
+    let alive = || unsafe { libc::kill(proxy, 0) } == 0 && !zombie(proxy);
+    assert!(alive());
+    yod.kill().unwrap();
+    yod.wait().unwrap();
+    wait_for(|| !alive());
+}
+
+/// What [`it_dies_with_yod`] starts: has a proxy, and waits to be killed.
+pub fn become_yod() -> ! {
+    let node = Node::new();
+    println!("{}", node.pid());
+    loop {
+        std::thread::park();
+    }
+}
+
+fn exit_codes() {
+    for code in [0, 1, 42, 255] {
+        assert_eq!(Node::new().exit(code << 8).code(), Some(code as i32));
+    }
+}
+
+fn deaths_by_signal() {
+    for signo in [
+        libc::SIGKILL,
+        libc::SIGSEGV,
+        libc::SIGTERM,
+        libc::SIGPIPE,
+        libc::SIGALRM,
+        33,
+        64,
+    ] {
+        let status = Node::new().exit(signo as u64);
+        assert_eq!(
+            (status.signal(), status.core_dumped()),
+            (Some(signo), false)
+        );
+    }
+}
+
+fn the_end_during_a_call() {
+    let mut node = Node::new();
+    node.begin(libc::SYS_read, &[0, BUF, 1]);
+    std::thread::sleep(Duration::from_millis(20));
+    assert_eq!(node.exit(3 << 8).code(), Some(3));
+    let mut node = Node::new();
+    node.begin(libc::SYS_read, &[0, BUF, 1]);
+    std::thread::sleep(Duration::from_millis(20));
+    assert_eq!(node.exit(15).signal(), Some(15));
+}
+
+fn a_refused_program() {
+    let mut node = Node::with(Setup {
+        attach: false,
+        label: "rank 2",
+        ..Setup::default()
+    });
+    node.wait_attached();
+    let from_node = &node.area().node;
+    from_node.message.put(b"not for this machine");
+    from_node.wait_status.store(126 << 8);
+    from_node.state.store(state::REFUSED);
+    node.ring();
+    assert_eq!(node.wait().code(), Some(126));
+    assert_eq!(
+        node.stderr(),
+        "yod: rank 2: /bin/true: not for this machine\n"
+    );
+}
+
+fn a_crash_report() {
+    let mut node = Node::new();
+    node.call(libc::SYS_getpgid, &[0]); // the mapping is known
+    let crash = &node.area().node.crash;
+    crash.signo.put(libc::SIGSEGV as u64);
+    crash.code.put(2);
+    crash.addr.put(DATA.0 + 0x18);
+    crash.valid.put(1);
+    assert_eq!(
+        node.exit(libc::SIGSEGV as u64).signal(),
+        Some(libc::SIGSEGV)
+    );
+    let text = node.stderr();
+    assert!(
+        text.starts_with(
+            "yod: /bin/true: segmentation fault (SIGSEGV) at address 0x400018: the access"
+        ),
+        "{text}"
+    );
+    assert!(
+        text.contains("000000400000-000000800000 rw 4096 KiB"),
+        "{text}"
+    );
+}
+
+fn signals_are_posted() {
+    let node = Node::new();
+    for signo in [
+        libc::SIGTERM,
+        libc::SIGINT,
+        libc::SIGCHLD,
+        libc::SIGUSR1,
+        32,
+        34,
+        63,
+    ] {
+        kill(&node, signo);
+        let signal = node
+            .wait_signal()
+            .unwrap_or_else(|| panic!("signal {signo}"));
+        assert_eq!(
+            (signal.signo, signal.pid),
+            (signo as u32, std::process::id())
+        );
+        assert_eq!(signal.code, libc::SI_USER);
+    }
+}
+
+fn signals_wait_for_room() {
+    let node = Node::new();
+    let all = wire::signal::CAPACITY + 20;
+    for _ in 0..all {
+        kill(&node, libc::SIGRTMIN()); // real-time signals queue up
+    }
+    std::thread::sleep(Duration::from_millis(50));
+    for _ in 0..all {
+        assert_eq!(node.wait_signal().unwrap().signo, libc::SIGRTMIN() as u32);
+    }
+}
+
+fn loading() -> Node {
+    let node = Node::with(Setup {
+        attach: false,
+        ..Setup::default()
+    });
+    node.wait_attached();
+    node.area().node.state.store(state::LOADING);
+    node
+}
+
+fn signals_before_the_program_runs() {
+    for signo in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
+        let mut node = loading();
+        kill(&node, libc::SIGWINCH);
+        kill(&node, signo);
+        assert_eq!(node.wait().signal(), Some(signo));
+        assert!(node.area().mailbox.is_empty());
+    }
+}
+
+fn ignored_signals_stay_ignored() {
+    let setup = Setup {
+        attach: false,
+        ignore: Some(libc::SIGHUP),
+        ..Setup::default()
+    };
+    let mut node = Node::with(setup);
+    node.wait_attached();
+    let own = proxy::Inherited::now().ignored;
+    assert_eq!(
+        node.area().host.ignored.load(),
+        own | 1 << (libc::SIGHUP - 1)
+    );
+    kill(&node, libc::SIGHUP);
+    std::thread::sleep(Duration::from_millis(20));
+    node.area().node.state.store(state::RUNNING);
+    node.map(DATA.0, DATA.1, SHARE.0, true, true);
+    assert!(node.call(libc::SYS_getpgid, &[0]) > 0);
+}
+
+/// The state of a process, as ps shows it; None when it is gone.
+fn process_state(pid: i32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit(')').next()?.trim_start().chars().next()
+}
+
+fn zombie(pid: i32) -> bool {
+    process_state(pid) == Some('Z')
+}
+
+/// Whether a signal has stopped the proxy.
+pub fn stopped(node: &Node) -> bool {
+    process_state(node.pid()) == Some('T')
+}
+
+fn stop_and_continue() {
+    let mut node = Node::new();
+    kill(&node, libc::SIGTSTP);
+    assert_eq!(node.wait_signal().unwrap().signo, libc::SIGTSTP as u32);
+    node.begin_host_op(HostOp::Stop, &[]);
+    wait_for(|| stopped(&node));
+    assert!(!node.answered());
+    kill(&node, libc::SIGCONT);
+    assert_eq!(node.finish(), 0);
+    assert_eq!(node.wait_signal().unwrap().signo, libc::SIGCONT as u32);
+    // A SIGCONT that overtakes the stop undoes it.
+    kill(&node, libc::SIGTSTP);
+    node.wait_signal().unwrap();
+    kill(&node, libc::SIGCONT);
+    node.wait_signal().unwrap();
+    assert_eq!(node.host_op(HostOp::Stop, &[]), 0);
+}
+
+fn a_too_long_file() {
+    let directory = crate::node::Directory::new("too_long");
+    let mut node = Node::with(Setup {
+        file_bytes: Some(100),
+        ..Setup::default()
+    });
+    let flags = (libc::O_RDWR | libc::O_CREAT) as u64;
+    let fd = crate::files::open(&mut node, &directory.path("file"), flags) as u64;
+    assert_eq!(node.call(libc::SYS_pwrite64, &[fd, BUF, 1, 100]), -27); // EFBIG
+    assert_eq!(node.wait_signal().unwrap().signo, libc::SIGXFSZ as u32);
+}
+
+fn calls_that_are_not_shipped() {
+    let mut node = Node::new();
+    for nr in [
+        libc::SYS_mmap,
+        libc::SYS_munmap,
+        libc::SYS_brk,
+        libc::SYS_fork,
+        libc::SYS_execve,
+        libc::SYS_exit_group,
+        libc::SYS_seccomp,
+        libc::SYS_prctl,
+        libc::SYS_rt_sigaction,
+        libc::SYS_prlimit64,
+        libc::SYS_unshare,
+        400,
+        1 << 20,
+        -1,
+    ] {
+        assert_eq!(node.call(nr, &[0; 6]), -38, "call {nr}");
+    }
+}

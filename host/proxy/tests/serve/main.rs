@@ -1,0 +1,51 @@
+//! The proxy against a node that is only played: the tests write the node's words, no kernel is involved.
+//!
+//! A test starts this binary again as the proxy, for a proxy never returns and wants a process of its own.
+
+mod cancel;
+mod descriptors;
+mod files;
+mod launch;
+mod life;
+mod linux;
+mod memory;
+mod nested;
+mod node;
+mod process;
+mod terminal;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+fn main() {
+    let inherited = proxy::Inherited::now();
+    match std::env::args().nth(1).as_deref() {
+        Some(launch::AS_PROXY) => launch::become_proxy(inherited),
+        Some(launch::AS_YOD) => life::become_yod(),
+        Some(launch::AS_SHELL) => terminal::become_shell(),
+        _ => {}
+    }
+    launch::keep_to_ourselves();
+    let mut tests = Vec::new();
+    for (group, cases) in [
+        ("cancel", cancel::CASES),
+        ("descriptors", descriptors::CASES),
+        ("files", files::CASES),
+        ("life", life::CASES),
+        ("linux", linux::CASES),
+        ("memory", memory::CASES),
+        ("nested", nested::CASES),
+        ("process", process::CASES),
+        ("terminal", terminal::CASES),
+    ] {
+        for &(name, case) in cases {
+            tests.push(Trial::test(format!("{group}::{name}"), move || {
+                case();
+                Ok::<(), Failed>(())
+            }));
+        }
+    }
+    libtest_mimic::run(&Arguments::from_args(), tests).exit();
+}
+
+/// A test: its name and what it does.
+type Case = (&'static str, fn());

@@ -1,0 +1,366 @@
+//! A node with one rank, played by the test.
+
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::process::{Child, ExitStatus};
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::mm::{MapFlags, ProtFlags, mmap};
+use wire::boot::Config;
+use wire::layout::Layout;
+use wire::rank::{RankArea, proxy as attached, state};
+use wire::region_log::{Change, RegionLog};
+use wire::ship::Caller;
+use wire::signal::Signal;
+
+use crate::launch::{Setup, start};
+
+/// Bytes of guest RAM, all of it below the hole.
+pub const RAM_BYTES: u64 = 128 << 20;
+pub const COMM_GPA: u64 = 1 << 20;
+/// Where the rank's share lies, and how long it is.
+pub const SHARE: (u64, u64) = (16 << 20, 96 << 20);
+/// Rank memory that every test has, readable and writable: address and length; its frames are the first of the share.
+pub const DATA: (u64, u64) = (0x40_0000, 4 << 20);
+const LIMIT: Duration = Duration::from_secs(20);
+pub const WIRE: Config = Config {
+    ranks: 1,
+    cpus: 2,
+    flags: 0,
+    tsc_hz: 0,
+    share_bytes: 0,
+};
+
+/// The node, and the proxy that serves its rank.
+pub struct Node {
+    ram: *mut u8,
+    area: &'static RankArea,
+    pub log: &'static RegionLog,
+    caller: Caller,
+    doorbell: OwnedFd,
+    cores: Vec<OwnedFd>,
+    pub proxy: Child,
+}
+
+impl Node {
+    /// A node whose rank runs, with [`DATA`] mapped.
+    pub fn new() -> Node {
+        Node::with(Setup::default())
+    }
+
+    pub fn with(setup: Setup) -> Node {
+        let flags = rustix::fs::MemfdFlags::CLOEXEC;
+        let memfd = rustix::fs::memfd_create("ram", flags).unwrap();
+        rustix::fs::ftruncate(&memfd, RAM_BYTES).unwrap();
+        let (prot, shared) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+        // SAFETY: 1. A new mapping replaces nothing.
+        let ram = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                RAM_BYTES as usize,
+                prot,
+                shared,
+                &memfd,
+                0,
+            )
+            .unwrap()
+        };
+        let ram = ram.cast::<u8>();
+        let layout = Layout::new(&WIRE);
+        // SAFETY: 1. Both lie in the mapping, page-aligned, and consist of atomic words. 2. It is never unmapped.
+        let (area, log) = unsafe {
+            let at = |offset: usize| ram.add(COMM_GPA as usize + offset);
+            (
+                &*at(layout.rank(0)).cast::<RankArea>(),
+                &*at(layout.region_log(0)).cast::<RegionLog>(),
+            )
+        };
+        let event = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
+        let doorbell = event();
+        let cores = vec![event(), event()];
+        area.node.share[0].store(SHARE.0);
+        area.node.share[1].store(SHARE.1);
+        area.node.cpus[0].store(1);
+        let proxy = start(&setup, &[&memfd, &doorbell, &cores[0], &cores[1]]);
+        let node = Node {
+            ram,
+            area,
+            log,
+            caller: Caller::default(),
+            doorbell,
+            cores,
+            proxy,
+        };
+        if setup.attach {
+            node.wait_attached();
+            node.area.node.state.store(state::RUNNING);
+            node.map(DATA.0, DATA.1, SHARE.0, true, true);
+        }
+        node
+    }
+
+    pub fn area(&self) -> &'static RankArea {
+        self.area
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.proxy.id() as i32
+    }
+
+    pub fn wait_attached(&self) {
+        wait_for(|| self.area.host.state.load() == attached::ATTACHED);
+    }
+
+    /// Appends a mapping to the region log.
+    pub fn map(&self, addr: u64, len_bytes: u64, gpa: u64, read: bool, write: bool) {
+        self.log
+            .append(&Change::Map {
+                addr,
+                len_bytes,
+                gpa,
+                read,
+                write,
+            })
+            .unwrap();
+    }
+
+    pub fn unmap(&self, addr: u64, len_bytes: u64) {
+        self.log.append(&Change::Unmap { addr, len_bytes }).unwrap();
+    }
+
+    /// Writes rank memory in [`DATA`]; returns the address.
+    pub fn put(&self, addr: u64, bytes: &[u8]) -> u64 {
+        self.put_gpa(gpa(addr, bytes.len()), bytes);
+        addr
+    }
+
+    /// Writes guest RAM.
+    pub fn put_gpa(&self, gpa: u64, bytes: &[u8]) {
+        assert!(gpa + bytes.len() as u64 <= RAM_BYTES);
+        // SAFETY: 1. In the mapping (just checked); the proxy touches it only during calls.
+        unsafe {
+            self.ram
+                .add(gpa as usize)
+                .copy_from(bytes.as_ptr(), bytes.len())
+        };
+    }
+
+    pub fn put_words(&self, addr: u64, words: &[u64]) -> u64 {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        self.put(addr, &bytes)
+    }
+
+    /// Reads rank memory in [`DATA`].
+    pub fn get(&self, addr: u64, len: usize) -> Vec<u8> {
+        self.get_gpa(gpa(addr, len), len)
+    }
+
+    pub fn get_gpa(&self, gpa: u64, len: usize) -> Vec<u8> {
+        assert!(gpa + len as u64 <= RAM_BYTES);
+        let mut bytes = vec![0; len];
+        // SAFETY: 1. In the mapping (just checked).
+        unsafe { self.ram.add(gpa as usize).copy_to(bytes.as_mut_ptr(), len) };
+        bytes
+    }
+
+    pub fn get_i32(&self, addr: u64) -> i32 {
+        i32::from_le_bytes(self.get(addr, 4).try_into().unwrap())
+    }
+
+    /// Has a call carried out.
+    pub fn call(&mut self, nr: i64, args: &[u64]) -> i64 {
+        self.begin(nr, args);
+        self.finish()
+    }
+
+    /// Has a host operation carried out.
+    pub fn host_op(&mut self, op: abi::control::HostOp, args: &[u64]) -> i64 {
+        self.post(op as u64, args, true);
+        self.finish()
+    }
+
+    /// Posts a host operation.
+    pub fn begin_host_op(&mut self, op: abi::control::HostOp, args: &[u64]) {
+        self.post(op as u64, args, true);
+    }
+
+    /// Posts a call without arguments that needs a position of the region log.
+    pub fn begin_at(&mut self, nr: i64, position: u64) {
+        if self
+            .caller
+            .post(&self.area.slot, nr as u64, &[0; 6], false, position)
+        {
+            self.ring();
+        }
+    }
+
+    /// Takes the next signal, once the core is rung for it.
+    pub fn wait_signal(&self) -> Option<Signal> {
+        let end = Instant::now() + LIMIT;
+        loop {
+            if let Some(signal) = self.area.mailbox.take() {
+                return Some(signal);
+            }
+            if Instant::now() > end {
+                return None;
+            }
+            self.wait_rung(Duration::from_secs(1));
+        }
+    }
+
+    /// Posts a call.
+    pub fn begin(&mut self, nr: i64, args: &[u64]) {
+        self.post(nr as u64, args, false);
+    }
+
+    fn post(&mut self, nr: u64, args: &[u64], host_op: bool) {
+        let mut six = [0; 6];
+        six[..args.len()].copy_from_slice(args);
+        if self
+            .caller
+            .post(&self.area.slot, nr, &six, host_op, self.log.position())
+        {
+            self.ring();
+        }
+    }
+
+    /// Waits for the result, as the QK does: it spins, then halts until it is rung.
+    pub fn finish(&mut self) -> i64 {
+        let slot = &self.area.slot;
+        let end = Instant::now() + LIMIT;
+        let mut spins = 0;
+        loop {
+            if let Some(ret) = self.caller.result(slot) {
+                return ret;
+            }
+            spins += 1;
+            if spins > 1000 {
+                self.caller.announce_wait(slot);
+                if self.caller.must_ring(slot) {
+                    self.ring();
+                }
+                if self.caller.result(slot).is_none() {
+                    self.wait_rung(Duration::from_secs(1));
+                }
+            }
+            assert!(Instant::now() < end, "no answer");
+        }
+    }
+
+    pub fn answered(&self) -> bool {
+        self.caller.result(&self.area.slot).is_some()
+    }
+
+    /// Gives up the call under way.
+    pub fn cancel(&self) {
+        self.caller.cancel(&self.area.slot);
+        self.ring();
+    }
+
+    /// Rings the proxy.
+    pub fn ring(&self) {
+        rustix::io::write(&self.doorbell, &1u64.to_ne_bytes()).unwrap();
+    }
+
+    /// Waits until the rank's core is rung.
+    pub fn wait_rung(&self, limit: Duration) -> bool {
+        let core = &self.cores[1]; // as `cpus` says
+        let limit = limit.try_into().unwrap();
+        let mut fds = [PollFd::new(core, PollFlags::IN)];
+        let rung = poll(&mut fds, Some(&limit)).unwrap() > 0;
+        let _ = rustix::io::read(core, &mut [0u8; 8]);
+        rung
+    }
+
+    /// Ends the rank.
+    pub fn exit(&mut self, wait_status: u64) -> ExitStatus {
+        self.area.node.wait_status.store(wait_status);
+        self.area.node.state.store(state::EXITED);
+        self.ring();
+        self.wait()
+    }
+
+    /// Waits for the proxy's end.
+    pub fn wait(&mut self) -> ExitStatus {
+        let end = Instant::now() + LIMIT;
+        loop {
+            if let Some(status) = self.proxy.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < end, "the proxy does not end");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// What the proxy printed, once it has ended.
+    pub fn stderr(&mut self) -> String {
+        let mut text = String::new();
+        self.proxy
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut text)
+            .unwrap();
+        text
+    }
+
+    /// What the rank wrote to its descriptor 1 so far, at least `len` bytes.
+    pub fn stdout(&mut self, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        self.proxy
+            .stdout
+            .as_mut()
+            .unwrap()
+            .read_exact(&mut bytes)
+            .unwrap();
+        bytes
+    }
+
+    pub fn stdin(&mut self, bytes: &[u8]) {
+        self.proxy.stdin.as_mut().unwrap().write_all(bytes).unwrap();
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.proxy.kill();
+        let _ = self.proxy.wait();
+    }
+}
+
+fn gpa(addr: u64, len: usize) -> u64 {
+    assert!(addr >= DATA.0 && addr + len as u64 <= DATA.0 + DATA.1);
+    addr - DATA.0 + SHARE.0
+}
+
+/// Polls a condition for at most [`LIMIT`].
+pub fn wait_for(condition: impl Fn() -> bool) {
+    let end = Instant::now() + LIMIT;
+    while !condition() {
+        assert!(Instant::now() < end, "waited in vain");
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+/// A directory that goes away with the value.
+pub struct Directory(pub std::path::PathBuf);
+
+impl Directory {
+    pub fn new(name: &str) -> Directory {
+        let path = std::env::temp_dir().join(format!("margay-{}-{name}", std::process::id()));
+        std::fs::create_dir(&path).unwrap();
+        Directory(path)
+    }
+
+    /// A path in it, NUL-terminated.
+    pub fn path(&self, name: &str) -> Vec<u8> {
+        format!("{}/{name}\0", self.0.display()).into_bytes()
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

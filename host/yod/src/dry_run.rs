@@ -1,0 +1,78 @@
+//! `--dry-run`: the plan, without carrying it out.
+
+use std::fmt::Write;
+
+use machine::accel::Accel;
+use machine::plan::Bytes;
+
+use crate::setup::Setup;
+
+/// The plan as text.
+pub fn describe(setup: &Setup) -> String {
+    let launch = &setup.launch;
+    let plan = &launch.plan;
+    let cores = plan.cores_per_rank();
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "program      {}", setup.program.name());
+    let _ = writeln!(text, "ranks        {}", plan.ranks);
+    let _ = writeln!(text, "cores        {} ({cores} per rank)", plan.cpus);
+    for rank in 0..plan.ranks {
+        let first = rank * cores;
+        let of_rank = if cores == 1 {
+            format!("core {first}")
+        } else {
+            format!("cores {first}-{}", first + cores - 1)
+        };
+        let _ = writeln!(
+            text,
+            "  rank {rank:<6} {of_rank}, {} of memory",
+            Bytes(plan.share_bytes)
+        );
+    }
+    let (all, low) = (Bytes(plan.ram.bytes), Bytes(plan.ram.low_bytes));
+    let _ = writeln!(text, "guest RAM    {all}, {low} of it below 4 GiB");
+    let emulation = if launch.accel == Accel::Tcg {
+        " (emulation)"
+    } else {
+        ""
+    };
+    let _ = writeln!(text, "accelerator  {}{emulation}", launch.accel);
+    let _ = writeln!(text, "kernel       {}", launch.kernel.display());
+    let _ = writeln!(text, "PCT          {}", launch.pct.display());
+    let _ = write!(text, "QEMU         {}", launch.qemu.path.display());
+    for word in launch.machine().arguments("RAM", "IVSHMEM") {
+        let word = word.to_string_lossy();
+        let option = word.starts_with('-') && !word.contains(',');
+        let _ = if option {
+            write!(text, " \\\n    {word}")
+        } else {
+            write!(text, " {}", quoted(&word))
+        };
+    }
+    text.push('\n');
+    text
+}
+
+/// As a shell needs it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=,./:+%@".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        assert_eq!(quoted("a=b,c/d"), "a=b,c/d");
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+}

@@ -1,0 +1,266 @@
+//! A job ends before its ranks do: why, and with which status.
+
+use std::path::Path;
+use std::time::Duration;
+
+use machine::accel::Accel;
+use machine::qemu::{OLDEST, Qemu};
+use machine::{Cause, Ended};
+use rustix::process::{Pid, WaitOptions, waitpid};
+
+use crate::console;
+use crate::doctor::too_old;
+use crate::epitaph::Epitaph;
+use crate::failure::{Failure, signal_text, status};
+
+/// What explanations need to know.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    pub qemu: &'a Qemu,
+    pub accel: Accel,
+    pub kernel: &'a Path,
+}
+
+/// What was lost.
+#[derive(Debug)]
+pub enum Loss {
+    /// QEMU, or the kernel in it.
+    Node(Ended),
+    /// The PCT; the end of the kernel log.
+    Pct(String),
+    /// The keeper, yod's child.
+    Keeper(Pid),
+    /// The kernel does not come up.
+    Hangs(Duration),
+}
+
+impl Loss {
+    /// Says what happened; prints an epitaph if there is one. `up`: the kernel had come up.
+    pub fn explain(self, context: &Context<'_>, up: bool) -> Failure {
+        match self {
+            Loss::Node(ended) => node(&ended, context, up),
+            Loss::Pct(log) => Failure::new(
+                status::SOFTWARE,
+                format_args!(
+                    "the node's process control thread (PCT) is gone: {}",
+                    last_line(&log)
+                ),
+            ),
+            Loss::Keeper(pid) => keeper(pid),
+            Loss::Hangs(limit) => hangs(limit, context.accel),
+        }
+    }
+}
+
+fn node(ended: &Ended, context: &Context<'_>, up: bool) -> Failure {
+    if let Some(epitaph) = Epitaph::find(&ended.log) {
+        console::err(epitaph.render(context.kernel));
+        return Failure::new(
+            status::SOFTWARE,
+            format_args!(
+                "the node's kernel panicked on {}: a fault of Margay, not of the program, please report it with these lines",
+                epitaph.reason
+            ),
+        );
+    }
+    let complaint = match ended.complaint.as_str() {
+        "" => String::new(),
+        text => format!(": {}", last_line(text)),
+    };
+    let when = if up { "" } else { " before the node was up" };
+    match &ended.cause {
+        Cause::NotStarted(reason) => {
+            Failure::new(status::OS, format_args!("cannot start the node: {reason}"))
+        }
+        Cause::Killed(signo) => Failure::new(
+            // 128 + n tells of what the program met, or of what was done to its node.
+            if up {
+                status::SIGNAL + (*signo as u8 & 0x7f)
+            } else {
+                status::UNAVAILABLE
+            },
+            format_args!(
+                "QEMU was killed by {}{when}{complaint}{}",
+                signal_text(*signo),
+                memory_hint(*signo)
+            ),
+        ),
+        // With -no-reboot QEMU ends when the machine is reset, which nobody but a triple fault does.
+        Cause::Exited(0) => Failure::new(
+            status::SOFTWARE,
+            format_args!(
+                "the node's kernel reset the machine{when}: a fault of Margay, please report it"
+            ),
+        ),
+        Cause::Exited(code) if !up => match context.qemu.version() {
+            Some(version) if version < OLDEST => {
+                Failure::new(status::UNAVAILABLE, too_old(context.qemu, version))
+            }
+            _ => Failure::new(
+                status::UNAVAILABLE,
+                format_args!(
+                    "QEMU ({}) ended with status {code}{when}{}",
+                    context.accel,
+                    or_log(&complaint, &ended.log)
+                ),
+            ),
+        },
+        Cause::Exited(code) => Failure::new(
+            status::SOFTWARE,
+            format_args!("QEMU ended with status {code} while ranks were running{complaint}"),
+        ),
+    }
+}
+
+/// SIGKILL that nobody sent is the kernel's when memory is short.
+fn memory_hint(signo: i32) -> &'static str {
+    if signo == libc::SIGKILL {
+        " (out of memory? ask for less with -m)"
+    } else {
+        ""
+    }
+}
+
+fn or_log(complaint: &str, log: &str) -> String {
+    match (complaint, last_line(log)) {
+        ("", "") => ": yod --doctor says what may be missing".into(),
+        ("", line) => format!(": its last words: {line}"),
+        (complaint, _) => complaint.into(),
+    }
+}
+
+fn last_line(text: &str) -> &str {
+    text.lines()
+        .map(str::trim)
+        .rfind(|line| !line.is_empty())
+        .unwrap_or_default()
+}
+
+fn keeper(pid: Pid) -> Failure {
+    let signo = waitpid(Some(pid), WaitOptions::empty())
+        .ok()
+        .flatten()
+        .and_then(|(_, status)| status.terminating_signal());
+    match signo {
+        Some(signo) => Failure::new(
+            status::SIGNAL + (signo as u8 & 0x7f),
+            format_args!(
+                "the node keeper was killed by {}, and the node with it",
+                signal_text(signo)
+            ),
+        ),
+        None => Failure::new(
+            status::SOFTWARE,
+            "the node keeper ended, and the node with it",
+        ),
+    }
+}
+
+fn hangs(limit: Duration, accel: Accel) -> Failure {
+    let hint = match accel {
+        Accel::Kvm => "KVM does not seem to work here, try --accel tcg",
+        Accel::Tcg => "is this host overloaded? MARGAY_BOOT_TIMEOUT_S allows more",
+    };
+    Failure::new(
+        status::UNAVAILABLE,
+        format_args!(
+            "the node did not come up within {} s under {accel}: {hint}",
+            limit.as_secs_f64()
+        ),
+    )
+}
+
+/// A signal ended the job before there were ranks to take it, or after.
+pub fn by_signal(signo: i32) -> Failure {
+    Failure::new(
+        status::SIGNAL + (signo as u8 & 0x7f),
+        format_args!("ended by {}", signal_text(signo)),
+    )
+}
+
+/// --timeout.
+pub fn timed_out(limit: Duration, ranks: &str) -> Failure {
+    Failure::new(
+        status::TIMEOUT,
+        format_args!(
+            "timed out after {} s (--timeout); ended {ranks}",
+            limit.as_secs_f64()
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn explain(cause: Cause, complaint: &str, log: &str, up: bool) -> Failure {
+        let qemu = Qemu {
+            path: "/nonexistent/qemu".into(),
+            qboot: None,
+        };
+        let context = Context {
+            qemu: &qemu,
+            accel: Accel::Tcg,
+            kernel: Path::new("/nonexistent"),
+        };
+        Loss::Node(Ended {
+            cause,
+            complaint: complaint.into(),
+            log: log.into(),
+        })
+        .explain(&context, up)
+    }
+
+    #[test]
+    fn a_killed_qemu_is_named() {
+        let failure = explain(Cause::Killed(9), "", "", true);
+        assert_eq!(failure.status, 137);
+        assert_eq!(
+            failure.line,
+            "QEMU was killed by signal 9 (SIGKILL) (out of memory? ask for less with -m)"
+        );
+        let failure = explain(Cause::Killed(11), "", "", false);
+        assert_eq!(failure.status, 69);
+        assert_eq!(
+            failure.line,
+            "QEMU was killed by signal 11 (SIGSEGV) before the node was up"
+        );
+    }
+
+    #[test]
+    fn qemus_complaint_is_passed_on() {
+        let failure = explain(
+            Cause::Exited(1),
+            "qemu: warning\nqemu: -M q35: no such machine\n",
+            "",
+            false,
+        );
+        assert_eq!(failure.status, 69);
+        assert_eq!(
+            failure.line,
+            "QEMU (TCG) ended with status 1 before the node was up: qemu: -M q35: no such machine"
+        );
+        assert!(
+            explain(Cause::Exited(1), "", "boot ok\nno comm area\n\n", false)
+                .line
+                .ends_with("no comm area")
+        );
+        assert_eq!(explain(Cause::Exited(3), "", "", true).status, 70);
+    }
+
+    #[test]
+    fn a_panic_is_the_kernels_fault() {
+        let failure = explain(
+            Cause::Exited(127),
+            "",
+            "PANIC cpu 1: oh\nBACKTRACE 0x1\n",
+            true,
+        );
+        assert_eq!(failure.status, 70);
+        assert!(
+            failure
+                .line
+                .starts_with("the node's kernel panicked on cpu 1: oh")
+        );
+    }
+}

@@ -1,0 +1,67 @@
+//! yod: runs a program on a Margay node, as one process per rank.
+//!
+//! It checks what it is asked for ([`setup`]), has a keeper boot a node and forks a proxy per rank ([`job`], [`ranks`]),
+//! watches all of them ([`supervise`]) and ends as the ranks ended ([`verdict`]). It has one thread and no state outside of
+//! this process: when it is gone, everything it started is.
+#![forbid(unsafe_code)]
+
+mod cli;
+mod console;
+mod doctor;
+mod dry_run;
+mod epitaph;
+mod failure;
+mod job;
+mod klog;
+mod lines;
+mod loss;
+mod notice;
+mod output;
+mod parts;
+mod program;
+mod ranks;
+mod setup;
+mod stats;
+mod supervise;
+mod trace;
+mod verdict;
+
+use std::process::ExitCode;
+
+use machine::clock::Sample;
+
+use cli::Parsed;
+use failure::Failure;
+use setup::Setup;
+
+fn main() -> ExitCode {
+    // The earlier it is looked at, the better the clock's rate is known when the node needs it.
+    let first = Sample::now();
+    let inherited = proxy::Inherited::now();
+    match run(first, inherited) {
+        Ok(status) => ExitCode::from(status),
+        Err(failure) => {
+            console::say(failure.line);
+            ExitCode::from(failure.status)
+        }
+    }
+}
+
+fn run(first: Sample, inherited: proxy::Inherited) -> Result<u8, Failure> {
+    let cli = match cli::parse(std::env::args_os())? {
+        Parsed::Run(cli) => cli,
+        Parsed::Print(text) => {
+            console::out(text);
+            return Ok(0);
+        }
+    };
+    if cli.doctor {
+        return Ok(doctor::report());
+    }
+    let setup = Setup::new(&cli, first)?;
+    if cli.dry_run {
+        console::out(dry_run::describe(&setup));
+        return Ok(0);
+    }
+    job::run(&cli, &setup, inherited)
+}

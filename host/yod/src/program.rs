@@ -1,0 +1,227 @@
+//! The program: finding it as a shell does, and refusing early what cannot run.
+//!
+//! The file is opened once; what was checked is what the ranks load, whatever happens to its name meanwhile.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::File;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use abi::image::{HEAD_BYTES, Image, ImageError};
+use rustix::fs::Access;
+
+use crate::failure::{Failure, status};
+
+/// Headers may lie anywhere in the file; those that lie further in than this are refused.
+const MOST_HEAD_BYTES: u64 = 1 << 20;
+
+/// A program that can be loaded.
+#[derive(Debug)]
+pub struct Program {
+    file: File,
+    started_as: CString,
+    real_path: CString,
+    argv: Vec<CString>,
+    env: Vec<CString>,
+}
+
+impl Program {
+    /// Finds and checks `command[0]`; `variables` are set in addition to this process's environment.
+    pub fn find(
+        command: &[OsString],
+        variables: &[(OsString, OsString)],
+    ) -> Result<Program, Failure> {
+        let name = command.first().map_or(OsStr::new(""), OsString::as_os_str);
+        let path = if name.as_bytes().contains(&b'/') {
+            PathBuf::from(name)
+        } else {
+            search(name, &std::env::var_os("PATH").unwrap_or_default())?
+        };
+        let file = open(&path)?;
+        check(&file).map_err(|why| cannot_run(&path, &why))?;
+        let real_path = std::fs::read_link(format!(
+            "/proc/self/fd/{}",
+            std::os::fd::AsRawFd::as_raw_fd(&file)
+        ))
+        .unwrap_or_else(|_| path.clone());
+        Ok(Program {
+            file,
+            started_as: c_string(path.into_os_string()),
+            real_path: c_string(real_path.into_os_string()),
+            argv: command.iter().cloned().map(c_string).collect(),
+            env: environment(std::env::vars_os(), variables),
+        })
+    }
+
+    /// What the user called it.
+    pub fn name(&self) -> String {
+        String::from_utf8_lossy(self.started_as.as_bytes()).into_owned()
+    }
+
+    /// A copy for a proxy.
+    pub fn for_proxy(&self) -> std::io::Result<proxy::Program> {
+        Ok(proxy::Program {
+            file: self.file.try_clone()?.into(),
+            started_as: self.started_as.clone(),
+            real_path: self.real_path.clone(),
+            argv: self.argv.clone(),
+            env: self.env.clone(),
+        })
+    }
+}
+
+/// No argument, variable or path that Linux hands to a process has a NUL inside.
+fn c_string(text: OsString) -> CString {
+    let mut bytes = text.into_vec();
+    bytes.retain(|&byte| byte != 0);
+    CString::new(bytes).unwrap_or_default()
+}
+
+fn environment(
+    inherited: impl Iterator<Item = (OsString, OsString)>,
+    set: &[(OsString, OsString)],
+) -> Vec<CString> {
+    let join = |key: &OsStr, value: &OsStr| {
+        let mut entry = key.to_os_string();
+        entry.push("=");
+        entry.push(value);
+        c_string(entry)
+    };
+    // The last of several settings of one name counts.
+    let last = |name: &OsStr| set.iter().rposition(|(key, _)| key == name);
+    let kept = inherited
+        .filter(|(key, _)| last(key).is_none())
+        .map(|(key, value)| join(&key, &value));
+    let new = set
+        .iter()
+        .enumerate()
+        .filter(|(i, (key, _))| last(key) == Some(*i));
+    kept.chain(new.map(|(_, (key, value))| join(key, value)))
+        .collect()
+}
+
+fn cannot_run(path: &Path, why: &str) -> Failure {
+    Failure::new(
+        status::CANNOT_RUN,
+        format_args!("{}: {why}", path.display()),
+    )
+}
+
+/// The first executable file called `name` in the directories of `dirs`; an empty directory is the current one.
+fn search(name: &OsStr, dirs: &OsStr) -> Result<PathBuf, Failure> {
+    let mut found = None;
+    if !name.is_empty() {
+        for dir in std::env::split_paths(dirs) {
+            let path = if dir.as_os_str().is_empty() {
+                Path::new(".").join(name)
+            } else {
+                dir.join(name)
+            };
+            if path.is_file() {
+                if rustix::fs::access(&path, Access::EXEC_OK).is_ok() {
+                    return Ok(path);
+                }
+                found.get_or_insert(path);
+            }
+        }
+    }
+    Err(match found {
+        Some(path) => cannot_run(&path, "not executable (chmod +x makes it so)"),
+        None => Failure::new(
+            status::NOT_FOUND,
+            format_args!(
+                "{}: not found in PATH (a program in this directory is started as ./NAME)",
+                name.display()
+            ),
+        ),
+    })
+}
+
+fn open(path: &Path) -> Result<File, Failure> {
+    let meta = std::fs::metadata(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => Failure::new(
+            status::NOT_FOUND,
+            format_args!("{}: no such file", path.display()),
+        ),
+        _ => cannot_run(path, &error.to_string()),
+    })?;
+    if meta.is_dir() {
+        return Err(cannot_run(path, "is a directory"));
+    }
+    if !meta.is_file() {
+        return Err(cannot_run(path, "not a regular file"));
+    }
+    if rustix::fs::access(path, Access::EXEC_OK).is_err() {
+        return Err(cannot_run(path, "not executable (chmod +x makes it so)"));
+    }
+    File::open(path).map_err(|error| cannot_run(path, &format!("cannot be read: {error}")))
+}
+
+fn check(file: &File) -> Result<(), String> {
+    let file_bytes = file.metadata().map_err(|error| error.to_string())?.len();
+    let mut head = vec![0; file_bytes.min(HEAD_BYTES as u64) as usize];
+    file.read_exact_at(&mut head, 0)
+        .map_err(|error| error.to_string())?;
+    if head.starts_with(b"#!") {
+        return Err("a script: only programs can be run, name its interpreter".into());
+    }
+    let more = match Image::parse(&head, file_bytes) {
+        Err(ImageError::HeadTooShort { needed_bytes }) if needed_bytes <= MOST_HEAD_BYTES => {
+            needed_bytes
+        }
+        other => return other.map(drop).map_err(|error| error.to_string()),
+    };
+    head.resize(more as usize, 0);
+    file.read_exact_at(&mut head, 0)
+        .map_err(|error| error.to_string())?;
+    Image::parse(&head, file_bytes)
+        .map(drop)
+        .map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_replace_and_the_last_wins() {
+        let os = |s: &str| OsString::from(s);
+        let inherited = [(os("A"), os("1")), (os("B"), os("2"))];
+        let set = [(os("B"), os("x")), (os("C"), os("y")), (os("B"), os("z"))];
+        let env = environment(inherited.into_iter(), &set);
+        assert_eq!(env, [c"A=1", c"C=y", c"B=z"]);
+    }
+
+    #[test]
+    fn path_is_searched_in_order() {
+        assert_eq!(
+            search(OsStr::new("sh"), OsStr::new("/nonexistent:/bin:/usr/bin")),
+            Ok("/bin/sh".into())
+        );
+        assert_eq!(
+            search(OsStr::new("sh"), OsStr::new(""))
+                .expect_err("none")
+                .status,
+            127
+        );
+        assert_eq!(
+            search(OsStr::new(""), OsStr::new("/bin"))
+                .expect_err("none")
+                .status,
+            127
+        );
+        assert_eq!(
+            search(OsStr::new("passwd"), OsStr::new("/etc"))
+                .expect_err("data")
+                .status,
+            126
+        );
+        assert_eq!(
+            search(OsStr::new("bin"), OsStr::new("/"))
+                .expect_err("a directory")
+                .status,
+            127
+        );
+    }
+}

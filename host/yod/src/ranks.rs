@@ -1,0 +1,203 @@
+//! The ranks' proxies: forking them, and what becomes of them.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use machine::node::Node;
+use machine::sys::{self, Forked};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+
+use crate::console;
+use crate::failure::{Failure, status};
+use crate::output::{Source, Stream};
+use crate::program::Program;
+use crate::verdict::How;
+
+/// A rank's proxy.
+#[derive(Debug)]
+pub struct Rank {
+    pid: Pid,
+    ended: bool,
+    stopped: bool,
+}
+
+/// All ranks.
+#[derive(Debug, Default)]
+pub struct Ranks {
+    all: Vec<Rank>,
+    /// Their output, when it is merged.
+    pub sources: Vec<Source>,
+}
+
+/// What all proxies have in common.
+pub struct Job<'a> {
+    pub node: &'a Node,
+    pub program: &'a Program,
+    pub inherited: proxy::Inherited,
+    pub label: bool,
+}
+
+impl Ranks {
+    /// Forks a proxy per rank. When one cannot be, those that are there end with this process.
+    pub fn start(job: &Job<'_>) -> Result<Ranks, Failure> {
+        let mut ranks = Ranks::default();
+        for rank in 0..job.node.plan.ranks {
+            ranks.start_one(job, rank)?;
+        }
+        Ok(ranks)
+    }
+
+    fn start_one(&mut self, job: &Job<'_>, rank: usize) -> Result<(), Failure> {
+        let cannot = |error: std::io::Error| Failure::os("start a rank", error);
+        let merged = job.node.plan.ranks > 1;
+        let streams = if merged {
+            let pipe = || {
+                pipe_with(PipeFlags::CLOEXEC)
+                    .map_err(std::io::Error::from)
+                    .map_err(cannot)
+            };
+            Some((pipe()?, pipe()?))
+        } else {
+            None
+        };
+        let parent = std::process::id();
+        match sys::fork().map_err(cannot)? {
+            Forked::Child => {
+                let writers = streams.as_ref().map(|(out, err)| (&out.1, &err.1));
+                become_proxy(job, rank, parent, writers)
+            }
+            Forked::Parent(pid) => {
+                self.all.push(Rank {
+                    pid,
+                    ended: false,
+                    stopped: false,
+                });
+                if let Some((out, err)) = streams {
+                    let label = if job.label {
+                        format!("[{rank}] ")
+                    } else {
+                        String::new()
+                    };
+                    self.sources
+                        .push(Source::new(out.0, label.clone(), Stream::Out).map_err(cannot)?);
+                    self.sources
+                        .push(Source::new(err.0, label, Stream::Err).map_err(cannot)?);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Numbers of the ranks that have not ended.
+    pub fn alive(&self) -> Vec<usize> {
+        (0..self.all.len())
+            .filter(|&rank| !self.all[rank].ended)
+            .collect()
+    }
+
+    pub fn all_ended(&self) -> bool {
+        self.all.iter().all(|rank| rank.ended)
+    }
+
+    /// True when there are ranks and every one of them is stopped.
+    pub fn all_stopped(&self) -> bool {
+        !self.all_ended() && self.all.iter().all(|rank| rank.ended || rank.stopped)
+    }
+
+    /// Sends a signal to those that have not ended and satisfy `which`.
+    pub fn kill(&self, signal: Signal, which: impl Fn(usize) -> bool) {
+        for rank in self.alive().into_iter().filter(|&rank| which(rank)) {
+            // A proxy that has ended is not reaped yet: its process id is still its own.
+            let _ = kill_process(self.all[rank].pid, signal);
+        }
+    }
+
+    /// Collects what became of the proxies since the last time.
+    pub fn reap(&mut self) -> Vec<(usize, How)> {
+        let mut ended = Vec::new();
+        for (number, rank) in self
+            .all
+            .iter_mut()
+            .enumerate()
+            .filter(|(_, rank)| !rank.ended)
+        {
+            let options = WaitOptions::NOHANG | WaitOptions::UNTRACED | WaitOptions::CONTINUED;
+            while let Ok(Some((_, status))) = waitpid(Some(rank.pid), options) {
+                if status.stopped() || status.continued() {
+                    rank.stopped = status.stopped();
+                    continue;
+                }
+                rank.ended = true;
+                let how = match (status.exit_status(), status.terminating_signal()) {
+                    (Some(code), _) => How::Exited(code as u8),
+                    (None, signo) => How::Killed(signo.unwrap_or(0)),
+                };
+                ended.push((number, how));
+                break;
+            }
+        }
+        ended
+    }
+
+    /// They were told to go on.
+    pub fn continued(&mut self) {
+        self.all.iter_mut().for_each(|rank| rank.stopped = false);
+    }
+}
+
+/// The life of a proxy, from the fork on.
+fn become_proxy(
+    job: &Job<'_>,
+    rank: usize,
+    parent: u32,
+    streams: Option<(&OwnedFd, &OwnedFd)>,
+) -> ! {
+    match proxy_config(job, rank, parent, streams) {
+        Ok(config) => proxy::serve(config),
+        Err(error) => {
+            console::say(format_args!("cannot start rank {rank}: {error}"));
+            std::process::exit(status::OS.into())
+        }
+    }
+}
+
+fn proxy_config(
+    job: &Job<'_>,
+    rank: usize,
+    parent: u32,
+    streams: Option<(&OwnedFd, &OwnedFd)>,
+) -> std::io::Result<proxy::Config> {
+    if let Some((out, err)) = streams {
+        rustix::stdio::dup2_stdout(out)?;
+        rustix::stdio::dup2_stderr(err)?;
+    }
+    if rank > 0 {
+        rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null")?.as_fd())?;
+    }
+    let node = job.node;
+    let several = node.plan.ranks > 1;
+    Ok(proxy::Config {
+        ram: node.ram.try_clone()?,
+        ram_layout: proxy::Ram {
+            bytes: node.plan.ram.bytes,
+            lowmem_bytes: node.plan.ram.low_bytes,
+        },
+        comm_gpa: node.plan.comm_base,
+        wire: node.plan.config(),
+        rank,
+        doorbell_in: node.host_bells[rank].try_clone()?,
+        core_doorbells: node
+            .node_bells
+            .iter()
+            .map(OwnedFd::try_clone)
+            .collect::<Result<_, _>>()?,
+        program: job.program.for_proxy()?,
+        label: if several {
+            format!("rank {rank}")
+        } else {
+            String::new()
+        },
+        inherited: job.inherited,
+        parent,
+    })
+}

@@ -1,0 +1,132 @@
+//! From the command line to everything a run needs, checked in an order that blames the user first, the host second.
+
+use machine::accel::{self, Accel, Choice};
+use machine::clock::{self, Sample};
+use machine::keeper::Launch;
+use machine::plan::{Plan, Request, plan};
+use machine::qemu::Qemu;
+use machine::resources::Resources;
+use wire::boot::flag;
+
+use crate::cli::Cli;
+use crate::failure::{Failure, status};
+use crate::parts::Parts;
+use crate::program::Program;
+
+/// Virtual time, for measurements: one instruction is one ns.
+const ICOUNT: &str = "MARGAY_ICOUNT";
+/// Like --oversubscribe.
+const OVERSUBSCRIBE: &str = "MARGAY_OVERSUBSCRIBE";
+/// Names of system calls, separated by commas, that the node is to treat as missing: finds out who needs what.
+const REFUSE: &str = "MARGAY_REFUSE";
+/// MiB of memory that a node gets besides the shares, for finding out how few are enough.
+const NODE_MIB: &str = "MARGAY_NODE_MIB";
+/// Frequency of the TSC under -icount.
+const ICOUNT_HZ: u64 = 1_000_000_000;
+
+/// Ready to run.
+pub struct Setup {
+    pub program: Program,
+    pub launch: Launch,
+}
+
+impl Setup {
+    /// Checks everything. `first` is a look at the clocks from the start of the process.
+    pub fn new(cli: &Cli, first: Sample) -> Result<Setup, Failure> {
+        let host = Resources::of_host();
+        let icount = is_set(ICOUNT);
+        let plan = make_plan(cli, &host, icount, first)?;
+        let refuse = refused_calls()?;
+        let program = Program::find(&cli.command, &cli.variables)?;
+        check_limits(plan.cpus)?;
+        let Parts { kernel, pct } = Parts::find()?;
+        let qemu = Qemu::find().map_err(|none| Failure::new(status::UNAVAILABLE, none))?;
+        let accel = if icount {
+            Accel::Tcg
+        } else {
+            accelerator(cli.accel.into())?
+        };
+        Ok(Setup {
+            program,
+            launch: Launch {
+                qemu,
+                accel,
+                icount,
+                plan,
+                kernel,
+                pct,
+                refuse,
+                first,
+            },
+        })
+    }
+}
+
+fn check_limits(cores: usize) -> Result<(), Failure> {
+    proxy::check_limits(cores).map_err(|why| Failure::new(status::OS, why))
+}
+
+fn is_set(variable: &str) -> bool {
+    std::env::var_os(variable).is_some_and(|value| !value.is_empty() && value != "0")
+}
+
+fn accelerator(choice: Choice) -> Result<Accel, Failure> {
+    accel::choose(choice).map_err(|no| {
+        Failure::new(
+            status::UNAVAILABLE,
+            format_args!("--accel kvm: {no}; --accel tcg always works"),
+        )
+    })
+}
+
+fn make_plan(cli: &Cli, host: &Resources, icount: bool, first: Sample) -> Result<Plan, Failure> {
+    let mut flags = 0;
+    for (wanted, flag) in [
+        (cli.strace.is_some(), flag::TRACE),
+        (cli.stats.is_some(), flag::COUNTERS),
+        (icount, flag::OWN_CLOCK),
+    ] {
+        flags |= if wanted { flag } else { 0 };
+    }
+    let request = Request {
+        ranks: cli.ranks,
+        share_bytes: cli.memory,
+        oversubscribe: cli.oversubscribe || is_set(OVERSUBSCRIBE),
+        flags,
+        tsc_hz: if icount {
+            ICOUNT_HZ
+        } else {
+            clock::tsc_hz(&first, &Sample::now())
+        },
+        node_bytes: node_bytes()?,
+    };
+    plan(&request, host).map_err(|error| Failure::new(status::USAGE, error))
+}
+
+fn node_bytes() -> Result<Option<u64>, Failure> {
+    let Some(text) = std::env::var_os(NODE_MIB).filter(|text| !text.is_empty()) else {
+        return Ok(None);
+    };
+    let mib = text.to_str().and_then(|text| text.parse::<u32>().ok());
+    mib.map(|mib| Some(u64::from(mib) << 20)).ok_or_else(|| {
+        Failure::new(
+            status::USAGE,
+            format_args!("{NODE_MIB}: not a number of MiB: {}", text.display()),
+        )
+    })
+}
+
+fn refused_calls() -> Result<[u64; 8], Failure> {
+    let mut refuse = [0; 8];
+    let names = std::env::var(REFUSE).unwrap_or_default();
+    for name in names.split(',').filter(|name| !name.is_empty()) {
+        let call = abi::syscall::by_name(name).ok_or_else(|| {
+            Failure::new(
+                status::USAGE,
+                format_args!("{REFUSE}: no system call {name}"),
+            )
+        })?;
+        refuse[usize::from(call.nr) / 64] |= 1 << (call.nr % 64);
+    }
+    Ok(refuse)
+}

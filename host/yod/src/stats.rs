@@ -1,0 +1,367 @@
+//! `--stats`: what the QK counted, core by core and rank by rank, as a table or as one line of JSON.
+//!
+//! Times are TSC ticks, as counted, and nanoseconds by the TSC's frequency. Under `-icount` a tick is an instruction.
+
+use std::fmt::Write;
+
+use abi::syscall::{Serve, by_nr};
+use machine::comm::Comm;
+use machine::plan::{Bytes, Plan};
+use serde::Serialize;
+use wire::stats::CpuStats;
+
+/// Everything.
+#[derive(Serialize, Debug)]
+pub struct Stats {
+    tsc_hz: u64,
+    node: Node,
+    ranks: Vec<Rank>,
+    cores: Vec<Core>,
+    total: Core,
+    /// Most called first.
+    calls: Vec<Call>,
+}
+
+#[derive(Serialize, Debug)]
+struct Node {
+    ram_bytes: u64,
+    kernel_bytes: u64,
+    up_tsc: u64,
+}
+
+#[derive(Serialize, Debug)]
+struct Rank {
+    rank: usize,
+    first_core: u64,
+    cores: u64,
+    share_base: u64,
+    share_bytes: u64,
+    used_bytes: u64,
+    peak_bytes: u64,
+    /// As wait(2) has it.
+    wait_status: u64,
+}
+
+/// A duration.
+#[derive(Serialize, Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Ticks {
+    ticks: u64,
+    ns: u64,
+}
+
+#[derive(Serialize, Debug, Clone, Default)]
+struct Core {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    core: Option<usize>,
+    entries: u64,
+    pct_entries: u64,
+    local_calls: u64,
+    shipped_calls: u64,
+    page_faults: u64,
+    exceptions: u64,
+    timer_interrupts: u64,
+    ipis: u64,
+    doorbells: u64,
+    other_interrupts: u64,
+    irqs_off_max: Ticks,
+    kernel: Ticks,
+    ship_wait: Ticks,
+}
+
+#[derive(Serialize, Debug, PartialEq, Eq)]
+struct Call {
+    name: String,
+    served: &'static str,
+    count: u64,
+}
+
+impl Stats {
+    /// Reads all counters; the node may be running on.
+    pub fn collect(plan: &Plan, comm: &Comm) -> Stats {
+        let ticks = |ticks: u64| Ticks {
+            ticks,
+            ns: (u128::from(ticks) * 1_000_000_000)
+                .checked_div(plan.tsc_hz.into())
+                .unwrap_or(0) as u64,
+        };
+        let cores: Vec<Core> = (0..plan.cpus)
+            .map(|cpu| core(Some(cpu), comm.stats(cpu), ticks))
+            .collect();
+        let header = comm.header();
+        Stats {
+            tsc_hz: plan.tsc_hz,
+            node: Node {
+                ram_bytes: header.ram_bytes.load(),
+                kernel_bytes: header.kernel_bytes.load(),
+                up_tsc: header.up_tsc.load(),
+            },
+            ranks: (0..plan.ranks).map(|number| rank(number, comm)).collect(),
+            total: cores
+                .iter()
+                .fold(Core::default(), |sum, core| sum.plus(core)),
+            cores,
+            calls: calls((0..plan.cpus).map(|cpu| comm.stats(cpu))),
+        }
+    }
+
+    /// One line.
+    pub fn json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// For people.
+    pub fn table(&self) -> String {
+        let mut text = String::new();
+        let out = &mut text;
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            out,
+            "yod: what the kernel counted (TSC at {:.3} GHz)",
+            self.tsc_hz as f64 / 1e9
+        );
+        let _ = self.rows(out);
+        let _ = self.call_rows(out);
+        let _ = self.rank_rows(out);
+        text
+    }
+
+    fn rows(&self, out: &mut String) -> std::fmt::Result {
+        let count = |get: fn(&Core) -> u64| move |core: &Core| get(core).to_string();
+        type Show<'a> = Box<dyn Fn(&Core) -> String + 'a>;
+        let rows: [(&str, Show<'_>); 13] = [
+            ("entries from ring 3", Box::new(count(|c| c.entries))),
+            ("  of these the PCT's", Box::new(count(|c| c.pct_entries))),
+            ("local calls", Box::new(count(|c| c.local_calls))),
+            ("shipped calls", Box::new(count(|c| c.shipped_calls))),
+            ("page faults", Box::new(count(|c| c.page_faults))),
+            ("other exceptions", Box::new(count(|c| c.exceptions))),
+            ("timer interrupts", Box::new(count(|c| c.timer_interrupts))),
+            ("IPIs", Box::new(count(|c| c.ipis))),
+            ("doorbells", Box::new(count(|c| c.doorbells))),
+            ("other interrupts", Box::new(count(|c| c.other_interrupts))),
+            (
+                "longest interrupts-off",
+                Box::new(|c| c.irqs_off_max.to_string()),
+            ),
+            ("time in kernel", Box::new(|c| c.kernel.to_string())),
+            (
+                "waiting for the host",
+                Box::new(|c| c.ship_wait.to_string()),
+            ),
+        ];
+        // A column per core while they fit on a screen.
+        let cores: &[Core] = if (2..=4).contains(&self.cores.len()) {
+            &self.cores
+        } else {
+            &[]
+        };
+        write!(out, "{:<24}{:>24}", "", "all cores")?;
+        for core in cores {
+            write!(
+                out,
+                "{:>24}",
+                format!("core {}", core.core.unwrap_or_default())
+            )?;
+        }
+        writeln!(out)?;
+        for (name, show) in &rows {
+            write!(out, "{name:<24}{:>24}", show(&self.total))?;
+            for core in cores {
+                write!(out, "{:>24}", show(core))?;
+            }
+            writeln!(out)?;
+        }
+        Ok(())
+    }
+
+    fn call_rows(&self, out: &mut String) -> std::fmt::Result {
+        for call in &self.calls {
+            writeln!(
+                out,
+                "  {:<22}{:>24}  {}",
+                call.name, call.count, call.served
+            )?;
+        }
+        Ok(())
+    }
+
+    fn rank_rows(&self, out: &mut String) -> std::fmt::Result {
+        for rank in &self.ranks {
+            let cores = match rank.cores {
+                0 | 1 => format!("core {}", rank.first_core),
+                n => format!("cores {}-{}", rank.first_core, rank.first_core + n - 1),
+            };
+            writeln!(
+                out,
+                "rank {}: {cores}, {} of memory, {} of it used at most",
+                rank.rank,
+                Bytes(rank.share_bytes),
+                Bytes(rank.peak_bytes)
+            )?;
+        }
+        let (ram, kernel) = (Bytes(self.node.ram_bytes), Bytes(self.node.kernel_bytes));
+        writeln!(out, "node: {ram} of RAM, {kernel} of it for the kernel")
+    }
+}
+
+impl std::fmt::Display for Ticks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let ns = self.ns as f64;
+        let time = match self.ns {
+            0..10_000 => format!("{} ns", self.ns),
+            10_000..10_000_000 => format!("{:.1} us", ns / 1e3),
+            10_000_000..10_000_000_000 => format!("{:.1} ms", ns / 1e6),
+            _ => format!("{:.1} s", ns / 1e9),
+        };
+        write!(f, "{} = {time}", self.ticks)
+    }
+}
+
+impl Ticks {
+    fn plus(self, other: Ticks) -> Ticks {
+        Ticks {
+            ticks: self.ticks + other.ticks,
+            ns: self.ns + other.ns,
+        }
+    }
+}
+
+impl Core {
+    /// Sums, except where the longest counts.
+    fn plus(&self, other: &Core) -> Core {
+        Core {
+            core: None,
+            entries: self.entries + other.entries,
+            pct_entries: self.pct_entries + other.pct_entries,
+            local_calls: self.local_calls + other.local_calls,
+            shipped_calls: self.shipped_calls + other.shipped_calls,
+            page_faults: self.page_faults + other.page_faults,
+            exceptions: self.exceptions + other.exceptions,
+            timer_interrupts: self.timer_interrupts + other.timer_interrupts,
+            ipis: self.ipis + other.ipis,
+            doorbells: self.doorbells + other.doorbells,
+            other_interrupts: self.other_interrupts + other.other_interrupts,
+            irqs_off_max: std::cmp::max_by_key(self.irqs_off_max, other.irqs_off_max, |t| t.ticks),
+            kernel: self.kernel.plus(other.kernel),
+            ship_wait: self.ship_wait.plus(other.ship_wait),
+        }
+    }
+}
+
+fn core(core: Option<usize>, stats: &CpuStats, ticks: impl Fn(u64) -> Ticks) -> Core {
+    Core {
+        core,
+        entries: stats.entries.load(),
+        pct_entries: stats.pct_entries.load(),
+        local_calls: stats.local_calls.load(),
+        shipped_calls: stats.shipped_calls.load(),
+        page_faults: stats.page_faults.load(),
+        exceptions: stats.exceptions.load(),
+        timer_interrupts: stats.timer_interrupts.load(),
+        ipis: stats.ipis.load(),
+        doorbells: stats.doorbells.load(),
+        other_interrupts: stats.other_interrupts.load(),
+        irqs_off_max: ticks(stats.irqs_off_max_ticks.load()),
+        kernel: ticks(stats.kernel_ticks.load()),
+        ship_wait: ticks(stats.ship_wait_ticks.load()),
+    }
+}
+
+fn rank(number: usize, comm: &Comm) -> Rank {
+    let node = &comm.rank(number).node;
+    Rank {
+        rank: number,
+        first_core: node.cpus[0].load(),
+        cores: node.cpus[1].load(),
+        share_base: node.share[0].load(),
+        share_bytes: node.share[1].load(),
+        used_bytes: node.used_bytes.load(),
+        peak_bytes: node.peak_bytes.load(),
+        wait_status: node.wait_status.load(),
+    }
+}
+
+fn calls<'a>(cores: impl Iterator<Item = &'a CpuStats> + Clone) -> Vec<Call> {
+    let mut calls: Vec<Call> = (0..abi::syscall::MAX_CALLS)
+        .filter_map(|nr| {
+            let count = cores.clone().map(|stats| stats.by_call[nr].load()).sum();
+            let row = by_nr(nr as u64);
+            let served = match row.map(|row| row.serve) {
+                Some(Serve::Local) => "local",
+                Some(Serve::Shipped) => "shipped",
+                Some(Serve::Refused(..)) => "refused",
+                None => "unknown",
+            };
+            let name = row.map_or_else(|| format!("syscall_{nr}"), |row| row.name.to_owned());
+            (count > 0).then_some(Call {
+                name,
+                served,
+                count,
+            })
+        })
+        .collect();
+    calls.sort_by_key(|call| std::cmp::Reverse(call.count));
+    calls
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    /// A node's communication area that no node ever wrote.
+    fn area() -> (Plan, Comm) {
+        let request = machine::plan::Request {
+            ranks: 2,
+            share_bytes: Some(2 << 20),
+            oversubscribe: false,
+            flags: 0,
+            tsc_hz: 2_000_000_000,
+            node_bytes: None,
+        };
+        let host = machine::resources::Resources {
+            cores: 2,
+            memory_bytes: 1 << 30,
+        };
+        let plan = machine::plan::plan(&request, &host).expect("a plan");
+        let ram = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC).expect("memfd");
+        rustix::fs::ftruncate(&ram, plan.ram.bytes).expect("grows");
+        let comm = Comm::map(ram.as_fd(), &plan).expect("maps");
+        (plan, comm)
+    }
+
+    #[test]
+    fn cores_are_summed_and_calls_named() {
+        let (plan, comm) = area();
+        for cpu in 0..2 {
+            comm.stats(cpu).entries.put(10);
+            comm.stats(cpu)
+                .irqs_off_max_ticks
+                .put(2000 * (cpu as u64 + 1));
+            comm.stats(cpu).by_call[1].put(3);
+        }
+        comm.stats(0).by_call[39].put(7);
+        comm.stats(0).by_call[511].put(1);
+        comm.rank(1).node.peak_bytes.put(5 << 20);
+        let stats = Stats::collect(&plan, &comm);
+        assert_eq!(stats.total.entries, 20);
+        assert_eq!(
+            stats.total.irqs_off_max,
+            Ticks {
+                ticks: 4000,
+                ns: 2000
+            }
+        );
+        let names: Vec<&str> = stats.calls.iter().map(|call| call.name.as_str()).collect();
+        assert_eq!(names, ["getpid", "write", "syscall_511"]);
+        let table = stats.table();
+        assert!(
+            table.contains("4000 = 2000 ns") && table.contains("5M of it used at most"),
+            "{table}"
+        );
+        let json: serde_json::Value = serde_json::from_str(&stats.json()).expect("JSON");
+        assert_eq!(json["cores"][1]["irqs_off_max"]["ns"], 2000);
+        assert_eq!(json["calls"][1]["served"], "shipped");
+        assert_eq!(json["ranks"][1]["peak_bytes"], 5 << 20);
+    }
+}

@@ -1,0 +1,120 @@
+//! `--strace`: a line per system call, as the QK records them.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use abi::syscall::{Arg, Call, by_nr, show};
+use machine::comm::Comm;
+use wire::trace::{Record, TEXT_BYTES};
+
+use crate::failure::Failure;
+
+/// Where the lines go.
+pub struct Trace {
+    to: BufWriter<Box<dyn Write>>,
+    ranks: usize,
+}
+
+impl Trace {
+    /// To `file`, or to stderr.
+    pub fn new(file: Option<&Path>, ranks: usize) -> Result<Trace, Failure> {
+        let to: Box<dyn Write> = match file {
+            None => Box::new(std::io::stderr()),
+            Some(path) => Box::new(create(path)?),
+        };
+        Ok(Trace {
+            to: BufWriter::with_capacity(64 << 10, to),
+            ranks,
+        })
+    }
+
+    /// Writes what was recorded since the last time. True when there was something.
+    pub fn drain(&mut self, comm: &Comm) -> bool {
+        let mut any = false;
+        for rank in 0..self.ranks {
+            let Some(ring) = comm.trace(rank) else {
+                continue;
+            };
+            // A rank that makes calls as fast as they are written here must not keep us from everything else.
+            for record in std::iter::from_fn(|| ring.take()).take(wire::trace::CAPACITY) {
+                let label = if self.ranks > 1 {
+                    format!("[{rank}] ")
+                } else {
+                    String::new()
+                };
+                let _ = writeln!(self.to, "{label}{}", line(&record));
+                any = true;
+            }
+        }
+        let _ = self.to.flush();
+        any
+    }
+}
+
+/// Creates a file that the user named.
+pub fn create(path: &Path) -> Result<File, Failure> {
+    File::create(path)
+        .map_err(|error| Failure::os("write", format_args!("{}: {error}", path.display())))
+}
+
+fn line(record: &Record) -> String {
+    let mut line = String::new();
+    let call = by_nr(record.nr);
+    let text = record.text_len.map(|len| match call {
+        // A path that did not fill its room is whole: its NUL says so.
+        Some(call) if len < TEXT_BYTES && names_path(call) => &record.text[..=len],
+        _ => &record.text[..len],
+    });
+    // Writing to a String cannot fail.
+    let _ = show(&mut line, call, record.nr, &record.args, text, record.ret);
+    line
+}
+
+fn names_path(call: &Call) -> bool {
+    let arg = call.text_arg().map(|index| call.args[index]);
+    matches!(arg, Some(Arg::Path | Arg::Str))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_shown_with_its_text() {
+        let mut text = [0; wire::trace::TEXT_BYTES];
+        text[..3].copy_from_slice(b"hi\n");
+        let record = Record {
+            nr: 1,
+            args: [1, 0x1000, 3, 0, 0, 0],
+            ret: 3,
+            text,
+            text_len: Some(3),
+        };
+        assert_eq!(line(&record), "write(1, \"hi\\n\", 3) = 3");
+        assert!(
+            line(&Record {
+                text_len: None,
+                ..record
+            })
+            .starts_with("write(1, 0x1000, 3")
+        );
+    }
+
+    /// Every path was shown as if it had been cut, because records are without the NUL.
+    #[test]
+    fn a_whole_path_is_not_shown_as_cut() {
+        let mut record = Record {
+            nr: 21,
+            args: [0x1000, 4, 0, 0, 0, 0],
+            ret: -2,
+            text: [0; TEXT_BYTES],
+            text_len: Some(4),
+        };
+        record.text[..4].copy_from_slice(b"/etc");
+        assert_eq!(line(&record), "access(\"/etc\", 0x4) = -1 ENOENT");
+        record.text = [b'x'; TEXT_BYTES];
+        record.text_len = Some(TEXT_BYTES);
+        assert!(line(&record).contains("x\"..., 0x4"));
+    }
+}

@@ -1,0 +1,310 @@
+//! What bad input gets: one clear line and the right status, before anything is started or with everything ended.
+
+mod common;
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use common::{
+    assert_gone, descendants, dir, elf_header, executable, finish, run, signal, wait_for, yod,
+};
+use rustix::process::Signal;
+
+/// A program that passes all checks: it is never run here.
+fn program(dir: &Path) -> PathBuf {
+    let mut elf = elf_header(2, 62);
+    elf[32] = 64; // The program header follows.
+    elf[56] = 1;
+    elf[24..32].copy_from_slice(&0x40_1000u64.to_le_bytes());
+    for word in [1 | 5 << 32, 0x1000, 0x40_1000, 0x40_1000, 16, 16, 0x1000u64] {
+        elf.extend(word.to_le_bytes());
+    }
+    elf.resize(0x1000 + 16, 0x90);
+    let path = dir.join("program");
+    executable(&path, &elf);
+    path
+}
+
+/// yod with a QEMU that is a shell script.
+fn with_qemu(dir: &Path, script: &str) -> Command {
+    executable(
+        &dir.join("qemu-system-x86_64"),
+        format!("#!/bin/sh\n{script}\n").as_bytes(),
+    );
+    let mut path = dir.as_os_str().to_owned();
+    path.push(":/usr/bin:/bin");
+    let mut yod = with_parts(dir);
+    yod.env("PATH", path);
+    yod
+}
+
+/// yod with files that pass for kernel and PCT.
+fn with_parts(dir: &Path) -> Command {
+    let file = dir.join("kernel");
+    std::fs::write(&file, "no kernel").expect("written");
+    let mut yod = yod();
+    yod.env("MARGAY_KERNEL", &file).env("MARGAY_PCT", &file);
+    yod
+}
+
+#[test]
+fn usage() {
+    let dir = dir("usage");
+    let program = program(&dir);
+    for (args, part) in [
+        (&[][..], "no PROGRAM"),
+        (&["--bogus", "x"], "--bogus"),
+        (&["-n", "0", "P"], "-n 0: at least one rank"),
+        (&["-n", "x", "P"], "'x'"),
+        (&["-n", "256", "P"], "at most 255"),
+        (&["-n", "250", "P"], "cores are available here"),
+        (&["-m", "0K", "P"], "-m 0"),
+        (&["-m", "512", "P"], "K, M or G"),
+        (&["-m", "900T", "P"], "available here"),
+        (&["--timeout", "-3", "P"], "more than 0"),
+        (&["--accel", "hvf", "P"], "hvf"),
+    ] {
+        let args = args.iter().map(|&arg| {
+            if arg == "P" {
+                program.as_os_str()
+            } else {
+                OsStr::new(arg)
+            }
+        });
+        run(yod().args(args)).one_line(2, part);
+    }
+}
+
+#[test]
+fn programs_that_are_not_there() {
+    run(yod().arg("/nonexistent/program")).one_line(127, "/nonexistent/program: no such file");
+    run(yod().arg("no-such-program-anywhere")).one_line(127, "not found in PATH");
+    run(yod().arg("/etc/passwd/x")).one_line(127, "no such file");
+    run(yod().arg("")).one_line(127, "not found");
+}
+
+#[test]
+fn programs_that_cannot_run() {
+    let dir = dir("cannot-run");
+    let file = |name: &str, bytes: &[u8]| {
+        let path = dir.join(name);
+        executable(&path, bytes);
+        path
+    };
+    let plain = dir.join("plain");
+    std::fs::write(&plain, "text").expect("written");
+    let long = [elf_header(2, 62), vec![0; 8]].concat();
+    for (path, part) in [
+        (dir.clone(), "is a directory"),
+        ("/dev/null".into(), "not a regular file"),
+        (plain, "not executable"),
+        (file("text", b"text"), "not an ELF"),
+        (file("empty", b""), "not an ELF"),
+        (file("script", b"#!/bin/sh\n"), "a script"),
+        (file("i386", &elf_header(1, 3)), "32-bit"),
+        (file("arm", &elf_header(2, 183)), "ARM"),
+        (file("short", &elf_header(2, 62)[..40]), "truncated"),
+        (file("hollow", &long), "no segments"),
+        (
+            std::env::current_exe().expect("a path"),
+            "dynamically linked",
+        ),
+    ] {
+        let ended = run(yod().arg(&path));
+        ended.one_line(126, part);
+        assert!(
+            ended.err.contains(path.to_str().expect("UTF-8")),
+            "{ended:?}"
+        );
+    }
+}
+
+#[test]
+fn programs_that_are_cut_off() {
+    let dir = dir("cut-off");
+    let program = program(&dir);
+    let bytes = std::fs::read(&program).expect("readable");
+    executable(&program, &bytes[..0x1008]);
+    run(yod().arg(&program)).one_line(126, "truncated");
+}
+
+#[test]
+fn a_host_without_qemu_or_kernel() {
+    let dir = dir("without");
+    let program = program(&dir);
+    if !Path::new("/usr/libexec/qemu-kvm").exists() {
+        run(with_parts(&dir).env("PATH", "/nonexistent").arg(&program))
+            .one_line(69, "QEMU not found");
+    }
+    run(yod().env("MARGAY_KERNEL", "/nonexistent/k").arg(&program))
+        .one_line(69, "kernel /nonexistent/k");
+    run(with_parts(&dir)
+        .env("MARGAY_PCT", "/nonexistent/p")
+        .arg(&program))
+    .one_line(69, "PCT /nonexistent/p");
+}
+
+#[test]
+fn a_qemu_that_is_too_old() {
+    let dir = dir("old");
+    let program = program(&dir);
+    let script = "[ \"$1\" = --version ] && echo 'QEMU emulator version 5.2.0 (x)' && exit 0\n\
+                  echo 'qemu: unknown property i8042' >&2; exit 1";
+    run(with_qemu(&dir, script).arg(&program))
+        .one_line(69, "is version 5.2: QEMU 7.0 or newer is needed");
+}
+
+#[test]
+fn a_qemu_that_fails() {
+    let dir = dir("fails");
+    let program = program(&dir);
+    run(with_qemu(&dir, "echo 'qemu: no luck today' >&2; exit 1").arg(&program))
+        .one_line(69, "qemu: no luck today");
+    run(with_qemu(&dir, "echo 'qemu: too much luck' >&2; kill -11 $$").arg(&program)).one_line(
+        69,
+        "QEMU was killed by signal 11 (SIGSEGV) before the node was up: qemu: too much luck",
+    );
+}
+
+#[test]
+fn a_kernel_that_is_none() {
+    let dir = dir("no-kernel");
+    let program = program(&dir);
+    let ended = run(with_parts(&dir).arg(&program));
+    assert_eq!(ended.status, 69, "{ended:?}");
+}
+
+/// A QEMU that starts and does nothing.
+const HANGS: &str = "exec sleep 1000";
+
+#[test]
+fn a_node_that_does_not_come_up() {
+    let dir = dir("hangs");
+    let program = program(&dir);
+    run(with_qemu(&dir, HANGS)
+        .env("MARGAY_BOOT_TIMEOUT_S", "0.2")
+        .arg(&program))
+    .one_line(69, "did not come up within 0.2 s under TCG");
+    run(with_qemu(&dir, HANGS)
+        .args(["--timeout", "0.2"])
+        .arg(&program))
+    .one_line(124, "timed out after 0.2 s");
+}
+
+/// Kills one of the processes of a job whose node hangs; nothing may be left.
+fn kill_one(test: &str, ranks: &str, who: &str, with: Signal) -> common::Ended {
+    let dir = dir(test);
+    let program = program(&dir);
+    let child = with_qemu(&dir, HANGS)
+        .args(["-n", ranks])
+        .arg(&program)
+        .env("MARGAY_OVERSUBSCRIBE", "1")
+        .spawn();
+    let child = child.expect("yod starts");
+    let pid = child.id() as i32;
+    let job = wait_for("a job", || {
+        let job = descendants(pid);
+        let there = |name: &str| job.iter().any(|p| p.name == name);
+        (there("sleep") && there("margay-keeper") && there("program")).then_some(job)
+    });
+    let victim = if who == "yod" {
+        pid
+    } else {
+        job.iter().find(|p| p.name == who).expect("there").pid
+    };
+    signal(victim, with);
+    let ended = finish(child);
+    assert_gone(&job);
+    ended
+}
+
+#[test]
+fn a_killed_keeper() {
+    kill_one("kill-keeper", "1", "margay-keeper", Signal::KILL)
+        .one_line(137, "the node keeper was killed by signal 9");
+}
+
+#[test]
+fn a_killed_qemu() {
+    kill_one("kill-qemu", "2", "sleep", Signal::KILL)
+        .one_line(69, "QEMU was killed by signal 9 (SIGKILL)");
+}
+
+#[test]
+fn a_killed_proxy() {
+    let ended = kill_one("kill-proxy", "2", "program", Signal::KILL);
+    ended.one_line(137, "was killed by signal 9 (SIGKILL); ended rank");
+    let ended = kill_one("kill-only-proxy", "1", "program", Signal::KILL);
+    assert_eq!((ended.status, ended.err.as_str()), (137, ""));
+}
+
+#[test]
+fn a_killed_yod() {
+    assert_eq!(kill_one("kill-yod", "2", "yod", Signal::KILL).status, 137);
+}
+
+#[test]
+fn a_yod_that_is_told_to_end_while_booting() {
+    kill_one("term-yod", "2", "yod", Signal::TERM).one_line(143, "ended by signal 15 (SIGTERM)");
+}
+
+/// yod under a limit of the shell's.
+fn limited(dir: &Path, limit: &str, program: &Path) -> Command {
+    let mut sh = Command::new("sh");
+    let yod = env!("CARGO_BIN_EXE_yod");
+    sh.args(["-c", &format!("ulimit {limit} && exec \"$0\" \"$@\""), yod])
+        .arg(program);
+    let file = dir.join("kernel");
+    std::fs::write(&file, "no kernel").expect("written");
+    sh.env("MARGAY_KERNEL", &file).env("MARGAY_PCT", &file);
+    sh.stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    sh
+}
+
+#[test]
+fn limits_that_are_too_low() {
+    let dir = dir("limits");
+    let program = program(&dir);
+    run(&mut limited(&dir, "-v 4000000", &program)).one_line(71, "ulimit -v unlimited");
+    run(&mut limited(&dir, "-f 2000", &program)).one_line(71, "ulimit -f");
+}
+
+#[test]
+fn twenty_at_once_fail_by_themselves() {
+    let dir = dir("twenty");
+    let program = program(&dir);
+    let mut yod = with_qemu(&dir, "sleep 0.1; echo 'qemu: done' >&2; exit 1");
+    yod.arg(&program);
+    let all: Vec<_> = (0..20).map(|_| yod.spawn().expect("yod starts")).collect();
+    for child in all {
+        finish(child).one_line(69, "qemu: done");
+    }
+}
+
+#[test]
+fn a_dry_run_starts_nothing() {
+    let dir = dir("dry");
+    let program = program(&dir);
+    let ended = run(with_qemu(&dir, "touch started")
+        .current_dir(&dir)
+        .arg("--dry-run")
+        .arg(&program));
+    assert_eq!(ended.status, 0, "{ended:?}");
+    assert!(
+        ended.out.contains("-append margay.comm=0x100000"),
+        "{ended:?}"
+    );
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(!dir.join("started").exists());
+}
+
+#[test]
+fn the_doctor_names_what_is_missing() {
+    let ended = run(yod().env("MARGAY_KERNEL", "/nonexistent/k").arg("--doctor"));
+    assert_eq!(ended.status, 69, "{ended:?}");
+    assert!(ended.out.contains("BAD   kernel"), "{ended:?}");
+}

@@ -1,0 +1,228 @@
+//! What the tests of the built yod share: running it with a time limit, programs to run, who is left afterwards.
+
+// Each test binary uses a part of this.
+#![allow(dead_code)]
+
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A test that takes longer hangs.
+pub const LIMIT: Duration = Duration::from_secs(20);
+
+/// How a yod ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// Exit status, or 128 + signal.
+    pub status: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Ended {
+    /// Asserts status and that stderr is one line with `part` in it.
+    pub fn one_line(&self, status: i32, part: &str) {
+        assert_eq!(self.status, status, "{self:?}");
+        assert_eq!(self.err.lines().count(), 1, "one line: {self:?}");
+        assert!(
+            self.err.starts_with("yod: ") && self.err.contains(part),
+            "{part}: {self:?}"
+        );
+        assert_eq!(self.out, "", "nothing on stdout");
+    }
+}
+
+pub fn yod() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_yod"));
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// Waits for a yod's end and output.
+pub fn finish(mut child: Child) -> Ended {
+    let due = Instant::now() + LIMIT;
+    // More than a pipe holds would block yod: then it is read while it runs.
+    let readers = [
+        child
+            .stdout
+            .take()
+            .map(|pipe| std::thread::spawn(|| read(pipe))),
+        child
+            .stderr
+            .take()
+            .map(|pipe| std::thread::spawn(|| read(pipe))),
+    ];
+    let status = loop {
+        match child.try_wait().expect("a child") {
+            Some(status) => break status,
+            None if Instant::now() > due => {
+                let left = descendants(child.id() as i32);
+                let _ = child.kill();
+                panic!("yod hangs, with {left:?}");
+            }
+            None => std::thread::sleep(Duration::from_millis(2)),
+        }
+    };
+    let [out, err] =
+        readers.map(|reader| reader.map_or(String::new(), |r| r.join().expect("a reader")));
+    Ended {
+        status: status
+            .code()
+            .unwrap_or_else(|| 128 + status.signal().unwrap_or(0)),
+        out,
+        err,
+    }
+}
+
+fn read(mut pipe: impl Read) -> String {
+    let mut bytes = Vec::new();
+    pipe.read_to_end(&mut bytes).expect("readable");
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+pub fn run(command: &mut Command) -> Ended {
+    finish(command.spawn().expect("yod starts"))
+}
+
+/// A directory for one test of one run: several may run at once. Those of runs that are over go.
+pub fn dir(test: &str) -> PathBuf {
+    let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    for entry in std::fs::read_dir(tmp).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let run = name.strip_prefix("yod-").and_then(|n| n.split('-').next());
+        if run.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+    let dir = tmp.join(format!("yod-{}-{test}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
+    std::fs::create_dir_all(&dir).expect("a directory");
+    dir
+}
+
+/// An executable file.
+pub fn executable(path: &Path, bytes: &[u8]) {
+    std::fs::write(path, bytes).expect("written");
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("permitted");
+}
+
+/// The header of an ELF program with nothing to load; `class` 1 is 32 bits, 2 is 64.
+pub fn elf_header(class: u8, machine: u16) -> Vec<u8> {
+    let mut header = vec![0u8; 64];
+    header[..7].copy_from_slice(&[0x7f, b'E', b'L', b'F', class, 1, 1]);
+    header[16] = 2; // ET_EXEC
+    header[18..20].copy_from_slice(&machine.to_le_bytes());
+    header[20] = 1;
+    header[52] = 64;
+    header[54] = 56;
+    header
+}
+
+/// A static program made from C.
+pub fn compile(dir: &Path, name: &str, source: &str) -> PathBuf {
+    let (file, program) = (dir.join(format!("{name}.c")), dir.join(name));
+    std::fs::write(&file, source).expect("written");
+    let status = Command::new("cc")
+        .args(["-static", "-O1", "-o"])
+        .arg(&program)
+        .arg(&file)
+        .status();
+    assert!(status.expect("a C compiler").success());
+    program
+}
+
+/// Kernel and PCT, if this tree has been built.
+pub fn has_node() -> bool {
+    let built = Path::new(env!("CARGO_BIN_EXE_yod"))
+        .ancestors()
+        .any(|dir| dir.join("margay/margay.elf").is_file());
+    let there = std::env::var_os("MARGAY_KERNEL").is_some() || built;
+    if !there {
+        eprintln!("skipped: no kernel is built (cargo xtask build)");
+    }
+    there
+}
+
+/// A process, told from another with the same id by its start.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Process {
+    pub pid: i32,
+    pub name: String,
+    pub parent: i32,
+    start: u64,
+}
+
+/// All processes of this host.
+pub fn processes() -> Vec<Process> {
+    let dir = std::fs::read_dir("/proc").expect("/proc");
+    dir.filter_map(|entry| process(entry.ok()?.file_name().to_str()?.parse().ok()?))
+        .collect()
+}
+
+/// /proc/PID/stat; `None` when it is gone, zombies included.
+fn process(pid: i32) -> Option<Process> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (head, rest) = stat.rsplit_once(')')?;
+    let name = head.split_once('(')?.1.to_owned();
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    let alive = !matches!(fields[0], "Z" | "X");
+    alive.then(|| Process {
+        pid,
+        name,
+        parent: fields[1].parse().unwrap_or(0),
+        start: fields[19].parse().unwrap_or(0),
+    })
+}
+
+/// All descendants of a process, near ones first.
+pub fn descendants(pid: i32) -> Vec<Process> {
+    let all = processes();
+    let mut found: Vec<Process> = Vec::new();
+    let mut of = vec![pid];
+    while let Some(parent) = of.pop() {
+        for child in all.iter().filter(|p| p.parent == parent) {
+            found.push(child.clone());
+            of.push(child.pid);
+        }
+    }
+    found
+}
+
+/// Waits until none of them is there any more: what a kill sets going takes its time.
+pub fn assert_gone(those: &[Process]) {
+    let due = Instant::now() + Duration::from_secs(5);
+    loop {
+        let left: Vec<&Process> = those
+            .iter()
+            .filter(|p| process(p.pid).as_ref() == Some(p))
+            .collect();
+        if left.is_empty() {
+            return;
+        }
+        assert!(Instant::now() < due, "left behind: {left:?}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Waits until `condition` holds.
+pub fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+    let due = Instant::now() + LIMIT;
+    loop {
+        if let Some(value) = condition() {
+            return value;
+        }
+        assert!(Instant::now() < due, "never: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+pub fn signal(pid: i32, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_raw(pid).expect("a process");
+    let _ = rustix::process::kill_process(pid, signal);
+}

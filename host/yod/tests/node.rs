@@ -1,0 +1,406 @@
+//! Programs on a real node: what a user of yod sees. Skipped where no kernel is built.
+
+mod common;
+
+use std::io::Write;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use common::{
+    assert_gone, compile, descendants, dir, finish, has_node, processes, run, signal, wait_for, yod,
+};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
+
+/// Says who it is, or does what it is told.
+const PROGRAM: &str = r#"
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    const char *what = argc > 1 ? argv[1] : "";
+    if (!strcmp(what, "exit")) return atoi(argv[2]);
+    if (!strcmp(what, "env")) { const char *v = getenv(argv[2]); puts(v ? v : "(unset)"); return 0; }
+    if (!strcmp(what, "cat")) { int c; while ((c = getchar()) != EOF) putchar(c); return 0; }
+    if (!strcmp(what, "spin")) { puts("spinning"); fflush(stdout); for (;;) __asm__ volatile("pause"); }
+    if (!strcmp(what, "sleep")) { puts("sleeping"); fflush(stdout); for (;;) sleep(1); }
+    if (!strcmp(what, "null")) { *(volatile int *)0 = 1; }
+    if (!strcmp(what, "abort")) { raise(SIGTERM); }
+    if (!strcmp(what, "partial")) { fputs("no end", stdout); return 0; }
+    if (!strcmp(what, "lines")) for (int i = 0; i < 2000; i++) { printf("line %d of ", i); fflush(i % 7 ? stdout : NULL); puts("many"); }
+    else puts("hello");
+    return 0;
+}
+"#;
+
+fn program(test: &str) -> Option<(std::path::PathBuf, Command)> {
+    has_node().then(|| {
+        let program = compile(&dir(test), "program", PROGRAM);
+        let mut yod = yod();
+        yod.env("MARGAY_OVERSUBSCRIBE", "1");
+        (program, yod)
+    })
+}
+
+#[test]
+fn status_and_output_are_the_programs() {
+    let Some((program, mut yod)) = program("status") else {
+        return;
+    };
+    let ended = run(yod.arg(&program));
+    assert_eq!(
+        (ended.status, ended.out.as_str(), ended.err.as_str()),
+        (0, "hello\n", "")
+    );
+    for code in ["1", "77", "255"] {
+        let ended = run(self::yod().arg(&program).args(["exit", code]));
+        assert_eq!(
+            (ended.status.to_string().as_str(), ended.err.as_str()),
+            (code, "")
+        );
+    }
+    let ended = run(self::yod().arg(&program).arg("abort"));
+    assert_eq!((ended.status, ended.err.as_str()), (143, ""));
+}
+
+#[test]
+fn a_crash_is_reported() {
+    let Some((program, mut yod)) = program("crash") else {
+        return;
+    };
+    let ended = run(yod.arg(&program).arg("null"));
+    assert_eq!(ended.status, 139, "{ended:?}");
+    assert!(
+        ended.err.contains("SIGSEGV") && ended.err.contains("rip"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn variables_and_stdin_arrive() {
+    let Some((program, mut yod)) = program("stdin") else {
+        return;
+    };
+    let ended = run(yod
+        .args(["--env", "KEY=a=b"])
+        .arg(&program)
+        .args(["env", "KEY"]));
+    assert_eq!(ended.out, "a=b\n");
+    let mut child = self::yod()
+        .args(["-n", "2"])
+        .arg(&program)
+        .arg("cat")
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("yod");
+    child
+        .stdin
+        .take()
+        .expect("a pipe")
+        .write_all(b"one\ntwo\n")
+        .expect("written");
+    let ended = finish(child);
+    assert_eq!(
+        (ended.status, ended.out.as_str()),
+        (0, "one\ntwo\n"),
+        "rank 0 reads, rank 1 sees the end: {ended:?}"
+    );
+}
+
+#[test]
+fn lines_of_several_ranks_stay_whole() {
+    let Some((program, mut yod)) = program("lines") else {
+        return;
+    };
+    let ended = run(yod.args(["-n", "4", "--label"]).arg(&program).arg("lines"));
+    assert_eq!((ended.status, ended.err.as_str()), (0, ""));
+    for rank in 0..4 {
+        let label = format!("[{rank}] ");
+        let mine: Vec<&str> = ended
+            .out
+            .lines()
+            .filter_map(|line| line.strip_prefix(&label))
+            .collect();
+        let expected: Vec<String> = (0..2000).map(|i| format!("line {i} of many")).collect();
+        assert_eq!(mine, expected, "rank {rank}");
+    }
+    let ended = run(self::yod().args(["-n", "2"]).arg(&program).arg("partial"));
+    assert_eq!(ended.out, "no endno end");
+}
+
+#[test]
+fn the_first_failing_rank_decides_and_the_others_are_named() {
+    let Some((program, mut yod)) = program("failing") else {
+        return;
+    };
+    let ended = run(yod.args(["-n", "4"]).arg(&program).args(["exit", "3"]));
+    assert_eq!(ended.status, 3, "{ended:?}");
+    assert!(
+        ended.err.starts_with("yod: rank ") && ended.err.contains("exited with status 3"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn a_program_that_never_ends_meets_its_time_limit() {
+    let Some((program, mut yod)) = program("timeout") else {
+        return;
+    };
+    let ended = run(yod
+        .args(["-n", "2", "--timeout", "2"])
+        .arg(&program)
+        .arg("spin"));
+    assert_eq!(ended.status, 124, "{ended:?}");
+    assert_eq!(
+        ended.err,
+        "yod: timed out after 2 s (--timeout); ended ranks 0 and 1\n"
+    );
+}
+
+/// A job in a process group of its own, as a shell starts it, once its ranks run.
+fn job(program: &std::path::Path, args: &[&str], what: &str) -> (Child, Pid) {
+    let mut yod = yod();
+    let out = dir(&format!(
+        "job-{}-{what}",
+        program
+            .parent()
+            .and_then(|p| p.file_name())
+            .map_or("", |n| n.to_str().unwrap_or(""))
+    ));
+    let out = out.join("out");
+    let file = std::fs::File::create(&out).expect("a file");
+    yod.args(args)
+        .arg(program)
+        .arg(what)
+        .env("MARGAY_OVERSUBSCRIBE", "1")
+        .stdout(file)
+        .process_group(0);
+    let child = yod.spawn().expect("yod starts");
+    wait_for("a running rank", || {
+        std::fs::metadata(&out)
+            .is_ok_and(|meta| meta.len() > 0)
+            .then_some(())
+    });
+    let pid = Pid::from_raw(child.id() as i32).expect("a process");
+    (child, pid)
+}
+
+#[test]
+fn the_interrupt_key_ends_the_ranks() {
+    let Some((program, _)) = program("interrupt") else {
+        return;
+    };
+    for what in ["spin", "sleep"] {
+        let (child, group) = job(&program, &["-n", "2"], what);
+        let family = descendants(child.id() as i32);
+        kill_process_group(group, Signal::INT).expect("sent");
+        let ended = finish(child);
+        assert_eq!(ended.status, 130, "{what}: {ended:?}");
+        assert_gone(&family);
+    }
+}
+
+#[test]
+fn a_signal_to_yod_reaches_the_rank() {
+    let Some((program, _)) = program("term") else {
+        return;
+    };
+    let (child, _) = job(&program, &[], "sleep");
+    signal(child.id() as i32, Signal::TERM);
+    assert_eq!(finish(child).status, 143);
+}
+
+#[test]
+fn the_job_stops_and_goes_on() {
+    let Some((program, _)) = program("stop") else {
+        return;
+    };
+    let (child, group) = job(&program, &["-n", "2"], "spin");
+    for _ in 0..2 {
+        kill_process_group(group, Signal::TSTP).expect("sent");
+        let stopped = wait_for("a stopped yod", || {
+            let status =
+                waitpid(Some(group), WaitOptions::UNTRACED | WaitOptions::NOHANG).expect("a child");
+            status.map(|(_, status)| status.stopped())
+        });
+        assert!(stopped);
+        kill_process_group(group, Signal::CONT).expect("sent");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    kill_process_group(group, Signal::TERM).expect("sent");
+    assert_eq!(finish(child).status, 143);
+}
+
+#[test]
+fn system_calls_are_shown_and_counted() {
+    let Some((program, mut yod)) = program("strace") else {
+        return;
+    };
+    let ended = run(yod.args(["--strace", "--stats=json"]).arg(&program));
+    assert!(
+        ended.err.contains("write(1, \"hello\\n\", 6) = 6"),
+        "{ended:?}"
+    );
+    let stats = ended.err.lines().last().expect("a last line");
+    let stats: serde_json::Value = serde_json::from_str(stats).expect("JSON");
+    assert!(stats["total"]["entries"].as_u64() > Some(0), "{stats}");
+    assert_eq!(stats["ranks"][0]["wait_status"], 0);
+}
+
+/// The communication area of many traced ranks does not fit below the kernel: the kernel found no memory for itself.
+#[test]
+fn thirty_traced_ranks_have_room() {
+    let Some((program, mut yod)) = program("thirty") else {
+        return;
+    };
+    let trace = program.with_file_name("trace");
+    let mut strace = std::ffi::OsString::from("--strace=");
+    strace.push(&trace);
+    yod.args(["-n", "30", "-m", "16M"])
+        .arg(strace)
+        .env("MARGAY_BOOT_TIMEOUT_S", "60");
+    let ended = run(yod.arg(&program));
+    assert_eq!((ended.status, ended.err.as_str()), (0, ""));
+    assert_eq!(ended.out, "hello\n".repeat(30));
+    let trace = std::fs::read_to_string(trace).expect("a trace");
+    let writes = trace
+        .lines()
+        .filter(|line| line.contains("write(1, \"hello"));
+    assert_eq!(writes.count(), 30);
+}
+
+#[test]
+fn the_kernel_log_is_kept_where_asked() {
+    let Some((program, mut yod)) = program("log") else {
+        return;
+    };
+    let log = program.with_file_name("log");
+    assert_eq!(
+        run(yod.arg("--kernel-log").arg(&log).arg(&program)).status,
+        0
+    );
+    assert!(std::fs::metadata(&log).is_ok_and(|meta| meta.len() > 0));
+}
+
+/// The kernel looked for proxies in its idle loop only, which does not run where the PCT waits.
+#[test]
+fn a_proxy_may_attach_long_after_the_node_is_up() {
+    let Some((program, mut yod)) = program("late") else {
+        return;
+    };
+    let child = yod.args(["-m", "64M"]).arg(&program).spawn().expect("yod");
+    let pid = child.id() as i32;
+    wait_for("a keeper", || (!descendants(pid).is_empty()).then_some(()));
+    signal(pid, Signal::STOP);
+    std::thread::sleep(Duration::from_secs(2));
+    signal(pid, Signal::CONT);
+    let ended = finish(child);
+    assert_eq!(
+        (ended.status, ended.out.as_str()),
+        (0, "hello\n"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn too_little_memory_is_said() {
+    let Some((program, mut yod)) = program("little-memory") else {
+        return;
+    };
+    let ended = run(yod.env("MARGAY_NODE_MIB", "5").arg(&program));
+    ended.one_line(126, "do not fit the node's memory");
+}
+
+#[test]
+fn twenty_at_once_simply_work() {
+    let Some((program, mut yod)) = program("twenty-nodes") else {
+        return;
+    };
+    yod.args(["-m", "64M"])
+        .env("MARGAY_BOOT_TIMEOUT_S", "60")
+        .arg(&program);
+    let all: Vec<Child> = (0..20).map(|_| yod.spawn().expect("yod starts")).collect();
+    for child in all {
+        let ended = finish(child);
+        assert_eq!(
+            (ended.status, ended.out.as_str(), ended.err.as_str()),
+            (0, "hello\n", "")
+        );
+    }
+}
+
+/// At any moment, whoever is killed, everything ends and nothing stays.
+#[test]
+fn nothing_is_left_whoever_is_killed_whenever() {
+    let Some((program, _)) = program("kill") else {
+        return;
+    };
+    let rounds = std::env::var("MARGAY_KILL_ROUNDS")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(12u64);
+    for round in 0..rounds {
+        // Moments and victims of all kinds, the same in every run.
+        let random = (round + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let ranks = ["1", "2", "4"][(random >> 8) as usize % 3];
+        let mut child = yod()
+            .args(["-n", ranks, "-m", "64M"])
+            .arg(&program)
+            .arg(if round % 2 == 0 { "spin" } else { "" })
+            .env("MARGAY_OVERSUBSCRIBE", "1")
+            .spawn()
+            .expect("yod starts");
+        std::thread::sleep(Duration::from_micros((random >> 16) % 300_000));
+        let family = descendants(child.id() as i32);
+        let all: Vec<i32> = family
+            .iter()
+            .map(|p| p.pid)
+            .chain([child.id() as i32])
+            .collect();
+        // Never one that is not ours: a yod that has ended by itself has no family, and is not reaped yet.
+        let victim = all[(random >> 40) as usize % all.len()];
+        if child.try_wait().expect("a child").is_none() {
+            signal(victim, Signal::KILL);
+        }
+        let name = family
+            .iter()
+            .find(|p| p.pid == victim)
+            .map_or("yod", |p| p.name.as_str())
+            .to_owned();
+        eprintln!("round {round}: killed {name} of {family:?}, {ranks} ranks");
+        let ended = finish(child);
+        assert!(
+            // 69: QEMU, whose process bears the keeper's name at first.
+            [0, 137].contains(&ended.status)
+                || ended.status == 69 && ended.err.contains("before the node was up"),
+            "round {round}, {name}, {ranks} ranks: {ended:?}"
+        );
+        assert!(
+            ended.err.lines().count() <= 1,
+            "round {round}, {name}: {ended:?}"
+        );
+        assert_gone(&family);
+    }
+    let own = std::process::id() as i32;
+    assert!(
+        !processes()
+            .iter()
+            .any(|p| p.parent == own && p.name == "margay-keeper")
+    );
+}
+
+#[test]
+fn an_exit_status_is_an_exit_status() {
+    let Some((program, mut yod)) = program("truth") else {
+        return;
+    };
+    let status = yod
+        .arg(&program)
+        .arg("null")
+        .stderr(Stdio::null())
+        .status()
+        .expect("yod runs");
+    assert_eq!((status.code(), status.signal()), (Some(139), None));
+}

@@ -1,0 +1,121 @@
+/*
+ * The component as Open MPI's module loader sees it: name, version, tunables.
+ * Without the preload it stands aside for the whole job.
+ */
+#include "coll_smartmap.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include "ompi/proc/proc.h"
+#include "opal/mca/pmix/pmix.h"
+#include "opal/util/output.h"
+
+#define CARD_KEY "coll.smartmap.card"
+
+/*
+ * Every process that could take part leaves a card with PMIx before Open MPI's
+ * start-up fence: the ABI, its SMARTMAP rank and its pid in one number.  So
+ * all ranks know alike, without a message, who can and who cannot.
+ */
+static int leave_card(void)
+{
+    int error;
+    if (!smartmap_available())
+        return OMPI_SUCCESS;
+    uint64_t card = (uint64_t)SMARTMAP_ABI << 48 | (uint64_t)smartmap_rank() << 32 |
+                    (uint32_t)getpid();
+    OPAL_MODEX_SEND_VALUE(error, OPAL_PMIX_LOCAL, CARD_KEY, &card, OPAL_UINT64);
+    return error == OPAL_SUCCESS ? OMPI_SUCCESS : OMPI_ERR_NOT_AVAILABLE;
+}
+
+static uint64_t fetch_card(const ompi_proc_t *proc)
+{
+    int error;
+    uint64_t card = 0, *value = &card;
+    OPAL_MODEX_RECV_VALUE_IMMEDIATE(error, CARD_KEY, &proc->super.proc_name, &value,
+                                    OPAL_UINT64);
+    return error == OPAL_SUCCESS ? card : 0;
+}
+
+/**
+ * Did a process of this node leave a card of our version?  A card never
+ * changes, so answers are kept: every new communicator asks for all members.
+ */
+bool smartmap_left_card(const ompi_proc_t *proc)
+{
+    enum { KEPT = 1024 };
+    static struct {
+        opal_process_name_t name;
+        uint64_t card; /* 0: nothing kept here */
+    } kept[KEPT];
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    opal_process_name_t name = proc->super.proc_name;
+    unsigned i = name.vpid % KEPT;
+    pthread_mutex_lock(&lock);
+    if (kept[i].card == 0 || kept[i].name.jobid != name.jobid ||
+        kept[i].name.vpid != name.vpid) {
+        kept[i].name = name;
+        kept[i].card = fetch_card(proc);
+    }
+    bool left = kept[i].card >> 48 == SMARTMAP_ABI;
+    pthread_mutex_unlock(&lock);
+    return left;
+}
+
+static int register_variables(void)
+{
+    struct smartmap_component *c = &mca_coll_smartmap_component;
+    const mca_base_component_t *base = &c->super.collm_version;
+    struct {
+        const char *name, *text;
+        int *value;
+    } variables[] = {
+        { "priority", "Priority; above tuned (30) it is chosen", &c->priority },
+        { "verbose", "1: say once why a communicator falls back", &c->verbose },
+        { "inline_bytes", "Contributions up to this size travel in the slot",
+          &c->inline_bytes },
+        { "parallel_bytes", "From this size reductions are divided among the ranks",
+          &c->parallel_bytes },
+    };
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
+        mca_base_component_var_register(base, variables[i].name, variables[i].text,
+                                        MCA_BASE_VAR_TYPE_INT, NULL, 0, 0,
+                                        OPAL_INFO_LVL_5, MCA_BASE_VAR_SCOPE_READONLY,
+                                        variables[i].value);
+    if (c->inline_bytes < 0 || c->inline_bytes > 1 << 20)
+        c->inline_bytes = 512;
+    return OMPI_SUCCESS;
+}
+
+static int init_query(bool progress_threads, bool mpi_threads)
+{
+    (void)progress_threads;
+    (void)mpi_threads; /* a communicator runs one collective at a time, MPI 5.1 */
+    if (smartmap_available())
+        return OMPI_SUCCESS;
+    if (mca_coll_smartmap_component.verbose)
+        opal_output(0, "coll/smartmap: no arena (not preloaded, ulimit -v, or memfd "
+                       "refused): standing aside");
+    return OMPI_ERR_NOT_AVAILABLE;
+}
+
+OMPI_MODULE_DECLSPEC struct smartmap_component mca_coll_smartmap_component = {
+    .super = {
+        .collm_version = {
+            MCA_COLL_BASE_VERSION_2_0_0,
+            .mca_component_name = "smartmap",
+            MCA_BASE_MAKE_VERSION(component, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION,
+                                  OMPI_RELEASE_VERSION),
+            .mca_open_component = leave_card,
+            .mca_register_component_params = register_variables,
+        },
+        .collm_data = { MCA_BASE_METADATA_PARAM_NONE },
+        .collm_init_query = init_query,
+        .collm_comm_query = smartmap_comm_query,
+    },
+    .priority = 60,
+    .verbose = 0,
+    .inline_bytes = 512,
+    .parallel_bytes = 32768,
+};

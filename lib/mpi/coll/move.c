@@ -1,0 +1,168 @@
+/*
+ * Collectives that move data unchanged are one pattern: everybody posts what
+ * it gives, everybody copies what is meant for it.  Receivers pull, so only
+ * the sender's memory must be reachable; what is not (stack, static data, or
+ * scattered by its datatype) is packed into memory that is.
+ */
+#include "coll_smartmap.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/** What posting cost, until all readers are done. */
+struct posting {
+    void *temporary;
+    bool held; /* others read our memory outside the slot */
+};
+
+static size_t out_bytes(const smartmap_module_t *m, const struct exchange *x)
+{
+    size_t sum = 0;
+    for (int i = 0; i < (x->out_same ? 1 : m->size); i++)
+        if (x->out_same || i != m->rank)
+            sum += smartmap_packed_bytes(&x->out[i]);
+    return sum;
+}
+
+/** One place for all pieces: the slot, or the heap. NULL: none reachable. */
+static char *staging(smartmap_module_t *m, struct slot *slot, size_t entries,
+                     size_t bytes, struct posting *p)
+{
+    size_t table = entries * sizeof(struct entry);
+    if (table + bytes <= m->data_bytes &&
+        bytes <= (size_t)mca_coll_smartmap_component.inline_bytes)
+        return slot->data + table;
+    p->temporary = malloc(bytes);
+    p->held = true;
+    return p->temporary && smartmap_exports(p->temporary, bytes) ? p->temporary : NULL;
+}
+
+static bool in_place(const struct buffer *b, size_t bytes, struct entry *entry)
+{
+    char *start;
+    if (!smartmap_is_contiguous(b, &start) || !smartmap_exports(start, bytes))
+        return false;
+    *entry = (struct entry){ start, bytes };
+    return true;
+}
+
+/** Fill the slot's entries with pieces in place where all of them can be. */
+static bool all_in_place(smartmap_module_t *m, const struct exchange *x, struct slot *slot)
+{
+    for (int i = 0; i < (x->out_same ? 1 : m->size); i++) {
+        size_t bytes = smartmap_packed_bytes(&x->out[i]);
+        slot->entry[i] = (struct entry){ NULL, 0 };
+        if (bytes > 0 && (x->out_same || i != m->rank) &&
+            !in_place(&x->out[i], bytes, &slot->entry[i]))
+            return false;
+    }
+    return true;
+}
+
+static int pack_all(smartmap_module_t *m, const struct exchange *x, struct slot *slot,
+                    size_t bytes, struct posting *p)
+{
+    int entries = x->out_same ? 1 : m->size;
+    char *to = staging(m, slot, (size_t)entries, bytes, p);
+    if (!to)
+        return MPI_ERR_NO_MEM;
+    for (int i = 0; i < entries; i++) {
+        size_t part = smartmap_packed_bytes(&x->out[i]);
+        slot->entry[i] = (struct entry){ to, part };
+        if (!x->out_same && i == m->rank)
+            continue;
+        int error = smartmap_pack(&x->out[i], to, part);
+        if (error != OMPI_SUCCESS)
+            return error;
+        to += part;
+    }
+    return OMPI_SUCCESS;
+}
+
+/** Post our contribution; on failure the slot tells the readers. */
+static int post(smartmap_module_t *m, const struct exchange *x, struct posting *p)
+{
+    struct slot *slot;
+    int error = smartmap_slot_open(m, &slot);
+    if (error != OMPI_SUCCESS || !x->out)
+        return error;
+    size_t bytes = out_bytes(m, x);
+    slot->kind = x->out_same ? SLOT_SAME : SLOT_TABLE;
+    if (bytes > (size_t)mca_coll_smartmap_component.inline_bytes && !x->out_copied &&
+        all_in_place(m, x, slot))
+        p->held = true;
+    else
+        error = pack_all(m, x, slot, bytes, p);
+    if (error != OMPI_SUCCESS)
+        slot->kind = SLOT_ERROR;
+    smartmap_slot_post(m, slot);
+    return error;
+}
+
+static int pull(smartmap_module_t *m, int from, const struct buffer *in)
+{
+    const struct slot *slot;
+    int error = smartmap_slot_read(m, from, &slot);
+    if (error != OMPI_SUCCESS)
+        return error;
+    struct entry e = slot->entry[slot->kind == SLOT_SAME ? 0 : m->rank];
+    return smartmap_unpack(in, smartmap_view(m, from, e.address), e.bytes);
+}
+
+static int copy_own(const struct buffer *out, const struct buffer *in)
+{
+    return ompi_datatype_sndrcv(out->address, (int32_t)out->count, out->type, in->address,
+                                (int32_t)in->count, in->type);
+}
+
+static int wait_readers(smartmap_module_t *m, int reader)
+{
+    for (int i = 1; i < m->size; i++) {
+        int r = (m->rank + i) % m->size;
+        int error = reader == ALL_RANKS || reader == r ? smartmap_wait_done(m, r, m->op)
+                                                       : OMPI_SUCCESS;
+        if (error != OMPI_SUCCESS)
+            return error;
+    }
+    return OMPI_SUCCESS;
+}
+
+int smartmap_exchange(smartmap_module_t *m, const struct exchange *x)
+{
+    struct posting p = { NULL, false };
+    int error = post(m, x, &p), failed = error;
+    bool reads_own = x->in && (x->writer == ALL_RANKS || x->writer == m->rank);
+    if (reads_own && x->out && !x->own_in_place)
+        error = copy_own(&x->out[x->out_same ? 0 : m->rank], &x->in[m->rank]);
+    for (int i = 1; i < m->size; i++) {
+        int from = (m->rank + i) % m->size;
+        failed = failed != OMPI_SUCCESS ? failed : error;
+        if (x->in && (x->writer == ALL_RANKS || x->writer == from))
+            error = pull(m, from, &x->in[from]);
+    }
+    failed = failed != OMPI_SUCCESS ? failed : error;
+    smartmap_done(m);
+    if (p.held) {
+        error = wait_readers(m, x->reader);
+        failed = failed != OMPI_SUCCESS ? failed : error;
+    }
+    free(p.temporary);
+    return failed;
+}
+
+int smartmap_barrier(ompi_communicator_t *comm, mca_coll_base_module_t *module)
+{
+    smartmap_module_t *m = (smartmap_module_t *)module;
+    struct slot *slot;
+    if (!smartmap_ready(m, comm))
+        return SMARTMAP_PREVIOUS(m, barrier, comm);
+    int error = smartmap_slot_open(m, &slot);
+    slot->kind = SLOT_SAME;
+    smartmap_slot_post(m, slot);
+    for (int i = 1; i < m->size && error == OMPI_SUCCESS; i++) {
+        const struct slot *theirs;
+        error = smartmap_slot_read(m, (m->rank + i) % m->size, &theirs);
+    }
+    smartmap_done(m);
+    return error;
+}

@@ -1,0 +1,111 @@
+/*
+ * Waiting and signalling.
+ *
+ * A wait polls one word.  After a short while it also drives Open MPI's
+ * progress, because the peer may first need something from us (a rendezvous
+ * of an earlier message); later it yields the CPU; and when the peer has died
+ * it fails, so that MPI's error handler ends the job instead of a hang.
+ */
+#include "coll_smartmap.h"
+
+#include <sched.h>
+
+#include "opal/runtime/opal_progress.h"
+
+enum {
+    SPINS = 500,          /* about 20 us of PAUSE before progress is driven */
+    SPINS_CROWDED = 4,    /* ranks share CPUs: the peer needs ours */
+    ROUNDS_TO_YIELD = 50, /* rounds of progress before every round yields */
+    ROUNDS_TO_CHECK = 1000,
+};
+
+static bool poll(const _Atomic uint64_t *word, uint64_t value, int spins)
+{
+    for (int i = 0; i < spins; i++) {
+        if (atomic_load_explicit(word, memory_order_acquire) >= value)
+            return true;
+        __builtin_ia32_pause();
+    }
+    return atomic_load_explicit(word, memory_order_acquire) >= value;
+}
+
+static int wait_long(smartmap_module_t *m, int rank, const _Atomic uint64_t *word,
+                     uint64_t value)
+{
+    int spins = m->crowded ? SPINS_CROWDED : SPINS;
+    for (unsigned round = 0; !poll(word, value, spins); round++) {
+        opal_progress();
+        spins = m->crowded ? SPINS_CROWDED : SPINS / 10;
+        if (m->crowded || round > ROUNDS_TO_YIELD)
+            sched_yield();
+        if (round % ROUNDS_TO_CHECK == ROUNDS_TO_CHECK - 1 &&
+            !smartmap_alive(m->node_rank[rank]))
+            return poll(word, value, 1) ? OMPI_SUCCESS : MPI_ERR_OTHER;
+    }
+    return OMPI_SUCCESS;
+}
+
+/** Wait until a word of rank `rank`'s control block reaches `value`. */
+int smartmap_wait(smartmap_module_t *m, int rank, const _Atomic uint64_t *word,
+                  uint64_t value)
+{
+    if (OPAL_LIKELY(atomic_load_explicit(word, memory_order_acquire) >= value))
+        return OMPI_SUCCESS;
+    return wait_long(m, rank, word, value);
+}
+
+/** Wait until rank `rank` has finished reading for collective `op`. */
+int smartmap_wait_done(smartmap_module_t *m, int rank, uint64_t op)
+{
+    if (m->seen_done[rank] >= op)
+        return OMPI_SUCCESS;
+    const _Atomic uint64_t *done = &m->peer[rank]->done;
+    int error = smartmap_wait(m, rank, done, op);
+    m->seen_done[rank] = atomic_load_explicit(done, memory_order_relaxed);
+    return error;
+}
+
+static struct slot *slot_of(const smartmap_module_t *m, const struct control *c)
+{
+    return (struct slot *)(c->slots + (m->op % SLOTS) * m->slot_bytes);
+}
+
+/** Begin the next collective: our slot for it, free to be written. */
+int smartmap_slot_open(smartmap_module_t *m, struct slot **slot)
+{
+    uint64_t op = ++m->op;
+    *slot = slot_of(m, m->own);
+    if (op <= SLOTS)
+        return OMPI_SUCCESS;
+    for (int r = 0; r < m->size; r++) {
+        int error = r == m->rank ? OMPI_SUCCESS : smartmap_wait_done(m, r, op - SLOTS);
+        if (OPAL_UNLIKELY(error != OMPI_SUCCESS))
+            return error;
+    }
+    return OMPI_SUCCESS;
+}
+
+void smartmap_slot_post(smartmap_module_t *m, struct slot *slot)
+{
+    atomic_store_explicit(&slot->op, m->op, memory_order_release);
+}
+
+/** Wait for rank `rank`'s slot of the current collective. */
+int smartmap_slot_read(smartmap_module_t *m, int rank, const struct slot **slot)
+{
+    const struct slot *s = slot_of(m, m->peer[rank]);
+    *slot = s;
+    int error = smartmap_wait(m, rank, &s->op, m->op);
+    /* It posts only after it finished the collective before. */
+    if (error == OMPI_SUCCESS && m->seen_done[rank] < m->op - 1)
+        m->seen_done[rank] = m->op - 1;
+    if (error == OMPI_SUCCESS && OPAL_UNLIKELY(s->kind == SLOT_ERROR))
+        return MPI_ERR_NO_MEM;
+    return error;
+}
+
+/** Say that we have read all we need for the current collective. */
+void smartmap_done(smartmap_module_t *m)
+{
+    atomic_store_explicit(&m->own->done, m->op, memory_order_release);
+}

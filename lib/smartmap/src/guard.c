@@ -1,0 +1,67 @@
+/*
+ * Programs that treat malloc'ed memory as pages of their own: mprotect, mmap
+ * with MAP_FIXED, munmap or mremap on a part of the heap.
+ *
+ * That stays legal, but what a peer would see through its window no longer
+ * equals what Linux shows of this process.  So the arena is marked irregular,
+ * from then on it is unreachable, and every copy takes the system call again.
+ * madvise must still mean what it does for private memory: zeros, not the old
+ * contents that a shared mapping would keep.
+ */
+#define _GNU_SOURCE
+#include <stdarg.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT void *mmap(void *address, size_t bytes, int prot, int flags, int fd,
+                  off_t offset)
+{
+    if (flags & MAP_FIXED)
+        arena_mark_irregular(address, bytes);
+    return raw_mmap(address, bytes, prot, flags, fd, offset);
+}
+
+EXPORT void *mmap64(void *address, size_t bytes, int prot, int flags, int fd,
+                    off_t offset) __attribute__((alias("mmap")));
+
+EXPORT int munmap(void *address, size_t bytes)
+{
+    arena_mark_irregular(address, bytes);
+    return raw_munmap(address, bytes);
+}
+
+EXPORT int mprotect(void *address, size_t bytes, int prot)
+{
+    arena_mark_irregular(address, bytes);
+    return raw_mprotect(address, bytes, prot);
+}
+
+EXPORT void *mremap(void *address, size_t old_bytes, size_t new_bytes, int flags, ...)
+{
+    void *target = NULL;
+    if (flags & MREMAP_FIXED) {
+        va_list arguments;
+        va_start(arguments, flags);
+        target = va_arg(arguments, void *);
+        va_end(arguments);
+        arena_mark_irregular(target, new_bytes);
+    }
+    arena_mark_irregular(address, old_bytes);
+    return (void *)syscall(SYS_mremap, address, old_bytes, new_bytes, flags, target);
+}
+
+EXPORT int madvise(void *address, size_t bytes, int advice)
+{
+    if (arena_own() && arena_contains(address, bytes)) {
+        if (advice == MADV_FREE) /* may keep the contents, says madvise(2) */
+            return 0;
+        if (advice == MADV_DONTNEED)
+            advice = MADV_REMOVE;
+    }
+    return (int)syscall(SYS_madvise, address, bytes, advice);
+}

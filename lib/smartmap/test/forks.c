@@ -1,0 +1,63 @@
+/*
+ * fork after start: the child owns a copy of the heap as of the fork, neither
+ * side sees the other's later writes, and the child is no rank.
+ */
+#include "harness.h"
+
+enum { BYTES = 3 << 20 };
+
+static void child(volatile char *heap)
+{
+    CHECK(smartmap_rank() == -1);
+    for (int i = 0; i < BYTES; i += 4096)
+        CHECK(heap[i] == 1);
+    memset((char *)heap, 3, BYTES);
+    for (int i = 0; i < 1000; i++) {
+        char *p = malloc((size_t)i * 100 + 1);
+        CHECK(p != NULL);
+        memset(p, 9, (size_t)i * 100 + 1);
+        free(p);
+    }
+    fflush(NULL);
+    pid_t grandchild = fork();
+    if (grandchild == 0)
+        _exit(heap[5] == 3 ? 0 : 1);
+    int status;
+    CHECK(waitpid(grandchild, &status, 0) == grandchild && status == 0);
+    _exit(0);
+}
+
+int rank_main(int rank, int size, const char *mode)
+{
+    (void)mode;
+    CHECK(smartmap_join(10000) == 0);
+    char *heap = malloc(BYTES);
+    memset(heap, 1, BYTES);
+    board->address[rank] = heap;
+    meet(0, size);
+    for (int round = 0; round < 5; round++) {
+        pid_t pid = fork();
+        if (pid == 0)
+            child(heap);
+        memset(heap, 2, BYTES);
+        int status;
+        CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+        for (int i = 0; i < BYTES; i += 4096)
+            CHECK(heap[i] == 2);
+        memset(heap, 1, BYTES);
+    }
+    CHECK(system("exit 3") == 3 << 8);
+    meet(1, size);
+    int next = (rank + 1) % size; /* windows still show the parent */
+    CHECK(size == 1 || smartmap_reachable(next, board->address[next], BYTES));
+    CHECK(size == 1 ||
+          *(char *)smartmap_remote((unsigned)next, board->address[next]) == 1);
+    meet(2, size);
+    return 0;
+}
+
+int judge(const int *status, int size, const char *mode)
+{
+    (void)mode;
+    return all_succeeded(status, size);
+}

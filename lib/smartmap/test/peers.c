@@ -1,0 +1,75 @@
+/*
+ * Ranks join, read and write each other's heaps by arithmetic, and see death.
+ * Modes: "" all live; "kill" rank 1 dies by SIGKILL at a random moment.
+ */
+#include "harness.h"
+
+enum { WORDS = 1 << 16 };
+
+static void read_and_write(int rank, int size)
+{
+    uint64_t *mine = malloc(WORDS * sizeof *mine);
+    CHECK(mine && smartmap_exports(mine, WORDS * sizeof *mine));
+    for (int i = 0; i < WORDS; i++)
+        mine[i] = (uint64_t)rank << 32 | (unsigned)i;
+    board->address[rank] = mine;
+    meet(0, size);
+    for (int r = 0; r < size; r++) {
+        if (r == rank)
+            continue;
+        void *address = board->address[r];
+        CHECK(smartmap_reachable(r, address, WORDS * sizeof *mine));
+        CHECK(!smartmap_reachable(r, &r, sizeof r)); /* a stack */
+        CHECK(!smartmap_reachable(r, (char *)NULL + 4096, 8));
+        CHECK(!smartmap_reachable(r, address, (size_t)1 << 62));
+        uint64_t *theirs = smartmap_remote((unsigned)r, address);
+        for (int i = size; i < WORDS; i++)
+            CHECK(theirs[i] == ((uint64_t)r << 32 | (unsigned)i));
+        theirs[rank] = 77;
+    }
+    meet(1, size);
+    for (int r = 0; r < size; r++)
+        CHECK(mine[r] == (r == rank ? ((uint64_t)rank << 32 | (unsigned)r) : 77));
+    meet(2, size);
+    free(mine);
+}
+
+/** Rank 1 is killed while all others read its memory. */
+static void see_death(int rank, int size)
+{
+    char *mine = malloc(1 << 20);
+    memset(mine, 1 + rank, 1 << 20);
+    board->address[rank] = mine;
+    meet(3, size);
+    if (rank == 1) {
+        srand((unsigned)getpid());
+        nanosleep(&(struct timespec){ .tv_nsec = rand() % 20000000 }, NULL);
+        raise(SIGKILL);
+    }
+    unsigned long sum = 0;
+    const char *theirs = smartmap_remote(1, board->address[1]);
+    while (smartmap_alive(1))
+        for (int i = 0; i < 1 << 20; i += 64)
+            sum += (unsigned char)theirs[i];
+    CHECK(sum % 2 == 0);
+    CHECK(theirs[5] == 2); /* stays readable, but is no longer reported so */
+    CHECK(!smartmap_reachable(1, board->address[1], 8));
+}
+
+int rank_main(int rank, int size, const char *mode)
+{
+    CHECK(smartmap_rank() == rank && smartmap_size() == size);
+    CHECK(smartmap_join(10000) == 0);
+    read_and_write(rank, size);
+    if (strcmp(mode, "kill") == 0)
+        see_death(rank, size);
+    return 0;
+}
+
+int judge(const int *status, int size, const char *mode)
+{
+    int failed = 0;
+    for (int r = 0; r < size; r++)
+        failed |= status[r] != (strcmp(mode, "kill") == 0 && r == 1 ? SIGKILL : 0);
+    return failed;
+}

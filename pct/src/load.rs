@@ -1,0 +1,317 @@
+//! Loads a program into a rank's address space.
+//!
+//! Everything a program needs is there before its first instruction: its segments with their zeroes, its stack, the
+//! vDSO and the clock page. The file is read by the rank's proxy straight into place; what the PCT itself wants to see
+//! of it goes through the low end of the stack, which nobody uses yet. A program that cannot be loaded is refused with
+//! one line, which its proxy prints after the program's name.
+
+use abi::Errno;
+use abi::control::{HostOp, JobInfo, RankInfo, RegionKind};
+use abi::image::{HEAD_BYTES, Image, MAX_SEGMENTS, PROT_EXEC, PROT_READ, PROT_WRITE, Segment};
+use abi::map;
+
+use crate::line;
+use crate::line::Line;
+use crate::qk::{Qk, Range, Start};
+use crate::stack::{self, Contents, Memory, Plan, at};
+use crate::vdso;
+
+/// Most bytes that the proxy is asked for at once: below what one read(2) gives (MAX_RW_COUNT, just under 2 GiB).
+const READ_BYTES: u64 = 1 << 30;
+/// Reads that may return less than they were asked for before the file is taken for broken.
+const SHORT_READS: u32 = 64;
+/// AT_CLKTCK: USER_HZ of Linux on x86 (uapi/asm-generic/param.h).
+const CLOCK_TICKS: u64 = 100;
+/// Pairs of the auxiliary vector.
+const AUX_PAIRS: usize = 21;
+
+/// What a rank is to be loaded with.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// The rank.
+    pub rank: u32,
+    /// Its memory.
+    pub share: Range,
+    /// Its first core.
+    pub cpu: u64,
+}
+
+/// Loads the rank's program and starts it.
+///
+/// # Errors
+/// The line that tells why it cannot be.
+pub fn load(qk: &mut impl Qk, job: &JobInfo, place: Place) -> Result<(), Line> {
+    let rank = place.rank;
+    let info = qk
+        .rank_info(rank)
+        .map_err(|e| line!("its proxy did not describe it: {e}"))?;
+    qk.aspace_create(rank, place.share)
+        .map_err(|e| line!("no address space for it: {e}"))?;
+    let mut loader = Loader { qk, rank, info };
+    let stack = loader.create_stack(place.share.len_bytes)?;
+    let image = loader.read_image(stack)?;
+    loader.load_segments(&image)?;
+    loader.map_vdso()?;
+    let stack_pointer = loader.fill_stack(stack, job, &image)?;
+    if image.stack_exec {
+        loader.protect(stack, PROT_READ | PROT_WRITE | PROT_EXEC)?;
+    }
+    let start = Start {
+        cpu: place.cpu,
+        entry: image.entry,
+        stack_pointer,
+        heap_start: image.span().1,
+    };
+    qk.rank_start(rank, start)
+        .map_err(|e| line!("cannot start on core {}: {e}", start.cpu))
+}
+
+struct Loader<'a, Q> {
+    qk: &'a mut Q,
+    rank: u32,
+    info: RankInfo,
+}
+
+impl<Q: Qk> Loader<'_, Q> {
+    fn create(&mut self, place: Range, prot: u64, kind: RegionKind) -> Result<(), Line> {
+        self.qk
+            .region_create(self.rank, place, prot, kind)
+            .map_err(|e| {
+                let Range { base, len_bytes } = place;
+                let kib = len_bytes >> 10;
+                line!("{} does not fit: {kib} KiB at {base:#x}: {e}", what(kind))
+            })
+    }
+
+    fn protect(&mut self, place: Range, prot: u64) -> Result<(), Line> {
+        self.qk
+            .region_protect(self.rank, place, prot)
+            .map_err(|e| line!("cannot protect its memory at {:#x}: {e}", place.base))
+    }
+
+    fn create_stack(&mut self, share_bytes: u64) -> Result<Range, Line> {
+        let len_bytes = stack::size_bytes(self.info.stack_limit, share_bytes);
+        let stack = Range {
+            base: map::STACK_TOP.saturating_sub(len_bytes).max(map::USER_BASE),
+            len_bytes: len_bytes.min(map::STACK_TOP - map::USER_BASE),
+        };
+        self.create(stack, PROT_READ | PROT_WRITE, RegionKind::Stack)?;
+        Ok(stack)
+    }
+
+    /// Reads the program's headers through the low end of the stack.
+    fn read_image(&mut self, stack: Range) -> Result<Image, Line> {
+        let mut head = [0; HEAD_BYTES];
+        let wanted = self.info.file_bytes.min(HEAD_BYTES as u64);
+        let got = self.read_file(stack.base, wanted, 0)?;
+        let head = &mut head[..got.min(wanted) as usize];
+        let lost = |e| line!("its headers are out of reach: {e}");
+        self.read(stack.base, head).map_err(lost)?;
+        self.write(stack.base, &[0; HEAD_BYTES]).map_err(lost)?;
+        let image = Image::parse(head, self.info.file_bytes).map_err(|e| line!("{e}"))?;
+        let (_, end) = image.span();
+        if end > stack.base - map::STACK_GAP.min(stack.base) {
+            return Err(line!("its segments end at {end:#x}, within its stack"));
+        }
+        Ok(image)
+    }
+
+    /// One read of the program's file into the rank's memory: how many bytes.
+    fn read_file(&mut self, to: u64, len_bytes: u64, offset: u64) -> Result<u64, Line> {
+        self.qk
+            .host_call(self.rank, HostOp::ReadProgram, [to, len_bytes, offset])
+            .map_err(|e| line!("cannot be read: {e}"))
+    }
+
+    fn load_segments(&mut self, image: &Image) -> Result<(), Line> {
+        let runs = Runs::of(image.segments());
+        for run in runs.as_slice() {
+            self.create(run.place, PROT_READ | PROT_WRITE, RegionKind::Image)?;
+        }
+        for segment in image.segments() {
+            self.fill(segment)?;
+        }
+        for run in runs.as_slice() {
+            self.protect(run.place, run.prot)?;
+        }
+        Ok(())
+    }
+
+    /// Reads a segment into place. What the file does not fill is zero, as new memory is.
+    fn fill(&mut self, segment: &Segment) -> Result<(), Line> {
+        let mut done = 0;
+        let mut short_reads = 0;
+        while done < segment.file_bytes {
+            let wanted = (segment.file_bytes - done).min(READ_BYTES);
+            let got = self.read_file(segment.vaddr + done, wanted, segment.file_offset + done)?;
+            if got < wanted {
+                short_reads += 1;
+            }
+            if got == 0 || got > wanted || short_reads > SHORT_READS {
+                let at = segment.file_offset + done;
+                return Err(line!(
+                    "cannot be read: it ended at byte {at}; was it changed meanwhile?"
+                ));
+            }
+            done += got;
+        }
+        Ok(())
+    }
+
+    fn map_vdso(&mut self) -> Result<(), Line> {
+        self.create(vdso::VVAR, PROT_READ, RegionKind::Vvar)?;
+        let code = vdso::place();
+        self.create(code, PROT_READ | PROT_WRITE, RegionKind::Vdso)?;
+        self.write(code.base, vdso::IMAGE)
+            .map_err(|e| line!("its vDSO cannot be written: {e}"))?;
+        self.protect(code, PROT_READ | PROT_EXEC)
+    }
+
+    /// Has the proxy write the strings and adds the rest; returns the stack pointer.
+    fn fill_stack(&mut self, stack: Range, job: &JobInfo, image: &Image) -> Result<u64, Line> {
+        let info = self.info;
+        let contents = Contents {
+            argc: info.argc,
+            envc: info.envc,
+            strings_bytes: info.strings_bytes,
+            aux_pairs: AUX_PAIRS as u64,
+        };
+        let plan = Plan::new(stack.base + stack.len_bytes, stack.len_bytes, contents).map_err(|e| {
+            let (bytes, stack) = (info.strings_bytes, stack.len_bytes >> 10);
+            line!("arguments and environment of {bytes} bytes do not fit a quarter of its stack of {stack} KiB: {e}")
+        })?;
+        let capacity = contents.strings_bytes;
+        let written = self
+            .qk
+            .host_call(self.rank, HostOp::WriteStrings, [plan.strings, capacity, 0])
+            .map_err(|e| line!("its arguments are out of reach: {e}"))?;
+        if written != capacity {
+            return Err(line!(
+                "its arguments are {written} bytes long instead of {capacity}"
+            ));
+        }
+        plan.write(self, info.random, |plan, path| {
+            auxiliary_vector(plan, path, job, &info, image)
+        })
+        .map_err(|e| line!("its arguments are broken: {e}"))?;
+        Ok(plan.stack_pointer)
+    }
+}
+
+impl<Q: Qk> Memory for Loader<'_, Q> {
+    fn read(&mut self, from: u64, bytes: &mut [u8]) -> Result<(), Errno> {
+        self.qk.aspace_read(self.rank, from, bytes)
+    }
+
+    fn write(&mut self, to: u64, bytes: &[u8]) -> Result<(), Errno> {
+        self.qk.aspace_write(self.rank, to, bytes)
+    }
+}
+
+const fn what(kind: RegionKind) -> &'static str {
+    match kind {
+        RegionKind::Image => "its image",
+        RegionKind::Stack => "its stack",
+        RegionKind::Vdso => "its vDSO",
+        RegionKind::Vvar => "its clock page",
+    }
+}
+
+/// In the order of Linux's create_elf_tables.
+fn auxiliary_vector(
+    plan: &Plan,
+    path: u64,
+    job: &JobInfo,
+    info: &RankInfo,
+    image: &Image,
+) -> [(u64, u64); AUX_PAIRS] {
+    [
+        (at::SYSINFO_EHDR, vdso::place().base),
+        (at::MINSIGSTKSZ, job.min_sigstack_bytes),
+        (at::HWCAP, job.hwcap),
+        (at::PAGESZ, map::PAGE),
+        (at::CLKTCK, CLOCK_TICKS),
+        (at::PHDR, image.phdr_vaddr),
+        (at::PHENT, image.phent),
+        (at::PHNUM, image.phnum),
+        (at::BASE, 0),
+        (at::FLAGS, 0),
+        (at::ENTRY, image.entry),
+        (at::UID, info.uid),
+        (at::EUID, info.euid),
+        (at::GID, info.gid),
+        (at::EGID, info.egid),
+        (at::SECURE, info.secure),
+        (at::RANDOM, plan.random),
+        (at::HWCAP2, job.hwcap2),
+        (at::EXECFN, path),
+        (at::PLATFORM, plan.platform),
+        (at::NULL, 0),
+    ]
+}
+
+/// Consecutive pages with one protection.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+struct Run {
+    place: Range,
+    prot: u64,
+}
+
+/// The pages of all segments. A page that two segments share is a run of its own, with the rights of both.
+struct Runs {
+    runs: [Run; 2 * MAX_SEGMENTS],
+    count: usize,
+}
+
+impl Runs {
+    /// `segments` ascend without overlap, as [`Image::segments`] does.
+    fn of(segments: &[Segment]) -> Runs {
+        let mut runs = Runs {
+            runs: [Run::default(); 2 * MAX_SEGMENTS],
+            count: 0,
+        };
+        let mut end = 0; // of the pages so far
+        for segment in segments {
+            if segment.first_page() < end {
+                runs.share_last_page(segment.prot);
+            }
+            let start = segment.first_page().max(end);
+            end = end.max(segment.end_page());
+            runs.push(start, end - start, segment.prot);
+        }
+        runs
+    }
+
+    fn push(&mut self, base: u64, len_bytes: u64, prot: u64) {
+        if len_bytes != 0 {
+            self.runs[self.count] = Run {
+                place: Range { base, len_bytes },
+                prot,
+            };
+            self.count += 1;
+        }
+    }
+
+    /// Adds rights to the last page.
+    fn share_last_page(&mut self, prot: u64) {
+        let Some(index) = self.count.checked_sub(1) else {
+            return;
+        };
+        let last = &mut self.runs[index];
+        if last.place.len_bytes == map::PAGE {
+            last.prot |= prot;
+            return;
+        }
+        last.place.len_bytes -= map::PAGE;
+        let page = last.place.base + last.place.len_bytes;
+        let both = last.prot | prot;
+        self.push(page, map::PAGE, both);
+    }
+
+    fn as_slice(&self) -> &[Run] {
+        &self.runs[..self.count]
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,294 @@
+//! Who gets what: memory and cores, divided evenly.
+//!
+//! Pure: ranges in, shares out. Every rank gets one physically contiguous share of the same length, aligned to 2 MiB
+//! so that its regions can use large pages, and consecutive cores. Memory that cannot be divided evenly stays unused:
+//! ranks of a parallel program that differ in memory would fail one by one.
+
+use core::fmt;
+
+use abi::map::{MAX_RANKS, PAGE_2M};
+
+use crate::qk::Range;
+
+/// Separate ranges of memory a node may have; the largest are used if it has more. A PC has two or three, a NUMA
+/// machine about one per domain.
+pub const MAX_RANGES: usize = 32;
+
+/// Why a job does not fit its node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Misfit {
+    /// No ranks, or more than a node can have.
+    Ranks(u64),
+    /// More ranks than cores.
+    Cores {
+        /// Ranks of the job.
+        ranks: u64,
+        /// Cores of the node.
+        cpus: u64,
+    },
+    /// The shares do not fit into the node's memory.
+    Memory {
+        /// Ranks of the job.
+        ranks: u64,
+        /// Bytes that each was to get; the smallest possible when none were asked for.
+        share_bytes: u64,
+        /// Ranks that the memory is enough for.
+        fit: u64,
+    },
+}
+
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Misfit::Ranks(ranks) => write!(f, "a node runs 1 to {MAX_RANKS} ranks, not {ranks}"),
+            Misfit::Cores { ranks, cpus } => {
+                write!(f, "{ranks} ranks need as many cores, the node has {cpus}")
+            }
+            Misfit::Memory {
+                ranks,
+                share_bytes,
+                fit,
+            } => {
+                let mib = share_bytes >> 20;
+                write!(
+                    f,
+                    "{ranks} ranks of {mib} MiB do not fit the node's memory, only {fit} do"
+                )
+            }
+        }
+    }
+}
+
+/// The memory of a node, divided.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shares {
+    /// The usable part of each range, starting at a multiple of 2 MiB.
+    ranges: [Range; MAX_RANGES],
+    /// Bytes of each share.
+    pub share_bytes: u64,
+}
+
+impl Shares {
+    /// The share of a rank. Ranks fill the ranges one after the other, in order.
+    #[must_use]
+    pub fn get(&self, rank: u32) -> Option<Range> {
+        let mut index = u64::from(rank);
+        for range in self.ranges {
+            let here = range.len_bytes / self.share_bytes;
+            if index < here {
+                return Some(Range {
+                    base: range.base + index * self.share_bytes,
+                    len_bytes: self.share_bytes,
+                });
+            }
+            index -= here;
+        }
+        None
+    }
+}
+
+/// Divides memory into `ranks` equal shares, each contiguous, aligned to 2 MiB and within one range.
+///
+/// `share_bytes` is what each rank is to get, rounded up to 2 MiB; 0 for as much as possible. Ranges must not overlap.
+///
+/// # Errors
+/// [`Misfit`] when there are not enough shares.
+pub fn divide(ranges: &[Range], ranks: u64, share_bytes: u64) -> Result<Shares, Misfit> {
+    if ranks == 0 || ranks > MAX_RANKS as u64 {
+        return Err(Misfit::Ranks(ranks));
+    }
+    let usable = largest_aligned(ranges);
+    let fitting = |share: u64| -> u64 { usable.iter().map(|range| range.len_bytes / share).sum() };
+    let share_bytes = match share_bytes {
+        0 => {
+            // The largest number of 2 MiB units that still fits often enough: fitting() never grows with the share.
+            let (mut fits, mut beyond) = (0, (1 << 44) / PAGE_2M);
+            while beyond - fits > 1 {
+                let middle = fits + (beyond - fits) / 2;
+                if fitting(middle * PAGE_2M) >= ranks {
+                    fits = middle;
+                } else {
+                    beyond = middle;
+                }
+            }
+            fits.max(1) * PAGE_2M
+        }
+        asked => asked
+            .checked_next_multiple_of(PAGE_2M)
+            .unwrap_or(!(PAGE_2M - 1)),
+    };
+    let fit = fitting(share_bytes);
+    if fit < ranks {
+        return Err(Misfit::Memory {
+            ranks,
+            share_bytes,
+            fit,
+        });
+    }
+    Ok(Shares {
+        ranges: usable,
+        share_bytes,
+    })
+}
+
+/// The ranges cut to whole 2 MiB pages, in their order; the smallest are left out when there are too many.
+fn largest_aligned(ranges: &[Range]) -> [Range; MAX_RANGES] {
+    let mut kept = [Range::default(); MAX_RANGES];
+    let mut count = 0;
+    for range in ranges.iter().filter_map(aligned) {
+        if count == MAX_RANGES {
+            let smallest = (0..count)
+                .min_by_key(|&i| kept[i].len_bytes)
+                .unwrap_or_default();
+            if kept[smallest].len_bytes >= range.len_bytes {
+                continue;
+            }
+            kept.copy_within(smallest + 1.., smallest);
+            count -= 1;
+        }
+        kept[count] = range;
+        count += 1;
+    }
+    kept
+}
+
+/// The part of a range that whole 2 MiB pages cover, if any.
+fn aligned(range: &Range) -> Option<Range> {
+    let end = range.base.checked_add(range.len_bytes)? & !(PAGE_2M - 1);
+    let base = range.base.checked_next_multiple_of(PAGE_2M)?;
+    (base < end).then(|| Range {
+        base,
+        len_bytes: end - base,
+    })
+}
+
+/// The first core of a rank: rank r has cores r*c .. (r+1)*c with c = cpus / ranks.
+///
+/// # Errors
+/// [`Misfit::Cores`] when there are fewer cores than ranks.
+pub fn first_core(rank: u32, ranks: u64, cpus: u64) -> Result<u64, Misfit> {
+    match cpus.checked_div(ranks) {
+        None | Some(0) => Err(Misfit::Cores { ranks, cpus }),
+        Some(each) => Ok(u64::from(rank) * each),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use std::string::ToString;
+    use std::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn range(base_mib: u64, len_mib: u64) -> Range {
+        Range {
+            base: base_mib * MIB,
+            len_bytes: len_mib * MIB,
+        }
+    }
+
+    #[test]
+    fn memory_is_divided_evenly_and_in_order() {
+        let shares = divide(&[range(16, 1000), range(4096, 3000)], 4, 0).expect("fits");
+        // 3000/1000 = 3 in the upper range, one in the lower.
+        assert_eq!(shares.share_bytes, 1000 * MIB);
+        assert_eq!(shares.get(0), Some(range(16, 1000)));
+        assert_eq!(shares.get(1), Some(range(4096, 1000)));
+        assert_eq!(shares.get(3), Some(range(6096, 1000)));
+        assert_eq!(shares.get(4), None);
+    }
+
+    #[test]
+    fn a_share_that_was_asked_for_is_rounded_up() {
+        let shares = divide(&[range(16, 1000)], 2, 100 * MIB + 1).expect("fits");
+        assert_eq!(shares.share_bytes, 102 * MIB);
+        assert_eq!(
+            divide(&[range(16, 1000)], 2, 600 * MIB)
+                .expect_err("too much")
+                .to_string(),
+            "2 ranks of 600 MiB do not fit the node's memory, only 1 do"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        assert_eq!(divide(&[range(0, 100)], 0, 0), Err(Misfit::Ranks(0)));
+        assert_eq!(divide(&[range(0, 1000)], 256, 0), Err(Misfit::Ranks(256)));
+        assert!(matches!(
+            divide(&[], 1, 0),
+            Err(Misfit::Memory { fit: 0, .. })
+        ));
+        assert!(
+            divide(&[range(1, 2)], 1, 0).is_err(),
+            "2 MiB that are not aligned"
+        );
+        assert!(divide(&[range(0, 64)], 1, u64::MAX).is_err());
+        assert_eq!(
+            first_core(0, 3, 2),
+            Err(Misfit::Cores { ranks: 3, cpus: 2 })
+        );
+        assert!(first_core(0, 0, 2).is_err());
+    }
+
+    #[test]
+    fn cores_are_divided_evenly() {
+        let first: Vec<_> = (0..3)
+            .map(|r| first_core(r, 3, 10).expect("enough"))
+            .collect();
+        assert_eq!(first, [0, 3, 6]);
+    }
+
+    #[test]
+    fn too_many_ranges_leave_out_the_smallest() {
+        let many: Vec<Range> = (0..40).map(|i| range(i * 100, 2 + 2 * (i % 20))).collect();
+        let kept = largest_aligned(&many);
+        assert!(kept.windows(2).all(|pair| pair[0].base < pair[1].base));
+        assert_eq!(kept.iter().filter(|r| r.len_bytes < 10 * MIB).count(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn shares_are_equal_apart_and_inside(
+            pieces in prop::collection::vec((0u64..64 * MIB, 0u64..2048 * MIB), 0..40),
+            ranks in 1u64..=255,
+            asked in prop_oneof![Just(0u64), 0u64..512 * MIB],
+        ) {
+            let mut ranges = Vec::new();
+            let mut base = 0;
+            for (gap, len_bytes) in pieces {
+                base += gap;
+                ranges.push(Range { base, len_bytes });
+                base += len_bytes;
+            }
+            let Ok(shares) = divide(&ranges, ranks, asked) else { return Ok(()) };
+            prop_assert!(shares.share_bytes >= asked);
+            let mut end = 0;
+            for rank in 0..ranks as u32 {
+                let share = shares.get(rank).expect("every rank has one");
+                prop_assert_eq!(share.len_bytes, shares.share_bytes);
+                prop_assert_eq!(share.base % PAGE_2M, 0);
+                prop_assert!(share.base >= end);
+                end = share.base + share.len_bytes;
+                prop_assert!(ranges.iter().any(|r| r.base <= share.base && end <= r.base + r.len_bytes));
+            }
+            if asked == 0 {
+                prop_assert!(divide(&ranges, ranks, shares.share_bytes + PAGE_2M).is_err(), "not the largest");
+            }
+        }
+
+        #[test]
+        fn any_ranges_are_divided_or_refused(
+            ranges in prop::collection::vec((any::<u64>(), any::<u64>()), 0..8), ranks: u64, asked: u64,
+        ) {
+            let ranges: Vec<_> = ranges.into_iter().map(|(base, len_bytes)| Range { base, len_bytes }).collect();
+            if let Ok(shares) = divide(&ranges, ranks, asked) {
+                let _ = shares.get(0);
+            }
+        }
+    }
+}

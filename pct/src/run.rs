@@ -1,0 +1,100 @@
+//! The PCT's life: divide the node, then load each rank that appears and reap each that has ended.
+
+use abi::control::{Event, JobInfo};
+use abi::map::MAX_RANKS;
+
+use crate::line;
+use crate::line::Line;
+use crate::load::{Place, load};
+use crate::policy::{self, MAX_RANGES, Misfit, Shares};
+use crate::qk::{Qk, Range};
+
+/// Exit status of a program that was found but cannot be run, as shells have it.
+const CANNOT_RUN: u8 = 126;
+
+/// Where a rank is in its life. It only moves forward, so the number of events is bounded.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Expected,
+    Attached,
+    Ended,
+}
+
+/// Serves the job. Returns only when it cannot go on, with the line that tells why.
+pub fn run(qk: &mut impl Qk) -> Line {
+    let job = match qk.job_info() {
+        Ok(job) => job,
+        Err(e) => return line!("the kernel does not describe the job: {e}"),
+    };
+    let plan = plan(qk, &job);
+    match &plan {
+        Ok(shares) => {
+            let (ranks, cpus, mib) = (job.ranks, job.cpus, shares.share_bytes >> 20);
+            qk.log(line!("{ranks} ranks on {cpus} cores, {mib} MiB each").as_str());
+        }
+        Err(misfit) => qk.log(line!("{misfit}").as_str()),
+    }
+    let mut stages = [Stage::Expected; MAX_RANKS];
+    loop {
+        let event = match qk.wait_event() {
+            Ok(Some(event)) => event,
+            Ok(None) => return line!("the kernel sent an event of an unknown kind"),
+            Err(e) => return line!("the kernel has no more events: {e}"),
+        };
+        let (Event::Attached(rank) | Event::Exited(rank)) = event;
+        let stage = match stages.get_mut(rank as usize) {
+            Some(stage) if u64::from(rank) < job.ranks => stage,
+            _ => return line!("the kernel sent an event of rank {rank} of {}", job.ranks),
+        };
+        match (event, *stage) {
+            (Event::Attached(_), Stage::Expected) => {
+                *stage = Stage::Attached;
+                attach(qk, &job, &plan, rank);
+            }
+            (Event::Exited(_), Stage::Expected | Stage::Attached) => {
+                *stage = Stage::Ended;
+                if let Err(e) = qk.rank_reap(rank) {
+                    qk.log(line!("rank {rank} cannot be reaped: {e}").as_str());
+                }
+            }
+            _ => return line!("the kernel sent {event:?} a second time"),
+        }
+    }
+}
+
+/// Divides the node's memory; that there are enough cores belongs to it.
+fn plan(qk: &mut impl Qk, job: &JobInfo) -> Result<Shares, Misfit> {
+    let mut ranges = [Range::default(); MAX_RANGES];
+    let mut count = 0;
+    while count < MAX_RANGES
+        && let Ok(Some(range)) = qk.memory_range(count as u64)
+    {
+        ranges[count] = range;
+        count += 1;
+    }
+    let shares = policy::divide(&ranges[..count], job.ranks, job.share_bytes)?;
+    policy::first_core(0, job.ranks, job.cpus)?;
+    Ok(shares)
+}
+
+/// Loads and starts a rank, or refuses it.
+fn attach(qk: &mut impl Qk, job: &JobInfo, plan: &Result<Shares, Misfit>, rank: u32) {
+    let loaded = place(job, plan, rank).and_then(|place| load(qk, job, place));
+    let Err(why) = loaded else { return };
+    qk.log(line!("rank {rank} refused: {}", why.as_str()).as_str());
+    if let Err(e) = qk.rank_refuse(rank, CANNOT_RUN, why.as_str()) {
+        qk.log(line!("rank {rank} cannot be refused: {e}").as_str());
+    }
+}
+
+fn place(job: &JobInfo, plan: &Result<Shares, Misfit>, rank: u32) -> Result<Place, Line> {
+    let shares = plan.as_ref().map_err(|misfit| line!("{misfit}"))?;
+    let share = shares
+        .get(rank)
+        .ok_or_else(|| line!("no memory is left for rank {rank}"))?;
+    let cpu = policy::first_core(rank, job.ranks, job.cpus).map_err(|misfit| line!("{misfit}"))?;
+    Ok(Place { rank, share, cpu })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,268 @@
+//! What a program finds on its stack, exactly as Linux leaves it there.
+//!
+//! ```text
+//!   top  ─►  8 zero bytes
+//!            the path it was started by (AT_EXECFN)   ┐
+//!            environment strings                      │ written by the proxy, back to back
+//!            argument strings                         ┘
+//!            "x86_64" (AT_PLATFORM)
+//!            16 random bytes (AT_RANDOM)
+//!            AT_NULL ... auxiliary vector, pairs of words
+//!            NULL, envp[]
+//!            NULL, argv[]
+//!   rsp  ─►  argc                                       16-byte aligned
+//! ```
+//!
+//! Sources: System V ABI AMD64 supplement 3.4.1 and 3.4.3 (process initialisation), create_elf_tables() of Linux's
+//! fs/binfmt_elf.c for the order. Pointers are written as a stream through small buffers: there may be megabytes of
+//! strings, and the PCT has no heap.
+
+use abi::Errno;
+use abi::map;
+
+/// Bytes of the buffers that strings are read and words are written through.
+const CHUNK_BYTES: usize = 1024;
+/// Zero bytes above the strings, as Linux leaves them.
+const TOP_BYTES: u64 = 8;
+/// AT_PLATFORM's string.
+const PLATFORM: &[u8] = b"x86_64\0";
+/// Bytes that AT_RANDOM points to.
+const RANDOM_BYTES: u64 = 16;
+/// The stack pointer's alignment at the entry point.
+const ALIGNMENT: u64 = 16;
+/// Strings and vectors may take this part of the stack (Linux: a quarter).
+const STACK_PART: u64 = 4;
+
+/// Entry types of the auxiliary vector (uapi/linux/auxvec.h, arch/x86/include/uapi/asm/auxvec.h).
+#[allow(missing_docs)] // The names are Linux's own.
+pub mod at {
+    pub const NULL: u64 = 0;
+    pub const PHDR: u64 = 3;
+    pub const PHENT: u64 = 4;
+    pub const PHNUM: u64 = 5;
+    pub const PAGESZ: u64 = 6;
+    pub const BASE: u64 = 7;
+    pub const FLAGS: u64 = 8;
+    pub const ENTRY: u64 = 9;
+    pub const UID: u64 = 11;
+    pub const EUID: u64 = 12;
+    pub const GID: u64 = 13;
+    pub const EGID: u64 = 14;
+    pub const PLATFORM: u64 = 15;
+    pub const HWCAP: u64 = 16;
+    pub const CLKTCK: u64 = 17;
+    pub const SECURE: u64 = 23;
+    pub const RANDOM: u64 = 25;
+    pub const HWCAP2: u64 = 26;
+    pub const EXECFN: u64 = 31;
+    pub const SYSINFO_EHDR: u64 = 33;
+    pub const MINSIGSTKSZ: u64 = 51;
+}
+
+/// The memory of the rank.
+pub trait Memory {
+    /// Reads from an address of the rank.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    fn read(&mut self, from: u64, bytes: &mut [u8]) -> Result<(), Errno>;
+    /// Writes to an address of the rank.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    fn write(&mut self, to: u64, bytes: &[u8]) -> Result<(), Errno>;
+}
+
+/// What the size of the stack's contents depends on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Contents {
+    /// Argument strings.
+    pub argc: u64,
+    /// Environment strings.
+    pub envc: u64,
+    /// Bytes of these strings and the program's path together, with their NULs.
+    pub strings_bytes: u64,
+    /// Pairs of the auxiliary vector, AT_NULL included.
+    pub aux_pairs: u64,
+}
+
+/// Where everything goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Plan {
+    contents: Contents,
+    /// The strings; the proxy writes them.
+    pub strings: u64,
+    /// AT_PLATFORM's string.
+    pub platform: u64,
+    /// AT_RANDOM's bytes.
+    pub random: u64,
+    /// The stack pointer, at argc.
+    pub stack_pointer: u64,
+}
+
+impl Plan {
+    /// Lays out the contents below `top`, a multiple of 16.
+    ///
+    /// # Errors
+    /// E2BIG when they take more than a quarter of the stack's `stack_bytes`.
+    pub fn new(top: u64, stack_bytes: u64, contents: Contents) -> Result<Plan, Errno> {
+        let limit = stack_bytes / STACK_PART;
+        let Contents {
+            argc,
+            envc,
+            strings_bytes,
+            aux_pairs,
+        } = contents;
+        // Each is below the limit on its own, hence no sum below can wrap.
+        if [argc, envc, strings_bytes, aux_pairs]
+            .iter()
+            .any(|&n| n > limit)
+        {
+            return Err(Errno::E2BIG);
+        }
+        let words = 1 + argc + 1 + envc + 1 + 2 * aux_pairs;
+        let fixed = TOP_BYTES + PLATFORM.len() as u64 + RANDOM_BYTES + 3 * ALIGNMENT;
+        if strings_bytes + 8 * words + fixed > limit {
+            return Err(Errno::E2BIG);
+        }
+        let strings = top - TOP_BYTES - strings_bytes;
+        let platform = (strings - PLATFORM.len() as u64) & !(ALIGNMENT - 1);
+        let random = platform - RANDOM_BYTES;
+        Ok(Plan {
+            contents,
+            strings,
+            platform,
+            random,
+            stack_pointer: (random - 8 * words) & !(ALIGNMENT - 1),
+        })
+    }
+
+    /// Writes everything but the strings, which must be there already.
+    ///
+    /// `aux` gives the auxiliary vector, `Contents::aux_pairs` pairs without AT_NULL counted in; it is handed the
+    /// address of the program's path for AT_EXECFN.
+    ///
+    /// # Errors
+    /// EINVAL when the strings are fewer than promised or not terminated; else what the kernel says.
+    pub fn write<const PAIRS: usize>(
+        &self,
+        memory: &mut impl Memory,
+        random: [u64; 2],
+        aux: impl FnOnce(&Plan, u64) -> [(u64, u64); PAIRS],
+    ) -> Result<(), Errno> {
+        memory.write(self.platform, PLATFORM)?;
+        let mut bytes = [0; RANDOM_BYTES as usize];
+        bytes[..8].copy_from_slice(&random[0].to_le_bytes());
+        bytes[8..].copy_from_slice(&random[1].to_le_bytes());
+        memory.write(self.random, &bytes)?;
+
+        let mut strings = Strings::new(self.strings, self.contents.strings_bytes);
+        let mut words = Words::new(self.stack_pointer);
+        words.push(memory, self.contents.argc)?;
+        for count in [self.contents.argc, self.contents.envc] {
+            for _ in 0..count {
+                let string = strings.next(memory)?;
+                words.push(memory, string)?;
+            }
+            words.push(memory, 0)?;
+        }
+        let path = strings.next(memory)?;
+        for (kind, value) in aux(self, path) {
+            words.push(memory, kind)?;
+            words.push(memory, value)?;
+        }
+        words.flush(memory)
+    }
+}
+
+/// Walks over NUL-terminated strings that lie back to back.
+struct Strings {
+    /// Where the next string begins.
+    next: u64,
+    end: u64,
+    chunk: [u8; CHUNK_BYTES],
+    /// The part of the strings that `chunk` holds.
+    chunk_start: u64,
+    chunk_end: u64,
+}
+
+impl Strings {
+    fn new(start: u64, len_bytes: u64) -> Strings {
+        Strings {
+            next: start,
+            end: start + len_bytes,
+            chunk: [0; CHUNK_BYTES],
+            chunk_start: start,
+            chunk_end: start,
+        }
+    }
+
+    /// The address of the next string.
+    fn next(&mut self, memory: &mut impl Memory) -> Result<u64, Errno> {
+        let string = self.next;
+        let mut at = string;
+        loop {
+            if at == self.chunk_end {
+                if at == self.end {
+                    return Err(Errno::EINVAL);
+                }
+                let len = (self.end - at).min(CHUNK_BYTES as u64);
+                memory.read(at, &mut self.chunk[..len as usize])?;
+                (self.chunk_start, self.chunk_end) = (at, at + len);
+            }
+            let held = &self.chunk
+                [(at - self.chunk_start) as usize..(self.chunk_end - self.chunk_start) as usize];
+            if let Some(len) = held.iter().position(|&byte| byte == 0) {
+                self.next = at + len as u64 + 1;
+                return Ok(string);
+            }
+            at = self.chunk_end;
+        }
+    }
+}
+
+/// Writes words upwards, many at a time.
+struct Words {
+    at: u64,
+    chunk: [u8; CHUNK_BYTES],
+    filled: usize,
+}
+
+impl Words {
+    fn new(at: u64) -> Words {
+        Words {
+            at,
+            chunk: [0; CHUNK_BYTES],
+            filled: 0,
+        }
+    }
+
+    fn push(&mut self, memory: &mut impl Memory, word: u64) -> Result<(), Errno> {
+        self.chunk[self.filled..self.filled + 8].copy_from_slice(&word.to_le_bytes());
+        self.filled += 8;
+        if self.filled == CHUNK_BYTES {
+            self.flush(memory)?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, memory: &mut impl Memory) -> Result<(), Errno> {
+        memory.write(self.at, &self.chunk[..self.filled])?;
+        self.at += self.filled as u64;
+        self.filled = 0;
+        Ok(())
+    }
+}
+
+/// Bytes of a main thread's stack: its limit, at most an eighth of the rank's share, at least what Linux programs
+/// take for granted.
+#[must_use]
+pub fn size_bytes(limit_bytes: u64, share_bytes: u64) -> u64 {
+    /// PTHREAD_STACK_MIN is 16 KiB, ARG_MAX 128 KiB (uapi/linux/limits.h): no stack is smaller.
+    const SMALLEST_BYTES: u64 = 128 << 10;
+    let wanted = limit_bytes.min(share_bytes / 8).max(SMALLEST_BYTES);
+    wanted & !(map::PAGE - 1)
+}
+
+#[cfg(test)]
+mod tests;

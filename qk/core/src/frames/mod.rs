@@ -1,0 +1,421 @@
+//! Frame allocator over one rank's share: a single physically contiguous range.
+//!
+//! Free memory is known at three grains. A bit per wholly free gigabyte and a bit per wholly free
+//! 2 MiB chunk sit in [`BitTree`]s, so handing out a large page costs the same few reads however
+//! large the share is. Only a chunk used by parts has a bitmap in force. There is no free list:
+//! freeing the parts of a large page in any order makes it whole again by itself.
+//!
+//! Each free frame also carries whether it is known to hold zeros. Clearing memory is the dearest
+//! thing the kernel does (512 stores per 4 KiB), and a machine that hands its RAM over zeroed has
+//! already paid for it once.
+//!
+//! Metadata: two bits per frame, plus 4 bytes and two bits per chunk. A buddy system was
+//! considered; it needs links inside free frames (pool memory holds no kernel data) or a bit per
+//! order, and its only gain, sizes between 4 KiB and 2 MiB, is something the MMU cannot map.
+
+mod chunk;
+#[cfg(test)]
+mod tests;
+
+use crate::bits::BitTree;
+use crate::page::{PAGE_BYTES, PageSize};
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use chunk::{Bits, Chunk, FRAMES_PER_CHUNK, Zero};
+
+const CHUNK_BYTES: u64 = PageSize::Size2M.bytes();
+const GIB_BYTES: u64 = PageSize::Size1G.bytes();
+const CHUNKS_PER_GIB: usize = 512;
+/// Chunks set up between two pauses.
+const CHUNKS_PER_PAUSE: usize = 64;
+
+/// An allocated page-sized piece of physical memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// Physical address, aligned to `size`.
+    pub addr: u64,
+    /// Its size.
+    pub size: PageSize,
+    /// Known to hold zeros in every byte.
+    pub zero: bool,
+}
+
+/// Allocated adjacent 4 KiB frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Physical address of the first.
+    pub addr: u64,
+    /// Length in bytes, a multiple of 4 KiB, at least one.
+    pub len_bytes: u64,
+    /// Known to hold zeros in every byte.
+    pub zero: bool,
+}
+
+/// Why a free was refused: each is a kernel bug, and nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FreeError {
+    /// Address or length is not a multiple of 4 KiB, or the length is zero.
+    Misaligned,
+    /// Not inside this share.
+    OutsideShare,
+    /// Some frame of it was free already.
+    DoubleFree,
+}
+
+/// The allocator. Chunk numbers count 2 MiB steps from `origin`, the share's base rounded down to
+/// 1 GiB, so that a gigabyte is always 512 chunks starting at a multiple of 512.
+pub struct Frames {
+    base: u64,
+    end: u64,
+    origin: u64,
+    /// Chunks between `origin` and the first that has a bitmap.
+    lead: usize,
+    chunks: Vec<Chunk>,
+    bits: Vec<Bits>,
+    /// Chunks with every frame free.
+    whole: BitTree,
+    /// Chunks with some, not all, frames free.
+    partial: BitTree,
+    /// Gigabytes with every frame free.
+    whole_gib: BitTree,
+    /// Wholly free chunks of each gigabyte.
+    gib_free: Box<[u16]>,
+    used_bytes: u64,
+    peak_bytes: u64,
+}
+
+impl Frames {
+    /// An allocator over the whole 4 KiB frames inside `[base, base + len_bytes)`, all free.
+    /// `all_zero`: the machine handed this memory over zeroed and nobody has written to it.
+    ///
+    /// # Panics
+    /// When `base + len_bytes` wraps.
+    pub fn new(base: u64, len_bytes: u64, all_zero: bool) -> Self {
+        Self::new_with_pauses(base, len_bytes, all_zero, || ())
+    }
+
+    /// [`Self::new`], calling `pause` every now and then: setting up the metadata of a large share takes long, and the
+    /// kernel lets interrupts in meanwhile.
+    ///
+    /// # Panics
+    /// As [`Self::new`].
+    pub fn new_with_pauses(
+        base: u64,
+        len_bytes: u64,
+        all_zero: bool,
+        mut pause: impl FnMut(),
+    ) -> Self {
+        let end = base.checked_add(len_bytes).expect("a share does not wrap") & !(PAGE_BYTES - 1);
+        let base = base.next_multiple_of(PAGE_BYTES).min(end);
+        let origin = base & !(GIB_BYTES - 1);
+        let gibs = ((end - origin).div_ceil(GIB_BYTES) as usize).max(1);
+        let lead = ((base - origin) / CHUNK_BYTES) as usize;
+        let last = (end - origin).div_ceil(CHUNK_BYTES) as usize;
+        let zero = if all_zero { Zero::Yes } else { Zero::No };
+        let mut frames = Self {
+            base,
+            end,
+            origin,
+            lead,
+            chunks: Vec::with_capacity(last),
+            bits: Vec::with_capacity(last.saturating_sub(lead)),
+            whole: BitTree::new(last),
+            partial: BitTree::new(last),
+            whole_gib: BitTree::new(gibs),
+            gib_free: vec![0; gibs].into_boxed_slice(),
+            used_bytes: 0,
+            peak_bytes: 0,
+        };
+        frames.chunks.resize(lead, Chunk { free: 0, zero });
+        for c in lead..last {
+            let (lo, hi) = frames.clip(c, base, end);
+            frames.chunks.push(Chunk {
+                free: (hi - lo) as u16,
+                zero,
+            });
+            frames.bits.push(Bits::all_free(false));
+            if c % CHUNKS_PER_PAUSE == 0 {
+                pause();
+            }
+            if hi - lo == FRAMES_PER_CHUNK {
+                frames.mark_whole(c);
+            } else if hi > lo {
+                // A chunk that sticks out of the share: what is outside stays in use for ever.
+                frames.bits[c - lead] = Bits::ALL_USED;
+                frames.bits[c - lead].release(lo, hi, all_zero);
+                frames.partial.insert(c);
+            }
+        }
+        frames
+    }
+
+    /// Allocates one page at the lowest suitable address; a 4 KiB page comes from a chunk already
+    /// broken up while there is one. None: no memory, or too fragmented for this size.
+    pub fn alloc(&mut self, size: PageSize) -> Option<Frame> {
+        match size {
+            PageSize::Size4K => {
+                let run = self.alloc_run(1, None)?;
+                Some(Frame {
+                    addr: run.addr,
+                    size,
+                    zero: run.zero,
+                })
+            }
+            PageSize::Size2M => {
+                let c = self.whole.pop_first()?;
+                Some(self.take_chunk(c))
+            }
+            PageSize::Size1G => {
+                let gib = self.whole_gib.first()?;
+                Some(self.take_gib(gib))
+            }
+        }
+    }
+
+    /// As [`Self::alloc`], but at exactly `addr` when that page is free and aligned: a mapping that
+    /// grows stays physically contiguous.
+    pub fn alloc_prefer(&mut self, size: PageSize, addr: u64) -> Option<Frame> {
+        if size == PageSize::Size4K {
+            let run = self.alloc_run(1, Some(addr))?;
+            return Some(Frame {
+                addr: run.addr,
+                size,
+                zero: run.zero,
+            });
+        }
+        if addr & size.mask() == 0 && addr >= self.base && addr < self.end {
+            let c = self.chunk_of(addr);
+            if size == PageSize::Size2M && self.whole.contains(c) {
+                self.whole.remove(c);
+                return Some(self.take_chunk(c));
+            }
+            if size == PageSize::Size1G && self.whole_gib.contains(c / CHUNKS_PER_GIB) {
+                return Some(self.take_gib(c / CHUNKS_PER_GIB));
+            }
+        }
+        self.alloc(size)
+    }
+
+    /// Allocates between 1 and `max_frames` adjacent 4 KiB frames (at most 64 at a time), at
+    /// `prefer` when that frame is free. One call costs about what one frame costs.
+    pub fn alloc_run(&mut self, max_frames: usize, prefer: Option<u64>) -> Option<Run> {
+        if let Some(addr) = prefer
+            && addr.is_multiple_of(PAGE_BYTES)
+            && addr >= self.base
+            && addr < self.end
+            && let Some(run) =
+                self.take_run(self.chunk_of(addr), Some(frame_in_chunk(addr)), max_frames)
+        {
+            return Some(run);
+        }
+        let c = self.partial.first().or_else(|| self.whole.first())?;
+        self.take_run(c, None, max_frames)
+    }
+
+    /// Frees one page, or any aligned part of a larger one. `clean`: it holds zeros.
+    ///
+    /// # Errors
+    /// As [`Self::free_range`].
+    pub fn free(&mut self, addr: u64, size: PageSize, clean: bool) -> Result<(), FreeError> {
+        self.free_range(addr, size.bytes(), clean)
+    }
+
+    /// Frees `[addr, addr + len_bytes)`, however it was allocated. `clean`: it holds zeros.
+    ///
+    /// # Errors
+    /// [`FreeError`]; nothing is freed then. Debug builds panic instead.
+    pub fn free_range(&mut self, addr: u64, len_bytes: u64, clean: bool) -> Result<(), FreeError> {
+        let checked = self.check_free(addr, len_bytes);
+        debug_assert!(
+            checked.is_ok(),
+            "free of {addr:#x}+{len_bytes:#x}: {checked:?}"
+        );
+        let end = checked?;
+        for c in self.chunk_of(addr)..=self.chunk_of(end - 1) {
+            let (lo, hi) = self.clip(c, addr, end);
+            self.release(c, lo, hi, clean);
+        }
+        self.used_bytes -= len_bytes;
+        Ok(())
+    }
+
+    /// Whether `[addr, addr + len_bytes)` is wholly in use, hence may be freed. Returns its end.
+    ///
+    /// # Errors
+    /// What [`Self::free_range`] would report.
+    pub fn check_free(&self, addr: u64, len_bytes: u64) -> Result<u64, FreeError> {
+        if len_bytes == 0 || (addr | len_bytes) & (PAGE_BYTES - 1) != 0 {
+            return Err(FreeError::Misaligned);
+        }
+        let end = addr
+            .checked_add(len_bytes)
+            .filter(|end| addr >= self.base && *end <= self.end);
+        let end = end.ok_or(FreeError::OutsideShare)?;
+        let in_use = (self.chunk_of(addr)..=self.chunk_of(end - 1)).all(|c| {
+            let (lo, hi) = self.clip(c, addr, end);
+            match self.chunks[c].free {
+                0 => true,
+                free if usize::from(free) == FRAMES_PER_CHUNK => false,
+                _ => self.bits[c - self.lead].are_used(lo, hi),
+            }
+        });
+        if in_use {
+            Ok(end)
+        } else {
+            Err(FreeError::DoubleFree)
+        }
+    }
+
+    /// First byte of the share.
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// End of the share.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Bytes free now.
+    pub fn free_bytes(&self) -> u64 {
+        self.end - self.base - self.used_bytes
+    }
+
+    /// Bytes allocated now.
+    pub fn used_bytes(&self) -> u64 {
+        self.used_bytes
+    }
+
+    /// The most bytes that were ever allocated at once.
+    pub fn peak_bytes(&self) -> u64 {
+        self.peak_bytes
+    }
+
+    fn chunk_of(&self, addr: u64) -> usize {
+        ((addr - self.origin) / CHUNK_BYTES) as usize
+    }
+
+    fn chunk_addr(&self, c: usize) -> u64 {
+        self.origin + c as u64 * CHUNK_BYTES
+    }
+
+    /// The frames of chunk `c` that lie in `[from, to)`.
+    fn clip(&self, c: usize, from: u64, to: u64) -> (usize, usize) {
+        let start = self.chunk_addr(c);
+        let (from, to) = (from.max(start), to.min(start + CHUNK_BYTES));
+        (
+            ((from - start) / PAGE_BYTES) as usize,
+            ((to - start) / PAGE_BYTES) as usize,
+        )
+    }
+
+    fn count_alloc(&mut self, len_bytes: u64) {
+        self.used_bytes += len_bytes;
+        self.peak_bytes = self.peak_bytes.max(self.used_bytes);
+    }
+
+    fn mark_whole(&mut self, c: usize) {
+        self.whole.insert(c);
+        let gib = c / CHUNKS_PER_GIB;
+        self.gib_free[gib] += 1;
+        if usize::from(self.gib_free[gib]) == CHUNKS_PER_GIB {
+            self.whole_gib.insert(gib);
+        }
+    }
+
+    /// Counts off chunk `c`, which has left `whole`.
+    fn unmark_whole(&mut self, c: usize) {
+        let gib = c / CHUNKS_PER_GIB;
+        if usize::from(self.gib_free[gib]) == CHUNKS_PER_GIB {
+            self.whole_gib.remove(gib);
+        }
+        self.gib_free[gib] -= 1;
+    }
+
+    /// Takes chunk `c`, wholly free until it left `whole`, as one page.
+    fn take_chunk(&mut self, c: usize) -> Frame {
+        self.unmark_whole(c);
+        self.chunks[c].free = 0;
+        self.count_alloc(CHUNK_BYTES);
+        let zero = self.chunks[c].zero == Zero::Yes;
+        Frame {
+            addr: self.chunk_addr(c),
+            size: PageSize::Size2M,
+            zero,
+        }
+    }
+
+    fn take_gib(&mut self, gib: usize) -> Frame {
+        let first = gib * CHUNKS_PER_GIB;
+        let mut zero = true;
+        for c in first..first + CHUNKS_PER_GIB {
+            self.whole.remove(c);
+            zero &= self.take_chunk(c).zero;
+        }
+        Frame {
+            addr: self.chunk_addr(first),
+            size: PageSize::Size1G,
+            zero,
+        }
+    }
+
+    /// Takes a run of frames of chunk `c`, breaking it up when it is whole.
+    fn take_run(&mut self, c: usize, at: Option<usize>, max_frames: usize) -> Option<Run> {
+        let Chunk { free, zero } = self.chunks[c];
+        if free == 0 {
+            return None;
+        }
+        let bits = &mut self.bits[c - self.lead];
+        let was_whole = usize::from(free) == FRAMES_PER_CHUNK;
+        if was_whole && zero != Zero::Mixed {
+            *bits = Bits::all_free(zero == Zero::Yes);
+        }
+        let (first, count, zero) = bits.take_run(at, max_frames)?;
+        if was_whole {
+            self.whole.remove(c);
+            self.unmark_whole(c);
+            self.partial.insert(c);
+        }
+        self.chunks[c].free -= count as u16;
+        if self.chunks[c].free == 0 {
+            self.partial.remove(c);
+        }
+        let len_bytes = count as u64 * PAGE_BYTES;
+        self.count_alloc(len_bytes);
+        Some(Run {
+            addr: self.chunk_addr(c) + first as u64 * PAGE_BYTES,
+            len_bytes,
+            zero,
+        })
+    }
+
+    /// Frees frames `lo..hi` of chunk `c`, known to be in use.
+    fn release(&mut self, c: usize, lo: usize, hi: usize, clean: bool) {
+        let chunk = &mut self.chunks[c];
+        if hi - lo == FRAMES_PER_CHUNK {
+            *chunk = Chunk {
+                free: FRAMES_PER_CHUNK as u16,
+                zero: if clean { Zero::Yes } else { Zero::No },
+            };
+            self.mark_whole(c);
+            return;
+        }
+        let bits = &mut self.bits[c - self.lead];
+        if chunk.free == 0 {
+            *bits = Bits::ALL_USED;
+            self.partial.insert(c);
+        }
+        bits.release(lo, hi, clean);
+        chunk.free += (hi - lo) as u16;
+        if usize::from(chunk.free) == FRAMES_PER_CHUNK {
+            chunk.zero = bits.summary();
+            self.partial.remove(c);
+            self.mark_whole(c);
+        }
+    }
+}
+
+fn frame_in_chunk(addr: u64) -> usize {
+    ((addr % CHUNK_BYTES) / PAGE_BYTES) as usize
+}

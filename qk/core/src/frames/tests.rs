@@ -1,0 +1,219 @@
+//! The allocator against a model that keeps one byte per frame.
+
+use super::*;
+use proptest::prelude::*;
+use std::vec::Vec;
+
+const M2: u64 = CHUNK_BYTES;
+const G1: u64 = GIB_BYTES;
+
+#[test]
+fn large_pages_come_low_first_and_recombine_from_parts() {
+    let mut f = Frames::new(G1, 4 * M2, true);
+    let a = f.alloc(PageSize::Size2M).unwrap();
+    assert_eq!(
+        a,
+        Frame {
+            addr: G1,
+            size: PageSize::Size2M,
+            zero: true
+        }
+    );
+    assert_eq!(f.alloc(PageSize::Size2M).unwrap().addr, G1 + M2);
+    for i in (0..512).rev() {
+        f.free(G1 + i * 4096, PageSize::Size4K, i % 2 == 0).unwrap();
+    }
+    // Contents differ frame by frame, so the page as a whole is not known to be zero.
+    assert_eq!(
+        f.alloc(PageSize::Size2M).unwrap(),
+        Frame {
+            addr: G1,
+            size: PageSize::Size2M,
+            zero: false
+        }
+    );
+    assert_eq!(f.peak_bytes(), 2 * M2);
+}
+
+#[test]
+fn small_pages_fill_a_broken_chunk_before_breaking_another() {
+    let mut f = Frames::new(0, 4 * M2, true);
+    assert_eq!(
+        f.alloc_prefer(PageSize::Size4K, 2 * M2 + 8192)
+            .unwrap()
+            .addr,
+        2 * M2 + 8192
+    );
+    for _ in 0..511 {
+        let page = f.alloc(PageSize::Size4K).unwrap();
+        assert_eq!(page.addr / M2, 2);
+    }
+    assert_eq!(f.alloc(PageSize::Size4K).unwrap().addr, 0);
+    assert_eq!(f.alloc(PageSize::Size2M).unwrap().addr, M2);
+}
+
+#[test]
+fn gigabytes_need_their_alignment() {
+    let mut f = Frames::new(G1 / 2, 2 * G1, false);
+    assert_eq!(
+        f.alloc(PageSize::Size1G).unwrap(),
+        Frame {
+            addr: G1,
+            size: PageSize::Size1G,
+            zero: false
+        }
+    );
+    assert_eq!(f.alloc(PageSize::Size1G), None);
+    f.free_range(G1, G1, true).unwrap();
+    assert!(f.alloc_prefer(PageSize::Size1G, G1).unwrap().zero);
+    f.free_range(G1 + 4096, 4096, true).unwrap();
+    assert_eq!(f.free_bytes(), G1 + 4096);
+}
+
+#[test]
+fn an_unaligned_share_uses_its_edges() {
+    let mut f = Frames::new(M2 - 4096, M2 + 3 * 4096, true);
+    assert_eq!(f.alloc(PageSize::Size4K).unwrap().addr, M2 - 4096);
+    assert_eq!(f.alloc(PageSize::Size4K).unwrap().addr, 2 * M2);
+    assert_eq!(f.alloc(PageSize::Size2M).unwrap().addr, M2);
+    assert_eq!(f.alloc(PageSize::Size4K).unwrap().addr, 2 * M2 + 4096);
+    assert_eq!((f.alloc(PageSize::Size4K), f.free_bytes()), (None, 0));
+}
+
+#[test]
+fn an_empty_share_has_nothing() {
+    let mut f = Frames::new(M2 + 1, 4096, true);
+    assert_eq!((f.free_bytes(), f.alloc(PageSize::Size4K)), (0, None));
+}
+
+#[test]
+fn wrong_frees_are_told_apart() {
+    let mut f = Frames::new(M2, 2 * M2, true);
+    f.alloc(PageSize::Size2M).unwrap();
+    assert_eq!(f.check_free(M2, 0), Err(FreeError::Misaligned));
+    assert_eq!(f.check_free(M2 + 1, 4096), Err(FreeError::Misaligned));
+    assert_eq!(f.check_free(0, M2), Err(FreeError::OutsideShare));
+    assert_eq!(
+        f.check_free(u64::MAX - 4095, 4096),
+        Err(FreeError::OutsideShare)
+    );
+    assert_eq!(f.check_free(M2, 2 * M2), Err(FreeError::DoubleFree));
+    f.free(M2, PageSize::Size4K, false).unwrap();
+    assert_eq!(f.check_free(M2, M2), Err(FreeError::DoubleFree));
+}
+
+#[test]
+#[should_panic(expected = "DoubleFree")]
+#[cfg(debug_assertions)]
+fn a_double_free_panics_in_debug_builds() {
+    let _ = Frames::new(M2, M2, true).free(M2, PageSize::Size4K, false);
+}
+
+/// One byte per frame: what the allocator must know, written the slow way.
+struct Model {
+    base: u64,
+    used: Vec<bool>,
+    zero: Vec<bool>,
+}
+
+impl Model {
+    fn span(&self, addr: u64, len: u64) -> core::ops::Range<usize> {
+        let first = ((addr - self.base) / 4096) as usize;
+        first..first + (len / 4096) as usize
+    }
+
+    fn take(&mut self, addr: u64, len: u64, zero: bool) {
+        for i in self.span(addr, len) {
+            assert!(!self.used[i], "frame handed out twice");
+            assert!(self.zero[i] || !zero, "dirty frame called zero");
+            self.used[i] = true;
+        }
+    }
+
+    /// Whether some aligned page of `size` is wholly free.
+    fn has(&self, size: PageSize) -> bool {
+        let end = self.base + self.used.len() as u64 * 4096;
+        (self.base.next_multiple_of(size.bytes())..end)
+            .step_by(size.bytes() as usize)
+            .any(|a| {
+                a + size.bytes() <= end && !self.used[self.span(a, size.bytes())].contains(&true)
+            })
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Alloc(usize),
+    Run(usize, Option<u64>),
+    Prefer(usize, u64),
+    /// Which allocation, which part of it in 1/8ths, clean.
+    Free(usize, u64, u64, bool),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        4 => (0usize..3).prop_map(Op::Alloc),
+        4 => (1usize..100, proptest::option::of(0u64..5000)).prop_map(|(n, p)| Op::Run(n, p)),
+        2 => (0usize..3, 0u64..5000).prop_map(|(s, p)| Op::Prefer(s, p)),
+        6 => (any::<usize>(), 0u64..8, 1u64..9, any::<bool>()).prop_map(|(i, a, b, c)| Op::Free(i, a, b, c)),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn agrees_with_the_model(
+        base in (0u64..4, 0u64..3).prop_map(|(m, k)| G1 - 3 * M2 + m * M2 + k * 4096),
+        frames in prop_oneof![1u64..5000, 262_144u64..270_000],
+        ops in proptest::collection::vec(op(), 1..120),
+        zeroed in any::<bool>(),
+    ) {
+        let mut f = Frames::new(base, frames * 4096, zeroed);
+        let n = frames as usize;
+        let mut model = Model { base, used: std::vec![false; n], zero: std::vec![zeroed; n] };
+        let mut held: Vec<(u64, u64)> = Vec::new();
+        let mut peak = 0;
+        let sizes = [PageSize::Size4K, PageSize::Size2M, PageSize::Size1G];
+        for op in ops {
+            let got = match op {
+                Op::Alloc(s) | Op::Prefer(s, _) => {
+                    let can = model.has(sizes[s]);
+                    let frame = match op {
+                        Op::Prefer(_, p) => f.alloc_prefer(sizes[s], base + p * 4096),
+                        _ => f.alloc(sizes[s]),
+                    };
+                    prop_assert_eq!(frame.is_some(), can);
+                    frame.map(|x| (x.addr, x.size.bytes(), x.zero))
+                }
+                Op::Run(max, p) => {
+                    let can = model.has(PageSize::Size4K);
+                    let run = f.alloc_run(max, p.map(|p| base + p * 4096));
+                    prop_assert_eq!(run.is_some(), can);
+                    run.map(|r| (r.addr, r.len_bytes, r.zero))
+                }
+                Op::Free(i, from, len, clean) => {
+                    if !held.is_empty() {
+                        let (addr, bytes) = held.swap_remove(i % held.len());
+                        let part = |eighths: u64| (bytes / 4096 * eighths.min(8) / 8) * 4096;
+                        let (lo, hi) = (part(from), part(from + len));
+                        let (lo, hi) = if lo == hi { (0, bytes) } else { (lo, hi) };
+                        prop_assert_eq!(f.free_range(addr + lo, hi - lo, clean), Ok(()));
+                        prop_assert_eq!(f.check_free(addr + lo, hi - lo), Err(FreeError::DoubleFree));
+                        for k in model.span(addr + lo, hi - lo) {
+                            model.used[k] = false;
+                            model.zero[k] = clean;
+                        }
+                        held.extend([(addr, lo), (addr + hi, bytes - hi)].iter().filter(|(_, l)| *l > 0));
+                    }
+                    None
+                }
+            };
+            if let Some((addr, len, zero)) = got {
+                model.take(addr, len, zero);
+                held.push((addr, len));
+            }
+            let used = 4096 * model.used.iter().filter(|u| **u).count() as u64;
+            peak = peak.max(used);
+            prop_assert_eq!((f.used_bytes(), f.peak_bytes()), (used, peak));
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! madvise, msync, mincore, mlock: calls that mostly need nothing done, once their arguments are
+//! checked, because no page is ever paged out here.
+
+use super::{misaligned, page_align};
+use crate::page::PAGE_BYTES;
+use crate::regions::{Kind, Prot, Region, RegionFlags, Regions};
+use abi::Errno;
+
+/// MADV_* of include/uapi/asm-generic/mman-common.h.
+mod madv {
+    pub const DONTNEED: u64 = 4;
+    pub const FREE: u64 = 8;
+    pub const REMOVE: u64 = 9;
+    pub const WIPEONFORK: u64 = 18;
+    pub const POPULATE_READ: u64 = 22;
+    pub const POPULATE_WRITE: u64 = 23;
+    pub const DONTNEED_LOCKED: u64 = 24;
+}
+
+/// What to do with a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advice {
+    /// Nothing.
+    Accept,
+    /// Make anonymous private memory read as zeros, private file memory as the file again.
+    Discard,
+}
+
+/// An madvise to be carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdvicePlan {
+    /// What to do.
+    pub advice: Advice,
+    /// First byte.
+    pub start: u64,
+    /// End; there may be holes before it.
+    pub end: u64,
+    /// What the call returns after that: ENOMEM when there was a hole.
+    pub result: Result<(), Errno>,
+}
+
+/// Decides an madvise. None: success with nothing to do.
+///
+/// # Errors
+/// As madvise(2). Advice that Linux added after 6.1 (COLLAPSE, GUARD_INSTALL) is unknown here.
+pub fn madvise(
+    addr: u64,
+    len_bytes: u64,
+    advice: u64,
+    regions: &Regions,
+) -> Result<Option<AdvicePlan>, Errno> {
+    let known = matches!(advice, 0..=4 | madv::FREE..=madv::DONTNEED_LOCKED);
+    if !known || misaligned(addr) {
+        return Err(Errno::EINVAL);
+    }
+    let Some((start, end)) = range(addr, len_bytes, Errno::EINVAL, Wrap::Refused)? else {
+        return Ok(None);
+    };
+    // Linux works region by region: one that refuses ends the walk, those before it are done.
+    let refusal = regions
+        .iter_range(start, end)
+        .find_map(|r| Some((r.start, refuse(advice, &r)?)));
+    let hole = regions.first_hole(start, end);
+    let discards = advice == madv::DONTNEED || advice == madv::DONTNEED_LOCKED;
+    Ok(Some(AdvicePlan {
+        advice: if discards {
+            Advice::Discard
+        } else {
+            Advice::Accept
+        },
+        start,
+        end: refusal.map_or(end, |(at, _)| at),
+        result: match (refusal, hole) {
+            (Some((_, errno)), _) => Err(errno),
+            (None, Some(_)) => Err(Errno::ENOMEM),
+            (None, None) => Ok(()),
+        },
+    }))
+}
+
+/// Why `region` does not take `advice`.
+fn refuse(advice: u64, region: &Region) -> Option<Errno> {
+    let file = region.kind == Kind::File;
+    let shared = region.flags.contains(RegionFlags::SHARED);
+    let refused = match advice {
+        madv::DONTNEED => region.flags.contains(RegionFlags::LOCKED),
+        madv::FREE => file || shared,
+        madv::WIPEONFORK => file || shared,
+        // Punching holes into files is not served yet; Linux says EACCES where it may not either.
+        madv::REMOVE if file => return Some(Errno::EACCES),
+        madv::REMOVE => true,
+        madv::POPULATE_READ => region.prot.is_empty(),
+        madv::POPULATE_WRITE => !region.prot.contains(Prot::WRITE),
+        _ => false,
+    };
+    refused.then_some(Errno::EINVAL)
+}
+
+/// Decides an msync: the range whose shared file pages are to be written back.
+///
+/// # Errors
+/// As msync(2).
+pub fn msync(
+    addr: u64,
+    len_bytes: u64,
+    flags: u64,
+    regions: &Regions,
+) -> Result<Option<(u64, u64)>, Errno> {
+    const ASYNC: u64 = 1;
+    const SYNC: u64 = 4;
+    const ALL: u64 = 7;
+    if flags & !ALL != 0 || misaligned(addr) || flags & (ASYNC | SYNC) == ASYNC | SYNC {
+        return Err(Errno::EINVAL);
+    }
+    let Some((start, end)) = range(addr, len_bytes, Errno::ENOMEM, Wrap::Empty)? else {
+        return Ok(None);
+    };
+    match regions.first_hole(start, end) {
+        Some(_) => Err(Errno::ENOMEM),
+        None => Ok(Some((start, end))),
+    }
+}
+
+/// Checks a mincore: returns how many bytes of the vector to set, all to 1.
+///
+/// # Errors
+/// EINVAL, or ENOMEM when part of the range is not mapped.
+pub fn mincore(addr: u64, len_bytes: u64, regions: &Regions) -> Result<u64, Errno> {
+    if misaligned(addr) {
+        return Err(Errno::EINVAL);
+    }
+    let end = addr.checked_add(len_bytes).ok_or(Errno::ENOMEM)?;
+    let end = end
+        .checked_next_multiple_of(PAGE_BYTES)
+        .ok_or(Errno::ENOMEM)?;
+    match regions.first_hole(addr, end) {
+        Some(_) => Err(Errno::ENOMEM),
+        None => Ok((end - addr) / PAGE_BYTES),
+    }
+}
+
+/// A change of the LOCKED flag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lock {
+    /// First byte.
+    pub start: u64,
+    /// End; wholly mapped.
+    pub end: u64,
+    /// What the call returns after that: ENOMEM when there was a hole.
+    pub result: Result<(), Errno>,
+}
+
+/// Decides an mlock, mlock2 (`flags`) or munlock. None: success with nothing to do.
+///
+/// # Errors
+/// As mlock(2); limits on locked memory are not enforced, for none of it is ever paged out.
+pub fn mlock(
+    addr: u64,
+    len_bytes: u64,
+    flags: u64,
+    regions: &Regions,
+) -> Result<Option<Lock>, Errno> {
+    const ONFAULT: u64 = 1;
+    if flags & !ONFAULT != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let start = addr & !(PAGE_BYTES - 1);
+    let len_bytes = len_bytes.wrapping_add(addr - start);
+    let Some((start, end)) = range(start, len_bytes, Errno::EINVAL, Wrap::Empty)? else {
+        return Ok(None);
+    };
+    let hole = regions.first_hole(start, end);
+    if hole == Some(start) || !regions.has_room(2) {
+        return Err(Errno::ENOMEM);
+    }
+    let result = if hole.is_some() {
+        Err(Errno::ENOMEM)
+    } else {
+        Ok(())
+    };
+    Ok(Some(Lock {
+        start,
+        end: hole.unwrap_or(end),
+        result,
+    }))
+}
+
+/// What a length within a page of 2^64, which PAGE_ALIGN turns into 0, means to a call.
+#[derive(PartialEq)]
+enum Wrap {
+    /// The same as 0.
+    Empty,
+    /// An error.
+    Refused,
+}
+
+/// The whole pages of a range; None when it is empty.
+fn range(
+    start: u64,
+    len_bytes: u64,
+    wrapped: Errno,
+    wrap: Wrap,
+) -> Result<Option<(u64, u64)>, Errno> {
+    let len = page_align(len_bytes);
+    if len == 0 {
+        return if len_bytes == 0 || wrap == Wrap::Empty {
+            Ok(None)
+        } else {
+            Err(wrapped)
+        };
+    }
+    match start.checked_add(len) {
+        Some(end) => Ok(Some((start, end))),
+        None => Err(wrapped),
+    }
+}

@@ -1,0 +1,54 @@
+//! What mmap, munmap, mremap, mprotect, madvise, brk and their kin may do.
+//!
+//! Each function decodes its arguments as Linux does, bad ones included (which errno, and which
+//! check comes first), and answers with a plan that the kernel carries out. Nothing is changed
+//! here. The orders were read off a running Linux 6.18; the tests carry its answers.
+//!
+//! Margay differs in one thing: nothing is lazy. A plan for memory with any access means frames
+//! now, or ENOMEM now, MAP_NORESERVE or not. PROT_NONE is a reservation of addresses and costs no
+//! frame; mprotect to an access backs what has none yet, and back to PROT_NONE keeps contents.
+
+mod advice;
+mod brk;
+mod map;
+mod protect;
+mod remap;
+#[cfg(test)]
+mod tests;
+
+pub use advice::{Advice, AdvicePlan, Lock, madvise, mincore, mlock, msync};
+pub use brk::{BrkPlan, Heap, brk};
+pub use map::{FileInfo, MmapArgs, MmapPlan, Source, mmap, source};
+pub use protect::{ProtectPlan, mprotect, munmap};
+pub use remap::{MremapArgs, RemapPlan, Span, mremap};
+
+use crate::page::{PAGE_BYTES, PageSize};
+
+/// Where a rank's mappings may lie, and how large its pages may be.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Lowest address a program may map (`abi::map::USER_BASE`).
+    pub low: u64,
+    /// End of the area in which the kernel chooses addresses, from the top down.
+    pub mmap_top: u64,
+    /// End of user memory (`abi::map::USER_TOP`): Linux's TASK_SIZE.
+    pub top: u64,
+    /// The largest page the machine and the share allow.
+    pub max_page: PageSize,
+}
+
+impl Bounds {
+    /// Whether `[start, start + len_bytes)` lies below the end of user memory.
+    const fn holds(&self, start: u64, len_bytes: u64) -> bool {
+        len_bytes <= self.top && start <= self.top - len_bytes
+    }
+}
+
+/// Linux's PAGE_ALIGN: rounds up, and wraps to 0 as Linux's does.
+const fn page_align(len_bytes: u64) -> u64 {
+    len_bytes.wrapping_add(PAGE_BYTES - 1) & !(PAGE_BYTES - 1)
+}
+
+const fn misaligned(addr: u64) -> bool {
+    addr & (PAGE_BYTES - 1) != 0
+}

@@ -1,0 +1,110 @@
+//! mprotect and munmap.
+
+use super::{Bounds, misaligned, page_align};
+use crate::regions::{Prot, RegionFlags, Regions};
+use abi::Errno;
+
+/// PROT_SEM: accepted and without meaning on x86.
+const PROT_SEM: u64 = 8;
+const PROT_GROWSDOWN: u64 = 0x0100_0000;
+const PROT_GROWSUP: u64 = 0x0200_0000;
+
+/// A change of access to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProtectPlan {
+    /// First byte.
+    pub start: u64,
+    /// End of what is to be changed; wholly mapped. May equal `start`.
+    pub end: u64,
+    /// The new access.
+    pub prot: Prot,
+    /// What the call returns after that: on Linux the pieces before a hole, or before a mapping
+    /// that refuses, have been changed all the same.
+    pub result: Result<(), Errno>,
+}
+
+/// Decides an mprotect. None: success with nothing to do.
+///
+/// # Errors
+/// As mprotect(2).
+pub fn mprotect(
+    addr: u64,
+    len_bytes: u64,
+    prot: u64,
+    regions: &Regions,
+) -> Result<Option<ProtectPlan>, Errno> {
+    let grows = prot & (PROT_GROWSDOWN | PROT_GROWSUP);
+    let prot = prot & !grows;
+    if grows == PROT_GROWSDOWN | PROT_GROWSUP || misaligned(addr) {
+        return Err(Errno::EINVAL);
+    }
+    if len_bytes == 0 {
+        return Ok(None);
+    }
+    let end = addr.wrapping_add(page_align(len_bytes));
+    if end <= addr {
+        return Err(Errno::ENOMEM);
+    }
+    if prot & !(u64::from(Prot::all().bits()) | PROT_SEM) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let first = regions.iter_range(addr, end).next().ok_or(Errno::ENOMEM)?;
+    let whole = regions.lookup(first.start).ok_or(Errno::ENOMEM)?;
+    let start = match grows {
+        0 if first.start > addr => return Err(Errno::ENOMEM),
+        0 => addr,
+        PROT_GROWSDOWN if whole.flags.contains(RegionFlags::GROWSDOWN) => whole.start,
+        _ => return Err(Errno::EINVAL),
+    };
+    if !regions.has_room(2) {
+        return Err(Errno::ENOMEM);
+    }
+    let prot = Prot::from_bits_truncate(prot as u8);
+    let refuses =
+        |flags: RegionFlags| flags.contains(RegionFlags::READ_ONLY) && prot.contains(Prot::WRITE);
+    let stop = regions
+        .iter_range(start, end)
+        .find(|r| refuses(r.flags))
+        .map_or(end, |r| r.start);
+    let hole = regions.first_hole(start, stop);
+    let result = match hole {
+        Some(_) => Err(Errno::ENOMEM),
+        None if stop < end => Err(Errno::EACCES),
+        None => Ok(()),
+    };
+    Ok(Some(ProtectPlan {
+        start,
+        end: hole.unwrap_or(stop),
+        prot,
+        result,
+    }))
+}
+
+/// Decides a munmap: the range to unmap, holes allowed. Linux lets it reach up to its own TASK_SIZE; between the end of a
+/// rank's memory and there nothing is ever mapped, so the range is cut to what there is. None: success with nothing to do.
+///
+/// # Errors
+/// EINVAL, or ENOMEM when a region would have to be cut in two and the map is full.
+pub fn munmap(
+    addr: u64,
+    len_bytes: u64,
+    regions: &Regions,
+    bounds: &Bounds,
+) -> Result<Option<(u64, u64)>, Errno> {
+    let len_bytes = page_align(len_bytes);
+    let in_linux = Bounds {
+        top: abi::map::WINDOW_TOP,
+        ..*bounds
+    };
+    if misaligned(addr) || len_bytes == 0 || !in_linux.holds(addr, len_bytes) {
+        return Err(Errno::EINVAL);
+    }
+    let (start, end) = (addr.min(bounds.top), (addr + len_bytes).min(bounds.top));
+    if start == end {
+        return Ok(None);
+    }
+    regions
+        .check_remove(start, end)
+        .map_err(|_| Errno::ENOMEM)?;
+    Ok(Some((start, end)))
+}

@@ -1,0 +1,210 @@
+//! mremap.
+
+use super::map::find_hole;
+use super::{Bounds, misaligned, page_align};
+use crate::page::PageSize;
+use crate::regions::{Region, RegionFlags, Regions};
+use abi::Errno;
+
+const MAYMOVE: u64 = 1;
+const FIXED: u64 = 2;
+const DONTUNMAP: u64 = 4;
+
+/// Linux's TASK_SIZE with 4-level paging: longer is a wrong argument, not a lack of memory.
+const LINUX_TASK_SIZE: u64 = (1 << 47) - 4096;
+
+/// The arguments of mremap.
+#[derive(Clone, Copy, Debug)]
+pub struct MremapArgs {
+    /// Where the mapping is.
+    pub addr: u64,
+    /// Its length in bytes.
+    pub old_len_bytes: u64,
+    /// The length it shall have.
+    pub new_len_bytes: u64,
+    /// MREMAP_*
+    pub flags: u64,
+    /// Where it shall go, with MREMAP_FIXED.
+    pub new_addr: u64,
+}
+
+/// `[start, end)` in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// First byte.
+    pub start: u64,
+    /// End.
+    pub end: u64,
+}
+
+/// What an mremap comes to. Each variant's address is what the call returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RemapPlan {
+    /// It stays and may get shorter.
+    Stay {
+        /// Where it is.
+        addr: u64,
+        /// What to unmap.
+        trim: Option<Span>,
+    },
+    /// It grows where it is: `more` is to be added to the region that ends there.
+    Grow {
+        /// Where it is.
+        addr: u64,
+        /// The new part, adjacent to the region's end.
+        more: Span,
+    },
+    /// It moves, in this order: unmap `replace` and `trim`, move `from` to `to` with its frames,
+    /// add `more` behind it, and with `keep_old` leave `from` mapped with fresh zeros.
+    Move {
+        /// Where it goes.
+        to: u64,
+        /// What is moved; one piece of one region.
+        from: Span,
+        /// The new part, adjacent to the moved one.
+        more: Option<Span>,
+        /// What lies at the destination (MREMAP_FIXED).
+        replace: Option<Span>,
+        /// The part of the old mapping that the new one has no room for.
+        trim: Option<Span>,
+        /// MREMAP_DONTUNMAP.
+        keep_old: bool,
+    },
+}
+
+/// Decides an mremap.
+///
+/// # Errors
+/// As mremap(2). An old length of 0 (a second view of a shared mapping) is refused: EINVAL.
+pub fn mremap(args: &MremapArgs, regions: &Regions, bounds: &Bounds) -> Result<RemapPlan, Errno> {
+    let (old, new) = check(args, bounds)?;
+    let region = regions.lookup(args.addr).ok_or(Errno::EFAULT)?;
+    if old == 0 {
+        return Err(Errno::EINVAL);
+    }
+    let end = args
+        .addr
+        .checked_add(old)
+        .filter(|end| *end <= bounds.top)
+        .ok_or(Errno::EINVAL)?;
+    let addr = args.addr;
+    let trim = (new < old).then(|| Span {
+        start: addr + new,
+        end,
+    });
+    if args.flags & (FIXED | DONTUNMAP) == 0 && new <= old {
+        if let Some(span) = trim {
+            regions
+                .check_remove(span.start, span.end)
+                .map_err(|_| Errno::ENOMEM)?;
+        }
+        return Ok(RemapPlan::Stay { addr, trim });
+    }
+    let from = Span {
+        start: addr,
+        end: end.min(addr + new),
+    };
+    if from.end > region.end {
+        return Err(Errno::EFAULT);
+    }
+    // A move may cut three regions and adds one.
+    if !regions.has_room(4) {
+        return Err(Errno::ENOMEM);
+    }
+    if args.flags & (FIXED | DONTUNMAP) == 0
+        && grows_in_place(region, end, addr + new, regions, bounds)
+    {
+        return Ok(RemapPlan::Grow {
+            addr,
+            more: Span {
+                start: end,
+                end: addr + new,
+            },
+        });
+    }
+    if args.flags & MAYMOVE == 0 {
+        return Err(Errno::ENOMEM);
+    }
+    let (to, replace) = destination(args, region, new, regions, bounds)?;
+    let moved = from.end - from.start;
+    let more = (moved < new).then_some(Span {
+        start: to + moved,
+        end: to + new,
+    });
+    Ok(RemapPlan::Move {
+        to,
+        from,
+        more,
+        replace,
+        trim,
+        keep_old: args.flags & DONTUNMAP != 0,
+    })
+}
+
+/// The checks that need no region (Linux: check_mremap_params). Returns both lengths in whole pages.
+fn check(args: &MremapArgs, bounds: &Bounds) -> Result<(u64, u64), Errno> {
+    let flags = args.flags;
+    let (old, new) = (
+        page_align(args.old_len_bytes),
+        page_align(args.new_len_bytes),
+    );
+    let bad_flags = flags & !(MAYMOVE | FIXED | DONTUNMAP) != 0
+        || flags & (FIXED | DONTUNMAP) != 0 && flags & MAYMOVE == 0
+        || flags & DONTUNMAP != 0 && old != new;
+    if bad_flags || misaligned(args.addr) || new == 0 || new > LINUX_TASK_SIZE {
+        return Err(Errno::EINVAL);
+    }
+    if flags & FIXED != 0 {
+        let to = args.new_addr;
+        let overlaps = args.addr < to.saturating_add(new) && to < args.addr.saturating_add(old);
+        if misaligned(to) || !bounds.holds(to, new) || overlaps {
+            return Err(Errno::EINVAL);
+        }
+        if to < bounds.low {
+            return Err(Errno::EPERM);
+        }
+    }
+    Ok((old, new))
+}
+
+fn grows_in_place(
+    region: &Region,
+    end: u64,
+    new_end: u64,
+    regions: &Regions,
+    bounds: &Bounds,
+) -> bool {
+    region.end == end && new_end <= bounds.top && regions.is_vacant(end, new_end)
+}
+
+/// Where the mapping moves, and what must be unmapped there first.
+fn destination(
+    args: &MremapArgs,
+    region: &Region,
+    len_bytes: u64,
+    regions: &Regions,
+    bounds: &Bounds,
+) -> Result<(u64, Option<Span>), Errno> {
+    if args.flags & FIXED != 0 {
+        let span = Span {
+            start: args.new_addr,
+            end: args.new_addr + len_bytes,
+        };
+        return Ok((span.start, Some(span)));
+    }
+    let small = region.flags.contains(RegionFlags::SMALL_PAGES);
+    let max = if small {
+        PageSize::Size4K
+    } else {
+        bounds.max_page
+    };
+    let to = find_hole(
+        regions,
+        len_bytes,
+        args.addr,
+        max,
+        bounds.low,
+        bounds.mmap_top,
+    );
+    to.map(|to| (to, None)).ok_or(Errno::ENOMEM)
+}

@@ -1,0 +1,93 @@
+//! madvise, msync, mincore, mlock.
+
+use super::*;
+
+#[test]
+fn madvise_answers_as_linux_does() {
+    let mut r = regions();
+    let neg = |n: u64| 0u64.wrapping_sub(n);
+    let bad = [
+        (B + 1, P, 4),
+        (B + 1, 0, 4),
+        (B, 0, 99),
+        (B + 1, P, 99),
+        (B, u64::MAX, 4),
+        (B, neg(P), 4),
+        (neg(P), P, 4),
+    ];
+    for (addr, len, advice) in bad {
+        assert_eq!(
+            madvise(addr, len, advice, &r),
+            Err(Errno::EINVAL),
+            "{addr:#x} {len:#x} {advice}"
+        );
+    }
+    assert_eq!(madvise(B + 32 * P, 0, 4, &r), Ok(None));
+    let call = |r: &Regions, advice| match madvise(B + 31 * P, P, advice, r) {
+        Ok(plan) => plan.unwrap().result,
+        Err(errno) => Err(errno),
+    };
+    let all = (0..30).chain(100..106);
+    let taken = |r: &Regions| {
+        all.clone()
+            .filter(|a| call(r, *a).is_ok())
+            .collect::<std::vec::Vec<u64>>()
+    };
+    let anon: std::vec::Vec<u64> = (0..5).chain([8]).chain(10..25).collect();
+    assert_eq!(taken(&r), anon);
+    let hole = madvise(B + 31 * P, 6 * P, 4, &r).unwrap().unwrap();
+    assert_eq!(
+        (hole.advice, hole.end, hole.result),
+        (Advice::Discard, B + 37 * P, Err(Errno::ENOMEM))
+    );
+    r.protect(B + 31 * P, B + 32 * P, Prot::empty(), |_| ())
+        .unwrap();
+    assert_eq!(
+        (call(&r, 22), call(&r, 23)),
+        (Err(Errno::EINVAL), Err(Errno::EINVAL))
+    );
+    r.update(B + 31 * P, B + 32 * P, |x| x.flags |= RegionFlags::LOCKED)
+        .unwrap();
+    assert_eq!((call(&r, 4), call(&r, 24)), (Err(Errno::EINVAL), Ok(())));
+    r.update(B + 31 * P, B + 32 * P, |x| {
+        (x.kind, x.prot) = (Kind::File, Prot::READ)
+    })
+    .unwrap();
+    let refused = [8, 9, 18, 23].map(|a| call(&r, a).unwrap_err());
+    assert_eq!(
+        refused,
+        [Errno::EINVAL, Errno::EACCES, Errno::EINVAL, Errno::EINVAL]
+    );
+}
+
+#[test]
+fn msync_mincore_and_mlock_answer_as_linux_does() {
+    let r = regions();
+    let neg = |n: u64| 0u64.wrapping_sub(n);
+    for (addr, len, flags) in [(B + 1, P, 4), (B, P, 8), (B, P, 5)] {
+        assert_eq!(msync(addr, len, flags, &r), Err(Errno::EINVAL));
+    }
+    for (addr, len) in [(B, 0), (B, u64::MAX)] {
+        assert_eq!(msync(addr, len, 4, &r), Ok(None));
+        assert_eq!(mlock(addr, len, 0, &r), Ok(None));
+    }
+    assert_eq!(
+        (msync(B, neg(P), 4, &r), msync(B + 31 * P, 2 * P, 4, &r)),
+        (Err(Errno::ENOMEM), Err(Errno::ENOMEM))
+    );
+    assert_eq!(msync(B, P, 0, &r), Ok(Some((B, B + P))));
+    assert_eq!(mincore(B + 1, P, &r), Err(Errno::EINVAL));
+    assert_eq!((mincore(B, 0, &r), mincore(B, P + 1, &r)), (Ok(0), Ok(2)));
+    assert_eq!(
+        (mincore(B, u64::MAX, &r), mincore(TOP, P, &r)),
+        (Err(Errno::ENOMEM), Err(Errno::ENOMEM))
+    );
+    let lock = Lock {
+        start: B,
+        end: B + 2 * P,
+        result: Ok(()),
+    };
+    assert_eq!(mlock(B + 1, P, 0, &r), Ok(Some(lock)));
+    assert_eq!(mlock(B, P, 4, &r), Err(Errno::EINVAL));
+    assert_eq!(mlock(B + 32 * P, P, 0, &r), Err(Errno::ENOMEM));
+}

@@ -1,0 +1,65 @@
+//! Changes to existing leaves: access and the dirty bit.
+
+use super::entry::{D, Entry, span};
+use super::{OutOfTables, Tables, for_each_leaf, split_at};
+use crate::regions::Prot;
+
+/// Gives what is mapped or kept in `[start, end)` the access `prot`; holes stay holes. Returns
+/// whether an entry that the TLB may hold has changed.
+///
+/// # Errors
+/// [`OutOfTables`], with no access changed.
+pub fn protect(
+    t: &mut impl Tables,
+    root: u64,
+    start: u64,
+    end: u64,
+    prot: Prot,
+) -> Result<bool, OutOfTables> {
+    split_at(t, root, start)?;
+    split_at(t, root, end)?;
+    let mut flush = false;
+    for_each_leaf(t, root, start, end, &mut |t, slot, leaf| {
+        if leaf.with_prot(prot) != leaf {
+            slot.replace(t, leaf, |old| old.with_prot(prot));
+            flush |= leaf.is_present();
+        }
+    });
+    Ok(flush)
+}
+
+/// Shows `visit(va, pa, len_bytes)` the dirty pages of `[start, end)`, clipped to it: what
+/// madvise(DONTNEED) must zero. With `clear`, pages that lie wholly inside become clean.
+///
+/// `clear` only when no other CPU can hold a translation of these pages: a TLB entry that was
+/// filled while the page was dirty lets writes through without setting the bit again, and a page
+/// wrongly called clean would later pass for zeros.
+pub fn visit_dirty(
+    t: &mut impl Tables,
+    root: u64,
+    start: u64,
+    end: u64,
+    clear: bool,
+    mut visit: impl FnMut(u64, u64, u64),
+) {
+    for_each_leaf(t, root, start, end, &mut |t, slot, leaf| {
+        if !leaf.is_dirty() {
+            return;
+        }
+        let leaf_end = slot.va + span(slot.level);
+        let (from, to) = (start.max(slot.va), end.min(leaf_end));
+        if clear && (from, to) == (slot.va, leaf_end) {
+            slot.write(t, Entry(leaf.0 & !D));
+        }
+        visit(from, leaf.address() + (from - slot.va), to - from);
+    });
+}
+
+/// Marks the pages that touch `[start, end)` dirty, as a write by somebody who does not come
+/// through these tables (the kernel's direct map, the proxy) makes them.
+pub fn mark_dirty(t: &mut impl Tables, root: u64, start: u64, end: u64) {
+    for_each_leaf(t, root, start, end, &mut |t, slot, leaf| {
+        // Hardware could only set the same bit: a plain store loses nothing.
+        slot.write(t, Entry(leaf.0 | D));
+    });
+}

@@ -1,0 +1,230 @@
+//! Mapping and unmapping.
+
+use super::entry::{A, Entry, Level, NX, P, RW, US, index, level_of, shift, span};
+use super::{OutOfTables, Slot, Tables, descend, leaf_size, slots, split_at};
+use crate::page::PageSize;
+use crate::regions::Prot;
+
+/// How to map.
+#[derive(Clone, Copy, Debug)]
+pub struct MapOptions {
+    /// Access; empty keeps the frames without letting anybody at them.
+    pub prot: Prot,
+    /// The largest page to use (stacks: 4 KiB; 1 GiB only where CPUID has it).
+    pub max: PageSize,
+    /// The frames hold something else than zeros.
+    pub dirty: bool,
+}
+
+/// The page-directory-pointer table of slot 0, once something has been mapped.
+pub fn own_table(t: &impl Tables, root: u64) -> Option<u64> {
+    let entry = Entry(t.read(root, 0));
+    entry.is_present().then(|| entry.address())
+}
+
+/// Makes slot `slot` (1..=255) of `root` show the memory of the rank whose [`own_table`] is given,
+/// or nothing. Never executable: NX in a table entry covers all below it (AMD APM vol. 2 §5.6.1).
+pub fn set_window(t: &mut impl Tables, root: u64, slot: usize, table: Option<u64>) {
+    debug_assert!((1..256).contains(&slot));
+    t.write(
+        root,
+        slot,
+        table.map_or(0, |frame| frame | P | RW | US | A | NX),
+    );
+}
+
+/// Maps `[va, va + len_bytes)`, where nothing may be mapped or kept, to adjacent frames from `pa`,
+/// with the largest pages that both alignments and `options.max` allow.
+///
+/// # Errors
+/// [`OutOfTables`], with nothing changed.
+pub fn map(
+    t: &mut impl Tables,
+    root: u64,
+    va: u64,
+    pa: u64,
+    len_bytes: u64,
+    options: MapOptions,
+) -> Result<(), OutOfTables> {
+    debug_assert!((va | pa | len_bytes) & (PageSize::Size4K.bytes() - 1) == 0);
+    debug_assert!(va + len_bytes <= span(4) && len_bytes > 0);
+    let table = match own_table(t, root) {
+        Some(table) => table,
+        None => {
+            let table = t.alloc_table().ok_or(OutOfTables)?;
+            t.write(root, 0, Entry::table(table, 0).0);
+            table
+        }
+    };
+    let end = va + len_bytes;
+    let mapping = Mapping {
+        offset: pa.wrapping_sub(va),
+        max_level: level_of(options.max),
+        options,
+    };
+    let (lowest, level, parent) = descend(t, table, va, end);
+    let (added, reached) = mapping.fill(t, lowest, level, va, end);
+    if let Some((slot, entry)) = parent {
+        slot.write(t, entry.with_count(entry.count() + added));
+    }
+    if reached == end {
+        return Ok(());
+    }
+    if reached > va {
+        remove(t, table, 3, va, reached, &mut |_, _, _| ());
+    }
+    Err(OutOfTables)
+}
+
+/// What stays the same throughout one [`map`].
+struct Mapping {
+    /// Physical minus virtual address.
+    offset: u64,
+    max_level: Level,
+    options: MapOptions,
+}
+
+impl Mapping {
+    /// Maps `[start, end)` below `table`. Returns how many entries of `table` came into use, and
+    /// where it had to stop for want of a table (`end` when all went well).
+    fn fill(
+        &self,
+        t: &mut impl Tables,
+        table: u64,
+        level: Level,
+        start: u64,
+        end: u64,
+    ) -> (u64, u64) {
+        let mut added = 0;
+        let mut va = start;
+        while va < end {
+            let leaves = self.leaves_at(level, va, end);
+            if leaves > 0 {
+                self.write_leaves(t, table, level, va, leaves);
+                added += leaves;
+                va += leaves << shift(level);
+                continue;
+            }
+            let slot = index(va, level);
+            let old = Entry(t.read(table, slot));
+            let child = if old.is_empty() {
+                match t.alloc_table() {
+                    Some(frame) => Entry::table(frame, 0),
+                    None => return (added, va),
+                }
+            } else {
+                old
+            };
+            let stop = end.min((va & !(span(level) - 1)) + span(level));
+            let (below, reached) = self.fill(t, child.address(), level - 1, va, stop);
+            let count = child.count() + below;
+            if count == 0 {
+                t.free_table(child.address());
+            } else {
+                t.write(table, slot, child.with_count(count).0);
+                added += u64::from(old.is_empty());
+            }
+            va = reached;
+            if reached < stop {
+                break;
+            }
+        }
+        (added, va)
+    }
+
+    /// How many adjacent leaves of `level` fit at `va` without leaving the table.
+    fn leaves_at(&self, level: Level, va: u64, end: u64) -> u64 {
+        let misaligned = (va | va.wrapping_add(self.offset)) & (span(level) - 1) != 0;
+        if level > self.max_level || misaligned {
+            return 0;
+        }
+        ((end - va) >> shift(level)).min(512 - index(va, level) as u64)
+    }
+
+    fn write_leaves(&self, t: &mut impl Tables, table: u64, level: Level, va: u64, leaves: u64) {
+        let first = index(va, level);
+        let pa = va.wrapping_add(self.offset);
+        let mut leaf = Entry::leaf(pa, level, self.options.prot, self.options.dirty);
+        for i in first..first + leaves as usize {
+            debug_assert_eq!(t.read(table, i), 0, "mapping over something");
+            t.write(table, i, leaf.0);
+            leaf.0 += span(level);
+        }
+    }
+}
+
+/// Unmaps `[start, end)`, holes allowed, splitting large pages at the borders and freeing tables
+/// that become empty. `visit(pa, size, dirty)` sees each page that went, kept ones too; `dirty`
+/// means that it may hold something else than zeros.
+///
+/// # Errors
+/// [`OutOfTables`], with nothing unmapped.
+pub fn unmap<T: Tables>(
+    t: &mut T,
+    root: u64,
+    start: u64,
+    end: u64,
+    mut visit: impl FnMut(u64, PageSize, bool),
+) -> Result<(), OutOfTables> {
+    split_at(t, root, start)?;
+    split_at(t, root, end)?;
+    if let Some(table) = own_table(t, root) {
+        remove(t, table, 3, start, end, &mut |_, slot, leaf| {
+            visit(leaf.address(), leaf_size(slot), leaf.is_dirty());
+        });
+    }
+    Ok(())
+}
+
+/// Empties slot 0 and frees its tables, the topmost too: nobody may have a window to it any more.
+pub fn destroy<T: Tables>(t: &mut T, root: u64, mut visit: impl FnMut(u64, PageSize, bool)) {
+    if let Some(table) = own_table(t, root) {
+        remove(t, table, 3, 0, span(4), &mut |_, slot, leaf| {
+            visit(leaf.address(), leaf_size(slot), leaf.is_dirty());
+        });
+        t.write(root, 0, 0);
+        t.free_table(table);
+    }
+}
+
+/// Takes out the leaves of `[start, end)`, which begins and ends between leaves, and shows each to
+/// `visit` as it was last. Returns how many entries of `table` became empty.
+pub(super) fn remove<T: Tables>(
+    t: &mut T,
+    table: u64,
+    level: Level,
+    start: u64,
+    end: u64,
+    visit: &mut impl FnMut(&mut T, Slot, Entry),
+) -> u64 {
+    let mut emptied = 0;
+    for slot in slots(table, level, start, end) {
+        let entry = slot.read(t);
+        if entry.is_empty() {
+            continue;
+        }
+        if entry.is_table(level) {
+            let (from, to) = (start.max(slot.va), end.min(slot.va + span(level)));
+            let gone = remove(t, entry.address(), level - 1, from, to, visit);
+            emptied += u64::from(drop_count(t, slot, entry, gone));
+        } else {
+            let leaf = slot.replace(t, entry, |_| Entry::EMPTY);
+            visit(t, slot, leaf);
+            emptied += 1;
+        }
+    }
+    emptied
+}
+
+/// Notes that `gone` entries of the table `entry` in `slot` became empty; frees it when none are
+/// left. Returns whether it did.
+fn drop_count(t: &mut impl Tables, slot: Slot, entry: Entry, gone: u64) -> bool {
+    let left = entry.count() - gone;
+    if left > 0 {
+        slot.write(t, entry.with_count(left));
+        return false;
+    }
+    slot.write(t, Entry::EMPTY);
+    t.free_table(entry.address());
+    true
+}

@@ -1,0 +1,68 @@
+//! Moving a mapping to other addresses without touching its contents (mremap).
+
+use super::entry::Entry;
+use super::map::remove;
+use super::{
+    MapOptions, OutOfTables, Tables, for_each_leaf, leaf_size, map, mark_dirty, own_table, split_at,
+};
+
+/// Moves what is mapped or kept in `[from, from + len_bytes)` to `to`, where nothing may be; the
+/// two ranges must not overlap. Large pages stay large when both addresses are aligned alike.
+///
+/// For a moment both ranges show the frames; then the old one goes, and what was written through it
+/// until that moment is marked dirty in the new one.
+///
+/// # Errors
+/// [`OutOfTables`], with nothing moved.
+pub fn move_range<T: Tables>(
+    t: &mut T,
+    root: u64,
+    from: u64,
+    to: u64,
+    len_bytes: u64,
+) -> Result<(), OutOfTables> {
+    debug_assert!(from + len_bytes <= to || to + len_bytes <= from);
+    let Some(table) = own_table(t, root) else {
+        return Ok(());
+    };
+    let end = from + len_bytes;
+    split_at(t, root, from)?;
+    split_at(t, root, end)?;
+    let mut copied = Ok(());
+    for_each_leaf(t, root, from, end, &mut |t, slot, leaf| {
+        if copied.is_ok() {
+            let max = leaf_size(slot);
+            let options = MapOptions {
+                prot: leaf.prot(),
+                max,
+                dirty: leaf.is_dirty(),
+            };
+            copied = map(
+                t,
+                root,
+                to + (slot.va - from),
+                leaf.address(),
+                max.bytes(),
+                options,
+            );
+        }
+    });
+    if copied.is_err() {
+        remove(t, table, 3, to, to + len_bytes, &mut |_, _, _: Entry| ());
+        return copied;
+    }
+    remove(
+        t,
+        table,
+        3,
+        from,
+        end,
+        &mut |t: &mut T, slot, leaf: Entry| {
+            if leaf.is_dirty() {
+                let va = to + (slot.va - from);
+                mark_dirty(t, root, va, va + leaf_size(slot).bytes());
+            }
+        },
+    );
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! Questions about the tables that change nothing.
+
+use super::entry::{Entry, Level, index, span};
+use super::{Slot, Tables, descend, find_leaf, leaf_size, own_table};
+use crate::page::PageSize;
+use crate::regions::Prot;
+
+/// What an address translates to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Translation {
+    /// Physical address of the very byte.
+    pub pa: u64,
+    /// What the MMU allows; empty for a kept page.
+    pub prot: Prot,
+    /// The page's size.
+    pub size: PageSize,
+    /// It may hold something else than zeros.
+    pub dirty: bool,
+}
+
+/// A piece of memory that is adjacent both ways and has the same access throughout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Virtual address.
+    pub va: u64,
+    /// Physical address.
+    pub pa: u64,
+    /// Length in bytes.
+    pub len_bytes: u64,
+    /// What the MMU allows; empty for kept pages.
+    pub prot: Prot,
+}
+
+/// Translates `va` (below 512 GiB). None: no frame there.
+pub fn translate(t: &impl Tables, root: u64, va: u64) -> Option<Translation> {
+    let (slot, leaf) = find_leaf(t, root, va)?;
+    Some(Translation {
+        pa: leaf.address() + (va - slot.va),
+        prot: leaf.prot(),
+        size: leaf_size(slot),
+        dirty: leaf.is_dirty(),
+    })
+}
+
+/// Reports the frames behind `[start, end)` in address order, in as few extents as possible.
+pub fn extents(t: &impl Tables, root: u64, start: u64, end: u64, mut visit: impl FnMut(Extent)) {
+    let mut open: Option<Extent> = None;
+    spans(t, root, start, end, &mut |va, len_bytes, leaf| {
+        let Some((pa, prot)) = leaf else { return };
+        match &mut open {
+            Some(e) if e.va + e.len_bytes == va && e.pa + e.len_bytes == pa && e.prot == prot => {
+                e.len_bytes += len_bytes;
+            }
+            _ => open
+                .replace(Extent {
+                    va,
+                    pa,
+                    len_bytes,
+                    prot,
+                })
+                .into_iter()
+                .for_each(&mut visit),
+        }
+    });
+    open.into_iter().for_each(visit);
+}
+
+/// Reports the parts of `[start, end)` without a frame, as `visit(va, len_bytes)`, in address order
+/// and as few as possible: what mprotect must back when it gives access to PROT_NONE memory.
+pub fn vacant(t: &impl Tables, root: u64, start: u64, end: u64, mut visit: impl FnMut(u64, u64)) {
+    let mut open: Option<(u64, u64)> = None;
+    spans(t, root, start, end, &mut |va, len_bytes, leaf| {
+        if leaf.is_some() {
+            return;
+        }
+        match &mut open {
+            Some((from, len)) if *from + *len == va => *len += len_bytes,
+            _ => {
+                if let Some((from, len)) = open.replace((va, len_bytes)) {
+                    visit(from, len);
+                }
+            }
+        }
+    });
+    if let Some((from, len)) = open {
+        visit(from, len);
+    }
+}
+
+/// The end of the empty stretch that starts at `va`, as far as one table tells: the next entry in use, the end of what the
+/// table maps, or `end` (above `va`, at most 512 GiB). None: there is a frame.
+pub fn vacant_until(t: &impl Tables, root: u64, va: u64, end: u64) -> Option<u64> {
+    let Some(mut table) = own_table(t, root) else {
+        return Some(end);
+    };
+    let mut level = 3;
+    loop {
+        let mut i = index(va, level);
+        let entry = Entry(t.read(table, i));
+        if entry.is_empty() {
+            let mut next = (va | (span(level) - 1)) + 1;
+            i += 1;
+            while i < 512 && next < end && Entry(t.read(table, i)).is_empty() {
+                next += span(level);
+                i += 1;
+            }
+            return Some(next.min(end));
+        }
+        if !entry.is_table(level) {
+            return None;
+        }
+        table = entry.address();
+        level -= 1;
+    }
+}
+
+/// A leaf's part in a range, or None for a piece of a hole.
+type Leaf = Option<(u64, Prot)>;
+
+/// Covers `[start, end)` with calls `visit(va, len_bytes, leaf)`.
+fn spans(t: &impl Tables, root: u64, start: u64, end: u64, visit: &mut impl FnMut(u64, u64, Leaf)) {
+    match own_table(t, root) {
+        _ if start >= end => {}
+        Some(table) => {
+            let (lowest, level, _) = descend(t, table, start, end);
+            spans_below(t, lowest, level, start, end, visit);
+        }
+        None => visit(start, end - start, None),
+    }
+}
+
+fn spans_below(
+    t: &impl Tables,
+    table: u64,
+    level: Level,
+    start: u64,
+    end: u64,
+    visit: &mut impl FnMut(u64, u64, Leaf),
+) {
+    let mut va = start;
+    while va < end {
+        let slot = Slot {
+            table,
+            index: index(va, level),
+            level,
+            va: va & !(span(level) - 1),
+        };
+        let stop = end.min(slot.va + span(level));
+        let entry = slot.read(t);
+        if entry.is_table(level) {
+            spans_below(t, entry.address(), level - 1, va, stop, visit);
+        } else {
+            let leaf =
+                (!entry.is_empty()).then(|| (entry.address() + (va - slot.va), entry.prot()));
+            visit(va, stop - va, leaf);
+        }
+        va = stop;
+    }
+}

@@ -1,0 +1,180 @@
+//! The walks against a model with one entry per 4 KiB page.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Page {
+    pa: u64,
+    prot: Prot,
+    dirty: bool,
+}
+
+type Model = BTreeMap<u64, Page>;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Map(u64, u64, u64, usize, u8, bool),
+    Unmap(u64, u64),
+    Protect(u64, u64, u8),
+    Move(u64, u64, u64),
+    Dirty(u64, u64),
+    Clean(u64, u64, bool),
+    Budget(usize),
+}
+
+/// Page numbers around a gigabyte border, biased to 2 MiB alignment.
+fn page() -> impl Strategy<Value = u64> {
+    let near = 512 * 510..512 * 516u64;
+    prop_oneof![near.clone(), near.prop_map(|p| p & !511)]
+}
+
+fn pages() -> impl Strategy<Value = u64> {
+    prop_oneof![1..20u64, 1..2000u64, (1..4u64).prop_map(|n| n * 512)]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        6 => (page(), page(), pages(), 0..3usize, 0..8u8, any::<bool>())
+            .prop_map(|(v, p, n, s, f, d)| Op::Map(v, p, n, s, f, d)),
+        3 => (page(), pages()).prop_map(|(v, n)| Op::Unmap(v, n)),
+        3 => (page(), pages(), 0..8u8).prop_map(|(v, n, f)| Op::Protect(v, n, f)),
+        3 => (page(), page(), pages()).prop_map(|(v, t, n)| Op::Move(v, t, n)),
+        1 => (page(), pages()).prop_map(|(v, n)| Op::Dirty(v, n)),
+        1 => (page(), pages(), any::<bool>()).prop_map(|(v, n, c)| Op::Clean(v, n, c)),
+        1 => (0..6usize).prop_map(Op::Budget),
+    ]
+}
+
+/// What x86 makes of an access: anything brings READ.
+fn shown(bits: u8) -> Prot {
+    let prot = Prot::from_bits_truncate(bits);
+    if prot.is_empty() {
+        prot
+    } else {
+        prot | Prot::READ
+    }
+}
+
+fn apply(m: &mut Mem, model: &mut Model, op: Op) -> Result<(), TestCaseError> {
+    let vacant = |model: &Model, v: u64, n: u64| model.range(v..v + n).next().is_none();
+    match op {
+        Op::Map(v, p, n, s, bits, dirty) if vacant(model, v, n) => {
+            let max = PageSize::DESCENDING[s];
+            let prot = Prot::from_bits_truncate(bits);
+            if map(
+                m,
+                ROOT,
+                v * P,
+                p * P,
+                n * P,
+                MapOptions { prot, max, dirty },
+            )
+            .is_ok()
+            {
+                let prot = shown(bits);
+                model.extend((0..n).map(|i| {
+                    (
+                        v + i,
+                        Page {
+                            pa: (p + i) * P,
+                            prot,
+                            dirty,
+                        },
+                    )
+                }));
+            }
+        }
+        Op::Unmap(v, n) => {
+            let mut gone = Vec::new();
+            let result = unmap(m, ROOT, v * P, (v + n) * P, |pa, size, dirty| {
+                gone.extend((0..size.bytes() / P).map(|i| (pa + i * P, dirty)));
+            });
+            if result.is_ok() {
+                let expected: Vec<_> = model
+                    .range(v..v + n)
+                    .map(|(_, e)| (e.pa, e.dirty))
+                    .collect();
+                prop_assert_eq!(gone, expected);
+                model.retain(|page, _| !(v..v + n).contains(page));
+            } else {
+                prop_assert!(gone.is_empty());
+            }
+        }
+        Op::Protect(v, n, bits) => {
+            let prot = Prot::from_bits_truncate(bits);
+            if protect(m, ROOT, v * P, (v + n) * P, prot).is_ok() {
+                model
+                    .range_mut(v..v + n)
+                    .for_each(|(_, e)| e.prot = shown(bits));
+            }
+        }
+        Op::Move(v, to, n)
+            if vacant(model, to, n)
+                && (v + n <= to || to + n <= v)
+                && move_range(m, ROOT, v * P, to * P, n * P).is_ok() =>
+        {
+            let moved: Vec<_> = model.range(v..v + n).map(|(k, e)| (*k, *e)).collect();
+            for (k, e) in moved {
+                model.remove(&k);
+                model.insert(k - v + to, e);
+            }
+        }
+        Op::Dirty(v, n) => {
+            mark_dirty(m, ROOT, v * P, (v + n) * P);
+            // A large page is dirty as a whole.
+            for (page, e) in model.iter_mut() {
+                e.dirty = translate(m, ROOT, page * P).unwrap().dirty;
+                prop_assert!(e.dirty || !(v..v + n).contains(page));
+            }
+        }
+        Op::Clean(v, n, clear) => {
+            let mut seen = Vec::new();
+            visit_dirty(m, ROOT, v * P, (v + n) * P, clear, |va, pa, len| {
+                seen.extend((0..len / P).map(|i| (va / P + i, pa + i * P)));
+            });
+            let expected: Vec<_> = model
+                .range(v..v + n)
+                .filter(|(_, e)| e.dirty)
+                .map(|(k, e)| (*k, e.pa))
+                .collect();
+            prop_assert_eq!(seen, expected);
+            for (page, e) in model.range_mut(v..v + n) {
+                let now = translate(m, ROOT, page * P).unwrap();
+                prop_assert!(!now.dirty || e.dirty);
+                prop_assert!(
+                    now.dirty == (e.dirty && !(clear && now.size == PageSize::Size4K))
+                        || now.size != PageSize::Size4K
+                );
+                e.dirty = now.dirty;
+            }
+        }
+        Op::Budget(n) => m.budget = n,
+        _ => {}
+    }
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn agrees_with_the_model(ops in proptest::collection::vec(op(), 1..60), budget in 0..40usize) {
+        let mut m = Mem::new(budget);
+        let mut model = Model::new();
+        for op in ops {
+            apply(&mut m, &mut model, op)?;
+            m.check();
+            let mut shown = Vec::new();
+            extents(&m, ROOT, 0, 2 * G1, |e| {
+                shown.extend((0..e.len_bytes / P).map(|i| (e.va / P + i, e.pa + i * P, e.prot)));
+            });
+            prop_assert!(shown.iter().copied().eq(model.iter().map(|(k, e)| (*k, e.pa, e.prot))));
+            for (page, e) in &model {
+                prop_assert_eq!(translate(&m, ROOT, page * P).unwrap().dirty, e.dirty);
+            }
+            let mut holes = 0;
+            vacant(&m, ROOT, 0, 2 * G1, |_, len| holes += len / P);
+            prop_assert_eq!(holes + model.len() as u64, 2 * G1 / P);
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What one region of user memory is.
+
+use bitflags::bitflags;
+
+bitflags! {
+    /// Access to memory; the bits are Linux's PROT_* (include/uapi/asm-generic/mman-common.h).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Prot: u8 {
+        /// PROT_READ
+        const READ = 1;
+        /// PROT_WRITE
+        const WRITE = 2;
+        /// PROT_EXEC
+        const EXEC = 4;
+    }
+}
+
+bitflags! {
+    /// Properties that keep regions apart, besides access and kind.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct RegionFlags: u8 {
+        /// MAP_SHARED
+        const SHARED = 1;
+        /// MAP_NORESERVE
+        const NORESERVE = 2;
+        /// MAP_GROWSDOWN
+        const GROWSDOWN = 4;
+        /// MAP_STACK, or the main stack: mapped with 4 KiB pages only.
+        const SMALL_PAGES = 8;
+        /// mlock'ed, as far as /proc is concerned: memory is never paged out anyway.
+        const LOCKED = 16;
+        /// Frames that are not the rank's own: never returned to its share.
+        const FOREIGN = 32;
+        /// A shared mapping of a file not open for writing: mprotect may not add WRITE.
+        const READ_ONLY = 64;
+    }
+}
+
+/// What a region is for; /proc/self/maps names it accordingly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Anonymous mmap.
+    Anon,
+    /// The brk heap, `[heap]`.
+    Heap,
+    /// The main thread's stack, `[stack]`.
+    Stack,
+    /// A segment of the program's own file.
+    Image,
+    /// `[vdso]`
+    Vdso,
+    /// `[vvar]`
+    Vvar,
+    /// Addresses kept free by the kernel.
+    Guard,
+    /// A file mapping; `object` says of which file.
+    File,
+}
+
+/// A range of user addresses that are alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// First byte, page-aligned.
+    pub start: u64,
+    /// End, page-aligned, above `start`.
+    pub end: u64,
+    /// Offset in `object` of `start`, in bytes. Without an object it means nothing and stays 0.
+    pub offset: u64,
+    /// Which file or shared segment is mapped, as the kernel numbers them; 0 = none.
+    pub object: u32,
+    /// Allowed access; empty is PROT_NONE.
+    pub prot: Prot,
+    /// What it is for.
+    pub kind: Kind,
+    /// The rest.
+    pub flags: RegionFlags,
+}
+
+impl Region {
+    /// A region without an object.
+    pub const fn new(start: u64, end: u64, prot: Prot, kind: Kind) -> Self {
+        Self {
+            start,
+            end,
+            offset: 0,
+            object: 0,
+            prot,
+            kind,
+            flags: RegionFlags::empty(),
+        }
+    }
+
+    /// Length in bytes.
+    pub const fn len_bytes(&self) -> u64 {
+        self.end - self.start
+    }
+
+    /// Whether `addr` lies inside.
+    pub const fn contains(&self, addr: u64) -> bool {
+        self.start <= addr && addr < self.end
+    }
+
+    /// The part inside `[start, end)`, which must overlap.
+    pub fn clip(&self, start: u64, end: u64) -> Self {
+        let start = start.max(self.start);
+        Self {
+            start,
+            end: end.min(self.end),
+            offset: self.offset_at(start),
+            ..*self
+        }
+    }
+
+    /// The object offset that belongs to `addr`.
+    pub const fn offset_at(&self, addr: u64) -> u64 {
+        if self.object == 0 {
+            0
+        } else {
+            self.offset + (addr - self.start)
+        }
+    }
+
+    /// Whether `next` continues this region, so that one entry can stand for both.
+    pub fn joins(&self, next: &Self) -> bool {
+        self.end == next.start
+            && self.prot == next.prot
+            && self.kind == next.kind
+            && self.flags == next.flags
+            && self.object == next.object
+            && self.offset_at(self.end) == next.offset
+    }
+}

@@ -1,0 +1,222 @@
+//! The region map against a model with one entry per page.
+
+use super::*;
+use proptest::prelude::*;
+use std::vec::Vec;
+
+const P: u64 = 4096;
+
+fn anon(start: u64, end: u64, prot: Prot) -> Region {
+    Region::new(start * P, end * P, prot, Kind::Anon)
+}
+
+fn bounds(r: &Regions) -> Vec<(u64, u64, u8)> {
+    r.as_slice()
+        .iter()
+        .map(|r| (r.start / P, r.end / P, r.prot.bits()))
+        .collect()
+}
+
+fn rw() -> Prot {
+    Prot::READ | Prot::WRITE
+}
+
+#[test]
+fn neighbours_that_are_alike_become_one() {
+    let mut r = Regions::new(8);
+    r.insert(anon(10, 20, rw())).unwrap();
+    r.insert(anon(30, 40, rw())).unwrap();
+    r.insert(anon(20, 30, rw())).unwrap();
+    assert_eq!(bounds(&r), [(10, 40, 3)]);
+    assert_eq!(r.insert(anon(39, 41, rw())), Err(RegionError::Overlap));
+    r.protect(20 * P, 30 * P, Prot::READ, |_| ()).unwrap();
+    assert_eq!(bounds(&r), [(10, 20, 3), (20, 30, 1), (30, 40, 3)]);
+    r.protect(20 * P, 30 * P, rw(), |_| ()).unwrap();
+    assert_eq!(bounds(&r), [(10, 40, 3)]);
+}
+
+#[test]
+fn file_mappings_join_only_when_their_offsets_follow() {
+    let mut r = Regions::new(8);
+    let file = |start: u64, offset: u64| Region {
+        object: 7,
+        offset: offset * P,
+        ..Region::new(start * P, (start + 10) * P, Prot::READ, Kind::File)
+    };
+    r.insert(file(0, 5)).unwrap();
+    r.insert(file(10, 15)).unwrap();
+    assert_eq!(r.as_slice().len(), 1);
+    r.insert(file(20, 0)).unwrap();
+    assert_eq!(r.as_slice().len(), 2);
+    r.remove(3 * P, 4 * P, |piece| assert_eq!(piece.offset, 8 * P))
+        .unwrap();
+    assert_eq!(r.as_slice()[1].offset, 9 * P);
+}
+
+#[test]
+fn mprotect_stops_at_a_hole_but_keeps_what_it_did() {
+    let mut r = Regions::new(8);
+    r.insert(anon(0, 4, rw())).unwrap();
+    r.insert(anon(6, 8, rw())).unwrap();
+    assert_eq!(
+        r.protect(2 * P, 8 * P, Prot::READ, |_| ()),
+        Err(RegionError::Hole { at: 4 * P })
+    );
+    assert_eq!(bounds(&r), [(0, 2, 3), (2, 4, 1), (6, 8, 3)]);
+    assert_eq!(
+        r.protect(4 * P, 8 * P, Prot::READ, |_| ()),
+        Err(RegionError::Hole { at: 4 * P })
+    );
+    assert_eq!(bounds(&r), [(0, 2, 3), (2, 4, 1), (6, 8, 3)]);
+}
+
+#[test]
+fn a_full_map_refuses_and_stays_as_it_was() {
+    let mut r = Regions::new(2);
+    r.insert(anon(0, 10, rw())).unwrap();
+    r.insert(anon(20, 30, rw())).unwrap();
+    let before = bounds(&r);
+    assert_eq!(r.insert(anon(40, 41, rw())), Err(RegionError::Full));
+    assert_eq!(r.remove(2 * P, 3 * P, |_| ()), Err(RegionError::Full));
+    assert_eq!(
+        r.protect(2 * P, 10 * P, Prot::READ, |_| ()),
+        Err(RegionError::Full)
+    );
+    assert_eq!(r.move_range(0, P, 50 * P), Err(RegionError::Full));
+    assert_eq!(bounds(&r), before);
+    // These need no room: one joins, the others only shorten.
+    r.insert(anon(10, 11, rw())).unwrap();
+    r.remove(5 * P, 25 * P, |_| ()).unwrap();
+    r.move_range(0, 5 * P, 50 * P).unwrap();
+    assert_eq!(bounds(&r), [(25, 30, 3), (50, 55, 3)]);
+}
+
+#[test]
+fn holes_are_found_from_the_top() {
+    let mut r = Regions::new(8);
+    r.insert(anon(90, 110, rw())).unwrap();
+    r.insert(anon(70, 80, rw())).unwrap();
+    let hole = |len: u64, align: u64, low: u64| {
+        r.find_hole(len * P, align * P, low * P, 100 * P)
+            .map(|a| a / P)
+    };
+    assert_eq!(hole(10, 1, 0), Some(80));
+    assert_eq!(hole(11, 1, 0), Some(59));
+    assert_eq!(hole(4, 16, 0), Some(80));
+    assert_eq!(hole(11, 16, 0), Some(48));
+    assert_eq!(hole(11, 1, 60), None);
+    assert_eq!(hole(10, 1, 60), Some(80));
+    assert_eq!(hole(70, 1, 0), Some(0));
+    assert_eq!(hole(71, 1, 0), None);
+    assert_eq!(r.find_hole(P, P, 92 * P, 100 * P), None);
+    assert_eq!(r.find_hole(u64::MAX - P + 1, P, 0, 100 * P), None);
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Insert(u64, u64, u8),
+    Remove(u64, u64),
+    Protect(u64, u64, u8),
+    Move(u64, u64, u64),
+    Hole(u64, u32, u64, u64),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    const N: u64 = 64;
+    prop_oneof![
+        4 => (0..N, 1..20u64, 0..4u8).prop_map(|(s, n, p)| Op::Insert(s, n, p)),
+        2 => (0..N, 1..20u64).prop_map(|(s, n)| Op::Remove(s, n)),
+        3 => (0..N, 1..30u64, 0..4u8).prop_map(|(s, n, p)| Op::Protect(s, n, p)),
+        2 => (0..N, 1..10u64, 0..N).prop_map(|(s, n, t)| Op::Move(s, n, t)),
+        1 => (1..20u64, 0..5u32, 0..N, 0..100u64).prop_map(|(n, a, l, h)| Op::Hole(n, a, l, h)),
+    ]
+}
+
+/// One entry per page: None = hole.
+type Model = [Option<Prot>; 128];
+
+fn apply(r: &mut Regions, m: &mut Model, op: Op) -> Result<(), TestCaseError> {
+    let cells = |s: u64, n: u64| s as usize..(s + n) as usize;
+    match op {
+        Op::Insert(s, n, p) => {
+            let vacant = m[cells(s, n)].iter().all(Option::is_none);
+            let prot = Prot::from_bits_truncate(p);
+            match r.insert(anon(s, s + n, prot)) {
+                Ok(()) => {
+                    prop_assert!(vacant);
+                    m[cells(s, n)].fill(Some(prot));
+                }
+                Err(RegionError::Overlap) => prop_assert!(!vacant),
+                Err(e) => prop_assert_eq!(e, RegionError::Full),
+            }
+        }
+        Op::Remove(s, n) => {
+            let mut removed = 0;
+            match r.remove(s * P, (s + n) * P, |piece| removed += piece.len_bytes() / P) {
+                Ok(()) => {
+                    prop_assert_eq!(removed as usize, m[cells(s, n)].iter().flatten().count());
+                    m[cells(s, n)].fill(None);
+                }
+                Err(e) => prop_assert_eq!((e, removed), (RegionError::Full, 0)),
+            }
+        }
+        Op::Protect(s, n, p) => {
+            let prot = Prot::from_bits_truncate(p);
+            let hole = cells(s, n).find(|i| m[*i].is_none());
+            match r.protect(s * P, (s + n) * P, prot, |_| ()) {
+                Ok(()) => {
+                    prop_assert_eq!(hole, None);
+                    m[cells(s, n)].fill(Some(prot));
+                }
+                Err(RegionError::Hole { at }) => {
+                    prop_assert_eq!(Some((at / P) as usize), hole);
+                    m[s as usize..(at / P) as usize].fill(Some(prot));
+                }
+                Err(e) => prop_assert_eq!(e, RegionError::Full),
+            }
+        }
+        Op::Move(s, n, t) => {
+            let before = *m;
+            if r.move_range(s * P, n * P, t * P).is_ok() {
+                prop_assert!(before[cells(t, n)].iter().all(Option::is_none));
+                m[cells(t, n)].fill(before[s as usize]);
+                m[cells(s, n)].fill(None);
+                prop_assert!(
+                    before[cells(s, n)]
+                        .iter()
+                        .all(|c| c.is_some() && *c == before[s as usize])
+                );
+            }
+        }
+        Op::Hole(n, a, low, high) => {
+            let align = 1u64 << a;
+            let free =
+                |s: u64| s >= low && s + n <= high && m[cells(s, n)].iter().all(Option::is_none);
+            let best = (0..100).rev().find(|s| s % align == 0 && free(*s));
+            prop_assert_eq!(
+                r.find_hole(n * P, align * P, low * P, high * P)
+                    .map(|a| a / P),
+                best
+            );
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn agrees_with_the_model(ops in proptest::collection::vec(op(), 1..200), capacity in 3usize..40) {
+        let mut r = Regions::new(capacity);
+        let mut m: Model = [None; 128];
+        for op in ops {
+            apply(&mut r, &mut m, op)?;
+            prop_assert!(r.as_slice().len() <= capacity);
+            // Sorted, disjoint, fully merged, and the same as the model page by page.
+            prop_assert!(r.as_slice().windows(2).all(|w| w[0].end <= w[1].start && !w[0].joins(&w[1])));
+            for (i, cell) in m.iter().enumerate() {
+                prop_assert_eq!(r.lookup(i as u64 * P).map(|x| x.prot), *cell);
+            }
+            prop_assert_eq!(r.first_hole(8 * P, 40 * P), (8..40).find(|i| m[*i].is_none()).map(|i| i as u64 * P));
+        }
+    }
+}

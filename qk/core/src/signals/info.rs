@@ -1,0 +1,173 @@
+//! siginfo and the queue of pending signals.
+
+use super::set::{SigSet, Signal};
+use abi::Errno;
+use alloc::boxed::Box;
+use alloc::vec;
+
+/// si_code values (include/uapi/asm-generic/siginfo.h).
+pub mod code {
+    /// kill(2)
+    pub const USER: i32 = 0;
+    /// The kernel itself.
+    pub const KERNEL: i32 = 0x80;
+    /// sigqueue(3)
+    pub const QUEUE: i32 = -1;
+    /// An expired timer.
+    pub const TIMER: i32 = -2;
+    /// tkill(2), tgkill(2)
+    pub const TKILL: i32 = -6;
+}
+
+/// What Linux keeps of a siginfo_t: its first 48 bytes (struct kernel_siginfo).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SigInfo {
+    /// si_signo
+    pub signal: Signal,
+    /// si_errno
+    pub errno: i32,
+    /// si_code
+    pub code: i32,
+    /// The union from byte 16 on: sender and value, fault address, child status, as `code` says.
+    pub fields: [u64; 4],
+}
+
+impl SigInfo {
+    /// One without particulars.
+    pub const fn new(signal: Signal, code: i32) -> Self {
+        Self {
+            signal,
+            errno: 0,
+            code,
+            fields: [0; 4],
+        }
+    }
+
+    /// Sent by a process: si_pid, si_uid, si_value.
+    pub const fn sent(signal: Signal, code: i32, pid: u32, uid: u32, value: u64) -> Self {
+        Self {
+            signal,
+            errno: 0,
+            code,
+            fields: [pid as u64 | (uid as u64) << 32, value, 0, 0],
+        }
+    }
+
+    /// Raised by an instruction: si_addr.
+    pub const fn fault(signal: Signal, code: i32, addr: u64) -> Self {
+        Self {
+            signal,
+            errno: 0,
+            code,
+            fields: [addr, 0, 0, 0],
+        }
+    }
+
+    /// The siginfo_t a program sees; 128 bytes, the rest zero.
+    pub fn to_bytes(&self) -> [u8; 128] {
+        let mut out = [0; 128];
+        out[0..4].copy_from_slice(&i32::from(self.signal.number()).to_le_bytes());
+        out[4..8].copy_from_slice(&self.errno.to_le_bytes());
+        out[8..12].copy_from_slice(&self.code.to_le_bytes());
+        for (to, field) in out[16..48].chunks_exact_mut(8).zip(self.fields) {
+            to.copy_from_slice(&field.to_le_bytes());
+        }
+        out
+    }
+
+    /// Reads the siginfo_t a program passed to rt_sigqueueinfo, for `signal`, which replaces
+    /// si_signo as on Linux.
+    pub fn from_bytes(signal: Signal, bytes: &[u8; 128]) -> Self {
+        let word = |at: usize| {
+            i32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
+        let wide = |at: usize| u64::from(word(at) as u32) | u64::from(word(at + 4) as u32) << 32;
+        Self {
+            signal,
+            errno: word(4),
+            code: word(8),
+            fields: [16, 24, 32, 40].map(wide),
+        }
+    }
+}
+
+/// Signals that wait to be delivered, to a process or to one of its threads.
+pub struct Pending {
+    set: SigSet,
+    /// In order of arrival; `len` are in use. A member of `set` without an entry here is one whose
+    /// particulars found no room.
+    queue: Box<[SigInfo]>,
+    len: usize,
+}
+
+impl Pending {
+    /// Nothing pending, with room for the particulars of `capacity` signals.
+    pub fn new(capacity: usize) -> Self {
+        let empty = SigInfo::new(Signal::KILL, code::KERNEL);
+        Self {
+            set: SigSet::EMPTY,
+            queue: vec![empty; capacity].into_boxed_slice(),
+            len: 0,
+        }
+    }
+
+    /// Which signals wait.
+    pub fn set(&self) -> SigSet {
+        self.set
+    }
+
+    /// Adds one. A standard signal that waits already is not added again.
+    ///
+    /// # Errors
+    /// EAGAIN: a real-time signal found the queue full, and it was not sent by kill, which is
+    /// allowed to lose particulars (Linux: __send_signal_locked).
+    pub fn push(&mut self, info: SigInfo) -> Result<(), Errno> {
+        let signal = info.signal;
+        if !signal.is_real_time() && self.set.contains(signal) {
+            return Ok(());
+        }
+        if self.len < self.queue.len() {
+            self.queue[self.len] = info;
+            self.len += 1;
+        } else if signal.is_real_time() && info.code != code::USER {
+            return Err(Errno::EAGAIN);
+        }
+        self.set = self.set.union(SigSet::of(signal));
+        Ok(())
+    }
+
+    /// Takes out the next one among `wanted`.
+    pub fn pop(&mut self, wanted: SigSet) -> Option<SigInfo> {
+        let signal = self.set.and(wanted).first()?;
+        let mut same = (0..self.len).filter(|i| self.queue[*i].signal == signal);
+        let (found, more) = (same.next(), same.next().is_some());
+        if !more {
+            self.set = self.set.without(SigSet::of(signal));
+        }
+        Some(match found {
+            Some(i) => {
+                let info = self.queue[i];
+                self.queue.copy_within(i + 1..self.len, i);
+                self.len -= 1;
+                info
+            }
+            None => SigInfo::new(signal, code::USER),
+        })
+    }
+
+    /// Forgets all of `set`.
+    pub fn discard(&mut self, set: SigSet) {
+        if self.set.and(set).is_empty() {
+            return;
+        }
+        self.set = self.set.without(set);
+        let mut kept = 0;
+        for i in 0..self.len {
+            if !set.contains(self.queue[i].signal) {
+                self.queue[kept] = self.queue[i];
+                kept += 1;
+            }
+        }
+        self.len = kept;
+    }
+}

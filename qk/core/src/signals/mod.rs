@@ -1,0 +1,374 @@
+//! Signals as Linux keeps them (signal(7)): dispositions, masks, what is pending, and what comes
+//! next. A process has one [`Process`] and, per thread, one [`Thread`].
+//!
+//! Pure bookkeeping: frames on user stacks, waking sleepers and stopping the proxy are the
+//! kernel's, told by the values returned here. Each signal takes the way
+//! [`Process::send`] (may drop it) → pending → [`Process::next`] (decides) → the kernel acts.
+
+mod altstack;
+mod info;
+mod set;
+#[cfg(test)]
+mod tests;
+
+pub use altstack::{AltStack, SS_AUTODISARM, SS_DISABLE, SS_ONSTACK};
+pub use info::{Pending, SigInfo, code};
+pub use set::{DefaultAction, SigSet, Signal};
+
+use abi::Errno;
+
+/// sa_handler: the default action.
+pub const SIG_DFL: u64 = 0;
+/// sa_handler: ignore.
+pub const SIG_IGN: u64 = 1;
+
+/// sa_flags (include/uapi/asm-generic/signal-defs.h, arch/x86/include/uapi/asm/signal.h).
+pub mod sa {
+    /// No SIGCHLD when children stop.
+    pub const NOCLDSTOP: u64 = 1;
+    /// Children leave no zombies.
+    pub const NOCLDWAIT: u64 = 2;
+    /// The handler takes siginfo and context.
+    pub const SIGINFO: u64 = 4;
+    /// Show tag bits of fault addresses.
+    pub const EXPOSE_TAGBITS: u64 = 0x800;
+    /// `restorer` is valid; required on x86-64.
+    pub const RESTORER: u64 = 0x0400_0000;
+    /// Use the alternate stack.
+    pub const ONSTACK: u64 = 0x0800_0000;
+    /// Restart interrupted calls.
+    pub const RESTART: u64 = 0x1000_0000;
+    /// Do not block the signal while its handler runs.
+    pub const NODEFER: u64 = 0x4000_0000;
+    /// Back to the default action on entry.
+    pub const RESETHAND: u64 = 0x8000_0000;
+    /// What a kernel keeps; it clears other bits, so that programs can ask what is supported.
+    pub const KNOWN: u64 = NOCLDSTOP
+        | NOCLDWAIT
+        | SIGINFO
+        | EXPOSE_TAGBITS
+        | RESTORER
+        | ONSTACK
+        | RESTART
+        | NODEFER
+        | RESETHAND;
+}
+
+/// x86-64's struct kernel_sigaction, in its order: four 8-byte words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Action {
+    /// sa_handler: address, [`SIG_DFL`] or [`SIG_IGN`].
+    pub handler: u64,
+    /// sa_flags
+    pub flags: u64,
+    /// sa_restorer
+    pub restorer: u64,
+    /// sa_mask
+    pub mask: SigSet,
+}
+
+impl Action {
+    /// The action of a program that never asked for another.
+    pub const DEFAULT: Self = Self {
+        handler: SIG_DFL,
+        flags: 0,
+        restorer: 0,
+        mask: SigSet::EMPTY,
+    };
+
+    /// Whether delivering `signal` would do nothing.
+    fn ignores(&self, signal: Signal) -> bool {
+        match self.handler {
+            SIG_IGN => true,
+            SIG_DFL => matches!(
+                signal.default_action(),
+                DefaultAction::Ignore | DefaultAction::Continue
+            ),
+            _ => false,
+        }
+    }
+}
+
+/// What became of a signal that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// It waits now: a thread that does not block it should look.
+    pub pending: bool,
+    /// The process continues if it was stopped (SIGCONT, SIGKILL), whatever becomes of the signal.
+    pub resume: bool,
+    /// Signals it cancelled; discard them in every thread.
+    pub cancelled: SigSet,
+}
+
+/// What a thread must do before it returns to its program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// Run a handler; the blocked mask has been changed for it already.
+    Handler {
+        /// What the handler is told.
+        info: SigInfo,
+        /// How; `flags` and `restorer` are as when it was installed.
+        action: Action,
+        /// The mask to restore when the handler returns.
+        restore: SigSet,
+    },
+    /// End the process.
+    Terminate {
+        /// Why.
+        info: SigInfo,
+        /// With a crash report.
+        core: bool,
+    },
+    /// Stop until SIGCONT.
+    Stop(Signal),
+}
+
+/// A process's dispositions and the signals sent to it as a whole.
+pub struct Process {
+    actions: [Action; 64],
+    /// Signals for whichever thread takes them.
+    pub pending: Pending,
+}
+
+/// A thread's share.
+pub struct Thread {
+    blocked: SigSet,
+    /// The mask that a sigsuspend or the like has put aside.
+    saved: Option<SigSet>,
+    /// Signals for this thread alone.
+    pub pending: Pending,
+    /// Its alternate stack.
+    pub altstack: AltStack,
+}
+
+/// Who gets a signal.
+pub enum Target<'a> {
+    /// Any thread of the process; the main one is named, for its mask decides whether an ignored
+    /// signal is dropped or kept for sigwait.
+    Process(&'a Thread),
+    /// One thread.
+    Thread(&'a mut Thread),
+}
+
+impl Process {
+    /// Everything at its default, with room for `queue` pending siginfos.
+    pub fn new(queue: usize) -> Self {
+        Self {
+            actions: [Action::DEFAULT; 64],
+            pending: Pending::new(queue),
+        }
+    }
+
+    /// The action for `signal`.
+    pub fn action(&self, signal: Signal) -> Action {
+        self.actions[signal.index()]
+    }
+
+    /// rt_sigaction with a new action. Returns the old one, and which pending signals every thread
+    /// must discard because they are ignored from now on (POSIX; done for the process already).
+    ///
+    /// # Errors
+    /// EINVAL for SIGKILL and SIGSTOP.
+    pub fn set_action(
+        &mut self,
+        signal: Signal,
+        mut new: Action,
+    ) -> Result<(Action, SigSet), Errno> {
+        if signal.is_unstoppable() {
+            return Err(Errno::EINVAL);
+        }
+        new.flags &= sa::KNOWN;
+        new.mask = new.mask.without(SigSet::UNSTOPPABLE);
+        let discard = if new.ignores(signal) {
+            SigSet::of(signal)
+        } else {
+            SigSet::EMPTY
+        };
+        self.pending.discard(discard);
+        Ok((
+            core::mem::replace(&mut self.actions[signal.index()], new),
+            discard,
+        ))
+    }
+
+    /// After a successful execve: handlers are gone, ignored signals stay ignored.
+    pub fn reset_for_exec(&mut self) {
+        for action in &mut self.actions {
+            let handler = if action.handler == SIG_IGN {
+                SIG_IGN
+            } else {
+                SIG_DFL
+            };
+            *action = Action {
+                handler,
+                ..Action::DEFAULT
+            };
+        }
+    }
+
+    /// Sends a signal (Linux: prepare_signal, sig_ignored, __send_signal_locked).
+    ///
+    /// # Errors
+    /// EAGAIN, as [`Pending::push`].
+    pub fn send(&mut self, target: Target<'_>, info: SigInfo) -> Result<Sent, Errno> {
+        let signal = info.signal;
+        let cancelled = match signal {
+            Signal::CONT => SigSet::STOPPING,
+            _ if SigSet::STOPPING.contains(signal) => SigSet::of(Signal::CONT),
+            _ => SigSet::EMPTY,
+        };
+        self.pending.discard(cancelled);
+        let ignored = self.action(signal).ignores(signal);
+        let (pending, blocked) = match target {
+            Target::Process(main) => (&mut self.pending, main.blocks(signal)),
+            Target::Thread(thread) => {
+                thread.pending.discard(cancelled);
+                let blocked = thread.blocks(signal);
+                (&mut thread.pending, blocked)
+            }
+        };
+        let dropped = ignored && !blocked;
+        if !dropped {
+            pending.push(info)?;
+        }
+        let resume = matches!(signal, Signal::CONT | Signal::KILL);
+        Ok(Sent {
+            pending: !dropped,
+            resume,
+            cancelled,
+        })
+    }
+
+    /// Sends a signal that the thread cannot go on without taking: a fault, or a frame that could
+    /// not be written. Blocked or ignored, it becomes fatal (Linux: force_sig_info_to_task).
+    pub fn force(&mut self, thread: &mut Thread, info: SigInfo) {
+        let signal = info.signal;
+        let action = &mut self.actions[signal.index()];
+        if thread.blocks(signal) || action.handler == SIG_IGN {
+            action.handler = SIG_DFL;
+            thread.blocked = thread.blocked.without(SigSet::of(signal));
+        }
+        // A real-time signal cannot be a fault, so the queue being full loses particulars at most.
+        let _ = thread.pending.push(info);
+    }
+
+    /// Takes the next signal that `thread` must act on, and changes disposition and mask as its
+    /// delivery does. None: nothing (more) to do.
+    pub fn next(&mut self, thread: &mut Thread) -> Option<Delivery> {
+        loop {
+            let info = self.take(thread, thread.deliverable())?;
+            let signal = info.signal;
+            let action = self.action(signal);
+            match action.handler {
+                SIG_IGN => continue,
+                SIG_DFL => match signal.default_action() {
+                    DefaultAction::Ignore | DefaultAction::Continue => continue,
+                    DefaultAction::Stop => return Some(Delivery::Stop(signal)),
+                    DefaultAction::Terminate => {
+                        return Some(Delivery::Terminate { info, core: false });
+                    }
+                    DefaultAction::Core => return Some(Delivery::Terminate { info, core: true }),
+                },
+                _ => {}
+            }
+            if action.flags & sa::RESETHAND != 0 {
+                self.actions[signal.index()].handler = SIG_DFL;
+            }
+            let restore = thread.saved.take().unwrap_or(thread.blocked);
+            let own = if action.flags & sa::NODEFER == 0 {
+                SigSet::of(signal)
+            } else {
+                SigSet::EMPTY
+            };
+            thread.set_blocked(thread.blocked.union(action.mask).union(own));
+            return Some(Delivery::Handler {
+                info,
+                action,
+                restore,
+            });
+        }
+    }
+
+    /// Takes a pending signal of `wanted`, blocked or not, without acting on it (sigtimedwait).
+    /// SIGKILL goes first; the thread's own come before the process's.
+    pub fn take(&mut self, thread: &mut Thread, wanted: SigSet) -> Option<SigInfo> {
+        let kill = wanted.and(SigSet::of(Signal::KILL));
+        [kill, wanted]
+            .into_iter()
+            .find_map(|set| thread.pending.pop(set).or_else(|| self.pending.pop(set)))
+    }
+
+    /// Whether [`Self::next`] has anything to look at: what a blocking call checks before it sleeps.
+    pub fn has_deliverable(&self, thread: &Thread) -> bool {
+        let pending = self.pending.set().union(thread.pending.set());
+        !pending.and(thread.deliverable()).is_empty()
+    }
+
+    /// rt_sigpending: what waits because it is blocked.
+    pub fn blocked_pending(&self, thread: &Thread) -> SigSet {
+        self.pending
+            .set()
+            .union(thread.pending.set())
+            .and(thread.blocked)
+    }
+}
+
+impl Thread {
+    /// A thread that blocks `blocked`, with room for `queue` pending siginfos.
+    pub fn new(blocked: SigSet, queue: usize) -> Self {
+        let blocked = blocked.without(SigSet::UNSTOPPABLE);
+        Self {
+            blocked,
+            saved: None,
+            pending: Pending::new(queue),
+            altstack: AltStack::NONE,
+        }
+    }
+
+    /// What it blocks now.
+    pub fn blocked(&self) -> SigSet {
+        self.blocked
+    }
+
+    fn blocks(&self, signal: Signal) -> bool {
+        self.blocked.contains(signal)
+    }
+
+    fn deliverable(&self) -> SigSet {
+        SigSet(!self.blocked.0)
+    }
+
+    /// Sets the mask (sigreturn).
+    pub fn set_blocked(&mut self, set: SigSet) {
+        self.blocked = set.without(SigSet::UNSTOPPABLE);
+    }
+
+    /// rt_sigprocmask with a new set.
+    ///
+    /// # Errors
+    /// EINVAL: unknown `how`.
+    pub fn change_mask(&mut self, how: u64, set: SigSet) -> Result<(), Errno> {
+        match how {
+            0 => self.set_blocked(self.blocked.union(set)),
+            1 => self.set_blocked(self.blocked.without(set)),
+            2 => self.set_blocked(set),
+            _ => return Err(Errno::EINVAL),
+        }
+        Ok(())
+    }
+
+    /// Puts the mask aside for the time of a sigsuspend, ppoll or the like. A handler that ends the
+    /// wait restores it; call [`Self::restore_mask`] when none did.
+    pub fn borrow_mask(&mut self, set: SigSet) {
+        let old = self.blocked;
+        self.set_blocked(set);
+        self.saved.get_or_insert(old);
+    }
+
+    /// Ends [`Self::borrow_mask`] if no handler has.
+    pub fn restore_mask(&mut self) {
+        if let Some(old) = self.saved.take() {
+            self.blocked = old;
+        }
+    }
+}

@@ -1,0 +1,384 @@
+//! signal(7) and sigaction(2), sentence by sentence.
+
+use super::*;
+use proptest::prelude::*;
+
+fn pair() -> (Process, Thread) {
+    (Process::new(8), Thread::new(SigSet::EMPTY, 8))
+}
+
+fn handler(flags: u64, mask: SigSet) -> Action {
+    Action {
+        handler: 0x1000,
+        flags: flags | sa::RESTORER,
+        restorer: 0x2000,
+        mask,
+    }
+}
+
+fn kill(signal: Signal) -> SigInfo {
+    SigInfo::sent(signal, code::USER, 7, 0, 0)
+}
+
+fn raise(p: &mut Process, t: &mut Thread, signal: Signal) -> Sent {
+    p.send(Target::Process(t), kill(signal)).unwrap()
+}
+
+fn rt(n: u64) -> Signal {
+    Signal::new(n).unwrap()
+}
+
+#[test]
+fn default_actions_are_those_of_signal_7() {
+    let by = |action| {
+        (1..=64)
+            .filter(|n| rt(*n).default_action() == action)
+            .collect::<std::vec::Vec<_>>()
+    };
+    assert_eq!(by(DefaultAction::Core), [3, 4, 5, 6, 7, 8, 11, 24, 25, 31]);
+    assert_eq!(by(DefaultAction::Stop), [19, 20, 21, 22]);
+    assert_eq!(by(DefaultAction::Ignore), [17, 23, 28]);
+    assert_eq!(by(DefaultAction::Continue), [18]);
+    assert_eq!((Signal::new(0), Signal::new(65)), (None, None));
+}
+
+#[test]
+fn kill_and_stop_can_be_neither_caught_nor_blocked() {
+    let (mut p, mut t) = pair();
+    for signal in [Signal::KILL, Signal::STOP] {
+        assert_eq!(
+            p.set_action(signal, handler(0, SigSet::EMPTY)),
+            Err(Errno::EINVAL)
+        );
+    }
+    t.change_mask(2, SigSet(u64::MAX)).unwrap();
+    assert_eq!(t.blocked(), SigSet(u64::MAX).without(SigSet::UNSTOPPABLE));
+    raise(&mut p, &mut t, Signal::TERM);
+    raise(&mut p, &mut t, Signal::KILL);
+    assert!(
+        matches!(p.next(&mut t), Some(Delivery::Terminate { info, core: false }) if info.signal == Signal::KILL)
+    );
+    assert_eq!(p.next(&mut t), None);
+    assert_eq!(t.change_mask(3, SigSet::EMPTY), Err(Errno::EINVAL));
+}
+
+#[test]
+fn a_handler_runs_with_its_mask_and_its_own_signal_blocked() {
+    let (mut p, mut t) = pair();
+    t.set_blocked(SigSet::of(Signal::USR2));
+    p.set_action(Signal::USR1, handler(0, SigSet::of(Signal::ALRM)))
+        .unwrap();
+    raise(&mut p, &mut t, Signal::USR1);
+    let Some(Delivery::Handler {
+        info,
+        action,
+        restore,
+    }) = p.next(&mut t)
+    else {
+        panic!()
+    };
+    assert_eq!((info, action.restorer), (kill(Signal::USR1), 0x2000));
+    assert_eq!(restore, SigSet::of(Signal::USR2));
+    let blocked = [Signal::USR1, Signal::USR2, Signal::ALRM]
+        .map(|s| SigSet::of(s).0)
+        .iter()
+        .sum();
+    assert_eq!(t.blocked(), SigSet(blocked));
+    raise(&mut p, &mut t, Signal::USR1);
+    assert_eq!(
+        (p.next(&mut t), p.blocked_pending(&t)),
+        (None, SigSet::of(Signal::USR1))
+    );
+    t.set_blocked(restore);
+    assert!(p.has_deliverable(&t));
+}
+
+#[test]
+fn nodefer_and_resethand() {
+    let (mut p, mut t) = pair();
+    p.set_action(
+        Signal::SEGV,
+        handler(sa::NODEFER | sa::RESETHAND | sa::SIGINFO, SigSet::EMPTY),
+    )
+    .unwrap();
+    let fault = SigInfo::fault(Signal::SEGV, 1, 0xdead);
+    p.force(&mut t, fault);
+    let Some(Delivery::Handler { info, action, .. }) = p.next(&mut t) else {
+        panic!()
+    };
+    assert_eq!(
+        (info, action.handler, t.blocked()),
+        (fault, 0x1000, SigSet::EMPTY)
+    );
+    p.force(&mut t, fault);
+    assert_eq!(
+        p.next(&mut t),
+        Some(Delivery::Terminate {
+            info: fault,
+            core: true
+        })
+    );
+}
+
+#[test]
+fn a_fault_that_is_blocked_or_ignored_is_fatal() {
+    for block in [false, true] {
+        let (mut p, mut t) = pair();
+        let action = if block {
+            handler(0, SigSet::EMPTY)
+        } else {
+            Action {
+                handler: SIG_IGN,
+                ..Action::DEFAULT
+            }
+        };
+        p.set_action(Signal::SEGV, action).unwrap();
+        if block {
+            t.set_blocked(SigSet::of(Signal::SEGV));
+        }
+        let fault = SigInfo::fault(Signal::SEGV, 1, 0);
+        p.force(&mut t, fault);
+        assert_eq!(
+            p.next(&mut t),
+            Some(Delivery::Terminate {
+                info: fault,
+                core: true
+            })
+        );
+    }
+}
+
+#[test]
+fn faults_are_delivered_before_lower_numbers() {
+    let (mut p, mut t) = pair();
+    raise(&mut p, &mut t, Signal::INT);
+    p.set_action(Signal::FPE, handler(0, SigSet::EMPTY))
+        .unwrap();
+    p.force(&mut t, SigInfo::fault(Signal::FPE, 1, 0));
+    assert!(
+        matches!(p.next(&mut t), Some(Delivery::Handler { info, .. }) if info.signal == Signal::FPE)
+    );
+    assert!(
+        matches!(p.next(&mut t), Some(Delivery::Terminate { info, .. }) if info.signal == Signal::INT)
+    );
+}
+
+#[test]
+fn ignored_signals_are_dropped_unless_blocked() {
+    let (mut p, mut t) = pair();
+    assert!(!raise(&mut p, &mut t, Signal::CHLD).pending);
+    t.set_blocked(SigSet::of(Signal::CHLD));
+    assert!(raise(&mut p, &mut t, Signal::CHLD).pending);
+    let wanted = SigSet::of(Signal::CHLD);
+    assert_eq!(p.take(&mut t, wanted).map(|i| i.signal), Some(Signal::CHLD));
+    // Setting "ignore" discards what waits, for the threads too.
+    raise(&mut p, &mut t, Signal::CHLD);
+    let ignore = Action {
+        handler: SIG_IGN,
+        ..Action::DEFAULT
+    };
+    assert_eq!(p.set_action(Signal::CHLD, ignore).unwrap().1, wanted);
+    assert_eq!(p.pending.set(), SigSet::EMPTY);
+}
+
+#[test]
+fn stop_and_continue_cancel_each_other() {
+    let (mut p, mut t) = pair();
+    let stops = [Signal::STOP, Signal::TSTP, Signal::TTIN];
+    for signal in stops {
+        raise(&mut p, &mut t, signal);
+    }
+    let sent = raise(&mut p, &mut t, Signal::CONT);
+    assert_eq!(
+        sent,
+        Sent {
+            pending: false,
+            resume: true,
+            cancelled: SigSet::STOPPING
+        }
+    );
+    assert_eq!(p.next(&mut t), None);
+    p.set_action(Signal::CONT, handler(0, SigSet::EMPTY))
+        .unwrap();
+    assert!(raise(&mut p, &mut t, Signal::CONT).pending);
+    assert_eq!(
+        raise(&mut p, &mut t, Signal::TSTP).cancelled,
+        SigSet::of(Signal::CONT)
+    );
+    assert_eq!(p.next(&mut t), Some(Delivery::Stop(Signal::TSTP)));
+    assert_eq!(p.next(&mut t), None);
+}
+
+#[test]
+fn standard_signals_merge_and_real_time_ones_queue_in_order() {
+    let (mut p, mut t) = pair();
+    t.set_blocked(SigSet(u64::MAX));
+    for pid in 1..4 {
+        for signal in [Signal::USR1, rt(40), rt(35)] {
+            p.send(
+                Target::Thread(&mut t),
+                SigInfo::sent(signal, code::QUEUE, pid, 0, 0),
+            )
+            .unwrap();
+        }
+    }
+    let order: std::vec::Vec<_> = core::iter::from_fn(|| p.take(&mut t, SigSet(u64::MAX)))
+        .map(|i| (i.signal.number(), i.fields[0]))
+        .collect();
+    assert_eq!(
+        order,
+        [
+            (10, 1),
+            (35, 1),
+            (35, 2),
+            (35, 3),
+            (40, 1),
+            (40, 2),
+            (40, 3)
+        ]
+    );
+}
+
+#[test]
+fn a_full_queue_refuses_sigqueue_but_not_kill() {
+    let (mut p, t) = pair();
+    for _ in 0..8 {
+        p.send(
+            Target::Process(&t),
+            SigInfo::sent(rt(34), code::QUEUE, 1, 0, 0),
+        )
+        .unwrap();
+    }
+    let more = SigInfo::sent(rt(35), code::QUEUE, 1, 0, 0);
+    assert_eq!(p.send(Target::Process(&t), more), Err(Errno::EAGAIN));
+    assert!(p.send(Target::Process(&t), kill(rt(35))).unwrap().pending);
+    assert!(
+        p.send(Target::Process(&t), kill(Signal::TERM))
+            .unwrap()
+            .pending
+    );
+    assert_eq!(
+        p.pending.pop(SigSet::of(Signal::TERM)),
+        Some(SigInfo::new(Signal::TERM, code::USER))
+    );
+}
+
+#[test]
+fn sigsuspend_restores_the_old_mask_with_or_without_a_handler() {
+    let (mut p, mut t) = pair();
+    let usr1 = SigSet::of(Signal::USR1);
+    t.set_blocked(usr1);
+    p.set_action(Signal::USR1, handler(0, SigSet::EMPTY))
+        .unwrap();
+    t.borrow_mask(SigSet::EMPTY);
+    raise(&mut p, &mut t, Signal::USR1);
+    assert!(matches!(p.next(&mut t), Some(Delivery::Handler { restore, .. }) if restore == usr1));
+    t.restore_mask();
+    assert_eq!(t.blocked(), usr1);
+    // What is ignored while the borrowed mask lets it through does not end the wait.
+    t.set_blocked(SigSet::of(Signal::CHLD));
+    t.borrow_mask(SigSet::EMPTY);
+    assert!(!raise(&mut p, &mut t, Signal::CHLD).pending);
+    t.restore_mask();
+    assert_eq!(t.blocked(), SigSet::of(Signal::CHLD));
+}
+
+#[test]
+fn exec_keeps_only_what_is_ignored() {
+    let (mut p, _) = pair();
+    p.set_action(Signal::USR1, handler(0, SigSet::EMPTY))
+        .unwrap();
+    p.set_action(
+        Signal::INT,
+        Action {
+            handler: SIG_IGN,
+            ..handler(0, SigSet::EMPTY)
+        },
+    )
+    .unwrap();
+    p.reset_for_exec();
+    assert_eq!(p.action(Signal::USR1), Action::DEFAULT);
+    assert_eq!(
+        p.action(Signal::INT),
+        Action {
+            handler: SIG_IGN,
+            ..Action::DEFAULT
+        }
+    );
+}
+
+#[test]
+fn unknown_action_flags_are_cleared() {
+    let (mut p, _) = pair();
+    p.set_action(Signal::USR1, handler(u64::MAX, SigSet(u64::MAX)))
+        .unwrap();
+    let action = p.action(Signal::USR1);
+    assert_eq!(
+        (action.flags, action.mask),
+        (sa::KNOWN, SigSet(u64::MAX).without(SigSet::UNSTOPPABLE))
+    );
+}
+
+#[test]
+fn siginfo_has_linux_layout() {
+    let info = SigInfo::sent(
+        rt(34),
+        code::QUEUE,
+        0x0102_0304,
+        1000,
+        0x1122_3344_5566_7788,
+    );
+    let bytes = info.to_bytes();
+    assert_eq!(
+        bytes[0..12],
+        [34, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]
+    );
+    assert_eq!(bytes[16..24], [4, 3, 2, 1, 0xe8, 3, 0, 0]);
+    assert_eq!(bytes[24..32], 0x1122_3344_5566_7788u64.to_le_bytes());
+    assert_eq!(SigInfo::from_bytes(rt(34), &bytes), info);
+}
+
+proptest! {
+    /// Whatever is sent and however masks change: SIGKILL comes through at once, nothing blocked
+    /// is delivered, and no accepted real-time signal is lost.
+    #[test]
+    fn nothing_is_lost_or_delivered_early(
+        ops in proptest::collection::vec((1u64..65, any::<u64>(), any::<bool>(), 0u8..4), 1..80),
+    ) {
+        let mut p = Process::new(64);
+        let mut t = Thread::new(SigSet::EMPTY, 64);
+        for n in 1..=64 {
+            let _ = p.set_action(rt(n), handler(sa::NODEFER, SigSet::EMPTY));
+        }
+        let (mut sent, mut seen) = (0, 0);
+        for (n, mask, to_thread, op) in ops {
+            let signal = rt(n);
+            if op == 0 {
+                t.set_blocked(SigSet(mask));
+            } else {
+                let info = SigInfo::sent(signal, code::QUEUE, 1, 0, 0);
+                let target = if to_thread { Target::Thread(&mut t) } else { Target::Process(&t) };
+                let accepted = p.send(target, info).is_ok();
+                sent += usize::from(accepted && signal.is_real_time());
+            }
+            if signal == Signal::KILL && op != 0 {
+                let fatal = matches!(p.next(&mut t), Some(Delivery::Terminate { .. }));
+                prop_assert!(fatal);
+            }
+            if op == 3 {
+                while let Some(delivery) = p.next(&mut t) {
+                    if let Delivery::Handler { info, .. } = delivery {
+                        prop_assert!(!t.blocked().contains(info.signal));
+                        seen += usize::from(info.signal.is_real_time());
+                    }
+                }
+                prop_assert!(!p.has_deliverable(&t));
+            }
+        }
+        t.set_blocked(SigSet::EMPTY);
+        while let Some(delivery) = p.next(&mut t) {
+            seen += usize::from(matches!(delivery, Delivery::Handler { info, .. } if info.signal.is_real_time()));
+        }
+        prop_assert_eq!(sent, seen);
+    }
+}

@@ -1,0 +1,178 @@
+//! Order of the tests, and the ways to die.
+
+use crate::{machine, pages, programs};
+use core::sync::atomic::{AtomicU64, Ordering};
+use qk_hal::addr::{Phys, PhysRange, User};
+use qk_hal::boot::Boot;
+use qk_hal::panic::Epitaph;
+use qk_hal::traps::{self, Handlers};
+use qk_hal::{aspace, cpu, heap, mem, serial, time, user};
+
+const HEAP_BYTES: u64 = 4 << 20;
+/// An address with nothing at it, and its neighbours below 2^47.
+const NOWHERE: u64 = 0x1000;
+const LAST_WORD: u64 = (1 << 47) - 8;
+
+/// Next free pool frame.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// A zeroed pool frame.
+pub fn frame() -> Phys {
+    let at = Phys(NEXT.fetch_add(4096, Ordering::Relaxed));
+    mem::zero(at, 4096);
+    at
+}
+
+/// Runs `use_them` and then frees all frames it took.
+pub fn with_frames(use_them: impl FnOnce()) {
+    let mark = NEXT.load(Ordering::Relaxed);
+    use_them();
+    NEXT.store(mark, Ordering::Relaxed);
+}
+
+/// Prints `ok name`, or dies.
+#[track_caller]
+pub fn check(name: &str, holds: bool) {
+    assert!(holds, "self-test failed: {name}");
+    serial::line(format_args!("ok {name}"));
+}
+
+pub fn kernel_main(boot: Boot) -> ! {
+    let boot_tsc = time::tsc();
+    let Some(ram) = boot
+        .memory
+        .iter()
+        .find(|range| range.len_bytes() > 2 * HEAP_BYTES)
+    else {
+        panic!("little memory")
+    };
+    heap::give(PhysRange::new(ram.start, HEAP_BYTES));
+    let pool = PhysRange {
+        start: ram.start + HEAP_BYTES,
+        end: ram.end,
+    };
+    mem::set_pool(&[pool]);
+    NEXT.store(pool.start.0, Ordering::Relaxed);
+    traps::set_handlers(Handlers {
+        syscall: programs::syscall,
+        user_trap: programs::user_trap,
+        interrupt: machine::interrupt,
+        panic: last_words,
+    });
+    time::init(None);
+    serial::line(format_args!(
+        "boot {boot_tsc} tsc_hz {} cmdline {}",
+        time::tsc_hz(),
+        boot.cmdline
+    ));
+    die_as_told(boot.cmdline, &boot);
+
+    pages::audit();
+    pool_memory(pool);
+    user_faults();
+    machine::start();
+    machine::timer();
+    if boot.cmdline == "nmi" {
+        programs::run_under_nmis();
+    } else {
+        programs::run_all();
+    }
+    serial::line(format_args!("PASS {} cpus", cpu::count()));
+    cpu::exit_node(0)
+}
+
+fn last_words(epitaph: &Epitaph<'_>) {
+    serial::line(format_args!(
+        "handler: cpu {}, {} addresses",
+        epitaph.cpu,
+        epitaph.backtrace.len()
+    ));
+}
+
+/// Dies if the command line says how.
+fn die_as_told(cmdline: &str, boot: &Boot) {
+    let text = boot.kernel.start.direct() as *mut u8;
+    // SAFETY: None: these accesses must fault, and the test is that they do.
+    unsafe {
+        match cmdline {
+            "panic" => panic!("as\ntold"),
+            "overflow" => _ = overflow(1),
+            "null" => _ = core::ptr::without_provenance::<u64>(8).read_volatile(),
+            "text" => (kernel_main as *mut u8).write_volatile(0),
+            "alias" => text.write_volatile(0),
+            "execute" => {
+                core::mem::transmute::<u64, fn()>(Phys(NEXT.load(Ordering::Relaxed)).direct())()
+            }
+            "pool" => mem::write_u64(boot.kernel.start, 0),
+            "ap" => machine::die_on_ap(),
+            _ => {}
+        }
+    }
+}
+
+/// Runs into the guard page.
+#[inline(never)]
+#[allow(unconditional_recursion)] // That is the point.
+fn overflow(depth: u64) -> u64 {
+    let mut big = [depth; 64];
+    core::hint::black_box(&mut big);
+    let below = overflow(big[7] + 1);
+    core::hint::black_box(&mut big);
+    below + big[3]
+}
+
+fn pool_memory(pool: PhysRange) {
+    let (a, b) = (frame(), frame());
+    mem::write_u64(a + 8, 5);
+    check(
+        "pool word",
+        mem::read_u64(a + 8) == 5 && mem::swap_u64(a + 8, 7) == 5 && mem::read_u64(a + 8) == 7,
+    );
+    mem::write_series(a, 512, 3, 0x1000);
+    check(
+        "pool series",
+        mem::read_u64(a + 511 * 8) == 3 + 511 * 0x1000,
+    );
+    mem::copy(b + 1, a, 4095);
+    let mut bytes = [0u8; 11];
+    mem::copy_in(&mut bytes, b + 1);
+    check("pool copy", bytes[..9] == [3, 0, 0, 0, 0, 0, 0, 0, 3]);
+    mem::copy_out(b + 3, b"abc");
+    mem::zero(b + 4, 1);
+    mem::copy_in(&mut bytes[..4], b + 2);
+    check("pool bytes", &bytes[..4] == b"\0a\0c");
+    check(
+        "pool bounds",
+        !mem::in_pool(pool.end, 1)
+            && !mem::in_pool(Phys(pool.end.0 - 8), u64::MAX)
+            && mem::in_pool(pool.start, 8),
+    );
+    let shared: &AtomicU64 = mem::shared(a);
+    check("pool record", shared.load(Ordering::Relaxed) == 3);
+}
+
+/// Every accessor meets memory that is not there.
+fn user_faults() {
+    aspace::activate(aspace::kernel_root());
+    let mut bytes = [0u8; 24];
+    for addr in [0, NOWHERE, LAST_WORD] {
+        let Some(at) = User::range(addr, 8) else {
+            panic!("{addr:#x} is below 2^47")
+        };
+        check("user copy_in", user::copy_in(&mut bytes, at).is_err());
+        check("user copy_out", user::copy_out(at, &bytes[..5]).is_err());
+        check("user zero", user::zero(at, 12).is_err());
+        check(
+            "user read",
+            user::read_u32(at).is_err() && user::read_u64(at).is_err(),
+        );
+        check(
+            "user write",
+            user::write_u32(at, 1).is_err() && user::write_u64(at, 1).is_err(),
+        );
+        check(
+            "user compare",
+            user::compare_exchange_u32(at, 0, 1).is_err(),
+        );
+    }
+}

@@ -1,0 +1,275 @@
+//! The local APIC: interrupts between CPUs, acknowledgement, the one-shot timer (Intel SDM vol. 3 chapter 11).
+//!
+//! xAPIC through its memory window, which the direct map shows uncached; x2APIC (registers as MSRs) and the TSC-deadline timer where
+//! CPUID has them. QEMU's TCG has neither, KVM and current machines have both.
+
+use crate::addr::Phys;
+use crate::cpu::features::cpuid;
+use crate::time;
+use crate::vectors::{VEC_SPURIOUS, VEC_TIMER, Vector};
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use x86_64::instructions::port::Port;
+use x86_64::registers::model_specific::Msr;
+
+const MSR_APIC_BASE: Msr = Msr::new(0x1b);
+const APIC_BASE_X2: u64 = 1 << 10;
+const APIC_BASE_ENABLE: u64 = 1 << 11;
+const APIC_BASE_ADDRESS: u64 = 0x000f_ffff_ffff_f000;
+const MSR_X2APIC: u32 = 0x800;
+const MSR_TSC_DEADLINE: u32 = 0x6e0;
+
+/// Register offsets in the xAPIC window; x2APIC's MSR is 0x800 + offset / 16.
+#[derive(Clone, Copy)]
+#[repr(u32)]
+enum Register {
+    Id = 0x20,
+    TaskPriority = 0x80,
+    Eoi = 0xb0,
+    Spurious = 0xf0,
+    Command = 0x300,
+    CommandHigh = 0x310,
+    LvtTimer = 0x320,
+    LvtThermal = 0x330,
+    LvtPerf = 0x340,
+    LvtLint0 = 0x350,
+    LvtLint1 = 0x360,
+    LvtError = 0x370,
+    TimerInitial = 0x380,
+    TimerCurrent = 0x390,
+    TimerDivide = 0x3e0,
+}
+
+const SOFTWARE_ENABLE: u32 = 1 << 8;
+const LVT_MASKED: u32 = 1 << 16;
+const LVT_NMI: u32 = 4 << 8;
+const LVT_TSC_DEADLINE: u32 = 2 << 17;
+const DIVIDE_BY_1: u32 = 0b1011;
+
+/// Interrupt command register, low half (§11.6.1).
+const ICR_NMI: u32 = 4 << 8;
+const ICR_INIT: u32 = 5 << 8;
+const ICR_STARTUP: u32 = 6 << 8;
+const ICR_PENDING: u32 = 1 << 12;
+const ICR_ASSERT: u32 = 1 << 14;
+const ICR_ALL_BUT_SELF: u32 = 3 << 18;
+/// Reads of the command register to wait for it; deliveries take a few.
+const ICR_SPINS: u32 = 1 << 20;
+
+const OFF: u8 = 0;
+const XAPIC: u8 = 1;
+const X2APIC: u8 = 2;
+/// How registers are reached, the same on all CPUs.
+static MODE: AtomicU8 = AtomicU8::new(OFF);
+static WINDOW: AtomicU64 = AtomicU64::new(0);
+
+/// Timer ticks per TSC tick as a 32.32 fraction; 0: the timer takes TSC deadlines.
+static TICKS_PER_TSC: AtomicU64 = AtomicU64::new(0);
+
+fn mode() -> u8 {
+    MODE.load(Ordering::Relaxed)
+}
+
+fn x2_msr(register: Register) -> Msr {
+    Msr::new(MSR_X2APIC + (register as u32 >> 4))
+}
+
+fn window(register: Register) -> *mut u32 {
+    (Phys(WINDOW.load(Ordering::Relaxed)).direct() + register as u64) as *mut u32
+}
+
+fn read(register: Register) -> u32 {
+    // SAFETY: 1. The mode says how this CPU's APIC is reached; all CPUs are set up alike.
+    //         2. The window is mapped uncached by the direct map; reads of these registers have no side effects.
+    unsafe {
+        match mode() {
+            X2APIC => x2_msr(register).read() as u32,
+            _ => window(register).read_volatile(),
+        }
+    }
+}
+
+fn write(register: Register, value: u32) {
+    // SAFETY: As in `read`. The values written are valid for their registers, so the MSRs do not fault; what they make the CPU
+    //         do (take interrupts) is what the handlers are for.
+    unsafe {
+        match mode() {
+            X2APIC => x2_msr(register).write(value.into()),
+            _ => window(register).write_volatile(value),
+        }
+    }
+}
+
+/// Switches this CPU's APIC on, with every local source but NMI masked. The boot CPU calls first and also silences the old PICs.
+pub(crate) fn init_cpu() {
+    let mut msr = MSR_APIC_BASE;
+    // SAFETY: Every 64-bit CPU has this MSR.
+    let base = unsafe { msr.read() };
+    if mode() == OFF {
+        mask_pics();
+        let x2 =
+            base & APIC_BASE_X2 != 0 || cpuid().get_feature_info().is_some_and(|f| f.has_x2apic());
+        WINDOW.store(base & APIC_BASE_ADDRESS, Ordering::Relaxed);
+        MODE.store(if x2 { X2APIC } else { XAPIC }, Ordering::Relaxed);
+    }
+    // SAFETY: xAPIC first, then x2APIC: a valid transition from any state but x2APIC, which keeps both bits (§11.12.5).
+    unsafe {
+        msr.write(base | APIC_BASE_ENABLE);
+        if mode() == X2APIC {
+            msr.write(base | APIC_BASE_ENABLE | APIC_BASE_X2);
+        }
+    }
+    for lvt in [
+        Register::LvtThermal,
+        Register::LvtPerf,
+        Register::LvtLint0,
+        Register::LvtError,
+    ] {
+        write(lvt, LVT_MASKED);
+    }
+    // The NMI pin, by convention of all PCs: hardware errors, and a debugger's button.
+    write(Register::LvtLint1, LVT_NMI);
+    write(Register::TaskPriority, 0);
+    write(Register::TimerDivide, DIVIDE_BY_1);
+    write(Register::TimerInitial, 0);
+    let deadline = if has_deadline() { LVT_TSC_DEADLINE } else { 0 };
+    write(Register::LvtTimer, deadline | u32::from(VEC_TIMER));
+    write(
+        Register::Spurious,
+        SOFTWARE_ENABLE | u32::from(VEC_SPURIOUS),
+    );
+    // The mode of the timer must be in place before the first deadline (§11.5.4.1).
+    core::sync::atomic::fence(Ordering::SeqCst);
+}
+
+/// Masks the two 8259s, which firmware may have left open.
+fn mask_pics() {
+    for port in [0x21, 0xa1] {
+        // SAFETY: The data ports of the 8259s, which no one else uses.
+        unsafe { Port::<u8>::new(port).write(0xff) };
+    }
+}
+
+fn has_deadline() -> bool {
+    cpuid()
+        .get_feature_info()
+        .is_some_and(|f| f.has_tsc_deadline())
+}
+
+/// This CPU's APIC id.
+pub(crate) fn id() -> u8 {
+    let id = read(Register::Id);
+    if mode() == X2APIC {
+        id as u8
+    } else {
+        (id >> 24) as u8
+    }
+}
+
+/// Acknowledges the interrupt in service. Done by the trap layer before a handler runs.
+pub(crate) fn eoi() {
+    write(Register::Eoi, 0);
+}
+
+/// Sends `command` to the CPU with APIC id `to`.
+fn command(to: u8, command: u32) {
+    if mode() == X2APIC {
+        // WRMSR to x2APIC is not ordered after earlier stores (§11.12.3): what the receiver is to see must be out.
+        core::sync::atomic::fence(Ordering::SeqCst);
+        // SAFETY: A well-formed command; the receivers have handlers for all vectors.
+        unsafe { x2_msr(Register::Command).write(u64::from(to) << 32 | u64::from(command)) };
+        return;
+    }
+    for _ in 0..ICR_SPINS {
+        if read(Register::Command) & ICR_PENDING == 0 {
+            break;
+        }
+        core::hint::spin_loop();
+    }
+    write(Register::CommandHigh, u32::from(to) << 24);
+    write(Register::Command, command);
+}
+
+/// Interrupts the CPU with APIC id `to`.
+pub(crate) fn ipi(to: u8, vector: Vector) {
+    command(to, ICR_ASSERT | u32::from(vector));
+}
+
+/// Resets a CPU into its wait-for-SIPI state.
+pub(crate) fn send_init(to: u8) {
+    command(to, ICR_ASSERT | ICR_INIT);
+}
+
+/// Starts a CPU in real mode at `page`, below 1 MiB.
+pub(crate) fn send_startup(to: u8, page: Phys) {
+    command(to, ICR_ASSERT | ICR_STARTUP | (page.0 >> 12) as u32 & 0xff);
+}
+
+/// Stops all other CPUs, which find a panic in progress.
+pub(crate) fn stop_others() {
+    if mode() != OFF {
+        command(0, ICR_ASSERT | ICR_NMI | ICR_ALL_BUT_SELF);
+    }
+}
+
+/// Measures the timer against the TSC (about 300 µs), unless it takes TSC deadlines.
+pub(crate) fn calibrate_timer(tsc_hz: u64) {
+    if has_deadline() {
+        return;
+    }
+    write(Register::LvtTimer, LVT_MASKED | u32::from(VEC_TIMER));
+    write(Register::TimerInitial, u32::MAX);
+    // The first round is short and only warms up caches (under emulation: translates the code).
+    let _ = timer_against_tsc(tsc_hz / 100_000);
+    let (ticks, tsc_ticks) = timer_against_tsc(tsc_hz / 3_000);
+    write(Register::TimerInitial, 0);
+    write(Register::LvtTimer, u32::from(VEC_TIMER));
+    let ratio = (u64::from(ticks) << 32) / tsc_ticks;
+    TICKS_PER_TSC.store(ratio.max(1), Ordering::Relaxed);
+}
+
+/// Ticks of the running timer, and of the TSC, over a span of at least `span` TSC ticks. Both clocks are read in the same order at
+/// both ends, so the cost of reading cancels.
+fn timer_against_tsc(span: u64) -> (u32, u64) {
+    let (first, start) = (read(Register::TimerCurrent), time::tsc());
+    while time::tsc() - start < span {
+        core::hint::spin_loop();
+    }
+    let (last, end) = (read(Register::TimerCurrent), time::tsc());
+    (first - last, end - start)
+}
+
+/// Arms this CPU's one-shot timer: [`VEC_TIMER`] once the TSC has reached `deadline_tsc`, or at once if it has.
+///
+/// It may come early (the hardware counter has 32 bits, and rounding): the handler compares the clock and arms it again.
+pub fn timer_set(deadline_tsc: u64) {
+    let ratio = TICKS_PER_TSC.load(Ordering::Relaxed);
+    if ratio == 0 {
+        // A deadline of 0 would disarm the timer.
+        // SAFETY: The MSR exists: without TSC-deadline support `time::init` has stored a ratio.
+        unsafe { Msr::new(MSR_TSC_DEADLINE).write(deadline_tsc.max(1)) };
+        return;
+    }
+    let distance = deadline_tsc.saturating_sub(time::tsc());
+    let ticks = (u128::from(distance) * u128::from(ratio)) >> 32;
+    write(
+        Register::TimerInitial,
+        u32::try_from(ticks).unwrap_or(u32::MAX).max(1),
+    );
+}
+
+/// A full fence that also holds against host processes when QEMU runs all CPUs on one thread: it then leaves the guest's fence
+/// instructions out, but takes a lock to read a device register.
+pub fn device_fence() {
+    core::sync::atomic::fence(Ordering::SeqCst);
+    read(Register::Id);
+}
+
+/// Disarms the timer. An interrupt that is already pending still comes.
+pub fn timer_off() {
+    if TICKS_PER_TSC.load(Ordering::Relaxed) == 0 {
+        // SAFETY: As in `timer_set`; 0 disarms.
+        unsafe { Msr::new(MSR_TSC_DEADLINE).write(0) };
+    } else {
+        write(Register::TimerInitial, 0);
+    }
+}

@@ -1,0 +1,212 @@
+//! The kernel's half of every address space, built once at boot (drawing: `abi::map`).
+//!
+//! - Image: 4 KiB pages, W^X: .text RX, .rodata R, .data and .bss RW.
+//! - Direct map: RW and never executable, with the largest pages; the frames of .text and .rodata are read-only here too, or the direct
+//!   map would be a way around W^X. Below 4 GiB, what is not RAM is mapped uncached: that is how devices (local APIC,
+//!   PCI windows) are reached, and why no driver here has to map anything.
+//! - Kernel stacks: 4 KiB pages, mapped one by one ([`crate::task::kstack`]).
+//!
+//! The lower half stays empty: the boot identity map is gone once [`build`] has run.
+
+use super::frames;
+use crate::addr::{Phys, PhysRange};
+use crate::aspace::{NX, P, PCD, PS, PWT, W};
+use crate::ranges::{self, Ranges};
+use crate::{acpi, aspace, heap};
+use abi::map::{self, PAGE, PAGE_1G, PAGE_2M};
+use core::mem::{MaybeUninit, size_of};
+use core::sync::atomic::{AtomicU64, Ordering};
+use zerocopy::FromBytes;
+
+/// Where devices end and only RAM follows.
+const LOW: PhysRange = PhysRange {
+    start: Phys(0),
+    end: Phys(4 << 30),
+};
+/// Bits of an entry that hold the frame's address (AMD APM vol. 2 §5.3).
+const FRAME_MASK: u64 = 0x000f_ffff_ffff_f000;
+
+unsafe extern "C" {
+    static __image_start: u8;
+    static __text_end: u8;
+    static __rodata_end: u8;
+    static __image_end: u8;
+}
+
+/// Linked (virtual) borders of the image: start, end of .text, end of .rodata, end.
+fn image_borders() -> [u64; 4] {
+    [
+        &raw const __image_start,
+        &raw const __text_end,
+        &raw const __rodata_end,
+        &raw const __image_end,
+    ]
+    .map(|border| border as u64)
+}
+
+/// How far the image was loaded from where it was linked.
+static DELTA: AtomicU64 = AtomicU64::new(0);
+
+/// Where the image was loaded, `delta` bytes from where it was linked; remembers `delta`.
+pub(super) fn image_range(delta: u64) -> PhysRange {
+    DELTA.store(delta, Ordering::Relaxed);
+    let [start, _, _, end] = image_borders();
+    PhysRange {
+        start: image_phys(start),
+        end: image_phys(end),
+    }
+}
+
+/// The physical address of something in the image.
+pub(crate) fn image_phys(va: u64) -> Phys {
+    Phys((va - map::KERNEL_BASE).wrapping_add(DELTA.load(Ordering::Relaxed)))
+}
+
+/// The low 4 GiB as the firmware's tables are read from them.
+pub(super) struct LowMemory;
+
+impl acpi::Memory for LowMemory {
+    fn read(&self, at: Phys, to: &mut [u8]) -> bool {
+        let inside = LOW.holds(at, to.len() as u64);
+        if inside {
+            // SAFETY: 1. The direct map, early or final, shows the whole low 4 GiB. 2. The addresses come from the firmware's
+            //            tables and are read during boot, before a Rust object could lie there.
+            unsafe {
+                core::ptr::copy_nonoverlapping(at.direct() as *const u8, to.as_mut_ptr(), to.len())
+            };
+        }
+        inside
+    }
+}
+
+/// Copies a `T` out of the low 4 GiB: tables of the loader and the firmware. `None` when it lies above.
+pub(crate) fn read_low<T: FromBytes>(at: Phys) -> Option<T> {
+    if !LOW.holds(at, size_of::<T>() as u64) {
+        return None;
+    }
+    let mut value = MaybeUninit::<T>::uninit();
+    // SAFETY: 1. The direct map, early or final, shows the whole low 4 GiB.
+    //         2. Bytes are copied, so alignment does not matter, and any bytes are a `T` (FromBytes).
+    //         3. The callers name tables of the firmware or the loader, which hold no Rust object.
+    unsafe {
+        core::ptr::copy_nonoverlapping(
+            at.direct() as *const u8,
+            value.as_mut_ptr().cast(),
+            size_of::<T>(),
+        );
+        Some(value.assume_init())
+    }
+}
+
+/// Builds the kernel half for RAM at `memory` and the image at `image`, and moves this CPU to it.
+pub(super) fn build(memory: &Ranges, image: PhysRange) {
+    let Some(root) = frames::take(1) else {
+        unreachable!("the arena is open during boot")
+    };
+    let tables = Tables {
+        root,
+        giant_pages: crate::cpu::features::giant_pages(),
+    };
+    let [start, text_end, rodata_end, end] = image_borders();
+    let phys = |va: u64| image.start + (va - start);
+
+    tables.map(start, phys(start), text_end - start, P);
+    tables.map(text_end, phys(text_end), rodata_end - text_end, P | NX);
+    tables.map(rodata_end, phys(rodata_end), end - rodata_end, P | W | NX);
+
+    let mut ram = Ranges::new();
+    for range in memory {
+        let rounded = PhysRange {
+            start: range.start.align_down(PAGE_2M),
+            end: range.end.align_up(PAGE_2M),
+        };
+        ranges::insert(&mut ram, rounded);
+    }
+    let mut devices = Ranges::new();
+    ranges::insert(&mut devices, LOW);
+    ram.iter()
+        .for_each(|range| ranges::subtract(&mut devices, *range));
+
+    let read_only = PhysRange {
+        start: phys(start),
+        end: phys(rodata_end),
+    };
+    ranges::subtract(&mut ram, read_only);
+    tables.map_direct(read_only, P | NX);
+    ram.iter()
+        .for_each(|range| tables.map_direct(*range, P | W | NX));
+    devices
+        .iter()
+        .for_each(|range| tables.map_direct(*range, P | W | NX | PCD | PWT));
+
+    aspace::set_kernel_root(root);
+}
+
+/// Maps the frame `frame` at `va`, a page of the kernel stack area, in every address space.
+pub(crate) fn map_stack_page(va: u64, frame: Phys) {
+    let tables = Tables {
+        root: aspace::kernel_root(),
+        giant_pages: false,
+    };
+    tables.map(va, frame, PAGE, P | W | NX);
+}
+
+/// Page tables under construction, reached through the direct map.
+struct Tables {
+    root: Phys,
+    giant_pages: bool,
+}
+
+impl Tables {
+    fn map_direct(&self, range: PhysRange, flags: u64) {
+        self.map(range.start.direct(), range.start, range.len_bytes(), flags);
+    }
+
+    /// Maps `[va, va + len_bytes)` to `phys` with the largest pages that fit.
+    fn map(&self, mut va: u64, mut phys: Phys, len_bytes: u64, flags: u64) {
+        let mut left = len_bytes;
+        while left > 0 {
+            let fits = |size: u64| left >= size && va.is_multiple_of(size) && phys.is_aligned(size);
+            let (level, size) = if self.giant_pages && fits(PAGE_1G) {
+                (3, PAGE_1G)
+            } else if fits(PAGE_2M) {
+                (2, PAGE_2M)
+            } else {
+                (1, PAGE)
+            };
+            let large = if level > 1 { PS } else { 0 };
+            self.set(va, level, phys.0 | flags | large);
+            va = va.wrapping_add(size);
+            phys = phys + size;
+            left = left.saturating_sub(size);
+        }
+    }
+
+    /// Writes the entry for `va` at `level` (1 = 4 KiB), making the tables above it.
+    fn set(&self, va: u64, level: u32, value: u64) {
+        let mut table = self.root;
+        for upper in (level + 1..=4).rev() {
+            let entry = entry_of(table, va, upper);
+            // SAFETY: `entry_of` points into a page table that only boot and the stack allocator (under its lock) change.
+            let mut found = unsafe { entry.read() };
+            if found & P == 0 {
+                found = heap::frames(1).0 | P | W;
+                // SAFETY: As above.
+                unsafe { entry.write(found) };
+            }
+            assert!(
+                found & PS == 0,
+                "kernel mapping {va:#x} overlaps a large page"
+            );
+            table = Phys(found & FRAME_MASK);
+        }
+        // SAFETY: As above.
+        unsafe { entry_of(table, va, level).write(value) };
+    }
+}
+
+/// Where the entry for `va` lies in `table`, a table of `level`.
+fn entry_of(table: Phys, va: u64, level: u32) -> *mut u64 {
+    let index = va >> (12 + 9 * (level - 1)) & 511;
+    (table.direct() + index * 8) as *mut u64
+}

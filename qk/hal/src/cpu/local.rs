@@ -1,0 +1,153 @@
+//! What belongs to one CPU: the record behind GS, its descriptor tables and its exception stacks.
+//!
+//! Most words are used by their own CPU only, with interrupts off; they are atomics with relaxed order (plain moves on x86-64) so that the
+//! record can be shared by reference without `unsafe` at every use.
+
+use super::{MAX_CPUS, gdt};
+use crate::task::Context;
+use crate::task::kstack::{KStack, StackTop};
+use core::arch::asm;
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use x86_64::VirtAddr;
+use x86_64::registers::model_specific::{GsBase, KernelGsBase};
+
+/// IST slots (1-based, as IDT gates count them). Faults that can strike at any instruction get stacks of their own.
+pub(crate) const IST_NMI: u16 = 1;
+pub(crate) const IST_DOUBLE_FAULT: u16 = 2;
+pub(crate) const IST_MACHINE_CHECK: u16 = 3;
+
+/// One CPU's record. The assembly in `traps::entry` uses [`offsets`].
+#[repr(C)]
+pub(crate) struct CpuLocal {
+    /// Its own address, so that `local` is one load.
+    this: AtomicPtr<CpuLocal>,
+    id: AtomicU64,
+    /// Where entries from ring 3 build their frame on the running task's kernel stack. Mirrors TSS.RSP0. The word at this
+    /// address tells the syscall exit to restore every register (`set_return_slow`): it belongs to the task, not to the CPU.
+    pub kstack_top: AtomicU64,
+    /// Scratch of the syscall entry.
+    user_rsp: AtomicU64,
+    /// The word counting entries from ring 3.
+    pub entries: AtomicPtr<AtomicU64>,
+    /// The running context.
+    pub current: AtomicPtr<Context>,
+    /// CR3.
+    pub root: AtomicU64,
+    /// The context whose FPU state the registers hold.
+    pub fpu_owner: AtomicPtr<Context>,
+    /// Interrupts that nobody asked for.
+    pub spurious: AtomicU64,
+    pub apic_id: AtomicU32,
+    /// Counts until `set_entry_counter` names another word.
+    own_entries: AtomicU64,
+    pub tables: gdt::Tables,
+}
+
+/// Offsets for assembly.
+pub(crate) mod offsets {
+    use super::{CpuLocal, offset_of};
+    pub(crate) const ID: usize = offset_of!(CpuLocal, id);
+    pub(crate) const KSTACK_TOP: usize = offset_of!(CpuLocal, kstack_top);
+    pub(crate) const USER_RSP: usize = offset_of!(CpuLocal, user_rsp);
+    pub(crate) const ENTRIES: usize = offset_of!(CpuLocal, entries);
+}
+
+static BSP: CpuLocal = CpuLocal::new();
+static CPUS: [AtomicPtr<CpuLocal>; MAX_CPUS] =
+    [const { AtomicPtr::new(core::ptr::null_mut()) }; MAX_CPUS];
+static COUNT: AtomicUsize = AtomicUsize::new(1);
+
+impl CpuLocal {
+    pub(crate) const fn new() -> Self {
+        Self {
+            this: AtomicPtr::new(core::ptr::null_mut()),
+            id: AtomicU64::new(0),
+            kstack_top: AtomicU64::new(0),
+            user_rsp: AtomicU64::new(0),
+            entries: AtomicPtr::new(core::ptr::null_mut()),
+            current: AtomicPtr::new(core::ptr::null_mut()),
+            root: AtomicU64::new(0),
+            fpu_owner: AtomicPtr::new(core::ptr::null_mut()),
+            spurious: AtomicU64::new(0),
+            apic_id: AtomicU32::new(0),
+            own_entries: AtomicU64::new(0),
+            tables: gdt::Tables::new(),
+        }
+    }
+
+    /// Loads GDT, TSS and GS of the CPU this runs on. `self` must be no other CPU's record.
+    pub(crate) fn install(&'static self, id: usize) {
+        let this = core::ptr::from_ref(self).cast_mut();
+        self.this.store(this, Ordering::Relaxed);
+        self.id.store(id as u64, Ordering::Relaxed);
+        self.entries.store(
+            core::ptr::from_ref(&self.own_entries).cast_mut(),
+            Ordering::Relaxed,
+        );
+        self.tables.load(id);
+        GsBase::write(VirtAddr::new(this as u64));
+        KernelGsBase::write(VirtAddr::zero());
+        CPUS[id].store(this, Ordering::Release);
+    }
+
+    /// Gives the CPU its exception stacks.
+    pub(crate) fn install_ist(&'static self) {
+        for slot in [IST_NMI, IST_DOUBLE_FAULT, IST_MACHINE_CHECK] {
+            let top = KStack::new().leak();
+            // The paranoid entry finds the CPU's record on top of its stack (traps::entry).
+            let top = top.push(core::ptr::from_ref(self) as u64).push(0);
+            self.tables.set_ist(slot, top.addr());
+        }
+    }
+
+    /// Points entries from ring 3 at the stack that ends at `top`.
+    pub(crate) fn set_kstack(&self, top: u64) {
+        self.kstack_top.store(top, Ordering::Relaxed);
+        self.tables.set_rsp0(top);
+    }
+
+    pub(crate) fn id(&self) -> usize {
+        self.id.load(Ordering::Relaxed) as usize
+    }
+}
+
+/// How many CPUs there will be.
+pub(crate) fn set_count(count: usize) {
+    COUNT.store(count, Ordering::Relaxed);
+    BSP.apic_id
+        .store(crate::apic::id().into(), Ordering::Relaxed);
+}
+
+/// This CPU's record.
+pub(crate) fn local() -> &'static CpuLocal {
+    let this: *const CpuLocal;
+    // SAFETY: GS points to a record whose first word is its own address, from `install` on; it lives for ever.
+    unsafe {
+        asm!("mov {}, gs:[0]", out(reg) this, options(nostack, preserves_flags, readonly));
+        &*this
+    }
+}
+
+/// Another CPU's record.
+pub(crate) fn of(cpu: usize) -> Option<&'static CpuLocal> {
+    let this = CPUS.get(cpu)?.load(Ordering::Acquire);
+    // SAFETY: Non-null entries point to records that live for ever.
+    unsafe { this.as_ref() }
+}
+
+pub(crate) fn count() -> usize {
+    COUNT.load(Ordering::Relaxed)
+}
+
+/// The boot CPU's record: the first thing Rust does, because everything else may ask `cpu::id`.
+pub(crate) fn init_bsp() {
+    BSP.install(0);
+    super::init_this_cpu();
+}
+
+/// Exception stacks and the stack of `kernel_main`, as soon as stacks can be mapped.
+pub(crate) fn init_bsp_stacks() -> StackTop {
+    BSP.install_ist();
+    KStack::new().leak()
+}

@@ -1,0 +1,135 @@
+//! This CPU and the others: identity, waiting, and the way out of the node.
+
+pub mod features;
+mod gdt;
+mod local;
+mod percpu;
+mod smp;
+
+pub use features::{giant_pages, hwcaps};
+pub(crate) use gdt::{KERNEL_CS, SYSRET_BASE, USER_CS, USER_SS};
+pub(crate) use local::{
+    CpuLocal, IST_DOUBLE_FAULT, IST_MACHINE_CHECK, IST_NMI, init_bsp, init_bsp_stacks, local,
+    offsets,
+};
+pub use percpu::PerCpu;
+pub(crate) use smp::apic_ids;
+pub use smp::{expected, start_aps};
+
+use crate::apic;
+use crate::vectors::Vector;
+use core::arch::asm;
+use core::sync::atomic::{AtomicU64, Ordering};
+use x86_64::instructions::port::Port;
+
+/// CPUs the per-CPU tables have room for; 8-bit APIC ids end here.
+pub const MAX_CPUS: usize = 255;
+
+/// I/O port of QEMU's isa-debug-exit device (`-device isa-debug-exit,iobase=0xf4`).
+const DEBUG_EXIT_PORT: u16 = 0xf4;
+
+/// This CPU's number, 0..[`count`].
+#[must_use]
+pub fn id() -> usize {
+    let id: u64;
+    // SAFETY: 1. GS points to this CPU's `CpuLocal` in the kernel (set before the first Rust code that can ask).
+    //         2. Not `pure`: a task may continue on another CPU after a switch, so the load must not be reused.
+    unsafe {
+        asm!("mov {}, gs:[{off}]", out(reg) id, off = const offsets::ID, options(nostack, preserves_flags, readonly))
+    };
+    id as usize
+}
+
+/// CPUs that run the kernel.
+#[must_use]
+pub fn count() -> usize {
+    local::count()
+}
+
+/// The local APIC id of CPU `cpu`.
+#[must_use]
+pub fn apic_id(cpu: usize) -> Option<u8> {
+    local::of(cpu).map(|local| local.apic_id.load(Ordering::Relaxed) as u8)
+}
+
+/// Interrupts CPU `cpu` with `vector`. Stores made before are visible to its handler.
+///
+/// # Panics
+/// When there is no such CPU.
+pub fn send_ipi(cpu: usize, vector: Vector) {
+    let Some(to) = apic_id(cpu) else {
+        panic!("IPI to CPU {cpu}, which does not run")
+    };
+    apic::ipi(to, vector);
+}
+
+/// What every CPU does for itself, after its record is installed.
+pub(crate) fn init_this_cpu() {
+    features::enable();
+    features::set_tsc_aux(id() as u64);
+}
+
+/// Tells the CPU that this is a spin loop.
+pub fn pause() {
+    core::hint::spin_loop();
+}
+
+/// Takes pending interrupts now, then returns with interrupts off again.
+pub fn irq_window() {
+    // SAFETY: 1. Interrupt handlers save every register they change (traps::entry) and return here.
+    //         2. `sti` delays interrupts by one instruction, hence the `nop`. No `nomem`: handlers change memory.
+    unsafe { asm!("sti", "nop", "cli", options(nostack)) };
+}
+
+/// Sleeps until the next interrupt, takes it, and returns with interrupts off.
+///
+/// No wake-up is lost: an interrupt that is already pending ends the `hlt` at once.
+pub fn halt() {
+    // SAFETY: As in `irq_window`; `sti` takes effect after `hlt` has begun (Intel SDM vol. 2, STI).
+    unsafe { asm!("sti", "hlt", "cli", options(nostack)) };
+}
+
+/// Makes `counter` the word that counts CPU `cpu`'s entries from ring 3 (system calls, traps, interrupts).
+///
+/// Only that CPU writes it, with a plain increment; others may read it at any time.
+pub fn set_entry_counter(cpu: usize, counter: &'static AtomicU64) {
+    if let Some(local) = local::of(cpu) {
+        local
+            .entries
+            .store(core::ptr::from_ref(counter).cast_mut(), Ordering::Relaxed);
+    }
+}
+
+/// Makes the running task's return to ring 3 restore every register from its frame (by IRETQ).
+///
+/// To be called by whoever edits anything but `rax` in a system call's frame: sigreturn, signal delivery, execve. Returns from traps and
+/// interrupts always restore everything. The request stays with the task if it is switched away before it returns.
+pub fn set_return_slow() {
+    let word = local().kstack_top.load(Ordering::Relaxed) as *mut u64;
+    // SAFETY: 1. `kstack_top` is the running context's, set before any entry from ring 3: 16 bytes above it are reserved
+    //            for this word (task::kstack) and hold no Rust object.
+    //         2. Only this CPU uses the stack of its running task.
+    unsafe { word.write(1) };
+}
+
+/// Ends the node: QEMU's exit status becomes `code << 1 | 1`. On a machine without that device the CPU stops.
+pub fn exit_node(code: u8) -> ! {
+    // SAFETY: Writing the debug-exit port ends the machine or, without the device, does nothing.
+    unsafe { Port::<u32>::new(DEBUG_EXIT_PORT).write(u32::from(code)) };
+    stop()
+}
+
+/// Stops this CPU for good.
+pub(crate) fn stop() -> ! {
+    loop {
+        // SAFETY: With interrupts off, `hlt` only ends for an NMI, and then we halt again.
+        unsafe { asm!("cli", "hlt", options(nomem, nostack)) };
+    }
+}
+
+/// A random number of the CPU's generator, when it has one that answers (Intel SDM vol. 1 §7.3.17 asks for ten tries).
+#[must_use]
+pub fn rdrand() -> Option<u64> {
+    let random = x86_64::instructions::random::RdRand::new()?;
+    (0..10).find_map(|_| random.get_u64())
+}

@@ -1,0 +1,92 @@
+//! The bell between node and host: QEMU's ivshmem-doorbell device (QEMU docs/specs/ivshmem-spec.txt).
+//!
+//! Two peers: the node is 0, the host 1. Each direction has its own vectors: MSI-X vector i of the device interrupts core i with
+//! [`VEC_DOORBELL`]; [`ring`] signals one of the host's. Only doorbells pass here; what they are about lies in shared memory.
+//! Another transport (a co-kernel's IPI, a virtio queue) replaces this module.
+
+use crate::addr::Phys;
+use crate::pci::{self, Device};
+use crate::vectors::VEC_DOORBELL;
+use crate::{cpu, pci::COMMAND};
+use core::sync::atomic::{AtomicU64, Ordering};
+
+const VENDOR: u16 = 0x1af4;
+const DEVICE: u16 = 0x1110;
+
+/// BAR 0: registers.
+const DOORBELL: u64 = 12;
+/// The host's peer id.
+const HOST: u32 = 1;
+
+const CAPABILITY_MSIX: u8 = 0x11;
+/// Message control, in the upper half of the capability's first dword: enable, mask all, entries - 1.
+const MSIX_ENABLE: u32 = 1 << 31;
+const MSIX_MASK_ALL: u32 = 1 << 30;
+const MSIX_ENTRY_BYTES: u64 = 16;
+/// Where message interrupts go: the local APICs' window, destination id from bit 12 (Intel SDM vol. 3 §11.11).
+const MESSAGE_ADDRESS: u32 = 0xfee0_0000;
+
+/// Physical address of the registers; 0: no device.
+static REGISTERS: AtomicU64 = AtomicU64::new(0);
+
+/// Finds the device and directs its vectors: i to core i, as [`cpu::start_aps`] numbers them. Returns how many cores the host can ring;
+/// 0 when there is no device (then [`ring`] does nothing).
+pub fn init() -> usize {
+    let Some(device) = pci::find(VENDOR, DEVICE) else {
+        return 0;
+    };
+    // Base addresses are moved only while nothing is decoded.
+    device.write(
+        COMMAND,
+        device.read(COMMAND) & 0xffff & !pci::COMMAND_MEMORY,
+    );
+    let (Some(registers), Some(msix)) = (device.memory_bar(0), device.capability(CAPABILITY_MSIX))
+    else {
+        return 0;
+    };
+    let Some(table) = msix_table(device, msix) else {
+        return 0;
+    };
+    device.enable();
+    let control = device.read(msix);
+    let entries = (control >> 16 & 0x7ff) as usize + 1;
+    device.write(msix, control | MSIX_ENABLE | MSIX_MASK_ALL);
+    let mut directed = 0;
+    for (index, apic_id) in cpu::apic_ids().enumerate().take(entries) {
+        let entry = table + index as u64 * MSIX_ENTRY_BYTES;
+        // Address, upper address, data, mask bit.
+        let words = [
+            MESSAGE_ADDRESS | u32::from(apic_id) << 12,
+            0,
+            VEC_DOORBELL.into(),
+            0,
+        ];
+        for (word, value) in words.into_iter().enumerate() {
+            write(entry + word as u64 * 4, value);
+        }
+        directed += 1;
+    }
+    device.write(msix, control & !MSIX_MASK_ALL | MSIX_ENABLE);
+    REGISTERS.store(registers.0, Ordering::Relaxed);
+    directed
+}
+
+/// The MSI-X table: a base address register (bits 0..=2) and an offset in it.
+fn msix_table(device: Device, msix: u16) -> Option<Phys> {
+    let table = device.read(msix + 4);
+    Some(device.memory_bar(table as u16 & 7)? + u64::from(table & !7))
+}
+
+fn write(at: Phys, value: u32) {
+    // SAFETY: 1. `at` lies in a memory BAR of our device, below 4 GiB and not RAM, so the direct map shows it uncached.
+    //         2. The device's registers cannot touch memory other than by the messages programmed here.
+    unsafe { (at.direct() as *mut u32).write_volatile(value) };
+}
+
+/// Signals vector `vector` of the host. Stores made before are visible to the host when it wakes up.
+pub fn ring(vector: u16) {
+    let registers = REGISTERS.load(Ordering::Relaxed);
+    if registers != 0 {
+        write(Phys(registers + DOORBELL), HOST << 16 | u32::from(vector));
+    }
+}

@@ -1,0 +1,233 @@
+//! Pool memory: all RAM that holds no Rust object. User pages, page tables, the areas shared with the host.
+//!
+//! Its contents belong to programs, to the CPU's page walker or to the host, any of which may change them at any moment, so it is
+//! never seen through a plain reference: only through the copying accessors here, or as records made of atomics. Every access is checked
+//! against the pool, so a wrong address in the kernel's logic ends in an epitaph and not in a broken heap.
+
+use crate::addr::{Phys, PhysRange};
+use crate::{boot, heap};
+use abi::map::PAGE;
+use core::arch::asm;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use zerocopy::{FromBytes, KnownLayout};
+
+/// Ranges a pool may consist of.
+pub const MAX_POOL_RANGES: usize = 16;
+
+/// One range; empty until [`set_pool`].
+struct Slot {
+    start: AtomicU64,
+    end: AtomicU64,
+}
+
+/// Largest range first, so that nearly every check is settled by the first comparison.
+static POOL: [Slot; MAX_POOL_RANGES] = [const {
+    Slot {
+        start: AtomicU64::new(0),
+        end: AtomicU64::new(0),
+    }
+}; MAX_POOL_RANGES];
+static SET: AtomicBool = AtomicBool::new(false);
+
+/// Declares the pool, once: the whole pages of `ranges`.
+///
+/// # Panics
+/// On a second call, on more than [`MAX_POOL_RANGES`] ranges, and when a range is not free RAM of the boot information or
+/// touches the heap.
+pub fn set_pool(ranges: &[PhysRange]) {
+    assert!(!SET.swap(true, Ordering::Relaxed), "the pool is set once");
+    assert!(
+        ranges.len() <= MAX_POOL_RANGES,
+        "{} pool ranges",
+        ranges.len()
+    );
+    let mut sorted = [PhysRange::default(); MAX_POOL_RANGES];
+    for (slot, range) in sorted.iter_mut().zip(ranges) {
+        *slot = range.whole_pages();
+        assert!(
+            boot::free_memory()
+                .iter()
+                .any(|free| free.holds(slot.start, slot.len_bytes())),
+            "{range:?} is not free RAM"
+        );
+        assert!(!heap::overlaps(*slot), "{range:?} is heap");
+    }
+    sorted.sort_unstable_by_key(|range| core::cmp::Reverse(range.len_bytes()));
+    for (slot, range) in POOL.iter().zip(sorted) {
+        slot.start.store(range.start.0, Ordering::Relaxed);
+        slot.end.store(range.end.0, Ordering::Relaxed);
+    }
+}
+
+/// Whether `[at, at + len_bytes)` is pool memory, within one range.
+#[must_use]
+pub fn in_pool(at: Phys, len_bytes: u64) -> bool {
+    POOL.iter().any(|slot| {
+        let range = PhysRange {
+            start: Phys(slot.start.load(Ordering::Relaxed)),
+            end: Phys(slot.end.load(Ordering::Relaxed)),
+        };
+        range.holds(at, len_bytes)
+    })
+}
+
+/// Whether the pool shares a byte with `range`.
+pub(crate) fn overlaps(range: PhysRange) -> bool {
+    POOL.iter().any(|slot| {
+        let start = Phys(slot.start.load(Ordering::Relaxed));
+        PhysRange {
+            start,
+            end: Phys(slot.end.load(Ordering::Relaxed)),
+        }
+        .overlaps(range)
+    })
+}
+
+/// Where the direct map shows `[at, at + len_bytes)`, which must be pool memory.
+#[inline]
+fn pointer(at: Phys, len_bytes: u64) -> *mut u8 {
+    if !in_pool(at, len_bytes) {
+        outside(at, len_bytes);
+    }
+    at.direct() as *mut u8
+}
+
+#[cold]
+fn outside(at: Phys, len_bytes: u64) -> ! {
+    panic!("{at:?} + {len_bytes:#x} is not pool memory")
+}
+
+/// The word at `at`, a multiple of 8.
+#[inline]
+fn word(at: Phys) -> &'static AtomicU64 {
+    let pointer = pointer(at, 8);
+    assert!(at.is_aligned(8), "{at:?} is not aligned");
+    // SAFETY: 1. Pool memory: mapped for ever by the direct map, no Rust object but shared records, which are atomics too.
+    //         2. Aligned (asserted).
+    unsafe { AtomicU64::from_ptr(pointer.cast()) }
+}
+
+/// Reads a word (relaxed). `at` must be a multiple of 8.
+#[inline]
+#[must_use]
+pub fn read_u64(at: Phys) -> u64 {
+    word(at).load(Ordering::Relaxed)
+}
+
+/// Writes a word (relaxed). `at` must be a multiple of 8.
+#[inline]
+pub fn write_u64(at: Phys, value: u64) {
+    word(at).store(value, Ordering::Relaxed);
+}
+
+/// Replaces a word and returns the old one in one step: how a page-table entry is taken away without losing a dirty bit that the
+/// CPU sets at that moment.
+#[inline]
+pub fn swap_u64(at: Phys, value: u64) -> u64 {
+    word(at).swap(value, Ordering::AcqRel)
+}
+
+/// Writes `count` words `first, first + step, ...` from `at` on (a multiple of 8): a run of page-table entries.
+pub fn write_series(at: Phys, count: u64, first: u64, step: u64) {
+    assert!(at.is_aligned(8), "{at:?} is not aligned");
+    let mut to = pointer(at, count.saturating_mul(8)).cast::<u64>();
+    let mut value = first;
+    for _ in 0..count {
+        // SAFETY: 1. `[at, at + 8 * count)` is pool memory (checked above), aligned, and `to` stays inside.
+        //         2. Volatile: the page walker may read the entries at any time.
+        unsafe {
+            to.write_volatile(value);
+            to = to.add(1);
+        }
+        value = value.wrapping_add(step);
+    }
+}
+
+/// Zeroes `[at, at + len_bytes)`.
+pub fn zero(at: Phys, len_bytes: u64) {
+    let to = pointer(at, len_bytes);
+    // SAFETY: 1. The bytes are pool memory (checked). 2. DF is clear in the kernel. 3. `rep stosq` beats `stosb` eight to one
+    //         under emulation (each iteration is an instruction).
+    unsafe {
+        asm!(
+            "rep stosq",
+            "mov rcx, {tail}",
+            "rep stosb",
+            tail = in(reg) len_bytes & 7,
+            inout("rcx") len_bytes >> 3 => _,
+            inout("rdi") to => _,
+            in("rax") 0,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
+/// Copies `len_bytes` within the pool, upwards: overlapping ranges are right only when `to` is below `from`.
+pub fn copy(to: Phys, from: Phys, len_bytes: u64) {
+    // SAFETY: Both ranges are pool memory (checked).
+    unsafe {
+        copy_words(
+            pointer(to, len_bytes),
+            pointer(from, len_bytes),
+            len_bytes as usize,
+        )
+    }
+}
+
+/// Copies pool memory at `from` into `to`.
+pub fn copy_in(to: &mut [u8], from: Phys) {
+    // SAFETY: `from` is pool memory (checked), which no slice of the kernel overlaps.
+    unsafe { copy_words(to.as_mut_ptr(), pointer(from, to.len() as u64), to.len()) }
+}
+
+/// Copies `from` into pool memory at `to`.
+pub fn copy_out(to: Phys, from: &[u8]) {
+    // SAFETY: As in `copy_in`.
+    unsafe { copy_words(pointer(to, from.len() as u64), from.as_ptr(), from.len()) }
+}
+
+/// Copies bytes upwards, eight at a time. In assembly, because the other side may change pool memory meanwhile.
+///
+/// # Safety
+/// Both ranges must be mapped, and `to` must be pool memory or exclusively borrowed.
+unsafe fn copy_words(to: *mut u8, from: *const u8, len_bytes: usize) {
+    // SAFETY: The caller's promise; DF is clear in the kernel.
+    unsafe {
+        asm!(
+            "rep movsq",
+            "mov rcx, {tail}",
+            "rep movsb",
+            tail = in(reg) len_bytes & 7,
+            inout("rcx") len_bytes >> 3 => _,
+            inout("rdi") to => _,
+            inout("rsi") from => _,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
+/// A record in pool memory, shared with the host or another CPU. `T` must consist of atomics only, as the records of crate `wire` do.
+///
+/// # Panics
+/// When it is not aligned or not in the pool.
+#[must_use]
+pub fn shared<T: FromBytes + KnownLayout>(at: Phys) -> &'static T {
+    &shared_slice(at, 1)[0]
+}
+
+/// `count` records one after the other; see [`shared`].
+///
+/// # Panics
+/// When they are not aligned or not in the pool.
+#[must_use]
+pub fn shared_slice<T: FromBytes + KnownLayout>(at: Phys, count: usize) -> &'static [T] {
+    let bytes = (size_of::<T>() as u64).saturating_mul(count as u64);
+    let first = pointer(at, bytes).cast::<T>();
+    assert!(
+        first.is_aligned() && (align_of::<T>() as u64) <= PAGE,
+        "{at:?} is not aligned"
+    );
+    // SAFETY: 1. Pool memory: mapped for ever, in bounds (checked), aligned (asserted).
+    //         2. Any bytes are a `T` (FromBytes), and a `T` of atomics may change under a shared reference.
+    unsafe { core::slice::from_raw_parts(first, count) }
+}

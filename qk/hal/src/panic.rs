@@ -1,0 +1,166 @@
+//! The end of the node: a kernel bug prints an epitaph and stops everything.
+//!
+//! The first CPU that panics wins: it stops the others by NMI, takes the serial port from whoever holds it, and prints lines that yod
+//! symbolises. A panic while printing an epitaph just stops.
+
+use crate::task::kstack;
+use crate::traps::{self, UserFrame};
+use crate::{apic, cpu, serial};
+use arrayvec::{ArrayString, ArrayVec};
+use core::fmt::{self, Write};
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+/// Deepest backtrace, in frames.
+pub const MAX_BACKTRACE: usize = 32;
+/// Longest reason kept, in bytes.
+const MAX_REASON: usize = 400;
+/// QEMU's exit status becomes 127: no program's status, and even the exit device's lowest bit agrees.
+const EXIT_CODE: u8 = 0x7f >> 1;
+/// How long the others get to stop, in PAUSEs.
+const STOP_SPINS: u32 = 2000;
+
+const NOBODY: usize = usize::MAX;
+/// The CPU that is dying.
+static DYING: AtomicUsize = AtomicUsize::new(NOBODY);
+
+/// What is known about the end.
+#[derive(Debug)]
+pub struct Epitaph<'a> {
+    /// The CPU that found the bug.
+    pub cpu: usize,
+    /// What happened, in one line.
+    pub reason: &'a str,
+    /// The registers, when an exception was the cause.
+    pub registers: Option<&'a UserFrame>,
+    /// Return addresses, innermost first.
+    pub backtrace: &'a [u64],
+}
+
+/// Whether a CPU is printing its epitaph.
+pub(crate) fn in_progress() -> bool {
+    DYING.load(Ordering::Relaxed) != NOBODY
+}
+
+/// Ends the node because of `reason`.
+pub(crate) fn die(reason: fmt::Arguments<'_>, registers: Option<&UserFrame>) -> ! {
+    let cpu = cpu::id();
+    if DYING
+        .compare_exchange(NOBODY, cpu, Ordering::Relaxed, Ordering::Relaxed)
+        .is_err()
+    {
+        cpu::stop();
+    }
+    apic::stop_others();
+    (0..STOP_SPINS).for_each(|_| cpu::pause());
+    serial::break_lock();
+
+    let mut text = Cut(ArrayString::new());
+    // A message that cannot be formatted is printed as far as it came.
+    let _ = text.write_fmt(reason);
+    let backtrace = match registers {
+        Some(frame) => backtrace(frame.rip, frame.rbp),
+        None => backtrace(0, frame_pointer()),
+    };
+    let epitaph = Epitaph {
+        cpu,
+        reason: &text.0,
+        registers,
+        backtrace: &backtrace,
+    };
+    print(&epitaph);
+    if let Some(handlers) = traps::handlers() {
+        (handlers.panic)(&epitaph);
+    }
+    cpu::exit_node(EXIT_CODE)
+}
+
+fn print(epitaph: &Epitaph<'_>) {
+    serial::line(format_args!(
+        "PANIC cpu {}: {}",
+        epitaph.cpu, epitaph.reason
+    ));
+    if let Some(r) = epitaph.registers {
+        for names in [
+            [("rip", r.rip), ("rsp", r.rsp), ("rflags", r.rflags)],
+            [("rax", r.rax), ("rbx", r.rbx), ("rcx", r.rcx)],
+            [("rdx", r.rdx), ("rsi", r.rsi), ("rdi", r.rdi)],
+            [("rbp", r.rbp), ("r8", r.r8), ("r9", r.r9)],
+            [("r10", r.r10), ("r11", r.r11), ("r12", r.r12)],
+            [("r13", r.r13), ("r14", r.r14), ("r15", r.r15)],
+        ] {
+            let [(a, x), (b, y), (c, z)] = names;
+            serial::line(format_args!(
+                "  {a:>6} {x:016x} {b:>6} {y:016x} {c:>6} {z:016x}"
+            ));
+        }
+    }
+    serial::line(format_args!("BACKTRACE{}", Addresses(epitaph.backtrace)));
+}
+
+/// ` 0x1 0x2 ...`
+struct Addresses<'a>(&'a [u64]);
+
+impl fmt::Display for Addresses<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0
+            .iter()
+            .try_for_each(|address| write!(f, " {address:#x}"))
+    }
+}
+
+/// Keeps what fits and drops the rest; line breaks become spaces, so that the epitaph stays one line.
+struct Cut(ArrayString<MAX_REASON>);
+
+impl Write for Cut {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for c in text.chars() {
+            let c = if c == '\n' { ' ' } else { c };
+            if self.0.try_push(c).is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Return addresses found by frame pointers, from `rbp` up; `rip` first when it is known.
+fn backtrace(rip: u64, mut rbp: u64) -> ArrayVec<u64, MAX_BACKTRACE> {
+    let mut found = ArrayVec::new();
+    if rip != 0 {
+        found.push(rip);
+    }
+    while !found.is_full() {
+        let Some([next, address]) = kstack::read_pair(rbp) else {
+            break;
+        };
+        if address == 0 {
+            break;
+        }
+        found.push(address);
+        if next <= rbp {
+            break;
+        }
+        rbp = next;
+    }
+    found
+}
+
+fn frame_pointer() -> u64 {
+    let rbp;
+    // SAFETY: Reading a register.
+    unsafe {
+        core::arch::asm!("mov {}, rbp", out(reg) rbp, options(nomem, nostack, preserves_flags))
+    };
+    rbp
+}
+
+#[panic_handler]
+fn on_panic(info: &core::panic::PanicInfo<'_>) -> ! {
+    match info.location() {
+        Some(at) => die(
+            format_args!("{} ({}:{})", info.message(), at.file(), at.line()),
+            None,
+        ),
+        None => die(format_args!("{}", info.message()), None),
+    }
+}

@@ -1,0 +1,82 @@
+//! COM1 as the kernel log.
+//!
+//! A message holds the lock for a whole line, so lines of different CPUs do not mix. A panic breaks the lock: the other CPUs have been
+//! stopped by then, and an epitaph that is late because a dead CPU holds a lock is worth nothing.
+
+use crate::sync::Mutex;
+use core::fmt::{self, Write};
+use uart_16550::backend::PioBackend;
+use uart_16550::{BaudRate, Config, Uart16550};
+
+/// COM1's first I/O port, fixed since the IBM PC.
+const COM1: u16 = 0x3f8;
+
+struct Com1(Option<Uart16550<PioBackend>>);
+
+static PORT: Mutex<Com1> = Mutex::new(Com1(None));
+static LOGGER: Logger = Logger;
+
+impl Write for Com1 {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if let Some(uart) = &mut self.0 {
+            uart.send_bytes_exact(text.as_bytes());
+        }
+        Ok(())
+    }
+}
+
+struct Logger;
+
+impl log::Log for Logger {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        let level = record.level().as_str();
+        // Writing to the port cannot fail; a broken `Display` of the message must not bring the kernel down.
+        let _ = writeln!(
+            PORT.lock(),
+            "[{}] {level:5} {}",
+            crate::cpu::id(),
+            record.args()
+        );
+    }
+
+    fn flush(&self) {}
+}
+
+/// Finds COM1 and installs the logger. A machine without COM1 runs on silently.
+pub(crate) fn init() {
+    // SAFETY: COM1's ports belong to this driver alone (no other module names them).
+    let port = unsafe { Uart16550::new_port(COM1) };
+    if let Ok(mut uart) = port {
+        let config = Config {
+            baud_rate: BaudRate::Baud115200,
+            check_cts_before_sending: false,
+            ..Config::default()
+        };
+        if uart.init(config).is_ok() {
+            PORT.lock().0 = Some(uart);
+        }
+    }
+    // The second caller would fail here; there is one.
+    let _ = log::set_logger(&LOGGER);
+    log::set_max_level(log::LevelFilter::Info);
+}
+
+/// Writes one line without a prefix, as the console of the node.
+pub fn line(text: fmt::Arguments<'_>) {
+    let _ = writeln!(PORT.lock(), "{text}");
+}
+
+/// Takes the port from whoever holds it.
+///
+/// For a panic, after the other CPUs were stopped; the guard is given to the only code still running.
+pub(crate) fn break_lock() {
+    if PORT.is_locked() {
+        // SAFETY: 1. The holder is this CPU below us (it will not run again: panics do not return) or a stopped CPU.
+        //         2. A half-sent line leaves no invariant broken in `Com1`.
+        unsafe { PORT.force_unlock() };
+    }
+}

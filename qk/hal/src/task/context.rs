@@ -1,0 +1,288 @@
+//! Contexts and the switch between them.
+
+use super::fpu::FpuState;
+use super::kstack::{KStack, StackTop};
+use super::{fs_base, gs_base, write_fs_base, write_user_gs_base};
+use crate::addr::Phys;
+use crate::aspace;
+use crate::cpu::{self, CpuLocal, local};
+use crate::traps::{self, UserFrame};
+use alloc::boxed::Box;
+use core::arch::naked_asm;
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// A root of 0: stay in the address space that happens to be active. Kernel contexts need none of their own.
+const ANY_ROOT: u64 = 0;
+/// No CPU's registers hold the FPU state.
+const NO_CPU: u64 = u64::MAX;
+/// PAUSEs to wait for a context that another CPU is leaving, a matter of some dozen instructions there. Running out means
+/// that the kernel's scheduler let two CPUs run one task.
+const LEAVE_SPINS: u32 = 1 << 24;
+
+/// A thread of execution, of a program or of the kernel.
+pub struct Context {
+    /// The stack pointer while not running.
+    rsp: AtomicU64,
+    /// Its own stack; `None` for the stack a CPU started on.
+    stack: Option<KStack>,
+    root: AtomicU64,
+    fs_base: AtomicU64,
+    gs_base: AtomicU64,
+    /// A program's; kernel contexts have none.
+    fpu: Option<UnsafeCell<FpuState>>,
+    /// The CPU whose registers hold the FPU state, if it was the last there.
+    fpu_cpu: AtomicU64,
+    running: AtomicBool,
+}
+
+// SAFETY: Everything but `fpu` is atomic, and `fpu` is touched only by the holder of `running` (or by `&mut`).
+unsafe impl Sync for Context {}
+
+impl Context {
+    fn new(stack: Option<KStack>, rsp: u64, root: u64, fpu: Option<FpuState>) -> Box<Self> {
+        Box::new(Self {
+            rsp: AtomicU64::new(rsp),
+            stack,
+            root: AtomicU64::new(root),
+            fs_base: AtomicU64::new(0),
+            gs_base: AtomicU64::new(0),
+            fpu: fpu.map(UnsafeCell::new),
+            fpu_cpu: AtomicU64::new(NO_CPU),
+            running: AtomicBool::new(false),
+        })
+    }
+
+    /// A program's thread: the first switch to it goes to ring 3 at `entry` with stack pointer `stack`, all other registers zero and a
+    /// clean FPU, in the address space `root` ([`aspace::new_root`]).
+    ///
+    /// # Panics
+    /// When `root` is not an address space, or before [`traps::set_handlers`].
+    #[must_use]
+    pub fn new_user(entry: u64, stack: u64, root: Phys) -> Box<Self> {
+        assert!(
+            traps::handlers().is_some(),
+            "programs run only after set_handlers"
+        );
+        aspace::check_root(root);
+        let kstack = KStack::new();
+        let top = kstack
+            .top()
+            .push_frame(&UserFrame::start(entry, stack))
+            .push(traps::first_return());
+        Self::new(Some(kstack), push_saved(top), root.0, Some(FpuState::new()))
+    }
+
+    /// A thread of the kernel: the first switch to it calls `main`.
+    #[must_use]
+    pub fn new_kernel(main: fn() -> !) -> Box<Self> {
+        let kstack = KStack::new();
+        // A return address of 0 aligns the stack as a call would and ends backtraces.
+        let top = kstack.top().push(0).push(main as *const () as u64);
+        Self::new(Some(kstack), push_saved(top), ANY_ROOT, None)
+    }
+
+    /// Waits until no CPU runs the context, and takes it.
+    fn acquire(&self) {
+        for _ in 0..LEAVE_SPINS {
+            if !self.running.swap(true, Ordering::Acquire) {
+                return;
+            }
+            cpu::pause();
+        }
+        panic!("a context was to run on two CPUs");
+    }
+
+    /// Lets `edit` see and change the registers the thread will return to ring 3 with; all of them are restored then. For threads
+    /// that are not running: a new one, or one that was switched away. The running one has its frame from its handler.
+    ///
+    /// # Panics
+    /// When the thread keeps running, or is a kernel thread.
+    pub fn with_frame<R>(&self, edit: impl FnOnce(&mut UserFrame) -> R) -> R {
+        let (Some(stack), true) = (&self.stack, self.fpu.is_some()) else {
+            panic!("kernel threads have no user frame")
+        };
+        self.acquire();
+        // SAFETY: 1. A program's stack holds its frame at the top, from `new_user` on and while it is in the kernel.
+        //         2. `running` is ours, so neither the thread nor another editor uses the frame. Its handler up the stack does hold a
+        //            `&mut`, but it is suspended in `switch`, a call the compiler knows nothing about, and reads afresh after it.
+        let result = edit(unsafe { &mut *stack.frame() });
+        stack.set_return_slow();
+        self.running.store(false, Ordering::Release);
+        result
+    }
+
+    /// Sets the FS and GS bases of a thread that is not running. Not canonical ones become 0.
+    pub fn set_bases(&self, fs: u64, gs: u64) {
+        self.acquire();
+        let canonical = |base: u64| if base < abi::map::WINDOW_TOP { base } else { 0 };
+        self.fs_base.store(canonical(fs), Ordering::Relaxed);
+        self.gs_base.store(canonical(gs), Ordering::Relaxed);
+        self.running.store(false, Ordering::Release);
+    }
+
+    /// Gives this thread, which is not running, the FPU state of the running one (clone).
+    pub fn copy_fpu_from_current(&self) {
+        self.acquire();
+        if let Some(fpu) = &self.fpu {
+            // SAFETY: `running` is ours, so this is the only reference.
+            let fpu = unsafe { &mut *fpu.get() };
+            current_fpu(|current| {
+                current.save();
+                fpu.copy_from(current);
+            });
+            self.fpu_cpu.store(NO_CPU, Ordering::Relaxed);
+        }
+        self.running.store(false, Ordering::Release);
+    }
+
+    /// Moves the thread to another address space, at its next switch or, when it is the running one, now (execve).
+    ///
+    /// # Panics
+    /// When `root` is not an address space.
+    pub fn set_root(&self, root: Phys) {
+        aspace::check_root(root);
+        self.root.store(root.0, Ordering::Relaxed);
+        if core::ptr::eq(local().current.load(Ordering::Relaxed), self) {
+            aspace::load(root);
+        }
+    }
+
+    /// The address space, `None` for kernel threads.
+    #[must_use]
+    pub fn root(&self) -> Option<Phys> {
+        match self.root.load(Ordering::Relaxed) {
+            ANY_ROOT => None,
+            root => Some(Phys(root)),
+        }
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // A CPU may still be on the last instructions of leaving it.
+        self.acquire();
+    }
+}
+
+/// The six callee-saved registers that `switch_stacks` pops, all zero.
+fn push_saved(top: StackTop) -> u64 {
+    (0..6).fold(top, |top, _| top.push(0)).addr()
+}
+
+/// Makes the stack this CPU started on (in `kernel_main` or the function given to `start_aps`) a kernel thread, so that it can be
+/// switched from and to: the CPU's idle thread.
+///
+/// # Panics
+/// When the CPU already runs a context.
+#[must_use]
+pub fn adopt() -> Box<Context> {
+    let context = Context::new(None, 0, ANY_ROOT, None);
+    context.acquire();
+    let cpu = local();
+    assert!(
+        cpu.current.load(Ordering::Relaxed).is_null(),
+        "CPU {} has a context already",
+        cpu.id()
+    );
+    cpu.current
+        .store(core::ptr::from_ref(&*context).cast_mut(), Ordering::Relaxed);
+    context
+}
+
+/// Leaves `from`, the running context, for `to`. Returns when something switches back to `from`, possibly on another CPU.
+///
+/// # Panics
+/// When `from` is not the running context, or `to` runs elsewhere and does not leave.
+pub fn switch(from: &Context, to: &Context) {
+    if core::ptr::eq(from, to) {
+        return;
+    }
+    let cpu = local();
+    assert!(
+        core::ptr::eq(cpu.current.load(Ordering::Relaxed), from),
+        "switch from a context that does not run here"
+    );
+    to.acquire();
+    if let Some(fpu) = &from.fpu {
+        // SAFETY: `from` runs here, so we hold its flag.
+        unsafe { &mut *fpu.get() }.save();
+        from.fs_base.store(fs_base(), Ordering::Relaxed);
+        from.gs_base.store(gs_base(), Ordering::Relaxed);
+    }
+    if let Some(fpu) = &to.fpu {
+        load_program(cpu, to, fpu);
+    }
+    if let Some(stack) = &to.stack {
+        cpu.set_kstack(stack.top_addr());
+    }
+    cpu.current
+        .store(core::ptr::from_ref(to).cast_mut(), Ordering::Relaxed);
+    // SAFETY: 1. `to.rsp` is a stack made by `new_user` or `new_kernel` or left by an earlier switch; its flag is ours.
+    //         2. Both contexts outlive the switch: `drop` waits for the flags.
+    unsafe { switch_stacks(&from.rsp, to.rsp.load(Ordering::Relaxed), &from.running) };
+}
+
+/// Loads what a program sees of the CPU besides the general registers.
+fn load_program(cpu: &CpuLocal, to: &Context, fpu: &UnsafeCell<FpuState>) {
+    let this = core::ptr::from_ref(to).cast_mut();
+    let id = cpu.id() as u64;
+    // Back on the CPU it left last with nobody's program in between: the registers still hold its state.
+    let still_there =
+        cpu.fpu_owner.load(Ordering::Relaxed) == this && to.fpu_cpu.load(Ordering::Relaxed) == id;
+    if !still_there {
+        // SAFETY: `switch` has taken `to`'s flag.
+        unsafe { &mut *fpu.get() }.restore();
+        cpu.fpu_owner.store(this, Ordering::Relaxed);
+        to.fpu_cpu.store(id, Ordering::Relaxed);
+    }
+    write_fs_base(to.fs_base.load(Ordering::Relaxed));
+    write_user_gs_base(to.gs_base.load(Ordering::Relaxed));
+    let root = to.root.load(Ordering::Relaxed);
+    if root != ANY_ROOT && root != cpu.root.load(Ordering::Relaxed) {
+        aspace::load(Phys(root));
+    }
+}
+
+/// Saves the callee-saved registers and the stack pointer to `save`, continues on the stack `load`, and then says that nobody is on the
+/// old stack any more.
+///
+/// # Safety
+/// `load` must be a stack pointer stored by this function or built by `push_saved`.
+#[unsafe(naked)]
+unsafe extern "C" fn switch_stacks(save: &AtomicU64, load: u64, left: &AtomicBool) {
+    naked_asm!(
+        "push rbp",
+        "push rbx",
+        "push r12",
+        "push r13",
+        "push r14",
+        "push r15",
+        "mov [rdi], rsp",
+        "mov rsp, rsi",
+        // Stores are seen in order on x86-64: whoever finds the flag clear finds `save` written.
+        "mov byte ptr [rdx], 0",
+        "pop r15",
+        "pop r14",
+        "pop r13",
+        "pop r12",
+        "pop rbx",
+        "pop rbp",
+        "ret",
+    )
+}
+
+/// Runs `use_it` on the FPU state of the running program.
+///
+/// # Panics
+/// When a kernel thread runs.
+pub(super) fn current_fpu<R>(use_it: impl FnOnce(&mut FpuState) -> R) -> R {
+    let current: *const Context = local().current.load(Ordering::Relaxed);
+    // SAFETY: The running context is alive: `drop` waits for its flag.
+    let fpu = unsafe { current.as_ref() }.and_then(|context| context.fpu.as_ref());
+    let Some(fpu) = fpu else {
+        panic!("no program runs on this CPU")
+    };
+    // SAFETY: It runs here, so we hold its flag, and the callers do not nest.
+    use_it(unsafe { &mut *fpu.get() })
+}

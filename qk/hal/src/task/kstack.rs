@@ -1,0 +1,143 @@
+//! Kernel stacks: 16 KiB each, in an area of their own, above an unmapped guard page.
+//!
+//! ```text
+//! KSTACKS + n * 20 KiB:  | guard 4 KiB | stack 16 KiB (grows down) |
+//! ```
+//!
+//! A stack that runs over hits its guard: the page fault finds no stack either and becomes a double fault, which has one of its own and
+//! prints an epitaph. Stacks are recycled, never unmapped: no TLB shoot-down, and a stale translation is still a true one.
+
+use crate::addr::Phys;
+use crate::boot::paging;
+use crate::heap;
+use crate::sync::Mutex;
+use crate::traps::UserFrame;
+use abi::map::{KSTACKS, PAGE};
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes of one stack.
+pub const KSTACK_BYTES: u64 = 16 << 10;
+/// From stack to stack.
+const STRIDE: u64 = KSTACK_BYTES + PAGE;
+/// Stacks that the area may hold (1 GiB of addresses).
+const MAX_STACKS: u64 = (1 << 30) / STRIDE;
+/// Kept free above the frame of an entry from ring 3: the word of `cpu::set_return_slow`, and alignment.
+const TOP_RESERVED: u64 = 16;
+
+/// End of the first free stack; each free stack's highest word holds the next one. 0 ends the list.
+static FREE: Mutex<u64> = Mutex::new(0);
+/// Stacks mapped so far. Changes under `FREE`'s lock; an epitaph reads it without.
+static MADE: AtomicU64 = AtomicU64::new(0);
+
+/// A stack, given back when dropped.
+#[derive(Debug)]
+pub(crate) struct KStack {
+    end: u64,
+}
+
+/// A stack pointer into a stack that its owner is about to use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StackTop(u64);
+
+impl KStack {
+    /// A stack, recycled or new. Its contents are unspecified.
+    pub(crate) fn new() -> Self {
+        let mut free = FREE.lock();
+        let end = *free;
+        if end != 0 {
+            // SAFETY: `end` is a stack in the free list, mapped, and its highest word is the link (see `drop`).
+            *free = unsafe { ((end - 8) as *const u64).read() };
+            return Self { end };
+        }
+        let index = MADE.load(Ordering::Relaxed);
+        assert!(index < MAX_STACKS, "out of kernel stacks");
+        let bottom = KSTACKS + index * STRIDE + PAGE;
+        let frames = heap::frames(KSTACK_BYTES / PAGE);
+        for offset in (0..KSTACK_BYTES).step_by(PAGE as usize) {
+            paging::map_stack_page(bottom + offset, Phys(frames.0 + offset));
+        }
+        MADE.store(index + 1, Ordering::Relaxed);
+        Self {
+            end: bottom + KSTACK_BYTES,
+        }
+    }
+
+    /// Where the first push goes: the reserved words are cleared.
+    pub(crate) fn top(&self) -> StackTop {
+        StackTop(self.end).push(0).push(0)
+    }
+
+    /// The number of [`top`](Self::top), without clearing anything.
+    pub(crate) fn top_addr(&self) -> u64 {
+        self.end - TOP_RESERVED
+    }
+
+    /// Where entries from ring 3 put their frame.
+    pub(crate) fn frame(&self) -> *mut UserFrame {
+        (self.top_addr() - size_of::<UserFrame>() as u64) as *mut UserFrame
+    }
+
+    /// Makes the next system call exit on this stack restore every register (`cpu::set_return_slow`).
+    pub(crate) fn set_return_slow(&self) {
+        // SAFETY: The word is reserved for this, and whoever owns the stack's context calls.
+        unsafe { (self.top_addr() as *mut u64).write(1) };
+    }
+
+    /// Gives the stack to its CPU for good.
+    pub(crate) fn leak(self) -> StackTop {
+        let top = self.top();
+        core::mem::forget(self);
+        top
+    }
+}
+
+impl Drop for KStack {
+    fn drop(&mut self) {
+        let mut free = FREE.lock();
+        // SAFETY: Nobody uses the stack any more: contexts are dropped only when they do not run (task::Context).
+        unsafe { ((self.end - 8) as *mut u64).write(*free) };
+        *free = self.end;
+    }
+}
+
+impl StackTop {
+    pub(crate) fn addr(self) -> u64 {
+        self.0
+    }
+
+    /// Puts a word on the stack.
+    pub(crate) fn push(self, word: u64) -> Self {
+        let at = self.0 - size_of::<u64>() as u64;
+        // SAFETY: The stack is mapped, unused, and far larger than what its owner prepares on it (a frame and a few words).
+        unsafe { (at as *mut u64).write(word) };
+        Self(at)
+    }
+
+    /// Puts a frame on the stack.
+    pub(crate) fn push_frame(self, frame: &UserFrame) -> Self {
+        let at = self.0 - size_of::<UserFrame>() as u64;
+        // SAFETY: As in `push`.
+        unsafe { (at as *mut UserFrame).write(*frame) };
+        Self(at)
+    }
+}
+const _: () = assert!(TOP_RESERVED == 2 * size_of::<u64>() as u64);
+
+/// Whether `va` lies in the guard page of a stack: the stack above it has run over.
+pub(crate) fn is_guard(va: u64) -> bool {
+    let made = MADE.load(Ordering::Relaxed);
+    va.checked_sub(KSTACKS)
+        .is_some_and(|offset| offset / STRIDE < made && offset % STRIDE < PAGE)
+}
+
+/// The words at `at` and after it, when both lie in one kernel stack (for backtraces; the stack may be any CPU's).
+pub(crate) fn read_pair(at: u64) -> Option<[u64; 2]> {
+    let offset = at.checked_sub(KSTACKS)?;
+    let made = MADE.load(Ordering::Relaxed);
+    let within = offset % STRIDE;
+    if !at.is_multiple_of(8) || offset / STRIDE >= made || !(PAGE..=STRIDE - 16).contains(&within) {
+        return None;
+    }
+    // SAFETY: The 16 bytes lie in a mapped stack; they are copied as numbers.
+    Some(unsafe { (at as *const [u64; 2]).read_volatile() })
+}

@@ -1,0 +1,194 @@
+//! The program's memory, seen through the current address space.
+//!
+//! A [`User`] address is an allegation; every access here may fault and then returns [`Fault`]. How: the instructions that may fault are
+//! listed in `.ex_table` with the place to continue, and `stac`/`clac` open SMAP only around them. An address can be
+//! anything below 2^47, plus what a length may add: the non-canonical hole stops every upward access before it reaches the kernel.
+
+use crate::addr::User;
+use core::arch::asm;
+
+/// The program's memory was not accessible as needed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fault;
+
+/// `stac`, listed so that it can be patched out on CPUs without SMAP (`cpu::features::patch_smap_sites`).
+macro_rules! open {
+    () => {
+        ".pushsection .smap_sites, \"a\"\n.quad 771f\n.popsection\n771: stac"
+    };
+}
+/// `clac`, listed likewise.
+macro_rules! close {
+    () => {
+        ".pushsection .smap_sites, \"a\"\n.quad 772f\n.popsection\n772: clac"
+    };
+}
+/// A fault at local label `$at` continues at local label `$to`, both above.
+macro_rules! fixup {
+    ($at:literal, $to:literal) => {
+        concat!(
+            ".pushsection .ex_table, \"a\"\n.quad ",
+            $at,
+            "b, ",
+            $to,
+            "b\n.popsection"
+        )
+    };
+}
+
+/// Copies from the program into `to`. On a fault `to` is partly written.
+///
+/// # Errors
+/// [`Fault`] when a byte is not readable.
+pub fn copy_in(to: &mut [u8], from: User) -> Result<(), Fault> {
+    // SAFETY: `to` is exclusively borrowed; the other side may fault.
+    unsafe { copy(to.as_mut_ptr() as u64, from.addr(), to.len()) }
+}
+
+/// Copies `from` to the program. On a fault a part may have been written.
+///
+/// # Errors
+/// [`Fault`] when a byte is not writable.
+pub fn copy_out(to: User, from: &[u8]) -> Result<(), Fault> {
+    // SAFETY: `from` is borrowed; the other side may fault.
+    unsafe { copy(to.addr(), from.as_ptr() as u64, from.len()) }
+}
+
+/// Copies upwards, eight bytes at a time.
+///
+/// # Safety
+/// Each side must be a valid kernel buffer or a `User` address.
+unsafe fn copy(to: u64, from: u64, len_bytes: usize) -> Result<(), Fault> {
+    let mut failed = 1u64;
+    // SAFETY: 1. The kernel side is valid (caller). 2. The user side cannot reach the kernel half (module docs), and its
+    //         faults continue at 4 with `failed` still 1. 3. DF is clear in the kernel.
+    unsafe {
+        asm!(
+            open!(),
+            "2: rep movsq",
+            "mov rcx, {tail}",
+            "3: rep movsb",
+            "xor {failed:e}, {failed:e}",
+            "4:",
+            close!(),
+            fixup!("2", "4"),
+            fixup!("3", "4"),
+            tail = in(reg) len_bytes & 7,
+            failed = inout(reg) failed,
+            inout("rcx") len_bytes >> 3 => _,
+            inout("rdi") to => _,
+            inout("rsi") from => _,
+            options(nostack),
+        );
+    }
+    check(failed)
+}
+
+/// Zeroes `len_bytes` of the program's memory.
+///
+/// # Errors
+/// [`Fault`] when a byte is not writable; those before it may be zero by then.
+pub fn zero(to: User, len_bytes: u64) -> Result<(), Fault> {
+    let mut failed = 1u64;
+    // SAFETY: As in `copy`; only the user side exists.
+    unsafe {
+        asm!(
+            open!(),
+            "2: rep stosq",
+            "mov rcx, {tail}",
+            "3: rep stosb",
+            "xor {failed:e}, {failed:e}",
+            "4:",
+            close!(),
+            fixup!("2", "4"),
+            fixup!("3", "4"),
+            tail = in(reg) len_bytes & 7,
+            failed = inout(reg) failed,
+            inout("rcx") len_bytes >> 3 => _,
+            inout("rdi") to.addr() => _,
+            in("rax") 0,
+            options(nostack),
+        );
+    }
+    check(failed)
+}
+
+/// Runs one instruction that may fault, with operands; `failed` stays 1 when it did.
+macro_rules! guarded {
+    ($instruction:literal, $($operands:tt)*) => {{
+        let mut failed = 1u64;
+        // SAFETY: 1. The address is a `User`'s, so the instruction cannot reach the kernel half (module docs).
+        //         2. A fault continues at 4 with `failed` still 1.
+        unsafe {
+            asm!(
+                open!(),
+                concat!("2: ", $instruction),
+                "mov {failed:e}, 0",
+                "4:",
+                close!(),
+                fixup!("2", "4"),
+                failed = inout(reg) failed,
+                $($operands)*
+                options(nostack),
+            );
+        }
+        failed
+    }};
+}
+
+/// Reads 32 bits, in one access when aligned.
+///
+/// # Errors
+/// [`Fault`] when they are not readable.
+pub fn read_u32(from: User) -> Result<u32, Fault> {
+    let mut value = 0u32;
+    let failed =
+        guarded!("mov {value:e}, [{from}]", value = inout(reg) value, from = in(reg) from.addr(),);
+    check(failed).map(|()| value)
+}
+
+/// Reads 64 bits, in one access when aligned.
+///
+/// # Errors
+/// [`Fault`] when they are not readable.
+pub fn read_u64(from: User) -> Result<u64, Fault> {
+    let mut value = 0u64;
+    let failed =
+        guarded!("mov {value}, [{from}]", value = inout(reg) value, from = in(reg) from.addr(),);
+    check(failed).map(|()| value)
+}
+
+/// Writes 32 bits, in one access when aligned.
+///
+/// # Errors
+/// [`Fault`] when they are not writable.
+pub fn write_u32(to: User, value: u32) -> Result<(), Fault> {
+    check(guarded!("mov [{to}], {value:e}", value = in(reg) value, to = in(reg) to.addr(),))
+}
+
+/// Writes 64 bits, in one access when aligned.
+///
+/// # Errors
+/// [`Fault`] when they are not writable.
+pub fn write_u64(to: User, value: u64) -> Result<(), Fault> {
+    check(guarded!("mov [{to}], {value}", value = in(reg) value, to = in(reg) to.addr(),))
+}
+
+/// Replaces the 32-bit word `old` by `new` atomically; returns what was there. `at` should be aligned, as futex words are.
+///
+/// # Errors
+/// [`Fault`] when it is not writable.
+pub fn compare_exchange_u32(at: User, old: u32, new: u32) -> Result<u32, Fault> {
+    let mut found = old;
+    let failed = guarded!(
+        "lock cmpxchg [{at}], {new:e}",
+        at = in(reg) at.addr(),
+        new = in(reg) new,
+        inout("eax") found,
+    );
+    check(failed).map(|()| found)
+}
+
+const fn check(failed: u64) -> Result<(), Fault> {
+    if failed == 0 { Ok(()) } else { Err(Fault) }
+}

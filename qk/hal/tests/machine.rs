@@ -1,0 +1,285 @@
+//! Boots the self-test kernel (examples/selftest) under QEMU: as it runs well, and as it dies.
+//!
+//! Needs qemu-system-x86_64 and the target x86_64-unknown-none.
+
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// QEMU's exit status for `exit_node(0)` and for an epitaph: code << 1 | 1.
+const ENDED_WELL: i32 = 1;
+const DIED: i32 = 127;
+
+/// Builds the kernel once.
+fn kernel() -> &'static PathBuf {
+    static KERNEL: OnceLock<PathBuf> = OnceLock::new();
+    KERNEL.get_or_init(|| {
+        let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("selftest");
+        let built = Command::new(env!("CARGO"))
+            .args([
+                "build",
+                "--package=qk-hal",
+                "--example=selftest",
+                "--profile=kernel",
+                "--target=x86_64-unknown-none",
+            ])
+            .arg("--target-dir")
+            .arg(&target)
+            .status()
+            .expect("cargo runs");
+        assert!(built.success(), "the self-test kernel does not build");
+        target.join("x86_64-unknown-none/kernel/examples/selftest")
+    })
+}
+
+/// Options that are the same for every machine; `timeout` ends one that hangs.
+const FIXED: &str = "20 qemu-system-x86_64 -nodefaults -no-user-config -display none -no-reboot -accel tcg \
+    -M q35,sata=off,smbus=off,vmport=off,hpet=off,i8042=off -serial stdio -device isa-debug-exit,iobase=0xf4,iosize=4";
+
+/// A machine as Margay uses it, less what the self-test does not need.
+struct Machine<'a> {
+    kernel: &'a Path,
+    cpu: &'a str,
+    cpus: &'a str,
+    memory: &'a str,
+    /// SeaBIOS when not set.
+    qboot: bool,
+    more: &'a [&'a str],
+}
+
+impl Default for Machine<'_> {
+    fn default() -> Self {
+        Self {
+            kernel: kernel(),
+            cpu: "max",
+            cpus: "4",
+            memory: "64",
+            qboot: true,
+            more: &[],
+        }
+    }
+}
+
+impl Machine<'_> {
+    /// Starts a node with `cmdline`.
+    fn start(&self, cmdline: &str) -> Child {
+        let bios: &[&str] = if self.qboot {
+            &["-bios", "qboot.rom"]
+        } else {
+            &[]
+        };
+        Command::new("timeout")
+            .args(FIXED.split_whitespace())
+            .args(["-cpu", self.cpu, "-smp", self.cpus, "-m", self.memory])
+            .args(bios)
+            .args(self.more)
+            .arg("-kernel")
+            .arg(self.kernel)
+            .args(["-append", cmdline])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("timeout and QEMU are installed")
+    }
+
+    /// Status and serial output of a node booted with `cmdline`.
+    fn boot(&self, cmdline: &str) -> (i32, String) {
+        outcome(self.start(cmdline))
+    }
+
+    fn must_pass(&self) -> String {
+        let (status, text) = self.boot("");
+        assert!(
+            status == ENDED_WELL && text.contains("PASS"),
+            "status {status}\n{text}"
+        );
+        text
+    }
+
+    /// The epitaph must have all of `parts`, and the last lines must be in order.
+    fn must_die(&self, how: &str, parts: &[&str]) {
+        let (status, text) = self.boot(how);
+        assert_eq!(status, DIED, "{how}: {text}");
+        for part in ["PANIC cpu ", "BACKTRACE 0xffff", "handler: cpu "]
+            .iter()
+            .chain(parts)
+        {
+            assert!(text.contains(part), "{how}: no {part:?} in\n{text}");
+        }
+        assert_eq!(text.matches("PANIC").count(), 1, "{how}: {text}");
+    }
+}
+
+/// Waits for the end; status and what was printed.
+fn outcome(node: Child) -> (i32, String) {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = node.wait_with_output().expect("QEMU ends");
+    let text = String::from_utf8_lossy(&stdout).into_owned() + &String::from_utf8_lossy(&stderr);
+    (status.code().unwrap_or(-1), text)
+}
+
+#[test]
+fn passes_with_one_four_and_sixteen_cpus() {
+    for cpus in ["1", "4", "16"] {
+        let text = Machine {
+            cpus,
+            ..Machine::default()
+        }
+        .must_pass();
+        assert!(text.contains(&format!("PASS {cpus} cpus")), "{text}");
+    }
+}
+
+#[test]
+fn passes_under_seabios_and_with_memory_above_4_gib() {
+    Machine {
+        qboot: false,
+        ..Machine::default()
+    }
+    .must_pass();
+    Machine {
+        memory: "6G",
+        ..Machine::default()
+    }
+    .must_pass();
+}
+
+#[test]
+fn passes_on_lesser_cpus() {
+    // No SMAP: stac and clac are patched out. No giant pages. No AVX. No memory keys.
+    for cpu in [
+        "max,smap=off,smep=off",
+        "max,pdpe1gb=off",
+        "max,avx=off,avx2=off",
+        "max,pku=off",
+    ] {
+        Machine {
+            cpu,
+            cpus: "2",
+            ..Machine::default()
+        }
+        .must_pass();
+    }
+}
+
+#[test]
+fn says_what_a_cpu_lacks() {
+    let machine = Machine {
+        cpu: "max,fsgsbase=off",
+        cpus: "1",
+        ..Machine::default()
+    };
+    let (status, text) = machine.boot("");
+    assert!(
+        status == DIED && text.contains("this CPU lacks FSGSBASE"),
+        "{text}"
+    );
+}
+
+/// A loader may put the image elsewhere: here 48 MiB higher, by changing the addresses in the ELF headers and the PVH note.
+#[test]
+fn runs_where_it_is_loaded() {
+    const SHIFT: u64 = 48 << 20;
+    let mut elf = std::fs::read(kernel()).expect("the kernel was built");
+    let number =
+        |elf: &[u8], at: usize| u64::from_le_bytes(elf[at..at + 8].try_into().expect("8 bytes"));
+    let mut shift = |at: usize| {
+        let moved = number(&elf, at) + SHIFT;
+        elf[at..at + 8].copy_from_slice(&moved.to_le_bytes());
+    };
+    // ELF64: e_phoff at 32; four program headers of 56 bytes, p_paddr at 24.
+    (0..4).for_each(|header| shift(64 + header * 56 + 24));
+    let note = elf
+        .windows(8)
+        .position(|bytes| bytes == b"\x12\0\0\0Xen\0")
+        .expect("the PVH note")
+        + 8;
+    let entry = number(&elf, note) + SHIFT;
+    elf[note..note + 8].copy_from_slice(&entry.to_le_bytes());
+    let moved = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("moved");
+    std::fs::write(&moved, elf).expect("the target folder is writable");
+    Machine {
+        kernel: &moved,
+        memory: "128",
+        ..Machine::default()
+    }
+    .must_pass();
+}
+
+/// NMIs strike anywhere, also between an entry and its `swapgs`; the kernel counts them and nothing else changes.
+#[test]
+fn survives_nmis_anywhere() {
+    let socket = std::env::temp_dir().join(format!("hal-nmi-{}", std::process::id()));
+    let qmp = format!("unix:{},server=on,wait=off", socket.display());
+    let mut node = Machine {
+        more: &["-qmp", &qmp],
+        ..Machine::default()
+    }
+    .start("nmi");
+    let mut monitor = loop {
+        match UnixStream::connect(&socket) {
+            Ok(monitor) => break monitor,
+            Err(_) => sleep(Duration::from_millis(10)),
+        }
+    };
+    std::fs::remove_file(&socket).expect("QEMU made the socket");
+    let mut command = "qmp_capabilities";
+    while node.try_wait().expect("a child").is_none() {
+        // Fails when the node ends meanwhile.
+        let _ = writeln!(monitor, r#"{{"execute": "{command}"}}"#);
+        command = "inject-nmi";
+        sleep(Duration::from_millis(3));
+    }
+    let (status, text) = outcome(node);
+    assert!(
+        status == ENDED_WELL && text.contains("PASS"),
+        "status {status}\n{text}"
+    );
+}
+
+/// From reset to the kernel's main function: firmware and boot, in instructions.
+#[test]
+fn boots_within_a_million_instructions() {
+    let text = Machine {
+        cpus: "1",
+        more: &["-icount", "shift=0,sleep=off"],
+        ..Machine::default()
+    }
+    .must_pass();
+    let tsc = text
+        .split("boot ")
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next())
+        .and_then(|number| number.parse::<u64>().ok());
+    assert!(tsc.is_some_and(|tsc| tsc < 1_000_000), "{text}");
+}
+
+#[test]
+fn dies_with_an_epitaph() {
+    let machine = Machine::default();
+    machine.must_die("panic", &["PANIC cpu 0: as told"]);
+    machine.must_die("overflow", &["kernel stack overflow", "rsp ffffff00"]);
+    machine.must_die("null", &["page fault in the kernel", "address 0x8"]);
+    machine.must_die("pool", &["is not pool memory"]);
+}
+
+#[test]
+fn protects_the_kernel_from_itself() {
+    let machine = Machine::default();
+    machine.must_die("text", &["page fault in the kernel, error 0x3"]);
+    machine.must_die("alias", &["page fault in the kernel, error 0x3"]);
+    machine.must_die("execute", &["page fault in the kernel, error 0x11"]);
+}
+
+#[test]
+fn a_panic_stops_the_other_cpus() {
+    Machine::default().must_die("ap", &["PANIC cpu 1: as told"]);
+}

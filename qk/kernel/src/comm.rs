@@ -1,0 +1,108 @@
+//! The communication area: where it is, and typed views of its parts (layout and rules: crate `wire`).
+
+use hal::addr::Phys;
+use hal::sync::Once;
+use wire::boot::{COMM_PARAM, Config, Header, node};
+use wire::clock::ClockPage;
+use wire::layout::Layout;
+use wire::rank::RankArea;
+use wire::region_log::RegionLog;
+use wire::stats::CpuStats;
+use wire::trace::TraceRing;
+use zerocopy::{FromBytes, KnownLayout};
+
+/// The checked communication area.
+pub struct Comm {
+    base: Phys,
+    layout: Layout,
+    /// What the host asked for.
+    pub config: Config,
+}
+
+static COMM: Once<Comm> = Once::new();
+
+/// The communication area; [`init`] must have been called.
+pub fn get() -> &'static Comm {
+    COMM.get()
+        .expect("communication area used before it was found")
+}
+
+/// Whether there is one yet.
+pub fn is_known() -> bool {
+    COMM.get().is_some()
+}
+
+/// The physical address on the command line, if there is one.
+pub fn address(cmdline: &str) -> Option<Phys> {
+    let value = cmdline
+        .split_ascii_whitespace()
+        .find_map(|word| word.strip_prefix(COMM_PARAM))?;
+    let addr = u64::from_str_radix(value.strip_prefix("0x")?, 16).ok()?;
+    (addr % abi::map::PAGE == 0).then_some(Phys(addr))
+}
+
+/// Checks the header at `base` and remembers it. The area must lie in pool memory.
+///
+/// # Panics
+/// When host and kernel do not understand each other: there is nobody to tell but the log.
+pub fn init(base: Phys) -> &'static Comm {
+    let header = hal::mem::shared::<Header>(base);
+    let config = match Config::read(header) {
+        Ok(config) => config,
+        Err(bad) => panic!("boot information at {:#x}: {bad:?}", base.0),
+    };
+    let comm = Comm {
+        base,
+        layout: Layout::new(&config),
+        config,
+    };
+    assert!(COMM.set(comm).is_ok(), "communication area found twice");
+    header.node_state.store(node::BOOTING);
+    get()
+}
+
+impl Comm {
+    fn part<T: FromBytes + KnownLayout>(&self, offset: usize) -> &'static T {
+        hal::mem::shared(Phys(self.base.0 + offset as u64))
+    }
+
+    /// Boot information and the node's state.
+    pub fn header(&self) -> &'static Header {
+        self.part(0)
+    }
+
+    /// Bytes of the whole area.
+    pub fn total_bytes(&self) -> u64 {
+        self.layout.total_bytes as u64
+    }
+
+    /// Physical address of the clock page.
+    pub fn clock_page(&self) -> Phys {
+        Phys(self.base.0 + self.layout.clock as u64)
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &'static ClockPage {
+        self.part(self.layout.clock)
+    }
+
+    /// A CPU's counters.
+    pub fn stats(&self, cpu: usize) -> &'static CpuStats {
+        self.part(self.layout.cpu_stats(cpu))
+    }
+
+    /// A rank's area.
+    pub fn rank(&self, rank: usize) -> &'static RankArea {
+        self.part(self.layout.rank(rank))
+    }
+
+    /// A rank's region log.
+    pub fn region_log(&self, rank: usize) -> &'static RegionLog {
+        self.part(self.layout.region_log(rank))
+    }
+
+    /// A rank's trace ring, when calls are traced.
+    pub fn trace(&self, rank: usize) -> Option<&'static TraceRing> {
+        self.layout.trace(rank).map(|offset| self.part(offset))
+    }
+}

@@ -1,0 +1,56 @@
+//! News for the PCT: proxies that attached, ranks that ended.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use abi::control::Event;
+use abi::map::MAX_RANKS;
+use arrayvec::ArrayVec;
+use hal::sync::Mutex;
+
+use crate::{rank, sched};
+
+/// Each rank attaches once and ends once.
+static QUEUE: Mutex<ArrayVec<Event, { 2 * MAX_RANKS }>> = Mutex::new(ArrayVec::new_const());
+/// The PCT is gone: nobody is told any more.
+static PCT_LOST: AtomicBool = AtomicBool::new(false);
+
+/// Adds an event and lets the PCT run on this core.
+pub fn post(event: Event) {
+    if PCT_LOST.load(Ordering::Acquire) {
+        return;
+    }
+    QUEUE.lock().push(event);
+    if sched::is_started(sched::pct()) {
+        sched::unpark_pct();
+    }
+}
+
+/// Looks for proxies that attached. Called by idle cores after each wake-up.
+pub fn look() {
+    for rank in rank::all() {
+        if rank.attach() {
+            post(Event::Attached(rank.id as u32));
+        }
+    }
+}
+
+/// The next event, for the PCT; waits for one.
+pub fn wait() -> Event {
+    loop {
+        look();
+        if let Some(event) = QUEUE.lock().pop_at(0) {
+            return event;
+        }
+        sched::park();
+    }
+}
+
+/// The PCT ended: the host is told that no rank can be started any more.
+pub fn pct_is_lost() {
+    PCT_LOST.store(true, Ordering::Release);
+    crate::comm::get()
+        .header()
+        .node_state
+        .store(wire::boot::node::PCT_LOST);
+    hal::doorbell::ring(rank::all().len() as u16);
+}

@@ -1,0 +1,135 @@
+//! Exceptions and interrupts.
+
+use hal::traps::{Trap, UserFrame};
+use hal::vectors::{VEC_DOORBELL, VEC_TIMER, VEC_WAKE};
+use qk_core::regions::Prot;
+use qk_core::signals::{SigInfo, Signal, code};
+
+use crate::rank::{self, Rank};
+use crate::{pct, sched, signal, stats, timer};
+
+/// Exceptions (AMD APM vol. 2 §8.2).
+mod vector {
+    pub const DIVIDE: u8 = 0;
+    pub const DEBUG: u8 = 1;
+    pub const BREAKPOINT: u8 = 3;
+    pub const OVERFLOW: u8 = 4;
+    pub const BOUND: u8 = 5;
+    pub const INVALID_OPCODE: u8 = 6;
+    pub const SEGMENT: u8 = 11;
+    pub const STACK: u8 = 12;
+    pub const PAGE: u8 = 14;
+    pub const X87: u8 = 16;
+    pub const ALIGNMENT: u8 = 17;
+    pub const SIMD: u8 = 19;
+}
+
+/// si_code of include/uapi/asm-generic/siginfo.h.
+mod si {
+    pub const ILL_ILLOPN: i32 = 2;
+    pub const FPE_INTDIV: i32 = 1;
+    pub const SEGV_MAPERR: i32 = 1;
+    pub const SEGV_ACCERR: i32 = 2;
+    pub const BUS_ADRALN: i32 = 1;
+    pub const TRAP_TRACE: i32 = 2;
+}
+
+/// An exception in ring 3.
+pub fn user_trap(frame: &mut UserFrame, trap: Trap) {
+    let Some(rank) = rank::current() else {
+        pct::fault(frame, trap)
+    };
+    if stats::counting() {
+        stats::section_starts();
+    }
+    let counters = stats::here();
+    if trap.vector == vector::PAGE {
+        &counters.page_faults
+    } else {
+        &counters.exceptions
+    }
+    .add(1);
+    rank.signals.lock().trap = trap;
+    signal::force(rank, info(rank, frame, trap));
+    signal::before_return(rank, frame, None);
+    if stats::counting() {
+        stats::section_ends();
+    }
+}
+
+/// Linux's signal, code and address for an exception (arch/x86/kernel/traps.c, arch/x86/mm/fault.c).
+fn info(rank: &Rank, frame: &UserFrame, trap: Trap) -> SigInfo {
+    let here = frame.rip;
+    match trap.vector {
+        vector::DIVIDE => SigInfo::fault(Signal::FPE, si::FPE_INTDIV, here),
+        vector::DEBUG => SigInfo::fault(Signal::TRAP, si::TRAP_TRACE, here),
+        vector::BREAKPOINT => SigInfo::new(Signal::TRAP, code::KERNEL),
+        vector::OVERFLOW | vector::BOUND => SigInfo::new(Signal::SEGV, code::KERNEL),
+        vector::INVALID_OPCODE => SigInfo::fault(Signal::ILL, si::ILL_ILLOPN, here),
+        vector::X87 | vector::SIMD => {
+            SigInfo::fault(Signal::FPE, hal::task::fpu_error_code(trap.vector), here)
+        }
+        vector::ALIGNMENT => SigInfo::fault(Signal::BUS, si::BUS_ADRALN, 0),
+        vector::SEGMENT | vector::STACK => SigInfo::new(Signal::BUS, code::KERNEL),
+        vector::PAGE => page_fault(rank, trap),
+        _ => SigInfo::new(Signal::SEGV, code::KERNEL),
+    }
+}
+
+/// Nothing is ever paged in: a page fault is an access that is not allowed, or to what is not mapped.
+fn page_fault(rank: &Rank, trap: Trap) -> SigInfo {
+    let mapped = rank
+        .aspace
+        .lock()
+        .as_ref()
+        .and_then(|aspace| aspace.regions.lookup(trap.cr2).copied());
+    let code = match mapped {
+        Some(region) if region.prot != Prot::all() => si::SEGV_ACCERR,
+        Some(_) | None => si::SEGV_MAPERR,
+    };
+    SigInfo::fault(Signal::SEGV, code, trap.cr2)
+}
+
+/// A device interrupt or an IPI, from ring 3 or out of a halt or an interrupt window.
+pub fn interrupt(vector: u8, from_user: bool, frame: Option<&mut UserFrame>) {
+    let counters = stats::here();
+    let counting = from_user && stats::counting();
+    if counting {
+        stats::section_starts();
+    }
+    match vector {
+        VEC_TIMER => {
+            counters.timer_interrupts.add(1);
+            ranks_here().for_each(timer::expired);
+        }
+        VEC_DOORBELL => {
+            counters.doorbells.add(1);
+            ranks_here().for_each(doorbell);
+        }
+        VEC_WAKE => counters.ipis.add(1),
+        _ => counters.other_interrupts.add(1),
+    }
+    if let (Some(frame), Some(rank)) = (frame, rank::current())
+        && rank.attention.load(core::sync::atomic::Ordering::Relaxed)
+    {
+        signal::before_return(rank, frame, None);
+    }
+    if counting {
+        stats::section_ends();
+    }
+}
+
+/// The ranks whose core this is.
+fn ranks_here() -> impl Iterator<Item = &'static Rank> {
+    let cpu = hal::cpu::id();
+    rank::all().iter().filter(move |rank| rank.core() == cpu)
+}
+
+/// The host rang this core: an answer, a signal, or a proxy that attached (which the idle loop looks for).
+fn doorbell(rank: &'static Rank) {
+    signal::collect(rank);
+    match rank.slot_waiter.load(core::sync::atomic::Ordering::Acquire) {
+        0 => {}
+        waiter => sched::unpark(waiter - 1),
+    }
+}

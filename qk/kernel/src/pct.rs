@@ -1,0 +1,97 @@
+//! The process control thread: loading it, and its end.
+//!
+//! The PCT is an ordinary ring 3 program from the initrd, but for two things: it alone may use the control calls, and it
+//! has a small share of the node's memory instead of a rank's. When it faults, no further rank can be started; those
+//! that run go on, and the host is told.
+
+use abi::image::{HEAD_BYTES, Image};
+use abi::map::{PAGE, STACK_TOP};
+use alloc::format;
+use alloc::string::String;
+use hal::addr::{Phys, PhysRange};
+use hal::sync::Mutex;
+use hal::task::Context;
+use hal::traps::{Trap, UserFrame};
+use qk_core::page::PageSize;
+use qk_core::regions::Prot;
+
+use crate::aspace::Aspace;
+use crate::{events, sched};
+
+/// Memory of the PCT: its image, its stack and its page tables.
+pub const SHARE_BYTES: u64 = 1 << 20;
+/// Bytes of its stack.
+const STACK_BYTES: u64 = 64 << 10;
+
+/// Kept for as long as the PCT runs.
+static ASPACE: Mutex<Option<Aspace>> = Mutex::new(None);
+
+/// Loads the PCT from the initrd into `share` and makes it runnable on core 0.
+///
+/// # Errors
+/// One line that says what is wrong with the image.
+pub fn load(initrd: PhysRange, share: PhysRange, zeroed: bool) -> Result<(), String> {
+    let mut head = [0; HEAD_BYTES];
+    let head = &mut head[..HEAD_BYTES.min(initrd.len_bytes() as usize)];
+    hal::mem::copy_in(head, initrd.start);
+    let image = Image::parse(head, initrd.len_bytes()).map_err(|error| format!("PCT: {error}"))?;
+    let mut aspace =
+        Aspace::new(share.start.0, share.len_bytes(), zeroed, None).ok_or("PCT: no memory")?;
+    for segment in image.segments() {
+        let (start, end) = (segment.first_page(), segment.end_page());
+        map(&mut aspace, start, end, prot(segment.prot))?;
+        fill(
+            &mut aspace,
+            segment.vaddr,
+            initrd.start.0 + segment.file_offset,
+            segment.file_bytes,
+        )?;
+    }
+    map(
+        &mut aspace,
+        STACK_TOP - STACK_BYTES,
+        STACK_TOP,
+        Prot::READ | Prot::WRITE,
+    )?;
+    let context = Context::new_user(image.entry, STACK_TOP, aspace.root());
+    *ASPACE.lock() = Some(aspace);
+    sched::start(sched::pct(), context, 0);
+    Ok(())
+}
+
+fn prot(bits: u64) -> Prot {
+    Prot::from_bits_truncate(bits as u8)
+}
+
+fn map(aspace: &mut Aspace, start: u64, end: u64, prot: Prot) -> Result<(), String> {
+    aspace
+        .back(start, end, prot, PageSize::Size4K)
+        .map_err(|_| String::from("PCT: image larger than its memory"))
+}
+
+/// Copies `len_bytes` of the image to `to`, page by page.
+fn fill(aspace: &mut Aspace, to: u64, from: u64, len_bytes: u64) -> Result<(), String> {
+    let mut done = 0;
+    while done < len_bytes {
+        let (pa, _) = aspace
+            .translate(to + done)
+            .ok_or("PCT: segment not mapped")?;
+        let step = (PAGE - (to + done) % PAGE).min(len_bytes - done);
+        hal::mem::copy(pa, Phys(from + done), step);
+        done += step;
+    }
+    Ok(())
+}
+
+/// The PCT did what it must not: it ends, with a report in the kernel log.
+pub fn fault(frame: &UserFrame, trap: Trap) -> ! {
+    log::error!(
+        "PCT: {} at rip {:#x}, address {:#x}, rsp {:#x}: no rank can be started any more",
+        hal::traps::name(trap.vector),
+        frame.rip,
+        trap.cr2,
+        frame.rsp
+    );
+    events::pct_is_lost();
+    sched::exit()
+}

@@ -1,0 +1,90 @@
+//! Restartable sequences (rseq(2), include/uapi/linux/rseq.h): the CPU number in the program's own memory, and the promise
+//! that a critical section interrupted by a signal starts again.
+
+use core::sync::atomic::Ordering;
+
+use abi::Errno;
+use hal::traps::UserFrame;
+
+use crate::rank::Rank;
+use crate::syscall::SysResult;
+use crate::syscall::args::{get_words, put_words, user};
+
+/// Bytes of struct rseq as registered by glibc 2.35 and later.
+const AREA_BYTES: u64 = 32;
+const UNREGISTER: u64 = 1;
+/// Offset of rseq_cs in the area.
+const CRITICAL_SECTION: u64 = 8;
+/// RSEQ_CPU_ID_UNINITIALIZED, in both of the first fields.
+const NO_CPU: u64 = 0xffff_ffff_0000_0000;
+
+/// rseq(area, len_bytes, flags, signature): registers or unregisters the thread's area.
+///
+/// # Errors
+/// As Linux (kernel/rseq.c): EINVAL, EBUSY when registered already, EPERM for a wrong signature, EFAULT.
+pub fn register(rank: &Rank, [area, len_bytes, flags, signature]: [u64; 4]) -> SysResult {
+    let [registered, known] = [
+        rank.rseq[0].load(Ordering::Relaxed),
+        rank.rseq[1].load(Ordering::Relaxed),
+    ];
+    let signature = u64::from(signature as u32);
+    if flags & !UNREGISTER != 0 || (flags == UNREGISTER && (registered != area || registered == 0))
+    {
+        return Err(Errno::EINVAL);
+    }
+    if flags == UNREGISTER {
+        if known != signature {
+            return Err(Errno::EPERM);
+        }
+        put_words(area, &[NO_CPU])?;
+        rank.rseq[0].store(0, Ordering::Relaxed);
+        return Ok(0);
+    }
+    if registered != 0 {
+        return Err(
+            if registered != area || len_bytes as u32 != AREA_BYTES as u32 {
+                Errno::EINVAL
+            } else if known != signature {
+                Errno::EPERM
+            } else {
+                Errno::EBUSY
+            },
+        );
+    }
+    if area == 0 || area % AREA_BYTES != 0 || len_bytes as u32 != AREA_BYTES as u32 {
+        return Err(Errno::EINVAL);
+    }
+    // The thread never changes its core, so the number is written once.
+    let cpu = hal::cpu::id() as u64;
+    put_words(area, &[cpu | cpu << 32])?;
+    rank.rseq[0].store(area, Ordering::Relaxed);
+    rank.rseq[1].store(signature, Ordering::Relaxed);
+    Ok(0)
+}
+
+/// Sends a thread that is about to run a handler to the abort address of the critical section it is in.
+pub fn abort_if_inside(rank: &Rank, frame: &mut UserFrame) {
+    let area = rank.rseq[0].load(Ordering::Relaxed);
+    if area == 0 {
+        return;
+    }
+    let Ok([section]) = get_words(area + CRITICAL_SECTION) else {
+        return;
+    };
+    if section == 0 {
+        return;
+    }
+    // struct rseq_cs: version and flags, start_ip, post_commit_offset, abort_ip.
+    let Ok([_, start, length, abort]) = get_words(section) else {
+        return;
+    };
+    let signature = user(abort.wrapping_sub(4), 4)
+        .ok()
+        .and_then(|at| hal::user::read_u32(at).ok());
+    let expected = rank.rseq[1].load(Ordering::Relaxed) as u32;
+    if frame.rip.wrapping_sub(start) < length && signature == Some(expected) {
+        frame.rip = abort;
+    }
+    // Outside of it the pointer is stale: Linux clears it either way. A program that made its area unwritable keeps it.
+    let _ = put_words(area + CRITICAL_SECTION, &[0]);
+}

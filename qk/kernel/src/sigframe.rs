@@ -1,0 +1,158 @@
+//! The frame that a signal handler finds on its stack, and the return from it.
+//!
+//! Layout: struct rt_sigframe of arch/x86/include/asm/sigframe.h; its parts are in arch/x86/include/uapi/asm/sigcontext.h and
+//! include/uapi/asm-generic/ucontext.h. All offsets below are in 64-bit words from the frame's start.
+
+use abi::Errno;
+use hal::traps::UserFrame;
+use qk_core::signals::{Action, AltStack, SigInfo, SigSet, Signal, code, sa};
+
+use crate::rank::Rank;
+use crate::signal::Signals;
+use crate::syscall::args::{get_words, put_bytes, put_words, user};
+
+/// pretcode, uc_flags, uc_link, uc_stack (3), sigcontext (32), uc_sigmask.
+const HEAD_WORDS: usize = 39;
+/// siginfo_t follows.
+const SIGINFO_BYTES: u64 = 128;
+const FRAME_BYTES: u64 = HEAD_WORDS as u64 * 8 + SIGINFO_BYTES;
+/// Where uc_flags is: what the handler's third argument points to.
+const UCONTEXT: u64 = 8;
+/// UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS.
+const UC_FLAGS: u64 = 7;
+/// RFLAGS: TF, DF, RF are clear in a handler (System V ABI §3.2.1; Linux: handle_signal).
+const HANDLER_CLEARS: u64 = 1 << 8 | 1 << 10 | 1 << 16;
+/// First words of uc_stack, sigcontext and uc_sigmask.
+const STACK: usize = 3;
+const CONTEXT: usize = 6;
+const MASK: usize = 38;
+/// Alignment of the XSAVE image (Intel SDM vol. 1 §13.4).
+const FPU_ALIGN: u64 = 64;
+
+/// Bytes of stack that a frame takes at most: AT_MINSIGSTKSZ.
+pub fn min_stack_bytes() -> u64 {
+    hal::task::fpu_state_size() as u64 + FRAME_BYTES + FPU_ALIGN + 16 + 8
+}
+
+/// Makes `frame` enter the handler of `action`, with everything it interrupted saved on the stack.
+///
+/// # Errors
+/// EFAULT when the stack has no room; `frame` is as it was.
+pub fn push(
+    rank: &Rank,
+    frame: &mut UserFrame,
+    info: &SigInfo,
+    action: &Action,
+    restore: SigSet,
+) -> Result<(), Errno> {
+    let mut guard = rank.signals.lock();
+    let Signals { thread, trap, .. } = &mut *guard;
+    let onstack = action.flags & sa::ONSTACK != 0;
+    let top = thread.altstack.frame_top(frame.rsp, onstack);
+    let fpu = top.wrapping_sub(hal::task::fpu_state_size() as u64) & !(FPU_ALIGN - 1);
+    // The handler is entered as if called: its return address at a multiple of 16 less 8.
+    let at = (fpu.wrapping_sub(FRAME_BYTES) & !15).wrapping_sub(8);
+    if thread.altstack.overflows(frame.rsp, at, onstack) || action.flags & sa::RESTORER == 0 {
+        return Err(Errno::EFAULT);
+    }
+    let mut head = [0; HEAD_WORDS];
+    head[0] = action.restorer;
+    head[1] = UC_FLAGS;
+    let stack = thread.altstack.report(frame.rsp);
+    head[STACK..STACK + 3].copy_from_slice(&[stack.base, u64::from(stack.flags), stack.size_bytes]);
+    let context = save(
+        frame,
+        [trap.error, u64::from(trap.vector), restore.0, trap.cr2],
+        fpu,
+    );
+    head[CONTEXT..MASK].copy_from_slice(&context);
+    head[MASK] = restore.0;
+    put_words(at, &head)?;
+    put_bytes(at + HEAD_WORDS as u64 * 8, &info.to_bytes())?;
+    hal::task::save_fpu_to_user(user(fpu, hal::task::fpu_state_size() as u64)?)
+        .map_err(|_| Errno::EFAULT)?;
+    // A handler starts with the FPU of a fresh program (Linux: fpu__clear_user_states).
+    hal::task::reset_fpu();
+    thread.altstack.enter_handler();
+    frame.rip = action.handler;
+    frame.rsp = at;
+    frame.rdi = u64::from(info.signal.number());
+    frame.rsi = at + HEAD_WORDS as u64 * 8;
+    frame.rdx = at + UCONTEXT;
+    frame.rax = 0;
+    frame.rflags &= !HANDLER_CLEARS;
+    Ok(())
+}
+
+/// struct sigcontext_64.
+fn save(f: &UserFrame, trap: [u64; 4], fpu: u64) -> [u64; MASK - CONTEXT] {
+    let selectors = f.cs & 0xffff | (f.ss & 0xffff) << 48;
+    let [error, vector, old_mask, cr2] = trap;
+    let mut words = [0; MASK - CONTEXT];
+    words[..24].copy_from_slice(&[
+        f.r8, f.r9, f.r10, f.r11, f.r12, f.r13, f.r14, f.r15, f.rdi, f.rsi, f.rbp, f.rbx, f.rdx,
+        f.rax, f.rcx, f.rsp, f.rip, f.rflags, selectors, error, vector, old_mask, cr2, fpu,
+    ]);
+    words
+}
+
+fn load(f: &mut UserFrame, words: &[u64]) {
+    let registers: [&mut u64; 18] = [
+        &mut f.r8,
+        &mut f.r9,
+        &mut f.r10,
+        &mut f.r11,
+        &mut f.r12,
+        &mut f.r13,
+        &mut f.r14,
+        &mut f.r15,
+        &mut f.rdi,
+        &mut f.rsi,
+        &mut f.rbp,
+        &mut f.rbx,
+        &mut f.rdx,
+        &mut f.rax,
+        &mut f.rcx,
+        &mut f.rsp,
+        &mut f.rip,
+        &mut f.rflags,
+    ];
+    registers
+        .into_iter()
+        .zip(words)
+        .for_each(|(to, from)| *to = *from);
+}
+
+/// rt_sigreturn: restores what [`push`] saved, or what the handler made of it. Selectors, and flags that are not the
+/// program's, are put right on the way to ring 3.
+///
+/// # Errors
+/// EFAULT when the frame cannot be read: the caller forces SIGSEGV.
+pub fn pop(rank: &Rank, frame: &mut UserFrame) -> Result<(), Errno> {
+    // The handler's `ret` took the first word.
+    let at = frame.rsp.wrapping_sub(8);
+    let head: [u64; HEAD_WORDS] = get_words(at)?;
+    let fpu = head[CONTEXT + 23];
+    if fpu == 0 {
+        hal::task::reset_fpu();
+    } else {
+        hal::task::load_fpu_from_user(user(fpu, hal::task::fpu_state_size() as u64)?)
+            .map_err(|_| Errno::EFAULT)?;
+    }
+    load(frame, &head[CONTEXT..]);
+    let mut guard = rank.signals.lock();
+    guard.thread.set_blocked(SigSet(head[MASK]));
+    let stack = AltStack {
+        base: head[STACK],
+        flags: head[STACK + 1] as u32,
+        size_bytes: head[STACK + 2],
+    };
+    // Linux ignores a stack that cannot be restored (restore_altstack).
+    let _ = guard.thread.altstack.set(stack, frame.rsp, 0);
+    Ok(())
+}
+
+/// What a bad frame earns.
+pub fn bad_frame() -> SigInfo {
+    SigInfo::new(Signal::SEGV, code::KERNEL)
+}

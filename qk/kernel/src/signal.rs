@@ -1,0 +1,227 @@
+//! Signals of a rank: taking them from the host, acting on them before it returns to ring 3.
+//!
+//! The rules are `qk_core::signals`'; this is what needs the machine: frames on the program's stack ([`crate::sigframe`]), ending,
+//! stopping, waking what waits.
+
+use core::sync::atomic::Ordering;
+
+use abi::Errno;
+use abi::control::{Event, HostOp};
+use hal::traps::{Trap, UserFrame};
+use qk_core::signals::{
+    Action, Delivery, Process, SIG_IGN, SigInfo, SigSet, Signal, Target, Thread, sa,
+};
+
+use crate::rank::Rank;
+use crate::syscall::{RESTART, RESTART_NO_HANDLER};
+use crate::{crash, events, sched, ship, sigframe};
+
+/// Particulars of pending signals kept for a process, and for a thread.
+const QUEUE: usize = 64;
+/// Bytes of the `syscall` instruction.
+const SYSCALL_BYTES: u64 = 2;
+
+/// All of a rank's signal state.
+pub struct Signals {
+    /// Dispositions, and what was sent to the process.
+    pub process: Process,
+    /// Mask, alternate stack, and what was sent to the thread.
+    pub thread: Thread,
+    /// The last exception: what sigcontext says of it.
+    pub trap: Trap,
+}
+
+impl Signals {
+    /// Defaults, nothing pending.
+    pub fn new() -> Signals {
+        Signals {
+            process: Process::new(QUEUE),
+            thread: Thread::new(SigSet::EMPTY, QUEUE),
+            trap: Trap {
+                vector: 0,
+                error: 0,
+                cr2: 0,
+            },
+        }
+    }
+
+    /// What survived the exec of the program: ignored signals and the mask.
+    pub fn inherit(&mut self, ignored: u64, blocked: u64) {
+        self.thread.set_blocked(SigSet(blocked));
+        let ignore = Action {
+            handler: SIG_IGN,
+            ..Action::DEFAULT
+        };
+        for signal in (1..=64)
+            .filter_map(Signal::new)
+            .filter(|signal| SigSet(ignored).contains(*signal))
+        {
+            // KILL and STOP cannot be ignored, whatever the host says.
+            let _ = self.process.set_action(signal, ignore);
+        }
+    }
+
+    /// Whether a waiting call has to end because there is something to act on.
+    pub fn wants_delivery(&self) -> bool {
+        self.process.has_deliverable(&self.thread)
+    }
+}
+
+/// Sends a signal to the process.
+///
+/// # Errors
+/// EAGAIN when a real-time signal finds its queue full.
+pub fn try_send_process(rank: &Rank, info: SigInfo) -> Result<(), Errno> {
+    let mut guard = rank.signals.lock();
+    let Signals {
+        process, thread, ..
+    } = &mut *guard;
+    let sent = process.send(Target::Process(thread), info)?;
+    thread.pending.discard(sent.cancelled);
+    wake(rank, sent.pending);
+    Ok(())
+}
+
+/// Sends a signal to the process; real-time ones are lost when the queue is full.
+pub fn send_process(rank: &Rank, info: SigInfo) {
+    let _ = try_send_process(rank, info);
+}
+
+/// Sends a signal to the thread.
+///
+/// # Errors
+/// EAGAIN when a real-time signal finds its queue full.
+pub fn send_thread(rank: &Rank, info: SigInfo) -> Result<(), Errno> {
+    let mut guard = rank.signals.lock();
+    let Signals {
+        process, thread, ..
+    } = &mut *guard;
+    let sent = process.send(Target::Thread(thread), info)?;
+    wake(rank, sent.pending);
+    Ok(())
+}
+
+fn wake(rank: &Rank, pending: bool) {
+    if pending {
+        rank.attention.store(true, Ordering::Relaxed);
+        if sched::is_started(rank.id) {
+            sched::unpark(rank.id);
+        }
+    }
+}
+
+/// Takes over what the host has for the rank. Called by the doorbell on the rank's core.
+pub fn collect(rank: &Rank) {
+    while let Some(signal) = rank.area.mailbox.take() {
+        if let Some(number) = Signal::new(u64::from(signal.signo)) {
+            send_process(
+                rank,
+                SigInfo::sent(number, signal.code, signal.pid, signal.uid, signal.value),
+            );
+        }
+    }
+}
+
+/// The thread did something that it cannot go on from.
+pub fn force(rank: &'static Rank, info: SigInfo) {
+    let mut guard = rank.signals.lock();
+    let Signals {
+        process, thread, ..
+    } = &mut *guard;
+    process.force(thread, info);
+    rank.attention.store(true, Ordering::Relaxed);
+}
+
+/// Acts on pending signals just before `frame` returns to ring 3; `nr` is the call that it returns from, if it is one.
+#[cold]
+#[inline(never)]
+pub fn before_return(rank: &'static Rank, frame: &mut UserFrame, nr: Option<u64>) {
+    let mut interrupted = nr
+        .zip(Errno::from_ret(frame.rax as i64))
+        .filter(|(_, e)| [RESTART, RESTART_NO_HANDLER].contains(e));
+    rank.attention.store(false, Ordering::Relaxed);
+    loop {
+        let delivery = {
+            let mut guard = rank.signals.lock();
+            let Signals {
+                process, thread, ..
+            } = &mut *guard;
+            process.next(thread)
+        };
+        match delivery {
+            None => break,
+            Some(Delivery::Terminate { info, core }) => terminate(rank, frame, &info, core),
+            Some(Delivery::Stop(_)) => stop(rank),
+            Some(Delivery::Handler {
+                info,
+                action,
+                restore,
+            }) => {
+                if let Some((nr, errno)) = interrupted.take() {
+                    rank.take_sleep_end();
+                    settle_interrupted(
+                        frame,
+                        nr,
+                        errno == RESTART && action.flags & sa::RESTART != 0,
+                    );
+                }
+                enter(rank, frame, &info, &action, restore);
+                hal::cpu::set_return_slow();
+            }
+        }
+    }
+    // No handler ran: the call starts again as if nothing had been.
+    if let Some((nr, _)) = interrupted {
+        settle_interrupted(frame, nr, true);
+        hal::cpu::set_return_slow();
+    }
+}
+
+fn settle_interrupted(frame: &mut UserFrame, nr: u64, restart: bool) {
+    if restart {
+        frame.rip -= SYSCALL_BYTES;
+        frame.rax = nr;
+    } else {
+        frame.rax = Errno::EINTR.ret() as u64;
+    }
+}
+
+fn enter(
+    rank: &'static Rank,
+    frame: &mut UserFrame,
+    info: &SigInfo,
+    action: &Action,
+    restore: SigSet,
+) {
+    crate::rseq::abort_if_inside(rank, frame);
+    if sigframe::push(rank, frame, info, action, restore).is_err() {
+        force(
+            rank,
+            SigInfo::new(Signal::SEGV, qk_core::signals::code::KERNEL),
+        );
+    }
+}
+
+/// Stops until SIGCONT: the proxy stops itself, as the shell expects of its job, and answers when it goes on.
+fn stop(rank: &Rank) {
+    if let Err(errno) = ship::host_op(rank, HostOp::Stop, [0; 3]) {
+        log::warn!("rank {}: its proxy could not stop: {errno}", rank.id);
+    }
+}
+
+fn terminate(rank: &'static Rank, frame: &UserFrame, info: &SigInfo, core: bool) -> ! {
+    // Only faults have a place worth reporting: a program that ends itself (abort), or is told to by the keyboard, was nowhere
+    // in particular.
+    if core && info.code > 0 && SigSet::SYNCHRONOUS.contains(info.signal) {
+        crash::report(rank, frame, info);
+    }
+    end(rank, u64::from(info.signal.number()))
+}
+
+/// Ends the rank; `wait_status` as wait(2) says it. Its core runs what else there is.
+pub fn end(rank: &'static Rank, wait_status: u64) -> ! {
+    crate::timer::set_real(rank, 0, 0);
+    rank.exited(wait_status);
+    events::post(Event::Exited(rank.id as u32));
+    sched::exit()
+}

@@ -1,0 +1,89 @@
+//! Counting: which counters are always on, and what the rest costs, is said in `wire::stats`.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use wire::boot::{MAX_CPUS, flag};
+use wire::stats::CpuStats;
+
+use crate::comm;
+
+/// This core's counters.
+pub fn here() -> &'static CpuStats {
+    comm::get().stats(hal::cpu::id())
+}
+
+/// Whether the dearer counters are on.
+pub fn counting() -> bool {
+    comm::get().config.has(flag::COUNTERS)
+}
+
+/// When interrupts were last turned off on each core, in TSC ticks; 0: the core does not count yet.
+static OFF_SINCE: [AtomicU64; MAX_CPUS] = [const { AtomicU64::new(0) }; MAX_CPUS];
+
+/// Starts a section with interrupts off: the kernel was entered, or an interrupt window closed.
+pub fn section_starts() {
+    OFF_SINCE[hal::cpu::id()].store(hal::time::tsc(), Ordering::Relaxed);
+}
+
+/// Ends the section that [`section_starts`] began. What comes before the core's first one is boot and does not count.
+pub fn section_ends() {
+    let since = OFF_SINCE[hal::cpu::id()].load(Ordering::Relaxed);
+    if since == 0 {
+        return;
+    }
+    let ticks = hal::time::tsc() - since;
+    let stats = here();
+    stats.kernel_ticks.add(ticks);
+    if ticks > stats.irqs_off_max_ticks.peek() {
+        stats.irqs_off_max_ticks.put(ticks);
+    }
+}
+
+/// Lets pending interrupts in for a moment.
+pub fn irq_window() {
+    if counting() {
+        section_ends();
+        hal::cpu::irq_window();
+        section_starts();
+    } else {
+        hal::cpu::irq_window();
+    }
+}
+
+/// Counts time spent waiting, for the host or for a deadline.
+pub fn waited(ticks: u64) {
+    if counting() {
+        here().ship_wait_ticks.add(ticks);
+    }
+}
+
+/// Runs `halt` (which lets interrupts in) as the end of one section with interrupts off and the start of the next.
+pub fn halting(halt: fn()) {
+    if counting() {
+        section_ends();
+        halt();
+        section_starts();
+    } else {
+        halt();
+    }
+}
+
+/// Counts a call by its number.
+pub fn count_call(nr: u64) {
+    let stats = here();
+    if let Some(counter) = stats.by_call.get(nr as usize) {
+        counter.add(1);
+    }
+    stats.local_calls.add(1);
+}
+
+/// Moves a call from the local ones to the shipped ones.
+pub fn count_shipped() {
+    if counting() {
+        let stats = here();
+        stats
+            .local_calls
+            .put(stats.local_calls.peek().wrapping_sub(1));
+        stats.shipped_calls.add(1);
+    }
+}

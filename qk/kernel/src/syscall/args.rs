@@ -1,0 +1,68 @@
+//! Arguments that are pointers: an address from a program is a claim, and reading or writing through it can fail.
+
+use abi::Errno;
+use hal::addr::User;
+
+/// `len_bytes` at `addr`, if a program's pointer can be that.
+///
+/// # Errors
+/// EFAULT.
+pub fn user(addr: u64, len_bytes: u64) -> Result<User, Errno> {
+    User::range(addr, len_bytes).ok_or(Errno::EFAULT)
+}
+
+/// Reads `N` 64-bit words.
+///
+/// # Errors
+/// EFAULT.
+pub fn get_words<const N: usize>(addr: u64) -> Result<[u64; N], Errno> {
+    let mut words = [0; N];
+    for (i, word) in words.iter_mut().enumerate() {
+        let at = addr.checked_add(i as u64 * 8).ok_or(Errno::EFAULT)?;
+        *word = hal::user::read_u64(user(at, 8)?).map_err(|_| Errno::EFAULT)?;
+    }
+    Ok(words)
+}
+
+/// Writes 64-bit words.
+///
+/// # Errors
+/// EFAULT; what comes before the bad address has been written.
+pub fn put_words(addr: u64, words: &[u64]) -> Result<(), Errno> {
+    for (i, word) in words.iter().enumerate() {
+        let at = addr.checked_add(i as u64 * 8).ok_or(Errno::EFAULT)?;
+        hal::user::write_u64(user(at, 8)?, *word).map_err(|_| Errno::EFAULT)?;
+    }
+    Ok(())
+}
+
+/// Writes 64-bit words unless the pointer is null.
+///
+/// # Errors
+/// EFAULT.
+pub fn put_words_opt(addr: u64, words: &[u64]) -> Result<(), Errno> {
+    if addr == 0 {
+        Ok(())
+    } else {
+        put_words(addr, words)
+    }
+}
+
+/// Writes a 32-bit word unless the pointer is null.
+///
+/// # Errors
+/// EFAULT.
+pub fn put_u32_opt(addr: u64, value: u32) -> Result<(), Errno> {
+    if addr == 0 {
+        return Ok(());
+    }
+    hal::user::write_u32(user(addr, 4)?, value).map_err(|_| Errno::EFAULT)
+}
+
+/// Writes bytes.
+///
+/// # Errors
+/// EFAULT.
+pub fn put_bytes(addr: u64, bytes: &[u8]) -> Result<(), Errno> {
+    hal::user::copy_out(user(addr, bytes.len() as u64)?, bytes).map_err(|_| Errno::EFAULT)
+}

@@ -1,0 +1,277 @@
+//! System calls of the ranks: from the table in `abi` to the handler.
+//!
+//! The rows of `abi::syscall` say who serves a call; [`HANDLERS`] is made from them when the kernel is compiled, and it does not
+//! compile when a local row has no handler here or a handler no local row.
+
+pub mod args;
+mod futex;
+mod ids;
+mod limits;
+mod memory;
+mod process;
+mod schedule;
+mod shipped;
+mod signals;
+mod system;
+mod time;
+
+use core::sync::atomic::Ordering;
+
+use abi::Errno;
+use abi::syscall::{ALL, MAX_CALLS, Serve};
+use alloc::boxed::Box;
+use hal::sync::Once;
+use hal::traps::UserFrame;
+use wire::boot::flag;
+
+use crate::rank::{self, Rank};
+use crate::{comm, control, signal, stats, trace};
+
+/// What a handler works on.
+pub struct Call<'a> {
+    /// The caller's registers: arguments in rdi, rsi, rdx, r10, r8, r9.
+    pub frame: &'a mut UserFrame,
+    /// Whose call it is.
+    pub rank: &'static Rank,
+}
+
+/// What a handler answers.
+pub type SysResult = Result<u64, Errno>;
+/// A system call's entry in the table; returns what goes into rax.
+type Handler = fn(&mut Call<'_>) -> u64;
+
+/// A handler was to run while the call waited: start the call again afterwards if the handler was installed with
+/// SA_RESTART, else EINTR (Linux's ERESTARTSYS; programs never see it). Made by [`Rank::interrupted`].
+pub const RESTART: Errno = Errno(512);
+/// As [`RESTART`], but only if no handler ran after all (Linux's ERESTARTNOHAND).
+pub const RESTART_NO_HANDLER: Errno = Errno(514);
+
+impl Call<'_> {
+    /// The six arguments.
+    pub fn args(&self) -> [u64; 6] {
+        let f = &self.frame;
+        [f.rdi, f.rsi, f.rdx, f.r10, f.r8, f.r9]
+    }
+}
+
+/// The local calls: by name, with what serves each made part of its entry in the table.
+macro_rules! local {
+    ($($name:literal => $handler:path,)*) => {
+        &[$(($name, |call: &mut Call<'_>| encode($handler(call)))),*]
+    };
+}
+
+const LOCAL: &[(&str, Handler)] = local! {
+    "mmap" => memory::mmap,
+    "mprotect" => memory::mprotect,
+    "munmap" => memory::munmap,
+    "brk" => memory::brk,
+    "mremap" => memory::mremap,
+    "madvise" => memory::madvise,
+    "mincore" => memory::mincore,
+    "msync" => memory::msync,
+    "mlock" => memory::mlock,
+    "mlock2" => memory::mlock2,
+    "munlock" => memory::munlock,
+    "mlockall" => memory::mlockall,
+    "munlockall" => memory::munlockall,
+    "rt_sigaction" => signals::sigaction,
+    "rt_sigprocmask" => signals::sigprocmask,
+    "rt_sigreturn" => signals::sigreturn,
+    "rt_sigpending" => signals::sigpending,
+    "rt_sigtimedwait" => signals::sigtimedwait,
+    "rt_sigsuspend" => signals::sigsuspend,
+    "sigaltstack" => signals::sigaltstack,
+    "rt_sigqueueinfo" => signals::sigqueueinfo,
+    "rt_tgsigqueueinfo" => signals::tgsigqueueinfo,
+    "kill" => signals::kill,
+    "tkill" => signals::tkill,
+    "tgkill" => signals::tgkill,
+    "pause" => signals::pause,
+    "alarm" => time::alarm,
+    "setitimer" => time::setitimer,
+    "getitimer" => time::getitimer,
+    "nanosleep" => time::nanosleep,
+    "clock_nanosleep" => time::clock_nanosleep,
+    "clock_gettime" => time::clock_gettime,
+    "clock_getres" => time::clock_getres,
+    "gettimeofday" => time::gettimeofday,
+    "time" => time::time,
+    "times" => time::times,
+    "getrusage" => time::getrusage,
+    "getpid" => ids::getpid,
+    "getppid" => ids::getppid,
+    "gettid" => ids::gettid,
+    "getuid" => ids::getuid,
+    "geteuid" => ids::geteuid,
+    "getgid" => ids::getgid,
+    "getegid" => ids::getegid,
+    "getresuid" => ids::getresuid,
+    "getresgid" => ids::getresgid,
+    "set_tid_address" => ids::set_tid_address,
+    "prlimit64" => limits::prlimit64,
+    "getrlimit" => limits::getrlimit,
+    "setrlimit" => limits::setrlimit,
+    "exit" => process::exit,
+    "exit_group" => process::exit_group,
+    "arch_prctl" => process::arch_prctl,
+    "prctl" => process::prctl,
+    "personality" => process::personality,
+    "rseq" => process::rseq,
+    "set_robust_list" => process::set_robust_list,
+    "get_robust_list" => process::get_robust_list,
+    "futex" => futex::futex,
+    "sched_yield" => schedule::sched_yield,
+    "sched_getaffinity" => schedule::sched_getaffinity,
+    "sched_setaffinity" => schedule::sched_setaffinity,
+    "sched_getscheduler" => schedule::sched_getscheduler,
+    "sched_setscheduler" => schedule::sched_setscheduler,
+    "sched_getparam" => schedule::sched_getparam,
+    "sched_setparam" => schedule::sched_setparam,
+    "sched_get_priority_max" => schedule::sched_get_priority,
+    "sched_get_priority_min" => schedule::sched_get_priority,
+    "getcpu" => schedule::getcpu,
+    "get_mempolicy" => schedule::get_mempolicy,
+    "set_mempolicy" => schedule::set_mempolicy,
+    "mbind" => schedule::mbind,
+    "membarrier" => schedule::membarrier,
+    "getrandom" => system::getrandom,
+    "uname" => system::uname,
+    "sysinfo" => system::sysinfo,
+};
+
+static HANDLERS: [Handler; MAX_CALLS] = {
+    let mut table = [unknown as Handler; MAX_CALLS];
+    let mut used = 0;
+    let mut i = 0;
+    while i < ALL.len() {
+        table[ALL[i].nr as usize] = match ALL[i].serve {
+            Serve::Shipped => |call| encode(shipped::ship(call)),
+            Serve::Refused(..) => refused,
+            Serve::Local => {
+                used += 1;
+                local(ALL[i].name)
+            }
+        };
+        i += 1;
+    }
+    assert!(used == LOCAL.len(), "a handler without a local row");
+    table
+};
+
+const fn local(name: &str) -> Handler {
+    let mut i = 0;
+    while i < LOCAL.len() {
+        if same(LOCAL[i].0.as_bytes(), name.as_bytes()) {
+            return LOCAL[i].1;
+        }
+        i += 1;
+    }
+    panic!("a local row without a handler");
+}
+
+const fn same(a: &[u8], b: &[u8]) -> bool {
+    let mut i = 0;
+    while i < a.len() && i < b.len() && a[i] == b[i] {
+        i += 1;
+    }
+    i == a.len() && i == b.len()
+}
+
+fn unknown(_: &mut Call<'_>) -> u64 {
+    encode(Err(Errno::ENOSYS))
+}
+
+fn refused(call: &mut Call<'_>) -> u64 {
+    let errno = match abi::syscall::by_nr(call.frame.rax).map(|row| row.serve) {
+        Some(Serve::Refused(errno, _)) => errno,
+        _ => Errno::ENOSYS,
+    };
+    encode(Err(errno))
+}
+
+static TABLE: Once<Box<[Handler; MAX_CALLS]>> = Once::new();
+
+/// Makes the dispatch table: the compiled one without what the boot information refuses. Returns what is to be called for
+/// each `syscall` instruction.
+pub fn init() -> extern "C" fn(&mut UserFrame) {
+    let comm = comm::get();
+    let refuse = &comm.header().refuse;
+    let kept = |nr: usize| refuse[nr / 64].load() >> (nr % 64) & 1 == 0;
+    let table: Box<[Handler]> = HANDLERS
+        .iter()
+        .enumerate()
+        .map(|(nr, handler)| if kept(nr) { *handler } else { unknown })
+        .collect();
+    let table = table
+        .try_into()
+        .ok()
+        .and_then(|table| TABLE.set(table).ok());
+    assert!(table.is_some(), "system calls are set up once");
+    let watched = comm.config.has(flag::COUNTERS) || comm.config.has(flag::TRACE);
+    if watched { entered_observed } else { entered }
+}
+
+/// A `syscall` instruction in ring 3.
+extern "C" fn entered(frame: &mut UserFrame) {
+    let Some(rank) = rank::current() else {
+        return by_pct(frame);
+    };
+    let nr = frame.rax;
+    let result = dispatch(&mut Call { frame, rank });
+    finish(frame, rank, nr, result);
+}
+
+/// Out of the way of the ranks' calls.
+#[cold]
+#[inline(never)]
+fn by_pct(frame: &mut UserFrame) {
+    stats::here().pct_entries.add(1);
+    stats::section_starts();
+    frame.rax = encode(control::call(frame));
+    stats::section_ends();
+}
+
+#[inline]
+fn dispatch(call: &mut Call<'_>) -> u64 {
+    match TABLE
+        .get()
+        .and_then(|table| table.get(call.frame.rax as usize))
+    {
+        Some(handler) => handler(call),
+        None => unknown(call),
+    }
+}
+
+#[inline]
+fn encode(result: SysResult) -> u64 {
+    match result {
+        Ok(value) => value,
+        Err(errno) => errno.ret() as u64,
+    }
+}
+
+#[inline]
+fn finish(frame: &mut UserFrame, rank: &'static Rank, nr: u64, result: u64) {
+    frame.rax = result;
+    if rank.attention.load(Ordering::Relaxed) {
+        signal::before_return(rank, frame, Some(nr));
+    }
+}
+
+/// The same with everything that is counted and traced.
+extern "C" fn entered_observed(frame: &mut UserFrame) {
+    let Some(rank) = rank::current() else {
+        return by_pct(frame);
+    };
+    stats::section_starts();
+    let nr = frame.rax;
+    let mut call = Call { frame, rank };
+    let args = call.args();
+    stats::count_call(nr);
+    let text = trace::text_before(rank, nr, &args);
+    let result = dispatch(&mut call);
+    trace::record(rank, nr, &args, text, result as i64);
+    finish(frame, rank, nr, result);
+    stats::section_ends();
+}

@@ -1,0 +1,110 @@
+//! The process itself: its end, its thread pointer, its name.
+
+use abi::Errno;
+use core::sync::atomic::Ordering;
+
+use super::args::{put_bytes, put_words, user};
+use super::{Call, SysResult};
+use crate::{rseq as sequences, signal, trace};
+
+pub fn exit_group(call: &mut Call<'_>) -> SysResult {
+    // It does not return to where calls are traced.
+    trace::record(call.rank, call.frame.rax, &call.args(), trace::NO_TEXT, 0);
+    signal::end(call.rank, (call.frame.rdi & 0xff) << 8)
+}
+
+/// The only thread's end is the process's.
+pub fn exit(call: &mut Call<'_>) -> SysResult {
+    exit_group(call)
+}
+
+pub fn arch_prctl(call: &mut Call<'_>) -> SysResult {
+    /// arch/x86/include/uapi/asm/prctl.h
+    const SET_GS: u64 = 0x1001;
+    const SET_FS: u64 = 0x1002;
+    const GET_FS: u64 = 0x1003;
+    const GET_GS: u64 = 0x1004;
+    let [code, value, ..] = call.args();
+    match code {
+        SET_FS => hal::task::set_fs_base(value)
+            .map(|()| 0)
+            .map_err(|_| Errno::EPERM),
+        SET_GS => hal::task::set_gs_base(value)
+            .map(|()| 0)
+            .map_err(|_| Errno::EPERM),
+        GET_FS => put_words(value, &[hal::task::fs_base()]).map(|()| 0),
+        GET_GS => put_words(value, &[hal::task::gs_base()]).map(|()| 0),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// What can be answered without Linux. The rest says EINVAL, as a Linux without the feature does.
+pub fn prctl(call: &mut Call<'_>) -> SysResult {
+    /// include/uapi/linux/prctl.h
+    const GET_DUMPABLE: u64 = 3;
+    const SET_DUMPABLE: u64 = 4;
+    const SET_NAME: u64 = 15;
+    const GET_NAME: u64 = 16;
+    const GET_SECCOMP: u64 = 21;
+    const SET_NO_NEW_PRIVS: u64 = 38;
+    const GET_NO_NEW_PRIVS: u64 = 39;
+    const NAME_BYTES: usize = 16;
+    let [option, arg, ..] = call.args();
+    match option {
+        SET_NAME => {
+            let mut name = [0; NAME_BYTES];
+            for (i, byte) in name[..NAME_BYTES - 1].iter_mut().enumerate() {
+                let mut one = [0];
+                hal::user::copy_in(&mut one, user(arg.wrapping_add(i as u64), 1)?)
+                    .map_err(|_| Errno::EFAULT)?;
+                if one[0] == 0 {
+                    break;
+                }
+                *byte = one[0];
+            }
+            *call.rank.name.lock() = name;
+            Ok(0)
+        }
+        GET_NAME => put_bytes(arg, &*call.rank.name.lock()).map(|()| 0),
+        GET_DUMPABLE => Ok(1),
+        SET_DUMPABLE if arg <= 1 => Ok(0),
+        GET_SECCOMP | GET_NO_NEW_PRIVS => Ok(0),
+        SET_NO_NEW_PRIVS if arg == 1 => Ok(0),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// Only PER_LINUX; asked with all ones it says so.
+pub fn personality(call: &mut Call<'_>) -> SysResult {
+    match call.frame.rdi as u32 {
+        0 | u32::MAX => Ok(0),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+pub fn rseq(call: &mut Call<'_>) -> SysResult {
+    let [area, len_bytes, flags, signature, ..] = call.args();
+    sequences::register(call.rank, [area, len_bytes, flags, signature])
+}
+
+/// sizeof(struct robust_list_head)
+const ROBUST_LIST_BYTES: u64 = 24;
+
+/// The list matters to other threads that wait when this one ends: there are none, so it is only kept.
+pub fn set_robust_list(call: &mut Call<'_>) -> SysResult {
+    let [head, len_bytes, ..] = call.args();
+    if len_bytes != ROBUST_LIST_BYTES {
+        return Err(Errno::EINVAL);
+    }
+    call.rank.robust_list.store(head, Ordering::Relaxed);
+    Ok(0)
+}
+
+pub fn get_robust_list(call: &mut Call<'_>) -> SysResult {
+    let [pid, head_to, len_to, ..] = call.args();
+    if pid != 0 && pid != call.rank.identity().pid {
+        return Err(Errno::ESRCH);
+    }
+    put_words(len_to, &[ROBUST_LIST_BYTES])?;
+    put_words(head_to, &[call.rank.robust_list.load(Ordering::Relaxed)]).map(|()| 0)
+}

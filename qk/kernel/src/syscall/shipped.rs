@@ -1,0 +1,210 @@
+//! Calls that the proxy carries out on Linux.
+//!
+//! The proxy checks every pointer; here it matters only what Linux may have written: such pages count as dirty, and code in
+//! them is renewed, for neither the page tables nor an emulator's translations notice another process's writes.
+
+use core::sync::atomic::Ordering;
+
+use abi::Errno;
+use abi::map::USER_TOP;
+use abi::syscall::{Arg, Call as Row, Dir, Len, by_nr};
+use arrayvec::ArrayVec;
+use qk_core::regions::Prot;
+use qk_core::signals::{SigInfo, SigSet, Signal, code};
+
+use super::args::get_words;
+use super::{Call, RESTART, RESTART_NO_HANDLER, SysResult};
+use crate::memory::ask;
+use crate::rank::Rank;
+use crate::{ship, signal, stats};
+
+/// Ranges that a call may write to; what has more pieces is treated as one range around them all.
+type Ranges = ArrayVec<(u64, u64), 16>;
+
+/// What a request of ioctl or fcntl may write at most: the largest flat structure is well below a page.
+const REQUEST_BYTES: u64 = 4096;
+
+pub fn ship(call: &mut Call<'_>) -> SysResult {
+    let row = by_nr(call.frame.rax).ok_or(Errno::ENOSYS)?;
+    let args = call.args();
+    let Some(mask) = temporary_mask(row, &args)? else {
+        return ship_row(call.rank, row, &args);
+    };
+    call.rank.signals.lock().thread.borrow_mask(mask);
+    let result = ship_row(call.rank, row, &args);
+    let mut signals = call.rank.signals.lock();
+    // A handler that is about to run restores the mask when it returns.
+    if !matches!(result, Err(RESTART | RESTART_NO_HANDLER)) || !signals.wants_delivery() {
+        signals.thread.restore_mask();
+    }
+    result
+}
+
+/// The signal mask that ppoll and its kin want for the time of the call.
+fn temporary_mask(row: &Row, args: &[u64; 6]) -> Result<Option<SigSet>, Errno> {
+    let (at, len_bytes) = match row.name {
+        "ppoll" => (args[3], args[4]),
+        "epoll_pwait" | "epoll_pwait2" => (args[4], args[5]),
+        // Behind the sixth argument: pointer and size.
+        "pselect6" if args[5] != 0 => get_words(args[5]).map(|[at, len_bytes]| (at, len_bytes))?,
+        _ => (0, 0),
+    };
+    if at == 0 {
+        return Ok(None);
+    }
+    super::signals::sigset_size(len_bytes)?;
+    get_words(at).map(|[set]| Some(SigSet(set)))
+}
+
+fn ship_row(rank: &'static Rank, row: &Row, args: &[u64; 6]) -> SysResult {
+    let written = written_ranges(row, args);
+    note_written(rank, &written);
+    stats::count_shipped();
+    let ret = ship::linux_call(rank, u64::from(row.nr), args);
+    if rank.writable_code.load(Ordering::Relaxed) {
+        renew_code(rank, &written);
+    }
+    match Errno::from_ret(ret) {
+        None => Ok(ret as u64),
+        Some(Errno::EINTR) if row.restart => Err(rank.interrupted(RESTART)),
+        Some(Errno::EINTR) if row.blocks => Err(rank.interrupted(RESTART_NO_HANDLER)),
+        Some(Errno::EPIPE) if row.sigpipe && !suppresses_sigpipe(row, args) => {
+            let identity = rank.identity();
+            let info = SigInfo::sent(
+                Signal::PIPE,
+                code::USER,
+                identity.pid as u32,
+                identity.info.uid as u32,
+                0,
+            );
+            // SIGPIPE is no real-time signal: its queue cannot be full.
+            signal::send_thread(rank, info).map_err(|_| Errno::EPIPE)?;
+            Err(Errno::EPIPE)
+        }
+        Some(errno) => Err(errno),
+    }
+}
+
+/// MSG_NOSIGNAL in the flags of the send family (include/linux/socket.h).
+fn suppresses_sigpipe(row: &Row, args: &[u64; 6]) -> bool {
+    const MSG_NOSIGNAL: u64 = 0x4000;
+    let flags = match row.name {
+        "sendto" | "sendmmsg" => args[3],
+        "sendmsg" => args[2],
+        _ => 0,
+    };
+    flags & MSG_NOSIGNAL != 0
+}
+
+/// Adds what Linux may write of a buffer: at most MAX_RW_COUNT (include/linux/fs.h), and only below the end of user memory.
+fn add(ranges: &mut Ranges, start: u64, len_bytes: u64) {
+    const MAX_RW_COUNT: u64 = 0x7fff_f000;
+    let end = start
+        .saturating_add(len_bytes.min(MAX_RW_COUNT))
+        .min(USER_TOP);
+    if start >= end {
+        return;
+    }
+    match ranges.try_push((start, end)) {
+        Ok(()) => {}
+        Err(_) => {
+            let last = ranges.len() - 1;
+            let (from, to) = ranges[last];
+            ranges[last] = (from.min(start), to.max(end));
+        }
+    }
+}
+
+fn written_ranges(row: &Row, args: &[u64; 6]) -> Ranges {
+    let mut ranges = Ranges::new();
+    for (arg, &value) in row.args.iter().zip(args) {
+        match *arg {
+            Arg::Mem(Dir::Out | Dir::InOut, len) => add(&mut ranges, value, length(len, args)),
+            Arg::Iovec(Dir::Out | Dir::InOut, count) => {
+                add_iovec(&mut ranges, value, args[count as usize])
+            }
+            Arg::Msghdr(Dir::Out | Dir::InOut) => add_msghdr(&mut ranges, value),
+            Arg::Mmsghdr(Dir::Out | Dir::InOut, count) => {
+                /// sizeof(struct mmsghdr)
+                const STRIDE: u64 = 64;
+                let count = args[count as usize].min(1024);
+                add(&mut ranges, value, count * STRIDE);
+                (0..count).for_each(|i| add_msghdr(&mut ranges, value.wrapping_add(i * STRIDE)));
+            }
+            Arg::Request => add(
+                &mut ranges,
+                value,
+                REQUEST_BYTES.min(USER_TOP.saturating_sub(value)),
+            ),
+            _ => {}
+        }
+    }
+    ranges
+}
+
+fn length(len: Len, args: &[u64; 6]) -> u64 {
+    match len {
+        Len::Bytes(bytes) => u64::from(bytes),
+        Len::Arg(i) => args[i as usize],
+        Len::Times(i, bytes) => args[i as usize].saturating_mul(u64::from(bytes)),
+        Len::AtPtr(i) => get_words(args[i as usize]).map_or(0, |[word]| u64::from(word as u32)),
+    }
+}
+
+fn add_iovec(ranges: &mut Ranges, at: u64, count: u64) {
+    /// UIO_MAXIOV (include/uapi/linux/uio.h)
+    const MAX: u64 = 1024;
+    const IOVECS_PER_LOOK: u64 = 64;
+    for i in 0..count.min(MAX) {
+        if i % IOVECS_PER_LOOK == IOVECS_PER_LOOK - 1 {
+            stats::irq_window();
+        }
+        let Ok([base, len_bytes]) = get_words(at.wrapping_add(i * 16)) else {
+            return;
+        };
+        add(ranges, base, len_bytes);
+    }
+}
+
+/// struct user_msghdr: name, namelen (int), iov, iovlen, control, controllen, flags (int).
+fn add_msghdr(ranges: &mut Ranges, at: u64) {
+    let Ok([name, name_len, iov, count, control, control_len, _]) = get_words::<7>(at) else {
+        return;
+    };
+    add(ranges, at, 56);
+    add(ranges, name, u64::from(name_len as u32));
+    add(ranges, control, control_len);
+    add_iovec(ranges, iov, count);
+}
+
+fn note_written(rank: &Rank, ranges: &Ranges) {
+    /// What is noted between two looks for interrupts.
+    const STEP_BYTES: u64 = 256 << 10;
+    for &(start, end) in ranges {
+        let mut at = start;
+        while at < end {
+            let step = end.min(at + STEP_BYTES);
+            // A rank that ends meanwhile has nothing to be noted.
+            let _ = ask(rank, |aspace| {
+                let _: () = aspace.mark_dirty(at, step);
+                Ok(())
+            });
+            at = step;
+        }
+    }
+}
+
+fn renew_code(rank: &Rank, ranges: &Ranges) {
+    let _ = ask(rank, |aspace| {
+        for &(start, end) in ranges {
+            let code = aspace
+                .regions
+                .iter_range(start, end)
+                .filter(|r| r.prot.contains(Prot::WRITE | Prot::EXEC));
+            let code: ArrayVec<(u64, u64), 16> = code.map(|r| (r.start, r.end)).take(16).collect();
+            code.iter()
+                .for_each(|&(from, to)| aspace.renew_code(from, to));
+        }
+        Ok(())
+    });
+}

@@ -1,0 +1,320 @@
+//! The signal calls.
+
+use abi::Errno;
+use qk_core::signals::{Action, AltStack, SigInfo, SigSet, Signal, Thread, code};
+
+use super::args::{get_words, put_bytes, put_words_opt, user};
+use super::{Call, RESTART_NO_HANDLER, SysResult};
+use crate::rank::Rank;
+use crate::signal::{self, Signals};
+use crate::{sched, ship, sigframe, timer};
+
+/// sizeof(sigset_t) in the kernel's ABI.
+const SIGSET_BYTES: u64 = 8;
+const SIGINFO_BYTES: usize = 128;
+
+/// Checks the size that a program passes along with a signal set.
+///
+/// # Errors
+/// EINVAL.
+pub fn sigset_size(len_bytes: u64) -> Result<(), Errno> {
+    if len_bytes == SIGSET_BYTES {
+        Ok(())
+    } else {
+        Err(Errno::EINVAL)
+    }
+}
+
+fn with_thread<R>(call: &Call<'_>, f: impl FnOnce(&mut Thread) -> R) -> R {
+    f(&mut call.rank.signals.lock().thread)
+}
+
+pub fn sigaction(call: &mut Call<'_>) -> SysResult {
+    let [signo, new, old, size, ..] = call.args();
+    sigset_size(size)?;
+    let action = match new {
+        0 => None,
+        _ => {
+            let [handler, flags, restorer, mask] = get_words(new)?;
+            Some(Action {
+                handler,
+                flags,
+                restorer,
+                mask: SigSet(mask),
+            })
+        }
+    };
+    let signal = Signal::new(signo).ok_or(Errno::EINVAL)?;
+    let before = {
+        let mut guard = call.rank.signals.lock();
+        let Signals {
+            process, thread, ..
+        } = &mut *guard;
+        match action {
+            None => process.action(signal),
+            Some(action) => {
+                let (before, discard) = process.set_action(signal, action)?;
+                thread.pending.discard(discard);
+                before
+            }
+        }
+    };
+    put_words_opt(
+        old,
+        &[before.handler, before.flags, before.restorer, before.mask.0],
+    )
+    .map(|()| 0)
+}
+
+pub fn sigprocmask(call: &mut Call<'_>) -> SysResult {
+    let [how, new, old, size, ..] = call.args();
+    sigset_size(size)?;
+    let before = with_thread(call, |thread| thread.blocked());
+    if new != 0 {
+        let [set] = get_words(new)?;
+        with_thread(call, |thread| thread.change_mask(how, SigSet(set)))?;
+        look_again(call);
+    }
+    put_words_opt(old, &[before.0]).map(|()| 0)
+}
+
+/// The mask has changed: something that was pending may have become deliverable.
+fn look_again(call: &Call<'_>) {
+    let wanted = call.rank.signals.lock().wants_delivery();
+    if wanted {
+        call.rank
+            .attention
+            .store(true, core::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+pub fn sigreturn(call: &mut Call<'_>) -> SysResult {
+    if sigframe::pop(call.rank, call.frame).is_err() {
+        signal::force(call.rank, sigframe::bad_frame());
+    }
+    hal::cpu::set_return_slow();
+    look_again(call);
+    // What is returned goes into rax: the program's own.
+    Ok(call.frame.rax)
+}
+
+pub fn sigpending(call: &mut Call<'_>) -> SysResult {
+    let [to, size, ..] = call.args();
+    if size > SIGSET_BYTES {
+        return Err(Errno::EINVAL);
+    }
+    let set = {
+        let guard = call.rank.signals.lock();
+        guard.process.blocked_pending(&guard.thread)
+    };
+    put_bytes(to, &set.0.to_le_bytes()[..size as usize]).map(|()| 0)
+}
+
+/// Waits until there is something to act on.
+fn wait_for_signal(rank: &Rank) {
+    rank.waiting(|| {
+        while !rank.signals.lock().wants_delivery() {
+            sched::park();
+        }
+    });
+}
+
+pub fn pause(call: &mut Call<'_>) -> SysResult {
+    wait_for_signal(call.rank);
+    Err(call.rank.interrupted(RESTART_NO_HANDLER))
+}
+
+pub fn sigsuspend(call: &mut Call<'_>) -> SysResult {
+    let [from, size, ..] = call.args();
+    sigset_size(size)?;
+    let [set] = get_words(from)?;
+    with_thread(call, |thread| thread.borrow_mask(SigSet(set)));
+    wait_for_signal(call.rank);
+    Err(call.rank.interrupted(RESTART_NO_HANDLER))
+}
+
+pub fn sigtimedwait(call: &mut Call<'_>) -> SysResult {
+    let [from, info_to, timeout, size, ..] = call.args();
+    sigset_size(size)?;
+    let [set] = get_words(from)?;
+    let wanted = SigSet(set).without(SigSet::UNSTOPPABLE);
+    let deadline = match timeout {
+        0 => None,
+        _ => Some(timer::deadline_after(super::time::timespec_ns(get_words(
+            timeout,
+        )?)?)),
+    };
+    timer::set_sleep(call.rank, deadline);
+    let result = call
+        .rank
+        .waiting(|| wait_for_one(call.rank, wanted, deadline));
+    timer::set_sleep(call.rank, None);
+    let info = result?;
+    if info_to != 0 {
+        put_bytes(info_to, &info.to_bytes())?;
+    }
+    Ok(u64::from(info.signal.number()))
+}
+
+fn wait_for_one(rank: &Rank, wanted: SigSet, deadline: Option<u64>) -> Result<SigInfo, Errno> {
+    loop {
+        let mut guard = rank.signals.lock();
+        let Signals {
+            process, thread, ..
+        } = &mut *guard;
+        if let Some(info) = process.take(thread, wanted) {
+            return Ok(info);
+        }
+        if guard.wants_delivery() {
+            return Err(Errno::EINTR);
+        }
+        drop(guard);
+        if deadline.is_some_and(|at| at <= hal::time::tsc()) {
+            return Err(Errno::EAGAIN);
+        }
+        sched::park();
+    }
+}
+
+pub fn sigaltstack(call: &mut Call<'_>) -> SysResult {
+    let [new, old, ..] = call.args();
+    let sp = call.frame.rsp;
+    let wanted = match new {
+        0 => None,
+        _ => {
+            let [base, flags, size_bytes] = get_words(new)?;
+            Some(AltStack {
+                base,
+                flags: flags as u32,
+                size_bytes,
+            })
+        }
+    };
+    let before = with_thread(call, |thread| -> Result<AltStack, Errno> {
+        let before = thread.altstack.report(sp);
+        if let Some(wanted) = wanted {
+            /// MINSIGSTKSZ (arch/x86/include/uapi/asm/signal.h).
+            const MIN_BYTES: u64 = 2048;
+            thread.altstack.set(wanted, sp, MIN_BYTES)?;
+        }
+        Ok(before)
+    })?;
+    put_words_opt(
+        old,
+        &[before.base, u64::from(before.flags), before.size_bytes],
+    )
+    .map(|()| 0)
+}
+
+/// Whether a pid is the caller's own; the rest of the world is the proxy's.
+fn is_self(call: &Call<'_>, pid: u64) -> bool {
+    u64::from(pid as u32) == call.rank.identity().pid
+}
+
+fn ship_on(call: &Call<'_>) -> SysResult {
+    let ret = ship::linux_call(call.rank, call.frame.rax, &call.args());
+    Errno::from_ret(ret).map_or(Ok(ret as u64), Err)
+}
+
+/// The signal with number `signo`; `None` for 0, which only asks whether the target is there.
+fn signal_or_probe(signo: u64) -> Result<Option<Signal>, Errno> {
+    match signo as u32 {
+        0 => Ok(None),
+        signo => Signal::new(u64::from(signo)).map(Some).ok_or(Errno::EINVAL),
+    }
+}
+
+fn from_self(call: &Call<'_>, signal: Signal, code: i32) -> SigInfo {
+    let identity = call.rank.identity();
+    SigInfo::sent(
+        signal,
+        code,
+        identity.pid as u32,
+        identity.info.uid as u32,
+        0,
+    )
+}
+
+/// To itself, here; to others, to its process group (also itself, through its proxy) and to all, on Linux.
+pub fn kill(call: &mut Call<'_>) -> SysResult {
+    let [pid, signo, ..] = call.args();
+    if !is_self(call, pid) {
+        return ship_on(call);
+    }
+    match signal_or_probe(signo)? {
+        None => Ok(0),
+        Some(signal) => {
+            signal::try_send_process(call.rank, from_self(call, signal, code::USER)).map(|()| 0)
+        }
+    }
+}
+
+pub fn tkill(call: &mut Call<'_>) -> SysResult {
+    let [tid, signo, ..] = call.args();
+    to_thread(call, tid, signo)
+}
+
+pub fn tgkill(call: &mut Call<'_>) -> SysResult {
+    let [pid, tid, signo, ..] = call.args();
+    if pid as i32 <= 0 {
+        return Err(Errno::EINVAL);
+    }
+    if is_self(call, pid) && !is_self(call, tid) {
+        return Err(if tid as i32 <= 0 {
+            Errno::EINVAL
+        } else {
+            Errno::ESRCH
+        });
+    }
+    to_thread(call, tid, signo)
+}
+
+fn to_thread(call: &mut Call<'_>, tid: u64, signo: u64) -> SysResult {
+    if tid as i32 <= 0 {
+        return Err(Errno::EINVAL);
+    }
+    if !is_self(call, tid) {
+        return ship_on(call);
+    }
+    match signal_or_probe(signo)? {
+        None => Ok(0),
+        Some(signal) => {
+            signal::send_thread(call.rank, from_self(call, signal, code::TKILL)).map(|()| 0)
+        }
+    }
+}
+
+pub fn sigqueueinfo(call: &mut Call<'_>) -> SysResult {
+    let [pid, signo, info, ..] = call.args();
+    if !is_self(call, pid) {
+        return ship_on(call);
+    }
+    match queued_info(signo, info)? {
+        None => Ok(0),
+        Some(info) => signal::try_send_process(call.rank, info).map(|()| 0),
+    }
+}
+
+pub fn tgsigqueueinfo(call: &mut Call<'_>) -> SysResult {
+    let [pid, tid, signo, info, ..] = call.args();
+    if pid as i32 <= 0 || tid as i32 <= 0 {
+        return Err(Errno::EINVAL);
+    }
+    if !is_self(call, pid) || !is_self(call, tid) {
+        return if is_self(call, pid) {
+            Err(Errno::ESRCH)
+        } else {
+            ship_on(call)
+        };
+    }
+    match queued_info(signo, info)? {
+        None => Ok(0),
+        Some(info) => signal::send_thread(call.rank, info).map(|()| 0),
+    }
+}
+
+fn queued_info(signo: u64, from: u64) -> Result<Option<SigInfo>, Errno> {
+    let mut bytes = [0; SIGINFO_BYTES];
+    hal::user::copy_in(&mut bytes, user(from, SIGINFO_BYTES as u64)?).map_err(|_| Errno::EFAULT)?;
+    Ok(signal_or_probe(signo)?.map(|signal| SigInfo::from_bytes(signal, &bytes)))
+}

@@ -1,0 +1,98 @@
+//! What the machine is.
+
+use abi::Errno;
+use abi::ident;
+
+use super::args::{put_bytes, put_words};
+use super::{Call, SysResult};
+use crate::{clock, rank, stats};
+
+/// Bytes of a field of struct new_utsname (include/uapi/linux/utsname.h).
+const UTS_FIELD_BYTES: usize = 65;
+/// GRND_NONBLOCK | GRND_RANDOM | GRND_INSECURE (include/uapi/linux/random.h).
+const GRND_ALL: u64 = 7;
+const GRND_RANDOM_INSECURE: u64 = 6;
+/// Random bytes made between two looks for interrupts.
+const BYTES_PER_LOOK: u64 = 1024;
+
+/// Linux's names, with Margay's mark in release and version; the host's node and domain names.
+pub fn uname(call: &mut Call<'_>) -> SysResult {
+    let host = &call.rank.area.host;
+    let (mut node, mut domain) = ([0; 64], [0; 64]);
+    let fields: [&[u8]; 6] = [
+        ident::SYSNAME.as_bytes(),
+        host.nodename.get(&mut node),
+        ident::RELEASE.as_bytes(),
+        ident::VERSION.as_bytes(),
+        ident::MACHINE.as_bytes(),
+        host.domainname.get(&mut domain),
+    ];
+    let mut uts = [0; 6 * UTS_FIELD_BYTES];
+    for (to, from) in uts.chunks_mut(UTS_FIELD_BYTES).zip(fields) {
+        to[..from.len()].copy_from_slice(from);
+    }
+    put_bytes(call.frame.rdi, &uts).map(|()| 0)
+}
+
+/// struct sysinfo (include/uapi/linux/sysinfo.h): the node as this rank has it, so "total" is its share.
+pub fn sysinfo(call: &mut Call<'_>) -> SysResult {
+    let (total, used, _) = call
+        .rank
+        .aspace
+        .lock()
+        .as_ref()
+        .map_or((0, 0, 0), |aspace| aspace.usage_bytes());
+    let uptime_s = clock::monotonic_ns() / 1_000_000_000;
+    let procs = rank::all().len() as u64;
+    // uptime, loads[3], totalram, freeram, sharedram, bufferram, totalswap, freeswap, procs (u16), totalhigh, freehigh, mem_unit (u32).
+    let words = [
+        uptime_s,
+        0,
+        0,
+        0,
+        total,
+        total - used,
+        0,
+        0,
+        0,
+        0,
+        procs,
+        0,
+        0,
+        1,
+    ];
+    put_words(call.frame.rdi, &words).map(|()| 0)
+}
+
+pub fn getrandom(call: &mut Call<'_>) -> SysResult {
+    let [to, len_bytes, flags, ..] = call.args();
+    if flags & !GRND_ALL != 0 || flags & GRND_RANDOM_INSECURE == GRND_RANDOM_INSECURE {
+        return Err(Errno::EINVAL);
+    }
+    // Linux gives at most INT_MAX bytes.
+    let len_bytes = len_bytes.min(i32::MAX as u64);
+    let mut done = 0;
+    while done < len_bytes {
+        if done % BYTES_PER_LOOK == 0 {
+            stats::irq_window();
+        }
+        let bytes = random_word().to_le_bytes();
+        let step = (len_bytes - done).min(8);
+        match put_bytes(to.wrapping_add(done), &bytes[..step as usize]) {
+            Ok(()) => done += step,
+            Err(_) if done > 0 => break,
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(done)
+}
+
+/// From the CPU's generator. It can be dry for a moment (Intel SDM vol. 1 §7.3.17.1), never for long.
+fn random_word() -> u64 {
+    loop {
+        if let Some(word) = hal::cpu::rdrand() {
+            return word;
+        }
+        hal::cpu::pause();
+    }
+}

@@ -1,0 +1,236 @@
+//! Clocks, sleeping, the alarm timer, and time used.
+
+use abi::Errno;
+
+use super::args::{get_words, put_words, put_words_opt};
+use super::{Call, RESTART_NO_HANDLER, SysResult};
+use crate::rank::Rank;
+use crate::{clock, sched, timer};
+
+const NS_PER_S: u64 = 1_000_000_000;
+const US_PER_S: u64 = 1_000_000;
+/// USER_HZ: what times(2) counts in.
+const CLOCK_TICK_NS: u64 = 10_000_000;
+
+/// CLOCK_REALTIME
+pub const REALTIME: u64 = 0;
+
+/// Clocks (include/uapi/linux/time.h).
+mod id {
+    pub const REALTIME: u64 = super::REALTIME;
+    pub const MONOTONIC: u64 = 1;
+    pub const PROCESS_CPUTIME: u64 = 2;
+    pub const THREAD_CPUTIME: u64 = 3;
+    pub const MONOTONIC_RAW: u64 = 4;
+    pub const REALTIME_COARSE: u64 = 5;
+    pub const MONOTONIC_COARSE: u64 = 6;
+    pub const BOOTTIME: u64 = 7;
+    pub const TAI: u64 = 11;
+}
+
+/// Nanoseconds of a struct timespec.
+///
+/// # Errors
+/// EINVAL when it is not a time.
+pub fn timespec_ns([s, ns]: [u64; 2]) -> Result<u64, Errno> {
+    if (s as i64) < 0 || ns >= NS_PER_S {
+        return Err(Errno::EINVAL);
+    }
+    Ok(s.saturating_mul(NS_PER_S).saturating_add(ns))
+}
+
+fn timespec(ns: u64) -> [u64; 2] {
+    [ns / NS_PER_S, ns % NS_PER_S]
+}
+
+fn timeval(ns: u64) -> [u64; 2] {
+    [ns / NS_PER_S, ns % NS_PER_S / 1000]
+}
+
+/// What a clock shows, in ns.
+///
+/// # Errors
+/// EINVAL: no such clock.
+pub fn read_clock(rank: &Rank, clock: u64) -> Result<u64, Errno> {
+    let (monotonic, real) = clock::now_ns();
+    match clock {
+        id::REALTIME | id::REALTIME_COARSE | id::TAI => Ok(real),
+        id::MONOTONIC | id::MONOTONIC_RAW | id::MONOTONIC_COARSE | id::BOOTTIME => Ok(monotonic),
+        id::PROCESS_CPUTIME | id::THREAD_CPUTIME => Ok(cpu_ns(rank)),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// CPU time of the rank: since it started it had its core, but for when it waited.
+fn cpu_ns(rank: &Rank) -> u64 {
+    clock::ticks_to_ns(rank.cpu_ticks())
+}
+
+pub fn clock_gettime(call: &mut Call<'_>) -> SysResult {
+    let [clock, to, ..] = call.args();
+    put_words(to, &timespec(read_clock(call.rank, clock)?)).map(|()| 0)
+}
+
+/// The TSC resolves a nanosecond or better, and there is no tick to be coarse by.
+pub fn clock_getres(call: &mut Call<'_>) -> SysResult {
+    let [clock, to, ..] = call.args();
+    match clock {
+        0..=7 | id::TAI => put_words_opt(to, &[0, 1]).map(|()| 0),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+pub fn gettimeofday(call: &mut Call<'_>) -> SysResult {
+    let [to, zone, ..] = call.args();
+    put_words_opt(to, &timeval(clock::now_ns().1))?;
+    // struct timezone: the kernel's is UTC.
+    put_words_opt(zone, &[0]).map(|()| 0)
+}
+
+pub fn time(call: &mut Call<'_>) -> SysResult {
+    let now_s = clock::now_ns().1 / NS_PER_S;
+    put_words_opt(call.frame.rdi, &[now_s]).map(|()| now_s)
+}
+
+pub fn times(call: &mut Call<'_>) -> SysResult {
+    let used = cpu_ns(call.rank) / CLOCK_TICK_NS;
+    put_words_opt(call.frame.rdi, &[used, 0, 0, 0])?;
+    Ok(clock::monotonic_ns() / CLOCK_TICK_NS)
+}
+
+pub fn getrusage(call: &mut Call<'_>) -> SysResult {
+    const SELF: u64 = 0;
+    const THREAD: u64 = 1;
+    const CHILDREN: u64 = -1i64 as u64;
+    /// struct rusage: two timevals and fourteen longs.
+    const WORDS: usize = 18;
+    const MAX_RSS_KIB: usize = 4;
+    let [who, to, ..] = call.args();
+    let mut usage = [0; WORDS];
+    match who as i32 as i64 as u64 {
+        SELF | THREAD => {
+            usage[..2].copy_from_slice(&timeval(cpu_ns(call.rank)));
+            usage[MAX_RSS_KIB] = call.rank.area.node.peak_bytes.peek() / 1024;
+        }
+        CHILDREN => {}
+        _ => return Err(Errno::EINVAL),
+    }
+    put_words(to, &usage).map(|()| 0)
+}
+
+/// Sleeps until the TSC reaches `deadline`.
+///
+/// # Errors
+/// [`RESTART_NO_HANDLER`] when there is a signal to act on.
+pub fn sleep_until(rank: &Rank, deadline: u64) -> Result<(), Errno> {
+    timer::set_sleep(rank, (deadline != u64::MAX).then_some(deadline));
+    let result = rank.waiting(|| {
+        loop {
+            if hal::time::tsc() >= deadline {
+                return Ok(());
+            }
+            if rank.signals.lock().wants_delivery() {
+                return Err(rank.interrupted(RESTART_NO_HANDLER));
+            }
+            sched::park();
+        }
+    });
+    timer::set_sleep(rank, None);
+    result
+}
+
+/// A sleep of `ns`; interrupted, it says what is left at `left_to`. A stopped and continued sleep goes on to its old end.
+fn sleep_for(call: &Call<'_>, ns: u64, left_to: u64) -> SysResult {
+    let deadline = call
+        .rank
+        .take_sleep_end()
+        .unwrap_or_else(|| timer::deadline_after(ns));
+    let result = sleep_until(call.rank, deadline);
+    if result.is_err() {
+        call.rank.keep_sleep_end(deadline);
+        let left = clock::ticks_to_ns(deadline.saturating_sub(hal::time::tsc()));
+        put_words_opt(left_to, &timespec(left))?;
+    }
+    result.map(|()| 0)
+}
+
+pub fn nanosleep(call: &mut Call<'_>) -> SysResult {
+    let [from, left_to, ..] = call.args();
+    let ns = timespec_ns(get_words(from)?)?;
+    sleep_for(call, ns, left_to)
+}
+
+pub fn clock_nanosleep(call: &mut Call<'_>) -> SysResult {
+    const ABSOLUTE: u64 = 1;
+    let [clock, flags, from, left_to, ..] = call.args();
+    if matches!(clock, id::THREAD_CPUTIME) {
+        return Err(Errno::EINVAL);
+    }
+    if !matches!(clock, id::REALTIME | id::MONOTONIC | id::BOOTTIME | id::TAI) {
+        return Err(if clock <= id::TAI {
+            Errno::EOPNOTSUPP
+        } else {
+            Errno::EINVAL
+        });
+    }
+    let ns = timespec_ns(get_words(from)?)?;
+    if flags & ABSOLUTE == 0 {
+        return sleep_for(call, ns, left_to);
+    }
+    let from_now = ns.saturating_sub(read_clock(call.rank, clock)?);
+    sleep_until(call.rank, timer::deadline_after(from_now)).map(|()| 0)
+}
+
+const ITIMER_REAL: u64 = 0;
+
+/// Only the real-time timer runs: a rank that has its core to itself needs no tick to be profiled by.
+fn real_only(which: u64) -> Result<(), Errno> {
+    if which == ITIMER_REAL {
+        Ok(())
+    } else {
+        Err(Errno::EINVAL)
+    }
+}
+
+fn timeval_ns([s, us]: [u64; 2]) -> Result<u64, Errno> {
+    if (s as i64) < 0 || us >= US_PER_S {
+        return Err(Errno::EINVAL);
+    }
+    Ok(s.saturating_mul(NS_PER_S).saturating_add(us * 1000))
+}
+
+fn put_itimer(to: u64, (left_ns, interval_ns): (u64, u64)) -> Result<(), Errno> {
+    let [[a, b], [c, d]] = [timeval(interval_ns), timeval(left_ns)];
+    put_words_opt(to, &[a, b, c, d])
+}
+
+pub fn setitimer(call: &mut Call<'_>) -> SysResult {
+    let [which, new, old, ..] = call.args();
+    let [interval_s, interval_us, value_s, value_us] =
+        if new == 0 { [0; 4] } else { get_words(new)? };
+    let (interval, value) = (
+        timeval_ns([interval_s, interval_us])?,
+        timeval_ns([value_s, value_us])?,
+    );
+    real_only(which)?;
+    let before = timer::set_real(call.rank, value, interval);
+    put_itimer(old, before).map(|()| 0)
+}
+
+pub fn getitimer(call: &mut Call<'_>) -> SysResult {
+    let [which, to, ..] = call.args();
+    real_only(which)?;
+    if to == 0 {
+        return Err(Errno::EFAULT);
+    }
+    put_itimer(to, timer::real(call.rank)).map(|()| 0)
+}
+
+/// Returns the seconds that were left, rounded as Linux rounds them (kernel/time/itimer.c, alarm_setitimer).
+pub fn alarm(call: &mut Call<'_>) -> SysResult {
+    let seconds = u64::from(call.frame.rdi as u32);
+    let (left_ns, _) = timer::set_real(call.rank, seconds * NS_PER_S, 0);
+    let (s, ns) = (left_ns / NS_PER_S, left_ns % NS_PER_S);
+    let rounds_up = (s == 0 && ns > 0) || ns >= NS_PER_S / 2;
+    Ok(s + u64::from(rounds_up))
+}

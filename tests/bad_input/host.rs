@@ -1,0 +1,154 @@
+//! Hosts that lack something: QEMU, KVM, memory, Margay's own files.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use libtest_mimic::Trial;
+use margay_tests::clean::{self, one_line};
+use margay_tests::run::Run;
+use margay_tests::scratch::Scratch;
+use margay_tests::tree;
+
+use crate::{case, fine};
+
+/// EX_UNAVAILABLE: something a run needs is missing or does not work.
+const UNAVAILABLE: i32 = 69;
+/// EX_OSERR: Linux refused something.
+const OS: i32 = 71;
+
+/// Programs that pass for QEMU, and what the line says.
+const QEMUS: &[(&str, &str, &str)] = &[
+    (
+        "too old",
+        "echo 'QEMU emulator version 5.2.0 (Debian)'; echo 'no property i8042' >&2; exit 1",
+        "5.2",
+    ),
+    (
+        "failing",
+        "echo 'QEMU emulator version 8.0.0'; echo 'it rains' >&2; exit 1",
+        "it rains",
+    ),
+    ("silent", "exit 3", "QEMU"),
+    ("crashing", "kill -SEGV $$", "QEMU"),
+    ("doing nothing", "exec sleep 1000", "did not come up"),
+];
+
+pub fn all() -> Vec<Trial> {
+    let mut cases: Vec<_> = QEMUS
+        .iter()
+        .map(|&(name, script, part)| {
+            case(format!("host: a QEMU {name}"), move || {
+                false_qemu(script, part)
+            })
+        })
+        .collect();
+    cases.push(case("host: no QEMU", no_qemu));
+    cases.push(case("host: kernel missing", || missing("MARGAY_KERNEL")));
+    cases.push(case("host: PCT missing", || missing("MARGAY_PCT")));
+    cases.push(case("host: yod alone", yod_alone));
+    cases.push(case("host: ulimit -v", || {
+        limited("-v", "2000000", "ulimit -v")
+    }));
+    cases.push(case("host: ulimit -f", || {
+        limited("-f", "100", "ulimit -f")
+    }));
+    cases.push(case("host: ulimit -n", || {
+        limited("-n", "12", "open files")
+    }));
+    let root = rustix::process::geteuid().is_root();
+    cases.push(case("host: /dev/kvm not ours", kvm_not_ours).with_ignored_flag(!root));
+    cases.push(
+        case("host: /dev/kvm not working", kvm_not_working)
+            .with_ignored_flag(!root || !Path::new("/dev/kvm").exists()),
+    );
+    cases
+}
+
+fn unavailable(run: Run, part: &str) -> Result<()> {
+    one_line(&clean::run(run)?, UNAVAILABLE, part)
+}
+
+fn no_qemu() -> Result<()> {
+    unavailable(
+        Run::yod(&["--", &fine()]).env(&[("PATH", "/nonexistent")]),
+        "QEMU not found",
+    )
+}
+
+fn false_qemu(script: &str, part: &str) -> Result<()> {
+    let scratch = Scratch::new()?;
+    let qemu = scratch.path().join("qemu-system-x86_64");
+    fs::write(&qemu, format!("#!/bin/sh\n{script}\n"))?;
+    fs::set_permissions(&qemu, fs::Permissions::from_mode(0o755))?;
+    let path = format!("{}:/usr/bin:/bin", scratch.path().display());
+    let run =
+        Run::yod(&["--", &fine()]).env(&[("PATH", path.as_str()), ("MARGAY_BOOT_TIMEOUT_S", "3")]);
+    one_line(&clean::run_in(run, &scratch)?, UNAVAILABLE, part)
+}
+
+fn missing(variable: &str) -> Result<()> {
+    unavailable(
+        Run::yod(&["--", &fine()]).env(&[(variable, "/nonexistent/file")]),
+        "/nonexistent/file",
+    )
+}
+
+/// A yod that was copied without the rest.
+fn yod_alone() -> Result<()> {
+    // Not below the target directory, where it would find the rest above itself.
+    let scratch = std::env::temp_dir().join(clean::new_mark());
+    fs::create_dir_all(&scratch)?;
+    let yod = scratch.join("alone");
+    fs::copy(tree::yod(), &yod)?;
+    let run = Run::new([yod.to_string_lossy(), "--".into(), fine().into()]);
+    let checked = unavailable(run, "not found");
+    fs::remove_dir_all(&scratch)?;
+    checked
+}
+
+/// Linux's limits, which yod has to name: it cannot run with them.
+fn limited(option: &str, value: &str, part: &str) -> Result<()> {
+    let run = Run::yod(&["--", &fine()])
+        .ulimit(option, value)
+        .limit(Duration::from_secs(20));
+    let outcome = clean::run(run)?;
+    let status = outcome.status.unwrap_or_default();
+    ensure!(
+        [OS, UNAVAILABLE].contains(&status),
+        "status {status}: {}",
+        outcome.stderr.text()
+    );
+    one_line(&outcome, status, part)
+}
+
+/// Somebody who may not open the device.
+fn kvm_not_ours() -> Result<()> {
+    let Some(_hidden) = kvm_is_roots() else {
+        return Ok(());
+    };
+    let run = Run::bare_yod(&["--accel", "kvm", "--", &fine()]).as_nobody();
+    unavailable(run, "/dev/kvm")
+}
+
+/// `None` when everybody may open the device, or there is none: then there is nothing to test.
+fn kvm_is_roots() -> Option<()> {
+    let mode = fs::metadata("/dev/kvm").ok()?.permissions().mode();
+    (mode & 0o006 == 0).then_some(())
+}
+
+/// A device that opens and cannot do anything: /dev/null in its place, seen by this run only.
+fn kvm_not_working() -> Result<()> {
+    let script = "mount --bind /dev/null /dev/kvm && exec \"$@\"";
+    let yod = tree::yod();
+    let run = Run::new(["/usr/bin/unshare", "--mount", "/bin/sh", "-c", script, "sh"]).args(&[
+        &*yod.to_string_lossy(),
+        "--accel",
+        "kvm",
+        "--",
+        &fine(),
+    ]);
+    unavailable(run, "KVM")
+}

@@ -1,0 +1,83 @@
+//! Options that make no sense, or ask for more than the host has.
+
+use anyhow::Result;
+use libtest_mimic::Trial;
+use margay_tests::clean::{self, one_line};
+use margay_tests::run::Run;
+
+use crate::{case, fine};
+
+const USAGE: i32 = 2;
+
+/// Options before a program that is fine, and what the line says.
+const WRONG: &[(&[&str], &str)] = &[
+    (&["-n", "0"], "-n 0"),
+    (&["-n", "-1"], "-1"),
+    (&["-n", "two"], "two"),
+    (&["-n", "256", "--oversubscribe"], "at most 255"),
+    (&["-n", "255"], "cores are available here"),
+    (&["-n", "99999999999999999999"], "99999999999999999999"),
+    (&["-m", "0M"], "-m 0"),
+    (&["-m", "512"], "K, M or G"),
+    (&["-m", "lots"], "lots"),
+    (&["-m", "1000T"], "available here"),
+    (&["-m", "99999999999999999G"], "99999999999999999G"),
+    (
+        &["-n", "16", "--oversubscribe", "-m", "100T"],
+        "available here",
+    ),
+    (&["--timeout", "0"], "more than 0"),
+    (&["--timeout", "soon"], "soon"),
+    (&["--accel", "hvf"], "hvf"),
+    (&["--env", "NOVALUE"], "NAME=VALUE"),
+    (&["--stats=xml"], "xml"),
+    (&["--no-such-option"], "--no-such-option"),
+];
+
+pub fn all() -> Vec<Trial> {
+    let mut cases: Vec<_> = WRONG
+        .iter()
+        .map(|&(options, part)| {
+            case(format!("options: {}", options.join(" ")), move || {
+                wrong(options, part)
+            })
+        })
+        .collect();
+    cases.push(case("options: no program", || no_program(&[])));
+    cases.push(case("options: no program after --", || no_program(&["--"])));
+    cases.push(case("options: log to nowhere", log_to_nowhere));
+    cases.push(case("options: strace to nowhere", strace_to_nowhere));
+    cases
+}
+
+fn wrong(options: &[&str], part: &str) -> Result<()> {
+    // The accelerator is among what is tested: the program's own yod, without the harness's choice.
+    let run = Run::bare_yod(options).args(&["--", &fine()]);
+    one_line(&clean::run(run)?, USAGE, part)
+}
+
+fn no_program(options: &[&str]) -> Result<()> {
+    one_line(&clean::run(Run::bare_yod(options))?, USAGE, "no PROGRAM")
+}
+
+fn log_to_nowhere() -> Result<()> {
+    let outcome = clean::run(Run::yod(&[
+        "--kernel-log",
+        "/nonexistent/log",
+        "--",
+        &fine(),
+    ]))?;
+    named(&outcome, "/nonexistent/log")
+}
+
+fn strace_to_nowhere() -> Result<()> {
+    let outcome = clean::run(Run::yod(&["--strace=/nonexistent/trace", "--", &fine()]))?;
+    named(&outcome, "/nonexistent/trace")
+}
+
+/// One line that names the file; any status but success.
+fn named(outcome: &margay_tests::run::Outcome, file: &str) -> Result<()> {
+    let status = outcome.status.unwrap_or_default();
+    anyhow::ensure!(status != 0, "it succeeded");
+    one_line(outcome, status, file)
+}

@@ -1,0 +1,128 @@
+//! yod as users have it: installed under a prefix, started by somebody without rights, twenty at once.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use margay_tests::clean;
+use margay_tests::run::{Outcome, Run};
+use margay_tests::tree;
+
+/// yods at once, and the longest that all of them may take on two cores.
+const AT_ONCE: usize = 20;
+const ALL_OF_THEM: Duration = Duration::from_secs(60);
+
+/// A prefix that somebody else can read, away from the build tree: nothing may be found there by accident.
+struct Prefix(PathBuf);
+
+impl Prefix {
+    fn install() -> Result<Prefix> {
+        let prefix = Prefix(std::env::temp_dir().join(format!("prefix-{}", clean::new_mark())));
+        let make = Command::new("make")
+            .args([
+                "--no-print-directory",
+                "install",
+                &format!("PREFIX={}", prefix.0.display()),
+            ])
+            .current_dir(tree::root())
+            .output()?;
+        ensure!(
+            make.status.success(),
+            "make install: {}",
+            String::from_utf8_lossy(&make.stderr)
+        );
+        fs::copy(
+            tree::program("glibc-static", "hello"),
+            prefix.0.join("hello"),
+        )?;
+        Ok(prefix)
+    }
+
+    /// The installed yod, with the copied program.
+    fn hello(&self, ranks: &str) -> Run {
+        let path = |name: &str| self.0.join(name).to_string_lossy().into_owned();
+        Run::new([path("bin/yod"), "--accel".into(), tree::accel()])
+            .args(&["-n", ranks, "--oversubscribe", "--"])
+            .args(&[path("hello")])
+    }
+}
+
+impl Drop for Prefix {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn check(outcome: &Outcome, ranks: usize) -> Result<()> {
+    let (stdout, stderr) = (outcome.stdout.text(), outcome.stderr.text());
+    ensure!(
+        outcome.status == Some(0) && stderr.is_empty(),
+        "status {:?}, stderr: {stderr}",
+        outcome.status
+    );
+    ensure!(
+        stdout.matches("margay").count() == ranks,
+        "stdout: {stdout}"
+    );
+    Ok(())
+}
+
+#[test]
+fn an_installed_yod_works_for_everybody() -> Result<()> {
+    let prefix = Prefix::install()?;
+    for file in ["bin/yod", "lib/margay/margay.elf", "lib/margay/pct"] {
+        ensure!(prefix.0.join(file).is_file(), "{file} was not installed");
+    }
+    check(&clean::run(prefix.hello("2"))?, 2)?;
+    if rustix::process::geteuid().is_root() {
+        // Who is not root here has shown it just now.
+        check(&clean::run(prefix.hello("1").as_nobody())?, 1)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn twenty_at_once_simply_work() -> Result<()> {
+    let program = tree::program("glibc-static", "hello")
+        .to_string_lossy()
+        .into_owned();
+    let runs = (0..AT_ONCE).map(|_| {
+        let run = Run::yod(&["-m", "64M", "--", &program]).limit(ALL_OF_THEM);
+        std::thread::spawn(move || run.run())
+    });
+    for run in runs.collect::<Vec<_>>() {
+        let outcome = run.join().ok().context("a thread panicked")??;
+        check(&outcome, 1)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn the_doctor_knows_this_host() -> Result<()> {
+    let outcome = clean::run(Run::bare_yod(&["--doctor"]))?;
+    let text = outcome.stdout.text() + &outcome.stderr.text();
+    for part in ["QEMU", "KVM", "qboot", "cores", "memory"] {
+        ensure!(
+            text.to_lowercase().contains(&part.to_lowercase()),
+            "no word of {part}:\n{text}"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn a_dry_run_shows_the_plan() -> Result<()> {
+    let program = tree::program("glibc-static", "hello")
+        .to_string_lossy()
+        .into_owned();
+    let outcome = clean::run(Run::yod(&["--dry-run", "-m", "64M", "--", &program]))?;
+    let text = outcome.stdout.text();
+    ensure!(outcome.status == Some(0), "status {:?}", outcome.status);
+    for part in ["qemu-system-x86_64", "-kernel", "64M", "core"] {
+        ensure!(text.contains(part), "no {part}:\n{text}");
+    }
+    ensure!(!text.contains("margay x86_64"), "the program ran:\n{text}");
+    Ok(())
+}

@@ -1,0 +1,28 @@
+// One of several ranks ends while the others go on: the first to start (which
+// it finds out by creating a file) ends as its argument says, all others wait.
+// Arguments: "exit" CODE | "crash" | "kill" SIGNAL, then the seconds of waiting.
+#include "../common/check.h"
+#include <fcntl.h>
+#include <time.h>
+
+int main(int argc, char **argv)
+{
+    if (argc < 4)
+        return 2;
+    int first = open("first", O_CREAT | O_EXCL | O_WRONLY, 0600) >= 0;
+    if (!first) {
+        nanosleep(&(struct timespec){atoi(argv[3]), 0}, NULL);
+        printf("waited to the end\n");
+        return 0;
+    }
+    // Time for the others to start.
+    nanosleep(&(struct timespec){0, 200000000}, NULL);
+    printf("the first ends: %s %s\n", argv[1], argv[2]);
+    fflush(stdout);
+    if (strcmp(argv[1], "exit") == 0)
+        return atoi(argv[2]);
+    if (strcmp(argv[1], "kill") == 0)
+        kill(getpid(), atoi(argv[2]));
+    *(volatile int *volatile)8 = 1;
+    return 1;
+}

@@ -1,0 +1,81 @@
+// mremap: shrinking, growing in place, moving with all contents, to a fixed
+// place over something else, from the middle of a map, and the refusals.
+#include "../common/check.h"
+#include <sys/mman.h>
+
+enum { RW = PROT_READ | PROT_WRITE, ANON = MAP_PRIVATE | MAP_ANONYMOUS };
+#define KB(n) ((size_t)(n) << 10)
+
+static char *map(size_t len)
+{
+    char *p = mmap(NULL, len, RW, ANON, -1, 0);
+    need(p != MAP_FAILED, "mmap");
+    return p;
+}
+
+static void in_place(void)
+{
+    char *p = map(KB(1024));
+    seq_fill(p, 0, KB(1024) / 8);
+    check(mremap(p, KB(1024), KB(256), 0) == p, "shrunk in place");
+    check(seq_matches(p, 0, KB(256) / 8) && !can_read(p + KB(256)), "the rest is gone");
+    check(mremap(p, KB(256), KB(512), 0) == p, "grown in place into the free space");
+    check(seq_matches(p, 0, KB(256) / 8) && all_bytes(p + KB(256), 0, KB(256)), "kept, and zero beyond");
+    check(mremap(p, KB(512), KB(512), 0) == p, "the same size");
+    need(mmap(p + KB(512), KB(4), RW, ANON | MAP_FIXED, -1, 0) == p + KB(512), "mmap");
+    // Something of another protection behind it: it can neither grow nor merge.
+    need(mprotect(p + KB(512), KB(4), PROT_READ) == 0, "mprotect");
+    check_fails((long)mremap(p, KB(512), KB(516), 0), ENOMEM, "no room and not allowed to move");
+    char *q = mremap(p, KB(512), KB(8192), MREMAP_MAYMOVE);
+    check(q != MAP_FAILED && q != p, "MREMAP_MAYMOVE moves it");
+    check(seq_matches(q, 0, KB(256) / 8) && all_bytes(q + KB(256), 0, KB(8192 - 256)), "contents kept, zero beyond");
+    check(!can_read(p) && !can_read(p + KB(511)) && can_read(p + KB(512)), "the old place faults, its neighbour not");
+    munmap(p + KB(512), KB(4));
+    munmap(q, KB(8192));
+}
+
+static void fixed(void)
+{
+    char *p = map(KB(64)), *target = map(KB(256));
+    seq_fill(p, 0, KB(64) / 8);
+    memset(target, 9, KB(256));
+    char *q = mremap(p, KB(64), KB(64), MREMAP_MAYMOVE | MREMAP_FIXED, target + KB(64));
+    check(q == target + KB(64) && seq_matches(q, 0, KB(64) / 8), "MREMAP_FIXED over another map");
+    check(all_bytes(target, 9, KB(64)) && all_bytes(q + KB(64), 9, KB(128)), "whose rest is kept");
+    check(!can_read(p), "the old place is free");
+    char *r = mremap(q + KB(16), KB(16), KB(16), MREMAP_MAYMOVE | MREMAP_FIXED, p);
+    check(r == p && seq_matches(r, KB(16) / 8, KB(16) / 8), "the middle of a map moved out");
+    check(seq_matches(q, 0, KB(16) / 8) && !can_read(q + KB(16)) && seq_matches(q + KB(32), KB(32) / 8, KB(32) / 8),
+          "leaves a hole");
+    check(mprotect(r, KB(16), PROT_READ) == 0, "read-only memory");
+    q = mremap(r, KB(16), KB(32), MREMAP_MAYMOVE | MREMAP_FIXED, target + KB(64));
+    check(q != MAP_FAILED && !can_write(q) && !can_write(q + KB(31)) && can_read(q + KB(31)), "stays so when moved");
+    munmap(target, KB(256));
+}
+
+static void refusals(void)
+{
+    char *p = map(KB(64));
+    check_fails((long)mremap(p + 1, KB(4), KB(8), MREMAP_MAYMOVE), EINVAL, "an unaligned address");
+    check_fails((long)mremap(p, KB(64), 0, MREMAP_MAYMOVE), EINVAL, "a new length of 0");
+    check_fails((long)mremap(p, KB(64), KB(64), 0x100), EINVAL, "an unknown flag");
+    check_fails((long)mremap(p, KB(64), KB(64), MREMAP_FIXED, p), EINVAL, "FIXED without MAYMOVE");
+    check_fails((long)mremap(p, KB(64), KB(64), MREMAP_FIXED | MREMAP_MAYMOVE, p + KB(4)), EINVAL, "onto itself");
+    need(munmap(p, KB(64)) == 0, "munmap");
+    check_fails((long)mremap(p, KB(64), KB(128), MREMAP_MAYMOVE), EFAULT, "what is not mapped");
+}
+
+int main(void)
+{
+    in_place();
+    fixed();
+    refusals();
+    char *p = map(KB(4));
+    for (size_t len = KB(4); len < KB(32768); len *= 2) {
+        memset(p + len / 2, (int)(len >> 12), len / 2);
+        p = mremap(p, len, len * 2, MREMAP_MAYMOVE);
+        need(p != MAP_FAILED && all_bytes(p + len / 2, (int)(len >> 12), len / 2) && all_bytes(p + len, 0, len), "double");
+    }
+    check(1, "doubled from 4 KB to 32 MB, contents checked at each step");
+    return check_done();
+}

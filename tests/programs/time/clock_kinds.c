@@ -1,0 +1,43 @@
+// clock_gettime and clock_getres: resolutions of all clocks, through the C
+// library and as plain system calls that must agree, and clocks that are none.
+#include "../common/check.h"
+#include <sys/syscall.h>
+#include <time.h>
+
+static const struct {
+    clockid_t clock;
+    const char *name;
+} clocks[] = {
+    {CLOCK_REALTIME, "REALTIME"},
+    {CLOCK_MONOTONIC, "MONOTONIC"},
+    {CLOCK_PROCESS_CPUTIME_ID, "PROCESS_CPUTIME_ID"},
+    {CLOCK_THREAD_CPUTIME_ID, "THREAD_CPUTIME_ID"},
+    {CLOCK_MONOTONIC_RAW, "MONOTONIC_RAW"},
+    {CLOCK_BOOTTIME, "BOOTTIME"},
+    {CLOCK_TAI, "TAI"},
+};
+
+static int64_t ns(struct timespec t) { return t.tv_sec * INT64_C(1000000000) + t.tv_nsec; }
+
+int main(void)
+{
+    struct timespec t, before, inside, after;
+    for (size_t i = 0; i < sizeof clocks / sizeof clocks[0]; i++) {
+        clockid_t clock = clocks[i].clock;
+        check(clock_getres(clock, &t) == 0 && ns(t) == 1, "%s: a resolution of 1 ns", clocks[i].name);
+        check(syscall(SYS_clock_getres, clock, &t) == 0 && ns(t) == 1, "%s: the system call says so too", clocks[i].name);
+        int between = clock_gettime(clock, &before) == 0 && syscall(SYS_clock_gettime, clock, &inside) == 0 &&
+                      clock_gettime(clock, &after) == 0;
+        check(between && ns(before) <= ns(inside) && ns(inside) <= ns(after),
+              "%s: library and system call read one clock", clocks[i].name);
+    }
+    check(clock_getres(CLOCK_MONOTONIC_COARSE, &t) == 0 && ns(t) >= 1 && ns(t) <= 10000000,
+          "MONOTONIC_COARSE: 10 ms or finer"); /* without a tick there is nothing to be coarse by */
+    check(clock_getres(CLOCK_REALTIME, NULL) == 0, "clock_getres without a place for the answer");
+    check_fails(clock_gettime(99, &t), EINVAL, "clock 99");
+    check_fails(clock_getres(99, &t), EINVAL, "resolution of clock 99");
+    check_fails(clock_gettime(10, &t), EINVAL, "clock 10, which Linux removed");
+    check_fails(syscall(SYS_clock_gettime, CLOCK_MONOTONIC, 8), EFAULT, "a bad pointer");
+    check_fails(syscall(SYS_clock_gettime, CLOCK_MONOTONIC, 0xffff800000000000), EFAULT, "a kernel pointer");
+    return check_done();
+}

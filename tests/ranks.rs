@@ -1,0 +1,152 @@
+//! Ranks: 2, 4 and 16 of them start and end, each with an equal contiguous share of memory and cores of its own.
+//!
+//! The kernel's records say what each rank was given; the programs say where they ran (getcpu) and that they had it.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, ensure};
+use margay_tests::report::{Stats, Stderr};
+use margay_tests::run::{Outcome, Run};
+use margay_tests::tree;
+
+/// Bytes of a share, as yod takes them and as the kernel counts them.
+const SHARE: (&str, u64) = ("64M", 64 << 20);
+
+/// Runs the program that says who and where it is, on so many ranks.
+fn hello(ranks: u64) -> Result<(Outcome, Stats)> {
+    let program = tree::program("glibc-static", "hello");
+    let outcome = Run::yod(&[
+        "-n",
+        &ranks.to_string(),
+        "-m",
+        SHARE.0,
+        "--oversubscribe",
+        "--stats=json",
+        "--",
+    ])
+    .args(&[program.to_string_lossy()])
+    .run()?;
+    let stderr = Stderr::new(outcome.stderr.head()).with_context(|| outcome.stderr.text())?;
+    ensure!(
+        outcome.status == Some(0),
+        "status {:?}: {}",
+        outcome.status,
+        outcome.stderr.text()
+    );
+    ensure!(
+        stderr.rest.is_empty(),
+        "stderr: {}",
+        String::from_utf8_lossy(&stderr.rest)
+    );
+    Ok((outcome, stderr.stats))
+}
+
+/// Numbers that follow a word in the lines of an output.
+fn numbers_after(text: &str, word: &str) -> Vec<u64> {
+    let lines = text.lines().filter_map(|line| line.split_once(word));
+    let digits = |rest: &str| {
+        rest.chars()
+            .take_while(char::is_ascii_digit)
+            .collect::<String>()
+    };
+    lines
+        .filter_map(|(_, rest)| digits(rest).parse().ok())
+        .collect()
+}
+
+fn shares_and_cores(ranks: u64) -> Result<()> {
+    let (outcome, stats) = hello(ranks)?;
+    ensure!(
+        stats.ranks() as u64 == ranks,
+        "{} ranks in the records",
+        stats.ranks()
+    );
+    let (mut shares, mut cores) = (Vec::new(), BTreeSet::new());
+    for rank in 0..ranks {
+        let number = |name: &str| stats.number(&format!("/ranks/{rank}/{name}"));
+        ensure!(
+            number("share_bytes")? == SHARE.1,
+            "rank {rank}: {} bytes",
+            number("share_bytes")?
+        );
+        ensure!(
+            number("wait_status")? == 0,
+            "rank {rank}: status {}",
+            number("wait_status")?
+        );
+        ensure!(number("peak_bytes")? > 0, "rank {rank} used no memory");
+        shares.push(number("share_base")?);
+        for core in number("first_core")?..number("first_core")? + number("cores")? {
+            ensure!(cores.insert(core), "core {core} belongs to two ranks");
+        }
+    }
+    ensure!(cores.len() as u64 >= ranks, "{} cores", cores.len());
+    shares.sort_unstable();
+    let apart = shares.windows(2).all(|pair| pair[1] - pair[0] >= SHARE.1);
+    ensure!(apart, "shares overlap: {shares:x?}");
+    said_by_ranks(&outcome.stdout.text(), ranks, &cores)
+}
+
+/// Each rank printed its own process id and a core that is one of the job's and nobody else's.
+fn said_by_ranks(text: &str, ranks: u64, cores: &BTreeSet<u64>) -> Result<()> {
+    let pids: BTreeSet<_> = numbers_after(text, "process ").into_iter().collect();
+    ensure!(
+        pids.len() as u64 == ranks,
+        "{} process ids:\n{text}",
+        pids.len()
+    );
+    let on: Vec<_> = numbers_after(text, "CPU ");
+    let different: BTreeSet<_> = on.iter().copied().collect();
+    ensure!(
+        on.len() as u64 == ranks && different.len() as u64 == ranks,
+        "ranks ran on {on:?}:\n{text}"
+    );
+    ensure!(
+        different.is_subset(cores),
+        "ranks ran on {on:?}, given were {cores:?}"
+    );
+    Ok(())
+}
+
+#[test]
+fn two_ranks() -> Result<()> {
+    shares_and_cores(2)
+}
+
+#[test]
+fn four_ranks() -> Result<()> {
+    shares_and_cores(4)
+}
+
+#[test]
+fn sixteen_ranks() -> Result<()> {
+    shares_and_cores(16)
+}
+
+#[test]
+fn every_rank_enters_the_kernel_on_its_own_core() -> Result<()> {
+    let (_, stats) = hello(4)?;
+    for rank in 0..4 {
+        let core = stats.number(&format!("/ranks/{rank}/first_core"))?;
+        let entries = stats.number(&format!("/cores/{core}/entries"))?;
+        ensure!(entries > 0, "no entry on core {core} of rank {rank}");
+    }
+    Ok(())
+}
+
+#[test]
+fn labels_tell_ranks_apart() -> Result<()> {
+    let program = tree::program("glibc-static", "hello");
+    let outcome = Run::yod(&["-n", "3", "-m", SHARE.0, "--oversubscribe", "--label", "--"])
+        .args(&[program.to_string_lossy()])
+        .run()?;
+    let text = outcome.stdout.text();
+    for rank in 0..3 {
+        let label = format!("[{rank}] hello");
+        ensure!(
+            text.lines().filter(|line| line.starts_with(&label)).count() == 1,
+            "no {label:?}:\n{text}"
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,182 @@
+//! What must hold for the source tree itself: who depends on whom, where `unsafe` may be, what must not be in a file.
+
+mod source;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+
+use margay_tests::tree;
+use serde_json::Value;
+
+/// The edges of the architecture: a crate and ours that it may use, for whatever purpose. Nothing of ours may use `tests`,
+/// `bench` or `xtask`; the host and the PCT never use the kernel.
+const EDGES: &[(&str, &[&str])] = &[
+    ("margay-abi", &[]),
+    ("margay-wire", &["margay-abi"]),
+    ("qk-core", &["margay-abi", "margay-wire"]),
+    ("qk-hal", &["margay-abi", "margay-wire"]),
+    (
+        "margay",
+        &["qk-core", "qk-hal", "margay-abi", "margay-wire"],
+    ),
+    ("pct", &["margay-abi", "margay-wire"]),
+    ("margay-machine", &["margay-abi", "margay-wire"]),
+    ("margay-proxy", &["margay-abi", "margay-wire"]),
+    (
+        "yod",
+        &[
+            "margay-machine",
+            "margay-proxy",
+            "margay-abi",
+            "margay-wire",
+        ],
+    ),
+    // Pure logic only, to fuzz it.
+    ("margay-tests", &["margay-abi", "margay-wire"]),
+    ("margay-bench", &["margay-abi", "margay-wire"]),
+    ("xtask", &[]),
+];
+
+/// Where `unsafe` may be: the kernel's hardware layer, the system call stub of the PCT, and on the host what speaks to
+/// Linux and to shared memory.
+const UNSAFE: &[&str] = &[
+    "qk/hal/",
+    "pct/src/node.rs",
+    "host/machine/src/sys.rs",
+    "host/machine/src/shared.rs",
+    "host/proxy/src/",
+    "host/proxy/tests/",
+];
+
+/// Longest source file; most are far shorter.
+const MOST_LINES: usize = 600;
+
+/// Folders whose README says in one screen what they are for.
+const FOLDERS: &[&str] = &[
+    ".",
+    "abi",
+    "wire",
+    "qk/core",
+    "qk/hal",
+    "qk/kernel",
+    "pct",
+    "host/machine",
+    "host/proxy",
+    "host/yod",
+    "lib/vdso",
+    "tests",
+    "tests/programs",
+    "bench",
+    "xtask",
+    "docs",
+];
+
+#[test]
+fn crates_depend_on_each_other_as_designed() {
+    let allowed: BTreeMap<_, _> = EDGES.iter().copied().collect();
+    let metadata = metadata();
+    let packages = metadata["packages"].as_array().expect("packages");
+    let ours: BTreeSet<_> = packages
+        .iter()
+        .filter_map(|package| package["name"].as_str())
+        .collect();
+    assert_eq!(
+        ours,
+        allowed.keys().copied().collect(),
+        "crates of the workspace"
+    );
+    for package in packages {
+        let name = package["name"].as_str().expect("a name");
+        let dependencies = package["dependencies"].as_array().expect("dependencies");
+        for used in dependencies
+            .iter()
+            .filter_map(|dependency| dependency["name"].as_str())
+        {
+            let fine = !ours.contains(used) || allowed[name].contains(&used);
+            assert!(fine, "{name} must not depend on {used}");
+        }
+    }
+}
+
+fn metadata() -> Value {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--no-deps",
+            "--offline",
+        ])
+        .current_dir(tree::root())
+        .output()
+        .expect("cargo runs");
+    serde_json::from_slice(&output.stdout).expect("metadata")
+}
+
+#[test]
+fn unsafe_is_only_where_it_is_allowed() {
+    for (path, text) in source::files("rs") {
+        let allowed = UNSAFE.iter().any(|place| path.starts_with(place));
+        let lines = source::words(&text, "unsafe");
+        assert!(
+            allowed || lines.is_empty(),
+            "{path}: unsafe in line {}",
+            lines[0]
+        );
+    }
+}
+
+#[test]
+fn crates_refuse_unsafe_by_themselves() {
+    for (path, text) in source::files("rs") {
+        let root = path.ends_with("/src/lib.rs") || path.ends_with("/src/main.rs");
+        let hardware = ["qk/hal/src/lib.rs", "host/proxy/src/lib.rs"].contains(&path.as_str());
+        let says =
+            text.contains("#![forbid(unsafe_code)]") || text.contains("#![deny(unsafe_code)]");
+        assert!(
+            !root || hardware || says,
+            "{path} neither forbids nor denies unsafe_code"
+        );
+    }
+}
+
+#[test]
+fn every_unsafe_block_argues() {
+    for (path, text) in source::files("rs") {
+        let count = source::words(&text, "unsafe").len();
+        assert!(
+            count == 0 || text.contains("// SAFETY:") || text.contains("# Safety"),
+            "{path}"
+        );
+    }
+}
+
+#[test]
+fn nothing_names_the_machine_it_was_written_on() {
+    // Put together here, or this file would be found.
+    let homes = ["/ro", "/ho", "/wo"].iter().zip(["ot/", "me/", "rk/"]);
+    let homes: Vec<_> = homes.map(|(start, end)| format!("{start}{end}")).collect();
+    for (path, text) in source::all_files() {
+        for home in &homes {
+            assert!(!text.contains(home), "{path} names {home}");
+        }
+    }
+}
+
+#[test]
+fn files_are_short() {
+    for (path, text) in source::files("rs") {
+        let lines = text.lines().count();
+        assert!(lines <= MOST_LINES, "{path}: {lines} lines; split it");
+    }
+}
+
+#[test]
+fn every_folder_says_what_it_is_for() {
+    for folder in FOLDERS {
+        let readme = tree::root().join(folder).join("README.md");
+        assert!(Path::is_file(&readme), "{folder}/README.md is missing");
+    }
+}

@@ -1,0 +1,232 @@
+//! The manifests of programs: tab-separated tables, explained in programs/README.md.
+
+use std::fs;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::{stream, tree};
+
+/// A row: one run of one program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Row {
+    /// Unique name.
+    pub name: String,
+    /// What it is about.
+    pub category: String,
+    /// How it is built; a folder of built programs.
+    pub kind: String,
+    /// The program's file name.
+    pub program: String,
+    /// Arguments after the program's name.
+    pub args: Vec<String>,
+    /// What it reads.
+    pub stdin: Stdin,
+    /// How it must end.
+    pub end: End,
+    /// What else the run needs.
+    pub extra: Extra,
+    /// System calls whose loss it notices.
+    pub notices: Vec<String>,
+}
+
+/// Standard input.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Stdin {
+    /// /dev/null.
+    #[default]
+    None,
+    /// So many bytes of the numbered stream through a pipe.
+    Pipe(u64),
+    /// So many bytes of the numbered stream in a file.
+    File(u64),
+}
+
+/// The end of a program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// This status, as a shell sees it.
+    Status(i32),
+    /// None: it has to be ended.
+    Never,
+}
+
+/// Words of the column "extra".
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Extra {
+    /// RLIMIT_STACK as ulimit takes it.
+    pub stack: Option<String>,
+    /// Memory of the rank.
+    pub share: Option<String>,
+    /// Environment.
+    pub env: Vec<(String, String)>,
+    /// Environment of the native run only.
+    pub native_env: Vec<(String, String)>,
+    /// It cannot pass under emulation.
+    pub needs_kvm: bool,
+    /// Ranks under yod; makes sense there only.
+    pub ranks: Option<usize>,
+}
+
+/// Reads a manifest of programs/. `size` is what SIZE stands for in it.
+///
+/// # Errors
+/// When it is missing or a row makes no sense; the error names the row.
+pub fn read(file: &str, size: &str) -> Result<Vec<Row>> {
+    let path = tree::manifest(file);
+    let text =
+        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let rows = text
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    rows.map(|line| parse(line, size).with_context(|| format!("{}: {line}", path.display())))
+        .collect()
+}
+
+fn parse(line: &str, size: &str) -> Result<Row> {
+    let columns: Vec<&str> = line.split('\t').collect();
+    let [
+        name,
+        category,
+        source,
+        kind,
+        args,
+        stdin,
+        status,
+        extra,
+        notices,
+    ] = columns[..]
+    else {
+        bail!("{} columns instead of 9", columns.len());
+    };
+    let file = source.rsplit('/').next().unwrap_or(source);
+    Ok(Row {
+        name: name.into(),
+        category: category.into(),
+        kind: kind.into(),
+        program: file.split('.').next().unwrap_or(file).into(),
+        args: arguments(args, size)?,
+        stdin: parse_stdin(stdin, size)?,
+        end: match status {
+            "timeout" => End::Never,
+            number => End::Status(number.parse()?),
+        },
+        extra: parse_extra(extra)?,
+        notices: words(notices).map(str::to_owned).collect(),
+    })
+}
+
+/// Words of a column; "-" has none.
+fn words(column: &str) -> impl Iterator<Item = &str> {
+    column
+        .split(' ')
+        .filter(|word| !word.is_empty() && *word != "-")
+}
+
+fn parse_stdin(column: &str, size: &str) -> Result<Stdin> {
+    let bytes = |text: &str| {
+        let text = if text == "SIZE" { size } else { text };
+        stream::size(text).context("no size")
+    };
+    match column.split_once(':') {
+        Some(("pipe", text)) => Ok(Stdin::Pipe(bytes(text)?)),
+        Some(("file", text)) => Ok(Stdin::File(bytes(text)?)),
+        _ if column == "none" => Ok(Stdin::None),
+        _ => bail!("no such stdin: {column}"),
+    }
+}
+
+fn parse_extra(column: &str) -> Result<Extra> {
+    let mut extra = Extra::default();
+    for word in words(column) {
+        let (key, value) = word.split_once('=').context("no = in extra")?;
+        let owned = || value.to_owned();
+        match key.split_once('.') {
+            Some(("env", name)) => extra.env.push((name.into(), owned())),
+            Some(("native", name)) => extra.native_env.push((name.into(), owned())),
+            _ => match key {
+                "stack" => extra.stack = Some(owned()),
+                "share" => extra.share = Some(owned()),
+                "needs" => extra.needs_kvm = value == "kvm",
+                "ranks" => extra.ranks = Some(value.parse()?),
+                _ => bail!("no such extra: {word}"),
+            },
+        }
+    }
+    Ok(extra)
+}
+
+/// Splits arguments as a shell would that knows single quotes only; then expands SIZE and A..B.
+fn arguments(column: &str, size: &str) -> Result<Vec<String>> {
+    let mut all = Vec::new();
+    if column == "-" {
+        return Ok(all);
+    }
+    let mut word: Option<String> = None;
+    let mut quoted = false;
+    for c in column.chars() {
+        match c {
+            '\'' => {
+                quoted = !quoted;
+                word.get_or_insert_default();
+            }
+            ' ' if !quoted => expand(word.take(), size, &mut all),
+            _ => word.get_or_insert_default().push(c),
+        }
+    }
+    ensure!(!quoted, "a quote is not closed");
+    expand(word, size, &mut all);
+    Ok(all)
+}
+
+fn expand(word: Option<String>, size: &str, all: &mut Vec<String>) {
+    let Some(word) = word else { return };
+    let range = word
+        .split_once("..")
+        .map(|(from, to)| (from.parse::<u64>(), to.parse::<u64>()));
+    match range {
+        Some((Ok(from), Ok(to))) => all.extend((from..=to).map(|number| number.to_string())),
+        _ if word == "SIZE" => all.push(size.into()),
+        _ => all.push(word),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_split_and_expanded() {
+        let split = |text: &str| arguments(text, "4M").expect("right");
+        assert_eq!(split("-"), [""; 0]);
+        assert_eq!(split("SIZE 1M"), ["4M", "1M"]);
+        assert_eq!(
+            split("a 'two words' '' '$x' b'c'd"),
+            ["a", "two words", "", "$x", "bcd"]
+        );
+        assert_eq!(split("4 0..3"), ["4", "0", "1", "2", "3"]);
+        assert_eq!(split("..x"), ["..x"]);
+        assert!(arguments("'", "4M").is_err());
+    }
+
+    #[test]
+    fn rows_are_read() {
+        let line = "n.musl\tenv\tenv/n.c\tmusl-static\t-\tpipe:SIZE\t139\tshare=2G env.A=b=c native.N=1\tread write";
+        let row = parse(line, "1K").expect("right");
+        assert_eq!((row.program.as_str(), row.stdin), ("n", Stdin::Pipe(1024)));
+        assert_eq!(row.end, End::Status(139));
+        assert_eq!(row.extra.env, [("A".into(), "b=c".into())]);
+        assert_eq!(row.extra.native_env, [("N".into(), "1".into())]);
+        assert_eq!(row.notices, ["read", "write"]);
+        assert!(parse("too\tfew", "1K").is_err());
+        assert!(parse(&line.replace("share", "shore"), "1K").is_err());
+    }
+
+    #[test]
+    fn the_manifests_are_right() {
+        for file in ["programs.tsv", "bad.tsv"] {
+            let rows = read(file, "4M").expect("a right manifest");
+            let names: std::collections::BTreeSet<_> = rows.iter().map(|row| &row.name).collect();
+            assert_eq!(names.len(), rows.len(), "{file}: a name is there twice");
+        }
+    }
+}

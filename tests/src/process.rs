@@ -1,0 +1,185 @@
+//! Waiting with a limit, and looking for processes that should not be there any more.
+//!
+//! Every yod a test starts has a mark of its own in its environment, which its proxies, its keeper and QEMU inherit. So
+//! all processes of one job can be found, whatever happened to their parents, and no others.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ExitStatus};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
+
+/// Name of the variable that marks the processes of a job.
+pub const MARK: &str = "MARGAY_TEST_JOB";
+
+/// A status as shells show it: the exit code, or 128 and the signal's number.
+#[must_use]
+pub fn shell_status(status: ExitStatus) -> i32 {
+    let signal = status.signal().map(|signo| 128 + signo);
+    status.code().or(signal).unwrap_or(-1)
+}
+
+/// Waits for a child; `None` when it does not end within the limit.
+///
+/// # Errors
+/// When Linux refuses to wait.
+pub fn wait(child: &mut Child, limit: Duration) -> Result<Option<ExitStatus>> {
+    let Ok(id) = pid(child.id()) else {
+        return Ok(Some(child.wait()?));
+    };
+    let descriptor = pidfd_open(id, PidfdFlags::empty())?;
+    let end = Instant::now() + limit;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(None);
+        }
+        let timeout = Timespec {
+            tv_sec: left.as_secs().try_into()?,
+            tv_nsec: left.subsec_nanos().into(),
+        };
+        let mut polled = [PollFd::new(&descriptor, PollFlags::IN)];
+        match poll(&mut polled, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Kills a child that leads a process group, and its group; reaps the child.
+pub fn kill_group(child: &mut Child) {
+    if let Ok(pid) = pid(child.id()) {
+        let _ = kill_process_group(pid, Signal::KILL);
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// Kills one process; false when it was gone.
+#[must_use]
+pub fn kill(process: u32) -> bool {
+    pid(process).is_ok_and(|pid| kill_process(pid, Signal::KILL).is_ok())
+}
+
+fn pid(number: u32) -> Result<Pid> {
+    let number = i32::try_from(number)?;
+    Pid::from_raw(number).ok_or_else(|| anyhow::anyhow!("no process has number 0"))
+}
+
+/// What a process of a job is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Role {
+    /// The emulator.
+    Qemu,
+    /// The owner of the node.
+    Keeper,
+    /// A rank's.
+    Proxy,
+    /// What the user started.
+    Yod,
+}
+
+/// A process of a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Process {
+    /// Its process id.
+    pub pid: u32,
+    /// What it is.
+    pub role: Role,
+}
+
+/// All living processes of the job with this mark; `yod` is the process id of the one that was started.
+#[must_use]
+pub fn of_job(mark: &str, yod: u32) -> Vec<Process> {
+    let wanted = format!("{MARK}={mark}").into_bytes();
+    let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut found = Vec::new();
+    for entry in numbers {
+        let Some(pid) = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok())
+        else {
+            continue;
+        };
+        let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
+        if environment
+            .split(|&byte| byte == 0)
+            .any(|variable| variable == wanted)
+        {
+            found.push(Process {
+                pid,
+                role: role(pid, yod),
+            });
+        }
+    }
+    found
+}
+
+fn role(pid: u32, yod: u32) -> Role {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    match name.trim_end() {
+        _ if pid == yod => Role::Yod,
+        "margay-keeper" => Role::Keeper,
+        name if name.starts_with("qemu") => Role::Qemu,
+        _ => Role::Proxy,
+    }
+}
+
+/// Waits until no process of the job is left; those that still are when the limit is over.
+#[must_use]
+pub fn left_over(mark: &str, limit: Duration) -> Vec<Process> {
+    let end = Instant::now() + limit;
+    loop {
+        let left = of_job(mark, 0);
+        if left.is_empty() || Instant::now() > end {
+            return left;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    fn sleeper() -> Child {
+        let mut command = Command::new("sleep");
+        command.arg("30").env(MARK, "a test of the harness");
+        command.spawn().expect("sleep runs")
+    }
+
+    #[test]
+    fn a_limit_is_kept() {
+        let mut child = sleeper();
+        let ended = wait(&mut child, Duration::from_millis(50)).expect("waited");
+        assert!(ended.is_none());
+        assert!(kill(child.id()));
+        let status = wait(&mut child, Duration::from_secs(20)).expect("waited");
+        assert_eq!(status.map(shell_status), Some(137));
+    }
+
+    #[test]
+    fn marked_processes_are_found() {
+        let mut child = sleeper();
+        // Between fork and exec it still has our own environment.
+        let end = Instant::now() + Duration::from_secs(20);
+        while of_job("a test of the harness", 0).is_empty() && Instant::now() < end {
+            std::thread::yield_now();
+        }
+        let all = of_job("a test of the harness", child.id());
+        assert!(
+            all.iter()
+                .any(|process| process.pid == child.id() && process.role == Role::Yod)
+        );
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}

@@ -1,0 +1,336 @@
+//! One run of a program, natively or under yod, and everything that can be seen of it.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::capture::Captured;
+use crate::manifest::{Row, Stdin};
+use crate::process;
+use crate::scratch::{self, Left, Scratch};
+use crate::{stream, tree};
+
+/// After this a run counts as hung.
+pub const HANG: Duration = Duration::from_secs(20);
+/// The environment that both runs have besides their row's: yod looks for QEMU along it.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+/// The program writes what uname says into this file, outside of the directory that is compared.
+const MARK_FILE: &str = "../mark";
+/// Time for output that is still in a pipe after its writer has ended.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// A run that is about to be started.
+#[derive(Debug)]
+pub struct Run {
+    command: Vec<String>,
+    env: BTreeMap<String, String>,
+    stdin: Stdin,
+    ulimits: Vec<(String, String)>,
+    limit: Duration,
+}
+
+/// A run that goes on.
+#[derive(Debug)]
+pub struct Started<'a> {
+    child: Child,
+    stdout: Output,
+    stderr: Output,
+    scratch: &'a Scratch,
+    since: Instant,
+}
+
+/// What comes out of a pipe once it has ended.
+type Output = Receiver<std::io::Result<Captured>>;
+
+/// What was seen of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    /// As a shell sees it; `None`: it hung and was killed.
+    pub status: Option<i32>,
+    /// Standard output.
+    pub stdout: Captured,
+    /// Standard error.
+    pub stderr: Captured,
+    /// What it left in its directory.
+    pub files: BTreeMap<PathBuf, Left>,
+    /// What uname(2) told the program, if it says so.
+    pub release: Option<String>,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl Run {
+    /// A command line; the program is an absolute path.
+    pub fn new(command: impl IntoIterator<Item = impl Into<String>>) -> Run {
+        Run {
+            command: command.into_iter().map(Into::into).collect(),
+            env: BTreeMap::from([("PATH".into(), PATH.into())]),
+            stdin: Stdin::None,
+            ulimits: Vec::new(),
+            limit: HANG,
+        }
+    }
+
+    /// The program of a row, on this Linux.
+    #[must_use]
+    pub fn native(row: &Row) -> Run {
+        Run::new([text(&tree::program(&row.kind, &row.program))])
+            .args(&row.args)
+            .of_row(row)
+            .env(&row.extra.native_env)
+    }
+
+    /// The program of a row, on a node; `options` are further options of yod.
+    #[must_use]
+    pub fn margay(row: &Row, options: &[&str]) -> Run {
+        let mut run = Run::yod(options);
+        if let Some(share) = &row.extra.share {
+            run = run.args(&["-m", share]);
+        }
+        if let Some(ranks) = row.extra.ranks {
+            run = run.args(&["-n", &ranks.to_string(), "--oversubscribe"]);
+        }
+        run.args(&["--", &text(&tree::program(&row.kind, &row.program))])
+            .args(&row.args)
+            .of_row(row)
+    }
+
+    /// yod with these options and arguments.
+    #[must_use]
+    pub fn yod(options: &[&str]) -> Run {
+        Run::bare_yod(&["--accel", &tree::accel()]).args(options)
+    }
+
+    /// yod with nothing but these options and arguments.
+    #[must_use]
+    pub fn bare_yod(options: &[&str]) -> Run {
+        Run::new([text(&tree::yod())]).args(options)
+    }
+
+    /// As a user that owns nothing; only root can do that.
+    #[must_use]
+    pub fn as_nobody(mut self) -> Run {
+        let nobody = [
+            "/usr/bin/setpriv",
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+        ];
+        self.command.splice(0..0, nobody.map(String::from));
+        self
+    }
+
+    fn of_row(mut self, row: &Row) -> Run {
+        self.stdin = row.stdin;
+        if let Some(stack) = &row.extra.stack {
+            self = self.ulimit("-s", stack);
+        }
+        self.env(&row.extra.env)
+            .env(&[("MARGAY_TEST_MARK", MARK_FILE)])
+    }
+
+    /// More arguments.
+    #[must_use]
+    pub fn args(mut self, args: &[impl AsRef<str>]) -> Run {
+        self.command
+            .extend(args.iter().map(|arg| arg.as_ref().to_owned()));
+        self
+    }
+
+    /// More variables.
+    #[must_use]
+    pub fn env(mut self, variables: &[(impl AsRef<str>, impl AsRef<str>)]) -> Run {
+        for (name, value) in variables {
+            self.env.insert(name.as_ref().into(), value.as_ref().into());
+        }
+        self
+    }
+
+    /// A resource limit, as the shell's ulimit takes it.
+    #[must_use]
+    pub fn ulimit(mut self, option: &str, value: &str) -> Run {
+        self.ulimits.push((option.into(), value.into()));
+        self
+    }
+
+    /// Another time limit than [`HANG`].
+    #[must_use]
+    pub const fn limit(mut self, limit: Duration) -> Run {
+        self.limit = limit;
+        self
+    }
+
+    /// Runs it in a fresh directory.
+    ///
+    /// # Errors
+    /// When it cannot be started, or something keeps its output open after its end.
+    pub fn run(self) -> Result<Outcome> {
+        let scratch = Scratch::new()?;
+        self.run_in(&scratch)
+    }
+
+    /// Runs it in the directory `cwd` of `scratch`, which may hold something already.
+    ///
+    /// # Errors
+    /// As [`Run::run`].
+    pub fn run_in(self, scratch: &Scratch) -> Result<Outcome> {
+        let limit = self.limit;
+        self.start(scratch)?.finish(limit)
+    }
+
+    /// Starts it in the directory `cwd` of `scratch`; it leads a process group.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(self, scratch: &Scratch) -> Result<Started<'_>> {
+        let cwd = scratch.path().join("cwd");
+        fs::create_dir_all(&cwd)?;
+        let mut command = self.command_line();
+        command
+            .env_clear()
+            .envs(&self.env)
+            .current_dir(&cwd)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
+        match self.stdin {
+            Stdin::None => command.stdin(Stdio::null()),
+            Stdin::Pipe(_) => command.stdin(Stdio::piped()),
+            Stdin::File(bytes) => {
+                let path = scratch.path().join("stdin");
+                stream::write(&mut File::create(&path)?, bytes)?;
+                command.stdin(File::open(&path)?)
+            }
+        };
+        let since = Instant::now();
+        let spawned = command.spawn();
+        let mut child = spawned.with_context(|| format!("cannot run {:?}", self.command))?;
+        if let (Stdin::Pipe(bytes), Some(mut pipe)) = (self.stdin, child.stdin.take()) {
+            // A program that does not read to the end breaks the pipe; that is its business.
+            std::thread::spawn(move || stream::write(&mut pipe, bytes));
+        }
+        let (stdout, stderr) = (reader(child.stdout.take()), reader(child.stderr.take()));
+        Ok(Started {
+            child,
+            stdout,
+            stderr,
+            scratch,
+            since,
+        })
+    }
+
+    fn command_line(&self) -> Command {
+        if self.ulimits.is_empty() {
+            let mut command = Command::new(&self.command[0]);
+            command.args(&self.command[1..]);
+            return command;
+        }
+        let limits = self
+            .ulimits
+            .iter()
+            .map(|(option, value)| format!("ulimit {option} {value} && "));
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", &(limits.collect::<String>() + "exec \"$@\""), "sh"]);
+        shell.args(&self.command);
+        shell
+    }
+}
+
+impl Started<'_> {
+    /// Its process id: that of the command itself.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for its end; after the limit it is killed.
+    ///
+    /// # Errors
+    /// When something keeps its output open after its end.
+    pub fn finish(mut self, limit: Duration) -> Result<Outcome> {
+        let ended = process::wait(&mut self.child, limit)?;
+        if ended.is_none() {
+            process::kill_group(&mut self.child);
+        }
+        Ok(Outcome {
+            status: ended.map(process::shell_status),
+            stdout: drained(&self.stdout).context("stdout")?,
+            stderr: drained(&self.stderr).context("stderr")?,
+            files: scratch::list(&self.scratch.path().join("cwd"))?,
+            release: fs::read_to_string(self.scratch.path().join("mark")).ok(),
+            took: self.since.elapsed(),
+        })
+    }
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+fn reader(pipe: Option<impl Read + Send + 'static>) -> Output {
+    let (sender, receiver) = channel();
+    if let Some(mut pipe) = pipe {
+        // Whoever waits may have given up; then nobody wants it.
+        std::thread::spawn(move || sender.send(Captured::read(&mut pipe)));
+    }
+    receiver
+}
+
+fn drained(receiver: &Output) -> Result<Captured> {
+    let read = receiver.recv_timeout(DRAIN);
+    ensure!(
+        read.is_ok(),
+        "still open {} s after the end",
+        DRAIN.as_secs()
+    );
+    Ok(read??)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Run {
+        Run::new(["/bin/sh", "-c", script])
+    }
+
+    #[test]
+    fn everything_of_a_run_is_seen() {
+        let seen = shell("echo out; echo err >&2; echo x > file; echo m > ../mark; exit 7").run();
+        let seen = seen.expect("ran");
+        assert_eq!(seen.status, Some(7));
+        assert_eq!(
+            (seen.stdout.text(), seen.stderr.text()),
+            ("out\n".into(), "err\n".into())
+        );
+        assert_eq!(seen.files.len(), 1);
+        assert_eq!(seen.release.as_deref(), Some("m\n"));
+    }
+
+    #[test]
+    fn a_hung_run_is_ended() {
+        let seen = shell("sleep 60")
+            .limit(Duration::from_millis(100))
+            .run()
+            .expect("ran");
+        assert_eq!(seen.status, None);
+        assert!(seen.took < Duration::from_secs(10));
+    }
+
+    #[test]
+    fn stdin_and_limits_are_set() {
+        let mut run = shell("wc -c; ulimit -s").ulimit("-s", "1234");
+        run.stdin = Stdin::Pipe(100_000);
+        assert_eq!(run.run().expect("ran").stdout.text(), "100000\n1234\n");
+        let mut run = shell("wc -c");
+        run.stdin = Stdin::File(12345);
+        assert_eq!(run.run().expect("ran").stdout.text(), "12345\n");
+    }
+}

@@ -1,0 +1,153 @@
+//! Fresh directories to run in, and lists of what a program left there.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Context, Result};
+
+use crate::capture::Captured;
+use crate::tree;
+
+/// A directory that is removed with everything in it.
+#[derive(Debug)]
+pub struct Scratch {
+    path: PathBuf,
+}
+
+impl Scratch {
+    /// Makes one in the target directory: /tmp is watched by tests that say nothing may be left there.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn new() -> Result<Scratch> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("scratch/{}-{number}", std::process::id());
+        let path = tree::target().join(name);
+        let made = fs::create_dir_all(&path);
+        made.with_context(|| format!("cannot make {}", path.display()))?;
+        Ok(Scratch { path })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if fs::remove_dir_all(&self.path).is_err() {
+            // A program took away its own permissions.
+            open_up(&self.path);
+            let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+fn open_up(path: &Path) {
+    let is_dir = fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir());
+    if is_dir {
+        let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o700));
+        for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+            open_up(&entry.path());
+        }
+    }
+}
+
+/// A file as others see it; times and owners are not compared.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Left {
+    /// Kind and permission bits.
+    pub mode: u32,
+    /// Names that it has.
+    pub links: u64,
+    /// What is in it.
+    pub content: Content,
+}
+
+/// What is in a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Content {
+    /// Bytes.
+    Bytes(Captured),
+    /// Where a symbolic link points.
+    Link(PathBuf),
+    /// A directory, pipe, socket or device, or a file that cannot be read.
+    Nothing,
+}
+
+/// Everything below a directory, by its path from there.
+///
+/// # Errors
+/// When a directory cannot be read.
+pub fn list(directory: &Path) -> io::Result<BTreeMap<PathBuf, Left>> {
+    let mut found = BTreeMap::new();
+    collect(directory, Path::new(""), &mut found)?;
+    Ok(found)
+}
+
+fn collect(root: &Path, below: &Path, found: &mut BTreeMap<PathBuf, Left>) -> io::Result<()> {
+    for entry in fs::read_dir(root.join(below))? {
+        let name = below.join(entry?.file_name());
+        let path = root.join(&name);
+        let meta = fs::symlink_metadata(&path)?;
+        let kind = meta.file_type();
+        let content = if kind.is_symlink() {
+            Content::Link(fs::read_link(&path)?)
+        } else if kind.is_file() {
+            File::open(&path)
+                .and_then(|mut file| Captured::read(&mut file))
+                .map_or(Content::Nothing, Content::Bytes)
+        } else {
+            Content::Nothing
+        };
+        let left = Left {
+            mode: meta.mode(),
+            links: meta.nlink(),
+            content,
+        };
+        found.insert(name.clone(), left);
+        if kind.is_dir() {
+            collect(root, &name, found)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_below_is_listed() {
+        let scratch = Scratch::new().expect("a directory");
+        let dir = scratch.path();
+        fs::create_dir(dir.join("d")).expect("made");
+        fs::write(dir.join("d/f"), b"x").expect("written");
+        std::os::unix::fs::symlink("f", dir.join("d/l")).expect("linked");
+        let found = list(dir).expect("listed");
+        let names: Vec<_> = found.keys().map(|path| path.to_string_lossy()).collect();
+        assert_eq!(names, ["d", "d/f", "d/l"]);
+        assert_eq!(found[Path::new("d/l")].content, Content::Link("f".into()));
+        assert_eq!(
+            found[Path::new("d/f")].content,
+            Content::Bytes(Captured::of(b"x"))
+        );
+    }
+
+    #[test]
+    fn closed_directories_are_removed_too() {
+        let scratch = Scratch::new().expect("a directory");
+        let dir = scratch.path().to_path_buf();
+        fs::create_dir_all(dir.join("a/b")).expect("made");
+        fs::set_permissions(dir.join("a"), fs::Permissions::from_mode(0o000)).expect("closed");
+        drop(scratch);
+        assert!(!dir.exists());
+    }
+}

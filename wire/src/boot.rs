@@ -1,0 +1,186 @@
+//! Boot information: the header of the communication area.
+//!
+//! The host fills it before the node starts and tells the kernel its physical address on the command line
+//! (`margay.comm=0x100000`). The kernel believes nothing of it until [`Config::read`] has checked it.
+
+use zerocopy::{FromBytes, KnownLayout};
+
+use crate::layout::Layout;
+use crate::word::Word;
+
+/// The command line word that carries the communication area's physical address in hexadecimal.
+pub const COMM_PARAM: &str = "margay.comm=";
+/// "MARGAYC" and a zero, little-endian.
+pub const MAGIC: u64 = 0x0043_5941_4752_414d;
+/// Version of everything in this crate; both sides must have the same.
+pub const VERSION: u64 = 1;
+/// Most CPUs of a node.
+pub const MAX_CPUS: usize = 256;
+/// The ivshmem peer number of the node.
+pub const NODE_PEER: u16 = 0;
+/// The ivshmem peer number of the host.
+pub const HOST_PEER: u16 = 1;
+
+/// Rounds in which the host learns the guest's TSC; see [`Header::ping`].
+pub const PING_ROUNDS: u64 = 8;
+
+/// Bits of [`Header::flags`].
+pub mod flag {
+    /// Guest RAM was handed over zeroed (outside of what was loaded).
+    pub const RAM_ZEROED: u64 = 1;
+    /// Write a trace record for every system call.
+    pub const TRACE: u64 = 2;
+    /// Count calls by name, measure time in the kernel and the longest section with interrupts off.
+    pub const COUNTERS: u64 = 4;
+    /// The host does not write the clock page: the guest's clock is its own (`-icount`).
+    pub const OWN_CLOCK: u64 = 8;
+    /// All flags there are.
+    pub const ALL: u64 = 15;
+}
+
+/// State of the node, written by the QK into [`Header::node_state`].
+pub mod node {
+    /// Not heard of yet.
+    pub const RESET: u64 = 0;
+    /// The kernel has accepted the boot information.
+    pub const BOOTING: u64 = 1;
+    /// The PCT runs.
+    pub const UP: u64 = 2;
+    /// The kernel panicked; the epitaph is on the serial line.
+    pub const PANICKED: u64 = 3;
+    /// The PCT is gone (it faulted or could not be loaded): no rank can be started any more.
+    pub const PCT_LOST: u64 = 4;
+}
+
+/// The first page of the communication area.
+#[derive(FromBytes, KnownLayout, Debug)]
+#[repr(C)]
+pub struct Header {
+    // Written by the host before the node starts.
+    /// [`MAGIC`].
+    pub magic: Word,
+    /// [`VERSION`].
+    pub version: Word,
+    /// Bytes of the whole communication area.
+    pub total_bytes: Word,
+    /// Ranks on this node.
+    pub ranks: Word,
+    /// CPUs of this node.
+    pub cpus: Word,
+    /// See [`flag`].
+    pub flags: Word,
+    /// Frequency of the guest's TSC in Hz; 0: calibrate.
+    pub tsc_hz: Word,
+    /// Bytes of memory per rank; 0: divide evenly.
+    pub share_bytes: Word,
+    /// System calls to treat as if they did not exist, a bit per number: for finding out who needs what.
+    pub refuse: [Word; 8],
+    // Written by the QK.
+    /// See [`node`].
+    pub node_state: Word,
+    /// The guest's TSC when `node_state` became [`node::UP`].
+    pub up_tsc: Word,
+    /// Usable bytes of RAM that the kernel found.
+    pub ram_bytes: Word,
+    /// Bytes that the kernel, its tables and the PCT take of it.
+    pub kernel_bytes: Word,
+    /// The round that began last, from 1. The host answers each of [`PING_ROUNDS`] rounds by [`Self::pong`]; one more
+    /// number says that there will be none, and brings the last `pong_tsc`. A node with its own clock stays at 0.
+    ///
+    /// The guest's TSC counts from the start of the machine. A look at the host's between `ping_tsc` and the round's
+    /// `pong_tsc` tells how far apart they are, to within the time between the two.
+    pub ping: Word,
+    /// The guest's TSC just before the round began. It and `pong_tsc` stay as they are until the host has answered.
+    pub ping_tsc: Word,
+    /// The guest's TSC just after the answer to the round before was seen; 0 in the first round.
+    pub pong_tsc: Word,
+    _pad: Word,
+    // Written by the host while the kernel boots.
+    /// The round that was answered last.
+    pub pong: Word,
+}
+
+/// Why boot information was not accepted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Bad {
+    /// Not a communication area.
+    Magic,
+    /// Host and kernel are of different builds.
+    Version,
+    /// Numbers out of range.
+    Counts,
+    /// The length is not the one the numbers give.
+    Length,
+    /// Unknown flags.
+    Flags,
+}
+
+/// Checked boot information.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// Ranks on this node, 1..=[`abi::map::MAX_RANKS`].
+    pub ranks: usize,
+    /// CPUs of this node, `ranks`..=[`MAX_CPUS`].
+    pub cpus: usize,
+    /// See [`flag`].
+    pub flags: u64,
+    /// See [`Header::tsc_hz`].
+    pub tsc_hz: u64,
+    /// See [`Header::share_bytes`].
+    pub share_bytes: u64,
+}
+
+impl Config {
+    /// Writes the header, magic last.
+    pub fn write(&self, header: &Header) {
+        header.version.put(VERSION);
+        header.total_bytes.put(Layout::new(self).total_bytes as u64);
+        header.ranks.put(self.ranks as u64);
+        header.cpus.put(self.cpus as u64);
+        header.flags.put(self.flags);
+        header.tsc_hz.put(self.tsc_hz);
+        header.share_bytes.put(self.share_bytes);
+        header.magic.store(MAGIC);
+    }
+
+    /// Reads and checks the header.
+    ///
+    /// # Errors
+    /// Says what is wrong; nothing of a bad header is used.
+    pub fn read(header: &Header) -> Result<Config, Bad> {
+        if header.magic.load() != MAGIC {
+            return Err(Bad::Magic);
+        }
+        if header.version.load() != VERSION {
+            return Err(Bad::Version);
+        }
+        let (ranks, cpus, flags) = (header.ranks.load(), header.cpus.load(), header.flags.load());
+        if ranks == 0
+            || ranks > abi::map::MAX_RANKS as u64
+            || cpus < ranks
+            || cpus > MAX_CPUS as u64
+        {
+            return Err(Bad::Counts);
+        }
+        if flags & !flag::ALL != 0 {
+            return Err(Bad::Flags);
+        }
+        let config = Config {
+            ranks: ranks as usize,
+            cpus: cpus as usize,
+            flags,
+            tsc_hz: header.tsc_hz.load(),
+            share_bytes: header.share_bytes.load(),
+        };
+        if header.total_bytes.load() != Layout::new(&config).total_bytes as u64 {
+            return Err(Bad::Length);
+        }
+        Ok(config)
+    }
+
+    /// Whether a flag is set.
+    #[must_use]
+    pub const fn has(&self, flag: u64) -> bool {
+        self.flags & flag != 0
+    }
+}

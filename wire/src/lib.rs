@@ -1,0 +1,25 @@
+//! What crosses between host and node through shared memory, and how.
+//!
+//! All of it lives in one *communication area* of guest RAM, laid out by [`layout::Layout`] from the numbers in the
+//! [`boot::Header`] that the host writes before the node starts. Three rules hold everywhere:
+//!
+//! 1. Every word has one writer. Words are read with acquire and written with release order ([`word`]); there is no
+//!    read-modify-write, for the guest's locked instructions are not atomic against host processes under
+//!    single-threaded TCG.
+//! 2. What a reader takes is copied once, checked, and only the copy is used: the other side is never trusted.
+//! 3. Whoever blocks says so first, then looks once more ([`ship`]); doorbells are rung only for those who block.
+#![no_std]
+#![forbid(unsafe_code)]
+
+pub mod boot;
+pub mod clock;
+pub mod layout;
+#[cfg(loom)]
+pub mod model;
+pub mod rank;
+pub mod region_log;
+pub mod ship;
+pub mod signal;
+pub mod stats;
+pub mod trace;
+pub mod word;

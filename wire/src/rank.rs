@@ -1,0 +1,118 @@
+//! A rank's area: what its proxy says of it, what the QK says of it, its ship slot and its signal mailbox.
+
+use zerocopy::{FromBytes, KnownLayout};
+
+use abi::control::RankInfo;
+use abi::ident::RLIM_NLIMITS;
+
+use crate::ship::Slot;
+use crate::signal::Mailbox;
+use crate::word::{Text, Word};
+
+/// Values of [`FromHost::state`].
+pub mod proxy {
+    /// No proxy yet.
+    pub const ABSENT: u64 = 0;
+    /// The proxy has filled in everything and serves calls.
+    pub const ATTACHED: u64 = 1;
+}
+
+/// Values of [`FromNode::state`].
+pub mod state {
+    /// Nothing happened yet.
+    pub const EMPTY: u64 = 0;
+    /// The PCT loads the program.
+    pub const LOADING: u64 = 1;
+    /// The program runs.
+    pub const RUNNING: u64 = 2;
+    /// The program cannot be loaded: `message` says why, `wait_status` what to exit with.
+    pub const REFUSED: u64 = 3;
+    /// The program ended; `wait_status` says how.
+    pub const EXITED: u64 = 4;
+}
+
+/// What the proxy says. Everything but `state` is written before `state` becomes [`proxy::ATTACHED`].
+#[derive(FromBytes, KnownLayout, Default, Debug)]
+#[repr(C, align(64))]
+pub struct FromHost {
+    /// See [`proxy`].
+    pub state: Word,
+    /// The proxy's process id: the rank's pid.
+    pub pid: Word,
+    /// Its parent's.
+    pub ppid: Word,
+    /// [`RankInfo::to_words`].
+    pub info: [Word; RankInfo::WORDS],
+    /// Resource limits, soft and hard, by RLIMIT_* number, as the rank is to see them.
+    pub rlimits: [[Word; 2]; RLIM_NLIMITS],
+    /// Signals ignored at start (bit signo - 1), inherited as across exec.
+    pub ignored: Word,
+    /// Signals blocked at start.
+    pub blocked: Word,
+    /// uname's nodename.
+    pub nodename: Text<9>,
+    /// uname's domainname.
+    pub domainname: Text<9>,
+}
+
+/// Why a rank was ended by a fault: for the crash report.
+#[derive(FromBytes, KnownLayout, Default, Debug)]
+#[repr(C)]
+pub struct Crash {
+    /// 1 when the fields below are filled in.
+    pub valid: Word,
+    /// The signal.
+    pub signo: Word,
+    /// si_code, sign-extended.
+    pub code: Word,
+    /// The faulting address (si_addr).
+    pub addr: Word,
+    /// The exception's number and error code.
+    pub trap: [Word; 2],
+    /// Registers in the order of [`Crash::REGISTERS`].
+    pub regs: [Word; 18],
+}
+
+impl Crash {
+    /// Names of [`Self::regs`].
+    pub const REGISTERS: [&'static str; 18] = [
+        "rip", "rsp", "rflags", "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "r8", "r9", "r10",
+        "r11", "r12", "r13", "r14", "r15",
+    ];
+}
+
+/// What the QK says.
+#[derive(FromBytes, KnownLayout, Default, Debug)]
+#[repr(C, align(64))]
+pub struct FromNode {
+    /// See [`state`].
+    pub state: Word,
+    /// How the rank ended, as wait(2) says it: exit code << 8, or the signal.
+    pub wait_status: Word,
+    /// First core of the rank (from boot on: the one its proxy rings), and how many it has.
+    pub cpus: [Word; 2],
+    /// Physical base and bytes of its share.
+    pub share: [Word; 2],
+    /// Bytes of the share in use, and the most that ever were.
+    pub used_bytes: Word,
+    /// See `used_bytes`.
+    pub peak_bytes: Word,
+    /// A line for the user ([`state::REFUSED`]).
+    pub message: Text<32>,
+    /// The crash report.
+    pub crash: Crash,
+}
+
+/// All of a rank's shared words but its region log and trace.
+#[derive(FromBytes, KnownLayout, Default, Debug)]
+#[repr(C, align(64))]
+pub struct RankArea {
+    /// Written by the proxy.
+    pub host: FromHost,
+    /// Written by the QK.
+    pub node: FromNode,
+    /// Thread 0's ship slot.
+    pub slot: Slot,
+    /// Signals from the host.
+    pub mailbox: Mailbox,
+}

@@ -1,0 +1,148 @@
+//! The rings, of two entries each: nothing is lost, torn, or overwritten before it was taken.
+
+use std::sync::Arc;
+
+use abi::map::{PAGE, USER_BASE};
+use loom::cell::UnsafeCell;
+use loom::thread;
+use margay_wire::region_log::{Change, RegionLog};
+use margay_wire::signal::{Mailbox, Signal};
+use margay_wire::trace::{Record, TEXT_BYTES, TraceRing};
+
+use crate::{Doorbell, shared, try_all};
+
+/// One more than fit, so that an entry is used again.
+const ENTRIES: u64 = 3;
+
+fn until(mut done: impl FnMut() -> bool) {
+    while !done() {
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn signals_arrive_in_order_and_whole() {
+    try_all(|| {
+        let (mailbox, doorbell) = (shared::<Mailbox>(), Doorbell::new());
+        let host = thread::spawn({
+            let (mailbox, doorbell) = (mailbox.clone(), doorbell.clone());
+            move || {
+                for n in 1..=ENTRIES {
+                    until(|| mailbox.post(&signal(n)));
+                    doorbell.ring();
+                }
+            }
+        });
+        let mut next = 1;
+        while next <= ENTRIES {
+            doorbell.wait();
+            while let Some(taken) = mailbox.take() {
+                assert_eq!(taken, signal(next));
+                next += 1;
+            }
+        }
+        assert!(mailbox.is_empty());
+        host.join().expect("the host ends");
+    });
+}
+
+fn signal(n: u64) -> Signal {
+    Signal {
+        signo: n as u32,
+        code: -(n as i32),
+        pid: n as u32,
+        uid: n as u32,
+        value: n,
+    }
+}
+
+#[test]
+fn trace_records_arrive_in_order_and_whole() {
+    try_all(|| {
+        let ring = shared::<TraceRing>();
+        let node = thread::spawn({
+            let ring = ring.clone();
+            move || {
+                for n in 1..=ENTRIES {
+                    until(|| ring.append(&record(n)));
+                }
+            }
+        });
+        for n in 1..=ENTRIES {
+            until(|| match ring.take() {
+                Some(taken) => {
+                    assert_eq!(taken, record(n));
+                    true
+                }
+                None => false,
+            });
+        }
+        assert_eq!(ring.take(), None);
+        node.join().expect("the node ends");
+    });
+}
+
+fn record(n: u64) -> Record {
+    Record {
+        nr: n,
+        args: [n; 6],
+        ret: -(n as i64),
+        text: [n as u8; TEXT_BYTES],
+        text_len: Some(n as usize),
+    }
+}
+
+/// The proxy looks at a frame until it has applied its removal; the node uses the frame again as soon as that is
+/// acknowledged, and the proxy once more when the log says so.
+#[test]
+fn changes_arrive_in_order_and_frames_are_reused_when_the_proxy_let_go() {
+    try_all(|| {
+        let log = shared::<RegionLog>();
+        let frame = Arc::new(UnsafeCell::new(()));
+        let proxy = thread::spawn({
+            let (log, frame) = (log.clone(), frame.clone());
+            move || {
+                let mut next = 1;
+                while next <= ENTRIES {
+                    let mut applied = false;
+                    log.catch_up(log.position(), |got| {
+                        assert_eq!(got, change(next));
+                        frame.with_mut(drop);
+                        next += 1;
+                        applied = true;
+                    })
+                    .expect("good records");
+                    if !applied {
+                        thread::yield_now();
+                    }
+                }
+            }
+        });
+        frame.with_mut(drop);
+        for n in 1..=ENTRIES {
+            let mut position = None;
+            until(|| {
+                position = log.append(&change(n));
+                position.is_some()
+            });
+            assert_eq!(position, Some(n));
+        }
+        until(|| log.applied() >= ENTRIES);
+        frame.with_mut(drop);
+        proxy.join().expect("the proxy ends");
+    });
+}
+
+fn change(n: u64) -> Change {
+    let (addr, len_bytes) = (USER_BASE + n * PAGE, n * PAGE);
+    if n.is_multiple_of(2) {
+        return Change::Unmap { addr, len_bytes };
+    }
+    Change::Map {
+        addr,
+        len_bytes,
+        gpa: n * PAGE,
+        read: true,
+        write: n == 1,
+    }
+}

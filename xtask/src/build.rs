@@ -1,0 +1,109 @@
+//! Building what runs: the kernel and the PCT for the node, yod for the host.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::{programs, setup};
+
+/// The target of everything that runs on the node.
+pub const NODE_TARGET: &str = "x86_64-unknown-none";
+
+/// The root of the workspace.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask lies in the workspace")
+        .to_path_buf()
+}
+
+/// cargo's target directory, absolute.
+pub fn target() -> PathBuf {
+    let set = env::var_os("CARGO_TARGET_DIR").filter(|dir| !dir.is_empty());
+    root().join(set.map_or_else(|| "target".into(), PathBuf::from))
+}
+
+/// Where the built node files are, and where yod looks for them in a build tree.
+pub fn output() -> PathBuf {
+    target().join("margay")
+}
+
+/// yod as it was built.
+pub fn yod() -> PathBuf {
+    target().join("release/yod")
+}
+
+/// Runs a command in the workspace's root; its output is the user's to see.
+///
+/// # Errors
+/// When it cannot be run or fails.
+pub fn run(command: &mut Command) -> Result<()> {
+    let status = command
+        .current_dir(root())
+        .status()
+        .with_context(|| format!("cannot run {command:?}"))?;
+    ensure!(status.success(), "{command:?} failed: {status}");
+    Ok(())
+}
+
+/// cargo, the one that runs us.
+pub fn cargo() -> Command {
+    Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Builds everything that `yod` needs to run a program.
+///
+/// # Errors
+/// When something is missing or a build fails.
+pub fn all() -> Result<()> {
+    setup::all()?;
+    node()?;
+    run(cargo().args(["build", "--quiet", "--release", "-p", "yod"]))
+}
+
+/// Measures; see bench/.
+///
+/// # Errors
+/// When a build or a measurement fails.
+pub fn bench(only: Option<&str>) -> Result<()> {
+    all()?;
+    programs::all()?;
+    let mut command = cargo();
+    command.args(["run", "--quiet", "--release", "-p", "margay-bench", "--"]);
+    if let Some(only) = only {
+        command.args(["--only", only]);
+    }
+    run(&mut command)
+}
+
+/// Builds the kernel and the PCT into [`output`].
+fn node() -> Result<()> {
+    run(cargo().args([
+        "build",
+        "--quiet",
+        "--profile",
+        "kernel",
+        "--target",
+        NODE_TARGET,
+        "-p",
+        "margay",
+        "-p",
+        "pct",
+    ]))?;
+    let built = target().join(NODE_TARGET).join("kernel");
+    std::fs::create_dir_all(output())?;
+    for (from, to) in [("margay", "margay.elf"), ("pct", "pct")] {
+        replace(&built.join(from), &output().join(to))?;
+    }
+    Ok(())
+}
+
+/// Copies a file in one step: a node that is booting meanwhile reads the old one or the new one.
+pub fn replace(from: &Path, to: &Path) -> Result<()> {
+    let new = to.with_extension("new");
+    std::fs::copy(from, &new)
+        .and_then(|_| std::fs::rename(&new, to))
+        .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
+}

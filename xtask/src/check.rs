@@ -1,0 +1,169 @@
+//! The check: everything that must hold before a change is taken, in the order of what it costs to find a mistake.
+//!
+//! Tests that boot nodes run at most two at a time: each keeps a core busy, and the time limits in them are for a machine
+//! that is not overloaded. MARGAY_TEST_ACCEL says which accelerator they use (tcg unless set).
+
+use std::process::{Command, exit};
+
+use anyhow::Result;
+
+use crate::build::{self, cargo};
+use crate::programs;
+use crate::steps::{self, Step};
+
+/// Crates whose unit tests run on the host.
+const HOST_CRATES: &[&str] = &[
+    "margay-abi",
+    "margay-wire",
+    "qk-core",
+    "margay-machine",
+    "margay-proxy",
+    "yod",
+    "margay-bench",
+    "xtask",
+];
+/// Crates that are built for the node.
+const NODE_CRATES: &[&str] = &[
+    "margay-abi",
+    "margay-wire",
+    "qk-core",
+    "qk-hal",
+    "margay",
+    "pct",
+];
+/// Nodes that run at the same time.
+const NODES: &str = "2";
+/// Seconds of each fuzz target in a check.
+const FUZZ_SECONDS_CHECK: &str = "30";
+/// Seconds of each fuzz target in `make fuzz`.
+const FUZZ_SECONDS_LONG: &str = "600";
+
+/// Runs everything; ends the process with status 1 if something failed. The last line is "N passed, N failed".
+///
+/// # Errors
+/// When something is missing, or kernel, yod or programs cannot be built.
+pub fn run(only: Option<&str>) -> Result<()> {
+    build::all()?;
+    programs::all()?;
+    let steps = all_steps();
+    finish(steps::run(
+        steps.into_iter().filter(|step| step.matches(only)),
+    )?)
+}
+
+/// Runs the fuzz targets for a long time.
+///
+/// # Errors
+/// When something is missing or cannot be built.
+pub fn fuzz() -> Result<()> {
+    build::all()?;
+    programs::all()?;
+    finish(steps::run([fuzz_step(FUZZ_SECONDS_LONG)])?)
+}
+
+fn finish(count: steps::Count) -> Result<()> {
+    println!("{} passed, {} failed", count.passed, count.failed);
+    if !count.good() {
+        exit(1);
+    }
+    Ok(())
+}
+
+fn all_steps() -> Vec<Step> {
+    vec![
+        Step::new("format", cargo_with(&["fmt", "--all", "--check"], &[])),
+        Step::of(
+            "clippy",
+            vec![clippy_host(), clippy_pct_tests(), clippy_node()],
+        ),
+        Step::of("unit", vec![unit(), unit_pct()]),
+        Step::new("loom", loom()),
+        Step::new("machine", machine()),
+        Step::new("repository", system("repository")),
+        Step::new(
+            "harness",
+            cargo_with(&["test", "-p", "margay-tests", "--lib"], &[]),
+        ),
+        Step::new("conformance", system("conformance")),
+        Step::new("ranks", system("ranks")),
+        Step::new("bad-input", system("bad_input")),
+        Step::new("installed", system("installed")),
+        Step::new("mutation", system("mutation")),
+        Step::new("kill", system("kill")),
+        fuzz_step(FUZZ_SECONDS_CHECK),
+    ]
+}
+
+/// A test binary of tests/.
+fn system(name: &str) -> Command {
+    let mut command = cargo_with(&["test", "-p", "margay-tests", "--test", name], &[]);
+    command.args(["--", "--test-threads", NODES]);
+    command
+}
+
+fn fuzz_step(seconds: &str) -> Step {
+    let mut command = system("fuzz");
+    if std::env::var_os("FUZZ_SECONDS").is_none() {
+        command.env("FUZZ_SECONDS", seconds);
+    }
+    Step::new("fuzz", command)
+}
+
+fn unit() -> Command {
+    cargo_with(&["test", "--no-fail-fast"], HOST_CRATES)
+}
+
+/// Every order of the shared words' protocols (wire/README.md). In a target directory of its own: with other flags for the
+/// compiler, everything is built anew.
+fn loom() -> Command {
+    let mut command = cargo_with(
+        &["test", "-p", "margay-wire", "--release", "--test", "loom"],
+        &[],
+    );
+    command
+        .env("RUSTFLAGS", "--cfg loom")
+        .env("CARGO_TARGET_DIR", build::target().join("loom"));
+    command
+}
+
+/// The hardware layer, by its self-test kernel in QEMU.
+fn machine() -> Command {
+    let mut command = cargo_with(&["test", "-p", "qk-hal"], &[]);
+    command.args(["--", "--test-threads", NODES]);
+    command
+}
+
+/// The PCT's logic runs on the host; its program does not.
+fn unit_pct() -> Command {
+    cargo_with(&["test", "--lib"], &["pct"])
+}
+
+fn clippy_host() -> Command {
+    let crates = [HOST_CRATES, &["margay-tests"]].concat();
+    denying_warnings(cargo_with(&["clippy", "--all-targets"], &crates))
+}
+
+fn clippy_pct_tests() -> Command {
+    denying_warnings(cargo_with(&["clippy", "--lib", "--tests"], &["pct"]))
+}
+
+fn clippy_node() -> Command {
+    denying_warnings(cargo_with(
+        &["clippy", "--target", build::NODE_TARGET],
+        NODE_CRATES,
+    ))
+}
+
+fn denying_warnings(mut clippy: Command) -> Command {
+    clippy.args(["--", "-D", "warnings"]);
+    clippy
+}
+
+fn cargo_with(args: &[&str], packages: &[&str]) -> Command {
+    let mut command = cargo();
+    command.args(args).arg("--quiet");
+    for package in packages {
+        command.args(["-p", package]);
+    }
+    command
+}

@@ -1,0 +1,85 @@
+//! What the Makefile forwards to: setting up, building, showing, checking, measuring, installing.
+//!
+//! Every task first sets up what it needs and does not find, so that each one works alone on a clean clone.
+
+#![forbid(unsafe_code)]
+
+mod build;
+mod check;
+mod demo;
+mod install;
+mod kvm;
+mod programs;
+mod setup;
+mod steps;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(about = "Build, show, check, measure and install Margay")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Install what is missing: Debian packages (as root), the Rust targets.
+    Setup,
+    /// Build the kernel, the PCT and yod.
+    Build,
+    /// Build the programs that the tests and the demo run.
+    Programs,
+    /// Boot a node and run STREAM and a small gallery on two ranks.
+    Demo,
+    /// Run every test.
+    Check {
+        /// Only the steps whose name contains this.
+        #[arg(long)]
+        only: Option<String>,
+    },
+    /// Measure; prints a table and writes bench/bench.jsonl in the target directory.
+    Bench {
+        /// Only these, separated by commas.
+        #[arg(long)]
+        only: Option<String>,
+    },
+    /// Run every fuzz target for FUZZ_SECONDS (600).
+    Fuzz,
+    /// Install yod, the kernel and the PCT.
+    Install {
+        /// Where to: PREFIX/bin and PREFIX/lib/margay.
+        #[arg(long)]
+        prefix: PathBuf,
+    },
+    /// Run the whole check and the benchmarks with KVM and write a report to send in.
+    KvmReport,
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().task) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> Result<()> {
+    match task {
+        Task::Setup => setup::all(),
+        Task::Build => build::all(),
+        Task::Programs => programs::all(),
+        Task::Demo => demo::run(),
+        Task::Check { only } => check::run(only.as_deref()),
+        Task::Bench { only } => build::bench(only.as_deref()),
+        Task::Fuzz => check::fuzz(),
+        Task::Install { prefix } => install::run(&prefix),
+        Task::KvmReport => kvm::run(),
+    }
+}

@@ -1,0 +1,91 @@
+//! Setting up what is missing: Debian packages and the targets of the Rust toolchain.
+//!
+//! What is there is left alone, so this costs milliseconds on a machine that is ready. Without root nothing can be
+//! installed; then one line says what to install.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::build;
+
+/// A program whose absence means that a package is missing, and the package.
+const NEEDED: &[(&str, &str)] = &[
+    ("qemu-system-x86_64", "qemu-system-x86"),
+    ("musl-gcc", "musl-tools"),
+    ("gfortran", "gfortran"),
+    ("g++", "g++"),
+    ("gcc", "gcc"),
+    ("make", "make"),
+];
+
+/// The targets that rust-toolchain.toml names; rustup adds them itself unless the toolchain was there before.
+const TARGETS: &[&str] = &[build::NODE_TARGET, "x86_64-unknown-linux-musl"];
+
+/// Sets up everything.
+///
+/// # Errors
+/// When something is missing that cannot be installed from here.
+pub fn all() -> Result<()> {
+    targets()?;
+    packages()
+}
+
+fn packages() -> Result<()> {
+    let missing: Vec<_> = NEEDED
+        .iter()
+        .filter(|(program, _)| !in_path(program))
+        .map(|(_, package)| *package)
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let list = missing.join(" ");
+    if !rustix::process::geteuid().is_root() {
+        bail!("missing here: {list}; as root: apt-get install --no-install-recommends {list}");
+    }
+    if !in_path("apt-get") {
+        bail!(
+            "missing here, under whatever names your system has for these Debian packages: {list}"
+        );
+    }
+    eprintln!("installing {list}");
+    // The lists may be missing or old; if they cannot be had, the next command says what is wrong.
+    let _ = apt(&["update", "-qq"]);
+    let install = ["install", "-y", "-qq", "--no-install-recommends"];
+    apt(&[&install[..], &missing[..]].concat())
+        .with_context(|| format!("install by hand: apt-get install {list}"))
+}
+
+fn apt(args: &[&str]) -> Result<()> {
+    build::run(
+        Command::new("apt-get")
+            .args(args)
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null()),
+    )
+}
+
+fn in_path(program: &str) -> bool {
+    std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(program).is_file()))
+}
+
+/// Adds a target when its libraries are not there.
+fn targets() -> Result<()> {
+    let sysroot = Command::new("rustc")
+        .args(["--print", "sysroot"])
+        .current_dir(build::root())
+        .output()
+        .context("cannot run rustc")?;
+    let sysroot = String::from_utf8_lossy(&sysroot.stdout).trim().to_owned();
+    for target in TARGETS {
+        let libraries = Path::new(&sysroot).join("lib/rustlib").join(target);
+        if !libraries.is_dir() {
+            build::run(Command::new("rustup").args(["target", "add", target]))?;
+        }
+    }
+    Ok(())
+}
