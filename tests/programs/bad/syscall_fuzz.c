@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 
 enum { ARENA_PAGES = 64, CANARY_WORDS = 4096 };
 static char *arena;
@@ -56,6 +57,18 @@ static long number(void)
     return (long)PICK(values);
 }
 
+// A vector of the program's own making: what lies in the arena is what calls left there, and a `struct stat` read as a
+// vector has had a device number that was the address of this program's thread area.
+static long vector(void)
+{
+    static struct iovec entries[1024];
+    if (next(8) == 0)
+        return pointer(0);
+    for (int i = 0; i < 8; i++)
+        entries[i] = (struct iovec){(void *)pointer(1), (size_t)number()};
+    return (long)entries;
+}
+
 static const char *const paths[] = {"fz_a", "fz_b", "fz_c", "fz_dir", "fz_dir/x", "fz_a/below", "fz_link", ""};
 
 static long argument(char letter)
@@ -70,6 +83,7 @@ static long argument(char letter)
     case 'b': return pointer(0);
     case 'n': return number();
     case 'f': return next(4) ? PICK(descriptors) : PICK(odd_descriptors);
+    case 'V': return vector();
     case 's': return next(5) ? (long)PICK(paths) : pointer(0);
     case 'A': return next(4) ? AT_FDCWD : PICK(descriptors);
     case 'o': return (long)(next(4) | (next(2) ? O_CREAT : 0) | (next(4) ? O_NONBLOCK : O_NONBLOCK | O_TRUNC | O_APPEND));
@@ -92,8 +106,8 @@ static const struct {
     int number;
     const char *arguments;
 } calls[] = {
-    {SYS_read, "fpn"}, {SYS_write, "fpz"}, {SYS_pread64, "fpnn"}, {SYS_pwrite64, "fpzz"}, {SYS_readv, "fpn"},
-    {SYS_preadv, "fpnn"}, {SYS_open, "som"}, {SYS_openat, "Asom"}, {SYS_close, "f"}, {SYS_stat, "sp"}, {SYS_fstat, "fp"},
+    {SYS_read, "fpn"}, {SYS_write, "fpz"}, {SYS_pread64, "fpnn"}, {SYS_pwrite64, "fpzz"}, {SYS_readv, "fVn"},
+    {SYS_preadv, "fVnn"}, {SYS_open, "som"}, {SYS_openat, "Asom"}, {SYS_close, "f"}, {SYS_stat, "sp"}, {SYS_fstat, "fp"},
     {SYS_lstat, "sp"}, {SYS_newfstatat, "Aspn"}, {SYS_statx, "Asnnp"}, {SYS_lseek, "fnn"}, {SYS_access, "sn"},
     {SYS_faccessat, "Asn"}, {SYS_dup, "f"}, {SYS_dup2, "ff"}, {SYS_dup3, "ffn"}, {SYS_fcntl, "fcp"}, {SYS_ioctl, "fip"},
     {SYS_ftruncate, "fz"}, {SYS_truncate, "sz"}, {SYS_getdents64, "fpn"}, {SYS_getcwd, "pn"}, {SYS_rename, "ss"},
