@@ -11,6 +11,8 @@ use crate::build;
 
 /// Lines of a failed step's output that are shown.
 const SHOWN_LINES: usize = 60;
+/// Lines of each failed test that are shown once more at the very end, where the log of a CI run is read first.
+const RECAP_LINES: usize = 8;
 
 /// A part of the check.
 pub struct Step {
@@ -92,6 +94,7 @@ impl Count {
 pub fn run(steps: impl IntoIterator<Item = Step>) -> Result<Count> {
     let started = Instant::now();
     let mut all = Count::default();
+    let mut failed = Vec::new();
     for mut step in steps {
         let start = Instant::now();
         let count = step.run().unwrap_or_else(|error| {
@@ -104,8 +107,15 @@ pub fn run(steps: impl IntoIterator<Item = Step>) -> Result<Count> {
         println!("{}", line(step.name, count, start.elapsed()));
         if !count.good() {
             show_failure(step.name);
+            failed.push(step.name);
         }
         all = all.and(count);
+    }
+    for name in failed {
+        println!("failed: {name}");
+        for line in recap(&log_text(name)) {
+            println!("    {line}");
+        }
     }
     println!("in {:.0} s", started.elapsed().as_secs_f64());
     Ok(all)
@@ -121,15 +131,36 @@ fn line(name: &str, count: Count, took: Duration) -> String {
     )
 }
 
+/// What a step printed.
+fn log_text(name: &str) -> String {
+    String::from_utf8_lossy(&fs::read(log_path(name)).unwrap_or_default()).into_owned()
+}
+
 fn show_failure(name: &str) {
-    let path = log_path(name);
-    let text = fs::read(&path).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
+    let text = log_text(name);
     let lines: Vec<_> = text.lines().collect();
     for line in &lines[lines.len().saturating_sub(SHOWN_LINES)..] {
         println!("    {line}");
     }
-    println!("    (all of it: {})", path.display());
+    println!("    (all of it: {})", log_path(name).display());
+}
+
+/// The beginning of what test runners tell of each failed test, under its "---- name ----".
+fn recap(output: &str) -> Vec<&str> {
+    let mut lines = Vec::new();
+    let mut left = 0;
+    for line in output.lines() {
+        if line.starts_with("---- ") {
+            left = RECAP_LINES;
+        } else if line == "failures:" {
+            left = 0;
+        }
+        if left > 0 && !line.trim().is_empty() {
+            left -= 1;
+            lines.push(line);
+        }
+    }
+    lines
 }
 
 /// Counts what test runners report ("test result: ok. 12 passed; 0 failed; ..."). A command that fails without saying
@@ -174,6 +205,27 @@ mod tests {
                 passed: 4,
                 failed: 2
             }
+        );
+    }
+
+    #[test]
+    fn the_recap_has_the_beginning_of_each_failed_test() {
+        let output = "test a ... ok\n\nfailures:\n\n---- b stdout ----\nthread 'b' panicked\n\n\
+            ---- c ----\n1\n2\n3\n4\n5\n6\n7\n8\n\nfailures:\n    b\n    c\n";
+        assert_eq!(
+            recap(output),
+            [
+                "---- b stdout ----",
+                "thread 'b' panicked",
+                "---- c ----",
+                "1",
+                "2",
+                "3",
+                "4",
+                "5",
+                "6",
+                "7"
+            ]
         );
     }
 
