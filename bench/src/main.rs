@@ -1,29 +1,15 @@
-//! The benchmarks: what the specification promises, measured.
-//!
-//! `catalogue` lists every figure with its unit, its aim and how it is found; `suite` finds them, by running programs of
-//! bench/programs through yod in a `lab`; `table` and `report` show them. Instructions are counted exactly (`-icount`), events
-//! are counted by the kernel, and wall time is only compared: medians, interleaved, with their interval (`statistics`).
+//! The benchmarks: what the specification promises, measured. See the library.
 #![forbid(unsafe_code)]
-
-mod catalogue;
-mod figure;
-mod lab;
-mod output;
-mod process;
-mod programs;
-mod statistics;
-mod stats;
-mod suite;
-mod table;
 
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use clap::Parser;
 
-use crate::catalogue::{CATALOGUE, Row};
-use crate::figure::Figure;
-use crate::lab::Lab;
+use margay_bench::catalogue::{CATALOGUE, Row};
+use margay_bench::figure::Figure;
+use margay_bench::lab::Lab;
+use margay_bench::{output, suite, table};
 
 /// Measure Margay: prints a table and writes bench.jsonl.
 #[derive(Parser)]
