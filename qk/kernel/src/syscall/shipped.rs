@@ -27,7 +27,7 @@ const REQUEST_BYTES: u64 = 4096;
 pub fn ship(call: &mut Call<'_>) -> SysResult {
     let row = by_nr(call.frame.rax).ok_or(Errno::ENOSYS)?;
     let args = call.args();
-    let Some(mask) = temporary_mask(row, &args)? else {
+    let Some(mask) = temporary_mask(row, &args) else {
         return ship_row(call.rank, row, &args);
     };
     call.rank.signals.lock().thread.borrow_mask(mask);
@@ -40,20 +40,20 @@ pub fn ship(call: &mut Call<'_>) -> SysResult {
     result
 }
 
-/// The signal mask that ppoll and its kin want for the time of the call.
-fn temporary_mask(row: &Row, args: &[u64; 6]) -> Result<Option<SigSet>, Errno> {
+/// The signal mask that ppoll and its kin want for the time of the call; `None` without one, or with one that Linux will
+/// refuse in its own order of looking at things.
+fn temporary_mask(row: &Row, args: &[u64; 6]) -> Option<SigSet> {
     let (at, len_bytes) = match row.name {
         "ppoll" => (args[3], args[4]),
         "epoll_pwait" | "epoll_pwait2" => (args[4], args[5]),
         // Behind the sixth argument: pointer and size.
-        "pselect6" if args[5] != 0 => get_words(args[5]).map(|[at, len_bytes]| (at, len_bytes))?,
-        _ => (0, 0),
+        "pselect6" => get_words(args[5]).map(|[at, len_bytes]| (at, len_bytes)).ok()?,
+        _ => return None,
     };
-    if at == 0 {
-        return Ok(None);
+    if at == 0 || super::signals::sigset_size(len_bytes).is_err() {
+        return None;
     }
-    super::signals::sigset_size(len_bytes)?;
-    get_words(at).map(|[set]| Some(SigSet(set)))
+    get_words(at).map(|[set]| SigSet(set)).ok()
 }
 
 fn ship_row(rank: &'static Rank, row: &Row, args: &[u64; 6]) -> SysResult {
