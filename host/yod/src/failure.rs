@@ -9,7 +9,7 @@
 //! | 124 | --timeout, as timeout(1) |
 //! | 126 | the program cannot be run |
 //! | 127 | the program was not found |
-//! | 128 + n | killed by signal n |
+//! | 128 + n | killed by signal n; or QEMU or the keeper was, while ranks ran |
 
 use std::fmt::Display;
 
