@@ -67,15 +67,16 @@ impl ClockParams {
 impl ClockPage {
     /// Replaces the parameters. Only the page's writer may call this.
     pub fn write(&self, p: &ClockParams) {
-        let seq = self.seq.peek();
-        self.seq.store(seq.wrapping_add(1) | 1);
+        let odd = self.seq.peek().wrapping_add(1) | 1;
+        self.seq.store(odd);
         full_fence();
         self.tsc_base.put(p.tsc_base);
         self.mono_ns.put(p.mono_ns);
         self.real_ns.put(p.real_ns);
         self.mult.put(p.mult);
         self.shift.put(u64::from(p.shift));
-        self.seq.store((seq.wrapping_add(1) | 1).wrapping_add(1));
+        // A count that wraps leaves out the 0 of a page never written.
+        self.seq.store(odd.wrapping_add(1).max(2));
     }
 
     /// A consistent copy, or `None` while it is being written or when it never was.
@@ -119,6 +120,14 @@ mod tests {
         assert_eq!(page.read(), Some(params));
         page.write(&params);
         assert_eq!(page.read(), Some(params));
+    }
+
+    #[test]
+    fn a_count_that_wraps_is_not_that_of_a_page_never_written() {
+        let page = ClockPage::default();
+        page.seq.store(u64::MAX - 1);
+        page.write(&ClockParams::default());
+        assert_eq!(page.read(), Some(ClockParams::default()));
     }
 
     #[test]
