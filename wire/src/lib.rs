@@ -18,6 +18,7 @@ pub mod layout;
 pub mod model;
 pub mod rank;
 pub mod region_log;
+pub mod ring;
 pub mod ship;
 pub mod signal;
 pub mod stats;

@@ -2,6 +2,7 @@
 
 use zerocopy::{FromBytes, KnownLayout};
 
+use crate::ring::{self, Ring};
 use crate::word::Word;
 
 /// Signals that fit; a power of two. When it is full the proxy waits: signals then stay pending in Linux.
@@ -32,69 +33,52 @@ pub struct Entry {
     value: Word,
 }
 
+impl ring::Entry for Entry {
+    type Record = Signal;
+
+    fn put(&self, signal: &Signal) {
+        self.signo_code
+            .put(u64::from(signal.signo) << 32 | u64::from(signal.code as u32));
+        self.pid_uid
+            .put(u64::from(signal.pid) << 32 | u64::from(signal.uid));
+        self.value.put(signal.value);
+    }
+
+    fn get(&self) -> Signal {
+        let (signo_code, pid_uid) = (self.signo_code.peek(), self.pid_uid.peek());
+        Signal {
+            signo: (signo_code >> 32) as u32,
+            code: signo_code as u32 as i32,
+            pid: (pid_uid >> 32) as u32,
+            uid: pid_uid as u32,
+            value: self.value.peek(),
+        }
+    }
+}
+
 /// The mailbox in shared memory.
 #[derive(FromBytes, KnownLayout, Default, Debug)]
-#[repr(C, align(64))]
-pub struct Mailbox {
-    /// Signals ever posted; written by the host.
-    head: Word,
-    _pad0: [Word; 7],
-    /// Signals ever taken; written by the QK.
-    tail: Word,
-    _pad1: [Word; 7],
-    ring: [Entry; CAPACITY],
-}
+#[repr(transparent)]
+pub struct Mailbox(Ring<Entry, CAPACITY>);
 
 impl Mailbox {
     /// Posts a signal (host only); `false` when the mailbox is full. Ring the rank's core afterwards.
     #[must_use]
     pub fn post(&self, signal: &Signal) -> bool {
-        let head = self.head.peek();
-        if head.wrapping_sub(self.tail.load()) >= CAPACITY as u64 {
-            return false;
-        }
-        let entry = &self.ring[head as usize % CAPACITY];
-        entry
-            .signo_code
-            .put(u64::from(signal.signo) << 32 | u64::from(signal.code as u32));
-        entry
-            .pid_uid
-            .put(u64::from(signal.pid) << 32 | u64::from(signal.uid));
-        entry.value.put(signal.value);
-        self.head.store(head.wrapping_add(1));
-        true
+        self.0.append(signal)
     }
 
-    /// Whether there is something to take.
+    /// Whether there is nothing to take.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.head.load() == self.tail.peek()
+        self.0.is_empty()
     }
 
-    /// Takes the next signal (QK only). Numbers that are no signals are dropped.
-    ///
-    /// A mailbox that claims to hold more than fits is emptied: with such a count, taking would not end.
+    /// Takes the next signal (QK only). Numbers that are no signals are dropped, as many as fit in one go.
     pub fn take(&self) -> Option<Signal> {
         for _ in 0..CAPACITY {
-            let (head, tail) = (self.head.load(), self.tail.peek());
-            if head == tail {
-                return None;
-            }
-            if head.wrapping_sub(tail) > CAPACITY as u64 {
-                self.tail.store(head);
-                return None;
-            }
-            let entry = &self.ring[tail as usize % CAPACITY];
-            let (signo_code, pid_uid) = (entry.signo_code.peek(), entry.pid_uid.peek());
-            let signal = Signal {
-                signo: (signo_code >> 32) as u32,
-                code: signo_code as u32 as i32,
-                pid: (pid_uid >> 32) as u32,
-                uid: pid_uid as u32,
-                value: entry.value.peek(),
-            };
-            self.tail.store(tail.wrapping_add(1));
+            let signal = self.0.take()?;
             if (1..=abi::ident::NSIG).contains(&signal.signo) {
                 return Some(signal);
             }
@@ -108,34 +92,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn order_is_kept_and_full_is_said() {
+    fn a_signal_arrives_with_all_that_is_said_of_its_sender() {
         let mailbox = Mailbox::default();
-        for signo in 1..=CAPACITY as u32 {
-            assert!(mailbox.post(&Signal {
-                signo,
-                code: -6,
-                pid: 7,
-                uid: 8,
-                value: 9
-            }));
-        }
-        assert!(!mailbox.post(&Signal {
-            signo: 1,
-            ..Default::default()
-        }));
-        for signo in 1..=CAPACITY as u32 {
-            assert_eq!(
-                mailbox.take(),
-                Some(Signal {
-                    signo,
-                    code: -6,
-                    pid: 7,
-                    uid: 8,
-                    value: 9
-                })
-            );
-        }
-        assert!(mailbox.is_empty() && mailbox.take().is_none());
+        let signal = Signal {
+            signo: 64,
+            code: -6,
+            pid: 7,
+            uid: u32::MAX,
+            value: u64::MAX - 1,
+        };
+        assert!(mailbox.is_empty() && mailbox.post(&signal) && !mailbox.is_empty());
+        assert_eq!(mailbox.take(), Some(signal));
+        assert_eq!(mailbox.take(), None);
     }
 
     #[test]

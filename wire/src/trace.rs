@@ -2,10 +2,11 @@
 
 use zerocopy::{FromBytes, KnownLayout};
 
+use crate::ring::{self, Ring};
 use crate::word::{Text, Word};
 
 /// Records that fit; a power of two. A rank whose ring is full waits, so that nothing is lost.
-pub const CAPACITY: usize = if cfg!(loom) { 2 } else { 256 };
+pub const CAPACITY: usize = 256;
 /// Bytes of text kept of a call's path or buffer.
 pub const TEXT_BYTES: usize = 48;
 
@@ -36,66 +37,66 @@ pub struct Entry {
     _pad: Word,
 }
 
-/// The ring in shared memory.
-#[derive(FromBytes, KnownLayout, Debug)]
-#[repr(C, align(64))]
-pub struct TraceRing {
-    /// Records ever written; by the QK.
-    head: Word,
-    _pad0: [Word; 7],
-    /// Records ever taken; by the host.
-    tail: Word,
-    _pad1: [Word; 7],
-    ring: [Entry; CAPACITY],
-}
+impl ring::Entry for Entry {
+    type Record = Record;
 
-impl TraceRing {
-    /// Appends a record (QK only); `false` when the ring is full.
-    #[must_use]
-    pub fn append(&self, record: &Record) -> bool {
-        let head = self.head.peek();
-        if head.wrapping_sub(self.tail.load()) >= CAPACITY as u64 {
-            return false;
-        }
-        let entry = &self.ring[head as usize % CAPACITY];
-        entry.nr.put(record.nr);
-        for (to, from) in entry.args.iter().zip(&record.args) {
+    fn put(&self, record: &Record) {
+        self.nr.put(record.nr);
+        for (to, from) in self.args.iter().zip(&record.args) {
             to.put(*from);
         }
-        entry.ret.put(record.ret as u64);
+        self.ret.put(record.ret as u64);
         let len = record.text_len.map(|len| len.min(TEXT_BYTES));
-        entry.text.put(&record.text);
-        entry.text_len.put(len.map_or(u64::MAX, |len| len as u64));
-        self.head.store(head.wrapping_add(1));
-        true
+        self.text.put(&record.text);
+        self.text_len.put(len.map_or(u64::MAX, |len| len as u64));
     }
 
-    /// Takes the next record (host only). A ring that claims to hold more than fits is emptied.
-    pub fn take(&self) -> Option<Record> {
-        let (head, tail) = (self.head.load(), self.tail.peek());
-        if head == tail {
-            return None;
-        }
-        if head.wrapping_sub(tail) > CAPACITY as u64 {
-            self.tail.store(head);
-            return None;
-        }
-        let entry = &self.ring[tail as usize % CAPACITY];
+    fn get(&self) -> Record {
         let mut args = [0; 6];
-        for (to, from) in args.iter_mut().zip(&entry.args) {
+        for (to, from) in args.iter_mut().zip(&self.args) {
             *to = from.peek();
         }
         let mut text = [0; TEXT_BYTES];
-        entry.text.get(&mut text);
-        let text_len = entry.text_len.peek();
-        let record = Record {
-            nr: entry.nr.peek(),
+        self.text.get(&mut text);
+        let text_len = self.text_len.peek();
+        Record {
+            nr: self.nr.peek(),
             args,
-            ret: entry.ret.peek() as i64,
+            ret: self.ret.peek() as i64,
             text,
             text_len: (text_len <= TEXT_BYTES as u64).then_some(text_len as usize),
+        }
+    }
+}
+
+/// The ring in shared memory.
+pub type TraceRing = Ring<Entry, CAPACITY>;
+
+#[cfg(test)]
+mod tests {
+    use zerocopy::FromZeros;
+
+    use super::*;
+
+    #[test]
+    fn a_record_is_copied_whole_and_its_text_cut() {
+        let ring = TraceRing::new_zeroed();
+        let mut record = Record {
+            nr: u64::MAX,
+            args: [1, 2, 3, 4, 5, 6],
+            ret: -14,
+            text: [b'x'; TEXT_BYTES],
+            text_len: Some(3),
         };
-        self.tail.store(tail.wrapping_add(1));
-        Some(record)
+        for (given, kept) in [
+            (Some(3), Some(3)),
+            (Some(1000), Some(TEXT_BYTES)),
+            (None, None),
+        ] {
+            record.text_len = given;
+            assert!(ring.append(&record));
+            record.text_len = kept;
+            assert_eq!(ring.take(), Some(record));
+        }
     }
 }
