@@ -2,8 +2,8 @@
  *
  * Under `-icount shift=0` the guest's TSC counts executed instructions, so the
  * same programs give exact path lengths there and ticks elsewhere. Every
- * result is one line "name value" on standard output, printed after the timed
- * part, for output is host work.
+ * result is one line "name value" on standard output, or "series name value
+ * value ...", printed after the timed part, for output is host work.
  */
 #ifndef BENCH_H
 #define BENCH_H
@@ -32,6 +32,27 @@ static inline double seconds(void)
 static inline void report(const char *name, double value)
 {
 	printf("%s %.15g\n", name, value);
+}
+
+static inline void report_series(const char *name, const double *values, size_t count)
+{
+	printf("series %s", name);
+	for (size_t i = 0; i < count; i++)
+		printf(" %.15g", values[i]);
+	printf("\n");
+}
+
+static inline int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+/* Sorts the values. */
+static inline double median(double *values, size_t count)
+{
+	qsort(values, count, sizeof *values, by_value);
+	return values[count / 2];
 }
 
 /* Ends the program when something that must work did not. */

@@ -1,34 +1,52 @@
-/* A file read or written from its beginning to its end in large calls.
+/* A file read or written from its beginning to its end in calls of one size.
  *
  *   file read|write FILE [BYTES] [BYTES-PER-CALL]
  *
- * Writing does not shorten the file first: its pages are there already.
+ * Writing does not shorten the file first: its pages are there already. Reading
+ * wants a file that this program wrote.
  */
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "bench.h"
+
+/* What all bytes of the file are. */
+static const char content = 'm';
 
 int main(int argc, char **argv)
 {
 	must(argc > 2, "usage: file read|write FILE [BYTES] [BYTES-PER-CALL]");
 	int writing = strcmp(argv[1], "write") == 0;
-	uint64_t bytes = number(argc, argv, 3, 1 << 30);
-	size_t piece = number(argc, argv, 4, 1 << 20);
+	uint64_t bytes = number(argc, argv, 3, 1 << 30), calls = 0;
+	size_t piece = number(argc, argv, 4, 1 << 20), wrong = 0;
 	char *buffer = malloc(piece);
 	int fd = open(argv[2], writing ? O_WRONLY | O_CREAT : O_RDONLY, 0600);
+	struct stat left;
 
-	must(buffer != NULL, "malloc");
+	must(buffer != NULL && bytes > 0 && piece > 0, "malloc");
 	must(fd >= 0, "open");
-	memset(buffer, 'm', piece);
+	memset(buffer, content, piece);
 	double start = seconds();
-	for (uint64_t done = 0; done < bytes;) {
+	uint64_t before = tsc();
+	for (uint64_t done = 0; done < bytes; calls++) {
+		/* So that it is seen whether the call filled it. */
+		if (!writing)
+			buffer[0] = 0;
 		ssize_t got = writing ? write(fd, buffer, piece) : read(fd, buffer, piece);
 		must(got > 0, writing ? "write" : "read");
+		wrong += buffer[0] != content || buffer[got - 1] != content;
 		done += (uint64_t)got;
 	}
-	report("seconds", seconds() - start);
+	uint64_t ticks = tsc() - before;
+	double taken = seconds() - start;
+	for (size_t i = 0; i < piece; i++)
+		wrong += buffer[i] != content;
+	must(wrong == 0, "the file holds something else");
+	must(fstat(fd, &left) == 0 && (uint64_t)left.st_size >= bytes, "the file is shorter");
 	must(close(fd) == 0, "close");
+	report("seconds", taken);
+	report("call_ticks", (double)ticks / (double)calls);
 	return 0;
 }

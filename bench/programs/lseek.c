@@ -11,18 +11,6 @@
 
 #include "bench.h"
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
-static double median(double *values, size_t count)
-{
-	qsort(values, count, sizeof *values, by_value);
-	return values[count / 2];
-}
-
 /* The call and nothing else between two readings of the TSC. */
 static double ticks_of_call(int fd, off_t to)
 {
