@@ -1,0 +1,300 @@
+/* A plugin of QEMU's TCG that counts, for each virtual CPU by itself, what the
+ * guest executes and what its memory accesses would miss (model.h). README.md
+ * has arguments and output.
+ *
+ * Each virtual CPU is executed by one thread at a time and touches only its own
+ * counters, so nothing is shared and nothing is locked. Counters only grow; a
+ * region is the difference between its two ends.
+ */
+#include <errno.h>
+#include <qemu-plugin.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mark.h"
+#include "model.h"
+
+QEMU_PLUGIN_EXPORT int qemu_plugin_version = QEMU_PLUGIN_VERSION;
+
+/* By the address of the instruction: kernels live in the upper half. */
+enum side { USER, KERNEL, SIDES };
+
+struct side_counts {
+	uint64_t instructions, loads, stores, unresolved;
+	struct misses misses;
+};
+
+struct counts {
+	uint64_t kernel_entries;
+	struct side_counts side[SIDES];
+};
+
+struct region {
+	struct region *next;
+	struct counts begin, end;
+};
+
+struct vcpu {
+	bool counting, marked;
+	enum side last_side;
+	struct counts now, begin;
+	struct region *regions, **last_region;
+	struct model model;
+};
+
+static struct {
+	FILE *out;
+	bool model, only_marks;
+	int vcpus;
+	struct vcpu *vcpu;
+} plugin = { .model = true };
+
+/* ---- what the guest does ---- */
+
+static void on_instruction(unsigned int index, void *side_of)
+{
+	struct vcpu *vcpu = &plugin.vcpu[index];
+	enum side side = (enum side)(uintptr_t)side_of;
+
+	if (!vcpu->counting)
+		return;
+	vcpu->now.side[side].instructions++;
+	vcpu->now.kernel_entries += side > vcpu->last_side;
+	vcpu->last_side = side;
+}
+
+/* The part of an access that lies within one line. */
+static void look(struct vcpu *vcpu, struct side_counts *counts, uint64_t address,
+		 uint64_t physical)
+{
+	if (!model_is_last_page(&vcpu->model, address))
+		model_page(&vcpu->model, address, &counts->misses);
+	if (!model_is_last_line(&vcpu->model, address))
+		model_line(&vcpu->model, address, physical, &counts->misses);
+}
+
+static void model_access(struct vcpu *vcpu, struct side_counts *counts, qemu_plugin_meminfo_t info,
+			 uint64_t address)
+{
+	const uint64_t line_bytes = 1 << LINE_BITS;
+	uint64_t last = address + (1ull << qemu_plugin_mem_size_shift(info)) - 1;
+	uint64_t physical = address;
+
+	if (address >> LINE_BITS == last >> LINE_BITS && model_is_last_line(&vcpu->model, address))
+		return;
+	struct qemu_plugin_hwaddr *where = qemu_plugin_get_hwaddr(info, address);
+	if (where && qemu_plugin_hwaddr_is_io(where))
+		return;
+	if (where)
+		physical = qemu_plugin_hwaddr_phys_addr(where);
+	else
+		counts->unresolved++;
+	look(vcpu, counts, address, physical);
+	/* The second page of an access is taken to follow the first in memory. */
+	if (address >> LINE_BITS != last >> LINE_BITS)
+		look(vcpu, counts, last & -line_bytes, (physical | (line_bytes - 1)) + 1);
+}
+
+static void on_access(unsigned int index, qemu_plugin_meminfo_t info, uint64_t address,
+		      void *side_of)
+{
+	struct vcpu *vcpu = &plugin.vcpu[index];
+	struct side_counts *counts = &vcpu->now.side[(uintptr_t)side_of];
+
+	if (!vcpu->counting)
+		return;
+	if (qemu_plugin_mem_is_store(info))
+		counts->stores++;
+	else
+		counts->loads++;
+	if (plugin.model)
+		model_access(vcpu, counts, info, address);
+}
+
+static void on_cr3(unsigned int index, void *unused)
+{
+	(void)unused;
+	model_new_address_space(&plugin.vcpu[index].model);
+}
+
+static void on_begin(unsigned int index, void *unused)
+{
+	struct vcpu *vcpu = &plugin.vcpu[index];
+
+	(void)unused;
+	vcpu->counting = vcpu->marked = true;
+	vcpu->last_side = USER;
+	vcpu->begin = vcpu->now;
+}
+
+static void on_end(unsigned int index, void *unused)
+{
+	struct vcpu *vcpu = &plugin.vcpu[index];
+	struct region *region = vcpu->marked ? malloc(sizeof *region) : NULL;
+
+	(void)unused;
+	if (!region)
+		return;
+	*region = (struct region){ .begin = vcpu->begin, .end = vcpu->now };
+	*vcpu->last_region = region;
+	vcpu->last_region = &region->next;
+	vcpu->marked = false;
+}
+
+/* ---- what is translated ---- */
+
+static bool is_mark(const uint8_t *code, size_t size, uint32_t displacement)
+{
+	static const uint8_t nop[] = { 0x0f, 0x1f, 0x84, 0x00 };
+
+	return size == 8 && memcmp(code, nop, 4) == 0 && memcmp(code + 4, &displacement, 4) == 0;
+}
+
+/* MOV to CR3 (Intel SDM vol. 2B), perhaps with a REX prefix. */
+static bool loads_cr3(const uint8_t *code, size_t size)
+{
+	if (size == 4 && (code[0] & 0xf4) == 0x40)
+		code++, size--;
+	return size == 3 && code[0] == 0x0f && code[1] == 0x22 && (code[2] & 0x38) == 0x18;
+}
+
+static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+{
+	(void)id;
+	for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
+		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
+		const uint8_t *code = qemu_plugin_insn_data(insn);
+		size_t size = qemu_plugin_insn_size(insn);
+		void *side = (void *)(uintptr_t)(qemu_plugin_insn_vaddr(insn) >> 63 ? KERNEL : USER);
+		qemu_plugin_vcpu_udata_cb_t on_exec = on_instruction;
+
+		if (is_mark(code, size, MARK_BEGIN))
+			on_exec = on_begin;
+		else if (is_mark(code, size, MARK_END))
+			on_exec = on_end;
+		qemu_plugin_register_vcpu_insn_exec_cb(insn, on_exec, QEMU_PLUGIN_CB_NO_REGS, side);
+		if (plugin.model && side && loads_cr3(code, size))
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_cr3, QEMU_PLUGIN_CB_NO_REGS,
+							       NULL);
+		qemu_plugin_register_vcpu_mem_cb(insn, on_access, QEMU_PLUGIN_CB_NO_REGS,
+						 QEMU_PLUGIN_MEM_RW, side);
+	}
+}
+
+/* ---- what is written ---- */
+
+static const char *const page_names[PAGE_SIZES] = { "4K", "2M", "1G" };
+
+static void write_misses(const struct misses *begin, const struct misses *end)
+{
+	fprintf(plugin.out, ",\"l1d_misses\":%" PRIu64 ",\"l2_misses\":%" PRIu64 ",\"tlb\":{",
+		end->l1d - begin->l1d, end->l2 - begin->l2);
+	for (enum page_size size = PAGE_4K; size < PAGE_SIZES; size++) {
+		uint64_t walks = end->tlb2[size] - begin->tlb2[size];
+
+		fprintf(plugin.out,
+			"%s\"%s\":{\"l1_misses\":%" PRIu64 ",\"walks\":%" PRIu64
+			",\"walk_references\":%" PRIu64 "}",
+			size ? "," : "", page_names[size], end->tlb1[size] - begin->tlb1[size], walks,
+			walks * model_walk_references(size));
+	}
+	fputs("}", plugin.out);
+}
+
+static void write_side(const char *name, const struct side_counts *begin,
+		       const struct side_counts *end)
+{
+	fprintf(plugin.out,
+		",\"%s\":{\"instructions\":%" PRIu64 ",\"loads\":%" PRIu64 ",\"stores\":%" PRIu64, name,
+		end->instructions - begin->instructions, end->loads - begin->loads,
+		end->stores - begin->stores);
+	if (plugin.model) {
+		fprintf(plugin.out, ",\"unresolved\":%" PRIu64, end->unresolved - begin->unresolved);
+		write_misses(&begin->misses, &end->misses);
+	}
+	fputs("}", plugin.out);
+}
+
+static void write_counts(const struct counts *begin, const struct counts *end)
+{
+	fprintf(plugin.out, "{\"kernel_entries\":%" PRIu64,
+		end->kernel_entries - begin->kernel_entries);
+	write_side("user", &begin->side[USER], &end->side[USER]);
+	write_side("kernel", &begin->side[KERNEL], &end->side[KERNEL]);
+	fputs("}", plugin.out);
+}
+
+static void write_vcpu(int index)
+{
+	static const struct counts nothing;
+	const struct vcpu *vcpu = &plugin.vcpu[index];
+
+	fprintf(plugin.out, "%s\n{\"vcpu\":%d,\"run\":", index ? "," : "", index);
+	write_counts(&nothing, &vcpu->now);
+	fprintf(plugin.out, ",\"open\":%s,\"regions\":[", vcpu->marked ? "true" : "false");
+	for (const struct region *region = vcpu->regions; region; region = region->next) {
+		fputs(region == vcpu->regions ? "\n " : ",\n ", plugin.out);
+		write_counts(&region->begin, &region->end);
+	}
+	fputs("]}", plugin.out);
+}
+
+static void write_output(qemu_plugin_id_t id, void *unused)
+{
+	(void)id, (void)unused;
+	fprintf(plugin.out, "{\"scope\":\"%s\",\"model\":%s,\"vcpus\":[",
+		plugin.only_marks ? "marks" : "run", plugin.model ? "true" : "false");
+	for (int i = 0; i < plugin.vcpus; i++)
+		write_vcpu(i);
+	fputs("]}\n", plugin.out);
+	if (ferror(plugin.out) | fclose(plugin.out))
+		fprintf(stderr, "margay plugin: cannot write its output: %s\n", strerror(errno));
+}
+
+/* ---- how it begins ---- */
+
+/* Ends QEMU: if it were told that this failed, it would say so in its own words,
+ * after ours and without the reason. */
+static void refuse(const char *what, const char *why)
+{
+	fprintf(stderr, "margay plugin: %s: %s\n", what, why);
+	exit(EXIT_FAILURE);
+}
+
+static void take_argument(const char *argument)
+{
+	if (strncmp(argument, "out=", 4) == 0) {
+		plugin.out = fopen(argument + 4, "w");
+		if (!plugin.out)
+			refuse(argument, strerror(errno));
+	} else if (strcmp(argument, "model=off") == 0) {
+		plugin.model = false;
+	} else if (strcmp(argument, "scope=marks") == 0) {
+		plugin.only_marks = true;
+	} else if (strcmp(argument, "model=on") != 0 && strcmp(argument, "scope=run") != 0) {
+		refuse(argument, "arguments are out=FILE, model=on|off, scope=run|marks");
+	}
+}
+
+QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc,
+					   char **argv)
+{
+	for (int i = 0; i < argc; i++)
+		take_argument(argv[i]);
+	if (!plugin.out)
+		refuse("out", "say where to write: out=FILE");
+	if (!info->system_emulation || strcmp(info->target_name, "x86_64") != 0)
+		refuse(info->target_name, "only for qemu-system-x86_64");
+	plugin.vcpus = info->system.max_vcpus;
+	plugin.vcpu = calloc((size_t)plugin.vcpus, sizeof *plugin.vcpu);
+	if (!plugin.vcpu)
+		refuse("no memory", "for the model of each CPU");
+	for (int i = 0; i < plugin.vcpus; i++) {
+		plugin.vcpu[i].counting = !plugin.only_marks;
+		plugin.vcpu[i].last_region = &plugin.vcpu[i].regions;
+	}
+	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
+	qemu_plugin_register_atexit_cb(id, write_output, NULL);
+	return 0;
+}
