@@ -9,6 +9,7 @@ mod check;
 mod demo;
 mod install;
 mod kvm;
+mod plugin;
 mod programs;
 mod setup;
 mod steps;
@@ -34,6 +35,8 @@ enum Task {
     Build,
     /// Build the programs that the tests and the demo run.
     Programs,
+    /// Build the plugin that counts instructions and memory costs in QEMU, where its header can be had.
+    Plugin,
     /// Boot a node and run STREAM and a small gallery on two ranks.
     Demo,
     /// Run every test.
@@ -75,6 +78,7 @@ fn run(task: Task) -> Result<()> {
         Task::Setup => setup::all(),
         Task::Build => build::all(),
         Task::Programs => programs::all(),
+        Task::Plugin => plugin::task(),
         Task::Demo => demo::run(),
         Task::Check { only } => check::run(only.as_deref()),
         Task::Bench { only } => build::bench(only.as_deref()),

@@ -3,7 +3,7 @@
 //! The command line is explained where it is put together. RAM and the ivshmem server are handed over as descriptors,
 //! so nothing is ever created in a file system.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
@@ -119,6 +119,8 @@ pub struct Machine<'a> {
     pub accel: Accel,
     /// Virtual time: the TSC counts instructions. For measurements.
     pub icount: bool,
+    /// A plugin of QEMU's emulation with its arguments, as -plugin takes it. For measurements.
+    pub plugin: Option<&'a OsStr>,
     /// Cores and memory.
     pub plan: &'a Plan,
     /// The kernel, an ELF with a PVH note.
@@ -144,6 +146,9 @@ impl Machine<'_> {
         }
         if self.icount {
             args.words("-icount shift=0,sleep=off");
+        }
+        if let Some(plugin) = self.plugin {
+            args.pair("-plugin", plugin);
         }
         args.words(&format!("-smp {} -m {}B", plan.cpus, plan.ram.bytes));
         args.pair(
@@ -195,7 +200,7 @@ impl Arguments {
         self.0.extend(words.split(' ').map(OsString::from));
     }
 
-    fn pair(&mut self, option: &str, value: &(impl AsRef<std::ffi::OsStr> + ?Sized)) {
+    fn pair(&mut self, option: &str, value: &(impl AsRef<OsStr> + ?Sized)) {
         self.0.push(option.into());
         self.0.push(value.as_ref().into());
     }
@@ -229,7 +234,7 @@ mod tests {
         );
     }
 
-    fn arguments(accel: Accel, qboot: Option<&str>, icount: bool) -> String {
+    fn arguments(accel: Accel, qboot: Option<&str>, icount: bool, plugin: Option<&str>) -> String {
         let plan = Plan {
             ranks: 3,
             cpus: 3,
@@ -246,6 +251,7 @@ mod tests {
             },
             accel,
             icount,
+            plugin: plugin.map(OsStr::new),
             plan: &plan,
             kernel: Path::new("/k"),
             pct: Path::new("/p"),
@@ -260,7 +266,7 @@ mod tests {
 
     #[test]
     fn the_command_line_has_what_the_node_needs() {
-        let line = arguments(Accel::Tcg, Some("/d/qboot.rom"), false);
+        let line = arguments(Accel::Tcg, Some("/d/qboot.rom"), false, None);
         for part in [
             "-accel tcg -cpu max,-erms,-fsrm",
             "-smp 3 -m 67108864B",
@@ -272,16 +278,18 @@ mod tests {
         ] {
             assert!(line.contains(part), "{part} in {line}");
         }
-        assert!(!line.contains("icount"));
+        assert!(!line.contains("icount") && !line.contains("plugin"));
     }
 
     #[test]
     fn variants_differ_where_they_should() {
-        let line = arguments(Accel::Kvm, None, true);
+        let line = arguments(Accel::Kvm, None, true, None);
         assert!(
             line.contains("-accel kvm -cpu max -icount shift=0,sleep=off"),
             "{line}"
         );
         assert!(!line.contains("-bios"));
+        let line = arguments(Accel::Tcg, None, false, Some("/p.so,out=/o"));
+        assert!(line.contains(" -plugin /p.so,out=/o "), "{line}");
     }
 }

@@ -1,5 +1,9 @@
 //! From the command line to everything a run needs, checked in an order that blames the user first, the host second.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
 use machine::accel::{self, Accel, Choice};
 use machine::clock::{self, Sample};
 use machine::keeper::Launch;
@@ -21,6 +25,8 @@ const OVERSUBSCRIBE: &str = "MARGAY_OVERSUBSCRIBE";
 const REFUSE: &str = "MARGAY_REFUSE";
 /// MiB of memory that a node gets besides the shares, for finding out how few are enough.
 const NODE_MIB: &str = "MARGAY_NODE_MIB";
+/// A plugin of QEMU's emulation, FILE[,ARGUMENT=VALUE...], for measurements.
+const QEMU_PLUGIN: &str = "MARGAY_QEMU_PLUGIN";
 /// Frequency of the TSC under -icount.
 const ICOUNT_HZ: u64 = 1_000_000_000;
 
@@ -41,7 +47,8 @@ impl Setup {
         check_limits(plan.cpus)?;
         let Parts { kernel, pct } = Parts::find()?;
         let qemu = Qemu::find().map_err(|none| Failure::new(status::UNAVAILABLE, none))?;
-        let accel = if icount {
+        let plugin = qemu_plugin()?;
+        let accel = if icount || plugin.is_some() {
             Accel::Tcg
         } else {
             accelerator(cli.accel.into())?
@@ -52,6 +59,7 @@ impl Setup {
                 qemu,
                 accel,
                 icount,
+                plugin,
                 plan,
                 kernel,
                 pct,
@@ -114,6 +122,26 @@ fn node_bytes() -> Result<Option<u64>, Failure> {
             format_args!("{NODE_MIB}: not a number of MiB: {}", text.display()),
         )
     })
+}
+
+/// QEMU gets another working directory: the file's path is made absolute.
+fn qemu_plugin() -> Result<Option<OsString>, Failure> {
+    let Some(text) = std::env::var_os(QEMU_PLUGIN).filter(|text| !text.is_empty()) else {
+        return Ok(None);
+    };
+    let bytes = text.as_bytes();
+    let end = bytes.iter().position(|&byte| byte == b',');
+    let (file, arguments) = bytes.split_at(end.unwrap_or(bytes.len()));
+    let file = Path::new(OsStr::from_bytes(file));
+    let mut plugin = file
+        .canonicalize()
+        .map_err(|error| {
+            let why = format_args!("{QEMU_PLUGIN}: {}: {error}", file.display());
+            Failure::new(status::USAGE, why)
+        })?
+        .into_os_string();
+    plugin.push(OsStr::from_bytes(arguments));
+    Ok(Some(plugin))
 }
 
 fn refused_calls() -> Result<[u64; 8], Failure> {

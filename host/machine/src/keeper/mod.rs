@@ -12,6 +12,7 @@ mod client;
 mod running;
 mod ticker;
 
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
@@ -38,6 +39,8 @@ pub struct Launch {
     pub accel: Accel,
     /// Virtual time.
     pub icount: bool,
+    /// A plugin of QEMU's emulation: the absolute path of its file, and its arguments. It writes when QEMU ends in order.
+    pub plugin: Option<OsString>,
     /// Cores and memory.
     pub plan: Plan,
     /// The kernel; an absolute path.
@@ -58,6 +61,7 @@ impl Launch {
             qemu: &self.qemu,
             accel: self.accel,
             icount: self.icount,
+            plugin: self.plugin.as_deref(),
             plan: &self.plan,
             kernel: &self.kernel,
             pct: &self.pct,

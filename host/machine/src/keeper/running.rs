@@ -3,9 +3,11 @@
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, OFlags, fcntl_setfl, ftruncate, memfd_create};
+use rustix::process::{Pid, Signal, kill_process};
 use wire::boot::node;
 
 use super::Launch;
@@ -22,6 +24,8 @@ use crate::sys;
 const LAST_WORDS_BYTES: usize = 16 << 10;
 /// Bytes of QEMU's own messages that are kept.
 const COMPLAINT_BYTES: usize = 2 << 10;
+/// For QEMU to end in order, when it has a plugin. Writing takes milliseconds.
+const END_LIMIT: Duration = Duration::from_secs(10);
 
 pub struct Running {
     plan: Plan,
@@ -112,10 +116,25 @@ impl Running {
             }
             self.serve_clients();
         }
+        if launch.plugin.is_some() {
+            self.end_in_order();
+        }
         // Dying takes QEMU a while: its memory is given back. Nobody is to see it alive after yod has ended.
         let _ = self.qemu.kill();
         let _ = self.qemu.wait();
         Ok(())
+    }
+
+    /// Lets QEMU's plugin write what it has; a QEMU that cannot end is killed by the caller.
+    fn end_in_order(&mut self) {
+        let pid = Pid::from_child(&self.qemu);
+        if self.qemu_ended || kill_process(pid, Signal::TERM).is_err() {
+            return;
+        }
+        let start = Instant::now();
+        while matches!(self.qemu.try_wait(), Ok(None)) && start.elapsed() < END_LIMIT {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     fn tell(&mut self) -> bool {

@@ -1,0 +1,137 @@
+//! The counting plugin of bench/plugin: built where QEMU's header can be had.
+//!
+//! Debian's QEMU can load plugins, but no package has the header that they are compiled with. It is taken out of the source
+//! package, which apt downloads from the same mirror that QEMU came from, by its checksum. Programs of other places than Debian
+//! go without the plugin.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::build::{root, target};
+use crate::setup;
+
+/// The source of QEMU 7.2, and its SHA-256 as the package's signed description (.dsc) has it. A QEMU that no longer takes plugins
+/// of this interface says so when it loads one.
+const SOURCE: &str = "qemu_7.2+dfsg.orig.tar.xz";
+const SOURCE_SHA256: &str = "91aca71520040edc40b8d437aa3004dae614f58e286cf653ee8996c07af2962f";
+const HEADER: &str = "qemu-plugin.h";
+
+const FLAGS: [&str; 8] = [
+    "-std=gnu11",
+    "-O2",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-fPIC",
+    "-shared",
+    "-fvisibility=hidden",
+];
+
+/// Builds it. Without the header there is none: one line says why.
+///
+/// # Errors
+/// When it cannot be compiled.
+pub fn build() -> Result<Option<PathBuf>> {
+    let folder = target().join("plugin");
+    fs::create_dir_all(&folder)?;
+    if !folder.join(HEADER).is_file()
+        && let Err(error) = get_header(&folder)
+    {
+        eprintln!(
+            "no plugin for QEMU, what needs it is skipped: cannot get {HEADER} of Debian's source package: {error:#}"
+        );
+        return Ok(None);
+    }
+    let library = folder.join("margay-count.so");
+    let from = root().join("bench/plugin");
+    output(
+        Command::new("gcc")
+            .args(FLAGS)
+            .arg("-I")
+            .arg(&folder)
+            .arg("-o")
+            .arg(&library)
+            .args([from.join("plugin.c"), from.join("model.c")]),
+    )?;
+    Ok(Some(library))
+}
+
+/// Builds it and says where it is.
+///
+/// # Errors
+/// As [`build`].
+pub fn task() -> Result<()> {
+    setup::all()?;
+    if let Some(library) = build()? {
+        println!("{}", library.display());
+    }
+    Ok(())
+}
+
+/// Downloads the source package and keeps the one file.
+fn get_header(folder: &Path) -> Result<()> {
+    let archive = folder.join(SOURCE);
+    output(
+        Command::new("/usr/lib/apt/apt-helper")
+            .arg("download-file")
+            .arg(format!("{}/{SOURCE}", mirror_folder()?))
+            .arg(&archive)
+            .arg(format!("SHA256:{SOURCE_SHA256}")),
+    )?;
+    let header = output(
+        Command::new("tar")
+            .args(["--extract", "--xz", "--to-stdout", "--wildcards", "--file"])
+            .arg(&archive)
+            .arg(format!("*/include/qemu/{HEADER}")),
+    )?;
+    fs::write(folder.join(HEADER), header.stdout)?;
+    Ok(fs::remove_file(archive)?)
+}
+
+/// Where QEMU's package comes from; its source lies beside it.
+fn mirror_folder() -> Result<String> {
+    let found =
+        output(Command::new("apt-get").args(["download", "--print-uris", "qemu-system-x86"]))?;
+    folder_of_first(&String::from_utf8_lossy(&found.stdout))
+        .context("apt-get knows no qemu-system-x86")
+}
+
+/// Of `'http://.../file.deb' file.deb 123 SHA256:...`.
+fn folder_of_first(uris: &str) -> Option<String> {
+    let uri = uris.strip_prefix('\'')?.split_once('\'')?.0;
+    Some(uri.rsplit_once('/')?.0.to_owned())
+}
+
+fn output(command: &mut Command) -> Result<Output> {
+    let program = command.get_program().to_owned();
+    let output = command
+        .output()
+        .with_context(|| format!("cannot run {}", program.display()))?;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    let last = complaint.lines().last().unwrap_or_default();
+    ensure!(
+        output.status.success(),
+        "{}: {}: {last}",
+        program.display(),
+        output.status
+    );
+    Ok(output)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_source_lies_beside_the_package() {
+        let line = "'http://mirror/pool/main/q/qemu/qemu-system-x86_7.2_amd64.deb' qemu_7.2_amd64.deb 9 SHA256:0\n";
+        assert_eq!(
+            folder_of_first(line).as_deref(),
+            Some("http://mirror/pool/main/q/qemu")
+        );
+        assert_eq!(folder_of_first(""), None);
+    }
+}
