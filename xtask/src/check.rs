@@ -86,10 +86,12 @@ fn all_steps() -> Vec<Step> {
         ),
         Step::new("conformance", system("conformance")),
         Step::new("ranks", system("ranks")),
+        Step::new("noise", system("noise")),
         Step::new("bad-input", system("bad_input")),
         Step::new("installed", system("installed")),
         Step::new("mutation", system("mutation")),
         Step::new("kill", system("kill")),
+        Step::of("libraries", vec![library("smartmap"), library("mpi")]),
         fuzz_step(FUZZ_SECONDS_CHECK),
     ]
 }
@@ -130,6 +132,16 @@ fn loom() -> Command {
 fn machine() -> Command {
     let mut command = cargo_with(&["test", "-p", "qk-hal"], &[]);
     command.args(["--", "--test-threads", NODES]);
+    command
+}
+
+/// A library for stock Linux: its own Makefile installs what only it needs, builds and tests.
+fn library(name: &str) -> Command {
+    let mut command = Command::new("make");
+    command
+        .args(["--no-print-directory", "-C", &format!("lib/{name}")])
+        .arg(format!("TARGET={}", build::target().display()))
+        .args(["setup", "check"]);
     command
 }
 

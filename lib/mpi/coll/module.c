@@ -27,7 +27,7 @@ struct hello {
     int32_t node_rank;
     int32_t pid;
     uint32_t abi;
-    int32_t inline_bytes; /* slots must have one size */
+    int32_t inline_bytes, parallel_bytes; /* all must take the same ways */
 };
 
 struct farewell {
@@ -201,7 +201,8 @@ static bool meet_peers(smartmap_module_t *m, const struct hello *hello)
     for (int r = 0; r < m->size; r++) {
         m->node_rank[r] = hello[r].node_rank;
         if (hello[r].address == 0 || hello[r].abi != SMARTMAP_ABI ||
-            hello[r].inline_bytes != mca_coll_smartmap_component.inline_bytes)
+            hello[r].inline_bytes != mca_coll_smartmap_component.inline_bytes ||
+            hello[r].parallel_bytes != mca_coll_smartmap_component.parallel_bytes)
             return false;
         if (r != m->rank && (smartmap_attach(hello[r].node_rank, hello[r].pid) != 0 ||
                              !smartmap_reachable(hello[r].node_rank,
@@ -225,7 +226,8 @@ bool smartmap_prepare(smartmap_module_t *m, ompi_communicator_t *comm)
         ompi_mpi_abort(comm, MPI_ERR_NO_MEM);
     if (create_control(m))
         mine = (struct hello){ (uint64_t)m->own, smartmap_rank(), (int32_t)getpid(),
-                               SMARTMAP_ABI, mca_coll_smartmap_component.inline_bytes };
+                               SMARTMAP_ABI, mca_coll_smartmap_component.inline_bytes,
+                               mca_coll_smartmap_component.parallel_bytes };
     int error = SMARTMAP_PREVIOUS(m, allgather, &mine, sizeof mine, MPI_BYTE, hello,
                                   sizeof mine, MPI_BYTE, comm);
     int met = error == OMPI_SUCCESS && m->own && meet_peers(m, hello);

@@ -11,6 +11,7 @@
 #include <sched.h>
 
 #include "opal/runtime/opal_progress.h"
+#include "opal/util/output.h"
 
 enum {
     SPINS = 500,          /* about 20 us of PAUSE before progress is driven */
@@ -39,8 +40,12 @@ static int wait_long(smartmap_module_t *m, int rank, const _Atomic uint64_t *wor
         if (m->crowded || round > ROUNDS_TO_YIELD)
             sched_yield();
         if (round % ROUNDS_TO_CHECK == ROUNDS_TO_CHECK - 1 &&
-            !smartmap_alive(m->node_rank[rank]))
-            return poll(word, value, 1) ? OMPI_SUCCESS : MPI_ERR_OTHER;
+            !smartmap_alive(m->node_rank[rank]) && !poll(word, value, 1)) {
+            opal_output(0, "coll/smartmap: local rank %d waits in a collective for local "
+                           "rank %d, which has died",
+                        smartmap_rank(), m->node_rank[rank]);
+            return MPI_ERR_OTHER;
+        }
     }
     return OMPI_SUCCESS;
 }

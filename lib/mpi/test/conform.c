@@ -3,13 +3,30 @@
  * in-place variants, memory and communicators, against the model; then what
  * the model cannot say: barriers separate, floating-point results are the same
  * bits, intercommunicators fall back, truncation is an error.
+ *
+ *     conform [EVERY]     takes each EVERY-th case only (1)
  */
 #include "model.h"
 
 #include <time.h>
 
+static int every = 1;
+
+static int rounds(int all)
+{
+    return all / every > 10 ? all / every : 10;
+}
+
+static void report(const char *what, int wrong)
+{
+    if (wrong)
+        fprintf(stderr, "conform: %s: %d wrong\n", what, wrong);
+    failures += wrong;
+}
+
 static void enumerate(MPI_Comm comm)
 {
+    int number = 0;
     static const int counts[] = { 0, 1, 2, 5, 40, 341, 900, 5000, 30000 };
     int size;
     MPI_Comm_size(comm, &size);
@@ -25,7 +42,8 @@ static void enumerate(MPI_Comm comm)
                 /* The largest cost the most and are alike: take some. */
                 if (p.count > 4000 && (what < MOVES || size > 3) && variant > 8 / size)
                     continue;
-                run_case(&p, comm);
+                if (number++ % every == 0)
+                    run_case(&p, comm);
             }
 }
 
@@ -40,10 +58,10 @@ static double node_time(void)
 /** No rank leaves a barrier before the last has entered it. */
 static void check_barrier(MPI_Comm comm)
 {
-    int rank, size;
+    int rank, size, early = 0;
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &size);
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < rounds(200); i++) {
         double entered = node_time(), last;
         if (i % 20 == rank)
             for (double end = entered + 1e-4; entered < end;)
@@ -51,17 +69,18 @@ static void check_barrier(MPI_Comm comm)
         MPI_Barrier(comm);
         double left = node_time();
         MPI_Allreduce(&entered, &last, 1, MPI_DOUBLE, MPI_MAX, comm);
-        failures += left < last;
+        early += left < last;
     }
+    report("barrier", early);
 }
 
-/** Sums of arbitrary doubles: the same bits on all ranks and in all runs. */
-static void check_bits(MPI_Comm comm)
+/** Sums of arbitrary doubles: the same bits on all ranks, in place or not. */
+__attribute__((unused)) static void check_bits(MPI_Comm comm)
 {
     enum { N = 20000 };
     static double x[N];
     double *sum = malloc(sizeof x), *again = malloc(sizeof x), *root = malloc(sizeof x);
-    int rank;
+    int rank, differ = 0;
     MPI_Comm_rank(comm, &rank);
     for (int n = 1; n <= N; n = n * 3 + 1) {
         for (int i = 0; i < n; i++)
@@ -71,9 +90,10 @@ static void check_bits(MPI_Comm comm)
         MPI_Allreduce(MPI_IN_PLACE, again, n, MPI_DOUBLE, MPI_SUM, comm);
         memcpy(root, sum, sizeof x);
         MPI_Bcast(root, n, MPI_DOUBLE, 0, comm);
-        failures += memcmp(sum, again, (size_t)n * sizeof *x) != 0;
-        failures += memcmp(sum, root, (size_t)n * sizeof *x) != 0;
+        differ += memcmp(sum, again, (size_t)n * sizeof *x) != 0;
+        differ += memcmp(sum, root, (size_t)n * sizeof *x) != 0;
     }
+    report("bits", differ);
     free(sum);
     free(again);
     free(root);
@@ -90,14 +110,14 @@ static void check_intercommunicator(int rank, int size)
     MPI_Allreduce(&rank, &got, 1, MPI_INT, MPI_SUM, inter);
     for (int r = 1 - group; r < size; r += 2)
         sum += r;
-    failures += got != sum;
+    report("intercommunicator", got != sum);
     MPI_Barrier(inter);
     MPI_Comm_free(&inter);
     MPI_Comm_free(&half);
 }
 
-/** The sender gives more than the receiver holds: MPI's own error. */
-static void check_truncation(int rank)
+/** The sender gives more than the receivers hold: an error at each of them. */
+__attribute__((unused)) static void check_truncation(int rank)
 {
     MPI_Comm comm;
     int data[8] = { 0 }, class = MPI_SUCCESS;
@@ -105,31 +125,32 @@ static void check_truncation(int rank)
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     int error = MPI_Bcast(data, rank == 0 ? 8 : 4, MPI_INT, 0, comm);
     MPI_Error_class(error, &class);
-    failures += rank == 0 ? class != MPI_SUCCESS : class != MPI_ERR_TRUNCATE;
+    report("truncation", rank == 0 ? class != MPI_SUCCESS : class != MPI_ERR_TRUNCATE);
     MPI_Comm_free(&comm);
 }
 
 /** Communicators that come and go, and messages that need progress. */
 static void check_lifetimes(int rank, int size)
 {
-    int sum = 0;
+    int sum = 0, wrong = 0;
     static int large[200000];
-    for (int i = 0; i < 60; i++) {
+    for (int i = 0; i < rounds(60); i++) {
         MPI_Comm comm;
         MPI_Request request;
         MPI_Comm_dup(MPI_COMM_WORLD, &comm);
         int data = rank == i % size ? i : -1;
         MPI_Isend(large, i % 2 ? 200000 : 10, MPI_INT, (rank + 1) % size, 3, comm, &request);
         MPI_Bcast(&data, 1, MPI_INT, i % size, comm);
-        failures += data != i;
+        wrong += data != i;
         static int into[200000];
         MPI_Recv(into, 200000, MPI_INT, (rank + size - 1) % size, 3, comm,
                  MPI_STATUS_IGNORE);
         MPI_Wait(&request, MPI_STATUS_IGNORE);
         MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comm);
-        failures += sum != size * (size - 1) / 2;
+        wrong += sum != size * (size - 1) / 2;
         MPI_Comm_free(&comm);
     }
+    report("lifetimes", wrong);
 }
 
 int main(int argc, char **argv)
@@ -139,11 +160,15 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (argc > 1 && atoi(argv[1]) > 0)
+        every = atoi(argv[1]);
     model_start();
     enumerate(MPI_COMM_WORLD);
     check_barrier(MPI_COMM_WORLD);
+#ifndef MPICH_NUMVERSION /* MPI asks neither for that; coll/smartmap promises it */
     check_bits(MPI_COMM_WORLD);
     check_truncation(rank);
+#endif
     check_lifetimes(rank, size);
     check_intercommunicator(rank, size);
     MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &reversed);
@@ -152,6 +177,7 @@ int main(int argc, char **argv)
     enumerate(part);
     MPI_Comm_free(&part);
     MPI_Comm_free(&reversed);
+    model_stop();
     MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (rank == 0)
         printf("conform: %d ranks: %d wrong\n", size, all);

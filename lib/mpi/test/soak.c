@@ -1,8 +1,19 @@
 /*
- * soak CALLS [SEED]: random collectives with random parameters on random
- * communicators, each compared with the model.
+ * soak CALLS [SEED [SECONDS]]: random collectives with random parameters on
+ * random communicators, each compared with the model.  With SECONDS it stops
+ * at the first hundred that ends after so long: a library that never yields
+ * would take minutes where ranks outnumber CPUs.
  */
 #include "model.h"
+
+enum { HUNDRED = 100 };
+
+static int time_is_up(double start, double seconds)
+{
+    int up = seconds > 0 && MPI_Wtime() - start > seconds;
+    MPI_Bcast(&up, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    return up;
+}
 
 static struct params draw(unsigned *seed, int size)
 {
@@ -25,20 +36,26 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    long calls = argc > 1 ? atol(argv[1]) : 1000;
+    long calls = argc > 1 ? atol(argv[1]) : 1000, done = 0;
+    double seconds = argc > 3 ? atof(argv[3]) : 0, start = MPI_Wtime();
     const unsigned first_seed = argc > 2 ? (unsigned)atoi(argv[2]) : 1;
     unsigned seed = first_seed;
     model_start();
     comms[0] = MPI_COMM_WORLD;
     MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &comms[1]);
     MPI_Comm_dup(MPI_COMM_WORLD, &comms[2]);
-    for (long i = 0; i < calls; i++) {
+    if (rank == 0)
+        fprintf(stderr, "soak: running\n");
+    while (done < calls) {
         struct params p = draw(&seed, size);
         run_case(&p, comms[rand_r(&seed) % 3]);
+        if (++done % HUNDRED == 0 && time_is_up(start, seconds))
+            break;
     }
+    model_stop();
     MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (rank == 0)
-        printf("soak: %d ranks, %ld collectives, seed %u: %d wrong\n", size, calls, first_seed,
+        printf("soak: %d ranks, %ld collectives, seed %u: %d wrong\n", size, done, first_seed,
                all);
     MPI_Comm_free(&comms[1]);
     MPI_Comm_free(&comms[2]);

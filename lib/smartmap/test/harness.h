@@ -25,7 +25,7 @@
 
 #include "smartmap.h"
 
-enum { BOARD_BYTES = 1 << 16, HANG_LIMIT_S = 20, MAX_TEST_RANKS = 64 };
+enum { BOARD_BYTES = 1 << 16, HANG_LIMIT_S = 120, MAX_TEST_RANKS = 64 };
 
 struct board {
     _Atomic int arrived[256];
