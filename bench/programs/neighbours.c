@@ -1,19 +1,21 @@
-/* One rank computes, the others keep the system busy: whether the quiet one
- * notices.
+/* One of two ranks computes, the other keeps the system busy: whether the quiet
+ * one notices.
  *
  *   neighbours [SECONDS] [BUSY-SECONDS] [QUIET]
  *
- * Rank QUIET (0) looks for detours for about SECONDS (2) and makes no system call
- * meanwhile; so signals it gets are what it notices. The others map, touch and
- * unmap memory, grow and shrink the heap, write, read and remove files, sleep, and
- * get signals by timer, for BUSY-SECONDS (1); then they end. Everybody says first
- * that it has begun, by its process id.
+ * Rank QUIET (0) waits for the other to begin, then looks for detours for about
+ * SECONDS (2) and makes no system call meanwhile. The other maps, touches and
+ * unmaps memory, grows and shrinks the heap, writes, reads and removes files,
+ * sleeps, and gets signals by timer and from itself, for BUSY-SECONDS (1); then it
+ * ends.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -28,12 +30,24 @@ static void count_signal(int signo)
 	signals++;
 }
 
+/* The handlers come after the output: who sees the kernel count their calls knows that the core is done with the host. */
 static void begin(const char *what)
 {
 	struct sigaction action = { .sa_handler = count_signal, .sa_flags = SA_RESTART };
-	must(sigaction(SIGUSR1, &action, NULL) == 0 && sigaction(SIGALRM, &action, NULL) == 0, "sigaction");
 	report(what, (double)getpid());
 	must(fflush(stdout) == 0, "stdout");
+	must(sigaction(SIGUSR1, &action, NULL) == 0 && sigaction(SIGALRM, &action, NULL) == 0, "sigaction");
+}
+
+/* Opening a FIFO waits for the other side. */
+static void meet(int flags)
+{
+	static const char name[] = "neighbours.fifo";
+	must(mkfifo(name, 0600) == 0 || errno == EEXIST, name);
+	int fd = open(name, flags);
+	must(fd >= 0 && close(fd) == 0, name);
+	if (flags == O_RDONLY)
+		must(unlink(name) == 0, name);
 }
 
 static void look(double length)
@@ -41,6 +55,7 @@ static void look(double length)
 	enum { KEPT = 10000, SAMPLE = 1000000 };
 	struct detours all = { .at = room_for(KEPT), .ticks = room_for(KEPT), .room = KEPT };
 
+	meet(O_RDONLY);
 	begin("quiet_pid");
 	struct turn turn = calibrate_detours(&all, 900);
 	struct detours none = { .threshold = UINT64_MAX };
@@ -82,6 +97,7 @@ static void keep_busy(unsigned rank, double length)
 	struct timespec moment = { 0, 100000 };
 	double rounds = 0, start = seconds();
 
+	meet(O_WRONLY);
 	begin("busy_pid");
 	must(setitimer(ITIMER_REAL, &every_10_ms, NULL) == 0, "setitimer");
 	while (seconds() - start < length) {
