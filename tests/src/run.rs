@@ -226,20 +226,20 @@ impl Run {
         })
     }
 
+    /// With all signals as usual: whoever runs the tests may ignore some (shells do for what they start in the background).
     fn command_line(&self) -> Command {
-        if self.ulimits.is_empty() {
-            let mut command = Command::new(&self.command[0]);
-            command.args(&self.command[1..]);
-            return command;
+        let mut command = Command::new("/usr/bin/env");
+        command.arg("--default-signal");
+        if !self.ulimits.is_empty() {
+            let limits = self
+                .ulimits
+                .iter()
+                .map(|(option, value)| format!("ulimit {option} {value} && "));
+            command.args(["/bin/sh", "-c"]);
+            command.args([&(limits.collect::<String>() + "exec \"$@\""), "sh"]);
         }
-        let limits = self
-            .ulimits
-            .iter()
-            .map(|(option, value)| format!("ulimit {option} {value} && "));
-        let mut shell = Command::new("/bin/sh");
-        shell.args(["-c", &(limits.collect::<String>() + "exec \"$@\""), "sh"]);
-        shell.args(&self.command);
-        shell
+        command.args(&self.command);
+        command
     }
 }
 

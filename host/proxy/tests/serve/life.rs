@@ -239,11 +239,9 @@ fn ignored_signals_stay_ignored() {
     };
     let mut node = Node::with(setup);
     node.wait_attached();
-    let own = proxy::Inherited::now().ignored;
-    assert_eq!(
-        node.area().host.ignored.load(),
-        own | 1 << (libc::SIGHUP - 1)
-    );
+    // glibc does not reset 32 and 33, which it keeps for itself.
+    let ignored = node.area().host.ignored.load() as i32;
+    assert_eq!(ignored & i32::MAX, 1 << (libc::SIGHUP - 1));
     kill(&node, libc::SIGHUP);
     std::thread::sleep(Duration::from_millis(20));
     node.area().node.state.store(state::RUNNING);

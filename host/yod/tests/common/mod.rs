@@ -35,9 +35,12 @@ impl Ended {
     }
 }
 
+/// Whoever runs the tests may ignore signals (shells do for what they start in the background), and yod and its ranks inherit
+/// that: they are started with all signals as usual.
 pub fn yod() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_yod"));
+    let mut command = Command::new("/usr/bin/env");
     command
+        .args(["--default-signal", env!("CARGO_BIN_EXE_yod")])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
