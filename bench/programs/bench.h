@@ -55,11 +55,20 @@ static inline double median(double *values, size_t count)
 	return values[count / 2];
 }
 
-/* Ends the program when something that must work did not. */
+/* Ends the program when a call that must work did not. */
 static inline void must(int ok, const char *what)
 {
 	if (!ok) {
 		perror(what);
+		exit(1);
+	}
+}
+
+/* Ends the program when something is not so; `otherwise` says what is. */
+static inline void check(int ok, const char *otherwise)
+{
+	if (!ok) {
+		fprintf(stderr, "%s\n", otherwise);
 		exit(1);
 	}
 }

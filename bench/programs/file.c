@@ -17,7 +17,7 @@ static const char content = 'm';
 
 int main(int argc, char **argv)
 {
-	must(argc > 2, "usage: file read|write FILE [BYTES] [BYTES-PER-CALL]");
+	check(argc > 2, "usage: file read|write FILE [BYTES] [BYTES-PER-CALL]");
 	int writing = strcmp(argv[1], "write") == 0;
 	uint64_t bytes = number(argc, argv, 3, 1 << 30), calls = 0;
 	size_t piece = number(argc, argv, 4, 1 << 20), wrong = 0;
@@ -25,7 +25,8 @@ int main(int argc, char **argv)
 	int fd = open(argv[2], writing ? O_WRONLY | O_CREAT : O_RDONLY, 0600);
 	struct stat left;
 
-	must(buffer != NULL && bytes > 0 && piece > 0, "malloc");
+	check(bytes > 0 && piece > 0, "BYTES and BYTES-PER-CALL are at least 1");
+	must(buffer != NULL, "malloc");
 	must(fd >= 0, "open");
 	memset(buffer, content, piece);
 	double start = seconds();
@@ -35,7 +36,8 @@ int main(int argc, char **argv)
 		if (!writing)
 			buffer[0] = 0;
 		ssize_t got = writing ? write(fd, buffer, piece) : read(fd, buffer, piece);
-		must(got > 0, writing ? "write" : "read");
+		must(got >= 0, writing ? "write" : "read");
+		check(got > 0, "the file ended early");
 		wrong += buffer[0] != content || buffer[got - 1] != content;
 		done += (uint64_t)got;
 	}
@@ -43,8 +45,9 @@ int main(int argc, char **argv)
 	double taken = seconds() - start;
 	for (size_t i = 0; i < piece; i++)
 		wrong += buffer[i] != content;
-	must(wrong == 0, "the file holds something else");
-	must(fstat(fd, &left) == 0 && (uint64_t)left.st_size >= bytes, "the file is shorter");
+	check(wrong == 0, "the file holds something else");
+	must(fstat(fd, &left) == 0, "fstat");
+	check((uint64_t)left.st_size >= bytes, "the file is shorter than what was written");
 	must(close(fd) == 0, "close");
 	report("seconds", taken);
 	report("call_ticks", (double)ticks / (double)calls);

@@ -45,9 +45,9 @@ int main(int argc, char **argv)
 	uint64_t wanted = number(argc, argv, 2, 100000);
 	double *counts = room_for(samples + 2 * CALIBRATION_UNITS);
 
-	must(samples > 0 && wanted > 0, "usage: ftq [SAMPLES] [TICKS]");
+	check(samples > 0 && wanted > 0, "usage: ftq [SAMPLES] [TICKS]");
 	double unit = turn_of(ticks_of_units, CALIBRATION_UNITS, counts).each;
-	must(unit >= 1, "a clock that runs");
+	check(unit >= 1, "the TSC stands still");
 	double units = (double)(uint64_t)((double)wanted / unit + 0.5);
 	uint64_t interval = (uint64_t)((units < 1 ? 1 : units) * unit + 0.5);
 
@@ -59,7 +59,7 @@ int main(int argc, char **argv)
 		max = counts[i] > max ? counts[i] : max;
 		sum += counts[i];
 	}
-	must(sum >= (double)samples, "a unit of work at least in each interval");
+	check(sum >= (double)samples, "an interval without a unit of work");
 	report("longest_detour_ticks", (max - min) * unit);
 	report("unit_ticks", unit);
 	report("interval_ticks", (double)interval);

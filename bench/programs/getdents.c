@@ -88,7 +88,7 @@ int main(int argc, char **argv)
 	remove_all(entries);
 	double removed = seconds();
 
-	must(all.files == entries && all.sum == entries * (entries - 1) / 2, "a listing with just those files");
+	check(all.files == entries && all.sum == entries * (entries - 1) / 2, "the listing has other files");
 	report("list_ticks", (double)ticks);
 	report("list_seconds", listed - made);
 	report("calls", (double)all.calls);

@@ -6,7 +6,6 @@
  * Medians of pairs. The loop around a pair is not in it, the two readings of
  * the TSC are.
  */
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -55,10 +54,10 @@ int main(int argc, char **argv)
 {
 	enum { SIZES = sizeof sizes / sizeof sizes[0], KINDS = 3 };
 	static const char *const kinds[KINDS] = { "map", "map_touch", "brk" };
-	size_t rounds = number(argc, argv, 1, 200);
+	size_t rounds = number(argc, argv, 1, 50);
 	double *ticks = calloc(rounds, sizeof *ticks), found[KINDS][SIZES];
 
-	must(ticks != NULL && rounds > 0, "usage: mappings [ROUNDS]");
+	check(ticks != NULL && rounds > 0, "usage: mappings [ROUNDS]");
 	for (int kind = 0; kind < KINDS; kind++)
 		for (int size = 0; size < SIZES; size++) {
 			size_t bytes = sizes[size].bytes;

@@ -109,7 +109,7 @@ static void keep_busy(unsigned rank, double length)
 		rounds++;
 	}
 	must(setitimer(ITIMER_REAL, &never, NULL) == 0, "setitimer");
-	must(signals >= rounds, "a handler that runs for each signal");
+	check(signals >= rounds, "signals were lost");
 	report("rounds", rounds);
 	report("signals", (double)signals);
 }

@@ -17,7 +17,7 @@ int main(int argc, char **argv)
 	double *ticks = calloc(rounds, sizeof *ticks);
 	int ends[2];
 
-	must(ticks != NULL && rounds > 0 && bytes > 0 && bytes <= MOST, "usage: pipe [ROUNDS] [BYTES]");
+	check(ticks != NULL && rounds > 0 && bytes > 0 && bytes <= MOST, "usage: pipe [ROUNDS] [BYTES]");
 	must(pipe(ends) == 0, "pipe");
 	double start = seconds();
 	for (size_t i = 0; i < rounds; i++) {
@@ -26,7 +26,7 @@ int main(int argc, char **argv)
 		ssize_t out = write(ends[1], from, bytes), in = read(ends[0], to, bytes);
 		ticks[i] = (double)(tsc() - before);
 		must(out == (ssize_t)bytes && in == (ssize_t)bytes, "pipe");
-		must(memcmp(to, from, bytes) == 0, "what came out is not what went in");
+		check(memcmp(to, from, bytes) == 0, "what came out is not what went in");
 	}
 	double taken = seconds() - start;
 	report("round_ticks", median(ticks, rounds));

@@ -15,9 +15,9 @@ int main(int argc, char **argv)
 	uint64_t loops = number(argc, argv, 1, 2000000), percent = number(argc, argv, 2, 900);
 	struct detours all = { .at = room_for(KEPT), .ticks = room_for(KEPT), .room = KEPT };
 
-	must(loops > 0 && percent > 100, "usage: selfish [LOOPS] [PERCENT]");
+	check(loops > 0 && percent > 100, "usage: selfish [LOOPS] [PERCENT]");
 	struct turn turn = calibrate_detours(&all, percent);
-	must(turn.each > 0, "a clock that runs");
+	check(turn.each > 0, "the TSC stands still");
 	double start = seconds();
 	double ticks = (double)look_for_detours(&all, loops);
 	double taken = seconds() - start;

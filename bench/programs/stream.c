@@ -91,7 +91,7 @@ int main(int argc, char **argv)
 	uint64_t passes = number(argc, argv, 2, 10), wrong = 0;
 	static double offset[MOST], rate[KERNELS][MOST];
 
-	must(offsets <= MOST, "at most 64 OFFSETs");
+	check(n > 0 && passes > 0 && offsets <= MOST, "usage: stream [ELEMENTS] [PASSES] [OFFSET...], at most 64 of them");
 	for (size_t i = 0; i < offsets; i++) {
 		uint64_t elements = number(argc, argv, (int)i + 3, 0);
 		double best[KERNELS];
