@@ -17,6 +17,10 @@ check: linker
 bench: linker
 	$(XTASK) bench $(if $(ONLY),--only $(ONLY))
 
+# Beside Linux. ONLY=name,..., RUNS=n (5), FRESH=1 to forget what was measured before.
+compare: linker
+	$(XTASK) compare $(if $(ONLY),--only $(ONLY)) $(if $(RUNS),--runs $(RUNS)) $(if $(FRESH),--fresh)
+
 # FUZZ_SECONDS of each target; ten minutes unless said otherwise.
 fuzz: linker
 	$(XTASK) fuzz
@@ -36,4 +40,4 @@ linker:
 	  apt-get install -y -qq --no-install-recommends gcc libc6-dev; } || \
 	  { echo "make: a C compiler is needed first: apt-get install gcc libc6-dev" >&2; exit 1; }
 
-.PHONY: build demo check bench fuzz install kvm-report clean linker
+.PHONY: build demo check bench compare fuzz install kvm-report clean linker

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, ensure};
 use crate::output::Results;
 use crate::process::{self, Outcome};
 use crate::programs;
+use crate::scratch::Scratch;
 use crate::stats::Stats;
 
 /// Time limit of a run; the longest takes well under a minute.
@@ -28,16 +29,33 @@ pub struct Lab {
 }
 
 /// How a program is run on Margay.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct How<'a> {
     /// The TSC counts instructions, on one core.
     pub icount: bool,
+    /// Processes.
+    pub ranks: usize,
+    /// Cores of this host to run on, as taskset names them; the node has as many.
+    pub cores: Option<&'a str>,
     /// The kernel counts calls and times.
     pub stats: bool,
     /// Memory of the rank, as yod's -m.
     pub memory: Option<&'a str>,
     /// All memory of the node in MiB, when it is to be less than yod would give it.
     pub node_mib: Option<u64>,
+}
+
+impl Default for How<'_> {
+    fn default() -> Self {
+        How {
+            icount: false,
+            ranks: 1,
+            cores: None,
+            stats: false,
+            memory: None,
+            node_mib: None,
+        }
+    }
 }
 
 /// A run that went well.
@@ -94,6 +112,11 @@ impl Lab {
         &self.output
     }
 
+    /// yod.
+    pub fn yod(&self) -> &Path {
+        &self.yod
+    }
+
     /// The kernel with its symbols.
     pub fn kernel(&self) -> &Path {
         &self.kernel
@@ -106,11 +129,6 @@ impl Lab {
 
     fn program_dir(&self) -> PathBuf {
         self.output.join("programs")
-    }
-
-    /// Working directory of what runs on Margay: empty in the beginning, programs may leave files there.
-    fn scratch_dir(&self) -> PathBuf {
-        self.output.join("scratch")
     }
 
     /// A benchmark program.
@@ -149,20 +167,46 @@ impl Lab {
         args: &[&str],
         limit: Duration,
     ) -> Result<Outcome> {
-        // There is none before the first run.
-        let _ = fs::remove_dir_all(self.scratch_dir());
-        fs::create_dir(self.scratch_dir())?;
-        process::run(&mut self.command(how, program, args), limit)
+        let scratch = Scratch::new(&self.output)?;
+        self.attempt_in(scratch.path(), how, program, args, limit)
     }
 
-    fn command(&self, how: How<'_>, program: &Path, args: &[&str]) -> Command {
+    /// As [`Lab::attempt`], in a working directory where the program may leave files.
+    ///
+    /// # Errors
+    /// As [`Lab::attempt`].
+    pub fn attempt_in(
+        &self,
+        directory: &Path,
+        how: How<'_>,
+        program: &Path,
+        args: &[&str],
+        limit: Duration,
+    ) -> Result<Outcome> {
+        let mut command = self.command(how, &[], program, args);
+        process::run(command.current_dir(directory), limit)
+    }
+
+    /// What yod would do for a program: its `--dry-run`.
+    ///
+    /// # Errors
+    /// When it refuses.
+    pub fn plan(&self, how: How<'_>, program: &Path) -> Result<String> {
+        let mut command = self.command(how, &["--dry-run"], program, &[]);
+        Ok(process::run(&mut command, LIMIT)?.good()?.stdout)
+    }
+
+    fn command(&self, how: How<'_>, options: &[&str], program: &Path, args: &[&str]) -> Command {
         let mut words: Vec<OsString> = Vec::new();
-        if how.icount {
-            // One host core gives a node of one core. A second one would add its own instructions to the count.
-            words.extend(["taskset", "--cpu-list", &first_core()].map(OsString::from));
+        // One host core gives a node of one core. A second one would add its own instructions to the count.
+        let one = how.icount.then(|| allowed_cores()[0].to_string());
+        if let Some(cores) = how.cores.or(one.as_deref()) {
+            words.extend(["taskset", "--cpu-list", cores].map(OsString::from));
         }
         words.push(self.yod.clone().into());
-        words.extend(["-n", "1", "--accel", "tcg"].map(OsString::from));
+        let ranks = how.ranks.to_string();
+        words.extend(["-n", &ranks, "--accel", "tcg"].map(OsString::from));
+        words.extend(options.iter().map(OsString::from));
         if let Some(memory) = how.memory {
             words.extend(["-m", memory].map(OsString::from));
         }
@@ -173,10 +217,7 @@ impl Lab {
         words.push(program.into());
         words.extend(args.iter().map(OsString::from));
         let mut command = Command::new(&words[0]);
-        command
-            .args(&words[1..])
-            .current_dir(self.scratch_dir())
-            .env("MARGAY_KERNEL", &self.kernel);
+        command.args(&words[1..]).env("MARGAY_KERNEL", &self.kernel);
         if how.icount {
             command.env("MARGAY_ICOUNT", "1");
         }
@@ -204,11 +245,15 @@ impl Lab {
     }
 }
 
-/// A core that this process may use.
-fn first_core() -> String {
+/// The cores that this process may use.
+pub fn allowed_cores() -> Vec<usize> {
     let allowed = rustix::thread::sched_getaffinity(None);
-    let core = allowed
-        .ok()
-        .and_then(|set| (0..rustix::thread::CpuSet::MAX_CPU).find(|&core| set.is_set(core)));
-    core.unwrap_or(0).to_string()
+    allowed.map_or_else(
+        |_| vec![0],
+        |set| {
+            (0..rustix::thread::CpuSet::MAX_CPU)
+                .filter(|&core| set.is_set(core))
+                .collect()
+        },
+    )
 }

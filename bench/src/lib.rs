@@ -7,11 +7,14 @@
 #![forbid(unsafe_code)]
 
 pub mod catalogue;
+pub mod compare;
 pub mod figure;
 pub mod lab;
+pub mod number;
 pub mod output;
 pub mod process;
 pub mod programs;
+pub mod scratch;
 pub mod statistics;
 pub mod stats;
 pub mod suite;

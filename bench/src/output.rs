@@ -52,6 +52,16 @@ impl Results {
     }
 }
 
+/// The series of a program: lines `series name v1 v2 ...`.
+pub fn series(text: &str) -> Vec<(String, Vec<f64>)> {
+    let line = |line: &str| {
+        let (name, values) = line.trim_end().strip_prefix("series ")?.split_once(' ')?;
+        let values: Result<Vec<f64>, _> = values.split(' ').map(str::parse).collect();
+        Some((name.to_owned(), values.ok()?))
+    };
+    text.lines().filter_map(line).collect()
+}
+
 /// A line of bench.jsonl. `value` is null when nothing was measured.
 #[derive(Serialize)]
 struct Line<'a> {
@@ -101,6 +111,12 @@ mod tests {
         assert_eq!(results.lines().len(), 3);
         let error = results.all("c").expect_err("no number");
         assert_eq!(error.to_string(), "the program did not print c");
+    }
+
+    #[test]
+    fn series_are_names_and_several_numbers() {
+        let found = series("a 1\nseries b 1 2.5 3\nseries c\nseries d 1 x\n");
+        assert_eq!(found, [("b".to_owned(), vec![1.0, 2.5, 3.0])]);
     }
 
     #[test]

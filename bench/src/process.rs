@@ -20,7 +20,7 @@ pub struct Outcome {
     pub stderr: String,
     /// From starting it to its end.
     pub seconds: f64,
-    /// From starting it to its first output.
+    /// From starting it to its first output, or to the first after a mark.
     pub first_output_seconds: Option<f64>,
 }
 
@@ -48,6 +48,14 @@ impl Outcome {
 /// # Errors
 /// When it cannot be started or takes longer than `limit`: it is killed then.
 pub fn run(command: &mut Command, limit: Duration) -> Result<Outcome> {
+    run_to_mark(command, limit, "")
+}
+
+/// As [`run`]; what comes before `mark`, and the mark, is not yet the first output.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_to_mark(command: &mut Command, limit: Duration, mark: &str) -> Result<Outcome> {
     let start = Instant::now();
     let mut child = command
         .stdin(Stdio::null())
@@ -61,7 +69,7 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Outcome> {
         stderr.read_to_end(&mut text).map(|_| text)
     });
     let (done, guard) = guard(&child, limit)?;
-    let read = read_timed(&mut child, start);
+    let read = read_timed(&mut child, start, mark);
     let status = child.wait();
     let seconds = start.elapsed().as_secs_f64();
     // The guard may have gone already: then it says below that it struck.
@@ -87,14 +95,24 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Outcome> {
     })
 }
 
-fn read_timed(child: &mut Child, start: Instant) -> Result<(Vec<u8>, Option<f64>)> {
+fn read_timed(child: &mut Child, start: Instant, mark: &str) -> Result<(Vec<u8>, Option<f64>)> {
     let mut stdout = child.stdout.take().context("no pipe")?;
-    let mut text = vec![0; 4096];
-    let first = stdout.read(&mut text)?;
-    let seconds = (first > 0).then(|| start.elapsed().as_secs_f64());
-    text.truncate(first);
-    stdout.read_to_end(&mut text)?;
-    Ok((text, seconds))
+    let (mut text, mut piece, mut first) = (Vec::new(), vec![0; 4096], None);
+    loop {
+        let got = stdout.read(&mut piece)?;
+        if got == 0 {
+            return Ok((text, first));
+        }
+        text.extend(&piece[..got]);
+        if first.is_none() && goes_on_after(&text, mark.as_bytes()) {
+            first = Some(start.elapsed().as_secs_f64());
+        }
+    }
+}
+
+fn goes_on_after(text: &[u8], mark: &[u8]) -> bool {
+    let after = text.len().saturating_sub(mark.len());
+    (0..after).any(|at| text[at..].starts_with(mark))
 }
 
 /// Kills the child after `limit` unless told that it is done; returns whether it struck. The child is reaped only after it
@@ -143,6 +161,17 @@ mod tests {
     fn silence_has_no_first_output() {
         let outcome = run(&mut shell("true"), Duration::from_secs(20)).expect("runs");
         assert!(outcome.first_output_seconds.is_none() && outcome.good().is_ok());
+    }
+
+    #[test]
+    fn the_mark_is_no_output() {
+        let seconds = |script| {
+            let limit = Duration::from_secs(20);
+            let outcome = run_to_mark(&mut shell(script), limit, "begin\n").expect("runs");
+            outcome.first_output_seconds
+        };
+        assert_eq!(seconds("echo boot; echo begin"), None);
+        assert!(seconds("echo begin; sleep 0.2; echo out").expect("output") >= 0.2);
     }
 
     #[test]

@@ -32,14 +32,23 @@ pub fn build(to: &Path) -> Result<()> {
         if modified(&program).is_ok_and(|built| built > newest) {
             continue;
         }
-        let status = Command::new("cc")
-            .args(FLAGS)
-            .args([Path::new("-o"), &program, &source])
-            .arg("-lm")
-            .status()
-            .context("cannot run cc: install gcc and libc6-dev")?;
-        ensure!(status.success(), "cc failed on {}", source.display());
+        compile(&source, &program)?;
     }
+    Ok(())
+}
+
+/// Compiles one file, as all are.
+///
+/// # Errors
+/// When there is no compiler or it fails.
+pub fn compile(source: &Path, program: &Path) -> Result<()> {
+    let status = Command::new("cc")
+        .args(FLAGS)
+        .args([Path::new("-o"), program, source])
+        .arg("-lm")
+        .status()
+        .context("cannot run cc: install gcc and libc6-dev")?;
+    ensure!(status.success(), "cc failed on {}", source.display());
     Ok(())
 }
 

@@ -8,6 +8,8 @@ use serde::Deserialize;
 pub struct Stats {
     /// Of the node as a whole.
     pub node: Node,
+    /// Of each core.
+    pub cores: Vec<Counters>,
     /// Sums over the cores; of longest times the longest.
     pub total: Counters,
 }
@@ -43,6 +45,12 @@ pub struct Counters {
     pub page_faults: u64,
     /// Of the one-shot timer.
     pub timer_interrupts: u64,
+    /// From other cores.
+    pub ipis: u64,
+    /// From the host.
+    pub doorbells: u64,
+    /// Of any other kind.
+    pub other_interrupts: u64,
     /// Longest section with interrupts off.
     pub irqs_off_max: Ticks,
 }
@@ -67,6 +75,11 @@ impl Counters {
         let asked = self.pct_entries + self.local_calls + self.shipped_calls;
         self.entries as i64 - asked as i64
     }
+
+    /// Interrupts of every kind.
+    pub fn interrupts(&self) -> u64 {
+        self.timer_interrupts + self.ipis + self.doorbells + self.other_interrupts
+    }
 }
 
 #[cfg(test)]
@@ -76,7 +89,7 @@ mod tests {
     const LINE: &str = r#"{"tsc_hz":1000000000,
         "node":{"ram_bytes":79691776,"kernel_bytes":5000000,"up_tsc":8000000},"ranks":[],"cores":[],
         "total":{"entries":50,"pct_entries":20,"local_calls":19,"shipped_calls":10,"page_faults":0,"exceptions":0,
-        "timer_interrupts":1,"ipis":0,"doorbells":4,"other_interrupts":0,"irqs_off_max":{"ticks":900,"ns":900}},"calls":[]}"#;
+        "timer_interrupts":1,"ipis":2,"doorbells":4,"other_interrupts":0,"irqs_off_max":{"ticks":900,"ns":900}},"calls":[]}"#;
 
     #[test]
     fn the_last_json_line_counts() {
@@ -84,6 +97,7 @@ mod tests {
         let stats = Stats::parse(&format!("yod: a notice\n{{}}\n{line}\n")).expect("parses");
         assert_eq!(stats.node.up_tsc, 8_000_000);
         assert_eq!(stats.total.unasked_entries(), 1);
+        assert_eq!(stats.total.interrupts(), 7);
         assert_eq!(stats.total.irqs_off_max.ticks, 900);
     }
 

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::catalogue::Aim;
 use crate::figure::Figure;
+use crate::number::{number, range};
 
 /// Columns of text, the verdict first read: what was found, what was aimed at, how it was found.
 pub fn render(figures: &[Figure]) -> String {
@@ -35,9 +36,9 @@ fn cells(figure: &Figure) -> [String; 6] {
     let (value, verdict) = match &figure.found {
         Err(_) => ("-".to_owned(), ""),
         Ok(found) => {
-            let range = found.interval.map_or(String::new(), |[low, high]| {
-                format!(" [{}, {}]", number(low), number(high))
-            });
+            let range = found
+                .interval
+                .map_or(String::new(), |interval| format!(" {}", range(interval)));
             let verdict = match row.aim.met(found.value) {
                 Some(true) => "met",
                 Some(false) => "missed",
@@ -61,45 +62,11 @@ fn cells(figure: &Figure) -> [String; 6] {
     ]
 }
 
-/// Whole numbers whole, with a comma per thousand; others with three digits that say something.
-fn number(value: f64) -> String {
-    if value.fract() != 0.0 && value.abs() < 1000.0 {
-        let digits = if value.abs() < 10.0 { 3 } else { 1 };
-        return format!("{value:.digits$}");
-    }
-    let plain = format!("{value:.0}");
-    let (sign, digits) = plain.strip_prefix('-').map_or(("", &*plain), |d| ("-", d));
-    let mut text = sign.to_owned();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::catalogue::by_name;
     use crate::figure::Found;
-
-    #[test]
-    fn numbers_are_short() {
-        for (value, text) in [
-            (0.0, "0"),
-            (100.0, "100"),
-            (20_000.0, "20,000"),
-            (1_234_567.0, "1,234,567"),
-            (-1234.0, "-1,234"),
-            (0.2, "0.200"),
-            (12.34, "12.3"),
-            (8_123_456.5, "8,123,456"),
-        ] {
-            assert_eq!(number(value), text);
-        }
-    }
 
     #[test]
     fn columns_stand_under_each_other() {

@@ -6,6 +6,7 @@
 
 mod build;
 mod check;
+mod compare;
 mod demo;
 mod install;
 mod kvm;
@@ -14,6 +15,7 @@ mod programs;
 mod setup;
 mod steps;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -51,6 +53,12 @@ enum Task {
         #[arg(long)]
         only: Option<String>,
     },
+    /// Compare with Linux and write a report to compare/report in the target directory; takes --only, --runs, --fresh, --list.
+    Compare {
+        /// For the comparison.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
     /// Run every fuzz target for FUZZ_SECONDS (600).
     Fuzz,
     /// Install yod, the kernel and the PCT.
@@ -82,6 +90,7 @@ fn run(task: Task) -> Result<()> {
         Task::Demo => demo::run(),
         Task::Check { only } => check::run(only.as_deref()),
         Task::Bench { only } => build::bench(only.as_deref()),
+        Task::Compare { args } => compare::run(&args),
         Task::Fuzz => check::fuzz(),
         Task::Install { prefix } => install::run(&prefix),
         Task::KvmReport => kvm::run(),

@@ -1,13 +1,11 @@
 //! Large files: throughput on Margay over throughput on the host's Linux, by the same program on the same file.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
 use anyhow::{Context, Result};
 
 use super::Reading;
 use crate::figure::Found;
 use crate::lab::{How, Lab};
+use crate::scratch::Scratch;
 use crate::statistics::{median, ratio_of_medians};
 
 const BYTES: u64 = 1 << 30;
@@ -16,8 +14,9 @@ const RUNS: usize = 9;
 
 /// Reading and writing.
 pub fn ratios(lab: &Lab) -> Result<Vec<Reading>> {
-    let file = Scratch::in_memory(lab.output());
-    let path = file.0.to_str().context("the path is no text")?;
+    let scratch = Scratch::new(lab.output())?;
+    let path = scratch.path().join("file");
+    let path = path.to_str().context("the path is no text")?;
     let size = BYTES.to_string();
     // Makes the file, so that every timed run finds its pages in memory.
     lab.native("file", &["write", path, &size])?;
@@ -45,28 +44,4 @@ fn ratio(lab: &Lab, args: &[&str]) -> Result<Found> {
         interval: Some(interval),
         detail,
     })
-}
-
-/// A file that is gone in the end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    /// In /dev/shm when there is room to spare, else in `otherwise`, where the page cache holds it.
-    fn in_memory(otherwise: &Path) -> Scratch {
-        let shm = Path::new("/dev/shm");
-        let free_bytes = rustix::fs::statvfs(shm).map_or(0, |fs| fs.f_bavail * fs.f_frsize);
-        let dir = if free_bytes > 2 * BYTES {
-            shm
-        } else {
-            otherwise
-        };
-        Scratch(dir.join(format!("margay-bench-{}", std::process::id())))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // It may not have been made.
-        let _ = fs::remove_file(&self.0);
-    }
 }

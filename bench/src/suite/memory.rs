@@ -56,6 +56,7 @@ pub fn smallest(lab: &Lab) -> Result<Vec<Reading>> {
             stats: true,
             memory: Some(&share),
             node_mib,
+            ..How::default()
         };
         Ok(lab.margay(how, "first", &[])?.stats()?.node.ram_bytes)
     };

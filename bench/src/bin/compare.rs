@@ -1,0 +1,96 @@
+//! Margay beside other systems; see `margay_bench::compare`.
+#![forbid(unsafe_code)]
+
+use std::fs;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+
+use anyhow::{Context, Result, anyhow, ensure};
+use clap::Parser;
+use margay_bench::compare::catalogue::wanted;
+use margay_bench::compare::journal::Journal;
+use margay_bench::compare::report::{Facts, Report};
+use margay_bench::compare::runner::{INTERRUPTED, Runner};
+use margay_bench::compare::system;
+use margay_bench::lab::Lab;
+
+/// What a shell calls a program that SIGINT ended.
+const INTERRUPTED_STATUS: u8 = 130;
+
+/// Run the same programs on Margay and on other systems and write a report.
+#[derive(Parser)]
+#[command(name = "compare")]
+struct Cli {
+    /// Only these jobs or rows, separated by commas.
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    only: Vec<String>,
+    /// Of each job on each system.
+    #[arg(long, default_value_t = 5)]
+    runs: usize,
+    /// Forget what was measured before, instead of going on from there.
+    #[arg(long)]
+    fresh: bool,
+    /// List jobs and rows and do nothing.
+    #[arg(long)]
+    list: bool,
+}
+
+fn main() -> ExitCode {
+    match compare(&Cli::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("compare: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn compare(cli: &Cli) -> Result<ExitCode> {
+    let jobs = wanted(&cli.only).map_err(|error| anyhow!(error))?;
+    if cli.list {
+        for job in jobs {
+            let rows: Vec<&str> = job.rows.iter().map(|row| row.name).collect();
+            println!("{}: {}\n    {}", job.name, job.about, rows.join(" "));
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    ensure!(cli.runs > 0, "--runs 0: at least one run is needed");
+    ctrlc::set_handler(|| {
+        // The second time is meant.
+        if INTERRUPTED.swap(true, Ordering::Relaxed) {
+            std::process::exit(INTERRUPTED_STATUS.into());
+        }
+        eprintln!("\ncompare: ending; the report will have what there is (again: at once)");
+    })
+    .context("cannot wait for Ctrl-C")?;
+
+    let lab = Lab::set_up()?;
+    let output = lab.output().with_file_name("compare");
+    fs::create_dir_all(&output).with_context(|| format!("cannot make {}", output.display()))?;
+    let facts = Facts::find(&lab, cli.runs)?;
+    let columns = system::all(&lab, &output);
+    for column in &columns {
+        if let Err(reason) = &column.system {
+            eprintln!("compare: {}: {reason}", column.title);
+        }
+    }
+    let journal = Journal::open(&output.join("samples.jsonl"), cli.fresh)?;
+    let runner = Runner {
+        lab: &lab,
+        columns: &columns,
+        journal: &journal,
+        runs: cli.runs,
+    };
+    runner.run(&jobs)?;
+    let report = Report::new(&runner, &jobs, facts)?;
+    let directory = output.join("report");
+    report.write(&directory)?;
+    println!("the report is in {}", directory.display());
+    Ok(
+        match (INTERRUPTED.load(Ordering::Relaxed), report.complete()) {
+            (true, _) => ExitCode::from(INTERRUPTED_STATUS),
+            (false, true) => ExitCode::SUCCESS,
+            (false, false) => ExitCode::FAILURE,
+        },
+    )
+}

@@ -1,0 +1,393 @@
+//! The programs that are run, and their plots.
+//!
+//! A job is a program of bench/programs with its arguments and the way it is measured; a row is one figure of it: its name for
+//! ever, its title, what the program prints it as, its unit, and the plot that shows it ("": none). To add a program: its source
+//! in bench/programs, a job here with a row per figure, and a plot if none of these will do. `--only` takes names of jobs and of
+//! rows.
+
+use super::super::system::Mode::{self, Events, Instructions, Wall};
+use super::Unit::{
+    self, Count, MegabytesPerSecond, Megaflops, Ratio, Seconds, SecondsAsMs, TicksAsMs, TicksAsNs,
+    TicksAsUs,
+};
+use super::{Better, Job, Loss, Noise, Plot, Row, Shape, Take};
+
+/// Elements, passes, and distances from none to more than a page.
+const OFFSETS: &[&str] = &[
+    "2000000", "3", "0", "64", "128", "192", "256", "320", "384", "448", "512", "576", "640",
+];
+const MIB_64: &str = "67108864";
+const MIB_256: &str = "268435456";
+
+/// In the order of the report.
+#[rustfmt::skip] // A table.
+pub const JOBS: &[Job] = &[
+    Job {
+        about: "noise: the same work over and over; a detour is what a turn takes more than the shortest",
+        rows: &[longest("fwq_longest_instructions", "longest detour, FWQ", Unit::Instructions, "")],
+        ..job("fwq_count", Instructions, "fwq", &["2000", "50000"])
+    },
+    Job {
+        about: "noise: how much work fits into intervals of the same length",
+        rows: &[longest("ftq_longest_instructions", "longest detour, FTQ", Unit::Instructions, "")],
+        ..job("ftq_count", Instructions, "ftq", &["2000", "100000"])
+    },
+    Job {
+        about: "noise: gaps in a loop that only reads the clock",
+        rows: &[longest("selfish_longest_instructions", "longest detour, selfish", Unit::Instructions, "")],
+        ..job("selfish_count", Instructions, "selfish", &["10000000"])
+    },
+    Job {
+        about: "as fwq_count, in time; what the host does to the emulator is in it",
+        rows: &[longest("fwq_longest_us", "longest detour, FWQ", TicksAsUs, "noise")],
+        ..job("fwq", Wall, "fwq", &["2000", "100000"])
+    },
+    Job {
+        about: "as ftq_count, in time",
+        rows: &[longest("ftq_longest_us", "longest detour, FTQ", TicksAsUs, "noise")],
+        ..job("ftq", Wall, "ftq", &["2000", "1000000"])
+    },
+    Job {
+        about: "as selfish_count, in time",
+        rows: &[
+            longest("selfish_longest_us", "longest detour, selfish", TicksAsUs, "noise"),
+            lower("selfish_lost_us", "all detours, selfish", "lost_ticks", TicksAsUs, "noise"),
+        ],
+        ..job("selfish", Wall, "selfish", &["20000000"])
+    },
+    Job {
+        about: "as selfish in rank 0, while rank 1 maps, writes files, sleeps and gets signals",
+        rows: &[
+            longest("neighbours_longest_us", "longest, busy neighbour", TicksAsUs, "noise"),
+            lower("neighbours_lost_us", "all, busy neighbour", "lost_ticks", TicksAsUs, "noise"),
+        ],
+        ranks: 2,
+        ..job("neighbours", Wall, "neighbours", &["2", "1"])
+    },
+    Job {
+        about: "from starting QEMU (Margay: yod) to the first byte that a program prints",
+        rows: &[lower("boot_s", "boot to first output", "first_output_s", Seconds, "boot")],
+        ..job("boot", Wall, "first", &[])
+    },
+    Job {
+        about: "getting memory and storing to each 4 KiB of it, memory that nobody used before",
+        rows: &[lower("touch_fresh_ns", "fresh, per 4 KiB", "fresh", TicksAsNs, "touch")],
+        ..job("touch_fresh", Wall, "touch", &["fresh", MIB_64, "7"])
+    },
+    Job {
+        about: "the same after all memory was dirtied and freed",
+        rows: &[lower("touch_recycled_ns", "recycled, per 4 KiB", "recycled", TicksAsNs, "touch")],
+        ..job("touch_recycled", Wall, "touch", &["recycled", MIB_64, "7"])
+    },
+    Job {
+        about: "STREAM with 2 million elements per array",
+        rows: &[
+            higher("stream_copy", "STREAM copy", "copy_MB_s", MegabytesPerSecond, "stream"),
+            higher("stream_scale", "STREAM scale", "scale_MB_s", MegabytesPerSecond, "stream"),
+            higher("stream_add", "STREAM add", "add_MB_s", MegabytesPerSecond, "stream"),
+            higher("stream_triad", "STREAM triad", "triad_MB_s", MegabytesPerSecond, "stream"),
+        ],
+        ..job("stream", Wall, "stream", &["2000000", "5"])
+    },
+    Job {
+        about: "STREAM with other distances between the arrays: how much the best and the worst differ",
+        rows: &[spread("stream_offset_spread", "triad, best over worst OFFSET", "triad_MB_s")],
+        ..job("stream_offset", Wall, "stream", OFFSETS)
+    },
+    Job {
+        about: "random access to a table, on large pages where the system has them",
+        rows: &[
+            lower("random_large_update_ns", "update, large pages", "update_ticks", TicksAsNs, "random"),
+            lower("random_large_chase_ns", "chase, large pages", "chase_ticks", TicksAsNs, "random"),
+        ],
+        ..job("random_large", Wall, "random", &["256", "1000000", "large"])
+    },
+    Job {
+        about: "the same on pages of 4 KiB",
+        rows: &[
+            lower("random_small_update_ns", "update, small pages", "update_ticks", TicksAsNs, "random"),
+            lower("random_small_chase_ns", "chase, small pages", "chase_ticks", TicksAsNs, "random"),
+        ],
+        ..job("random_small", Wall, "random", &["256", "1000000", "small"])
+    },
+    Job {
+        about: "lseek, which does next to nothing; Margay has Linux do it",
+        rows: &[lower("lseek_us", "lseek", "median_us", Unit::Microseconds, "calls")],
+        ..job("lseek", Wall, "lseek", &["/proc/self/exe", "5000"])
+    },
+    Job {
+        about: "a byte through a pipe, written and read by one process; Margay has Linux do both",
+        rows: &[lower("pipe_us", "pipe, write and read", "round_ticks", TicksAsUs, "calls")],
+        ..job("pipe", Wall, "pipe", &["10000", "1"])
+    },
+    Job {
+        about: "64 MiB read in calls of 4 KiB",
+        rows: &[lower("read_4k_us", "read 4 KiB", "call_ticks", TicksAsUs, "calls")],
+        prepare: &["write", "file", MIB_64],
+        ..job("read_4k", Wall, "file", &["read", "file", MIB_64, "4096"])
+    },
+    Job {
+        about: "256 MiB written in calls of 1 MiB onto a file in memory: on Linux the guest's, on Margay the host's",
+        rows: &[lower("file_write_us", "write 1 MiB", "call_ticks", TicksAsUs, "files")],
+        prepare: &["write", "file", MIB_256],
+        ..job("file_write", Wall, "file", &["write", "file", MIB_256])
+    },
+    Job {
+        about: "the same, read",
+        rows: &[lower("file_read_us", "read 1 MiB", "call_ticks", TicksAsUs, "files")],
+        prepare: &["write", "file", MIB_256],
+        ..job("file_read", Wall, "file", &["read", "file", MIB_256])
+    },
+    Job {
+        about: "a directory of 10,000 files read",
+        rows: &[lower("getdents_ms", "list 10,000 files", "list_seconds", SecondsAsMs, "listing")],
+        ..job("getdents", Wall, "getdents", &["10000"])
+    },
+    Job {
+        about: "100,000 lines printed to /dev/null through the C library's buffer",
+        rows: &[lower("printf_ns", "printf, per line", "line_ticks", TicksAsNs, "printf")],
+        ..job("printf", Wall, "printf", &["100000"])
+    },
+    Job {
+        about: "conjugate gradient on a 27-point stencil, as HPCCG",
+        rows: &[higher("cg_1_mflops", "CG, 1 rank", "MFLOP_s", Megaflops, "cg")],
+        ..job("cg_1", Wall, "cg", &["32", "32", "32", "30"])
+    },
+    Job {
+        about: "the same with twice the points on two ranks; halos and sums go over FIFOs",
+        rows: &[
+            higher("cg_2_mflops", "CG, 2 ranks", "MFLOP_s", Megaflops, "cg"),
+            lower("cg_2_exchange_s", "CG, 2 ranks: exchange", "exchange_seconds", Seconds, ""),
+        ],
+        ranks: 2,
+        ..job("cg_2", Wall, "cg", &["32", "32", "32", "30", "2"])
+    },
+    Job {
+        about: "from reset, firmware included, to a program's main",
+        rows: &[lower("boot_instructions", "boot to main", "main_tsc", Unit::Instructions, "boot_count")],
+        ..job("boot_count", Instructions, "first", &[])
+    },
+    Job {
+        about: "system calls that a kernel answers from what it knows; the loop is taken off",
+        rows: &[
+            counted("null_call_instructions", "getpid", "getpid"),
+            counted("getppid_instructions", "getppid", "getppid"),
+            counted("clock_getres_instructions", "clock_getres", "clock_getres"),
+        ],
+        ..job("calls_count", Instructions, "calls", &[])
+    },
+    Job {
+        about: "mmap and munmap, with a store in every 4 KiB or without; the heap grown, touched and shrunk",
+        rows: &[
+            counted("map_4k_instructions", "mmap + munmap 4 KiB", "map_4K"),
+            counted("map_1m_instructions", "mmap + munmap 1 MiB", "map_1M"),
+            counted("map_touch_1m_instructions", "with 1 MiB touched", "map_touch_1M"),
+            counted("brk_4k_instructions", "brk 4 KiB, touched", "brk_4K"),
+            counted("brk_1m_instructions", "brk 1 MiB, touched", "brk_1M"),
+        ],
+        ..job("mappings_count", Instructions, "mappings", &[])
+    },
+    Job {
+        about: "as touch_fresh",
+        rows: &[counted("touch_fresh_instructions", "touch fresh, per 4 KiB", "fresh")],
+        ..job("touch_fresh_count", Instructions, "touch", &["fresh", MIB_64, "7"])
+    },
+    Job {
+        about: "as touch_recycled",
+        rows: &[counted("touch_recycled_instructions", "touch recycled, per 4 KiB", "recycled")],
+        ..job("touch_recycled_count", Instructions, "touch", &["recycled", MIB_64, "7"])
+    },
+    Job {
+        about: "a signal to oneself, with a handler that does nothing",
+        rows: &[
+            counted("signal_instructions", "signal to self and back", "self_ticks"),
+            counted("signal_handler_instructions", "signal to its handler", "to_handler_ticks"),
+        ],
+        ..job("signal_count", Instructions, "signal", &[])
+    },
+    Job {
+        about: "a program that computes for 3 s and asks for nothing",
+        rows: &[
+            event("spin_faults", "spin: page faults", "page_faults"),
+            event("spin_ticks", "spin: timer interrupts", "timer_interrupts"),
+            event("spin_interrupts", "spin: all interrupts", "interrupts"),
+        ],
+        ..job("spin_events", Events, "spin", &["3"])
+    },
+    Job {
+        about: "STREAM",
+        rows: &[
+            event("stream_faults", "STREAM: page faults", "page_faults"),
+            event("stream_ticks", "STREAM: timer interrupts", "timer_interrupts"),
+            event("stream_interrupts", "STREAM: all interrupts", "interrupts"),
+        ],
+        ..job("stream_events", Events, "stream", &["2000000", "5"])
+    },
+    Job {
+        about: "CG",
+        rows: &[
+            event("cg_faults", "CG: page faults", "page_faults"),
+            event("cg_ticks", "CG: timer interrupts", "timer_interrupts"),
+            event("cg_interrupts", "CG: all interrupts", "interrupts"),
+        ],
+        ..job("cg_events", Events, "cg", &["32", "32", "32", "30"])
+    },
+];
+
+/// In the order of the report.
+#[rustfmt::skip] // A table.
+pub const PLOTS: &[Plot] = &[
+    noise("fwq_count", "FWQ: instructions taken from each sample", FWQ, Unit::Instructions),
+    noise("ftq_count", "FTQ: instructions lost in each interval", FTQ, Unit::Instructions),
+    noise("selfish_count", "Selfish detour: instructions", SELFISH_COUNT, Unit::Instructions),
+    noise("fwq", "FWQ: time taken from each sample", FWQ, TicksAsUs),
+    noise("ftq", "FTQ: time lost in each interval", FTQ, TicksAsUs),
+    noise("selfish", "Selfish detour: time", SELFISH, TicksAsUs),
+    noise("neighbours", "Selfish detour beside a busy rank: time", SELFISH, TicksAsUs),
+    strips("noise", "Noise in time", true),
+    strips("boot", "Boot to first output", true),
+    strips("boot_count", "Instructions from reset to main", true),
+    strips("instructions", "Instructions that a call takes", true),
+    strips("touch", "Time to get and touch 4 KiB of memory", true),
+    strips("stream", "STREAM", false),
+    Plot {
+        name: "stream_offset",
+        title: "STREAM triad by distance between the arrays",
+        shape: Shape::Lines {
+            job: "stream_offset",
+            x: ("offset", "OFFSET, elements of 8 bytes"),
+            y: ("triad_MB_s", "triad", MegabytesPerSecond),
+        },
+    },
+    strips("random", "Random access to 256 MiB", false),
+    strips("calls", "Calls to files and pipes", true),
+    strips("files", "Files in calls of 1 MiB", false),
+    strips("listing", "A directory of 10,000 files", false),
+    strips("printf", "printf to /dev/null", false),
+    strips("cg", "Conjugate gradient", false),
+];
+
+const FWQ: Noise = Noise {
+    series: "fwq_ticks",
+    title: "more than the shortest sample",
+    loss: Loss::AboveLeast,
+    unit: Unit::Instructions,
+    at: None,
+};
+const FTQ: Noise = Noise {
+    series: "ftq_count",
+    title: "less than the best interval",
+    loss: Loss::BelowMost { each: "unit_ticks" },
+    ..FWQ
+};
+const SELFISH: Noise = Noise {
+    series: "detour_ticks",
+    title: "length of a detour",
+    loss: Loss::Itself,
+    at: Some(("detour_at", "time", TicksAsMs)),
+    ..FWQ
+};
+const SELFISH_COUNT: Noise = Noise {
+    at: Some(("detour_at", "place", Unit::Instructions)),
+    ..SELFISH
+};
+
+const fn job(
+    name: &'static str,
+    mode: Mode,
+    program: &'static str,
+    args: &'static [&'static str],
+) -> Job {
+    Job {
+        name,
+        about: "",
+        program,
+        args,
+        prepare: &[],
+        mode,
+        ranks: 1,
+        rows: &[],
+    }
+}
+
+/// Less is better.
+const fn lower(
+    name: &'static str,
+    title: &'static str,
+    result: &'static str,
+    unit: Unit,
+    plot: &'static str,
+) -> Row {
+    Row {
+        name,
+        title,
+        result,
+        take: Take::Median,
+        unit,
+        better: Better::Lower,
+        plot: if plot.is_empty() { None } else { Some(plot) },
+    }
+}
+
+/// More is better.
+const fn higher(
+    name: &'static str,
+    title: &'static str,
+    result: &'static str,
+    unit: Unit,
+    plot: &'static str,
+) -> Row {
+    Row {
+        better: Better::Higher,
+        ..lower(name, title, result, unit, plot)
+    }
+}
+
+/// Instructions, in the one plot of them.
+const fn counted(name: &'static str, title: &'static str, result: &'static str) -> Row {
+    lower(name, title, result, Unit::Instructions, "instructions")
+}
+
+/// The longest detour.
+const fn longest(name: &'static str, title: &'static str, unit: Unit, plot: &'static str) -> Row {
+    Row {
+        take: Take::Max,
+        ..lower(name, title, "longest_detour_ticks", unit, plot)
+    }
+}
+
+/// The best of a series over its worst.
+const fn spread(name: &'static str, title: &'static str, result: &'static str) -> Row {
+    Row {
+        take: Take::Spread,
+        ..lower(name, title, result, Ratio, "")
+    }
+}
+
+/// An event, per core.
+const fn event(name: &'static str, title: &'static str, result: &'static str) -> Row {
+    Row {
+        take: Take::Sum,
+        ..lower(name, title, result, Count, "")
+    }
+}
+
+const fn strips(name: &'static str, title: &'static str, log: bool) -> Plot {
+    Plot {
+        name,
+        title,
+        shape: Shape::Strips { log },
+    }
+}
+
+/// Of the job of its name.
+const fn noise(job: &'static str, title: &'static str, how: Noise, unit: Unit) -> Plot {
+    Plot {
+        name: job,
+        title,
+        shape: Shape::Noise {
+            job,
+            noise: Noise { unit, ..how },
+        },
+    }
+}

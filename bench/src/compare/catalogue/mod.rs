@@ -1,0 +1,282 @@
+//! Every program that is run, every figure that is read from its output, and every plot: what they are. The lists are in `jobs`,
+//! the one place where a program is added.
+
+mod jobs;
+
+use super::system::Mode;
+pub use jobs::{JOBS, PLOTS};
+
+/// A program, run in a certain way.
+#[derive(Debug)]
+pub struct Job {
+    /// Its name, for ever.
+    pub name: &'static str,
+    /// What it does, for the report.
+    pub about: &'static str,
+    /// In bench/programs.
+    pub program: &'static str,
+    /// Its arguments.
+    pub args: &'static [&'static str],
+    /// Arguments of a run that comes first and does not count: makes the files. None: no such run.
+    pub prepare: &'static [&'static str],
+    /// How it is measured.
+    pub mode: Mode,
+    /// Processes.
+    pub ranks: usize,
+    /// What is read from its output.
+    pub rows: &'static [Row],
+}
+
+/// A figure.
+#[derive(Debug)]
+pub struct Row {
+    /// Its name, for ever.
+    pub name: &'static str,
+    /// For tables and plots.
+    pub title: &'static str,
+    /// Result, series or event that it is made from; `first_output_s` is the harness's own.
+    pub result: &'static str,
+    /// How one value of a run is made when there are several.
+    pub take: Take,
+    /// Of the value, after it was divided by `per`.
+    pub unit: Unit,
+    /// Whether less is better.
+    pub better: Better,
+    /// The plot that shows it; none: none.
+    pub plot: Option<&'static str>,
+}
+
+/// One value out of several.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Take {
+    /// The middle one.
+    Median,
+    /// The largest.
+    Max,
+    /// All together.
+    Sum,
+    /// The largest over the smallest.
+    Spread,
+}
+
+/// What a value counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unit {
+    /// Ticks of the TSC: instructions under `-icount`.
+    Instructions,
+    /// Ticks of the TSC, shown as time: ns.
+    TicksAsNs,
+    /// Ticks of the TSC, shown as time: us.
+    TicksAsUs,
+    /// Ticks of the TSC, shown as time: ms.
+    TicksAsMs,
+    /// Microseconds.
+    Microseconds,
+    /// Seconds.
+    Seconds,
+    /// Seconds, shown as ms.
+    SecondsAsMs,
+    /// 10^6 bytes per second.
+    MegabytesPerSecond,
+    /// 10^6 operations per second.
+    Megaflops,
+    /// Times.
+    Count,
+    /// No unit.
+    Ratio,
+}
+
+/// The good direction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Better {
+    /// Less is better.
+    Lower,
+    /// More is better.
+    Higher,
+}
+
+impl Unit {
+    /// Its sign.
+    pub fn sign(self) -> &'static str {
+        match self {
+            Unit::Instructions => "instructions",
+            Unit::TicksAsNs => "ns",
+            Unit::TicksAsUs | Unit::Microseconds => "µs",
+            Unit::Seconds => "s",
+            Unit::TicksAsMs | Unit::SecondsAsMs => "ms",
+            Unit::MegabytesPerSecond => "MB/s",
+            Unit::Megaflops => "MFLOP/s",
+            Unit::Count => "times",
+            Unit::Ratio => "",
+        }
+    }
+
+    /// What a value that a program printed is multiplied by.
+    pub fn factor(self, tsc_hz: f64) -> f64 {
+        match self {
+            Unit::TicksAsNs => 1e9 / tsc_hz,
+            Unit::TicksAsUs => 1e6 / tsc_hz,
+            Unit::TicksAsMs => 1e3 / tsc_hz,
+            Unit::SecondsAsMs => 1e3,
+            _ => 1.0,
+        }
+    }
+}
+
+/// A plot of the report.
+#[derive(Debug)]
+pub struct Plot {
+    /// Of its file.
+    pub name: &'static str,
+    /// Above it.
+    pub title: &'static str,
+    /// What is in it.
+    pub shape: Shape,
+}
+
+/// The kinds of plots.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shape {
+    /// The value of every run, a line per row and system; with a logarithmic axis or not.
+    Strips {
+        /// Whether the axis is logarithmic.
+        log: bool,
+    },
+    /// A series of `job` over another one.
+    Lines {
+        /// Which job.
+        job: &'static str,
+        /// The series along the axis, and its name there.
+        x: (&'static str, &'static str),
+        /// The series that is shown, its name and its unit.
+        y: (&'static str, &'static str, Unit),
+    },
+    /// What each sample of `job` lost, in their order, and how often each loss occurred.
+    Noise {
+        /// Which job.
+        job: &'static str,
+        /// How it is found.
+        noise: Noise,
+    },
+}
+
+/// A series that shows what was taken from a program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Noise {
+    /// The series.
+    pub series: &'static str,
+    /// What a loss is.
+    pub title: &'static str,
+    /// How it is found.
+    pub loss: Loss,
+    /// Of the loss.
+    pub unit: Unit,
+    /// The series of times, what they are, and their unit; none: samples follow each other.
+    pub at: Option<(&'static str, &'static str, Unit)>,
+}
+
+/// How a sample's loss is found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Loss {
+    /// It is the value.
+    Itself,
+    /// What the value has more than the least of the run.
+    AboveLeast,
+    /// What it has less than the most of the run, times the result `each`.
+    BelowMost {
+        /// A result.
+        each: &'static str,
+    },
+}
+
+/// What `--only` names: all when it names nothing.
+///
+/// # Errors
+/// The first name that there is not.
+pub fn wanted(only: &[String]) -> Result<Vec<&'static Job>, String> {
+    let is =
+        |job: &Job, name: &str| job.name == name || job.rows.iter().any(|row| row.name == name);
+    let names: Vec<&String> = only.iter().filter(|name| !name.is_empty()).collect();
+    if let Some(unknown) = names
+        .iter()
+        .find(|name| !JOBS.iter().any(|job| is(job, name)))
+    {
+        return Err(format!(
+            "nothing to compare is called {unknown} (--list names all)"
+        ));
+    }
+    Ok(JOBS
+        .iter()
+        .filter(|job| names.is_empty() || names.iter().any(|name| is(job, name)))
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+    use std::path::Path;
+
+    #[test]
+    fn names_are_unique() {
+        let mut names = HashSet::new();
+        for job in JOBS {
+            assert!(
+                !job.rows.is_empty() && !job.about.is_empty(),
+                "{}",
+                job.name
+            );
+            assert!(names.insert(job.name), "{}", job.name);
+            for row in job.rows {
+                assert!(names.insert(row.name), "{}", row.name);
+            }
+        }
+    }
+
+    #[test]
+    fn jobs_name_programs_and_rows_name_plots() {
+        let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
+        for job in JOBS {
+            let source = programs.join(job.program).with_extension("c");
+            assert!(source.is_file(), "{}", source.display());
+            assert!(job.ranks <= job.mode.cpus(), "{}", job.name);
+            for plot in job.rows.iter().filter_map(|row| row.plot) {
+                assert!(PLOTS.iter().any(|known| known.name == plot), "{plot}");
+            }
+        }
+    }
+
+    #[test]
+    fn plots_have_something_to_show_in_one_unit() {
+        for plot in PLOTS {
+            match plot.shape {
+                Shape::Strips { .. } => {
+                    let rows = || {
+                        JOBS.iter()
+                            .flat_map(|job| job.rows)
+                            .filter(|row| row.plot == Some(plot.name))
+                    };
+                    let first = rows().next().expect("a row");
+                    let same = |row: &Row| row.unit.sign() == first.unit.sign();
+                    assert!(rows().all(same), "{}", plot.name);
+                }
+                Shape::Lines { job, .. } | Shape::Noise { job, .. } => {
+                    assert!(JOBS.iter().any(|known| known.name == job), "{job}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_wanted_is_found_by_either_name() {
+        assert_eq!(wanted(&[]).expect("all").len(), JOBS.len());
+        assert_eq!(wanted(&["".to_owned()]).expect("all").len(), JOBS.len());
+        let two = ["boot".to_owned(), "null_call_instructions".to_owned()];
+        assert_eq!(wanted(&two).expect("two").len(), 2);
+        assert!(
+            wanted(&["nope".to_owned()])
+                .expect_err("unknown")
+                .contains("nope")
+        );
+    }
+}

@@ -1,0 +1,279 @@
+//! Linux, Debian's kernel for clouds: the example of an adapter.
+//!
+//! 1. The machine is the one that yod would start (`machine`).
+//! 2. The program goes into an initial RAM disk, with bench/linux/init.c as the first process and a file that tells it what to
+//!    run (`cpio`).
+//! 3. Output comes over the serial console (`console`).
+//!
+//! xtask fetches the kernel; it is never installed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use super::console::{self, BEGIN};
+use super::cpio::{self, Kind};
+use super::machine::Machine;
+use super::margay::how;
+use super::system::{Mode, Order, Output, System};
+use crate::lab::Lab;
+use crate::scratch::Scratch;
+use crate::{process, programs};
+
+/// The source of the first process.
+const INIT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/linux/init.c");
+
+/// What every Linux is told: where to print, and to end when it cannot go on.
+const COMMON: &str = "console=ttyS0 quiet panic=-1";
+/// So that two runs of the same program are the same run: with `-seed` and a clock that counts instructions.
+const REPEATABLE: &str = "nokaslr";
+/// Tuned for computing. Without `tsc=reliable` the tick goes on, for this TSC does not say that it is invariant.
+const TUNED: &str = "transparent_hugepage=always mitigations=off init_on_alloc=0 tsc=reliable";
+/// And with CPU 1 left to the program.
+const ISOLATED: &str = "nohz_full=1 isolcpus=nohz,domain,managed_irq,1 rcu_nocbs=1 irqaffinity=0";
+/// The CPU that is left to the program.
+const QUIET_CPU: usize = 1;
+
+/// How Linux is set up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tuning {
+    /// As it comes.
+    Stock,
+    /// As for computing.
+    Tuned,
+}
+
+impl Tuning {
+    /// Short name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Tuning::Stock => "linux",
+            Tuning::Tuned => "linux-tuned",
+        }
+    }
+
+    /// Name in the report.
+    pub fn title(self) -> &'static str {
+        match self {
+            Tuning::Stock => "Linux, stock",
+            Tuning::Tuned => "Linux, tuned",
+        }
+    }
+
+    fn command_line(self, mode: Mode) -> String {
+        let mut words = vec![COMMON];
+        if mode == Mode::Instructions {
+            words.push(REPEATABLE);
+        }
+        if self == Tuning::Tuned {
+            words.push(TUNED);
+            if mode.cpus() > QUIET_CPU {
+                words.push(ISOLATED);
+            }
+        }
+        words.join(" ")
+    }
+
+    /// The CPU of each process; none: Linux decides.
+    fn cpus(self, order: &Order<'_>) -> Vec<usize> {
+        match (self, order.ranks) {
+            (Tuning::Tuned, 1) if order.mode.cpus() > QUIET_CPU => vec![QUIET_CPU],
+            (_, 1) => vec![],
+            (_, ranks) => (0..ranks).collect(),
+        }
+    }
+}
+
+/// A Linux.
+pub struct Linux<'a> {
+    lab: &'a Lab,
+    tuning: Tuning,
+    kernel: PathBuf,
+    init: PathBuf,
+    output: PathBuf,
+}
+
+impl<'a> Linux<'a> {
+    /// Finds the kernel and builds the first process.
+    ///
+    /// # Errors
+    /// When the kernel was not fetched or there is no compiler.
+    pub fn new(lab: &'a Lab, output: &Path, tuning: Tuning) -> Result<Linux<'a>> {
+        let boot = output.with_file_name("linux").join("boot");
+        let kernel = find_kernel(&boot).with_context(|| {
+            format!(
+                "no vmlinuz in {}: make compare fetches Debian's linux-image-cloud-amd64, and says why when it cannot",
+                boot.display()
+            )
+        })?;
+        let init = output.join("init");
+        programs::compile(Path::new(INIT), &init)?;
+        Ok(Linux {
+            lab,
+            tuning,
+            kernel,
+            init,
+            output: output.to_path_buf(),
+        })
+    }
+
+    fn ram_disk(&self, order: &Order<'_>) -> Result<Vec<u8>> {
+        let init = fs::read(&self.init)?;
+        let program = fs::read(order.program)
+            .with_context(|| format!("cannot read {}", order.program.display()))?;
+        let text = self.order_file(order);
+        Ok(cpio::archive(&[
+            ("dev", Kind::Directory),
+            ("dev/console", Kind::Device(5, 1)),
+            ("proc", Kind::Directory),
+            ("sys", Kind::Directory),
+            ("tmp", Kind::Directory),
+            ("init", Kind::File(&init)),
+            ("program", Kind::File(&program)),
+            ("order", Kind::File(text.as_bytes())),
+        ]))
+    }
+
+    /// As bench/linux/init.c reads it.
+    fn order_file(&self, order: &Order<'_>) -> String {
+        let mut text = String::new();
+        if order.direct {
+            text.push_str("direct\n");
+        }
+        for cpu in self.tuning.cpus(order) {
+            text.push_str(&format!("rank {cpu}\n"));
+        }
+        for arg in order.prepare {
+            text.push_str(&format!("before {arg}\n"));
+        }
+        for arg in order.args {
+            text.push_str(&format!("arg {arg}\n"));
+        }
+        text
+    }
+
+    fn command(&self, machine: &Machine, order: &Order<'_>, ram_disk: &Path) -> Command {
+        // Should we be killed, QEMU is, too.
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--pdeathsig", "KILL", "taskset", "--cpu-list", order.cores])
+            .arg(&machine.qemu)
+            .args(machine.words());
+        if order.mode == Mode::Instructions {
+            command.args(["-seed", "1", "-rtc", "base=2026-01-01T00:00:00,clock=vm"]);
+        }
+        command
+            .arg("-kernel")
+            .arg(&self.kernel)
+            .arg("-initrd")
+            .arg(ram_disk)
+            .args(["-append", &self.tuning.command_line(order.mode)]);
+        command
+    }
+}
+
+impl System for Linux<'_> {
+    fn about(&self) -> Result<String> {
+        let version = version(&fs::read(&self.kernel)?)?;
+        let line = |mode| self.tuning.command_line(mode);
+        Ok(format!(
+            "{version}; command line `{}`, and for instruction counts `{}`",
+            line(Mode::Wall),
+            line(Mode::Instructions)
+        ))
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        vec![self.kernel.clone(), self.init.clone()]
+    }
+
+    fn run(&self, order: &Order<'_>) -> Result<Output> {
+        let plan = self.lab.plan(how(order), order.program)?;
+        let machine = Machine::parse(&plan)?;
+        let scratch = Scratch::new(&self.output)?;
+        let ram_disk = scratch.path().join("initrd");
+        fs::write(&ram_disk, self.ram_disk(order)?)
+            .with_context(|| format!("cannot write {}", ram_disk.display()))?;
+        let mut command = self.command(&machine, order, &ram_disk);
+        let outcome = process::run_to_mark(&mut command, order.limit, BEGIN)?.good()?;
+        let mut output = console::parse(&outcome.stdout)?;
+        output.first_output_s = outcome.first_output_seconds;
+        Ok(output)
+    }
+}
+
+/// The newest by name.
+fn find_kernel(boot: &Path) -> Option<PathBuf> {
+    let entries = fs::read_dir(boot).ok()?.filter_map(Result::ok);
+    entries
+        .map(|entry| entry.path())
+        .filter(|path| {
+            let name = path.file_name().unwrap_or_default();
+            name.to_string_lossy().starts_with("vmlinuz-")
+        })
+        .max()
+}
+
+/// The version that a kernel's image states: field kernel_version of its header, an offset from 0x200 (Linux,
+/// Documentation/arch/x86/boot.rst).
+fn version(image: &[u8]) -> Result<String> {
+    let field = image
+        .get(0x20e..0x210)
+        .context("the kernel's image is too short")?;
+    let at = 0x200 + usize::from(u16::from_le_bytes([field[0], field[1]]));
+    let text = image
+        .get(at..)
+        .context("the kernel's image states no version")?;
+    let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+    Ok(format!("Linux {}", String::from_utf8_lossy(text)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn order(mode: Mode, ranks: usize) -> Order<'static> {
+        Order {
+            program: Path::new("/p"),
+            args: &[],
+            prepare: &[],
+            mode,
+            ranks,
+            cores: "0",
+            direct: false,
+            limit: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn tuned_leaves_a_cpu_to_the_program_where_there_are_two() {
+        assert!(
+            Tuning::Tuned
+                .command_line(Mode::Wall)
+                .contains("nohz_full=1")
+        );
+        let counted = Tuning::Tuned.command_line(Mode::Instructions);
+        assert!(!counted.contains("nohz_full") && counted.contains("mitigations=off"));
+        assert!(
+            !Tuning::Stock
+                .command_line(Mode::Wall)
+                .contains("mitigations")
+        );
+        assert_eq!(Tuning::Tuned.cpus(&order(Mode::Wall, 1)), [1]);
+        assert_eq!(Tuning::Tuned.cpus(&order(Mode::Instructions, 1)), [0; 0]);
+        assert_eq!(Tuning::Stock.cpus(&order(Mode::Wall, 1)), [0; 0]);
+        assert_eq!(Tuning::Stock.cpus(&order(Mode::Wall, 2)), [0, 1]);
+    }
+
+    #[test]
+    fn the_version_is_read_from_the_image() {
+        let mut image = vec![0; 0x400];
+        image[0x20e..0x210].copy_from_slice(&0x100u16.to_le_bytes());
+        image[0x300..0x307].copy_from_slice(b"6.1.0-x");
+        assert_eq!(version(&image).expect("a version"), "Linux 6.1.0-x");
+        assert!(version(&[0; 9]).is_err());
+    }
+}

@@ -1,0 +1,251 @@
+//! The report: report.json has everything, report.md what people read, and an SVG per plot.
+
+mod facts;
+mod markdown;
+mod plots;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use serde_json::json;
+
+use super::catalogue::{Better, Job, Row};
+use super::journal::Sample;
+use super::runner::Runner;
+use super::summary::{self, Cell, Ratio};
+pub use facts::Facts;
+
+/// Everything there is to tell.
+#[derive(Serialize)]
+pub struct Report {
+    /// Where and how it was measured.
+    pub facts: Facts,
+    /// The columns.
+    pub systems: Vec<SystemEntry>,
+    /// The jobs that were asked for.
+    pub jobs: Vec<JobEntry>,
+}
+
+/// A column.
+#[derive(Serialize)]
+pub struct SystemEntry {
+    /// Short name.
+    pub name: &'static str,
+    /// Name in tables.
+    pub title: &'static str,
+    /// Version and set-up, or why there is none.
+    pub about: String,
+}
+
+/// A job and its figures.
+#[derive(Serialize)]
+pub struct JobEntry {
+    /// The catalogue's.
+    #[serde(skip)]
+    pub job: &'static Job,
+    /// Its name.
+    pub name: &'static str,
+    /// What it does.
+    pub about: &'static str,
+    /// The program and its arguments.
+    pub program: String,
+    /// How it was measured.
+    pub mode: &'static str,
+    /// Processes.
+    pub ranks: usize,
+    /// Its figures.
+    pub rows: Vec<RowEntry>,
+    /// The runs, by column.
+    #[serde(skip)]
+    pub samples: Vec<Vec<Sample>>,
+}
+
+/// A figure on every system.
+#[derive(Serialize)]
+pub struct RowEntry {
+    /// The catalogue's.
+    #[serde(skip)]
+    pub row: &'static Row,
+    /// Its name.
+    pub name: &'static str,
+    /// What it is.
+    pub title: &'static str,
+    /// Unit of the values.
+    pub unit: &'static str,
+    /// Whether less is better.
+    pub lower_is_better: bool,
+    /// By column; an error is the reason.
+    #[serde(serialize_with = "by_column")]
+    pub cells: Vec<(&'static str, Result<Cell, String>)>,
+    /// The first system's median over each other's, where both are there.
+    pub ratios: BTreeMap<&'static str, Ratio>,
+}
+
+fn by_column<S: serde::Serializer>(
+    cells: &[(&'static str, Result<Cell, String>)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(cells.iter().map(|(name, cell)| {
+        let told = match cell {
+            Ok(cell) => json!(cell),
+            Err(reason) => json!({ "missing": reason }),
+        };
+        (name, told)
+    }))
+}
+
+impl Report {
+    /// Makes it from what is in the journal.
+    ///
+    /// # Errors
+    /// When a file that decides what is measured cannot be read.
+    pub fn new(runner: &Runner<'_>, jobs: &[&'static Job], facts: Facts) -> Result<Report> {
+        let systems = runner.columns.iter().map(|column| SystemEntry {
+            name: column.name,
+            title: column.title,
+            about: match &column.system {
+                Ok(system) => system.about().unwrap_or_else(|error| format!("{error:#}")),
+                Err(reason) => format!("not measured: {reason}"),
+            },
+        });
+        let all = runner.journal.samples();
+        let entry = |job: &&'static Job| -> Result<JobEntry> {
+            let fingerprint = runner.fingerprint(job)?;
+            let of = |system: &str| -> Vec<Sample> {
+                all.iter()
+                    .filter(|sample| sample.job == job.name && sample.system == system)
+                    .filter(|sample| sample.fingerprint == fingerprint)
+                    .cloned()
+                    .collect()
+            };
+            let samples = runner
+                .columns
+                .iter()
+                .map(|column| of(column.name))
+                .collect();
+            Ok(job_entry(job, runner, samples, facts.tsc_hz))
+        };
+        let jobs = jobs.iter().map(entry).collect::<Result<_>>()?;
+        Ok(Report {
+            systems: systems.collect(),
+            jobs,
+            facts,
+        })
+    }
+
+    /// Writes all files; those that can be written are, whatever becomes of the others.
+    ///
+    /// # Errors
+    /// The first that could not.
+    pub fn write(&self, directory: &Path) -> Result<()> {
+        fs::create_dir_all(directory)
+            .with_context(|| format!("cannot make {}", directory.display()))?;
+        let shown = plots::draw(self, directory);
+        let write = |name: &str, text: &str| {
+            let path = directory.join(name);
+            fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+        };
+        let json = write("report.json", &serde_json::to_string_pretty(self)?);
+        let names = shown.as_ref().map_or(&[][..], Vec::as_slice);
+        let text = write("report.md", &markdown::render(self, names));
+        json.and(text).and(shown.map(drop))
+    }
+
+    /// Whether every cell has a figure from all of its runs.
+    pub fn complete(&self) -> bool {
+        let cells = || {
+            self.jobs
+                .iter()
+                .flat_map(|job| &job.rows)
+                .flat_map(|row| &row.cells)
+        };
+        cells().all(|(_, cell)| cell.as_ref().is_ok_and(|cell| cell.failed.is_none()))
+    }
+
+    /// When and under which load the runs in it were made: the first and the last, the least, the middle and the highest.
+    pub fn conditions(&self) -> Option<Conditions> {
+        let samples = || {
+            self.jobs
+                .iter()
+                .flat_map(|job| job.samples.iter().flatten())
+        };
+        let mut loads: Vec<f64> = samples().map(|sample| sample.load).collect();
+        loads.sort_by(f64::total_cmp);
+        Some(Conditions {
+            first_s: samples().map(|sample| sample.unix_s).min()?,
+            last_s: samples().map(|sample| sample.unix_s).max()?,
+            load: [*loads.first()?, loads[loads.len() / 2], *loads.last()?],
+        })
+    }
+}
+
+/// See [`Report::conditions`].
+pub struct Conditions {
+    /// Seconds since 1970.
+    pub first_s: u64,
+    /// Seconds since 1970.
+    pub last_s: u64,
+    /// Load averages.
+    pub load: [f64; 3],
+}
+
+fn job_entry(
+    job: &'static Job,
+    runner: &Runner<'_>,
+    samples: Vec<Vec<Sample>>,
+    tsc_hz: f64,
+) -> JobEntry {
+    let rows = job.rows.iter().map(|row| {
+        let cells: Vec<(&'static str, Result<Cell, String>)> = runner
+            .columns
+            .iter()
+            .zip(&samples)
+            .map(|(column, samples)| {
+                let samples: Vec<&Sample> = samples.iter().collect();
+                let cell = match &column.system {
+                    Ok(_) => summary::cell(row, &samples, tsc_hz),
+                    Err(reason) => Err(reason.clone()),
+                };
+                (column.name, cell)
+            })
+            .collect();
+        row_entry(row, cells)
+    });
+    JobEntry {
+        name: job.name,
+        about: job.about,
+        program: [&[job.program], job.args].concat().join(" "),
+        mode: job.mode.title(),
+        ranks: job.ranks,
+        rows: rows.collect(),
+        samples,
+        job,
+    }
+}
+
+fn row_entry(row: &'static Row, cells: Vec<(&'static str, Result<Cell, String>)>) -> RowEntry {
+    let mut ratios = BTreeMap::new();
+    if let Some(((_, Ok(ours)), others)) = cells.split_first() {
+        for (name, cell) in others {
+            if let Some(ratio) = cell
+                .as_ref()
+                .ok()
+                .and_then(|cell| summary::ratio(ours, cell))
+            {
+                ratios.insert(*name, ratio);
+            }
+        }
+    }
+    RowEntry {
+        name: row.name,
+        title: row.title,
+        unit: row.unit.sign(),
+        lower_is_better: row.better == Better::Lower,
+        cells,
+        ratios,
+        row,
+    }
+}

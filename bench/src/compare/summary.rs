@@ -1,0 +1,201 @@
+//! From runs to figures: what stands in a cell, and what a ratio is worth.
+
+use serde::Serialize;
+
+use super::catalogue::{Row, Take};
+use super::journal::{Outcome, Sample};
+use crate::statistics::{median, median_interval, ratio_of_medians};
+
+/// A figure of one system.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub struct Cell {
+    /// Of each run, in the row's unit.
+    pub values: Vec<f64>,
+    /// Their median.
+    pub median: f64,
+    /// Its 95 % interval, when there are runs enough for one.
+    pub interval: Option<[f64; 2]>,
+    /// All runs gave the same.
+    pub identical: bool,
+    /// Of events, the median of each core.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_core: Option<Vec<f64>>,
+    /// Why there are not more runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+}
+
+/// One median over another.
+#[derive(Clone, Copy, PartialEq, Serialize, Debug)]
+pub struct Ratio {
+    /// Of the medians.
+    pub value: f64,
+    /// Its 95 % interval, when there are runs enough for one.
+    pub interval: Option<[f64; 2]>,
+}
+
+/// Fewer runs say nothing about how sure a median is.
+const FEWEST_FOR_INTERVAL: usize = 3;
+
+/// The cell of a row from the runs of one system, oldest first.
+///
+/// # Errors
+/// The reason why there is no figure.
+pub fn cell(row: &Row, samples: &[&Sample], tsc_hz: f64) -> Result<Cell, String> {
+    let factor = row.unit.factor(tsc_hz);
+    let runs: Vec<Vec<f64>> = samples
+        .iter()
+        .map(|sample| sample.values(row.result))
+        .filter(|values| !values.is_empty())
+        .collect();
+    let failed = samples
+        .iter()
+        .rev()
+        .find_map(|sample| match &sample.outcome {
+            Outcome::Failed(reason) => Some(reason.clone()),
+            Outcome::Values(_) => None,
+        });
+    if runs.is_empty() {
+        return Err(failed.unwrap_or_else(|| "not run".to_owned()));
+    }
+    let values: Vec<f64> = runs
+        .iter()
+        .map(|run| factor * take(row.take, run))
+        .collect();
+    let cores = runs.iter().map(Vec::len).min().unwrap_or(0);
+    let per_core = (row.take == Take::Sum && cores > 1).then(|| {
+        let of_core = |core: usize| median(&runs.iter().map(|run| run[core]).collect::<Vec<_>>());
+        (0..cores).map(of_core).collect()
+    });
+    Ok(Cell {
+        median: median(&values),
+        interval: enough(&values).then(|| median_interval(&values)),
+        identical: values.iter().all(|value| *value == values[0]),
+        per_core,
+        failed,
+        values,
+    })
+}
+
+/// How `a` compares with `b`; none when there is nothing to divide by.
+pub fn ratio(a: &Cell, b: &Cell) -> Option<Ratio> {
+    if b.values.iter().any(|value| *value <= 0.0) {
+        return None;
+    }
+    let (value, interval) = ratio_of_medians(&a.values, &b.values);
+    let enough = enough(&a.values) && enough(&b.values);
+    Some(Ratio {
+        value,
+        interval: enough.then_some(interval),
+    })
+}
+
+fn enough(values: &[f64]) -> bool {
+    values.len() >= FEWEST_FOR_INTERVAL
+}
+
+fn take(how: Take, values: &[f64]) -> f64 {
+    let most = || values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let least = || values.iter().copied().fold(f64::INFINITY, f64::min);
+    match how {
+        Take::Median => median(values),
+        Take::Max => most(),
+        Take::Sum => values.iter().sum(),
+        Take::Spread => most() / least(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::catalogue::{Better, Unit};
+    use crate::compare::journal::tests::{failure, sample};
+
+    fn row(take: Take, unit: Unit) -> Row {
+        Row {
+            name: "r",
+            title: "r",
+            result: "r",
+            take,
+            unit,
+            better: Better::Lower,
+            plot: None,
+        }
+    }
+
+    fn samples(runs: &[&[f64]]) -> Vec<Sample> {
+        runs.iter()
+            .map(|run| sample("j", "s", &[("r", run)]))
+            .collect()
+    }
+
+    fn found(row: &Row, samples: &[Sample]) -> Result<Cell, String> {
+        cell(row, &samples.iter().collect::<Vec<_>>(), 2e9)
+    }
+
+    #[test]
+    fn a_run_gives_one_value_and_runs_a_median() {
+        let runs = samples(&[&[1.0, 2.0, 30.0], &[4.0], &[3.0, 3.0]]);
+        let seen = found(&row(Take::Median, Unit::Instructions), &runs).expect("a cell");
+        assert_eq!(
+            (seen.values, seen.median, seen.identical),
+            (vec![2.0, 4.0, 3.0], 3.0, false)
+        );
+        let ns = found(&row(Take::Max, Unit::TicksAsNs), &runs).expect("a cell");
+        assert_eq!(ns.values, [15.0, 2.0, 1.5]);
+        let spread = found(&row(Take::Spread, Unit::Ratio), &runs).expect("a cell");
+        assert_eq!(spread.values, [30.0, 1.0, 1.0]);
+    }
+
+    #[test]
+    fn events_are_told_per_core() {
+        let runs = samples(&[&[1.0, 10.0], &[3.0, 20.0], &[2.0, 90.0]]);
+        let seen = found(&row(Take::Sum, Unit::Count), &runs).expect("a cell");
+        assert_eq!((seen.median, seen.per_core), (23.0, Some(vec![2.0, 20.0])));
+    }
+
+    #[test]
+    fn identical_is_what_is_the_same_in_all_runs() {
+        let same = samples(&[&[5.0], &[5.0], &[5.0]]);
+        assert!(
+            found(&row(Take::Median, Unit::Instructions), &same)
+                .expect("a cell")
+                .identical
+        );
+    }
+
+    #[test]
+    fn a_failure_is_the_cell_or_a_note_in_it() {
+        let row = row(Take::Median, Unit::Seconds);
+        assert_eq!(
+            found(&row, &[failure("j", "s", "hangs")]),
+            Err("hangs".to_owned())
+        );
+        assert_eq!(found(&row, &[]), Err("not run".to_owned()));
+        let mut some = samples(&[&[1.0]]);
+        some.push(failure("j", "s", "hangs"));
+        assert_eq!(
+            found(&row, &some).expect("a cell").failed.as_deref(),
+            Some("hangs")
+        );
+    }
+
+    #[test]
+    fn ratios_have_an_interval_and_something_to_divide_by() {
+        let row = row(Take::Median, Unit::Seconds);
+        let (a, b) = (
+            samples(&[&[2.0], &[2.0], &[2.0]]),
+            samples(&[&[4.0], &[8.0], &[4.0]]),
+        );
+        let (a, b) = (found(&row, &a).expect("a"), found(&row, &b).expect("b"));
+        let seen = ratio(&a, &b).expect("a ratio");
+        assert_eq!((seen.value, seen.interval), (0.5, Some([0.25, 0.5])));
+        let few = found(&row, &samples(&[&[4.0], &[8.0]])).expect("a cell");
+        assert_eq!(
+            (few.interval, ratio(&few, &b).expect("a ratio").interval),
+            (None, None)
+        );
+        let nothing = found(&row, &samples(&[&[0.0]])).expect("a cell");
+        assert_eq!(ratio(&a, &nothing), None);
+    }
+}

@@ -1,0 +1,66 @@
+//! A directory for what programs write: in memory when there is room, and gone in the end.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Context, Result};
+
+/// Files of programs, all together, take less.
+const ROOM_BYTES: u64 = 2 << 30;
+
+/// The directory.
+#[derive(Debug)]
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// Makes one in /dev/shm when there is room to spare, else in `otherwise`, where the page cache holds what is in it.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn new(otherwise: &Path) -> Result<Scratch> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let shm = Path::new("/dev/shm");
+        let free_bytes = rustix::fs::statvfs(shm).map_or(0, |fs| fs.f_bavail * fs.f_frsize);
+        let parent = if free_bytes > ROOM_BYTES {
+            shm
+        } else {
+            otherwise
+        };
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = parent.join(format!("margay-bench-{}-{number}", std::process::id()));
+        fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        Ok(Scratch(path))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Nobody is left who could be told.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_are_apart_and_leave_nothing() {
+        let parent = std::env::temp_dir();
+        let (a, b) = (
+            Scratch::new(&parent).expect("one"),
+            Scratch::new(&parent).expect("another"),
+        );
+        assert_ne!(a.path(), b.path());
+        fs::write(a.path().join("file"), "x").expect("written");
+        let path = a.path().to_path_buf();
+        drop(a);
+        assert!(!path.exists() && b.path().is_dir());
+    }
+}
