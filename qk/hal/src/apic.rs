@@ -51,7 +51,6 @@ const ICR_INIT: u32 = 5 << 8;
 const ICR_STARTUP: u32 = 6 << 8;
 const ICR_PENDING: u32 = 1 << 12;
 const ICR_ASSERT: u32 = 1 << 14;
-const ICR_ALL_BUT_SELF: u32 = 3 << 18;
 /// Reads of the command register to wait for it; deliveries take a few.
 const ICR_SPINS: u32 = 1 << 20;
 
@@ -204,11 +203,9 @@ pub(crate) fn send_startup(to: u8, page: Phys) {
     command(to, ICR_ASSERT | ICR_STARTUP | (page.0 >> 12) as u32 & 0xff);
 }
 
-/// Stops all other CPUs, which find a panic in progress.
-pub(crate) fn stop_others() {
-    if mode() != OFF {
-        command(0, ICR_ASSERT | ICR_NMI | ICR_ALL_BUT_SELF);
-    }
+/// Interrupts a CPU that cannot be masked.
+pub(crate) fn send_nmi(to: u8) {
+    command(to, ICR_ASSERT | ICR_NMI);
 }
 
 /// Measures the timer against the TSC (about 300 µs), unless it takes TSC deadlines.

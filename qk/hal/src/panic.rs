@@ -5,7 +5,7 @@
 
 use crate::task::kstack;
 use crate::traps::{self, UserFrame};
-use crate::{apic, cpu, serial};
+use crate::{cpu, serial};
 use arrayvec::{ArrayString, ArrayVec};
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -38,19 +38,19 @@ pub struct Epitaph<'a> {
 
 /// Whether a CPU is printing its epitaph.
 pub(crate) fn in_progress() -> bool {
-    DYING.load(Ordering::Relaxed) != NOBODY
+    DYING.load(Ordering::SeqCst) != NOBODY
 }
 
 /// Ends the node because of `reason`.
 pub(crate) fn die(reason: fmt::Arguments<'_>, registers: Option<&UserFrame>) -> ! {
     let cpu = cpu::id();
     if DYING
-        .compare_exchange(NOBODY, cpu, Ordering::Relaxed, Ordering::Relaxed)
+        .compare_exchange(NOBODY, cpu, Ordering::SeqCst, Ordering::Relaxed)
         .is_err()
     {
         cpu::stop();
     }
-    apic::stop_others();
+    cpu::stop_others();
     (0..STOP_SPINS).for_each(|_| cpu::pause());
     serial::break_lock();
 

@@ -8,7 +8,7 @@ use crate::task::Context;
 use crate::task::kstack::{KStack, StackTop};
 use core::arch::asm;
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use x86_64::VirtAddr;
 use x86_64::registers::model_specific::{GsBase, KernelGsBase};
 
@@ -39,6 +39,8 @@ pub(crate) struct CpuLocal {
     /// Interrupts that nobody asked for.
     pub spurious: AtomicU64,
     pub apic_id: AtomicU32,
+    /// An NMI finds a handler here.
+    pub takes_nmi: AtomicBool,
     /// Counts until `set_entry_counter` names another word.
     own_entries: AtomicU64,
     pub tables: gdt::Tables,
@@ -71,6 +73,7 @@ impl CpuLocal {
             fpu_owner: AtomicPtr::new(core::ptr::null_mut()),
             spurious: AtomicU64::new(0),
             apic_id: AtomicU32::new(0),
+            takes_nmi: AtomicBool::new(false),
             own_entries: AtomicU64::new(0),
             tables: gdt::Tables::new(),
         }

@@ -63,6 +63,16 @@ pub fn send_ipi(cpu: usize, vector: Vector) {
     apic::ipi(to, vector);
 }
 
+/// Stops all other CPUs, for a panic that is in progress: those by NMI that can take one. A CPU that is only starting would be
+/// reset by it, and the node with it; it looks for itself (`traps::init_cpu`).
+pub(crate) fn stop_others() {
+    (0..count())
+        .filter(|&cpu| cpu != id())
+        .filter_map(local::of)
+        .filter(|local| local.takes_nmi.load(Ordering::SeqCst))
+        .for_each(|local| apic::send_nmi(local.apic_id.load(Ordering::Relaxed) as u8));
+}
+
 /// What every CPU does for itself, after its record is installed.
 pub(crate) fn init_this_cpu() {
     features::enable();

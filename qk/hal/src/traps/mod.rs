@@ -65,10 +65,15 @@ pub(crate) fn init() {
     init_cpu();
 }
 
-/// Loads the IDT on this CPU and arms SYSCALL.
+/// Loads the IDT on this CPU and arms SYSCALL. From then on a CPU that panics stops this one by NMI; if one has done so already,
+/// this is the end.
 pub(crate) fn init_cpu() {
     idt::load();
     init_syscall();
+    local().takes_nmi.store(true, Ordering::SeqCst);
+    if panic::in_progress() {
+        crate::cpu::stop();
+    }
 }
 
 fn user_trap(frame: &mut UserFrame, trap: Trap) {
