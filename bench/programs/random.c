@@ -97,7 +97,8 @@ int main(int argc, char **argv)
 	uint64_t updates = number(argc, argv, 2, 1 << 20), mask = bytes / 8 - 1, wrong = 0, at = 0;
 	int small = argc > 3 && strcmp(argv[3], "small") == 0;
 
-	check(bytes >= LARGE_BYTES && (bytes & (bytes - 1)) == 0 && updates > 0, "usage: random [MIB] [UPDATES] [large|small], MIB a power of two from 2 on");
+	check(bytes >= LARGE_BYTES && (bytes & (bytes - 1)) == 0 && updates > 0,
+	      "usage: random [MIB] [UPDATES] [large|small], MIB a power of two from 2 on");
 	uint64_t *table = (uint64_t *)table_of(bytes, small);
 	for (uint64_t i = 0; i <= mask; i++)
 		table[i] = next_of_chain(i, mask);

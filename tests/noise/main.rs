@@ -4,28 +4,24 @@
 //! bench/programs) must find exactly none. On several cores the kernel's own counters say whether it was entered: they are
 //! read while the node runs, from its memory, which disturbs nobody. Each test has a control in which there is noise.
 
-use std::fs::{self, File};
-use std::mem::size_of;
-use std::os::unix::fs::FileExt;
+mod node;
+mod pair;
+
+use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use abi::map::COMM_BASE;
-use abi::syscall::{ALL, Call};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use margay_tests::clean::new_mark;
 use margay_tests::process::{self, MARK, Role};
 use margay_tests::report::Stderr;
-use margay_tests::run::{Outcome, Run, Started};
+use margay_tests::run::{Outcome, Run};
 use margay_tests::scratch::Scratch;
 use margay_tests::tree;
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
-use wire::boot::{Config, Header};
-use wire::layout::Layout;
-use wire::rank::{RankArea, state};
-use wire::stats::CpuStats;
-use zerocopy::FromBytes;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::pair::Pair;
 
 /// The longest run, on a machine that is busy with others.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -136,11 +132,6 @@ fn spread(values: &[f64]) -> f64 {
 
 // Several cores: entries into the kernel.
 
-/// Seconds for which rank 0 computes, about: longer than any test takes.
-const COMPUTE_S: &str = "600";
-/// Seconds for which the other rank is busy.
-const BUSY_S: &str = "4";
-
 #[test]
 fn a_rank_does_not_notice_another() -> Result<()> {
     let scratch = Scratch::new()?;
@@ -181,204 +172,6 @@ fn a_signal_is_noticed() -> Result<()> {
     let noticed = wait_until(|| Ok(pair.look()?.quiet_since(&before).is_err()))?;
     ensure!(noticed, "a signal to rank 0 counts as quiet");
     pair.interrupt().map(|_| ())
-}
-
-/// Two ranks: number 0 computes and makes no call, number 1 is busy and then ends.
-struct Pair<'a> {
-    /// `None` when it has been waited for.
-    started: Option<Started<'a>>,
-    node: Node,
-}
-
-/// A test that fails in the middle leaves nothing that computes for ever.
-impl Drop for Pair<'_> {
-    fn drop(&mut self) {
-        if let Some(started) = &self.started {
-            let _ = group(started).map(|group| kill_process_group(group, Signal::KILL));
-        }
-    }
-}
-
-/// What the kernel had counted on the core of each rank.
-struct Look {
-    quiet: CpuStats,
-    busy: CpuStats,
-}
-
-impl<'a> Pair<'a> {
-    /// Returns when rank 0 has begun to compute.
-    fn start(scratch: &'a Scratch) -> Result<Pair<'a>> {
-        let mark = new_mark();
-        let program = build(scratch, "neighbours")?;
-        let started = Run::yod(&["-n", "2", "-m", "64M", "--oversubscribe", "--stats=json"])
-            .args(&["--", &program.to_string_lossy(), COMPUTE_S, BUSY_S, "0"])
-            .env(&[(MARK, &mark)])
-            .start(scratch)?;
-        let node = Node::of(&mark, started.pid())?;
-        let pair = Pair {
-            started: Some(started),
-            node,
-        };
-        pair.settle()?;
-        Ok(pair)
-    }
-
-    /// Both set their handlers after their last output, and rank 0 then computes.
-    fn settle(&self) -> Result<()> {
-        let begun = wait_until(|| {
-            let look = self.look()?;
-            let both = [look.quiet, look.busy];
-            Ok(both.iter().all(|core| calls(core, "rt_sigaction") == 2))
-        })?;
-        ensure!(begun, "the ranks did not begin");
-        std::thread::sleep(SETTLED);
-        Ok(())
-    }
-
-    fn look(&self) -> Result<Look> {
-        Ok(Look {
-            quiet: self.node.core_of(0)?,
-            busy: self.node.core_of(1)?,
-        })
-    }
-
-    fn pid(&self, rank: usize) -> Result<u32> {
-        Ok(self.node.rank(rank)?.host.pid.load().try_into()?)
-    }
-
-    /// Signals while it works; looks go on all the time, as yod's own would.
-    fn disturb_the_busy_one(&self) -> Result<()> {
-        let (pid, end) = (self.pid(1)?, Instant::now() + 2 * SETTLED);
-        while Instant::now() < end {
-            send(pid, Signal::USR1);
-            self.look()?;
-            std::thread::sleep(MOMENT);
-        }
-        Ok(())
-    }
-
-    fn wait_for_the_busy_ones_end(&self) -> Result<()> {
-        let ended = wait_until(|| Ok(self.node.rank(1)?.node.state.load() == state::EXITED))?;
-        ensure!(ended, "rank 1 did not end");
-        let status = self.node.rank(1)?.node.wait_status.load();
-        ensure!(status == 0, "rank 1 ended with wait status {status}");
-        Ok(())
-    }
-
-    /// As Ctrl-C: SIGINT to the job's process group.
-    fn interrupt(mut self) -> Result<Outcome> {
-        let started = self.started.take().context("it still runs")?;
-        kill_process_group(group(&started)?, Signal::INT)?;
-        started.finish(LIMIT)
-    }
-}
-
-/// The process group of a job.
-fn group(started: &Started<'_>) -> Result<Pid> {
-    Pid::from_raw(started.pid().try_into()?).context("no process has number 0")
-}
-
-impl Look {
-    fn quiet_since(&self, before: &Look) -> Result<()> {
-        let more = |get: fn(&CpuStats) -> u64| get(&self.quiet) - get(&before.quiet);
-        let entries = more(|core| core.entries.load());
-        let interrupts = more(|core| {
-            [
-                &core.timer_interrupts,
-                &core.ipis,
-                &core.doorbells,
-                &core.other_interrupts,
-            ]
-            .map(|counter| counter.load())
-            .iter()
-            .sum()
-        });
-        ensure!(
-            entries == 0 && interrupts == 0,
-            "{entries} entries into the kernel and {interrupts} interrupts on the core of rank 0"
-        );
-        Ok(())
-    }
-
-    /// All that was to disturb did happen.
-    fn shows_progress_since(&self, before: &Look) -> Result<()> {
-        let done = |name| calls(&self.busy, name) - calls(&before.busy, name);
-        for name in ["mmap", "munmap", "brk", "write", "unlink", "rt_sigreturn"] {
-            ensure!(done(name) > 0, "no {name} on the core of rank 1 meanwhile");
-        }
-        let (shipped, timer) = (
-            self.busy.shipped_calls.load() - before.busy.shipped_calls.load(),
-            self.busy.timer_interrupts.load() - before.busy.timer_interrupts.load(),
-        );
-        ensure!(
-            shipped > 0 && timer > 0,
-            "{shipped} shipped calls, {timer} timer interrupts on the core of rank 1 meanwhile"
-        );
-        Ok(())
-    }
-}
-
-/// Calls of a name, of those that are counted.
-fn calls(core: &CpuStats, name: &str) -> u64 {
-    let row: Option<&Call> = ALL.iter().find(|row| row.name == name);
-    row.map_or(0, |row| core.by_call[row.nr as usize].load())
-}
-
-/// A running node's memory, as Linux shows it: that of the keeper and of QEMU.
-struct Node {
-    ram: File,
-    layout: Layout,
-}
-
-impl Node {
-    /// Waits for the node of a job.
-    fn of(mark: &str, yod: u32) -> Result<Node> {
-        let end = Instant::now() + LIMIT;
-        while Instant::now() < end {
-            let family = process::of_job(mark, yod);
-            let found = family.iter().find_map(|process| ram_of(process.pid));
-            if let Some(node) = found.and_then(|ram| Node::read(ram).ok()) {
-                return Ok(node);
-            }
-            std::thread::sleep(MOMENT);
-        }
-        bail!("no process of the job has the node's memory")
-    }
-
-    fn read(ram: File) -> Result<Node> {
-        let header: Header = record(&ram, 0)?;
-        let config = Config::read(&header).map_err(|bad| anyhow::anyhow!("{bad:?}"))?;
-        Ok(Node {
-            ram,
-            layout: Layout::new(&config),
-        })
-    }
-
-    fn rank(&self, rank: usize) -> Result<RankArea> {
-        record(&self.ram, self.layout.rank(rank))
-    }
-
-    fn core_of(&self, rank: usize) -> Result<CpuStats> {
-        let core = self.rank(rank)?.node.cpus[0].load();
-        record(&self.ram, self.layout.cpu_stats(core as usize))
-    }
-}
-
-/// A record of the communication area.
-fn record<T: FromBytes>(ram: &File, offset: usize) -> Result<T> {
-    let mut bytes = vec![0; size_of::<T>()];
-    ram.read_exact_at(&mut bytes, COMM_BASE + offset as u64)?;
-    T::read_from_bytes(&bytes).map_err(|_| anyhow::anyhow!("a record of another size"))
-}
-
-/// The descriptor by which a process has the node's memory.
-fn ram_of(process: u32) -> Option<File> {
-    let descriptors = fs::read_dir(format!("/proc/{process}/fd")).ok()?;
-    let is_ram = |path: &PathBuf| {
-        fs::read_link(path).is_ok_and(|to| to.to_string_lossy().contains("memfd:margay-ram"))
-    };
-    let mut paths = descriptors.flatten().map(|entry| entry.path());
-    paths.find(is_ram).and_then(|path| File::open(path).ok())
 }
 
 // Programs and processes.

@@ -1,0 +1,168 @@
+//! Two ranks, one that computes and one that is busy, and what the kernel counted on their cores.
+
+use std::time::Instant;
+
+use abi::syscall::{ALL, Call};
+use anyhow::{Context, Result, ensure};
+use margay_tests::clean::new_mark;
+use margay_tests::process::MARK;
+use margay_tests::run::{Outcome, Run, Started};
+use margay_tests::scratch::Scratch;
+use rustix::process::{Pid, Signal, kill_process_group};
+use wire::rank::state;
+use wire::stats::CpuStats;
+
+use crate::node::Node;
+use crate::{LIMIT, MOMENT, SETTLED, build, send, wait_until};
+
+/// Seconds for which rank 0 computes, about: longer than any test takes.
+const COMPUTE_S: &str = "600";
+/// Seconds for which the other rank is busy.
+const BUSY_S: &str = "4";
+
+/// Two ranks: number 0 computes and makes no call, number 1 is busy and then ends.
+pub struct Pair<'a> {
+    /// `None` when it has been waited for.
+    started: Option<Started<'a>>,
+    node: Node,
+}
+
+/// A test that fails in the middle leaves nothing that computes for ever.
+impl Drop for Pair<'_> {
+    fn drop(&mut self) {
+        if let Some(started) = &self.started {
+            let _ = group(started).map(|group| kill_process_group(group, Signal::KILL));
+        }
+    }
+}
+
+/// What the kernel had counted on the core of each rank.
+pub struct Look {
+    /// Of rank 0.
+    pub quiet: CpuStats,
+    /// Of rank 1.
+    pub busy: CpuStats,
+}
+
+impl<'a> Pair<'a> {
+    /// Returns when rank 0 has begun to compute.
+    pub fn start(scratch: &'a Scratch) -> Result<Pair<'a>> {
+        let mark = new_mark();
+        let program = build(scratch, "neighbours")?;
+        let started = Run::yod(&["-n", "2", "-m", "64M", "--oversubscribe", "--stats=json"])
+            .args(&["--", &program.to_string_lossy(), COMPUTE_S, BUSY_S, "0"])
+            .env(&[(MARK, &mark)])
+            .start(scratch)?;
+        let node = Node::of(&mark, started.pid())?;
+        let pair = Pair {
+            started: Some(started),
+            node,
+        };
+        pair.settle()?;
+        Ok(pair)
+    }
+
+    /// Both set their handlers after their last output, and rank 0 then computes.
+    fn settle(&self) -> Result<()> {
+        let begun = wait_until(|| {
+            let look = self.look()?;
+            let both = [look.quiet, look.busy];
+            Ok(both.iter().all(|core| calls(core, "rt_sigaction") == 2))
+        })?;
+        ensure!(begun, "the ranks did not begin");
+        std::thread::sleep(SETTLED);
+        Ok(())
+    }
+
+    /// Now.
+    pub fn look(&self) -> Result<Look> {
+        Ok(Look {
+            quiet: self.node.core_of(0)?,
+            busy: self.node.core_of(1)?,
+        })
+    }
+
+    /// Its process, on the host.
+    pub fn pid(&self, rank: usize) -> Result<u32> {
+        Ok(self.node.rank(rank)?.host.pid.load().try_into()?)
+    }
+
+    /// Signals while it works; looks go on all the time, as yod's own would.
+    pub fn disturb_the_busy_one(&self) -> Result<()> {
+        let (pid, end) = (self.pid(1)?, Instant::now() + 2 * SETTLED);
+        while Instant::now() < end {
+            send(pid, Signal::USR1);
+            self.look()?;
+            std::thread::sleep(MOMENT);
+        }
+        Ok(())
+    }
+
+    /// It must have gone well.
+    pub fn wait_for_the_busy_ones_end(&self) -> Result<()> {
+        let ended = wait_until(|| Ok(self.node.rank(1)?.node.state.load() == state::EXITED))?;
+        ensure!(ended, "rank 1 did not end");
+        let status = self.node.rank(1)?.node.wait_status.load();
+        ensure!(status == 0, "rank 1 ended with wait status {status}");
+        Ok(())
+    }
+
+    /// As Ctrl-C: SIGINT to the job's process group.
+    pub fn interrupt(mut self) -> Result<Outcome> {
+        let started = self.started.take().context("it still runs")?;
+        kill_process_group(group(&started)?, Signal::INT)?;
+        started.finish(LIMIT)
+    }
+}
+
+/// The process group of a job.
+fn group(started: &Started<'_>) -> Result<Pid> {
+    Pid::from_raw(started.pid().try_into()?).context("no process has number 0")
+}
+
+impl Look {
+    /// Nothing entered the kernel on the core of rank 0.
+    pub fn quiet_since(&self, before: &Look) -> Result<()> {
+        let more = |get: fn(&CpuStats) -> u64| get(&self.quiet) - get(&before.quiet);
+        let entries = more(|core| core.entries.load());
+        let interrupts = more(|core| {
+            [
+                &core.timer_interrupts,
+                &core.ipis,
+                &core.doorbells,
+                &core.other_interrupts,
+            ]
+            .map(|counter| counter.load())
+            .iter()
+            .sum()
+        });
+        ensure!(
+            entries == 0 && interrupts == 0,
+            "{entries} entries into the kernel and {interrupts} interrupts on the core of rank 0"
+        );
+        Ok(())
+    }
+
+    /// All that was to disturb did happen.
+    pub fn shows_progress_since(&self, before: &Look) -> Result<()> {
+        let done = |name| calls(&self.busy, name) - calls(&before.busy, name);
+        for name in ["mmap", "munmap", "brk", "write", "unlink", "rt_sigreturn"] {
+            ensure!(done(name) > 0, "no {name} on the core of rank 1 meanwhile");
+        }
+        let (shipped, timer) = (
+            self.busy.shipped_calls.load() - before.busy.shipped_calls.load(),
+            self.busy.timer_interrupts.load() - before.busy.timer_interrupts.load(),
+        );
+        ensure!(
+            shipped > 0 && timer > 0,
+            "{shipped} shipped calls, {timer} timer interrupts on the core of rank 1 meanwhile"
+        );
+        Ok(())
+    }
+}
+
+/// Calls of a name, of those that are counted.
+fn calls(core: &CpuStats, name: &str) -> u64 {
+    let row: Option<&Call> = ALL.iter().find(|row| row.name == name);
+    row.map_or(0, |row| core.by_call[row.nr as usize].load())
+}
