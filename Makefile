@@ -21,6 +21,10 @@ bench: linker
 compare: linker
 	$(XTASK) compare $(if $(ONLY),--only $(ONLY)) $(if $(RUNS),--runs $(RUNS)) $(if $(FRESH),--fresh)
 
+# UPDATE=1 writes what is counted to bench/baseline.tsv.
+gate: linker
+	$(XTASK) gate $(if $(UPDATE),--update)
+
 # FUZZ_SECONDS of each target; ten minutes unless said otherwise.
 fuzz: linker
 	$(XTASK) fuzz
@@ -40,4 +44,4 @@ linker:
 	  apt-get install -y -qq --no-install-recommends gcc libc6-dev; } || \
 	  { echo "make: a C compiler is needed first: apt-get install gcc libc6-dev" >&2; exit 1; }
 
-.PHONY: build demo check bench compare fuzz install kvm-report clean linker
+.PHONY: build demo check bench compare gate fuzz install kvm-report clean linker

@@ -9,6 +9,7 @@
 pub mod catalogue;
 pub mod compare;
 pub mod figure;
+pub mod gate;
 pub mod lab;
 pub mod number;
 pub mod output;

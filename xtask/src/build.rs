@@ -78,6 +78,29 @@ pub fn bench(only: Option<&str>) -> Result<()> {
     run(&mut command)
 }
 
+/// The gate; see bench/src/gate.
+pub fn gate_command() -> Command {
+    let mut command = cargo();
+    command.args(["run", "--quiet", "--release", "-p", "margay-bench"]);
+    command.args(["--bin", "gate", "--"]);
+    command
+}
+
+/// Compares counts with the baseline, or writes them there.
+///
+/// # Errors
+/// When a build or a measurement fails, or a count is worse.
+pub fn gate(update: bool) -> Result<()> {
+    all()?;
+    let mut command = gate_command();
+    if update {
+        command.arg("--update");
+    }
+    let status = command.current_dir(root()).status()?;
+    ensure!(status.success(), "the gate is closed");
+    Ok(())
+}
+
 /// Builds the kernel and the PCT into [`output`].
 fn node() -> Result<()> {
     run(cargo().args([

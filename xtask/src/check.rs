@@ -91,6 +91,7 @@ fn all_steps() -> Vec<Step> {
         Step::new("installed", system("installed")),
         Step::new("mutation", system("mutation")),
         Step::new("kill", system("kill")),
+        Step::new("gate", build::gate_command()),
         Step::of("libraries", vec![library("smartmap"), library("mpi")]),
         fuzz_step(FUZZ_SECONDS_CHECK),
     ]

@@ -59,6 +59,12 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
+    /// Compare counts of instructions and events with bench/baseline.tsv; fail when one is worse.
+    Gate {
+        /// Write the counts there instead.
+        #[arg(long)]
+        update: bool,
+    },
     /// Run every fuzz target for FUZZ_SECONDS (600).
     Fuzz,
     /// Install yod, the kernel and the PCT.
@@ -91,6 +97,7 @@ fn run(task: Task) -> Result<()> {
         Task::Check { only } => check::run(only.as_deref()),
         Task::Bench { only } => build::bench(only.as_deref()),
         Task::Compare { args } => compare::run(&args),
+        Task::Gate { update } => build::gate(update),
         Task::Fuzz => check::fuzz(),
         Task::Install { prefix } => install::run(&prefix),
         Task::KvmReport => kvm::run(),

@@ -3,12 +3,12 @@
 //! To add one: a row in `catalogue`, its name in a group here (or a new group, a function from a [`Lab`] to readings), a
 //! program in bench/programs if it needs one, and its line in docs/SPECIFICATION.md.
 
-mod boot;
+pub(crate) mod boot;
 mod calls;
 mod files;
 mod interrupts;
 mod memory;
-mod quiet;
+pub(crate) mod quiet;
 mod shipping;
 
 use anyhow::{Result, anyhow};

@@ -11,34 +11,51 @@ use crate::figure::Found;
 use crate::lab::{How, Lab};
 use crate::stats::Counters;
 
-/// Programs, the arguments that make them do nothing, and those that make them work.
-const PROGRAMS: [(&str, &[&str], &[&str]); 2] = [
+/// A program, the arguments that make it do nothing, and those that make it work.
+pub type Program<'a> = (&'a str, &'a [&'a str], &'a [&'a str]);
+
+const PROGRAMS: [Program<'_>; 2] = [
     ("spin", &["0"], &["10"]),
     ("stream", &["1000", "1"], &["2000000", "50"]),
 ];
 
+/// Events that the kernel counted besides those of calls.
+#[derive(Default)]
+pub struct Events {
+    /// Page faults.
+    pub faults: Sum,
+    /// Entries from ring 3.
+    pub entries: Sum,
+    /// Timer interrupts.
+    pub ticks: Sum,
+}
+
 /// Faults, entries besides calls, and ticks.
 pub fn after_start(lab: &Lab) -> Result<Vec<Reading>> {
-    let (mut faults, mut entries, mut ticks) = (Sum::default(), Sum::default(), Sum::default());
-    for (name, idle, busy) in PROGRAMS {
-        let (idle, busy) = (count(lab, name, idle)?, count(lab, name, busy)?);
-        faults.add(name, busy.page_faults as i64 - idle.page_faults as i64);
-        entries.add(name, busy.unasked_entries() - idle.unasked_entries());
-        ticks.add(
-            name,
-            busy.timer_interrupts as i64 - idle.timer_interrupts as i64,
-        );
-    }
+    let mut events = beyond_idle(lab, &PROGRAMS)?;
     // New memory is there when it is touched, too.
     for kind in ["fresh", "recycled"] {
         let counters = count(lab, "touch", &[kind, "16777216", "3"])?;
-        faults.add(kind, counters.page_faults as i64);
+        events.faults.add(kind, counters.page_faults as i64);
     }
     Ok(vec![
-        ("faults_after_start", faults.found()),
-        ("kernel_entries_after_start", entries.found()),
-        ("ticks_after_start", ticks.found()),
+        ("faults_after_start", events.faults.found()),
+        ("kernel_entries_after_start", events.entries.found()),
+        ("ticks_after_start", events.ticks.found()),
     ])
+}
+
+/// Events of programs at work that they do not have with nothing to do.
+pub fn beyond_idle(lab: &Lab, programs: &[Program<'_>]) -> Result<Events> {
+    let mut events = Events::default();
+    for &(name, idle, busy) in programs {
+        let (idle, busy) = (count(lab, name, idle)?, count(lab, name, busy)?);
+        let more = |of: fn(&Counters) -> i64| of(&busy) - of(&idle);
+        events.faults.add(name, more(|c| c.page_faults as i64));
+        events.entries.add(name, more(Counters::unasked_entries));
+        events.ticks.add(name, more(|c| c.timer_interrupts as i64));
+    }
+    Ok(events)
 }
 
 fn count(lab: &Lab, name: &str, args: &[&str]) -> Result<Counters> {
@@ -52,16 +69,21 @@ fn count(lab: &Lab, name: &str, args: &[&str]) -> Result<Counters> {
 
 /// Events of several programs.
 #[derive(Default)]
-struct Sum {
-    all: i64,
+pub struct Sum {
+    all: u64,
     parts: Vec<String>,
 }
 
 impl Sum {
     /// Fewer events than in the run with nothing to do are none.
     fn add(&mut self, name: &str, events: i64) {
-        self.all += events.max(0);
+        self.all += u64::try_from(events).unwrap_or(0);
         self.parts.push(format!("{name} {events}"));
+    }
+
+    /// All of them.
+    pub fn events(&self) -> u64 {
+        self.all
     }
 
     fn found(self) -> Found {

@@ -1,0 +1,320 @@
+/* Paths through the kernel, one by one: the instructions of calls, from
+ * `syscall` to the next instruction, both ends included once.
+ *
+ *   paths FILE
+ *
+ * What a call costs in the kernel depends a little on what else is mapped and
+ * where. So there is no C library in this program, which would be larger or
+ * smaller elsewhere, and what is measured is written in assembler. Each figure
+ * is the least of many: waiting for the host can only make one longer. FILE is
+ * for lseek, which Linux answers.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	ROUNDS = 200,
+	PAGE_BYTES = 4096,
+	READ_WRITE = PROT_READ | PROT_WRITE,
+	ANON = MAP_PRIVATE | MAP_ANONYMOUS,
+	MIB = 1 << 20,
+	TOUCHED = 16 * MIB,
+};
+
+static uint64_t tsc(void)
+{
+	uint32_t low, high;
+	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high)::"memory");
+	return (uint64_t)high << 32 | low;
+}
+
+struct call {
+	long nr, with[5];
+};
+
+#define CALL(name, ...) ((struct call){ .nr = SYS_##name, .with = { __VA_ARGS__ } })
+
+/* Instructions from one reading of the TSC to the other besides the call. */
+enum { AROUND = 7 };
+
+static uint64_t ticks_of(const struct call *call, long *result)
+{
+	register long d __asm__("r10") = call->with[3], e __asm__("r8") = call->with[4], f __asm__("r9") = 0;
+	register uint64_t start __asm__("r12");
+	register long got __asm__("r13");
+	uint64_t end;
+
+	__asm__ volatile("rdtsc\n\t"
+			 "shl $32, %%rdx\n\t"
+			 "or %%rdx, %%rax\n\t"
+			 "mov %%rax, %[start]\n\t"
+			 "mov %[c], %%rdx\n\t"
+			 "mov %[nr], %%rax\n\t"
+			 "syscall\n\t"
+			 "mov %%rax, %[got]\n\t"
+			 "rdtsc\n\t"
+			 "shl $32, %%rdx\n\t"
+			 "or %%rdx, %%rax"
+			 : "=&a"(end), [start] "=&r"(start), [got] "=&r"(got)
+			 : [nr] "b"(call->nr), "D"(call->with[0]), "S"(call->with[1]), [c] "r"(call->with[2]), "r"(d),
+			   "r"(e), "r"(f)
+			 : "rcx", "rdx", "r11", "memory", "cc");
+	*result = got;
+	return end - start - AROUND;
+}
+
+static long result_of(struct call call)
+{
+	long result;
+	ticks_of(&call, &result);
+	return result;
+}
+
+__attribute__((noreturn)) static void leave(int status)
+{
+	for (;;)
+		result_of(CALL(exit_group, status));
+}
+
+static void say(int fd, const char *text)
+{
+	size_t length = 0;
+
+	while (text[length] != 0)
+		length++;
+	result_of(CALL(write, fd, (long)text, (long)length));
+}
+
+/* Ends the program when something that must work did not. */
+static void must(int ok, const char *what)
+{
+	if (ok)
+		return;
+	say(STDERR_FILENO, what);
+	say(STDERR_FILENO, " failed\n");
+	leave(1);
+}
+
+static int is_error(long result)
+{
+	return result < 0 && result >= -4095;
+}
+
+/* What is found is written at the end: output is host work. */
+static struct {
+	const char *name;
+	uint64_t value;
+} found[64];
+static int found_count;
+
+static void report(const char *name, uint64_t value)
+{
+	found[found_count].name = name;
+	found[found_count++].value = value;
+}
+
+static void write_found(void)
+{
+	for (int i = 0; i < found_count; i++) {
+		char digits[24];
+		char *at = digits + sizeof digits;
+		*--at = 0;
+		*--at = '\n';
+		for (uint64_t rest = found[i].value; rest != 0 || at[0] == '\n'; rest /= 10)
+			*--at = (char)('0' + rest % 10);
+		*--at = ' ';
+		say(STDOUT_FILENO, found[i].name);
+		say(STDOUT_FILENO, at);
+	}
+}
+
+/* Of a touched byte per page. */
+static uint64_t ticks_of_touching(long at, size_t bytes)
+{
+	uint64_t start = tsc();
+	long end = at + (long)bytes;
+
+	__asm__ volatile("1: movb $1, (%[at])\n\t"
+			 "add %[page], %[at]\n\t"
+			 "cmp %[end], %[at]\n\t"
+			 "jb 1b"
+			 : [at] "+r"(at)
+			 : [page] "i"(PAGE_BYTES), [end] "r"(end)
+			 : "memory", "cc");
+	return tsc() - start;
+}
+
+static void keep_least(uint64_t *least, uint64_t ticks)
+{
+	if (ticks < *least)
+		*least = ticks;
+}
+
+/* A call that leaves everything as it was. */
+static void alone(const char *name, struct call call)
+{
+	uint64_t least = UINT64_MAX;
+	long result;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		keep_least(&least, ticks_of(&call, &result));
+		must(!is_error(result), name);
+	}
+	report(name, least);
+}
+
+/* A call and the one that takes it back; that one gets the result of the first
+ * when it has no first argument of its own. */
+static void pair(const char *name, struct call call, const char *back_name, struct call back)
+{
+	uint64_t least = UINT64_MAX, back_least = UINT64_MAX;
+	long result, back_result;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		keep_least(&least, ticks_of(&call, &result));
+		must(!is_error(result), name);
+		struct call again = back;
+		if (again.with[0] == 0)
+			again.with[0] = result;
+		keep_least(&back_least, ticks_of(&again, &back_result));
+		must(!is_error(back_result), back_name);
+	}
+	report(name, least);
+	report(back_name, back_least);
+}
+
+static struct call map(size_t bytes)
+{
+	return CALL(mmap, 0, (long)bytes, READ_WRITE, ANON, -1);
+}
+
+static struct call unmap(long at, size_t bytes)
+{
+	return CALL(munmap, at, (long)bytes);
+}
+
+static void mappings(void)
+{
+	pair("mmap_4K", map(PAGE_BYTES), "munmap_4K", unmap(0, PAGE_BYTES));
+	pair("mmap_1M", map(MIB), "munmap_1M", unmap(0, MIB));
+
+	long page = result_of(map(PAGE_BYTES)), end = result_of(CALL(brk)) & -PAGE_BYTES;
+	pair("mprotect_read", CALL(mprotect, page, PAGE_BYTES, PROT_READ), "mprotect_read_write",
+	     CALL(mprotect, page, PAGE_BYTES, READ_WRITE));
+	pair("brk_grow_64K", CALL(brk, end + PAGE_BYTES + (64 << 10)), "brk_shrink_64K",
+	     CALL(brk, end + PAGE_BYTES));
+}
+
+/* As <asm/signal.h> has it: what the kernel is given, not what the library is. */
+struct kernel_sigaction {
+	void (*handler)(int);
+	unsigned long flags;
+	void (*restorer)(void);
+	unsigned long mask;
+};
+
+enum { RESTORER = 0x04000000 };
+
+void empty_handler(int signo);
+void return_from_signal(void);
+__asm__("empty_handler: ret\n"
+	"return_from_signal: mov $15, %eax\n\t" /* rt_sigreturn */
+	"syscall");
+
+static void signals(void)
+{
+	struct kernel_sigaction action = { empty_handler, RESTORER, return_from_signal, 0 };
+
+	must(result_of(CALL(rt_sigaction, SIGUSR1, (long)&action, 0, sizeof action.mask)) == 0,
+	     "rt_sigaction");
+	alone("kill_self_with_handler", CALL(kill, result_of(CALL(getpid)), SIGUSR1));
+}
+
+/* Getting memory and touching all of it. */
+static uint64_t ticks_of_getting(size_t bytes, long *at)
+{
+	struct call call = map(bytes);
+	uint64_t ticks = ticks_of(&call, at);
+
+	return is_error(*at) ? 0 : ticks + ticks_of_touching(*at, bytes);
+}
+
+/* Memory that nobody used since the machine handed it over. */
+static void touch_fresh(void)
+{
+	long at;
+	uint64_t ticks = ticks_of_getting(TOUCHED, &at);
+
+	must(!is_error(at), "mmap of fresh memory");
+	report("touch_fresh_16M", ticks);
+}
+
+/* Takes all there is and gives it back: all memory was used by us then. */
+static void use_all_memory(void)
+{
+	enum { MOST = 256 };
+	static struct {
+		long at;
+		size_t bytes;
+	} taken[MOST];
+	int count = 0;
+
+	for (size_t bytes = TOUCHED; bytes >= PAGE_BYTES; bytes /= 2)
+		for (long at; ticks_of_getting(bytes, &at) != 0;) {
+			must(count < MOST, "taking a share that large");
+			taken[count].at = at;
+			taken[count++].bytes = bytes;
+		}
+	while (count-- > 0)
+		must(result_of(unmap(taken[count].at, taken[count].bytes)) == 0, "munmap");
+}
+
+static void touch_recycled(void)
+{
+	uint64_t least = UINT64_MAX;
+	long at;
+
+	use_all_memory();
+	for (int i = 0; i < 5; i++) {
+		keep_least(&least, ticks_of_getting(TOUCHED, &at));
+		must(!is_error(at), "mmap of recycled memory");
+		must(result_of(unmap(at, TOUCHED)) == 0, "munmap");
+	}
+	report("touch_recycled_16M", least);
+}
+
+/* From _start: the stack as the kernel left it, argc first. */
+__attribute__((used, noreturn)) static void begin(char **stack)
+{
+	struct timespec time;
+	uint64_t mask;
+	long fd = result_of(CALL(open, (long)stack[2], O_RDONLY));
+
+	must(!is_error(fd), "opening the file that the first argument names");
+	touch_fresh();
+	alone("getpid", CALL(getpid));
+	alone("getppid", CALL(getppid));
+	alone("gettid", CALL(gettid));
+	alone("getuid", CALL(getuid));
+	alone("sched_yield", CALL(sched_yield));
+	alone("clock_getres", CALL(clock_getres, CLOCK_MONOTONIC, (long)&time));
+	alone("clock_gettime", CALL(clock_gettime, CLOCK_MONOTONIC, (long)&time));
+	alone("rt_sigprocmask", CALL(rt_sigprocmask, SIG_BLOCK, 0, (long)&mask, sizeof mask));
+	alone("lseek_shipped", CALL(lseek, fd, 0, SEEK_SET));
+	mappings();
+	signals();
+	touch_recycled();
+	write_found();
+	leave(0);
+}
+
+__asm__(".global _start\n"
+	"_start: mov %rsp, %rdi\n\t"
+	"and $-16, %rsp\n\t"
+	"call begin");

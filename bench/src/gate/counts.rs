@@ -1,0 +1,152 @@
+//! What is counted. A row more: report it in bench/gate/paths.c, or add a line here; then update the baseline.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::Count;
+use crate::lab::{How, Lab, Ran};
+use crate::process;
+use crate::suite::{self, quiet};
+
+/// Of the share and so of the node: what is scanned and handed out depends on it. Small enough to be dirtied quickly.
+const SHARE: &str = "96M";
+/// For the demanding program with mappings of 64 MiB.
+const DEMANDING_SHARE: &str = "256M";
+/// Paths whose cost with the kernel's counters on (yod --stats) is held, too.
+const COUNTED: [&str; 3] = ["getpid", "lseek_shipped", "mmap_4K"];
+/// A program without calls for two seconds, and the same for none.
+const SPIN: (&str, &[&str], &[&str]) = ("spin", &["0"], &["2"]);
+
+const PAIRS: usize = 3;
+/// Of a rank: its regions lie around it. Low enough for whoever has a hard limit.
+const STACK_BYTES: u64 = 1 << 20;
+
+/// Runs all that is counted. Sets the stack limit of this process, which the ranks inherit.
+///
+/// # Errors
+/// When a program fails or something is missing.
+pub fn measure(lab: &Lab) -> Result<Vec<Count>> {
+    let stack = Rlimit {
+        current: Some(STACK_BYTES),
+        ..getrlimit(Resource::Stack)
+    };
+    setrlimit(Resource::Stack, stack).context("cannot set the limit on stacks")?;
+    let mut counts = paths(lab)?;
+    counts.extend(longest_off(lab)?);
+    counts.extend(quiet_core(lab)?);
+    counts.push(kernel_size(lab)?);
+    Ok(counts)
+}
+
+fn count(name: impl Into<String>, value: u64) -> Count {
+    Count {
+        name: name.into(),
+        value,
+    }
+}
+
+/// Each path as it is, some also with counters on; and how far it is to the first instruction outside of the kernel.
+fn paths(lab: &Lab) -> Result<Vec<Count>> {
+    let program = build_paths(lab)?;
+    let file = program.to_str().context("the path is no text")?;
+    let run = |stats| -> Result<Ran> {
+        let how = How {
+            icount: true,
+            stats,
+            memory: Some(SHARE),
+            ..How::default()
+        };
+        lab.margay(how, "paths", &[file])
+    };
+    let (plain, counted) = (run(false)?, run(true)?);
+    let mut counts: Vec<Count> = plain
+        .results
+        .lines()
+        .iter()
+        .map(|(name, ticks)| count(name.as_str(), *ticks as u64))
+        .collect();
+    for name in COUNTED {
+        let ticks = counted.results.one(name)?;
+        counts.push(count(format!("{name}_counted"), ticks as u64));
+    }
+    counts.push(count("boot_to_pct", counted.stats()?.node.up_tsc));
+    Ok(counts)
+}
+
+/// Compiles the program of the paths. It has no C library, and code of less than a page, so that it looks the same to the kernel
+/// whichever compiler made it.
+fn build_paths(lab: &Lab) -> Result<PathBuf> {
+    const FLAGS: [&str; 13] = [
+        "-std=gnu11",
+        "-Os",
+        "-g0",
+        "-static",
+        "-nostdlib",
+        "-ffreestanding",
+        "-fno-stack-protector",
+        "-fno-asynchronous-unwind-tables",
+        "-Wl,--build-id=none,-z,separate-code",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-o",
+    ];
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("gate/paths.c");
+    let program = lab.program("paths");
+    let mut cc = Command::new("cc");
+    cc.args(FLAGS).args([&program, &source]);
+    process::run(&mut cc, Duration::from_secs(60))?.good()?;
+    Ok(program)
+}
+
+/// The longest section with interrupts off, in the program that is made for it; and its page faults.
+fn longest_off(lab: &Lab) -> Result<[Count; 2]> {
+    let how = How {
+        icount: true,
+        stats: true,
+        memory: Some(DEMANDING_SHARE),
+        ..How::default()
+    };
+    let ran = lab.margay(how, "demanding", &["64"])?;
+    let total = &ran.stats()?.total;
+    Ok([
+        count("irqs_off_max_demanding", total.irqs_off_max.ticks),
+        count("faults_demanding", total.page_faults),
+    ])
+}
+
+/// Events on a core whose program asks for nothing. Both runs have some at start and end, one more or less as the host wakes the
+/// proxy; so the quietest of a few pairs counts.
+fn quiet_core(lab: &Lab) -> Result<[Count; 3]> {
+    let mut least = spin(lab)?;
+    for _ in 1..PAIRS {
+        if sum(&least) == 0 {
+            break;
+        }
+        least = std::cmp::min_by_key(least, spin(lab)?, sum);
+    }
+    Ok(least)
+}
+
+fn spin(lab: &Lab) -> Result<[Count; 3]> {
+    let more = quiet::beyond_idle(lab, &[SPIN])?;
+    Ok([
+        count("faults_spin", more.faults.events()),
+        count("entries_spin", more.entries.events()),
+        count("ticks_spin", more.ticks.events()),
+    ])
+}
+
+fn sum(counts: &[Count; 3]) -> u64 {
+    counts.iter().map(|count| count.value).sum()
+}
+
+fn kernel_size(lab: &Lab) -> Result<Count> {
+    let found = suite::boot::kernel_elf(lab)?;
+    let (name, size) = found.first().context("no size")?;
+    Ok(count(*name, size.value as u64))
+}

@@ -1,0 +1,153 @@
+//! The gate: counts that must not get worse, compared with those in bench/baseline.tsv.
+//!
+//! Everything here is a count, of instructions under -icount or of the kernel's events, and less is better. What is measured
+//! (`counts`) leaves out whatever differs from machine to machine: the measured code is assembler, the node has one core and a
+//! fixed memory. So most counts are compared exactly, and on any machine; the baseline says of which it is not so, and why.
+
+mod baseline;
+mod counts;
+
+use std::fmt::Write as _;
+
+pub use baseline::Baseline;
+pub use counts::measure;
+
+/// A count and its name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Count {
+    /// Names the row of the baseline.
+    pub name: String,
+    /// Of instructions, events or bytes; less is better.
+    pub value: u64,
+}
+
+/// How the counts compare with the baseline.
+#[derive(Debug)]
+pub struct Comparison {
+    /// What differs, a line each; empty when nothing does.
+    pub differences: String,
+    /// Rows that are worse, or that only one side has.
+    pub failed: usize,
+    /// Rows that are better.
+    pub better: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Verdict {
+    Same,
+    Better,
+    Worse,
+}
+
+/// Compares every count with its row.
+pub fn compare(baseline: &Baseline, counts: &[Count]) -> Comparison {
+    let mut found = Comparison {
+        differences: String::new(),
+        failed: 0,
+        better: 0,
+    };
+    for count in counts {
+        let Some(row) = baseline.row(&count.name) else {
+            found.failed += 1;
+            found.tell(&count.name, "-", count.value, "not in the baseline");
+            continue;
+        };
+        let verdict = row.within.judge(row.value, count.value);
+        let word = match verdict {
+            Verdict::Same => continue,
+            Verdict::Better => "better",
+            Verdict::Worse => "WORSE",
+        };
+        found.failed += usize::from(verdict == Verdict::Worse);
+        found.better += usize::from(verdict == Verdict::Better);
+        let change = format!("{word}, {}", change(row.value, count.value));
+        found.tell(&count.name, row.value, count.value, &change);
+    }
+    for row in baseline.rows() {
+        if !counts.iter().any(|count| count.name == row.name) {
+            found.failed += 1;
+            found.tell(&row.name, row.value, "-", "not measured any more");
+        }
+    }
+    found
+}
+
+impl Comparison {
+    fn tell(
+        &mut self,
+        name: &str,
+        was: impl std::fmt::Display,
+        now: impl std::fmt::Display,
+        what: &str,
+    ) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            self.differences,
+            "{name:<28} baseline {was:>9}  now {now:>9}  {what}"
+        );
+    }
+}
+
+/// `+3 (+3.3 %)`.
+fn change(was: u64, now: u64) -> String {
+    let difference = i128::from(now) - i128::from(was);
+    if was == 0 {
+        return format!("{difference:+}");
+    }
+    let percent = 100.0 * difference as f64 / was as f64;
+    format!("{difference:+} ({percent:+.1} %)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BASELINE: &str = "# name\tvalue\twithin\tnote\ncall\t100\texact\ta\nevents\t0\texact\tb\nsize\t1000\t2%\tc\n";
+
+    fn compared(counts: &[(&str, u64)]) -> Comparison {
+        let counts: Vec<Count> = counts
+            .iter()
+            .map(|(name, value)| Count {
+                name: (*name).to_owned(),
+                value: *value,
+            })
+            .collect();
+        compare(&Baseline::parse(BASELINE).expect("a baseline"), &counts)
+    }
+
+    #[test]
+    fn what_is_as_it_was_is_not_mentioned() {
+        let same = compared(&[("call", 100), ("events", 0), ("size", 1020)]);
+        assert_eq!(
+            (same.failed, same.better, same.differences.as_str()),
+            (0, 0, "")
+        );
+    }
+
+    #[test]
+    fn one_instruction_more_fails() {
+        let worse = compared(&[("call", 101), ("events", 1), ("size", 1021)]);
+        assert_eq!((worse.failed, worse.better), (3, 0));
+        let lines: Vec<&str> = worse.differences.lines().collect();
+        assert_eq!(
+            lines[0],
+            "call                         baseline       100  now       101  WORSE, +1 (+1.0 %)"
+        );
+        assert!(lines[1].ends_with("WORSE, +1"), "{}", lines[1]);
+    }
+
+    #[test]
+    fn better_is_told_and_passes() {
+        let better = compared(&[("call", 97), ("events", 0), ("size", 900)]);
+        assert_eq!((better.failed, better.better), (0, 2));
+        assert!(better.differences.contains("better, -3 (-3.0 %)"));
+    }
+
+    #[test]
+    fn a_row_that_only_one_side_has_fails() {
+        let other = compared(&[("call", 100), ("events", 0), ("new", 5)]);
+        assert_eq!(other.failed, 2);
+        assert!(other.differences.contains("not in the baseline"));
+        assert!(other.differences.contains("not measured any more"));
+    }
+}
