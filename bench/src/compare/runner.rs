@@ -20,7 +20,7 @@ use crate::lab::{Lab, allowed_cores};
 use crate::output::{Results, series};
 
 /// A run takes seconds; whatever takes longer than this hangs.
-const LIMIT: Duration = Duration::from_secs(90);
+const LIMIT: Duration = Duration::from_secs(180);
 /// Runs side by side, at most: each keeps a core and a machine's memory.
 const MOST_WORKERS: usize = 4;
 /// Longest reason of a failure that is kept.
