@@ -206,28 +206,39 @@ unsafe fn copy_words(to: *mut u8, from: *const u8, len_bytes: usize) {
     }
 }
 
-/// A record in pool memory, shared with the host or another CPU. `T` must consist of atomics only, as the records of crate `wire` do.
+/// Records that may change while they are looked at.
+///
+/// # Safety
+/// 1. They consist of atomics only.
+pub unsafe trait Shared: FromBytes + KnownLayout {}
+
+// SAFETY: 1. It is one.
+unsafe impl Shared for AtomicU64 {}
+// SAFETY: 1. All records of crate `wire` consist of words, each an atomic.
+unsafe impl Shared for wire::boot::Header {}
+// SAFETY: 1. As above.
+unsafe impl Shared for wire::clock::ClockPage {}
+// SAFETY: 1. As above.
+unsafe impl Shared for wire::rank::RankArea {}
+// SAFETY: 1. As above.
+unsafe impl Shared for wire::region_log::RegionLog {}
+// SAFETY: 1. As above.
+unsafe impl Shared for wire::stats::CpuStats {}
+// SAFETY: 1. As above.
+unsafe impl Shared for wire::trace::TraceRing {}
+
+/// A record in pool memory, shared with the host or another CPU.
 ///
 /// # Panics
 /// When it is not aligned or not in the pool.
 #[must_use]
-pub fn shared<T: FromBytes + KnownLayout>(at: Phys) -> &'static T {
-    &shared_slice(at, 1)[0]
-}
-
-/// `count` records one after the other; see [`shared`].
-///
-/// # Panics
-/// When they are not aligned or not in the pool.
-#[must_use]
-pub fn shared_slice<T: FromBytes + KnownLayout>(at: Phys, count: usize) -> &'static [T] {
-    let bytes = (size_of::<T>() as u64).saturating_mul(count as u64);
-    let first = pointer(at, bytes).cast::<T>();
+pub fn shared<T: Shared>(at: Phys) -> &'static T {
+    let record = pointer(at, size_of::<T>() as u64).cast::<T>();
     assert!(
-        first.is_aligned() && (align_of::<T>() as u64) <= PAGE,
+        record.is_aligned() && (align_of::<T>() as u64) <= PAGE,
         "{at:?} is not aligned"
     );
     // SAFETY: 1. Pool memory: mapped for ever, in bounds (checked), aligned (asserted).
-    //         2. Any bytes are a `T` (FromBytes), and a `T` of atomics may change under a shared reference.
-    unsafe { core::slice::from_raw_parts(first, count) }
+    //         2. Any bytes are a `T` (FromBytes), and a `T` of atomics may change under a shared reference (Shared).
+    unsafe { &*record }
 }

@@ -1,6 +1,7 @@
 //! The communication area: where it is, and typed views of its parts (layout and rules: crate `wire`).
 
 use hal::addr::Phys;
+use hal::mem::Shared;
 use hal::sync::Once;
 use wire::boot::{COMM_PARAM, Config, Header, node};
 use wire::clock::ClockPage;
@@ -9,7 +10,6 @@ use wire::rank::RankArea;
 use wire::region_log::RegionLog;
 use wire::stats::CpuStats;
 use wire::trace::TraceRing;
-use zerocopy::{FromBytes, KnownLayout};
 
 /// The checked communication area.
 pub struct Comm {
@@ -62,7 +62,7 @@ pub fn init(base: Phys) -> &'static Comm {
 }
 
 impl Comm {
-    fn part<T: FromBytes + KnownLayout>(&self, offset: usize) -> &'static T {
+    fn part<T: Shared>(&self, offset: usize) -> &'static T {
         hal::mem::shared(Phys(self.base.0 + offset as u64))
     }
 
