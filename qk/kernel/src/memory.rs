@@ -17,16 +17,18 @@ use crate::stats;
 
 /// Where a rank's mappings may lie.
 pub fn bounds(aspace: &Aspace) -> Bounds {
-    let max_page = if hal::cpu::giant_pages() {
-        PageSize::Size1G
-    } else {
-        PageSize::Size2M
-    };
     Bounds {
         low: USER_BASE,
         mmap_top: aspace.mmap_top,
         top: USER_TOP,
-        max_page,
+        max_page: largest_page(),
+    }
+}
+
+fn largest_page() -> PageSize {
+    match hal::cpu::giant_pages() {
+        true => PageSize::Size1G,
+        false => PageSize::Size2M,
     }
 }
 
@@ -46,8 +48,7 @@ pub fn ask<R>(
 fn max_page(region: &Region) -> PageSize {
     match region.flags.contains(RegionFlags::SMALL_PAGES) {
         true => PageSize::Size4K,
-        false if hal::cpu::giant_pages() => PageSize::Size1G,
-        false => PageSize::Size2M,
+        false => largest_page(),
     }
 }
 

@@ -244,11 +244,12 @@ impl Aspace {
     /// After entries went away: no TLB and no peer may use them before their frames are used again.
     fn settle(&mut self) {
         hal::aspace::flush_all();
+        let position = self.log_position();
         let Self { emptied, limbo, .. } = self;
         emptied
             .drain(..)
             .for_each(|table| limbo.put(table, abi::map::PAGE, false));
-        limbo.recorded(self.log.map_or(0, RegionLog::position));
+        limbo.recorded(position);
     }
 
     /// Gives what is mapped in `*at .. end` the access `prot`; `*at` moves on.

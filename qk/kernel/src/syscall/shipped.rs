@@ -47,7 +47,9 @@ fn temporary_mask(row: &Row, args: &[u64; 6]) -> Option<SigSet> {
         "ppoll" => (args[3], args[4]),
         "epoll_pwait" | "epoll_pwait2" => (args[4], args[5]),
         // Behind the sixth argument: pointer and size.
-        "pselect6" => get_words(args[5]).map(|[at, len_bytes]| (at, len_bytes)).ok()?,
+        "pselect6" => get_words(args[5])
+            .map(|[at, len_bytes]| (at, len_bytes))
+            .ok()?,
         _ => return None,
     };
     if at == 0 || super::signals::sigset_size(len_bytes).is_err() {
