@@ -93,6 +93,7 @@ struct smartmap_component {
     int priority;
     int verbose;
     int inline_bytes;   /* up to here data travels in the slot */
+    int one_way_bytes;  /* the same for ranks that only give */
     int parallel_bytes; /* from here ranks reduce pieces in parallel */
 };
 OMPI_MODULE_DECLSPEC extern struct smartmap_component mca_coll_smartmap_component;

@@ -75,6 +75,8 @@ static int register_variables(void)
         { "verbose", "1: say once why a communicator falls back", &c->verbose },
         { "inline_bytes", "Contributions up to this size travel in the slot",
           &c->inline_bytes },
+        { "one_way_bytes", "The same for ranks that only give (bcast, reduce)",
+          &c->one_way_bytes },
         { "parallel_bytes", "From this size reductions are divided among the ranks",
           &c->parallel_bytes },
     };
@@ -85,6 +87,8 @@ static int register_variables(void)
                                         variables[i].value);
     if (c->inline_bytes < 0 || c->inline_bytes > 1 << 20)
         c->inline_bytes = 512;
+    if (c->one_way_bytes < 0 || c->one_way_bytes > 1 << 20)
+        c->one_way_bytes = 2048;
     return OMPI_SUCCESS;
 }
 
@@ -117,5 +121,6 @@ OMPI_MODULE_DECLSPEC struct smartmap_component mca_coll_smartmap_component = {
     .priority = 60,
     .verbose = 0,
     .inline_bytes = 512,
+    .one_way_bytes = 2048,
     .parallel_bytes = 32768,
 };

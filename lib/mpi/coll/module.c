@@ -27,8 +27,15 @@ struct hello {
     int32_t node_rank;
     int32_t pid;
     uint32_t abi;
-    int32_t inline_bytes, parallel_bytes; /* all must take the same ways */
+    int32_t tunables[3]; /* all must take the same ways */
 };
+
+static void say_hello(struct hello *h, const smartmap_module_t *m)
+{
+    const struct smartmap_component *c = &mca_coll_smartmap_component;
+    *h = (struct hello){ (uint64_t)m->own, smartmap_rank(), (int32_t)getpid(), SMARTMAP_ABI,
+                         { c->inline_bytes, c->one_way_bytes, c->parallel_bytes } };
+}
 
 struct farewell {
     struct farewell *next;
@@ -165,7 +172,9 @@ mca_coll_base_module_t *smartmap_comm_query(ompi_communicator_t *comm, int *prio
 static bool create_control(smartmap_module_t *m)
 {
     size_t table = sizeof(struct entry) * (size_t)m->size;
-    size_t data = 2 * table + (size_t)mca_coll_smartmap_component.inline_bytes;
+    const struct smartmap_component *c = &mca_coll_smartmap_component;
+    int most = c->inline_bytes > c->one_way_bytes ? c->inline_bytes : c->one_way_bytes;
+    size_t data = 2 * table + (size_t)most;
     size_t slot = offsetof(struct slot, data) + data;
     m->slot_bytes = (slot + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
     m->data_bytes = m->slot_bytes - offsetof(struct slot, data);
@@ -201,8 +210,7 @@ static bool meet_peers(smartmap_module_t *m, const struct hello *hello)
     for (int r = 0; r < m->size; r++) {
         m->node_rank[r] = hello[r].node_rank;
         if (hello[r].address == 0 || hello[r].abi != SMARTMAP_ABI ||
-            hello[r].inline_bytes != mca_coll_smartmap_component.inline_bytes ||
-            hello[r].parallel_bytes != mca_coll_smartmap_component.parallel_bytes)
+            memcmp(hello[r].tunables, hello[m->rank].tunables, sizeof hello->tunables) != 0)
             return false;
         if (r != m->rank && (smartmap_attach(hello[r].node_rank, hello[r].pid) != 0 ||
                              !smartmap_reachable(hello[r].node_rank,
@@ -225,9 +233,7 @@ bool smartmap_prepare(smartmap_module_t *m, ompi_communicator_t *comm)
     if (!hello || !agreed) /* peers would wait for us for ever */
         ompi_mpi_abort(comm, MPI_ERR_NO_MEM);
     if (create_control(m))
-        mine = (struct hello){ (uint64_t)m->own, smartmap_rank(), (int32_t)getpid(),
-                               SMARTMAP_ABI, mca_coll_smartmap_component.inline_bytes,
-                               mca_coll_smartmap_component.parallel_bytes };
+        say_hello(&mine, m);
     int error = SMARTMAP_PREVIOUS(m, allgather, &mine, sizeof mine, MPI_BYTE, hello,
                                   sizeof mine, MPI_BYTE, comm);
     int met = error == OMPI_SUCCESS && m->own && meet_peers(m, hello);

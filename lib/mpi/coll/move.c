@@ -24,13 +24,22 @@ static size_t out_bytes(const smartmap_module_t *m, const struct exchange *x)
     return sum;
 }
 
+/**
+ * Up to how many bytes a copy into the slot costs less than waiting for the
+ * readers: more for a rank that takes nothing, for else it would not wait.
+ */
+static size_t inline_limit(const struct exchange *x)
+{
+    const struct smartmap_component *c = &mca_coll_smartmap_component;
+    return (size_t)(x->in ? c->inline_bytes : c->one_way_bytes);
+}
+
 /** One place for all pieces: the slot, or the heap. NULL: none reachable. */
-static char *staging(smartmap_module_t *m, struct slot *slot, size_t entries,
+static char *staging(smartmap_module_t *m, const struct exchange *x, struct slot *slot,
                      size_t bytes, struct posting *p)
 {
-    size_t table = entries * sizeof(struct entry);
-    if (table + bytes <= m->data_bytes &&
-        bytes <= (size_t)mca_coll_smartmap_component.inline_bytes)
+    size_t table = (x->out_same ? 1 : (size_t)m->size) * sizeof(struct entry);
+    if (table + bytes <= m->data_bytes && bytes <= inline_limit(x))
         return slot->data + table;
     p->temporary = malloc(bytes);
     p->held = true;
@@ -63,7 +72,7 @@ static int pack_all(smartmap_module_t *m, const struct exchange *x, struct slot 
                     size_t bytes, struct posting *p)
 {
     int entries = x->out_same ? 1 : m->size;
-    char *to = staging(m, slot, (size_t)entries, bytes, p);
+    char *to = staging(m, x, slot, bytes, p);
     if (!to)
         return MPI_ERR_NO_MEM;
     for (int i = 0; i < entries; i++) {
@@ -88,8 +97,7 @@ static int post(smartmap_module_t *m, const struct exchange *x, struct posting *
         return error;
     size_t bytes = out_bytes(m, x);
     slot->kind = x->out_same ? SLOT_SAME : SLOT_TABLE;
-    if (bytes > (size_t)mca_coll_smartmap_component.inline_bytes && !x->out_copied &&
-        all_in_place(m, x, slot))
+    if (bytes > inline_limit(x) && !x->out_copied && all_in_place(m, x, slot))
         p->held = true;
     else
         error = pack_all(m, x, slot, bytes, p);

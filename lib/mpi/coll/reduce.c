@@ -29,6 +29,7 @@ struct reduction {
     size_t count;
     ptrdiff_t extent, gap; /* gap: from a buffer's address to its first byte */
     size_t span;           /* bytes from first to last */
+    bool small;            /* operands travel in the slots */
     bool dense;            /* elements without gaps: plain bytes */
     struct slot *slot;
     void *temporary;
@@ -48,6 +49,7 @@ static bool start(struct reduction *d, smartmap_module_t *m, size_t count,
     d->held = false;
     ompi_datatype_get_extent(type, &lb, &d->extent);
     d->span = (size_t)opal_datatype_span(&type->super, count, &d->gap);
+    d->small = d->span <= (size_t)mca_coll_smartmap_component.inline_bytes;
     ptrdiff_t true_lb, true_extent;
     ompi_datatype_get_true_extent(type, &true_lb, &true_extent);
     d->dense = ompi_datatype_is_contiguous_memory_layout(type, 2) &&
@@ -65,11 +67,6 @@ static void copy_elements(const struct reduction *d, size_t count, void *to,
                count * (size_t)d->extent);
     else
         ompi_datatype_copy_content_same_ddt(d->type, (int32_t)count, to, (char *)from);
-}
-
-static bool is_small(const struct reduction *d)
-{
-    return d->span <= (size_t)mca_coll_smartmap_component.inline_bytes;
 }
 
 /** A reachable buffer of our own for operands that are not. */
@@ -95,7 +92,7 @@ static int post(struct reduction *d, const void *operand, const void *result)
         return error;
     struct slot *slot = d->slot;
     const char *from = operand;
-    if (is_small(d)) {
+    if (d->small) {
         char *data = slot->data + 2 * sizeof(struct entry);
         copy_elements(d, d->count, data - d->gap, operand);
         from = data - d->gap;
@@ -211,7 +208,7 @@ static void piece_of(const struct reduction *d, int rank, size_t *begin, size_t 
 
 static bool goes_parallel(const struct reduction *d)
 {
-    return !is_small(d) &&
+    return !d->small &&
            d->span >= (size_t)mca_coll_smartmap_component.parallel_bytes;
 }
 
@@ -315,6 +312,7 @@ int smartmap_reduce(const void *send, void *receive, int count, ompi_datatype_t 
     struct reduction d;
     if (!smartmap_ready(m, comm) || !start(&d, m, (size_t)count, type, op))
         return SMARTMAP_PREVIOUS(m, reduce, send, receive, count, type, op, root, comm);
+    d.small = d.span <= (size_t)mca_coll_smartmap_component.one_way_bytes;
     bool is_root = m->rank == root;
     bool shared = is_root && goes_parallel(&d) &&
                   smartmap_exports((char *)receive + d.gap, d.span);
