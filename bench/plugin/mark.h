@@ -6,7 +6,8 @@
 #define MARGAY_MARK_H
 
 /* NOP r/m32, Intel SDM vol. 2B; the displacements are "mrgB" and "mrgE" in the
- * order of the bytes. plugin.c looks for these eight bytes. */
+ * order of the bytes. plugin.c looks for these eight bytes. Between a mark and
+ * the code that it encloses a compiler may put a few instructions of its own. */
 #define MARK_BEGIN 0x4267726d
 #define MARK_END 0x4567726d
 

@@ -13,6 +13,7 @@ pub mod gate;
 pub mod lab;
 pub mod number;
 pub mod output;
+pub mod plugin;
 pub mod process;
 pub mod programs;
 pub mod scratch;

@@ -8,6 +8,7 @@ use std::process::{Command, exit};
 use anyhow::Result;
 
 use crate::build::{self, cargo};
+use crate::plugin;
 use crate::programs;
 use crate::steps::{self, Step};
 
@@ -45,7 +46,10 @@ const FUZZ_SECONDS_LONG: &str = "600";
 pub fn run(only: Option<&str>) -> Result<()> {
     build::all()?;
     programs::all()?;
-    let steps = all_steps();
+    let mut steps = all_steps();
+    if plugin::build()?.is_some() {
+        steps.push(Step::new("plugin", plugin_test()));
+    }
     finish(steps::run(
         steps.into_iter().filter(|step| step.matches(only)),
     )?)
@@ -102,6 +106,11 @@ fn system(name: &str) -> Command {
     let mut command = cargo_with(&["test", "-p", "margay-tests", "--test", name], &[]);
     command.args(["--", "--test-threads", NODES]);
     command
+}
+
+/// The plugin of QEMU, where it could be built.
+fn plugin_test() -> Command {
+    cargo_with(&["test", "-p", "margay-bench", "--test", "plugin"], &[])
 }
 
 fn fuzz_step(seconds: &str) -> Step {

@@ -1,0 +1,83 @@
+/* Regions whose counts are known beforehand, for bench/tests/plugin.rs.
+ *
+ *   probe [ROUNDS]
+ *
+ * In this order: a loop of two instructions, ROUNDS times (without an argument,
+ * a number of each process's own, which it prints); a load from each page of
+ * 64 MiB, which makes four instructions; the same again; as many loads from one
+ * line; one system call. The memory is not touched before: it is there.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "../mark.h"
+
+enum { PAGE_BYTES = 4096, WALKED = 64 << 20 };
+
+/* The marks as part of what they enclose: a compiler may otherwise put
+ * instructions of its own between the two. */
+#define MARKED(code)                                \
+	"nopl %c[begin](%%rax,%%rax,1)\n\t" code  \
+	"\n\tnopl %c[end](%%rax,%%rax,1)"
+#define MARKS [begin] "i"(MARK_BEGIN), [end] "i"(MARK_END)
+
+static void loop(unsigned long rounds)
+{
+	__asm__ volatile(MARKED("1: dec %[rounds]\n\t"
+				"jnz 1b")
+			 : [rounds] "+r"(rounds)
+			 : MARKS
+			 : "cc");
+}
+
+/* A load every `stride` bytes. */
+static void walk(const char *at, long stride)
+{
+	long left = WALKED / PAGE_BYTES;
+
+	__asm__ volatile(MARKED("1: movb (%[at]), %%al\n\t"
+				"add %[stride], %[at]\n\t"
+				"dec %[left]\n\t"
+				"jnz 1b")
+			 : [at] "+r"(at), [left] "+r"(left)
+			 : [stride] "r"(stride), MARKS
+			 : "rax", "cc", "memory");
+}
+
+static void call(void)
+{
+	__asm__ volatile(MARKED("mov $39, %%eax\n\t" /* getpid */
+				"syscall")
+			 :
+			 : MARKS
+			 : "rax", "rcx", "r11", "memory");
+}
+
+/* The host's last word about the start may come when the program is on its way:
+ * an interrupt that belongs to no region. */
+static void settle(void)
+{
+	for (volatile long i = 0; i < 3000000; i++)
+		;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long rounds = 1000 + (unsigned long)getpid() % 1000;
+	char *pages = mmap(NULL, WALKED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (pages == MAP_FAILED)
+		return 1;
+	if (argc > 1)
+		rounds = strtoul(argv[1], NULL, 0);
+	settle();
+	loop(rounds);
+	walk(pages, PAGE_BYTES);
+	walk(pages, PAGE_BYTES);
+	walk(pages, 0);
+	call();
+	printf("%lu\n", rounds);
+	return 0;
+}

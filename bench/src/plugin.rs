@@ -1,0 +1,88 @@
+//! What the plugin of bench/plugin writes; its README says what each count is.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+/// Everything.
+#[derive(Deserialize, Clone, PartialEq, Eq, Debug)]
+pub struct Report {
+    /// In order.
+    pub vcpus: Vec<Vcpu>,
+}
+
+/// Of one virtual CPU.
+#[derive(Deserialize, Clone, PartialEq, Eq, Debug)]
+pub struct Vcpu {
+    /// All of it.
+    pub run: Counts,
+    /// Between marks.
+    pub regions: Vec<Counts>,
+    /// There is a mark_begin without a mark_end.
+    pub open: bool,
+}
+
+/// Of a region or a run.
+#[derive(Deserialize, Clone, PartialEq, Eq, Debug)]
+pub struct Counts {
+    /// Into the kernel, for whatever reason.
+    pub kernel_entries: u64,
+    /// In the lower half of the addresses.
+    pub user: Side,
+    /// In the upper half.
+    pub kernel: Side,
+}
+
+/// Of user or kernel.
+#[derive(Deserialize, Clone, PartialEq, Eq, Debug)]
+pub struct Side {
+    /// Executed.
+    pub instructions: u64,
+    /// Accesses that read.
+    pub loads: u64,
+    /// Accesses that write.
+    pub stores: u64,
+    /// Without it (model=off) none.
+    #[serde(flatten)]
+    pub model: Option<Model>,
+}
+
+/// What the accesses miss in the model.
+#[derive(Deserialize, Clone, PartialEq, Eq, Debug)]
+pub struct Model {
+    /// Accesses whose physical address was not known.
+    pub unresolved: u64,
+    /// Lines.
+    pub l1d_misses: u64,
+    /// Lines.
+    pub l2_misses: u64,
+    /// By the size of pages: 4K, 2M, 1G.
+    pub tlb: BTreeMap<String, Tlb>,
+}
+
+/// Misses if all memory had pages of one size.
+#[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tlb {
+    /// In the first level.
+    pub l1_misses: u64,
+    /// In the second level, too.
+    pub walks: u64,
+    /// To page tables.
+    pub walk_references: u64,
+}
+
+impl Report {
+    /// Reads the file that the plugin wrote as `out`.
+    ///
+    /// # Errors
+    /// It cannot be read, or is not whole: QEMU was killed, or the disk is full.
+    pub fn read(path: &Path) -> Result<Report> {
+        let text =
+            fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        serde_json::from_str(&text)
+            .with_context(|| format!("{}: not what the plugin writes", path.display()))
+    }
+}

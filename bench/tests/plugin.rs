@@ -1,0 +1,183 @@
+//! The plugin of bench/plugin, on programs whose counts are known beforehand. Needs it and yod built: `make check --only plugin`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use margay_bench::plugin::{Counts, Report, Side};
+
+const TMP: &str = env!("CARGO_TARGET_TMPDIR");
+const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/plugin");
+const PAGES: u64 = 64 << 8;
+
+fn target() -> &'static Path {
+    Path::new(TMP).parent().expect("a target directory")
+}
+
+fn compile(sources: &[&str], name: &str) -> PathBuf {
+    let program = Path::new(TMP).join(name);
+    let status = Command::new("cc")
+        .args([
+            "-std=gnu11",
+            "-O2",
+            "-static",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+        ])
+        .args(sources.iter().map(|source| format!("{SOURCE}/{source}")))
+        .arg("-o")
+        .arg(&program)
+        .status();
+    assert!(status.expect("a compiler").success(), "{name}");
+    program
+}
+
+/// yod with the plugin and these arguments for it.
+fn yod(arguments: &str) -> Command {
+    let library = target().join("plugin/margay-count.so");
+    let beside = target().join("release/yod");
+    let yod = std::env::var_os("MARGAY_YOD").map_or(beside, PathBuf::from);
+    let plugin = format!("{},{arguments}", library.display());
+    let mut command = Command::new(yod);
+    command
+        .args(["--accel", "tcg", "-m", "128M", "--oversubscribe"])
+        .env("MARGAY_QEMU_PLUGIN", plugin);
+    command
+}
+
+/// The report of a run that ends well, and what it printed.
+fn counted(mut command: Command, out: &Path) -> (Report, String) {
+    let output = command.output().expect("yod runs");
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{}", said(&output.stderr));
+    (Report::read(out).expect("a report"), said(&output.stdout))
+}
+
+fn user(counts: &Counts) -> (u64, u64, u64) {
+    assert_eq!((counts.kernel_entries, counts.kernel.instructions), (0, 0));
+    let Side {
+        instructions,
+        loads,
+        stores,
+        ..
+    } = counts.user;
+    (instructions, loads, stores)
+}
+
+/// Of the TLB for pages of a size: misses of the first level, of both, references.
+fn tlb(counts: &Counts, size: &str) -> [u64; 3] {
+    let tlb = counts.user.model.as_ref().expect("a model").tlb[size];
+    [tlb.l1_misses, tlb.walks, tlb.walk_references]
+}
+
+#[test]
+fn known_regions_have_the_counts_they_must_have() {
+    let probe = compile(&["test/probe.c"], "plugin-probe");
+    let out = Path::new(TMP).join("plugin-known.json");
+    let run = || {
+        let mut command = yod(&format!("out={}", out.display()));
+        command.env("MARGAY_ICOUNT", "1").arg(&probe).arg("1234");
+        counted(command, &out).0
+    };
+    let report = run();
+    let [counting, first, again, still, call] = &report.vcpus[0].regions[..] else {
+        panic!("{report:?}");
+    };
+    assert!(!report.vcpus[0].open);
+    assert_eq!(user(counting), (2 * 1234, 0, 0));
+    for region in [first, again, still] {
+        assert_eq!(user(region), (4 * PAGES, PAGES, 0));
+    }
+    // No two pages share a line or a page of 4 KiB; 64 MiB are 32 pages of 2 MiB, or 33 when they begin within one.
+    for region in [first, again] {
+        let model = region.user.model.as_ref().expect("a model");
+        assert_eq!(
+            (model.l1d_misses, model.l2_misses, model.unresolved),
+            (PAGES, PAGES, 0)
+        );
+        assert_eq!(tlb(region, "4K"), [PAGES, PAGES, 4 * PAGES]);
+    }
+    let [misses, walks, references] = tlb(first, "2M");
+    assert!((32..=33).contains(&walks) && misses == walks && references == 3 * walks);
+    assert!(tlb(first, "1G")[1] <= 2);
+    // The second level has room for all of them, and nobody else came by.
+    assert_eq!(tlb(again, "2M")[1..], [0, 0]);
+    let model = still.user.model.as_ref().expect("a model");
+    assert!(model.l1d_misses <= 1 && tlb(still, "4K")[1] <= 1);
+    assert_eq!((call.kernel_entries, call.user.instructions), (1, 2));
+    assert!(call.kernel.instructions > 20 && call.kernel.loads > 5 && call.kernel.stores > 5);
+
+    for _ in 1..5 {
+        assert_eq!(run().vcpus[0].regions, report.vcpus[0].regions);
+    }
+}
+
+/// Two ranks at once, on threads of their own, each with another number of rounds.
+#[test]
+fn each_cpu_has_its_own_counts() {
+    let probe = compile(&["test/probe.c"], "plugin-probe-2");
+    let out = Path::new(TMP).join("plugin-two.json");
+    let mut command = yod(&format!("out={},model=off", out.display()));
+    command.args(["-n", "2", "--label"]).arg(&probe);
+    let (report, said) = counted(command, &out);
+    assert!(report.vcpus.len() >= 2);
+    for (rank, vcpu) in report.vcpus.iter().take(2).enumerate() {
+        let rounds = said
+            .lines()
+            .find_map(|line| line.strip_prefix(&format!("[{rank}] ")))
+            .expect("each rank says its rounds");
+        let rounds: u64 = rounds.parse().expect("a number");
+        assert_eq!(vcpu.regions.len(), 5);
+        assert_eq!(user(&vcpu.regions[0]), (2 * rounds, 0, 0));
+        assert_eq!(user(&vcpu.regions[1]), (4 * PAGES, PAGES, 0));
+        assert_eq!(vcpu.regions[0].user.model, None);
+    }
+}
+
+/// Booting is most of what a kernel does for a short program.
+#[test]
+fn what_comes_before_the_first_mark_can_be_left_out() {
+    let probe = compile(&["test/probe.c"], "plugin-probe-3");
+    let run = |scope: &str| {
+        let out = Path::new(TMP).join(format!("plugin-{scope}.json"));
+        let mut command = yod(&format!("out={},scope={scope},model=off", out.display()));
+        command.arg(&probe).arg("10");
+        counted(command, &out).0.vcpus[0].clone()
+    };
+    let (all, marked) = (run("run"), run("marks"));
+    assert_eq!(all.regions, marked.regions);
+    assert!(marked.run.kernel.instructions < all.run.kernel.instructions / 2);
+    assert!(marked.run.user.instructions >= 12 * PAGES);
+}
+
+#[test]
+fn wrong_arguments_are_told_in_one_line() {
+    let probe = compile(&["test/probe.c"], "plugin-probe-4");
+    for (arguments, status, told) in [
+        ("model=of", 69, "model=of: arguments are out=FILE"),
+        ("model=off", 69, "say where to write: out=FILE"),
+        ("out=/nowhere/counts", 69, "/nowhere/counts: No such file"),
+    ] {
+        let output = yod(arguments).arg(&probe).output().expect("yod runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains(told) && said.lines().count() == 1, "{said}");
+        assert_eq!(output.status.code(), Some(status), "{said}");
+    }
+    let mut command = yod("");
+    command.env("MARGAY_QEMU_PLUGIN", "/nowhere/plugin.so,out=/tmp/x");
+    let output = command.arg(&probe).output().expect("yod runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        said.contains("MARGAY_QEMU_PLUGIN: /nowhere/plugin.so"),
+        "{said}"
+    );
+    assert_eq!(output.status.code(), Some(2), "{said}");
+}
+
+#[test]
+fn the_model_misses_what_its_geometry_says() {
+    let test = compile(&["test/model_test.c", "model.c"], "plugin-model-test");
+    let output = Command::new(test).output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+}
