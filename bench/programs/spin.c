@@ -1,6 +1,6 @@
 /* A program that computes and asks the kernel for nothing.
  *
- *   spin SECONDS
+ *   spin [SECONDS]
  *
  * The time comes from the vDSO. What the kernel did meanwhile is in its own
  * counters, which the harness compares with those of a run of 0 seconds.

@@ -1,7 +1,7 @@
 /* What it costs to get memory and touch all of it, per 4 KiB: mmap and one
  * store in each page; munmap is not timed.
  *
- *   touch fresh|recycled [BYTES] [ROUNDS]
+ *   touch [fresh|recycled] [BYTES] [ROUNDS]
  *
  * fresh:    memory that nobody used since the machine handed it over; so
  *           nothing is freed between the rounds.
