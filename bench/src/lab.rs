@@ -20,6 +20,9 @@ const LIMIT: Duration = Duration::from_secs(180);
 /// Has a stand-in for QEMU that starts the real one with less memory.
 const SMALL_QEMU_DIR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/small");
 
+/// Is linked into programs to mark what a plugin is to count.
+const MARKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/marks.c");
+
 /// Where everything is.
 #[derive(Debug)]
 pub struct Lab {
@@ -41,6 +44,8 @@ pub struct How<'a> {
     pub stats: bool,
     /// Memory of the rank, as yod's -m.
     pub memory: Option<&'a str>,
+    /// A plugin for QEMU, with its arguments.
+    pub plugin: Option<&'a str>,
     /// All memory of the node in MiB, when it is to be less than yod would give it.
     pub node_mib: Option<u64>,
 }
@@ -54,6 +59,7 @@ impl Default for How<'_> {
             stats: false,
             memory: None,
             node_mib: None,
+            plugin: None,
         }
     }
 }
@@ -103,7 +109,7 @@ impl Lab {
             );
         }
         fs::create_dir_all(&lab.output)?;
-        programs::build(&lab.program_dir())?;
+        programs::build(&lab.program_dir(), &[])?;
         Ok(lab)
     }
 
@@ -134,6 +140,23 @@ impl Lab {
     /// A benchmark program.
     pub fn program(&self, name: &str) -> PathBuf {
         self.program_dir().join(name)
+    }
+
+    /// Builds the benchmark programs once more, with marks around their main (bench/marks.c).
+    ///
+    /// # Errors
+    /// When one cannot be compiled.
+    pub fn build_marked(&self) -> Result<()> {
+        programs::build(&self.marked_dir(), &[MARKS])
+    }
+
+    /// A benchmark program with marks.
+    pub fn marked(&self, name: &str) -> PathBuf {
+        self.marked_dir().join(name)
+    }
+
+    fn marked_dir(&self) -> PathBuf {
+        self.output.join("marked")
     }
 
     /// Runs a benchmark program on Margay.
@@ -220,6 +243,9 @@ impl Lab {
         command.args(&words[1..]).env("MARGAY_KERNEL", &self.kernel);
         if how.icount {
             command.env("MARGAY_ICOUNT", "1");
+        }
+        if let Some(plugin) = how.plugin {
+            command.env("MARGAY_QEMU_PLUGIN", plugin);
         }
         if let Some(mib) = how.node_mib {
             let path = std::env::var_os("PATH").unwrap_or_default();

@@ -18,11 +18,11 @@ const FLAGS: [&str; 7] = [
     "-Werror",
 ];
 
-/// Compiles what is older than its source into `to`.
+/// Compiles what is older than its source into `to`, each with the files `with`.
 ///
 /// # Errors
 /// When a file cannot be read or compiled.
-pub fn build(to: &Path) -> Result<()> {
+pub fn build(to: &Path, with: &[&str]) -> Result<()> {
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
     fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
     let shared = modified(&from.join("bench.h"))?;
@@ -32,19 +32,20 @@ pub fn build(to: &Path) -> Result<()> {
         if modified(&program).is_ok_and(|built| built > newest) {
             continue;
         }
-        compile(&source, &program)?;
+        compile(&source, &program, with)?;
     }
     Ok(())
 }
 
-/// Compiles one file, as all are.
+/// Compiles one file, as all are, together with others.
 ///
 /// # Errors
 /// When there is no compiler or it fails.
-pub fn compile(source: &Path, program: &Path) -> Result<()> {
+pub fn compile(source: &Path, program: &Path, with: &[&str]) -> Result<()> {
     let status = Command::new("cc")
         .args(FLAGS)
         .args([Path::new("-o"), program, source])
+        .args(with)
         .arg("-lm")
         .status()
         .context("cannot run cc: install gcc and libc6-dev")?;

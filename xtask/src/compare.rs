@@ -9,6 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::build::{self, cargo, target};
+use crate::plugin;
 
 /// Debian's kernel for clouds. It depends on the package that holds the present one.
 const PACKAGE: &str = "linux-image-cloud-amd64";
@@ -23,6 +24,7 @@ pub fn run(args: &[OsString]) -> Result<()> {
     if let Err(error) = linux(&target().join("linux")) {
         eprintln!("xtask: no Linux to compare with: {error:#}");
     }
+    plugin::build()?;
     build::run(cargo().args([
         "build",
         "--quiet",

@@ -9,9 +9,10 @@ use anyhow::{Context, Result, anyhow, ensure};
 use clap::Parser;
 use margay_bench::compare::catalogue::wanted;
 use margay_bench::compare::journal::Journal;
+use margay_bench::compare::memory;
 use margay_bench::compare::report::{Facts, Report};
 use margay_bench::compare::runner::{INTERRUPTED, Runner};
-use margay_bench::compare::system;
+use margay_bench::compare::system::{self, Mode};
 use margay_bench::lab::Lab;
 
 /// What a shell calls a program that SIGINT ended.
@@ -46,7 +47,7 @@ fn main() -> ExitCode {
 }
 
 fn compare(cli: &Cli) -> Result<ExitCode> {
-    let jobs = wanted(&cli.only).map_err(|error| anyhow!(error))?;
+    let mut jobs = wanted(&cli.only).map_err(|error| anyhow!(error))?;
     if cli.list {
         for job in jobs {
             let rows: Vec<&str> = job.rows.iter().map(|row| row.name).collect();
@@ -65,6 +66,12 @@ fn compare(cli: &Cli) -> Result<ExitCode> {
     .context("cannot wait for Ctrl-C")?;
 
     let lab = Lab::set_up()?;
+    if memory::library(lab.output()).is_file() {
+        lab.build_marked()?;
+    } else {
+        eprintln!("compare: no plugin for QEMU was built: memory costs are left out");
+        jobs.retain(|job| job.mode != Mode::Memory);
+    }
     let output = lab.output().with_file_name("compare");
     fs::create_dir_all(&output).with_context(|| format!("cannot make {}", output.display()))?;
     let facts = Facts::find(&lab, cli.runs)?;

@@ -64,7 +64,7 @@ impl Tuning {
 
     fn command_line(self, mode: Mode) -> String {
         let mut words = vec![COMMON];
-        if mode == Mode::Instructions {
+        if mode.is_counted() {
             words.push(REPEATABLE);
         }
         if self == Tuning::Tuned {
@@ -102,14 +102,11 @@ impl<'a> Linux<'a> {
     /// When the kernel was not fetched or there is no compiler.
     pub fn new(lab: &'a Lab, output: &Path, tuning: Tuning) -> Result<Linux<'a>> {
         let boot = output.with_file_name("linux").join("boot");
-        let kernel = find_kernel(&boot).with_context(|| {
-            format!(
-                "no vmlinuz in {}: make compare fetches Debian's linux-image-cloud-amd64, and says why when it cannot",
-                boot.display()
-            )
-        })?;
+        let kernel = find_kernel(&boot).context(
+            "no kernel of Linux in the target directory: make compare fetches Debian's, and says why when it cannot",
+        )?;
         let init = output.join("init");
-        programs::compile(Path::new(INIT), &init)?;
+        programs::compile(Path::new(INIT), &init, &[])?;
         Ok(Linux {
             lab,
             tuning,
@@ -161,8 +158,11 @@ impl<'a> Linux<'a> {
             .args(["--pdeathsig", "KILL", "taskset", "--cpu-list", order.cores])
             .arg(&machine.qemu)
             .args(machine.words());
-        if order.mode == Mode::Instructions {
+        if order.mode.is_counted() {
             command.args(["-seed", "1", "-rtc", "base=2026-01-01T00:00:00,clock=vm"]);
+        }
+        if let Some(plugin) = order.plugin {
+            command.args(["-plugin", plugin]);
         }
         command
             .arg("-kernel")
@@ -244,6 +244,7 @@ mod tests {
             ranks,
             cores: "0",
             direct: false,
+            plugin: None,
             limit: Duration::ZERO,
         }
     }

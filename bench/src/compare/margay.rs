@@ -33,12 +33,13 @@ impl<'a> Margay<'a> {
 /// An order in yod's words.
 pub fn how<'a>(order: &Order<'a>) -> How<'a> {
     How {
-        icount: order.mode == Mode::Instructions,
+        icount: order.mode.is_counted(),
         ranks: order.ranks,
         cores: Some(order.cores),
         stats: order.mode == Mode::Events,
         memory: Some(MEMORY[order.ranks.min(MEMORY.len()) - 1]),
         node_mib: None,
+        plugin: order.plugin,
     }
 }
 
@@ -79,7 +80,7 @@ impl System for Margay<'_> {
         let outcome = run(order.args)?;
         let events = match order.mode {
             Mode::Events => events(&Stats::parse(&outcome.stderr)?),
-            Mode::Wall | Mode::Instructions => Vec::new(),
+            Mode::Wall | Mode::Instructions | Mode::Memory => Vec::new(),
         };
         Ok(Output {
             text: outcome.stdout,

@@ -11,6 +11,7 @@ pub mod journal;
 pub mod linux;
 pub mod machine;
 pub mod margay;
+pub mod memory;
 pub mod report;
 pub mod runner;
 pub mod summary;

@@ -4,8 +4,9 @@
 
 use std::collections::HashSet;
 use std::collections::hash_map::DefaultHasher;
+use std::fs;
 use std::hash::{Hash, Hasher};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
@@ -15,9 +16,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::catalogue::Job;
 use super::journal::{Journal, Outcome, Sample};
+use super::memory;
 use super::system::{Column, Mode, Order, Output, System};
 use crate::lab::{Lab, allowed_cores};
 use crate::output::{Results, series};
+use crate::scratch::Scratch;
 
 /// A run takes seconds; whatever takes longer than this hangs.
 const LIMIT: Duration = Duration::from_secs(180);
@@ -76,6 +79,9 @@ impl Runner<'_> {
         let bar = progress(total as u64);
         let failed = Mutex::new(HashSet::new());
         for round in 0..self.runs {
+            if interrupted() {
+                break;
+            }
             if bar.is_hidden() && total > 0 {
                 eprintln!("compare: round {} of {}", round + 1, self.runs);
             }
@@ -91,7 +97,7 @@ impl Runner<'_> {
                 .collect();
             let (shared, alone): (Vec<_>, Vec<_>) = tasks
                 .into_iter()
-                .partition(|task| task.job.mode.may_share());
+                .partition(|task| task.job.mode.is_counted());
             let cores = allowed_cores();
             for task in alone {
                 self.make(task, &cores, &failed, &bar);
@@ -183,17 +189,33 @@ impl Runner<'_> {
             cores.len()
         );
         let names: Vec<String> = cores[..cpus].iter().map(ToString::to_string).collect();
-        let output = system.run(&Order {
-            program: &self.lab.program(job.program),
+        let scratch = Scratch::new(self.lab.output())?;
+        let counts = scratch.path().join("counts.json");
+        let plugin = memory::argument(&memory::library(self.lab.output()), &counts);
+        let modelled = job.mode == Mode::Memory;
+        let mut output = system.run(&Order {
+            program: &self.program(job),
             args: job.args,
             prepare: job.prepare,
             mode: job.mode,
             ranks: job.ranks,
             cores: &names.join(","),
             direct: job.rows.iter().any(|row| row.result == FIRST_OUTPUT),
+            plugin: modelled.then_some(&plugin),
             limit: LIMIT,
         })?;
+        if modelled {
+            let text = fs::read_to_string(&counts).context("the plugin wrote nothing")?;
+            output.events = memory::parse(&text)?;
+        }
         values(job, output)
+    }
+
+    fn program(&self, job: &Job) -> PathBuf {
+        match job.mode {
+            Mode::Memory => self.lab.marked(job.program),
+            Mode::Wall | Mode::Instructions | Mode::Events => self.lab.program(job.program),
+        }
     }
 
     /// Of everything that decides what a job measures: the program and all systems, so that what is compared was measured in
@@ -204,7 +226,10 @@ impl Runner<'_> {
     pub fn fingerprint(&self, job: &Job) -> Result<u64> {
         let mut hasher = DefaultHasher::new();
         (job.args, job.prepare, job.ranks, job.mode as usize).hash(&mut hasher);
-        hash_file(&self.lab.program(job.program), &mut hasher)?;
+        hash_file(&self.program(job), &mut hasher)?;
+        if job.mode == Mode::Memory {
+            hash_file(&memory::library(self.lab.output()), &mut hasher)?;
+        }
         for system in self
             .columns
             .iter()
@@ -233,7 +258,7 @@ fn values(job: &Job, output: Output) -> Result<Vec<(String, Vec<f64>)>> {
         .map(|(name, value)| (name.clone(), vec![*value]))
         .collect();
     values.extend(series(&output.text));
-    if job.mode == Mode::Events {
+    if matches!(job.mode, Mode::Events | Mode::Memory) {
         values.extend(output.events);
     }
     values.extend(

@@ -22,11 +22,13 @@ pub enum Mode {
     Instructions,
     /// As `Wall`, and the kernel's own counters are read.
     Events,
+    /// As `Instructions`, and a plugin of QEMU models caches and TLBs between marks.
+    Memory,
 }
 
 impl Mode {
     /// All of them.
-    pub const ALL: [Mode; 3] = [Mode::Wall, Mode::Instructions, Mode::Events];
+    pub const ALL: [Mode; 4] = [Mode::Wall, Mode::Instructions, Mode::Memory, Mode::Events];
 
     /// What it is called in the report.
     pub fn title(self) -> &'static str {
@@ -34,6 +36,7 @@ impl Mode {
             Mode::Wall => "wall time",
             Mode::Instructions => "instructions",
             Mode::Events => "events",
+            Mode::Memory => "memory cost",
         }
     }
 
@@ -41,13 +44,13 @@ impl Mode {
     pub fn cpus(self) -> usize {
         match self {
             Mode::Wall | Mode::Events => 2,
-            Mode::Instructions => 1,
+            Mode::Instructions | Mode::Memory => 1,
         }
     }
 
-    /// Whether other runs may go on at the same time without changing the result.
-    pub fn may_share(self) -> bool {
-        self == Mode::Instructions
+    /// Whether time is a count of instructions: then other runs may go on meanwhile without changing the result.
+    pub fn is_counted(self) -> bool {
+        matches!(self, Mode::Instructions | Mode::Memory)
     }
 }
 
@@ -68,6 +71,8 @@ pub struct Order<'a> {
     pub cores: &'a str,
     /// The program's output is wanted at once and not only in the end: for timing its beginning.
     pub direct: bool,
+    /// A plugin for QEMU, with its arguments, as `-plugin` takes it.
+    pub plugin: Option<&'a str>,
     /// Longest time.
     pub limit: Duration,
 }

@@ -5,7 +5,7 @@
 //! in bench/programs, a job here with a row per figure, and a plot if none of these will do. `--only` takes names of jobs and of
 //! rows.
 
-use super::super::system::Mode::{self, Events, Instructions, Wall};
+use super::super::system::Mode::{self, Events, Instructions, Memory, Wall};
 use super::Unit::{
     self, Count, MegabytesPerSecond, Megaflops, Ratio, Seconds, SecondsAsMs, TicksAsMs, TicksAsNs,
     TicksAsUs,
@@ -206,6 +206,36 @@ pub const JOBS: &[Job] = &[
         ..job("signal_count", Instructions, "signal", &[])
     },
     Job {
+        about: "STREAM, modelled",
+        rows: &[
+            lower("stream_l1d", "STREAM: L1D misses", "l1d_misses", Count, "l1d"),
+            lower("stream_l2", "STREAM: L2 misses", "l2_misses", Count, "l2"),
+            lower("stream_walks_4k", "STREAM: page walks, 4 KiB", "walk_references_4k", Count, "walks"),
+            lower("stream_walks_2m", "STREAM: page walks, 2 MiB", "walk_references_2m", Count, "walks"),
+        ],
+        ..job("stream_memory", Memory, "stream", &["500000", "2"])
+    },
+    Job {
+        about: "random access to 64 MiB, modelled",
+        rows: &[
+            lower("random_l1d", "random: L1D misses", "l1d_misses", Count, "l1d"),
+            lower("random_l2", "random: L2 misses", "l2_misses", Count, "l2"),
+            lower("random_walks_4k", "random: page walks, 4 KiB", "walk_references_4k", Count, "walks"),
+            lower("random_walks_2m", "random: page walks, 2 MiB", "walk_references_2m", Count, "walks"),
+        ],
+        ..job("random_memory", Memory, "random", &["64", "200000", "large"])
+    },
+    Job {
+        about: "conjugate gradient, modelled",
+        rows: &[
+            lower("cg_l1d", "CG: L1D misses", "l1d_misses", Count, "l1d"),
+            lower("cg_l2", "CG: L2 misses", "l2_misses", Count, "l2"),
+            lower("cg_walks_4k", "CG: page walks, 4 KiB", "walk_references_4k", Count, "walks"),
+            lower("cg_walks_2m", "CG: page walks, 2 MiB", "walk_references_2m", Count, "walks"),
+        ],
+        ..job("cg_memory", Memory, "cg", &["24", "24", "24", "5"])
+    },
+    Job {
         about: "a program that computes for 3 s and asks for nothing",
         rows: &[
             event("spin_faults", "spin: page faults", "page_faults"),
@@ -223,15 +253,6 @@ pub const JOBS: &[Job] = &[
         ],
         ..job("stream_events", Events, "stream", &["2000000", "5"])
     },
-    Job {
-        about: "CG",
-        rows: &[
-            event("cg_faults", "CG: page faults", "page_faults"),
-            event("cg_ticks", "CG: timer interrupts", "timer_interrupts"),
-            event("cg_interrupts", "CG: all interrupts", "interrupts"),
-        ],
-        ..job("cg_events", Events, "cg", &["32", "32", "32", "30"])
-    },
 ];
 
 /// In the order of the report.
@@ -248,6 +269,9 @@ pub const PLOTS: &[Plot] = &[
     strips("boot", "Boot to first output", true),
     strips("boot_count", "Instructions from reset to main", true),
     strips("instructions", "Instructions that a call takes", true),
+    strips("l1d", "Modelled misses of the L1 data cache", true),
+    strips("l2", "Modelled misses of the L2 cache", true),
+    strips("walks", "Memory references of modelled page walks, by page size", true),
     strips("touch", "Time to get and touch 4 KiB of memory", true),
     strips("stream", "STREAM", false),
     Plot {

@@ -78,6 +78,7 @@ fn machine(lab: &Lab, mode: Mode) -> Result<Machine> {
         ranks: 1,
         cores: &cores.join(","),
         direct: false,
+        plugin: None,
         limit: Duration::ZERO,
     };
     Machine::parse(&lab.plan(how(&order), &program)?)

@@ -17,6 +17,9 @@ memory. An emulator executes every instruction at about the same price and has n
 that takes on hardware: a cache miss, a TLB miss or a mode switch counts as one instruction or none.
 - *Wall times* are of the emulator. Only their ratio means something, and only with its interval (95 %, percentile bootstrap \
 over medians). What hardware does better or worse than the emulator, such as system call entry or page walks, is not in it.
+- *Memory costs* come from a model of caches and TLBs (bench/plugin/model.h has its geometry) that sees every access of the \
+program. Page walks are modelled for pages of 4 KiB and of 2 MiB; which of the two holds depends on what the system gave the \
+program: Margay large pages wherever they fit, Linux by its transparent huge pages.
 - *Events* are what each kernel counted itself, per core, over the whole run of the program.
 - Claims are made against Linux tuned.
 ";
@@ -41,6 +44,7 @@ pub fn render(report: &Report, drawn: &[(&str, &str)]) -> String {
             Mode::Wall => "Wall time",
             Mode::Instructions => "Instructions",
             Mode::Events => "Events",
+            Mode::Memory => "Memory costs",
         };
         section(&mut text, report, title, &jobs, drawn);
     }
@@ -106,8 +110,12 @@ fn head(text: &mut String, report: &Report) {
 /// What is not there, once and above all.
 fn missing(text: &mut String, report: &Report) {
     let mut lines: Vec<String> = Vec::new();
-    for job in &report.jobs {
-        for system in &report.systems {
+    for system in &report.systems {
+        if !system.there {
+            lines.push(format!("- all of {}: see above\n", system.title));
+            continue;
+        }
+        for job in &report.jobs {
             let reasons = job.rows.iter().filter_map(|row| reason(row, system.name));
             if let Some(reason) = reasons.into_iter().next() {
                 lines.push(format!("- {} on {}: {reason}\n", job.name, system.title));
@@ -217,8 +225,10 @@ fn show(job: &JobEntry, cell: &Result<Cell, String>) -> String {
             None => shown,
         },
         // Of counts all runs are told, of times how sure the median is.
-        Mode::Instructions if cell.identical => format!("{shown}, {runs} of {runs} alike"),
-        Mode::Instructions => {
+        Mode::Instructions | Mode::Memory if cell.identical => {
+            format!("{shown}, {runs} of {runs} alike")
+        }
+        Mode::Instructions | Mode::Memory => {
             let least = cell.values.iter().copied().fold(f64::INFINITY, f64::min);
             let most = cell
                 .values
@@ -235,7 +245,7 @@ fn show(job: &JobEntry, cell: &Result<Cell, String>) -> String {
 fn show_ratio(job: &JobEntry, ratio: &Ratio) -> String {
     match job.job.mode {
         Mode::Wall => number(ratio.value) + &interval(ratio.interval),
-        Mode::Instructions | Mode::Events => number(ratio.value),
+        Mode::Instructions | Mode::Events | Mode::Memory => number(ratio.value),
     }
 }
 

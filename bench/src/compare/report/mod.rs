@@ -38,6 +38,8 @@ pub struct SystemEntry {
     pub title: &'static str,
     /// Version and set-up, or why there is none.
     pub about: String,
+    /// Whether it could be measured.
+    pub there: bool,
 }
 
 /// A job and its figures.
@@ -106,6 +108,7 @@ impl Report {
         let systems = runner.columns.iter().map(|column| SystemEntry {
             name: column.name,
             title: column.title,
+            there: column.system.is_ok(),
             about: match &column.system {
                 Ok(system) => system.about().unwrap_or_else(|error| format!("{error:#}")),
                 Err(reason) => format!("not measured: {reason}"),
