@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::catalogue::{Row, Take};
+use super::catalogue::{Over, Row, Take};
 use super::journal::{Outcome, Sample};
 use crate::statistics::{median, median_interval, ratio_of_medians};
 
@@ -11,9 +11,9 @@ use crate::statistics::{median, median_interval, ratio_of_medians};
 pub struct Cell {
     /// Of each run, in the row's unit.
     pub values: Vec<f64>,
-    /// Their median.
-    pub median: f64,
-    /// Its 95 % interval, when there are runs enough for one.
+    /// The figure: their median, or what the row says.
+    pub value: f64,
+    /// The 95 % interval of a median, when there are runs enough for one.
     pub interval: Option<[f64; 2]>,
     /// All runs gave the same.
     pub identical: bool,
@@ -25,12 +25,12 @@ pub struct Cell {
     pub failed: Option<String>,
 }
 
-/// One median over another.
+/// One figure over another.
 #[derive(Clone, Copy, PartialEq, Serialize, Debug)]
 pub struct Ratio {
-    /// Of the medians.
+    /// Of the figures.
     pub value: f64,
-    /// Its 95 % interval, when there are runs enough for one.
+    /// The 95 % interval of medians, when there are runs enough for one.
     pub interval: Option<[f64; 2]>,
 }
 
@@ -68,8 +68,8 @@ pub fn cell(row: &Row, samples: &[&Sample], tsc_hz: f64) -> Result<Cell, String>
         (0..cores).map(of_core).collect()
     });
     Ok(Cell {
-        median: median(&values),
-        interval: enough(&values).then(|| median_interval(&values)),
+        value: over(row.over, &values),
+        interval: (row.over == Over::Median && enough(&values)).then(|| median_interval(&values)),
         identical: values.iter().all(|value| *value == values[0]),
         per_core,
         failed,
@@ -78,15 +78,14 @@ pub fn cell(row: &Row, samples: &[&Sample], tsc_hz: f64) -> Result<Cell, String>
 }
 
 /// How `a` compares with `b`; none when there is nothing to divide by.
-pub fn ratio(a: &Cell, b: &Cell) -> Option<Ratio> {
+pub fn ratio(row: &Row, a: &Cell, b: &Cell) -> Option<Ratio> {
     if b.values.iter().any(|value| *value <= 0.0) {
         return None;
     }
-    let (value, interval) = ratio_of_medians(&a.values, &b.values);
-    let enough = enough(&a.values) && enough(&b.values);
+    let sure = row.over == Over::Median && enough(&a.values) && enough(&b.values);
     Some(Ratio {
-        value,
-        interval: enough.then_some(interval),
+        value: a.value / b.value,
+        interval: sure.then(|| ratio_of_medians(&a.values, &b.values).1),
     })
 }
 
@@ -95,14 +94,30 @@ fn enough(values: &[f64]) -> bool {
 }
 
 fn take(how: Take, values: &[f64]) -> f64 {
-    let most = || values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let least = || values.iter().copied().fold(f64::INFINITY, f64::min);
     match how {
         Take::Median => median(values),
-        Take::Max => most(),
+        Take::Max => most(values),
         Take::Sum => values.iter().sum(),
-        Take::Spread => most() / least(),
+        Take::Spread => most(values) / least(values),
     }
+}
+
+fn over(how: Over, values: &[f64]) -> f64 {
+    match how {
+        Over::Median => median(values),
+        Over::Least => least(values),
+        Over::Most => most(values),
+    }
+}
+
+/// The largest; of nothing, below everything.
+pub fn most(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+}
+
+/// The smallest; of nothing, above everything.
+pub fn least(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
 #[cfg(test)]
@@ -117,6 +132,7 @@ mod tests {
             title: "r",
             result: "r",
             take,
+            over: Over::Median,
             unit,
             better: Better::Lower,
             plot: None,
@@ -138,7 +154,7 @@ mod tests {
         let runs = samples(&[&[1.0, 2.0, 30.0], &[4.0], &[3.0, 3.0]]);
         let seen = found(&row(Take::Median, Unit::Instructions), &runs).expect("a cell");
         assert_eq!(
-            (seen.values, seen.median, seen.identical),
+            (seen.values, seen.value, seen.identical),
             (vec![2.0, 4.0, 3.0], 3.0, false)
         );
         let ns = found(&row(Take::Max, Unit::TicksAsNs), &runs).expect("a cell");
@@ -148,10 +164,24 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_of_all_runs_has_no_interval() {
+        let row = Row {
+            over: Over::Most,
+            ..row(Take::Max, Unit::Instructions)
+        };
+        let seen = found(&row, &samples(&[&[1.0], &[9.0, 3.0], &[2.0]])).expect("a cell");
+        assert_eq!((seen.value, seen.interval), (9.0, None));
+        assert_eq!(
+            ratio(&row, &seen, &seen).map(|ratio| ratio.interval),
+            Some(None)
+        );
+    }
+
+    #[test]
     fn events_are_told_per_core() {
         let runs = samples(&[&[1.0, 10.0], &[3.0, 20.0], &[2.0, 90.0]]);
         let seen = found(&row(Take::Sum, Unit::Count), &runs).expect("a cell");
-        assert_eq!((seen.median, seen.per_core), (23.0, Some(vec![2.0, 20.0])));
+        assert_eq!((seen.value, seen.per_core), (23.0, Some(vec![2.0, 20.0])));
     }
 
     #[test]
@@ -188,14 +218,17 @@ mod tests {
             samples(&[&[4.0], &[8.0], &[4.0]]),
         );
         let (a, b) = (found(&row, &a).expect("a"), found(&row, &b).expect("b"));
-        let seen = ratio(&a, &b).expect("a ratio");
+        let seen = ratio(&row, &a, &b).expect("a ratio");
         assert_eq!((seen.value, seen.interval), (0.5, Some([0.25, 0.5])));
         let few = found(&row, &samples(&[&[4.0], &[8.0]])).expect("a cell");
         assert_eq!(
-            (few.interval, ratio(&few, &b).expect("a ratio").interval),
+            (
+                few.interval,
+                ratio(&row, &few, &b).expect("a ratio").interval
+            ),
             (None, None)
         );
         let nothing = found(&row, &samples(&[&[0.0]])).expect("a cell");
-        assert_eq!(ratio(&a, &nothing), None);
+        assert_eq!(ratio(&row, &a, &nothing), None);
     }
 }

@@ -38,7 +38,9 @@ pub struct Row {
     pub result: &'static str,
     /// How one value of a run is made when there are several.
     pub take: Take,
-    /// Of the value, after it was divided by `per`.
+    /// How the figure is made of the values of all runs.
+    pub over: Over,
+    /// Of the value.
     pub unit: Unit,
     /// Whether less is better.
     pub better: Better,
@@ -57,6 +59,28 @@ pub enum Take {
     Sum,
     /// The largest over the smallest.
     Spread,
+}
+
+/// The figure of all runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Over {
+    /// The middle.
+    Median,
+    /// The least: for counts that waiting for the host can only make larger.
+    Least,
+    /// The most: for what must not happen even once.
+    Most,
+}
+
+impl Over {
+    /// What it is called.
+    pub fn title(self) -> &'static str {
+        match self {
+            Over::Median => "median",
+            Over::Least => "least",
+            Over::Most => "most",
+        }
+    }
 }
 
 /// What a value counts.
@@ -259,6 +283,7 @@ mod tests {
                     let first = rows().next().expect("a row");
                     let same = |row: &Row| row.unit.sign() == first.unit.sign();
                     assert!(rows().all(same), "{}", plot.name);
+                    assert!(rows().all(|row| row.over == first.over), "{}", plot.name);
                 }
                 Shape::Lines { job, .. } | Shape::Noise { job, .. } => {
                     assert!(JOBS.iter().any(|known| known.name == job), "{job}");

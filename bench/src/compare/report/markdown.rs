@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::{Conditions, JobEntry, Report, RowEntry};
-use crate::compare::catalogue::{PLOTS, Plot, Shape};
-use crate::compare::summary::{Cell, Ratio};
+use crate::compare::catalogue::{Over, PLOTS, Plot, Shape};
+use crate::compare::summary::{self, Cell, Ratio};
 use crate::compare::system::Mode;
 use crate::number::{number, range};
 
@@ -162,7 +162,11 @@ fn section(
         .unwrap_or_default();
     for job in jobs {
         for row in &job.rows {
-            let cells: Vec<String> = row.cells.iter().map(|(_, cell)| show(job, cell)).collect();
+            let cells: Vec<String> = row
+                .cells
+                .iter()
+                .map(|(_, cell)| show(job, row, cell))
+                .collect();
             let ratio = row
                 .ratios
                 .get(last)
@@ -203,7 +207,7 @@ fn shows(plot: &str, job: &JobEntry) -> bool {
         .any(|known| known.name == plot && of_job(known))
 }
 
-fn show(job: &JobEntry, cell: &Result<Cell, String>) -> String {
+fn show(job: &JobEntry, row: &RowEntry, cell: &Result<Cell, String>) -> String {
     let cell = match cell {
         Ok(cell) => cell,
         Err(_) => return "missing".to_owned(),
@@ -214,7 +218,7 @@ fn show(job: &JobEntry, cell: &Result<Cell, String>) -> String {
     } else {
         ""
     };
-    let shown = number(cell.median);
+    let shown = number(cell.value);
     let figure = match job.job.mode {
         Mode::Events => match &cell.per_core {
             Some(cores) => cores
@@ -228,16 +232,11 @@ fn show(job: &JobEntry, cell: &Result<Cell, String>) -> String {
         Mode::Instructions | Mode::Memory if cell.identical => {
             format!("{shown}, {runs} of {runs} alike")
         }
-        Mode::Instructions | Mode::Memory => {
-            let least = cell.values.iter().copied().fold(f64::INFINITY, f64::min);
-            let most = cell
-                .values
-                .iter()
-                .copied()
-                .fold(f64::NEG_INFINITY, f64::max);
+        Mode::Wall if row.row.over == Over::Median => shown + &interval(cell.interval),
+        Mode::Wall | Mode::Instructions | Mode::Memory => {
+            let (least, most) = (summary::least(&cell.values), summary::most(&cell.values));
             format!("{shown}, {runs} runs in {}", range([least, most]))
         }
-        Mode::Wall => shown + &interval(cell.interval),
     };
     figure + mark
 }

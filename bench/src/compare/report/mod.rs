@@ -82,7 +82,7 @@ pub struct RowEntry {
     /// By column; an error is the reason.
     #[serde(serialize_with = "by_column")]
     pub cells: Vec<(&'static str, Result<Cell, String>)>,
-    /// The first system's median over each other's, where both are there.
+    /// The first system's figure over each other's, where both are there.
     pub ratios: BTreeMap<&'static str, Ratio>,
 }
 
@@ -236,7 +236,7 @@ fn row_entry(row: &'static Row, cells: Vec<(&'static str, Result<Cell, String>)>
             if let Some(ratio) = cell
                 .as_ref()
                 .ok()
-                .and_then(|cell| summary::ratio(ours, cell))
+                .and_then(|cell| summary::ratio(row, ours, cell))
             {
                 ratios.insert(*name, ratio);
             }

@@ -1,6 +1,8 @@
 //! What was taken from a program that only computes: a panel per system, the loss of each sample in its order, and beside it how
 //! often each loss occurred. All panels have the same axes, so that they can be compared.
 
+use std::collections::BTreeSet;
+
 use anyhow::Result;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -20,9 +22,6 @@ const AXIS: i32 = 56;
 const HISTOGRAM: i32 = 230;
 const GAP: i32 = 40;
 const BINS: usize = 24;
-/// More marks than this are not told apart in print, and make the file large.
-const MOST_MARKS: usize = 3000;
-
 /// A system's.
 pub struct Panel<'a> {
     column: usize,
@@ -194,20 +193,17 @@ fn ticks(area: &Area<'_>, scale: &Scale, bottom: i32) -> Result<()> {
     Ok(())
 }
 
-/// The first run's samples; of very many the largest, and every so many of the others.
+/// The first run's samples; of those that would cover each other one.
 fn series(area: &Area<'_>, panel: &Panel<'_>, x: &Scale, y: &Scale) -> Result<()> {
-    let mut order: Vec<&(f64, f64)> = panel.first.iter().collect();
-    order.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let (large, small) = order.split_at(order.len().min(MOST_MARKS / 2));
-    let every = (small.len() / (MOST_MARKS / 2)).max(1);
+    let places: BTreeSet<(i32, i32)> = panel
+        .first
+        .iter()
+        .map(|(at, loss)| (x.pixel(*at) / 2 * 2, y.pixel(*loss)))
+        .collect();
     let color = marks::color(panel.column);
-    for (at, loss) in large.iter().chain(small.iter().step_by(every)) {
-        area.draw(&Circle::new(
-            (x.pixel(*at), y.pixel(*loss)),
-            2,
-            color.filled(),
-        ))
-        .map_err(failed)?;
+    for place in places {
+        area.draw(&Circle::new(place, 2, color.filled()))
+            .map_err(failed)?;
     }
     Ok(())
 }

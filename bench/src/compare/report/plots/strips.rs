@@ -1,4 +1,4 @@
-//! Every run of every system as a mark, the median as a bar, a group per row.
+//! Every run of every system as a mark, the figure of all as a bar, a group per row.
 
 use anyhow::Result;
 use plotters::prelude::*;
@@ -21,6 +21,7 @@ pub struct Group<'a> {
     title: &'a str,
     unit: &'a str,
     lower_is_better: bool,
+    over: &'static str,
     /// By column.
     cells: Vec<Result<&'a Cell, &'a str>>,
 }
@@ -37,6 +38,7 @@ pub fn groups<'a>(report: &'a Report, plot: &str) -> Vec<Group<'a>> {
             title: entry.title,
             unit: entry.unit,
             lower_is_better: entry.lower_is_better,
+            over: entry.row.over.title(),
             cells: entry
                 .cells
                 .iter()
@@ -103,12 +105,12 @@ fn caption(groups: &[Group<'_>], log: bool) -> String {
     };
     let kind = if log { ", logarithmic" } else { "" };
     format!(
-        "{}{kind}{better}. A mark per run; bar and figure: median",
-        groups[0].unit
+        "{}{kind}{better}. A mark per run; bar and figure: {}",
+        groups[0].unit, groups[0].over
     )
 }
 
-/// The runs of a cell, its median, and that in figures.
+/// The runs of a cell and its figure, as a bar and in digits.
 fn one(
     area: &Area<'_>,
     scale: &Scale,
@@ -120,12 +122,12 @@ fn one(
     for value in &cell.values {
         marks::mark(area, column, (scale.pixel(*value), y))?;
     }
-    let x = scale.pixel(cell.median);
+    let x = scale.pixel(cell.value);
     let bar = marks::color(column).stroke_width(3);
     area.draw(&PathElement::new(vec![(x, y - 9), (x, y + 9)], bar))
         .map_err(failed)?;
     let style = font().pos(Pos::new(HPos::Left, VPos::Center));
-    area.draw(&Text::new(number(cell.median), (right + 12, y), style))
+    area.draw(&Text::new(number(cell.value), (right + 12, y), style))
         .map_err(failed)
 }
 
