@@ -150,3 +150,29 @@ fn labels_tell_ranks_apart() -> Result<()> {
     }
     Ok(())
 }
+
+/// Once the PCT waited for the second rank's proxy on the first one's core, and was woken there: where the first rank
+/// computed without a call, the second was never loaded.
+#[test]
+fn a_rank_that_makes_no_call_does_not_hold_up_another() -> Result<()> {
+    const ROUNDS: usize = 4;
+    let program = tree::program("glibc-static", "endless");
+    for _ in 0..ROUNDS {
+        let outcome = Run::yod(&["-n", "2", "-m", SHARE.0, "--oversubscribe", "--stats=json"])
+            .args(&["--timeout", "2", "--", &program.to_string_lossy(), "spin"])
+            .run()?;
+        ensure!(
+            outcome.status == Some(124),
+            "status {:?}: {}",
+            outcome.status,
+            outcome.stderr.text()
+        );
+        let stats = Stderr::new(outcome.stderr.head())?.stats;
+        for rank in 0..2 {
+            let core = stats.number(&format!("/ranks/{rank}/first_core"))?;
+            let calls = stats.number(&format!("/cores/{core}/local_calls"))?;
+            ensure!(calls > 0, "rank {rank} has not begun after two seconds");
+        }
+    }
+    Ok(())
+}

@@ -97,6 +97,9 @@ pub fn interrupt(vector: u8, from_user: bool, frame: Option<&mut UserFrame>) {
     if counting {
         stats::section_starts();
     }
+    if from_user && rank::current().is_none() {
+        counters.pct_entries.add(1);
+    }
     match vector {
         VEC_TIMER => {
             counters.timer_interrupts.add(1);
@@ -130,6 +133,8 @@ fn doorbell(rank: &'static Rank) {
     signal::collect(rank);
     match rank.slot_waiter.load(core::sync::atomic::Ordering::Acquire) {
         0 => {}
+        // Here, on the core of the rank that it loads: another rank may compute where it waited.
+        waiter if waiter - 1 == sched::pct() => sched::unpark_pct(),
         waiter => sched::unpark(waiter - 1),
     }
 }

@@ -211,7 +211,9 @@ fn run(core: &Core, number: usize) {
         (Place::Gone, _) => {}
         (_, true) => {
             state.0 = Place::Queue;
-            queue.push(number);
+            // The PCT before the rank that it just started: that one may never leave the core.
+            let place = if number == pct() { 0 } else { queue.len() };
+            queue.insert(place, number);
         }
         (_, false) => state.0 = Place::Parked,
     }
