@@ -76,6 +76,11 @@ impl User {
     pub const fn addr(self) -> u64 {
         self.0
     }
+
+    /// `bytes` further on, within the range that was accepted.
+    pub(crate) const fn at(self, bytes: u64) -> Self {
+        Self(self.0 + bytes)
+    }
 }
 
 impl fmt::Debug for User {

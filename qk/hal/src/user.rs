@@ -36,6 +36,30 @@ macro_rules! fixup {
     };
 }
 
+/// Runs one instruction that may fault, with operands; `failed` stays 1 when it did.
+macro_rules! guarded {
+    ($instruction:literal, $($operands:tt)*) => {{
+        let mut failed = 1u64;
+        // SAFETY: 1. The address is a `User`'s, so the instruction cannot reach the kernel half (module docs); another operand in
+        //            memory is the kernel's own, and valid.
+        //         2. A fault continues at 4 with `failed` still 1.
+        unsafe {
+            asm!(
+                open!(),
+                concat!("2: ", $instruction),
+                "mov {failed:e}, 0",
+                "4:",
+                close!(),
+                fixup!("2", "4"),
+                failed = inout(reg) failed,
+                $($operands)*
+                options(nostack),
+            );
+        }
+        failed
+    }};
+}
+
 /// Copies from the program into `to`. On a fault `to` is partly written.
 ///
 /// # Errors
@@ -52,6 +76,37 @@ pub fn copy_in(to: &mut [u8], from: User) -> Result<(), Fault> {
 pub fn copy_out(to: User, from: &[u8]) -> Result<(), Fault> {
     // SAFETY: `from` is borrowed; the other side may fault.
     unsafe { copy(to.addr(), from.as_ptr() as u64, from.len()) }
+}
+
+/// As [`copy_in`], of words.
+///
+/// # Errors
+/// [`Fault`] when one is not readable.
+pub fn copy_in_words(to: &mut [u64], from: User) -> Result<(), Fault> {
+    // SAFETY: `to` is exclusively borrowed; the other side may fault.
+    unsafe { copy_words(to.as_mut_ptr() as u64, from.addr(), to.len()) }
+}
+
+/// As [`copy_out`], of words.
+///
+/// # Errors
+/// [`Fault`] when one is not writable.
+pub fn copy_out_words(to: User, from: &[u64]) -> Result<(), Fault> {
+    // SAFETY: `from` is borrowed; the other side may fault.
+    unsafe { copy_words(to.addr(), from.as_ptr() as u64, from.len()) }
+}
+
+/// Copies `count` words upwards: a little less to do than for bytes, and most of what is copied is few words.
+///
+/// # Safety
+/// As of [`copy`].
+unsafe fn copy_words(to: u64, from: u64, count: usize) -> Result<(), Fault> {
+    check(guarded!(
+        "rep movsq",
+        inout("rcx") count => _,
+        inout("rdi") to => _,
+        inout("rsi") from => _,
+    ))
 }
 
 /// Copies upwards, eight bytes at a time.
@@ -113,29 +168,6 @@ pub fn zero(to: User, len_bytes: u64) -> Result<(), Fault> {
     check(failed)
 }
 
-/// Runs one instruction that may fault, with operands; `failed` stays 1 when it did.
-macro_rules! guarded {
-    ($instruction:literal, $($operands:tt)*) => {{
-        let mut failed = 1u64;
-        // SAFETY: 1. The address is a `User`'s, so the instruction cannot reach the kernel half (module docs).
-        //         2. A fault continues at 4 with `failed` still 1.
-        unsafe {
-            asm!(
-                open!(),
-                concat!("2: ", $instruction),
-                "mov {failed:e}, 0",
-                "4:",
-                close!(),
-                fixup!("2", "4"),
-                failed = inout(reg) failed,
-                $($operands)*
-                options(nostack),
-            );
-        }
-        failed
-    }};
-}
-
 /// Reads 32 bits, in one access when aligned.
 ///
 /// # Errors
@@ -187,6 +219,40 @@ pub fn compare_exchange_u32(at: User, old: u32, new: u32) -> Result<u32, Fault> 
         inout("eax") found,
     );
     check(failed).map(|()| found)
+}
+
+/// XSAVE (Intel SDM vol. 1 §13.7) of `states` to a multiple of 64. The program's memory has no need of a valid image before.
+///
+/// # Errors
+/// [`Fault`] when it is not writable.
+pub(crate) fn xsave(to: User, states: u64) -> Result<(), Fault> {
+    check(guarded!(
+        "xsave64 [{to}]",
+        to = in(reg) to.addr(),
+        in("eax") states as u32,
+        in("edx") (states >> 32) as u32,
+    ))
+}
+
+/// XRSTOR (§13.8) of `states`.
+///
+/// # Errors
+/// [`Fault`] when the image is not readable, not aligned, or not valid; some registers may have been loaded by then.
+pub(crate) fn xrstor(from: User, states: u64) -> Result<(), Fault> {
+    check(guarded!(
+        "xrstor64 [{from}]",
+        from = in(reg) from.addr(),
+        in("eax") states as u32,
+        in("edx") (states >> 32) as u32,
+    ))
+}
+
+/// FXRSTOR (§10.5.2).
+///
+/// # Errors
+/// As [`xrstor`].
+pub(crate) fn fxrstor(from: User) -> Result<(), Fault> {
+    check(guarded!("fxrstor64 [{from}]", from = in(reg) from.addr(),))
 }
 
 const fn check(failed: u64) -> Result<(), Fault> {

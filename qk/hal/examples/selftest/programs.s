@@ -177,8 +177,7 @@ MUST_EQUAL $14, %rax
 movl ${data} + 8, %edi
 CALL {save_fpu}
 MUST_EQUAL $14, %rax
-// All ones, but stamped: MXCSR, header and states as wrong as can be. Memory keys end up closed for this program, so it is
-// the last thing it does with its data.
+// All ones, but stamped: MXCSR, header and states as wrong as can be. Refused, and nothing is left of the old state.
 movl $0xd, %eax
 xorl %ecx, %ecx
 cpuid
@@ -193,6 +192,8 @@ movl %ebx, {data} + 480
 movl $0x46505845, {data}(%rbx)
 movl ${data}, %edi
 CALL {load_fpu}
+MUST_EQUAL $14, %rax
+movq %xmm3, %rax
 MUST_EQUAL $0, %rax
 jmp pass
 

@@ -121,21 +121,6 @@ impl Context {
         self.running.store(false, Ordering::Release);
     }
 
-    /// Gives this thread, which is not running, the FPU state of the running one (clone).
-    pub fn copy_fpu_from_current(&self) {
-        self.acquire();
-        if let Some(fpu) = &self.fpu {
-            // SAFETY: `running` is ours, so this is the only reference.
-            let fpu = unsafe { &mut *fpu.get() };
-            current_fpu(|current| {
-                current.save();
-                fpu.copy_from(current);
-            });
-            self.fpu_cpu.store(NO_CPU, Ordering::Relaxed);
-        }
-        self.running.store(false, Ordering::Release);
-    }
-
     /// Moves the thread to another address space, at its next switch or, when it is the running one, now (execve).
     ///
     /// # Panics
@@ -270,19 +255,4 @@ unsafe extern "C" fn switch_stacks(save: &AtomicU64, load: u64, left: &AtomicBoo
         "pop rbp",
         "ret",
     )
-}
-
-/// Runs `use_it` on the FPU state of the running program.
-///
-/// # Panics
-/// When a kernel thread runs.
-pub(super) fn current_fpu<R>(use_it: impl FnOnce(&mut FpuState) -> R) -> R {
-    let current: *const Context = local().current.load(Ordering::Relaxed);
-    // SAFETY: The running context is alive: `drop` waits for its flag.
-    let fpu = unsafe { current.as_ref() }.and_then(|context| context.fpu.as_ref());
-    let Some(fpu) = fpu else {
-        panic!("no program runs on this CPU")
-    };
-    // SAFETY: It runs here, so we hold its flag, and the callers do not nest.
-    use_it(unsafe { &mut *fpu.get() })
 }

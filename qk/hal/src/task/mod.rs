@@ -10,43 +10,12 @@ mod fpu_error;
 pub(crate) mod kstack;
 
 pub use context::{Context, adopt, switch};
-pub use fpu::fpu_state_size;
+pub use fpu::{fpu_state_size, load_fpu_from_user, reset_fpu, save_fpu_to_user};
 pub use fpu_error::fpu_error_code;
 pub(crate) use kstack::StackTop;
 
-use crate::addr::User;
-use crate::user::Fault;
 use abi::map::WINDOW_TOP;
-use context::current_fpu;
 use core::arch::asm;
-
-/// Saves the running program's FPU state at `to`, a multiple of 64, as Linux lays it out in a signal frame
-/// ([`fpu_state_size`] bytes).
-///
-/// # Errors
-/// [`Fault`] when the memory is not writable or not aligned.
-pub fn save_fpu_to_user(to: User) -> Result<(), Fault> {
-    if !to.addr().is_multiple_of(64) {
-        return Err(Fault);
-    }
-    current_fpu(|fpu| fpu.save_to_user(to))
-}
-
-/// Loads the running program's FPU state from a signal frame, which the program may have edited in any way.
-///
-/// # Errors
-/// [`Fault`] when the memory is not readable; the state then is unchanged.
-pub fn load_fpu_from_user(from: User) -> Result<(), Fault> {
-    current_fpu(|fpu| fpu.load_from_user(from))
-}
-
-/// Gives the running program the FPU state of a fresh one (execve, a signal frame without an image).
-pub fn reset_fpu() {
-    current_fpu(|fpu| {
-        fpu.reset();
-        fpu.restore();
-    });
-}
 
 /// A base that WRFSBASE takes: canonical, and here also in the lower half.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

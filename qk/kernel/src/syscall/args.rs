@@ -17,10 +17,7 @@ pub fn user(addr: u64, len_bytes: u64) -> Result<User, Errno> {
 /// EFAULT.
 pub fn get_words<const N: usize>(addr: u64) -> Result<[u64; N], Errno> {
     let mut words = [0; N];
-    for (i, word) in words.iter_mut().enumerate() {
-        let at = addr.checked_add(i as u64 * 8).ok_or(Errno::EFAULT)?;
-        *word = hal::user::read_u64(user(at, 8)?).map_err(|_| Errno::EFAULT)?;
-    }
+    hal::user::copy_in_words(&mut words, user(addr, N as u64 * 8)?).map_err(|_| Errno::EFAULT)?;
     Ok(words)
 }
 
@@ -29,11 +26,8 @@ pub fn get_words<const N: usize>(addr: u64) -> Result<[u64; N], Errno> {
 /// # Errors
 /// EFAULT; what comes before the bad address has been written.
 pub fn put_words(addr: u64, words: &[u64]) -> Result<(), Errno> {
-    for (i, word) in words.iter().enumerate() {
-        let at = addr.checked_add(i as u64 * 8).ok_or(Errno::EFAULT)?;
-        hal::user::write_u64(user(at, 8)?, *word).map_err(|_| Errno::EFAULT)?;
-    }
-    Ok(())
+    let to = user(addr, words.len() as u64 * 8)?;
+    hal::user::copy_out_words(to, words).map_err(|_| Errno::EFAULT)
 }
 
 /// Writes 64-bit words unless the pointer is null.
