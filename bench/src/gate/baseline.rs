@@ -150,16 +150,21 @@ impl Baseline {
         &self.rows
     }
 
-    /// The same table with other values: rows that are not measured any more go, new ones are exact until somebody knows better.
+    /// The same table with other values, where they differ by more than they may. Rows that are not measured any more go, new ones
+    /// are exact until somebody knows better.
     pub fn updated(&self, counts: &[Count]) -> Baseline {
-        let row = |count: &Count| Row {
-            value: count.value,
-            ..self.row(&count.name).cloned().unwrap_or(Row {
+        let row = |count: &Count| match self.row(&count.name) {
+            Some(row) if row.within.judge(row.value, count.value) == Verdict::Same => row.clone(),
+            Some(row) => Row {
+                value: count.value,
+                ..row.clone()
+            },
+            None => Row {
                 name: count.name.clone(),
-                value: 0,
+                value: count.value,
                 within: Within::Exact,
                 note: "-".to_owned(),
-            })
+            },
         };
         Baseline {
             comments: self.comments.clone(),
@@ -187,7 +192,7 @@ fn parse_row(line: &str) -> Result<Row> {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "# first\n# name\na\t5\texact\tsome\nb\t10\t2.5%\tbecause\n";
+    const TEXT: &str = "# first\n# name\na\t5\texact\tsome\nb\t1000\t2.5%\tbecause\n";
 
     #[test]
     fn it_is_written_as_it_was_read() {
@@ -203,11 +208,14 @@ mod tests {
             value,
         };
         let baseline = Baseline::parse(TEXT).expect("a baseline");
-        let updated = baseline.updated(&[count("b", 11), count("c", 1)]);
+        let updated = baseline.updated(&[count("b", 1100), count("c", 1)]);
         assert_eq!(
             updated.to_string(),
-            "# first\n# name\nb\t11\t2.5%\tbecause\nc\t1\texact\t-\n"
+            "# first\n# name\nb\t1100\t2.5%\tbecause\nc\t1\texact\t-\n"
         );
+        // What is as it may be is no difference to review.
+        let within = baseline.updated(&[count("a", 5), count("b", 990)]);
+        assert_eq!(within, baseline);
     }
 
     #[test]
