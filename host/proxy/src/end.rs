@@ -98,10 +98,10 @@ fn report(name: &str, crash: &Crash, regions: &Regions) -> String {
     let signo = crash.signo.load() as i32;
     let (addr, code) = (crash.addr.load(), crash.code.load() as i32);
     let mut text = format!("{name}: {} at address {addr:#x}", what(signo));
-    if let Some(why) = why(signo, code) {
+    let [trap, error] = [crash.trap[0].load(), crash.trap[1].load()];
+    if let Some(why) = why(signo, code, trap) {
         let _ = write!(text, ": {why}");
     }
-    let [trap, error] = [crash.trap[0].load(), crash.trap[1].load()];
     let _ = writeln!(text, "\n  exception {trap}, error code {error:#x}");
     for (names, values) in Crash::REGISTERS.chunks(3).zip(crash.regs.chunks(3)) {
         for (name, value) in names.iter().zip(values) {
@@ -161,9 +161,13 @@ fn what(signo: i32) -> String {
     format!("{meaning} ({name})")
 }
 
-/// What si_code adds (uapi/asm-generic/siginfo.h).
-fn why(signo: i32, code: i32) -> Option<&'static str> {
+/// What si_code adds (uapi/asm-generic/siginfo.h), and for SI_KERNEL the last exception: stack segment and general protection
+/// (12, 13) are the program's doing, without them the kernel found the fault.
+fn why(signo: i32, code: i32, trap: u64) -> Option<&'static str> {
     match (signo, code) {
+        (libc::SIGSEGV, 128) if ![12, 13].contains(&trap) => {
+            Some("a signal's frame cannot be written to the stack, or not be returned from")
+        }
         (libc::SIGSEGV, 1) => Some("nothing is mapped there"),
         (libc::SIGSEGV, 2) => Some("the access is not permitted"),
         (libc::SIGSEGV, 128) => Some("the address or instruction is not allowed"),
@@ -216,6 +220,16 @@ mod tests {
         ));
         assert!(text.contains("rip lies in 000000200000-000000201000 rw 4 KiB"));
         assert!(text.ends_with("\n"));
+    }
+
+    #[test]
+    fn faults_that_the_kernel_found_are_told_from_the_programs() {
+        let crash = Crash::default();
+        crash.signo.put(11);
+        crash.code.put(128);
+        assert!(report("yod", &crash, &regions(1)).contains("a signal's frame"));
+        crash.trap[0].put(13);
+        assert!(report("yod", &crash, &regions(1)).contains("instruction is not allowed"));
     }
 
     #[test]
