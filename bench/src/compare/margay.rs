@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::system::{Mode, Order, Output, System};
+use super::system::{Order, Output, System};
 use crate::lab::{How, Lab};
 use crate::process;
 use crate::scratch::Scratch;
@@ -36,7 +36,7 @@ pub fn how<'a>(order: &Order<'a>) -> How<'a> {
         icount: order.mode.is_counted(),
         ranks: order.ranks,
         cores: Some(order.cores),
-        stats: order.mode == Mode::Events,
+        stats: order.mode.has_events(),
         memory: Some(MEMORY[order.ranks.min(MEMORY.len()) - 1]),
         node_mib: None,
         plugin: order.plugin,
@@ -78,9 +78,10 @@ impl System for Margay<'_> {
             run(order.prepare).context("the run before")?;
         }
         let outcome = run(order.args)?;
-        let events = match order.mode {
-            Mode::Events => events(&Stats::parse(&outcome.stderr)?),
-            Mode::Wall | Mode::Instructions | Mode::Memory => Vec::new(),
+        let events = if order.mode.has_events() {
+            events(&Stats::parse(&outcome.stderr)?)
+        } else {
+            Vec::new()
         };
         Ok(Output {
             text: outcome.stdout,
@@ -90,7 +91,7 @@ impl System for Margay<'_> {
     }
 }
 
-/// The counters that other systems have, too.
+/// The counters that other systems have, too, and the longest section with interrupts off.
 fn events(stats: &Stats) -> Vec<(String, Vec<f64>)> {
     let per_core = |count: fn(&crate::stats::Counters) -> u64| -> Vec<f64> {
         stats.cores.iter().map(|core| count(core) as f64).collect()
@@ -105,5 +106,9 @@ fn events(stats: &Stats) -> Vec<(String, Vec<f64>)> {
             per_core(|core| core.timer_interrupts),
         ),
         ("interrupts".to_owned(), per_core(|core| core.interrupts())),
+        (
+            "irqs_off_ticks".to_owned(),
+            vec![stats.total.irqs_off_max.ticks as f64],
+        ),
     ]
 }

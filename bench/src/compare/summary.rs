@@ -34,6 +34,9 @@ pub struct Ratio {
     pub interval: Option<[f64; 2]>,
 }
 
+/// Why there is no figure of an event that a system has no counter for.
+pub const NOT_COUNTED: &str = "not counted there";
+
 /// Fewer runs say nothing about how sure a median is.
 const FEWEST_FOR_INTERVAL: usize = 3;
 
@@ -56,7 +59,12 @@ pub fn cell(row: &Row, samples: &[&Sample], tsc_hz: f64) -> Result<Cell, String>
             Outcome::Values(_) => None,
         });
     if runs.is_empty() {
-        return Err(failed.unwrap_or_else(|| "not run".to_owned()));
+        let otherwise = if samples.is_empty() {
+            "not run"
+        } else {
+            NOT_COUNTED
+        };
+        return Err(failed.unwrap_or_else(|| otherwise.to_owned()));
     }
     let values: Vec<f64> = runs
         .iter()
@@ -202,6 +210,8 @@ mod tests {
             Err("hangs".to_owned())
         );
         assert_eq!(found(&row, &[]), Err("not run".to_owned()));
+        let other = [sample("j", "s", &[("other", &[1.0])])];
+        assert_eq!(found(&row, &other), Err(NOT_COUNTED.to_owned()));
         let mut some = samples(&[&[1.0]]);
         some.push(failure("j", "s", "hangs"));
         assert_eq!(

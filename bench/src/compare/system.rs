@@ -22,13 +22,21 @@ pub enum Mode {
     Instructions,
     /// As `Wall`, and the kernel's own counters are read.
     Events,
+    /// As `Events`, under `-icount`: where a duration is counted, it is one in instructions.
+    CountedEvents,
     /// As `Instructions`, and a plugin of QEMU models caches and TLBs between marks.
     Memory,
 }
 
 impl Mode {
     /// All of them.
-    pub const ALL: [Mode; 4] = [Mode::Wall, Mode::Instructions, Mode::Memory, Mode::Events];
+    pub const ALL: [Mode; 5] = [
+        Mode::Wall,
+        Mode::Instructions,
+        Mode::Memory,
+        Mode::Events,
+        Mode::CountedEvents,
+    ];
 
     /// What it is called in the report.
     pub fn title(self) -> &'static str {
@@ -36,6 +44,7 @@ impl Mode {
             Mode::Wall => "wall time",
             Mode::Instructions => "instructions",
             Mode::Events => "events",
+            Mode::CountedEvents => "events under icount",
             Mode::Memory => "memory cost",
         }
     }
@@ -44,13 +53,21 @@ impl Mode {
     pub fn cpus(self) -> usize {
         match self {
             Mode::Wall | Mode::Events => 2,
-            Mode::Instructions | Mode::Memory => 1,
+            Mode::Instructions | Mode::Memory | Mode::CountedEvents => 1,
         }
     }
 
     /// Whether time is a count of instructions: then other runs may go on meanwhile without changing the result.
     pub fn is_counted(self) -> bool {
-        matches!(self, Mode::Instructions | Mode::Memory)
+        matches!(
+            self,
+            Mode::Instructions | Mode::Memory | Mode::CountedEvents
+        )
+    }
+
+    /// Whether the kernel's own counters are read.
+    pub fn has_events(self) -> bool {
+        matches!(self, Mode::Events | Mode::CountedEvents)
     }
 }
 
@@ -82,7 +99,7 @@ pub struct Order<'a> {
 pub struct Output {
     /// What the program printed.
     pub text: String,
-    /// What the kernel counted, by name ("page_faults", "timer_interrupts", "interrupts"), per core or, with one value, of all.
+    /// What the kernel counted, by name ("page_faults", "timer_interrupts", "interrupts", "irqs_off_ticks"), per core or, with one value, of all.
     pub events: Vec<(String, Vec<f64>)>,
     /// From starting QEMU, or what starts it, to the program's first output.
     pub first_output_s: Option<f64>,

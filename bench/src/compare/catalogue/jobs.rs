@@ -5,7 +5,7 @@
 //! in bench/programs, a job here with a row per figure, and a plot if none of these will do. `--only` takes names of jobs and of
 //! rows.
 
-use super::super::system::Mode::{self, Events, Instructions, Memory, Wall};
+use super::super::system::Mode::{self, CountedEvents, Events, Instructions, Memory, Wall};
 use super::Unit::{
     self, Count, MegabytesPerSecond, Megaflops, Ratio, Seconds, SecondsAsMs, TicksAsMs, TicksAsNs,
     TicksAsUs,
@@ -253,6 +253,14 @@ pub const JOBS: &[Job] = &[
         ],
         ..job("stream_events", Events, "stream", &["2000000", "5"])
     },
+    Job {
+        about: "calls that give the kernel as much to do at once as can be asked for",
+        rows: &[
+            most("irqs_off_instructions", "longest section with interrupts off", "irqs_off_ticks", Unit::Instructions),
+            event("demanding_faults", "demanding: page faults", "page_faults"),
+        ],
+        ..job("demanding_events", CountedEvents, "demanding", &["64"])
+    },
 ];
 
 /// In the order of the report.
@@ -393,6 +401,14 @@ const fn longest(name: &'static str, title: &'static str, unit: Unit, plot: &'st
         take: Take::Max,
         over: Over::Most,
         ..lower(name, title, "longest_detour_ticks", unit, plot)
+    }
+}
+
+/// What must not be large even once.
+const fn most(name: &'static str, title: &'static str, result: &'static str, unit: Unit) -> Row {
+    Row {
+        over: Over::Most,
+        ..lower(name, title, result, unit, "")
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{Conditions, JobEntry, Report, RowEntry};
 use crate::compare::catalogue::{Over, PLOTS, Plot, Shape};
-use crate::compare::summary::{self, Cell, Ratio};
+use crate::compare::summary::{self, Cell, NOT_COUNTED, Ratio};
 use crate::compare::system::Mode;
 use crate::number::{number, range};
 
@@ -20,7 +20,7 @@ over medians). What hardware does better or worse than the emulator, such as sys
 - *Memory costs* come from a model of caches and TLBs (bench/plugin/model.h has its geometry) that sees every access of the \
 program. Page walks are modelled for pages of 4 KiB and of 2 MiB; which of the two holds depends on what the system gave the \
 program: Margay large pages wherever they fit, Linux by its transparent huge pages.
-- *Events* are what each kernel counted itself, per core, over the whole run of the program.
+- *Events* are what each kernel counted itself, per core (as in 1 + 2), over the whole run of the program; figures are medians.
 - Claims are made against Linux tuned.
 ";
 
@@ -44,6 +44,7 @@ pub fn render(report: &Report, drawn: &[(&str, &str)]) -> String {
             Mode::Wall => "Wall time",
             Mode::Instructions => "Instructions",
             Mode::Events => "Events",
+            Mode::CountedEvents => "Events under icount",
             Mode::Memory => "Memory costs",
         };
         section(&mut text, report, title, &jobs, drawn);
@@ -81,9 +82,13 @@ fn head(text: &mut String, report: &Report) {
     for system in &report.systems {
         item(system.title, &system.about);
     }
+    let (fewest, most) = report.runs();
     item(
         "runs",
-        &format!("{} of each row on each system, in turn", facts.runs),
+        &format!(
+            "{fewest} to {most} of each job on each system, in turn; {} were asked for",
+            facts.runs
+        ),
     );
     if let Some(Conditions {
         first_s,
@@ -131,7 +136,7 @@ fn reason<'a>(row: &'a RowEntry, system: &str) -> Option<&'a str> {
     let (_, cell) = row.cells.iter().find(|(name, _)| *name == system)?;
     match cell {
         Ok(cell) => cell.failed.as_deref(),
-        Err(reason) => Some(reason),
+        Err(reason) => Some(&**reason).filter(|reason| *reason != NOT_COUNTED),
     }
 }
 
@@ -210,6 +215,7 @@ fn shows(plot: &str, job: &JobEntry) -> bool {
 fn show(job: &JobEntry, row: &RowEntry, cell: &Result<Cell, String>) -> String {
     let cell = match cell {
         Ok(cell) => cell,
+        Err(reason) if reason == NOT_COUNTED => return reason.clone(),
         Err(_) => return "missing".to_owned(),
     };
     let runs = cell.values.len();
@@ -229,11 +235,11 @@ fn show(job: &JobEntry, row: &RowEntry, cell: &Result<Cell, String>) -> String {
             None => shown,
         },
         // Of counts all runs are told, of times how sure the median is.
-        Mode::Instructions | Mode::Memory if cell.identical => {
+        Mode::Instructions | Mode::Memory | Mode::CountedEvents if cell.identical => {
             format!("{shown}, {runs} of {runs} alike")
         }
         Mode::Wall if row.row.over == Over::Median => shown + &interval(cell.interval),
-        Mode::Wall | Mode::Instructions | Mode::Memory => {
+        Mode::Wall | Mode::Instructions | Mode::Memory | Mode::CountedEvents => {
             let (least, most) = (summary::least(&cell.values), summary::most(&cell.values));
             format!("{shown}, {runs} runs in {}", range([least, most]))
         }
@@ -244,7 +250,7 @@ fn show(job: &JobEntry, row: &RowEntry, cell: &Result<Cell, String>) -> String {
 fn show_ratio(job: &JobEntry, ratio: &Ratio) -> String {
     match job.job.mode {
         Mode::Wall => number(ratio.value) + &interval(ratio.interval),
-        Mode::Instructions | Mode::Events | Mode::Memory => number(ratio.value),
+        _ => number(ratio.value),
     }
 }
 

@@ -15,7 +15,7 @@ use serde_json::json;
 use super::catalogue::{Better, Job, Row};
 use super::journal::Sample;
 use super::runner::Runner;
-use super::summary::{self, Cell, Ratio};
+use super::summary::{self, Cell, NOT_COUNTED, Ratio};
 pub use facts::Facts;
 
 /// Everything there is to tell.
@@ -157,7 +157,7 @@ impl Report {
         json.and(text).and(shown.map(drop))
     }
 
-    /// Whether every cell has a figure from all of its runs.
+    /// Whether every cell has a figure from all of its runs, or never can.
     pub fn complete(&self) -> bool {
         let cells = || {
             self.jobs
@@ -165,7 +165,26 @@ impl Report {
                 .flat_map(|job| &job.rows)
                 .flat_map(|row| &row.cells)
         };
-        cells().all(|(_, cell)| cell.as_ref().is_ok_and(|cell| cell.failed.is_none()))
+        cells().all(|(_, cell)| match cell {
+            Ok(cell) => cell.failed.is_none(),
+            Err(reason) => reason == NOT_COUNTED,
+        })
+    }
+
+    /// The fewest and the most runs that a job has on a system that could be measured.
+    pub fn runs(&self) -> (usize, usize) {
+        let counts = || {
+            let of_job = |job: &JobEntry| {
+                let there = self
+                    .systems
+                    .iter()
+                    .zip(&job.samples)
+                    .filter(|(system, _)| system.there);
+                there.map(|(_, samples)| samples.len()).collect::<Vec<_>>()
+            };
+            self.jobs.iter().flat_map(of_job)
+        };
+        (counts().min().unwrap_or(0), counts().max().unwrap_or(0))
     }
 
     /// When and under which load the runs in it were made: the first and the last, the least, the middle and the highest.
