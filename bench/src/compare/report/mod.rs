@@ -3,6 +3,8 @@
 mod facts;
 mod markdown;
 mod plots;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -114,6 +116,11 @@ impl Report {
                 Err(reason) => format!("not measured: {reason}"),
             },
         });
+        let columns: Vec<_> = runner
+            .columns
+            .iter()
+            .map(|column| (column.name, column.system.as_ref().err().cloned()))
+            .collect();
         let all = runner.journal.samples();
         let entry = |job: &&'static Job| -> Result<JobEntry> {
             let fingerprint = runner.fingerprint(job)?;
@@ -129,7 +136,7 @@ impl Report {
                 .iter()
                 .map(|column| of(column.name))
                 .collect();
-            Ok(job_entry(job, runner, samples, facts.tsc_hz))
+            Ok(job_entry(job, &columns, samples, facts.tsc_hz))
         };
         let jobs = jobs.iter().map(entry).collect::<Result<_>>()?;
         Ok(Report {
@@ -214,27 +221,23 @@ pub struct Conditions {
     pub load: [f64; 3],
 }
 
+/// `columns` are names, with the reason where a system is not there.
 fn job_entry(
     job: &'static Job,
-    runner: &Runner<'_>,
+    columns: &[(&'static str, Option<String>)],
     samples: Vec<Vec<Sample>>,
     tsc_hz: f64,
 ) -> JobEntry {
+    let cell = |row: &Row, missing: &Option<String>, samples: &[Sample]| match missing {
+        None => summary::cell(row, &samples.iter().collect::<Vec<_>>(), tsc_hz),
+        Some(reason) => Err(reason.clone()),
+    };
     let rows = job.rows.iter().map(|row| {
-        let cells: Vec<(&'static str, Result<Cell, String>)> = runner
-            .columns
+        let cells = columns
             .iter()
             .zip(&samples)
-            .map(|(column, samples)| {
-                let samples: Vec<&Sample> = samples.iter().collect();
-                let cell = match &column.system {
-                    Ok(_) => summary::cell(row, &samples, tsc_hz),
-                    Err(reason) => Err(reason.clone()),
-                };
-                (column.name, cell)
-            })
-            .collect();
-        row_entry(row, cells)
+            .map(|((name, missing), samples)| (*name, cell(row, missing, samples)));
+        row_entry(row, cells.collect())
     });
     JobEntry {
         name: job.name,

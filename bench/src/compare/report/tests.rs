@@ -1,0 +1,121 @@
+//! A report in which something is missing.
+
+use super::*;
+use crate::compare::catalogue::JOBS;
+use crate::compare::journal::tests::{failure, sample};
+use crate::scratch::Scratch;
+
+fn facts() -> Facts {
+    Facts {
+        cpu: "a CPU".to_owned(),
+        cores: 2,
+        memory_gib: 4.0,
+        host_kernel: "6".to_owned(),
+        qemu: "QEMU 7.2".to_owned(),
+        tsc_hz: 1e9,
+        machines: vec![("wall time", "-smp 2".to_owned())],
+        runs: 3,
+    }
+}
+
+/// Margay ran three times, Linux hung after one run, and there is no tuned one.
+fn report(name: &str, values: &[(&str, &[f64])]) -> Report {
+    let job = JOBS.iter().find(|job| job.name == name).expect("a job");
+    let systems = [("margay", true), ("linux", true), ("linux-tuned", false)];
+    let systems = systems.map(|(name, there)| SystemEntry {
+        name,
+        title: name,
+        about: if there {
+            "here"
+        } else {
+            "not measured: no kernel"
+        }
+        .to_owned(),
+        there,
+    });
+    let good = |system| sample(name, system, values);
+    let samples = vec![
+        vec![good("margay"); 3],
+        vec![good("linux"), failure(name, "linux", "it hangs")],
+        vec![],
+    ];
+    let columns = systems.iter().map(|system| {
+        let missing = (!system.there).then(|| "no kernel".to_owned());
+        (system.name, missing)
+    });
+    let columns: Vec<_> = columns.collect();
+    Report {
+        jobs: vec![job_entry(job, &columns, samples, 1e9)],
+        systems: systems.into(),
+        facts: facts(),
+    }
+}
+
+#[test]
+fn missing_cells_have_their_reason_and_the_others_their_figure() {
+    let report = report("boot", &[("first_output_s", &[0.25])]);
+    let text = markdown::render(&report, &[("boot", "Boot")]);
+    let row = text
+        .lines()
+        .find(|line| line.contains("`boot_s`"))
+        .expect("a row");
+    assert!(
+        row.contains("| 0.250 [0.250, 0.250] | 0.250 (incomplete) | missing | - |"),
+        "{row}"
+    );
+    assert!(
+        text.contains("- boot on linux: it hangs\n")
+            && text.contains("- all of linux-tuned: see above\n")
+    );
+    assert!(
+        text.contains("linux-tuned: not measured: no kernel") && text.contains("![Boot](boot.svg)")
+    );
+    assert!(text.contains("runs: 2 to 3 of each job"), "{text}");
+    let json = json!(report);
+    let cells = &json["jobs"][0]["rows"][0]["cells"];
+    assert_eq!(cells["margay"]["values"], json!([0.25, 0.25, 0.25]));
+    assert_eq!(cells["linux"]["failed"], "it hangs");
+    assert_eq!(cells["linux-tuned"]["missing"], "no kernel");
+    assert!(!report.complete());
+}
+
+#[test]
+fn every_kind_of_plot_is_drawn_with_what_there_is() {
+    let scratch = Scratch::new(&std::env::temp_dir()).expect("a directory");
+    let drawn = |report: &Report| plots::draw(report, scratch.path()).expect("drawn");
+    let series: &[f64] = &[1000.0, 1500.0, 1000.0];
+    for (name, values) in [
+        ("boot", &[("first_output_s", &[0.25][..])][..]),
+        (
+            "fwq_count",
+            &[("fwq_ticks", series), ("longest_detour_ticks", &[500.0])],
+        ),
+        (
+            "stream_offset",
+            &[("offset", series), ("triad_MB_s", series)],
+        ),
+    ] {
+        let report = report(name, values);
+        let names: Vec<&str> = drawn(&report).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, [name]);
+        let svg =
+            fs::read_to_string(scratch.path().join(name).with_extension("svg")).expect("a plot");
+        assert!(
+            svg.starts_with("<svg") && svg.contains("linux-tuned"),
+            "{svg}"
+        );
+        assert_eq!(svg.contains("no figure"), name == "boot");
+    }
+    // A plot of an earlier report does not stay.
+    assert!(!scratch.path().join("boot.svg").exists());
+}
+
+#[test]
+fn nothing_at_all_is_a_report_too() {
+    let report = Report {
+        jobs: vec![],
+        ..report("boot", &[])
+    };
+    assert!(markdown::render(&report, &[]).contains("How to read it"));
+    assert!(report.conditions().is_none());
+}
