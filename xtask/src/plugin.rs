@@ -13,8 +13,8 @@ use anyhow::{Context, Result, ensure};
 use crate::build::{root, target};
 use crate::setup;
 
-/// The source of QEMU 7.2, and its SHA-256 as the package's signed description (.dsc) has it. A QEMU that no longer takes plugins
-/// of this interface says so when it loads one.
+/// The source of QEMU 7.2, and its SHA-256 as the package's signed description (.dsc) has it. Whether QEMU takes plugins of this
+/// interface (1), [`refusal`] finds out.
 const SOURCE: &str = "qemu_7.2+dfsg.orig.tar.xz";
 const SOURCE_SHA256: &str = "91aca71520040edc40b8d437aa3004dae614f58e286cf653ee8996c07af2962f";
 const HEADER: &str = "qemu-plugin.h";
@@ -30,7 +30,7 @@ const FLAGS: [&str; 8] = [
     "-fvisibility=hidden",
 ];
 
-/// Builds it. Without the header there is none: one line says why.
+/// Builds it. Without the header, or with a QEMU that does not load it, there is none: one line says why.
 ///
 /// # Errors
 /// When it cannot be compiled.
@@ -56,7 +56,25 @@ pub fn build() -> Result<Option<PathBuf>> {
             .arg(&library)
             .args([from.join("plugin.c"), from.join("model.c")]),
     )?;
+    if let Some(complaint) = refusal(&library)? {
+        fs::remove_file(&library)?;
+        eprintln!("no plugin for QEMU, what needs it is skipped: {complaint}");
+        return Ok(None);
+    }
     Ok(Some(library))
+}
+
+/// Why QEMU does not load the plugin, if so: it was built without plugins, or for others than this header's. A plugin that is
+/// loaded misses its argument `out`, and says so.
+fn refusal(library: &Path) -> Result<Option<String>> {
+    let output = Command::new("qemu-system-x86_64")
+        .args(["-M", "none", "-nodefaults", "-display", "none", "-plugin"])
+        .arg(library)
+        .output()
+        .context("cannot run qemu-system-x86_64")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let last = said.lines().last().unwrap_or("QEMU says nothing of it");
+    Ok((!last.contains("out=FILE")).then(|| last.to_owned()))
 }
 
 /// Builds it and says where it is.
