@@ -44,7 +44,7 @@ enum { SLOTS = 16, LINE_BYTES = 64 };
 enum slot_kind {
     SLOT_SAME,  /* entry[0] is for every reader */
     SLOT_TABLE, /* entry[r] is for rank r */
-    SLOT_ERROR, /* it has none: the owner is out of reachable memory */
+    SLOT_ERROR, /* it has none: the owner is out of memory */
 };
 
 struct entry {
@@ -52,9 +52,13 @@ struct entry {
     size_t bytes;
 };
 
+/** What lies outside of the owner's arena: readers ask Linux for it. */
+enum { FAR_DATA = 1, FAR_RESULT = 2 };
+
 struct slot {
     _Atomic uint64_t op; /* written last: the collective this belongs to */
-    uint64_t kind;
+    uint32_t kind;
+    uint32_t far; /* FAR_DATA: entry[0] or all; FAR_RESULT: entry[1] of reductions */
     union {
         struct entry entry[1];
         char data[1];
@@ -82,6 +86,7 @@ typedef struct smartmap_module {
     struct control *own;
     struct control **peer;   /* each rank's block as seen here */
     int *node_rank;          /* each rank's SMARTMAP rank */
+    pid_t *pid;              /* each rank's process */
     uint64_t *seen_done;     /* last value read of each rank's `done` */
     mca_coll_base_comm_coll_t previous; /* who serves what we do not */
 } smartmap_module_t;
@@ -119,6 +124,7 @@ int smartmap_slot_open(smartmap_module_t *m, struct slot **slot);
 void smartmap_slot_post(smartmap_module_t *m, struct slot *slot);
 int smartmap_slot_read(smartmap_module_t *m, int rank, const struct slot **slot);
 void smartmap_done(smartmap_module_t *m);
+int smartmap_fetch(smartmap_module_t *m, int rank, void *to, const void *from, size_t bytes);
 
 /** Address of another rank's object as seen here. */
 static inline void *smartmap_view(const smartmap_module_t *m, int rank, const void *address)

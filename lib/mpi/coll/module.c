@@ -54,6 +54,7 @@ static void construct(smartmap_module_t *m)
     m->own = NULL;
     m->peer = NULL;
     m->node_rank = NULL;
+    m->pid = NULL;
     m->seen_done = NULL;
     m->op = 0;
     memset(&m->previous, 0, sizeof m->previous);
@@ -115,6 +116,7 @@ static void destruct(smartmap_module_t *m)
     free(m->own);
     free(m->peer);
     free(m->node_rank);
+    free(m->pid);
     free(m->seen_done);
 #define DROP(name)                                  \
     if (m->previous.coll_##name##_module)           \
@@ -181,9 +183,10 @@ static bool create_control(smartmap_module_t *m)
     size_t bytes = sizeof *m->own + SLOTS * m->slot_bytes;
     m->peer = calloc((size_t)m->size, sizeof *m->peer);
     m->node_rank = calloc((size_t)m->size, sizeof *m->node_rank);
+    m->pid = calloc((size_t)m->size, sizeof *m->pid);
     m->seen_done = calloc((size_t)m->size, sizeof *m->seen_done);
     m->own = NULL;
-    if (!m->peer || !m->node_rank || !m->seen_done ||
+    if (!m->peer || !m->node_rank || !m->pid || !m->seen_done ||
         posix_memalign((void **)&m->own, LINE_BYTES, bytes) != 0)
         return false;
     memset(m->own, 0, bytes);
@@ -209,6 +212,7 @@ static bool meet_peers(smartmap_module_t *m, const struct hello *hello)
 {
     for (int r = 0; r < m->size; r++) {
         m->node_rank[r] = hello[r].node_rank;
+        m->pid[r] = hello[r].pid;
         if (hello[r].address == 0 || hello[r].abi != SMARTMAP_ABI ||
             memcmp(hello[r].tunables, hello[m->rank].tunables, sizeof hello->tunables) != 0)
             return false;

@@ -34,7 +34,7 @@ static size_t inline_limit(const struct exchange *x)
     return (size_t)(x->in ? c->inline_bytes : c->one_way_bytes);
 }
 
-/** One place for all pieces: the slot, or the heap. NULL: none reachable. */
+/** One place for all pieces: the slot, or the heap. NULL: out of memory. */
 static char *staging(smartmap_module_t *m, const struct exchange *x, struct slot *slot,
                      size_t bytes, struct posting *p)
 {
@@ -43,7 +43,8 @@ static char *staging(smartmap_module_t *m, const struct exchange *x, struct slot
         return slot->data + table;
     p->temporary = malloc(bytes);
     p->held = true;
-    return p->temporary && smartmap_exports(p->temporary, bytes) ? p->temporary : NULL;
+    slot->far = p->temporary && smartmap_exports(p->temporary, bytes) ? 0 : FAR_DATA;
+    return p->temporary;
 }
 
 static bool in_place(const struct buffer *b, size_t bytes, struct entry *entry)
@@ -107,6 +108,17 @@ static int post(smartmap_module_t *m, const struct exchange *x, struct posting *
     return error;
 }
 
+/** The detour for a sender who could not put its data where we see it. */
+static int pull_far(smartmap_module_t *m, int from, struct entry e, const struct buffer *in)
+{
+    void *copy = malloc(e.bytes);
+    int error = copy ? smartmap_fetch(m, from, copy, e.address, e.bytes) : MPI_ERR_NO_MEM;
+    if (error == OMPI_SUCCESS)
+        error = smartmap_unpack(in, copy, e.bytes);
+    free(copy);
+    return error;
+}
+
 static int pull(smartmap_module_t *m, int from, const struct buffer *in)
 {
     const struct slot *slot;
@@ -114,6 +126,8 @@ static int pull(smartmap_module_t *m, int from, const struct buffer *in)
     if (error != OMPI_SUCCESS)
         return error;
     struct entry e = slot->entry[slot->kind == SLOT_SAME ? 0 : m->rank];
+    if (slot->far && e.bytes > 0)
+        return pull_far(m, from, e, in);
     return smartmap_unpack(in, smartmap_view(m, from, e.address), e.bytes);
 }
 

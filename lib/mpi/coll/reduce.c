@@ -35,6 +35,7 @@ struct reduction {
     void *temporary;
     bool held;
     const char *operand[SMARTMAP_MAX_RANKS];
+    void *fetched[SMARTMAP_MAX_RANKS]; /* copies of far operands; NULL: none */
 };
 
 static bool start(struct reduction *d, smartmap_module_t *m, size_t count,
@@ -47,6 +48,7 @@ static bool start(struct reduction *d, smartmap_module_t *m, size_t count,
     d->count = count;
     d->temporary = NULL;
     d->held = false;
+    memset(d->fetched, 0, (size_t)m->size * sizeof *d->fetched);
     ompi_datatype_get_extent(type, &lb, &d->extent);
     d->span = (size_t)opal_datatype_span(&type->super, count, &d->gap);
     d->small = d->span <= (size_t)mca_coll_smartmap_component.inline_bytes;
@@ -69,12 +71,14 @@ static void copy_elements(const struct reduction *d, size_t count, void *to,
         ompi_datatype_copy_content_same_ddt(d->type, (int32_t)count, to, (char *)from);
 }
 
-/** A reachable buffer of our own for operands that are not. */
-static char *reachable_copy(struct reduction *d, const void *from)
+/** An operand that peers cannot reach, copied to where they can, or far. */
+static const char *reachable_copy(struct reduction *d, const char *from)
 {
     d->temporary = malloc(d->span);
-    if (!d->temporary || !smartmap_exports(d->temporary, d->span))
-        return NULL;
+    if (!d->temporary || !smartmap_exports(d->temporary, d->span)) {
+        d->slot->far |= FAR_DATA;
+        return from;
+    }
     char *copy = (char *)d->temporary - d->gap;
     copy_elements(d, d->count, copy, from);
     return copy;
@@ -82,7 +86,7 @@ static char *reachable_copy(struct reduction *d, const void *from)
 
 /**
  * Post our operand; entry[1] carries `result`, where peers find (allreduce) or
- * put (reduce) results, or NULL.
+ * put (reduce) results, or NULL.  Only what is found may be far.
  */
 static int post(struct reduction *d, const void *operand, const void *result)
 {
@@ -101,12 +105,24 @@ static int post(struct reduction *d, const void *operand, const void *result)
         if (!smartmap_exports(from + d->gap, d->span))
             from = reachable_copy(d, operand);
     }
-    slot->kind = from ? SLOT_SAME : SLOT_ERROR;
+    if (result && !smartmap_exports((const char *)result + d->gap, d->span))
+        slot->far |= FAR_RESULT;
+    slot->kind = SLOT_SAME;
     slot->entry[0] = (struct entry){ from, d->span };
     slot->entry[1] = (struct entry){ result, d->span };
     d->operand[m->rank] = from;
     smartmap_slot_post(m, slot);
-    return from ? OMPI_SUCCESS : MPI_ERR_NO_MEM;
+    return OMPI_SUCCESS;
+}
+
+/** A far operand of rank `rank`, copied here until the reduction ends. */
+static int fetch_operand(struct reduction *d, int rank, const char *theirs)
+{
+    d->fetched[rank] = malloc(d->span);
+    d->operand[rank] = (char *)d->fetched[rank] - d->gap;
+    return d->fetched[rank]
+               ? smartmap_fetch(d->m, rank, d->fetched[rank], theirs + d->gap, d->span)
+               : MPI_ERR_NO_MEM;
 }
 
 /** Wait for the operands of ranks [first, last]. */
@@ -122,17 +138,21 @@ static int collect(struct reduction *d, int first, int last)
         if (slot->entry[0].bytes != d->span)
             return MPI_ERR_TRUNCATE;
         d->operand[r] = smartmap_view(d->m, r, slot->entry[0].address);
+        if (slot->far & FAR_DATA)
+            error = fetch_operand(d, r, slot->entry[0].address);
+        if (error != OMPI_SUCCESS)
+            return error;
     }
     return OMPI_SUCCESS;
 }
 
-static const void *result_of(const struct reduction *d, int rank)
+/** The slot in which rank `rank` told where its result lies; NULL: nowhere. */
+static const struct slot *result_of(const struct reduction *d, int rank)
 {
     const struct slot *slot;
     if (smartmap_slot_read(d->m, rank, &slot) != OMPI_SUCCESS)
         return NULL;
-    return slot->entry[1].address ? smartmap_view(d->m, rank, slot->entry[1].address)
-                                  : NULL;
+    return slot->entry[1].address ? slot : NULL;
 }
 
 /** Fold one block; `at` is its offset in each operand. */
@@ -194,6 +214,8 @@ static int finish(struct reduction *d, int error, int reader)
         error = error != OMPI_SUCCESS ? error : waited;
     }
     free(d->temporary);
+    for (int r = 0; r < m->size; r++)
+        free(d->fetched[r]);
     return error;
 }
 
@@ -222,6 +244,32 @@ static bool allreduce_goes_parallel(const struct reduction *d)
     return goes_parallel(d) && (d->m->size > 2 || d->span > (size_t)64 << 20);
 }
 
+/** Copy rank `rank`'s finished piece into our result. */
+static int take_piece(struct reduction *d, int rank, char *result)
+{
+    size_t begin, count;
+    const struct slot *slot = result_of(d, rank);
+    if (!slot)
+        return MPI_ERR_OTHER; /* it died, and that was said */
+    int error = smartmap_wait(d->m, rank, &d->m->peer[rank]->stage, d->m->op);
+    piece_of(d, rank, &begin, &count);
+    if (error != OMPI_SUCCESS || count == 0)
+        return error;
+    ptrdiff_t at = (ptrdiff_t)begin * d->extent, gap;
+    const char *theirs = slot->entry[1].address;
+    if (!(slot->far & FAR_RESULT)) {
+        copy_elements(d, count, result + at, (char *)smartmap_view(d->m, rank, theirs) + at);
+        return OMPI_SUCCESS;
+    }
+    size_t span = (size_t)opal_datatype_span(&d->type->super, count, &gap);
+    char *copy = malloc(span);
+    error = copy ? smartmap_fetch(d->m, rank, copy, theirs + at + gap, span) : MPI_ERR_NO_MEM;
+    if (error == OMPI_SUCCESS)
+        copy_elements(d, count, result + at, copy - gap);
+    free(copy);
+    return error;
+}
+
 /** Allreduce of a large vector: fold our piece, then collect the others'. */
 static int allreduce_pieces(struct reduction *d, char *result, char *published)
 {
@@ -234,28 +282,19 @@ static int allreduce_pieces(struct reduction *d, char *result, char *published)
     if (published != result)
         copy_elements(d, count, result + (ptrdiff_t)begin * d->extent,
                       published + (ptrdiff_t)begin * d->extent);
-    for (int i = 1; i < m->size && error == OMPI_SUCCESS; i++) {
-        int r = (m->rank + i) % m->size;
-        const char *theirs = result_of(d, r);
-        if (!theirs)
-            return MPI_ERR_NO_MEM;
-        error = smartmap_wait(m, r, &m->peer[r]->stage, m->op);
-        piece_of(d, r, &begin, &count);
-        if (error == OMPI_SUCCESS)
-            copy_elements(d, count, result + (ptrdiff_t)begin * d->extent,
-                          theirs + (ptrdiff_t)begin * d->extent);
-    }
+    for (int i = 1; i < m->size && error == OMPI_SUCCESS; i++)
+        error = take_piece(d, (m->rank + i) % m->size, result);
     return error;
 }
 
-/** Where peers can fetch our piece of the result: in it, or beside it. */
+/** Where peers can fetch our piece of the result: in it, beside it, or far. */
 static char *publishable(const struct reduction *d, char *result, void **extra)
 {
     *extra = NULL;
     if (smartmap_exports(result + d->gap, d->span))
         return result;
     *extra = malloc(d->span);
-    return *extra && smartmap_exports(*extra, d->span) ? (char *)*extra - d->gap : NULL;
+    return *extra && smartmap_exports(*extra, d->span) ? (char *)*extra - d->gap : result;
 }
 
 int smartmap_allreduce(const void *send, void *receive, int count, ompi_datatype_t *type,
@@ -273,7 +312,7 @@ int smartmap_allreduce(const void *send, void *receive, int count, ompi_datatype
     if (error == OMPI_SUCCESS)
         error = collect(&d, 0, m->size - 1);
     if (error == OMPI_SUCCESS && parallel) {
-        error = published ? allreduce_pieces(&d, receive, published) : MPI_ERR_NO_MEM;
+        error = allreduce_pieces(&d, receive, published);
         error = finish(&d, error, ALL_RANKS);
         free(extra);
         return error;
@@ -320,7 +359,10 @@ int smartmap_reduce(const void *send, void *receive, int count, ompi_datatype_t 
     if (error != OMPI_SUCCESS)
         return finish(&d, error, NO_RANK);
     if (goes_parallel(&d)) {
-        char *result = is_root ? (shared ? receive : NULL) : (char *)result_of(&d, root);
+        const struct slot *slot = is_root ? NULL : result_of(&d, root);
+        char *result = shared ? receive : NULL;
+        if (slot)
+            result = smartmap_view(m, root, slot->entry[1].address);
         if (result) {
             error = reduce_pieces(&d, result);
             d.held = true; /* and the root waits for its pieces */

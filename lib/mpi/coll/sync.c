@@ -6,9 +6,13 @@
  * of an earlier message); later it yields the CPU; and when the peer has died
  * it fails, so that MPI's error handler ends the job instead of a hang.
  */
+#define _GNU_SOURCE
 #include "coll_smartmap.h"
 
+#include <errno.h>
 #include <sched.h>
+#include <string.h>
+#include <sys/uio.h>
 
 #include "opal/runtime/opal_progress.h"
 #include "opal/util/output.h"
@@ -87,6 +91,7 @@ int smartmap_slot_open(smartmap_module_t *m, struct slot **slot)
         if (OPAL_UNLIKELY(error != OMPI_SUCCESS))
             return error;
     }
+    (*slot)->far = 0;
     return OMPI_SUCCESS;
 }
 
@@ -113,4 +118,26 @@ int smartmap_slot_read(smartmap_module_t *m, int rank, const struct slot **slot)
 void smartmap_done(smartmap_module_t *m)
 {
     atomic_store_explicit(&m->own->done, m->op, memory_order_release);
+}
+
+/**
+ * Read what rank `rank` has outside of its arena, or in one that the program
+ * has remapped: by process_vm_readv, which the provider passes on to Linux.
+ */
+int smartmap_fetch(smartmap_module_t *m, int rank, void *to, const void *from, size_t bytes)
+{
+    enum { MOST_BYTES = 1 << 30 }; /* Linux moves less than 2 GiB at a time */
+    for (size_t at = 0; at < bytes;) {
+        size_t part = bytes - at < MOST_BYTES ? bytes - at : MOST_BYTES;
+        struct iovec local = { (char *)to + at, part }, remote = { (char *)from + at, part };
+        ssize_t got = process_vm_readv(m->pid[rank], &local, 1, &remote, 1, 0);
+        if (got <= 0) {
+            opal_output(0, "coll/smartmap: local rank %d cannot read from local rank %d, whose "
+                           "arena is full or remapped: %s; try a larger SMARTMAP_ARENA_BYTES",
+                        smartmap_rank(), m->node_rank[rank], strerror(errno));
+            return MPI_ERR_NO_MEM;
+        }
+        at += (size_t)got;
+    }
+    return OMPI_SUCCESS;
 }

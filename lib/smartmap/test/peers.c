@@ -1,6 +1,7 @@
 /*
  * Ranks join, read and write each other's heaps by arithmetic, and see death.
- * Modes: "" all live; "kill" rank 1 dies by SIGKILL at a random moment.
+ * Modes: "" all live; "kill" rank 1 dies by SIGKILL at a random moment;
+ * "free" rank 0 frees, grows and takes memory that all others are reading.
  */
 #include "harness.h"
 
@@ -56,6 +57,32 @@ static void see_death(int rank, int size)
     CHECK(!smartmap_reachable(1, board->address[1], 8));
 }
 
+/** What a reader sees of freed memory is undefined, but it lives. */
+static void see_freed(int rank, int size)
+{
+    enum { ROUNDS = 400, PIECE = 3 << 20 };
+    for (int round = 0; rank == 0 && round < ROUNDS; round++) {
+        char *p = malloc(PIECE);
+        CHECK(p != NULL);
+        memset(p, round, PIECE);
+        atomic_store(&board->address[0], p);
+        p = realloc(p, (size_t)PIECE * (1 + round % 3));
+        CHECK(p != NULL && p[PIECE - 1] == (char)round);
+        free(p);
+    }
+    if (rank == 0)
+        atomic_store(&board->arrived[9], 1);
+    unsigned long sum = 0;
+    while (atomic_load(&board->arrived[9]) == 0) {
+        const char *address = atomic_load(&board->address[0]);
+        if (smartmap_reachable(0, address, PIECE))
+            for (int i = 0; i < PIECE; i += 4096)
+                sum += ((const unsigned char *)smartmap_remote(0, address))[i];
+    }
+    CHECK(rank == 0 || sum > 0);
+    meet(3, size);
+}
+
 int rank_main(int rank, int size, const char *mode)
 {
     CHECK(smartmap_rank() == rank && smartmap_size() == size);
@@ -63,6 +90,8 @@ int rank_main(int rank, int size, const char *mode)
     read_and_write(rank, size);
     if (strcmp(mode, "kill") == 0)
         see_death(rank, size);
+    if (strcmp(mode, "free") == 0)
+        see_freed(rank, size);
     return 0;
 }
 
