@@ -112,11 +112,12 @@ fn said<Arg: AsRef<std::ffi::OsStr>>(
         Ok(output) => output,
     };
     let errors = String::from_utf8_lossy(&output.stderr);
-    ensure!(
-        output.status.success(),
-        "{program} failed: {}",
-        errors.lines().last().unwrap_or("it said nothing")
-    );
+    // apt warns about more than what is wrong.
+    let reason = errors.lines().rfind(|line| line.starts_with("E: "));
+    let reason = reason
+        .or(errors.lines().last())
+        .unwrap_or("it said nothing");
+    ensure!(output.status.success(), "{program} failed: {reason}");
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 

@@ -29,7 +29,7 @@ const MOST_WORKERS: usize = 4;
 /// Longest reason of a failure that is kept.
 const REASON_CHARS: usize = 300;
 
-/// Set by Ctrl-C: what is running is let go, nothing more is begun.
+/// Set by Ctrl-C: nothing more is begun, and what is running does not count. A terminal's Ctrl-C ends it, too.
 pub static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 fn interrupted() -> bool {
@@ -61,21 +61,11 @@ impl Runner<'_> {
     /// # Errors
     /// When a file that decides what is measured cannot be read.
     pub fn run(&self, jobs: &[&'static Job]) -> Result<()> {
-        let mut rounds = Vec::new();
-        for job in jobs {
-            let fingerprint = self.fingerprint(job)?;
-            let samples = self.journal.samples();
-            let done = |column: &Column<'_>| {
-                let is = |sample: &&Sample| {
-                    (&*sample.job, &*sample.system) == (job.name, column.name)
-                        && sample.fingerprint == fingerprint
-                };
-                samples.iter().filter(is).count()
-            };
-            let counts: Vec<usize> = self.columns.iter().map(done).collect();
-            rounds.push(missing(&counts, self.runs));
-        }
-        let total = rounds.iter().flatten().map(Vec::len).sum::<usize>();
+        let missing = jobs
+            .iter()
+            .map(|job| Ok(missing(&self.done(job)?, self.runs)))
+            .collect::<Result<Vec<_>>>()?;
+        let total = missing.iter().flatten().map(Vec::len).sum::<usize>();
         let bar = progress(total as u64);
         let failed = Mutex::new(HashSet::new());
         for round in 0..self.runs {
@@ -85,28 +75,23 @@ impl Runner<'_> {
             if bar.is_hidden() && total > 0 {
                 eprintln!("compare: round {} of {}", round + 1, self.runs);
             }
-            let tasks: Vec<Task<'_>> = jobs
-                .iter()
-                .zip(&rounds)
-                .flat_map(|(job, rounds)| {
-                    rounds[round].iter().map(|column| Task {
-                        job,
-                        column: &self.columns[*column],
-                    })
+            let tasks = jobs.iter().zip(&missing).flat_map(|(job, missing)| {
+                missing[round].iter().map(|column| Task {
+                    job,
+                    column: &self.columns[*column],
                 })
-                .collect();
-            let (shared, alone): (Vec<_>, Vec<_>) = tasks
-                .into_iter()
-                .partition(|task| task.job.mode.is_counted());
+            });
+            let (counted, timed): (Vec<_>, Vec<_>) =
+                tasks.partition(|task| task.job.mode.is_counted());
             let cores = allowed_cores();
-            for task in alone {
+            for task in timed {
                 self.make(task, &cores, &failed, &bar);
             }
             let next = AtomicUsize::new(0);
             std::thread::scope(|scope| {
                 for core in cores.iter().take(MOST_WORKERS) {
                     scope.spawn(|| {
-                        while let Some(task) = shared.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        while let Some(task) = counted.get(next.fetch_add(1, Ordering::Relaxed)) {
                             self.make(*task, std::slice::from_ref(core), &failed, &bar);
                         }
                     });
@@ -115,6 +100,20 @@ impl Runner<'_> {
         }
         bar.finish_and_clear();
         Ok(())
+    }
+
+    /// How many runs of a job there are already, by column.
+    fn done(&self, job: &Job) -> Result<Vec<usize>> {
+        let fingerprint = self.fingerprint(job)?;
+        let samples = self.journal.samples();
+        let of_job = |sample: &&Sample| sample.job == job.name && sample.fingerprint == fingerprint;
+        let done = |column: &Column<'_>| {
+            let samples = samples.iter().filter(of_job);
+            samples
+                .filter(|sample| sample.system == column.name)
+                .count()
+        };
+        Ok(self.columns.iter().map(done).collect())
     }
 
     /// Makes one run and keeps what came of it.
