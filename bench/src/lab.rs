@@ -1,6 +1,6 @@
 //! The place where measurements are made: yod, the kernel, the programs, and runs of one on the other.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,9 +16,6 @@ use crate::stats::Stats;
 
 /// Time limit of a run; the longest takes well under a minute.
 const LIMIT: Duration = Duration::from_secs(180);
-
-/// Has a stand-in for QEMU that starts the real one with less memory.
-const SMALL_QEMU_DIR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/small");
 
 /// Is linked into programs to mark what a plugin is to count.
 const MARKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/marks.c");
@@ -46,7 +43,7 @@ pub struct How<'a> {
     pub memory: Option<&'a str>,
     /// A plugin for QEMU, with its arguments.
     pub plugin: Option<&'a str>,
-    /// All memory of the node in MiB, when it is to be less than yod would give it.
+    /// Memory of the node besides the shares in MiB, when it is to be less than yod would give it.
     pub node_mib: Option<u64>,
 }
 
@@ -248,11 +245,7 @@ impl Lab {
             command.env("MARGAY_QEMU_PLUGIN", plugin);
         }
         if let Some(mib) = how.node_mib {
-            let path = std::env::var_os("PATH").unwrap_or_default();
-            let mut with_ours = OsString::from(SMALL_QEMU_DIR);
-            with_ours.extend([OsStr::new(":"), &path]);
-            command.env("PATH", with_ours);
-            command.env("MARGAY_BENCH_MIB", mib.to_string());
+            command.env("MARGAY_NODE_MIB", mib.to_string());
         }
         command
     }

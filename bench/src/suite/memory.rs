@@ -50,7 +50,7 @@ fn touch_kind(lab: &Lab, kind: &str) -> Result<Found> {
 /// The smallest node that runs a program.
 pub fn smallest(lab: &Lab) -> Result<Vec<Reading>> {
     let share = format!("{SMALL_SHARE_MIB}M");
-    let ram_bytes = |node_mib| -> Result<u64> {
+    let besides_mib = |node_mib| -> Result<u64> {
         let how = How {
             icount: true,
             stats: true,
@@ -58,14 +58,15 @@ pub fn smallest(lab: &Lab) -> Result<Vec<Reading>> {
             node_mib,
             ..How::default()
         };
-        Ok(lab.margay(how, "first", &[])?.stats()?.node.ram_bytes)
+        let ram_bytes = lab.margay(how, "first", &[])?.stats()?.node.ram_bytes;
+        Ok(ram_bytes.div_ceil(1 << 20) - SMALL_SHARE_MIB)
     };
     // A little of the machine's RAM is never usable.
-    let usual_mib = ram_bytes(None)?.div_ceil(1 << 20) + 1;
+    let usual_mib = besides_mib(None)? + 1;
     // A node that is too small fails in any way it likes.
-    let runs = |mib| ram_bytes(Some(mib)).is_ok_and(|bytes| bytes <= mib << 20);
+    let runs = |mib| besides_mib(Some(mib)).is_ok_and(|really| really <= mib);
     ensure!(runs(usual_mib), "a node of {usual_mib} MiB does not run");
-    let smallest = bisect(SMALL_SHARE_MIB, usual_mib, runs) - SMALL_SHARE_MIB;
+    let smallest = bisect(0, usual_mib, runs);
     let detail = format!("share {share}, the machine's RAM in steps of 1 MiB");
     Ok(vec![(
         "min_memory_mib",
