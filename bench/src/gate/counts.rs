@@ -21,7 +21,6 @@ const COUNTED: [&str; 3] = ["getpid", "lseek_shipped", "mmap_4K"];
 /// A program without calls for two seconds, and the same for none.
 const SPIN: (&str, &[&str], &[&str]) = ("spin", &["0"], &["2"]);
 
-const PAIRS: usize = 3;
 /// Of a rank: its regions lie around it. Low enough for whoever has a hard limit.
 const STACK_BYTES: u64 = 1 << 20;
 
@@ -119,30 +118,14 @@ fn longest_off(lab: &Lab) -> Result<[Count; 2]> {
     ])
 }
 
-/// Events on a core whose program asks for nothing. Both runs have some at start and end, one more or less as the host wakes the
-/// proxy; so the quietest of a few pairs counts.
+/// Events on a core whose program asks for nothing.
 fn quiet_core(lab: &Lab) -> Result<[Count; 3]> {
-    let mut least = spin(lab)?;
-    for _ in 1..PAIRS {
-        if sum(&least) == 0 {
-            break;
-        }
-        least = std::cmp::min_by_key(least, spin(lab)?, sum);
-    }
-    Ok(least)
-}
-
-fn spin(lab: &Lab) -> Result<[Count; 3]> {
     let more = quiet::beyond_idle(lab, &[SPIN])?;
     Ok([
         count("faults_spin", more.faults.events()),
         count("entries_spin", more.entries.events()),
         count("ticks_spin", more.ticks.events()),
     ])
-}
-
-fn sum(counts: &[Count; 3]) -> u64 {
-    counts.iter().map(|count| count.value).sum()
 }
 
 fn kernel_size(lab: &Lab) -> Result<Count> {

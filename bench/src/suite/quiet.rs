@@ -2,7 +2,7 @@
 //!
 //! Runs on as many cores as the host has (event counts, multi-threaded emulation). Starting and ending have events of their
 //! own, such as a doorbell that finds the program already running again; so each program also runs with nothing to do, and
-//! the difference counts.
+//! the difference counts. It is one more or less as the host wakes the proxy: the quietest of a few pairs of runs counts.
 
 use anyhow::Result;
 
@@ -36,7 +36,7 @@ pub fn after_start(lab: &Lab) -> Result<Vec<Reading>> {
     // New memory is there when it is touched, too.
     for kind in ["fresh", "recycled"] {
         let counters = count(lab, "touch", &[kind, "16777216", "3"])?;
-        events.faults.add(kind, counters.page_faults as i64);
+        events.faults.add(kind, counters.page_faults);
     }
     Ok(vec![
         ("faults_after_start", events.faults.found()),
@@ -45,17 +45,41 @@ pub fn after_start(lab: &Lab) -> Result<Vec<Reading>> {
     ])
 }
 
+/// Pairs of runs, if the first is not quiet.
+const PAIRS: usize = 3;
+
 /// Events of programs at work that they do not have with nothing to do.
 pub fn beyond_idle(lab: &Lab, programs: &[Program<'_>]) -> Result<Events> {
     let mut events = Events::default();
-    for &(name, idle, busy) in programs {
-        let (idle, busy) = (count(lab, name, idle)?, count(lab, name, busy)?);
-        let more = |of: fn(&Counters) -> i64| of(&busy) - of(&idle);
-        events.faults.add(name, more(|c| c.page_faults as i64));
-        events.entries.add(name, more(Counters::unasked_entries));
-        events.ticks.add(name, more(|c| c.timer_interrupts as i64));
+    for program in programs {
+        let mut least = pair(lab, program)?;
+        for _ in 1..PAIRS {
+            if total(&least) == 0 {
+                break;
+            }
+            least = std::cmp::min_by_key(least, pair(lab, program)?, total);
+        }
+        let [faults, entries, ticks] = least;
+        events.faults.add(program.0, faults);
+        events.entries.add(program.0, entries);
+        events.ticks.add(program.0, ticks);
     }
     Ok(events)
+}
+
+/// Faults, entries and ticks at work, less those with nothing to do. Fewer are none.
+fn pair(lab: &Lab, &(name, idle, busy): &Program<'_>) -> Result<[u64; 3]> {
+    let (idle, busy) = (count(lab, name, idle)?, count(lab, name, busy)?);
+    let more = |of: fn(&Counters) -> i64| u64::try_from(of(&busy) - of(&idle)).unwrap_or(0);
+    Ok([
+        more(|c| c.page_faults as i64),
+        more(Counters::unasked_entries),
+        more(|c| c.timer_interrupts as i64),
+    ])
+}
+
+fn total(events: &[u64; 3]) -> u64 {
+    events.iter().sum()
 }
 
 fn count(lab: &Lab, name: &str, args: &[&str]) -> Result<Counters> {
@@ -75,9 +99,8 @@ pub struct Sum {
 }
 
 impl Sum {
-    /// Fewer events than in the run with nothing to do are none.
-    fn add(&mut self, name: &str, events: i64) {
-        self.all += u64::try_from(events).unwrap_or(0);
+    fn add(&mut self, name: &str, events: u64) {
+        self.all += events;
         self.parts.push(format!("{name} {events}"));
     }
 
@@ -88,18 +111,5 @@ impl Sum {
 
     fn found(self) -> Found {
         Found::exactly(self.all as f64, self.parts.join(", "))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_quieter_busy_run_does_not_hide_another() {
-        let mut sum = Sum::default();
-        sum.add("a", -2);
-        sum.add("b", 1);
-        assert_eq!(sum.found(), Found::exactly(1.0, "a -2, b 1"));
     }
 }
