@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::{programs, setup};
 
@@ -46,6 +46,26 @@ pub fn run(command: &mut Command) -> Result<()> {
         .with_context(|| format!("cannot run {command:?}"))?;
     ensure!(status.success(), "{command:?} failed: {status}");
     Ok(())
+}
+
+/// Runs a command and returns what it printed.
+///
+/// # Errors
+/// When it is missing, or fails: with its last word.
+pub fn captured(command: &mut Command) -> Result<Vec<u8>> {
+    let program = command.get_program().display().to_string();
+    let output = match command.output() {
+        Err(error) => bail!("cannot run {program}: {error}"),
+        Ok(output) => output,
+    };
+    let errors = String::from_utf8_lossy(&output.stderr);
+    // apt warns about more than what is wrong.
+    let reason = errors.lines().rfind(|line| line.starts_with("E: "));
+    let reason = reason
+        .or(errors.lines().last())
+        .unwrap_or("it said nothing");
+    ensure!(output.status.success(), "{program} failed: {reason}");
+    Ok(output.stdout)
 }
 
 /// cargo, the one that runs us.
@@ -129,4 +149,18 @@ pub fn replace(from: &Path, to: &Path) -> Result<()> {
     std::fs::copy(from, &new)
         .and_then(|_| std::fs::rename(&new, to))
         .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_that_fail_say_why() {
+        let said = captured(Command::new("echo").arg("a"));
+        assert_eq!(said.expect("runs"), b"a\n");
+        let error = captured(Command::new("sh").args(["-c", "echo no >&2; exit 3"]));
+        assert_eq!(error.expect_err("fails").to_string(), "sh failed: no");
+        assert!(captured(&mut Command::new("no-such-program")).is_err());
+    }
 }

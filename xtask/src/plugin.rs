@@ -6,11 +6,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
-use crate::build::{root, target};
+use crate::build::{captured, root, target};
 use crate::setup;
 
 /// The source of QEMU 7.2, and its SHA-256 as the package's signed description (.dsc) has it. Whether QEMU takes plugins of this
@@ -47,7 +47,7 @@ pub fn build() -> Result<Option<PathBuf>> {
     }
     let library = folder.join("margay-count.so");
     let from = root().join("bench/plugin");
-    output(
+    captured(
         Command::new("gcc")
             .args(FLAGS)
             .arg("-I")
@@ -92,51 +92,34 @@ pub fn task() -> Result<()> {
 /// Downloads the source package and keeps the one file.
 fn get_header(folder: &Path) -> Result<()> {
     let archive = folder.join(SOURCE);
-    output(
+    captured(
         Command::new("/usr/lib/apt/apt-helper")
             .arg("download-file")
             .arg(format!("{}/{SOURCE}", mirror_folder()?))
             .arg(&archive)
             .arg(format!("SHA256:{SOURCE_SHA256}")),
     )?;
-    let header = output(
+    let header = captured(
         Command::new("tar")
             .args(["--extract", "--xz", "--to-stdout", "--wildcards", "--file"])
             .arg(&archive)
             .arg(format!("*/include/qemu/{HEADER}")),
     )?;
-    fs::write(folder.join(HEADER), header.stdout)?;
+    fs::write(folder.join(HEADER), header)?;
     Ok(fs::remove_file(archive)?)
 }
 
 /// Where QEMU's package comes from; its source lies beside it.
 fn mirror_folder() -> Result<String> {
     let found =
-        output(Command::new("apt-get").args(["download", "--print-uris", "qemu-system-x86"]))?;
-    folder_of_first(&String::from_utf8_lossy(&found.stdout))
-        .context("apt-get knows no qemu-system-x86")
+        captured(Command::new("apt-get").args(["download", "--print-uris", "qemu-system-x86"]))?;
+    folder_of_first(&String::from_utf8_lossy(&found)).context("apt-get knows no qemu-system-x86")
 }
 
 /// Of `'http://.../file.deb' file.deb 123 SHA256:...`.
 fn folder_of_first(uris: &str) -> Option<String> {
     let uri = uris.strip_prefix('\'')?.split_once('\'')?.0;
     Some(uri.rsplit_once('/')?.0.to_owned())
-}
-
-fn output(command: &mut Command) -> Result<Output> {
-    let program = command.get_program().to_owned();
-    let output = command
-        .output()
-        .with_context(|| format!("cannot run {}", program.display()))?;
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    let last = complaint.lines().last().unwrap_or_default();
-    ensure!(
-        output.status.success(),
-        "{}: {}: {last}",
-        program.display(),
-        output.status
-    );
-    Ok(output)
 }
 
 #[cfg(test)]
