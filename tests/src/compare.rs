@@ -122,8 +122,9 @@ pub fn row(row: &Row) -> Result<()> {
     };
     ensure!(
         native.status == Some(wanted),
-        "natively: status {} instead of {wanted}; stdout ends:\n{}\n{}",
+        "natively: status {} instead of {wanted}\n{}stdout ends:\n{}\n{}",
         status(&native),
+        failed_checks(&native.stdout),
         last_lines(&native.stdout),
         native.stderr.text()
     );
