@@ -2,15 +2,18 @@
 //!
 //! A job is a program of bench/programs with its arguments and the way it is measured; a row is one figure of it: its name for
 //! ever, its title, what the program prints it as, its unit, and the plot that shows it ("": none). To add a program: its source
-//! in bench/programs, a job here with a row per figure, and a plot if none of these will do. `--only` takes names of jobs and of
-//! rows.
+//! in bench/programs, a job here with a row per figure, and a plot if none of these will do; `short` has the words
+//! that these tables are written in. `--only` takes names of jobs and of rows.
 
-use super::super::system::Mode::{self, CountedEvents, Events, Instructions, Memory, Wall};
+use super::super::system::Mode::{CountedEvents, Events, Instructions, Memory, Wall};
 use super::Unit::{
-    self, Count, MegabytesPerSecond, Megaflops, Ratio, Seconds, SecondsAsMs, TicksAsMs, TicksAsNs,
+    self, Count, MegabytesPerSecond, Megaflops, Seconds, SecondsAsMs, TicksAsMs, TicksAsNs,
     TicksAsUs,
 };
-use super::{Better, Job, Loss, Noise, Over, Plot, Row, Shape, Take};
+use super::short::{
+    counted, event, higher, job, least, longest, lower, most, noise, spread, strips,
+};
+use super::{Job, Loss, Noise, Plot, Shape};
 
 /// Elements, passes, and distances from none to more than a page.
 const OFFSETS: &[&str] = &[
@@ -323,127 +326,3 @@ const SELFISH_COUNT: Noise = Noise {
     at: Some(("detour_at", "place", Unit::Instructions)),
     ..SELFISH
 };
-
-const fn job(
-    name: &'static str,
-    mode: Mode,
-    program: &'static str,
-    args: &'static [&'static str],
-) -> Job {
-    Job {
-        name,
-        about: "",
-        program,
-        args,
-        prepare: &[],
-        mode,
-        ranks: 1,
-        rows: &[],
-    }
-}
-
-/// Less is better.
-const fn lower(
-    name: &'static str,
-    title: &'static str,
-    result: &'static str,
-    unit: Unit,
-    plot: &'static str,
-) -> Row {
-    Row {
-        name,
-        title,
-        result,
-        take: Take::Median,
-        over: Over::Median,
-        unit,
-        better: Better::Lower,
-        plot: if plot.is_empty() { None } else { Some(plot) },
-    }
-}
-
-/// More is better.
-const fn higher(
-    name: &'static str,
-    title: &'static str,
-    result: &'static str,
-    unit: Unit,
-    plot: &'static str,
-) -> Row {
-    Row {
-        better: Better::Higher,
-        ..lower(name, title, result, unit, plot)
-    }
-}
-
-/// Instructions, in the one plot of them.
-const fn counted(name: &'static str, title: &'static str, result: &'static str) -> Row {
-    lower(name, title, result, Unit::Instructions, "instructions")
-}
-
-/// What waiting for the host can only make larger.
-const fn least(
-    name: &'static str,
-    title: &'static str,
-    result: &'static str,
-    unit: Unit,
-    plot: &'static str,
-) -> Row {
-    Row {
-        over: Over::Least,
-        ..lower(name, title, result, unit, plot)
-    }
-}
-
-/// The longest detour of all runs.
-const fn longest(name: &'static str, title: &'static str, unit: Unit, plot: &'static str) -> Row {
-    Row {
-        take: Take::Max,
-        over: Over::Most,
-        ..lower(name, title, "longest_detour_ticks", unit, plot)
-    }
-}
-
-/// What must not be large even once.
-const fn most(name: &'static str, title: &'static str, result: &'static str, unit: Unit) -> Row {
-    Row {
-        over: Over::Most,
-        ..lower(name, title, result, unit, "")
-    }
-}
-
-/// The best of a series over its worst.
-const fn spread(name: &'static str, title: &'static str, result: &'static str) -> Row {
-    Row {
-        take: Take::Spread,
-        ..lower(name, title, result, Ratio, "")
-    }
-}
-
-/// An event, per core.
-const fn event(name: &'static str, title: &'static str, result: &'static str) -> Row {
-    Row {
-        take: Take::Sum,
-        ..lower(name, title, result, Count, "")
-    }
-}
-
-const fn strips(name: &'static str, title: &'static str, log: bool) -> Plot {
-    Plot {
-        name,
-        title,
-        shape: Shape::Strips { log },
-    }
-}
-
-/// Of the job of its name.
-const fn noise(job: &'static str, title: &'static str, how: Noise, unit: Unit) -> Plot {
-    Plot {
-        name: job,
-        title,
-        shape: Shape::Noise {
-            job,
-            noise: Noise { unit, ..how },
-        },
-    }
-}

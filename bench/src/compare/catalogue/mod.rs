@@ -2,6 +2,7 @@
 //! the one place where a program is added.
 
 mod jobs;
+mod short;
 
 use super::system::Mode;
 pub use jobs::{JOBS, PLOTS};
