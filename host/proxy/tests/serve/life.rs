@@ -53,10 +53,9 @@ fn it_says_who_it_is() {
     let mut name = [0; 64];
     let uname = rustix::system::uname();
     assert_eq!(host.nodename.get(&mut name), uname.nodename().to_bytes());
-    assert_eq!(
-        node.call(libc::SYS_getpgid, &[0]),
-        i64::from(rustix::process::getpgrp().as_raw_pid())
-    );
+    // SAFETY: 1. No preconditions. (Not rustix's: the group may be outside the pid namespace, and its id then 0.)
+    let group = unsafe { libc::getpgrp() };
+    assert_eq!(node.call(libc::SYS_getpgid, &[0]), i64::from(group));
     let comm = std::fs::read_to_string(format!("/proc/{}/comm", node.pid())).unwrap();
     assert_eq!(comm, "true\n");
 }
@@ -64,7 +63,7 @@ fn it_says_who_it_is() {
 fn twenty_at_once() {
     let mut nodes: Vec<Node> = (0..20).map(|_| Node::new()).collect();
     for (code, node) in nodes.iter_mut().enumerate() {
-        assert!(node.call(libc::SYS_getpgid, &[0]) > 0);
+        assert!(node.call(libc::SYS_getpgid, &[0]) >= 0);
         assert_eq!(node.exit((code as u64) << 8).code(), Some(code as i32));
     }
 }
@@ -246,7 +245,7 @@ fn ignored_signals_stay_ignored() {
     std::thread::sleep(Duration::from_millis(20));
     node.area().node.state.store(state::RUNNING);
     node.map(DATA.0, DATA.1, SHARE.0, true, true);
-    assert!(node.call(libc::SYS_getpgid, &[0]) > 0);
+    assert!(node.call(libc::SYS_getpgid, &[0]) >= 0);
 }
 
 /// The state of a process, as ps shows it; None when it is gone.
