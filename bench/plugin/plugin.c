@@ -6,11 +6,15 @@
  * counters, so nothing is shared and nothing is locked. Counters only grow; a
  * region is the difference between its two ends.
  */
+#define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <qemu-plugin.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "mark.h"
 #include "model.h"
@@ -35,16 +39,24 @@ struct region {
 	struct counts begin, end;
 };
 
+/* What others may read while QEMU runs; of the whole run, a line of its own for each CPU. */
+struct watched {
+	uint64_t instructions[SIDES], kernel_entries, room[5];
+};
+
 struct vcpu {
 	bool counting, marked;
 	enum side last_side;
 	struct counts now, begin;
 	struct region *regions, **last_region;
 	struct model model;
+	/* NULL: nobody wants to know. */
+	struct watched *watched;
 };
 
 static struct {
 	FILE *out;
+	const char *watch;
 	bool model, only_marks;
 	int vcpus;
 	struct vcpu *vcpu;
@@ -62,6 +74,10 @@ static void on_instruction(unsigned int index, void *side_of)
 	vcpu->now.side[side].instructions++;
 	vcpu->now.kernel_entries += side > vcpu->last_side;
 	vcpu->last_side = side;
+	if (vcpu->watched) {
+		vcpu->watched->instructions[side] = vcpu->now.side[side].instructions;
+		vcpu->watched->kernel_entries = vcpu->now.kernel_entries;
+	}
 }
 
 /* The part of an access that lies within one line. */
@@ -268,13 +284,31 @@ static void take_argument(const char *argument)
 		plugin.out = fopen(argument + 4, "w");
 		if (!plugin.out)
 			refuse(argument, strerror(errno));
+	} else if (strncmp(argument, "watch=", 6) == 0) {
+		plugin.watch = argument + 6;
 	} else if (strcmp(argument, "model=off") == 0) {
 		plugin.model = false;
 	} else if (strcmp(argument, "scope=marks") == 0) {
 		plugin.only_marks = true;
 	} else if (strcmp(argument, "model=on") != 0 && strcmp(argument, "scope=run") != 0) {
-		refuse(argument, "arguments are out=FILE, model=on|off, scope=run|marks");
+		refuse(argument, "arguments are out=FILE, watch=FILE, model=on|off, scope=run|marks");
 	}
+}
+
+/* A file of a `struct watched` for each CPU. */
+static void let_watch(const char *path)
+{
+	size_t bytes = (size_t)plugin.vcpus * sizeof(struct watched);
+	int file = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	if (file < 0 || ftruncate(file, (off_t)bytes) != 0)
+		refuse(path, strerror(errno));
+	struct watched *watched = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	if (watched == MAP_FAILED)
+		refuse(path, strerror(errno));
+	close(file);
+	for (int i = 0; i < plugin.vcpus; i++)
+		plugin.vcpu[i].watched = &watched[i];
 }
 
 QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc,
@@ -294,6 +328,8 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_
 		plugin.vcpu[i].counting = !plugin.only_marks;
 		plugin.vcpu[i].last_region = &plugin.vcpu[i].regions;
 	}
+	if (plugin.watch)
+		let_watch(plugin.watch);
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
 	qemu_plugin_register_atexit_cb(id, write_output, NULL);
 	return 0;

@@ -117,11 +117,28 @@ fn known_regions_have_the_counts_they_must_have() {
 fn each_cpu_has_its_own_counts() {
     let probe = compile(&["test/probe.c"], "plugin-probe-2");
     let out = Path::new(TMP).join("plugin-two.json");
-    let mut command = yod(&format!("out={},model=off", out.display()));
+    let watched = Path::new(TMP).join("plugin-two.watched");
+    let mut command = yod(&format!(
+        "out={},watch={},model=off",
+        out.display(),
+        watched.display()
+    ));
     command.args(["-n", "2", "--label"]).arg(&probe);
     let (report, said) = counted(command, &out);
     assert!(report.vcpus.len() >= 2);
+    let watched = std::fs::read(watched).expect("what could be watched");
+    let watched: Vec<u64> = watched
+        .chunks(8)
+        .map(|bytes| u64::from_ne_bytes(bytes.try_into().expect("a word")))
+        .collect();
     for (rank, vcpu) in report.vcpus.iter().take(2).enumerate() {
+        let run = &vcpu.run;
+        let counts = [
+            run.user.instructions,
+            run.kernel.instructions,
+            run.kernel_entries,
+        ];
+        assert_eq!(watched[8 * rank..][..3], counts);
         let rounds = said
             .lines()
             .find_map(|line| line.strip_prefix(&format!("[{rank}] ")))
@@ -157,6 +174,11 @@ fn wrong_arguments_are_told_in_one_line() {
         ("model=of", 69, "model=of: arguments are out=FILE"),
         ("model=off", 69, "say where to write: out=FILE"),
         ("out=/nowhere/counts", 69, "/nowhere/counts: No such file"),
+        (
+            "out=/dev/null,watch=/nowhere/counts",
+            69,
+            "/nowhere/counts: No such file",
+        ),
     ] {
         let output = yod(arguments).arg(&probe).output().expect("yod runs");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

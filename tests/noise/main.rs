@@ -2,10 +2,12 @@
 //!
 //! On one core under `-icount` every instruction counts, so the usual measures of noise (FWQ, FTQ, selfish detour, programs of
 //! bench/programs) must find exactly none. On several cores the kernel's own counters say whether it was entered: they are
-//! read while the node runs, from its memory, which disturbs nobody. Each test has a control in which there is noise.
+//! read while the node runs, from its memory, which disturbs nobody; a plugin of QEMU confirms it, where there is one. Each
+//! test has a control in which there is noise.
 
 mod node;
 mod pair;
+mod watched;
 
 use std::fs;
 use std::path::PathBuf;
@@ -22,6 +24,7 @@ use margay_tests::tree;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::pair::Pair;
+use crate::watched::Watched;
 
 /// The longest run, on a machine that is busy with others.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -161,6 +164,28 @@ fn a_rank_does_not_notice_another() -> Result<()> {
         "the signal that ended rank 0 did not enter the kernel on its core"
     );
     Ok(())
+}
+
+/// The same by another witness, who does not depend on what the kernel says of itself.
+#[test]
+#[ignore = "needs QEMU's plugin: the step `plugin` of the check builds and runs it"]
+fn the_core_of_a_rank_executes_nothing_but_the_rank() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let watched = Watched::new(scratch.path());
+    let pair = Pair::start_watched(&scratch, Some(watched))?;
+    let before = pair.look()?;
+    pair.disturb_the_busy_one()?;
+    let busy = pair.look()?;
+    busy.shows_progress_since(&before)?;
+    busy.watched_quiet_since(&before)?;
+    pair.wait_for_the_busy_ones_end()?;
+    std::thread::sleep(SETTLED);
+    pair.look()?.watched_quiet_since(&before)?;
+    // A control: what does disturb it is seen.
+    send(pair.pid(0)?, Signal::USR1);
+    let seen = wait_until(|| Ok(pair.look()?.watched_quiet_since(&before).is_err()))?;
+    ensure!(seen, "the plugin does not see a signal to rank 0");
+    pair.interrupt().map(|_| ())
 }
 
 #[test]

@@ -52,10 +52,14 @@ impl Node {
         record(&self.ram, self.layout.rank(rank))
     }
 
-    /// Counters of its core.
-    pub fn core_of(&self, rank: usize) -> Result<CpuStats> {
-        let core = self.rank(rank)?.node.cpus[0].load();
-        record(&self.ram, self.layout.cpu_stats(core as usize))
+    /// The number of its core.
+    pub fn core_of(&self, rank: usize) -> Result<usize> {
+        Ok(self.rank(rank)?.node.cpus[0].load().try_into()?)
+    }
+
+    /// A core's counters.
+    pub fn counters(&self, core: usize) -> Result<CpuStats> {
+        record(&self.ram, self.layout.cpu_stats(core))
     }
 }
 

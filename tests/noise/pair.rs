@@ -13,6 +13,7 @@ use wire::rank::state;
 use wire::stats::CpuStats;
 
 use crate::node::Node;
+use crate::watched::{Counts, Watched};
 use crate::{LIMIT, MOMENT, SETTLED, build, send, wait_until};
 
 /// Seconds for which rank 0 computes, about: longer than any test takes.
@@ -25,6 +26,7 @@ pub struct Pair<'a> {
     /// `None` when it has been waited for.
     started: Option<Started<'a>>,
     node: Node,
+    watched: Option<Watched>,
 }
 
 /// A test that fails in the middle leaves nothing that computes for ever.
@@ -36,27 +38,38 @@ impl Drop for Pair<'_> {
     }
 }
 
-/// What the kernel had counted on the core of each rank.
+/// What had been counted on the core of each rank.
 pub struct Look {
-    /// Of rank 0.
+    /// By the kernel, of rank 0.
     pub quiet: CpuStats,
-    /// Of rank 1.
+    /// By the kernel, of rank 1.
     pub busy: CpuStats,
+    /// By the plugin, of both in their order; none: it is not there.
+    pub watched: Option<[Counts; 2]>,
 }
 
 impl<'a> Pair<'a> {
     /// Returns when rank 0 has begun to compute.
     pub fn start(scratch: &'a Scratch) -> Result<Pair<'a>> {
+        Pair::start_watched(scratch, None)
+    }
+
+    /// As [`Pair::start`], with the plugin counting, too.
+    pub fn start_watched(scratch: &'a Scratch, watched: Option<Watched>) -> Result<Pair<'a>> {
         let mark = new_mark();
         let program = build(scratch, "neighbours")?;
-        let started = Run::yod(&["-n", "2", "-m", "64M", "--oversubscribe", "--stats=json"])
+        let mut run = Run::yod(&["-n", "2", "-m", "64M", "--oversubscribe", "--stats=json"])
             .args(&["--", &program.to_string_lossy(), COMPUTE_S, BUSY_S, "0"])
-            .env(&[(MARK, &mark)])
-            .start(scratch)?;
+            .env(&[(MARK, &mark)]);
+        if let Some(watched) = &watched {
+            run = run.env(&[("MARGAY_QEMU_PLUGIN", watched.plugin()?)]);
+        }
+        let started = run.start(scratch)?;
         let node = Node::of(&mark, started.pid())?;
         let pair = Pair {
             started: Some(started),
             node,
+            watched,
         };
         pair.settle()?;
         Ok(pair)
@@ -65,9 +78,10 @@ impl<'a> Pair<'a> {
     /// Both set their handlers after their last output, and rank 0 then computes.
     fn settle(&self) -> Result<()> {
         let begun = wait_until(|| {
-            let look = self.look()?;
-            let both = [look.quiet, look.busy];
-            Ok(both.iter().all(|core| calls(core, "rt_sigaction") == 2))
+            let has_begun =
+                |core| -> Result<_> { Ok(calls(&self.node.counters(core)?, "rt_sigaction") == 2) };
+            let [quiet, busy] = self.cores()?;
+            Ok(has_begun(quiet)? && has_begun(busy)?)
         })?;
         ensure!(begun, "the ranks did not begin");
         std::thread::sleep(SETTLED);
@@ -76,10 +90,18 @@ impl<'a> Pair<'a> {
 
     /// Now.
     pub fn look(&self) -> Result<Look> {
+        let [quiet, busy] = self.cores()?;
+        let seen =
+            |watched: &Watched| -> Result<_> { Ok([watched.cpu(quiet)?, watched.cpu(busy)?]) };
         Ok(Look {
-            quiet: self.node.core_of(0)?,
-            busy: self.node.core_of(1)?,
+            quiet: self.node.counters(quiet)?,
+            busy: self.node.counters(busy)?,
+            watched: self.watched.as_ref().map(seen).transpose()?,
         })
+    }
+
+    fn cores(&self) -> Result<[usize; 2]> {
+        Ok([self.node.core_of(0)?, self.node.core_of(1)?])
     }
 
     /// Its process, on the host.
@@ -121,7 +143,7 @@ fn group(started: &Started<'_>) -> Result<Pid> {
 }
 
 impl Look {
-    /// Nothing entered the kernel on the core of rank 0.
+    /// Nothing entered the kernel on the core of rank 0, says the kernel.
     pub fn quiet_since(&self, before: &Look) -> Result<()> {
         let more = |get: fn(&CpuStats) -> u64| get(&self.quiet) - get(&before.quiet);
         let entries = more(|core| core.entries.load());
@@ -139,6 +161,28 @@ impl Look {
         ensure!(
             entries == 0 && interrupts == 0,
             "{entries} entries into the kernel and {interrupts} interrupts on the core of rank 0"
+        );
+        Ok(())
+    }
+
+    /// The core of rank 0 executed instructions of rank 0 and no others, says the plugin: only the kernel could have gone over to
+    /// others. Meanwhile the kernel was at work on the core of rank 1.
+    pub fn watched_quiet_since(&self, before: &Look) -> Result<()> {
+        let both = self.watched.zip(before.watched);
+        let ([quiet, busy], [quiet_before, busy_before]) = both.context("nobody watched")?;
+        let (own, others) = (
+            quiet.user - quiet_before.user,
+            quiet.kernel - quiet_before.kernel,
+        );
+        let entries = quiet.entries - quiet_before.entries;
+        ensure!(
+            own > 0 && others == 0 && entries == 0,
+            "the core of rank 0 executed {own} instructions of rank 0 and, in {entries} entries, {others} of the kernel"
+        );
+        let neighbour = busy.kernel - busy_before.kernel;
+        ensure!(
+            neighbour > 0,
+            "the kernel did nothing on the core of rank 1"
         );
         Ok(())
     }

@@ -48,7 +48,7 @@ pub fn run(only: Option<&str>) -> Result<()> {
     programs::all()?;
     let mut steps = all_steps();
     if plugin::build()?.is_some() {
-        steps.push(Step::new("plugin", plugin_test()));
+        steps.push(Step::of("plugin", vec![plugin_test(), noise_by_plugin()]));
     }
     finish(steps::run(
         steps.into_iter().filter(|step| step.matches(only)),
@@ -111,6 +111,13 @@ fn system(name: &str) -> Command {
 /// The plugin of QEMU, where it could be built.
 fn plugin_test() -> Command {
     cargo_with(&["test", "-p", "margay-bench", "--test", "plugin"], &[])
+}
+
+/// What `noise` finds on several cores, confirmed by the plugin.
+fn noise_by_plugin() -> Command {
+    let mut command = system("noise");
+    command.arg("--ignored");
+    command
 }
 
 fn fuzz_step(seconds: &str) -> Step {
