@@ -60,6 +60,7 @@ int rank_main(int rank, int size, const char *mode)
     (void)size;
     pthread_t threads[THREADS];
     if (strcmp(mode, "plain") == 0) {
+        CHECK(smartmap_provider_abi != NULL); /* loaded, and stands aside */
         CHECK(smartmap_rank() == -1 && smartmap_join(0) != 0);
         CHECK(!smartmap_exports(malloc(100), 100));
     } else {
