@@ -3,47 +3,58 @@
 
 use qk_core::frames::Frames;
 use qk_core::page::PageSize;
-use qk_core::paging::{MapOptions, Tables, map, protect, translate, unmap};
+use qk_core::paging::entry::Entry;
+use qk_core::paging::{MapOptions, Table, Tables, map, protect, translate, unmap};
 use qk_core::regions::{Kind, Prot, Region, Regions};
+use std::cell::Cell;
 use std::hint::black_box;
 
 const P: u64 = PageSize::Size4K.bytes();
 const M2: u64 = PageSize::Size2M.bytes();
 
-/// Table memory as one slice: a frame's address is its offset.
+/// Table memory as one slice, never given back: a frame's address is its number in bytes.
 struct Flat {
-    words: Vec<u64>,
+    tables: &'static [[Cell<u64>; 512]],
     next: u64,
     free: Vec<u64>,
 }
 
 impl Flat {
     fn new() -> Self {
+        let tables: Box<[_]> = (0..4096).map(|_| [const { Cell::new(0) }; 512]).collect();
         Self {
-            words: vec![0; 4096 * 512],
+            tables: Box::leak(tables),
             next: P,
             free: Vec::with_capacity(4096),
         }
     }
-    fn at(table: u64, index: usize) -> usize {
-        (table / 8) as usize + index
+}
+
+#[derive(Clone, Copy)]
+struct Entries(&'static [Cell<u64>; 512]);
+
+impl Table for Entries {
+    fn get(&self, index: usize) -> Entry {
+        Entry(self.0[index].get())
+    }
+    fn set(&self, index: usize, entry: Entry) {
+        self.0[index].set(entry.0);
+    }
+    fn exchange(&self, index: usize, current: Entry, new: Entry) -> Result<(), Entry> {
+        let now = self.get(index);
+        if now != current {
+            return Err(now);
+        }
+        self.set(index, new);
+        Ok(())
     }
 }
 
 impl Tables for Flat {
-    fn read(&self, table: u64, index: usize) -> u64 {
-        self.words[Self::at(table, index)]
-    }
-    fn write(&mut self, table: u64, index: usize, entry: u64) {
-        self.words[Self::at(table, index)] = entry;
-    }
-    fn exchange(&mut self, table: u64, index: usize, current: u64, new: u64) -> Result<(), u64> {
-        let word = &mut self.words[Self::at(table, index)];
-        if *word != current {
-            return Err(*word);
-        }
-        *word = new;
-        Ok(())
+    type Table = Entries;
+
+    fn table(&self, frame: u64) -> Entries {
+        Entries(&self.tables[(frame / P) as usize])
     }
     fn alloc_table(&mut self) -> Option<u64> {
         self.free.pop().or_else(|| {

@@ -120,29 +120,6 @@ pub fn write_u64(at: Phys, value: u64) {
     word(at).store(value, Ordering::Relaxed);
 }
 
-/// Replaces a word and returns the old one in one step: how a page-table entry is taken away without losing a dirty bit that the
-/// CPU sets at that moment.
-#[inline]
-pub fn swap_u64(at: Phys, value: u64) -> u64 {
-    word(at).swap(value, Ordering::AcqRel)
-}
-
-/// Writes `count` words `first, first + step, ...` from `at` on (a multiple of 8): a run of page-table entries.
-pub fn write_series(at: Phys, count: u64, first: u64, step: u64) {
-    assert!(at.is_aligned(8), "{at:?} is not aligned");
-    let mut to = pointer(at, count.saturating_mul(8)).cast::<u64>();
-    let mut value = first;
-    for _ in 0..count {
-        // SAFETY: 1. `[at, at + 8 * count)` is pool memory (checked above), aligned, and `to` stays inside.
-        //         2. Volatile: the page walker may read the entries at any time.
-        unsafe {
-            to.write_volatile(value);
-            to = to.add(1);
-        }
-        value = value.wrapping_add(step);
-    }
-}
-
 /// Zeroes `[at, at + len_bytes)`.
 pub fn zero(at: Phys, len_bytes: u64) {
     let to = pointer(at, len_bytes);
@@ -214,6 +191,8 @@ pub unsafe trait Shared: FromBytes + KnownLayout {}
 
 // SAFETY: 1. It is one.
 unsafe impl Shared for AtomicU64 {}
+// SAFETY: 1. As above: a page table.
+unsafe impl Shared for [AtomicU64; 512] {}
 // SAFETY: 1. All records of crate `wire` consist of words, each an atomic.
 unsafe impl Shared for wire::boot::Header {}
 // SAFETY: 1. As above.

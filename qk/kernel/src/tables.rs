@@ -6,7 +6,8 @@ use arrayvec::ArrayVec;
 use hal::addr::Phys;
 use qk_core::frames::Frames;
 use qk_core::page::PageSize;
-use qk_core::paging::Tables;
+use qk_core::paging::entry::Entry;
+use qk_core::paging::{Table, Tables};
 
 /// Tables that one step may empty: those of 32 large pages' worth of addresses and their parents.
 pub type Emptied = ArrayVec<u64, 80>;
@@ -19,26 +20,36 @@ pub struct ShareTables<'a> {
     pub emptied: &'a mut Emptied,
 }
 
-fn slot(table: u64, index: usize) -> Phys {
-    Phys(table + index as u64 * 8)
+/// A table in pool memory.
+#[derive(Clone, Copy)]
+pub struct ShareTable(&'static [AtomicU64; 512]);
+
+impl Table for ShareTable {
+    #[inline]
+    fn get(&self, index: usize) -> Entry {
+        Entry(self.0[index].load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    fn set(&self, index: usize, entry: Entry) {
+        self.0[index].store(entry.0, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn exchange(&self, index: usize, current: Entry, new: Entry) -> Result<(), Entry> {
+        self.0[index]
+            .compare_exchange(current.0, new.0, Ordering::SeqCst, Ordering::SeqCst)
+            .map(|_| ())
+            .map_err(Entry)
+    }
 }
 
 impl Tables for ShareTables<'_> {
-    #[inline]
-    fn read(&self, table: u64, index: usize) -> u64 {
-        hal::mem::read_u64(slot(table, index))
-    }
+    type Table = ShareTable;
 
     #[inline]
-    fn write(&mut self, table: u64, index: usize, entry: u64) {
-        hal::mem::write_u64(slot(table, index), entry);
-    }
-
-    fn exchange(&mut self, table: u64, index: usize, current: u64, new: u64) -> Result<(), u64> {
-        let entry: &AtomicU64 = hal::mem::shared(slot(table, index));
-        entry
-            .compare_exchange(current, new, Ordering::SeqCst, Ordering::SeqCst)
-            .map(|_| ())
+    fn table(&self, frame: u64) -> ShareTable {
+        ShareTable(hal::mem::shared(Phys(frame)))
     }
 
     fn alloc_table(&mut self) -> Option<u64> {

@@ -19,9 +19,9 @@ pub fn protect(
     split_at(t, root, start)?;
     split_at(t, root, end)?;
     let mut flush = false;
-    for_each_leaf(t, root, start, end, &mut |t, slot, leaf| {
+    for_each_leaf(t, root, start, end, &mut |_, slot, leaf| {
         if leaf.with_prot(prot) != leaf {
-            slot.replace(t, leaf, |old| old.with_prot(prot));
+            slot.replace(leaf, |old| old.with_prot(prot));
             flush |= leaf.is_present();
         }
     });
@@ -42,14 +42,14 @@ pub fn visit_dirty(
     clear: bool,
     mut visit: impl FnMut(u64, u64, u64),
 ) {
-    for_each_leaf(t, root, start, end, &mut |t, slot, leaf| {
+    for_each_leaf(t, root, start, end, &mut |_, slot, leaf| {
         if !leaf.is_dirty() {
             return;
         }
         let leaf_end = slot.va + span(slot.level);
         let (from, to) = (start.max(slot.va), end.min(leaf_end));
         if clear && (from, to) == (slot.va, leaf_end) {
-            slot.write(t, Entry(leaf.0 & !D));
+            slot.write(leaf.clean());
         }
         visit(from, leaf.address() + (from - slot.va), to - from);
     });
@@ -58,8 +58,8 @@ pub fn visit_dirty(
 /// Marks the pages that touch `[start, end)` dirty, as a write by somebody who does not come
 /// through these tables (the kernel's direct map, the proxy) makes them.
 pub fn mark_dirty(t: &mut impl Tables, root: u64, start: u64, end: u64) {
-    for_each_leaf(t, root, start, end, &mut |t, slot, leaf| {
+    for_each_leaf(t, root, start, end, &mut |_, slot, leaf| {
         // Hardware could only set the same bit: a plain store loses nothing.
-        slot.write(t, Entry(leaf.0 | D));
+        slot.write(Entry(leaf.0 | D));
     });
 }

@@ -132,6 +132,16 @@ impl Entry {
         self.0 & (P | RW | D) == P | RW
     }
 
+    /// The same leaf without D.
+    pub const fn clean(self) -> Self {
+        Self(self.0 & !D)
+    }
+
+    /// The leaf of `level` for the frame behind this one's, otherwise alike.
+    pub const fn following(self, level: Level) -> Self {
+        Self(self.0 + span(level))
+    }
+
     /// Written to since it was mapped, or since D was last cleared.
     pub const fn is_dirty(self) -> bool {
         self.0 & D != 0

@@ -1,7 +1,7 @@
 //! Mapping and unmapping.
 
 use super::entry::{A, Entry, Level, NX, P, RW, US, index, level_of, shift, span};
-use super::{OutOfTables, Slot, Tables, descend, leaf_size, slots, split_at};
+use super::{OutOfTables, Slot, Table, Tables, descend, split_at};
 use crate::page::PageSize;
 use crate::regions::Prot;
 
@@ -18,7 +18,7 @@ pub struct MapOptions {
 
 /// The page-directory-pointer table of slot 0, once something has been mapped.
 pub fn own_table(t: &impl Tables, root: u64) -> Option<u64> {
-    let entry = Entry(t.read(root, 0));
+    let entry = t.table(root).get(0);
     entry.is_present().then(|| entry.address())
 }
 
@@ -26,11 +26,8 @@ pub fn own_table(t: &impl Tables, root: u64) -> Option<u64> {
 /// or nothing. Never executable: NX in a table entry covers all below it (AMD APM vol. 2 §5.6.1).
 pub fn set_window(t: &mut impl Tables, root: u64, slot: usize, table: Option<u64>) {
     debug_assert!((1..256).contains(&slot));
-    t.write(
-        root,
-        slot,
-        table.map_or(0, |frame| frame | P | RW | US | A | NX),
-    );
+    let window = table.map_or(0, |frame| frame | P | RW | US | A | NX);
+    t.table(root).set(slot, Entry(window));
 }
 
 /// Maps `[va, va + len_bytes)`, where nothing may be mapped or kept, to adjacent frames from `pa`,
@@ -52,7 +49,7 @@ pub fn map(
         Some(table) => table,
         None => {
             let table = t.alloc_table().ok_or(OutOfTables)?;
-            t.write(root, 0, Entry::table(table, 0).0);
+            t.table(root).set(0, Entry::table(table, 0));
             table
         }
     };
@@ -62,16 +59,17 @@ pub fn map(
         max_level: level_of(options.max),
         options,
     };
-    let (lowest, level, parent) = descend(t, table, va, end);
-    let (added, reached) = mapping.fill(t, lowest, level, va, end);
+    let top = t.table(table);
+    let (lowest, level, parent) = descend(t, top.clone(), va, end);
+    let (added, reached) = mapping.fill(t, &lowest, level, va, end);
     if let Some((slot, entry)) = parent {
-        slot.write(t, entry.with_count(entry.count() + added));
+        slot.write(entry.with_count(entry.count() + added));
     }
     if reached == end {
         return Ok(());
     }
     if reached > va {
-        remove(t, table, 3, va, reached, &mut |_, _, _| ());
+        remove(t, &top, 3, va, reached, &mut |_, _| ());
     }
     Err(OutOfTables)
 }
@@ -87,10 +85,10 @@ struct Mapping {
 impl Mapping {
     /// Maps `[start, end)` below `table`. Returns how many entries of `table` came into use, and
     /// where it had to stop for want of a table (`end` when all went well).
-    fn fill(
+    fn fill<T: Tables>(
         &self,
-        t: &mut impl Tables,
-        table: u64,
+        t: &mut T,
+        table: &T::Table,
         level: Level,
         start: u64,
         end: u64,
@@ -100,13 +98,13 @@ impl Mapping {
         while va < end {
             let leaves = self.leaves_at(level, va, end);
             if leaves > 0 {
-                self.write_leaves(t, table, level, va, leaves);
+                self.write_leaves(table, level, va, leaves);
                 added += leaves;
                 va += leaves << shift(level);
                 continue;
             }
             let slot = index(va, level);
-            let old = Entry(t.read(table, slot));
+            let old = table.get(slot);
             let child = if old.is_empty() {
                 match t.alloc_table() {
                     Some(frame) => Entry::table(frame, 0),
@@ -116,12 +114,12 @@ impl Mapping {
                 old
             };
             let stop = end.min((va & !(span(level) - 1)) + span(level));
-            let (below, reached) = self.fill(t, child.address(), level - 1, va, stop);
+            let (below, reached) = self.fill(t, &t.table(child.address()), level - 1, va, stop);
             let count = child.count() + below;
             if count == 0 {
                 t.free_table(child.address());
             } else {
-                t.write(table, slot, child.with_count(count).0);
+                table.set(slot, child.with_count(count));
                 added += u64::from(old.is_empty());
             }
             va = reached;
@@ -141,21 +139,21 @@ impl Mapping {
         ((end - va) >> shift(level)).min(512 - index(va, level) as u64)
     }
 
-    fn write_leaves(&self, t: &mut impl Tables, table: u64, level: Level, va: u64, leaves: u64) {
+    fn write_leaves(&self, table: &impl Table, level: Level, va: u64, leaves: u64) {
         let first = index(va, level);
         let pa = va.wrapping_add(self.offset);
         let mut leaf = Entry::leaf(pa, level, self.options.prot, self.options.dirty);
         for i in first..first + leaves as usize {
-            debug_assert_eq!(t.read(table, i), 0, "mapping over something");
-            t.write(table, i, leaf.0);
-            leaf.0 += span(level);
+            debug_assert!(table.get(i).is_empty(), "mapping over something");
+            table.set(i, leaf);
+            leaf = leaf.following(level);
         }
     }
 }
 
 /// Unmaps `[start, end)`, holes allowed, splitting large pages at the borders and freeing tables
-/// that become empty. `visit(pa, size, dirty)` sees each page that went, kept ones too; `dirty`
-/// means that it may hold something else than zeros.
+/// that become empty. `visit(pa, len_bytes, dirty)` sees what went, kept pages too, in as few pieces
+/// as one table tells; `dirty` means that a piece may hold something else than zeros.
 ///
 /// # Errors
 /// [`OutOfTables`], with nothing unmapped.
@@ -164,67 +162,89 @@ pub fn unmap<T: Tables>(
     root: u64,
     start: u64,
     end: u64,
-    mut visit: impl FnMut(u64, PageSize, bool),
+    mut visit: impl FnMut(u64, u64, bool),
 ) -> Result<(), OutOfTables> {
     split_at(t, root, start)?;
     split_at(t, root, end)?;
     if let Some(table) = own_table(t, root) {
-        remove(t, table, 3, start, end, &mut |_, slot, leaf| {
-            visit(leaf.address(), leaf_size(slot), leaf.is_dirty());
+        let top = t.table(table);
+        remove(t, &top, 3, start, end, &mut |_, run| {
+            visit(run.leaf.address(), run.len_bytes, run.leaf.is_dirty());
         });
     }
     Ok(())
 }
 
 /// Empties slot 0 and frees its tables, the topmost too: nobody may have a window to it any more.
-pub fn destroy<T: Tables>(t: &mut T, root: u64, mut visit: impl FnMut(u64, PageSize, bool)) {
+pub fn destroy<T: Tables>(t: &mut T, root: u64, mut visit: impl FnMut(u64, u64, bool)) {
     if let Some(table) = own_table(t, root) {
-        remove(t, table, 3, 0, span(4), &mut |_, slot, leaf| {
-            visit(leaf.address(), leaf_size(slot), leaf.is_dirty());
+        let top = t.table(table);
+        remove(t, &top, 3, 0, span(4), &mut |_, run| {
+            visit(run.leaf.address(), run.len_bytes, run.leaf.is_dirty());
         });
-        t.write(root, 0, 0);
+        t.table(root).set(0, Entry::EMPTY);
         t.free_table(table);
     }
 }
 
-/// Takes out the leaves of `[start, end)`, which begins and ends between leaves, and shows each to
-/// `visit` as it was last. Returns how many entries of `table` became empty.
+/// Leaves that went: adjacent both ways, alike.
+pub(super) struct Run {
+    /// Virtual address.
+    pub va: u64,
+    /// Length in bytes.
+    pub len_bytes: u64,
+    /// The first leaf as it was last.
+    pub leaf: Entry,
+}
+
+/// Takes out the leaves of `[start, end)`, which begins and ends between leaves, and shows them to
+/// `visit`. Returns how many entries of `table` became empty.
 pub(super) fn remove<T: Tables>(
     t: &mut T,
-    table: u64,
+    table: &T::Table,
     level: Level,
     start: u64,
     end: u64,
-    visit: &mut impl FnMut(&mut T, Slot, Entry),
+    visit: &mut impl FnMut(&mut T, Run),
 ) -> u64 {
     let mut emptied = 0;
-    for slot in slots(table, level, start, end) {
-        let entry = slot.read(t);
-        if entry.is_empty() {
-            continue;
-        }
+    let mut va = start;
+    while va < end {
+        let slot = Slot::of(table, level, va);
+        let mut stop = end.min(slot.va + span(level));
+        let entry = slot.read();
         if entry.is_table(level) {
-            let (from, to) = (start.max(slot.va), end.min(slot.va + span(level)));
-            let gone = remove(t, entry.address(), level - 1, from, to, visit);
-            emptied += u64::from(drop_count(t, slot, entry, gone));
-        } else {
-            let leaf = slot.replace(t, entry, |_| Entry::EMPTY);
-            visit(t, slot, leaf);
-            emptied += 1;
+            let below = t.table(entry.address());
+            let gone = remove(t, &below, level - 1, va, stop, visit);
+            emptied += u64::from(drop_count(t, &slot, entry, gone));
+        } else if !entry.is_empty() {
+            let (leaf, count) = slot.take_run(entry, end);
+            let len_bytes = count << shift(level);
+            visit(
+                t,
+                Run {
+                    va,
+                    len_bytes,
+                    leaf,
+                },
+            );
+            emptied += count;
+            stop = va + len_bytes;
         }
+        va = stop;
     }
     emptied
 }
 
 /// Notes that `gone` entries of the table `entry` in `slot` became empty; frees it when none are
 /// left. Returns whether it did.
-fn drop_count(t: &mut impl Tables, slot: Slot, entry: Entry, gone: u64) -> bool {
+fn drop_count<T: Tables>(t: &mut T, slot: &Slot<T::Table>, entry: Entry, gone: u64) -> bool {
     let left = entry.count() - gone;
     if left > 0 {
-        slot.write(t, entry.with_count(left));
+        slot.write(entry.with_count(left));
         return false;
     }
-    slot.write(t, Entry::EMPTY);
+    slot.write(Entry::EMPTY);
     t.free_table(entry.address());
     true
 }

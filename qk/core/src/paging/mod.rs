@@ -30,20 +30,29 @@ pub use report::{Extent, Translation, extents, translate, vacant, vacant_until};
 use crate::page::PageSize;
 use entry::{Entry, Level, index, span};
 
-/// Access to table memory. A table is named by its frame's physical address.
-pub trait Tables {
-    /// Entry `index` (0..512) of `table`.
-    fn read(&self, table: u64, index: usize) -> u64;
+/// The 512 entries of a table. Indices are below 512.
+pub trait Table: Clone {
+    /// An entry.
+    fn get(&self, index: usize) -> Entry;
 
-    /// Sets entry `index` of `table` with a single 8-byte store.
-    fn write(&mut self, table: u64, index: usize, entry: u64);
+    /// Sets an entry with a single 8-byte store.
+    fn set(&self, index: usize, entry: Entry);
 
-    /// Sets the entry to `new` if it is `current`, as one atomic step with respect to every CPU
+    /// Sets an entry to `new` if it is `current`, as one atomic step with respect to every CPU
     /// that walks the table.
     ///
     /// # Errors
     /// What the entry is instead.
-    fn exchange(&mut self, table: u64, index: usize, current: u64, new: u64) -> Result<(), u64>;
+    fn exchange(&self, index: usize, current: Entry, new: Entry) -> Result<(), Entry>;
+}
+
+/// Access to table memory. A table is named by its frame's physical address.
+pub trait Tables {
+    /// A handle to a table, for as long as its frame is one.
+    type Table: Table;
+
+    /// The table in `frame`.
+    fn table(&self, frame: u64) -> Self::Table;
 
     /// A zeroed frame for a new table.
     fn alloc_table(&mut self) -> Option<u64>;
@@ -58,51 +67,97 @@ pub trait Tables {
 pub struct OutOfTables;
 
 /// Where an entry sits.
-#[derive(Clone, Copy)]
-struct Slot {
-    table: u64,
+#[derive(Clone)]
+struct Slot<T> {
+    table: T,
     index: usize,
     level: Level,
     /// First address the entry translates.
     va: u64,
 }
 
-impl Slot {
-    fn read(self, t: &impl Tables) -> Entry {
-        Entry(t.read(self.table, self.index))
+impl<T: Table> Slot<T> {
+    /// The slot of `table` that translates `va`.
+    fn of(table: &T, level: Level, va: u64) -> Self {
+        Self {
+            table: table.clone(),
+            index: index(va, level),
+            level,
+            va: va & !(span(level) - 1),
+        }
     }
 
-    fn write(self, t: &mut impl Tables, entry: Entry) {
-        t.write(self.table, self.index, entry.0);
+    fn read(&self) -> Entry {
+        self.table.get(self.index)
+    }
+
+    fn write(&self, entry: Entry) {
+        self.table.set(self.index, entry);
     }
 
     /// Replaces leaf `old` by what `new` makes of it, without losing a D that hardware sets
     /// meanwhile. Returns the leaf that was replaced.
-    fn replace(self, t: &mut impl Tables, mut old: Entry, new: impl Fn(Entry) -> Entry) -> Entry {
+    fn replace(&self, mut old: Entry, new: impl Fn(Entry) -> Entry) -> Entry {
         if !old.may_become_dirty() {
-            self.write(t, new(old));
+            self.write(new(old));
             return old;
         }
-        while let Err(now) = t.exchange(self.table, self.index, old.0, new(old).0) {
-            old = Entry(now);
+        while let Err(now) = self.table.exchange(self.index, old, new(old)) {
+            old = now;
         }
         old
     }
-}
 
-/// The slots of `table` that `[start, end)` touches; the range must lie inside what it covers.
-fn slots(table: u64, level: Level, start: u64, end: u64) -> impl Iterator<Item = Slot> {
-    let first = start & !(span(level) - 1);
-    let count = (end - first).div_ceil(span(level));
-    (0..count).map(move |i| {
-        let va = first + i * span(level);
-        Slot {
-            table,
-            index: index(va, level),
-            level,
-            va,
+    /// Takes out its leaf `old` and those behind it, as far as they continue it: adjacent frames, the
+    /// same access, equally dirty. Returns the leaf as it was last, and how many went; at most those
+    /// that begin below `end`.
+    fn take_run(&self, old: Entry, end: u64) -> (Entry, u64) {
+        let first = self.replace(old, |_| Entry::EMPTY);
+        let racing = first.may_become_dirty();
+        let most = self.entries_until(end);
+        let (mut next, mut count) = (first, 1);
+        while count < most {
+            next = next.following(self.level);
+            let index = self.index + count;
+            if racing {
+                if self.table.exchange(index, next, Entry::EMPTY).is_err() {
+                    break;
+                }
+            } else if self.table.get(index) == next {
+                self.table.set(index, Entry::EMPTY);
+            } else {
+                break;
+            }
+            count += 1;
         }
-    })
+        (first, count as u64)
+    }
+
+    /// How many leaves from its `first` on continue it: adjacent frames, the same access. At most
+    /// those that begin below `end`.
+    fn run(&self, first: Entry, end: u64) -> u64 {
+        let most = self.entries_until(end);
+        let (mut next, mut count) = (first.clean(), 1);
+        while count < most {
+            next = next.following(self.level);
+            if self.table.get(self.index + count).clean() != next {
+                break;
+            }
+            count += 1;
+        }
+        count as u64
+    }
+
+    /// Entries of its table from this one on that translate something below `end`.
+    fn entries_until(&self, end: u64) -> usize {
+        let entries = (end - self.va).div_ceil(span(self.level)) as usize;
+        entries.min(512 - self.index)
+    }
+
+    /// The size of the leaf in it.
+    fn leaf_size(&self) -> PageSize {
+        entry::size_at(self.level)
+    }
 }
 
 /// Calls `visit` for each leaf that touches `[start, end)`, in address order.
@@ -111,77 +166,71 @@ fn for_each_leaf<T: Tables>(
     root: u64,
     start: u64,
     end: u64,
-    visit: &mut impl FnMut(&mut T, Slot, Entry),
+    visit: &mut impl FnMut(&mut T, &Slot<T::Table>, Entry),
 ) {
     if start < end
         && let Some(table) = own_table(t, root)
     {
-        let (lowest, level, _) = descend(t, table, start, end);
-        walk(t, lowest, level, start, end, visit);
+        let (lowest, level, _) = descend(t, t.table(table), start, end);
+        walk(t, &lowest, level, start, end, visit);
     }
 }
 
+/// What [`descend`] finds.
+type Lowest<T> = (T, Level, Option<(Slot<T>, Entry)>);
+
 /// The lowest existing table that covers all of `[start, end)`, its level, and the entry that
 /// points to it (None for `top`, the table at level 3). Small ranges need no recursion from there.
-fn descend(t: &impl Tables, top: u64, start: u64, end: u64) -> (u64, Level, Option<(Slot, Entry)>) {
+fn descend<T: Tables>(t: &T, top: T::Table, start: u64, end: u64) -> Lowest<T::Table> {
     let (mut table, mut level, mut parent) = (top, 3, None);
     while level > 1 && (start ^ (end - 1)) >> entry::shift(level) == 0 {
-        let slot = Slot {
-            table,
-            index: index(start, level),
-            level,
-            va: start & !(span(level) - 1),
-        };
-        let entry = slot.read(t);
+        let slot = Slot::of(&table, level, start);
+        let entry = slot.read();
         if !entry.is_table(level) {
             break;
         }
-        (table, level, parent) = (entry.address(), level - 1, Some((slot, entry)));
+        (table, level, parent) = (t.table(entry.address()), level - 1, Some((slot, entry)));
     }
     (table, level, parent)
 }
 
 fn walk<T: Tables>(
     t: &mut T,
-    table: u64,
+    table: &T::Table,
     level: Level,
     start: u64,
     end: u64,
-    visit: &mut impl FnMut(&mut T, Slot, Entry),
+    visit: &mut impl FnMut(&mut T, &Slot<T::Table>, Entry),
 ) {
-    for slot in slots(table, level, start, end) {
-        let entry = slot.read(t);
-        if entry.is_empty() {
-            continue;
-        }
+    let mut va = start;
+    while va < end {
+        let slot = Slot::of(table, level, va);
+        let stop = end.min(slot.va + span(level));
+        let entry = slot.read();
         if entry.is_table(level) {
-            let (from, to) = (start.max(slot.va), end.min(slot.va + span(level)));
-            walk(t, entry.address(), level - 1, from, to, visit);
-        } else {
-            visit(t, slot, entry);
+            let below = t.table(entry.address());
+            walk(t, &below, level - 1, va, stop, visit);
+        } else if !entry.is_empty() {
+            visit(t, &slot, entry);
         }
+        va = stop;
     }
 }
 
 /// The leaf that translates (or keeps) `va`.
-fn find_leaf(t: &impl Tables, root: u64, va: u64) -> Option<(Slot, Entry)> {
-    let mut table = own_table(t, root)?;
+fn find_leaf<T: Tables>(t: &T, root: u64, va: u64) -> Option<(Slot<T::Table>, Entry)> {
+    let mut table = t.table(own_table(t, root)?);
     let mut level = 3;
     loop {
-        let slot = Slot {
-            table,
-            index: index(va, level),
-            level,
-            va: va & !(span(level) - 1),
-        };
-        let entry = slot.read(t);
+        let slot = Slot::of(&table, level, va);
+        let entry = slot.read();
         if entry.is_empty() {
             return None;
         }
         if !entry.is_table(level) {
             return Some((slot, entry));
         }
-        table = entry.address();
+        table = t.table(entry.address());
         level -= 1;
     }
 }
@@ -199,22 +248,20 @@ fn split_at(t: &mut impl Tables, root: u64, va: u64) -> Result<(), OutOfTables> 
 }
 
 /// Replaces a large leaf by a table of 512 leaves of the next smaller size.
-fn split(t: &mut impl Tables, slot: Slot, leaf: Entry) -> Result<(), OutOfTables> {
-    let table = t.alloc_table().ok_or(OutOfTables)?;
+fn split<T: Tables>(t: &mut T, slot: Slot<T::Table>, leaf: Entry) -> Result<(), OutOfTables> {
+    let frame = t.alloc_table().ok_or(OutOfTables)?;
+    let parts = t.table(frame);
     let mut current = leaf;
     loop {
         for i in 0..512 {
-            t.write(table, i, current.part(slot.level, i as u64).0);
+            parts.set(i, current.part(slot.level, i as u64));
         }
-        let new = Entry::table(table, 512);
-        match t.exchange(slot.table, slot.index, current.0, new.0) {
+        match slot
+            .table
+            .exchange(slot.index, current, Entry::table(frame, 512))
+        {
             Ok(()) => return Ok(()),
-            Err(now) => current = Entry(now),
+            Err(now) => current = now,
         }
     }
-}
-
-/// The size of the leaf in `slot`.
-fn leaf_size(slot: Slot) -> PageSize {
-    entry::size_at(slot.level)
 }

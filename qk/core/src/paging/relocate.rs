@@ -1,10 +1,7 @@
 //! Moving a mapping to other addresses without touching its contents (mremap).
 
-use super::entry::Entry;
-use super::map::remove;
-use super::{
-    MapOptions, OutOfTables, Tables, for_each_leaf, leaf_size, map, mark_dirty, own_table, split_at,
-};
+use super::map::{Run, remove};
+use super::{MapOptions, OutOfTables, Tables, for_each_leaf, map, mark_dirty, own_table, split_at};
 
 /// Moves what is mapped or kept in `[from, from + len_bytes)` to `to`, where nothing may be; the
 /// two ranges must not overlap. Large pages stay large when both addresses are aligned alike.
@@ -22,7 +19,7 @@ pub fn move_range<T: Tables>(
     len_bytes: u64,
 ) -> Result<(), OutOfTables> {
     debug_assert!(from + len_bytes <= to || to + len_bytes <= from);
-    let Some(table) = own_table(t, root) else {
+    let Some(table) = own_table(t, root).map(|frame| t.table(frame)) else {
         return Ok(());
     };
     let end = from + len_bytes;
@@ -31,7 +28,7 @@ pub fn move_range<T: Tables>(
     let mut copied = Ok(());
     for_each_leaf(t, root, from, end, &mut |t, slot, leaf| {
         if copied.is_ok() {
-            let max = leaf_size(slot);
+            let max = slot.leaf_size();
             let options = MapOptions {
                 prot: leaf.prot(),
                 max,
@@ -48,21 +45,14 @@ pub fn move_range<T: Tables>(
         }
     });
     if copied.is_err() {
-        remove(t, table, 3, to, to + len_bytes, &mut |_, _, _: Entry| ());
+        remove(t, &table, 3, to, to + len_bytes, &mut |_, _| ());
         return copied;
     }
-    remove(
-        t,
-        table,
-        3,
-        from,
-        end,
-        &mut |t: &mut T, slot, leaf: Entry| {
-            if leaf.is_dirty() {
-                let va = to + (slot.va - from);
-                mark_dirty(t, root, va, va + leaf_size(slot).bytes());
-            }
-        },
-    );
+    remove(t, &table, 3, from, end, &mut |t: &mut T, run: Run| {
+        if run.leaf.is_dirty() {
+            let va = to + (run.va - from);
+            mark_dirty(t, root, va, va + run.len_bytes);
+        }
+    });
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Questions about the tables that change nothing.
 
-use super::entry::{Entry, Level, index, span};
-use super::{Slot, Tables, descend, find_leaf, leaf_size, own_table};
+use super::entry::{Level, index, shift, span};
+use super::{Slot, Table, Tables, descend, find_leaf, own_table};
 use crate::page::PageSize;
 use crate::regions::Prot;
 
@@ -37,7 +37,7 @@ pub fn translate(t: &impl Tables, root: u64, va: u64) -> Option<Translation> {
     Some(Translation {
         pa: leaf.address() + (va - slot.va),
         prot: leaf.prot(),
-        size: leaf_size(slot),
+        size: slot.leaf_size(),
         dirty: leaf.is_dirty(),
     })
 }
@@ -90,17 +90,17 @@ pub fn vacant(t: &impl Tables, root: u64, start: u64, end: u64, mut visit: impl 
 /// The end of the empty stretch that starts at `va`, as far as one table tells: the next entry in use, the end of what the
 /// table maps, or `end` (above `va`, at most 512 GiB). None: there is a frame.
 pub fn vacant_until(t: &impl Tables, root: u64, va: u64, end: u64) -> Option<u64> {
-    let Some(mut table) = own_table(t, root) else {
+    let Some(mut table) = own_table(t, root).map(|frame| t.table(frame)) else {
         return Some(end);
     };
     let mut level = 3;
     loop {
         let mut i = index(va, level);
-        let entry = Entry(t.read(table, i));
+        let entry = table.get(i);
         if entry.is_empty() {
             let mut next = (va | (span(level) - 1)) + 1;
             i += 1;
-            while i < 512 && next < end && Entry(t.read(table, i)).is_empty() {
+            while i < 512 && next < end && table.get(i).is_empty() {
                 next += span(level);
                 i += 1;
             }
@@ -109,12 +109,12 @@ pub fn vacant_until(t: &impl Tables, root: u64, va: u64, end: u64) -> Option<u64
         if !entry.is_table(level) {
             return None;
         }
-        table = entry.address();
+        table = t.table(entry.address());
         level -= 1;
     }
 }
 
-/// A leaf's part in a range, or None for a piece of a hole.
+/// Where the part of some adjacent leaves in a range begins, and their access; None for a piece of a hole.
 type Leaf = Option<(u64, Prot)>;
 
 /// Covers `[start, end)` with calls `visit(va, len_bytes, leaf)`.
@@ -122,16 +122,16 @@ fn spans(t: &impl Tables, root: u64, start: u64, end: u64, visit: &mut impl FnMu
     match own_table(t, root) {
         _ if start >= end => {}
         Some(table) => {
-            let (lowest, level, _) = descend(t, table, start, end);
-            spans_below(t, lowest, level, start, end, visit);
+            let (lowest, level, _) = descend(t, t.table(table), start, end);
+            spans_below(t, &lowest, level, start, end, visit);
         }
         None => visit(start, end - start, None),
     }
 }
 
-fn spans_below(
-    t: &impl Tables,
-    table: u64,
+fn spans_below<T: Tables>(
+    t: &T,
+    table: &T::Table,
     level: Level,
     start: u64,
     end: u64,
@@ -139,20 +139,18 @@ fn spans_below(
 ) {
     let mut va = start;
     while va < end {
-        let slot = Slot {
-            table,
-            index: index(va, level),
-            level,
-            va: va & !(span(level) - 1),
-        };
-        let stop = end.min(slot.va + span(level));
-        let entry = slot.read(t);
+        let slot = Slot::of(table, level, va);
+        let mut stop = end.min(slot.va + span(level));
+        let entry = slot.read();
         if entry.is_table(level) {
-            spans_below(t, entry.address(), level - 1, va, stop, visit);
+            let below = t.table(entry.address());
+            spans_below(t, &below, level - 1, va, stop, visit);
+        } else if entry.is_empty() {
+            visit(va, stop - va, None);
         } else {
-            let leaf =
-                (!entry.is_empty()).then(|| (entry.address() + (va - slot.va), entry.prot()));
-            visit(va, stop - va, leaf);
+            stop = end.min(slot.va + (slot.run(entry, end) << shift(level)));
+            let leaf = (entry.address() + (va - slot.va), entry.prot());
+            visit(va, stop - va, Some(leaf));
         }
         va = stop;
     }

@@ -20,8 +20,8 @@ use crate::tables::{Emptied, ShareTables};
 
 /// Regions a rank may have.
 const REGIONS: usize = 4096;
-/// Bytes of 4 KiB pages worked on between two looks for interrupts (64 entries).
-const SMALL_STEP_BYTES: u64 = 256 << 10;
+/// Bytes of 4 KiB pages worked on between two looks for interrupts (128 entries).
+const SMALL_STEP_BYTES: u64 = 512 << 10;
 /// Pages moved between two looks for interrupts: each is mapped anew by itself.
 const MOVE_STEP_PAGES: u64 = 16;
 /// Large pages worked on between two looks for interrupts.
@@ -234,9 +234,13 @@ impl Aspace {
             emptied: &mut self.emptied,
         };
         let limbo = &mut self.limbo;
-        let result = paging::unmap(&mut tables, self.root, start, end, |pa, size, dirty| {
-            limbo.put(pa, size.bytes(), !dirty)
-        });
+        let result = paging::unmap(
+            &mut tables,
+            self.root,
+            start,
+            end,
+            |pa, len_bytes, dirty| limbo.put(pa, len_bytes, !dirty),
+        );
         self.settle();
         result.map_err(|_| self.out_of_memory())
     }

@@ -5,7 +5,9 @@ mod model;
 use super::*;
 use crate::page::PageSize;
 use crate::regions::Prot;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::vec::Vec;
 
 const P: u64 = 4096;
@@ -13,24 +15,62 @@ const M2: u64 = PageSize::Size2M.bytes();
 const G1: u64 = PageSize::Size1G.bytes();
 const ROOT: u64 = 0x1000;
 
+/// Exchanges in any table from now on, until hardware sets D just before one, in the entry it is about.
+type Race = Rc<Cell<Option<usize>>>;
+
+/// The entries of a table.
+#[derive(Clone)]
+struct Page {
+    entries: Rc<RefCell<[Entry; 512]>>,
+    race: Race,
+}
+
+impl Table for Page {
+    fn get(&self, index: usize) -> Entry {
+        self.entries.borrow()[index]
+    }
+    fn set(&self, index: usize, entry: Entry) {
+        self.entries.borrow_mut()[index] = entry;
+    }
+    fn exchange(&self, index: usize, current: Entry, new: Entry) -> Result<(), Entry> {
+        let cell = &mut self.entries.borrow_mut()[index];
+        let left = self.race.get();
+        if left == Some(0) {
+            cell.0 |= entry::D;
+        }
+        self.race.set(left.and_then(|n| n.checked_sub(1)));
+        if *cell != current {
+            return Err(*cell);
+        }
+        *cell = new;
+        Ok(())
+    }
+}
+
 /// Table memory in a hash map, with a budget of tables.
 struct Mem {
-    tables: HashMap<u64, std::boxed::Box<[u64; 512]>>,
+    tables: HashMap<u64, Page>,
     next: u64,
     budget: usize,
-    /// Before the next exchange, hardware sets D in the entry it is about.
-    race: bool,
+    race: Race,
 }
 
 impl Mem {
     fn new(budget: usize) -> Self {
-        let tables = HashMap::from([(ROOT, std::boxed::Box::new([0; 512]))]);
-        Self {
-            tables,
+        let mut mem = Self {
+            tables: HashMap::new(),
             next: 0x100_0000,
             budget,
-            race: false,
-        }
+            race: Rc::default(),
+        };
+        mem.add(ROOT);
+        mem
+    }
+
+    fn add(&mut self, frame: u64) {
+        let entries = Rc::new(RefCell::new([Entry::EMPTY; 512]));
+        let race = self.race.clone();
+        self.tables.insert(frame, Page { entries, race });
     }
 
     /// Checks that every count is right and no empty table but the top one is left.
@@ -42,10 +82,10 @@ impl Mem {
 
     fn check_table(&self, table: u64, level: entry::Level) -> usize {
         let mut seen = 1;
-        for e in self.tables[&table].map(Entry) {
+        for e in *self.tables[&table].entries.borrow() {
             if e.is_table(level) {
-                let below = &self.tables[&e.address()];
-                let used = below.iter().filter(|e| **e != 0).count() as u64;
+                let below = self.tables[&e.address()].entries.borrow();
+                let used = below.iter().filter(|e| !e.is_empty()).count() as u64;
                 assert_eq!(e.count(), used);
                 assert!(used > 0, "an empty table was kept");
                 seen += self.check_table(e.address(), level - 1);
@@ -56,33 +96,23 @@ impl Mem {
 }
 
 impl Tables for Mem {
-    fn read(&self, table: u64, index: usize) -> u64 {
-        self.tables[&table][index]
-    }
-    fn write(&mut self, table: u64, index: usize, entry: u64) {
-        self.tables.get_mut(&table).unwrap()[index] = entry;
-    }
-    fn exchange(&mut self, table: u64, index: usize, current: u64, new: u64) -> Result<(), u64> {
-        let cell = &mut self.tables.get_mut(&table).unwrap()[index];
-        if core::mem::take(&mut self.race) {
-            *cell |= entry::D;
-        }
-        if *cell != current {
-            return Err(*cell);
-        }
-        *cell = new;
-        Ok(())
+    type Table = Page;
+
+    fn table(&self, frame: u64) -> Page {
+        self.tables[&frame].clone()
     }
     fn alloc_table(&mut self) -> Option<u64> {
         self.budget = self.budget.checked_sub(1)?;
         self.next += P;
-        self.tables
-            .insert(self.next, std::boxed::Box::new([0; 512]));
+        self.add(self.next);
         Some(self.next)
     }
     fn free_table(&mut self, frame: u64) {
         let table = self.tables.remove(&frame).expect("freed twice");
-        assert!(table.iter().all(|e| *e == 0), "freed a table in use");
+        assert!(
+            table.entries.borrow().iter().all(|e| e.is_empty()),
+            "freed a table in use"
+        );
         self.budget += 1;
     }
 }
@@ -169,17 +199,11 @@ fn a_hole_in_a_gigabyte_splits_it_twice() {
     let mut m = Mem::new(20);
     map(&mut m, ROOT, G1, G1, G1, opts(rw())).unwrap();
     let mut gone = Vec::new();
-    unmap(&mut m, ROOT, G1 + P, G1 + 3 * P, |pa, size, dirty| {
-        gone.push((pa, size, dirty))
+    unmap(&mut m, ROOT, G1 + P, G1 + 3 * P, |pa, len_bytes, dirty| {
+        gone.push((pa, len_bytes, dirty))
     })
     .unwrap();
-    assert_eq!(
-        gone,
-        [
-            (G1 + P, PageSize::Size4K, false),
-            (G1 + 2 * P, PageSize::Size4K, false)
-        ]
-    );
+    assert_eq!(gone, [(G1 + P, 2 * P, false)]);
     let at = |va| size(&m, va);
     assert_eq!(at(G1), Some(PageSize::Size4K));
     assert_eq!((at(G1 + P), at(G1 + M2)), (None, Some(PageSize::Size2M)));
@@ -215,10 +239,10 @@ fn prot_none_keeps_frame_and_dirt() {
             dirty: true
         }
     );
-    let pt = m
-        .tables
-        .values()
-        .find(|t| t[0] & entry::P == 0 && t[0] != 0 && t[511] & entry::P != 0);
+    let pt = m.tables.values().find(|t| {
+        let (first, last) = (t.get(0), t.get(511));
+        !first.is_present() && !first.is_empty() && last.is_present()
+    });
     assert!(pt.is_some(), "the MMU must not see it");
     assert_eq!(
         protect(&mut m, ROOT, 0, M2, Prot::READ | Prot::EXEC),
@@ -244,7 +268,7 @@ fn a_dirty_bit_set_meanwhile_is_never_lost() {
     for change in 0..4 {
         let mut m = Mem::new(20);
         map(&mut m, ROOT, 0, M2, M2, opts(rw())).unwrap();
-        m.race = true;
+        m.race.set(Some(0));
         let mut dirty = false;
         match change {
             0 => assert_eq!(protect(&mut m, ROOT, 0, M2, Prot::READ), Ok(true)),
@@ -254,11 +278,26 @@ fn a_dirty_bit_set_meanwhile_is_never_lost() {
         }
         let va = if change == 2 { G1 } else { 0 };
         assert!(
-            !m.race && (dirty || translate(&m, ROOT, va).unwrap().dirty),
+            m.race.get().is_none() && (dirty || translate(&m, ROOT, va).unwrap().dirty),
             "change {change}"
         );
         m.check();
     }
+}
+
+#[test]
+fn a_dirty_page_inside_a_run_is_told_apart() {
+    let mut m = Mem::new(20);
+    map(&mut m, ROOT, 0, M2, 5 * P, opts(rw())).unwrap();
+    m.race.set(Some(2));
+    let mut gone = Vec::new();
+    unmap(&mut m, ROOT, 0, 5 * P, |pa, len_bytes, dirty| {
+        gone.push((pa - M2, len_bytes, dirty));
+    })
+    .unwrap();
+    let expected = [(0, 2 * P, false), (2 * P, P, true), (3 * P, 2 * P, false)];
+    assert_eq!(gone, expected);
+    m.check();
 }
 
 #[test]
@@ -267,13 +306,13 @@ fn windows_show_the_same_tables_without_execution() {
     map(&mut m, ROOT, 0, 0, P, opts(Prot::EXEC)).unwrap();
     let own = own_table(&m, ROOT);
     set_window(&mut m, ROOT, 1, own);
-    let window = m.read(ROOT, 1);
+    let window = m.table(ROOT).get(1);
     assert_eq!(
-        (Entry(window).address(), window & entry::NX),
+        (window.address(), window.0 & entry::NX),
         (own.unwrap(), entry::NX)
     );
     set_window(&mut m, ROOT, 1, None);
-    assert_eq!(m.read(ROOT, 1), 0);
+    assert!(m.table(ROOT).get(1).is_empty());
     let mut gone = 0;
     destroy(&mut m, ROOT, |_, _, _| gone += 1);
     assert_eq!((gone, m.tables.len(), own_table(&m, ROOT)), (1, 1, None));

@@ -88,8 +88,8 @@ fn apply(m: &mut Mem, model: &mut Model, op: Op) -> Result<(), TestCaseError> {
         }
         Op::Unmap(v, n) => {
             let mut gone = Vec::new();
-            let result = unmap(m, ROOT, v * P, (v + n) * P, |pa, size, dirty| {
-                gone.extend((0..size.bytes() / P).map(|i| (pa + i * P, dirty)));
+            let result = unmap(m, ROOT, v * P, (v + n) * P, |pa, len_bytes, dirty| {
+                gone.extend((0..len_bytes / P).map(|i| (pa + i * P, dirty)));
             });
             if result.is_ok() {
                 let expected: Vec<_> = model
