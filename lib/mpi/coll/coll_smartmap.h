@@ -9,6 +9,7 @@
  *   done              the last collective in which the owner has finished
  *                     reading from others
  *   stage             the last collective whose first half the owner finished
+ *   barriers          how many barriers the owner has entered
  *
  * A collective then is: post my slot; wait for the slots I read from, and
  * copy; store done; and, only if others read my user's buffer in place, wait
@@ -68,6 +69,7 @@ struct slot {
 struct control {
     _Alignas(LINE_BYTES) _Atomic uint64_t done;
     _Alignas(LINE_BYTES) _Atomic uint64_t stage;
+    _Alignas(LINE_BYTES) _Atomic uint64_t barriers;
     _Alignas(LINE_BYTES) _Atomic uint32_t gone; /* the communicator is freed */
     uint32_t cpus[32];                          /* where the owner may run */
     _Alignas(LINE_BYTES) char slots[];
@@ -81,6 +83,7 @@ typedef struct smartmap_module {
     int rank, size;
     bool crowded;            /* more ranks than CPUs: waits yield at once */
     uint64_t op;             /* number of the current collective */
+    uint64_t barriers;       /* of these, which take no slot */
     size_t slot_bytes;       /* from one slot to the next */
     size_t data_bytes;       /* capacity of slot.data */
     struct control *own;

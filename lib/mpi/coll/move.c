@@ -171,20 +171,3 @@ int smartmap_exchange(smartmap_module_t *m, const struct exchange *x)
     free(p.temporary);
     return failed;
 }
-
-int smartmap_barrier(ompi_communicator_t *comm, mca_coll_base_module_t *module)
-{
-    smartmap_module_t *m = (smartmap_module_t *)module;
-    struct slot *slot;
-    if (!smartmap_ready(m, comm))
-        return SMARTMAP_PREVIOUS(m, barrier, comm);
-    int error = smartmap_slot_open(m, &slot);
-    slot->kind = SLOT_SAME;
-    smartmap_slot_post(m, slot);
-    for (int i = 1; i < m->size && error == OMPI_SUCCESS; i++) {
-        const struct slot *theirs;
-        error = smartmap_slot_read(m, (m->rank + i) % m->size, &theirs);
-    }
-    smartmap_done(m);
-    return error;
-}

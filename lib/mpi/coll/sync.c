@@ -120,6 +120,21 @@ void smartmap_done(smartmap_module_t *m)
     atomic_store_explicit(&m->own->done, m->op, memory_order_release);
 }
 
+/** Each counts its barriers, and waits for the others' counts: no slot, no done. */
+int smartmap_barrier(ompi_communicator_t *comm, mca_coll_base_module_t *module)
+{
+    smartmap_module_t *m = (smartmap_module_t *)module;
+    if (!smartmap_ready(m, comm))
+        return SMARTMAP_PREVIOUS(m, barrier, comm);
+    uint64_t turn = ++m->barriers;
+    int error = OMPI_SUCCESS;
+    atomic_store_explicit(&m->own->barriers, turn, memory_order_release);
+    for (int r = 0; r < m->size && error == OMPI_SUCCESS; r++)
+        if (r != m->rank)
+            error = smartmap_wait(m, r, &m->peer[r]->barriers, turn);
+    return error;
+}
+
 /**
  * Read what rank `rank` has outside of its arena, or in one that the program
  * has remapped: by process_vm_readv, which the provider passes on to Linux.
