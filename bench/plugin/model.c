@@ -68,6 +68,50 @@ void model_page(struct model *model, uint64_t virtual_address, struct misses *mi
 	}
 }
 
+/* Where the pages are of several sizes, an entry says which: page numbers are below 2^52. */
+static uint64_t sized_page(uint64_t virtual_address, enum page_size size)
+{
+	return virtual_address >> model_page_bits(size) | (uint64_t)size << 56;
+}
+
+static bool has(const uint64_t *ways, unsigned sets, unsigned count, uint64_t key)
+{
+	const uint64_t *set = ways + (key & (sets - 1)) * count;
+
+	for (unsigned at = 0; at < count; at++)
+		if (set[at] == (key | VALID))
+			return true;
+	return false;
+}
+
+void model_put_in_use(struct model *model, uint64_t virtual_address, enum page_size size)
+{
+	uint64_t page = sized_page(virtual_address, size);
+
+	found(model->in_use.first, TLB1_SETS, TLB1_WAYS, page);
+	found(model->in_use.second, TLB2_SETS, TLB2_WAYS, page);
+}
+
+bool model_in_use(struct model *model, uint64_t virtual_address, bool *first_level)
+{
+	struct tlb *tlb = &model->in_use;
+
+	*first_level = false;
+	for (enum page_size size = PAGE_4K; size < PAGE_SIZES; size++) {
+		uint64_t page = sized_page(virtual_address, size);
+
+		if (has(tlb->first, TLB1_SETS, TLB1_WAYS, page)) {
+			*first_level = true;
+			return found(tlb->first, TLB1_SETS, TLB1_WAYS, page);
+		}
+		if (has(tlb->second, TLB2_SETS, TLB2_WAYS, page)) {
+			model_put_in_use(model, virtual_address, size);
+			return true;
+		}
+	}
+	return false;
+}
+
 /* Page numbers of the upper half have the highest bit of their address. */
 static void forget_lower_half(uint64_t *entries, size_t count, enum page_size size)
 {
@@ -87,4 +131,6 @@ void model_new_address_space(struct model *model)
 		forget_lower_half(tlb->first, TLB1_SETS * TLB1_WAYS, size);
 		forget_lower_half(tlb->second, TLB2_SETS * TLB2_WAYS, size);
 	}
+	/* Only programs are looked up there. */
+	memset(&model->in_use, 0, sizeof model->in_use);
 }

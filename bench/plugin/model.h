@@ -10,10 +10,11 @@
  *         12 ways, which see what misses the first
  *
  * There is a TLB of this geometry for each page size, and each sees every
- * access, as if all memory were mapped with pages of its size. Who knows how
- * large the pages are picks the one to believe. A miss of the second level
- * walks the page table: a reference per level, 4 for a page of 4 KiB, 3 for
- * 2 MiB, 2 for 1 GiB (AMD APM vol. 2, 5.3). There is no page-walk cache.
+ * access, as if all memory were mapped with pages of its size; and one more,
+ * whose entries have the size of the page that the system really used. A miss of
+ * the second level walks the page table: a reference per level, 4 for a page of
+ * 4 KiB, 3 for 2 MiB, 2 for 1 GiB (AMD APM vol. 2, 5.3). There is no page-walk
+ * cache.
  */
 #ifndef MODEL_H
 #define MODEL_H
@@ -52,6 +53,7 @@ struct model {
 	uint64_t l1d[L1D_SETS * L1D_WAYS];
 	uint64_t l2[L2_SETS * L2_WAYS];
 	struct tlb tlb[PAGE_SIZES];
+	struct tlb in_use;
 };
 
 unsigned model_page_bits(enum page_size size);
@@ -66,6 +68,11 @@ bool model_is_last_page(const struct model *model, uint64_t virtual_address);
 void model_line(struct model *model, uint64_t virtual_address, uint64_t physical_address,
 		struct misses *misses);
 void model_page(struct model *model, uint64_t virtual_address, struct misses *misses);
+
+/* Whether the TLB of the pages in use has the one of an address, of whatever size; `first_level` says so of its first level.
+ * If not, that page is put into it. */
+bool model_in_use(struct model *model, uint64_t virtual_address, bool *first_level);
+void model_put_in_use(struct model *model, uint64_t virtual_address, enum page_size size);
 
 /* CR3 was loaded: what translates the lower half of the address space is gone,
  * the kernel's half stays (global pages). */

@@ -18,6 +18,7 @@
 
 #include "mark.h"
 #include "model.h"
+#include "pages.h"
 
 QEMU_PLUGIN_EXPORT int qemu_plugin_version = QEMU_PLUGIN_VERSION;
 
@@ -32,6 +33,7 @@ struct side_counts {
 struct counts {
 	uint64_t kernel_entries;
 	struct side_counts side[SIDES];
+	struct in_use in_use;
 };
 
 struct region {
@@ -50,6 +52,7 @@ struct vcpu {
 	struct counts now, begin;
 	struct region *regions, **last_region;
 	struct model model;
+	struct pages pages;
 	/* NULL: nobody wants to know. */
 	struct watched *watched;
 };
@@ -106,6 +109,8 @@ static void model_access(struct vcpu *vcpu, struct side_counts *counts, qemu_plu
 		physical = qemu_plugin_hwaddr_phys_addr(where);
 	else
 		counts->unresolved++;
+	if (counts == &vcpu->now.side[USER] && !model_is_last_page(&vcpu->model, address))
+		pages_look(&vcpu->pages, &vcpu->model, address, physical, &vcpu->now.in_use);
 	look(vcpu, counts, address, physical);
 	/* The second page of an access is taken to follow the first in memory. */
 	if (address >> LINE_BITS != last >> LINE_BITS)
@@ -132,6 +137,7 @@ static void on_cr3(unsigned int index, void *unused)
 {
 	(void)unused;
 	model_new_address_space(&plugin.vcpu[index].model);
+	pages_new_address_space(&plugin.vcpu[index].pages);
 }
 
 static void on_begin(unsigned int index, void *unused)
@@ -232,12 +238,32 @@ static void write_side(const char *name, const struct side_counts *begin,
 	fputs("}", plugin.out);
 }
 
+static void write_in_use(const struct in_use *begin, const struct in_use *end)
+{
+	uint64_t references = 0;
+
+	fputs(",\"in_use\":{\"pages\":{", plugin.out);
+	for (enum page_size size = PAGE_4K; size < PAGE_SIZES; size++) {
+		uint64_t walks = end->walks[size] - begin->walks[size];
+
+		references += walks * model_walk_references(size);
+		fprintf(plugin.out, "%s\"%s\":{\"touched_bytes\":%" PRIu64 ",\"walks\":%" PRIu64 "}",
+			size ? "," : "", page_names[size],
+			end->touched_bytes[size] - begin->touched_bytes[size], walks);
+	}
+	fprintf(plugin.out,
+		"},\"l1_misses\":%" PRIu64 ",\"walk_references\":%" PRIu64 ",\"unknown\":%" PRIu64 "}",
+		end->l1_misses - begin->l1_misses, references, end->unknown - begin->unknown);
+}
+
 static void write_counts(const struct counts *begin, const struct counts *end)
 {
 	fprintf(plugin.out, "{\"kernel_entries\":%" PRIu64,
 		end->kernel_entries - begin->kernel_entries);
 	write_side("user", &begin->side[USER], &end->side[USER]);
 	write_side("kernel", &begin->side[KERNEL], &end->side[KERNEL]);
+	if (plugin.model)
+		write_in_use(&begin->in_use, &end->in_use);
 	fputs("}", plugin.out);
 }
 

@@ -34,6 +34,8 @@ pub struct Counts {
     pub user: Side,
     /// In the upper half.
     pub kernel: Side,
+    /// Without the model (model=off) none.
+    pub in_use: Option<InUse>,
 }
 
 /// Of user or kernel.
@@ -72,6 +74,28 @@ pub struct Tlb {
     pub walks: u64,
     /// To page tables.
     pub walk_references: u64,
+}
+
+/// The program's accesses, with pages of the sizes that the system gave it.
+#[derive(Deserialize, Clone, PartialEq, Eq, Debug)]
+pub struct InUse {
+    /// By size: 4K, 2M, 1G.
+    pub pages: BTreeMap<String, Pages>,
+    /// In the first level of the TLB.
+    pub l1_misses: u64,
+    /// To page tables.
+    pub walk_references: u64,
+    /// Walks that could not be followed.
+    pub unknown: u64,
+}
+
+/// Pages of one size.
+#[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pages {
+    /// Of those that were accessed for the first time.
+    pub touched_bytes: u64,
+    /// To them.
+    pub walks: u64,
 }
 
 impl Report {

@@ -104,12 +104,32 @@ fn known_regions_have_the_counts_they_must_have() {
     assert_eq!(tlb(again, "2M")[1..], [0, 0]);
     let model = still.user.model.as_ref().expect("a model");
     assert!(model.l1d_misses <= 1 && tlb(still, "4K")[1] <= 1);
+    pages_are_as_margay_gives_them(first, again);
     assert_eq!((call.kernel_entries, call.user.instructions), (1, 2));
     assert!(call.kernel.instructions > 20 && call.kernel.loads > 5 && call.kernel.stores > 5);
 
     for _ in 1..5 {
         assert_eq!(run().vcpus[0].regions, report.vcpus[0].regions);
     }
+}
+
+/// 64 MiB of whole pages of 2 MiB, and the rest on either side in small ones: too many for the second level, and all of them
+/// touched in the first of the two regions.
+fn pages_are_as_margay_gives_them(first: &Counts, again: &Counts) {
+    let [first, again] = [first, again].map(|region| region.in_use.as_ref().expect("a model"));
+    let (small, large) = (first.pages["4K"], first.pages["2M"]);
+    assert!((31..=32).contains(&large.walks), "{first:?}");
+    assert_eq!(large.touched_bytes, large.walks << 21);
+    assert_eq!(small.touched_bytes, small.walks << 12);
+    assert!(
+        (PAGES << 12..=(PAGES + 2) << 12).contains(&(small.touched_bytes + large.touched_bytes))
+    );
+    for region in [first, again] {
+        let walks = |size: &str| region.pages[size].walks;
+        assert_eq!((region.unknown, walks("1G")), (0, 0));
+        assert_eq!(region.walk_references, 4 * walks("4K") + 3 * walks("2M"));
+    }
+    assert!(again.pages.values().all(|pages| pages.touched_bytes == 0));
 }
 
 /// Two ranks at once, on threads of their own, each with another number of rounds.

@@ -83,10 +83,34 @@ static void address_spaces(void)
 	assert(misses.l1d == 0);
 }
 
+/* Pages of several sizes share one TLB. */
+static void pages_in_use(void)
+{
+	const uint64_t large = 1 << 21;
+	bool first;
+
+	forget();
+	assert(!model_in_use(&model, 0, &first) && !first);
+	model_put_in_use(&model, 0, PAGE_4K);
+	model_put_in_use(&model, large, PAGE_2M);
+	assert(model_in_use(&model, 4095, &first) && first);
+	assert(!model_in_use(&model, 4096, &first));
+	assert(model_in_use(&model, 2 * large - 1, &first) && first);
+	assert(!model_in_use(&model, 2 * large, &first));
+	/* As many small pages of the same set as the first level has ways: the second still knows the large one. */
+	for (int i = 0; i < TLB1_WAYS; i++)
+		model_put_in_use(&model, large * 8 + 4096 * (uint64_t)(1 + i * TLB1_SETS), PAGE_4K);
+	assert(model_in_use(&model, large, &first) && !first);
+	assert(model_in_use(&model, large, &first) && first);
+	model_new_address_space(&model);
+	assert(!model_in_use(&model, large, &first));
+}
+
 int main(void)
 {
 	caches();
 	tlbs();
 	address_spaces();
+	pages_in_use();
 	return 0;
 }

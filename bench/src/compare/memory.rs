@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
-use serde::Deserialize;
+
+use crate::plugin::{Counts, Report};
 
 /// Where xtask builds the plugin; `output` is a folder of the target directory.
 pub fn library(output: &Path) -> PathBuf {
@@ -15,64 +16,50 @@ pub fn argument(library: &Path, file: &Path) -> String {
     format!("{},out={},scope=marks", library.display(), file.display())
 }
 
-#[derive(Deserialize)]
-struct Counts {
-    vcpus: Vec<Vcpu>,
-}
-
-#[derive(Deserialize)]
-struct Vcpu {
-    regions: Vec<Region>,
-}
-
-#[derive(Deserialize)]
-struct Region {
-    user: Side,
-    kernel: Side,
-}
-
-#[derive(Deserialize)]
-struct Side {
-    instructions: f64,
-    l1d_misses: f64,
-    l2_misses: f64,
-    tlb: Tlbs,
-}
-
-#[derive(Deserialize)]
-struct Tlbs {
-    #[serde(rename = "4K")]
-    small: Tlb,
-    #[serde(rename = "2M")]
-    large: Tlb,
-}
-
-#[derive(Deserialize)]
-struct Tlb {
-    walk_references: f64,
-}
-
-/// Reads what the plugin wrote: values by name, of the one region there is.
+/// Values by name, of the one region there is.
 ///
 /// # Errors
-/// When it wrote something else, or the marks were not met.
-pub fn parse(text: &str) -> Result<Vec<(String, Vec<f64>)>> {
-    let counts: Counts =
-        serde_json::from_str(text).context("the plugin's counts are not as expected")?;
-    let regions: Vec<&Region> = counts.vcpus.iter().flat_map(|vcpu| &vcpu.regions).collect();
+/// When the marks were not met, nothing was modelled, or the page tables could not be read.
+pub fn values(report: &Report) -> Result<Vec<(String, Vec<f64>)>> {
+    let regions: Vec<&Counts> = report.vcpus.iter().flat_map(|vcpu| &vcpu.regions).collect();
     ensure!(
         regions.len() == 1,
         "the plugin saw {} marked regions instead of one",
         regions.len()
     );
-    let Region { user, kernel } = regions[0];
+    let Counts {
+        user,
+        kernel,
+        in_use,
+        ..
+    } = regions[0];
+    let model = user.model.as_ref().context("the plugin has no model")?;
+    let references = |size| model.tlb.get(size).map_or(0, |tlb| tlb.walk_references);
+    let in_use = in_use.as_ref().context("the plugin has no model")?;
+    ensure!(
+        in_use.unknown == 0,
+        "the plugin could not follow {} page walks",
+        in_use.unknown
+    );
+    let touched = |size| {
+        in_use
+            .pages
+            .get(size)
+            .map_or(0, |pages| pages.touched_bytes)
+    };
+    let large = touched("2M") + touched("1G");
     let values = [
-        ("user_instructions", user.instructions),
-        ("kernel_instructions", kernel.instructions),
-        ("l1d_misses", user.l1d_misses),
-        ("l2_misses", user.l2_misses),
-        ("walk_references_4k", user.tlb.small.walk_references),
-        ("walk_references_2m", user.tlb.large.walk_references),
+        ("user_instructions", user.instructions as f64),
+        ("kernel_instructions", kernel.instructions as f64),
+        ("l1d_misses", model.l1d_misses as f64),
+        ("l2_misses", model.l2_misses as f64),
+        ("walk_references_4k", references("4K") as f64),
+        ("walk_references_2m", references("2M") as f64),
+        ("walk_references", in_use.walk_references as f64),
+        (
+            "large_pages_percent",
+            100.0 * large as f64 / (touched("4K") + large) as f64,
+        ),
     ];
     Ok(values
         .map(|(name, value)| (name.to_owned(), vec![value]))
@@ -87,25 +74,38 @@ mod tests {
         "4K":{"l1_misses":1,"walks":1,"walk_references":8},"2M":{"l1_misses":1,"walks":1,"walk_references":3},
         "1G":{"l1_misses":0,"walks":0,"walk_references":0}}}"#;
 
-    fn text(regions: usize) -> String {
-        let region = format!(r#"{{"kernel_entries":1,"user":{SIDE},"kernel":{SIDE}}}"#);
+    const IN_USE: &str = r#"{"l1_misses":2,"walk_references":11,"unknown":0,"pages":{
+        "4K":{"touched_bytes":1048576,"walks":2},"2M":{"touched_bytes":3145728,"walks":1},"1G":{"touched_bytes":0,"walks":0}}}"#;
+
+    fn report(regions: usize, in_use: &str) -> Report {
+        let region =
+            format!(r#"{{"kernel_entries":1,"user":{SIDE},"kernel":{SIDE},"in_use":{in_use}}}"#);
         let regions = vec![region.clone(); regions].join(",");
-        format!(
-            r#"{{"scope":"marks","model":true,"vcpus":[{{"vcpu":0,"run":{region},"open":false,"regions":[{regions}]}}]}}"#
-        )
+        let text = format!(
+            r#"{{"vcpus":[{{"vcpu":0,"run":{region},"open":false,"regions":[{regions}]}}]}}"#
+        );
+        serde_json::from_str(&text).expect("a report")
     }
 
     #[test]
     fn the_region_is_read() {
-        let values = parse(&text(1)).expect("counts");
-        assert!(values.contains(&("l1d_misses".to_owned(), vec![5.0])));
-        assert!(values.contains(&("walk_references_2m".to_owned(), vec![3.0])));
+        let values = values(&report(1, IN_USE)).expect("counts");
+        for (name, value) in [
+            ("l1d_misses", 5.0),
+            ("walk_references_2m", 3.0),
+            ("walk_references", 11.0),
+            ("large_pages_percent", 75.0),
+        ] {
+            assert!(values.contains(&(name.to_owned(), vec![value])), "{name}");
+        }
     }
 
     #[test]
-    fn marks_that_were_not_met_are_a_failure() {
-        let error = parse(&text(0)).expect_err("no region");
+    fn what_was_not_seen_is_a_failure() {
+        let error = values(&report(0, IN_USE)).expect_err("no region");
         assert!(error.to_string().contains("0 marked regions"), "{error}");
-        assert!(parse("{}").is_err());
+        let unknown = IN_USE.replace(r#""unknown":0"#, r#""unknown":3"#);
+        let error = values(&report(1, &unknown)).expect_err("walks");
+        assert!(error.to_string().contains("3 page walks"), "{error}");
     }
 }

@@ -4,7 +4,6 @@
 
 use std::collections::HashSet;
 use std::collections::hash_map::DefaultHasher;
-use std::fs;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -20,6 +19,7 @@ use super::memory;
 use super::system::{Column, Mode, Order, Output, System};
 use crate::lab::{Lab, allowed_cores};
 use crate::output::{Results, series};
+use crate::plugin::Report;
 use crate::scratch::Scratch;
 
 /// A run takes seconds; whatever takes longer than this hangs.
@@ -204,8 +204,7 @@ impl Runner<'_> {
             limit: LIMIT,
         })?;
         if modelled {
-            let text = fs::read_to_string(&counts).context("the plugin wrote nothing")?;
-            output.events = memory::parse(&text)?;
+            output.events = memory::values(&Report::read(&counts)?)?;
         }
         values(job, output)
     }

@@ -7,8 +7,8 @@
 
 use super::super::system::Mode::{CountedEvents, Events, Instructions, Memory, Wall};
 use super::Unit::{
-    self, Count, MegabytesPerSecond, Megaflops, Seconds, SecondsAsMs, TicksAsMs, TicksAsNs,
-    TicksAsUs,
+    self, Count, MegabytesPerSecond, Megaflops, Percent, Seconds, SecondsAsMs, TicksAsMs,
+    TicksAsNs, TicksAsUs,
 };
 use super::short::{
     counted, event, higher, job, least, longest, lower, most, noise, spread, strips,
@@ -213,8 +213,10 @@ pub const JOBS: &[Job] = &[
         rows: &[
             lower("stream_l1d", "STREAM: L1D misses", "l1d_misses", Count, "l1d"),
             lower("stream_l2", "STREAM: L2 misses", "l2_misses", Count, "l2"),
-            lower("stream_walks_4k", "STREAM: page walks, 4 KiB", "walk_references_4k", Count, "walks"),
-            lower("stream_walks_2m", "STREAM: page walks, 2 MiB", "walk_references_2m", Count, "walks"),
+            lower("stream_walks", "STREAM: page walks", "walk_references", Count, "walks"),
+            higher("stream_large_pages", "STREAM: memory in large pages", "large_pages_percent", Percent, ""),
+            lower("stream_walks_4k", "STREAM: walks if all were 4 KiB", "walk_references_4k", Count, ""),
+            lower("stream_walks_2m", "STREAM: walks if all were 2 MiB", "walk_references_2m", Count, ""),
         ],
         ..job("stream_memory", Memory, "stream", &["500000", "2"])
     },
@@ -223,8 +225,10 @@ pub const JOBS: &[Job] = &[
         rows: &[
             lower("random_l1d", "random: L1D misses", "l1d_misses", Count, "l1d"),
             lower("random_l2", "random: L2 misses", "l2_misses", Count, "l2"),
-            lower("random_walks_4k", "random: page walks, 4 KiB", "walk_references_4k", Count, "walks"),
-            lower("random_walks_2m", "random: page walks, 2 MiB", "walk_references_2m", Count, "walks"),
+            lower("random_walks", "random: page walks", "walk_references", Count, "walks"),
+            higher("random_large_pages", "random: memory in large pages", "large_pages_percent", Percent, ""),
+            lower("random_walks_4k", "random: walks if all were 4 KiB", "walk_references_4k", Count, ""),
+            lower("random_walks_2m", "random: walks if all were 2 MiB", "walk_references_2m", Count, ""),
         ],
         ..job("random_memory", Memory, "random", &["64", "200000", "large"])
     },
@@ -233,8 +237,10 @@ pub const JOBS: &[Job] = &[
         rows: &[
             lower("cg_l1d", "CG: L1D misses", "l1d_misses", Count, "l1d"),
             lower("cg_l2", "CG: L2 misses", "l2_misses", Count, "l2"),
-            lower("cg_walks_4k", "CG: page walks, 4 KiB", "walk_references_4k", Count, "walks"),
-            lower("cg_walks_2m", "CG: page walks, 2 MiB", "walk_references_2m", Count, "walks"),
+            lower("cg_walks", "CG: page walks", "walk_references", Count, "walks"),
+            higher("cg_large_pages", "CG: memory in large pages", "large_pages_percent", Percent, ""),
+            lower("cg_walks_4k", "CG: walks if all were 4 KiB", "walk_references_4k", Count, ""),
+            lower("cg_walks_2m", "CG: walks if all were 2 MiB", "walk_references_2m", Count, ""),
         ],
         ..job("cg_memory", Memory, "cg", &["24", "24", "24", "5"])
     },
@@ -282,7 +288,7 @@ pub const PLOTS: &[Plot] = &[
     strips("instructions", "Instructions that a call takes", true),
     strips("l1d", "Modelled misses of the L1 data cache", true),
     strips("l2", "Modelled misses of the L2 cache", true),
-    strips("walks", "Memory references of modelled page walks, by page size", true),
+    strips("walks", "Memory references of modelled page walks", true),
     strips("touch", "Time to get and touch 4 KiB of memory", true),
     strips("stream", "STREAM", false),
     Plot {

@@ -107,6 +107,8 @@ pub enum Unit {
     Megaflops,
     /// Times.
     Count,
+    /// Of all.
+    Percent,
     /// No unit.
     Ratio,
 }
@@ -132,6 +134,7 @@ impl Unit {
             Unit::MegabytesPerSecond => "MB/s",
             Unit::Megaflops => "MFLOP/s",
             Unit::Count => "times",
+            Unit::Percent => "%",
             Unit::Ratio => "",
         }
     }

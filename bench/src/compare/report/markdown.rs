@@ -18,8 +18,9 @@ that takes on hardware: a cache miss, a TLB miss or a mode switch counts as one 
 - *Wall times* are of the emulator. Only their ratio means something, and only with its interval (95 %, percentile bootstrap \
 over medians). What hardware does better or worse than the emulator, such as system call entry or page walks, is not in it.
 - *Memory costs* come from a model of caches and TLBs (bench/plugin/model.h has its geometry) that sees every access of the \
-program. Page walks are modelled for pages of 4 KiB and of 2 MiB; which of the two holds depends on what the system gave the \
-program: Margay large pages wherever they fit, Linux by its transparent huge pages.
+program. Page walks are those of the pages that the system really gave the program: the plugin reads their sizes from the \
+system's own page tables, and the share of the memory that lay in pages of 2 MiB or 1 GiB stands below. What they would be if \
+all pages were of one size is for comparison.
 - *Events* are what each kernel counted itself, per core (as in 1 + 2), over the whole run of the program; figures are medians.
 - Claims are made against Linux tuned.
 ";

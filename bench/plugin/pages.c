@@ -1,0 +1,137 @@
+#define _GNU_SOURCE
+#include "pages.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PRESENT = 1 << 0, LARGE = 1 << 7, LEVELS = 4, TABLE_BYTES = 4096, ENTRIES = 512 };
+
+static const uint64_t ADDRESS = 0x000ffffffffff000;
+
+/* A search reads all of memory. What has not been found so often is not there, as before paging is switched on. */
+enum { MOST_SEARCHES_IN_VAIN = 4 };
+
+/* The guest's; 0 bytes: there is none to read. */
+static struct {
+	int file;
+	uint64_t bytes;
+} memory;
+
+/* The largest memfd of this process, which is QEMU. */
+static void open_memory(void)
+{
+	DIR *files = opendir("/proc/self/fd");
+	char path[64], target[64], found[64];
+
+	for (struct dirent *entry; files && (entry = readdir(files));) {
+		struct stat stat;
+
+		snprintf(path, sizeof path, "/proc/self/fd/%.20s", entry->d_name);
+		if (readlink(path, target, sizeof target) < 7 || memcmp(target, "/memfd:", 7) != 0)
+			continue;
+		if (fstatat(AT_FDCWD, path, &stat, 0) == 0 && (uint64_t)stat.st_size > memory.bytes) {
+			memory.bytes = (uint64_t)stat.st_size;
+			memcpy(found, path, sizeof found);
+		}
+	}
+	if (files)
+		closedir(files);
+	memory.file = memory.bytes ? open(found, O_RDONLY | O_CLOEXEC) : -1;
+	if (memory.file < 0)
+		memory.bytes = 0;
+}
+
+/* An entry of a table; 0 where there is no memory. */
+static uint64_t entry_at(uint64_t physical_address)
+{
+	uint64_t entry;
+	ssize_t got = pread(memory.file, &entry, sizeof entry, (off_t)physical_address);
+
+	return got == sizeof entry ? entry : 0;
+}
+
+/* Goes through the tables; PAGE_SIZES when the address does not lead to that one. */
+static enum page_size walk(uint64_t table, uint64_t virtual_address, uint64_t physical_address)
+{
+	for (int level = LEVELS; level > 0; level--) {
+		enum page_size size = (enum page_size)(level - 1);
+		unsigned bits = model_page_bits(size);
+		uint64_t entry = entry_at(table + (virtual_address >> bits) % ENTRIES * sizeof entry);
+
+		if (!(entry & PRESENT))
+			break;
+		if (level == 1 || (level < LEVELS && entry & LARGE)) {
+			uint64_t offset = ((uint64_t)1 << bits) - 1;
+			uint64_t found = (entry & ADDRESS & ~offset) | (virtual_address & offset);
+			return found == physical_address ? size : PAGE_SIZES;
+		}
+		table = entry & ADDRESS;
+	}
+	return PAGE_SIZES;
+}
+
+/* The size of the page that translates an address so; PAGE_SIZES: unknown. */
+static enum page_size size_of(struct pages *pages, uint64_t virtual_address,
+			      uint64_t physical_address)
+{
+	enum page_size size = walk(pages->top, virtual_address, physical_address);
+
+	if (size != PAGE_SIZES || pages->searched_in_vain == MOST_SEARCHES_IN_VAIN)
+		return size;
+	for (uint64_t top = 0; top < memory.bytes; top += TABLE_BYTES) {
+		size = walk(top, virtual_address, physical_address);
+		if (size != PAGE_SIZES) {
+			pages->top = top;
+			return size;
+		}
+	}
+	pages->searched_in_vain++;
+	return PAGE_SIZES;
+}
+
+void pages_new_address_space(struct pages *pages)
+{
+	pages->searched_in_vain = 0;
+}
+
+/* Whether it is for the first time. */
+static bool touch(struct pages *pages, uint64_t page_address)
+{
+	uint64_t frame = page_address >> model_page_bits(PAGE_4K);
+	uint8_t bit = (uint8_t)(1 << frame % 8), *byte = &pages->touched[frame / 8];
+	bool first = !(*byte & bit);
+
+	*byte |= bit;
+	return first;
+}
+
+void pages_look(struct pages *pages, struct model *model, uint64_t virtual_address,
+		uint64_t physical_address, struct in_use *counts)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	enum page_size size = PAGE_SIZES;
+	bool first_level, there = model_in_use(model, virtual_address, &first_level);
+
+	counts->l1_misses += !first_level;
+	if (there)
+		return;
+	pthread_once(&once, open_memory);
+	if (!pages->touched)
+		pages->touched = calloc(1, (memory.bytes >> model_page_bits(PAGE_4K) >> 3) + 1);
+	if (pages->touched && physical_address < memory.bytes)
+		size = size_of(pages, virtual_address, physical_address);
+	if (size == PAGE_SIZES) {
+		counts->unknown++;
+		return;
+	}
+	uint64_t bytes = (uint64_t)1 << model_page_bits(size);
+	counts->walks[size]++;
+	counts->touched_bytes[size] += touch(pages, physical_address & -bytes) ? bytes : 0;
+	model_put_in_use(model, virtual_address, size);
+}
