@@ -45,6 +45,8 @@ enum { SLOTS = 16, LINE_BYTES = 64 };
 enum slot_kind {
     SLOT_SAME,  /* entry[0] is for every reader */
     SLOT_TABLE, /* entry[r] is for rank r */
+    SLOT_TAKES, /* the owner gives nothing; rank r may put its piece at entry[r] */
+    SLOT_PUT,   /* the owner has put its piece where the reader wanted it */
     SLOT_ERROR, /* it has none: the owner is out of memory */
 };
 

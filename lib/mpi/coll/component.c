@@ -8,8 +8,18 @@
 #include <unistd.h>
 
 #include "ompi/proc/proc.h"
-#include "opal/mca/pmix/pmix.h"
 #include "opal/util/output.h"
+#if OMPI_MAJOR_VERSION >= 5 /* speaks to PMIx by PMIx's own names */
+#include "opal/mca/pmix/pmix-internal.h"
+#define CARD_SCOPE PMIX_LOCAL
+#define CARD_TYPE PMIX_UINT64
+#define COLL_VERSION MCA_COLL_BASE_VERSION_2_4_0
+#else
+#include "opal/mca/pmix/pmix.h"
+#define CARD_SCOPE OPAL_PMIX_LOCAL
+#define CARD_TYPE OPAL_UINT64
+#define COLL_VERSION MCA_COLL_BASE_VERSION_2_0_0
+#endif
 
 #define CARD_KEY "coll.smartmap.card"
 
@@ -25,7 +35,7 @@ static int leave_card(void)
         return OMPI_SUCCESS;
     uint64_t card = (uint64_t)SMARTMAP_ABI << 48 | (uint64_t)smartmap_rank() << 32 |
                     (uint32_t)getpid();
-    OPAL_MODEX_SEND_VALUE(error, OPAL_PMIX_LOCAL, CARD_KEY, &card, OPAL_UINT64);
+    OPAL_MODEX_SEND_VALUE(error, CARD_SCOPE, CARD_KEY, &card, CARD_TYPE);
     return error == OPAL_SUCCESS ? OMPI_SUCCESS : OMPI_ERR_NOT_AVAILABLE;
 }
 
@@ -34,7 +44,7 @@ static uint64_t fetch_card(const ompi_proc_t *proc)
     int error;
     uint64_t card = 0, *value = &card;
     OPAL_MODEX_RECV_VALUE_IMMEDIATE(error, CARD_KEY, &proc->super.proc_name, &value,
-                                    OPAL_UINT64);
+                                    CARD_TYPE);
     return error == OPAL_SUCCESS ? card : 0;
 }
 
@@ -104,10 +114,10 @@ static int init_query(bool progress_threads, bool mpi_threads)
     return OMPI_ERR_NOT_AVAILABLE;
 }
 
-OMPI_MODULE_DECLSPEC struct smartmap_component mca_coll_smartmap_component = {
+OMPI_DECLSPEC struct smartmap_component mca_coll_smartmap_component = {
     .super = {
         .collm_version = {
-            MCA_COLL_BASE_VERSION_2_0_0,
+            COLL_VERSION,
             .mca_component_name = "smartmap",
             MCA_BASE_MAKE_VERSION(component, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION,
                                   OMPI_RELEASE_VERSION),

@@ -3,6 +3,10 @@
  * it gives, everybody copies what is meant for it.  Receivers pull, so only
  * the sender's memory must be reachable; what is not (stack, static data, or
  * scattered by its datatype) is packed into memory that is.
+ *
+ * Where one rank takes from all (gather), it would copy alone while the others
+ * wait, so there it says where it wants the pieces, and who gives much puts its
+ * own there.
  */
 #include "coll_smartmap.h"
 
@@ -89,18 +93,54 @@ static int pack_all(smartmap_module_t *m, const struct exchange *x, struct slot 
     return OMPI_SUCCESS;
 }
 
+/** Say where we want the others' pieces that are large; NULL: we take it. */
+static void post_wishes(smartmap_module_t *m, const struct exchange *x, struct slot *slot)
+{
+    for (int r = 0; r < m->size; r++) {
+        size_t bytes = smartmap_packed_bytes(&x->in[r]);
+        if (r == m->rank || bytes <= inline_limit(x) ||
+            !in_place(&x->in[r], bytes, &slot->entry[r]))
+            slot->entry[r] = (struct entry){ NULL, 0 };
+    }
+    slot->kind = SLOT_TAKES;
+    smartmap_slot_post(m, slot);
+}
+
+/** The place where our only reader wants so much; NULL: it will take it. */
+static int wanted_at(smartmap_module_t *m, const struct exchange *x, size_t bytes, void **to)
+{
+    const struct slot *theirs;
+    *to = NULL;
+    if (x->reader == ALL_RANKS || bytes <= inline_limit(x))
+        return OMPI_SUCCESS;
+    int error = smartmap_slot_read(m, x->reader, &theirs);
+    if (error == OMPI_SUCCESS && theirs->kind == SLOT_TAKES &&
+        theirs->entry[m->rank].bytes >= bytes)
+        *to = smartmap_view(m, x->reader, theirs->entry[m->rank].address);
+    return error;
+}
+
 /** Post our contribution; on failure the slot tells the readers. */
 static int post(smartmap_module_t *m, const struct exchange *x, struct posting *p)
 {
     struct slot *slot;
+    void *to;
     int error = smartmap_slot_open(m, &slot);
-    if (error != OMPI_SUCCESS || !x->out)
+    if (error != OMPI_SUCCESS)
         return error;
+    if (x->reader == NO_RANK && x->writer == ALL_RANKS)
+        post_wishes(m, x, slot);
+    if (x->reader == NO_RANK || !x->out)
+        return OMPI_SUCCESS;
     size_t bytes = out_bytes(m, x);
-    slot->kind = x->out_same ? SLOT_SAME : SLOT_TABLE;
-    if (bytes > inline_limit(x) && !x->out_copied && all_in_place(m, x, slot))
+    error = wanted_at(m, x, bytes, &to);
+    slot->kind = to ? SLOT_PUT : x->out_same ? SLOT_SAME : SLOT_TABLE;
+    if (to)
+        error = smartmap_pack(x->out, to, bytes);
+    else if (error == OMPI_SUCCESS && bytes > inline_limit(x) && !x->out_copied &&
+             all_in_place(m, x, slot))
         p->held = true;
-    else
+    else if (error == OMPI_SUCCESS)
         error = pack_all(m, x, slot, bytes, p);
     if (error != OMPI_SUCCESS)
         slot->kind = SLOT_ERROR;
@@ -125,6 +165,8 @@ static int pull(smartmap_module_t *m, int from, const struct buffer *in)
     int error = smartmap_slot_read(m, from, &slot);
     if (error != OMPI_SUCCESS)
         return error;
+    if (slot->kind == SLOT_PUT)
+        return OMPI_SUCCESS;
     struct entry e = slot->entry[slot->kind == SLOT_SAME ? 0 : m->rank];
     if (slot->far && e.bytes > 0)
         return pull_far(m, from, e, in);
