@@ -8,14 +8,18 @@
 //!  put arguments; seq = n            ─────────────► sees seq == n, copies the arguments once
 //!  fence; server_waiting? ring                      ... carries the call out ...
 //!  spin a little on done == n        ◄───────────── put ret; done = n
-//!  caller_waiting = n; fence;                       fence; caller_waiting == n? ring the core
-//!  look again (both ways); halt
+//!  caller_waiting = n; fence;                       fence; caller_waiting == n?
+//!  look again (both ways); halt  ◄───────────────── bell = n, yes or no; if yes, ring the core
 //! ```
 //!
 //! Each side says that it is going to block *before* its last look, with a full fence between, so one of the two always
 //! sees the other. QEMU leaves the guest's fences out when it runs all CPUs on one thread, so the QK must put something
 //! between that the emulator itself cannot reorder (a device register read takes QEMU's lock), and must also look at
 //! `server_waiting` once more there.
+//!
+//! A caller that said that it is going to wait may find the answer before it halts, and not know whether it is being rung
+//! nevertheless. An interrupt that comes when the program computes again is noise; so the server says in `bell` what it
+//! does, and the caller waits for the ring if there is to be one.
 
 use zerocopy::{FromBytes, KnownLayout};
 
@@ -53,7 +57,8 @@ pub struct Slot {
     done: Word,
     ret: Word,
     server_waiting: Word,
-    _pad1: [Word; 5],
+    bell: Word,
+    _pad1: [Word; 4],
 }
 
 /// The caller's side of a slot (QK). One per thread, kept in the kernel's own memory.
@@ -96,6 +101,14 @@ impl Caller {
     pub fn announce_wait(&self, slot: &Slot) {
         slot.caller_waiting.store(self.seq);
         full_fence();
+    }
+
+    /// Whether the server rings the core for the answer, which must be there; `None`: it has not decided yet, and will at
+    /// once.
+    #[must_use]
+    pub fn is_rung(&self, slot: &Slot) -> Option<bool> {
+        let bell = slot.bell.load();
+        (bell >> 1 == self.seq).then_some(bell & 1 != 0)
     }
 
     /// Whether the server has blocked without seeing the request.
@@ -151,7 +164,9 @@ impl Server {
         slot.ret.put(ret as u64);
         slot.done.store(self.seen);
         full_fence();
-        slot.caller_waiting.load() == self.seen
+        let ring = slot.caller_waiting.load() == self.seen;
+        slot.bell.store(self.seen << 1 | u64::from(ring));
+        ring
     }
 }
 
@@ -186,8 +201,10 @@ mod tests {
             }
         );
         assert!(server.poll(&slot).is_none());
+        assert_eq!(caller.is_rung(&slot), None);
         assert!(!server.answer(&slot, -22));
         assert_eq!(caller.result(&slot), Some(-22));
+        assert_eq!(caller.is_rung(&slot), Some(false));
     }
 
     #[test]
@@ -200,6 +217,7 @@ mod tests {
         server.poll(&slot).unwrap();
         caller.announce_wait(&slot);
         assert!(server.answer(&slot, 0));
+        assert_eq!(caller.is_rung(&slot), Some(true));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Exceptions and interrupts.
 
+use core::sync::atomic::Ordering;
+
 use hal::traps::{Trap, UserFrame};
 use hal::vectors::{VEC_DOORBELL, VEC_TIMER, VEC_WAKE};
 use qk_core::regions::Prot;
@@ -113,7 +115,7 @@ pub fn interrupt(vector: u8, from_user: bool, frame: Option<&mut UserFrame>) {
         _ => counters.other_interrupts.add(1),
     }
     if let (Some(frame), Some(rank)) = (frame, rank::current())
-        && rank.attention.load(core::sync::atomic::Ordering::Relaxed)
+        && rank.attention.load(Ordering::Relaxed)
     {
         signal::before_return(rank, frame, None);
     }
@@ -130,8 +132,9 @@ fn ranks_here() -> impl Iterator<Item = &'static Rank> {
 
 /// The host rang this core: an answer, a signal, or a proxy that attached (which the idle loop looks for).
 fn doorbell(rank: &'static Rank) {
+    rank.rings.fetch_add(1, Ordering::Release);
     signal::collect(rank);
-    match rank.slot_waiter.load(core::sync::atomic::Ordering::Acquire) {
+    match rank.slot_waiter.load(Ordering::Acquire) {
         0 => {}
         // Here, on the core of the rank that it loads: another rank may compute where it waited.
         waiter if waiter - 1 == sched::pct() => sched::unpark_pct(),

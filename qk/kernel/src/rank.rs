@@ -42,6 +42,8 @@ pub struct Rank {
     pub caller: Mutex<Caller>,
     /// Task that waits for the slot's answer, plus one; 0: nobody.
     pub slot_waiter: AtomicUsize,
+    /// Doorbells of its core so far.
+    pub rings: AtomicU64,
     /// Dispositions, pending signals, the mask, timers.
     pub signals: Mutex<Signals>,
     /// Something is to be done before the rank goes back to ring 3.
@@ -82,6 +84,7 @@ pub fn init(comm: &'static comm::Comm) {
         aspace: Mutex::new(None),
         caller: Mutex::new(Caller::default()),
         slot_waiter: AtomicUsize::new(0),
+        rings: AtomicU64::new(0),
         signals: Mutex::new(Signals::new()),
         attention: AtomicBool::new(false),
         limits: Mutex::new([[u64::MAX; 2]; RLIM_NLIMITS]),

@@ -72,6 +72,7 @@ fn spin(rank: &Rank, caller: &Caller) -> Option<i64> {
 
 fn wait(rank: &Rank, caller: &Caller, interruptible: Interruptible) -> i64 {
     let slot = &rank.area.slot;
+    let rings = rank.rings.load(Ordering::Acquire);
     rank.slot_waiter
         .store(sched::current() + 1, Ordering::Release);
     caller.announce_wait(slot);
@@ -93,6 +94,22 @@ fn wait(rank: &Rank, caller: &Caller, interruptible: Interruptible) -> i64 {
         }
         sched::park();
     };
+    hear(rank, caller, rings);
     rank.slot_waiter.store(0, Ordering::Release);
     ret
+}
+
+/// Waits for the ring that comes with the answer, if there is one and there was none since there were `rings`: the program
+/// is not to be interrupted by it later.
+fn hear(rank: &Rank, caller: &Caller, rings: u64) {
+    loop {
+        match caller.is_rung(&rank.area.slot) {
+            Some(true) if rank.rings.load(Ordering::Acquire) == rings => sched::park(),
+            Some(_) => return,
+            None => {
+                hal::cpu::pause();
+                stats::irq_window();
+            }
+        }
+    }
 }

@@ -1,9 +1,10 @@
-//! The ship slot: nobody sleeps through what they wait for, requests and results arrive once and whole.
+//! The ship slot: nobody sleeps through what they wait for, requests and results arrive once and whole, and a core is not
+//! rung any more when its call is over.
 
 use std::sync::Arc;
 
 use loom::cell::UnsafeCell;
-use loom::sync::atomic::{Ordering, fence};
+use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use loom::thread;
 use margay_wire::model;
 use margay_wire::ship::{Caller, Request, Server, Slot};
@@ -19,6 +20,10 @@ struct Ends {
     buffer: Arc<UnsafeCell<()>>,
     proxy: Doorbell,
     core: Doorbell,
+    /// How often the core was rung: it may wake without.
+    rings: Arc<AtomicU64>,
+    /// Between post and return.
+    calling: Arc<AtomicBool>,
 }
 
 impl Ends {
@@ -28,23 +33,28 @@ impl Ends {
             buffer: Arc::new(UnsafeCell::new(())),
             proxy: Doorbell::new(),
             core: Doorbell::new(),
+            rings: Arc::new(AtomicU64::new(0)),
+            calling: Arc::new(AtomicBool::new(false)),
         }
     }
 
     /// As the kernel: posts, spins (once), says that it waits, waits. `cancel`: asks to give up before it waits.
     fn call(&self, caller: &mut Caller, n: u64, cancel: bool) -> i64 {
         self.buffer.with_mut(drop);
+        self.calling.store(true, Ordering::Relaxed);
         if caller.post(&self.slot, n, &[n; 6], n.is_multiple_of(2), n) {
             self.proxy.ring();
         }
         let ret = caller
             .result(&self.slot)
             .unwrap_or_else(|| self.wait(caller, cancel));
+        self.calling.store(false, Ordering::Relaxed);
         self.buffer.with_mut(drop);
         ret
     }
 
     fn wait(&self, caller: &Caller, cancel: bool) -> i64 {
+        let rings = self.rings.load(Ordering::Acquire);
         caller.announce_wait(&self.slot);
         // The device register that the kernel reads here.
         fence(Ordering::SeqCst);
@@ -55,12 +65,20 @@ impl Ends {
             caller.cancel(&self.slot);
             self.proxy.ring();
         }
-        loop {
+        let ret = loop {
             if let Some(ret) = caller.result(&self.slot) {
-                return ret;
+                break ret;
             }
             self.core.wait();
+        };
+        loop {
+            match caller.is_rung(&self.slot) {
+                Some(true) if self.rings.load(Ordering::Acquire) == rings => self.core.wait(),
+                Some(_) => break,
+                None => thread::yield_now(),
+            }
         }
+        ret
     }
 
     /// As the worker: looks (once), says that it waits, waits.
@@ -82,6 +100,8 @@ impl Ends {
     fn answer(&self, server: &Server, ret: i64) {
         self.buffer.with_mut(drop);
         if server.answer(&self.slot, ret) {
+            assert!(self.calling.load(Ordering::Relaxed), "rung too late");
+            self.rings.fetch_add(1, Ordering::Release);
             self.core.ring();
         }
     }
