@@ -18,17 +18,12 @@ static inline void work(uint64_t turns)
 			 : "cc");
 }
 
-/* Room for results, every page of it touched. Then a while without a call: the
- * interrupt that told of the last one's end may still be on its way. On a busy
- * host that takes long.
- */
+/* Room for results, every page of it touched. */
 static inline double *room_for(size_t values)
 {
-	enum { CALM_TURNS = 50 * 1000 * 1000 };
 	double *room = malloc(values * sizeof *room);
 	must(room != NULL, "malloc");
 	memset(room, 1, values * sizeof *room);
-	work(CALM_TURNS);
 	return room;
 }
 
