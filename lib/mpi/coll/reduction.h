@@ -1,0 +1,44 @@
+/*
+ * What all reductions share (reduction.c).  Operands stay where they are, in the
+ * layout of their datatype, and whoever needs a result folds the ranks' operands
+ * straight from their memory:
+ *
+ *     x0 op (x1 op (... op xn-1))
+ *
+ * always in rank order and always with this association, so non-commutative
+ * operations are right and results are the same bits from run to run, for
+ * every message size and on every rank.
+ */
+#ifndef COLL_SMARTMAP_REDUCTION_H
+#define COLL_SMARTMAP_REDUCTION_H
+
+#include "coll_smartmap.h"
+
+/** One reduction as one rank sees it. */
+struct reduction {
+    smartmap_module_t *m;
+    ompi_datatype_t *type;
+    ompi_op_t *op;
+    size_t count;
+    ptrdiff_t extent, gap; /* gap: from a buffer's address to its first byte */
+    size_t span;           /* bytes from first to last */
+    bool small;            /* operands travel in the slots */
+    bool dense;            /* elements without gaps: plain bytes */
+    struct slot *slot;
+    void *temporary;
+    bool held;
+    const char *operand[SMARTMAP_MAX_RANKS];
+    void *fetched[SMARTMAP_MAX_RANKS]; /* copies of far operands; NULL: none */
+};
+
+/** False: another component must do it. */
+bool reduction_start(struct reduction *d, smartmap_module_t *m, size_t count,
+                     ompi_datatype_t *type, ompi_op_t *op);
+void reduction_copy(const struct reduction *d, size_t count, void *to, const void *from);
+int reduction_post(struct reduction *d, const void *operand, const void *result);
+int reduction_collect(struct reduction *d, int first, int last);
+int reduction_fold(const struct reduction *d, int first, int last, size_t from,
+                   size_t count, char *to);
+int reduction_finish(struct reduction *d, int error, int reader);
+
+#endif
