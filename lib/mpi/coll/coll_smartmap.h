@@ -1,5 +1,5 @@
 /*
- * coll/smartmap: MPI collectives over peers' memory, for Open MPI 4.1.
+ * coll/smartmap: MPI collectives over peers' memory, for Open MPI 4.1 and 5.0.
  *
  * Every rank of a communicator owns one control block in its arena; the others
  * see it through their windows.  A word in it has one writer, its owner.
@@ -106,7 +106,7 @@ struct smartmap_component {
     int one_way_bytes;  /* the same for ranks that only give */
     int parallel_bytes; /* from here ranks reduce pieces in parallel */
 };
-OMPI_MODULE_DECLSPEC extern struct smartmap_component mca_coll_smartmap_component;
+OMPI_DECLSPEC extern struct smartmap_component mca_coll_smartmap_component;
 
 /* component.c */
 bool smartmap_left_card(const struct ompi_proc_t *proc);
