@@ -16,17 +16,16 @@
 mod chunk;
 #[cfg(test)]
 mod tests;
+mod whole;
 
 use crate::bits::BitTree;
 use crate::page::{PAGE_BYTES, PageSize};
-use alloc::boxed::Box;
-use alloc::vec;
 use alloc::vec::Vec;
 use chunk::{Bits, Chunk, FRAMES_PER_CHUNK, Zero};
+use whole::{CHUNKS_PER_GIB, Whole};
 
 const CHUNK_BYTES: u64 = PageSize::Size2M.bytes();
 const GIB_BYTES: u64 = PageSize::Size1G.bytes();
-const CHUNKS_PER_GIB: usize = 512;
 /// Chunks set up between two pauses.
 const CHUNKS_PER_PAUSE: usize = 64;
 
@@ -74,13 +73,9 @@ pub struct Frames {
     chunks: Vec<Chunk>,
     bits: Vec<Bits>,
     /// Chunks with every frame free.
-    whole: BitTree,
+    whole: Whole,
     /// Chunks with some, not all, frames free.
     partial: BitTree,
-    /// Gigabytes with every frame free.
-    whole_gib: BitTree,
-    /// Wholly free chunks of each gigabyte.
-    gib_free: Box<[u16]>,
     used_bytes: u64,
     peak_bytes: u64,
 }
@@ -109,7 +104,6 @@ impl Frames {
         let end = base.checked_add(len_bytes).expect("a share does not wrap") & !(PAGE_BYTES - 1);
         let base = base.next_multiple_of(PAGE_BYTES).min(end);
         let origin = base & !(GIB_BYTES - 1);
-        let gibs = ((end - origin).div_ceil(GIB_BYTES) as usize).max(1);
         let lead = ((base - origin) / CHUNK_BYTES) as usize;
         let last = (end - origin).div_ceil(CHUNK_BYTES) as usize;
         let zero = if all_zero { Zero::Yes } else { Zero::No };
@@ -120,10 +114,8 @@ impl Frames {
             lead,
             chunks: Vec::with_capacity(last),
             bits: Vec::with_capacity(last.saturating_sub(lead)),
-            whole: BitTree::new(last),
+            whole: Whole::new(last),
             partial: BitTree::new(last),
-            whole_gib: BitTree::new(gibs),
-            gib_free: vec![0; gibs].into_boxed_slice(),
             used_bytes: 0,
             peak_bytes: 0,
         };
@@ -139,7 +131,7 @@ impl Frames {
                 pause();
             }
             if hi - lo == FRAMES_PER_CHUNK {
-                frames.mark_whole(c);
+                frames.whole.insert(c);
             } else if hi > lo {
                 // A chunk that sticks out of the share: what is outside stays in use for ever.
                 frames.bits[c - lead] = Bits::ALL_USED;
@@ -167,7 +159,7 @@ impl Frames {
                 Some(self.take_chunk(c))
             }
             PageSize::Size1G => {
-                let gib = self.whole_gib.first()?;
+                let gib = self.whole.first_gib()?;
                 Some(self.take_gib(gib))
             }
         }
@@ -190,7 +182,7 @@ impl Frames {
                 self.whole.remove(c);
                 return Some(self.take_chunk(c));
             }
-            if size == PageSize::Size1G && self.whole_gib.contains(c / CHUNKS_PER_GIB) {
+            if size == PageSize::Size1G && self.whole.contains_gib(c / CHUNKS_PER_GIB) {
                 return Some(self.take_gib(c / CHUNKS_PER_GIB));
             }
         }
@@ -315,27 +307,8 @@ impl Frames {
         self.peak_bytes = self.peak_bytes.max(self.used_bytes);
     }
 
-    fn mark_whole(&mut self, c: usize) {
-        self.whole.insert(c);
-        let gib = c / CHUNKS_PER_GIB;
-        self.gib_free[gib] += 1;
-        if usize::from(self.gib_free[gib]) == CHUNKS_PER_GIB {
-            self.whole_gib.insert(gib);
-        }
-    }
-
-    /// Counts off chunk `c`, which has left `whole`.
-    fn unmark_whole(&mut self, c: usize) {
-        let gib = c / CHUNKS_PER_GIB;
-        if usize::from(self.gib_free[gib]) == CHUNKS_PER_GIB {
-            self.whole_gib.remove(gib);
-        }
-        self.gib_free[gib] -= 1;
-    }
-
     /// Takes chunk `c`, wholly free until it left `whole`, as one page.
     fn take_chunk(&mut self, c: usize) -> Frame {
-        self.unmark_whole(c);
         self.chunks[c].free = 0;
         self.count_alloc(CHUNK_BYTES);
         let zero = self.chunks[c].zero == Zero::Yes;
@@ -374,7 +347,6 @@ impl Frames {
         let (first, count, zero) = bits.take_run(at, max_frames)?;
         if was_whole {
             self.whole.remove(c);
-            self.unmark_whole(c);
             self.partial.insert(c);
         }
         self.chunks[c].free -= count as u16;
@@ -398,7 +370,7 @@ impl Frames {
                 free: FRAMES_PER_CHUNK as u16,
                 zero: if clean { Zero::Yes } else { Zero::No },
             };
-            self.mark_whole(c);
+            self.whole.insert(c);
             return;
         }
         let bits = &mut self.bits[c - self.lead];
@@ -411,7 +383,7 @@ impl Frames {
         if usize::from(chunk.free) == FRAMES_PER_CHUNK {
             chunk.zero = bits.summary();
             self.partial.remove(c);
-            self.mark_whole(c);
+            self.whole.insert(c);
         }
     }
 }
