@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use common::{
-    assert_gone, compile, descendants, dir, finish, has_node, processes, run, signal, wait_for, yod,
+    assert_gone, compile, descendants, dir, finish, has_node, run, signal, wait_for, yod,
 };
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
 
@@ -329,66 +329,6 @@ fn twenty_at_once_simply_work() {
             (0, "hello\n", "")
         );
     }
-}
-
-/// At any moment, whoever is killed, everything ends and nothing stays.
-#[test]
-fn nothing_is_left_whoever_is_killed_whenever() {
-    let Some((program, _)) = program("kill") else {
-        return;
-    };
-    let rounds = std::env::var("MARGAY_KILL_ROUNDS")
-        .ok()
-        .and_then(|n| n.parse().ok())
-        .unwrap_or(12u64);
-    for round in 0..rounds {
-        // Moments and victims of all kinds, the same in every run.
-        let random = (round + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let ranks = ["1", "2", "4"][(random >> 8) as usize % 3];
-        let mut child = yod()
-            .args(["-n", ranks, "-m", "64M"])
-            .arg(&program)
-            .arg(if round % 2 == 0 { "spin" } else { "" })
-            .env("MARGAY_OVERSUBSCRIBE", "1")
-            .spawn()
-            .expect("yod starts");
-        std::thread::sleep(Duration::from_micros((random >> 16) % 300_000));
-        let family = descendants(child.id() as i32);
-        let all: Vec<i32> = family
-            .iter()
-            .map(|p| p.pid)
-            .chain([child.id() as i32])
-            .collect();
-        // Never one that is not ours: a yod that has ended by itself has no family, and is not reaped yet.
-        let victim = all[(random >> 40) as usize % all.len()];
-        if child.try_wait().expect("a child").is_none() {
-            signal(victim, Signal::KILL);
-        }
-        let name = family
-            .iter()
-            .find(|p| p.pid == victim)
-            .map_or("yod", |p| p.name.as_str())
-            .to_owned();
-        eprintln!("round {round}: killed {name} of {family:?}, {ranks} ranks");
-        let ended = finish(child);
-        assert!(
-            // 69: QEMU, whose process bears the keeper's name at first.
-            [0, 137].contains(&ended.status)
-                || ended.status == 69 && ended.err.contains("before the node was up"),
-            "round {round}, {name}, {ranks} ranks: {ended:?}"
-        );
-        assert!(
-            ended.err.lines().count() <= 1,
-            "round {round}, {name}: {ended:?}"
-        );
-        assert_gone(&family);
-    }
-    let own = std::process::id() as i32;
-    assert!(
-        !processes()
-            .iter()
-            .any(|p| p.parent == own && p.name == "margay-keeper")
-    );
 }
 
 #[test]

@@ -162,7 +162,7 @@ pub struct Process {
 }
 
 /// All processes of this host.
-pub fn processes() -> Vec<Process> {
+fn processes() -> Vec<Process> {
     let dir = std::fs::read_dir("/proc").expect("/proc");
     dir.filter_map(|entry| process(entry.ok()?.file_name().to_str()?.parse().ok()?))
         .collect()
