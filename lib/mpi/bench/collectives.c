@@ -3,7 +3,7 @@
  * from call to call ("cold": they left the nearer caches) or stay the same
  * ("warm"), results are validated, and each line is one cell of the table.
  *
- *     collectives [SAMPLES [warm]]     prints  name bytes median least
+ *     collectives [SAMPLES [cold|warm [BYTES...]]]     prints  name bytes median least
  *
  * A sample is a batch of calls, in microseconds per call as the slower rank
  * saw it.  Batches are short, so that on a busy machine some go undisturbed:
@@ -16,7 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_BYTES = 1 << 20, ROTATE_BYTES = 8 << 20, MAX_SAMPLES = 1001, STREAM = 32 };
+enum { MAX_BYTES = 1 << 20, ROTATE_BYTES = 8 << 20, MAX_SAMPLES = 1001, STREAM = 32,
+       MAX_SIZES = 16 };
 
 static char *out_area, *in_area;
 static size_t area_bytes, place; /* of the current call */
@@ -218,7 +219,14 @@ static void measure(const char *name, operation_fn *run, double per_call, int by
 
 int main(int argc, char **argv)
 {
-    static const int sizes[] = { 8, 1024, 16384, 65536, 262144, MAX_BYTES };
+    int sizes[MAX_SIZES] = { 8, 1024, 16384, 65536, 262144, MAX_BYTES };
+    int count = argc > 3 ? argc - 3 : 6;
+    for (int s = 0; argc > 3 && s < count; s++)
+        if (s == MAX_SIZES || (sizes[s] = atoi(argv[3 + s])) < 8 || sizes[s] > MAX_BYTES) {
+            fprintf(stderr, "usage: collectives [SAMPLES [cold|warm [BYTES...]]], up to %d times "
+                            "8 to %d bytes\n", MAX_SIZES, MAX_BYTES);
+            return 2;
+        }
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -234,7 +242,7 @@ int main(int argc, char **argv)
     memset(in_area, 0, area_bytes);
     share();
     for (size_t o = 0; o < sizeof operations / sizeof *operations; o++)
-        for (size_t s = 0; s < (o < 2 ? 1 : sizeof sizes / sizeof *sizes); s++)
+        for (int s = 0; s < (o < 2 ? 1 : count); s++)
             measure(operations[o].name, operations[o].run, operations[o].per_call,
                     sizes[s], samples);
     if (wrong)

@@ -39,7 +39,14 @@
     X(barrier) X(bcast) X(exscan) X(gather) X(gatherv) X(reduce) X(reduce_scatter) \
     X(reduce_scatter_block) X(scan) X(scatter) X(scatterv)
 
-enum { SLOTS = 16, LINE_BYTES = 64 };
+enum { SLOTS = 16, LINE_BYTES = 64, MAX_SLOT_BYTES = 1 << 20 };
+
+/** Which way a collective goes; all ranks of a communicator use the same. */
+struct tunables {
+    int32_t inline_bytes;   /* up to here data travels in the slot */
+    int32_t one_way_bytes;  /* the same for ranks that only give */
+    int32_t parallel_bytes; /* from here ranks reduce pieces in parallel */
+};
 
 /** How a rank's contribution to one collective is to be read. */
 enum slot_kind {
@@ -83,6 +90,7 @@ typedef struct smartmap_module {
     mca_coll_base_module_t super;
     enum module_state state;
     int rank, size;
+    struct tunables use;
     bool crowded;            /* more ranks than CPUs: waits yield at once */
     uint64_t op;             /* number of the current collective */
     uint64_t barriers;       /* of these, which take no slot */
@@ -102,14 +110,17 @@ struct smartmap_component {
     mca_coll_base_component_t super;
     int priority;
     int verbose;
-    int inline_bytes;   /* up to here data travels in the slot */
-    int one_way_bytes;  /* the same for ranks that only give */
-    int parallel_bytes; /* from here ranks reduce pieces in parallel */
+    char *table;           /* a file that replaces the built-in table, or NULL */
+    struct tunables given; /* by variables; negative: the table's */
 };
 OMPI_DECLSPEC extern struct smartmap_component mca_coll_smartmap_component;
 
 /* component.c */
 bool smartmap_left_card(const struct ompi_proc_t *proc);
+
+/* table.c */
+void smartmap_read_table(const char *path);
+struct tunables smartmap_tunables(int ranks);
 
 /* module.c */
 mca_coll_base_module_t *smartmap_comm_query(ompi_communicator_t *comm, int *priority);

@@ -83,22 +83,23 @@ static int register_variables(void)
     } variables[] = {
         { "priority", "Priority; above tuned (30) it is chosen", &c->priority },
         { "verbose", "1: say once why a communicator falls back", &c->verbose },
-        { "inline_bytes", "Contributions up to this size travel in the slot",
-          &c->inline_bytes },
+        { "inline_bytes", "Contributions up to this size travel in the slot; -1: by the table",
+          &c->given.inline_bytes },
         { "one_way_bytes", "The same for ranks that only give (bcast, reduce)",
-          &c->one_way_bytes },
+          &c->given.one_way_bytes },
         { "parallel_bytes", "From this size reductions are divided among the ranks",
-          &c->parallel_bytes },
+          &c->given.parallel_bytes },
     };
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
         mca_base_component_var_register(base, variables[i].name, variables[i].text,
                                         MCA_BASE_VAR_TYPE_INT, NULL, 0, 0,
                                         OPAL_INFO_LVL_5, MCA_BASE_VAR_SCOPE_READONLY,
                                         variables[i].value);
-    if (c->inline_bytes < 0 || c->inline_bytes > 1 << 20)
-        c->inline_bytes = 512;
-    if (c->one_way_bytes < 0 || c->one_way_bytes > 1 << 20)
-        c->one_way_bytes = 2048;
+    mca_base_component_var_register(base, "table", "File of tunables, as make tune writes it",
+                                    MCA_BASE_VAR_TYPE_STRING, NULL, 0, 0, OPAL_INFO_LVL_5,
+                                    MCA_BASE_VAR_SCOPE_READONLY, &c->table);
+    if (c->table && c->table[0])
+        smartmap_read_table(c->table);
     return OMPI_SUCCESS;
 }
 
@@ -130,7 +131,5 @@ OMPI_DECLSPEC struct smartmap_component mca_coll_smartmap_component = {
     },
     .priority = 60,
     .verbose = 0,
-    .inline_bytes = 512,
-    .one_way_bytes = 2048,
-    .parallel_bytes = 32768,
+    .given = { -1, -1, -1 },
 };

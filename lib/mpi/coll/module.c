@@ -27,14 +27,13 @@ struct hello {
     int32_t node_rank;
     int32_t pid;
     uint32_t abi;
-    int32_t tunables[3]; /* all must take the same ways */
+    struct tunables use; /* all must take the same ways */
 };
 
 static void say_hello(struct hello *h, const smartmap_module_t *m)
 {
-    const struct smartmap_component *c = &mca_coll_smartmap_component;
     *h = (struct hello){ (uint64_t)m->own, smartmap_rank(), (int32_t)getpid(), SMARTMAP_ABI,
-                         { c->inline_bytes, c->one_way_bytes, c->parallel_bytes } };
+                         m->use };
 }
 
 struct farewell {
@@ -187,6 +186,7 @@ mca_coll_base_module_t *smartmap_comm_query(ompi_communicator_t *comm, int *prio
         return NULL;
     m->rank = ompi_comm_rank(comm);
     m->size = ompi_comm_size(comm);
+    m->use = smartmap_tunables(m->size);
     m->super.coll_module_enable = enable;
 #define SERVE(name) m->super.coll_##name = smartmap_##name;
     SMARTMAP_COLLECTIVES(SERVE)
@@ -198,8 +198,8 @@ mca_coll_base_module_t *smartmap_comm_query(ompi_communicator_t *comm, int *prio
 static bool create_control(smartmap_module_t *m)
 {
     size_t table = sizeof(struct entry) * (size_t)m->size;
-    const struct smartmap_component *c = &mca_coll_smartmap_component;
-    int most = c->inline_bytes > c->one_way_bytes ? c->inline_bytes : c->one_way_bytes;
+    int most = m->use.inline_bytes > m->use.one_way_bytes ? m->use.inline_bytes
+                                                          : m->use.one_way_bytes;
     size_t data = 2 * table + (size_t)most;
     size_t slot = offsetof(struct slot, data) + data;
     m->slot_bytes = (slot + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
@@ -238,7 +238,7 @@ static bool meet_peers(smartmap_module_t *m, const struct hello *hello)
         m->node_rank[r] = hello[r].node_rank;
         m->pid[r] = hello[r].pid;
         if (hello[r].address == 0 || hello[r].abi != SMARTMAP_ABI ||
-            memcmp(hello[r].tunables, hello[m->rank].tunables, sizeof hello->tunables) != 0)
+            memcmp(&hello[r].use, &m->use, sizeof m->use) != 0)
             return false;
         if (r != m->rank && (smartmap_attach(hello[r].node_rank, hello[r].pid) != 0 ||
                              !smartmap_reachable(hello[r].node_rank,

@@ -32,10 +32,9 @@ static size_t out_bytes(const smartmap_module_t *m, const struct exchange *x)
  * Up to how many bytes a copy into the slot costs less than waiting for the
  * readers: more for a rank that takes nothing, for else it would not wait.
  */
-static size_t inline_limit(const struct exchange *x)
+static size_t inline_limit(const smartmap_module_t *m, const struct exchange *x)
 {
-    const struct smartmap_component *c = &mca_coll_smartmap_component;
-    return (size_t)(x->in ? c->inline_bytes : c->one_way_bytes);
+    return (size_t)(x->in ? m->use.inline_bytes : m->use.one_way_bytes);
 }
 
 /** One place for all pieces: the slot, or the heap. NULL: out of memory. */
@@ -43,7 +42,7 @@ static char *staging(smartmap_module_t *m, const struct exchange *x, struct slot
                      size_t bytes, struct posting *p)
 {
     size_t table = (x->out_same ? 1 : (size_t)m->size) * sizeof(struct entry);
-    if (table + bytes <= m->data_bytes && bytes <= inline_limit(x))
+    if (table + bytes <= m->data_bytes && bytes <= inline_limit(m, x))
         return slot->data + table;
     p->temporary = malloc(bytes);
     p->held = true;
@@ -98,7 +97,7 @@ static void post_wishes(smartmap_module_t *m, const struct exchange *x, struct s
 {
     for (int r = 0; r < m->size; r++) {
         size_t bytes = smartmap_packed_bytes(&x->in[r]);
-        if (r == m->rank || bytes <= inline_limit(x) ||
+        if (r == m->rank || bytes <= inline_limit(m, x) ||
             !in_place(&x->in[r], bytes, &slot->entry[r]))
             slot->entry[r] = (struct entry){ NULL, 0 };
     }
@@ -111,7 +110,7 @@ static int wanted_at(smartmap_module_t *m, const struct exchange *x, size_t byte
 {
     const struct slot *theirs;
     *to = NULL;
-    if (x->reader == ALL_RANKS || bytes <= inline_limit(x))
+    if (x->reader == ALL_RANKS || bytes <= inline_limit(m, x))
         return OMPI_SUCCESS;
     int error = smartmap_slot_read(m, x->reader, &theirs);
     if (error == OMPI_SUCCESS && theirs->kind == SLOT_TAKES &&
@@ -137,7 +136,7 @@ static int post(smartmap_module_t *m, const struct exchange *x, struct posting *
     slot->kind = to ? SLOT_PUT : x->out_same ? SLOT_SAME : SLOT_TABLE;
     if (to)
         error = smartmap_pack(x->out, to, bytes);
-    else if (error == OMPI_SUCCESS && bytes > inline_limit(x) && !x->out_copied &&
+    else if (error == OMPI_SUCCESS && bytes > inline_limit(m, x) && !x->out_copied &&
              all_in_place(m, x, slot))
         p->held = true;
     else if (error == OMPI_SUCCESS)

@@ -29,8 +29,7 @@ static void piece_of(const struct reduction *d, int rank, size_t *begin, size_t 
 
 static bool goes_parallel(const struct reduction *d)
 {
-    return !d->small &&
-           d->span >= (size_t)mca_coll_smartmap_component.parallel_bytes;
+    return !d->small && d->span >= (size_t)d->m->use.parallel_bytes;
 }
 
 /**
@@ -152,7 +151,7 @@ int smartmap_reduce(const void *send, void *receive, int count, ompi_datatype_t 
     struct reduction d;
     if (!smartmap_ready(m, comm) || !reduction_start(&d, m, (size_t)count, type, op))
         return SMARTMAP_PREVIOUS(m, reduce, send, receive, count, type, op, root, comm);
-    d.small = d.span <= (size_t)mca_coll_smartmap_component.one_way_bytes;
+    d.small = d.span <= (size_t)m->use.one_way_bytes;
     bool is_root = m->rank == root;
     bool shared = is_root && goes_parallel(&d) &&
                   smartmap_exports((char *)receive + d.gap, d.span);

@@ -21,7 +21,7 @@ bool reduction_start(struct reduction *d, smartmap_module_t *m, size_t count,
     memset(d->fetched, 0, (size_t)m->size * sizeof *d->fetched);
     ompi_datatype_get_extent(type, &lb, &d->extent);
     d->span = (size_t)opal_datatype_span(&type->super, count, &d->gap);
-    d->small = d->span <= (size_t)mca_coll_smartmap_component.inline_bytes;
+    d->small = d->span <= (size_t)m->use.inline_bytes;
     ptrdiff_t true_lb, true_extent;
     ompi_datatype_get_true_extent(type, &true_lb, &true_extent);
     d->dense = ompi_datatype_is_contiguous_memory_layout(type, 2) &&

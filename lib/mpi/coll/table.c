@@ -1,0 +1,95 @@
+/*
+ * The table of tunables: up to which size data travels in the slots, and from
+ * which on reductions are divided, by the number of ranks.  `make tune` measures
+ * one for a machine; this one was measured on two cores of an AMD EPYC.
+ *
+ * A file has a row per line, `#` begins a comment:
+ *
+ *     RANKS INLINE_BYTES ONE_WAY_BYTES PARALLEL_BYTES
+ *
+ * A communicator takes the last row that asks for no more ranks than it has.
+ */
+#include "coll_smartmap.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "opal/util/output.h"
+
+enum { MAX_ROWS = 32 };
+
+struct row {
+    int ranks; /* from so many on; ascending, the first is 2 */
+    struct tunables use;
+};
+
+static struct row rows[MAX_ROWS] = { { 2, { 512, 2048, 8192 } }, { 3, { 512, 2048, 32768 } } };
+static size_t row_count = 2;
+
+/** One line of a file; false: it is no row. */
+static bool parse(const char *line, struct row *row)
+{
+    struct tunables *t = &row->use;
+    int used = 0;
+    return sscanf(line, "%d %d %d %d %n", &row->ranks, &t->inline_bytes, &t->one_way_bytes,
+                  &t->parallel_bytes, &used) == 4 &&
+           strchr("#", line[used]) && t->inline_bytes >= 0 &&
+           t->inline_bytes <= MAX_SLOT_BYTES && t->one_way_bytes >= 0 &&
+           t->one_way_bytes <= MAX_SLOT_BYTES && t->parallel_bytes >= 0;
+}
+
+/** All rows of a file; `line` tells where it went wrong. */
+static size_t read_rows(FILE *file, struct row *to, int *line)
+{
+    char text[256];
+    size_t count = 0;
+    for (*line = 1; fgets(text, sizeof text, file); ++*line) {
+        if (text[strspn(text, " \t\n")] == '\0' || text[0] == '#')
+            continue;
+        if (count == MAX_ROWS || !parse(text, &to[count]) ||
+            (count == 0 ? to[0].ranks != 2 : to[count].ranks <= to[count - 1].ranks))
+            return 0;
+        count++;
+    }
+    return count;
+}
+
+/** Take the rows of a file; if they are bad, say so once and keep ours. */
+void smartmap_read_table(const char *path)
+{
+    struct row found[MAX_ROWS];
+    int line = 0;
+    FILE *file = fopen(path, "r");
+    size_t count = file ? read_rows(file, found, &line) : 0;
+    if (count > 0) {
+        memcpy(rows, found, count * sizeof *rows);
+        row_count = count;
+    } else if (smartmap_rank() == 0 && !file) {
+        opal_output(0, "coll/smartmap: table %s: %s; using the built-in one", path,
+                    strerror(errno));
+    } else if (smartmap_rank() == 0) {
+        opal_output(0, "coll/smartmap: table %s, line %d: expected RANKS (2 first, ascending) "
+                       "INLINE_BYTES ONE_WAY_BYTES (to 1 MiB) PARALLEL_BYTES; using the built-in one",
+                    path, line);
+    }
+    if (file)
+        fclose(file);
+}
+
+/** What `ranks` ranks take: the table's, unless a variable was set. */
+struct tunables smartmap_tunables(int ranks)
+{
+    const struct tunables *given = &mca_coll_smartmap_component.given;
+    size_t i = row_count - 1;
+    while (rows[i].ranks > ranks)
+        i--;
+    struct tunables use = rows[i].use;
+    if (given->inline_bytes >= 0 && given->inline_bytes <= MAX_SLOT_BYTES)
+        use.inline_bytes = given->inline_bytes;
+    if (given->one_way_bytes >= 0 && given->one_way_bytes <= MAX_SLOT_BYTES)
+        use.one_way_bytes = given->one_way_bytes;
+    if (given->parallel_bytes >= 0)
+        use.parallel_bytes = given->parallel_bytes;
+    return use;
+}
