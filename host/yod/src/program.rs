@@ -16,6 +16,9 @@ use crate::failure::{Failure, status};
 /// Headers may lie anywhere in the file; those that lie further in than this are refused.
 const MOST_HEAD_BYTES: u64 = 1 << 20;
 
+/// What tells a program its rank, from 0, and how many there are.
+const RANK_AND_SIZE: [&str; 2] = ["MARGAY_RANK", "MARGAY_SIZE"];
+
 /// A program that can be loaded.
 #[derive(Debug)]
 pub struct Program {
@@ -59,14 +62,16 @@ impl Program {
         String::from_utf8_lossy(self.started_as.as_bytes()).into_owned()
     }
 
-    /// A copy for a proxy.
-    pub fn for_proxy(&self) -> std::io::Result<proxy::Program> {
+    /// A copy for the proxy of `rank` of `size`.
+    pub fn for_proxy(&self, rank: usize, size: usize) -> std::io::Result<proxy::Program> {
+        let place = RANK_AND_SIZE.iter().zip([rank, size]);
+        let told = place.map(|(name, number)| c_string(format!("{name}={number}").into()));
         Ok(proxy::Program {
             file: self.file.try_clone()?.into(),
             started_as: self.started_as.clone(),
             real_path: self.real_path.clone(),
             argv: self.argv.clone(),
-            env: self.env.clone(),
+            env: self.env.iter().cloned().chain(told).collect(),
         })
     }
 }
@@ -78,6 +83,7 @@ fn c_string(text: OsString) -> CString {
     CString::new(bytes).unwrap_or_default()
 }
 
+/// What all ranks get.
 fn environment(
     inherited: impl Iterator<Item = (OsString, OsString)>,
     set: &[(OsString, OsString)],
@@ -90,13 +96,14 @@ fn environment(
     };
     // The last of several settings of one name counts.
     let last = |name: &OsStr| set.iter().rposition(|(key, _)| key == name);
+    let ours = |name: &OsStr| RANK_AND_SIZE.iter().any(|own| name == *own);
     let kept = inherited
-        .filter(|(key, _)| last(key).is_none())
+        .filter(|(key, _)| last(key).is_none() && !ours(key))
         .map(|(key, value)| join(&key, &value));
     let new = set
         .iter()
         .enumerate()
-        .filter(|(i, (key, _))| last(key) == Some(*i));
+        .filter(|(i, (key, _))| last(key) == Some(*i) && !ours(key));
     kept.chain(new.map(|(_, (key, value))| join(key, value)))
         .collect()
 }
@@ -189,6 +196,8 @@ mod tests {
         let os = |s: &str| OsString::from(s);
         let inherited = [(os("A"), os("1")), (os("B"), os("2"))];
         let set = [(os("B"), os("x")), (os("C"), os("y")), (os("B"), os("z"))];
+        let set = set.into_iter().chain([(os("MARGAY_RANK"), os("7"))]);
+        let set: Vec<_> = set.collect();
         let env = environment(inherited.into_iter(), &set);
         assert_eq!(env, [c"A=1", c"C=y", c"B=z"]);
     }

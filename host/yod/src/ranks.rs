@@ -191,7 +191,7 @@ fn proxy_config(
             .iter()
             .map(OwnedFd::try_clone)
             .collect::<Result<_, _>>()?,
-        program: job.program.for_proxy()?,
+        program: job.program.for_proxy(rank, node.plan.ranks)?,
         label: if several {
             format!("rank {rank}")
         } else {

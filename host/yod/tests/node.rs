@@ -22,7 +22,10 @@ const PROGRAM: &str = r#"
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     if (!strcmp(what, "exit")) return atoi(argv[2]);
-    if (!strcmp(what, "env")) { const char *v = getenv(argv[2]); puts(v ? v : "(unset)"); return 0; }
+    if (!strcmp(what, "env")) {
+        for (int i = 2; i < argc; i++) { const char *v = getenv(argv[i]); puts(v ? v : "(unset)"); }
+        return 0;
+    }
     if (!strcmp(what, "cat")) { int c; while ((c = getchar()) != EOF) putchar(c); return 0; }
     if (!strcmp(what, "spin")) { puts("spinning"); fflush(stdout); for (;;) __asm__ volatile("pause"); }
     if (!strcmp(what, "sleep")) { puts("sleeping"); fflush(stdout); for (;;) sleep(1); }
@@ -88,6 +91,14 @@ fn variables_and_stdin_arrive() {
         .arg(&program)
         .args(["env", "KEY"]));
     assert_eq!(ended.out, "a=b\n");
+    let ended = run(self::yod()
+        .env("MARGAY_OVERSUBSCRIBE", "1")
+        .args(["-n", "2", "--label", "--env", "MARGAY_SIZE=9"])
+        .arg(&program)
+        .args(["env", "MARGAY_RANK", "MARGAY_SIZE"]));
+    let mut lines: Vec<_> = ended.out.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["[0] 0", "[0] 2", "[1] 1", "[1] 2"]);
     let mut child = self::yod()
         .args(["-n", "2"])
         .arg(&program)
