@@ -18,15 +18,22 @@ const FLAGS: [&str; 7] = [
     "-Werror",
 ];
 
-/// Compiles what is older than its source into `to`, each with the files `with`.
+/// Compiles what is older than its source, or than what all share, into `to`, each with the files `with`.
 ///
 /// # Errors
 /// When a file cannot be read or compiled.
 pub fn build(to: &Path, with: &[&str]) -> Result<()> {
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
     fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
-    let shared = modified(&from.join("bench.h"))?;
-    for source in sources(&from)? {
+    let mut shared = SystemTime::UNIX_EPOCH;
+    for file in files(&from, "h")?
+        .iter()
+        .map(PathBuf::as_path)
+        .chain(with.iter().map(Path::new))
+    {
+        shared = shared.max(modified(file)?);
+    }
+    for source in files(&from, "c")? {
         let program = to.join(source.file_stem().unwrap_or_default());
         let newest = modified(&source)?.max(shared);
         if modified(&program).is_ok_and(|built| built > newest) {
@@ -53,12 +60,12 @@ pub fn compile(source: &Path, program: &Path, with: &[&str]) -> Result<()> {
     Ok(())
 }
 
-fn sources(dir: &Path) -> Result<Vec<PathBuf>> {
+fn files(dir: &Path, kind: &str) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))?;
     let mut found = Vec::new();
     for entry in entries {
         let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "c") {
+        if path.extension().is_some_and(|extension| extension == kind) {
             found.push(path);
         }
     }

@@ -66,19 +66,21 @@ fn compare(cli: &Cli) -> Result<ExitCode> {
     .context("cannot wait for Ctrl-C")?;
 
     let lab = Lab::set_up()?;
+    let mut left_out = Vec::new();
     if memory::library(lab.output()).is_file() {
         lab.build_marked()?;
     } else {
-        eprintln!("compare: no plugin for QEMU was built: memory costs are left out");
-        jobs.retain(|job| job.mode != Mode::Memory);
+        (left_out, jobs) = jobs.iter().partition(|job| job.mode == Mode::Memory);
+        eprintln!("compare: memory costs are left out: {}", memory::NO_PLUGIN);
     }
     let output = lab.output().with_file_name("compare");
     fs::create_dir_all(&output).with_context(|| format!("cannot make {}", output.display()))?;
     let facts = Facts::find(&lab, cli.runs)?;
     let columns = system::all(&lab, &output);
-    for column in &columns {
-        if let Err(reason) = &column.system {
-            eprintln!("compare: {}: {reason}", column.title);
+    for alike in columns.chunk_by(|a, b| a.missing() == b.missing()) {
+        if let Some(reason) = alike[0].missing() {
+            let titles: Vec<&str> = alike.iter().map(|column| column.title).collect();
+            eprintln!("compare: {}: {reason}", titles.join(" and "));
         }
     }
     let journal = Journal::open(&output.join("samples.jsonl"), cli.fresh)?;
@@ -89,7 +91,7 @@ fn compare(cli: &Cli) -> Result<ExitCode> {
         runs: cli.runs,
     };
     runner.run(&jobs)?;
-    let report = Report::new(&runner, &jobs, facts)?;
+    let report = Report::new(&runner, &jobs, &left_out, facts)?;
     let directory = output.join("report");
     report.write(&directory)?;
     println!("the report is in {}", directory.display());

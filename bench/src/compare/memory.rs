@@ -6,6 +6,9 @@ use anyhow::{Context, Result, ensure};
 
 use crate::plugin::{Counts, Report};
 
+/// Why there are no memory costs.
+pub const NO_PLUGIN: &str = "no plugin for QEMU was built";
+
 /// Where xtask builds the plugin; `output` is a folder of the target directory.
 pub fn library(output: &Path) -> PathBuf {
     output.with_file_name("plugin").join("margay-count.so")

@@ -131,6 +131,13 @@ pub struct Column<'a> {
     pub system: Result<Box<dyn System + 'a>, String>,
 }
 
+impl Column<'_> {
+    /// The reason why it cannot be had, if so.
+    pub fn missing(&self) -> Option<&str> {
+        self.system.as_ref().err().map(String::as_str)
+    }
+}
+
 /// Every system, in the order of the columns: first the one that is compared, last the one that claims are made against.
 pub fn all<'a>(lab: &'a Lab, output: &'a Path) -> Vec<Column<'a>> {
     let linux = |tuning: Tuning| {

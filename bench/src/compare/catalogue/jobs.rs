@@ -48,7 +48,7 @@ pub const JOBS: &[Job] = &[
     Job {
         about: "as ftq_count, in time; no more than an interval can be lost",
         rows: &[longest("ftq_longest_us", "longest detour, FTQ", TicksAsUs, "noise")],
-        ..job("ftq", Wall, "ftq", &["400", "20000000"])
+        ..job("ftq", Wall, "ftq", &["200", "20000000"])
     },
     Job {
         about: "as selfish_count, in time",
@@ -245,13 +245,13 @@ pub const JOBS: &[Job] = &[
         ..job("cg_memory", Memory, "cg", &["24", "24", "24", "5"])
     },
     Job {
-        about: "a program that computes for 3 s and asks for nothing",
+        about: "a program that computes for 2 s and asks for nothing",
         rows: &[
             event("spin_faults", "spin: page faults", "page_faults"),
             event("spin_ticks", "spin: timer interrupts", "timer_interrupts"),
             event("spin_interrupts", "spin: all interrupts", "interrupts"),
         ],
-        ..job("spin_events", Events, "spin", &["3"])
+        ..job("spin_events", Events, "spin", &["2"])
     },
     Job {
         about: "STREAM",

@@ -162,6 +162,13 @@ pub struct Plot {
     pub shape: Shape,
 }
 
+impl Plot {
+    /// The name of its file.
+    pub fn file(&self) -> String {
+        format!("{}.svg", self.name)
+    }
+}
+
 /// The kinds of plots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shape {

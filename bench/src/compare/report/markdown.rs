@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::{Conditions, JobEntry, Report, RowEntry};
 use crate::compare::catalogue::{Over, PLOTS, Plot, Shape};
+use crate::compare::memory::NO_PLUGIN;
 use crate::compare::summary::{self, Cell, NOT_COUNTED, Ratio};
 use crate::compare::system::Mode;
 use crate::number::{number, range};
@@ -25,8 +26,8 @@ all pages were of one size is for comparison.
 - Claims are made against Linux tuned.
 ";
 
-/// The report as text; `drawn` are names and titles of the plots there are.
-pub fn render(report: &Report, drawn: &[(&str, &str)]) -> String {
+/// The report as text, with the plots that were drawn.
+pub fn render(report: &Report, drawn: &[&Plot]) -> String {
     let mut text = String::from("# Margay and Linux, side by side\n\n");
     head(&mut text, report);
     text.push_str(READING);
@@ -128,6 +129,9 @@ fn missing(text: &mut String, report: &Report) {
             }
         }
     }
+    for job in &report.without_plugin {
+        lines.push(format!("- {job}: {NO_PLUGIN}\n"));
+    }
     if !lines.is_empty() {
         let _ = write!(text, "\n**Missing or incomplete:**\n\n{}", lines.concat());
     }
@@ -141,13 +145,7 @@ fn reason<'a>(row: &'a RowEntry, system: &str) -> Option<&'a str> {
     }
 }
 
-fn section(
-    text: &mut String,
-    report: &Report,
-    title: &str,
-    jobs: &[&JobEntry],
-    drawn: &[(&str, &str)],
-) {
+fn section(text: &mut String, report: &Report, title: &str, jobs: &[&JobEntry], drawn: &[&Plot]) {
     if jobs.is_empty() {
         return;
     }
@@ -192,25 +190,22 @@ fn section(
             );
         }
     }
-    for (name, title) in drawn {
-        if jobs.iter().any(|job| shows(name, job)) {
-            let _ = writeln!(text, "\n![{title}]({name}.svg)");
+    for plot in drawn {
+        if jobs.iter().any(|job| shows(plot, job)) {
+            let _ = writeln!(text, "\n![{}]({})", plot.title, plot.file());
         }
     }
 }
 
 /// Whether a plot is about a job.
-fn shows(plot: &str, job: &JobEntry) -> bool {
-    let of_job = |plot: &Plot| match plot.shape {
+fn shows(plot: &Plot, job: &JobEntry) -> bool {
+    match plot.shape {
         Shape::Strips { .. } => job
             .rows
             .iter()
             .any(|entry| entry.row.plot == Some(plot.name)),
         Shape::Lines { job: shown, .. } | Shape::Noise { job: shown, .. } => shown == job.name,
-    };
-    PLOTS
-        .iter()
-        .any(|known| known.name == plot && of_job(known))
+    }
 }
 
 fn show(job: &JobEntry, row: &RowEntry, cell: &Result<Cell, String>) -> String {

@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use serde_json::json;
 
-use super::catalogue::{Better, Job, Row};
+use super::catalogue::{Better, Job, PLOTS, Plot, Row};
 use super::journal::Sample;
 use super::runner::Runner;
 use super::summary::{self, Cell, NOT_COUNTED, Ratio};
@@ -29,6 +29,8 @@ pub struct Report {
     pub systems: Vec<SystemEntry>,
     /// The jobs that were asked for.
     pub jobs: Vec<JobEntry>,
+    /// Names of jobs that were asked for and need a plugin of QEMU, when there is none.
+    pub without_plugin: Vec<&'static str>,
 }
 
 /// A column.
@@ -102,11 +104,16 @@ fn by_column<S: serde::Serializer>(
 }
 
 impl Report {
-    /// Makes it from what is in the journal.
+    /// Makes it from what is in the journal; `left_out` are jobs that had to be, for want of a plugin.
     ///
     /// # Errors
     /// When a file that decides what is measured cannot be read.
-    pub fn new(runner: &Runner<'_>, jobs: &[&'static Job], facts: Facts) -> Result<Report> {
+    pub fn new(
+        runner: &Runner<'_>,
+        jobs: &[&'static Job],
+        left_out: &[&'static Job],
+        facts: Facts,
+    ) -> Result<Report> {
         let systems = runner.columns.iter().map(|column| SystemEntry {
             name: column.name,
             title: column.title,
@@ -119,7 +126,7 @@ impl Report {
         let columns: Vec<_> = runner
             .columns
             .iter()
-            .map(|column| (column.name, column.system.as_ref().err().cloned()))
+            .map(|column| (column.name, column.missing().map(str::to_owned)))
             .collect();
         let all = runner.journal.samples();
         let entry = |job: &&'static Job| -> Result<JobEntry> {
@@ -142,6 +149,7 @@ impl Report {
         Ok(Report {
             systems: systems.collect(),
             jobs,
+            without_plugin: left_out.iter().map(|job| job.name).collect(),
             facts,
         })
     }
@@ -153,15 +161,24 @@ impl Report {
     pub fn write(&self, directory: &Path) -> Result<()> {
         fs::create_dir_all(directory)
             .with_context(|| format!("cannot make {}", directory.display()))?;
-        let shown = plots::draw(self, directory);
+        // One of an earlier report would tell of other runs. There may be none.
+        for plot in PLOTS {
+            let _ = fs::remove_file(directory.join(plot.file()));
+        }
         let write = |name: &str, text: &str| {
             let path = directory.join(name);
             fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
         };
-        let json = write("report.json", &serde_json::to_string_pretty(self)?);
-        let names = shown.as_ref().map_or(&[][..], Vec::as_slice);
-        let text = write("report.md", &markdown::render(self, names));
-        json.and(text).and(shown.map(drop))
+        let drawn = plots::draw(self);
+        let drawings = drawn.as_ref().map_or(&[][..], Vec::as_slice);
+        let shown: Vec<&Plot> = drawings.iter().map(|(plot, _)| *plot).collect();
+        // What is needed most comes first: the disk may be nearly full.
+        let mut written = vec![
+            write("report.md", &markdown::render(self, &shown)),
+            write("report.json", &serde_json::to_string_pretty(self)?),
+        ];
+        written.extend(drawings.iter().map(|(plot, svg)| write(&plot.file(), svg)));
+        drawn.map(drop).and(written.into_iter().collect())
     }
 
     /// Whether every cell has a figure from all of its runs, or never can.

@@ -46,6 +46,7 @@ fn report(name: &str, values: &[(&str, &[f64])]) -> Report {
     let columns: Vec<_> = columns.collect();
     Report {
         jobs: vec![job_entry(job, &columns, samples, 1e9)],
+        without_plugin: vec!["cg_memory"],
         systems: systems.into(),
         facts: facts(),
     }
@@ -54,7 +55,8 @@ fn report(name: &str, values: &[(&str, &[f64])]) -> Report {
 #[test]
 fn missing_cells_have_their_reason_and_the_others_their_figure() {
     let report = report("boot", &[("first_output_s", &[0.25])]);
-    let text = markdown::render(&report, &[("boot", "Boot")]);
+    let plot = PLOTS.iter().find(|plot| plot.name == "boot");
+    let text = markdown::render(&report, &[plot.expect("a plot")]);
     let row = text
         .lines()
         .find(|line| line.contains("`boot_s`"))
@@ -66,10 +68,9 @@ fn missing_cells_have_their_reason_and_the_others_their_figure() {
     assert!(
         text.contains("- boot on linux: it hangs\n")
             && text.contains("- all of linux-tuned: see above\n")
+            && text.contains("- cg_memory: no plugin for QEMU was built\n")
     );
-    assert!(
-        text.contains("linux-tuned: not measured: no kernel") && text.contains("![Boot](boot.svg)")
-    );
+    assert!(text.contains("linux-tuned: not measured: no kernel") && text.contains("](boot.svg)"));
     assert!(text.contains("runs: 2 to 3 of each job"), "{text}");
     let json = json!(report);
     let cells = &json["jobs"][0]["rows"][0]["cells"];
@@ -82,7 +83,6 @@ fn missing_cells_have_their_reason_and_the_others_their_figure() {
 #[test]
 fn every_kind_of_plot_is_drawn_with_what_there_is() {
     let scratch = Scratch::new(&std::env::temp_dir()).expect("a directory");
-    let drawn = |report: &Report| plots::draw(report, scratch.path()).expect("drawn");
     let series: &[f64] = &[1000.0, 1500.0, 1000.0];
     for (name, values) in [
         ("boot", &[("first_output_s", &[0.25][..])][..]),
@@ -96,8 +96,7 @@ fn every_kind_of_plot_is_drawn_with_what_there_is() {
         ),
     ] {
         let report = report(name, values);
-        let names: Vec<&str> = drawn(&report).into_iter().map(|(name, _)| name).collect();
-        assert_eq!(names, [name]);
+        report.write(scratch.path()).expect("written");
         let svg =
             fs::read_to_string(scratch.path().join(name).with_extension("svg")).expect("a plot");
         assert!(
@@ -108,6 +107,21 @@ fn every_kind_of_plot_is_drawn_with_what_there_is() {
     }
     // A plot of an earlier report does not stay.
     assert!(!scratch.path().join("boot.svg").exists());
+}
+
+/// As on a full disk: the first that cannot be written is told, and the others are there.
+#[test]
+fn what_cannot_be_written_keeps_nothing_else_away() {
+    let scratch = Scratch::new(&std::env::temp_dir()).expect("a directory");
+    let at = |name: &str| scratch.path().join(name);
+    std::os::unix::fs::symlink("/dev/full", at("report.json")).expect("a link");
+    let report = report("boot", &[("first_output_s", &[0.25])]);
+    let error = format!("{:#}", report.write(scratch.path()).expect_err("full"));
+    assert!(
+        error.contains("report.json") && error.contains("No space left"),
+        "{error}"
+    );
+    assert!(at("report.md").is_file() && at("boot.svg").is_file());
 }
 
 #[test]

@@ -7,9 +7,7 @@ mod noise;
 mod scale;
 mod strips;
 
-use std::path::Path;
-
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
@@ -27,34 +25,28 @@ const TEXT_SIZE: u32 = 15;
 const GREY: RGBColor = RGBColor(120, 120, 120);
 const PALE: RGBColor = RGBColor(215, 215, 215);
 
-/// Draws all plots for which there is something; returns the name and title of each that was drawn.
+/// Draws all plots for which there is something, as SVG.
 ///
 /// # Errors
-/// When a file cannot be written.
-pub fn draw(report: &Report, directory: &Path) -> Result<Vec<(&'static str, &'static str)>> {
+/// When one cannot be drawn.
+pub fn draw(report: &Report) -> Result<Vec<(&'static Plot, String)>> {
     let mut drawn = Vec::new();
     for plot in PLOTS {
-        let path = directory.join(plot.name).with_extension("svg");
-        let there = draw_one(report, plot, &path)
-            .map_err(|error| anyhow!("cannot draw {}: {error:#}", path.display()))?;
-        if there {
-            drawn.push((plot.name, plot.title));
-        } else {
-            // One of an earlier report would tell of other runs. There may be none.
-            let _ = std::fs::remove_file(&path);
-        }
+        let svg = draw_one(report, plot).with_context(|| format!("cannot draw {}", plot.name))?;
+        drawn.extend(svg.map(|svg| (plot, svg)));
     }
     Ok(drawn)
 }
 
-fn draw_one(report: &Report, plot: &Plot, path: &Path) -> Result<bool> {
-    match plot.shape {
+/// `None`: there is nothing to show.
+fn draw_one(report: &Report, plot: &Plot) -> Result<Option<String>> {
+    let svg = match plot.shape {
         Shape::Strips { log } => {
             let groups = strips::groups(report, plot.name);
             if groups.is_empty() {
-                return Ok(false);
+                return Ok(None);
             }
-            canvas(report, plot, path, strips::height(&groups), |area| {
+            canvas(report, plot, strips::height(&groups), |area| {
                 strips::draw(area, &groups, log)
             })
         }
@@ -62,9 +54,9 @@ fn draw_one(report: &Report, plot: &Plot, path: &Path) -> Result<bool> {
             let curves = find(report, job)
                 .map_or_else(Vec::new, |job| lines::curves(report, job, x.0, (y.0, y.2)));
             if curves.is_empty() {
-                return Ok(false);
+                return Ok(None);
             }
-            canvas(report, plot, path, lines::HEIGHT, |area| {
+            canvas(report, plot, lines::HEIGHT, |area| {
                 lines::draw(area, &curves, x.1, y)
             })
         }
@@ -72,13 +64,14 @@ fn draw_one(report: &Report, plot: &Plot, path: &Path) -> Result<bool> {
             let panels =
                 find(report, job).map_or_else(Vec::new, |job| noise::panels(report, job, noise));
             if panels.is_empty() {
-                return Ok(false);
+                return Ok(None);
             }
-            canvas(report, plot, path, noise::height(&panels), |area| {
+            canvas(report, plot, noise::height(&panels), |area| {
                 noise::draw(area, &panels, noise)
             })
         }
-    }
+    };
+    svg.map(Some)
 }
 
 fn find<'a>(report: &'a Report, name: &str) -> Option<&'a JobEntry> {
@@ -89,10 +82,9 @@ fn find<'a>(report: &'a Report, name: &str) -> Option<&'a JobEntry> {
 fn canvas(
     report: &Report,
     plot: &Plot,
-    path: &Path,
     height: u32,
     draw: impl FnOnce(&Area<'_>) -> Result<()>,
-) -> Result<bool> {
+) -> Result<String> {
     let size = (WIDTH, TITLE_HEIGHT + LEGEND_HEIGHT + height);
     let mut text = String::new();
     {
@@ -115,8 +107,7 @@ fn canvas(
         draw(&rest)?;
         root.present().map_err(failed)?;
     }
-    std::fs::write(path, text)?;
-    Ok(true)
+    Ok(text)
 }
 
 fn font() -> TextStyle<'static> {
