@@ -1,8 +1,8 @@
-//! Files of /proc that speak of the process: answered for the rank, not for its proxy.
+//! Files of /proc that speak of the process or of its memory: answered for the rank, not for its proxy or the host.
 //!
 //! A path is recognised by where it leads, however it is spelled: when its last component is one of a few names (a
 //! comparison that other paths cost nothing more than), the directory before it is resolved and must be this process's
-//! own in /proc. What is not answered here is Linux's answer about the proxy, which has the rank's pid, credentials,
+//! own in /proc, or /proc itself. What is not answered here is Linux's answer about the proxy, which has the rank's pid, credentials,
 //! descriptors and limits.
 
 mod content;
@@ -65,18 +65,25 @@ pub fn recognise(rank: &Rank, call: &Call, args: &[u64; 6], scratch: &Scratch) -
         fd if at > 0 && fd != libc::AT_FDCWD && !directory.starts_with(b"/") => return Special::No,
         _ => CWD,
     };
-    let inside = if name == Name::OwnFd {
-        &["/fd", "/fdinfo"][..]
-    } else {
-        &[""][..]
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Some(place) = openat(from, directory, flags, Mode::empty())
+        .ok()
+        .and_then(path_in_proc)
+    else {
+        return Special::No;
     };
-    if !leads_to_ours(rank, from, directory, inside) {
+    let speaks_of_us = match name {
+        Name::Text(content::File::Meminfo) => place == "/proc",
+        Name::OwnFd => is_ours(rank, &place, &["/fd", "/fdinfo"]),
+        _ => is_ours(rank, &place, &[""]),
+    };
+    if !speaks_of_us {
         return Special::No;
     }
     answer(rank, call, args, at, name)
 }
 
-/// Answers a call about a file of the process's own directory.
+/// Answers a call about such a file.
 fn answer(rank: &Rank, call: &Call, args: &[u64; 6], at: usize, name: Name) -> Special {
     let error = |errno: Errno| Special::Answer(errno.ret());
     let opens = match i64::from(call.nr) {
@@ -154,29 +161,19 @@ fn named(last: &[u8], first_own_fd: u32) -> Option<Name> {
     }
 }
 
-/// Whether a directory is this process's in /proc, or the one of its thread 0, followed by one of `inside`.
-fn leads_to_ours(rank: &Rank, from: BorrowedFd<'_>, directory: &[u8], inside: &[&str]) -> bool {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let Ok(directory) = openat(from, directory, flags, Mode::empty()) else {
-        return false;
-    };
-    is_ours(rank, &directory, inside)
+/// The path of a directory, if it is one of /proc.
+fn path_in_proc(directory: impl AsFd) -> Option<String> {
+    let in_proc = rustix::fs::fstatfs(&directory).ok()?.f_type == PROC_SUPER_MAGIC;
+    if !in_proc {
+        return None;
+    }
+    let fd = std::os::fd::AsRawFd::as_raw_fd(&directory.as_fd());
+    let path = readlinkat(CWD, format!("/proc/self/fd/{fd}"), Vec::new()).ok()?;
+    path.into_string().ok()
 }
 
-fn is_ours(rank: &Rank, directory: impl AsFd, inside: &[&str]) -> bool {
-    if !rustix::fs::fstatfs(&directory).is_ok_and(|fs| fs.f_type == PROC_SUPER_MAGIC) {
-        return false;
-    }
-    let link = format!(
-        "/proc/self/fd/{}",
-        std::os::fd::AsRawFd::as_raw_fd(&directory.as_fd())
-    );
-    let Ok(path) = readlinkat(CWD, link, Vec::new()) else {
-        return false;
-    };
-    let Ok(path) = path.to_str() else {
-        return false;
-    };
+/// Whether a path is this process's directory in /proc, or the one of its thread 0, followed by one of `inside`.
+fn is_ours(rank: &Rank, path: &str, inside: &[&str]) -> bool {
     let pid = rank.pid;
     inside.iter().any(|rest| {
         path == format!("/proc/{pid}{rest}") || path == format!("/proc/{pid}/task/{pid}{rest}")

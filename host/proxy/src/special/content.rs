@@ -12,7 +12,7 @@ use crate::Program;
 use crate::rank::Rank;
 use crate::regions::Regions;
 
-/// A file of the process's directory.
+/// A file of the process's directory, or of /proc itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum File {
     /// Regions.
@@ -27,6 +27,8 @@ pub enum File {
     Cmdline,
     /// Environment.
     Environ,
+    /// Linux's, with the rank's memory as the machine's. In /proc.
+    Meminfo,
 }
 
 impl File {
@@ -39,6 +41,7 @@ impl File {
             b"stat" => File::Stat,
             b"cmdline" => File::Cmdline,
             b"environ" => File::Environ,
+            b"meminfo" => File::Meminfo,
             _ => return None,
         })
     }
@@ -60,6 +63,10 @@ pub fn open(rank: &Rank, file: File, close_on_exec: bool) -> i64 {
         }
         File::Cmdline => joined(&rank.program, true),
         File::Environ => joined(&rank.program, false),
+        File::Meminfo => {
+            let linux = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+            sizes.meminfo(&linux).into_bytes()
+        }
     };
     match in_memory(&text, close_on_exec) {
         Ok(fd) => give(fd),
@@ -124,6 +131,7 @@ fn maps(regions: &Regions) -> String {
 /// Bytes of the rank's memory.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
+    share: u64,
     mapped: u64,
     used: u64,
     peak: u64,
@@ -140,6 +148,7 @@ impl Sizes {
             .sum();
         let used = node.used_bytes.load();
         Sizes {
+            share: node.share[1].load(),
             mapped,
             used,
             peak: node.peak_bytes.load().max(used),
@@ -191,6 +200,30 @@ impl Sizes {
         }
         text
     }
+
+    /// All memory is the share, and what is used of it belongs to the program: no caches, nothing swapped.
+    fn meminfo(self, linux: &str) -> String {
+        let mut text = String::with_capacity(linux.len());
+        for line in linux.lines() {
+            let Some((key, value)) = line.split_once(':') else {
+                continue;
+            };
+            let bytes = match key {
+                "MemTotal" | "CommitLimit" => self.share,
+                "MemFree" | "MemAvailable" => self.share.saturating_sub(self.used),
+                "Active" | "Active(anon)" | "AnonPages" | "Committed_AS" => self.used,
+                _ => 0,
+            };
+            let _ = match value.trim_start().split_once(' ') {
+                Some(_) if key == "Hugepagesize" => writeln!(text, "{line}"),
+                Some((_, unit)) => {
+                    writeln!(text, "{:<16}{:>8} {unit}", format!("{key}:"), bytes / 1024)
+                }
+                None => writeln!(text, "{:<16}{:>8}", format!("{key}:"), 0),
+            };
+        }
+        text
+    }
 }
 
 #[cfg(test)]
@@ -221,6 +254,7 @@ mod tests {
     fn stat_shows_the_ranks_sizes() {
         let fields: Vec<String> = (3..=52).map(|field| field.to_string()).collect();
         let sizes = Sizes {
+            share: 16384,
             mapped: 8192,
             used: 4096,
             peak: 4096,
@@ -233,6 +267,7 @@ mod tests {
     #[test]
     fn status_shows_the_ranks_sizes() {
         let sizes = Sizes {
+            share: 16384 * 1024,
             mapped: 8192 * 1024,
             used: 4096 * 1024,
             peak: 5000 * 1024,
@@ -243,5 +278,12 @@ mod tests {
             "Name:\ta.out\nVmPeak:\t    8192 kB\nVmHWM:\t    5000 kB\nVmRSS:\t    4096 kB\nThreads:\t1\n"
         );
         assert_eq!(sizes.statm(), "2048 1024 0 0 0 2048 0\n");
+        let linux = "MemTotal:       24000000 kB\nMemFree:         9000000 kB\nCached:           999999 kB\n\
+            HugePages_Total:      64\nHugepagesize:       2048 kB\n";
+        assert_eq!(
+            sizes.meminfo(linux),
+            "MemTotal:          16384 kB\nMemFree:           12288 kB\nCached:                0 kB\n\
+            HugePages_Total:       0\nHugepagesize:       2048 kB\n"
+        );
     }
 }

@@ -102,6 +102,11 @@ fn texts_are_the_ranks() {
     assert!(status.starts_with("Name:\ttrue\n"), "{status}");
     assert!(status.contains("VmRSS:\t      64 kB\n") && status.contains("Threads:\t1\n"));
     assert_eq!(text(&mut node, "/proc/self/comm"), "true\n");
+    let memory = text(&mut node, "/proc/meminfo");
+    let total = format!("MemTotal:       {:>8} kB\n", crate::node::SHARE.1 >> 10);
+    assert!(memory.starts_with(&total), "{memory}");
+    let host = std::fs::read_to_string("/proc/cpuinfo").unwrap();
+    assert!(host.starts_with(&text(&mut node, "/proc/cpuinfo")[..64]));
     assert_eq!(
         open(&mut node, b"/proc/self/mem\0", libc::O_RDWR as u64),
         -13
