@@ -174,6 +174,13 @@ static int pull(smartmap_module_t *m, int from, const struct buffer *in)
 
 static int copy_own(const struct buffer *out, const struct buffer *in)
 {
+    char *from, *to;
+    size_t bytes = smartmap_packed_bytes(out);
+    if (bytes == smartmap_packed_bytes(in) && smartmap_is_contiguous(out, &from) &&
+        smartmap_is_contiguous(in, &to)) {
+        memmove(to, from, bytes);
+        return OMPI_SUCCESS;
+    }
     return ompi_datatype_sndrcv(out->address, (int32_t)out->count, out->type, in->address,
                                 (int32_t)in->count, in->type);
 }

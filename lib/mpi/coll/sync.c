@@ -74,16 +74,16 @@ int smartmap_wait_done(smartmap_module_t *m, int rank, uint64_t op)
     return error;
 }
 
-static struct slot *slot_of(const smartmap_module_t *m, const struct control *c)
+static struct slot *slot_of(const smartmap_module_t *m, const struct control *c, uint64_t op)
 {
-    return (struct slot *)(c->slots + (m->op % SLOTS) * m->slot_bytes);
+    return (struct slot *)(c->slots + (op % SLOTS) * m->slot_bytes);
 }
 
 /** Begin the next collective: our slot for it, free to be written. */
 int smartmap_slot_open(smartmap_module_t *m, struct slot **slot)
 {
     uint64_t op = ++m->op;
-    *slot = slot_of(m, m->own);
+    *slot = slot_of(m, m->own, op);
     if (op <= SLOTS)
         return OMPI_SUCCESS;
     for (int r = 0; r < m->size; r++) {
@@ -103,9 +103,14 @@ void smartmap_slot_post(smartmap_module_t *m, struct slot *slot)
 /** Wait for rank `rank`'s slot of the current collective. */
 int smartmap_slot_read(smartmap_module_t *m, int rank, const struct slot **slot)
 {
-    const struct slot *s = slot_of(m, m->peer[rank]);
+    const struct slot *s = slot_of(m, m->peer[rank], m->op);
+    int error = OMPI_SUCCESS;
     *slot = s;
-    int error = smartmap_wait(m, rank, &s->op, m->op);
+    if (atomic_load_explicit(&s->op, memory_order_acquire) >= m->op)
+        /* It runs ahead of us, so its next contribution may be there, too. */
+        __builtin_prefetch(slot_of(m, m->peer[rank], m->op + 1));
+    else
+        error = smartmap_wait(m, rank, &s->op, m->op);
     /* It posts only after it finished the collective before. */
     if (error == OMPI_SUCCESS && m->seen_done[rank] < m->op - 1)
         m->seen_done[rank] = m->op - 1;
