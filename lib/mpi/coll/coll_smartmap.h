@@ -46,12 +46,14 @@ struct tunables {
     int32_t inline_bytes;   /* up to here data travels in the slot */
     int32_t one_way_bytes;  /* the same for ranks that only give */
     int32_t parallel_bytes; /* from here ranks reduce pieces in parallel */
+    int32_t put_bytes;      /* from here allgather puts instead of taking */
 };
 
 /** How a rank's contribution to one collective is to be read. */
 enum slot_kind {
     SLOT_SAME,  /* entry[0] is for every reader */
     SLOT_TABLE, /* entry[r] is for rank r */
+    SLOT_GIVES, /* as SLOT_SAME; who gives, too, may put its piece at entry[1 + r] */
     SLOT_TAKES, /* the owner gives nothing; rank r may put its piece at entry[r] */
     SLOT_PUT,   /* the owner has put its piece where the reader wanted it */
     SLOT_ERROR, /* it has none: the owner is out of memory */

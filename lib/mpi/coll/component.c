@@ -89,6 +89,8 @@ static int register_variables(void)
           &c->given.one_way_bytes },
         { "parallel_bytes", "From this size reductions are divided among the ranks",
           &c->given.parallel_bytes },
+        { "put_bytes", "From this size ranks put what they give to an allgather",
+          &c->given.put_bytes },
     };
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
         mca_base_component_var_register(base, variables[i].name, variables[i].text,
@@ -131,5 +133,5 @@ OMPI_DECLSPEC struct smartmap_component mca_coll_smartmap_component = {
     },
     .priority = 60,
     .verbose = 0,
-    .given = { -1, -1, -1 },
+    .given = { -1, -1, -1, -1 },
 };

@@ -4,19 +4,23 @@
  * the sender's memory must be reachable; what is not (stack, static data, or
  * scattered by its datatype) is packed into memory that is.
  *
- * Where one rank takes from all (gather), it would copy alone while the others
- * wait, so there it says where it wants the pieces, and who gives much puts its
- * own there.
+ * Two kinds of large pieces are put instead, where the taker wants them.  Where
+ * one rank takes from all (gather), it would copy alone while the others wait.
+ * Where all give the same to all (allgather), a giver reads its own memory once
+ * for all takers, not each taker anew.
  */
 #include "coll_smartmap.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+enum { PUT_AT_ONCE = 16384 }; /* so much of a piece goes to all: stays in the L1 cache */
+
 /** What posting cost, until all readers are done. */
 struct posting {
     void *temporary;
-    bool held; /* others read our memory outside the slot */
+    bool held; /* others read our memory outside the slot, or write to it */
+    const struct slot *gives; /* our slot, if it is a SLOT_GIVES */
 };
 
 static size_t out_bytes(const smartmap_module_t *m, const struct exchange *x)
@@ -92,17 +96,63 @@ static int pack_all(smartmap_module_t *m, const struct exchange *x, struct slot 
     return OMPI_SUCCESS;
 }
 
-/** Say where we want the others' pieces that are large; NULL: we take it. */
-static void post_wishes(smartmap_module_t *m, const struct exchange *x, struct slot *slot)
+/** Say where we want the others' pieces of `least` bytes or more; NULL: we take it. */
+static void wish(smartmap_module_t *m, const struct exchange *x, size_t least,
+                 struct entry *places)
 {
     for (int r = 0; r < m->size; r++) {
         size_t bytes = smartmap_packed_bytes(&x->in[r]);
-        if (r == m->rank || bytes <= inline_limit(m, x) ||
-            !in_place(&x->in[r], bytes, &slot->entry[r]))
-            slot->entry[r] = (struct entry){ NULL, 0 };
+        if (r == m->rank || bytes < least || !in_place(&x->in[r], bytes, &places[r]))
+            places[r] = (struct entry){ NULL, 0 };
     }
+}
+
+static void post_wishes(smartmap_module_t *m, const struct exchange *x, struct slot *slot)
+{
+    wish(m, x, inline_limit(m, x) + 1, slot->entry);
     slot->kind = SLOT_TAKES;
     smartmap_slot_post(m, slot);
+}
+
+/** Our piece lies in place: shall we put it to all others? */
+static bool gives(const smartmap_module_t *m, const struct exchange *x, size_t bytes)
+{
+    return x->out_same && x->in && x->writer == ALL_RANKS &&
+           bytes >= (size_t)m->use.put_bytes;
+}
+
+/** Where one that gives wants so much of another that gives; NULL: it takes it. */
+static void *place_for(const struct slot *taker, int giver, size_t bytes)
+{
+    const struct entry *place = &taker->entry[1 + giver];
+    return taker->kind == SLOT_GIVES && bytes <= place->bytes ? (void *)place->address : NULL;
+}
+
+/** Put what we give where the others want it, and where we want it ourselves. */
+static int put_all(smartmap_module_t *m, const struct exchange *x, const struct slot *own,
+                   bool *own_done)
+{
+    char *to[SMARTMAP_MAX_RANKS] = { NULL };
+    struct entry e = own->entry[0];
+    for (int r = 0; r < m->size; r++) {
+        const struct slot *theirs;
+        if (r == m->rank)
+            continue;
+        int error = smartmap_slot_read(m, r, &theirs);
+        if (error != OMPI_SUCCESS)
+            return error;
+        void *place = place_for(theirs, m->rank, e.bytes);
+        to[r] = place ? smartmap_view(m, r, place) : NULL;
+    }
+    if (!*own_done && smartmap_packed_bytes(&x->in[m->rank]) == e.bytes)
+        *own_done = smartmap_is_contiguous(&x->in[m->rank], &to[m->rank]);
+    for (size_t at = 0; at < e.bytes; at += PUT_AT_ONCE) {
+        size_t part = e.bytes - at < PUT_AT_ONCE ? e.bytes - at : PUT_AT_ONCE;
+        for (int r = 0; r < m->size; r++)
+            if (to[r])
+                memcpy(to[r] + at, (const char *)e.address + at, part);
+    }
+    return OMPI_SUCCESS;
 }
 
 /** The place where our only reader wants so much; NULL: it will take it. */
@@ -137,9 +187,14 @@ static int post(smartmap_module_t *m, const struct exchange *x, struct posting *
     if (to)
         error = smartmap_pack(x->out, to, bytes);
     else if (error == OMPI_SUCCESS && bytes > inline_limit(m, x) && !x->out_copied &&
-             all_in_place(m, x, slot))
+             all_in_place(m, x, slot)) {
         p->held = true;
-    else if (error == OMPI_SUCCESS)
+        if (gives(m, x, bytes)) {
+            wish(m, x, (size_t)m->use.put_bytes, slot->entry + 1);
+            slot->kind = SLOT_GIVES;
+            p->gives = slot;
+        }
+    } else if (error == OMPI_SUCCESS)
         error = pack_all(m, x, slot, bytes, p);
     if (error != OMPI_SUCCESS)
         slot->kind = SLOT_ERROR;
@@ -158,7 +213,8 @@ static int pull_far(smartmap_module_t *m, int from, struct entry e, const struct
     return error;
 }
 
-static int pull(smartmap_module_t *m, int from, const struct buffer *in)
+static int pull(smartmap_module_t *m, int from, const struct buffer *in,
+                const struct posting *p)
 {
     const struct slot *slot;
     int error = smartmap_slot_read(m, from, &slot);
@@ -166,7 +222,9 @@ static int pull(smartmap_module_t *m, int from, const struct buffer *in)
         return error;
     if (slot->kind == SLOT_PUT)
         return OMPI_SUCCESS;
-    struct entry e = slot->entry[slot->kind == SLOT_SAME ? 0 : m->rank];
+    struct entry e = slot->entry[slot->kind == SLOT_TABLE ? m->rank : 0];
+    if (slot->kind == SLOT_GIVES && p->gives && place_for(p->gives, from, e.bytes))
+        return OMPI_SUCCESS;
     if (slot->far && e.bytes > 0)
         return pull_far(m, from, e, in);
     return smartmap_unpack(in, smartmap_view(m, from, e.address), e.bytes);
@@ -199,16 +257,19 @@ static int wait_readers(smartmap_module_t *m, int reader)
 
 int smartmap_exchange(smartmap_module_t *m, const struct exchange *x)
 {
-    struct posting p = { NULL, false };
+    struct posting p = { NULL, false, NULL };
     int error = post(m, x, &p), failed = error;
     bool reads_own = x->in && (x->writer == ALL_RANKS || x->writer == m->rank);
-    if (reads_own && x->out && !x->own_in_place)
+    bool own_done = x->own_in_place;
+    if (p.gives)
+        error = put_all(m, x, p.gives, &own_done);
+    if (reads_own && x->out && !own_done && error == OMPI_SUCCESS)
         error = copy_own(&x->out[x->out_same ? 0 : m->rank], &x->in[m->rank]);
     for (int i = 1; i < m->size; i++) {
         int from = (m->rank + i) % m->size;
         failed = failed != OMPI_SUCCESS ? failed : error;
         if (x->in && (x->writer == ALL_RANKS || x->writer == from))
-            error = pull(m, from, &x->in[from]);
+            error = pull(m, from, &x->in[from], &p);
     }
     failed = failed != OMPI_SUCCESS ? failed : error;
     smartmap_done(m);

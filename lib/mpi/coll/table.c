@@ -5,7 +5,7 @@
  *
  * A file has a row per line, `#` begins a comment:
  *
- *     RANKS INLINE_BYTES ONE_WAY_BYTES PARALLEL_BYTES
+ *     RANKS INLINE_BYTES ONE_WAY_BYTES PARALLEL_BYTES PUT_BYTES
  *
  * A communicator takes the last row that asks for no more ranks than it has.
  */
@@ -24,7 +24,10 @@ struct row {
     struct tunables use;
 };
 
-static struct row rows[MAX_ROWS] = { { 2, { 512, 2048, 8192 } }, { 3, { 512, 2048, 32768 } } };
+static struct row rows[MAX_ROWS] = {
+    { 2, { 512, 2048, 8192, 65536 } },
+    { 3, { 512, 2048, 32768, INT32_MAX } },
+};
 static size_t row_count = 2;
 
 /** One line of a file; false: it is no row. */
@@ -32,11 +35,12 @@ static bool parse(const char *line, struct row *row)
 {
     struct tunables *t = &row->use;
     int used = 0;
-    return sscanf(line, "%d %d %d %d %n", &row->ranks, &t->inline_bytes, &t->one_way_bytes,
-                  &t->parallel_bytes, &used) == 4 &&
+    return sscanf(line, "%d %d %d %d %d %n", &row->ranks, &t->inline_bytes,
+                  &t->one_way_bytes, &t->parallel_bytes, &t->put_bytes, &used) == 5 &&
            strchr("#", line[used]) && t->inline_bytes >= 0 &&
            t->inline_bytes <= MAX_SLOT_BYTES && t->one_way_bytes >= 0 &&
-           t->one_way_bytes <= MAX_SLOT_BYTES && t->parallel_bytes >= 0;
+           t->one_way_bytes <= MAX_SLOT_BYTES && t->parallel_bytes >= 0 &&
+           t->put_bytes >= 0;
 }
 
 /** All rows of a file; `line` tells where it went wrong. */
@@ -70,7 +74,7 @@ void smartmap_read_table(const char *path)
                     strerror(errno));
     } else if (smartmap_rank() == 0) {
         opal_output(0, "coll/smartmap: table %s, line %d: expected RANKS (2 first, ascending) "
-                       "INLINE_BYTES ONE_WAY_BYTES (to 1 MiB) PARALLEL_BYTES; using the built-in one",
+                       "INLINE_BYTES ONE_WAY_BYTES (to 1 MiB) PARALLEL_BYTES PUT_BYTES; using the built-in one",
                     path, line);
     }
     if (file)
@@ -91,5 +95,7 @@ struct tunables smartmap_tunables(int ranks)
         use.one_way_bytes = given->one_way_bytes;
     if (given->parallel_bytes >= 0)
         use.parallel_bytes = given->parallel_bytes;
+    if (given->put_bytes >= 0)
+        use.put_bytes = given->put_bytes;
     return use;
 }
