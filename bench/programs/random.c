@@ -110,7 +110,7 @@ int main(int argc, char **argv)
 	uint64_t t1 = tsc();
 	uint64_t end = chase(table, updates);
 	uint64_t t2 = tsc();
-	double taken = seconds() - start, huge = huge_bytes((char *)table);
+	double taken = seconds() - start;
 
 	for (uint64_t i = 0; i <= mask; i++)
 		wrong += table[i] != next_of_chain(i, mask);
@@ -121,6 +121,7 @@ int main(int argc, char **argv)
 	report("update_ticks", (double)(t1 - t0) / (double)updates);
 	report("chase_ticks", (double)(t2 - t1) / (double)updates);
 	report("seconds", taken);
+	double huge = huge_bytes((char *)table);
 	if (huge >= 0)
 		report("huge_bytes", huge);
 	return 0;

@@ -17,9 +17,6 @@ use crate::stats::Stats;
 /// Time limit of a run; the longest takes well under a minute.
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// Is linked into programs to mark what a plugin is to count.
-const MARKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/marks.c");
-
 /// Where everything is.
 #[derive(Debug)]
 pub struct Lab {
@@ -106,7 +103,7 @@ impl Lab {
             );
         }
         fs::create_dir_all(&lab.output)?;
-        programs::build(&lab.program_dir(), &[])?;
+        programs::build(&lab.program_dir())?;
         Ok(lab)
     }
 
@@ -137,23 +134,6 @@ impl Lab {
     /// A benchmark program.
     pub fn program(&self, name: &str) -> PathBuf {
         self.program_dir().join(name)
-    }
-
-    /// Builds the benchmark programs once more, with marks around their main (bench/marks.c).
-    ///
-    /// # Errors
-    /// When one cannot be compiled.
-    pub fn build_marked(&self) -> Result<()> {
-        programs::build(&self.marked_dir(), &[MARKS])
-    }
-
-    /// A benchmark program with marks.
-    pub fn marked(&self, name: &str) -> PathBuf {
-        self.marked_dir().join(name)
-    }
-
-    fn marked_dir(&self) -> PathBuf {
-        self.output.join("marked")
     }
 
     /// Runs a benchmark program on Margay.

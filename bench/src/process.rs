@@ -81,8 +81,7 @@ pub fn run_to_mark(command: &mut Command, limit: Duration, mark: &str) -> Result
     let stderr = String::from_utf8_lossy(&stderr).into_owned();
     ensure!(
         !struck,
-        "{} not done after {} s, killed; it had printed {:?}",
-        command.get_program().display(),
+        "not done after {} s, killed; it had printed {:?}",
         limit.as_secs(),
         format!("{stdout}{stderr}")
     );

@@ -18,20 +18,16 @@ const FLAGS: [&str; 7] = [
     "-Werror",
 ];
 
-/// Compiles what is older than its source, or than what all share, into `to`, each with the files `with`.
+/// Compiles what is older than its source, or than a header that they share, into `to`.
 ///
 /// # Errors
 /// When a file cannot be read or compiled.
-pub fn build(to: &Path, with: &[&str]) -> Result<()> {
+pub fn build(to: &Path) -> Result<()> {
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
     fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
     let mut shared = SystemTime::UNIX_EPOCH;
-    for file in files(&from, "h")?
-        .iter()
-        .map(PathBuf::as_path)
-        .chain(with.iter().map(Path::new))
-    {
-        shared = shared.max(modified(file)?);
+    for header in files(&from, "h")? {
+        shared = shared.max(modified(&header)?);
     }
     for source in files(&from, "c")? {
         let program = to.join(source.file_stem().unwrap_or_default());
@@ -39,20 +35,19 @@ pub fn build(to: &Path, with: &[&str]) -> Result<()> {
         if modified(&program).is_ok_and(|built| built > newest) {
             continue;
         }
-        compile(&source, &program, with)?;
+        compile(&source, &program)?;
     }
     Ok(())
 }
 
-/// Compiles one file, as all are, together with others.
+/// Compiles one file, as all are.
 ///
 /// # Errors
 /// When there is no compiler or it fails.
-pub fn compile(source: &Path, program: &Path, with: &[&str]) -> Result<()> {
+pub fn compile(source: &Path, program: &Path) -> Result<()> {
     let status = Command::new("cc")
         .args(FLAGS)
         .args([Path::new("-o"), program, source])
-        .args(with)
         .arg("-lm")
         .status()
         .context("cannot run cc: install gcc and libc6-dev")?;

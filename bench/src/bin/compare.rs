@@ -67,9 +67,7 @@ fn compare(cli: &Cli) -> Result<ExitCode> {
 
     let lab = Lab::set_up()?;
     let mut left_out = Vec::new();
-    if memory::library(lab.output()).is_file() {
-        lab.build_marked()?;
-    } else {
+    if !memory::library(lab.output()).is_file() {
         (left_out, jobs) = jobs.iter().partition(|job| job.mode == Mode::Memory);
         eprintln!("compare: memory costs are left out: {}", memory::NO_PLUGIN);
     }

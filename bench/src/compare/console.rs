@@ -32,7 +32,11 @@ pub fn parse(text: &str) -> Result<Output> {
                 let counts = counts.iter().filter_map(|count| count.parse().ok());
                 output.events.push(((*name).to_owned(), counts.collect()));
             }
-            Some(["end", how @ ..]) => ended = Some(how.join(" ")),
+            // What follows is the kernel's.
+            Some(["end", how @ ..]) => {
+                ended = Some(how.join(" "));
+                break;
+            }
             _ => {}
         }
     }
@@ -63,7 +67,7 @@ mod tests {
         let text = "boot noise\r\n\r\n@compare begin\r\na 1\r\nno end@compare event page_faults 12\r\n\
                     @compare event timer_interrupts 3 4\r\n@compare end status 0\r\n[1.0] reboot\r\n";
         let output = parse(text).expect("it ended well");
-        assert_eq!(output.text, "a 1\nno end\n[1.0] reboot\n");
+        assert_eq!(output.text, "a 1\nno end\n");
         assert_eq!(
             output.events,
             [
@@ -81,7 +85,7 @@ mod tests {
             "it ended with status 1; it said last: mmap: Cannot allocate memory"
         );
         assert_eq!(
-            reason("@compare begin\r\n@compare end signal 11\r\n"),
+            reason("@compare begin\r\n@compare end signal 11\r\n[1.0] reboot\r\n"),
             "it ended with signal 11; it said last: nothing"
         );
         assert!(reason("Kernel panic\r\n").ends_with("the console said last: Kernel panic"));

@@ -106,7 +106,7 @@ impl<'a> Linux<'a> {
             "no kernel of Linux in the target directory: make compare fetches Debian's, and says why when it cannot",
         )?;
         let init = output.join("init");
-        programs::compile(Path::new(INIT), &init, &[])?;
+        programs::compile(Path::new(INIT), &init)?;
         Ok(Linux {
             lab,
             tuning,

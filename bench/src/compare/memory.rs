@@ -1,4 +1,5 @@
-//! The memory-cost mode: what the counting plugin (bench/plugin) saw between the marks that bench/marks.c puts around main.
+//! The memory-cost mode: what the counting plugin (bench/plugin) saw between the marks that bench/programs/bench.h puts before main
+//! and before the first result.
 
 use std::path::{Path, PathBuf};
 

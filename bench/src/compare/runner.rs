@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
@@ -193,7 +193,7 @@ impl Runner<'_> {
         let plugin = memory::argument(&memory::library(self.lab.output()), &counts);
         let modelled = job.mode == Mode::Memory;
         let mut output = system.run(&Order {
-            program: &self.program(job),
+            program: &self.lab.program(job.program),
             args: job.args,
             prepare: job.prepare,
             mode: job.mode,
@@ -209,13 +209,6 @@ impl Runner<'_> {
         values(job, output)
     }
 
-    fn program(&self, job: &Job) -> PathBuf {
-        match job.mode {
-            Mode::Memory => self.lab.marked(job.program),
-            _ => self.lab.program(job.program),
-        }
-    }
-
     /// Of everything that decides what a job measures: the program and all systems, so that what is compared was measured in
     /// the same rounds.
     ///
@@ -224,7 +217,7 @@ impl Runner<'_> {
     pub fn fingerprint(&self, job: &Job) -> Result<u64> {
         let mut hasher = DefaultHasher::new();
         (job.args, job.prepare, job.ranks, job.mode as usize).hash(&mut hasher);
-        hash_file(&self.program(job), &mut hasher)?;
+        hash_file(&self.lab.program(job.program), &mut hasher)?;
         if job.mode == Mode::Memory {
             hash_file(&memory::library(self.lab.output()), &mut hasher)?;
         }

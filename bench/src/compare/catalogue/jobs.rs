@@ -17,7 +17,7 @@ use super::{Job, Loss, Noise, Plot, Shape};
 
 /// Elements, passes, and distances from none to more than a page.
 const OFFSETS: &[&str] = &[
-    "2000000", "3", "0", "64", "128", "192", "256", "320", "384", "448", "512", "576", "640",
+    "1000000", "3", "0", "64", "128", "192", "256", "320", "384", "448", "512", "576", "640",
 ];
 const MIB_64: &str = "67108864";
 const MIB_256: &str = "268435456";
