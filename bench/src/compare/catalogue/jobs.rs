@@ -63,6 +63,7 @@ pub const JOBS: &[Job] = &[
         rows: &[
             longest("neighbours_longest_us", "longest, busy neighbour", TicksAsUs, "noise"),
             lower("neighbours_lost_us", "all, busy neighbour", "lost_ticks", TicksAsUs, ""),
+            higher("neighbours_rounds", "what the busy neighbour got done", "rounds", Count, ""),
         ],
         ranks: 2,
         ..job("neighbours", Wall, "neighbours", &["2", "1"])
