@@ -12,8 +12,8 @@
  *   barriers          how many barriers the owner has entered
  *
  * A collective then is: post my slot; wait for the slots I read from, and
- * copy; store done; and, only if others read my user's buffer in place, wait
- * for their done.  A slot is reused SLOTS collectives later, once all peers'
+ * copy; store done; and, only if others read my user's buffer in place, or put
+ * into it, wait for their done.  A slot is reused SLOTS collectives later, once all peers'
  * `done` shows that nobody can still be reading it.
  */
 #ifndef COLL_SMARTMAP_H
