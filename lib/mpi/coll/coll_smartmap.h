@@ -7,14 +7,14 @@
  *   slot[op % SLOTS]  what the owner contributes to collective number `op`:
  *                     small data itself, or where its buffer lies
  *   done              the last collective in which the owner has finished
- *                     reading from others
+ *                     reading from others, and putting
  *   stage             the last collective whose first half the owner finished
  *   barriers          how many barriers the owner has entered
  *
  * A collective then is: post my slot; wait for the slots I read from, and
  * copy; store done; and, only if others read my user's buffer in place, or put
- * into it, wait for their done.  A slot is reused SLOTS collectives later, once all peers'
- * `done` shows that nobody can still be reading it.
+ * into it, wait for their done.  A slot is reused SLOTS collectives later, once
+ * all peers' `done` shows that nobody can still be reading it.
  */
 #ifndef COLL_SMARTMAP_H
 #define COLL_SMARTMAP_H
