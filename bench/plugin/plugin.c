@@ -112,7 +112,7 @@ static void model_access(struct vcpu *vcpu, struct side_counts *counts, qemu_plu
 	if (counts == &vcpu->now.side[USER] && !model_is_last_page(&vcpu->model, address))
 		pages_look(&vcpu->pages, &vcpu->model, address, physical, &vcpu->now.in_use);
 	look(vcpu, counts, address, physical);
-	/* The second page of an access is taken to follow the first in memory. */
+	/* The second page of an access is taken to follow the first in memory, so it is not looked for among the pages in use. */
 	if (address >> LINE_BITS != last >> LINE_BITS)
 		look(vcpu, counts, last & -line_bytes, (physical | (line_bytes - 1)) + 1);
 }
