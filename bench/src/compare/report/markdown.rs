@@ -21,7 +21,8 @@ over medians). What hardware does better or worse than the emulator, such as sys
 - *Memory costs* come from a model of caches and TLBs (bench/plugin/model.h has its geometry) that sees every access of the \
 program. Page walks are those of the pages that the system really gave the program: the plugin reads their sizes from the \
 system's own page tables, and the share of the memory that lay in pages of 2 MiB or 1 GiB stands below. What they would be if \
-all pages were of one size is for comparison.
+all pages were of one size is for comparison. Misses are those of the program's own accesses: what a kernel cleared for it just \
+before (Linux, half of each large page) is found in the cache, and what the clearing missed does not count.
 - *Events* are what each kernel counted itself, per core (as in 1 + 2), over the whole run of the program; figures are medians.
 - Claims are made against Linux tuned.
 ";

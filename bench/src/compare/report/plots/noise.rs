@@ -150,7 +150,7 @@ fn y_scale(panels: &[Panel<'_>], top: i32) -> Scale {
 fn head(area: &Area<'_>, panel: &Panel<'_>, noise: &Noise, top: i32) -> Result<()> {
     let longest = panel.all.iter().copied().fold(0.0, f64::max);
     let text = format!(
-        "{}: longest {} {} in {} run{}",
+        "{}: longest shown {} {}, {} run{}",
         panel.title,
         number(longest),
         noise.unit.sign(),
