@@ -85,11 +85,14 @@ fn head(text: &mut String, report: &Report) {
     for system in &report.systems {
         item(system.title, &system.about);
     }
-    let (fewest, most) = report.runs();
+    let runs = match report.runs() {
+        (fewest, most) if fewest == most => most.to_string(),
+        (fewest, most) => format!("{fewest} to {most}"),
+    };
     item(
         "runs",
         &format!(
-            "{fewest} to {most} of each job on each system, in turn; {} were asked for",
+            "{runs} of each job on each system, in turn; {} were asked for",
             facts.runs
         ),
     );
