@@ -171,7 +171,11 @@ fn a_rank_that_makes_no_call_does_not_hold_up_another() -> Result<()> {
         for rank in 0..2 {
             let core = stats.number(&format!("/ranks/{rank}/first_core"))?;
             let calls = stats.number(&format!("/cores/{core}/local_calls"))?;
-            ensure!(calls > 0, "rank {rank} has not begun after two seconds");
+            ensure!(
+                calls > 0,
+                "rank {rank} has not begun after two seconds: {}",
+                outcome.stderr.text()
+            );
         }
     }
     Ok(())
