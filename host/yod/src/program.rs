@@ -16,8 +16,8 @@ use crate::failure::{Failure, status};
 /// Headers may lie anywhere in the file; those that lie further in than this are refused.
 const MOST_HEAD_BYTES: u64 = 1 << 20;
 
-/// What tells a program its rank, from 0, and how many there are.
-const RANK_AND_SIZE: [&str; 2] = ["MARGAY_RANK", "MARGAY_SIZE"];
+/// A variable and its value.
+type Variable = (OsString, OsString);
 
 /// A program that can be loaded.
 #[derive(Debug)]
@@ -26,15 +26,13 @@ pub struct Program {
     started_as: CString,
     real_path: CString,
     argv: Vec<CString>,
-    env: Vec<CString>,
+    inherited: Vec<Variable>,
+    set: Vec<Variable>,
 }
 
 impl Program {
     /// Finds and checks `command[0]`; `variables` are set in addition to this process's environment.
-    pub fn find(
-        command: &[OsString],
-        variables: &[(OsString, OsString)],
-    ) -> Result<Program, Failure> {
+    pub fn find(command: &[OsString], variables: &[Variable]) -> Result<Program, Failure> {
         let name = command.first().map_or(OsStr::new(""), OsString::as_os_str);
         let path = if name.as_bytes().contains(&b'/') {
             PathBuf::from(name)
@@ -53,7 +51,8 @@ impl Program {
             started_as: c_string(path.into_os_string()),
             real_path: c_string(real_path.into_os_string()),
             argv: command.iter().cloned().map(c_string).collect(),
-            env: environment(std::env::vars_os(), variables),
+            inherited: std::env::vars_os().collect(),
+            set: variables.to_vec(),
         })
     }
 
@@ -62,16 +61,16 @@ impl Program {
         String::from_utf8_lossy(self.started_as.as_bytes()).into_owned()
     }
 
-    /// A copy for the proxy of `rank` of `size`.
+    /// A copy for the proxy of `rank`, from 0, of `size`, which the program is told.
     pub fn for_proxy(&self, rank: usize, size: usize) -> std::io::Result<proxy::Program> {
-        let place = RANK_AND_SIZE.iter().zip([rank, size]);
-        let told = place.map(|(name, number)| c_string(format!("{name}={number}").into()));
+        let place = [("MARGAY_RANK", rank), ("MARGAY_SIZE", size)];
+        let place = place.map(|(name, number)| (name.into(), number.to_string().into()));
         Ok(proxy::Program {
             file: self.file.try_clone()?.into(),
             started_as: self.started_as.clone(),
             real_path: self.real_path.clone(),
             argv: self.argv.clone(),
-            env: self.env.iter().cloned().chain(told).collect(),
+            env: environment(&self.inherited, &[&self.set[..], &place].concat()),
         })
     }
 }
@@ -83,11 +82,7 @@ fn c_string(text: OsString) -> CString {
     CString::new(bytes).unwrap_or_default()
 }
 
-/// What all ranks get.
-fn environment(
-    inherited: impl Iterator<Item = (OsString, OsString)>,
-    set: &[(OsString, OsString)],
-) -> Vec<CString> {
+fn environment(inherited: &[Variable], set: &[Variable]) -> Vec<CString> {
     let join = |key: &OsStr, value: &OsStr| {
         let mut entry = key.to_os_string();
         entry.push("=");
@@ -96,15 +91,14 @@ fn environment(
     };
     // The last of several settings of one name counts.
     let last = |name: &OsStr| set.iter().rposition(|(key, _)| key == name);
-    let ours = |name: &OsStr| RANK_AND_SIZE.iter().any(|own| name == *own);
-    let kept = inherited
-        .filter(|(key, _)| last(key).is_none() && !ours(key))
-        .map(|(key, value)| join(&key, &value));
+    let kept = inherited.iter().filter(|(key, _)| last(key).is_none());
     let new = set
         .iter()
         .enumerate()
-        .filter(|(i, (key, _))| last(key) == Some(*i) && !ours(key));
-    kept.chain(new.map(|(_, (key, value))| join(key, value)))
+        .filter(|(i, (key, _))| last(key) == Some(*i))
+        .map(|(_, variable)| variable);
+    kept.chain(new)
+        .map(|(key, value)| join(key, value))
         .collect()
 }
 
@@ -196,10 +190,9 @@ mod tests {
         let os = |s: &str| OsString::from(s);
         let inherited = [(os("A"), os("1")), (os("B"), os("2"))];
         let set = [(os("B"), os("x")), (os("C"), os("y")), (os("B"), os("z"))];
-        let set = set.into_iter().chain([(os("MARGAY_RANK"), os("7"))]);
-        let set: Vec<_> = set.collect();
-        let env = environment(inherited.into_iter(), &set);
-        assert_eq!(env, [c"A=1", c"C=y", c"B=z"]);
+        let place = [("MARGAY_RANK", "7"), ("MARGAY_RANK", "1")].map(|(k, v)| (os(k), os(v)));
+        let env = environment(&inherited, &[&set[..], &place].concat());
+        assert_eq!(env, [c"A=1", c"C=y", c"B=z", c"MARGAY_RANK=1"]);
     }
 
     #[test]
