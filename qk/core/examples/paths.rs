@@ -1,13 +1,16 @@
 //! The hot paths in loops, one per argument, to be counted by `valgrind --tool=callgrind`:
 //! instructions of `paths NAME 2000` less those of `paths NAME 1000`, over 1000.
 
+use qk_core::aspace::{Aspace, Machine};
 use qk_core::frames::Frames;
+use qk_core::mman::{MmapPlan, ProtectPlan};
 use qk_core::page::PageSize;
-use qk_core::paging::entry::Entry;
+use qk_core::paging::entry::{Entry, Level};
 use qk_core::paging::{MapOptions, Table, Tables, map, protect, translate, unmap};
 use qk_core::regions::{Kind, Prot, Region, Regions};
 use std::cell::Cell;
 use std::hint::black_box;
+use wire::region_log::Change;
 
 const P: u64 = PageSize::Size4K.bytes();
 const M2: u64 = PageSize::Size2M.bytes();
@@ -56,14 +59,65 @@ impl Tables for Flat {
     fn table(&self, frame: u64) -> Entries {
         Entries(&self.tables[(frame / P) as usize])
     }
-    fn alloc_table(&mut self) -> Option<u64> {
+    fn alloc_table(&mut self, _: Level) -> Option<u64> {
         self.free.pop().or_else(|| {
             self.next += P;
             Some(self.next)
         })
     }
-    fn free_table(&mut self, frame: u64) {
+    fn point(&self, _: u32) {}
+    fn free_table(&mut self, frame: u64, _: Level) {
         self.free.push(frame);
+    }
+}
+
+/// The same as the machine of an address space whose proxy is always up to date.
+#[derive(Clone, Copy)]
+struct Node(&'static [[Cell<u64>; 512]]);
+
+impl Machine for Node {
+    type Table = Entries;
+
+    fn table(self, frame: u64) -> Entries {
+        Entries(&self.0[(frame / P) as usize])
+    }
+    fn init_root(self, _: u64) {}
+    fn zero(self, _: u64, _: u64) {}
+    fn rewrite(self, _: u64) {}
+    fn flush(self, _: u64, _: u64) {}
+    fn largest_page(self) -> PageSize {
+        PageSize::Size1G
+    }
+    fn log(self, change: &Change) -> bool {
+        keep(change);
+        true
+    }
+    fn log_position(self) -> u64 {
+        0
+    }
+    fn log_applied(self) -> u64 {
+        1
+    }
+    fn sync(self) {}
+    fn point(work: u32) {
+        keep(work);
+    }
+}
+
+/// An address space with `count` regions of one page.
+fn aspace(count: u64) -> Aspace<Node> {
+    let node = Node(Flat::new().tables);
+    let mut aspace = Aspace::new(node, P, 4095 * P, true, 4000).expect("room");
+    (0..count).for_each(|i| aspace.map(&anon(AREA + 2 * i * P)).expect("room"));
+    aspace
+}
+
+const AREA: u64 = 0x10_0000_0000;
+
+fn anon(at: u64) -> MmapPlan {
+    MmapPlan {
+        region: Region::new(at, at + P, Prot::READ | Prot::WRITE, Kind::Anon),
+        replace: false,
     }
 }
 
@@ -83,7 +137,7 @@ fn main() {
     let mut args = std::env::args().skip(1);
     let name = args.next().unwrap_or_default();
     let n: u64 = args.next().and_then(|n| n.parse().ok()).unwrap_or(1000);
-    let mut frames = Frames::new(M2, 8 << 30, true);
+    let mut frames = Frames::new(M2, 8 << 30, true, |_| ());
     let mut tables = Flat::new();
     match name.as_str() {
         "alloc_2m" => (0..n).for_each(|_| keep(frames.alloc(PageSize::Size2M))),
@@ -110,7 +164,7 @@ fn main() {
         }
         "map_unmap_2m" => {
             map(&mut tables, 0, 0, 0, n * M2, options(PageSize::Size2M)).expect("room");
-            unmap(&mut tables, 0, 0, n * M2, |pa, _, _| keep(pa)).expect("room");
+            unmap(&mut tables, 0, 0, n * M2, |_, pa, _, _| keep(pa)).expect("room");
         }
         "map_protect_2m" => {
             map(&mut tables, 0, 0, 0, n * M2, options(PageSize::Size2M)).expect("room");
@@ -121,7 +175,7 @@ fn main() {
             (0..n).for_each(|i| keep(translate(&tables, 0, i % 512 * P)));
         }
         "lookup_of_500" => {
-            let mut regions = Regions::new(1000);
+            let mut regions = Regions::new(1000, |_| ());
             for i in 0..500 {
                 regions
                     .insert(Region::new(
@@ -133,6 +187,25 @@ fn main() {
                     .expect("room");
             }
             (0..n).for_each(|i| keep(regions.lookup(i % 1000 * P)));
+        }
+        "aspace_map_unmap_4k" | "aspace_map_unmap_4k_of_1000" => {
+            let mut aspace = aspace(if name.ends_with("1000") { 1000 } else { 10 });
+            for _ in 0..n {
+                aspace.map(&anon(AREA - P)).expect("room");
+                aspace.unmap(AREA - P, AREA).expect("mapped");
+            }
+        }
+        "aspace_protect_4k" => {
+            let mut aspace = aspace(10);
+            for i in 0..n {
+                let plan = ProtectPlan {
+                    start: AREA,
+                    end: AREA + P,
+                    prot: if i % 2 == 0 { Prot::READ } else { Prot::WRITE },
+                    result: Ok(()),
+                };
+                aspace.protect(&plan).expect("mapped");
+            }
         }
         _ => eprintln!("usage: paths NAME COUNT; see the source for names"),
     }

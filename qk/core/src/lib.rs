@@ -1,8 +1,8 @@
 //! The kernel's pure logic: what can be decided without touching hardware.
 //!
 //! Everything here is `no_std`, free of `unsafe`, and tested on the host in milliseconds against
-//! simple models. Memory is allocated only by constructors (boxed slices of a fixed size); an
-//! operation never allocates, so none can fail for want of kernel heap.
+//! simple models. Memory is allocated by constructors; where an operation needs some (a region map
+//! that grows), it is set aside before anything changes, and not having it is an error value.
 //!
 //! | module | decides |
 //! |---|---|
@@ -10,6 +10,7 @@
 //! | [`frames`] | which physical frames of a rank's share are free |
 //! | [`regions`] | what is mapped where in a rank's memory |
 //! | [`mman`] | what mmap and its kin may do, and which errors they give |
+//! | [`aspace`] | an address space: the four above together, and what its proxy is told |
 //! | [`paging`] | what page-table entries are to be, over table memory that the kernel supplies |
 //! | [`signals`] | dispositions, masks, what is pending and what is delivered next |
 #![no_std]
@@ -19,6 +20,11 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+/// Called with an amount of work, in about as many instructions, wherever a program decides how much there is to do: the
+/// kernel's preemption point. Loops of this crate whose length is a program's choice call it in every turn.
+pub type Point = fn(u32);
+
+pub mod aspace;
 pub mod bits;
 pub mod frames;
 pub mod mman;

@@ -58,8 +58,9 @@ const KERNEL_SLOTS: u64 = 256;
 
 /// Gives the zeroed pool frame `root` the kernel half.
 pub fn new_root(root: Phys) {
+    let table = mem::shared::<[AtomicU64; 512]>(root);
     for slot in KERNEL_SLOTS..512 {
-        mem::write_u64(root + slot * 8, kernel_entry(slot));
+        table[slot as usize].store(kernel_entry(slot), Ordering::Relaxed);
     }
 }
 
@@ -99,13 +100,28 @@ pub(crate) fn check_root(root: Phys) {
     );
 }
 
-/// Drops this CPU's translation of the page at `va`.
-pub fn flush_page(va: u64) {
+/// Pages up to which dropping translations one by one beats dropping all: Linux's tlb_single_page_flush_ceiling.
+const SINGLE_PAGES: u64 = 32;
+
+/// Drops this CPU's translations of `start .. end`, and what it caches of the tables that lead there.
+pub fn flush(start: u64, end: u64) {
+    if (end - start) / map::PAGE > SINGLE_PAGES {
+        flush_all();
+    } else {
+        (start..end)
+            .step_by(map::PAGE as usize)
+            .for_each(flush_page);
+    }
+}
+
+/// Drops this CPU's translation of the page at `va`, and what it caches of the tables that lead there (Intel SDM vol. 3
+/// §4.10.4.1; AMD APM vol. 2 §5.5.2, with EFER.TCE clear).
+fn flush_page(va: u64) {
     // SAFETY: Forgetting a translation is harmless.
     unsafe { asm!("invlpg [{}]", in(reg) va, options(nostack, preserves_flags)) };
 }
 
 /// Drops all of this CPU's translations (no global pages exist).
-pub fn flush_all() {
+fn flush_all() {
     load(active());
 }

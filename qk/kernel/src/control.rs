@@ -6,18 +6,18 @@ use abi::Errno;
 use abi::control::{Control, Event, HostOp, JobInfo, RegionKind};
 use abi::map::{PAGE, USER_BASE, USER_TOP};
 use arrayvec::ArrayVec;
-use hal::addr::{PhysRange, User};
+use hal::addr::{Phys, PhysRange, User};
 use hal::sync::Mutex;
 use hal::task::Context;
 use hal::traps::UserFrame;
-use qk_core::page::PageSize;
+use qk_core::mman::{MmapPlan, ProtectPlan};
 use qk_core::regions::{Kind, Prot, Region, RegionFlags};
 use wire::boot::flag;
 use wire::rank::state;
 
-use crate::aspace::Aspace;
+use crate::aspace::{Aspace, Owner, REGIONS};
 use crate::rank::{self, Rank};
-use crate::{comm, events, sched, ship};
+use crate::{comm, events, preempt, sched, ship};
 
 /// Free memory for ranks, and what of it has been given out.
 static MEMORY: Mutex<ArrayVec<PhysRange, 16>> = Mutex::new(ArrayVec::new_const());
@@ -162,9 +162,9 @@ fn aspace_create(rank: &'static Rank, base: u64, len_bytes: u64) -> Result<u64, 
         return Err(Errno::EBUSY);
     }
     let comm = comm::get();
-    let log = comm.region_log(rank.id);
     let zeroed = comm.config.has(flag::RAM_ZEROED);
-    let aspace = Aspace::new(base, len_bytes, zeroed, Some(log)).ok_or(Errno::ENOMEM)?;
+    let aspace =
+        Aspace::new(Owner(Some(rank)), base, len_bytes, zeroed, REGIONS).ok_or(Errno::ENOMEM)?;
     shares.push((rank.id, share));
     rank.area.node.share[0].put(base);
     rank.area.node.share[1].put(len_bytes);
@@ -197,53 +197,48 @@ fn region_create(
     let (start, end) = range(start, len_bytes)?;
     let prot = Prot::from_bits(prot as u8).ok_or(Errno::EINVAL)?;
     let kind = RegionKind::from_nr(kind).ok_or(Errno::EINVAL)?;
-    let (region_kind, max) = match kind {
-        RegionKind::Image => (Kind::Image, PageSize::Size2M),
-        RegionKind::Stack => (Kind::Stack, PageSize::Size4K),
-        RegionKind::Vdso => (Kind::Vdso, PageSize::Size4K),
-        RegionKind::Vvar => (Kind::Vvar, PageSize::Size4K),
+    let region_kind = match kind {
+        RegionKind::Image => Kind::Image,
+        RegionKind::Stack => Kind::Stack,
+        RegionKind::Vdso => Kind::Vdso,
+        RegionKind::Vvar => Kind::Vvar,
     };
     let mut region = Region::new(start, end, prot, region_kind);
-    match kind {
-        RegionKind::Stack => region.flags |= RegionFlags::SMALL_PAGES,
-        RegionKind::Vvar => region.flags |= RegionFlags::FOREIGN,
-        _ => {}
+    if kind != RegionKind::Image {
+        region.flags |= RegionFlags::SMALL_PAGES;
     }
-    rank.aspace
-        .lock()
-        .as_mut()
-        .ok_or(Errno::ESRCH)?
-        .regions
-        .insert(region)
-        .map_err(|_| Errno::EEXIST)?;
-    if kind == RegionKind::Vvar {
-        let page = comm::get().clock_page();
-        return rank
-            .with_aspace(|aspace| aspace.map_foreign(start, page))
-            .map(|()| 0);
-    }
-    rank.with_aspace(|aspace| aspace.back(start, end, prot, max))?;
-    publish(rank, start, end)?;
-    if kind == RegionKind::Stack {
-        rank.with_aspace(|aspace| {
-            aspace.mmap_top = start - abi::map::STACK_GAP;
-            Ok(())
+    rank.with_aspace(|aspace| {
+        if !aspace.regions().is_vacant(start, end) {
+            return Err(Errno::EEXIST);
+        }
+        if kind == RegionKind::Vvar {
+            return aspace.map_foreign(region, comm::get().clock_page().0);
+        }
+        aspace.map(&MmapPlan {
+            region,
+            replace: false,
         })?;
-    }
-    Ok(0)
-}
-
-fn publish(rank: &Rank, start: u64, end: u64) -> Result<u64, Errno> {
-    let mut at = start;
-    rank.with_aspace(|aspace| aspace.publish(&mut at, end))
-        .map(|()| 0)
+        if kind == RegionKind::Stack {
+            aspace.set_mmap_top(start - abi::map::STACK_GAP);
+        }
+        Ok(())
+    })
+    .map(|()| 0)
 }
 
 fn region_protect(rank: &Rank, start: u64, len_bytes: u64, prot: u64) -> Result<u64, Errno> {
     let (start, end) = range(start, len_bytes)?;
     let prot = Prot::from_bits(prot as u8).ok_or(Errno::EINVAL)?;
-    crate::memory::protect(rank, start, end, prot)?;
-    Ok(0)
+    let result = Ok(());
+    rank.with_aspace(|aspace| {
+        aspace.protect(&ProtectPlan {
+            start,
+            end,
+            prot,
+            result,
+        })
+    })
+    .map(|()| 0)
 }
 
 enum Way {
@@ -253,33 +248,34 @@ enum Way {
 
 /// Copies between the PCT's memory at `ours` and a rank's at `theirs`, through the direct map.
 fn copy(rank: &Rank, theirs: u64, ours: u64, len_bytes: u64, way: Way) -> Result<u64, Errno> {
-    let mut guard = rank.aspace.lock();
-    let aspace = guard.as_mut().ok_or(Errno::ESRCH)?;
     let mut buffer = [0; 512];
-    let mut done = 0;
-    while done < len_bytes {
-        let at = theirs
-            .checked_add(done)
-            .filter(|at| *at < USER_TOP)
-            .ok_or(Errno::EFAULT)?;
-        let (pa, room) = aspace.translate(at).ok_or(Errno::EFAULT)?;
-        let step = (len_bytes - done).min(room).min(buffer.len() as u64);
-        let chunk = &mut buffer[..step as usize];
-        let mine = user(ours.wrapping_add(done), step)?;
-        match way {
-            Way::ToRank => {
-                hal::user::copy_in(chunk, mine).map_err(|_| Errno::EFAULT)?;
-                hal::mem::copy_out(pa, chunk);
-                aspace.mark_dirty(at, at + step);
+    rank.with_aspace(|aspace| {
+        let mut done = 0;
+        while done < len_bytes {
+            preempt::point(buffer.len() as u32);
+            let at = theirs
+                .checked_add(done)
+                .filter(|at| *at < USER_TOP)
+                .ok_or(Errno::EFAULT)?;
+            let (pa, room) = aspace.translate(at).ok_or(Errno::EFAULT)?;
+            let step = (len_bytes - done).min(room).min(buffer.len() as u64);
+            let chunk = &mut buffer[..step as usize];
+            let mine = user(ours.wrapping_add(done), step)?;
+            match way {
+                Way::ToRank => {
+                    hal::user::copy_in(chunk, mine).map_err(|_| Errno::EFAULT)?;
+                    hal::mem::copy_out(Phys(pa), chunk);
+                    aspace.mark_dirty(at, at + step);
+                }
+                Way::FromRank => {
+                    hal::mem::copy_in(chunk, Phys(pa));
+                    hal::user::copy_out(mine, chunk).map_err(|_| Errno::EFAULT)?;
+                }
             }
-            Way::FromRank => {
-                hal::mem::copy_in(chunk, pa);
-                hal::user::copy_out(mine, chunk).map_err(|_| Errno::EFAULT)?;
-            }
+            done += step;
         }
-        done += step;
-    }
-    Ok(0)
+        Ok(0)
+    })
 }
 
 fn host_call(rank: &Rank, op: u64, args: [u64; 3]) -> Result<u64, Errno> {
@@ -289,11 +285,10 @@ fn host_call(rank: &Rank, op: u64, args: [u64; 3]) -> Result<u64, Errno> {
             .checked_add(args[1])
             .filter(|end| *end <= USER_TOP)
             .ok_or(Errno::EFAULT)?;
-        rank.aspace
-            .lock()
-            .as_mut()
-            .ok_or(Errno::ESRCH)?
-            .mark_dirty(args[0], end);
+        rank.with_aspace(|aspace| {
+            aspace.mark_dirty(args[0], end);
+            Ok(())
+        })?;
     }
     ship::host_op(rank, op, args)
 }
@@ -312,12 +307,10 @@ fn rank_start(
     if sched::is_started(rank.id) || entry >= USER_TOP || stack >= USER_TOP || heap >= USER_TOP {
         return Err(Errno::EINVAL);
     }
-    let root = {
-        let mut guard = rank.aspace.lock();
-        let aspace = guard.as_mut().ok_or(Errno::ESRCH)?;
-        aspace.heap = (heap, heap);
-        aspace.root()
-    };
+    let root = rank.with_aspace(|aspace| {
+        aspace.set_heap(heap);
+        Ok(Phys(aspace.root()))
+    })?;
     let config = &comm::get().config;
     rank.starts(cpu, config.cpus / config.ranks);
     sched::start(rank.id, Context::new_user(entry, stack, root), cpu);

@@ -80,12 +80,8 @@ fn info(rank: &Rank, frame: &UserFrame, trap: Trap) -> SigInfo {
 
 /// Nothing is ever paged in: a page fault is an access that is not allowed, or to what is not mapped.
 fn page_fault(rank: &Rank, trap: Trap) -> SigInfo {
-    let mapped = rank
-        .aspace
-        .lock()
-        .as_ref()
-        .and_then(|aspace| aspace.regions.lookup(trap.cr2).copied());
-    let code = match mapped {
+    let mapped = rank.with_aspace(|aspace| Ok(aspace.regions().lookup(trap.cr2).copied()));
+    let code = match mapped.ok().flatten() {
         Some(region) if region.prot != Prot::all() => si::SEGV_ACCERR,
         Some(_) | None => si::SEGV_MAPERR,
     };

@@ -2,7 +2,7 @@
 //! is not memory, time or signals of a rank is served by its proxy on the host.
 //!
 //! Where things are: `main` (order of initialisation) → `comm` (what the host says) → `pct`, `control` (policy from ring 3) →
-//! `rank`, `aspace`, `memory` (a rank and its memory) → `syscall`, `ship` (its calls) → `signal`, `fault`, `timer` → `sched` (cores).
+//! `rank`, `aspace` (a rank and its memory) → `syscall`, `ship` (its calls) → `signal`, `fault`, `timer` → `sched` (cores).
 #![no_std]
 #![no_main]
 #![forbid(unsafe_code)]
@@ -17,18 +17,17 @@ mod control;
 mod crash;
 mod events;
 mod fault;
-mod limbo;
-mod memory;
 mod pct;
+mod preempt;
 mod rank;
 mod rseq;
 mod sched;
 mod ship;
 mod sigframe;
 mod signal;
+mod sleep_lock;
 mod stats;
 mod syscall;
-mod tables;
 mod timer;
 mod trace;
 

@@ -12,16 +12,18 @@ use hal::addr::{Phys, PhysRange};
 use hal::sync::Mutex;
 use hal::task::Context;
 use hal::traps::{Trap, UserFrame};
-use qk_core::page::PageSize;
-use qk_core::regions::Prot;
+use qk_core::mman::MmapPlan;
+use qk_core::regions::{Kind, Prot, Region, RegionFlags};
 
-use crate::aspace::Aspace;
+use crate::aspace::{Aspace, Owner};
 use crate::{events, sched};
 
 /// Memory of the PCT: its image, its stack and its page tables.
 pub const SHARE_BYTES: u64 = 1 << 20;
 /// Bytes of its stack.
 const STACK_BYTES: u64 = 64 << 10;
+/// Regions that its image and its stack may have.
+const REGIONS: usize = 16;
 
 /// Kept for as long as the PCT runs.
 static ASPACE: Mutex<Option<Aspace>> = Mutex::new(None);
@@ -35,8 +37,14 @@ pub fn load(initrd: PhysRange, share: PhysRange, zeroed: bool) -> Result<(), Str
     let head = &mut head[..HEAD_BYTES.min(initrd.len_bytes() as usize)];
     hal::mem::copy_in(head, initrd.start);
     let image = Image::parse(head, initrd.len_bytes()).map_err(|error| format!("PCT: {error}"))?;
-    let mut aspace =
-        Aspace::new(share.start.0, share.len_bytes(), zeroed, None).ok_or("PCT: no memory")?;
+    let mut aspace = Aspace::new(
+        Owner(None),
+        share.start.0,
+        share.len_bytes(),
+        zeroed,
+        REGIONS,
+    )
+    .ok_or("PCT: no memory")?;
     for segment in image.segments() {
         let (start, end) = (segment.first_page(), segment.end_page());
         map(&mut aspace, start, end, prot(segment.prot))?;
@@ -53,7 +61,7 @@ pub fn load(initrd: PhysRange, share: PhysRange, zeroed: bool) -> Result<(), Str
         STACK_TOP,
         Prot::READ | Prot::WRITE,
     )?;
-    let context = Context::new_user(image.entry, STACK_TOP, aspace.root());
+    let context = Context::new_user(image.entry, STACK_TOP, Phys(aspace.root()));
     *ASPACE.lock() = Some(aspace);
     sched::start(sched::pct(), context, 0);
     Ok(())
@@ -64,8 +72,15 @@ fn prot(bits: u64) -> Prot {
 }
 
 fn map(aspace: &mut Aspace, start: u64, end: u64, prot: Prot) -> Result<(), String> {
+    let region = Region {
+        flags: RegionFlags::SMALL_PAGES,
+        ..Region::new(start, end, prot, Kind::Image)
+    };
     aspace
-        .back(start, end, prot, PageSize::Size4K)
+        .map(&MmapPlan {
+            region,
+            replace: false,
+        })
         .map_err(|_| String::from("PCT: image larger than its memory"))
 }
 
@@ -77,7 +92,7 @@ fn fill(aspace: &mut Aspace, to: u64, from: u64, len_bytes: u64) -> Result<(), S
             .translate(to + done)
             .ok_or("PCT: segment not mapped")?;
         let step = (PAGE - (to + done) % PAGE).min(len_bytes - done);
-        hal::mem::copy(pa, Phys(from + done), step);
+        hal::mem::copy(Phys(pa), Phys(from + done), step);
         done += step;
     }
     Ok(())

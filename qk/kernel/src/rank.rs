@@ -11,11 +11,13 @@ use hal::sync::{Mutex, Once};
 use hal::vectors::VEC_WAKE;
 use wire::boot::MAX_CPUS;
 use wire::rank::{RankArea, proxy, state};
+use wire::region_log::RegionLog;
 use wire::ship::Caller;
 
-use crate::aspace::{Aspace, Stop};
+use crate::aspace::Aspace;
 use crate::comm;
 use crate::signal::Signals;
+use crate::sleep_lock::SleepLock;
 use crate::timer::Timers;
 
 /// What never changes after the proxy attached: served without a lock.
@@ -36,8 +38,10 @@ pub struct Rank {
     pub area: &'static RankArea,
     /// Set when the PCT is told of its proxy.
     pub identity: Once<Identity>,
-    /// Its memory; `None` before it is loaded and after it is reaped.
-    pub aspace: Mutex<Option<Aspace>>,
+    /// Its memory; `None` before it is loaded and after it is reaped. Held from the decision of a change to its end.
+    pub aspace: SleepLock<Option<Aspace>>,
+    /// How its proxy learns of changes of its memory.
+    pub log: &'static RegionLog,
     /// Thread 0's end of its ship slot.
     pub caller: Mutex<Caller>,
     /// Task that waits for the slot's answer, plus one; 0: nobody.
@@ -52,8 +56,6 @@ pub struct Rank {
     pub limits: Mutex<[[u64; 2]; RLIM_NLIMITS]>,
     /// Its first core; the PCT has the last word when it starts the rank.
     cpu: AtomicUsize,
-    /// The program may execute pages that it may also write.
-    pub writable_code: AtomicBool,
     /// Address of its restartable-sequence area (rseq(2)), 0: none; and its signature.
     pub rseq: [AtomicU64; 2],
     /// What sleeps and ITIMER_REAL wait for.
@@ -81,7 +83,8 @@ pub fn init(comm: &'static comm::Comm) {
         id,
         area: comm.rank(id),
         identity: Once::new(),
-        aspace: Mutex::new(None),
+        aspace: SleepLock::new(None),
+        log: comm.region_log(id),
         caller: Mutex::new(Caller::default()),
         slot_waiter: AtomicUsize::new(0),
         rings: AtomicU64::new(0),
@@ -89,7 +92,6 @@ pub fn init(comm: &'static comm::Comm) {
         attention: AtomicBool::new(false),
         limits: Mutex::new([[u64::MAX; 2]; RLIM_NLIMITS]),
         cpu: AtomicUsize::new(id * (comm.config.cpus / comm.config.ranks)),
-        writable_code: AtomicBool::new(false),
         rseq: [AtomicU64::new(0), AtomicU64::new(0)],
         timers: Mutex::new(Timers::default()),
         affinity: Mutex::new(None),
@@ -179,43 +181,21 @@ impl Rank {
         self.identity.get().unwrap_or(&NOBODY)
     }
 
-    /// Carries out `step` on the address space until it is done, letting the proxy catch up in between.
+    /// Carries out `change` on the address space, or asks it something.
     ///
     /// # Errors
-    /// ENOMEM when the share is used up; ESRCH without an address space.
+    /// Those of `change`; ESRCH without an address space.
     pub fn with_aspace<R>(
         &self,
-        mut step: impl FnMut(&mut Aspace) -> Result<R, Stop>,
+        change: impl FnOnce(&mut Aspace) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
-        loop {
-            let result = {
-                let mut guard = self.aspace.lock();
-                let aspace = guard.as_mut().ok_or(Errno::ESRCH)?;
-                let result = step(aspace);
-                self.note_usage(aspace);
-                result
-            };
-            match result {
-                Ok(value) => return Ok(value),
-                Err(Stop::NoMemory) => return Err(Errno::ENOMEM),
-                Err(Stop::Sync) => self.sync()?,
-            }
-        }
-    }
-
-    /// Lets the proxy catch up with the region log and takes back what it let go.
-    fn sync(&self) -> Result<(), Errno> {
-        crate::ship::host_op(self, abi::control::HostOp::Sync, [0; 3])?;
-        if let Some(aspace) = self.aspace.lock().as_mut() {
-            aspace.reclaim();
-        }
-        Ok(())
-    }
-
-    fn note_usage(&self, aspace: &Aspace) {
-        let (_, used, peak) = aspace.usage_bytes();
-        self.area.node.used_bytes.put(used);
-        self.area.node.peak_bytes.put(peak);
+        let mut guard = self.aspace.lock();
+        let aspace = guard.as_mut().ok_or(Errno::ESRCH)?;
+        let result = change(aspace);
+        let usage = aspace.usage();
+        self.area.node.used_bytes.put(usage.used);
+        self.area.node.peak_bytes.put(usage.peak);
+        result
     }
 
     /// Its first core, which its proxy rings.

@@ -10,7 +10,7 @@ use abi::control::HostOp;
 use wire::ship::Caller;
 
 use crate::rank::Rank;
-use crate::{clock, sched, stats};
+use crate::{clock, preempt, sched};
 
 /// How long a caller spins before it parks.
 const SPIN_NS: u64 = 30_000;
@@ -45,11 +45,7 @@ pub fn host_op(rank: &Rank, op: HostOp, args: [u64; 3]) -> Result<u64, Errno> {
 }
 
 fn call(rank: &Rank, nr: u64, args: &[u64; 6], host_op: bool, interruptible: Interruptible) -> i64 {
-    let log_position = rank
-        .aspace
-        .lock()
-        .as_ref()
-        .map_or(0, |aspace| aspace.log_position());
+    let log_position = rank.log.position();
     let mut caller = rank.caller.lock();
     let slot = &rank.area.slot;
     if caller.post(slot, nr, args, host_op, log_position) {
@@ -66,7 +62,7 @@ fn spin(rank: &Rank, caller: &Caller) -> Option<i64> {
             return result;
         }
         hal::cpu::pause();
-        stats::irq_window();
+        preempt::window();
     }
 }
 
@@ -108,7 +104,7 @@ fn hear(rank: &Rank, caller: &Caller, rings: u64) {
             Some(_) => return,
             None => {
                 hal::cpu::pause();
-                stats::irq_window();
+                preempt::window();
             }
         }
     }

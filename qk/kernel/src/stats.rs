@@ -39,17 +39,6 @@ pub fn section_ends() {
     }
 }
 
-/// Lets pending interrupts in for a moment.
-pub fn irq_window() {
-    if counting() {
-        section_ends();
-        hal::cpu::irq_window();
-        section_starts();
-    } else {
-        hal::cpu::irq_window();
-    }
-}
-
 /// Counts time spent waiting, for the host or for a deadline.
 pub fn waited(ticks: u64) {
     if counting() {

@@ -63,7 +63,7 @@ pub fn record(rank: &Rank, nr: u64, args: &[u64; 6], (text, text_len): Text, ret
         text_len,
     };
     while !ring.append(&record) {
-        crate::stats::irq_window();
+        crate::preempt::window();
         hal::cpu::pause();
     }
 }

@@ -1,7 +1,8 @@
 //! The 4 KiB frames of one 2 MiB chunk.
 //!
 //! Most chunks live and die whole, so their bitmaps are written only when one is first broken up:
-//! the bits mean something only while the chunk is partly used (or wholly free with `Zero::Mixed`).
+//! the bits mean something only while the chunk is partly used or partly retired (or wholly free or
+//! retired with `Zero::Mixed`).
 
 /// Frames in a chunk.
 pub const FRAMES_PER_CHUNK: usize = 512;
@@ -22,15 +23,31 @@ pub enum Zero {
 pub struct Chunk {
     /// Free frames.
     pub free: u16,
-    /// Contents of a free chunk.
+    /// Frames that are retired: not used any more, not free yet.
+    pub retired: u16,
+    /// Contents of a chunk that is wholly free or retired.
     pub zero: Zero,
+}
+
+impl Chunk {
+    /// Whether nothing is free or retired: the bits mean nothing.
+    pub const fn is_used_whole(self) -> bool {
+        self.free == 0 && self.retired == 0
+    }
+
+    /// Whether it was retired as a whole: the bits mean nothing.
+    pub fn is_retired_whole(self) -> bool {
+        usize::from(self.retired) == FRAMES_PER_CHUNK && self.zero != Zero::Mixed
+    }
 }
 
 /// Frame by frame state of a chunk in use by parts.
 #[derive(Clone, Copy)]
 pub struct Bits {
+    /// In use, or retired.
     used: [u64; 8],
     zero: [u64; 8],
+    retired: [u64; 8],
 }
 
 impl Bits {
@@ -38,6 +55,7 @@ impl Bits {
     pub const ALL_USED: Self = Self {
         used: [u64::MAX; 8],
         zero: [0; 8],
+        retired: [0; 8],
     };
 
     /// Everything free, with contents as `zero` says.
@@ -45,23 +63,35 @@ impl Bits {
         Self {
             used: [0; 8],
             zero: [if zero { u64::MAX } else { 0 }; 8],
+            retired: [0; 8],
         }
     }
 
     /// Whether every frame of `lo..hi` is in use.
     pub fn are_used(&self, lo: usize, hi: usize) -> bool {
-        words(lo, hi).all(|(w, mask)| self.used[w] & mask == mask)
+        words(lo, hi).all(|(w, mask)| self.used[w] & !self.retired[w] & mask == mask)
+    }
+
+    /// Retires `lo..hi`, which must be in use.
+    pub fn retire(&mut self, lo: usize, hi: usize, clean: bool) {
+        for (w, mask) in words(lo, hi) {
+            self.retired[w] |= mask;
+            self.zero[w] = with(self.zero[w], mask, clean);
+        }
+    }
+
+    /// Frees what is retired.
+    pub fn release_retired(&mut self) {
+        for (used, retired) in self.used.iter_mut().zip(&mut self.retired) {
+            *used &= !core::mem::take(retired);
+        }
     }
 
     /// Frees `lo..hi`, which must be in use.
     pub fn release(&mut self, lo: usize, hi: usize, clean: bool) {
         for (w, mask) in words(lo, hi) {
             self.used[w] &= !mask;
-            self.zero[w] = if clean {
-                self.zero[w] | mask
-            } else {
-                self.zero[w] & !mask
-            };
+            self.zero[w] = with(self.zero[w], mask, clean);
         }
     }
 
@@ -107,6 +137,10 @@ impl Bits {
             Zero::Mixed
         }
     }
+}
+
+const fn with(word: u64, mask: u64, set: bool) -> u64 {
+    if set { word | mask } else { word & !mask }
 }
 
 /// The (word, mask) pairs that cover frames `lo..hi` of a chunk.

@@ -9,7 +9,10 @@
 //! thing the kernel does (512 stores per 4 KiB), and a machine that hands its RAM over zeroed has
 //! already paid for it once.
 //!
-//! Metadata: two bits per frame, plus 4 bytes and two bits per chunk. A buddy system was
+//! A frame that is unmapped may still be mapped by others for a while (the proxy, another core's
+//! TLB). Such a frame is **retired**: no longer in use, not free before [`Frames::release_retired`].
+//!
+//! Metadata: three bits per frame, plus 6 bytes and three bits per chunk. A buddy system was
 //! considered; it needs links inside free frames (pool memory holds no kernel data) or a bit per
 //! order, and its only gain, sizes between 4 KiB and 2 MiB, is something the MMU cannot map.
 
@@ -18,6 +21,7 @@ mod chunk;
 mod tests;
 mod whole;
 
+use crate::Point;
 use crate::bits::BitTree;
 use crate::page::{PAGE_BYTES, PageSize};
 use alloc::vec::Vec;
@@ -26,8 +30,8 @@ use whole::{CHUNKS_PER_GIB, Whole};
 
 const CHUNK_BYTES: u64 = PageSize::Size2M.bytes();
 const GIB_BYTES: u64 = PageSize::Size1G.bytes();
-/// Chunks set up between two pauses.
-const CHUNKS_PER_PAUSE: usize = 64;
+/// Work per chunk in a loop over chunks (see [`Point`]).
+const CHUNK_WORK: u32 = 100;
 
 /// An allocated page-sized piece of physical memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,31 +80,22 @@ pub struct Frames {
     whole: Whole,
     /// Chunks with some, not all, frames free.
     partial: BitTree,
+    /// Chunks with retired frames.
+    waiting: BitTree,
     used_bytes: u64,
+    retired_bytes: u64,
     peak_bytes: u64,
+    point: Point,
 }
 
 impl Frames {
     /// An allocator over the whole 4 KiB frames inside `[base, base + len_bytes)`, all free.
     /// `all_zero`: the machine handed this memory over zeroed and nobody has written to it.
+    /// `point` is called in every loop over chunks.
     ///
     /// # Panics
     /// When `base + len_bytes` wraps.
-    pub fn new(base: u64, len_bytes: u64, all_zero: bool) -> Self {
-        Self::new_with_pauses(base, len_bytes, all_zero, || ())
-    }
-
-    /// [`Self::new`], calling `pause` every now and then: setting up the metadata of a large share takes long, and the
-    /// kernel lets interrupts in meanwhile.
-    ///
-    /// # Panics
-    /// As [`Self::new`].
-    pub fn new_with_pauses(
-        base: u64,
-        len_bytes: u64,
-        all_zero: bool,
-        mut pause: impl FnMut(),
-    ) -> Self {
+    pub fn new(base: u64, len_bytes: u64, all_zero: bool, point: Point) -> Self {
         let end = base.checked_add(len_bytes).expect("a share does not wrap") & !(PAGE_BYTES - 1);
         let base = base.next_multiple_of(PAGE_BYTES).min(end);
         let origin = base & !(GIB_BYTES - 1);
@@ -116,20 +111,23 @@ impl Frames {
             bits: Vec::with_capacity(last.saturating_sub(lead)),
             whole: Whole::new(last),
             partial: BitTree::new(last),
+            waiting: BitTree::new(last),
             used_bytes: 0,
+            retired_bytes: 0,
             peak_bytes: 0,
+            point,
         };
-        frames.chunks.resize(lead, Chunk { free: 0, zero });
+        let chunk = |free: usize| Chunk {
+            free: free as u16,
+            retired: 0,
+            zero,
+        };
+        frames.chunks.resize(lead, chunk(0));
         for c in lead..last {
             let (lo, hi) = frames.clip(c, base, end);
-            frames.chunks.push(Chunk {
-                free: (hi - lo) as u16,
-                zero,
-            });
+            frames.chunks.push(chunk(hi - lo));
             frames.bits.push(Bits::all_free(false));
-            if c % CHUNKS_PER_PAUSE == 0 {
-                pause();
-            }
+            point(CHUNK_WORK);
             if hi - lo == FRAMES_PER_CHUNK {
                 frames.whole.insert(c);
             } else if hi > lo {
@@ -227,9 +225,57 @@ impl Frames {
         for c in self.chunk_of(addr)..=self.chunk_of(end - 1) {
             let (lo, hi) = self.clip(c, addr, end);
             self.release(c, lo, hi, clean);
+            (self.point)(CHUNK_WORK);
         }
         self.used_bytes -= len_bytes;
         Ok(())
+    }
+
+    /// Retires `[addr, addr + len_bytes)`, which is in use. `clean`: it holds zeros, and nobody writes to it any more.
+    ///
+    /// # Errors
+    /// As [`Self::free_range`].
+    pub fn retire(&mut self, addr: u64, len_bytes: u64, clean: bool) -> Result<(), FreeError> {
+        let checked = self.check_free(addr, len_bytes);
+        debug_assert!(
+            checked.is_ok(),
+            "retirement of {addr:#x}+{len_bytes:#x}: {checked:?}"
+        );
+        let end = checked?;
+        for c in self.chunk_of(addr)..=self.chunk_of(end - 1) {
+            let (lo, hi) = self.clip(c, addr, end);
+            self.retire_in_chunk(c, lo, hi, clean);
+            (self.point)(CHUNK_WORK);
+        }
+        self.retired_bytes += len_bytes;
+        Ok(())
+    }
+
+    /// Frees all that is retired.
+    pub fn release_retired(&mut self) {
+        while let Some(c) = self.waiting.pop_first() {
+            (self.point)(CHUNK_WORK);
+            let Chunk { retired, zero, .. } = self.chunks[c];
+            if self.chunks[c].is_retired_whole() {
+                self.chunks[c].retired = 0;
+                self.release(c, 0, FRAMES_PER_CHUNK, zero == Zero::Yes);
+            } else {
+                self.bits[c - self.lead].release_retired();
+                self.chunks[c].retired = 0;
+                self.add_free(c, retired);
+            }
+        }
+        self.used_bytes -= core::mem::take(&mut self.retired_bytes);
+    }
+
+    /// Bytes that are retired; they count as used.
+    pub fn retired_bytes(&self) -> u64 {
+        self.retired_bytes
+    }
+
+    /// Whether `[addr, addr + len_bytes)` belongs to the share.
+    pub fn holds(&self, addr: u64, len_bytes: u64) -> bool {
+        addr >= self.base && addr < self.end && len_bytes <= self.end - addr
     }
 
     /// Whether `[addr, addr + len_bytes)` is wholly in use, hence may be freed. Returns its end.
@@ -246,11 +292,13 @@ impl Frames {
         let end = end.ok_or(FreeError::OutsideShare)?;
         let in_use = (self.chunk_of(addr)..=self.chunk_of(end - 1)).all(|c| {
             let (lo, hi) = self.clip(c, addr, end);
-            match self.chunks[c].free {
-                0 => true,
-                free if usize::from(free) == FRAMES_PER_CHUNK => false,
-                _ => self.bits[c - self.lead].are_used(lo, hi),
-            }
+            (self.point)(CHUNK_WORK);
+            let chunk = self.chunks[c];
+            let free_whole = usize::from(chunk.free) == FRAMES_PER_CHUNK;
+            chunk.is_used_whole()
+                || !free_whole
+                    && !chunk.is_retired_whole()
+                    && self.bits[c - self.lead].are_used(lo, hi)
         });
         if in_use {
             Ok(end)
@@ -325,6 +373,7 @@ impl Frames {
         for c in first..first + CHUNKS_PER_GIB {
             self.whole.remove(c);
             zero &= self.take_chunk(c).zero;
+            (self.point)(CHUNK_WORK);
         }
         Frame {
             addr: self.chunk_addr(first),
@@ -335,7 +384,7 @@ impl Frames {
 
     /// Takes a run of frames of chunk `c`, breaking it up when it is whole.
     fn take_run(&mut self, c: usize, at: Option<usize>, max_frames: usize) -> Option<Run> {
-        let Chunk { free, zero } = self.chunks[c];
+        let Chunk { free, zero, .. } = self.chunks[c];
         if free == 0 {
             return None;
         }
@@ -364,24 +413,50 @@ impl Frames {
 
     /// Frees frames `lo..hi` of chunk `c`, known to be in use.
     fn release(&mut self, c: usize, lo: usize, hi: usize, clean: bool) {
-        let chunk = &mut self.chunks[c];
         if hi - lo == FRAMES_PER_CHUNK {
-            *chunk = Chunk {
+            self.chunks[c] = Chunk {
                 free: FRAMES_PER_CHUNK as u16,
+                retired: 0,
                 zero: if clean { Zero::Yes } else { Zero::No },
             };
             self.whole.insert(c);
             return;
         }
         let bits = &mut self.bits[c - self.lead];
-        if chunk.free == 0 {
+        if self.chunks[c].is_used_whole() {
             *bits = Bits::ALL_USED;
-            self.partial.insert(c);
         }
         bits.release(lo, hi, clean);
-        chunk.free += (hi - lo) as u16;
+        self.add_free(c, (hi - lo) as u16);
+    }
+
+    /// Retires frames `lo..hi` of chunk `c`, known to be in use.
+    fn retire_in_chunk(&mut self, c: usize, lo: usize, hi: usize, clean: bool) {
+        self.waiting.insert(c);
+        let chunk = &mut self.chunks[c];
+        let used_whole = chunk.is_used_whole();
+        chunk.retired += (hi - lo) as u16;
+        if hi - lo == FRAMES_PER_CHUNK {
+            chunk.zero = if clean { Zero::Yes } else { Zero::No };
+            return;
+        }
+        chunk.zero = Zero::Mixed;
+        let bits = &mut self.bits[c - self.lead];
+        if used_whole {
+            *bits = Bits::ALL_USED;
+        }
+        bits.retire(lo, hi, clean);
+    }
+
+    /// Notes that `count` more frames of chunk `c` are free; the bits say so already.
+    fn add_free(&mut self, c: usize, count: u16) {
+        let chunk = &mut self.chunks[c];
+        if chunk.free == 0 {
+            self.partial.insert(c);
+        }
+        chunk.free += count;
         if usize::from(chunk.free) == FRAMES_PER_CHUNK {
-            chunk.zero = bits.summary();
+            chunk.zero = self.bits[c - self.lead].summary();
             self.partial.remove(c);
             self.whole.insert(c);
         }

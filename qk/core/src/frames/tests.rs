@@ -9,7 +9,7 @@ const G1: u64 = GIB_BYTES;
 
 #[test]
 fn large_pages_come_low_first_and_recombine_from_parts() {
-    let mut f = Frames::new(G1, 4 * M2, true);
+    let mut f = Frames::new(G1, 4 * M2, true, |_| ());
     let a = f.alloc(PageSize::Size2M).unwrap();
     assert_eq!(
         a,
@@ -37,7 +37,7 @@ fn large_pages_come_low_first_and_recombine_from_parts() {
 
 #[test]
 fn small_pages_fill_a_broken_chunk_before_breaking_another() {
-    let mut f = Frames::new(0, 4 * M2, true);
+    let mut f = Frames::new(0, 4 * M2, true, |_| ());
     assert_eq!(
         f.alloc_prefer(PageSize::Size4K, 2 * M2 + 8192)
             .unwrap()
@@ -54,7 +54,7 @@ fn small_pages_fill_a_broken_chunk_before_breaking_another() {
 
 #[test]
 fn gigabytes_need_their_alignment() {
-    let mut f = Frames::new(G1 / 2, 2 * G1, false);
+    let mut f = Frames::new(G1 / 2, 2 * G1, false, |_| ());
     assert_eq!(
         f.alloc(PageSize::Size1G).unwrap(),
         Frame {
@@ -72,7 +72,7 @@ fn gigabytes_need_their_alignment() {
 
 #[test]
 fn an_unaligned_share_uses_its_edges() {
-    let mut f = Frames::new(M2 - 4096, M2 + 3 * 4096, true);
+    let mut f = Frames::new(M2 - 4096, M2 + 3 * 4096, true, |_| ());
     assert_eq!(f.alloc(PageSize::Size4K).unwrap().addr, M2 - 4096);
     assert_eq!(f.alloc(PageSize::Size4K).unwrap().addr, 2 * M2);
     assert_eq!(f.alloc(PageSize::Size2M).unwrap().addr, M2);
@@ -82,13 +82,13 @@ fn an_unaligned_share_uses_its_edges() {
 
 #[test]
 fn an_empty_share_has_nothing() {
-    let mut f = Frames::new(M2 + 1, 4096, true);
+    let mut f = Frames::new(M2 + 1, 4096, true, |_| ());
     assert_eq!((f.free_bytes(), f.alloc(PageSize::Size4K)), (0, None));
 }
 
 #[test]
 fn wrong_frees_are_told_apart() {
-    let mut f = Frames::new(M2, 2 * M2, true);
+    let mut f = Frames::new(M2, 2 * M2, true, |_| ());
     f.alloc(PageSize::Size2M).unwrap();
     assert_eq!(f.check_free(M2, 0), Err(FreeError::Misaligned));
     assert_eq!(f.check_free(M2 + 1, 4096), Err(FreeError::Misaligned));
@@ -106,7 +106,7 @@ fn wrong_frees_are_told_apart() {
 #[should_panic(expected = "DoubleFree")]
 #[cfg(debug_assertions)]
 fn a_double_free_panics_in_debug_builds() {
-    let _ = Frames::new(M2, M2, true).free(M2, PageSize::Size4K, false);
+    let _ = Frames::new(M2, M2, true, |_| ()).free(M2, PageSize::Size4K, false);
 }
 
 /// One byte per frame: what the allocator must know, written the slow way.
@@ -146,8 +146,9 @@ enum Op {
     Alloc(usize),
     Run(usize, Option<u64>),
     Prefer(usize, u64),
-    /// Which allocation, which part of it in 1/8ths, clean.
-    Free(usize, u64, u64, bool),
+    /// Which allocation, which part of it in 1/8ths, clean, retired first.
+    Free(usize, u64, u64, bool, bool),
+    Release,
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -155,7 +156,8 @@ fn op() -> impl Strategy<Value = Op> {
         4 => (0usize..3).prop_map(Op::Alloc),
         4 => (1usize..100, proptest::option::of(0u64..5000)).prop_map(|(n, p)| Op::Run(n, p)),
         2 => (0usize..3, 0u64..5000).prop_map(|(s, p)| Op::Prefer(s, p)),
-        6 => (any::<usize>(), 0u64..8, 1u64..9, any::<bool>()).prop_map(|(i, a, b, c)| Op::Free(i, a, b, c)),
+        6 => (any::<usize>(), 0u64..8, 1u64..9, any::<bool>(), any::<bool>()).prop_map(|(i, a, b, c, r)| Op::Free(i, a, b, c, r)),
+        1 => Just(Op::Release),
     ]
 }
 
@@ -167,10 +169,11 @@ proptest! {
         ops in proptest::collection::vec(op(), 1..120),
         zeroed in any::<bool>(),
     ) {
-        let mut f = Frames::new(base, frames * 4096, zeroed);
+        let mut f = Frames::new(base, frames * 4096, zeroed, |_| ());
         let n = frames as usize;
         let mut model = Model { base, used: std::vec![false; n], zero: std::vec![zeroed; n] };
         let mut held: Vec<(u64, u64)> = Vec::new();
+        let mut retired: Vec<(u64, u64, bool)> = Vec::new();
         let mut peak = 0;
         let sizes = [PageSize::Size4K, PageSize::Size2M, PageSize::Size1G];
         for op in ops {
@@ -190,18 +193,33 @@ proptest! {
                     prop_assert_eq!(run.is_some(), can);
                     run.map(|r| (r.addr, r.len_bytes, r.zero))
                 }
-                Op::Free(i, from, len, clean) => {
+                Op::Release => {
+                    f.release_retired();
+                    for (addr, bytes, clean) in retired.drain(..) {
+                        for k in model.span(addr, bytes) {
+                            model.used[k] = false;
+                            model.zero[k] = clean;
+                        }
+                    }
+                    None
+                }
+                Op::Free(i, from, len, clean, retire) => {
                     if !held.is_empty() {
                         let (addr, bytes) = held.swap_remove(i % held.len());
                         let part = |eighths: u64| (bytes / 4096 * eighths.min(8) / 8) * 4096;
                         let (lo, hi) = (part(from), part(from + len));
                         let (lo, hi) = if lo == hi { (0, bytes) } else { (lo, hi) };
-                        prop_assert_eq!(f.free_range(addr + lo, hi - lo, clean), Ok(()));
-                        prop_assert_eq!(f.check_free(addr + lo, hi - lo), Err(FreeError::DoubleFree));
-                        for k in model.span(addr + lo, hi - lo) {
-                            model.used[k] = false;
-                            model.zero[k] = clean;
+                        if retire {
+                            prop_assert_eq!(f.retire(addr + lo, hi - lo, clean), Ok(()));
+                            retired.push((addr + lo, hi - lo, clean));
+                        } else {
+                            prop_assert_eq!(f.free_range(addr + lo, hi - lo, clean), Ok(()));
+                            for k in model.span(addr + lo, hi - lo) {
+                                model.used[k] = false;
+                                model.zero[k] = clean;
+                            }
                         }
+                        prop_assert_eq!(f.check_free(addr + lo, hi - lo), Err(FreeError::DoubleFree));
                         held.extend([(addr, lo), (addr + hi, bytes - hi)].iter().filter(|(_, l)| *l > 0));
                     }
                     None
@@ -214,6 +232,7 @@ proptest! {
             let used = 4096 * model.used.iter().filter(|u| **u).count() as u64;
             peak = peak.max(used);
             prop_assert_eq!((f.used_bytes(), f.peak_bytes()), (used, peak));
+            prop_assert_eq!(f.retired_bytes(), retired.iter().map(|(_, bytes, _)| bytes).sum::<u64>());
         }
     }
 }

@@ -83,7 +83,9 @@ fn refuse(advice: u64, region: &Region) -> Option<Errno> {
     let file = region.kind == Kind::File;
     let shared = region.flags.contains(RegionFlags::SHARED);
     let refused = match advice {
-        madv::DONTNEED => region.flags.contains(RegionFlags::LOCKED),
+        madv::DONTNEED if region.flags.contains(RegionFlags::LOCKED) => true,
+        // The file is not at hand any more, and the kernel's pages are not the program's.
+        madv::DONTNEED | madv::DONTNEED_LOCKED => !shared && !region.is_discardable(),
         madv::FREE => file || shared,
         madv::WIPEONFORK => file || shared,
         // Punching holes into files is not served yet; Linux says EACCES where it may not either.

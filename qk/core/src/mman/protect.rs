@@ -1,7 +1,7 @@
 //! mprotect and munmap.
 
 use super::{Bounds, misaligned, page_align};
-use crate::regions::{Prot, RegionFlags, Regions};
+use crate::regions::{Prot, Region, RegionFlags, Regions};
 use abi::Errno;
 
 /// PROT_SEM: accepted and without meaning on x86.
@@ -60,11 +60,13 @@ pub fn mprotect(
         return Err(Errno::ENOMEM);
     }
     let prot = Prot::from_bits_truncate(prot as u8);
-    let refuses =
-        |flags: RegionFlags| flags.contains(RegionFlags::READ_ONLY) && prot.contains(Prot::WRITE);
+    let refuses = |r: &Region| {
+        r.flags.contains(RegionFlags::READ_ONLY) && prot.contains(Prot::WRITE)
+            || !r.kind.may_have().contains(prot)
+    };
     let stop = regions
         .iter_range(start, end)
-        .find(|r| refuses(r.flags))
+        .find(refuses)
         .map_or(end, |r| r.start);
     let hole = regions.first_hole(start, stop);
     let result = match hole {
@@ -80,8 +82,8 @@ pub fn mprotect(
     }))
 }
 
-/// Decides a munmap: the range to unmap, holes allowed. Linux lets it reach up to its own TASK_SIZE; between the end of a
-/// rank's memory and there nothing is ever mapped, so the range is cut to what there is. None: success with nothing to do.
+/// Decides a munmap: the range to unmap, holes allowed. Linux lets it reach from 0 up to its own TASK_SIZE; below and above a
+/// rank's memory nothing is ever mapped, so the range is cut to what there is. None: success with nothing to do.
 ///
 /// # Errors
 /// EINVAL, or ENOMEM when a region would have to be cut in two and the map is full.
@@ -99,7 +101,8 @@ pub fn munmap(
     if misaligned(addr) || len_bytes == 0 || !in_linux.holds(addr, len_bytes) {
         return Err(Errno::EINVAL);
     }
-    let (start, end) = (addr.min(bounds.top), (addr + len_bytes).min(bounds.top));
+    let start = addr.clamp(bounds.low, bounds.top);
+    let end = (addr + len_bytes).clamp(bounds.low, bounds.top);
     if start == end {
         return Ok(None);
     }

@@ -104,7 +104,7 @@ pub fn mremap(args: &MremapArgs, regions: &Regions, bounds: &Bounds) -> Result<R
         start: addr,
         end: end.min(addr + new),
     };
-    if from.end > region.end {
+    if from.end > region.end || new > old && !region.may_grow() {
         return Err(Errno::EFAULT);
     }
     // A move may cut three regions and adds one.

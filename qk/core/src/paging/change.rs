@@ -29,29 +29,22 @@ pub fn protect(
 }
 
 /// Shows `visit(va, pa, len_bytes)` the dirty pages of `[start, end)`, clipped to it: what
-/// madvise(DONTNEED) must zero. With `clear`, pages that lie wholly inside become clean.
-///
-/// `clear` only when no other CPU can hold a translation of these pages: a TLB entry that was
-/// filled while the page was dirty lets writes through without setting the bit again, and a page
-/// wrongly called clean would later pass for zeros.
+/// madvise(DONTNEED) must zero. They stay dirty: a TLB entry that was filled while a page was dirty
+/// lets writes through without setting the bit again, and a page wrongly called clean would later
+/// pass for zeros.
 pub fn visit_dirty(
     t: &mut impl Tables,
     root: u64,
     start: u64,
     end: u64,
-    clear: bool,
     mut visit: impl FnMut(u64, u64, u64),
 ) {
     for_each_leaf(t, root, start, end, &mut |_, slot, leaf| {
-        if !leaf.is_dirty() {
-            return;
+        if leaf.is_dirty() {
+            let leaf_end = slot.va + span(slot.level);
+            let (from, to) = (start.max(slot.va), end.min(leaf_end));
+            visit(from, leaf.address() + (from - slot.va), to - from);
         }
-        let leaf_end = slot.va + span(slot.level);
-        let (from, to) = (start.max(slot.va), end.min(leaf_end));
-        if clear && (from, to) == (slot.va, leaf_end) {
-            slot.write(leaf.clean());
-        }
-        visit(from, leaf.address() + (from - slot.va), to - from);
     });
 }
 

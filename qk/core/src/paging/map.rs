@@ -48,7 +48,7 @@ pub fn map(
     let table = match own_table(t, root) {
         Some(table) => table,
         None => {
-            let table = t.alloc_table().ok_or(OutOfTables)?;
+            let table = t.alloc_table(3).ok_or(OutOfTables)?;
             t.table(root).set(0, Entry::table(table, 0));
             table
         }
@@ -99,6 +99,7 @@ impl Mapping {
             let leaves = self.leaves_at(level, va, end);
             if leaves > 0 {
                 self.write_leaves(table, level, va, leaves);
+                t.point(6 * leaves as u32);
                 added += leaves;
                 va += leaves << shift(level);
                 continue;
@@ -106,7 +107,7 @@ impl Mapping {
             let slot = index(va, level);
             let old = table.get(slot);
             let child = if old.is_empty() {
-                match t.alloc_table() {
+                match t.alloc_table(level - 1) {
                     Some(frame) => Entry::table(frame, 0),
                     None => return (added, va),
                 }
@@ -117,7 +118,7 @@ impl Mapping {
             let (below, reached) = self.fill(t, &t.table(child.address()), level - 1, va, stop);
             let count = child.count() + below;
             if count == 0 {
-                t.free_table(child.address());
+                t.free_table(child.address(), level - 1);
             } else {
                 table.set(slot, child.with_count(count));
                 added += u64::from(old.is_empty());
@@ -152,7 +153,7 @@ impl Mapping {
 }
 
 /// Unmaps `[start, end)`, holes allowed, splitting large pages at the borders and freeing tables
-/// that become empty. `visit(pa, len_bytes, dirty)` sees what went, kept pages too, in as few pieces
+/// that become empty. `visit(tables, pa, len_bytes, dirty)` sees what went, kept pages too, in as few pieces
 /// as one table tells; `dirty` means that a piece may hold something else than zeros.
 ///
 /// # Errors
@@ -162,14 +163,14 @@ pub fn unmap<T: Tables>(
     root: u64,
     start: u64,
     end: u64,
-    mut visit: impl FnMut(u64, u64, bool),
+    mut visit: impl FnMut(&mut T, u64, u64, bool),
 ) -> Result<(), OutOfTables> {
     split_at(t, root, start)?;
     split_at(t, root, end)?;
     if let Some(table) = own_table(t, root) {
         let top = t.table(table);
-        remove(t, &top, 3, start, end, &mut |_, run| {
-            visit(run.leaf.address(), run.len_bytes, run.leaf.is_dirty());
+        remove(t, &top, 3, start, end, &mut |t: &mut T, run: Run| {
+            visit(t, run.leaf.address(), run.len_bytes, run.leaf.is_dirty());
         });
     }
     Ok(())
@@ -183,7 +184,7 @@ pub fn destroy<T: Tables>(t: &mut T, root: u64, mut visit: impl FnMut(u64, u64, 
             visit(run.leaf.address(), run.len_bytes, run.leaf.is_dirty());
         });
         t.table(root).set(0, Entry::EMPTY);
-        t.free_table(table);
+        t.free_table(table, 3);
     }
 }
 
@@ -220,6 +221,7 @@ pub(super) fn remove<T: Tables>(
         } else if !entry.is_empty() {
             let (leaf, count) = slot.take_run(entry, end);
             let len_bytes = count << shift(level);
+            t.point(14 * count as u32 + 100);
             visit(
                 t,
                 Run {
@@ -245,6 +247,6 @@ fn drop_count<T: Tables>(t: &mut T, slot: &Slot<T::Table>, entry: Entry, gone: u
         return false;
     }
     slot.write(Entry::EMPTY);
-    t.free_table(entry.address());
+    t.free_table(entry.address(), slot.level - 1);
     true
 }

@@ -1,7 +1,7 @@
 //! 4-level page tables of one rank's slot 0, walked by code that has never seen hardware.
 //!
 //! The kernel implements [`Tables`] over physical memory; tests implement it over a hash map. All
-//! ranges are page-aligned and lie inside slot 0 (below 512 GiB). SMARTMAP windows of other ranks
+//! ranges are page-aligned and lie inside slot 0 (below 512 GiB). Every walk has preemption points. SMARTMAP windows of other ranks
 //! point at the very same page-directory-pointer table ([`set_window`]), therefore that table stays
 //! where it is as long as the address space lives, while lower tables come and go.
 //!
@@ -10,7 +10,7 @@
 //! by compare-and-exchange only. TLB invalidation is the caller's; nothing here caches anything.
 //!
 //! Tables are allocated before anything is changed, or the change is unwound: on [`OutOfTables`]
-//! every address translates as before (a large page may have been split, which nobody can see).
+//! every address translates as before (a large page may have been split, which cannot be seen).
 //!
 //! When would we revisit it? LA57 adds a level above; the walks start at level 3 and do not care.
 
@@ -25,7 +25,7 @@ mod tests;
 pub use change::{mark_dirty, protect, visit_dirty};
 pub use map::{MapOptions, destroy, map, own_table, set_window, unmap};
 pub use relocate::move_range;
-pub use report::{Extent, Translation, extents, translate, vacant, vacant_until};
+pub use report::{Extent, Stretch, Translation, extents, stretch, translate};
 
 use crate::page::PageSize;
 use entry::{Entry, Level, index, span};
@@ -54,12 +54,16 @@ pub trait Tables {
     /// The table in `frame`.
     fn table(&self, frame: u64) -> Self::Table;
 
-    /// A zeroed frame for a new table.
-    fn alloc_table(&mut self) -> Option<u64>;
+    /// A zeroed frame for a new table of `level`.
+    fn alloc_table(&mut self, level: Level) -> Option<u64>;
 
-    /// Takes back an emptied table. CPUs may still hold it in their page-walk caches, so it must
-    /// not be reused before they have been flushed.
-    fn free_table(&mut self, frame: u64);
+    /// Takes back an emptied table of `level`. CPUs may still hold it in their page-walk caches: this
+    /// rank's until they are flushed, its peers' for ever. So it may only become a table of the same
+    /// level again: read as one of another level, its entries would mean something else.
+    fn free_table(&mut self, frame: u64, level: Level);
+
+    /// A preemption point (see [`crate::Point`]).
+    fn point(&self, work: u32);
 }
 
 /// No frame for a table was to be had; no translation has changed.
@@ -202,6 +206,10 @@ fn walk<T: Tables>(
     end: u64,
     visit: &mut impl FnMut(&mut T, &Slot<T::Table>, Entry),
 ) {
+    /// Work of an entry, and between two points.
+    const ENTRY: u32 = 24;
+    const LET_PASS: u32 = 16 * ENTRY;
+    let mut work = 0;
     let mut va = start;
     while va < end {
         let slot = Slot::of(table, level, va);
@@ -214,7 +222,13 @@ fn walk<T: Tables>(
             visit(t, &slot, entry);
         }
         va = stop;
+        work += ENTRY;
+        if work > LET_PASS {
+            t.point(work);
+            work = 0;
+        }
     }
+    t.point(work);
 }
 
 /// The leaf that translates (or keeps) `va`.
@@ -247,9 +261,19 @@ fn split_at(t: &mut impl Tables, root: u64, va: u64) -> Result<(), OutOfTables> 
     Ok(())
 }
 
+/// Tables of level 1 and of level 2 that it takes to make `va` a border between leaves.
+pub fn tables_for_border(t: &impl Tables, root: u64, va: u64) -> [usize; 2] {
+    let Some((slot, _)) = find_leaf(t, root, va).filter(|(slot, _)| slot.va != va) else {
+        return [0, 0];
+    };
+    let small = !va.is_multiple_of(span(2));
+    [usize::from(small), usize::from(slot.level == 3)]
+}
+
 /// Replaces a large leaf by a table of 512 leaves of the next smaller size.
 fn split<T: Tables>(t: &mut T, slot: Slot<T::Table>, leaf: Entry) -> Result<(), OutOfTables> {
-    let frame = t.alloc_table().ok_or(OutOfTables)?;
+    let frame = t.alloc_table(slot.level - 1).ok_or(OutOfTables)?;
+    t.point(512 * 5);
     let parts = t.table(frame);
     let mut current = leaf;
     loop {

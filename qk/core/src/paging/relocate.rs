@@ -3,6 +3,9 @@
 use super::map::{Run, remove};
 use super::{MapOptions, OutOfTables, Tables, for_each_leaf, map, mark_dirty, own_table, split_at};
 
+/// Work of mapping a page anew, in instructions.
+const MOVE_WORK: u32 = 200;
+
 /// Moves what is mapped or kept in `[from, from + len_bytes)` to `to`, where nothing may be; the
 /// two ranges must not overlap. Large pages stay large when both addresses are aligned alike.
 ///
@@ -27,6 +30,7 @@ pub fn move_range<T: Tables>(
     split_at(t, root, end)?;
     let mut copied = Ok(());
     for_each_leaf(t, root, from, end, &mut |t, slot, leaf| {
+        t.point(MOVE_WORK);
         if copied.is_ok() {
             let max = slot.leaf_size();
             let options = MapOptions {

@@ -1,6 +1,6 @@
 //! Questions about the tables that change nothing.
 
-use super::entry::{Level, index, shift, span};
+use super::entry::{Entry, Level, index, shift, span};
 use super::{Slot, Table, Tables, descend, find_leaf, own_table};
 use crate::page::PageSize;
 use crate::regions::Prot;
@@ -65,49 +65,36 @@ pub fn extents(t: &impl Tables, root: u64, start: u64, end: u64, mut visit: impl
     open.into_iter().for_each(visit);
 }
 
-/// Reports the parts of `[start, end)` without a frame, as `visit(va, len_bytes)`, in address order
-/// and as few as possible: what mprotect must back when it gives access to PROT_NONE memory.
-pub fn vacant(t: &impl Tables, root: u64, start: u64, end: u64, mut visit: impl FnMut(u64, u64)) {
-    let mut open: Option<(u64, u64)> = None;
-    spans(t, root, start, end, &mut |va, len_bytes, leaf| {
-        if leaf.is_some() {
-            return;
-        }
-        match &mut open {
-            Some((from, len)) if *from + *len == va => *len += len_bytes,
-            _ => {
-                if let Some((from, len)) = open.replace((va, len_bytes)) {
-                    visit(from, len);
-                }
-            }
-        }
-    });
-    if let Some((from, len)) = open {
-        visit(from, len);
-    }
+/// The front of a range, of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// Its end.
+    pub end: u64,
+    /// Whether there are frames; else it is vacant.
+    pub mapped: bool,
 }
 
-/// The end of the empty stretch that starts at `va`, as far as one table tells: the next entry in use, the end of what the
-/// table maps, or `end` (above `va`, at most 512 GiB). None: there is a frame.
-pub fn vacant_until(t: &impl Tables, root: u64, va: u64, end: u64) -> Option<u64> {
+/// The stretch that starts at `va`, as far as one table tells, up to `end` (above `va`, at most 512 GiB).
+pub fn stretch(t: &impl Tables, root: u64, va: u64, end: u64) -> Stretch {
     let Some(mut table) = own_table(t, root).map(|frame| t.table(frame)) else {
-        return Some(end);
+        return Stretch { end, mapped: false };
     };
     let mut level = 3;
     loop {
-        let mut i = index(va, level);
-        let entry = table.get(i);
-        if entry.is_empty() {
+        let first = index(va, level);
+        let entry = table.get(first);
+        if !entry.is_table(level) {
+            let mapped = !entry.is_empty();
+            let alike = |e: Entry| !e.is_table(level) && e.is_empty() != mapped;
             let mut next = (va | (span(level) - 1)) + 1;
-            i += 1;
-            while i < 512 && next < end && table.get(i).is_empty() {
+            let mut i = first + 1;
+            while i < 512 && next < end && alike(table.get(i)) {
                 next += span(level);
                 i += 1;
             }
-            return Some(next.min(end));
-        }
-        if !entry.is_table(level) {
-            return None;
+            t.point(10 * (i - first) as u32 + 100);
+            let end = next.min(end);
+            return Stretch { end, mapped };
         }
         table = t.table(entry.address());
         level -= 1;
@@ -148,7 +135,9 @@ fn spans_below<T: Tables>(
         } else if entry.is_empty() {
             visit(va, stop - va, None);
         } else {
-            stop = end.min(slot.va + (slot.run(entry, end) << shift(level)));
+            let run = slot.run(entry, end);
+            t.point(12 * run as u32 + 40);
+            stop = end.min(slot.va + (run << shift(level)));
             let leaf = (entry.address() + (va - slot.va), entry.prot());
             visit(va, stop - va, Some(leaf));
         }

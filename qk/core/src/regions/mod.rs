@@ -1,22 +1,17 @@
 //! The region map: what each user address of slot 0 means, as Linux's VMAs do.
 //!
-//! A sorted array. Programs have tens of regions, the largest traced had 525: binary search plus a
-//! `memmove` beats any tree at that size, and a range walk is a slice walk. Each change checks its
-//! capacity first and then cannot fail, so an error leaves the map as it was.
-//!
-//! Frames are not this module's business: callers are shown the pieces that went away or changed
-//! ([`Regions::remove`], [`Regions::protect`]) and act on the page tables themselves.
+//! Each change sets aside what it may need first and then cannot fail, so an error leaves the map
+//! as it was. Frames are not this module's business: `aspace` changes the page tables likewise.
 
+mod list;
 mod region;
 #[cfg(test)]
 mod tests;
 
 pub use region::{Kind, Prot, Region, RegionFlags};
 
-use alloc::vec::Vec;
-
-/// Regions a rank may have unless told otherwise; Linux's default is 65530.
-pub const DEFAULT_CAPACITY: usize = 4096;
+use crate::Point;
+use list::List;
 
 /// Why a change was refused. Nothing has changed, except as [`RegionError::Hole`] says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,47 +31,41 @@ pub enum RegionError {
 
 /// The map of one address space.
 pub struct Regions {
-    /// Room for two more than the capacity, for pieces that exist only during a change. Never grows.
-    slots: Vec<Region>,
+    list: List,
     capacity: usize,
 }
 
 impl Regions {
-    /// An empty map with room for `capacity` regions.
-    pub fn new(capacity: usize) -> Self {
+    /// An empty map with room for `capacity` regions; `point` is called in every loop over them.
+    pub fn new(capacity: usize, point: Point) -> Self {
         Self {
-            slots: Vec::with_capacity(capacity + 2),
+            list: List::new(capacity, point),
             capacity,
         }
     }
 
     /// All regions, by address.
-    pub fn as_slice(&self) -> &[Region] {
-        &self.slots
-    }
-
-    /// How many regions the map can hold.
-    pub fn capacity(&self) -> usize {
-        self.capacity
+    pub fn iter(&self) -> impl Iterator<Item = &Region> + '_ {
+        self.list.iter_from(self.list.above(0))
     }
 
     /// Whether any change that adds up to `extra` regions would go through. A change of access, a
     /// move, or a fixed mapping over old ones adds at most two.
     pub fn has_room(&self, extra: usize) -> bool {
-        self.slots.len() + extra <= self.capacity()
+        self.list.len() + extra <= self.capacity
     }
 
     /// The region that contains `addr`.
     pub fn lookup(&self, addr: u64) -> Option<&Region> {
-        self.as_slice()
-            .get(self.index_above(addr))
+        self.list
+            .get(self.list.above(addr))
             .filter(|r| r.contains(addr))
     }
 
     /// The pieces of regions inside `[start, end)`, clipped to it, by address.
     pub fn iter_range(&self, start: u64, end: u64) -> impl Iterator<Item = Region> + '_ {
-        self.as_slice()[self.index_above(start)..]
-            .iter()
+        self.list
+            .iter_from(self.list.above(start))
             .take_while(move |r| r.start < end)
             .map(move |r| r.clip(start, end))
     }
@@ -104,38 +93,33 @@ impl Regions {
     /// Invalid, Overlap, Full.
     pub fn insert(&mut self, region: Region) -> Result<(), RegionError> {
         check_range(region.start, region.end)?;
-        if !self.is_vacant(region.start, region.end) {
+        let (before, at) = self.place(region.start);
+        if self
+            .list
+            .get(at)
+            .is_some_and(|next| next.start < region.end)
+        {
             return Err(RegionError::Overlap);
         }
-        let i = self.index_above(region.start);
-        let joins_before = i > 0 && self.slots[i - 1].joins(&region);
-        let joins_after = i < self.slots.len() && region.joins(&self.slots[i]);
-        if self.slots.len() + 1 - usize::from(joins_before) - usize::from(joins_after)
-            > self.capacity()
-        {
-            return Err(RegionError::Full);
-        }
-        self.open_slot(i, region);
-        self.merge(i, i + 1);
+        let joins = Joins {
+            before: before.filter(|b| self.list.get(*b).is_some_and(|b| b.joins(&region))),
+            after: self.list.get(at).is_some_and(|after| region.joins(after)),
+        };
+        let added = 1 - i32::from(joins.before.is_some()) - i32::from(joins.after);
+        self.reserve(added, 1)?;
+        self.put(at, region, &joins);
         Ok(())
     }
 
-    /// Unmaps `[start, end)`, holes allowed as munmap allows them. `visit` sees each piece removed.
+    /// Unmaps `[start, end)`, holes allowed as munmap allows them.
     ///
     /// # Errors
     /// Invalid; Full, when a region would be cut in two and there is no room.
-    pub fn remove(
-        &mut self,
-        start: u64,
-        end: u64,
-        mut visit: impl FnMut(&Region),
-    ) -> Result<(), RegionError> {
+    pub fn remove(&mut self, start: u64, end: u64) -> Result<(), RegionError> {
         check_range(start, end)?;
         self.check_remove(start, end)?;
-        let first = self.split_at(start);
-        let last = self.split_at(end);
-        self.slots[first..last].iter().for_each(&mut visit);
-        self.slots.drain(first..last);
+        self.reserve(0, 2)?;
+        self.cut_out(start, end);
         Ok(())
     }
 
@@ -147,7 +131,7 @@ impl Regions {
         let cuts_in_two = self
             .lookup(start)
             .is_some_and(|r| r.start < start && end < r.end);
-        if cuts_in_two && self.slots.len() == self.capacity() {
+        if cuts_in_two && !self.has_room(1) {
             Err(RegionError::Full)
         } else {
             Ok(())
@@ -155,22 +139,13 @@ impl Regions {
     }
 
     /// Changes the access of `[start, end)` as mprotect does: from `start` up to the first hole, or
-    /// the whole range. `visit` sees each piece as it was before.
+    /// the whole range.
     ///
     /// # Errors
     /// Invalid or Full with nothing changed. Hole: what lies below the hole has been changed, as on
     /// Linux; use [`Self::first_hole`] beforehand to treat the range as a whole.
-    pub fn protect(
-        &mut self,
-        start: u64,
-        end: u64,
-        prot: Prot,
-        mut visit: impl FnMut(&Region),
-    ) -> Result<(), RegionError> {
-        self.update(start, end, |region| {
-            visit(region);
-            region.prot = prot;
-        })
+    pub fn protect(&mut self, start: u64, end: u64, prot: Prot) -> Result<(), RegionError> {
+        self.update(start, end, |region| region.prot = prot)
     }
 
     /// Lets `change` edit access, kind and flags of each piece of `[start, end)`; as
@@ -184,19 +159,12 @@ impl Regions {
         end: u64,
         change: impl FnMut(&mut Region),
     ) -> Result<(), RegionError> {
-        check_range(start, end)?;
-        let stop = self.first_hole(start, end).unwrap_or(end);
-        if stop == start {
-            return Err(RegionError::Hole { at: start });
-        }
-        let cuts = usize::from(self.cuts_at(start)) + usize::from(self.cuts_at(stop));
-        if self.slots.len() + cuts > self.capacity() {
-            return Err(RegionError::Full);
-        }
-        let first = self.split_at(start);
-        let last = self.split_at(stop);
-        self.slots[first..last].iter_mut().for_each(change);
-        self.merge(first, last);
+        let stop = self.check_update(start, end)?;
+        self.reserve(0, 2)?;
+        self.split_at(start);
+        self.split_at(stop);
+        self.edit(start, stop, change);
+        self.join(start, stop);
         if stop < end {
             Err(RegionError::Hole { at: stop })
         } else {
@@ -204,12 +172,45 @@ impl Regions {
         }
     }
 
+    /// Whether [`Self::update`] would have room; up to where it would get: the first hole, or `end`.
+    ///
+    /// # Errors
+    /// Invalid, Full; Hole when nothing is mapped at `start`.
+    pub fn check_update(&self, start: u64, end: u64) -> Result<u64, RegionError> {
+        check_range(start, end)?;
+        let stop = self.first_hole(start, end).unwrap_or(end);
+        if stop == start {
+            return Err(RegionError::Hole { at: start });
+        }
+        let cuts = usize::from(self.cuts_at(start)) + usize::from(self.cuts_at(stop));
+        if self.has_room(cuts) {
+            Ok(stop)
+        } else {
+            Err(RegionError::Full)
+        }
+    }
+
     /// Moves what is mapped in `[start, start + len)` to `to`, where nothing may be mapped outside
     /// the old range. The old range must be one piece of one region (mremap's EFAULT otherwise).
     ///
     /// # Errors
-    /// Invalid, Hole (also at the end of the first region), Overlap, Full.
+    /// As [`Self::check_move`].
     pub fn move_range(&mut self, start: u64, len_bytes: u64, to: u64) -> Result<(), RegionError> {
+        let piece = self.check_move(start, len_bytes, to)?;
+        self.reserve(0, list::SPARE)?;
+        self.cut_out(piece.start, piece.end);
+        self.insert(Region {
+            start: to,
+            end: to + len_bytes,
+            ..piece
+        })
+    }
+
+    /// Whether [`Self::move_range`] would go through; the piece that would be moved.
+    ///
+    /// # Errors
+    /// Invalid, Hole (also at the end of the first region), Overlap, Full.
+    pub fn check_move(&self, start: u64, len_bytes: u64, to: u64) -> Result<Region, RegionError> {
         let end = start.checked_add(len_bytes).ok_or(RegionError::Invalid)?;
         let to_end = to.checked_add(len_bytes).ok_or(RegionError::Invalid)?;
         check_range(start, end)?;
@@ -222,38 +223,29 @@ impl Regions {
             return Err(RegionError::Overlap);
         }
         let cuts = usize::from(old.start < start) + usize::from(end < old.end);
-        if self.slots.len() + cuts > self.capacity() {
-            return Err(RegionError::Full);
+        if self.has_room(cuts) {
+            Ok(old.clip(start, end))
+        } else {
+            Err(RegionError::Full)
         }
-        let piece = old.clip(start, end);
-        self.remove(start, end, |_| ())?;
-        self.insert(Region {
-            start: to,
-            end: to_end,
-            ..piece
-        })
     }
 
     /// The highest aligned start of `len_bytes` unmapped bytes in `[low, high)`. `align` is a power
     /// of two, at least a page.
     pub fn find_hole(&self, len_bytes: u64, align: u64, low: u64, high: u64) -> Option<u64> {
-        let below = self.as_slice().partition_point(|r| r.start < high);
-        let mut top = high;
-        for region in self.as_slice()[..below].iter().rev() {
-            if let Some(start) = fit(len_bytes, align, low.max(region.end), top) {
-                return Some(start);
-            }
-            if region.start <= low {
-                return None;
-            }
-            top = region.start;
-        }
-        fit(len_bytes, align, low, top)
+        self.list.hole(len_bytes, low, high, |bottom, top| {
+            fit(len_bytes, align, bottom, top)
+        })
     }
 
-    /// Index of the first region that ends above `addr`.
-    fn index_above(&self, addr: u64) -> usize {
-        self.as_slice().partition_point(|r| r.end <= addr)
+    /// Room for a change that adds `extra` regions, and storage for it: `chunks` chunks.
+    fn reserve(&mut self, extra: i32, chunks: usize) -> Result<(), RegionError> {
+        let fits = self.list.len() as i64 + i64::from(extra) <= self.capacity as i64;
+        if fits && self.list.reserve(chunks) {
+            Ok(())
+        } else {
+            Err(RegionError::Full)
+        }
     }
 
     /// Whether a region begins below `addr` and ends above it.
@@ -261,40 +253,82 @@ impl Regions {
         self.lookup(addr).is_some_and(|r| r.start < addr)
     }
 
-    /// Makes `addr` a border; returns the index of the first region at or above it.
-    fn split_at(&mut self, addr: u64) -> usize {
-        let i = self.index_above(addr);
-        if i == self.slots.len() || self.slots[i].start >= addr {
-            return i;
+    /// The last region that ends at or below `addr`, and the place behind it.
+    fn place(&self, addr: u64) -> (Option<list::Place>, list::Place) {
+        let at = self.list.above(addr);
+        (self.list.before(at), at)
+    }
+
+    /// Adds a region before the one at `at`, or to its neighbours.
+    fn put(&mut self, at: list::Place, region: Region, joins: &Joins) {
+        match (joins.before, joins.after) {
+            (Some(before), after) => {
+                self.list.extend(before, region.end);
+                if after && self.list.join_next(before) {
+                    self.list.shorten(before);
+                }
+            }
+            (None, true) => self.list.prepend(at, &region),
+            (None, false) => self.list.insert(at, region),
         }
-        let upper = self.slots[i].clip(addr, u64::MAX);
-        self.slots[i].end = addr;
-        self.open_slot(i + 1, upper);
-        i + 1
     }
 
-    fn open_slot(&mut self, i: usize, region: Region) {
-        self.slots.insert(i, region);
+    /// Makes `addr` a border.
+    fn split_at(&mut self, addr: u64) {
+        let at = self.list.above(addr);
+        let Some(region) = self.list.get_mut(at).filter(|r| r.start < addr) else {
+            return;
+        };
+        let upper = region.clip(addr, u64::MAX);
+        region.end = addr;
+        self.list.insert(self.list.next(at), upper);
     }
 
-    /// Joins what can be joined among `first..last` and its two neighbours.
-    fn merge(&mut self, first: usize, last: usize) {
-        let from = first.saturating_sub(1);
-        let to = (last + 1).min(self.slots.len());
-        let mut kept = from;
-        for i in from + 1..to {
-            let next = self.slots[i];
-            if self.slots[kept].joins(&next) {
-                self.slots[kept].end = next.end;
-            } else {
-                kept += 1;
-                self.slots[kept] = next;
+    fn cut_out(&mut self, start: u64, end: u64) {
+        let mut first = self.list.above(start);
+        if self.list.get(first).is_some_and(|r| r.start < start) {
+            self.split_at(start);
+            first = self.list.above(start);
+        }
+        let Some(region) = self.list.get(first).filter(|r| r.start < end) else {
+            return;
+        };
+        if region.end != end {
+            self.split_at(end);
+            first = self.list.above(start);
+        }
+        self.list.remove_until(first, end);
+    }
+
+    fn edit(&mut self, start: u64, end: u64, mut change: impl FnMut(&mut Region)) {
+        let mut at = self.list.above(start);
+        while let Some(region) = self.list.get_mut(at).filter(|r| r.start < end) {
+            change(region);
+            at = self.list.next(at);
+        }
+    }
+
+    /// Joins what can be joined in `[start, end)` and with what lies on either side.
+    fn join(&mut self, start: u64, end: u64) {
+        let (before, first) = self.place(start);
+        let mut at = before.unwrap_or(first);
+        let mut joined = false;
+        while self.list.get(at).is_some_and(|r| r.start < end) {
+            match self.list.join_next(at) {
+                true => joined = true,
+                false => at = self.list.next(at),
             }
         }
-        if kept + 1 < to {
-            self.slots.drain(kept + 1..to);
+        if joined {
+            self.list.shorten(at);
         }
     }
+}
+
+/// Which neighbours a new region is like.
+struct Joins {
+    before: Option<list::Place>,
+    after: bool,
 }
 
 fn check_range(start: u64, end: u64) -> Result<(), RegionError> {

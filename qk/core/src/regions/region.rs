@@ -29,8 +29,6 @@ bitflags! {
         const SMALL_PAGES = 8;
         /// mlock'ed, as far as /proc is concerned: memory is never paged out anyway.
         const LOCKED = 16;
-        /// Frames that are not the rank's own: never returned to its share.
-        const FOREIGN = 32;
         /// A shared mapping of a file not open for writing: mprotect may not add WRITE.
         const READ_ONLY = 64;
     }
@@ -76,6 +74,16 @@ pub struct Region {
     pub flags: RegionFlags,
 }
 
+impl Kind {
+    /// The access that mprotect may give: Linux's VM_MAY* flags. The clock page is every rank's.
+    pub const fn may_have(self) -> Prot {
+        match self {
+            Kind::Vvar => Prot::READ,
+            _ => Prot::all(),
+        }
+    }
+}
+
 impl Region {
     /// A region without an object.
     pub const fn new(start: u64, end: u64, prot: Prot, kind: Kind) -> Self {
@@ -93,6 +101,23 @@ impl Region {
     /// Length in bytes.
     pub const fn len_bytes(&self) -> u64 {
         self.end - self.start
+    }
+
+    /// Whether it is mapped with 4 KiB pages only.
+    pub const fn is_mapped_small(&self) -> bool {
+        self.flags.contains(RegionFlags::SMALL_PAGES)
+    }
+
+    /// Whether madvise(DONTNEED) makes it read as zeros: private anonymous memory. Shared anonymous memory keeps what it
+    /// holds, and of files the contents are not at hand any more.
+    pub const fn is_discardable(&self) -> bool {
+        matches!(self.kind, Kind::Anon | Kind::Heap | Kind::Stack)
+            && !self.flags.contains(RegionFlags::SHARED)
+    }
+
+    /// Whether mremap may make it longer (not Linux's VM_DONTEXPAND).
+    pub const fn may_grow(&self) -> bool {
+        !matches!(self.kind, Kind::Vvar | Kind::Vdso)
     }
 
     /// Whether `addr` lies inside.

@@ -1,19 +1,20 @@
-//! The memory calls: `qk_core::mman` decides, [`crate::memory`] carries out.
+//! The memory calls: `qk_core::mman` decides, `qk_core::aspace` carries out, under one hold of the address space's lock.
 
 use abi::Errno;
 use abi::syscall::by_name;
-use qk_core::mman::{self, Advice, FileInfo, MmapArgs, MremapArgs, Source};
+use qk_core::mman::{self, FileInfo, MmapArgs, MmapPlan, MremapArgs, ProtectPlan, Source};
 use qk_core::regions::{Prot, RegionFlags};
 
 use super::args::put_bytes;
 use super::limits::RLIMIT_DATA;
 use super::{Call, SysResult};
-use crate::memory::{self, ask, bounds};
+use crate::aspace::Aspace;
 use crate::rank::Rank;
-use crate::{ship, stats};
+use crate::{preempt, ship};
 
 pub fn mmap(call: &mut Call<'_>) -> SysResult {
     let [addr, len_bytes, prot, flags, fd, offset] = call.args();
+    let rank = call.rank;
     let args = MmapArgs {
         addr,
         len_bytes,
@@ -23,30 +24,45 @@ pub fn mmap(call: &mut Call<'_>) -> SysResult {
     };
     let file = match mman::source(&args)? {
         Source::Anonymous => None,
-        Source::File => file_info(call.rank, fd)?,
+        Source::File => file_info(rank, fd)?,
     };
-    let plan = ask(call.rank, |aspace| {
-        mman::mmap(&args, file.as_ref(), &aspace.regions, &bounds(aspace))
-    })?;
-    let start = plan.region.start;
-    if file.is_none() {
-        return memory::map(call.rank, &plan).map(|()| start);
-    }
-    if plan.region.flags.contains(RegionFlags::SHARED) {
+    rank.with_aspace(|aspace| {
+        let plan = mman::mmap(&args, file.as_ref(), aspace.regions(), &aspace.bounds())?;
+        match file {
+            None => aspace.map(&plan)?,
+            Some(_) => map_file(rank, aspace, &plan, fd)?,
+        }
+        Ok(plan.region.start)
+    })
+}
+
+/// Private mappings of files are loaded when they are made (docs/adr/0008).
+fn map_file(
+    rank: &'static Rank,
+    aspace: &mut Aspace,
+    plan: &MmapPlan,
+    fd: u64,
+) -> Result<(), Errno> {
+    let region = plan.region;
+    if region.flags.contains(RegionFlags::SHARED) {
         return Err(Errno::ENODEV);
     }
-    let mut writable = plan;
+    let mut writable = *plan;
     writable.region.prot = Prot::READ | Prot::WRITE;
-    memory::map(call.rank, &writable)?;
-    let end = plan.region.end;
-    let loaded = load(call.rank, fd, start, end - start, offset);
-    if let Err(errno) =
-        loaded.and_then(|()| memory::protect(call.rank, start, end, plan.region.prot))
-    {
-        memory::unmap(call.rank, start, end)?;
-        return Err(errno);
+    aspace.map(&writable)?;
+    aspace.mark_dirty(region.start, region.end);
+    let loaded = load(rank, fd, region.start, region.len_bytes(), region.offset).and_then(|()| {
+        aspace.protect(&ProtectPlan {
+            start: region.start,
+            end: region.end,
+            prot: region.prot,
+            result: Ok(()),
+        })
+    });
+    if loaded.is_err() {
+        aspace.unmap(region.start, region.end)?;
     }
-    Ok(start)
+    loaded
 }
 
 fn linux(rank: &Rank, name: &str, args: [u64; 6]) -> SysResult {
@@ -75,10 +91,6 @@ fn file_info(rank: &Rank, fd: u64) -> Result<Option<FileInfo>, Errno> {
 
 /// Reads the file into a private mapping, once and for all; what lies behind its end stays zero.
 fn load(rank: &Rank, fd: u64, start: u64, len_bytes: u64, offset: u64) -> Result<(), Errno> {
-    ask(rank, |aspace| {
-        let _: () = aspace.mark_dirty(start, start + len_bytes);
-        Ok(())
-    })?;
     let mut done = 0;
     while done < len_bytes {
         match linux(
@@ -97,42 +109,31 @@ fn load(rank: &Rank, fd: u64, start: u64, len_bytes: u64, offset: u64) -> Result
     Ok(())
 }
 
-/// In pieces of some regions each, one after the other as Linux does it: the first that refuses ends it.
 pub fn mprotect(call: &mut Call<'_>) -> SysResult {
-    let [mut addr, mut left_bytes, prot, ..] = call.args();
-    loop {
-        let len_bytes = ask(call.rank, |aspace| {
-            Ok(memory::batch_bytes(aspace, addr, left_bytes))
-        })?;
-        let plan = ask(call.rank, |aspace| {
-            mman::mprotect(addr, len_bytes, prot, &aspace.regions)
-        })?;
-        let Some(plan) = plan else { return Ok(0) };
-        if plan.start < plan.end {
-            memory::protect(call.rank, plan.start, plan.end, plan.prot)?;
-        }
-        plan.result?;
-        addr += len_bytes;
-        left_bytes -= len_bytes;
-        if left_bytes == 0 {
-            return Ok(0);
-        }
-    }
+    let [addr, len_bytes, prot, ..] = call.args();
+    call.rank.with_aspace(
+        |aspace| match mman::mprotect(addr, len_bytes, prot, aspace.regions())? {
+            Some(plan) => aspace.protect(&plan).map(|()| 0),
+            None => Ok(0),
+        },
+    )
 }
 
 pub fn munmap(call: &mut Call<'_>) -> SysResult {
     let [addr, len_bytes, ..] = call.args();
-    let range = ask(call.rank, |aspace| {
-        mman::munmap(addr, len_bytes, &aspace.regions, &bounds(aspace))
-    })?;
-    range
-        .map_or(Ok(()), |(start, end)| memory::unmap(call.rank, start, end))
-        .map(|()| 0)
+    call.rank.with_aspace(|aspace| {
+        match mman::munmap(addr, len_bytes, aspace.regions(), &aspace.bounds())? {
+            Some((start, end)) => aspace.unmap(start, end).map(|()| 0),
+            None => Ok(0),
+        }
+    })
 }
 
 pub fn brk(call: &mut Call<'_>) -> SysResult {
     let [max_bytes, _] = call.rank.limits.lock()[RLIMIT_DATA];
-    memory::brk(call.rank, call.frame.rdi, max_bytes)
+    let wanted = call.frame.rdi;
+    call.rank
+        .with_aspace(|aspace| Ok(aspace.brk(wanted, max_bytes)))
 }
 
 pub fn mremap(call: &mut Call<'_>) -> SysResult {
@@ -144,40 +145,33 @@ pub fn mremap(call: &mut Call<'_>) -> SysResult {
         flags,
         new_addr,
     };
-    let plan = ask(call.rank, |aspace| {
-        mman::mremap(&args, &aspace.regions, &bounds(aspace))
-    })?;
-    memory::remap(call.rank, &plan)
+    call.rank.with_aspace(|aspace| {
+        let plan = mman::mremap(&args, aspace.regions(), &aspace.bounds())?;
+        aspace.remap(&plan)
+    })
 }
 
 pub fn madvise(call: &mut Call<'_>) -> SysResult {
     let [addr, len_bytes, advice, ..] = call.args();
-    let Some(plan) = ask(call.rank, |aspace| {
-        mman::madvise(addr, len_bytes, advice, &aspace.regions)
-    })?
-    else {
-        return Ok(0);
-    };
-    if plan.advice == Advice::Discard {
-        memory::discard(call.rank, plan.start, plan.end)?;
-    }
-    plan.result.map(|()| 0)
+    call.rank.with_aspace(|aspace| {
+        match mman::madvise(addr, len_bytes, advice, aspace.regions())? {
+            Some(plan) => aspace.advise(&plan).map(|()| 0),
+            None => Ok(0),
+        }
+    })
 }
-
-/// Answers of mincore given between two looks for interrupts.
-const PAGES_PER_LOOK: u64 = 256;
 
 /// Every page that is mapped is resident.
 pub fn mincore(call: &mut Call<'_>) -> SysResult {
+    const RESIDENT: [u8; 256] = [1; 256];
     let [addr, len_bytes, to, ..] = call.args();
-    let pages = ask(call.rank, |aspace| {
-        mman::mincore(addr, len_bytes, &aspace.regions)
-    })?;
-    for page in 0..pages {
-        if page % PAGES_PER_LOOK == 0 {
-            stats::irq_window();
-        }
-        put_bytes(to.wrapping_add(page), &[1])?;
+    let pages = call
+        .rank
+        .with_aspace(|aspace| mman::mincore(addr, len_bytes, aspace.regions()))?;
+    for page in (0..pages).step_by(RESIDENT.len()) {
+        let some = RESIDENT.len().min((pages - page) as usize);
+        preempt::point(some as u32);
+        put_bytes(to.wrapping_add(page), &RESIDENT[..some])?;
     }
     Ok(0)
 }
@@ -185,39 +179,31 @@ pub fn mincore(call: &mut Call<'_>) -> SysResult {
 /// There are no shared file mappings to write back.
 pub fn msync(call: &mut Call<'_>) -> SysResult {
     let [addr, len_bytes, flags, ..] = call.args();
-    ask(call.rank, |aspace| {
-        mman::msync(addr, len_bytes, flags, &aspace.regions)
-    })
-    .map(|_| 0)
+    call.rank
+        .with_aspace(|aspace| mman::msync(addr, len_bytes, flags, aspace.regions()))
+        .map(|_| 0)
 }
 
 pub fn mlock(call: &mut Call<'_>) -> SysResult {
-    lock(call, 0, RegionFlags::LOCKED)
+    lock(call, 0, true)
 }
 
 pub fn mlock2(call: &mut Call<'_>) -> SysResult {
-    lock(call, call.frame.rdx, RegionFlags::LOCKED)
+    lock(call, call.frame.rdx, true)
 }
 
 pub fn munlock(call: &mut Call<'_>) -> SysResult {
-    lock(call, 0, RegionFlags::empty())
+    lock(call, 0, false)
 }
 
-fn lock(call: &Call<'_>, flags: u64, locked: RegionFlags) -> SysResult {
+fn lock(call: &Call<'_>, flags: u64, locked: bool) -> SysResult {
     let [addr, len_bytes, ..] = call.args();
-    ask(call.rank, |aspace| {
-        let Some(plan) = mman::mlock(addr, len_bytes, flags, &aspace.regions)? else {
-            return Ok(0);
-        };
-        let change = |region: &mut qk_core::regions::Region| {
-            region.flags = (region.flags - RegionFlags::LOCKED) | locked;
-        };
-        aspace
-            .regions
-            .update(plan.start, plan.end, change)
-            .map_err(|_| Errno::ENOMEM)?;
-        plan.result.map(|()| 0)
-    })
+    call.rank.with_aspace(
+        |aspace| match mman::mlock(addr, len_bytes, flags, aspace.regions())? {
+            Some(plan) => aspace.lock(&plan, locked).map(|()| 0),
+            None => Ok(0),
+        },
+    )
 }
 
 /// MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT, not ONFAULT alone (mm/mlock.c).

@@ -3,23 +3,15 @@
 //! The proxy checks every pointer; here it matters only what Linux may have written: such pages count as dirty, and code in
 //! them is renewed, for neither the page tables nor an emulator's translations notice another process's writes.
 
-use core::sync::atomic::Ordering;
-
 use abi::Errno;
 use abi::map::USER_TOP;
 use abi::syscall::{Arg, Call as Row, Dir, Len, by_nr};
-use arrayvec::ArrayVec;
-use qk_core::regions::Prot;
 use qk_core::signals::{SigInfo, SigSet, Signal, code};
 
 use super::args::get_words;
 use super::{Call, RESTART, RESTART_NO_HANDLER, SysResult};
-use crate::memory::ask;
 use crate::rank::Rank;
-use crate::{ship, signal, stats};
-
-/// Ranges that a call may write to; what has more pieces is treated as one range around them all.
-type Ranges = ArrayVec<(u64, u64), 16>;
+use crate::{preempt, ship, signal, stats};
 
 /// What a request of ioctl or fcntl may write at most: the largest flat structure is well below a page.
 const REQUEST_BYTES: u64 = 4096;
@@ -59,13 +51,10 @@ fn temporary_mask(row: &Row, args: &[u64; 6]) -> Option<SigSet> {
 }
 
 fn ship_row(rank: &'static Rank, row: &Row, args: &[u64; 6]) -> SysResult {
-    let written = written_ranges(row, args);
-    note_written(rank, &written);
+    note_written(rank, row, args);
     stats::count_shipped();
     let ret = ship::linux_call(rank, u64::from(row.nr), args);
-    if rank.writable_code.load(Ordering::Relaxed) {
-        renew_code(rank, &written);
-    }
+    renew_code(rank, row, args);
     match Errno::from_ret(ret) {
         None => Ok(ret as u64),
         Some(Errno::EINTR) if row.restart => Err(rank.interrupted(RESTART)),
@@ -98,50 +87,78 @@ fn suppresses_sigpipe(row: &Row, args: &[u64; 6]) -> bool {
     flags & MSG_NOSIGNAL != 0
 }
 
-/// Adds what Linux may write of a buffer: at most MAX_RW_COUNT (include/linux/fs.h), and only below the end of user memory.
-fn add(ranges: &mut Ranges, start: u64, len_bytes: u64) {
-    const MAX_RW_COUNT: u64 = 0x7fff_f000;
-    let end = start
-        .saturating_add(len_bytes.min(MAX_RW_COUNT))
-        .min(USER_TOP);
-    if start >= end {
+/// What Linux reads or writes at most in one call, whatever a program asks for (MAX_RW_COUNT, include/linux/fs.h).
+const MAX_RW_BYTES: u64 = 0x7fff_f000;
+
+/// Counts what Linux may write as written: the page tables do not notice it.
+fn note_written(rank: &Rank, row: &Row, args: &[u64; 6]) {
+    if !may_write(row) {
         return;
     }
-    match ranges.try_push((start, end)) {
-        Ok(()) => {}
-        Err(_) => {
-            let last = ranges.len() - 1;
-            let (from, to) = ranges[last];
-            ranges[last] = (from.min(start), to.max(end));
-        }
-    }
+    // A rank that ends meanwhile has nothing to be noted.
+    let _ = rank.with_aspace(|aspace| {
+        for_each_written(row, args, &mut |start, end| aspace.mark_dirty(start, end));
+        Ok(())
+    });
 }
 
-fn written_ranges(row: &Row, args: &[u64; 6]) -> Ranges {
-    let mut ranges = Ranges::new();
+/// Has code that Linux may have written translated anew.
+fn renew_code(rank: &Rank, row: &Row, args: &[u64; 6]) {
+    if !may_write(row) {
+        return;
+    }
+    let _ = rank.with_aspace(|aspace| {
+        if aspace.has_writable_code() {
+            for_each_written(row, args, &mut |start, end| aspace.renew_code(start, end));
+        }
+        Ok(())
+    });
+}
+
+/// Whether a call may write to the program's memory at all.
+fn may_write(row: &Row) -> bool {
+    row.args.iter().any(|arg| {
+        matches!(
+            arg,
+            Arg::Mem(Dir::Out | Dir::InOut, _)
+                | Arg::Iovec(Dir::Out | Dir::InOut, _)
+                | Arg::Msghdr(Dir::Out | Dir::InOut)
+                | Arg::Mmsghdr(Dir::Out | Dir::InOut, _)
+                | Arg::Request
+        )
+    })
+}
+
+/// Shows `visit` each range, below the end of user memory, that Linux may write.
+fn for_each_written(row: &Row, args: &[u64; 6], visit: &mut impl FnMut(u64, u64)) {
     for (arg, &value) in row.args.iter().zip(args) {
         match *arg {
-            Arg::Mem(Dir::Out | Dir::InOut, len) => add(&mut ranges, value, length(len, args)),
+            Arg::Mem(Dir::Out | Dir::InOut, len) => show(visit, value, length(len, args)),
             Arg::Iovec(Dir::Out | Dir::InOut, count) => {
-                add_iovec(&mut ranges, value, args[count as usize])
+                show_iovec(visit, value, args[count as usize]);
             }
-            Arg::Msghdr(Dir::Out | Dir::InOut) => add_msghdr(&mut ranges, value),
+            Arg::Msghdr(Dir::Out | Dir::InOut) => show_msghdr(visit, value),
             Arg::Mmsghdr(Dir::Out | Dir::InOut, count) => {
                 /// sizeof(struct mmsghdr)
                 const STRIDE: u64 = 64;
                 let count = args[count as usize].min(1024);
-                add(&mut ranges, value, count * STRIDE);
-                (0..count).for_each(|i| add_msghdr(&mut ranges, value.wrapping_add(i * STRIDE)));
+                show(visit, value, count * STRIDE);
+                (0..count).for_each(|i| show_msghdr(visit, value.wrapping_add(i * STRIDE)));
             }
-            Arg::Request => add(
-                &mut ranges,
-                value,
-                REQUEST_BYTES.min(USER_TOP.saturating_sub(value)),
-            ),
+            Arg::Request => show(visit, value, REQUEST_BYTES),
             _ => {}
         }
     }
-    ranges
+}
+
+/// Shows what Linux may write of a buffer.
+fn show(visit: &mut impl FnMut(u64, u64), start: u64, len_bytes: u64) {
+    let end = start
+        .saturating_add(len_bytes.min(MAX_RW_BYTES))
+        .min(USER_TOP);
+    if start < end {
+        visit(start, end);
+    }
 }
 
 fn length(len: Len, args: &[u64; 6]) -> u64 {
@@ -153,60 +170,30 @@ fn length(len: Len, args: &[u64; 6]) -> u64 {
     }
 }
 
-fn add_iovec(ranges: &mut Ranges, at: u64, count: u64) {
+fn show_iovec(visit: &mut impl FnMut(u64, u64), at: u64, count: u64) {
     /// UIO_MAXIOV (include/uapi/linux/uio.h)
     const MAX: u64 = 1024;
-    const IOVECS_PER_LOOK: u64 = 64;
+    /// Work per element, in instructions.
+    const WORK: u32 = 40;
+    // The sum is limited, not the pieces.
+    let mut left_bytes = MAX_RW_BYTES;
     for i in 0..count.min(MAX) {
-        if i % IOVECS_PER_LOOK == IOVECS_PER_LOOK - 1 {
-            stats::irq_window();
-        }
+        preempt::point(WORK);
         let Ok([base, len_bytes]) = get_words(at.wrapping_add(i * 16)) else {
             return;
         };
-        add(ranges, base, len_bytes);
+        show(visit, base, len_bytes.min(left_bytes));
+        left_bytes = left_bytes.saturating_sub(len_bytes);
     }
 }
 
 /// struct user_msghdr: name, namelen (int), iov, iovlen, control, controllen, flags (int).
-fn add_msghdr(ranges: &mut Ranges, at: u64) {
+fn show_msghdr(visit: &mut impl FnMut(u64, u64), at: u64) {
     let Ok([name, name_len, iov, count, control, control_len, _]) = get_words::<7>(at) else {
         return;
     };
-    add(ranges, at, 56);
-    add(ranges, name, u64::from(name_len as u32));
-    add(ranges, control, control_len);
-    add_iovec(ranges, iov, count);
-}
-
-fn note_written(rank: &Rank, ranges: &Ranges) {
-    /// What is noted between two looks for interrupts.
-    const STEP_BYTES: u64 = 256 << 10;
-    for &(start, end) in ranges {
-        let mut at = start;
-        while at < end {
-            let step = end.min(at + STEP_BYTES);
-            // A rank that ends meanwhile has nothing to be noted.
-            let _ = ask(rank, |aspace| {
-                let _: () = aspace.mark_dirty(at, step);
-                Ok(())
-            });
-            at = step;
-        }
-    }
-}
-
-fn renew_code(rank: &Rank, ranges: &Ranges) {
-    let _ = ask(rank, |aspace| {
-        for &(start, end) in ranges {
-            let code = aspace
-                .regions
-                .iter_range(start, end)
-                .filter(|r| r.prot.contains(Prot::WRITE | Prot::EXEC));
-            let code: ArrayVec<(u64, u64), 16> = code.map(|r| (r.start, r.end)).take(16).collect();
-            code.iter()
-                .for_each(|&(from, to)| aspace.renew_code(from, to));
-        }
-        Ok(())
-    });
+    show(visit, at, 56);
+    show(visit, name, u64::from(name_len as u32));
+    show(visit, control, control_len);
+    show_iovec(visit, iov, count);
 }

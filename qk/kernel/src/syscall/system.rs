@@ -2,18 +2,19 @@
 
 use abi::Errno;
 use abi::ident;
+use qk_core::aspace::Usage;
 
 use super::args::{put_bytes, put_words};
 use super::{Call, SysResult};
-use crate::{clock, rank, stats};
+use crate::{clock, preempt, rank};
 
 /// Bytes of a field of struct new_utsname (include/uapi/linux/utsname.h).
 const UTS_FIELD_BYTES: usize = 65;
 /// GRND_NONBLOCK | GRND_RANDOM | GRND_INSECURE (include/uapi/linux/random.h).
 const GRND_ALL: u64 = 7;
 const GRND_RANDOM_INSECURE: u64 = 6;
-/// Random bytes made between two looks for interrupts.
-const BYTES_PER_LOOK: u64 = 1024;
+/// Work of a random word, in instructions.
+const WORD_WORK: u32 = 60;
 
 /// Linux's names, with Margay's mark in release and version; the host's node and domain names.
 pub fn uname(call: &mut Call<'_>) -> SysResult {
@@ -36,12 +37,9 @@ pub fn uname(call: &mut Call<'_>) -> SysResult {
 
 /// struct sysinfo (include/uapi/linux/sysinfo.h): the node as this rank has it, so "total" is its share.
 pub fn sysinfo(call: &mut Call<'_>) -> SysResult {
-    let (total, used, _) = call
-        .rank
-        .aspace
-        .lock()
-        .as_ref()
-        .map_or((0, 0, 0), |aspace| aspace.usage_bytes());
+    let Usage {
+        share: total, used, ..
+    } = call.rank.with_aspace(|aspace| Ok(aspace.usage()))?;
     let uptime_s = clock::monotonic_ns() / 1_000_000_000;
     let procs = rank::all().len() as u64;
     // uptime, loads[3], totalram, freeram, sharedram, bufferram, totalswap, freeswap, procs (u16), totalhigh, freehigh, mem_unit (u32).
@@ -73,9 +71,7 @@ pub fn getrandom(call: &mut Call<'_>) -> SysResult {
     let len_bytes = len_bytes.min(i32::MAX as u64);
     let mut done = 0;
     while done < len_bytes {
-        if done % BYTES_PER_LOOK == 0 {
-            stats::irq_window();
-        }
+        preempt::point(WORD_WORK);
         let bytes = random_word().to_le_bytes();
         let step = (len_bytes - done).min(8);
         match put_bytes(to.wrapping_add(done), &bytes[..step as usize]) {

@@ -40,8 +40,7 @@ fn madvise_answers_as_linux_does() {
         (hole.advice, hole.end, hole.result),
         (Advice::Discard, B + 37 * P, Err(Errno::ENOMEM))
     );
-    r.protect(B + 31 * P, B + 32 * P, Prot::empty(), |_| ())
-        .unwrap();
+    r.protect(B + 31 * P, B + 32 * P, Prot::empty()).unwrap();
     assert_eq!(
         (call(&r, 22), call(&r, 23)),
         (Err(Errno::EINVAL), Err(Errno::EINVAL))

@@ -33,23 +33,23 @@ proptest! {
             if let Ok(plan) = mmap(&args, Some(&FILE), &r, &BOUNDS) {
                 prop_assert!(sane(plan.region.start, plan.region.end) && plan.region.start >= BOUNDS.low);
                 if plan.replace {
-                    prop_assert_eq!(r.remove(plan.region.start, plan.region.end, |_| ()), Ok(()));
+                    prop_assert_eq!(r.remove(plan.region.start, plan.region.end), Ok(()));
                 }
                 prop_assert_eq!(r.insert(plan.region), Ok(()));
             }
         }
         if let Ok(Some((start, end))) = munmap(a, b, &r, &BOUNDS) {
             prop_assert!(sane(start, end));
-            prop_assert_eq!(r.remove(start, end, |_| ()), Ok(()));
+            prop_assert_eq!(r.remove(start, end), Ok(()));
         }
         if let Ok(Some(plan)) = mprotect(a, b, few, &r) {
-            prop_assert!(plan.start == plan.end || r.protect(plan.start, plan.end, plan.prot, |_| ()).is_ok());
+            prop_assert!(plan.start == plan.end || r.protect(plan.start, plan.end, plan.prot).is_ok());
         }
         let args = MremapArgs { addr: a, old_len_bytes: b, new_len_bytes: c, flags: few, new_addr: d };
         if let Ok(RemapPlan::Move { to, from, more, replace, trim, .. }) = mremap(&args, &r, &BOUNDS) {
             for span in [replace, trim].into_iter().flatten() {
                 prop_assert!(sane(span.start, span.end));
-                prop_assert_eq!(r.remove(span.start, span.end, |_| ()), Ok(()));
+                prop_assert_eq!(r.remove(span.start, span.end), Ok(()));
             }
             prop_assert_eq!(r.move_range(from.start, from.end - from.start, to), Ok(()));
             prop_assert!(more.is_none_or(|m| sane(m.start, m.end) && r.is_vacant(m.start, m.end)));

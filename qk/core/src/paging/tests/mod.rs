@@ -101,13 +101,14 @@ impl Tables for Mem {
     fn table(&self, frame: u64) -> Page {
         self.tables[&frame].clone()
     }
-    fn alloc_table(&mut self) -> Option<u64> {
+    fn alloc_table(&mut self, _: entry::Level) -> Option<u64> {
         self.budget = self.budget.checked_sub(1)?;
         self.next += P;
         self.add(self.next);
         Some(self.next)
     }
-    fn free_table(&mut self, frame: u64) {
+    fn point(&self, _: u32) {}
+    fn free_table(&mut self, frame: u64, _: entry::Level) {
         let table = self.tables.remove(&frame).expect("freed twice");
         assert!(
             table.entries.borrow().iter().all(|e| e.is_empty()),
@@ -199,17 +200,32 @@ fn a_hole_in_a_gigabyte_splits_it_twice() {
     let mut m = Mem::new(20);
     map(&mut m, ROOT, G1, G1, G1, opts(rw())).unwrap();
     let mut gone = Vec::new();
-    unmap(&mut m, ROOT, G1 + P, G1 + 3 * P, |pa, len_bytes, dirty| {
-        gone.push((pa, len_bytes, dirty))
-    })
+    unmap(
+        &mut m,
+        ROOT,
+        G1 + P,
+        G1 + 3 * P,
+        |_, pa, len_bytes, dirty| gone.push((pa, len_bytes, dirty)),
+    )
     .unwrap();
     assert_eq!(gone, [(G1 + P, 2 * P, false)]);
     let at = |va| size(&m, va);
     assert_eq!(at(G1), Some(PageSize::Size4K));
     assert_eq!((at(G1 + P), at(G1 + M2)), (None, Some(PageSize::Size2M)));
-    let mut holes = Vec::new();
-    vacant(&m, ROOT, G1, 3 * G1, |va, len| holes.push((va, len)));
-    assert_eq!(holes, [(G1 + P, 2 * P), (2 * G1, G1)]);
+    let stretches = [
+        (G1, G1 + P, true),
+        (G1 + P, G1 + 3 * P, false),
+        (G1 + 3 * P, G1 + M2, true),
+        (G1 + M2, 2 * G1, true),
+        (2 * G1, 3 * G1, false),
+    ];
+    for (start, end, mapped) in stretches {
+        assert_eq!(
+            stretch(&m, ROOT, start, 3 * G1),
+            Stretch { end, mapped },
+            "{start:#x}"
+        );
+    }
     m.check();
 }
 
@@ -274,7 +290,7 @@ fn a_dirty_bit_set_meanwhile_is_never_lost() {
             0 => assert_eq!(protect(&mut m, ROOT, 0, M2, Prot::READ), Ok(true)),
             1 => assert_eq!(protect(&mut m, ROOT, 0, P, Prot::READ), Ok(true)),
             2 => move_range(&mut m, ROOT, 0, G1, M2).unwrap(),
-            _ => unmap(&mut m, ROOT, 0, M2, |_, _, d| dirty = d).unwrap(),
+            _ => unmap(&mut m, ROOT, 0, M2, |_, _, _, d| dirty = d).unwrap(),
         }
         let va = if change == 2 { G1 } else { 0 };
         assert!(
@@ -291,7 +307,7 @@ fn a_dirty_page_inside_a_run_is_told_apart() {
     map(&mut m, ROOT, 0, M2, 5 * P, opts(rw())).unwrap();
     m.race.set(Some(2));
     let mut gone = Vec::new();
-    unmap(&mut m, ROOT, 0, 5 * P, |pa, len_bytes, dirty| {
+    unmap(&mut m, ROOT, 0, 5 * P, |_, pa, len_bytes, dirty| {
         gone.push((pa - M2, len_bytes, dirty));
     })
     .unwrap();

@@ -1,0 +1,233 @@
+//! Finding frames: every accessible region is backed when it is made, with the largest pages that fit.
+
+use super::{Aspace, CLEAR_BYTES, Machine, OutOfMemory, Purpose, fresh};
+use crate::page::{PAGE_BYTES, PageSize};
+use crate::paging::{self, MapOptions, Stretch};
+use crate::regions::Prot;
+
+/// Work of taking and mapping a run of frames.
+const FILL_WORK: u32 = 600;
+
+/// Frames for the front of a range.
+struct Taken {
+    pa: u64,
+    len_bytes: u64,
+    /// Known to hold zeros.
+    zero: bool,
+}
+
+impl<M: Machine> Aspace<M> {
+    /// Sets tables aside for borders at `start` and `end`.
+    pub(super) fn reserve_tables(&mut self, start: u64, end: u64) -> Result<(), OutOfMemory> {
+        self.or_sync(|aspace| {
+            let (mut tables, root) = aspace.tables();
+            tables.reserve(root, start, end).then_some(())
+        })
+    }
+
+    /// Whether `len_bytes` could be backed, given that what is retired comes back.
+    pub(super) fn check_free(&self, len_bytes: u64) -> Result<(), OutOfMemory> {
+        if len_bytes <= self.frames.free_bytes() + self.frames.retired_bytes() {
+            Ok(())
+        } else {
+            Err(OutOfMemory)
+        }
+    }
+
+    /// Bytes of `start .. end` that have no frame.
+    pub(super) fn vacant_bytes(&mut self, start: u64, end: u64) -> u64 {
+        let (tables, root) = self.tables();
+        let (mut at, mut bytes) = (start, 0);
+        while at < end {
+            let stretch = paging::stretch(&tables, root, at, end);
+            if !stretch.mapped {
+                bytes += stretch.end - at;
+            }
+            at = stretch.end;
+        }
+        bytes
+    }
+
+    /// Backs every page of `start .. end` that has no frame yet, with the largest pages up to `max`. Pages that have one keep it.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`]; some pages may have been backed.
+    pub(super) fn back(
+        &mut self,
+        start: u64,
+        end: u64,
+        prot: Prot,
+        max: PageSize,
+    ) -> Result<(), OutOfMemory> {
+        self.reclaim();
+        let mut at = start;
+        while at < end {
+            let (tables, root) = self.tables();
+            let Stretch { end: next, mapped } = paging::stretch(&tables, root, at, end);
+            if mapped {
+                at = next;
+            } else {
+                // Of a hole that goes on in the next table all at once: it may have room for larger pages.
+                let next = self.hole_end(next, end);
+                self.fill(at, next, prot, max)?;
+                at = next;
+            }
+        }
+        Ok(())
+    }
+
+    /// Backs `start .. end` as [`Self::back`], or leaves it as it was. It is wholly vacant, and no region's.
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub(super) fn back_new(
+        &mut self,
+        start: u64,
+        end: u64,
+        prot: Prot,
+        max: PageSize,
+    ) -> Result<(), OutOfMemory> {
+        self.check_free(end - start)?;
+        let backed = self.back(start, end, prot, max);
+        if backed.is_err() {
+            self.take_out(start, end);
+        }
+        backed
+    }
+
+    /// Takes the frames of `start .. end` out of the page tables. Tables for splits at the borders are reserved, and the log
+    /// has what there is to tell.
+    pub(super) fn take_out(&mut self, start: u64, end: u64) {
+        let (mut tables, root) = self.tables_for(Purpose::Borders);
+        paging::unmap(
+            &mut tables,
+            root,
+            start,
+            end,
+            |tables, pa, len_bytes, dirty| tables.retire(pa, len_bytes, !dirty),
+        )
+        .expect("tables for the borders are reserved");
+        self.retired_at = self.machine.log_position();
+        self.flush(start, end);
+    }
+
+    /// Takes back frames that the proxy has let go.
+    pub(super) fn reclaim(&mut self) {
+        if self.frames.retired_bytes() > 0 && self.machine.log_applied() >= self.retired_at {
+            self.frames.release_retired();
+        }
+    }
+
+    /// Tries `once`, and again after the proxy has let go what it holds.
+    pub(super) fn or_sync<R>(
+        &mut self,
+        mut once: impl FnMut(&mut Self) -> Option<R>,
+    ) -> Result<R, OutOfMemory> {
+        if let Some(done) = once(self) {
+            return Ok(done);
+        }
+        if self.frames.retired_bytes() == 0 {
+            return Err(OutOfMemory);
+        }
+        self.machine.sync();
+        self.reclaim();
+        once(self).ok_or(OutOfMemory)
+    }
+
+    /// End of the vacant stretch that goes on at `at`.
+    fn hole_end(&mut self, at: u64, end: u64) -> u64 {
+        let (tables, root) = self.tables();
+        let mut at = at;
+        while at < end {
+            match paging::stretch(&tables, root, at, end) {
+                Stretch {
+                    end: next,
+                    mapped: false,
+                } => at = next,
+                _ => break,
+            }
+        }
+        at
+    }
+
+    /// Maps fresh zeroed frames at `start .. end`, where nothing is mapped.
+    fn fill(&mut self, start: u64, end: u64, prot: Prot, max: PageSize) -> Result<(), OutOfMemory> {
+        let mut at = start;
+        let mut prefer = None;
+        while at < end {
+            let taken = self.or_sync(|aspace| aspace.fill_front(at, end, fresh(prot, max), prefer));
+            let (pa, len_bytes) = taken?;
+            at += len_bytes;
+            prefer = Some(pa + len_bytes);
+        }
+        Ok(())
+    }
+
+    /// Maps fresh frames at the front of `start .. end`: their address and length. `None`: no frame, or no table.
+    fn fill_front(
+        &mut self,
+        start: u64,
+        end: u64,
+        options: MapOptions,
+        prefer: Option<u64>,
+    ) -> Option<(u64, u64)> {
+        let taken = self.take(start, end - start, options.max, prefer)?;
+        let Taken { pa, len_bytes, .. } = taken;
+        if !taken.zero {
+            clear(self.machine, pa, len_bytes);
+        }
+        M::point(FILL_WORK);
+        let (mut tables, root) = self.tables();
+        if paging::map(&mut tables, root, start, pa, len_bytes, options).is_err() {
+            // Not seen by anything but these tables: straight back.
+            self.frames
+                .free_range(pa, len_bytes, true)
+                .expect("a frame just allocated can be freed");
+            return None;
+        }
+        Some((pa, len_bytes))
+    }
+
+    /// Frames for the front of `va .. va + len_bytes`.
+    fn take(
+        &mut self,
+        va: u64,
+        len_bytes: u64,
+        max: PageSize,
+        prefer: Option<u64>,
+    ) -> Option<Taken> {
+        let mut size = PageSize::largest(va, len_bytes, max);
+        while size != PageSize::Size4K {
+            let frame = match prefer {
+                Some(addr) => self.frames.alloc_prefer(size, addr),
+                None => self.frames.alloc(size),
+            };
+            if let Some(frame) = frame {
+                return Some(Taken {
+                    pa: frame.addr,
+                    len_bytes: size.bytes(),
+                    zero: frame.zero,
+                });
+            }
+            size = size.smaller()?;
+        }
+        // Up to the next address where a larger page may start.
+        let to_large = PageSize::Size2M.bytes() - va % PageSize::Size2M.bytes();
+        let max_frames = len_bytes.min(to_large) / PAGE_BYTES;
+        let run = self.frames.alloc_run(max_frames as usize, prefer)?;
+        Some(Taken {
+            pa: run.addr,
+            len_bytes: run.len_bytes,
+            zero: run.zero,
+        })
+    }
+}
+
+/// Clears physical memory, with preemption points.
+pub(super) fn clear<M: Machine>(machine: M, pa: u64, len_bytes: u64) {
+    for at in (pa..pa + len_bytes).step_by(CLEAR_BYTES as usize) {
+        let step = CLEAR_BYTES.min(pa + len_bytes - at);
+        machine.zero(at, step);
+        M::point(step as u32 / 8);
+    }
+}

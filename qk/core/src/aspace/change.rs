@@ -1,0 +1,259 @@
+//! Carrying out what `mman` decided.
+
+use super::backing::clear;
+use super::{Aspace, Machine, OutOfMemory, Purpose, ShareTables};
+use crate::mman::{self, Advice, AdvicePlan, BrkPlan, Lock, MmapPlan, ProtectPlan};
+use crate::page::{PAGE_BYTES, PageSize};
+use crate::paging::{self, MapOptions};
+use crate::regions::{Kind, Prot, Region, RegionFlags};
+use abi::Errno;
+
+/// Work of a search in the region map, in instructions.
+const SEARCH_WORK: u32 = 150;
+/// The map has room for a change: every plan checks that.
+const ROOM: &str = "the region map has room: it was asked";
+
+impl<M: Machine> Aspace<M> {
+    /// Makes a mapping of zeros.
+    ///
+    /// # Errors
+    /// ENOMEM, with nothing changed; or with what was to be replaced gone, when memory is so fragmented that there is
+    /// none for page tables.
+    pub fn map(&mut self, plan: &MmapPlan) -> Result<(), Errno> {
+        let region = plan.region;
+        let (start, end) = (region.start, region.end);
+        if plan.replace {
+            if !region.prot.is_empty() {
+                // What lies there comes back first.
+                let vacant = self.vacant_bytes(start, end);
+                self.check_free(vacant)?;
+            }
+            self.unmap(start, end)?;
+        }
+        if !region.prot.is_empty() {
+            let max = self.max_page(&region);
+            self.back_new(start, end, region.prot, max)?;
+            self.note_code(region.prot);
+        }
+        self.add_region(region)?;
+        if !region.prot.is_empty() {
+            self.publish(start, end);
+        }
+        Ok(())
+    }
+
+    /// Maps a physical page that is not of the share, for reading.
+    ///
+    /// # Errors
+    /// ENOMEM, EEXIST.
+    pub fn map_foreign(&mut self, region: Region, pa: u64) -> Result<(), Errno> {
+        if !self.regions.is_vacant(region.start, region.end) {
+            return Err(Errno::EEXIST);
+        }
+        let (mut tables, root) = self.tables();
+        let options = MapOptions {
+            prot: Prot::READ,
+            max: PageSize::Size4K,
+            dirty: true,
+        };
+        paging::map(
+            &mut tables,
+            root,
+            region.start,
+            pa,
+            region.len_bytes(),
+            options,
+        )
+        .map_err(|_| OutOfMemory)?;
+        self.add_region(region)
+    }
+
+    /// Enters a region whose frames are mapped; takes them out again if there is no room for it.
+    fn add_region(&mut self, region: Region) -> Result<(), Errno> {
+        let added = self.regions.insert(region);
+        if added.is_err() {
+            self.take_out(region.start, region.end);
+        }
+        added.map_err(|_| Errno::ENOMEM)
+    }
+
+    /// Removes `start .. end`; holes are allowed.
+    ///
+    /// # Errors
+    /// ENOMEM, with nothing changed, when a region or a large page would have to be cut in two and there is no room.
+    pub fn unmap(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+        self.reclaim();
+        self.reserve_tables(start, end)?;
+        self.regions.remove(start, end).map_err(|_| Errno::ENOMEM)?;
+        // Recorded first: what is unmapped below is retired up to this record.
+        self.publish_hole(start, end);
+        self.take_out(start, end);
+        Ok(())
+    }
+
+    /// Changes the access of a range that is wholly mapped; backs what has no frame yet.
+    ///
+    /// # Errors
+    /// ENOMEM, with nothing changed; what the plan says, after it was carried out.
+    pub fn protect(&mut self, plan: &ProtectPlan) -> Result<(), Errno> {
+        let ProtectPlan {
+            start, end, prot, ..
+        } = *plan;
+        if start < end {
+            self.reserve_tables(start, end)?;
+            if !prot.is_empty() {
+                self.commit(start, end)?;
+            }
+            self.regions
+                .protect(start, end, prot)
+                .map_err(|_| Errno::ENOMEM)?;
+            let (mut tables, root) = self.tables_for(Purpose::Borders);
+            let stale = paging::protect(&mut tables, root, start, end, prot)
+                .expect("tables for the borders are reserved");
+            if stale {
+                self.flush(start, end);
+            }
+            self.note_code(prot);
+            if prot.contains(Prot::EXEC) {
+                self.renew_code(start, end);
+            }
+            self.publish(start, end);
+        }
+        plan.result
+    }
+
+    /// Gives every page of the reservations in `start .. end` a frame, without access as yet.
+    ///
+    /// # Errors
+    /// ENOMEM, also when the region map has no room for what comes then; with none of them backed.
+    fn commit(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+        let mut vacant_bytes = 0;
+        self.each_reservation(start, end, |aspace, piece| {
+            vacant_bytes += aspace.vacant_bytes(piece.start, piece.end);
+            Ok(())
+        })?;
+        if vacant_bytes == 0 {
+            return Ok(());
+        }
+        self.check_free(vacant_bytes)?;
+        self.regions
+            .check_update(start, end)
+            .map_err(|_| Errno::ENOMEM)?;
+        let backed = self.each_reservation(start, end, |aspace, piece| {
+            let max = aspace.max_page(&piece);
+            aspace.back(piece.start, piece.end, Prot::empty(), max)
+        });
+        if backed.is_err() {
+            self.each_reservation(start, end, |aspace, piece| {
+                aspace.take_out_clean(piece.start, piece.end);
+                Ok(())
+            })?;
+        }
+        Ok(backed?)
+    }
+
+    /// Shows `visit` the regions without access in `start .. end`.
+    fn each_reservation(
+        &mut self,
+        start: u64,
+        end: u64,
+        mut visit: impl FnMut(&mut Self, Region) -> Result<(), OutOfMemory>,
+    ) -> Result<(), OutOfMemory> {
+        let mut at = start;
+        while at < end {
+            M::point(SEARCH_WORK);
+            let piece = self.regions.iter_range(at, end).next();
+            let Some(piece) = piece else { break };
+            if piece.prot.is_empty() {
+                visit(self, piece)?;
+            }
+            at = piece.end;
+        }
+        Ok(())
+    }
+
+    /// Takes out the small pages of a reservation that hold zeros: without them it reads the same.
+    fn take_out_clean(&mut self, start: u64, end: u64) {
+        for at in (start..end).step_by(PAGE_BYTES as usize) {
+            M::point(SEARCH_WORK);
+            let (tables, root) = self.tables();
+            if paging::translate(&tables, root, at).is_some_and(|t| !t.dirty) {
+                self.take_out(at, at + PAGE_BYTES);
+            }
+        }
+    }
+
+    /// Carries out an madvise.
+    ///
+    /// # Errors
+    /// What the plan says.
+    pub fn advise(&mut self, plan: &AdvicePlan) -> Result<(), Errno> {
+        if plan.advice == Advice::Discard {
+            self.discard(plan.start, plan.end);
+        }
+        plan.result
+    }
+
+    /// Makes private anonymous memory of `start .. end` read as zeros: clears what may have been written to.
+    fn discard(&mut self, start: u64, end: u64) {
+        let machine = self.machine;
+        let mut tables = ShareTables {
+            machine,
+            frames: &mut self.frames,
+            pool: &mut self.pool,
+            purpose: Purpose::Mapping,
+        };
+        for region in self.regions.iter_range(start, end) {
+            if region.is_discardable() {
+                paging::visit_dirty(
+                    &mut tables,
+                    self.root,
+                    region.start,
+                    region.end,
+                    |_, pa, len_bytes| clear(machine, pa, len_bytes),
+                );
+            }
+        }
+    }
+
+    /// Sets or clears the LOCKED flag.
+    ///
+    /// # Errors
+    /// ENOMEM without room to cut regions; what the plan says.
+    pub fn lock(&mut self, plan: &Lock, locked: bool) -> Result<(), Errno> {
+        self.regions
+            .update(plan.start, plan.end, |region| {
+                region.flags.set(RegionFlags::LOCKED, locked);
+            })
+            .map_err(|_| Errno::ENOMEM)?;
+        plan.result
+    }
+
+    /// Moves the break to `wanted` if it can; returns where it is then. `max_bytes` is the limit on the heap.
+    pub fn brk(&mut self, wanted: u64, max_bytes: u64) -> u64 {
+        let heap = self.heap(max_bytes);
+        let done = match mman::brk(&heap, wanted, &self.regions, &self.bounds()) {
+            BrkPlan::Keep => return heap.current,
+            BrkPlan::Set => Ok(()),
+            BrkPlan::Grow { start, end } => self.map(&MmapPlan {
+                region: Region::new(start, end, Prot::READ | Prot::WRITE, Kind::Heap),
+                replace: false,
+            }),
+            BrkPlan::Shrink { start, end } => self.unmap(start, end),
+        };
+        if done.is_ok() {
+            self.heap.1 = wanted;
+        }
+        self.heap.1
+    }
+
+    /// Notes an access that lets the program write code.
+    pub(super) fn note_code(&mut self, prot: Prot) {
+        self.writable_code |= prot.contains(Prot::WRITE | Prot::EXEC);
+    }
+
+    /// Enters a region that was checked to fit.
+    pub(super) fn insert_checked(&mut self, region: Region) {
+        self.regions.insert(region).expect(ROOM);
+    }
+}

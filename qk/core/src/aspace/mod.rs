@@ -1,0 +1,342 @@
+//! An address space: a rank's share of memory, its regions, its page tables, and what its proxy has been told of them.
+//!
+//! Nothing is lazy: what a program may touch is backed and mapped. Each change first sets aside all that it may need
+//! (frames, tables for a large page that has to be split at either border, room in the region map) and then goes through:
+//! regions and page tables never disagree, and an error leaves both as they were. Where Linux documents partial effects
+//! (mprotect over a hole), the plan of [`crate::mman`] says which part, and that part is a change of its own.
+//!
+//! A change may take long: it has preemption points everywhere, and it waits for the proxy when the region log is full or
+//! memory is short. So the caller holds a *sleeping* lock from the plan to the end.
+//!
+//! | file | what |
+//! |---|---|
+//! | here | the type, and what can be asked of it |
+//! | `change` | map, unmap, protect, discard, brk |
+//! | `remap` | mremap |
+//! | `backing` | finding frames, giving them back |
+//! | `pool` | page-table frames |
+//!
+//! # When is a frame free again?
+//! A frame that was unmapped may still be mapped by the proxy. It is retired, and released once the proxy has
+//! acknowledged the log up to the record that removed it; this rank's TLBs are flushed before that. A peer may still have
+//! a translation through its SMARTMAP window; that reaches memory of this same rank, since a share is never divided anew
+//! while the job lives.
+//!
+//! # Foreign frames
+//! A page that is not of the share (the clock page) is never retired, cleared or written: what a region may become is a
+//! rule of its kind ([`crate::regions::Kind`]), and where a frame goes is decided by where it lies.
+
+mod backing;
+mod change;
+mod pool;
+mod remap;
+#[cfg(test)]
+mod tests;
+
+use crate::frames::Frames;
+use crate::mman::{Bounds, Heap};
+use crate::page::{PAGE_BYTES, PageSize, page_floor};
+use crate::paging::{self, Extent, MapOptions, Table, Tables};
+use crate::regions::{Prot, Region, Regions};
+use abi::Errno;
+use abi::map::{STACK_TOP, USER_BASE, USER_TOP};
+use pool::{Pool, Purpose, ShareTables};
+use wire::region_log::Change;
+
+/// What an address space needs of the machine and of the proxy. A handle, copied at will.
+pub trait Machine: Copy {
+    /// A page table.
+    type Table: Table;
+
+    /// The page table in `frame`.
+    fn table(self, frame: u64) -> Self::Table;
+
+    /// Gives the zeroed frame `root` the kernel half.
+    fn init_root(self, root: u64);
+
+    /// Clears physical memory; at most [`CLEAR_BYTES`] at a time.
+    fn zero(self, pa: u64, len_bytes: u64);
+
+    /// Writes a page over itself: an emulator that keeps translated code drops what it translated before another process
+    /// filled the page (TCG does not see other processes' writes).
+    fn rewrite(self, pa: u64);
+
+    /// Drops translations of `start .. end` on the cores that run the rank.
+    fn flush(self, start: u64, end: u64);
+
+    /// The largest page that the CPU has.
+    fn largest_page(self) -> PageSize;
+
+    /// Appends to the region log; `false`: the proxy has to catch up first.
+    fn log(self, change: &Change) -> bool;
+
+    /// Position behind the last change in the log.
+    fn log_position(self) -> u64;
+
+    /// Position up to which the proxy has applied the log.
+    fn log_applied(self) -> u64;
+
+    /// Waits until the proxy has caught up with the log.
+    fn sync(self);
+
+    /// A preemption point (see [`crate::Point`]).
+    fn point(work: u32);
+}
+
+/// Bytes that are cleared between two preemption points.
+pub const CLEAR_BYTES: u64 = 8 << 10;
+/// Work of a record in the region log, in instructions.
+const LOG_WORK: u32 = 100;
+
+/// An address space. Addresses and lengths are multiples of 4 KiB inside slot 0.
+pub struct Aspace<M: Machine> {
+    machine: M,
+    root: u64,
+    frames: Frames,
+    pool: Pool,
+    regions: Regions,
+    /// Position of the log that covers the removal of all retired frames.
+    retired_at: u64,
+    /// Start and end of the brk heap, in bytes; equal when it is empty.
+    heap: (u64, u64),
+    /// Where the mmap area ends: below the stack and its gap.
+    mmap_top: u64,
+    /// Some page was both writable and executable.
+    writable_code: bool,
+}
+
+/// Memory of a share, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// All of it.
+    pub share: u64,
+    /// In use.
+    pub used: u64,
+    /// The most that was ever in use.
+    pub peak: u64,
+}
+
+impl<M: Machine> Aspace<M> {
+    /// An empty address space over the share `base .. base + len_bytes`, for at most `regions` regions; `zeroed`: it is known
+    /// to hold zeros. `None` when not even the first tables fit.
+    pub fn new(
+        machine: M,
+        base: u64,
+        len_bytes: u64,
+        zeroed: bool,
+        regions: usize,
+    ) -> Option<Self> {
+        let mut frames = Frames::new(base, len_bytes, zeroed, M::point);
+        let mut pool = Pool::new();
+        let root = ShareTables {
+            machine,
+            frames: &mut frames,
+            pool: &mut pool,
+            purpose: Purpose::Mapping,
+        }
+        .alloc_table(4)?;
+        machine.init_root(root);
+        let mut aspace = Aspace {
+            machine,
+            root,
+            frames,
+            pool,
+            regions: Regions::new(regions, M::point),
+            retired_at: 0,
+            heap: (0, 0),
+            mmap_top: STACK_TOP,
+            writable_code: false,
+        };
+        aspace.reserve_tables(0, 0).ok()?;
+        Some(aspace)
+    }
+
+    /// Physical address of the root table.
+    pub fn root(&self) -> u64 {
+        self.root
+    }
+
+    /// What is where.
+    pub fn regions(&self) -> &Regions {
+        &self.regions
+    }
+
+    /// Where mappings may lie.
+    pub fn bounds(&self) -> Bounds {
+        Bounds {
+            low: USER_BASE,
+            mmap_top: self.mmap_top,
+            top: USER_TOP,
+            max_page: self.machine.largest_page(),
+        }
+    }
+
+    /// Ends the mmap area, below the stack.
+    pub fn set_mmap_top(&mut self, top: u64) {
+        self.mmap_top = top;
+    }
+
+    /// The break; `max_bytes` is the limit on it.
+    pub fn heap(&self, max_bytes: u64) -> Heap {
+        Heap {
+            start: self.heap.0,
+            current: self.heap.1,
+            max_bytes,
+        }
+    }
+
+    /// Says where the heap begins.
+    pub fn set_heap(&mut self, start: u64) {
+        self.heap = (start, start);
+    }
+
+    /// What is used of the share.
+    pub fn usage(&self) -> Usage {
+        Usage {
+            share: self.frames.end() - self.frames.base(),
+            used: self.frames.used_bytes(),
+            peak: self.frames.peak_bytes(),
+        }
+    }
+
+    /// Whether the program may write code, or ever could: then what others write into its memory may be code.
+    pub fn has_writable_code(&self) -> bool {
+        self.writable_code
+    }
+
+    /// Physical address behind `va`, and how many bytes of its page follow.
+    pub fn translate(&mut self, va: u64) -> Option<(u64, u64)> {
+        let (tables, root) = self.tables();
+        let t = paging::translate(&tables, root, va)?;
+        Some((t.pa, t.size.bytes() - t.pa % t.size.bytes()))
+    }
+
+    /// Notes that somebody who does not come through the page tables writes to `start .. end` (any alignment).
+    pub fn mark_dirty(&mut self, start: u64, end: u64) {
+        let end = end.min(USER_TOP).next_multiple_of(PAGE_BYTES);
+        let (mut tables, root) = self.tables();
+        paging::mark_dirty(&mut tables, root, page_floor(start), end);
+    }
+
+    /// Has the executable pages of `start .. end` (any alignment) written over themselves, after another process filled them.
+    pub fn renew_code(&mut self, start: u64, end: u64) {
+        let (start, end) = (page_floor(start), end.min(USER_TOP));
+        let machine = self.machine;
+        let Self {
+            regions,
+            frames,
+            pool,
+            root,
+            ..
+        } = self;
+        let tables = ShareTables {
+            machine,
+            frames,
+            pool,
+            purpose: Purpose::Mapping,
+        };
+        for region in regions.iter_range(start, end) {
+            if !region.prot.contains(Prot::EXEC) {
+                continue;
+            }
+            paging::extents(&tables, *root, region.start, region.end, |extent| {
+                for pa in (extent.pa..extent.pa + extent.len_bytes).step_by(PAGE_BYTES as usize) {
+                    machine.rewrite(pa);
+                    M::point(PAGE_BYTES as u32 / 8);
+                }
+            });
+        }
+    }
+
+    fn tables(&mut self) -> (ShareTables<'_, M>, u64) {
+        self.tables_for(Purpose::Mapping)
+    }
+
+    fn tables_for(&mut self, purpose: Purpose) -> (ShareTables<'_, M>, u64) {
+        let tables = ShareTables {
+            machine: self.machine,
+            frames: &mut self.frames,
+            pool: &mut self.pool,
+            purpose,
+        };
+        (tables, self.root)
+    }
+
+    /// After entries of `start .. end` went away or lost rights: no TLB has them, and emptied tables may be used again.
+    fn flush(&mut self, start: u64, end: u64) {
+        self.machine.flush(start, end);
+        self.pool.flushed(self.machine);
+    }
+
+    /// Tells the proxy of a change.
+    fn record(&self, change: &Change) {
+        while !self.machine.log(change) {
+            self.machine.sync();
+        }
+    }
+
+    /// Tells the proxy what is at `start .. end`, but for holes.
+    fn publish(&mut self, start: u64, end: u64) {
+        let machine = self.machine;
+        let (tables, root) = self.tables();
+        paging::extents(&tables, root, start, end, |extent| {
+            let change = shown(&extent);
+            M::point(LOG_WORK);
+            while !machine.log(&change) {
+                machine.sync();
+            }
+        });
+    }
+
+    /// Tells the proxy that nothing is at `start .. end` any more.
+    fn publish_hole(&self, start: u64, end: u64) {
+        self.record(&Change::Unmap {
+            addr: start,
+            len_bytes: end - start,
+        });
+    }
+
+    /// The largest page that a region is mapped with.
+    fn max_page(&self, region: &Region) -> PageSize {
+        match region.is_mapped_small() {
+            true => PageSize::Size4K,
+            false => self.machine.largest_page(),
+        }
+    }
+}
+
+/// What the proxy is told of frames that are mapped.
+fn shown(extent: &Extent) -> Change {
+    match extent.prot.is_empty() {
+        true => Change::Unmap {
+            addr: extent.va,
+            len_bytes: extent.len_bytes,
+        },
+        false => Change::Map {
+            addr: extent.va,
+            len_bytes: extent.len_bytes,
+            gpa: extent.pa,
+            read: true,
+            write: extent.prot.contains(Prot::WRITE),
+        },
+    }
+}
+
+/// A change needs more memory than there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfMemory;
+
+impl From<OutOfMemory> for Errno {
+    fn from(_: OutOfMemory) -> Errno {
+        Errno::ENOMEM
+    }
+}
+
+/// How fresh frames are mapped.
+fn fresh(prot: Prot, max: PageSize) -> MapOptions {
+    MapOptions {
+        prot,
+        max,
+        dirty: false,
+    }
+}

@@ -1,0 +1,123 @@
+//! mremap.
+
+use super::{Aspace, Machine};
+use crate::mman::{MmapPlan, RemapPlan, Span};
+use crate::paging;
+use crate::regions::Region;
+use abi::Errno;
+
+/// A mapping that goes elsewhere.
+struct Move {
+    to: u64,
+    from: Span,
+    /// What it grows by, behind the new place.
+    more: Option<Span>,
+    keep_old: bool,
+}
+
+impl<M: Machine> Aspace<M> {
+    /// Carries out an mremap; returns the address of the mapping.
+    ///
+    /// # Errors
+    /// ENOMEM, with the old mapping as it was; what lay at a fixed destination is gone then, as on Linux.
+    pub fn remap(&mut self, plan: &RemapPlan) -> Result<u64, Errno> {
+        match *plan {
+            RemapPlan::Stay { addr, trim } => {
+                self.unmap_span(trim)?;
+                Ok(addr)
+            }
+            RemapPlan::Grow { addr, more } => {
+                let old = *self.regions.lookup(more.start - 1).ok_or(Errno::EFAULT)?;
+                self.map(&MmapPlan {
+                    region: part(&old, more, old.offset_at(more.start)),
+                    replace: false,
+                })?;
+                Ok(addr)
+            }
+            RemapPlan::Move {
+                to,
+                from,
+                more,
+                replace,
+                trim,
+                keep_old,
+            } => {
+                self.unmap_span(replace)?;
+                self.unmap_span(trim)?;
+                self.relocate(&Move {
+                    to,
+                    from,
+                    more,
+                    keep_old,
+                })?;
+                Ok(to)
+            }
+        }
+    }
+
+    fn unmap_span(&mut self, span: Option<Span>) -> Result<(), Errno> {
+        span.map_or(Ok(()), |span| self.unmap(span.start, span.end))
+    }
+
+    /// First what may fail: frames for what is new, then tables for what moves.
+    fn relocate(&mut self, change: &Move) -> Result<(), Errno> {
+        let Move { to, from, more, .. } = *change;
+        let len_bytes = from.end - from.start;
+        self.reserve_tables(from.start, from.end)?;
+        let region = self
+            .regions
+            .check_move(from.start, len_bytes, to)
+            .map_err(|_| Errno::ENOMEM)?;
+        let backs = !region.prot.is_empty();
+        if change.keep_old && backs {
+            self.check_free(len_bytes)?;
+        }
+        let max = self.max_page(&region);
+        if let Some(more) = more.filter(|_| backs) {
+            self.back_new(more.start, more.end, region.prot, max)?;
+        }
+        if let Err(error) = self.move_pages(from, to) {
+            if let Some(more) = more {
+                self.take_out(more.start, more.end);
+            }
+            return Err(error);
+        }
+        self.regions
+            .move_range(from.start, len_bytes, to)
+            .map_err(|_| Errno::ENOMEM)?;
+        if let Some(more) = more {
+            self.insert_checked(part(&region, more, region.offset_at(region.end)));
+        }
+        self.publish_hole(from.start, from.end);
+        self.publish(to, more.map_or(to + len_bytes, |more| more.end));
+        if change.keep_old {
+            self.map(&MmapPlan {
+                region,
+                replace: false,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Moves what is mapped; all or nothing.
+    fn move_pages(&mut self, from: Span, to: u64) -> Result<(), Errno> {
+        let moved = self.or_sync(|aspace| {
+            let (mut tables, root) = aspace.tables();
+            let len_bytes = from.end - from.start;
+            let moved = paging::move_range(&mut tables, root, from.start, to, len_bytes);
+            aspace.flush(from.start, from.end);
+            moved.ok()
+        });
+        Ok(moved?)
+    }
+}
+
+/// A region like `whole`, elsewhere.
+fn part(whole: &Region, span: Span, offset: u64) -> Region {
+    Region {
+        start: span.start,
+        end: span.end,
+        offset,
+        ..*whole
+    }
+}

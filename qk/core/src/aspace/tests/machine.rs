@@ -1,0 +1,271 @@
+//! The machine and the proxy, in hash maps: one node per thread.
+
+use super::{Machine, P};
+use crate::aspace::Aspace;
+use crate::page::PageSize;
+use crate::paging::entry::{Entry, Level, span};
+use crate::paging::{self, Table};
+use std::boxed::Box;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::thread_local;
+use std::vec::Vec;
+use wire::region_log::Change;
+
+/// Page frames and their translation by the proxy.
+type Shown = BTreeMap<u64, (u64, bool)>;
+
+/// Everything that is not the address space.
+#[derive(Default)]
+struct State {
+    tables: HashMap<u64, Box<[Entry; 512]>>,
+    /// The level of every frame that ever was a table.
+    levels: HashMap<u64, Level>,
+    /// Word 0 of each page that does not hold zeros.
+    data: HashMap<u64, u64>,
+    log: Vec<Change>,
+    applied: usize,
+    /// Records that the log holds.
+    room: usize,
+    /// What the proxy has mapped, by page.
+    shown: Shown,
+    /// Frames that were mapped at the last [`Aspace::check`].
+    used: HashSet<u64>,
+    watching: bool,
+    entries: u64,
+    most_entries: u64,
+    most_work: u32,
+}
+
+thread_local! {
+    static STATE: RefCell<State> = RefCell::default();
+}
+
+fn with<R>(work: impl FnOnce(&mut State) -> R) -> R {
+    STATE.with(|state| work(&mut state.borrow_mut()))
+}
+
+impl State {
+    fn table(&mut self, frame: u64) -> &mut [Entry; 512] {
+        let data = &self.data;
+        self.tables.entry(frame).or_insert_with(|| {
+            assert!(!data.contains_key(&frame), "a table that is not zeroed");
+            Box::new([Entry::EMPTY; 512])
+        })
+    }
+
+    fn touch_entry(&mut self) {
+        self.entries += u64::from(self.watching);
+        self.most_entries = self.most_entries.max(self.entries);
+    }
+
+    fn apply(&mut self, until: usize) {
+        for i in self.applied..until {
+            match self.log[i] {
+                Change::Map {
+                    addr,
+                    len_bytes,
+                    gpa,
+                    write,
+                    ..
+                } => {
+                    for at in (0..len_bytes).step_by(P as usize) {
+                        self.shown.insert(addr + at, (gpa + at, write));
+                    }
+                }
+                Change::Unmap { addr, len_bytes } => {
+                    self.shown
+                        .retain(|va, _| !(addr..addr + len_bytes).contains(va));
+                }
+            }
+        }
+        self.applied = until;
+    }
+}
+
+/// The node of this thread.
+#[derive(Clone, Copy)]
+pub struct Node;
+
+/// A page table of it.
+#[derive(Clone, Copy)]
+pub struct Page(u64);
+
+impl Table for Page {
+    fn get(&self, index: usize) -> Entry {
+        with(|s| {
+            s.touch_entry();
+            s.table(self.0)[index]
+        })
+    }
+    fn set(&self, index: usize, entry: Entry) {
+        with(|s| s.table(self.0)[index] = entry);
+    }
+    fn exchange(&self, index: usize, current: Entry, new: Entry) -> Result<(), Entry> {
+        with(|s| {
+            s.touch_entry();
+            let cell = &mut s.table(self.0)[index];
+            if *cell != current {
+                return Err(*cell);
+            }
+            *cell = new;
+            Ok(())
+        })
+    }
+}
+
+impl Machine for Node {
+    type Table = Page;
+
+    fn table(self, frame: u64) -> Page {
+        Page(frame)
+    }
+    fn init_root(self, _: u64) {}
+    fn zero(self, pa: u64, len_bytes: u64) {
+        assert!(len_bytes <= crate::aspace::CLEAR_BYTES);
+        with(|s| {
+            (pa..pa + len_bytes)
+                .step_by(P as usize)
+                .for_each(|at| _ = s.data.remove(&at))
+        });
+    }
+    fn rewrite(self, _: u64) {}
+    fn flush(self, _: u64, _: u64) {}
+    fn largest_page(self) -> PageSize {
+        PageSize::Size1G
+    }
+    fn log(self, change: &Change) -> bool {
+        with(|s| {
+            let fits = s.log.len() - s.applied < s.room;
+            if fits {
+                s.log.push(*change);
+            }
+            fits
+        })
+    }
+    fn log_position(self) -> u64 {
+        with(|s| s.log.len() as u64)
+    }
+    fn log_applied(self) -> u64 {
+        with(|s| s.applied as u64)
+    }
+    fn sync(self) {
+        with(|s| s.apply(s.log.len()));
+    }
+    fn point(work: u32) {
+        with(|s| {
+            s.entries = 0;
+            s.most_work = s.most_work.max(work);
+        });
+    }
+}
+
+impl Node {
+    /// A node on which nothing has happened.
+    pub fn reset() {
+        with(|s| {
+            *s = State {
+                room: 64,
+                ..State::default()
+            }
+        });
+    }
+
+    /// The proxy applies some of what is in the log.
+    pub fn apply_some(count: usize) {
+        with(|s| s.apply((s.applied + count).min(s.log.len())));
+    }
+
+    pub fn set_log_room(records: usize) {
+        with(|s| s.room = records.max(1));
+    }
+
+    pub fn store(page: u64, value: u64) {
+        with(|s| {
+            assert!(!s.levels.contains_key(&page), "a store into a page table");
+            match value {
+                0 => _ = s.data.remove(&page),
+                _ => _ = s.data.insert(page, value),
+            }
+        });
+    }
+
+    pub fn load(page: u64) -> u64 {
+        with(|s| s.data.get(&page).copied().unwrap_or(0))
+    }
+
+    pub fn watch_points() {
+        with(|s| s.watching = true);
+    }
+
+    pub fn most_entries_between_points() -> u64 {
+        with(|s| s.most_entries)
+    }
+
+    pub fn most_work_at_once() -> u32 {
+        with(|s| s.most_work)
+    }
+
+    pub fn shown() -> Shown {
+        with(|s| s.shown.clone())
+    }
+
+    /// Frames that are or were page tables.
+    pub fn table_frames() -> HashSet<u64> {
+        with(|s| s.levels.keys().copied().collect())
+    }
+}
+
+impl Aspace<Node> {
+    /// The pages that are mapped or kept: virtual to physical.
+    pub fn leaves(&mut self) -> BTreeMap<u64, u64> {
+        let (tables, root) = self.tables();
+        let mut leaves = BTreeMap::new();
+        paging::extents(&tables, root, 0, span(4), |e| {
+            leaves.extend((0..e.len_bytes / P).map(|i| (e.va + i * P, e.pa + i * P)));
+        });
+        leaves
+    }
+
+    /// Checks what must hold between two changes.
+    pub fn check(&mut self) {
+        let root = self.root;
+        with(|s| check_table(s, root, 4));
+        let leaves = self.leaves();
+        let mut owner = HashMap::new();
+        for (&va, &pa) in &leaves {
+            assert!(
+                self.regions().lookup(va).is_some(),
+                "{va:#x} is mapped and no region's"
+            );
+            assert!(
+                with(|s| !s.levels.contains_key(&pa)),
+                "a page table is mapped"
+            );
+            assert!(owner.insert(pa, va).is_none(), "{pa:#x} is mapped twice");
+        }
+        let regions: Vec<_> = self.regions().iter().copied().collect();
+        for region in regions.iter().filter(|r| !r.prot.is_empty()) {
+            let mapped = leaves.range(region.start..region.end).count() as u64;
+            assert_eq!(mapped, region.len_bytes() / P, "{region:x?}");
+        }
+        // A frame that came into use since the last look is not shown elsewhere by the proxy.
+        let before = with(|s| core::mem::replace(&mut s.used, owner.keys().copied().collect()));
+        for (va, (pa, _)) in Node::shown() {
+            assert!(
+                before.contains(&pa) || owner.get(&pa).is_none_or(|user| *user == va),
+                "{pa:#x} is reused while the proxy has it"
+            );
+        }
+    }
+}
+
+fn check_table(s: &mut State, frame: u64, level: Level) {
+    let known = *s.levels.entry(frame).or_insert(level);
+    assert_eq!(known, level, "{frame:#x} was a table of another level");
+    // One that was never touched is empty.
+    let entries = s.tables.get(&frame).map_or([Entry::EMPTY; 512], |t| **t);
+    for entry in entries.iter().filter(|e| e.is_table(level)) {
+        check_table(s, entry.address(), level - 1);
+    }
+}

@@ -1,0 +1,218 @@
+//! An address space on a machine in hash maps: by example here, against a model in `model`.
+
+mod machine;
+mod model;
+
+use super::*;
+use crate::mman::{self, MmapArgs, MremapArgs};
+use crate::regions::Kind;
+use machine::Node;
+
+const P: u64 = PAGE_BYTES;
+const M2: u64 = PageSize::Size2M.bytes();
+/// A share that begins with a large page.
+const SHARE: u64 = 0x4000_0000;
+const A: u64 = 0x10_0000_0000;
+const RW: u64 = 3;
+const PRIVATE_ANON: u64 = 0x22;
+const FIXED: u64 = 0x10;
+/// Where the clock page lies: outside of any share.
+const CLOCK: u64 = 0x1000;
+
+fn space(pages: u64) -> Aspace<Node> {
+    Node::reset();
+    Aspace::new(Node, SHARE, pages * P, true, 1000).expect("room for tables")
+}
+
+impl Aspace<Node> {
+    fn mmap(&mut self, addr: u64, pages: u64, prot: u64, flags: u64) -> Result<u64, Errno> {
+        let args = MmapArgs {
+            addr,
+            len_bytes: pages * P,
+            prot,
+            flags: flags | PRIVATE_ANON,
+            offset: 0,
+        };
+        let plan = mman::mmap(&args, None, self.regions(), &self.bounds())?;
+        self.map(&plan).map(|()| plan.region.start)
+    }
+
+    fn mprotect(&mut self, addr: u64, pages: u64, prot: u64) -> Result<(), Errno> {
+        match mman::mprotect(addr, pages * P, prot, self.regions())? {
+            Some(plan) => self.protect(&plan),
+            None => Ok(()),
+        }
+    }
+
+    fn munmap(&mut self, addr: u64, pages: u64) -> Result<(), Errno> {
+        let range = mman::munmap(addr, pages * P, self.regions(), &self.bounds())?;
+        range.map_or(Ok(()), |(start, end)| self.unmap(start, end))
+    }
+
+    fn mremap(&mut self, addr: u64, old: u64, new: u64, to: Option<u64>) -> Result<u64, Errno> {
+        let args = MremapArgs {
+            addr,
+            old_len_bytes: old * P,
+            new_len_bytes: new * P,
+            flags: if to.is_some() { 3 } else { 1 },
+            new_addr: to.unwrap_or(0),
+        };
+        let plan = mman::mremap(&args, self.regions(), &self.bounds())?;
+        self.remap(&plan)
+    }
+
+    fn madvise(&mut self, addr: u64, pages: u64, advice: u64) -> Result<(), Errno> {
+        match mman::madvise(addr, pages * P, advice, self.regions())? {
+            Some(plan) => self.advise(&plan),
+            None => Ok(()),
+        }
+    }
+
+    /// A store by the program; `false`: a page fault.
+    fn write(&mut self, va: u64, value: u64) -> bool {
+        let (mut tables, root) = self.tables();
+        let Some(t) = paging::translate(&tables, root, va) else {
+            return false;
+        };
+        if t.prot.contains(Prot::WRITE) {
+            paging::mark_dirty(&mut tables, root, page_floor(va), page_floor(va) + P);
+            Node::store(page_floor(t.pa), value);
+        }
+        t.prot.contains(Prot::WRITE)
+    }
+
+    /// A load by the program.
+    fn read(&mut self, va: u64) -> Option<u64> {
+        let (tables, root) = self.tables();
+        let t = paging::translate(&tables, root, va)?;
+        (!t.prot.is_empty()).then(|| Node::load(page_floor(t.pa)))
+    }
+}
+
+const DONTNEED: u64 = 4;
+
+/// The clock page was unmapped like the rank's own memory, and its frame given to the share: the kernel panicked at the next
+/// mmap.
+#[test]
+fn a_foreign_page_that_is_unmapped_does_not_become_the_ranks() {
+    let mut a = space(2048);
+    let region = Region::new(A, A + P, Prot::READ, Kind::Vvar);
+    a.map_foreign(region, CLOCK).unwrap();
+    let before = a.usage();
+    a.munmap(A, 1).unwrap();
+    Node.sync();
+    a.mmap(0, 1, RW, 0).unwrap();
+    assert_eq!(a.usage().used, before.used + P);
+    a.check();
+}
+
+/// A program could give itself write access to every rank's clock, or have it cleared.
+#[test]
+fn a_foreign_page_cannot_be_written_or_discarded() {
+    let mut a = space(2048);
+    let region = Region::new(A, A + P, Prot::READ, Kind::Vvar);
+    a.map_foreign(region, CLOCK).unwrap();
+    Node::store(CLOCK, 7);
+    assert_eq!(a.mprotect(A, 1, RW), Err(Errno::EACCES));
+    assert_eq!(a.madvise(A, 1, DONTNEED), Err(Errno::EINVAL));
+    assert_eq!(a.mremap(A, 1, 2, None), Err(Errno::EFAULT));
+    assert!(!a.write(A, 8));
+    assert_eq!(a.read(A), Some(7));
+    let moved = a.mremap(A, 1, 1, Some(A + M2)).unwrap();
+    assert_eq!((a.read(A), a.read(moved)), (None, Some(7)));
+}
+
+/// With the share full, munmap inside of a large page found no frame for the table that the split takes: ENOMEM, after the
+/// region had gone. A later mmap there showed the old contents.
+#[test]
+fn a_full_share_can_be_unmapped_in_parts() {
+    let mut a = space(1536);
+    let big = a.mmap(0, 512, RW, 0).unwrap();
+    while a.mmap(0, 1, RW, 0).is_ok() {}
+    assert!(a.write(big + 5 * P, 1));
+    for page in 3..500 {
+        a.munmap(big + page * P, 1).unwrap();
+        a.check();
+    }
+    a.mmap(big + 5 * P, 1, RW, FIXED).unwrap();
+    assert_eq!(a.read(big + 5 * P), Some(0));
+}
+
+/// An mprotect that finds no memory answered ENOMEM after the access had changed.
+#[test]
+fn an_mprotect_that_fails_changes_nothing() {
+    let mut a = space(1024);
+    let own = a.mmap(A, 3, RW, FIXED).unwrap();
+    a.mmap(own + 3 * P, 2000, 0, FIXED).unwrap();
+    let used = a.usage().used;
+    assert_eq!(a.mprotect(own, 2003, 1), Err(Errno::ENOMEM));
+    assert!(a.write(own, 5));
+    assert_eq!(a.read(own + 3 * P), None);
+    Node.sync();
+    a.reclaim();
+    assert_eq!(a.usage().used, used);
+    a.check();
+}
+
+/// One mremap that empties a thousand page tables made the list of frames that wait overflow: the kernel panicked.
+#[test]
+fn a_move_may_empty_any_number_of_tables() {
+    let mut a = space(4096);
+    let pages = 1100 * 512;
+    let from = a.mmap(0, pages, 0, 0).unwrap();
+    for i in 0..1100 {
+        let at = from + i * M2;
+        a.mprotect(at, 1, RW).unwrap();
+        assert!(a.write(at, i + 1));
+        a.mprotect(at, 1, 0).unwrap();
+    }
+    let to = from - 2 * pages * P;
+    a.mremap(from, pages, pages, Some(to)).unwrap();
+    for i in [0, 1, 550, 1099] {
+        a.mprotect(to + i * M2, 1, RW).unwrap();
+        assert_eq!(a.read(to + i * M2), Some(i + 1));
+    }
+    a.check();
+}
+
+/// Shared anonymous memory lost its contents by MADV_DONTNEED; on Linux it keeps them.
+#[test]
+fn shared_memory_is_not_discarded() {
+    const SHARED_NOT_PRIVATE: u64 = 1 ^ 2;
+    let mut a = space(1024);
+    let args = MmapArgs {
+        addr: 0,
+        len_bytes: P,
+        prot: RW,
+        flags: PRIVATE_ANON ^ SHARED_NOT_PRIVATE,
+        offset: 0,
+    };
+    let plan = mman::mmap(&args, None, a.regions(), &a.bounds()).unwrap();
+    a.map(&plan).unwrap();
+    assert!(a.write(plan.region.start, 3));
+    a.madvise(plan.region.start, 1, DONTNEED).unwrap();
+    assert_eq!(a.read(plan.region.start), Some(3));
+}
+
+/// The sections between two preemption points are a promise (`irqs_off_max_instructions`), so is that there are any: changes
+/// whose length a program chose ran 3 million instructions without one.
+#[test]
+fn long_changes_have_preemption_points_everywhere() {
+    let mut a = space(70_000);
+    Node::watch_points();
+    let at = a.mmap(0, 65_536, RW, 0x20000).unwrap();
+    a.mprotect(at, 65_536, 1).unwrap();
+    a.mprotect(at, 65_536, RW).unwrap();
+    for i in 0..200 {
+        a.mprotect(at + 3 * i * P, 1, 1).unwrap();
+    }
+    a.madvise(at, 65_536, DONTNEED).unwrap();
+    a.mprotect(at, 65_536, RW).unwrap();
+    a.mremap(at, 65_536, 65_536, Some(at - (1 << 30))).unwrap();
+    a.munmap(at - (1 << 30), 65_536).unwrap();
+    Node.sync();
+    a.reclaim();
+    let longest = Node::most_entries_between_points();
+    assert!(longest <= 1200, "{longest} entries");
+    assert!(Node::most_work_at_once() <= 7500);
+}

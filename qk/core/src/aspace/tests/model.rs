@@ -1,0 +1,188 @@
+//! An address space against a model with one entry per page, with a share that is too small, a log that is too short and a
+//! proxy that is slow.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::vec::Vec;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Cell {
+    prot: Prot,
+    value: u64,
+}
+
+type Model = BTreeMap<u64, Cell>;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Map(u64, u64, u64, bool),
+    Unmap(u64, u64),
+    Protect(u64, u64, u64),
+    Move(u64, u64, u64, Option<u64>),
+    Discard(u64, u64),
+    Write(u64, u64),
+    Apply(usize),
+    Room(usize),
+}
+
+/// Pages of some 8 MiB, biased to borders of large pages.
+fn page() -> impl Strategy<Value = u64> {
+    prop_oneof![0..2048u64, (0..4u64).prop_map(|n| n * 512), 500..530u64]
+}
+
+fn count() -> impl Strategy<Value = u64> {
+    prop_oneof![1..12u64, 1..700u64, (1..3u64).prop_map(|n| n * 512)]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        4 => (page(), count(), 0..4u64, any::<bool>()).prop_map(|(p, n, f, s)| Op::Map(p, n, f, s)),
+        3 => (page(), count()).prop_map(|(p, n)| Op::Unmap(p, n)),
+        3 => (page(), count(), 0..4u64).prop_map(|(p, n, f)| Op::Protect(p, n, f)),
+        2 => (page(), count(), count(), proptest::option::of(page())).prop_map(|(p, o, n, t)| Op::Move(p, o, n, t)),
+        1 => (page(), count()).prop_map(|(p, n)| Op::Discard(p, n)),
+        6 => (page(), 1..100u64).prop_map(|(p, v)| Op::Write(p, v)),
+        2 => (0..20usize).prop_map(Op::Apply),
+        1 => (1..40usize).prop_map(Op::Room),
+    ]
+}
+
+fn at(page: u64) -> u64 {
+    A + page * P
+}
+
+fn shown(prot: u64) -> Prot {
+    Prot::from_bits_truncate(prot as u8)
+}
+
+/// What mmap makes of a range.
+fn put(model: &mut Model, start: u64, pages: u64, prot: Prot) {
+    model.extend((0..pages).map(|i| (start + i * P, Cell { prot, value: 0 })));
+}
+
+fn take(model: &mut Model, start: u64, pages: u64) -> Vec<(u64, Cell)> {
+    let inside: Vec<_> = model
+        .range(start..start + pages * P)
+        .map(|(k, v)| (*k, *v))
+        .collect();
+    inside.iter().for_each(|(va, _)| _ = model.remove(va));
+    inside
+}
+
+fn apply(a: &mut Aspace<Node>, model: &mut Model, op: &Op) -> Result<(), TestCaseError> {
+    match *op {
+        Op::Map(p, n, prot, small) => {
+            let flags = FIXED | if small { 0x20000 } else { 0 };
+            if a.mmap(at(p), n, prot, flags).is_ok() {
+                take(model, at(p), n);
+                put(model, at(p), n, shown(prot));
+            } else if a.regions().is_vacant(at(p), at(p + n)) {
+                // What was to be replaced has gone.
+                take(model, at(p), n);
+            }
+        }
+        Op::Unmap(p, n) => {
+            // Without memory for the table that splits a large page it may fail, but it takes some mprotect to get there.
+            match a.munmap(at(p), n) {
+                Ok(()) => _ = take(model, at(p), n),
+                Err(error) => prop_assert_eq!(error, Errno::ENOMEM),
+            }
+        }
+        Op::Protect(p, n, prot) => {
+            let hole = (p..p + n).find(|page| !model.contains_key(&at(*page)));
+            let result = a.mprotect(at(p), n, prot);
+            let end = hole.unwrap_or(p + n);
+            // All before the hole, or nothing for want of memory: ENOMEM either way.
+            let changed = a
+                .regions()
+                .iter_range(at(p), at(end))
+                .all(|r| r.prot == shown(prot));
+            prop_assert!(result.is_ok() || hole.is_some() || result == Err(Errno::ENOMEM));
+            if result.is_ok() || hole.is_some() && changed {
+                for page in p..end {
+                    model.get_mut(&at(page)).unwrap().prot = shown(prot);
+                }
+            }
+        }
+        Op::Move(p, old, new, to) => {
+            let before = a.regions().lookup(at(p)).copied();
+            match a.mremap(at(p), old, new, to.map(at)) {
+                Ok(start) if start == at(p) && new <= old => {
+                    take(model, at(p + new), old - new);
+                }
+                Ok(start) => {
+                    let prot = before.unwrap().prot;
+                    let moved = take(model, at(p), old);
+                    take(model, start, new);
+                    put(model, start, new, prot);
+                    for (va, cell) in moved.into_iter().filter(|(va, _)| *va < at(p + new)) {
+                        model.insert(va - at(p) + start, cell);
+                    }
+                }
+                // What the new place and the new length have no room for may have gone before.
+                Err(Errno::ENOMEM) => model.retain(|va, _| a.regions().lookup(*va).is_some()),
+                Err(_) => {}
+            }
+        }
+        Op::Discard(p, n) => {
+            let _ = a.madvise(at(p), n, DONTNEED);
+            model
+                .range_mut(at(p)..at(p + n))
+                .for_each(|(_, cell)| cell.value = 0);
+        }
+        Op::Write(p, value) => {
+            let may = model
+                .get(&at(p))
+                .is_some_and(|cell| cell.prot.contains(Prot::WRITE));
+            prop_assert_eq!(a.write(at(p), value), may);
+            if may {
+                model.get_mut(&at(p)).unwrap().value = value;
+            }
+        }
+        Op::Apply(n) => Node::apply_some(n),
+        Op::Room(n) => Node::set_log_room(n),
+    }
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn agrees_with_the_model(ops in proptest::collection::vec(op(), 1..50), pages in prop_oneof![12..600u64, 600..3000u64]) {
+        let mut a = space(pages);
+        let mut model = Model::new();
+        for op in &ops {
+            apply(&mut a, &mut model, op)?;
+            a.check();
+            let mut seen = 0;
+            for region in a.regions().iter() {
+                for va in (region.start..region.end).step_by(P as usize) {
+                    prop_assert_eq!(model.get(&va).map(|c| c.prot), Some(region.prot));
+                    seen += 1;
+                }
+            }
+            prop_assert_eq!(seen, model.len());
+            for (va, cell) in &model {
+                let readable = !cell.prot.is_empty();
+                prop_assert_eq!(a.read(*va), readable.then_some(cell.value));
+            }
+        }
+        // The proxy ends up with what the program has.
+        Node.sync();
+        let leaves = a.leaves();
+        let visible: BTreeMap<_, _> = model
+            .iter()
+            .filter(|(_, cell)| !cell.prot.is_empty())
+            .map(|(va, cell)| (*va, (leaves[va], cell.prot.contains(Prot::WRITE))))
+            .collect();
+        prop_assert_eq!(Node::shown(), visible);
+        // Nothing has leaked: what is left in use are page tables.
+        prop_assert_eq!(a.munmap(0, USER_TOP / P), Ok(()));
+        Node.sync();
+        a.reclaim();
+        a.check();
+        let mut tables = Node::table_frames();
+        tables.extend(a.pool.frames(Node));
+        prop_assert_eq!(a.usage().used, tables.len() as u64 * P);
+    }
+}

@@ -1,0 +1,377 @@
+//! Regions in the order of their addresses, in chunks of bounded length.
+//!
+//! Programs have tens of regions, some have thousands. One sorted array would move half of them for
+//! each insertion; here an insertion moves at most a chunk. Each chunk knows the largest hole below
+//! one of its regions, so that the search for a hole passes over chunks instead of regions.
+//!
+//! The storage of chunks is set aside by [`List::reserve`], the one operation that can fail.
+
+use super::Region;
+use crate::Point;
+use alloc::vec::Vec;
+
+/// Regions of a chunk. Small in tests, so that few operations meet every case.
+pub(super) const CHUNK: usize = if cfg!(test) { 6 } else { 64 };
+/// Two neighbours with no more regions than this become one: together a chunk is then at least 7/16 full on average.
+const MERGE: usize = CHUNK * 7 / 8;
+/// Chunks that one change may add: it cuts a region at either end and inserts one.
+pub(super) const SPARE: usize = 3;
+/// Work of moving one region within a chunk, in instructions (see [`Point`]).
+const MOVE: u32 = 4;
+/// Work of giving storage back.
+const FREE: u32 = 300;
+/// Work of looking at a region and going on to the next.
+const LOOK: u32 = 32;
+
+struct Chunk {
+    slots: Vec<Region>,
+    /// Bytes of the largest hole directly below one of its regions.
+    gap_bytes: u64,
+}
+
+impl Chunk {
+    fn first(&self) -> u64 {
+        self.slots.first().map_or(0, |r| r.start)
+    }
+
+    fn end(&self) -> u64 {
+        self.slots.last().map_or(0, |r| r.end)
+    }
+}
+
+/// A place in the list: before a region, or at the end. Any change of the list makes it invalid.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    chunk: usize,
+    slot: usize,
+}
+
+/// The list. No chunk is empty.
+pub(super) struct List {
+    chunks: Vec<Chunk>,
+    /// Storage for new chunks.
+    spare: Vec<Vec<Region>>,
+    len: usize,
+    point: Point,
+}
+
+impl List {
+    /// An empty list that will hold at most `capacity` regions.
+    pub fn new(capacity: usize, point: Point) -> Self {
+        let chunks = 2 * (capacity / MERGE + 1) + SPARE;
+        Self {
+            chunks: Vec::with_capacity(chunks),
+            spare: Vec::with_capacity(SPARE),
+            len: 0,
+            point,
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Sets storage for `chunks` more chunks aside, at most [`SPARE`]; `false`: there is none.
+    #[must_use]
+    pub fn reserve(&mut self, chunks: usize) -> bool {
+        if self.chunks.try_reserve(chunks).is_err() {
+            return false;
+        }
+        while self.spare.len() < chunks {
+            let mut storage = Vec::new();
+            if storage.try_reserve_exact(CHUNK).is_err() {
+                return false;
+            }
+            self.spare.push(storage);
+        }
+        true
+    }
+
+    /// The first region that ends above `addr`.
+    pub fn above(&self, addr: u64) -> Place {
+        let chunk = self.chunks.partition_point(|c| c.end() <= addr);
+        let slots = self.chunks.get(chunk).map_or(&[][..], |c| &c.slots);
+        Place {
+            chunk,
+            slot: slots.partition_point(|r| r.end <= addr),
+        }
+    }
+
+    pub fn get(&self, at: Place) -> Option<&Region> {
+        self.chunks.get(at.chunk)?.slots.get(at.slot)
+    }
+
+    pub fn get_mut(&mut self, at: Place) -> Option<&mut Region> {
+        self.chunks.get_mut(at.chunk)?.slots.get_mut(at.slot)
+    }
+
+    /// The place behind the region at `at`.
+    pub fn next(&self, at: Place) -> Place {
+        (self.point)(LOOK);
+        match self.chunks.get(at.chunk) {
+            Some(chunk) if at.slot + 1 < chunk.slots.len() => Place {
+                slot: at.slot + 1,
+                ..at
+            },
+            _ => Place {
+                chunk: at.chunk + 1,
+                slot: 0,
+            },
+        }
+    }
+
+    /// The region below the place.
+    pub fn before(&self, at: Place) -> Option<Place> {
+        match at.slot.checked_sub(1) {
+            Some(slot) => Some(Place { slot, ..at }),
+            None => {
+                let chunk = at.chunk.checked_sub(1)?;
+                let slot = self.chunks[chunk].slots.len() - 1;
+                Some(Place { chunk, slot })
+            }
+        }
+    }
+
+    /// Puts `region` before the one at `at`. The caller has reserved storage.
+    pub fn insert(&mut self, at: Place, region: Region) {
+        (self.point)(MOVE * CHUNK as u32);
+        let filled_bytes = self.gap_below(at);
+        let at = self.make_room(at);
+        self.chunks[at.chunk].slots.insert(at.slot, region);
+        self.len += 1;
+        self.gap_shrank(self.next(at), filled_bytes);
+        self.gap_grew(at);
+    }
+
+    /// Lets the region at `at` end at `end`, up to where the next one begins.
+    pub fn extend(&mut self, at: Place, end: u64) {
+        let next = self.next(at);
+        let filled_bytes = self.gap_below(next);
+        if let Some(region) = self.get_mut(at) {
+            region.end = end;
+        }
+        self.gap_shrank(next, filled_bytes);
+    }
+
+    /// Lets the region at `at` begin where `lower` does, up to where the one before ends.
+    pub fn prepend(&mut self, at: Place, lower: &Region) {
+        let was_bytes = self.gap_below(at);
+        if let Some(region) = self.get_mut(at) {
+            region.start = lower.start;
+            region.offset = lower.offset;
+        }
+        self.gap_shrank(at, was_bytes);
+    }
+
+    /// Takes out the region at `at` and those behind it that begin below `end`.
+    pub fn remove_until(&mut self, at: Place, end: u64) {
+        let Place { mut chunk, slot } = at;
+        if slot > 0 {
+            self.remove_in_chunk(at, end);
+            // What follows is removed from the front of the next chunks, if this one ends here.
+            if self.chunks[chunk].slots.len() > slot {
+                return self.removed(at);
+            }
+            self.measure(chunk);
+            chunk += 1;
+        }
+        let front = Place { chunk, slot: 0 };
+        while self.chunks.get(chunk).is_some_and(|c| c.first() < end) {
+            self.remove_in_chunk(front, end);
+            if !self.chunks[chunk].slots.is_empty() {
+                break;
+            }
+            self.drop_chunk(chunk);
+        }
+        self.removed(front);
+    }
+
+    fn remove_in_chunk(&mut self, at: Place, end: u64) {
+        (self.point)(MOVE * CHUNK as u32);
+        let slots = &mut self.chunks[at.chunk].slots;
+        let last = slots.partition_point(|r| r.start < end).max(at.slot);
+        self.len -= last - at.slot;
+        slots.drain(at.slot..last);
+    }
+
+    /// Regions below `at` have been removed.
+    fn removed(&mut self, at: Place) {
+        self.gap_grew(at);
+        self.shorten(at);
+    }
+
+    /// Whether the region at `at` and the next were alike; now they are one. Places stay what they are.
+    pub fn join_next(&mut self, at: Place) -> bool {
+        let next = self.next(at);
+        let (Some(this), Some(other)) = (self.get(at), self.get(next)) else {
+            return false;
+        };
+        if !this.joins(other) {
+            return false;
+        }
+        let end = other.end;
+        (self.point)(MOVE * CHUNK as u32);
+        self.chunks[next.chunk].slots.remove(next.slot);
+        self.len -= 1;
+        if self.chunks[next.chunk].slots.is_empty() {
+            self.drop_chunk(next.chunk);
+        }
+        if let Some(region) = self.get_mut(at) {
+            region.end = end;
+        }
+        true
+    }
+
+    /// The regions from `at` on.
+    pub fn iter_from(&self, at: Place) -> impl Iterator<Item = &Region> + '_ {
+        let mut at = at;
+        core::iter::from_fn(move || {
+            let region = self.get(at)?;
+            at = self.next(at);
+            Some(region)
+        })
+    }
+
+    /// The highest hole of at least `len_bytes` in `[low, high)` for which `fit(bottom, top)` has an answer.
+    pub fn hole(
+        &self,
+        len_bytes: u64,
+        low: u64,
+        high: u64,
+        fit: impl Fn(u64, u64) -> Option<u64>,
+    ) -> Option<u64> {
+        let mut top = high;
+        for chunk in self.chunks.iter().rev().skip_while(|c| c.first() >= high) {
+            (self.point)(16);
+            let large = chunk.gap_bytes >= len_bytes;
+            let end = chunk.end();
+            if !large && end <= top {
+                if let Some(start) = fit(low.max(end), top) {
+                    return Some(start);
+                }
+                top = chunk.first();
+            } else {
+                for region in chunk.slots.iter().rev().skip_while(|r| r.start >= high) {
+                    (self.point)(8);
+                    if let Some(start) = fit(low.max(region.end), top) {
+                        return Some(start);
+                    }
+                    top = region.start;
+                }
+            }
+            if top <= low {
+                return None;
+            }
+        }
+        fit(low, top)
+    }
+
+    /// A place in a chunk that is not full, for the one that is to be inserted at `at`.
+    fn make_room(&mut self, at: Place) -> Place {
+        // At the end of the list: behind the last region, if there is one.
+        let at = match self.before(at) {
+            Some(last) if at.chunk == self.chunks.len() => Place {
+                chunk: last.chunk,
+                slot: last.slot + 1,
+            },
+            _ => at,
+        };
+        if self.chunks.is_empty() {
+            self.open_chunk(0);
+        }
+        if self.chunks[at.chunk].slots.len() < CHUNK {
+            return at;
+        }
+        self.open_chunk(at.chunk + 1);
+        let (lower, upper) = self.chunks.split_at_mut(at.chunk + 1);
+        upper[0]
+            .slots
+            .extend(lower[at.chunk].slots.drain(CHUNK / 2..));
+        self.measure(at.chunk);
+        self.measure(at.chunk + 1);
+        match at.slot.checked_sub(CHUNK / 2) {
+            None | Some(0) => at,
+            Some(slot) => Place {
+                chunk: at.chunk + 1,
+                slot,
+            },
+        }
+    }
+
+    fn open_chunk(&mut self, chunk: usize) {
+        (self.point)(MOVE * (self.chunks.len() - chunk) as u32);
+        let slots = self.spare.pop().expect("storage was reserved");
+        self.chunks.insert(
+            chunk,
+            Chunk {
+                slots,
+                gap_bytes: 0,
+            },
+        );
+    }
+
+    fn drop_chunk(&mut self, chunk: usize) {
+        (self.point)(FREE + MOVE * (self.chunks.len() - chunk) as u32);
+        let mut slots = self.chunks.remove(chunk).slots;
+        if self.spare.len() < SPARE {
+            slots.clear();
+            self.spare.push(slots);
+        }
+    }
+
+    /// Joins the chunk with a neighbour if both are short. Places are invalid then.
+    pub fn shorten(&mut self, at: Place) {
+        for lower in [at.chunk, at.chunk.saturating_sub(1)] {
+            if let [a, b, ..] = self.chunks.get_mut(lower..).unwrap_or_default()
+                && a.slots.len() + b.slots.len() <= MERGE
+            {
+                (self.point)(MOVE * CHUNK as u32);
+                a.slots.append(&mut b.slots);
+                a.gap_bytes = a.gap_bytes.max(b.gap_bytes);
+                self.drop_chunk(lower + 1);
+            }
+        }
+    }
+
+    /// Bytes of the hole directly below the region at `at`; 0 at the end of the list.
+    fn gap_below(&self, at: Place) -> u64 {
+        let end = self
+            .before(at)
+            .and_then(|b| self.get(b))
+            .map_or(0, |r| r.end);
+        self.get(at).map_or(0, |r| r.start - end)
+    }
+
+    /// The hole below `at` may be larger than before.
+    fn gap_grew(&mut self, at: Place) {
+        let gap_bytes = self.gap_below(at);
+        if let Some(chunk) = self.chunks.get_mut(at.chunk) {
+            chunk.gap_bytes = chunk.gap_bytes.max(gap_bytes);
+        }
+    }
+
+    /// The hole below `at` is smaller than `was_bytes`, what it was.
+    fn gap_shrank(&mut self, at: Place, was_bytes: u64) {
+        if self
+            .chunks
+            .get(at.chunk)
+            .is_some_and(|c| c.gap_bytes <= was_bytes)
+        {
+            self.measure(at.chunk);
+        }
+    }
+
+    fn measure(&mut self, chunk: usize) {
+        (self.point)(MOVE * CHUNK as u32);
+        let below = chunk.checked_sub(1).and_then(|b| self.chunks.get(b));
+        let mut end = below.map_or(0, Chunk::end);
+        let Some(chunk) = self.chunks.get_mut(chunk) else {
+            return;
+        };
+        chunk.gap_bytes = 0;
+        for region in &chunk.slots {
+            chunk.gap_bytes = chunk.gap_bytes.max(region.start - end);
+            end = region.end;
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Address spaces on this machine: `qk_core::aspace` over pool memory, CR3 and the rank's region log.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use abi::control::HostOp;
+use hal::addr::Phys;
+use qk_core::aspace::Machine;
+use qk_core::page::PageSize;
+use qk_core::paging::Table;
+use qk_core::paging::entry::Entry;
+use wire::region_log::Change;
+
+use crate::rank::Rank;
+use crate::{preempt, ship};
+
+/// An address space of a rank, or of the PCT.
+pub type Aspace = qk_core::aspace::Aspace<Owner>;
+
+/// Regions that an address space may have. Linux's default is 65,530; the proxy, which maps the same on Linux, has to stay
+/// below that with every piece of physical memory by itself.
+pub const REGIONS: usize = 8192;
+
+/// Whose address space it is; `None`: the PCT's, which no proxy maps.
+#[derive(Clone, Copy)]
+pub struct Owner(pub Option<&'static Rank>);
+
+/// A page table in pool memory.
+#[derive(Clone, Copy)]
+pub struct PoolTable(&'static [AtomicU64; 512]);
+
+impl Table for PoolTable {
+    #[inline]
+    fn get(&self, index: usize) -> Entry {
+        Entry(self.0[index].load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    fn set(&self, index: usize, entry: Entry) {
+        self.0[index].store(entry.0, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn exchange(&self, index: usize, current: Entry, new: Entry) -> Result<(), Entry> {
+        self.0[index]
+            .compare_exchange(current.0, new.0, Ordering::SeqCst, Ordering::SeqCst)
+            .map(|_| ())
+            .map_err(Entry)
+    }
+}
+
+impl Machine for Owner {
+    type Table = PoolTable;
+
+    #[inline]
+    fn table(self, frame: u64) -> PoolTable {
+        PoolTable(hal::mem::shared(Phys(frame)))
+    }
+
+    fn init_root(self, root: u64) {
+        hal::aspace::new_root(Phys(root));
+    }
+
+    fn zero(self, pa: u64, len_bytes: u64) {
+        hal::mem::zero(Phys(pa), len_bytes);
+    }
+
+    fn rewrite(self, pa: u64) {
+        hal::mem::copy(Phys(pa), Phys(pa), abi::map::PAGE);
+    }
+
+    /// The rank's one task runs here, or nowhere while it is loaded.
+    fn flush(self, start: u64, end: u64) {
+        hal::aspace::flush(start, end);
+    }
+
+    fn largest_page(self) -> PageSize {
+        match hal::cpu::giant_pages() {
+            true => PageSize::Size1G,
+            false => PageSize::Size2M,
+        }
+    }
+
+    fn log(self, change: &Change) -> bool {
+        self.0.is_none_or(|rank| rank.log.append(change).is_some())
+    }
+
+    fn log_position(self) -> u64 {
+        self.0.map_or(0, |rank| rank.log.position())
+    }
+
+    fn log_applied(self) -> u64 {
+        self.0.map_or(u64::MAX, |rank| rank.log.applied())
+    }
+
+    fn sync(self) {
+        if let Some(rank) = self.0 {
+            // A proxy that fails to apply the log ends itself, and with it the rank.
+            let _ = ship::host_op(rank, HostOp::Sync, [0; 3]);
+        }
+    }
+
+    #[inline]
+    fn point(work: u32) {
+        preempt::point(work);
+    }
+}

@@ -1,0 +1,42 @@
+//! The preemption point: where the kernel, which runs with interrupts off, takes pending ones.
+//!
+//! Whoever does work whose amount a program chooses says in every turn how much it was ([`point`]); after a slice of work
+//! interrupts are let in. So the longest section with interrupts off is the slice, and the largest piece of work that is
+//! said at once, whatever the program asks for (docs/adr/0012; after seL4's preemption points).
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use wire::boot::MAX_CPUS;
+
+use crate::stats;
+
+/// Work between two windows, in instructions, roughly.
+const SLICE: u32 = 2000;
+
+/// Work done on each core since interrupts were last let in.
+static DONE: [AtomicU32; MAX_CPUS] = [const { AtomicU32::new(0) }; MAX_CPUS];
+
+/// Counts `work`, and lets interrupts in when a slice is full. Its handlers do not switch tasks and take no lock that may be
+/// held here.
+#[inline]
+pub fn point(work: u32) {
+    let done = &DONE[hal::cpu::id()];
+    let sum = done.load(Ordering::Relaxed).saturating_add(work);
+    if sum < SLICE {
+        done.store(sum, Ordering::Relaxed);
+    } else {
+        done.store(0, Ordering::Relaxed);
+        window();
+    }
+}
+
+/// Lets pending interrupts in, now: for loops that wait.
+pub fn window() {
+    if stats::counting() {
+        stats::section_ends();
+        hal::cpu::irq_window();
+        stats::section_starts();
+    } else {
+        hal::cpu::irq_window();
+    }
+}
