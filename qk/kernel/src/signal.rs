@@ -14,10 +14,12 @@ use qk_core::signals::{
 
 use crate::rank::Rank;
 use crate::syscall::{RESTART, RESTART_NO_HANDLER};
-use crate::{crash, events, sched, ship, sigframe};
+use crate::{crash, events, preempt, sched, ship, sigframe};
 
 /// Particulars of pending signals kept for a process, and for a thread.
 const QUEUE: usize = 64;
+/// What pushing a frame counts at preemption points.
+const FRAME_WORK: u32 = 1000;
 /// Bytes of the `syscall` instruction.
 const SYSCALL_BYTES: u64 = 2;
 
@@ -167,6 +169,8 @@ pub fn before_return(rank: &'static Rank, frame: &mut UserFrame, nr: Option<u64>
                 }
                 enter(rank, frame, &info, &action, restore);
                 hal::cpu::set_return_slow();
+                // As many frames follow as signals are pending, or as fit on the stack when the handler's address faults.
+                preempt::point(FRAME_WORK);
             }
         }
     }
@@ -195,10 +199,11 @@ fn enter(
 ) {
     crate::rseq::abort_if_inside(rank, frame);
     if sigframe::push(rank, frame, info, action, restore).is_err() {
-        force(
-            rank,
-            SigInfo::new(Signal::SEGV, qk_core::signals::code::KERNEL),
-        );
+        let mut guard = rank.signals.lock();
+        let Signals {
+            process, thread, ..
+        } = &mut *guard;
+        process.force_segv(thread, info.signal);
     }
 }
 

@@ -1,6 +1,7 @@
 // Crashes in the way that its argument names: null, jump, non-canonical, text,
 // divide, illegal, cli, hlt, wrmsr, in, out, overflow (of the stack),
-// unmap-stack, bad-stack, abort. Natively all end by the signal in bad.tsv.
+// unmap-stack, bad-stack, abort and those in the table at the end. Natively all
+// end by the signal in bad.tsv.
 #include "../common/check.h"
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -61,6 +62,27 @@ __attribute__((noinline)) static int overflow_by(int depth)
 }
 static void overflow(void) { overflow_by(0); }
 
+static void caught(int signo) { (void)signo; }
+
+// Regression: the frame of a SIGSEGV handler that may interrupt itself
+// (SA_NODEFER) does not fit on the stack that overflowed. The kernel tried to
+// push it for ever; no signal ended the program.
+static void overflow_nodefer(void)
+{
+    struct sigaction action = {.sa_handler = caught, .sa_flags = SA_NODEFER};
+    sigaction(SIGSEGV, &action, NULL);
+    overflow();
+}
+
+// The handler's address faults when it is entered, again and again, until the
+// stack is full of frames.
+static void handler_nowhere(void)
+{
+    struct sigaction action = {.sa_handler = (void (*)(int))0x8000000000000000, .sa_flags = SA_NODEFER};
+    sigaction(SIGSEGV, &action, NULL);
+    null();
+}
+
 static void unmap_stack(void)
 {
     char *page = (char *)((uintptr_t)__builtin_frame_address(0) & ~(uintptr_t)4095);
@@ -97,6 +119,7 @@ static const struct {
     {"null", null}, {"jump", jump}, {"non-canonical", non_canonical}, {"kernel", kernel}, {"text", text},
     {"run-data", run_data}, {"divide", divide}, {"illegal", illegal}, {"cli", cli}, {"hlt", hlt}, {"wrmsr", wrmsr},
     {"rdmsr", rdmsr}, {"in", port_in}, {"out", port_out}, {"cr3", cr3}, {"iret", iret}, {"overflow", overflow},
+    {"overflow-nodefer", overflow_nodefer}, {"handler-nowhere", handler_nowhere},
     {"unmap-stack", unmap_stack}, {"bad-stack", bad_stack}, {"bad-stack-call", bad_stack_call},
     {"unmap-all", unmap_all}, {"no-handler-stack", handler_without_stack}, {"forged-return", forged_return},
     {"abort", abort},

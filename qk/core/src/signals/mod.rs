@@ -252,6 +252,16 @@ impl Process {
         let _ = thread.pending.push(info);
     }
 
+    /// The frame of the handler for `failed` could not be pushed: the thread gets SIGSEGV instead, and when that was the
+    /// signal itself, its default action, for a second try would fail like the first (Linux: force_sigsegv).
+    pub fn force_segv(&mut self, thread: &mut Thread, failed: Signal) {
+        if failed == Signal::SEGV {
+            self.actions[failed.index()].handler = SIG_DFL;
+            thread.blocked = thread.blocked.without(SigSet::of(failed));
+        }
+        self.force(thread, SigInfo::new(Signal::SEGV, code::KERNEL));
+    }
+
     /// Takes the next signal that `thread` must act on, and changes disposition and mask as its
     /// delivery does. None: nothing (more) to do.
     pub fn next(&mut self, thread: &mut Thread) -> Option<Delivery> {

@@ -120,6 +120,29 @@ fn nodefer_and_resethand() {
     );
 }
 
+/// A SIGSEGV handler that may interrupt itself has nowhere to put its frame: tried again, it would fail for ever.
+#[test]
+fn a_frame_that_cannot_be_pushed_ends_in_sigsegv() {
+    let (mut p, mut t) = pair();
+    for signal in [Signal::USR1, Signal::SEGV] {
+        p.set_action(signal, handler(sa::NODEFER, SigSet::EMPTY))
+            .unwrap();
+    }
+    raise(&mut p, &mut t, Signal::USR1);
+    let entered = |delivery, signal| matches!(delivery, Some(Delivery::Handler { info, .. }) if info.signal == signal);
+    assert!(entered(p.next(&mut t), Signal::USR1));
+    p.force_segv(&mut t, Signal::USR1);
+    assert!(
+        entered(p.next(&mut t), Signal::SEGV),
+        "its handler may have another stack"
+    );
+    p.force_segv(&mut t, Signal::SEGV);
+    assert!(matches!(
+        p.next(&mut t),
+        Some(Delivery::Terminate { core: true, .. })
+    ));
+}
+
 #[test]
 fn a_fault_that_is_blocked_or_ignored_is_fatal() {
     for block in [false, true] {
