@@ -134,6 +134,10 @@ pub fn force(rank: &'static Rank, info: SigInfo) {
     rank.attention.store(true, Ordering::Relaxed);
 }
 
+/// In a frame's `orig_rax_or_vector`: the call that it returns from is none that a signal interrupted, whatever is in rax
+/// (Linux: orig_ax of -1).
+pub const NO_CALL: u64 = u64::MAX;
+
 /// Acts on pending signals just before `frame` returns to ring 3; `nr` is the call that it returns from, if it is one.
 #[cold]
 #[inline(never)]

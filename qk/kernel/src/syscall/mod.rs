@@ -217,9 +217,8 @@ extern "C" fn entered(frame: &mut UserFrame) {
     let Some(rank) = rank::current() else {
         return by_pct(frame);
     };
-    let nr = frame.rax;
     let result = dispatch(&mut Call { frame, rank });
-    finish(frame, rank, nr, result);
+    finish(frame, rank, result);
 }
 
 /// Out of the way of the ranks' calls.
@@ -252,10 +251,11 @@ fn encode(result: SysResult) -> u64 {
 }
 
 #[inline]
-fn finish(frame: &mut UserFrame, rank: &'static Rank, nr: u64, result: u64) {
+fn finish(frame: &mut UserFrame, rank: &'static Rank, result: u64) {
     frame.rax = result;
     if rank.attention.load(Ordering::Relaxed) {
-        signal::before_return(rank, frame, Some(nr));
+        let nr = Some(frame.orig_rax_or_vector).filter(|nr| *nr != signal::NO_CALL);
+        signal::before_return(rank, frame, nr);
     }
 }
 
@@ -272,6 +272,6 @@ extern "C" fn entered_observed(frame: &mut UserFrame) {
     let text = trace::text_before(rank, nr, &args);
     let result = dispatch(&mut call);
     trace::record(rank, nr, &args, text, result as i64);
-    finish(frame, rank, nr, result);
+    finish(frame, rank, result);
     stats::section_ends();
 }

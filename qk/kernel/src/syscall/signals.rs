@@ -94,7 +94,8 @@ pub fn sigreturn(call: &mut Call<'_>) -> SysResult {
     }
     hal::cpu::set_return_slow();
     look_again(call);
-    // What is returned goes into rax: the program's own.
+    // What is returned goes into rax: the program's own, which says nothing about an interrupted call.
+    call.frame.orig_rax_or_vector = signal::NO_CALL;
     Ok(call.frame.rax)
 }
 
