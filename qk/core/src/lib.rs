@@ -12,6 +12,7 @@
 //! | [`mman`] | what mmap and its kin may do, and which errors they give |
 //! | [`aspace`] | an address space: the four above together, and what its proxy is told |
 //! | [`paging`] | what page-table entries are to be, over table memory that the kernel supplies |
+//! | [`futex`] | what futex(2) does to its words |
 //! | [`signals`] | dispositions, masks, what is pending and what is delivered next |
 #![no_std]
 #![forbid(unsafe_code)]
@@ -27,6 +28,7 @@ pub type Point = fn(u32);
 pub mod aspace;
 pub mod bits;
 pub mod frames;
+pub mod futex;
 pub mod mman;
 pub mod page;
 pub mod paging;
