@@ -13,6 +13,7 @@
 //! | [`aspace`] | an address space: the four above together, and what its proxy is told |
 //! | [`paging`] | what page-table entries are to be, over table memory that the kernel supplies |
 //! | [`futex`] | what futex(2) does to its words |
+//! | [`interval`] | when an interval timer expires |
 //! | [`signals`] | dispositions, masks, what is pending and what is delivered next |
 #![no_std]
 #![forbid(unsafe_code)]
@@ -29,6 +30,7 @@ pub mod aspace;
 pub mod bits;
 pub mod frames;
 pub mod futex;
+pub mod interval;
 pub mod mman;
 pub mod page;
 pub mod paging;

@@ -15,10 +15,10 @@ use wire::region_log::RegionLog;
 use wire::ship::Caller;
 
 use crate::aspace::Aspace;
-use crate::comm;
 use crate::signal::Signals;
 use crate::sleep_lock::SleepLock;
 use crate::timer::Timers;
+use crate::{comm, timer};
 
 /// What never changes after the proxy attached: served without a lock.
 pub struct Identity {
@@ -69,6 +69,10 @@ pub struct Rank {
     /// TSC when the program started, and ticks that it has waited since, for the host or for time to pass.
     started_tsc: AtomicU64,
     waited_ticks: AtomicU64,
+    /// When it began to wait (TSC); 0: it does not.
+    waiting_since: AtomicU64,
+    /// A deadline on its processor time is set: the core's timer is to be armed whenever it goes on.
+    pub counts_cpu_time: AtomicBool,
     /// Where an interrupted sleep ends (TSC), should it go on; 0: none.
     sleep_end: AtomicU64,
     /// Told to the PCT already.
@@ -99,6 +103,8 @@ pub fn init(comm: &'static comm::Comm) {
         robust_list: AtomicU64::new(0),
         started_tsc: AtomicU64::new(0),
         waited_ticks: AtomicU64::new(0),
+        waiting_since: AtomicU64::new(0),
+        counts_cpu_time: AtomicBool::new(false),
         sleep_end: AtomicU64::new(0),
         announced: AtomicBool::new(false),
     });
@@ -130,10 +136,14 @@ pub fn set_current(task: usize) {
 }
 
 /// Called before a task enters ring 3: a signal that came while the program was loaded must not wait for its first system
-/// call. An interrupt that strikes right there delivers it.
+/// call. An interrupt that strikes right there delivers it. A limit on processor time counts from here on.
 pub fn interrupt_if_wanted() {
-    if current().is_some_and(|rank| rank.attention.load(Ordering::Relaxed)) {
+    let Some(rank) = current() else { return };
+    if rank.attention.load(Ordering::Relaxed) {
         hal::cpu::send_ipi(hal::cpu::id(), VEC_WAKE);
+    }
+    if rank.counts_cpu_time.load(Ordering::Relaxed) {
+        timer::go_on(rank);
     }
 }
 
@@ -208,6 +218,7 @@ impl Rank {
     pub fn starts(&self, cpu: usize, cpus: usize) {
         self.cpu.store(cpu, Ordering::Release);
         self.started_tsc.store(hal::time::tsc(), Ordering::Relaxed);
+        timer::prepare_cpu_limit(self);
         self.area.node.cpus[0].put(cpu as u64);
         self.area.node.cpus[1].put(cpus as u64);
         self.area.node.state.store(state::RUNNING);
@@ -215,18 +226,34 @@ impl Rank {
 
     /// TSC ticks that the program or the kernel for it used its core.
     pub fn cpu_ticks(&self) -> u64 {
-        let since = hal::time::tsc() - self.started_tsc.load(Ordering::Relaxed);
+        let until = match self.waiting_since.load(Ordering::Relaxed) {
+            0 => hal::time::tsc(),
+            waiting_since => waiting_since,
+        };
+        let since = until - self.started_tsc.load(Ordering::Relaxed);
         since.saturating_sub(self.waited_ticks.load(Ordering::Relaxed))
     }
 
     /// Runs `wait`, counting its time as waiting.
     pub fn waiting<R>(&self, wait: impl FnOnce() -> R) -> R {
         let from = hal::time::tsc();
+        self.waiting_since.store(from, Ordering::Relaxed);
         let result = wait();
+        self.waiting_since.store(0, Ordering::Relaxed);
         let ticks = hal::time::tsc() - from;
-        self.waited_ticks.fetch_add(ticks, Ordering::Relaxed);
+        // Only the rank's own core counts here.
+        let before = self.waited_ticks.load(Ordering::Relaxed);
+        self.waited_ticks.store(before + ticks, Ordering::Relaxed);
         crate::stats::waited(ticks);
+        if self.counts_cpu_time.load(Ordering::Relaxed) {
+            timer::go_on(self);
+        }
         result
+    }
+
+    /// Whether it waits: its processor time stands still.
+    pub fn is_waiting(&self) -> bool {
+        self.waiting_since.load(Ordering::Relaxed) != 0
     }
 
     /// A call of the rank ends early with `errno` ([`crate::syscall::RESTART`] or its kin): what it becomes is settled on the way

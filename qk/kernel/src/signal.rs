@@ -229,7 +229,7 @@ fn terminate(rank: &'static Rank, frame: &UserFrame, info: &SigInfo, core: bool)
 
 /// Ends the rank; `wait_status` as wait(2) says it. Its core runs what else there is.
 pub fn end(rank: &'static Rank, wait_status: u64) -> ! {
-    crate::timer::set_real(rank, 0, 0);
+    crate::timer::clear(rank);
     rank.exited(wait_status);
     events::post(Event::Exited(rank.id as u32));
     sched::exit()

@@ -33,6 +33,8 @@ impl Signal {
     pub const URG: Self = Self(23);
     pub const XCPU: Self = Self(24);
     pub const XFSZ: Self = Self(25);
+    pub const VTALRM: Self = Self(26);
+    pub const PROF: Self = Self(27);
     pub const WINCH: Self = Self(28);
     pub const SYS: Self = Self(31);
 }

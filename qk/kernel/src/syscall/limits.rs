@@ -7,12 +7,14 @@ use abi::syscall::by_name;
 
 use super::args::{get_words, put_words, put_words_opt};
 use super::{Call, SysResult};
-use crate::ship;
+use crate::{ship, timer};
 
 /// RLIMIT_* (include/uapi/asm-generic/resource.h).
+pub const RLIMIT_CPU: usize = 0;
+/// See [`RLIMIT_CPU`].
 pub const RLIMIT_DATA: usize = 2;
 /// What the proxy may not be given: they would hit its own memory, stack, threads or time, not the rank's.
-const OURS: [usize; 6] = [0, RLIMIT_DATA, 3, 5, 8, 9];
+const OURS: [usize; 6] = [RLIMIT_CPU, RLIMIT_DATA, 3, 5, 8, 9];
 
 pub fn getrlimit(call: &mut Call<'_>) -> SysResult {
     let [resource, to, ..] = call.args();
@@ -64,5 +66,8 @@ fn set(call: &Call<'_>, resource: usize, from: u64) -> SysResult {
         Errno::from_ret(ret).map_or(Ok(()), Err)?;
     }
     call.rank.limits.lock()[resource] = [soft, hard];
+    if resource == RLIMIT_CPU {
+        timer::follow_cpu_limit(call.rank);
+    }
     Ok(0)
 }

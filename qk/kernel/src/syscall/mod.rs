@@ -6,7 +6,7 @@
 pub mod args;
 mod futex;
 mod ids;
-mod limits;
+pub mod limits;
 mod memory;
 mod process;
 mod schedule;

@@ -5,6 +5,7 @@ use abi::Errno;
 use super::args::{get_words, put_words, put_words_opt};
 use super::{Call, RESTART_NO_HANDLER, SysResult};
 use crate::rank::Rank;
+use crate::timer::{Which, cpu_ns};
 use crate::{clock, sched, timer};
 
 const NS_PER_S: u64 = 1_000_000_000;
@@ -59,11 +60,6 @@ pub fn read_clock(rank: &Rank, clock: u64) -> Result<u64, Errno> {
         id::PROCESS_CPUTIME | id::THREAD_CPUTIME => Ok(cpu_ns(rank)),
         _ => Err(Errno::EINVAL),
     }
-}
-
-/// CPU time of the rank: since it started it had its core, but for when it waited.
-fn cpu_ns(rank: &Rank) -> u64 {
-    clock::ticks_to_ns(rank.cpu_ticks())
 }
 
 pub fn clock_gettime(call: &mut Call<'_>) -> SysResult {
@@ -181,17 +177,6 @@ pub fn clock_nanosleep(call: &mut Call<'_>) -> SysResult {
     sleep_until(call.rank, timer::deadline_after(from_now)).map(|()| 0)
 }
 
-const ITIMER_REAL: u64 = 0;
-
-/// Only the real-time timer runs: a rank that has its core to itself needs no tick to be profiled by.
-fn real_only(which: u64) -> Result<(), Errno> {
-    if which == ITIMER_REAL {
-        Ok(())
-    } else {
-        Err(Errno::EINVAL)
-    }
-}
-
 fn timeval_ns([s, us]: [u64; 2]) -> Result<u64, Errno> {
     if (s as i64) < 0 || us >= US_PER_S {
         return Err(Errno::EINVAL);
@@ -212,24 +197,24 @@ pub fn setitimer(call: &mut Call<'_>) -> SysResult {
         timeval_ns([interval_s, interval_us])?,
         timeval_ns([value_s, value_us])?,
     );
-    real_only(which)?;
-    let before = timer::set_real(call.rank, value, interval);
+    let which = Which::from_nr(which).ok_or(Errno::EINVAL)?;
+    let before = timer::set_interval(call.rank, which, value, interval);
     put_itimer(old, before).map(|()| 0)
 }
 
 pub fn getitimer(call: &mut Call<'_>) -> SysResult {
     let [which, to, ..] = call.args();
-    real_only(which)?;
+    let which = Which::from_nr(which).ok_or(Errno::EINVAL)?;
     if to == 0 {
         return Err(Errno::EFAULT);
     }
-    put_itimer(to, timer::real(call.rank)).map(|()| 0)
+    put_itimer(to, timer::interval(call.rank, which)).map(|()| 0)
 }
 
 /// Returns the seconds that were left, rounded as Linux rounds them (kernel/time/itimer.c, alarm_setitimer).
 pub fn alarm(call: &mut Call<'_>) -> SysResult {
     let seconds = u64::from(call.frame.rdi as u32);
-    let (left_ns, _) = timer::set_real(call.rank, seconds * NS_PER_S, 0);
+    let (left_ns, _) = timer::set_interval(call.rank, Which::Real, seconds * NS_PER_S, 0);
     let (s, ns) = (left_ns / NS_PER_S, left_ns % NS_PER_S);
     let rounds_up = (s == 0 && ns > 0) || ns >= NS_PER_S / 2;
     Ok(s + u64::from(rounds_up))
