@@ -83,7 +83,7 @@ fn all_steps() -> Vec<Step> {
         Step::of("unit", vec![unit(), unit_pct()]),
         Step::new("loom", loom()),
         Step::new("machine", machine()),
-        Step::new("repository", system("repository")),
+        Step::of("repository", vec![system("repository"), system("effects")]),
         Step::new(
             "harness",
             cargo_with(&["test", "-p", "margay-tests", "--lib"], &[]),

@@ -8,6 +8,7 @@
 mod args;
 mod nested;
 mod option;
+mod own;
 mod request;
 
 use abi::Errno;

@@ -17,6 +17,8 @@ use wire::ship::Caller;
 use crate::aspace::Aspace;
 use crate::signal::Signals;
 use crate::sleep_lock::SleepLock;
+use crate::syscall::limits::RLIMIT_SIGPENDING;
+use crate::syscall::policy::Policy;
 use crate::timer::Timers;
 use crate::{comm, timer};
 
@@ -62,8 +64,10 @@ pub struct Rank {
     pub timers: Mutex<Timers>,
     /// The cores that the thread said it wants to run on, a bit per CPU; `None`: all of the rank's.
     pub affinity: Mutex<Option<[u8; MAX_CPUS / 8]>>,
-    /// prctl's PR_SET_NAME, with its final zero.
-    pub name: Mutex<[u8; 16]>,
+    /// prctl's PR_SET_DUMPABLE, which changes nothing else: the program is never dumped or traced.
+    pub dumpable: AtomicBool,
+    /// set_mempolicy's mode and nodes.
+    pub memory_policy: Mutex<Policy>,
     /// set_robust_list's head.
     pub robust_list: AtomicU64,
     /// TSC when the program started, and ticks that it has waited since, for the host or for time to pass.
@@ -99,7 +103,8 @@ pub fn init(comm: &'static comm::Comm) {
         rseq: [AtomicU64::new(0), AtomicU64::new(0)],
         timers: Mutex::new(Timers::default()),
         affinity: Mutex::new(None),
-        name: Mutex::new([0; 16]),
+        dumpable: AtomicBool::new(true),
+        memory_policy: Mutex::new(Policy::DEFAULT),
         robust_list: AtomicU64::new(0),
         started_tsc: AtomicU64::new(0),
         waited_ticks: AtomicU64::new(0),
@@ -174,9 +179,10 @@ impl Rank {
         };
         *self.limits.lock() =
             core::array::from_fn(|i| core::array::from_fn(|j| host.rlimits[i][j].peek()));
+        let queue_limit = self.limits.lock()[RLIMIT_SIGPENDING][0];
         self.signals
             .lock()
-            .inherit(host.ignored.peek(), host.blocked.peek());
+            .inherit(host.ignored.peek(), host.blocked.peek(), queue_limit);
         self.identity.set(identity).is_ok()
     }
 

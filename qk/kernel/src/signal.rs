@@ -47,8 +47,9 @@ impl Signals {
         }
     }
 
-    /// What survived the exec of the program: ignored signals and the mask.
-    pub fn inherit(&mut self, ignored: u64, blocked: u64) {
+    /// What survived the exec of the program: ignored signals, the mask, and how many signals may be queued.
+    pub fn inherit(&mut self, ignored: u64, blocked: u64, queue_limit: u64) {
+        self.process.limit_queue(queue_limit);
         self.thread.set_blocked(SigSet(blocked));
         let ignore = Action {
             handler: SIG_IGN,

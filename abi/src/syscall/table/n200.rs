@@ -8,7 +8,7 @@ pub(super) const ROWS: &[Call] = &[
     local(201, "time", &[Mem(Out, Bytes(8))]),
     local(202, "futex", &[Hex, Hex, Int, Hex, Hex, Hex]).blocks(),
     local(203, "sched_setaffinity", &[Int, Int, Mem(In, Len(1))]),
-    local(204, "sched_getaffinity", &[Int, Int, Mem(Out, Len(1))]),
+    local(204, "sched_getaffinity", &[Int, Int, Mem(Out, Len(1))]).relayed(),
     gone(205, "set_thread_area"),
     refuse(206, "io_setup", Errno::ENOSYS, NO_AIO),
     refuse(207, "io_destroy", Errno::ENOSYS, NO_AIO),

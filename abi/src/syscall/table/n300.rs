@@ -6,7 +6,7 @@ use super::*;
 pub(super) const ROWS: &[Call] = &[
     refuse(300, "fanotify_init", Errno::ENOSYS, NO_FANOTIFY),
     refuse(301, "fanotify_mark", Errno::ENOSYS, NO_FANOTIFY),
-    local(302, "prlimit64", &[Int, Int, Mem(In, Bytes(RLIMIT)), Mem(Out, Bytes(RLIMIT))]),
+    local(302, "prlimit64", &[Int, Int, Mem(In, Bytes(RLIMIT)), Mem(Out, Bytes(RLIMIT))]).relayed(),
     refuse(303, "name_to_handle_at", Errno::EOPNOTSUPP, "file handles are not supported"),
     refuse(304, "open_by_handle_at", Errno::EPERM, "file handles are not supported"),
     refuse(305, "clock_adjtime", Errno::EPERM, HOST_CLOCKS),

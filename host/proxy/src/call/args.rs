@@ -13,6 +13,7 @@ use zerocopy::IntoBytes;
 
 use super::nested;
 use super::option;
+use super::own;
 use super::request;
 use crate::fds;
 use crate::memory::{NOWHERE, RankMemory, tame};
@@ -42,6 +43,7 @@ pub struct Scratch {
     mask_pair: [u64; 2],
     pub(super) nested: nested::Copies,
     pollfds: Vec<u64>,
+    groups: Vec<u32>,
 }
 
 impl Scratch {
@@ -55,6 +57,7 @@ impl Scratch {
             mask_pair: [0; 2],
             nested: nested::Copies::default(),
             pollfds: Vec::new(),
+            groups: Vec::new(),
         })
     }
 
@@ -83,7 +86,7 @@ pub enum After {
 /// Replaces the arguments that Linux must not get as the rank gave them.
 ///
 /// # Errors
-/// EPERM for a limit on descriptors that would reach the proxy's.
+/// EPERM for a limit on descriptors that would reach the proxy's, and what else would change it.
 pub fn prepare(
     call: &Call,
     args: &mut [u64; 6],
@@ -198,6 +201,9 @@ fn by_number(
                 args[1] = scratch.rlimit.as_ptr() as u64;
             }
         }
+        libc::SYS_setgroups => own::groups(args, memory, &mut scratch.groups)?,
+        libc::SYS_prlimit64 => own::limits(args)?,
+        libc::SYS_prctl => own::process_control(args)?,
         libc::SYS_close_range => {
             const UNSHARE: u64 = 1 << 1; // CLOSE_RANGE_UNSHARE: the rank's threads share one table
             let (first, last) = (args[0] as u32, args[1] as u32);

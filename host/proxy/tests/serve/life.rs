@@ -31,6 +31,10 @@ pub const CASES: &[Case] = &[
     ("stop_and_continue", stop_and_continue),
     ("a_too_long_file", a_too_long_file),
     ("calls_that_are_not_shipped", calls_that_are_not_shipped),
+    (
+        "calls_that_are_relayed_in_part",
+        calls_that_are_relayed_in_part,
+    ),
 ];
 
 const BUF: u64 = DATA.0;
@@ -293,6 +297,20 @@ fn a_too_long_file() {
     assert_eq!(node.wait_signal().unwrap().signo, libc::SIGXFSZ as u32);
 }
 
+/// Of calls that the QK serves but relays in part, the other parts would change the proxy.
+fn calls_that_are_relayed_in_part() {
+    let mut node = Node::new();
+    let (set_seccomp, set_dumpable) = (22, 4);
+    for option in [set_seccomp, set_dumpable] {
+        assert_eq!(node.call(libc::SYS_prctl, &[option, 1]), -22);
+    }
+    node.put_words(DATA.0, &[0, 0]);
+    assert_eq!(node.call(libc::SYS_prlimit64, &[0, 1, DATA.0, 0]), -1);
+    assert_eq!(node.call(libc::SYS_prlimit64, &[0, 1, 0, DATA.0]), 0);
+    node.put_words(DATA.0, &[12345]);
+    assert_eq!(node.call(libc::SYS_setgroups, &[1, DATA.0]), -1);
+}
+
 fn calls_that_are_not_shipped() {
     let mut node = Node::new();
     for nr in [
@@ -303,9 +321,7 @@ fn calls_that_are_not_shipped() {
         libc::SYS_execve,
         libc::SYS_exit_group,
         libc::SYS_seccomp,
-        libc::SYS_prctl,
         libc::SYS_rt_sigaction,
-        libc::SYS_prlimit64,
         libc::SYS_unshare,
         400,
         1 << 20,

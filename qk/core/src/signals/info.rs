@@ -116,17 +116,24 @@ impl Pending {
         self.set
     }
 
-    /// Adds one. A standard signal that waits already is not added again.
+    /// How many have their particulars kept.
+    pub(super) fn queued(&self) -> usize {
+        self.len
+    }
+
+    /// Adds one; at most `limit` may keep their particulars, but for standard signals of a kill or of the kernel. A standard
+    /// signal that waits already is not added again.
     ///
     /// # Errors
     /// EAGAIN: a real-time signal found the queue full, and it was not sent by kill, which is
     /// allowed to lose particulars (Linux: __send_signal_locked).
-    pub fn push(&mut self, info: SigInfo) -> Result<(), Errno> {
+    pub fn push(&mut self, info: SigInfo, limit: usize) -> Result<(), Errno> {
         let signal = info.signal;
         if !signal.is_real_time() && self.set.contains(signal) {
             return Ok(());
         }
-        if self.len < self.queue.len() {
+        let exempt = !signal.is_real_time() && info.code >= 0;
+        if self.len < self.queue.len() && (exempt || self.len < limit) {
             self.queue[self.len] = info;
             self.len += 1;
         } else if signal.is_real_time() && info.code != code::USER {

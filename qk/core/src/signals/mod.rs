@@ -128,6 +128,7 @@ pub struct Process {
     actions: [Action; 64],
     /// Signals for whichever thread takes them.
     pub pending: Pending,
+    queue_limit: usize,
 }
 
 /// A thread's share.
@@ -156,6 +157,7 @@ impl Process {
         Self {
             actions: [Action::DEFAULT; 64],
             pending: Pending::new(queue),
+            queue_limit: usize::MAX,
         }
     }
 
@@ -191,6 +193,11 @@ impl Process {
         ))
     }
 
+    /// Sets how many signals may be queued for the process and its threads together (RLIMIT_SIGPENDING's soft limit).
+    pub fn limit_queue(&mut self, limit: u64) {
+        self.queue_limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    }
+
     /// After a successful execve: handlers are gone, ignored signals stay ignored.
     pub fn reset_for_exec(&mut self) {
         for action in &mut self.actions {
@@ -219,17 +226,20 @@ impl Process {
         };
         self.pending.discard(cancelled);
         let ignored = self.action(signal).ignores(signal);
-        let (pending, blocked) = match target {
-            Target::Process(main) => (&mut self.pending, main.blocks(signal)),
+        let (elsewhere, pending, blocked) = match target {
+            Target::Process(main) => {
+                let blocked = main.blocks(signal);
+                (main.pending.queued(), &mut self.pending, blocked)
+            }
             Target::Thread(thread) => {
                 thread.pending.discard(cancelled);
                 let blocked = thread.blocks(signal);
-                (&mut thread.pending, blocked)
+                (self.pending.queued(), &mut thread.pending, blocked)
             }
         };
         let dropped = ignored && !blocked;
         if !dropped {
-            pending.push(info)?;
+            pending.push(info, self.queue_limit.saturating_sub(elsewhere))?;
         }
         let resume = matches!(signal, Signal::CONT | Signal::KILL);
         Ok(Sent {
@@ -249,7 +259,7 @@ impl Process {
             thread.blocked = thread.blocked.without(SigSet::of(signal));
         }
         // A real-time signal cannot be a fault, so the queue being full loses particulars at most.
-        let _ = thread.pending.push(info);
+        let _ = thread.pending.push(info, usize::MAX);
     }
 
     /// The frame of the handler for `failed` could not be pushed: the thread gets SIGSEGV instead, and when that was the

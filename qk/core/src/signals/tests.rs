@@ -143,6 +143,40 @@ fn a_frame_that_cannot_be_pushed_ends_in_sigsegv() {
     ));
 }
 
+/// RLIMIT_SIGPENDING counts for the process and its thread together; kill and the kernel may lose what it says, sigqueue not.
+#[test]
+fn the_limit_on_queued_signals_holds() {
+    let (mut p, mut t) = pair();
+    t.set_blocked(SigSet(u64::MAX));
+    p.limit_queue(2);
+    let queued = |signal| SigInfo::sent(signal, code::QUEUE, 7, 0, 1);
+    p.send(Target::Process(&t), queued(rt(40))).unwrap();
+    p.send(Target::Thread(&mut t), queued(rt(40))).unwrap();
+    for full in [rt(40), rt(41)] {
+        assert_eq!(
+            p.send(Target::Process(&t), queued(full)),
+            Err(Errno::EAGAIN)
+        );
+        assert_eq!(
+            p.send(Target::Thread(&mut t), queued(full)),
+            Err(Errno::EAGAIN)
+        );
+    }
+    assert!(p.send(Target::Process(&t), kill(rt(42))).is_ok());
+    p.send(Target::Process(&t), queued(Signal::USR1)).unwrap();
+    p.send(Target::Process(&t), kill(Signal::USR2)).unwrap();
+    let value = |p: &mut Process, t: &mut Thread, signal| {
+        p.take(t, SigSet::of(signal))
+            .map(|info| (info.code, info.fields[0]))
+    };
+    assert_eq!(
+        value(&mut p, &mut t, Signal::USR1),
+        Some((code::USER, 0)),
+        "lost"
+    );
+    assert_eq!(value(&mut p, &mut t, Signal::USR2), Some((code::USER, 7)));
+}
+
 #[test]
 fn a_fault_that_is_blocked_or_ignored_is_fatal() {
     for block in [false, true] {

@@ -1,11 +1,12 @@
-//! Resource limits. They are the proxy's own, which Linux enforces on files; those on memory mean the rank's memory and
-//! stay here.
+//! Resource limits. They are the proxy's own, which Linux enforces on files; those on memory and processor time mean the
+//! rank's and stay here. One that nothing here enforces cannot be lowered: a limit that was set holds.
 
 use abi::Errno;
 use abi::ident::RLIM_NLIMITS;
 use abi::syscall::by_name;
 
 use super::args::{get_words, put_words, put_words_opt};
+use super::others::{is_own, not_permitted_on, ship_on};
 use super::{Call, SysResult};
 use crate::{ship, timer};
 
@@ -13,8 +14,21 @@ use crate::{ship, timer};
 pub const RLIMIT_CPU: usize = 0;
 /// See [`RLIMIT_CPU`].
 pub const RLIMIT_DATA: usize = 2;
-/// What the proxy may not be given: they would hit its own memory, stack, threads or time, not the rank's.
-const OURS: [usize; 6] = [RLIMIT_CPU, RLIMIT_DATA, 3, 5, 8, 9];
+const RLIMIT_STACK: usize = 3;
+const RLIMIT_RSS: usize = 5;
+const RLIMIT_MEMLOCK: usize = 8;
+const RLIMIT_AS: usize = 9;
+/// See [`RLIMIT_CPU`].
+pub const RLIMIT_SIGPENDING: usize = 11;
+/// What the proxy may not be given: they would hit its own memory, stack or time, not the rank's.
+const OURS: [usize; 6] = [
+    RLIMIT_CPU,
+    RLIMIT_DATA,
+    RLIMIT_STACK,
+    RLIMIT_RSS,
+    RLIMIT_MEMLOCK,
+    RLIMIT_AS,
+];
 
 pub fn getrlimit(call: &mut Call<'_>) -> SysResult {
     let [resource, to, ..] = call.args();
@@ -30,14 +44,23 @@ pub fn setrlimit(call: &mut Call<'_>) -> SysResult {
 
 pub fn prlimit64(call: &mut Call<'_>) -> SysResult {
     let [pid, resource, new, old, ..] = call.args();
-    if pid != 0 && pid != call.rank.identity().pid {
-        return Err(Errno::ESRCH);
+    if !is_own(call, pid) {
+        return of_other(call, pid, new);
     }
     let before = current(call, resource)?;
     if new != 0 {
         set(call, resource as usize, new)?;
     }
     put_words_opt(old, &before).map(|()| 0)
+}
+
+/// Another process's limits can be read, not set: what it is allowed is not a rank's to say.
+fn of_other(call: &mut Call<'_>, pid: u64, new: u64) -> SysResult {
+    if new == 0 {
+        ship_on(call)
+    } else {
+        not_permitted_on(call, pid)
+    }
 }
 
 fn current(call: &Call<'_>, resource: u64) -> Result<[u64; 2], Errno> {
@@ -53,11 +76,14 @@ fn current(call: &Call<'_>, resource: u64) -> Result<[u64; 2], Errno> {
 /// Linux's rules (kernel/sys.c, do_prlimit): the soft limit is at most the hard one, which only the privileged may raise.
 fn set(call: &Call<'_>, resource: usize, from: u64) -> SysResult {
     let [soft, hard] = get_words(from)?;
-    let [_, old_hard] = call.rank.limits.lock()[resource];
+    let [old_soft, old_hard] = call.rank.limits.lock()[resource];
     if soft > hard {
         return Err(Errno::EINVAL);
     }
     if hard > old_hard && call.rank.identity().info.euid != 0 {
+        return Err(Errno::EPERM);
+    }
+    if !can_enforce(resource, soft, old_soft) {
         return Err(Errno::EPERM);
     }
     if !OURS.contains(&resource) {
@@ -66,8 +92,20 @@ fn set(call: &Call<'_>, resource: usize, from: u64) -> SysResult {
         Errno::from_ret(ret).map_or(Ok(()), Err)?;
     }
     call.rank.limits.lock()[resource] = [soft, hard];
-    if resource == RLIMIT_CPU {
-        timer::follow_cpu_limit(call.rank);
+    match resource {
+        RLIMIT_CPU => timer::follow_cpu_limit(call.rank),
+        RLIMIT_SIGPENDING => call.rank.signals.lock().process.limit_queue(soft),
+        _ => {}
     }
     Ok(0)
+}
+
+/// Whether the soft limit can become `soft` and hold. Memory is only limited by the share: of it, the heap by RLIMIT_DATA as
+/// it was inherited. The stack has its size from the start. Linux does not enforce RLIMIT_RSS either.
+fn can_enforce(resource: usize, soft: u64, old_soft: u64) -> bool {
+    match resource {
+        RLIMIT_STACK => soft == old_soft,
+        RLIMIT_DATA | RLIMIT_MEMLOCK | RLIMIT_AS => soft >= old_soft,
+        _ => true,
+    }
 }

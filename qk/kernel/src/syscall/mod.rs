@@ -8,6 +8,8 @@ mod futex;
 mod ids;
 pub mod limits;
 mod memory;
+mod others;
+pub mod policy;
 mod process;
 mod schedule;
 mod shipped;
@@ -108,6 +110,15 @@ const LOCAL: &[(&str, Handler)] = local! {
     "getegid" => ids::getegid,
     "getresuid" => ids::getresuid,
     "getresgid" => ids::getresgid,
+    "setuid" => ids::setuid,
+    "setgid" => ids::setgid,
+    "setreuid" => ids::setreuid,
+    "setregid" => ids::setregid,
+    "setresuid" => ids::setresuid,
+    "setresgid" => ids::setresgid,
+    "setgroups" => ids::setgroups,
+    "setfsuid" => ids::setfsuid,
+    "setfsgid" => ids::setfsgid,
     "set_tid_address" => ids::set_tid_address,
     "prlimit64" => limits::prlimit64,
     "getrlimit" => limits::getrlimit,
@@ -131,9 +142,9 @@ const LOCAL: &[(&str, Handler)] = local! {
     "sched_get_priority_max" => schedule::sched_get_priority,
     "sched_get_priority_min" => schedule::sched_get_priority,
     "getcpu" => schedule::getcpu,
-    "get_mempolicy" => schedule::get_mempolicy,
-    "set_mempolicy" => schedule::set_mempolicy,
-    "mbind" => schedule::mbind,
+    "get_mempolicy" => policy::get_mempolicy,
+    "set_mempolicy" => policy::set_mempolicy,
+    "mbind" => policy::mbind,
     "membarrier" => schedule::membarrier,
     "getrandom" => system::getrandom,
     "uname" => system::uname,

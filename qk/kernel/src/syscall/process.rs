@@ -1,9 +1,10 @@
-//! The process itself: its end, its thread pointer, its name.
+//! The process itself: its end, its thread pointer, what it says of itself.
 
 use abi::Errno;
 use core::sync::atomic::Ordering;
 
-use super::args::{put_bytes, put_words, user};
+use super::args::{put_bytes, put_words};
+use super::others::{is_own, not_permitted_on, ship_on};
 use super::{Call, SysResult};
 use crate::{rseq as sequences, signal, trace};
 
@@ -38,7 +39,8 @@ pub fn arch_prctl(call: &mut Call<'_>) -> SysResult {
     }
 }
 
-/// What can be answered without Linux. The rest says EINVAL, as a Linux without the feature does.
+/// What can be answered without Linux, and what Linux is to know: the name, which /proc shows, and no_new_privs, which
+/// children inherit. The rest says EINVAL, as a Linux without the feature does.
 pub fn prctl(call: &mut Call<'_>) -> SysResult {
     /// include/uapi/linux/prctl.h
     const GET_DUMPABLE: u64 = 3;
@@ -48,28 +50,24 @@ pub fn prctl(call: &mut Call<'_>) -> SysResult {
     const GET_SECCOMP: u64 = 21;
     const SET_NO_NEW_PRIVS: u64 = 38;
     const GET_NO_NEW_PRIVS: u64 = 39;
+    /// TASK_COMM_LEN (include/linux/sched.h)
     const NAME_BYTES: usize = 16;
     let [option, arg, ..] = call.args();
+    let dumpable = &call.rank.dumpable;
     match option {
-        SET_NAME => {
-            let mut name = [0; NAME_BYTES];
-            for (i, byte) in name[..NAME_BYTES - 1].iter_mut().enumerate() {
-                let mut one = [0];
-                hal::user::copy_in(&mut one, user(arg.wrapping_add(i as u64), 1)?)
-                    .map_err(|_| Errno::EFAULT)?;
-                if one[0] == 0 {
-                    break;
-                }
-                *byte = one[0];
-            }
-            *call.rank.name.lock() = name;
+        SET_NAME => ship_on(call),
+        GET_NAME => {
+            // Linux writes behind the back of the page tables, which have to know of it.
+            put_bytes(arg, &[0; NAME_BYTES])?;
+            ship_on(call)
+        }
+        GET_DUMPABLE => Ok(dumpable.load(Ordering::Relaxed).into()),
+        SET_DUMPABLE if arg <= 1 => {
+            dumpable.store(arg == 1, Ordering::Relaxed);
             Ok(0)
         }
-        GET_NAME => put_bytes(arg, &*call.rank.name.lock()).map(|()| 0),
-        GET_DUMPABLE => Ok(1),
-        SET_DUMPABLE if arg <= 1 => Ok(0),
-        GET_SECCOMP | GET_NO_NEW_PRIVS => Ok(0),
-        SET_NO_NEW_PRIVS if arg == 1 => Ok(0),
+        GET_SECCOMP => Ok(0),
+        SET_NO_NEW_PRIVS | GET_NO_NEW_PRIVS => ship_on(call),
         _ => Err(Errno::EINVAL),
     }
 }
@@ -102,8 +100,8 @@ pub fn set_robust_list(call: &mut Call<'_>) -> SysResult {
 
 pub fn get_robust_list(call: &mut Call<'_>) -> SysResult {
     let [pid, head_to, len_to, ..] = call.args();
-    if pid != 0 && pid != call.rank.identity().pid {
-        return Err(Errno::ESRCH);
+    if !is_own(call, pid) {
+        return not_permitted_on(call, pid);
     }
     put_words(len_to, &[ROBUST_LIST_BYTES])?;
     put_words(head_to, &[call.rank.robust_list.load(Ordering::Relaxed)]).map(|()| 0)

@@ -1,8 +1,9 @@
-//! Scheduling, cores and memory nodes. A rank has its cores to itself, so most of this only describes.
+//! Scheduling and cores. A rank has its cores to itself, so most of this only describes.
 
 use abi::Errno;
 
-use super::args::{get_words, put_bytes, put_u32_opt, put_words};
+use super::args::{put_bytes, put_u32_opt};
+use super::others::{is_own, not_permitted_on, ship_on};
 use super::{Call, SysResult};
 use crate::sched;
 
@@ -17,14 +18,15 @@ pub fn sched_yield(_: &mut Call<'_>) -> SysResult {
     Ok(0)
 }
 
-fn own_pid(call: &Call<'_>, pid: u64) -> Result<(), Errno> {
-    let pid = pid as u32 as i32;
-    if pid < 0 {
+/// Whose process a pid is: the rank's own (`true`), or another, of which Linux knows.
+///
+/// # Errors
+/// EINVAL for a negative one.
+fn concerns_self(call: &Call<'_>, pid: u64) -> Result<bool, Errno> {
+    if (pid as u32 as i32) < 0 {
         Err(Errno::EINVAL)
-    } else if pid == 0 || pid as u64 == call.rank.identity().pid {
-        Ok(())
     } else {
-        Err(Errno::ESRCH)
+        Ok(is_own(call, pid))
     }
 }
 
@@ -52,17 +54,21 @@ pub fn sched_getaffinity(call: &mut Call<'_>) -> SysResult {
     if len_bytes % 8 != 0 || (len_bytes as usize) < needed {
         return Err(Errno::EINVAL);
     }
-    own_pid(call, pid)?;
+    if !concerns_self(call, pid)? {
+        return ship_on(call);
+    }
     let mask = call.rank.affinity.lock().unwrap_or(mask(first, count));
     put_bytes(to, &mask[..needed])?;
     Ok(needed as u64)
 }
 
-/// A rank with one thread stays on its first core: a mask that holds one of its cores is accepted and told back.
+/// A rank's thread stays on its core: a mask that holds it is accepted and told back, any other has none of its CPUs.
 pub fn sched_setaffinity(call: &mut Call<'_>) -> SysResult {
     let [pid, len_bytes, from, ..] = call.args();
     let (first, count) = cores(call);
-    own_pid(call, pid)?;
+    if !concerns_self(call, pid)? {
+        return not_permitted_on(call, pid);
+    }
     let mut wanted = [0; MASK_BYTES];
     let len = (len_bytes as usize).min(MASK_BYTES);
     hal::user::copy_in(&mut wanted[..len], super::args::user(from, len as u64)?)
@@ -71,7 +77,8 @@ pub fn sched_setaffinity(call: &mut Call<'_>) -> SysResult {
         .iter_mut()
         .zip(mask(first, count))
         .for_each(|(wanted, own)| *wanted &= own);
-    if wanted.iter().all(|byte| *byte == 0) {
+    let here = hal::cpu::id();
+    if wanted[here / 8] >> (here % 8) & 1 == 0 {
         return Err(Errno::EINVAL);
     }
     *call.rank.affinity.lock() = Some(wanted);
@@ -79,7 +86,11 @@ pub fn sched_setaffinity(call: &mut Call<'_>) -> SysResult {
 }
 
 pub fn sched_getscheduler(call: &mut Call<'_>) -> SysResult {
-    own_pid(call, call.frame.rdi).map(|()| SCHED_OTHER)
+    if concerns_self(call, call.frame.rdi)? {
+        Ok(SCHED_OTHER)
+    } else {
+        ship_on(call)
+    }
 }
 
 pub fn sched_setscheduler(call: &mut Call<'_>) -> SysResult {
@@ -93,9 +104,11 @@ pub fn sched_setparam(call: &mut Call<'_>) -> SysResult {
 }
 
 fn set_policy(call: &Call<'_>, pid: u64, policy: u64, param: u64) -> SysResult {
-    own_pid(call, pid)?;
     if param == 0 || !POLICIES.contains(&policy) {
         return Err(Errno::EINVAL);
+    }
+    if !concerns_self(call, pid)? {
+        return not_permitted_on(call, pid);
     }
     let user = super::args::user(param, 4)?;
     let priority = hal::user::read_u32(user).map_err(|_| Errno::EFAULT)?;
@@ -109,9 +122,12 @@ fn set_policy(call: &Call<'_>, pid: u64, policy: u64, param: u64) -> SysResult {
 
 pub fn sched_getparam(call: &mut Call<'_>) -> SysResult {
     let [pid, param, ..] = call.args();
-    own_pid(call, pid)?;
+    let own = concerns_self(call, pid)?;
     if param == 0 {
         return Err(Errno::EINVAL);
+    }
+    if !own {
+        return ship_on(call);
     }
     put_u32_opt(param, 0).map(|()| 0)
 }
@@ -134,50 +150,6 @@ pub fn getcpu(call: &mut Call<'_>) -> SysResult {
     let [cpu, node, ..] = call.args();
     put_u32_opt(cpu, hal::cpu::id() as u32)?;
     put_u32_opt(node, 0)?;
-    Ok(0)
-}
-
-/// MPOL_DEFAULT, all memory on node 0.
-pub fn get_mempolicy(call: &mut Call<'_>) -> SysResult {
-    let [mode, nodes, max_node, _, flags, _] = call.args();
-    const MPOL_F_MEMS_ALLOWED: u64 = 4;
-    if flags > 7 {
-        return Err(Errno::EINVAL);
-    }
-    put_u32_opt(mode, 0)?;
-    if nodes != 0 {
-        if max_node == 0 {
-            return Err(Errno::EINVAL);
-        }
-        put_words(nodes, &[u64::from(flags == MPOL_F_MEMS_ALLOWED)])?;
-    }
-    Ok(0)
-}
-
-pub fn set_mempolicy(call: &mut Call<'_>) -> SysResult {
-    let [mode, nodes, max_node, ..] = call.args();
-    node_zero(mode, nodes, max_node)
-}
-
-pub fn mbind(call: &mut Call<'_>) -> SysResult {
-    let [_, _, mode, nodes, max_node, _] = call.args();
-    node_zero(mode, nodes, max_node)
-}
-
-/// There is one memory node: a policy that allows it changes nothing.
-fn node_zero(mode: u64, nodes: u64, max_node: u64) -> SysResult {
-    /// MPOL_LOCAL is the last of Linux 6.1 besides PREFERRED_MANY (5); the upper bits are mode flags.
-    const MODES: u64 = 5;
-    const MODE_FLAGS: u64 = 0xe000;
-    if mode & !MODE_FLAGS > MODES {
-        return Err(Errno::EINVAL);
-    }
-    if nodes != 0 && max_node > 1 {
-        let [mask] = get_words(nodes)?;
-        if mask & !1 != 0 {
-            return Err(Errno::EINVAL);
-        }
-    }
     Ok(0)
 }
 

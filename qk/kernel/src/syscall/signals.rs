@@ -4,10 +4,11 @@ use abi::Errno;
 use qk_core::signals::{Action, AltStack, SigInfo, SigSet, Signal, Thread, code};
 
 use super::args::{get_words, put_bytes, put_words_opt, user};
+use super::others::{is_self, ship_on};
 use super::{Call, RESTART_NO_HANDLER, SysResult};
 use crate::rank::Rank;
 use crate::signal::{self, Signals};
-use crate::{sched, ship, sigframe, timer};
+use crate::{sched, sigframe, timer};
 
 /// sizeof(sigset_t) in the kernel's ABI.
 const SIGSET_BYTES: u64 = 8;
@@ -205,16 +206,6 @@ pub fn sigaltstack(call: &mut Call<'_>) -> SysResult {
         &[before.base, u64::from(before.flags), before.size_bytes],
     )
     .map(|()| 0)
-}
-
-/// Whether a pid is the caller's own; the rest of the world is the proxy's.
-fn is_self(call: &Call<'_>, pid: u64) -> bool {
-    u64::from(pid as u32) == call.rank.identity().pid
-}
-
-fn ship_on(call: &Call<'_>) -> SysResult {
-    let ret = ship::linux_call(call.rank, call.frame.rax, &call.args());
-    Errno::from_ret(ret).map_or(Ok(ret as u64), Err)
 }
 
 /// The signal with number `signo`; `None` for 0, which only asks whether the target is there.

@@ -1,0 +1,69 @@
+//! Calls about the process that the rank and its proxy are to the outside: its groups, its limits, its name.
+
+use abi::Errno;
+use zerocopy::IntoBytes;
+
+use crate::memory::{NOWHERE, RankMemory, tame};
+
+/// NGROUPS_MAX (uapi/linux/limits.h)
+const GROUPS_MAX: u32 = 65536;
+/// uapi/linux/prctl.h
+const SET_NAME: u64 = 15;
+const GET_NAME: u64 = 16;
+const SET_NO_NEW_PRIVS: u64 = 38;
+const GET_NO_NEW_PRIVS: u64 = 39;
+
+/// setgroups: the proxy's groups stay as they are, so only the same ones may be set. Linux is given `copy`.
+///
+/// # Errors
+/// EPERM when they are others.
+pub fn groups(
+    args: &mut [u64; 6],
+    memory: &impl RankMemory,
+    copy: &mut Vec<u32>,
+) -> Result<(), Errno> {
+    let count = args[0] as u32;
+    if count > GROUPS_MAX {
+        return Ok(()); // Linux refuses it before it looks at them
+    }
+    copy.clear();
+    copy.resize(count as usize, 0);
+    if count > 0 && memory.read(args[1], copy.as_mut_bytes()).is_err() {
+        args[1] = NOWHERE;
+        return Ok(());
+    }
+    let own = rustix::process::getgroups().map_err(|_| Errno::EPERM)?;
+    let mut own: Vec<u32> = own.into_iter().map(|gid| gid.as_raw()).collect();
+    own.sort_unstable();
+    copy.sort_unstable();
+    if *copy != own {
+        return Err(Errno::EPERM);
+    }
+    args[1] = copy.as_ptr() as u64;
+    Ok(())
+}
+
+/// prlimit64: another process's limits are looked at, not changed.
+///
+/// # Errors
+/// EPERM when they were to change.
+pub const fn limits(args: &[u64; 6]) -> Result<(), Errno> {
+    if args[2] == 0 {
+        Ok(())
+    } else {
+        Err(Errno::EPERM)
+    }
+}
+
+/// prctl: the name, which /proc shows, and no_new_privs, which children inherit. The rest is the QK's.
+///
+/// # Errors
+/// EINVAL for what the QK does not relay.
+pub fn process_control(args: &mut [u64; 6]) -> Result<(), Errno> {
+    match args[0] {
+        SET_NAME | GET_NAME => args[1] = tame(args[1]),
+        SET_NO_NEW_PRIVS | GET_NO_NEW_PRIVS => {}
+        _ => return Err(Errno::EINVAL),
+    }
+    Ok(())
+}

@@ -1,0 +1,126 @@
+// What the local calls about limits and processor time do: a limit that was
+// set holds, or setting it was refused.
+//
+// Regression: limits on processor time, address space, data, stack and queued
+// signals were taken and told back, and nothing came of them.
+#include "../common/effects.h"
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+static struct rlimit of(int resource)
+{
+    struct rlimit limit;
+    need(getrlimit(resource, &limit) == 0, "getrlimit");
+    return limit;
+}
+
+// Sets a soft limit; whether it was not refused.
+static int lower(int resource, rlim_t soft)
+{
+    struct rlimit limit = of(resource);
+    limit.rlim_cur = soft;
+    int result = setrlimit(resource, &limit);
+    need(result == 0 || errno == EPERM, "setrlimit");
+    return result == 0;
+}
+
+static int maps(size_t bytes)
+{
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return at != MAP_FAILED && munmap(at, bytes) == 0;
+}
+
+static int stack_reaches(size_t bytes) { return can_write((char *)__builtin_frame_address(0) - bytes); }
+
+static int queues(void)
+{
+    union sigval value = {.sival_int = 1};
+    return sigqueue(getpid(), SIGRTMIN, value) == 0;
+}
+
+static void of_memory(void)
+{
+    struct {
+        int resource;
+        const char *name;
+        rlim_t soft;
+    } limits[] = {{RLIMIT_AS, "RLIMIT_AS", 32 << 20}, {RLIMIT_DATA, "RLIMIT_DATA", 8 << 20}};
+    call("setrlimit");
+    for (int i = 0; i < 2; i++) {
+        struct rlimit before = of(limits[i].resource);
+        int set = lower(limits[i].resource, limits[i].soft);
+        check(!set || !maps(48 << 20), "%s of %d MiB: 48 MiB are not to be had, or it was refused", limits[i].name,
+              (int)(limits[i].soft >> 20));
+        check(setrlimit(limits[i].resource, &before) == 0 && maps(48 << 20), "and are again");
+    }
+    int set = lower(RLIMIT_STACK, 256 << 10);
+    check(!set || !stack_reaches(1 << 20), "RLIMIT_STACK of 256 KiB: 1 MiB is too deep, or it was refused");
+    set = lower(RLIMIT_MEMLOCK, 0);
+    char page[2 * PAGE_BYTES];
+    check(!set || geteuid() == 0 || mlock(page, sizeof page) != 0, "RLIMIT_MEMLOCK of 0: no lock, or it was refused");
+}
+
+static void of_signals(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGRTMIN);
+    need(sigprocmask(SIG_BLOCK, &set, NULL) == 0, "sigprocmask");
+    rlim_t soft = of(RLIMIT_SIGPENDING).rlim_cur;
+    check(queues(), "a signal can be queued");
+    int lowered = lower(RLIMIT_SIGPENDING, 0);
+    check(!lowered || (!queues() && errno == EAGAIN), "RLIMIT_SIGPENDING of 0: none can, or it was refused");
+    check(kill(getpid(), SIGRTMIN) == 0, "kill can lose what it says");
+    check(lower(RLIMIT_SIGPENDING, soft) && queues(), "and then one can again");
+}
+
+static volatile sig_atomic_t caught;
+static void catch(int signo) { caught = signo; }
+
+static long cpu_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void of_time(void)
+{
+    struct rlimit after, limit = of(RLIMIT_CPU);
+    call("prlimit64");
+    signal(SIGXCPU, catch);
+    limit.rlim_cur = (rlim_t)(cpu_ns() / 1000000000 + 1);
+    check(prlimit(0, RLIMIT_CPU, &limit, NULL) == 0, "a limit on processor time");
+    while (!caught && cpu_ns() < (long)(limit.rlim_cur + 5) * 1000000000)
+        ;
+    // A kernel that counts in ticks takes time that its host stole for the program's.
+    check(caught == SIGXCPU && cpu_ns() >= (long)limit.rlim_cur * 100000000, "SIGXCPU when it is used up");
+    call("getrlimit");
+    need(syscall(SYS_getrlimit, RLIMIT_CPU, &after) == 0, "getrlimit");
+    check(after.rlim_cur == limit.rlim_cur + 1, "the next one comes a second later");
+    struct rlimit others;
+    check(prlimit(getppid(), RLIMIT_CPU, NULL, &others) == 0 && others.rlim_cur == others.rlim_max, "another process's");
+    check_fails(prlimit(0x3fffffff, RLIMIT_CPU, NULL, &others), ESRCH, "no process's");
+}
+
+// The limit holds against what catches its signal, too.
+static void the_end(void)
+{
+    struct rlimit limit = {(rlim_t)(cpu_ns() / 1000000000 + 1), (rlim_t)(cpu_ns() / 1000000000 + 1)};
+    need(setrlimit(RLIMIT_CPU, &limit) == 0, "setrlimit");
+    printf("%d checks, %d failed; now SIGKILL\n", check_count, check_failures);
+    fflush(stdout);
+    while (check_failures == 0)
+        ;
+}
+
+int main(void)
+{
+    of_memory();
+    of_signals();
+    of_time();
+    the_end();
+    return 1;
+}

@@ -1,0 +1,86 @@
+// What the local calls about memory do.
+#include "../common/effects.h"
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+static char *pages(int count)
+{
+    char *at = mmap(NULL, (size_t)count * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    need(at != MAP_FAILED, "mmap");
+    return at;
+}
+
+static int resident(char *at)
+{
+    unsigned char page = 0;
+    return mincore(at, PAGE_BYTES, &page) == 0 && (page & 1);
+}
+
+static void mappings(void)
+{
+    call("mmap");
+    char *at = pages(4);
+    check(can_write(at) && at[0] == 0 && at[4 * PAGE_BYTES - 1] == 0, "zeroed memory");
+    call("mprotect");
+    check(mprotect(at, PAGE_BYTES, PROT_READ) == 0 && can_read(at) && !can_write(at), "write access is gone");
+    check(mprotect(at, PAGE_BYTES, PROT_READ | PROT_WRITE) == 0 && can_write(at), "and comes back");
+    call("mremap");
+    memset(at, 7, PAGE_BYTES);
+    char *to = mremap(at, PAGE_BYTES, 2 * PAGE_BYTES, MREMAP_MAYMOVE);
+    check(to != MAP_FAILED && all_bytes(to, 7, PAGE_BYTES) && can_write(to + PAGE_BYTES), "larger, with its contents");
+    check(to == at || !can_read(at), "the old place is gone");
+    call("munmap");
+    check(munmap(to, 2 * PAGE_BYTES) == 0 && !can_read(to), "nothing is there any more");
+    call("brk");
+    char *end = (char *)syscall(SYS_brk, 0);
+    check((char *)syscall(SYS_brk, end + PAGE_BYTES) == end + PAGE_BYTES && can_write(end + PAGE_BYTES - 1), "the heap grows");
+    check((char *)syscall(SYS_brk, end) == end && (char *)syscall(SYS_brk, 0) == end, "and shrinks");
+}
+
+static void advice(void)
+{
+    char *at = pages(2);
+    call("madvise");
+    memset(at, 7, PAGE_BYTES);
+    check(madvise(at, PAGE_BYTES, MADV_DONTNEED) == 0 && all_bytes(at, 0, PAGE_BYTES), "DONTNEED: contents are gone");
+    call("mincore");
+    at[0] = 1;
+    check(resident(at), "a page that was touched is resident");
+    munmap(at + PAGE_BYTES, PAGE_BYTES);
+    unsigned char page;
+    check_fails(mincore(at + PAGE_BYTES, PAGE_BYTES, &page), ENOMEM, "one that is not mapped");
+    call("msync");
+    check(msync(at, PAGE_BYTES, MS_SYNC) == 0, "what is mapped can be written back");
+    check_fails(msync(at + PAGE_BYTES, PAGE_BYTES, MS_SYNC), ENOMEM, "what is not cannot");
+}
+
+// Locked is resident, and stays so: nothing is paged out.
+static void locking(void)
+{
+    char *at = pages(4);
+    munmap(at + PAGE_BYTES, PAGE_BYTES);
+    call("mlock");
+    check(mlock(at, PAGE_BYTES) == 0 && resident(at), "resident without having been touched");
+    check_fails(mlock(at + PAGE_BYTES, PAGE_BYTES), ENOMEM, "what is not mapped");
+    call("mlock2");
+    at += 2 * PAGE_BYTES;
+    check(syscall(SYS_mlock2, at, PAGE_BYTES, 0) == 0 && resident(at), "resident without having been touched");
+    check_fails(syscall(SYS_mlock2, at, PAGE_BYTES, 8), EINVAL, "an unknown flag");
+    call("munlock");
+    check(munlock(at, PAGE_BYTES) == 0 && madvise(at, PAGE_BYTES, MADV_DONTNEED) == 0, "may be discarded again");
+    check_fails(munlock(at - PAGE_BYTES, PAGE_BYTES), ENOMEM, "what is not mapped");
+    call("mlockall");
+    at = pages(1);
+    check(mlockall(MCL_CURRENT | MCL_FUTURE) == 0 && resident(at) && resident(pages(1)), "all and what comes is resident");
+    check_fails(mlockall(0), EINVAL, "nothing to lock");
+    call("munlockall");
+    check(munlockall() == 0 && madvise(at, PAGE_BYTES, MADV_DONTNEED) == 0, "may be discarded again");
+}
+
+int main(void)
+{
+    mappings();
+    advice();
+    locking();
+    return check_done();
+}

@@ -1,0 +1,242 @@
+// What the local calls about the process, its ids, cores and memory nodes do.
+//
+// Regression: affinity to a core that the rank did not run on, names, flags
+// that were told back differently, policies of addresses that are not there
+// were all accepted; ids that stay as they are and questions about other
+// processes were refused.
+#include "../common/effects.h"
+#include <grp.h>
+#include <linux/membarrier.h>
+#include <linux/mempolicy.h>
+#include <sched.h>
+#include <sys/fsuid.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/sysinfo.h>
+#include <sys/utsname.h>
+
+static void identity(void)
+{
+    struct {
+        const char *name, *key;
+        int nr, field;
+    } ids[] = {{"getpid", "Pid:", SYS_getpid, 0}, {"getppid", "PPid:", SYS_getppid, 0}, {"gettid", "Pid:", SYS_gettid, 0},
+               {"getuid", "Uid:", SYS_getuid, 0}, {"geteuid", "Uid:", SYS_geteuid, 1}, {"getgid", "Gid:", SYS_getgid, 0},
+               {"getegid", "Gid:", SYS_getegid, 1}};
+    long values[4];
+    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+        call(ids[i].name);
+        sscanf(proc_line("/proc/self/status", ids[i].key), "%ld %ld", &values[0], &values[1]);
+        check(syscall(ids[i].nr) == values[ids[i].field], "as /proc says");
+    }
+    uid_t r, e, s;
+    call("getresuid");
+    sscanf(proc_line("/proc/self/status", "Uid:"), "%ld %ld %ld", &values[0], &values[1], &values[2]);
+    check(getresuid(&r, &e, &s) == 0 && r == values[0] && e == values[1] && s == values[2], "as /proc says");
+    call("getresgid");
+    sscanf(proc_line("/proc/self/status", "Gid:"), "%ld %ld %ld", &values[0], &values[1], &values[2]);
+    check(getresgid(&r, &e, &s) == 0 && r == values[0] && e == values[1] && s == values[2], "as /proc says");
+}
+
+// Whether a call that sets ids was refused, or all ids are those.
+static int refused_or(long result, uid_t id)
+{
+    uid_t r, e, s;
+    return (result == -1 && errno == EPERM) || (getresuid(&r, &e, &s) == 0 && r == id && e == id && s == id);
+}
+
+static void same_ids(void)
+{
+    uid_t uid = getuid();
+    gid_t gid = getgid(), groups[64];
+    call("setuid");
+    check(syscall(SYS_setuid, uid) == 0, "to what it is");
+    check_fails(syscall(SYS_setuid, -1), EINVAL, "to none");
+    call("setgid");
+    check(syscall(SYS_setgid, gid) == 0, "to what it is");
+    call("setreuid");
+    check(syscall(SYS_setreuid, uid, -1) == 0, "to what it is");
+    call("setregid");
+    check(syscall(SYS_setregid, -1, gid) == 0, "to what it is");
+    call("setresuid");
+    check(syscall(SYS_setresuid, uid, -1, uid) == 0, "to what it is");
+    call("setresgid");
+    check(syscall(SYS_setresgid, gid, gid, -1) == 0, "to what it is");
+    call("setfsuid");
+    check(setfsuid(uid) == (int)uid && setfsuid(-1) == (int)uid, "to what it is");
+    call("setfsgid");
+    check(setfsgid(gid) == (int)gid && setfsgid(-1) == (int)gid, "to what it is");
+    call("setgroups");
+    int count = getgroups(64, groups);
+    check(count >= 0 && (setgroups((size_t)count, groups) == 0 || errno == EPERM), "to those it has, if it may");
+}
+
+// At the end: as the superuser it may work natively.
+static void other_ids(void)
+{
+    check(refused_or(syscall(SYS_setresuid, 12345, 12345, 12345), 12345), "another user, or refused");
+}
+
+static void prctls(void)
+{
+    char name[17] = "", comm[64] = "";
+    call("prctl");
+    FILE *file = fopen("/proc/self/comm", "r");
+    need(file != NULL && fgets(comm, sizeof comm, file) != NULL, "/proc/self/comm");
+    fclose(file);
+    comm[strcspn(comm, "\n")] = 0;
+    check(prctl(PR_GET_NAME, name) == 0 && strcmp(name, comm) == 0 && strcmp(name, "of_process") == 0, "the program's name");
+    check(prctl(PR_SET_NAME, "another-name-too-long") == 0 && prctl(PR_GET_NAME, name) == 0, "another name");
+    check(strcmp(name, "another-name-to") == 0, "is cut to 15 bytes");
+    const char *shown = proc_line("/proc/self/status", "Name:\t");
+    check(strcmp(shown, name) == 0, "/proc shows %s", shown);
+    check_fails(prctl(PR_SET_NAME, 8), EFAULT, "a bad pointer");
+    check(prctl(PR_GET_DUMPABLE) == 1, "dumpable at first");
+    check(prctl(PR_SET_DUMPABLE, 0) == 0 && prctl(PR_GET_DUMPABLE) == 0, "not dumpable, and told back");
+    check(prctl(PR_SET_DUMPABLE, 1) == 0 && prctl(PR_GET_DUMPABLE) == 1, "dumpable again");
+    check_fails(prctl(PR_SET_DUMPABLE, 2), EINVAL, "2 is the kernel's");
+    check(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1, "no_new_privs, told back");
+    check(atoi(proc_line("/proc/self/status", "NoNewPrivs:")) == 1, "/proc shows it");
+    check_fails(prctl(PR_SET_NO_NEW_PRIVS, 0, 0, 0, 0), EINVAL, "it cannot be taken back");
+}
+
+static void registrations(void)
+{
+    static struct {
+        void *next;
+        long offset;
+        void *pending;
+    } head = {&head, 0, NULL}, *told = NULL;
+    unsigned long fs = 0x1234, old_fs, length = 0;
+    call("arch_prctl");
+    need(syscall(SYS_arch_prctl, 0x1003, &old_fs) == 0, "ARCH_GET_FS");
+    syscall(SYS_arch_prctl, 0x1001, &fs);
+    __asm__ volatile("mov %%gs:0, %0" : "=r"(told));
+    check((unsigned long)told == fs, "GS begins where it was set");
+    check(old_fs == (unsigned long)__builtin_thread_pointer(), "FS is the thread pointer");
+    call("set_robust_list");
+    check(syscall(SYS_set_robust_list, &head, sizeof head) == 0, "a list");
+    call("get_robust_list");
+    check(syscall(SYS_get_robust_list, 0, &told, &length) == 0 && (void *)told == &head && length == 24, "is told back");
+    check_fails(syscall(SYS_get_robust_list, 0x3fffffff, &told, &length), ESRCH, "no process's");
+    call("set_tid_address");
+    check(syscall(SYS_set_tid_address, &fs) == getpid(), "the thread's id");
+    call("personality");
+    check(syscall(SYS_personality, -1) == 0 && syscall(SYS_personality, 0) == 0, "Linux's");
+    call("rseq");
+    check_fails(syscall(SYS_rseq, 8, 32, 0, 0), EINVAL, "the C library has registered one");
+}
+
+static void cores(void)
+{
+    cpu_set_t all, one, now;
+    int right = 0;
+    call("sched_getaffinity");
+    check(sched_getaffinity(0, sizeof all, &all) == 0 && CPU_ISSET(sched_getcpu(), &all), "holds the CPU it runs on");
+    check(sched_getaffinity(getppid(), sizeof now, &now) == 0 && CPU_COUNT(&now) > 0, "another process's");
+    check_fails(sched_getaffinity(0x3fffffff, sizeof now, &now), ESRCH, "no process's");
+    call("sched_setaffinity");
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        CPU_ZERO(&one);
+        CPU_SET(cpu, &one);
+        if (sched_setaffinity(0, sizeof one, &one) == 0)
+            right += CPU_ISSET(cpu, &all) && sched_getcpu() == cpu;
+        else
+            right += errno == EINVAL;
+        sched_setaffinity(0, sizeof all, &all);
+    }
+    check(right == CPU_SETSIZE, "it runs where it was told to, or it was refused");
+    check_fails(sched_setaffinity(0x3fffffff, sizeof all, &all), ESRCH, "no process's");
+    unsigned cpu = ~0u;
+    call("getcpu");
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    need(sched_setaffinity(0, sizeof one, &one) == 0, "sched_setaffinity");
+    check(syscall(SYS_getcpu, &cpu, NULL, NULL) == 0 && CPU_ISSET(cpu, &one), "the one it is bound to");
+    call("sched_yield");
+    check(sched_yield() == 0, "comes back");
+    call("membarrier");
+    check(syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0) & MEMBARRIER_CMD_GLOBAL, "knows global ones");
+    check(syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) == 0, "makes one");
+}
+
+static void classes(void)
+{
+    struct sched_param none = {0}, high = {.sched_priority = 10};
+    call("sched_getscheduler");
+    check(sched_getscheduler(0) == SCHED_OTHER && sched_getscheduler(getppid()) == SCHED_OTHER, "the usual class");
+    check_fails(sched_getscheduler(0x3fffffff), ESRCH, "no process's");
+    call("sched_setscheduler");
+    check(sched_setscheduler(0, SCHED_OTHER, &none) == 0, "to what it is");
+    check(sched_setscheduler(0, SCHED_FIFO, &high) == -1 ? errno == EPERM : sched_getscheduler(0) == SCHED_FIFO,
+          "another class, or refused");
+    sched_setscheduler(0, SCHED_OTHER, &none);
+    check_fails(sched_setscheduler(0x3fffffff, SCHED_OTHER, &none), ESRCH, "no process's");
+    call("sched_getparam");
+    check(sched_getparam(0, &high) == 0 && high.sched_priority == 0, "no priority");
+    call("sched_setparam");
+    check(sched_setparam(0, &none) == 0, "to what it is");
+    high.sched_priority = 10;
+    check_fails(sched_setparam(0, &high), EINVAL, "the class has none");
+    call("sched_get_priority_max");
+    check(sched_get_priority_max(SCHED_FIFO) == 99 && sched_get_priority_max(SCHED_OTHER) == 0, "as by class");
+    call("sched_get_priority_min");
+    check(sched_get_priority_min(SCHED_FIFO) == 1 && sched_get_priority_min(SCHED_OTHER) == 0, "as by class");
+}
+
+// Where the kernel knows of memory nodes.
+static void nodes(void)
+{
+    unsigned long node_0 = 1, told[16] = {0};
+    int mode = -1, here = -1;
+    char *page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    page[0] = 1;
+    int known = syscall(SYS_get_mempolicy, &mode, NULL, 0, NULL, 0) == 0;
+    need(known || errno == ENOSYS, "get_mempolicy");
+    call("set_mempolicy");
+    check(!known || (syscall(SYS_set_mempolicy, MPOL_BIND, &node_0, 64) == 0 &&
+                     syscall(SYS_get_mempolicy, &mode, told, 1024, NULL, 0) == 0 && mode == MPOL_BIND && told[0] == 1),
+          "a policy is told back");
+    check(!known || syscall(SYS_set_mempolicy, MPOL_BIND, NULL, 0) == -1, "not of no node");
+    check(!known || syscall(SYS_set_mempolicy, MPOL_DEFAULT, NULL, 0) == 0, "and taken back");
+    call("mbind");
+    check(!known || (syscall(SYS_mbind, page, PAGE_BYTES, MPOL_PREFERRED, &node_0, 64, 0) == 0 &&
+                     syscall(SYS_get_mempolicy, &here, NULL, 0, page, MPOL_F_NODE | MPOL_F_ADDR) == 0 && here == 0),
+          "memory is on node 0");
+    check(!known || (munmap(page, PAGE_BYTES) == 0 && syscall(SYS_mbind, page, PAGE_BYTES, MPOL_DEFAULT, NULL, 0, 0) == -1),
+          "memory that is not there");
+    call("get_mempolicy");
+    check(!known || (syscall(SYS_get_mempolicy, &mode, NULL, 0, page, MPOL_F_ADDR) == -1 && errno == EFAULT),
+          "an address with nothing there");
+    check(!known || (syscall(SYS_get_mempolicy, &mode, NULL, 0, 4096, 0) == -1 && errno == EINVAL), "an address unasked for");
+}
+
+static void machine(void)
+{
+    unsigned char random[64] = {0};
+    struct utsname name;
+    struct sysinfo info;
+    call("getrandom");
+    check(syscall(SYS_getrandom, random, sizeof random, 0) == 64 && !all_bytes(random, 0, 64), "bytes");
+    call("uname");
+    check(uname(&name) == 0 && strcmp(name.sysname, "Linux") == 0, "Linux's");
+    call("sysinfo");
+    check(sysinfo(&info) == 0 && info.totalram >= info.freeram && info.procs > 0, "sizes that make sense");
+}
+
+int main(void)
+{
+    identity();
+    same_ids();
+    prctls();
+    registrations();
+    classes();
+    nodes();
+    machine();
+    cores();
+    other_ids();
+    call("exit_group");
+    fflush(stdout);
+    syscall(SYS_exit_group, check_done());
+}
