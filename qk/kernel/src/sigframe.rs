@@ -22,6 +22,12 @@ const UCONTEXT: u64 = 8;
 const UC_FLAGS: u64 = 7;
 /// RFLAGS: TF, DF, RF are clear in a handler (System V ABI §3.2.1; Linux: handle_signal).
 const HANDLER_CLEARS: u64 = 1 << 8 | 1 << 10 | 1 << 16;
+/// RFLAGS that a return takes from the frame: CF PF AF ZF SF TF DF OF RF AC (Linux: FIX_EFLAGS).
+const RETURNED_FLAGS: u64 = 0x5_0dd5;
+/// UC_STRICT_RESTORE_SS: the selector of SS counts, even a wrong one.
+const STRICT_RESTORE_SS: u64 = 4;
+/// uc_flags.
+const FLAGS: usize = 1;
 /// First words of uc_stack, sigcontext and uc_sigmask.
 const STACK: usize = 3;
 const CONTEXT: usize = 6;
@@ -81,6 +87,7 @@ pub fn push(
     frame.rdx = at + UCONTEXT;
     frame.rax = 0;
     frame.rflags &= !HANDLER_CLEARS;
+    frame.set_user_segments();
     Ok(())
 }
 
@@ -96,7 +103,9 @@ fn save(f: &UserFrame, trap: [u64; 4], fpu: u64) -> [u64; MASK - CONTEXT] {
     words
 }
 
-fn load(f: &mut UserFrame, words: &[u64]) {
+/// Registers from a struct sigcontext_64, with the flags and selectors that it may set.
+fn load(f: &mut UserFrame, words: &[u64], uc_flags: u64) {
+    let flags = f.rflags;
     let registers: [&mut u64; 18] = [
         &mut f.r8,
         &mut f.r9,
@@ -121,35 +130,46 @@ fn load(f: &mut UserFrame, words: &[u64]) {
         .into_iter()
         .zip(words)
         .for_each(|(to, from)| *to = *from);
+    f.rflags = flags & !RETURNED_FLAGS | f.rflags & RETURNED_FLAGS;
+    let [cs, _, _, ss] = [0, 16, 32, 48].map(|shift| words[18] >> shift & 0xffff | 3);
+    f.set_user_segments();
+    f.cs = cs;
+    if uc_flags & STRICT_RESTORE_SS != 0 {
+        f.ss = ss;
+    }
 }
 
-/// rt_sigreturn: restores what [`push`] saved, or what the handler made of it. Selectors, and flags that are not the
-/// program's, are put right on the way to ring 3.
+/// rt_sigreturn: restores what [`push`] saved, or what the handler made of it, in Linux's order: the mask, registers, FPU
+/// state, alternate stack. A frame that ring 3 cannot have faults when it is returned to, as on Linux.
 ///
 /// # Errors
-/// EFAULT when the frame cannot be read: the caller forces SIGSEGV.
+/// EFAULT when the frame or its FPU state cannot be taken: the caller forces SIGSEGV.
 pub fn pop(rank: &Rank, frame: &mut UserFrame) -> Result<(), Errno> {
     // The handler's `ret` took the first word.
     let at = frame.rsp.wrapping_sub(8);
     let head: [u64; HEAD_WORDS] = get_words(at)?;
-    let fpu = head[CONTEXT + 23];
-    if fpu == 0 {
-        hal::task::reset_fpu();
-    } else {
-        hal::task::load_fpu_from_user(user(fpu, hal::task::fpu_state_size() as u64)?)
-            .map_err(|_| Errno::EFAULT)?;
-    }
-    load(frame, &head[CONTEXT..]);
-    let mut guard = rank.signals.lock();
-    guard.thread.set_blocked(SigSet(head[MASK]));
+    rank.signals.lock().thread.set_blocked(SigSet(head[MASK]));
+    load(frame, &head[CONTEXT..], head[FLAGS]);
+    load_fpu(head[CONTEXT + 23])?;
     let stack = AltStack {
         base: head[STACK],
         flags: head[STACK + 1] as u32,
         size_bytes: head[STACK + 2],
     };
     // Linux ignores a stack that cannot be restored (restore_altstack).
-    let _ = guard.thread.altstack.set(stack, frame.rsp, 0);
+    let _ = rank.signals.lock().thread.altstack.set(stack, frame.rsp, 0);
     Ok(())
+}
+
+/// The FPU state at `at`, or that of a fresh program when there is none or a bad one.
+fn load_fpu(at: u64) -> Result<(), Errno> {
+    match user(at, hal::task::fpu_state_size() as u64) {
+        Ok(image) if at != 0 => hal::task::load_fpu_from_user(image).map_err(|_| Errno::EFAULT),
+        image => {
+            hal::task::reset_fpu();
+            image.map(|_| ())
+        }
+    }
 }
 
 /// What a bad frame earns.

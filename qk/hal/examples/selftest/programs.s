@@ -90,6 +90,11 @@ CALL {nothing}
 movq %rbp, %rsp
 // Sent to a non-canonical address by the kernel.
 leaq 1f(%rip), %r15
+movabsq $0x900000000000, %rdi
+CALL {go}
+jmp fail
+// And into the kernel's half, where it faults by itself.
+1: leaq 1f(%rip), %r15
 movabsq $0xffff900000000000, %rdi
 CALL {go}
 jmp fail

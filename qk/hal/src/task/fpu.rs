@@ -30,6 +30,11 @@ const MAGIC2_BYTES: usize = 4;
 
 /// x87 and SSE: always present in a signal frame's image.
 const LEGACY_STATES: u64 = 3;
+/// AVX: with SSE it owns MXCSR (Intel SDM vol. 1 §13.8.1).
+const AVX: u64 = 4;
+const SSE: u64 = 2;
+/// Bits of MXCSR that some CPU has (AMD64 APM vol. 1 §4.2.2); a CPU that lacks one of them checks that by itself.
+const MXCSR_BITS: u32 = 0x2_ffff;
 /// Power-up value (Intel SDM vol. 1 §10.2.3): all exceptions masked, round to nearest.
 const MXCSR_INIT: u32 = 0x1f80;
 
@@ -171,16 +176,29 @@ fn load(from: User) -> Result<(), Fault> {
     let states = match stamped_states(from)? {
         Some(states) => {
             let states = states & features::xcr0();
+            if states & (SSE | AVX) != 0 {
+                check_mxcsr(from)?;
+            }
             user::xrstor(from, states)?;
             states
         }
         None => {
+            check_mxcsr(from)?;
             user::fxrstor(from)?;
             LEGACY_STATES
         }
     };
     reset(features::xcr0() & !states);
     Ok(())
+}
+
+/// Refuses reserved bits, as the CPU does; QEMU's TCG takes them.
+fn check_mxcsr(image: User) -> Result<(), Fault> {
+    if user::read_u32(image.at(MXCSR as u64))? & !MXCSR_BITS == 0 {
+        Ok(())
+    } else {
+        Err(Fault)
+    }
 }
 
 /// The states that a whole image claims to have; `None` without its magics.

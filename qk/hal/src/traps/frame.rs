@@ -1,7 +1,7 @@
 //! The registers of an interrupted program.
 
 use crate::cpu::{USER_CS, USER_SS};
-use abi::map::WINDOW_TOP;
+use abi::map::{DIRECT_MAP, WINDOW_TOP};
 
 /// Flags a program may have in a frame (AMD APM vol. 2 §3.1.6): CF PF AF ZF SF TF DF OF NT RF AC ID; not IOPL, VM, VIF, VIP.
 const USER_RFLAGS: u64 = 0x25_4dd5;
@@ -70,15 +70,36 @@ impl UserFrame {
         self.orig_rax_or_vector as u8
     }
 
-    /// Selectors and flags as ring 3 must have them.
-    pub(crate) fn force_user_mode(&mut self) {
+    /// A program's segments: what a signal handler runs with, whatever it interrupted.
+    pub fn set_user_segments(&mut self) {
         self.cs = USER_CS.into();
         self.ss = USER_SS.into();
+    }
+
+    /// Selectors and flags as ring 3 must have them.
+    fn force_user_mode(&mut self) {
+        self.set_user_segments();
+        self.force_user_flags();
+    }
+
+    /// Flags as ring 3 must have them.
+    pub(crate) fn force_user_flags(&mut self) {
         self.rflags = self.rflags & USER_RFLAGS | FORCED_RFLAGS;
     }
 
-    /// Whether IRETQ can jump there: canonical, in the lower half.
-    pub(crate) fn rip_is_user(&self) -> bool {
-        self.rip < WINDOW_TOP
+    /// The error code of the general protection fault that IRETQ to this frame would raise, or make the kernel's own: for
+    /// selectors other than a program's, or an address that is not canonical (Intel SDM vol. 2, IRET). `None`: it returns.
+    ///
+    /// A canonical address in the upper half is fine: fetching from there is a page fault, in ring 3.
+    pub(crate) fn return_fault(&self) -> Option<u64> {
+        /// The selector without its privilege level.
+        const SELECTOR: u64 = 0xfffc;
+        if self.cs != u64::from(USER_CS) {
+            Some(self.cs & SELECTOR)
+        } else if self.ss != u64::from(USER_SS) {
+            Some(self.ss & SELECTOR)
+        } else {
+            (WINDOW_TOP..DIRECT_MAP).contains(&self.rip).then_some(0)
+        }
     }
 }

@@ -119,18 +119,18 @@ extern "C" fn entered_from_user(frame: &mut UserFrame) {
 
 /// The last step of every full return to ring 3: makes IRETQ unable to fault, whatever was edited.
 extern "C" fn make_returnable(frame: &mut UserFrame) {
-    frame.force_user_mode();
-    while !frame.rip_is_user() {
-        // What the CPU would say, blamed on the program that asked for it. The handler must move `rip` or not come back.
+    frame.force_user_flags();
+    while let Some(error) = frame.return_fault() {
+        // What the CPU would say, blamed on the program that asked for it. The handler must mend the frame or not come back.
         user_trap(
             frame,
             Trap {
                 vector: GENERAL_PROTECTION,
-                error: 0,
+                error,
                 cr2: 0,
             },
         );
-        frame.force_user_mode();
+        frame.force_user_flags();
     }
 }
 

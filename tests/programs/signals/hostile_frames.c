@@ -1,0 +1,250 @@
+// Returns through hostile signal frames: every field in turn with every value
+// that has ever harmed a kernel, then SEED's random ones. What the program then
+// meets (a signal, with its code, or nothing) must be what it meets on Linux,
+// and whoever runs it must live.
+//
+// The frame that is returned to lies on the alternate stack and is a copy of a
+// real one, which resumes at `landed` with the stack as it was: without a
+// mutation the program goes on there.
+#include "../common/check.h"
+#include <sys/syscall.h>
+#include <ucontext.h>
+
+enum { FRAME_BYTES = 16384, WORDS = 39, ALTSTACK = 3, FPU_WORD = 6 + 23, SELECTORS = 6 + 18, RIP = 6 + 16, RSP = 6 + 15, FLAGS = 6 + 17 };
+// Behind AVX lie protection keys, where a CPU has them: no memory could be touched.
+enum { AVX_END = 832 };
+enum { MXCSR = 24, SW_BYTES = 464, XSTATE_BV = 512, XCOMP_BV = 520, RESERVED = 528 };
+
+// pretcode, struct ucontext and siginfo, then the FPU image.
+static unsigned char frame[FRAME_BYTES] __attribute__((aligned(64)));
+static unsigned char handler_stack[65536];
+static uint64_t frame_words[WORDS];
+static unsigned char fpu_image[8192];
+static size_t fpu_bytes;
+static sigjmp_buf back;
+static volatile int took_frame;
+
+static void take(int signo, siginfo_t *info, void *context)
+{
+    ucontext_t *u = context;
+    uint32_t sizes[6];
+    (void)signo;
+    (void)info;
+    memcpy(frame_words, (char *)context - 8, sizeof frame_words);
+    memcpy(sizes, (char *)u->uc_mcontext.fpregs + SW_BYTES, sizeof sizes);
+    fpu_bytes = sizes[1];
+    need(fpu_bytes <= sizeof fpu_image, "a smaller FPU image");
+    memcpy(fpu_image, u->uc_mcontext.fpregs, fpu_bytes);
+    took_frame++;
+}
+
+// On its own stack, for the frame may have set any stack pointer.
+static void meet(int signo, siginfo_t *info, void *context)
+{
+    greg_t *r = ((ucontext_t *)context)->uc_mcontext.gregs;
+    fault_seen.signo = signo;
+    fault_seen.code = info->si_code;
+    fault_seen.addr = (void *)(r[REG_TRAPNO] == 14 ? (uintptr_t)r[REG_CR2] : 0);
+    siglongjmp(back, 1);
+}
+
+static void arm(void)
+{
+    static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP};
+    stack_t stack = {.ss_sp = handler_stack, .ss_size = sizeof handler_stack};
+    struct sigaction action = {.sa_sigaction = meet, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+    need(sigaltstack(&stack, NULL) == 0, "sigaltstack");
+    for (int i = 0; i < 5; i++)
+        need(sigaction(signals[i], &action, NULL) == 0, "sigaction");
+}
+
+static void landed(void)
+{
+    fault_seen.signo = fault_seen.code = 0;
+    siglongjmp(back, 1);
+}
+
+// Returns through the frame at `frame`; what came of it is in fault_seen.
+__attribute__((noinline)) static void return_through(void)
+{
+    __asm__ volatile("fninit\n\tmov %0, %%rsp\n\tmov %1, %%eax\n\tsyscall\n\tud2" ::"r"(frame + 8), "i"(SYS_rt_sigreturn) : "memory");
+    __builtin_unreachable();
+}
+
+static char calm_stack[65536] __attribute__((aligned(64)));
+
+// A frame that resumes at `landed`.
+static uint64_t *fresh(void)
+{
+    uint64_t *words = (uint64_t *)frame;
+    unsigned char *image = frame + 1024;
+    memset(frame, 0, sizeof frame);
+    memcpy(words, frame_words, sizeof frame_words);
+    memcpy(image, fpu_image, fpu_bytes);
+    words[ALTSTACK] = (uint64_t)handler_stack;
+    words[ALTSTACK + 1] = 0;
+    words[ALTSTACK + 2] = sizeof handler_stack;
+    words[RIP] = (uint64_t)landed;
+    words[RSP] = (uint64_t)(calm_stack + sizeof calm_stack - 8);
+    words[FLAGS] = 0x202;
+    words[FPU_WORD] = (uint64_t)image;
+    words[WORDS - 1] = 0; // no signal blocked
+    return words;
+}
+
+// One line of what came of a frame; addresses only where they are the frame's own.
+static void try(const char *what, uint64_t value, int shown)
+{
+    if (sigsetjmp(back, 1) == 0)
+        return_through();
+    // siglongjmp restores no flags: AC and DF of the frame would stay.
+    __asm__ volatile("pushf\n\tandl $~0x40400, (%%rsp)\n\tpopf" ::: "cc", "memory");
+    if (shown)
+        printf("%s %llx: signal %d, code %d\n", what, (unsigned long long)value, fault_seen.signo, fault_seen.code);
+    arm(); // the frame may have brought another alternate stack
+}
+
+static const uint64_t hostile[] = {
+    0, 1, 8, 0x7fffffffffff, 0x800000000000, 0x800000000001, 0x7fffffffffff0000, 0x8000000000000000, 0xffff800000000000,
+    0xffffffff80000000, 0xffffffffff600000, 0xffffffffffffffff, 0xffff7fffffffffff, 0xffffff0000000000,
+};
+
+static void addresses(void)
+{
+    for (size_t i = 0; i < sizeof hostile / sizeof hostile[0]; i++) {
+        // vsyscall pages return to what the stack says; not every Linux has one.
+        if (hostile[i] != 0xffffffffff600000) {
+            fresh()[RIP] = hostile[i];
+            try("rip", hostile[i], 1);
+        }
+        fresh()[RSP] = hostile[i];
+        // The first push faults: with SIGBUS where the address is not canonical, but QEMU's TCG makes it SIGSEGV.
+        try("rsp", hostile[i], 0);
+        printf("rsp %llx: signal %s\n", (unsigned long long)hostile[i], fault_seen.signo ? "7 or 11" : "0");
+        fresh()[FPU_WORD] = hostile[i];
+        try("fpu", hostile[i], 1);
+        fresh()[ALTSTACK] = hostile[i];
+        try("altstack", hostile[i], 1);
+    }
+    for (int shift = 1; shift < 64; shift++) {
+        fresh()[FPU_WORD] += (uint64_t)shift;
+        memmove(frame + 1024 + shift, frame + 1024, fpu_bytes);
+        try("misaligned fpu", (uint64_t)shift, 1);
+    }
+}
+
+static void selectors(void)
+{
+    // Not those of another kind of program: code segments for 32 bits.
+    static const uint16_t bad[] = {0, 3, 8, 0xb, 0x10, 0x13, 0x18, 0x1b, 0x2b, 0x28, 0x40, 0x43, 0x48, 0x7b, 0xff, 0xfff8, 0xffff};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        uint64_t cs = fresh()[SELECTORS] & ~UINT64_C(0xffff);
+        ((uint64_t *)frame)[SELECTORS] = cs | bad[i];
+        try("cs", bad[i], 1);
+        for (int strict = 0; strict < 2; strict++) {
+            uint64_t *words = fresh();
+            words[SELECTORS] = (words[SELECTORS] & ~(UINT64_C(0xffff) << 48)) | (uint64_t)bad[i] << 48;
+            words[1] = strict ? 7 : 3;
+            try(strict ? "strict ss" : "ss", bad[i], 1);
+        }
+    }
+    for (int bit = 0; bit < 64; bit++) {
+        fresh()[FLAGS] ^= UINT64_C(1) << bit;
+        if (bit != 8 && bit != 18) // a trap after one instruction, and alignment checks in the C library
+            try("flag", (uint64_t)bit, 1);
+    }
+}
+
+static void put(int at, uint64_t value) { memcpy(frame + 1024 + at, &value, sizeof value); }
+static uint64_t get(int at)
+{
+    uint64_t value;
+    memcpy(&value, frame + 1024 + at, sizeof value);
+    return value;
+}
+
+static void images(void)
+{
+    for (int bit = 0; bit < 32; bit++) {
+        fresh();
+        put(MXCSR, get(MXCSR) ^ UINT64_C(1) << bit);
+        if (bit < 7 || bit > 12) // unmasked exceptions wait for an instruction
+            try("mxcsr", (uint64_t)bit, 1);
+    }
+    for (int bit = 8; bit < 64; bit++) {
+        if (bit == 9 || bit == 17 || bit == 18 || bit == 11 || bit == 12 || bit == 10 || bit == 13)
+            continue; // states that CPUs may have
+        fresh();
+        put(XSTATE_BV, get(XSTATE_BV) ^ UINT64_C(1) << bit);
+        try("xstate_bv", (uint64_t)bit, 1);
+        fresh();
+        put(XCOMP_BV, UINT64_C(1) << bit);
+        try("xcomp_bv", (uint64_t)bit, 1);
+    }
+    for (int at = RESERVED; at < 576; at += 8) {
+        fresh();
+        put(at, 1);
+        try("header", (uint64_t)at, at < 536); // hardware looks at the first words
+    }
+    for (int bit = 0; bit < 64; bit++) {
+        fresh();
+        put(SW_BYTES, get(SW_BYTES) ^ UINT64_C(1) << bit);
+        try("magic1, extended_size", (uint64_t)bit, 1);
+        fresh();
+        put(SW_BYTES + 16, get(SW_BYTES + 16) ^ UINT64_C(1) << (bit & 31));
+        try("xstate_size", (uint64_t)bit, 1);
+    }
+    fresh();
+    memset(frame + 1024 + fpu_bytes - 4, 0, 4);
+    try("magic2", 0, 1);
+}
+
+static uint64_t state;
+static uint64_t next(void)
+{
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return state >> 33 ^ state << 31;
+}
+
+// Outcomes depend on what happens to be where a random address leads: not shown.
+static void random_frames(long count)
+{
+    for (long i = 0; i < count; i++) {
+        uint64_t *words = fresh();
+        for (uint64_t edits = next() % 8; edits-- > 0;) {
+            size_t word = next() % WORDS;
+            if (word >= ALTSTACK && word < ALTSTACK + 3) // where it is to be met
+                continue;
+            uint64_t value = next() % 2 ? hostile[next() % (sizeof hostile / sizeof hostile[0])] : next() << (next() % 64);
+            if (word == 0 || word == RIP || (word >= 6 && word < 6 + 16) || word == SELECTORS)
+                value = next() % 4 ? value : words[word] ^ (UINT64_C(1) << (next() % 64));
+            if ((word == RIP || word == RSP) && value < 0x800000000000) // not into the program
+                value |= UINT64_C(1) << 63;
+            if (word == FLAGS)
+                value &= ~UINT64_C(0x40100);
+            if (word == WORDS - 1)
+                value &= ~UINT64_C(0x4f8); // what is to be met is not blocked
+            words[word] = value;
+        }
+        for (uint64_t edits = next() % 8; edits-- > 0;)
+            frame[1024 + next() % AVX_END] ^= (unsigned char)(1 << next() % 8);
+        put(MXCSR, get(MXCSR) | 0x1f80);
+        try("random", (uint64_t)i, 0);
+    }
+    printf("%ld random frames\n", count);
+}
+
+int main(int argc, char **argv)
+{
+    struct sigaction action = {.sa_sigaction = take, .sa_flags = SA_SIGINFO};
+    state = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
+    need(sigaction(SIGUSR1, &action, NULL) == 0 && raise(SIGUSR1) == 0 && took_frame == 1, "a frame");
+    arm();
+    fresh();
+    try("as it was", 0, 1);
+    addresses();
+    selectors();
+    images();
+    random_frames(argc > 2 ? strtol(argv[2], NULL, 10) : 1000);
+    return 0;
+}
