@@ -8,6 +8,7 @@ use qk_core::regions::Prot;
 use qk_core::signals::{SigInfo, Signal, code};
 
 use crate::rank::{self, Rank};
+use crate::syscall::vsyscall;
 use crate::{pct, sched, signal, stats, timer};
 
 /// Exceptions (AMD APM vol. 2 §8.2).
@@ -51,12 +52,32 @@ pub fn user_trap(frame: &mut UserFrame, trap: Trap) {
         &counters.exceptions
     }
     .add(1);
-    rank.signals.lock().trap = trap;
-    signal::force(rank, info(rank, frame, trap));
+    match fetched(rank, frame, trap) {
+        Some(Ok(())) => {}
+        Some(Err(_)) => raise(rank, trap, SigInfo::new(Signal::SEGV, code::KERNEL)),
+        None => raise(rank, trap, info(rank, frame, trap)),
+    }
     signal::before_return(rank, frame, None);
     if stats::counting() {
         stats::section_ends();
     }
+}
+
+/// Makes an exception a signal.
+fn raise(rank: &'static Rank, trap: Trap, info: SigInfo) {
+    rank.signals.lock().trap = trap;
+    signal::force(rank, info);
+}
+
+/// What came of the call that the program made by fetching an instruction from the vsyscall page, if it did.
+fn fetched(
+    rank: &'static Rank,
+    frame: &mut UserFrame,
+    trap: Trap,
+) -> Option<Result<(), abi::Errno>> {
+    (trap.vector == vector::PAGE && trap.cr2 == frame.rip)
+        .then(|| vsyscall::emulate(rank, frame))
+        .flatten()
 }
 
 /// Linux's signal, code and address for an exception (arch/x86/kernel/traps.c, arch/x86/mm/fault.c).

@@ -16,6 +16,7 @@ mod shipped;
 mod signals;
 mod system;
 mod time;
+pub mod vsyscall;
 
 use core::sync::atomic::Ordering;
 
