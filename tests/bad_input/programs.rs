@@ -6,6 +6,7 @@ use margay_tests::clean::{self, one_line};
 use margay_tests::manifest::{self, End, Row};
 use margay_tests::report;
 use margay_tests::run::{Outcome, Run};
+use margay_tests::tree;
 
 use crate::case;
 
@@ -25,6 +26,7 @@ pub fn all() -> Vec<Trial> {
 fn check(row: &Row) -> Result<()> {
     match row.end {
         End::Never => never_ends(row),
+        End::Status(_) if row.extra.needs_kvm && tree::accel() != "kvm" => emulation_says(row),
         End::Status(status) if row.extra.ranks.is_some() => one_rank_ends(row, status),
         End::Status(status) => like_linux(row, status),
     }
@@ -39,6 +41,12 @@ fn never_ends(row: &Row) -> Result<()> {
         outcome.stdout.text()
     );
     Ok(())
+}
+
+/// Where the emulated CPU cannot do as the program asks, the program goes on, and one line says so.
+fn emulation_says(row: &Row) -> Result<()> {
+    let outcome = clean::run(Run::margay(row, &[]))?;
+    one_line(&outcome, 0, "emulated CPU")
 }
 
 /// What one rank does decides for all; the line names it and those that were ended.

@@ -99,6 +99,8 @@ pub struct FromNode {
     pub peak_bytes: Word,
     /// A line for the user ([`state::REFUSED`]).
     pub message: Text<32>,
+    /// The program's MXCSR at its end: the exceptions that it unmasked, and those that happened.
+    pub mxcsr: Word,
     /// The crash report.
     pub crash: Crash,
 }

@@ -74,6 +74,8 @@ pub fn run(cli: &Cli, setup: &Setup, inherited: proxy::Inherited) -> Result<u8, 
     if outcome.is_ok() {
         show_stats(cli, &node);
     }
+    let mxcsr = |rank| (rank, node.comm.rank(rank).node.mxcsr.load());
+    notice::exceptions(setup.launch.accel, (0..cli.ranks).map(mxcsr));
     if node.leave() {
         let _ = waitpid(Some(keeper), WaitOptions::empty());
     }

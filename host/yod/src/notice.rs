@@ -1,4 +1,5 @@
-//! Telling a terminal user, once per session, that the CPU is emulated.
+//! Telling the user that the CPU is emulated: on a terminal once per session, and where a program relies on what emulation
+//! lacks.
 //!
 //! That it was told is remembered by an empty file where sessions keep such things (XDG Base Directory Specification):
 //! XDG_RUNTIME_DIR, which goes away with the session, or the state directory where there is none.
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 use machine::accel::Accel;
 
 use crate::console;
+use crate::verdict::ranks_text;
 
 const TEXT: &str = "no KVM here: the CPU is emulated; compare counts and ratios, not seconds";
 
@@ -18,6 +20,51 @@ pub fn emulation(accel: Accel) {
     if accel == Accel::Tcg && std::io::stderr().is_terminal() && first_time() {
         console::say(TEXT);
     }
+}
+
+/// Names ranks that unmasked SSE exceptions, which QEMU's TCG never raises: `mxcsr` of each rank that has ended.
+pub fn exceptions(accel: Accel, mxcsr: impl Iterator<Item = (usize, u64)>) {
+    if accel == Accel::Tcg
+        && let Some(line) = exceptions_line(mxcsr)
+    {
+        console::say(line);
+    }
+}
+
+fn exceptions_line(mxcsr: impl Iterator<Item = (usize, u64)>) -> Option<String> {
+    /// By their bits in MXCSR; the masks are seven bits up (Intel SDM vol. 1 §10.2.3).
+    const NAMES: [&str; 6] = [
+        "invalid operation",
+        "denormal operand",
+        "division by zero",
+        "overflow",
+        "underflow",
+        "inexact result",
+    ];
+    let (mut ranks, mut raised) = (Vec::new(), 0);
+    for (rank, mxcsr) in mxcsr {
+        let unmasked = !(mxcsr >> 7) & 0x3f;
+        // A rank that never ran has no MXCSR: one that masks nothing and has seen nothing.
+        if unmasked != 0 && mxcsr != 0 {
+            ranks.push(rank);
+            raised |= mxcsr & unmasked;
+        }
+    }
+    if ranks.is_empty() {
+        return None;
+    }
+    let names: Vec<_> = (0..NAMES.len())
+        .filter(|bit| raised >> bit & 1 != 0)
+        .map(|bit| NAMES[bit])
+        .collect();
+    let happened = match names.is_empty() {
+        true => String::new(),
+        false => format!("; happened: {}", names.join(", ")),
+    };
+    Some(format!(
+        "{} unmasked floating-point exceptions (feenableexcept, -ffpe-trap), but the emulated CPU raises no SIGFPE for SSE and AVX{happened}",
+        ranks_text(&ranks)
+    ))
 }
 
 /// Where nothing can be remembered, every time is the first.
@@ -44,6 +91,19 @@ fn directory(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn unmasked_exceptions_are_named() {
+        let line = |mxcsr: &[u64]| exceptions_line(mxcsr.iter().copied().enumerate());
+        assert_eq!(line(&[0x1f80, 0x1fbf, 0]), None);
+        let unmasked = line(&[0x1f80, 0x1d80]).expect("a line");
+        assert!(unmasked.starts_with("rank 1 unmasked ") && unmasked.ends_with(" SSE and AVX"));
+        let happened = line(&[0x1d84 | 0x20, 0x1d80]).expect("a line");
+        assert!(
+            happened.starts_with("ranks 0 and 1 ")
+                && happened.ends_with("; happened: division by zero")
+        );
+    }
 
     #[test]
     fn the_session_remembers_rather_than_the_home() {

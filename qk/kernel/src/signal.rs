@@ -231,6 +231,7 @@ fn terminate(rank: &'static Rank, frame: &UserFrame, info: &SigInfo, core: bool)
 /// Ends the rank; `wait_status` as wait(2) says it. Its core runs what else there is.
 pub fn end(rank: &'static Rank, wait_status: u64) -> ! {
     crate::timer::clear(rank);
+    rank.area.node.mxcsr.put(hal::task::mxcsr().into());
     rank.exited(wait_status);
     events::post(Event::Exited(rank.id as u32));
     sched::exit()

@@ -36,8 +36,15 @@ fn x87_exceptions() -> u32 {
 
 /// MXCSR: exceptions in bits 0..=5, masks in bits 7..=12 (Intel SDM vol. 1 §10.2.3).
 fn simd_exceptions() -> u32 {
+    let mxcsr = mxcsr();
+    mxcsr & !(mxcsr >> 7) & 0x3f
+}
+
+/// The running program's MXCSR.
+#[must_use]
+pub fn mxcsr() -> u32 {
     let mut mxcsr = 0u32;
     // SAFETY: Stores a word to a local; SSE is enabled on every x86-64 CPU (CR4.OSFXSR is set at boot).
     unsafe { asm!("stmxcsr [{}]", in(reg) &mut mxcsr, options(nostack, preserves_flags)) };
-    mxcsr & !(mxcsr >> 7) & 0x3f
+    mxcsr
 }
