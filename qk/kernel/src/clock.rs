@@ -64,10 +64,13 @@ pub fn show() {
     header.ping.store(PING_ROUNDS + 1);
 }
 
-/// TSC ticks in `ns` nanoseconds; of more than a counter can hold, as many as it can.
+/// A hundred years: the ticks of more might not fit a counter.
+pub const FAR_NS: u64 = 3_155_760_000_000_000_000;
+
+/// TSC ticks in `ns` nanoseconds, which are at most [`FAR_NS`].
 pub fn ticks(ns: u64) -> u64 {
     let hz = TSC_HZ.get().copied().unwrap_or(1_000_000_000);
-    u64::try_from(u128::from(ns) * u128::from(hz) / 1_000_000_000).unwrap_or(u64::MAX)
+    (u128::from(ns) * u128::from(hz) / 1_000_000_000) as u64
 }
 
 /// Nanoseconds in so many TSC ticks.

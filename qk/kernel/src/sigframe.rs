@@ -9,13 +9,13 @@ use qk_core::signals::{Action, AltStack, SigInfo, SigSet, Signal, code, sa};
 
 use crate::rank::Rank;
 use crate::signal::Signals;
-use crate::syscall::args::{get_words, put_bytes, put_words, user};
+use crate::syscall::args::{get_words, put_words, user};
 
 /// pretcode, uc_flags, uc_link, uc_stack (3), sigcontext (32), uc_sigmask.
 const HEAD_WORDS: usize = 39;
-/// siginfo_t follows.
-const SIGINFO_BYTES: u64 = 128;
-const FRAME_BYTES: u64 = HEAD_WORDS as u64 * 8 + SIGINFO_BYTES;
+/// siginfo_t follows, of 128 bytes.
+const FRAME_WORDS: usize = HEAD_WORDS + 16;
+const FRAME_BYTES: u64 = FRAME_WORDS as u64 * 8;
 /// Where uc_flags is: what the handler's third argument points to.
 const UCONTEXT: u64 = 8;
 /// UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS.
@@ -26,12 +26,10 @@ const HANDLER_CLEARS: u64 = 1 << 8 | 1 << 10 | 1 << 16;
 const RETURNED_FLAGS: u64 = 0x5_0dd5;
 /// UC_STRICT_RESTORE_SS: the selector of SS counts, even a wrong one.
 const STRICT_RESTORE_SS: u64 = 4;
-/// uc_flags.
-const FLAGS: usize = 1;
-/// First words of uc_stack, sigcontext and uc_sigmask.
-const STACK: usize = 3;
+/// First words of sigcontext and uc_sigmask; the word in sigcontext that points to the FPU image.
 const CONTEXT: usize = 6;
 const MASK: usize = 38;
+const FPU: usize = 23;
 /// Alignment of the XSAVE image (Intel SDM vol. 1 §13.4).
 const FPU_ALIGN: u64 = 64;
 
@@ -61,20 +59,10 @@ pub fn push(
     if thread.altstack.overflows(frame.rsp, at, onstack) || action.flags & sa::RESTORER == 0 {
         return Err(Errno::EFAULT);
     }
-    let mut head = [0; HEAD_WORDS];
-    head[0] = action.restorer;
-    head[1] = UC_FLAGS;
     let stack = thread.altstack.report(frame.rsp);
-    head[STACK..STACK + 3].copy_from_slice(&[stack.base, u64::from(stack.flags), stack.size_bytes]);
-    let context = save(
-        frame,
-        [trap.error, u64::from(trap.vector), restore.0, trap.cr2],
-        fpu,
-    );
-    head[CONTEXT..MASK].copy_from_slice(&context);
-    head[MASK] = restore.0;
-    put_words(at, &head)?;
-    put_bytes(at + HEAD_WORDS as u64 * 8, &info.to_bytes())?;
+    let stack = [stack.base, u64::from(stack.flags), stack.size_bytes];
+    let trap = [trap.error, u64::from(trap.vector), restore.0, trap.cr2];
+    put_words(at, &words(frame, info, action.restorer, stack, trap, fpu))?;
     hal::task::save_fpu_to_user(user(fpu, hal::task::fpu_state_size() as u64)?)
         .map_err(|_| Errno::EFAULT)?;
     // A handler starts with the FPU of a fresh program (Linux: fpu__clear_user_states).
@@ -91,47 +79,60 @@ pub fn push(
     Ok(())
 }
 
-/// struct sigcontext_64.
-fn save(f: &UserFrame, trap: [u64; 4], fpu: u64) -> [u64; MASK - CONTEXT] {
+/// struct rt_sigframe, written out: an array that is filled piece by piece is stored twice, and this is most of a delivery.
+fn words(
+    f: &UserFrame,
+    info: &SigInfo,
+    restorer: u64,
+    [stack_base, stack_flags, stack_bytes]: [u64; 3],
+    [error, vector, old_mask, cr2]: [u64; 4],
+    fpu: u64,
+) -> [u64; FRAME_WORDS] {
     let selectors = f.cs & 0xffff | (f.ss & 0xffff) << 48;
-    let [error, vector, old_mask, cr2] = trap;
-    let mut words = [0; MASK - CONTEXT];
-    words[..24].copy_from_slice(&[
+    let [signo, code, a, b, c, d] = info.to_words();
+    #[rustfmt::skip] // By structures: head, sigcontext, its reserved words, uc_sigmask, siginfo.
+    let words = [
+        restorer, UC_FLAGS, 0, stack_base, stack_flags, stack_bytes,
         f.r8, f.r9, f.r10, f.r11, f.r12, f.r13, f.r14, f.r15, f.rdi, f.rsi, f.rbp, f.rbx, f.rdx,
         f.rax, f.rcx, f.rsp, f.rip, f.rflags, selectors, error, vector, old_mask, cr2, fpu,
-    ]);
+        0, 0, 0, 0, 0, 0, 0, 0,
+        old_mask,
+        signo, code, a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    ];
     words
 }
 
 /// Registers from a struct sigcontext_64, with the flags and selectors that it may set.
-fn load(f: &mut UserFrame, words: &[u64], uc_flags: u64) {
-    let flags = f.rflags;
-    let registers: [&mut u64; 18] = [
-        &mut f.r8,
-        &mut f.r9,
-        &mut f.r10,
-        &mut f.r11,
-        &mut f.r12,
-        &mut f.r13,
-        &mut f.r14,
-        &mut f.r15,
-        &mut f.rdi,
-        &mut f.rsi,
-        &mut f.rbp,
-        &mut f.rbx,
-        &mut f.rdx,
-        &mut f.rax,
-        &mut f.rcx,
-        &mut f.rsp,
-        &mut f.rip,
-        &mut f.rflags,
-    ];
-    registers
-        .into_iter()
-        .zip(words)
-        .for_each(|(to, from)| *to = *from);
-    f.rflags = flags & !RETURNED_FLAGS | f.rflags & RETURNED_FLAGS;
-    let [cs, _, _, ss] = [0, 16, 32, 48].map(|shift| words[18] >> shift & 0xffff | 3);
+fn load(f: &mut UserFrame, words: &[u64; MASK - CONTEXT], uc_flags: u64) {
+    let [
+        r8,
+        r9,
+        r10,
+        r11,
+        r12,
+        r13,
+        r14,
+        r15,
+        rdi,
+        rsi,
+        rbp,
+        rbx,
+        rdx,
+        rax,
+        rcx,
+        rsp,
+        rip,
+        rflags,
+        selectors,
+        ..,
+    ] = *words;
+    (f.r8, f.r9, f.r10, f.r11) = (r8, r9, r10, r11);
+    (f.r12, f.r13, f.r14, f.r15) = (r12, r13, r14, r15);
+    (f.rdi, f.rsi, f.rbp, f.rbx) = (rdi, rsi, rbp, rbx);
+    (f.rdx, f.rax, f.rcx) = (rdx, rax, rcx);
+    (f.rsp, f.rip) = (rsp, rip);
+    f.rflags = f.rflags & !RETURNED_FLAGS | rflags & RETURNED_FLAGS;
+    let (cs, ss) = (selectors & 0xffff | 3, selectors >> 48 | 3);
     f.set_user_segments();
     f.cs = cs;
     if uc_flags & STRICT_RESTORE_SS != 0 {
@@ -147,14 +148,15 @@ fn load(f: &mut UserFrame, words: &[u64], uc_flags: u64) {
 pub fn pop(rank: &Rank, frame: &mut UserFrame) -> Result<(), Errno> {
     // The handler's `ret` took the first word.
     let at = frame.rsp.wrapping_sub(8);
-    let head: [u64; HEAD_WORDS] = get_words(at)?;
-    rank.signals.lock().thread.set_blocked(SigSet(head[MASK]));
-    load(frame, &head[CONTEXT..], head[FLAGS]);
-    load_fpu(head[CONTEXT + 23])?;
+    let [_, uc_flags, _, base, flags, size_bytes, context @ .., mask]: [u64; HEAD_WORDS] =
+        get_words(at)?;
+    rank.signals.lock().thread.set_blocked(SigSet(mask));
+    load(frame, &context, uc_flags);
+    load_fpu(context[FPU])?;
     let stack = AltStack {
-        base: head[STACK],
-        flags: head[STACK + 1] as u32,
-        size_bytes: head[STACK + 2],
+        base,
+        flags: flags as u32,
+        size_bytes,
     };
     // Linux ignores a stack that cannot be restored (restore_altstack).
     let _ = rank.signals.lock().thread.altstack.set(stack, frame.rsp, 0);

@@ -145,10 +145,10 @@ pub fn clear(rank: &Rank) {
     arm(rank, &timers);
 }
 
-/// The TSC value `ns` from now, or just after it.
+/// The TSC value `ns` from now, or just after it; of what is very far, one that is never reached.
 pub fn deadline_after(ns: u64) -> u64 {
     hal::time::tsc()
-        .saturating_add(clock::ticks(ns))
+        .saturating_add(clock::ticks(ns.min(clock::FAR_NS)))
         .saturating_add(1)
 }
 

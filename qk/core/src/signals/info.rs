@@ -63,14 +63,25 @@ impl SigInfo {
         }
     }
 
-    /// The siginfo_t a program sees; 128 bytes, the rest zero.
+    /// The siginfo_t a program sees, in words: the first of its 16, the others are zero.
+    pub const fn to_words(&self) -> [u64; 6] {
+        let signo = self.signal.number() as u64;
+        let [a, b, c, d] = self.fields;
+        [
+            signo | (self.errno as u32 as u64) << 32,
+            self.code as u32 as u64,
+            a,
+            b,
+            c,
+            d,
+        ]
+    }
+
+    /// The same in bytes, all 128.
     pub fn to_bytes(&self) -> [u8; 128] {
         let mut out = [0; 128];
-        out[0..4].copy_from_slice(&i32::from(self.signal.number()).to_le_bytes());
-        out[4..8].copy_from_slice(&self.errno.to_le_bytes());
-        out[8..12].copy_from_slice(&self.code.to_le_bytes());
-        for (to, field) in out[16..48].chunks_exact_mut(8).zip(self.fields) {
-            to.copy_from_slice(&field.to_le_bytes());
+        for (to, word) in out.chunks_exact_mut(8).zip(self.to_words()) {
+            to.copy_from_slice(&word.to_le_bytes());
         }
         out
     }
