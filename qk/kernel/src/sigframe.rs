@@ -9,7 +9,7 @@ use qk_core::signals::{Action, AltStack, SigInfo, SigSet, Signal, code, sa};
 
 use crate::rank::Rank;
 use crate::signal::Signals;
-use crate::syscall::args::{get_words, put_words, user};
+use crate::syscall::args::{put_words, user};
 
 /// pretcode, uc_flags, uc_link, uc_stack (3), sigcontext (32), uc_sigmask.
 const HEAD_WORDS: usize = 39;
@@ -148,15 +148,17 @@ fn load(f: &mut UserFrame, words: &[u64; MASK - CONTEXT], uc_flags: u64) {
 pub fn pop(rank: &Rank, frame: &mut UserFrame) -> Result<(), Errno> {
     // The handler's `ret` took the first word.
     let at = frame.rsp.wrapping_sub(8);
-    let [_, uc_flags, _, base, flags, size_bytes, context @ .., mask]: [u64; HEAD_WORDS] =
-        get_words(at)?;
-    rank.signals.lock().thread.set_blocked(SigSet(mask));
-    load(frame, &context, uc_flags);
+    let mut head = [0; HEAD_WORDS];
+    hal::user::copy_in_words(&mut head, user(at, HEAD_WORDS as u64 * 8)?)
+        .map_err(|_| Errno::EFAULT)?;
+    let [_, uc_flags, _, base, flags, size_bytes, context @ .., mask] = &head;
+    rank.signals.lock().thread.set_blocked(SigSet(*mask));
+    load(frame, context, *uc_flags);
     load_fpu(context[FPU])?;
     let stack = AltStack {
-        base,
-        flags: flags as u32,
-        size_bytes,
+        base: *base,
+        flags: *flags as u32,
+        size_bytes: *size_bytes,
     };
     // Linux ignores a stack that cannot be restored (restore_altstack).
     let _ = rank.signals.lock().thread.altstack.set(stack, frame.rsp, 0);

@@ -70,7 +70,7 @@ impl Signals {
     }
 }
 
-/// Sends a signal to the process.
+/// Sends a signal to the process whose call this is: it looks for it on its way out.
 ///
 /// # Errors
 /// EAGAIN when a real-time signal finds its queue full.
@@ -81,16 +81,19 @@ pub fn try_send_process(rank: &Rank, info: SigInfo) -> Result<(), Errno> {
     } = &mut *guard;
     let sent = process.send(Target::Process(thread), info)?;
     thread.pending.discard(sent.cancelled);
-    wake(rank, sent.pending);
+    note(rank, sent.pending);
     Ok(())
 }
 
-/// Sends a signal to the process; real-time ones are lost when the queue is full.
+/// Sends a signal to the process, which may be waiting; real-time ones are lost when the queue is full.
 pub fn send_process(rank: &Rank, info: SigInfo) {
-    let _ = try_send_process(rank, info);
+    let sent = try_send_process(rank, info);
+    if sent.is_ok() && sched::is_started(rank.id) {
+        sched::unpark(rank.id);
+    }
 }
 
-/// Sends a signal to the thread.
+/// Sends a signal to the thread whose call this is.
 ///
 /// # Errors
 /// EAGAIN when a real-time signal finds its queue full.
@@ -100,16 +103,13 @@ pub fn send_thread(rank: &Rank, info: SigInfo) -> Result<(), Errno> {
         process, thread, ..
     } = &mut *guard;
     let sent = process.send(Target::Thread(thread), info)?;
-    wake(rank, sent.pending);
+    note(rank, sent.pending);
     Ok(())
 }
 
-fn wake(rank: &Rank, pending: bool) {
+fn note(rank: &Rank, pending: bool) {
     if pending {
         rank.attention.store(true, Ordering::Relaxed);
-        if sched::is_started(rank.id) {
-            sched::unpark(rank.id);
-        }
     }
 }
 
