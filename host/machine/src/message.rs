@@ -29,6 +29,13 @@ pub enum Message {
         /// Send the kernel log.
         log: bool,
     },
+    /// yod: I stop because all my ranks have; continue me when it must be.
+    Stopping {
+        /// Until my time is over.
+        left_ms: Option<u64>,
+    },
+    /// yod: I was continued.
+    GoingOn,
     /// Keeper: this is the node; so many descriptors follow.
     Welcome {
         /// Its plan.

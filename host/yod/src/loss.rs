@@ -12,6 +12,7 @@ use crate::console;
 use crate::doctor::too_old;
 use crate::epitaph::Epitaph;
 use crate::failure::{Failure, signal_text, status};
+use crate::verdict::ranks_text;
 
 /// What explanations need to know.
 #[derive(Clone, Copy)]
@@ -178,14 +179,16 @@ pub fn by_signal(signo: i32) -> Failure {
     )
 }
 
-/// --timeout.
-pub fn timed_out(limit: Duration, ranks: &str) -> Failure {
+/// --timeout, with the ranks that had not ended.
+pub fn timed_out(limit: Duration, alive: &[usize]) -> Failure {
+    let seconds = limit.as_secs_f64();
+    let what = match alive {
+        [] => "the ranks have ended, but nothing reads the rest of their output".into(),
+        alive => format!("ended {}", ranks_text(alive)),
+    };
     Failure::new(
         status::TIMEOUT,
-        format_args!(
-            "timed out after {} s (--timeout); ended {ranks}",
-            limit.as_secs_f64()
-        ),
+        format_args!("timed out after {seconds} s (--timeout); {what}"),
     )
 }
 

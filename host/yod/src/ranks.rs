@@ -139,9 +139,13 @@ impl Ranks {
         ended
     }
 
-    /// They were told to go on.
-    pub fn continued(&mut self) {
-        self.all.iter_mut().for_each(|rank| rank.stopped = false);
+    /// Continues those that are stopped.
+    pub fn continue_stopped(&mut self) {
+        for rank in self.all.iter_mut().filter(|rank| !rank.ended) {
+            if std::mem::take(&mut rank.stopped) {
+                let _ = kill_process(rank.pid, Signal::CONT);
+            }
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! `--strace`: a line per system call, as the QK records them.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
+use std::os::fd::AsFd;
 use std::path::Path;
 
 use abi::syscall::{Arg, Call, by_nr, show};
@@ -9,45 +10,47 @@ use machine::comm::Comm;
 use wire::trace::{Record, TEXT_BYTES};
 
 use crate::failure::Failure;
+use crate::sink::Sink;
 
 /// Where the lines go.
 pub struct Trace {
-    to: BufWriter<Box<dyn Write>>,
+    pub sink: Sink,
     ranks: usize,
 }
 
 impl Trace {
     /// To `file`, or to stderr.
     pub fn new(file: Option<&Path>, ranks: usize) -> Result<Trace, Failure> {
-        let to: Box<dyn Write> = match file {
-            None => Box::new(std::io::stderr()),
-            Some(path) => Box::new(create(path)?),
+        let sink = match file {
+            None => Sink::new("stderr", std::io::stderr().as_fd())?,
+            Some(path) => Sink::new(path.display().to_string(), create(path)?.as_fd())?,
         };
-        Ok(Trace {
-            to: BufWriter::with_capacity(64 << 10, to),
-            ranks,
-        })
+        Ok(Trace { sink, ranks })
     }
 
-    /// Writes what was recorded since the last time. True when there was something.
+    /// Takes what was recorded since the last time, as far as the sink has room: a rank whose ring is full waits. True when
+    /// there was something.
     pub fn drain(&mut self, comm: &Comm) -> bool {
         let mut any = false;
         for rank in 0..self.ranks {
             let Some(ring) = comm.trace(rank) else {
                 continue;
             };
-            // A rank that makes calls as fast as they are written here must not keep us from everything else.
-            for record in std::iter::from_fn(|| ring.take()).take(wire::trace::CAPACITY) {
+            // A rank that makes calls as fast as they are taken here must not keep us from everything else.
+            for _ in 0..wire::trace::CAPACITY {
+                let Some(record) = (!self.sink.is_full()).then(|| ring.take()).flatten() else {
+                    break;
+                };
                 let label = if self.ranks > 1 {
                     format!("[{rank}] ")
                 } else {
                     String::new()
                 };
-                let _ = writeln!(self.to, "{label}{}", line(&record));
+                // Writing to memory cannot fail.
+                let _ = writeln!(self.sink.pending(), "{label}{}", line(&record));
                 any = true;
             }
         }
-        let _ = self.to.flush();
         any
     }
 }

@@ -3,8 +3,10 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::net::{SocketFlags, accept_with, sockopt::socket_peercred};
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::Pid;
 
+use super::guard::Guard;
 use crate::message::{Event, MOST_FDS, Message, receive, send};
 use crate::plan::Plan;
 use crate::serial::{Cursor, Log};
@@ -15,7 +17,10 @@ const LOG_BYTES: usize = 16 << 10;
 /// A connection.
 pub struct Client {
     socket: OwnedFd,
+    pid: Pid,
     joined: bool,
+    /// While it is stopped.
+    guard: Option<Guard>,
     /// Place in the kernel log, for those who want it.
     log: Option<Cursor>,
     /// Messages it has been told of, of those in the keeper's list.
@@ -34,16 +39,18 @@ pub enum Did {
 }
 
 impl Client {
-    /// The next yod that connects; `None` when it belongs to another user.
-    pub fn accept(listener: &OwnedFd) -> io::Result<Option<Client>> {
-        let socket = accept_with(listener, SocketFlags::CLOEXEC)?;
-        let same_user = socket_peercred(&socket)?.uid == rustix::process::getuid();
-        Ok(same_user.then_some(Client {
+    /// The yod that forked this keeper.
+    pub fn first(socket: OwnedFd) -> io::Result<Client> {
+        // Of a pair of sockets both ends are the process's that made it.
+        let pid = socket_peercred(&socket)?.pid;
+        Ok(Client {
             socket,
+            pid,
             joined: false,
+            guard: None,
             log: None,
             told: 0,
-        }))
+        })
     }
 
     /// Reads what it says, if anything.
@@ -54,8 +61,28 @@ impl Client {
                 self.log = log.then(Cursor::default);
                 Did::Join
             }
+            Ok((Message::Stopping { left_ms }, _)) => {
+                self.guard = Some(Guard::new(left_ms));
+                Did::Nothing
+            }
+            Ok((Message::GoingOn, _)) => {
+                self.guard = None;
+                Did::Nothing
+            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Did::Nothing,
             _ => Did::Leave,
+        }
+    }
+
+    /// Whether it has to be looked after from time to time.
+    pub fn is_guarded(&self) -> bool {
+        self.guard.is_some()
+    }
+
+    /// Continues it if it is stopped and must not be.
+    pub fn look_after(&self) {
+        if let Some(guard) = &self.guard {
+            guard.look_after(self.pid);
         }
     }
 

@@ -12,6 +12,7 @@ use wire::boot::node;
 
 use super::Launch;
 use super::client::{Client, Did};
+use super::guard;
 use super::ticker::Ticker;
 use crate::comm::Comm;
 use crate::ivshmem::Doorbells;
@@ -101,27 +102,22 @@ impl Running {
     }
 
     /// Serves until the last yod has left.
-    pub fn run(mut self, listener: &OwnedFd, launch: &Launch) -> io::Result<()> {
+    pub fn run(mut self, first: Client, launch: &Launch) -> io::Result<()> {
         debug_assert_eq!(self.plan, launch.plan);
-        let mut had_clients = false;
-        while !had_clients || !self.clients.is_empty() {
+        self.clients.push(first);
+        while !self.clients.is_empty() {
             let again = self.tell();
-            self.wait(listener, again)?;
+            self.wait(again)?;
             self.look();
-            if readable(listener.as_fd())
-                && let Some(client) = Client::accept(listener)?
-            {
-                self.clients.push(client);
-                had_clients = true;
-            }
             self.serve_clients();
         }
         if launch.plugin.is_some() {
             self.end_in_order();
         }
-        // Dying takes QEMU a while: its memory is given back. Nobody is to see it alive after yod has ended.
-        let _ = self.qemu.kill();
-        let _ = self.qemu.wait();
+        // Dying takes QEMU a while: its memory is given back. It must not be seen alive after yod has ended.
+        if self.qemu.kill().is_ok() {
+            let _ = self.qemu.wait();
+        }
         Ok(())
     }
 
@@ -146,11 +142,8 @@ impl Running {
     }
 
     /// Blocks until something happens or the clock is due.
-    fn wait(&self, listener: &OwnedFd, again: bool) -> io::Result<()> {
-        let mut fds = vec![
-            PollFd::new(listener, PollFlags::IN),
-            PollFd::new(&self.signals, PollFlags::IN),
-        ];
+    fn wait(&self, again: bool) -> io::Result<()> {
+        let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
         // Rung when the node's state changes.
         if let Some(bell) = self.bells.host.get(self.plan.ranks) {
             fds.push(PollFd::new(bell, PollFlags::IN));
@@ -175,8 +168,10 @@ impl Running {
                 .iter()
                 .map(|client| PollFd::new(client, events)),
         );
-        let timeout = (!self.qemu_ended).then(|| self.ticker.timeout(&self.comm));
-        let timeout = timeout.map(|t| Timespec {
+        let clock = (!self.qemu_ended).then(|| self.ticker.timeout(&self.comm));
+        let guarded = self.clients.iter().any(Client::is_guarded);
+        let timeout = clock.into_iter().chain(guarded.then_some(guard::PERIOD));
+        let timeout = timeout.min().map(|t| Timespec {
             tv_sec: t.as_secs() as i64,
             tv_nsec: t.subsec_nanos().into(),
         });
@@ -247,6 +242,7 @@ impl Running {
     fn serve_clients(&mut self) {
         let mut left = Vec::new();
         for (i, client) in self.clients.iter_mut().enumerate() {
+            client.look_after();
             let gone = match client.read() {
                 Did::Nothing => false,
                 Did::Leave => true,
@@ -288,16 +284,4 @@ fn drain(pipe: &mut Option<impl Read>, mut take: impl FnMut(&[u8])) {
             Err(_) => break,
         }
     }
-}
-
-fn readable(fd: BorrowedFd<'_>) -> bool {
-    let mut fds = [PollFd::new(&fd, PollFlags::IN)];
-    poll(
-        &mut fds,
-        Some(&Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        }),
-    )
-    .is_ok_and(|n| n > 0)
 }
