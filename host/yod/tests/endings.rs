@@ -362,3 +362,40 @@ fn a_reader_that_goes_away_ends_the_job_quietly() {
         assert_eq!((ended.status, ended.err.as_str()), (141, ""), "-n {ranks}");
     }
 }
+
+/// Says which of the descriptors 0 to 2 it finds closed, and which number it gets next.
+const CLOSED: &str = r#"
+#include <fcntl.h>
+int main(void) {
+    int closed = 0;
+    for (int fd = 0; fd < 3; fd++) if (fcntl(fd, F_GETFD) < 0) closed |= 1 << fd;
+    return closed | open("/etc/passwd", O_RDONLY) << 4;
+}
+"#;
+
+/// A closed standard descriptor was /dev/null for the ranks, or a pipe.
+#[test]
+fn closed_descriptors_are_closed_for_the_program() {
+    if !has_node() {
+        return;
+    }
+    let dir = dir("closed");
+    let program = compile(&dir, "closed", CLOSED);
+    let yod = env!("CARGO_BIN_EXE_yod");
+    for closed in ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"] {
+        let native = run(Command::new("sh")
+            .args(["-c", &format!("\"$0\" {closed}")])
+            .arg(&program));
+        for ranks in ["1", "2"] {
+            let script = format!("\"$0\" -m 64M -n {ranks} \"$1\" {closed}");
+            let ended = run(Command::new("sh")
+                .args(["-c", &script, yod])
+                .arg(&program)
+                .env("MARGAY_OVERSUBSCRIBE", "1"));
+            assert_eq!(
+                ended.status, native.status,
+                "{closed} -n {ranks}: {ended:?}"
+            );
+        }
+    }
+}
