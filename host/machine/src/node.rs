@@ -8,6 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use crate::comm::Comm;
+use crate::keeper::Door;
 use crate::message::{Ended, Event, Message, receive, send};
 use crate::plan::Plan;
 
@@ -16,6 +17,7 @@ use crate::plan::Plan;
 pub struct Keeper {
     pid: Pid,
     socket: OwnedFd,
+    door: Option<Door>,
 }
 
 /// A node this yod has joined.
@@ -52,8 +54,8 @@ impl From<io::Error> for NoNode {
 
 impl Keeper {
     /// The keeper with this process id at the other end of `socket`.
-    pub(crate) fn new(pid: Pid, socket: OwnedFd) -> Keeper {
-        Keeper { pid, socket }
+    pub(crate) fn new(pid: Pid, socket: OwnedFd, door: Option<Door>) -> Keeper {
+        Keeper { pid, socket, door }
     }
 
     /// Its process id.
@@ -143,6 +145,8 @@ impl Keeper {
             }
         }
         let _ = waitpid(Some(self.pid), WaitOptions::empty());
+        // One that was killed has not done it.
+        self.door.iter().for_each(Door::remove);
     }
 }
 

@@ -399,3 +399,70 @@ fn closed_descriptors_are_closed_for_the_program() {
         }
     }
 }
+
+/// A keeper listened by an abstract name, which anybody could take or connect to. Now it is a file in a directory of the
+/// user, and nothing of it is left, whoever is killed.
+#[test]
+fn the_keepers_socket_is_its_users_and_goes_with_the_job() {
+    use std::os::unix::fs::MetadataExt;
+    let Some((program, _)) = program("socket") else {
+        return;
+    };
+    let temporary = program.with_file_name("tmp");
+    std::fs::create_dir(&temporary).expect("a directory");
+    for (victim, status) in [("margay-keeper", 137), ("yod", 137), ("program", 137)] {
+        let mut yod = yod();
+        yod.args(["-m", "64M"])
+            .env_remove("XDG_RUNTIME_DIR")
+            .env("TMPDIR", &temporary);
+        let child = start(&program, &mut yod, "w");
+        let entry = std::fs::read_dir(&temporary).expect("there").next();
+        let place = entry.expect("a directory").expect("readable");
+        let meta = place.metadata().expect("there");
+        assert_eq!(meta.mode() & 0o7777, 0o700);
+        assert_eq!(meta.uid(), rustix::process::geteuid().as_raw());
+        assert_eq!(std::fs::read_dir(place.path()).expect("ours").count(), 1);
+        let names = std::fs::read_to_string("/proc/net/unix").expect("/proc");
+        assert!(!names.contains("@margay"), "{names}");
+        let job = descendants(child.id() as i32);
+        let pid = child.id() as i32;
+        signal(
+            if victim == "yod" {
+                pid
+            } else {
+                member(&job, victim)
+            },
+            Signal::KILL,
+        );
+        assert_eq!(finish(child).status, status, "{victim}");
+        assert_gone(&job);
+        wait_for("an empty directory", || {
+            (!place.path().exists()).then_some(())
+        });
+    }
+}
+
+/// Where all foreign users have the keeper's own id there must be no socket; the job needs none.
+#[test]
+fn an_unmapped_user_namespace_has_no_socket() {
+    let Some((program, _)) = program("namespace") else {
+        return;
+    };
+    let can = Command::new("unshare").args(["--user", "true"]).status();
+    if !can.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: no user namespaces here");
+        return;
+    }
+    let temporary = program.with_file_name("tmp");
+    std::fs::create_dir(&temporary).expect("a directory");
+    let mut yod = Command::new("unshare");
+    yod.args(["--user", env!("CARGO_BIN_EXE_yod"), "-m", "64M"])
+        .env_remove("XDG_RUNTIME_DIR")
+        .env("TMPDIR", &temporary);
+    let child = start(&program, &mut yod, "w");
+    assert_eq!(std::fs::read_dir(&temporary).expect("there").count(), 0);
+    let job = descendants(child.id() as i32);
+    signal(child.id() as i32, Signal::TERM);
+    assert_eq!(finish(child).status, 143);
+    assert_gone(&job);
+}

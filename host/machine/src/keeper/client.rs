@@ -3,9 +3,10 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::net::sockopt::socket_peercred;
+use rustix::net::{SocketFlags, accept_with, sockopt::socket_peercred};
 use rustix::process::Pid;
 
+use super::door::Door;
 use super::guard::Guard;
 use crate::message::{Event, MOST_FDS, Message, receive, send};
 use crate::plan::Plan;
@@ -18,6 +19,8 @@ const LOG_BYTES: usize = 16 << 10;
 pub struct Client {
     socket: OwnedFd,
     pid: Pid,
+    /// It forked this keeper.
+    holds: bool,
     joined: bool,
     /// While it is stopped.
     guard: Option<Guard>,
@@ -42,15 +45,35 @@ impl Client {
     /// The yod that forked this keeper.
     pub fn first(socket: OwnedFd) -> io::Result<Client> {
         // Of a pair of sockets both ends are the process's that made it.
+        Client::new(socket, true)
+    }
+
+    /// The next yod that connects; `None` when it belongs to another user.
+    pub fn accept(listener: &OwnedFd) -> io::Result<Option<Client>> {
+        let socket = accept_with(listener, SocketFlags::CLOEXEC)?;
+        if Door::admits(&socket) {
+            Client::new(socket, false).map(Some)
+        } else {
+            Ok(None)
+        }
+    }
+
+    fn new(socket: OwnedFd, holds: bool) -> io::Result<Client> {
         let pid = socket_peercred(&socket)?.pid;
         Ok(Client {
             socket,
             pid,
+            holds,
             joined: false,
             guard: None,
             log: None,
             told: 0,
         })
+    }
+
+    /// Whether the node is kept for it: for the first yod, and for whoever has joined.
+    pub fn holds(&self) -> bool {
+        self.holds || self.joined
     }
 
     /// Reads what it says, if anything.

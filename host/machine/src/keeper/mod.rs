@@ -5,9 +5,11 @@
 //! their sockets tell. QEMU in turn is killed by Linux when the keeper dies. So whoever dies first, nothing stays.
 //!
 //! The first yod and its keeper are connected by a pair of sockets that the fork inherits: no other process can take part,
-//! and there is no moment at which a keeper could wait for somebody who is already gone.
+//! and there is no moment at which a keeper could wait for somebody who is already gone. Later yods of the same user connect
+//! through a socket in a directory of their own ([`door`]).
 
 mod client;
+mod door;
 mod guard;
 mod running;
 mod ticker;
@@ -20,6 +22,7 @@ use std::path::PathBuf;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use self::client::Client;
+pub(crate) use self::door::Door;
 use self::running::Running;
 use crate::accel::Accel;
 use crate::clock::Sample;
@@ -79,20 +82,27 @@ pub fn start(launch: &Launch) -> io::Result<Keeper> {
         SocketFlags::CLOEXEC,
         None,
     )?;
-    match sys::fork()? {
-        Forked::Parent(pid) => Ok(Keeper::new(pid, ours)),
-        Forked::Child => keep(keepers, launch),
+    let (door, listener) = Door::open().unzip();
+    let forked = sys::fork().inspect_err(|_| {
+        door.iter().for_each(Door::remove);
+    });
+    match forked? {
+        Forked::Parent(pid) => Ok(Keeper::new(pid, ours, door)),
+        Forked::Child => keep(keepers, listener, door.as_ref(), launch),
     }
 }
 
 /// The keeper's life.
-fn keep(first: OwnedFd, launch: &Launch) -> ! {
-    sys::close_all_but(&[first.as_raw_fd()]);
+fn keep(first: OwnedFd, listener: Option<OwnedFd>, door: Option<&Door>, launch: &Launch) -> ! {
+    let kept = [Some(&first), listener.as_ref()];
+    let kept: Vec<_> = kept.into_iter().flatten().map(AsRawFd::as_raw_fd).collect();
+    sys::close_all_but(&kept);
     let running = detach().and_then(|signals| Running::start(launch, signals));
     let status = match running {
-        Ok(running) => Client::first(first).and_then(|first| running.run(first, launch)),
+        Ok(running) => Client::first(first).and_then(|first| running.run(first, listener, launch)),
         Err(error) => refuse(&first, &explain(&error)),
     };
+    door.into_iter().for_each(Door::remove);
     std::process::exit(i32::from(status.is_err()))
 }
 

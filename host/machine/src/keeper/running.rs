@@ -102,13 +102,19 @@ impl Running {
     }
 
     /// Serves until the last yod has left.
-    pub fn run(mut self, first: Client, launch: &Launch) -> io::Result<()> {
+    pub fn run(
+        mut self,
+        first: Client,
+        mut listener: Option<OwnedFd>,
+        launch: &Launch,
+    ) -> io::Result<()> {
         debug_assert_eq!(self.plan, launch.plan);
         self.clients.push(first);
-        while !self.clients.is_empty() {
+        while self.clients.iter().any(Client::holds) {
             let again = self.tell();
-            self.wait(again)?;
+            self.wait(listener.as_ref(), again)?;
             self.look();
+            self.accept(&mut listener);
             self.serve_clients();
         }
         if launch.plugin.is_some() {
@@ -119,6 +125,17 @@ impl Running {
             let _ = self.qemu.wait();
         }
         Ok(())
+    }
+
+    /// Lets later yods in. A socket that cannot be accepted from is closed: it would be reported for ever.
+    fn accept(&mut self, listener: &mut Option<OwnedFd>) {
+        while let Some(open) = listener {
+            match Client::accept(open) {
+                Ok(client) => self.clients.extend(client),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => *listener = None,
+            }
+        }
     }
 
     /// Lets QEMU's plugin write what it has; a QEMU that cannot end is killed by the caller.
@@ -142,8 +159,9 @@ impl Running {
     }
 
     /// Blocks until something happens or the clock is due.
-    fn wait(&self, again: bool) -> io::Result<()> {
+    fn wait(&self, listener: Option<&OwnedFd>, again: bool) -> io::Result<()> {
         let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
+        fds.extend(listener.map(|listener| PollFd::new(listener, PollFlags::IN)));
         // Rung when the node's state changes.
         if let Some(bell) = self.bells.host.get(self.plan.ranks) {
             fds.push(PollFd::new(bell, PollFlags::IN));
@@ -256,7 +274,7 @@ impl Running {
         }
         for i in left.into_iter().rev() {
             let client = self.clients.remove(i);
-            if self.clients.is_empty() {
+            if !self.clients.iter().any(Client::holds) {
                 // Its socket must end after QEMU, and with this process.
                 std::mem::forget(client);
             } else {
