@@ -5,6 +5,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 use rustix::process::Pid;
 
@@ -240,6 +241,21 @@ struct SchedAttr {
     runtime: u64,
     deadline: u64,
     period: u64,
+}
+
+/// Processor time of this process's children that have ended and were waited for.
+#[must_use]
+pub fn ended_children_cpu_time() -> Duration {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: 1. `usage` has room for what getrusage writes. 2. A structure of integers may be zero, should it write nothing.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    let time = |time: libc::timeval| {
+        Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64)
+    };
+    time(usage.ru_utime) + time(usage.ru_stime)
 }
 
 /// The host's time stamp counter.

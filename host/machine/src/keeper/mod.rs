@@ -151,6 +151,7 @@ fn refuse(first: &OwnedFd, reason: &str) -> io::Result<()> {
         cause: Cause::NotStarted(reason.into()),
         complaint: String::new(),
         log: String::new(),
+        cpu_limit_s: None,
     };
     send(first.as_fd(), &Message::Event(Event::Ended(ended)), &[])?;
     while receive(first, true).is_ok() {}

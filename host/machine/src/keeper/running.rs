@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, OFlags, fcntl_setfl, ftruncate, memfd_create};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process};
 use wire::boot::node;
 
 use super::Launch;
@@ -27,6 +27,9 @@ const LAST_WORDS_BYTES: usize = 16 << 10;
 const COMPLAINT_BYTES: usize = 2 << 10;
 /// For QEMU to end in order, when it has a plugin. Writing takes milliseconds.
 const END_LIMIT: Duration = Duration::from_secs(10);
+
+/// How much two accounts of processor time may differ.
+const CPU_ACCOUNT: Duration = Duration::from_millis(100);
 
 pub struct Running {
     plan: Plan,
@@ -224,6 +227,7 @@ impl Running {
                 cause,
                 complaint: String::from_utf8_lossy(&self.complaint).trim().to_owned(),
                 log: self.last_words(),
+                cpu_limit_s: used_up_cpu_limit(),
             }));
         }
     }
@@ -290,6 +294,14 @@ fn descriptors<'a>(ram: &'a OwnedFd, bells: &'a Doorbells, plan: &Plan) -> Vec<B
         .chain(&bells.host[..plan.ranks])
         .map(AsFd::as_fd)
         .collect()
+}
+
+/// The limit on processor time, if QEMU, the only child, has used it up. What getrusage says and what Linux compares with the
+/// limit are two accounts of the same time, which differ a little.
+fn used_up_cpu_limit() -> Option<u64> {
+    let limit = getrlimit(Resource::Cpu).current?;
+    let used = sys::ended_children_cpu_time();
+    (used + CPU_ACCOUNT >= Duration::from_secs(limit)).then_some(limit)
 }
 
 /// Reads what is there; forgets a pipe that has ended, for poll would report it for ever.
