@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use crate::comm::Comm;
-use crate::keeper::Door;
+use crate::keeper::SocketFile;
 use crate::message::{Ended, Event, Message, receive, send};
 use crate::plan::Plan;
 
@@ -17,7 +17,7 @@ use crate::plan::Plan;
 pub struct Keeper {
     pid: Pid,
     socket: OwnedFd,
-    door: Option<Door>,
+    file: Option<SocketFile>,
 }
 
 /// A node this yod has joined.
@@ -54,8 +54,8 @@ impl From<io::Error> for NoNode {
 
 impl Keeper {
     /// The keeper with this process id at the other end of `socket`.
-    pub(crate) fn new(pid: Pid, socket: OwnedFd, door: Option<Door>) -> Keeper {
-        Keeper { pid, socket, door }
+    pub(crate) fn new(pid: Pid, socket: OwnedFd, file: Option<SocketFile>) -> Keeper {
+        Keeper { pid, socket, file }
     }
 
     /// Its process id.
@@ -110,11 +110,14 @@ impl Keeper {
         }
     }
 
-    /// This process is about to stop: the keeper is to continue it after `left`, or when a signal waits that would end it.
-    pub fn stopping(&self, left: Option<Duration>) {
+    /// This process is about to stop: the keeper is to continue it after `left`, when the node has ended, or when a signal
+    /// waits that ends the job or tells of a child. False: the keeper cannot, so this process must not stop.
+    #[must_use]
+    pub fn stopping(&self, left: Option<Duration>) -> bool {
         let left_ms = left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
-        // A keeper that is gone continues nothing, and nothing waits for it either.
-        let _ = send(self.socket.as_fd(), &Message::Stopping { left_ms }, &[]);
+        let told = send(self.socket.as_fd(), &Message::Stopping { left_ms }, &[]);
+        // It may be stopped itself.
+        told.is_ok() && kill_process(self.pid, Signal::CONT).is_ok()
     }
 
     /// This process was continued.
@@ -146,7 +149,7 @@ impl Keeper {
         }
         let _ = waitpid(Some(self.pid), WaitOptions::empty());
         // One that was killed has not done it.
-        self.door.iter().for_each(Door::remove);
+        self.file.iter().for_each(SocketFile::remove);
     }
 }
 

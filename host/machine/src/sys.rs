@@ -77,6 +77,8 @@ pub struct Arrived {
     pub signo: i32,
     /// True when another process sent it; false when it came from the terminal or the kernel.
     pub from_process: bool,
+    /// That process.
+    pub pid: i32,
 }
 
 impl Signals {
@@ -109,11 +111,12 @@ impl Signals {
         let read = rustix::io::read(&self.0, &mut info[..]);
         let word =
             |at: usize| i32::from_ne_bytes([info[at], info[at + 1], info[at + 2], info[at + 3]]);
-        // struct signalfd_siginfo (signalfd(2)) begins with ssi_signo, ssi_errno, ssi_code, 32 bits each. Positive codes
+        // struct signalfd_siginfo (signalfd(2)) begins with ssi_signo, ssi_errno, ssi_code, ssi_pid, 32 bits each. Positive codes
         // are the kernel's own; SI_KERNEL is what a key on the terminal gives.
         matches!(read, Ok(BYTES)).then(|| Arrived {
             signo: word(0),
             from_process: word(8) <= 0,
+            pid: word(12),
         })
     }
 }

@@ -9,7 +9,7 @@
 //! Keys pressed in the terminal reach the proxies by themselves, for they are in its foreground process group. What
 //! another process sends to yod is passed on to every rank, and so is the end of the terminal, which Linux tells only the
 //! leader of the session. When all ranks have stopped, yod stops itself, so that the shell sees the job stop; continuing it
-//! continues them. A stopped yod is continued by its keeper when its time is over or a signal waits that would end it.
+//! continues them. A stopped yod is continued by its keeper when something happens that it has to see.
 //!
 //! SIGTERM and its kin end yod whoever else is stopped or does not read: what was told to end and is stopped is continued,
 //! a node that takes no signals is ended, output that nothing reads is given up.
@@ -32,8 +32,9 @@ use crate::streams::Streams;
 use crate::verdict::{How, Verdict};
 
 /// Signals that yod takes from a descriptor.
-pub const TAKEN: [i32; 8] = [
+pub const TAKEN: [i32; 9] = [
     libc::SIGCHLD,
+    libc::SIGCONT,
     libc::SIGHUP,
     libc::SIGINT,
     libc::SIGQUIT,
@@ -228,6 +229,10 @@ impl Supervisor<'_> {
         let ours_alone = signal.from_process || signal.signo == libc::SIGHUP && leads_session();
         match signal.signo {
             libc::SIGCHLD | libc::SIGTSTP => {}
+            // The keeper continues yod alone, to look: if nothing has happened to its ranks, it stops again.
+            libc::SIGCONT
+                if signal.from_process && signal.pid == self.keeper.pid().as_raw_pid() => {}
+            libc::SIGCONT => self.ranks.continue_stopped(),
             // Nobody there who could take it: the node boots, or only output is left.
             signo if fatal && self.ranks.all_ended() => {
                 state.abandoned = true;
@@ -371,11 +376,12 @@ impl Supervisor<'_> {
         let left = state
             .timeout_due
             .map(|due| due.saturating_duration_since(before));
-        self.keeper.stopping(left);
-        // SIGSTOP takes effect before kill returns.
+        if !self.keeper.stopping(left) {
+            return;
+        }
+        // SIGSTOP takes effect before kill returns. The SIGCONT that ends it is taken as all signals are.
         let _ = kill_process(getpid(), Signal::STOP);
         self.keeper.going_on();
-        self.ranks.continue_stopped();
         state.boot_due += before.elapsed();
     }
 }

@@ -158,6 +158,38 @@ fn terminal() -> (OwnedFd, OwnedFd) {
     (master, other)
 }
 
+/// Nothing told a stopped yod that its rank was killed, or that its node was gone.
+#[test]
+fn a_stopped_job_notices_its_end() {
+    let Some((program, _)) = program("stopped-end") else {
+        return;
+    };
+    for victim in ["program", "qemu"] {
+        let mut yod = yod();
+        let child = start(&program, yod.args(["-m", "64M"]), "s");
+        let pid = child.id() as i32;
+        wait_for("a stopped yod", || is_stopped(pid).then_some(()));
+        let job = descendants(pid);
+        signal(member(&job, victim), Signal::KILL);
+        assert_eq!(finish(child).status, 137, "{victim}");
+        assert_gone(&job);
+    }
+}
+
+/// A keeper that was stopped stayed when its yod was killed.
+#[test]
+fn a_stopped_keeper_ends_with_its_yod() {
+    let Some((program, mut yod)) = program("keeper-stays") else {
+        return;
+    };
+    let child = start(&program, &mut yod, "w");
+    let job = descendants(child.id() as i32);
+    signal(member(&job, "margay-keeper"), Signal::STOP);
+    signal(child.id() as i32, Signal::KILL);
+    assert_eq!(finish(child).status, 137);
+    assert_gone(&job);
+}
+
 /// Linux tells only the leader of a session that its terminal is gone: the ranks went on without one.
 #[test]
 fn closing_the_terminal_ends_a_job_that_leads_the_session() {
@@ -423,9 +455,9 @@ fn the_keepers_socket_is_its_users_and_goes_with_the_job() {
         assert_eq!(meta.uid(), rustix::process::geteuid().as_raw());
         assert_eq!(std::fs::read_dir(place.path()).expect("ours").count(), 1);
         let names = std::fs::read_to_string("/proc/net/unix").expect("/proc");
-        assert!(!names.contains("@margay"), "{names}");
-        let job = descendants(child.id() as i32);
         let pid = child.id() as i32;
+        assert!(!names.contains(&format!("@margay-{}-{pid}", meta.uid())));
+        let job = descendants(pid);
         signal(
             if victim == "yod" {
                 pid

@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::net::{SocketFlags, accept_with, sockopt::socket_peercred};
 use rustix::process::Pid;
 
-use super::door::Door;
 use super::guard::Guard;
+use super::socket_file::SocketFile;
 use crate::message::{Event, MOST_FDS, Message, receive, send};
 use crate::plan::Plan;
 use crate::serial::{Cursor, Log};
@@ -51,7 +51,7 @@ impl Client {
     /// The next yod that connects; `None` when it belongs to another user.
     pub fn accept(listener: &OwnedFd) -> io::Result<Option<Client>> {
         let socket = accept_with(listener, SocketFlags::CLOEXEC)?;
-        if Door::admits(&socket) {
+        if SocketFile::admits(&socket) {
             Client::new(socket, false).map(Some)
         } else {
             Ok(None)
@@ -102,10 +102,10 @@ impl Client {
         self.guard.is_some()
     }
 
-    /// Continues it if it is stopped and must not be.
-    pub fn look_after(&self) {
+    /// Continues it if it is stopped and must not be; without a node it must not.
+    pub fn look_after(&self, node_ended: bool) {
         if let Some(guard) = &self.guard {
-            guard.look_after(self.pid);
+            guard.look_after(self.pid, node_ended);
         }
     }
 

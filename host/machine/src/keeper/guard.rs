@@ -9,8 +9,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// How often signals that wait for a stopped yod are looked for.
 pub const PERIOD: Duration = Duration::from_millis(100);
-/// Signals that end a job, as a set with bit `signo - 1`.
-const ENDING: u64 = 1 << (libc::SIGHUP - 1)
+/// Signals that a stopped yod has to see, as a set with bit `signo - 1`: those that end a job, and that of a rank that has
+/// ended or was continued.
+const URGENT: u64 = 1 << (libc::SIGCHLD - 1)
+    | 1 << (libc::SIGHUP - 1)
     | 1 << (libc::SIGINT - 1)
     | 1 << (libc::SIGQUIT - 1)
     | 1 << (libc::SIGTERM - 1);
@@ -28,11 +30,11 @@ impl Guard {
         Guard { due }
     }
 
-    /// Continues the yod if it must not stay stopped. Its connection is open, so the process id is still its own.
-    pub fn look_after(&self, yod: Pid) {
+    /// Continues the yod if it must not stay stopped: its time is over, the node has ended, or an urgent signal waits. Its connection is open, so the process id is still its own.
+    pub fn look_after(&self, yod: Pid, node_ended: bool) {
         let status = std::fs::read_to_string(format!("/proc/{}/status", yod.as_raw_pid()));
-        let over = self.due.is_some_and(|due| Instant::now() >= due);
-        if over || status.is_ok_and(|status| pending(&status) & ENDING != 0) {
+        let over = node_ended || self.due.is_some_and(|due| Instant::now() >= due);
+        if over || status.is_ok_and(|status| pending(&status) & URGENT != 0) {
             let _ = kill_process(yod, Signal::CONT);
         }
     }
@@ -56,7 +58,7 @@ mod tests {
     fn pending_signals_are_read() {
         let status = "State:\tT (stopped)\nSigPnd:\t0000000000000000\nShdPnd:\t0000000000004000\n";
         assert_eq!(pending(status), 1 << (libc::SIGTERM - 1));
-        assert_ne!(pending(status) & ENDING, 0);
+        assert_ne!(pending(status) & URGENT, 0);
         assert_eq!(pending(""), 0);
     }
 }

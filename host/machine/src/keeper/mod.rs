@@ -6,12 +6,12 @@
 //!
 //! The first yod and its keeper are connected by a pair of sockets that the fork inherits: no other process can take part,
 //! and there is no moment at which a keeper could wait for somebody who is already gone. Later yods of the same user connect
-//! through a socket in a directory of their own ([`door`]).
+//! through a socket in a directory of their own ([`socket_file`]).
 
 mod client;
-mod door;
 mod guard;
 mod running;
+mod socket_file;
 mod ticker;
 
 use std::ffi::OsString;
@@ -22,8 +22,10 @@ use std::path::PathBuf;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use self::client::Client;
-pub(crate) use self::door::Door;
 use self::running::Running;
+pub(crate) use self::socket_file::SocketFile;
+use rustix::process::Signal;
+
 use crate::accel::Accel;
 use crate::clock::Sample;
 use crate::message::{Cause, Ended, Event, Message, receive, send};
@@ -82,18 +84,23 @@ pub fn start(launch: &Launch) -> io::Result<Keeper> {
         SocketFlags::CLOEXEC,
         None,
     )?;
-    let (door, listener) = Door::open().unzip();
+    let (file, listener) = SocketFile::open().unzip();
     let forked = sys::fork().inspect_err(|_| {
-        door.iter().for_each(Door::remove);
+        file.iter().for_each(SocketFile::remove);
     });
     match forked? {
-        Forked::Parent(pid) => Ok(Keeper::new(pid, ours, door)),
-        Forked::Child => keep(keepers, listener, door.as_ref(), launch),
+        Forked::Parent(pid) => Ok(Keeper::new(pid, ours, file)),
+        Forked::Child => keep(keepers, listener, file.as_ref(), launch),
     }
 }
 
 /// The keeper's life.
-fn keep(first: OwnedFd, listener: Option<OwnedFd>, door: Option<&Door>, launch: &Launch) -> ! {
+fn keep(
+    first: OwnedFd,
+    listener: Option<OwnedFd>,
+    file: Option<&SocketFile>,
+    launch: &Launch,
+) -> ! {
     let kept = [Some(&first), listener.as_ref()];
     let kept: Vec<_> = kept.into_iter().flatten().map(AsRawFd::as_raw_fd).collect();
     sys::close_all_but(&kept);
@@ -102,13 +109,15 @@ fn keep(first: OwnedFd, listener: Option<OwnedFd>, door: Option<&Door>, launch: 
         Ok(running) => Client::first(first).and_then(|first| running.run(first, listener, launch)),
         Err(error) => refuse(&first, &explain(&error)),
     };
-    door.into_iter().for_each(Door::remove);
+    file.into_iter().for_each(SocketFile::remove);
     std::process::exit(i32::from(status.is_err()))
 }
 
 /// Leaves the terminal, the working directory and the signals of the yod that forked it.
 fn detach() -> io::Result<sys::Signals> {
     rustix::process::setsid()?;
+    // Should it be stopped when its yod dies: it then goes on, and ends.
+    rustix::process::set_parent_process_death_signal(Some(Signal::CONT))?;
     std::env::set_current_dir("/")?;
     // Descriptors 0, 1 and 2 are free now: nothing that is opened later may become one of them by accident.
     for _ in 0..3 {

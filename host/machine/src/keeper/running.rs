@@ -264,7 +264,7 @@ impl Running {
     fn serve_clients(&mut self) {
         let mut left = Vec::new();
         for (i, client) in self.clients.iter_mut().enumerate() {
-            client.look_after();
+            client.look_after(self.qemu_ended);
             let gone = match client.read() {
                 Did::Nothing => false,
                 Did::Leave => true,

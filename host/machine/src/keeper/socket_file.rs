@@ -6,7 +6,7 @@
 //! socket that refuses connections has no keeper. The first yod does not need the socket, so a job runs without where none
 //! can be made.
 //!
-//! A file system decides who gets near the socket; [`Door::admits`] checks once more who did. Where user ids are mapped in
+//! A file system decides who gets near the socket; [`SocketFile::admits`] checks once more who did. Where user ids are mapped in
 //! part, as in a user namespace, all others read as one and the same id (overflowuid): when that is the user's own as well,
 //! nobody can be told from anybody else, and there is no socket.
 
@@ -37,20 +37,20 @@ const ALL_IDS: u64 = u32::MAX as u64;
 
 /// A listening socket's file.
 #[derive(Clone, Debug)]
-pub struct Door {
+pub struct SocketFile {
     path: PathBuf,
 }
 
-impl Door {
+impl SocketFile {
     /// Makes a socket in a directory of this user, if there can be one; also returns the socket.
-    pub fn open() -> Option<(Door, OwnedFd)> {
+    pub fn open() -> Option<(SocketFile, OwnedFd)> {
         user()?;
         places(|name| std::env::var_os(name))
             .iter()
-            .find_map(|place| Door::open_in(place).ok())
+            .find_map(|place| SocketFile::open_in(place).ok())
     }
 
-    fn open_in(place: &Path) -> io::Result<(Door, OwnedFd)> {
+    fn open_in(place: &Path) -> io::Result<(SocketFile, OwnedFd)> {
         let mut last = io::ErrorKind::NotFound.into();
         for _ in 0..TRIES {
             match own_directory(place).and_then(|dir| make(place, &dir)) {
@@ -152,7 +152,7 @@ fn is_stale(path: &Path) -> bool {
     meta.file_type().is_socket() && !fresh && refuses() == Err(Errno::CONNREFUSED)
 }
 
-fn make(place: &Path, dir: &File) -> io::Result<(Door, OwnedFd)> {
+fn make(place: &Path, dir: &File) -> io::Result<(SocketFile, OwnedFd)> {
     let listener = socket()?;
     let pid = std::process::id();
     let mut number = 0;
@@ -168,7 +168,7 @@ fn make(place: &Path, dir: &File) -> io::Result<(Door, OwnedFd)> {
     };
     listen(&listener, BACKLOG)?;
     let path = place.join(name);
-    Ok((Door { path }, listener))
+    Ok((SocketFile { path }, listener))
 }
 
 fn socket() -> Result<OwnedFd, Errno> {
@@ -188,7 +188,7 @@ mod tests {
     use std::time::SystemTime;
 
     fn scratch(test: &str) -> PathBuf {
-        let name = format!("margay-door-{}-{test}", std::process::id());
+        let name = format!("margay-socket-{}-{test}", std::process::id());
         let dir = std::env::temp_dir().join(name);
         let _ = fs::remove_dir_all(&dir);
         fs::create_dir(&dir).expect("a directory");
@@ -216,16 +216,16 @@ mod tests {
     fn a_socket_takes_its_users_connections_and_leaves_nothing() {
         let dir = scratch("takes");
         let place = dir.join("margay");
-        let (door, listener) = Door::open_in(&place).expect("a socket");
+        let (file, listener) = SocketFile::open_in(&place).expect("a socket");
         let mode = fs::metadata(&place).expect("a directory").mode();
         assert_eq!(mode & 0o777, 0o700);
-        let (second, _listener) = Door::open_in(&place).expect("another of the same process");
+        let (second, _listener) = SocketFile::open_in(&place).expect("another of the same process");
         let client = socket().expect("a socket");
-        connect(&client, &SocketAddrUnix::new(&door.path).expect("short")).expect("connects");
+        connect(&client, &SocketAddrUnix::new(&file.path).expect("short")).expect("connects");
         let connection = accept(&listener).expect("a connection");
-        assert!(Door::admits(&connection));
+        assert!(SocketFile::admits(&connection));
         second.remove();
-        door.remove();
+        file.remove();
         assert!(!place.exists());
         fs::remove_dir(dir).expect("empty");
     }
@@ -235,9 +235,9 @@ mod tests {
     fn what_killed_keepers_left_is_removed() {
         let dir = scratch("stale");
         let place = dir.join("margay");
-        let (living, _listener) = Door::open_in(&place).expect("a socket");
-        let (dead, listener) = Door::open_in(&place).expect("a socket");
-        let (fresh, fresh_listener) = Door::open_in(&place).expect("a socket");
+        let (living, _listener) = SocketFile::open_in(&place).expect("a socket");
+        let (dead, listener) = SocketFile::open_in(&place).expect("a socket");
+        let (fresh, fresh_listener) = SocketFile::open_in(&place).expect("a socket");
         drop((listener, fresh_listener));
         for old in [&living, &dead] {
             let long_ago = SystemTime::now() - 2 * FRESH;
@@ -253,7 +253,7 @@ mod tests {
             )
             .expect("a file");
         }
-        let (next, _next_listener) = Door::open_in(&place).expect("a socket");
+        let (next, _next_listener) = SocketFile::open_in(&place).expect("a socket");
         assert!(living.path.exists() && fresh.path.exists());
         assert_eq!(next.path, dead.path, "its name is free again");
         fs::remove_dir_all(dir).expect("removed");
@@ -274,11 +274,14 @@ mod tests {
         let place = dir.join("margay");
         fs::create_dir(&place).expect("a directory");
         fs::set_permissions(&place, fs::Permissions::from_mode(0o755)).expect("its owner");
-        let refused = Door::open_in(&place).expect_err("open to others");
+        let refused = SocketFile::open_in(&place).expect_err("open to others");
         assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
         fs::remove_dir(&place).expect("empty");
         std::os::unix::fs::symlink(&dir, &place).expect("a link");
-        assert!(Door::open_in(&place).is_err(), "nor where a link leads");
+        assert!(
+            SocketFile::open_in(&place).is_err(),
+            "nor where a link leads"
+        );
         fs::remove_dir_all(dir).expect("removed");
     }
 
