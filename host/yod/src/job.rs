@@ -36,13 +36,13 @@ const END_LIMIT: Duration = Duration::from_secs(15);
 /// Runs the job; returns yod's exit status.
 pub fn run(cli: &Cli, setup: &Setup, inherited: proxy::Inherited) -> Result<u8, Failure> {
     let trace = match &cli.strace {
-        Some(file) => Some(Trace::new(file.as_deref(), cli.ranks)?),
+        Some(file) => Some(Trace::new(file.as_deref(), cli.ranks, cli.timeout)?),
         None => None,
     };
     let log = cli
         .kernel_log
         .as_deref()
-        .map(KernelLog::create)
+        .map(|path| KernelLog::create(path, cli.timeout))
         .transpose()?;
     let mut streams = Streams::new(trace, log)?;
     let (signals, mask) =

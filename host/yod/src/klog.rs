@@ -2,6 +2,7 @@
 
 use std::os::fd::AsFd;
 use std::path::Path;
+use std::time::Duration;
 
 use crate::failure::Failure;
 use crate::sink::Sink;
@@ -13,8 +14,8 @@ pub struct KernelLog {
 }
 
 impl KernelLog {
-    pub fn create(path: &Path) -> Result<KernelLog, Failure> {
-        let file = create(path)?;
+    pub fn create(path: &Path, timeout: Option<Duration>) -> Result<KernelLog, Failure> {
+        let file = create(path, timeout)?;
         let sink = Sink::new(path.display().to_string(), file.as_fd())?;
         Ok(KernelLog { sink })
     }

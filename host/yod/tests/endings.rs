@@ -341,6 +341,24 @@ fn a_destination_that_nothing_reads_holds_up_nobody() {
     }
 }
 
+/// Opening a pipe without a reader took for ever, whatever the time limit.
+#[test]
+fn a_pipe_without_a_reader_meets_the_time_limit() {
+    let Some((program, _)) = program("no-reader") else {
+        return;
+    };
+    let (pipe, end) = unread(program.parent().expect("a directory"));
+    drop(end);
+    let trace = format!("--strace={}", pipe.display());
+    let ended = run(yod().args(["--timeout", "0.5", &trace]).arg(&program));
+    ended.one_line(124, "nothing reads");
+    let child = yod().args(["-m", "64M", &trace]).arg(&program).spawn();
+    // It waits for the reader, who then sees all of it.
+    let text = std::fs::read_to_string(&pipe).expect("a trace");
+    assert_eq!(finish(child.expect("yod starts")).status, 0);
+    assert!(text.contains("write(1, \"ready\\n\", 6) = 6"), "{text}");
+}
+
 /// Output of several ranks to a full disk was lost, with status 0 or 141 and no line.
 #[test]
 fn output_that_cannot_be_written_is_named_and_decides() {
