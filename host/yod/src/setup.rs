@@ -77,8 +77,8 @@ fn check_limits(cores: usize) -> Result<(), Failure> {
     proxy::check_limits(cores).map_err(|why| Failure::new(status::OS, why))
 }
 
-/// What a run needs of Linux at moments when it is too late to say so: a filter of system calls, as containers set them, or a
-/// /dev without null.
+/// What a run needs of Linux at moments when it is too late to say so: calls that a filter may deny, as containers set them,
+/// and /dev/null.
 fn check_linux() -> Result<(), Failure> {
     let null = std::fs::File::options()
         .read(true)

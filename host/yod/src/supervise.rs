@@ -109,8 +109,8 @@ struct State {
     abandoned: bool,
     /// The appendix is among the output.
     appended: bool,
-    /// Bytes of output that were written, and since when there are no more.
-    written: (u64, Instant),
+    /// Once the ranks have ended: bytes of output that were written, and since when there are no more.
+    written: Option<(u64, Instant)>,
 }
 
 impl State {
@@ -127,7 +127,7 @@ impl State {
             asked: None,
             abandoned: false,
             appended: false,
-            written: (0, now),
+            written: None,
         }
     }
 
@@ -137,7 +137,8 @@ impl State {
     }
 
     fn unread(&self) -> bool {
-        self.written.1.elapsed() >= UNREAD
+        self.written
+            .is_some_and(|(_, since)| since.elapsed() >= UNREAD)
     }
 }
 
@@ -187,8 +188,8 @@ impl Supervisor<'_> {
             return self.streams.finish(&self.node.comm);
         }
         let written = self.streams.written_bytes();
-        if written != state.written.0 {
-            state.written = (written, Instant::now());
+        if state.written.is_none_or(|(before, _)| before != written) {
+            state.written = Some((written, Instant::now()));
         }
         if let Some(asked) = state.asked.as_ref().filter(|_| state.unread()) {
             state.failure.get_or_insert(loss::by_signal(asked.signo));

@@ -6,9 +6,9 @@
 //! socket that refuses connections has no keeper. The first yod does not need the socket, so a job runs without where none
 //! can be made.
 //!
-//! A file system decides who gets near the socket; [`SocketFile::admits`] checks once more who did. Where user ids are mapped in
-//! part, as in a user namespace, all others read as one and the same id (overflowuid): when that is the user's own as well,
-//! nobody can be told from anybody else, and there is no socket.
+//! The file system decides who reaches the socket; [`SocketFile::admits`] checks the peer's id as well. Where user ids are
+//! mapped in part, as in a user namespace, all others read as one and the same id (overflowuid): when that is the user's own
+//! as well, users cannot be told apart, and there is no socket.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
