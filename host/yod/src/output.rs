@@ -10,9 +10,6 @@ use rustix::io::Errno;
 use crate::lines::Lines;
 use crate::sink::Sink;
 
-/// Bytes read at once.
-const READ_BYTES: usize = 64 << 10;
-
 /// Which stream of a rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stream {
@@ -47,16 +44,15 @@ impl Source {
     }
 
     /// Moves what is there to the sink. A sink that cannot write closes the pipe: the rank learns it by EPIPE.
-    pub fn read(&mut self, sink: &mut Sink) {
+    /// `buffer` is room to read into.
+    pub fn read(&mut self, sink: &mut Sink, buffer: &mut [u8]) {
         if sink.is_broken() {
             self.pipe = None;
         }
-        // Not on the stack, which `ulimit -s` may make small.
-        let mut bytes = vec![0; READ_BYTES];
         while let Some(pipe) = self.pipe.as_ref().filter(|_| !sink.is_full()) {
-            match rustix::io::read(pipe, &mut bytes[..]) {
+            match rustix::io::read(pipe, &mut *buffer) {
                 Ok(0) => self.finish(sink),
-                Ok(n) => self.lines.feed(&bytes[..n], sink.pending()),
+                Ok(n) => self.lines.feed(&buffer[..n], sink.pending()),
                 Err(Errno::INTR) => {}
                 Err(_) => break,
             }
@@ -91,11 +87,11 @@ mod tests {
         };
         assert!(soon(Box::new(|| {
             rustix::io::write(&rank_write, b"line\n").expect("room");
-            source.read(&mut sink);
+            source.read(&mut sink, &mut [0; 100]);
             sink.write();
             sink.is_unread() && sink.is_empty()
         })));
-        source.read(&mut sink);
+        source.read(&mut sink, &mut [0; 100]);
         assert!(soon(Box::new(|| {
             rustix::io::write(&rank_write, b"more\n") == Err(Errno::PIPE)
         })));

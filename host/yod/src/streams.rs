@@ -11,6 +11,9 @@ use crate::output::{Source, Stream};
 use crate::sink::Sink;
 use crate::trace::Trace;
 
+/// Bytes read from a rank at once.
+const READ_BYTES: usize = 64 << 10;
+
 /// Sources and sinks.
 pub struct Streams {
     sources: Vec<Source>,
@@ -18,6 +21,8 @@ pub struct Streams {
     err: Sink,
     trace: Option<Trace>,
     log: Option<KernelLog>,
+    /// Room to read into; on the stack, `ulimit -s` may leave too little.
+    buffer: Vec<u8>,
 }
 
 impl Streams {
@@ -29,6 +34,7 @@ impl Streams {
             err: Sink::new("stderr", std::io::stderr().as_fd())?,
             trace,
             log,
+            buffer: vec![0; READ_BYTES],
         })
     }
 
@@ -64,7 +70,7 @@ impl Streams {
         if let Some(trace) = &mut self.trace {
             trace.drain(comm);
         }
-        self.for_each_source(Source::read);
+        self.read_sources();
         self.sinks_mut().for_each(Sink::write);
     }
 
@@ -74,7 +80,7 @@ impl Streams {
         let full = self.sinks().any(Sink::is_full);
         if !full {
             // Children that a rank left behind may hold its pipes open: what is there now is all that is waited for.
-            self.for_each_source(Source::read);
+            self.read_sources();
             self.for_each_source(Source::finish);
         }
         self.sinks_mut().for_each(Sink::write);
@@ -138,7 +144,13 @@ impl Streams {
             .chain(log)
     }
 
-    fn for_each_source(&mut self, act: impl Fn(&mut Source, &mut Sink)) {
+    fn read_sources(&mut self) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        self.for_each_source(|source, sink| source.read(sink, &mut buffer));
+        self.buffer = buffer;
+    }
+
+    fn for_each_source(&mut self, mut act: impl FnMut(&mut Source, &mut Sink)) {
         for source in &mut self.sources {
             match source.stream {
                 Stream::Out => act(source, &mut self.out),
