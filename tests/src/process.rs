@@ -64,7 +64,12 @@ pub fn kill_group(child: &mut Child) {
 /// Kills one process; false when it was gone.
 #[must_use]
 pub fn kill(process: u32) -> bool {
-    pid(process).is_ok_and(|pid| kill_process(pid, Signal::KILL).is_ok())
+    signal(process, Signal::KILL)
+}
+
+/// Sends a signal to one process; false when it was gone.
+pub fn signal(process: u32, signal: Signal) -> bool {
+    pid(process).is_ok_and(|pid| kill_process(pid, signal).is_ok())
 }
 
 fn pid(number: u32) -> Result<Pid> {

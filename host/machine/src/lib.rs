@@ -1,7 +1,7 @@
 //! The machine under the node: what the host has, how much of it a job gets, and who keeps it.
 //!
 //! A node is a QEMU machine. Its keeper ([`keeper`]), a process of its own session, owns QEMU and the guest's RAM and
-//! hands both to every yod of the job ([`node::Node`]). The node ends when the last yod has left or died, so nothing
+//! hands both to every yod of the job ([`node`]). The node ends when the last yod has left or died, so nothing
 //! outlives a job, however it ends. Which machine it is gets decided before anything is started, by pure code
 //! ([`plan`]) from what the host has ([`resources`], [`qemu`]).
 //!

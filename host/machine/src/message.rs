@@ -29,6 +29,13 @@ pub enum Message {
         /// Send the kernel log.
         log: bool,
     },
+    /// yod: I stop because all my ranks have; continue me when it must be.
+    Stopping {
+        /// Until my time is over.
+        left_ms: Option<u64>,
+    },
+    /// yod: I was continued.
+    GoingOn,
     /// Keeper: this is the node; so many descriptors follow.
     Welcome {
         /// Its plan.
@@ -71,6 +78,8 @@ pub struct Ended {
     pub complaint: String,
     /// The end of the kernel log.
     pub log: String,
+    /// The limit on its processor time in seconds (RLIMIT_CPU), when QEMU has used it up.
+    pub cpu_limit_s: Option<u64>,
 }
 
 /// What became of QEMU.
@@ -172,6 +181,7 @@ mod tests {
             cause: Cause::Killed(9),
             complaint: "\u{1}".repeat(4 << 10),
             log: "\u{1}".repeat(16 << 10),
+            cpu_limit_s: Some(u64::MAX),
         };
         send(a.as_fd(), &Message::Event(Event::Ended(ended)), &[]).expect("sent");
         assert!(receive(&b, true).is_ok());

@@ -5,6 +5,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 use rustix::process::Pid;
 
@@ -76,6 +77,8 @@ pub struct Arrived {
     pub signo: i32,
     /// True when another process sent it; false when it came from the terminal or the kernel.
     pub from_process: bool,
+    /// That process.
+    pub pid: i32,
 }
 
 impl Signals {
@@ -108,11 +111,12 @@ impl Signals {
         let read = rustix::io::read(&self.0, &mut info[..]);
         let word =
             |at: usize| i32::from_ne_bytes([info[at], info[at + 1], info[at + 2], info[at + 3]]);
-        // struct signalfd_siginfo (signalfd(2)) begins with ssi_signo, ssi_errno, ssi_code, 32 bits each. Positive codes
+        // struct signalfd_siginfo (signalfd(2)) begins with ssi_signo, ssi_errno, ssi_code, ssi_pid, 32 bits each. Positive codes
         // are the kernel's own; SI_KERNEL is what a key on the terminal gives.
         matches!(read, Ok(BYTES)).then(|| Arrived {
             signo: word(0),
             from_process: word(8) <= 0,
+            pid: word(12),
         })
     }
 }
@@ -240,6 +244,21 @@ struct SchedAttr {
     runtime: u64,
     deadline: u64,
     period: u64,
+}
+
+/// Processor time of this process's children that have ended and were waited for.
+#[must_use]
+pub fn ended_children_cpu_time() -> Duration {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: 1. `usage` has room for what getrusage writes. 2. A structure of integers may be zero, should it write nothing.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    let time = |time: libc::timeval| {
+        Duration::from_secs(time.tv_sec as u64) + Duration::from_micros(time.tv_usec as u64)
+    };
+    time(usage.ru_utime) + time(usage.ru_stime)
 }
 
 /// The host's time stamp counter.

@@ -1,22 +1,29 @@
 //! `--kernel-log`: the kernel's log in a file.
 
-use std::fs::File;
-use std::io::Write;
+use std::os::fd::AsFd;
 use std::path::Path;
+use std::time::Duration;
 
 use crate::failure::Failure;
+use crate::sink::Sink;
 use crate::trace::create;
 
 /// The file.
-pub struct KernelLog(File);
+pub struct KernelLog {
+    pub sink: Sink,
+}
 
 impl KernelLog {
-    pub fn create(path: &Path) -> Result<KernelLog, Failure> {
-        create(path).map(KernelLog)
+    pub fn create(path: &Path, timeout: Option<Duration>) -> Result<KernelLog, Failure> {
+        let file = create(path, timeout)?;
+        let sink = Sink::new(path.display().to_string(), file.as_fd())?;
+        Ok(KernelLog { sink })
     }
 
-    /// Appends what came. A full disk must not end a running job: then the log is cut.
-    pub fn write(&mut self, text: &str) {
-        let _ = self.0.write_all(text.as_bytes());
+    /// Appends what came. Where nothing reads, what comes is dropped: a log must not hold up a running job.
+    pub fn append(&mut self, text: &str) {
+        if !self.sink.is_full() {
+            self.sink.pending().extend_from_slice(text.as_bytes());
+        }
     }
 }

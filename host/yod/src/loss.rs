@@ -12,6 +12,7 @@ use crate::console;
 use crate::doctor::too_old;
 use crate::epitaph::Epitaph;
 use crate::failure::{Failure, signal_text, status};
+use crate::verdict::ranks_text;
 
 /// What explanations need to know.
 #[derive(Clone, Copy)]
@@ -72,18 +73,19 @@ fn node(ended: &Ended, context: &Context<'_>, up: bool) -> Failure {
         Cause::NotStarted(reason) => {
             Failure::new(status::OS, format_args!("cannot start the node: {reason}"))
         }
-        Cause::Killed(signo) => Failure::new(
-            // 128 + n tells of what the program met, or of what was done to its node.
-            if up {
-                status::SIGNAL + (*signo as u8 & 0x7f)
-            } else {
-                status::UNAVAILABLE
-            },
+        Cause::Killed(signo) => by_qemus_signal(
+            *signo,
+            up,
             format_args!(
-                "QEMU was killed by {}{when}{complaint}{}",
+                "killed by {}{when}{complaint}{}",
                 signal_text(*signo),
-                memory_hint(*signo)
+                killed_hint(*signo, ended)
             ),
+        ),
+        Cause::Exited(_) if let Some(signo) = told_to_end(&ended.complaint) => by_qemus_signal(
+            signo,
+            up,
+            format_args!("ended by {}{when}", signal_text(signo)),
         ),
         // With -no-reboot QEMU ends when the machine is reset, which nobody but a triple fault does.
         Cause::Exited(0) => Failure::new(
@@ -112,13 +114,34 @@ fn node(ended: &Ended, context: &Context<'_>, up: bool) -> Failure {
     }
 }
 
-/// SIGKILL that nobody sent is the kernel's when memory is short.
-fn memory_hint(signo: i32) -> &'static str {
-    if signo == libc::SIGKILL {
-        " (out of memory? ask for less with -m)"
+/// A signal to QEMU. 128 + n tells of what the program met, or of what was done to its node.
+fn by_qemus_signal(signo: i32, up: bool, what: std::fmt::Arguments<'_>) -> Failure {
+    let status = if up {
+        status::SIGNAL + (signo as u8 & 0x7f)
     } else {
-        ""
+        status::UNAVAILABLE
+    };
+    Failure::new(status, format_args!("QEMU was {what}"))
+}
+
+/// SIGKILL that nobody sent is the kernel's: at the limit on processor time, or when memory is short.
+fn killed_hint(signo: i32, ended: &Ended) -> String {
+    match (signo, ended.cpu_limit_s) {
+        (libc::SIGKILL | libc::SIGXCPU, Some(limit)) => {
+            format!(" (it has used the {limit} s of processor time that `ulimit -t` allows)")
+        }
+        (libc::SIGKILL, None) => " (out of memory? ask for less with -m)".into(),
+        _ => String::new(),
     }
+}
+
+/// The signal by which QEMU was told to end: SIGHUP, SIGINT and SIGTERM end it in order (QEMU, system/runstate.c).
+fn told_to_end(complaint: &str) -> Option<i32> {
+    let (_, rest) = complaint.rsplit_once("terminating on signal ")?;
+    rest.split(|c: char| !c.is_ascii_digit())
+        .next()?
+        .parse()
+        .ok()
 }
 
 fn or_log(complaint: &str, log: &str) -> String {
@@ -178,14 +201,16 @@ pub fn by_signal(signo: i32) -> Failure {
     )
 }
 
-/// --timeout.
-pub fn timed_out(limit: Duration, ranks: &str) -> Failure {
+/// --timeout, with the ranks that had not ended.
+pub fn timed_out(limit: Duration, alive: &[usize]) -> Failure {
+    let seconds = limit.as_secs_f64();
+    let what = match alive {
+        [] => "the ranks have ended, but nothing reads the rest of their output".into(),
+        alive => format!("ended {}", ranks_text(alive)),
+    };
     Failure::new(
         status::TIMEOUT,
-        format_args!(
-            "timed out after {} s (--timeout); ended {ranks}",
-            limit.as_secs_f64()
-        ),
+        format_args!("timed out after {seconds} s (--timeout); {what}"),
     )
 }
 
@@ -207,6 +232,7 @@ mod tests {
             cause,
             complaint: complaint.into(),
             log: log.into(),
+            cpu_limit_s: None,
         })
         .explain(&context, up)
     }
@@ -225,6 +251,20 @@ mod tests {
             failure.line,
             "QEMU was killed by signal 11 (SIGSEGV) before the node was up"
         );
+    }
+
+    /// QEMU that was told to end while it booted was taken for a kernel that had reset the machine.
+    #[test]
+    fn a_qemu_that_was_told_to_end_is_no_fault_of_margay() {
+        let told = "qemu-system-x86_64: terminating on signal 1 from pid 12 (sh)\n";
+        let failure = explain(Cause::Exited(0), told, "", false);
+        assert_eq!(failure.status, 69);
+        assert_eq!(
+            failure.line,
+            "QEMU was ended by signal 1 (SIGHUP) before the node was up"
+        );
+        assert_eq!(explain(Cause::Exited(0), told, "", true).status, 129);
+        assert_eq!(explain(Cause::Exited(0), "", "", true).status, 70);
     }
 
     #[test]

@@ -16,6 +16,9 @@ use crate::failure::{Failure, status};
 /// Headers may lie anywhere in the file; those that lie further in than this are refused.
 const MOST_HEAD_BYTES: u64 = 1 << 20;
 
+const IS_DIRECTORY: &str = "is a directory";
+const NOT_EXECUTABLE: &str = "not executable (chmod +x makes it so)";
+
 /// A variable and its value.
 type Variable = (OsString, OsString);
 
@@ -26,7 +29,7 @@ pub struct Program {
     started_as: CString,
     real_path: CString,
     argv: Vec<CString>,
-    inherited: Vec<Variable>,
+    inherited: Vec<CString>,
     set: Vec<Variable>,
 }
 
@@ -51,7 +54,7 @@ impl Program {
             started_as: c_string(path.into_os_string()),
             real_path: c_string(real_path.into_os_string()),
             argv: command.iter().cloned().map(c_string).collect(),
-            inherited: std::env::vars_os().collect(),
+            inherited: inherited_environment()?,
             set: variables.to_vec(),
         })
     }
@@ -82,23 +85,45 @@ fn c_string(text: OsString) -> CString {
     CString::new(bytes).unwrap_or_default()
 }
 
-fn environment(inherited: &[Variable], set: &[Variable]) -> Vec<CString> {
-    let join = |key: &OsStr, value: &OsStr| {
-        let mut entry = key.to_os_string();
+/// The environment that yod was started with, as it is: an entry need not have a `=`.
+fn inherited_environment() -> Result<Vec<CString>, Failure> {
+    let file = "/proc/self/environ";
+    let bytes = std::fs::read(file)
+        .map_err(|error| Failure::os("read the environment", format_args!("{file}: {error}")))?;
+    Ok(entries(&bytes))
+}
+
+fn entries(bytes: &[u8]) -> Vec<CString> {
+    let entries = bytes.split_inclusive(|&byte| byte == 0);
+    entries
+        .filter_map(|entry| CString::from_vec_with_nul(entry.to_vec()).ok())
+        .collect()
+}
+
+fn environment(inherited: &[CString], set: &[Variable]) -> Vec<CString> {
+    let join = |(key, value): &Variable| {
+        let mut entry = key.clone();
         entry.push("=");
         entry.push(value);
         c_string(entry)
     };
     // The last of several settings of one name counts.
-    let last = |name: &OsStr| set.iter().rposition(|(key, _)| key == name);
-    let kept = inherited.iter().filter(|(key, _)| last(key).is_none());
+    let last = |name: &[u8]| set.iter().rposition(|(key, _)| key.as_bytes() == name);
+    let name = |entry: &CString| {
+        let end = entry.as_bytes().iter().position(|&byte| byte == b'=');
+        end.map(|end| entry.as_bytes()[..end].to_vec())
+    };
+    let is_kept = |entry: &&CString| name(entry).is_none_or(|name| last(&name).is_none());
     let new = set
         .iter()
         .enumerate()
-        .filter(|(i, (key, _))| last(key) == Some(*i))
-        .map(|(_, variable)| variable);
-    kept.chain(new)
-        .map(|(key, value)| join(key, value))
+        .filter(|(i, (key, _))| last(key.as_bytes()) == Some(*i))
+        .map(|(_, variable)| join(variable));
+    inherited
+        .iter()
+        .filter(is_kept)
+        .cloned()
+        .chain(new)
         .collect()
 }
 
@@ -119,16 +144,17 @@ fn search(name: &OsStr, dirs: &OsStr) -> Result<PathBuf, Failure> {
             } else {
                 dir.join(name)
             };
-            if path.is_file() {
-                if rustix::fs::access(&path, Access::EXEC_OK).is_ok() {
-                    return Ok(path);
-                }
+            if path.is_file() && rustix::fs::access(&path, Access::EXEC_OK).is_ok() {
+                return Ok(path);
+            }
+            if path.exists() {
                 found.get_or_insert(path);
             }
         }
     }
     Err(match found {
-        Some(path) => cannot_run(&path, "not executable (chmod +x makes it so)"),
+        Some(path) if path.is_dir() => cannot_run(&path, IS_DIRECTORY),
+        Some(path) => cannot_run(&path, NOT_EXECUTABLE),
         None => Failure::new(
             status::NOT_FOUND,
             format_args!(
@@ -148,13 +174,13 @@ fn open(path: &Path) -> Result<File, Failure> {
         _ => cannot_run(path, &error.to_string()),
     })?;
     if meta.is_dir() {
-        return Err(cannot_run(path, "is a directory"));
+        return Err(cannot_run(path, IS_DIRECTORY));
     }
     if !meta.is_file() {
         return Err(cannot_run(path, "not a regular file"));
     }
     if rustix::fs::access(path, Access::EXEC_OK).is_err() {
-        return Err(cannot_run(path, "not executable (chmod +x makes it so)"));
+        return Err(cannot_run(path, NOT_EXECUTABLE));
     }
     File::open(path).map_err(|error| cannot_run(path, &format!("cannot be read: {error}")))
 }
@@ -188,11 +214,22 @@ mod tests {
     #[test]
     fn variables_replace_and_the_last_wins() {
         let os = |s: &str| OsString::from(s);
-        let inherited = [(os("A"), os("1")), (os("B"), os("2"))];
+        let inherited = entries(b"A=1\0B=2\0");
         let set = [(os("B"), os("x")), (os("C"), os("y")), (os("B"), os("z"))];
         let place = [("MARGAY_RANK", "7"), ("MARGAY_RANK", "1")].map(|(k, v)| (os(k), os(v)));
         let env = environment(&inherited, &[&set[..], &place].concat());
         assert_eq!(env, [c"A=1", c"C=y", c"B=z", c"MARGAY_RANK=1"]);
+    }
+
+    /// Entries without `=`, which Linux passes like any other, were dropped.
+    #[test]
+    fn entries_are_passed_on_as_they_are() {
+        let inherited = entries(b"A=1\0B\0\0=C\0A=2\0");
+        assert_eq!(inherited, [c"A=1", c"B", c"", c"=C", c"A=2"]);
+        let set = [(OsString::from("B"), OsString::from("x"))];
+        let env = environment(&inherited, &set);
+        assert_eq!(env, [c"A=1", c"B", c"", c"=C", c"A=2", c"B=x"]);
+        assert!(entries(b"").is_empty());
     }
 
     #[test]
@@ -219,11 +256,12 @@ mod tests {
                 .status,
             126
         );
+        // As execvp(3), which env(1) and mpirun use.
         assert_eq!(
             search(OsStr::new("bin"), OsStr::new("/"))
                 .expect_err("a directory")
                 .status,
-            127
+            126
         );
     }
 }

@@ -4,6 +4,8 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use machine::node::Node;
 use machine::sys::{self, Forked};
+use rustix::fs::{OFlags, fcntl_getfl};
+use rustix::io::{FdFlags, fcntl_getfd};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
@@ -49,22 +51,18 @@ impl Ranks {
 
     fn start_one(&mut self, job: &Job<'_>, rank: usize) -> Result<(), Failure> {
         let cannot = |error: std::io::Error| Failure::os("start a rank", error);
-        let merged = job.node.plan.ranks > 1;
-        let streams = if merged {
-            let pipe = || {
-                pipe_with(PipeFlags::CLOEXEC)
-                    .map_err(std::io::Error::from)
-                    .map_err(cannot)
-            };
-            Some((pipe()?, pipe()?))
-        } else {
-            None
+        let pipe = |merged: bool| {
+            let pipe = merged.then(|| pipe_with(PipeFlags::CLOEXEC)).transpose();
+            pipe.map_err(std::io::Error::from).map_err(cannot)
         };
+        let several = job.node.plan.ranks > 1;
+        let out = pipe(several && is_open(std::io::stdout(), OFlags::WRONLY))?;
+        let err = pipe(several && is_open(std::io::stderr(), OFlags::WRONLY))?;
         let parent = std::process::id();
         match sys::fork().map_err(cannot)? {
             Forked::Child => {
-                let writers = streams.as_ref().map(|(out, err)| (&out.1, &err.1));
-                become_proxy(job, rank, parent, writers)
+                let writer = |pipe: Option<(OwnedFd, OwnedFd)>| pipe.map(|(_, writer)| writer);
+                become_proxy(job, rank, parent, [writer(out), writer(err)])
             }
             Forked::Parent(pid) => {
                 self.all.push(Rank {
@@ -72,16 +70,16 @@ impl Ranks {
                     ended: false,
                     stopped: false,
                 });
-                if let Some((out, err)) = streams {
-                    let label = if job.label {
-                        format!("[{rank}] ")
-                    } else {
-                        String::new()
-                    };
-                    self.sources
-                        .push(Source::new(out.0, label.clone(), Stream::Out).map_err(cannot)?);
-                    self.sources
-                        .push(Source::new(err.0, label, Stream::Err).map_err(cannot)?);
+                let label = if job.label {
+                    format!("[{rank}] ")
+                } else {
+                    String::new()
+                };
+                for (pipe, stream) in [(out, Stream::Out), (err, Stream::Err)] {
+                    if let Some((reader, _)) = pipe {
+                        let source = Source::new(reader, label.clone(), stream);
+                        self.sources.push(source.map_err(cannot)?);
+                    }
                 }
                 Ok(())
             }
@@ -139,19 +137,26 @@ impl Ranks {
         ended
     }
 
-    /// They were told to go on.
-    pub fn continued(&mut self) {
-        self.all.iter_mut().for_each(|rank| rank.stopped = false);
+    /// Continues those that are stopped.
+    pub fn continue_stopped(&mut self) {
+        for rank in self.all.iter_mut().filter(|rank| !rank.ended) {
+            if std::mem::take(&mut rank.stopped) {
+                let _ = kill_process(rank.pid, Signal::CONT);
+            }
+        }
     }
 }
 
+/// Whether a standard descriptor was open for this when yod was started. If not, all ranks have it as it is: they see
+/// what one rank would. What stands in the place of a closed one is close-on-exec.
+fn is_open(fd: impl AsFd, mode: OFlags) -> bool {
+    let open = fcntl_getfd(&fd).is_ok_and(|flags| !flags.contains(FdFlags::CLOEXEC));
+    let has = fcntl_getfl(&fd).map(|flags| flags & OFlags::RWMODE);
+    open && has.is_ok_and(|has| has == mode || has == OFlags::RDWR)
+}
+
 /// The life of a proxy, from the fork on.
-fn become_proxy(
-    job: &Job<'_>,
-    rank: usize,
-    parent: u32,
-    streams: Option<(&OwnedFd, &OwnedFd)>,
-) -> ! {
+fn become_proxy(job: &Job<'_>, rank: usize, parent: u32, streams: [Option<OwnedFd>; 2]) -> ! {
     match proxy_config(job, rank, parent, streams) {
         Ok(config) => proxy::serve(config),
         Err(error) => {
@@ -165,13 +170,12 @@ fn proxy_config(
     job: &Job<'_>,
     rank: usize,
     parent: u32,
-    streams: Option<(&OwnedFd, &OwnedFd)>,
+    streams: [Option<OwnedFd>; 2],
 ) -> std::io::Result<proxy::Config> {
-    if let Some((out, err)) = streams {
-        rustix::stdio::dup2_stdout(out)?;
-        rustix::stdio::dup2_stderr(err)?;
-    }
-    if rank > 0 {
+    let [out, err] = streams;
+    out.map_or(Ok(()), rustix::stdio::dup2_stdout)?;
+    err.map_or(Ok(()), rustix::stdio::dup2_stderr)?;
+    if rank > 0 && is_open(std::io::stdin(), OFlags::RDONLY) {
         rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null")?.as_fd())?;
     }
     let node = job.node;

@@ -10,6 +10,8 @@ use machine::keeper::Launch;
 use machine::plan::{Plan, Request, plan};
 use machine::qemu::Qemu;
 use machine::resources::Resources;
+use rustix::io::{Errno, fcntl_getfd};
+use rustix::process::{WaitOptions, getpid, test_kill_process, waitpid};
 use wire::boot::flag;
 
 use crate::cli::Cli;
@@ -45,6 +47,7 @@ impl Setup {
         let refuse = refused_calls()?;
         let program = Program::find(&cli.command, &cli.variables)?;
         check_limits(plan.cpus)?;
+        check_linux()?;
         let Parts { kernel, pct } = Parts::find()?;
         let qemu = Qemu::find().map_err(|none| Failure::new(status::UNAVAILABLE, none))?;
         let plugin = qemu_plugin()?;
@@ -72,6 +75,33 @@ impl Setup {
 
 fn check_limits(cores: usize) -> Result<(), Failure> {
     proxy::check_limits(cores).map_err(|why| Failure::new(status::OS, why))
+}
+
+/// What a run needs of Linux at moments when it is too late to say so: calls that a filter may deny, as containers set them,
+/// and /dev/null.
+fn check_linux() -> Result<(), Failure> {
+    let null = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/null");
+    let null =
+        null.map_err(|error| Failure::os("open /dev/null, which QEMU and ranks need", error))?;
+    let refused = |call: &str, errno: Errno| {
+        let error = std::io::Error::from(errno);
+        Failure::new(
+            status::OS,
+            format_args!(
+                "Linux refuses {call} to this process ({error}): is there a seccomp filter? yod needs the call"
+            ),
+        )
+    };
+    fcntl_getfd(&null).map_err(|errno| refused("fcntl", errno))?;
+    test_kill_process(getpid()).map_err(|errno| refused("kill", errno))?;
+    match waitpid(Some(getpid()), WaitOptions::NOHANG) {
+        // It is not its own child.
+        Err(Errno::CHILD) | Ok(_) => Ok(()),
+        Err(errno) => Err(refused("wait4", errno)),
+    }
 }
 
 fn is_set(variable: &str) -> bool {

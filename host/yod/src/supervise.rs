@@ -7,31 +7,34 @@
 //! - yod ends, even by SIGKILL: Linux ends the proxies, the keeper sees it and ends the node.
 //!
 //! Keys pressed in the terminal reach the proxies by themselves, for they are in its foreground process group. What
-//! another process sends to yod is passed on to every rank. When all ranks have stopped, yod stops itself, so that the
-//! shell sees the job stop; continuing it continues them.
+//! another process sends to yod is passed on to every rank, and so is the end of the terminal, which Linux tells only the
+//! leader of the session. When all ranks have stopped, yod stops itself, so that the shell sees the job stop; continuing it
+//! continues them. A stopped yod is continued by its keeper when something happens that it has to see.
+//!
+//! SIGTERM and its kin end yod whoever else is stopped or does not read: what was told to end and is stopped is continued,
+//! a node that takes no signals is ended, output that nothing reads is given up.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use machine::Event;
-use machine::node::Node;
+use machine::node::{Keeper, Node};
 use machine::sys::{Arrived, Signals};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, getpid, kill_process};
+use rustix::process::{Signal, getpid, getsid, kill_process};
 use wire::boot::node;
 use wire::rank::state;
 
 use crate::failure::Failure;
-use crate::klog::KernelLog;
 use crate::loss::{self, Loss};
-use crate::output::{Sink, Source, Stream};
 use crate::ranks::Ranks;
-use crate::trace::Trace;
-use crate::verdict::{Verdict, ranks_text};
+use crate::streams::Streams;
+use crate::verdict::{How, Verdict};
 
 /// Signals that yod takes from a descriptor.
-pub const TAKEN: [i32; 8] = [
+pub const TAKEN: [i32; 9] = [
     libc::SIGCHLD,
+    libc::SIGCONT,
     libc::SIGHUP,
     libc::SIGINT,
     libc::SIGQUIT,
@@ -40,22 +43,30 @@ pub const TAKEN: [i32; 8] = [
     libc::SIGUSR2,
     libc::SIGTSTP,
 ];
+/// Those of them that end a program which does not handle them.
+pub const FATAL: [i32; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
 /// How often trace rings are emptied: a ring of 256 records then holds 256,000 calls per second.
 const TRACE_PERIOD: Duration = Duration::from_millis(1);
+/// How often ranks that were told to end are looked at, and for how long a rank that stops meanwhile is continued.
+const ASKED_PERIOD: Duration = Duration::from_millis(250);
+const ASKED_FOR: Duration = Duration::from_secs(10);
+/// A node that takes no signal for so long does not run; a proxy that outlives its rank for so long cannot end.
+const STUCK: Duration = Duration::from_secs(5);
+/// Output of ranks that were ended is given up when its destination takes nothing for so long.
+const UNREAD: Duration = Duration::from_secs(1);
 
 /// What the loop needs.
 pub struct Supervisor<'a> {
     pub node: &'a Node,
-    pub keeper: Pid,
+    pub keeper: &'a Keeper,
     pub ranks: Ranks,
     pub signals: &'a Signals,
-    pub out: Sink<'a>,
-    pub err: Sink<'a>,
-    pub trace: Option<Trace>,
-    pub log: Option<KernelLog>,
+    pub streams: &'a mut Streams,
     pub boot_limit: Duration,
     pub timeout: Option<Duration>,
     pub context: loss::Context<'a>,
+    /// Makes what stderr shows after the ranks' output.
+    pub appendix: &'a dyn Fn() -> Option<String>,
 }
 
 /// How it ended.
@@ -68,38 +79,74 @@ pub enum Outcome {
         others: Vec<usize>,
         /// The terminal's interrupt key was pressed.
         interrupted: bool,
+        /// There is nothing to say about it.
+        quiet: bool,
     },
     /// By something else, which is told already but for this line.
     Failed(Failure),
 }
 
+/// A signal that ends programs was sent to the job.
+struct Asked {
+    signo: i32,
+    at: Instant,
+    /// Since when a rank cannot take it, or cannot end.
+    stuck: Option<Instant>,
+}
+
 struct State {
     up: bool,
+    /// The node is gone, which ranks that have ended on it need not know.
+    node_gone: bool,
     boot_due: Instant,
     timeout_due: Option<Instant>,
     verdict: Verdict,
     others: Vec<usize>,
     interrupted: bool,
     failure: Option<Failure>,
-    /// Nobody waits for the rest of the output any more.
+    asked: Option<Asked>,
+    /// Nothing waits for the rest of the output any more.
     abandoned: bool,
+    /// The appendix is among the output.
+    appended: bool,
+    /// Once the ranks have ended: bytes of output that were written, and since when there are no more.
+    written: Option<(u64, Instant)>,
+}
+
+impl State {
+    fn new(now: Instant, boot_limit: Duration, timeout: Option<Duration>) -> State {
+        State {
+            up: false,
+            node_gone: false,
+            boot_due: now + boot_limit,
+            timeout_due: timeout.map(|timeout| now + timeout),
+            verdict: Verdict::default(),
+            others: Vec::new(),
+            interrupted: false,
+            failure: None,
+            asked: None,
+            abandoned: false,
+            appended: false,
+            written: None,
+        }
+    }
+
+    /// The job is to end, whether its output is read or not.
+    fn is_ending(&self) -> bool {
+        self.failure.is_some() || self.asked.is_some()
+    }
+
+    fn unread(&self) -> bool {
+        self.written
+            .is_some_and(|(_, since)| since.elapsed() >= UNREAD)
+    }
 }
 
 impl Supervisor<'_> {
     /// Runs until all ranks have ended and their output is written.
     pub fn run(mut self) -> Outcome {
-        let now = Instant::now();
-        let mut state = State {
-            up: false,
-            boot_due: now + self.boot_limit,
-            timeout_due: self.timeout.map(|timeout| now + timeout),
-            verdict: Verdict::default(),
-            others: Vec::new(),
-            interrupted: false,
-            failure: None,
-            abandoned: false,
-        };
-        while !self.is_over(&state) {
+        let mut state = State::new(Instant::now(), self.boot_limit, self.timeout);
+        while !self.is_over(&mut state) {
             self.wait(&state);
             while let Some(signal) = self.signals.next() {
                 self.take_signal(&mut state, signal);
@@ -108,16 +155,17 @@ impl Supervisor<'_> {
             while let Some(event) = self.node_event(&state) {
                 self.take_event(&mut state, event);
             }
-            self.move_output();
+            self.streams.advance(&self.node.comm);
             self.check_time(&mut state);
+            self.check_asked(&mut state);
             self.stop_with_ranks(&mut state);
         }
-        if let Some(trace) = &mut self.trace {
-            while trace.drain(&self.node.comm) {}
-        }
-        match state.failure {
+        match state.failure.or_else(|| self.streams.failure()) {
             Some(failure) => Outcome::Failed(failure),
             None => Outcome::Ranks {
+                // As natively: a program whose output is not read any more ends without a word.
+                quiet: self.streams.is_unread()
+                    && state.verdict.first() == Some(How::Killed(libc::SIGPIPE)),
                 verdict: state.verdict,
                 others: state.others,
                 interrupted: state.interrupted,
@@ -125,64 +173,49 @@ impl Supervisor<'_> {
         }
     }
 
-    fn is_over(&mut self, state: &State) -> bool {
+    fn is_over(&mut self, state: &mut State) -> bool {
         if !self.ranks.all_ended() {
             return false;
         }
-        if state.abandoned {
-            return true;
+        if !state.abandoned && self.streams.finish(&self.node.comm) {
+            if state.appended {
+                return true;
+            }
+            state.appended = true;
+            if let Some(text) = (self.appendix)() {
+                self.streams.say(&text);
+            }
+            return self.streams.finish(&self.node.comm);
         }
-        // Children that a rank left behind may hold its pipes open: what is there now is all that is waited for.
-        let full = self.out.is_full() || self.err.is_full();
-        if !full {
-            self.move_output();
-            for_each_source(
-                &mut self.ranks.sources,
-                &mut self.out,
-                &mut self.err,
-                Source::finish,
-            );
+        let written = self.streams.written_bytes();
+        if state.written.is_none_or(|(before, _)| before != written) {
+            state.written = Some((written, Instant::now()));
         }
-        !full && self.out.is_empty() && self.err.is_empty()
+        if let Some(asked) = state.asked.as_ref().filter(|_| state.unread()) {
+            state.failure.get_or_insert(loss::by_signal(asked.signo));
+        }
+        state.abandoned || state.failure.is_some() && state.unread()
     }
 
     /// Blocks until something happens or is due.
     fn wait(&self, state: &State) {
-        let node = self.node.as_fd();
-        let (out, err) = (self.out.as_fd(), self.err.as_fd());
-        let mut fds = vec![PollFd::new(self.signals, PollFlags::IN)];
-        if state.failure.is_none() {
-            fds.push(PollFd::new(&node, PollFlags::IN));
+        let keeper = self.keeper.as_fd();
+        let mut fds = self.streams.poll_fds();
+        fds.push(PollFd::new(self.signals, PollFlags::IN));
+        if state.failure.is_none() && !state.node_gone {
+            fds.push(PollFd::new(&keeper, PollFlags::IN));
         }
-        if !self.out.is_empty() {
-            fds.push(PollFd::new(&out, PollFlags::OUT));
-        }
-        if !self.err.is_empty() {
-            fds.push(PollFd::new(&err, PollFlags::OUT));
-        }
-        let sources: Vec<BorrowedFd<'_>> = self
-            .ranks
-            .sources
-            .iter()
-            .filter_map(|source| {
-                source.pollable(if source.stream == Stream::Out {
-                    &self.out
-                } else {
-                    &self.err
-                })
-            })
-            .collect();
-        fds.extend(sources.iter().map(|fd| PollFd::new(fd, PollFlags::IN)));
         let due = [state.timeout_due, (!state.up).then_some(state.boot_due)]
             .into_iter()
             .flatten()
+            .filter(|_| !state.is_ending())
             .min();
-        let wait = due.map(|due| due.saturating_duration_since(Instant::now()));
-        let wait = wait
-            .into_iter()
-            .chain(self.trace.as_ref().map(|_| TRACE_PERIOD))
-            .min();
-        let wait = wait.map(|t| Timespec {
+        let wait = [
+            due.map(|due| due.saturating_duration_since(Instant::now())),
+            self.streams.traces().then_some(TRACE_PERIOD),
+            state.is_ending().then_some(ASKED_PERIOD),
+        ];
+        let wait = wait.into_iter().flatten().min().map(|t| Timespec {
             tv_sec: t.as_secs() as i64,
             tv_nsec: t.subsec_nanos().into(),
         });
@@ -191,11 +224,16 @@ impl Supervisor<'_> {
     }
 
     fn take_signal(&mut self, state: &mut State, signal: Arrived) {
-        let fatal =
-            [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT].contains(&signal.signo);
+        let fatal = FATAL.contains(&signal.signo);
         state.interrupted |= signal.signo == libc::SIGINT;
+        // Of a terminal's end Linux tells the leader of its session, and a key's signal goes to the whole group.
+        let ours_alone = signal.from_process || signal.signo == libc::SIGHUP && leads_session();
         match signal.signo {
             libc::SIGCHLD | libc::SIGTSTP => {}
+            // The keeper continues yod alone, to look: if nothing has happened to its ranks, it stops again.
+            libc::SIGCONT
+                if signal.from_process && signal.pid == self.keeper.pid().as_raw_pid() => {}
+            libc::SIGCONT => self.ranks.continue_stopped(),
             // Nobody there who could take it: the node boots, or only output is left.
             signo if fatal && self.ranks.all_ended() => {
                 state.abandoned = true;
@@ -205,13 +243,42 @@ impl Supervisor<'_> {
                 let what = loss::by_signal(signo);
                 self.end_ranks(state, what);
             }
-            signo if signal.from_process => {
-                if let Some(signal) = Signal::from_named_raw(signo) {
+            signo => {
+                if let Some(signal) = Signal::from_named_raw(signo).filter(|_| ours_alone) {
                     self.ranks.kill(signal, |_| true);
                 }
+                if fatal {
+                    let (at, stuck) = (Instant::now(), None);
+                    state.asked = Some(Asked { signo, at, stuck });
+                }
             }
-            _ => {}
         }
+    }
+
+    /// Sees to it that ranks which were told to end can do so.
+    fn check_asked(&mut self, state: &mut State) {
+        let Some(asked) = &mut state.asked else {
+            return;
+        };
+        self.ranks.continue_stopped();
+        let (now, signo) = (Instant::now(), asked.signo);
+        if now >= asked.at + UNREAD {
+            self.streams.give_up_trace();
+        }
+        if !self.ranks.alive().iter().any(|&rank| self.is_stuck(rank)) {
+            asked.stuck = None;
+            if now >= asked.at + ASKED_FOR && !self.ranks.all_ended() {
+                state.asked = None;
+            }
+        } else if now >= *asked.stuck.get_or_insert(now) + STUCK {
+            self.end_ranks(state, loss::by_signal(signo));
+        }
+    }
+
+    /// A signal is not taken from a rank's mailbox, or its proxy does not follow it.
+    fn is_stuck(&self, rank: usize) -> bool {
+        let area = self.node.comm.rank(rank);
+        !area.mailbox.is_empty() || self.has_ended_on_node(rank)
     }
 
     fn reap(&mut self, state: &mut State) {
@@ -226,19 +293,17 @@ impl Supervisor<'_> {
     }
 
     fn node_event(&self, state: &State) -> Option<Event> {
-        if state.failure.is_some() {
+        if state.failure.is_some() || state.node_gone {
             None
         } else {
-            self.node.next_event()
+            self.keeper.next_event()
         }
     }
 
     fn take_event(&mut self, state: &mut State, event: Event) {
         let loss = match event {
             Event::Log(text) => {
-                if let Some(log) = &mut self.log {
-                    log.write(&text);
-                }
+                self.streams.log(&text);
                 return;
             }
             Event::State {
@@ -253,7 +318,11 @@ impl Supervisor<'_> {
             } => Loss::Pct(log),
             Event::State { .. } => return,
             Event::Ended(ended) => Loss::Node(ended),
-            Event::KeeperGone => Loss::Keeper(self.keeper),
+            Event::KeeperGone => {
+                // Its socket stays readable for ever.
+                state.node_gone = true;
+                Loss::Keeper(self.keeper.pid())
+            }
         };
         // Ranks that have ended on the node need it no more.
         if self
@@ -281,34 +350,19 @@ impl Supervisor<'_> {
         self.ranks.kill(Signal::KILL, |_| true);
     }
 
-    fn move_output(&mut self) {
-        if let Some(trace) = &mut self.trace {
-            trace.drain(&self.node.comm);
-        }
-        for_each_source(
-            &mut self.ranks.sources,
-            &mut self.out,
-            &mut self.err,
-            Source::read,
-        );
-        for sink in [&mut self.out, &mut self.err] {
-            while !sink.is_empty() && writable(sink.as_fd()) {
-                sink.write_piece();
-            }
-        }
-    }
-
     fn check_time(&mut self, state: &mut State) {
-        if state.failure.is_some() || self.ranks.all_ended() {
+        if state.failure.is_some() {
             return;
         }
         let now = Instant::now();
         if let (Some(due), Some(timeout)) = (state.timeout_due, self.timeout)
             && now >= due
         {
-            let failure = loss::timed_out(timeout, &ranks_text(&self.ranks.alive()));
+            // When the ranks have ended by themselves, only their output is left.
+            state.abandoned = self.ranks.all_ended();
+            let failure = loss::timed_out(timeout, &self.ranks.alive());
             self.end_ranks(state, failure);
-        } else if !state.up && now >= state.boot_due {
+        } else if !state.up && now >= state.boot_due && !self.ranks.all_ended() {
             let failure = Loss::Hangs(self.boot_limit).explain(&self.context, false);
             self.end_ranks(state, failure);
         }
@@ -316,40 +370,23 @@ impl Supervisor<'_> {
 
     /// Stops when all ranks have.
     fn stop_with_ranks(&mut self, state: &mut State) {
-        if !self.ranks.all_stopped() {
+        if state.is_ending() || !self.ranks.all_stopped() {
             return;
         }
         let before = Instant::now();
-        // SIGSTOP takes effect before kill returns.
+        let left = state
+            .timeout_due
+            .map(|due| due.saturating_duration_since(before));
+        if !self.keeper.stopping(left) {
+            return;
+        }
+        // SIGSTOP takes effect before kill returns. The SIGCONT that ends it is taken as all signals are.
         let _ = kill_process(getpid(), Signal::STOP);
-        self.ranks.kill(Signal::CONT, |_| true);
-        self.ranks.continued();
+        self.keeper.going_on();
         state.boot_due += before.elapsed();
     }
 }
 
-fn for_each_source<'s>(
-    sources: &mut [Source],
-    out: &mut Sink<'s>,
-    err: &mut Sink<'s>,
-    act: impl Fn(&mut Source, &mut Sink<'s>),
-) {
-    for source in sources {
-        match source.stream {
-            Stream::Out => act(source, out),
-            Stream::Err => act(source, err),
-        }
-    }
-}
-
-fn writable(fd: BorrowedFd<'_>) -> bool {
-    let mut fds = [PollFd::new(&fd, PollFlags::OUT)];
-    poll(
-        &mut fds,
-        Some(&Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        }),
-    )
-    .is_ok_and(|n| n > 0)
+fn leads_session() -> bool {
+    getsid(None).is_ok_and(|session| session == getpid())
 }

@@ -1,61 +1,100 @@
 //! `--strace`: a line per system call, as the QK records them.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use abi::syscall::{Arg, Call, by_nr, show};
 use machine::comm::Comm;
 use wire::trace::{Record, TEXT_BYTES};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, status};
+use crate::sink::Sink;
+
+/// How often a pipe is tried that nothing reads yet.
+const READER_LOOK: Duration = Duration::from_millis(10);
 
 /// Where the lines go.
 pub struct Trace {
-    to: BufWriter<Box<dyn Write>>,
+    pub sink: Sink,
     ranks: usize,
 }
 
 impl Trace {
     /// To `file`, or to stderr.
-    pub fn new(file: Option<&Path>, ranks: usize) -> Result<Trace, Failure> {
-        let to: Box<dyn Write> = match file {
-            None => Box::new(std::io::stderr()),
-            Some(path) => Box::new(create(path)?),
+    pub fn new(
+        file: Option<&Path>,
+        ranks: usize,
+        timeout: Option<Duration>,
+    ) -> Result<Trace, Failure> {
+        let sink = match file {
+            None => Sink::new("stderr", std::io::stderr().as_fd())?,
+            Some(path) => Sink::new(path.display().to_string(), create(path, timeout)?.as_fd())?,
         };
-        Ok(Trace {
-            to: BufWriter::with_capacity(64 << 10, to),
-            ranks,
-        })
+        Ok(Trace { sink, ranks })
     }
 
-    /// Writes what was recorded since the last time. True when there was something.
+    /// Takes what was recorded since the last time, as far as the sink has room: a rank whose ring is full waits. True when
+    /// there was something.
     pub fn drain(&mut self, comm: &Comm) -> bool {
         let mut any = false;
         for rank in 0..self.ranks {
             let Some(ring) = comm.trace(rank) else {
                 continue;
             };
-            // A rank that makes calls as fast as they are written here must not keep us from everything else.
-            for record in std::iter::from_fn(|| ring.take()).take(wire::trace::CAPACITY) {
+            // A rank that makes calls as fast as they are taken here must not keep us from everything else.
+            for _ in 0..wire::trace::CAPACITY {
+                let Some(record) = (!self.sink.is_full()).then(|| ring.take()).flatten() else {
+                    break;
+                };
                 let label = if self.ranks > 1 {
                     format!("[{rank}] ")
                 } else {
                     String::new()
                 };
-                let _ = writeln!(self.to, "{label}{}", line(&record));
+                // Writing to memory cannot fail.
+                let _ = writeln!(self.sink.pending(), "{label}{}", line(&record));
                 any = true;
             }
         }
-        let _ = self.to.flush();
         any
     }
 }
 
-/// Creates a file that the user named.
-pub fn create(path: &Path) -> Result<File, Failure> {
-    File::create(path)
-        .map_err(|error| Failure::os("write", format_args!("{}: {error}", path.display())))
+/// Creates a file that the user named. A pipe is waited for until it has a reader, as a shell would, but no longer than the
+/// job may take.
+pub fn create(path: &Path, timeout: Option<Duration>) -> Result<File, Failure> {
+    let start = Instant::now();
+    loop {
+        let mut options = File::options();
+        options.write(true).create(true).truncate(true);
+        match options.custom_flags(libc::O_NONBLOCK).open(path) {
+            Err(error) if error.raw_os_error() == Some(libc::ENXIO) && is_pipe(path) => {}
+            other => {
+                return other.map_err(|error| {
+                    Failure::os("write", format_args!("{}: {error}", path.display()))
+                });
+            }
+        }
+        if let Some(limit) = timeout.filter(|&limit| start.elapsed() >= limit) {
+            return Err(Failure::new(
+                status::TIMEOUT,
+                format_args!(
+                    "timed out after {} s (--timeout): nothing reads {}",
+                    limit.as_secs_f64(),
+                    path.display()
+                ),
+            ));
+        }
+        std::thread::sleep(READER_LOOK);
+    }
+}
+
+fn is_pipe(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|meta| meta.file_type().is_fifo())
 }
 
 fn line(record: &Record) -> String {

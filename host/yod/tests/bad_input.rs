@@ -83,6 +83,8 @@ fn programs_that_are_not_there() {
     run(yod().arg("no-such-program-anywhere")).one_line(127, "not found in PATH");
     run(yod().arg("/etc/passwd/x")).one_line(127, "no such file");
     run(yod().arg("")).one_line(127, "not found");
+    // As execvp(3) has it: it was 127.
+    run(yod().env("PATH", "/").arg("usr")).one_line(126, "/usr: is a directory");
 }
 
 #[test]
@@ -271,6 +273,76 @@ fn limits_that_are_too_low() {
     let program = program(&dir);
     run(&mut limited(&dir, "-v 4000000", &program)).one_line(71, "ulimit -v unlimited");
     run(&mut limited(&dir, "-f 2000", &program)).one_line(71, "ulimit -f");
+}
+
+/// Makes a system call fail with EPERM, by seccomp, for the rest of its arguments and their children.
+const DENY: &str = r#"
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, atoi(argv[1]), 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof code / sizeof *code, code};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) return 1;
+    execv(argv[2], argv + 2);
+    return 2;
+}
+"#;
+
+/// yod hung, left its keeper or did not say why.
+#[test]
+fn a_filter_of_calls_that_yod_needs_is_named() {
+    let dir = dir("filter");
+    let (program, deny) = (program(&dir), common::compile(&dir, "deny", DENY));
+    let calls = [
+        ("fcntl", libc::SYS_fcntl),
+        ("wait4", libc::SYS_wait4),
+        ("kill", libc::SYS_kill),
+    ];
+    for (name, number) in calls {
+        let mut command = Command::new(&deny);
+        command.args([&number.to_string(), env!("CARGO_BIN_EXE_yod")]);
+        let ended = run(command
+            .arg(&program)
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped()));
+        ended.one_line(71, &format!("Linux refuses {name} to this process"));
+    }
+}
+
+/// The line did not say which file there is not.
+#[test]
+fn a_host_without_dev_null_is_named() {
+    let dir = dir("null");
+    let program = program(&dir);
+    let script = "mount -t tmpfs none /dev && exec \"$0\" \"$@\"";
+    let shell = ["--user", "--map-root-user", "--mount", "sh", "-c"];
+    let can = Command::new("unshare")
+        .args(shell)
+        .args([script, "true"])
+        .stderr(std::process::Stdio::null())
+        .status();
+    if !can.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: no user namespaces here");
+        return;
+    }
+    let ended = run(Command::new("unshare")
+        .args(shell)
+        .args([script, env!("CARGO_BIN_EXE_yod")])
+        .arg(&program)
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped()));
+    ended.one_line(71, "cannot open /dev/null");
 }
 
 #[test]

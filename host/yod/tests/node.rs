@@ -355,3 +355,108 @@ fn an_exit_status_is_an_exit_status() {
         .expect("yod runs");
     assert_eq!((status.code(), status.signal()), (Some(139), None));
 }
+
+/// Starts yod with entries of the environment that are no variables.
+const LAUNCHER: &str = r#"
+#include <unistd.h>
+int main(int argc, char **argv) {
+    char *env[] = {"A=1", "no equals sign", "=B", "PATH=/usr/local/bin:/usr/bin:/bin", NULL};
+    execve(argv[1], argv + 1, env);
+    return 1;
+}
+"#;
+
+/// Shows its environment.
+const SHOWS: &str = r#"
+#include <stdio.h>
+int main(int argc, char **argv, char **env) {
+    for (; *env; env++) puts(*env);
+}
+"#;
+
+/// Entries without `=`, which Linux passes like any other, were dropped.
+#[test]
+fn the_environment_is_passed_on_as_it_is() {
+    if !has_node() {
+        return;
+    }
+    let dir = dir("environment");
+    let launcher = compile(&dir, "launcher", LAUNCHER);
+    let program = compile(&dir, "shows", SHOWS);
+    let ended = run(Command::new(launcher)
+        .args([env!("CARGO_BIN_EXE_yod"), "-m", "64M"])
+        .arg(program)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped()));
+    let expected = "A=1\nno equals sign\n=B\nPATH=/usr/local/bin:/usr/bin:/bin\n\
+                    MARGAY_RANK=0\nMARGAY_SIZE=1\n";
+    assert_eq!((ended.err.as_str(), ended.out.as_str()), ("", expected));
+}
+
+/// Reading the ranks' output took more stack than `ulimit -s` may leave.
+#[test]
+fn a_small_stack_is_enough() {
+    let Some((program, _)) = program("small-stack") else {
+        return;
+    };
+    for options in [
+        "-n 1 --strace=/dev/null --stats",
+        "-n 2 --label --kernel-log=/dev/null",
+    ] {
+        let script = format!("ulimit -s 64 && exec \"$0\" -m 64M {options} \"$1\" lines");
+        let ended = run(Command::new("sh")
+            .args(["-c", &script, env!("CARGO_BIN_EXE_yod")])
+            .arg(&program)
+            .env("MARGAY_OVERSUBSCRIBE", "1")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped()));
+        assert_eq!(ended.status, 0, "{options}: {ended:?}");
+    }
+}
+
+/// SIGKILL at the limit on processor time was put down to memory.
+#[test]
+fn a_limit_on_processor_time_is_named() {
+    let Some((program, _)) = program("cpu-limit") else {
+        return;
+    };
+    let ended = run(Command::new("sh")
+        .args(["-c", "ulimit -t 2 && exec \"$0\" -m 64M \"$1\" spin"])
+        .args([env!("CARGO_BIN_EXE_yod").as_ref(), program.as_os_str()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped()));
+    assert_eq!(ended.status, 137, "{ended:?}");
+    assert_eq!(
+        ended.err,
+        "yod: QEMU was killed by signal 9 (SIGKILL) \
+         (it has used the 2 s of processor time that `ulimit -t` allows)\n"
+    );
+}
+
+/// QEMU ends in order on these signals: that was taken for a kernel that had reset the machine, a fault of Margay.
+#[test]
+fn a_qemu_that_is_told_to_end_is_named() {
+    let Some((program, _)) = program("qemu-told") else {
+        return;
+    };
+    for with in [Signal::HUP, Signal::INT, Signal::TERM] {
+        let child = yod().args(["-m", "64M"]).arg(&program).arg("sleep").spawn();
+        let child = child.expect("yod starts");
+        let qemu = wait_for("QEMU", || {
+            let job = descendants(child.id() as i32);
+            job.iter()
+                .find(|p| p.name.starts_with("qemu"))
+                .map(|p| p.pid)
+        });
+        signal(qemu, with);
+        let ended = finish(child);
+        let n = with.as_raw();
+        assert!(ended.status == 69 || ended.status == 128 + n, "{ended:?}");
+        assert_eq!(ended.err.lines().count(), 1, "{ended:?}");
+        assert!(ended.err.starts_with("yod: QEMU was "), "{ended:?}");
+        assert!(
+            ended.err.contains(&format!("ed by signal {n} ")),
+            "{ended:?}"
+        );
+    }
+}

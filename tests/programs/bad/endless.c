@@ -1,6 +1,7 @@
 // Never ends by itself, in the way its argument names: spin (computing), calls
 // (making system calls), read (a pipe that nobody writes), sleep, ignore (spins
-// with all signals ignored and blocked), print (output without end).
+// with all signals ignored and blocked), print (output without end), stop (stops
+// itself, again and again).
 #include "../common/check.h"
 #include <time.h>
 
@@ -20,6 +21,9 @@ int main(int argc, char **argv)
     if (strcmp(way, "sleep") == 0)
         for (;;)
             nanosleep(&(struct timespec){1000000, 0}, NULL);
+    if (strcmp(way, "stop") == 0)
+        for (;;)
+            raise(SIGSTOP);
     if (strcmp(way, "print") == 0)
         for (;;)
             puts("and on and on and on");

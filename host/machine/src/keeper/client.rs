@@ -4,7 +4,10 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{SocketFlags, accept_with, sockopt::socket_peercred};
+use rustix::process::Pid;
 
+use super::guard::Guard;
+use super::socket_file::SocketFile;
 use crate::message::{Event, MOST_FDS, Message, receive, send};
 use crate::plan::Plan;
 use crate::serial::{Cursor, Log};
@@ -15,7 +18,12 @@ const LOG_BYTES: usize = 16 << 10;
 /// A connection.
 pub struct Client {
     socket: OwnedFd,
+    pid: Pid,
+    /// It forked this keeper.
+    holds: bool,
     joined: bool,
+    /// While it is stopped.
+    guard: Option<Guard>,
     /// Place in the kernel log, for those who want it.
     log: Option<Cursor>,
     /// Messages it has been told of, of those in the keeper's list.
@@ -34,16 +42,38 @@ pub enum Did {
 }
 
 impl Client {
+    /// The yod that forked this keeper.
+    pub fn first(socket: OwnedFd) -> io::Result<Client> {
+        // Of a pair of sockets both ends are the process's that made it.
+        Client::new(socket, true)
+    }
+
     /// The next yod that connects; `None` when it belongs to another user.
     pub fn accept(listener: &OwnedFd) -> io::Result<Option<Client>> {
         let socket = accept_with(listener, SocketFlags::CLOEXEC)?;
-        let same_user = socket_peercred(&socket)?.uid == rustix::process::getuid();
-        Ok(same_user.then_some(Client {
+        if SocketFile::admits(&socket) {
+            Client::new(socket, false).map(Some)
+        } else {
+            Ok(None)
+        }
+    }
+
+    fn new(socket: OwnedFd, holds: bool) -> io::Result<Client> {
+        let pid = socket_peercred(&socket)?.pid;
+        Ok(Client {
             socket,
+            pid,
+            holds,
             joined: false,
+            guard: None,
             log: None,
             told: 0,
-        }))
+        })
+    }
+
+    /// Whether the node is kept for it: for the first yod, and for whoever has joined.
+    pub fn holds(&self) -> bool {
+        self.holds || self.joined
     }
 
     /// Reads what it says, if anything.
@@ -54,8 +84,28 @@ impl Client {
                 self.log = log.then(Cursor::default);
                 Did::Join
             }
+            Ok((Message::Stopping { left_ms }, _)) => {
+                self.guard = Some(Guard::new(left_ms));
+                Did::Nothing
+            }
+            Ok((Message::GoingOn, _)) => {
+                self.guard = None;
+                Did::Nothing
+            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Did::Nothing,
             _ => Did::Leave,
+        }
+    }
+
+    /// Whether it has to be looked after from time to time.
+    pub fn is_guarded(&self) -> bool {
+        self.guard.is_some()
+    }
+
+    /// Continues it if it is stopped and must not be; without a node it must not.
+    pub fn look_after(&self, node_ended: bool) {
+        if let Some(guard) = &self.guard {
+            guard.look_after(self.pid, node_ended);
         }
     }
 

@@ -1,15 +1,17 @@
 //! The node keeper: the process that owns a node.
 //!
 //! yod forks it into a session of its own, so that keys pressed in the terminal do not reach QEMU, and so that the death
-//! of one yod does not take the node from the others of its job. It listens on an abstract socket named after user and
-//! job, hands the node to every yod of the same user that connects, and ends, QEMU first, when the last one has left or
-//! died: their sockets tell. QEMU in turn is killed by Linux when the keeper dies. So whoever dies first, nothing stays.
+//! of one yod does not take the node from the others of its job. It ends, QEMU first, when the last yod has left or died:
+//! their sockets tell. QEMU in turn is killed by Linux when the keeper dies. So whoever dies first, nothing stays.
 //!
-//! The first yod's connection is made before the fork. There is no moment at which a keeper could wait for somebody who
-//! is already gone.
+//! The first yod and its keeper are connected by a pair of sockets that the fork inherits: no other process can take part,
+//! and there is no moment at which a keeper could wait for somebody who is already gone. Later yods of the same user connect
+//! through a socket in a directory of their own ([`socket_file`]).
 
 mod client;
+mod guard;
 mod running;
+mod socket_file;
 mod ticker;
 
 use std::ffi::OsString;
@@ -17,15 +19,17 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 
-use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
-    socket_with,
-};
-use rustix::process::Pid;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+use self::client::Client;
+use self::running::Running;
+pub(crate) use self::socket_file::SocketFile;
+use rustix::process::Signal;
 
 use crate::accel::Accel;
 use crate::clock::Sample;
 use crate::message::{Cause, Ended, Event, Message, receive, send};
+use crate::node::Keeper;
 use crate::plan::Plan;
 use crate::qemu::{Machine, Qemu};
 use crate::sys::{self, Forked};
@@ -69,47 +73,51 @@ impl Launch {
     }
 }
 
-/// Forks a keeper; returns its process id and a connection to it ([`crate::node::Node::join`]).
+/// Forks a keeper.
 ///
 /// # Errors
 /// No process, descriptor or memory left.
-pub fn start(launch: &Launch) -> io::Result<(Pid, OwnedFd)> {
-    let listener = socket()?;
-    let job = rustix::process::getpid().as_raw_nonzero();
-    let user = rustix::process::getuid().as_raw();
-    let name = SocketAddrUnix::new_abstract_name(format!("margay-{user}-{job}").as_bytes())?;
-    bind(&listener, &name)?;
-    listen(&listener, 64)?;
-    let connection = socket()?;
-    connect(&connection, &name)?;
-    match sys::fork()? {
-        Forked::Parent(pid) => Ok((pid, connection)),
-        Forked::Child => keep(listener, launch),
-    }
-}
-
-fn socket() -> io::Result<OwnedFd> {
-    Ok(socket_with(
+pub fn start(launch: &Launch) -> io::Result<Keeper> {
+    let (ours, keepers) = socketpair(
         AddressFamily::UNIX,
         SocketType::SEQPACKET,
         SocketFlags::CLOEXEC,
         None,
-    )?)
+    )?;
+    let (file, listener) = SocketFile::open().unzip();
+    let forked = sys::fork().inspect_err(|_| {
+        file.iter().for_each(SocketFile::remove);
+    });
+    match forked? {
+        Forked::Parent(pid) => Ok(Keeper::new(pid, ours, file)),
+        Forked::Child => keep(keepers, listener, file.as_ref(), launch),
+    }
 }
 
 /// The keeper's life.
-fn keep(listener: OwnedFd, launch: &Launch) -> ! {
-    sys::close_all_but(&[listener.as_raw_fd()]);
-    let status = match detach().and_then(|signals| running::Running::start(launch, signals)) {
-        Ok(running) => running.run(&listener, launch),
-        Err(error) => refuse(&listener, &explain(&error)),
+fn keep(
+    first: OwnedFd,
+    listener: Option<OwnedFd>,
+    file: Option<&SocketFile>,
+    launch: &Launch,
+) -> ! {
+    let kept = [Some(&first), listener.as_ref()];
+    let kept: Vec<_> = kept.into_iter().flatten().map(AsRawFd::as_raw_fd).collect();
+    sys::close_all_but(&kept);
+    let running = detach().and_then(|signals| Running::start(launch, signals));
+    let status = match running {
+        Ok(running) => Client::first(first).and_then(|first| running.run(first, listener, launch)),
+        Err(error) => refuse(&first, &explain(&error)),
     };
+    file.into_iter().for_each(SocketFile::remove);
     std::process::exit(i32::from(status.is_err()))
 }
 
 /// Leaves the terminal, the working directory and the signals of the yod that forked it.
 fn detach() -> io::Result<sys::Signals> {
     rustix::process::setsid()?;
+    // Should it be stopped when its yod dies: it then goes on, and ends.
+    rustix::process::set_parent_process_death_signal(Some(Signal::CONT))?;
     std::env::set_current_dir("/")?;
     // Descriptors 0, 1 and 2 are free now: nothing that is opened later may become one of them by accident.
     for _ in 0..3 {
@@ -147,14 +155,14 @@ fn explain(error: &io::Error) -> String {
 }
 
 /// There will be no node: tells the first yod why, and waits for it to leave.
-fn refuse(listener: &OwnedFd, reason: &str) -> io::Result<()> {
-    let client = accept_with(listener, SocketFlags::CLOEXEC)?;
+fn refuse(first: &OwnedFd, reason: &str) -> io::Result<()> {
     let ended = Ended {
         cause: Cause::NotStarted(reason.into()),
         complaint: String::new(),
         log: String::new(),
+        cpu_limit_s: None,
     };
-    send(client.as_fd(), &Message::Event(Event::Ended(ended)), &[])?;
-    while receive(&client, true).is_ok() {}
+    send(first.as_fd(), &Message::Event(Event::Ended(ended)), &[])?;
+    while receive(first, true).is_ok() {}
     Ok(())
 }

@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, OFlags, fcntl_setfl, ftruncate, memfd_create};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process};
 use wire::boot::node;
 
 use super::Launch;
 use super::client::{Client, Did};
+use super::guard;
 use super::ticker::Ticker;
 use crate::comm::Comm;
 use crate::ivshmem::Doorbells;
@@ -26,6 +27,9 @@ const LAST_WORDS_BYTES: usize = 16 << 10;
 const COMPLAINT_BYTES: usize = 2 << 10;
 /// For QEMU to end in order, when it has a plugin. Writing takes milliseconds.
 const END_LIMIT: Duration = Duration::from_secs(10);
+
+/// How much two accounts of processor time may differ.
+const CPU_ACCOUNT: Duration = Duration::from_millis(100);
 
 pub struct Running {
     plan: Plan,
@@ -101,28 +105,40 @@ impl Running {
     }
 
     /// Serves until the last yod has left.
-    pub fn run(mut self, listener: &OwnedFd, launch: &Launch) -> io::Result<()> {
+    pub fn run(
+        mut self,
+        first: Client,
+        mut listener: Option<OwnedFd>,
+        launch: &Launch,
+    ) -> io::Result<()> {
         debug_assert_eq!(self.plan, launch.plan);
-        let mut had_clients = false;
-        while !had_clients || !self.clients.is_empty() {
+        self.clients.push(first);
+        while self.clients.iter().any(Client::holds) {
             let again = self.tell();
-            self.wait(listener, again)?;
+            self.wait(listener.as_ref(), again)?;
             self.look();
-            if readable(listener.as_fd())
-                && let Some(client) = Client::accept(listener)?
-            {
-                self.clients.push(client);
-                had_clients = true;
-            }
+            self.accept(&mut listener);
             self.serve_clients();
         }
         if launch.plugin.is_some() {
             self.end_in_order();
         }
-        // Dying takes QEMU a while: its memory is given back. Nobody is to see it alive after yod has ended.
-        let _ = self.qemu.kill();
-        let _ = self.qemu.wait();
+        // Dying takes QEMU a while: its memory is given back. It must not be seen alive after yod has ended.
+        if self.qemu.kill().is_ok() {
+            let _ = self.qemu.wait();
+        }
         Ok(())
+    }
+
+    /// Lets later yods in. A socket that cannot be accepted from is closed: it would be reported for ever.
+    fn accept(&mut self, listener: &mut Option<OwnedFd>) {
+        while let Some(open) = listener {
+            match Client::accept(open) {
+                Ok(client) => self.clients.extend(client),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => *listener = None,
+            }
+        }
     }
 
     /// Lets QEMU's plugin write what it has; a QEMU that cannot end is killed by the caller.
@@ -146,11 +162,9 @@ impl Running {
     }
 
     /// Blocks until something happens or the clock is due.
-    fn wait(&self, listener: &OwnedFd, again: bool) -> io::Result<()> {
-        let mut fds = vec![
-            PollFd::new(listener, PollFlags::IN),
-            PollFd::new(&self.signals, PollFlags::IN),
-        ];
+    fn wait(&self, listener: Option<&OwnedFd>, again: bool) -> io::Result<()> {
+        let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
+        fds.extend(listener.map(|listener| PollFd::new(listener, PollFlags::IN)));
         // Rung when the node's state changes.
         if let Some(bell) = self.bells.host.get(self.plan.ranks) {
             fds.push(PollFd::new(bell, PollFlags::IN));
@@ -175,8 +189,10 @@ impl Running {
                 .iter()
                 .map(|client| PollFd::new(client, events)),
         );
-        let timeout = (!self.qemu_ended).then(|| self.ticker.timeout(&self.comm));
-        let timeout = timeout.map(|t| Timespec {
+        let clock = (!self.qemu_ended).then(|| self.ticker.timeout(&self.comm));
+        let guarded = self.clients.iter().any(Client::is_guarded);
+        let timeout = clock.into_iter().chain(guarded.then_some(guard::PERIOD));
+        let timeout = timeout.min().map(|t| Timespec {
             tv_sec: t.as_secs() as i64,
             tv_nsec: t.subsec_nanos().into(),
         });
@@ -211,6 +227,7 @@ impl Running {
                 cause,
                 complaint: String::from_utf8_lossy(&self.complaint).trim().to_owned(),
                 log: self.last_words(),
+                cpu_limit_s: used_up_cpu_limit(),
             }));
         }
     }
@@ -247,6 +264,7 @@ impl Running {
     fn serve_clients(&mut self) {
         let mut left = Vec::new();
         for (i, client) in self.clients.iter_mut().enumerate() {
+            client.look_after(self.qemu_ended);
             let gone = match client.read() {
                 Did::Nothing => false,
                 Did::Leave => true,
@@ -260,7 +278,7 @@ impl Running {
         }
         for i in left.into_iter().rev() {
             let client = self.clients.remove(i);
-            if self.clients.is_empty() {
+            if !self.clients.iter().any(Client::holds) {
                 // Its socket must end after QEMU, and with this process.
                 std::mem::forget(client);
             } else {
@@ -278,6 +296,14 @@ fn descriptors<'a>(ram: &'a OwnedFd, bells: &'a Doorbells, plan: &Plan) -> Vec<B
         .collect()
 }
 
+/// The limit on processor time, if QEMU, the only child, has used it up. What getrusage says and what Linux compares with the
+/// limit are two accounts of the same time, which differ a little.
+fn used_up_cpu_limit() -> Option<u64> {
+    let limit = getrlimit(Resource::Cpu).current?;
+    let used = sys::ended_children_cpu_time();
+    (used + CPU_ACCOUNT >= Duration::from_secs(limit)).then_some(limit)
+}
+
 /// Reads what is there; forgets a pipe that has ended, for poll would report it for ever.
 fn drain(pipe: &mut Option<impl Read>, mut take: impl FnMut(&[u8])) {
     let mut bytes = [0u8; 4096];
@@ -288,16 +314,4 @@ fn drain(pipe: &mut Option<impl Read>, mut take: impl FnMut(&[u8])) {
             Err(_) => break,
         }
     }
-}
-
-fn readable(fd: BorrowedFd<'_>) -> bool {
-    let mut fds = [PollFd::new(&fd, PollFlags::IN)];
-    poll(
-        &mut fds,
-        Some(&Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        }),
-    )
-    .is_ok_and(|n| n > 0)
 }

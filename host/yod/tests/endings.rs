@@ -1,0 +1,518 @@
+//! Jobs that have to end although somebody is stopped, does not read, or cannot write. Skipped where no kernel is built.
+
+mod common;
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use common::{
+    Process, assert_gone, compile, descendants, dir, finish, has_node, run, signal, wait_for, yod,
+};
+use rustix::process::{Pid, Signal, WaitOptions, waitpid};
+
+/// Passes its time as it is told, once it has said "ready".
+const PROGRAM: &str = r#"
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    const char *what = argc > 1 ? argv[1] : "";
+    if (strchr(what, 'i')) signal(SIGPIPE, SIG_IGN);
+    puts("ready");
+    fflush(stdout);
+    if (strchr(what, 's')) raise(SIGSTOP);
+    if (strchr(what, 'c')) for (;;) getppid();
+    if (strchr(what, 'p')) while (puts("and on and on and on") >= 0) fflush(stdout);
+    if (strchr(what, 'w')) for (;;) sleep(1);
+    return 0;
+}
+"#;
+
+fn program(test: &str) -> Option<(PathBuf, Command)> {
+    has_node().then(|| {
+        let program = compile(&dir(test), "program", PROGRAM);
+        let mut yod = yod();
+        yod.env("MARGAY_OVERSUBSCRIBE", "1").args(["-m", "64M"]);
+        (program, yod)
+    })
+}
+
+/// Starts a job whose output goes to a file, and waits until a rank runs.
+fn start(program: &Path, yod: &mut Command, what: &str) -> Child {
+    let out = program.with_file_name("out");
+    yod.stdout(File::create(&out).expect("a file"));
+    let child = yod.arg(program).arg(what).spawn().expect("yod starts");
+    wait_for("a running rank", || {
+        std::fs::read_to_string(&out)
+            .is_ok_and(|text| text.contains("ready"))
+            .then_some(())
+    });
+    child
+}
+
+/// The process of a job with this name.
+fn member(job: &[Process], name: &str) -> i32 {
+    let found = job.iter().find(|process| process.name.starts_with(name));
+    found.unwrap_or_else(|| panic!("no {name} in {job:?}")).pid
+}
+
+fn is_stopped(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')')
+        .is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
+}
+
+/// A pipe that is open for reading and never read.
+fn unread(dir: &Path) -> (PathBuf, OwnedFd) {
+    let path = dir.join("pipe");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&path)
+            .status()
+            .expect("mkfifo runs")
+            .success()
+    );
+    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK;
+    let end = rustix::fs::open(&path, flags, rustix::fs::Mode::empty()).expect("a pipe");
+    (path, end)
+}
+
+/// The processor time of a process so far, in ticks of 10 ms (proc(5)).
+fn ticks(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("a process");
+    let fields: Vec<&str> = stat
+        .rsplit_once(") ")
+        .expect("a name")
+        .1
+        .split(' ')
+        .collect();
+    let tick = |at: usize| fields[at].parse::<u64>().expect("a number");
+    tick(11) + tick(12)
+}
+
+/// A rank that stopped itself stopped yod as well, and neither its time limit nor SIGTERM reached it any more.
+#[test]
+fn a_rank_that_stops_itself_meets_the_time_limit() {
+    let Some((program, mut yod)) = program("stops-itself") else {
+        return;
+    };
+    for ranks in ["1", "2"] {
+        let ended = run(yod
+            .args(["-n", ranks, "--timeout", "2"])
+            .arg(&program)
+            .arg("s"));
+        assert_eq!(ended.status, 124, "{ended:?}");
+        yod = common::yod();
+        yod.env("MARGAY_OVERSUBSCRIBE", "1").args(["-m", "64M"]);
+    }
+}
+
+/// See above.
+#[test]
+fn a_stopped_job_is_ended_by_sigterm() {
+    let Some((program, mut yod)) = program("stopped-term") else {
+        return;
+    };
+    let child = start(&program, &mut yod, "s");
+    let pid = child.id() as i32;
+    wait_for("a stopped yod", || is_stopped(pid).then_some(()));
+    let job = descendants(pid);
+    signal(pid, Signal::TERM);
+    assert_eq!(finish(child).status, 143);
+    assert_gone(&job);
+}
+
+/// A job that was stopped and has to stay so: its keeper must not continue it without a reason.
+#[test]
+fn a_stopped_job_stays_stopped_until_it_is_continued() {
+    let Some((program, mut yod)) = program("stays") else {
+        return;
+    };
+    let child = start(&program, yod.args(["--timeout", "20"]), "s");
+    let pid = Pid::from_raw(child.id() as i32).expect("a process");
+    let status = waitpid(Some(pid), WaitOptions::UNTRACED).expect("a child");
+    assert!(status.is_some_and(|(_, status)| status.stopped()));
+    // A signal that ends nothing is no reason.
+    signal(child.id() as i32, Signal::USR1);
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(is_stopped(child.id() as i32));
+    signal(child.id() as i32, Signal::CONT);
+    assert_eq!(finish(child).status, 138, "SIGUSR1");
+}
+
+/// A terminal of our own: its master, and its other side.
+fn terminal() -> (OwnedFd, OwnedFd) {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let master = openpt(flags).expect("a terminal");
+    grantpt(&master)
+        .and_then(|()| unlockpt(&master))
+        .expect("unlocked");
+    let name = ptsname(&master, Vec::new()).expect("a name");
+    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY;
+    let other = rustix::fs::open(name, flags, rustix::fs::Mode::empty()).expect("opens");
+    (master, other)
+}
+
+/// Nothing told a stopped yod that its rank was killed, or that its node was gone.
+#[test]
+fn a_stopped_job_notices_its_end() {
+    let Some((program, _)) = program("stopped-end") else {
+        return;
+    };
+    for victim in ["program", "qemu"] {
+        let mut yod = yod();
+        let child = start(&program, yod.args(["-m", "64M"]), "s");
+        let pid = child.id() as i32;
+        wait_for("a stopped yod", || is_stopped(pid).then_some(()));
+        let job = descendants(pid);
+        signal(member(&job, victim), Signal::KILL);
+        assert_eq!(finish(child).status, 137, "{victim}");
+        assert_gone(&job);
+    }
+}
+
+/// A keeper that was stopped stayed when its yod was killed.
+#[test]
+fn a_stopped_keeper_ends_with_its_yod() {
+    let Some((program, mut yod)) = program("keeper-stays") else {
+        return;
+    };
+    let child = start(&program, &mut yod, "w");
+    let job = descendants(child.id() as i32);
+    signal(member(&job, "margay-keeper"), Signal::STOP);
+    signal(child.id() as i32, Signal::KILL);
+    assert_eq!(finish(child).status, 137);
+    assert_gone(&job);
+}
+
+/// Linux tells only the leader of a session that its terminal is gone: the ranks went on without one.
+#[test]
+fn closing_the_terminal_ends_a_job_that_leads_the_session() {
+    let Some((program, _)) = program("hang-up") else {
+        return;
+    };
+    for (ranks, what) in [("1", "w"), ("2", "c"), ("1", "s")] {
+        let (master, other) = terminal();
+        let mut command = Command::new("setsid");
+        command
+            .args([
+                "--ctty",
+                env!("CARGO_BIN_EXE_yod"),
+                "-m",
+                "64M",
+                "-n",
+                ranks,
+            ])
+            .arg(&program)
+            .arg(what)
+            .env("MARGAY_OVERSUBSCRIBE", "1")
+            .env("XDG_RUNTIME_DIR", program.parent().expect("a directory"))
+            .stdin(other.try_clone().expect("a descriptor"))
+            .stdout(other.try_clone().expect("a descriptor"))
+            .stderr(other);
+        let child = command.spawn().expect("setsid runs");
+        // Its own ends of the terminal would keep it open.
+        drop(command);
+        let mut text = Vec::new();
+        while !String::from_utf8_lossy(&text).contains("ready") {
+            let mut bytes = [0; 100];
+            let read = rustix::io::read(&master, &mut bytes[..]).expect("output");
+            text.extend(&bytes[..read]);
+        }
+        let job = descendants(child.id() as i32);
+        drop(master);
+        let status = finish(child).status;
+        // With several ranks the hung-up terminal may be noticed by a write first.
+        assert!(status == 129 || ranks == "2" && status == 71, "{status}");
+        assert_gone(&job);
+    }
+}
+
+/// yod waited for a stopped keeper for ever; QEMU, stopped, took no signals.
+#[test]
+fn a_job_ends_with_its_keeper_or_qemu_stopped() {
+    let Some((program, _)) = program("keeper") else {
+        return;
+    };
+    for (who, by_time) in [
+        ("margay-keeper", false),
+        ("margay-keeper", true),
+        ("qemu", false),
+    ] {
+        let mut yod = yod();
+        yod.args(["-m", "64M"]);
+        if by_time {
+            yod.args(["--timeout", "2"]);
+        }
+        let child = start(&program, &mut yod, "w");
+        let job = descendants(child.id() as i32);
+        signal(member(&job, who), Signal::STOP);
+        if !by_time {
+            signal(child.id() as i32, Signal::TERM);
+        }
+        let ended = finish(child);
+        assert_eq!(
+            ended.status,
+            if by_time { 124 } else { 143 },
+            "{who}: {ended:?}"
+        );
+        assert_gone(&job);
+    }
+}
+
+/// yod waited for a keeper that was stopped before it handed over the node, deaf to everything.
+#[test]
+fn a_keeper_that_is_stopped_while_booting_is_given_up() {
+    let Some((program, mut yod)) = program("keeper-boots") else {
+        return;
+    };
+    let child = yod.arg(&program).arg("w").spawn().expect("yod starts");
+    let pid = child.id() as i32;
+    let keeper = wait_for("a keeper", || descendants(pid).first().map(|p| p.pid));
+    signal(keeper, Signal::STOP);
+    let job = descendants(pid);
+    signal(pid, Signal::TERM);
+    assert_eq!(finish(child).status, 143);
+    assert_gone(&job);
+}
+
+/// yod hung in a write to a trace or to output that nothing read.
+#[test]
+fn a_destination_that_nothing_reads_holds_up_nobody() {
+    let Some((program, _)) = program("unread") else {
+        return;
+    };
+    let (pipe, _end) = unread(program.parent().expect("a directory"));
+    let open = || File::options().write(true).open(&pipe).expect("a pipe");
+    let trace = format!("--strace={}", pipe.display());
+    for by_time in [true, false] {
+        for (options, what) in [
+            (&["-n", "1", trace.as_str()], "c"),
+            (&["-n", "2", "--"], "p"),
+        ] {
+            let mut yod = yod();
+            yod.env("MARGAY_OVERSUBSCRIBE", "1").args(["-m", "64M"]);
+            if by_time {
+                yod.args(["--timeout", "2"]);
+            }
+            yod.args(options).arg(&program).arg(what);
+            if what == "p" {
+                yod.stdout(open());
+            }
+            let child = yod.spawn().expect("yod starts");
+            let job = wait_for("a rank", || {
+                let job = descendants(child.id() as i32);
+                job.iter().any(|p| p.name == "program").then_some(job)
+            });
+            if !by_time {
+                wait_for("a full pipe", || {
+                    let free = rustix::event::PollFlags::OUT;
+                    let pipe = open();
+                    let mut fds = [rustix::event::PollFd::new(&pipe, free)];
+                    let now = rustix::event::Timespec {
+                        tv_sec: 0,
+                        tv_nsec: 0,
+                    };
+                    let ready = rustix::event::poll(&mut fds, Some(&now)).expect("polled");
+                    (ready == 0).then_some(())
+                });
+                let before = ticks(child.id());
+                std::thread::sleep(Duration::from_millis(500));
+                let spent = ticks(child.id()) - before;
+                assert!(
+                    spent < 25,
+                    "{what}: yod spins, {spent} ticks in half a second"
+                );
+                signal(child.id() as i32, Signal::TERM);
+            }
+            let ended = finish(child);
+            assert_eq!(
+                ended.status,
+                if by_time { 124 } else { 143 },
+                "{what}: {ended:?}"
+            );
+            assert_gone(&job);
+        }
+    }
+}
+
+/// Opening a pipe without a reader took for ever, whatever the time limit.
+#[test]
+fn a_pipe_without_a_reader_meets_the_time_limit() {
+    let Some((program, _)) = program("no-reader") else {
+        return;
+    };
+    let (pipe, end) = unread(program.parent().expect("a directory"));
+    drop(end);
+    let trace = format!("--strace={}", pipe.display());
+    let ended = run(yod().args(["--timeout", "0.5", &trace]).arg(&program));
+    ended.one_line(124, "nothing reads");
+    let child = yod().args(["-m", "64M", &trace]).arg(&program).spawn();
+    // It waits for the reader, who then sees all of it.
+    let text = std::fs::read_to_string(&pipe).expect("a trace");
+    assert_eq!(finish(child.expect("yod starts")).status, 0);
+    assert!(text.contains("write(1, \"ready\\n\", 6) = 6"), "{text}");
+}
+
+/// Output of several ranks to a full disk was lost, with status 0 or 141 and no line.
+#[test]
+fn output_that_cannot_be_written_is_named_and_decides() {
+    let Some((program, _)) = program("full") else {
+        return;
+    };
+    for what in ["", "i", "p"] {
+        let mut yod = yod();
+        yod.env("MARGAY_OVERSUBSCRIBE", "1")
+            .args(["-m", "64M", "-n", "2"]);
+        yod.stdout(
+            File::options()
+                .write(true)
+                .open("/dev/full")
+                .expect("a device"),
+        );
+        let ended = run(yod.arg(&program).arg(what));
+        ended.one_line(71, "cannot write: stdout: No space left on device");
+    }
+}
+
+/// See above; a trace or a log is beside the job, which goes on.
+#[test]
+fn a_trace_or_log_that_cannot_be_written_is_named() {
+    let Some((program, _)) = program("full-side") else {
+        return;
+    };
+    for option in ["--strace=/dev/full", "--kernel-log=/dev/full"] {
+        let ended = run(yod().args(["-m", "64M", option]).arg(&program));
+        let line = "yod: cannot write: /dev/full: No space left on device (os error 28)\n";
+        assert_eq!(
+            (ended.status, ended.out.as_str(), ended.err.as_str()),
+            (0, "ready\n", line)
+        );
+    }
+}
+
+/// A reader that has enough ends a program quietly, with one rank or more.
+#[test]
+fn a_reader_that_goes_away_ends_the_job_quietly() {
+    let Some((program, _)) = program("head") else {
+        return;
+    };
+    for ranks in ["1", "2"] {
+        let mut yod = yod();
+        yod.env("MARGAY_OVERSUBSCRIBE", "1")
+            .args(["-m", "64M", "-n", ranks]);
+        let mut child = yod.arg(&program).arg("p").spawn().expect("yod starts");
+        drop(child.stdout.take());
+        let ended = finish(child);
+        assert_eq!((ended.status, ended.err.as_str()), (141, ""), "-n {ranks}");
+    }
+}
+
+/// Says which of the descriptors 0 to 2 it finds closed, and which number it gets next.
+const CLOSED: &str = r#"
+#include <fcntl.h>
+int main(void) {
+    int closed = 0;
+    for (int fd = 0; fd < 3; fd++) if (fcntl(fd, F_GETFD) < 0) closed |= 1 << fd;
+    return closed | open("/etc/passwd", O_RDONLY) << 4;
+}
+"#;
+
+/// A closed standard descriptor was /dev/null for the ranks, or a pipe.
+#[test]
+fn closed_descriptors_are_closed_for_the_program() {
+    if !has_node() {
+        return;
+    }
+    let dir = dir("closed");
+    let program = compile(&dir, "closed", CLOSED);
+    let yod = env!("CARGO_BIN_EXE_yod");
+    for closed in ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"] {
+        let native = run(Command::new("sh")
+            .args(["-c", &format!("\"$0\" {closed}")])
+            .arg(&program));
+        for ranks in ["1", "2"] {
+            let script = format!("\"$0\" -m 64M -n {ranks} \"$1\" {closed}");
+            let ended = run(Command::new("sh")
+                .args(["-c", &script, yod])
+                .arg(&program)
+                .env("MARGAY_OVERSUBSCRIBE", "1"));
+            assert_eq!(
+                ended.status, native.status,
+                "{closed} -n {ranks}: {ended:?}"
+            );
+        }
+    }
+}
+
+/// A keeper listened by an abstract name, which anybody could take or connect to. Now it is a file in a directory of the
+/// user, and nothing of it is left, whoever is killed.
+#[test]
+fn the_keepers_socket_is_its_users_and_goes_with_the_job() {
+    use std::os::unix::fs::MetadataExt;
+    let Some((program, _)) = program("socket") else {
+        return;
+    };
+    let temporary = program.with_file_name("tmp");
+    std::fs::create_dir(&temporary).expect("a directory");
+    for (victim, status) in [("margay-keeper", 137), ("yod", 137), ("program", 137)] {
+        let mut yod = yod();
+        yod.args(["-m", "64M"])
+            .env_remove("XDG_RUNTIME_DIR")
+            .env("TMPDIR", &temporary);
+        let child = start(&program, &mut yod, "w");
+        let entry = std::fs::read_dir(&temporary).expect("there").next();
+        let place = entry.expect("a directory").expect("readable");
+        let meta = place.metadata().expect("there");
+        assert_eq!(meta.mode() & 0o7777, 0o700);
+        assert_eq!(meta.uid(), rustix::process::geteuid().as_raw());
+        assert_eq!(std::fs::read_dir(place.path()).expect("ours").count(), 1);
+        let names = std::fs::read_to_string("/proc/net/unix").expect("/proc");
+        let pid = child.id() as i32;
+        assert!(!names.contains(&format!("@margay-{}-{pid}", meta.uid())));
+        let job = descendants(pid);
+        signal(
+            if victim == "yod" {
+                pid
+            } else {
+                member(&job, victim)
+            },
+            Signal::KILL,
+        );
+        assert_eq!(finish(child).status, status, "{victim}");
+        assert_gone(&job);
+        wait_for("an empty directory", || {
+            (!place.path().exists()).then_some(())
+        });
+    }
+}
+
+/// Where all foreign users have the keeper's own id there must be no socket; the job needs none.
+#[test]
+fn an_unmapped_user_namespace_has_no_socket() {
+    let Some((program, _)) = program("namespace") else {
+        return;
+    };
+    let can = Command::new("unshare").args(["--user", "true"]).status();
+    if !can.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: no user namespaces here");
+        return;
+    }
+    let temporary = program.with_file_name("tmp");
+    std::fs::create_dir(&temporary).expect("a directory");
+    let mut yod = Command::new("unshare");
+    yod.args(["--user", env!("CARGO_BIN_EXE_yod"), "-m", "64M"])
+        .env_remove("XDG_RUNTIME_DIR")
+        .env("TMPDIR", &temporary);
+    let child = start(&program, &mut yod, "w");
+    assert_eq!(std::fs::read_dir(&temporary).expect("there").count(), 0);
+    let job = descendants(child.id() as i32);
+    signal(child.id() as i32, Signal::TERM);
+    assert_eq!(finish(child).status, 143);
+    assert_gone(&job);
+}

@@ -1,0 +1,283 @@
+//! One job and how it is hit.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use margay_tests::clean::{self, new_mark, nothing_left};
+use margay_tests::process::{self, MARK, Role};
+use margay_tests::random::Random;
+use margay_tests::report;
+use margay_tests::run::{HANG, Outcome, Run, Started};
+use margay_tests::scratch::Scratch;
+use margay_tests::tree;
+use rustix::process::Signal;
+
+const RANKS: &[u64] = &[1, 2, 4];
+/// What a long job does when it is hit.
+const WAYS: &[&str] = &["spin", "calls", "read", "sleep", "ignore", "print", "stop"];
+/// SIGKILL, as shells show it.
+const KILLED: i32 = 137;
+/// A long job is hit so long after its node is up, at most.
+const LATE: Duration = Duration::from_millis(300);
+/// Time limit of a job that a blow does not end for certain, after the latest moment of the blow.
+const LIMIT: Duration = Duration::from_millis(500);
+
+/// What happens to the victim.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Blow {
+    /// SIGKILL.
+    Kill,
+    /// SIGSTOP; then SIGTERM to yod, or its time limit.
+    Stop,
+    /// SIGHUP.
+    HangUp,
+    /// SIGKILL, and what the job writes goes to a full disk.
+    KillOnFullDisk,
+    /// The terminal is closed whose session yod leads.
+    CloseTerminal,
+}
+
+/// One job and how it is to be hit.
+pub struct Round {
+    blow: Blow,
+    victim: Role,
+    number: u64,
+    ranks: u64,
+    /// How a long job passes its time; a short one has none.
+    way: Option<&'static str>,
+    moment: Duration,
+    /// Time limit of the job, unless the blow is certain to end it.
+    limit: Option<Duration>,
+    /// SIGTERM is sent to yod after the blow.
+    term: bool,
+}
+
+/// A job that ends by itself.
+pub fn short_job(ranks: u64) -> Run {
+    Run::new(command("hello", ranks, &[]))
+}
+
+fn command(program: &str, ranks: u64, options: &[String]) -> Vec<String> {
+    let program = tree::program("glibc-static", program);
+    let yod = [
+        tree::yod().to_string_lossy().into_owned(),
+        "--accel".into(),
+        tree::accel(),
+        "-n".into(),
+        ranks.to_string(),
+        "-m".into(),
+        "64M".into(),
+        "--oversubscribe".into(),
+    ];
+    let program = ["--".into(), program.to_string_lossy().into_owned()];
+    yod.into_iter()
+        .chain(options.iter().cloned())
+        .chain(program)
+        .collect()
+}
+
+impl Round {
+    pub fn new(
+        blow: Blow,
+        victim: Role,
+        number: u64,
+        whole: Duration,
+        random: &mut Random,
+    ) -> Round {
+        let way = (number % 2 == 1).then(|| *random.pick(WAYS));
+        let (from, range) = if way.is_some() {
+            (whole, LATE)
+        } else {
+            (Duration::ZERO, whole)
+        };
+        let moment = from + Duration::from_micros(random.below(range.as_micros() as u64 + 1));
+        Round {
+            blow,
+            victim,
+            number,
+            ranks: *random.pick(RANKS),
+            way,
+            moment,
+            limit: (!blow.kills()).then(|| from + range + LIMIT),
+            term: blow == Blow::Stop && random.below(2) == 0,
+        }
+    }
+
+    /// For whoever has to find out what went wrong.
+    pub fn name(&self) -> String {
+        format!(
+            "round {}: {:?} {:?} of {} ranks, {}, after {:?}, limit {:?}, SIGTERM {}",
+            self.number,
+            self.blow,
+            self.victim,
+            self.ranks,
+            self.way.unwrap_or("short"),
+            self.moment,
+            self.limit,
+            self.term
+        )
+    }
+
+    /// True when the victim was there to be hit.
+    pub fn run(&self) -> Result<bool> {
+        let scratch = Scratch::new()?;
+        let (mark, before) = (new_mark(), clean::shared_files());
+        let temporary = scratch.path().join("tmp");
+        std::fs::create_dir(&temporary)?;
+        let run = self.job().env(&[
+            (MARK, mark.as_str()),
+            ("TMPDIR", &temporary.to_string_lossy()),
+            ("XDG_STATE_HOME", &scratch.path().to_string_lossy()),
+        ]);
+        let started = run.start(&scratch)?;
+        std::thread::sleep(self.moment);
+        let hit = self.strike(&mark, &started)?;
+        let outcome = started.finish(HANG)?;
+        nothing_left(&mark, &temporary, &before)?;
+        self.told(&outcome, hit).with_context(|| {
+            let status = outcome.status;
+            format!("status {status:?}, stderr:\n{}", outcome.stderr.text())
+        })?;
+        Ok(hit)
+    }
+
+    fn job(&self) -> Run {
+        let mut options = Vec::new();
+        if let Some(limit) = self.limit {
+            options.extend(["--timeout".into(), limit.as_secs_f64().to_string()]);
+        }
+        if self.blow == Blow::KillOnFullDisk {
+            options.push("--kernel-log=/dev/full".into());
+            if self.number % 4 < 2 {
+                options.push("--strace=/dev/full".into());
+            }
+        }
+        let program = if self.way.is_some() {
+            "endless"
+        } else {
+            "hello"
+        };
+        let mut words = command(program, self.ranks, &options);
+        words.extend(self.way.map(Into::into));
+        match self.blow {
+            Blow::KillOnFullDisk => {
+                let shell = ["/bin/sh", "-c", "exec \"$@\" >/dev/full", "sh"];
+                Run::new(shell).args(&words)
+            }
+            Blow::CloseTerminal => {
+                let line = format!("exec {}", words.join(" "));
+                Run::new(["/usr/bin/script", "-qec", &line, "/dev/null"])
+            }
+            _ => Run::new(words),
+        }
+    }
+
+    /// Hits the victim, and sees to it that what is then certain to go on for ever ends.
+    fn strike(&self, mark: &str, started: &Started<'_>) -> Result<bool> {
+        if self.blow == Blow::CloseTerminal {
+            // Whoever holds the terminal's other side is gone, and that is all that Linux tells.
+            return Ok(process::signal(started.pid(), Signal::KILL));
+        }
+        let family = process::of_job(mark, started.pid());
+        let victim = family.iter().find(|process| process.role == self.victim);
+        let hit = victim.is_some_and(|victim| process::signal(victim.pid, self.blow.signal()));
+        let yod = started.pid();
+        if self.blow == Blow::Stop && self.victim == Role::Yod && hit {
+            wait_until_stopped(yod);
+        }
+        if self.victim == Role::Yod {
+            process::signal(yod, Signal::CONT);
+        }
+        if self.victim == Role::Keeper && self.way == Some("stop") {
+            // It is stopped with its ranks, and so is, or gone, the keeper that would continue it.
+            continue_until_ended(yod);
+        }
+        if self.term {
+            process::signal(yod, Signal::TERM);
+        }
+        if !hit && self.way.is_some() && self.blow.kills() {
+            ensure!(process::kill(yod), "yod is gone, and nobody killed it");
+        }
+        Ok(hit)
+    }
+
+    /// What the user saw.
+    fn told(&self, outcome: &Outcome, hit: bool) -> Result<()> {
+        let status = outcome.status.context("it hung")?;
+        if self.blow == Blow::CloseTerminal {
+            return Ok(()); // Nobody is there to be told.
+        }
+        let lines = report::own_lines(outcome.stderr.head());
+        ensure!(
+            outcome.stderr.text().lines().count() == lines.len(),
+            "somebody else speaks"
+        );
+        let on_full_disk = |line: &&String| line.contains("/dev/full") || line.contains("stdout");
+        let lost = lines.iter().filter(on_full_disk).count();
+        let lines = lines.len() - lost;
+        ensure!(
+            lost == 0 || self.blow == Blow::KillOnFullDisk && lost <= 3,
+            "output was lost"
+        );
+        match status {
+            // The shot came too late to matter: everything must have been done.
+            0 => {
+                let said = outcome.stdout.text().matches("hello").count() as u64;
+                let heard = said >= self.ranks || self.blow == Blow::KillOnFullDisk;
+                ensure!(
+                    lines == 0 && heard,
+                    "status 0 with {lines} lines, {said} ranks were heard"
+                );
+            }
+            _ if lost > 0 => ensure!(lines <= 1, "{lines} lines"),
+            _ if self.blow.kills() && (!hit || self.victim == Role::Yod) => {
+                ensure!(status == KILLED, "status {status}");
+            }
+            // To Linux a rank's proxy is the rank: with one rank, nobody else can say what ended it.
+            _ if self.ranks == 1 => ensure!(lines <= 1, "{lines} lines"),
+            _ => ensure!(lines == 1, "{lines} lines for status {status}"),
+        }
+        Ok(())
+    }
+}
+
+impl Blow {
+    /// Whether it ends its victim, and so the job.
+    fn kills(self) -> bool {
+        matches!(self, Blow::Kill | Blow::KillOnFullDisk)
+    }
+
+    fn signal(self) -> Signal {
+        match self {
+            Blow::Stop => Signal::STOP,
+            Blow::HangUp | Blow::CloseTerminal => Signal::HUP,
+            Blow::Kill | Blow::KillOnFullDisk => Signal::KILL,
+        }
+    }
+}
+
+/// A stopped process that is continued too early would not have been stopped at all.
+fn wait_until_stopped(pid: u32) {
+    let due = Instant::now() + HANG;
+    while !state_is(pid, &['T', 'Z']) && Instant::now() < due {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// What stops meanwhile is continued, as a user would do it.
+fn continue_until_ended(pid: u32) {
+    let due = Instant::now() + HANG;
+    while !state_is(pid, &['Z']) && Instant::now() < due {
+        if state_is(pid, &['T']) {
+            process::signal(pid, Signal::CONT);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Whether a process is in one of these states (proc(5)), or gone.
+fn state_is(pid: u32, states: &[char]) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ")
+        .is_none_or(|(_, rest)| rest.starts_with(states))
+}
