@@ -141,6 +141,9 @@ pub enum HostOp {
     Sync = 3,
     /// stop() -> 0: the rank was stopped by a signal: stop the proxy too, until SIGCONT.
     Stop = 4,
+    /// read_interpreter(addr, len_bytes, offset) -> bytes read: as [`Self::ReadProgram`], from the file of the program's
+    /// interpreter. ENOENT when it has none.
+    ReadInterpreter = 5,
 }
 
 impl HostOp {
@@ -152,6 +155,7 @@ impl HostOp {
             2 => Some(HostOp::WriteStrings),
             3 => Some(HostOp::Sync),
             4 => Some(HostOp::Stop),
+            5 => Some(HostOp::ReadInterpreter),
             _ => None,
         }
     }
@@ -203,6 +207,8 @@ pub struct RankInfo {
     pub secure: u64,
     /// Sixteen random bytes for AT_RANDOM.
     pub random: [u64; 2],
+    /// Bytes of the interpreter's file; 0: the program has none.
+    pub interpreter_bytes: u64,
 }
 
 macro_rules! words {
@@ -214,7 +220,7 @@ macro_rules! words {
         }
     )*};
 }
-words! { JobInfo: 8, RankInfo: 12, }
+words! { JobInfo: 8, RankInfo: 13, }
 
 impl JobInfo {
     /// The words that cross the call, in the order of the fields.
@@ -266,6 +272,7 @@ impl RankInfo {
             self.secure,
             r0,
             r1,
+            self.interpreter_bytes,
         ]
     }
 
@@ -284,6 +291,7 @@ impl RankInfo {
             egid: w[8],
             secure: w[9],
             random: [w[10], w[11]],
+            interpreter_bytes: w[12],
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What the QK asks for besides Linux calls.
 
+use std::os::fd::OwnedFd;
+
 use abi::Errno;
 use abi::control::HostOp;
 use abi::map::USER_TOP;
@@ -16,7 +18,11 @@ use crate::stub;
 /// A line for the user when the rank has to end.
 pub fn carry_out(rank: &Rank, nr: u64, args: &[u64; 6]) -> Result<i64, String> {
     let ret = match HostOp::from_nr(nr) {
-        Some(HostOp::ReadProgram) => read_program(rank, args[0], args[1], args[2]),
+        Some(HostOp::ReadProgram) => read_file(&rank.program.file, args),
+        Some(HostOp::ReadInterpreter) => match &rank.program.interpreter {
+            Some(file) => read_file(file, args),
+            None => Err(Errno::ENOENT),
+        },
         Some(HostOp::WriteStrings) => write_strings(rank, args[0], args[1]),
         Some(HostOp::Sync) => {
             rank.catch_up(rank.words.log.position())?;
@@ -33,13 +39,14 @@ pub fn carry_out(rank: &Rank, nr: u64, args: &[u64; 6]) -> Result<i64, String> {
     Ok(ret.unwrap_or_else(Errno::ret))
 }
 
-/// Reads from the program's file straight into the rank's memory, until `len_bytes` or the end of the file.
-fn read_program(rank: &Rank, addr: u64, len_bytes: u64, offset: u64) -> Result<i64, Errno> {
+/// Reads from a file straight into the rank's memory (address, bytes, offset), until all is there or the file ends.
+fn read_file(file: &OwnedFd, args: &[u64; 6]) -> Result<i64, Errno> {
+    let [addr, len_bytes, offset, ..] = *args;
     // Pieces are read one after the other: the whole range counts, not what one call touches.
     if addr.checked_add(len_bytes).is_none_or(|end| end > USER_TOP) {
         return Err(Errno::EFAULT);
     }
-    let file = fds::raw(&rank.program.file);
+    let file = fds::raw(file);
     let mut done = 0;
     while done < len_bytes {
         let args = [

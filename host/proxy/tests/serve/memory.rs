@@ -227,12 +227,14 @@ fn the_program_is_read() {
     let content: Vec<u8> = (0..100_000u32).map(|i| (i / 7) as u8).collect();
     let path = directory.0.join("program");
     std::fs::write(&path, &content).unwrap();
+    std::fs::write(directory.0.join("program.interpreter"), b"ld.so").unwrap();
     let program = Box::leak(path.to_str().unwrap().to_owned().into_boxed_str());
     let mut node = Node::with(Setup {
         program,
         ..Setup::default()
     });
     assert_eq!(node.area().host.info[3].load(), 100_000); // file_bytes
+    assert_eq!(node.area().host.info[12].load(), 5); // interpreter_bytes
     assert_eq!(
         node.host_op(HostOp::ReadProgram, &[BUF, 50_000, 10]),
         50_000
@@ -249,6 +251,8 @@ fn the_program_is_read() {
         node.host_op(HostOp::ReadProgram, &[0x10_0000_0000, 1, 0]),
         EFAULT
     );
+    assert_eq!(node.host_op(HostOp::ReadInterpreter, &[BUF, 50_000, 3]), 2);
+    assert!(node.get(BUF, 2) == *b"so");
 }
 
 fn strings_are_written() {
