@@ -13,6 +13,7 @@
 mod call;
 mod end;
 mod fds;
+mod files;
 mod gpa;
 mod host_op;
 mod memory;

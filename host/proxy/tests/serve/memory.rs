@@ -1,6 +1,6 @@
 //! The rank's memory: what the region log says is there, and nothing else.
 
-use abi::control::HostOp;
+use abi::control::{HostOp, MappedFile};
 
 use crate::Case;
 use crate::files::open;
@@ -253,6 +253,20 @@ fn the_program_is_read() {
     );
     assert_eq!(node.host_op(HostOp::ReadInterpreter, &[BUF, 50_000, 3]), 2);
     assert!(node.get(BUF, 2) == *b"so");
+    // The rank's descriptors are read alike; the proxy's own are none of them.
+    let fd = open(&mut node, format!("{program}\0").as_bytes(), 0) as u64;
+    let word = node.host_op(HostOp::DescribeFile, &[fd, 4096, 1 << 20]);
+    let file = MappedFile::decode(word as u64).expect("a number");
+    assert!(file.readable && !file.writable && file.mappable && file.pages == 24);
+    assert_eq!(
+        node.host_op(HostOp::LoadFile, &[fd, BUF, 50_000, 10]),
+        50_000
+    );
+    assert!(node.get(BUF, 50_000) == content[10..50_010]);
+    for fd in [99, node.area().host.rlimits[7][1].load(), u64::MAX] {
+        assert_eq!(node.host_op(HostOp::DescribeFile, &[fd, 0, 1]), -9);
+        assert_eq!(node.host_op(HostOp::LoadFile, &[fd, BUF, 1, 0]), -9);
+    }
 }
 
 fn strings_are_written() {
