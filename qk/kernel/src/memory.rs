@@ -132,7 +132,7 @@ pub fn map(rank: &Rank, plan: &MmapPlan) -> Result<(), Errno> {
             .insert(plan.region)
             .map_err(|_| Errno::ENOMEM)
     })?;
-    if prot.is_empty() {
+    if prot.is_empty() || plan.region.flags.contains(RegionFlags::PAST_END) {
         return Ok(());
     }
     if prot.contains(Prot::WRITE | Prot::EXEC) {
@@ -161,7 +161,7 @@ pub fn protect(rank: &Rank, start: u64, end: u64, prot: Prot) -> Result<(), Errn
                     .ok_or(Errno::ENOMEM)
             })?;
             // What has an access has its frames.
-            if piece.prot.is_empty() {
+            if piece.prot.is_empty() && !piece.flags.contains(RegionFlags::PAST_END) {
                 back(rank, piece.start, piece.end, prot, max_page(&piece))?;
             }
             at = piece.end;
@@ -258,7 +258,8 @@ fn relocate(
             .ok_or(Errno::EFAULT)
     })?;
     // The new part first: it is what may fail.
-    if let Some(more) = more.filter(|_| !region.prot.is_empty()) {
+    let backed = !region.prot.is_empty() && !region.flags.contains(RegionFlags::PAST_END);
+    if let Some(more) = more.filter(|_| backed) {
         let backed = back(rank, more.start, more.end, region.prot, max_page(&region));
         if backed.is_err() {
             unmap_frames(rank, more.start, more.end)?;

@@ -18,7 +18,7 @@ bitflags! {
 bitflags! {
     /// Properties that keep regions apart, besides access and kind.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct RegionFlags: u8 {
+    pub struct RegionFlags: u16 {
         /// MAP_SHARED
         const SHARED = 1;
         /// MAP_NORESERVE
@@ -33,6 +33,8 @@ bitflags! {
         const FOREIGN = 32;
         /// A shared mapping of a file not open for writing: mprotect may not add WRITE.
         const READ_ONLY = 64;
+        /// A private mapping of what lies behind the file's last page: no frames, and an access that is allowed is SIGBUS.
+        const PAST_END = 128;
     }
 }
 

@@ -1,9 +1,10 @@
 //! The memory calls: `qk_core::mman` decides, [`crate::memory`] carries out.
 
 use abi::Errno;
-use abi::syscall::by_name;
-use qk_core::mman::{self, Advice, FileInfo, MmapArgs, MremapArgs, Source};
-use qk_core::regions::{Prot, RegionFlags};
+use abi::control::{HostOp, MappedFile};
+use abi::map::PAGE;
+use qk_core::mman::{self, Advice, FileInfo, MmapArgs, MmapPlan, MremapArgs, Source};
+use qk_core::regions::{Prot, Region, RegionFlags};
 
 use super::args::put_bytes;
 use super::limits::RLIMIT_DATA;
@@ -23,78 +24,78 @@ pub fn mmap(call: &mut Call<'_>) -> SysResult {
     };
     let file = match mman::source(&args)? {
         Source::Anonymous => None,
-        Source::File => file_info(call.rank, fd)?,
+        Source::File => file_info(call.rank, fd, offset, len_bytes)?,
     };
     let plan = ask(call.rank, |aspace| {
         mman::mmap(&args, file.as_ref(), &aspace.regions, &bounds(aspace))
     })?;
     let start = plan.region.start;
-    if file.is_none() {
+    let Some(file) = file else {
         return memory::map(call.rank, &plan).map(|()| start);
-    }
+    };
     if plan.region.flags.contains(RegionFlags::SHARED) {
         return Err(Errno::ENODEV);
     }
-    let mut writable = plan;
-    writable.region.prot = Prot::READ | Prot::WRITE;
-    memory::map(call.rank, &writable)?;
-    let end = plan.region.end;
-    let loaded = load(call.rank, fd, start, end - start, offset);
-    if let Err(errno) =
-        loaded.and_then(|()| memory::protect(call.rank, start, end, plan.region.prot))
-    {
-        memory::unmap(call.rank, start, end)?;
-        return Err(errno);
+    if plan.replace {
+        memory::unmap(call.rank, start, plan.region.end)?;
     }
-    Ok(start)
-}
-
-fn linux(rank: &Rank, name: &str, args: [u64; 6]) -> SysResult {
-    let nr = by_name(name).map_or(u64::MAX, |row| u64::from(row.nr));
-    let ret = ship::linux_call(rank, nr, &args);
-    Errno::from_ret(ret).map_or(Ok(ret as u64), Err)
+    let mapped = map_private(call.rank, fd, plan.region, &file);
+    if mapped.is_err() {
+        memory::unmap(call.rank, start, plan.region.end)?;
+    }
+    mapped.map(|()| start)
 }
 
 /// What can be known of a descriptor that is to be mapped; `None`: there is no such descriptor.
-fn file_info(rank: &Rank, fd: u64) -> Result<Option<FileInfo>, Errno> {
-    const F_GETFL: u64 = 3;
-    const O_ACCMODE: u64 = 3;
-    const O_WRONLY: u64 = 1;
-    match linux(rank, "fcntl", [fd, F_GETFL, 0, 0, 0, 0]) {
-        Ok(flags) => Ok(Some(FileInfo {
-            object: 1,
-            readable: flags & O_ACCMODE != O_WRONLY,
-            writable: flags & O_ACCMODE != 0,
-            mappable: true,
-            executable: true,
-        })),
-        Err(Errno::EBADF) => Ok(None),
-        Err(errno) => Err(errno),
-    }
+fn file_info(rank: &Rank, fd: u64, offset: u64, len_bytes: u64) -> Result<Option<FileInfo>, Errno> {
+    let word = match ship::host_op(rank, HostOp::DescribeFile, [fd, offset, len_bytes]) {
+        Err(Errno::EBADF) => return Ok(None),
+        answer => answer?,
+    };
+    let file = MappedFile::decode(word).ok_or(Errno::EIO)?;
+    Ok(Some(FileInfo {
+        object: file.object,
+        in_file_bytes: file.pages.saturating_mul(PAGE),
+        readable: file.readable,
+        writable: file.writable,
+        mappable: file.mappable,
+        executable: file.executable,
+    }))
 }
 
-/// Reads the file into a private mapping, once and for all; what lies behind its end stays zero.
-fn load(rank: &Rank, fd: u64, start: u64, len_bytes: u64, offset: u64) -> Result<(), Errno> {
+/// Makes a private mapping of a file where nothing is mapped: reads it, once and for all. Behind the end of its last page
+/// there is nothing to be read, and nothing that could be: no frames.
+fn map_private(rank: &Rank, fd: u64, region: Region, file: &FileInfo) -> Result<(), Errno> {
+    let Region { start, end, .. } = region;
+    let in_file = start + file.in_file_bytes.min(end - start);
+    let plan = |region| MmapPlan {
+        region,
+        replace: false,
+    };
+    if in_file < end {
+        let mut behind = region.clip(in_file, end);
+        behind.flags |= RegionFlags::PAST_END;
+        memory::map(rank, &plan(behind))?;
+    }
+    if in_file == start {
+        return Ok(());
+    }
+    let mut writable = region.clip(start, in_file);
+    writable.prot = Prot::READ | Prot::WRITE;
+    memory::map(rank, &plan(writable))?;
+    load(rank, fd, &writable)?;
+    memory::protect(rank, start, in_file, region.prot)
+}
+
+/// Reads the file into its mapping; what the file has not stays zero.
+fn load(rank: &Rank, fd: u64, region: &Region) -> Result<(), Errno> {
+    let Region { start, end, .. } = *region;
     ask(rank, |aspace| {
-        let _: () = aspace.mark_dirty(start, start + len_bytes);
+        let _: () = aspace.mark_dirty(start, end);
         Ok(())
     })?;
-    let mut done = 0;
-    while done < len_bytes {
-        match linux(
-            rank,
-            "pread64",
-            [fd, start + done, len_bytes - done, offset + done, 0, 0],
-        ) {
-            Ok(0) => break,
-            Ok(bytes) => done += bytes,
-            Err(Errno::EINTR) => {}
-            // Directories and pipes cannot be mapped (mmap(2): ENODEV).
-            Err(Errno::EISDIR | Errno::ESPIPE | Errno::EINVAL) => return Err(Errno::ENODEV),
-            Err(errno) => return Err(errno),
-        }
-    }
-    Ok(())
+    let args = [fd, start, end - start, region.offset];
+    ship::host_op(rank, HostOp::LoadFile, args).map(|_: u64| ())
 }
 
 /// In pieces of some regions each, one after the other as Linux does it: the first that refuses ends it.
