@@ -170,7 +170,24 @@ impl Regions {
         self.update(start, end, |region| {
             visit(region);
             region.prot = prot;
+            if prot.contains(Prot::WRITE) {
+                region.flags.remove(RegionFlags::UNWRITTEN);
+            }
         })
+    }
+
+    /// Whether all of `wanted`, a private mapping of a file, shows just that already, so that only access can differ.
+    pub fn shows(&self, wanted: &Region) -> bool {
+        let alike = |piece: &Region| {
+            piece.kind == wanted.kind
+                && piece.object == wanted.object
+                && piece.offset == wanted.offset_at(piece.start)
+                && piece.flags.contains(RegionFlags::UNWRITTEN)
+        };
+        self.first_hole(wanted.start, wanted.end).is_none()
+            && self
+                .iter_range(wanted.start, wanted.end)
+                .all(|piece| alike(&piece))
     }
 
     /// Lets `change` edit access, kind and flags of each piece of `[start, end)`; as

@@ -35,6 +35,8 @@ bitflags! {
         const READ_ONLY = 64;
         /// A private mapping of what lies behind the file's last page: no frames, and an access that is allowed is SIGBUS.
         const PAST_END = 128;
+        /// A private mapping of a file that has not been writable since it was read.
+        const UNWRITTEN = 256;
     }
 }
 

@@ -37,6 +37,11 @@ pub fn mmap(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::ENODEV);
     }
     if plan.replace {
+        // A loader maps a library as a whole and then most of its parts once more, with their access.
+        if ask(call.rank, |aspace| Ok(aspace.regions.shows(&plan.region)))? {
+            memory::protect(call.rank, start, plan.region.end, plan.region.prot)?;
+            return Ok(start);
+        }
         memory::unmap(call.rank, start, plan.region.end)?;
     }
     let mapped = map_private(call.rank, fd, plan.region, &file);
@@ -65,8 +70,9 @@ fn file_info(rank: &Rank, fd: u64, offset: u64, len_bytes: u64) -> Result<Option
 
 /// Makes a private mapping of a file where nothing is mapped: reads it, once and for all. Behind the end of its last page
 /// there is nothing to be read, and nothing that could be: no frames.
-fn map_private(rank: &Rank, fd: u64, region: Region, file: &FileInfo) -> Result<(), Errno> {
+fn map_private(rank: &Rank, fd: u64, mut region: Region, file: &FileInfo) -> Result<(), Errno> {
     let Region { start, end, .. } = region;
+    region.flags |= RegionFlags::UNWRITTEN;
     let in_file = start + file.in_file_bytes.min(end - start);
     let plan = |region| MmapPlan {
         region,
