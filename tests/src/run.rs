@@ -97,9 +97,15 @@ impl Run {
         if let Some(ranks) = row.extra.ranks {
             run = run.args(&["-n", &ranks.to_string(), "--oversubscribe"]);
         }
-        run.args(&["--", &text(&tree::program(&row.kind, &row.program))])
+        for (name, value) in row.extra.env.iter().filter(|(name, _)| for_loader(name)) {
+            run = run.args(&["--env", &format!("{name}={value}")]);
+        }
+        let mut run = run
+            .args(&["--", &text(&tree::program(&row.kind, &row.program))])
             .args(&row.args)
-            .of_row(row)
+            .of_row(row);
+        run.env.retain(|name, _| !for_loader(name));
+        run
     }
 
     /// yod with these options and arguments.
@@ -195,7 +201,7 @@ impl Run {
         let mut command = self.command_line();
         command
             .env_clear()
-            .envs(&self.env)
+            .envs(self.env.iter().filter(|(name, _)| !for_loader(name)))
             .current_dir(&cwd)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -230,6 +236,8 @@ impl Run {
     fn command_line(&self) -> Command {
         let mut command = Command::new("/usr/bin/env");
         command.arg("--default-signal");
+        let for_it = self.env.iter().filter(|(name, _)| for_loader(name));
+        command.args(for_it.map(|(name, value)| format!("{name}={value}")));
         if !self.ulimits.is_empty() {
             let limits = self
                 .ulimits
@@ -268,6 +276,11 @@ impl Started<'_> {
             took: self.since.elapsed(),
         })
     }
+}
+
+/// Whether a variable is one of ld.so's: it is for the program alone, not for what starts it.
+fn for_loader(name: &str) -> bool {
+    name.starts_with("LD_")
 }
 
 fn text(path: &Path) -> String {
