@@ -32,6 +32,7 @@ pub struct Run {
     command: Vec<String>,
     env: BTreeMap<String, String>,
     stdin: Stdin,
+    stdin_file: Option<PathBuf>,
     ulimits: Vec<(String, String)>,
     limit: Duration,
 }
@@ -73,6 +74,7 @@ impl Run {
             command: command.into_iter().map(Into::into).collect(),
             env: BTreeMap::from([("PATH".into(), PATH.into())]),
             stdin: Stdin::None,
+            stdin_file: None,
             ulimits: Vec::new(),
             limit: HANG,
         }
@@ -159,6 +161,13 @@ impl Run {
         self
     }
 
+    /// Standard input from a file.
+    #[must_use]
+    pub fn stdin_from(mut self, path: PathBuf) -> Run {
+        self.stdin_file = Some(path);
+        self
+    }
+
     /// A resource limit, as the shell's ulimit takes it.
     #[must_use]
     pub fn ulimit(mut self, option: &str, value: &str) -> Run {
@@ -207,7 +216,10 @@ impl Run {
             .stderr(Stdio::piped())
             .process_group(0);
         match self.stdin {
-            Stdin::None => command.stdin(Stdio::null()),
+            Stdin::None => match &self.stdin_file {
+                Some(path) => command.stdin(File::open(path)?),
+                None => command.stdin(Stdio::null()),
+            },
             Stdin::Pipe(_) => command.stdin(Stdio::piped()),
             Stdin::File(bytes) => {
                 let path = scratch.path().join("stdin");
