@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::null_mut;
 
 use abi::control::MappedFile;
 use abi::map::PAGE;
 use rustix::fs::{FileType, Stat, StatVfsMountFlags, fcntl_getfl, fstat, fstatvfs};
 use rustix::io;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Files that are remembered; with more, those that are not mapped any more are forgotten.
@@ -21,6 +23,17 @@ type Identity = (u64, u64, i64, i64);
 fn is_settled(stat: &Stat) -> bool {
     const LONGEST_TICK_S: i64 = 2;
     clock_gettime(ClockId::Realtime).tv_sec > stat.st_ctime + LONGEST_TICK_S
+}
+
+/// Whether Linux maps a file at all: one that the kernel makes up, as those of /proc and /sys, it does not.
+fn can_be_mapped(fd: BorrowedFd<'_>) -> bool {
+    let len = PAGE as usize;
+    // SAFETY: 1. Linux chooses addresses that are free, so that nothing is replaced. 2. What is unmapped is just that:
+    // it was never touched, and nothing refers to it.
+    unsafe {
+        let page = mmap(null_mut(), len, ProtFlags::READ, MapFlags::PRIVATE, fd, 0);
+        page.and_then(|page| munmap(page, len)).is_ok()
+    }
 }
 
 /// A file that is or was mapped.
@@ -89,7 +102,10 @@ impl Files {
             pages: in_file.div_ceil(PAGE),
             readable: flags & libc::O_ACCMODE != libc::O_WRONLY,
             writable: flags & libc::O_ACCMODE != libc::O_RDONLY,
-            mappable: is_zero || matches!(kind, FileType::RegularFile | FileType::BlockDevice),
+            mappable: match kind {
+                FileType::RegularFile | FileType::BlockDevice => can_be_mapped(fd),
+                _ => is_zero,
+            },
             executable: mount.is_ok_and(|flags| !flags.contains(StatVfsMountFlags::NOEXEC)),
         })
     }
@@ -255,6 +271,8 @@ mod tests {
         assert_eq!(MappedFile::decode(whole.encode()), Some(whole));
         assert!(!describe("/usr", 0).mappable && !describe("/dev/null", 0).mappable);
         assert_eq!(describe("/dev/zero", 0).pages, 256);
+        assert!(!describe("/proc/version", 0).mappable);
+        assert!(!describe("/sys/devices/system/cpu/online", 0).mappable);
     }
 
     /// What was changed just now may change again with the same time stamp: it is another file each time.

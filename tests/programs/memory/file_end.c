@@ -56,6 +56,8 @@ static void odd_places(int fd)
     check_fails((long)mmap(NULL, PAGE_BYTES, PROT_READ, MAP_PRIVATE, open("/", O_RDONLY), 0), ENODEV, "a directory");
     check_fails((long)mmap(NULL, PAGE_BYTES, PROT_READ, MAP_PRIVATE, open("empty", O_PATH), 0), EBADF, "O_PATH");
     check_fails((long)mmap(NULL, PAGE_BYTES, PROT_READ, MAP_PRIVATE, 999, 0), EBADF, "no descriptor");
+    int made_up = open("/sys/devices/system/cpu/online", O_RDONLY);
+    check_fails((long)mmap(NULL, PAGE_BYTES, PROT_READ, MAP_PRIVATE, made_up, 0), ENODEV, "a file of /sys");
     unlink("empty");
 }
 
