@@ -141,6 +141,14 @@ pub enum HostOp {
     Sync = 3,
     /// stop() -> 0: the rank was stopped by a signal: stop the proxy too, until SIGCONT.
     Stop = 4,
+    /// read_interpreter(addr, len_bytes, offset) -> bytes read: as [`Self::ReadProgram`], from the file of the program's
+    /// interpreter. ENOENT when it has none.
+    ReadInterpreter = 5,
+    /// describe_file(fd, offset, len_bytes) -> [`MappedFile::encode`]: what mmap has to know of a descriptor.
+    DescribeFile = 6,
+    /// load_file(fd, addr, len_bytes, offset) -> bytes read: as [`Self::ReadProgram`], from a descriptor of the rank that
+    /// is being mapped there.
+    LoadFile = 7,
 }
 
 impl HostOp {
@@ -152,8 +160,63 @@ impl HostOp {
             2 => Some(HostOp::WriteStrings),
             3 => Some(HostOp::Sync),
             4 => Some(HostOp::Stop),
+            5 => Some(HostOp::ReadInterpreter),
+            6 => Some(HostOp::DescribeFile),
+            7 => Some(HostOp::LoadFile),
             _ => None,
         }
+    }
+}
+
+/// What mmap has to know of a descriptor ([`HostOp::DescribeFile`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MappedFile {
+    /// Number of the file, from 1, by which a rank's mappings are told apart. A file that has been changed has another one.
+    pub object: u32,
+    /// Pages of the range that begin before the end of the file.
+    pub pages: u64,
+    /// Open for reading.
+    pub readable: bool,
+    /// Open for writing.
+    pub writable: bool,
+    /// Of a kind that can be mapped (a directory or a pipe cannot).
+    pub mappable: bool,
+    /// Not on a file system mounted noexec.
+    pub executable: bool,
+}
+
+impl MappedFile {
+    /// Largest number of a file.
+    pub const MAX_OBJECT: u32 = (1 << 28) - 1;
+    const OBJECT_SHIFT: u32 = 4;
+    const PAGES_SHIFT: u32 = 32;
+
+    /// The value that crosses the call; not negative.
+    #[must_use]
+    pub const fn encode(&self) -> u64 {
+        self.readable as u64
+            | (self.writable as u64) << 1
+            | (self.mappable as u64) << 2
+            | (self.executable as u64) << 3
+            | (self.object as u64) << Self::OBJECT_SHIFT
+            | self.pages << Self::PAGES_SHIFT
+    }
+
+    /// The inverse of [`Self::encode`]; `None` without a number.
+    #[must_use]
+    pub const fn decode(value: u64) -> Option<MappedFile> {
+        let object = (value >> Self::OBJECT_SHIFT) as u32 & Self::MAX_OBJECT;
+        if object == 0 {
+            return None;
+        }
+        Some(MappedFile {
+            object,
+            pages: value >> Self::PAGES_SHIFT,
+            readable: value & 1 != 0,
+            writable: value & 2 != 0,
+            mappable: value & 4 != 0,
+            executable: value & 8 != 0,
+        })
     }
 }
 
@@ -203,6 +266,8 @@ pub struct RankInfo {
     pub secure: u64,
     /// Sixteen random bytes for AT_RANDOM.
     pub random: [u64; 2],
+    /// Bytes of the interpreter's file; 0: the program has none.
+    pub interpreter_bytes: u64,
 }
 
 macro_rules! words {
@@ -214,7 +279,7 @@ macro_rules! words {
         }
     )*};
 }
-words! { JobInfo: 8, RankInfo: 12, }
+words! { JobInfo: 8, RankInfo: 13, }
 
 impl JobInfo {
     /// The words that cross the call, in the order of the fields.
@@ -266,6 +331,7 @@ impl RankInfo {
             self.secure,
             r0,
             r1,
+            self.interpreter_bytes,
         ]
     }
 
@@ -284,6 +350,7 @@ impl RankInfo {
             egid: w[8],
             secure: w[9],
             random: [w[10], w[11]],
+            interpreter_bytes: w[12],
         }
     }
 }

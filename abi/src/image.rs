@@ -3,7 +3,8 @@
 //! One parser serves three readers: yod refuses a program early and politely, the PCT loads it, the QK loads the PCT
 //! itself. It looks at the file's first bytes only, takes no memory, and must hold against any bytes: what it accepts
 //! can be laid out without further checks. Addresses in an [`Image`] are final: Margay does not randomise, so that
-//! two runs are alike, and a position-independent program always goes to [`map::PIE_BASE`].
+//! two runs are alike, and a position-independent program always goes to [`map::PIE_BASE`]. A program's interpreter
+//! (PT_INTERP: the dynamic loader) is an executable as well and ends where the mmap area does.
 //!
 //! Followed here: the ELF-64 object file format (gABI 4.1, chapters 4 and 5) as Linux's fs/binfmt_elf.c reads it.
 //! Stricter than Linux in one thing: segments may share a page but not a byte.
@@ -29,6 +30,8 @@ pub const MAX_SEGMENTS: usize = 16;
 const HEADER_BYTES: usize = gabi::EI_NIDENT + ELF64_EHDR_TAILSIZE;
 /// Most bytes of program headers: one page, as in Linux (load_elf_phdrs).
 const MAX_HEADERS_BYTES: usize = map::PAGE as usize;
+/// Bytes of an interpreter's path with its NUL, as Linux takes them (load_elf_binary; PATH_MAX of uapi/linux/limits.h).
+const INTERPRETER_PATH_BYTES: core::ops::RangeInclusive<u64> = 2..=4096;
 
 /// Pages may be read (PROT_READ, uapi/asm-generic/mman-common.h).
 pub const PROT_READ: u64 = 1;
@@ -87,14 +90,25 @@ pub struct Image {
     pub phent: u64,
     /// Number of program headers (AT_PHNUM).
     pub phnum: u64,
-    /// True for a static-pie program: it relocates itself.
+    /// True for a position-independent program: it, or its interpreter, relocates it.
     pub relocatable: bool,
     /// What was added to the addresses in the file; a multiple of the page size, 0 unless `relocatable`.
     pub bias: u64,
     /// The program asks for an executable stack (PT_GNU_STACK).
     pub stack_exec: bool,
+    /// Where the file has the path of its interpreter, with its NUL: offset and bytes. `None`: statically linked.
+    pub interpreter: Option<(u64, u64)>,
     segments: [Segment; MAX_SEGMENTS],
     count: usize,
+}
+
+/// Where a position-independent executable goes.
+#[derive(Clone, Copy)]
+enum Place {
+    /// Its first page is there.
+    From(u64),
+    /// Its last page ends there.
+    UpTo(u64),
 }
 
 impl Image {
@@ -104,12 +118,26 @@ impl Image {
     ///
     /// # Errors
     /// [`ImageError`]; of these only [`ImageError::HeadTooShort`] is not final: try again with as many bytes as it says.
-    pub fn parse(head: &[u8], file_bytes: u64) -> Result<Image, ImageError<'_>> {
+    pub fn parse(head: &[u8], file_bytes: u64) -> Result<Image, ImageError> {
+        Image::parse_at(head, file_bytes, Place::From(map::PIE_BASE))
+    }
+
+    /// Reads the headers of a program's interpreter, as [`Self::parse`] those of a program. It ends at `top`, a multiple
+    /// of the page size, unless it is linked for fixed addresses. What it names as its own interpreter has no meaning.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn parse_interpreter(head: &[u8], file_bytes: u64, top: u64) -> Result<Image, ImageError> {
+        Image::parse_at(head, file_bytes, Place::UpTo(top))
+    }
+
+    fn parse_at(head: &[u8], file_bytes: u64, place: Place) -> Result<Image, ImageError> {
         let header = parse_header(head, file_bytes)?;
         let table = program_headers(&header, head, file_bytes)?;
-        if let Some(interp) = table.iter().find(|ph| ph.p_type == gabi::PT_INTERP) {
-            return Err(ImageError::NeedsInterpreter(path_in(head, &interp)));
-        }
+        let interp = table.iter().find(|ph| ph.p_type == gabi::PT_INTERP);
+        let interpreter = interp
+            .map(|ph| interpreter_path(&ph, file_bytes))
+            .transpose()?;
         if header.e_type == gabi::ET_DYN && header.e_entry == 0 {
             return Err(ImageError::NotExecutable("a shared library"));
         }
@@ -117,9 +145,9 @@ impl Image {
         let loaded = &mut segments[..count];
         check_order(loaded)?;
         let relocatable = header.e_type == gabi::ET_DYN;
-        let bias = if relocatable { pie_bias(loaded)? } else { 0 };
+        let bias = if relocatable { bias(loaded, place)? } else { 0 };
         for segment in loaded.iter_mut() {
-            segment.vaddr += bias; // Below USER_TOP + PIE_BASE: checked_segment has seen its end.
+            segment.vaddr += bias; // Below 2 * USER_TOP: checked_segment has seen its end.
         }
         check_range(loaded)?;
         let entry = header
@@ -146,6 +174,7 @@ impl Image {
             stack_exec: table
                 .iter()
                 .any(|ph| ph.p_type == gabi::PT_GNU_STACK && ph.p_flags & gabi::PF_X != 0),
+            interpreter,
             segments,
             count,
         })
@@ -169,7 +198,7 @@ impl Image {
     }
 }
 
-fn parse_header(head: &[u8], file_bytes: u64) -> Result<FileHeader<AnyEndian>, ImageError<'_>> {
+fn parse_header(head: &[u8], file_bytes: u64) -> Result<FileHeader<AnyEndian>, ImageError> {
     if !head.starts_with(&gabi::ELFMAGIC) {
         return Err(ImageError::NotElf);
     }
@@ -199,7 +228,7 @@ fn parse_header(head: &[u8], file_bytes: u64) -> Result<FileHeader<AnyEndian>, I
 }
 
 /// The bytes up to `needed_bytes` are missing: from `head` or from the file itself.
-fn too_short(needed_bytes: u64, file_bytes: u64) -> ImageError<'static> {
+fn too_short(needed_bytes: u64, file_bytes: u64) -> ImageError {
     if needed_bytes > file_bytes {
         ImageError::Truncated {
             needed_bytes,
@@ -214,7 +243,7 @@ fn program_headers<'a>(
     header: &FileHeader<AnyEndian>,
     head: &'a [u8],
     file_bytes: u64,
-) -> Result<SegmentTable<'a, AnyEndian>, ImageError<'a>> {
+) -> Result<SegmentTable<'a, AnyEndian>, ImageError> {
     if header.e_phnum == 0 {
         return Err(ImageError::NoSegments);
     }
@@ -239,16 +268,21 @@ fn program_headers<'a>(
     Ok(SegmentTable::new(header.endianness, Class::ELF64, bytes))
 }
 
-/// The path in a PT_INTERP segment; empty when it is not within `head`.
-fn path_in<'a>(head: &'a [u8], interp: &ProgramHeader) -> &'a [u8] {
-    let bytes = usize::try_from(interp.p_offset)
-        .ok()
-        .and_then(|from| head.get(from..))
-        .unwrap_or_default();
-    let bytes = &bytes[..bytes
-        .len()
-        .min(usize::try_from(interp.p_filesz).unwrap_or(usize::MAX))];
-    bytes.split(|&byte| byte == 0).next().unwrap_or_default()
+/// Where the path in a PT_INTERP segment lies, as Linux wants it.
+fn interpreter_path(interp: &ProgramHeader, file_bytes: u64) -> Result<(u64, u64), ImageError> {
+    let len_bytes = interp.p_filesz;
+    if !INTERPRETER_PATH_BYTES.contains(&len_bytes) {
+        return Err(ImageError::BadHeader(
+            "the path of its interpreter is empty or too long",
+        ));
+    }
+    match interp.p_offset.checked_add(len_bytes) {
+        Some(end) if end <= file_bytes => Ok((interp.p_offset, len_bytes)),
+        end => Err(ImageError::Truncated {
+            needed_bytes: end.unwrap_or(u64::MAX),
+            file_bytes,
+        }),
+    }
 }
 
 type Segments = ([Segment; MAX_SEGMENTS], usize);
@@ -257,7 +291,7 @@ type Segments = ([Segment; MAX_SEGMENTS], usize);
 fn load_segments(
     table: SegmentTable<'_, AnyEndian>,
     file_bytes: u64,
-) -> Result<Segments, ImageError<'static>> {
+) -> Result<Segments, ImageError> {
     let mut segments = [Segment::default(); MAX_SEGMENTS];
     let mut count = 0;
     let loads = table
@@ -274,7 +308,7 @@ fn load_segments(
     Ok((segments, count))
 }
 
-fn checked_segment(ph: &ProgramHeader, file_bytes: u64) -> Result<Segment, ImageError<'static>> {
+fn checked_segment(ph: &ProgramHeader, file_bytes: u64) -> Result<Segment, ImageError> {
     let bad = |fault| ImageError::BadSegment {
         vaddr: ph.p_vaddr,
         fault,
@@ -310,7 +344,7 @@ fn checked_segment(ph: &ProgramHeader, file_bytes: u64) -> Result<Segment, Image
 }
 
 /// Ascending, and no byte in two segments.
-fn check_order(segments: &[Segment]) -> Result<(), ImageError<'static>> {
+fn check_order(segments: &[Segment]) -> Result<(), ImageError> {
     match segments
         .windows(2)
         .find(|pair| pair[1].vaddr < pair[0].end())
@@ -321,7 +355,7 @@ fn check_order(segments: &[Segment]) -> Result<(), ImageError<'static>> {
 }
 
 /// Where programs may be.
-fn check_range(segments: &[Segment]) -> Result<(), ImageError<'static>> {
+fn check_range(segments: &[Segment]) -> Result<(), ImageError> {
     let allowed = map::USER_BASE..=map::STACK_TOP - map::STACK_GAP;
     match segments
         .iter()
@@ -332,15 +366,18 @@ fn check_range(segments: &[Segment]) -> Result<(), ImageError<'static>> {
     }
 }
 
-/// What moves the first page of a position-independent program to [`map::PIE_BASE`].
-fn pie_bias(segments: &[Segment]) -> Result<u64, ImageError<'static>> {
-    let first = segments.first().ok_or(ImageError::NoSegments)?;
-    map::PIE_BASE
-        .checked_sub(first.first_page())
-        .ok_or(bad_segment(first, SegmentFault::OutOfRange))
+/// What moves a position-independent executable to its place.
+fn bias(segments: &[Segment], place: Place) -> Result<u64, ImageError> {
+    let (first, last) = (segments.first(), segments.last());
+    let (first, last) = first.zip(last).ok_or(ImageError::NoSegments)?;
+    let bias = match place {
+        Place::From(base) => base.checked_sub(first.first_page()),
+        Place::UpTo(top) => top.checked_sub(last.end_page()),
+    };
+    bias.ok_or(bad_segment(first, SegmentFault::OutOfRange))
 }
 
-const fn bad_segment(segment: &Segment, fault: SegmentFault) -> ImageError<'static> {
+const fn bad_segment(segment: &Segment, fault: SegmentFault) -> ImageError {
     ImageError::BadSegment {
         vaddr: segment.vaddr,
         fault,

@@ -14,9 +14,9 @@
 //!
 //!   0000_0000_0001_0000  USER_BASE     lowest address a program may map
 //!   0000_0000_0040_0000                where static ET_EXEC programs are usually linked
-//!   0000_0010_0000_0000  PIE_BASE      static-pie programs (64 GiB)
+//!   0000_0010_0000_0000  PIE_BASE      position-independent programs (64 GiB)
 //!   (end of image)       brk heap, grows up, up to the next region
-//!        ...             mmap area, top down from below the stack and its gap
+//!        ...             mmap area, top down from below the stack and its gap; the program's interpreter first
 //!   0000_007f_fff0_0000  VDSO_AREA     vvar page, then the vDSO
 //!   0000_007f_ffe0_0000  STACK_TOP     the stack grows down from here
 //!   0000_0080_0000_0000  USER_TOP

@@ -88,6 +88,7 @@ pub struct Fake {
     pub memory: Vec<Range>,
     pub events: VecDeque<Option<Event>>,
     pub program: Vec<u8>,
+    pub interpreter: Vec<u8>,
     pub strings: Vec<u8>,
     /// Most bytes a single read of the program gives.
     pub read_bytes: usize,
@@ -134,6 +135,7 @@ impl Fake {
             }],
             events: VecDeque::from([Some(Event::Attached(0))]),
             program,
+            interpreter: Vec::new(),
             strings,
             read_bytes: usize::MAX,
             mishaps: HashMap::new(),
@@ -268,14 +270,8 @@ impl Qk for Fake {
             return mishap;
         }
         let bytes = match op {
-            HostOp::ReadProgram => {
-                let [_, len_bytes, offset] = args;
-                let from = (offset as usize).min(self.program.len());
-                let len = (self.program.len() - from)
-                    .min(len_bytes as usize)
-                    .min(self.read_bytes);
-                self.program[from..from + len].to_vec()
-            }
+            HostOp::ReadProgram => part(&self.program, args, self.read_bytes),
+            HostOp::ReadInterpreter => part(&self.interpreter, args, self.read_bytes),
             HostOp::WriteStrings => {
                 let len = self.strings.len().min(args[1] as usize);
                 self.strings[..len].to_vec()
@@ -306,21 +302,39 @@ impl Qk for Fake {
     }
 }
 
-/// A static program of these segments: (flags, file offset, address, bytes in the file, bytes in memory). The file is
-/// `len` bytes long; byte i is i mod 251, but for the headers.
-pub fn program(entry: u64, segments: &[(u32, u64, u64, u64, u64)], len: usize) -> Vec<u8> {
+/// What one read of a file gives that gives at most `most_bytes`.
+fn part(file: &[u8], [_, len_bytes, offset]: [u64; 3], most_bytes: usize) -> Vec<u8> {
+    let from = (offset as usize).min(file.len());
+    let len = (file.len() - from).min(len_bytes as usize).min(most_bytes);
+    file[from..from + len].to_vec()
+}
+
+/// A segment: flags, file offset, address, bytes in the file, bytes in memory.
+pub type Segment = (u32, u64, u64, u64, u64);
+
+/// A static program of these segments. The file is `len` bytes long; byte i is i mod 251, but for the headers.
+pub fn program(entry: u64, segments: &[Segment], len: usize) -> Vec<u8> {
+    const ET_EXEC: u16 = 2;
+    const PT_LOAD: u32 = 1;
+    let loads: Vec<_> = segments.iter().map(|&s| (PT_LOAD, s)).collect();
+    elf(ET_EXEC, entry, &loads, len)
+}
+
+/// As [`program`], of any type and with program headers of any type.
+pub fn elf(kind: u16, entry: u64, headers: &[(u32, Segment)], len: usize) -> Vec<u8> {
     let mut file: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
     let mut head = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    head.extend([2, 0, 62, 0, 1, 0, 0, 0]);
+    head.extend(kind.to_le_bytes());
+    head.extend([62, 0, 1, 0, 0, 0]);
     for word in [entry, 64, 0] {
         head.extend(word.to_le_bytes());
     }
     head.extend([0; 4]);
-    for half in [64, 56, segments.len() as u16, 0, 0, 0] {
+    for half in [64, 56, headers.len() as u16, 0, 0, 0] {
         head.extend(half.to_le_bytes());
     }
-    for &(flags, offset, vaddr, file_bytes, mem_bytes) in segments {
-        head.extend(1u32.to_le_bytes());
+    for &(kind, (flags, offset, vaddr, file_bytes, mem_bytes)) in headers {
+        head.extend(kind.to_le_bytes());
         head.extend(flags.to_le_bytes());
         for word in [offset, vaddr, vaddr, file_bytes, mem_bytes, PAGE] {
             head.extend(word.to_le_bytes());

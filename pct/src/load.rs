@@ -1,13 +1,16 @@
 //! Loads a program into a rank's address space.
 //!
-//! Everything a program needs is there before its first instruction: its segments with their zeroes, its stack, the
-//! vDSO and the clock page. The file is read by the rank's proxy straight into place; what the PCT itself wants to see
+//! Everything a program needs is there before its first instruction: its segments with their zeroes, those of its
+//! interpreter if it is dynamically linked, its stack, the vDSO and the clock page. The interpreter (the host's own ld.so)
+//! starts first and maps the libraries by system calls, as on Linux. The file is read by the rank's proxy straight into place; what the PCT itself wants to see
 //! of it goes through the low end of the stack, which nobody uses yet. A program that cannot be loaded is refused with
 //! one line, which its proxy prints after the program's name.
 
 use abi::Errno;
 use abi::control::{HostOp, JobInfo, RankInfo, RegionKind};
-use abi::image::{HEAD_BYTES, Image, MAX_SEGMENTS, PROT_EXEC, PROT_READ, PROT_WRITE, Segment};
+use abi::image::{
+    HEAD_BYTES, Image, ImageError, MAX_SEGMENTS, PROT_EXEC, PROT_READ, PROT_WRITE, Segment,
+};
 use abi::map;
 
 use crate::line;
@@ -49,21 +52,47 @@ pub fn load(qk: &mut impl Qk, job: &JobInfo, place: Place) -> Result<(), Line> {
         .map_err(|e| line!("no address space for it: {e}"))?;
     let mut loader = Loader { qk, rank, info };
     let stack = loader.create_stack(place.share.len_bytes)?;
-    let image = loader.read_image(stack)?;
-    loader.load_segments(&image)?;
+    let images = loader.read_images(stack)?;
+    loader.load_segments(File::Program, &images.program)?;
+    if let Some(interpreter) = &images.interpreter {
+        loader.load_segments(File::Interpreter, interpreter)?;
+    }
     loader.map_vdso()?;
-    let stack_pointer = loader.fill_stack(stack, job, &image)?;
-    if image.stack_exec {
+    let stack_pointer = loader.fill_stack(stack, job, &images)?;
+    if images.program.stack_exec {
         loader.protect(stack, PROT_READ | PROT_WRITE | PROT_EXEC)?;
     }
     let start = Start {
         cpu: place.cpu,
-        entry: image.entry,
+        entry: images.interpreter.unwrap_or(images.program).entry,
         stack_pointer,
-        heap_start: image.span().1,
+        heap_start: images.program.span().1,
     };
     qk.rank_start(rank, start)
         .map_err(|e| line!("cannot start on core {}: {e}", start.cpu))
+}
+
+/// What is loaded from.
+#[derive(Clone, Copy)]
+enum File {
+    Program,
+    Interpreter,
+}
+
+impl File {
+    /// How a line for the user goes on when this file is at fault.
+    fn blame(self, why: Line) -> Line {
+        match self {
+            File::Program => why,
+            File::Interpreter => line!("its interpreter: {}", why.as_str()),
+        }
+    }
+}
+
+/// What is loaded.
+struct Images {
+    program: Image,
+    interpreter: Option<Image>,
 }
 
 struct Loader<'a, Q> {
@@ -99,37 +128,72 @@ impl<Q: Qk> Loader<'_, Q> {
         Ok(stack)
     }
 
-    /// Reads the program's headers through the low end of the stack.
-    fn read_image(&mut self, stack: Range) -> Result<Image, Line> {
+    /// Reads the headers of the program and its interpreter.
+    fn read_images(&mut self, stack: Range) -> Result<Images, Line> {
+        let top = stack.base - map::STACK_GAP.min(stack.base);
+        let program = self.read_image(File::Program, stack, Image::parse)?;
+        let (_, end) = program.span();
+        if end > top {
+            return Err(line!("its segments end at {end:#x}, within its stack"));
+        }
+        if program.interpreter.is_none() {
+            return Ok(Images {
+                program,
+                interpreter: None,
+            });
+        }
+        if self.info.interpreter_bytes == 0 {
+            return Err(line!("it needs an interpreter, but its proxy has none"));
+        }
+        let parse = |head: &[u8], file_bytes| Image::parse_interpreter(head, file_bytes, top);
+        let interpreter = self
+            .read_image(File::Interpreter, stack, parse)
+            .map_err(|why| File::Interpreter.blame(why))?;
+        Ok(Images {
+            program,
+            interpreter: Some(interpreter),
+        })
+    }
+
+    /// Reads a file's headers through the low end of the stack.
+    fn read_image(
+        &mut self,
+        file: File,
+        stack: Range,
+        parse: impl Fn(&[u8], u64) -> Result<Image, ImageError>,
+    ) -> Result<Image, Line> {
+        let file_bytes = match file {
+            File::Program => self.info.file_bytes,
+            File::Interpreter => self.info.interpreter_bytes,
+        };
         let mut head = [0; HEAD_BYTES];
-        let wanted = self.info.file_bytes.min(HEAD_BYTES as u64);
-        let got = self.read_file(stack.base, wanted, 0)?;
+        let wanted = file_bytes.min(HEAD_BYTES as u64);
+        let got = self.read_file(file, stack.base, wanted, 0)?;
         let head = &mut head[..got.min(wanted) as usize];
         let lost = |e| line!("its headers are out of reach: {e}");
         self.read(stack.base, head).map_err(lost)?;
         self.write(stack.base, &[0; HEAD_BYTES]).map_err(lost)?;
-        let image = Image::parse(head, self.info.file_bytes).map_err(|e| line!("{e}"))?;
-        let (_, end) = image.span();
-        if end > stack.base - map::STACK_GAP.min(stack.base) {
-            return Err(line!("its segments end at {end:#x}, within its stack"));
-        }
-        Ok(image)
+        parse(head, file_bytes).map_err(|e| line!("{e}"))
     }
 
-    /// One read of the program's file into the rank's memory: how many bytes.
-    fn read_file(&mut self, to: u64, len_bytes: u64, offset: u64) -> Result<u64, Line> {
+    /// One read of a file into the rank's memory: how many bytes.
+    fn read_file(&mut self, file: File, to: u64, len_bytes: u64, offset: u64) -> Result<u64, Line> {
+        let op = match file {
+            File::Program => HostOp::ReadProgram,
+            File::Interpreter => HostOp::ReadInterpreter,
+        };
         self.qk
-            .host_call(self.rank, HostOp::ReadProgram, [to, len_bytes, offset])
+            .host_call(self.rank, op, [to, len_bytes, offset])
             .map_err(|e| line!("cannot be read: {e}"))
     }
 
-    fn load_segments(&mut self, image: &Image) -> Result<(), Line> {
+    fn load_segments(&mut self, file: File, image: &Image) -> Result<(), Line> {
         let runs = Runs::of(image.segments());
         for run in runs.as_slice() {
             self.create(run.place, PROT_READ | PROT_WRITE, RegionKind::Image)?;
         }
         for segment in image.segments() {
-            self.fill(segment)?;
+            self.fill(file, segment).map_err(|why| file.blame(why))?;
         }
         for run in runs.as_slice() {
             self.protect(run.place, run.prot)?;
@@ -138,19 +202,19 @@ impl<Q: Qk> Loader<'_, Q> {
     }
 
     /// Reads a segment into place. What the file does not fill is zero, as new memory is.
-    fn fill(&mut self, segment: &Segment) -> Result<(), Line> {
+    fn fill(&mut self, file: File, segment: &Segment) -> Result<(), Line> {
         let mut done = 0;
         let mut short_reads = 0;
         while done < segment.file_bytes {
             let wanted = (segment.file_bytes - done).min(READ_BYTES);
-            let got = self.read_file(segment.vaddr + done, wanted, segment.file_offset + done)?;
+            let (to, from) = (segment.vaddr + done, segment.file_offset + done);
+            let got = self.read_file(file, to, wanted, from)?;
             if got < wanted {
                 short_reads += 1;
             }
             if got == 0 || got > wanted || short_reads > SHORT_READS {
-                let at = segment.file_offset + done;
                 return Err(line!(
-                    "cannot be read: it ended at byte {at}; was it changed meanwhile?"
+                    "cannot be read: it ended at byte {from}; was it changed meanwhile?"
                 ));
             }
             done += got;
@@ -168,7 +232,7 @@ impl<Q: Qk> Loader<'_, Q> {
     }
 
     /// Has the proxy write the strings and adds the rest; returns the stack pointer.
-    fn fill_stack(&mut self, stack: Range, job: &JobInfo, image: &Image) -> Result<u64, Line> {
+    fn fill_stack(&mut self, stack: Range, job: &JobInfo, images: &Images) -> Result<u64, Line> {
         let info = self.info;
         let contents = Contents {
             argc: info.argc,
@@ -191,7 +255,7 @@ impl<Q: Qk> Loader<'_, Q> {
             ));
         }
         plan.write(self, info.random, |plan, path| {
-            auxiliary_vector(plan, path, job, &info, image)
+            auxiliary_vector(plan, path, job, &info, images)
         })
         .map_err(|e| line!("its arguments are broken: {e}"))?;
         Ok(plan.stack_pointer)
@@ -223,8 +287,9 @@ fn auxiliary_vector(
     path: u64,
     job: &JobInfo,
     info: &RankInfo,
-    image: &Image,
+    images: &Images,
 ) -> [(u64, u64); AUX_PAIRS] {
+    let image = &images.program;
     [
         (at::SYSINFO_EHDR, vdso::place().base),
         (at::MINSIGSTKSZ, job.min_sigstack_bytes),
@@ -234,7 +299,7 @@ fn auxiliary_vector(
         (at::PHDR, image.phdr_vaddr),
         (at::PHENT, image.phent),
         (at::PHNUM, image.phnum),
-        (at::BASE, 0),
+        (at::BASE, images.interpreter.map_or(0, |image| image.bias)),
         (at::FLAGS, 0),
         (at::ENTRY, image.entry),
         (at::UID, info.uid),

@@ -4,7 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use anyhow::Result;
+use abi::image::Image;
+use anyhow::{Context, Result, ensure};
 use libtest_mimic::Trial;
 use margay_tests::clean::{self, one_line};
 use margay_tests::run::Run;
@@ -68,7 +69,19 @@ pub fn all() -> Vec<Trial> {
         .iter()
         .map(|&(name, spoil, part)| case(format!("file: {name}"), move || spoilt(spoil, part)))
         .collect();
-    cases.push(case("file: dynamically linked", dynamic));
+    cases.push(case("file: its interpreter is missing", || {
+        bad_interpreter("/no/ld.so", NOT_FOUND, "/no/ld.so: no such file")
+    }));
+    cases.push(case("file: its interpreter is a directory", || {
+        bad_interpreter("/usr/lib", CANNOT_RUN, "/usr/lib: is a directory")
+    }));
+    cases.push(case("file: its interpreter is no program", || {
+        bad_interpreter("./text", CANNOT_RUN, "./text: not an ELF program")
+    }));
+    cases.push(case("file: its interpreter is for ARM", || {
+        bad_interpreter("./arm", CANNOT_RUN, "./arm: built for 64-bit ARM")
+    }));
+    cases.push(case("file: its interpreter's path has no end", endless));
     cases.push(case("file: not executable", not_executable));
     cases.push(case("file: not readable", not_readable));
     cases.push(case("file: missing", || {
@@ -115,10 +128,44 @@ fn spoilt(spoil: Spoil, part: &str) -> Result<()> {
     refused_file(&bytes, 0o755, part)
 }
 
-fn dynamic() -> Result<()> {
-    // This test itself is one.
-    let bytes = fs::read(std::env::current_exe()?)?;
-    refused_file(&bytes, 0o755, "dynamically linked")
+/// A dynamically linked program, this test itself, that names this interpreter.
+fn with_interpreter(name: &[u8]) -> Result<Vec<u8>> {
+    let mut bytes = fs::read(std::env::current_exe()?)?;
+    let (offset, len) = Image::parse(&bytes, bytes.len() as u64)?
+        .interpreter
+        .context("this test is not dynamically linked")?;
+    let place = &mut bytes[offset as usize..][..len as usize];
+    ensure!(name.len() <= place.len(), "the name is too long");
+    place.fill(0);
+    place[..name.len()].copy_from_slice(name);
+    Ok(bytes)
+}
+
+/// The same as a shell says of such a program: 127 when the interpreter is not there, 126 when it cannot be run.
+fn bad_interpreter(name: &str, status: i32, part: &str) -> Result<()> {
+    let scratch = Scratch::new()?;
+    let cwd = scratch.path().join("cwd");
+    fs::create_dir(&cwd)?;
+    write(
+        &cwd.join("program"),
+        &with_interpreter(name.as_bytes())?,
+        0o755,
+    )?;
+    write(&cwd.join("text"), b"not a program\n", 0o755)?;
+    let mut arm = fs::read(fine())?;
+    arm[E_MACHINE] = 183;
+    write(&cwd.join("arm"), &arm, 0o755)?;
+    let outcome = clean::run_in(Run::yod(&["--", "./program"]), &scratch)?;
+    one_line(&outcome, status, "./program: its interpreter ")?;
+    one_line(&outcome, status, part)?;
+    let native = Run::new(["/bin/sh", "-c", "exec ./program"]).run_in(&scratch)?;
+    ensure!(native.status == Some(status), "natively: {native:?}");
+    Ok(())
+}
+
+fn endless() -> Result<()> {
+    let bytes = with_interpreter(&[b'x'; 28])?;
+    refused_file(&bytes, 0o755, "the path of its interpreter does not end")
 }
 
 fn not_executable() -> Result<()> {

@@ -3,7 +3,7 @@
 use std::fs;
 
 use abi::image::{HEAD_BYTES, Image, PROT_EXEC};
-use abi::map::{PAGE, USER_BASE, USER_TOP};
+use abi::map::{PAGE, STACK_GAP, STACK_TOP, USER_BASE, USER_TOP};
 use anyhow::{Context, Result, ensure};
 use margay_tests::random::Random;
 use margay_tests::tree;
@@ -16,9 +16,11 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("musl-static", "arguments"),
     ("static-pie", "arguments"),
     ("rust-musl", "rust_env"),
+    ("glibc-dynamic", "linked"),
+    ("glibc-nopie", "linked"),
 ];
 /// Bytes in which everything that the loader believes is said.
-const HEADERS_BYTES: u64 = 64 + 12 * 56;
+const HEADERS_BYTES: u64 = 64 + 14 * 56;
 
 pub fn images(mut budget: Budget) -> Result<()> {
     let heads = PROGRAMS
@@ -30,7 +32,11 @@ pub fn images(mut budget: Budget) -> Result<()> {
         for _ in 0..1000 {
             let (mut bytes, mut file_bytes) = budget.random.pick(&heads).clone();
             mutate(&mut bytes, &mut file_bytes, &mut budget.random);
-            match Image::parse(&bytes, file_bytes) {
+            let parsed = match budget.random.below(2) {
+                0 => Image::parse(&bytes, file_bytes),
+                _ => Image::parse_interpreter(&bytes, file_bytes, STACK_TOP - STACK_GAP),
+            };
+            match parsed {
                 Ok(image) => {
                     loadable += 1;
                     check(&image, file_bytes).with_context(|| format!("{image:x?}"))?;
@@ -110,6 +116,13 @@ fn interesting(random: &mut Random) -> u64 {
 fn check(image: &Image, file_bytes: u64) -> Result<()> {
     let segments = image.segments();
     ensure!(!segments.is_empty(), "no segments");
+    if let Some((offset, len_bytes)) = image.interpreter {
+        let end = offset.checked_add(len_bytes).context("it wraps around")?;
+        ensure!(
+            end <= file_bytes && (2..=PAGE).contains(&len_bytes),
+            "its interpreter's path"
+        );
+    }
     for segment in segments {
         ensure!(segment.vaddr >= USER_BASE, "below user memory");
         let end = segment

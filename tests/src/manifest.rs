@@ -115,6 +115,68 @@ fn parse(line: &str, size: &str) -> Result<Row> {
     })
 }
 
+/// A command of a program that is there already.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Command {
+    /// Unique name.
+    pub name: String,
+    /// The program, as it is called.
+    pub program: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Variables of its own.
+    pub env: Vec<(String, String)>,
+    /// File that it reads; `None`: /dev/null.
+    pub stdin: Option<String>,
+    /// Exit status, as a shell sees it.
+    pub status: i32,
+}
+
+impl Command {
+    /// Whether it asks the loader for a list of libraries.
+    #[must_use]
+    pub fn for_loader(&self) -> bool {
+        let traces = |(name, _): &(String, String)| name == "LD_TRACE_LOADED_OBJECTS";
+        self.env.iter().any(traces) || self.args.iter().any(|arg| arg == "--list")
+    }
+}
+
+/// Reads a table of commands: name, status, stdin, command; `file` counts from the root.
+///
+/// # Errors
+/// When it is missing or a row makes no sense; the error names the row.
+pub fn commands(file: &str) -> Result<Vec<Command>> {
+    let path = tree::root().join(file);
+    let text =
+        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let rows = text
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    rows.map(|line| parse_command(line).with_context(|| format!("{file}: {line}")))
+        .collect()
+}
+
+fn parse_command(line: &str) -> Result<Command> {
+    let columns: Vec<&str> = line.split('\t').collect();
+    let [name, status, stdin, command] = columns[..] else {
+        bail!("{} columns instead of 4", columns.len());
+    };
+    let mut env = Vec::new();
+    let mut words = split(command)?.into_iter().peekable();
+    while let Some((name, value)) = words.peek().and_then(|word| word.split_once('=')) {
+        env.push((name.to_owned(), value.to_owned()));
+        words.next();
+    }
+    Ok(Command {
+        name: name.into(),
+        program: words.next().context("no program")?,
+        args: words.collect(),
+        env,
+        stdin: (stdin != "-").then(|| stdin.into()),
+        status: status.parse()?,
+    })
+}
+
 /// Words of a column; "-" has none.
 fn words(column: &str) -> impl Iterator<Item = &str> {
     column
@@ -155,12 +217,20 @@ fn parse_extra(column: &str) -> Result<Extra> {
     Ok(extra)
 }
 
-/// Splits arguments as a shell would that knows single quotes only; then expands SIZE and A..B.
+/// Splits arguments and expands SIZE and A..B.
 fn arguments(column: &str, size: &str) -> Result<Vec<String>> {
     let mut all = Vec::new();
-    if column == "-" {
-        return Ok(all);
+    if column != "-" {
+        split(column)?
+            .into_iter()
+            .for_each(|word| expand(word, size, &mut all));
     }
+    Ok(all)
+}
+
+/// Splits words as a shell would that knows single quotes only.
+fn split(column: &str) -> Result<Vec<String>> {
+    let mut all = Vec::new();
     let mut word: Option<String> = None;
     let mut quoted = false;
     for c in column.chars() {
@@ -169,17 +239,16 @@ fn arguments(column: &str, size: &str) -> Result<Vec<String>> {
                 quoted = !quoted;
                 word.get_or_insert_default();
             }
-            ' ' if !quoted => expand(word.take(), size, &mut all),
+            ' ' if !quoted => all.extend(word.take()),
             _ => word.get_or_insert_default().push(c),
         }
     }
     ensure!(!quoted, "a quote is not closed");
-    expand(word, size, &mut all);
+    all.extend(word);
     Ok(all)
 }
 
-fn expand(word: Option<String>, size: &str, all: &mut Vec<String>) {
-    let Some(word) = word else { return };
+fn expand(word: String, size: &str, all: &mut Vec<String>) {
     let range = word
         .split_once("..")
         .map(|(from, to)| (from.parse::<u64>(), to.parse::<u64>()));
@@ -206,6 +275,18 @@ mod tests {
         assert_eq!(split("4 0..3"), ["4", "0", "1", "2", "3"]);
         assert_eq!(split("..x"), ["..x"]);
         assert!(arguments("'", "4M").is_err());
+    }
+
+    #[test]
+    fn commands_are_read() {
+        let command = parse_command("n\t1\tfile\tA=b C= /bin/x 'd e=f' 0..3").expect("right");
+        let text = |text: &str| text.to_owned();
+        assert_eq!(command.env, [(text("A"), text("b")), (text("C"), text(""))]);
+        assert_eq!((command.program.as_str(), command.status), ("/bin/x", 1));
+        assert_eq!(command.args, ["d e=f", "0..3"]);
+        assert_eq!(command.stdin.as_deref(), Some("file"));
+        assert!(parse_command("n\t1\t-\tA=b").is_err());
+        assert!(parse_command("n\t1\tx").is_err());
     }
 
     #[test]

@@ -32,6 +32,7 @@ pub struct Run {
     command: Vec<String>,
     env: BTreeMap<String, String>,
     stdin: Stdin,
+    stdin_file: Option<PathBuf>,
     ulimits: Vec<(String, String)>,
     limit: Duration,
 }
@@ -73,6 +74,7 @@ impl Run {
             command: command.into_iter().map(Into::into).collect(),
             env: BTreeMap::from([("PATH".into(), PATH.into())]),
             stdin: Stdin::None,
+            stdin_file: None,
             ulimits: Vec::new(),
             limit: HANG,
         }
@@ -97,9 +99,15 @@ impl Run {
         if let Some(ranks) = row.extra.ranks {
             run = run.args(&["-n", &ranks.to_string(), "--oversubscribe"]);
         }
-        run.args(&["--", &text(&tree::program(&row.kind, &row.program))])
+        for (name, value) in row.extra.env.iter().filter(|(name, _)| for_loader(name)) {
+            run = run.args(&["--env", &format!("{name}={value}")]);
+        }
+        let mut run = run
+            .args(&["--", &text(&tree::program(&row.kind, &row.program))])
             .args(&row.args)
-            .of_row(row)
+            .of_row(row);
+        run.env.retain(|name, _| !for_loader(name));
+        run
     }
 
     /// yod with these options and arguments.
@@ -153,6 +161,13 @@ impl Run {
         self
     }
 
+    /// Standard input from a file.
+    #[must_use]
+    pub fn stdin_from(mut self, path: PathBuf) -> Run {
+        self.stdin_file = Some(path);
+        self
+    }
+
     /// A resource limit, as the shell's ulimit takes it.
     #[must_use]
     pub fn ulimit(mut self, option: &str, value: &str) -> Run {
@@ -195,13 +210,16 @@ impl Run {
         let mut command = self.command_line();
         command
             .env_clear()
-            .envs(&self.env)
+            .envs(self.env.iter().filter(|(name, _)| !for_loader(name)))
             .current_dir(&cwd)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0);
         match self.stdin {
-            Stdin::None => command.stdin(Stdio::null()),
+            Stdin::None => match &self.stdin_file {
+                Some(path) => command.stdin(File::open(path)?),
+                None => command.stdin(Stdio::null()),
+            },
             Stdin::Pipe(_) => command.stdin(Stdio::piped()),
             Stdin::File(bytes) => {
                 let path = scratch.path().join("stdin");
@@ -230,6 +248,8 @@ impl Run {
     fn command_line(&self) -> Command {
         let mut command = Command::new("/usr/bin/env");
         command.arg("--default-signal");
+        let for_it = self.env.iter().filter(|(name, _)| for_loader(name));
+        command.args(for_it.map(|(name, value)| format!("{name}={value}")));
         if !self.ulimits.is_empty() {
             let limits = self
                 .ulimits
@@ -268,6 +288,11 @@ impl Started<'_> {
             took: self.since.elapsed(),
         })
     }
+}
+
+/// Whether a variable is one of ld.so's: it is for the program alone, not for what starts it.
+fn for_loader(name: &str) -> bool {
+    name.starts_with("LD_")
 }
 
 fn text(path: &Path) -> String {

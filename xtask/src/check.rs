@@ -89,6 +89,7 @@ fn all_steps() -> Vec<Step> {
             cargo_with(&["test", "-p", "margay-tests", "--lib"], &[]),
         ),
         Step::new("conformance", system("conformance")),
+        Step::new("debian", system("debian")),
         Step::new("ranks", system("ranks")),
         Step::new("noise", system("noise")),
         Step::new("bad-input", system("bad_input")),

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::build;
 
-/// A program whose absence means that a package is missing, and the package.
+/// A program, by its path or to be found in PATH, whose absence means that a package is missing, and the package.
 const NEEDED: &[(&str, &str)] = &[
     ("qemu-system-x86_64", "qemu-system-x86"),
     ("musl-gcc", "musl-tools"),
@@ -18,6 +18,17 @@ const NEEDED: &[(&str, &str)] = &[
     ("g++", "g++"),
     ("gcc", "gcc"),
     ("make", "make"),
+    // Programs of tests/debian that a small Debian need not have.
+    ("/usr/bin/bc", "bc"),
+    ("/usr/bin/bzip2", "bzip2"),
+    ("/usr/bin/gawk", "gawk"),
+    ("/usr/bin/jq", "jq"),
+    ("/usr/bin/lua5.4", "lua5.4"),
+    ("/usr/bin/openssl", "openssl"),
+    ("/usr/bin/perl", "perl"),
+    ("/usr/bin/python3", "python3"),
+    ("/usr/bin/sqlite3", "sqlite3"),
+    ("/usr/bin/xz", "xz-utils"),
 ];
 
 /// The targets that rust-toolchain.toml names; rustup adds them itself unless the toolchain was there before.

@@ -8,7 +8,7 @@ use elf::abi as gabi;
 
 /// Why a file cannot be loaded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ImageError<'a> {
+pub enum ImageError {
     /// Not an error of the file: the parser was given too little of it.
     HeadTooShort {
         /// How many of the file's first bytes it needs.
@@ -22,8 +22,6 @@ pub enum ImageError<'a> {
     WrongMachine(u16),
     /// ELF, but not a program: what it is.
     NotExecutable(&'static str),
-    /// Dynamically linked: the path of its interpreter, empty when unknown.
-    NeedsInterpreter(&'a [u8]),
     /// The file ends before what it promises.
     Truncated {
         /// How long it should be at least.
@@ -90,7 +88,7 @@ fn machine_name(machine: u16) -> Option<&'static str> {
     })
 }
 
-impl fmt::Display for ImageError<'_> {
+impl fmt::Display for ImageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             ImageError::HeadTooShort { needed_bytes } => {
@@ -111,15 +109,6 @@ impl fmt::Display for ImageError<'_> {
                 ),
             },
             ImageError::NotExecutable(what) => write!(f, "not a program but {what}"),
-            ImageError::NeedsInterpreter(path) => {
-                f.write_str(
-                    "dynamically linked programs are not supported yet: link it with -static",
-                )?;
-                match path {
-                    [] => Ok(()),
-                    _ => write!(f, " (it wants {})", path.escape_ascii()),
-                }
-            }
             ImageError::Truncated {
                 needed_bytes,
                 file_bytes,
@@ -145,4 +134,4 @@ impl fmt::Display for ImageError<'_> {
     }
 }
 
-impl core::error::Error for ImageError<'_> {}
+impl core::error::Error for ImageError {}

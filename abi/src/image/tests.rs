@@ -187,35 +187,59 @@ fn what_is_no_program_for_this_machine_is_named() {
     );
 }
 
-#[test]
-fn the_interpreter_is_named() {
+/// [`TYPICAL`] with an interpreter whose path has so many bytes at this offset.
+fn with_interpreter(offset: u64, file_bytes: u64) -> Result<Image, String> {
     let mut headers = TYPICAL.to_vec();
     headers.push(Ph {
         kind: gabi::PT_INTERP,
-        ..load(R, 64 + 56 * 5, 0, 8, 8)
+        ..load(R, offset, 0, file_bytes, file_bytes)
     });
-    let mut file = elf(gabi::ET_EXEC, 0x40_1000, &headers);
-    file.extend(b"/lib/ld\0");
-    assert_eq!(
-        Image::parse(&file, FILE_BYTES),
-        Err(ImageError::NeedsInterpreter(b"/lib/ld"))
-    );
-    // Where its path lies beyond what was read, the message does without.
-    file.truncate(64 + 56 * 5);
-    assert_eq!(
-        Image::parse(&file, FILE_BYTES)
-            .expect_err("dynamic")
-            .to_string(),
-        "dynamically linked programs are not supported yet: link it with -static"
-    );
+    parse_loads(&headers)
+}
+
+#[test]
+fn the_interpreter_is_found() {
+    assert_eq!(parse_loads(&TYPICAL).expect("static").interpreter, None);
+    let image = with_interpreter(0x300, 8).expect("dynamic");
+    assert_eq!(image.interpreter, Some((0x300, 8)));
+    // As Linux has it: at least a character and its NUL, at most PATH_MAX.
+    for (offset, file_bytes, why) in [
+        (0x300, 1, "is empty or too long"),
+        (0x300, 4097, "is empty or too long"),
+        (FILE_BYTES - 7, 8, "truncated"),
+        (u64::MAX, 8, "truncated"),
+    ] {
+        let error = with_interpreter(offset, file_bytes).expect_err(why);
+        assert!(error.contains(why), "{error}");
+    }
+}
+
+#[test]
+fn an_interpreter_ends_below_the_stack() {
+    let top = map::STACK_TOP - (8 << 20) - map::STACK_GAP;
+    let headers = TYPICAL.map(|ph| Ph {
+        vaddr: ph.vaddr - 0x40_0000,
+        ..ph
+    });
+    let file = elf(gabi::ET_DYN, 0x1000, &headers);
+    let image = Image::parse_interpreter(&file, FILE_BYTES, top).expect("a sound interpreter");
+    assert_eq!(image.span(), (top - 0x6000, top));
+    assert_eq!((image.bias, image.entry), (top - 0x6000, top - 0x5000));
+    assert!(Image::parse_interpreter(&file, FILE_BYTES, 0x5000).is_err());
+    // One with fixed addresses keeps them.
+    let file = elf(gabi::ET_EXEC, 0x40_1000, &TYPICAL);
+    let image = Image::parse_interpreter(&file, FILE_BYTES, top).expect("a sound interpreter");
+    assert_eq!((image.bias, image.entry), (0, 0x40_1000));
 }
 
 #[test]
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn this_test_is_a_dynamic_program() {
     let me = std::fs::read(std::env::current_exe().expect("a path")).expect("readable");
-    let error = Image::parse(&me[..HEAD_BYTES], me.len() as u64).expect_err("dynamic");
-    assert!(matches!(error, ImageError::NeedsInterpreter(path) if path.starts_with(b"/lib")));
+    let image = Image::parse(&me[..HEAD_BYTES], me.len() as u64).expect("a program");
+    let (offset, len_bytes) = image.interpreter.expect("dynamic");
+    let path = &me[offset as usize..][..len_bytes as usize];
+    assert!(path.starts_with(b"/lib") && path.ends_with(b"\0"));
 }
 
 #[test]

@@ -7,7 +7,7 @@
 //! For this the rank's hard limit is lowered where it is high, and both limits where they are equal.
 
 use std::ffi::OsStr;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 
 use rustix::io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_getfd};
@@ -142,11 +142,6 @@ pub const fn visible(fd: u64, first: u32) -> u64 {
     } else {
         fd // what is negative is no descriptor, or AT_FDCWD
     }
-}
-
-/// A descriptor's number.
-pub fn raw(fd: &OwnedFd) -> u64 {
-    fd.as_raw_fd() as u64
 }
 
 #[cfg(test)]

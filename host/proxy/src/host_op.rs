@@ -1,8 +1,10 @@
 //! What the QK asks for besides Linux calls.
 
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
 use abi::Errno;
 use abi::control::HostOp;
-use abi::map::USER_TOP;
+use abi::map::{STACK_TOP, USER_TOP};
 
 use crate::fds;
 use crate::memory::RankMemory;
@@ -16,7 +18,13 @@ use crate::stub;
 /// A line for the user when the rank has to end.
 pub fn carry_out(rank: &Rank, nr: u64, args: &[u64; 6]) -> Result<i64, String> {
     let ret = match HostOp::from_nr(nr) {
-        Some(HostOp::ReadProgram) => read_program(rank, args[0], args[1], args[2]),
+        Some(HostOp::ReadProgram) => load_image(rank, &rank.program.file, args),
+        Some(HostOp::ReadInterpreter) => match &rank.program.interpreter {
+            Some(file) => load_image(rank, file, args),
+            None => Err(Errno::ENOENT),
+        },
+        Some(HostOp::DescribeFile) => describe_file(rank, args),
+        Some(HostOp::LoadFile) => load_file(rank, args),
         Some(HostOp::WriteStrings) => write_strings(rank, args[0], args[1]),
         Some(HostOp::Sync) => {
             rank.catch_up(rank.words.log.position())?;
@@ -33,13 +41,71 @@ pub fn carry_out(rank: &Rank, nr: u64, args: &[u64; 6]) -> Result<i64, String> {
     Ok(ret.unwrap_or_else(Errno::ret))
 }
 
-/// Reads from the program's file straight into the rank's memory, until `len_bytes` or the end of the file.
-fn read_program(rank: &Rank, addr: u64, len_bytes: u64, offset: u64) -> Result<i64, Errno> {
+/// Reads from the program's or its interpreter's file (address, bytes, offset).
+fn load_image(rank: &Rank, file: &OwnedFd, args: &[u64; 6]) -> Result<i64, Errno> {
+    let [addr, len_bytes, offset, ..] = *args;
+    let read = read_file(file.as_fd(), addr, len_bytes, offset)?;
+    // Headers are read through the stack, where nothing of a file stays.
+    if rank.memory().regions().alike_until(addr) != STACK_TOP {
+        place(rank, file.as_fd(), addr, read as u64, offset)?;
+    }
+    Ok(read)
+}
+
+fn describe_file(rank: &Rank, args: &[u64; 6]) -> Result<i64, Errno> {
+    let [fd, offset, len_bytes, ..] = *args;
+    let described = rank
+        .memory()
+        .files
+        .describe(descriptor(rank, fd)?, offset, len_bytes)
+        .map_err(errno)?;
+    Ok(described.encode() as i64)
+}
+
+/// Reads what is mapped (descriptor, address, bytes, offset); all of it counts as mapped, also what the file has not.
+fn load_file(rank: &Rank, args: &[u64; 6]) -> Result<i64, Errno> {
+    let [fd, addr, len_bytes, offset, ..] = *args;
+    let file = descriptor(rank, fd)?;
+    let read = read_file(file, addr, len_bytes, offset)?;
+    place(rank, file, addr, len_bytes, offset)?;
+    Ok(read)
+}
+
+/// A descriptor that the rank names.
+fn descriptor(rank: &Rank, fd: u64) -> Result<BorrowedFd<'_>, Errno> {
+    if fd as i32 >= 0 && !fds::is_ours(fd, rank.first_own_fd) {
+        // SAFETY: 1. It is only used for one operation, and Linux says EBADF when it is not open. 2. It is none of the
+        // proxy's own (just checked).
+        Ok(unsafe { BorrowedFd::borrow_raw(fd as i32) })
+    } else {
+        Err(Errno::EBADF)
+    }
+}
+
+fn place(
+    rank: &Rank,
+    file: BorrowedFd<'_>,
+    addr: u64,
+    len_bytes: u64,
+    offset: u64,
+) -> Result<(), Errno> {
+    let files = &mut rank.memory().files;
+    let number = files.number(file).map_err(errno)?;
+    files.place(addr, addr + len_bytes, number, offset);
+    Ok(())
+}
+
+fn errno(errno: rustix::io::Errno) -> Errno {
+    Errno::from_ret(-i64::from(errno.raw_os_error())).unwrap_or(Errno::EIO)
+}
+
+/// Reads from a file straight into the rank's memory, until all is there or the file ends.
+fn read_file(file: BorrowedFd<'_>, addr: u64, len_bytes: u64, offset: u64) -> Result<i64, Errno> {
     // Pieces are read one after the other: the whole range counts, not what one call touches.
     if addr.checked_add(len_bytes).is_none_or(|end| end > USER_TOP) {
         return Err(Errno::EFAULT);
     }
-    let file = fds::raw(&rank.program.file);
+    let file = file.as_raw_fd() as u64;
     let mut done = 0;
     while done < len_bytes {
         let args = [

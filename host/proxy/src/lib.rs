@@ -13,6 +13,7 @@
 mod call;
 mod end;
 mod fds;
+mod files;
 mod gpa;
 mod host_op;
 mod memory;
@@ -38,6 +39,8 @@ pub use start::{EXIT_IMPOSSIBLE, Impossible, check_limits};
 pub struct Program {
     /// Its file, open for reading.
     pub file: OwnedFd,
+    /// The file of its interpreter (PT_INTERP), open for reading, when it is dynamically linked.
+    pub interpreter: Option<OwnedFd>,
     /// The path it was started by (AT_EXECFN), after the search along PATH.
     pub started_as: CString,
     /// The absolute path without symbolic links: what /proc/self/exe shows.

@@ -24,6 +24,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 use wire::region_log::Change;
 
 use crate::Ram;
+use crate::files::Files;
 use crate::regions::{Region, Regions};
 
 /// An address at which nothing is ever mapped.
@@ -131,6 +132,8 @@ pub struct Memory {
     ram: OwnedFd,
     layout: Ram,
     regions: Regions,
+    /// Which files' bytes lie where.
+    pub files: Files,
 }
 
 impl Memory {
@@ -145,6 +148,7 @@ impl Memory {
             ram,
             layout,
             regions: Regions::default(),
+            files: Files::default(),
         })
     }
 
@@ -185,6 +189,7 @@ impl Memory {
                     errno,
                 })?;
                 self.regions.unmap(addr, addr + len_bytes);
+                self.files.remove(addr, addr + len_bytes);
             }
         }
         Ok(())

@@ -120,6 +120,20 @@ impl Regions {
         true
     }
 
+    /// End of what lies without a gap from `addr` on and has one access, whatever memory is behind it; `addr` itself where
+    /// nothing is mapped.
+    #[must_use]
+    pub fn alike_until(&self, addr: u64) -> u64 {
+        let mut end = addr;
+        let first = self.at(addr);
+        while let (Some(region), Some(first)) = (self.at(end), first)
+            && (region.read, region.write) == (first.read, first.write)
+        {
+            end = region.end;
+        }
+        end
+    }
+
     /// The regions in the order of their addresses.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Region> {
         self.0.values()

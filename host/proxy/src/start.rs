@@ -134,6 +134,12 @@ fn build(
     let core_doorbells: Result<_, _> = config.core_doorbells.into_iter().map(keep).collect();
     let program = Program {
         file: keep(config.program.file).map_err(&moved)?,
+        interpreter: config
+            .program
+            .interpreter
+            .map(keep)
+            .transpose()
+            .map_err(&moved)?,
         ..config.program
     };
     let rank = Rank {
@@ -260,11 +266,12 @@ fn rank_info(program: &Program, stack_limit: u64) -> RankInfo {
     // Sixteen bytes are never cut short once Linux has started (getrandom(2)).
     let _ = rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty());
     let random = u128::from_ne_bytes(random);
+    let bytes_of = |file: &OwnedFd| rustix::fs::fstat(file).map_or(0, |stat| stat.st_size as u64);
     RankInfo {
         argc: program.argv.len() as u64,
         envc: program.env.len() as u64,
         strings_bytes: program.strings_bytes(),
-        file_bytes: rustix::fs::fstat(&program.file).map_or(0, |stat| stat.st_size as u64),
+        file_bytes: bytes_of(&program.file),
         stack_limit,
         uid: process::getuid().as_raw().into(),
         euid: process::geteuid().as_raw().into(),
@@ -272,6 +279,7 @@ fn rank_info(program: &Program, stack_limit: u64) -> RankInfo {
         egid: process::getegid().as_raw().into(),
         secure: 0, // yod is not set-user-ID
         random: [random as u64, (random >> 64) as u64],
+        interpreter_bytes: program.interpreter.as_ref().map_or(0, bytes_of),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The program: finding it as a shell does, and refusing early what cannot run.
 //!
-//! The file is opened once; what was checked is what the ranks load, whatever happens to its name meanwhile.
+//! The file, and that of its interpreter (PT_INTERP) if it is dynamically linked, are opened once; what was checked is what
+//! the ranks load, whatever happens to their names meanwhile.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
@@ -9,6 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use abi::image::{HEAD_BYTES, Image, ImageError};
+use abi::map;
 use rustix::fs::Access;
 
 use crate::failure::{Failure, status};
@@ -26,6 +28,7 @@ type Variable = (OsString, OsString);
 #[derive(Debug)]
 pub struct Program {
     file: File,
+    interpreter: Option<File>,
     started_as: CString,
     real_path: CString,
     argv: Vec<CString>,
@@ -43,7 +46,7 @@ impl Program {
             search(name, &std::env::var_os("PATH").unwrap_or_default())?
         };
         let file = open(&path)?;
-        check(&file).map_err(|why| cannot_run(&path, &why))?;
+        let interpreter = check(&file, &path)?;
         let real_path = std::fs::read_link(format!(
             "/proc/self/fd/{}",
             std::os::fd::AsRawFd::as_raw_fd(&file)
@@ -51,6 +54,7 @@ impl Program {
         .unwrap_or_else(|_| path.clone());
         Ok(Program {
             file,
+            interpreter,
             started_as: c_string(path.into_os_string()),
             real_path: c_string(real_path.into_os_string()),
             argv: command.iter().cloned().map(c_string).collect(),
@@ -70,6 +74,10 @@ impl Program {
         let place = place.map(|(name, number)| (name.into(), number.to_string().into()));
         Ok(proxy::Program {
             file: self.file.try_clone()?.into(),
+            interpreter: match &self.interpreter {
+                Some(file) => Some(file.try_clone()?.into()),
+                None => None,
+            },
             started_as: self.started_as.clone(),
             real_path: self.real_path.clone(),
             argv: self.argv.clone(),
@@ -185,26 +193,63 @@ fn open(path: &Path) -> Result<File, Failure> {
     File::open(path).map_err(|error| cannot_run(path, &format!("cannot be read: {error}")))
 }
 
-fn check(file: &File) -> Result<(), String> {
+/// Checks a program's headers; opens and checks its interpreter, if it has one.
+fn check(file: &File, path: &Path) -> Result<Option<File>, Failure> {
+    let cannot = |why: String| cannot_run(path, &why);
+    let mut magic = [0; 2];
+    if file.read_exact_at(&mut magic, 0).is_ok() && magic == *b"#!" {
+        let why = "a script: only programs can be run, name its interpreter";
+        return Err(cannot(why.into()));
+    }
+    let Some(place) = image(file, Image::parse).map_err(cannot)?.interpreter else {
+        return Ok(None);
+    };
+    let name = interpreter_name(file, place).map_err(cannot)?;
+    // As execve(2) says it to a shell: 127 when there is none, 126 when there is one that does not serve.
+    let of = |failure: Failure| {
+        let line = format_args!("{}: its interpreter {}", path.display(), failure.line);
+        Failure::new(failure.status, line)
+    };
+    let interpreter = open(&name).map_err(of)?;
+    let parse = |head: &[u8], file_bytes| {
+        Image::parse_interpreter(head, file_bytes, map::STACK_TOP - map::STACK_GAP)
+    };
+    image(&interpreter, parse).map_err(|why| of(cannot_run(&name, &why)))?;
+    Ok(Some(interpreter))
+}
+
+/// Reads and parses as many of a file's first bytes as it takes.
+fn image(
+    file: &File,
+    parse: impl Fn(&[u8], u64) -> Result<Image, ImageError>,
+) -> Result<Image, String> {
     let file_bytes = file.metadata().map_err(|error| error.to_string())?.len();
     let mut head = vec![0; file_bytes.min(HEAD_BYTES as u64) as usize];
     file.read_exact_at(&mut head, 0)
         .map_err(|error| error.to_string())?;
-    if head.starts_with(b"#!") {
-        return Err("a script: only programs can be run, name its interpreter".into());
-    }
-    let more = match Image::parse(&head, file_bytes) {
+    let more = match parse(&head, file_bytes) {
         Err(ImageError::HeadTooShort { needed_bytes }) if needed_bytes <= MOST_HEAD_BYTES => {
             needed_bytes
         }
-        other => return other.map(drop).map_err(|error| error.to_string()),
+        other => return other.map_err(|error| error.to_string()),
     };
     head.resize(more as usize, 0);
     file.read_exact_at(&mut head, 0)
         .map_err(|error| error.to_string())?;
-    Image::parse(&head, file_bytes)
-        .map(drop)
-        .map_err(|error| error.to_string())
+    parse(&head, file_bytes).map_err(|error| error.to_string())
+}
+
+/// The path of the interpreter, which lies in `file` at this offset and has so many bytes.
+fn interpreter_name(file: &File, (offset, len_bytes): (u64, u64)) -> Result<PathBuf, String> {
+    let mut bytes = vec![0; len_bytes as usize];
+    file.read_exact_at(&mut bytes, offset)
+        .map_err(|error| error.to_string())?;
+    if bytes.last() != Some(&0) {
+        return Err("invalid ELF header: the path of its interpreter does not end".into());
+    }
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or_default();
+    bytes.truncate(end);
+    Ok(OsString::from_vec(bytes).into())
 }
 
 #[cfg(test)]

@@ -109,10 +109,6 @@ fn programs_that_cannot_run() {
         (file("arm", &elf_header(2, 183)), "ARM"),
         (file("short", &elf_header(2, 62)[..40]), "truncated"),
         (file("hollow", &long), "no segments"),
-        (
-            std::env::current_exe().expect("a path"),
-            "dynamically linked",
-        ),
     ] {
         let ended = run(yod().arg(&path));
         ended.one_line(126, part);

@@ -7,7 +7,7 @@ use std::vec::Vec;
 use std::{format, vec};
 
 use super::*;
-use crate::fake::{Fake, Rank, Region, program};
+use crate::fake::{Fake, Rank, Region, elf, program};
 
 const R: u32 = 4;
 const RW: u32 = 6;
@@ -86,9 +86,83 @@ fn a_program_is_laid_out_and_started() {
     }
 }
 
+const ET_DYN: u16 = 3;
+const PT_LOAD: u32 = 1;
+const PT_INTERP: u32 = 3;
+
+/// A position-independent program, and an interpreter of three pages.
+fn dynamic() -> Fake {
+    let shift = |(flags, offset, vaddr, file_bytes, mem_bytes)| {
+        (flags, offset, vaddr - 0x40_0000, file_bytes, mem_bytes)
+    };
+    let mut headers = SEGMENTS.map(|s| (PT_LOAD, shift(s))).to_vec();
+    headers.insert(0, (PT_INTERP, (R, 0x280, 0x280, 8, 8)));
+    let program = elf(ET_DYN, 0x1000, &headers, 0x3080);
+    let mut fake = Fake::new(program, &["a.out", "x"], &["A=1"]);
+    let headers = [
+        (PT_LOAD, (RX, 0, 0, 0x1800, 0x1800)),
+        (PT_LOAD, (RW, 0x1800, 0x2800, 0x80, 0x100)),
+    ];
+    fake.interpreter = elf(ET_DYN, 0x200, &headers, 0x1880);
+    fake.info.interpreter_bytes = 0x1880;
+    fake
+}
+
+/// Where its interpreter is loaded: at the end of the mmap area.
+const INTERPRETER: u64 = map::STACK_TOP - (8 << 20) - map::STACK_GAP - 3 * map::PAGE;
+
 #[test]
-fn the_stack_holds_what_linux_puts_there() {
-    let mut rank = loaded(typical());
+fn a_dynamic_program_begins_in_its_interpreter() {
+    let mut rank = loaded(dynamic());
+    let start = rank.started.expect("started");
+    assert_eq!(start.entry, INTERPRETER + 0x200);
+    assert_eq!(start.heap_start, map::PIE_BASE + 0x6000);
+    let aux = vectors(&mut rank);
+    assert_eq!(aux(at::BASE), INTERPRETER);
+    assert_eq!(aux(at::ENTRY), map::PIE_BASE + 0x1000);
+    assert_eq!(aux(at::PHDR), map::PIE_BASE + 0x40);
+    assert_eq!(aux(at::PHNUM), 4);
+    for (base, len_bytes, prot) in [
+        (map::PIE_BASE, 0x1000, PROT_READ),
+        (INTERPRETER, 0x2000, PROT_READ | PROT_EXEC),
+        (INTERPRETER + 0x2000, 0x1000, PROT_READ | PROT_WRITE),
+    ] {
+        let region = region(&rank, base);
+        assert_eq!((region.place.len_bytes, region.prot), (len_bytes, prot));
+    }
+    let mut bytes = vec![1; 0x100];
+    rank.pages
+        .read(INTERPRETER + 0x2800, &mut bytes)
+        .expect("mapped");
+    let file = dynamic().interpreter;
+    assert_eq!(
+        (&bytes[..0x80], &bytes[0x80..]),
+        (&file[0x1800..], &[0; 0x80][..])
+    );
+}
+
+#[test]
+fn an_interpreter_that_does_not_serve_is_blamed() {
+    let mut none = dynamic();
+    none.info.interpreter_bytes = 0;
+    assert_eq!(
+        refusal(none),
+        "it needs an interpreter, but its proxy has none"
+    );
+    let mut text = dynamic();
+    text.interpreter = b"#!/bin/sh".to_vec();
+    text.info.interpreter_bytes = 9;
+    assert_eq!(refusal(text), "its interpreter: not an ELF program");
+    let mut shrunk = dynamic();
+    shrunk.interpreter.truncate(0x1000);
+    assert_eq!(
+        refusal(shrunk),
+        "its interpreter: cannot be read: it ended at byte 4096; was it changed meanwhile?"
+    );
+}
+
+/// What a rank finds on its stack: checks its arguments and environment, and gives its auxiliary vector.
+fn vectors(rank: &mut Rank) -> impl Fn(u64) -> u64 + use<> {
     let sp = rank.started.expect("started").stack_pointer;
     let words: Vec<u64> = (0..7 + 2 * AUX_PAIRS as u64)
         .map(|i| rank.pages.word(sp + 8 * i))
@@ -96,10 +170,16 @@ fn the_stack_holds_what_linux_puts_there() {
     assert_eq!((words[0], words[3], words[5]), (2, 0, 0));
     assert_eq!(rank.pages.string(words[2]), "x");
     assert_eq!(rank.pages.string(words[4]), "A=1");
-    let aux = |kind| {
+    move |kind| {
         let pair = words[6..].chunks(2).find(|pair| pair[0] == kind);
         pair.expect("every entry")[1]
-    };
+    }
+}
+
+#[test]
+fn the_stack_holds_what_linux_puts_there() {
+    let mut rank = loaded(typical());
+    let aux = vectors(&mut rank);
     for (kind, value) in [
         (at::PHDR, 0x40_0040),
         (at::PHENT, 56),
@@ -244,15 +324,15 @@ fn what_does_not_fit_is_refused() {
 /// Every control call in turn fails, or a host call returns nonsense: always a line, never a start or a hang.
 #[test]
 fn every_mishap_ends_in_one_line() {
-    let mut sound = typical();
+    let mut sound = dynamic();
     load_into(&mut sound).expect("a sound program");
     for call in 0..sound.calls {
-        let mut fake = typical();
+        let mut fake = dynamic();
         fake.mishaps.insert(call, Err(Errno::EIO));
         let why = refusal(fake);
         assert!(why.ends_with(": EIO"), "call {call}: {why}");
         for nonsense in [0, 1, 100, u64::MAX] {
-            let mut fake = typical();
+            let mut fake = dynamic();
             fake.mishaps.insert(call, Ok(nonsense));
             if let Err(why) = load_into(&mut fake) {
                 assert!(!why.is_empty() && !why.contains('\n'));
@@ -264,12 +344,12 @@ fn every_mishap_ends_in_one_line() {
 proptest::proptest! {
     #[test]
     fn garbage_is_loaded_or_refused(
-        edits in proptest::collection::vec((16usize..64 + 3 * 56, proptest::num::u8::ANY), 0..8),
-        info in proptest::array::uniform12(proptest::prop_oneof![0u64..5000, proptest::num::u64::ANY]),
-        keep: [bool; 12],
+        edits in proptest::collection::vec((16usize..64 + 4 * 56, proptest::num::u8::ANY), 0..8),
+        info in proptest::array::uniform13(proptest::prop_oneof![0u64..5000, proptest::num::u64::ANY]),
+        keep: [bool; 13],
         strings: Vec<u8>,
     ) {
-        let mut fake = typical();
+        let mut fake = dynamic();
         for (at, byte) in edits {
             fake.program[at] = byte;
         }

@@ -280,7 +280,7 @@ fn copy(rank: &Rank, theirs: u64, ours: u64, len_bytes: u64, way: Way) -> Result
 
 fn host_call(rank: &Rank, op: u64, args: [u64; 3]) -> Result<u64, Errno> {
     let op = HostOp::from_nr(op).ok_or(Errno::EINVAL)?;
-    if let HostOp::ReadProgram | HostOp::WriteStrings = op {
+    if let HostOp::ReadProgram | HostOp::ReadInterpreter | HostOp::WriteStrings = op {
         let end = args[0]
             .checked_add(args[1])
             .filter(|end| *end <= USER_TOP)

@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering;
 
 use hal::traps::{Trap, UserFrame};
 use hal::vectors::{VEC_DOORBELL, VEC_TIMER, VEC_WAKE};
-use qk_core::regions::Prot;
+use qk_core::regions::{Prot, RegionFlags};
 use qk_core::signals::{SigInfo, Signal, code};
 
 use crate::rank::{self, Rank};
@@ -34,6 +34,7 @@ mod si {
     pub const SEGV_MAPERR: i32 = 1;
     pub const SEGV_ACCERR: i32 = 2;
     pub const BUS_ADRALN: i32 = 1;
+    pub const BUS_ADRERR: i32 = 2;
     pub const TRAP_TRACE: i32 = 2;
 }
 
@@ -99,14 +100,36 @@ fn info(rank: &Rank, frame: &UserFrame, trap: Trap) -> SigInfo {
     }
 }
 
-/// Nothing is ever paged in: a page fault is an access that is not allowed, or to what is not mapped.
+/// Nothing is ever paged in: a page fault is an access that is not allowed, or to what is not mapped, or behind the end of
+/// a mapped file.
 fn page_fault(rank: &Rank, trap: Trap) -> SigInfo {
     let mapped = rank.with_aspace(|aspace| Ok(aspace.regions().lookup(trap.cr2).copied()));
-    let code = match mapped.ok().flatten() {
+    let mapped = mapped.ok().flatten();
+    if let Some(region) = mapped
+        && region.flags.contains(RegionFlags::PAST_END)
+        && allows(region.prot, trap)
+    {
+        return SigInfo::fault(Signal::BUS, si::BUS_ADRERR, trap.cr2);
+    }
+    let code = match mapped {
         Some(region) if region.prot != Prot::all() => si::SEGV_ACCERR,
         Some(_) | None => si::SEGV_MAPERR,
     };
     SigInfo::fault(Signal::SEGV, code, trap.cr2)
+}
+
+/// Whether the access that a page fault was about is allowed, by its error code (AMD APM vol. 2 §8.4.2). On x86 what can be
+/// accessed at all can be read.
+fn allows(prot: Prot, trap: Trap) -> bool {
+    const WRITE: u64 = 2;
+    const FETCH: u64 = 16;
+    if trap.error & FETCH != 0 {
+        prot.contains(Prot::EXEC)
+    } else if trap.error & WRITE != 0 {
+        prot.contains(Prot::WRITE)
+    } else {
+        !prot.is_empty()
+    }
 }
 
 /// A device interrupt or an IPI, from ring 3 or out of a halt or an interrupt window.

@@ -2,7 +2,7 @@
 //!
 //! Whoever does work whose amount a program chooses says in every turn how much it was ([`point`]); after a slice of work
 //! interrupts are let in. So the longest section with interrupts off is the slice, and the largest piece of work that is
-//! said at once, whatever the program asks for (docs/adr/0012; after seL4's preemption points).
+//! said at once, whatever the program asks for (docs/adr/0014; after seL4's preemption points).
 
 use core::sync::atomic::{AtomicU32, Ordering};
 

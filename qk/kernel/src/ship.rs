@@ -33,14 +33,10 @@ pub fn linux_call(rank: &Rank, nr: u64, args: &[u64; 6]) -> i64 {
 ///
 /// # Errors
 /// The proxy's.
-pub fn host_op(rank: &Rank, op: HostOp, args: [u64; 3]) -> Result<u64, Errno> {
-    let ret = call(
-        rank,
-        op as u64,
-        &[args[0], args[1], args[2], 0, 0, 0],
-        true,
-        Interruptible::No,
-    );
+pub fn host_op<const N: usize>(rank: &Rank, op: HostOp, args: [u64; N]) -> Result<u64, Errno> {
+    let mut all = [0; 6];
+    all[..N].copy_from_slice(&args);
+    let ret = call(rank, op as u64, &all, true, Interruptible::No);
     Errno::from_ret(ret).map_or(Ok(ret as u64), Err)
 }
 

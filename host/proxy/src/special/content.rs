@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
 
 use abi::map::{PAGE, STACK_TOP, VDSO_AREA};
 use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
@@ -9,8 +10,9 @@ use rustix::io;
 
 use super::give;
 use crate::Program;
+use crate::files::{File as Mapped, Files};
 use crate::rank::Rank;
-use crate::regions::Regions;
+use crate::regions::{Region, Regions};
 
 /// A file of the process's directory, or of /proc itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,7 +53,10 @@ impl File {
 pub fn open(rank: &Rank, file: File, close_on_exec: bool) -> i64 {
     let sizes = Sizes::of(rank);
     let text = match file {
-        File::Maps => maps(rank.memory().regions()).into_bytes(),
+        File::Maps => {
+            let memory = rank.memory();
+            maps(memory.regions(), &memory.files)
+        }
         File::Statm => sizes.statm().into_bytes(),
         File::Status => {
             let linux = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -105,27 +110,51 @@ fn joined(program: &Program, arguments: bool) -> Vec<u8> {
         .collect()
 }
 
+/// Where the vDSO begins: behind the clock page.
+const VDSO: u64 = VDSO_AREA + PAGE;
+
 /// Whether a page may be executed the proxy does not know: no `x` is shown.
-fn maps(regions: &Regions) -> String {
-    let mut text = String::new();
+fn maps(regions: &Regions, files: &Files) -> Vec<u8> {
+    let mut text = Vec::new();
+    let mut start = 0;
     for region in regions.iter() {
-        let name = match region {
-            r if r.end == STACK_TOP => "[stack]",
-            r if r.start == VDSO_AREA => "[vvar]",
-            r if r.start == VDSO_AREA + PAGE => "[vdso]",
-            _ => "",
-        };
-        let read = if region.read { 'r' } else { '-' };
-        let write = if region.write { 'w' } else { '-' };
-        let (start, end) = (region.start, region.end);
-        let line = format!("{start:08x}-{end:08x} {read}{write}-p 00000000 00:00 0");
-        let _ = if name.is_empty() {
-            writeln!(text, "{line} ")
-        } else {
-            writeln!(text, "{line:<73}{name}")
-        };
+        start = start.max(region.start);
+        while start < region.end {
+            let (file, until) = files.at(start);
+            let end = until.min(regions.alike_until(start));
+            text.extend(mapping(region, start, end, file));
+            text.push(b'\n');
+            start = end;
+        }
     }
     text
+}
+
+/// A line of maps, as Linux aligns it.
+fn mapping(region: &Region, start: u64, end: u64, file: Option<(&Mapped, u64)>) -> Vec<u8> {
+    let read = if region.read { 'r' } else { '-' };
+    let write = if region.write { 'w' } else { '-' };
+    let (place, name) = match file {
+        Some((file, offset)) => {
+            let ((major, minor), inode) = (file.device, file.inode);
+            let place = format!("{offset:08x} {major:02x}:{minor:02x} {inode}");
+            (place, file.path.as_bytes())
+        }
+        None => {
+            let name: &[u8] = match (start, end) {
+                (_, STACK_TOP) => b"[stack]",
+                (VDSO_AREA, _) => b"[vvar]",
+                (VDSO, _) => b"[vdso]",
+                _ => b"",
+            };
+            ("00000000 00:00 0".into(), name)
+        }
+    };
+    let mut line = format!("{start:08x}-{end:08x} {read}{write}-p {place} ");
+    if !name.is_empty() {
+        line = format!("{line:<73}");
+    }
+    [line.as_bytes(), name].concat()
 }
 
 /// Bytes of the rank's memory.
@@ -228,8 +257,9 @@ impl Sizes {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsFd;
+
     use super::*;
-    use crate::regions::Region;
 
     #[test]
     fn maps_has_a_line_per_region() {
@@ -243,11 +273,25 @@ mod tests {
         };
         regions.map(region(0x40_0000, 0x40_1000));
         regions.map(region(STACK_TOP - 0x2000, STACK_TOP));
-        let text = maps(&regions);
+        // A region whose memory is in several pieces is one nevertheless.
+        regions.map(Region {
+            gpa: 0,
+            ..region(STACK_TOP - 0x3000, STACK_TOP - 0x2000)
+        });
+        regions.map(region(0x50_0000, 0x50_4000));
+        let mut files = Files::default();
+        let passwd = std::fs::File::open("/etc/passwd").expect("readable");
+        let number = files.number(passwd.as_fd()).expect("a number");
+        files.place(0x50_1000, 0x50_3000, number, 0x7000);
+        let text = String::from_utf8(maps(&regions, &files)).expect("ASCII");
         let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 5);
+        assert!(lines[2].starts_with("00501000-00503000 rw-p 00007000 "));
+        assert!(lines[2].ends_with(" /etc/passwd") && lines[2].find('/') == Some(73));
+        assert_eq!(lines[3], "00503000-00504000 rw-p 00000000 00:00 0 ");
         assert_eq!(lines[0], "00400000-00401000 rw-p 00000000 00:00 0 ");
-        assert!(lines[1].starts_with("7fffdfe000-7fffe00000 rw-p 00000000 00:00 0 "));
-        assert!(lines[1].ends_with(" [stack]"));
+        assert!(lines[4].starts_with("7fffdfd000-7fffe00000 rw-p 00000000 00:00 0 "));
+        assert!(lines[4].ends_with(" [stack]"));
     }
 
     #[test]

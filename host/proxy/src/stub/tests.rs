@@ -1,6 +1,7 @@
 //! Every moment at which a kick may come.
 
 use super::*;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
@@ -62,7 +63,7 @@ fn a_kick_around_entry_is_never_lost() {
             let tid = rustix::thread::gettid().as_raw_pid() as u32;
             worker.store(tid, Ordering::SeqCst);
             let mut byte = 0u8;
-            let args = [crate::fds::raw(&read), &raw mut byte as u64, 1, 0, 0, 0];
+            let args = [read.as_raw_fd() as u64, &raw mut byte as u64, 1, 0, 0, 0];
             for seq in 1..=ROUNDS {
                 kick.begin(seq);
                 for _ in 0..seq % 512 {

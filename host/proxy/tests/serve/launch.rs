@@ -134,6 +134,9 @@ pub fn become_proxy(inherited: proxy::Inherited) -> ! {
         core_doorbells: vec![fd(5), fd(6)],
         program: proxy::Program {
             file: File::open(program).unwrap().into(),
+            interpreter: File::open(format!("{program}.interpreter"))
+                .ok()
+                .map(OwnedFd::from),
             started_as: text(program),
             real_path: text(std::fs::canonicalize(program).unwrap().to_str().unwrap()),
             argv: vec![text("prog"), text("one two")],

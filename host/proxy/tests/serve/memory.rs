@@ -1,6 +1,6 @@
 //! The rank's memory: what the region log says is there, and nothing else.
 
-use abi::control::HostOp;
+use abi::control::{HostOp, MappedFile};
 
 use crate::Case;
 use crate::files::open;
@@ -227,12 +227,14 @@ fn the_program_is_read() {
     let content: Vec<u8> = (0..100_000u32).map(|i| (i / 7) as u8).collect();
     let path = directory.0.join("program");
     std::fs::write(&path, &content).unwrap();
+    std::fs::write(directory.0.join("program.interpreter"), b"ld.so").unwrap();
     let program = Box::leak(path.to_str().unwrap().to_owned().into_boxed_str());
     let mut node = Node::with(Setup {
         program,
         ..Setup::default()
     });
     assert_eq!(node.area().host.info[3].load(), 100_000); // file_bytes
+    assert_eq!(node.area().host.info[12].load(), 5); // interpreter_bytes
     assert_eq!(
         node.host_op(HostOp::ReadProgram, &[BUF, 50_000, 10]),
         50_000
@@ -249,6 +251,22 @@ fn the_program_is_read() {
         node.host_op(HostOp::ReadProgram, &[0x10_0000_0000, 1, 0]),
         EFAULT
     );
+    assert_eq!(node.host_op(HostOp::ReadInterpreter, &[BUF, 50_000, 3]), 2);
+    assert!(node.get(BUF, 2) == *b"so");
+    // The rank's descriptors are read alike; the proxy's own are none of them.
+    let fd = open(&mut node, format!("{program}\0").as_bytes(), 0) as u64;
+    let word = node.host_op(HostOp::DescribeFile, &[fd, 4096, 1 << 20]);
+    let file = MappedFile::decode(word as u64).expect("a number");
+    assert!(file.readable && !file.writable && file.mappable && file.pages == 24);
+    assert_eq!(
+        node.host_op(HostOp::LoadFile, &[fd, BUF, 50_000, 10]),
+        50_000
+    );
+    assert!(node.get(BUF, 50_000) == content[10..50_010]);
+    for fd in [99, node.area().host.rlimits[7][1].load(), u64::MAX] {
+        assert_eq!(node.host_op(HostOp::DescribeFile, &[fd, 0, 1]), -9);
+        assert_eq!(node.host_op(HostOp::LoadFile, &[fd, BUF, 1, 0]), -9);
+    }
 }
 
 fn strings_are_written() {

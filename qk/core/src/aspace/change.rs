@@ -23,20 +23,20 @@ impl<M: Machine> Aspace<M> {
         let region = plan.region;
         let (start, end) = (region.start, region.end);
         if plan.replace {
-            if !region.prot.is_empty() {
+            if region.is_backed() {
                 // What lies there comes back first.
                 let vacant = self.vacant_bytes(start, end);
                 self.check_free(vacant)?;
             }
             self.unmap(start, end)?;
         }
-        if !region.prot.is_empty() {
+        if region.is_backed() {
             let max = self.max_page(&region);
             self.back_new(start, end, region.prot, max)?;
             self.note_code(region.prot);
         }
         self.add_region(region)?;
-        if !region.prot.is_empty() {
+        if region.is_backed() {
             self.publish(start, end);
         }
         Ok(())
@@ -152,7 +152,7 @@ impl<M: Machine> Aspace<M> {
         Ok(backed?)
     }
 
-    /// Shows `visit` the regions without access in `start .. end`.
+    /// Shows `visit` the reservations in `start .. end`.
     fn each_reservation(
         &mut self,
         start: u64,
@@ -164,7 +164,7 @@ impl<M: Machine> Aspace<M> {
             M::point(SEARCH_WORK);
             let piece = self.regions.iter_range(at, end).next();
             let Some(piece) = piece else { break };
-            if piece.prot.is_empty() {
+            if piece.is_reservation() {
                 visit(self, piece)?;
             }
             at = piece.end;

@@ -68,7 +68,7 @@ impl<M: Machine> Aspace<M> {
             .regions
             .check_move(from.start, len_bytes, to)
             .map_err(|_| Errno::ENOMEM)?;
-        let backs = !region.prot.is_empty();
+        let backs = region.is_backed();
         if change.keep_old && backs {
             self.check_free(len_bytes)?;
         }

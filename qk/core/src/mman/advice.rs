@@ -84,8 +84,10 @@ fn refuse(advice: u64, region: &Region) -> Option<Errno> {
     let shared = region.flags.contains(RegionFlags::SHARED);
     let refused = match advice {
         madv::DONTNEED if region.flags.contains(RegionFlags::LOCKED) => true,
-        // The file is not at hand any more, and the kernel's pages are not the program's.
-        madv::DONTNEED | madv::DONTNEED_LOCKED => !shared && !region.is_discardable(),
+        // The file is not at hand any more, so what differs from it must stay; the kernel's pages are not the program's.
+        madv::DONTNEED | madv::DONTNEED_LOCKED => {
+            !shared && !region.is_discardable() && !region.flags.contains(RegionFlags::UNWRITTEN)
+        }
         madv::FREE => file || shared,
         madv::WIPEONFORK => file || shared,
         // Punching holes into files is not served yet; Linux says EACCES where it may not either.

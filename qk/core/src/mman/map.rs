@@ -54,8 +54,10 @@ pub enum Source {
 /// What the proxy says of a descriptor to be mapped.
 #[derive(Clone, Copy, Debug)]
 pub struct FileInfo {
-    /// The kernel's number for the file, not 0.
+    /// The proxy's number for the file, not 0.
     pub object: u32,
+    /// Bytes of the pages, of those to be mapped, that begin before the file's end.
+    pub in_file_bytes: u64,
     /// Open for reading.
     pub readable: bool,
     /// Open for writing.

@@ -3,7 +3,7 @@
 use super::map::find_hole;
 use super::{Bounds, misaligned, page_align};
 use crate::page::PageSize;
-use crate::regions::{Region, RegionFlags, Regions};
+use crate::regions::{Kind, Region, RegionFlags, Regions};
 use abi::Errno;
 
 const MAYMOVE: u64 = 1;
@@ -106,6 +106,10 @@ pub fn mremap(args: &MremapArgs, regions: &Regions, bounds: &Bounds) -> Result<R
     };
     if from.end > region.end || new > old && !region.may_grow() {
         return Err(Errno::EFAULT);
+    }
+    // The file is not at hand, and zeros are not what it holds.
+    if new > old && region.kind == Kind::File {
+        return Err(Errno::ENOMEM);
     }
     // A move may cut three regions and adds one.
     if !regions.has_room(4) {

@@ -145,7 +145,26 @@ impl Regions {
     /// Invalid or Full with nothing changed. Hole: what lies below the hole has been changed, as on
     /// Linux; use [`Self::first_hole`] beforehand to treat the range as a whole.
     pub fn protect(&mut self, start: u64, end: u64, prot: Prot) -> Result<(), RegionError> {
-        self.update(start, end, |region| region.prot = prot)
+        self.update(start, end, |region| {
+            region.prot = prot;
+            if prot.contains(Prot::WRITE) {
+                region.flags.remove(RegionFlags::UNWRITTEN);
+            }
+        })
+    }
+
+    /// Whether all of `wanted`, a private mapping of a file, shows just that already, so that only access can differ.
+    pub fn shows(&self, wanted: &Region) -> bool {
+        let alike = |piece: &Region| {
+            piece.kind == wanted.kind
+                && piece.object == wanted.object
+                && piece.offset == wanted.offset_at(piece.start)
+                && piece.flags.contains(RegionFlags::UNWRITTEN)
+        };
+        self.first_hole(wanted.start, wanted.end).is_none()
+            && self
+                .iter_range(wanted.start, wanted.end)
+                .all(|piece| alike(&piece))
     }
 
     /// Lets `change` edit access, kind and flags of each piece of `[start, end)`; as

@@ -18,7 +18,7 @@ bitflags! {
 bitflags! {
     /// Properties that keep regions apart, besides access and kind.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct RegionFlags: u8 {
+    pub struct RegionFlags: u16 {
         /// MAP_SHARED
         const SHARED = 1;
         /// MAP_NORESERVE
@@ -31,6 +31,10 @@ bitflags! {
         const LOCKED = 16;
         /// A shared mapping of a file not open for writing: mprotect may not add WRITE.
         const READ_ONLY = 64;
+        /// A private mapping of what lies behind the file's last page: no frames, and an access that is allowed is SIGBUS.
+        const PAST_END = 128;
+        /// A private mapping of a file that has not been writable since it was read.
+        const UNWRITTEN = 256;
     }
 }
 
@@ -101,6 +105,16 @@ impl Region {
     /// Length in bytes.
     pub const fn len_bytes(&self) -> u64 {
         self.end - self.start
+    }
+
+    /// Whether its pages have frames: all that may be accessed, but for what lies behind the end of a file.
+    pub const fn is_backed(&self) -> bool {
+        !self.prot.is_empty() && !self.flags.contains(RegionFlags::PAST_END)
+    }
+
+    /// Whether it is a reservation: addresses that may get frames by mprotect.
+    pub const fn is_reservation(&self) -> bool {
+        self.prot.is_empty() && !self.flags.contains(RegionFlags::PAST_END)
     }
 
     /// Whether it is mapped with 4 KiB pages only.

@@ -210,3 +210,32 @@ proptest! {
         }
     }
 }
+
+/// What a loader maps again in place is there already, unless it was writable meanwhile, or is another file or part of it.
+#[test]
+fn a_mapping_of_a_file_shows_its_parts() {
+    let mut map = Regions::new(16, |_| ());
+    let file = |start, end, object, offset| Region {
+        object,
+        offset,
+        flags: RegionFlags::UNWRITTEN,
+        ..Region::new(start, end, Prot::READ, Kind::File)
+    };
+    map.insert(file(0x1_0000, 0x1_8000, 7, 0x3000))
+        .expect("free");
+    let mut behind = file(0x1_8000, 0x1_a000, 7, 0xb000);
+    behind.flags |= RegionFlags::PAST_END;
+    map.insert(behind).expect("free");
+    assert!(map.shows(&file(0x1_0000, 0x1_a000, 7, 0x3000)));
+    assert!(map.shows(&file(0x1_2000, 0x1_3000, 7, 0x5000)));
+    assert!(!map.shows(&file(0x1_2000, 0x1_3000, 7, 0x6000)));
+    assert!(!map.shows(&file(0x1_2000, 0x1_3000, 8, 0x5000)));
+    assert!(!map.shows(&file(0x1_2000, 0x1_b000, 7, 0x5000)));
+    let access = |map: &mut Regions, prot| map.protect(0x1_2000, 0x1_3000, prot).expect("mapped");
+    access(&mut map, Prot::READ | Prot::EXEC);
+    assert!(map.shows(&file(0x1_0000, 0x1_a000, 7, 0x3000)));
+    access(&mut map, Prot::READ | Prot::WRITE);
+    access(&mut map, Prot::READ);
+    assert!(!map.shows(&file(0x1_0000, 0x1_a000, 7, 0x3000)));
+    assert!(map.shows(&file(0x1_3000, 0x1_a000, 7, 0x6000)));
+}

@@ -1,9 +1,10 @@
 //! The memory calls: `qk_core::mman` decides, `qk_core::aspace` carries out, under one hold of the address space's lock.
 
 use abi::Errno;
-use abi::syscall::by_name;
+use abi::control::{HostOp, MappedFile};
+use abi::map::PAGE;
 use qk_core::mman::{self, FileInfo, MmapArgs, MmapPlan, MremapArgs, ProtectPlan, Source};
-use qk_core::regions::{Prot, RegionFlags};
+use qk_core::regions::{Prot, Region, RegionFlags};
 
 use super::args::put_bytes;
 use super::limits::RLIMIT_DATA;
@@ -24,13 +25,13 @@ pub fn mmap(call: &mut Call<'_>) -> SysResult {
     };
     let file = match mman::source(&args)? {
         Source::Anonymous => None,
-        Source::File => file_info(rank, fd)?,
+        Source::File => file_info(rank, fd, offset, len_bytes)?,
     };
     rank.with_aspace(|aspace| {
         let plan = mman::mmap(&args, file.as_ref(), aspace.regions(), &aspace.bounds())?;
-        match file {
+        match &file {
             None => aspace.map(&plan)?,
-            Some(_) => map_file(rank, aspace, &plan, fd)?,
+            Some(file) => map_file(rank, aspace, &plan, fd, file)?,
         }
         Ok(plan.region.start)
     })
@@ -38,75 +39,89 @@ pub fn mmap(call: &mut Call<'_>) -> SysResult {
 
 /// Private mappings of files are loaded when they are made (docs/adr/0008).
 fn map_file(
-    rank: &'static Rank,
+    rank: &Rank,
     aspace: &mut Aspace,
     plan: &MmapPlan,
     fd: u64,
+    file: &FileInfo,
 ) -> Result<(), Errno> {
-    let region = plan.region;
-    if region.flags.contains(RegionFlags::SHARED) {
+    let Region { start, end, .. } = plan.region;
+    if plan.region.flags.contains(RegionFlags::SHARED) {
         return Err(Errno::ENODEV);
     }
-    let mut writable = *plan;
-    writable.region.prot = Prot::READ | Prot::WRITE;
-    aspace.map(&writable)?;
-    aspace.mark_dirty(region.start, region.end);
-    let loaded = load(rank, fd, region.start, region.len_bytes(), region.offset).and_then(|()| {
-        aspace.protect(&ProtectPlan {
-            start: region.start,
-            end: region.end,
-            prot: region.prot,
-            result: Ok(()),
-        })
-    });
-    if loaded.is_err() {
-        aspace.unmap(region.start, region.end)?;
+    if plan.replace {
+        // A loader maps a library as a whole and then most of its parts once more, with their access.
+        if aspace.regions().shows(&plan.region) {
+            return aspace.protect(&access(&plan.region));
+        }
+        aspace.unmap(start, end)?;
     }
-    loaded
-}
-
-fn linux(rank: &Rank, name: &str, args: [u64; 6]) -> SysResult {
-    let nr = by_name(name).map_or(u64::MAX, |row| u64::from(row.nr));
-    let ret = ship::linux_call(rank, nr, &args);
-    Errno::from_ret(ret).map_or(Ok(ret as u64), Err)
+    let mapped = map_private(rank, aspace, fd, plan.region, file);
+    if mapped.is_err() {
+        aspace.unmap(start, end)?;
+    }
+    mapped
 }
 
 /// What can be known of a descriptor that is to be mapped; `None`: there is no such descriptor.
-fn file_info(rank: &Rank, fd: u64) -> Result<Option<FileInfo>, Errno> {
-    const F_GETFL: u64 = 3;
-    const O_ACCMODE: u64 = 3;
-    const O_WRONLY: u64 = 1;
-    match linux(rank, "fcntl", [fd, F_GETFL, 0, 0, 0, 0]) {
-        Ok(flags) => Ok(Some(FileInfo {
-            object: 1,
-            readable: flags & O_ACCMODE != O_WRONLY,
-            writable: flags & O_ACCMODE != 0,
-            mappable: true,
-            executable: true,
-        })),
-        Err(Errno::EBADF) => Ok(None),
-        Err(errno) => Err(errno),
-    }
+fn file_info(rank: &Rank, fd: u64, offset: u64, len_bytes: u64) -> Result<Option<FileInfo>, Errno> {
+    let word = match ship::host_op(rank, HostOp::DescribeFile, [fd, offset, len_bytes]) {
+        Err(Errno::EBADF) => return Ok(None),
+        answer => answer?,
+    };
+    let file = MappedFile::decode(word).ok_or(Errno::EIO)?;
+    Ok(Some(FileInfo {
+        object: file.object,
+        in_file_bytes: file.pages.saturating_mul(PAGE),
+        readable: file.readable,
+        writable: file.writable,
+        mappable: file.mappable,
+        executable: file.executable,
+    }))
 }
 
-/// Reads the file into a private mapping, once and for all; what lies behind its end stays zero.
-fn load(rank: &Rank, fd: u64, start: u64, len_bytes: u64, offset: u64) -> Result<(), Errno> {
-    let mut done = 0;
-    while done < len_bytes {
-        match linux(
-            rank,
-            "pread64",
-            [fd, start + done, len_bytes - done, offset + done, 0, 0],
-        ) {
-            Ok(0) => break,
-            Ok(bytes) => done += bytes,
-            Err(Errno::EINTR) => {}
-            // Directories and pipes cannot be mapped (mmap(2): ENODEV).
-            Err(Errno::EISDIR | Errno::ESPIPE | Errno::EINVAL) => return Err(Errno::ENODEV),
-            Err(errno) => return Err(errno),
-        }
+/// Makes a private mapping of a file where nothing is mapped: reads it, once and for all. Behind the end of its last page
+/// there is nothing to be read, and nothing that could be: no frames.
+fn map_private(
+    rank: &Rank,
+    aspace: &mut Aspace,
+    fd: u64,
+    mut region: Region,
+    file: &FileInfo,
+) -> Result<(), Errno> {
+    let Region { start, end, .. } = region;
+    region.flags |= RegionFlags::UNWRITTEN;
+    let in_file = start + file.in_file_bytes.min(end - start);
+    let plan = |region| MmapPlan {
+        region,
+        replace: false,
+    };
+    if in_file < end {
+        let mut behind = region.clip(in_file, end);
+        behind.flags |= RegionFlags::PAST_END;
+        aspace.map(&plan(behind))?;
     }
-    Ok(())
+    if in_file == start {
+        return Ok(());
+    }
+    let mut writable = region.clip(start, in_file);
+    writable.prot = Prot::READ | Prot::WRITE;
+    aspace.map(&plan(writable))?;
+    aspace.mark_dirty(start, in_file);
+    // What the file has not stays zero.
+    let args = [fd, start, in_file - start, region.offset];
+    ship::host_op(rank, HostOp::LoadFile, args)?;
+    aspace.protect(&access(&region.clip(start, in_file)))
+}
+
+/// The change that gives a region's pages its access.
+fn access(region: &Region) -> ProtectPlan {
+    ProtectPlan {
+        start: region.start,
+        end: region.end,
+        prot: region.prot,
+        result: Ok(()),
+    }
 }
 
 pub fn mprotect(call: &mut Call<'_>) -> SysResult {

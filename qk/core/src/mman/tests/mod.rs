@@ -33,6 +33,7 @@ const NOREPLACE: u64 = 0x10_0000;
 const RW: u64 = 3;
 
 const FILE: FileInfo = FileInfo {
+    in_file_bytes: u64::MAX,
     object: 9,
     readable: true,
     writable: false,

@@ -1,0 +1,103 @@
+//! Debian's own dynamically linked programs, listed in programs.tsv: each runs natively and on a node, in a directory that
+//! inputs.sh has filled, and nobody can tell the runs apart by status, output and files.
+
+use std::process::Command;
+use std::sync::LazyLock;
+
+use anyhow::{Context, Result, ensure};
+use libtest_mimic::{Arguments, Trial};
+use margay_tests::capture::Captured;
+use margay_tests::compare;
+use margay_tests::manifest;
+use margay_tests::report::Stderr;
+use margay_tests::run::{Outcome, Run};
+use margay_tests::scratch::Scratch;
+use margay_tests::tree;
+
+/// Where programs without a slash lie.
+const BIN: &str = "/usr/bin/";
+/// What the commands find in their directory.
+static INPUTS: LazyLock<Scratch> = LazyLock::new(|| inputs().expect("inputs.sh"));
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let commands = manifest::commands("tests/debian/programs.tsv").expect("a right table");
+    let trials = commands.into_iter().map(|command| {
+        let name = command.name.clone();
+        Trial::test(name, move || Ok(check(&command)?))
+    });
+    libtest_mimic::run(&arguments, trials.collect()).exit();
+}
+
+fn inputs() -> Result<Scratch> {
+    let scratch = Scratch::new()?;
+    let made = Command::new("/bin/sh")
+        .arg(tree::root().join("tests/debian/inputs.sh"))
+        .current_dir(scratch.path())
+        .status()?;
+    ensure!(made.success(), "inputs.sh failed");
+    Ok(scratch)
+}
+
+fn check(command: &manifest::Command) -> Result<()> {
+    // One directory for both runs: some programs print its name.
+    let scratch = Scratch::new()?;
+    let program = if command.program.contains('/') {
+        command.program.clone()
+    } else {
+        format!("{BIN}{}", command.program)
+    };
+    let mut native = run_in(&scratch, Run::new([&program]).env(&command.env), command)?;
+    ensure!(
+        native.status == Some(command.status),
+        "natively: status {:?} instead of {}: {}",
+        native.status,
+        command.status,
+        native.stderr.text()
+    );
+    let variables = command.env.iter();
+    let variables = variables.map(|(name, value)| format!("--env={name}={value}"));
+    let yod = Run::yod(&["--stats=json"]).args(&variables.collect::<Vec<_>>());
+    let yod = yod.args(&["--", &program]);
+    let mut margay = run_in(&scratch, yod, command)?;
+    let stderr = Stderr::new(margay.stderr.head())
+        .with_context(|| format!("no statistics on stderr: {}", margay.stderr.text()))?;
+    ensure!(
+        stderr.stats.rank_entries()? > 0,
+        "this did not run on Margay"
+    );
+    if command.for_loader() {
+        for outcome in [&mut native, &mut margay] {
+            outcome.stdout = without_addresses(&outcome.stdout);
+        }
+    }
+    compare::same(&native, &margay, &stderr.rest)
+}
+
+/// Runs it where the inputs are.
+fn run_in(scratch: &Scratch, run: Run, command: &manifest::Command) -> Result<Outcome> {
+    let cwd = scratch.path().join("cwd");
+    let _ = std::fs::remove_dir_all(&cwd);
+    let copied = Command::new("/bin/cp")
+        .arg("-a")
+        .args([INPUTS.path(), &cwd])
+        .status()?;
+    ensure!(copied.success(), "the inputs cannot be copied");
+    let mut run = run
+        .args(&command.args)
+        .env(&[("LC_ALL", "C.UTF-8"), ("TZ", "UTC")]);
+    if let Some(file) = &command.stdin {
+        run = run.stdin_from(cwd.join(file));
+    }
+    run.run_in(scratch)
+}
+
+/// What ld.so lists says where everything lies, which Linux chooses anew each time.
+fn without_addresses(output: &Captured) -> Captured {
+    let text = output.text();
+    let lines = text.lines().map(|line| match line.split_once(" (0x") {
+        Some((before, _)) => format!("{before}\n"),
+        None => format!("{line}\n"),
+    });
+    Captured::of(lines.collect::<String>().as_bytes())
+}
