@@ -28,7 +28,7 @@ pub struct Limits {
     /// The rank's hard limit, and the first number that is not the rank's.
     pub first_own: u64,
     /// The soft limit while our descriptors are moved.
-    raised: u64,
+    pub raised: u64,
 }
 
 impl Limits {
@@ -97,6 +97,20 @@ impl Own {
             },
         )
     }
+}
+
+/// Raises the soft limit for as long as `work` takes, so that it gets descriptors when the rank has used up its own, and may
+/// have them above the rank's. Where the rank has lowered its hard limit, `work` has to do with that.
+pub fn with_room<T>(raised: u64, work: impl FnOnce() -> T) -> T {
+    let was = getrlimit(Resource::Nofile);
+    let room = Rlimit {
+        current: Some(raised.min(was.maximum.unwrap_or(raised))),
+        maximum: was.maximum,
+    };
+    let _ = setrlimit(Resource::Nofile, room);
+    let done = work();
+    let _ = setrlimit(Resource::Nofile, was);
+    done
 }
 
 /// Closes every descriptor below `first` that is marked close-on-exec, as an exec does: they were yod's.

@@ -31,6 +31,10 @@ pub struct Rank {
     pub stderr: OwnedFd,
     /// First descriptor that is not the rank's.
     pub first_own_fd: u32,
+    /// The limit that leaves room for ours ([`crate::fds::with_room`]).
+    pub raised_fds: u64,
+    /// st_dev of /proc.
+    pub proc_device: u64,
     /// The program.
     pub program: Program,
     /// Mask and dispositions at start.

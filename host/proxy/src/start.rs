@@ -89,6 +89,7 @@ pub fn start(config: Config) -> Result<(&'static Rank, OwnedFd), Impossible> {
 
     let rank: &'static Rank = Box::leak(Box::new(Rank {
         first_own_fd: limits.first_own as u32,
+        raised_fds: limits.raised,
         ..rank
     }));
     Kick::install().map_err(|_| Impossible::Linux("install a handler", io::Errno::INVAL))?;
@@ -145,6 +146,8 @@ fn build(
         core_doorbells: core_doorbells.map_err(&moved)?,
         stderr: keep(stderr).map_err(&moved)?,
         first_own_fd: 0, // known when the limit is
+        raised_fds: 0,
+        proc_device: rustix::fs::stat("/proc").map_or(0, |stat| stat.st_dev),
         program,
         inherited: config.inherited,
         blocked,

@@ -7,7 +7,7 @@ use abi::map::{PAGE, STACK_TOP, VDSO_AREA};
 use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
 use rustix::io;
 
-use super::give;
+use super::place::{Place, Whose};
 use crate::Program;
 use crate::rank::Rank;
 use crate::regions::Regions;
@@ -32,56 +32,41 @@ pub enum File {
 }
 
 impl File {
-    /// The file with this name.
-    pub fn named(name: &[u8]) -> Option<File> {
-        Some(match name {
-            b"maps" => File::Maps,
-            b"statm" => File::Statm,
-            b"status" => File::Status,
-            b"stat" => File::Stat,
-            b"cmdline" => File::Cmdline,
-            b"environ" => File::Environ,
-            b"meminfo" => File::Meminfo,
+    /// The file at a place.
+    pub fn named(place: &Place) -> Option<File> {
+        Some(match (place.whose, place.inside.as_str()) {
+            (Whose::Rank, "maps") => File::Maps,
+            (Whose::Rank, "statm") => File::Statm,
+            (Whose::Rank, "status") => File::Status,
+            (Whose::Rank, "stat") => File::Stat,
+            (Whose::Rank, "cmdline") => File::Cmdline,
+            (Whose::Rank, "environ") => File::Environ,
+            (Whose::System, "meminfo") => File::Meminfo,
             _ => return None,
         })
     }
 }
 
-/// Opens a text as a descriptor of the rank; returns its number or a negative error.
-pub fn open(rank: &Rank, file: File, close_on_exec: bool) -> i64 {
+/// An open file with this text, at its beginning.
+///
+/// # Errors
+/// EMFILE, ENFILE, ENOMEM.
+pub fn open(rank: &Rank, file: File) -> io::Result<OwnedFd> {
     let sizes = Sizes::of(rank);
-    let text = match file {
+    let linux = |path| std::fs::read_to_string(path).unwrap_or_default();
+    in_memory(&match file {
         File::Maps => maps(rank.memory().regions()).into_bytes(),
         File::Statm => sizes.statm().into_bytes(),
-        File::Status => {
-            let linux = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-            sizes.status(&linux).into_bytes()
-        }
-        File::Stat => {
-            let linux = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-            sizes.stat(&linux).into_bytes()
-        }
+        File::Status => sizes.status(&linux("/proc/self/status")).into_bytes(),
+        File::Stat => sizes.stat(&linux("/proc/self/stat")).into_bytes(),
         File::Cmdline => joined(&rank.program, true),
         File::Environ => joined(&rank.program, false),
-        File::Meminfo => {
-            let linux = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-            sizes.meminfo(&linux).into_bytes()
-        }
-    };
-    match in_memory(&text, close_on_exec) {
-        Ok(fd) => give(fd),
-        Err(errno) => -i64::from(errno.raw_os_error()),
-    }
+        File::Meminfo => sizes.meminfo(&linux("/proc/meminfo")).into_bytes(),
+    })
 }
 
-/// An open file with this text, at its beginning.
-fn in_memory(text: &[u8], close_on_exec: bool) -> io::Result<OwnedFd> {
-    let flags = if close_on_exec {
-        MemfdFlags::CLOEXEC
-    } else {
-        MemfdFlags::empty()
-    };
-    let fd = memfd_create("proc", flags)?;
+fn in_memory(text: &[u8]) -> io::Result<OwnedFd> {
+    let fd = memfd_create("proc", MemfdFlags::CLOEXEC)?;
     let mut rest = text;
     while !rest.is_empty() {
         let written = io::write(&fd, rest)?;

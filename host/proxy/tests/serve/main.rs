@@ -12,6 +12,7 @@ mod memory;
 mod nested;
 mod node;
 mod process;
+mod reach;
 mod terminal;
 
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -35,6 +36,7 @@ fn main() {
         ("memory", memory::CASES),
         ("nested", nested::CASES),
         ("process", process::CASES),
+        ("reach", reach::CASES),
         ("terminal", terminal::CASES),
     ] {
         for &(name, case) in cases {
