@@ -18,6 +18,7 @@ mod host_op;
 mod memory;
 mod rank;
 mod regions;
+mod sandbox;
 mod shared;
 mod signals;
 mod special;

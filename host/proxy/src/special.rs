@@ -80,6 +80,9 @@ pub fn recognise(rank: &Rank, call: &Call, args: &[u64; 6], scratch: &Scratch) -
     });
     match place {
         Some(place) if place.whose == Whose::Rank => answer(rank, call, args, at, name, &place),
+        Some(place) if place.whose == Whose::Other && name == Name::Exe => {
+            Special::Answer(Errno::EACCES.ret())
+        }
         _ => Special::No,
     }
 }

@@ -16,6 +16,7 @@ use wire::word::Word;
 use crate::fds::{Limits, Own, close_on_exec};
 use crate::memory::Memory;
 use crate::rank::{Rank, Stops};
+use crate::sandbox;
 use crate::shared::RankWords;
 use crate::signals::{self, How, Inherited};
 use crate::stub::{self, KICK, Kick};
@@ -93,6 +94,7 @@ pub fn start(config: Config) -> Result<(&'static Rank, OwnedFd), Impossible> {
         ..rank
     }));
     Kick::install().map_err(|_| Impossible::Linux("install a handler", io::Errno::INVAL))?;
+    sandbox::enter(); // before there are threads that would stay outside
     let run = move || watcher.run(rank);
     std::thread::Builder::new()
         .name("watcher".into())

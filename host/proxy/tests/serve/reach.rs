@@ -13,8 +13,12 @@ pub const CASES: &[Case] = &[
     ("entries_of_other_processes", entries_of_other_processes),
     ("harmless_links_are_followed", harmless_links_are_followed),
     ("devices_that_take_pointers", devices_that_take_pointers),
+    ("linux_keeps_the_proxy_in", linux_keeps_the_proxy_in),
+    ("no_other_process_traces_it", no_other_process_traces_it),
 ];
 
+/// A user without rights ("nobody").
+const NOBODY: u32 = 65534;
 const PATH: u64 = DATA.0 + 0x1000;
 const RDWR: u64 = libc::O_RDWR as u64;
 const ENOENT: i64 = -2;
@@ -234,4 +238,35 @@ fn devices_that_take_pointers() {
         assert_eq!(fd, 3, "{name}");
         node.call(libc::SYS_close, &[fd as u64]);
     }
+}
+
+/// The second line, where the host has it: a filter on calls, a Landlock domain.
+fn linux_keeps_the_proxy_in() {
+    let mut node = Node::new();
+    for thread in [node.pid(), watcher(&node)] {
+        let status = std::fs::read_to_string(format!("/proc/{thread}/status")).unwrap();
+        assert!(status.contains("\nNoNewPrivs:\t1\n"), "{status}");
+        assert!(status.contains("\nSeccomp:\t2\n"), "{status}");
+    }
+    // SAFETY: 1. The version is asked for: no memory is passed.
+    let landlock = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, 0, 0, 1) };
+    if landlock >= 2 {
+        node.put(
+            PATH,
+            format!("/proc/{}/cwd\0", std::process::id()).as_bytes(),
+        );
+        assert_eq!(node.call(libc::SYS_readlink, &[PATH, PATH, 100]), EACCES);
+    }
+}
+
+/// Linux gives the entries of a process that is not dumpable to root.
+fn no_other_process_traces_it() {
+    // SAFETY: 1. No preconditions.
+    let root = unsafe { libc::geteuid() } == 0;
+    let node = Node::with(crate::launch::Setup {
+        user: root.then_some(NOBODY),
+        ..crate::launch::Setup::default()
+    });
+    let owner = std::fs::metadata(format!("/proc/{}/mem", node.pid())).unwrap();
+    assert_eq!(std::os::unix::fs::MetadataExt::uid(&owner), 0);
 }
