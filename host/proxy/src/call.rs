@@ -8,6 +8,7 @@
 mod args;
 mod nested;
 mod option;
+mod others;
 mod request;
 
 use abi::Errno;
@@ -50,11 +51,15 @@ impl Caller {
     fn shipped(&mut self, call: &Call, mut args: [u64; 6]) -> Result<i64, Errno> {
         let rank = self.rank;
         let after = args::prepare(call, &mut args, rank.first_own_fd, rank, &mut self.scratch)?;
+        others::check(rank, call, &args, &self.scratch)?;
         let ret = match special::recognise(rank, call, &args, &self.scratch) {
             Special::No => linux(call.nr, &args),
             Special::Instead(replaced) => linux(call.nr, &replaced),
             Special::Answer(ret) => ret,
         };
+        if i64::from(call.nr) == libc::SYS_connect && ret == 0 {
+            others::check_connected(args[0])?;
+        }
         args::finish(&after, ret, rank, &self.scratch)?;
         if ret == Errno::EFBIG.ret() {
             signals::pass_on(libc::SIGXFSZ); // RLIMIT_FSIZE: Linux tells the thread, not the process

@@ -16,6 +16,12 @@ pub enum Argument {
     Memory,
     /// struct ifconf.
     Ifconf,
+    /// A process or group that is to get signals.
+    Owner,
+    /// The same behind a pointer: an int.
+    OwnerAt,
+    /// The same behind a pointer: struct f_owner_ex.
+    OwnerEx,
     /// struct ifreq that points to an ethtool structure.
     Ethtool,
 }
@@ -36,14 +42,16 @@ pub const NO_SUCH_REQUEST: u64 = u32::MAX as u64;
 
 /// uapi/asm-generic/fcntl.h, uapi/linux/fcntl.h.
 fn fcntl(command: u32) -> Option<Argument> {
-    use Argument::{Memory, Number};
+    use Argument::{Memory, Number, Owner, OwnerEx};
     Some(match command {
-        // F_DUPFD to F_SETFL, F_SETOWN to F_GETSIG
-        0..=4 | 8..=11 => Number,
+        // F_DUPFD to F_SETFL, F_GETOWN to F_GETSIG
+        0..=4 | 9..=11 => Number,
+        8 => Owner,    // F_SETOWN
+        15 => OwnerEx, // F_SETOWN_EX
         // F_GETLK to F_SETLKW, F_OFD_GETLK to F_OFD_SETLKW: struct flock
         5..=7 | 36..=38 => Memory,
-        // F_SETOWN_EX, F_GETOWN_EX, F_GETOWNER_UIDS: two ints
-        15..=17 => Memory,
+        // F_GETOWN_EX, F_GETOWNER_UIDS: two ints
+        16..=17 => Memory,
         // F_SETLEASE, F_GETLEASE, F_NOTIFY, F_DUPFD_CLOEXEC to F_GET_SEALS
         1024..=1026 | 1030..=1034 => Number,
         // F_GET_RW_HINT to F_SET_FILE_RW_HINT
@@ -90,12 +98,13 @@ fn terminal(request: u32) -> Option<Argument> {
 
 /// uapi/asm-generic/sockios.h, uapi/linux/sockios.h.
 fn socket(request: u32) -> Option<Argument> {
-    use Argument::{Ethtool, Ifconf, Memory};
+    use Argument::{Ethtool, Ifconf, Memory, OwnerAt};
     Some(match request {
-        0x8901..=0x8905 => Memory, // FIOSETOWN to SIOCATMARK
-        0x8906..=0x8907 => Memory, // SIOCGSTAMP, SIOCGSTAMPNS
-        0x8912 => Ifconf,          // SIOCGIFCONF
-        0x8946 => Ethtool,         // SIOCETHTOOL
+        0x8901..=0x8902 => OwnerAt, // FIOSETOWN, SIOCSPGRP
+        0x8903..=0x8905 => Memory,  // FIOGETOWN to SIOCATMARK
+        0x8906..=0x8907 => Memory,  // SIOCGSTAMP, SIOCGSTAMPNS
+        0x8912 => Ifconf,           // SIOCGIFCONF
+        0x8946 => Ethtool,          // SIOCETHTOOL
         // SIOCGIFNAME, SIOCGIFFLAGS, SIOCGIFADDR, SIOCGIFDSTADDR, SIOCGIFBRDADDR, SIOCGIFNETMASK, SIOCGIFMETRIC,
         // SIOCGIFMTU, SIOCGIFHWADDR, SIOCGIFINDEX, SIOCGIFTXQLEN, SIOCGIFMAP
         0x8910 | 0x8913 | 0x8915 | 0x8917 | 0x8919 | 0x891b | 0x891d | 0x8921 | 0x8927 | 0x8933

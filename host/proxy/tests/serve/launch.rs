@@ -18,6 +18,9 @@ pub const AS_YOD: &str = "--as-yod";
 /// First argument when it is to be a shell with a job in the background.
 pub const AS_SHELL: &str = "--as-shell";
 
+/// First argument when it is to be a node's keeper.
+pub const AS_KEEPER: &str = "--as-keeper";
+
 /// How to start the proxy.
 pub struct Setup {
     pub label: &'static str,

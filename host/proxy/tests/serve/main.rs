@@ -22,6 +22,7 @@ fn main() {
     match std::env::args().nth(1).as_deref() {
         Some(launch::AS_PROXY) => launch::become_proxy(inherited),
         Some(launch::AS_YOD) => life::become_yod(),
+        Some(launch::AS_KEEPER) => reach::become_keeper(),
         Some(launch::AS_SHELL) => terminal::become_shell(),
         _ => {}
     }

@@ -1,9 +1,15 @@
 //! What docs/trust.md promises of a rank's reach: each test is named there.
 
+use std::io::{BufRead, BufReader};
+use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::symlink;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
 
 use crate::Case;
 use crate::files::open;
+use crate::launch::AS_KEEPER;
 use crate::node::{DATA, Directory, Node};
 
 pub const CASES: &[Case] = &[
@@ -13,6 +19,9 @@ pub const CASES: &[Case] = &[
     ("entries_of_other_processes", entries_of_other_processes),
     ("harmless_links_are_followed", harmless_links_are_followed),
     ("devices_that_take_pointers", devices_that_take_pointers),
+    ("signals_to_what_keeps_nodes", signals_to_what_keeps_nodes),
+    ("tracing_calls_are_refused", tracing_calls_are_refused),
+    ("the_keepers_socket", the_keepers_socket),
     ("linux_keeps_the_proxy_in", linux_keeps_the_proxy_in),
     ("no_other_process_traces_it", no_other_process_traces_it),
 ];
@@ -237,6 +246,131 @@ fn devices_that_take_pointers() {
         let fd = open(&mut node, name.as_bytes(), 0);
         assert_eq!(fd, 3, "{name}");
         node.call(libc::SYS_close, &[fd as u64]);
+    }
+}
+
+/// A process under the name of a keeper, leader of its group and listening, and a process that it has started.
+struct Keeper {
+    process: Child,
+    child: i32,
+}
+
+impl Keeper {
+    fn start() -> Keeper {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.arg(AS_KEEPER).process_group(0);
+        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        let mut output = BufReader::new(process.stdout.as_mut().unwrap());
+        output.read_line(&mut line).unwrap();
+        let child = line.trim().parse().unwrap();
+        Keeper { process, child }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        // SAFETY: 1. The group is that of a process this test started and has not waited for.
+        unsafe { libc::kill(-(self.process.id() as i32), libc::SIGKILL) };
+        let _ = self.process.wait();
+    }
+}
+
+/// Its name as a socket.
+fn keepers_socket(keeper: u32) -> String {
+    format!("margay-test-{keeper}")
+}
+
+/// The other side of [`Keeper::start`].
+pub fn become_keeper() -> ! {
+    rustix::thread::set_name(c"margay-keeper").unwrap();
+    let name = keepers_socket(std::process::id());
+    let address = SocketAddr::from_abstract_name(name).unwrap();
+    let _listener = UnixListener::bind_addr(&address).unwrap();
+    let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+    println!("{}", child.id());
+    child.wait().unwrap();
+    std::process::exit(0)
+}
+
+/// Once a rank could join its node as a yod does, and was given guest RAM.
+fn the_keepers_socket() {
+    let (mut node, keeper) = (Node::new(), Keeper::start());
+    let (unix, stream) = (libc::AF_UNIX as u64, libc::SOCK_STREAM as u64);
+    let socket = node.call(libc::SYS_socket, &[unix, stream, 0]) as u64;
+    let name = keepers_socket(keeper.process.id());
+    let address = [&[libc::AF_UNIX as u8, 0, 0], name.as_bytes()].concat();
+    node.put(PATH, &address);
+    let ret = node.call(libc::SYS_connect, &[socket, PATH, address.len() as u64]);
+    assert_eq!(ret, -111); // ECONNREFUSED
+    assert_eq!(node.call(libc::SYS_write, &[socket, PATH, 1]), -32); // EPIPE
+}
+
+/// Once a rank could end the node of others by killing its keeper, its QEMU or their yods.
+fn signals_to_what_keeps_nodes() {
+    const EPERM: i64 = -1;
+    let (mut node, mut keeper) = (Node::new(), Keeper::start());
+    let (leader, qemu) = (u64::from(keeper.process.id()), keeper.child as u64);
+    let yod = u64::from(std::process::id());
+    let kill = libc::SIGKILL as u64;
+    let info = node.put_words(PATH, &[kill, libc::SI_QUEUE as u32 as u64, 0, 0]);
+    let null = open(&mut node, b"/dev/null\0", 0) as u64;
+    for pid in [yod, leader, qemu] {
+        for (nr, args) in [
+            (libc::SYS_kill, [pid, kill, 0, 0]),
+            (libc::SYS_tkill, [pid, kill, 0, 0]),
+            (libc::SYS_tgkill, [pid, pid, kill, 0]),
+            (libc::SYS_rt_sigqueueinfo, [pid, kill, info, 0]),
+            (libc::SYS_rt_tgsigqueueinfo, [pid, pid, kill, info]),
+            (libc::SYS_setpriority, [0, pid, 19, 0]),
+            (libc::SYS_ioprio_set, [1, pid, 3 << 13, 0]),
+            (libc::SYS_fcntl, [null, libc::F_SETOWN as u64, pid, 0]),
+        ] {
+            assert_eq!(node.call(nr, &args), EPERM, "call {nr}");
+        }
+        assert_eq!(node.call(libc::SYS_kill, &[pid, 0]), 0, "there it is");
+        for kind in [0, 1] {
+            let owner = node.put_words(PATH + 0x100, &[kind | pid << 32]);
+            let set = 15; // F_SETOWN_EX
+            assert_eq!(node.call(libc::SYS_fcntl, &[null, set, owner]), EPERM);
+        }
+        let owner = node.put_words(PATH + 0x100, &[pid]);
+        for set in [0x8901, 0x8902] {
+            assert_eq!(node.call(libc::SYS_ioctl, &[null, set, owner]), EPERM);
+        }
+    }
+    let group = (leader as i64).wrapping_neg() as u64;
+    assert_eq!(node.call(libc::SYS_kill, &[group, kill]), EPERM);
+    assert_eq!(node.call(libc::SYS_kill, &[u64::MAX, kill]), EPERM);
+    let thread = watcher(&node) as u64;
+    assert_eq!(node.call(libc::SYS_tkill, &[thread, kill]), -3); // ESRCH
+    assert_eq!(keeper.process.try_wait().unwrap(), None);
+    // Another process of the user.
+    let mut sleep = Command::new("sleep").arg("1000").spawn().unwrap();
+    assert_eq!(node.call(libc::SYS_kill, &[sleep.id().into(), kill]), 0);
+    assert!(!sleep.wait().unwrap().success());
+}
+
+/// The node refuses them, and a proxy that is asked for them all the same.
+fn tracing_calls_are_refused() {
+    let (mut node, other) = (Node::new(), Node::new());
+    for nr in [
+        libc::SYS_ptrace,
+        libc::SYS_process_vm_readv,
+        libc::SYS_process_vm_writev,
+        libc::SYS_pidfd_getfd,
+        libc::SYS_pidfd_send_signal,
+        libc::SYS_kcmp,
+        libc::SYS_process_madvise,
+        libc::SYS_perf_event_open,
+    ] {
+        let call = abi::syscall::by_nr(nr as u64).unwrap();
+        assert!(
+            matches!(call.serve, abi::syscall::Serve::Refused(..)),
+            "{}",
+            call.name
+        );
+        assert_eq!(node.call(nr, &[other.pid() as u64]), -38, "{}", call.name);
     }
 }
 
