@@ -24,6 +24,7 @@ mod signals;
 mod special;
 mod start;
 mod stub;
+mod terminal;
 mod watcher;
 mod worker;
 

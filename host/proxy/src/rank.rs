@@ -1,6 +1,6 @@
 //! What worker and watcher share.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -39,8 +39,10 @@ pub struct Rank {
     pub program: Program,
     /// Mask and dispositions at start.
     pub inherited: Inherited,
-    /// Signals that the worker blocks.
+    /// Signals that the worker blocks at first.
     pub blocked: u64,
+    /// The watcher's descriptor for them.
+    pub signalfd: RawFd,
     /// Gives up calls of the worker.
     pub kick: Kick,
     /// Stops and continues.

@@ -46,7 +46,7 @@ fn no_tracing() -> Option<()> {
     Some(())
 }
 
-/// The calls that are made: all but the refused. A thread may be started, a process may not.
+/// The calls that are made: all but the refused, and a few of the proxy's own. A thread may be started, a process may not.
 fn filter() -> Option<BpfProgram> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = ALL
         .iter()
@@ -62,6 +62,8 @@ fn filter() -> Option<BpfProgram> {
     );
     let rule = SeccompRule::new(vec![is_thread.ok()?]).ok()?;
     rules.insert(libc::SYS_clone, vec![rule]);
+    // What the watcher receives changes with the program.
+    rules.insert(libc::SYS_signalfd4, Vec::new());
     // How Linux goes on with a call that a stop has interrupted.
     rules.insert(libc::SYS_restart_syscall, Vec::new());
     let refused = SeccompAction::Errno(libc::ENOSYS as u32);

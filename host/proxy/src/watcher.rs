@@ -6,7 +6,7 @@
 //! - The rank's end while the worker is in a call.
 
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use rustix::event::{Timespec, epoll};
@@ -19,6 +19,7 @@ use crate::end;
 use crate::rank::Rank;
 use crate::signals::{self, Default, How};
 use crate::stub::{self, KICK};
+use crate::terminal;
 use crate::worker;
 
 /// How often a full mailbox is tried again; meanwhile signals wait in Linux.
@@ -81,6 +82,11 @@ impl Watcher {
         })
     }
 
+    /// The descriptor that receives signals.
+    pub fn signalfd(&self) -> RawFd {
+        self.signals.as_raw_fd()
+    }
+
     /// Watches until the process ends.
     pub fn run(self, rank: &'static Rank) -> ! {
         // The C library starts threads with its cancellation signal unblocked.
@@ -122,8 +128,19 @@ impl Watcher {
     /// Posts pending signals to the node for as long as there is room; what does not fit is held.
     fn pass_on_signals(&self, rank: &Rank, held: &mut Option<Signal>) {
         let mut posted = false;
+        let mailbox = &rank.words.area.mailbox;
+        terminal::post_caught(|signo| {
+            let caught = Signal {
+                signo: signo as u32,
+                code: libc::SI_KERNEL,
+                ..Signal::default()
+            };
+            let done = mailbox.post(&caught);
+            posted |= done;
+            done
+        });
         while let Some(signal) = held.take().or_else(|| self.receive(rank)) {
-            if !rank.words.area.mailbox.post(&signal) {
+            if !mailbox.post(&signal) {
                 *held = Some(signal);
                 break;
             }
@@ -190,12 +207,21 @@ fn act_by_default(rank: &Rank, signo: i32) {
     }
 }
 
+/// Changes which signals a descriptor of [`Watcher::signalfd`] receives.
+pub fn receive(signalfd: RawFd, set: u64) {
+    let _ = signalfd4(signalfd, set);
+}
+
+fn signalfd4(fd: RawFd, set: u64) -> i64 {
+    let flags = (libc::SFD_NONBLOCK | libc::SFD_CLOEXEC) as u64;
+    let args = [fd as u64, &raw const set as u64, 8, flags, 0, 0];
+    // SAFETY: 1. Linux reads one u64.
+    unsafe { stub::syscall(libc::SYS_signalfd4 as u64, &args) }
+}
+
 /// A non-blocking descriptor that receives the signals of a set.
 fn signalfd(set: u64) -> io::Result<OwnedFd> {
-    let flags = (libc::SFD_NONBLOCK | libc::SFD_CLOEXEC) as u64;
-    let args = [u64::MAX, &raw const set as u64, 8, flags, 0, 0];
-    // SAFETY: 1. Linux reads one u64.
-    let ret = unsafe { stub::syscall(libc::SYS_signalfd4 as u64, &args) };
+    let ret = signalfd4(-1, set);
     if let Some(errno) = abi::Errno::from_ret(ret) {
         return Err(io::Errno::from_raw_os_error(errno.0.into()));
     }

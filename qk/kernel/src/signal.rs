@@ -9,8 +9,10 @@ use abi::Errno;
 use abi::control::{Event, HostOp};
 use hal::traps::{Trap, UserFrame};
 use qk_core::signals::{
-    Action, Delivery, Process, SIG_IGN, SigInfo, SigSet, Signal, Target, Thread, sa,
+    Action, Delivery, Process, SIG_DFL, SIG_IGN, SigInfo, SigSet, Signal, Target, Thread, sa,
 };
+
+use wire::rank::terminal;
 
 use crate::rank::Rank;
 use crate::syscall::{RESTART, RESTART_NO_HANDLER};
@@ -58,6 +60,16 @@ impl Signals {
         {
             // KILL and STOP cannot be ignored, whatever the host says.
             let _ = self.process.set_action(signal, ignore);
+        }
+    }
+
+    /// What a signal of job control does: a value of [`wire::rank::terminal`].
+    fn terminal_stop(&self, signal: Signal) -> u64 {
+        match self.process.action(signal).handler {
+            _ if self.thread.blocked().contains(signal) => terminal::PASSES,
+            SIG_IGN => terminal::PASSES,
+            SIG_DFL => terminal::STOPS,
+            _ => terminal::HANDLED,
         }
     }
 
@@ -119,6 +131,19 @@ pub fn collect(rank: &Rank) {
                 SigInfo::sent(number, signal.code, signal.pid, signal.uid, signal.value),
             );
         }
+    }
+}
+
+/// Tells the proxy what SIGTTIN and SIGTTOU do to the program: Linux looks at that before it sends them.
+pub fn publish_terminal_stops(rank: &Rank) {
+    let word = {
+        let signals = rank.signals.lock();
+        [Signal::TTIN, Signal::TTOU].map(|signal| signals.terminal_stop(signal))
+    };
+    let word = word[0] | word[1] << 2;
+    let published = &rank.area.node.terminal_stops;
+    if published.peek() != word {
+        published.store(word);
     }
 }
 

@@ -38,7 +38,7 @@ pub struct Scratch {
     /// struct rlimit: soft and hard.
     rlimit: [u64; 2],
     /// The signals that the worker blocks: what it blocks during a call as well, whatever mask the call comes with.
-    blocked: u64,
+    pub blocked: u64,
     /// pselect6's pointer to a mask, and the bytes of that.
     mask_pair: [u64; 2],
     pub(super) nested: nested::Copies,

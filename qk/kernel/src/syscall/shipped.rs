@@ -62,9 +62,15 @@ fn ship_row(rank: &'static Rank, row: &Row, args: &[u64; 6]) -> SysResult {
     let written = written_ranges(row, args);
     note_written(rank, &written);
     stats::count_shipped();
+    if row.restart {
+        signal::publish_terminal_stops(rank); // of all that can use a terminal
+    }
     let ret = ship::linux_call(rank, u64::from(row.nr), args);
     if rank.writable_code.load(Ordering::Relaxed) {
         renew_code(rank, &written);
+    }
+    if ret == Errno::EINTR.ret() {
+        signal::collect(rank); // what interrupted it may have been posted just before
     }
     match Errno::from_ret(ret) {
         None => Ok(ret as u64),
