@@ -114,6 +114,8 @@ pub struct FromNode {
     pub message: Text<32>,
     /// See [`terminal`]; up to date before every call that can use a terminal.
     pub terminal_stops: Word,
+    /// Real-time signals of the host that the program has taken, of all that were posted: see [`crate::signal::QUEUED`].
+    pub signals_taken: Word,
     /// The crash report.
     pub crash: Crash,
 }

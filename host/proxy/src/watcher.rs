@@ -6,13 +6,13 @@
 //! - The rank's end while the worker is in a call.
 
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-use rustix::event::{Timespec, epoll};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io;
 use wire::rank::state;
-use wire::signal::Signal;
+use wire::signal::{FIRST_REAL_TIME, QUEUED, Signal};
 use zerocopy::FromBytes;
 
 use crate::end;
@@ -22,7 +22,10 @@ use crate::stub::{self, KICK};
 use crate::terminal;
 use crate::worker;
 
-/// How often a full mailbox is tried again; meanwhile signals wait in Linux.
+/// The real-time signals.
+const REAL_TIME: u64 = signals::ALL << (FIRST_REAL_TIME - 1);
+
+/// How often it is tried again when the node has no room; meanwhile signals wait in Linux.
 const RETRY: Duration = Duration::from_millis(5);
 
 /// When a call that was kicked is looked at again: it may have been kicked just before it began to block.
@@ -51,11 +54,32 @@ struct SignalfdInfo {
 }
 const _: () = assert!(size_of::<SignalfdInfo>() == 128);
 
+/// What the watcher has posted.
+#[derive(Default)]
+struct Posted {
+    /// A signal that was read and found no room in the mailbox.
+    held: Option<Signal>,
+    /// Real-time signals so far.
+    real_time: u64,
+}
+
+impl Posted {
+    /// Whether the node has a place for one more real-time signal.
+    fn has_place(&self, rank: &Rank) -> bool {
+        let taken = rank.words.area.node.signals_taken.load();
+        // What the node says wrong costs its own rank signals.
+        self.real_time.saturating_sub(taken) < QUEUED
+    }
+}
+
 /// The watcher's descriptors.
 #[derive(Debug)]
 pub struct Watcher {
     set: OwnedFd,
+    /// Standard signals.
     signals: OwnedFd,
+    /// Real-time signals, which queue up in Linux for as long as nobody reads them here.
+    real_time: OwnedFd,
 }
 
 impl Watcher {
@@ -65,10 +89,17 @@ impl Watcher {
     /// What epoll and signalfd say.
     pub fn new(doorbell: &OwnedFd, watched: u64) -> io::Result<Watcher> {
         let set = worker::doorbell_set(doorbell)?;
-        let signals = signalfd(watched)?;
+        let signals = signalfd(watched & !REAL_TIME)?;
+        let real_time = signalfd(watched & REAL_TIME)?;
         let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        epoll::add(&set, &signals, epoll::EventData::new_u64(1), edge)?;
-        Ok(Watcher { set, signals })
+        for signals in [&signals, &real_time] {
+            epoll::add(&set, signals, epoll::EventData::new_u64(1), edge)?;
+        }
+        Ok(Watcher {
+            set,
+            signals,
+            real_time,
+        })
     }
 
     /// Moves the descriptors by `keep`.
@@ -79,10 +110,11 @@ impl Watcher {
         Ok(Watcher {
             set: keep(self.set)?,
             signals: keep(self.signals)?,
+            real_time: keep(self.real_time)?,
         })
     }
 
-    /// The descriptor that receives signals.
+    /// The descriptor that receives standard signals.
     pub fn signalfd(&self) -> RawFd {
         self.signals.as_raw_fd()
     }
@@ -91,7 +123,7 @@ impl Watcher {
     pub fn run(self, rank: &'static Rank) -> ! {
         // The C library starts threads with its cancellation signal unblocked.
         signals::mask(How::Set, signals::ALL);
-        let mut held = None;
+        let mut posted = Posted::default();
         let mut kick_again = KICK_AGAIN;
         loop {
             end::if_over(rank);
@@ -99,11 +131,11 @@ impl Watcher {
                 |seq| rank.words.area.slot.cancelled(seq),
                 || signals::send_to_thread(rank.pid, rank.pid, KICK),
             );
-            self.pass_on_signals(rank, &mut held);
+            let waiting = self.pass_on_signals(rank, &mut posted);
             let timeout = if kicked {
                 Some(kick_again)
             } else {
-                held.is_some().then_some(RETRY)
+                waiting.then_some(RETRY)
             };
             kick_again = if kicked {
                 (kick_again * 2).min(KICK_AT_LAST)
@@ -125,8 +157,8 @@ impl Watcher {
         let _ = epoll::wait(&self.set, &mut events, timeout.as_ref());
     }
 
-    /// Posts pending signals to the node for as long as there is room; what does not fit is held.
-    fn pass_on_signals(&self, rank: &Rank, held: &mut Option<Signal>) {
+    /// Posts pending signals to the node for as long as there is room. Says whether there are more, which have to wait.
+    fn pass_on_signals(&self, rank: &Rank, so_far: &mut Posted) -> bool {
         let mut posted = false;
         let mailbox = &rank.words.area.mailbox;
         terminal::post_caught(|signo| {
@@ -139,23 +171,29 @@ impl Watcher {
             posted |= done;
             done
         });
-        while let Some(signal) = held.take().or_else(|| self.receive(rank)) {
+        while let Some(signal) = so_far.held.take().or_else(|| self.receive(rank, so_far)) {
             if !mailbox.post(&signal) {
-                *held = Some(signal);
+                so_far.held = Some(signal);
                 break;
             }
+            so_far.real_time += u64::from(signal.signo >= FIRST_REAL_TIME);
             posted = true;
         }
         if posted {
             rank.ring();
         }
+        so_far.held.is_some() || readable(&self.real_time)
     }
 
     /// The next signal that is the program's.
-    fn receive(&self, rank: &Rank) -> Option<Signal> {
+    fn receive(&self, rank: &Rank, so_far: &Posted) -> Option<Signal> {
         loop {
             let mut bytes = [0u8; size_of::<SignalfdInfo>()];
-            let read = io::read(self.signals.as_fd(), &mut bytes).ok()?;
+            let read = match io::read(&self.signals, &mut bytes) {
+                Ok(read) => read,
+                Err(_) if so_far.has_place(rank) => io::read(&self.real_time, &mut bytes).ok()?,
+                Err(_) => return None,
+            };
             let info = SignalfdInfo::read_from_bytes(bytes.get(..read)?).ok()?;
             let signo = info.signo as i32;
             match Default::of(signo) {
@@ -207,9 +245,15 @@ fn act_by_default(rank: &Rank, signo: i32) {
     }
 }
 
-/// Changes which signals a descriptor of [`Watcher::signalfd`] receives.
+/// Whether a signal can be read.
+fn readable(signals: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(signals, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+}
+
+/// Changes which standard signals a descriptor of [`Watcher::signalfd`] receives.
 pub fn receive(signalfd: RawFd, set: u64) {
-    let _ = signalfd4(signalfd, set);
+    let _ = signalfd4(signalfd, set & !REAL_TIME);
 }
 
 fn signalfd4(fd: RawFd, set: u64) -> i64 {

@@ -116,6 +116,11 @@ impl Pending {
         self.set
     }
 
+    /// Signals whose particulars are kept.
+    pub fn queued(&self) -> usize {
+        self.len
+    }
+
     /// Adds one. A standard signal that waits already is not added again.
     ///
     /// # Errors
