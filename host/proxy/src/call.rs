@@ -66,6 +66,7 @@ impl Caller {
         if i64::from(call.nr) == libc::SYS_connect && ret == 0 {
             others::check_connected(args[0])?;
         }
+        special::complete(rank, call, &args, ret)?;
         args::finish(&after, ret, rank, &self.scratch)?;
         if ret == Errno::EFBIG.ret() {
             signals::pass_on(libc::SIGXFSZ); // RLIMIT_FSIZE: Linux tells the thread, not the process

@@ -10,6 +10,8 @@ mod device;
 mod listing;
 mod open;
 mod place;
+mod regions;
+mod text;
 mod walk;
 
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -23,6 +25,8 @@ use crate::fds;
 use crate::memory::RankMemory;
 use crate::rank::Rank;
 use place::{Place, Whose};
+
+pub use text::{Marks, complete};
 
 /// What to do about a call.
 #[derive(Debug)]
@@ -50,6 +54,7 @@ pub fn recognise(rank: &Rank, call: &Call, args: &[u64; 6], scratch: &Scratch) -
     if matches!(number, libc::SYS_getdents | libc::SYS_getdents64) {
         return listing::without_ours(rank, call, args);
     }
+    text::refresh(rank, call, args);
     let Some(at) = call.args.iter().position(|arg| *arg == Arg::Path) else {
         return Special::No;
     };

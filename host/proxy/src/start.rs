@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use abi::control::RankInfo;
 use abi::ident::{NSIG, RLIM_NLIMITS};
@@ -19,6 +19,7 @@ use crate::rank::{Rank, Stops};
 use crate::sandbox;
 use crate::shared::RankWords;
 use crate::signals::{self, How};
+use crate::special::Marks;
 use crate::stub::{self, KICK, Kick};
 use crate::terminal;
 use crate::watcher::Watcher;
@@ -92,6 +93,7 @@ pub fn start(config: Config) -> Result<(&'static Rank, OwnedFd), Impossible> {
     let rank: &'static Rank = Box::leak(Box::new(Rank {
         first_own_fd: limits.first_own as u32,
         raised_fds: limits.raised,
+        texts: Marks::new(limits.first_own),
         ..rank
     }));
     Kick::install();
@@ -151,6 +153,8 @@ fn build(
         stderr: keep(stderr).map_err(&moved)?,
         first_own_fd: 0, // known when the limit is
         raised_fds: 0,
+        texts: Marks::new(0),
+        strings_at: AtomicU64::new(0),
         proc_device: rustix::fs::stat("/proc").map_or(0, |stat| stat.st_dev),
         program,
         inherited: config.inherited,

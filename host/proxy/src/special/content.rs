@@ -1,22 +1,29 @@
 //! The texts that are made for the rank. See proc(5) for their formats.
 
 use std::fmt::Write as _;
-use std::os::fd::OwnedFd;
+use std::ops::RangeInclusive;
+use std::sync::atomic::Ordering;
 
-use abi::map::{PAGE, STACK_TOP, VDSO_AREA};
-use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
-use rustix::io;
+use abi::map::PAGE;
+use zerocopy::IntoBytes;
 
 use super::place::{Place, Whose};
+use super::regions;
 use crate::Program;
+use crate::memory::RankMemory;
 use crate::rank::Rank;
-use crate::regions::Regions;
 
-/// A file of the process's directory, or of /proc itself.
+/// A file whose text is made for the rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum File {
     /// Regions.
     Maps,
+    /// The same with what is in memory of them: all.
+    Smaps,
+    /// The sums of that.
+    SmapsRollup,
+    /// The same by memory of NUMA domains.
+    NumaMaps,
     /// Sizes in pages.
     Statm,
     /// Linux's, with the rank's sizes.
@@ -27,53 +34,75 @@ pub enum File {
     Cmdline,
     /// Environment.
     Environ,
-    /// Linux's, with the rank's memory as the machine's. In /proc.
+    /// The auxiliary vector.
+    Auxv,
+    /// Linux's, with the rank's memory as the machine's.
     Meminfo,
+    /// Linux's, with the node's cores.
+    Cpuinfo,
 }
+
+/// Names in the process's directory.
+const OF_RANK: &[(&str, File)] = &[
+    ("maps", File::Maps),
+    ("smaps", File::Smaps),
+    ("smaps_rollup", File::SmapsRollup),
+    ("numa_maps", File::NumaMaps),
+    ("statm", File::Statm),
+    ("status", File::Status),
+    ("stat", File::Stat),
+    ("cmdline", File::Cmdline),
+    ("environ", File::Environ),
+    ("auxv", File::Auxv),
+];
+/// Names in the procfs itself.
+const OF_SYSTEM: &[(&str, File)] = &[("meminfo", File::Meminfo), ("cpuinfo", File::Cpuinfo)];
 
 impl File {
     /// The file at a place.
-    pub fn named(place: &Place) -> Option<File> {
-        Some(match (place.whose, place.inside.as_str()) {
-            (Whose::Rank, "maps") => File::Maps,
-            (Whose::Rank, "statm") => File::Statm,
-            (Whose::Rank, "status") => File::Status,
-            (Whose::Rank, "stat") => File::Stat,
-            (Whose::Rank, "cmdline") => File::Cmdline,
-            (Whose::Rank, "environ") => File::Environ,
-            (Whose::System, "meminfo") => File::Meminfo,
+    pub fn at(place: &Place) -> Option<File> {
+        let names = match place.whose {
+            Whose::Rank => OF_RANK,
+            Whose::System => OF_SYSTEM,
             _ => return None,
-        })
+        };
+        let found = names.iter().find(|(name, _)| *name == place.inside);
+        found.map(|(_, file)| *file)
     }
-}
 
-/// An open file with this text, at its beginning.
-///
-/// # Errors
-/// EMFILE, ENFILE, ENOMEM.
-pub fn open(rank: &Rank, file: File) -> io::Result<OwnedFd> {
-    let sizes = Sizes::of(rank);
-    let linux = |path| std::fs::read_to_string(path).unwrap_or_default();
-    in_memory(&match file {
-        File::Maps => maps(rank.memory().regions()).into_bytes(),
-        File::Statm => sizes.statm().into_bytes(),
-        File::Status => sizes.status(&linux("/proc/self/status")).into_bytes(),
-        File::Stat => sizes.stat(&linux("/proc/self/stat")).into_bytes(),
-        File::Cmdline => joined(&rank.program, true),
-        File::Environ => joined(&rank.program, false),
-        File::Meminfo => sizes.meminfo(&linux("/proc/meminfo")).into_bytes(),
-    })
-}
-
-fn in_memory(text: &[u8]) -> io::Result<OwnedFd> {
-    let fd = memfd_create("proc", MemfdFlags::CLOEXEC)?;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let written = io::write(&fd, rest)?;
-        rest = &rest[written..];
+    /// Its name, of all the only one.
+    pub fn name(self) -> &'static str {
+        let mut all = OF_RANK.iter().chain(OF_SYSTEM);
+        all.find(|(_, file)| *file == self)
+            .map_or("", |(name, _)| name)
     }
-    seek(&fd, SeekFrom::Start(0))?;
-    Ok(fd)
+
+    /// The file with a name of [`File::name`].
+    pub fn of_name(name: &str) -> Option<File> {
+        let mut all = OF_RANK.iter().chain(OF_SYSTEM);
+        all.find(|(known, _)| *known == name).map(|(_, file)| *file)
+    }
+
+    /// Its text as of now.
+    pub fn text(self, rank: &Rank) -> Vec<u8> {
+        let sizes = Sizes::of(rank);
+        let linux = |path| std::fs::read_to_string(path).unwrap_or_default();
+        let text = match self {
+            File::Maps => regions::maps(rank.memory().regions()),
+            File::Smaps => regions::smaps(rank.memory().regions()),
+            File::SmapsRollup => regions::rollup(rank.memory().regions()),
+            File::NumaMaps => regions::numa_maps(rank.memory().regions()),
+            File::Statm => sizes.statm(),
+            File::Status => sizes.status(&linux("/proc/self/status"), cores(rank)),
+            File::Stat => sizes.stat(&linux("/proc/self/stat")),
+            File::Meminfo => sizes.meminfo(&linux("/proc/meminfo")),
+            File::Cpuinfo => cpuinfo(&linux("/proc/cpuinfo"), rank.core_doorbells.len()),
+            File::Cmdline => return joined(&rank.program, true),
+            File::Environ => return joined(&rank.program, false),
+            File::Auxv => return auxv(rank).unwrap_or_default(),
+        };
+        text.into_bytes()
+    }
 }
 
 /// Argument or environment strings, each with its NUL.
@@ -90,25 +119,57 @@ fn joined(program: &Program, arguments: bool) -> Vec<u8> {
         .collect()
 }
 
-/// Whether a page may be executed the proxy does not know: no `x` is shown.
-fn maps(regions: &Regions) -> String {
+/// The auxiliary vector that the program was started with, from where it was put: between the strings and `argc`.
+fn auxv(rank: &Rank) -> Option<Vec<u8>> {
+    /// More than the vector, the random bytes and the platform's name take.
+    const MOST_BYTES: u64 = 1024;
+    let strings = rank.strings_at.load(Ordering::Relaxed);
+    let (argc, envc) = (rank.program.argv.len(), rank.program.env.len());
+    let pointers = argc + 1 + envc + 1;
+    let start = (strings & !7).checked_sub(8 * (1 + pointers as u64) + MOST_BYTES)?;
+    let mut words = vec![0u64; (strings as usize / 8) - (start as usize / 8)];
+    rank.read(start, words.as_mut_bytes()).ok()?;
+    let begins = |pair: &[u64]| pair == [argc as u64, strings];
+    let first = words.windows(2).position(begins)? + 1 + pointers;
+    let pairs = words.get(first..)?.chunks_exact(2);
+    let last = pairs.clone().position(|pair| pair[0] == 0)?; // AT_NULL
+    Some(
+        pairs
+            .take(last + 1)
+            .flatten()
+            .flat_map(|word| word.to_ne_bytes())
+            .collect(),
+    )
+}
+
+/// First core of the rank, and how many it has.
+fn cores(rank: &Rank) -> [u64; 2] {
+    let cpus = &rank.words.area.node.cpus;
+    [cpus[0].load(), cpus[1].load()]
+}
+
+/// Which features the node's processors have only the node knows, and an emulated one has others than the host's: no flags
+/// are shown.
+fn cpuinfo(linux: &str, cores: usize) -> String {
+    const UNKNOWN: &[&str] = &["flags", "vmx flags", "bugs"];
+    let first = linux.split("\n\n").next().unwrap_or_default();
     let mut text = String::new();
-    for region in regions.iter() {
-        let name = match region {
-            r if r.end == STACK_TOP => "[stack]",
-            r if r.start == VDSO_AREA => "[vvar]",
-            r if r.start == VDSO_AREA + PAGE => "[vdso]",
-            _ => "",
-        };
-        let read = if region.read { 'r' } else { '-' };
-        let write = if region.write { 'w' } else { '-' };
-        let (start, end) = (region.start, region.end);
-        let line = format!("{start:08x}-{end:08x} {read}{write}-p 00000000 00:00 0");
-        let _ = if name.is_empty() {
-            writeln!(text, "{line} ")
-        } else {
-            writeln!(text, "{line:<73}{name}")
-        };
+    for core in 0..cores {
+        for line in first.lines() {
+            let Some((key, _)) = line.split_once(':') else {
+                continue;
+            };
+            let _ = match key.trim_end() {
+                name if UNKNOWN.contains(&name) => Ok(()),
+                "processor" | "core id" | "apicid" | "initial apicid" => {
+                    writeln!(text, "{key}: {core}")
+                }
+                "siblings" | "cpu cores" => writeln!(text, "{key}: {cores}"),
+                "physical id" => writeln!(text, "{key}: 0"),
+                _ => writeln!(text, "{line}"),
+            };
+        }
+        text.push('\n');
     }
     text
 }
@@ -134,7 +195,8 @@ impl Sizes {
         let used = node.used_bytes.load();
         Sizes {
             share: node.share[1].load(),
-            mapped,
+            // What is used but has no access, such as page tables, is not mapped here.
+            mapped: used.max(mapped),
             used,
             peak: node.peak_bytes.load().max(used),
         }
@@ -149,6 +211,11 @@ impl Sizes {
     /// One line of fields; the second is a name in parentheses that may hold anything.
     fn stat(self, linux: &str) -> String {
         // Numbers of fields, counted from 1 as proc(5) does.
+        /// Faults: there are none.
+        const FAULTS: RangeInclusive<usize> = 10..=13;
+        /// Addresses, signals and the place that Linux waits in are the proxy's: 0, as for who may not see them.
+        const CODE_TO_WCHAN: RangeInclusive<usize> = 26..=35;
+        const DATA_TO_ENV: RangeInclusive<usize> = 45..=51;
         const NUM_THREADS: usize = 20;
         const VSIZE: usize = 23;
         const RSS: usize = 24;
@@ -161,27 +228,52 @@ impl Sizes {
                 NUM_THREADS => write!(text, " 1"),
                 VSIZE => write!(text, " {}", self.mapped),
                 RSS => write!(text, " {}", self.used / PAGE),
+                n if [FAULTS, CODE_TO_WCHAN, DATA_TO_ENV]
+                    .iter()
+                    .any(|r| r.contains(&n)) =>
+                {
+                    write!(text, " 0")
+                }
                 _ => write!(text, " {field}"),
             };
         }
         text + "\n"
     }
 
-    fn status(self, linux: &str) -> String {
+    /// Linux's lines without those about the proxy's signals, which only the node knows of the rank.
+    fn status(self, linux: &str, [first, count]: [u64; 2]) -> String {
         let mut text = String::with_capacity(linux.len());
         for line in linux.lines() {
-            let kib = match line.split(':').next() {
-                Some("VmPeak" | "VmSize") => Some(self.mapped),
-                Some("VmHWM") => Some(self.peak),
-                Some("VmRSS" | "RssAnon" | "VmData") => Some(self.used),
-                _ => None,
+            let Some((key, _)) = line.split_once(':') else {
+                continue;
             };
-            let key = line.split(':').next().unwrap_or(line);
-            let _ = match kib {
-                Some(bytes) => writeln!(text, "{key}:\t{:>8} kB", bytes / 1024),
-                None if key == "Threads" => writeln!(text, "Threads:\t1"),
-                None => writeln!(text, "{line}"),
+            let kib = |bytes: u64| format!("{:>8} kB", bytes / 1024);
+            let value = match key {
+                "VmPeak" => kib(self.mapped.max(self.peak)),
+                "VmSize" => kib(self.mapped),
+                "VmHWM" => kib(self.peak),
+                "VmRSS" | "RssAnon" | "VmData" => kib(self.used),
+                "VmPin" | "VmStk" | "VmExe" | "VmLib" | "VmPTE" | "VmSwap" | "RssFile"
+                | "RssShmem" | "HugetlbPages" => kib(0),
+                "Threads" => "1".into(),
+                "NoNewPrivs" | "Seccomp" | "Seccomp_filters" => "0".into(),
+                "Cpus_allowed_list" if count == 1 => first.to_string(),
+                "Cpus_allowed_list" => format!("{first}-{}", first + count.max(1) - 1),
+                "SigQ"
+                | "SigPnd"
+                | "ShdPnd"
+                | "SigBlk"
+                | "SigIgn"
+                | "SigCgt"
+                | "Cpus_allowed"
+                | "voluntary_ctxt_switches"
+                | "nonvoluntary_ctxt_switches" => continue,
+                _ => {
+                    let _ = writeln!(text, "{line}");
+                    continue;
+                }
             };
+            let _ = writeln!(text, "{key}:\t{value}");
         }
         text
     }
@@ -214,26 +306,6 @@ impl Sizes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::regions::Region;
-
-    #[test]
-    fn maps_has_a_line_per_region() {
-        let mut regions = Regions::default();
-        let region = |start, end| Region {
-            start,
-            end,
-            gpa: start,
-            read: true,
-            write: true,
-        };
-        regions.map(region(0x40_0000, 0x40_1000));
-        regions.map(region(STACK_TOP - 0x2000, STACK_TOP));
-        let text = maps(&regions);
-        let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines[0], "00400000-00401000 rw-p 00000000 00:00 0 ");
-        assert!(lines[1].starts_with("7fffdfe000-7fffe00000 rw-p 00000000 00:00 0 "));
-        assert!(lines[1].ends_with(" [stack]"));
-    }
 
     #[test]
     fn stat_shows_the_ranks_sizes() {
@@ -245,8 +317,8 @@ mod tests {
             peak: 4096,
         };
         let text = sizes.stat(&format!("7 (a )b) {}\n", fields.join(" ")));
-        assert!(text.starts_with("7 (a )b) 3 4 5 "));
-        assert!(text.contains(" 19 1 21 22 8192 1 25 ") && text.ends_with(" 52\n"));
+        assert!(text.starts_with("7 (a )b) 3 4 5 6 7 8 9 0 0 0 0 14 "));
+        assert!(text.contains(" 19 1 21 22 8192 1 25 0 0 ") && text.ends_with(" 0 52\n"));
     }
 
     #[test]
@@ -257,10 +329,12 @@ mod tests {
             used: 4096 * 1024,
             peak: 5000 * 1024,
         };
-        let linux = "Name:\ta.out\nVmPeak:\t  999 kB\nVmHWM:\t 1 kB\nVmRSS:\t 1 kB\nThreads:\t2\n";
+        let linux = "Name:\ta.out\nVmPeak:\t  999 kB\nVmHWM:\t 1 kB\nVmRSS:\t 1 kB\nThreads:\t2\n\
+            SigBlk:\tffffffffffffffff\nNoNewPrivs:\t1\nCpus_allowed_list:\t0-63\n";
         assert_eq!(
-            sizes.status(linux),
-            "Name:\ta.out\nVmPeak:\t    8192 kB\nVmHWM:\t    5000 kB\nVmRSS:\t    4096 kB\nThreads:\t1\n"
+            sizes.status(linux, [2, 2]),
+            "Name:\ta.out\nVmPeak:\t    8192 kB\nVmHWM:\t    5000 kB\nVmRSS:\t    4096 kB\nThreads:\t1\n\
+            NoNewPrivs:\t0\nCpus_allowed_list:\t2-3\n"
         );
         assert_eq!(sizes.statm(), "2048 1024 0 0 0 2048 0\n");
         let linux = "MemTotal:       24000000 kB\nMemFree:         9000000 kB\nCached:           999999 kB\n\
@@ -270,5 +344,12 @@ mod tests {
             "MemTotal:          16384 kB\nMemFree:           12288 kB\nCached:                0 kB\n\
             HugePages_Total:       0\nHugepagesize:       2048 kB\n"
         );
+    }
+
+    #[test]
+    fn cpuinfo_has_a_block_per_core_and_no_flags() {
+        let linux = "processor\t: 0\nmodel name\t: X\nsiblings\t: 64\nflags\t\t: fpu avx512f\n\nprocessor\t: 1\n";
+        let block = |core| format!("processor\t: {core}\nmodel name\t: X\nsiblings\t: 2\n\n");
+        assert_eq!(cpuinfo(linux, 2), block(0) + &block(1));
     }
 }

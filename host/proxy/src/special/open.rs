@@ -14,7 +14,7 @@ use rustix::io;
 use super::device;
 use super::place::Place;
 use super::walk::{Found, linux, walk};
-use super::{content, give};
+use super::{content, give, text};
 use crate::fds;
 use crate::memory::RankMemory;
 use crate::rank::Rank;
@@ -247,15 +247,18 @@ const fn writes(flags: i32) -> bool {
 
 /// Puts the text that the rank has at a place where a file of Linux's is open; says whether there is one.
 fn replace(rank: &Rank, file: &OwnedFd, place: &Place, flags: i32) -> Result<bool, Errno> {
-    let text = content::File::named(place);
-    let Some(text) = text.filter(|_| flags & libc::O_PATH == 0 && !writes(flags)) else {
+    let text = content::File::at(place);
+    let Some(content) = text.filter(|_| flags & libc::O_PATH == 0 && !writes(flags)) else {
         return Ok(false);
     };
-    let made = fds::with_room(rank.raised_fds, || content::open(rank, text)).map_err(linux)?;
+    let made = fds::with_room(rank.raised_fds, || text::create(rank, content)).map_err(linux)?;
     let close_on_exec = (flags & libc::O_CLOEXEC) as u64;
     let (from, to) = (fds::raw(&made), fds::raw(file));
     match linux_call(libc::SYS_dup3, &[from, to, close_on_exec, 0]) {
-        0.. => Ok(true),
+        0.. => {
+            text::mark(rank, file);
+            Ok(true)
+        }
         ret => Err(Errno::from_ret(ret).unwrap_or(Errno::EIO)),
     }
 }

@@ -139,7 +139,8 @@ impl Place {
         }
     }
 
-    /// Whether the rank may have this file open, for more than reading if `writes`.
+    /// Whether the rank may have this file open, for more than reading if `writes`. What Linux counts of input and output is
+    /// the proxy's: `io` does not exist, as where nothing is counted.
     ///
     /// # Errors
     /// EACCES, or ENOENT for what does not exist for the rank.
@@ -147,6 +148,7 @@ impl Place {
         let inside = self.inside.as_str();
         let allowed = match self.whose {
             Whose::Proxy => return Err(Errno::ENOENT),
+            Whose::Rank if inside == "io" => return Err(Errno::ENOENT),
             Whose::Rank => !MEMORY.contains(&inside),
             Whose::Other => !writes && PUBLIC.contains(&inside),
             Whose::System => inside != "kcore",
