@@ -42,17 +42,40 @@ struct SignalfdInfo {
     code: i32,
     pid: u32,
     uid: u32,
-    _fd: i32,
+    fd: i32,
     _tid: u32,
-    _band: u32,
+    band: u32,
     _overrun: u32,
     _trapno: u32,
-    _status: i32,
+    status: i32,
     _int: i32,
     ptr: u64,
     _rest: [u64; 9],
 }
 const _: () = assert!(size_of::<SignalfdInfo>() == 128);
+
+impl SignalfdInfo {
+    /// The signal with the first three words of siginfo_t's union as its code says (uapi/asm-generic/siginfo.h): of a
+    /// descriptor's signal si_band, a long, and si_fd; of a child's si_pid, si_uid, si_status; of others si_pid, si_uid, si_value.
+    fn signal(&self) -> Signal {
+        /// POLL_IN to POLL_HUP, and as many codes of SIGCHLD.
+        const POLLS: std::ops::RangeInclusive<i32> = 1..=6;
+        let (pid, uid, value) = match self.signo as i32 {
+            libc::SIGCHLD if POLLS.contains(&self.code) => {
+                (self.pid, self.uid, u64::from(self.status as u32))
+            }
+            _ if POLLS.contains(&self.code) => (self.band, 0, u64::from(self.fd as u32)),
+            _ => (self.pid, self.uid, self.ptr),
+        };
+        Signal {
+            signo: self.signo,
+            code: self.code,
+            pid,
+            uid,
+            value,
+        }
+    }
+}
 
 /// What the watcher has posted.
 #[derive(Default)]
@@ -202,20 +225,7 @@ impl Watcher {
                 _ => {}
             }
             if runs(rank) || rank.inherited.blocked & signals::set(signo) != 0 {
-                let SignalfdInfo {
-                    code,
-                    pid,
-                    uid,
-                    ptr: value,
-                    ..
-                } = info;
-                return Some(Signal {
-                    signo: info.signo,
-                    code,
-                    pid,
-                    uid,
-                    value,
-                });
+                return Some(info.signal());
             }
             if rank.inherited.is_default(signo) {
                 act_by_default(rank, signo);

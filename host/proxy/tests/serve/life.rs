@@ -22,6 +22,10 @@ pub const CASES: &[Case] = &[
     ("a_refused_program", a_refused_program),
     ("a_crash_report", a_crash_report),
     ("signals_are_posted", signals_are_posted),
+    (
+        "signals_of_descriptors_name_them",
+        signals_of_descriptors_name_them,
+    ),
     ("signals_wait_for_room", signals_wait_for_room),
     (
         "signals_before_the_program_runs",
@@ -196,6 +200,27 @@ fn signals_are_posted() {
         );
         assert_eq!(signal.code, libc::SI_USER);
     }
+}
+
+/// Once si_pid and si_uid, which such a signal has not, stood where si_band and si_fd belong.
+fn signals_of_descriptors_name_them() {
+    const SET_SIGNAL: u64 = 10; // F_SETSIG
+    let mut node = Node::new();
+    assert_eq!(node.call(libc::SYS_pipe2, &[BUF, 0]), 0);
+    let (read, write) = (node.get_i32(BUF) as u64, node.get_i32(BUF + 4) as u64);
+    let signo = libc::SIGRTMIN() as u64 + 1;
+    for (command, argument) in [
+        (libc::F_SETOWN as u64, node.pid() as u64),
+        (SET_SIGNAL, signo),
+        (libc::F_SETFL as u64, libc::O_ASYNC as u64),
+    ] {
+        assert_eq!(node.call(libc::SYS_fcntl, &[read, command, argument]), 0);
+    }
+    assert_eq!(node.call(libc::SYS_write, &[write, BUF, 1]), 1);
+    let signal = node.wait_signal().unwrap();
+    let band = (libc::POLLIN | libc::POLLRDNORM) as u32;
+    assert_eq!((u64::from(signal.signo), signal.code), (signo, 1)); // POLL_IN
+    assert_eq!((signal.pid, signal.uid, signal.value), (band, 0, read));
 }
 
 /// Once all were posted that the mailbox had room for; the kernel had places for 64, and the rest was lost.
