@@ -9,7 +9,6 @@ mod args;
 mod nested;
 mod option;
 mod others;
-mod request;
 
 use abi::Errno;
 use abi::syscall::{Call, Serve, by_nr};

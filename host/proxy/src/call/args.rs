@@ -8,13 +8,12 @@
 mod tests;
 
 use abi::Errno;
-use abi::syscall::{Arg, Call};
+use abi::syscall::{Arg, Call, request};
 use zerocopy::IntoBytes;
 
 use super::nested;
 use super::option;
 use super::others::Target;
-use super::request;
 use crate::fds;
 use crate::memory::{NOWHERE, RankMemory, tame};
 

@@ -3,7 +3,10 @@
 //! A closed list: a request that is not here might follow pointers that were not checked, so it does not exist. Linux is
 //! given [`NO_SUCH_REQUEST`] in its place and says what it says of one that a device or it itself does not know.
 
-use abi::syscall::Call;
+use super::Call;
+
+/// Number of fcntl(2); the other call with requests is ioctl(2).
+const FCNTL: u16 = 72;
 
 /// Meaning of the argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,7 +33,7 @@ pub enum Argument {
 #[must_use]
 pub fn argument(call: &Call, request: u64) -> Option<Argument> {
     let request = request as u32; // both take an unsigned int
-    if i64::from(call.nr) == libc::SYS_fcntl {
+    if call.nr == FCNTL {
         fcntl(request)
     } else {
         ioctl(request)
@@ -131,32 +134,35 @@ fn file(request: u32) -> Option<Argument> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::by_name;
     use super::*;
-    use abi::syscall::by_name;
 
     #[test]
-    fn requests_mean_what_libc_calls_them() {
+    fn requests_mean_what_linux_calls_them() {
         let (ioctl, fcntl) = (by_name("ioctl").unwrap(), by_name("fcntl").unwrap());
-        assert_eq!(argument(ioctl, libc::TCGETS), Some(Argument::Memory));
-        assert_eq!(argument(ioctl, libc::TIOCGWINSZ), Some(Argument::Memory));
-        assert_eq!(argument(ioctl, libc::FIONREAD), Some(Argument::Memory));
-        assert_eq!(argument(ioctl, libc::FICLONE), Some(Argument::Fd));
-        assert_eq!(argument(ioctl, 0xdead_beef), None);
-        assert_eq!(
-            argument(fcntl, libc::F_SETLKW as u64),
-            Some(Argument::Memory)
-        );
-        assert_eq!(
-            argument(fcntl, libc::F_OFD_SETLK as u64),
-            Some(Argument::Memory)
-        );
-        assert_eq!(
-            argument(fcntl, libc::F_DUPFD_CLOEXEC as u64),
-            Some(Argument::Number)
-        );
-        assert_eq!(argument(fcntl, 999), None);
-        for call in [ioctl, fcntl] {
-            assert_eq!(argument(call, NO_SUCH_REQUEST), None);
+        for (call, request, meaning) in [
+            (ioctl, 0x5401, Some(Argument::Memory)),  // TCGETS
+            (ioctl, 0x5413, Some(Argument::Memory)),  // TIOCGWINSZ
+            (ioctl, 0x541b, Some(Argument::Memory)),  // FIONREAD
+            (ioctl, 0x4004_9409, Some(Argument::Fd)), // FICLONE
+            (ioctl, 0x8912, Some(Argument::Ifconf)),
+            (ioctl, 0x8901, Some(Argument::OwnerAt)),
+            (ioctl, 0xdead_beef, None),
+            (ioctl, NO_SUCH_REQUEST, None),
+            (fcntl, 7, Some(Argument::Memory)),    // F_SETLKW
+            (fcntl, 8, Some(Argument::Owner)),     // F_SETOWN
+            (fcntl, 15, Some(Argument::OwnerEx)),  // F_SETOWN_EX
+            (fcntl, 37, Some(Argument::Memory)),   // F_OFD_SETLK
+            (fcntl, 1030, Some(Argument::Number)), // F_DUPFD_CLOEXEC
+            (fcntl, 999, None),
+            (fcntl, NO_SUCH_REQUEST, None),
+        ] {
+            assert_eq!(
+                argument(call, request),
+                meaning,
+                "{} {request:#x}",
+                call.name
+            );
         }
     }
 }
