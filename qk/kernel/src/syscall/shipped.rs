@@ -7,6 +7,7 @@ use core::sync::atomic::Ordering;
 
 use abi::Errno;
 use abi::map::USER_TOP;
+use abi::syscall::request::{self, Argument};
 use abi::syscall::{Arg, Call as Row, Dir, Len, by_nr};
 use arrayvec::ArrayVec;
 use qk_core::regions::Prot;
@@ -23,6 +24,8 @@ type Ranges = ArrayVec<(u64, u64), 16>;
 
 /// What a request of ioctl or fcntl may write at most: the largest flat structure is well below a page.
 const REQUEST_BYTES: u64 = 4096;
+/// More than an ethtool structure ever holds: its length is the device's affair, and what is noted in vain does no harm.
+const ETHTOOL_BYTES: u64 = 1 << 20;
 
 pub fn ship(call: &mut Call<'_>) -> SysResult {
     let row = by_nr(call.frame.rax).ok_or(Errno::ENOSYS)?;
@@ -125,6 +128,7 @@ fn add(ranges: &mut Ranges, start: u64, len_bytes: u64) {
 
 fn written_ranges(row: &Row, args: &[u64; 6]) -> Ranges {
     let mut ranges = Ranges::new();
+    let mut before = 0;
     for (arg, &value) in row.args.iter().zip(args) {
         match *arg {
             Arg::Mem(Dir::Out | Dir::InOut, len) => add(&mut ranges, value, length(len, args)),
@@ -139,15 +143,40 @@ fn written_ranges(row: &Row, args: &[u64; 6]) -> Ranges {
                 add(&mut ranges, value, count * STRIDE);
                 (0..count).for_each(|i| add_msghdr(&mut ranges, value.wrapping_add(i * STRIDE)));
             }
-            Arg::Request => add(
-                &mut ranges,
-                value,
-                REQUEST_BYTES.min(USER_TOP.saturating_sub(value)),
-            ),
+            Arg::Request => add_request(&mut ranges, row, before, value),
             _ => {}
         }
+        before = value;
     }
     ranges
+}
+
+/// What a request of ioctl or fcntl writes, behind the pointers inside of its structure as well.
+fn add_request(ranges: &mut Ranges, row: &Row, request: u64, at: u64) {
+    match request::argument(row, request) {
+        Some(Argument::Memory) => add(ranges, at, REQUEST_BYTES),
+        Some(Argument::Ifconf) => {
+            // struct ifconf: length (int), buffer (uapi/linux/if.h)
+            add(ranges, at, 16);
+            if let Ok([len, buffer]) = get_words(at) {
+                add(ranges, buffer, u64::from(len as u32));
+            }
+        }
+        Some(Argument::Ethtool) => {
+            // struct ifreq: name (16 bytes), structure
+            if let Ok([_, _, structure]) = get_words(at) {
+                add(ranges, structure, ETHTOOL_BYTES);
+            }
+        }
+        Some(
+            Argument::Number
+            | Argument::Fd
+            | Argument::Owner
+            | Argument::OwnerAt
+            | Argument::OwnerEx,
+        )
+        | None => {}
+    }
 }
 
 fn length(len: Len, args: &[u64; 6]) -> u64 {
