@@ -4,6 +4,7 @@
 //! proxy, strace, the counters and the documentation. Numbers and prototypes: arch/x86/entry/syscalls/syscall_64.tbl
 //! and include/linux/syscalls.h of Linux 6.1.
 
+pub mod request;
 mod show;
 mod table;
 #[cfg(test)]

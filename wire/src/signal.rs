@@ -9,6 +9,13 @@ use crate::word::Word;
 /// (Rings are short under loom, so that it sees them wrap around.)
 pub const CAPACITY: usize = if cfg!(loom) { 2 } else { 32 };
 
+/// Real-time signals of the host that may be under way or pending on the node, of all that are sent to a process: the node
+/// keeps this many places for them, the others wait in Linux. Standard signals need no place.
+pub const QUEUED: u64 = 32;
+
+/// First real-time signal (SIGRTMIN of the kernel, uapi/asm/signal.h).
+pub const FIRST_REAL_TIME: u32 = 32;
+
 /// A signal with what siginfo says of its sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Signal {

@@ -8,8 +8,8 @@
 mod args;
 mod nested;
 mod option;
-mod own;
-mod request;
+mod others;
+pub(crate) mod own;
 
 use abi::Errno;
 use abi::syscall::{Call, Serve, by_nr};
@@ -18,6 +18,7 @@ use crate::rank::Rank;
 use crate::signals;
 use crate::special::{self, Special};
 use crate::stub;
+use crate::terminal::Follower;
 
 pub use args::Scratch;
 
@@ -26,6 +27,7 @@ pub use args::Scratch;
 pub struct Caller {
     rank: &'static Rank,
     scratch: Box<Scratch>,
+    terminal: Follower,
 }
 
 impl Caller {
@@ -34,6 +36,7 @@ impl Caller {
         Caller {
             rank,
             scratch: Scratch::new(rank.blocked),
+            terminal: Follower::new(rank),
         }
     }
 
@@ -50,12 +53,20 @@ impl Caller {
 
     fn shipped(&mut self, call: &Call, mut args: [u64; 6]) -> Result<i64, Errno> {
         let rank = self.rank;
+        if self.terminal.follow(rank) {
+            self.scratch.blocked = self.terminal.blocked;
+        }
         let after = args::prepare(call, &mut args, rank.first_own_fd, rank, &mut self.scratch)?;
+        others::check(rank, call, &args, &self.scratch)?;
         let ret = match special::recognise(rank, call, &args, &self.scratch) {
             Special::No => linux(call.nr, &args),
             Special::Instead(replaced) => linux(call.nr, &replaced),
             Special::Answer(ret) => ret,
         };
+        if i64::from(call.nr) == libc::SYS_connect && ret == 0 {
+            others::check_connected(args[0])?;
+        }
+        special::complete(rank, call, &args, ret)?;
         args::finish(&after, ret, rank, &self.scratch)?;
         if ret == Errno::EFBIG.ret() {
             signals::pass_on(libc::SIGXFSZ); // RLIMIT_FSIZE: Linux tells the thread, not the process

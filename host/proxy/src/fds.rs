@@ -7,7 +7,7 @@
 //! For this the rank's hard limit is lowered where it is high, and both limits where they are equal.
 
 use std::ffi::OsStr;
-use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
 
 use rustix::io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_getfd};
@@ -28,7 +28,7 @@ pub struct Limits {
     /// The rank's hard limit, and the first number that is not the rank's.
     pub first_own: u64,
     /// The soft limit while our descriptors are moved.
-    raised: u64,
+    pub raised: u64,
 }
 
 impl Limits {
@@ -99,6 +99,20 @@ impl Own {
     }
 }
 
+/// Raises the soft limit for as long as `work` takes, so that it gets descriptors when the rank has used up its own, and may
+/// have them above the rank's. Where the rank has lowered its hard limit, `work` has to do with that.
+pub fn with_room<T>(raised: u64, work: impl FnOnce() -> T) -> T {
+    let was = getrlimit(Resource::Nofile);
+    let room = Rlimit {
+        current: Some(raised.min(was.maximum.unwrap_or(raised))),
+        maximum: was.maximum,
+    };
+    let _ = setrlimit(Resource::Nofile, room);
+    let done = work();
+    let _ = setrlimit(Resource::Nofile, was);
+    done
+}
+
 /// Closes every descriptor below `first` that is marked close-on-exec, as an exec does: they were yod's.
 pub fn close_on_exec(first: u64) {
     let open: Vec<RawFd> = match std::fs::read_dir(Path::new("/proc/self/fd")) {
@@ -142,6 +156,11 @@ pub const fn visible(fd: u64, first: u32) -> u64 {
     } else {
         fd // what is negative is no descriptor, or AT_FDCWD
     }
+}
+
+/// A descriptor's number.
+pub fn raw(fd: &OwnedFd) -> u64 {
+    fd.as_raw_fd() as u64
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What the QK asks for besides Linux calls.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering;
 
 use abi::Errno;
 use abi::control::HostOp;
@@ -131,6 +132,7 @@ fn write_strings(rank: &Rank, addr: u64, capacity_bytes: u64) -> Result<i64, Err
     if program.strings_bytes() > capacity_bytes {
         return Err(Errno::E2BIG);
     }
+    rank.strings_at.store(addr, Ordering::Relaxed);
     let mut at = addr;
     let memory = rank.memory();
     for string in program.strings() {

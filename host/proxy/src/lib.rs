@@ -19,11 +19,13 @@ mod host_op;
 mod memory;
 mod rank;
 mod regions;
+mod sandbox;
 mod shared;
 mod signals;
 mod special;
 mod start;
 mod stub;
+mod terminal;
 mod watcher;
 mod worker;
 

@@ -1,7 +1,7 @@
 //! What worker and watcher share.
 
-use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::os::fd::{OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use abi::Errno;
@@ -10,6 +10,7 @@ use crate::Program;
 use crate::memory::{Allowed, BadChange, Memory, RankMemory};
 use crate::shared::RankWords;
 use crate::signals::Inherited;
+use crate::special::Marks;
 use crate::stub::Kick;
 
 /// A rank as its proxy knows it. There is one per process.
@@ -31,12 +32,22 @@ pub struct Rank {
     pub stderr: OwnedFd,
     /// First descriptor that is not the rank's.
     pub first_own_fd: u32,
+    /// The limit that leaves room for ours ([`crate::fds::with_room`]).
+    pub raised_fds: u64,
+    /// Which of the rank's descriptors are texts that are made here.
+    pub texts: Marks,
+    /// Where the program's strings are; 0 before it is loaded.
+    pub strings_at: AtomicU64,
+    /// st_dev of /proc.
+    pub proc_device: u64,
     /// The program.
     pub program: Program,
     /// Mask and dispositions at start.
     pub inherited: Inherited,
-    /// Signals that the worker blocks.
+    /// Signals that the worker blocks at first.
     pub blocked: u64,
+    /// The watcher's descriptor for them.
+    pub signalfd: RawFd,
     /// Gives up calls of the worker.
     pub kick: Kick,
     /// Stops and continues.

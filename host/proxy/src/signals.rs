@@ -161,6 +161,17 @@ pub fn set_disposition(signo: i32, ignored: bool) {
     unsafe { stub::syscall(libc::SYS_rt_sigaction as u64, &args) };
 }
 
+/// Installs a handler, for the whole process; it interrupts calls.
+pub fn handle(signo: i32, handler: extern "C" fn(i32)) {
+    // SAFETY: 1. All-zero is a valid sigaction. 2. The handler has the signature of one; what it does is safe at any
+    // instruction, as all handlers of this crate (they touch an atomic word at most).
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as *const () as usize;
+        libc::sigaction(signo, &raw const action, std::ptr::null_mut());
+    }
+}
+
 /// What to do with the calling thread's mask.
 #[derive(Clone, Copy, Debug)]
 pub enum How {

@@ -1,22 +1,32 @@
-//! Files of /proc that speak of the process or of its memory: answered for the rank, not for its proxy or the host.
+//! Files that speak of the process or of its memory: answered for the rank, not for its proxy or the host.
 //!
-//! A path is recognised by where it leads, however it is spelled: when its last component is one of a few names (a
-//! comparison that other paths cost nothing more than), the directory before it is resolved and must be this process's
-//! own in /proc, or /proc itself. What is not answered here is Linux's answer about the proxy, which has the rank's pid, credentials,
-//! descriptors and limits.
+//! A file that is opened is recognised by what it is (module `open`). For other calls a path is recognised by where it leads:
+//! when its last component is one of a few names (a comparison that other paths cost nothing more than), the directory
+//! before it is resolved and must be this process's own in a procfs. What is not answered here is Linux's answer about the
+//! proxy, which has the rank's pid, credentials, descriptors and limits.
 
 mod content;
+mod device;
 mod listing;
+mod open;
+mod place;
+mod regions;
+mod text;
+mod walk;
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use abi::Errno;
 use abi::syscall::{Arg, Call};
-use rustix::fs::{CWD, Mode, OFlags, PROC_SUPER_MAGIC, openat, readlinkat};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use crate::call::Scratch;
+use crate::fds;
 use crate::memory::RankMemory;
 use crate::rank::Rank;
+use place::{Place, Whose};
+
+pub use text::{Marks, complete};
 
 /// What to do about a call.
 #[derive(Debug)]
@@ -34,10 +44,6 @@ pub enum Special {
 enum Name {
     /// The program.
     Exe,
-    /// One whose text is made here.
-    Text(content::File),
-    /// The address space, which holds more than the rank's.
-    Mem,
     /// A descriptor of the proxy.
     OwnFd,
 }
@@ -48,11 +54,18 @@ pub fn recognise(rank: &Rank, call: &Call, args: &[u64; 6], scratch: &Scratch) -
     if matches!(number, libc::SYS_getdents | libc::SYS_getdents64) {
         return listing::without_ours(rank, call, args);
     }
+    text::refresh(rank, call, args);
     let Some(at) = call.args.iter().position(|arg| *arg == Arg::Path) else {
         return Special::No;
     };
     if args[at] != scratch.string_address() {
         return Special::No; // a null pointer
+    }
+    if open::is_open(call.nr) {
+        return Special::Answer(open::open(rank, call, args, scratch.string()));
+    }
+    if number == libc::SYS_truncate && !scratch.string().is_empty() {
+        return Special::Answer(open::truncate(rank, args[1], scratch.string()));
     }
     let (directory, last) = split(scratch.string());
     let Some(name) = named(last, rank.first_own_fd) else {
@@ -65,44 +78,33 @@ pub fn recognise(rank: &Rank, call: &Call, args: &[u64; 6], scratch: &Scratch) -
         fd if at > 0 && fd != libc::AT_FDCWD && !directory.starts_with(b"/") => return Special::No,
         _ => CWD,
     };
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let Some(place) = openat(from, directory, flags, Mode::empty())
-        .ok()
-        .and_then(path_in_proc)
-    else {
-        return Special::No;
-    };
-    let speaks_of_us = match name {
-        Name::Text(content::File::Meminfo) => place == "/proc",
-        Name::OwnFd => is_ours(rank, &place, &["/fd", "/fdinfo"]),
-        _ => is_ours(rank, &place, &[""]),
-    };
-    if !speaks_of_us {
-        return Special::No;
+    let place = fds::with_room(rank.raised_fds, || {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = openat(from, directory, flags, Mode::empty()).ok()?;
+        Place::of(rank, directory)
+    });
+    match place {
+        Some(place) if place.whose == Whose::Rank => answer(rank, call, args, at, name, &place),
+        Some(place) if place.whose == Whose::Other && name == Name::Exe => {
+            Special::Answer(Errno::EACCES.ret())
+        }
+        _ => Special::No,
     }
-    answer(rank, call, args, at, name)
 }
 
 /// Answers a call about such a file.
-fn answer(rank: &Rank, call: &Call, args: &[u64; 6], at: usize, name: Name) -> Special {
+fn answer(
+    rank: &Rank,
+    call: &Call,
+    args: &[u64; 6],
+    at: usize,
+    name: Name,
+    place: &Place,
+) -> Special {
     let error = |errno: Errno| Special::Answer(errno.ret());
-    let opens = match i64::from(call.nr) {
-        libc::SYS_open => Some(args[1]),
-        libc::SYS_openat => Some(args[2]),
-        libc::SYS_openat2 => Some(0),
-        _ => None,
-    };
-    match (name, i64::from(call.nr)) {
-        (Name::OwnFd, _) => error(Errno::ENOENT),
-        (Name::Mem, _) if opens.is_some() => error(Errno::EACCES),
-        (Name::Text(file), _) => match opens {
-            Some(flags) if flags & libc::O_ACCMODE as u64 == libc::O_RDONLY as u64 => {
-                let close_on_exec = flags & libc::O_CLOEXEC as u64 != 0;
-                Special::Answer(content::open(rank, file, close_on_exec))
-            }
-            _ => Special::No,
-        },
-        (Name::Exe, libc::SYS_readlink | libc::SYS_readlinkat) => {
+    match (name, place.inside.as_str(), i64::from(call.nr)) {
+        (Name::OwnFd, "fd" | "fdinfo", _) => error(Errno::ENOENT),
+        (Name::Exe, "", libc::SYS_readlink | libc::SYS_readlinkat) => {
             let path = rank.program.real_path.to_bytes();
             let room = args[at + 2] as i32;
             if room <= 0 {
@@ -114,7 +116,7 @@ fn answer(rank: &Rank, call: &Call, args: &[u64; 6], at: usize, name: Name) -> S
                 Err(errno) => error(errno),
             }
         }
-        (Name::Exe, _) if follows(call, args) => {
+        (Name::Exe, "", _) if follows(call, args) => {
             let mut args = *args;
             args[at] = rank.program.real_path.as_ptr() as u64;
             Special::Instead(args)
@@ -127,8 +129,6 @@ fn answer(rank: &Rank, call: &Call, args: &[u64; 6], at: usize, name: Name) -> S
 fn follows(call: &Call, args: &[u64; 6]) -> bool {
     let without = |flags: u64, flag: i32| flags & flag as u64 == 0;
     match i64::from(call.nr) {
-        libc::SYS_open => without(args[1], libc::O_NOFOLLOW),
-        libc::SYS_openat => without(args[2], libc::O_NOFOLLOW),
         libc::SYS_newfstatat => without(args[3], libc::AT_SYMLINK_NOFOLLOW),
         libc::SYS_statx => without(args[2], libc::AT_SYMLINK_NOFOLLOW),
         libc::SYS_stat | libc::SYS_access | libc::SYS_faccessat | libc::SYS_faccessat2 => true,
@@ -147,37 +147,14 @@ fn split(path: &[u8]) -> (&[u8], &[u8]) {
 }
 
 fn named(last: &[u8], first_own_fd: u32) -> Option<Name> {
-    if let Some(file) = content::File::named(last) {
-        return Some(Name::Text(file));
-    }
     match last {
         b"exe" => Some(Name::Exe),
-        b"mem" => Some(Name::Mem),
         [b'0'..=b'9', ..] => {
             let fd: u32 = std::str::from_utf8(last).ok()?.parse().ok()?;
             (fd >= first_own_fd).then_some(Name::OwnFd)
         }
         _ => None,
     }
-}
-
-/// The path of a directory, if it is one of /proc.
-fn path_in_proc(directory: impl AsFd) -> Option<String> {
-    let in_proc = rustix::fs::fstatfs(&directory).ok()?.f_type == PROC_SUPER_MAGIC;
-    if !in_proc {
-        return None;
-    }
-    let fd = std::os::fd::AsRawFd::as_raw_fd(&directory.as_fd());
-    let path = readlinkat(CWD, format!("/proc/self/fd/{fd}"), Vec::new()).ok()?;
-    path.into_string().ok()
-}
-
-/// Whether a path is this process's directory in /proc, or the one of its thread 0, followed by one of `inside`.
-fn is_ours(rank: &Rank, path: &str, inside: &[&str]) -> bool {
-    let pid = rank.pid;
-    inside.iter().any(|rest| {
-        path == format!("/proc/{pid}{rest}") || path == format!("/proc/{pid}/task/{pid}{rest}")
-    })
 }
 
 /// Makes a descriptor the rank's own.
@@ -200,7 +177,6 @@ mod tests {
     #[test]
     fn only_a_few_names_are_looked_at() {
         assert_eq!(named(b"exe", 100), Some(Name::Exe));
-        assert_eq!(named(b"maps", 100), Some(Name::Text(content::File::Maps)));
         assert_eq!(named(b"100", 100), Some(Name::OwnFd));
         assert_eq!(named(b"99", 100), None);
         assert_eq!(named(b"1x", 100), None);

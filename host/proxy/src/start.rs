@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use abi::control::RankInfo;
 use abi::ident::{NSIG, RLIM_NLIMITS};
@@ -16,9 +16,12 @@ use wire::word::Word;
 use crate::fds::{Limits, Own, close_on_exec};
 use crate::memory::Memory;
 use crate::rank::{Rank, Stops};
+use crate::sandbox;
 use crate::shared::RankWords;
-use crate::signals::{self, How, Inherited};
+use crate::signals::{self, How};
+use crate::special::Marks;
 use crate::stub::{self, KICK, Kick};
+use crate::terminal;
 use crate::watcher::Watcher;
 use crate::worker;
 use crate::{Config, Program};
@@ -89,9 +92,12 @@ pub fn start(config: Config) -> Result<(&'static Rank, OwnedFd), Impossible> {
 
     let rank: &'static Rank = Box::leak(Box::new(Rank {
         first_own_fd: limits.first_own as u32,
+        raised_fds: limits.raised,
+        texts: Marks::new(limits.first_own),
         ..rank
     }));
-    Kick::install().map_err(|_| Impossible::Linux("install a handler", io::Errno::INVAL))?;
+    Kick::install();
+    sandbox::enter(); // before there are threads that would stay outside
     let run = move || watcher.run(rank);
     std::thread::Builder::new()
         .name("watcher".into())
@@ -125,7 +131,8 @@ fn build(
         Memory::reserve(ram, config.ram_layout).map_err(cannot("reserve 512 GiB of addresses"))?;
     let doorbell = keep(config.doorbell_in).map_err(&moved)?;
     let set = worker::doorbell_set(&doorbell).map_err(cannot("watch the doorbell"))?;
-    let blocked = signals::ALL & !workers_own(config.inherited);
+    let own = signals::set(KICK) | terminal::workers_own(config.inherited);
+    let blocked = signals::ALL & !own;
     let watcher = Watcher::new(&doorbell, blocked).map_err(cannot("watch signals"))?;
     let watcher = watcher.keep(keep).map_err(&moved)?;
     let stderr = io::dup(std::io::stderr())
@@ -151,9 +158,14 @@ fn build(
         core_doorbells: core_doorbells.map_err(&moved)?,
         stderr: keep(stderr).map_err(&moved)?,
         first_own_fd: 0, // known when the limit is
+        raised_fds: 0,
+        texts: Marks::new(0),
+        strings_at: AtomicU64::new(0),
+        proc_device: rustix::fs::stat("/proc").map_or(0, |stat| stat.st_dev),
         program,
         inherited: config.inherited,
         blocked,
+        signalfd: watcher.signalfd(),
         kick: Kick::default(),
         stops: Stops::default(),
         ending: AtomicBool::new(false),
@@ -207,16 +219,6 @@ fn take_signals(config: &Config) {
     for signo in 1..=NSIG as i32 {
         signals::set_disposition(signo, config.inherited.ignored & signals::set(signo) != 0);
     }
-}
-
-/// Signals that are not for the watcher to receive: the kick, and the terminal's stops. Linux must see that a background
-/// job would stop when it reads, or it fails the read instead; and the stop must not be taken by another thread.
-fn workers_own(inherited: Inherited) -> u64 {
-    let stops = [libc::SIGTTIN, libc::SIGTTOU].into_iter();
-    let stops = stops.filter(|signo| inherited.is_default(*signo));
-    stops
-        .map(signals::set)
-        .fold(signals::set(KICK), |all, one| all | one)
 }
 
 /// What ps shows.

@@ -12,8 +12,10 @@
 mod tests;
 
 use std::arch::asm;
+use std::hint;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::{hint, io, ptr};
+
+use crate::signals;
 
 /// The signal that interrupts the worker. One that the rank is sent from outside with this number is lost.
 pub const KICK: i32 = 64;
@@ -29,21 +31,8 @@ pub struct Kick {
 
 impl Kick {
     /// Installs the handler, for the whole process.
-    ///
-    /// # Errors
-    /// What sigaction(2) says.
-    pub fn install() -> io::Result<()> {
-        // SAFETY: 1. All-zero is a valid sigaction. 2. The handler has the signature of one and does nothing.
-        let ret = unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = on_kick as *const () as usize;
-            libc::sigaction(KICK, &raw const action, ptr::null_mut())
-        };
-        if ret == 0 {
-            Ok(())
-        } else {
-            Err(io::Error::last_os_error())
-        }
+    pub fn install() {
+        signals::handle(KICK, on_kick);
     }
 
     /// The worker begins a call.

@@ -6,22 +6,26 @@
 //! - The rank's end while the worker is in a call.
 
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-use rustix::event::{Timespec, epoll};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io;
 use wire::rank::state;
-use wire::signal::Signal;
+use wire::signal::{FIRST_REAL_TIME, QUEUED, Signal};
 use zerocopy::FromBytes;
 
 use crate::end;
 use crate::rank::Rank;
 use crate::signals::{self, Default, How};
 use crate::stub::{self, KICK};
+use crate::terminal;
 use crate::worker;
 
-/// How often a full mailbox is tried again; meanwhile signals wait in Linux.
+/// The real-time signals.
+const REAL_TIME: u64 = signals::ALL << (FIRST_REAL_TIME - 1);
+
+/// How often it is tried again when the node has no room; meanwhile signals wait in Linux.
 const RETRY: Duration = Duration::from_millis(5);
 
 /// When a call that was kicked is looked at again: it may have been kicked just before it began to block.
@@ -38,23 +42,67 @@ struct SignalfdInfo {
     code: i32,
     pid: u32,
     uid: u32,
-    _fd: i32,
+    fd: i32,
     _tid: u32,
-    _band: u32,
+    band: u32,
     _overrun: u32,
     _trapno: u32,
-    _status: i32,
+    status: i32,
     _int: i32,
     ptr: u64,
     _rest: [u64; 9],
 }
 const _: () = assert!(size_of::<SignalfdInfo>() == 128);
 
+impl SignalfdInfo {
+    /// The signal with the first three words of siginfo_t's union as its code says (uapi/asm-generic/siginfo.h): of a
+    /// descriptor's signal si_band, a long, and si_fd; of a child's si_pid, si_uid, si_status; of others si_pid, si_uid, si_value.
+    fn signal(&self) -> Signal {
+        /// POLL_IN to POLL_HUP, and as many codes of SIGCHLD.
+        const POLLS: std::ops::RangeInclusive<i32> = 1..=6;
+        let (pid, uid, value) = match self.signo as i32 {
+            libc::SIGCHLD if POLLS.contains(&self.code) => {
+                (self.pid, self.uid, u64::from(self.status as u32))
+            }
+            _ if POLLS.contains(&self.code) => (self.band, 0, u64::from(self.fd as u32)),
+            _ => (self.pid, self.uid, self.ptr),
+        };
+        Signal {
+            signo: self.signo,
+            code: self.code,
+            pid,
+            uid,
+            value,
+        }
+    }
+}
+
+/// What the watcher has posted.
+#[derive(Default)]
+struct Posted {
+    /// A signal that was read and found no room in the mailbox.
+    held: Option<Signal>,
+    /// Real-time signals so far.
+    real_time: u64,
+}
+
+impl Posted {
+    /// Whether the node has a place for one more real-time signal.
+    fn has_place(&self, rank: &Rank) -> bool {
+        let taken = rank.words.area.node.signals_taken.load();
+        // What the node says wrong costs its own rank signals.
+        self.real_time.saturating_sub(taken) < QUEUED
+    }
+}
+
 /// The watcher's descriptors.
 #[derive(Debug)]
 pub struct Watcher {
     set: OwnedFd,
+    /// Standard signals.
     signals: OwnedFd,
+    /// Real-time signals, which queue up in Linux for as long as nobody reads them here.
+    real_time: OwnedFd,
 }
 
 impl Watcher {
@@ -64,10 +112,17 @@ impl Watcher {
     /// What epoll and signalfd say.
     pub fn new(doorbell: &OwnedFd, watched: u64) -> io::Result<Watcher> {
         let set = worker::doorbell_set(doorbell)?;
-        let signals = signalfd(watched)?;
+        let signals = signalfd(watched & !REAL_TIME)?;
+        let real_time = signalfd(watched & REAL_TIME)?;
         let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        epoll::add(&set, &signals, epoll::EventData::new_u64(1), edge)?;
-        Ok(Watcher { set, signals })
+        for signals in [&signals, &real_time] {
+            epoll::add(&set, signals, epoll::EventData::new_u64(1), edge)?;
+        }
+        Ok(Watcher {
+            set,
+            signals,
+            real_time,
+        })
     }
 
     /// Moves the descriptors by `keep`.
@@ -78,14 +133,20 @@ impl Watcher {
         Ok(Watcher {
             set: keep(self.set)?,
             signals: keep(self.signals)?,
+            real_time: keep(self.real_time)?,
         })
+    }
+
+    /// The descriptor that receives standard signals.
+    pub fn signalfd(&self) -> RawFd {
+        self.signals.as_raw_fd()
     }
 
     /// Watches until the process ends.
     pub fn run(self, rank: &'static Rank) -> ! {
         // The C library starts threads with its cancellation signal unblocked.
         signals::mask(How::Set, signals::ALL);
-        let mut held = None;
+        let mut posted = Posted::default();
         let mut kick_again = KICK_AGAIN;
         loop {
             end::if_over(rank);
@@ -93,11 +154,11 @@ impl Watcher {
                 |seq| rank.words.area.slot.cancelled(seq),
                 || signals::send_to_thread(rank.pid, rank.pid, KICK),
             );
-            self.pass_on_signals(rank, &mut held);
+            let waiting = self.pass_on_signals(rank, &mut posted);
             let timeout = if kicked {
                 Some(kick_again)
             } else {
-                held.is_some().then_some(RETRY)
+                waiting.then_some(RETRY)
             };
             kick_again = if kicked {
                 (kick_again * 2).min(KICK_AT_LAST)
@@ -119,26 +180,43 @@ impl Watcher {
         let _ = epoll::wait(&self.set, &mut events, timeout.as_ref());
     }
 
-    /// Posts pending signals to the node for as long as there is room; what does not fit is held.
-    fn pass_on_signals(&self, rank: &Rank, held: &mut Option<Signal>) {
+    /// Posts pending signals to the node for as long as there is room. Says whether there are more, which have to wait.
+    fn pass_on_signals(&self, rank: &Rank, so_far: &mut Posted) -> bool {
         let mut posted = false;
-        while let Some(signal) = held.take().or_else(|| self.receive(rank)) {
-            if !rank.words.area.mailbox.post(&signal) {
-                *held = Some(signal);
+        let mailbox = &rank.words.area.mailbox;
+        terminal::post_caught(|signo| {
+            let caught = Signal {
+                signo: signo as u32,
+                code: libc::SI_KERNEL,
+                ..Signal::default()
+            };
+            let done = mailbox.post(&caught);
+            posted |= done;
+            done
+        });
+        while let Some(signal) = so_far.held.take().or_else(|| self.receive(rank, so_far)) {
+            if !mailbox.post(&signal) {
+                so_far.held = Some(signal);
                 break;
             }
+            so_far.real_time += u64::from(signal.signo >= FIRST_REAL_TIME);
             posted = true;
         }
         if posted {
             rank.ring();
         }
+        so_far.held.is_some() || readable(&self.real_time)
     }
 
     /// The next signal that is the program's.
-    fn receive(&self, rank: &Rank) -> Option<Signal> {
+    fn receive(&self, rank: &Rank, so_far: &Posted) -> Option<Signal> {
         loop {
             let mut bytes = [0u8; size_of::<SignalfdInfo>()];
-            let read = io::read(self.signals.as_fd(), &mut bytes).ok()?;
+            let read = match io::read(&self.signals, &mut bytes) {
+                Ok(read) => read,
+                Err(_) if so_far.has_place(rank) => io::read(&self.real_time, &mut bytes).ok()?,
+                Err(_) => return None,
+            };
             let info = SignalfdInfo::read_from_bytes(bytes.get(..read)?).ok()?;
             let signo = info.signo as i32;
             match Default::of(signo) {
@@ -147,20 +225,7 @@ impl Watcher {
                 _ => {}
             }
             if runs(rank) || rank.inherited.blocked & signals::set(signo) != 0 {
-                let SignalfdInfo {
-                    code,
-                    pid,
-                    uid,
-                    ptr: value,
-                    ..
-                } = info;
-                return Some(Signal {
-                    signo: info.signo,
-                    code,
-                    pid,
-                    uid,
-                    value,
-                });
+                return Some(info.signal());
             }
             if rank.inherited.is_default(signo) {
                 act_by_default(rank, signo);
@@ -190,12 +255,27 @@ fn act_by_default(rank: &Rank, signo: i32) {
     }
 }
 
+/// Whether a signal can be read.
+fn readable(signals: &OwnedFd) -> bool {
+    let mut fds = [PollFd::new(signals, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+}
+
+/// Changes which standard signals a descriptor of [`Watcher::signalfd`] receives.
+pub fn receive(signalfd: RawFd, set: u64) {
+    let _ = signalfd4(signalfd, set & !REAL_TIME);
+}
+
+fn signalfd4(fd: RawFd, set: u64) -> i64 {
+    let flags = (libc::SFD_NONBLOCK | libc::SFD_CLOEXEC) as u64;
+    let args = [fd as u64, &raw const set as u64, 8, flags, 0, 0];
+    // SAFETY: 1. Linux reads one u64.
+    unsafe { stub::syscall(libc::SYS_signalfd4 as u64, &args) }
+}
+
 /// A non-blocking descriptor that receives the signals of a set.
 fn signalfd(set: u64) -> io::Result<OwnedFd> {
-    let flags = (libc::SFD_NONBLOCK | libc::SFD_CLOEXEC) as u64;
-    let args = [u64::MAX, &raw const set as u64, 8, flags, 0, 0];
-    // SAFETY: 1. Linux reads one u64.
-    let ret = unsafe { stub::syscall(libc::SYS_signalfd4 as u64, &args) };
+    let ret = signalfd4(-1, set);
     if let Some(errno) = abi::Errno::from_ret(ret) {
         return Err(io::Errno::from_raw_os_error(errno.0.into()));
     }

@@ -23,6 +23,7 @@ use crate::call::Caller;
 use crate::end;
 use crate::host_op;
 use crate::rank::Rank;
+use crate::terminal;
 
 /// How long to spin. On two busy CPUs a shipped lseek takes half as long in the mean as with 20 us.
 const SPIN: Duration = Duration::from_micros(2);
@@ -56,6 +57,7 @@ fn carry_out(rank: &Rank, slot: &Slot, caller: &mut Caller, request: &Request) -
     }
     let ret = caller.carry_out(request.nr, &request.args);
     rank.kick.finish();
+    terminal::hand_over(rank);
     ret
 }
 
@@ -78,6 +80,7 @@ fn next(rank: &'static Rank, slot: &Slot, server: &mut Server, doorbell_set: &Ow
         }
         end::if_over(rank);
         wait(doorbell_set);
+        terminal::hand_over(rank);
     };
     server.announce_wait(slot, false);
     request

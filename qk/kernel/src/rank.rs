@@ -66,6 +66,8 @@ pub struct Rank {
     pub affinity: Mutex<Option<[u8; MAX_CPUS / 8]>>,
     /// prctl's PR_SET_DUMPABLE, which changes nothing else: the program is never dumped or traced.
     pub dumpable: AtomicBool,
+    /// prctl's PR_SET_NO_NEW_PRIVS.
+    pub no_new_privs: AtomicBool,
     /// set_mempolicy's mode and nodes.
     pub memory_policy: Mutex<Policy>,
     /// set_robust_list's head.
@@ -104,6 +106,7 @@ pub fn init(comm: &'static comm::Comm) {
         timers: Mutex::new(Timers::default()),
         affinity: Mutex::new(None),
         dumpable: AtomicBool::new(true),
+        no_new_privs: AtomicBool::new(false),
         memory_policy: Mutex::new(Policy::DEFAULT),
         robust_list: AtomicU64::new(0),
         started_tsc: AtomicU64::new(0),

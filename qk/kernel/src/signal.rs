@@ -9,17 +9,21 @@ use abi::Errno;
 use abi::control::{Event, HostOp};
 use hal::traps::{Trap, UserFrame};
 use qk_core::signals::{
-    Action, Delivery, Process, SIG_IGN, SigInfo, SigSet, Signal, Target, Thread, sa,
+    Action, Delivery, Process, SIG_DFL, SIG_IGN, SigInfo, SigSet, Signal, Target, Thread, code, sa,
 };
+
+use wire::rank::terminal;
 
 use crate::rank::Rank;
 use crate::syscall::{RESTART, RESTART_NO_HANDLER};
 use crate::{crash, events, preempt, sched, ship, sigframe};
 
-/// Particulars of pending signals kept for a process, and for a thread.
+/// Particulars of pending signals kept for a process besides those of the host, and for a thread.
 const QUEUE: usize = 64;
 /// What pushing a frame counts at preemption points.
 const FRAME_WORK: u32 = 1000;
+/// Places for real-time signals of the host.
+const HOST_QUEUE: usize = wire::signal::QUEUED as usize;
 /// Bytes of the `syscall` instruction.
 const SYSCALL_BYTES: u64 = 2;
 
@@ -31,19 +35,24 @@ pub struct Signals {
     pub thread: Thread,
     /// The last exception: what sigcontext says of it.
     pub trap: Trap,
+    /// Real-time signals of the host so far, and how many of them are no longer pending, at least.
+    from_host: u64,
+    taken: u64,
 }
 
 impl Signals {
     /// Defaults, nothing pending.
     pub fn new() -> Signals {
         Signals {
-            process: Process::new(QUEUE),
+            process: Process::new(QUEUE + HOST_QUEUE),
             thread: Thread::new(SigSet::EMPTY, QUEUE),
             trap: Trap {
                 vector: 0,
                 error: 0,
                 cr2: 0,
             },
+            from_host: 0,
+            taken: 0,
         }
     }
 
@@ -64,6 +73,22 @@ impl Signals {
         }
     }
 
+    /// Whether the program may queue one more signal for itself: the host's keep their places.
+    fn has_room(&self) -> bool {
+        let places = HOST_QUEUE.saturating_sub((self.from_host - self.taken) as usize);
+        self.process.pending.queued() + places < QUEUE + HOST_QUEUE
+    }
+
+    /// What a signal of job control does: a value of [`wire::rank::terminal`].
+    fn terminal_stop(&self, signal: Signal) -> u64 {
+        match self.process.action(signal).handler {
+            _ if self.thread.blocked().contains(signal) => terminal::PASSES,
+            SIG_IGN => terminal::PASSES,
+            SIG_DFL => terminal::STOPS,
+            _ => terminal::HANDLED,
+        }
+    }
+
     /// Whether a waiting call has to end because there is something to act on.
     pub fn wants_delivery(&self) -> bool {
         self.process.has_deliverable(&self.thread)
@@ -75,6 +100,13 @@ impl Signals {
 /// # Errors
 /// EAGAIN when a real-time signal finds its queue full.
 pub fn try_send_process(rank: &Rank, info: SigInfo) -> Result<(), Errno> {
+    if info.signal.is_real_time() && info.code != code::USER && !rank.signals.lock().has_room() {
+        return Err(Errno::EAGAIN);
+    }
+    queue(rank, info)
+}
+
+fn queue(rank: &Rank, info: SigInfo) -> Result<(), Errno> {
     let mut guard = rank.signals.lock();
     let Signals {
         process, thread, ..
@@ -117,11 +149,36 @@ fn note(rank: &Rank, pending: bool) {
 pub fn collect(rank: &Rank) {
     while let Some(signal) = rank.area.mailbox.take() {
         if let Some(number) = Signal::new(u64::from(signal.signo)) {
-            send_process(
-                rank,
-                SigInfo::sent(number, signal.code, signal.pid, signal.uid, signal.value),
-            );
+            let info = SigInfo::sent(number, signal.code, signal.pid, signal.uid, signal.value);
+            let _ = queue(rank, info); // the host posts no more than there are places
+            if number.is_real_time() {
+                rank.signals.lock().from_host += 1;
+            }
         }
+    }
+    publish_taken(rank);
+}
+
+/// Tells the proxy how many of the host's signals are no longer pending, after some were taken or forgotten.
+pub fn publish_taken(rank: &Rank) {
+    let mut signals = rank.signals.lock();
+    if signals.taken != signals.from_host {
+        let pending = signals.process.pending.queued() as u64;
+        signals.taken = signals.taken.max(signals.from_host.saturating_sub(pending));
+        rank.area.node.signals_taken.store(signals.taken);
+    }
+}
+
+/// Tells the proxy what SIGTTIN and SIGTTOU do to the program: Linux looks at that before it sends them.
+pub fn publish_terminal_stops(rank: &Rank) {
+    let word = {
+        let signals = rank.signals.lock();
+        [Signal::TTIN, Signal::TTOU].map(|signal| signals.terminal_stop(signal))
+    };
+    let word = word[0] | word[1] << 2;
+    let published = &rank.area.node.terminal_stops;
+    if published.peek() != word {
+        published.store(word);
     }
 }
 
@@ -184,6 +241,7 @@ pub fn before_return(rank: &'static Rank, frame: &mut UserFrame, nr: Option<u64>
         settle_interrupted(frame, nr, true);
         hal::cpu::set_return_slow();
     }
+    publish_taken(rank);
 }
 
 fn settle_interrupted(frame: &mut UserFrame, nr: u64, restart: bool) {

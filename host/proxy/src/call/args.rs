@@ -8,13 +8,13 @@
 mod tests;
 
 use abi::Errno;
-use abi::syscall::{Arg, Call};
+use abi::syscall::{Arg, Call, request};
 use zerocopy::IntoBytes;
 
 use super::nested;
 use super::option;
+use super::others::Target;
 use super::own;
-use super::request;
 use crate::fds;
 use crate::memory::{NOWHERE, RankMemory, tame};
 
@@ -38,12 +38,15 @@ pub struct Scratch {
     /// struct rlimit: soft and hard.
     rlimit: [u64; 2],
     /// The signals that the worker blocks: what it blocks during a call as well, whatever mask the call comes with.
-    blocked: u64,
+    pub blocked: u64,
     /// pselect6's pointer to a mask, and the bytes of that.
     mask_pair: [u64; 2],
     pub(super) nested: nested::Copies,
     pollfds: Vec<u64>,
     groups: Vec<u32>,
+    /// Who is to get signals of a descriptor: struct f_owner_ex, or one int in place of its number.
+    owner: [i32; 2],
+    owner_of: Option<Target>,
 }
 
 impl Scratch {
@@ -58,7 +61,32 @@ impl Scratch {
             nested: nested::Copies::default(),
             pollfds: Vec::new(),
             groups: Vec::new(),
+            owner: [0; 2],
+            owner_of: None,
         })
+    }
+
+    /// Whom the call has signalled for a descriptor.
+    pub fn owner(&self) -> Option<Target> {
+        self.owner_of
+    }
+
+    /// Copies a structure that names whom to signal, or its last int alone.
+    fn copy_owner(&mut self, from: u64, alone: bool, memory: &impl RankMemory) -> u64 {
+        let first = usize::from(alone);
+        if memory
+            .read(from, self.owner[first..].as_mut_bytes())
+            .is_err()
+        {
+            return NOWHERE;
+        }
+        let [kind, number] = self.owner;
+        self.owner_of = if alone {
+            Some(Target::signalled(number))
+        } else {
+            Target::of_owner(kind, number)
+        };
+        self.owner[first..].as_ptr() as u64
     }
 
     /// The call's first path or string, without its NUL.
@@ -268,11 +296,15 @@ fn prepare_request(
     scratch: &mut Scratch,
 ) -> After {
     let value = args[at];
+    scratch.owner_of = None;
     match request::argument(call, args[at - 1]) {
         None => (args[at - 1], args[at]) = (request::NO_SUCH_REQUEST, NOWHERE),
         Some(request::Argument::Number) => {}
         Some(request::Argument::Fd) => args[at] = fds::visible(value, first_own_fd),
         Some(request::Argument::Memory) => args[at] = tame(value),
+        Some(request::Argument::Owner) => scratch.owner_of = Some(Target::signalled(value as i32)),
+        Some(request::Argument::OwnerAt) => args[at] = scratch.copy_owner(value, true, memory),
+        Some(request::Argument::OwnerEx) => args[at] = scratch.copy_owner(value, false, memory),
         Some(request::Argument::Ifconf) => {
             let (copy, back) = scratch.nested.ifconf(value, memory);
             args[at] = copy;

@@ -1,5 +1,7 @@
 //! Calls about the process that the rank and its proxy are to the outside: its groups, its limits, its name.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use abi::Errno;
 use zerocopy::IntoBytes;
 
@@ -11,7 +13,9 @@ const GROUPS_MAX: u32 = 65536;
 const SET_NAME: u64 = 15;
 const GET_NAME: u64 = 16;
 const SET_NO_NEW_PRIVS: u64 = 38;
-const GET_NO_NEW_PRIVS: u64 = 39;
+
+/// Whether the program has set no_new_privs: the proxy itself has it in any case.
+pub static NO_NEW_PRIVS: AtomicBool = AtomicBool::new(false);
 
 /// setgroups: the proxy's groups stay as they are, so only the same ones may be set. Linux is given `copy`.
 ///
@@ -62,7 +66,8 @@ pub const fn limits(args: &[u64; 6]) -> Result<(), Errno> {
 pub fn process_control(args: &mut [u64; 6]) -> Result<(), Errno> {
     match args[0] {
         SET_NAME | GET_NAME => args[1] = tame(args[1]),
-        SET_NO_NEW_PRIVS | GET_NO_NEW_PRIVS => {}
+        SET_NO_NEW_PRIVS if args[1] == 1 => NO_NEW_PRIVS.store(true, Ordering::Relaxed),
+        SET_NO_NEW_PRIVS => {}
         _ => return Err(Errno::EINVAL),
     }
     Ok(())

@@ -1,24 +1,30 @@
 //! The texts that are made for the rank. See proc(5) for their formats.
 
 use std::fmt::Write as _;
-use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt as _;
+use std::ops::RangeInclusive;
+use std::sync::atomic::Ordering;
 
-use abi::map::{PAGE, STACK_TOP, VDSO_AREA};
-use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
-use rustix::io;
+use abi::map::PAGE;
+use zerocopy::IntoBytes;
 
-use super::give;
+use super::place::{Place, Whose};
+use super::regions::{self, Lines};
 use crate::Program;
-use crate::files::{File as Mapped, Files};
+use crate::call::own;
+use crate::memory::RankMemory;
 use crate::rank::Rank;
-use crate::regions::{Region, Regions};
 
-/// A file of the process's directory, or of /proc itself.
+/// A file whose text is made for the rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum File {
     /// Regions.
     Maps,
+    /// The same with what is in memory of them: all.
+    Smaps,
+    /// The sums of that.
+    SmapsRollup,
+    /// The same by memory of NUMA domains.
+    NumaMaps,
     /// Sizes in pages.
     Statm,
     /// Linux's, with the rank's sizes.
@@ -29,71 +35,75 @@ pub enum File {
     Cmdline,
     /// Environment.
     Environ,
-    /// Linux's, with the rank's memory as the machine's. In /proc.
+    /// The auxiliary vector.
+    Auxv,
+    /// Linux's, with the rank's memory as the machine's.
     Meminfo,
+    /// Linux's, with the node's cores.
+    Cpuinfo,
 }
+
+/// Names in the process's directory.
+const OF_RANK: &[(&str, File)] = &[
+    ("maps", File::Maps),
+    ("smaps", File::Smaps),
+    ("smaps_rollup", File::SmapsRollup),
+    ("numa_maps", File::NumaMaps),
+    ("statm", File::Statm),
+    ("status", File::Status),
+    ("stat", File::Stat),
+    ("cmdline", File::Cmdline),
+    ("environ", File::Environ),
+    ("auxv", File::Auxv),
+];
+/// Names in the procfs itself.
+const OF_SYSTEM: &[(&str, File)] = &[("meminfo", File::Meminfo), ("cpuinfo", File::Cpuinfo)];
 
 impl File {
-    /// The file with this name.
-    pub fn named(name: &[u8]) -> Option<File> {
-        Some(match name {
-            b"maps" => File::Maps,
-            b"statm" => File::Statm,
-            b"status" => File::Status,
-            b"stat" => File::Stat,
-            b"cmdline" => File::Cmdline,
-            b"environ" => File::Environ,
-            b"meminfo" => File::Meminfo,
+    /// The file at a place.
+    pub fn at(place: &Place) -> Option<File> {
+        let names = match place.whose {
+            Whose::Rank => OF_RANK,
+            Whose::System => OF_SYSTEM,
             _ => return None,
-        })
+        };
+        let found = names.iter().find(|(name, _)| *name == place.inside);
+        found.map(|(_, file)| *file)
     }
-}
 
-/// Opens a text as a descriptor of the rank; returns its number or a negative error.
-pub fn open(rank: &Rank, file: File, close_on_exec: bool) -> i64 {
-    let sizes = Sizes::of(rank);
-    let text = match file {
-        File::Maps => {
-            let memory = rank.memory();
-            maps(memory.regions(), &memory.files)
-        }
-        File::Statm => sizes.statm().into_bytes(),
-        File::Status => {
-            let linux = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-            sizes.status(&linux).into_bytes()
-        }
-        File::Stat => {
-            let linux = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-            sizes.stat(&linux).into_bytes()
-        }
-        File::Cmdline => joined(&rank.program, true),
-        File::Environ => joined(&rank.program, false),
-        File::Meminfo => {
-            let linux = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-            sizes.meminfo(&linux).into_bytes()
-        }
-    };
-    match in_memory(&text, close_on_exec) {
-        Ok(fd) => give(fd),
-        Err(errno) => -i64::from(errno.raw_os_error()),
+    /// Its name, of all the only one.
+    pub fn name(self) -> &'static str {
+        let mut all = OF_RANK.iter().chain(OF_SYSTEM);
+        all.find(|(_, file)| *file == self)
+            .map_or("", |(name, _)| name)
     }
-}
 
-/// An open file with this text, at its beginning.
-fn in_memory(text: &[u8], close_on_exec: bool) -> io::Result<OwnedFd> {
-    let flags = if close_on_exec {
-        MemfdFlags::CLOEXEC
-    } else {
-        MemfdFlags::empty()
-    };
-    let fd = memfd_create("proc", flags)?;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let written = io::write(&fd, rest)?;
-        rest = &rest[written..];
+    /// The file with a name of [`File::name`].
+    pub fn of_name(name: &str) -> Option<File> {
+        let mut all = OF_RANK.iter().chain(OF_SYSTEM);
+        all.find(|(known, _)| *known == name).map(|(_, file)| *file)
     }
-    seek(&fd, SeekFrom::Start(0))?;
-    Ok(fd)
+
+    /// Its text as of now.
+    pub fn text(self, rank: &Rank) -> Vec<u8> {
+        let sizes = Sizes::of(rank);
+        let linux = |path| std::fs::read_to_string(path).unwrap_or_default();
+        let text = match self {
+            File::Maps => return regions::maps(&Lines::of(&rank.memory())),
+            File::Smaps => return regions::smaps(&Lines::of(&rank.memory())),
+            File::SmapsRollup => regions::rollup(rank.memory().regions()),
+            File::NumaMaps => regions::numa_maps(rank.memory().regions()),
+            File::Statm => sizes.statm(),
+            File::Status => sizes.status(&linux("/proc/self/status"), cores(rank)),
+            File::Stat => sizes.stat(&linux("/proc/self/stat")),
+            File::Meminfo => sizes.meminfo(&linux("/proc/meminfo")),
+            File::Cpuinfo => cpuinfo(&linux("/proc/cpuinfo"), rank.core_doorbells.len()),
+            File::Cmdline => return joined(&rank.program, true),
+            File::Environ => return joined(&rank.program, false),
+            File::Auxv => return auxv(rank).unwrap_or_default(),
+        };
+        text.into_bytes()
+    }
 }
 
 /// Argument or environment strings, each with its NUL.
@@ -110,51 +120,59 @@ fn joined(program: &Program, arguments: bool) -> Vec<u8> {
         .collect()
 }
 
-/// Where the vDSO begins: behind the clock page.
-const VDSO: u64 = VDSO_AREA + PAGE;
-
-/// Whether a page may be executed the proxy does not know: no `x` is shown.
-fn maps(regions: &Regions, files: &Files) -> Vec<u8> {
-    let mut text = Vec::new();
-    let mut start = 0;
-    for region in regions.iter() {
-        start = start.max(region.start);
-        while start < region.end {
-            let (file, until) = files.at(start);
-            let end = until.min(regions.alike_until(start));
-            text.extend(mapping(region, start, end, file));
-            text.push(b'\n');
-            start = end;
-        }
-    }
-    text
+/// The auxiliary vector that the program was started with, from where it was put: between the strings and `argc`.
+fn auxv(rank: &Rank) -> Option<Vec<u8>> {
+    /// More than the vector, the random bytes and the platform's name take.
+    const MOST_BYTES: u64 = 1024;
+    let strings = rank.strings_at.load(Ordering::Relaxed);
+    let (argc, envc) = (rank.program.argv.len(), rank.program.env.len());
+    let pointers = argc + 1 + envc + 1;
+    let start = (strings & !7).checked_sub(8 * (1 + pointers as u64) + MOST_BYTES)?;
+    let mut words = vec![0u64; (strings as usize / 8) - (start as usize / 8)];
+    rank.read(start, words.as_mut_bytes()).ok()?;
+    let begins = |pair: &[u64]| pair == [argc as u64, strings];
+    let first = words.windows(2).position(begins)? + 1 + pointers;
+    let pairs = words.get(first..)?.chunks_exact(2);
+    let last = pairs.clone().position(|pair| pair[0] == 0)?; // AT_NULL
+    Some(
+        pairs
+            .take(last + 1)
+            .flatten()
+            .flat_map(|word| word.to_ne_bytes())
+            .collect(),
+    )
 }
 
-/// A line of maps, as Linux aligns it.
-fn mapping(region: &Region, start: u64, end: u64, file: Option<(&Mapped, u64)>) -> Vec<u8> {
-    let read = if region.read { 'r' } else { '-' };
-    let write = if region.write { 'w' } else { '-' };
-    let (place, name) = match file {
-        Some((file, offset)) => {
-            let ((major, minor), inode) = (file.device, file.inode);
-            let place = format!("{offset:08x} {major:02x}:{minor:02x} {inode}");
-            (place, file.path.as_bytes())
-        }
-        None => {
-            let name: &[u8] = match (start, end) {
-                (_, STACK_TOP) => b"[stack]",
-                (VDSO_AREA, _) => b"[vvar]",
-                (VDSO, _) => b"[vdso]",
-                _ => b"",
+/// First core of the rank, and how many it has.
+fn cores(rank: &Rank) -> [u64; 2] {
+    let cpus = &rank.words.area.node.cpus;
+    [cpus[0].load(), cpus[1].load()]
+}
+
+/// Which features the node's processors have only the node knows, and an emulated one has others than the host's: no flags
+/// are shown.
+fn cpuinfo(linux: &str, cores: usize) -> String {
+    const UNKNOWN: &[&str] = &["flags", "vmx flags", "bugs"];
+    let first = linux.split("\n\n").next().unwrap_or_default();
+    let mut text = String::new();
+    for core in 0..cores {
+        for line in first.lines() {
+            let Some((key, _)) = line.split_once(':') else {
+                continue;
             };
-            ("00000000 00:00 0".into(), name)
+            let _ = match key.trim_end() {
+                name if UNKNOWN.contains(&name) => Ok(()),
+                "processor" | "core id" | "apicid" | "initial apicid" => {
+                    writeln!(text, "{key}: {core}")
+                }
+                "siblings" | "cpu cores" => writeln!(text, "{key}: {cores}"),
+                "physical id" => writeln!(text, "{key}: 0"),
+                _ => writeln!(text, "{line}"),
+            };
         }
-    };
-    let mut line = format!("{start:08x}-{end:08x} {read}{write}-p {place} ");
-    if !name.is_empty() {
-        line = format!("{line:<73}");
+        text.push('\n');
     }
-    [line.as_bytes(), name].concat()
+    text
 }
 
 /// Bytes of the rank's memory.
@@ -178,7 +196,8 @@ impl Sizes {
         let used = node.used_bytes.load();
         Sizes {
             share: node.share[1].load(),
-            mapped,
+            // What is used but has no access, such as page tables, is not mapped here.
+            mapped: used.max(mapped),
             used,
             peak: node.peak_bytes.load().max(used),
         }
@@ -193,6 +212,11 @@ impl Sizes {
     /// One line of fields; the second is a name in parentheses that may hold anything.
     fn stat(self, linux: &str) -> String {
         // Numbers of fields, counted from 1 as proc(5) does.
+        /// Faults: there are none.
+        const FAULTS: RangeInclusive<usize> = 10..=13;
+        /// Addresses, signals and the place that Linux waits in are the proxy's: 0, as for who may not see them.
+        const CODE_TO_WCHAN: RangeInclusive<usize> = 26..=35;
+        const DATA_TO_ENV: RangeInclusive<usize> = 45..=51;
         const NUM_THREADS: usize = 20;
         const VSIZE: usize = 23;
         const RSS: usize = 24;
@@ -205,27 +229,53 @@ impl Sizes {
                 NUM_THREADS => write!(text, " 1"),
                 VSIZE => write!(text, " {}", self.mapped),
                 RSS => write!(text, " {}", self.used / PAGE),
+                n if [FAULTS, CODE_TO_WCHAN, DATA_TO_ENV]
+                    .iter()
+                    .any(|r| r.contains(&n)) =>
+                {
+                    write!(text, " 0")
+                }
                 _ => write!(text, " {field}"),
             };
         }
         text + "\n"
     }
 
-    fn status(self, linux: &str) -> String {
+    /// Linux's lines without those about the proxy's signals, which only the node knows of the rank.
+    fn status(self, linux: &str, [first, count]: [u64; 2]) -> String {
         let mut text = String::with_capacity(linux.len());
         for line in linux.lines() {
-            let kib = match line.split(':').next() {
-                Some("VmPeak" | "VmSize") => Some(self.mapped),
-                Some("VmHWM") => Some(self.peak),
-                Some("VmRSS" | "RssAnon" | "VmData") => Some(self.used),
-                _ => None,
+            let Some((key, _)) = line.split_once(':') else {
+                continue;
             };
-            let key = line.split(':').next().unwrap_or(line);
-            let _ = match kib {
-                Some(bytes) => writeln!(text, "{key}:\t{:>8} kB", bytes / 1024),
-                None if key == "Threads" => writeln!(text, "Threads:\t1"),
-                None => writeln!(text, "{line}"),
+            let kib = |bytes: u64| format!("{:>8} kB", bytes / 1024);
+            let value = match key {
+                "VmPeak" => kib(self.mapped.max(self.peak)),
+                "VmSize" => kib(self.mapped),
+                "VmHWM" => kib(self.peak),
+                "VmRSS" | "RssAnon" | "VmData" => kib(self.used),
+                "VmPin" | "VmStk" | "VmExe" | "VmLib" | "VmPTE" | "VmSwap" | "RssFile"
+                | "RssShmem" | "HugetlbPages" => kib(0),
+                "Threads" => "1".into(),
+                "NoNewPrivs" => u8::from(own::NO_NEW_PRIVS.load(Ordering::Relaxed)).to_string(),
+                "Seccomp" | "Seccomp_filters" => "0".into(),
+                "Cpus_allowed_list" if count == 1 => first.to_string(),
+                "Cpus_allowed_list" => format!("{first}-{}", first + count.max(1) - 1),
+                "SigQ"
+                | "SigPnd"
+                | "ShdPnd"
+                | "SigBlk"
+                | "SigIgn"
+                | "SigCgt"
+                | "Cpus_allowed"
+                | "voluntary_ctxt_switches"
+                | "nonvoluntary_ctxt_switches" => continue,
+                _ => {
+                    let _ = writeln!(text, "{line}");
+                    continue;
+                }
             };
+            let _ = writeln!(text, "{key}:\t{value}");
         }
         text
     }
@@ -257,42 +307,7 @@ impl Sizes {
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::AsFd;
-
     use super::*;
-
-    #[test]
-    fn maps_has_a_line_per_region() {
-        let mut regions = Regions::default();
-        let region = |start, end| Region {
-            start,
-            end,
-            gpa: start,
-            read: true,
-            write: true,
-        };
-        regions.map(region(0x40_0000, 0x40_1000));
-        regions.map(region(STACK_TOP - 0x2000, STACK_TOP));
-        // A region whose memory is in several pieces is one nevertheless.
-        regions.map(Region {
-            gpa: 0,
-            ..region(STACK_TOP - 0x3000, STACK_TOP - 0x2000)
-        });
-        regions.map(region(0x50_0000, 0x50_4000));
-        let mut files = Files::default();
-        let passwd = std::fs::File::open("/etc/passwd").expect("readable");
-        let number = files.number(passwd.as_fd()).expect("a number");
-        files.place(0x50_1000, 0x50_3000, number, 0x7000);
-        let text = String::from_utf8(maps(&regions, &files)).expect("ASCII");
-        let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines.len(), 5);
-        assert!(lines[2].starts_with("00501000-00503000 rw-p 00007000 "));
-        assert!(lines[2].ends_with(" /etc/passwd") && lines[2].find('/') == Some(73));
-        assert_eq!(lines[3], "00503000-00504000 rw-p 00000000 00:00 0 ");
-        assert_eq!(lines[0], "00400000-00401000 rw-p 00000000 00:00 0 ");
-        assert!(lines[4].starts_with("7fffdfd000-7fffe00000 rw-p 00000000 00:00 0 "));
-        assert!(lines[4].ends_with(" [stack]"));
-    }
 
     #[test]
     fn stat_shows_the_ranks_sizes() {
@@ -304,8 +319,8 @@ mod tests {
             peak: 4096,
         };
         let text = sizes.stat(&format!("7 (a )b) {}\n", fields.join(" ")));
-        assert!(text.starts_with("7 (a )b) 3 4 5 "));
-        assert!(text.contains(" 19 1 21 22 8192 1 25 ") && text.ends_with(" 52\n"));
+        assert!(text.starts_with("7 (a )b) 3 4 5 6 7 8 9 0 0 0 0 14 "));
+        assert!(text.contains(" 19 1 21 22 8192 1 25 0 0 ") && text.ends_with(" 0 52\n"));
     }
 
     #[test]
@@ -316,10 +331,12 @@ mod tests {
             used: 4096 * 1024,
             peak: 5000 * 1024,
         };
-        let linux = "Name:\ta.out\nVmPeak:\t  999 kB\nVmHWM:\t 1 kB\nVmRSS:\t 1 kB\nThreads:\t2\n";
+        let linux = "Name:\ta.out\nVmPeak:\t  999 kB\nVmHWM:\t 1 kB\nVmRSS:\t 1 kB\nThreads:\t2\n\
+            SigBlk:\tffffffffffffffff\nNoNewPrivs:\t1\nCpus_allowed_list:\t0-63\n";
         assert_eq!(
-            sizes.status(linux),
-            "Name:\ta.out\nVmPeak:\t    8192 kB\nVmHWM:\t    5000 kB\nVmRSS:\t    4096 kB\nThreads:\t1\n"
+            sizes.status(linux, [2, 2]),
+            "Name:\ta.out\nVmPeak:\t    8192 kB\nVmHWM:\t    5000 kB\nVmRSS:\t    4096 kB\nThreads:\t1\n\
+            NoNewPrivs:\t0\nCpus_allowed_list:\t2-3\n"
         );
         assert_eq!(sizes.statm(), "2048 1024 0 0 0 2048 0\n");
         let linux = "MemTotal:       24000000 kB\nMemFree:         9000000 kB\nCached:           999999 kB\n\
@@ -329,5 +346,12 @@ mod tests {
             "MemTotal:          16384 kB\nMemFree:           12288 kB\nCached:                0 kB\n\
             HugePages_Total:       0\nHugepagesize:       2048 kB\n"
         );
+    }
+
+    #[test]
+    fn cpuinfo_has_a_block_per_core_and_no_flags() {
+        let linux = "processor\t: 0\nmodel name\t: X\nsiblings\t: 64\nflags\t\t: fpu avx512f\n\nprocessor\t: 1\n";
+        let block = |core| format!("processor\t: {core}\nmodel name\t: X\nsiblings\t: 2\n\n");
+        assert_eq!(cpuinfo(linux, 2), block(0) + &block(1));
     }
 }

@@ -5,7 +5,8 @@ use std::os::fd::BorrowedFd;
 use abi::Errno;
 use abi::syscall::Call;
 
-use super::{Special, is_ours, path_in_proc};
+use super::Special;
+use super::place::{Place, Whose};
 use crate::memory::RankMemory;
 use crate::rank::Rank;
 use crate::stub;
@@ -20,14 +21,15 @@ pub fn without_ours(rank: &Rank, call: &Call, args: &[u64; 6]) -> Special {
     if args[0] as i32 >= 0 {
         // SAFETY: 1. The number is only used for this call, and Linux says EBADF when it is not open.
         let directory = unsafe { BorrowedFd::borrow_raw(args[0] as i32) };
-        let Some(path) = path_in_proc(directory) else {
-            return Special::No;
-        };
-        if is_ours(rank, &path, &["/fd", "/fdinfo"]) {
-            return answer(list(rank, call, args, |fd| fd < rank.first_own_fd));
-        }
-        if is_ours(rank, &path, &["/task"]) {
-            return answer(list(rank, call, args, |tid| tid == rank.pid));
+        match Place::of(rank, directory) {
+            Some(place) if place.whose == Whose::Rank => {
+                return match place.inside.as_str() {
+                    "fd" | "fdinfo" => answer(list(rank, call, args, |fd| fd < rank.first_own_fd)),
+                    "task" => answer(list(rank, call, args, |tid| tid == rank.pid)),
+                    _ => Special::No,
+                };
+            }
+            _ => {}
         }
     }
     Special::No

@@ -18,6 +18,9 @@ pub const AS_YOD: &str = "--as-yod";
 /// First argument when it is to be a shell with a job in the background.
 pub const AS_SHELL: &str = "--as-shell";
 
+/// First argument when it is to be a node's keeper.
+pub const AS_KEEPER: &str = "--as-keeper";
+
 /// How to start the proxy.
 pub struct Setup {
     pub label: &'static str,
@@ -29,6 +32,8 @@ pub struct Setup {
     /// RLIMIT_FSIZE.
     pub file_bytes: Option<u64>,
     pub ignore: Option<i32>,
+    /// User and group to become; only root can.
+    pub user: Option<u32>,
     /// A process group of its own.
     pub background: bool,
     /// Attach before returning.
@@ -44,6 +49,7 @@ impl Default for Setup {
             address_space: None,
             file_bytes: None,
             ignore: None,
+            user: None,
             background: false,
             attach: true,
         }
@@ -53,7 +59,8 @@ impl Default for Setup {
 /// Starts a proxy with guest RAM, its doorbell and those of two cores.
 pub fn start(setup: &Setup, fds: &[&OwnedFd]) -> Child {
     let numbers: Vec<RawFd> = fds.iter().map(|fd| fd.as_raw_fd()).collect();
-    let mut command = Command::new(std::env::current_exe().unwrap());
+    // Another user may not have the right to go where it lies.
+    let mut command = Command::new("/proc/self/exe");
     command.args([
         AS_PROXY,
         setup.label,
@@ -79,7 +86,7 @@ pub fn start(setup: &Setup, fds: &[&OwnedFd]) -> Child {
     if setup.background {
         command.process_group(0);
     }
-    let ignore = setup.ignore;
+    let (ignore, user) = (setup.ignore, setup.user);
     // SAFETY: 1. Only async-signal-safe calls are made between fork and exec.
     unsafe {
         command.pre_exec(move || {
@@ -103,7 +110,12 @@ pub fn start(setup: &Setup, fds: &[&OwnedFd]) -> Child {
             if let Some(signo) = ignore {
                 libc::signal(signo, libc::SIG_IGN);
             }
-            Ok(())
+            match user {
+                Some(user) if libc::setgid(user) != 0 || libc::setuid(user) != 0 => {
+                    Err(std::io::Error::last_os_error())
+                }
+                _ => Ok(()),
+            }
         });
     }
     command.spawn().unwrap()

@@ -22,6 +22,10 @@ pub const CASES: &[Case] = &[
     ("a_refused_program", a_refused_program),
     ("a_crash_report", a_crash_report),
     ("signals_are_posted", signals_are_posted),
+    (
+        "signals_of_descriptors_name_them",
+        signals_of_descriptors_name_them,
+    ),
     ("signals_wait_for_room", signals_wait_for_room),
     (
         "signals_before_the_program_runs",
@@ -202,15 +206,45 @@ fn signals_are_posted() {
     }
 }
 
+/// Once si_pid and si_uid, which such a signal has not, stood where si_band and si_fd belong.
+fn signals_of_descriptors_name_them() {
+    const SET_SIGNAL: u64 = 10; // F_SETSIG
+    let mut node = Node::new();
+    assert_eq!(node.call(libc::SYS_pipe2, &[BUF, 0]), 0);
+    let (read, write) = (node.get_i32(BUF) as u64, node.get_i32(BUF + 4) as u64);
+    let signo = libc::SIGRTMIN() as u64 + 1;
+    for (command, argument) in [
+        (libc::F_SETOWN as u64, node.pid() as u64),
+        (SET_SIGNAL, signo),
+        (libc::F_SETFL as u64, libc::O_ASYNC as u64),
+    ] {
+        assert_eq!(node.call(libc::SYS_fcntl, &[read, command, argument]), 0);
+    }
+    assert_eq!(node.call(libc::SYS_write, &[write, BUF, 1]), 1);
+    let signal = node.wait_signal().unwrap();
+    let band = (libc::POLLIN | libc::POLLRDNORM) as u32;
+    assert_eq!((u64::from(signal.signo), signal.code), (signo, 1)); // POLL_IN
+    assert_eq!((signal.pid, signal.uid, signal.value), (band, 0, read));
+}
+
+/// Once all were posted that the mailbox had room for; the kernel had places for 64, and the rest was lost.
 fn signals_wait_for_room() {
     let node = Node::new();
-    let all = wire::signal::CAPACITY + 20;
+    let (all, queued) = (500, wire::signal::QUEUED);
     for _ in 0..all {
         kill(&node, libc::SIGRTMIN()); // real-time signals queue up
     }
-    std::thread::sleep(Duration::from_millis(50));
-    for _ in 0..all {
-        assert_eq!(node.wait_signal().unwrap().signo, libc::SIGRTMIN() as u32);
+    let next = || node.wait_signal().unwrap().signo;
+    for _ in 0..queued {
+        assert_eq!(next(), libc::SIGRTMIN() as u32);
+    }
+    // A standard signal needs no place, and comes though the others wait.
+    kill(&node, libc::SIGTERM);
+    assert_eq!(next(), libc::SIGTERM as u32);
+    for taken in 1..=all - queued {
+        assert!(node.area().mailbox.is_empty(), "no place is free");
+        node.area().node.signals_taken.store(taken);
+        assert_eq!(next(), libc::SIGRTMIN() as u32);
     }
 }
 

@@ -12,6 +12,7 @@ mod memory;
 mod nested;
 mod node;
 mod process;
+mod reach;
 mod terminal;
 
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -21,6 +22,7 @@ fn main() {
     match std::env::args().nth(1).as_deref() {
         Some(launch::AS_PROXY) => launch::become_proxy(inherited),
         Some(launch::AS_YOD) => life::become_yod(),
+        Some(launch::AS_KEEPER) => reach::become_keeper(),
         Some(launch::AS_SHELL) => terminal::become_shell(),
         _ => {}
     }
@@ -35,6 +37,7 @@ fn main() {
         ("memory", memory::CASES),
         ("nested", nested::CASES),
         ("process", process::CASES),
+        ("reach", reach::CASES),
         ("terminal", terminal::CASES),
     ] {
         for &(name, case) in cases {

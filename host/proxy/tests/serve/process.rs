@@ -1,14 +1,37 @@
 //! Files of /proc that speak of the process.
 
+use abi::control::HostOp;
+
 use crate::Case;
 use crate::files::{names, open};
+use crate::launch::Setup;
 use crate::node::{DATA, Node};
 
 pub const CASES: &[Case] = &[
     ("exe_is_the_program", exe_is_the_program),
     ("texts_are_the_ranks", texts_are_the_ranks),
+    ("status_makes_sense", status_makes_sense),
+    (
+        "texts_are_like_those_of_linux",
+        texts_are_like_those_of_linux,
+    ),
+    (
+        "every_user_reads_what_is_its_own",
+        every_user_reads_what_is_its_own,
+    ),
+    (
+        "the_auxiliary_vector_is_the_programs",
+        the_auxiliary_vector_is_the_programs,
+    ),
+    (
+        "without_descriptors_exe_is_the_program",
+        without_descriptors_exe_is_the_program,
+    ),
     ("there_is_one_thread", there_is_one_thread),
-    ("other_processes_are_linuxs", other_processes_are_linuxs),
+    (
+        "of_other_processes_what_is_public",
+        of_other_processes_what_is_public,
+    ),
 ];
 
 const BUF: u64 = DATA.0 + 0x2000;
@@ -105,12 +128,148 @@ fn texts_are_the_ranks() {
     let memory = text(&mut node, "/proc/meminfo");
     let total = format!("MemTotal:       {:>8} kB\n", crate::node::SHARE.1 >> 10);
     assert!(memory.starts_with(&total), "{memory}");
-    let host = std::fs::read_to_string("/proc/cpuinfo").unwrap();
-    assert!(host.starts_with(&text(&mut node, "/proc/cpuinfo")[..64]));
-    assert_eq!(
-        open(&mut node, b"/proc/self/mem\0", libc::O_RDWR as u64),
-        -13
+    // Once it listed the host's processors and what they can.
+    let processors = text(&mut node, "/proc/cpuinfo");
+    assert_eq!(processors.matches("processor\t: ").count(), 2);
+    assert!(!processors.contains("flags"), "{processors}");
+    let details = text(&mut node, "/proc/self/smaps");
+    assert!(
+        details.contains("\nRss:                4096 kB\n"),
+        "{details}"
     );
+    let domains = text(&mut node, "/proc/self/numa_maps");
+    assert!(
+        domains.starts_with("00400000 default anon=1024 "),
+        "{domains}"
+    );
+    assert_eq!(open(&mut node, b"/proc/self/io\0", 0), -2);
+}
+
+/// Once VmRSS, which counts page tables, could be more than VmPeak, which did not; and the rest spoke of the proxy.
+fn status_makes_sense() {
+    let mut node = Node::new();
+    node.area().node.cpus[0].store(3);
+    node.area().node.cpus[1].store(2);
+    node.area().node.used_bytes.store(64 << 20);
+    node.area().node.peak_bytes.store(65 << 20);
+    let status = text(&mut node, "/proc/self/status");
+    let field = |name: &str| {
+        let mut lines = status.lines().filter_map(|line| line.split_once(":\t"));
+        lines
+            .find(|(key, _)| *key == name)
+            .map(|(_, value)| value.trim().to_owned())
+    };
+    let kib = |name| {
+        field(name)
+            .unwrap()
+            .trim_end_matches(" kB")
+            .parse::<u64>()
+            .unwrap()
+    };
+    assert!(
+        kib("VmPeak") >= kib("VmSize") && kib("VmSize") >= kib("VmRSS"),
+        "{status}"
+    );
+    assert!(
+        kib("VmPeak") >= kib("VmHWM") && kib("VmHWM") >= kib("VmRSS"),
+        "{status}"
+    );
+    assert_eq!(field("Cpus_allowed_list").as_deref(), Some("3-4"));
+    assert_eq!(field("Seccomp").as_deref(), Some("0"));
+    assert_eq!(field("SigBlk"), None);
+}
+
+/// Once it was a file that could be written, had a size, and stayed as it was when it was opened.
+fn texts_are_like_those_of_linux() {
+    let mut node = Node::new();
+    node.area().node.used_bytes.store(64 << 10);
+    let fd = open(&mut node, b"/proc/self/statm\0", 0) as u64;
+    let dup = node.call(libc::SYS_dup, &[fd]) as u64;
+    let read = |node: &mut Node, fd, used: u64| {
+        node.area().node.used_bytes.store(used << 12);
+        assert_eq!(node.call(libc::SYS_lseek, &[fd, 0, 0]), 0);
+        let len = node.call(libc::SYS_read, &[fd, BUF, 100]);
+        String::from_utf8(node.get(BUF, len as usize)).unwrap()
+    };
+    assert_eq!(read(&mut node, fd, 16), "1024 16 0 0 0 1024 0\n");
+    assert_eq!(read(&mut node, fd, 170), "1024 170 0 0 0 1024 0\n");
+    assert_eq!(read(&mut node, dup, 1), "1024 1 0 0 0 1024 0\n");
+    node.area().node.used_bytes.store(33 << 12);
+    let len = node.call(libc::SYS_pread64, &[fd, BUF, 100, 0]) as usize;
+    assert_eq!(node.get(BUF, len), b"1024 33 0 0 0 1024 0\n");
+    // What is left of it is of the same moment.
+    node.area().node.used_bytes.store(44 << 12);
+    let len = node.call(libc::SYS_pread64, &[fd, BUF, 100, 5]) as usize;
+    assert_eq!(node.get(BUF, len), b"33 0 0 0 1024 0\n");
+    assert_eq!(node.call(libc::SYS_write, &[fd, BUF, 1]), -9);
+    let at = libc::AT_EMPTY_PATH as u64;
+    node.put(PATH, b"\0");
+    for (nr, args, size_at) in [
+        (libc::SYS_fstat, [fd, BUF, 0, 0, 0], 48),
+        (libc::SYS_newfstatat, [fd, PATH, BUF, at, 0], 48),
+        (libc::SYS_statx, [fd, PATH, at, 0xfff, BUF], 40),
+    ] {
+        assert_eq!(node.call(nr, &args), 0);
+        assert_eq!(node.get_i32(BUF + size_at), 0, "call {nr}");
+    }
+    assert_eq!(node.call(libc::SYS_fstat, &[fd, BUF]), 0);
+    assert_eq!(node.get_i32(BUF + 24) & 0o777, 0o444); // st_mode
+}
+
+/// For users without rights as well, from whom Linux keeps some of what a process says of itself when it is not dumpable.
+fn every_user_reads_what_is_its_own() {
+    // SAFETY: 1. No preconditions.
+    let root = unsafe { libc::geteuid() } == 0;
+    let mut node = Node::with(Setup {
+        user: root.then_some(65534),
+        ..Setup::default()
+    });
+    assert_eq!(text(&mut node, "/proc/self/environ"), "A=b\0EMPTY=\0");
+    assert_eq!(
+        text(&mut node, "/proc/thread-self/cmdline"),
+        "prog\0one two\0"
+    );
+    assert!(text(&mut node, "/proc/self/status").contains("\nThreads:\t1\n"));
+    assert_eq!(open(&mut node, b"/proc/self/mem\0", 0), -13);
+}
+
+/// The vector as the program has it, below its strings.
+fn the_auxiliary_vector_is_the_programs() {
+    let mut node = Node::new();
+    let strings = DATA.0 + 0x8000;
+    assert_eq!(node.host_op(HostOp::WriteStrings, &[strings, 4096]), 34);
+    let vector = [6, 4096, 25, strings - 16, 0, 0];
+    let stack = [2, strings, strings + 5, 0, strings + 13, strings + 17, 0];
+    let start = node.put_words(strings - 0x100, &stack);
+    node.put_words(start + 8 * stack.len() as u64, &vector);
+    let fd = open(&mut node, b"/proc/self/auxv\0", 0) as u64;
+    let bytes: Vec<u8> = vector.iter().flat_map(|word| word.to_le_bytes()).collect();
+    assert_eq!(
+        node.call(libc::SYS_read, &[fd, BUF, 4096]),
+        bytes.len() as i64
+    );
+    assert_eq!(node.get(BUF, bytes.len()), bytes);
+}
+
+/// Once looking at a path took a descriptor of the rank's: with none left the proxy answered about itself.
+fn without_descriptors_exe_is_the_program() {
+    let mut node = Node::with(Setup {
+        files: Some((16, 1024)),
+        ..Setup::default()
+    });
+    let real = std::fs::canonicalize("/bin/true").unwrap();
+    let fill = |node: &mut Node| while open(node, b"/dev/null\0", 0) >= 0 {};
+    fill(&mut node);
+    let link = readlink(&mut node, "/proc/self/exe\0", 4096);
+    assert_eq!(link.as_deref(), Ok(real.to_str().unwrap()));
+    for path in ["/proc/self/exe\0", "/proc/self/statm\0"] {
+        assert_eq!(open(&mut node, path.as_bytes(), 0), -24); // EMFILE
+        assert_eq!(node.call(libc::SYS_close, &[7]), 0);
+        assert_eq!(open(&mut node, path.as_bytes(), 0), 7, "{path}");
+    }
+    let link = readlink(&mut node, "/proc/self/fd/7\0", 4096).unwrap();
+    assert!(link.starts_with("/memfd:proc/statm"), "{link}");
+    assert!(node.call(libc::SYS_pread64, &[7, BUF, 100, 0]) > 0);
 }
 
 fn there_is_one_thread() {
@@ -122,12 +281,12 @@ fn there_is_one_thread() {
     assert_eq!(node.call(libc::SYS_getdents64, &[fd, BUF, 4096]), 0);
 }
 
-fn other_processes_are_linuxs() {
+fn of_other_processes_what_is_public() {
     let mut node = Node::new();
     let path = format!("/proc/{}", std::process::id());
     let own = std::fs::read_to_string(format!("{path}/cmdline")).unwrap();
     assert_eq!(text(&mut node, &format!("{path}/cmdline")), own);
-    let exe = std::env::current_exe().unwrap();
+    // Linux shows it to those who may trace the process.
     let link = readlink(&mut node, &format!("{path}/exe\0"), 4096);
-    assert_eq!(link.as_deref(), Ok(exe.to_str().unwrap()));
+    assert_eq!(link, Err(-13));
 }

@@ -128,7 +128,7 @@ impl Pending {
     }
 
     /// How many have their particulars kept.
-    pub(super) fn queued(&self) -> usize {
+    pub fn queued(&self) -> usize {
         self.len
     }
 

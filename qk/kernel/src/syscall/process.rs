@@ -67,7 +67,14 @@ pub fn prctl(call: &mut Call<'_>) -> SysResult {
             Ok(0)
         }
         GET_SECCOMP => Ok(0),
-        SET_NO_NEW_PRIVS | GET_NO_NEW_PRIVS => ship_on(call),
+        SET_NO_NEW_PRIVS => {
+            // Linux looks at the arguments; its own flag is the proxy's, which has it from the start.
+            let done = ship_on(call)?;
+            call.rank.no_new_privs.store(true, Ordering::Relaxed);
+            Ok(done)
+        }
+        GET_NO_NEW_PRIVS if call.args()[1..5] != [0; 4] => Err(Errno::EINVAL),
+        GET_NO_NEW_PRIVS => Ok(call.rank.no_new_privs.load(Ordering::Relaxed).into()),
         _ => Err(Errno::EINVAL),
     }
 }

@@ -5,6 +5,7 @@
 
 use abi::Errno;
 use abi::map::USER_TOP;
+use abi::syscall::request::{self, Argument};
 use abi::syscall::{Arg, Call as Row, Dir, Len, by_nr};
 use qk_core::signals::{SigInfo, SigSet, Signal, code};
 
@@ -15,6 +16,8 @@ use crate::{preempt, ship, signal, stats};
 
 /// What a request of ioctl or fcntl may write at most: the largest flat structure is well below a page.
 const REQUEST_BYTES: u64 = 4096;
+/// More than an ethtool structure ever holds: its length is the device's affair, and what is noted in vain does no harm.
+const ETHTOOL_BYTES: u64 = 1 << 20;
 
 pub fn ship(call: &mut Call<'_>) -> SysResult {
     let row = by_nr(call.frame.rax).ok_or(Errno::ENOSYS)?;
@@ -53,8 +56,14 @@ fn temporary_mask(row: &Row, args: &[u64; 6]) -> Option<SigSet> {
 fn ship_row(rank: &'static Rank, row: &Row, args: &[u64; 6]) -> SysResult {
     note_written(rank, row, args);
     stats::count_shipped();
+    if row.restart {
+        signal::publish_terminal_stops(rank); // of all that can use a terminal
+    }
     let ret = ship::linux_call(rank, u64::from(row.nr), args);
     renew_code(rank, row, args);
+    if ret == Errno::EINTR.ret() {
+        signal::collect(rank); // what interrupted it may have been posted just before
+    }
     match Errno::from_ret(ret) {
         None => Ok(ret as u64),
         Some(Errno::EINTR) if row.restart => Err(rank.interrupted(RESTART)),
@@ -131,6 +140,7 @@ fn may_write(row: &Row) -> bool {
 
 /// Shows `visit` each range, below the end of user memory, that Linux may write.
 fn for_each_written(row: &Row, args: &[u64; 6], visit: &mut impl FnMut(u64, u64)) {
+    let mut before = 0;
     for (arg, &value) in row.args.iter().zip(args) {
         match *arg {
             Arg::Mem(Dir::Out | Dir::InOut, len) => show(visit, value, length(len, args)),
@@ -145,9 +155,38 @@ fn for_each_written(row: &Row, args: &[u64; 6], visit: &mut impl FnMut(u64, u64)
                 show(visit, value, count * STRIDE);
                 (0..count).for_each(|i| show_msghdr(visit, value.wrapping_add(i * STRIDE)));
             }
-            Arg::Request => show(visit, value, REQUEST_BYTES),
+            Arg::Request => show_request(visit, row, before, value),
             _ => {}
         }
+        before = value;
+    }
+}
+
+/// Shows what a request of ioctl or fcntl writes, behind the pointers inside of its structure as well.
+fn show_request(visit: &mut impl FnMut(u64, u64), row: &Row, request: u64, at: u64) {
+    match request::argument(row, request) {
+        Some(Argument::Memory) => show(visit, at, REQUEST_BYTES),
+        Some(Argument::Ifconf) => {
+            // struct ifconf: length (int), buffer (uapi/linux/if.h)
+            show(visit, at, 16);
+            if let Ok([len, buffer]) = get_words(at) {
+                show(visit, buffer, u64::from(len as u32));
+            }
+        }
+        Some(Argument::Ethtool) => {
+            // struct ifreq: name (16 bytes), structure
+            if let Ok([_, _, structure]) = get_words(at) {
+                show(visit, structure, ETHTOOL_BYTES);
+            }
+        }
+        Some(
+            Argument::Number
+            | Argument::Fd
+            | Argument::Owner
+            | Argument::OwnerAt
+            | Argument::OwnerEx,
+        )
+        | None => {}
     }
 }
 

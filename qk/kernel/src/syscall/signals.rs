@@ -60,6 +60,7 @@ pub fn sigaction(call: &mut Call<'_>) -> SysResult {
             }
         }
     };
+    signal::publish_taken(call.rank); // an ignored one is forgotten
     put_words_opt(
         old,
         &[before.handler, before.flags, before.restorer, before.mask.0],
@@ -152,6 +153,7 @@ pub fn sigtimedwait(call: &mut Call<'_>) -> SysResult {
         .waiting(|| wait_for_one(call.rank, wanted, deadline));
     timer::set_sleep(call.rank, None);
     let info = result?;
+    signal::publish_taken(call.rank);
     if info_to != 0 {
         put_bytes(info_to, &info.to_bytes())?;
     }

@@ -3,7 +3,10 @@
 //! A closed list: a request that is not here might follow pointers that were not checked, so it does not exist. Linux is
 //! given [`NO_SUCH_REQUEST`] in its place and says what it says of one that a device or it itself does not know.
 
-use abi::syscall::Call;
+use super::Call;
+
+/// Number of fcntl(2); the other call with requests is ioctl(2).
+const FCNTL: u16 = 72;
 
 /// Meaning of the argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,6 +19,12 @@ pub enum Argument {
     Memory,
     /// struct ifconf.
     Ifconf,
+    /// A process or group that is to get signals.
+    Owner,
+    /// The same behind a pointer: an int.
+    OwnerAt,
+    /// The same behind a pointer: struct f_owner_ex.
+    OwnerEx,
     /// struct ifreq that points to an ethtool structure.
     Ethtool,
 }
@@ -24,7 +33,7 @@ pub enum Argument {
 #[must_use]
 pub fn argument(call: &Call, request: u64) -> Option<Argument> {
     let request = request as u32; // both take an unsigned int
-    if i64::from(call.nr) == libc::SYS_fcntl {
+    if call.nr == FCNTL {
         fcntl(request)
     } else {
         ioctl(request)
@@ -36,14 +45,16 @@ pub const NO_SUCH_REQUEST: u64 = u32::MAX as u64;
 
 /// uapi/asm-generic/fcntl.h, uapi/linux/fcntl.h.
 fn fcntl(command: u32) -> Option<Argument> {
-    use Argument::{Memory, Number};
+    use Argument::{Memory, Number, Owner, OwnerEx};
     Some(match command {
-        // F_DUPFD to F_SETFL, F_SETOWN to F_GETSIG
-        0..=4 | 8..=11 => Number,
+        // F_DUPFD to F_SETFL, F_GETOWN to F_GETSIG
+        0..=4 | 9..=11 => Number,
+        8 => Owner,    // F_SETOWN
+        15 => OwnerEx, // F_SETOWN_EX
         // F_GETLK to F_SETLKW, F_OFD_GETLK to F_OFD_SETLKW: struct flock
         5..=7 | 36..=38 => Memory,
-        // F_SETOWN_EX, F_GETOWN_EX, F_GETOWNER_UIDS: two ints
-        15..=17 => Memory,
+        // F_GETOWN_EX, F_GETOWNER_UIDS: two ints
+        16..=17 => Memory,
         // F_SETLEASE, F_GETLEASE, F_NOTIFY, F_DUPFD_CLOEXEC to F_GET_SEALS
         1024..=1026 | 1030..=1034 => Number,
         // F_GET_RW_HINT to F_SET_FILE_RW_HINT
@@ -90,12 +101,13 @@ fn terminal(request: u32) -> Option<Argument> {
 
 /// uapi/asm-generic/sockios.h, uapi/linux/sockios.h.
 fn socket(request: u32) -> Option<Argument> {
-    use Argument::{Ethtool, Ifconf, Memory};
+    use Argument::{Ethtool, Ifconf, Memory, OwnerAt};
     Some(match request {
-        0x8901..=0x8905 => Memory, // FIOSETOWN to SIOCATMARK
-        0x8906..=0x8907 => Memory, // SIOCGSTAMP, SIOCGSTAMPNS
-        0x8912 => Ifconf,          // SIOCGIFCONF
-        0x8946 => Ethtool,         // SIOCETHTOOL
+        0x8901..=0x8902 => OwnerAt, // FIOSETOWN, SIOCSPGRP
+        0x8903..=0x8905 => Memory,  // FIOGETOWN to SIOCATMARK
+        0x8906..=0x8907 => Memory,  // SIOCGSTAMP, SIOCGSTAMPNS
+        0x8912 => Ifconf,           // SIOCGIFCONF
+        0x8946 => Ethtool,          // SIOCETHTOOL
         // SIOCGIFNAME, SIOCGIFFLAGS, SIOCGIFADDR, SIOCGIFDSTADDR, SIOCGIFBRDADDR, SIOCGIFNETMASK, SIOCGIFMETRIC,
         // SIOCGIFMTU, SIOCGIFHWADDR, SIOCGIFINDEX, SIOCGIFTXQLEN, SIOCGIFMAP
         0x8910 | 0x8913 | 0x8915 | 0x8917 | 0x8919 | 0x891b | 0x891d | 0x8921 | 0x8927 | 0x8933
@@ -122,32 +134,35 @@ fn file(request: u32) -> Option<Argument> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::by_name;
     use super::*;
-    use abi::syscall::by_name;
 
     #[test]
-    fn requests_mean_what_libc_calls_them() {
+    fn requests_mean_what_linux_calls_them() {
         let (ioctl, fcntl) = (by_name("ioctl").unwrap(), by_name("fcntl").unwrap());
-        assert_eq!(argument(ioctl, libc::TCGETS), Some(Argument::Memory));
-        assert_eq!(argument(ioctl, libc::TIOCGWINSZ), Some(Argument::Memory));
-        assert_eq!(argument(ioctl, libc::FIONREAD), Some(Argument::Memory));
-        assert_eq!(argument(ioctl, libc::FICLONE), Some(Argument::Fd));
-        assert_eq!(argument(ioctl, 0xdead_beef), None);
-        assert_eq!(
-            argument(fcntl, libc::F_SETLKW as u64),
-            Some(Argument::Memory)
-        );
-        assert_eq!(
-            argument(fcntl, libc::F_OFD_SETLK as u64),
-            Some(Argument::Memory)
-        );
-        assert_eq!(
-            argument(fcntl, libc::F_DUPFD_CLOEXEC as u64),
-            Some(Argument::Number)
-        );
-        assert_eq!(argument(fcntl, 999), None);
-        for call in [ioctl, fcntl] {
-            assert_eq!(argument(call, NO_SUCH_REQUEST), None);
+        for (call, request, meaning) in [
+            (ioctl, 0x5401, Some(Argument::Memory)),  // TCGETS
+            (ioctl, 0x5413, Some(Argument::Memory)),  // TIOCGWINSZ
+            (ioctl, 0x541b, Some(Argument::Memory)),  // FIONREAD
+            (ioctl, 0x4004_9409, Some(Argument::Fd)), // FICLONE
+            (ioctl, 0x8912, Some(Argument::Ifconf)),
+            (ioctl, 0x8901, Some(Argument::OwnerAt)),
+            (ioctl, 0xdead_beef, None),
+            (ioctl, NO_SUCH_REQUEST, None),
+            (fcntl, 7, Some(Argument::Memory)),    // F_SETLKW
+            (fcntl, 8, Some(Argument::Owner)),     // F_SETOWN
+            (fcntl, 15, Some(Argument::OwnerEx)),  // F_SETOWN_EX
+            (fcntl, 37, Some(Argument::Memory)),   // F_OFD_SETLK
+            (fcntl, 1030, Some(Argument::Number)), // F_DUPFD_CLOEXEC
+            (fcntl, 999, None),
+            (fcntl, NO_SUCH_REQUEST, None),
+        ] {
+            assert_eq!(
+                argument(call, request),
+                meaning,
+                "{} {request:#x}",
+                call.name
+            );
         }
     }
 }

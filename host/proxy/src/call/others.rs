@@ -1,0 +1,182 @@
+//! Calls that act on other processes: not for a rank are those that keep nodes running.
+//!
+//! These are every yod, every node's keeper, and what that has started, QEMU: with them would end ranks of others. A rank
+//! may signal whom its user may otherwise, other ranks too, but nobody by way of "all processes". They are known by their
+//! names, which their own code has set (`margay-keeper`, `yod`), by their parents, and this proxy's yod as its parent.
+//! Threads of this proxy that the rank does not have do not exist.
+
+use std::os::fd::BorrowedFd;
+
+use abi::Errno;
+use abi::syscall::Call;
+use rustix::net::{Shutdown, sockopt};
+
+use super::args::Scratch;
+use crate::rank::Rank;
+
+/// The names of the programs that keep nodes running.
+const KEEPER: &str = "margay-keeper";
+const YOD: &str = "yod";
+// uapi/linux/resource.h, ioprio.h
+const PRIO: [i32; 3] = [0, 1, 2];
+const IOPRIO: [i32; 3] = [1, 2, 3];
+
+/// Whom a call acts on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// A thread or process; 0 is the caller.
+    One(i32),
+    /// A process group; 0 is the caller's.
+    Group(i32),
+    /// All processes, or all of a user.
+    All,
+}
+
+impl Target {
+    /// As kill(2) and F_SETOWN name it.
+    pub const fn signalled(pid: i32) -> Target {
+        match pid {
+            -1 => Target::All,
+            0 => Target::Group(0),
+            1.. => Target::One(pid),
+            _ => Target::Group(pid.wrapping_neg()),
+        }
+    }
+
+    /// As struct f_owner_ex has it: F_OWNER_TID, F_OWNER_PID, F_OWNER_PGRP (uapi/asm-generic/fcntl.h).
+    pub const fn of_owner(kind: i32, number: i32) -> Option<Target> {
+        match kind {
+            0 | 1 => Some(Target::One(number)),
+            2 => Some(Target::Group(number)),
+            _ => None,
+        }
+    }
+
+    /// As a kind and a number; `kinds` are those of a process, a group, a user.
+    const fn of_kind(kinds: [i32; 3], kind: i32, number: i32) -> Option<Target> {
+        let [one, group, all] = kinds;
+        match kind {
+            _ if kind == one => Some(Target::One(number)),
+            _ if kind == group => Some(Target::Group(number)),
+            _ if kind == all => Some(Target::All),
+            _ => None,
+        }
+    }
+}
+
+/// Checks whom a prepared call acts on.
+///
+/// # Errors
+/// EPERM, or ESRCH for a thread of the proxy.
+pub fn check(rank: &Rank, call: &Call, args: &[u64; 6], scratch: &Scratch) -> Result<(), Errno> {
+    match target(call, args, scratch) {
+        Some(target) => check_target(rank, target),
+        None => Ok(()),
+    }
+}
+
+fn target(call: &Call, args: &[u64; 6], scratch: &Scratch) -> Option<Target> {
+    let [a, b, c] = [args[0] as i32, args[1] as i32, args[2] as i32];
+    // Signal 0 only asks whether the target is there.
+    let sent = |signo, target| (signo != 0).then_some(target);
+    match i64::from(call.nr) {
+        libc::SYS_kill => sent(b, Target::signalled(a)),
+        libc::SYS_tkill | libc::SYS_rt_sigqueueinfo => sent(b, Target::One(a)),
+        libc::SYS_tgkill | libc::SYS_rt_tgsigqueueinfo => sent(c, Target::One(b)),
+        libc::SYS_setpriority => Target::of_kind(PRIO, a, b),
+        libc::SYS_ioprio_set => Target::of_kind(IOPRIO, a, b),
+        libc::SYS_fcntl | libc::SYS_ioctl => scratch.owner(),
+        _ => None,
+    }
+}
+
+fn check_target(rank: &Rank, target: Target) -> Result<(), Errno> {
+    let forbidden = match target {
+        Target::One(0) | Target::Group(0) => false,
+        Target::One(number) => match Process::of(number) {
+            Some(process) if process.id == rank.pid && number as u32 != rank.pid => {
+                return Err(Errno::ESRCH);
+            }
+            Some(process) => process.keeps_nodes(),
+            None => false, // Linux says so
+        },
+        // Of yods it may be the rank's own group, which the user may well want to signal.
+        Target::Group(leader) => Process::of(leader).is_some_and(|leader| leader.name == KEEPER),
+        Target::All => true,
+    };
+    if forbidden { Err(Errno::EPERM) } else { Ok(()) }
+}
+
+/// Looks at whom a socket was connected to. A keeper gives its node to every yod of the user that joins, and a rank is none:
+/// it finds nobody there.
+///
+/// # Errors
+/// ECONNREFUSED; nothing can be sent or received then.
+pub fn check_connected(fd: u64) -> Result<(), Errno> {
+    // SAFETY: 1. The number is only used for this call: Linux has just connected it.
+    let socket = unsafe { BorrowedFd::borrow_raw(fd as i32) };
+    let peer = sockopt::socket_peercred(socket).map(|peer| peer.pid.as_raw_pid());
+    let process = peer.ok().filter(|pid| *pid > 0).and_then(Process::of);
+    if !process.is_some_and(|process| process.keeps_nodes()) {
+        return Ok(());
+    }
+    let _ = rustix::net::shutdown(socket, Shutdown::Both);
+    Err(Errno::ECONNREFUSED)
+}
+
+/// A process, as everybody may see it.
+struct Process {
+    id: u32,
+    parent: u32,
+    name: String,
+}
+
+impl Process {
+    /// The process that a thread is of.
+    fn of(thread: i32) -> Option<Process> {
+        let process = Process::read(thread)?;
+        if process.id as i32 == thread {
+            Some(process)
+        } else {
+            Process::read(process.id as i32) // a thread has a name of its own
+        }
+    }
+
+    fn read(number: i32) -> Option<Process> {
+        let status = std::fs::read_to_string(format!("/proc/{number}/status")).ok()?;
+        let field = |key| {
+            let mut lines = status.lines().filter_map(|line| line.split_once(":\t"));
+            lines.find(|(name, _)| *name == key).map(|(_, value)| value)
+        };
+        Some(Process {
+            id: field("Tgid")?.parse().ok()?,
+            parent: field("PPid")?.parse().ok()?,
+            name: field("Name")?.into(),
+        })
+    }
+
+    fn keeps_nodes(&self) -> bool {
+        let ours = rustix::process::getppid().map(|pid| pid.as_raw_pid() as u32);
+        let is_keeper = |name: &str| name == KEEPER;
+        Some(self.id) == ours
+            || is_keeper(&self.name)
+            || self.name == YOD
+            || Process::of(self.parent as i32).is_some_and(|parent| is_keeper(&parent.name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_named_as_kill_does() {
+        assert_eq!(Target::signalled(7), Target::One(7));
+        assert_eq!(Target::signalled(-7), Target::Group(7));
+        assert_eq!(Target::signalled(0), Target::Group(0));
+        assert_eq!(Target::signalled(-1), Target::All);
+        assert_eq!(Target::signalled(i32::MIN), Target::Group(i32::MIN));
+        assert_eq!(Target::of_kind(IOPRIO, 2, 7), Some(Target::Group(7)));
+        assert_eq!(Target::of_kind(PRIO, 9, 7), None);
+    }
+}

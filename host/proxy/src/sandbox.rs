@@ -1,0 +1,74 @@
+//! What Linux itself keeps the proxy from, so that a mistake in its own checks has less to spoil.
+//!
+//! - The proxy is not dumpable: no other process of the user traces it or reads its memory, and there is no core file.
+//! - Landlock: it traces no process outside of its own domain, by whatever way (ptrace(2), "access mode checking"), not even
+//!   as root. Landlock has no right for that alone; it comes with any. The one taken, to move files between directories,
+//!   is granted everywhere.
+//! - seccomp: Linux makes only the calls that the table ships, and those of this program itself.
+//!
+//! A host that lacks Landlock or seccomp is not refused: these are a second line.
+
+use std::collections::BTreeMap;
+
+use abi::syscall::{ALL, Serve};
+use landlock::{
+    AccessFs, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr, RulesetCreatedAttr,
+};
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch,
+};
+
+/// Takes from this thread, and those it starts, what a proxy does not need.
+pub fn enter() {
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    let _ = no_tracing();
+    if let Some(filter) = filter() {
+        let _ = seccompiler::apply_filter(&filter);
+    }
+}
+
+/// Enters a Landlock domain. The first version lets no domain move files between directories: it is not used.
+fn no_tracing() -> Option<()> {
+    let everywhere = rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::Refer)
+        .ok()?
+        .create()
+        .ok()?
+        .add_rule(PathBeneath::new(everywhere, AccessFs::Refer))
+        .ok()?
+        .restrict_self()
+        .ok()?;
+    Some(())
+}
+
+/// The calls that are made: all but the refused, and a few of the proxy's own. A thread may be started, a process may not.
+fn filter() -> Option<BpfProgram> {
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = ALL
+        .iter()
+        .filter(|call| !matches!(call.serve, Serve::Refused(..)))
+        .map(|call| (call.nr.into(), Vec::new()))
+        .collect();
+    let thread = libc::CLONE_THREAD as u64;
+    let is_thread = SeccompCondition::new(
+        0,
+        SeccompCmpArgLen::Qword,
+        SeccompCmpOp::MaskedEq(thread),
+        thread,
+    );
+    let rule = SeccompRule::new(vec![is_thread.ok()?]).ok()?;
+    rules.insert(libc::SYS_clone, vec![rule]);
+    // What the watcher receives changes with the program.
+    rules.insert(libc::SYS_signalfd4, Vec::new());
+    // How Linux goes on with a call that a stop has interrupted.
+    rules.insert(libc::SYS_restart_syscall, Vec::new());
+    let refused = SeccompAction::Errno(libc::ENOSYS as u32);
+    SeccompFilter::new(rules, refused, SeccompAction::Allow, TargetArch::x86_64)
+        .ok()?
+        .try_into()
+        .ok()
+}

@@ -1,0 +1,288 @@
+//! Opening files for the rank.
+//!
+//! However a path is spelled and through whatever links it leads: what counts is the object that it ends at. Linux opens
+//! it, but is not let through the magic links of a procfs (those are followed in `walk`), and what it opened is looked at
+//! before the rank gets it.
+
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use abi::Errno;
+use abi::syscall::Call;
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
+use rustix::io;
+
+use super::device;
+use super::place::Place;
+use super::walk::{Found, linux, walk};
+use super::{content, give, text};
+use crate::fds;
+use crate::memory::RankMemory;
+use crate::rank::Rank;
+use crate::stub;
+
+/// struct open_how (uapi/linux/openat2.h) in words: flags, mode, resolve. A longer one of the future ends in more.
+type How = Vec<u8>;
+const HOW_BYTES: usize = 24;
+/// Most bytes of one (openat2(2), E2BIG).
+const MOST_HOW_BYTES: u64 = 4096;
+const RESOLVE_AT: usize = 16;
+/// uapi/linux/openat2.h
+const RESOLVE_NO_MAGICLINKS: u64 = 2;
+
+/// The bits that open(2) knows; it leaves out the others, which openat2(2) refuses (VALID_OPEN_FLAGS, include/linux/fcntl.h).
+const KNOWN: i32 = libc::O_ACCMODE
+    | libc::O_CREAT
+    | libc::O_EXCL
+    | libc::O_NOCTTY
+    | libc::O_TRUNC
+    | libc::O_APPEND
+    | libc::O_NONBLOCK
+    | libc::O_SYNC
+    | libc::O_DSYNC
+    | libc::O_ASYNC
+    | libc::O_DIRECT
+    | LARGEFILE
+    | libc::O_DIRECTORY
+    | libc::O_NOFOLLOW
+    | libc::O_NOATIME
+    | libc::O_CLOEXEC
+    | libc::O_PATH
+    | libc::O_TMPFILE;
+/// uapi/asm-generic/fcntl.h; the C library has it 0.
+const LARGEFILE: i32 = 0o100_000;
+/// What O_PATH lets stand beside it (O_PATH_FLAGS).
+const WITH_PATH: i32 = libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_PATH | libc::O_CLOEXEC;
+
+/// Whether a call opens a file by its path.
+pub fn is_open(nr: u16) -> bool {
+    matches!(
+        i64::from(nr),
+        libc::SYS_open | libc::SYS_openat | libc::SYS_openat2 | libc::SYS_creat
+    )
+}
+
+/// Carries out one; `path` is the private copy of what `args` name.
+pub fn open(rank: &Rank, call: &Call, args: &[u64; 6], path: &[u8]) -> i64 {
+    let (at, flags, mode) = match i64::from(call.nr) {
+        libc::SYS_open => (libc::AT_FDCWD as u64, args[1], args[2]),
+        libc::SYS_creat => {
+            let flags = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
+            (libc::AT_FDCWD as u64, flags as u64, args[1])
+        }
+        libc::SYS_openat => (args[0], args[2], args[3]),
+        _ => return open2(rank, args, path),
+    };
+    let name = args[usize::from(i64::from(call.nr) == libc::SYS_openat)];
+    opened(rank, at, name, path, &how(flags, mode), false)
+}
+
+/// openat2(2), whose `open_how` is the rank's.
+fn open2(rank: &Rank, args: &[u64; 6], path: &[u8]) -> i64 {
+    let [at, name, from, len_bytes, ..] = *args;
+    let mut how = vec![0; len_bytes.clamp(HOW_BYTES as u64, MOST_HOW_BYTES) as usize];
+    if how.len() as u64 != len_bytes || rank.read(from, &mut how).is_err() {
+        return linux_call(libc::SYS_openat2, &[at, name, from, len_bytes]); // it says what is wrong with that
+    }
+    let restricted = word(&how, RESOLVE_AT) != 0;
+    opened(rank, at, name, path, &how, restricted)
+}
+
+/// What open(2) makes of its flags and mode.
+fn how(flags: u64, mode: u64) -> How {
+    const CREATES: i32 = libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY);
+    let mut flags = flags as i32 & KNOWN;
+    if flags & libc::O_PATH != 0 {
+        flags &= WITH_PATH;
+    }
+    let mode = if flags & CREATES == 0 {
+        0
+    } else {
+        mode & 0o7777
+    };
+    let words = [flags as u32 as u64, mode, 0];
+    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+}
+
+fn word(how: &[u8], at: usize) -> u64 {
+    let bytes = how.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
+    bytes.map_or(0, u64::from_ne_bytes)
+}
+
+/// Opens what a path leads to; `restricted` when the rank itself forbids some links.
+fn opened(rank: &Rank, at: u64, name: u64, path: &[u8], how: &How, restricted: bool) -> i64 {
+    let flags = word(how, 0);
+    let mut ret = without_magic(at, name, how);
+    if ret == Errno::ELOOP.ret() && !restricted && !path.is_empty() {
+        ret = followed(rank, at, path, how).unwrap_or_else(Errno::ret);
+    }
+    if ret == Errno::EACCES.ret() {
+        return unreadable(rank, at, name, flags);
+    }
+    if ret < 0 {
+        return ret;
+    }
+    // SAFETY: 1. Linux has just made this descriptor for the rank; nobody else owns it.
+    let file = unsafe { OwnedFd::from_raw_fd(ret as i32) };
+    look(rank, &file, flags as i32).map_or_else(Errno::ret, |()| give(file))
+}
+
+/// Files of the rank that Linux keeps from it, since the proxy is not to be traced: those whose text is made here.
+fn unreadable(rank: &Rank, at: u64, name: u64, flags: u64) -> i64 {
+    let path = libc::O_PATH | flags as i32 & libc::O_NOFOLLOW;
+    let ret = without_magic(at, name, &how(path as u64, 0));
+    if ret < 0 {
+        return Errno::EACCES.ret();
+    }
+    // SAFETY: 1. As in `opened`.
+    let file = unsafe { OwnedFd::from_raw_fd(ret as i32) };
+    match Place::of(rank, &file) {
+        Some(place) if replace(rank, &file, &place, flags as i32) == Ok(true) => give(file),
+        _ => Errno::EACCES.ret(),
+    }
+}
+
+/// Opens a file that no magic link leads to; ELOOP for others.
+fn without_magic(at: u64, name: u64, how: &How) -> i64 {
+    let mut how = how.clone();
+    let resolve = word(&how, RESOLVE_AT) | RESOLVE_NO_MAGICLINKS;
+    how[RESOLVE_AT..HOW_BYTES].copy_from_slice(&resolve.to_ne_bytes());
+    linux_call(
+        libc::SYS_openat2,
+        &[at, name, how.as_ptr() as u64, how.len() as u64],
+    )
+}
+
+/// Opens a file behind magic links.
+fn followed(rank: &Rank, at: u64, path: &[u8], how: &How) -> Result<i64, Errno> {
+    let found = find(rank, at, path, word(how, 0))?;
+    let (directory, mut name) = (fds::raw(&found.directory), found.name);
+    name.push(0);
+    let name = name.as_ptr() as u64;
+    Ok(if found.magic {
+        linux_call(
+            libc::SYS_openat,
+            &[directory, name, word(how, 0), word(how, 8)],
+        )
+    } else {
+        without_magic(directory, name, how)
+    })
+}
+
+/// Follows a path with room for descriptors; the directory found lies above the rank's.
+fn find(rank: &Rank, at: u64, path: &[u8], flags: u64) -> Result<Found, Errno> {
+    const NEW: i32 = libc::O_CREAT | libc::O_EXCL;
+    let flags = flags as i32;
+    let follow = flags & libc::O_NOFOLLOW == 0 && flags & NEW != NEW;
+    fds::with_room(rank.raised_fds, || {
+        let found = walk(rank, start(at)?, path, follow)?;
+        let above = io::fcntl_dupfd_cloexec(&found.directory, rank.first_own_fd as i32);
+        Ok(Found {
+            directory: above.unwrap_or(found.directory),
+            ..found
+        })
+    })
+}
+
+/// The directory that a relative path begins in.
+fn start<'a>(at: u64) -> Result<BorrowedFd<'a>, Errno> {
+    match at as i32 {
+        libc::AT_FDCWD => Ok(CWD),
+        // SAFETY: 1. The number is only used for this call, and Linux says EBADF when it is not open. `prepare` has made
+        // sure that it is not the proxy's.
+        fd @ 0.. => Ok(unsafe { BorrowedFd::borrow_raw(fd) }),
+        _ => Err(Errno::EBADF),
+    }
+}
+
+/// Carries out truncate(2): of what the path was seen to lead to, and nothing else. Through a magic link it would reach
+/// files that have no path, such as a node's memory.
+pub fn truncate(rank: &Rank, len_bytes: u64, path: &[u8]) -> i64 {
+    let pinned = match pin(rank, path) {
+        Ok(pinned) => pinned,
+        Err(errno) => return errno.ret(),
+    };
+    let path = format!("/proc/self/fd/{}\0", pinned.as_raw_fd());
+    linux_call(libc::SYS_truncate, &[path.as_ptr() as u64, len_bytes, 0, 0])
+}
+
+/// Opens what a path leads to without access, so that it cannot be another thing later.
+fn pin(rank: &Rank, path: &[u8]) -> Result<OwnedFd, Errno> {
+    let found = find(rank, libc::AT_FDCWD as u64, path, 0)?;
+    let follow = if found.magic {
+        OFlags::empty()
+    } else {
+        OFlags::NOFOLLOW
+    };
+    fds::with_room(rank.raised_fds, || {
+        let flags = OFlags::PATH | OFlags::CLOEXEC | follow;
+        openat(&found.directory, &found.name[..], flags, Mode::empty()).map_err(linux)
+    })
+}
+
+/// Looks at what was opened, whether the rank may have it, and puts the rank's text in its place if there is one.
+fn look(rank: &Rank, file: &OwnedFd, flags: i32) -> Result<(), Errno> {
+    let stat = fstat(file).map_err(linux)?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::CharacterDevice if device::is_flat(stat.st_rdev) => Ok(()),
+        FileType::CharacterDevice => Err(Errno::ENXIO),
+        // Files of a procfs lie on no device and have no size.
+        FileType::RegularFile if stat.st_size == 0 && rustix::fs::major(stat.st_dev) == 0 => {
+            in_proc(rank, file, flags)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn in_proc(rank: &Rank, file: &OwnedFd, flags: i32) -> Result<(), Errno> {
+    let Some(place) = Place::of(rank, file) else {
+        return Ok(());
+    };
+    place.may_open(writes(flags))?;
+    replace(rank, file, &place, flags).map(|_| ())
+}
+
+const fn writes(flags: i32) -> bool {
+    flags & libc::O_ACCMODE != libc::O_RDONLY
+}
+
+/// Puts the text that the rank has at a place where a file of Linux's is open; says whether there is one.
+fn replace(rank: &Rank, file: &OwnedFd, place: &Place, flags: i32) -> Result<bool, Errno> {
+    let text = content::File::at(place);
+    let Some(content) = text.filter(|_| flags & libc::O_PATH == 0 && !writes(flags)) else {
+        return Ok(false);
+    };
+    let made = fds::with_room(rank.raised_fds, || text::create(rank, content)).map_err(linux)?;
+    let close_on_exec = (flags & libc::O_CLOEXEC) as u64;
+    let (from, to) = (fds::raw(&made), fds::raw(file));
+    match linux_call(libc::SYS_dup3, &[from, to, close_on_exec, 0]) {
+        0.. => {
+            text::mark(rank, file);
+            Ok(true)
+        }
+        ret => Err(Errno::from_ret(ret).unwrap_or(Errno::EIO)),
+    }
+}
+
+/// Makes one of the calls of this module.
+fn linux_call(nr: i64, args: &[u64; 4]) -> i64 {
+    let [a, b, c, d] = *args;
+    // SAFETY: 1. openat, openat2, dup3 and truncate write no memory. 2. What they read is a private copy or tamed by `prepare`.
+    unsafe { stub::syscall(nr as u64, &[a, b, c, d, 0, 0]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_read_as_open_does() {
+        let flags = |flags: i32| word(&how(flags as u64, 0o10644), 0) as i32;
+        let mode = |flags: i32| word(&how(flags as u64, 0o10644), 8);
+        assert_eq!(flags(1 << 30 | libc::O_RDWR), libc::O_RDWR);
+        assert_eq!(flags(libc::O_PATH | libc::O_RDWR), libc::O_PATH);
+        assert_eq!(mode(libc::O_RDWR), 0);
+        assert_eq!(mode(libc::O_CREAT), 0o644);
+        assert_eq!(mode(libc::O_TMPFILE), 0o644);
+        assert_eq!(mode(libc::O_DIRECTORY), 0);
+    }
+}

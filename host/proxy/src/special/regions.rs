@@ -1,0 +1,227 @@
+//! Texts about the rank's regions. Whether a page may be executed the proxy does not know: no `x` is shown. All that is mapped
+//! is in memory, the rank's alone, and counts as written.
+
+use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
+
+use abi::map::{PAGE, STACK_TOP, VDSO_AREA};
+
+use crate::files::{File, Files};
+use crate::memory::Memory;
+use crate::regions::{Region, Regions};
+
+/// Where the vDSO begins: behind the clock page.
+const VDSO: u64 = VDSO_AREA + PAGE;
+
+/// What lies without a gap, has one access and shows one file, if any: a line of /proc/self/maps.
+pub struct Line<'a> {
+    start: u64,
+    end: u64,
+    read: bool,
+    write: bool,
+    /// The file, and the offset in it.
+    file: Option<(&'a File, u64)>,
+}
+
+/// The lines of a rank's memory.
+pub struct Lines<'a>(Vec<Line<'a>>);
+
+impl<'a> Lines<'a> {
+    /// Those of `memory`.
+    pub fn of(memory: &'a Memory) -> Lines<'a> {
+        Lines::new(memory.regions(), &memory.files)
+    }
+
+    fn new(regions: &Regions, files: &'a Files) -> Lines<'a> {
+        let mut lines = Vec::new();
+        let mut start = 0;
+        for region in regions.iter() {
+            start = start.max(region.start);
+            while start < region.end {
+                let (file, until) = files.at(start);
+                let end = until.min(regions.alike_until(start));
+                lines.push(Line {
+                    start,
+                    end,
+                    read: region.read,
+                    write: region.write,
+                    file,
+                });
+                start = end;
+            }
+        }
+        Lines(lines)
+    }
+}
+
+/// /proc/self/maps.
+pub fn maps(lines: &Lines<'_>) -> Vec<u8> {
+    lines.0.iter().flat_map(Line::text).collect()
+}
+
+/// /proc/self/smaps.
+pub fn smaps(lines: &Lines<'_>) -> Vec<u8> {
+    let text = |line: &Line<'_>| [line.text(), line.details().into_bytes()].concat();
+    lines.0.iter().flat_map(text).collect()
+}
+
+/// /proc/self/smaps_rollup.
+pub fn rollup(regions: &Regions) -> String {
+    let start = regions.iter().next().map_or(0, |region| region.start);
+    let end = regions.iter().next_back().map_or(0, |region| region.end);
+    let all = regions.iter().map(|region| region.end - region.start).sum();
+    let head = format!("{start:08x}-{end:08x} ---p 00000000 00:00 0");
+    format!("{head:<73}[rollup]\n{}", in_memory(all))
+}
+
+/// /proc/self/numa_maps.
+pub fn numa_maps(regions: &Regions) -> String {
+    let line = |region: &Region| {
+        let (start, pages) = (region.start, (region.end - region.start) / PAGE);
+        let kib = PAGE / 1024;
+        format!(
+            "{start:08x} default anon={pages} dirty={pages} N0={pages} kernelpagesize_kB={kib}\n"
+        )
+    };
+    regions.iter().map(line).collect()
+}
+
+impl Line<'_> {
+    /// As Linux aligns it.
+    fn text(&self) -> Vec<u8> {
+        let (start, end) = (self.start, self.end);
+        let read = if self.read { 'r' } else { '-' };
+        let write = if self.write { 'w' } else { '-' };
+        let (place, name) = match self.file {
+            Some((file, offset)) => {
+                let ((major, minor), inode) = (file.device, file.inode);
+                let place = format!("{offset:08x} {major:02x}:{minor:02x} {inode}");
+                (place, file.path.as_bytes())
+            }
+            None => {
+                let name: &[u8] = match (start, end) {
+                    (_, STACK_TOP) => b"[stack]",
+                    (VDSO_AREA, _) => b"[vvar]",
+                    (VDSO, _) => b"[vdso]",
+                    _ => b"",
+                };
+                ("00000000 00:00 0".into(), name)
+            }
+        };
+        let mut line = format!("{start:08x}-{end:08x} {read}{write}-p {place} ");
+        if !name.is_empty() {
+            line = format!("{line:<73}");
+        }
+        [line.as_bytes(), name, b"\n"].concat()
+    }
+
+    fn details(&self) -> String {
+        let bytes = self.end - self.start;
+        let mut text = String::new();
+        for (name, bytes) in [
+            ("Size", bytes),
+            ("KernelPageSize", PAGE),
+            ("MMUPageSize", PAGE),
+        ] {
+            amount(&mut text, name, bytes);
+        }
+        text += &in_memory(bytes);
+        let read = if self.read { "rd " } else { "" };
+        let write = if self.write { "wr " } else { "" };
+        let _ = writeln!(text, "VmFlags: {read}{write}mr mw me ");
+        text
+    }
+}
+
+fn in_memory(bytes: u64) -> String {
+    let mut text = String::new();
+    for (name, bytes) in [
+        ("Rss", bytes),
+        ("Pss", bytes),
+        ("Pss_Dirty", bytes),
+        ("Shared_Clean", 0),
+        ("Shared_Dirty", 0),
+        ("Private_Clean", 0),
+        ("Private_Dirty", bytes),
+        ("Referenced", bytes),
+        ("Anonymous", bytes),
+        ("AnonHugePages", 0),
+        ("Shared_Hugetlb", 0),
+        ("Private_Hugetlb", 0),
+        ("Swap", 0),
+        ("SwapPss", 0),
+        ("Locked", 0),
+    ] {
+        amount(&mut text, name, bytes);
+    }
+    text
+}
+
+fn amount(text: &mut String, name: &str, bytes: u64) {
+    let _ = writeln!(text, "{:<16}{:>8} kB", format!("{name}:"), bytes / 1024);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    fn regions() -> Regions {
+        let mut regions = Regions::default();
+        for (start, end) in [(0x40_0000, 0x40_1000), (STACK_TOP - 0x2000, STACK_TOP)] {
+            regions.map(Region {
+                start,
+                end,
+                gpa: start,
+                read: true,
+                write: true,
+            });
+        }
+        regions
+    }
+
+    #[test]
+    fn maps_has_a_line_per_region() {
+        let mut regions = regions();
+        // A region whose memory is in several pieces is one nevertheless.
+        regions.map(Region {
+            start: STACK_TOP - 0x3000,
+            end: STACK_TOP - 0x2000,
+            gpa: 0,
+            read: true,
+            write: true,
+        });
+        regions.map(Region {
+            start: 0x50_0000,
+            end: 0x50_4000,
+            gpa: 0x50_0000,
+            read: true,
+            write: true,
+        });
+        let mut files = Files::default();
+        let passwd = std::fs::File::open("/etc/passwd").expect("readable");
+        let number = files.number(passwd.as_fd()).expect("a number");
+        files.place(0x50_1000, 0x50_3000, number, 0x7000);
+        let text = String::from_utf8(maps(&Lines::new(&regions, &files))).expect("ASCII");
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 5);
+        assert!(lines[2].starts_with("00501000-00503000 rw-p 00007000 "));
+        assert!(lines[2].ends_with(" /etc/passwd") && lines[2].find('/') == Some(73));
+        assert_eq!(lines[3], "00503000-00504000 rw-p 00000000 00:00 0 ");
+        assert_eq!(lines[0], "00400000-00401000 rw-p 00000000 00:00 0 ");
+        assert!(lines[4].starts_with("7fffdfd000-7fffe00000 rw-p 00000000 00:00 0 "));
+        assert!(lines[4].ends_with(" [stack]"));
+    }
+
+    #[test]
+    fn all_is_in_memory() {
+        let files = Files::default();
+        let text = String::from_utf8(smaps(&Lines::new(&regions(), &files))).expect("ASCII");
+        assert_eq!(text.matches("Rss: ").count(), 2);
+        assert!(text.contains("Private_Dirty:         8 kB\n"), "{text}");
+        assert!(rollup(&regions()).contains("[rollup]\nRss:                  12 kB\n"));
+        let text = numa_maps(&regions());
+        assert!(text.starts_with("00400000 default anon=1 dirty=1 N0=1 kernelpagesize_kB=4\n"));
+    }
+}

@@ -1,0 +1,141 @@
+//! Texts of a procfs as files that are open.
+//!
+//! A text is a memfd that is open for reading only. It is written anew whenever it is read from its beginning, as a file of
+//! a procfs is, and says that it has no size. The rank's descriptors of texts are marked, so that others cost a look at a
+//! bit; a mark may be stale, so the file's name is looked at as well.
+
+use std::fs::File as Stream;
+use std::io::Write as _;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use abi::Errno;
+use abi::syscall::Call;
+use rustix::fs::{MemfdFlags, Mode, OFlags, SeekFrom, fchmod, memfd_create, open, readlink, seek};
+use rustix::io;
+
+use super::content::File;
+use crate::fds;
+use crate::memory::RankMemory;
+use crate::rank::Rank;
+
+/// What a memfd's name begins with, as a link in /proc shows it.
+const LINK: &str = "/memfd:proc/";
+const LINK_END: &str = " (deleted)";
+/// Offsets of st_size and st_blocks in struct stat, of stx_size and stx_blocks in struct statx (uapi/asm/stat.h,
+/// uapi/linux/stat.h).
+const STAT_SIZES: [u64; 2] = [48, 64];
+const STATX_SIZES: [u64; 2] = [40, 48];
+
+/// Which of the rank's descriptors are texts.
+#[derive(Debug)]
+pub struct Marks(Box<[AtomicU64]>);
+
+impl Marks {
+    /// None of `count` descriptors.
+    #[must_use]
+    pub fn new(count: u64) -> Marks {
+        Marks((0..count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    fn set(&self, fd: u64) {
+        if let Some(word) = self.0.get((fd / 64) as usize) {
+            word.fetch_or(1 << (fd % 64), Ordering::Relaxed);
+        }
+    }
+
+    fn has(&self, fd: u64) -> bool {
+        let word = self.0.get((fd as u32 / 64) as usize);
+        word.is_some_and(|word| word.load(Ordering::Relaxed) >> (fd % 64) & 1 != 0)
+    }
+}
+
+/// Makes a text, open for reading at its beginning.
+///
+/// # Errors
+/// EMFILE, ENFILE, ENOMEM.
+pub fn create(rank: &Rank, file: File) -> io::Result<OwnedFd> {
+    let made = memfd_create(format!("proc/{}", file.name()), MemfdFlags::CLOEXEC)?;
+    write(&made, &file.text(rank))?;
+    fchmod(&made, Mode::from_raw_mode(0o444))?;
+    reopen(made.as_raw_fd(), OFlags::RDONLY)
+}
+
+/// Notes that a descriptor of the rank is a text.
+pub fn mark(rank: &Rank, fd: &OwnedFd) {
+    rank.texts.set(fds::raw(fd));
+}
+
+/// Writes a text anew if the call reads one from its beginning.
+pub fn refresh(rank: &Rank, call: &Call, args: &[u64; 6]) {
+    let offset = match i64::from(call.nr) {
+        libc::SYS_read | libc::SYS_readv => None,
+        libc::SYS_pread64 | libc::SYS_preadv => Some(args[3]),
+        libc::SYS_preadv2 => Some(args[3]).filter(|offset| *offset != u64::MAX),
+        _ => return,
+    };
+    let Some((fd, file)) = text(rank, args[0]) else {
+        return;
+    };
+    if offset.or_else(|| seek(fd, SeekFrom::Current(0)).ok()) != Some(0) {
+        return;
+    }
+    // What cannot be written anew stays as it is.
+    let _ = fds::with_room(rank.raised_fds, || {
+        fchmod(fd, Mode::from_raw_mode(0o644))?;
+        let stream = reopen(fd.as_raw_fd(), OFlags::WRONLY | OFlags::TRUNC);
+        fchmod(fd, Mode::from_raw_mode(0o444))?;
+        write(&stream?, &file.text(rank))
+    });
+}
+
+/// Completes a call that has succeeded: what it says of a text's size, or another descriptor of it.
+///
+/// # Errors
+/// EFAULT.
+pub fn complete(rank: &Rank, call: &Call, args: &[u64; 6], ret: i64) -> Result<(), Errno> {
+    let empty_path = |flags: u64| flags & libc::AT_EMPTY_PATH as u64 != 0;
+    let (to, offsets) = match i64::from(call.nr) {
+        libc::SYS_dup | libc::SYS_dup2 | libc::SYS_dup3 | libc::SYS_fcntl
+            if rank.texts.has(args[0]) && ret >= 0 =>
+        {
+            rank.texts.set(ret as u64); // of fcntl also what is no descriptor: a mark may be stale
+            return Ok(());
+        }
+        libc::SYS_fstat => (args[1], STAT_SIZES),
+        libc::SYS_newfstatat if empty_path(args[3]) => (args[2], STAT_SIZES),
+        libc::SYS_statx if empty_path(args[2]) => (args[4], STATX_SIZES),
+        _ => return Ok(()),
+    };
+    if ret != 0 || text(rank, args[0]).is_none() {
+        return Ok(());
+    }
+    let nothing = 0u64.to_ne_bytes();
+    offsets
+        .into_iter()
+        .try_for_each(|offset| rank.write(to + offset, &nothing))
+}
+
+/// The text that a descriptor of the rank is.
+fn text<'a>(rank: &Rank, fd: u64) -> Option<(BorrowedFd<'a>, File)> {
+    if !rank.texts.has(fd) {
+        return None;
+    }
+    let link = readlink(format!("/proc/self/fd/{}", fd as u32), Vec::new()).ok()?;
+    let name = link.to_str().ok()?.strip_prefix(LINK)?;
+    let file = File::of_name(name.strip_suffix(LINK_END)?)?;
+    // SAFETY: 1. The number is open (the link was read) and only used for this call.
+    Some((unsafe { BorrowedFd::borrow_raw(fd as i32) }, file))
+}
+
+fn reopen(fd: i32, how: OFlags) -> io::Result<OwnedFd> {
+    let path = format!("/proc/self/fd/{fd}");
+    open(path, how | OFlags::CLOEXEC, Mode::empty())
+}
+
+fn write(to: &OwnedFd, text: &[u8]) -> io::Result<()> {
+    let written = to
+        .try_clone()
+        .and_then(|to| Stream::from(to).write_all(text));
+    written.map_err(|error| io::Errno::from_io_error(&error).unwrap_or(io::Errno::IO))
+}

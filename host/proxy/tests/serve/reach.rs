@@ -1,0 +1,406 @@
+//! What docs/trust.md promises of a rank's reach: each test is named there.
+
+use std::io::{BufRead, BufReader};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+
+use crate::Case;
+use crate::files::open;
+use crate::launch::AS_KEEPER;
+use crate::node::{DATA, Directory, Node};
+
+pub const CASES: &[Case] = &[
+    ("its_own_memory_file", its_own_memory_file),
+    ("threads_of_the_proxy", threads_of_the_proxy),
+    ("descriptors_of_the_proxy", descriptors_of_the_proxy),
+    ("entries_of_other_processes", entries_of_other_processes),
+    ("harmless_links_are_followed", harmless_links_are_followed),
+    ("devices_that_take_pointers", devices_that_take_pointers),
+    ("signals_to_what_keeps_nodes", signals_to_what_keeps_nodes),
+    ("tracing_calls_are_refused", tracing_calls_are_refused),
+    ("the_keepers_socket", the_keepers_socket),
+    ("linux_keeps_the_proxy_in", linux_keeps_the_proxy_in),
+    ("no_other_process_traces_it", no_other_process_traces_it),
+];
+
+/// A user without rights ("nobody").
+const NOBODY: u32 = 65534;
+const PATH: u64 = DATA.0 + 0x1000;
+const RDWR: u64 = libc::O_RDWR as u64;
+const ENOENT: i64 = -2;
+const EACCES: i64 = -13;
+
+/// Opens a path in every way in which it can be spelled: as it is, behind a symbolic link, relative to a descriptor of its
+/// directory, relative to the working directory, and by openat2.
+fn open_all_ways(node: &mut Node, directory: &Directory, path: &str, flags: u64) -> Vec<i64> {
+    let link = directory.0.join("link");
+    let _ = std::fs::remove_file(&link);
+    symlink(path, &link).unwrap();
+    let mut rets = vec![
+        open(node, format!("{path}\0").as_bytes(), flags),
+        open(node, &directory.path("link"), flags),
+        open(node, &directory.path("link"), flags | libc::O_CREAT as u64),
+    ];
+    let how = node.put_words(PATH + 0x800, &[flags, 0, 0]);
+    node.put(PATH, &directory.path("link"));
+    let at = libc::AT_FDCWD as u64;
+    rets.push(node.call(libc::SYS_openat2, &[at, PATH, how, 24]));
+    let (parent, name) = path.rsplit_once('/').unwrap();
+    let (parent, name) = (format!("{parent}\0"), format!("{name}\0"));
+    let directory = open(node, parent.as_bytes(), libc::O_DIRECTORY as u64);
+    if directory >= 0 {
+        node.put(PATH, name.as_bytes());
+        rets.push(node.call(libc::SYS_openat, &[directory as u64, PATH, flags]));
+        assert_eq!(node.call(libc::SYS_fchdir, &[directory as u64]), 0);
+        rets.push(open(node, name.as_bytes(), flags));
+        node.call(libc::SYS_close, &[directory as u64]);
+    }
+    rets
+}
+
+fn assert_out_of_reach(node: &mut Node, directory: &Directory, path: &str, errno: i64) {
+    for flags in [0, RDWR] {
+        for (way, ret) in open_all_ways(node, directory, path, flags)
+            .iter()
+            .enumerate()
+        {
+            assert_eq!(*ret, errno, "{path}, way {way}, flags {flags}");
+        }
+    }
+}
+
+/// The number of the proxy's other thread.
+fn watcher(node: &Node) -> i32 {
+    let threads = std::fs::read_dir(format!("/proc/{}/task", node.pid())).unwrap();
+    let mut numbers = threads.map(|entry| {
+        entry
+            .unwrap()
+            .file_name()
+            .into_string()
+            .unwrap()
+            .parse()
+            .unwrap()
+    });
+    numbers.find(|&number| number != node.pid()).unwrap()
+}
+
+/// A descriptor of the proxy that is guest RAM.
+fn ram(node: &Node) -> i32 {
+    let open = std::fs::read_dir(format!("/proc/{}/fd", node.pid())).unwrap();
+    let is_ram = |path: &std::path::Path| {
+        let target = std::fs::read_link(path).unwrap_or_default();
+        target.to_string_lossy().starts_with("/memfd:ram")
+    };
+    let path = open
+        .map(|entry| entry.unwrap().path())
+        .find(|path| is_ram(path));
+    path.unwrap()
+        .file_name()
+        .unwrap()
+        .to_str()
+        .unwrap()
+        .parse()
+        .unwrap()
+}
+
+/// Once only a path that ended in `mem` was looked at: a symbolic link of another name led to the proxy's memory.
+fn its_own_memory_file() {
+    let (mut node, directory) = (Node::new(), Directory::new("own_memory"));
+    let pid = node.pid();
+    for path in [
+        "/proc/self",
+        "/proc/thread-self",
+        &format!("/proc/{pid}/task/{pid}"),
+    ] {
+        assert_out_of_reach(&mut node, &directory, &format!("{path}/mem"), EACCES);
+        assert_out_of_reach(&mut node, &directory, &format!("{path}/pagemap"), EACCES);
+    }
+}
+
+/// Once the directories of the proxy's other threads, which share its memory and descriptors, were Linux's affair.
+fn threads_of_the_proxy() {
+    let (mut node, directory) = (Node::new(), Directory::new("threads"));
+    let (pid, watcher, ram) = (node.pid(), watcher(&node), ram(&node));
+    for path in [
+        format!("/proc/{watcher}"),
+        format!("/proc/self/task/{watcher}"),
+        format!("/proc/{watcher}/task/{watcher}"),
+    ] {
+        for name in [
+            "mem",
+            "status",
+            "environ",
+            "exe",
+            "fd/0",
+            &format!("fd/{ram}"),
+        ] {
+            assert_out_of_reach(&mut node, &directory, &format!("{path}/{name}"), ENOENT);
+        }
+    }
+    let path = format!("/proc/{watcher}/task/{pid}/fd/{ram}");
+    assert_out_of_reach(&mut node, &directory, &path, ENOENT);
+}
+
+/// Once a symbolic link or the working directory led to the proxy's descriptors, guest RAM among them.
+fn descriptors_of_the_proxy() {
+    let (mut node, directory) = (Node::new(), Directory::new("descriptors"));
+    let (pid, ram) = (node.pid(), ram(&node));
+    for path in [
+        format!("/proc/self/fd/{ram}"),
+        format!("/dev/fd/{ram}"),
+        format!("/proc/{pid}/task/{pid}/fd/{ram}"),
+    ] {
+        assert_out_of_reach(&mut node, &directory, &path, ENOENT);
+        for path in [format!("{path}\0").into_bytes(), directory.path("link")] {
+            node.put(PATH, &path);
+            assert_eq!(node.call(libc::SYS_truncate, &[PATH, 0]), ENOENT);
+        }
+    }
+    assert!(
+        node.get(DATA.0, 16).len() == 16,
+        "guest RAM is as long as before"
+    );
+    assert!(node.call(libc::SYS_getpgid, &[0]) >= 0);
+}
+
+/// Once the entries of yod, keeper, QEMU and other ranks' proxies were as open as Linux has them for processes of one user.
+fn entries_of_other_processes() {
+    let (mut node, other) = (Node::new(), Node::new());
+    let directory = Directory::new("others");
+    let (yod, other_ram) = (std::process::id(), ram(&other));
+    for path in [
+        format!("/proc/{yod}/mem"),
+        format!("/proc/{yod}/environ"),
+        format!("/proc/{yod}/fd/0"),
+        format!("/proc/{yod}/cwd/."),
+        format!("/proc/{}/mem", other.pid()),
+        format!("/proc/{}/fd/{other_ram}", other.pid()),
+        format!("/proc/{}/exe", other.pid()),
+    ] {
+        assert_out_of_reach(&mut node, &directory, &path, EACCES);
+    }
+    // What everybody may read.
+    for name in ["status", "stat", "cmdline", "comm"] {
+        let path = format!("/proc/{yod}/{name}");
+        for ret in open_all_ways(&mut node, &directory, &path, 0) {
+            assert!(ret >= 0, "{path}: {ret}");
+            node.call(libc::SYS_close, &[ret as u64]);
+        }
+    }
+}
+
+fn harmless_links_are_followed() {
+    let (mut node, directory) = (Node::new(), Directory::new("links"));
+    std::fs::write(directory.0.join("file"), "content").unwrap();
+    symlink("file", directory.0.join("first")).unwrap();
+    symlink(directory.0.join("first"), directory.0.join("second")).unwrap();
+    symlink("loop", directory.0.join("loop")).unwrap();
+    symlink("absent", directory.0.join("dangling")).unwrap();
+    node.put(PATH, &directory.path(""));
+    assert_eq!(node.call(libc::SYS_chdir, &[PATH]), 0);
+    let kept = open(&mut node, b"file\0", RDWR);
+    assert_eq!(kept, 3);
+    let (file, flags) = (DATA.0 + 0x2000, libc::O_CREAT as u64 | RDWR);
+    for (path, flags, want) in [
+        ("second", 0, 4),
+        ("/proc/self/cwd/second", 0, 4),
+        ("/proc/self/fd/3", 0, 4),
+        ("/proc/self/root/dev/null", 0, 4),
+        ("/dev/stdin", 0, 4),
+        ("/proc/self/cwd/new", flags, 4),
+        ("/proc/self/cwd/dangling", flags, 4),
+        ("/proc/self/cwd/loop", 0, -40),
+        ("loop", 0, -40),
+        ("/proc/self/cwd/second", libc::O_NOFOLLOW as u64, -40),
+        ("/proc/self/cwd/first/", 0, -20),
+        ("/proc/self/fd/3/file", 0, -20),
+        ("/proc/self/cwd/gone", 0, ENOENT),
+        ("/proc/self/cwd/file", flags | libc::O_EXCL as u64, -17),
+        ("/proc/self/fd/77", 0, ENOENT),
+    ] {
+        let ret = open(&mut node, format!("{path}\0").as_bytes(), flags);
+        assert_eq!(ret, want, "{path}: the lowest free number, or an error");
+        if ret >= 0 {
+            node.call(libc::SYS_close, &[ret as u64]);
+        }
+    }
+    node.put(PATH, b"/proc/self/cwd/second\0");
+    assert_eq!(node.call(libc::SYS_truncate, &[PATH, 4]), 0);
+    assert_eq!(node.call(libc::SYS_pread64, &[3, file, 100, 0]), 4);
+    assert!(directory.0.join("absent").exists() && directory.0.join("new").exists());
+}
+
+/// Their drivers follow pointers in what is written: into the proxy's memory.
+fn devices_that_take_pointers() {
+    let (mut node, directory) = (Node::new(), Directory::new("devices"));
+    let path = std::ffi::CString::new(directory.0.join("mem").to_str().unwrap()).unwrap();
+    let device = rustix::fs::makedev(1, 1);
+    // SAFETY: 1. mknod reads the path.
+    if unsafe { libc::mknod(path.as_ptr(), libc::S_IFCHR | 0o600, device) } == 0 {
+        assert_eq!(open(&mut node, path.as_bytes_with_nul(), 0), -6); // ENXIO
+    }
+    for name in ["/dev/null\0", "/dev/zero\0", "/dev/urandom\0"] {
+        let fd = open(&mut node, name.as_bytes(), 0);
+        assert_eq!(fd, 3, "{name}");
+        node.call(libc::SYS_close, &[fd as u64]);
+    }
+}
+
+/// A process under the name of a keeper, leader of its group and listening, and a process that it has started.
+struct Keeper {
+    process: Child,
+    child: i32,
+}
+
+impl Keeper {
+    fn start() -> Keeper {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.arg(AS_KEEPER).process_group(0);
+        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        let mut output = BufReader::new(process.stdout.as_mut().unwrap());
+        output.read_line(&mut line).unwrap();
+        let child = line.trim().parse().unwrap();
+        Keeper { process, child }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        // SAFETY: 1. The group is that of a process this test started and has not waited for.
+        unsafe { libc::kill(-(self.process.id() as i32), libc::SIGKILL) };
+        let _ = self.process.wait();
+    }
+}
+
+/// Its name as a socket.
+fn keepers_socket(keeper: u32) -> String {
+    format!("margay-test-{keeper}")
+}
+
+/// The other side of [`Keeper::start`].
+pub fn become_keeper() -> ! {
+    rustix::thread::set_name(c"margay-keeper").unwrap();
+    let name = keepers_socket(std::process::id());
+    let address = SocketAddr::from_abstract_name(name).unwrap();
+    let _listener = UnixListener::bind_addr(&address).unwrap();
+    let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+    println!("{}", child.id());
+    child.wait().unwrap();
+    std::process::exit(0)
+}
+
+/// Once a rank could join its node as a yod does, and was given guest RAM.
+fn the_keepers_socket() {
+    let (mut node, keeper) = (Node::new(), Keeper::start());
+    let (unix, stream) = (libc::AF_UNIX as u64, libc::SOCK_STREAM as u64);
+    let socket = node.call(libc::SYS_socket, &[unix, stream, 0]) as u64;
+    let name = keepers_socket(keeper.process.id());
+    let address = [&[libc::AF_UNIX as u8, 0, 0], name.as_bytes()].concat();
+    node.put(PATH, &address);
+    let ret = node.call(libc::SYS_connect, &[socket, PATH, address.len() as u64]);
+    assert_eq!(ret, -111); // ECONNREFUSED
+    assert_eq!(node.call(libc::SYS_write, &[socket, PATH, 1]), -32); // EPIPE
+}
+
+/// Once a rank could end the node of others by killing its keeper, its QEMU or their yods.
+fn signals_to_what_keeps_nodes() {
+    const EPERM: i64 = -1;
+    let (mut node, mut keeper) = (Node::new(), Keeper::start());
+    let (leader, qemu) = (u64::from(keeper.process.id()), keeper.child as u64);
+    let yod = u64::from(std::process::id());
+    let kill = libc::SIGKILL as u64;
+    let info = node.put_words(PATH, &[kill, libc::SI_QUEUE as u32 as u64, 0, 0]);
+    let null = open(&mut node, b"/dev/null\0", 0) as u64;
+    for pid in [yod, leader, qemu] {
+        for (nr, args) in [
+            (libc::SYS_kill, [pid, kill, 0, 0]),
+            (libc::SYS_tkill, [pid, kill, 0, 0]),
+            (libc::SYS_tgkill, [pid, pid, kill, 0]),
+            (libc::SYS_rt_sigqueueinfo, [pid, kill, info, 0]),
+            (libc::SYS_rt_tgsigqueueinfo, [pid, pid, kill, info]),
+            (libc::SYS_setpriority, [0, pid, 19, 0]),
+            (libc::SYS_ioprio_set, [1, pid, 3 << 13, 0]),
+            (libc::SYS_fcntl, [null, libc::F_SETOWN as u64, pid, 0]),
+        ] {
+            assert_eq!(node.call(nr, &args), EPERM, "call {nr}");
+        }
+        assert_eq!(node.call(libc::SYS_kill, &[pid, 0]), 0, "there it is");
+        for kind in [0, 1] {
+            let owner = node.put_words(PATH + 0x100, &[kind | pid << 32]);
+            let set = 15; // F_SETOWN_EX
+            assert_eq!(node.call(libc::SYS_fcntl, &[null, set, owner]), EPERM);
+        }
+        let owner = node.put_words(PATH + 0x100, &[pid]);
+        for set in [0x8901, 0x8902] {
+            assert_eq!(node.call(libc::SYS_ioctl, &[null, set, owner]), EPERM);
+        }
+    }
+    let group = (leader as i64).wrapping_neg() as u64;
+    assert_eq!(node.call(libc::SYS_kill, &[group, kill]), EPERM);
+    assert_eq!(node.call(libc::SYS_kill, &[u64::MAX, kill]), EPERM);
+    let thread = watcher(&node) as u64;
+    assert_eq!(node.call(libc::SYS_tkill, &[thread, kill]), -3); // ESRCH
+    assert_eq!(keeper.process.try_wait().unwrap(), None);
+    // Another process of the user.
+    let mut sleep = Command::new("sleep").arg("1000").spawn().unwrap();
+    assert_eq!(node.call(libc::SYS_kill, &[sleep.id().into(), kill]), 0);
+    assert!(!sleep.wait().unwrap().success());
+}
+
+/// The node refuses them, and a proxy that is asked for them all the same.
+fn tracing_calls_are_refused() {
+    let (mut node, other) = (Node::new(), Node::new());
+    for nr in [
+        libc::SYS_ptrace,
+        libc::SYS_process_vm_readv,
+        libc::SYS_process_vm_writev,
+        libc::SYS_pidfd_getfd,
+        libc::SYS_pidfd_send_signal,
+        libc::SYS_kcmp,
+        libc::SYS_process_madvise,
+        libc::SYS_perf_event_open,
+    ] {
+        let call = abi::syscall::by_nr(nr as u64).unwrap();
+        assert!(
+            matches!(call.serve, abi::syscall::Serve::Refused(..)),
+            "{}",
+            call.name
+        );
+        assert_eq!(node.call(nr, &[other.pid() as u64]), -38, "{}", call.name);
+    }
+}
+
+/// The second line, where the host has it: a filter on calls, a Landlock domain.
+fn linux_keeps_the_proxy_in() {
+    let mut node = Node::new();
+    for thread in [node.pid(), watcher(&node)] {
+        let status = std::fs::read_to_string(format!("/proc/{thread}/status")).unwrap();
+        assert!(status.contains("\nNoNewPrivs:\t1\n"), "{status}");
+        assert!(status.contains("\nSeccomp:\t2\n"), "{status}");
+    }
+    // SAFETY: 1. The version is asked for: no memory is passed.
+    let landlock = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, 0, 0, 1) };
+    if landlock >= 2 {
+        node.put(
+            PATH,
+            format!("/proc/{}/cwd\0", std::process::id()).as_bytes(),
+        );
+        assert_eq!(node.call(libc::SYS_readlink, &[PATH, PATH, 100]), EACCES);
+    }
+}
+
+/// Linux gives the entries of a process that is not dumpable to root.
+fn no_other_process_traces_it() {
+    // SAFETY: 1. No preconditions.
+    let root = unsafe { libc::geteuid() } == 0;
+    let node = Node::with(crate::launch::Setup {
+        user: root.then_some(NOBODY),
+        ..crate::launch::Setup::default()
+    });
+    let owner = std::fs::metadata(format!("/proc/{}/mem", node.pid())).unwrap();
+    assert_eq!(std::os::unix::fs::MetadataExt::uid(&owner), 0);
+}
