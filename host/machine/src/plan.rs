@@ -27,6 +27,9 @@ const KERNEL_PHYS: u64 = PAGE_2M;
 /// long the area is, from a range that begins above it: then there must be RAM above 4 GiB.
 const LARGE_COMM_BASE: u64 = 16 << 20;
 
+/// How the name of every node begins.
+const NAME: &str = "margay:";
+
 /// What the user asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
@@ -205,6 +208,19 @@ impl Plan {
             tsc_hz: self.tsc_hz,
             share_bytes: self.share_bytes,
         }
+    }
+
+    /// The node's name, `margay:RANKSxBYTES`: what others see of the plan in QEMU's command line.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{NAME}{}x{}", self.ranks, self.share_bytes)
+    }
+
+    /// Ranks and bytes of each rank's share, from what [`Self::name`] made.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<(usize, u64)> {
+        let (ranks, share_bytes) = name.strip_prefix(NAME)?.split_once('x')?;
+        Some((ranks.parse().ok()?, share_bytes.parse().ok()?))
     }
 
     /// Cores of each rank.

@@ -1,32 +1,37 @@
 //! A job from its first process to its last: keeper, node, ranks, and what is said and returned at the end.
 
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use machine::keeper;
 use machine::node::{NoNode, Node};
 use machine::sys::{self, Mask, Signals};
 use rustix::process::{Pid, WaitOptions, waitpid};
 
-use crate::cli::{Cli, StatsFormat};
+use crate::cli::Cli;
 use crate::console;
-use crate::failure::Failure;
+use crate::failure::{Failure, status};
 use crate::klog::KernelLog;
 use crate::loss::{Context, Loss};
 use crate::notice;
 use crate::output::Sink;
+use crate::quantity;
 use crate::ranks::{Job, Ranks};
 use crate::setup::Setup;
-use crate::stats::Stats;
+use crate::stats::{Stats, StatsTo};
 use crate::supervise::{Outcome, Supervisor, TAKEN};
 use crate::trace::Trace;
 use crate::verdict::How;
 
-/// Time that a node gets to come up; MARGAY_BOOT_TIMEOUT_S overrides it.
+/// Time that a node gets to come up; [`BOOT_TIMEOUT`] overrides it.
 const BOOT_LIMIT: Duration = Duration::from_secs(20);
+const BOOT_TIMEOUT: &str = "MARGAY_BOOT_TIMEOUT_S";
 
 /// Runs the job; returns yod's exit status.
 pub fn run(cli: &Cli, setup: &Setup, inherited: proxy::Inherited) -> Result<u8, Failure> {
+    let began = Instant::now();
+    let boot_limit = boot_limit()?;
+    let stats = cli.stats.as_ref().map(StatsTo::new).transpose()?;
     let trace = match &cli.strace {
         Some(file) => Some(Trace::new(file.as_deref(), cli.ranks)?),
         None => None,
@@ -47,7 +52,9 @@ pub fn run(cli: &Cli, setup: &Setup, inherited: proxy::Inherited) -> Result<u8, 
     };
     let node =
         Node::join(connection, log.is_some()).map_err(|none| no_node(none, keeper, &context))?;
-    notice::emulation(setup.launch.accel);
+    if !cli.quiet {
+        notice::emulation(setup.launch.accel);
+    }
     let ranks = Ranks::start(&Job {
         node: &node,
         program: &setup.program,
@@ -65,26 +72,33 @@ pub fn run(cli: &Cli, setup: &Setup, inherited: proxy::Inherited) -> Result<u8, 
             err: Sink::new(err.as_fd()),
             trace,
             log,
-            boot_limit: boot_limit(),
+            boot_limit,
             timeout: cli.timeout,
             context,
         };
         supervisor.run()
     });
-    if outcome.is_ok() {
-        show_stats(cli, &node);
+    if let Some(stats) = stats.filter(|_| outcome.is_ok()) {
+        stats.write(&Stats::collect(&node.plan, &node.comm, began.elapsed()));
     }
     if node.leave() {
         let _ = waitpid(Some(keeper), WaitOptions::empty());
     }
-    finish(outcome?, cli.ranks, mask)
+    finish(outcome?, cli.ranks > 1 && !cli.quiet, mask)
 }
 
-fn boot_limit() -> Duration {
-    std::env::var("MARGAY_BOOT_TIMEOUT_S")
-        .ok()
-        .and_then(|text| Duration::try_from_secs_f64(text.parse().ok()?).ok())
-        .unwrap_or(BOOT_LIMIT)
+/// How long to wait for the node.
+///
+/// # Errors
+/// The variable is set and no time.
+pub fn boot_limit() -> Result<Duration, Failure> {
+    let Some(text) = std::env::var_os(BOOT_TIMEOUT).filter(|text| !text.is_empty()) else {
+        return Ok(BOOT_LIMIT);
+    };
+    quantity::time(&text.to_string_lossy()).map_err(|why| {
+        let line = format_args!("{BOOT_TIMEOUT}: {}: {why}", text.display());
+        Failure::new(status::USAGE, line)
+    })
 }
 
 fn no_node(none: NoNode, keeper: Pid, context: &Context<'_>) -> Failure {
@@ -101,18 +115,8 @@ fn no_node(none: NoNode, keeper: Pid, context: &Context<'_>) -> Failure {
     }
 }
 
-fn show_stats(cli: &Cli, node: &Node) {
-    if let Some(format) = cli.stats {
-        let stats = Stats::collect(&node.plan, &node.comm);
-        console::err(match format {
-            Some(StatsFormat::Json) => stats.json() + "\n",
-            None => stats.table(),
-        });
-    }
-}
-
 /// Says what is left to say and turns the outcome into a status.
-fn finish(outcome: Outcome, ranks: usize, mask: Mask) -> Result<u8, Failure> {
+fn finish(outcome: Outcome, name_ranks: bool, mask: Mask) -> Result<u8, Failure> {
     let (verdict, others, interrupted) = match outcome {
         Outcome::Failed(failure) => return Err(failure),
         Outcome::Ranks {
@@ -121,7 +125,7 @@ fn finish(outcome: Outcome, ranks: usize, mask: Mask) -> Result<u8, Failure> {
             interrupted,
         } => (verdict, others, interrupted),
     };
-    if let Some(line) = verdict.line(&others).filter(|_| ranks > 1) {
+    if let Some(line) = verdict.line(&others).filter(|_| name_ranks) {
         console::say(line);
     }
     // A shell script stops at Ctrl-C only if what it ran dies of it.

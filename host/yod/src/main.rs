@@ -19,6 +19,8 @@ mod notice;
 mod output;
 mod parts;
 mod program;
+mod ps;
+mod quantity;
 mod ranks;
 mod setup;
 mod stats;
@@ -56,7 +58,11 @@ fn run(first: Sample, inherited: proxy::Inherited) -> Result<u8, Failure> {
         }
     };
     if cli.doctor {
-        return Ok(doctor::report());
+        return Ok(doctor::report(first));
+    }
+    if cli.ps {
+        console::out(ps::list());
+        return Ok(0);
     }
     let setup = Setup::new(&cli, first)?;
     if cli.dry_run {

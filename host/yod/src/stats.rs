@@ -1,8 +1,12 @@
 //! `--stats`: what the QK counted, core by core and rank by rank, as a table or as one line of JSON.
 //!
-//! Times are TSC ticks, as counted, and nanoseconds by the TSC's frequency. Under `-icount` a tick is an instruction.
+//! The wall time is this host's, from yod's start to the end of the last rank. All other times are TSC ticks, as counted, and nanoseconds by the TSC's frequency. Under `-icount` a tick is an instruction.
 
 use std::fmt::Write;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use abi::syscall::{Serve, by_nr};
 use machine::comm::Comm;
@@ -10,10 +14,60 @@ use machine::plan::{Bytes, Plan};
 use serde::Serialize;
 use wire::stats::CpuStats;
 
+use crate::console;
+use crate::failure::Failure;
+use crate::trace::create;
+
+/// Where the report goes, and how it looks.
+#[derive(Debug)]
+pub struct StatsTo {
+    json: bool,
+    file: Option<(File, PathBuf)>,
+}
+
+impl StatsTo {
+    /// From the option's value: nothing, "json" or a file. The file is made now, so that a mistake costs no run.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn new(value: &Option<PathBuf>) -> Result<StatsTo, Failure> {
+        let value = value.as_deref();
+        let is_json = |path: &Path| {
+            path.extension()
+                .is_some_and(|extension| extension == "json")
+        };
+        let path = value.filter(|path| *path != Path::new("json"));
+        Ok(StatsTo {
+            json: value.is_some() && path.is_none_or(is_json),
+            file: match path {
+                Some(path) => Some((create(path)?, path.to_path_buf())),
+                None => None,
+            },
+        })
+    }
+
+    /// Writes the report.
+    pub fn write(self, stats: &Stats) {
+        let text = match self.json {
+            true => stats.json() + "\n",
+            false => stats.table(),
+        };
+        match self.file {
+            None => console::err(text),
+            Some((mut file, path)) => {
+                if let Err(error) = file.write_all(text.as_bytes()) {
+                    console::say(format_args!("cannot write {}: {error}", path.display()));
+                }
+            }
+        }
+    }
+}
+
 /// Everything.
 #[derive(Serialize, Debug)]
 pub struct Stats {
     tsc_hz: u64,
+    wall_ns: u64,
     node: Node,
     ranks: Vec<Rank>,
     cores: Vec<Core>,
@@ -76,8 +130,8 @@ struct Call {
 }
 
 impl Stats {
-    /// Reads all counters; the node may be running on.
-    pub fn collect(plan: &Plan, comm: &Comm) -> Stats {
+    /// Reads all counters; the node may be running on. `wall`: how long the job has taken.
+    pub fn collect(plan: &Plan, comm: &Comm, wall: Duration) -> Stats {
         let ticks = |ticks: u64| Ticks {
             ticks,
             ns: (u128::from(ticks) * 1_000_000_000)
@@ -90,6 +144,7 @@ impl Stats {
         let header = comm.header();
         Stats {
             tsc_hz: plan.tsc_hz,
+            wall_ns: u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX),
             node: Node {
                 ram_bytes: header.ram_bytes.load(),
                 kernel_bytes: header.kernel_bytes.load(),
@@ -200,7 +255,12 @@ impl Stats {
             )?;
         }
         let (ram, kernel) = (Bytes(self.node.ram_bytes), Bytes(self.node.kernel_bytes));
-        writeln!(out, "node: {ram} of RAM, {kernel} of it for the kernel")
+        writeln!(out, "node: {ram} of RAM, {kernel} of it for the kernel")?;
+        let wall = self.wall_ns as f64 / 1e9;
+        writeln!(
+            out,
+            "wall time: {wall:.3} s, with starting and ending the node"
+        )
     }
 }
 
@@ -331,6 +391,16 @@ mod tests {
     }
 
     #[test]
+    fn a_report_goes_where_it_is_wanted() {
+        let to =
+            |value: Option<&str>| StatsTo::new(&value.map(PathBuf::from)).expect("can be made");
+        assert!(!to(None).json && to(None).file.is_none());
+        assert!(to(Some("json")).json && to(Some("json")).file.is_none());
+        assert!(!to(Some("/dev/null")).json && to(Some("/dev/null")).file.is_some());
+        assert!(StatsTo::new(&Some("/nonexistent/s.json".into())).is_err());
+    }
+
+    #[test]
     fn cores_are_summed_and_calls_named() {
         let (plan, comm) = area();
         for cpu in 0..2 {
@@ -343,7 +413,7 @@ mod tests {
         comm.stats(0).by_call[39].put(7);
         comm.stats(0).by_call[511].put(1);
         comm.rank(1).node.peak_bytes.put(5 << 20);
-        let stats = Stats::collect(&plan, &comm);
+        let stats = Stats::collect(&plan, &comm, Duration::from_millis(1234));
         assert_eq!(stats.total.entries, 20);
         assert_eq!(
             stats.total.irqs_off_max,
@@ -360,6 +430,8 @@ mod tests {
             "{table}"
         );
         let json: serde_json::Value = serde_json::from_str(&stats.json()).expect("JSON");
+        assert!(table.contains("wall time: 1.234 s"), "{table}");
+        assert_eq!(json["wall_ns"], 1_234_000_000);
         assert_eq!(json["cores"][1]["irqs_off_max"]["ns"], 2000);
         assert_eq!(json["calls"][1]["served"], "shipped");
         assert_eq!(json["ranks"][1]["peak_bytes"], 5 << 20);
