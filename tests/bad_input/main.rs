@@ -8,6 +8,7 @@ mod host;
 mod node;
 mod options;
 mod programs;
+mod refused;
 
 use libtest_mimic::{Arguments, Trial};
 
@@ -19,6 +20,7 @@ fn main() {
         host::all(),
         node::all(),
         programs::all(),
+        refused::all(),
     ];
     libtest_mimic::run(&arguments, trials.into_iter().flatten().collect()).exit();
 }

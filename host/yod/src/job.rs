@@ -11,6 +11,7 @@ use rustix::process::{Pid, WaitOptions, waitpid};
 use crate::cli::Cli;
 use crate::console;
 use crate::failure::{Failure, status};
+use crate::hints;
 use crate::klog::KernelLog;
 use crate::loss::{Context, Loss};
 use crate::notice;
@@ -81,10 +82,15 @@ pub fn run(cli: &Cli, setup: &Setup, inherited: proxy::Inherited) -> Result<u8, 
     if let Some(stats) = stats.filter(|_| outcome.is_ok()) {
         stats.write(&Stats::collect(&node.plan, &node.comm, began.elapsed()));
     }
+    let hints = if cli.quiet {
+        Vec::new()
+    } else {
+        hints::collect(&node.plan, &node.comm)
+    };
     if node.leave() {
         let _ = waitpid(Some(keeper), WaitOptions::empty());
     }
-    finish(outcome?, cli.ranks > 1 && !cli.quiet, mask)
+    finish(outcome?, cli.ranks > 1 && !cli.quiet, &hints, mask)
 }
 
 /// How long to wait for the node.
@@ -116,7 +122,7 @@ fn no_node(none: NoNode, keeper: Pid, context: &Context<'_>) -> Failure {
 }
 
 /// Says what is left to say and turns the outcome into a status.
-fn finish(outcome: Outcome, name_ranks: bool, mask: Mask) -> Result<u8, Failure> {
+fn finish(outcome: Outcome, name_ranks: bool, hints: &[String], mask: Mask) -> Result<u8, Failure> {
     let (verdict, others, interrupted) = match outcome {
         Outcome::Failed(failure) => return Err(failure),
         Outcome::Ranks {
@@ -128,6 +134,7 @@ fn finish(outcome: Outcome, name_ranks: bool, mask: Mask) -> Result<u8, Failure>
     if let Some(line) = verdict.line(&others).filter(|_| name_ranks) {
         console::say(line);
     }
+    hints.iter().for_each(console::say);
     // A shell script stops at Ctrl-C only if what it ran dies of it.
     if interrupted && verdict.first() == Some(How::Killed(libc::SIGINT)) {
         mask.restore();

@@ -59,7 +59,7 @@ fn back(rank: &Rank, start: u64, end: u64, prot: Prot, max: PageSize) -> Result<
         if wanted <= aspace.free_bytes() {
             Ok(())
         } else {
-            Err(Errno::ENOMEM)
+            Err(rank.share_exhausted())
         }
     })?;
     rank.with_aspace(|aspace| aspace.back(start, end, prot, max))

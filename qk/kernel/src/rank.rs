@@ -197,10 +197,16 @@ impl Rank {
             };
             match result {
                 Ok(value) => return Ok(value),
-                Err(Stop::NoMemory) => return Err(Errno::ENOMEM),
+                Err(Stop::NoMemory) => return Err(self.share_exhausted()),
                 Err(Stop::Sync) => self.sync()?,
             }
         }
+    }
+
+    /// ENOMEM because the share is used up: counted, for yod to say if the rank ends badly.
+    pub fn share_exhausted(&self) -> Errno {
+        self.area.node.refusals.memory.add(1);
+        Errno::ENOMEM
     }
 
     /// Lets the proxy catch up with the region log and takes back what it let go.

@@ -33,6 +33,7 @@ pub fn mmap(call: &mut Call<'_>) -> SysResult {
         return memory::map(call.rank, &plan).map(|()| start);
     }
     if plan.region.flags.contains(RegionFlags::SHARED) {
+        call.rank.area.node.refusals.shared_maps.add(1);
         return Err(Errno::ENODEV);
     }
     let mut writable = plan;

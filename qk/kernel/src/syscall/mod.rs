@@ -183,10 +183,18 @@ fn unknown(_: &mut Call<'_>) -> u64 {
 }
 
 fn refused(call: &mut Call<'_>) -> u64 {
-    let errno = match abi::syscall::by_nr(call.frame.rax).map(|row| row.serve) {
+    /// include/uapi/linux/sched.h
+    const CLONE_THREAD: u64 = 0x1_0000;
+    let row = abi::syscall::by_nr(call.frame.rax);
+    let errno = match row.map(|row| row.serve) {
         Some(Serve::Refused(errno, _)) => errno,
         _ => Errno::ENOSYS,
     };
+    let refusals = &call.rank.area.node.refusals;
+    refusals.note_call(call.frame.rax);
+    if row.is_some_and(|row| row.name == "clone") && call.frame.rdi & CLONE_THREAD != 0 {
+        refusals.threads.add(1);
+    }
     encode(Err(errno))
 }
 
