@@ -3,6 +3,7 @@
 //! Each case: one clear line, the right status (126, 127, 128 + signal, 2 for usage, 69 for what the host lacks), a crash
 //! report where a rank died, no process and no file left, no hang.
 
+mod crash;
 mod files;
 mod host;
 mod node;
@@ -21,6 +22,7 @@ fn main() {
         node::all(),
         programs::all(),
         refused::all(),
+        crash::all(),
     ];
     libtest_mimic::run(&arguments, trials.into_iter().flatten().collect()).exit();
 }

@@ -31,7 +31,8 @@ pub fn collect(plan: &Plan, comm: &Comm) -> Vec<String> {
         let ended_itself = node.state.load() == state::EXITED;
         let failed = ended_itself && node.wait_status.load() != 0;
         for refused in refused(&node.refusals, plan.share_bytes) {
-            if !failed && !(ended_itself && refused.always) {
+            let said = failed || ended_itself && refused.always;
+            if !said {
                 continue;
             }
             match lines.iter_mut().find(|(known, _)| *known == refused) {
