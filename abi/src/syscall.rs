@@ -4,13 +4,11 @@
 //! proxy, strace, the counters and the documentation. Numbers and prototypes: arch/x86/entry/syscalls/syscall_64.tbl
 //! and include/linux/syscalls.h of Linux 6.1.
 
-mod show;
 mod table;
 #[cfg(test)]
 mod tests;
 
 use crate::Errno;
-pub use show::{SHOWN_BYTES, show};
 pub use table::ALL;
 
 /// Numbers below this have a row or are unknown; above are unknown. A power of two, so that lookup is a mask.
@@ -23,7 +21,7 @@ pub enum Serve {
     Local,
     /// The rank's proxy, by the same Linux call in its own context.
     Shipped,
-    /// Nobody: this error, for this reason (one line, shown in the documentation and by `--strace`).
+    /// Nobody: this error, for this reason (one line, shown in the documentation and when a rank fails).
     Refused(Errno, &'static str),
 }
 

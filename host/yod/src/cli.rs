@@ -49,9 +49,15 @@ pub struct Cli {
     /// Begin each line of output with the rank's number: "[3] ".
     #[arg(long)]
     pub label: bool,
-    /// Show every system call, on stderr or in FILE.
+    /// Show every system call and signal, on stderr or in FILE.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     pub strace: Option<Option<PathBuf>>,
+    /// Of the calls, show only these: names, separated by commas.
+    #[arg(long, value_name = "CALLS", requires = "strace")]
+    pub strace_only: Option<String>,
+    /// Begin each line with the time (seconds since 1970), end it with how long the call took.
+    #[arg(long, requires = "strace")]
+    pub strace_times: bool,
     /// At the end show what the kernel counted, on stderr or in FILE; "json", or a FILE that ends in .json: one line.
     #[arg(long, value_name = "json|FILE", num_args = 0..=1, require_equals = true)]
     pub stats: Option<Option<PathBuf>>,

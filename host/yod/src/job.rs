@@ -33,10 +33,7 @@ pub fn run(cli: &Cli, setup: &Setup, inherited: proxy::Inherited) -> Result<u8, 
     let began = Instant::now();
     let boot_limit = boot_limit()?;
     let stats = cli.stats.as_ref().map(StatsTo::new).transpose()?;
-    let trace = match &cli.strace {
-        Some(file) => Some(Trace::new(file.as_deref(), cli.ranks)?),
-        None => None,
-    };
+    let trace = Trace::new(cli)?;
     let log = cli
         .kernel_log
         .as_deref()

@@ -113,7 +113,7 @@ impl Supervisor<'_> {
             self.stop_with_ranks(&mut state);
         }
         if let Some(trace) = &mut self.trace {
-            while trace.drain(&self.node.comm) {}
+            trace.finish(&self.node.comm);
         }
         match state.failure {
             Some(failure) => Outcome::Failed(failure),

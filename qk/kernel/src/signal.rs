@@ -14,7 +14,7 @@ use qk_core::signals::{
 
 use crate::rank::Rank;
 use crate::syscall::{RESTART, RESTART_NO_HANDLER};
-use crate::{crash, events, sched, ship, sigframe};
+use crate::{crash, events, sched, ship, sigframe, trace};
 
 /// Particulars of pending signals kept for a process, and for a thread.
 const QUEUE: usize = 64;
@@ -148,6 +148,9 @@ pub fn before_return(rank: &'static Rank, frame: &mut UserFrame, nr: Option<u64>
             } = &mut *guard;
             process.next(thread)
         };
+        if let Some(Delivery::Terminate { info, .. } | Delivery::Handler { info, .. }) = &delivery {
+            trace::signal(rank, info);
+        }
         match delivery {
             None => break,
             Some(Delivery::Terminate { info, core }) => terminate(rank, frame, &info, core),

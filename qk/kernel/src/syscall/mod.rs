@@ -277,9 +277,9 @@ extern "C" fn entered_observed(frame: &mut UserFrame) {
     let mut call = Call { frame, rank };
     let args = call.args();
     stats::count_call(nr);
-    let text = trace::text_before(rank, nr, &args);
+    trace::enter(rank, nr, &args);
     let result = dispatch(&mut call);
-    trace::record(rank, nr, &args, text, result as i64);
+    trace::exit(rank, nr, &args, result as i64);
     finish(frame, rank, nr, result);
     stats::section_ends();
 }
