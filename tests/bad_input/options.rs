@@ -52,6 +52,7 @@ pub fn all() -> Vec<Trial> {
         })
     }));
     cases.push(case("options: log to nowhere", log_to_nowhere));
+    cases.push(case("options: log to a full disk", log_to_full_disk));
     cases.push(case("options: strace to nowhere", strace_to_nowhere));
     cases.push(case("options: stats to nowhere", stats_to_nowhere));
     cases
@@ -81,6 +82,16 @@ fn log_to_nowhere() -> Result<()> {
         &fine(),
     ]))?;
     named(&outcome, "/nonexistent/log")
+}
+
+/// A full disk cut the log without a word.
+fn log_to_full_disk() -> Result<()> {
+    let outcome = clean::run(Run::yod(&["--kernel-log", "/dev/full", "--", &fine()]))?;
+    one_line(
+        &outcome,
+        0,
+        "cannot write the kernel log to /dev/full: No space left",
+    )
 }
 
 fn strace_to_nowhere() -> Result<()> {
