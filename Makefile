@@ -32,6 +32,9 @@ fuzz: linker
 install: linker
 	$(XTASK) install --prefix "$(PREFIX)"
 
+uninstall: linker
+	$(XTASK) uninstall --prefix "$(PREFIX)"
+
 kvm-report: linker
 	$(XTASK) kvm-report
 
@@ -44,4 +47,4 @@ linker:
 	  apt-get install -y -qq --no-install-recommends gcc libc6-dev; } || \
 	  { echo "make: a C compiler is needed first: apt-get install gcc libc6-dev" >&2; exit 1; }
 
-.PHONY: build demo check bench compare gate fuzz install kvm-report clean linker
+.PHONY: build demo check bench compare gate fuzz install uninstall kvm-report clean linker

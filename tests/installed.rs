@@ -3,11 +3,13 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use margay_tests::clean;
-use margay_tests::run::{Outcome, Run};
+use margay_tests::process;
+use margay_tests::run::{HANG, Outcome, Run};
+use margay_tests::scratch::Scratch;
 use margay_tests::tree;
 
 /// yods at once, and the longest that all of them may take on two cores.
@@ -17,27 +19,36 @@ const ALL_OF_THEM: Duration = Duration::from_secs(60);
 /// A prefix that somebody else can read, away from the build tree: nothing may be found there by accident.
 struct Prefix(PathBuf);
 
+const INSTALLED: &[&str] = &[
+    "bin/yod",
+    "lib/margay/margay.elf",
+    "lib/margay/pct",
+    "share/man/man1/yod.1",
+    "share/bash-completion/completions/yod",
+    "share/zsh/site-functions/_yod",
+    "share/fish/vendor_completions.d/yod.fish",
+];
+
 impl Prefix {
     fn install() -> Result<Prefix> {
         let prefix = Prefix(std::env::temp_dir().join(format!("prefix-{}", clean::new_mark())));
-        let make = Command::new("make")
-            .args([
-                "--no-print-directory",
-                "install",
-                &format!("PREFIX={}", prefix.0.display()),
-            ])
-            .current_dir(tree::root())
-            .output()?;
-        ensure!(
-            make.status.success(),
-            "make install: {}",
-            String::from_utf8_lossy(&make.stderr)
-        );
+        prefix.make("install")?;
         fs::copy(
             tree::program("glibc-static", "hello"),
             prefix.0.join("hello"),
         )?;
         Ok(prefix)
+    }
+
+    fn make(&self, target: &str) -> Result<()> {
+        let prefix = format!("PREFIX={}", self.0.display());
+        let make = Command::new("make")
+            .args(["--no-print-directory", target, &prefix])
+            .current_dir(tree::root())
+            .output()?;
+        let said = String::from_utf8_lossy(&make.stderr);
+        ensure!(make.status.success(), "make {target}: {said}");
+        Ok(())
     }
 
     /// The installed yod, with the copied program.
@@ -72,15 +83,61 @@ fn check(outcome: &Outcome, ranks: usize) -> Result<()> {
 #[test]
 fn an_installed_yod_works_for_everybody() -> Result<()> {
     let prefix = Prefix::install()?;
-    for file in ["bin/yod", "lib/margay/margay.elf", "lib/margay/pct"] {
+    for file in INSTALLED {
         ensure!(prefix.0.join(file).is_file(), "{file} was not installed");
     }
+    let bytes = |path: PathBuf| fs::metadata(path).map(|meta| meta.len());
+    ensure!(
+        bytes(prefix.0.join("bin/yod"))? < bytes(tree::yod())? / 2,
+        "yod was installed with its symbols"
+    );
     check(&clean::run(prefix.hello("2"))?, 2)?;
     if rustix::process::geteuid().is_root() {
         // Who is not root here has shown it just now.
         check(&clean::run(prefix.hello("1").as_nobody())?, 1)?;
     }
+    prefix.make("uninstall")?;
+    for file in INSTALLED {
+        ensure!(!prefix.0.join(file).exists(), "{file} is still there");
+    }
+    ensure!(!prefix.0.join("lib/margay").exists() && prefix.0.join("hello").exists());
     Ok(())
+}
+
+/// A node is listed with the yod that runs it, for as long as it is there.
+#[test]
+fn running_nodes_are_listed() -> Result<()> {
+    let program = tree::program("glibc-static", "endless");
+    let scratch = Scratch::new()?;
+    let run = Run::yod(&["-m", "34M", "-np", "2", "--oversubscribe", "--"]);
+    let run = run
+        .args(&[&*program.to_string_lossy(), "sleep"])
+        .start(&scratch)?;
+    let pid = run.pid().to_string();
+    let row = || -> Result<Option<String>> {
+        let outcome = Run::bare_yod(&["--ps"]).run()?;
+        ensure!(outcome.status == Some(0), "status {:?}", outcome.status);
+        let text = outcome.stdout.text();
+        let own = |line: &&str| line.split_whitespace().next() == Some(&pid);
+        Ok(text.lines().find(own).map(str::to_owned))
+    };
+    let until = |there: bool| -> Result<Option<String>> {
+        let since = Instant::now();
+        loop {
+            let row = row()?;
+            if row.is_some() == there {
+                return Ok(row);
+            }
+            ensure!(since.elapsed() < HANG, "not {there} that it is listed");
+        }
+    };
+    let shown = until(true)?.unwrap_or_default();
+    let words: Vec<&str> = shown.split_whitespace().collect();
+    ensure!(words[2..7] == ["2", "2", "2", "x", "34M"], "{shown}");
+    ensure!(shown.ends_with("endless sleep"), "{shown}");
+    ensure!(process::kill(run.pid()), "it has ended by itself");
+    run.finish(HANG)?;
+    until(false).map(drop)
 }
 
 #[test]
@@ -103,7 +160,7 @@ fn twenty_at_once_simply_work() -> Result<()> {
 fn the_doctor_knows_this_host() -> Result<()> {
     let outcome = clean::run(Run::bare_yod(&["--doctor"]))?;
     let text = outcome.stdout.text() + &outcome.stderr.text();
-    for part in ["QEMU", "KVM", "qboot", "cores", "memory"] {
+    for part in ["QEMU", "KVM", "qboot", "cores", "memory", "booted under"] {
         ensure!(
             text.to_lowercase().contains(&part.to_lowercase()),
             "no word of {part}:\n{text}"

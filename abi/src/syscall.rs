@@ -5,13 +5,11 @@
 //! and include/linux/syscalls.h of Linux 6.1.
 
 pub mod request;
-mod show;
 mod table;
 #[cfg(test)]
 mod tests;
 
 use crate::Errno;
-pub use show::{SHOWN_BYTES, show};
 pub use table::ALL;
 
 /// Numbers below this have a row or are unknown; above are unknown. A power of two, so that lookup is a mask.
@@ -24,7 +22,7 @@ pub enum Serve {
     Local,
     /// The rank's proxy, by the same Linux call in its own context.
     Shipped,
-    /// Nobody: this error, for this reason (one line, shown in the documentation and by `--strace`).
+    /// Nobody: this error, for this reason (one line, shown in the documentation and when a rank fails).
     Refused(Errno, &'static str),
 }
 

@@ -36,8 +36,8 @@ pub struct How<'a> {
     pub cores: Option<&'a str>,
     /// The kernel counts calls and times.
     pub stats: bool,
-    /// Memory of the rank, as yod's -m.
-    pub memory: Option<&'a str>,
+    /// Memory of the rank, as yod's -m. Not yod's default, which depends on what the host has free.
+    pub memory: &'a str,
     /// A plugin for QEMU, with its arguments.
     pub plugin: Option<&'a str>,
     /// Memory of the node besides the shares in MiB, when it is to be less than yod would give it.
@@ -51,7 +51,7 @@ impl Default for How<'_> {
             ranks: 1,
             cores: None,
             stats: false,
-            memory: None,
+            memory: "1G",
             node_mib: None,
             plugin: None,
         }
@@ -205,11 +205,8 @@ impl Lab {
         }
         words.push(self.yod.clone().into());
         let ranks = how.ranks.to_string();
-        words.extend(["-n", &ranks, "--accel", "tcg"].map(OsString::from));
+        words.extend(["-n", &ranks, "-m", how.memory, "--accel", "tcg"].map(OsString::from));
         words.extend(options.iter().map(OsString::from));
-        if let Some(memory) = how.memory {
-            words.extend(["-m", memory].map(OsString::from));
-        }
         if how.stats {
             words.push("--stats=json".into());
         }

@@ -3,11 +3,13 @@
 //! Each case: one clear line, the right status (126, 127, 128 + signal, 2 for usage, 69 for what the host lacks), a crash
 //! report where a rank died, no process and no file left, no hang.
 
+mod crash;
 mod files;
 mod host;
 mod node;
 mod options;
 mod programs;
+mod refused;
 
 use libtest_mimic::{Arguments, Trial};
 
@@ -19,6 +21,8 @@ fn main() {
         host::all(),
         node::all(),
         programs::all(),
+        refused::all(),
+        crash::all(),
     ];
     libtest_mimic::run(&arguments, trials.into_iter().flatten().collect()).exit();
 }

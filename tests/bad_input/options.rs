@@ -28,10 +28,11 @@ const WRONG: &[(&[&str], &str)] = &[
     ),
     (&["--timeout", "0"], "more than 0"),
     (&["--timeout", "soon"], "soon"),
+    (&["--timeout", "1e19"], "at most"),
     (&["--accel", "hvf"], "hvf"),
     (&["--env", "NOVALUE"], "NAME=VALUE"),
-    (&["--stats=xml"], "xml"),
     (&["--no-such-option"], "--no-such-option"),
+    (&["--lable"], "did you mean --label?"),
 ];
 
 pub fn all() -> Vec<Trial> {
@@ -45,9 +46,22 @@ pub fn all() -> Vec<Trial> {
         .collect();
     cases.push(case("options: no program", || no_program(&[])));
     cases.push(case("options: no program after --", || no_program(&["--"])));
+    cases.extend(["1e19", "soon", "-1"].map(|value| {
+        case(format!("options: boot timeout {value}"), move || {
+            boot_timeout(value)
+        })
+    }));
     cases.push(case("options: log to nowhere", log_to_nowhere));
+    cases.push(case("options: log to a full disk", log_to_full_disk));
     cases.push(case("options: strace to nowhere", strace_to_nowhere));
+    cases.push(case("options: stats to nowhere", stats_to_nowhere));
     cases
+}
+
+/// Seconds that a node gets to come up; a value that does not fit behind now panicked, one that is no number counted as none.
+fn boot_timeout(value: &str) -> Result<()> {
+    let run = Run::yod(&["--", &fine()]).env(&[("MARGAY_BOOT_TIMEOUT_S", value)]);
+    one_line(&clean::run(run)?, USAGE, "MARGAY_BOOT_TIMEOUT_S")
 }
 
 fn wrong(options: &[&str], part: &str) -> Result<()> {
@@ -70,9 +84,24 @@ fn log_to_nowhere() -> Result<()> {
     named(&outcome, "/nonexistent/log")
 }
 
+/// A full disk cut the log without a word.
+fn log_to_full_disk() -> Result<()> {
+    let outcome = clean::run(Run::yod(&["--kernel-log", "/dev/full", "--", &fine()]))?;
+    one_line(
+        &outcome,
+        0,
+        "cannot write the kernel log to /dev/full: No space left",
+    )
+}
+
 fn strace_to_nowhere() -> Result<()> {
     let outcome = clean::run(Run::yod(&["--strace=/nonexistent/trace", "--", &fine()]))?;
     named(&outcome, "/nonexistent/trace")
+}
+
+fn stats_to_nowhere() -> Result<()> {
+    let outcome = clean::run(Run::yod(&["--stats=/nonexistent/stats", "--", &fine()]))?;
+    named(&outcome, "/nonexistent/stats")
 }
 
 /// One line that names the file; any status but success.

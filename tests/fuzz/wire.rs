@@ -160,9 +160,12 @@ fn trace(random: &mut Random) -> Result<()> {
     let head = random.below(300);
     let ring: TraceRing = noise(random, &[(0, head)])?;
     for _ in 0..2 * wire::trace::CAPACITY {
-        if ring.take().is_none() {
-            break;
-        }
+        let Some(record) = ring.take() else { break };
+        let bytes: usize = record.pieces.iter().map(|(_, bytes)| bytes.len()).sum();
+        ensure!(
+            bytes <= wire::trace::DATA_BYTES,
+            "{bytes} bytes of a record"
+        );
     }
     Ok(())
 }

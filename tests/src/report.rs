@@ -98,7 +98,7 @@ pub fn without_own_lines(stderr: &[u8]) -> Vec<u8> {
     kept
 }
 
-/// Checks that a crash report is complete: signal, address, registers, regions.
+/// Checks that a crash report is complete: signal, address, where, registers, regions.
 ///
 /// # Errors
 /// Says what is missing.
@@ -111,6 +111,7 @@ pub fn check_crash_report(stderr: &[u8], signal: &str) -> Result<()> {
     ensure!(headlines == 1, "{headlines} crash reports:\n{text}");
     for part in [
         signal,
+        "  #0  0x",
         "exception ",
         "rip ",
         "rsp ",

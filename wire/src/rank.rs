@@ -4,6 +4,7 @@ use zerocopy::{FromBytes, KnownLayout};
 
 use abi::control::RankInfo;
 use abi::ident::RLIM_NLIMITS;
+use abi::syscall::MAX_CALLS;
 
 use crate::ship::Slot;
 use crate::signal::Mailbox;
@@ -94,6 +95,35 @@ impl Crash {
     ];
 }
 
+/// What a rank asked for and did not get: yod names it when the rank ends badly.
+#[derive(FromBytes, KnownLayout, Default, Debug)]
+#[repr(C)]
+pub struct Refusals {
+    /// Calls that the table refuses, a bit per number.
+    pub calls: [Word; MAX_CALLS / 64],
+    /// How many of them were clone with CLONE_THREAD.
+    pub threads: Word,
+    /// Requests for memory that its share had no room for.
+    pub memory: Word,
+    /// Shared mappings of files.
+    pub shared_maps: Word,
+}
+
+impl Refusals {
+    /// Notes a refused call (QK only).
+    pub fn note_call(&self, nr: u64) {
+        if let Some(word) = self.calls.get(nr as usize / 64) {
+            word.put(word.peek() | 1 << (nr % 64));
+        }
+    }
+
+    /// The numbers of the refused calls.
+    pub fn call_numbers(&self) -> impl Iterator<Item = u64> {
+        let is_set = |nr: &u64| self.calls[*nr as usize / 64].load() >> (nr % 64) & 1 == 1;
+        (0..MAX_CALLS as u64).filter(is_set)
+    }
+}
+
 /// What the QK says.
 #[derive(FromBytes, KnownLayout, Default, Debug)]
 #[repr(C, align(64))]
@@ -120,6 +150,8 @@ pub struct FromNode {
     pub signals_taken: Word,
     /// The crash report.
     pub crash: Crash,
+    /// What it did not get.
+    pub refusals: Refusals,
 }
 
 /// All of a rank's shared words but its region log and trace.
@@ -134,4 +166,18 @@ pub struct RankArea {
     pub slot: Slot,
     /// Signals from the host.
     pub mailbox: Mailbox,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_calls_are_told_by_number() {
+        let refusals = Refusals::default();
+        for nr in [56, 435, 0, 56, MAX_CALLS as u64, u64::MAX] {
+            refusals.note_call(nr);
+        }
+        assert!(refusals.call_numbers().eq([0, 56, 435]));
+    }
 }

@@ -8,7 +8,7 @@ use margay_wire::clock::ClockPage;
 use margay_wire::region_log::{Change, RECORDS, RegionLog};
 use margay_wire::ship::{Caller, Server, Slot};
 use margay_wire::signal::{self, Mailbox, Signal};
-use margay_wire::trace::{self, TEXT_BYTES, TraceRing};
+use margay_wire::trace::{self, DATA_BYTES, TraceRing};
 use margay_wire::word::Text;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -114,7 +114,10 @@ proptest! {
         let ring: TraceRing = ring(words, head, tail);
         let taken: Vec<_> = std::iter::from_fn(|| ring.take()).take(trace::CAPACITY + 1).collect();
         prop_assert!(taken.len() <= trace::CAPACITY);
-        prop_assert!(taken.iter().all(|record| record.text_len.is_none_or(|len| len <= TEXT_BYTES)));
+        for record in taken {
+            let bytes: usize = record.pieces.iter().map(|(_, bytes)| bytes.len()).sum();
+            prop_assert!(bytes <= DATA_BYTES);
+        }
     }
 
     #[test]

@@ -91,6 +91,7 @@ fn all_steps() -> Vec<Step> {
         Step::new("conformance", system("conformance")),
         Step::new("debian", system("debian")),
         Step::new("ranks", system("ranks")),
+        Step::new("strace", system("strace")),
         Step::new("noise", system("noise")),
         Step::new("bad-input", system("bad_input")),
         Step::new("installed", system("installed")),

@@ -1,10 +1,46 @@
-//! Installing: PREFIX/bin/yod, PREFIX/lib/margay/{margay.elf,pct}. yod finds the latter relative to itself.
+//! Installing: PREFIX/bin/yod, PREFIX/lib/margay/{margay.elf,pct}, which yod finds relative to itself, its manual page and its
+//! completions where shells look for them; and taking all of that away again.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context, Result};
 
 use crate::build;
+
+/// Made from other files or by yod itself: what makes each, and where it goes below the prefix.
+const FILES: &[(From, &str)] = &[
+    (From::Stripped, "bin/yod"),
+    // Not stripped: panics are reported with the kernel's own names.
+    (From::Node("margay.elf"), "lib/margay/margay.elf"),
+    (From::Node("pct"), "lib/margay/pct"),
+    (From::Said(&["--man"]), "share/man/man1/yod.1"),
+    (
+        From::Said(&["--completions", "bash"]),
+        "share/bash-completion/completions/yod",
+    ),
+    (
+        From::Said(&["--completions", "zsh"]),
+        "share/zsh/site-functions/_yod",
+    ),
+    (
+        From::Said(&["--completions", "fish"]),
+        "share/fish/vendor_completions.d/yod.fish",
+    ),
+];
+/// Directories that are only ours.
+const OWN_DIRS: &[&str] = &["lib/margay"];
+
+enum From {
+    /// yod without its symbols, most of its size.
+    Stripped,
+    /// A built node file.
+    Node(&'static str),
+    /// What yod prints with these options.
+    Said(&'static [&'static str]),
+}
 
 /// Builds and installs under a prefix.
 ///
@@ -13,18 +49,53 @@ use crate::build;
 pub fn run(prefix: &Path) -> Result<()> {
     build::all()?;
     let prefix = std::path::absolute(prefix)?;
-    let files = [
-        (build::yod(), "bin/yod"),
-        (build::output().join("margay.elf"), "lib/margay/margay.elf"),
-        (build::output().join("pct"), "lib/margay/pct"),
-    ];
-    for (from, to) in files {
+    for (from, to) in FILES {
         let to = prefix.join(to);
         let folder = to.parent().expect("it lies in a folder");
-        std::fs::create_dir_all(folder)
-            .with_context(|| format!("cannot make {}", folder.display()))?;
-        build::replace(&from, &to)?;
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        put(from, &to)?;
         println!("{}", to.display());
+    }
+    Ok(())
+}
+
+fn put(from: &From, to: &Path) -> Result<()> {
+    let made = build::target().join("installed.tmp");
+    match from {
+        From::Node(name) => return build::replace(&build::output().join(name), to),
+        From::Stripped => {
+            let mut strip = Command::new("strip");
+            build::run(strip.arg("-o").arg(&made).arg(build::yod()))?;
+        }
+        From::Said(options) => {
+            let said = build::captured(Command::new(build::yod()).args(*options))?;
+            fs::write(&made, said)?;
+            fs::set_permissions(&made, fs::Permissions::from_mode(0o644))?;
+        }
+    }
+    build::replace(&made, to)?;
+    Ok(fs::remove_file(&made)?)
+}
+
+/// Removes what [`run`] installed; what is not there is no error.
+///
+/// # Errors
+/// When a file cannot be removed.
+pub fn undo(prefix: &Path) -> Result<()> {
+    let prefix = std::path::absolute(prefix)?;
+    for (_, file) in FILES {
+        let path = prefix.join(file);
+        match fs::remove_file(&path) {
+            Ok(()) => println!("removed {}", path.display()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot remove {}", path.display()));
+            }
+        }
+    }
+    for dir in OWN_DIRS {
+        // One that holds something else, or is not there, stays as it is.
+        let _ = fs::remove_dir(prefix.join(dir));
     }
     Ok(())
 }

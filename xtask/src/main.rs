@@ -67,9 +67,15 @@ enum Task {
     },
     /// Run every fuzz target for FUZZ_SECONDS (600).
     Fuzz,
-    /// Install yod, the kernel and the PCT.
+    /// Install yod, the kernel and the PCT, the manual page and completions.
     Install {
-        /// Where to: PREFIX/bin and PREFIX/lib/margay.
+        /// Where to: PREFIX/bin, PREFIX/lib/margay, PREFIX/share.
+        #[arg(long)]
+        prefix: PathBuf,
+    },
+    /// Remove what was installed.
+    Uninstall {
+        /// Where it was installed to.
         #[arg(long)]
         prefix: PathBuf,
     },
@@ -100,6 +106,7 @@ fn run(task: Task) -> Result<()> {
         Task::Gate { update } => build::gate(update),
         Task::Fuzz => check::fuzz(),
         Task::Install { prefix } => install::run(&prefix),
+        Task::Uninstall { prefix } => install::undo(&prefix),
         Task::KvmReport => kvm::run(),
     }
 }

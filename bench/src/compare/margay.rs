@@ -37,7 +37,7 @@ pub fn how<'a>(order: &Order<'a>) -> How<'a> {
         ranks: order.ranks,
         cores: Some(order.cores),
         stats: order.mode.has_events(),
-        memory: Some(MEMORY[order.ranks.min(MEMORY.len()) - 1]),
+        memory: MEMORY[order.ranks.min(MEMORY.len()) - 1],
         node_mib: None,
         plugin: order.plugin,
     }

@@ -56,7 +56,7 @@ fn paths(lab: &Lab) -> Result<Vec<Count>> {
         let how = How {
             icount: true,
             stats,
-            memory: Some(SHARE),
+            memory: SHARE,
             ..How::default()
         };
         lab.margay(how, "paths", &[file])
@@ -107,7 +107,7 @@ fn longest_off(lab: &Lab) -> Result<[Count; 2]> {
     let how = How {
         icount: true,
         stats: true,
-        memory: Some(DEMANDING_SHARE),
+        memory: DEMANDING_SHARE,
         ..How::default()
     };
     let ran = lab.margay(how, "demanding", &["64"])?;

@@ -22,7 +22,7 @@ pub fn longest_off(lab: &Lab) -> Result<Vec<Reading>> {
     let how = How {
         icount: true,
         stats: true,
-        memory: Some("1G"),
+        memory: "1G",
         ..How::default()
     };
     let own = lab.margay(how, "demanding", &[])?;

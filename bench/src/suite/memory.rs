@@ -27,7 +27,7 @@ fn touch_kind(lab: &Lab, kind: &str) -> Result<Found> {
     let how = |stats| How {
         icount: true,
         stats,
-        memory: Some(SHARE),
+        memory: SHARE,
         ..How::default()
     };
     // Counting costs instructions: faults are looked for in a run of their own.
@@ -54,7 +54,7 @@ pub fn smallest(lab: &Lab) -> Result<Vec<Reading>> {
         let how = How {
             icount: true,
             stats: true,
-            memory: Some(&share),
+            memory: &share,
             node_mib,
             ..How::default()
         };

@@ -85,7 +85,7 @@ fn total(events: &[u64; 3]) -> u64 {
 fn count(lab: &Lab, name: &str, args: &[&str]) -> Result<Counters> {
     let how = How {
         stats: true,
-        memory: Some("256M"),
+        memory: "256M",
         ..How::default()
     };
     Ok(lab.margay(how, name, args)?.stats()?.total.clone())

@@ -1,7 +1,8 @@
 //! The plan: how many cores and how much memory a job gets, and where in guest RAM what lies. Pure.
 //!
 //! Defaults, documented in the book: cores per rank = cores available / ranks, at least one; memory per rank = 80 % of
-//! the available memory / ranks, at most 1 GiB. Guest RAM is sparse, so what is not touched costs nothing.
+//! the available memory / ranks. Guest RAM is sparse, so what is not touched costs nothing: neither this host's memory
+//! nor what a memory cgroup allows.
 
 use abi::map::{COMM_BASE, MAX_RANKS, PAGE_2M};
 use serde::{Deserialize, Serialize};
@@ -12,8 +13,6 @@ use wire::layout::Layout;
 use crate::ram::{LOW_BYTES, Ram, SPLIT_BYTES};
 use crate::resources::Resources;
 
-/// Most bytes of a rank's share unless more is asked for.
-const DEFAULT_SHARE_BYTES: u64 = 1 << 30;
 /// Most cores of a node: xAPIC ids have 8 bits and 255 means everybody (Intel SDM vol. 3, 11.6.1).
 const MAX_CORES: usize = 255;
 /// Kernel, its heap, PCT and firmware.
@@ -27,6 +26,9 @@ const KERNEL_PHYS: u64 = PAGE_2M;
 /// A large communication area lies here, above the kernel image. The kernel takes memory for itself before it knows how
 /// long the area is, from a range that begins above it: then there must be RAM above 4 GiB.
 const LARGE_COMM_BASE: u64 = 16 << 20;
+
+/// How the name of every node begins.
+const NAME: &str = "margay:";
 
 /// What the user asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -169,7 +171,7 @@ fn share_bytes(request: &Request, host: &Resources) -> Result<u64, PlanError> {
     let wanted = match request.share_bytes {
         Some(0) => return Err(PlanError::NoMemory),
         Some(bytes) => bytes.checked_next_multiple_of(PAGE_2M),
-        None => Some((host.memory_bytes / 5 * 4 / ranks).min(DEFAULT_SHARE_BYTES) & !(PAGE_2M - 1)),
+        None => Some((host.memory_bytes / 5 * 4 / ranks) & !(PAGE_2M - 1)),
     };
     wanted
         .filter(|&share| {
@@ -206,6 +208,19 @@ impl Plan {
             tsc_hz: self.tsc_hz,
             share_bytes: self.share_bytes,
         }
+    }
+
+    /// The node's name, `margay:RANKSxBYTES`: what others see of the plan in QEMU's command line.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{NAME}{}x{}", self.ranks, self.share_bytes)
+    }
+
+    /// Ranks and bytes of each rank's share, from what [`Self::name`] made.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<(usize, u64)> {
+        let (ranks, share_bytes) = name.strip_prefix(NAME)?.split_once('x')?;
+        Some((ranks.parse().ok()?, share_bytes.parse().ok()?))
     }
 
     /// Cores of each rank.
@@ -282,13 +297,13 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_a_gib_or_four_fifths_of_what_there_is() {
+    fn shares_are_four_fifths_of_what_there_is() {
         let share = |n, memory| {
             plan(&ask(n, None), &host(16, memory))
                 .expect("fits")
                 .share_bytes
         };
-        assert_eq!(share(1, 64 * GIB), GIB);
+        assert_eq!(share(1, 80 * GIB), 64 * GIB);
         assert_eq!(share(4, GIB), 204 << 20);
     }
 
@@ -311,12 +326,21 @@ mod tests {
         let plan = plan(&ask(1, Some(64 << 20)), &host(2, 4 * GIB)).expect("fits");
         assert_eq!(plan.ram.bytes, (64 + 12) << 20, "two cores");
         assert_eq!(plan.comm_base, COMM_BASE);
-        let default_share = |cores| {
-            let plan = self::plan(&ask(1, None), &host(cores, 4 * GIB)).expect("fits");
+        let beside_a_gib = |cores| {
+            let plan = self::plan(&ask(1, Some(GIB)), &host(cores, 4 * GIB)).expect("fits");
             plan.ram.bytes - GIB
         };
         // Measured with MARGAY_NODE_MIB: one core takes 7 MiB, two take 9.
-        assert_eq!([1, 2, 4].map(default_share), [10 << 20, 12 << 20, 12 << 20]);
+        assert_eq!([1, 2, 4].map(beside_a_gib), [10 << 20, 12 << 20, 12 << 20]);
+    }
+
+    #[test]
+    fn a_name_tells_the_plan() {
+        let plan = plan(&ask(2, Some(64 << 20)), &host(2, 4 * GIB)).expect("fits");
+        assert_eq!(Plan::from_name(&plan.name()), Some((2, 64 << 20)));
+        for other in ["margay", "margay:2", "x:2x3", "margay:2x"] {
+            assert_eq!(Plan::from_name(other), None);
+        }
     }
 
     #[test]

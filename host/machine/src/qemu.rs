@@ -135,9 +135,8 @@ impl Machine<'_> {
     pub fn arguments(&self, ram: &str, ivshmem: &str) -> Vec<OsString> {
         let plan = self.plan;
         let mut args = Arguments(Vec::with_capacity(48));
-        args.words(
-            "-name margay,debug-threads=on -no-user-config -nodefaults -display none -no-reboot",
-        );
+        args.pair("-name", &format!("{},debug-threads=on", plan.name()));
+        args.words("-no-user-config -nodefaults -display none -no-reboot");
         match self.accel {
             Accel::Kvm => args.words("-accel kvm -cpu max"),
             // TCG counts and executes every iteration of a rep string instruction: software that sees ERMS or FSRM
@@ -268,6 +267,7 @@ mod tests {
     fn the_command_line_has_what_the_node_needs() {
         let line = arguments(Accel::Tcg, Some("/d/qboot.rom"), false, None);
         for part in [
+            "-name margay:3x2097152,debug-threads=on",
             "-accel tcg -cpu max,-erms,-fsrm",
             "-smp 3 -m 67108864B",
             "size=67108864B,share=on,mem-path=/proc/self/fd/7",

@@ -11,6 +11,7 @@
 //! its kernel ends the rank with one line.
 
 mod call;
+mod crash;
 mod end;
 mod fds;
 mod files;

@@ -4,10 +4,13 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Parser, ValueEnum};
+use clap::error::ContextKind;
+use clap::{CommandFactory, Parser, ValueEnum};
+use clap_complete::Shell;
 use machine::accel;
 
 use crate::failure::{Failure, status};
+use crate::quantity::{memory, time};
 
 /// Run a Linux program on the Margay lightweight kernel.
 ///
@@ -20,16 +23,17 @@ use crate::failure::{Failure, status};
     override_usage = "yod [OPTIONS] [--] PROGRAM [ARGS]..."
 )]
 pub struct Cli {
-    /// Number of ranks (processes).
+    /// Number of ranks (processes); -np and --np as mpirun has it.
     #[arg(
         short = 'n',
+        long = NP,
         value_name = "RANKS",
         default_value_t = 1,
         allow_negative_numbers = true
     )]
     pub ranks: usize,
-    /// Memory per rank, with suffix K, M or G. Default: 80 % of the available memory / ranks, at most 1G.
-    #[arg(short = 'm', value_name = "MEM", value_parser = parse_memory)]
+    /// Memory per rank, with suffix K, M, G or T, as in 1.5G. Default: 80 % of the available memory / ranks.
+    #[arg(short = 'm', value_name = "MEM", value_parser = memory)]
     pub memory: Option<u64>,
     /// What executes the node.
     #[arg(
@@ -45,27 +49,45 @@ pub struct Cli {
     /// Begin each line of output with the rank's number: "[3] ".
     #[arg(long)]
     pub label: bool,
-    /// Show every system call, on stderr or in FILE.
+    /// Show every system call and signal, on stderr or in FILE.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     pub strace: Option<Option<PathBuf>>,
-    /// At the end show what the kernel counted, on stderr; "json": one line.
-    #[arg(long, value_name = "json", num_args = 0..=1, require_equals = true, hide_possible_values = true)]
-    pub stats: Option<Option<StatsFormat>>,
+    /// Of the calls, show only these: names, separated by commas.
+    #[arg(long, value_name = "CALLS", requires = "strace")]
+    pub strace_only: Option<String>,
+    /// Begin each line with the time (seconds since 1970), end it with how long the call took.
+    #[arg(long, requires = "strace")]
+    pub strace_times: bool,
+    /// At the end show what the kernel counted, on stderr or in FILE; "json", or a FILE that ends in .json: one line.
+    #[arg(long, value_name = "json|FILE", num_args = 0..=1, require_equals = true)]
+    pub stats: Option<Option<PathBuf>>,
     /// Write the kernel's log to FILE.
     #[arg(long, value_name = "FILE")]
     pub kernel_log: Option<PathBuf>,
-    /// End everything after S seconds, with status 124.
-    #[arg(long, value_name = "S", value_parser = parse_seconds, allow_negative_numbers = true)]
+    /// End everything after TIME (seconds, or with suffix s, m, h or d), with status 124.
+    #[arg(long, value_name = "TIME", value_parser = time, allow_negative_numbers = true)]
     pub timeout: Option<Duration>,
+    /// Say nothing but what went wrong: no notices, hints and names of the ranks that were ended.
+    #[arg(short = 'q', long)]
+    pub quiet: bool,
     /// Print the plan (cores, memory, QEMU's command line) and do nothing.
     #[arg(long)]
     pub dry_run: bool,
-    /// Say what this host offers and what is missing.
+    /// Say what this host offers and what is missing, and boot a node.
     #[arg(long)]
     pub doctor: bool,
+    /// List your nodes on this host.
+    #[arg(long)]
+    pub ps: bool,
     /// Allow more ranks than cores.
     #[arg(long)]
     pub oversubscribe: bool,
+    /// Print a script that completes yod's options in SHELL.
+    #[arg(long, value_name = "SHELL")]
+    pub completions: Option<Shell>,
+    /// Print the manual page (roff).
+    #[arg(long)]
+    pub man: bool,
     /// Program, searched in PATH when it has no slash, and its arguments.
     #[arg(value_name = "PROGRAM", trailing_var_arg = true)]
     pub command: Vec<OsString>,
@@ -88,81 +110,95 @@ impl From<Accel> for accel::Choice {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum StatsFormat {
-    Json,
-}
+/// mpirun's name of `-n`.
+const NP: &str = "np";
 
 /// What to do with the arguments.
 #[derive(Debug)]
 pub enum Parsed {
     /// Go on.
     Run(Box<Cli>),
-    /// Print this on stdout and be done: help or version.
+    /// Print this on stdout and be done: help, version, completions or the manual page.
     Print(String),
 }
 
 /// Reads the arguments; the first is yod's own name.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Parsed, Failure> {
-    use clap::error::ErrorKind;
-    match Cli::try_parse_from(args) {
-        Ok(cli) if cli.command.is_empty() && !cli.doctor => Err(usage("no PROGRAM given")),
+    use clap::error::ErrorKind::{DisplayHelp, DisplayVersion};
+    match Cli::try_parse_from(with_long_np(args)) {
+        Ok(cli) if cli.man => Ok(Parsed::Print(manual_page())),
+        Ok(Cli {
+            completions: Some(shell),
+            ..
+        }) => Ok(Parsed::Print(completions(shell))),
+        Ok(cli) if cli.command.is_empty() && !cli.doctor && !cli.ps => {
+            Err(usage("no PROGRAM given"))
+        }
         Ok(cli) => Ok(Parsed::Run(Box::new(cli))),
-        Err(error)
-            if matches!(
-                error.kind(),
-                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
-            ) =>
-        {
+        Err(error) if matches!(error.kind(), DisplayHelp | DisplayVersion) => {
             Ok(Parsed::Print(error.render().to_string()))
         }
-        Err(error) => {
-            // The first paragraph says what is wrong; usage and tips follow.
-            let text = error.render().to_string();
-            let first = text.split("\n\n").next().unwrap_or_default();
-            let words: Vec<&str> = first
-                .trim_start_matches("error: ")
-                .split_whitespace()
-                .collect();
-            Err(usage(&words.join(" ")))
+        Err(error) => Err(usage(&in_one_line(&error))),
+    }
+}
+
+/// clap has no options of two letters behind one dash: `-np` before the program becomes `--np`.
+fn with_long_np(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let options = Cli::command();
+    let takes_next = |word: &str| {
+        let of = |arg: &&clap::Arg| {
+            let long = arg.get_long().map(|long| format!("--{long}"));
+            let short = arg.get_short().map(|short| format!("-{short}"));
+            [long, short].iter().flatten().any(|name| name == word)
+        };
+        let option = options.get_arguments().find(of);
+        option.is_some_and(|arg| arg.get_action().takes_values() && !arg.is_require_equals_set())
+    };
+    let mut args: Vec<OsString> = args.into_iter().collect();
+    let mut i = 1;
+    while i < args.len() {
+        if args[i] == "-np" {
+            args[i] = format!("--{NP}").into();
+        }
+        match args[i].to_str() {
+            Some("--") => break,
+            Some(word) if takes_next(word) => i += 2,
+            Some(word) if word.starts_with('-') => i += 1,
+            _ => break,
         }
     }
+    args
+}
+
+/// clap's first paragraph, which says what is wrong, and what it thinks was meant.
+fn in_one_line(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let first = text.split("\n\n").next().unwrap_or_default();
+    let words = first.trim_start_matches("error: ").split_whitespace();
+    let mut line = words.collect::<Vec<_>>().join(" ");
+    for kind in [ContextKind::SuggestedArg, ContextKind::SuggestedValue] {
+        if let Some(meant) = error.get(kind) {
+            line += &format!("; did you mean {meant}?");
+        }
+    }
+    line
 }
 
 fn usage(what: &str) -> Failure {
     Failure::new(status::USAGE, format_args!("{what} (see yod --help)"))
 }
 
-/// `512M` in bytes. A number without a suffix could mean bytes or megabytes: it is refused.
-fn parse_memory(text: &str) -> Result<u64, String> {
-    let text = text
-        .strip_suffix("iB")
-        .or(text.strip_suffix('B'))
-        .unwrap_or(text);
-    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let shift = match &text[number.len()..] {
-        "K" | "k" => 10,
-        "M" | "m" => 20,
-        "G" | "g" => 30,
-        "T" | "t" => 40,
-        _ => return Err("write a number with K, M or G, as in 512M".into()),
-    };
-    let number: u64 = number
-        .parse()
-        .map_err(|_| "not a number before its suffix".to_owned())?;
-    number
-        .checked_mul(1 << shift)
-        .ok_or_else(|| "too large".into())
+fn manual_page() -> String {
+    let mut page = Vec::new();
+    // Writing to a Vec cannot fail.
+    let _ = clap_mangen::Man::new(Cli::command()).render(&mut page);
+    String::from_utf8_lossy(&page).into_owned()
 }
 
-fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text
-        .parse()
-        .map_err(|_| "not a number of seconds".to_owned())?;
-    match Duration::try_from_secs_f64(seconds) {
-        Ok(duration) if !duration.is_zero() => Ok(duration),
-        _ => Err("must be more than 0".into()),
-    }
+fn completions(shell: Shell) -> String {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "yod", &mut script);
+    String::from_utf8_lossy(&script).into_owned()
 }
 
 fn parse_variable(text: &str) -> Result<(OsString, OsString), String> {
@@ -209,7 +245,7 @@ mod tests {
     #[test]
     fn values_are_read() {
         let cli = run(
-            "-n4 -m 512M --accel tcg --env A=b=c --env D= --strace=f --stats=json --timeout 0.5 x",
+            "-n4 -m 512M --accel tcg --env A=b=c --env D= --strace=f --stats=json --timeout 0.5 -q x",
         );
         let cli = cli.expect("right");
         assert_eq!(
@@ -219,9 +255,10 @@ mod tests {
         assert_eq!(cli.variables[0], ("A".into(), "b=c".into()));
         assert_eq!(cli.variables[1], ("D".into(), "".into()));
         assert_eq!(cli.strace, Some(Some("f".into())));
-        assert_eq!(cli.stats, Some(Some(StatsFormat::Json)));
+        assert_eq!(cli.stats, Some(Some("json".into())));
         assert_eq!(cli.timeout, Some(Duration::from_millis(500)));
-        assert!(run("--doctor").is_ok());
+        assert!(cli.quiet);
+        assert!(run("--doctor").is_ok() && run("--ps").is_ok());
     }
 
     #[test]
@@ -237,10 +274,10 @@ mod tests {
             ("--accel hvf x", "hvf"),
             ("--env A x", "NAME=VALUE"),
             ("--env =b x", "NAME=VALUE"),
-            ("--stats=xml x", "xml"),
             ("--timeout 0 x", "more than 0"),
             ("--timeout soon x", "not a number"),
-            ("--timeout inf x", "more than 0"),
+            ("--timeout inf x", "at most"),
+            ("--timeout 1e19 x", "at most"),
             ("--bogus x", "--bogus"),
         ] {
             let message = run(line).expect_err(line);
@@ -248,22 +285,37 @@ mod tests {
         }
     }
 
+    /// A mistyped option was only said to be unexpected: clap's suggestion was in the part that is left out.
     #[test]
-    fn memory_has_a_suffix() {
-        assert_eq!(parse_memory("3K"), Ok(3 << 10));
-        assert_eq!(parse_memory("3g"), Ok(3 << 30));
-        assert_eq!(parse_memory("3MiB"), Ok(3 << 20));
-        assert_eq!(parse_memory("3MB"), Ok(3 << 20));
-        assert!(
-            parse_memory("").is_err()
-                && parse_memory("-3M").is_err()
-                && parse_memory("3X").is_err()
-        );
+    fn what_was_meant_is_said() {
+        let message = run("--lable x").expect_err("mistyped");
+        assert!(message.contains("did you mean --label?"), "{message}");
+        let message = run("--accel kvn x").expect_err("mistyped");
+        assert!(message.contains("did you mean kvm?"), "{message}");
+    }
+
+    #[test]
+    fn np_is_n() {
+        let cli = run("--label -np 3 ./a.out -np 4").expect("right");
+        assert_eq!((cli.ranks, cli.command.len()), (3, 3));
+        assert_eq!(run("--np 3 x").expect("right").ranks, 3);
+        assert_eq!(run("x -np 3").expect("right").command, ["x", "-np", "3"]);
+        assert_eq!(run("-- -np 3").expect("right").command, ["-np", "3"]);
+        let cli = run("-m 2M --timeout 1 -np 3 x").expect("right");
+        assert_eq!(cli.ranks, 3);
+        assert!(run("-np x").is_err());
     }
 
     #[test]
     fn help_and_version_are_not_mistakes() {
         assert!(run("--help").expect_err("text").contains("--oversubscribe"));
         assert!(run("--version").expect_err("text").starts_with("yod "));
+        assert!(run("--man").expect_err("text").contains(".TH yod 1"));
+        assert!(
+            run("--completions bash")
+                .expect_err("text")
+                .contains("--oversubscribe")
+        );
+        assert!(run("--completions tcsh").is_err());
     }
 }

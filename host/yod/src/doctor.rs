@@ -1,16 +1,29 @@
 //! `--doctor`: what this host offers, what is missing and what to do about it.
 
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
-use machine::accel;
-use machine::plan::Bytes;
+use machine::Event;
+use machine::accel::{self, Choice};
+use machine::clock::Sample;
+use machine::keeper::{self, Launch};
+use machine::node::{Keeper, NoNode};
+use machine::plan::{self, Bytes, Request};
 use machine::qemu::{OLDEST, Qemu};
 use machine::resources::Resources;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, getrlimit};
+use wire::boot::node;
 
 use crate::console;
-use crate::failure::status;
+use crate::failure::{Failure, status};
+use crate::job::{END_LIMIT, boot_limit};
+use crate::loss::{Context, Loss};
 use crate::parts::Parts;
+
+/// Memory of the rank that the node is booted for.
+const SHARE_BYTES: u64 = 16 << 20;
 
 /// What was found out about one thing.
 enum Finding {
@@ -24,8 +37,8 @@ enum Finding {
 
 use Finding::{Bad, Good, Note};
 
-/// Prints the report on stdout; returns yod's exit status.
-pub fn report() -> u8 {
+/// Prints the report on stdout; returns yod's exit status. `first` is a look at the clocks from the start of the process.
+pub fn report(first: Sample) -> u8 {
     let findings = [
         ("QEMU", qemu()),
         ("kernel", parts()),
@@ -41,7 +54,7 @@ pub fn report() -> u8 {
         ("clock", clock()),
     ]);
     let mut bad = 0;
-    for (what, finding) in findings {
+    let mut show = |what, finding| {
         let (mark, text) = match finding {
             Good(text) => ("ok  ", text),
             Note(text) => ("note", text),
@@ -51,7 +64,13 @@ pub fn report() -> u8 {
             }
         };
         console::out(format_args!("{mark}  {what:<14} {text}\n"));
-    }
+        bad
+    };
+    let in_the_way = findings.map(|(what, finding)| show(what, finding)).last();
+    let bad = match in_the_way {
+        Some(0) => show("node", node(first)),
+        _ => show("node", Note("not booted: see BAD above".into())),
+    };
     console::out(match bad {
         0 => "this host can run Margay nodes\n".to_owned(),
         1 => "one thing is in the way: see BAD above\n".to_owned(),
@@ -125,6 +144,96 @@ fn memory() -> Finding {
     } else {
         Good(text)
     }
+}
+
+/// Whether a node comes up.
+fn node(first: Sample) -> Finding {
+    let began = Instant::now();
+    match boot(first) {
+        Ok(accel) => Good(format!(
+            "booted under {accel} in {:.2} s",
+            began.elapsed().as_secs_f64()
+        )),
+        Err(failure) => Bad(failure.line),
+    }
+}
+
+fn boot(first: Sample) -> Result<accel::Accel, Failure> {
+    let request = Request {
+        ranks: 1,
+        share_bytes: Some(SHARE_BYTES),
+        oversubscribe: false,
+        flags: 0,
+        tsc_hz: 0,
+        node_bytes: None,
+    };
+    let missing = |why: String| Failure::new(status::UNAVAILABLE, why);
+    let limit = boot_limit()?;
+    let parts = Parts::find()?;
+    let launch = Launch {
+        qemu: Qemu::find().map_err(|none| missing(none.to_string()))?,
+        accel: accel::choose(Choice::Auto).map_err(|no| missing(no.to_string()))?,
+        icount: false,
+        plugin: None,
+        plan: plan::plan(&request, &Resources::of_host()).map_err(|no| missing(no.to_string()))?,
+        kernel: parts.kernel,
+        pct: parts.pct,
+        refuse: [0; 8],
+        first,
+    };
+    let context = Context {
+        qemu: &launch.qemu,
+        accel: launch.accel,
+        kernel: &launch.kernel,
+    };
+    let cannot = |error: std::io::Error| Failure::os("start the node keeper", error);
+    let keeper = keeper::start(&launch).map_err(cannot)?;
+    let due = Instant::now() + limit;
+    let came_up = keeper
+        .join(false, |socket| readable(socket, due))
+        .map_err(|none| match none {
+            NoNode::Ended(ended) => Loss::Node(ended),
+            NoNode::Io(_) => Loss::Keeper(keeper.pid()),
+            NoNode::GivenUp => Loss::Hangs(limit),
+        })
+        .and_then(|_| comes_up(&keeper, due, limit));
+    let outcome = came_up.map_err(|loss| loss.explain(&context, false));
+    keeper.leave(END_LIMIT);
+    outcome.map(|()| launch.accel)
+}
+
+/// Waits for the kernel to say so.
+fn comes_up(keeper: &Keeper, due: Instant, limit: Duration) -> Result<(), Loss> {
+    loop {
+        match keeper.next_event() {
+            Some(Event::State {
+                state: node::UP, ..
+            }) => return Ok(()),
+            Some(Event::State {
+                state: node::PCT_LOST,
+                log,
+            }) => return Err(Loss::Pct(log)),
+            Some(Event::Ended(ended)) => return Err(Loss::Node(ended)),
+            Some(Event::KeeperGone) => return Err(Loss::Keeper(keeper.pid())),
+            Some(_) => continue,
+            None => {}
+        }
+        if !readable(keeper.as_fd(), due) {
+            return Err(Loss::Hangs(limit));
+        }
+    }
+}
+
+/// Waits until `fd` is readable; false: not until `due`. May return early.
+fn readable(fd: BorrowedFd<'_>, due: Instant) -> bool {
+    let left = due.saturating_duration_since(Instant::now());
+    let timeout = Timespec {
+        tv_sec: left.as_secs() as i64,
+        tv_nsec: left.subsec_nanos().into(),
+    };
+    // Interrupted or not: the caller looks again.
+    let _ = poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&timeout));
+    !left.is_zero()
 }
 
 fn limits() -> Finding {

@@ -126,10 +126,8 @@ mod tests {
         let me = std::env::current_exe().expect("a path");
         let names = Names::of(&me).expect("an ELF file with symbols");
         // Position-independent: the symbol's address in the file is unknown here, but some address has a name.
-        let named = (0..4096u64)
-            .map(|i| names.name(0x1_0000 + i * 64))
-            .filter(|name| !name.is_empty())
-            .count();
-        assert!(named > 0);
+        let bytes = std::fs::metadata(&me).expect("it is there").len();
+        let mut addresses = (0..bytes).step_by(1024);
+        assert!(addresses.any(|address| !names.name(address).is_empty()));
     }
 }

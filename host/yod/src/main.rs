@@ -11,6 +11,7 @@ mod doctor;
 mod dry_run;
 mod epitaph;
 mod failure;
+mod hints;
 mod job;
 mod klog;
 mod lines;
@@ -19,6 +20,8 @@ mod notice;
 mod output;
 mod parts;
 mod program;
+mod ps;
+mod quantity;
 mod ranks;
 mod setup;
 mod sink;
@@ -58,7 +61,11 @@ fn run(first: Sample, inherited: proxy::Inherited) -> Result<u8, Failure> {
         }
     };
     if cli.doctor {
-        return Ok(doctor::report());
+        return Ok(doctor::report(first));
+    }
+    if cli.ps {
+        console::out(ps::list());
+        return Ok(0);
     }
     let setup = Setup::new(&cli, first)?;
     if cli.dry_run {

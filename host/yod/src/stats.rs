@@ -1,12 +1,16 @@
 //! `--stats`: what the QK counted, core by core and rank by rank, as a table or as one line of JSON.
 //!
-//! Times are TSC ticks, as counted, and nanoseconds by the TSC's frequency. Under `-icount` a tick is an instruction.
+//! The wall time is this host's, from yod's start to the end of the last rank. All other times are TSC ticks, as counted, and nanoseconds by the TSC's frequency. Under `-icount` a tick is an instruction.
+
+mod output;
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use abi::syscall::{Serve, by_nr};
 use machine::comm::Comm;
 use machine::plan::{Bytes, Plan};
+pub use output::StatsTo;
 use serde::Serialize;
 use wire::stats::CpuStats;
 
@@ -14,6 +18,7 @@ use wire::stats::CpuStats;
 #[derive(Serialize, Debug)]
 pub struct Stats {
     tsc_hz: u64,
+    wall_ns: u64,
     node: Node,
     ranks: Vec<Rank>,
     cores: Vec<Core>,
@@ -76,8 +81,8 @@ struct Call {
 }
 
 impl Stats {
-    /// Reads all counters; the node may be running on.
-    pub fn collect(plan: &Plan, comm: &Comm) -> Stats {
+    /// Reads all counters; the node may be running on. `wall`: how long the job has taken.
+    pub fn collect(plan: &Plan, comm: &Comm, wall: Duration) -> Stats {
         let ticks = |ticks: u64| Ticks {
             ticks,
             ns: (u128::from(ticks) * 1_000_000_000)
@@ -90,6 +95,7 @@ impl Stats {
         let header = comm.header();
         Stats {
             tsc_hz: plan.tsc_hz,
+            wall_ns: u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX),
             node: Node {
                 ram_bytes: header.ram_bytes.load(),
                 kernel_bytes: header.kernel_bytes.load(),
@@ -200,7 +206,12 @@ impl Stats {
             )?;
         }
         let (ram, kernel) = (Bytes(self.node.ram_bytes), Bytes(self.node.kernel_bytes));
-        writeln!(out, "node: {ram} of RAM, {kernel} of it for the kernel")
+        writeln!(out, "node: {ram} of RAM, {kernel} of it for the kernel")?;
+        let wall = self.wall_ns as f64 / 1e9;
+        writeln!(
+            out,
+            "wall time: {wall:.3} s, with starting and ending the node"
+        )
     }
 }
 
@@ -343,7 +354,7 @@ mod tests {
         comm.stats(0).by_call[39].put(7);
         comm.stats(0).by_call[511].put(1);
         comm.rank(1).node.peak_bytes.put(5 << 20);
-        let stats = Stats::collect(&plan, &comm);
+        let stats = Stats::collect(&plan, &comm, Duration::from_millis(1234));
         assert_eq!(stats.total.entries, 20);
         assert_eq!(
             stats.total.irqs_off_max,
@@ -360,6 +371,8 @@ mod tests {
             "{table}"
         );
         let json: serde_json::Value = serde_json::from_str(&stats.json()).expect("JSON");
+        assert!(table.contains("wall time: 1.234 s"), "{table}");
+        assert_eq!(json["wall_ns"], 1_234_000_000);
         assert_eq!(json["cores"][1]["irqs_off_max"]["ns"], 2000);
         assert_eq!(json["calls"][1]["served"], "shipped");
         assert_eq!(json["ranks"][1]["peak_bytes"], 5 << 20);

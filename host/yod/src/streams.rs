@@ -76,7 +76,12 @@ impl Streams {
 
     /// The ranks have ended: moves what they left. True when everything is written.
     pub fn finish(&mut self, comm: &Comm) -> bool {
-        while self.trace.as_mut().is_some_and(|trace| trace.drain(comm)) {}
+        if let Some(trace) = &mut self.trace {
+            while trace.drain(comm) {}
+            if !trace.sink.is_full() {
+                trace.finish();
+            }
+        }
         let full = self.sinks().any(Sink::is_full);
         if !full {
             // Children that a rank left behind may hold its pipes open: what is there now is all that is waited for.

@@ -1,5 +1,14 @@
-//! `--strace`: a line per system call, as the QK records them.
+//! `--strace`: a line per system call and signal, in the words and forms of strace(1), as the QK records them.
+//!
+//! The records hold copies of what the arguments pointed to (`wire::trace`); what they mean is decided here. All of it comes
+//! from the program: it is shown escaped, and whatever it holds, a line is a line.
 
+mod call;
+mod memory;
+mod names;
+mod shapes;
+
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -7,61 +16,230 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use abi::syscall::{Arg, Call, by_nr, show};
+use abi::syscall::by_name;
 use machine::comm::Comm;
-use wire::trace::{Record, TEXT_BYTES};
+use wire::rank::state;
+use wire::trace::{Kind, Record};
 
+use crate::cli::Cli;
 use crate::failure::{Failure, status};
 use crate::sink::Sink;
+use memory::Memory;
 
 /// How often a pipe is tried that nothing reads yet.
 const READER_LOOK: Duration = Duration::from_millis(10);
+/// A call that takes longer is shown before it returns, so that one that never does is seen while it hangs.
+const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Where the lines go.
+/// Where the lines go, and what is known of calls that have not returned.
 pub struct Trace {
     pub sink: Sink,
-    ranks: usize,
+    times: bool,
+    /// Numbers of the calls that are shown; `None`: all.
+    only: Option<BTreeSet<u64>>,
+    ranks: Vec<Rank>,
+}
+
+#[derive(Default)]
+struct Rank {
+    label: String,
+    pending: Option<Pending>,
+    /// Its last line is written.
+    over: bool,
+}
+
+/// A call that has begun.
+struct Pending {
+    record: Record,
+    since: Instant,
+    /// How many arguments an unfinished line has shown.
+    shown: Option<usize>,
 }
 
 impl Trace {
-    /// To `file`, or to stderr.
-    pub fn new(
-        file: Option<&Path>,
-        ranks: usize,
-        timeout: Option<Duration>,
-    ) -> Result<Trace, Failure> {
+    /// As the command line wants it; `None` without `--strace`.
+    pub fn new(cli: &Cli) -> Result<Option<Trace>, Failure> {
+        let only = only(&cli.strace_only)?;
+        let Some(file) = &cli.strace else {
+            return Ok(None);
+        };
         let sink = match file {
             None => Sink::new("stderr", std::io::stderr().as_fd())?,
-            Some(path) => Sink::new(path.display().to_string(), create(path, timeout)?.as_fd())?,
+            Some(path) => {
+                let file = create(path, cli.timeout)?;
+                Sink::new(path.display().to_string(), file.as_fd())?
+            }
         };
-        Ok(Trace { sink, ranks })
+        let label = |rank| match cli.ranks {
+            1 => String::new(),
+            _ => format!("[{rank}] "),
+        };
+        let ranks = (0..cli.ranks).map(|rank| Rank {
+            label: label(rank),
+            ..Rank::default()
+        });
+        Ok(Some(Trace {
+            sink,
+            times: cli.strace_times,
+            only,
+            ranks: ranks.collect(),
+        }))
     }
 
     /// Takes what was recorded since the last time, as far as the sink has room: a rank whose ring is full waits. True when
     /// there was something.
     pub fn drain(&mut self, comm: &Comm) -> bool {
         let mut any = false;
-        for rank in 0..self.ranks {
+        for rank in 0..self.ranks.len() {
             let Some(ring) = comm.trace(rank) else {
                 continue;
             };
+            // Looked at before the ring: a rank that has ended adds nothing.
+            let node = &comm.rank(rank).node;
+            let ended = (node.state.load() == state::EXITED).then(|| node.wait_status.load());
             // A rank that makes calls as fast as they are taken here must not keep us from everything else.
             for _ in 0..wire::trace::CAPACITY {
                 let Some(record) = (!self.sink.is_full()).then(|| ring.take()).flatten() else {
                     break;
                 };
-                let label = if self.ranks > 1 {
-                    format!("[{rank}] ")
-                } else {
-                    String::new()
-                };
-                // Writing to memory cannot fail.
-                let _ = writeln!(self.sink.pending(), "{label}{}", line(&record));
+                let lines = self.lines(rank, record);
+                self.write(rank, &lines);
                 any = true;
             }
+            let last = match ended.filter(|_| ring.is_empty()) {
+                Some(wait_status) => self.last_lines(rank, wait_status),
+                None => self.unfinished_after(rank, PATIENCE),
+            };
+            self.write(rank, &last);
         }
         any
     }
+
+    /// All ranks have ended and everything is drained: what those were at that were ended from outside.
+    pub fn finish(&mut self) {
+        for rank in 0..self.ranks.len() {
+            let lines = self.last_lines(rank, libc::SIGKILL as u64);
+            self.write(rank, &lines);
+        }
+    }
+
+    fn lines(&mut self, rank: usize, record: Record) -> Vec<Line> {
+        let rank = &mut self.ranks[rank];
+        let is_shown = self
+            .only
+            .as_ref()
+            .is_none_or(|only| only.contains(&record.nr));
+        match record.kind {
+            Kind::Signal => {
+                let mut lines = unfinished(rank.pending.as_mut());
+                lines.push(Line::at(record.time_ns, signal_line(&record)));
+                lines
+            }
+            Kind::Enter => {
+                rank.pending = is_shown.then(|| Pending {
+                    record,
+                    since: Instant::now(),
+                    shown: None,
+                });
+                Vec::new()
+            }
+            Kind::Exit => match rank.pending.take() {
+                Some(pending) if pending.record.nr == record.nr => {
+                    vec![exit_line(&pending, &record)]
+                }
+                _ => Vec::new(),
+            },
+        }
+    }
+
+    fn unfinished_after(&mut self, rank: usize, patience: Duration) -> Vec<Line> {
+        let pending = self.ranks[rank].pending.as_mut();
+        unfinished(pending.filter(|pending| pending.since.elapsed() >= patience))
+    }
+
+    /// The end of a rank; `wait_status` as wait(2) has it.
+    fn last_lines(&mut self, rank: usize, wait_status: u64) -> Vec<Line> {
+        let rank = &mut self.ranks[rank];
+        if std::mem::replace(&mut rank.over, true) {
+            return Vec::new();
+        }
+        let mut lines = match rank.pending.take() {
+            Some(pending) if is_exit(&pending.record) => vec![no_return_line(&pending)],
+            mut pending => unfinished(pending.as_mut()),
+        };
+        lines.push(Line::now(match wait_status & 0x7f {
+            0 => format!("+++ exited with {} +++", wait_status >> 8 & 0xff),
+            signal => format!("+++ killed by {} +++", names::signal(signal)),
+        }));
+        lines
+    }
+
+    fn write(&mut self, rank: usize, lines: &[Line]) {
+        for line in lines {
+            let label = &self.ranks[rank].label;
+            let (micros, second) = (
+                line.time_ns / 1000 % 1_000_000,
+                line.time_ns / 1_000_000_000,
+            );
+            let to = self.sink.pending();
+            // Writing to memory cannot fail.
+            let _ = match self.times {
+                true => writeln!(
+                    to,
+                    "{label}{second}.{micros:06} {}{}",
+                    line.text,
+                    took(line)
+                ),
+                false => writeln!(to, "{label}{}", line.text),
+            };
+        }
+    }
+}
+
+/// A line without its label.
+struct Line {
+    time_ns: u64,
+    took_ns: Option<u64>,
+    text: String,
+}
+
+impl Line {
+    fn at(time_ns: u64, text: String) -> Line {
+        Line {
+            time_ns,
+            took_ns: None,
+            text,
+        }
+    }
+
+    fn now(text: String) -> Line {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        Line::at(now.map_or(0, |since| since.as_nanos() as u64), text)
+    }
+}
+
+fn took(line: &Line) -> String {
+    line.took_ns.map_or(String::new(), |ns| {
+        format!(" <{}.{:06}>", ns / 1_000_000_000, ns / 1000 % 1_000_000)
+    })
+}
+
+/// The calls that are shown, from names separated by commas.
+fn only(text: &Option<String>) -> Result<Option<BTreeSet<u64>>, Failure> {
+    let Some(text) = text else {
+        return Ok(None);
+    };
+    let names = text.split(',').filter(|name| !name.is_empty());
+    let numbers = names.map(|name| {
+        let call = by_name(name).ok_or_else(|| {
+            Failure::new(
+                status::USAGE,
+                format_args!("--strace-only: no system call {name}"),
+            )
+        })?;
+        Ok(call.nr.into())
+    });
+    numbers.collect::<Result<_, _>>().map(Some)
 }
 
 /// Creates a file that the user named. A pipe is waited for until it has a reader, as a shell would, but no longer than the
@@ -97,63 +275,94 @@ fn is_pipe(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|meta| meta.file_type().is_fifo())
 }
 
-fn line(record: &Record) -> String {
-    let mut line = String::new();
-    let call = by_nr(record.nr);
-    let text = record.text_len.map(|len| match call {
-        // A path that did not fill its room is whole: its NUL says so.
-        Some(call) if len < TEXT_BYTES && names_path(call) => &record.text[..=len],
-        _ => &record.text[..len],
-    });
-    // Writing to a String cannot fail.
-    let _ = show(&mut line, call, record.nr, &record.args, text, record.ret);
-    line
+fn begun(pending: &Pending) -> call::Shown {
+    let record = &pending.record;
+    call::arguments(record.nr, &record.args, Memory::new(&record.pieces), None)
 }
 
-fn names_path(call: &Call) -> bool {
-    let arg = call.text_arg().map(|index| call.args[index]);
-    matches!(arg, Some(Arg::Path | Arg::Str))
+fn joined<'a>(args: impl Iterator<Item = &'a (bool, String)>) -> String {
+    let texts: Vec<&str> = args.map(|(_, text)| text.as_str()).collect();
+    texts.join(", ")
+}
+
+/// The beginning of a call that has not returned, if it was not shown yet.
+fn unfinished(pending: Option<&mut Pending>) -> Vec<Line> {
+    let Some(pending) = pending.filter(|pending| pending.shown.is_none()) else {
+        return Vec::new();
+    };
+    let shown = begun(pending);
+    let known = shown.args.iter().take_while(|(late, _)| !late);
+    let count = known.clone().count();
+    pending.shown = Some(count);
+    let space = match (count, shown.args.len()) {
+        (0, _) => "",
+        (count, all) if count < all => ", ",
+        _ => " ",
+    };
+    let text = format!("{}({}{space}<unfinished ...>", shown.name, joined(known));
+    vec![Line::at(pending.record.time_ns, text)]
+}
+
+fn exit_line(pending: &Pending, exit: &Record) -> Line {
+    let (enter, written) = (&pending.record, Memory::new(&exit.pieces));
+    let after = Some((written, exit.ret));
+    let shown = call::arguments(enter.nr, &enter.args, Memory::new(&enter.pieces), after);
+    let result = call::result(enter.nr, &enter.args, exit.ret);
+    let (time_ns, begin, first) = match pending.shown {
+        None => (enter.time_ns, format!("{}(", shown.name), 0),
+        Some(count) => (exit.time_ns, format!("<... {} resumed>", shown.name), count),
+    };
+    let rest = joined(shown.args.iter().skip(first));
+    Line {
+        time_ns,
+        took_ns: Some(exit.time_ns.saturating_sub(enter.time_ns)),
+        text: format!("{begin}{rest}) = {result}"),
+    }
+}
+
+fn is_exit(record: &Record) -> bool {
+    ["exit", "exit_group"]
+        .iter()
+        .any(|name| by_name(name).is_some_and(|call| u64::from(call.nr) == record.nr))
+}
+
+fn no_return_line(pending: &Pending) -> Line {
+    let shown = begun(pending);
+    let text = format!("{}({}) = ?", shown.name, joined(shown.args.iter()));
+    Line::at(pending.record.time_ns, text)
+}
+
+/// The union of siginfo_t is an address for faults, else who sent it (uapi/asm-generic/siginfo.h).
+fn signal_line(record: &Record) -> String {
+    let (name, code) = (names::signal(record.nr), record.ret as i32);
+    let code_name = names::si_code(record.nr, code);
+    let [first, value, ..] = record.args;
+    let faults = [
+        libc::SIGILL,
+        libc::SIGFPE,
+        libc::SIGSEGV,
+        libc::SIGBUS,
+        libc::SIGTRAP,
+    ];
+    const KERNEL: i32 = 128;
+    let more = match code {
+        KERNEL => String::new(),
+        1.. if faults.contains(&(record.nr as i32)) => format!(", si_addr={first:#x}"),
+        _ => {
+            let (pid, uid) = (first as u32 as i32, (first >> 32) as u32);
+            let value = match code {
+                -1 => format!(
+                    ", si_value={{sival_int={}, sival_ptr={value:#x}}}",
+                    value as i32
+                ),
+                _ => String::new(),
+            };
+            format!(", si_pid={pid}, si_uid={uid}{value}")
+        }
+    };
+    format!("--- {name} {{si_signo={name}, si_code={code_name}{more}}} ---")
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_record_is_shown_with_its_text() {
-        let mut text = [0; wire::trace::TEXT_BYTES];
-        text[..3].copy_from_slice(b"hi\n");
-        let record = Record {
-            nr: 1,
-            args: [1, 0x1000, 3, 0, 0, 0],
-            ret: 3,
-            text,
-            text_len: Some(3),
-        };
-        assert_eq!(line(&record), "write(1, \"hi\\n\", 3) = 3");
-        assert!(
-            line(&Record {
-                text_len: None,
-                ..record
-            })
-            .starts_with("write(1, 0x1000, 3")
-        );
-    }
-
-    /// Every path was shown as if it had been cut, because records are without the NUL.
-    #[test]
-    fn a_whole_path_is_not_shown_as_cut() {
-        let mut record = Record {
-            nr: 21,
-            args: [0x1000, 4, 0, 0, 0, 0],
-            ret: -2,
-            text: [0; TEXT_BYTES],
-            text_len: Some(4),
-        };
-        record.text[..4].copy_from_slice(b"/etc");
-        assert_eq!(line(&record), "access(\"/etc\", 0x4) = -1 ENOENT");
-        record.text = [b'x'; TEXT_BYTES];
-        record.text_len = Some(TEXT_BYTES);
-        assert!(line(&record).contains("x\"..., 0x4"));
-    }
-}
+#[path = "trace/tests.rs"]
+mod tests;

@@ -214,6 +214,8 @@ impl Rank {
         let usage = aspace.usage();
         self.area.node.used_bytes.put(usage.used);
         self.area.node.peak_bytes.put(usage.peak);
+        // For yod to say, should the rank end badly.
+        self.area.node.refusals.memory.put(aspace.shortages());
         result
     }
 

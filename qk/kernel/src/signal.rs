@@ -16,7 +16,7 @@ use wire::rank::terminal;
 
 use crate::rank::Rank;
 use crate::syscall::{RESTART, RESTART_NO_HANDLER};
-use crate::{crash, events, preempt, sched, ship, sigframe};
+use crate::{crash, events, preempt, sched, ship, sigframe, trace};
 
 /// Particulars of pending signals kept for a process besides those of the host, and for a thread.
 const QUEUE: usize = 64;
@@ -212,6 +212,9 @@ pub fn before_return(rank: &'static Rank, frame: &mut UserFrame, nr: Option<u64>
             } = &mut *guard;
             process.next(thread)
         };
+        if let Some(Delivery::Terminate { info, .. } | Delivery::Handler { info, .. }) = &delivery {
+            trace::signal(rank, info);
+        }
         match delivery {
             None => break,
             Some(Delivery::Terminate { info, core }) => terminate(rank, frame, &info, core),

@@ -1,7 +1,7 @@
 // Crashes in the way that its argument names: null, jump, non-canonical, text,
 // divide, illegal, cli, hlt, wrmsr, in, out, overflow (of the stack),
-// unmap-stack, bad-stack, abort and those in the table at the end. Natively all
-// end by the signal in bad.tsv.
+// unmap-stack, bad-stack, abort, avx512 (where the CPU has none) and those in the
+// table at the end. Natively all end by the signal in bad.tsv.
 #include "../common/check.h"
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -38,6 +38,7 @@ static void run_data(void)
 }
 static void divide(void) { __asm__ volatile("xorl %%ecx, %%ecx\n idivl %%ecx" ::: "eax", "ecx", "edx"); }
 static void illegal(void) { __asm__ volatile("ud2"); }
+static void avx512(void) { __asm__ volatile("vaddps %%zmm0, %%zmm1, %%zmm2" ::: "xmm2"); }
 static void cli(void) { __asm__ volatile("cli"); }
 static void hlt(void) { __asm__ volatile("hlt"); }
 static void wrmsr(void) { __asm__ volatile("xorl %%ecx, %%ecx\n wrmsr" ::: "ecx"); }
@@ -122,7 +123,7 @@ static const struct {
     {"overflow-nodefer", overflow_nodefer}, {"handler-nowhere", handler_nowhere},
     {"unmap-stack", unmap_stack}, {"bad-stack", bad_stack}, {"bad-stack-call", bad_stack_call},
     {"unmap-all", unmap_all}, {"no-handler-stack", handler_without_stack}, {"forged-return", forged_return},
-    {"abort", abort},
+    {"abort", abort}, {"avx512", avx512},
 };
 
 int main(int argc, char **argv)

@@ -173,7 +173,7 @@ fn a_crash_report() {
     let text = node.stderr();
     assert!(
         text.starts_with(
-            "yod: /bin/true: segmentation fault (SIGSEGV) at address 0x400018: the access"
+            "yod: /bin/true: segmentation fault (SIGSEGV) at address 0x400018: read where that is not permitted\n"
         ),
         "{text}"
     );

@@ -26,10 +26,11 @@ impl<M: Machine> Aspace<M> {
     }
 
     /// Whether `len_bytes` could be backed, given that what is retired comes back.
-    pub(super) fn check_free(&self, len_bytes: u64) -> Result<(), OutOfMemory> {
+    pub(super) fn check_free(&mut self, len_bytes: u64) -> Result<(), OutOfMemory> {
         if len_bytes <= self.frames.free_bytes() + self.frames.retired_bytes() {
             Ok(())
         } else {
+            self.shortages += 1;
             Err(OutOfMemory)
         }
     }
@@ -126,12 +127,15 @@ impl<M: Machine> Aspace<M> {
         if let Some(done) = once(self) {
             return Ok(done);
         }
-        if self.frames.retired_bytes() == 0 {
-            return Err(OutOfMemory);
+        if self.frames.retired_bytes() > 0 {
+            self.machine.sync();
+            self.reclaim();
+            if let Some(done) = once(self) {
+                return Ok(done);
+            }
         }
-        self.machine.sync();
-        self.reclaim();
-        once(self).ok_or(OutOfMemory)
+        self.shortages += 1;
+        Err(OutOfMemory)
     }
 
     /// End of the vacant stretch that goes on at `at`.

@@ -103,6 +103,8 @@ pub struct Aspace<M: Machine> {
     mmap_top: u64,
     /// Some page was both writable and executable.
     writable_code: bool,
+    /// Changes that failed because the share was used up.
+    shortages: u64,
 }
 
 /// Memory of a share, in bytes.
@@ -146,6 +148,7 @@ impl<M: Machine> Aspace<M> {
             heap: (0, 0),
             mmap_top: STACK_TOP,
             writable_code: false,
+            shortages: 0,
         };
         aspace.reserve_tables(0, 0).ok()?;
         Some(aspace)
@@ -197,6 +200,11 @@ impl<M: Machine> Aspace<M> {
             used: self.frames.used_bytes(),
             peak: self.frames.peak_bytes(),
         }
+    }
+
+    /// Changes that failed because the share was used up.
+    pub fn shortages(&self) -> u64 {
+        self.shortages
     }
 
     /// Whether the program may write code, or ever could: then what others write into its memory may be code.

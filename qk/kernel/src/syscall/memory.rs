@@ -47,6 +47,7 @@ fn map_file(
 ) -> Result<(), Errno> {
     let Region { start, end, .. } = plan.region;
     if plan.region.flags.contains(RegionFlags::SHARED) {
+        rank.area.node.refusals.shared_maps.add(1);
         return Err(Errno::ENODEV);
     }
     if plan.replace {

@@ -195,10 +195,18 @@ fn unknown(_: &mut Call<'_>) -> u64 {
 }
 
 fn refused(call: &mut Call<'_>) -> u64 {
-    let errno = match abi::syscall::by_nr(call.frame.rax).map(|row| row.serve) {
+    /// include/uapi/linux/sched.h
+    const CLONE_THREAD: u64 = 0x1_0000;
+    let row = abi::syscall::by_nr(call.frame.rax);
+    let errno = match row.map(|row| row.serve) {
         Some(Serve::Refused(errno, _)) => errno,
         _ => Errno::ENOSYS,
     };
+    let refusals = &call.rank.area.node.refusals;
+    refusals.note_call(call.frame.rax);
+    if row.is_some_and(|row| row.name == "clone") && call.frame.rdi & CLONE_THREAD != 0 {
+        refusals.threads.add(1);
+    }
     encode(Err(errno))
 }
 
@@ -281,9 +289,9 @@ extern "C" fn entered_observed(frame: &mut UserFrame) {
     let mut call = Call { frame, rank };
     let args = call.args();
     stats::count_call(nr);
-    let text = trace::text_before(rank, nr, &args);
+    trace::enter(rank, nr, &args);
     let result = dispatch(&mut call);
-    trace::record(rank, nr, &args, text, result as i64);
+    trace::exit(rank, nr, &args, result as i64);
     finish(frame, rank, result);
     stats::section_ends();
 }

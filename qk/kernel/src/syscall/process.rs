@@ -6,11 +6,9 @@ use core::sync::atomic::Ordering;
 use super::args::{put_bytes, put_words};
 use super::others::{is_own, not_permitted_on, ship_on};
 use super::{Call, SysResult};
-use crate::{rseq as sequences, signal, trace};
+use crate::{rseq as sequences, signal};
 
 pub fn exit_group(call: &mut Call<'_>) -> SysResult {
-    // It does not return to where calls are traced.
-    trace::record(call.rank, call.frame.rax, &call.args(), trace::NO_TEXT, 0);
     signal::end(call.rank, (call.frame.rdi & 0xff) << 8)
 }
 

@@ -1,0 +1,173 @@
+//! What may have made a rank fail: that Margay refused something, and what can be done.
+//!
+//! Programs try calls that they can do without, so what was refused to a rank that ended well says nothing. The exception
+//! is a child process: who asked for one wanted it.
+
+use abi::syscall::{Serve, by_name, by_nr};
+use machine::comm::Comm;
+use machine::plan::{Bytes, Plan};
+use wire::rank::{Refusals, state};
+
+use crate::verdict::ranks_text;
+
+/// Calls that start a process or a program.
+const CHILDREN: [&str; 6] = ["clone", "clone3", "fork", "vfork", "execve", "execveat"];
+/// Most other calls that a line names.
+const CALLS_NAMED: usize = 3;
+
+/// What was refused, without the ranks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Refused {
+    /// It matters even when the rank ended well.
+    always: bool,
+    text: String,
+}
+
+/// The lines for a job whose ranks have ended, or were ended by yod.
+pub fn collect(plan: &Plan, comm: &Comm) -> Vec<String> {
+    let mut lines: Vec<(Refused, Vec<usize>)> = Vec::new();
+    for rank in 0..plan.ranks {
+        let node = &comm.rank(rank).node;
+        let ended_itself = node.state.load() == state::EXITED;
+        let failed = ended_itself && node.wait_status.load() != 0;
+        for refused in refused(&node.refusals, plan.share_bytes) {
+            let said = failed || ended_itself && refused.always;
+            if !said {
+                continue;
+            }
+            match lines.iter_mut().find(|(known, _)| *known == refused) {
+                Some((_, ranks)) => ranks.push(rank),
+                None => lines.push((refused, vec![rank])),
+            }
+        }
+    }
+    let with_ranks = |(refused, ranks): (Refused, Vec<usize>)| {
+        format!("{} asked for {}", ranks_text(&ranks), refused.text)
+    };
+    lines.into_iter().map(with_ranks).collect()
+}
+
+fn refused(refusals: &Refusals, share_bytes: u64) -> Vec<Refused> {
+    let mut all = Vec::new();
+    let mut add = |always, text: String| all.push(Refused { always, text });
+    let calls: Vec<u64> = refusals.call_numbers().collect();
+    let made = |name: &str| by_name(name).is_some_and(|call| calls.contains(&call.nr.into()));
+    let threads = refusals.threads.load() > 0;
+    if threads {
+        let why = reason("clone");
+        add(
+            false,
+            format!("threads (clone), refused: {why}; try OMP_NUM_THREADS=1"),
+        );
+    }
+    // A C library that is refused clone3 tries again with clone; who only wanted threads has asked for them by that.
+    let children = CHILDREN.into_iter().filter(|name| made(name));
+    let children: Vec<&str> = children
+        .filter(|name| !(threads && ["clone", "clone3"].contains(name)))
+        .filter(|name| *name != "clone3" || !made("clone"))
+        .collect();
+    if let Some(first) = children.first() {
+        let names = children.join(", ");
+        add(
+            true,
+            format!(
+                "a child process or program ({names}), refused: {}",
+                reason(first)
+            ),
+        );
+    }
+    if refusals.memory.load() > 0 {
+        add(
+            false,
+            format!(
+                "more memory than its share of {} has left, refused: more with -m",
+                Bytes(share_bytes)
+            ),
+        );
+    }
+    if refusals.shared_maps.load() > 0 {
+        add(
+            false,
+            "a shared mapping of a file (mmap with MAP_SHARED), refused: not supported yet, use MAP_PRIVATE or read and write"
+                .into(),
+        );
+    }
+    let others = calls.iter().filter_map(|&nr| by_nr(nr));
+    let others: Vec<&str> = others
+        .map(|call| call.name)
+        .filter(|name| !CHILDREN.contains(name))
+        .collect();
+    if let Some(first) = others.first() {
+        let more = match others.len().saturating_sub(CALLS_NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let names = others[..others.len().min(CALLS_NAMED)].join(", ");
+        add(false, format!("{names}{more}, refused: {}", reason(first)));
+    }
+    all
+}
+
+fn reason(name: &str) -> &'static str {
+    match by_name(name).map(|call| call.serve) {
+        Some(Serve::Refused(_, why)) => why,
+        _ => "see docs/syscalls.md",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(act: impl Fn(&Refusals)) -> Vec<String> {
+        let refusals = Refusals::default();
+        act(&refusals);
+        let all = refused(&refusals, 64 << 20);
+        all.into_iter().map(|refused| refused.text).collect()
+    }
+
+    fn note(refusals: &Refusals, names: &[&str]) {
+        for name in names {
+            refusals.note_call(by_name(name).expect("a call").nr.into());
+        }
+    }
+
+    #[test]
+    fn threads_are_told_from_children() {
+        let lines = texts(|refusals| {
+            note(refusals, &["clone", "clone3"]);
+            refusals.threads.put(2);
+        });
+        assert_eq!(lines.len(), 1);
+        assert!(
+            lines[0].starts_with("threads (clone), refused: "),
+            "{lines:?}"
+        );
+        assert!(lines[0].ends_with("; try OMP_NUM_THREADS=1"), "{lines:?}");
+        let lines = texts(|refusals| note(refusals, &["clone", "clone3"]));
+        assert_eq!(lines.len(), 1);
+        assert!(lines[0].starts_with("a child process or program (clone), refused: "));
+    }
+
+    #[test]
+    fn memory_and_other_calls_are_named() {
+        let lines = texts(|refusals| {
+            refusals.memory.put(1);
+            refusals.shared_maps.put(1);
+            note(
+                refusals,
+                &["io_setup", "shmget", "shmat", "semget", "timer_create"],
+            );
+        });
+        assert_eq!(
+            lines[0],
+            "more memory than its share of 64M has left, refused: more with -m"
+        );
+        assert!(lines[1].contains("MAP_SHARED"));
+        assert!(
+            lines[2].starts_with("shmget, shmat, semget and 2 more, refused: System V"),
+            "{lines:?}"
+        );
+        assert!(texts(|_| ()).is_empty());
+    }
+}

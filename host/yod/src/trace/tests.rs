@@ -1,0 +1,117 @@
+//! The order of lines: calls that return, that do not, and signals in between.
+
+
+use wire::trace::Pieces;
+
+use super::*;
+
+fn trace(options: &[&str]) -> Trace {
+    let words = ["yod", "--strace"].iter().chain(options).chain(&["x"]);
+    let cli = match crate::cli::parse(words.map(std::ffi::OsString::from)) {
+        Ok(crate::cli::Parsed::Run(cli)) => cli,
+        other => panic!("{other:?}"),
+    };
+    Trace::new(&cli).expect("right").expect("a trace")
+}
+
+fn record(kind: Kind, name: &str, args: [u64; 6], ret: i64) -> Record {
+    Record {
+        kind,
+        time_ns: 1_500_000_000,
+        nr: by_name(name).expect(name).nr.into(),
+        args,
+        ret,
+        pieces: Pieces::default(),
+    }
+}
+
+fn texts(lines: Vec<Line>) -> Vec<String> {
+    lines.into_iter().map(|line| line.text).collect()
+}
+
+#[test]
+fn a_call_is_one_line_unless_it_takes_long() {
+    let mut trace = trace(&[]);
+    let args = [0, 0x1000, 9, 0, 0, 0];
+    assert!(
+        trace
+            .lines(0, record(Kind::Enter, "read", args, 0))
+            .is_empty()
+    );
+    assert!(
+        trace
+            .unfinished_after(0, Duration::from_secs(3600))
+            .is_empty()
+    );
+    assert_eq!(
+        texts(trace.lines(0, record(Kind::Exit, "read", args, -9))),
+        ["read(0, 0x1000, 9) = -1 EBADF (Bad file descriptor)"]
+    );
+    let _ = trace.lines(0, record(Kind::Enter, "read", args, 0));
+    assert_eq!(
+        texts(trace.unfinished_after(0, Duration::ZERO)),
+        ["read(0, <unfinished ...>"]
+    );
+    assert!(
+        trace.unfinished_after(0, Duration::ZERO).is_empty(),
+        "said once"
+    );
+    assert_eq!(
+        texts(trace.lines(0, record(Kind::Exit, "read", args, 0))),
+        ["<... read resumed>\"\", 9) = 0"]
+    );
+}
+
+/// A call that a program hung in was not shown at all.
+#[test]
+fn the_end_shows_what_a_rank_was_in() {
+    let mut trace = trace(&["-n", "2", "--oversubscribe"]);
+    let _ = trace.lines(0, record(Kind::Enter, "pause", [0; 6], 0));
+    assert_eq!(
+        texts(trace.last_lines(0, 9)),
+        ["pause(<unfinished ...>", "+++ killed by SIGKILL +++"]
+    );
+    assert!(trace.last_lines(0, 9).is_empty(), "said once");
+    let _ = trace.lines(1, record(Kind::Enter, "exit_group", [3, 0, 0, 0, 0, 0], 0));
+    assert_eq!(
+        texts(trace.last_lines(1, 3 << 8)),
+        ["exit_group(3) = ?", "+++ exited with 3 +++"]
+    );
+}
+
+#[test]
+fn signals_are_told() {
+    let signal = |signo, code, first| {
+        let mut told = record(Kind::Signal, "read", [first, 7, 0, 0, 0, 0], code);
+        told.nr = signo;
+        signal_line(&told)
+    };
+    assert_eq!(
+        signal(10, 0, 42 | 1000 << 32),
+        "--- SIGUSR1 {si_signo=SIGUSR1, si_code=SI_USER, si_pid=42, si_uid=1000} ---"
+    );
+    assert_eq!(
+        signal(11, 1, 0x10),
+        "--- SIGSEGV {si_signo=SIGSEGV, si_code=SEGV_MAPERR, si_addr=0x10} ---"
+    );
+    assert_eq!(
+        signal(14, 128, 0),
+        "--- SIGALRM {si_signo=SIGALRM, si_code=SI_KERNEL} ---"
+    );
+    assert!(signal(34, -1, 5).contains("SIGRT_2") && signal(34, -1, 5).contains("sival_int=7"));
+}
+
+#[test]
+fn only_what_is_wanted_is_shown() {
+    let mut trace = trace(&["--strace-only", "read,write"]);
+    for (name, count) in [("read", 1), ("close", 0), ("write", 1)] {
+        let _ = trace.lines(0, record(Kind::Enter, name, [0; 6], 0));
+        assert_eq!(
+            trace.lines(0, record(Kind::Exit, name, [0; 6], 0)).len(),
+            count,
+            "{name}"
+        );
+    }
+    let wrong = only(&Some("read,nonsense".into())).expect_err("no such call");
+    assert!(wrong.status == 2 && wrong.line.contains("nonsense"));
+}

@@ -1,0 +1,59 @@
+// Asks for what Margay refuses or limits, in the way its first argument names,
+// and ends with the status that its second argument is.
+#include "../common/check.h"
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+static void thread(void)
+{
+    // Without CLONE_SIGHAND Linux refuses it as well.
+    syscall(SYS_clone, CLONE_VM | CLONE_THREAD, NULL, NULL, NULL, NULL);
+}
+
+static void child(void)
+{
+    long pid = syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+    if (pid == 0)
+        syscall(SYS_exit, 0);
+    if (pid > 0)
+        waitpid((pid_t)pid, NULL, 0);
+}
+
+static void memory(void)
+{
+    mmap(NULL, (size_t)1 << 40, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mmap(NULL, (size_t)1 << 30, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+static void file(void)
+{
+    int fd = open("/proc/self/exe", O_RDONLY);
+    mmap(NULL, PAGE_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+}
+
+static void probe(void)
+{
+    unsigned long context = 0;
+    syscall(SYS_io_setup, 0, &context);
+    syscall(SYS_shmget, 0, 0, 0);
+}
+
+static const struct {
+    const char *name;
+    void (*act)(void);
+} ways[] = {{"thread", thread}, {"child", child}, {"memory", memory}, {"file", file}, {"probe", probe}};
+
+int main(int argc, char **argv)
+{
+    for (size_t i = 0; argc > 2 && i < sizeof ways / sizeof ways[0]; i++) {
+        if (strcmp(argv[1], ways[i].name) != 0)
+            continue;
+        ways[i].act();
+        return atoi(argv[2]);
+    }
+    return 2;
+}
