@@ -19,6 +19,8 @@ pub struct Report {
 pub struct Vcpu {
     /// All of it.
     pub run: Counts,
+    /// Instructions of it before the first mark.
+    pub before_regions: u64,
     /// Between marks.
     pub regions: Vec<Counts>,
     /// There is a mark_begin without a mark_end.
@@ -36,6 +38,19 @@ pub struct Counts {
     pub kernel: Side,
     /// Without the model (model=off) none.
     pub in_use: Option<InUse>,
+    /// Without irqs=on none.
+    pub irqs_off: Option<IrqsOff>,
+}
+
+/// The longest stretch with interrupts off, by the flag.
+#[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IrqsOff {
+    /// In instructions.
+    pub longest: u64,
+    /// Address of the first of them.
+    pub from: u64,
+    /// Address of what came next.
+    pub to: u64,
 }
 
 /// Of user or kernel.

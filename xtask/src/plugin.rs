@@ -54,7 +54,7 @@ pub fn build() -> Result<Option<PathBuf>> {
             .arg(&folder)
             .arg("-o")
             .arg(&library)
-            .args(["plugin.c", "model.c", "pages.c"].map(|name| from.join(name))),
+            .args(["plugin.c", "model.c", "pages.c", "irqs.c"].map(|name| from.join(name))),
     )?;
     if let Some(complaint) = refusal(&library)? {
         fs::remove_file(&library)?;

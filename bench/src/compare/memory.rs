@@ -86,7 +86,7 @@ mod tests {
             format!(r#"{{"kernel_entries":1,"user":{SIDE},"kernel":{SIDE},"in_use":{in_use}}}"#);
         let regions = vec![region.clone(); regions].join(",");
         let text = format!(
-            r#"{{"vcpus":[{{"vcpu":0,"run":{region},"open":false,"regions":[{regions}]}}]}}"#
+            r#"{{"vcpus":[{{"vcpu":0,"run":{region},"before_regions":0,"open":false,"regions":[{regions}]}}]}}"#
         );
         serde_json::from_str(&text).expect("a report")
     }
