@@ -2,10 +2,28 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
+
+/// Why there is nothing of the plugin's.
+pub const MISSING: &str = "no plugin for QEMU was built";
+
+/// Where xtask builds the plugin; `output` is a folder of the target directory.
+pub fn library(output: &Path) -> PathBuf {
+    output.with_file_name("plugin").join("margay-count.so")
+}
+
+/// The plugin, if it was built.
+///
+/// # Errors
+/// It was not: [`MISSING`].
+pub fn there(output: &Path) -> Result<PathBuf> {
+    let library = library(output);
+    ensure!(library.is_file(), "{MISSING}");
+    Ok(library)
+}
 
 /// Everything.
 #[derive(Deserialize, Clone, PartialEq, Eq, Debug)]
@@ -114,6 +132,16 @@ pub struct Pages {
 }
 
 impl Report {
+    /// The longest stretch with interrupts off on any CPU.
+    ///
+    /// # Errors
+    /// The flag was not read.
+    pub fn irqs_off(&self) -> Result<IrqsOff> {
+        let each = self.vcpus.iter().filter_map(|vcpu| vcpu.run.irqs_off);
+        each.max_by_key(|off| off.longest)
+            .context("the plugin did not read the flag")
+    }
+
     /// Reads the file that the plugin wrote as `out`.
     ///
     /// # Errors

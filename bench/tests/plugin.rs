@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use margay_bench::control;
 use margay_bench::plugin::{Counts, Report, Side};
 
 const TMP: &str = env!("CARGO_TARGET_TMPDIR");
@@ -200,52 +201,10 @@ fn what_comes_before_the_first_mark_can_be_left_out() {
 /// The flag itself is read: what is longest does not depend on what a kernel says of itself.
 #[test]
 fn sections_with_interrupts_off_have_the_lengths_they_must_have() {
-    let guest = Path::new(TMP).join("plugin-sections");
-    let status = Command::new("cc")
-        .args([
-            "-m32",
-            "-nostdlib",
-            "-static",
-            "-no-pie",
-            "-Wl,-Ttext=0x100000,--build-id=none",
-        ])
-        .arg(format!("{SOURCE}/test/sections.S"))
-        .arg("-o")
-        .arg(&guest)
-        .status();
-    assert!(status.expect("a compiler").success());
-    let out = Path::new(TMP).join("plugin-sections.json");
     let library = target().join("plugin/margay-count.so");
-    let output = Command::new("qemu-system-x86_64")
-        .args(["-accel", "tcg", "-display", "none", "-no-reboot"])
-        .args(["-device", "isa-debug-exit,iobase=0xf4", "-kernel"])
-        .arg(&guest)
-        .arg("-plugin")
-        .arg(format!(
-            "{},out={},model=off,irqs=on,scope=marks",
-            library.display(),
-            out.display()
-        ))
-        .output()
-        .expect("QEMU runs");
-    assert_eq!(
-        output.status.code(),
-        Some(1),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let report = Report::read(&out).expect("a report");
-    let longest: Vec<u64> = report.vcpus[0]
-        .regions
-        .iter()
-        .map(|region| region.irqs_off.expect("irqs=on").longest)
-        .collect();
-    // The work, and the instruction that ends the section; a window that lets nothing in ends none.
-    let work = 1 + 2 * 1000;
-    assert_eq!(
-        longest,
-        [work + 1, 2 * work + 3, work + 1, work + 1, work + 2]
-    );
+    let guest = Path::new(TMP).join("plugin-sections");
+    let found = control::known_sections(&library, &guest).expect("a guest that ends");
+    control::ensure_known(&found).expect("known lengths");
 }
 
 #[test]
