@@ -2,6 +2,8 @@
  *
  *   events faults N    page faults, each answered by a handler
  *   events ticks N     timer interrupts while the program computes
+ *   events long N      timer interrupts, one a millisecond, during single calls that
+ *                      have N MiB to clear; the signals are ignored
  *   events off         a region (../plugin/mark.h) around a getpid, and one
  *                      around mmap of a page: interrupts are off in both
  */
@@ -56,6 +58,21 @@ static void ticks(size_t wanted)
 	}
 }
 
+/* What is timed are the calls: dirtying is the program's own work. */
+static void in_long_calls(size_t mib)
+{
+	struct itimerval often = { { 0, 1000 }, { 0, 1000 } }, never = { 0 };
+	size_t bytes = mib << 20;
+	char *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	must(at != MAP_FAILED, "mmap");
+	must(signal(SIGALRM, SIG_IGN) != SIG_ERR, "signal");
+	memset(at, 1, bytes);
+	must(setitimer(ITIMER_REAL, &often, NULL) == 0, "setitimer");
+	must(madvise(at, bytes, MADV_DONTNEED) == 0, "madvise");
+	must(setitimer(ITIMER_REAL, &never, NULL) == 0, "setitimer");
+}
+
 static void off(void)
 {
 	long page;
@@ -81,11 +98,13 @@ int main(int argc, char **argv)
 		faults(wanted);
 	else if (strcmp(what, "ticks") == 0)
 		ticks(wanted);
+	else if (strcmp(what, "long") == 0)
+		in_long_calls(wanted);
 	else if (strcmp(what, "off") == 0)
 		off();
 	else
-		check(0, "events faults N | events ticks N | events off");
-	check(what[0] == 'o' || (size_t)caught == wanted, "not as many as wanted");
+		check(0, "events faults N | events ticks N | events long N | events off");
+	check(what[0] == 'o' || what[0] == 'l' || (size_t)caught == wanted, "not as many as wanted");
 	report("events", (double)caught);
 	return 0;
 }

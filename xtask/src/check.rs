@@ -110,6 +110,7 @@ fn all_steps() -> Vec<Step> {
         Step::new("conformance", system("conformance")),
         Step::new("ranks", system("ranks")),
         Step::new("noise", noise()),
+        Step::new("unseen", system("unseen")),
         Step::new("bad-input", system("bad_input")),
         Step::new("installed", system("installed")),
         Step::new("mutation", system("mutation")),
