@@ -145,14 +145,26 @@ fn crates_refuse_unsafe_by_themselves() {
     }
 }
 
+/// Lines above a block in which its argument begins.
+const ARGUMENT_LINES: usize = 8;
+
+/// Once one argument in a file did for all of its blocks.
 #[test]
 fn every_unsafe_block_argues() {
     for (path, text) in source::files("rs") {
-        let count = source::words(&text, "unsafe").len();
-        assert!(
-            count == 0 || text.contains("// SAFETY:") || text.contains("# Safety"),
-            "{path}"
-        );
+        let lines: Vec<&str> = text.lines().collect();
+        for number in source::words(&text, "unsafe") {
+            let line = lines[number - 1];
+            if !line.contains("unsafe {") && !line.contains("unsafe impl") {
+                continue; // A declaration or an attribute: whoever calls or links it argues.
+            }
+            let above = &lines[number.saturating_sub(ARGUMENT_LINES + 1)..number];
+            assert!(
+                above.iter().any(|line| line.contains("SAFETY:")),
+                "{path}:{number}: no SAFETY argument above {}",
+                line.trim()
+            );
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-/* An interval timer, by the TSC: from the first signal to the last of COUNT.
+/* An interval timer, by the TSC: from the first signal to the last of COUNT; and
+ * as many sleeps of an interval.
  *
  *   timers [INTERVAL-US] [COUNT]
  *
@@ -41,6 +42,13 @@ int main(int argc, char **argv)
 	timer = (struct itimerval){ 0 };
 	must(setitimer(ITIMER_REAL, &timer, NULL) == 0, "setitimer");
 
+	struct timespec nap = { 0, 1000 * interval_us };
+	uint64_t asleep = tsc();
+	for (int i = 0; i < wanted; i++)
+		must(nanosleep(&nap, NULL) == 0, "nanosleep");
+	uint64_t awake = tsc();
+
+	report("sleep_ticks", (double)(awake - asleep) / wanted);
 	report("first_ticks", (double)(first - set));
 	report("interval_ticks", (double)(end - first) / wanted);
 	report("left_us", (double)left.it_value.tv_usec);
