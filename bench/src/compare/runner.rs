@@ -193,7 +193,7 @@ impl Runner<'_> {
         let library = plugin::library(self.lab.output());
         let plugin = match job.mode {
             Mode::Memory => Some(memory::argument(&library, &counts)),
-            Mode::Executed => Some(executed::argument(&library, &counts)),
+            Mode::Executed => Some(executed::argument(&library, &counts, job)),
             Mode::Wall | Mode::Instructions | Mode::Events => None,
         };
         let mut output = system.run(&Order {
