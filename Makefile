@@ -25,6 +25,10 @@ compare: linker
 gate: linker
 	$(XTASK) gate $(if $(UPDATE),--update)
 
+# Mistakes made on purpose, each with the test that must notice. ONLY=part of a name.
+mutants: linker
+	$(XTASK) mutants $(if $(ONLY),--only "$(ONLY)")
+
 # FUZZ_SECONDS of each target; ten minutes unless said otherwise.
 fuzz: linker
 	$(XTASK) fuzz
@@ -47,4 +51,4 @@ linker:
 	  apt-get install -y -qq --no-install-recommends gcc libc6-dev; } || \
 	  { echo "make: a C compiler is needed first: apt-get install gcc libc6-dev" >&2; exit 1; }
 
-.PHONY: build demo check bench compare gate fuzz install uninstall kvm-report clean linker
+.PHONY: build demo check bench compare gate mutants fuzz install uninstall kvm-report clean linker

@@ -9,10 +9,14 @@ use libtest_mimic::{Arguments, Trial};
 use margay_tests::compare;
 use margay_tests::manifest::{self, Row};
 use margay_tests::report::Stderr;
-use margay_tests::run::Run;
+use margay_tests::run::{HANG, Run};
 
 /// yod tells the node to refuse the calls named here.
 const REFUSE: &str = "MARGAY_REFUSE";
+
+/// Seconds after which a program hangs without the call. As long as the native run may take: on a machine that is busy with others a
+/// program that is only slow must not pass for one that notices.
+const HUNG_S: &str = "20";
 
 /// What static C, Fortran, C++ and Rust programs call on Linux, by tracing them, and what signals, time and
 /// files of the first promises need besides.
@@ -103,8 +107,9 @@ fn somebody_notices(call: &str, rows: &[Row]) -> Result<()> {
 /// does not start is not a program that notices.
 fn notices(call: &str, row: &Row) -> Result<bool> {
     let native = Run::native(row).env(&[(REFUSE, call)]).run()?;
-    let crippled = Run::margay(row, &["--stats=json", "--timeout", "10"])
+    let crippled = Run::margay(row, &["--stats=json", "--timeout", HUNG_S])
         .env(&[(REFUSE, call)])
+        .limit(2 * HANG)
         .run()?;
     let stderr = Stderr::new(crippled.stderr.head()).with_context(|| crippled.stderr.text())?;
     ensure!(

@@ -25,6 +25,8 @@ enum {
 	ANON = MAP_PRIVATE | MAP_ANONYMOUS,
 	MIB = 1 << 20,
 	TOUCHED = 16 * MIB,
+	/* Of each size, what is touched fresh takes as much as this. */
+	FRESH_ROUNDS = 3,
 };
 
 static uint64_t tsc(void)
@@ -245,14 +247,33 @@ static uint64_t ticks_of_getting(size_t bytes, long *at)
 	return is_error(*at) ? 0 : ticks + ticks_of_touching(*at, bytes);
 }
 
-/* Memory that nobody used since the machine handed it over. */
+/* Small sizes have their own cost: that of the call, and of pages of 4 KiB. */
+static const struct {
+	size_t bytes;
+	const char *fresh, *recycled;
+} sizes[] = {
+	{ PAGE_BYTES, "touch_fresh_4K", "touch_recycled_4K" },
+	{ 64 << 10, "touch_fresh_64K", "touch_recycled_64K" },
+	{ MIB, "touch_fresh_1M", "touch_recycled_1M" },
+	{ 2 * MIB, "touch_fresh_2M", "touch_recycled_2M" },
+	{ TOUCHED, "touch_fresh_16M", "touch_recycled_16M" },
+};
+
+enum { SIZES = sizeof sizes / sizeof sizes[0] };
+
+/* Memory that nobody used since the machine handed it over: none is given back. */
 static void touch_fresh(void)
 {
-	long at;
-	uint64_t ticks = ticks_of_getting(TOUCHED, &at);
+	for (int size = 0; size < SIZES; size++) {
+		uint64_t least = UINT64_MAX;
+		long at;
 
-	must(!is_error(at), "mmap of fresh memory");
-	report("touch_fresh_16M", ticks);
+		for (int i = 0; i < FRESH_ROUNDS; i++) {
+			keep_least(&least, ticks_of_getting(sizes[size].bytes, &at));
+			must(!is_error(at), "mmap of fresh memory");
+		}
+		report(sizes[size].fresh, least);
+	}
 }
 
 /* Takes all there is and gives it back: all memory was used by us then. */
@@ -277,16 +298,36 @@ static void use_all_memory(void)
 
 static void touch_recycled(void)
 {
-	uint64_t least = UINT64_MAX;
-	long at;
-
 	use_all_memory();
-	for (int i = 0; i < 5; i++) {
-		keep_least(&least, ticks_of_getting(TOUCHED, &at));
-		must(!is_error(at), "mmap of recycled memory");
-		must(result_of(unmap(at, TOUCHED)) == 0, "munmap");
+	for (int size = 0; size < SIZES; size++) {
+		size_t bytes = sizes[size].bytes;
+		uint64_t least = UINT64_MAX;
+		long at;
+
+		for (int i = 0; i < 5; i++) {
+			keep_least(&least, ticks_of_getting(bytes, &at));
+			must(!is_error(at), "mmap of recycled memory");
+			must(result_of(unmap(at, bytes)) == 0, "munmap");
+		}
+		report(sizes[size].recycled, least);
 	}
-	report("touch_recycled_16M", least);
+}
+
+/* A control of the clock: two instructions a round, and no more. */
+static void loop_of_2000(void)
+{
+	uint64_t rounds = 1000, start, end;
+
+	__asm__ volatile("rdtsc\n\t"
+			 "mov %%rax, %[start]\n"
+			 "1: dec %[rounds]\n\t"
+			 "jnz 1b\n\t"
+			 "rdtsc"
+			 : "=&a"(end), [start] "=&r"(start), [rounds] "+r"(rounds)
+			 :
+			 : "rdx", "cc");
+	/* One mov, and the reading itself. */
+	report("loop_of_2000", (uint32_t)(end - start) - 2);
 }
 
 /* From _start: the stack as the kernel left it, argc first. */
@@ -298,6 +339,7 @@ __attribute__((used, noreturn)) static void begin(char **stack)
 
 	must(!is_error(fd), "opening the file that the first argument names");
 	touch_fresh();
+	loop_of_2000();
 	alone("getpid", CALL(getpid));
 	alone("getppid", CALL(getppid));
 	alone("gettid", CALL(gettid));

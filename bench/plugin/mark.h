@@ -11,6 +11,8 @@
 #define MARK_BEGIN 0x4267726d
 #define MARK_END 0x4567726d
 
+#ifndef __ASSEMBLER__
+
 static inline void mark_begin(void)
 {
 	__asm__ volatile("nopl %c0(%%rax,%%rax,1)" ::"i"(MARK_BEGIN) : "memory");
@@ -21,4 +23,5 @@ static inline void mark_end(void)
 	__asm__ volatile("nopl %c0(%%rax,%%rax,1)" ::"i"(MARK_END) : "memory");
 }
 
+#endif
 #endif

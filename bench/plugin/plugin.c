@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "irqs.h"
 #include "mark.h"
 #include "model.h"
 #include "pages.h"
@@ -39,6 +40,7 @@ struct counts {
 struct region {
 	struct region *next;
 	struct counts begin, end;
+	struct section irqs_off;
 };
 
 /* What others may read while QEMU runs; of the whole run, a line of its own for each CPU. */
@@ -50,9 +52,12 @@ struct vcpu {
 	bool counting, marked;
 	enum side last_side;
 	struct counts now, begin;
+	/* Instructions before the first mark. */
+	uint64_t before_regions;
 	struct region *regions, **last_region;
 	struct model model;
 	struct pages pages;
+	struct irqs irqs;
 	/* NULL: nobody wants to know. */
 	struct watched *watched;
 };
@@ -60,7 +65,7 @@ struct vcpu {
 static struct {
 	FILE *out;
 	const char *watch;
-	bool model, only_marks;
+	bool model, only_marks, irqs;
 	int vcpus;
 	struct vcpu *vcpu;
 } plugin = { .model = true };
@@ -140,14 +145,29 @@ static void on_cr3(unsigned int index, void *unused)
 	pages_new_address_space(&plugin.vcpu[index].pages);
 }
 
+/* Sections count from the first instruction with interrupts on that follows one of the kernel. */
+static void on_flag(unsigned int index, void *packed)
+{
+	struct vcpu *vcpu = &plugin.vcpu[index];
+
+	if (!vcpu->counting)
+		return;
+	irqs_look(&vcpu->irqs, index, (uintptr_t)packed);
+	vcpu->irqs.began |= vcpu->irqs.enabled && vcpu->now.side[KERNEL].instructions;
+}
+
 static void on_begin(unsigned int index, void *unused)
 {
 	struct vcpu *vcpu = &plugin.vcpu[index];
 
 	(void)unused;
-	vcpu->counting = vcpu->marked = true;
+	vcpu->counting = vcpu->marked = vcpu->irqs.began = true;
+	vcpu->irqs.longest_of_region.instructions = 0;
 	vcpu->last_side = USER;
 	vcpu->begin = vcpu->now;
+	if (!vcpu->regions)
+		vcpu->before_regions =
+			vcpu->now.side[USER].instructions + vcpu->now.side[KERNEL].instructions;
 }
 
 static void on_end(unsigned int index, void *unused)
@@ -158,7 +178,9 @@ static void on_end(unsigned int index, void *unused)
 	(void)unused;
 	if (!region)
 		return;
-	*region = (struct region){ .begin = vcpu->begin, .end = vcpu->now };
+	*region = (struct region){ .begin = vcpu->begin,
+				   .end = vcpu->now,
+				   .irqs_off = vcpu->irqs.longest_of_region };
 	*vcpu->last_region = region;
 	vcpu->last_region = &region->next;
 	vcpu->marked = false;
@@ -184,6 +206,7 @@ static bool loads_cr3(const uint8_t *code, size_t size)
 static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
 	(void)id;
+	bool after_cli = false;
 	for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
 		const uint8_t *code = qemu_plugin_insn_data(insn);
@@ -191,6 +214,14 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		void *side = (void *)(uintptr_t)(qemu_plugin_insn_vaddr(insn) >> 63 ? KERNEL : USER);
 		qemu_plugin_vcpu_udata_cb_t on_exec = on_instruction;
 
+		if (plugin.irqs) {
+			bool cli = size == 1 && code[0] == 0xfa;
+			unsigned kind = (i == 0 || after_cli ? IRQS_READ : 0) | (cli ? IRQS_IS_CLI : 0);
+			void *packed = (void *)irqs_pack(qemu_plugin_insn_vaddr(insn), kind);
+			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_flag, QEMU_PLUGIN_CB_NO_REGS,
+							       packed);
+			after_cli = cli;
+		}
 		if (is_mark(code, size, MARK_BEGIN))
 			on_exec = on_begin;
 		else if (is_mark(code, size, MARK_END))
@@ -256,7 +287,8 @@ static void write_in_use(const struct in_use *begin, const struct in_use *end)
 		end->l1_misses - begin->l1_misses, references, end->unknown - begin->unknown);
 }
 
-static void write_counts(const struct counts *begin, const struct counts *end)
+static void write_counts(const struct counts *begin, const struct counts *end,
+			 const struct section *irqs_off)
 {
 	fprintf(plugin.out, "{\"kernel_entries\":%" PRIu64,
 		end->kernel_entries - begin->kernel_entries);
@@ -264,6 +296,10 @@ static void write_counts(const struct counts *begin, const struct counts *end)
 	write_side("kernel", &begin->side[KERNEL], &end->side[KERNEL]);
 	if (plugin.model)
 		write_in_use(&begin->in_use, &end->in_use);
+	if (plugin.irqs)
+		fprintf(plugin.out,
+			",\"irqs_off\":{\"longest\":%" PRIu64 ",\"from\":%" PRIu64 ",\"to\":%" PRIu64 "}",
+			irqs_off->instructions, irqs_off->from, irqs_off->to);
 	fputs("}", plugin.out);
 }
 
@@ -273,11 +309,12 @@ static void write_vcpu(int index)
 	const struct vcpu *vcpu = &plugin.vcpu[index];
 
 	fprintf(plugin.out, "%s\n{\"vcpu\":%d,\"run\":", index ? "," : "", index);
-	write_counts(&nothing, &vcpu->now);
-	fprintf(plugin.out, ",\"open\":%s,\"regions\":[", vcpu->marked ? "true" : "false");
+	write_counts(&nothing, &vcpu->now, &vcpu->irqs.longest_of_run);
+	fprintf(plugin.out, ",\"before_regions\":%" PRIu64 ",\"open\":%s,\"regions\":[",
+		vcpu->before_regions, vcpu->marked ? "true" : "false");
 	for (const struct region *region = vcpu->regions; region; region = region->next) {
 		fputs(region == vcpu->regions ? "\n " : ",\n ", plugin.out);
-		write_counts(&region->begin, &region->end);
+		write_counts(&region->begin, &region->end, &region->irqs_off);
 	}
 	fputs("]}", plugin.out);
 }
@@ -314,10 +351,14 @@ static void take_argument(const char *argument)
 		plugin.watch = argument + 6;
 	} else if (strcmp(argument, "model=off") == 0) {
 		plugin.model = false;
+	} else if (strcmp(argument, "irqs=on") == 0) {
+		plugin.irqs = true;
 	} else if (strcmp(argument, "scope=marks") == 0) {
 		plugin.only_marks = true;
-	} else if (strcmp(argument, "model=on") != 0 && strcmp(argument, "scope=run") != 0) {
-		refuse(argument, "arguments are out=FILE, watch=FILE, model=on|off, scope=run|marks");
+	} else if (strcmp(argument, "model=on") != 0 && strcmp(argument, "irqs=off") != 0 &&
+		   strcmp(argument, "scope=run") != 0) {
+		refuse(argument,
+		       "arguments are out=FILE, watch=FILE, model=on|off, irqs=on|off, scope=run|marks");
 	}
 }
 
@@ -354,6 +395,9 @@ QEMU_PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_
 		plugin.vcpu[i].counting = !plugin.only_marks;
 		plugin.vcpu[i].last_region = &plugin.vcpu[i].regions;
 	}
+	const char *no_irqs = plugin.irqs ? irqs_init() : NULL;
+	if (no_irqs)
+		refuse("irqs=on", no_irqs);
 	if (plugin.watch)
 		let_watch(plugin.watch);
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);

@@ -1,22 +1,24 @@
 /* Calls that give the kernel as much to do at once as can be asked for: large
  * and shattered mappings made, protected, moved and removed in single calls,
  * large vectors handed to Linux, signals in a row. What matters is the longest
- * section with interrupts off, which the kernel itself measures.
+ * section with interrupts off.
  *
  *   demanding [MIB] [PART]
  *
  * MIB is the size of the large mappings; with PART only that part is run.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "bench.h"
 
-enum { READ_WRITE = PROT_READ | PROT_WRITE, ANON = MAP_PRIVATE | MAP_ANONYMOUS };
+enum { READ_WRITE = PROT_READ | PROT_WRITE, ANON = MAP_PRIVATE | MAP_ANONYMOUS, LARGE_BYTES = 2 << 20 };
 
 static char *map(size_t bytes)
 {
@@ -117,15 +119,68 @@ static void signals(void)
 	must(caught == 32, "signals delivered");
 }
 
+/* As many messages and vectors as one call takes; the kernel looks at each. */
+static void messages(void)
+{
+	enum { MESSAGES = 1024, VECTORS = 62 };
+	static struct iovec vectors[MESSAGES][VECTORS];
+	static struct mmsghdr all[MESSAGES];
+	static char data[VECTORS][64];
+	int ends[2];
+	must(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends) == 0, "socketpair");
+	for (int i = 0; i < MESSAGES; i++) {
+		for (int j = 0; j < VECTORS; j++)
+			vectors[i][j] = (struct iovec){ data[j], sizeof data[j] };
+		all[i].msg_hdr = (struct msghdr){ .msg_iov = vectors[i], .msg_iovlen = VECTORS };
+	}
+	must(recvmmsg(ends[0], all, MESSAGES, MSG_DONTWAIT, NULL) == -1 && errno == EAGAIN,
+	     "recvmmsg of nothing");
+	must(close(ends[0]) == 0 && close(ends[1]) == 0, "close");
+}
+
+/* Small pages: of each large one a part was protected for a moment. */
+static void untouched(size_t bytes)
+{
+	char *at = map(bytes);
+	for (size_t i = 0; i < bytes; i += LARGE_BYTES) {
+		must(mprotect(at + i, PAGE_BYTES, PROT_READ) == 0, "mprotect");
+		must(mprotect(at + i, PAGE_BYTES, READ_WRITE) == 0, "mprotect");
+	}
+	must(madvise(at, bytes, MADV_DONTNEED) == 0, "madvise of untouched pages");
+	must(munmap(at, bytes) == 0, "munmap");
+}
+
+/* One call over as many regions as there may be, and a new one before all of them. */
+static void regions(size_t pages)
+{
+	size_t bytes = pages * PAGE_BYTES, before = LARGE_BYTES;
+	unsigned char *there = (unsigned char *)map(pages);
+	char *low = map(before + bytes), *at = low + before;
+	for (size_t i = 0; i < pages; i += 2)
+		must(mprotect(at + i * PAGE_BYTES, PAGE_BYTES, PROT_READ) == 0, "mprotect");
+	must(mlock(at, bytes) == 0, "mlock over many regions");
+	must(munlock(at, bytes) == 0, "munlock over many regions");
+	must(msync(at, bytes, MS_SYNC) == 0, "msync over many regions");
+	must(mincore(at, bytes, there) == 0, "mincore over many regions");
+	must(madvise(at, bytes, MADV_WILLNEED) == 0, "madvise over many regions");
+	must(munmap(low, before) == 0, "munmap before many regions");
+	must(mmap(low, PAGE_BYTES, PROT_READ, ANON | MAP_FIXED, -1, 0) == low,
+	     "mmap before many regions");
+	must(munmap(low, PAGE_BYTES) == 0, "munmap before many regions");
+	must(munmap(at, bytes) == 0, "munmap of many regions");
+	must(munmap(there, pages) == 0, "munmap");
+}
+
 int main(int argc, char **argv)
 {
 	size_t bytes = (size_t)number(argc, argv, 1, 256) << 20;
-	const char *part = argc > 2 ? argv[2] : "";
+	const char *part = argc > 2 ? argv[2] : "", *done[16];
+	size_t parts = 0;
 
-#define PART(name, call)                                   \
+#define PART(name, call)                                     \
 	if (*part == '\0' || strcmp(part, name) == 0) {      \
-		call;                                      \
-		report(name, 1);                           \
+		call;                                        \
+		done[parts++] = name;                        \
 	}
 	PART("large", large(bytes))
 	PART("odd", large(bytes + 3 * PAGE_BYTES))
@@ -133,5 +188,12 @@ int main(int argc, char **argv)
 	PART("heap", heap(bytes / 2))
 	PART("vectors", vectors())
 	PART("signals", signals())
+	PART("messages", messages())
+	PART("untouched", untouched(bytes * 2))
+	PART("regions", regions(4070))
+	check(parts > 0, "there is no such part");
+	/* What is measured ends with the first result. */
+	for (size_t i = 0; i < parts; i++)
+		report(done[i], 1);
 	return 0;
 }

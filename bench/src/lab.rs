@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use crate::output::Results;
+use crate::plugin::{self, Report};
 use crate::process::{self, Outcome};
 use crate::programs;
 use crate::scratch::Scratch;
@@ -154,6 +155,29 @@ impl Lab {
             stats,
             outcome,
         })
+    }
+
+    /// As [`Lab::margay`] on one core under -icount, and what the plugin counted: instructions, and by the flag how long interrupts
+    /// were off.
+    ///
+    /// # Errors
+    /// As [`Lab::margay`]; or there is no plugin.
+    pub fn watched(&self, how: How<'_>, name: &str, args: &[&str]) -> Result<(Ran, Report)> {
+        let library = plugin::there(&self.output)?;
+        let scratch = Scratch::new(&self.output)?;
+        let out = scratch.path().join("counts.json");
+        let argument = format!(
+            "{},out={},model=off,irqs=on",
+            library.display(),
+            out.display()
+        );
+        let how = How {
+            icount: true,
+            plugin: Some(&argument),
+            ..how
+        };
+        let ran = self.margay(how, name, args)?;
+        Ok((ran, Report::read(&out)?))
     }
 
     /// Runs any program on Margay; it may fail.

@@ -8,6 +8,7 @@
 
 pub mod catalogue;
 pub mod compare;
+pub mod control;
 pub mod figure;
 pub mod gate;
 pub mod lab;

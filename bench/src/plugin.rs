@@ -2,10 +2,28 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
+
+/// Why there is nothing of the plugin's.
+pub const MISSING: &str = "no plugin for QEMU was built";
+
+/// Where xtask builds the plugin; `output` is a folder of the target directory.
+pub fn library(output: &Path) -> PathBuf {
+    output.with_file_name("plugin").join("margay-count.so")
+}
+
+/// The plugin, if it was built.
+///
+/// # Errors
+/// It was not: [`MISSING`].
+pub fn there(output: &Path) -> Result<PathBuf> {
+    let library = library(output);
+    ensure!(library.is_file(), "{MISSING}");
+    Ok(library)
+}
 
 /// Everything.
 #[derive(Deserialize, Clone, PartialEq, Eq, Debug)]
@@ -19,6 +37,8 @@ pub struct Report {
 pub struct Vcpu {
     /// All of it.
     pub run: Counts,
+    /// Instructions of it before the first mark.
+    pub before_regions: u64,
     /// Between marks.
     pub regions: Vec<Counts>,
     /// There is a mark_begin without a mark_end.
@@ -36,6 +56,19 @@ pub struct Counts {
     pub kernel: Side,
     /// Without the model (model=off) none.
     pub in_use: Option<InUse>,
+    /// Without irqs=on none.
+    pub irqs_off: Option<IrqsOff>,
+}
+
+/// The longest stretch with interrupts off, by the flag.
+#[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IrqsOff {
+    /// In instructions.
+    pub longest: u64,
+    /// Address of the first of them.
+    pub from: u64,
+    /// Address of what came next.
+    pub to: u64,
 }
 
 /// Of user or kernel.
@@ -99,6 +132,16 @@ pub struct Pages {
 }
 
 impl Report {
+    /// The longest stretch with interrupts off on any CPU.
+    ///
+    /// # Errors
+    /// The flag was not read.
+    pub fn irqs_off(&self) -> Result<IrqsOff> {
+        let each = self.vcpus.iter().filter_map(|vcpu| vcpu.run.irqs_off);
+        each.max_by_key(|off| off.longest)
+            .context("the plugin did not read the flag")
+    }
+
     /// Reads the file that the plugin wrote as `out`.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use margay_bench::control;
 use margay_bench::plugin::{Counts, Report, Side};
 
 const TMP: &str = env!("CARGO_TARGET_TMPDIR");
@@ -75,7 +76,7 @@ fn known_regions_have_the_counts_they_must_have() {
     let probe = compile(&["test/probe.c"], "plugin-probe");
     let out = Path::new(TMP).join("plugin-known.json");
     let run = || {
-        let mut command = yod(&format!("out={}", out.display()));
+        let mut command = yod(&format!("out={},irqs=on", out.display()));
         command.env("MARGAY_ICOUNT", "1").arg(&probe).arg("1234");
         counted(command, &out).0
     };
@@ -106,6 +107,15 @@ fn known_regions_have_the_counts_they_must_have() {
     assert!(model.l1d_misses <= 1 && tlb(still, "4K")[1] <= 1);
     pages_are_as_margay_gives_them(first, again);
     assert_eq!((call.kernel_entries, call.user.instructions), (1, 2));
+    // Interrupts are off from SYSCALL to SYSRET, and nowhere in a program.
+    let off = |region: &Counts| region.irqs_off.expect("irqs=on").longest;
+    assert_eq!(off(call), call.kernel.instructions);
+    assert!(
+        [counting, first, again, still]
+            .map(off)
+            .iter()
+            .all(|&off| off == 0)
+    );
     assert!(call.kernel.instructions > 20 && call.kernel.loads > 5 && call.kernel.stores > 5);
 
     for _ in 1..5 {
@@ -183,8 +193,18 @@ fn what_comes_before_the_first_mark_can_be_left_out() {
     };
     let (all, marked) = (run("run"), run("marks"));
     assert_eq!(all.regions, marked.regions);
+    assert!(all.before_regions > 500_000 && marked.before_regions == 0);
     assert!(marked.run.kernel.instructions < all.run.kernel.instructions / 2);
     assert!(marked.run.user.instructions >= 12 * PAGES);
+}
+
+/// The flag itself is read: what is longest does not depend on what a kernel says of itself.
+#[test]
+fn sections_with_interrupts_off_have_the_lengths_they_must_have() {
+    let library = target().join("plugin/margay-count.so");
+    let guest = Path::new(TMP).join("plugin-sections");
+    let found = control::known_sections(&library, &guest).expect("a guest that ends");
+    control::ensure_known(&found).expect("known lengths");
 }
 
 #[test]

@@ -1,11 +1,12 @@
-//! docs/SPECIFICATION.md takes its figures from what measures them, by name: every name in its last column is there, and what
-//! `make compare` measures is stated as docs/report-example has it.
+//! docs/SPECIFICATION.md takes its figures from what measures them, by name: every name in its last column is there, what it calls
+//! held is held in `make check`, and what `make compare` measures is stated as docs/report-example has it.
 
 use std::fs;
 use std::path::Path;
 
-use margay_bench::catalogue::by_name;
+use margay_bench::catalogue::{Aim, by_name};
 use margay_bench::compare::catalogue::JOBS;
+use margay_bench::gate::Baseline;
 use margay_bench::number::number;
 use serde_json::Value;
 
@@ -18,6 +19,8 @@ fn read(path: &str) -> String {
 struct Promise {
     /// Its first column.
     title: String,
+    /// Its second.
+    figure: String,
     /// Its third.
     measured: String,
     /// Names in its last column, with what stands before them: "compare", "gate", "" for `make bench`; or a test's file.
@@ -28,11 +31,12 @@ fn promises() -> Vec<Promise> {
     let specification = read("docs/SPECIFICATION.md");
     let rows = specification.lines().filter_map(|line| {
         let cells: Vec<&str> = line.strip_prefix("| ")?.split(" | ").collect();
-        let [title, _, measured, _, held_by] = cells[..] else {
+        let [title, figure, measured, _, held_by] = cells[..] else {
             panic!("not five columns: {line}");
         };
         (title != "promise").then(|| Promise {
             title: title.to_owned(),
+            figure: figure.to_owned(),
             measured: measured.to_owned(),
             held_by: names(held_by.trim_end_matches(" |")),
         })
@@ -78,15 +82,81 @@ fn every_promise_names_what_holds_it() {
     let promises = promises();
     assert!(promises.len() > 15);
     for Promise { title, held_by, .. } in promises {
-        for (source, name) in held_by {
+        for (source, name) in &held_by {
             assert!(
-                is_there(&source, &name),
+                is_there(source, name),
                 "{title}: {source} {name} is not there"
             );
         }
     }
     assert!(!is_there("compare", "`nope`") && !is_there("gate", "`nope`"));
     assert!(!is_there("", "`nope`") && !is_there("", "tests/nope.rs"));
+}
+
+impl Promise {
+    /// The most that is promised; none: it is an aim, or only reported.
+    fn most(&self) -> Option<f64> {
+        let first = self.figure.trim_start_matches(['≤', '<', ' ']);
+        let promised = first != self.figure || first.split(' ').next() == Some("0");
+        let digits = first.split(' ').next()?.replace(',', "");
+        promised.then(|| digits.parse().expect("a number"))
+    }
+
+    /// What `make check` measures of it, each with its bound: the benchmarks that promise something, counts of the gate, tests.
+    fn held_in_check(&self, baseline: &Baseline) -> Result<usize, String> {
+        let mut held = 0;
+        for (source, name) in &self.held_by {
+            let quoted = quoted(name);
+            match (&**source, quoted) {
+                ("", None) => held += 1,
+                ("", Some(name)) => {
+                    let Some(Aim::AtMost(most)) = by_name(name).map(|row| row.aim) else {
+                        continue;
+                    };
+                    if self.most() != Some(most) {
+                        return Err(format!("{name} is held at {most}"));
+                    }
+                    held += 1;
+                }
+                ("gate", Some(name)) => {
+                    let counted = baseline.row(name).map(|row| row.value as f64);
+                    if self.most().is_some() && counted > self.most() {
+                        return Err(format!("{name} is {counted:?} in the baseline"));
+                    }
+                    held += 1;
+                }
+                _ => {}
+            }
+        }
+        Ok(held)
+    }
+}
+
+/// Once the table called figures held that only a long run by hand measured.
+#[test]
+fn what_is_promised_is_held_in_the_check() {
+    let baseline = Baseline::parse(&read("bench/baseline.tsv")).expect("a baseline");
+    let (mut wrong, mut promised) = (Vec::new(), 0);
+    for promise in promises() {
+        let by_hand = promise.measured.starts_with("by hand on 20");
+        promised += usize::from(promise.most().is_some());
+        match promise.held_in_check(&baseline) {
+            Err(why) => wrong.push(format!("{}: {}, but {why}", promise.title, promise.figure)),
+            Ok(held) if promise.most().is_some() == by_hand || (held == 0 && !by_hand) => {
+                wrong.push(format!(
+                    "{}: {}, {}, {held} times in the check",
+                    promise.title, promise.figure, promise.measured
+                ));
+            }
+            Ok(_) => {}
+        }
+    }
+    assert!(promised > 10, "only {promised} promises");
+    assert!(
+        wrong.is_empty(),
+        "docs/SPECIFICATION.md:\n{}",
+        wrong.join("\n")
+    );
 }
 
 /// A report of some of the jobs has not all rows.
@@ -104,6 +174,7 @@ fn figures_are_those_of_the_example_report() {
         title,
         measured,
         held_by,
+        ..
     } in promises()
     {
         for (_, name) in held_by.iter().filter(|(source, _)| source == "compare") {

@@ -10,11 +10,10 @@ mod pair;
 mod watched;
 
 use std::fs;
-use std::path::PathBuf;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use margay_tests::bench::build;
 use margay_tests::clean::new_mark;
 use margay_tests::process::{self, MARK, Role};
 use margay_tests::report::Stderr;
@@ -200,20 +199,6 @@ fn a_signal_is_noticed() -> Result<()> {
 }
 
 // Programs and processes.
-
-/// Builds a program of bench/programs, as the benchmarks do.
-fn build(scratch: &Scratch, name: &str) -> Result<PathBuf> {
-    let source = tree::root().join(format!("bench/programs/{name}.c"));
-    let program = scratch.path().join(name);
-    let status = Command::new("cc")
-        .args(["-std=gnu11", "-O2", "-static", "-o"])
-        .args([&program, &source])
-        .arg("-lm")
-        .status()
-        .context("cannot run cc")?;
-    ensure!(status.success(), "cc failed on {}", source.display());
-    Ok(program)
-}
 
 /// Number of a core that this process may use.
 fn first_core() -> Result<String> {

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use abi::syscall::{ALL, Call};
 use anyhow::{Context, Result, ensure};
+use margay_tests::bench::build;
 use margay_tests::clean::new_mark;
 use margay_tests::process::MARK;
 use margay_tests::run::{Outcome, Run, Started};
@@ -14,7 +15,7 @@ use wire::stats::CpuStats;
 
 use crate::node::Node;
 use crate::watched::{Counts, Watched};
-use crate::{LIMIT, MOMENT, SETTLED, build, send, wait_until};
+use crate::{LIMIT, MOMENT, SETTLED, send, wait_until};
 
 /// Seconds for which rank 0 computes, about: longer than any test takes.
 const COMPUTE_S: &str = "600";

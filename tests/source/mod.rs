@@ -5,7 +5,7 @@ use std::path::Path;
 
 use margay_tests::tree;
 
-/// Directories that hold nothing of ours.
+/// Directories that hold nothing of ours; in a worktree .git is a file.
 const NOT_OURS: &[&str] = &["target", ".git"];
 
 /// Every text file: its path from the root, and its text.
@@ -39,6 +39,7 @@ fn collect(below: &Path, found: &mut Vec<(String, String)>) {
         if kind.is_dir() && ours {
             collect(&path, found);
         } else if kind.is_file()
+            && ours
             && let Ok(text) = fs::read_to_string(entry.path())
         {
             found.push((path.to_string_lossy().into_owned(), text));

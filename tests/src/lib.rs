@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bench;
 pub mod capture;
 pub mod clean;
 pub mod compare;

@@ -122,6 +122,14 @@ impl Run {
         Run::new([text(&tree::yod())]).args(options)
     }
 
+    /// On one core of this host: the node has as many.
+    #[must_use]
+    pub fn on_core(mut self, core: usize) -> Run {
+        let words = ["/usr/bin/taskset", "--cpu-list", &core.to_string()].map(String::from);
+        self.command.splice(0..0, words);
+        self
+    }
+
     /// As a user that owns nothing; only root can do that.
     #[must_use]
     pub fn as_nobody(mut self) -> Run {

@@ -50,6 +50,29 @@ fn counts() -> impl Strategy<Value = (u64, u64)> {
         .prop_map(|(tail, more)| (tail.wrapping_add(more), tail))
 }
 
+/// Random words hardly ever make a change that is right but for its end.
+#[test]
+fn a_change_that_leaves_memory_is_refused() {
+    let change = |addr, pages| Change::Map {
+        addr,
+        len_bytes: pages * PAGE,
+        gpa: PAGE,
+        read: true,
+        write: true,
+    };
+    for (addr, pages, right) in [
+        (USER_TOP - PAGE, 1, true),
+        (USER_TOP - PAGE, 2, false),
+        (USER_BASE, 1, true),
+        (USER_BASE - PAGE, 2, false),
+    ] {
+        let log: RegionLog = ring(vec![0; size_of::<RegionLog>() / 8], 0, 0);
+        let position = log.append(&change(addr, pages)).expect("there is room");
+        let seen = log.catch_up(position, |_| {});
+        assert_eq!(seen.is_ok(), right, "{pages} pages at {addr:#x}");
+    }
+}
+
 proptest! {
     #[test]
     fn boot_information_is_in_range(words in words::<Header>(), right in 0..7usize) {

@@ -5,10 +5,10 @@
 
 use std::process::{Command, exit};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use crate::build::{self, cargo};
-use crate::plugin;
+use crate::plugin::{self, Built};
 use crate::programs;
 use crate::steps::{self, Step};
 
@@ -32,6 +32,10 @@ const NODE_CRATES: &[&str] = &[
     "margay",
     "pct",
 ];
+/// The test of `noise` that needs the plugin.
+const NOISE_BY_PLUGIN: &str = "the_core_of_a_rank_executes_nothing_but_the_rank";
+/// Steps that are nothing without the plugin of QEMU.
+const PLUGIN: &[&str] = &["plugin"];
 /// Nodes that run at the same time.
 const NODES: &str = "2";
 /// Seconds of each fuzz target in a check.
@@ -39,20 +43,35 @@ const FUZZ_SECONDS_CHECK: &str = "30";
 /// Seconds of each fuzz target in `make fuzz`.
 const FUZZ_SECONDS_LONG: &str = "600";
 
-/// Runs everything; ends the process with status 1 if something failed. The last line is "N passed, N failed".
+/// Runs everything; ends the process with status 1 if something failed. The last line is "N passed, N failed", and what could not
+/// be run here.
 ///
 /// # Errors
-/// When something is missing, or kernel, yod or programs cannot be built.
+/// When no step is called so, something is missing, or kernel, yod or programs cannot be built.
 pub fn run(only: Option<&str>) -> Result<()> {
+    let mut steps = chosen(all_steps(), only)?;
     build::all()?;
     programs::all()?;
-    let mut steps = all_steps();
-    if plugin::build()?.is_some() {
-        steps.push(Step::of("plugin", vec![plugin_test(), noise_by_plugin()]));
+    if let Built::Missing(why) = plugin::build()? {
+        let needing = steps
+            .iter_mut()
+            .filter(|step| PLUGIN.contains(&step.name()));
+        needing.for_each(|step| step.skip(&why));
     }
-    finish(steps::run(
-        steps.into_iter().filter(|step| step.matches(only)),
-    )?)
+    finish(&steps::run(steps)?)
+}
+
+/// Those that `--only` names.
+fn chosen(mut steps: Vec<Step>, only: Option<&str>) -> Result<Vec<Step>> {
+    let names: Vec<&str> = steps.iter().map(Step::name).collect();
+    let names = names.join(", ");
+    steps.retain(|step| step.matches(only));
+    ensure!(
+        !steps.is_empty(),
+        "no step is called {}: there are {names}",
+        only.unwrap_or_default()
+    );
+    Ok(steps)
 }
 
 /// Runs the fuzz targets for a long time.
@@ -62,12 +81,12 @@ pub fn run(only: Option<&str>) -> Result<()> {
 pub fn fuzz() -> Result<()> {
     build::all()?;
     programs::all()?;
-    finish(steps::run([fuzz_step(FUZZ_SECONDS_LONG)])?)
+    finish(&steps::run([fuzz_step(FUZZ_SECONDS_LONG)])?)
 }
 
-fn finish(count: steps::Count) -> Result<()> {
-    println!("{} passed, {} failed", count.passed, count.failed);
-    if !count.good() {
+fn finish(all: &steps::Summary) -> Result<()> {
+    println!("{}", all.last_line());
+    if !all.count.good() {
         exit(1);
     }
     Ok(())
@@ -92,12 +111,15 @@ fn all_steps() -> Vec<Step> {
         Step::new("debian", system("debian")),
         Step::new("ranks", system("ranks")),
         Step::new("strace", system("strace")),
-        Step::new("noise", system("noise")),
+        Step::new("noise", noise()),
+        Step::new("unseen", system("unseen")),
         Step::new("bad-input", system("bad_input")),
         Step::new("installed", system("installed")),
         Step::new("mutation", system("mutation")),
         Step::new("kill", system("kill")),
         Step::new("gate", build::gate_command()),
+        Step::new("promises", build::promises_command()),
+        Step::of("plugin", vec![plugin_test(), noise_by_plugin()]),
         Step::of("libraries", vec![library("smartmap"), library("mpi")]),
         fuzz_step(FUZZ_SECONDS_CHECK),
     ]
@@ -115,10 +137,17 @@ fn plugin_test() -> Command {
     cargo_with(&["test", "-p", "margay-bench", "--test", "plugin"], &[])
 }
 
+/// Without the test that the step `plugin` runs.
+fn noise() -> Command {
+    let mut command = system("noise");
+    command.args(["--skip", NOISE_BY_PLUGIN]);
+    command
+}
+
 /// What `noise` finds on several cores, confirmed by the plugin.
 fn noise_by_plugin() -> Command {
     let mut command = system("noise");
-    command.arg("--ignored");
+    command.args(["--ignored", NOISE_BY_PLUGIN]);
     command
 }
 
@@ -197,4 +226,25 @@ fn cargo_with(args: &[&str], packages: &[&str]) -> Command {
         command.args(["-p", package]);
     }
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Once `--only nosuch` ran nothing, and "0 passed, 0 failed" was a success.
+    #[test]
+    fn an_unknown_step_is_an_error() {
+        let count = |only| chosen(all_steps(), only).map(|steps| steps.len()).ok();
+        assert_eq!(count(None), Some(all_steps().len()));
+        assert_eq!(count(Some("unit")), Some(1));
+        assert_eq!(count(Some("nosuch")), None);
+    }
+
+    #[test]
+    fn steps_that_need_the_plugin_are_steps() {
+        for name in PLUGIN {
+            assert!(all_steps().iter().any(|step| step.name() == *name));
+        }
+    }
 }

@@ -10,6 +10,7 @@ mod compare;
 mod demo;
 mod install;
 mod kvm;
+mod mutants;
 mod plugin;
 mod programs;
 mod setup;
@@ -65,6 +66,12 @@ enum Task {
         #[arg(long)]
         update: bool,
     },
+    /// Make the mistakes of tests/mutants.txt in a copy of the tree; the test that each names must notice.
+    Mutants {
+        /// Only those whose name contains this.
+        #[arg(long)]
+        only: Option<String>,
+    },
     /// Run every fuzz target for FUZZ_SECONDS (600).
     Fuzz,
     /// Install yod, the kernel and the PCT, the manual page and completions.
@@ -104,6 +111,7 @@ fn run(task: Task) -> Result<()> {
         Task::Bench { only } => build::bench(only.as_deref()),
         Task::Compare { args } => compare::run(&args),
         Task::Gate { update } => build::gate(update),
+        Task::Mutants { only } => mutants::run(only.as_deref()),
         Task::Fuzz => check::fuzz(),
         Task::Install { prefix } => install::run(&prefix),
         Task::Uninstall { prefix } => install::undo(&prefix),

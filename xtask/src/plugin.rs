@@ -30,20 +30,35 @@ const FLAGS: [&str; 8] = [
     "-fvisibility=hidden",
 ];
 
+/// What building gave.
+pub enum Built {
+    /// The library.
+    Library(PathBuf),
+    /// There is none, and why.
+    Missing(String),
+}
+
 /// Builds it. Without the header, or with a QEMU that does not load it, there is none: one line says why.
 ///
 /// # Errors
 /// When it cannot be compiled.
-pub fn build() -> Result<Option<PathBuf>> {
+pub fn build() -> Result<Built> {
+    let built = try_build()?;
+    if let Built::Missing(why) = &built {
+        eprintln!("no plugin for QEMU, what needs it is skipped: {why}");
+    }
+    Ok(built)
+}
+
+fn try_build() -> Result<Built> {
     let folder = target().join("plugin");
     fs::create_dir_all(&folder)?;
     if !folder.join(HEADER).is_file()
         && let Err(error) = get_header(&folder)
     {
-        eprintln!(
-            "no plugin for QEMU, what needs it is skipped: cannot get {HEADER} of Debian's source package: {error:#}"
-        );
-        return Ok(None);
+        return Ok(Built::Missing(format!(
+            "cannot get {HEADER} of Debian's source package: {error:#}"
+        )));
     }
     let library = folder.join("margay-count.so");
     let from = root().join("bench/plugin");
@@ -54,14 +69,13 @@ pub fn build() -> Result<Option<PathBuf>> {
             .arg(&folder)
             .arg("-o")
             .arg(&library)
-            .args(["plugin.c", "model.c", "pages.c"].map(|name| from.join(name))),
+            .args(["plugin.c", "model.c", "pages.c", "irqs.c"].map(|name| from.join(name))),
     )?;
     if let Some(complaint) = refusal(&library)? {
         fs::remove_file(&library)?;
-        eprintln!("no plugin for QEMU, what needs it is skipped: {complaint}");
-        return Ok(None);
+        return Ok(Built::Missing(complaint));
     }
-    Ok(Some(library))
+    Ok(Built::Library(library))
 }
 
 /// Why QEMU does not load the plugin, if so: it was built without plugins, or for others than this header's. A plugin that is
@@ -83,7 +97,7 @@ fn refusal(library: &Path) -> Result<Option<String>> {
 /// As [`build`].
 pub fn task() -> Result<()> {
     setup::all()?;
-    if let Some(library) = build()? {
+    if let Built::Library(library) = build()? {
         println!("{}", library.display());
     }
     Ok(())

@@ -18,6 +18,8 @@ const RECAP_LINES: usize = 8;
 pub struct Step {
     name: &'static str,
     commands: Vec<Command>,
+    /// Why it cannot be run here, if so.
+    skipped: Option<String>,
 }
 
 /// Where what a step printed is kept.
@@ -42,7 +44,21 @@ impl Step {
 
     /// A step of several commands; all are run even if one fails.
     pub fn of(name: &'static str, commands: Vec<Command>) -> Step {
-        Step { name, commands }
+        Step {
+            name,
+            commands,
+            skipped: None,
+        }
+    }
+
+    /// What `--only` calls it.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// It cannot be run here.
+    pub fn skip(&mut self, why: &str) {
+        self.skipped = Some(why.to_owned());
     }
 
     /// Whether it is meant by `--only`.
@@ -50,12 +66,16 @@ impl Step {
         only.is_none_or(|part| self.name.contains(part))
     }
 
-    fn run(&mut self) -> Result<Count> {
+    /// Counts, and what of it could not be run.
+    fn run(&mut self) -> Result<(Count, Vec<String>)> {
+        if let Some(why) = &self.skipped {
+            return Ok((Count::default(), vec![why.clone()]));
+        }
         let path = log_path(self.name);
         fs::create_dir_all(path.parent().expect("it lies in a folder"))?;
         let log =
             File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
-        let mut count = Count::default();
+        let (mut count, mut skipped) = (Count::default(), Vec::new());
         for command in &mut self.commands {
             let seen = log.metadata()?.len() as usize;
             let status = command
@@ -68,8 +88,9 @@ impl Step {
                 .with_context(|| format!("cannot run {command:?}"))?;
             let output = String::from_utf8_lossy(&fs::read(&path)?[seen..]).into_owned();
             count = count.and(counted(&output, status.success()));
+            skipped.extend(not_run(&output));
         }
-        Ok(count)
+        Ok((count, skipped))
     }
 }
 
@@ -87,29 +108,54 @@ impl Count {
     }
 }
 
+/// What came of all steps.
+#[derive(Default, Debug)]
+pub struct Summary {
+    /// Of all.
+    pub count: Count,
+    /// What could not be run here: the step, and what of it or why.
+    skipped: Vec<(&'static str, String)>,
+}
+
+impl Summary {
+    /// "N passed, N failed", and what was skipped.
+    pub fn last_line(&self) -> String {
+        let Count { passed, failed } = self.count;
+        let mut line = format!("{passed} passed, {failed} failed");
+        for (i, (step, what)) in self.skipped.iter().enumerate() {
+            line += if i == 0 { "; skipped: " } else { "; " };
+            line += &format!("{step} ({what})");
+        }
+        line
+    }
+}
+
 /// Runs steps one after another, a line for each.
 ///
 /// # Errors
 /// When a step's log cannot be written; a failed step is not an error but counted.
-pub fn run(steps: impl IntoIterator<Item = Step>) -> Result<Count> {
+pub fn run(steps: impl IntoIterator<Item = Step>) -> Result<Summary> {
     let started = Instant::now();
-    let mut all = Count::default();
+    let mut all = Summary::default();
     let mut failed = Vec::new();
     for mut step in steps {
         let start = Instant::now();
-        let count = step.run().unwrap_or_else(|error| {
+        let (count, skipped) = step.run().unwrap_or_else(|error| {
             eprintln!("{}: {error:#}", step.name);
-            Count {
+            let failed = Count {
                 passed: 0,
                 failed: 1,
-            }
+            };
+            (failed, Vec::new())
         });
         println!("{}", line(step.name, count, start.elapsed()));
         if !count.good() {
             show_failure(step.name);
             failed.push(step.name);
         }
-        all = all.and(count);
+        all.count = all.count.and(count);
+        all.skipped
+            .extend(skipped.into_iter().map(|what| (step.name, what)));
     }
     for name in failed {
         println!("failed: {name}");
@@ -122,9 +168,13 @@ pub fn run(steps: impl IntoIterator<Item = Step>) -> Result<Count> {
 }
 
 fn line(name: &str, count: Count, took: Duration) -> String {
-    let verdict = if count.good() { "ok" } else { "FAILED" };
+    let verdict = match (count.good(), count.passed) {
+        (true, 0) => "skipped",
+        (true, _) => "ok",
+        (false, _) => "FAILED",
+    };
     format!(
-        "{name:<20} {verdict:<6} {:>5} passed {:>4} failed {:>7.1} s",
+        "{name:<20} {verdict:<7} {:>5} passed {:>4} failed {:>7.1} s",
         count.passed,
         count.failed,
         took.as_secs_f64()
@@ -183,6 +233,23 @@ fn counted(output: &str, success: bool) -> Count {
     count
 }
 
+/// What a command says that it could not do here, in lines "skipped: what"; and how many tests were ignored.
+fn not_run(output: &str) -> Vec<String> {
+    let lines = output
+        .lines()
+        .filter_map(|line| line.strip_prefix("skipped: "));
+    let mut skipped: Vec<String> = lines.map(str::to_owned).collect();
+    let results = output.lines().filter_map(|line| {
+        let result = line.trim_start().strip_prefix("test result: ")?;
+        Some(number_before(result, " ignored"))
+    });
+    let ignored: usize = results.sum();
+    if ignored > 0 {
+        skipped.push(format!("{ignored} of its tests"));
+    }
+    skipped
+}
+
 fn number_before(text: &str, word: &str) -> usize {
     text.split_once(word)
         .and_then(|(before, _)| before.rsplit(' ').next())
@@ -227,6 +294,20 @@ mod tests {
                 "7"
             ]
         );
+    }
+
+    /// Once a step that could not be run was not mentioned at all, and the check passed.
+    #[test]
+    fn what_cannot_run_is_in_the_last_line() {
+        let mut step = Step::new("plugin", Command::new("/nowhere/never-run"));
+        step.skip("no header");
+        let all = run([step]).expect("a summary");
+        assert_eq!(
+            all.last_line(),
+            "0 passed, 0 failed; skipped: plugin (no header)"
+        );
+        let output = "skipped: a, b: no plugin\ntest result: ok. 3 passed; 0 failed; 2 ignored; 0 measured\n";
+        assert_eq!(not_run(output), ["a, b: no plugin", "2 of its tests"]);
     }
 
     #[test]

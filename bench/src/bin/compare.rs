@@ -9,11 +9,11 @@ use anyhow::{Context, Result, anyhow, ensure};
 use clap::Parser;
 use margay_bench::compare::catalogue::wanted;
 use margay_bench::compare::journal::Journal;
-use margay_bench::compare::memory;
 use margay_bench::compare::report::{Facts, Report};
 use margay_bench::compare::runner::{INTERRUPTED, Runner};
-use margay_bench::compare::system::{self, Mode};
+use margay_bench::compare::system;
 use margay_bench::lab::Lab;
+use margay_bench::plugin;
 
 /// What a shell calls a program that SIGINT ended.
 const INTERRUPTED_STATUS: u8 = 130;
@@ -67,9 +67,12 @@ fn compare(cli: &Cli) -> Result<ExitCode> {
 
     let lab = Lab::set_up()?;
     let mut left_out = Vec::new();
-    if !memory::library(lab.output()).is_file() {
-        (left_out, jobs) = jobs.iter().partition(|job| job.mode == Mode::Memory);
-        eprintln!("compare: memory costs are left out: {}", memory::NO_PLUGIN);
+    if !plugin::library(lab.output()).is_file() {
+        (left_out, jobs) = jobs.iter().partition(|job| job.mode.needs_plugin());
+        eprintln!(
+            "compare: what the plugin of QEMU counts is left out: {}",
+            plugin::MISSING
+        );
     }
     let output = lab.output().with_file_name("compare");
     fs::create_dir_all(&output).with_context(|| format!("cannot make {}", output.display()))?;

@@ -91,7 +91,7 @@ impl System for Margay<'_> {
     }
 }
 
-/// The counters that other systems have, too, and the longest section with interrupts off.
+/// The counters that other systems have, too.
 fn events(stats: &Stats) -> Vec<(String, Vec<f64>)> {
     let per_core = |count: fn(&crate::stats::Counters) -> u64| -> Vec<f64> {
         stats.cores.iter().map(|core| count(core) as f64).collect()
@@ -106,9 +106,5 @@ fn events(stats: &Stats) -> Vec<(String, Vec<f64>)> {
             per_core(|core| core.timer_interrupts),
         ),
         ("interrupts".to_owned(), per_core(|core| core.interrupts())),
-        (
-            "irqs_off_ticks".to_owned(),
-            vec![stats.total.irqs_off_max.ticks as f64],
-        ),
     ]
 }

@@ -1,19 +1,11 @@
 //! The memory-cost mode: what the counting plugin (bench/plugin) saw between the marks that bench/programs/bench.h puts before main
 //! and before the first result.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
 use crate::plugin::{Counts, Report};
-
-/// Why there are no memory costs.
-pub const NO_PLUGIN: &str = "no plugin for QEMU was built";
-
-/// Where xtask builds the plugin; `output` is a folder of the target directory.
-pub fn library(output: &Path) -> PathBuf {
-    output.with_file_name("plugin").join("margay-count.so")
-}
 
 /// QEMU's argument for it, with the file it is to write.
 pub fn argument(library: &Path, file: &Path) -> String {
@@ -86,7 +78,7 @@ mod tests {
             format!(r#"{{"kernel_entries":1,"user":{SIDE},"kernel":{SIDE},"in_use":{in_use}}}"#);
         let regions = vec![region.clone(); regions].join(",");
         let text = format!(
-            r#"{{"vcpus":[{{"vcpu":0,"run":{region},"open":false,"regions":[{regions}]}}]}}"#
+            r#"{{"vcpus":[{{"vcpu":0,"run":{region},"before_regions":0,"open":false,"regions":[{regions}]}}]}}"#
         );
         serde_json::from_str(&text).expect("a report")
     }

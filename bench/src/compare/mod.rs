@@ -7,6 +7,7 @@
 pub mod catalogue;
 pub mod console;
 pub mod cpio;
+mod executed;
 pub mod journal;
 pub mod linux;
 pub mod machine;

@@ -15,11 +15,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::catalogue::Job;
 use super::journal::{Journal, Outcome, Sample};
-use super::memory;
 use super::system::{Column, Mode, Order, Output, System};
+use super::{executed, memory};
 use crate::lab::{Lab, allowed_cores};
 use crate::output::{Results, series};
-use crate::plugin::Report;
+use crate::plugin::{self, Report};
 use crate::scratch::Scratch;
 
 /// A run takes seconds; whatever takes longer than this hangs.
@@ -190,8 +190,12 @@ impl Runner<'_> {
         let names: Vec<String> = cores[..cpus].iter().map(ToString::to_string).collect();
         let scratch = Scratch::new(self.lab.output())?;
         let counts = scratch.path().join("counts.json");
-        let plugin = memory::argument(&memory::library(self.lab.output()), &counts);
-        let modelled = job.mode == Mode::Memory;
+        let library = plugin::library(self.lab.output());
+        let plugin = match job.mode {
+            Mode::Memory => Some(memory::argument(&library, &counts)),
+            Mode::Executed => Some(executed::argument(&library, &counts, job)),
+            Mode::Wall | Mode::Instructions | Mode::Events => None,
+        };
         let mut output = system.run(&Order {
             program: &self.lab.program(job.program),
             args: job.args,
@@ -200,11 +204,13 @@ impl Runner<'_> {
             ranks: job.ranks,
             cores: &names.join(","),
             direct: job.rows.iter().any(|row| row.result == FIRST_OUTPUT),
-            plugin: modelled.then_some(&plugin),
+            plugin: plugin.as_deref(),
             limit: LIMIT,
         })?;
-        if modelled {
-            output.events = memory::values(&Report::read(&counts)?)?;
+        match job.mode {
+            Mode::Memory => output.events = memory::values(&Report::read(&counts)?)?,
+            Mode::Executed => output.events = executed::values(&Report::read(&counts)?)?,
+            Mode::Wall | Mode::Instructions | Mode::Events => {}
         }
         values(job, output)
     }
@@ -218,8 +224,8 @@ impl Runner<'_> {
         let mut hasher = DefaultHasher::new();
         (job.args, job.prepare, job.ranks, job.mode as usize).hash(&mut hasher);
         hash_file(&self.lab.program(job.program), &mut hasher)?;
-        if job.mode == Mode::Memory {
-            hash_file(&memory::library(self.lab.output()), &mut hasher)?;
+        if job.mode.needs_plugin() {
+            hash_file(&plugin::library(self.lab.output()), &mut hasher)?;
         }
         for system in self
             .columns
@@ -250,7 +256,7 @@ fn values(job: &Job, output: Output) -> Result<Vec<(String, Vec<f64>)>> {
         .collect();
     values.extend(series(&output.text));
     let has_events = job.mode.has_events();
-    if has_events || job.mode == Mode::Memory {
+    if has_events || job.mode.needs_plugin() {
         values.extend(output.events);
     }
     values.extend(

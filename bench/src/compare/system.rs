@@ -22,8 +22,8 @@ pub enum Mode {
     Instructions,
     /// As `Wall`, and the kernel's own counters are read.
     Events,
-    /// As `Events`, under `-icount`: where a duration is counted, it is one in instructions.
-    CountedEvents,
+    /// One CPU; a plugin of QEMU counts executed instructions, and those with interrupts off.
+    Executed,
     /// As `Instructions`, and a plugin of QEMU models caches and TLBs between marks.
     Memory,
 }
@@ -33,9 +33,9 @@ impl Mode {
     pub const ALL: [Mode; 5] = [
         Mode::Wall,
         Mode::Instructions,
+        Mode::Executed,
         Mode::Memory,
         Mode::Events,
-        Mode::CountedEvents,
     ];
 
     /// What it is called in the report.
@@ -44,7 +44,7 @@ impl Mode {
             Mode::Wall => "wall time",
             Mode::Instructions => "instructions",
             Mode::Events => "events",
-            Mode::CountedEvents => "events under icount",
+            Mode::Executed => "executed",
             Mode::Memory => "memory cost",
         }
     }
@@ -53,21 +53,23 @@ impl Mode {
     pub fn cpus(self) -> usize {
         match self {
             Mode::Wall | Mode::Events => 2,
-            Mode::Instructions | Mode::Memory | Mode::CountedEvents => 1,
+            Mode::Instructions | Mode::Memory | Mode::Executed => 1,
         }
     }
 
     /// Whether time is a count of instructions: then other runs may go on meanwhile without changing the result.
     pub fn is_counted(self) -> bool {
-        matches!(
-            self,
-            Mode::Instructions | Mode::Memory | Mode::CountedEvents
-        )
+        matches!(self, Mode::Instructions | Mode::Memory | Mode::Executed)
+    }
+
+    /// Whether the plugin of QEMU is needed.
+    pub fn needs_plugin(self) -> bool {
+        matches!(self, Mode::Memory | Mode::Executed)
     }
 
     /// Whether the kernel's own counters are read.
     pub fn has_events(self) -> bool {
-        matches!(self, Mode::Events | Mode::CountedEvents)
+        self == Mode::Events
     }
 }
 
@@ -99,7 +101,7 @@ pub struct Order<'a> {
 pub struct Output {
     /// What the program printed.
     pub text: String,
-    /// What the kernel counted, by name ("page_faults", "timer_interrupts", "interrupts", "irqs_off_ticks"), per core or, with one value, of all.
+    /// What the kernel counted, by name ("page_faults", "timer_interrupts", "interrupts"), per core or, with one value, of all.
     pub events: Vec<(String, Vec<f64>)>,
     /// From starting QEMU, or what starts it, to the program's first output.
     pub first_output_s: Option<f64>,

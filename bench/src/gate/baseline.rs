@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::{Count, Verdict};
+use super::{Count, Measured, Verdict};
 
 /// How far a count may be off.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -150,9 +150,9 @@ impl Baseline {
         &self.rows
     }
 
-    /// The same table with other values, where they differ by more than they may. Rows that are not measured any more go, new ones
-    /// are exact until somebody knows better.
-    pub fn updated(&self, counts: &[Count]) -> Baseline {
+    /// The same table with other values, where they differ by more than they may. Rows that are not measured any more go, but not
+    /// those that only could not be measured here; new ones are exact until somebody knows better.
+    pub fn updated(&self, measured: &Measured) -> Baseline {
         let row = |count: &Count| match self.row(&count.name) {
             Some(row) if row.within.judge(row.value, count.value) == Verdict::Same => row.clone(),
             Some(row) => Row {
@@ -166,9 +166,11 @@ impl Baseline {
                 note: "-".to_owned(),
             },
         };
+        let skipped = self.rows.iter().filter(|row| measured.skips(&row.name));
+        let skipped = skipped.cloned();
         Baseline {
             comments: self.comments.clone(),
-            rows: counts.iter().map(row).collect(),
+            rows: measured.counts.iter().map(row).chain(skipped).collect(),
         }
     }
 }
@@ -208,14 +210,21 @@ mod tests {
             value,
         };
         let baseline = Baseline::parse(TEXT).expect("a baseline");
-        let updated = baseline.updated(&[count("b", 1100), count("c", 1)]);
+        let measured = |counts: &[Count], skipped| Measured {
+            counts: counts.to_vec(),
+            skipped,
+        };
+        let updated = baseline.updated(&measured(&[count("b", 1100), count("c", 1)], &[]));
         assert_eq!(
             updated.to_string(),
             "# first\n# name\nb\t1100\t2.5%\tbecause\nc\t1\texact\t-\n"
         );
         // What is as it may be is no difference to review.
-        let within = baseline.updated(&[count("a", 5), count("b", 990)]);
+        let within = baseline.updated(&measured(&[count("a", 5), count("b", 990)], &[]));
         assert_eq!(within, baseline);
+        // What could not be measured stays.
+        let without = baseline.updated(&measured(&[count("a", 5)], &["b"]));
+        assert_eq!(without, baseline);
     }
 
     #[test]

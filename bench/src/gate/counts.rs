@@ -7,38 +7,58 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::Count;
+use super::{Count, Measured};
 use crate::lab::{How, Lab, Ran};
-use crate::process;
-use crate::suite::{self, quiet};
+use crate::suite::{self, interrupts, quiet};
+use crate::{control, plugin, process};
 
 /// Of the share and so of the node: what is scanned and handed out depends on it. Small enough to be dirtied quickly.
 const SHARE: &str = "96M";
-/// For the demanding program with mappings of 64 MiB.
-const DEMANDING_SHARE: &str = "256M";
 /// Paths whose cost with the kernel's counters on (yod --stats) is held, too.
 const COUNTED: [&str; 3] = ["getpid", "lseek_shipped", "mmap_4K"];
+/// The row of bench/gate/paths.c whose count is known.
+const KNOWN: &str = "loop_of_2000";
 /// A program without calls for two seconds, and the same for none.
 const SPIN: (&str, &[&str], &[&str]) = ("spin", &["0"], &["2"]);
 
 /// Of a rank: its regions lie around it. Low enough for whoever has a hard limit.
 const STACK_BYTES: u64 = 1 << 20;
 
-/// Runs all that is counted. Sets the stack limit of this process, which the ranks inherit.
+/// Rows that the plugin counts.
+const BY_PLUGIN: [&str; 2] = ["boot_instructions", "irqs_off_"];
+
+/// Runs all that is counted, and the controls. Sets the stack limit of this process, which the ranks inherit.
 ///
 /// # Errors
-/// When a program fails or something is missing.
-pub fn measure(lab: &Lab) -> Result<Vec<Count>> {
+/// When a program fails, a control does, or something is missing.
+pub fn measure(lab: &Lab) -> Result<Measured> {
     let stack = Rlimit {
         current: Some(STACK_BYTES),
         ..getrlimit(Resource::Stack)
     };
     setrlimit(Resource::Stack, stack).context("cannot set the limit on stacks")?;
     let mut counts = paths(lab)?;
-    counts.extend(longest_off(lab)?);
+    control::events(lab)?;
     counts.extend(quiet_core(lab)?);
+    counts.push(count("faults_demanding", demanding_faults(lab)?));
     counts.push(kernel_size(lab)?);
-    Ok(counts)
+    if !plugin::library(lab.output()).is_file() {
+        return Ok(Measured {
+            counts,
+            skipped: &BY_PLUGIN,
+        });
+    }
+    let boot = suite::boot::executed(lab)?;
+    let least = boot.into_iter().min().context("no run")?;
+    counts.push(count("boot_instructions", least));
+    control::flag(lab)?;
+    for (part, longest) in interrupts::demanding(lab)? {
+        counts.push(count(format!("irqs_off_{part}"), longest));
+    }
+    Ok(Measured {
+        counts,
+        skipped: &[],
+    })
 }
 
 fn count(name: impl Into<String>, value: u64) -> Count {
@@ -48,7 +68,7 @@ fn count(name: impl Into<String>, value: u64) -> Count {
     }
 }
 
-/// Each path as it is, some also with counters on; and how far it is to the first instruction outside of the kernel.
+/// Each path as it is, some also with counters on.
 fn paths(lab: &Lab) -> Result<Vec<Count>> {
     let program = build_paths(lab)?;
     let file = program.to_str().context("the path is no text")?;
@@ -62,17 +82,16 @@ fn paths(lab: &Lab) -> Result<Vec<Count>> {
         lab.margay(how, "paths", &[file])
     };
     let (plain, counted) = (run(false)?, run(true)?);
-    let mut counts: Vec<Count> = plain
-        .results
-        .lines()
-        .iter()
+    control::instructions(plain.results.one(KNOWN)? as u64)?;
+    let measured = plain.results.lines().iter();
+    let mut counts: Vec<Count> = measured
+        .filter(|(name, _)| name != KNOWN)
         .map(|(name, ticks)| count(name.as_str(), *ticks as u64))
         .collect();
     for name in COUNTED {
         let ticks = counted.results.one(name)?;
         counts.push(count(format!("{name}_counted"), ticks as u64));
     }
-    counts.push(count("boot_to_pct", counted.stats()?.node.up_tsc));
     Ok(counts)
 }
 
@@ -102,20 +121,16 @@ fn build_paths(lab: &Lab) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// The longest section with interrupts off, in the program that is made for it; and its page faults.
-fn longest_off(lab: &Lab) -> Result<[Count; 2]> {
+/// Page faults of the program that asks for as much as it can.
+fn demanding_faults(lab: &Lab) -> Result<u64> {
     let how = How {
         icount: true,
         stats: true,
-        memory: DEMANDING_SHARE,
+        memory: interrupts::SHARE,
         ..How::default()
     };
     let ran = lab.margay(how, "demanding", &["64"])?;
-    let total = &ran.stats()?.total;
-    Ok([
-        count("irqs_off_max_demanding", total.irqs_off_max.ticks),
-        count("faults_demanding", total.page_faults),
-    ])
+    Ok(ran.stats()?.total.page_faults)
 }
 
 /// Events on a core whose program asks for nothing.

@@ -1,129 +1,152 @@
-//! The longest time the kernel keeps interrupts off, over everything that is hard on it.
+//! The longest time that a core keeps interrupts off, over everything that is hard on the kernel: by the flag itself, which the
+//! plugin of bench/plugin reads, and not by what the kernel says.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use margay_tests::manifest::{self, Row};
+use margay_tests::run::Run;
+use margay_tests::scratch::Scratch;
 
 use super::Reading;
+use crate::control;
 use crate::figure::Found;
-use crate::lab::{How, Lab};
-use crate::stats::Stats;
+use crate::lab::{How, Lab, allowed_cores};
+use crate::plugin::{self, Report};
 
-/// A conformance program takes a second; one that stopped itself would never end.
-const LIMIT: Duration = Duration::from_secs(20);
-
+/// Memory for the demanding program with mappings of 64 MiB.
+pub const SHARE: &str = "256M";
+/// What the demanding program has, each with a longest section of its own.
+const PARTS: [&str; 9] = [
+    "large",
+    "odd",
+    "shattered",
+    "heap",
+    "vectors",
+    "signals",
+    "messages",
+    "untouched",
+    "regions",
+];
+/// A conformance program takes seconds where each instruction is looked at, on a machine that is busy with others minutes.
+const LIMIT: Duration = Duration::from_secs(300);
+/// Of the streams that some read: whole blocks come again and again.
+const STREAM: &str = "4M";
+/// Runs at the same time.
+const MOST_WORKERS: usize = 2;
 /// Programs that are named, the longest first.
 const SHOWN: usize = 3;
 
-/// Runs our demanding program and, where they are built, all conformance programs; each by the kernel's own clock.
-pub fn longest_off(lab: &Lab) -> Result<Vec<Reading>> {
+/// The longest section of each part of the demanding program; what the kernel says of it must agree.
+///
+/// # Errors
+/// A part fails, or the kernel's record is wrong.
+pub fn demanding(lab: &Lab) -> Result<Vec<(&'static str, u64)>> {
     let how = How {
-        icount: true,
         stats: true,
-        memory: "1G",
+        memory: SHARE,
         ..How::default()
     };
-    let own = lab.margay(how, "demanding", &[])?;
-    let mut longest = vec![(
-        own.stats()?.total.irqs_off_max.ticks,
-        "demanding".to_owned(),
-    )];
-    let mut without = 0;
-    for program in conformance(&lab.conformance_dir())? {
-        // Whether a program passes is the tests' business; what counts is what the kernel did meanwhile.
-        let outcome = lab.attempt(how, &program.path, &program.args(), LIMIT);
-        match outcome.and_then(|outcome| Stats::parse(&outcome.stderr)) {
-            Ok(stats) => longest.push((stats.total.irqs_off_max.ticks, program.name)),
-            Err(_) => without += 1,
-        }
-    }
-    longest.sort_by(|a, b| b.cmp(a));
-    let first: Vec<String> = longest
-        .iter()
-        .take(SHOWN)
-        .map(|(ticks, name)| format!("{name} {ticks}"))
+    let longest = |part| -> Result<_> {
+        let (ran, report) = lab.watched(how, "demanding", &["64", part])?;
+        let flag = report.irqs_off()?.longest;
+        control::record(ran.stats()?.total.irqs_off_max.ticks, flag)?;
+        Ok((part, flag))
+    };
+    PARTS.into_iter().map(longest).collect()
+}
+
+/// Over the demanding program and all conformance programs with the sizes that they are tested with.
+///
+/// # Errors
+/// The plugin or a program is missing, or a control fails.
+pub fn longest_off(lab: &Lab) -> Result<Vec<Reading>> {
+    control::flag(lab)?;
+    let own = demanding(lab)?.into_iter();
+    let own = own
+        .map(|(part, longest)| (longest, format!("demanding {part}")))
         .collect();
-    let detail = format!(
-        "{}; of {} programs, {without} more gave no counters",
-        first.join(", "),
-        longest.len()
-    );
+    let (own, conformance) = (Longest::of(own), Longest::of(conformance(lab)?));
+    let detail = format!("{}; {}", own.shown, conformance.shown);
+    let longest = own.longest.max(conformance.longest);
     Ok(vec![(
         "irqs_off_max_instructions",
-        Found::exactly(longest[0].0 as f64, detail),
+        Found::exactly(longest as f64, detail),
     )])
 }
 
-/// A conformance program that needs no input.
-#[derive(PartialEq, Debug)]
-struct Program {
-    name: String,
-    path: PathBuf,
-    args: String,
+/// The longest sections of some programs.
+struct Longest {
+    longest: u64,
+    /// In one line: the first few.
+    shown: String,
 }
 
-impl Program {
-    fn args(&self) -> Vec<&str> {
-        self.args
-            .split_whitespace()
-            .filter(|arg| *arg != "-")
-            .collect()
+impl Longest {
+    fn of(mut found: Vec<(u64, String)>) -> Longest {
+        found.sort_by(|a, b| b.cmp(a));
+        let first = found.iter().take(SHOWN);
+        let first: Vec<String> = first
+            .map(|(longest, name)| format!("{name} {longest}"))
+            .collect();
+        Longest {
+            longest: found.first().map_or(0, |(longest, _)| *longest),
+            shown: format!("{}, of {}", first.join(", "), found.len()),
+        }
     }
 }
 
-/// The programs in `dir` by the list of the tests; none when they are not built.
-fn conformance(dir: &Path) -> Result<Vec<Program>> {
-    let list = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/programs/programs.tsv");
-    let programs = parse(&fs::read_to_string(list)?, dir);
+/// Every row of the tests' manifest that can run here, a few at a time.
+fn conformance(lab: &Lab) -> Result<Vec<(u64, String)>> {
+    let rows = manifest::read("programs.tsv", STREAM)?;
+    let rows: Vec<Row> = rows
+        .into_iter()
+        .filter(|row| !row.extra.needs_kvm)
+        .collect();
     ensure!(
-        !programs.is_empty(),
+        !rows.is_empty(),
         "the list of conformance programs is empty"
     );
-    Ok(programs
-        .into_iter()
-        .filter(|program| program.path.is_file())
-        .collect())
+    let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for core in allowed_cores().into_iter().take(MOST_WORKERS) {
+            let (next, found, rows) = (&next, &found, &rows);
+            scope.spawn(move || {
+                while let Some(row) = rows.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let longest = of_row(lab, row, core).with_context(|| row.name.clone());
+                    let mut found = found.lock().unwrap_or_else(|error| error.into_inner());
+                    found.push(longest.map(|longest| (longest, row.name.clone())));
+                }
+            });
+        }
+    });
+    let found = found
+        .into_inner()
+        .unwrap_or_else(|error| error.into_inner());
+    found.into_iter().collect()
 }
 
-/// Columns: name, category, source, kind, arguments, standard input, status, and what else it needs. Those that need something
-/// else are left out.
-fn parse(list: &str, dir: &Path) -> Vec<Program> {
-    let row = |line: &str| {
-        let columns: Vec<&str> = line.split('\t').collect();
-        let &[name, _, source, kind, args, "none", _, "-", ..] = &columns[..] else {
-            return None;
-        };
-        Some(Program {
-            name: name.to_owned(),
-            path: dir.join(kind).join(Path::new(source).file_stem()?),
-            args: args.to_owned(),
-        })
-    };
-    list.lines()
-        .filter(|line| !line.starts_with('#'))
-        .filter_map(row)
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn programs_without_needs_are_taken_from_the_list() {
-        let list = "# comment\nremap\tmemory\tmemory/remap.c\tmusl-static\ta b\tnone\t0\t-\t-\n\
-                    sum\tstreams\tstreams/sum.c\tglibc-static\t-\tpipe:SIZE\t0\t-\t-\n\
-                    big\tenv\tenv/big.c\tglibc-static\t-\tnone\t0\tshare=2G\t-\n";
-        let programs = parse(list, Path::new("/p"));
-        assert_eq!(programs.len(), 1);
-        assert_eq!(programs[0].path, Path::new("/p/musl-static/remap"));
-        assert_eq!(programs[0].args(), ["a", "b"]);
-    }
-
-    #[test]
-    fn the_list_of_the_tests_is_understood() {
-        assert_eq!(conformance(Path::new("/nowhere")).expect("a list"), []);
-    }
+/// Whether a program passes is the tests' business; what counts is what the kernel did meanwhile.
+fn of_row(lab: &Lab, row: &Row, core: usize) -> Result<u64> {
+    let scratch = Scratch::new()?;
+    let out = scratch.path().join("counts.json");
+    let library = plugin::library(lab.output());
+    let argument = format!(
+        "{},out={},model=off,irqs=on",
+        library.display(),
+        out.display()
+    );
+    let run = Run::margay(row, &[])
+        .on_core(core)
+        .env(&[("MARGAY_ICOUNT", "1"), ("MARGAY_QEMU_PLUGIN", &argument)]);
+    let outcome = run.limit(LIMIT).run()?;
+    ensure!(
+        outcome.status.is_some(),
+        "not done after {} s",
+        LIMIT.as_secs()
+    );
+    let report = Report::read(&out).with_context(|| outcome.stderr.text())?;
+    Ok(report.irqs_off()?.longest)
 }

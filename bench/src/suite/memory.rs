@@ -3,6 +3,7 @@
 use anyhow::{Result, ensure};
 
 use super::Reading;
+use crate::control;
 use crate::figure::Found;
 use crate::lab::{How, Lab};
 use crate::statistics::median;
@@ -12,18 +13,53 @@ const SHARE: &str = "512M";
 /// The share of the runs that look for the smallest node.
 const SMALL_SHARE_MIB: u64 = 32;
 
-/// Fresh and recycled; page faults are not allowed at all.
+/// What is got at once, with the names of its figures, and how often: enough for a median, and no more than the share has.
+const SIZES: [(&str, &str, &str, &str); 5] = [
+    (
+        "4096",
+        "64",
+        "touch_fresh_4k_instructions",
+        "touch_recycled_4k_instructions",
+    ),
+    (
+        "65536",
+        "64",
+        "touch_fresh_64k_instructions",
+        "touch_recycled_64k_instructions",
+    ),
+    (
+        "1048576",
+        "33",
+        "touch_fresh_1m_instructions",
+        "touch_recycled_1m_instructions",
+    ),
+    (
+        "2097152",
+        "33",
+        "touch_fresh_2m_instructions",
+        "touch_recycled_2m_instructions",
+    ),
+    (
+        "67108864",
+        "7",
+        "touch_fresh_instructions_per_4k",
+        "touch_recycled_instructions_per_4k",
+    ),
+];
+
+/// Fresh and recycled, by size; page faults are not allowed at all.
 pub fn touch(lab: &Lab) -> Result<Vec<Reading>> {
-    Ok(vec![
-        ("touch_fresh_instructions_per_4k", touch_kind(lab, "fresh")?),
-        (
-            "touch_recycled_instructions_per_4k",
-            touch_kind(lab, "recycled")?,
-        ),
-    ])
+    control::events(lab)?;
+    let mut readings = Vec::new();
+    for (bytes, rounds, fresh, recycled) in SIZES {
+        for (kind, name) in [("fresh", fresh), ("recycled", recycled)] {
+            readings.push((name, touch_kind(lab, &[kind, bytes, rounds])?));
+        }
+    }
+    Ok(readings)
 }
 
-fn touch_kind(lab: &Lab, kind: &str) -> Result<Found> {
+fn touch_kind(lab: &Lab, args: &[&str]) -> Result<Found> {
     let how = |stats| How {
         icount: true,
         stats,
@@ -32,15 +68,15 @@ fn touch_kind(lab: &Lab, kind: &str) -> Result<Found> {
     };
     // Counting costs instructions: faults are looked for in a run of their own.
     let faults = lab
-        .margay(how(true), "touch", &[kind])?
+        .margay(how(true), "touch", args)?
         .stats()?
         .total
         .page_faults;
     ensure!(faults == 0, "{faults} page faults");
     let rounds = lab
-        .margay(how(false), "touch", &[kind])?
+        .margay(how(false), "touch", args)?
         .results
-        .all(kind)?;
+        .all(args[0])?;
     let least = rounds.iter().copied().fold(f64::INFINITY, f64::min);
     let most = rounds.iter().copied().fold(0.0, f64::max);
     let detail = format!("{least:.2} to {most:.2}, 0 faults");

@@ -6,7 +6,7 @@
 pub(crate) mod boot;
 mod calls;
 mod files;
-mod interrupts;
+pub(crate) mod interrupts;
 mod memory;
 pub(crate) mod quiet;
 mod shipping;
@@ -46,12 +46,26 @@ pub const GROUPS: &[Group] = &[
         find: memory::smallest,
     },
     Group {
-        names: &["local_call_instructions", "local_call_counted_instructions"],
+        names: &[
+            "local_call_instructions",
+            "clock_getres_instructions",
+            "rt_sigprocmask_instructions",
+            "clock_gettime_instructions",
+            "local_call_counted_instructions",
+        ],
         find: calls::local,
     },
     Group {
         names: &[
+            "touch_fresh_4k_instructions",
+            "touch_fresh_64k_instructions",
+            "touch_fresh_1m_instructions",
+            "touch_fresh_2m_instructions",
             "touch_fresh_instructions_per_4k",
+            "touch_recycled_4k_instructions",
+            "touch_recycled_64k_instructions",
+            "touch_recycled_1m_instructions",
+            "touch_recycled_2m_instructions",
             "touch_recycled_instructions_per_4k",
         ],
         find: memory::touch,
@@ -69,11 +83,19 @@ pub const GROUPS: &[Group] = &[
         find: interrupts::longest_off,
     },
     Group {
-        names: &["shipped_lseek_instructions"],
+        names: &[
+            "shipped_lseek_instructions",
+            "shipped_lseek_mean_instructions",
+            "shipped_lseek_p99_instructions",
+        ],
         find: shipping::instructions,
     },
     Group {
-        names: &["shipped_lseek_us"],
+        names: &[
+            "shipped_lseek_us",
+            "shipped_lseek_mean_us",
+            "shipped_lseek_p99_us",
+        ],
         find: shipping::wall,
     },
     Group {

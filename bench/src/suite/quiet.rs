@@ -7,6 +7,7 @@
 use anyhow::Result;
 
 use super::Reading;
+use crate::control;
 use crate::figure::Found;
 use crate::lab::{How, Lab};
 use crate::stats::Counters;
@@ -32,6 +33,7 @@ pub struct Events {
 
 /// Faults, entries besides calls, and ticks.
 pub fn after_start(lab: &Lab) -> Result<Vec<Reading>> {
+    control::events(lab)?;
     let mut events = beyond_idle(lab, &PROGRAMS)?;
     // New memory is there when it is touched, too.
     for kind in ["fresh", "recycled"] {

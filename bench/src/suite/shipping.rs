@@ -9,31 +9,40 @@ use crate::lab::{How, Lab, Ran};
 /// Calls per run.
 const ROUNDS: u64 = 2000;
 
-/// As the program sees it, by the TSC. The proxy answers before the caller's next instruction, for one core executes both:
-/// the doorbell wakes the proxy on the core that the node ran on. So there is nothing to take off for waiting, or, on a host
-/// that schedules otherwise, at most the turns of the wait loop in the median call.
+/// As the program sees it, by the TSC. In the median call the proxy answers before the caller's next instruction, for one core
+/// executes both: the doorbell wakes the proxy on the core that the node ran on. Where the proxy does not get to run, the caller
+/// turns in its loop for as long as the kernel waits before it halts, 30,000 instructions: that is the 99th percentile, and the
+/// mean has a few of it.
 pub fn instructions(lab: &Lab) -> Result<Vec<Reading>> {
-    let ran = run(lab, true, ROUNDS)?;
-    let ticks = ran.results.one("median_ticks")?;
-    let least = ran.results.one("least_ticks")?;
-    let detail = format!("median of {ROUNDS} calls, least {least:.0}");
-    Ok(vec![(
-        "shipped_lseek_instructions",
-        Found::exactly(ticks, detail),
-    )])
+    let results = run(lab, true, ROUNDS)?.results;
+    let detail = format!(
+        "of {ROUNDS} calls, least {:.0}",
+        results.one("least_ticks")?
+    );
+    let found =
+        |name: &str| -> Result<Found> { Ok(Found::exactly(results.one(name)?, detail.clone())) };
+    Ok(vec![
+        ("shipped_lseek_instructions", found("median_ticks")?),
+        ("shipped_lseek_mean_instructions", found("mean_ticks")?),
+        ("shipped_lseek_p99_instructions", found("p99_ticks")?),
+    ])
 }
 
 /// As the program sees it, in wall time.
 pub fn wall(lab: &Lab) -> Result<Vec<Reading>> {
     let rounds = 5 * ROUNDS;
     let file = path(lab)?;
-    let margay = run(lab, false, rounds)?.results.one("median_us")?;
+    let margay = run(lab, false, rounds)?.results;
     let native = lab.native("lseek", &[&file, &rounds.to_string()])?;
-    let detail = format!(
-        "{rounds} calls, natively {:.2} us",
-        native.one("median_us")?
-    );
-    Ok(vec![("shipped_lseek_us", Found::exactly(margay, detail))])
+    let found = |name: &str| -> Result<Found> {
+        let detail = format!("{rounds} calls, natively {:.2} us", native.one(name)?);
+        Ok(Found::exactly(margay.one(name)?, detail))
+    };
+    Ok(vec![
+        ("shipped_lseek_us", found("median_us")?),
+        ("shipped_lseek_mean_us", found("mean_us")?),
+        ("shipped_lseek_p99_us", found("p99_us")?),
+    ])
 }
 
 fn run(lab: &Lab, icount: bool, rounds: u64) -> Result<Ran> {

@@ -1,4 +1,4 @@
-! Automatic arrays of 200 MB on the stack, as `ulimit -s unlimited` is meant
+! Automatic arrays of many MB (the argument) on the stack, as `ulimit -s unlimited` is meant
 ! for: filled, summed, passed on, and given back, twice.
 program fortran_automatic
   implicit none
@@ -6,7 +6,7 @@ program fortran_automatic
   integer :: round, n
   character(16) :: argument
 
-  n = 200
+  n = 40
   call get_command_argument(1, argument)
   if (len_trim(argument) > 0) read(argument, *) n
   do round = 1, 2

@@ -1,5 +1,8 @@
-// All clocks of the vDSO never run backwards, the fine one moves, the coarse
-// one lies behind it by at most two ticks; 50,000 readings of each.
+// The clocks of the vDSO never run backwards and move, the coarse one lies
+// behind the fine one by less than a second; 50,000 readings of each. Two clocks
+// are compared by readings of one on both sides of the other, so it does not
+// matter how long a busy machine takes in between. Wall clocks may be set back
+// while this runs: by their keeper once, not by the system again and again.
 #include "../common/check.h"
 #include <time.h>
 
@@ -17,14 +20,15 @@ int main(void)
     static const struct {
         clockid_t clock;
         const char *name;
+        int64_t settings;
     } clocks[] = {
-        {CLOCK_MONOTONIC, "MONOTONIC"},
-        {CLOCK_MONOTONIC_COARSE, "MONOTONIC_COARSE"},
-        {CLOCK_MONOTONIC_RAW, "MONOTONIC_RAW"},
-        {CLOCK_BOOTTIME, "BOOTTIME"},
-        {CLOCK_REALTIME, "REALTIME"},
-        {CLOCK_REALTIME_COARSE, "REALTIME_COARSE"},
-        {CLOCK_TAI, "TAI"},
+        {CLOCK_MONOTONIC, "MONOTONIC", 0},
+        {CLOCK_MONOTONIC_COARSE, "MONOTONIC_COARSE", 0},
+        {CLOCK_MONOTONIC_RAW, "MONOTONIC_RAW", 0},
+        {CLOCK_BOOTTIME, "BOOTTIME", 0},
+        {CLOCK_REALTIME, "REALTIME", 1},
+        {CLOCK_REALTIME_COARSE, "REALTIME_COARSE", 1},
+        {CLOCK_TAI, "TAI", 1},
     };
     for (size_t c = 0; c < sizeof clocks / sizeof clocks[0]; c++) {
         int64_t first = now(clocks[c].clock), last = first, back = 0;
@@ -33,20 +37,23 @@ int main(void)
             back += t < last;
             last = t;
         }
-        check(back == 0, "%s never runs backwards", clocks[c].name);
+        check(back <= clocks[c].settings, "%s never runs backwards", clocks[c].name);
         while (now(clocks[c].clock) == first)
             ; // a clock that stands still hangs here: the harness notices
         check(1, "%s moves", clocks[c].name);
     }
     int64_t worst = 0, ahead = 0;
     for (int i = 0; i < READINGS; i++) {
-        int64_t coarse = now(CLOCK_MONOTONIC_COARSE), fine = now(CLOCK_MONOTONIC);
-        ahead += coarse > fine;
-        worst = fine - coarse > worst ? fine - coarse : worst;
+        int64_t before = now(CLOCK_MONOTONIC);
+        int64_t coarse = now(CLOCK_MONOTONIC_COARSE);
+        int64_t after = now(CLOCK_MONOTONIC);
+        ahead += coarse > after;
+        worst = before - coarse > worst ? before - coarse : worst;
     }
     check(ahead == 0, "the coarse clock is never ahead of the fine one");
     check(worst < 1000000000, "nor a second behind");
-    check(now(CLOCK_BOOTTIME) >= now(CLOCK_MONOTONIC) - 1000000000, "BOOTTIME is not behind MONOTONIC");
+    int64_t monotonic = now(CLOCK_MONOTONIC);
+    check(now(CLOCK_BOOTTIME) >= monotonic, "BOOTTIME is not behind MONOTONIC");
     check(now(CLOCK_REALTIME) > INT64_C(1700000000) * 1000000000, "REALTIME is after 2023");
     return check_done();
 }

@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 use super::{Conditions, JobEntry, Report, RowEntry};
 use crate::compare::catalogue::{Over, PLOTS, Plot, Shape};
-use crate::compare::memory::NO_PLUGIN;
 use crate::compare::summary::{self, Cell, NOT_COUNTED, Ratio};
 use crate::compare::system::Mode;
 use crate::number::{number, range};
+use crate::plugin::MISSING;
 
 /// What can be read off the figures and what cannot; stands above them.
 const READING: &str = "\
@@ -23,6 +23,8 @@ program. Page walks are those of the pages that the system really gave the progr
 system's own page tables, and the share of the memory that lay in pages of 2 MiB or 1 GiB stands below. What they would be if \
 all pages were of one size is for comparison. Misses are those of the program's own accesses: what a kernel cleared for it just \
 before (Linux, half of each large page) is found in the cache, and what the clearing missed does not count.
+- *Executed instructions* (one CPU) are counted by a plugin of QEMU from reset on, and sections with interrupts off by the flag \
+itself, so they do not depend on a clock or on what a kernel says of itself.
 - *Events* are what each kernel counted itself, per core (as in 1 + 2), over the whole run of the program; figures are medians.
 - Claims are made against Linux tuned.
 ";
@@ -47,7 +49,7 @@ pub fn render(report: &Report, drawn: &[&Plot]) -> String {
             Mode::Wall => "Wall time",
             Mode::Instructions => "Instructions",
             Mode::Events => "Events",
-            Mode::CountedEvents => "Events under icount",
+            Mode::Executed => "Executed instructions",
             Mode::Memory => "Memory costs",
         };
         section(&mut text, report, title, &jobs, drawn);
@@ -134,7 +136,7 @@ fn missing(text: &mut String, report: &Report) {
         }
     }
     for job in &report.without_plugin {
-        lines.push(format!("- {job}: {NO_PLUGIN}\n"));
+        lines.push(format!("- {job}: {MISSING}\n"));
     }
     if !lines.is_empty() {
         let _ = write!(text, "\n**Missing or incomplete:**\n\n{}", lines.concat());
@@ -235,11 +237,11 @@ fn show(job: &JobEntry, row: &RowEntry, cell: &Result<Cell, String>) -> String {
             None => shown,
         },
         // Of counts all runs are told, of times how sure the median is.
-        Mode::Instructions | Mode::Memory | Mode::CountedEvents if cell.identical => {
+        Mode::Instructions | Mode::Memory | Mode::Executed if cell.identical => {
             format!("{shown}, {runs} of {runs} alike")
         }
         Mode::Wall if row.row.over == Over::Median => shown + &interval(cell.interval),
-        Mode::Wall | Mode::Instructions | Mode::Memory | Mode::CountedEvents => {
+        Mode::Wall | Mode::Instructions | Mode::Memory | Mode::Executed => {
             let (least, most) = (summary::least(&cell.values), summary::most(&cell.values));
             format!("{shown}, {runs} runs in {}", range([least, most]))
         }

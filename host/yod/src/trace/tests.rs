@@ -1,6 +1,5 @@
 //! The order of lines: calls that return, that do not, and signals in between.
 
-
 use wire::trace::Pieces;
 
 use super::*;

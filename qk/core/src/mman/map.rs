@@ -226,7 +226,8 @@ fn place(
     let hint = args.addr & !(PAGE_BYTES - 1);
     if hint != 0 {
         let hint = hint.max(bounds.low);
-        if bounds.holds(hint, len_bytes) && regions.is_vacant(hint, hint + len_bytes) {
+        let vacant = bounds.holds(hint, len_bytes) && regions.is_vacant(hint, hint + len_bytes);
+        if vacant && !reaches_stack_gap(hint, hint + len_bytes, bounds) {
             return Ok(hint);
         }
     }
@@ -241,6 +242,12 @@ fn place(
         _ => LOW_32BIT,
     };
     find_hole(regions, len_bytes, 0, max, low, high).ok_or(Errno::ENOMEM)
+}
+
+/// Whether `[start, end)` reaches into what is kept free below the stack; Linux keeps it from hints, too (stack_guard_gap in
+/// mm/mmap.c), but not from MAP_FIXED.
+fn reaches_stack_gap(start: u64, end: u64, bounds: &Bounds) -> bool {
+    start < bounds.mmap_top + abi::map::STACK_GAP && end > bounds.mmap_top
 }
 
 fn check_fixed(addr: u64, len_bytes: u64, bounds: &Bounds) -> Result<(), Errno> {

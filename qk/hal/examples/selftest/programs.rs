@@ -193,6 +193,17 @@ fn load(entry: *const u8, index: u64) -> Box<Context> {
     context
 }
 
+/// A program's memory, active on this CPU: addresses of its code and of its data. Both are there, so it is for SMEP and SMAP to
+/// keep the kernel out.
+pub fn enter_memory() -> (u64, u64) {
+    let root = frame();
+    aspace::new_root(root);
+    map(root, CODE, frame(), P | U);
+    map(root, DATA, frame(), P | W | U | NX);
+    aspace::activate(root);
+    (CODE, DATA)
+}
+
 /// Runs two of the program at `entry` to their ends; whether both passed.
 fn run_pair(entry: *const u8) -> bool {
     PASSED.store(0, Ordering::Relaxed);

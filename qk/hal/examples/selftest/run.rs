@@ -103,6 +103,8 @@ fn die_as_told(cmdline: &str, boot: &Boot) {
             "execute" => {
                 core::mem::transmute::<u64, fn()>(Phys(NEXT.load(Ordering::Relaxed)).direct())()
             }
+            "smap" => _ = (programs::enter_memory().1 as *const u64).read_volatile(),
+            "smep" => core::mem::transmute::<u64, fn()>(programs::enter_memory().0)(),
             "pool" => mem::write_u64(boot.kernel.start, 0),
             "ap" => machine::die_on_ap(),
             _ => {}

@@ -7,7 +7,7 @@ mod wild;
 use super::*;
 use crate::regions::{Kind, Prot, Region, RegionFlags, Regions};
 use abi::Errno;
-use abi::map::WINDOW_TOP;
+use abi::map::{STACK_GAP, WINDOW_TOP};
 
 const P: u64 = 4096;
 const M2: u64 = 2 << 20;
@@ -194,6 +194,12 @@ fn mmap_places_as_asked_or_where_large_pages_fit() {
         anon(1 << 60, P, AP).unwrap().region.start,
         BOUNDS.mmap_top - P
     );
+    // Once a page that asked for the place right below the stack got it.
+    for hint in [BOUNDS.mmap_top, BOUNDS.mmap_top + STACK_GAP - P] {
+        assert_eq!(anon(hint, P, AP).unwrap().region.start, BOUNDS.mmap_top - P);
+    }
+    let above = BOUNDS.mmap_top + STACK_GAP;
+    assert_eq!(anon(above, P, AP).unwrap().region.start, above);
     assert_eq!(anon(0, P, AP | 0x40).unwrap().region.start, 0x8000_0000 - P);
     assert_eq!(
         anon(0, M2 + P, AP).unwrap().region.start,

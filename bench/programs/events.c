@@ -1,0 +1,110 @@
+/* Events of which the number is known: whoever counts them must find as many.
+ *
+ *   events faults N    page faults, each answered by a handler
+ *   events ticks N     timer interrupts while the program computes
+ *   events long N      timer interrupts, one a millisecond, during single calls that
+ *                      have N MiB to clear; the signals are ignored
+ *   events off         a region (../plugin/mark.h) around a getpid, and one
+ *                      around mmap of a page: interrupts are off in both
+ */
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+static volatile sig_atomic_t caught;
+
+static void open_page(int signo, siginfo_t *info, void *context)
+{
+	(void)signo, (void)context;
+	char *page = (char *)((uintptr_t)info->si_addr & -(uintptr_t)PAGE_BYTES);
+	caught++;
+	must(mprotect(page, PAGE_BYTES, PROT_READ | PROT_WRITE) == 0, "mprotect");
+}
+
+static void count(int signo)
+{
+	(void)signo;
+	caught++;
+}
+
+static void faults(size_t wanted)
+{
+	struct sigaction action = { .sa_sigaction = open_page, .sa_flags = SA_SIGINFO };
+	size_t bytes = (wanted + 1) * PAGE_BYTES;
+	volatile char *at = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	must(at != MAP_FAILED, "mmap");
+	must(sigaction(SIGSEGV, &action, NULL) == 0, "sigaction");
+	for (size_t i = 0; i < wanted; i++)
+		at[i * PAGE_BYTES] = 1;
+}
+
+/* One after the other, so that none is merged with another. */
+static void ticks(size_t wanted)
+{
+	struct sigaction action = { .sa_handler = count };
+	struct itimerval once = { .it_value.tv_usec = 5000 };
+
+	must(sigaction(SIGALRM, &action, NULL) == 0, "sigaction");
+	for (size_t i = 0; i < wanted; i++) {
+		must(setitimer(ITIMER_REAL, &once, NULL) == 0, "setitimer");
+		while ((size_t)caught == i)
+			;
+	}
+}
+
+/* What is timed are the calls: dirtying is the program's own work. */
+static void in_long_calls(size_t mib)
+{
+	struct itimerval often = { { 0, 1000 }, { 0, 1000 } }, never = { 0 };
+	size_t bytes = mib << 20;
+	char *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	must(at != MAP_FAILED, "mmap");
+	must(signal(SIGALRM, SIG_IGN) != SIG_ERR, "signal");
+	memset(at, 1, bytes);
+	must(setitimer(ITIMER_REAL, &often, NULL) == 0, "setitimer");
+	must(madvise(at, bytes, MADV_DONTNEED) == 0, "madvise");
+	must(setitimer(ITIMER_REAL, &never, NULL) == 0, "setitimer");
+}
+
+static void off(void)
+{
+	long page;
+
+	/* The region before main that bench.h began. */
+	mark_end();
+	mark_begin();
+	syscall(SYS_getpid);
+	mark_end();
+	mark_begin();
+	page = syscall(SYS_mmap, 0, PAGE_BYTES, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	mark_end();
+	must(page != -1, "mmap");
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "";
+	size_t wanted = number(argc, argv, 2, 0);
+
+	if (strcmp(what, "faults") == 0)
+		faults(wanted);
+	else if (strcmp(what, "ticks") == 0)
+		ticks(wanted);
+	else if (strcmp(what, "long") == 0)
+		in_long_calls(wanted);
+	else if (strcmp(what, "off") == 0)
+		off();
+	else
+		check(0, "events faults N | events ticks N | events long N | events off");
+	check(what[0] == 'o' || what[0] == 'l' || (size_t)caught == wanted, "not as many as wanted");
+	report("events", (double)caught);
+	return 0;
+}

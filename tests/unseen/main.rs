@@ -1,0 +1,136 @@
+//! What no ordinary program would notice: counters that do not count, memory that is lost little by little, interrupts that have to
+//! wait. Each of these once went wrong on purpose, and every other test passed.
+
+use anyhow::{Context, Result, ensure};
+use margay_tests::bench::{build, numbers};
+use margay_tests::report::{Stats, Stderr};
+use margay_tests::run::{Outcome, Run};
+use margay_tests::scratch::Scratch;
+use margay_tests::tree;
+
+/// Bytes of a share, as yod takes them and as a number.
+const SHARE: (&str, f64) = ("64M", (64 << 20) as f64);
+
+/// Runs a program of bench/programs on Margay; it must go well.
+fn run(options: &[&str], counted: bool, name: &str, args: &[&str]) -> Result<(Outcome, Stats)> {
+    let scratch = Scratch::new()?;
+    let program = build(&scratch, name)?;
+    // Under KVM there is no count of instructions.
+    let accel = if counted { "tcg" } else { &tree::accel() };
+    let mut run = Run::bare_yod(&["--stats=json", "--oversubscribe", "--accel", accel])
+        .args(options)
+        .args(&["--", &program.to_string_lossy()])
+        .args(args);
+    if counted {
+        // The TSC counts instructions of one core, whatever the host does meanwhile.
+        run = run.on_core(first_core()?).env(&[("MARGAY_ICOUNT", "1")]);
+    }
+    let outcome = run.run_in(&scratch)?;
+    let (said, status) = (outcome.stderr.text(), outcome.status);
+    ensure!(status == Some(0), "status {status:?}: {said}");
+    let stats = Stderr::new(outcome.stderr.head()).context(said)?.stats;
+    Ok((outcome, stats))
+}
+
+/// A core that this process may use.
+fn first_core() -> Result<usize> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let cores = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
+        .context("no Cpus_allowed_list")?;
+    let digits = cores.trim().chars().take_while(char::is_ascii_digit);
+    Ok(digits.collect::<String>().parse()?)
+}
+
+/// The counter of page faults could be dead: where none is expected, none was found.
+#[test]
+fn page_faults_are_counted() -> Result<()> {
+    let (_, stats) = run(&["-m", SHARE.0], false, "events", &["faults", "37"])?;
+    let faults = stats.number("/total/page_faults")?;
+    ensure!(faults == 37, "{faults} page faults counted of 37");
+    Ok(())
+}
+
+/// So could that of timer interrupts, and that of entries.
+#[test]
+fn timer_interrupts_are_counted() -> Result<()> {
+    let (_, stats) = run(&["-m", SHARE.0], false, "events", &["ticks", "23"])?;
+    let ticks = stats.number("/total/timer_interrupts")?;
+    ensure!(ticks == 23, "{ticks} timer interrupts counted of 23");
+    let calls = stats.number("/total/local_calls")? + stats.number("/total/shipped_calls")?;
+    let entries = stats.rank_entries()?;
+    ensure!(
+        entries >= calls + 23,
+        "{entries} entries, {calls} calls and 23 interrupts"
+    );
+    Ok(())
+}
+
+/// Preemption points that never let anything in: a timer of 1 ms interrupts calls that take 16 ms, and not only their ends.
+#[test]
+fn preemption_points_let_interrupts_in() -> Result<()> {
+    let (_, stats) = run(&["-m", "96M"], true, "events", &["long", "64"])?;
+    let ticks = stats.number("/total/timer_interrupts")?;
+    ensure!(ticks >= 5, "{ticks} timer interrupts during a long call");
+    Ok(())
+}
+
+/// Interval timers and sleeps that took twice as long as they were asked to.
+#[test]
+fn interval_timers_keep_their_interval() -> Result<()> {
+    let (outcome, _) = run(&["-m", SHARE.0], true, "timers", &["1000", "20"])?;
+    let text = outcome.stdout.text();
+    let one = |name| -> Result<f64> { Ok(numbers(&text, name)?[0]) };
+    // A tick is a nanosecond under icount.
+    for (name, wanted) in [
+        ("first_ticks", 1e6),
+        ("interval_ticks", 1e6),
+        ("sleep_ticks", 1e6),
+        ("left_us", 1e3),
+        ("interval_left_us", 1e3),
+    ] {
+        let found = one(name)?;
+        ensure!(
+            (found - wanted).abs() <= wanted / 100.0,
+            "{name} is {found}, not about {wanted}"
+        );
+    }
+    Ok(())
+}
+
+/// Rank 1 that had 8 MiB less than rank 0: the test read the kernel's own record of it.
+#[test]
+fn every_rank_can_have_its_whole_share() -> Result<()> {
+    let (outcome, _) = run(&["-n", "3", "-m", SHARE.0, "--label"], false, "fill", &[])?;
+    let had = numbers(&outcome.stdout.text(), "before_bytes")?;
+    ensure!(had.len() == 3, "{} ranks", had.len());
+    // A share has the stack, an eighth of it, and the program in it.
+    let least = SHARE.1 * 7.0 / 8.0 - f64::from(4 << 20);
+    ensure!(
+        had.iter().all(|&bytes| bytes == had[0] && bytes > least),
+        "ranks could have {had:?} bytes of {}",
+        SHARE.1
+    );
+    Ok(())
+}
+
+/// Frames that were never given back: only a program that had to run out of memory noticed.
+#[test]
+fn no_frame_is_lost() -> Result<()> {
+    const ROUNDS: &str = "1000";
+    // Page tables that may be kept for later.
+    const KEPT_BYTES: f64 = (256 << 10) as f64;
+    let (outcome, _) = run(&["-m", SHARE.0], false, "fill", &[ROUNDS])?;
+    let text = outcome.stdout.text();
+    let (before, after) = (
+        numbers(&text, "before_bytes")?[0],
+        numbers(&text, "after_bytes")?[0],
+    );
+    ensure!(
+        after > before - KEPT_BYTES,
+        "{} bytes were lost in {ROUNDS} rounds",
+        before - after
+    );
+    Ok(())
+}
