@@ -1,0 +1,66 @@
+//! Frames that were unmapped and may still be mapped by others: no longer in use, not free yet.
+
+use super::chunk::{Bits, FRAMES_PER_CHUNK, Zero};
+use super::{CHUNK_WORK, Chunk, Frames, FreeError};
+
+impl Frames {
+    /// Retires `[addr, addr + len_bytes)`, which is in use. `clean`: it holds zeros, and nobody writes to it any more.
+    ///
+    /// # Errors
+    /// As [`Self::free_range`].
+    pub fn retire(&mut self, addr: u64, len_bytes: u64, clean: bool) -> Result<(), FreeError> {
+        let checked = self.check_free(addr, len_bytes);
+        debug_assert!(
+            checked.is_ok(),
+            "retirement of {addr:#x}+{len_bytes:#x}: {checked:?}"
+        );
+        let end = checked?;
+        for c in self.chunk_of(addr)..=self.chunk_of(end - 1) {
+            let (lo, hi) = self.clip(c, addr, end);
+            self.retire_in_chunk(c, lo, hi, clean);
+            (self.point)(CHUNK_WORK);
+        }
+        self.retired_bytes += len_bytes;
+        Ok(())
+    }
+
+    /// Frees all that is retired.
+    pub fn release_retired(&mut self) {
+        while let Some(c) = self.waiting.pop_first() {
+            (self.point)(CHUNK_WORK);
+            let Chunk { retired, zero, .. } = self.chunks[c];
+            if self.chunks[c].is_retired_whole() {
+                self.chunks[c].retired = 0;
+                self.release(c, 0, FRAMES_PER_CHUNK, zero == Zero::Yes);
+            } else {
+                self.bits[c - self.lead].release_retired();
+                self.chunks[c].retired = 0;
+                self.add_free(c, retired);
+            }
+        }
+        self.used_bytes -= core::mem::take(&mut self.retired_bytes);
+    }
+
+    /// Bytes that are retired; they count as used.
+    pub fn retired_bytes(&self) -> u64 {
+        self.retired_bytes
+    }
+
+    /// Retires frames `lo..hi` of chunk `c`, known to be in use.
+    fn retire_in_chunk(&mut self, c: usize, lo: usize, hi: usize, clean: bool) {
+        self.waiting.insert(c);
+        let chunk = &mut self.chunks[c];
+        let used_whole = chunk.is_used_whole();
+        chunk.retired += (hi - lo) as u16;
+        if hi - lo == FRAMES_PER_CHUNK {
+            chunk.zero = if clean { Zero::Yes } else { Zero::No };
+            return;
+        }
+        chunk.zero = Zero::Mixed;
+        let bits = &mut self.bits[c - self.lead];
+        if used_whole {
+            *bits = Bits::ALL_USED;
+        }
+        bits.retire(lo, hi, clean);
+    }
+}
