@@ -150,9 +150,5 @@ fn only_some_calls_with_their_times() -> Result<()> {
 #[test]
 fn a_trace_that_cannot_be_written_is_told_once() -> Result<()> {
     let outcome = traced(&["--strace=/dev/full"], &["file"], &Scratch::new()?)?;
-    clean::one_line(
-        &outcome,
-        3,
-        "cannot write the trace to /dev/full: No space left",
-    )
+    clean::one_line(&outcome, 3, "cannot write: /dev/full: No space left")
 }

@@ -87,11 +87,7 @@ fn log_to_nowhere() -> Result<()> {
 /// A full disk cut the log without a word.
 fn log_to_full_disk() -> Result<()> {
     let outcome = clean::run(Run::yod(&["--kernel-log", "/dev/full", "--", &fine()]))?;
-    one_line(
-        &outcome,
-        0,
-        "cannot write the kernel log to /dev/full: No space left",
-    )
+    one_line(&outcome, 0, "cannot write: /dev/full: No space left")
 }
 
 fn strace_to_nowhere() -> Result<()> {

@@ -84,27 +84,19 @@ pub fn start(launch: &Launch) -> io::Result<Keeper> {
         SocketFlags::CLOEXEC,
         None,
     )?;
-    let (file, listener) = SocketFile::open().unzip();
-    let forked = sys::fork().inspect_err(|_| {
-        file.iter().for_each(SocketFile::remove);
-    });
-    match forked? {
+    let file = SocketFile::new();
+    match sys::fork()? {
         Forked::Parent(pid) => Ok(Keeper::new(pid, ours, file)),
-        Forked::Child => keep(keepers, listener, file.as_ref(), launch),
+        Forked::Child => keep(keepers, file.as_ref(), launch),
     }
 }
 
 /// The keeper's life.
-fn keep(
-    first: OwnedFd,
-    listener: Option<OwnedFd>,
-    file: Option<&SocketFile>,
-    launch: &Launch,
-) -> ! {
-    let kept = [Some(&first), listener.as_ref()];
-    let kept: Vec<_> = kept.into_iter().flatten().map(AsRawFd::as_raw_fd).collect();
-    sys::close_all_but(&kept);
-    let running = detach().and_then(|signals| Running::start(launch, signals));
+fn keep(first: OwnedFd, file: Option<&SocketFile>, launch: &Launch) -> ! {
+    sys::close_all_but(&[first.as_raw_fd()]);
+    let detached = detach();
+    let listener = file.and_then(SocketFile::open);
+    let running = detached.and_then(|signals| Running::start(launch, signals));
     let status = match running {
         Ok(running) => Client::first(first).and_then(|first| running.run(first, listener, launch)),
         Err(error) => refuse(&first, &explain(&error)),

@@ -1,17 +1,19 @@
 //! The socket by which later yods of a job get to its keeper: a file in a directory that only its user may enter.
 //!
 //! The directory is `margay` in XDG_RUNTIME_DIR, which goes away with the session, else `margay-UID` in TMPDIR, else in
-//! /tmp; it belongs to the user and has mode 0700, or it is not used. A socket is named after the process that made it.
-//! The last one out removes the directory. What a killed keeper left behind is removed by its yod, or by the next job: a
-//! socket that refuses connections has no keeper. The first yod does not need the socket, so a job runs without where none
-//! can be made.
+//! /tmp; it belongs to the user and has mode 0700, or it is not used. Its name is settled before the keeper is forked, which
+//! makes it: so whichever of keeper and yod is killed, the other knows what to remove. The last one out removes the
+//! directory. What both left behind is removed by the next job: a socket that refuses connections has no keeper. The first
+//! yod does not need the socket, so a job runs without where none can be made.
 //!
 //! The file system decides who reaches the socket; [`SocketFile::admits`] checks the peer's id as well. Where user ids are
 //! mapped in part, as in a user namespace, all others read as one and the same id (overflowuid): when that is the user's own
 //! as well, users cannot be told apart, and there is no socket.
 
+use std::collections::hash_map::RandomState;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
+use std::hash::{BuildHasher, Hasher};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -28,8 +30,6 @@ use rustix::net::{
 const BACKLOG: i32 = 64;
 /// A socket that refuses connections is between bind(2) and listen(2) when it is younger than this.
 const FRESH: Duration = Duration::from_secs(10);
-/// Most sockets of one process id: process id namespaces may share a directory.
-const SAME_NAME: u32 = 100;
 /// Tries to make a socket in a directory that others remove when they leave.
 const TRIES: usize = 5;
 /// User ids of a complete map: all but -1 (user_namespaces(7)).
@@ -38,27 +38,31 @@ const ALL_IDS: u64 = u32::MAX as u64;
 /// A listening socket's file.
 #[derive(Clone, Debug)]
 pub struct SocketFile {
-    path: PathBuf,
+    /// Where it may be, the best first.
+    paths: Vec<PathBuf>,
 }
 
 impl SocketFile {
-    /// Makes a socket in a directory of this user, if there can be one; also returns the socket.
-    pub fn open() -> Option<(SocketFile, OwnedFd)> {
+    /// Settles its name, if this user can have a socket.
+    pub fn new() -> Option<SocketFile> {
         user()?;
-        places(|name| std::env::var_os(name))
-            .iter()
-            .find_map(|place| SocketFile::open_in(place).ok())
+        Some(SocketFile::in_one_of(&places(|name| {
+            std::env::var_os(name)
+        })))
     }
 
-    fn open_in(place: &Path) -> io::Result<(SocketFile, OwnedFd)> {
-        let mut last = io::ErrorKind::NotFound.into();
-        for _ in 0..TRIES {
-            match own_directory(place).and_then(|dir| make(place, &dir)) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => last = error,
-                other => return other,
-            }
+    /// Process ids alone would not do: namespaces of them may share a directory.
+    fn in_one_of(places: &[PathBuf]) -> SocketFile {
+        let random = RandomState::new().build_hasher().finish();
+        let name = format!("{}-{random:016x}", std::process::id());
+        SocketFile {
+            paths: places.iter().map(|place| place.join(&name)).collect(),
         }
-        Err(last)
+    }
+
+    /// Makes the socket, in the first directory where it can be.
+    pub fn open(&self) -> Option<OwnedFd> {
+        self.paths.iter().find_map(|path| open_at(path).ok())
     }
 
     /// Whether the process at the other end of a connection belongs to this user.
@@ -69,11 +73,27 @@ impl SocketFile {
 
     /// Removes the file, and the directory if nothing else is in it.
     pub fn remove(&self) {
-        let _ = fs::remove_file(&self.path);
-        if let Some(dir) = self.path.parent() {
-            let _ = fs::remove_dir(dir);
+        for path in &self.paths {
+            let _ = fs::remove_file(path);
+            if let Some(dir) = path.parent() {
+                let _ = fs::remove_dir(dir);
+            }
         }
     }
+}
+
+fn open_at(path: &Path) -> io::Result<OwnedFd> {
+    let (Some(place), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let mut last = io::ErrorKind::NotFound.into();
+    for _ in 0..TRIES {
+        match own_directory(place).and_then(|dir| make(&through(&dir).join(name))) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => last = error,
+            other => return other,
+        }
+    }
+    Err(last)
 }
 
 /// Directories for sockets, the best first.
@@ -152,23 +172,11 @@ fn is_stale(path: &Path) -> bool {
     meta.file_type().is_socket() && !fresh && refuses() == Err(Errno::CONNREFUSED)
 }
 
-fn make(place: &Path, dir: &File) -> io::Result<(SocketFile, OwnedFd)> {
+fn make(path: &Path) -> io::Result<OwnedFd> {
     let listener = socket()?;
-    let pid = std::process::id();
-    let mut number = 0;
-    let name = loop {
-        let name = match number {
-            0 => pid.to_string(),
-            _ => format!("{pid}.{number}"),
-        };
-        match bind(&listener, &SocketAddrUnix::new(through(dir).join(&name))?) {
-            Err(Errno::ADDRINUSE) if number < SAME_NAME => number += 1,
-            other => break other.map(|()| name)?,
-        }
-    };
+    bind(&listener, &SocketAddrUnix::new(path)?)?;
     listen(&listener, BACKLOG)?;
-    let path = place.join(name);
-    Ok((SocketFile { path }, listener))
+    Ok(listener)
 }
 
 fn socket() -> Result<OwnedFd, Errno> {
@@ -212,16 +220,26 @@ mod tests {
         assert_eq!(places(&[("TMPDIR", "relative")]), [temporary("/tmp")]);
     }
 
+    fn opened(place: &Path) -> (SocketFile, OwnedFd) {
+        let file = SocketFile::in_one_of(&[place.to_path_buf()]);
+        let listener = file.open().expect("a socket");
+        (file, listener)
+    }
+
     #[test]
     fn a_socket_takes_its_users_connections_and_leaves_nothing() {
         let dir = scratch("takes");
         let place = dir.join("margay");
-        let (file, listener) = SocketFile::open_in(&place).expect("a socket");
+        let (file, listener) = opened(&place);
         let mode = fs::metadata(&place).expect("a directory").mode();
         assert_eq!(mode & 0o777, 0o700);
-        let (second, _listener) = SocketFile::open_in(&place).expect("another of the same process");
+        let (second, _listener) = opened(&place);
         let client = socket().expect("a socket");
-        connect(&client, &SocketAddrUnix::new(&file.path).expect("short")).expect("connects");
+        connect(
+            &client,
+            &SocketAddrUnix::new(&file.paths[0]).expect("short"),
+        )
+        .expect("connects");
         let connection = accept(&listener).expect("a connection");
         assert!(SocketFile::admits(&connection));
         second.remove();
@@ -235,9 +253,9 @@ mod tests {
     fn what_killed_keepers_left_is_removed() {
         let dir = scratch("stale");
         let place = dir.join("margay");
-        let (living, _listener) = SocketFile::open_in(&place).expect("a socket");
-        let (dead, listener) = SocketFile::open_in(&place).expect("a socket");
-        let (fresh, fresh_listener) = SocketFile::open_in(&place).expect("a socket");
+        let (living, _listener) = opened(&place);
+        let (dead, listener) = opened(&place);
+        let (fresh, fresh_listener) = opened(&place);
         drop((listener, fresh_listener));
         for old in [&living, &dead] {
             let long_ago = SystemTime::now() - 2 * FRESH;
@@ -247,15 +265,15 @@ mod tests {
             };
             rustix::fs::utimensat(
                 rustix::fs::CWD,
-                &old.path,
+                &old.paths[0],
                 &times,
                 rustix::fs::AtFlags::empty(),
             )
             .expect("a file");
         }
-        let (next, _next_listener) = SocketFile::open_in(&place).expect("a socket");
-        assert!(living.path.exists() && fresh.path.exists());
-        assert_eq!(next.path, dead.path, "its name is free again");
+        let (_next, _next_listener) = opened(&place);
+        assert!(living.paths[0].exists() && fresh.paths[0].exists());
+        assert!(!dead.paths[0].exists());
         fs::remove_dir_all(dir).expect("removed");
     }
 
@@ -274,12 +292,12 @@ mod tests {
         let place = dir.join("margay");
         fs::create_dir(&place).expect("a directory");
         fs::set_permissions(&place, fs::Permissions::from_mode(0o755)).expect("its owner");
-        let refused = SocketFile::open_in(&place).expect_err("open to others");
+        let refused = open_at(&place.join("name")).expect_err("open to others");
         assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
         fs::remove_dir(&place).expect("empty");
         std::os::unix::fs::symlink(&dir, &place).expect("a link");
         assert!(
-            SocketFile::open_in(&place).is_err(),
+            open_at(&place.join("name")).is_err(),
             "nor where a link leads"
         );
         fs::remove_dir_all(dir).expect("removed");

@@ -84,7 +84,7 @@ pub trait Machine: Copy {
 }
 
 /// Bytes that are cleared between two preemption points.
-pub const CLEAR_BYTES: u64 = 8 << 10;
+pub const CLEAR_BYTES: u64 = 16 << 10;
 /// Work of a record in the region log, in instructions.
 const LOG_WORK: u32 = 100;
 

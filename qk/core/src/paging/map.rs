@@ -1,7 +1,7 @@
 //! Mapping and unmapping.
 
 use super::entry::{A, Entry, Level, NX, P, RW, US, index, level_of, shift, span};
-use super::{OutOfTables, Slot, Table, Tables, descend, split_at};
+use super::{OutOfTables, Slot, Table, Tables, Turns, descend, split_at};
 use crate::page::PageSize;
 use crate::regions::Prot;
 
@@ -208,6 +208,7 @@ pub(super) fn remove<T: Tables>(
     end: u64,
     visit: &mut impl FnMut(&mut T, Run),
 ) -> u64 {
+    let mut turns = Turns::default();
     let mut emptied = 0;
     let mut va = start;
     while va < end {
@@ -234,7 +235,9 @@ pub(super) fn remove<T: Tables>(
             stop = va + len_bytes;
         }
         va = stop;
+        turns.next(t);
     }
+    turns.end(t);
     emptied
 }
 

@@ -206,10 +206,7 @@ fn walk<T: Tables>(
     end: u64,
     visit: &mut impl FnMut(&mut T, &Slot<T::Table>, Entry),
 ) {
-    /// Work of an entry, and between two points.
-    const ENTRY: u32 = 24;
-    const LET_PASS: u32 = 16 * ENTRY;
-    let mut work = 0;
+    let mut turns = Turns::default();
     let mut va = start;
     while va < end {
         let slot = Slot::of(table, level, va);
@@ -222,13 +219,31 @@ fn walk<T: Tables>(
             visit(t, &slot, entry);
         }
         va = stop;
-        work += ENTRY;
-        if work > LET_PASS {
-            t.point(work);
-            work = 0;
+        turns.next(t);
+    }
+    turns.end(t);
+}
+
+/// The work of a loop over the entries of a table: too little in each turn to be a preemption point by itself.
+#[derive(Default)]
+struct Turns(u32);
+
+impl Turns {
+    /// Instructions of a turn.
+    const ENTRY: u32 = 24;
+    const LET_PASS: u32 = 16 * Self::ENTRY;
+
+    /// One more turn.
+    fn next(&mut self, t: &impl Tables) {
+        self.0 += Self::ENTRY;
+        if self.0 > Self::LET_PASS {
+            t.point(core::mem::take(&mut self.0));
         }
     }
-    t.point(work);
+
+    fn end(self, t: &impl Tables) {
+        t.point(self.0);
+    }
 }
 
 /// The leaf that translates (or keeps) `va`.

@@ -1,7 +1,7 @@
 //! Questions about the tables that change nothing.
 
 use super::entry::{Entry, Level, index, shift, span};
-use super::{Slot, Table, Tables, descend, find_leaf, own_table};
+use super::{Slot, Table, Tables, Turns, descend, find_leaf, own_table};
 use crate::page::PageSize;
 use crate::regions::Prot;
 
@@ -124,6 +124,7 @@ fn spans_below<T: Tables>(
     end: u64,
     visit: &mut impl FnMut(u64, u64, Leaf),
 ) {
+    let mut turns = Turns::default();
     let mut va = start;
     while va < end {
         let slot = Slot::of(table, level, va);
@@ -142,5 +143,7 @@ fn spans_below<T: Tables>(
             visit(va, stop - va, Some(leaf));
         }
         va = stop;
+        turns.next(t);
     }
+    turns.end(t);
 }

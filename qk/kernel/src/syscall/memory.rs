@@ -47,7 +47,10 @@ fn map_file(
 ) -> Result<(), Errno> {
     let Region { start, end, .. } = plan.region;
     if plan.region.flags.contains(RegionFlags::SHARED) {
-        rank.area.node.refusals.shared_maps.add(1);
+        // Without write access it is a probe that programs do without (glibc's cache of converters).
+        if !plan.region.flags.contains(RegionFlags::READ_ONLY) {
+            rank.area.node.refusals.shared_maps.add(1);
+        }
         return Err(Errno::ENODEV);
     }
     if plan.replace {
