@@ -12,6 +12,7 @@ use crate::memory::RankMemory;
 use crate::rank::Rank;
 use crate::signals;
 use crate::stub;
+use crate::watcher;
 
 /// Carries out an operation; returns its result or a negative error as a system call does.
 ///
@@ -34,6 +35,7 @@ pub fn carry_out(rank: &Rank, nr: u64, args: &[u64; 6]) -> Result<i64, String> {
         Some(HostOp::Stop) => {
             if rank.stops.take() {
                 signals::send_to_self(libc::SIGSTOP);
+                watcher::settle(rank);
             }
             Ok(0)
         }

@@ -52,6 +52,8 @@ pub struct Rank {
     pub kick: Kick,
     /// Stops and continues.
     pub stops: Stops,
+    /// Held while signals are read from Linux and posted to the node.
+    pub passing_on: Mutex<()>,
     /// Whether a thread ends the process already.
     pub ending: AtomicBool,
     /// This process, whose number is also the worker's thread id.

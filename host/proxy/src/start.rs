@@ -168,6 +168,7 @@ fn build(
         signalfd: watcher.signalfd(),
         kick: Kick::default(),
         stops: Stops::default(),
+        passing_on: Mutex::default(),
         ending: AtomicBool::new(false),
         pid: std::process::id(),
     };

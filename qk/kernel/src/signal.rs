@@ -278,6 +278,8 @@ fn stop(rank: &Rank) {
     if let Err(errno) = ship::host_op(rank, HostOp::Stop, [0; 3]) {
         log::warn!("rank {}: its proxy could not stop: {errno}", rank.id);
     }
+    // What was sent meanwhile comes before the program's next instruction.
+    collect(rank);
 }
 
 fn terminate(rank: &'static Rank, frame: &UserFrame, info: &SigInfo, core: bool) -> ! {
