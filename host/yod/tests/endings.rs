@@ -198,9 +198,12 @@ fn closing_the_terminal_ends_a_job_that_leads_the_session() {
     };
     for (ranks, what) in [("1", "w"), ("2", "c"), ("1", "s")] {
         let (master, other) = terminal();
-        let mut command = Command::new("setsid");
+        // Whoever runs the tests may ignore SIGHUP (nohup), which a program inherits.
+        let mut command = Command::new("env");
         command
             .args([
+                "--default-signal=HUP",
+                "setsid",
                 "--ctty",
                 env!("CARGO_BIN_EXE_yod"),
                 "-m",

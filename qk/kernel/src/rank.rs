@@ -20,7 +20,7 @@ use crate::sleep_lock::SleepLock;
 use crate::syscall::limits::RLIMIT_SIGPENDING;
 use crate::syscall::policy::Policy;
 use crate::timer::Timers;
-use crate::{comm, timer};
+use crate::{comm, preempt, timer};
 
 /// What never changes after the proxy attached: served without a lock.
 pub struct Identity {
@@ -210,6 +210,7 @@ impl Rank {
     ) -> Result<R, Errno> {
         let mut guard = self.aspace.lock();
         let aspace = guard.as_mut().ok_or(Errno::ESRCH)?;
+        preempt::start();
         let result = change(aspace);
         let usage = aspace.usage();
         self.area.node.used_bytes.put(usage.used);
