@@ -85,6 +85,7 @@ pub const GROUPS: &[Group] = &[
     Group {
         names: &[
             "shipped_lseek_instructions",
+            "shipped_lseek_median_instructions",
             "shipped_lseek_mean_instructions",
             "shipped_lseek_p99_instructions",
         ],

@@ -9,20 +9,17 @@ use crate::lab::{How, Lab, Ran};
 /// Calls per run.
 const ROUNDS: u64 = 2000;
 
-/// As the program sees it, by the TSC. In the median call the proxy answers before the caller's next instruction, for one core
-/// executes both: the doorbell wakes the proxy on the core that the node ran on. Where the proxy does not get to run, the caller
-/// turns in its loop for as long as the kernel waits before it halts, 30,000 instructions: that is the 99th percentile, and the
-/// mean has a few of it.
+/// As the program sees it, by the TSC. Only the least is the kernel's and the proxy's own doing: it is a call whose answer was there
+/// when the caller first looked. How many calls are that fast, the host's scheduler decides: where the proxy does not get to run
+/// at once, the caller turns in its loop for as long as the kernel waits before it halts, 30,000 instructions.
 pub fn instructions(lab: &Lab) -> Result<Vec<Reading>> {
     let results = run(lab, true, ROUNDS)?.results;
-    let detail = format!(
-        "of {ROUNDS} calls, least {:.0}",
-        results.one("least_ticks")?
-    );
+    let detail = format!("of {ROUNDS} calls");
     let found =
         |name: &str| -> Result<Found> { Ok(Found::exactly(results.one(name)?, detail.clone())) };
     Ok(vec![
-        ("shipped_lseek_instructions", found("median_ticks")?),
+        ("shipped_lseek_instructions", found("least_ticks")?),
+        ("shipped_lseek_median_instructions", found("median_ticks")?),
         ("shipped_lseek_mean_instructions", found("mean_ticks")?),
         ("shipped_lseek_p99_instructions", found("p99_ticks")?),
     ])
