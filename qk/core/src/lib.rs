@@ -14,6 +14,7 @@
 //! | [`paging`] | what page-table entries are to be, over table memory that the kernel supplies |
 //! | [`futex`] | what futex(2) does to its words |
 //! | [`interval`] | when an interval timer expires |
+//! | [`sched`] | where a task is, which cores it may use, who runs next, who is woken when |
 //! | [`signals`] | dispositions, masks, what is pending and what is delivered next |
 #![no_std]
 #![forbid(unsafe_code)]
@@ -35,4 +36,5 @@ pub mod mman;
 pub mod page;
 pub mod paging;
 pub mod regions;
+pub mod sched;
 pub mod signals;

@@ -1,0 +1,110 @@
+//! When somebody on a core wants to be woken.
+//!
+//! A sorted array: a core has few sleepers, most of which are woken before their deadline, so what counts is that the
+//! earliest is at hand and that nothing is allocated. Setting and clearing move the entries that are due earlier.
+
+use abi::Errno;
+use alloc::vec::Vec;
+
+/// The deadlines of one core: at most one per key, in the caller's unit.
+#[derive(Debug)]
+pub struct Deadlines<K> {
+    /// The earliest last, so that it is taken without moving the others. Of two at the same time, the one set first.
+    list: Vec<(u64, K)>,
+}
+
+impl<K: Copy + Eq> Deadlines<K> {
+    /// None, and room for none.
+    #[must_use]
+    pub const fn new() -> Deadlines<K> {
+        Deadlines { list: Vec::new() }
+    }
+
+    /// Makes room for the deadlines of `keys` keys in all.
+    ///
+    /// # Errors
+    /// ENOMEM; nothing has changed then.
+    pub fn try_reserve(&mut self, keys: usize) -> Result<(), Errno> {
+        self.list
+            .try_reserve(keys.saturating_sub(self.list.len()))
+            .map_err(|_| Errno::ENOMEM)
+    }
+
+    /// Sets the deadline of `key`, in place of an earlier one. Looks at all entries.
+    ///
+    /// # Panics
+    /// When there are more keys than room was made for.
+    pub fn set(&mut self, key: K, deadline: u64) {
+        if let Some(i) = self.list.iter().position(|(_, k)| *k == key) {
+            self.list.remove(i);
+        }
+        assert!(
+            self.list.len() < self.list.capacity(),
+            "room for every key's deadline is reserved"
+        );
+        self.list.insert(self.place(deadline), (deadline, key));
+    }
+
+    /// Forgets the deadline of `key`, which was set to `deadline`. False: it was not, or has been taken.
+    pub fn clear(&mut self, key: K, deadline: u64) -> bool {
+        let at = self.place(deadline);
+        let found = self.list[at..]
+            .iter()
+            .take_while(|(d, _)| *d == deadline)
+            .position(|(_, k)| *k == key);
+        found.map(|i| self.list.remove(at + i)).is_some()
+    }
+
+    /// The earliest deadline.
+    #[must_use]
+    pub fn next(&self) -> Option<u64> {
+        self.list.last().map(|(deadline, _)| *deadline)
+    }
+
+    /// Takes out the key with the earliest deadline, if that is not after `now`.
+    pub fn pop_due(&mut self, now: u64) -> Option<K> {
+        self.list
+            .pop_if(|(deadline, _)| *deadline <= now)
+            .map(|(_, key)| key)
+    }
+
+    /// Where the entries begin that are due at `deadline` or earlier.
+    fn place(&self, deadline: u64) -> usize {
+        self.list.partition_point(|(d, _)| *d > deadline)
+    }
+}
+
+impl<K: Copy + Eq> Default for Deadlines<K> {
+    fn default() -> Deadlines<K> {
+        Deadlines::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_earliest_comes_first_and_only_when_due() {
+        let mut deadlines = Deadlines::new();
+        deadlines.try_reserve(3).unwrap();
+        assert_eq!(
+            (deadlines.next(), deadlines.pop_due(u64::MAX)),
+            (None, None)
+        );
+        deadlines.set('a', 30);
+        deadlines.set('b', 10);
+        deadlines.set('c', 20);
+        deadlines.set('b', 40);
+        assert_eq!((deadlines.next(), deadlines.pop_due(19)), (Some(20), None));
+        assert_eq!(deadlines.pop_due(30), Some('c'));
+        assert!(!deadlines.clear('a', 29) && !deadlines.clear('b', 30) && deadlines.clear('a', 30));
+        assert_eq!((deadlines.pop_due(40), deadlines.next()), (Some('b'), None));
+    }
+
+    #[test]
+    #[should_panic(expected = "reserved")]
+    fn without_room_nothing_is_allocated() {
+        Deadlines::new().set(0, 1);
+    }
+}

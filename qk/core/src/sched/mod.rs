@@ -1,0 +1,10 @@
+//! The scheduler's bookkeeping: where a task is, which cores it may use, and who comes next.
+//!
+//! Switching contexts, locks, interrupts and the clock are the kernel's. A task that waits *parks*; whoever has an event for
+//! it *unparks* it, and an unpark that comes first is not lost ([`park`]). Lists here never allocate while they are used:
+//! whoever makes a thread reserves its place first, so that waking one cannot fail.
+
+pub mod cores;
+pub mod deadlines;
+pub mod park;
+pub mod queue;

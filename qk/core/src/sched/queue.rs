@@ -1,0 +1,112 @@
+//! Who waits for a core.
+
+use abi::Errno;
+use alloc::collections::VecDeque;
+
+/// Tasks that are ready to run, in the order in which they became so.
+#[derive(Debug)]
+pub struct RunQueue<T> {
+    tasks: VecDeque<T>,
+}
+
+impl<T: Copy + Eq> RunQueue<T> {
+    /// Empty, and room for none.
+    #[must_use]
+    pub const fn new() -> RunQueue<T> {
+        RunQueue {
+            tasks: VecDeque::new(),
+        }
+    }
+
+    /// Makes room for `tasks` tasks in all.
+    ///
+    /// # Errors
+    /// ENOMEM; nothing has changed then.
+    pub fn try_reserve(&mut self, tasks: usize) -> Result<(), Errno> {
+        self.tasks
+            .try_reserve(tasks.saturating_sub(self.tasks.len()))
+            .map_err(|_| Errno::ENOMEM)
+    }
+
+    /// Adds a task that runs after all others.
+    ///
+    /// # Panics
+    /// When there are more tasks than room was made for.
+    pub fn push(&mut self, task: T) {
+        self.assert_room();
+        self.tasks.push_back(task);
+    }
+
+    /// Adds a task that runs before all others.
+    ///
+    /// # Panics
+    /// When there are more tasks than room was made for.
+    pub fn push_front(&mut self, task: T) {
+        self.assert_room();
+        self.tasks.push_front(task);
+    }
+
+    /// Takes out the first task that is `allowed`.
+    pub fn pop(&mut self, allowed: impl FnMut(&T) -> bool) -> Option<T> {
+        let i = self.tasks.iter().position(allowed)?;
+        self.tasks.remove(i)
+    }
+
+    /// Takes `task` out. False: it was not there.
+    pub fn remove(&mut self, task: &T) -> bool {
+        self.pop(|t| t == task).is_some()
+    }
+
+    /// How many tasks wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Whether no task waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
+    fn assert_room(&self) {
+        assert!(
+            self.tasks.len() < self.tasks.capacity(),
+            "room for every task is reserved"
+        );
+    }
+}
+
+impl<T: Copy + Eq> Default for RunQueue<T> {
+    fn default() -> RunQueue<T> {
+        RunQueue::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_come_first_served_but_for_those_who_may_not() {
+        let mut queue = RunQueue::new();
+        queue.try_reserve(5).unwrap();
+        (1..=4).for_each(|task| queue.push(task));
+        queue.push_front(0);
+        assert_eq!((queue.len(), queue.pop(|_| true)), (5, Some(0)));
+        assert_eq!(queue.pop(|task| task % 2 == 0), Some(2));
+        assert!(queue.remove(&3) && !queue.remove(&3));
+        assert_eq!(queue.pop(|task| *task > 4), None);
+        assert_eq!(
+            (queue.pop(|_| true), queue.pop(|_| true)),
+            (Some(1), Some(4))
+        );
+        assert!(queue.is_empty() && queue.pop(|_| true).is_none());
+    }
+
+    #[test]
+    #[should_panic(expected = "reserved")]
+    fn without_room_nothing_is_allocated() {
+        RunQueue::new().push(0);
+    }
+}
