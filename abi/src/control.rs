@@ -149,6 +149,9 @@ pub enum HostOp {
     /// load_file(fd, addr, len_bytes, offset) -> bytes read: as [`Self::ReadProgram`], from a descriptor of the rank that
     /// is being mapped there.
     LoadFile = 7,
+    /// grow_workers(wanted) -> workers there are now: at least as many as wanted, for as many threads. EAGAIN when Linux makes
+    /// no more threads, or more than [`MAX_THREADS`](crate::map::MAX_THREADS) are wanted.
+    GrowWorkers = 8,
 }
 
 impl HostOp {
@@ -163,6 +166,7 @@ impl HostOp {
             5 => Some(HostOp::ReadInterpreter),
             6 => Some(HostOp::DescribeFile),
             7 => Some(HostOp::LoadFile),
+            8 => Some(HostOp::GrowWorkers),
             _ => None,
         }
     }

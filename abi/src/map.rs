@@ -37,6 +37,8 @@ pub const USER_TOP: u64 = 1 << SLOT_SHIFT;
 pub const WINDOW_TOP: u64 = 1 << 47;
 /// Ranks that 4-level paging has room for: slots 1..=255.
 pub const MAX_RANKS: usize = 255;
+/// Threads that a rank may have at a time.
+pub const MAX_THREADS: usize = 1024;
 
 /// Lowest address a program may map (Linux's default vm.mmap_min_addr; a proxy without privileges cannot map below).
 pub const USER_BASE: u64 = 0x1_0000;

@@ -260,6 +260,7 @@ fn check(config: &Config) -> Result<()> {
     let places = [
         layout.cpu_stats(last_cpu),
         layout.rank(last_rank),
+        layout.threads(last_rank),
         layout.region_log(last_rank),
     ];
     ensure!(

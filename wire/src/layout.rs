@@ -4,7 +4,8 @@
 //!   header       one page                    boot information, state of the node
 //!   clock        one page                    mapped read-only into every rank
 //!   cpu stats    STATS_STRIDE per CPU
-//!   ranks        RANK_STRIDE per rank        record, signal mailbox, ship slot
+//!   ranks        RANK_STRIDE per rank        record, signal mailbox
+//!   threads      THREADS_STRIDE per rank     ship slots and words of up to MAX_THREADS threads
 //!   region logs  LOG_STRIDE per rank
 //!   traces       TRACE_STRIDE per rank       only with flag::TRACE
 //! ```
@@ -16,6 +17,7 @@ use crate::clock::ClockPage;
 use crate::rank::RankArea;
 use crate::region_log::RegionLog;
 use crate::stats::CpuStats;
+use crate::thread::ThreadAreas;
 use crate::trace::TraceRing;
 
 const PAGE: usize = abi::map::PAGE as usize;
@@ -28,6 +30,8 @@ const fn pages(bytes: usize) -> usize {
 pub const STATS_STRIDE: usize = pages(size_of::<CpuStats>());
 /// Bytes from one rank's area to the next.
 pub const RANK_STRIDE: usize = pages(size_of::<RankArea>());
+/// Bytes from one rank's threads' areas to the next. Most of it is never touched: the RAM behind it is not taken.
+pub const THREADS_STRIDE: usize = pages(size_of::<ThreadAreas>());
 /// Bytes from one rank's region log to the next.
 pub const LOG_STRIDE: usize = pages(size_of::<RegionLog>());
 /// Bytes from one rank's trace ring to the next.
@@ -44,6 +48,7 @@ pub struct Layout {
     pub clock: usize,
     cpu_stats: usize,
     rank_areas: usize,
+    thread_areas: usize,
     region_logs: usize,
     traces: Option<usize>,
     /// Bytes of the whole area.
@@ -57,7 +62,8 @@ impl Layout {
         let clock = PAGE;
         let cpu_stats = clock + PAGE;
         let rank_areas = cpu_stats + config.cpus * STATS_STRIDE;
-        let region_logs = rank_areas + config.ranks * RANK_STRIDE;
+        let thread_areas = rank_areas + config.ranks * RANK_STRIDE;
+        let region_logs = thread_areas + config.ranks * THREADS_STRIDE;
         let end = region_logs + config.ranks * LOG_STRIDE;
         let (traces, total_bytes) = if config.has(flag::TRACE) {
             (Some(end), end + config.ranks * TRACE_STRIDE)
@@ -70,6 +76,7 @@ impl Layout {
             clock,
             cpu_stats,
             rank_areas,
+            thread_areas,
             region_logs,
             traces,
             total_bytes,
@@ -88,6 +95,13 @@ impl Layout {
     pub const fn rank(&self, rank: usize) -> usize {
         assert!(rank < self.ranks);
         self.rank_areas + rank * RANK_STRIDE
+    }
+
+    /// The areas of a rank's threads ([`ThreadAreas`]). Panics when there is no such rank.
+    #[must_use]
+    pub const fn threads(&self, rank: usize) -> usize {
+        assert!(rank < self.ranks);
+        self.thread_areas + rank * THREADS_STRIDE
     }
 
     /// A rank's region log ([`RegionLog`]). Panics when there is no such rank.

@@ -22,5 +22,6 @@ pub mod ring;
 pub mod ship;
 pub mod signal;
 pub mod stats;
+pub mod thread;
 pub mod trace;
 pub mod word;

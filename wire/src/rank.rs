@@ -1,4 +1,5 @@
-//! A rank's area: what its proxy says of it, what the QK says of it, its ship slot and its signal mailbox.
+//! A rank's area: what its proxy says of it, what the QK says of it, and its signal mailbox. Its threads have areas of their
+//! own ([`crate::thread`]).
 
 use zerocopy::{FromBytes, KnownLayout};
 
@@ -6,7 +7,6 @@ use abi::control::RankInfo;
 use abi::ident::RLIM_NLIMITS;
 use abi::syscall::MAX_CALLS;
 
-use crate::ship::Slot;
 use crate::signal::Mailbox;
 use crate::word::{Text, Word};
 
@@ -45,13 +45,14 @@ pub mod terminal {
     pub const HANDLED: u64 = 3;
 }
 
-/// What the proxy says. Everything but `state` is written before `state` becomes [`proxy::ATTACHED`].
+/// What the proxy says. Everything but `state` is written before `state` becomes [`proxy::ATTACHED`]; only `workers` changes
+/// later.
 #[derive(FromBytes, KnownLayout, Default, Debug)]
 #[repr(C, align(64))]
 pub struct FromHost {
     /// See [`proxy`].
     pub state: Word,
-    /// The proxy's process id: the rank's pid.
+    /// The proxy's process id: the rank's pid, and the thread id of its first thread.
     pub pid: Word,
     /// Its parent's.
     pub ppid: Word,
@@ -67,6 +68,8 @@ pub struct FromHost {
     pub nodename: Text<9>,
     /// uname's domainname.
     pub domainname: Text<9>,
+    /// How many threads have a worker: those with the indices below. It only grows ([`abi::control::HostOp::GrowWorkers`]).
+    pub workers: Word,
 }
 
 /// Why a rank was ended by a fault: for the crash report.
@@ -132,7 +135,7 @@ pub struct FromNode {
     pub state: Word,
     /// How the rank ended, as wait(2) says it: exit code << 8, or the signal.
     pub wait_status: Word,
-    /// First core of the rank (from boot on: the one its proxy rings), and how many it has.
+    /// First core of the rank (from boot on: the one its proxy rings when it attaches and for signals), and how many it has.
     pub cpus: [Word; 2],
     /// Physical base and bytes of its share.
     pub share: [Word; 2],
@@ -148,13 +151,16 @@ pub struct FromNode {
     pub terminal_stops: Word,
     /// Real-time signals of the host that the program has taken, of all that were posted: see [`crate::signal::QUEUED`].
     pub signals_taken: Word,
+    /// Highest index that a thread ever had, plus one: how far the proxy looks. Up to date before that thread's first
+    /// request; 0 is as good as 1.
+    pub threads: Word,
     /// The crash report.
     pub crash: Crash,
     /// What it did not get.
     pub refusals: Refusals,
 }
 
-/// All of a rank's shared words but its region log and trace.
+/// All of a rank's shared words but its region log, its trace and those of its threads.
 #[derive(FromBytes, KnownLayout, Default, Debug)]
 #[repr(C, align(64))]
 pub struct RankArea {
@@ -162,8 +168,6 @@ pub struct RankArea {
     pub host: FromHost,
     /// Written by the QK.
     pub node: FromNode,
-    /// Thread 0's ship slot.
-    pub slot: Slot,
     /// Signals from the host.
     pub mailbox: Mailbox,
 }

@@ -61,7 +61,7 @@ pub struct Slot {
     _pad1: [Word; 4],
 }
 
-/// The caller's side of a slot (QK). One per thread, kept in the kernel's own memory.
+/// The caller's side of a slot (QK). One per [thread area](crate::thread), whichever thread has it, kept in the kernel's own memory.
 #[derive(Debug, Default)]
 pub struct Caller {
     seq: u64,

@@ -35,6 +35,8 @@ pub enum Kind {
 pub struct Record {
     /// What it is about.
     pub kind: Kind,
+    /// Thread id of the thread that makes the call or takes the signal.
+    pub tid: u64,
     /// CLOCK_REALTIME of the node.
     pub time_ns: u64,
     /// Linux's number, or whatever the program put into rax.
@@ -110,13 +112,14 @@ impl Pieces {
 #[repr(C)]
 pub struct Entry {
     kind: Word,
+    tid: Word,
     time_ns: Word,
     nr: Word,
     args: [Word; 6],
     ret: Word,
     len: Word,
     data: [Word; DATA_BYTES / 8],
-    _pad: [Word; 5],
+    _pad: [Word; 4],
 }
 
 impl ring::Entry for Entry {
@@ -124,6 +127,7 @@ impl ring::Entry for Entry {
 
     fn put(&self, record: &Record) {
         self.kind.put(record.kind as u64);
+        self.tid.put(record.tid);
         self.time_ns.put(record.time_ns);
         self.nr.put(record.nr);
         for (to, from) in self.args.iter().zip(&record.args) {
@@ -146,6 +150,7 @@ impl ring::Entry for Entry {
                 2 => Kind::Signal,
                 _ => Kind::Exit,
             },
+            tid: self.tid.peek(),
             time_ns: self.time_ns.peek(),
             nr: self.nr.peek(),
             args: core::array::from_fn(|i| self.args[i].peek()),
@@ -192,6 +197,7 @@ mod tests {
         pieces.add(0x4000, 99, copy(b"123456789"));
         let record = Record {
             kind: Kind::Exit,
+            tid: 4,
             time_ns: 7,
             nr: u64::MAX,
             args: [1, 2, 3, 4, 5, 6],
@@ -205,7 +211,10 @@ mod tests {
             seen,
             [(0x1000, &b"hel"[..]), (0x2000, b""), (0x4000, b"123456789")]
         );
-        assert_eq!((taken.nr, taken.ret, taken.args[5]), (u64::MAX, -14, 6));
+        assert_eq!(
+            (taken.tid, taken.nr, taken.ret, taken.args[5]),
+            (4, u64::MAX, -14, 6)
+        );
     }
 
     #[test]

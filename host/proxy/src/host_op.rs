@@ -39,6 +39,7 @@ pub fn carry_out(rank: &Rank, nr: u64, args: &[u64; 6]) -> Result<i64, String> {
             }
             Ok(0)
         }
+        Some(HostOp::GrowWorkers) => Err(Errno::EAGAIN),
         None => Err(Errno::ENOSYS),
     };
     Ok(ret.unwrap_or_else(Errno::ret))

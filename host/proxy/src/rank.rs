@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use abi::Errno;
+use wire::word::Word;
 
 use crate::Program;
 use crate::memory::{Allowed, BadChange, Memory, RankMemory};
@@ -63,7 +64,16 @@ pub struct Rank {
 impl Rank {
     /// Interrupts the core that the node names for this rank; core 0 before the node is there.
     pub fn ring(&self) {
-        let core = self.words.area.node.cpus[0].load() as usize;
+        self.ring_core(&self.words.area.node.cpus[0]);
+    }
+
+    /// Interrupts the core that the node names for a thread.
+    pub fn ring_thread(&self, index: usize) {
+        self.ring_core(&self.words.threads[index].node.core);
+    }
+
+    fn ring_core(&self, core: &Word) {
+        let core = core.load() as usize;
         // A full counter rings as well; a core that does not exist has nobody waiting.
         if let Some(doorbell) = self.core_doorbells.get(core) {
             let _ = rustix::io::write(doorbell, &1u64.to_ne_bytes());

@@ -10,6 +10,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap};
 use wire::layout::Layout;
 use wire::rank::RankArea;
 use wire::region_log::RegionLog;
+use wire::thread::ThreadAreas;
 use zerocopy::{FromBytes, KnownLayout};
 
 use crate::Ram;
@@ -19,6 +20,8 @@ use crate::Ram;
 pub struct RankWords {
     /// Its area.
     pub area: &'static RankArea,
+    /// Its threads' areas.
+    pub threads: &'static ThreadAreas,
     /// Its region log.
     pub log: &'static RegionLog,
 }
@@ -37,6 +40,7 @@ impl RankWords {
     ) -> io::Result<RankWords> {
         Ok(RankWords {
             area: map_shared(&ram, ram_layout, comm_gpa + layout.rank(rank) as u64)?,
+            threads: map_shared(&ram, ram_layout, comm_gpa + layout.threads(rank) as u64)?,
             log: map_shared(&ram, ram_layout, comm_gpa + layout.region_log(rank) as u64)?,
         })
     }

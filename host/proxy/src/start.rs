@@ -106,6 +106,8 @@ pub fn start(config: Config) -> Result<(&'static Rank, OwnedFd), Impossible> {
     signals::mask(How::Set, rank.blocked);
     name_process(&rank.program);
     fill(&rank.words.area.host, rank, &limits);
+    rank.words.threads[0].host.tid.put(rank.pid.into());
+    rank.words.area.host.workers.put(1);
     rank.words.area.host.state.store(proxy::ATTACHED);
     rank.ring();
     Ok((rank, set))

@@ -151,7 +151,7 @@ impl Watcher {
         loop {
             end::if_over(rank);
             let kicked = rank.kick.kick_if(
-                |seq| rank.words.area.slot.cancelled(seq),
+                |seq| rank.words.threads[0].slot.cancelled(seq),
                 || signals::send_to_thread(rank.pid, rank.pid, KICK),
             );
             let waiting = self.pass_on_signals(rank, &mut posted);

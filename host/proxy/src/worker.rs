@@ -30,14 +30,14 @@ const SPIN: Duration = Duration::from_micros(2);
 
 /// Serves the rank until it ends, which the process does with it.
 pub fn run((rank, doorbell_set): (&'static Rank, OwnedFd)) -> ! {
-    let slot = &rank.words.area.slot;
+    let slot = &rank.words.threads[0].slot;
     let mut server = Server::default();
     let mut caller = Caller::new(rank);
     loop {
         let request = next(rank, slot, &mut server, &doorbell_set);
         let ret = carry_out(rank, slot, &mut caller, &request);
         if server.answer(slot, ret) {
-            rank.ring();
+            rank.ring_thread(0);
         }
     }
 }

@@ -204,6 +204,8 @@ unsafe impl Shared for wire::region_log::RegionLog {}
 // SAFETY: 1. As above.
 unsafe impl Shared for wire::stats::CpuStats {}
 // SAFETY: 1. As above.
+unsafe impl Shared for wire::thread::ThreadAreas {}
+// SAFETY: 1. As above.
 unsafe impl Shared for wire::trace::TraceRing {}
 
 /// A record in pool memory, shared with the host or another CPU.

@@ -9,6 +9,7 @@ use wire::layout::Layout;
 use wire::rank::RankArea;
 use wire::region_log::RegionLog;
 use wire::stats::CpuStats;
+use wire::thread::ThreadAreas;
 use wire::trace::TraceRing;
 
 /// The checked communication area.
@@ -94,6 +95,11 @@ impl Comm {
     /// A rank's area.
     pub fn rank(&self, rank: usize) -> &'static RankArea {
         self.part(self.layout.rank(rank))
+    }
+
+    /// The areas of a rank's threads.
+    pub fn threads(&self, rank: usize) -> &'static ThreadAreas {
+        self.part(self.layout.threads(rank))
     }
 
     /// A rank's region log.

@@ -13,6 +13,7 @@ use wire::boot::MAX_CPUS;
 use wire::rank::{RankArea, proxy, state};
 use wire::region_log::RegionLog;
 use wire::ship::Caller;
+use wire::thread::ThreadAreas;
 
 use crate::aspace::Aspace;
 use crate::signal::Signals;
@@ -38,6 +39,8 @@ pub struct Rank {
     pub id: usize,
     /// Its words in the communication area.
     pub area: &'static RankArea,
+    /// The words of its threads.
+    pub threads: &'static ThreadAreas,
     /// Set when the PCT is told of its proxy.
     pub identity: Once<Identity>,
     /// Its memory; `None` before it is loaded and after it is reaped. Held from the decision of a change to its end.
@@ -92,6 +95,7 @@ pub fn init(comm: &'static comm::Comm) {
     let ranks = (0..comm.config.ranks).map(|id| Rank {
         id,
         area: comm.rank(id),
+        threads: comm.threads(id),
         identity: Once::new(),
         aspace: SleepLock::new(None),
         log: comm.region_log(id),
@@ -118,9 +122,10 @@ pub fn init(comm: &'static comm::Comm) {
     });
     assert!(RANKS.set(ranks.collect()).is_ok(), "ranks made twice");
     // Proxies ring a core that is idle until their rank runs there, not one where another rank computes.
-    all()
-        .iter()
-        .for_each(|rank| rank.area.node.cpus[0].store(rank.core() as u64));
+    for rank in all() {
+        rank.threads[0].node.core.store(rank.core() as u64);
+        rank.area.node.cpus[0].store(rank.core() as u64);
+    }
 }
 
 /// All ranks.
@@ -233,6 +238,10 @@ impl Rank {
         timer::prepare_cpu_limit(self);
         self.area.node.cpus[0].put(cpu as u64);
         self.area.node.cpus[1].put(cpus as u64);
+        self.area.node.threads.put(1);
+        let main = &self.threads[0].node;
+        main.core.put(cpu as u64);
+        main.starts(0);
         self.area.node.state.store(state::RUNNING);
     }
 

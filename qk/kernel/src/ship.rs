@@ -43,7 +43,7 @@ pub fn host_op<const N: usize>(rank: &Rank, op: HostOp, args: [u64; N]) -> Resul
 fn call(rank: &Rank, nr: u64, args: &[u64; 6], host_op: bool, interruptible: Interruptible) -> i64 {
     let log_position = rank.log.position();
     let mut caller = rank.caller.lock();
-    let slot = &rank.area.slot;
+    let slot = &rank.threads[0].slot;
     if caller.post(slot, nr, args, host_op, log_position) {
         hal::doorbell::ring(rank.id as u16);
     }
@@ -53,7 +53,7 @@ fn call(rank: &Rank, nr: u64, args: &[u64; 6], host_op: bool, interruptible: Int
 fn spin(rank: &Rank, caller: &Caller) -> Option<i64> {
     let deadline = hal::time::tsc() + clock::ticks(SPIN_NS);
     loop {
-        let result = caller.result(&rank.area.slot);
+        let result = caller.result(&rank.threads[0].slot);
         if result.is_some() || hal::time::tsc() > deadline {
             return result;
         }
@@ -63,7 +63,7 @@ fn spin(rank: &Rank, caller: &Caller) -> Option<i64> {
 }
 
 fn wait(rank: &Rank, caller: &Caller, interruptible: Interruptible) -> i64 {
-    let slot = &rank.area.slot;
+    let slot = &rank.threads[0].slot;
     let rings = rank.rings.load(Ordering::Acquire);
     rank.slot_waiter
         .store(sched::current() + 1, Ordering::Release);
@@ -95,7 +95,7 @@ fn wait(rank: &Rank, caller: &Caller, interruptible: Interruptible) -> i64 {
 /// is not to be interrupted by it later.
 fn hear(rank: &Rank, caller: &Caller, rings: u64) {
     loop {
-        match caller.is_rung(&rank.area.slot) {
+        match caller.is_rung(&rank.threads[0].slot) {
             Some(true) if rank.rings.load(Ordering::Acquire) == rings => sched::park(),
             Some(_) => return,
             None => {

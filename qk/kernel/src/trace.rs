@@ -45,6 +45,7 @@ pub fn signal(rank: &Rank, info: &SigInfo) {
     let number = u64::from(info.signal.number());
     append(rank, || Record {
         kind: Kind::Signal,
+        tid: tid(rank),
         time_ns: crate::clock::now_ns().1,
         nr: number,
         args: [a, b, c, d, 0, 0],
@@ -57,6 +58,7 @@ fn call(rank: &Rank, kind: Kind, nr: u64, args: &[u64; 6], ret: i64) {
     append(rank, || {
         let mut record = Record {
             kind,
+            tid: tid(rank),
             time_ns: crate::clock::now_ns().1,
             nr,
             args: *args,
@@ -71,6 +73,11 @@ fn call(rank: &Rank, kind: Kind, nr: u64, args: &[u64; 6], ret: i64) {
         }
         record
     });
+}
+
+/// The calling thread's id: a rank has one thread, whose id is its pid.
+fn tid(rank: &Rank) -> u64 {
+    rank.identity().pid
 }
 
 /// Adds a record, waiting for room: the host reads all the time, and nothing is lost.

@@ -13,6 +13,7 @@ use wire::rank::{RankArea, proxy as attached, state};
 use wire::region_log::{Change, RegionLog};
 use wire::ship::Caller;
 use wire::signal::Signal;
+use wire::thread::ThreadAreas;
 
 use crate::launch::{Setup, start};
 
@@ -36,6 +37,7 @@ pub const WIRE: Config = Config {
 pub struct Node {
     ram: *mut u8,
     area: &'static RankArea,
+    threads: &'static ThreadAreas,
     pub log: &'static RegionLog,
     caller: Caller,
     doorbell: OwnedFd,
@@ -68,11 +70,12 @@ impl Node {
         };
         let ram = ram.cast::<u8>();
         let layout = Layout::new(&WIRE);
-        // SAFETY: 1. Both lie in the mapping, page-aligned, and consist of atomic words. 2. It is never unmapped.
-        let (area, log) = unsafe {
+        // SAFETY: 1. All lie in the mapping, page-aligned, and consist of atomic words. 2. It is never unmapped.
+        let (area, threads, log) = unsafe {
             let at = |offset: usize| ram.add(COMM_GPA as usize + offset);
             (
                 &*at(layout.rank(0)).cast::<RankArea>(),
+                &*at(layout.threads(0)).cast::<ThreadAreas>(),
                 &*at(layout.region_log(0)).cast::<RegionLog>(),
             )
         };
@@ -82,10 +85,12 @@ impl Node {
         area.node.share[0].store(SHARE.0);
         area.node.share[1].store(SHARE.1);
         area.node.cpus[0].store(1);
+        threads[0].node.core.store(1);
         let proxy = start(&setup, &[&memfd, &doorbell, &cores[0], &cores[1]]);
         let node = Node {
             ram,
             area,
+            threads,
             log,
             caller: Caller::default(),
             doorbell,
@@ -189,7 +194,7 @@ impl Node {
     pub fn begin_at(&mut self, nr: i64, position: u64) {
         if self
             .caller
-            .post(&self.area.slot, nr as u64, &[0; 6], false, position)
+            .post(&self.threads[0].slot, nr as u64, &[0; 6], false, position)
         {
             self.ring();
         }
@@ -217,17 +222,20 @@ impl Node {
     fn post(&mut self, nr: u64, args: &[u64], host_op: bool) {
         let mut six = [0; 6];
         six[..args.len()].copy_from_slice(args);
-        if self
-            .caller
-            .post(&self.area.slot, nr, &six, host_op, self.log.position())
-        {
+        if self.caller.post(
+            &self.threads[0].slot,
+            nr,
+            &six,
+            host_op,
+            self.log.position(),
+        ) {
             self.ring();
         }
     }
 
     /// Waits for the result, as the QK does: it spins, then halts until it is rung.
     pub fn finish(&mut self) -> i64 {
-        let slot = &self.area.slot;
+        let slot = &self.threads[0].slot;
         let end = Instant::now() + LIMIT;
         let mut spins = 0;
         loop {
@@ -249,12 +257,12 @@ impl Node {
     }
 
     pub fn answered(&self) -> bool {
-        self.caller.result(&self.area.slot).is_some()
+        self.caller.result(&self.threads[0].slot).is_some()
     }
 
     /// Gives up the call under way.
     pub fn cancel(&self) {
-        self.caller.cancel(&self.area.slot);
+        self.caller.cancel(&self.threads[0].slot);
         self.ring();
     }
 

@@ -16,6 +16,7 @@ fn trace(options: &[&str]) -> Trace {
 fn record(kind: Kind, name: &str, args: [u64; 6], ret: i64) -> Record {
     Record {
         kind,
+        tid: 7,
         time_ns: 1_500_000_000,
         nr: by_name(name).expect(name).nr.into(),
         args,
