@@ -21,6 +21,16 @@ pub const NODE_PEER: u16 = 0;
 /// The ivshmem peer number of the host.
 pub const HOST_PEER: u16 = 1;
 
+/// Bytes of RAM that the kernel keeps for threads besides each rank's first: what a thread takes (its stack in the kernel, its FPU
+/// state, its record: some 24 KiB) is taken from here. It costs nothing before there are threads.
+#[must_use]
+pub const fn thread_memory(ram_bytes: u64, cpus: u64) -> u64 {
+    const MOST_PER_CPU: u64 = 25 << 20;
+    let part = ram_bytes / 64;
+    let most = MOST_PER_CPU * cpus;
+    if part < most { part } else { most }
+}
+
 /// Rounds in which the host learns the guest's TSC; see [`Header::ping`].
 pub const PING_ROUNDS: u64 = 8;
 

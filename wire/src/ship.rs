@@ -62,7 +62,7 @@ pub struct Slot {
 }
 
 /// The caller's side of a slot (QK). One per [thread area](crate::thread), whichever thread has it, kept in the kernel's own memory.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Caller {
     seq: u64,
 }

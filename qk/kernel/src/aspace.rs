@@ -11,7 +11,7 @@ use qk_core::paging::entry::Entry;
 use wire::region_log::Change;
 
 use crate::rank::Rank;
-use crate::{preempt, ship};
+use crate::{preempt, ship, shootdown, thread};
 
 /// An address space of a rank, or of the PCT.
 pub type Aspace = qk_core::aspace::Aspace<Owner>;
@@ -68,9 +68,11 @@ impl Machine for Owner {
         hal::mem::copy(Phys(pa), Phys(pa), abi::map::PAGE);
     }
 
-    /// The rank's one task runs here, or nowhere while it is loaded.
     fn flush(self, start: u64, end: u64) {
-        hal::aspace::flush(start, end);
+        match self.0 {
+            Some(rank) => shootdown::flush(rank, start, end),
+            None => hal::aspace::flush(start, end),
+        }
     }
 
     fn largest_page(self) -> PageSize {
@@ -94,8 +96,10 @@ impl Machine for Owner {
 
     fn sync(self) {
         if let Some(rank) = self.0 {
-            // A proxy that fails to apply the log ends itself, and with it the rank.
-            let _ = ship::host_op(rank, HostOp::Sync, [0; 3]);
+            // The PCT changes only what it loads, for the main thread. A proxy that fails to apply the log ends itself, and
+            // with it the rank.
+            let caller = thread::current().unwrap_or(rank.main());
+            let _ = ship::host_op(caller, HostOp::Sync, [0; 3]);
         }
     }
 

@@ -8,16 +8,16 @@ use abi::map::{PAGE, USER_BASE, USER_TOP};
 use arrayvec::ArrayVec;
 use hal::addr::{Phys, PhysRange, User};
 use hal::sync::Mutex;
-use hal::task::Context;
 use hal::traps::UserFrame;
 use qk_core::mman::{MmapPlan, ProtectPlan};
 use qk_core::regions::{Kind, Prot, Region, RegionFlags};
+use qk_core::sched::cores::CoreSet;
 use wire::boot::flag;
 use wire::rank::state;
 
 use crate::aspace::{Aspace, Owner, REGIONS};
 use crate::rank::{self, Rank};
-use crate::{comm, events, preempt, sched, ship};
+use crate::{comm, events, preempt, ship};
 
 /// Free memory for ranks, and what of it has been given out.
 static MEMORY: Mutex<ArrayVec<PhysRange, 16>> = Mutex::new(ArrayVec::new_const());
@@ -278,7 +278,7 @@ fn copy(rank: &Rank, theirs: u64, ours: u64, len_bytes: u64, way: Way) -> Result
     })
 }
 
-fn host_call(rank: &Rank, op: u64, args: [u64; 3]) -> Result<u64, Errno> {
+fn host_call(rank: &'static Rank, op: u64, args: [u64; 3]) -> Result<u64, Errno> {
     let op = HostOp::from_nr(op).ok_or(Errno::EINVAL)?;
     if let HostOp::ReadProgram | HostOp::ReadInterpreter | HostOp::WriteStrings = op {
         let end = args[0]
@@ -290,7 +290,7 @@ fn host_call(rank: &Rank, op: u64, args: [u64; 3]) -> Result<u64, Errno> {
             Ok(())
         })?;
     }
-    ship::host_op(rank, op, args)
+    ship::host_op(rank.main(), op, args)
 }
 
 fn rank_start(
@@ -304,7 +304,7 @@ fn rank_start(
         .ok()
         .filter(|cpu| *cpu < hal::cpu::count())
         .ok_or(Errno::EINVAL)?;
-    if sched::is_started(rank.id) || entry >= USER_TOP || stack >= USER_TOP || heap >= USER_TOP {
+    if entry >= USER_TOP || stack >= USER_TOP || heap >= USER_TOP {
         return Err(Errno::EINVAL);
     }
     let root = rank.with_aspace(|aspace| {
@@ -312,9 +312,9 @@ fn rank_start(
         Ok(Phys(aspace.root()))
     })?;
     let config = &comm::get().config;
-    rank.starts(cpu, config.cpus / config.ranks);
-    sched::start(rank.id, Context::new_user(entry, stack, root), cpu);
-    Ok(0)
+    let cores = CoreSet::of(cpu, config.cpus / config.ranks);
+    ship::make_room(cores, 1)?;
+    rank.start(cores, [entry, stack], root).map(|()| 0)
 }
 
 fn rank_refuse(rank: &Rank, status: u64, from: u64, len_bytes: u64) -> Result<u64, Errno> {

@@ -3,12 +3,12 @@
 use hal::traps::UserFrame;
 use qk_core::signals::SigInfo;
 
-use crate::rank::Rank;
+use crate::thread::Thread;
 
 /// Fills in the crash record; it is published with the rank's end.
-pub fn report(rank: &Rank, f: &UserFrame, info: &SigInfo) {
-    let crash = &rank.area.node.crash;
-    let trap = rank.signals.lock().trap;
+pub fn report(thread: &Thread, f: &UserFrame, info: &SigInfo) {
+    let crash = &thread.rank.area.node.crash;
+    let trap = thread.signals.lock().trap;
     crash.signo.put(u64::from(info.signal.number()));
     crash.code.put(i64::from(info.code) as u64);
     crash.addr.put(info.fields[0]);

@@ -20,14 +20,12 @@ pub fn post(event: Event) {
         return;
     }
     QUEUE.lock().push(event);
-    if sched::is_started(sched::pct()) {
-        sched::unpark_pct();
-    }
+    sched::unpark_pct();
 }
 
-/// Looks for proxies that attached. Called by idle cores after each wake-up.
-pub fn look() {
-    for rank in rank::all() {
+/// Looks for proxies that attached: of the ranks whose proxies ring core `cpu`, when they rang.
+pub fn look(cpu: usize) {
+    for rank in rank::at_home_on(cpu) {
         if rank.attach() {
             post(Event::Attached(rank.id as u32));
         }
@@ -37,7 +35,6 @@ pub fn look() {
 /// The next event, for the PCT; waits for one.
 pub fn wait() -> Event {
     loop {
-        look();
         if let Some(event) = QUEUE.lock().pop_at(0) {
             return event;
         }

@@ -3,13 +3,14 @@
 use core::sync::atomic::Ordering;
 
 use hal::traps::{Trap, UserFrame};
-use hal::vectors::{VEC_DOORBELL, VEC_TIMER, VEC_WAKE};
+use hal::vectors::{VEC_DOORBELL, VEC_TIMER, VEC_TLB, VEC_WAKE};
 use qk_core::regions::{Prot, RegionFlags};
 use qk_core::signals::{SigInfo, Signal, code};
 
 use crate::rank::{self, Rank};
 use crate::syscall::vsyscall;
-use crate::{pct, sched, signal, stats, timer};
+use crate::thread::{self, Thread};
+use crate::{delivery, events, pct, sched, ship, shootdown, signal, stats, timer};
 
 /// Exceptions (AMD APM vol. 2 §8.2).
 mod vector {
@@ -40,7 +41,7 @@ mod si {
 
 /// An exception in ring 3.
 pub fn user_trap(frame: &mut UserFrame, trap: Trap) {
-    let Some(rank) = rank::current() else {
+    let Some(thread) = thread::current() else {
         pct::fault(frame, trap)
     };
     if stats::counting() {
@@ -53,31 +54,31 @@ pub fn user_trap(frame: &mut UserFrame, trap: Trap) {
         &counters.exceptions
     }
     .add(1);
-    match fetched(rank, frame, trap) {
+    match fetched(thread, frame, trap) {
         Some(Ok(())) => {}
-        Some(Err(_)) => raise(rank, trap, SigInfo::new(Signal::SEGV, code::KERNEL)),
-        None => raise(rank, trap, info(rank, frame, trap)),
+        Some(Err(_)) => raise(thread, trap, SigInfo::new(Signal::SEGV, code::KERNEL)),
+        None => raise(thread, trap, info(thread.rank, frame, trap)),
     }
-    signal::before_return(rank, frame, None);
+    delivery::before_return(thread, frame, None);
     if stats::counting() {
         stats::section_ends();
     }
 }
 
 /// Makes an exception a signal.
-fn raise(rank: &'static Rank, trap: Trap, info: SigInfo) {
-    rank.signals.lock().trap = trap;
-    signal::force(rank, info);
+fn raise(thread: &Thread, trap: Trap, info: SigInfo) {
+    thread.signals.lock().trap = trap;
+    signal::force(thread, info);
 }
 
 /// What came of the call that the program made by fetching an instruction from the vsyscall page, if it did.
 fn fetched(
-    rank: &'static Rank,
+    thread: &'static Thread,
     frame: &mut UserFrame,
     trap: Trap,
 ) -> Option<Result<(), abi::Errno>> {
     (trap.vector == vector::PAGE && trap.cr2 == frame.rip)
-        .then(|| vsyscall::emulate(rank, frame))
+        .then(|| vsyscall::emulate(thread, frame))
         .flatten()
 }
 
@@ -139,45 +140,42 @@ pub fn interrupt(vector: u8, from_user: bool, frame: Option<&mut UserFrame>) {
     if counting {
         stats::section_starts();
     }
-    if from_user && rank::current().is_none() {
+    if from_user && thread::current().is_none() {
         counters.pct_entries.add(1);
     }
     match vector {
         VEC_TIMER => {
             counters.timer_interrupts.add(1);
-            ranks_here().for_each(timer::expired);
+            timer::expired();
         }
         VEC_DOORBELL => {
             counters.doorbells.add(1);
-            ranks_here().for_each(doorbell);
+            doorbell();
         }
-        VEC_WAKE => counters.ipis.add(1),
+        VEC_TLB => {
+            counters.ipis.add(1);
+            shootdown::asked();
+        }
+        VEC_WAKE => {
+            counters.ipis.add(1);
+            timer::look();
+        }
         _ => counters.other_interrupts.add(1),
     }
-    if let (Some(frame), Some(rank)) = (frame, rank::current())
-        && rank.attention.load(Ordering::Relaxed)
+    if let (Some(frame), Some(thread)) = (frame, thread::current())
+        && (thread.attention.load(Ordering::Relaxed) || sched::should_yield())
     {
-        signal::before_return(rank, frame, None);
+        delivery::before_return(thread, frame, None);
     }
     if counting {
         stats::section_ends();
     }
 }
 
-/// The ranks whose core this is.
-fn ranks_here() -> impl Iterator<Item = &'static Rank> {
-    let cpu = hal::cpu::id();
-    rank::all().iter().filter(move |rank| rank.core() == cpu)
-}
-
-/// The host rang this core: an answer, a signal, or a proxy that attached (which the idle loop looks for).
-fn doorbell(rank: &'static Rank) {
-    rank.rings.fetch_add(1, Ordering::Release);
-    signal::collect(rank);
-    match rank.slot_waiter.load(Ordering::Acquire) {
-        0 => {}
-        // Here, on the core of the rank that it loads: another rank may compute where it waited.
-        waiter if waiter - 1 == sched::pct() => sched::unpark_pct(),
-        waiter => sched::unpark(waiter - 1),
-    }
+/// The host rang this core: an answer, a signal, or a proxy that attached.
+fn doorbell() {
+    let here = hal::cpu::id();
+    events::look(here);
+    rank::at_home_on(here).for_each(signal::collect);
+    ship::rung();
 }

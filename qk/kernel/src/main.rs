@@ -15,7 +15,9 @@ mod clock;
 mod comm;
 mod control;
 mod crash;
+mod delivery;
 mod events;
+mod exit;
 mod fault;
 mod pct;
 mod preempt;
@@ -23,11 +25,13 @@ mod rank;
 mod rseq;
 mod sched;
 mod ship;
+mod shootdown;
 mod sigframe;
 mod signal;
 mod sleep_lock;
 mod stats;
 mod syscall;
+mod thread;
 mod timer;
 mod trace;
 
@@ -49,9 +53,11 @@ fn main(boot: Boot) -> ! {
         .expect("command line without margay.comm=0x...: not started by yod?");
     let mut free: Ranges = boot.memory.iter().copied().take(24).collect();
     let ram_bytes: u64 = free.iter().map(|range| range.len_bytes()).sum();
+    let cpus = hal::cpu::expected();
+    let for_threads = wire::boot::thread_memory(ram_bytes, cpus as u64);
     let heap = take(
         &mut free,
-        heap_bytes(ram_bytes, hal::cpu::expected()),
+        heap_bytes(ram_bytes, cpus) + for_threads,
         comm_at,
     );
     hal::heap::give(heap);
@@ -73,7 +79,8 @@ fn main(boot: Boot) -> ! {
     hal::time::init((comm.header().tsc_hz.load() != 0).then(|| comm.header().tsc_hz.load()));
     clock::init(hal::time::tsc_hz());
     hal::doorbell::init();
-    sched::init(comm.config.ranks, hal::cpu::expected());
+    sched::init(cpus);
+    thread::set_room(for_threads as usize / thread::heap_bytes());
     rank::init(comm);
     hal::traps::set_handlers(Handlers {
         syscall: syscall::init(),
@@ -94,6 +101,7 @@ fn main(boot: Boot) -> ! {
         Ok(()) => node::UP,
         Err(why) => {
             log::error!("{why}");
+            events::pct_is_lost();
             node::PCT_LOST
         }
     };
@@ -105,7 +113,7 @@ fn main(boot: Boot) -> ! {
     sched::idle()
 }
 
-/// Bytes of kernel heap: a fixed part, what every CPU and every rank needs, and two bits per 4 KiB frame of RAM.
+/// Bytes of kernel heap besides what further threads need: a fixed part, what every CPU and every rank needs, and two bits per 4 KiB frame of RAM.
 fn heap_bytes(ram_bytes: u64, cpus: usize) -> u64 {
     const FIXED: u64 = 1 << 20;
     const PER_CPU: u64 = 512 << 10;

@@ -10,10 +10,10 @@ use alloc::format;
 use alloc::string::String;
 use hal::addr::{Phys, PhysRange};
 use hal::sync::Mutex;
-use hal::task::Context;
 use hal::traps::{Trap, UserFrame};
 use qk_core::mman::MmapPlan;
 use qk_core::regions::{Kind, Prot, Region, RegionFlags};
+use qk_core::sched::cores::CoreSet;
 
 use crate::aspace::{Aspace, Owner};
 use crate::{events, sched};
@@ -61,9 +61,11 @@ pub fn load(initrd: PhysRange, share: PhysRange, zeroed: bool) -> Result<(), Str
         STACK_TOP,
         Prot::READ | Prot::WRITE,
     )?;
-    let context = Context::new_user(image.entry, STACK_TOP, Phys(aspace.root()));
+    let task = sched::pct();
+    task.context()
+        .begin(image.entry, STACK_TOP, Phys(aspace.root()), sched::ARRIVED);
     *ASPACE.lock() = Some(aspace);
-    sched::start(sched::pct(), context, 0);
+    task.start(None, 0, CoreSet::of(0, hal::cpu::expected()));
     Ok(())
 }
 

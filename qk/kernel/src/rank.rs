@@ -1,4 +1,4 @@
-//! Ranks: the processes of the job, one per core set, each with its share of memory and its proxy on the host.
+//! Ranks: the processes of the job, each with its cores, its share of memory, its threads and its proxy on the host.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -6,22 +6,22 @@ use abi::Errno;
 use abi::control::RankInfo;
 use abi::ident::RLIM_NLIMITS;
 use alloc::boxed::Box;
-use hal::cpu::PerCpu;
+use hal::addr::Phys;
 use hal::sync::{Mutex, Once};
-use hal::vectors::VEC_WAKE;
-use wire::boot::MAX_CPUS;
+use qk_core::sched::cores::{AtomicCoreSet, CoreSet};
+use qk_core::signals::SigSet;
 use wire::rank::{RankArea, proxy, state};
 use wire::region_log::RegionLog;
-use wire::ship::Caller;
-use wire::thread::ThreadAreas;
 
 use crate::aspace::Aspace;
+use crate::shootdown::Shootdown;
 use crate::signal::Signals;
 use crate::sleep_lock::SleepLock;
 use crate::syscall::limits::RLIMIT_SIGPENDING;
 use crate::syscall::policy::Policy;
-use crate::timer::Timers;
-use crate::{comm, preempt, timer};
+use crate::thread::{self, Thread, Threads};
+use crate::timer::{self, Timers};
+use crate::{clock, comm, events, preempt, sched};
 
 /// What never changes after the proxy attached: served without a lock.
 pub struct Identity {
@@ -39,92 +39,84 @@ pub struct Rank {
     pub id: usize,
     /// Its words in the communication area.
     pub area: &'static RankArea,
-    /// The words of its threads.
-    pub threads: &'static ThreadAreas,
     /// Set when the PCT is told of its proxy.
     pub identity: Once<Identity>,
     /// Its memory; `None` before it is loaded and after it is reaped. Held from the decision of a change to its end.
     pub aspace: SleepLock<Option<Aspace>>,
     /// How its proxy learns of changes of its memory.
     pub log: &'static RegionLog,
-    /// Thread 0's end of its ship slot.
-    pub caller: Mutex<Caller>,
-    /// Task that waits for the slot's answer, plus one; 0: nobody.
-    pub slot_waiter: AtomicUsize,
-    /// Doorbells of its core so far.
-    pub rings: AtomicU64,
-    /// Dispositions, pending signals, the mask, timers.
+    /// Its threads.
+    pub threads: Threads,
+    /// Dispositions, and signals for the process as a whole.
     pub signals: Mutex<Signals>,
-    /// Something is to be done before the rank goes back to ring 3.
-    pub attention: AtomicBool,
     /// Soft and hard resource limits by RLIMIT_*.
     pub limits: Mutex<[[u64; 2]; RLIM_NLIMITS]>,
-    /// Its first core; the PCT has the last word when it starts the rank.
-    cpu: AtomicUsize,
-    /// Address of its restartable-sequence area (rseq(2)), 0: none; and its signature.
-    pub rseq: [AtomicU64; 2],
-    /// What sleeps and ITIMER_REAL wait for.
+    /// The core that its proxy rings; the PCT has the last word when it starts the rank.
+    home: AtomicUsize,
+    /// Its cores.
+    cores: AtomicCoreSet,
+    /// Cores whose translations are to be dropped.
+    pub shootdown: Shootdown,
+    /// ITIMERs and the limit on processor time.
     pub timers: Mutex<Timers>,
-    /// The cores that the thread said it wants to run on, a bit per CPU; `None`: all of the rank's.
-    pub affinity: Mutex<Option<[u8; MAX_CPUS / 8]>>,
+    /// Processor time of its threads but what runs now, in TSC ticks.
+    pub used: AtomicU64,
+    /// A deadline on its processor time is set: a core's timer is to be armed whenever a thread goes on.
+    counts_cpu_time: AtomicBool,
+    /// How it ends, once that is decided: [`ENDS`] and the status as wait(2) says it; its threads end as they get to know.
+    ending: AtomicU64,
+    /// The status that the main thread left, should no other decide it.
+    main_status: AtomicU64,
+    /// A signal stopped it: no thread goes back to ring 3.
+    stopped: AtomicBool,
     /// prctl's PR_SET_DUMPABLE, which changes nothing else: the program is never dumped or traced.
     pub dumpable: AtomicBool,
     /// prctl's PR_SET_NO_NEW_PRIVS.
     pub no_new_privs: AtomicBool,
-    /// set_mempolicy's mode and nodes.
-    pub memory_policy: Mutex<Policy>,
-    /// set_robust_list's head.
-    pub robust_list: AtomicU64,
-    /// TSC when the program started, and ticks that it has waited since, for the host or for time to pass.
-    started_tsc: AtomicU64,
-    waited_ticks: AtomicU64,
-    /// When it began to wait (TSC); 0: it does not.
-    waiting_since: AtomicU64,
-    /// A deadline on its processor time is set: the core's timer is to be armed whenever it goes on.
-    pub counts_cpu_time: AtomicBool,
-    /// Where an interrupted sleep ends (TSC), should it go on; 0: none.
-    sleep_end: AtomicU64,
+    /// Held while a record is added to its trace.
+    pub tracing: Mutex<()>,
     /// Told to the PCT already.
     announced: AtomicBool,
 }
+
+/// Marks a status in [`Rank::ending`].
+const ENDS: u64 = 1 << 32;
 
 static RANKS: Once<Box<[Rank]>> = Once::new();
 
 /// Makes the ranks of the configuration.
 pub fn init(comm: &'static comm::Comm) {
-    let ranks = (0..comm.config.ranks).map(|id| Rank {
+    let config = &comm.config;
+    let ranks = (0..config.ranks).map(|id| Rank {
         id,
         area: comm.rank(id),
-        threads: comm.threads(id),
         identity: Once::new(),
         aspace: SleepLock::new(None),
         log: comm.region_log(id),
-        caller: Mutex::new(Caller::default()),
-        slot_waiter: AtomicUsize::new(0),
-        rings: AtomicU64::new(0),
+        threads: Threads::new(),
         signals: Mutex::new(Signals::new()),
-        attention: AtomicBool::new(false),
         limits: Mutex::new([[u64::MAX; 2]; RLIM_NLIMITS]),
-        cpu: AtomicUsize::new(id * (comm.config.cpus / comm.config.ranks)),
-        rseq: [AtomicU64::new(0), AtomicU64::new(0)],
+        home: AtomicUsize::new(id * config.cpus / config.ranks),
+        cores: AtomicCoreSet::new(),
+        shootdown: Shootdown::new(),
         timers: Mutex::new(Timers::default()),
-        affinity: Mutex::new(None),
+        used: AtomicU64::new(0),
+        counts_cpu_time: AtomicBool::new(false),
+        ending: AtomicU64::new(0),
+        main_status: AtomicU64::new(0),
+        stopped: AtomicBool::new(false),
         dumpable: AtomicBool::new(true),
         no_new_privs: AtomicBool::new(false),
-        memory_policy: Mutex::new(Policy::DEFAULT),
-        robust_list: AtomicU64::new(0),
-        started_tsc: AtomicU64::new(0),
-        waited_ticks: AtomicU64::new(0),
-        waiting_since: AtomicU64::new(0),
-        counts_cpu_time: AtomicBool::new(false),
-        sleep_end: AtomicU64::new(0),
+        tracing: Mutex::new(()),
         announced: AtomicBool::new(false),
     });
     assert!(RANKS.set(ranks.collect()).is_ok(), "ranks made twice");
-    // Proxies ring a core that is idle until their rank runs there, not one where another rank computes.
     for rank in all() {
-        rank.threads[0].node.core.store(rank.core() as u64);
-        rank.area.node.cpus[0].store(rank.core() as u64);
+        let main = rank.threads.take(rank);
+        assert!(main.is_ok(), "every rank has room for its main thread");
+        // Proxies ring a core that is idle until their rank runs there, not one where another rank computes.
+        rank.main().area.node.core.store(rank.home() as u64);
+        rank.area.node.cpus[0].store(rank.home() as u64);
     }
 }
 
@@ -134,30 +126,9 @@ pub fn all() -> &'static [Rank] {
     RANKS.get().map_or(&[], |ranks| ranks)
 }
 
-/// The rank whose program runs on each core.
-static CURRENT: PerCpu<Rank> = PerCpu::new();
-
-/// The rank whose program runs on this core; `None`: the PCT does, or nobody.
-#[inline]
-pub fn current() -> Option<&'static Rank> {
-    CURRENT.get()
-}
-
-/// Says that task `task` now runs on this core (see `sched` for the numbers).
-pub fn set_current(task: usize) {
-    CURRENT.set(all().get(task));
-}
-
-/// Called before a task enters ring 3: a signal that came while the program was loaded must not wait for its first system
-/// call. An interrupt that strikes right there delivers it. A limit on processor time counts from here on.
-pub fn interrupt_if_wanted() {
-    let Some(rank) = current() else { return };
-    if rank.attention.load(Ordering::Relaxed) {
-        hal::cpu::send_ipi(hal::cpu::id(), VEC_WAKE);
-    }
-    if rank.counts_cpu_time.load(Ordering::Relaxed) {
-        timer::go_on(rank);
-    }
+/// The ranks whose proxies ring core `cpu`.
+pub fn at_home_on(cpu: usize) -> impl Iterator<Item = &'static Rank> {
+    all().iter().filter(move |rank| rank.home() == cpu)
 }
 
 /// The rank with this number, if there is one.
@@ -190,7 +161,9 @@ impl Rank {
         let queue_limit = self.limits.lock()[RLIMIT_SIGPENDING][0];
         self.signals
             .lock()
-            .inherit(host.ignored.peek(), host.blocked.peek(), queue_limit);
+            .inherit(host.ignored.peek(), queue_limit);
+        let blocked = SigSet(host.blocked.peek());
+        self.main().begin(identity.pid, 0, blocked, Policy::DEFAULT);
         self.identity.set(identity).is_ok()
     }
 
@@ -203,6 +176,24 @@ impl Rank {
             info: RankInfo::from_words(&[0; RankInfo::WORDS]),
         };
         self.identity.get().unwrap_or(&NOBODY)
+    }
+
+    /// Its main thread, which may have ended.
+    #[inline]
+    pub fn main(&self) -> &Thread {
+        self.threads.get(0).expect("made with the rank")
+    }
+
+    /// Its thread with a Linux thread id.
+    ///
+    /// # Errors
+    /// ESRCH when no live thread has it.
+    pub fn by_tid(&self, tid: u64) -> Result<&Thread, Errno> {
+        let is_it = |thread: &&Thread| {
+            preempt::point(LOOK_WORK);
+            tid != 0 && thread.tid() == tid
+        };
+        self.threads.iter().find(is_it).ok_or(Errno::ESRCH)
     }
 
     /// Carries out `change` on the address space, or asks it something.
@@ -225,80 +216,135 @@ impl Rank {
         result
     }
 
-    /// Its first core, which its proxy rings.
+    /// The core that its proxy rings.
     #[inline]
-    pub fn core(&self) -> usize {
-        self.cpu.load(Ordering::Relaxed)
+    pub fn home(&self) -> usize {
+        self.home.load(Ordering::Relaxed)
     }
 
-    /// The program starts now, on core `cpu`.
-    pub fn starts(&self, cpu: usize, cpus: usize) {
-        self.cpu.store(cpu, Ordering::Release);
-        self.started_tsc.store(hal::time::tsc(), Ordering::Relaxed);
+    /// Its cores.
+    pub fn cores(&self) -> CoreSet {
+        self.cores.load()
+    }
+
+    /// The program starts now, on `cores`: its main thread at `entry` with stack pointer `stack`.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn start(
+        &'static self,
+        cores: CoreSet,
+        [entry, stack]: [u64; 2],
+        root: Phys,
+    ) -> Result<(), Errno> {
+        let first = cores.first().ok_or(Errno::EINVAL)?;
+        sched::make_room(cores, 1)?;
+        self.home.store(first, Ordering::Release);
+        self.cores.store(cores);
         timer::prepare_cpu_limit(self);
-        self.area.node.cpus[0].put(cpu as u64);
-        self.area.node.cpus[1].put(cpus as u64);
-        self.area.node.threads.put(1);
-        let main = &self.threads[0].node;
-        main.core.put(cpu as u64);
-        main.starts(0);
-        self.area.node.state.store(state::RUNNING);
+        let node = &self.area.node;
+        node.cpus[0].put(first as u64);
+        node.cpus[1].put(cores.len() as u64);
+        node.state.store(state::RUNNING);
+        self.threads.born();
+        let main = self.main();
+        main.task
+            .context()
+            .begin(entry, stack, root, sched::ARRIVED);
+        main.task.start(Some(main), first, cores);
+        Ok(())
     }
 
-    /// TSC ticks that the program or the kernel for it used its core.
-    pub fn cpu_ticks(&self) -> u64 {
-        let until = match self.waiting_since.load(Ordering::Relaxed) {
-            0 => hal::time::tsc(),
-            waiting_since => waiting_since,
+    /// Processor time of all threads, ended ones too, in ns.
+    pub fn cpu_ns(&self) -> u64 {
+        let running = |cpu| {
+            thread::on_core(cpu)
+                .filter(|thread| core::ptr::eq(thread.rank, self))
+                .map_or(0, |thread| thread.clock.running())
         };
-        let since = until - self.started_tsc.load(Ordering::Relaxed);
-        since.saturating_sub(self.waited_ticks.load(Ordering::Relaxed))
+        let running: u64 = self.cores().iter().map(running).sum();
+        clock::ticks_to_ns(self.used.load(Ordering::Relaxed) + running)
     }
 
-    /// Runs `wait`, counting its time as waiting.
-    pub fn waiting<R>(&self, wait: impl FnOnce() -> R) -> R {
-        let from = hal::time::tsc();
-        self.waiting_since.store(from, Ordering::Relaxed);
-        let result = wait();
-        self.waiting_since.store(0, Ordering::Relaxed);
-        let ticks = hal::time::tsc() - from;
-        // Only the rank's own core counts here.
-        let before = self.waited_ticks.load(Ordering::Relaxed);
-        self.waited_ticks.store(before + ticks, Ordering::Relaxed);
-        crate::stats::waited(ticks);
-        if self.counts_cpu_time.load(Ordering::Relaxed) {
-            timer::go_on(self);
+    /// Whether a deadline on its processor time is set.
+    #[inline]
+    pub fn counts_cpu_time(&self) -> bool {
+        self.counts_cpu_time.load(Ordering::Relaxed)
+    }
+
+    /// Says whether one is.
+    pub fn count_cpu_time(&self, counts: bool) {
+        self.counts_cpu_time.store(counts, Ordering::Relaxed);
+    }
+
+    /// Has the other cores that run its threads enter the kernel.
+    pub fn interrupt_others(&'static self) {
+        let here = hal::cpu::id();
+        for cpu in self.cores().iter().filter(|cpu| *cpu != here) {
+            if let Some(thread) = thread::on_core(cpu)
+                && core::ptr::eq(thread.rank, self)
+            {
+                sched::interrupt(&thread.task);
+            }
         }
-        result
     }
 
-    /// Whether it waits: its processor time stands still.
-    pub fn is_waiting(&self) -> bool {
-        self.waiting_since.load(Ordering::Relaxed) != 0
+    /// Stops its threads on their way back to ring 3, or lets them go on.
+    pub fn stop(&'static self, stopped: bool) {
+        self.stopped.store(stopped, Ordering::SeqCst);
+        self.call_threads();
     }
 
-    /// A call of the rank ends early with `errno` ([`crate::syscall::RESTART`] or its kin): what it becomes is settled on the way
-    /// back to ring 3.
-    pub fn interrupted(&self, errno: Errno) -> Errno {
-        self.attention.store(true, Ordering::Relaxed);
-        errno
+    /// Whether a signal stopped it.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::SeqCst)
     }
 
-    /// Remembers the end of a sleep that a signal interrupts.
-    pub fn keep_sleep_end(&self, tsc: u64) {
-        self.sleep_end.store(tsc, Ordering::Relaxed);
+    /// Decides how the rank ends, unless that is decided. Its threads end as they get to know.
+    pub fn end(&'static self, wait_status: u64) {
+        let decided = self
+            .ending
+            .compare_exchange(0, ENDS | wait_status, Ordering::SeqCst, Ordering::SeqCst)
+            .is_err();
+        if !decided {
+            self.call_threads();
+        }
     }
 
-    /// The end of the interrupted sleep that is now to go on.
-    pub fn take_sleep_end(&self) -> Option<u64> {
-        Some(self.sleep_end.swap(0, Ordering::Relaxed)).filter(|tsc| *tsc != 0)
+    /// Its main thread ended by itself: when the others do the same, this is the rank's status.
+    pub fn main_ended(&self, wait_status: u64) {
+        self.main_status.store(wait_status, Ordering::SeqCst);
     }
 
-    /// Publishes how the rank ended; its proxy does the same on the host.
-    pub fn exited(&self, wait_status: u64) {
-        self.area.node.wait_status.put(wait_status);
+    /// Whether its end is decided.
+    #[inline]
+    pub fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Relaxed) != 0
+    }
+
+    /// Has all its threads but the caller look at what is new on their way back to ring 3.
+    fn call_threads(&'static self) {
+        for thread in self.threads.iter() {
+            preempt::point(CALL_WORK);
+            if !core::ptr::eq(sched::current(), &thread.task) {
+                thread.attention.store(true, Ordering::SeqCst);
+                sched::interrupt(&thread.task);
+            }
+        }
+    }
+
+    /// Its last thread has ended: publishes how; its proxy does the same on the host.
+    pub fn exited(&self) {
+        timer::clear(self);
+        let status = match self.ending.load(Ordering::SeqCst) {
+            0 => self.main_status.load(Ordering::SeqCst),
+            ending => ending & !ENDS,
+        };
+        self.area.node.mxcsr.put(hal::task::mxcsr().into());
+        self.area.node.wait_status.put(status);
         self.area.node.state.store(state::EXITED);
         hal::doorbell::ring(self.id as u16);
+        events::post(abi::control::Event::Exited(self.id as u32));
     }
 
     /// Whether the rank has been started and has not ended.
@@ -306,3 +352,7 @@ impl Rank {
         self.area.node.state.peek() == state::RUNNING
     }
 }
+
+/// What looking at one thread, and calling one, counts at preemption points.
+const LOOK_WORK: u32 = 10;
+const CALL_WORK: u32 = 200;

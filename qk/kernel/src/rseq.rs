@@ -6,9 +6,9 @@ use core::sync::atomic::Ordering;
 use abi::Errno;
 use hal::traps::UserFrame;
 
-use crate::rank::Rank;
 use crate::syscall::SysResult;
 use crate::syscall::args::{get_words, put_words, user};
+use crate::thread::Thread;
 
 /// Bytes of struct rseq as registered by glibc 2.35 and later.
 const AREA_BYTES: u64 = 32;
@@ -22,10 +22,10 @@ const NO_CPU: u64 = 0xffff_ffff_0000_0000;
 ///
 /// # Errors
 /// As Linux (kernel/rseq.c): EINVAL, EBUSY when registered already, EPERM for a wrong signature, EFAULT.
-pub fn register(rank: &Rank, [area, len_bytes, flags, signature]: [u64; 4]) -> SysResult {
+pub fn register(thread: &Thread, [area, len_bytes, flags, signature]: [u64; 4]) -> SysResult {
     let [registered, known] = [
-        rank.rseq[0].load(Ordering::Relaxed),
-        rank.rseq[1].load(Ordering::Relaxed),
+        thread.rseq[0].load(Ordering::Relaxed),
+        thread.rseq[1].load(Ordering::Relaxed),
     ];
     let signature = u64::from(signature as u32);
     if flags & !UNREGISTER != 0 || (flags == UNREGISTER && (registered != area || registered == 0))
@@ -37,7 +37,7 @@ pub fn register(rank: &Rank, [area, len_bytes, flags, signature]: [u64; 4]) -> S
             return Err(Errno::EPERM);
         }
         put_words(area, &[NO_CPU])?;
-        rank.rseq[0].store(0, Ordering::Relaxed);
+        thread.rseq[0].store(0, Ordering::Relaxed);
         return Ok(0);
     }
     if registered != 0 {
@@ -54,17 +54,46 @@ pub fn register(rank: &Rank, [area, len_bytes, flags, signature]: [u64; 4]) -> S
     if area == 0 || area % AREA_BYTES != 0 || len_bytes as u32 != AREA_BYTES as u32 {
         return Err(Errno::EINVAL);
     }
-    // The thread never changes its core, so the number is written once.
-    let cpu = hal::cpu::id() as u64;
-    put_words(area, &[cpu | cpu << 32])?;
-    rank.rseq[0].store(area, Ordering::Relaxed);
-    rank.rseq[1].store(signature, Ordering::Relaxed);
+    put_core(area)?;
+    thread.rseq[0].store(area, Ordering::Relaxed);
+    thread.rseq[1].store(signature, Ordering::Relaxed);
     Ok(0)
 }
 
+/// The thread was preempted, or runs on another core: before it goes on its sequence is told. For who switches.
+pub fn interrupted(thread: &Thread) {
+    if thread.rseq[0].load(Ordering::Relaxed) != 0 {
+        thread.rseq_due.store(true, Ordering::Relaxed);
+        thread.attention.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Tells a thread on which core it goes on, and starts again the critical section that its last core left. A program that
+/// made its area unwritable ends (Linux: rseq_handle_notify_resume).
+///
+/// # Errors
+/// EFAULT.
+pub fn resume(thread: &Thread, frame: &mut UserFrame) -> Result<(), Errno> {
+    if !thread.rseq_due.swap(false, Ordering::Relaxed) {
+        return Ok(());
+    }
+    let area = thread.rseq[0].load(Ordering::Relaxed);
+    if area == 0 {
+        return Ok(());
+    }
+    abort_if_inside(thread, frame);
+    put_core(area)
+}
+
+/// Writes the core's number where the program reads it: cpu_id_start and cpu_id.
+fn put_core(area: u64) -> Result<(), Errno> {
+    let cpu = hal::cpu::id() as u64;
+    put_words(area, &[cpu | cpu << 32])
+}
+
 /// Sends a thread that is about to run a handler to the abort address of the critical section it is in.
-pub fn abort_if_inside(rank: &Rank, frame: &mut UserFrame) {
-    let area = rank.rseq[0].load(Ordering::Relaxed);
+pub fn abort_if_inside(thread: &Thread, frame: &mut UserFrame) {
+    let area = thread.rseq[0].load(Ordering::Relaxed);
     if area == 0 {
         return;
     }
@@ -81,7 +110,7 @@ pub fn abort_if_inside(rank: &Rank, frame: &mut UserFrame) {
     let signature = user(abort.wrapping_sub(4), 4)
         .ok()
         .and_then(|at| hal::user::read_u32(at).ok());
-    let expected = rank.rseq[1].load(Ordering::Relaxed) as u32;
+    let expected = thread.rseq[1].load(Ordering::Relaxed) as u32;
     if frame.rip.wrapping_sub(start) < length && signature == Some(expected) {
         frame.rip = abort;
     }

@@ -1,249 +1,440 @@
 //! Tasks and cores: who runs where, and how a task waits.
 //!
 //! A task that waits *parks*; whoever has news *unparks* it. As with threads of the same names, an unpark that comes first
-//! is not lost. A parked task whose core has nothing else to run halts the core right where it is; there is no tick, and
-//! an idle core executes nothing. Rank tasks stay on their core; the PCT runs on whatever core has news for it, which is
-//! always one that its rank has left or not yet begun to use.
+//! is not lost (`qk_core::sched::park`). A parked task whose core has nothing else to run halts the core right where it is;
+//! there is no tick, and an idle core executes nothing. Where more tasks are runnable than cores, a core gives each a slice
+//! of time in turn, by a one-shot timer that is gone when one is left.
 //!
-//! Task numbers: thread 0 of rank r is task r; the PCT comes after the last rank.
+//! A task runs on the cores that it is allowed: on its last one if that is idle, else on any that is. The PCT runs on
+//! whatever core has news for it.
+//!
+//! # Locks
+//! In this order: a rank's signals, a thread's signals, a core's timers, a core's run queue. Nobody waits for anything with
+//! one of them held, and no user memory of unknown size is touched.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use abi::map::MAX_RANKS;
+use abi::Errno;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use arrayvec::ArrayVec;
+use hal::cpu::PerCpu;
 use hal::sync::{Mutex, Once};
 use hal::task::Context;
 use hal::vectors::VEC_WAKE;
-use wire::boot::MAX_CPUS;
+use qk_core::sched::cores::{AtomicCoreSet, CoreSet};
+use qk_core::sched::park::{HaltFlag, Parking, Unparked};
+use qk_core::sched::queue::RunQueue;
 
-use crate::{events, stats};
+use crate::thread::{self, Thread};
+use crate::{events, rseq, shootdown, stats, timer};
 
-/// Where a task is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// On its core: running, or halted in [`park`].
-    Core,
-    /// In its core's queue.
-    Queue,
-    /// Waiting to be unparked, its context complete.
-    Parked,
-    /// Ended.
-    Gone,
-}
-
-struct Task {
+/// A task: a thread of a rank, or the PCT.
+pub struct Task {
+    parking: Parking,
     context: Once<Box<Context>>,
+    /// The core that it runs on or ran on last, or whose queue it is in.
     core: AtomicUsize,
-    /// Guarded by the lock of its core's queue.
-    state: Mutex<(Place, bool)>,
+    /// Where it may run.
+    allowed: AtomicCoreSet,
+    /// It enters ring 3 without having been in the kernel before.
+    fresh: AtomicBool,
+    /// Its last run is over: it may start again.
+    ended: AtomicBool,
+    /// Whose program it runs; nobody's: the PCT's.
+    thread: Once<&'static Thread>,
 }
+
+/// A task, compared by identity.
+#[derive(Clone, Copy)]
+struct Runnable(&'static Task);
+
+impl PartialEq for Runnable {
+    fn eq(&self, other: &Runnable) -> bool {
+        core::ptr::eq(self.0, other.0)
+    }
+}
+
+impl Eq for Runnable {}
 
 /// A core.
 struct Core {
     idle: Once<Box<Context>>,
-    queue: Mutex<ArrayVec<usize, 16>>,
-    halted: AtomicBool,
+    queue: Mutex<RunQueue<Runnable>>,
+    halted: HaltFlag,
+    /// Who was switched away from, until the core is off its stack; and why.
+    left: Mutex<Option<(&'static Task, Why)>>,
 }
 
-const IDLE: usize = usize::MAX;
+/// Why a task leaves its core.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Why {
+    /// It waits.
+    Parks,
+    /// Others shall have a turn.
+    Yields,
+    /// It is over.
+    Ends,
+}
 
-/// The task on each core; [`IDLE`]: none. On its own because every system call asks for it.
-static CURRENT: [AtomicUsize; MAX_CPUS] = [const { AtomicUsize::new(IDLE) }; MAX_CPUS];
-
-static TASKS: Once<Box<[Task]>> = Once::new();
+/// The task on each core.
+static CURRENT: PerCpu<Task> = PerCpu::new();
 static CORES: Once<Box<[Core]>> = Once::new();
+static PCT: Once<Box<Task>> = Once::new();
+/// Tasks in all run queues: idle cores look at others' only when there are any.
+static QUEUED: AtomicUsize = AtomicUsize::new(0);
 
-/// Makes room for the tasks of `ranks` ranks and the PCT, on `cpus` cores.
-pub fn init(ranks: usize, cpus: usize) {
-    assert!(ranks <= MAX_RANKS);
-    let task = |_| Task {
-        context: Once::new(),
-        core: AtomicUsize::new(0),
-        state: Mutex::new((Place::Parked, false)),
-    };
+/// Makes the cores.
+pub fn init(cpus: usize) {
     let core = |_| Core {
         idle: Once::new(),
-        queue: Mutex::new(ArrayVec::new()),
-        halted: AtomicBool::new(false),
+        queue: Mutex::new(RunQueue::new()),
+        halted: HaltFlag::new(),
+        left: Mutex::new(None),
     };
-    let tasks: Vec<Task> = (0..=ranks).map(task).collect();
     let cores: Vec<Core> = (0..cpus).map(core).collect();
-    let fresh = TASKS.set(tasks.into()).is_ok() && CORES.set(cores.into()).is_ok();
+    let fresh = CORES.set(cores.into()).is_ok() && PCT.set(Box::new(Task::new())).is_ok();
     assert!(fresh, "scheduler set up twice");
 }
 
-#[inline]
-fn tasks() -> &'static [Task] {
-    TASKS.get().map_or(&[], |tasks| tasks)
+fn cores() -> &'static [Core] {
+    CORES.get().expect("cores are made before they run")
 }
 
 #[inline]
 fn core() -> &'static Core {
-    &CORES.get().expect("cores are made before they run")[hal::cpu::id()]
+    &cores()[hal::cpu::id()]
 }
 
-/// The task on this core; a number that is no task's when it is idle.
+/// The task on this core.
+///
+/// # Panics
+/// When the core is idle.
 #[inline]
-pub fn current() -> usize {
-    CURRENT[hal::cpu::id()].load(Ordering::Relaxed)
-}
-
-fn set_current(task: usize) {
-    CURRENT[hal::cpu::id()].store(task, Ordering::Relaxed);
-    crate::rank::set_current(task);
+pub fn current() -> &'static Task {
+    CURRENT.get().expect("an idle core runs no task")
 }
 
 /// The PCT's task.
-#[inline]
-pub fn pct() -> usize {
-    tasks().len() - 1
+pub fn pct() -> &'static Task {
+    PCT.get().expect("made with the cores")
 }
 
-/// Gives a task its context and core, and makes it runnable.
-///
-/// # Panics
-/// When the task was started before.
-pub fn start(task: usize, context: Box<Context>, cpu: usize) {
-    let t = &tasks()[task];
-    assert!(t.context.set(context).is_ok(), "task started twice");
-    t.core.store(cpu, Ordering::Release);
-    unpark(task);
-}
+impl Task {
+    /// A task that does not run yet.
+    pub fn new() -> Task {
+        Task {
+            parking: Parking::new(),
+            context: Once::new(),
+            core: AtomicUsize::new(0),
+            allowed: AtomicCoreSet::new(),
+            fresh: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+            thread: Once::new(),
+        }
+    }
 
-/// Whether a task has been started.
-pub fn is_started(task: usize) -> bool {
-    tasks()[task].context.get().is_some()
+    /// Its context, made when it is first asked for.
+    pub fn context(&self) -> &Context {
+        if self.context.get().is_none() {
+            // Nobody else prepares the same task.
+            let _ = self.context.set(Context::new_user());
+        }
+        self.context.get().expect("has just been made")
+    }
+
+    /// Makes it runnable: its context has begun. It starts on `core`, if that is allowed and nothing speaks against it.
+    pub fn start(&'static self, thread: Option<&'static Thread>, core: usize, allowed: CoreSet) {
+        if let Some(thread) = thread {
+            let _ = self.thread.set(thread);
+        }
+        self.core.store(core, Ordering::Relaxed);
+        self.allowed.store(allowed);
+        self.fresh.store(true, Ordering::Relaxed);
+        if self.ended.swap(false, Ordering::Relaxed) {
+            self.parking.reuse();
+        }
+        unpark(self);
+    }
+
+    /// Where it may run.
+    pub fn allowed(&self) -> CoreSet {
+        self.allowed.load()
+    }
+
+    /// Changes where it may run; it goes there when it next could run, or when its core is told.
+    pub fn allow(&'static self, allowed: CoreSet) {
+        self.allowed.store(allowed);
+        let core = &cores()[self.core.load(Ordering::Acquire)];
+        let taken = core.queue.lock().remove(&Runnable(self));
+        if taken {
+            QUEUED.fetch_sub(1, Ordering::Relaxed);
+            enqueue(self, false);
+        }
+    }
+
+    /// The core that it runs on or ran on last.
+    pub fn core(&self) -> usize {
+        self.core.load(Ordering::Acquire)
+    }
+
+    fn thread(&self) -> Option<&'static Thread> {
+        self.thread.get().copied()
+    }
 }
 
 /// Makes a parked task runnable, or lets its next [`park`] return at once.
-pub fn unpark(task: usize) {
-    let t = &tasks()[task];
-    let mut cpu = t.core.load(Ordering::Acquire);
-    let target = loop {
-        let target = &CORES.get().expect("cores are made before they run")[cpu];
-        let mut queue = target.queue.lock();
-        let mut state = t.state.lock();
-        // The task may have moved before its state was locked: another core would be woken in vain.
-        let now = t.core.load(Ordering::Acquire);
-        if now != cpu {
-            cpu = now;
-            continue;
-        }
-        state.1 = true;
-        if state.0 == Place::Parked && t.context.get().is_some() {
-            state.0 = Place::Queue;
-            queue.push(task);
-        }
-        break target;
-    };
-    if cpu != hal::cpu::id() && target.halted.load(Ordering::SeqCst) {
+pub fn unpark(task: &'static Task) {
+    match task.parking.unpark() {
+        Unparked::Queue => enqueue(task, false),
+        Unparked::OnCore => wake(task.core()),
+        Unparked::Nothing => {}
+    }
+}
+
+/// As [`unpark`]; a task that runs on another core in ring 3 enters the kernel now.
+pub fn interrupt(task: &'static Task) {
+    unpark(task);
+    let cpu = task.core();
+    if cpu != hal::cpu::id() && !cores()[cpu].halted.is_set() {
         hal::cpu::send_ipi(cpu, VEC_WAKE);
     }
 }
 
-/// Lets the PCT run, on this core if it is not on a core already.
+/// Lets the PCT run, on this core if it waits.
 pub fn unpark_pct() {
-    let t = &tasks()[pct()];
+    let task = pct();
+    match task.parking.unpark() {
+        Unparked::Queue => {
+            task.core.store(hal::cpu::id(), Ordering::Release);
+            // Before the rank that it just started: that one may never leave the core.
+            push(task, hal::cpu::id(), true);
+        }
+        Unparked::OnCore => wake(task.core()),
+        Unparked::Nothing => {}
+    }
+}
+
+/// Ends a halt of core `cpu`.
+fn wake(cpu: usize) {
+    if cpu != hal::cpu::id() && cores()[cpu].halted.is_set() {
+        hal::cpu::send_ipi(cpu, VEC_WAKE);
+    }
+}
+
+/// Puts a runnable task into the queue of the core that suits it best.
+fn enqueue(task: &'static Task, first: bool) {
+    let cpu = place(task);
+    task.core.store(cpu, Ordering::Release);
+    push(task, cpu, first);
+}
+
+fn push(task: &'static Task, cpu: usize, first: bool) {
+    let core = &cores()[cpu];
+    QUEUED.fetch_add(1, Ordering::Relaxed);
     {
-        // Locked until the core is set: once it is queued, it stays where it is.
-        let state = t.state.lock();
-        if state.0 == Place::Parked {
-            t.core.store(hal::cpu::id(), Ordering::Release);
+        let mut queue = core.queue.lock();
+        if first {
+            queue.push_front(Runnable(task));
+        } else {
+            queue.push(Runnable(task));
         }
     }
-    unpark(pct());
+    // Who runs there has to share from now on, or halts.
+    let halted = core.halted.is_set();
+    if cpu == hal::cpu::id() {
+        if !halted {
+            timer::share();
+        }
+    } else if halted || !timer::is_shared(cpu) {
+        hal::cpu::send_ipi(cpu, VEC_WAKE);
+    }
+}
+
+/// The core for a task that becomes runnable: its last one if it is idle, else any idle one, else its last one.
+fn place(task: &Task) -> usize {
+    let last = task.core.load(Ordering::Relaxed);
+    let allowed = task.allowed.load();
+    let idle = |cpu: usize| {
+        let core = &cores()[cpu];
+        core.halted.is_set() && core.queue.lock().is_empty()
+    };
+    let usable = allowed.contains(last);
+    if usable && (allowed.len() == 1 || idle(last)) {
+        return last;
+    }
+    match allowed.iter().find(|cpu| idle(*cpu)) {
+        Some(cpu) => cpu,
+        None if usable => last,
+        None => allowed.first().unwrap_or(last),
+    }
+}
+
+impl Core {
+    /// The next task for this core: of its own queue, else of another's that may run here.
+    fn next(&self) -> Option<&'static Task> {
+        if QUEUED.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let here = hal::cpu::id();
+        let may_run = |task: &Runnable| task.0.allowed.contains(here);
+        let others = cores().iter().filter(|core| !core::ptr::eq(*core, self));
+        core::iter::once(self)
+            .chain(others)
+            .find_map(|core| core.queue.lock().pop(may_run))
+            .map(|Runnable(task)| {
+                QUEUED.fetch_sub(1, Ordering::Relaxed);
+                task
+            })
+    }
+
+    fn idle_context(&self) -> &Context {
+        self.idle
+            .get()
+            .expect("a core that runs tasks has an idle context")
+    }
 }
 
 /// Waits for an [`unpark`] of this core's task. May return without one: callers look at what they wait for again.
 pub fn park() {
-    let core = core();
-    let task = &tasks()[current()];
-    if core::mem::take(&mut task.state.lock().1) {
+    let task = current();
+    if task.parking.take_token() {
         return;
     }
-    if core.queue.lock().is_empty() {
-        // Whatever ended the halt may be news for the caller, with an unpark or without: while a task halts here, the
-        // idle context, which would look for proxies that attach, does not run.
-        halt(core);
-    } else {
-        leave(core, task);
+    match core().next() {
+        Some(next) => leave(task, Why::Parks, Some(next)),
+        // Whatever ended the halt may be news for the caller, with an unpark or without.
+        None => halt(),
     }
-    task.state.lock().1 = false;
+    let _ = task.parking.take_token(); // the caller looks now
 }
 
-/// Ends this core's task: it is never scheduled again.
+/// Ends this core's task.
 pub fn exit() -> ! {
-    let core = core();
-    let task = &tasks()[current()];
-    task.state.lock().0 = Place::Gone;
-    leave(core, task);
+    leave(current(), Why::Ends, core().next());
     unreachable!("a task that ended was scheduled")
 }
 
-/// Gives the core to its idle context, which gives it to the next task. Only there is the task's context complete, so only
-/// there does it become visible as parked: another core may continue it.
-fn leave(core: &Core, task: &Task) {
-    let context = task.context.get().expect("a running task has a context");
-    hal::task::switch(
-        context,
-        core.idle
-            .get()
-            .expect("a core that runs tasks has an idle context"),
-    );
-}
-
-fn run(core: &Core, number: usize) {
-    let task = &tasks()[number];
-    task.core.store(hal::cpu::id(), Ordering::Release);
-    task.state.lock().0 = Place::Core;
-    set_current(number);
-    crate::rank::interrupt_if_wanted();
-    hal::task::switch(
-        core.idle.get().expect("the idle context runs this"),
-        task.context.get().expect("only started tasks are queued"),
-    );
-    set_current(IDLE);
-    let mut queue = core.queue.lock();
-    let mut state = task.state.lock();
-    match *state {
-        (Place::Gone, _) => {}
-        (_, true) => {
-            state.0 = Place::Queue;
-            // The PCT before the rank that it just started: that one may never leave the core.
-            let place = if number == pct() { 0 } else { queue.len() };
-            queue.insert(place, number);
-        }
-        (_, false) => state.0 = Place::Parked,
+/// Lets others on this core go first, if there are any, and moves to another core if this one is not allowed any more.
+pub fn yield_now() {
+    let task = current();
+    let here = hal::cpu::id();
+    match core().next() {
+        Some(next) => leave(task, Why::Yields, Some(next)),
+        None if !task.allowed.contains(here) => leave(task, Why::Yields, None),
+        None => {}
     }
 }
 
-fn halt(core: &Core) {
-    core.halted.store(true, Ordering::SeqCst);
+/// Whether this core's task should let others go first before it returns to ring 3.
+pub fn should_yield() -> bool {
+    timer::is_slice_over() || !current().allowed.contains(hal::cpu::id())
+}
+
+/// Switches from the running task to `next`, or to the idle context; returns when the task has a core again.
+fn leave(task: &'static Task, why: Why, next: Option<&'static Task>) {
+    let core = core();
+    if let Some(thread) = task.thread() {
+        thread.switched_out();
+    }
+    *core.left.lock() = Some((task, why));
+    let from = task.context.get().expect("a running task has a context");
+    switch(core, from, next);
+}
+
+fn switch(core: &'static Core, from: &Context, next: Option<&'static Task>) {
+    let to = match next {
+        Some(next) => {
+            enter(next);
+            next.context.get().expect("only started tasks are queued")
+        }
+        None => {
+            CURRENT.set(None);
+            thread::set_current(None);
+            timer::alone();
+            core.idle_context()
+        }
+    };
+    hal::task::switch(from, to);
+    arrived();
+}
+
+/// `next` is what this core runs from now on.
+fn enter(next: &'static Task) {
+    next.parking.run();
+    let here = hal::cpu::id();
+    let moved = next.core.swap(here, Ordering::AcqRel) != here;
+    CURRENT.set(Some(next));
+    let thread = next.thread();
+    thread::set_current(thread);
+    let Some(thread) = thread else {
+        return timer::alone();
+    };
+    shootdown::enter(thread.rank);
+    thread.switched_in();
+    if moved {
+        rseq::interrupted(thread);
+    }
+    timer::enter(thread);
+}
+
+/// What a core does as soon as it is off the stack of the task that it left.
+extern "C" fn arrived() {
+    let left = core().left.lock().take();
+    if let Some((task, why)) = left {
+        match why {
+            Why::Ends => {
+                task.parking.gone();
+                task.ended.store(true, Ordering::Relaxed);
+                if let Some(thread) = task.thread() {
+                    thread.rank.threads.release(thread.index);
+                }
+            }
+            // The core that it prefers may be another one by now.
+            Why::Parks | Why::Yields => {
+                if task.parking.left(why == Why::Yields) {
+                    enqueue(task, core::ptr::eq(task, pct()));
+                }
+            }
+        }
+    }
+    let Some(task) = CURRENT.get() else { return };
+    if task.fresh.swap(false, Ordering::Relaxed)
+        && let Some(thread) = task.thread()
+        && thread.attention.load(Ordering::Relaxed)
+    {
+        // It goes straight to ring 3. An interrupt that strikes right there delivers what came meanwhile.
+        hal::cpu::send_ipi(hal::cpu::id(), VEC_WAKE);
+    }
+}
+
+/// What a task's context is to call when it begins.
+pub const ARRIVED: hal::task::Arrived = arrived;
+
+/// Halts until an interrupt, unless there is something to do.
+fn halt() {
+    let core = core();
+    core.halted.announce();
     // Somebody may have pushed before we said that we halt; an interrupt after this look ends the halt.
-    if core.queue.lock().is_empty() && !woken() {
+    let woken = CURRENT.get().is_some_and(|task| task.parking.has_token());
+    if core.queue.lock().is_empty() && !woken {
         stats::halting(hal::cpu::halt);
     }
-    core.halted.store(false, Ordering::SeqCst);
+    core.halted.withdraw();
 }
 
-/// Whether the task on this core has been unparked.
-fn woken() -> bool {
-    tasks()
-        .get(current())
-        .is_some_and(|task| task.state.lock().1)
+/// Whether others wait for this core.
+pub fn is_wanted() -> bool {
+    !core().queue.lock().is_empty()
 }
 
-/// Lets others on this core go first, if there are any.
-pub fn yield_now() {
-    let core = core();
-    if !core.queue.lock().is_empty() {
-        unpark(current());
-        leave(core, &tasks()[current()]);
-        // That unpark was our own.
-        tasks()[current()].state.lock().1 = false;
-    }
+/// Makes room in the run queues of `allowed` for `tasks` more.
+///
+/// # Errors
+/// ENOMEM.
+pub fn make_room(allowed: CoreSet, tasks: usize) -> Result<(), Errno> {
+    allowed
+        .iter()
+        .try_for_each(|cpu| cores()[cpu].queue.lock().try_reserve(tasks))
 }
 
 /// What every core does when it has nothing to do, on the stack it started on.
@@ -255,12 +446,12 @@ pub fn idle() -> ! {
     );
     hal::cpu::set_entry_counter(hal::cpu::id(), stats::here().entries.as_atomic());
     stats::section_starts();
+    // Proxies that attached before this core could be rung.
+    events::look(hal::cpu::id());
     loop {
-        events::look();
-        let next = core.queue.lock().pop_at(0);
-        match next {
-            Some(next) => run(core, next),
-            None => halt(core),
+        match core.next() {
+            Some(next) => switch(core, core.idle_context(), Some(next)),
+            None => halt(),
         }
     }
 }

@@ -7,9 +7,8 @@ use abi::Errno;
 use hal::traps::UserFrame;
 use qk_core::signals::{Action, AltStack, SigInfo, SigSet, Signal, code, sa};
 
-use crate::rank::Rank;
-use crate::signal::Signals;
 use crate::syscall::args::{put_words, user};
+use crate::thread::{Own, Thread};
 
 /// pretcode, uc_flags, uc_link, uc_stack (3), sigcontext (32), uc_sigmask.
 const HEAD_WORDS: usize = 39;
@@ -43,14 +42,14 @@ pub fn min_stack_bytes() -> u64 {
 /// # Errors
 /// EFAULT when the stack has no room; `frame` is as it was.
 pub fn push(
-    rank: &Rank,
+    this: &Thread,
     frame: &mut UserFrame,
     info: &SigInfo,
     action: &Action,
     restore: SigSet,
 ) -> Result<(), Errno> {
-    let mut guard = rank.signals.lock();
-    let Signals { thread, trap, .. } = &mut *guard;
+    let mut guard = this.signals.lock();
+    let Own { thread, trap } = &mut *guard;
     let onstack = action.flags & sa::ONSTACK != 0;
     let top = thread.altstack.frame_top(frame.rsp, onstack);
     let fpu = top.wrapping_sub(hal::task::fpu_state_size() as u64) & !(FPU_ALIGN - 1);
@@ -145,14 +144,14 @@ fn load(f: &mut UserFrame, words: &[u64; MASK - CONTEXT], uc_flags: u64) {
 ///
 /// # Errors
 /// EFAULT when the frame or its FPU state cannot be taken: the caller forces SIGSEGV.
-pub fn pop(rank: &Rank, frame: &mut UserFrame) -> Result<(), Errno> {
+pub fn pop(this: &Thread, frame: &mut UserFrame) -> Result<(), Errno> {
     // The handler's `ret` took the first word.
     let at = frame.rsp.wrapping_sub(8);
     let mut head = [0; HEAD_WORDS];
     hal::user::copy_in_words(&mut head, user(at, HEAD_WORDS as u64 * 8)?)
         .map_err(|_| Errno::EFAULT)?;
     let [_, uc_flags, _, base, flags, size_bytes, context @ .., mask] = &head;
-    rank.signals.lock().thread.set_blocked(SigSet(*mask));
+    this.signals.lock().thread.set_blocked(SigSet(*mask));
     load(frame, context, *uc_flags);
     load_fpu(context[FPU])?;
     let stack = AltStack {
@@ -161,7 +160,7 @@ pub fn pop(rank: &Rank, frame: &mut UserFrame) -> Result<(), Errno> {
         size_bytes: *size_bytes,
     };
     // Linux ignores a stack that cannot be restored (restore_altstack).
-    let _ = rank.signals.lock().thread.altstack.set(stack, frame.rsp, 0);
+    let _ = this.signals.lock().thread.altstack.set(stack, frame.rsp, 0);
     Ok(())
 }
 

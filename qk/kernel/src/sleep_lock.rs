@@ -1,13 +1,13 @@
-//! A lock whose holder may wait and be interrupted: whoever finds it taken parks.
+//! A lock whose holder may wait and be interrupted: whoever finds it taken parks, and gets it in the order of coming.
 //!
 //! For what a program changes in steps of unbounded number, such as its address space. Never taken by interrupt handlers.
 
-use alloc::vec::Vec;
+use alloc::collections::VecDeque;
 use core::ops::{Deref, DerefMut};
 
 use hal::sync::{Mutex, MutexGuard};
 
-use crate::sched;
+use crate::sched::{self, Task};
 
 /// The lock around a `T`.
 pub struct SleepLock<T> {
@@ -19,8 +19,10 @@ pub struct SleepLock<T> {
 #[derive(Default)]
 struct Gate {
     held: bool,
-    /// Tasks that wait.
-    waiters: Vec<usize>,
+    /// Who waits, the first to come in front.
+    waiters: VecDeque<&'static Task>,
+    /// The waiter that holds it now and has not noticed yet.
+    given: Option<&'static Task>,
 }
 
 /// Holds the lock.
@@ -41,8 +43,10 @@ impl<T> SleepLock<T> {
 
     /// Takes the lock, once it is free. The caller holds no spin lock, and is a task or alone.
     pub fn lock(&self) -> SleepGuard<'_, T> {
-        while !self.enter() {
-            sched::park();
+        if !self.enter() {
+            while !self.is_given() {
+                sched::park();
+            }
         }
         SleepGuard {
             value: Some(self.value.lock()),
@@ -53,26 +57,33 @@ impl<T> SleepLock<T> {
     /// Closes the gate, or queues the task in front of it.
     fn enter(&self) -> bool {
         let mut gate = self.gate.lock();
-        if !core::mem::replace(&mut gate.held, true) {
-            return true;
+        let free = !core::mem::replace(&mut gate.held, true);
+        if !free {
+            gate.waiters.push_back(sched::current());
         }
-        let task = sched::current();
-        if !gate.waiters.contains(&task) {
-            gate.waiters.push(task);
-        }
-        false
+        free
+    }
+
+    /// Whether the gate was left to this task.
+    fn is_given(&self) -> bool {
+        let mut gate = self.gate.lock();
+        let is_mine = |task: &mut &Task| core::ptr::eq(*task, sched::current());
+        gate.given.take_if(is_mine).is_some()
     }
 }
 
 impl<T> Drop for SleepGuard<'_, T> {
     fn drop(&mut self) {
         self.value = None;
-        let waiters = {
+        let next = {
             let mut gate = self.gate.lock();
-            gate.held = false;
-            core::mem::take(&mut gate.waiters)
+            gate.given = gate.waiters.pop_front();
+            gate.held = gate.given.is_some();
+            gate.given
         };
-        waiters.into_iter().for_each(sched::unpark);
+        if let Some(task) = next {
+            sched::unpark(task);
+        }
     }
 }
 

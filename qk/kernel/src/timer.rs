@@ -1,16 +1,26 @@
-//! A rank's deadlines: a sleeping thread, the interval timers of setitimer(2), and the limit on processor time. One-shot: the
-//! core's timer is armed only while there is one.
+//! A core's timer: one-shot, and armed only while there is a deadline.
+//!
+//! Deadlines are of three sorts: sleeps and ITIMER_REAL, kept by the core that they were set on; the end of a slice, while
+//! tasks share the core; and those on the processor time of the rank that runs there, which stand still when it waits.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
 
+use hal::sync::Mutex;
 use qk_core::interval::Interval;
+use qk_core::sched::deadlines::Deadlines;
 use qk_core::signals::{SigInfo, Signal, code};
+use wire::boot::MAX_CPUS;
 
-use crate::rank::Rank;
+use crate::rank::{self, Rank};
 use crate::syscall::limits::RLIMIT_CPU;
+use crate::thread::{self, Thread};
 use crate::{clock, sched, signal};
 
 const NS_PER_S: u64 = 1_000_000_000;
+/// How long a task runs when others want its core.
+const SLICE_NS: u64 = 4_000_000;
+/// Deadlines that one interrupt acts on; another follows at once for the rest.
+const AT_ONCE: usize = 16;
 
 /// The clocks that interval timers run on: ITIMER_REAL, ITIMER_VIRTUAL and ITIMER_PROF (include/uapi/linux/time.h).
 ///
@@ -46,18 +56,54 @@ impl Which {
     fn now_ns(self, rank: &Rank) -> u64 {
         match self {
             Which::Real => clock::ticks_to_ns(hal::time::tsc()),
-            Which::Virtual | Which::Prof => cpu_ns(rank),
+            Which::Virtual | Which::Prof => rank.cpu_ns(),
         }
     }
 }
 
-/// Deadlines.
+/// What a deadline of a core is about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Alarm {
+    /// The sleep of a thread: its rank's number and its own.
+    Sleep(u32, u32),
+    /// ITIMER_REAL of a rank.
+    Real(u32),
+}
+
+impl Alarm {
+    fn of(thread: &Thread) -> Alarm {
+        Alarm::Sleep(thread.rank.id as u32, thread.index as u32)
+    }
+}
+
+/// The timer of a core.
+struct CoreTimer {
+    deadlines: Mutex<Deadlines<Alarm>>,
+    /// When the running task's slice ends (TSC); 0: it has the core to itself.
+    slice_end: AtomicU64,
+    /// What the hardware is set to (TSC); 0: off.
+    armed: AtomicU64,
+}
+
+static CORES: [CoreTimer; MAX_CPUS] = [const {
+    CoreTimer {
+        deadlines: Mutex::new(Deadlines::new()),
+        slice_end: AtomicU64::new(0),
+        armed: AtomicU64::new(0),
+    }
+}; MAX_CPUS];
+
+fn here() -> &'static CoreTimer {
+    &CORES[hal::cpu::id()]
+}
+
+/// Interval timers and the limit on processor time of a rank.
 #[derive(Default)]
 pub struct Timers {
-    /// When a sleep ends, in TSC ticks.
-    sleep: Option<u64>,
     /// By [`Which`].
     intervals: [Interval; Which::ALL.len()],
+    /// Where ITIMER_REAL's deadline is kept: core and TSC.
+    real_at: Option<(usize, u64)>,
     /// The processor time at which RLIMIT_CPU's soft limit is reached.
     cpu_limit_ns: Option<u64>,
 }
@@ -69,80 +115,187 @@ impl Timers {
         let intervals = of_cpu.iter().filter_map(Interval::due_ns);
         intervals.chain(self.cpu_limit_ns).min()
     }
-}
 
-/// Processor time of the rank, in ns: since it started it had its core, but for when it waited.
-pub fn cpu_ns(rank: &Rank) -> u64 {
-    clock::ticks_to_ns(rank.cpu_ticks())
-}
-
-/// Arms or disarms this core's timer for the rank that runs here.
-fn arm(rank: &Rank, timers: &Timers) {
-    let cpu_due_ns = timers.cpu_due_ns();
-    rank.counts_cpu_time
-        .store(cpu_due_ns.is_some(), Ordering::Relaxed);
-    let from_now = |due_ns: u64, now_ns: u64| deadline_after(due_ns.saturating_sub(now_ns));
-    let real = timers.intervals[Which::Real as usize]
-        .due_ns()
-        .map(|due_ns| from_now(due_ns, Which::Real.now_ns(rank)));
-    // Processor time stands still while the rank waits.
-    let cpu = cpu_due_ns
-        .filter(|_| !rank.is_waiting())
-        .map(|due_ns| from_now(due_ns, cpu_ns(rank)));
-    match [timers.sleep, real, cpu].into_iter().flatten().min() {
-        Some(deadline) => hal::apic::timer_set(deadline),
-        None => hal::apic::timer_off(),
+    /// Has a core keep the deadline of ITIMER_REAL: the one that the caller runs on.
+    fn keep_real(&mut self, rank: &Rank) {
+        let alarm = Alarm::Real(rank.id as u32);
+        if let Some((cpu, tsc)) = self.real_at.take() {
+            CORES[cpu].deadlines.lock().clear(alarm, tsc);
+        }
+        let interval = &self.intervals[Which::Real as usize];
+        if let Some(due_ns) = interval.due_ns() {
+            let from_now = due_ns.saturating_sub(Which::Real.now_ns(rank));
+            let tsc = deadline_after(from_now);
+            here().deadlines.lock().set(alarm, tsc);
+            self.real_at = Some((hal::cpu::id(), tsc));
+        }
     }
 }
 
-/// The rank goes on after it waited, and with it its processor time.
-pub fn go_on(rank: &Rank) {
-    arm(rank, &rank.timers.lock());
+/// Sets this core's timer to what is due first.
+fn arm() {
+    let core = here();
+    let kept = core.deadlines.lock().next();
+    let slice = Some(core.slice_end.load(Ordering::Relaxed)).filter(|end| *end != 0);
+    let used_up = thread::current().and_then(cpu_deadline);
+    let due = [kept, slice, used_up].into_iter().flatten().min();
+    let due = due.map_or(0, |due| due.max(1));
+    if core.armed.swap(due, Ordering::Relaxed) == due {
+        return;
+    }
+    match due {
+        0 => hal::apic::timer_off(),
+        due => hal::apic::timer_set(due),
+    }
 }
 
-/// Sets or clears the end of a sleep.
-pub fn set_sleep(rank: &Rank, deadline_tsc: Option<u64>) {
-    let mut timers = rank.timers.lock();
-    timers.sleep = deadline_tsc;
-    arm(rank, &timers);
+/// When a deadline on the processor time of the rank could be reached at the earliest, as all its cores count.
+fn cpu_deadline(thread: &Thread) -> Option<u64> {
+    let rank = thread.rank;
+    if !rank.counts_cpu_time() || !thread.clock.runs() {
+        return None;
+    }
+    let due_ns = rank.timers.lock().cpu_due_ns()?;
+    let runners = rank.threads.live().clamp(1, rank.cores().len().max(1)) as u64;
+    let left_ns = due_ns.saturating_sub(rank.cpu_ns());
+    Some(deadline_after(left_ns.div_ceil(runners)))
+}
+
+/// The thread that runs here goes on after it waited, and with it its rank's processor time.
+pub fn go_on(_: &Thread) {
+    arm();
+}
+
+/// A thread has got this core.
+pub fn enter(thread: &Thread) {
+    let core = here();
+    let slice_end = if sched::is_wanted() { slice() } else { 0 };
+    core.slice_end.store(slice_end, Ordering::Relaxed);
+    if slice_end != 0 || core.armed.load(Ordering::Relaxed) != 0 || thread.rank.counts_cpu_time() {
+        arm();
+    }
+}
+
+/// Nobody shares this core any more: it runs nothing, or what lets others go first by itself.
+pub fn alone() {
+    if here().slice_end.swap(0, Ordering::Relaxed) != 0 {
+        arm();
+    }
+}
+
+fn slice() -> u64 {
+    deadline_after(SLICE_NS)
+}
+
+/// Another core may have queued a task here, or changed what this core's timer depends on.
+pub fn look() {
+    if sched::is_wanted() {
+        share();
+    }
+    if thread::current().is_some_and(|thread| thread.rank.counts_cpu_time()) {
+        arm();
+    }
+}
+
+/// Others wait for this core: what runs there has a slice from now on.
+pub fn share() {
+    let core = here();
+    if core.slice_end.load(Ordering::Relaxed) == 0 && thread::current().is_some() {
+        core.slice_end.store(slice(), Ordering::Relaxed);
+        arm();
+    }
+}
+
+/// Whether what runs on core `cpu` has a slice only.
+pub fn is_shared(cpu: usize) -> bool {
+    CORES[cpu].slice_end.load(Ordering::Relaxed) != 0
+}
+
+/// Whether the slice of what runs here is over.
+pub fn is_slice_over() -> bool {
+    match here().slice_end.load(Ordering::Relaxed) {
+        0 => false,
+        end => hal::time::tsc() >= end,
+    }
+}
+
+/// Sets the end of a thread's sleep; `None` clears it.
+pub fn set_sleep(thread: &Thread, deadline_tsc: Option<u64>) {
+    let alarm = Alarm::of(thread);
+    let mut kept = thread.alarm.lock();
+    if let Some((cpu, tsc)) = kept.take() {
+        CORES[cpu].deadlines.lock().clear(alarm, tsc);
+    }
+    if let Some(tsc) = deadline_tsc {
+        here().deadlines.lock().set(alarm, tsc);
+        *kept = Some((hal::cpu::id(), tsc));
+    }
+    drop(kept);
+    arm();
 }
 
 /// Sets a timer to expire `after_ns` from now (0: never) and then every `interval_ns` (0: not again).
 /// Returns what was left of the old one, and its interval, in ns.
-pub fn set_interval(rank: &Rank, which: Which, after_ns: u64, interval_ns: u64) -> (u64, u64) {
-    let mut timers = rank.timers.lock();
+pub fn set_interval(
+    rank: &'static Rank,
+    which: Which,
+    after_ns: u64,
+    interval_ns: u64,
+) -> (u64, u64) {
     let now_ns = which.now_ns(rank);
     let new = Interval::new(now_ns, after_ns, interval_ns);
-    let old = core::mem::replace(&mut timers.intervals[which as usize], new);
-    arm(rank, &timers);
+    let old = {
+        let mut timers = rank.timers.lock();
+        let old = core::mem::replace(&mut timers.intervals[which as usize], new);
+        if which == Which::Real {
+            timers.keep_real(rank);
+        }
+        rank.count_cpu_time(timers.cpu_due_ns().is_some());
+        old
+    };
+    tell_others(rank, which);
+    arm();
     old.left(now_ns)
+}
+
+/// A deadline on processor time concerns every core that runs the rank.
+fn tell_others(rank: &'static Rank, which: Which) {
+    if which != Which::Real {
+        rank.interrupt_others();
+    }
 }
 
 /// What is left of a timer, and its interval, in ns; zero when it is off.
 pub fn interval(rank: &Rank, which: Which) -> (u64, u64) {
-    rank.timers.lock().intervals[which as usize].left(which.now_ns(rank))
+    let now_ns = which.now_ns(rank);
+    rank.timers.lock().intervals[which as usize].left(now_ns)
 }
 
-/// Takes RLIMIT_CPU's soft limit from the rank's limits. The timer is armed when the rank goes on ([`go_on`]).
+/// Takes RLIMIT_CPU's soft limit from the rank's limits. The timer is armed when a thread goes on ([`go_on`]).
 pub fn prepare_cpu_limit(rank: &Rank) {
     let [soft_s, _] = rank.limits.lock()[RLIMIT_CPU];
     let limit_ns = (soft_s != u64::MAX).then(|| soft_s.saturating_mul(NS_PER_S));
-    rank.timers.lock().cpu_limit_ns = limit_ns;
-    rank.counts_cpu_time
-        .fetch_or(limit_ns.is_some(), Ordering::Relaxed);
+    let mut timers = rank.timers.lock();
+    timers.cpu_limit_ns = limit_ns;
+    rank.count_cpu_time(timers.cpu_due_ns().is_some());
 }
 
 /// As [`prepare_cpu_limit`], for the rank that runs on this core.
-pub fn follow_cpu_limit(rank: &Rank) {
+pub fn follow_cpu_limit(rank: &'static Rank) {
     prepare_cpu_limit(rank);
-    go_on(rank);
+    rank.interrupt_others();
+    arm();
 }
 
 /// Clears all deadlines of a rank that ends.
 pub fn clear(rank: &Rank) {
     let mut timers = rank.timers.lock();
-    *timers = Timers::default();
-    arm(rank, &timers);
+    timers.intervals = [Interval::default(); Which::ALL.len()];
+    timers.keep_real(rank);
+    timers.cpu_limit_ns = None;
+    rank.count_cpu_time(false);
+    drop(timers);
+    arm();
 }
 
 /// The TSC value `ns` from now, or just after it; of what is very far, one that is never reached.
@@ -152,20 +305,66 @@ pub fn deadline_after(ns: u64) -> u64 {
         .saturating_add(1)
 }
 
-/// The timer interrupt on the core of `rank`.
-pub fn expired(rank: &'static Rank) {
-    let mut timers = rank.timers.lock();
-    if timers.sleep.is_some_and(|at| at <= hal::time::tsc()) {
-        timers.sleep = None;
-        sched::unpark(rank.id);
+/// The timer interrupt.
+pub fn expired() {
+    let core = here();
+    core.armed.store(0, Ordering::Relaxed);
+    for _ in 0..AT_ONCE {
+        let now = hal::time::tsc();
+        let Some(alarm) = core.deadlines.lock().pop_due(now) else {
+            break;
+        };
+        match alarm {
+            Alarm::Sleep(rank, index) => wake_up(rank, index),
+            Alarm::Real(rank) => alarm_real(rank),
+        }
     }
-    let alarms = Which::ALL.map(|which| {
-        let expired = timers.intervals[which as usize].expire(which.now_ns(rank));
-        expired.then_some(which.signal())
-    });
-    let used_up = timers.cpu_limit_ns.is_some_and(|at| at <= cpu_ns(rank));
-    arm(rank, &timers);
-    drop(timers);
+    if let Some(thread) = thread::current()
+        && thread.rank.counts_cpu_time()
+    {
+        expire_cpu_time(thread.rank);
+    }
+    arm();
+}
+
+fn wake_up(rank: u32, index: u32) {
+    if let Some(thread) = rank::all()
+        .get(rank as usize)
+        .and_then(|rank| rank.threads.get(index as usize))
+    {
+        *thread.alarm.lock() = None;
+        sched::unpark(&thread.task);
+    }
+}
+
+fn alarm_real(rank: u32) {
+    let Some(rank) = rank::all().get(rank as usize) else {
+        return;
+    };
+    let expired = {
+        let mut timers = rank.timers.lock();
+        timers.real_at = None;
+        let now_ns = Which::Real.now_ns(rank);
+        let expired = timers.intervals[Which::Real as usize].expire(now_ns);
+        timers.keep_real(rank);
+        expired
+    };
+    if expired {
+        signal::send_process(rank, SigInfo::new(Which::Real.signal(), code::KERNEL));
+    }
+}
+
+/// Acts on the deadlines of processor time.
+fn expire_cpu_time(rank: &'static Rank) {
+    let now_ns = rank.cpu_ns();
+    let (alarms, used_up) = {
+        let mut timers = rank.timers.lock();
+        let alarms = [Which::Virtual, Which::Prof].map(|which| {
+            let expired = timers.intervals[which as usize].expire(now_ns);
+            expired.then_some(which.signal())
+        });
+        (alarms, timers.cpu_limit_ns.is_some_and(|at| at <= now_ns))
+    };
     let limit = used_up.then(|| raise_cpu_limit(rank));
     for signal in alarms.into_iter().flatten().chain(limit) {
         signal::send_process(rank, SigInfo::new(signal, code::KERNEL));
@@ -181,8 +380,8 @@ fn raise_cpu_limit(rank: &Rank) -> Signal {
         *soft_s = soft_s.saturating_add(1);
         *hard_s
     };
-    follow_cpu_limit(rank);
-    if cpu_ns(rank) / NS_PER_S >= hard_s {
+    prepare_cpu_limit(rank);
+    if rank.cpu_ns() / NS_PER_S >= hard_s {
         Signal::KILL
     } else {
         Signal::XCPU

@@ -10,8 +10,8 @@ use qk_core::signals::SigInfo;
 use wire::trace::{Kind, Pieces, Record};
 
 use crate::comm;
-use crate::rank::Rank;
 use crate::syscall::args::get_words;
+use crate::thread::Thread;
 
 /// Bytes kept of a path or another string.
 const STRING_BYTES: usize = 256;
@@ -30,39 +30,39 @@ const IOVEC_BYTES: u64 = 16;
 const MSGHDR_BYTES: usize = 56;
 
 /// A call begins.
-pub fn enter(rank: &Rank, nr: u64, args: &[u64; 6]) {
-    call(rank, Kind::Enter, nr, args, 0);
+pub fn enter(thread: &Thread, nr: u64, args: &[u64; 6]) {
+    call(thread, Kind::Enter, nr, args, 0);
 }
 
 /// It returns.
-pub fn exit(rank: &Rank, nr: u64, args: &[u64; 6], ret: i64) {
-    call(rank, Kind::Exit, nr, args, ret);
+pub fn exit(thread: &Thread, nr: u64, args: &[u64; 6], ret: i64) {
+    call(thread, Kind::Exit, nr, args, ret);
 }
 
 /// A signal is acted on.
-pub fn signal(rank: &Rank, info: &SigInfo) {
+pub fn signal(thread: &Thread, info: &SigInfo) {
     let [a, b, c, d] = info.fields;
     let number = u64::from(info.signal.number());
-    append(rank, || Record {
+    append(thread, || Record {
         kind: Kind::Signal,
-        tid: tid(rank),
         time_ns: crate::clock::now_ns().1,
         nr: number,
         args: [a, b, c, d, 0, 0],
         ret: i64::from(info.code),
+        tid: thread.tid(),
         pieces: Pieces::default(),
     });
 }
 
-fn call(rank: &Rank, kind: Kind, nr: u64, args: &[u64; 6], ret: i64) {
-    append(rank, || {
+fn call(thread: &Thread, kind: Kind, nr: u64, args: &[u64; 6], ret: i64) {
+    append(thread, || {
         let mut record = Record {
             kind,
-            tid: tid(rank),
             time_ns: crate::clock::now_ns().1,
             nr,
             args: *args,
             ret,
+            tid: thread.tid(),
             pieces: Pieces::default(),
         };
         let kinds = by_nr(nr).map_or(&[][..], |row| row.args);
@@ -75,18 +75,17 @@ fn call(rank: &Rank, kind: Kind, nr: u64, args: &[u64; 6], ret: i64) {
     });
 }
 
-/// The calling thread's id: a rank has one thread, whose id is its pid.
-fn tid(rank: &Rank) -> u64 {
-    rank.identity().pid
-}
-
 /// Adds a record, waiting for room: the host reads all the time, and nothing is lost.
-fn append(rank: &Rank, record: impl FnOnce() -> Record) {
-    let Some(ring) = comm::get().trace(rank.id) else {
+fn append(thread: &Thread, record: impl FnOnce() -> Record) {
+    let Some(ring) = comm::get().trace(thread.rank.id) else {
         return;
     };
     let record = record();
-    while !ring.append(&record) {
+    let append = || {
+        let _one_at_a_time = thread.rank.tracing.lock();
+        ring.append(&record)
+    };
+    while !append() {
         crate::preempt::window();
         hal::cpu::pause();
     }

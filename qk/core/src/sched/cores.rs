@@ -152,6 +152,13 @@ impl AtomicCoreSet {
         self.0[core / WORD_BITS].fetch_and(!bit(core), Ordering::SeqCst);
     }
 
+    /// Makes it another set. Whoever loads it meanwhile sees some words of either.
+    pub fn store(&self, set: CoreSet) {
+        for (to, from) in self.0.iter().zip(set.words()) {
+            to.store(*from, Ordering::SeqCst);
+        }
+    }
+
     /// The members.
     #[must_use]
     pub fn load(&self) -> CoreSet {

@@ -131,6 +131,13 @@ impl SigSet {
         Self(1 << (signal.0 - 1))
     }
 
+    /// The members, in the order of their numbers.
+    pub fn iter(self) -> impl Iterator<Item = Signal> {
+        (1..=64)
+            .filter_map(Signal::new)
+            .filter(move |signal| self.contains(*signal))
+    }
+
     /// Whether `signal` is a member.
     pub const fn contains(self, signal: Signal) -> bool {
         self.0 & Self::of(signal).0 != 0

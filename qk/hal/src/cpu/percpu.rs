@@ -21,7 +21,7 @@ impl<T: Sync> PerCpu<T> {
     /// Sets this CPU's.
     pub fn set(&self, to: Option<&'static T>) {
         let pointer = to.map_or(ptr::null_mut(), |to| ptr::from_ref(to).cast_mut());
-        self.0[id()].store(pointer, Ordering::Relaxed);
+        self.0[id()].store(pointer, Ordering::Release);
     }
 
     /// This CPU's.
@@ -31,6 +31,18 @@ impl<T: Sync> PerCpu<T> {
         // SAFETY: 1. `id` is the index of a running CPU, and start_aps refuses more than MAX_CPUS.
         //         2. Only null and `&'static T` are ever stored, and T may be shared between CPUs.
         unsafe { self.0.get_unchecked(id()).load(Ordering::Relaxed).as_ref() }
+    }
+}
+
+impl<T: Sync> PerCpu<T> {
+    /// CPU `cpu`'s, as it was a moment ago.
+    ///
+    /// # Panics
+    /// When the tables have no room for such a CPU.
+    #[must_use]
+    pub fn of(&self, cpu: usize) -> Option<&'static T> {
+        // SAFETY: Only null and `&'static T` are ever stored, and T may be shared between CPUs.
+        unsafe { self.0[cpu].load(Ordering::Acquire).as_ref() }
     }
 }
 

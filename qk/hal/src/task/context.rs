@@ -20,6 +20,10 @@ const NO_CPU: u64 = u64::MAX;
 /// that the kernel's scheduler let two CPUs run one task.
 const LEAVE_SPINS: u32 = 1 << 24;
 
+/// Called on the context's own stack when it is switched to for the first time since it began: what the kernel does after each of its
+/// calls of [`switch`].
+pub type Arrived = extern "C" fn();
+
 /// A thread of execution, of a program or of the kernel.
 pub struct Context {
     /// The stack pointer while not running.
@@ -40,11 +44,11 @@ pub struct Context {
 unsafe impl Sync for Context {}
 
 impl Context {
-    fn new(stack: Option<KStack>, rsp: u64, root: u64, fpu: Option<FpuState>) -> Box<Self> {
+    fn new(stack: Option<KStack>, fpu: Option<FpuState>) -> Box<Self> {
         Box::new(Self {
-            rsp: AtomicU64::new(rsp),
+            rsp: AtomicU64::new(0),
             stack,
-            root: AtomicU64::new(root),
+            root: AtomicU64::new(ANY_ROOT),
             fs_base: AtomicU64::new(0),
             gs_base: AtomicU64::new(0),
             fpu: fpu.map(UnsafeCell::new),
@@ -53,24 +57,60 @@ impl Context {
         })
     }
 
-    /// A program's thread: the first switch to it goes to ring 3 at `entry` with stack pointer `stack`, all other registers zero and a
-    /// clean FPU, in the address space `root` ([`aspace::new_root`]).
+    /// A context for a program's threads, one after the other. Each begins by [`Self::begin`] or [`Self::begin_beside`].
     ///
     /// # Panics
-    /// When `root` is not an address space, or before [`traps::set_handlers`].
+    /// Before [`traps::set_handlers`].
     #[must_use]
-    pub fn new_user(entry: u64, stack: u64, root: Phys) -> Box<Self> {
+    pub fn new_user() -> Box<Self> {
         assert!(
             traps::handlers().is_some(),
             "programs run only after set_handlers"
         );
+        Self::new(Some(KStack::new()), Some(FpuState::new()))
+    }
+
+    /// The next switch to it calls `arrived` and goes to ring 3 at `entry` with stack pointer `stack`, all other registers zero and a
+    /// clean FPU, in the address space `root` ([`aspace::new_root`]).
+    ///
+    /// # Panics
+    /// When `root` is not an address space, or the context is a kernel thread's.
+    pub fn begin(&self, entry: u64, stack: u64, root: Phys, arrived: Arrived) {
         aspace::check_root(root);
-        let kstack = KStack::new();
-        let top = kstack
+        self.prepare(&UserFrame::start(entry, stack), arrived, FpuState::clear);
+        self.root.store(root.0, Ordering::Relaxed);
+        self.fs_base.store(0, Ordering::Relaxed);
+        self.gs_base.store(0, Ordering::Relaxed);
+    }
+
+    /// As [`Self::begin`], for a further thread of the running program: it begins with the registers in `frame`, the running
+    /// thread's FPU state, GS base and address space, and `fs_base`.
+    ///
+    /// # Panics
+    /// When this is the running context, or a kernel thread's.
+    pub fn begin_beside(&self, frame: &UserFrame, fs_base: u64, arrived: Arrived) {
+        self.prepare(frame, arrived, FpuState::save);
+        self.root
+            .store(local().root.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.fs_base.store(canonical(fs_base), Ordering::Relaxed);
+        self.gs_base.store(gs_base(), Ordering::Relaxed);
+    }
+
+    fn prepare(&self, frame: &UserFrame, arrived: Arrived, fpu: fn(&mut FpuState)) {
+        let (Some(stack), Some(state)) = (&self.stack, &self.fpu) else {
+            panic!("kernel threads have no user frame")
+        };
+        self.acquire();
+        let top = stack
             .top()
-            .push_frame(&UserFrame::start(entry, stack))
-            .push(traps::first_return());
-        Self::new(Some(kstack), push_saved(top), root.0, Some(FpuState::new()))
+            .push_frame(frame)
+            .push(traps::first_return())
+            .push(arrived as *const () as u64);
+        self.rsp.store(push_saved(top), Ordering::Relaxed);
+        // SAFETY: `running` is ours.
+        fpu(unsafe { &mut *state.get() });
+        self.fpu_cpu.store(NO_CPU, Ordering::Relaxed);
+        self.running.store(false, Ordering::Release);
     }
 
     /// A thread of the kernel: the first switch to it calls `main`.
@@ -79,7 +119,9 @@ impl Context {
         let kstack = KStack::new();
         // A return address of 0 aligns the stack as a call would and ends backtraces.
         let top = kstack.top().push(0).push(main as *const () as u64);
-        Self::new(Some(kstack), push_saved(top), ANY_ROOT, None)
+        let context = Self::new(Some(kstack), None);
+        context.rsp.store(push_saved(top), Ordering::Relaxed);
+        context
     }
 
     /// Waits until no CPU runs the context, and takes it.
@@ -115,7 +157,6 @@ impl Context {
     /// Sets the FS and GS bases of a thread that is not running. Not canonical ones become 0.
     pub fn set_bases(&self, fs: u64, gs: u64) {
         self.acquire();
-        let canonical = |base: u64| if base < abi::map::WINDOW_TOP { base } else { 0 };
         self.fs_base.store(canonical(fs), Ordering::Relaxed);
         self.gs_base.store(canonical(gs), Ordering::Relaxed);
         self.running.store(false, Ordering::Release);
@@ -150,6 +191,11 @@ impl Drop for Context {
     }
 }
 
+/// What WRFSBASE takes: not canonical bases become 0.
+const fn canonical(base: u64) -> u64 {
+    if base < abi::map::WINDOW_TOP { base } else { 0 }
+}
+
 /// The six callee-saved registers that `switch_stacks` pops, all zero.
 fn push_saved(top: StackTop) -> u64 {
     (0..6).fold(top, |top, _| top.push(0)).addr()
@@ -162,7 +208,7 @@ fn push_saved(top: StackTop) -> u64 {
 /// When the CPU already runs a context.
 #[must_use]
 pub fn adopt() -> Box<Context> {
-    let context = Context::new(None, 0, ANY_ROOT, None);
+    let context = Context::new(None, None);
     context.acquire();
     let cpu = local();
     assert!(

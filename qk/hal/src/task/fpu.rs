@@ -97,8 +97,13 @@ impl FpuState {
             alloc::alloc::handle_alloc_error(layout())
         };
         let mut state = Self { image };
-        state.bytes()[..LEAST_BYTES].copy_from_slice(&FRESH.0);
+        state.clear();
         state
+    }
+
+    /// Back to the state of a program that just started.
+    pub(super) fn clear(&mut self) {
+        self.bytes()[..LEAST_BYTES].copy_from_slice(&FRESH.0);
     }
 
     fn bytes(&mut self) -> &mut [u8] {

@@ -10,6 +10,7 @@ use qk_core::futex::{self, WakeOp};
 use super::args::{get_words, user};
 use super::time::{REALTIME, read_clock, sleep_until, timespec_ns};
 use super::{Call, SysResult};
+use crate::thread::Thread;
 use crate::timer;
 
 /// Operations (include/uapi/linux/futex.h).
@@ -124,7 +125,7 @@ fn update(at: User, new: impl Fn(u32) -> Result<Option<u32>, Errno>) -> Result<O
 }
 
 fn own_tid(call: &Call<'_>) -> u32 {
-    call.rank.identity().pid as u32
+    call.thread.tid() as u32
 }
 
 /// `taken` is the error when another thread has the lock: there is none that could release it.
@@ -156,7 +157,8 @@ fn absolute(call: &Call<'_>, timeout: u64, realtime: bool) -> Result<u64, Errno>
         return Ok(u64::MAX);
     }
     let clock = if realtime { REALTIME } else { MONOTONIC };
-    let from_now = timespec_ns(get_words(timeout)?)?.saturating_sub(read_clock(call.rank, clock)?);
+    let from_now =
+        timespec_ns(get_words(timeout)?)?.saturating_sub(read_clock(call.thread, clock)?);
     Ok(timer::deadline_after(from_now))
 }
 
@@ -164,8 +166,11 @@ fn wait(call: &Call<'_>, at: User, value: u64, deadline: u64) -> SysResult {
     if load(at)? != value as u32 {
         return Err(Errno::EAGAIN);
     }
-    match sleep_until(call.rank, deadline) {
+    match sleep_until(call.thread, deadline) {
         Ok(()) => Err(Errno::ETIMEDOUT),
         Err(errno) => Err(errno),
     }
 }
+
+/// What others wait for when a thread ends.
+pub fn thread_ends(_thread: &Thread) {}

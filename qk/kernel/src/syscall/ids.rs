@@ -14,9 +14,8 @@ pub fn getppid(call: &mut Call<'_>) -> SysResult {
     Ok(call.rank.identity().ppid)
 }
 
-/// Thread 0's id is the process's.
 pub fn gettid(call: &mut Call<'_>) -> SysResult {
-    Ok(call.rank.identity().pid)
+    Ok(call.thread.tid())
 }
 
 pub fn getuid(call: &mut Call<'_>) -> SysResult {

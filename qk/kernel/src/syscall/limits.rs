@@ -6,7 +6,7 @@ use abi::ident::RLIM_NLIMITS;
 use abi::syscall::by_name;
 
 use super::args::{get_words, put_words, put_words_opt};
-use super::others::{is_own, not_permitted_on, ship_on};
+use super::others::{not_permitted_on, ship_on, thread_of};
 use super::{Call, SysResult};
 use crate::{ship, timer};
 
@@ -44,7 +44,7 @@ pub fn setrlimit(call: &mut Call<'_>) -> SysResult {
 
 pub fn prlimit64(call: &mut Call<'_>) -> SysResult {
     let [pid, resource, new, old, ..] = call.args();
-    if !is_own(call, pid) {
+    if thread_of(call, pid).is_none() {
         return of_other(call, pid, new);
     }
     let before = current(call, resource)?;
@@ -88,7 +88,7 @@ fn set(call: &Call<'_>, resource: usize, from: u64) -> SysResult {
     }
     if !OURS.contains(&resource) {
         let nr = by_name("setrlimit").map_or(0, |row| u64::from(row.nr));
-        let ret = ship::linux_call(call.rank, nr, &[resource as u64, from, 0, 0, 0, 0]);
+        let ret = ship::linux_call(call.thread, nr, &[resource as u64, from, 0, 0, 0, 0]);
         Errno::from_ret(ret).map_or(Ok(()), Err)?;
     }
     call.rank.limits.lock()[resource] = [soft, hard];

@@ -10,12 +10,11 @@ use super::args::put_bytes;
 use super::limits::RLIMIT_DATA;
 use super::{Call, SysResult};
 use crate::aspace::Aspace;
-use crate::rank::Rank;
+use crate::thread::Thread;
 use crate::{preempt, ship};
 
 pub fn mmap(call: &mut Call<'_>) -> SysResult {
     let [addr, len_bytes, prot, flags, fd, offset] = call.args();
-    let rank = call.rank;
     let args = MmapArgs {
         addr,
         len_bytes,
@@ -25,13 +24,13 @@ pub fn mmap(call: &mut Call<'_>) -> SysResult {
     };
     let file = match mman::source(&args)? {
         Source::Anonymous => None,
-        Source::File => file_info(rank, fd, offset, len_bytes)?,
+        Source::File => file_info(call.thread, fd, offset, len_bytes)?,
     };
-    rank.with_aspace(|aspace| {
+    call.rank.with_aspace(|aspace| {
         let plan = mman::mmap(&args, file.as_ref(), aspace.regions(), &aspace.bounds())?;
         match &file {
             None => aspace.map(&plan)?,
-            Some(file) => map_file(rank, aspace, &plan, fd, file)?,
+            Some(file) => map_file(call.thread, aspace, &plan, fd, file)?,
         }
         Ok(plan.region.start)
     })
@@ -39,7 +38,7 @@ pub fn mmap(call: &mut Call<'_>) -> SysResult {
 
 /// Private mappings of files are loaded when they are made (docs/adr/0008).
 fn map_file(
-    rank: &Rank,
+    thread: &'static Thread,
     aspace: &mut Aspace,
     plan: &MmapPlan,
     fd: u64,
@@ -49,7 +48,7 @@ fn map_file(
     if plan.region.flags.contains(RegionFlags::SHARED) {
         // Without write access it is a probe that programs do without (glibc's cache of converters).
         if !plan.region.flags.contains(RegionFlags::READ_ONLY) {
-            rank.area.node.refusals.shared_maps.add(1);
+            thread.rank.area.node.refusals.shared_maps.add(1);
         }
         return Err(Errno::ENODEV);
     }
@@ -60,7 +59,7 @@ fn map_file(
         }
         aspace.unmap(start, end)?;
     }
-    let mapped = map_private(rank, aspace, fd, plan.region, file);
+    let mapped = map_private(thread, aspace, fd, plan.region, file);
     if mapped.is_err() {
         aspace.unmap(start, end)?;
     }
@@ -68,8 +67,13 @@ fn map_file(
 }
 
 /// What can be known of a descriptor that is to be mapped; `None`: there is no such descriptor.
-fn file_info(rank: &Rank, fd: u64, offset: u64, len_bytes: u64) -> Result<Option<FileInfo>, Errno> {
-    let word = match ship::host_op(rank, HostOp::DescribeFile, [fd, offset, len_bytes]) {
+fn file_info(
+    thread: &'static Thread,
+    fd: u64,
+    offset: u64,
+    len_bytes: u64,
+) -> Result<Option<FileInfo>, Errno> {
+    let word = match ship::host_op(thread, HostOp::DescribeFile, [fd, offset, len_bytes]) {
         Err(Errno::EBADF) => return Ok(None),
         answer => answer?,
     };
@@ -87,7 +91,7 @@ fn file_info(rank: &Rank, fd: u64, offset: u64, len_bytes: u64) -> Result<Option
 /// Makes a private mapping of a file where nothing is mapped: reads it, once and for all. Behind the end of its last page
 /// there is nothing to be read, and nothing that could be: no frames.
 fn map_private(
-    rank: &Rank,
+    thread: &'static Thread,
     aspace: &mut Aspace,
     fd: u64,
     mut region: Region,
@@ -114,7 +118,7 @@ fn map_private(
     aspace.mark_dirty(start, in_file);
     // What the file has not stays zero.
     let args = [fd, start, in_file - start, region.offset];
-    ship::host_op(rank, HostOp::LoadFile, args)?;
+    ship::host_op(thread, HostOp::LoadFile, args)?;
     aspace.protect(&access(&region.clip(start, in_file)))
 }
 

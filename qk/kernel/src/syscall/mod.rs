@@ -4,7 +4,7 @@
 //! compile when a local row has no handler here or a handler no local row.
 
 pub mod args;
-mod futex;
+pub mod futex;
 mod ids;
 pub mod limits;
 mod memory;
@@ -27,14 +27,17 @@ use hal::sync::Once;
 use hal::traps::UserFrame;
 use wire::boot::flag;
 
-use crate::rank::{self, Rank};
-use crate::{comm, control, signal, stats, trace};
+use crate::rank::Rank;
+use crate::thread::{self, Thread};
+use crate::{comm, control, delivery, stats, trace};
 
 /// What a handler works on.
 pub struct Call<'a> {
     /// The caller's registers: arguments in rdi, rsi, rdx, r10, r8, r9.
     pub frame: &'a mut UserFrame,
     /// Whose call it is.
+    pub thread: &'static Thread,
+    /// Its rank.
     pub rank: &'static Rank,
 }
 
@@ -44,7 +47,7 @@ pub type SysResult = Result<u64, Errno>;
 type Handler = fn(&mut Call<'_>) -> u64;
 
 /// A handler was to run while the call waited: start the call again afterwards if the handler was installed with
-/// SA_RESTART, else EINTR (Linux's ERESTARTSYS; programs never see it). Made by [`Rank::interrupted`].
+/// SA_RESTART, else EINTR (Linux's ERESTARTSYS; programs never see it). Made by [`Thread::interrupted`].
 pub const RESTART: Errno = Errno(512);
 /// As [`RESTART`], but only if no handler ran after all (Linux's ERESTARTNOHAND).
 pub const RESTART_NO_HANDLER: Errno = Errno(514);
@@ -234,11 +237,16 @@ pub fn init() -> extern "C" fn(&mut UserFrame) {
 
 /// A `syscall` instruction in ring 3.
 extern "C" fn entered(frame: &mut UserFrame) {
-    let Some(rank) = rank::current() else {
+    let Some(thread) = thread::current() else {
         return by_pct(frame);
     };
-    let result = dispatch(&mut Call { frame, rank });
-    finish(frame, rank, result);
+    let rank = thread.rank;
+    let result = dispatch(&mut Call {
+        frame,
+        thread,
+        rank,
+    });
+    finish(frame, thread, result);
 }
 
 /// Out of the way of the ranks' calls.
@@ -271,27 +279,31 @@ fn encode(result: SysResult) -> u64 {
 }
 
 #[inline]
-fn finish(frame: &mut UserFrame, rank: &'static Rank, result: u64) {
+fn finish(frame: &mut UserFrame, thread: &'static Thread, result: u64) {
     frame.rax = result;
-    if rank.attention.load(Ordering::Relaxed) {
-        let nr = Some(frame.orig_rax_or_vector).filter(|nr| *nr != signal::NO_CALL);
-        signal::before_return(rank, frame, nr);
+    if thread.attention.load(Ordering::Relaxed) {
+        let nr = Some(frame.orig_rax_or_vector).filter(|nr| *nr != delivery::NO_CALL);
+        delivery::before_return(thread, frame, nr);
     }
 }
 
 /// The same with everything that is counted and traced.
 extern "C" fn entered_observed(frame: &mut UserFrame) {
-    let Some(rank) = rank::current() else {
+    let Some(thread) = thread::current() else {
         return by_pct(frame);
     };
     stats::section_starts();
     let nr = frame.rax;
-    let mut call = Call { frame, rank };
+    let mut call = Call {
+        frame,
+        thread,
+        rank: thread.rank,
+    };
     let args = call.args();
     stats::count_call(nr);
-    trace::enter(rank, nr, &args);
+    trace::enter(thread, nr, &args);
     let result = dispatch(&mut call);
-    trace::exit(rank, nr, &args, result as i64);
-    finish(frame, rank, result);
+    trace::exit(thread, nr, &args, result as i64);
+    finish(frame, thread, result);
     stats::section_ends();
 }

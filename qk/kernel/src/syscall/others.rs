@@ -5,15 +5,20 @@ use abi::syscall::by_name;
 
 use super::{Call, SysResult, shipped};
 use crate::ship;
+use crate::thread::Thread;
 
 /// Whether a pid is the caller's own.
 pub fn is_self(call: &Call<'_>, pid: u64) -> bool {
     u64::from(pid as u32) == call.rank.identity().pid
 }
 
-/// Whether a call on this pid concerns the caller: 0 stands for it.
-pub fn is_own(call: &Call<'_>, pid: u64) -> bool {
-    pid as u32 == 0 || is_self(call, pid)
+/// The thread of the caller's rank that a thread id means: 0 stands for the caller.
+pub fn thread_of(call: &Call<'_>, tid: u64) -> Option<&'static Thread> {
+    match u64::from(tid as u32) {
+        0 => Some(call.thread),
+        tid if tid == call.thread.tid() => Some(call.thread),
+        tid => call.rank.by_tid(tid).ok(),
+    }
 }
 
 /// Has Linux carry out the call as it is.
@@ -29,7 +34,7 @@ pub fn not_permitted_on(call: &Call<'_>, pid: u64) -> SysResult {
     let kill = by_name("kill").map_or(0, |row| u64::from(row.nr));
     // Signal 0 only asks. A negative number would name a group.
     let pid = u64::from(pid as u32 & i32::MAX as u32);
-    match Errno::from_ret(ship::linux_call(call.rank, kill, &[pid, 0, 0, 0, 0, 0])) {
+    match Errno::from_ret(ship::linux_call(call.thread, kill, &[pid, 0, 0, 0, 0, 0])) {
         Some(Errno::ESRCH) => Err(Errno::ESRCH),
         _ => Err(Errno::EPERM),
     }

@@ -100,7 +100,7 @@ fn mask(at: u64, max_node: u64) -> Result<u64, Errno> {
 
 pub fn set_mempolicy(call: &mut Call<'_>) -> SysResult {
     let [mode, nodes, max_node, ..] = call.args();
-    *call.rank.memory_policy.lock() = parse(mode, nodes, max_node)?;
+    *call.thread.memory_policy.lock() = parse(mode, nodes, max_node)?;
     Ok(0)
 }
 
@@ -132,7 +132,7 @@ pub fn get_mempolicy(call: &mut Call<'_>) -> SysResult {
     if nodes_to != 0 && max_node < 1 {
         return Err(Errno::EINVAL);
     }
-    let policy = *call.rank.memory_policy.lock();
+    let policy = *call.thread.memory_policy.lock();
     if flags & ADDR != 0 && flags & MEMS_ALLOWED == 0 {
         mapped(call, addr)?;
     }

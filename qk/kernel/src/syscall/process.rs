@@ -4,17 +4,16 @@ use abi::Errno;
 use core::sync::atomic::Ordering;
 
 use super::args::{put_bytes, put_words};
-use super::others::{is_own, not_permitted_on, ship_on};
+use super::others::{not_permitted_on, ship_on, thread_of};
 use super::{Call, SysResult};
-use crate::{rseq as sequences, signal};
+use crate::{exit, rseq as sequences};
 
 pub fn exit_group(call: &mut Call<'_>) -> SysResult {
-    signal::end(call.rank, (call.frame.rdi & 0xff) << 8)
+    exit::end(call.thread, (call.frame.rdi & 0xff) << 8)
 }
 
-/// The only thread's end is the process's.
 pub fn exit(call: &mut Call<'_>) -> SysResult {
-    exit_group(call)
+    exit::exit_thread(call.thread, call.frame.rdi)
 }
 
 pub fn arch_prctl(call: &mut Call<'_>) -> SysResult {
@@ -87,27 +86,27 @@ pub fn personality(call: &mut Call<'_>) -> SysResult {
 
 pub fn rseq(call: &mut Call<'_>) -> SysResult {
     let [area, len_bytes, flags, signature, ..] = call.args();
-    sequences::register(call.rank, [area, len_bytes, flags, signature])
+    sequences::register(call.thread, [area, len_bytes, flags, signature])
 }
 
 /// sizeof(struct robust_list_head)
 const ROBUST_LIST_BYTES: u64 = 24;
 
-/// The list matters to other threads that wait when this one ends: there are none, so it is only kept.
+/// What is on the list when the thread ends is given to others that wait for it ([`super::futex::thread_ends`]).
 pub fn set_robust_list(call: &mut Call<'_>) -> SysResult {
     let [head, len_bytes, ..] = call.args();
     if len_bytes != ROBUST_LIST_BYTES {
         return Err(Errno::EINVAL);
     }
-    call.rank.robust_list.store(head, Ordering::Relaxed);
+    call.thread.robust_list.store(head, Ordering::Relaxed);
     Ok(0)
 }
 
 pub fn get_robust_list(call: &mut Call<'_>) -> SysResult {
     let [pid, head_to, len_to, ..] = call.args();
-    if !is_own(call, pid) {
+    let Some(thread) = thread_of(call, pid) else {
         return not_permitted_on(call, pid);
-    }
+    };
     put_words(len_to, &[ROBUST_LIST_BYTES])?;
-    put_words(head_to, &[call.rank.robust_list.load(Ordering::Relaxed)]).map(|()| 0)
+    put_words(head_to, &[thread.robust_list.load(Ordering::Relaxed)]).map(|()| 0)
 }

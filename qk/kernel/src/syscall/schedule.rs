@@ -1,92 +1,79 @@
 //! Scheduling and cores. A rank has its cores to itself, so most of this only describes.
 
 use abi::Errno;
+use qk_core::sched::cores::CoreSet;
 
-use super::args::{put_bytes, put_u32_opt};
-use super::others::{is_own, not_permitted_on, ship_on};
+use super::args::{put_u32_opt, put_words};
+use super::others::{not_permitted_on, ship_on, thread_of};
 use super::{Call, SysResult};
-use crate::sched;
+use crate::thread::Thread;
+use crate::{sched, shootdown};
 
 /// Only SCHED_OTHER (include/uapi/linux/sched.h) is known, at priority 0.
 const SCHED_OTHER: u64 = 0;
 /// Policies that Linux knows: SCHED_DEADLINE is the last.
 const POLICIES: core::ops::RangeInclusive<u64> = 0..=6;
 
-/// Nobody else wants the core unless the PCT has just been given news.
 pub fn sched_yield(_: &mut Call<'_>) -> SysResult {
     sched::yield_now();
     Ok(0)
 }
 
-/// Whose process a pid is: the rank's own (`true`), or another, of which Linux knows.
+/// The thread that a thread id means: of the rank, or `None`, a process of which Linux knows.
 ///
 /// # Errors
 /// EINVAL for a negative one.
-fn concerns_self(call: &Call<'_>, pid: u64) -> Result<bool, Errno> {
-    if (pid as u32 as i32) < 0 {
+fn concerned(call: &Call<'_>, tid: u64) -> Result<Option<&'static Thread>, Errno> {
+    if (tid as u32 as i32) < 0 {
         Err(Errno::EINVAL)
     } else {
-        Ok(is_own(call, pid))
+        Ok(thread_of(call, tid))
     }
-}
-
-/// First core of the rank, and how many it has.
-fn cores(call: &Call<'_>) -> (usize, usize) {
-    (
-        call.rank.core(),
-        call.rank.area.node.cpus[1].peek() as usize,
-    )
 }
 
 /// Bytes of a kernel cpumask for the CPUs of a node, in whole words as Linux gives it.
 const MASK_BYTES: usize = wire::boot::MAX_CPUS / 8;
 
-fn mask(first: usize, count: usize) -> [u8; MASK_BYTES] {
-    let mut mask = [0; MASK_BYTES];
-    (first..first + count).for_each(|cpu| mask[cpu / 8] |= 1 << (cpu % 8));
-    mask
-}
-
 pub fn sched_getaffinity(call: &mut Call<'_>) -> SysResult {
-    let [pid, len_bytes, to, ..] = call.args();
-    let (first, count) = cores(call);
-    let needed = hal::cpu::count().div_ceil(64) * 8;
-    if len_bytes % 8 != 0 || (len_bytes as usize) < needed {
+    let [tid, len_bytes, to, ..] = call.args();
+    let needed = hal::cpu::count().div_ceil(64);
+    if len_bytes % 8 != 0 || (len_bytes as usize) < needed * 8 {
         return Err(Errno::EINVAL);
     }
-    if !concerns_self(call, pid)? {
+    let Some(thread) = concerned(call, tid)? else {
         return ship_on(call);
-    }
-    let mask = call.rank.affinity.lock().unwrap_or(mask(first, count));
-    put_bytes(to, &mask[..needed])?;
-    Ok(needed as u64)
+    };
+    put_words(to, &thread.task.allowed().words()[..needed])?;
+    Ok(needed as u64 * 8)
 }
 
-/// A rank's thread stays on its core: a mask that holds it is accepted and told back, any other has none of its CPUs.
+/// A thread runs on those of its rank's cores that the mask holds.
 pub fn sched_setaffinity(call: &mut Call<'_>) -> SysResult {
-    let [pid, len_bytes, from, ..] = call.args();
-    let (first, count) = cores(call);
-    if !concerns_self(call, pid)? {
-        return not_permitted_on(call, pid);
-    }
-    let mut wanted = [0; MASK_BYTES];
+    let [tid, len_bytes, from, ..] = call.args();
+    let Some(thread) = concerned(call, tid)? else {
+        return not_permitted_on(call, tid);
+    };
+    let mut mask = [0; MASK_BYTES];
     let len = (len_bytes as usize).min(MASK_BYTES);
-    hal::user::copy_in(&mut wanted[..len], super::args::user(from, len as u64)?)
+    hal::user::copy_in(&mut mask[..len], super::args::user(from, len as u64)?)
         .map_err(|_| Errno::EFAULT)?;
-    wanted
-        .iter_mut()
-        .zip(mask(first, count))
-        .for_each(|(wanted, own)| *wanted &= own);
-    let here = hal::cpu::id();
-    if wanted[here / 8] >> (here % 8) & 1 == 0 {
+    let (words, _) = mask.as_chunks();
+    let wanted = CoreSet::from_words(core::array::from_fn(|i| u64::from_le_bytes(words[i])));
+    let allowed = wanted.and(&call.rank.cores());
+    if allowed.is_empty() {
         return Err(Errno::EINVAL);
     }
-    *call.rank.affinity.lock() = Some(wanted);
+    thread.task.allow(allowed);
+    if core::ptr::eq(thread, call.thread) {
+        sched::yield_now();
+    } else {
+        sched::interrupt(&thread.task);
+    }
     Ok(0)
 }
 
 pub fn sched_getscheduler(call: &mut Call<'_>) -> SysResult {
-    if concerns_self(call, call.frame.rdi)? {
+    if concerned(call, call.frame.rdi)?.is_some() {
         Ok(SCHED_OTHER)
     } else {
         ship_on(call)
@@ -107,7 +94,7 @@ fn set_policy(call: &Call<'_>, pid: u64, policy: u64, param: u64) -> SysResult {
     if param == 0 || !POLICIES.contains(&policy) {
         return Err(Errno::EINVAL);
     }
-    if !concerns_self(call, pid)? {
+    if concerned(call, pid)?.is_none() {
         return not_permitted_on(call, pid);
     }
     let user = super::args::user(param, 4)?;
@@ -122,7 +109,7 @@ fn set_policy(call: &Call<'_>, pid: u64, policy: u64, param: u64) -> SysResult {
 
 pub fn sched_getparam(call: &mut Call<'_>) -> SysResult {
     let [pid, param, ..] = call.args();
-    let own = concerns_self(call, pid)?;
+    let own = concerned(call, pid)?.is_some();
     if param == 0 {
         return Err(Errno::EINVAL);
     }
@@ -153,14 +140,23 @@ pub fn getcpu(call: &mut Call<'_>) -> SysResult {
     Ok(0)
 }
 
-/// MEMBARRIER_CMD_QUERY and the registrations: with one thread every barrier holds already.
+/// The commands that order all threads' accesses interrupt the cores that run them; what a registration would prepare is there.
 pub fn membarrier(call: &mut Call<'_>) -> SysResult {
     const QUERY: u64 = 0;
     /// GLOBAL, GLOBAL_EXPEDITED, PRIVATE_EXPEDITED and their registrations (include/uapi/linux/membarrier.h).
     const KNOWN: u64 = 0x1f;
+    const REGISTRATIONS: u64 = 0x14;
     match (call.frame.rdi, call.frame.rsi) {
         (QUERY, 0) => Ok(KNOWN),
-        (command, 0) if command.is_power_of_two() && command & KNOWN != 0 => Ok(0),
+        (command, 0) if command.is_power_of_two() && command & KNOWN != 0 => {
+            if command & REGISTRATIONS == 0 {
+                call.rank.with_aspace(|_| {
+                    shootdown::barrier(call.rank);
+                    Ok(())
+                })?;
+            }
+            Ok(0)
+        }
         _ => Err(Errno::EINVAL),
     }
 }

@@ -12,6 +12,7 @@ use qk_core::signals::{SigInfo, SigSet, Signal, code};
 use super::args::get_words;
 use super::{Call, RESTART, RESTART_NO_HANDLER, SysResult};
 use crate::rank::Rank;
+use crate::thread::Thread;
 use crate::{preempt, ship, signal, stats};
 
 /// What a request of ioctl or fcntl may write at most: the largest flat structure is well below a page.
@@ -23,14 +24,13 @@ pub fn ship(call: &mut Call<'_>) -> SysResult {
     let row = by_nr(call.frame.rax).ok_or(Errno::ENOSYS)?;
     let args = call.args();
     let Some(mask) = temporary_mask(row, &args) else {
-        return ship_row(call.rank, row, &args);
+        return ship_row(call.thread, row, &args);
     };
-    call.rank.signals.lock().thread.borrow_mask(mask);
-    let result = ship_row(call.rank, row, &args);
-    let mut signals = call.rank.signals.lock();
+    call.thread.signals.lock().thread.borrow_mask(mask);
+    let result = ship_row(call.thread, row, &args);
     // A handler that is about to run restores the mask when it returns.
-    if !matches!(result, Err(RESTART | RESTART_NO_HANDLER)) || !signals.wants_delivery() {
-        signals.thread.restore_mask();
+    if !matches!(result, Err(RESTART | RESTART_NO_HANDLER)) || !signal::is_wanted(call.thread) {
+        call.thread.signals.lock().thread.restore_mask();
     }
     result
 }
@@ -53,21 +53,22 @@ fn temporary_mask(row: &Row, args: &[u64; 6]) -> Option<SigSet> {
     get_words(at).map(|[set]| SigSet(set)).ok()
 }
 
-fn ship_row(rank: &'static Rank, row: &Row, args: &[u64; 6]) -> SysResult {
+fn ship_row(thread: &'static Thread, row: &Row, args: &[u64; 6]) -> SysResult {
+    let rank = thread.rank;
     note_written(rank, row, args);
     stats::count_shipped();
     if row.restart {
-        signal::publish_terminal_stops(rank); // of all that can use a terminal
+        signal::publish_terminal_stops(thread); // of all that can use a terminal
     }
-    let ret = ship::linux_call(rank, u64::from(row.nr), args);
+    let ret = ship::linux_call(thread, u64::from(row.nr), args);
     renew_code(rank, row, args);
     if ret == Errno::EINTR.ret() {
         signal::collect(rank); // what interrupted it may have been posted just before
     }
     match Errno::from_ret(ret) {
         None => Ok(ret as u64),
-        Some(Errno::EINTR) if row.restart => Err(rank.interrupted(RESTART)),
-        Some(Errno::EINTR) if row.blocks => Err(rank.interrupted(RESTART_NO_HANDLER)),
+        Some(Errno::EINTR) if row.restart => Err(thread.interrupted(RESTART)),
+        Some(Errno::EINTR) if row.blocks => Err(thread.interrupted(RESTART_NO_HANDLER)),
         Some(Errno::EPIPE) if row.sigpipe && !suppresses_sigpipe(row, args) => {
             let identity = rank.identity();
             let info = SigInfo::sent(
@@ -78,7 +79,7 @@ fn ship_row(rank: &'static Rank, row: &Row, args: &[u64; 6]) -> SysResult {
                 0,
             );
             // SIGPIPE is no real-time signal: its queue cannot be full.
-            signal::send_thread(rank, info).map_err(|_| Errno::EPIPE)?;
+            signal::send_thread(thread, info).map_err(|_| Errno::EPIPE)?;
             Err(Errno::EPIPE)
         }
         Some(errno) => Err(errno),

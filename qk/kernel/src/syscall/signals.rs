@@ -1,14 +1,13 @@
 //! The signal calls.
 
 use abi::Errno;
-use qk_core::signals::{Action, AltStack, SigInfo, SigSet, Signal, Thread, code};
+use qk_core::signals::{self, Action, AltStack, SigInfo, SigSet, Signal, code};
 
 use super::args::{get_words, put_bytes, put_words_opt, user};
-use super::others::{is_self, ship_on};
+use super::others::{is_self, ship_on, thread_of};
 use super::{Call, RESTART_NO_HANDLER, SysResult};
-use crate::rank::Rank;
-use crate::signal::{self, Signals};
-use crate::{sched, sigframe, timer};
+use crate::thread::Thread;
+use crate::{delivery, sched, sigframe, signal, timer};
 
 /// sizeof(sigset_t) in the kernel's ABI.
 const SIGSET_BYTES: u64 = 8;
@@ -26,8 +25,8 @@ pub fn sigset_size(len_bytes: u64) -> Result<(), Errno> {
     }
 }
 
-fn with_thread<R>(call: &Call<'_>, f: impl FnOnce(&mut Thread) -> R) -> R {
-    f(&mut call.rank.signals.lock().thread)
+fn with_own<R>(call: &Call<'_>, f: impl FnOnce(&mut signals::Thread) -> R) -> R {
+    f(&mut call.thread.signals.lock().thread)
 }
 
 pub fn sigaction(call: &mut Call<'_>) -> SysResult {
@@ -46,20 +45,14 @@ pub fn sigaction(call: &mut Call<'_>) -> SysResult {
         }
     };
     let signal = Signal::new(signo).ok_or(Errno::EINVAL)?;
-    let before = {
-        let mut guard = call.rank.signals.lock();
-        let Signals {
-            process, thread, ..
-        } = &mut *guard;
+    let (before, discard) = {
+        let process = &mut call.rank.signals.lock().process;
         match action {
-            None => process.action(signal),
-            Some(action) => {
-                let (before, discard) = process.set_action(signal, action)?;
-                thread.pending.discard(discard);
-                before
-            }
+            None => (process.action(signal), SigSet::EMPTY),
+            Some(action) => process.set_action(signal, action)?,
         }
     };
+    signal::discard(call.rank, discard);
     signal::publish_taken(call.rank); // an ignored one is forgotten
     put_words_opt(
         old,
@@ -71,33 +64,24 @@ pub fn sigaction(call: &mut Call<'_>) -> SysResult {
 pub fn sigprocmask(call: &mut Call<'_>) -> SysResult {
     let [how, new, old, size, ..] = call.args();
     sigset_size(size)?;
-    let before = with_thread(call, |thread| thread.blocked());
+    let before = with_own(call, |thread| thread.blocked());
     if new != 0 {
         let [set] = get_words(new)?;
-        with_thread(call, |thread| thread.change_mask(how, SigSet(set)))?;
-        look_again(call);
+        with_own(call, |thread| thread.change_mask(how, SigSet(set)))?;
+        signal::look_again(call.thread);
+        signal::hand_over(call.thread, SigSet(set));
     }
     put_words_opt(old, &[before.0]).map(|()| 0)
 }
 
-/// The mask has changed: something that was pending may have become deliverable.
-fn look_again(call: &Call<'_>) {
-    let wanted = call.rank.signals.lock().wants_delivery();
-    if wanted {
-        call.rank
-            .attention
-            .store(true, core::sync::atomic::Ordering::Relaxed);
-    }
-}
-
 pub fn sigreturn(call: &mut Call<'_>) -> SysResult {
-    if sigframe::pop(call.rank, call.frame).is_err() {
-        signal::force(call.rank, sigframe::bad_frame());
+    if sigframe::pop(call.thread, call.frame).is_err() {
+        signal::force(call.thread, sigframe::bad_frame());
     }
     hal::cpu::set_return_slow();
-    look_again(call);
+    signal::look_again(call.thread);
     // What is returned goes into rax: the program's own, which says nothing about an interrupted call.
-    call.frame.orig_rax_or_vector = signal::NO_CALL;
+    call.frame.orig_rax_or_vector = delivery::NO_CALL;
     Ok(call.frame.rax)
 }
 
@@ -107,33 +91,34 @@ pub fn sigpending(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     let set = {
-        let guard = call.rank.signals.lock();
-        guard.process.blocked_pending(&guard.thread)
+        let signals = call.rank.signals.lock();
+        let own = call.thread.signals.lock();
+        signals.process.blocked_pending(&own.thread)
     };
     put_bytes(to, &set.0.to_le_bytes()[..size as usize]).map(|()| 0)
 }
 
 /// Waits until there is something to act on.
-fn wait_for_signal(rank: &Rank) {
-    rank.waiting(|| {
-        while !rank.signals.lock().wants_delivery() {
+fn wait_for_signal(thread: &Thread) {
+    thread.waiting(|| {
+        while !signal::is_wanted(thread) {
             sched::park();
         }
     });
 }
 
 pub fn pause(call: &mut Call<'_>) -> SysResult {
-    wait_for_signal(call.rank);
-    Err(call.rank.interrupted(RESTART_NO_HANDLER))
+    wait_for_signal(call.thread);
+    Err(call.thread.interrupted(RESTART_NO_HANDLER))
 }
 
 pub fn sigsuspend(call: &mut Call<'_>) -> SysResult {
     let [from, size, ..] = call.args();
     sigset_size(size)?;
     let [set] = get_words(from)?;
-    with_thread(call, |thread| thread.borrow_mask(SigSet(set)));
-    wait_for_signal(call.rank);
-    Err(call.rank.interrupted(RESTART_NO_HANDLER))
+    with_own(call, |thread| thread.borrow_mask(SigSet(set)));
+    wait_for_signal(call.thread);
+    Err(call.thread.interrupted(RESTART_NO_HANDLER))
 }
 
 pub fn sigtimedwait(call: &mut Call<'_>) -> SysResult {
@@ -147,11 +132,11 @@ pub fn sigtimedwait(call: &mut Call<'_>) -> SysResult {
             timeout,
         )?)?)),
     };
-    timer::set_sleep(call.rank, deadline);
+    timer::set_sleep(call.thread, deadline);
     let result = call
-        .rank
-        .waiting(|| wait_for_one(call.rank, wanted, deadline));
-    timer::set_sleep(call.rank, None);
+        .thread
+        .waiting(|| wait_for_one(call.thread, wanted, deadline));
+    timer::set_sleep(call.thread, None);
     let info = result?;
     signal::publish_taken(call.rank);
     if info_to != 0 {
@@ -160,19 +145,19 @@ pub fn sigtimedwait(call: &mut Call<'_>) -> SysResult {
     Ok(u64::from(info.signal.number()))
 }
 
-fn wait_for_one(rank: &Rank, wanted: SigSet, deadline: Option<u64>) -> Result<SigInfo, Errno> {
+fn wait_for_one(thread: &Thread, wanted: SigSet, deadline: Option<u64>) -> Result<SigInfo, Errno> {
     loop {
-        let mut guard = rank.signals.lock();
-        let Signals {
-            process, thread, ..
-        } = &mut *guard;
-        if let Some(info) = process.take(thread, wanted) {
+        let taken = {
+            let mut signals = thread.rank.signals.lock();
+            let mut own = thread.signals.lock();
+            signals.process.take(&mut own.thread, wanted)
+        };
+        if let Some(info) = taken {
             return Ok(info);
         }
-        if guard.wants_delivery() {
+        if signal::is_wanted(thread) {
             return Err(Errno::EINTR);
         }
-        drop(guard);
         if deadline.is_some_and(|at| at <= hal::time::tsc()) {
             return Err(Errno::EAGAIN);
         }
@@ -194,7 +179,7 @@ pub fn sigaltstack(call: &mut Call<'_>) -> SysResult {
             })
         }
     };
-    let before = with_thread(call, |thread| -> Result<AltStack, Errno> {
+    let before = with_own(call, |thread| -> Result<AltStack, Errno> {
         let before = thread.altstack.report(sp);
         if let Some(wanted) = wanted {
             /// MINSIGSTKSZ (arch/x86/include/uapi/asm/signal.h).
@@ -245,35 +230,32 @@ pub fn kill(call: &mut Call<'_>) -> SysResult {
 
 pub fn tkill(call: &mut Call<'_>) -> SysResult {
     let [tid, signo, ..] = call.args();
-    to_thread(call, tid, signo)
+    if tid as i32 <= 0 {
+        return Err(Errno::EINVAL);
+    }
+    match thread_of(call, tid) {
+        Some(thread) => to_thread(call, thread, signo),
+        None => ship_on(call),
+    }
 }
 
 pub fn tgkill(call: &mut Call<'_>) -> SysResult {
     let [pid, tid, signo, ..] = call.args();
-    if pid as i32 <= 0 {
+    if pid as i32 <= 0 || tid as i32 <= 0 {
         return Err(Errno::EINVAL);
     }
-    if is_self(call, pid) && !is_self(call, tid) {
-        return Err(if tid as i32 <= 0 {
-            Errno::EINVAL
-        } else {
-            Errno::ESRCH
-        });
+    match thread_of(call, tid) {
+        Some(thread) if is_self(call, pid) => to_thread(call, thread, signo),
+        None if !is_self(call, pid) => ship_on(call),
+        _ => Err(Errno::ESRCH),
     }
-    to_thread(call, tid, signo)
 }
 
-fn to_thread(call: &mut Call<'_>, tid: u64, signo: u64) -> SysResult {
-    if tid as i32 <= 0 {
-        return Err(Errno::EINVAL);
-    }
-    if !is_self(call, tid) {
-        return ship_on(call);
-    }
+fn to_thread(call: &Call<'_>, thread: &'static Thread, signo: u64) -> SysResult {
     match signal_or_probe(signo)? {
         None => Ok(0),
         Some(signal) => {
-            signal::send_thread(call.rank, from_self(call, signal, code::TKILL)).map(|()| 0)
+            signal::send_thread(thread, from_self(call, signal, code::TKILL)).map(|()| 0)
         }
     }
 }
@@ -294,16 +276,13 @@ pub fn tgsigqueueinfo(call: &mut Call<'_>) -> SysResult {
     if pid as i32 <= 0 || tid as i32 <= 0 {
         return Err(Errno::EINVAL);
     }
-    if !is_self(call, pid) || !is_self(call, tid) {
-        return if is_self(call, pid) {
-            Err(Errno::ESRCH)
-        } else {
-            ship_on(call)
-        };
+    if !is_self(call, pid) {
+        return ship_on(call);
     }
+    let thread = thread_of(call, tid).ok_or(Errno::ESRCH)?;
     match queued_info(signo, info)? {
         None => Ok(0),
-        Some(info) => signal::send_thread(call.rank, info).map(|()| 0),
+        Some(info) => signal::send_thread(thread, info).map(|()| 0),
     }
 }
 

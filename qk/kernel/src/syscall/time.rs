@@ -4,9 +4,9 @@ use abi::Errno;
 
 use super::args::{get_words, put_words, put_words_opt};
 use super::{Call, RESTART_NO_HANDLER, SysResult};
-use crate::rank::Rank;
-use crate::timer::{Which, cpu_ns};
-use crate::{clock, sched, timer};
+use crate::thread::Thread;
+use crate::timer::Which;
+use crate::{clock, sched, signal, timer};
 
 const NS_PER_S: u64 = 1_000_000_000;
 const US_PER_S: u64 = 1_000_000;
@@ -52,19 +52,20 @@ fn timeval(ns: u64) -> [u64; 2] {
 ///
 /// # Errors
 /// EINVAL: no such clock.
-pub fn read_clock(rank: &Rank, clock: u64) -> Result<u64, Errno> {
+pub fn read_clock(thread: &Thread, clock: u64) -> Result<u64, Errno> {
     let (monotonic, real) = clock::now_ns();
     match clock {
         id::REALTIME | id::REALTIME_COARSE | id::TAI => Ok(real),
         id::MONOTONIC | id::MONOTONIC_RAW | id::MONOTONIC_COARSE | id::BOOTTIME => Ok(monotonic),
-        id::PROCESS_CPUTIME | id::THREAD_CPUTIME => Ok(cpu_ns(rank)),
+        id::PROCESS_CPUTIME => Ok(thread.rank.cpu_ns()),
+        id::THREAD_CPUTIME => Ok(clock::ticks_to_ns(thread.clock.ticks())),
         _ => Err(Errno::EINVAL),
     }
 }
 
 pub fn clock_gettime(call: &mut Call<'_>) -> SysResult {
     let [clock, to, ..] = call.args();
-    put_words(to, &timespec(read_clock(call.rank, clock)?)).map(|()| 0)
+    put_words(to, &timespec(read_clock(call.thread, clock)?)).map(|()| 0)
 }
 
 /// The TSC resolves a nanosecond or better, and there is no tick to be coarse by.
@@ -89,7 +90,7 @@ pub fn time(call: &mut Call<'_>) -> SysResult {
 }
 
 pub fn times(call: &mut Call<'_>) -> SysResult {
-    let used = cpu_ns(call.rank) / CLOCK_TICK_NS;
+    let used = call.rank.cpu_ns() / CLOCK_TICK_NS;
     put_words_opt(call.frame.rdi, &[used, 0, 0, 0])?;
     Ok(clock::monotonic_ns() / CLOCK_TICK_NS)
 }
@@ -105,7 +106,12 @@ pub fn getrusage(call: &mut Call<'_>) -> SysResult {
     let mut usage = [0; WORDS];
     match who as i32 as i64 as u64 {
         SELF | THREAD => {
-            usage[..2].copy_from_slice(&timeval(cpu_ns(call.rank)));
+            let used = if who as i32 == 0 {
+                id::PROCESS_CPUTIME
+            } else {
+                id::THREAD_CPUTIME
+            };
+            usage[..2].copy_from_slice(&timeval(read_clock(call.thread, used)?));
             usage[MAX_RSS_KIB] = call.rank.area.node.peak_bytes.peek() / 1024;
         }
         CHILDREN => {}
@@ -118,32 +124,32 @@ pub fn getrusage(call: &mut Call<'_>) -> SysResult {
 ///
 /// # Errors
 /// [`RESTART_NO_HANDLER`] when there is a signal to act on.
-pub fn sleep_until(rank: &Rank, deadline: u64) -> Result<(), Errno> {
-    timer::set_sleep(rank, (deadline != u64::MAX).then_some(deadline));
-    let result = rank.waiting(|| {
+pub fn sleep_until(thread: &Thread, deadline: u64) -> Result<(), Errno> {
+    timer::set_sleep(thread, (deadline != u64::MAX).then_some(deadline));
+    let result = thread.waiting(|| {
         loop {
             if hal::time::tsc() >= deadline {
                 return Ok(());
             }
-            if rank.signals.lock().wants_delivery() {
-                return Err(rank.interrupted(RESTART_NO_HANDLER));
+            if signal::is_wanted(thread) {
+                return Err(thread.interrupted(RESTART_NO_HANDLER));
             }
             sched::park();
         }
     });
-    timer::set_sleep(rank, None);
+    timer::set_sleep(thread, None);
     result
 }
 
 /// A sleep of `ns`; interrupted, it says what is left at `left_to`. A stopped and continued sleep goes on to its old end.
 fn sleep_for(call: &Call<'_>, ns: u64, left_to: u64) -> SysResult {
     let deadline = call
-        .rank
+        .thread
         .take_sleep_end()
         .unwrap_or_else(|| timer::deadline_after(ns));
-    let result = sleep_until(call.rank, deadline);
+    let result = sleep_until(call.thread, deadline);
     if result.is_err() {
-        call.rank.keep_sleep_end(deadline);
+        call.thread.keep_sleep_end(deadline);
         let left = clock::ticks_to_ns(deadline.saturating_sub(hal::time::tsc()));
         put_words_opt(left_to, &timespec(left))?;
     }
@@ -173,8 +179,8 @@ pub fn clock_nanosleep(call: &mut Call<'_>) -> SysResult {
     if flags & ABSOLUTE == 0 {
         return sleep_for(call, ns, left_to);
     }
-    let from_now = ns.saturating_sub(read_clock(call.rank, clock)?);
-    sleep_until(call.rank, timer::deadline_after(from_now)).map(|()| 0)
+    let from_now = ns.saturating_sub(read_clock(call.thread, clock)?);
+    sleep_until(call.thread, timer::deadline_after(from_now)).map(|()| 0)
 }
 
 fn timeval_ns([s, us]: [u64; 2]) -> Result<u64, Errno> {

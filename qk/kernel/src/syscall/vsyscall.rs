@@ -7,7 +7,7 @@ use hal::traps::UserFrame;
 
 use super::args::get_words;
 use super::{Call, SysResult, schedule, time};
-use crate::rank::Rank;
+use crate::thread::Thread;
 
 /// VSYSCALL_ADDR (arch/x86/include/uapi/asm/vsyscall.h); an entry each KiB.
 const PAGE: u64 = 0xffff_ffff_ff60_0000;
@@ -19,7 +19,7 @@ const GETCPU: u64 = PAGE + 0x800;
 ///
 /// # Errors
 /// EFAULT for a bad pointer or stack, which is fatal; `None` when there is no such call.
-pub fn emulate(rank: &'static Rank, frame: &mut UserFrame) -> Option<Result<(), Errno>> {
+pub fn emulate(thread: &'static Thread, frame: &mut UserFrame) -> Option<Result<(), Errno>> {
     let handler: fn(&mut Call<'_>) -> SysResult = match frame.rip {
         GETTIMEOFDAY => time::gettimeofday,
         TIME => time::time,
@@ -28,7 +28,11 @@ pub fn emulate(rank: &'static Rank, frame: &mut UserFrame) -> Option<Result<(), 
     };
     let mut carry_out = || {
         let [caller] = get_words(frame.rsp)?;
-        frame.rax = handler(&mut Call { frame, rank })?;
+        frame.rax = handler(&mut Call {
+            frame,
+            thread,
+            rank: thread.rank,
+        })?;
         frame.rip = caller;
         frame.rsp += 8;
         Ok(())

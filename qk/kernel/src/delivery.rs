@@ -1,0 +1,144 @@
+//! The way back to ring 3: signals are acted on, threads end or stop, and those that used up their slice let others go first.
+
+use core::sync::atomic::Ordering;
+
+use abi::Errno;
+use abi::control::HostOp;
+use hal::traps::UserFrame;
+use qk_core::signals::{Action, Delivery, SigInfo, SigSet, sa};
+
+use crate::rank::Rank;
+use crate::syscall::{RESTART, RESTART_NO_HANDLER};
+use crate::thread::Thread;
+use crate::{crash, exit, preempt, rseq, sched, ship, sigframe, signal, trace};
+
+/// What pushing a frame counts at preemption points.
+const FRAME_WORK: u32 = 1000;
+/// Bytes of the `syscall` instruction.
+const SYSCALL_BYTES: u64 = 2;
+
+/// In a frame's `orig_rax_or_vector`: the call that it returns from is none that a signal interrupted, whatever is in rax
+/// (Linux: orig_ax of -1).
+pub const NO_CALL: u64 = u64::MAX;
+
+/// Does what there is to do just before `frame` returns to ring 3; `nr` is the call that it returns from, if it is one.
+#[cold]
+#[inline(never)]
+pub fn before_return(thread: &'static Thread, frame: &mut UserFrame, nr: Option<u64>) {
+    let mut interrupted = nr
+        .zip(Errno::from_ret(frame.rax as i64))
+        .filter(|(_, e)| [RESTART, RESTART_NO_HANDLER].contains(e));
+    loop {
+        thread.attention.store(false, Ordering::SeqCst);
+        deliver(thread, frame, &mut interrupted);
+        if thread.rank.is_ending() {
+            exit::leave(thread);
+        }
+        if sched::should_yield() {
+            rseq::interrupted(thread);
+            sched::yield_now();
+        }
+        if !thread.attention.load(Ordering::SeqCst) && !thread.rank.is_stopped() {
+            break;
+        }
+        if thread.rank.is_stopped() {
+            thread.waiting(|| {
+                while thread.rank.is_stopped() && !thread.rank.is_ending() {
+                    sched::park();
+                }
+            });
+        }
+    }
+    // No handler ran: the call starts again as if nothing had been.
+    if let Some((nr, _)) = interrupted {
+        settle_interrupted(frame, nr, true);
+        hal::cpu::set_return_slow();
+    }
+    if rseq::resume(thread, frame).is_err() {
+        signal::force(thread, sigframe::bad_frame());
+        deliver(thread, frame, &mut None);
+    }
+    signal::publish_taken(thread.rank);
+}
+
+/// Acts on the thread's signals, one after the other.
+fn deliver(thread: &'static Thread, frame: &mut UserFrame, interrupted: &mut Option<(u64, Errno)>) {
+    loop {
+        let delivery = {
+            let mut signals = thread.rank.signals.lock();
+            let mut own = thread.signals.lock();
+            signals.process.next(&mut own.thread)
+        };
+        if let Some(Delivery::Terminate { info, .. } | Delivery::Handler { info, .. }) = &delivery {
+            trace::signal(thread, info);
+        }
+        match delivery {
+            None => return,
+            Some(Delivery::Terminate { info, core }) => terminate(thread, frame, &info, core),
+            Some(Delivery::Stop(_)) => stop(thread),
+            Some(Delivery::Handler {
+                info,
+                action,
+                restore,
+            }) => {
+                if let Some((nr, errno)) = interrupted.take() {
+                    thread.take_sleep_end();
+                    let restart = errno == RESTART && action.flags & sa::RESTART != 0;
+                    settle_interrupted(frame, nr, restart);
+                }
+                enter(thread, frame, &info, &action, restore);
+                hal::cpu::set_return_slow();
+                // As many frames follow as signals are pending, or as fit on the stack when the handler's address faults.
+                preempt::point(FRAME_WORK);
+            }
+        }
+    }
+}
+
+fn settle_interrupted(frame: &mut UserFrame, nr: u64, restart: bool) {
+    if restart {
+        frame.rip -= SYSCALL_BYTES;
+        frame.rax = nr;
+    } else {
+        frame.rax = Errno::EINTR.ret() as u64;
+    }
+}
+
+fn enter(
+    thread: &'static Thread,
+    frame: &mut UserFrame,
+    info: &SigInfo,
+    action: &Action,
+    restore: SigSet,
+) {
+    rseq::abort_if_inside(thread, frame);
+    if sigframe::push(thread, frame, info, action, restore).is_err() {
+        let mut signals = thread.rank.signals.lock();
+        let mut own = thread.signals.lock();
+        signals.process.force_segv(&mut own.thread, info.signal);
+    }
+    // What the handler's mask blocks may be another thread's to take.
+    signal::hand_over(thread, action.mask);
+}
+
+/// Stops until SIGCONT: the proxy stops itself, as the shell expects of its job, and answers when it goes on. The other
+/// threads stop on their way back to ring 3.
+fn stop(thread: &'static Thread) {
+    let rank: &Rank = thread.rank;
+    rank.stop(true);
+    if let Err(errno) = ship::host_op(thread, HostOp::Stop, [0; 3]) {
+        log::warn!("rank {}: its proxy could not stop: {errno}", rank.id);
+    }
+    rank.stop(false);
+    // What was sent meanwhile comes before the program's next instruction.
+    signal::collect(thread.rank);
+}
+
+fn terminate(thread: &'static Thread, frame: &UserFrame, info: &SigInfo, core: bool) -> ! {
+    // Only faults have a place worth reporting: a program that ends itself (abort), or is told to by the keyboard, was nowhere
+    // in particular.
+    if core && info.code > 0 && SigSet::SYNCHRONOUS.contains(info.signal) {
+        crash::report(thread, frame, info);
+    }
+    exit::end(thread, u64::from(info.signal.number()))
+}

@@ -1,0 +1,40 @@
+//! The end of a thread, and of a rank.
+//!
+//! A rank's end is decided once ([`Rank::end`](crate::rank::Rank::end)); each of its threads then ends on its way back to
+//! ring 3, and the last one publishes it.
+
+use qk_core::signals::SigSet;
+
+use crate::syscall::futex;
+use crate::thread::Thread;
+use crate::{sched, signal, timer};
+
+/// Ends the rank of the calling thread, and the thread; `wait_status` as wait(2) says it.
+pub fn end(thread: &'static Thread, wait_status: u64) -> ! {
+    thread.rank.end(wait_status);
+    leave(thread)
+}
+
+/// Ends the calling thread of a rank that goes on if it has others. What waits for its end is told.
+pub fn exit_thread(thread: &'static Thread, code: u64) -> ! {
+    let rank = thread.rank;
+    if thread.index == 0 {
+        rank.main_ended((code & 0xff) << 8);
+    }
+    if rank.threads.live() > 1 {
+        futex::thread_ends(thread);
+        signal::hand_over(thread, SigSet(u64::MAX));
+    }
+    leave(thread)
+}
+
+/// The calling thread runs no more.
+pub fn leave(thread: &'static Thread) -> ! {
+    let rank = thread.rank;
+    timer::set_sleep(thread, None);
+    thread.end();
+    if rank.threads.died() {
+        rank.exited();
+    }
+    sched::exit()
+}

@@ -1,0 +1,98 @@
+//! Dropping translations on the cores that run a rank's threads, before a change of its memory is done.
+//!
+//! A core is *in* a rank from when it is about to load the rank's page tables until it is about to load others: idle cores
+//! keep the last. Who changes memory asks every core that is in the rank and waits until each has answered or left, with
+//! interrupts let in, so that two that ask each other both get their answers. It holds the address space, a sleeping lock,
+//! and no spin lock. A core that loads page tables has no old translations: it answers without being asked.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use hal::cpu::PerCpu;
+use hal::vectors::VEC_TLB;
+use qk_core::sched::cores::AtomicCoreSet;
+
+use crate::preempt;
+use crate::rank::Rank;
+
+/// What a rank asks of the cores that are in it.
+pub struct Shootdown {
+    /// Cores whose page tables are the rank's.
+    inside: AtomicCoreSet,
+    /// Cores that have not answered.
+    asked: AtomicCoreSet,
+    /// What is to be dropped: first address and end.
+    range: [AtomicU64; 2],
+}
+
+/// The rank whose page tables each core has.
+static LOADED: PerCpu<Rank> = PerCpu::new();
+
+impl Shootdown {
+    /// Nobody is inside.
+    pub const fn new() -> Shootdown {
+        Shootdown {
+            inside: AtomicCoreSet::new(),
+            asked: AtomicCoreSet::new(),
+            range: [AtomicU64::new(0), AtomicU64::new(0)],
+        }
+    }
+}
+
+/// This core is about to load the page tables of `rank`, if it has not.
+#[inline]
+pub fn enter(rank: &'static Rank) {
+    let before = LOADED.get();
+    if before.is_some_and(|before| core::ptr::eq(before, rank)) {
+        return;
+    }
+    let here = hal::cpu::id();
+    if let Some(before) = before {
+        before.shootdown.inside.remove(here);
+    }
+    LOADED.set(Some(rank));
+    rank.shootdown.inside.insert(here);
+    rank.shootdown.asked.remove(here);
+}
+
+/// Drops translations of `start .. end` on every core that is in `rank`. The caller holds the rank's address space, so there
+/// is one at a time.
+pub fn flush(rank: &Rank, start: u64, end: u64) {
+    hal::aspace::flush(start, end);
+    ask(rank, start, end);
+}
+
+/// Has every other core that is in `rank` enter the kernel, and with it order its memory accesses.
+pub fn barrier(rank: &Rank) {
+    ask(rank, 0, 0);
+}
+
+fn ask(rank: &Rank, start: u64, end: u64) {
+    let ours = &rank.shootdown;
+    let mut others = ours.inside.load();
+    others.remove(hal::cpu::id());
+    if others.is_empty() {
+        return;
+    }
+    ours.range[0].store(start, Ordering::Relaxed);
+    ours.range[1].store(end, Ordering::Relaxed);
+    ours.asked.store(others);
+    for cpu in others.iter() {
+        hal::cpu::send_ipi(cpu, VEC_TLB);
+    }
+    while !ours.asked.load().and(&ours.inside.load()).is_empty() {
+        hal::cpu::pause();
+        preempt::window();
+    }
+}
+
+/// Another core asks this one.
+pub fn asked() {
+    let here = hal::cpu::id();
+    if let Some(rank) = LOADED.get()
+        && rank.shootdown.asked.contains(here)
+    {
+        let [start, end] = [0, 1].map(|i| rank.shootdown.range[i].load(Ordering::Relaxed));
+        hal::aspace::flush(start, end);
+        rank.shootdown.asked.remove(here);
+    }
+}

@@ -1,0 +1,380 @@
+//! Threads of a rank: what each has of its own, and where they come from.
+//!
+//! A rank's threads are numbered; thread 0 is the main thread. A number that is free again is used again, and with it its
+//! place in the communication area, its worker on the host, whose id is the thread's, and its record here, which is never
+//! freed: so a reference to a thread stays good, and at worst speaks of a later thread with the same number.
+
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use abi::Errno;
+use abi::map::MAX_THREADS;
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use hal::cpu::PerCpu;
+use hal::sync::{Mutex, Once};
+use hal::traps::Trap;
+use qk_core::signals;
+use wire::ship::Caller;
+use wire::thread::ThreadArea;
+
+use crate::rank::Rank;
+use crate::sched::Task;
+use crate::syscall::policy::Policy;
+use crate::{comm, stats, timer};
+
+/// Particulars of pending signals kept for a thread.
+const QUEUE: usize = 64;
+/// Bytes of kernel heap that a thread takes besides its stack and its FPU state.
+const RECORD_BYTES: usize = 4096;
+
+/// A thread.
+pub struct Thread {
+    /// Its rank.
+    pub rank: &'static Rank,
+    /// Its number there.
+    pub index: usize,
+    /// Its words in the communication area.
+    pub area: &'static ThreadArea,
+    /// What the scheduler knows of it.
+    pub task: Task,
+    /// Its end of its ship slot.
+    pub caller: Mutex<Caller>,
+    /// Its mask, alternate stack and own pending signals. Locked after the rank's.
+    pub signals: Mutex<Own>,
+    /// Something is to be done before the thread goes back to ring 3.
+    pub attention: AtomicBool,
+    /// Address of its restartable-sequence area (rseq(2)), 0: none; and its signature.
+    pub rseq: [AtomicU64; 2],
+    /// It was preempted or moved to another core: its restartable sequence is to be told.
+    pub rseq_due: AtomicBool,
+    /// Where to write 0 and wake a waiter when it ends (set_tid_address(2)); 0: nowhere.
+    pub clear_tid: AtomicU64,
+    /// set_robust_list's head.
+    pub robust_list: AtomicU64,
+    /// set_mempolicy's mode and nodes.
+    pub memory_policy: Mutex<Policy>,
+    /// Its processor time.
+    pub clock: CpuClock,
+    /// Its end of a sleep, as the core that keeps it knows it: core and TSC.
+    pub alarm: Mutex<Option<(usize, u64)>>,
+    /// Where an interrupted sleep ends (TSC), should it go on; 0: none.
+    sleep_end: AtomicU64,
+    /// Its Linux thread id; 0 while nobody uses the number.
+    tid: AtomicU64,
+}
+
+/// Signal state of a thread.
+pub struct Own {
+    /// As signal(7) has it.
+    pub thread: signals::Thread,
+    /// The last exception: what sigcontext says of it.
+    pub trap: Trap,
+}
+
+impl Own {
+    fn new(blocked: signals::SigSet) -> Own {
+        Own {
+            thread: signals::Thread::new(blocked, QUEUE),
+            trap: Trap {
+                vector: 0,
+                error: 0,
+                cr2: 0,
+            },
+        }
+    }
+}
+
+/// The thread whose program runs on each core.
+static CURRENT: PerCpu<Thread> = PerCpu::new();
+
+/// The thread whose program runs on this core; `None`: the PCT does, or nobody.
+#[inline]
+pub fn current() -> Option<&'static Thread> {
+    CURRENT.get()
+}
+
+/// The thread whose program runs on core `cpu`.
+pub fn on_core(cpu: usize) -> Option<&'static Thread> {
+    CURRENT.of(cpu)
+}
+
+/// Says whose program now runs on this core.
+#[inline]
+pub fn set_current(thread: Option<&'static Thread>) {
+    CURRENT.set(thread);
+}
+
+impl Thread {
+    /// Its Linux thread id; 0: nobody uses the number.
+    #[inline]
+    pub fn tid(&self) -> u64 {
+        self.tid.load(Ordering::Relaxed)
+    }
+
+    /// Whether it has begun and not ended.
+    pub fn is_live(&self) -> bool {
+        self.tid() != 0
+    }
+
+    /// A call of the thread ends early with `errno` ([`crate::syscall::RESTART`] or its kin): what it becomes is settled on
+    /// the way back to ring 3.
+    pub fn interrupted(&self, errno: Errno) -> Errno {
+        self.attention.store(true, Ordering::Relaxed);
+        errno
+    }
+
+    /// Remembers the end of a sleep that a signal interrupts.
+    pub fn keep_sleep_end(&self, tsc: u64) {
+        self.sleep_end.store(tsc, Ordering::Relaxed);
+    }
+
+    /// The end of the interrupted sleep that is now to go on.
+    pub fn take_sleep_end(&self) -> Option<u64> {
+        Some(self.sleep_end.swap(0, Ordering::Relaxed)).filter(|tsc| *tsc != 0)
+    }
+
+    /// Runs `wait`, which counts as waiting, not as processor time.
+    pub fn waiting<R>(&self, wait: impl FnOnce() -> R) -> R {
+        self.clock.waits.store(true, Ordering::Relaxed);
+        let from = self.stop_clock();
+        let result = wait();
+        self.clock.waits.store(false, Ordering::Relaxed);
+        stats::waited(self.clock.start() - from);
+        if self.rank.counts_cpu_time() {
+            timer::go_on(self);
+        }
+        result
+    }
+
+    /// Its processor time stands still. Returns the time.
+    fn stop_clock(&self) -> u64 {
+        let (now, ran) = self.clock.stop();
+        self.rank.used.fetch_add(ran, Ordering::Relaxed);
+        now
+    }
+
+    /// The thread leaves its core.
+    pub fn switched_out(&self) {
+        self.stop_clock();
+    }
+
+    /// The thread has a core again.
+    pub fn switched_in(&self) {
+        if !self.clock.waits.load(Ordering::Relaxed) {
+            self.clock.start();
+        }
+    }
+
+    /// Begins a life: `tid` is its worker's, `blocked` its mask.
+    pub fn begin(&self, tid: u64, creator: usize, blocked: signals::SigSet, policy: Policy) {
+        *self.signals.lock() = Own::new(blocked);
+        self.attention.store(false, Ordering::Relaxed);
+        for word in [
+            &self.rseq[0],
+            &self.clear_tid,
+            &self.robust_list,
+            &self.sleep_end,
+        ] {
+            word.store(0, Ordering::Relaxed);
+        }
+        *self.memory_policy.lock() = policy;
+        self.clock.reset();
+        self.area.node.starts(creator);
+        self.tid.store(tid, Ordering::Release);
+    }
+
+    /// Ends it: from here on nobody finds it among the rank's threads.
+    pub fn end(&self) {
+        self.tid.store(0, Ordering::Release);
+        self.area.node.ends();
+    }
+}
+
+/// Processor time of a thread, in TSC ticks. Only the core that runs the thread changes it.
+#[derive(Default)]
+pub struct CpuClock {
+    /// What is over and counted.
+    ran: AtomicU64,
+    /// Since when it runs (TSC); 0: it does not.
+    since: AtomicU64,
+    /// It waits, on a core or not.
+    waits: AtomicBool,
+}
+
+impl CpuClock {
+    /// TSC ticks that the program or the kernel for it used a core.
+    pub fn ticks(&self) -> u64 {
+        self.ran.load(Ordering::Relaxed) + self.running()
+    }
+
+    /// Ticks since it has been running; 0: it does not.
+    pub fn running(&self) -> u64 {
+        match self.since.load(Ordering::Relaxed) {
+            0 => 0,
+            since => hal::time::tsc().saturating_sub(since),
+        }
+    }
+
+    /// Whether it counts now.
+    pub fn runs(&self) -> bool {
+        self.since.load(Ordering::Relaxed) != 0
+    }
+
+    fn reset(&self) {
+        self.ran.store(0, Ordering::Relaxed);
+        self.since.store(0, Ordering::Relaxed);
+        self.waits.store(false, Ordering::Relaxed);
+    }
+
+    fn start(&self) -> u64 {
+        let now = hal::time::tsc();
+        self.since.store(now, Ordering::Relaxed);
+        now
+    }
+
+    /// The time, and how long it ran until now.
+    fn stop(&self) -> (u64, u64) {
+        let now = hal::time::tsc();
+        let ran = match self.since.load(Ordering::Relaxed) {
+            0 => 0,
+            since => now.saturating_sub(since),
+        };
+        let before = self.ran.load(Ordering::Relaxed);
+        self.ran.store(before + ran, Ordering::Relaxed);
+        self.since.store(0, Ordering::Relaxed);
+        (now, ran)
+    }
+}
+
+/// Threads made at once: the records of so many have one table.
+const CHUNK: usize = 32;
+const CHUNKS: usize = MAX_THREADS / CHUNK;
+
+type Chunk = [Once<Box<Thread>>; CHUNK];
+
+/// The threads of a rank, by number.
+pub struct Threads {
+    chunks: [Once<Box<Chunk>>; CHUNKS],
+    /// Numbers below this have a record.
+    made: AtomicUsize,
+    /// Threads that live.
+    live: AtomicUsize,
+    /// Numbers that are free again, the longest free first: a thread id is not soon another thread's.
+    free: Mutex<VecDeque<usize>>,
+}
+
+/// Threads that the kernel heap has room for besides each rank's first, and those made.
+static ROOM: AtomicUsize = AtomicUsize::new(0);
+
+/// Bytes of kernel heap for a thread.
+pub fn heap_bytes() -> usize {
+    hal::task::KSTACK_BYTES as usize + hal::task::fpu_state_size() + RECORD_BYTES
+}
+
+/// Says for how many threads besides each rank's first there is room.
+pub fn set_room(threads: usize) {
+    ROOM.store(threads, Ordering::Relaxed);
+}
+
+impl Threads {
+    /// None yet.
+    pub const fn new() -> Threads {
+        Threads {
+            chunks: [const { Once::new() }; CHUNKS],
+            made: AtomicUsize::new(0),
+            live: AtomicUsize::new(0),
+            free: Mutex::new(VecDeque::new()),
+        }
+    }
+
+    /// The thread with a number, if it was ever made.
+    pub fn get(&self, index: usize) -> Option<&Thread> {
+        self.chunks.get(index / CHUNK)?.get()?[index % CHUNK]
+            .get()
+            .map(|thread| &**thread)
+    }
+
+    /// Numbers that have been used so far.
+    pub fn made(&self) -> usize {
+        self.made.load(Ordering::Acquire)
+    }
+
+    /// How many live.
+    pub fn live(&self) -> usize {
+        self.live.load(Ordering::Acquire)
+    }
+
+    /// One more lives.
+    pub fn born(&self) {
+        self.live.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// One less lives; `true`: it was the last.
+    pub fn died(&self) -> bool {
+        self.live.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    /// A number that nobody uses, to be given back by [`Self::release`].
+    ///
+    /// # Errors
+    /// EAGAIN: there is room for no more threads.
+    pub fn take(&self, rank: &'static Rank) -> Result<&Thread, Errno> {
+        let mut free = self.free.lock();
+        if let Some(index) = free.pop_front() {
+            return self.get(index).ok_or(Errno::EAGAIN);
+        }
+        let index = self.made.load(Ordering::Relaxed);
+        if index == MAX_THREADS {
+            return Err(Errno::EAGAIN);
+        }
+        if index > 0 {
+            ROOM.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| {
+                room.checked_sub(1)
+            })
+            .map_err(|_| Errno::EAGAIN)?;
+        }
+        free.reserve(index + 1);
+        let chunk = &self.chunks[index / CHUNK];
+        if chunk.get().is_none() {
+            let _ = chunk.set(Box::new([const { Once::new() }; CHUNK]));
+        }
+        let chunk = chunk.get().ok_or(Errno::EAGAIN)?;
+        let _ = chunk[index % CHUNK].set(Box::new(record(rank, index)));
+        self.made.store(index + 1, Ordering::Release);
+        rank.area.node.threads.put(index as u64 + 1);
+        self.get(index).ok_or(Errno::EAGAIN)
+    }
+
+    /// A number that was taken is free again.
+    pub fn release(&self, index: usize) {
+        self.free.lock().push_back(index);
+    }
+
+    /// All that live.
+    pub fn iter(&self) -> impl Iterator<Item = &Thread> {
+        (0..self.made())
+            .filter_map(|index| self.get(index))
+            .filter(|thread| thread.is_live())
+    }
+}
+
+fn record(rank: &'static Rank, index: usize) -> Thread {
+    Thread {
+        rank,
+        index,
+        area: &comm::get().threads(rank.id)[index],
+        task: Task::new(),
+        caller: Mutex::new(Caller::default()),
+        signals: Mutex::new(Own::new(signals::SigSet::EMPTY)),
+        attention: AtomicBool::new(false),
+        rseq: [AtomicU64::new(0), AtomicU64::new(0)],
+        rseq_due: AtomicBool::new(false),
+        clear_tid: AtomicU64::new(0),
+        robust_list: AtomicU64::new(0),
+        memory_policy: Mutex::new(Policy::DEFAULT),
+        clock: CpuClock::default(),
+        alarm: Mutex::new(None),
+        sleep_end: AtomicU64::new(0),
+        tid: AtomicU64::new(0),
+    }
+}
