@@ -12,7 +12,7 @@
 //! | [`mman`] | what mmap and its kin may do, and which errors they give |
 //! | [`aspace`] | an address space: the four above together, and what its proxy is told |
 //! | [`paging`] | what page-table entries are to be, over table memory that the kernel supplies |
-//! | [`futex`] | what futex(2) does to its words |
+//! | [`futex`] | who waits for a futex, who is woken, and what becomes of its word |
 //! | [`interval`] | when an interval timer expires |
 //! | [`sched`] | where a task is, which cores it may use, who runs next, who is woken when |
 //! | [`signals`] | dispositions, masks, what is pending and what is delivered next |

@@ -1,18 +1,14 @@
-//! What futex(2) does to its words: the operation that FUTEX_WAKE_OP carries, and who owns a priority-inheritance lock.
+//! The operation that FUTEX_WAKE_OP carries.
 
 use abi::Errno;
 
-/// The owner's thread id in a lock's word; the rest are flags (include/uapi/linux/futex.h).
-const TID_MASK: u32 = 0x3fff_ffff;
-/// The lock's owner ended without releasing it.
-const OWNER_DIED: u32 = 1 << 30;
-
-/// How FUTEX_WAKE_OP changes a word, as its third value encodes it. The comparison with what was there before decides whom
-/// to wake, and no other thread waits.
+/// How FUTEX_WAKE_OP changes a word, as its third value encodes it, and whether those who wait for that word are woken, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WakeOp {
     operation: u32,
     operand: u32,
+    comparison: u32,
+    compared: i32,
 }
 
 impl WakeOp {
@@ -36,6 +32,8 @@ impl WakeOp {
         Ok(WakeOp {
             operation: operation & !SHIFT,
             operand,
+            comparison,
+            compared: (word << 20) as i32 >> 20,
         })
     }
 
@@ -49,23 +47,19 @@ impl WakeOp {
             _ => old ^ self.operand,
         }
     }
-}
 
-/// What becomes of a lock's word when thread `tid` wants it and the word is `old`; `None`: another thread has it.
-///
-/// # Errors
-/// EDEADLK: the thread has it already.
-pub const fn lock(old: u32, tid: u32) -> Result<Option<u32>, Errno> {
-    match old & TID_MASK {
-        0 => Ok(Some(tid | old & OWNER_DIED)),
-        owner if owner == tid => Err(Errno::EDEADLK),
-        _ => Ok(None),
+    /// Whether what the word was before compares, as a signed number: EQ, NE, LT, LE, GT, GE.
+    pub const fn compares(&self, old: u32) -> bool {
+        let old = old as i32;
+        match self.comparison {
+            0 => old == self.compared,
+            1 => old != self.compared,
+            2 => old < self.compared,
+            3 => old <= self.compared,
+            4 => old > self.compared,
+            _ => old >= self.compared,
+        }
     }
-}
-
-/// Whether thread `tid` may release a lock with this word.
-pub const fn owns(word: u32, tid: u32) -> bool {
-    word & TID_MASK == tid
 }
 
 #[cfg(test)]
@@ -87,11 +81,18 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_has_one_owner() {
-        assert_eq!(lock(0, 7), Ok(Some(7)));
-        assert_eq!(lock(OWNER_DIED, 7), Ok(Some(7 | OWNER_DIED)));
-        assert_eq!(lock(7 | 1 << 31, 7), Err(Errno::EDEADLK));
-        assert_eq!(lock(8, 7), Ok(None));
-        assert!(owns(7 | 1 << 31, 7) && !owns(0, 7) && !owns(8, 7));
+    fn the_comparison_is_signed() {
+        let compares = |comparison: u32, with: i32, old: i32| {
+            WakeOp::decode(comparison << 24 | with as u32 & 0xfff)
+                .unwrap()
+                .compares(old as u32)
+        };
+        for (old, results) in [
+            (-3, [false, true, true, true, false, false]),
+            (-2, [true, false, false, true, false, true]),
+            (5, [false, true, false, false, true, true]),
+        ] {
+            assert_eq!([0, 1, 2, 3, 4, 5].map(|c| compares(c, -2, old)), results);
+        }
     }
 }

@@ -1,0 +1,272 @@
+//! futex(2): who waits for which word, in which order they are woken, and what becomes of the words.
+//!
+//! | file | what |
+//! |---|---|
+//! | here | the table, waiting for a word and giving up |
+//! | `queue` | the waiters of a bucket |
+//! | `wake` | WAKE, WAKE_OP, REQUEUE, CMP_REQUEUE |
+//! | `many` | futex_waitv |
+//! | `pi` | LOCK_PI, TRYLOCK_PI, UNLOCK_PI, and what becomes of a lock whose owner ends |
+//! | [`robust`] | the list of locks that a thread leaves behind |
+//! | `op` | the operation that WAKE_OP carries |
+//!
+//! # No wake-up is lost or counted twice
+//! A waiter compares the word and enters its bucket under the bucket's lock. Whoever wakes has changed the word before and
+//! takes the same lock: either the waiter sees the new value, or it is seen. A woken waiter leaves the bucket and its
+//! [`Place`] says so, both under the lock; a waiter that gives up takes the lock as well ([`Futexes::cancel`]), so it has
+//! either left by itself or been woken, never both.
+//!
+//! # Bounded sections
+//! Nothing here sleeps, and no lock is held for longer than it takes to look at [`SLICE`] waiters: longer work goes on from a
+//! cursor, with a preemption point between. (For locks with an owner, it is for as long as it takes to look at those of the
+//! bucket: a thread waits for one at most.) Waiters that come after a wake or a requeue began are not its concern, so it
+//! ends. Threads are woken with no lock held.
+//!
+//! # Lock order
+//! Only a requeue takes two locks: that of the bucket with the smaller number first. Under a bucket's lock the heap's may be
+//! taken.
+
+mod many;
+mod op;
+mod pi;
+mod queue;
+pub mod robust;
+#[cfg(test)]
+mod tests;
+mod wake;
+
+#[cfg(not(loom))]
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+
+use abi::Errno;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+pub use many::{MAX_MANY, Many, One};
+pub use op::WakeOp;
+pub use pi::{Locked, Owner, lock, owns};
+pub use wake::Requeued;
+
+use queue::{Entry, Kind, Queue};
+
+/// Waiters that are looked at under a bucket's lock before it is released and taken again.
+const SLICE: usize = 64;
+/// Work of looking at a waiter, in instructions.
+const LOOK_WORK: u32 = 10;
+/// The bits of a waiter or a wake without a bit set (FUTEX_BITSET_MATCH_ANY of include/uapi/linux/futex.h).
+pub const ANY: u32 = u32::MAX;
+
+/// What a futex is told apart by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// Whose memory it is: a rank's, or a shared object's. The two kinds of numbers must not overlap.
+    pub space: u64,
+    /// Address in the rank, or offset in the object, in bytes.
+    pub at: u64,
+}
+
+/// The user's 32-bit word. Its memory is there or it is not: nothing here waits for it.
+pub trait Word {
+    /// What it holds.
+    ///
+    /// # Errors
+    /// EFAULT.
+    fn load(&self) -> Result<u32, Errno>;
+
+    /// Replaces `old` by `new`, atomically. Returns what it held.
+    ///
+    /// # Errors
+    /// EFAULT.
+    fn compare_exchange(&self, old: u32, new: u32) -> Result<u32, Errno>;
+}
+
+/// A thread, as far as it waits. A handle, copied at will.
+pub trait Waiter: Copy {
+    /// Lets the thread look whether it was woken. Called without a lock; the thread may long have gone on, or ended.
+    fn wake(self);
+
+    /// Its thread id: what it writes into locks that it owns.
+    fn tid(self) -> u32;
+
+    /// Its place, the same one each time. Only used while the thread waits.
+    fn place(&self) -> &Place;
+}
+
+/// A kind of lock: the kernel's spin lock, or what a test has instead.
+pub trait Locks {
+    /// The lock around a `T`.
+    type Of<T>;
+
+    /// An unlocked one.
+    fn new<T>(value: T) -> Self::Of<T>;
+
+    /// Runs `section` while nobody else has the lock.
+    fn with<T, R>(lock: &Self::Of<T>, section: impl FnOnce(&mut T) -> R) -> R;
+}
+
+/// Where a thread waits; each thread has one. Changed under the lock of the bucket where it waits.
+#[derive(Debug, Default)]
+pub struct Place(AtomicU64);
+
+/// Value of a [`Place`]: nowhere, since it was woken or has not begun to wait.
+const NOWHERE: u64 = 0;
+/// Value of a [`Place`]: for several words; [`Many`] says where.
+const MANY: u64 = 1;
+/// Any other value of a [`Place`] is `PLAIN | bucket << 32 | slot`, or [`LOCK`] and these.
+const PLAIN: u64 = 1 << 63;
+/// See [`PLAIN`].
+const LOCK: u64 = 1 << 62;
+
+impl Place {
+    /// Whether the thread has been woken since it began to wait.
+    pub fn is_woken(&self) -> bool {
+        self.0.load(Ordering::Acquire) == NOWHERE
+    }
+
+    fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Release);
+    }
+
+    fn set_at(&self, list: u64, bucket: usize, slot: u32) {
+        self.set(list | (bucket as u64) << 32 | u64::from(slot));
+    }
+
+    /// The place's value, and the bucket in it.
+    fn bucket(&self) -> Option<(u64, usize)> {
+        match self.0.load(Ordering::Acquire) {
+            NOWHERE | MANY => None,
+            value => Some((value, (value >> 32) as usize & (MAX_BUCKETS - 1))),
+        }
+    }
+
+    fn is(&self, value: u64) -> bool {
+        self.0.load(Ordering::Relaxed) == value
+    }
+}
+
+/// Buckets of a table, at most.
+pub const MAX_BUCKETS: usize = 1 << 16;
+
+/// Those who wait for words that hash alike. In a cache line of its own.
+#[repr(align(64))]
+struct Bucket<L: Locks, W: Waiter>(L::Of<Waiters<W>>);
+
+struct Waiters<W> {
+    /// Of words without meaning.
+    plain: Queue<W>,
+    /// Of locks with an owner (PI). A thread waits for one at most, so this stays short.
+    locks: Queue<W>,
+}
+
+/// Everybody who waits for a futex.
+pub struct Futexes<L: Locks, W: Waiter> {
+    buckets: Box<[Bucket<L, W>]>,
+    seed: u64,
+    /// Threads that wait for a lock with an owner, or are about to.
+    lock_waiters: AtomicUsize,
+}
+
+impl<L: Locks, W: Waiter> Futexes<L, W> {
+    /// A table of `buckets` buckets. A `seed` that programs do not know keeps them from filling one bucket on purpose.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    ///
+    /// # Panics
+    /// When `buckets` is no power of two, or more than [`MAX_BUCKETS`].
+    pub fn new(buckets: usize, seed: u64) -> Result<Self, Errno> {
+        assert!(buckets.is_power_of_two() && buckets <= MAX_BUCKETS);
+        let mut all = Vec::new();
+        all.try_reserve_exact(buckets).map_err(|_| Errno::ENOMEM)?;
+        let empty = || Waiters {
+            plain: Queue::new(),
+            locks: Queue::new(),
+        };
+        all.extend((0..buckets).map(|_| Bucket(L::new(empty()))));
+        Ok(Futexes {
+            buckets: all.into(),
+            seed,
+            lock_waiters: AtomicUsize::new(0),
+        })
+    }
+
+    /// Waits for `word` to change from `expected` and a wake-up with one of `bits`. The caller is parked until its place
+    /// says that it was woken; to give up, it calls [`Futexes::cancel`].
+    ///
+    /// # Errors
+    /// EINVAL: no bits. EAGAIN: the word is another. EFAULT. ENOMEM. Then it does not wait.
+    pub fn wait(
+        &self,
+        key: Key,
+        bits: u32,
+        word: &impl Word,
+        expected: u32,
+        waiter: W,
+    ) -> Result<(), Errno> {
+        if bits == 0 {
+            return Err(Errno::EINVAL);
+        }
+        let bucket = self.bucket_of(key);
+        self.with(bucket, |waiters| {
+            if word.load()? != expected {
+                return Err(Errno::EAGAIN);
+            }
+            let slot = waiters.plain.push(Entry {
+                key,
+                bits,
+                kind: Kind::One,
+                waiter,
+            })?;
+            waiter.place().set_at(PLAIN, bucket, slot.index);
+            Ok(())
+        })
+    }
+
+    /// Whether a thread that began to wait has been woken.
+    pub fn is_woken(&self, waiter: W) -> bool {
+        waiter.place().is_woken()
+    }
+
+    /// Gives up waiting for one word or lock, wherever it was requeued to. `false`: it has been woken (or given the lock)
+    /// instead, which counts. The word of a lock keeps its FUTEX_WAITERS, as on Linux: unlocking then finds no waiter.
+    pub fn cancel(&self, waiter: W) -> bool {
+        // A requeue may move it before its bucket is locked.
+        while let Some((value, bucket)) = waiter.place().bucket() {
+            let found = self.with(bucket, |waiters| {
+                let found = waiter.place().is(value);
+                if found {
+                    self.take_out(waiters, value);
+                    waiter.place().set(NOWHERE);
+                }
+                found
+            });
+            if found {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn take_out(&self, waiters: &mut Waiters<W>, value: u64) {
+        if value & LOCK == 0 {
+            waiters.plain.remove(value as u32);
+        } else {
+            waiters.locks.remove(value as u32);
+            self.lock_waiters.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    fn bucket_of(&self, key: Key) -> usize {
+        const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+        let product = u128::from(key.at ^ self.seed)
+            * u128::from(key.space.wrapping_mul(ODD) ^ self.seed | 1);
+        let folded = (product >> 64) as u64 ^ product as u64;
+        (folded.wrapping_mul(ODD) >> 48) as usize & (self.buckets.len() - 1)
+    }
+
+    fn with<R>(&self, bucket: usize, section: impl FnOnce(&mut Waiters<W>) -> R) -> R {
+        L::with(&self.buckets[bucket].0, section)
+    }
+}

@@ -1,0 +1,265 @@
+//! Locks with an owner (PTHREAD_PRIO_INHERIT): the word holds the owner's thread id, and flags
+//! (include/uapi/linux/futex.h). Who waits gets the lock from whoever releases it, in order of arrival. (There are no
+//! priorities to inherit.)
+
+use abi::Errno;
+
+use super::queue::{Entry, Kind};
+use super::wake::RETRY_WORK;
+use super::{Futexes, Key, LOCK, Locks, NOWHERE, Ordering, Waiter, Waiters, Word, fence};
+
+/// Work of looking through a bucket, in instructions.
+const BUCKET_WORK: u32 = 50;
+/// The owner's thread id in a lock's word; the rest are flags.
+pub(super) const TID_MASK: u32 = 0x3fff_ffff;
+/// The lock's owner ended without releasing it.
+pub(super) const OWNER_DIED: u32 = 1 << 30;
+/// Somebody waits: the owner has to release it by futex(2).
+pub(super) const WAITERS: u32 = 1 << 31;
+
+/// What is known of the thread that a lock's word names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// It runs.
+    Lives,
+    /// It has begun to end, and its locks are not released yet.
+    Ends,
+    /// There is none, or it has ended and released its locks.
+    Gone,
+}
+
+/// How an attempt to lock went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Locked {
+    /// The lock is the caller's.
+    Acquired,
+    /// The caller waits: once its place says that it was woken, the lock is its own.
+    Queued,
+    /// The owner is just ending: try again when others have run.
+    Busy,
+}
+
+/// What becomes of a lock's word when thread `tid` wants it and the word is `old`; `None`: another thread has it.
+///
+/// # Errors
+/// EDEADLK: the thread has it already.
+pub const fn lock(old: u32, tid: u32) -> Result<Option<u32>, Errno> {
+    match old & TID_MASK {
+        0 => Ok(Some(tid | old & OWNER_DIED)),
+        owner if owner == tid => Err(Errno::EDEADLK),
+        _ => Ok(None),
+    }
+}
+
+/// Whether thread `tid` may release a lock with this word.
+pub const fn owns(word: u32, tid: u32) -> bool {
+    word & TID_MASK == tid
+}
+
+impl<L: Locks, W: Waiter> Futexes<L, W> {
+    /// Takes the lock, or waits for it. `owner` says what is known of the thread with this id; it is called under the
+    /// bucket's lock.
+    ///
+    /// # Errors
+    /// EDEADLK: the caller has it. ESRCH: its owner is gone. EINVAL: somebody waits for a lock that nobody has: the word was
+    /// overwritten. EFAULT. ENOMEM.
+    pub fn lock_pi(
+        &self,
+        key: Key,
+        word: &impl Word,
+        waiter: W,
+        owner: impl Fn(u32) -> Owner,
+        point: impl FnMut(u32),
+    ) -> Result<Locked, Errno> {
+        // Before its owner is looked at, whose end looks at this after it has begun: see `end_of_owner`.
+        self.lock_waiters.fetch_add(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let bucket = self.bucket_of(key);
+        let result = self.retry(bucket, point, |waiters| {
+            let Some(state) = acquire(waiters, key, word, waiter.tid(), &owner)? else {
+                return Ok(None);
+            };
+            if state == Locked::Queued {
+                let entry = Entry {
+                    key,
+                    bits: super::ANY,
+                    kind: Kind::One,
+                    waiter,
+                };
+                let slot = waiters.locks.push(entry)?;
+                waiter.place().set_at(LOCK, bucket, slot.index);
+            }
+            Ok(Some(state))
+        });
+        if result != Ok(Locked::Queued) {
+            self.lock_waiters.fetch_sub(1, Ordering::Relaxed);
+        }
+        result
+    }
+
+    /// Takes the lock if it is free. [`Locked::Queued`] is never returned.
+    ///
+    /// # Errors
+    /// EAGAIN: another thread has it. Else as [`Futexes::lock_pi`].
+    pub fn trylock_pi(
+        &self,
+        key: Key,
+        word: &impl Word,
+        waiter: W,
+        owner: impl Fn(u32) -> Owner,
+        point: impl FnMut(u32),
+    ) -> Result<Locked, Errno> {
+        let bucket = self.bucket_of(key);
+        self.retry(bucket, point, |waiters| {
+            match acquire(waiters, key, word, waiter.tid(), &owner)? {
+                Some(Locked::Queued) => Err(Errno::EAGAIN),
+                state => Ok(state),
+            }
+        })
+    }
+
+    /// Releases the lock: gives it to the first who waits, if any.
+    ///
+    /// # Errors
+    /// EPERM: thread `tid` does not have it. EFAULT.
+    pub fn unlock_pi(
+        &self,
+        key: Key,
+        word: &impl Word,
+        tid: u32,
+        point: impl FnMut(u32),
+    ) -> Result<(), Errno> {
+        self.hand_over(key, word, tid, 0, point)?
+            .then_some(())
+            .ok_or(Errno::EPERM)
+    }
+
+    /// The lock's owner `tid` ends: gives it to the first who waits, marked FUTEX_OWNER_DIED. `false`: it does not have it.
+    ///
+    /// # Errors
+    /// EFAULT.
+    pub fn owner_died(
+        &self,
+        key: Key,
+        word: &impl Word,
+        tid: u32,
+        point: impl FnMut(u32),
+    ) -> Result<bool, Errno> {
+        self.hand_over(key, word, tid, OWNER_DIED, point)
+    }
+
+    fn hand_over(
+        &self,
+        key: Key,
+        word: &impl Word,
+        tid: u32,
+        flags: u32,
+        mut point: impl FnMut(u32),
+    ) -> Result<bool, Errno> {
+        let mut next = None;
+        let done = self.retry(self.bucket_of(key), &mut point, |waiters| {
+            let old = word.load()?;
+            if !owns(old, tid) {
+                return Ok(Some(false));
+            }
+            let first = waiters.locks.first_of(key);
+            let new = match first {
+                Some((_, waiter, more)) => waiter.tid() | if more { WAITERS } else { 0 },
+                None => 0,
+            };
+            if word.compare_exchange(old, new | flags)? != old {
+                return Ok(None);
+            }
+            if let Some((slot, waiter, _)) = first {
+                waiters.locks.remove(slot);
+                waiter.place().set(NOWHERE);
+                self.lock_waiters.fetch_sub(1, Ordering::Relaxed);
+                next = Some(waiter);
+            }
+            Ok(Some(true))
+        })?;
+        if let Some(waiter) = next {
+            waiter.wake();
+        }
+        Ok(done)
+    }
+
+    /// Gives away the locks of thread `tid`, which ends, that others wait for and that [`robust::walk`](super::robust::walk)
+    /// did not find. `word` finds the word of a key, if its memory is there. To be called after `owner` of
+    /// [`Futexes::lock_pi`] began to return [`Owner::Ends`] for the thread, and before it returns [`Owner::Gone`].
+    pub fn release_all<T: Word>(
+        &self,
+        tid: u32,
+        word: impl Fn(Key) -> Option<T>,
+        mut point: impl FnMut(u32),
+    ) {
+        // Whoever enters later, sees that the thread ends: see `lock_pi`.
+        fence(Ordering::SeqCst);
+        if self.lock_waiters.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        for bucket in 0..self.buckets.len() {
+            let mut cursor = None;
+            let mut finished = false;
+            while !finished {
+                let mut found = None;
+                finished = self.with(bucket, |waiters| {
+                    let cursor = cursor.get_or_insert_with(|| waiters.locks.walk());
+                    waiters.locks.slice(cursor, |_, _, entry| {
+                        let held = |word: &T| word.load().is_ok_and(|old| owns(old, tid));
+                        found = word(entry.key).filter(held).map(|word| (entry.key, word));
+                        found.is_none()
+                    })
+                });
+                if let Some((key, word)) = found {
+                    // A word whose memory has gone meanwhile is nobody's lock.
+                    let _ = self.owner_died(key, &word, tid, &mut point);
+                }
+                point(BUCKET_WORK);
+            }
+        }
+    }
+
+    /// Calls `section` under the bucket's lock until it returns a value, with preemption points between.
+    fn retry<T>(
+        &self,
+        bucket: usize,
+        mut point: impl FnMut(u32),
+        mut section: impl FnMut(&mut Waiters<W>) -> Result<Option<T>, Errno>,
+    ) -> Result<T, Errno> {
+        loop {
+            if let Some(value) = self.with(bucket, &mut section)? {
+                return Ok(value);
+            }
+            point(RETRY_WORK);
+        }
+    }
+}
+
+/// Takes the lock for thread `tid`, or sees to it that its owner has to release it by futex(2) ([`Locked::Queued`]: the
+/// caller may enter). `None`: the word changed meanwhile.
+fn acquire<W: Waiter>(
+    waiters: &Waiters<W>,
+    key: Key,
+    word: &impl Word,
+    tid: u32,
+    owner: &impl Fn(u32) -> Owner,
+) -> Result<Option<Locked>, Errno> {
+    let old = word.load()?;
+    if let Some(new) = lock(old, tid)? {
+        if waiters.locks.first_of(key).is_some() {
+            return Err(Errno::EINVAL);
+        }
+        let taken = word.compare_exchange(old, new)? == old;
+        return Ok(taken.then_some(Locked::Acquired));
+    }
+    // Now the owner cannot release it without the bucket's lock, or has left it behind when it ended.
+    if old & WAITERS == 0 && word.compare_exchange(old, old | WAITERS)? != old {
+        return Ok(None);
+    }
+    match owner(old & TID_MASK) {
+        Owner::Lives => Ok(Some(Locked::Queued)),
+        Owner::Ends => Ok(Some(Locked::Busy)),
+        Owner::Gone => Err(Errno::ESRCH),
+    }
+}
