@@ -313,7 +313,6 @@ fn rank_start(
     })?;
     let config = &comm::get().config;
     let cores = CoreSet::of(cpu, config.cpus / config.ranks);
-    ship::make_room(cores, 1)?;
     rank.start(cores, [entry, stack], root).map(|()| 0)
 }
 

@@ -8,7 +8,7 @@ use hal::traps::UserFrame;
 use qk_core::signals::{Action, Delivery, SigInfo, SigSet, sa};
 
 use crate::rank::Rank;
-use crate::syscall::{RESTART, RESTART_NO_HANDLER};
+use crate::syscall::{RESTART, RESTART_ALWAYS, RESTART_NO_HANDLER};
 use crate::thread::Thread;
 use crate::{crash, exit, preempt, rseq, sched, ship, sigframe, signal, trace};
 
@@ -27,7 +27,7 @@ pub const NO_CALL: u64 = u64::MAX;
 pub fn before_return(thread: &'static Thread, frame: &mut UserFrame, nr: Option<u64>) {
     let mut interrupted = nr
         .zip(Errno::from_ret(frame.rax as i64))
-        .filter(|(_, e)| [RESTART, RESTART_NO_HANDLER].contains(e));
+        .filter(|(_, e)| [RESTART, RESTART_NO_HANDLER, RESTART_ALWAYS].contains(e));
     loop {
         thread.attention.store(false, Ordering::SeqCst);
         deliver(thread, frame, &mut interrupted);
@@ -83,7 +83,10 @@ fn deliver(thread: &'static Thread, frame: &mut UserFrame, interrupted: &mut Opt
             }) => {
                 if let Some((nr, errno)) = interrupted.take() {
                     thread.take_sleep_end();
-                    let restart = errno == RESTART && action.flags & sa::RESTART != 0;
+                    let restart = match errno {
+                        RESTART => action.flags & sa::RESTART != 0,
+                        errno => errno == RESTART_ALWAYS,
+                    };
                     settle_interrupted(frame, nr, restart);
                 }
                 enter(thread, frame, &info, &action, restore);

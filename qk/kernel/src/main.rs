@@ -80,6 +80,7 @@ fn main(boot: Boot) -> ! {
     clock::init(hal::time::tsc_hz());
     hal::doorbell::init();
     sched::init(cpus);
+    syscall::futex::init(cpus);
     thread::set_room(for_threads as usize / thread::heap_bytes());
     rank::init(comm);
     hal::traps::set_handlers(Handlers {

@@ -26,7 +26,7 @@ use qk_core::sched::park::{HaltFlag, Parking, Unparked};
 use qk_core::sched::queue::RunQueue;
 
 use crate::thread::{self, Thread};
-use crate::{events, rseq, shootdown, stats, timer};
+use crate::{events, rseq, ship, shootdown, stats, timer};
 
 /// A task: a thread of a rank, or the PCT.
 pub struct Task {
@@ -61,6 +61,8 @@ struct Core {
     idle: Once<Box<Context>>,
     queue: Mutex<RunQueue<Runnable>>,
     halted: HaltFlag,
+    /// Tasks that may run here.
+    tenants: AtomicUsize,
     /// Who was switched away from, until the core is off its stack; and why.
     left: Mutex<Option<(&'static Task, Why)>>,
 }
@@ -89,11 +91,13 @@ pub fn init(cpus: usize) {
         idle: Once::new(),
         queue: Mutex::new(RunQueue::new()),
         halted: HaltFlag::new(),
+        tenants: AtomicUsize::new(0),
         left: Mutex::new(None),
     };
     let cores: Vec<Core> = (0..cpus).map(core).collect();
     let fresh = CORES.set(cores.into()).is_ok() && PCT.set(Box::new(Task::new())).is_ok();
     assert!(fresh, "scheduler set up twice");
+    make_room(CoreSet::of(0, cpus), 1).expect("the heap has room for the PCT");
 }
 
 fn cores() -> &'static [Core] {
@@ -427,14 +431,20 @@ pub fn is_wanted() -> bool {
     !core().queue.lock().is_empty()
 }
 
-/// Makes room in the run queues of `allowed` for `tasks` more.
+/// Makes room for `tasks` more that may run on any of `allowed`: wherever a core lists them.
 ///
 /// # Errors
 /// ENOMEM.
 pub fn make_room(allowed: CoreSet, tasks: usize) -> Result<(), Errno> {
-    allowed
-        .iter()
-        .try_for_each(|cpu| cores()[cpu].queue.lock().try_reserve(tasks))
+    allowed.iter().try_for_each(|cpu| {
+        let core = &cores()[cpu];
+        let tenants = core.tenants.load(Ordering::Relaxed) + tasks;
+        core.queue.lock().try_reserve(tenants)?;
+        timer::make_room(cpu, tenants)?;
+        ship::make_room(cpu, tenants)?;
+        core.tenants.store(tenants, Ordering::Relaxed);
+        Ok(())
+    })
 }
 
 /// What every core does when it has nothing to do, on the stack it started on.

@@ -9,7 +9,6 @@ use abi::Errno;
 use abi::control::HostOp;
 use alloc::vec::Vec;
 use hal::sync::Mutex;
-use qk_core::sched::cores::CoreSet;
 use wire::boot::MAX_CPUS;
 use wire::ship::Caller;
 
@@ -52,15 +51,14 @@ static ANSWERS: [Answers; MAX_CPUS] = [const {
     }
 }; MAX_CPUS];
 
-/// Makes room for `calls` more that wait on one of `cores`.
+/// Makes room for `calls` that wait on core `cpu`.
 ///
 /// # Errors
 /// ENOMEM.
-pub fn make_room(cores: CoreSet, calls: usize) -> Result<(), Errno> {
-    cores.iter().try_for_each(|cpu| {
-        let reserved = ANSWERS[cpu].waiters.lock().try_reserve(calls);
-        reserved.map_err(|_| Errno::ENOMEM)
-    })
+pub fn make_room(cpu: usize, calls: usize) -> Result<(), Errno> {
+    let mut waiters = ANSWERS[cpu].waiters.lock();
+    let more = calls.saturating_sub(waiters.len());
+    waiters.try_reserve(more).map_err(|_| Errno::ENOMEM)
 }
 
 /// The host rang this core: whoever has an answer goes on.

@@ -13,6 +13,7 @@ use alloc::collections::VecDeque;
 use hal::cpu::PerCpu;
 use hal::sync::{Mutex, Once};
 use hal::traps::Trap;
+use qk_core::futex::Place;
 use qk_core::signals;
 use wire::ship::Caller;
 use wire::thread::ThreadArea;
@@ -53,6 +54,10 @@ pub struct Thread {
     pub robust_list: AtomicU64,
     /// set_mempolicy's mode and nodes.
     pub memory_policy: Mutex<Policy>,
+    /// Where it waits for a futex.
+    pub futex: Place,
+    /// It has begun to end: others get its locks.
+    pub ends: AtomicBool,
     /// Its processor time.
     pub clock: CpuClock,
     /// Its end of a sleep, as the core that keeps it knows it: core and TSC.
@@ -169,6 +174,7 @@ impl Thread {
     pub fn begin(&self, tid: u64, creator: usize, blocked: signals::SigSet, policy: Policy) {
         *self.signals.lock() = Own::new(blocked);
         self.attention.store(false, Ordering::Relaxed);
+        self.ends.store(false, Ordering::Relaxed);
         for word in [
             &self.rseq[0],
             &self.clear_tid,
@@ -333,7 +339,8 @@ impl Threads {
             })
             .map_err(|_| Errno::EAGAIN)?;
         }
-        free.reserve(index + 1);
+        rank.make_room(1)?;
+        free.try_reserve(index + 1).map_err(|_| Errno::ENOMEM)?;
         let chunk = &self.chunks[index / CHUNK];
         if chunk.get().is_none() {
             let _ = chunk.set(Box::new([const { Once::new() }; CHUNK]));
@@ -372,6 +379,8 @@ fn record(rank: &'static Rank, index: usize) -> Thread {
         clear_tid: AtomicU64::new(0),
         robust_list: AtomicU64::new(0),
         memory_policy: Mutex::new(Policy::DEFAULT),
+        futex: Place::default(),
+        ends: AtomicBool::new(false),
         clock: CpuClock::default(),
         alarm: Mutex::new(None),
         sleep_end: AtomicU64::new(0),

@@ -5,6 +5,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use abi::Errno;
 use hal::sync::Mutex;
 use qk_core::interval::Interval;
 use qk_core::sched::deadlines::Deadlines;
@@ -95,6 +96,14 @@ static CORES: [CoreTimer; MAX_CPUS] = [const {
 
 fn here() -> &'static CoreTimer {
     &CORES[hal::cpu::id()]
+}
+
+/// Makes room for the deadlines of `tasks` tasks on core `cpu`: a sleep each, and that of its rank.
+///
+/// # Errors
+/// ENOMEM.
+pub fn make_room(cpu: usize, tasks: usize) -> Result<(), Errno> {
+    CORES[cpu].deadlines.lock().try_reserve(2 * tasks)
 }
 
 /// Interval timers and the limit on processor time of a rank.

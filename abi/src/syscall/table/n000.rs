@@ -61,7 +61,7 @@ pub(super) const ROWS: &[Call] = &[
     ship(53, "socketpair", &[Int, Hex, Int, Mem(Out, Bytes(8))]),
     ship(54, "setsockopt", &[Fd, Int, Int, Mem(In, Len(4)), Int]),
     ship(55, "getsockopt", &[Fd, Int, Int, Mem(InOut, AtPtr(4)), Mem(InOut, Bytes(SOCKLEN))]),
-    refuse(56, "clone", Errno::ENOSYS, NO_THREADS),
+    local(56, "clone", &[Hex, Hex, Hex, Hex, Hex]),
     refuse(57, "fork", Errno::ENOSYS, NO_THREADS),
     refuse(58, "vfork", Errno::ENOSYS, NO_THREADS),
     refuse(59, "execve", Errno::ENOSYS, NO_EXEC),

@@ -51,7 +51,7 @@ pub(super) const ROWS: &[Call] = &[
     refuse(432, "fsmount", Errno::EPERM, FIXED_ROOT),
     refuse(433, "fspick", Errno::EPERM, FIXED_ROOT),
     ship(434, "pidfd_open", &[Int, Hex]),
-    refuse(435, "clone3", Errno::ENOSYS, NO_THREADS),
+    local(435, "clone3", &[Mem(In, Len(1)), Int]),
     ship(436, "close_range", &[Int, Int, Hex]),
     // struct open_how has the length in argument 3 (uapi/linux/openat2.h)
     ship(437, "openat2", &[DirFd, Path, Mem(In, Len(3)), Int]).restart(),
@@ -66,6 +66,6 @@ pub(super) const ROWS: &[Call] = &[
     refuse(446, "landlock_restrict_self", Errno::EOPNOTSUPP, NO_LANDLOCK),
     refuse(447, "memfd_secret", Errno::ENOSYS, "all memory of a node is mapped by its kernel: none can be secret"),
     refuse(448, "process_mrelease", Errno::ENOSYS, "a rank's memory is given back when it ends"),
-    refuse(449, "futex_waitv", Errno::ENOSYS, NO_THREADS),
+    local(449, "futex_waitv", &[Mem(In, Times(1, 24)), Int, Hex, Mem(In, Bytes(TIMESPEC)), Int]).blocks(),
     refuse(450, "set_mempolicy_home_node", Errno::ENOSYS, STAYS_PUT),
 ];

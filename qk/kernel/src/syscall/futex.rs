@@ -1,17 +1,15 @@
-//! futex(2), as far as one thread needs it.
-//!
-//! No other thread waits or wakes: a wait ends by its timeout, by a signal, or not at all, as on Linux; what a wake or requeue
-//! returns is how many waited: none. A lock that this thread does not have is another process's, or abandoned.
+//! futex(2) and futex_waitv: arguments, and waiting; who waits for what is decided by [`qk_core::futex`].
 
 use abi::Errno;
 use hal::addr::User;
-use qk_core::futex::{self, WakeOp};
+use hal::sync::{Mutex, Once};
+use qk_core::futex::{ANY, Futexes, Key, Locked, Locks, Place, Waiter, WakeOp, Word, robust};
 
-use super::args::{get_words, user};
-use super::time::{REALTIME, read_clock, sleep_until, timespec_ns};
-use super::{Call, SysResult};
+use super::args::{get_words, put_u32_opt, user};
+use super::time::{REALTIME, read_clock, timespec_ns};
+use super::{Call, RESTART, RESTART_ALWAYS, RESTART_NO_HANDLER, SysResult};
 use crate::thread::Thread;
-use crate::timer;
+use crate::{preempt, sched, signal, timer};
 
 /// Operations (include/uapi/linux/futex.h).
 mod op {
@@ -32,6 +30,69 @@ mod op {
 
 /// CLOCK_MONOTONIC
 const MONOTONIC: u64 = 1;
+/// Buckets for each core: as many threads as there are cores wait in places of their own, mostly.
+const BUCKETS_PER_CORE: usize = 64;
+
+/// The kernel's spin lock.
+struct SpinLocks;
+
+impl Locks for SpinLocks {
+    type Of<T> = Mutex<T>;
+
+    fn new<T>(value: T) -> Mutex<T> {
+        Mutex::new(value)
+    }
+
+    fn with<T, R>(lock: &Mutex<T>, section: impl FnOnce(&mut T) -> R) -> R {
+        section(&mut lock.lock())
+    }
+}
+
+/// A thread as it waits.
+#[derive(Clone, Copy)]
+struct Sleeper(&'static Thread);
+
+impl Waiter for Sleeper {
+    fn wake(self) {
+        sched::unpark(&self.0.task);
+    }
+
+    fn tid(self) -> u32 {
+        self.0.tid() as u32
+    }
+
+    fn place(&self) -> &Place {
+        &self.0.futex
+    }
+}
+
+/// A word of the calling program.
+#[derive(Clone, Copy)]
+struct UserWord(User);
+
+impl Word for UserWord {
+    fn load(&self) -> Result<u32, Errno> {
+        hal::user::read_u32(self.0).map_err(|_| Errno::EFAULT)
+    }
+
+    fn compare_exchange(&self, old: u32, new: u32) -> Result<u32, Errno> {
+        hal::user::compare_exchange_u32(self.0, old, new).map_err(|_| Errno::EFAULT)
+    }
+}
+
+static FUTEXES: Once<Futexes<SpinLocks, Sleeper>> = Once::new();
+
+/// Makes the table.
+pub fn init(cpus: usize) {
+    let buckets = (cpus * BUCKETS_PER_CORE).next_power_of_two();
+    let seed = hal::cpu::rdrand().unwrap_or_else(hal::time::tsc);
+    let table = Futexes::new(buckets, seed).expect("the heap has room for futexes");
+    assert!(FUTEXES.set(table).is_ok(), "futexes are set up once");
+}
+
+fn futexes() -> &'static Futexes<SpinLocks, Sleeper> {
+    FUTEXES.get().expect("set up at boot")
+}
 
 pub fn futex(call: &mut Call<'_>) -> SysResult {
     let [at, operation, value, timeout, at2, value3] = call.args();
@@ -42,19 +103,27 @@ pub fn futex(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::ENOSYS);
     }
     let bits = value3 as u32;
+    let counts = [value, timeout].map(|count| count as i32);
     match operation {
-        op::WAIT => wait(call, word(at)?, value, relative(timeout)?),
-        op::WAIT_BITSET | op::WAKE_BITSET if bits == 0 => Err(Errno::EINVAL),
-        op::WAIT_BITSET => wait(call, word(at)?, value, absolute(call, timeout, realtime)?),
-        op::WAKE | op::WAKE_BITSET => wake(at, private),
-        op::REQUEUE | op::CMP_REQUEUE => {
-            let wanted = (operation == op::CMP_REQUEUE).then_some(bits);
-            requeue([at, at2], [value, timeout], wanted, private)
+        op::WAIT => {
+            let until = relative(call.thread, timeout)?;
+            wait(call, at, ANY, value as u32, until)
         }
-        op::WAKE_OP => wake_op(at, at2, bits, private),
-        op::LOCK_PI | op::LOCK_PI2 => lock(call, word(at)?, Errno::ESRCH),
-        op::TRYLOCK_PI => lock(call, word(at)?, Errno::EAGAIN),
-        op::UNLOCK_PI => unlock(call, word(at)?),
+        op::WAIT_BITSET => {
+            let until = absolute(call, timeout, realtime)?;
+            wait(call, at, bits, value as u32, until)
+        }
+        op::WAKE => wake(call, at, private, counts[0], ANY),
+        op::WAKE_BITSET => wake(call, at, private, counts[0], bits),
+        op::REQUEUE | op::CMP_REQUEUE => {
+            let expected = (operation == op::CMP_REQUEUE).then_some(bits);
+            requeue(call, [at, at2], private, counts, expected)
+        }
+        op::WAKE_OP => wake_op(call, [at, at2], private, counts, bits),
+        op::LOCK_PI => lock(call, at, absolute(call, timeout, true)?),
+        op::LOCK_PI2 => lock(call, at, absolute(call, timeout, realtime)?),
+        op::TRYLOCK_PI => try_lock(call, at),
+        op::UNLOCK_PI => unlock(call, at),
         _ => Err(Errno::ENOSYS),
     }
 }
@@ -63,114 +132,276 @@ pub fn futex(call: &mut Call<'_>) -> SysResult {
 ///
 /// # Errors
 /// EINVAL when it is not aligned, EFAULT when no program can have memory there.
-fn word(at: u64) -> Result<User, Errno> {
+fn word(at: u64) -> Result<UserWord, Errno> {
     if !at.is_multiple_of(4) {
         return Err(Errno::EINVAL);
     }
-    user(at, 4)
+    user(at, 4).map(UserWord)
 }
 
-fn load(at: User) -> Result<u32, Errno> {
-    hal::user::read_u32(at).map_err(|_| Errno::EFAULT)
-}
-
-/// Checks a futex that is only named: one that processes share has to have memory (Linux: get_futex_key).
-fn named(at: u64, private: bool) -> Result<User, Errno> {
+/// A futex that is only named: one that processes share has to have memory (Linux: get_futex_key).
+fn named(thread: &Thread, at: u64, private: bool) -> Result<Key, Errno> {
     let word = word(at)?;
     if !private {
-        load(word)?;
+        word.load()?;
     }
-    Ok(word)
+    Ok(key(thread, at))
 }
 
-fn wake(at: u64, private: bool) -> SysResult {
-    named(at, private).map(|_| 0)
+/// All memory of a rank is its own.
+fn key(thread: &Thread, at: u64) -> Key {
+    Key {
+        space: thread.rank.id as u64,
+        at,
+    }
+}
+
+fn wake(call: &Call<'_>, at: u64, private: bool, count: i32, bits: u32) -> SysResult {
+    let key = named(call.thread, at, private)?;
+    let woken = futexes().wake(key, count, bits, preempt::point)?;
+    Ok(woken as u64)
 }
 
 fn requeue(
+    call: &Call<'_>,
     [from, to]: [u64; 2],
-    counts: [u64; 2],
-    wanted: Option<u32>,
     private: bool,
+    counts: [i32; 2],
+    expected: Option<u32>,
 ) -> SysResult {
-    if counts.iter().any(|count| (*count as i32) < 0) {
+    if counts.iter().any(|count| *count < 0) {
         return Err(Errno::EINVAL);
     }
-    let from = named(from, private)?;
-    named(to, private)?;
-    match wanted {
-        Some(wanted) if load(from)? != wanted => Err(Errno::EAGAIN),
-        _ => Ok(0),
-    }
+    let keys = [
+        named(call.thread, from, private)?,
+        named(call.thread, to, private)?,
+    ];
+    let from = word(from)?;
+    let compared = expected.is_some();
+    let expected = expected.map(|value| (&from as &dyn Word, value));
+    let done = futexes().requeue(keys, counts, expected, preempt::point)?;
+    let counted = done.woken + if compared { done.moved } else { 0 };
+    Ok(counted as u64)
 }
 
-fn wake_op(at: u64, changed: u64, encoded: u32, private: bool) -> SysResult {
-    named(at, private)?;
-    let changed = named(changed, private)?;
+fn wake_op(
+    call: &Call<'_>,
+    [at, changed]: [u64; 2],
+    private: bool,
+    counts: [i32; 2],
+    encoded: u32,
+) -> SysResult {
+    let key = named(call.thread, at, private)?;
+    let changed_key = named(call.thread, changed, private)?;
     let operation = WakeOp::decode(encoded)?;
-    update(changed, |old| Ok(Some(operation.apply(old)))).map(|_| 0)
+    let changed = (changed_key, &word(changed)?);
+    let woken = futexes().wake_op(key, changed, operation, counts, preempt::point)?;
+    Ok(woken as u64)
 }
 
-/// Replaces the word by what `new` makes of it, atomically. Returns what was there; `None` of `new` leaves it.
-fn update(at: User, new: impl Fn(u32) -> Result<Option<u32>, Errno>) -> Result<Option<u32>, Errno> {
-    loop {
-        let old = load(at)?;
-        let Some(new) = new(old)? else {
-            return Ok(None);
-        };
-        if hal::user::compare_exchange_u32(at, old, new).map_err(|_| Errno::EFAULT)? == old {
-            return Ok(Some(old));
+/// When a wait ends (TSC).
+#[derive(Clone, Copy)]
+enum Until {
+    Woken,
+    /// It was told relative to its begin: a wait that goes on keeps its end.
+    Relative(u64),
+    Absolute(u64),
+}
+
+impl Until {
+    fn deadline(self) -> Option<u64> {
+        match self {
+            Until::Woken => None,
+            Until::Relative(tsc) | Until::Absolute(tsc) => Some(tsc),
         }
     }
 }
 
-fn own_tid(call: &Call<'_>) -> u32 {
-    call.thread.tid() as u32
-}
-
-/// `taken` is the error when another thread has the lock: there is none that could release it.
-fn lock(call: &Call<'_>, at: User, taken: Errno) -> SysResult {
-    let tid = own_tid(call);
-    update(at, |old| futex::lock(old, tid))?
-        .map(|_| 0)
-        .ok_or(taken)
-}
-
-/// No thread waits for it, so nothing is handed over.
-fn unlock(call: &Call<'_>, at: User) -> SysResult {
-    let tid = own_tid(call);
-    let free = |old| Ok(futex::owns(old, tid).then_some(0));
-    update(at, free)?.map(|_| 0).ok_or(Errno::EPERM)
-}
-
-/// When a relative timeout ends, as a TSC value; a null pointer waits for ever.
-fn relative(timeout: u64) -> Result<u64, Errno> {
+/// A null pointer waits for ever.
+fn relative(thread: &Thread, timeout: u64) -> Result<Until, Errno> {
     if timeout == 0 {
-        Ok(u64::MAX)
-    } else {
-        Ok(timer::deadline_after(timespec_ns(get_words(timeout)?)?))
+        return Ok(Until::Woken);
     }
+    let ns = timespec_ns(get_words(timeout)?)?;
+    let kept = thread.take_sleep_end();
+    Ok(Until::Relative(
+        kept.unwrap_or_else(|| timer::deadline_after(ns)),
+    ))
 }
 
-fn absolute(call: &Call<'_>, timeout: u64, realtime: bool) -> Result<u64, Errno> {
+fn absolute(call: &Call<'_>, timeout: u64, realtime: bool) -> Result<Until, Errno> {
     if timeout == 0 {
-        return Ok(u64::MAX);
+        return Ok(Until::Woken);
     }
     let clock = if realtime { REALTIME } else { MONOTONIC };
-    let from_now =
-        timespec_ns(get_words(timeout)?)?.saturating_sub(read_clock(call.thread, clock)?);
-    Ok(timer::deadline_after(from_now))
+    let ns = timespec_ns(get_words(timeout)?)?;
+    let from_now = ns.saturating_sub(read_clock(call.thread, clock)?);
+    Ok(Until::Absolute(timer::deadline_after(from_now)))
 }
 
-fn wait(call: &Call<'_>, at: User, value: u64, deadline: u64) -> SysResult {
-    if load(at)? != value as u32 {
-        return Err(Errno::EAGAIN);
-    }
-    match sleep_until(call.thread, deadline) {
-        Ok(()) => Err(Errno::ETIMEDOUT),
-        Err(errno) => Err(errno),
+fn wait(call: &Call<'_>, at: u64, bits: u32, expected: u32, until: Until) -> SysResult {
+    let thread = call.thread;
+    let key = key(thread, at);
+    futexes().wait(key, bits, &word(at)?, expected, Sleeper(thread))?;
+    let give_up = || futexes().cancel(Sleeper(thread));
+    match sleep(thread, until.deadline(), give_up) {
+        Ended::Woken => Ok(0),
+        Ended::Late => Err(Errno::ETIMEDOUT),
+        Ended::Interrupted => Err(thread.interrupted(match until {
+            Until::Woken => RESTART,
+            Until::Absolute(_) => RESTART_NO_HANDLER,
+            Until::Relative(tsc) => {
+                thread.keep_sleep_end(tsc);
+                RESTART_NO_HANDLER
+            }
+        })),
     }
 }
 
-/// What others wait for when a thread ends.
-pub fn thread_ends(_thread: &Thread) {}
+/// How a wait ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    Woken,
+    Late,
+    Interrupted,
+}
+
+/// Waits to be woken. When the time is over or a signal comes, `give_up` says whether that counts, or the thread had been
+/// woken just before.
+fn sleep(thread: &'static Thread, deadline: Option<u64>, give_up: impl Fn() -> bool) -> Ended {
+    if deadline.is_some() {
+        timer::set_sleep(thread, deadline);
+    }
+    let ended = thread.waiting(|| {
+        loop {
+            if thread.futex.is_woken() {
+                return Ended::Woken;
+            }
+            let ended = if deadline.is_some_and(|tsc| hal::time::tsc() >= tsc) {
+                Ended::Late
+            } else if signal::is_wanted(thread) {
+                Ended::Interrupted
+            } else {
+                sched::park();
+                continue;
+            };
+            return if give_up() { ended } else { Ended::Woken };
+        }
+    });
+    if deadline.is_some() {
+        timer::set_sleep(thread, None);
+    }
+    ended
+}
+
+fn lock(call: &Call<'_>, at: u64, until: Until) -> SysResult {
+    let thread = call.thread;
+    let (word, key) = (word(at)?, key(thread, at));
+    let owner = |tid| thread.rank.owner(tid);
+    while futexes().lock_pi(key, &word, Sleeper(thread), owner, preempt::point)? != Locked::Queued {
+        if owns(&word, thread)? {
+            return Ok(0);
+        }
+        // The owner is about to end.
+        sched::yield_now();
+        preempt::window();
+    }
+    match sleep(thread, until.deadline(), || {
+        futexes().cancel(Sleeper(thread))
+    }) {
+        Ended::Woken => Ok(0),
+        Ended::Late => Err(Errno::ETIMEDOUT),
+        Ended::Interrupted => Err(thread.interrupted(RESTART_ALWAYS)),
+    }
+}
+
+fn owns(word: &UserWord, thread: &Thread) -> Result<bool, Errno> {
+    Ok(qk_core::futex::owns(word.load()?, thread.tid() as u32))
+}
+
+fn try_lock(call: &Call<'_>, at: u64) -> SysResult {
+    let thread = call.thread;
+    let owner = |tid| thread.rank.owner(tid);
+    let sleeper = Sleeper(thread);
+    match futexes().trylock_pi(key(thread, at), &word(at)?, sleeper, owner, preempt::point)? {
+        Locked::Acquired => Ok(0),
+        Locked::Busy | Locked::Queued => Err(Errno::EAGAIN),
+    }
+}
+
+fn unlock(call: &Call<'_>, at: u64) -> SysResult {
+    let tid = call.thread.tid() as u32;
+    futexes()
+        .unlock_pi(key(call.thread, at), &word(at)?, tid, preempt::point)
+        .map(|()| 0)
+}
+
+/// What others wait for when a thread of a rank that goes on ends: its locks, and the word that says so.
+pub fn thread_ends(thread: &'static Thread) {
+    use core::sync::atomic::Ordering;
+    thread.ends.store(true, Ordering::SeqCst);
+    let tid = thread.tid() as u32;
+    let head = thread.robust_list.load(Ordering::Relaxed);
+    if head != 0 {
+        // A list that cannot be read ends there.
+        let _ = robust::walk(
+            head,
+            |at| get_words(at).map(|[word]| word),
+            |left| {
+                let word = UserWord(user(left.at, 4)?);
+                futexes().release(left, key(thread, left.at), &word, tid, preempt::point)
+            },
+        );
+    }
+    let own = |key: Key| {
+        let ours = key.space == thread.rank.id as u64;
+        ours.then(|| user(key.at, 4).ok().map(UserWord)).flatten()
+    };
+    futexes().release_all(tid, own, preempt::point);
+    let clear = thread.clear_tid.load(Ordering::Relaxed);
+    if put_u32_opt(clear, 0).is_ok() && clear != 0 {
+        let _ = futexes().wake(key(thread, clear), 1, ANY, preempt::point);
+    }
+}
+
+/// struct futex_waitv (include/uapi/linux/futex.h), in words.
+const ONE_WORDS: usize = 3;
+
+pub fn futex_waitv(call: &mut Call<'_>) -> SysResult {
+    use qk_core::futex::{MAX_MANY, One};
+    /// FUTEX2_SIZE_U32, the only size there is.
+    const SIZE_U32: u64 = 2;
+    let [list, count, flags, timeout, clock, _] = call.args();
+    let count = u64::from(count as u32);
+    if flags as u32 != 0 || count == 0 || count > MAX_MANY as u64 || list == 0 {
+        return Err(Errno::EINVAL);
+    }
+    let until = match (timeout, clock) {
+        (0, _) => Until::Woken,
+        (_, REALTIME | MONOTONIC) => absolute(call, timeout, clock == REALTIME)?,
+        _ => return Err(Errno::EINVAL),
+    };
+    let mut words = arrayvec::ArrayVec::<(UserWord, u64, u32), MAX_MANY>::new();
+    for i in 0..count {
+        // value, address, and in one word flags and what is reserved
+        let at = list.wrapping_add(i * ONE_WORDS as u64 * 8);
+        let [expected, at, flags] = get_words(at)?;
+        if flags & !op::PRIVATE != SIZE_U32 || expected > u64::from(u32::MAX) {
+            return Err(Errno::EINVAL);
+        }
+        words.push((word(at)?, at, expected as u32));
+    }
+    let thread = call.thread;
+    let all = words.iter().map(|(word, at, expected)| One {
+        key: key(thread, *at),
+        word,
+        expected: *expected,
+    });
+    let many = futexes().wait_many(all, Sleeper(thread))?;
+    let ended = sleep(thread, until.deadline(), || true);
+    match (futexes().finish(many, Sleeper(thread)), ended) {
+        (Some(index), _) => Ok(index as u64),
+        (None, Ended::Interrupted) => Err(thread.interrupted(RESTART)),
+        (None, _) => Err(Errno::ETIMEDOUT),
+    }
+}

@@ -4,6 +4,7 @@
 //! compile when a local row has no handler here or a handler no local row.
 
 pub mod args;
+mod clone;
 pub mod futex;
 mod ids;
 pub mod limits;
@@ -51,6 +52,8 @@ type Handler = fn(&mut Call<'_>) -> u64;
 pub const RESTART: Errno = Errno(512);
 /// As [`RESTART`], but only if no handler ran after all (Linux's ERESTARTNOHAND).
 pub const RESTART_NO_HANDLER: Errno = Errno(514);
+/// Start the call again, whatever ran (Linux's ERESTARTNOINTR).
+pub const RESTART_ALWAYS: Errno = Errno(513);
 
 impl Call<'_> {
     /// The six arguments.
@@ -136,6 +139,9 @@ const LOCAL: &[(&str, Handler)] = local! {
     "set_robust_list" => process::set_robust_list,
     "get_robust_list" => process::get_robust_list,
     "futex" => futex::futex,
+    "futex_waitv" => futex::futex_waitv,
+    "clone" => clone::clone,
+    "clone3" => clone::clone3,
     "sched_yield" => schedule::sched_yield,
     "sched_getaffinity" => schedule::sched_getaffinity,
     "sched_setaffinity" => schedule::sched_setaffinity,
@@ -198,18 +204,12 @@ fn unknown(_: &mut Call<'_>) -> u64 {
 }
 
 fn refused(call: &mut Call<'_>) -> u64 {
-    /// include/uapi/linux/sched.h
-    const CLONE_THREAD: u64 = 0x1_0000;
     let row = abi::syscall::by_nr(call.frame.rax);
     let errno = match row.map(|row| row.serve) {
         Some(Serve::Refused(errno, _)) => errno,
         _ => Errno::ENOSYS,
     };
-    let refusals = &call.rank.area.node.refusals;
-    refusals.note_call(call.frame.rax);
-    if row.is_some_and(|row| row.name == "clone") && call.frame.rdi & CLONE_THREAD != 0 {
-        refusals.threads.add(1);
-    }
+    call.rank.area.node.refusals.note_call(call.frame.rax);
     encode(Err(errno))
 }
 

@@ -1,0 +1,223 @@
+//! clone(2) and clone3(2), for threads. What would be another process is refused.
+
+use abi::Errno;
+use abi::control::HostOp;
+use abi::map::{MAX_THREADS, USER_TOP};
+use core::sync::atomic::Ordering;
+use qk_core::signals::SigSet;
+
+use super::args::{get_words, put_u32_opt, user};
+use super::{Call, SysResult};
+use crate::thread::Thread;
+use crate::{sched, ship};
+
+/// Flags (include/uapi/linux/sched.h).
+mod flag {
+    pub const EXIT_SIGNAL: u64 = 0xff;
+    pub const VM: u64 = 0x100;
+    pub const FS: u64 = 0x200;
+    pub const FILES: u64 = 0x400;
+    pub const SIGHAND: u64 = 0x800;
+    pub const PIDFD: u64 = 0x1000;
+    pub const PTRACE: u64 = 0x2000;
+    pub const VFORK: u64 = 0x4000;
+    pub const PARENT: u64 = 0x8000;
+    pub const THREAD: u64 = 0x1_0000;
+    pub const SYSVSEM: u64 = 0x4_0000;
+    pub const SETTLS: u64 = 0x8_0000;
+    pub const PARENT_SETTID: u64 = 0x10_0000;
+    pub const CHILD_CLEARTID: u64 = 0x20_0000;
+    pub const DETACHED: u64 = 0x40_0000;
+    pub const UNTRACED: u64 = 0x80_0000;
+    pub const CHILD_SETTID: u64 = 0x100_0000;
+    pub const IO: u64 = 0x8000_0000;
+    /// What all threads of a rank share.
+    pub const SHARED: u64 = VM | FS | FILES | SIGHAND | THREAD;
+    /// What a thread may ask for besides. Nobody traces here, and there are no System V semaphores.
+    pub const OPTIONAL: u64 = SYSVSEM
+        | SETTLS
+        | PARENT_SETTID
+        | CHILD_CLEARTID
+        | CHILD_SETTID
+        | DETACHED
+        | PTRACE
+        | UNTRACED
+        | IO
+        | EXIT_SIGNAL;
+}
+
+/// Fewest workers that are made when there is none for a new thread.
+const WORKERS_AT_ONCE: u64 = 8;
+
+/// What is asked for.
+struct Request {
+    flags: u64,
+    stack: u64,
+    tls: u64,
+    parent_tid: u64,
+    child_tid: u64,
+}
+
+pub fn clone(call: &mut Call<'_>) -> SysResult {
+    let [flags, stack, parent_tid, child_tid, tls, _] = call.args();
+    let request = Request {
+        flags: u64::from(flags as u32),
+        stack,
+        tls,
+        parent_tid,
+        child_tid,
+    };
+    start(call, &request)
+}
+
+pub fn clone3(call: &mut Call<'_>) -> SysResult {
+    /// Bytes of struct clone_args in its first version, in its newest, and what Linux reads at most.
+    const FIRST_BYTES: u64 = 64;
+    const NEWEST_BYTES: u64 = 88;
+    const MOST_BYTES: u64 = 4096;
+    let [args, len_bytes, ..] = call.args();
+    if len_bytes > MOST_BYTES {
+        return Err(Errno::E2BIG);
+    }
+    if len_bytes < FIRST_BYTES {
+        return Err(Errno::EINVAL);
+    }
+    let [
+        flags,
+        _pidfd,
+        child_tid,
+        parent_tid,
+        exit_signal,
+        stack,
+        stack_bytes,
+        tls,
+    ] = get_words(args)?;
+    // set_tid, its size, cgroup; behind them nothing may be asked for that is not known.
+    for at in (FIRST_BYTES..len_bytes).step_by(8) {
+        let mut word = [0; 8];
+        let bytes = (len_bytes - at).min(8) as usize;
+        hal::user::copy_in(
+            &mut word[..bytes],
+            user(args.wrapping_add(at), bytes as u64)?,
+        )
+        .map_err(|_| Errno::EFAULT)?;
+        if u64::from_le_bytes(word) != 0 {
+            return Err(if at < NEWEST_BYTES {
+                Errno::EINVAL
+            } else {
+                Errno::E2BIG
+            });
+        }
+    }
+    if flags & (flag::EXIT_SIGNAL | flag::DETACHED) != 0
+        || exit_signal > flag::EXIT_SIGNAL
+        || (flags & (flag::THREAD | flag::PARENT) != 0 && exit_signal != 0)
+        || (stack == 0) != (stack_bytes == 0)
+    {
+        return Err(Errno::EINVAL);
+    }
+    let request = Request {
+        flags,
+        stack: stack.wrapping_add(stack_bytes),
+        tls,
+        parent_tid,
+        child_tid,
+    };
+    start(call, &request)
+}
+
+/// Checks the flags as Linux does (kernel/fork.c, copy_process), and starts a thread.
+fn start(call: &mut Call<'_>, request: &Request) -> SysResult {
+    let flags = request.flags;
+    let needs = |flag: u64, other: u64| flags & flag != 0 && flags & other == 0;
+    if needs(flag::THREAD, flag::SIGHAND) || needs(flag::SIGHAND, flag::VM) {
+        return Err(Errno::EINVAL);
+    }
+    if flags & flag::THREAD == 0 || flags & (flag::VFORK | flag::PIDFD) != 0 {
+        return refuse(call);
+    }
+    if flags & flag::SHARED != flag::SHARED
+        || flags & !(flag::SHARED | flag::OPTIONAL) != 0
+        || (flags & flag::SETTLS != 0 && request.tls >= USER_TOP)
+    {
+        return Err(Errno::EINVAL);
+    }
+    let thread = place(call)?;
+    let tid = thread.area.host.tid.load();
+    let own = call.thread.signals.lock().thread.blocked();
+    begin(call, thread, request, tid, own).inspect_err(|_| {
+        thread.end();
+        call.rank.threads.release(thread.index);
+    })?;
+    Ok(tid)
+}
+
+/// Everything that can fail comes first; then the thread runs.
+fn begin(
+    call: &Call<'_>,
+    thread: &'static Thread,
+    request: &Request,
+    tid: u64,
+    blocked: SigSet,
+) -> Result<(), Errno> {
+    let asked = |flag: u64| request.flags & flag != 0;
+    if asked(flag::PARENT_SETTID) {
+        put_u32_opt(request.parent_tid, tid as u32)?;
+    }
+    if asked(flag::CHILD_SETTID) {
+        // Linux writes it when the thread starts, and does not mind a bad pointer.
+        let _ = put_u32_opt(request.child_tid, tid as u32);
+    }
+    let policy = *call.thread.memory_policy.lock();
+    thread.begin(tid, call.thread.index, blocked, policy);
+    if asked(flag::CHILD_CLEARTID) {
+        thread.clear_tid.store(request.child_tid, Ordering::Relaxed);
+    }
+    let mut frame = *call.frame;
+    frame.rax = 0;
+    // What SYSCALL leaves there.
+    (frame.rcx, frame.r11) = (frame.rip, frame.rflags);
+    if request.stack != 0 {
+        frame.rsp = request.stack;
+    }
+    let fs_base = if asked(flag::SETTLS) {
+        request.tls
+    } else {
+        hal::task::fs_base()
+    };
+    let context = thread.task.context();
+    context.begin_beside(&frame, fs_base, sched::ARRIVED);
+    call.rank.threads.born();
+    if call.rank.is_ending() || call.rank.is_stopped() {
+        thread.attention.store(true, Ordering::SeqCst);
+    }
+    let near = call.thread.task.core();
+    thread
+        .task
+        .start(Some(thread), near, call.thread.task.allowed());
+    Ok(())
+}
+
+/// A thread that does not run, with a worker on the host.
+fn place(call: &Call<'_>) -> Result<&'static Thread, Errno> {
+    let rank = call.rank;
+    let thread = rank.threads.take(rank)?;
+    let workers = rank.area.host.workers.load();
+    if thread.index as u64 >= workers {
+        let wanted = (workers * 2)
+            .clamp(workers + WORKERS_AT_ONCE, MAX_THREADS as u64)
+            .max(thread.index as u64 + 1);
+        let grown = ship::host_op(call.thread, HostOp::GrowWorkers, [wanted]);
+        if !grown.is_ok_and(|workers| (thread.index as u64) < workers) {
+            rank.threads.release(thread.index);
+            return Err(Errno::EAGAIN);
+        }
+    }
+    Ok(thread)
+}
+
+/// Another process: not here.
+fn refuse(call: &Call<'_>) -> SysResult {
+    call.rank.area.node.refusals.note_call(call.frame.rax);
+    Err(Errno::ENOSYS)
+}
