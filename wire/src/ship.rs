@@ -171,6 +171,13 @@ impl Server {
 }
 
 impl Slot {
+    /// Whether the server has said that it waits although there is a request: it has to be woken, unless it has seen that
+    /// itself. For whoever hears the doorbell in the server's place.
+    #[must_use]
+    pub fn is_overdue(&self) -> bool {
+        self.server_waiting.load() != 0 && self.seq.load() != self.done.load()
+    }
+
     /// Whether the caller wants the request `seq` given up.
     #[must_use]
     pub fn cancelled(&self, seq: u64) -> bool {

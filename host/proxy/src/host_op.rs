@@ -18,7 +18,7 @@ use crate::watcher;
 ///
 /// # Errors
 /// A line for the user when the rank has to end.
-pub fn carry_out(rank: &Rank, nr: u64, args: &[u64; 6]) -> Result<i64, String> {
+pub fn carry_out(rank: &'static Rank, nr: u64, args: &[u64; 6]) -> Result<i64, String> {
     let ret = match HostOp::from_nr(nr) {
         Some(HostOp::ReadProgram) => load_image(rank, &rank.program.file, args),
         Some(HostOp::ReadInterpreter) => match &rank.program.interpreter {
@@ -39,7 +39,7 @@ pub fn carry_out(rank: &Rank, nr: u64, args: &[u64; 6]) -> Result<i64, String> {
             }
             Ok(0)
         }
-        Some(HostOp::GrowWorkers) => Err(Errno::EAGAIN),
+        Some(HostOp::GrowWorkers) => rank.workers.grow(rank, args[0]).map(|count| count as i64),
         None => Err(Errno::ENOSYS),
     };
     Ok(ret.unwrap_or_else(Errno::ret))

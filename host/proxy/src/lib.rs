@@ -29,6 +29,7 @@ mod stub;
 mod terminal;
 mod watcher;
 mod worker;
+mod workers;
 
 use std::ffi::{CStr, CString};
 use std::os::fd::OwnedFd;

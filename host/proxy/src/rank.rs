@@ -1,10 +1,11 @@
-//! What worker and watcher share.
+//! What workers and watcher share.
 
 use std::os::fd::{OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use abi::Errno;
+use wire::thread::ThreadArea;
 use wire::word::Word;
 
 use crate::Program;
@@ -12,7 +13,7 @@ use crate::memory::{Allowed, BadChange, Memory, RankMemory};
 use crate::shared::RankWords;
 use crate::signals::Inherited;
 use crate::special::Marks;
-use crate::stub::Kick;
+use crate::workers::Workers;
 
 /// A rank as its proxy knows it. There is one per process.
 #[derive(Debug)]
@@ -25,8 +26,6 @@ pub struct Rank {
     pub memory: Mutex<Memory>,
     /// Guest-physical address of the clock page.
     pub clock_gpa: u64,
-    /// The node rings this one.
-    pub doorbell: OwnedFd,
     /// The node's cores.
     pub core_doorbells: Vec<OwnedFd>,
     /// Where messages go, whatever the rank does with its descriptors.
@@ -45,19 +44,21 @@ pub struct Rank {
     pub program: Program,
     /// Mask and dispositions at start.
     pub inherited: Inherited,
-    /// Signals that the worker blocks at first.
+    /// Signals that workers block at first.
     pub blocked: u64,
     /// The watcher's descriptor for them.
     pub signalfd: RawFd,
-    /// Gives up calls of the worker.
-    pub kick: Kick,
+    /// Its workers.
+    pub workers: Workers,
+    /// Wakes the watcher.
+    pub watcher_bell: OwnedFd,
     /// Stops and continues.
     pub stops: Stops,
     /// Held while signals are read from Linux and posted to the node.
     pub passing_on: Mutex<()>,
     /// Whether a thread ends the process already.
     pub ending: AtomicBool,
-    /// This process, whose number is also the worker's thread id.
+    /// This process, whose number is also the first worker's thread id.
     pub pid: u32,
 }
 
@@ -80,9 +81,18 @@ impl Rank {
         }
     }
 
-    /// Wakes the watcher (worker only: it would be woken itself where it waits).
+    /// Wakes the watcher.
     pub fn ring_watcher(&self) {
-        let _ = rustix::io::write(&self.doorbell, &1u64.to_ne_bytes());
+        let _ = rustix::io::write(&self.watcher_bell, &1u64.to_ne_bytes());
+    }
+
+    /// The areas of the threads that the node has ever had, the first thread's in any case.
+    pub fn threads(&self) -> &[ThreadArea] {
+        let count = self.words.area.node.threads.load().max(1);
+        let areas = self.words.threads;
+        &areas[..areas
+            .len()
+            .min(usize::try_from(count).unwrap_or(usize::MAX))]
     }
 
     /// The rank's memory, for as long as the guard lives as it is now.

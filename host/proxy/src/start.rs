@@ -1,12 +1,13 @@
 //! Becoming a proxy: from a fork of yod to a process that serves a rank.
 
 use std::io::Write as _;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use abi::control::RankInfo;
 use abi::ident::{NSIG, RLIM_NLIMITS};
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::io;
 use rustix::process::{self, Resource, Signal};
 use wire::layout::Layout;
@@ -24,6 +25,7 @@ use crate::stub::{self, KICK, Kick};
 use crate::terminal;
 use crate::watcher::Watcher;
 use crate::worker;
+use crate::workers::Workers;
 use crate::{Config, Program};
 
 /// Exit code when the proxy cannot be set up (EX_OSERR, sysexits.h).
@@ -135,12 +137,16 @@ fn build(
     let set = worker::doorbell_set(&doorbell).map_err(cannot("watch the doorbell"))?;
     let own = signals::set(KICK) | terminal::workers_own(config.inherited);
     let blocked = signals::ALL & !own;
-    let watcher = Watcher::new(&doorbell, blocked).map_err(cannot("watch signals"))?;
+    let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).and_then(keep);
+    let bell = bell.map_err(&moved)?;
+    let watcher = Watcher::new(&doorbell, &bell, blocked).map_err(cannot("watch signals"))?;
     let watcher = watcher.keep(keep).map_err(&moved)?;
     let stderr = io::dup(std::io::stderr())
         .or_else(|_| open_null())
         .map_err(&moved)?;
     let core_doorbells: Result<_, _> = config.core_doorbells.into_iter().map(keep).collect();
+    // It stays open for as long as the epoll sets are to hear it.
+    let _ = doorbell.into_raw_fd();
     let program = Program {
         file: keep(config.program.file).map_err(&moved)?,
         interpreter: config
@@ -156,7 +162,6 @@ fn build(
         words,
         memory: Mutex::new(memory),
         clock_gpa: config.comm_gpa + layout.clock as u64,
-        doorbell,
         core_doorbells: core_doorbells.map_err(&moved)?,
         stderr: keep(stderr).map_err(&moved)?,
         first_own_fd: 0, // known when the limit is
@@ -168,7 +173,8 @@ fn build(
         inherited: config.inherited,
         blocked,
         signalfd: watcher.signalfd(),
-        kick: Kick::default(),
+        workers: Workers::new(),
+        watcher_bell: bell,
         stops: Stops::default(),
         passing_on: Mutex::default(),
         ending: AtomicBool::new(false),

@@ -17,10 +17,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::signals;
 
-/// The signal that interrupts the worker. One that the rank is sent from outside with this number is lost.
+/// The signal that interrupts a worker. One that the rank is sent from outside with this number is lost.
 pub const KICK: i32 = 64;
 
-/// The handshake between the worker and who cancels its calls. Sequence numbers are the ship slot's, from 1.
+/// The handshake between a worker and who cancels its calls. Sequence numbers are the ship slot's, from 1.
 #[derive(Debug, Default)]
 pub struct Kick {
     /// The call that the worker carries out; 0: none. Written by the worker.
@@ -51,6 +51,12 @@ impl Kick {
             // Any way out of Linux delivers the signal that is pending now.
             std::thread::yield_now();
         }
+    }
+
+    /// Whether there is a running call and `wanted` says that it is to be kicked.
+    pub fn is_wanted(&self, wanted: impl FnOnce(u64) -> bool) -> bool {
+        let seq = self.running.load(Ordering::SeqCst);
+        seq != 0 && wanted(seq)
     }
 
     /// Kicks the running call if `wanted` says so, `kick` sending [`KICK`] to the worker (watcher only). Returns whether it

@@ -1,9 +1,9 @@
-//! The watcher: a thread that receives what does not come through the ship slot.
+//! The watcher: a thread that receives what does not come through the ship slots.
 //!
-//! - Signals that Linux has for the process: all are blocked in the worker, read here and posted to the node, which
+//! - Signals that Linux has for the process: all are blocked in the workers, read here and posted to the node, which
 //!   delivers them to the program. Before the program runs they act on the proxy as they would on any process.
 //! - Calls to give up: the node says so and rings, and the worker is kicked out of Linux (module `stub`).
-//! - The rank's end while the worker is in a call.
+//! - The rank's end, and requests of other threads, while the first worker is in a call.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -18,7 +18,7 @@ use zerocopy::FromBytes;
 use crate::end;
 use crate::rank::Rank;
 use crate::signals::{self, Default, How};
-use crate::stub::{self, KICK};
+use crate::stub;
 use crate::terminal;
 use crate::worker;
 
@@ -106,17 +106,17 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// Prepares to watch a doorbell and signals. The worker's own epoll set must exist already.
+    /// Prepares to watch a doorbell, a bell of its own and signals. The first worker's own epoll set must exist already.
     ///
     /// # Errors
     /// What epoll and signalfd say.
-    pub fn new(doorbell: &OwnedFd, watched: u64) -> io::Result<Watcher> {
+    pub fn new(doorbell: &OwnedFd, bell: &OwnedFd, watched: u64) -> io::Result<Watcher> {
         let set = worker::doorbell_set(doorbell)?;
         let signals = signalfd(watched & !REAL_TIME)?;
         let real_time = signalfd(watched & REAL_TIME)?;
         let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        for signals in [&signals, &real_time] {
-            epoll::add(&set, signals, epoll::EventData::new_u64(1), edge)?;
+        for fd in [bell, &signals, &real_time] {
+            epoll::add(&set, fd, epoll::EventData::new_u64(1), edge)?;
         }
         Ok(Watcher {
             set,
@@ -150,10 +150,8 @@ impl Watcher {
         let mut kick_again = KICK_AGAIN;
         loop {
             end::if_over(rank);
-            let kicked = rank.kick.kick_if(
-                |seq| rank.words.threads[0].slot.cancelled(seq),
-                || signals::send_to_thread(rank.pid, rank.pid, KICK),
-            );
+            rank.workers.wake(rank);
+            let kicked = rank.workers.kick(rank);
             let waiting = self.pass_on_signals(rank, &mut posted);
             let timeout = if kicked {
                 Some(kick_again)
@@ -169,7 +167,7 @@ impl Watcher {
         }
     }
 
-    /// Blocks until a signal comes, the node rings, or the time is over.
+    /// Blocks until a signal comes, the node or a worker rings, or the time is over.
     fn wait(&self, timeout: Option<Duration>) {
         let timeout = timeout.map(|time| Timespec {
             tv_sec: 0, // all are shorter than a second

@@ -1,4 +1,4 @@
-//! The worker: takes requests from the rank's ship slot and answers them.
+//! A worker: takes requests from the ship slot of one thread of the rank and answers them.
 //!
 //! It spins briefly for the next request, for a program that has just been answered often ships again at once, and then
 //! blocks until the node rings. It yields while it spins, and never spins for long: with fewer host CPUs than threads the
@@ -6,10 +6,11 @@
 //! ahead of it when it is woken.
 //!
 //! # Who is woken
-//! The node rings the same doorbell for a new request, for a call to give up and when the rank has ended. Worker and
-//! watcher wait for it with an epoll set each, both exclusive and the worker's first: Linux wakes the worker when it
-//! waits there and the watcher otherwise. Should it wake both, nothing is lost but time. Both sets are edge-triggered: each
-//! ring is reported once, and nobody has to read the doorbell (its counter overflows after 2^64 rings).
+//! The node rings the same doorbell for a new request of any thread, for a call to give up and when the rank has ended.
+//! The first worker and the watcher wait for it with an epoll set each, both exclusive and the worker's first: Linux wakes
+//! the worker when it waits there and the watcher otherwise. Should it wake both, nothing is lost but time. Both sets are
+//! edge-triggered: each ring is reported once, and nobody has to read the doorbell (its counter overflows after 2^64 rings).
+//! Whoever hears it wakes the other workers (module `workers`).
 
 use std::hint;
 use std::os::fd::OwnedFd;
@@ -28,21 +29,38 @@ use crate::terminal;
 /// How long to spin. On two busy CPUs a shipped lseek takes half as long in the mean as with 20 us.
 const SPIN: Duration = Duration::from_micros(2);
 
-/// Serves the rank until it ends, which the process does with it.
+/// Serves the rank's first thread until the process ends with the rank.
 pub fn run((rank, doorbell_set): (&'static Rank, OwnedFd)) -> ! {
-    let slot = &rank.words.threads[0].slot;
+    serve(rank, 0, || {
+        wait(&doorbell_set);
+        // The ring may have meant anybody.
+        rank.workers.wake(rank);
+        if rank.workers.any_to_kick(rank) {
+            rank.ring_watcher();
+        }
+    })
+}
+
+/// Serves another thread of it: whoever hears the doorbell wakes this one.
+pub fn sleep_and_serve(rank: &'static Rank, index: usize) -> ! {
+    serve(rank, index, std::thread::park)
+}
+
+/// Serves a thread's slot; `wait` blocks until there may be a request.
+fn serve(rank: &'static Rank, index: usize, wait: impl Fn()) -> ! {
+    let slot = &rank.words.threads[index].slot;
     let mut server = Server::default();
     let mut caller = Caller::new(rank);
     loop {
-        let request = next(rank, slot, &mut server, &doorbell_set);
-        let ret = carry_out(rank, slot, &mut caller, &request);
+        let request = next(rank, slot, &mut server, &wait);
+        let ret = carry_out(rank, index, &mut caller, &request);
         if server.answer(slot, ret) {
-            rank.ring_thread(0);
+            rank.ring_thread(index);
         }
     }
 }
 
-fn carry_out(rank: &Rank, slot: &Slot, caller: &mut Caller, request: &Request) -> i64 {
+fn carry_out(rank: &'static Rank, index: usize, caller: &mut Caller, request: &Request) -> i64 {
     if let Err(why) = rank.catch_up(request.log_position) {
         end::broken(rank, &why);
     }
@@ -50,19 +68,20 @@ fn carry_out(rank: &Rank, slot: &Slot, caller: &mut Caller, request: &Request) -
         return host_op::carry_out(rank, request.nr, &request.args)
             .unwrap_or_else(|why| end::broken(rank, &why));
     }
-    rank.kick.begin(request.seq);
+    let kick = &rank.workers.at(index).kick;
+    kick.begin(request.seq);
     // A watcher that was rung before `begin` could not know that the call runs: so look once after.
-    if slot.cancelled(request.seq) {
+    if rank.words.threads[index].slot.cancelled(request.seq) {
         rank.ring_watcher();
     }
     let ret = caller.carry_out(request.nr, &request.args);
-    rank.kick.finish();
+    kick.finish();
     terminal::hand_over(rank);
     ret
 }
 
 /// Waits for the next request.
-fn next(rank: &'static Rank, slot: &Slot, server: &mut Server, doorbell_set: &OwnedFd) -> Request {
+fn next(rank: &Rank, slot: &Slot, server: &mut Server, wait: impl Fn()) -> Request {
     let start = Instant::now();
     while start.elapsed() < SPIN {
         for _ in 0..16 {
@@ -79,7 +98,7 @@ fn next(rank: &'static Rank, slot: &Slot, server: &mut Server, doorbell_set: &Ow
             break request;
         }
         end::if_over(rank);
-        wait(doorbell_set);
+        wait();
         terminal::hand_over(rank);
     };
     server.announce_wait(slot, false);

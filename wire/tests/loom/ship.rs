@@ -202,3 +202,38 @@ fn giving_up_ends_a_call_that_blocks() {
         server.join().expect("the server ends");
     });
 }
+
+/// A worker that does not hear the doorbell itself: whoever does looks at its slot and wakes it.
+#[test]
+fn a_worker_is_woken_by_who_hears_the_doorbell() {
+    try_all(|| {
+        let ends = Ends::new();
+        let (heard, over) = (Doorbell::new(), Arc::new(AtomicBool::new(false)));
+        let server = thread::spawn({
+            let worker = Ends {
+                proxy: heard.clone(),
+                ..ends.clone()
+            };
+            move || worker.serve(2)
+        });
+        let listener = thread::spawn({
+            let (ends, over) = (ends.clone(), over.clone());
+            move || {
+                while !over.load(Ordering::Acquire) {
+                    ends.proxy.wait();
+                    if ends.slot.is_overdue() {
+                        heard.ring();
+                    }
+                }
+            }
+        });
+        let mut caller = Caller::default();
+        for n in 1..=2 {
+            assert_eq!(ends.call(&mut caller, n, false), n as i64 * 10);
+        }
+        over.store(true, Ordering::Release);
+        ends.proxy.ring();
+        server.join().expect("the server ends");
+        listener.join().expect("the listener ends");
+    });
+}

@@ -31,6 +31,8 @@ pub struct Setup {
     pub address_space: Option<u64>,
     /// RLIMIT_FSIZE.
     pub file_bytes: Option<u64>,
+    /// RLIMIT_NPROC, soft and hard.
+    pub processes: Option<u64>,
     pub ignore: Option<i32>,
     /// User and group to become; only root can.
     pub user: Option<u32>,
@@ -48,6 +50,7 @@ impl Default for Setup {
             files: None,
             address_space: None,
             file_bytes: None,
+            processes: None,
             ignore: None,
             user: None,
             background: false,
@@ -81,6 +84,10 @@ pub fn start(setup: &Setup, fds: &[&OwnedFd]) -> Child {
         (
             libc::RLIMIT_FSIZE,
             setup.file_bytes.map(|limit| (limit, libc::RLIM_INFINITY)),
+        ),
+        (
+            libc::RLIMIT_NPROC,
+            setup.processes.map(|limit| (limit, limit)),
         ),
     ];
     if setup.background {

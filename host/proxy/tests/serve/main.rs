@@ -14,6 +14,7 @@ mod node;
 mod process;
 mod reach;
 mod terminal;
+mod threads;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -39,6 +40,7 @@ fn main() {
         ("process", process::CASES),
         ("reach", reach::CASES),
         ("terminal", terminal::CASES),
+        ("threads", threads::CASES),
     ] {
         for &(name, case) in cases {
             tests.push(Trial::test(format!("{group}::{name}"), move || {

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
+use abi::map::MAX_THREADS;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use wire::boot::Config;
@@ -39,7 +40,7 @@ pub struct Node {
     area: &'static RankArea,
     threads: &'static ThreadAreas,
     pub log: &'static RegionLog,
-    caller: Caller,
+    callers: Vec<Caller>,
     doorbell: OwnedFd,
     cores: Vec<OwnedFd>,
     pub proxy: Child,
@@ -85,14 +86,14 @@ impl Node {
         area.node.share[0].store(SHARE.0);
         area.node.share[1].store(SHARE.1);
         area.node.cpus[0].store(1);
-        threads[0].node.core.store(1);
+        threads.iter().for_each(|thread| thread.node.core.store(1));
         let proxy = start(&setup, &[&memfd, &doorbell, &cores[0], &cores[1]]);
         let node = Node {
             ram,
             area,
             threads,
             log,
-            caller: Caller::default(),
+            callers: (0..MAX_THREADS).map(|_| Caller::default()).collect(),
             doorbell,
             cores,
             proxy,
@@ -107,6 +108,10 @@ impl Node {
 
     pub fn area(&self) -> &'static RankArea {
         self.area
+    }
+
+    pub fn threads(&self) -> &'static ThreadAreas {
+        self.threads
     }
 
     pub fn pid(&self) -> i32 {
@@ -181,21 +186,18 @@ impl Node {
 
     /// Has a host operation carried out.
     pub fn host_op(&mut self, op: abi::control::HostOp, args: &[u64]) -> i64 {
-        self.post(op as u64, args, true);
+        self.post(0, op as u64, args, true);
         self.finish()
     }
 
     /// Posts a host operation.
     pub fn begin_host_op(&mut self, op: abi::control::HostOp, args: &[u64]) {
-        self.post(op as u64, args, true);
+        self.post(0, op as u64, args, true);
     }
 
     /// Posts a call without arguments that needs a position of the region log.
     pub fn begin_at(&mut self, nr: i64, position: u64) {
-        if self
-            .caller
-            .post(&self.threads[0].slot, nr as u64, &[0; 6], false, position)
-        {
+        if self.callers[0].post(&self.threads[0].slot, nr as u64, &[0; 6], false, position) {
             self.ring();
         }
     }
@@ -216,39 +218,57 @@ impl Node {
 
     /// Posts a call.
     pub fn begin(&mut self, nr: i64, args: &[u64]) {
-        self.post(nr as u64, args, false);
+        self.post(0, nr as u64, args, false);
     }
 
-    fn post(&mut self, nr: u64, args: &[u64], host_op: bool) {
+    /// Posts a call of another thread.
+    pub fn begin_on(&mut self, thread: usize, nr: i64, args: &[u64]) {
+        self.post(thread, nr as u64, args, false);
+    }
+
+    /// Has a call of another thread carried out.
+    pub fn call_on(&mut self, thread: usize, nr: i64, args: &[u64]) -> i64 {
+        self.begin_on(thread, nr, args);
+        self.finish_on(thread)
+    }
+
+    /// Thread `index` starts, created by `creator`.
+    pub fn start_thread(&self, index: usize, creator: usize) {
+        let used = self.area.node.threads.peek().max(index as u64 + 1);
+        self.area.node.threads.store(used);
+        self.threads[index].node.starts(creator);
+    }
+
+    fn post(&mut self, thread: usize, nr: u64, args: &[u64], host_op: bool) {
         let mut six = [0; 6];
         six[..args.len()].copy_from_slice(args);
-        if self.caller.post(
-            &self.threads[0].slot,
-            nr,
-            &six,
-            host_op,
-            self.log.position(),
-        ) {
+        let slot = &self.threads[thread].slot;
+        if self.callers[thread].post(slot, nr, &six, host_op, self.log.position()) {
             self.ring();
         }
     }
 
     /// Waits for the result, as the QK does: it spins, then halts until it is rung.
     pub fn finish(&mut self) -> i64 {
-        let slot = &self.threads[0].slot;
+        self.finish_on(0)
+    }
+
+    /// Waits for the result of another thread's call.
+    pub fn finish_on(&mut self, thread: usize) -> i64 {
+        let (slot, caller) = (&self.threads[thread].slot, &self.callers[thread]);
         let end = Instant::now() + LIMIT;
         let mut spins = 0;
         loop {
-            if let Some(ret) = self.caller.result(slot) {
+            if let Some(ret) = caller.result(slot) {
                 return ret;
             }
             spins += 1;
             if spins > 1000 {
-                self.caller.announce_wait(slot);
-                if self.caller.must_ring(slot) {
+                caller.announce_wait(slot);
+                if caller.must_ring(slot) {
                     self.ring();
                 }
-                if self.caller.result(slot).is_none() {
+                if caller.result(slot).is_none() {
                     self.wait_rung(Duration::from_secs(1));
                 }
             }
@@ -257,12 +277,23 @@ impl Node {
     }
 
     pub fn answered(&self) -> bool {
-        self.caller.result(&self.threads[0].slot).is_some()
+        self.answered_on(0)
+    }
+
+    pub fn answered_on(&self, thread: usize) -> bool {
+        self.callers[thread]
+            .result(&self.threads[thread].slot)
+            .is_some()
     }
 
     /// Gives up the call under way.
     pub fn cancel(&self) {
-        self.caller.cancel(&self.threads[0].slot);
+        self.cancel_on(0);
+    }
+
+    /// Gives up another thread's.
+    pub fn cancel_on(&self, thread: usize) {
+        self.callers[thread].cancel(&self.threads[thread].slot);
         self.ring();
     }
 

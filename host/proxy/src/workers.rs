@@ -1,0 +1,161 @@
+//! The workers of a rank: one for each thread that it has, or may soon have.
+//!
+//! Worker `i` serves the slot of thread `i`. Worker 0 is the process's first thread and waits for the doorbell itself; the
+//! others are made when the node asks for more (`HostOp::GrowWorkers`) and sleep until they are woken here. They are never
+//! ended: a thread that is created later has that of a predecessor.
+//!
+//! # Who is woken
+//! The node rings one doorbell whatever it wants. Whoever hears it, worker 0 or the watcher (module `worker`), looks at all
+//! slots: it wakes the workers that wait and have a request, and sees to it that calls are given up. A worker says that it
+//! waits before its last look and the node posts before it looks whether to ring, as [`wire::ship`] has it; and a worker
+//! that is woken before it sleeps does not fall asleep. So no request is slept through, whoever hears the ring and when.
+
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError, mpsc};
+use std::thread::{self, Thread};
+
+use abi::Errno;
+use abi::map::MAX_THREADS;
+
+use crate::rank::Rank;
+use crate::signals;
+use crate::stub::{KICK, Kick};
+use crate::worker;
+
+/// Bytes of a worker's stack. What it works with is on the heap.
+const STACK_BYTES: usize = 256 << 10;
+
+/// What others have to know of a worker.
+#[derive(Debug, Default)]
+pub struct Worker {
+    /// Gives up its calls.
+    pub kick: Kick,
+    /// Its thread id; 0: there is none yet.
+    tid: AtomicU32,
+    /// For waking it; worker 0 has none, for it hears the doorbell.
+    thread: OnceLock<Thread>,
+}
+
+impl Worker {
+    /// Its thread id.
+    pub fn tid(&self) -> u32 {
+        self.tid.load(Ordering::Acquire)
+    }
+}
+
+/// All workers of the process.
+#[derive(Debug)]
+pub struct Workers {
+    all: Box<[Worker]>,
+    count: AtomicUsize,
+    growing: Mutex<()>,
+}
+
+impl Workers {
+    /// The calling process's first thread.
+    pub fn new() -> Workers {
+        let all: Box<[Worker]> = (0..MAX_THREADS).map(|_| Worker::default()).collect();
+        all[0].tid.store(std::process::id(), Ordering::Release);
+        Workers {
+            all,
+            count: AtomicUsize::new(1),
+            growing: Mutex::default(),
+        }
+    }
+
+    /// The one with an index, started or not.
+    pub fn at(&self, index: usize) -> &Worker {
+        &self.all[index]
+    }
+
+    /// Those that have started.
+    pub fn all(&self) -> &[Worker] {
+        &self.all[..self.count.load(Ordering::Acquire)]
+    }
+
+    /// Starts workers until there are as many as are wanted, or twice as many as there were. Returns how many there are.
+    ///
+    /// # Errors
+    /// EAGAIN when there cannot be so many.
+    pub fn grow(&self, rank: &'static Rank, wanted: u64) -> Result<usize, Errno> {
+        let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+        let have = self.count.load(Ordering::Acquire);
+        let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
+        if wanted <= have {
+            return Ok(have);
+        }
+        if wanted > MAX_THREADS {
+            return Err(Errno::EAGAIN);
+        }
+        let most = wanted.max(2 * have).min(MAX_THREADS);
+        let count = have + start(rank, have..most);
+        self.count.store(count, Ordering::Release);
+        rank.words.area.host.workers.store(count as u64);
+        if count < wanted {
+            Err(Errno::EAGAIN)
+        } else {
+            Ok(count)
+        }
+    }
+
+    /// Wakes the workers but the first that have a request and wait.
+    pub fn wake(&self, rank: &Rank) {
+        for (worker, area) in self.all().iter().zip(rank.threads()).skip(1) {
+            if area.slot.is_overdue()
+                && let Some(thread) = worker.thread.get()
+            {
+                thread.unpark();
+            }
+        }
+    }
+
+    /// Whether a call that is under way is to be given up.
+    pub fn any_to_kick(&self, rank: &Rank) -> bool {
+        let mut all = self.all().iter().zip(rank.threads());
+        all.any(|(worker, area)| worker.kick.is_wanted(|seq| area.slot.cancelled(seq)))
+    }
+
+    /// Interrupts the calls that are to be given up (watcher only). Says whether there were any: then it has to be called
+    /// again until there are none.
+    pub fn kick(&self, rank: &Rank) -> bool {
+        let mut any = false;
+        for (worker, area) in self.all().iter().zip(rank.threads()) {
+            any |= worker.kick.kick_if(
+                |seq| area.slot.cancelled(seq),
+                || signals::send_to_thread(rank.pid, worker.tid(), KICK),
+            );
+        }
+        any
+    }
+}
+
+/// Starts the workers with these indices, as many of them as Linux makes threads; returns how many those are.
+fn start(rank: &'static Rank, indices: std::ops::Range<usize>) -> usize {
+    let (tell, told) = mpsc::channel();
+    let mut started = 0;
+    for index in indices {
+        let tell = tell.clone();
+        let run = move || {
+            // The C library starts threads with its cancellation signal unblocked.
+            signals::mask(signals::How::Set, rank.blocked);
+            let tid = rustix::thread::gettid().as_raw_pid() as u32;
+            let me = rank.workers.at(index);
+            me.tid.store(tid, Ordering::Release);
+            let _ = me.thread.set(thread::current());
+            rank.words.threads[index].host.tid.put(tid.into());
+            let _ = tell.send(());
+            drop(tell);
+            worker::sleep_and_serve(rank, index)
+        };
+        if thread::Builder::new()
+            .stack_size(STACK_BYTES)
+            .spawn(run)
+            .is_err()
+        {
+            break;
+        }
+        started += 1;
+    }
+    // Each says so when its thread id is known.
+    told.iter().take(started).count()
+}
