@@ -325,7 +325,7 @@ pub fn yield_now() {
     match core().next() {
         Some(next) => leave(task, Why::Yields, Some(next)),
         None if !task.allowed.contains(here) => leave(task, Why::Yields, None),
-        None => {}
+        None => timer::alone(),
     }
 }
 

@@ -145,7 +145,8 @@ impl Timers {
 fn arm() {
     let core = here();
     let kept = core.deadlines.lock().next();
-    let slice = Some(core.slice_end.load(Ordering::Relaxed)).filter(|end| *end != 0);
+    // Of a slice that is over the running thread knows.
+    let slice = Some(core.slice_end.load(Ordering::Relaxed)).filter(|end| *end > hal::time::tsc());
     let used_up = thread::current().and_then(cpu_deadline);
     let due = [kept, slice, used_up].into_iter().flatten().min();
     let due = due.map_or(0, |due| due.max(1));
@@ -328,10 +329,13 @@ pub fn expired() {
             Alarm::Real(rank) => alarm_real(rank),
         }
     }
-    if let Some(thread) = thread::current()
-        && thread.rank.counts_cpu_time()
-    {
-        expire_cpu_time(thread.rank);
+    if let Some(thread) = thread::current() {
+        if is_slice_over() {
+            thread.attention.store(true, Ordering::Relaxed);
+        }
+        if thread.rank.counts_cpu_time() {
+            expire_cpu_time(thread.rank);
+        }
     }
     arm();
 }
