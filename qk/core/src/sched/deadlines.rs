@@ -83,6 +83,58 @@ impl<K: Copy + Eq> Default for Deadlines<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    const KEYS: u8 = 12;
+
+    #[derive(Clone, Debug)]
+    enum Op {
+        Set(u8, u64),
+        Clear(u8),
+        PopDue(u64),
+    }
+
+    fn op() -> impl Strategy<Value = Op> {
+        prop_oneof![
+            4 => (0..KEYS, 0..20u64).prop_map(|(key, deadline)| Op::Set(key, deadline)),
+            2 => (0..KEYS).prop_map(Op::Clear),
+            2 => (0..20u64).prop_map(Op::PopDue),
+        ]
+    }
+
+    proptest! {
+        /// The model has what each key waits for, and when it was set.
+        #[test]
+        fn behaves_as_a_map(ops in proptest::collection::vec(op(), 1..200)) {
+            let mut deadlines = Deadlines::new();
+            deadlines.try_reserve(KEYS.into()).unwrap();
+            let room = deadlines.list.capacity();
+            let mut model = BTreeMap::<u8, (u64, usize)>::new();
+            for (turn, op) in ops.into_iter().enumerate() {
+                match op {
+                    Op::Set(key, deadline) => {
+                        deadlines.set(key, deadline);
+                        model.insert(key, (deadline, turn));
+                    }
+                    Op::Clear(key) => {
+                        let was = model.remove(&key);
+                        let deadline = was.map_or(7, |(deadline, _)| deadline);
+                        prop_assert!(!deadlines.clear(key, deadline + 1));
+                        prop_assert_eq!(deadlines.clear(key, deadline), was.is_some());
+                    }
+                    Op::PopDue(now) => {
+                        let first = model.iter().min_by_key(|(_, at)| **at);
+                        let due = first.filter(|(_, (deadline, _))| *deadline <= now).map(|(key, _)| *key);
+                        prop_assert_eq!(deadlines.pop_due(now), due);
+                        due.map(|key| model.remove(&key));
+                    }
+                }
+                prop_assert_eq!(deadlines.next(), model.values().map(|(deadline, _)| *deadline).min());
+            }
+            prop_assert_eq!(deadlines.list.capacity(), room, "nothing is allocated");
+        }
+    }
 
     #[test]
     fn the_earliest_comes_first_and_only_when_due() {

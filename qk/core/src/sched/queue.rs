@@ -86,6 +86,45 @@ impl<T: Copy + Eq> Default for RunQueue<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    const TASKS: usize = 12;
+
+    proptest! {
+        #[test]
+        fn behaves_as_a_list(ops in proptest::collection::vec((0..5u8, 0..TASKS), 1..200)) {
+            let mut queue = RunQueue::new();
+            queue.try_reserve(TASKS).unwrap();
+            let room = queue.tasks.capacity();
+            let mut model = Vec::new();
+            for (op, task) in ops {
+                let place = model.iter().position(|t| *t == task);
+                match op {
+                    0 | 1 if place.is_none() => {
+                        queue.push(task);
+                        model.push(task);
+                    }
+                    2 if place.is_none() => {
+                        queue.push_front(task);
+                        model.insert(0, task);
+                    }
+                    3 => {
+                        let allowed = |t: &usize| t % 3 == task % 3;
+                        let place = model.iter().position(allowed);
+                        prop_assert_eq!(queue.pop(allowed), place.map(|i| model.remove(i)));
+                    }
+                    _ => prop_assert_eq!(queue.remove(&task), place.map(|i| model.remove(i)).is_some()),
+                }
+                prop_assert_eq!((queue.len(), queue.is_empty()), (model.len(), model.is_empty()));
+            }
+            prop_assert_eq!(queue.tasks.capacity(), room, "nothing is allocated");
+            while let Some(task) = queue.pop(|_| true) {
+                prop_assert_eq!(task, model.remove(0));
+            }
+            prop_assert!(model.is_empty());
+        }
+    }
 
     #[test]
     fn first_come_first_served_but_for_those_who_may_not() {

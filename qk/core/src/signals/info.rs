@@ -3,7 +3,9 @@
 use super::set::{SigSet, Signal};
 use abi::Errno;
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// si_code values (include/uapi/asm-generic/siginfo.h).
 pub mod code {
@@ -102,6 +104,24 @@ impl SigInfo {
     }
 }
 
+/// How many signals have their particulars kept, for a process and its threads together.
+#[derive(Clone, Default)]
+pub struct Kept(Arc<AtomicUsize>);
+
+impl Kept {
+    fn get(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn add(&self, signals: usize) {
+        self.0.fetch_add(signals, Ordering::Relaxed);
+    }
+
+    fn subtract(&self, signals: usize) {
+        self.0.fetch_sub(signals, Ordering::Relaxed);
+    }
+}
+
 /// Signals that wait to be delivered, to a process or to one of its threads.
 pub struct Pending {
     set: SigSet,
@@ -109,6 +129,8 @@ pub struct Pending {
     /// particulars found no room.
     queue: Box<[SigInfo]>,
     len: usize,
+    /// Where `len` is counted too; from the first push on.
+    kept: Option<Kept>,
 }
 
 impl Pending {
@@ -119,6 +141,7 @@ impl Pending {
             set: SigSet::EMPTY,
             queue: vec![empty; capacity].into_boxed_slice(),
             len: 0,
+            kept: None,
         }
     }
 
@@ -132,21 +155,22 @@ impl Pending {
         self.len
     }
 
-    /// Adds one; at most `limit` may keep their particulars, but for standard signals of a kill or of the kernel. A standard
-    /// signal that waits already is not added again.
+    /// Adds one. At most `limit` of those that `kept` counts may keep their particulars, but for standard signals of a kill or
+    /// of the kernel. A standard signal that waits already is not added again.
     ///
     /// # Errors
     /// EAGAIN: a real-time signal found the queue full, and it was not sent by kill, which is
     /// allowed to lose particulars (Linux: __send_signal_locked).
-    pub fn push(&mut self, info: SigInfo, limit: usize) -> Result<(), Errno> {
+    pub fn push(&mut self, info: SigInfo, limit: usize, kept: &Kept) -> Result<(), Errno> {
         let signal = info.signal;
         if !signal.is_real_time() && self.set.contains(signal) {
             return Ok(());
         }
         let exempt = !signal.is_real_time() && info.code >= 0;
-        if self.len < self.queue.len() && (exempt || self.len < limit) {
+        if self.len < self.queue.len() && (exempt || kept.get() < limit) {
             self.queue[self.len] = info;
             self.len += 1;
+            self.kept.get_or_insert_with(|| kept.clone()).add(1);
         } else if signal.is_real_time() && info.code != code::USER {
             return Err(Errno::EAGAIN);
         }
@@ -166,7 +190,7 @@ impl Pending {
             Some(i) => {
                 let info = self.queue[i];
                 self.queue.copy_within(i + 1..self.len, i);
-                self.len -= 1;
+                self.shrink_to(self.len - 1);
                 info
             }
             None => SigInfo::new(signal, code::USER),
@@ -186,6 +210,20 @@ impl Pending {
                 kept += 1;
             }
         }
-        self.len = kept;
+        self.shrink_to(kept);
+    }
+
+    fn shrink_to(&mut self, len: usize) {
+        if let Some(kept) = &self.kept {
+            kept.subtract(self.len - len);
+        }
+        self.len = len;
+    }
+}
+
+/// A thread that ends leaves the room that its signals took to the others.
+impl Drop for Pending {
+    fn drop(&mut self) {
+        self.shrink_to(0);
     }
 }

@@ -10,8 +10,11 @@ mod info;
 mod set;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod threads;
 
 pub use altstack::{AltStack, SS_AUTODISARM, SS_DISABLE, SS_ONSTACK};
+use info::Kept;
 pub use info::{Pending, SigInfo, code};
 pub use set::{DefaultAction, SigSet, Signal};
 
@@ -128,6 +131,8 @@ pub struct Process {
     actions: [Action; 64],
     /// Signals for whichever thread takes them.
     pub pending: Pending,
+    /// Of `pending` and of every thread's.
+    kept: Kept,
     queue_limit: usize,
 }
 
@@ -157,6 +162,7 @@ impl Process {
         Self {
             actions: [Action::DEFAULT; 64],
             pending: Pending::new(queue),
+            kept: Kept::default(),
             queue_limit: usize::MAX,
         }
     }
@@ -193,7 +199,8 @@ impl Process {
         ))
     }
 
-    /// Sets how many signals may be queued for the process and its threads together (RLIMIT_SIGPENDING's soft limit).
+    /// Sets how many signals may be queued for the process and all its threads together (RLIMIT_SIGPENDING's soft limit, which
+    /// on Linux also counts those of the user's other processes).
     pub fn limit_queue(&mut self, limit: u64) {
         self.queue_limit = usize::try_from(limit).unwrap_or(usize::MAX);
     }
@@ -226,20 +233,17 @@ impl Process {
         };
         self.pending.discard(cancelled);
         let ignored = self.action(signal).ignores(signal);
-        let (elsewhere, pending, blocked) = match target {
-            Target::Process(main) => {
-                let blocked = main.blocks(signal);
-                (main.pending.queued(), &mut self.pending, blocked)
-            }
+        let (pending, blocked) = match target {
+            Target::Process(main) => (&mut self.pending, main.blocks(signal)),
             Target::Thread(thread) => {
                 thread.pending.discard(cancelled);
                 let blocked = thread.blocks(signal);
-                (self.pending.queued(), &mut thread.pending, blocked)
+                (&mut thread.pending, blocked)
             }
         };
         let dropped = ignored && !blocked;
         if !dropped {
-            pending.push(info, self.queue_limit.saturating_sub(elsewhere))?;
+            pending.push(info, self.queue_limit, &self.kept)?;
         }
         let resume = matches!(signal, Signal::CONT | Signal::KILL);
         Ok(Sent {
@@ -259,7 +263,7 @@ impl Process {
             thread.blocked = thread.blocked.without(SigSet::of(signal));
         }
         // A real-time signal cannot be a fault, so the queue being full loses particulars at most.
-        let _ = thread.pending.push(info, usize::MAX);
+        let _ = thread.pending.push(info, usize::MAX, &self.kept);
     }
 
     /// The frame of the handler for `failed` could not be pushed: the thread gets SIGSEGV instead, and when that was the

@@ -1,0 +1,413 @@
+//! A process with several threads against a model written from signal(7), sigaction(2) and getrlimit(2).
+
+use super::*;
+use alloc::vec;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, VecDeque};
+use std::vec::Vec;
+
+const THREADS: usize = 4;
+/// More than a run sends: only the limit is tried here.
+const PLACES: usize = 256;
+const HANDLER: u64 = 0x1000;
+
+/// What waits in one place, by signal number. `None`: one whose particulars are lost.
+type Queue = BTreeMap<u8, VecDeque<Option<SigInfo>>>;
+
+struct ModelThread {
+    blocked: u64,
+    saved: Option<u64>,
+    queue: Queue,
+}
+
+/// Process and threads as the manual pages describe them.
+struct Model {
+    actions: BTreeMap<u8, Action>,
+    queue: Queue,
+    threads: Vec<ModelThread>,
+    limit: usize,
+}
+
+fn bit(signal: u8) -> u64 {
+    1 << (signal - 1)
+}
+
+fn number(signal: u8) -> Signal {
+    Signal::new(signal.into()).unwrap()
+}
+
+/// SIGKILL and SIGSTOP.
+const UNSTOPPABLE: u64 = 1 << 8 | 1 << 18;
+
+fn forget(queue: &mut Queue, signals: &[u8]) {
+    queue.retain(|signal, _| !signals.contains(signal));
+}
+
+impl ModelThread {
+    fn new(blocked: u64) -> Self {
+        Self {
+            blocked: blocked & !UNSTOPPABLE,
+            saved: None,
+            queue: Queue::new(),
+        }
+    }
+}
+
+impl Model {
+    fn action(&self, signal: u8) -> Action {
+        self.actions
+            .get(&signal)
+            .copied()
+            .unwrap_or(Action::DEFAULT)
+    }
+
+    fn queues(&mut self) -> impl Iterator<Item = &mut Queue> {
+        let own = self.threads.iter_mut().map(|thread| &mut thread.queue);
+        core::iter::once(&mut self.queue).chain(own)
+    }
+
+    fn set_action(&mut self, signal: u8, action: Action) {
+        self.actions.insert(signal, action);
+        if self.ignores(signal) {
+            self.queues().for_each(|queue| forget(queue, &[signal]));
+        }
+    }
+
+    fn ignores(&self, signal: u8) -> bool {
+        let does_nothing = matches!(signal, 17 | 18 | 23 | 28);
+        let handler = self.action(signal).handler;
+        handler == SIG_IGN || handler == SIG_DFL && does_nothing
+    }
+
+    /// `thread`: for that one alone. What is said is whether it waits now.
+    ///
+    /// Linux forgets what a SIGCONT cancels in all threads before it looks for room. Here those of the other threads still
+    /// count, which costs at most the particulars of a SIGCONT or a stop signal of sigqueue.
+    fn send(&mut self, thread: Option<usize>, info: SigInfo) -> Result<bool, Errno> {
+        let signal = info.signal.number();
+        let cancelled: &[u8] = match signal {
+            18 => &[19, 20, 21, 22],
+            19..=22 => &[18],
+            _ => &[],
+        };
+        forget(&mut self.queue, cancelled);
+        if let Some(i) = thread {
+            forget(&mut self.threads[i].queue, cancelled);
+        }
+        let blocked = self.threads[thread.unwrap_or(0)].blocked & bit(signal) != 0;
+        let waits = !self.ignores(signal) || blocked;
+        if waits {
+            self.put(thread, info, false)?;
+        }
+        self.queues().for_each(|queue| forget(queue, cancelled));
+        Ok(waits)
+    }
+
+    fn put(&mut self, thread: Option<usize>, info: SigInfo, fault: bool) -> Result<(), Errno> {
+        let signal = info.signal.number();
+        let standard = signal < 32;
+        let kept: usize = self
+            .queues()
+            .map(|queue| queue.values().flatten().flatten().count())
+            .sum();
+        let keeps = kept < self.limit || standard && info.code >= 0 || fault;
+        let queue = match thread {
+            Some(i) => &mut self.threads[i].queue,
+            None => &mut self.queue,
+        };
+        let waiting = queue.entry(signal).or_default();
+        match () {
+            () if standard && !waiting.is_empty() => {}
+            () if keeps => {
+                waiting.retain(Option::is_some);
+                waiting.push_back(Some(info));
+            }
+            () if !standard && info.code != code::USER => {
+                queue.retain(|_, waiting| !waiting.is_empty());
+                return Err(Errno::EAGAIN);
+            }
+            () if waiting.is_empty() => waiting.push_back(None),
+            () => {}
+        }
+        Ok(())
+    }
+
+    fn force(&mut self, i: usize, info: SigInfo) {
+        let signal = info.signal.number();
+        let blocks = self.threads[i].blocked & bit(signal) != 0;
+        if blocks || self.action(signal).handler == SIG_IGN {
+            let action = self.action(signal);
+            self.actions.insert(
+                signal,
+                Action {
+                    handler: SIG_DFL,
+                    ..action
+                },
+            );
+            self.threads[i].blocked &= !bit(signal);
+        }
+        self.put(Some(i), info, true).unwrap();
+    }
+
+    fn take(&mut self, i: usize, wanted: u64) -> Option<SigInfo> {
+        let queues = [&mut self.threads[i].queue, &mut self.queue];
+        let faults = [4, 5, 7, 8, 11, 31];
+        let rank = |signal: &u8| (*signal != 9, !faults.contains(signal), *signal);
+        let mut found: Vec<(usize, u8)> = Vec::new();
+        for (place, queue) in queues.iter().enumerate() {
+            let wanted = queue.keys().filter(|signal| bit(**signal) & wanted != 0);
+            found.extend(wanted.map(|signal| (place, *signal)));
+        }
+        let (place, signal) = found
+            .into_iter()
+            .min_by_key(|(place, signal)| (*signal != 9, *place, rank(signal)))?;
+        let [own, process] = queues;
+        let queue = if place == 0 { own } else { process };
+        let waiting = queue.get_mut(&signal)?;
+        let info = waiting.pop_front()?;
+        if waiting.is_empty() {
+            queue.remove(&signal);
+        }
+        Some(info.unwrap_or(SigInfo::new(number(signal), code::USER)))
+    }
+
+    fn next(&mut self, i: usize) -> Option<Delivery> {
+        loop {
+            let info = self.take(i, !self.threads[i].blocked)?;
+            let signal = info.signal.number();
+            let action = self.action(signal);
+            match (action.handler, signal) {
+                (SIG_IGN, _) | (SIG_DFL, 17 | 18 | 23 | 28) => continue,
+                (SIG_DFL, 19..=22) => return Some(Delivery::Stop(info.signal)),
+                (SIG_DFL, _) => {
+                    let core = matches!(signal, 3..=8 | 11 | 24 | 25 | 31);
+                    return Some(Delivery::Terminate { info, core });
+                }
+                _ => {}
+            }
+            if action.flags & sa::RESETHAND != 0 {
+                self.actions.insert(
+                    signal,
+                    Action {
+                        handler: SIG_DFL,
+                        ..action
+                    },
+                );
+            }
+            let thread = &mut self.threads[i];
+            let restore = SigSet(thread.saved.take().unwrap_or(thread.blocked));
+            thread.blocked |= action.mask.0;
+            if action.flags & sa::NODEFER == 0 {
+                thread.blocked |= bit(signal);
+            }
+            thread.blocked &= !UNSTOPPABLE;
+            return Some(Delivery::Handler {
+                info,
+                action,
+                restore,
+            });
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    ToProcess(SigInfo),
+    ToThread(usize, SigInfo),
+    Force(usize, SigInfo),
+    SetMask(usize, u64),
+    Borrow(usize, u64),
+    RestoreMask(usize),
+    SetAction(Signal, Action),
+    Next(usize),
+    Take(usize, u64),
+    Limit(usize),
+    /// A thread ends and another takes its place, with this mask.
+    Replace(usize, u64),
+}
+
+fn signal() -> impl Strategy<Value = Signal> {
+    proptest::sample::select(&[4, 9, 10, 11, 15, 17, 18, 19, 20, 34, 35, 36][..]).prop_map(number)
+}
+
+fn mask() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0), Just(u64::MAX), any::<u64>()]
+}
+
+fn info() -> impl Strategy<Value = SigInfo> {
+    let code = proptest::sample::select(&[code::USER, code::KERNEL, code::QUEUE, code::TKILL][..]);
+    (signal(), code, any::<u32>())
+        .prop_map(|(signal, code, pid)| SigInfo::sent(signal, code, pid, 0, 0))
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    let handler = proptest::sample::select(&[SIG_DFL, SIG_IGN, HANDLER, HANDLER][..]);
+    let flags = proptest::sample::select(&[0, sa::NODEFER, sa::RESETHAND][..]);
+    (handler, flags, mask()).prop_map(|(handler, flags, mask)| Action {
+        handler,
+        flags,
+        restorer: 0,
+        mask: SigSet(mask & !UNSTOPPABLE),
+    })
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let fault = (proptest::sample::select(&[4, 11][..]), any::<u64>());
+    let fault = fault.prop_map(|(signal, addr)| SigInfo::fault(number(signal), 1, addr));
+    prop_oneof![
+        6 => info().prop_map(Op::ToProcess),
+        6 => (0..THREADS, info()).prop_map(|(i, info)| Op::ToThread(i, info)),
+        1 => (0..THREADS, fault).prop_map(|(i, info)| Op::Force(i, info)),
+        3 => (0..THREADS, mask()).prop_map(|(i, mask)| Op::SetMask(i, mask)),
+        1 => (0..THREADS, mask()).prop_map(|(i, mask)| Op::Borrow(i, mask)),
+        1 => (0..THREADS).prop_map(Op::RestoreMask),
+        3 => (signal(), action()).prop_map(|(signal, action)| Op::SetAction(signal, action)),
+        4 => (0..THREADS).prop_map(Op::Next),
+        2 => (0..THREADS, mask()).prop_map(|(i, wanted)| Op::Take(i, wanted)),
+        1 => prop_oneof![0..6usize, Just(PLACES)].prop_map(Op::Limit),
+        1 => (0..THREADS, mask()).prop_map(|(i, mask)| Op::Replace(i, mask)),
+    ]
+}
+
+/// The module under test, with what its caller does for the other threads.
+struct Real {
+    process: Process,
+    threads: Vec<Thread>,
+}
+
+impl Real {
+    fn send(&mut self, thread: Option<usize>, info: SigInfo) -> Result<bool, Errno> {
+        let target = match thread {
+            Some(i) => Target::Thread(&mut self.threads[i]),
+            None => Target::Process(&self.threads[0]),
+        };
+        let sent = self.process.send(target, info)?;
+        self.discard(sent.cancelled);
+        assert_eq!(sent.resume, matches!(info.signal.number(), 9 | 18));
+        Ok(sent.pending)
+    }
+
+    fn discard(&mut self, set: SigSet) {
+        self.threads
+            .iter_mut()
+            .for_each(|thread| thread.pending.discard(set));
+    }
+
+    fn set_action(&mut self, signal: Signal, action: Action) -> bool {
+        let changed = self.process.set_action(signal, action);
+        changed.map(|(_, discard)| self.discard(discard)).is_ok()
+    }
+}
+
+/// Does `op` to both and compares what they say.
+fn both(real: &mut Real, model: &mut Model, op: Op) -> Result<(), TestCaseError> {
+    match op {
+        Op::ToProcess(info) => prop_assert_eq!(real.send(None, info), model.send(None, info)),
+        Op::ToThread(i, info) => {
+            prop_assert_eq!(real.send(Some(i), info), model.send(Some(i), info))
+        }
+        Op::Force(i, info) => {
+            real.process.force(&mut real.threads[i], info);
+            model.force(i, info);
+        }
+        Op::SetMask(i, mask) => {
+            real.threads[i].set_blocked(SigSet(mask));
+            model.threads[i].blocked = mask & !UNSTOPPABLE;
+        }
+        Op::Borrow(i, mask) => {
+            real.threads[i].borrow_mask(SigSet(mask));
+            let thread = &mut model.threads[i];
+            thread.saved.get_or_insert(thread.blocked);
+            thread.blocked = mask & !UNSTOPPABLE;
+        }
+        Op::RestoreMask(i) => {
+            real.threads[i].restore_mask();
+            let thread = &mut model.threads[i];
+            thread.blocked = thread.saved.take().unwrap_or(thread.blocked);
+        }
+        Op::SetAction(signal, action) => {
+            let unstoppable = [9, 19].contains(&signal.number());
+            prop_assert_eq!(real.set_action(signal, action), !unstoppable);
+            if !unstoppable {
+                model.set_action(signal.number(), action);
+            }
+        }
+        Op::Next(i) => prop_assert_eq!(real.process.next(&mut real.threads[i]), model.next(i)),
+        Op::Take(i, wanted) => {
+            let taken = real.process.take(&mut real.threads[i], SigSet(wanted));
+            prop_assert_eq!(taken, model.take(i, wanted));
+        }
+        Op::Limit(limit) => {
+            real.process.limit_queue(limit as u64);
+            model.limit = limit;
+        }
+        Op::Replace(i, mask) => {
+            real.threads[i] = Thread::new(SigSet(mask), PLACES);
+            model.threads[i] = ModelThread::new(mask);
+        }
+    }
+    Ok(())
+}
+
+fn compare(real: &Real, model: &Model) -> Result<(), TestCaseError> {
+    let waiting = |queue: &Queue| queue.keys().fold(0, |set, signal| set | bit(*signal));
+    for (thread, expected) in real.threads.iter().zip(&model.threads) {
+        let pending = waiting(&model.queue) | waiting(&expected.queue);
+        prop_assert_eq!(thread.blocked(), SigSet(expected.blocked));
+        prop_assert_eq!(
+            real.process.blocked_pending(thread),
+            SigSet(pending & expected.blocked)
+        );
+        prop_assert_eq!(
+            real.process.has_deliverable(thread),
+            pending & !expected.blocked != 0
+        );
+    }
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn several_threads_follow_signal_7(ops in proptest::collection::vec(op(), 1..120)) {
+        let mut real = Real {
+            process: Process::new(PLACES),
+            threads: (0..THREADS).map(|_| Thread::new(SigSet::EMPTY, PLACES)).collect(),
+        };
+        let mut model = Model {
+            actions: BTreeMap::new(),
+            queue: Queue::new(),
+            threads: (0..THREADS).map(|_| ModelThread::new(0)).collect(),
+            limit: usize::MAX,
+        };
+        for op in ops {
+            both(&mut real, &mut model, op)?;
+            compare(&real, &model)?;
+        }
+    }
+}
+
+/// The limit once counted what waited for the process and for one thread: each further thread had as many places for itself.
+/// Nor may a thread that ends keep its places.
+#[test]
+fn the_limit_counts_the_signals_of_all_threads() {
+    let mut process = Process::new(PLACES);
+    let mut threads = [(); 2].map(|()| Thread::new(SigSet(u64::MAX), PLACES));
+    let main = Thread::new(SigSet(u64::MAX), PLACES);
+    let queued = SigInfo::sent(number(40), code::QUEUE, 7, 0, 1);
+    process.limit_queue(2);
+    for thread in &mut threads {
+        process.send(Target::Thread(thread), queued).unwrap();
+    }
+    assert_eq!(
+        process.send(Target::Thread(&mut threads[0]), queued),
+        Err(Errno::EAGAIN)
+    );
+    assert_eq!(
+        process.send(Target::Process(&main), queued),
+        Err(Errno::EAGAIN)
+    );
+    drop(threads);
+    for _ in 0..2 {
+        assert!(process.send(Target::Process(&main), queued).is_ok());
+    }
+}
