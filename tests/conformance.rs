@@ -8,12 +8,16 @@
 use libtest_mimic::{Arguments, Trial};
 use margay_tests::{compare, manifest, tree};
 
+/// The tables of programs/; each row is a case.
+const TABLES: &[&str] = &["programs.tsv"];
+
 fn main() {
     let arguments = Arguments::from_args();
     let size = std::env::var("STREAM_SIZE").unwrap_or_else(|_| "1G".into());
-    let rows = manifest::read("programs.tsv", &size).expect("a right manifest");
+    let tables = TABLES.iter();
+    let rows = tables.flat_map(|table| manifest::read(table, &size).expect("a right manifest"));
     let kvm = tree::accel() == "kvm";
-    let trials = rows.into_iter().map(|row| {
+    let trials = rows.map(|row| {
         let ignored = row.extra.needs_kvm && !kvm;
         let name = format!("{}/{}", row.category, row.name);
         Trial::test(name, move || Ok(compare::row(&row)?)).with_ignored_flag(ignored)

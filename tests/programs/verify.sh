@@ -1,10 +1,12 @@
 #!/bin/bash
-# Runs the conformance programs natively: every row of programs.tsv twice, and
-# compares stdout, stderr, status and files of both runs and the status with the
-# manifest. With --deny, also runs each row once more for every system call that
-# it claims to notice, with that call taken away: the outcome must differ.
+# Runs the conformance programs natively: every row of programs.tsv and
+# threads.tsv (or of TABLES) twice, and compares stdout, stderr, status and files
+# of both runs and the status with the manifest. With --deny, also runs each row
+# once more for every system call that it claims to notice, with that call taken
+# away: the outcome must differ.
 #
 #   verify.sh [--deny] OUT [NAME...]        SIZE=1G verify.sh OUT
+#   TABLES=threads.tsv verify.sh OUT
 set -u
 deny=
 [ "${1-}" = --deny ] && deny=1 && shift
@@ -13,7 +15,7 @@ shift
 here=$(dirname "$(realpath "$0")")
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-: "${SIZE:=4M}"
+: "${SIZE:=4M}" "${TABLES:=programs.tsv threads.tsv}"
 failures=0
 
 # The words of an args column: single quotes group, SIZE is the size of streams,
@@ -95,6 +97,6 @@ while IFS=$'\t' read -r name category source kind args stdin status extra notice
         done
     fi
     count=$((count + 1))
-done <"$here/programs.tsv"
+done < <(cd "$here" && cat $TABLES)
 echo "$count rows, $failures failures"
 [ "$failures" = 0 ]
