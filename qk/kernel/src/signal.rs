@@ -127,9 +127,7 @@ pub fn discard(rank: &Rank, set: SigSet) {
 /// Has a thread that does not block a signal of the process look at it: the one that runs here, else the main thread, else
 /// the first (Linux: complete_signal). When all block it, it stays pending for the first that will not.
 fn tell_one(rank: &'static Rank, signal: Signal) {
-    let takes = |thread: &&Thread| {
-        thread.is_live() && !thread.signals.lock().thread.blocked().contains(signal)
-    };
+    let takes = |thread: &&Thread| thread.is_live() && thread.takes(signal);
     let here = thread::current().filter(|thread| core::ptr::eq(thread.rank, rank));
     if let Some(thread) = here
         .filter(|thread| takes(thread))
@@ -149,8 +147,7 @@ pub fn hand_over(thread: &Thread, set: SigSet) {
     for signal in pending.iter() {
         let takes = |other: &&Thread| {
             preempt::point(LOOK_WORK);
-            !core::ptr::eq(*other, thread)
-                && !other.signals.lock().thread.blocked().contains(signal)
+            !core::ptr::eq(*other, thread) && other.takes(signal)
         };
         if let Some(other) = rank.threads.iter().find(takes) {
             tell(other);

@@ -14,7 +14,7 @@ use hal::cpu::PerCpu;
 use hal::sync::{Mutex, Once};
 use hal::traps::Trap;
 use qk_core::futex::Place;
-use qk_core::signals;
+use qk_core::signals::{self, SigSet, Signal};
 use wire::ship::Caller;
 use wire::thread::ThreadArea;
 
@@ -42,6 +42,8 @@ pub struct Thread {
     pub caller: Mutex<Caller>,
     /// Its mask, alternate stack and own pending signals. Locked after the rank's.
     pub signals: Mutex<Own>,
+    /// Signals that the thread waits for in sigtimedwait, blocked or not.
+    pub awaits: AtomicU64,
     /// Something is to be done before the thread goes back to ring 3.
     pub attention: AtomicBool,
     /// Address of its restartable-sequence area (rseq(2)), 0: none; and its signature.
@@ -77,7 +79,7 @@ pub struct Own {
 }
 
 impl Own {
-    fn new(blocked: signals::SigSet) -> Own {
+    fn new(blocked: SigSet) -> Own {
         Own {
             thread: signals::Thread::new(blocked, QUEUE),
             trap: Trap {
@@ -128,6 +130,12 @@ impl Thread {
         errno
     }
 
+    /// Whether it would act on a signal now: it does not block it, or waits for it.
+    pub fn takes(&self, signal: Signal) -> bool {
+        let awaits = SigSet(self.awaits.load(Ordering::SeqCst));
+        awaits.contains(signal) || !self.signals.lock().thread.blocked().contains(signal)
+    }
+
     /// Remembers the end of a sleep that a signal interrupts.
     pub fn keep_sleep_end(&self, tsc: u64) {
         self.sleep_end.store(tsc, Ordering::Relaxed);
@@ -171,7 +179,7 @@ impl Thread {
     }
 
     /// Begins a life: `tid` is its worker's, `blocked` its mask.
-    pub fn begin(&self, tid: u64, creator: usize, blocked: signals::SigSet, policy: Policy) {
+    pub fn begin(&self, tid: u64, creator: usize, blocked: SigSet, policy: Policy) {
         *self.signals.lock() = Own::new(blocked);
         self.attention.store(false, Ordering::Relaxed);
         self.ends.store(false, Ordering::Relaxed);
@@ -372,7 +380,8 @@ fn record(rank: &'static Rank, index: usize) -> Thread {
         area: &comm::get().threads(rank.id)[index],
         task: Task::new(),
         caller: Mutex::new(Caller::default()),
-        signals: Mutex::new(Own::new(signals::SigSet::EMPTY)),
+        signals: Mutex::new(Own::new(SigSet::EMPTY)),
+        awaits: AtomicU64::new(0),
         attention: AtomicBool::new(false),
         rseq: [AtomicU64::new(0), AtomicU64::new(0)],
         rseq_due: AtomicBool::new(false),

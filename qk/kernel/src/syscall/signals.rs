@@ -1,5 +1,7 @@
 //! The signal calls.
 
+use core::sync::atomic::Ordering;
+
 use abi::Errno;
 use qk_core::signals::{self, Action, AltStack, SigInfo, SigSet, Signal, code};
 
@@ -132,11 +134,16 @@ pub fn sigtimedwait(call: &mut Call<'_>) -> SysResult {
             timeout,
         )?)?)),
     };
+    let awaits = &call.thread.awaits;
+    awaits.store(wanted.0, Ordering::SeqCst);
     timer::set_sleep(call.thread, deadline);
     let result = call
         .thread
         .waiting(|| wait_for_one(call.thread, wanted, deadline));
     timer::set_sleep(call.thread, None);
+    awaits.store(0, Ordering::SeqCst);
+    // Others of these that came meanwhile and are blocked again may be another's.
+    signal::hand_over(call.thread, wanted);
     let info = result?;
     signal::publish_taken(call.rank);
     if info_to != 0 {
