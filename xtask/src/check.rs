@@ -163,12 +163,12 @@ fn unit() -> Command {
     cargo_with(&["test", "--no-fail-fast"], HOST_CRATES)
 }
 
-/// Every order of the shared words' protocols (wire/README.md). In a target directory of its own: with other flags for the
+/// Every order of the shared words' protocols (wire/README.md) and of futexes (qk/core/README.md). In a target directory of its own: with other flags for the
 /// compiler, everything is built anew.
 fn loom() -> Command {
     let mut command = cargo_with(
-        &["test", "-p", "margay-wire", "--release", "--test", "loom"],
-        &[],
+        &["test", "--release", "--test", "loom"],
+        &["margay-wire", "qk-core"],
     );
     command
         .env("RUSTFLAGS", "--cfg loom")
