@@ -22,7 +22,7 @@ use loom::sync::{Mutex, Notify};
 use loom::thread;
 use qk_core::futex::{ANY, Futexes, Key, Locks, Place, Waiter, Word};
 
-/// How often threads are preempted where they could go on, at most. (Two find every mistake that was made on purpose so far.)
+/// How often threads are preempted where they could go on, at most. Three take some seconds.
 const PREEMPTIONS: usize = 3;
 
 fn try_all(scene: impl Fn() + Sync + Send + 'static) {
