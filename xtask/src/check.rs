@@ -163,7 +163,7 @@ fn unit() -> Command {
     cargo_with(&["test", "--no-fail-fast"], HOST_CRATES)
 }
 
-/// Every order of the protocols of shared words and of parked tasks (the READMEs of wire and qk/core). In a target directory
+/// Every order of the protocols of shared words, parked tasks and futexes (the READMEs of wire and qk/core). In a target directory
 /// of its own: with other flags for the compiler, everything is built anew.
 fn loom() -> Command {
     let mut command = cargo_with(

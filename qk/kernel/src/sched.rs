@@ -34,6 +34,8 @@ pub struct Task {
     context: Once<Box<Context>>,
     /// The core that it runs on or ran on last, or whose queue it is in.
     core: AtomicUsize,
+    /// The core that it runs on or ran on last.
+    ran_on: AtomicUsize,
     /// Where it may run.
     allowed: AtomicCoreSet,
     /// It enters ring 3 without having been in the kernel before.
@@ -130,6 +132,7 @@ impl Task {
             parking: Parking::new(),
             context: Once::new(),
             core: AtomicUsize::new(0),
+            ran_on: AtomicUsize::new(0),
             allowed: AtomicCoreSet::new(),
             fresh: AtomicBool::new(false),
             ended: AtomicBool::new(false),
@@ -366,7 +369,8 @@ fn switch(core: &'static Core, from: &Context, next: Option<&'static Task>) {
 fn enter(next: &'static Task) {
     next.parking.run();
     let here = hal::cpu::id();
-    let moved = next.core.swap(here, Ordering::AcqRel) != here;
+    next.core.store(here, Ordering::Release);
+    let moved = next.ran_on.swap(here, Ordering::Relaxed) != here;
     CURRENT.set(Some(next));
     let thread = next.thread();
     thread::set_current(thread);

@@ -118,7 +118,8 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
         })
     }
 
-    /// Releases the lock: gives it to the first who waits, if any.
+    /// Releases the lock: gives it to the first who waits, if any. FUTEX_WAITERS is set if there are more. (Linux sets it in
+    /// any case; then the next release is a system call that finds no waiter.)
     ///
     /// # Errors
     /// EPERM: thread `tid` does not have it. EFAULT.

@@ -177,11 +177,9 @@ fn requeue(
         named(call.thread, to, private)?,
     ];
     let from = word(from)?;
-    let compared = expected.is_some();
     let expected = expected.map(|value| (&from as &dyn Word, value));
     let done = futexes().requeue(keys, counts, expected, preempt::point)?;
-    let counted = done.woken + if compared { done.moved } else { 0 };
-    Ok(counted as u64)
+    Ok((done.woken + done.moved) as u64)
 }
 
 fn wake_op(

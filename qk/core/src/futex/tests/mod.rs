@@ -1,11 +1,12 @@
 //! What each operation does, as futex(2) says, by one thread at a time. What threads see of each other is tried by
 //! `tests/loom`.
 
+mod model;
 mod pi;
 mod plain;
 
 use std::boxed::Box;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Mutex;
 use std::vec::Vec;
 
@@ -34,6 +35,8 @@ impl Locks for Checked {
 std::thread_local! {
     /// Address of the lock that was taken last.
     static HELD: Cell<usize> = const { Cell::new(0) };
+    /// Ids of threads, as they were woken.
+    static ORDER: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
 }
 
 fn no_lock_held() -> bool {
@@ -54,6 +57,7 @@ impl Waiter for Handle {
     fn wake(self) {
         assert!(no_lock_held(), "woken under a lock");
         *self.woken.lock().unwrap() += 1;
+        ORDER.with_borrow_mut(|order| order.push(self.tid));
     }
 
     fn tid(self) -> u32 {

@@ -1,10 +1,8 @@
 //! What cores see of each other's changes to where a task is, tried out by loom: every order that the memory model allows,
-//! with a bound on how often a thread is preempted. See README.md for how to run it.
+//! with a bound on how often a thread is preempted.
 //!
 //! One core runs its tasks as the kernel's loop does; two unparkers are on cores of their own. Should a wake-up be lost, the
 //! core halts for ever and loom says that all threads are blocked.
-#![cfg(loom)]
-
 use std::collections::VecDeque;
 use std::sync::Arc;
 
