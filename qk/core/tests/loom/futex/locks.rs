@@ -8,7 +8,7 @@ use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;
 use qk_core::futex::{Locked, Owner, Waiter};
 
-use crate::{A, Me, Table, User, park, try_all};
+use super::{A, Me, Table, User, park, try_all};
 
 /// FUTEX_OWNER_DIED
 const OWNER_DIED: u32 = 1 << 30;

@@ -3,7 +3,7 @@
 use loom::thread;
 use qk_core::futex::One;
 
-use crate::{A, B, Me, Table, User, try_all};
+use super::{A, B, Me, Table, User, try_all};
 
 #[test]
 fn a_wake_up_is_not_lost() {
@@ -111,7 +111,7 @@ fn one_of_many_words_is_enough() {
             .collect();
         let result = table.0.wait_many(all.into_iter(), me).ok();
         let woken = result.map(|many| {
-            crate::park(me);
+            super::park(me);
             table.0.finish(many, me).expect("it was woken")
         });
         let counts = wakers.map(|waker| waker.join().expect("it ends"));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use loom::cell::UnsafeCell;
 use loom::thread;
 
-use crate::{A, B, Me, Table, User, try_all};
+use super::{A, B, Me, Table, User, try_all};
 
 const FREE: u32 = 0;
 const TAKEN: u32 = 1;
