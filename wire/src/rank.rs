@@ -136,6 +136,8 @@ pub struct FromNode {
     pub cpus: [Word; 2],
     /// Physical base and bytes of its share.
     pub share: [Word; 2],
+    /// Where its heap (brk) begins.
+    pub heap_start: Word,
     /// Bytes of the share in use, and the most that ever were.
     pub used_bytes: Word,
     /// See `used_bytes`.

@@ -311,6 +311,7 @@ fn rank_start(
         aspace.set_heap(heap);
         Ok(Phys(aspace.root()))
     })?;
+    rank.area.node.heap_start.put(heap);
     let config = &comm::get().config;
     rank.starts(cpu, config.cpus / config.ranks);
     sched::start(rank.id, Context::new_user(entry, stack, root), cpu);

@@ -87,12 +87,13 @@ impl File {
     /// Its text as of now.
     pub fn text(self, rank: &Rank) -> Vec<u8> {
         let sizes = Sizes::of(rank);
+        let heap = rank.words.area.node.heap_start.load();
         let linux = |path| std::fs::read_to_string(path).unwrap_or_default();
         let text = match self {
-            File::Maps => return regions::maps(&Lines::of(&rank.memory())),
-            File::Smaps => return regions::smaps(&Lines::of(&rank.memory())),
+            File::Maps => return regions::maps(&Lines::of(&rank.memory(), heap)),
+            File::Smaps => return regions::smaps(&Lines::of(&rank.memory(), heap)),
+            File::NumaMaps => return regions::numa_maps(&Lines::of(&rank.memory(), heap)),
             File::SmapsRollup => regions::rollup(rank.memory().regions()),
-            File::NumaMaps => regions::numa_maps(rank.memory().regions()),
             File::Statm => sizes.statm(),
             File::Status => sizes.status(&linux("/proc/self/status"), cores(rank)),
             File::Stat => sizes.stat(&linux("/proc/self/stat")),

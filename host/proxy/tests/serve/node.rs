@@ -10,7 +10,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap};
 use wire::boot::Config;
 use wire::layout::Layout;
 use wire::rank::{RankArea, proxy as attached, state};
-use wire::region_log::{Change, RegionLog};
+use wire::region_log::{Change, RegionLog, prot};
 use wire::ship::Caller;
 use wire::signal::Signal;
 
@@ -119,8 +119,7 @@ impl Node {
                 addr,
                 len_bytes,
                 gpa,
-                read,
-                write,
+                prot: u8::from(read) * prot::READ | u8::from(write) * prot::WRITE,
             })
             .unwrap();
     }
