@@ -107,6 +107,20 @@ impl File {
     }
 }
 
+/// The memory of NUMA domain 0, the only one.
+pub fn node_meminfo(rank: &Rank) -> String {
+    let Sizes { share, used, .. } = Sizes::of(rank);
+    let [total, free, used] = [share, share.saturating_sub(used), used].map(|bytes| bytes / 1024);
+    [
+        ("MemTotal", total),
+        ("MemFree", free),
+        ("MemUsed", used),
+        ("AnonPages", used),
+    ]
+    .map(|(name, kib)| format!("Node 0 {:<15}{kib:>8} kB\n", format!("{name}:")))
+    .concat()
+}
+
 /// Argument or environment strings, each with its NUL.
 fn joined(program: &Program, arguments: bool) -> Vec<u8> {
     let strings = if arguments {

@@ -13,6 +13,7 @@ mod nested;
 mod node;
 mod process;
 mod reach;
+mod system;
 mod terminal;
 
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -38,6 +39,7 @@ fn main() {
         ("nested", nested::CASES),
         ("process", process::CASES),
         ("reach", reach::CASES),
+        ("system", system::CASES),
         ("terminal", terminal::CASES),
     ] {
         for &(name, case) in cases {
