@@ -35,6 +35,7 @@ const EMULATED: &[(&str, &str)] = &[
     ("clflushopt", "clflushopt"),
     ("clwb", "clwb"),
     ("pku", "pku"),
+    ("vaes", "vaes"),
     ("rdpid", "rdpid"),
     ("xsaveopt", "xsaveopt"),
     ("xgetbv1", "xgetbv1"),

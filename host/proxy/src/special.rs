@@ -8,6 +8,7 @@
 mod content;
 mod device;
 mod listing;
+mod machine;
 mod open;
 mod place;
 mod regions;

@@ -312,6 +312,15 @@ fn rank_start(
         Ok(Phys(aspace.root()))
     })?;
     rank.area.node.heap_start.put(heap);
+    for (word, features) in rank
+        .area
+        .node
+        .features
+        .iter()
+        .zip(hal::cpu::feature_words())
+    {
+        word.put(features);
+    }
     let config = &comm::get().config;
     rank.starts(cpu, config.cpus / config.ranks);
     sched::start(rank.id, Context::new_user(entry, stack, root), cpu);
