@@ -80,7 +80,7 @@ mod tests {
             cpuinfo(linux, 2, &features),
             block(0, flags) + &block(1, flags)
         );
-        assert_eq!(cpuinfo(linux, 1, &[0; 5]), block(0, ""));
+        assert_eq!(cpuinfo(linux, 2, &[0; 5]), block(0, "") + &block(1, ""));
     }
 
     #[test]
