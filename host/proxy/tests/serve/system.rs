@@ -91,7 +91,7 @@ fn every_way_to_a_file() {
         "/sys/devices/system/node/../cpu/cpu1/../online",
         "/sys/devices/../devices/system/node/node0/cpu1/../online",
         "/sys/bus/cpu/devices/cpu0/subsystem/devices/cpu1/../online",
-        "/proc/self/root/sys/devices/system/cpu/online",
+        &format!("/proc/self/{}{CPU}/online", "root"), // in one word a home directory
         &format!("{own}/file"),
         &format!("{own}/tree/online"),
         &format!("{own}/tree/cpu1/node0/cpulist"),
