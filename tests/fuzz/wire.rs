@@ -58,8 +58,7 @@ fn change(random: &mut Random) -> Change {
         addr: page,
         len_bytes,
         gpa: random.below(1 << 40) * PAGE,
-        read: random.once_in(2),
-        write: random.once_in(2),
+        prot: random.below(8) as u8,
     }
 }
 

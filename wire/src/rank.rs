@@ -139,6 +139,11 @@ pub struct FromNode {
     pub cpus: [Word; 2],
     /// Physical base and bytes of its share.
     pub share: [Word; 2],
+    /// Where its heap (brk) begins.
+    pub heap_start: Word,
+    /// What the node's processors can, as CPUID says it, two registers a word, the lower first: leaf 1 EDX and ECX; leaf 7
+    /// EBX and ECX; leaf 7 EDX and leaf 7.1 EAX; leaf 0x8000_0001 EDX and ECX; leaf 0xd.1 EAX and leaf 0x8000_0008 EBX.
+    pub features: [Word; 5],
     /// Bytes of the share in use, and the most that ever were.
     pub used_bytes: Word,
     /// See `used_bytes`.

@@ -16,7 +16,7 @@ pub const RECORDS: usize = if cfg!(loom) { 2 } else { 512 };
 #[derive(FromBytes, KnownLayout, Default, Debug)]
 #[repr(C)]
 pub struct Record {
-    /// Page-aligned address, with the kind of change in bits 0..=3 and the protection (PROT_READ 1, PROT_WRITE 2) in bits 4..=5.
+    /// Page-aligned address, with the kind of change in bits 0..=3 and bits of [`prot`] in bits 4..=6.
     addr: Word,
     len_bytes: Word,
     gpa: Word,
@@ -36,6 +36,18 @@ pub struct RegionLog {
     ring: [Record; RECORDS],
 }
 
+/// Bits of an access, as mmap(2) has them (uapi/asm-generic/mman-common.h).
+pub mod prot {
+    /// PROT_READ
+    pub const READ: u8 = 1;
+    /// PROT_WRITE
+    pub const WRITE: u8 = 2;
+    /// PROT_EXEC
+    pub const EXEC: u8 = 4;
+    /// All of them.
+    pub const ALL: u8 = 7;
+}
+
 /// A change of a rank's mappings. Addresses and lengths are multiples of 4 KiB in slot 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
@@ -47,10 +59,8 @@ pub enum Change {
         len_bytes: u64,
         /// Guest-physical address behind it.
         gpa: u64,
-        /// May the program read and write it? (Shipped calls may do just that.)
-        read: bool,
-        /// See `read`.
-        write: bool,
+        /// What the program may do there: bits of [`prot`]. (Shipped calls may read and write just as it may.)
+        prot: u8,
     },
     /// Nothing is there any more.
     Unmap {
@@ -67,8 +77,9 @@ pub struct BadRecord;
 
 const KIND_MAP: u64 = 1;
 const KIND_UNMAP: u64 = 2;
+const PROT_SHIFT: u32 = 4;
 /// Bits below the address that mean something.
-const LOW_BITS: u64 = 0x3f;
+const LOW_BITS: u64 = (prot::ALL as u64) << PROT_SHIFT | 0xf;
 
 impl Change {
     fn put(&self, record: &Record) {
@@ -77,13 +88,12 @@ impl Change {
                 addr,
                 len_bytes,
                 gpa,
-                read,
-                write,
+                prot,
             } => (
                 addr,
                 len_bytes,
                 gpa,
-                KIND_MAP | u64::from(read) << 4 | u64::from(write) << 5,
+                KIND_MAP | u64::from(prot) << PROT_SHIFT,
             ),
             Change::Unmap { addr, len_bytes } => (addr, len_bytes, 0, KIND_UNMAP),
         };
@@ -113,8 +123,7 @@ impl Change {
                 addr,
                 len_bytes,
                 gpa,
-                read: low & 0x10 != 0,
-                write: low & 0x20 != 0,
+                prot: (low >> PROT_SHIFT) as u8,
             }),
             KIND_UNMAP => Ok(Change::Unmap { addr, len_bytes }),
             _ => Err(BadRecord),

@@ -5,7 +5,7 @@
 use abi::map::{MAX_RANKS, PAGE, USER_BASE, USER_TOP};
 use margay_wire::boot::{Config, Header, MAX_CPUS, flag};
 use margay_wire::clock::ClockPage;
-use margay_wire::region_log::{Change, RECORDS, RegionLog};
+use margay_wire::region_log::{Change, RECORDS, RegionLog, prot};
 use margay_wire::ship::{Caller, Server, Slot};
 use margay_wire::signal::{self, Mailbox, Signal};
 use margay_wire::trace::{self, DATA_BYTES, TraceRing};
@@ -57,8 +57,7 @@ fn a_change_that_leaves_memory_is_refused() {
         addr,
         len_bytes: pages * PAGE,
         gpa: PAGE,
-        read: true,
-        write: true,
+        prot: prot::ALL,
     };
     for (addr, pages, right) in [
         (USER_TOP - PAGE, 1, true),

@@ -109,6 +109,7 @@ fn all_steps() -> Vec<Step> {
         ),
         Step::new("conformance", system("conformance")),
         Step::new("debian", system("debian")),
+        Step::new("facts", system("facts")),
         Step::new("ranks", system("ranks")),
         Step::new("strace", system("strace")),
         Step::new("noise", noise()),

@@ -11,6 +11,7 @@
 pub mod accel;
 pub mod clock;
 pub mod comm;
+pub mod features;
 mod ivshmem;
 pub mod keeper;
 mod message;

@@ -123,6 +123,8 @@ pub struct Machine<'a> {
     pub plugin: Option<&'a OsStr>,
     /// Cores and memory.
     pub plan: &'a Plan,
+    /// Features that the host lacks ([`crate::features::lacking`]).
+    pub lacking: Vec<&'static str>,
     /// The kernel, an ELF with a PVH note.
     pub kernel: &'a Path,
     /// The PCT, handed over as initial RAM disk.
@@ -141,7 +143,14 @@ impl Machine<'_> {
             Accel::Kvm => args.words("-accel kvm -cpu max"),
             // TCG counts and executes every iteration of a rep string instruction: software that sees ERMS or FSRM
             // would copy bytes where copying words is far cheaper.
-            Accel::Tcg => args.words("-accel tcg -cpu max,-erms,-fsrm"),
+            Accel::Tcg => {
+                let lacking: String = self
+                    .lacking
+                    .iter()
+                    .map(|name| format!(",-{name}"))
+                    .collect();
+                args.words(&format!("-accel tcg -cpu max,-erms,-fsrm{lacking}"));
+            }
         }
         if self.icount {
             args.words("-icount shift=0,sleep=off");
@@ -252,6 +261,7 @@ mod tests {
             icount,
             plugin: plugin.map(OsStr::new),
             plan: &plan,
+            lacking: vec!["mpx", "pku"],
             kernel: Path::new("/k"),
             pct: Path::new("/p"),
         };
@@ -268,7 +278,7 @@ mod tests {
         let line = arguments(Accel::Tcg, Some("/d/qboot.rom"), false, None);
         for part in [
             "-name margay:3x2097152,debug-threads=on",
-            "-accel tcg -cpu max,-erms,-fsrm",
+            "-accel tcg -cpu max,-erms,-fsrm,-mpx,-pku ",
             "-smp 3 -m 67108864B",
             "size=67108864B,share=on,mem-path=/proc/self/fd/7",
             "-bios /d/qboot.rom",

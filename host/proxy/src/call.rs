@@ -75,7 +75,8 @@ impl Caller {
     }
 }
 
-fn linux(nr: u16, args: &[u64; 6]) -> i64 {
+/// Makes a call of the rank, whose arguments have been prepared.
+pub(crate) fn linux(nr: u16, args: &[u64; 6]) -> i64 {
     // SAFETY: 1. Only calls that the table ships or relays are made; none of them maps, unmaps or protects memory, creates a
     // thread, or changes how this process executes. 2. `prepare` has tamed every pointer Linux writes through, so that it
     // reaches only memory of the rank and what has no memory (module `memory`), or has replaced it by one into the

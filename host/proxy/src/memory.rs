@@ -21,7 +21,7 @@ use abi::Errno;
 use abi::map::{USER_BASE, USER_TOP, WINDOW_TOP};
 use rustix::io;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
-use wire::region_log::Change;
+use wire::region_log::{Change, prot};
 
 use crate::Ram;
 use crate::files::Files;
@@ -162,9 +162,10 @@ impl Memory {
                 addr,
                 len_bytes,
                 gpa,
-                read,
-                write,
+                prot,
             } => {
+                let [read, write, exec] =
+                    [prot::READ, prot::WRITE, prot::EXEC].map(|bit| prot & bit != 0);
                 let offset = self.layout.offset(gpa, len_bytes);
                 let offset = offset.filter(|_| allowed.allows(gpa, len_bytes, write));
                 let offset = offset.ok_or(BadChange::NotOurs { gpa, len_bytes })?;
@@ -180,6 +181,7 @@ impl Memory {
                     gpa,
                     read,
                     write,
+                    exec,
                 });
             }
             Change::Unmap { addr, len_bytes } => {

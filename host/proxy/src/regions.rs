@@ -1,7 +1,7 @@
 //! What the rank has mapped where: the proxy's own copy, made from the region log.
 //!
-//! It says whether a copy into or out of the rank's memory can fault before it is made, and feeds the crash report. It
-//! knows what shipped calls may do (read, write), not what may be executed.
+//! It says whether a copy into or out of the rank's memory can fault before it is made, and feeds the crash report. Shipped
+//! calls read and write; what may be executed is known for those that ask (/proc/self/maps).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,14 +19,20 @@ pub struct Region {
     pub read: bool,
     /// May the program write it?
     pub write: bool,
+    /// May the program execute it?
+    pub exec: bool,
 }
 
 impl Region {
-    const fn continues(&self, before: &Region) -> bool {
+    /// Whether it may be read, written, executed.
+    pub fn access(&self) -> [bool; 3] {
+        [self.read, self.write, self.exec]
+    }
+
+    fn continues(&self, before: &Region) -> bool {
         before.end == self.start
             && before.gpa + (before.end - before.start) == self.gpa
-            && before.read == self.read
-            && before.write == self.write
+            && before.access() == self.access()
     }
 }
 
@@ -34,10 +40,11 @@ impl fmt::Display for Region {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let flag = |set, name| if set { name } else { '-' };
         let (read, write) = (flag(self.read, 'r'), flag(self.write, 'w'));
+        let exec = flag(self.exec, 'x');
         let kib = (self.end - self.start) / 1024;
         write!(
             f,
-            "{:012x}-{:012x} {read}{write} {kib} KiB",
+            "{:012x}-{:012x} {read}{write}{exec} {kib} KiB",
             self.start, self.end
         )
     }
@@ -127,7 +134,7 @@ impl Regions {
         let mut end = addr;
         let first = self.at(addr);
         while let (Some(region), Some(first)) = (self.at(end), first)
-            && (region.read, region.write) == (first.read, first.write)
+            && region.access() == first.access()
         {
             end = region.end;
         }
@@ -149,15 +156,15 @@ mod tests {
 
     #[derive(Clone, Debug)]
     enum Op {
-        Map(u64, u64, u64, bool, bool),
+        Map(u64, u64, u64, [bool; 3]),
         Unmap(u64, u64),
     }
 
     fn op() -> impl Strategy<Value = Op> {
         let range = (0..PAGES as u64 - 1).prop_flat_map(|s| (Just(s), s + 1..PAGES as u64));
         prop_oneof![
-            (range.clone(), 0..64u64, any::<bool>(), any::<bool>())
-                .prop_map(|((s, e), g, r, w)| Op::Map(s, e, g, r, w)),
+            (range.clone(), 0..64u64, any::<[bool; 3]>())
+                .prop_map(|((s, e), g, access)| Op::Map(s, e, g, access)),
             range.prop_map(|(s, e)| Op::Unmap(s, e)),
         ]
     }
@@ -170,10 +177,11 @@ mod tests {
             let mut model = [None; PAGES];
             for op in ops {
                 match op {
-                    Op::Map(start, end, gpa, read, write) => {
-                        regions.map(Region { start, end, gpa, read, write });
+                    Op::Map(start, end, gpa, access) => {
+                        let [read, write, exec] = access;
+                        regions.map(Region { start, end, gpa, read, write, exec });
                         for page in start..end {
-                            model[page as usize] = Some((gpa + page - start, read, write));
+                            model[page as usize] = Some((gpa + page - start, access));
                         }
                     }
                     Op::Unmap(start, end) => {
@@ -183,12 +191,12 @@ mod tests {
                 }
             }
             for (page, want) in model.iter().enumerate() {
-                let have = regions.at(page as u64).map(|r| (r.gpa + page as u64 - r.start, r.read, r.write));
+                let have = regions.at(page as u64).map(|r| (r.gpa + page as u64 - r.start, r.access()));
                 prop_assert_eq!(have, *want);
             }
             for start in 0..PAGES {
                 for end in start..PAGES {
-                    let all = model[start..end].iter().all(|p| p.is_some_and(|(_, read, write)| read || write));
+                    let all = model[start..end].iter().all(|p| p.is_some_and(|(_, [read, write, _])| read || write));
                     prop_assert_eq!(regions.allow(start as u64, (end - start) as u64, false), all);
                 }
             }

@@ -8,9 +8,11 @@
 mod content;
 mod device;
 mod listing;
+mod machine;
 mod open;
 mod place;
 mod regions;
+mod sys;
 mod text;
 mod walk;
 
@@ -48,8 +50,16 @@ enum Name {
     OwnFd,
 }
 
-/// Looks whether a call speaks of the process; its arguments have been prepared.
+/// Looks whether a call speaks of the process or the machine; its arguments have been prepared.
 pub fn recognise(rank: &Rank, call: &Call, args: &[u64; 6], scratch: &Scratch) -> Special {
+    let special = match sys::of_descriptor(rank, call, args, scratch) {
+        Special::No => look(rank, call, args, scratch),
+        special => special,
+    };
+    sys::leave(call, args, special)
+}
+
+fn look(rank: &Rank, call: &Call, args: &[u64; 6], scratch: &Scratch) -> Special {
     let number = i64::from(call.nr);
     if matches!(number, libc::SYS_getdents | libc::SYS_getdents64) {
         return listing::without_ours(rank, call, args);
@@ -61,13 +71,36 @@ pub fn recognise(rank: &Rank, call: &Call, args: &[u64; 6], scratch: &Scratch) -
     if args[at] != scratch.string_address() {
         return Special::No; // a null pointer
     }
+    match sys::of_path(rank, call, args, at, scratch.string()) {
+        sys::About::No => of_path(rank, call, args, at, scratch.string()),
+        sys::About::Done(ret) => Special::Answer(ret),
+        sys::About::Elsewhere(path) => elsewhere(rank, call, args, at, &path),
+    }
+}
+
+/// Carries out a call with another path, which ends in a NUL.
+fn elsewhere(rank: &Rank, call: &Call, args: &[u64; 6], at: usize, path: &[u8]) -> Special {
+    let mut args = *args;
+    args[at] = path.as_ptr() as u64;
+    if at > 0 && call.args[at - 1] == Arg::DirFd {
+        args[at - 1] = libc::AT_FDCWD as u64;
+    }
+    let special = of_path(rank, call, &args, at, &path[..path.len() - 1]);
+    match sys::leave(call, &args, special) {
+        Special::No => Special::Answer(crate::call::linux(call.nr, &args)),
+        Special::Instead(args) => Special::Answer(crate::call::linux(call.nr, &args)),
+        answer => answer,
+    }
+}
+
+fn of_path(rank: &Rank, call: &Call, args: &[u64; 6], at: usize, path: &[u8]) -> Special {
     if open::is_open(call.nr) {
-        return Special::Answer(open::open(rank, call, args, scratch.string()));
+        return Special::Answer(open::open(rank, call, args, path));
     }
-    if number == libc::SYS_truncate && !scratch.string().is_empty() {
-        return Special::Answer(open::truncate(rank, args[1], scratch.string()));
+    if i64::from(call.nr) == libc::SYS_truncate && !path.is_empty() {
+        return Special::Answer(open::truncate(rank, args[1], path));
     }
-    let (directory, last) = split(scratch.string());
+    let (directory, last) = split(path);
     let Some(name) = named(last, rank.first_own_fd) else {
         return Special::No;
     };

@@ -311,6 +311,16 @@ fn rank_start(
         aspace.set_heap(heap);
         Ok(Phys(aspace.root()))
     })?;
+    rank.area.node.heap_start.put(heap);
+    for (word, features) in rank
+        .area
+        .node
+        .features
+        .iter()
+        .zip(hal::cpu::feature_words())
+    {
+        word.put(features);
+    }
     let config = &comm::get().config;
     let cores = CoreSet::of(cpu, config.cpus / config.ranks);
     rank.start(cores, [entry, stack], root).map(|()| 0)

@@ -393,7 +393,8 @@ extern "C" fn arrived() {
             Why::Ends => {
                 task.parking.gone();
                 task.ended.store(true, Ordering::Relaxed);
-                if let Some(thread) = task.thread() {
+                // The main thread's number is the rank's for as long as it lives.
+                if let Some(thread) = task.thread().filter(|thread| thread.index != 0) {
                     thread.rank.threads.release(thread.index);
                 }
             }

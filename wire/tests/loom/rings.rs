@@ -6,7 +6,7 @@ use std::sync::Arc;
 use abi::map::{PAGE, USER_BASE};
 use loom::cell::UnsafeCell;
 use loom::thread;
-use margay_wire::region_log::{Change, RegionLog};
+use margay_wire::region_log::{Change, RegionLog, prot};
 use margay_wire::signal::{Mailbox, Signal};
 
 use crate::{Doorbell, shared, try_all};
@@ -106,7 +106,6 @@ fn change(n: u64) -> Change {
         addr,
         len_bytes,
         gpa: n * PAGE,
-        read: true,
-        write: n == 1,
+        prot: n as u8 & prot::ALL,
     }
 }

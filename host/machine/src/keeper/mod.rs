@@ -28,6 +28,7 @@ use rustix::process::Signal;
 
 use crate::accel::Accel;
 use crate::clock::Sample;
+use crate::features;
 use crate::message::{Cause, Ended, Event, Message, receive, send};
 use crate::node::Keeper;
 use crate::plan::Plan;
@@ -67,6 +68,7 @@ impl Launch {
             icount: self.icount,
             plugin: self.plugin.as_deref(),
             plan: &self.plan,
+            lacking: features::lacking(),
             kernel: &self.kernel,
             pct: &self.pct,
         }

@@ -55,6 +55,7 @@ fn regions(count: u64) -> Regions {
             gpa: start,
             read: true,
             write: i % 2 == 0,
+            exec: false,
         });
     }
     regions
@@ -72,8 +73,8 @@ fn a_report_names_signal_address_registers_and_regions() {
     for part in [
         "  instruction c6 00 01  movb $1,(%rax)\n",
         "rip 0000000000200ffd",
-        "the address lies in no region, 0x1000 bytes above 000000100000-000000101000 r- 4 KiB",
-        "rip lies in 000000200000-000000201000 rw 4 KiB",
+        "the address lies in no region, 0x1000 bytes above 000000100000-000000101000 r-- 4 KiB",
+        "rip lies in 000000200000-000000201000 rw- 4 KiB",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
@@ -144,6 +145,7 @@ fn a_stack_that_is_used_up_is_told_from_other_faults() {
             gpa: 1 << 30,
             read: true,
             write: true,
+            exec: false,
         });
     }
     let said = |addr: u64, rsp: u64| {

@@ -5,8 +5,10 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 
 use abi::map::PAGE;
+use wire::word::Word;
 use zerocopy::IntoBytes;
 
+use super::machine;
 use super::place::{Place, Whose};
 use super::regions::{self, Lines};
 use crate::Program;
@@ -41,6 +43,10 @@ pub enum File {
     Meminfo,
     /// Linux's, with the node's cores.
     Cpuinfo,
+    /// What was counted since the machine started: here nothing.
+    SystemStat,
+    /// How many want to run.
+    Loadavg,
 }
 
 /// Names in the process's directory.
@@ -57,7 +63,12 @@ const OF_RANK: &[(&str, File)] = &[
     ("auxv", File::Auxv),
 ];
 /// Names in the procfs itself.
-const OF_SYSTEM: &[(&str, File)] = &[("meminfo", File::Meminfo), ("cpuinfo", File::Cpuinfo)];
+const OF_SYSTEM: &[(&str, File)] = &[
+    ("meminfo", File::Meminfo),
+    ("cpuinfo", File::Cpuinfo),
+    ("stat", File::SystemStat),
+    ("loadavg", File::Loadavg),
+];
 
 impl File {
     /// The file at a place.
@@ -71,39 +82,70 @@ impl File {
         found.map(|(_, file)| *file)
     }
 
-    /// Its name, of all the only one.
-    pub fn name(self) -> &'static str {
-        let mut all = OF_RANK.iter().chain(OF_SYSTEM);
-        all.find(|(_, file)| *file == self)
-            .map_or("", |(name, _)| name)
+    /// Its path in a procfs.
+    pub fn path(self) -> String {
+        let find = |names: &[(&'static str, File)]| {
+            let found = names.iter().find(|(_, file)| *file == self);
+            found.map(|(name, _)| *name)
+        };
+        match find(OF_RANK) {
+            Some(name) => format!("self/{name}"),
+            None => find(OF_SYSTEM).unwrap_or_default().to_owned(),
+        }
     }
 
-    /// The file with a name of [`File::name`].
-    pub fn of_name(name: &str) -> Option<File> {
-        let mut all = OF_RANK.iter().chain(OF_SYSTEM);
-        all.find(|(known, _)| *known == name).map(|(_, file)| *file)
+    /// The file with a path of [`File::path`].
+    pub fn of_path(path: &str) -> Option<File> {
+        let (names, name) = match path.strip_prefix("self/") {
+            Some(name) => (OF_RANK, name),
+            None => (OF_SYSTEM, path),
+        };
+        let found = names.iter().find(|(known, _)| *known == name);
+        found.map(|(_, file)| *file)
     }
 
     /// Its text as of now.
     pub fn text(self, rank: &Rank) -> Vec<u8> {
         let sizes = Sizes::of(rank);
+        let node = &rank.words.area.node;
+        let heap = node.heap_start.load();
+        let node_cores = rank.core_doorbells.len();
         let linux = |path| std::fs::read_to_string(path).unwrap_or_default();
         let text = match self {
-            File::Maps => return regions::maps(&Lines::of(&rank.memory())),
-            File::Smaps => return regions::smaps(&Lines::of(&rank.memory())),
+            File::Maps => return regions::maps(&Lines::of(&rank.memory(), heap)),
+            File::Smaps => return regions::smaps(&Lines::of(&rank.memory(), heap)),
+            File::NumaMaps => return regions::numa_maps(&Lines::of(&rank.memory(), heap)),
             File::SmapsRollup => regions::rollup(rank.memory().regions()),
-            File::NumaMaps => regions::numa_maps(rank.memory().regions()),
             File::Statm => sizes.statm(),
             File::Status => sizes.status(&linux("/proc/self/status"), cores(rank)),
             File::Stat => sizes.stat(&linux("/proc/self/stat")),
             File::Meminfo => sizes.meminfo(&linux("/proc/meminfo")),
-            File::Cpuinfo => cpuinfo(&linux("/proc/cpuinfo"), rank.core_doorbells.len()),
+            File::Cpuinfo => {
+                let features = node.features.each_ref().map(Word::load);
+                machine::cpuinfo(&linux("/proc/cpuinfo"), node_cores, &features)
+            }
+            File::SystemStat => machine::stat(&linux("/proc/stat"), node_cores),
+            File::Loadavg => machine::loadavg(rank.pid),
             File::Cmdline => return joined(&rank.program, true),
             File::Environ => return joined(&rank.program, false),
             File::Auxv => return auxv(rank).unwrap_or_default(),
         };
         text.into_bytes()
     }
+}
+
+/// The memory of NUMA domain 0, the only one.
+pub fn node_meminfo(rank: &Rank) -> String {
+    let Sizes { share, used, .. } = Sizes::of(rank);
+    let [total, free, used] = [share, share.saturating_sub(used), used].map(|bytes| bytes / 1024);
+    [
+        ("MemTotal", total),
+        ("MemFree", free),
+        ("MemUsed", used),
+        ("AnonPages", used),
+    ]
+    .map(|(name, kib)| format!("Node 0 {:<15}{kib:>8} kB\n", format!("{name}:")))
+    .concat()
 }
 
 /// Argument or environment strings, each with its NUL.
@@ -147,32 +189,6 @@ fn auxv(rank: &Rank) -> Option<Vec<u8>> {
 fn cores(rank: &Rank) -> [u64; 2] {
     let cpus = &rank.words.area.node.cpus;
     [cpus[0].load(), cpus[1].load()]
-}
-
-/// Which features the node's processors have only the node knows, and an emulated one has others than the host's: no flags
-/// are shown.
-fn cpuinfo(linux: &str, cores: usize) -> String {
-    const UNKNOWN: &[&str] = &["flags", "vmx flags", "bugs"];
-    let first = linux.split("\n\n").next().unwrap_or_default();
-    let mut text = String::new();
-    for core in 0..cores {
-        for line in first.lines() {
-            let Some((key, _)) = line.split_once(':') else {
-                continue;
-            };
-            let _ = match key.trim_end() {
-                name if UNKNOWN.contains(&name) => Ok(()),
-                "processor" | "core id" | "apicid" | "initial apicid" => {
-                    writeln!(text, "{key}: {core}")
-                }
-                "siblings" | "cpu cores" => writeln!(text, "{key}: {cores}"),
-                "physical id" => writeln!(text, "{key}: 0"),
-                _ => writeln!(text, "{line}"),
-            };
-        }
-        text.push('\n');
-    }
-    text
 }
 
 /// Bytes of the rank's memory.
@@ -346,12 +362,5 @@ mod tests {
             "MemTotal:          16384 kB\nMemFree:           12288 kB\nCached:                0 kB\n\
             HugePages_Total:       0\nHugepagesize:       2048 kB\n"
         );
-    }
-
-    #[test]
-    fn cpuinfo_has_a_block_per_core_and_no_flags() {
-        let linux = "processor\t: 0\nmodel name\t: X\nsiblings\t: 64\nflags\t\t: fpu avx512f\n\nprocessor\t: 1\n";
-        let block = |core| format!("processor\t: {core}\nmodel name\t: X\nsiblings\t: 2\n\n");
-        assert_eq!(cpuinfo(linux, 2), block(0) + &block(1));
     }
 }

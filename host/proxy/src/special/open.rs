@@ -14,7 +14,7 @@ use rustix::io;
 use super::device;
 use super::place::Place;
 use super::walk::{Found, linux, walk};
-use super::{content, give, text};
+use super::{content, give, sys, text};
 use crate::fds;
 use crate::memory::RankMemory;
 use crate::rank::Rank;
@@ -74,6 +74,25 @@ pub fn open(rank: &Rank, call: &Call, args: &[u64; 6], path: &[u8]) -> i64 {
     };
     let name = args[usize::from(i64::from(call.nr) == libc::SYS_openat)];
     opened(rank, at, name, path, &how(flags, mode), false)
+}
+
+/// The flags of an open, and where the path may not lead (RESOLVE_* of openat2(2)).
+///
+/// # Errors
+/// EFAULT, EINVAL.
+pub fn flags(rank: &Rank, call: &Call, args: &[u64; 6]) -> Result<(i32, u64), Errno> {
+    let flags = match i64::from(call.nr) {
+        libc::SYS_open => args[1],
+        libc::SYS_creat => (libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC) as u64,
+        libc::SYS_openat => args[2],
+        _ if args[3] < HOW_BYTES as u64 => return Err(Errno::EINVAL),
+        _ => {
+            let mut how = [0; HOW_BYTES];
+            rank.read(args[2], &mut how)?;
+            return Ok((word(&how, 0) as i32, word(&how, RESOLVE_AT)));
+        }
+    };
+    Ok((word(&how(flags, 0), 0) as i32, 0))
 }
 
 /// openat2(2), whose `open_how` is the rank's.
@@ -229,6 +248,9 @@ fn look(rank: &Rank, file: &OwnedFd, flags: i32) -> Result<(), Errno> {
         FileType::RegularFile if stat.st_size == 0 && rustix::fs::major(stat.st_dev) == 0 => {
             in_proc(rank, file, flags)
         }
+        FileType::RegularFile | FileType::Directory => {
+            sys::replaced(rank, file, stat.st_dev, flags)
+        }
         _ => Ok(()),
     }
 }
@@ -241,7 +263,7 @@ fn in_proc(rank: &Rank, file: &OwnedFd, flags: i32) -> Result<(), Errno> {
     replace(rank, file, &place, flags).map(|_| ())
 }
 
-const fn writes(flags: i32) -> bool {
+pub const fn writes(flags: i32) -> bool {
     flags & libc::O_ACCMODE != libc::O_RDONLY
 }
 
@@ -251,12 +273,14 @@ fn replace(rank: &Rank, file: &OwnedFd, place: &Place, flags: i32) -> Result<boo
     let Some(content) = text.filter(|_| flags & libc::O_PATH == 0 && !writes(flags)) else {
         return Ok(false);
     };
-    let made = fds::with_room(rank.raised_fds, || text::create(rank, content)).map_err(linux)?;
+    let name = format!("{}{}", text::PROC, content.path());
+    let made =
+        fds::with_room(rank.raised_fds, || text::create(rank, &name, false)).map_err(linux)?;
     let close_on_exec = (flags & libc::O_CLOEXEC) as u64;
     let (from, to) = (fds::raw(&made), fds::raw(file));
     match linux_call(libc::SYS_dup3, &[from, to, close_on_exec, 0]) {
         0.. => {
-            text::mark(rank, file);
+            text::mark(rank, to);
             Ok(true)
         }
         ret => Err(Errno::from_ret(ret).unwrap_or(Errno::EIO)),

@@ -1,5 +1,5 @@
-//! Texts about the rank's regions. Whether a page may be executed the proxy does not know: no `x` is shown. All that is mapped
-//! is in memory, the rank's alone, and counts as written.
+//! Texts about the rank's regions. All that is mapped is in memory, the rank's alone, and counts as written. What is mapped
+//! without access is not shown: the proxy does not learn of it.
 
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -8,7 +8,7 @@ use abi::map::{PAGE, STACK_TOP, VDSO_AREA};
 
 use crate::files::{File, Files};
 use crate::memory::Memory;
-use crate::regions::{Region, Regions};
+use crate::regions::Regions;
 
 /// Where the vDSO begins: behind the clock page.
 const VDSO: u64 = VDSO_AREA + PAGE;
@@ -17,8 +17,8 @@ const VDSO: u64 = VDSO_AREA + PAGE;
 pub struct Line<'a> {
     start: u64,
     end: u64,
-    read: bool,
-    write: bool,
+    access: [bool; 3],
+    heap: bool,
     /// The file, and the offset in it.
     file: Option<(&'a File, u64)>,
 }
@@ -27,24 +27,32 @@ pub struct Line<'a> {
 pub struct Lines<'a>(Vec<Line<'a>>);
 
 impl<'a> Lines<'a> {
-    /// Those of `memory`.
-    pub fn of(memory: &'a Memory) -> Lines<'a> {
-        Lines::new(memory.regions(), &memory.files)
+    /// Those of `memory`, in which the heap begins at `heap_start`.
+    pub fn of(memory: &'a Memory, heap_start: u64) -> Lines<'a> {
+        Lines::new(memory.regions(), &memory.files, heap_start)
     }
 
-    fn new(regions: &Regions, files: &'a Files) -> Lines<'a> {
+    fn new(regions: &Regions, files: &'a Files, heap_start: u64) -> Lines<'a> {
         let mut lines = Vec::new();
-        let mut start = 0;
+        let (mut start, mut heap_end) = (0, heap_start);
         for region in regions.iter() {
             start = start.max(region.start);
             while start < region.end {
                 let (file, until) = files.at(start);
-                let end = until.min(regions.alike_until(start));
+                let mut end = until.min(regions.alike_until(start));
+                if (start + 1..end).contains(&heap_start) {
+                    end = heap_start;
+                }
+                // The heap is what follows its beginning without a gap.
+                let heap = start == heap_end && file.is_none();
+                if heap {
+                    heap_end = end;
+                }
                 lines.push(Line {
                     start,
                     end,
-                    read: region.read,
-                    write: region.write,
+                    access: region.access(),
+                    heap,
                     file,
                 });
                 start = end;
@@ -75,23 +83,15 @@ pub fn rollup(regions: &Regions) -> String {
 }
 
 /// /proc/self/numa_maps.
-pub fn numa_maps(regions: &Regions) -> String {
-    let line = |region: &Region| {
-        let (start, pages) = (region.start, (region.end - region.start) / PAGE);
-        let kib = PAGE / 1024;
-        format!(
-            "{start:08x} default anon={pages} dirty={pages} N0={pages} kernelpagesize_kB={kib}\n"
-        )
-    };
-    regions.iter().map(line).collect()
+pub fn numa_maps(lines: &Lines<'_>) -> Vec<u8> {
+    lines.0.iter().flat_map(Line::on_node).collect()
 }
 
 impl Line<'_> {
     /// As Linux aligns it.
     fn text(&self) -> Vec<u8> {
         let (start, end) = (self.start, self.end);
-        let read = if self.read { 'r' } else { '-' };
-        let write = if self.write { 'w' } else { '-' };
+        let [read, write, exec] = self.shown(['r', 'w', 'x']);
         let (place, name) = match self.file {
             Some((file, offset)) => {
                 let ((major, minor), inode) = (file.device, file.inode);
@@ -100,6 +100,7 @@ impl Line<'_> {
             }
             None => {
                 let name: &[u8] = match (start, end) {
+                    _ if self.heap => b"[heap]",
                     (_, STACK_TOP) => b"[stack]",
                     (VDSO_AREA, _) => b"[vvar]",
                     (VDSO, _) => b"[vdso]",
@@ -108,11 +109,31 @@ impl Line<'_> {
                 ("00000000 00:00 0".into(), name)
             }
         };
-        let mut line = format!("{start:08x}-{end:08x} {read}{write}-p {place} ");
+        let mut line = format!("{start:08x}-{end:08x} {read}{write}{exec}p {place} ");
         if !name.is_empty() {
             line = format!("{line:<73}");
         }
         [line.as_bytes(), name, b"\n"].concat()
+    }
+
+    /// A letter or none for reading, writing, executing.
+    fn shown(&self, letters: [char; 3]) -> [char; 3] {
+        std::array::from_fn(|i| if self.access[i] { letters[i] } else { '-' })
+    }
+
+    fn on_node(&self) -> Vec<u8> {
+        let (start, pages) = (self.start, (self.end - self.start) / PAGE);
+        let kib = PAGE / 1024;
+        let mut line = format!("{start:08x} default").into_bytes();
+        match self.file {
+            Some((file, _)) => line.extend([b" file=", file.path.as_bytes()].concat()),
+            None if self.heap => line.extend(b" heap"),
+            None if self.end == STACK_TOP => line.extend(b" stack"),
+            None => {}
+        }
+        let counts = format!(" anon={pages} dirty={pages} N0={pages} kernelpagesize_kB={kib}\n");
+        line.extend(counts.into_bytes());
+        line
     }
 
     fn details(&self) -> String {
@@ -126,9 +147,12 @@ impl Line<'_> {
             amount(&mut text, name, bytes);
         }
         text += &in_memory(bytes);
-        let read = if self.read { "rd " } else { "" };
-        let write = if self.write { "wr " } else { "" };
-        let _ = writeln!(text, "VmFlags: {read}{write}mr mw me ");
+        let flags = ["rd ", "wr ", "ex "].iter().zip(self.access);
+        let flags: String = flags
+            .filter(|(_, set)| *set)
+            .map(|(flag, _)| *flag)
+            .collect();
+        let _ = writeln!(text, "VmFlags: {flags}mr mw me ");
         text
     }
 }
@@ -166,6 +190,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     use super::*;
+    use crate::regions::Region;
 
     fn regions() -> Regions {
         let mut regions = Regions::default();
@@ -176,6 +201,7 @@ mod tests {
                 gpa: start,
                 read: true,
                 write: true,
+                exec: start == 0x40_0000,
             });
         }
         regions
@@ -191,6 +217,7 @@ mod tests {
             gpa: 0,
             read: true,
             write: true,
+            exec: false,
         });
         regions.map(Region {
             start: 0x50_0000,
@@ -198,18 +225,23 @@ mod tests {
             gpa: 0x50_0000,
             read: true,
             write: true,
+            exec: false,
         });
         let mut files = Files::default();
         let passwd = std::fs::File::open("/etc/passwd").expect("readable");
         let number = files.number(passwd.as_fd()).expect("a number");
         files.place(0x50_1000, 0x50_3000, number, 0x7000);
-        let text = String::from_utf8(maps(&Lines::new(&regions, &files))).expect("ASCII");
+        let text =
+            String::from_utf8(maps(&Lines::new(&regions, &files, 0x50_3000))).expect("ASCII");
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 5);
         assert!(lines[2].starts_with("00501000-00503000 rw-p 00007000 "));
         assert!(lines[2].ends_with(" /etc/passwd") && lines[2].find('/') == Some(73));
-        assert_eq!(lines[3], "00503000-00504000 rw-p 00000000 00:00 0 ");
-        assert_eq!(lines[0], "00400000-00401000 rw-p 00000000 00:00 0 ");
+        assert_eq!(
+            lines[3],
+            format!("{:<73}[heap]", "00503000-00504000 rw-p 00000000 00:00 0 ")
+        );
+        assert_eq!(lines[0], "00400000-00401000 rwxp 00000000 00:00 0 ");
         assert!(lines[4].starts_with("7fffdfd000-7fffe00000 rw-p 00000000 00:00 0 "));
         assert!(lines[4].ends_with(" [stack]"));
     }
@@ -217,11 +249,15 @@ mod tests {
     #[test]
     fn all_is_in_memory() {
         let files = Files::default();
-        let text = String::from_utf8(smaps(&Lines::new(&regions(), &files))).expect("ASCII");
+        let regions = regions();
+        let lines = Lines::new(&regions, &files, 0x40_0000);
+        let text = String::from_utf8(smaps(&lines)).expect("ASCII");
         assert_eq!(text.matches("Rss: ").count(), 2);
         assert!(text.contains("Private_Dirty:         8 kB\n"), "{text}");
-        assert!(rollup(&regions()).contains("[rollup]\nRss:                  12 kB\n"));
-        let text = numa_maps(&regions());
-        assert!(text.starts_with("00400000 default anon=1 dirty=1 N0=1 kernelpagesize_kB=4\n"));
+        assert!(rollup(&regions).contains("[rollup]\nRss:                  12 kB\n"));
+        let text = String::from_utf8(numa_maps(&lines)).expect("ASCII");
+        assert!(
+            text.starts_with("00400000 default heap anon=1 dirty=1 N0=1 kernelpagesize_kB=4\n")
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Texts of a procfs as files that are open.
+//! Texts of a procfs and of a sysfs as files that are open.
 //!
 //! A text is a memfd that is open for reading only. It is written anew whenever it is read from its beginning, as a file of
 //! a procfs is, and says that it has no size. The rank's descriptors of texts are marked, so that others cost a look at a
@@ -15,13 +15,16 @@ use rustix::fs::{MemfdFlags, Mode, OFlags, SeekFrom, fchmod, memfd_create, open,
 use rustix::io;
 
 use super::content::File;
+use super::sys;
 use crate::fds;
 use crate::memory::RankMemory;
 use crate::rank::Rank;
 
-/// What a memfd's name begins with, as a link in /proc shows it.
-const LINK: &str = "/memfd:proc/";
+/// What stands before a memfd's name, as a link in /proc shows it.
+const LINK: &str = "/memfd:";
 const LINK_END: &str = " (deleted)";
+/// What the names of files of a procfs begin with.
+pub const PROC: &str = "proc/";
 /// Offsets of st_size and st_blocks in struct stat, of stx_size and stx_blocks in struct statx (uapi/asm/stat.h,
 /// uapi/linux/stat.h).
 const STAT_SIZES: [u64; 2] = [48, 64];
@@ -44,26 +47,41 @@ impl Marks {
         }
     }
 
-    fn has(&self, fd: u64) -> bool {
+    /// Whether a descriptor is, or was, one.
+    pub fn has(&self, fd: u64) -> bool {
         let word = self.0.get((fd as u32 / 64) as usize);
         word.is_some_and(|word| word.load(Ordering::Relaxed) >> (fd % 64) & 1 != 0)
     }
 }
 
-/// Makes a text, open for reading at its beginning.
+/// Makes the text of a file, named by its path without the first slash, open for reading at its beginning; without access if
+/// `path_only`.
 ///
 /// # Errors
 /// EMFILE, ENFILE, ENOMEM.
-pub fn create(rank: &Rank, file: File) -> io::Result<OwnedFd> {
-    let made = memfd_create(format!("proc/{}", file.name()), MemfdFlags::CLOEXEC)?;
-    write(&made, &file.text(rank))?;
+pub fn create(rank: &Rank, name: &str, path_only: bool) -> io::Result<OwnedFd> {
+    let made = memfd_create(name, MemfdFlags::CLOEXEC)?;
+    write(&made, &content(rank, name).unwrap_or_default())?;
     fchmod(&made, Mode::from_raw_mode(0o444))?;
-    reopen(made.as_raw_fd(), OFlags::RDONLY)
+    let how = if path_only {
+        OFlags::PATH
+    } else {
+        OFlags::RDONLY
+    };
+    reopen(made.as_raw_fd(), how)
+}
+
+/// What the file of a name says now; `None` for a name of no text.
+fn content(rank: &Rank, name: &str) -> Option<Vec<u8>> {
+    match name.strip_prefix(PROC) {
+        Some(path) => File::of_path(path).map(|file| file.text(rank)),
+        None => sys::text(rank, name.strip_prefix("sys")?),
+    }
 }
 
 /// Notes that a descriptor of the rank is a text.
-pub fn mark(rank: &Rank, fd: &OwnedFd) {
-    rank.texts.set(fds::raw(fd));
+pub fn mark(rank: &Rank, fd: u64) {
+    rank.texts.set(fd);
 }
 
 /// Writes a text anew if the call reads one from its beginning.
@@ -74,18 +92,23 @@ pub fn refresh(rank: &Rank, call: &Call, args: &[u64; 6]) {
         libc::SYS_preadv2 => Some(args[3]).filter(|offset| *offset != u64::MAX),
         _ => return,
     };
-    let Some((fd, file)) = text(rank, args[0]) else {
+    let Some(name) = name(rank, args[0]) else {
         return;
     };
+    // SAFETY: 1. The number is open (its name was read) and only used for this call.
+    let fd = unsafe { BorrowedFd::borrow_raw(args[0] as i32) };
     if offset.or_else(|| seek(fd, SeekFrom::Current(0)).ok()) != Some(0) {
         return;
     }
     // What cannot be written anew stays as it is.
+    let Some(text) = content(rank, &name) else {
+        return;
+    };
     let _ = fds::with_room(rank.raised_fds, || {
         fchmod(fd, Mode::from_raw_mode(0o644))?;
         let stream = reopen(fd.as_raw_fd(), OFlags::WRONLY | OFlags::TRUNC);
         fchmod(fd, Mode::from_raw_mode(0o444))?;
-        write(&stream?, &file.text(rank))
+        write(&stream?, &text)
     });
 }
 
@@ -107,7 +130,7 @@ pub fn complete(rank: &Rank, call: &Call, args: &[u64; 6], ret: i64) -> Result<(
         libc::SYS_statx if empty_path(args[2]) => (args[4], STATX_SIZES),
         _ => return Ok(()),
     };
-    if ret != 0 || text(rank, args[0]).is_none() {
+    if ret != 0 || name(rank, args[0]).is_none_or(|name| !name.starts_with(PROC)) {
         return Ok(());
     }
     let nothing = 0u64.to_ne_bytes();
@@ -116,16 +139,14 @@ pub fn complete(rank: &Rank, call: &Call, args: &[u64; 6], ret: i64) -> Result<(
         .try_for_each(|offset| rank.write(to + offset, &nothing))
 }
 
-/// The text that a descriptor of the rank is.
-fn text<'a>(rank: &Rank, fd: u64) -> Option<(BorrowedFd<'a>, File)> {
+/// The name of the text that a descriptor of the rank is: its path without the first slash.
+pub fn name(rank: &Rank, fd: u64) -> Option<String> {
     if !rank.texts.has(fd) {
         return None;
     }
     let link = readlink(format!("/proc/self/fd/{}", fd as u32), Vec::new()).ok()?;
     let name = link.to_str().ok()?.strip_prefix(LINK)?;
-    let file = File::of_name(name.strip_suffix(LINK_END)?)?;
-    // SAFETY: 1. The number is open (the link was read) and only used for this call.
-    Some((unsafe { BorrowedFd::borrow_raw(fd as i32) }, file))
+    name.strip_suffix(LINK_END).map(str::to_owned)
 }
 
 fn reopen(fd: i32, how: OFlags) -> io::Result<OwnedFd> {

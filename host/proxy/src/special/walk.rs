@@ -14,7 +14,7 @@ use super::place::{Link, Place};
 use crate::rank::Rank;
 
 /// Most symbolic links of a path (MAXSYMLINKS, include/linux/namei.h).
-const MOST_LINKS: usize = 40;
+pub const MOST_LINKS: usize = 40;
 
 /// Where a path leads.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ fn found(directory: OwnedFd, name: Vec<u8>, magic: bool) -> Found {
 }
 
 /// Puts the components of a path before what is left to follow.
-fn push(rest: &mut Vec<Vec<u8>>, path: &[u8]) {
+pub fn push(rest: &mut Vec<Vec<u8>>, path: &[u8]) {
     if path.ends_with(b"/") {
         rest.push(b".".into()); // what is before it has to be a directory
     }
@@ -96,7 +96,7 @@ fn push(rest: &mut Vec<Vec<u8>>, path: &[u8]) {
 }
 
 /// Opens a directory of a directory.
-fn enter(from: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Errno> {
+pub fn enter(from: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     openat(from, name, flags, Mode::empty()).map_err(linux)
 }

@@ -59,7 +59,7 @@ impl Default for Setup {
     }
 }
 
-/// Starts a proxy with guest RAM, its doorbell and those of two cores.
+/// Starts a proxy with guest RAM, its doorbell and those of the cores.
 pub fn start(setup: &Setup, fds: &[&OwnedFd]) -> Child {
     let numbers: Vec<RawFd> = fds.iter().map(|fd| fd.as_raw_fd()).collect();
     // Another user may not have the right to go where it lies.
@@ -150,7 +150,7 @@ pub fn become_proxy(inherited: proxy::Inherited) -> ! {
         wire: WIRE,
         rank: 0,
         doorbell_in: fd(4),
-        core_doorbells: vec![fd(5), fd(6)],
+        core_doorbells: (5..args.len()).map(fd).collect(),
         program: proxy::Program {
             file: File::open(program).unwrap().into(),
             interpreter: File::open(format!("{program}.interpreter"))

@@ -178,7 +178,7 @@ fn a_crash_report() {
         "{text}"
     );
     assert!(
-        text.contains("000000400000-000000800000 rw 4096 KiB"),
+        text.contains("000000400000-000000800000 rw- 4096 KiB"),
         "{text}"
     );
 }

@@ -11,7 +11,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap};
 use wire::boot::Config;
 use wire::layout::Layout;
 use wire::rank::{RankArea, proxy as attached, state};
-use wire::region_log::{Change, RegionLog};
+use wire::region_log::{Change, RegionLog, prot};
 use wire::ship::Caller;
 use wire::signal::Signal;
 use wire::thread::ThreadAreas;
@@ -26,9 +26,12 @@ pub const SHARE: (u64, u64) = (16 << 20, 96 << 20);
 /// Rank memory that every test has, readable and writable: address and length; its frames are the first of the share.
 pub const DATA: (u64, u64) = (0x40_0000, 4 << 20);
 const LIMIT: Duration = Duration::from_secs(20);
+/// More than most hosts of tests have.
+const CORES: usize = 5;
+
 pub const WIRE: Config = Config {
     ranks: 1,
-    cpus: 2,
+    cpus: CORES,
     flags: 0,
     tsc_hz: 0,
     share_bytes: 0,
@@ -82,12 +85,13 @@ impl Node {
         };
         let event = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
         let doorbell = event();
-        let cores = vec![event(), event()];
+        let cores: Vec<OwnedFd> = (0..CORES).map(|_| event()).collect();
         area.node.share[0].store(SHARE.0);
         area.node.share[1].store(SHARE.1);
         area.node.cpus[0].store(1);
         threads.iter().for_each(|thread| thread.node.core.store(1));
-        let proxy = start(&setup, &[&memfd, &doorbell, &cores[0], &cores[1]]);
+        let passed: Vec<&OwnedFd> = [&memfd, &doorbell].into_iter().chain(&cores).collect();
+        let proxy = start(&setup, &passed);
         let node = Node {
             ram,
             area,
@@ -114,6 +118,10 @@ impl Node {
         self.threads
     }
 
+    pub fn core_count(&self) -> usize {
+        self.cores.len()
+    }
+
     pub fn pid(&self) -> i32 {
         self.proxy.id() as i32
     }
@@ -129,8 +137,7 @@ impl Node {
                 addr,
                 len_bytes,
                 gpa,
-                read,
-                write,
+                prot: [0, prot::READ][usize::from(read)] | [0, prot::WRITE][usize::from(write)],
             })
             .unwrap();
     }

@@ -130,7 +130,10 @@ fn texts_are_the_ranks() {
     assert!(memory.starts_with(&total), "{memory}");
     // Once it listed the host's processors and what they can.
     let processors = text(&mut node, "/proc/cpuinfo");
-    assert_eq!(processors.matches("processor\t: ").count(), 2);
+    assert_eq!(
+        processors.matches("processor\t: ").count(),
+        node.core_count()
+    );
     assert!(!processors.contains("flags"), "{processors}");
     let details = text(&mut node, "/proc/self/smaps");
     assert!(
@@ -268,7 +271,7 @@ fn without_descriptors_exe_is_the_program() {
         assert_eq!(open(&mut node, path.as_bytes(), 0), 7, "{path}");
     }
     let link = readlink(&mut node, "/proc/self/fd/7\0", 4096).unwrap();
-    assert!(link.starts_with("/memfd:proc/statm"), "{link}");
+    assert!(link.starts_with("/memfd:proc/self/statm"), "{link}");
     assert!(node.call(libc::SYS_pread64, &[7, BUF, 100, 0]) > 0);
 }
 

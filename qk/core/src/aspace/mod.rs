@@ -324,8 +324,7 @@ fn shown(extent: &Extent) -> Change {
             addr: extent.va,
             len_bytes: extent.len_bytes,
             gpa: extent.pa,
-            read: true,
-            write: extent.prot.contains(Prot::WRITE),
+            prot: extent.prot.bits(),
         },
     }
 }

@@ -43,6 +43,34 @@ pub fn hwcaps() -> (u64, u64) {
     (edx.into(), if fsgsbase { HWCAP2_FSGSBASE } else { 0 })
 }
 
+/// What the CPU can, for /proc/cpuinfo: the registers of [`wire::rank::FromNode::features`]. Leaves that it does not have are 0
+/// (AMD APM vol. 3, appendix E).
+#[must_use]
+pub fn feature_words() -> [u64; 5] {
+    use core::arch::x86_64::{__cpuid_count, CpuidResult};
+    const NONE: CpuidResult = CpuidResult {
+        eax: 0,
+        ebx: 0,
+        ecx: 0,
+        edx: 0,
+    };
+    let leaf = |leaf: u32, sub: u32| match __cpuid_count(leaf & 0x8000_0000, 0).eax >= leaf {
+        true => __cpuid_count(leaf, sub),
+        false => NONE,
+    };
+    let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+    let (basic, extended) = (leaf(1, 0), leaf(0x8000_0001, 0));
+    let seven = leaf(7, 0);
+    let seven_one = if seven.eax >= 1 { leaf(7, 1) } else { NONE };
+    [
+        pair(basic.edx, basic.ecx),
+        pair(seven.ebx, seven.ecx),
+        pair(seven.edx, seven_one.eax),
+        pair(extended.edx, extended.ecx),
+        pair(leaf(0xd, 1).eax, leaf(0x8000_0008, 0).ebx),
+    ]
+}
+
 /// Sets CR4 and XCR0 on this CPU.
 pub(crate) fn enable() {
     let id = cpuid();

@@ -6,7 +6,7 @@ mod local;
 mod percpu;
 mod smp;
 
-pub use features::{giant_pages, hwcaps};
+pub use features::{feature_words, giant_pages, hwcaps};
 pub(crate) use gdt::{KERNEL_CS, SYSRET_BASE, USER_CS, USER_SS};
 pub(crate) use local::{
     CpuLocal, IST_DOUBLE_FAULT, IST_MACHINE_CHECK, IST_NMI, init_bsp, init_bsp_stacks, local,

@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::thread_local;
 use std::vec::Vec;
-use wire::region_log::Change;
+use wire::region_log::{Change, prot};
 
 /// Page frames and their translation by the proxy.
 type Shown = BTreeMap<u64, (u64, bool)>;
@@ -66,11 +66,11 @@ impl State {
                     addr,
                     len_bytes,
                     gpa,
-                    write,
-                    ..
+                    prot,
                 } => {
                     for at in (0..len_bytes).step_by(P as usize) {
-                        self.shown.insert(addr + at, (gpa + at, write));
+                        self.shown
+                            .insert(addr + at, (gpa + at, prot & prot::WRITE != 0));
                     }
                 }
                 Change::Unmap { addr, len_bytes } => {
