@@ -1,6 +1,6 @@
 //! The plan: how many cores and how much memory a job gets, and where in guest RAM what lies. Pure.
 //!
-//! Defaults, documented in the book: cores per rank = cores available / ranks, at least one; memory per rank = 80 % of
+//! Defaults, documented in the book: cores per rank = cores available / ranks, at least one. Memory per rank = 80 % of
 //! the available memory / ranks. Guest RAM is sparse, so what is not touched costs nothing: neither this host's memory
 //! nor what a memory cgroup allows.
 
@@ -35,9 +35,11 @@ const NAME: &str = "margay:";
 pub struct Request {
     /// Processes to run.
     pub ranks: usize,
+    /// Cores of each rank, if given.
+    pub cores_per_rank: Option<usize>,
     /// Bytes of memory per rank, if given.
     pub share_bytes: Option<u64>,
-    /// Allow more ranks than cores.
+    /// Allow more cores of ranks than the host has.
     pub oversubscribe: bool,
     /// Bits of [`wire::boot::flag`] besides RAM_ZEROED.
     pub flags: u64,
@@ -72,6 +74,9 @@ pub enum PlanError {
     /// -n 0.
     #[error("-n 0: at least one rank is needed")]
     NoRanks,
+    /// -d 0.
+    #[error("-d 0: a rank needs at least one core")]
+    NoCores,
     /// Beyond what 4-level paging has windows for.
     #[error("-n {0}: a node has room for at most {MAX_RANKS} ranks")]
     TooManyRanks(usize),
@@ -84,6 +89,26 @@ pub enum PlanError {
         ranks: usize,
         /// There.
         cores: usize,
+    },
+    /// More cores asked for than there are.
+    #[error(
+        "-n {ranks} -d {each}: {} cores are needed, only {cores} are available here (--oversubscribe lets ranks share cores)", ranks.saturating_mul(*each)
+    )]
+    NotEnoughCoresForEach {
+        /// Processes.
+        ranks: usize,
+        /// Cores of each.
+        each: usize,
+        /// There.
+        cores: usize,
+    },
+    /// Beyond what xAPIC ids can tell apart.
+    #[error("-n {ranks} -d {each}: a node has room for at most {MAX_CORES} cores")]
+    TooManyCores {
+        /// Processes.
+        ranks: usize,
+        /// Cores of each.
+        each: usize,
     },
     /// -m 0.
     #[error("-m 0: a rank needs at least 2M of memory")]
@@ -127,13 +152,7 @@ pub fn plan(request: &Request, host: &Resources) -> Result<Plan, PlanError> {
     if ranks > MAX_RANKS {
         return Err(PlanError::TooManyRanks(ranks));
     }
-    if ranks > host.cores && !request.oversubscribe {
-        return Err(PlanError::NotEnoughCores {
-            ranks,
-            cores: host.cores,
-        });
-    }
-    let cpus = ranks * (host.cores.min(MAX_CORES) / ranks).max(1);
+    let cpus = cpus(request, host.cores)?;
     let share_bytes = share_bytes(request, host)?;
     let config = Config {
         ranks,
@@ -164,6 +183,28 @@ pub fn plan(request: &Request, host: &Resources) -> Result<Plan, PlanError> {
         flags: config.flags,
         tsc_hz: request.tsc_hz,
     })
+}
+
+/// Cores of the node: as many for each rank.
+fn cpus(request: &Request, cores: usize) -> Result<usize, PlanError> {
+    let ranks = request.ranks;
+    let enough = |cpus: usize| cpus <= cores || request.oversubscribe;
+    let Some(each) = request.cores_per_rank else {
+        let cpus = ranks * (cores.min(MAX_CORES) / ranks).max(1);
+        return Some(cpus)
+            .filter(|&cpus| enough(cpus))
+            .ok_or(PlanError::NotEnoughCores { ranks, cores });
+    };
+    if each == 0 {
+        return Err(PlanError::NoCores);
+    }
+    let cpus = ranks
+        .checked_mul(each)
+        .filter(|&cpus| cpus <= MAX_CORES)
+        .ok_or(PlanError::TooManyCores { ranks, each })?;
+    Some(cpus)
+        .filter(|&cpus| enough(cpus))
+        .ok_or(PlanError::NotEnoughCoresForEach { ranks, each, cores })
 }
 
 fn share_bytes(request: &Request, host: &Resources) -> Result<u64, PlanError> {
@@ -254,6 +295,7 @@ mod tests {
     fn ask(ranks: usize, share_bytes: Option<u64>) -> Request {
         Request {
             ranks,
+            cores_per_rank: None,
             share_bytes,
             oversubscribe: false,
             flags: 0,
@@ -293,6 +335,38 @@ mod tests {
         assert_eq!(
             plan(&ask(256, None), &host(512, GIB)),
             Err(PlanError::TooManyRanks(256))
+        );
+    }
+
+    #[test]
+    fn cores_per_rank_are_what_was_asked_for() {
+        let cpus = |ranks, each, cores, oversubscribe| -> Result<usize, String> {
+            let request = Request {
+                cores_per_rank: Some(each),
+                oversubscribe,
+                ..ask(ranks, None)
+            };
+            let plan = plan(&request, &host(cores, 64 * GIB)).map_err(|error| error.to_string())?;
+            assert_eq!(plan.cores_per_rank(), each);
+            Ok(plan.cpus)
+        };
+        assert_eq!(cpus(1, 1, 8, false), Ok(1));
+        assert_eq!(cpus(2, 2, 8, false), Ok(4));
+        assert_eq!(cpus(2, 4, 8, false), Ok(8));
+        assert_eq!(cpus(2, 4, 2, true), Ok(8));
+        assert_eq!(cpus(85, 3, 2, true), Ok(255));
+        let refused =
+            |ranks, each, oversubscribe| cpus(ranks, each, 2, oversubscribe).expect_err("not here");
+        assert_eq!(
+            refused(2, 2, false),
+            "-n 2 -d 2: 4 cores are needed, only 2 are available here (--oversubscribe lets ranks share cores)"
+        );
+        assert_eq!(refused(1, 0, true), "-d 0: a rank needs at least one core");
+        let most = "a node has room for at most 255 cores";
+        assert_eq!(refused(64, 4, true), format!("-n 64 -d 4: {most}"));
+        assert_eq!(
+            refused(2, usize::MAX, false),
+            format!("-n 2 -d {}: {most}", usize::MAX)
         );
     }
 

@@ -3,7 +3,7 @@
 //! The PCT is trusted to decide, not to be right: every argument is checked, and a bad one is an error number.
 
 use abi::Errno;
-use abi::control::{Control, Event, HostOp, JobInfo, RegionKind};
+use abi::control::{Control, CoreWords, Event, HostOp, JobInfo, RegionKind};
 use abi::map::{PAGE, USER_BASE, USER_TOP};
 use arrayvec::ArrayVec;
 use hal::addr::{Phys, PhysRange, User};
@@ -34,7 +34,7 @@ pub fn call(frame: &mut UserFrame) -> Result<u64, Errno> {
     let args = [
         frame.rdi, frame.rsi, frame.rdx, frame.r10, frame.r8, frame.r9,
     ];
-    let [a0, a1, a2, a3, a4, _] = args;
+    let [a0, a1, a2, a3, a4, a5] = args;
     match Control::from_nr(frame.rax).ok_or(Errno::ENOSYS)? {
         Control::Log => log_line(a0, a1),
         Control::JobInfo => put_words(a0, a1, &job_info().to_words()),
@@ -45,7 +45,7 @@ pub fn call(frame: &mut UserFrame) -> Result<u64, Errno> {
         Control::AspaceWrite => copy(loading(a0)?, a1, a2, a3, Way::ToRank),
         Control::AspaceRead => copy(loading(a0)?, a2, a1, a3, Way::FromRank),
         Control::HostCall => host_call(loading(a0)?, a1, [a2, a3, a4]),
-        Control::RankStart => rank_start(loading(a0)?, a1, a2, a3, a4),
+        Control::RankStart => rank_start(loading(a0)?, cores(a1, a2)?, [a3, a4, a5]),
         Control::RankRefuse => rank_refuse(loading(a0)?, a1, a2, a3),
         Control::RankInfo => put_words(a1, a2, &attached(a0)?.identity().info.to_words()),
         Control::RankReap => rank_reap(rank::get(a0)?),
@@ -293,17 +293,29 @@ fn host_call(rank: &Rank, op: u64, args: [u64; 3]) -> Result<u64, Errno> {
     ship::host_op(rank, op, args)
 }
 
+/// The lowest of a set of cores that the PCT names, and how many they are. They are consecutive.
+fn cores(from: u64, len_bytes: u64) -> Result<(usize, usize), Errno> {
+    let mut bytes = [0; size_of::<CoreWords>()];
+    if len_bytes != bytes.len() as u64 {
+        return Err(Errno::EINVAL);
+    }
+    hal::user::copy_in(&mut bytes, user(from, len_bytes)?).map_err(|_| Errno::EFAULT)?;
+    let has = |core: &usize| bytes[core / 8] >> (core % 8) & 1 == 1;
+    let mut all = (0..8 * bytes.len()).filter(has);
+    let first = all.next().ok_or(Errno::EINVAL)?;
+    let last = all.clone().next_back().unwrap_or(first);
+    let count = 1 + all.count();
+    if last >= hal::cpu::count() || last - first + 1 != count {
+        return Err(Errno::EINVAL);
+    }
+    Ok((first, count))
+}
+
 fn rank_start(
     rank: &'static Rank,
-    cpu: u64,
-    entry: u64,
-    stack: u64,
-    heap: u64,
+    (cpu, cpus): (usize, usize),
+    [entry, stack, heap]: [u64; 3],
 ) -> Result<u64, Errno> {
-    let cpu = usize::try_from(cpu)
-        .ok()
-        .filter(|cpu| *cpu < hal::cpu::count())
-        .ok_or(Errno::EINVAL)?;
     if sched::is_started(rank.id) || entry >= USER_TOP || stack >= USER_TOP || heap >= USER_TOP {
         return Err(Errno::EINVAL);
     }
@@ -311,8 +323,7 @@ fn rank_start(
         aspace.set_heap(heap);
         Ok(Phys(aspace.root()))
     })?;
-    let config = &comm::get().config;
-    rank.starts(cpu, config.cpus / config.ranks);
+    rank.starts(cpu, cpus);
     sched::start(rank.id, Context::new_user(entry, stack, root), cpu);
     Ok(0)
 }
