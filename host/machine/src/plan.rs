@@ -113,6 +113,14 @@ pub enum PlanError {
     /// -m 0.
     #[error("-m 0: a rank needs at least 2M of memory")]
     NoMemory,
+    /// Not even the smallest shares.
+    #[error("-n {ranks}: a rank needs at least 2M of memory, only {} are available here, enough for {}", Bytes(*available_bytes), available_bytes / PAGE_2M)]
+    TooLittleMemory {
+        /// Processes.
+        ranks: usize,
+        /// There.
+        available_bytes: u64,
+    },
     /// More memory than there is.
     #[error("{ranks} x {} of memory: only {} are available here, ask for less with -m", Bytes(*share_bytes), Bytes(*available_bytes))]
     NotEnoughMemory {
@@ -211,13 +219,19 @@ fn share_bytes(request: &Request, host: &Resources) -> Result<u64, PlanError> {
     let ranks = request.ranks as u64;
     let wanted = match request.share_bytes {
         Some(0) => return Err(PlanError::NoMemory),
+        _ if host.memory_bytes / PAGE_2M < ranks => {
+            return Err(PlanError::TooLittleMemory {
+                ranks: request.ranks,
+                available_bytes: host.memory_bytes,
+            });
+        }
         Some(bytes) => bytes.checked_next_multiple_of(PAGE_2M),
-        None => Some((host.memory_bytes / 5 * 4 / ranks) & !(PAGE_2M - 1)),
+        None => Some(((host.memory_bytes / 5 * 4 / ranks) & !(PAGE_2M - 1)).max(PAGE_2M)),
     };
     wanted
         .filter(|&share| {
             let all = share.checked_mul(ranks);
-            share > 0 && all.is_some_and(|all| all <= host.memory_bytes)
+            all.is_some_and(|all| all <= host.memory_bytes)
         })
         .ok_or(PlanError::NotEnoughMemory {
             ranks: request.ranks,
@@ -393,6 +407,29 @@ mod tests {
             "2 x 3G of memory: only 4G are available here, ask for less with -m"
         );
         assert!(share(u64::MAX).is_err());
+    }
+
+    /// Where the default came to nothing, the line was "255 x 0K of memory: ..., ask for less with -m".
+    #[test]
+    fn too_little_memory_for_so_many_ranks_is_said() {
+        let of = |memory_bytes, share_bytes| {
+            let request = Request {
+                oversubscribe: true,
+                ..ask(255, share_bytes)
+            };
+            let plan = plan(&request, &host(2, memory_bytes));
+            plan.map(|plan| plan.share_bytes)
+                .map_err(|error| error.to_string())
+        };
+        let line = "-n 255: a rank needs at least 2M of memory, only 100M are available here, enough for 50";
+        assert_eq!(of(100 << 20, None), Err(line.into()));
+        assert_eq!(of(100 << 20, Some(1)), Err(line.into()));
+        assert_eq!(of(510 << 20, None), Ok(2 << 20));
+        assert_eq!(of(510 << 20, Some(1)), Ok(2 << 20));
+        assert_eq!(
+            of(510 << 20, Some(4 << 20)),
+            Err("255 x 4M of memory: only 510M are available here, ask for less with -m".into())
+        );
     }
 
     #[test]
