@@ -134,6 +134,31 @@ fn every_rank_enters_the_kernel_on_its_own_core() -> Result<()> {
     Ok(())
 }
 
+/// With -d a rank has so many cores, in the kernel's records and by what it finds out itself: nproc counts what
+/// sched_getaffinity gives.
+#[test]
+fn ranks_get_as_many_cores_as_asked_for() -> Result<()> {
+    let options = ["-n", "2", "-d", "3", "-m", SHARE.0, "--oversubscribe"];
+    let outcome = Run::yod(&options)
+        .args(&["--stats=json", "--", "nproc"])
+        .run()?;
+    let stderr = outcome.stderr.text();
+    ensure!(
+        outcome.status == Some(0),
+        "status {:?}: {stderr}",
+        outcome.status
+    );
+    let said = outcome.stdout.text();
+    ensure!(said == "3\n3\n", "nproc said {said:?}");
+    let stats = Stderr::new(outcome.stderr.head())?.stats;
+    for rank in 0..2 {
+        let number = |name: &str| stats.number(&format!("/ranks/{rank}/{name}"));
+        let cores = (number("first_core")?, number("cores")?);
+        ensure!(cores == (3 * rank, 3), "rank {rank}: {cores:?}");
+    }
+    Ok(())
+}
+
 #[test]
 fn labels_tell_ranks_apart() -> Result<()> {
     let program = tree::program("glibc-static", "hello");

@@ -26,7 +26,8 @@ pub enum Control {
     AspaceRead = 0x4d07,
     /// host_call(rank, op, a0, a1, a2) -> result: has the rank's proxy carry out a [`HostOp`].
     HostCall = 0x4d08,
-    /// rank_start(rank, cpu, entry, stack_pointer, heap_start): the rank's first task becomes runnable on its core.
+    /// rank_start(rank, cores: *const [`CoreWords`], len_bytes, entry, stack_pointer, heap_start): the rank gets these cores,
+    /// and its first task becomes runnable on the lowest of them.
     RankStart = 0x4d09,
     /// rank_refuse(rank, status, text, len_bytes): the program cannot be loaded; its proxy prints the line and exits with `status`.
     RankRefuse = 0x4d0a,
@@ -69,6 +70,9 @@ impl Control {
         }
     }
 }
+
+/// A set of cores of the node ([`Control::RankStart`]): bit `n % 64` of word `n / 64` is core `n`, as in Linux's cpu_set_t.
+pub type CoreWords = [u64; 4];
 
 /// What [`Control::WaitEvent`] returns: the kind in the upper half, the rank in the lower 32 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

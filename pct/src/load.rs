@@ -15,6 +15,7 @@ use abi::map;
 
 use crate::line;
 use crate::line::Line;
+use crate::policy::Cores;
 use crate::qk::{Qk, Range, Start};
 use crate::stack::{self, Contents, Memory, Plan, at};
 use crate::vdso;
@@ -35,8 +36,8 @@ pub struct Place {
     pub rank: u32,
     /// Its memory.
     pub share: Range,
-    /// Its first core.
-    pub cpu: u64,
+    /// Its cores.
+    pub cores: Cores,
 }
 
 /// Loads the rank's program and starts it.
@@ -63,13 +64,13 @@ pub fn load(qk: &mut impl Qk, job: &JobInfo, place: Place) -> Result<(), Line> {
         loader.protect(stack, PROT_READ | PROT_WRITE | PROT_EXEC)?;
     }
     let start = Start {
-        cpu: place.cpu,
+        cores: place.cores.words(),
         entry: images.interpreter.unwrap_or(images.program).entry,
         stack_pointer,
         heap_start: images.program.span().1,
     };
     qk.rank_start(rank, start)
-        .map_err(|e| line!("cannot start on core {}: {e}", start.cpu))
+        .map_err(|e| line!("cannot start on {}: {e}", place.cores))
 }
 
 /// What is loaded from.

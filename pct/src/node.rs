@@ -150,12 +150,19 @@ impl Qk for Node {
 
     fn rank_start(&mut self, rank: u32, start: Start) -> Result<(), Errno> {
         let Start {
-            cpu,
+            cores,
             entry,
             stack_pointer,
             heap_start,
         } = start;
-        let args = [rank.into(), cpu, entry, stack_pointer, heap_start];
+        let args = [
+            rank.into(),
+            cores.as_ptr() as u64,
+            size_of_val(&cores) as u64,
+            entry,
+            stack_pointer,
+            heap_start,
+        ];
         control(Control::RankStart, args).map(drop)
     }
 

@@ -1,7 +1,7 @@
 //! The control calls as a trait, one method each: what `abi::control` numbers, with types.
 
 use abi::Errno;
-use abi::control::{Event, HostOp, JobInfo, RankInfo, RegionKind};
+use abi::control::{CoreWords, Event, HostOp, JobInfo, RankInfo, RegionKind};
 
 /// Bytes from an address on: physical memory, or addresses of a rank.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -15,8 +15,8 @@ pub struct Range {
 /// How a rank's first task begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Start {
-    /// Core it runs on.
-    pub cpu: u64,
+    /// Cores of the rank; the task runs on the lowest.
+    pub cores: CoreWords,
     /// Address of its first instruction.
     pub entry: u64,
     /// Its stack pointer, at argc.

@@ -73,7 +73,7 @@ fn plan(qk: &mut impl Qk, job: &JobInfo) -> Result<Shares, Misfit> {
         count += 1;
     }
     let shares = policy::divide(&ranges[..count], job.ranks, job.share_bytes)?;
-    policy::first_core(0, job.ranks, job.cpus)?;
+    policy::cores(0, job.ranks, job.cpus)?;
     Ok(shares)
 }
 
@@ -92,8 +92,8 @@ fn place(job: &JobInfo, plan: &Result<Shares, Misfit>, rank: u32) -> Result<Plac
     let share = shares
         .get(rank)
         .ok_or_else(|| line!("no memory is left for rank {rank}"))?;
-    let cpu = policy::first_core(rank, job.ranks, job.cpus).map_err(|misfit| line!("{misfit}"))?;
-    Ok(Place { rank, share, cpu })
+    let cores = policy::cores(rank, job.ranks, job.cpus).map_err(|misfit| line!("{misfit}"))?;
+    Ok(Place { rank, share, cores })
 }
 
 #[cfg(test)]

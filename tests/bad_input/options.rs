@@ -17,6 +17,17 @@ const WRONG: &[(&[&str], &str)] = &[
     (&["-n", "256", "--oversubscribe"], "at most 255"),
     (&["-n", "255"], "cores are available here"),
     (&["-n", "99999999999999999999"], "99999999999999999999"),
+    (&["-d", "0"], "-d 0: a rank needs at least one core"),
+    (&["-d", "-1"], "-1"),
+    (&["-d", "x"], "'x' for '--cores-per-rank"),
+    (
+        &["-n", "64", "-d", "4", "--oversubscribe"],
+        "-n 64 -d 4: a node has room for at most 255 cores",
+    ),
+    (
+        &["-n", "25", "-d", "10"],
+        "-n 25 -d 10: 250 cores are needed, only ",
+    ),
     (&["-m", "0M"], "-m 0"),
     (&["-m", "512"], "K, M or G"),
     (&["-m", "lots"], "lots"),

@@ -1,6 +1,6 @@
 //! The plan: how many cores and how much memory a job gets, and where in guest RAM what lies. Pure.
 //!
-//! Defaults, documented in the book: cores per rank = cores available / ranks, at least one; memory per rank = 80 % of
+//! Defaults, documented in the book: cores per rank = cores available / ranks, at least one. Memory per rank = 80 % of
 //! the available memory / ranks. Guest RAM is sparse, so what is not touched costs nothing: neither this host's memory
 //! nor what a memory cgroup allows.
 
@@ -35,9 +35,11 @@ const NAME: &str = "margay:";
 pub struct Request {
     /// Processes to run.
     pub ranks: usize,
+    /// Cores of each rank, if given.
+    pub cores_per_rank: Option<usize>,
     /// Bytes of memory per rank, if given.
     pub share_bytes: Option<u64>,
-    /// Allow more ranks than cores.
+    /// Allow more cores of ranks than the host has.
     pub oversubscribe: bool,
     /// Bits of [`wire::boot::flag`] besides RAM_ZEROED.
     pub flags: u64,
@@ -72,6 +74,9 @@ pub enum PlanError {
     /// -n 0.
     #[error("-n 0: at least one rank is needed")]
     NoRanks,
+    /// -d 0.
+    #[error("-d 0: a rank needs at least one core")]
+    NoCores,
     /// Beyond what 4-level paging has windows for.
     #[error("-n {0}: a node has room for at most {MAX_RANKS} ranks")]
     TooManyRanks(usize),
@@ -85,9 +90,37 @@ pub enum PlanError {
         /// There.
         cores: usize,
     },
+    /// More cores asked for than there are.
+    #[error(
+        "-n {ranks} -d {each}: {} cores are needed, only {cores} are available here (--oversubscribe lets ranks share cores)", ranks.saturating_mul(*each)
+    )]
+    NotEnoughCoresForEach {
+        /// Processes.
+        ranks: usize,
+        /// Cores of each.
+        each: usize,
+        /// There.
+        cores: usize,
+    },
+    /// Beyond what xAPIC ids can tell apart.
+    #[error("-n {ranks} -d {each}: a node has room for at most {MAX_CORES} cores")]
+    TooManyCores {
+        /// Processes.
+        ranks: usize,
+        /// Cores of each.
+        each: usize,
+    },
     /// -m 0.
     #[error("-m 0: a rank needs at least 2M of memory")]
     NoMemory,
+    /// Not even the smallest shares.
+    #[error("-n {ranks}: a rank needs at least 2M of memory, only {} are available here, enough for {}", Bytes(*available_bytes), available_bytes / PAGE_2M)]
+    TooLittleMemory {
+        /// Processes.
+        ranks: usize,
+        /// There.
+        available_bytes: u64,
+    },
     /// More memory than there is.
     #[error("{ranks} x {} of memory: only {} are available here, ask for less with -m", Bytes(*share_bytes), Bytes(*available_bytes))]
     NotEnoughMemory {
@@ -127,13 +160,7 @@ pub fn plan(request: &Request, host: &Resources) -> Result<Plan, PlanError> {
     if ranks > MAX_RANKS {
         return Err(PlanError::TooManyRanks(ranks));
     }
-    if ranks > host.cores && !request.oversubscribe {
-        return Err(PlanError::NotEnoughCores {
-            ranks,
-            cores: host.cores,
-        });
-    }
-    let cpus = ranks * (host.cores.min(MAX_CORES) / ranks).max(1);
+    let cpus = cpus(request, host.cores)?;
     let share_bytes = share_bytes(request, host)?;
     let config = Config {
         ranks,
@@ -168,17 +195,45 @@ pub fn plan(request: &Request, host: &Resources) -> Result<Plan, PlanError> {
     })
 }
 
+/// Cores of the node: as many for each rank.
+fn cpus(request: &Request, cores: usize) -> Result<usize, PlanError> {
+    let ranks = request.ranks;
+    let enough = |cpus: usize| cpus <= cores || request.oversubscribe;
+    let Some(each) = request.cores_per_rank else {
+        let cpus = ranks * (cores.min(MAX_CORES) / ranks).max(1);
+        return Some(cpus)
+            .filter(|&cpus| enough(cpus))
+            .ok_or(PlanError::NotEnoughCores { ranks, cores });
+    };
+    if each == 0 {
+        return Err(PlanError::NoCores);
+    }
+    let cpus = ranks
+        .checked_mul(each)
+        .filter(|&cpus| cpus <= MAX_CORES)
+        .ok_or(PlanError::TooManyCores { ranks, each })?;
+    Some(cpus)
+        .filter(|&cpus| enough(cpus))
+        .ok_or(PlanError::NotEnoughCoresForEach { ranks, each, cores })
+}
+
 fn share_bytes(request: &Request, host: &Resources) -> Result<u64, PlanError> {
     let ranks = request.ranks as u64;
     let wanted = match request.share_bytes {
         Some(0) => return Err(PlanError::NoMemory),
+        _ if host.memory_bytes / PAGE_2M < ranks => {
+            return Err(PlanError::TooLittleMemory {
+                ranks: request.ranks,
+                available_bytes: host.memory_bytes,
+            });
+        }
         Some(bytes) => bytes.checked_next_multiple_of(PAGE_2M),
-        None => Some((host.memory_bytes / 5 * 4 / ranks) & !(PAGE_2M - 1)),
+        None => Some(((host.memory_bytes / 5 * 4 / ranks) & !(PAGE_2M - 1)).max(PAGE_2M)),
     };
     wanted
         .filter(|&share| {
             let all = share.checked_mul(ranks);
-            share > 0 && all.is_some_and(|all| all <= host.memory_bytes)
+            all.is_some_and(|all| all <= host.memory_bytes)
         })
         .ok_or(PlanError::NotEnoughMemory {
             ranks: request.ranks,
@@ -256,6 +311,7 @@ mod tests {
     fn ask(ranks: usize, share_bytes: Option<u64>) -> Request {
         Request {
             ranks,
+            cores_per_rank: None,
             share_bytes,
             oversubscribe: false,
             flags: 0,
@@ -299,6 +355,38 @@ mod tests {
     }
 
     #[test]
+    fn cores_per_rank_are_what_was_asked_for() {
+        let cpus = |ranks, each, cores, oversubscribe| -> Result<usize, String> {
+            let request = Request {
+                cores_per_rank: Some(each),
+                oversubscribe,
+                ..ask(ranks, None)
+            };
+            let plan = plan(&request, &host(cores, 64 * GIB)).map_err(|error| error.to_string())?;
+            assert_eq!(plan.cores_per_rank(), each);
+            Ok(plan.cpus)
+        };
+        assert_eq!(cpus(1, 1, 8, false), Ok(1));
+        assert_eq!(cpus(2, 2, 8, false), Ok(4));
+        assert_eq!(cpus(2, 4, 8, false), Ok(8));
+        assert_eq!(cpus(2, 4, 2, true), Ok(8));
+        assert_eq!(cpus(85, 3, 2, true), Ok(255));
+        let refused =
+            |ranks, each, oversubscribe| cpus(ranks, each, 2, oversubscribe).expect_err("not here");
+        assert_eq!(
+            refused(2, 2, false),
+            "-n 2 -d 2: 4 cores are needed, only 2 are available here (--oversubscribe lets ranks share cores)"
+        );
+        assert_eq!(refused(1, 0, true), "-d 0: a rank needs at least one core");
+        let most = "a node has room for at most 255 cores";
+        assert_eq!(refused(64, 4, true), format!("-n 64 -d 4: {most}"));
+        assert_eq!(
+            refused(2, usize::MAX, false),
+            format!("-n 2 -d {}: {most}", usize::MAX)
+        );
+    }
+
+    #[test]
     fn shares_are_four_fifths_of_what_there_is() {
         let share = |n, memory| {
             plan(&ask(n, None), &host(16, memory))
@@ -321,6 +409,29 @@ mod tests {
             "2 x 3G of memory: only 4G are available here, ask for less with -m"
         );
         assert!(share(u64::MAX).is_err());
+    }
+
+    /// Where the default came to nothing, the line was "255 x 0K of memory: ..., ask for less with -m".
+    #[test]
+    fn too_little_memory_for_so_many_ranks_is_said() {
+        let of = |memory_bytes, share_bytes| {
+            let request = Request {
+                oversubscribe: true,
+                ..ask(255, share_bytes)
+            };
+            let plan = plan(&request, &host(2, memory_bytes));
+            plan.map(|plan| plan.share_bytes)
+                .map_err(|error| error.to_string())
+        };
+        let line = "-n 255: a rank needs at least 2M of memory, only 100M are available here, enough for 50";
+        assert_eq!(of(100 << 20, None), Err(line.into()));
+        assert_eq!(of(100 << 20, Some(1)), Err(line.into()));
+        assert_eq!(of(510 << 20, None), Ok(2 << 20));
+        assert_eq!(of(510 << 20, Some(1)), Ok(2 << 20));
+        assert_eq!(
+            of(510 << 20, Some(4 << 20)),
+            Err("255 x 4M of memory: only 510M are available here, ask for less with -m".into())
+        );
     }
 
     #[test]

@@ -32,6 +32,14 @@ pub struct Cli {
         allow_negative_numbers = true
     )]
     pub ranks: usize,
+    /// Cores per rank. Default: the available cores / ranks.
+    #[arg(
+        short = 'd',
+        long = "cores-per-rank",
+        value_name = "CORES",
+        allow_negative_numbers = true
+    )]
+    pub cores: Option<usize>,
     /// Memory per rank, with suffix K, M, G or T, as in 1.5G. Default: 80 % of the available memory / ranks.
     #[arg(short = 'm', value_name = "MEM", value_parser = memory)]
     pub memory: Option<u64>,
@@ -79,7 +87,7 @@ pub struct Cli {
     /// List your nodes on this host.
     #[arg(long)]
     pub ps: bool,
-    /// Allow more ranks than cores.
+    /// Allow more cores of ranks than there are here.
     #[arg(long)]
     pub oversubscribe: bool,
     /// Print a script that completes yod's options in SHELL.
@@ -245,12 +253,12 @@ mod tests {
     #[test]
     fn values_are_read() {
         let cli = run(
-            "-n4 -m 512M --accel tcg --env A=b=c --env D= --strace=f --stats=json --timeout 0.5 -q x",
+            "-n4 -d2 -m 512M --accel tcg --env A=b=c --env D= --strace=f --stats=json --timeout 0.5 -q x",
         );
         let cli = cli.expect("right");
         assert_eq!(
-            (cli.ranks, cli.memory, cli.accel),
-            (4, Some(512 << 20), Accel::Tcg)
+            (cli.ranks, cli.cores, cli.memory, cli.accel),
+            (4, Some(2), Some(512 << 20), Accel::Tcg)
         );
         assert_eq!(cli.variables[0], ("A".into(), "b=c".into()));
         assert_eq!(cli.variables[1], ("D".into(), "".into()));
@@ -258,6 +266,8 @@ mod tests {
         assert_eq!(cli.stats, Some(Some("json".into())));
         assert_eq!(cli.timeout, Some(Duration::from_millis(500)));
         assert!(cli.quiet);
+        assert_eq!(run("--cores-per-rank 3 x").expect("right").cores, Some(3));
+        assert_eq!(run("x -d 3").expect("right").cores, None);
         assert!(run("--doctor").is_ok() && run("--ps").is_ok());
     }
 
@@ -268,6 +278,9 @@ mod tests {
             ("-n", "value is required"),
             ("-n two x", "invalid value 'two'"),
             ("-n -1 x", "-1"),
+            ("-d", "value is required"),
+            ("-d two x", "invalid value 'two' for '--cores-per-rank"),
+            ("-d -1 x", "-1"),
             ("-m 512 x", "K, M or G"),
             ("-m G x", "not a number"),
             ("-m 99999999999T x", "too large"),
@@ -301,8 +314,8 @@ mod tests {
         assert_eq!(run("--np 3 x").expect("right").ranks, 3);
         assert_eq!(run("x -np 3").expect("right").command, ["x", "-np", "3"]);
         assert_eq!(run("-- -np 3").expect("right").command, ["-np", "3"]);
-        let cli = run("-m 2M --timeout 1 -np 3 x").expect("right");
-        assert_eq!(cli.ranks, 3);
+        let cli = run("-m 2M --timeout 1 -d 2 -np 3 x").expect("right");
+        assert_eq!((cli.ranks, cli.cores), (3, Some(2)));
         assert!(run("-np x").is_err());
     }
 
@@ -311,11 +324,13 @@ mod tests {
         assert!(run("--help").expect_err("text").contains("--oversubscribe"));
         assert!(run("--version").expect_err("text").starts_with("yod "));
         assert!(run("--man").expect_err("text").contains(".TH yod 1"));
-        assert!(
-            run("--completions bash")
-                .expect_err("text")
-                .contains("--oversubscribe")
-        );
+        for (line, option) in [
+            ("--man", "cores\\-per\\-rank"),
+            ("--completions bash", "--cores-per-rank"),
+            ("--completions bash", "--oversubscribe"),
+        ] {
+            assert!(run(line).expect_err("text").contains(option), "{line}");
+        }
         assert!(run("--completions tcsh").is_err());
     }
 }

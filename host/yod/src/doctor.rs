@@ -161,6 +161,7 @@ fn node(first: Sample) -> Finding {
 fn boot(first: Sample) -> Result<accel::Accel, Failure> {
     let request = Request {
         ranks: 1,
+        cores_per_rank: None,
         share_bytes: Some(SHARE_BYTES),
         oversubscribe: false,
         flags: 0,

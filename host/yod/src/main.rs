@@ -43,6 +43,8 @@ fn main() -> ExitCode {
     // The earlier it is looked at, the better the clock's rate is known when the node needs it.
     let first = Sample::now();
     let inherited = proxy::Inherited::now();
+    // Whoever ignores it is not told of its children's ends and cannot wait for them. The program still inherits what was.
+    machine::sys::set_ignored(libc::SIGCHLD, false);
     match run(first, inherited) {
         Ok(status) => ExitCode::from(status),
         Err(failure) => {

@@ -53,12 +53,14 @@ fn render(all: &[Process]) -> String {
             None => ("-".into(), String::new()),
         };
         let share = Bytes(share_bytes);
+        let cores = value(&qemu.args, "-smp").and_then(|cpus| cpus.parse::<usize>().ok());
+        let each = cores.and_then(|cores| cores.checked_div(ranks));
         text += &row(
             [
                 &pid,
                 &age_text(qemu.age),
                 &ranks.to_string(),
-                value(&qemu.args, "-smp").unwrap_or("?"),
+                &each.map_or("?".into(), |each| format!("{ranks} x {each}")),
                 &format!("{ranks} x {share}"),
                 &Bytes(qemu.shared_bytes).to_string(),
             ],
@@ -74,7 +76,7 @@ fn render(all: &[Process]) -> String {
 fn row(cells: [&str; 6], command: &str) -> String {
     let [pid, age, ranks, cores, memory, touched] = cells;
     let line =
-        format!("{pid:>8} {age:>9} {ranks:>6} {cores:>6} {memory:>12} {touched:>8}  {command}");
+        format!("{pid:>8} {age:>9} {ranks:>6} {cores:>7} {memory:>12} {touched:>8}  {command}");
     line.trim_end().to_owned() + "\n"
 }
 
@@ -187,8 +189,8 @@ mod tests {
         assert_eq!(
             rows[1],
             [
-                "10", "01:02:05", "2", "4", "2", "x", "64M", "5M", "yod", "-n", "2", "./a.out",
-                "?[2J"
+                "10", "01:02:05", "2", "2", "x", "2", "2", "x", "64M", "5M", "yod", "-n", "2",
+                "./a.out", "?[2J"
             ]
         );
         assert_eq!(render(&all[3..]), "no node of yours is running here\n");

@@ -128,6 +128,7 @@ fn make_plan(cli: &Cli, host: &Resources, icount: bool, first: Sample) -> Result
     }
     let request = Request {
         ranks: cli.ranks,
+        cores_per_rank: cli.cores,
         share_bytes: cli.memory,
         oversubscribe: cli.oversubscribe || is_set(OVERSUBSCRIBE),
         flags,

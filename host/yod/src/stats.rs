@@ -324,6 +324,7 @@ mod tests {
     fn area() -> (Plan, Comm) {
         let request = machine::plan::Request {
             ranks: 2,
+            cores_per_rank: None,
             share_bytes: Some(2 << 20),
             oversubscribe: false,
             flags: 0,

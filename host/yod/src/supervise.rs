@@ -146,12 +146,17 @@ impl Supervisor<'_> {
     /// Runs until all ranks have ended and their output is written.
     pub fn run(mut self) -> Outcome {
         let mut state = State::new(Instant::now(), self.boot_limit, self.timeout);
+        // Looking at every rank whenever one writes a line would cost a job of many ranks more than the lines.
+        let mut child_changed = true;
         while !self.is_over(&mut state) {
             self.wait(&state);
             while let Some(signal) = self.signals.next() {
+                child_changed |= signal.signo == libc::SIGCHLD;
                 self.take_signal(&mut state, signal);
             }
-            self.reap(&mut state);
+            if std::mem::take(&mut child_changed) {
+                self.reap(&mut state);
+            }
             while let Some(event) = self.node_event(&state) {
                 self.take_event(&mut state, event);
             }

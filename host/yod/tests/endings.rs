@@ -112,6 +112,23 @@ fn a_rank_that_stops_itself_meets_the_time_limit() {
 }
 
 /// See above.
+/// A yod that inherited SIGCHLD as ignored was never told of its rank's end and could not wait for it: it hung, and SIGTERM
+/// did not end it.
+#[test]
+fn a_job_ends_where_the_ends_of_children_are_ignored() {
+    let Some((program, _)) = program("ignored") else {
+        return;
+    };
+    let mut yod = Command::new("env");
+    yod.args(["--ignore-signal=CHLD", env!("CARGO_BIN_EXE_yod")])
+        .args(["-m", "64M"])
+        .arg(&program)
+        .stdout(std::process::Stdio::piped());
+    let child = yod.spawn().expect("yod starts");
+    let ended = finish(child);
+    assert_eq!((ended.status, ended.out.as_str()), (0, "ready\n"));
+}
+
 #[test]
 fn a_stopped_job_is_ended_by_sigterm() {
     let Some((program, mut yod)) = program("stopped-term") else {

@@ -31,7 +31,7 @@ fn load_into(fake: &mut Fake) -> Result<(), String> {
     let place = Place {
         rank: 0,
         share: fake.memory[0],
-        cpu: 3,
+        cores: Cores { first: 3, count: 2 },
     };
     let job = fake.job;
     load(fake, &job, place).map_err(|line| line.as_str().to_string())
@@ -61,8 +61,8 @@ fn a_program_is_laid_out_and_started() {
     let mut rank = loaded(typical());
     let start = rank.started.expect("started");
     assert_eq!(
-        (start.cpu, start.entry, start.heap_start),
-        (3, 0x40_1000, 0x40_6000)
+        (start.cores, start.entry, start.heap_start),
+        ([0b11000, 0, 0, 0], 0x40_1000, 0x40_6000)
     );
     for (base, len_bytes, prot) in [
         (0x40_0000, 0x1000, PROT_READ),

@@ -36,9 +36,9 @@ fn ranks_are_loaded_onto_their_cores_and_reaped() {
     let mut fake = job(2, 5, &life.collect::<Vec<_>>());
     assert_eq!(ended(&mut fake), NO_MORE);
     assert_eq!(fake.log, ["2 ranks on 5 cores, 128 MiB each"]);
-    for (rank, cpu, base) in [(0, 0, 16 << 20), (1, 2, 144 << 20)] {
+    for (rank, cores, base) in [(0, 0b00111, 16 << 20), (1, 0b11000, 144 << 20)] {
         let rank = &fake.ranks[&rank];
-        assert_eq!(rank.started.expect("started").cpu, cpu);
+        assert_eq!(rank.started.expect("started").cores, [cores, 0, 0, 0]);
         assert_eq!((rank.share.base, rank.share.len_bytes), (base, 128 << 20));
         assert!(rank.reaped && rank.refused.is_none());
     }

@@ -3,7 +3,7 @@
 //! The PCT is trusted to decide, not to be right: every argument is checked, and a bad one is an error number.
 
 use abi::Errno;
-use abi::control::{Control, Event, HostOp, JobInfo, RegionKind};
+use abi::control::{Control, CoreWords, Event, HostOp, JobInfo, RegionKind};
 use abi::map::{PAGE, USER_BASE, USER_TOP};
 use arrayvec::ArrayVec;
 use hal::addr::{Phys, PhysRange, User};
@@ -34,7 +34,7 @@ pub fn call(frame: &mut UserFrame) -> Result<u64, Errno> {
     let args = [
         frame.rdi, frame.rsi, frame.rdx, frame.r10, frame.r8, frame.r9,
     ];
-    let [a0, a1, a2, a3, a4, _] = args;
+    let [a0, a1, a2, a3, a4, a5] = args;
     match Control::from_nr(frame.rax).ok_or(Errno::ENOSYS)? {
         Control::Log => log_line(a0, a1),
         Control::JobInfo => put_words(a0, a1, &job_info().to_words()),
@@ -45,7 +45,7 @@ pub fn call(frame: &mut UserFrame) -> Result<u64, Errno> {
         Control::AspaceWrite => copy(loading(a0)?, a1, a2, a3, Way::ToRank),
         Control::AspaceRead => copy(loading(a0)?, a2, a1, a3, Way::FromRank),
         Control::HostCall => host_call(loading(a0)?, a1, [a2, a3, a4]),
-        Control::RankStart => rank_start(loading(a0)?, a1, a2, a3, a4),
+        Control::RankStart => rank_start(loading(a0)?, cores(a1, a2)?, [a3, a4, a5]),
         Control::RankRefuse => rank_refuse(loading(a0)?, a1, a2, a3),
         Control::RankInfo => put_words(a1, a2, &attached(a0)?.identity().info.to_words()),
         Control::RankReap => rank_reap(rank::get(a0)?),
@@ -293,17 +293,26 @@ fn host_call(rank: &'static Rank, op: u64, args: [u64; 3]) -> Result<u64, Errno>
     ship::host_op(rank.main(), op, args)
 }
 
+/// A set of cores that the PCT names.
+fn cores(from: u64, len_bytes: u64) -> Result<CoreSet, Errno> {
+    let mut words: CoreWords = [0; _];
+    if len_bytes != size_of::<CoreWords>() as u64 {
+        return Err(Errno::EINVAL);
+    }
+    hal::user::copy_in_words(&mut words, user(from, len_bytes)?).map_err(|_| Errno::EFAULT)?;
+    let cores = CoreSet::from_words(words);
+    let all = CoreSet::of(0, hal::cpu::count());
+    if cores.is_empty() || !cores.is_subset(&all) {
+        return Err(Errno::EINVAL);
+    }
+    Ok(cores)
+}
+
 fn rank_start(
     rank: &'static Rank,
-    cpu: u64,
-    entry: u64,
-    stack: u64,
-    heap: u64,
+    cores: CoreSet,
+    [entry, stack, heap]: [u64; 3],
 ) -> Result<u64, Errno> {
-    let cpu = usize::try_from(cpu)
-        .ok()
-        .filter(|cpu| *cpu < hal::cpu::count())
-        .ok_or(Errno::EINVAL)?;
     if entry >= USER_TOP || stack >= USER_TOP || heap >= USER_TOP {
         return Err(Errno::EINVAL);
     }
@@ -311,18 +320,12 @@ fn rank_start(
         aspace.set_heap(heap);
         Ok(Phys(aspace.root()))
     })?;
-    rank.area.node.heap_start.put(heap);
-    for (word, features) in rank
-        .area
-        .node
-        .features
-        .iter()
-        .zip(hal::cpu::feature_words())
-    {
+    let node = &rank.area.node;
+    node.heap_start.put(heap);
+    let features = hal::cpu::feature_words();
+    for (word, features) in node.features.iter().zip(features) {
         word.put(features);
     }
-    let config = &comm::get().config;
-    let cores = CoreSet::of(cpu, config.cpus / config.ranks);
     rank.start(cores, [entry, stack], root).map(|()| 0)
 }
 

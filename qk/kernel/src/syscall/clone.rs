@@ -113,6 +113,9 @@ pub fn clone3(call: &mut Call<'_>) -> SysResult {
         || exit_signal > flag::EXIT_SIGNAL
         || (flags & (flag::THREAD | flag::PARENT) != 0 && exit_signal != 0)
         || (stack == 0) != (stack_bytes == 0)
+        || stack
+            .checked_add(stack_bytes)
+            .is_none_or(|end| end > USER_TOP)
     {
         return Err(Errno::EINVAL);
     }

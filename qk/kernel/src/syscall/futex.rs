@@ -1,9 +1,13 @@
 //! futex(2) and futex_waitv: arguments, and waiting; who waits for what is decided by [`qk_core::futex`].
 
+use core::sync::atomic::Ordering;
+
 use abi::Errno;
 use hal::addr::User;
 use hal::sync::{Mutex, Once};
-use qk_core::futex::{ANY, Futexes, Key, Locked, Locks, Place, Waiter, WakeOp, Word, robust};
+use qk_core::futex::{
+    ANY, Futexes, Key, Locked, Locks, MAX_MANY, One, Place, Waiter, WakeOp, Word, robust,
+};
 
 use super::args::{get_words, put_u32_opt, user};
 use super::time::{REALTIME, read_clock, timespec_ns};
@@ -107,11 +111,11 @@ pub fn futex(call: &mut Call<'_>) -> SysResult {
     match operation {
         op::WAIT => {
             let until = relative(call.thread, timeout)?;
-            wait(call, at, ANY, value as u32, until)
+            wait(call, (at, private), ANY, value as u32, until)
         }
         op::WAIT_BITSET => {
             let until = absolute(call, timeout, realtime)?;
-            wait(call, at, bits, value as u32, until)
+            wait(call, (at, private), bits, value as u32, until)
         }
         op::WAKE => wake(call, at, private, counts[0], ANY),
         op::WAKE_BITSET => wake(call, at, private, counts[0], bits),
@@ -120,10 +124,10 @@ pub fn futex(call: &mut Call<'_>) -> SysResult {
             requeue(call, [at, at2], private, counts, expected)
         }
         op::WAKE_OP => wake_op(call, [at, at2], private, counts, bits),
-        op::LOCK_PI => lock(call, at, absolute(call, timeout, true)?),
-        op::LOCK_PI2 => lock(call, at, absolute(call, timeout, realtime)?),
-        op::TRYLOCK_PI => try_lock(call, at),
-        op::UNLOCK_PI => unlock(call, at),
+        op::LOCK_PI => lock(call, (at, private), absolute(call, timeout, true)?),
+        op::LOCK_PI2 => lock(call, (at, private), absolute(call, timeout, realtime)?),
+        op::TRYLOCK_PI => try_lock(call, (at, private)),
+        op::UNLOCK_PI => unlock(call, (at, private)),
         _ => Err(Errno::ENOSYS),
     }
 }
@@ -145,15 +149,21 @@ fn named(thread: &Thread, at: u64, private: bool) -> Result<Key, Errno> {
     if !private {
         word.load()?;
     }
-    Ok(key(thread, at))
+    Ok(key(thread, at, private))
 }
 
-/// All memory of a rank is its own.
-fn key(thread: &Thread, at: u64) -> Key {
+/// All memory of a rank is its own. As on Linux, operations that are private do not meet those that are not, whatever the
+/// memory is.
+fn key(thread: &Thread, at: u64, private: bool) -> Key {
     Key {
-        space: thread.rank.id as u64,
+        space: (thread.rank.id as u64) << 1 | u64::from(private),
         at,
     }
+}
+
+/// Whether a key speaks of this thread's memory.
+fn is_own(thread: &Thread, key: Key) -> bool {
+    key.space >> 1 == thread.rank.id as u64
 }
 
 fn wake(call: &Call<'_>, at: u64, private: bool, count: i32, bits: u32) -> SysResult {
@@ -237,9 +247,15 @@ fn absolute(call: &Call<'_>, timeout: u64, realtime: bool) -> Result<Until, Errn
     Ok(Until::Absolute(timer::deadline_after(from_now)))
 }
 
-fn wait(call: &Call<'_>, at: u64, bits: u32, expected: u32, until: Until) -> SysResult {
+fn wait(
+    call: &Call<'_>,
+    (at, private): (u64, bool),
+    bits: u32,
+    expected: u32,
+    until: Until,
+) -> SysResult {
     let thread = call.thread;
-    let key = key(thread, at);
+    let key = key(thread, at, private);
     futexes().wait(key, bits, &word(at)?, expected, Sleeper(thread))?;
     let give_up = || futexes().cancel(Sleeper(thread));
     match sleep(thread, until.deadline(), give_up) {
@@ -292,9 +308,9 @@ fn sleep(thread: &'static Thread, deadline: Option<u64>, give_up: impl Fn() -> b
     ended
 }
 
-fn lock(call: &Call<'_>, at: u64, until: Until) -> SysResult {
+fn lock(call: &Call<'_>, (at, private): (u64, bool), until: Until) -> SysResult {
     let thread = call.thread;
-    let (word, key) = (word(at)?, key(thread, at));
+    let (word, key) = (word(at)?, key(thread, at, private));
     let owner = |tid| thread.rank.owner(tid);
     while futexes().lock_pi(key, &word, Sleeper(thread), owner, preempt::point)? != Locked::Queued {
         if owns(&word, thread)? {
@@ -317,26 +333,36 @@ fn owns(word: &UserWord, thread: &Thread) -> Result<bool, Errno> {
     Ok(qk_core::futex::owns(word.load()?, thread.tid() as u32))
 }
 
-fn try_lock(call: &Call<'_>, at: u64) -> SysResult {
+fn try_lock(call: &Call<'_>, (at, private): (u64, bool)) -> SysResult {
     let thread = call.thread;
     let owner = |tid| thread.rank.owner(tid);
     let sleeper = Sleeper(thread);
-    match futexes().trylock_pi(key(thread, at), &word(at)?, sleeper, owner, preempt::point)? {
+    match futexes().trylock_pi(
+        key(thread, at, private),
+        &word(at)?,
+        sleeper,
+        owner,
+        preempt::point,
+    )? {
         Locked::Acquired => Ok(0),
         Locked::Busy | Locked::Queued => Err(Errno::EAGAIN),
     }
 }
 
-fn unlock(call: &Call<'_>, at: u64) -> SysResult {
+fn unlock(call: &Call<'_>, (at, private): (u64, bool)) -> SysResult {
     let tid = call.thread.tid() as u32;
+    // Linux looks whose it is before it looks where it is.
+    if !qk_core::futex::owns(UserWord(user(at, 4)?).load()?, tid) {
+        return Err(Errno::EPERM);
+    }
+    let (word, key) = (word(at)?, key(call.thread, at, private));
     futexes()
-        .unlock_pi(key(call.thread, at), &word(at)?, tid, preempt::point)
+        .unlock_pi(key, &word, tid, preempt::point)
         .map(|()| 0)
 }
 
 /// What others wait for when a thread of a rank that goes on ends: its locks, and the word that says so.
 pub fn thread_ends(thread: &'static Thread) {
-    use core::sync::atomic::Ordering;
     thread.ends.store(true, Ordering::SeqCst);
     let tid = thread.tid() as u32;
     let head = thread.robust_list.load(Ordering::Relaxed);
@@ -347,18 +373,24 @@ pub fn thread_ends(thread: &'static Thread) {
             |at| get_words(at).map(|[word]| word),
             |left| {
                 let word = UserWord(user(left.at, 4)?);
-                futexes().release(left, key(thread, left.at), &word, tid, preempt::point)
+                futexes().release(
+                    left,
+                    key(thread, left.at, false),
+                    &word,
+                    tid,
+                    preempt::point,
+                )
             },
         );
     }
     let own = |key: Key| {
-        let ours = key.space == thread.rank.id as u64;
-        ours.then(|| user(key.at, 4).ok().map(UserWord)).flatten()
+        let word = is_own(thread, key).then(|| user(key.at, 4));
+        word.and_then(Result::ok).map(UserWord)
     };
     futexes().release_all(tid, own, preempt::point);
     let clear = thread.clear_tid.load(Ordering::Relaxed);
     if put_u32_opt(clear, 0).is_ok() && clear != 0 {
-        let _ = futexes().wake(key(thread, clear), 1, ANY, preempt::point);
+        let _ = futexes().wake(key(thread, clear, false), 1, ANY, preempt::point);
     }
 }
 
@@ -366,7 +398,6 @@ pub fn thread_ends(thread: &'static Thread) {
 const ONE_WORDS: usize = 3;
 
 pub fn futex_waitv(call: &mut Call<'_>) -> SysResult {
-    use qk_core::futex::{MAX_MANY, One};
     /// FUTEX2_SIZE_U32, the only size there is.
     const SIZE_U32: u64 = 2;
     let [list, count, flags, timeout, clock, _] = call.args();
@@ -379,7 +410,7 @@ pub fn futex_waitv(call: &mut Call<'_>) -> SysResult {
         (_, REALTIME | MONOTONIC) => absolute(call, timeout, clock == REALTIME)?,
         _ => return Err(Errno::EINVAL),
     };
-    let mut words = arrayvec::ArrayVec::<(UserWord, u64, u32), MAX_MANY>::new();
+    let mut words = arrayvec::ArrayVec::<(UserWord, Key, u32), MAX_MANY>::new();
     for i in 0..count {
         // value, address, and in one word flags and what is reserved
         let at = list.wrapping_add(i * ONE_WORDS as u64 * 8);
@@ -387,11 +418,12 @@ pub fn futex_waitv(call: &mut Call<'_>) -> SysResult {
         if flags & !op::PRIVATE != SIZE_U32 || expected > u64::from(u32::MAX) {
             return Err(Errno::EINVAL);
         }
-        words.push((word(at)?, at, expected as u32));
+        let key = key(call.thread, at, flags & op::PRIVATE != 0);
+        words.push((word(at)?, key, expected as u32));
     }
     let thread = call.thread;
-    let all = words.iter().map(|(word, at, expected)| One {
-        key: key(thread, *at),
+    let all = words.iter().map(|(word, key, expected)| One {
+        key: *key,
         word,
         expected: *expected,
     });

@@ -1,5 +1,7 @@
 //! Who the caller is: fixed when the proxy attaches, so answered without a lock.
 
+use core::sync::atomic::Ordering;
+
 use abi::Errno;
 
 use super::args::put_bytes;
@@ -126,7 +128,9 @@ pub fn setfsgid(call: &mut Call<'_>) -> SysResult {
     Ok(call.rank.identity().info.egid)
 }
 
-/// The address is only used when a thread ends while others live on: there is one thread.
 pub fn set_tid_address(call: &mut Call<'_>) -> SysResult {
-    Ok(call.rank.identity().pid)
+    call.thread
+        .clear_tid
+        .store(call.frame.rdi, Ordering::Relaxed);
+    Ok(call.thread.tid())
 }

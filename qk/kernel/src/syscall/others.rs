@@ -31,6 +31,13 @@ pub fn ship_on(call: &mut Call<'_>) -> SysResult {
 /// # Errors
 /// Always one.
 pub fn not_permitted_on(call: &Call<'_>, pid: u64) -> SysResult {
+    // Of a thread that has ended there is a worker still.
+    if (0..call.rank.threads.made())
+        .filter_map(|index| call.rank.threads.get(index))
+        .any(|thread| thread.area.host.tid.peek() == u64::from(pid as u32))
+    {
+        return Err(Errno::ESRCH);
+    }
     let kill = by_name("kill").map_or(0, |row| u64::from(row.nr));
     // Signal 0 only asks. A negative number would name a group.
     let pid = u64::from(pid as u32 & i32::MAX as u32);
