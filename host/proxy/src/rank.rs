@@ -56,6 +56,8 @@ pub struct Rank {
     pub stops: Stops,
     /// Held while signals are read from Linux and posted to the node.
     pub passing_on: Mutex<()>,
+    /// What the process has adopted of the node's [`wire::rank::terminal`] word.
+    pub terminal: Mutex<u64>,
     /// Whether a thread ends the process already.
     pub ending: AtomicBool,
     /// This process, whose number is also the first worker's thread id.

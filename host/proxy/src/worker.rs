@@ -76,7 +76,7 @@ fn carry_out(rank: &'static Rank, index: usize, caller: &mut Caller, request: &R
     }
     let ret = caller.carry_out(request.nr, &request.args);
     kick.finish();
-    terminal::hand_over(rank);
+    terminal::hand_over();
     ret
 }
 
@@ -99,7 +99,7 @@ fn next(rank: &Rank, slot: &Slot, server: &mut Server, wait: impl Fn()) -> Reque
         }
         end::if_over(rank);
         wait();
-        terminal::hand_over(rank);
+        terminal::hand_over();
     };
     server.announce_wait(slot, false);
     request
