@@ -14,6 +14,7 @@ pub(crate) mod own;
 use abi::Errno;
 use abi::syscall::{Call, Serve, by_nr};
 
+use crate::heritage;
 use crate::rank::Rank;
 use crate::signals;
 use crate::special::{self, Special};
@@ -55,6 +56,9 @@ impl Caller {
         let rank = self.rank;
         if self.terminal.follow(rank) {
             self.scratch.blocked = self.terminal.blocked;
+        }
+        if heritage::concerns(call) {
+            heritage::settle_all(rank);
         }
         let after = args::prepare(call, &mut args, rank.first_own_fd, rank, &mut self.scratch)?;
         others::check(rank, call, &args, &self.scratch)?;

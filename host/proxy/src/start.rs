@@ -178,6 +178,7 @@ fn build(
         watcher_bell: bell,
         stops: Stops::default(),
         passing_on: Mutex::default(),
+        settling: Mutex::default(),
         terminal: Mutex::default(),
         ending: AtomicBool::new(false),
         pid: std::process::id(),

@@ -84,18 +84,22 @@ impl File {
         all.find(|(known, _)| *known == name).map(|(_, file)| *file)
     }
 
-    /// Its text as of now.
-    pub fn text(self, rank: &Rank) -> Vec<u8> {
+    /// Its text as of now, in the process's directory or in a thread's.
+    pub fn text(self, rank: &Rank, thread: Option<u32>) -> Vec<u8> {
         let sizes = Sizes::of(rank);
-        let linux = |path| std::fs::read_to_string(path).unwrap_or_default();
+        let own = |name: &str| match thread {
+            Some(tid) => format!("/proc/self/task/{tid}/{name}"),
+            None => format!("/proc/self/{name}"),
+        };
+        let linux = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let text = match self {
             File::Maps => return regions::maps(&Lines::of(&rank.memory())),
             File::Smaps => return regions::smaps(&Lines::of(&rank.memory())),
             File::SmapsRollup => regions::rollup(rank.memory().regions()),
             File::NumaMaps => regions::numa_maps(rank.memory().regions()),
             File::Statm => sizes.statm(),
-            File::Status => sizes.status(&linux("/proc/self/status"), cores(rank)),
-            File::Stat => sizes.stat(&linux("/proc/self/stat")),
+            File::Status => sizes.status(&linux(&own("status")), cores(rank)),
+            File::Stat => sizes.stat(&linux(&own("stat"))),
             File::Meminfo => sizes.meminfo(&linux("/proc/meminfo")),
             File::Cpuinfo => cpuinfo(&linux("/proc/cpuinfo"), rank.core_doorbells.len()),
             File::Cmdline => return joined(&rank.program, true),
@@ -175,13 +179,15 @@ fn cpuinfo(linux: &str, cores: usize) -> String {
     text
 }
 
-/// Bytes of the rank's memory.
+/// Bytes of the rank's memory, and what else of it Linux cannot know.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     share: u64,
     mapped: u64,
     used: u64,
     peak: u64,
+    /// How many threads there are.
+    threads: usize,
 }
 
 impl Sizes {
@@ -200,6 +206,7 @@ impl Sizes {
             mapped: used.max(mapped),
             used,
             peak: node.peak_bytes.load().max(used),
+            threads: rank.workers.tids(rank).count(),
         }
     }
 
@@ -226,7 +233,7 @@ impl Sizes {
         let mut text = format!("{name})");
         for (number, field) in (3..).zip(fields.split_whitespace()) {
             let _ = match number {
-                NUM_THREADS => write!(text, " 1"),
+                NUM_THREADS => write!(text, " {}", self.threads),
                 VSIZE => write!(text, " {}", self.mapped),
                 RSS => write!(text, " {}", self.used / PAGE),
                 n if [FAULTS, CODE_TO_WCHAN, DATA_TO_ENV]
@@ -256,7 +263,7 @@ impl Sizes {
                 "VmRSS" | "RssAnon" | "VmData" => kib(self.used),
                 "VmPin" | "VmStk" | "VmExe" | "VmLib" | "VmPTE" | "VmSwap" | "RssFile"
                 | "RssShmem" | "HugetlbPages" => kib(0),
-                "Threads" => "1".into(),
+                "Threads" => self.threads.to_string(),
                 "NoNewPrivs" => u8::from(own::NO_NEW_PRIVS.load(Ordering::Relaxed)).to_string(),
                 "Seccomp" | "Seccomp_filters" => "0".into(),
                 "Cpus_allowed_list" if count == 1 => first.to_string(),
@@ -317,6 +324,7 @@ mod tests {
             mapped: 8192,
             used: 4096,
             peak: 4096,
+            threads: 1,
         };
         let text = sizes.stat(&format!("7 (a )b) {}\n", fields.join(" ")));
         assert!(text.starts_with("7 (a )b) 3 4 5 6 7 8 9 0 0 0 0 14 "));
@@ -330,12 +338,13 @@ mod tests {
             mapped: 8192 * 1024,
             used: 4096 * 1024,
             peak: 5000 * 1024,
+            threads: 3,
         };
         let linux = "Name:\ta.out\nVmPeak:\t  999 kB\nVmHWM:\t 1 kB\nVmRSS:\t 1 kB\nThreads:\t2\n\
             SigBlk:\tffffffffffffffff\nNoNewPrivs:\t1\nCpus_allowed_list:\t0-63\n";
         assert_eq!(
             sizes.status(linux, [2, 2]),
-            "Name:\ta.out\nVmPeak:\t    8192 kB\nVmHWM:\t    5000 kB\nVmRSS:\t    4096 kB\nThreads:\t1\n\
+            "Name:\ta.out\nVmPeak:\t    8192 kB\nVmHWM:\t    5000 kB\nVmRSS:\t    4096 kB\nThreads:\t3\n\
             NoNewPrivs:\t0\nCpus_allowed_list:\t2-3\n"
         );
         assert_eq!(sizes.statm(), "2048 1024 0 0 0 2048 0\n");

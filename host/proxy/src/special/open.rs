@@ -251,7 +251,10 @@ fn replace(rank: &Rank, file: &OwnedFd, place: &Place, flags: i32) -> Result<boo
     let Some(content) = text.filter(|_| flags & libc::O_PATH == 0 && !writes(flags)) else {
         return Ok(false);
     };
-    let made = fds::with_room(rank.raised_fds, || text::create(rank, content)).map_err(linux)?;
+    let made = fds::with_room(rank.raised_fds, || {
+        text::create(rank, content, place.thread)
+    })
+    .map_err(linux)?;
     let close_on_exec = (flags & libc::O_CLOEXEC) as u64;
     let (from, to) = (fds::raw(&made), fds::raw(file));
     match linux_call(libc::SYS_dup3, &[from, to, close_on_exec, 0]) {

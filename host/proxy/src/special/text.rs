@@ -54,9 +54,13 @@ impl Marks {
 ///
 /// # Errors
 /// EMFILE, ENFILE, ENOMEM.
-pub fn create(rank: &Rank, file: File) -> io::Result<OwnedFd> {
-    let made = memfd_create(format!("proc/{}", file.name()), MemfdFlags::CLOEXEC)?;
-    write(&made, &file.text(rank))?;
+pub fn create(rank: &Rank, file: File, thread: Option<u32>) -> io::Result<OwnedFd> {
+    let name = match thread {
+        Some(tid) => format!("proc/{tid}/{}", file.name()),
+        None => format!("proc/{}", file.name()),
+    };
+    let made = memfd_create(name, MemfdFlags::CLOEXEC)?;
+    write(&made, &file.text(rank, thread))?;
     fchmod(&made, Mode::from_raw_mode(0o444))?;
     reopen(made.as_raw_fd(), OFlags::RDONLY)
 }
@@ -74,7 +78,7 @@ pub fn refresh(rank: &Rank, call: &Call, args: &[u64; 6]) {
         libc::SYS_preadv2 => Some(args[3]).filter(|offset| *offset != u64::MAX),
         _ => return,
     };
-    let Some((fd, file)) = text(rank, args[0]) else {
+    let Some((fd, file, thread)) = text(rank, args[0]) else {
         return;
     };
     if offset.or_else(|| seek(fd, SeekFrom::Current(0)).ok()) != Some(0) {
@@ -85,7 +89,7 @@ pub fn refresh(rank: &Rank, call: &Call, args: &[u64; 6]) {
         fchmod(fd, Mode::from_raw_mode(0o644))?;
         let stream = reopen(fd.as_raw_fd(), OFlags::WRONLY | OFlags::TRUNC);
         fchmod(fd, Mode::from_raw_mode(0o444))?;
-        write(&stream?, &file.text(rank))
+        write(&stream?, &file.text(rank, thread))
     });
 }
 
@@ -116,16 +120,21 @@ pub fn complete(rank: &Rank, call: &Call, args: &[u64; 6], ret: i64) -> Result<(
         .try_for_each(|offset| rank.write(to + offset, &nothing))
 }
 
-/// The text that a descriptor of the rank is.
-fn text<'a>(rank: &Rank, fd: u64) -> Option<(BorrowedFd<'a>, File)> {
+/// The text that a descriptor of the rank is, and the thread that it is of.
+fn text<'a>(rank: &Rank, fd: u64) -> Option<(BorrowedFd<'a>, File, Option<u32>)> {
     if !rank.texts.has(fd) {
         return None;
     }
     let link = readlink(format!("/proc/self/fd/{}", fd as u32), Vec::new()).ok()?;
     let name = link.to_str().ok()?.strip_prefix(LINK)?;
-    let file = File::of_name(name.strip_suffix(LINK_END)?)?;
+    let name = name.strip_suffix(LINK_END)?;
+    let (thread, name) = match name.split_once('/') {
+        Some((tid, name)) => (Some(tid.parse().ok()?), name),
+        None => (None, name),
+    };
+    let file = File::of_name(name)?;
     // SAFETY: 1. The number is open (the link was read) and only used for this call.
-    Some((unsafe { BorrowedFd::borrow_raw(fd as i32) }, file))
+    Some((unsafe { BorrowedFd::borrow_raw(fd as i32) }, file, thread))
 }
 
 fn reopen(fd: i32, how: OFlags) -> io::Result<OwnedFd> {

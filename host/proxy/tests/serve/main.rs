@@ -13,6 +13,7 @@ mod nested;
 mod node;
 mod process;
 mod reach;
+mod tasks;
 mod terminal;
 mod threads;
 
@@ -39,6 +40,7 @@ fn main() {
         ("nested", nested::CASES),
         ("process", process::CASES),
         ("reach", reach::CASES),
+        ("tasks", tasks::CASES),
         ("terminal", terminal::CASES),
         ("threads", threads::CASES),
     ] {

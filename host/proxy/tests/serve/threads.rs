@@ -38,7 +38,7 @@ const EFAULT: i64 = -14;
 const EAGAIN: i64 = -11;
 
 /// A node whose rank has this many threads.
-fn node_of(threads: usize) -> Node {
+pub fn node_of(threads: usize) -> Node {
     let mut node = Node::new();
     let workers = node.host_op(HostOp::GrowWorkers, &[threads as u64]);
     assert!(workers >= threads as i64, "{workers}");
