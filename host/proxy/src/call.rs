@@ -14,6 +14,7 @@ pub(crate) mod own;
 use abi::Errno;
 use abi::syscall::{Call, Serve, by_nr};
 
+use crate::fds;
 use crate::heritage;
 use crate::rank::Rank;
 use crate::signals;
@@ -62,6 +63,8 @@ impl Caller {
         }
         let after = args::prepare(call, &mut args, rank.first_own_fd, rank, &mut self.scratch)?;
         others::check(rank, call, &args, &self.scratch)?;
+        // Another worker would put back what it found, or this one read what is raised.
+        let _turn = limits(call).then(fds::turn);
         let ret = match special::recognise(rank, call, &args, &self.scratch) {
             Special::No => linux(call.nr, &args),
             Special::Instead(replaced) => linux(call.nr, &replaced),
@@ -77,6 +80,14 @@ impl Caller {
         }
         Ok(ret)
     }
+}
+
+/// Whether a call reads or sets resource limits.
+fn limits(call: &Call) -> bool {
+    matches!(
+        i64::from(call.nr),
+        libc::SYS_prlimit64 | libc::SYS_setrlimit | libc::SYS_getrlimit
+    )
 }
 
 fn linux(nr: u16, args: &[u64; 6]) -> i64 {

@@ -27,6 +27,10 @@ pub const CASES: &[Case] = &[
     ("signals_come_while_all_block", signals_come_while_all_block),
     ("a_stop_stops_them_all", a_stop_stops_them_all),
     (
+        "limits_are_set_while_others_need_room",
+        limits_are_set_while_others_need_room,
+    ),
+    (
         "mappings_change_under_blocked_calls",
         mappings_change_under_blocked_calls,
     ),
@@ -271,4 +275,37 @@ fn mappings_change_under_blocked_calls() {
     }
     assert_eq!(node.host_op(HostOp::Sync, &[]), 0);
     assert_eq!(node.log.applied(), node.log.position());
+}
+
+/// The limit on descriptors is raised for a moment where the proxy needs room; a limit that another thread set at that moment
+/// was lost.
+fn limits_are_set_while_others_need_room() {
+    const THREADS: usize = 8;
+    let mut node = node_of(THREADS);
+    let path = node.put(BUF + 0x1000, b"/proc/self/exe\0");
+    let limit = BUF + 0x2000;
+    let hard = node.area().host.rlimits[libc::RLIMIT_NOFILE as usize][1].load();
+    let set = [libc::RLIMIT_NOFILE as u64, limit];
+    for round in 0..300 {
+        let files = 100 + round % 50;
+        node.put_words(limit, &[files, hard]);
+        // Workers that have just answered take the next request at once: all of them are busy when the limit is set.
+        for turn in 0..20 {
+            for thread in 1..THREADS {
+                node.begin_on(thread, libc::SYS_readlink, &[path, BUF, 100]);
+            }
+            if turn == round % 20 {
+                node.begin(libc::SYS_setrlimit, &set);
+            }
+            for thread in 1..THREADS {
+                assert!(node.finish_on(thread) > 0);
+            }
+        }
+        assert_eq!(node.finish(), 0);
+        let limits = std::fs::read_to_string(format!("/proc/{}/limits", node.pid())).unwrap();
+        let mut lines = limits.lines();
+        let files_line = lines.find(|line| line.starts_with("Max open files"));
+        let soft = files_line.unwrap().split_whitespace().nth(3).unwrap();
+        assert_eq!(soft, files.to_string(), "round {round}");
+    }
 }
