@@ -151,18 +151,23 @@ fn a_limit_on_processes_is_told() {
     );
 }
 
-/// Requests meet workers that spin, that are about to sleep and that sleep, while the first one does or does not hear the
-/// doorbell.
+/// Requests meet workers that spin, that are about to sleep and that sleep; at last while the first one is in a call, so that
+/// the watcher hears the doorbell.
 fn no_request_is_slept_through() {
     const THREADS: usize = 8;
     let mut node = node_of(THREADS);
+    let (read, _) = pipe(&mut node);
     let mut random = 1u64;
     for round in 0..3000 {
+        if round == 1500 {
+            block(&mut node, 0..1, read);
+        }
         random = random
             .wrapping_mul(6364136223846793005)
             .wrapping_add(1442695040888963407);
         let chosen = random >> 32;
-        let threads: Vec<usize> = (0..THREADS).filter(|i| chosen >> i & 1 == 1).collect();
+        let first = usize::from(round >= 1500);
+        let threads: Vec<usize> = (first..THREADS).filter(|i| chosen >> i & 1 == 1).collect();
         for &thread in &threads {
             node.begin_on(thread, libc::SYS_getpgid, &[0]);
             for _ in 0..chosen >> 8 & 0x3ff {
