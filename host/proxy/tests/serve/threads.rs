@@ -27,6 +27,10 @@ pub const CASES: &[Case] = &[
     ("signals_come_while_all_block", signals_come_while_all_block),
     ("a_stop_stops_them_all", a_stop_stops_them_all),
     (
+        "a_worker_that_sleeps_passes_signals_on",
+        a_worker_that_sleeps_passes_signals_on,
+    ),
+    (
         "limits_are_set_while_others_need_room",
         limits_are_set_while_others_need_room,
     ),
@@ -313,4 +317,22 @@ fn limits_are_set_while_others_need_room() {
         let soft = files_line.unwrap().split_whitespace().nth(3).unwrap();
         assert_eq!(soft, files.to_string(), "round {round}");
     }
+}
+
+/// Workers of threads that make no calls have not heard that the program handles or ignores a signal that stops. Once such a
+/// signal stopped the process, or was noted and not passed on.
+fn a_worker_that_sleeps_passes_signals_on() {
+    use wire::rank::terminal::{HANDLED, PASSES};
+    let mut node = node_of(3);
+    node.area().node.terminal_stops.store(HANDLED | PASSES << 2);
+    assert!(node.call(libc::SYS_getpgid, &[0]) > 0);
+    wait_for(|| state_of(&node, 2) == Some('S'));
+    for signo in [libc::SIGTTIN, libc::SIGTTOU] {
+        let tid = node.threads()[2].host.tid.load();
+        // SAFETY: 1. The proxy is our child.
+        unsafe { libc::syscall(libc::SYS_tgkill, node.pid(), tid as i32, signo) };
+        let signal = node.wait_signal().expect("it is passed on");
+        assert_eq!(signal.signo, signo as u32);
+    }
+    assert!(node.call_on(2, libc::SYS_getpgid, &[0]) > 0);
 }
