@@ -40,6 +40,12 @@ impl Life {
     pub const fn is_on(self) -> bool {
         self.0 % 2 == 1
     }
+
+    /// Its number: each thread of an area has another.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        self.0
+    }
 }
 
 impl FromNode {

@@ -14,6 +14,8 @@ pub(crate) mod own;
 use abi::Errno;
 use abi::syscall::{Call, Serve, by_nr};
 
+use crate::fds;
+use crate::heritage;
 use crate::rank::Rank;
 use crate::signals;
 use crate::special::{self, Special};
@@ -56,8 +58,13 @@ impl Caller {
         if self.terminal.follow(rank) {
             self.scratch.blocked = self.terminal.blocked;
         }
+        if heritage::concerns(call) {
+            heritage::settle_all(rank);
+        }
         let after = args::prepare(call, &mut args, rank.first_own_fd, rank, &mut self.scratch)?;
         others::check(rank, call, &args, &self.scratch)?;
+        // Another worker would put back what it found, or this one read what is raised.
+        let _turn = limits(call).then(fds::turn);
         let ret = match special::recognise(rank, call, &args, &self.scratch) {
             Special::No => linux(call.nr, &args),
             Special::Instead(replaced) => linux(call.nr, &replaced),
@@ -73,6 +80,14 @@ impl Caller {
         }
         Ok(ret)
     }
+}
+
+/// Whether a call reads or sets resource limits.
+fn limits(call: &Call) -> bool {
+    matches!(
+        i64::from(call.nr),
+        libc::SYS_prlimit64 | libc::SYS_setrlimit | libc::SYS_getrlimit
+    )
 }
 
 /// Makes a call of the rank, whose arguments have been prepared.

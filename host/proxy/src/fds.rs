@@ -9,6 +9,7 @@
 use std::ffi::OsStr;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_getfd};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -99,9 +100,17 @@ impl Own {
     }
 }
 
+/// Keeps the limit as the rank has set it, for as long as the guard lives: nobody raises it meanwhile.
+pub fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Raises the soft limit for as long as `work` takes, so that it gets descriptors when the rank has used up its own, and may
-/// have them above the rank's. Where the rank has lowered its hard limit, `work` has to do with that.
+/// have them above the rank's. Where the rank has lowered its hard limit, `work` has to do with that. The limit is the
+/// process's: workers that need room take turns, and one that has used up its descriptors just then may get one too many.
 pub fn with_room<T>(raised: u64, work: impl FnOnce() -> T) -> T {
+    let _turn = turn();
     let was = getrlimit(Resource::Nofile);
     let room = Rlimit {
         current: Some(raised.min(was.maximum.unwrap_or(raised))),

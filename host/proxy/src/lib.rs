@@ -16,6 +16,7 @@ mod end;
 mod fds;
 mod files;
 mod gpa;
+mod heritage;
 mod host_op;
 mod memory;
 mod rank;

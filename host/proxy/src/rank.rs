@@ -56,6 +56,10 @@ pub struct Rank {
     pub stops: Stops,
     /// Held while signals are read from Linux and posted to the node.
     pub passing_on: Mutex<()>,
+    /// Held while a worker takes over what its thread inherits.
+    pub settling: Mutex<()>,
+    /// What the process has adopted of the node's [`wire::rank::terminal`] word.
+    pub terminal: Mutex<u64>,
     /// Whether a thread ends the process already.
     pub ending: AtomicBool,
     /// This process, whose number is also the first worker's thread id.
@@ -84,6 +88,11 @@ impl Rank {
     /// Wakes the watcher.
     pub fn ring_watcher(&self) {
         let _ = rustix::io::write(&self.watcher_bell, &1u64.to_ne_bytes());
+    }
+
+    /// Whether a thread of this process is one of the rank's.
+    pub fn has_thread(&self, tid: u32) -> bool {
+        self.workers.tids(self).any(|own| own == tid)
     }
 
     /// The areas of the threads that the node has ever had, the first thread's in any case.

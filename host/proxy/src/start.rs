@@ -99,6 +99,7 @@ pub fn start(config: Config) -> Result<(&'static Rank, OwnedFd), Impossible> {
         ..rank
     }));
     Kick::install();
+    terminal::install(rank);
     sandbox::enter(); // before there are threads that would stay outside
     let run = move || watcher.run(rank);
     std::thread::Builder::new()
@@ -177,6 +178,8 @@ fn build(
         watcher_bell: bell,
         stops: Stops::default(),
         passing_on: Mutex::default(),
+        settling: Mutex::default(),
+        terminal: Mutex::default(),
         ending: AtomicBool::new(false),
         pid: std::process::id(),
     };

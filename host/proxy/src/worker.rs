@@ -22,6 +22,7 @@ use wire::ship::{Request, Server, Slot};
 
 use crate::call::Caller;
 use crate::end;
+use crate::heritage;
 use crate::host_op;
 use crate::rank::Rank;
 use crate::terminal;
@@ -68,6 +69,7 @@ fn carry_out(rank: &'static Rank, index: usize, caller: &mut Caller, request: &R
         return host_op::carry_out(rank, request.nr, &request.args)
             .unwrap_or_else(|why| end::broken(rank, &why));
     }
+    heritage::settle(rank, index);
     let kick = &rank.workers.at(index).kick;
     kick.begin(request.seq);
     // A watcher that was rung before `begin` could not know that the call runs: so look once after.
@@ -76,7 +78,7 @@ fn carry_out(rank: &'static Rank, index: usize, caller: &mut Caller, request: &R
     }
     let ret = caller.carry_out(request.nr, &request.args);
     kick.finish();
-    terminal::hand_over(rank);
+    terminal::hand_over();
     ret
 }
 
@@ -99,7 +101,7 @@ fn next(rank: &Rank, slot: &Slot, server: &mut Server, wait: impl Fn()) -> Reque
         }
         end::if_over(rank);
         wait();
-        terminal::hand_over(rank);
+        terminal::hand_over();
     };
     server.announce_wait(slot, false);
     request

@@ -2,7 +2,7 @@
 //!
 //! Worker `i` serves the slot of thread `i`. Worker 0 is the process's first thread and waits for the doorbell itself; the
 //! others are made when the node asks for more (`HostOp::GrowWorkers`) and sleep until they are woken here. They are never
-//! ended: a thread that is created later has that of a predecessor.
+//! ended: a thread that is created later has that of a predecessor (module `heritage`).
 //!
 //! # Who is woken
 //! The node rings one doorbell whatever it wants. Whoever hears it, worker 0 or the watcher (module `worker`), looks at all
@@ -10,7 +10,7 @@
 //! waits before its last look and the node posts before it looks whether to ring, as [`wire::ship`] has it; and a worker
 //! that is woken before it sleeps does not fall asleep. So no request is slept through, whoever hears the ring and when.
 
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError, mpsc};
 use std::thread::{self, Thread};
 
@@ -34,6 +34,8 @@ pub struct Worker {
     tid: AtomicU32,
     /// For waking it; worker 0 has none, for it hears the doorbell.
     thread: OnceLock<Thread>,
+    /// [Whose](wire::thread::Life::number) heritage it has (module `heritage`).
+    pub heir_of: AtomicU64,
 }
 
 impl Worker {
@@ -96,6 +98,13 @@ impl Workers {
         } else {
             Ok(count)
         }
+    }
+
+    /// Ids of the threads that the rank has now: of those that live. The first one's may be listed after it has ended.
+    pub fn tids(&self, rank: &Rank) -> impl Iterator<Item = u32> {
+        let all = self.all().iter().zip(rank.threads()).enumerate();
+        all.filter(|(index, (_, area))| *index == 0 || area.node.life().is_on())
+            .map(|(_, (worker, _))| worker.tid())
     }
 
     /// Wakes the workers but the first that have a request and wait.

@@ -8,7 +8,7 @@ mod memory;
 mod names;
 mod shapes;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -43,7 +43,10 @@ pub struct Trace {
 #[derive(Default)]
 struct Rank {
     label: String,
-    pending: Option<Pending>,
+    /// Calls that have not returned, by the threads that make them.
+    pending: BTreeMap<u64, Pending>,
+    /// Threads that were seen; with more than one, lines say which.
+    threads: BTreeSet<u64>,
     /// Its last line is written.
     over: bool,
 }
@@ -125,36 +128,55 @@ impl Trace {
 
     fn lines(&mut self, rank: usize, record: Record) -> Vec<Line> {
         let rank = &mut self.ranks[rank];
-        let is_shown = self
-            .only
-            .as_ref()
-            .is_none_or(|only| only.contains(&record.nr));
+        let tid = record.tid;
+        rank.threads.insert(tid);
+        let is_call = record.kind != Kind::Signal;
+        if is_call
+            && let Some(only) = &self.only
+            && !only.contains(&record.nr)
+        {
+            rank.pending.remove(&tid);
+            return Vec::new();
+        }
+        // What other threads are in comes before what this one does.
+        let others = rank.pending.iter_mut();
+        let others = others.filter(|(other, _)| !is_call || **other != tid);
+        let mut lines: Vec<Line> = others
+            .flat_map(|(_, pending)| unfinished(Some(pending)))
+            .collect();
         match record.kind {
             Kind::Signal => {
-                let mut lines = unfinished(rank.pending.as_mut());
-                lines.push(Line::at(record.time_ns, signal_line(&record)));
-                lines
+                let text = signal_line(&record);
+                lines.push(Line::at(record.time_ns, text).of(tid));
             }
             Kind::Enter => {
-                rank.pending = is_shown.then(|| Pending {
+                let pending = Pending {
                     record,
                     since: Instant::now(),
                     shown: None,
-                });
-                Vec::new()
-            }
-            Kind::Exit => match rank.pending.take() {
-                Some(pending) if pending.record.nr == record.nr => {
-                    vec![exit_line(&pending, &record)]
+                };
+                if rank.threads.len() > 1 && pending.record.nr == number("exit") {
+                    lines.push(no_return_line(&pending));
+                    lines.push(thread_end_line(&pending.record));
+                } else {
+                    rank.pending.insert(tid, pending);
                 }
-                _ => Vec::new(),
-            },
+            }
+            Kind::Exit => {
+                let pending = rank.pending.remove(&tid);
+                let pending = pending.filter(|pending| pending.record.nr == record.nr);
+                lines.extend(pending.map(|pending| exit_line(&pending, &record)));
+            }
         }
+        lines
     }
 
     fn unfinished_after(&mut self, rank: usize, patience: Duration) -> Vec<Line> {
-        let pending = self.ranks[rank].pending.as_mut();
-        unfinished(pending.filter(|pending| pending.since.elapsed() >= patience))
+        let pending = self.ranks[rank].pending.values_mut();
+        pending
+            .filter(|pending| pending.since.elapsed() >= patience)
+            .flat_map(|pending| unfinished(Some(pending)))
+            .collect()
     }
 
     /// The end of a rank; `wait_status` as wait(2) has it.
@@ -163,10 +185,13 @@ impl Trace {
         if std::mem::replace(&mut rank.over, true) {
             return Vec::new();
         }
-        let mut lines = match rank.pending.take() {
-            Some(pending) if is_exit(&pending.record) => vec![no_return_line(&pending)],
-            mut pending => unfinished(pending.as_mut()),
-        };
+        let mut lines = Vec::new();
+        let pending = std::mem::take(&mut rank.pending).into_values();
+        let (exits, others): (Vec<_>, Vec<_>) = pending.partition(|p| is_exit(&p.record));
+        for mut pending in others {
+            lines.extend(unfinished(Some(&mut pending)));
+        }
+        lines.extend(exits.iter().map(no_return_line));
         lines.push(Line::now(match wait_status & 0x7f {
             0 => format!("+++ exited with {} +++", wait_status >> 8 & 0xff),
             signal => format!("+++ killed by {} +++", names::signal(signal)),
@@ -176,7 +201,11 @@ impl Trace {
 
     fn write(&mut self, rank: usize, lines: &[Line]) {
         for line in lines {
-            let label = &self.ranks[rank].label;
+            let Rank { label, threads, .. } = &self.ranks[rank];
+            let thread = match line.tid {
+                Some(tid) if threads.len() > 1 => format!("[pid {tid:>5}] "),
+                _ => String::new(),
+            };
             let (micros, second) = (
                 line.time_ns / 1000 % 1_000_000,
                 line.time_ns / 1_000_000_000,
@@ -186,11 +215,11 @@ impl Trace {
             let _ = match self.times {
                 true => writeln!(
                     to,
-                    "{label}{second}.{micros:06} {}{}",
+                    "{label}{thread}{second}.{micros:06} {}{}",
                     line.text,
                     took(line)
                 ),
-                false => writeln!(to, "{label}{}", line.text),
+                false => writeln!(to, "{label}{thread}{}", line.text),
             };
         }
     }
@@ -198,6 +227,8 @@ impl Trace {
 
 /// A line without its label.
 struct Line {
+    /// The thread that it is about; `None`: the rank.
+    tid: Option<u64>,
     time_ns: u64,
     took_ns: Option<u64>,
     text: String,
@@ -206,9 +237,17 @@ struct Line {
 impl Line {
     fn at(time_ns: u64, text: String) -> Line {
         Line {
+            tid: None,
             time_ns,
             took_ns: None,
             text,
+        }
+    }
+
+    fn of(self, tid: u64) -> Line {
+        Line {
+            tid: Some(tid),
+            ..self
         }
     }
 
@@ -300,7 +339,7 @@ fn unfinished(pending: Option<&mut Pending>) -> Vec<Line> {
         _ => " ",
     };
     let text = format!("{}({}{space}<unfinished ...>", shown.name, joined(known));
-    vec![Line::at(pending.record.time_ns, text)]
+    vec![Line::at(pending.record.time_ns, text).of(pending.record.tid)]
 }
 
 fn exit_line(pending: &Pending, exit: &Record) -> Line {
@@ -314,6 +353,7 @@ fn exit_line(pending: &Pending, exit: &Record) -> Line {
     };
     let rest = joined(shown.args.iter().skip(first));
     Line {
+        tid: Some(enter.tid),
         time_ns,
         took_ns: Some(exit.time_ns.saturating_sub(enter.time_ns)),
         text: format!("{begin}{rest}) = {result}"),
@@ -323,13 +363,24 @@ fn exit_line(pending: &Pending, exit: &Record) -> Line {
 fn is_exit(record: &Record) -> bool {
     ["exit", "exit_group"]
         .iter()
-        .any(|name| by_name(name).is_some_and(|call| u64::from(call.nr) == record.nr))
+        .any(|name| number(name) == record.nr)
+}
+
+/// Number of a call, of those there are.
+fn number(name: &str) -> u64 {
+    by_name(name).map_or(u64::MAX, |call| call.nr.into())
+}
+
+/// A thread that ends before the others; `exit` is its last call.
+fn thread_end_line(exit: &Record) -> Line {
+    let text = format!("+++ exited with {} +++", exit.args[0] & 0xff);
+    Line::at(exit.time_ns, text).of(exit.tid)
 }
 
 fn no_return_line(pending: &Pending) -> Line {
     let shown = begun(pending);
     let text = format!("{}({}) = ?", shown.name, joined(shown.args.iter()));
-    Line::at(pending.record.time_ns, text)
+    Line::at(pending.record.time_ns, text).of(pending.record.tid)
 }
 
 /// The union of siginfo_t is an address for faults, else who sent it (uapi/asm-generic/siginfo.h).

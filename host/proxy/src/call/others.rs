@@ -94,7 +94,7 @@ fn check_target(rank: &Rank, target: Target) -> Result<(), Errno> {
     let forbidden = match target {
         Target::One(0) | Target::Group(0) => false,
         Target::One(number) => match Process::of(number) {
-            Some(process) if process.id == rank.pid && number as u32 != rank.pid => {
+            Some(process) if process.id == rank.pid && !rank.has_thread(number as u32) => {
                 return Err(Errno::ESRCH);
             }
             Some(process) => process.keeps_nodes(),

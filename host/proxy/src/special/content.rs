@@ -82,43 +82,54 @@ impl File {
         found.map(|(_, file)| *file)
     }
 
-    /// Its path in a procfs.
-    pub fn path(self) -> String {
+    /// Its path in a procfs, in the process's directory or in a thread's.
+    pub fn path(self, thread: Option<u32>) -> String {
         let find = |names: &[(&'static str, File)]| {
             let found = names.iter().find(|(_, file)| *file == self);
             found.map(|(name, _)| *name)
         };
-        match find(OF_RANK) {
-            Some(name) => format!("self/{name}"),
-            None => find(OF_SYSTEM).unwrap_or_default().to_owned(),
+        match (find(OF_RANK), thread) {
+            (Some(name), Some(tid)) => format!("self/task/{tid}/{name}"),
+            (Some(name), None) => format!("self/{name}"),
+            (None, _) => find(OF_SYSTEM).unwrap_or_default().to_owned(),
         }
     }
 
-    /// The file with a path of [`File::path`].
-    pub fn of_path(path: &str) -> Option<File> {
-        let (names, name) = match path.strip_prefix("self/") {
-            Some(name) => (OF_RANK, name),
-            None => (OF_SYSTEM, path),
+    /// The file with a path of [`File::path`], and the thread that it is of.
+    pub fn of_path(path: &str) -> Option<(File, Option<u32>)> {
+        let (names, name, thread) = match path.strip_prefix("self/") {
+            Some(of_rank) => match of_rank.strip_prefix("task/") {
+                Some(of_thread) => {
+                    let (tid, name) = of_thread.split_once('/')?;
+                    (OF_RANK, name, Some(tid.parse().ok()?))
+                }
+                None => (OF_RANK, of_rank, None),
+            },
+            None => (OF_SYSTEM, path, None),
         };
         let found = names.iter().find(|(known, _)| *known == name);
-        found.map(|(_, file)| *file)
+        found.map(|(_, file)| (*file, thread))
     }
 
-    /// Its text as of now.
-    pub fn text(self, rank: &Rank) -> Vec<u8> {
+    /// Its text as of now, in the process's directory or in a thread's.
+    pub fn text(self, rank: &Rank, thread: Option<u32>) -> Vec<u8> {
         let sizes = Sizes::of(rank);
         let node = &rank.words.area.node;
         let heap = node.heap_start.load();
         let node_cores = rank.core_doorbells.len();
-        let linux = |path| std::fs::read_to_string(path).unwrap_or_default();
+        let own = |name: &str| match thread {
+            Some(tid) => format!("/proc/self/task/{tid}/{name}"),
+            None => format!("/proc/self/{name}"),
+        };
+        let linux = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let text = match self {
             File::Maps => return regions::maps(&Lines::of(&rank.memory(), heap)),
             File::Smaps => return regions::smaps(&Lines::of(&rank.memory(), heap)),
             File::NumaMaps => return regions::numa_maps(&Lines::of(&rank.memory(), heap)),
             File::SmapsRollup => regions::rollup(rank.memory().regions()),
             File::Statm => sizes.statm(),
-            File::Status => sizes.status(&linux("/proc/self/status"), cores(rank)),
-            File::Stat => sizes.stat(&linux("/proc/self/stat")),
+            File::Status => sizes.status(&linux(&own("status")), cores(rank)),
+            File::Stat => sizes.stat(&linux(&own("stat"))),
             File::Meminfo => sizes.meminfo(&linux("/proc/meminfo")),
             File::Cpuinfo => {
                 let features = node.features.each_ref().map(Word::load);
@@ -191,13 +202,15 @@ fn cores(rank: &Rank) -> [u64; 2] {
     [cpus[0].load(), cpus[1].load()]
 }
 
-/// Bytes of the rank's memory.
+/// Bytes of the rank's memory, and what else of it Linux cannot know.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     share: u64,
     mapped: u64,
     used: u64,
     peak: u64,
+    /// How many threads there are.
+    threads: usize,
 }
 
 impl Sizes {
@@ -216,6 +229,7 @@ impl Sizes {
             mapped: used.max(mapped),
             used,
             peak: node.peak_bytes.load().max(used),
+            threads: rank.workers.tids(rank).count(),
         }
     }
 
@@ -242,7 +256,7 @@ impl Sizes {
         let mut text = format!("{name})");
         for (number, field) in (3..).zip(fields.split_whitespace()) {
             let _ = match number {
-                NUM_THREADS => write!(text, " 1"),
+                NUM_THREADS => write!(text, " {}", self.threads),
                 VSIZE => write!(text, " {}", self.mapped),
                 RSS => write!(text, " {}", self.used / PAGE),
                 n if [FAULTS, CODE_TO_WCHAN, DATA_TO_ENV]
@@ -272,7 +286,7 @@ impl Sizes {
                 "VmRSS" | "RssAnon" | "VmData" => kib(self.used),
                 "VmPin" | "VmStk" | "VmExe" | "VmLib" | "VmPTE" | "VmSwap" | "RssFile"
                 | "RssShmem" | "HugetlbPages" => kib(0),
-                "Threads" => "1".into(),
+                "Threads" => self.threads.to_string(),
                 "NoNewPrivs" => u8::from(own::NO_NEW_PRIVS.load(Ordering::Relaxed)).to_string(),
                 "Seccomp" | "Seccomp_filters" => "0".into(),
                 "Cpus_allowed_list" if count == 1 => first.to_string(),
@@ -333,6 +347,7 @@ mod tests {
             mapped: 8192,
             used: 4096,
             peak: 4096,
+            threads: 1,
         };
         let text = sizes.stat(&format!("7 (a )b) {}\n", fields.join(" ")));
         assert!(text.starts_with("7 (a )b) 3 4 5 6 7 8 9 0 0 0 0 14 "));
@@ -346,12 +361,13 @@ mod tests {
             mapped: 8192 * 1024,
             used: 4096 * 1024,
             peak: 5000 * 1024,
+            threads: 3,
         };
         let linux = "Name:\ta.out\nVmPeak:\t  999 kB\nVmHWM:\t 1 kB\nVmRSS:\t 1 kB\nThreads:\t2\n\
             SigBlk:\tffffffffffffffff\nNoNewPrivs:\t1\nCpus_allowed_list:\t0-63\n";
         assert_eq!(
             sizes.status(linux, [2, 2]),
-            "Name:\ta.out\nVmPeak:\t    8192 kB\nVmHWM:\t    5000 kB\nVmRSS:\t    4096 kB\nThreads:\t1\n\
+            "Name:\ta.out\nVmPeak:\t    8192 kB\nVmHWM:\t    5000 kB\nVmRSS:\t    4096 kB\nThreads:\t3\n\
             NoNewPrivs:\t0\nCpus_allowed_list:\t2-3\n"
         );
         assert_eq!(sizes.statm(), "2048 1024 0 0 0 2048 0\n");

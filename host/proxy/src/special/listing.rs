@@ -25,7 +25,7 @@ pub fn without_ours(rank: &Rank, call: &Call, args: &[u64; 6]) -> Special {
             Some(place) if place.whose == Whose::Rank => {
                 return match place.inside.as_str() {
                     "fd" | "fdinfo" => answer(list(rank, call, args, |fd| fd < rank.first_own_fd)),
-                    "task" => answer(list(rank, call, args, |tid| tid == rank.pid)),
+                    "task" => answer(list(rank, call, args, |tid| rank.has_thread(tid))),
                     _ => Special::No,
                 };
             }

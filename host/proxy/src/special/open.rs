@@ -273,7 +273,7 @@ fn replace(rank: &Rank, file: &OwnedFd, place: &Place, flags: i32) -> Result<boo
     let Some(content) = text.filter(|_| flags & libc::O_PATH == 0 && !writes(flags)) else {
         return Ok(false);
     };
-    let name = format!("{}{}", text::PROC, content.path());
+    let name = format!("{}{}", text::PROC, content.path(place.thread));
     let made =
         fds::with_room(rank.raised_fds, || text::create(rank, &name, false)).map_err(linux)?;
     let close_on_exec = (flags & libc::O_CLOEXEC) as u64;

@@ -1,6 +1,7 @@
 //! What a place in a procfs is to the rank.
 //!
-//! The rank is its proxy's process, thread 0. The proxy's other threads do not exist for it. It has no access to any other
+//! The rank is its proxy's process, and its threads are those of the workers that serve one. The proxy's other threads do
+//! not exist for it. It has no access to any other
 //! process beyond what every user has: what Linux gives to whoever may trace a process (ptrace(2), "access mode checking")
 //! is denied, whoever the rank's user is.
 
@@ -9,6 +10,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use abi::Errno;
 use rustix::fs::{CWD, PROC_SUPER_MAGIC, fstat, fstatfs, readlinkat};
 
+use crate::heritage;
 use crate::rank::Rank;
 
 /// Whose entry of a procfs something is.
@@ -29,6 +31,8 @@ pub enum Whose {
 pub struct Place {
     /// Whose it is.
     pub whose: Whose,
+    /// The thread whose directory it is in; `None` in the process's.
+    pub thread: Option<u32>,
     /// The path in that process's or thread's directory, in the procfs for the machine's; empty for the directory itself.
     pub inside: String,
 }
@@ -78,7 +82,18 @@ impl Place {
         let fd = file.as_fd().as_raw_fd();
         let path = readlinkat(CWD, format!("/proc/self/fd/{fd}"), Vec::new());
         let path = path.ok()?.into_string().ok()?;
-        let mut place = Place::parse(&path, rank.pid, is_thread);
+        let mut place = Place::parse(&path, rank.pid, |number| {
+            if rank.has_thread(number) {
+                Whose::Rank
+            } else if is_thread(number) {
+                Whose::Proxy
+            } else {
+                Whose::Other
+            }
+        });
+        if place.thread.is_some() {
+            heritage::settle_all(rank);
+        }
         // Numbers of another procfs may be those of another namespace.
         if place.whose != Whose::System && fstat(&file).ok()?.st_dev != rank.proc_device {
             place.whose = Whose::Other;
@@ -87,32 +102,31 @@ impl Place {
     }
 
     /// Reads the path of an entry of a procfs, wherever that is mounted.
-    fn parse(path: &str, pid: u32, is_thread: impl Fn(u32) -> bool) -> Place {
+    fn parse(path: &str, pid: u32, whose: impl Fn(u32) -> Whose) -> Place {
         let mut parts = path.trim_start_matches('/').split('/');
         let Some(number) = parts.by_ref().find_map(|part| part.parse().ok()) else {
             let inside = path.strip_prefix("/proc").unwrap_or(path);
             return Place {
                 whose: Whose::System,
+                thread: None,
                 inside: inside.trim_start_matches('/').into(),
             };
         };
-        let whose = |number| match number {
-            _ if number == pid => Whose::Rank,
-            _ if is_thread(number) => Whose::Proxy,
-            _ => Whose::Other,
-        };
         let mut parts: Vec<&str> = parts.collect();
         let mut owner = whose(number);
+        let mut of_thread = Some(number).filter(|number| *number != pid);
         if let ["task", thread, ..] = parts[..]
             && let Ok(thread) = thread.parse()
         {
             if owner == Whose::Rank {
                 owner = whose(thread);
+                of_thread = Some(thread);
             }
             parts.drain(..2);
         }
         Place {
             whose: owner,
+            thread: of_thread.filter(|_| owner == Whose::Rank),
             inside: parts.join("/"),
         }
     }
@@ -166,8 +180,17 @@ pub fn is_thread(number: u32) -> bool {
 mod tests {
     use super::*;
 
+    /// The process is 7, with threads 7 and 8, and 6 which is the proxy's.
+    fn whose(number: u32) -> Whose {
+        match number {
+            7 | 8 => Whose::Rank,
+            6 => Whose::Proxy,
+            _ => Whose::Other,
+        }
+    }
+
     fn parse(path: &str) -> (Whose, String) {
-        let place = Place::parse(path, 7, |number| [7, 8].contains(&number));
+        let place = Place::parse(path, 7, whose);
         (place.whose, place.inside)
     }
 
@@ -178,8 +201,10 @@ mod tests {
             ("/proc/7/mem", Whose::Rank, "mem"),
             ("/proc/7/task", Whose::Rank, "task"),
             ("/proc/7/task/7/fd", Whose::Rank, "fd"),
-            ("/proc/7/task/8/mem", Whose::Proxy, "mem"),
-            ("/proc/8/fd", Whose::Proxy, "fd"),
+            ("/proc/7/task/8/mem", Whose::Rank, "mem"),
+            ("/proc/8/fd", Whose::Rank, "fd"),
+            ("/proc/7/task/6/mem", Whose::Proxy, "mem"),
+            ("/proc/6/fd", Whose::Proxy, "fd"),
             ("/proc/9/mem", Whose::Other, "mem"),
             ("/proc/9/task/7/mem", Whose::Other, "mem"),
             ("/elsewhere/proc/9/fd", Whose::Other, "fd"),
@@ -196,27 +221,38 @@ mod tests {
     }
 
     #[test]
+    fn a_threads_directory_is_told_from_the_process() {
+        let thread = |path| Place::parse(path, 7, whose).thread;
+        assert_eq!(thread("/proc/7/status"), None);
+        assert_eq!(thread("/proc/7/task"), None);
+        assert_eq!(thread("/proc/7/task/7/status"), Some(7));
+        assert_eq!(thread("/proc/7/task/8/status"), Some(8));
+        assert_eq!(thread("/proc/8/status"), Some(8));
+        assert_eq!(thread("/proc/9/task/8/status"), None);
+    }
+
+    #[test]
     fn links_lead_where_the_rank_may_go() {
-        let place = |path| Place::parse(path, 7, |number| [7, 8].contains(&number));
+        let place = |path| Place::parse(path, 7, whose);
         let link = |path, name: &str| place(path).link(name.as_bytes(), 100);
         assert_eq!(link("/proc", "self"), Ok(Link::Plain));
         assert_eq!(link("/proc/7", "exe"), Ok(Link::Program));
         assert_eq!(link("/proc/7/fd", "99"), Ok(Link::Magic));
         assert_eq!(link("/proc/7/fd", "100"), Err(Errno::ENOENT));
-        assert_eq!(link("/proc/7/task/8/fd", "1"), Err(Errno::ENOENT));
+        assert_eq!(link("/proc/7/task/6/fd", "1"), Err(Errno::ENOENT));
         assert_eq!(link("/proc/9/fd", "1"), Err(Errno::EACCES));
         assert_eq!(link("/proc/7/map_files", "1-2"), Err(Errno::EACCES));
     }
 
     #[test]
     fn of_others_only_what_is_public_is_read() {
-        let may = |path, writes| Place::parse(path, 7, |n| [7, 8].contains(&n)).may_open(writes);
+        let may = |path, writes| Place::parse(path, 7, whose).may_open(writes);
         assert_eq!(may("/proc/9/status", false), Ok(()));
         assert_eq!(may("/proc/9/oom_score_adj", true), Err(Errno::EACCES));
         assert_eq!(may("/proc/9/environ", false), Err(Errno::EACCES));
         assert_eq!(may("/proc/7/mem", false), Err(Errno::EACCES));
         assert_eq!(may("/proc/7/environ", false), Ok(()));
-        assert_eq!(may("/proc/8/status", false), Err(Errno::ENOENT));
+        assert_eq!(may("/proc/6/status", false), Err(Errno::ENOENT));
         assert_eq!(may("/proc/kcore", false), Err(Errno::EACCES));
     }
 }

@@ -74,7 +74,7 @@ pub fn create(rank: &Rank, name: &str, path_only: bool) -> io::Result<OwnedFd> {
 /// What the file of a name says now; `None` for a name of no text.
 fn content(rank: &Rank, name: &str) -> Option<Vec<u8>> {
     match name.strip_prefix(PROC) {
-        Some(path) => File::of_path(path).map(|file| file.text(rank)),
+        Some(path) => File::of_path(path).map(|(file, thread)| file.text(rank, thread)),
         None => sys::text(rank, name.strip_prefix("sys")?),
     }
 }

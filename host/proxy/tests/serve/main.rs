@@ -14,6 +14,7 @@ mod node;
 mod process;
 mod reach;
 mod system;
+mod tasks;
 mod terminal;
 mod threads;
 
@@ -41,6 +42,7 @@ fn main() {
         ("process", process::CASES),
         ("reach", reach::CASES),
         ("system", system::CASES),
+        ("tasks", tasks::CASES),
         ("terminal", terminal::CASES),
         ("threads", threads::CASES),
     ] {

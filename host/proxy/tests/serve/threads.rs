@@ -27,6 +27,14 @@ pub const CASES: &[Case] = &[
     ("signals_come_while_all_block", signals_come_while_all_block),
     ("a_stop_stops_them_all", a_stop_stops_them_all),
     (
+        "a_worker_that_sleeps_passes_signals_on",
+        a_worker_that_sleeps_passes_signals_on,
+    ),
+    (
+        "limits_are_set_while_others_need_room",
+        limits_are_set_while_others_need_room,
+    ),
+    (
         "mappings_change_under_blocked_calls",
         mappings_change_under_blocked_calls,
     ),
@@ -38,7 +46,7 @@ const EFAULT: i64 = -14;
 const EAGAIN: i64 = -11;
 
 /// A node whose rank has this many threads.
-fn node_of(threads: usize) -> Node {
+pub fn node_of(threads: usize) -> Node {
     let mut node = Node::new();
     let workers = node.host_op(HostOp::GrowWorkers, &[threads as u64]);
     assert!(workers >= threads as i64, "{workers}");
@@ -147,18 +155,23 @@ fn a_limit_on_processes_is_told() {
     );
 }
 
-/// Requests meet workers that spin, that are about to sleep and that sleep, while the first one does or does not hear the
-/// doorbell.
+/// Requests meet workers that spin, that are about to sleep and that sleep; at last while the first one is in a call, so that
+/// the watcher hears the doorbell.
 fn no_request_is_slept_through() {
     const THREADS: usize = 8;
     let mut node = node_of(THREADS);
+    let (read, _) = pipe(&mut node);
     let mut random = 1u64;
     for round in 0..3000 {
+        if round == 1500 {
+            block(&mut node, 0..1, read);
+        }
         random = random
             .wrapping_mul(6364136223846793005)
             .wrapping_add(1442695040888963407);
         let chosen = random >> 32;
-        let threads: Vec<usize> = (0..THREADS).filter(|i| chosen >> i & 1 == 1).collect();
+        let first = usize::from(round >= 1500);
+        let threads: Vec<usize> = (first..THREADS).filter(|i| chosen >> i & 1 == 1).collect();
         for &thread in &threads {
             node.begin_on(thread, libc::SYS_getpgid, &[0]);
             for _ in 0..chosen >> 8 & 0x3ff {
@@ -271,4 +284,55 @@ fn mappings_change_under_blocked_calls() {
     }
     assert_eq!(node.host_op(HostOp::Sync, &[]), 0);
     assert_eq!(node.log.applied(), node.log.position());
+}
+
+/// The limit on descriptors is raised for a moment where the proxy needs room; a limit that another thread set at that moment
+/// was lost.
+fn limits_are_set_while_others_need_room() {
+    const THREADS: usize = 8;
+    let mut node = node_of(THREADS);
+    let path = node.put(BUF + 0x1000, b"/proc/self/exe\0");
+    let limit = BUF + 0x2000;
+    let hard = node.area().host.rlimits[libc::RLIMIT_NOFILE as usize][1].load();
+    let set = [libc::RLIMIT_NOFILE as u64, limit];
+    for round in 0..300 {
+        let files = 100 + round % 50;
+        node.put_words(limit, &[files, hard]);
+        // Workers that have just answered take the next request at once: all of them are busy when the limit is set.
+        for turn in 0..20 {
+            for thread in 1..THREADS {
+                node.begin_on(thread, libc::SYS_readlink, &[path, BUF, 100]);
+            }
+            if turn == round % 20 {
+                node.begin(libc::SYS_setrlimit, &set);
+            }
+            for thread in 1..THREADS {
+                assert!(node.finish_on(thread) > 0);
+            }
+        }
+        assert_eq!(node.finish(), 0);
+        let limits = std::fs::read_to_string(format!("/proc/{}/limits", node.pid())).unwrap();
+        let mut lines = limits.lines();
+        let files_line = lines.find(|line| line.starts_with("Max open files"));
+        let soft = files_line.unwrap().split_whitespace().nth(3).unwrap();
+        assert_eq!(soft, files.to_string(), "round {round}");
+    }
+}
+
+/// Workers of threads that make no calls have not heard that the program handles or ignores a signal that stops. Once such a
+/// signal stopped the process, or was noted and not passed on.
+fn a_worker_that_sleeps_passes_signals_on() {
+    use wire::rank::terminal::{HANDLED, PASSES};
+    let mut node = node_of(3);
+    node.area().node.terminal_stops.store(HANDLED | PASSES << 2);
+    assert!(node.call(libc::SYS_getpgid, &[0]) > 0);
+    wait_for(|| state_of(&node, 2) == Some('S'));
+    for signo in [libc::SIGTTIN, libc::SIGTTOU] {
+        let tid = node.threads()[2].host.tid.load();
+        // SAFETY: 1. The proxy is our child.
+        unsafe { libc::syscall(libc::SYS_tgkill, node.pid(), tid as i32, signo) };
+        let signal = node.wait_signal().expect("it is passed on");
+        assert_eq!(signal.signo, signo as u32);
+    }
+    assert!(node.call_on(2, libc::SYS_getpgid, &[0]) > 0);
 }

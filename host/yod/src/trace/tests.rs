@@ -115,3 +115,63 @@ fn only_what_is_wanted_is_shown() {
     let wrong = only(&Some("read,nonsense".into())).expect_err("no such call");
     assert!(wrong.status == 2 && wrong.line.contains("nonsense"));
 }
+
+/// As strace -f shows them: whose a line is once there is more than one thread, and calls that others interrupt.
+#[test]
+fn threads_are_told_apart() {
+    let mut trace = trace(&[]);
+    let of = |tid, kind, name, ret| Record {
+        tid,
+        ..record(kind, name, [3, 0x1000, 9, 0, 0, 0], ret)
+    };
+    for record in [
+        of(70, Kind::Enter, "close", 0),
+        of(70, Kind::Exit, "close", 0),
+        of(70, Kind::Enter, "read", 0),
+        of(71, Kind::Enter, "close", 0),
+        of(71, Kind::Exit, "close", -9),
+        of(71, Kind::Enter, "write", 0),
+        of(70, Kind::Exit, "read", 0),
+        of(71, Kind::Exit, "write", 9),
+        of(71, Kind::Enter, "exit", 0),
+        of(70, Kind::Enter, "close", 0),
+        of(70, Kind::Exit, "close", 0),
+    ] {
+        let lines = trace.lines(0, record);
+        trace.write(0, &lines);
+    }
+    let text = String::from_utf8(trace.sink.pending().clone()).expect("text");
+    assert_eq!(
+        text.lines().collect::<Vec<_>>(),
+        [
+            "close(3) = 0",
+            "[pid    70] read(3, <unfinished ...>",
+            "[pid    71] close(3) = -1 EBADF (Bad file descriptor)",
+            "[pid    71] write(3, 0x1000, 9 <unfinished ...>",
+            "[pid    70] <... read resumed>\"\", 9) = 0",
+            "[pid    71] <... write resumed>) = 9",
+            "[pid    71] exit(3) = ?",
+            "[pid    71] +++ exited with 3 +++",
+            "[pid    70] close(3) = 0",
+        ]
+    );
+    assert_eq!(texts(trace.last_lines(0, 0)), ["+++ exited with 0 +++"]);
+}
+
+#[test]
+fn the_end_shows_what_all_threads_were_in() {
+    let mut trace = trace(&[]);
+    let of = |tid, name| Record {
+        tid,
+        ..record(Kind::Enter, name, [0; 6], 0)
+    };
+    assert!(trace.lines(0, of(70, "pause")).is_empty());
+    assert_eq!(
+        texts(trace.lines(0, of(71, "exit_group"))),
+        ["pause(<unfinished ...>"]
+    );
+    assert_eq!(
+        texts(trace.last_lines(0, 0)),
+        ["exit_group(0) = ?", "+++ exited with 0 +++"]
+    );
+}

@@ -1,0 +1,90 @@
+//! What a new thread has of the one that created it: its name, its nice value, its I/O priority.
+//!
+//! Linux copies them when it makes a thread. Here the worker is there before the thread, and has had another one, perhaps.
+//! So it takes them over later, without a round trip when a thread starts: before its first call, and before any call that
+//! could tell the difference, by looking at a thread's state or by changing what is inherited.
+//!
+//! A nice value that a predecessor has raised stays raised where the user may not lower it.
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use abi::syscall::Call;
+use rustix::process::{Pid, getpriority_process, setpriority_process};
+
+use crate::rank::Rank;
+use crate::stub;
+
+/// IOPRIO_WHO_PROCESS (uapi/linux/ioprio.h): a thread, by its id.
+const WHO_THREAD: u64 = 1;
+
+/// Has a worker take over what its thread inherits, if it has not yet.
+#[inline]
+pub fn settle(rank: &Rank, index: usize) {
+    if index != 0 && is_due(rank, index) {
+        let _settling = rank.settling.lock().unwrap_or_else(PoisonError::into_inner);
+        take_over(rank, index);
+    }
+}
+
+/// Has all workers do so.
+pub fn settle_all(rank: &Rank) {
+    (1..rank.threads().len()).for_each(|index| settle(rank, index));
+}
+
+/// Whether a call asks for or changes what is inherited, of whatever thread.
+pub fn concerns(call: &Call) -> bool {
+    matches!(
+        i64::from(call.nr),
+        libc::SYS_prctl
+            | libc::SYS_getpriority
+            | libc::SYS_setpriority
+            | libc::SYS_ioprio_get
+            | libc::SYS_ioprio_set
+    )
+}
+
+fn is_due(rank: &Rank, index: usize) -> bool {
+    let life = rank.words.threads[index].node.life();
+    life.is_on() && rank.workers.at(index).heir_of.load(Ordering::Acquire) != life.number()
+}
+
+/// The creator first, which may not have its own yet.
+fn take_over(rank: &Rank, index: usize) {
+    let mut line = Vec::new();
+    let mut at = index;
+    // Whom a broken node names may be anybody: no worker comes twice.
+    while at != 0 && is_due(rank, at) {
+        let node = &rank.words.threads[at].node;
+        let creator = node.creator();
+        let worker = rank.workers.at(at);
+        worker
+            .heir_of
+            .store(node.life().number(), Ordering::Release);
+        line.push((creator, at));
+        at = creator;
+    }
+    for (creator, heir) in line.into_iter().rev() {
+        copy(rank.workers.at(creator).tid(), rank.workers.at(heir).tid());
+    }
+}
+
+/// Makes one thread as another is. What cannot be stays as it is.
+fn copy(from: u32, to: u32) {
+    let comm = |tid| format!("/proc/self/task/{tid}/comm");
+    let _ = std::fs::read(comm(from)).and_then(|name| std::fs::write(comm(to), name));
+    let pid = |tid: u32| i32::try_from(tid).ok().and_then(Pid::from_raw);
+    if let (Some(from), Some(to)) = (pid(from), pid(to)) {
+        let _ =
+            getpriority_process(Some(from)).and_then(|nice| setpriority_process(Some(to), nice));
+    }
+    let ioprio = ioprio(libc::SYS_ioprio_get, [WHO_THREAD, from.into(), 0]);
+    if let Ok(ioprio) = u64::try_from(ioprio) {
+        self::ioprio(libc::SYS_ioprio_set, [WHO_THREAD, to.into(), ioprio]);
+    }
+}
+
+fn ioprio(nr: i64, [who, tid, ioprio]: [u64; 3]) -> i64 {
+    // SAFETY: 1. No memory is passed.
+    unsafe { stub::syscall(nr as u64, &[who, tid, ioprio, 0, 0, 0]) }
+}
