@@ -22,6 +22,7 @@ const NEEDED: &[(&str, &str)] = &[
     ("/usr/bin/bc", "bc"),
     ("/usr/bin/bzip2", "bzip2"),
     ("/usr/bin/gawk", "gawk"),
+    ("/usr/bin/hwloc-ls", "hwloc-nox"),
     ("/usr/bin/jq", "jq"),
     ("/usr/bin/lua5.4", "lua5.4"),
     ("/usr/bin/openssl", "openssl"),
@@ -29,6 +30,7 @@ const NEEDED: &[(&str, &str)] = &[
     ("/usr/bin/python3", "python3"),
     ("/usr/bin/sqlite3", "sqlite3"),
     ("/usr/bin/xz", "xz-utils"),
+    ("/usr/bin/zstd", "zstd"),
 ];
 
 /// The targets that rust-toolchain.toml names; rustup adds them itself unless the toolchain was there before.
