@@ -24,4 +24,7 @@ chmod 640 tree/text
 find . -exec touch -h -d @1000000000 {} +
 tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf archive.tar tree
 xz -T1 -k text
-touch -d @1000000000 archive.tar text.xz .
+seq 1 150000 >large
+xz -T1 -0 --block-size=100000 -c large >blocks.xz
+zstd -q -T1 -1 -k large
+touch -d @1000000000 archive.tar text.xz large blocks.xz large.zst .

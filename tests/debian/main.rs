@@ -1,4 +1,4 @@
-//! Debian's own dynamically linked programs, listed in programs.tsv: each runs natively and on a node, in a directory that
+//! Debian's own dynamically linked programs, listed in tables: each runs natively and on a node, in a directory that
 //! inputs.sh has filled, and nobody can tell the runs apart by status, output and files.
 
 use std::process::Command;
@@ -14,6 +14,8 @@ use margay_tests::run::{Outcome, Run};
 use margay_tests::scratch::Scratch;
 use margay_tests::tree;
 
+/// The tables of this folder; each row is a case.
+const TABLES: &[&str] = &["programs.tsv"];
 /// Where programs without a slash lie.
 const BIN: &str = "/usr/bin/";
 /// What the commands find in their directory.
@@ -21,8 +23,9 @@ static INPUTS: LazyLock<Scratch> = LazyLock::new(|| inputs().expect("inputs.sh")
 
 fn main() {
     let arguments = Arguments::from_args();
-    let commands = manifest::commands("tests/debian/programs.tsv").expect("a right table");
-    let trials = commands.into_iter().map(|command| {
+    let tables = TABLES.iter().map(|table| format!("tests/debian/{table}"));
+    let commands = tables.flat_map(|table| manifest::commands(&table).expect("a right table"));
+    let trials = commands.map(|command| {
         let name = command.name.clone();
         Trial::test(name, move || Ok(check(&command)?))
     });

@@ -309,5 +309,16 @@ mod tests {
             let names: std::collections::BTreeSet<_> = rows.iter().map(|row| &row.name).collect();
             assert_eq!(names.len(), rows.len(), "{file}: a name is there twice");
         }
+        let tables = ["programs.tsv", "threads.tsv"].map(|file| format!("tests/debian/{file}"));
+        let all = tables
+            .iter()
+            .flat_map(|table| commands(table).expect("a right table"));
+        let names: Vec<_> = all.map(|command| command.name).collect();
+        let distinct: std::collections::BTreeSet<_> = names.iter().collect();
+        assert_eq!(
+            distinct.len(),
+            names.len(),
+            "a command's name is there twice"
+        );
     }
 }

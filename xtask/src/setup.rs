@@ -31,6 +31,7 @@ const NEEDED: &[(&str, &str)] = &[
     ("/usr/bin/python3", "python3"),
     ("/usr/bin/sqlite3", "sqlite3"),
     ("/usr/bin/xz", "xz-utils"),
+    ("/usr/bin/zstd", "zstd"),
 ];
 
 /// The targets that rust-toolchain.toml names; rustup adds them itself unless the toolchain was there before.

@@ -18,9 +18,7 @@ pub fn end(thread: &'static Thread, wait_status: u64) -> ! {
 /// Ends the calling thread of a rank that goes on if it has others. What waits for its end is told.
 pub fn exit_thread(thread: &'static Thread, code: u64) -> ! {
     let rank = thread.rank;
-    if thread.index == 0 {
-        rank.main_ended((code & 0xff) << 8);
-    }
+    rank.thread_exits((code & 0xff) << 8);
     if rank.threads.live() > 1 {
         futex::thread_ends(thread);
         signal::hand_over(thread, SigSet(u64::MAX));

@@ -66,8 +66,8 @@ pub struct Rank {
     counts_cpu_time: AtomicBool,
     /// How it ends, once that is decided: [`ENDS`] and the status as wait(2) says it; its threads end as they get to know.
     ending: AtomicU64,
-    /// The status that the main thread left, should no other decide it.
-    main_status: AtomicU64,
+    /// The status of the thread that exited last by itself: the rank's, should nothing else decide it.
+    exit_status: AtomicU64,
     /// A signal stopped it: no thread goes back to ring 3.
     stopped: AtomicBool,
     /// prctl's PR_SET_DUMPABLE, which changes nothing else: the program is never dumped or traced.
@@ -104,7 +104,7 @@ pub fn init(comm: &'static comm::Comm) {
         used: AtomicU64::new(0),
         counts_cpu_time: AtomicBool::new(false),
         ending: AtomicU64::new(0),
-        main_status: AtomicU64::new(0),
+        exit_status: AtomicU64::new(0),
         stopped: AtomicBool::new(false),
         dumpable: AtomicBool::new(true),
         no_new_privs: AtomicBool::new(false),
@@ -333,9 +333,9 @@ impl Rank {
         }
     }
 
-    /// Its main thread ended by itself: when the others do the same, this is the rank's status.
-    pub fn main_ended(&self, wait_status: u64) {
-        self.main_status.store(wait_status, Ordering::SeqCst);
+    /// A thread ends by itself: if it is the last one, this is the rank's status (Linux: synchronize_group_exit).
+    pub fn thread_exits(&self, wait_status: u64) {
+        self.exit_status.store(wait_status, Ordering::SeqCst);
     }
 
     /// Whether its end is decided.
@@ -359,7 +359,7 @@ impl Rank {
     pub fn exited(&self) {
         timer::clear(self);
         let status = match self.ending.load(Ordering::SeqCst) {
-            0 => self.main_status.load(Ordering::SeqCst),
+            0 => self.exit_status.load(Ordering::SeqCst),
             ending => ending & !ENDS,
         };
         self.area.node.mxcsr.put(hal::task::mxcsr().into());

@@ -163,7 +163,7 @@ impl<W: Copy> Queue<W> {
             }
         }
         cursor.at = self.position(index);
-        false
+        index == NIL
     }
 
     /// The first entry for a key, and whether there is another.

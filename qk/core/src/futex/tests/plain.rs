@@ -87,6 +87,22 @@ fn a_requeue_to_the_same_word_counts_and_keeps_the_order() {
     assert_eq!(woken(&all), [1, 1, 0]);
 }
 
+/// A walk that ended exactly with a slice began again at the head, for ever.
+#[test]
+fn a_requeue_of_a_whole_slice_ends() {
+    for waiting in [SLICE - 1, SLICE, 2 * SLICE] {
+        let table = table(1);
+        let threads: Vec<Handle> = (0..waiting as u32).map(thread).collect();
+        wait_all(&table, 8, &threads);
+        let done = table.requeue([key(8), key(8)], [0, i32::MAX], None, point);
+        let moved = Requeued {
+            woken: 0,
+            moved: waiting,
+        };
+        assert_eq!(done, Ok(moved));
+    }
+}
+
 #[test]
 fn wake_op_changes_the_word_and_wakes_both() {
     let (table, all) = (table(8), threads::<4>());
