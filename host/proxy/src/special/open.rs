@@ -116,7 +116,7 @@ fn opened(rank: &Rank, at: u64, name: u64, path: &[u8], how: &How, restricted: b
         ret = followed(rank, at, path, how).unwrap_or_else(Errno::ret);
     }
     if ret == Errno::EACCES.ret() {
-        return unreadable(rank, at, name, flags);
+        return unreadable(rank, at, name, path, flags, restricted);
     }
     if ret < 0 {
         return ret;
@@ -127,9 +127,12 @@ fn opened(rank: &Rank, at: u64, name: u64, path: &[u8], how: &How, restricted: b
 }
 
 /// Files of the rank that Linux keeps from it, since the proxy is not to be traced: those whose text is made here.
-fn unreadable(rank: &Rank, at: u64, name: u64, flags: u64) -> i64 {
-    let path = libc::O_PATH | flags as i32 & libc::O_NOFOLLOW;
-    let ret = without_magic(at, name, &how(path as u64, 0));
+fn unreadable(rank: &Rank, at: u64, name: u64, path: &[u8], flags: u64, restricted: bool) -> i64 {
+    let without_access = how((libc::O_PATH | flags as i32 & libc::O_NOFOLLOW) as u64, 0);
+    let mut ret = without_magic(at, name, &without_access);
+    if ret == Errno::ELOOP.ret() && !restricted {
+        ret = followed(rank, at, path, &without_access).unwrap_or_else(Errno::ret);
+    }
     if ret < 0 {
         return Errno::EACCES.ret();
     }
@@ -228,6 +231,9 @@ fn look(rank: &Rank, file: &OwnedFd, flags: i32) -> Result<(), Errno> {
         // Files of a procfs lie on no device and have no size.
         FileType::RegularFile if stat.st_size == 0 && rustix::fs::major(stat.st_dev) == 0 => {
             in_proc(rank, file, flags)
+        }
+        FileType::Directory if rustix::fs::major(stat.st_dev) == 0 => {
+            Place::of(rank, file).map_or(Ok(()), |place| place.may_list())
         }
         _ => Ok(()),
     }
