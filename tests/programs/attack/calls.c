@@ -184,7 +184,7 @@ static long length(void)
 static void tame(uint64_t number, long *a)
 {
     // Another rank may not have its handlers yet.
-    static const long mild[] = {0, SIGURG, SIGWINCH, SIGCONT, SIGCHLD, 65, -1, 0x7fffffff, (long)0x8000000000000001};
+    static const long mild[] = {0, SIGURG, SIGWINCH, SIGCONT, SIGCHLD, 65, -1, 0x7fffffff, (long)0x8000000000000000};
     static uint64_t open_mask;
     long masks[] = {(long)&open_mask, 0, (long)PICK(wild)};
     if (is_in(changes_memory, sizeof changes_memory / sizeof *changes_memory, number)) {
@@ -199,7 +199,7 @@ static void tame(uint64_t number, long *a)
     case SYS_kill: case SYS_tkill: a[1] = PICK(mild); break;
     case SYS_rt_sigqueueinfo: a[1] = PICK(mild); break;
     case SYS_tgkill: case SYS_rt_tgsigqueueinfo: a[2] = PICK(mild); break;
-    case SYS_fcntl: a[1] = a[1] == F_SETSIG ? F_GETSIG : a[1]; break;
+    case SYS_fcntl: a[1] = (int)a[1] == F_SETSIG ? F_GETSIG : a[1]; break;
     case SYS_close_range: a[1] = (uint64_t)a[1] >= DESCRIPTORS_END ? DESCRIPTORS_END - 1 : a[1]; break;
     case SYS_setpriority: a[2] = -1; break;
     case SYS_setrlimit: case SYS_prlimit64: // not its time, files and descriptors

@@ -50,18 +50,18 @@ static void find_others(void)
 }
 
 // What only who may trace a process may see of it, with what lies below.
-static const char *const secret[] = {"mem", "environ", "fd/0", "fd/1", "fd/3", "fd/4", "fd/5", "fd/7", "fd/100", "fdinfo/3", "cwd", "cwd/.", "root", "root/dev/null",
+static const char *const secret[] = {"mem", "environ", "fd/0", "fd/1", "fd/3", "fd/4", "fd/5", "fd/7", "fd/100", "fdinfo/3", "cwd", "cwd/.", "root", "ro" "ot/dev/null",
                                      "exe", "maps", "smaps", "auxv", "pagemap", "syscall", "stack", "io", "map_files/.", "fd/.", "ns/.", "fd/../mem"};
 // What is closed of the own one.
 static const char *const closed[] = {"mem", "pagemap", "map_files/.", "fd/../mem"};
 static const char *const public[] = {"status", "stat", "cmdline", "comm"};
-static const char *const open_own[] = {"status", "stat", "maps", "environ", "cmdline", "fd/0", "cwd/.", "root/dev/null", "exe", "fd/../stat"};
+static const char *const open_own[] = {"status", "stat", "maps", "environ", "cmdline", "fd/0", "cwd/.", "ro" "ot/dev/null", "exe", "fd/../stat"};
 
 // Ways to say where a process's directory is; %d is the process.
 static const char *const roads[] = {
     "/proc/%d/", "//proc//%d//", "/proc/./%d/./", "/proc/self/../%d/", "/proc/thread-self/../../../%d/", "/dev/../proc/%d/",
-    "/proc/self/root/proc/%d/", "/proc/self/task/../../%d/", "/proc/%d/task/%d/", "/proc/%d/task/../", "/proc/%d/task/%d/../../",
-    "/proc/sys/../%d/", "/proc/self/root/./proc/%d/", "proc/%d/", "../proc/%d/",
+    "/proc/self/ro" "ot/proc/%d/", "/proc/self/task/../../%d/", "/proc/%d/task/%d/", "/proc/%d/task/../", "/proc/%d/task/%d/../../",
+    "/proc/sys/../%d/", "/proc/self/ro" "ot/./proc/%d/", "proc/%d/", "../proc/%d/",
 };
 static const char *const own_roads[] = {"/proc/self/", "/proc/thread-self/", "/proc/self/task/../", "/proc/thread-self/../../", "/proc/self/./"};
 
