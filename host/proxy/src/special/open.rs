@@ -15,6 +15,7 @@ use super::device;
 use super::place::Place;
 use super::walk::{Found, linux, walk};
 use super::{content, give, text};
+use crate::call::Scratch;
 use crate::fds;
 use crate::memory::RankMemory;
 use crate::rank::Rank;
@@ -206,6 +207,29 @@ pub fn truncate(rank: &Rank, len_bytes: u64, path: &[u8]) -> i64 {
     };
     let path = format!("/proc/self/fd/{}\0", pinned.as_raw_fd());
     linux_call(libc::SYS_truncate, &[path.as_ptr() as u64, len_bytes, 0, 0])
+}
+
+/// Whether a path leads to what the rank may reach, by a call that follows links; `at` is its directory, if the call has one.
+///
+/// # Errors
+/// Those of [`Place::link`]. Whatever else is wrong with the path the call itself says.
+pub fn may_reach(rank: &Rank, at: Option<u64>, name: u64, scratch: &Scratch) -> Result<(), Errno> {
+    let at = at.unwrap_or(libc::AT_FDCWD as u64);
+    let seen = fds::with_room(rank.raised_fds, || {
+        match without_magic(at, name, &how(libc::O_PATH as u64, 0)) {
+            // SAFETY: 1. Linux has just made this descriptor; nobody else owns it.
+            fd @ 0.. => drop(unsafe { OwnedFd::from_raw_fd(fd as i32) }),
+            ret => return ret,
+        }
+        0
+    });
+    if seen != Errno::ELOOP.ret() {
+        return Ok(());
+    }
+    match find(rank, at, scratch.string(), 0) {
+        Err(denied @ (Errno::ENOENT | Errno::EACCES)) => Err(denied),
+        _ => Ok(()),
+    }
 }
 
 /// Opens what a path leads to without access, so that it cannot be another thing later.

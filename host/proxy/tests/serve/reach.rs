@@ -161,6 +161,9 @@ fn descriptors_of_the_proxy() {
         for path in [format!("{path}\0").into_bytes(), directory.path("link")] {
             node.put(PATH, &path);
             assert_eq!(node.call(libc::SYS_truncate, &[PATH, 0]), ENOENT);
+            // Once only open and truncate looked where a link of another name led.
+            assert_eq!(node.call(libc::SYS_stat, &[PATH, PATH + 0x800]), ENOENT);
+            assert_eq!(node.call(libc::SYS_chmod, &[PATH, 0]), ENOENT);
         }
     }
     assert!(
