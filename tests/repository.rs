@@ -224,6 +224,56 @@ fn no_test_sleeps_until_something_should_have_happened() {
     assert_eq!(sleeping, SLEEPS.len());
 }
 
+/// The tests that docs/trust.md names behind a sentence: those in parentheses, as `module::name`, of which either part and the
+/// end (a star) may be left out.
+fn tests_of(sentence: &str) -> Vec<&str> {
+    let groups = sentence.split("(`").skip(1);
+    let groups = groups.filter_map(|rest| rest.split_once("`)").map(|(names, _)| names));
+    groups.flat_map(|names| names.split("`, `")).collect()
+}
+
+#[test]
+fn every_sentence_of_the_trust_model_has_its_test() {
+    let text = std::fs::read_to_string(tree::root().join("docs/trust.md")).expect("a page");
+    let text = text.replace("`,\n   `", "`, `");
+    let serve: Vec<_> = source::files("rs")
+        .filter(|(path, _)| path.starts_with("host/proxy/tests/serve/"))
+        .collect();
+    let after_number = |line: &str| {
+        line.split_once(". ")
+            .is_some_and(|(n, _)| n.parse::<u8>().is_ok())
+    };
+    let numbers = text.lines().filter(|line| after_number(line)).count();
+    let mut named = 0;
+    let mut item = String::new();
+    for line in text.lines().chain(["99. end"]) {
+        if !after_number(line) {
+            item.push_str(line);
+            item.push('\n');
+            continue;
+        }
+        if after_number(&item) {
+            let tests = tests_of(&item);
+            assert!(!tests.is_empty(), "no test for: {item}");
+            named += 1;
+            for test in tests {
+                let (module, name) = test.split_once("::").unwrap_or(("", test));
+                let start = format!("fn {}", name.trim_end_matches('*'));
+                let file = format!("serve/{module}");
+                let found = serve
+                    .iter()
+                    .any(|(path, text)| path.contains(&file) && text.contains(&start));
+                assert!(found, "no test {test}");
+            }
+        }
+        item = format!("{line}\n");
+    }
+    assert!(
+        named == numbers && named >= 10,
+        "{named} of {numbers} sentences"
+    );
+}
+
 #[test]
 fn every_folder_says_what_it_is_for() {
     for folder in FOLDERS {
