@@ -55,6 +55,21 @@ const UNSAFE: &[&str] = &[
 /// Longest source file; most are far shorter.
 const MOST_LINES: usize = 600;
 
+/// Where tests may sleep, and how often: in the loops that look again and again whether something is so, with a limit; and
+/// where how long something takes, or that nothing happens for so long, is what is tested.
+const SLEEPS: &[(&str, usize)] = &[
+    ("host/proxy/tests/serve/node.rs", 2), // both poll
+    ("host/yod/tests/common/mod.rs", 3),   // all poll
+    ("host/yod/tests/endings.rs", 2), // a job stays stopped; yod's processor time while it waits
+    ("host/yod/tests/node.rs", 1),    // a proxy attaches late
+    ("qk/hal/tests/machine.rs", 2),   // polls; between interrupts
+    ("tests/kill/round.rs", 1),       // the moment of the blow
+    ("tests/noise/main.rs", 4),       // between signals; quiet for so long, twice; polls
+    ("tests/noise/node.rs", 1),       // polls
+    ("tests/noise/pair.rs", 2),       // quiet for so long; between signals
+    ("tests/src/process.rs", 1),      // polls
+];
+
 /// Folders whose README says in one screen what they are for.
 const FOLDERS: &[&str] = &[
     ".",
@@ -186,6 +201,77 @@ fn files_are_short() {
         let lines = text.lines().count();
         assert!(lines <= MOST_LINES, "{path}: {lines} lines; split it");
     }
+}
+
+/// Whatever waits a fixed time for something to happen fails on a machine that is slower than its author's.
+#[test]
+fn no_test_sleeps_until_something_should_have_happened() {
+    let allowed: BTreeMap<_, _> = SLEEPS.iter().copied().collect();
+    let in_tests = |path: &str| path.starts_with("tests/") || path.contains("/tests/");
+    let mut sleeping = 0;
+    for (path, text) in source::files("rs").filter(|(path, _)| in_tests(path)) {
+        if path.starts_with("tests/programs/") || path.starts_with("tests/source/") {
+            continue; // programs may test sleeping itself
+        }
+        let lines: Vec<&str> = text.lines().collect();
+        let words = source::words(&text, "sleep");
+        let calls = words.iter().filter(|&&at| lines[at - 1].contains("sleep("));
+        let found = calls.count();
+        let limit = allowed.get(path.as_str()).copied().unwrap_or(0);
+        assert_eq!(found, limit, "{path}: lines with a sleep");
+        sleeping += usize::from(found > 0);
+    }
+    assert_eq!(sleeping, SLEEPS.len());
+}
+
+/// The tests that docs/trust.md names behind a sentence: those in parentheses, as `module::name`, of which either part and the
+/// end (a star) may be left out.
+fn tests_of(sentence: &str) -> Vec<&str> {
+    let groups = sentence.split("(`").skip(1);
+    let groups = groups.filter_map(|rest| rest.split_once("`)").map(|(names, _)| names));
+    groups.flat_map(|names| names.split("`, `")).collect()
+}
+
+#[test]
+fn every_sentence_of_the_trust_model_has_its_test() {
+    let text = std::fs::read_to_string(tree::root().join("docs/trust.md")).expect("a page");
+    let text = text.replace("`,\n   `", "`, `");
+    let serve: Vec<_> = source::files("rs")
+        .filter(|(path, _)| path.starts_with("host/proxy/tests/serve/"))
+        .collect();
+    let after_number = |line: &str| {
+        line.split_once(". ")
+            .is_some_and(|(n, _)| n.parse::<u8>().is_ok())
+    };
+    let numbers = text.lines().filter(|line| after_number(line)).count();
+    let mut named = 0;
+    let mut item = String::new();
+    for line in text.lines().chain(["99. end"]) {
+        if !after_number(line) {
+            item.push_str(line);
+            item.push('\n');
+            continue;
+        }
+        if after_number(&item) {
+            let tests = tests_of(&item);
+            assert!(!tests.is_empty(), "no test for: {item}");
+            named += 1;
+            for test in tests {
+                let (module, name) = test.split_once("::").unwrap_or(("", test));
+                let start = format!("fn {}", name.trim_end_matches('*'));
+                let file = format!("serve/{module}");
+                let found = serve
+                    .iter()
+                    .any(|(path, text)| path.contains(&file) && text.contains(&start));
+                assert!(found, "no test {test}");
+            }
+        }
+        item = format!("{line}\n");
+    }
+    assert!(
+        named == numbers && named >= 10,
+        "{named} of {numbers} sentences"
+    );
 }
 
 #[test]

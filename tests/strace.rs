@@ -1,10 +1,10 @@
 //! What `--strace` shows of a real program.
 
 use std::fs;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use margay_tests::clean;
+use margay_tests::process;
 use margay_tests::run::{HANG, Outcome, Run};
 use margay_tests::scratch::Scratch;
 use margay_tests::tree;
@@ -91,15 +91,8 @@ fn the_call_that_a_program_hangs_in_is_shown() -> Result<()> {
     let run = traced_run(&["--strace=trace"]).args(&["file", "hang"]);
     let run = run.start(&scratch)?;
     let trace = || fs::read_to_string(scratch.path().join("cwd/trace")).unwrap_or_default();
-    let since = Instant::now();
-    while !trace().contains("pause(<unfinished ...>\n") {
-        ensure!(
-            since.elapsed() < HANG,
-            "not shown while it hangs:\n{}",
-            trace()
-        );
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let shown = process::wait_until(HANG, || trace().contains("pause(<unfinished ...>\n"));
+    ensure!(shown, "not shown while it hangs:\n{}", trace());
     let yod = Pid::from_raw(i32::try_from(run.pid())?).context("a process")?;
     kill_process(yod, Signal::TERM)?;
     let outcome = run.finish(HANG)?;

@@ -8,7 +8,6 @@
 //! | frames, regions, paging, mappings | random operations | a simple model agrees (qk-core's own property tests, again and again) |
 //! | pct, shipped_arguments | images, strings and requests that make no sense | as their property tests say |
 //! | system_calls | random calls by a program on a node | it and the node go on |
-//! | signal_frames | returns through frames with random contents | what comes of them is Linux's, and the node goes on |
 
 mod calls;
 mod loader;
@@ -64,7 +63,6 @@ const TARGETS: &[(&str, Target)] = &[
         models::run("margay-proxy", "call::", budget)
     }),
     ("system_calls", calls::random),
-    ("signal_frames", calls::signal_frames),
 ];
 
 fn main() {

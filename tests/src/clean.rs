@@ -92,9 +92,9 @@ pub fn nothing_left(mark: &str, temporary: &Path, before: &BTreeSet<PathBuf>) ->
     ensure!(files.is_empty(), "left behind: {files:?}");
     let new: Vec<_> = shared_files().difference(before).cloned().collect();
     // Other tests may be starting nodes: what is theirs is gone a moment later.
-    std::thread::sleep(if new.is_empty() { Duration::ZERO } else { GONE });
-    let stayed: Vec<_> = new.iter().filter(|path| path.exists()).collect();
-    ensure!(stayed.is_empty(), "left behind: {stayed:?}");
+    let stays = || -> Vec<_> { new.iter().filter(|path| path.exists()).collect() };
+    process::wait_until(GONE, || stays().is_empty());
+    ensure!(stays().is_empty(), "left behind: {:?}", stays());
     Ok(())
 }
 

@@ -43,6 +43,9 @@ const FUZZ_SECONDS_CHECK: &str = "30";
 /// Seconds of each fuzz target in `make fuzz`.
 const FUZZ_SECONDS_LONG: &str = "600";
 
+/// Seconds of each attack in a check.
+const ATTACK_SECONDS_CHECK: u64 = 60;
+
 /// Runs everything; ends the process with status 1 if something failed. The last line is "N passed, N failed", and what could not
 /// be run here.
 ///
@@ -84,6 +87,18 @@ pub fn fuzz() -> Result<()> {
     finish(&steps::run([fuzz_step(FUZZ_SECONDS_LONG)])?)
 }
 
+/// Runs the attacks on nodes, each for so long.
+///
+/// # Errors
+/// When something is missing or cannot be built.
+pub fn attack(seconds: u64, ranks: &str) -> Result<()> {
+    build::all()?;
+    programs::all()?;
+    let mut command = attack_command(seconds);
+    command.args(["--nocapture"]).env("ATTACK_RANKS", ranks);
+    build::run(&mut command)
+}
+
 fn finish(all: &steps::Summary) -> Result<()> {
     println!("{}", all.last_line());
     if !all.count.good() {
@@ -123,6 +138,7 @@ fn all_steps() -> Vec<Step> {
         Step::of("plugin", vec![plugin_test(), noise_by_plugin()]),
         Step::of("libraries", vec![library("smartmap"), library("mpi")]),
         fuzz_step(FUZZ_SECONDS_CHECK),
+        Step::new("attack", attack_command(ATTACK_SECONDS_CHECK)),
     ]
 }
 
@@ -158,6 +174,12 @@ fn fuzz_step(seconds: &str) -> Step {
         command.env("FUZZ_SECONDS", seconds);
     }
     Step::new("fuzz", command)
+}
+
+fn attack_command(seconds: u64) -> Command {
+    let mut command = system("attack");
+    command.env("ATTACK_SECONDS", seconds.to_string());
+    command
 }
 
 fn unit() -> Command {

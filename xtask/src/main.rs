@@ -74,6 +74,15 @@ enum Task {
     },
     /// Run every fuzz target for FUZZ_SECONDS (600).
     Fuzz,
+    /// Run every attack on nodes (tests/attack) for a long time; ATTACK_SEED repeats a round.
+    Attack {
+        /// Of each attack.
+        #[arg(long, default_value_t = 1800)]
+        seconds: u64,
+        /// Numbers of ranks, in turn, separated by commas.
+        #[arg(long, default_value = "1,2,16")]
+        ranks: String,
+    },
     /// Install yod, the kernel and the PCT, the manual page and completions.
     Install {
         /// Where to: PREFIX/bin, PREFIX/lib/margay, PREFIX/share.
@@ -113,6 +122,7 @@ fn run(task: Task) -> Result<()> {
         Task::Gate { update } => build::gate(update),
         Task::Mutants { only } => mutants::run(only.as_deref()),
         Task::Fuzz => check::fuzz(),
+        Task::Attack { seconds, ranks } => check::attack(seconds, &ranks),
         Task::Install { prefix } => install::run(&prefix),
         Task::Uninstall { prefix } => install::undo(&prefix),
         Task::KvmReport => kvm::run(),

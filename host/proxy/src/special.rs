@@ -100,6 +100,11 @@ fn of_path(rank: &Rank, call: &Call, args: &[u64; 6], at: usize, path: &[u8]) ->
     if i64::from(call.nr) == libc::SYS_truncate && !path.is_empty() {
         return Special::Answer(open::truncate(rank, args[1], path));
     }
+    if through_link(call, args)
+        && let Err(errno) = open::may_reach(rank, (at > 0).then_some(args[0]), args[at], path)
+    {
+        return Special::Answer(errno.ret());
+    }
     let (directory, last) = split(path);
     let Some(name) = named(last, rank.first_own_fd) else {
         return Special::No;
@@ -167,6 +172,22 @@ fn follows(call: &Call, args: &[u64; 6]) -> bool {
         libc::SYS_stat | libc::SYS_access | libc::SYS_faccessat | libc::SYS_faccessat2 => true,
         libc::SYS_statfs => true,
         _ => false,
+    }
+}
+
+/// Whether a call looks at or changes what a final symbolic link leads to.
+fn through_link(call: &Call, args: &[u64; 6]) -> bool {
+    let without = |flags: u64, flag: i32| flags & flag as u64 == 0;
+    match i64::from(call.nr) {
+        libc::SYS_chmod | libc::SYS_chown | libc::SYS_utime | libc::SYS_utimes => true,
+        libc::SYS_setxattr | libc::SYS_getxattr | libc::SYS_listxattr => true,
+        libc::SYS_removexattr | libc::SYS_chdir | libc::SYS_futimesat => true,
+        libc::SYS_fchmodat => true,
+        libc::SYS_fchownat => without(args[4], libc::AT_SYMLINK_NOFOLLOW),
+        libc::SYS_utimensat => without(args[3], libc::AT_SYMLINK_NOFOLLOW),
+        libc::SYS_inotify_add_watch => without(args[2], libc::IN_DONT_FOLLOW as i32),
+        libc::SYS_linkat => !without(args[4], libc::AT_SYMLINK_FOLLOW),
+        _ => follows(call, args),
     }
 }
 

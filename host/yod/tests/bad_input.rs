@@ -5,7 +5,6 @@ mod common;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use common::{
     assert_gone, descendants, dir, elf_header, executable, finish, run, signal, wait_for, yod,
@@ -366,7 +365,6 @@ fn a_dry_run_starts_nothing() {
         ended.out.contains("-append margay.comm=0x100000"),
         "{ended:?}"
     );
-    std::thread::sleep(Duration::from_millis(50));
     assert!(!dir.join("started").exists());
 }
 

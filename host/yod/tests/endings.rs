@@ -153,7 +153,7 @@ fn a_stopped_job_stays_stopped_until_it_is_continued() {
     let pid = Pid::from_raw(child.id() as i32).expect("a process");
     let status = waitpid(Some(pid), WaitOptions::UNTRACED).expect("a child");
     assert!(status.is_some_and(|(_, status)| status.stopped()));
-    // A signal that ends nothing is no reason.
+    // A signal that ends nothing is no reason; that nothing comes of it takes time to see.
     signal(child.id() as i32, Signal::USR1);
     std::thread::sleep(Duration::from_millis(300));
     assert!(is_stopped(child.id() as i32));

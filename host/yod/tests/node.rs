@@ -238,7 +238,12 @@ fn the_job_stops_and_goes_on() {
         });
         assert!(stopped);
         kill_process_group(group, Signal::CONT).expect("sent");
-        std::thread::sleep(Duration::from_millis(50));
+        let continued = wait_for("a yod that goes on", || {
+            let options = WaitOptions::CONTINUED | WaitOptions::NOHANG;
+            let status = waitpid(Some(group), options).expect("a child");
+            status.map(|(_, status)| status.continued())
+        });
+        assert!(continued);
     }
     kill_process_group(group, Signal::TERM).expect("sent");
     assert_eq!(finish(child).status, 143);

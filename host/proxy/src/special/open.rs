@@ -135,7 +135,7 @@ fn opened(rank: &Rank, at: u64, name: u64, path: &[u8], how: &How, restricted: b
         ret = followed(rank, at, path, how).unwrap_or_else(Errno::ret);
     }
     if ret == Errno::EACCES.ret() {
-        return unreadable(rank, at, name, flags);
+        return unreadable(rank, at, name, path, flags, restricted);
     }
     if ret < 0 {
         return ret;
@@ -146,9 +146,12 @@ fn opened(rank: &Rank, at: u64, name: u64, path: &[u8], how: &How, restricted: b
 }
 
 /// Files of the rank that Linux keeps from it, since the proxy is not to be traced: those whose text is made here.
-fn unreadable(rank: &Rank, at: u64, name: u64, flags: u64) -> i64 {
-    let path = libc::O_PATH | flags as i32 & libc::O_NOFOLLOW;
-    let ret = without_magic(at, name, &how(path as u64, 0));
+fn unreadable(rank: &Rank, at: u64, name: u64, path: &[u8], flags: u64, restricted: bool) -> i64 {
+    let without_access = how((libc::O_PATH | flags as i32 & libc::O_NOFOLLOW) as u64, 0);
+    let mut ret = without_magic(at, name, &without_access);
+    if ret == Errno::ELOOP.ret() && !restricted {
+        ret = followed(rank, at, path, &without_access).unwrap_or_else(Errno::ret);
+    }
     if ret < 0 {
         return Errno::EACCES.ret();
     }
@@ -224,6 +227,29 @@ pub fn truncate(rank: &Rank, len_bytes: u64, path: &[u8]) -> i64 {
     linux_call(libc::SYS_truncate, &[path.as_ptr() as u64, len_bytes, 0, 0])
 }
 
+/// Whether a path leads to what the rank may reach, by a call that follows links; `at` is its directory, if the call has one.
+///
+/// # Errors
+/// Those of [`Place::link`]. Whatever else is wrong with the path the call itself says.
+pub fn may_reach(rank: &Rank, at: Option<u64>, name: u64, path: &[u8]) -> Result<(), Errno> {
+    let at = at.unwrap_or(libc::AT_FDCWD as u64);
+    let seen = fds::with_room(rank.raised_fds, || {
+        match without_magic(at, name, &how(libc::O_PATH as u64, 0)) {
+            // SAFETY: 1. Linux has just made this descriptor; nobody else owns it.
+            fd @ 0.. => drop(unsafe { OwnedFd::from_raw_fd(fd as i32) }),
+            ret => return ret,
+        }
+        0
+    });
+    if seen != Errno::ELOOP.ret() {
+        return Ok(());
+    }
+    match find(rank, at, path, 0) {
+        Err(denied @ (Errno::ENOENT | Errno::EACCES)) => Err(denied),
+        _ => Ok(()),
+    }
+}
+
 /// Opens what a path leads to without access, so that it cannot be another thing later.
 fn pin(rank: &Rank, path: &[u8]) -> Result<OwnedFd, Errno> {
     let found = find(rank, libc::AT_FDCWD as u64, path, 0)?;
@@ -247,6 +273,12 @@ fn look(rank: &Rank, file: &OwnedFd, flags: i32) -> Result<(), Errno> {
         // Files of a procfs lie on no device and have no size.
         FileType::RegularFile if stat.st_size == 0 && rustix::fs::major(stat.st_dev) == 0 => {
             in_proc(rank, file, flags)
+        }
+        FileType::Directory if rustix::fs::major(stat.st_dev) == 0 => {
+            if let Some(place) = Place::of(rank, file) {
+                place.may_list()?;
+            }
+            sys::replaced(rank, file, stat.st_dev, flags)
         }
         FileType::RegularFile | FileType::Directory => {
             sys::replaced(rank, file, stat.st_dev, flags)

@@ -73,6 +73,12 @@ const PUBLIC: &[&str] = &[
 /// What of its own directory would show the proxy's memory instead of the rank's, or let the rank change it.
 const MEMORY: &[&str] = &["mem", "pagemap", "clear_refs"];
 
+/// The directory that lists the proxy's mappings.
+const MAPPINGS: &str = "map_files";
+
+/// Directories that list what another process has.
+const LISTS: &[&str] = &["fd", "fdinfo", "ns", MAPPINGS];
+
 impl Place {
     /// Where an open file is; `None` unless it is in a procfs.
     pub fn of(rank: &Rank, file: impl AsFd) -> Option<Place> {
@@ -168,6 +174,20 @@ impl Place {
             Whose::System => inside != "kcore",
         };
         if allowed { Ok(()) } else { Err(Errno::EACCES) }
+    }
+
+    /// Whether the rank may have this directory open.
+    ///
+    /// # Errors
+    /// As [`Place::may_open`].
+    pub fn may_list(&self) -> Result<(), Errno> {
+        let denied = match self.whose {
+            Whose::Proxy => return Err(Errno::ENOENT),
+            Whose::Rank => self.inside == MAPPINGS,
+            Whose::Other => LISTS.contains(&self.inside.as_str()),
+            Whose::System => false,
+        };
+        if denied { Err(Errno::EACCES) } else { Ok(()) }
     }
 }
 

@@ -3,7 +3,6 @@
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use abi::control::HostOp;
 use wire::rank::state;
@@ -130,12 +129,10 @@ fn deaths_by_signal() {
 
 fn the_end_during_a_call() {
     let mut node = Node::new();
-    node.begin(libc::SYS_read, &[0, BUF, 1]);
-    std::thread::sleep(Duration::from_millis(20));
+    node.begin_and_wait(libc::SYS_read, &[0, BUF, 1]);
     assert_eq!(node.exit(3 << 8).code(), Some(3));
     let mut node = Node::new();
-    node.begin(libc::SYS_read, &[0, BUF, 1]);
-    std::thread::sleep(Duration::from_millis(20));
+    node.begin_and_wait(libc::SYS_read, &[0, BUF, 1]);
     assert_eq!(node.exit(15).signal(), Some(15));
 }
 
@@ -280,7 +277,6 @@ fn ignored_signals_stay_ignored() {
     let ignored = node.area().host.ignored.load() as i32;
     assert_eq!(ignored & i32::MAX, 1 << (libc::SIGHUP - 1));
     kill(&node, libc::SIGHUP);
-    std::thread::sleep(Duration::from_millis(20));
     node.area().node.state.store(state::RUNNING);
     node.map(DATA.0, DATA.1, SHARE.0, true, true);
     assert!(node.call(libc::SYS_getpgid, &[0]) >= 0);

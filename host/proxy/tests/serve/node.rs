@@ -228,6 +228,29 @@ impl Node {
         self.post(0, nr as u64, args, false);
     }
 
+    /// Posts a call that waits, and returns when the proxy's thread sleeps in it.
+    pub fn begin_and_wait(&mut self, nr: i64, args: &[u64]) {
+        let before = self.sleeps();
+        self.begin(nr, args);
+        wait_for(|| self.sleeps() > before && self.is_asleep());
+    }
+
+    fn status(&self, line: &str) -> String {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let mut lines = status.lines();
+        let found = lines.find_map(|text| text.strip_prefix(line)?.strip_prefix(":\t"));
+        found.unwrap().to_owned()
+    }
+
+    /// How often the proxy's thread went to sleep.
+    fn sleeps(&self) -> u64 {
+        self.status("voluntary_ctxt_switches").parse().unwrap()
+    }
+
+    fn is_asleep(&self) -> bool {
+        self.status("State").starts_with('S')
+    }
+
     /// Posts a call of another thread.
     pub fn begin_on(&mut self, thread: usize, nr: i64, args: &[u64]) {
         self.post(thread, nr as u64, args, false);

@@ -106,7 +106,8 @@ fn ram(node: &Node) -> i32 {
         .unwrap()
 }
 
-/// Once only a path that ended in `mem` was looked at: a symbolic link of another name led to the proxy's memory.
+/// Once only a path that ended in `mem` was looked at: a symbolic link of another name led to the proxy's memory. And the
+/// directory `map_files` opened, which lists where the proxy's own code and memory are.
 fn its_own_memory_file() {
     let (mut node, directory) = (Node::new(), Directory::new("own_memory"));
     let pid = node.pid();
@@ -117,6 +118,9 @@ fn its_own_memory_file() {
     ] {
         assert_out_of_reach(&mut node, &directory, &format!("{path}/mem"), EACCES);
         assert_out_of_reach(&mut node, &directory, &format!("{path}/pagemap"), EACCES);
+    }
+    for path in ["/proc/self/map_files\0", "/proc/self/map_files/.\0"] {
+        assert_eq!(open(&mut node, path.as_bytes(), 0), EACCES, "{path}");
     }
 }
 
@@ -157,6 +161,9 @@ fn descriptors_of_the_proxy() {
         for path in [format!("{path}\0").into_bytes(), directory.path("link")] {
             node.put(PATH, &path);
             assert_eq!(node.call(libc::SYS_truncate, &[PATH, 0]), ENOENT);
+            // Once only open and truncate looked where a link of another name led.
+            assert_eq!(node.call(libc::SYS_stat, &[PATH, PATH + 0x800]), ENOENT);
+            assert_eq!(node.call(libc::SYS_chmod, &[PATH, 0]), ENOENT);
         }
     }
     assert!(
@@ -209,6 +216,8 @@ fn harmless_links_are_followed() {
         ("/proc/self/cwd/second", 0, 4),
         ("/proc/self/fd/3", 0, 4),
         (concat!("/proc/self/ro", "ot/dev/null"), 0, 4),
+        // Once what is Linux's to refuse and the rank's to read was refused behind a magic link.
+        (concat!("/proc/self/ro", "ot/proc/self/environ"), 0, 4),
         ("/dev/stdin", 0, 4),
         ("/proc/self/cwd/new", flags, 4),
         ("/proc/self/cwd/dangling", flags, 4),

@@ -1,0 +1,85 @@
+//! Attacks: programs that do to a node whatever a program can, for ATTACK_SECONDS (5 unless set) each, with 1, 2 and 16 ranks in
+//! turn (ATTACK_RANKS). Nothing may come of it but what Linux would do to the program: no panic, no hang, nothing left behind,
+//! nothing reached that docs/trust.md says is out of reach.
+//!
+//! | target | what it does | what must hold |
+//! |---|---|---|
+//! | calls | random system calls: all numbers, wild and straddling pointers, windows, the kernel's half | each rank goes on unharmed and ends with 0 |
+//! | frames | returns through signal frames with random contents | what comes of them is what natively does |
+//! | memory | random memory calls against a model of each page | the model agrees, here and natively, and both runs are the same |
+//! | images | programs with mutated headers | each ends in time, with a line or a status of its own; the node is not to blame |
+//! | proc | paths to everything below /proc, spelled at random | nothing of proxies, yod, keeper and QEMU is reached |
+//!
+//! Each round prints its seed when it fails: ATTACK_SEED and ATTACK_RANKS set to it repeat that round first.
+
+mod confined;
+mod targets;
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use libtest_mimic::{Arguments, Trial};
+use margay_tests::random::Random;
+use margay_tests::tree;
+
+/// What a round is told.
+#[derive(Clone, Copy)]
+pub struct Round {
+    /// Of its random choices.
+    pub seed: u64,
+    /// Of its job.
+    pub ranks: u64,
+}
+
+/// Plays a round; how much was tried in it (calls, frames, files).
+type Target = fn(Round) -> Result<u64>;
+
+const TARGETS: &[(&str, Target)] = &[
+    ("calls", targets::calls),
+    ("frames", targets::frames),
+    ("memory", targets::memory),
+    ("images", targets::images),
+    ("proc", targets::proc_paths),
+];
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let seconds = Duration::from_secs(tree::number("ATTACK_SECONDS", 5));
+    let seed = Random::from_environment("ATTACK_SEED");
+    let ranks = ranks();
+    let trials = TARGETS.iter().map(|&(name, target)| {
+        let ranks = ranks.clone();
+        let trial = Trial::test(name, move || {
+            let tried = attack(target, seed, &ranks, seconds).map_err(|error| format!("{error:#}"));
+            println!("{name}: {}", tried?);
+            Ok(())
+        });
+        trial.with_ignored_flag(!confined::possible())
+    });
+    let trials = trials.collect();
+    if !confined::possible() {
+        println!("skipped: attacks need root, to run as somebody who owns nothing");
+    }
+    libtest_mimic::run(&arguments, trials).exit();
+}
+
+/// Numbers of ranks, in turn.
+fn ranks() -> Vec<u64> {
+    let set = std::env::var("ATTACK_RANKS").unwrap_or_else(|_| "1,2,16".into());
+    let numbers = set.split(',').map(str::parse).collect::<Result<_, _>>();
+    numbers.expect("ATTACK_RANKS has numbers, separated by commas")
+}
+
+/// Round after round, each number of ranks at least once.
+fn attack(target: Target, seed: u64, ranks: &[u64], time: Duration) -> Result<String> {
+    let end = Instant::now() + time;
+    let (mut rounds, mut tried) = (0, 0);
+    while rounds < ranks.len() || Instant::now() < end {
+        let (seed, ranks) = (seed + rounds as u64, ranks[rounds % ranks.len()]);
+        let round = Round { seed, ranks };
+        tried += target(round)
+            .with_context(|| format!("repeat it with ATTACK_SEED={seed} ATTACK_RANKS={ranks}"))?;
+        rounds += 1;
+    }
+    Ok(format!("{rounds} rounds, {tried} in all"))
+}

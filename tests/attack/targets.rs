@@ -1,0 +1,198 @@
+//! The attacks, a round each.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use anyhow::{Context, Result, ensure};
+use margay_tests::random::Random;
+use margay_tests::run::{HANG, Outcome, Run};
+use margay_tests::tree;
+
+use crate::Round;
+use crate::confined::{self, Confined};
+
+/// Calls of all ranks of a round, and so on: a round is to take a few seconds, most of them not the boot of its node.
+const CALLS: u64 = 60_000;
+const FRAMES: u64 = 40_000;
+const OPERATIONS: u64 = 60_000;
+const PATHS: u64 = 12_000;
+/// Mutated programs of a round: each needs a node of its own.
+const IMAGES: u64 = 4;
+
+/// Kinds and names of the programs that are mutated: statically and dynamically linked, with and without fixed addresses.
+const PROGRAMS: &[(&str, &str)] = &[
+    ("glibc-static", "hello"),
+    ("static-pie", "arguments"),
+    ("glibc-dynamic", "linked"),
+    ("glibc-nopie", "linked"),
+];
+/// Bytes that hold the headers of these programs, and the paths of their interpreters.
+const HEADERS_BYTES: u64 = 64 + 16 * 56;
+/// A mutated program may run for ever.
+const IMAGE_LIMIT: &str = "5";
+
+/// Random system calls.
+pub fn calls(round: Round) -> Result<u64> {
+    let each = CALLS / round.ranks;
+    let outcome = own_program("calls", round, each)?;
+    finished(&outcome, round, "calls")
+}
+
+/// Random paths below /proc.
+pub fn proc_paths(round: Round) -> Result<u64> {
+    let each = PATHS / round.ranks;
+    let outcome = own_program("paths", round, each)?;
+    finished(&outcome, round, "paths")
+}
+
+/// Random memory calls. The program's last line says what it saw, the same on every kernel.
+pub fn memory(round: Round) -> Result<u64> {
+    let (seed, each) = (
+        round.seed.to_string(),
+        (OPERATIONS / round.ranks).to_string(),
+    );
+    let program = tree::program("attack", "memory");
+    let native = Run::new([program.to_string_lossy()]).args(&[&seed, &each]);
+    let native = native.limit(3 * HANG).run()?;
+    ensure!(
+        native.status == Some(0),
+        "natively: {}",
+        native.stdout.text()
+    );
+    let outcome = own_program("memory", round, OPERATIONS / round.ranks)?;
+    same_from_each(&native, &outcome, round)?;
+    finished(&outcome, round, "operations")
+}
+
+/// Returns through random signal frames.
+pub fn frames(round: Round) -> Result<u64> {
+    let (seed, each) = (round.seed.to_string(), FRAMES / round.ranks);
+    let name = "hostile_frames";
+    let program = tree::program("glibc-static", name);
+    let native = Run::new([program.to_string_lossy()]).args(&[&seed, &each.to_string()]);
+    let native = native.limit(3 * HANG).run()?;
+    let program = confined::program("glibc-static", name);
+    let args = [program.as_str(), &seed, &each.to_string()];
+    let outcome = Confined::new()?.job(round.ranks, &[], &args)?;
+    ensure!(outcome.status == Some(0), "{}", told(&outcome));
+    same_from_each(&native, &outcome, round)?;
+    Ok(each * round.ranks)
+}
+
+/// Programs with mutated headers, each on a node of its own.
+pub fn images(round: Round) -> Result<u64> {
+    let mut random = Random::new(round.seed);
+    let confined = Confined::new()?;
+    for _ in 0..IMAGES {
+        let (kind, name) = *random.pick(PROGRAMS);
+        let mut bytes = fs::read(tree::program(kind, name))?;
+        let done = mutate(&mut bytes, &mut random);
+        let path = confined.cwd().join("mutated");
+        fs::write(&path, &bytes)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+        let outcome = confined.job(round.ranks, &["--timeout", IMAGE_LIMIT], &["./mutated"])?;
+        said_why(&outcome).with_context(|| format!("{kind}/{name}, {done}"))?;
+    }
+    Ok(IMAGES)
+}
+
+/// Changes a few header fields; says which.
+fn mutate(bytes: &mut [u8], random: &mut Random) -> String {
+    let mut done = String::new();
+    for _ in 0..1 + random.below(4) {
+        let at = random.below(HEADERS_BYTES) as usize;
+        let word = at & !7;
+        let old = u64::from_le_bytes(std::array::from_fn(|i| bytes[word + i]));
+        let new = match random.below(5) {
+            0 => old ^ random.below(256) << (8 * (at % 8)),
+            1 => old ^ 1 << random.below(64),
+            2 => old.wrapping_add(4096),
+            3 => old.wrapping_sub(4096),
+            _ => *random.pick(&[
+                0,
+                1,
+                4096,
+                1 << 16,
+                1 << 32,
+                1 << 39,
+                1 << 47,
+                1 << 63,
+                u64::MAX,
+            ]),
+        };
+        bytes[word..word + 8].copy_from_slice(&new.to_le_bytes());
+        done += &format!("{word:#x}: {old:#x} to {new:#x}; ");
+    }
+    done
+}
+
+/// A mutated program may do anything, but what yod says of it is yod's, and a refusal says why.
+fn said_why(outcome: &Outcome) -> Result<()> {
+    let status = outcome.status.context("it hung")?;
+    let stderr = outcome.stderr.text();
+    let lines = stderr
+        .lines()
+        .filter(|line| line.starts_with("yod: "))
+        .count();
+    // The program's own status may be any, and some of them yod's, too.
+    let refused = [126, 127].contains(&status) && outcome.stdout.len_bytes == 0;
+    ensure!(
+        !refused || !stderr.is_empty(),
+        "status {status} without a line"
+    );
+    ensure!(status != 71 && lines <= 2, "{}", told(outcome));
+    Ok(())
+}
+
+/// Runs one of the programs of tests/programs/attack.
+fn own_program(name: &str, round: Round, count: u64) -> Result<Outcome> {
+    let (seed, count) = (round.seed.to_string(), count.to_string());
+    let args = [confined::program("attack", name), seed, count];
+    let args = args.each_ref().map(String::as_str);
+    Confined::new()?.job(round.ranks, &[], &args)
+}
+
+/// Each rank ended well and said how much it did: the sum.
+fn finished(outcome: &Outcome, round: Round, what: &str) -> Result<u64> {
+    let text = outcome.stdout.text();
+    let counts = text.lines().filter_map(|line| {
+        let (number, rest) = line.split_once(' ')?;
+        let number: u64 = number.parse().ok()?;
+        rest.starts_with(what).then_some(number)
+    });
+    let counts: Vec<u64> = counts.collect();
+    let all = counts.len() as u64 == round.ranks;
+    ensure!(outcome.status == Some(0) && all, "{}", told(outcome));
+    Ok(counts.iter().sum())
+}
+
+/// Every rank printed what the program prints natively.
+fn same_from_each(native: &Outcome, outcome: &Outcome, round: Round) -> Result<()> {
+    let sorted = |text: &str, times| {
+        let mut lines: Vec<_> = text
+            .lines()
+            .flat_map(|line| vec![line.to_owned(); times])
+            .collect();
+        lines.sort();
+        lines
+    };
+    let wanted = sorted(&native.stdout.text(), round.ranks as usize);
+    let seen = sorted(&outcome.stdout.text(), 1);
+    let differs = wanted
+        .iter()
+        .zip(&seen)
+        .find(|(wanted, seen)| wanted != seen);
+    ensure!(
+        wanted == seen,
+        "natively otherwise: {differs:?}, {} lines instead of {}; {}",
+        seen.len(),
+        wanted.len(),
+        outcome.stderr.text()
+    );
+    Ok(())
+}
+
+fn told(outcome: &Outcome) -> String {
+    let (stdout, stderr) = (outcome.stdout.text(), outcome.stderr.text());
+    format!("status {:?}\n{stdout}{stderr}", outcome.status)
+}

@@ -1,0 +1,419 @@
+// Random system calls: `calls SEED CALLS`. All numbers that there are and some that there are not, with arguments that are
+// good, wild, straddle the end of what is mapped, lie in windows, in the kernel's half, in the clock page or in memory that
+// other calls are changing. It must not be run but as a user that owns nothing but the current directory.
+//
+// Whatever a call does to it that it was asked to do is undone at once (masks, handlers, descriptors, memory), so that each
+// next call finds the program whole; then its own memory must be unharmed, its clock goes on, and Linux answers.
+// A timer ends the calls that wait. What is left out, and why, says `left_out`.
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+
+enum { PAGE = 4096, BURST = 256, NUMBERS = 512, DATA_PAGES = 32, HOLE_PAGES = 64, CANARY_WORDS = 8192 };
+enum { OUT = 650, HOME, QUIET, DESCRIPTORS_END = 600, TICK_US = 3000, ARCH_SET_FS = 0x1002, ARCH_GET_FS = 0x1003 };
+#define GIB (UINT64_C(1) << 30)
+
+static uint64_t state, canary[CANARY_WORDS], ticks;
+// Reserved addresses: `data` is for buffers, `holes` is for calls that change memory and never touched by the program itself.
+static char *reserve, *data, *holes;
+static long own_pid, fs_base, heap_end;
+static uint64_t calls_made, calls_good, calls_interrupted;
+static struct {
+    uint64_t number;
+    long args[6], result;
+} last[8];
+
+static uint64_t word(uint64_t k) { return (k + 1) * UINT64_C(0x9E3779B97F4A7C15); }
+
+static uint64_t next(uint64_t below)
+{
+    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (state >> 32) % below;
+}
+#define PICK(list) (list)[next(sizeof(list) / sizeof((list)[0]))]
+
+static long raw(uint64_t number, long a, long b, long c, long d, long e, long f)
+{
+    register long r10 __asm__("r10") = d, r8 __asm__("r8") = e, r9 __asm__("r9") = f;
+    long result;
+    __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9) : "rcx", "r11", "memory");
+    return result;
+}
+#define CALL(number, ...) CALL_(number, ##__VA_ARGS__, 0, 0, 0, 0, 0, 0)
+#define CALL_(number, a, b, c, d, e, f, ...) raw(number, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
+
+static void fail(const char *what, long value)
+{
+    dprintf(OUT, "FAIL %s: %ld, after call %llu\n", what, value, (unsigned long long)calls_made);
+    for (uint64_t i = calls_made > 8 ? calls_made - 8 : 0; i < calls_made; i++) {
+        long *a = last[i % 8].args;
+        dprintf(OUT, "  %lld(%#lx, %#lx, %#lx, %#lx, %#lx, %#lx) = %ld\n", (long long)last[i % 8].number, a[0], a[1], a[2], a[3], a[4],
+                a[5], last[i % 8].result);
+    }
+    CALL(SYS_exit_group, 1);
+    __builtin_unreachable();
+}
+#define must(condition) ((condition) ? (void)0 : fail(#condition, 0))
+
+// Arguments.
+
+static const char *const paths[] = {
+    "fz_a", "fz_b", "fz_c", "fz_dir", "fz_dir/x", "fz_a/below", "fz_link", "fz_fifo", "", ".", "..", "../..", "/", "/dev/null",
+    "/dev/fd/5", "/proc/self/fd/9", "/proc/self/mem", "/proc/self/maps", "/proc/self/task", "/proc/1/environ", "/proc/sys/kernel",
+    "fz_dir/../fz_b", "/dev/xpmem", "/dev/kvm", "/nowhere", "user.attack",
+};
+
+static const uint64_t wild[] = {
+    0, 1, 8, 4095, 65535, 65536, 0x400000, 0x7ffffff000, 0x7fffffffff, 0x8000000000, 0x8000010000, 0x400000000000, 0x7ffffffff000, 0x7fffffffffff,
+    0x800000000000, 0x8000000000000000, 0xffff7fffffffffff, 0xffff800000000000, 0xffff800000100000, 0xffffff0000000000,
+    0xffffffff80000000, 0xffffffff80100000, 0xffffffffff600000, 0xfffffffffffff000, 0xfffffffffffffff8, 0xffffffffffffffff,
+};
+
+static long near(char *memory, uint64_t pages)
+{
+    uint64_t at = next(pages) * PAGE;
+    switch (next(4)) {
+    case 0: return (long)(memory + at + next(PAGE));
+    case 1: return (long)(memory + pages * PAGE - 1 - next(64)); // across the end
+    case 2: return (long)(memory + at + PAGE - 1 - next(16));    // across a page's end
+    default: return (long)(memory + at);
+    }
+}
+
+static long pointer(void)
+{
+    uint64_t slot = 1 + next(next(4) ? 17 : 255);
+    switch (next(16)) {
+    case 0: case 1: return (long)PICK(wild);
+    case 2: case 3: case 4: return near(holes, HOLE_PAGES);
+    case 5: return (long)(slot << 39 | (uint64_t)near(next(2) ? data : holes, DATA_PAGES)); // a window
+    case 6: return (long)(getauxval(AT_SYSINFO_EHDR) - PAGE + next(3 * PAGE));
+    default: return near(data, DATA_PAGES);
+    }
+}
+
+static long number(void)
+{
+    static const uint64_t values[] = {0, 1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 24, 32, 63, 64, 65, 100, 128, 511, 4095, 4096, 4097, 8192,
+                                      65536, 1 << 20, 2 << 20, 0x7fffffff, 0x80000000, 0xffffffff, 0x100000000, 0x7fffffffffffffff,
+                                      0x8000000000000000, 0x8000000000000001, ~0ul, ~1ul, ~99ul, -4095ul, -4096ul};
+    return next(16) ? (long)PICK(values) : (long)(1ul << next(64));
+}
+
+// Flags, modes and commands are mostly small or a few bits.
+static long flags(void) { return (long)(next(2) ? next(64) : 1ul << next(32) | next(8) | (next(2) ? 1ul << next(32) : 0)); }
+
+enum { KINDS = 8 };
+
+static long argument(uint64_t kind)
+{
+    switch (kind) {
+    case 0: return (long)PICK(paths);
+    case 1: return (long)(3 + next(16)); // a descriptor
+    case 2: return flags();
+    case 3: return number();
+    case 4: return next(4) ? AT_FDCWD : own_pid;
+    default: return pointer();
+    }
+}
+
+// Buffers hold vectors of pointers and lengths, small numbers, and paths.
+static void fill_data(void)
+{
+    for (uint64_t *at = (uint64_t *)data; at < (uint64_t *)(data + DATA_PAGES * PAGE);) {
+        int kind = (int)next(4);
+        for (int i = 0; i < 64; i++)
+            *at++ = (uint64_t)(kind == 0 ? argument(next(KINDS)) : kind == 1 ? number() : (i % 2) ? number() : pointer());
+        if (kind == 3)
+            strcpy((char *)(at - 64), PICK(paths));
+    }
+}
+
+// What a call is not asked, for it would do as told and end or blind the program, or harm who else uses the machine.
+
+static const char *left_out(uint64_t number)
+{
+    switch ((uint32_t)number & ~0x40000000u) {
+    case SYS_exit: case SYS_exit_group: return "ends it";
+    case SYS_rt_sigreturn: return "goes where its frame says: frames are another program's";
+    case SYS_fork: case SYS_vfork: case SYS_clone: case SYS_clone3: return "makes another, that would go on from here";
+    case SYS_sync: case SYS_syncfs: return "has the whole host write";
+    default: return NULL;
+    }
+}
+
+static const uint32_t changes_memory[] = {SYS_mmap, SYS_munmap, SYS_mprotect, SYS_mremap, SYS_madvise, SYS_mbind, SYS_remap_file_pages, SYS_pkey_mprotect};
+
+static int is_in(const uint32_t *list, size_t count, uint64_t number)
+{
+    for (size_t i = 0; i < count; i++)
+        if (list[i] == number)
+            return 1;
+    return 0;
+}
+
+// Where calls may change memory.
+static long changeable(void)
+{
+    switch (next(8)) {
+    case 0: return (long)PICK(wild);
+    case 1: return (long)(getauxval(AT_SYSINFO_EHDR) - PAGE + next(3) * PAGE);
+    case 2: return (long)((1 + next(17)) << 39 | (uint64_t)holes);
+    case 3: return near(holes, HOLE_PAGES);
+    default: return (long)(holes + next(HOLE_PAGES) * PAGE);
+    }
+}
+
+// Not so much that it reaches the program itself: Linux takes away what there is before it says that not all is there.
+static long length(void)
+{
+    long any = next(4) ? (long)(next(next(2) ? 8 : 600) * PAGE + (next(4) ? 0 : next(PAGE))) : number();
+    return (uint64_t)any > 4 * GIB && (uint64_t)any < -UINT64_C(65536) ? PAGE : any;
+}
+
+static void tame(uint64_t number, long *a)
+{
+    // Another rank may not have its handlers yet.
+    static const long mild[] = {0, SIGURG, SIGWINCH, SIGCONT, SIGCHLD, 65, -1, 0x7fffffff, (long)0x8000000000000000};
+    static uint64_t open_mask;
+    long masks[] = {(long)&open_mask, 0, (long)PICK(wild)};
+    if (is_in(changes_memory, sizeof changes_memory / sizeof *changes_memory, number)) {
+        a[0] = changeable();
+        a[1] = length();
+        if (number == SYS_mremap) {
+            a[2] = length();
+            a[4] = changeable();
+        }
+    }
+    switch (number) {
+    case SYS_kill: case SYS_tkill: a[1] = PICK(mild); break;
+    case SYS_rt_sigqueueinfo: a[1] = PICK(mild); break;
+    case SYS_tgkill: case SYS_rt_tgsigqueueinfo: a[2] = PICK(mild); break;
+    case SYS_fcntl: a[1] = (int)a[1] == F_SETSIG ? F_GETSIG : a[1]; break;
+    case SYS_close_range: a[1] = (uint64_t)a[1] >= DESCRIPTORS_END ? DESCRIPTORS_END - 1 : a[1]; break;
+    case SYS_setpriority: a[2] = -1; break;
+    case SYS_setrlimit: case SYS_prlimit64: // not its time, files and descriptors
+        if ((uint32_t)a[number == SYS_prlimit64] <= RLIMIT_NOFILE)
+            a[number == SYS_prlimit64 ? 2 : 1] = (long)PICK(wild);
+        break;
+    // A mask that blocks the timer would let them wait for ever.
+    case SYS_rt_sigsuspend: a[0] = masks[next(3)]; break;
+    case SYS_ppoll: a[3] = masks[next(3)]; break;
+    case SYS_epoll_pwait: case SYS_epoll_pwait2: a[4] = masks[next(3)]; break;
+    case SYS_pselect6: a[5] = masks[1 + next(2)]; break;
+    case SYS_brk: a[0] = next(2) ? heap_end + (long)next(1 << 21) : (long)PICK(wild); break;
+    default: break;
+    }
+}
+
+// Undoing.
+
+struct action {
+    void (*handler)(int);
+    unsigned long flags;
+    void (*restorer)(void);
+    uint64_t mask;
+};
+void restorer(void);
+__asm__("restorer: mov $15, %eax\n\tsyscall");
+
+static void on_signal(int signo) { ticks += signo == SIGALRM; }
+
+// All that can be caught and that no fault of the program raises.
+static void set_handler(uint64_t signo)
+{
+    struct action action = {on_signal, 0x04000000 /* SA_RESTORER */, restorer, 0};
+    if (signo - 1 < 64 && !((1ul << SIGSEGV | 1ul << SIGBUS | 1ul << SIGILL | 1ul << SIGFPE | 1ul << SIGTRAP | 1ul << SIGKILL | 1ul << SIGSTOP) >> signo & 1))
+        CALL(SYS_rt_sigaction, signo, &action, 0, 8);
+}
+
+static void set_mask(uint64_t mask) { CALL(SYS_rt_sigprocmask, SIG_SETMASK, &mask, 0, 8); }
+
+static void set_timer(void)
+{
+    struct itimerval every = {{0, TICK_US}, {0, TICK_US}};
+    must(CALL(SYS_setitimer, ITIMER_REAL, &every, 0) == 0);
+}
+
+static void make_holes(void)
+{
+    long at = CALL(SYS_mmap, holes, 14 * GIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    if (at != (long)holes)
+        fail("cannot reserve the holes again", at);
+    CALL(SYS_mprotect, holes, HOLE_PAGES / 2 * PAGE, PROT_READ | PROT_WRITE);
+    CALL(SYS_mprotect, holes + HOLE_PAGES / 2 * PAGE, 8 * PAGE, PROT_READ);
+}
+
+// Another rank may just have closed the directory.
+static void go_home(void)
+{
+    long gone = -1;
+    for (int tries = 0; tries < 10000 && gone != 0; tries++) {
+        CALL(SYS_fchmod, HOME, 0700);
+        gone = CALL(SYS_fchdir, HOME);
+    }
+    if (gone != 0)
+        fail("fchdir", gone);
+}
+
+static void undo(uint64_t number, const long *a, long result)
+{
+    int tells_addresses = 0;
+    switch (number) {
+    case SYS_rt_sigaction: set_handler((uint32_t)a[0]); tells_addresses = 1; break;
+    case SYS_arch_prctl: CALL(SYS_arch_prctl, ARCH_SET_FS, fs_base); tells_addresses = 1; break;
+    case SYS_sigaltstack: case SYS_prctl: case SYS_get_robust_list: tells_addresses = 1; break;
+    case SYS_alarm: case SYS_setitimer: set_timer(); break;
+    case SYS_chmod: case SYS_fchmod: case SYS_fchmodat: CALL(SYS_fchmod, HOME, 0700); break;
+    case SYS_chdir: case SYS_fchdir: go_home(); break;
+    case SYS_umask: CALL(SYS_umask, 0); break;
+    case SYS_mmap: case SYS_mremap:
+        if (result > 0 && (result < (long)reserve || result >= (long)(reserve + 16 * GIB)))
+            CALL(SYS_munmap, result, a[number == SYS_mmap ? 1 : 2]);
+        break;
+    default: break;
+    }
+    set_mask(0);
+    if (tells_addresses) // of the program itself, which is no buffer
+        fill_data();
+}
+
+static void open_descriptors(void)
+{
+    static const uint32_t of_no_file[] = {SYS_eventfd, SYS_epoll_create1, SYS_inotify_init, SYS_timerfd_create};
+    CALL(SYS_close_range, 0, DESCRIPTORS_END - 1, 0);
+    for (int fd = 0; fd < 3; fd++)
+        CALL(SYS_dup2, QUIET, fd);
+    int32_t pair[2];
+    CALL(SYS_pipe2, pair, 0);
+    CALL(SYS_socketpair, 1, 1, 0, pair);
+    CALL(SYS_open, ".", O_RDONLY | O_DIRECTORY, 0);
+    for (int i = 0; i < 3; i++)
+        CALL(SYS_open, paths[i], O_CREAT | O_RDWR, 0600);
+    CALL(SYS_open, "/dev/zero", O_RDWR, 0);
+    CALL(SYS_open, "/proc/self/maps", O_RDONLY, 0);
+    for (size_t i = 0; i < sizeof of_no_file / sizeof *of_no_file; i++)
+        CALL(of_no_file[i], 0, 0);
+    CALL(SYS_memfd_create, "fz", 0);
+    CALL(SYS_socket, 2, 1, 0);
+    CALL(SYS_mkdir, "fz_dir", 0700);
+    CALL(SYS_mknod, "fz_fifo", 010600, 0);
+}
+
+// The node, the rank and its Linux go on.
+static void check_all(void)
+{
+    static struct timespec before, now;
+    int32_t ends[2];
+    long base = 0;
+    uint64_t sent = next(~0u), seen = 0;
+    must(CALL(SYS_getpid) == own_pid && CALL(SYS_gettid) == own_pid);
+    must(CALL(SYS_arch_prctl, ARCH_GET_FS, &base) == 0 && base == fs_base);
+    must(CALL(SYS_clock_gettime, CLOCK_MONOTONIC, &now) == 0);
+    must(now.tv_sec > before.tv_sec || (now.tv_sec == before.tv_sec && now.tv_nsec >= before.tv_nsec));
+    before = now;
+    for (uint64_t i = 0; i < CANARY_WORDS; i++)
+        if (canary[i] != word(i))
+            fail("its own memory was changed at word", (long)i);
+    long made = CALL(SYS_pipe2, ends, 0);
+    if (made != 0)
+        fail("pipe2", made);
+    must(CALL(SYS_write, ends[1], &sent, 8) == 8 && CALL(SYS_read, ends[0], &seen, 8) == 8 && seen == sent);
+    must(CALL(SYS_fcntl, OUT, F_GETFD) >= 0);
+}
+
+static uint64_t any_number(void)
+{
+    static const uint64_t none[] = {512, 513, 1000, 0x40000000, 0x7fffffff, 0x80000000, 0xffffffff, 0x100000000, 0x8000000000000000, ~0ul};
+    switch (next(12)) {
+    case 0: return PICK(none) + next(2) * next(NUMBERS);
+    case 1: return PICK(changes_memory);
+    default: return next(NUMBERS);
+    }
+}
+
+static void one_call(void)
+{
+    // What kinds of arguments a call liked; else most would fail at once.
+    static uint8_t liked[NUMBERS][6], is_liked[NUMBERS];
+    uint8_t kinds[6];
+    long a[6];
+    uint64_t number = any_number();
+    if (left_out(number))
+        return;
+    int known = number < NUMBERS && is_liked[number] && next(2);
+    for (int i = 0; i < 6; i++) {
+        kinds[i] = known ? liked[number][i] : (uint8_t)next(KINDS);
+        a[i] = argument(kinds[i]);
+    }
+    tame(number, a);
+    if (number == SYS_rt_sigaction)
+        set_mask(~0ul); // until its handler is back
+    unsigned slot = calls_made++ % 8;
+    last[slot].number = number;
+    memcpy(last[slot].args, a, sizeof a);
+    long result = raw(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+    last[slot].result = result;
+    undo(number, a, result);
+    int good = result >= 0 || result < -4095;
+    calls_good += good;
+    if (good && number < NUMBERS) {
+        is_liked[number] = 1;
+        memcpy(liked[number], kinds, sizeof kinds);
+    }
+    calls_interrupted += result == -4;
+    if (result <= -512 && result >= -530)
+        fail("an errno of the kernel's own", result);
+}
+
+static void prepare(void)
+{
+    struct rlimit size = {1 << 20, 1 << 20};
+    own_pid = CALL(SYS_getpid);
+    must(CALL(SYS_arch_prctl, ARCH_GET_FS, &fs_base) == 0);
+    heap_end = CALL(SYS_brk, 0);
+    for (uint64_t i = 0; i < CANARY_WORDS; i++)
+        canary[i] = word(i);
+    must(CALL(SYS_dup2, 1, OUT) == OUT);
+    long home = CALL(SYS_open, ".", O_RDONLY | O_DIRECTORY, 0), quiet = CALL(SYS_open, "/dev/null", O_RDWR, 0);
+    must(CALL(SYS_dup2, home, HOME) == HOME && CALL(SYS_dup2, quiet, QUIET) == QUIET);
+    must(CALL(SYS_prlimit64, 0, RLIMIT_FSIZE, &size, 0) == 0);
+    reserve = mmap(NULL, 16 * GIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    must(reserve != MAP_FAILED);
+    data = reserve + GIB;
+    holes = reserve + 2 * GIB;
+    must(mprotect(data, DATA_PAGES * PAGE, PROT_READ | PROT_WRITE) == 0);
+    for (uint64_t signo = 1; signo <= 64; signo++)
+        set_handler(signo);
+    set_mask(0);
+    set_timer();
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1, count = argc > 2 ? strtoull(argv[2], NULL, 10) : 10000;
+    const char *rank = getenv("MARGAY_RANK");
+    state = (seed << 8 | (rank ? strtoull(rank, NULL, 10) : 0)) * 2 + 1;
+    prepare();
+    while (calls_made < count) {
+        make_holes();
+        open_descriptors();
+        fill_data();
+        for (int i = 0; i < BURST; i++)
+            one_call();
+        check_all();
+    }
+    dprintf(OUT, "%llu calls, %llu succeeded, %llu were interrupted, %llu ticks\n", (unsigned long long)calls_made,
+            (unsigned long long)calls_good, (unsigned long long)calls_interrupted, (unsigned long long)ticks);
+    return 0;
+}
