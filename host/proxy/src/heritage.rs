@@ -72,7 +72,11 @@ fn take_over(rank: &Rank, index: usize) {
 /// Makes one thread as another is. What cannot be stays as it is.
 fn copy(from: u32, to: u32) {
     let comm = |tid| format!("/proc/self/task/{tid}/comm");
-    let _ = std::fs::read(comm(from)).and_then(|name| std::fs::write(comm(to), name));
+    // Linux ends what it shows with a newline, and keeps one that is written.
+    let _ = std::fs::read(comm(from)).and_then(|mut name| {
+        name.pop_if(|last| *last == b'\n');
+        std::fs::write(comm(to), name)
+    });
     let pid = |tid: u32| i32::try_from(tid).ok().and_then(Pid::from_raw);
     if let (Some(from), Some(to)) = (pid(from), pid(to)) {
         let _ =

@@ -14,7 +14,7 @@ use crate::thread::{self, Thread};
 use crate::{preempt, sched};
 
 /// Particulars of pending signals kept for a process besides those of the host.
-const QUEUE: usize = 64;
+const QUEUE: usize = 256;
 /// Places for real-time signals of the host.
 const HOST_QUEUE: usize = wire::signal::QUEUED as usize;
 /// What looking whether one thread takes a signal counts at preemption points.

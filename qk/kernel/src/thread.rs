@@ -24,7 +24,7 @@ use crate::syscall::policy::Policy;
 use crate::{comm, stats, timer};
 
 /// Particulars of pending signals kept for a thread.
-const QUEUE: usize = 64;
+const QUEUE: usize = 256;
 /// Bytes of kernel heap that a thread takes besides its stack and its FPU state.
 const RECORD_BYTES: usize = 4096;
 

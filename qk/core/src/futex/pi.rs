@@ -82,7 +82,7 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
             if state == Locked::Queued {
                 let entry = Entry {
                     key,
-                    bits: super::ANY,
+                    bits: word.load()? & TID_MASK,
                     kind: Kind::One,
                     waiter,
                 };
@@ -130,12 +130,15 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
         tid: u32,
         point: impl FnMut(u32),
     ) -> Result<(), Errno> {
-        self.hand_over(key, word, tid, 0, point)?
+        let owned = |word: u32, _: Option<u32>| owns(word, tid);
+        self.hand_over(key, word, owned, 0, point)?
             .then_some(())
             .ok_or(Errno::EPERM)
     }
 
     /// The lock's owner `tid` ends: gives it to the first who waits, marked FUTEX_OWNER_DIED. `false`: it does not have it.
+    /// It has it as well when somebody waits for it to release it, whatever the word has become: C libraries mark what a
+    /// thread leaves behind themselves.
     ///
     /// # Errors
     /// EFAULT.
@@ -146,24 +149,25 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
         tid: u32,
         point: impl FnMut(u32),
     ) -> Result<bool, Errno> {
-        self.hand_over(key, word, tid, OWNER_DIED, point)
+        let owned = |word: u32, awaited: Option<u32>| owns(word, tid) || awaited == Some(tid);
+        self.hand_over(key, word, owned, OWNER_DIED, point)
     }
 
     fn hand_over(
         &self,
         key: Key,
         word: &impl Word,
-        tid: u32,
+        owned: impl Fn(u32, Option<u32>) -> bool,
         flags: u32,
         mut point: impl FnMut(u32),
     ) -> Result<bool, Errno> {
         let mut next = None;
         let done = self.retry(self.bucket_of(key), &mut point, |waiters| {
             let old = word.load()?;
-            if !owns(old, tid) {
+            let first = waiters.locks.first_of(key);
+            if !owned(old, waiters.locks.bits_of(key)) {
                 return Ok(Some(false));
             }
-            let first = waiters.locks.first_of(key);
             let new = match first {
                 Some((_, waiter, more)) => waiter.tid() | if more { WAITERS } else { 0 },
                 None => 0,
@@ -173,6 +177,7 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
             }
             if let Some((slot, waiter, _)) = first {
                 waiters.locks.remove(slot);
+                waiters.locks.set_bits(key, waiter.tid());
                 waiter.place().set(NOWHERE);
                 self.lock_waiters.fetch_sub(1, Ordering::Relaxed);
                 next = Some(waiter);
@@ -207,7 +212,9 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
                 finished = self.with(bucket, |waiters| {
                     let cursor = cursor.get_or_insert_with(|| waiters.locks.walk());
                     waiters.locks.slice(cursor, |_, _, entry| {
-                        let held = |word: &T| word.load().is_ok_and(|old| owns(old, tid));
+                        let held = |word: &T| {
+                            entry.bits == tid || word.load().is_ok_and(|old| owns(old, tid))
+                        };
                         found = word(entry.key).filter(held).map(|word| (entry.key, word));
                         found.is_none()
                     })

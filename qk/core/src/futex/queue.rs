@@ -26,6 +26,7 @@ pub enum Kind {
 #[derive(Clone, Copy)]
 pub struct Entry<W> {
     pub key: Key,
+    /// Which wakes reach it; of who waits for a lock: the thread id of its owner.
     pub bits: u32,
     pub kind: Kind,
     pub waiter: W,
@@ -171,6 +172,24 @@ impl<W: Copy> Queue<W> {
         let mut of_key = self.iter().filter(|(_, entry)| entry.key == key);
         let (index, first) = of_key.next()?;
         Some((index, first.waiter, of_key.next().is_some()))
+    }
+
+    /// The bits of the first entry for a key.
+    pub fn bits_of(&self, key: Key) -> Option<u32> {
+        let mut of_key = self.iter().filter(|(_, entry)| entry.key == key);
+        of_key.next().map(|(_, entry)| entry.bits)
+    }
+
+    /// Changes the bits of all entries for a key.
+    pub fn set_bits(&mut self, key: Key, bits: u32) {
+        let mut index = self.head;
+        while index != NIL {
+            let slot = self.slot_mut(index);
+            index = slot.next;
+            if let Some(entry) = slot.entry.as_mut().filter(|entry| entry.key == key) {
+                entry.bits = bits;
+            }
+        }
     }
 
     fn iter(&self) -> impl Iterator<Item = (u32, &Entry<W>)> {

@@ -2,9 +2,8 @@
 
 use super::set::{SigSet, Signal};
 use abi::Errno;
-use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec;
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// si_code values (include/uapi/asm-generic/siginfo.h).
@@ -125,22 +124,21 @@ impl Kept {
 /// Signals that wait to be delivered, to a process or to one of its threads.
 pub struct Pending {
     set: SigSet,
-    /// In order of arrival; `len` are in use. A member of `set` without an entry here is one whose
-    /// particulars found no room.
-    queue: Box<[SigInfo]>,
-    len: usize,
-    /// Where `len` is counted too; from the first push on.
+    /// In order of arrival. A member of `set` without an entry here is one whose particulars found no room.
+    queue: Vec<SigInfo>,
+    /// How long it may become.
+    capacity: usize,
+    /// Where its length is counted too; from the first push on.
     kept: Option<Kept>,
 }
 
 impl Pending {
     /// Nothing pending, with room for the particulars of `capacity` signals.
     pub fn new(capacity: usize) -> Self {
-        let empty = SigInfo::new(Signal::KILL, code::KERNEL);
         Self {
             set: SigSet::EMPTY,
-            queue: vec![empty; capacity].into_boxed_slice(),
-            len: 0,
+            queue: Vec::new(),
+            capacity,
             kept: None,
         }
     }
@@ -152,7 +150,7 @@ impl Pending {
 
     /// How many have their particulars kept.
     pub fn queued(&self) -> usize {
-        self.len
+        self.queue.len()
     }
 
     /// Adds one. At most `limit` of those that `kept` counts may keep their particulars, but for standard signals of a kill or
@@ -167,9 +165,8 @@ impl Pending {
             return Ok(());
         }
         let exempt = !signal.is_real_time() && info.code >= 0;
-        if self.len < self.queue.len() && (exempt || kept.get() < limit) {
-            self.queue[self.len] = info;
-            self.len += 1;
+        if (exempt || kept.get() < limit) && self.has_room() {
+            self.queue.push(info);
             self.kept.get_or_insert_with(|| kept.clone()).add(1);
         } else if signal.is_real_time() && info.code != code::USER {
             return Err(Errno::EAGAIN);
@@ -181,17 +178,15 @@ impl Pending {
     /// Takes out the next one among `wanted`.
     pub fn pop(&mut self, wanted: SigSet) -> Option<SigInfo> {
         let signal = self.set.and(wanted).first()?;
-        let mut same = (0..self.len).filter(|i| self.queue[*i].signal == signal);
+        let mut same = (0..self.queue.len()).filter(|i| self.queue[*i].signal == signal);
         let (found, more) = (same.next(), same.next().is_some());
         if !more {
             self.set = self.set.without(SigSet::of(signal));
         }
         Some(match found {
             Some(i) => {
-                let info = self.queue[i];
-                self.queue.copy_within(i + 1..self.len, i);
-                self.shrink_to(self.len - 1);
-                info
+                self.forgot(1);
+                self.queue.remove(i)
             }
             None => SigInfo::new(signal, code::USER),
         })
@@ -203,27 +198,26 @@ impl Pending {
             return;
         }
         self.set = self.set.without(set);
-        let mut kept = 0;
-        for i in 0..self.len {
-            if !set.contains(self.queue[i].signal) {
-                self.queue[kept] = self.queue[i];
-                kept += 1;
-            }
-        }
-        self.shrink_to(kept);
+        let before = self.queue.len();
+        self.queue.retain(|info| !set.contains(info.signal));
+        self.forgot(before - self.queue.len());
     }
 
-    fn shrink_to(&mut self, len: usize) {
+    /// Whether one more fits, also into memory.
+    fn has_room(&mut self) -> bool {
+        self.queue.len() < self.capacity && self.queue.try_reserve(1).is_ok()
+    }
+
+    fn forgot(&self, signals: usize) {
         if let Some(kept) = &self.kept {
-            kept.subtract(self.len - len);
+            kept.subtract(signals);
         }
-        self.len = len;
     }
 }
 
 /// A thread that ends leaves the room that its signals took to the others.
 impl Drop for Pending {
     fn drop(&mut self) {
-        self.shrink_to(0);
+        self.forgot(self.queue.len());
     }
 }

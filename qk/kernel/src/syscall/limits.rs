@@ -17,7 +17,8 @@ pub const RLIMIT_DATA: usize = 2;
 const RLIMIT_STACK: usize = 3;
 const RLIMIT_RSS: usize = 5;
 const RLIMIT_MEMLOCK: usize = 8;
-const RLIMIT_AS: usize = 9;
+/// See [`RLIMIT_CPU`].
+pub const RLIMIT_AS: usize = 9;
 /// See [`RLIMIT_CPU`].
 pub const RLIMIT_SIGPENDING: usize = 11;
 /// What the proxy may not be given: they would hit its own memory, stack or time, not the rank's.
@@ -100,12 +101,12 @@ fn set(call: &Call<'_>, resource: usize, from: u64) -> SysResult {
     Ok(0)
 }
 
-/// Whether the soft limit can become `soft` and hold. Memory is only limited by the share: of it, the heap by RLIMIT_DATA as
-/// it was inherited. The stack has its size from the start. Linux does not enforce RLIMIT_RSS either.
+/// Whether the soft limit can become `soft` and hold. Of memory that is RLIMIT_AS, and for the heap RLIMIT_DATA as it was
+/// inherited; besides, the share is the limit. The stack has its size from the start. Linux does not enforce RLIMIT_RSS either.
 fn can_enforce(resource: usize, soft: u64, old_soft: u64) -> bool {
     match resource {
         RLIMIT_STACK => soft == old_soft,
-        RLIMIT_DATA | RLIMIT_MEMLOCK | RLIMIT_AS => soft >= old_soft,
+        RLIMIT_DATA | RLIMIT_MEMLOCK => soft >= old_soft,
         _ => true,
     }
 }

@@ -2,14 +2,15 @@
 
 use abi::Errno;
 use abi::control::{HostOp, MappedFile};
-use abi::map::PAGE;
+use abi::map::{PAGE, USER_TOP};
 use qk_core::mman::{self, FileInfo, MmapArgs, MmapPlan, MremapArgs, ProtectPlan, Source};
 use qk_core::regions::{Prot, Region, RegionFlags};
 
 use super::args::put_bytes;
-use super::limits::RLIMIT_DATA;
+use super::limits::{RLIMIT_AS, RLIMIT_DATA};
 use super::{Call, SysResult};
 use crate::aspace::Aspace;
+use crate::rank::Rank;
 use crate::thread::Thread;
 use crate::{preempt, ship};
 
@@ -28,12 +29,37 @@ pub fn mmap(call: &mut Call<'_>) -> SysResult {
     };
     call.rank.with_aspace(|aspace| {
         let plan = mman::mmap(&args, file.as_ref(), aspace.regions(), &aspace.bounds())?;
+        let Region { start, end, .. } = plan.region;
+        // A fixed mapping takes the place of what is there.
+        let more_bytes = || end - start - mapped_bytes(aspace, start, end);
+        expand(call.rank, aspace, more_bytes)?;
         match &file {
             None => aspace.map(&plan)?,
             Some(file) => map_file(call.thread, aspace, &plan, fd, file)?,
         }
         Ok(plan.region.start)
     })
+}
+
+/// Whether the rank may map so many bytes more (RLIMIT_AS).
+///
+/// # Errors
+/// ENOMEM.
+fn expand(rank: &Rank, aspace: &Aspace, more_bytes: impl FnOnce() -> u64) -> Result<(), Errno> {
+    let [limit_bytes, _] = rank.limits.lock()[RLIMIT_AS];
+    if limit_bytes == u64::MAX {
+        return Ok(());
+    }
+    match mapped_bytes(aspace, 0, USER_TOP).checked_add(more_bytes()) {
+        Some(bytes) if bytes <= limit_bytes => Ok(()),
+        _ => Err(Errno::ENOMEM),
+    }
+}
+
+/// Bytes that are mapped in a range.
+fn mapped_bytes(aspace: &Aspace, start: u64, end: u64) -> u64 {
+    let clipped = aspace.regions().iter_range(start, end);
+    clipped.map(|region| region.end - region.start).sum()
 }
 
 /// Private mappings of files are loaded when they are made (docs/adr/0008).
@@ -155,8 +181,14 @@ pub fn munmap(call: &mut Call<'_>) -> SysResult {
 pub fn brk(call: &mut Call<'_>) -> SysResult {
     let [max_bytes, _] = call.rank.limits.lock()[RLIMIT_DATA];
     let wanted = call.frame.rdi;
-    call.rank
-        .with_aspace(|aspace| Ok(aspace.brk(wanted, max_bytes)))
+    call.rank.with_aspace(|aspace| {
+        let current = aspace.heap(max_bytes).current;
+        let more_bytes = || wanted.saturating_sub(current);
+        Ok(match expand(call.rank, aspace, more_bytes) {
+            Ok(()) => aspace.brk(wanted, max_bytes),
+            Err(_) => current,
+        })
+    })
 }
 
 pub fn mremap(call: &mut Call<'_>) -> SysResult {
@@ -170,6 +202,8 @@ pub fn mremap(call: &mut Call<'_>) -> SysResult {
     };
     call.rank.with_aspace(|aspace| {
         let plan = mman::mremap(&args, aspace.regions(), &aspace.bounds())?;
+        let more_bytes = || new_len_bytes.saturating_sub(old_len_bytes);
+        expand(call.rank, aspace, more_bytes)?;
         aspace.remap(&plan)
     })
 }

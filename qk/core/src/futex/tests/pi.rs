@@ -104,6 +104,23 @@ fn the_end_of_an_owner_passes_its_locks_on() {
     assert_eq!(listed.get(), b.tid | OWNER_DIED, "nobody waits: left alone");
 }
 
+/// A C library that marks the lock itself when its owner ends (musl) left who waited for it waiting.
+#[test]
+fn the_end_of_an_owner_counts_whatever_the_word_is() {
+    let (table, [owner, first, second]) = (table(4), threads::<3>());
+    let word = Memory::of(0);
+    assert_eq!(lock(&table, &word, owner), Ok(Locked::Acquired));
+    for waiter in [first, second] {
+        assert_eq!(lock(&table, &word, waiter), Ok(Locked::Queued));
+    }
+    word.set(OWNER_DIED);
+    table.release_all(owner.tid, |_| Some(&word), point);
+    assert_eq!(woken(&[owner, first, second]), [0, 1, 0]);
+    assert!(owns(word.get(), first.tid));
+    table.release_all(first.tid, |_| Some(&word), point);
+    assert_eq!(woken(&[owner, first, second]), [0, 1, 1]);
+}
+
 #[test]
 fn a_robust_lock_is_marked_and_a_waiter_woken() {
     let (table, [a, b]) = (table(1), threads());
