@@ -15,7 +15,7 @@ use margay_tests::scratch::Scratch;
 use margay_tests::tree;
 
 /// The tables of this folder; each row is a case.
-const TABLES: &[&str] = &["programs.tsv"];
+const TABLES: &[&str] = &["programs.tsv", "threads.tsv"];
 /// Where programs without a slash lie.
 const BIN: &str = "/usr/bin/";
 /// What the commands find in their directory.

@@ -371,21 +371,6 @@ static void shared_memory(void)
     munmap(page, PAGE_BYTES);
 }
 
-// The same page at two addresses: one word.
-static void shared_twice(void)
-{
-    word_t *page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    need(page != MAP_FAILED, "mmap");
-    word_t *again = mremap(page, 0, PAGE_BYTES, MREMAP_MAYMOVE);
-    if (!check(again != MAP_FAILED && again != page, "mapped a second time"))
-        return;
-    struct waiter w = {.shared = 1};
-    waiter_start(&w, page);
-    AWAIT(futex(again, FUTEX_WAKE, 1, NULL, NULL, 0) == 1);
-    joined(w.thread);
-    check(w.result == 0, "woken through the other address");
-}
-
 // A waiter by one flavour is not woken by the other.
 static void flavours_differ(void)
 {
@@ -407,7 +392,7 @@ int main(int argc, char **argv)
         CASE(timeout_past), CASE(timeout_invalid), CASE(timeout_far),
         CASE(timeout_several), CASE(signal_interrupts), CASE(signal_timed), CASE(signal_restarts),
         CASE(signal_changed), CASE(signal_blocked), CASE(misaligned), CASE(unmapped), CASE(no_access),
-        CASE(read_only), CASE(kernel_address), CASE(no_such_operation), CASE(shared_memory), CASE(shared_twice),
+        CASE(read_only), CASE(kernel_address), CASE(no_such_operation), CASE(shared_memory),
         CASE(flavours_differ),
     };
     return RUN_CASES(cases);
