@@ -22,11 +22,11 @@ pub const NODE_PEER: u16 = 0;
 pub const HOST_PEER: u16 = 1;
 
 /// Bytes of RAM that the kernel keeps for threads besides each rank's first: what a thread takes (its stack in the kernel, its FPU
-/// state, its record: some 24 KiB) is taken from here. It costs nothing before there are threads.
+/// state, its record, its places in lists: at most 45 KiB) is taken from here. It costs nothing before there are threads.
 #[must_use]
 pub const fn thread_memory(ram_bytes: u64, cpus: u64) -> u64 {
-    const MOST_PER_CPU: u64 = 25 << 20;
-    let part = ram_bytes / 64;
+    const MOST_PER_CPU: u64 = 48 << 20;
+    let part = ram_bytes / 32;
     let most = MOST_PER_CPU * cpus;
     if part < most { part } else { most }
 }

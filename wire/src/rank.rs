@@ -104,8 +104,6 @@ impl Crash {
 pub struct Refusals {
     /// Calls that the table refuses, a bit per number.
     pub calls: [Word; MAX_CALLS / 64],
-    /// How many of them were clone with CLONE_THREAD.
-    pub threads: Word,
     /// Requests for memory that its share had no room for.
     pub memory: Word,
     /// Shared mappings of files.

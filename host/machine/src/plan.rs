@@ -181,7 +181,7 @@ pub fn plan(request: &Request, host: &Resources) -> Result<Plan, PlanError> {
             comm_end + NODE_BYTES + CORE_BYTES * cpus as u64 + shares_bytes / SHARE_BYTES_PER_BYTE;
         let threads = thread_memory(needed + shares_bytes, cpus as u64);
         // The part of RAM that is for threads has such a part itself.
-        (needed + threads + threads / 32).next_multiple_of(PAGE_2M)
+        (needed + threads + threads / 16).next_multiple_of(PAGE_2M)
     });
     let ram = ram(node_bytes, ranks as u64, share_bytes, comm_end > 0);
     Ok(Plan {

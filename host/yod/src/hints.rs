@@ -52,27 +52,18 @@ fn refused(refusals: &Refusals, share_bytes: u64) -> Vec<Refused> {
     let mut add = |always, text: String| all.push(Refused { always, text });
     let calls: Vec<u64> = refusals.call_numbers().collect();
     let made = |name: &str| by_name(name).is_some_and(|call| calls.contains(&call.nr.into()));
-    let threads = refusals.threads.load() > 0;
-    if threads {
-        let why = reason("clone");
-        add(
-            false,
-            format!("threads (clone), refused: {why}; try OMP_NUM_THREADS=1"),
-        );
-    }
-    // A C library that is refused clone3 tries again with clone; who only wanted threads has asked for them by that.
+    // A C library that is refused clone3 tries again with clone.
     let children = CHILDREN.into_iter().filter(|name| made(name));
     let children: Vec<&str> = children
-        .filter(|name| !(threads && ["clone", "clone3"].contains(name)))
         .filter(|name| *name != "clone3" || !made("clone"))
         .collect();
-    if let Some(first) = children.first() {
+    if !children.is_empty() {
         let names = children.join(", ");
         add(
             true,
             format!(
                 "a child process or program ({names}), refused: {}",
-                reason(first)
+                reason("fork")
             ),
         );
     }
@@ -133,17 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_told_from_children() {
-        let lines = texts(|refusals| {
-            note(refusals, &["clone", "clone3"]);
-            refusals.threads.put(2);
-        });
-        assert_eq!(lines.len(), 1);
-        assert!(
-            lines[0].starts_with("threads (clone), refused: "),
-            "{lines:?}"
-        );
-        assert!(lines[0].ends_with("; try OMP_NUM_THREADS=1"), "{lines:?}");
+    fn a_child_is_asked_for_once() {
         let lines = texts(|refusals| note(refusals, &["clone", "clone3"]));
         assert_eq!(lines.len(), 1);
         assert!(lines[0].starts_with("a child process or program (clone), refused: "));

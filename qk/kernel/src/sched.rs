@@ -40,8 +40,6 @@ pub struct Task {
     allowed: AtomicCoreSet,
     /// It enters ring 3 without having been in the kernel before.
     fresh: AtomicBool,
-    /// Its last run is over: it may start again.
-    ended: AtomicBool,
     /// Whose program it runs; nobody's: the PCT's.
     thread: Once<&'static Thread>,
 }
@@ -129,13 +127,12 @@ impl Task {
     /// A task that does not run yet.
     pub fn new() -> Task {
         Task {
-            parking: Parking::new(),
+            parking: Parking::vacant(),
             context: Once::new(),
             core: AtomicUsize::new(0),
             ran_on: AtomicUsize::new(0),
             allowed: AtomicCoreSet::new(),
             fresh: AtomicBool::new(false),
-            ended: AtomicBool::new(false),
             thread: Once::new(),
         }
     }
@@ -157,9 +154,8 @@ impl Task {
         self.core.store(core, Ordering::Relaxed);
         self.allowed.store(allowed);
         self.fresh.store(true, Ordering::Relaxed);
-        if self.ended.swap(false, Ordering::Relaxed) {
-            self.parking.reuse();
-        }
+        // Until now unparks did nothing: there was no context to run.
+        self.parking.reuse();
         unpark(self);
     }
 
@@ -171,10 +167,8 @@ impl Task {
     /// Changes where it may run; it goes there when it next could run, or when its core is told.
     pub fn allow(&'static self, allowed: CoreSet) {
         self.allowed.store(allowed);
-        let core = &cores()[self.core.load(Ordering::Acquire)];
-        let taken = core.queue.lock().remove(&Runnable(self));
-        if taken {
-            QUEUED.fetch_sub(1, Ordering::Relaxed);
+        let cpu = self.core.load(Ordering::Acquire);
+        if !allowed.contains(cpu) && take_back(self, cpu) {
             enqueue(self, false);
         }
     }
@@ -230,9 +224,24 @@ fn wake(cpu: usize) {
 
 /// Puts a runnable task into the queue of the core that suits it best.
 fn enqueue(task: &'static Task, first: bool) {
-    let cpu = place(task);
-    task.core.store(cpu, Ordering::Release);
-    push(task, cpu, first);
+    loop {
+        let cpu = place(task);
+        task.core.store(cpu, Ordering::Release);
+        push(task, cpu, first);
+        // Where it is allowed may have changed meanwhile, and whoever changed it has not found it in a queue.
+        if task.allowed.contains(cpu) || !take_back(task, cpu) {
+            return;
+        }
+    }
+}
+
+/// Takes a task out of the queue of core `cpu`; `false`: it was not there any more.
+fn take_back(task: &'static Task, cpu: usize) -> bool {
+    let taken = cores()[cpu].queue.lock().remove(&Runnable(task));
+    if taken {
+        QUEUED.fetch_sub(1, Ordering::Relaxed);
+    }
+    taken
 }
 
 fn push(task: &'static Task, cpu: usize, first: bool) {
@@ -392,7 +401,6 @@ extern "C" fn arrived() {
         match why {
             Why::Ends => {
                 task.parking.gone();
-                task.ended.store(true, Ordering::Relaxed);
                 // The main thread's number is the rank's for as long as it lives.
                 if let Some(thread) = task.thread().filter(|thread| thread.index != 0) {
                     thread.rank.threads.release(thread.index);
@@ -441,15 +449,17 @@ pub fn is_wanted() -> bool {
 /// # Errors
 /// ENOMEM.
 pub fn make_room(allowed: CoreSet, tasks: usize) -> Result<(), Errno> {
-    allowed.iter().try_for_each(|cpu| {
+    for cpu in allowed.iter() {
         let core = &cores()[cpu];
         let tenants = core.tenants.load(Ordering::Relaxed) + tasks;
         core.queue.lock().try_reserve(tenants)?;
         timer::make_room(cpu, tenants)?;
         ship::make_room(cpu, tenants)?;
-        core.tenants.store(tenants, Ordering::Relaxed);
-        Ok(())
-    })
+    }
+    for cpu in allowed.iter() {
+        cores()[cpu].tenants.fetch_add(tasks, Ordering::Relaxed);
+    }
+    Ok(())
 }
 
 /// What every core does when it has nothing to do, on the stack it started on.

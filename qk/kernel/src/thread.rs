@@ -25,8 +25,9 @@ use crate::{comm, stats, timer};
 
 /// Particulars of pending signals kept for a thread.
 const QUEUE: usize = 256;
-/// Bytes of kernel heap that a thread takes besides its stack and its FPU state.
-const RECORD_BYTES: usize = 4096;
+/// Bytes of kernel heap that a thread takes at most besides its stack and its FPU state: its record, its pending signals, its
+/// places in lists, above all as one of those who wait for many futexes.
+const RECORD_BYTES: usize = 26 << 10;
 
 /// A thread.
 pub struct Thread {
@@ -285,6 +286,12 @@ pub fn heap_bytes() -> usize {
     hal::task::KSTACK_BYTES as usize + hal::task::fpu_state_size() + RECORD_BYTES
 }
 
+fn take_room() -> bool {
+    let less_one = |room: usize| room.checked_sub(1);
+    ROOM.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less_one)
+        .is_ok()
+}
+
 /// Says for how many threads besides each rank's first there is room.
 pub fn set_room(threads: usize) {
     ROOM.store(threads, Ordering::Relaxed);
@@ -334,21 +341,24 @@ impl Threads {
     /// EAGAIN: there is room for no more threads.
     pub fn take(&self, rank: &'static Rank) -> Result<&Thread, Errno> {
         let mut free = self.free.lock();
-        if let Some(index) = free.pop_front() {
-            return self.get(index).ok_or(Errno::EAGAIN);
-        }
+        let index = match free.pop_front() {
+            Some(index) => index,
+            None => self.make(rank, &mut free).map_err(|_| Errno::EAGAIN)?,
+        };
+        self.get(index).ok_or(Errno::EAGAIN)
+    }
+
+    /// Makes the record of one more thread, and room for it wherever it may be listed.
+    fn make(&self, rank: &'static Rank, free: &mut VecDeque<usize>) -> Result<usize, Errno> {
         let index = self.made.load(Ordering::Relaxed);
-        if index == MAX_THREADS {
+        if index == MAX_THREADS || (index > 0 && !take_room()) {
             return Err(Errno::EAGAIN);
         }
-        if index > 0 {
-            ROOM.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| {
-                room.checked_sub(1)
-            })
-            .map_err(|_| Errno::EAGAIN)?;
+        let reserved = free.try_reserve(index + 1).map_err(|_| Errno::ENOMEM);
+        if let Err(errno) = reserved.and_then(|()| rank.make_room(1)) {
+            ROOM.fetch_add(1, Ordering::Relaxed);
+            return Err(errno);
         }
-        rank.make_room(1)?;
-        free.try_reserve(index + 1).map_err(|_| Errno::ENOMEM)?;
         let chunk = &self.chunks[index / CHUNK];
         if chunk.get().is_none() {
             let _ = chunk.set(Box::new([const { Once::new() }; CHUNK]));
@@ -357,7 +367,7 @@ impl Threads {
         let _ = chunk[index % CHUNK].set(Box::new(record(rank, index)));
         self.made.store(index + 1, Ordering::Release);
         rank.area.node.threads.put(index as u64 + 1);
-        self.get(index).ok_or(Errno::EAGAIN)
+        Ok(index)
     }
 
     /// A number that was taken is free again.

@@ -74,6 +74,13 @@ impl Parking {
         Parking(AtomicU8::new(PARKED))
     }
 
+    /// The place of a task that has not begun: as of one that is gone.
+    #[cfg(not(loom))]
+    #[must_use]
+    pub const fn vacant() -> Parking {
+        Parking(AtomicU8::new(GONE))
+    }
+
     /// Makes a parked task runnable, or lets the next park of one that is not parked return at once. From any core.
     #[must_use = "the task may have to be queued, or its core woken"]
     pub fn unpark(&self) -> Unparked {
