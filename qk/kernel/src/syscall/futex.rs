@@ -37,6 +37,9 @@ const MONOTONIC: u64 = 1;
 /// Buckets for each core: as many threads as there are cores wait in places of their own, mostly.
 const BUCKETS_PER_CORE: usize = 64;
 
+/// What reading an entry of a program's list counts at preemption points.
+const ENTRY_WORK: u32 = 60;
+
 /// The kernel's spin lock.
 struct SpinLocks;
 
@@ -370,7 +373,10 @@ pub fn thread_ends(thread: &'static Thread) {
         // A list that cannot be read ends there.
         let _ = robust::walk(
             head,
-            |at| get_words(at).map(|[word]| word),
+            |at| {
+                preempt::point(ENTRY_WORK);
+                get_words(at).map(|[word]| word)
+            },
             |left| {
                 let word = UserWord(user(left.at, 4)?);
                 futexes().release(
@@ -412,6 +418,7 @@ pub fn futex_waitv(call: &mut Call<'_>) -> SysResult {
     };
     let mut words = arrayvec::ArrayVec::<(UserWord, Key, u32), MAX_MANY>::new();
     for i in 0..count {
+        preempt::point(ENTRY_WORK);
         // value, address, and in one word flags and what is reserved
         let at = list.wrapping_add(i * ONE_WORDS as u64 * 8);
         let [expected, at, flags] = get_words(at)?;
