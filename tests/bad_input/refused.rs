@@ -11,8 +11,6 @@ use crate::case;
 
 /// What is asked for, the status that the program ends with, and what the line says; without one there is none.
 const WAYS: &[(&str, &str, Option<&str>)] = &[
-    ("thread", "1", Some("asked for threads (clone), refused: ")),
-    ("thread", "0", None),
     (
         "child",
         "1",

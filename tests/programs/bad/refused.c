@@ -8,12 +8,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-static void thread(void)
-{
-    // Without CLONE_SIGHAND Linux refuses it as well.
-    syscall(SYS_clone, CLONE_VM | CLONE_THREAD, NULL, NULL, NULL, NULL);
-}
-
 static void child(void)
 {
     long pid = syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
@@ -46,7 +40,7 @@ static void probe(void)
 static const struct {
     const char *name;
     void (*act)(void);
-} ways[] = {{"thread", thread}, {"child", child}, {"memory", memory}, {"file", file}, {"probe", probe}};
+} ways[] = {{"child", child}, {"memory", memory}, {"file", file}, {"probe", probe}};
 
 int main(int argc, char **argv)
 {
