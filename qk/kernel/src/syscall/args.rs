@@ -16,9 +16,7 @@ pub fn user(addr: u64, len_bytes: u64) -> Result<User, Errno> {
 /// # Errors
 /// EFAULT.
 pub fn get_words<const N: usize>(addr: u64) -> Result<[u64; N], Errno> {
-    let mut words = [0; N];
-    hal::user::copy_in_words(&mut words, user(addr, N as u64 * 8)?).map_err(|_| Errno::EFAULT)?;
-    Ok(words)
+    hal::user::read_words(user(addr, N as u64 * 8)?).map_err(|_| Errno::EFAULT)
 }
 
 /// Writes 64-bit words.
