@@ -349,10 +349,21 @@ static void start_thread(long top, void (*run)(void))
 	must(!is_error(result), "clone");
 }
 
-static void wait_while(volatile uint32_t *word, uint32_t value, int op)
+static void futex(volatile uint32_t *word, long op, uint32_t value)
+{
+	register long timeout __asm__("r10") = 0;
+	long result = SYS_futex;
+
+	__asm__ volatile("syscall"
+			 : "+a"(result)
+			 : "D"(word), "S"(op), "d"((long)value), "r"(timeout)
+			 : "rcx", "r11", "memory");
+}
+
+static void wait_while(volatile uint32_t *word, uint32_t value, long op)
 {
 	while (*word == value)
-		result_of(CALL(futex, (long)word, op, value));
+		futex(word, op, value);
 }
 
 static void join_thread(void)
@@ -364,7 +375,7 @@ static void join_thread(void)
 static void turn_to(volatile uint32_t *word)
 {
 	*word = 1;
-	result_of(CALL(futex, (long)word, FUTEX_WAKE_PRIVATE, 1));
+	futex(word, FUTEX_WAKE_PRIVATE, 1);
 }
 
 static void wait_for_turn(volatile uint32_t *word)

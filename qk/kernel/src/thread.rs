@@ -169,7 +169,9 @@ impl Thread {
 
     /// The thread leaves its core.
     pub fn switched_out(&self) {
-        self.stop_clock();
+        if !self.clock.waits.load(Ordering::Relaxed) {
+            self.stop_clock();
+        }
     }
 
     /// The thread has a core again.
