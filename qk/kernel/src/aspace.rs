@@ -6,8 +6,8 @@ use abi::control::HostOp;
 use hal::addr::Phys;
 use qk_core::aspace::Machine;
 use qk_core::page::PageSize;
-use qk_core::paging::Table;
 use qk_core::paging::entry::Entry;
+use qk_core::paging::{GROUP, Table};
 use wire::region_log::Change;
 
 use crate::rank::Rank;
@@ -32,6 +32,16 @@ impl Table for PoolTable {
     #[inline]
     fn get(&self, index: usize) -> Entry {
         Entry(self.0[index].load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    fn bits_of_group(&self, first: usize) -> u64 {
+        let group: Option<&[_; GROUP]> = self.0[first..].first_chunk();
+        group.map_or(0, |group| {
+            group
+                .iter()
+                .fold(0, |bits, entry| bits | entry.load(Ordering::Relaxed))
+        })
     }
 
     #[inline]

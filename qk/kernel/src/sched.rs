@@ -292,10 +292,15 @@ fn place(task: &Task) -> usize {
 
 impl Core {
     /// The next task for this core: of its own queue, else of another's that may run here.
+    #[inline]
     fn next(&self) -> Option<&'static Task> {
         if QUEUED.load(Ordering::Relaxed) == 0 {
             return None;
         }
+        self.take()
+    }
+
+    fn take(&self) -> Option<&'static Task> {
         let here = hal::cpu::id();
         let may_run = |task: &Runnable| task.0.allowed.contains(here);
         let own = self.queue.lock().pop(may_run);

@@ -212,8 +212,11 @@ pub fn enter(thread: &Thread, shared: bool) {
 }
 
 /// Nobody shares this core any more: it runs nothing, or what lets others go first by itself.
+#[inline]
 pub fn alone() {
-    if here().slice_end.swap(0, Ordering::Relaxed) != 0 {
+    let slice_end = &here().slice_end;
+    if slice_end.load(Ordering::Relaxed) != 0 {
+        slice_end.store(0, Ordering::Relaxed);
         arm();
     }
 }

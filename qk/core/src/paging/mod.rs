@@ -30,10 +30,18 @@ pub use report::{Extent, Stretch, Translation, extents, stretch, translate};
 use crate::page::PageSize;
 use entry::{Entry, Level, index, span};
 
+/// Entries that [`Table::bits_of_group`] looks at together.
+pub const GROUP: usize = 16;
+
 /// The 512 entries of a table. Indices are below 512.
 pub trait Table: Clone {
     /// An entry.
     fn get(&self, index: usize) -> Entry;
+
+    /// The bits that any of [`GROUP`] entries from `first` on has. To pass over many entries with few instructions.
+    fn bits_of_group(&self, first: usize) -> u64 {
+        (first..first + GROUP).fold(0, |bits, index| bits | self.get(index).0)
+    }
 
     /// Sets an entry with a single 8-byte store.
     fn set(&self, index: usize, entry: Entry);
@@ -152,6 +160,19 @@ impl<T: Table> Slot<T> {
         count as u64
     }
 
+    /// How many entries from this one on have none of `bits`, of those that begin below `end`.
+    fn without(&self, bits: u64, end: u64) -> usize {
+        let most = self.entries_until(end);
+        let mut count = 0;
+        while count + GROUP <= most && self.table.bits_of_group(self.index + count) & bits == 0 {
+            count += GROUP;
+        }
+        while count < most && self.table.get(self.index + count).0 & bits == 0 {
+            count += 1;
+        }
+        count
+    }
+
     /// Entries of its table from this one on that translate something below `end`.
     fn entries_until(&self, end: u64) -> usize {
         let entries = (end - self.va).div_ceil(span(self.level)) as usize;
@@ -164,19 +185,22 @@ impl<T: Table> Slot<T> {
     }
 }
 
-/// Calls `visit` for each leaf that touches `[start, end)`, in address order.
+/// Any bit: what a leaf has and an empty entry has not.
+const ANY: u64 = u64::MAX;
+
+/// Calls `visit` for each leaf that touches `[start, end)` and has any of `bits`, in address order.
 fn for_each_leaf<T: Tables>(
     t: &mut T,
     root: u64,
-    start: u64,
-    end: u64,
+    [start, end]: [u64; 2],
+    bits: u64,
     visit: &mut impl FnMut(&mut T, &Slot<T::Table>, Entry),
 ) {
     if start < end
         && let Some(table) = own_table(t, root)
     {
         let (lowest, level, _) = descend(t, t.table(table), start, end);
-        walk(t, &lowest, level, start, end, visit);
+        walk(t, (&lowest, level), [start, end], bits, visit);
     }
 }
 
@@ -200,23 +224,26 @@ fn descend<T: Tables>(t: &T, top: T::Table, start: u64, end: u64) -> Lowest<T::T
 
 fn walk<T: Tables>(
     t: &mut T,
-    table: &T::Table,
-    level: Level,
-    start: u64,
-    end: u64,
+    (table, level): (&T::Table, Level),
+    [start, end]: [u64; 2],
+    bits: u64,
     visit: &mut impl FnMut(&mut T, &Slot<T::Table>, Entry),
 ) {
     let mut turns = Turns::default();
     let mut va = start;
     while va < end {
         let slot = Slot::of(table, level, va);
-        let stop = end.min(slot.va + span(level));
+        let mut stop = end.min(slot.va + span(level));
         let entry = slot.read();
         if entry.is_table(level) {
             let below = t.table(entry.address());
-            walk(t, &below, level - 1, va, stop, visit);
-        } else if !entry.is_empty() {
+            walk(t, (&below, level - 1), [va, stop], bits, visit);
+        } else if entry.0 & bits != 0 {
             visit(t, &slot, entry);
+        } else if level == 1 {
+            let others = slot.without(bits, end);
+            stop = end.min(slot.va + others as u64 * span(level));
+            t.point(3 * others as u32);
         }
         va = stop;
         turns.next(t);

@@ -360,6 +360,14 @@ impl Thread {
         }
     }
 
+    /// Makes it another thread of the same process, which blocks `blocked`: nothing of this one stays.
+    pub fn begin(&mut self, blocked: SigSet) {
+        self.pending.discard(SigSet(u64::MAX));
+        self.set_blocked(blocked);
+        self.saved = None;
+        self.altstack = AltStack::NONE;
+    }
+
     /// What it blocks now.
     pub fn blocked(&self) -> SigSet {
         self.blocked

@@ -40,6 +40,17 @@ pub fn put_words_opt(addr: u64, words: &[u64]) -> Result<(), Errno> {
     }
 }
 
+/// Writes a 64-bit word unless the pointer is null.
+///
+/// # Errors
+/// EFAULT.
+pub fn put_u64_opt(addr: u64, value: u64) -> Result<(), Errno> {
+    if addr == 0 {
+        return Ok(());
+    }
+    hal::user::write_u64(user(addr, 8)?, value).map_err(|_| Errno::EFAULT)
+}
+
 /// Writes a 32-bit word unless the pointer is null.
 ///
 /// # Errors
