@@ -77,9 +77,12 @@ impl<T> Drop for SleepGuard<'_, T> {
         self.value = None;
         let next = {
             let mut gate = self.gate.lock();
-            gate.given = gate.waiters.pop_front();
-            gate.held = gate.given.is_some();
-            gate.given
+            let next = gate.waiters.pop_front();
+            match next {
+                Some(_) => gate.given = next,
+                None => gate.held = false,
+            }
+            next
         };
         if let Some(task) = next {
             sched::unpark(task);
