@@ -46,6 +46,30 @@ pub trait Table: Clone {
     /// Sets an entry with a single 8-byte store.
     fn set(&self, index: usize, entry: Entry);
 
+    /// Sets [`GROUP`] entries from `first` on to `leaf` and those that follow it, which is `step` from one to the next.
+    fn set_group(&self, first: usize, leaf: Entry, step: u64) {
+        for i in 0..GROUP {
+            self.set(first + i, Entry(leaf.0 + i as u64 * step));
+        }
+    }
+
+    /// Empties [`GROUP`] entries from `first` on as [`Table::exchange`] does, up to the first that is not `leaf` or the one that
+    /// follows it. Returns how many.
+    fn take_group(&self, first: usize, leaf: Entry, step: u64) -> usize {
+        let is_taken = |i: &usize| {
+            let next = Entry(leaf.0 + *i as u64 * step);
+            self.exchange(first + i, next, Entry::EMPTY).is_ok()
+        };
+        (0..GROUP).take_while(is_taken).count()
+    }
+
+    /// The bits in which [`GROUP`] entries from `first` on differ from `leaf` and those that follow it.
+    fn differences_of_group(&self, first: usize, leaf: Entry, step: u64) -> u64 {
+        (0..GROUP).fold(0, |bits, i| {
+            bits | self.get(first + i).0 ^ (leaf.0 + i as u64 * step)
+        })
+    }
+
     /// Sets an entry to `new` if it is `current`, as one atomic step with respect to every CPU
     /// that walks the table.
     ///
@@ -127,7 +151,11 @@ impl<T: Table> Slot<T> {
         let first = self.replace(old, |_| Entry::EMPTY);
         let racing = first.may_become_dirty();
         let most = self.entries_until(end);
-        let (mut next, mut count) = (first, 1);
+        let mut count = 1;
+        if racing && most > GROUP {
+            count += self.take_groups(first, most - 1);
+        }
+        let mut next = Entry(first.0 + (count - 1) as u64 * span(self.level));
         while count < most {
             next = next.following(self.level);
             let index = self.index + count;
@@ -150,6 +178,10 @@ impl<T: Table> Slot<T> {
     fn run(&self, first: Entry, end: u64) -> u64 {
         let most = self.entries_until(end);
         let (mut next, mut count) = (first.clean(), 1);
+        if most > GROUP {
+            count += self.run_of_groups(next, most - 1);
+            next = Entry(next.0 + (count - 1) as u64 * span(self.level));
+        }
         while count < most {
             next = next.following(self.level);
             if self.table.get(self.index + count).clean() != next {
@@ -169,6 +201,40 @@ impl<T: Table> Slot<T> {
         }
         while count < most && self.table.get(self.index + count).0 & bits == 0 {
             count += 1;
+        }
+        count
+    }
+
+    /// Takes out entries behind this one, of `most`, that continue `first`, in groups as far as these are whole. Returns how many.
+    #[inline(never)]
+    fn take_groups(&self, first: Entry, most: usize) -> usize {
+        let step = span(self.level);
+        let mut count = 0;
+        while count + GROUP <= most {
+            let expected = Entry(first.0 + (count as u64 + 1) * step);
+            let index = self.index + 1 + count;
+            let taken = self.table.take_group(index, expected, step);
+            count += taken;
+            if taken < GROUP {
+                break;
+            }
+        }
+        count
+    }
+
+    /// How many entries behind this one, `most` of them, continue `first` in whole groups.
+    #[inline(never)]
+    fn run_of_groups(&self, first: Entry, most: usize) -> usize {
+        let step = span(self.level);
+        let mut count = 0;
+        while count + GROUP <= most {
+            let expected = Entry(first.0 + (count as u64 + 1) * step);
+            let table = &self.table;
+            let differences = table.differences_of_group(self.index + 1 + count, expected, step);
+            if Entry(differences).clean() != Entry::EMPTY {
+                break;
+            }
+            count += GROUP;
         }
         count
     }
