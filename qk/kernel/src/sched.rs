@@ -423,7 +423,9 @@ extern "C" fn arrived() {
             Why::Parks | Why::Yields => {
                 if task.parking.left(why == Why::Yields) {
                     enqueue(task, core::ptr::eq(task, pct()));
-                    if why == Why::Yields && !is_wanted() {
+                    // It got a slice's end set here, and went elsewhere.
+                    let elsewhere = task.core() != hal::cpu::id();
+                    if why == Why::Yields && elsewhere && !is_wanted() {
                         timer::alone();
                     }
                 }
