@@ -97,6 +97,12 @@ pub const CATALOGUE: &[Row] = &[
         "as local_call_instructions, with --stats",
     ),
     row(
+        "thread_create_join_instructions",
+        "instructions",
+        Aim::AtMost(15_000.0),
+        "icount: pthread_create and pthread_join of a thread that does nothing, on one core, median",
+    ),
+    row(
         "touch_fresh_4k_instructions",
         "instructions",
         Aim::Towards(900.0),

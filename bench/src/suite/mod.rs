@@ -10,6 +10,7 @@ pub(crate) mod interrupts;
 mod memory;
 pub(crate) mod quiet;
 mod shipping;
+mod threads;
 
 use anyhow::{Result, anyhow};
 
@@ -54,6 +55,10 @@ pub const GROUPS: &[Group] = &[
             "local_call_counted_instructions",
         ],
         find: calls::local,
+    },
+    Group {
+        names: &["thread_create_join_instructions"],
+        find: threads::create_and_join,
     },
     Group {
         names: &[

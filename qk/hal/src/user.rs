@@ -6,6 +6,7 @@
 
 use crate::addr::User;
 use core::arch::asm;
+use core::mem::MaybeUninit;
 
 /// The program's memory was not accessible as needed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,6 +86,19 @@ pub fn copy_out(to: User, from: &[u8]) -> Result<(), Fault> {
 pub fn copy_in_words(to: &mut [u64], from: User) -> Result<(), Fault> {
     // SAFETY: `to` is exclusively borrowed; the other side may fault.
     unsafe { copy_words(to.as_mut_ptr() as u64, from.addr(), to.len()) }
+}
+
+/// `N` words of the program.
+///
+/// # Errors
+/// [`Fault`] when one is not readable.
+#[inline]
+pub fn read_words<const N: usize>(from: User) -> Result<[u64; N], Fault> {
+    let mut words = MaybeUninit::<[u64; N]>::uninit();
+    // SAFETY: `words` is ours, and has room for them; the other side may fault.
+    unsafe { copy_words(words.as_mut_ptr() as u64, from.addr(), N) }?;
+    // SAFETY: All are written: there was no fault.
+    Ok(unsafe { words.assume_init() })
 }
 
 /// As [`copy_out`], of words.
@@ -221,17 +235,43 @@ pub fn compare_exchange_u32(at: User, old: u32, new: u32) -> Result<u32, Fault> 
     check(failed).map(|()| found)
 }
 
-/// XSAVE (Intel SDM vol. 1 §13.7) of `states` to a multiple of 64. The program's memory has no need of a valid image before.
+/// XSAVE (Intel SDM vol. 1 §13.7) of `states` to a multiple of 64, into a header that was cleared, and marks `present` as present.
 ///
 /// # Errors
 /// [`Fault`] when it is not writable.
-pub(crate) fn xsave(to: User, states: u64) -> Result<(), Fault> {
-    check(guarded!(
-        "xsave64 [{to}]",
-        to = in(reg) to.addr(),
-        in("eax") states as u32,
-        in("edx") (states >> 32) as u32,
-    ))
+pub(crate) fn xsave(to: User, states: u64, present: u32) -> Result<(), Fault> {
+    /// Offset and words of the header (§13.4.2), whose first word is XSTATE_BV.
+    const HEADER: usize = 512;
+    const HEADER_WORDS: u64 = 8;
+    let mut failed = 1u64;
+    // SAFETY: 1. The address is a `User`'s, so no instruction can reach the kernel half (module docs).
+    //         2. A fault continues at 4 with `failed` still 1. 3. DF is clear in the kernel.
+    unsafe {
+        asm!(
+            open!(),
+            "2: rep stosq",
+            "mov eax, {states:e}",
+            "3: xsave64 [{to}]",
+            "5: or qword ptr [{to} + {header}], {present}",
+            "xor {failed:e}, {failed:e}",
+            "4:",
+            close!(),
+            fixup!("2", "4"),
+            fixup!("3", "4"),
+            fixup!("5", "4"),
+            to = in(reg) to.addr(),
+            states = in(reg) states as u32,
+            present = in(reg) u64::from(present),
+            header = const HEADER,
+            failed = inout(reg) failed,
+            inout("rcx") HEADER_WORDS => _,
+            inout("rdi") to.at(HEADER as u64).addr() => _,
+            inout("rax") 0u64 => _,
+            in("edx") (states >> 32) as u32,
+            options(nostack),
+        );
+    }
+    check(failed)
 }
 
 /// XRSTOR (§13.8) of `states`.

@@ -6,8 +6,8 @@ use abi::control::HostOp;
 use hal::addr::Phys;
 use qk_core::aspace::Machine;
 use qk_core::page::PageSize;
-use qk_core::paging::Table;
 use qk_core::paging::entry::Entry;
+use qk_core::paging::{GROUP, Table};
 use wire::region_log::Change;
 
 use crate::rank::Rank;
@@ -28,10 +28,56 @@ pub struct Owner(pub Option<&'static Rank>);
 #[derive(Clone, Copy)]
 pub struct PoolTable(&'static [AtomicU64; 512]);
 
+impl PoolTable {
+    /// Entries side by side: a fixed number, so that looking at them all needs no loop.
+    #[inline]
+    fn group(&self, first: usize) -> &[AtomicU64; GROUP] {
+        let group = self.0[first..].first_chunk();
+        group.expect("a group lies in its table")
+    }
+}
+
 impl Table for PoolTable {
     #[inline]
     fn get(&self, index: usize) -> Entry {
         Entry(self.0[index].load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    fn bits_of_group(&self, first: usize) -> u64 {
+        self.group(first)
+            .iter()
+            .fold(0, |bits, entry| bits | entry.load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    fn set_group(&self, first: usize, leaf: Entry, step: u64) {
+        for (i, entry) in self.group(first).iter().enumerate() {
+            entry.store(leaf.0 + i as u64 * step, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn take_group(&self, first: usize, leaf: Entry, step: u64) -> usize {
+        for (i, entry) in self.group(first).iter().enumerate() {
+            let next = leaf.0 + i as u64 * step;
+            if entry
+                .compare_exchange(next, 0, Ordering::SeqCst, Ordering::SeqCst)
+                .is_err()
+            {
+                return i;
+            }
+        }
+        GROUP
+    }
+
+    #[inline]
+    fn differences_of_group(&self, first: usize, leaf: Entry, step: u64) -> u64 {
+        let difference = |(i, entry): (usize, &AtomicU64)| {
+            entry.load(Ordering::Relaxed) ^ (leaf.0 + i as u64 * step)
+        };
+        let all = self.group(first).iter().enumerate().map(difference);
+        all.fold(0, |bits, difference| bits | difference)
     }
 
     #[inline]

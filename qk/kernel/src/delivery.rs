@@ -4,6 +4,7 @@ use core::sync::atomic::Ordering;
 
 use abi::Errno;
 use abi::control::HostOp;
+use abi::map::USER_TOP;
 use hal::traps::UserFrame;
 use qk_core::signals::{Action, Delivery, SigInfo, SigSet, sa};
 
@@ -58,17 +59,18 @@ pub fn before_return(thread: &'static Thread, frame: &mut UserFrame, nr: Option<
         signal::force(thread, sigframe::bad_frame());
         deliver(thread, frame, &mut None);
     }
-    signal::publish_taken(thread.rank);
 }
 
 /// Acts on the thread's signals, one after the other.
 fn deliver(thread: &'static Thread, frame: &mut UserFrame, interrupted: &mut Option<(u64, Errno)>) {
     loop {
-        let delivery = {
-            let mut signals = thread.rank.signals.lock();
-            let mut own = thread.signals.lock();
-            signals.process.next(&mut own.thread)
-        };
+        let mut signals = thread.rank.signals.lock();
+        let mut own = thread.signals.lock();
+        let delivery = signals.process.next(&mut own.thread);
+        let more = signals.process.has_deliverable(&own.thread);
+        signals.publish_taken(thread.rank);
+        drop((own, signals));
+
         if let Some(Delivery::Terminate { info, .. } | Delivery::Handler { info, .. }) = &delivery {
             trace::signal(thread, info);
         }
@@ -89,10 +91,12 @@ fn deliver(thread: &'static Thread, frame: &mut UserFrame, interrupted: &mut Opt
                     };
                     settle_interrupted(frame, nr, restart);
                 }
-                enter(thread, frame, &info, &action, restore);
-                hal::cpu::set_return_slow();
+                let entered = enter(thread, frame, &info, &action, restore);
                 // As many frames follow as signals are pending, or as fit on the stack when the handler's address faults.
                 preempt::point(FRAME_WORK);
+                if entered && !more {
+                    return;
+                }
             }
         }
     }
@@ -107,21 +111,29 @@ fn settle_interrupted(frame: &mut UserFrame, nr: u64, restart: bool) {
     }
 }
 
+/// Makes `frame` enter a handler; `false`: its stack has no room, and the thread gets SIGSEGV instead.
 fn enter(
     thread: &'static Thread,
     frame: &mut UserFrame,
     info: &SigInfo,
     action: &Action,
     restore: SigSet,
-) {
+) -> bool {
     rseq::abort_if_inside(thread, frame);
-    if sigframe::push(thread, frame, info, action, restore).is_err() {
+    let entered = sigframe::push(thread, frame, info, action, restore).is_ok();
+    if !entered {
         let mut signals = thread.rank.signals.lock();
         let mut own = thread.signals.lock();
         signals.process.force_segv(&mut own.thread, info.signal);
     }
     // What the handler's mask blocks may be another thread's to take.
     signal::hand_over(thread, action.mask);
+    // SYSRET does what a handler needs: it finds nothing of the program in rcx and r11. But it must not be given an address
+    // that no code can have.
+    if !entered || frame.rip >= USER_TOP {
+        hal::cpu::set_return_slow();
+    }
+    entered
 }
 
 /// Stops until SIGCONT: the proxy stops itself, as the shell expects of its job, and answers when it goes on. The other

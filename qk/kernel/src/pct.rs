@@ -16,7 +16,7 @@ use qk_core::regions::{Kind, Prot, Region, RegionFlags};
 use qk_core::sched::cores::CoreSet;
 
 use crate::aspace::{Aspace, Owner};
-use crate::{events, sched};
+use crate::{events, preempt, sched};
 
 /// Memory of the PCT: its image, its stack and its page tables.
 pub const SHARE_BYTES: u64 = 1 << 20;
@@ -95,6 +95,7 @@ fn fill(aspace: &mut Aspace, to: u64, from: u64, len_bytes: u64) -> Result<(), S
             .ok_or("PCT: segment not mapped")?;
         let step = (PAGE - (to + done) % PAGE).min(len_bytes - done);
         hal::mem::copy(Phys(pa), Phys(from + done), step);
+        preempt::point(step as u32 / 8);
         done += step;
     }
     Ok(())

@@ -84,6 +84,8 @@ static CORES: Once<Box<[Core]>> = Once::new();
 static PCT: Once<Box<Task>> = Once::new();
 /// Tasks in all run queues: idle cores look at others' only when there are any.
 static QUEUED: AtomicUsize = AtomicUsize::new(0);
+/// Cores that halt, or are about to.
+static HALTED: AtomicUsize = AtomicUsize::new(0);
 
 /// Makes the cores.
 pub fn init(cpus: usize) {
@@ -269,6 +271,9 @@ fn push(task: &'static Task, cpu: usize, first: bool) {
 /// The core for a task that becomes runnable: its last one if it is idle, else any idle one, else its last one.
 fn place(task: &Task) -> usize {
     let last = task.core.load(Ordering::Relaxed);
+    if HALTED.load(Ordering::Relaxed) == 0 && task.allowed.contains(last) {
+        return last;
+    }
     let allowed = task.allowed.load();
     let idle = |cpu: usize| {
         let core = &cores()[cpu];
@@ -287,20 +292,27 @@ fn place(task: &Task) -> usize {
 
 impl Core {
     /// The next task for this core: of its own queue, else of another's that may run here.
+    #[inline]
     fn next(&self) -> Option<&'static Task> {
         if QUEUED.load(Ordering::Relaxed) == 0 {
             return None;
         }
+        self.take()
+    }
+
+    fn take(&self) -> Option<&'static Task> {
         let here = hal::cpu::id();
         let may_run = |task: &Runnable| task.0.allowed.contains(here);
-        let others = cores().iter().filter(|core| !core::ptr::eq(*core, self));
-        core::iter::once(self)
-            .chain(others)
-            .find_map(|core| core.queue.lock().pop(may_run))
-            .map(|Runnable(task)| {
-                QUEUED.fetch_sub(1, Ordering::Relaxed);
-                task
-            })
+        let own = self.queue.lock().pop(may_run);
+        let Runnable(task) = match own {
+            Some(task) => task,
+            None => {
+                let mut others = cores().iter().filter(|core| !core::ptr::eq(*core, self));
+                others.find_map(|core| core.queue.lock().pop(may_run))?
+            }
+        };
+        QUEUED.fetch_sub(1, Ordering::Relaxed);
+        Some(task)
     }
 
     fn idle_context(&self) -> &Context {
@@ -354,13 +366,14 @@ fn leave(task: &'static Task, why: Why, next: Option<&'static Task>) {
     }
     *core.left.lock() = Some((task, why));
     let from = task.context.get().expect("a running task has a context");
-    switch(core, from, next);
+    switch(core, from, next, why == Why::Yields);
 }
 
-fn switch(core: &'static Core, from: &Context, next: Option<&'static Task>) {
+/// Switches to `next` or to the idle context; `shared`: what runs here now goes on here, as far as it may.
+fn switch(core: &'static Core, from: &Context, next: Option<&'static Task>, shared: bool) {
     let to = match next {
         Some(next) => {
-            enter(next);
+            enter(next, shared);
             next.context.get().expect("only started tasks are queued")
         }
         None => {
@@ -374,8 +387,8 @@ fn switch(core: &'static Core, from: &Context, next: Option<&'static Task>) {
     arrived();
 }
 
-/// `next` is what this core runs from now on.
-fn enter(next: &'static Task) {
+/// `next` is what this core runs from now on; `shared`: somebody will wait for the core.
+fn enter(next: &'static Task, shared: bool) {
     next.parking.run();
     let here = hal::cpu::id();
     next.core.store(here, Ordering::Release);
@@ -391,7 +404,7 @@ fn enter(next: &'static Task) {
     if moved {
         rseq::interrupted(thread);
     }
-    timer::enter(thread);
+    timer::enter(thread, shared);
 }
 
 /// What a core does as soon as it is off the stack of the task that it left.
@@ -410,6 +423,11 @@ extern "C" fn arrived() {
             Why::Parks | Why::Yields => {
                 if task.parking.left(why == Why::Yields) {
                     enqueue(task, core::ptr::eq(task, pct()));
+                    // It got a slice's end set here, and went elsewhere.
+                    let elsewhere = task.core() != hal::cpu::id();
+                    if why == Why::Yields && elsewhere && !is_wanted() {
+                        timer::alone();
+                    }
                 }
             }
         }
@@ -430,6 +448,7 @@ pub const ARRIVED: hal::task::Arrived = arrived;
 /// Halts until an interrupt, unless there is something to do.
 fn halt() {
     let core = core();
+    HALTED.fetch_add(1, Ordering::Relaxed);
     core.halted.announce();
     // Somebody may have pushed before we said that we halt; an interrupt after this look ends the halt.
     let woken = CURRENT.get().is_some_and(|task| task.parking.has_token());
@@ -437,6 +456,7 @@ fn halt() {
         stats::halting(hal::cpu::halt);
     }
     core.halted.withdraw();
+    HALTED.fetch_sub(1, Ordering::Relaxed);
 }
 
 /// Whether others wait for this core.
@@ -475,7 +495,7 @@ pub fn idle() -> ! {
     events::look(hal::cpu::id());
     loop {
         match core.next() {
-            Some(next) => switch(core, core.idle_context(), Some(next)),
+            Some(next) => switch(core, core.idle_context(), Some(next), false),
             None => halt(),
         }
     }

@@ -111,14 +111,18 @@ fn call(
 }
 
 fn spin(thread: &Thread, caller: &Caller) -> Option<i64> {
+    let answer = || caller.result(&thread.area.slot);
+    if let Some(result) = answer() {
+        return Some(result);
+    }
     let deadline = hal::time::tsc() + clock::ticks(SPIN_NS);
     loop {
-        let result = caller.result(&thread.area.slot);
+        hal::cpu::pause();
+        preempt::window();
+        let result = answer();
         if result.is_some() || hal::time::tsc() > deadline || sched::is_wanted() {
             return result;
         }
-        hal::cpu::pause();
-        preempt::window();
     }
 }
 

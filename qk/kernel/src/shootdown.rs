@@ -66,13 +66,17 @@ pub fn barrier(rank: &Rank) {
     ask(rank, 0, 0);
 }
 
+#[inline]
 fn ask(rank: &Rank, start: u64, end: u64) {
+    if rank.shootdown.inside.has_other_than(hal::cpu::id()) {
+        ask_others(rank, start, end);
+    }
+}
+
+fn ask_others(rank: &Rank, start: u64, end: u64) {
     let ours = &rank.shootdown;
     let mut others = ours.inside.load();
     others.remove(hal::cpu::id());
-    if others.is_empty() {
-        return;
-    }
     ours.range[0].store(start, Ordering::Relaxed);
     ours.range[1].store(end, Ordering::Relaxed);
     ours.asked.store(others);

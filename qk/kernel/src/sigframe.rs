@@ -7,7 +7,7 @@ use abi::Errno;
 use hal::traps::UserFrame;
 use qk_core::signals::{Action, AltStack, SigInfo, SigSet, Signal, code, sa};
 
-use crate::syscall::args::{put_words, user};
+use crate::syscall::args::{get_words, put_words, user};
 use crate::thread::{Own, Thread};
 
 /// pretcode, uc_flags, uc_link, uc_stack (3), sigcontext (32), uc_sigmask.
@@ -124,12 +124,12 @@ fn load(f: &mut UserFrame, words: &[u64; MASK - CONTEXT], uc_flags: u64) {
         rflags,
         selectors,
         ..,
-    ] = *words;
-    (f.r8, f.r9, f.r10, f.r11) = (r8, r9, r10, r11);
-    (f.r12, f.r13, f.r14, f.r15) = (r12, r13, r14, r15);
-    (f.rdi, f.rsi, f.rbp, f.rbx) = (rdi, rsi, rbp, rbx);
-    (f.rdx, f.rax, f.rcx) = (rdx, rax, rcx);
-    (f.rsp, f.rip) = (rsp, rip);
+    ] = words;
+    (f.r8, f.r9, f.r10, f.r11) = (*r8, *r9, *r10, *r11);
+    (f.r12, f.r13, f.r14, f.r15) = (*r12, *r13, *r14, *r15);
+    (f.rdi, f.rsi, f.rbp, f.rbx) = (*rdi, *rsi, *rbp, *rbx);
+    (f.rdx, f.rax, f.rcx) = (*rdx, *rax, *rcx);
+    (f.rsp, f.rip) = (*rsp, *rip);
     f.rflags = f.rflags & !RETURNED_FLAGS | rflags & RETURNED_FLAGS;
     let (cs, ss) = (selectors & 0xffff | 3, selectors >> 48 | 3);
     f.set_user_segments();
@@ -147,11 +147,10 @@ fn load(f: &mut UserFrame, words: &[u64; MASK - CONTEXT], uc_flags: u64) {
 pub fn pop(this: &Thread, frame: &mut UserFrame) -> Result<(), Errno> {
     // The handler's `ret` took the first word.
     let at = frame.rsp.wrapping_sub(8);
-    let mut head = [0; HEAD_WORDS];
-    hal::user::copy_in_words(&mut head, user(at, HEAD_WORDS as u64 * 8)?)
-        .map_err(|_| Errno::EFAULT)?;
+    let head: [u64; HEAD_WORDS] = get_words(at)?;
     let [_, uc_flags, _, base, flags, size_bytes, context @ .., mask] = &head;
-    this.signals.lock().thread.set_blocked(SigSet(*mask));
+    let mut own = this.signals.lock();
+    own.thread.set_blocked(SigSet(*mask));
     load(frame, context, *uc_flags);
     load_fpu(context[FPU])?;
     let stack = AltStack {
@@ -160,7 +159,7 @@ pub fn pop(this: &Thread, frame: &mut UserFrame) -> Result<(), Errno> {
         size_bytes: *size_bytes,
     };
     // Linux ignores a stack that cannot be restored (restore_altstack).
-    let _ = this.signals.lock().thread.altstack.set(stack, frame.rsp, 0);
+    let _ = own.thread.altstack.set(stack, frame.rsp, 0);
     Ok(())
 }
 

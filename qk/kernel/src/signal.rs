@@ -58,6 +58,16 @@ impl Signals {
         self.process.pending.queued() + places < QUEUE + HOST_QUEUE
     }
 
+    /// See [`publish_taken`].
+    #[inline]
+    pub fn publish_taken(&mut self, rank: &Rank) {
+        if self.taken != self.from_host {
+            let pending = self.process.pending.queued() as u64;
+            self.taken = self.taken.max(self.from_host.saturating_sub(pending));
+            rank.area.node.signals_taken.store(self.taken);
+        }
+    }
+
     /// What a signal of job control does to a thread that blocks `blocked`: a value of [`wire::rank::terminal`].
     fn terminal_stop(&self, signal: Signal, blocked: SigSet) -> u64 {
         match self.process.action(signal).handler {
@@ -116,11 +126,17 @@ fn queue(rank: &'static Rank, info: SigInfo) -> Result<(), Errno> {
 }
 
 /// Takes signals back that are pending for single threads.
+#[inline]
 pub fn discard(rank: &Rank, set: SigSet) {
     if !set.is_empty() {
-        for thread in rank.threads.iter() {
-            thread.signals.lock().thread.pending.discard(set);
-        }
+        discard_some(rank, set);
+    }
+}
+
+#[cold]
+fn discard_some(rank: &Rank, set: SigSet) {
+    for thread in rank.threads.iter() {
+        thread.signals.lock().thread.pending.discard(set);
     }
 }
 
@@ -138,11 +154,15 @@ fn tell_one(rank: &'static Rank, signal: Signal) {
 }
 
 /// Signals of the process that the thread no longer takes are others' to look at: it blocked them, or it ends.
+#[inline]
 pub fn hand_over(thread: &Thread, set: SigSet) {
-    let rank = thread.rank;
-    if rank.threads.live() < 2 {
-        return;
+    if thread.rank.threads.live() > 1 {
+        hand_over_pending(thread, set);
     }
+}
+
+fn hand_over_pending(thread: &Thread, set: SigSet) {
+    let rank = thread.rank;
     let pending = rank.signals.lock().process.pending.set().and(set);
     for signal in pending.iter() {
         let takes = |other: &&Thread| {
@@ -209,12 +229,7 @@ pub fn collect(rank: &'static Rank) {
 
 /// Tells the proxy how many of the host's signals are no longer pending, after some were taken or forgotten.
 pub fn publish_taken(rank: &Rank) {
-    let mut signals = rank.signals.lock();
-    if signals.taken != signals.from_host {
-        let pending = signals.process.pending.queued() as u64;
-        signals.taken = signals.taken.max(signals.from_host.saturating_sub(pending));
-        rank.area.node.signals_taken.store(signals.taken);
-    }
+    rank.signals.lock().publish_taken(rank);
 }
 
 /// Tells the proxy what SIGTTIN and SIGTTOU do to the thread that is about to make a call that can use a terminal: Linux

@@ -44,9 +44,7 @@ impl<T> SleepLock<T> {
     /// Takes the lock, once it is free. The caller holds no spin lock, and is a task or alone.
     pub fn lock(&self) -> SleepGuard<'_, T> {
         if !self.enter() {
-            while !self.is_given() {
-                sched::park();
-            }
+            self.wait();
         }
         SleepGuard {
             value: Some(self.value.lock()),
@@ -54,14 +52,25 @@ impl<T> SleepLock<T> {
         }
     }
 
-    /// Closes the gate, or queues the task in front of it.
+    /// Closes the gate if it is open.
+    #[inline]
     fn enter(&self) -> bool {
-        let mut gate = self.gate.lock();
-        let free = !core::mem::replace(&mut gate.held, true);
-        if !free {
+        !core::mem::replace(&mut self.gate.lock().held, true)
+    }
+
+    /// Queues the task in front of the gate, unless it is open by now, and waits until it is this task's.
+    #[cold]
+    fn wait(&self) {
+        {
+            let mut gate = self.gate.lock();
+            if !core::mem::replace(&mut gate.held, true) {
+                return;
+            }
             gate.waiters.push_back(sched::current());
         }
-        free
+        while !self.is_given() {
+            sched::park();
+        }
     }
 
     /// Whether the gate was left to this task.
@@ -77,9 +86,12 @@ impl<T> Drop for SleepGuard<'_, T> {
         self.value = None;
         let next = {
             let mut gate = self.gate.lock();
-            gate.given = gate.waiters.pop_front();
-            gate.held = gate.given.is_some();
-            gate.given
+            let next = gate.waiters.pop_front();
+            match next {
+                Some(_) => gate.given = next,
+                None => gate.held = false,
+            }
+            next
         };
         if let Some(task) = next {
             sched::unpark(task);

@@ -80,15 +80,23 @@ pub struct Own {
 }
 
 impl Own {
-    fn new(blocked: SigSet) -> Own {
+    const NO_TRAP: Trap = Trap {
+        vector: 0,
+        error: 0,
+        cr2: 0,
+    };
+
+    fn new() -> Own {
         Own {
-            thread: signals::Thread::new(blocked, QUEUE),
-            trap: Trap {
-                vector: 0,
-                error: 0,
-                cr2: 0,
-            },
+            thread: signals::Thread::new(SigSet::EMPTY, QUEUE),
+            trap: Own::NO_TRAP,
         }
+    }
+
+    /// Of another thread from now on, which blocks `blocked`.
+    fn begin(&mut self, blocked: SigSet) {
+        self.thread.begin(blocked);
+        self.trap = Own::NO_TRAP;
     }
 }
 
@@ -169,7 +177,9 @@ impl Thread {
 
     /// The thread leaves its core.
     pub fn switched_out(&self) {
-        self.stop_clock();
+        if !self.clock.waits.load(Ordering::Relaxed) {
+            self.stop_clock();
+        }
     }
 
     /// The thread has a core again.
@@ -181,7 +191,7 @@ impl Thread {
 
     /// Begins a life: `tid` is its worker's, `blocked` its mask.
     pub fn begin(&self, tid: u64, creator: usize, blocked: SigSet, policy: Policy) {
-        *self.signals.lock() = Own::new(blocked);
+        self.signals.lock().begin(blocked);
         self.attention.store(false, Ordering::Relaxed);
         self.ends.store(false, Ordering::Relaxed);
         for word in [
@@ -390,7 +400,7 @@ fn record(rank: &'static Rank, index: usize) -> Thread {
         area: &comm::get().threads(rank.id)[index],
         task: Task::new(),
         caller: Mutex::new(Caller::default()),
-        signals: Mutex::new(Own::new(SigSet::EMPTY)),
+        signals: Mutex::new(Own::new()),
         awaits: AtomicU64::new(0),
         attention: AtomicBool::new(false),
         rseq: [AtomicU64::new(0), AtomicU64::new(0)],

@@ -22,6 +22,8 @@ const NS_PER_S: u64 = 1_000_000_000;
 const SLICE_NS: u64 = 4_000_000;
 /// Deadlines that one interrupt acts on; another follows at once for the rest.
 const AT_ONCE: usize = 16;
+/// The TSC value of a timer that is off.
+const NEVER: u64 = u64::MAX;
 
 /// The clocks that interval timers run on: ITIMER_REAL, ITIMER_VIRTUAL and ITIMER_PROF (include/uapi/linux/time.h).
 ///
@@ -82,7 +84,7 @@ struct CoreTimer {
     deadlines: Mutex<Deadlines<Alarm>>,
     /// When the running task's slice ends (TSC); 0: it has the core to itself.
     slice_end: AtomicU64,
-    /// What the hardware is set to (TSC); 0: off.
+    /// What the hardware is set to (TSC), or [`NEVER`].
     armed: AtomicU64,
 }
 
@@ -90,7 +92,7 @@ static CORES: [CoreTimer; MAX_CPUS] = [const {
     CoreTimer {
         deadlines: Mutex::new(Deadlines::new()),
         slice_end: AtomicU64::new(0),
-        armed: AtomicU64::new(0),
+        armed: AtomicU64::new(NEVER),
     }
 }; MAX_CPUS];
 
@@ -145,21 +147,34 @@ impl Timers {
 fn arm() {
     let core = here();
     let kept = core.deadlines.lock().next();
+    let mut due = kept.map_or(NEVER, |due| due.max(1));
+    let slice_end = core.slice_end.load(Ordering::Relaxed);
     // Of a slice that is over the running thread knows.
-    let slice = Some(core.slice_end.load(Ordering::Relaxed)).filter(|end| *end > hal::time::tsc());
-    let used_up = thread::current().and_then(cpu_deadline);
-    let due = [kept, slice, used_up].into_iter().flatten().min();
-    let due = due.map_or(0, |due| due.max(1));
+    if slice_end != 0 && slice_end < due && slice_end > hal::time::tsc() {
+        due = slice_end;
+    }
+    if let Some(thread) = thread::current()
+        && thread.rank.counts_cpu_time()
+        && let Some(used_up) = cpu_deadline(thread)
+    {
+        due = due.min(used_up);
+    }
+    set(core, due);
+}
+
+/// Sets this core's timer to `due`.
+fn set(core: &CoreTimer, due: u64) {
     if core.armed.swap(due, Ordering::Relaxed) == due {
         return;
     }
     match due {
-        0 => hal::apic::timer_off(),
+        NEVER => hal::apic::timer_off(),
         due => hal::apic::timer_set(due),
     }
 }
 
 /// When a deadline on the processor time of the rank could be reached at the earliest, as all its cores count.
+#[cold]
 fn cpu_deadline(thread: &Thread) -> Option<u64> {
     let rank = thread.rank;
     if !rank.counts_cpu_time() || !thread.clock.runs() {
@@ -176,19 +191,32 @@ pub fn go_on(_: &Thread) {
     arm();
 }
 
-/// A thread has got this core.
-pub fn enter(thread: &Thread) {
+/// A thread has got this core; `shared`: whoever had it before will wait for it. A timer that is set to an earlier slice's end
+/// stays as it is, and is set anew when it expires: threads that switch often leave the hardware alone.
+pub fn enter(thread: &Thread, shared: bool) {
     let core = here();
-    let slice_end = if sched::is_wanted() { slice() } else { 0 };
+    let slice_end = if shared || sched::is_wanted() {
+        slice()
+    } else {
+        0
+    };
     core.slice_end.store(slice_end, Ordering::Relaxed);
-    if slice_end != 0 || core.armed.load(Ordering::Relaxed) != 0 || thread.rank.counts_cpu_time() {
+    let armed = core.armed.load(Ordering::Relaxed);
+    let as_it_is = match slice_end {
+        0 => armed == NEVER,
+        end => armed <= end,
+    };
+    if thread.rank.counts_cpu_time() || !as_it_is {
         arm();
     }
 }
 
 /// Nobody shares this core any more: it runs nothing, or what lets others go first by itself.
+#[inline]
 pub fn alone() {
-    if here().slice_end.swap(0, Ordering::Relaxed) != 0 {
+    let slice_end = &here().slice_end;
+    if slice_end.load(Ordering::Relaxed) != 0 {
+        slice_end.store(0, Ordering::Relaxed);
         arm();
     }
 }
@@ -211,8 +239,11 @@ pub fn look() {
 pub fn share() {
     let core = here();
     if core.slice_end.load(Ordering::Relaxed) == 0 && thread::current().is_some() {
-        core.slice_end.store(slice(), Ordering::Relaxed);
-        arm();
+        let end = slice();
+        core.slice_end.store(end, Ordering::Relaxed);
+        if end < core.armed.load(Ordering::Relaxed) {
+            set(core, end);
+        }
     }
 }
 
@@ -318,7 +349,7 @@ pub fn deadline_after(ns: u64) -> u64 {
 /// The timer interrupt.
 pub fn expired() {
     let core = here();
-    core.armed.store(0, Ordering::Relaxed);
+    core.armed.store(NEVER, Ordering::Relaxed);
     for _ in 0..AT_ONCE {
         let now = hal::time::tsc();
         let Some(alarm) = core.deadlines.lock().pop_due(now) else {

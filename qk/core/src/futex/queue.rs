@@ -47,6 +47,12 @@ pub struct Position {
     pub ticket: u64,
 }
 
+/// No entry's position: a walk begins at the head.
+const NOWHERE: Position = Position {
+    index: NIL,
+    ticket: 0,
+};
+
 /// How far a walk over those who waited when it began has come.
 #[derive(Clone, Copy)]
 pub struct Cursor {
@@ -104,11 +110,14 @@ impl<W: Copy> Queue<W> {
         Ok(Position { index, ticket })
     }
 
-    /// Takes the entry out of a slot, if there is one.
-    pub fn remove(&mut self, index: u32) -> Option<Entry<W>> {
+    /// Takes the entry out of a slot; `false`: there is none.
+    pub fn remove(&mut self, index: u32) -> bool {
         let free = self.free;
         let slot = self.slot_mut(index);
-        let entry = slot.entry.take()?;
+        if slot.entry.is_none() {
+            return false;
+        }
+        slot.entry = None;
         let (prev, next) = (slot.prev, slot.next);
         slot.next = free;
         self.free = index;
@@ -120,18 +129,18 @@ impl<W: Copy> Queue<W> {
             NIL => self.tail = prev,
             _ => self.slot_mut(next).prev = prev,
         }
-        Some(entry)
+        true
     }
 
     /// Takes this very entry out; `false`: it is not there any more.
     pub fn remove_at(&mut self, at: Position) -> bool {
-        self.entry_at(at).is_some() && self.remove(at.index).is_some()
+        self.entry_at(at).is_some() && self.remove(at.index)
     }
 
     /// Where a walk over those who wait now begins.
     pub fn walk(&self) -> Cursor {
         Cursor {
-            at: self.position(self.head),
+            at: NOWHERE,
             floor: 0,
             end: self.next_ticket,
         }
@@ -168,6 +177,7 @@ impl<W: Copy> Queue<W> {
     }
 
     /// The first entry for a key, and whether there is another.
+    #[inline]
     pub fn first_of(&self, key: Key) -> Option<(u32, W, bool)> {
         let mut of_key = self.iter().filter(|(_, entry)| entry.key == key);
         let (index, first) = of_key.next()?;

@@ -1,8 +1,7 @@
 //! Waking waiters, and moving them to another word.
 
-use core::mem;
-
 use abi::Errno;
+use arrayvec::ArrayVec;
 
 use super::queue::{Cursor, Entry, Kind, Position};
 use super::{Futexes, Key, LOOK_WORK, Locks, NOWHERE, PLAIN, SLICE, Waiter, Waiters, WakeOp, Word};
@@ -25,33 +24,28 @@ pub struct Requeued {
 
 /// Threads that have left their bucket, and are woken once its lock is free.
 pub(super) struct Batch<W> {
-    waiters: [Option<W>; BATCH],
-    len: usize,
+    waiters: ArrayVec<W, BATCH>,
 }
 
 impl<W: Waiter> Batch<W> {
     pub fn new() -> Self {
         Batch {
-            waiters: [None; BATCH],
-            len: 0,
+            waiters: ArrayVec::new(),
         }
     }
 
     /// Takes in a thread that has been taken out of a bucket whose lock is held. Returns whether there is room for more.
     pub fn add(&mut self, waiter: W) -> bool {
         waiter.place().set(NOWHERE);
-        self.waiters[self.len] = Some(waiter);
-        self.len += 1;
-        self.len < BATCH
+        self.waiters.push(waiter);
+        !self.waiters.is_full()
     }
 
     /// Wakes them.
     pub fn wake(&mut self, point: &mut impl FnMut(u32)) {
-        for waiter in &mut self.waiters[..mem::take(&mut self.len)] {
-            if let Some(waiter) = waiter.take() {
-                waiter.wake();
-                point(WAKE_WORK);
-            }
+        for waiter in self.waiters.drain(..) {
+            waiter.wake();
+            point(WAKE_WORK);
         }
     }
 }

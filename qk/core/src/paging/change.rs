@@ -1,7 +1,7 @@
 //! Changes to existing leaves: access and the dirty bit.
 
 use super::entry::{D, Entry, span};
-use super::{OutOfTables, Tables, for_each_leaf, split_at};
+use super::{ANY, OutOfTables, Tables, for_each_leaf, split_at};
 use crate::regions::Prot;
 
 /// Gives what is mapped or kept in `[start, end)` the access `prot`; holes stay holes. Returns
@@ -19,7 +19,7 @@ pub fn protect(
     split_at(t, root, start)?;
     split_at(t, root, end)?;
     let mut flush = false;
-    for_each_leaf(t, root, start, end, &mut |_, slot, leaf| {
+    for_each_leaf(t, root, [start, end], ANY, &mut |_, slot, leaf| {
         if leaf.with_prot(prot) != leaf {
             slot.replace(leaf, |old| old.with_prot(prot));
             flush |= leaf.is_present();
@@ -39,19 +39,17 @@ pub fn visit_dirty(
     end: u64,
     mut visit: impl FnMut(u64, u64, u64),
 ) {
-    for_each_leaf(t, root, start, end, &mut |_, slot, leaf| {
-        if leaf.is_dirty() {
-            let leaf_end = slot.va + span(slot.level);
-            let (from, to) = (start.max(slot.va), end.min(leaf_end));
-            visit(from, leaf.address() + (from - slot.va), to - from);
-        }
+    for_each_leaf(t, root, [start, end], D, &mut |_, slot, leaf| {
+        let leaf_end = slot.va + span(slot.level);
+        let (from, to) = (start.max(slot.va), end.min(leaf_end));
+        visit(from, leaf.address() + (from - slot.va), to - from);
     });
 }
 
 /// Marks the pages that touch `[start, end)` dirty, as a write by somebody who does not come
 /// through these tables (the kernel's direct map, the proxy) makes them.
 pub fn mark_dirty(t: &mut impl Tables, root: u64, start: u64, end: u64) {
-    for_each_leaf(t, root, start, end, &mut |_, slot, leaf| {
+    for_each_leaf(t, root, [start, end], ANY, &mut |_, slot, leaf| {
         // Hardware could only set the same bit: a plain store loses nothing.
         slot.write(Entry(leaf.0 | D));
     });

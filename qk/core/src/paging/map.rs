@@ -1,7 +1,7 @@
 //! Mapping and unmapping.
 
 use super::entry::{A, Entry, Level, NX, P, RW, US, index, level_of, shift, span};
-use super::{OutOfTables, Slot, Table, Tables, Turns, descend, split_at};
+use super::{GROUP, OutOfTables, Slot, Table, Tables, Turns, descend, split_at};
 use crate::page::PageSize;
 use crate::regions::Prot;
 
@@ -144,11 +144,28 @@ impl Mapping {
         let first = index(va, level);
         let pa = va.wrapping_add(self.offset);
         let mut leaf = Entry::leaf(pa, level, self.options.prot, self.options.dirty);
-        for i in first..first + leaves as usize {
-            debug_assert!(table.get(i).is_empty(), "mapping over something");
+        let end = first + leaves as usize;
+        debug_assert!(
+            (first..end).all(|i| table.get(i).is_empty()),
+            "mapping over something"
+        );
+        let groups = leaves as usize / GROUP;
+        if groups > 0 {
+            write_groups(table, first, groups, leaf, span(level));
+            leaf = Entry(leaf.0 + (groups * GROUP) as u64 * span(level));
+        }
+        for i in first + groups * GROUP..end {
             table.set(i, leaf);
             leaf = leaf.following(level);
         }
+    }
+}
+
+#[inline(never)]
+fn write_groups(table: &impl Table, first: usize, groups: usize, mut leaf: Entry, step: u64) {
+    for i in (first..).step_by(GROUP).take(groups) {
+        table.set_group(i, leaf, step);
+        leaf = Entry(leaf.0 + GROUP as u64 * step);
     }
 }
 

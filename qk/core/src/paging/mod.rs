@@ -30,13 +30,45 @@ pub use report::{Extent, Stretch, Translation, extents, stretch, translate};
 use crate::page::PageSize;
 use entry::{Entry, Level, index, span};
 
+/// Entries that [`Table::bits_of_group`] looks at together.
+pub const GROUP: usize = 16;
+
 /// The 512 entries of a table. Indices are below 512.
 pub trait Table: Clone {
     /// An entry.
     fn get(&self, index: usize) -> Entry;
 
+    /// The bits that any of [`GROUP`] entries from `first` on has. To pass over many entries with few instructions.
+    fn bits_of_group(&self, first: usize) -> u64 {
+        (first..first + GROUP).fold(0, |bits, index| bits | self.get(index).0)
+    }
+
     /// Sets an entry with a single 8-byte store.
     fn set(&self, index: usize, entry: Entry);
+
+    /// Sets [`GROUP`] entries from `first` on to `leaf` and those that follow it, which is `step` from one to the next.
+    fn set_group(&self, first: usize, leaf: Entry, step: u64) {
+        for i in 0..GROUP {
+            self.set(first + i, Entry(leaf.0 + i as u64 * step));
+        }
+    }
+
+    /// Empties [`GROUP`] entries from `first` on as [`Table::exchange`] does, up to the first that is not `leaf` or the one that
+    /// follows it. Returns how many.
+    fn take_group(&self, first: usize, leaf: Entry, step: u64) -> usize {
+        let is_taken = |i: &usize| {
+            let next = Entry(leaf.0 + *i as u64 * step);
+            self.exchange(first + i, next, Entry::EMPTY).is_ok()
+        };
+        (0..GROUP).take_while(is_taken).count()
+    }
+
+    /// The bits in which [`GROUP`] entries from `first` on differ from `leaf` and those that follow it.
+    fn differences_of_group(&self, first: usize, leaf: Entry, step: u64) -> u64 {
+        (0..GROUP).fold(0, |bits, i| {
+            bits | self.get(first + i).0 ^ (leaf.0 + i as u64 * step)
+        })
+    }
 
     /// Sets an entry to `new` if it is `current`, as one atomic step with respect to every CPU
     /// that walks the table.
@@ -119,7 +151,11 @@ impl<T: Table> Slot<T> {
         let first = self.replace(old, |_| Entry::EMPTY);
         let racing = first.may_become_dirty();
         let most = self.entries_until(end);
-        let (mut next, mut count) = (first, 1);
+        let mut count = 1;
+        if racing && most > GROUP {
+            count += self.take_groups(first, most - 1);
+        }
+        let mut next = Entry(first.0 + (count - 1) as u64 * span(self.level));
         while count < most {
             next = next.following(self.level);
             let index = self.index + count;
@@ -142,6 +178,10 @@ impl<T: Table> Slot<T> {
     fn run(&self, first: Entry, end: u64) -> u64 {
         let most = self.entries_until(end);
         let (mut next, mut count) = (first.clean(), 1);
+        if most > GROUP {
+            count += self.run_of_groups(next, most - 1);
+            next = Entry(next.0 + (count - 1) as u64 * span(self.level));
+        }
         while count < most {
             next = next.following(self.level);
             if self.table.get(self.index + count).clean() != next {
@@ -150,6 +190,53 @@ impl<T: Table> Slot<T> {
             count += 1;
         }
         count as u64
+    }
+
+    /// How many entries from this one on have none of `bits`, of those that begin below `end`.
+    fn without(&self, bits: u64, end: u64) -> usize {
+        let most = self.entries_until(end);
+        let mut count = 0;
+        while count + GROUP <= most && self.table.bits_of_group(self.index + count) & bits == 0 {
+            count += GROUP;
+        }
+        while count < most && self.table.get(self.index + count).0 & bits == 0 {
+            count += 1;
+        }
+        count
+    }
+
+    /// Takes out entries behind this one, of `most`, that continue `first`, in groups as far as these are whole. Returns how many.
+    #[inline(never)]
+    fn take_groups(&self, first: Entry, most: usize) -> usize {
+        let step = span(self.level);
+        let mut count = 0;
+        while count + GROUP <= most {
+            let expected = Entry(first.0 + (count as u64 + 1) * step);
+            let index = self.index + 1 + count;
+            let taken = self.table.take_group(index, expected, step);
+            count += taken;
+            if taken < GROUP {
+                break;
+            }
+        }
+        count
+    }
+
+    /// How many entries behind this one, `most` of them, continue `first` in whole groups.
+    #[inline(never)]
+    fn run_of_groups(&self, first: Entry, most: usize) -> usize {
+        let step = span(self.level);
+        let mut count = 0;
+        while count + GROUP <= most {
+            let expected = Entry(first.0 + (count as u64 + 1) * step);
+            let table = &self.table;
+            let differences = table.differences_of_group(self.index + 1 + count, expected, step);
+            if Entry(differences).clean() != Entry::EMPTY {
+                break;
+            }
+            count += GROUP;
+        }
+        count
     }
 
     /// Entries of its table from this one on that translate something below `end`.
@@ -164,19 +251,22 @@ impl<T: Table> Slot<T> {
     }
 }
 
-/// Calls `visit` for each leaf that touches `[start, end)`, in address order.
+/// Any bit: what a leaf has and an empty entry has not.
+const ANY: u64 = u64::MAX;
+
+/// Calls `visit` for each leaf that touches `[start, end)` and has any of `bits`, in address order.
 fn for_each_leaf<T: Tables>(
     t: &mut T,
     root: u64,
-    start: u64,
-    end: u64,
+    [start, end]: [u64; 2],
+    bits: u64,
     visit: &mut impl FnMut(&mut T, &Slot<T::Table>, Entry),
 ) {
     if start < end
         && let Some(table) = own_table(t, root)
     {
         let (lowest, level, _) = descend(t, t.table(table), start, end);
-        walk(t, &lowest, level, start, end, visit);
+        walk(t, (&lowest, level), [start, end], bits, visit);
     }
 }
 
@@ -200,23 +290,26 @@ fn descend<T: Tables>(t: &T, top: T::Table, start: u64, end: u64) -> Lowest<T::T
 
 fn walk<T: Tables>(
     t: &mut T,
-    table: &T::Table,
-    level: Level,
-    start: u64,
-    end: u64,
+    (table, level): (&T::Table, Level),
+    [start, end]: [u64; 2],
+    bits: u64,
     visit: &mut impl FnMut(&mut T, &Slot<T::Table>, Entry),
 ) {
     let mut turns = Turns::default();
     let mut va = start;
     while va < end {
         let slot = Slot::of(table, level, va);
-        let stop = end.min(slot.va + span(level));
+        let mut stop = end.min(slot.va + span(level));
         let entry = slot.read();
         if entry.is_table(level) {
             let below = t.table(entry.address());
-            walk(t, &below, level - 1, va, stop, visit);
-        } else if !entry.is_empty() {
+            walk(t, (&below, level - 1), [va, stop], bits, visit);
+        } else if entry.0 & bits != 0 {
             visit(t, &slot, entry);
+        } else if level == 1 {
+            let others = slot.without(bits, end);
+            stop = end.min(slot.va + others as u64 * span(level));
+            t.point(3 * others as u32);
         }
         va = stop;
         turns.next(t);

@@ -1,7 +1,9 @@
 //! Moving a mapping to other addresses without touching its contents (mremap).
 
 use super::map::{Run, remove};
-use super::{MapOptions, OutOfTables, Tables, for_each_leaf, map, mark_dirty, own_table, split_at};
+use super::{
+    ANY, MapOptions, OutOfTables, Tables, for_each_leaf, map, mark_dirty, own_table, split_at,
+};
 
 /// Work of mapping a page anew, in instructions.
 const MOVE_WORK: u32 = 200;
@@ -29,7 +31,7 @@ pub fn move_range<T: Tables>(
     split_at(t, root, from)?;
     split_at(t, root, end)?;
     let mut copied = Ok(());
-    for_each_leaf(t, root, from, end, &mut |t, slot, leaf| {
+    for_each_leaf(t, root, [from, end], ANY, &mut |t, slot, leaf| {
         t.point(MOVE_WORK);
         if copied.is_ok() {
             let max = slot.leaf_size();

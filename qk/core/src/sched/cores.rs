@@ -170,6 +170,16 @@ impl AtomicCoreSet {
     pub fn contains(&self, core: usize) -> bool {
         core < MAX_CPUS && self.0[core / WORD_BITS].load(Ordering::SeqCst) & bit(core) != 0
     }
+
+    /// Whether a core other than `core` is a member.
+    #[must_use]
+    pub fn has_other_than(&self, core: usize) -> bool {
+        let others = |(i, word): (usize, &AtomicU64)| {
+            let left_out = if i == core / WORD_BITS { bit(core) } else { 0 };
+            word.load(Ordering::SeqCst) & !left_out != 0
+        };
+        self.0.iter().enumerate().any(others)
+    }
 }
 
 impl Default for AtomicCoreSet {
@@ -226,6 +236,9 @@ mod tests {
                     plain.remove(core);
                 }
                 prop_assert_eq!((atomic.contains(core), plain.contains(core)), (add, add));
+                let mut others = plain;
+                others.remove(core);
+                prop_assert_eq!(atomic.has_other_than(core), !others.is_empty());
             }
             prop_assert_eq!(atomic.load(), plain);
         }

@@ -47,7 +47,11 @@ impl<T: Copy + Eq> RunQueue<T> {
     }
 
     /// Takes out the first task that is `allowed`.
-    pub fn pop(&mut self, allowed: impl FnMut(&T) -> bool) -> Option<T> {
+    #[inline]
+    pub fn pop(&mut self, mut allowed: impl FnMut(&T) -> bool) -> Option<T> {
+        if allowed(self.tasks.front()?) {
+            return self.tasks.pop_front();
+        }
         let i = self.tasks.iter().position(allowed)?;
         self.tasks.remove(i)
     }

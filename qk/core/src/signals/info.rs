@@ -159,6 +159,7 @@ impl Pending {
     /// # Errors
     /// EAGAIN: a real-time signal found the queue full, and it was not sent by kill, which is
     /// allowed to lose particulars (Linux: __send_signal_locked).
+    #[inline]
     pub fn push(&mut self, info: SigInfo, limit: usize, kept: &Kept) -> Result<(), Errno> {
         let signal = info.signal;
         if !signal.is_real_time() && self.set.contains(signal) {
@@ -176,6 +177,7 @@ impl Pending {
     }
 
     /// Takes out the next one among `wanted`.
+    #[inline]
     pub fn pop(&mut self, wanted: SigSet) -> Option<SigInfo> {
         let signal = self.set.and(wanted).first()?;
         let mut same = (0..self.queue.len()).filter(|i| self.queue[*i].signal == signal);
@@ -186,7 +188,12 @@ impl Pending {
         Some(match found {
             Some(i) => {
                 self.forgot(1);
-                self.queue.remove(i)
+                // Mostly it is the only one.
+                if i + 1 == self.queue.len() {
+                    self.queue.pop()?
+                } else {
+                    self.queue.remove(i)
+                }
             }
             None => SigInfo::new(signal, code::USER),
         })

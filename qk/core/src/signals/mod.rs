@@ -315,11 +315,22 @@ impl Process {
 
     /// Takes a pending signal of `wanted`, blocked or not, without acting on it (sigtimedwait).
     /// SIGKILL goes first; the thread's own come before the process's.
+    #[inline]
     pub fn take(&mut self, thread: &mut Thread, wanted: SigSet) -> Option<SigInfo> {
-        let kill = wanted.and(SigSet::of(Signal::KILL));
-        [kill, wanted]
-            .into_iter()
-            .find_map(|set| thread.pending.pop(set).or_else(|| self.pending.pop(set)))
+        const KILL: SigSet = SigSet::of(Signal::KILL);
+        let waiting = thread.pending.set().union(self.pending.set()).and(wanted);
+        let first = if waiting.contains(Signal::KILL) {
+            KILL
+        } else {
+            waiting
+        };
+        let of_thread = !thread.pending.set().and(first).is_empty();
+        let pending = if of_thread {
+            &mut thread.pending
+        } else {
+            &mut self.pending
+        };
+        pending.pop(first)
     }
 
     /// Whether [`Self::next`] has anything to look at: what a blocking call checks before it sleeps.
@@ -347,6 +358,14 @@ impl Thread {
             pending: Pending::new(queue),
             altstack: AltStack::NONE,
         }
+    }
+
+    /// Makes it another thread of the same process, which blocks `blocked`: nothing of this one stays.
+    pub fn begin(&mut self, blocked: SigSet) {
+        self.pending.discard(SigSet(u64::MAX));
+        self.set_blocked(blocked);
+        self.saved = None;
+        self.altstack = AltStack::NONE;
     }
 
     /// What it blocks now.

@@ -133,9 +133,12 @@ impl SigSet {
 
     /// The members, in the order of their numbers.
     pub fn iter(self) -> impl Iterator<Item = Signal> {
-        (1..=64)
-            .filter_map(Signal::new)
-            .filter(move |signal| self.contains(*signal))
+        let mut left = self.0;
+        core::iter::from_fn(move || {
+            let signal = Signal::new(u64::from(left.trailing_zeros()) + 1)?;
+            left &= left - 1;
+            Some(signal)
+        })
     }
 
     /// Whether `signal` is a member.

@@ -112,8 +112,8 @@ pub fn set_entry_counter(cpu: usize, counter: &'static AtomicU64) {
 
 /// Makes the running task's return to ring 3 restore every register from its frame (by IRETQ).
 ///
-/// To be called by whoever edits anything but `rax` in a system call's frame: sigreturn, signal delivery, execve. Returns from traps and
-/// interrupts always restore everything. The request stays with the task if it is switched away before it returns.
+/// To be called by whoever edits more of a system call's frame than `rax`, `rdx`, `rsi`, `rdi`, `rsp` and flags, or makes it return to an
+/// address that may lie above [`USER_TOP`](abi::map::USER_TOP), where SYSRET could fault: sigreturn, execve. Returns from traps and interrupts always restore everything. The request stays with the task if it is switched away before it returns.
 pub fn set_return_slow() {
     let word = local().kstack_top.load(Ordering::Relaxed) as *mut u64;
     // SAFETY: 1. `kstack_top` is the running context's, set before any entry from ring 3: 16 bytes above it are reserved

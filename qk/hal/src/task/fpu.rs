@@ -15,10 +15,8 @@ use core::arch::x86_64::__cpuid_count;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// Offsets in the legacy region (Intel SDM vol. 1 §10.5.1) and the XSAVE header (§13.4.2).
+/// Offset in the legacy region (Intel SDM vol. 1 §10.5.1).
 const MXCSR: usize = 24;
-const XSTATE_BV: u64 = 512;
-const HEADER_BYTES: u64 = 64;
 /// Legacy region and header: the least that an image can be.
 const LEAST_BYTES: usize = 576;
 
@@ -158,11 +156,8 @@ pub fn reset_fpu() {
 /// [`Fault`] when the memory is not writable or not aligned.
 pub fn save_fpu_to_user(to: User) -> Result<(), Fault> {
     let (states, size) = (features::xcr0(), image_bytes() as u64);
-    user::zero(to.at(XSTATE_BV), HEADER_BYTES)?;
-    user::xsave(to, states)?;
     // Programs edit x87 and SSE registers in a frame without looking at XSTATE_BV; Linux marks them present, too.
-    let present = user::read_u64(to.at(XSTATE_BV))?;
-    user::write_u64(to.at(XSTATE_BV), present | LEGACY_STATES)?;
+    user::xsave(to, states, LEGACY_STATES as u32)?;
     let magic1_size = u64::from(FP_XSTATE_MAGIC1) | (fpu_state_size() as u64) << 32;
     user::copy_out_words(to.at(SW_BYTES), &[magic1_size, states, size, 0, 0, 0])?;
     user::write_u32(to.at(size), FP_XSTATE_MAGIC2)
@@ -193,7 +188,10 @@ fn load(from: User) -> Result<(), Fault> {
             LEGACY_STATES
         }
     };
-    reset(features::xcr0() & !states);
+    let others = features::xcr0() & !states;
+    if others != 0 {
+        reset(others);
+    }
     Ok(())
 }
 
@@ -208,9 +206,7 @@ fn check_mxcsr(image: User) -> Result<(), Fault> {
 
 /// The states that a whole image claims to have; `None` without its magics.
 fn stamped_states(from: User) -> Result<Option<u64>, Fault> {
-    let mut words = [0; 3];
-    user::copy_in_words(&mut words, from.at(SW_BYTES))?;
-    let [magic1_size, states, size] = words;
+    let [magic1_size, states, size] = user::read_words(from.at(SW_BYTES))?;
     let (magic1, extended, size) = (
         magic1_size as u32,
         magic1_size >> 32,

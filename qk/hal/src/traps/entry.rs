@@ -73,7 +73,8 @@ global_asm!(
     "cmpq $0, {frame_bytes}(%rsp)",
     "jne return_to_user",
     // Rust preserved rbx, rbp and r12..r15; rcx and r11 are SYSRET's rip and rflags, as the program expects after SYSCALL. SYSRET cannot
-    // fault on a non-canonical rip here: nothing above slot 0 is executable, so SYSCALL's return address lies below 512 GiB.
+    // fault on a non-canonical rip here: nothing above slot 0 is executable, so SYSCALL's return address lies below 512 GiB, and who writes
+    // another one sees to that (cpu::set_return_slow).
     "movq 56(%rsp), %r10",
     "movq 64(%rsp), %r9",
     "movq 72(%rsp), %r8",

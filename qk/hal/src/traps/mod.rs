@@ -120,6 +120,14 @@ extern "C" fn entered_from_user(frame: &mut UserFrame) {
 /// The last step of every full return to ring 3: makes IRETQ unable to fault, whatever was edited.
 extern "C" fn make_returnable(frame: &mut UserFrame) {
     frame.force_user_flags();
+    if frame.return_fault().is_some() {
+        mend(frame);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn mend(frame: &mut UserFrame) {
     while let Some(error) = frame.return_fault() {
         // What the CPU would say, blamed on the program that asked for it. The handler must mend the frame or not come back.
         user_trap(

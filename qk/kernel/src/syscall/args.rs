@@ -16,9 +16,7 @@ pub fn user(addr: u64, len_bytes: u64) -> Result<User, Errno> {
 /// # Errors
 /// EFAULT.
 pub fn get_words<const N: usize>(addr: u64) -> Result<[u64; N], Errno> {
-    let mut words = [0; N];
-    hal::user::copy_in_words(&mut words, user(addr, N as u64 * 8)?).map_err(|_| Errno::EFAULT)?;
-    Ok(words)
+    hal::user::read_words(user(addr, N as u64 * 8)?).map_err(|_| Errno::EFAULT)
 }
 
 /// Writes 64-bit words.
@@ -40,6 +38,17 @@ pub fn put_words_opt(addr: u64, words: &[u64]) -> Result<(), Errno> {
     } else {
         put_words(addr, words)
     }
+}
+
+/// Writes a 64-bit word unless the pointer is null.
+///
+/// # Errors
+/// EFAULT.
+pub fn put_u64_opt(addr: u64, value: u64) -> Result<(), Errno> {
+    if addr == 0 {
+        return Ok(());
+    }
+    hal::user::write_u64(user(addr, 8)?, value).map_err(|_| Errno::EFAULT)
 }
 
 /// Writes a 32-bit word unless the pointer is null.

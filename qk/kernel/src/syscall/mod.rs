@@ -240,13 +240,14 @@ extern "C" fn entered(frame: &mut UserFrame) {
     let Some(thread) = thread::current() else {
         return by_pct(frame);
     };
-    let rank = thread.rank;
-    let result = dispatch(&mut Call {
+    let handler = handler(frame.rax);
+    let mut call = Call {
         frame,
         thread,
-        rank,
-    });
-    finish(frame, thread, result);
+        rank: thread.rank,
+    };
+    let result = handler(&mut call);
+    finish(call.frame, thread, result);
 }
 
 /// Out of the way of the ranks' calls.
@@ -259,15 +260,11 @@ fn by_pct(frame: &mut UserFrame) {
     stats::section_ends();
 }
 
+/// Who serves call `nr`.
 #[inline]
-fn dispatch(call: &mut Call<'_>) -> u64 {
-    match TABLE
-        .get()
-        .and_then(|table| table.get(call.frame.rax as usize))
-    {
-        Some(handler) => handler(call),
-        None => unknown(call),
-    }
+fn handler(nr: u64) -> Handler {
+    let found = TABLE.get().and_then(|table| table.get(nr as usize));
+    found.map_or(unknown, |handler| *handler)
 }
 
 #[inline]
@@ -302,7 +299,7 @@ extern "C" fn entered_observed(frame: &mut UserFrame) {
     let args = call.args();
     stats::count_call(nr);
     trace::enter(thread, nr, &args);
-    let result = dispatch(&mut call);
+    let result = handler(nr)(&mut call);
     trace::exit(thread, nr, &args, result as i64);
     finish(frame, thread, result);
     stats::section_ends();

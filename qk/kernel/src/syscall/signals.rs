@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 use abi::Errno;
 use qk_core::signals::{self, Action, AltStack, SigInfo, SigSet, Signal, code};
 
-use super::args::{get_words, put_bytes, put_words_opt, user};
+use super::args::{get_words, put_bytes, put_u64_opt, put_words_opt, user};
 use super::others::{is_self, ship_on, thread_of};
 use super::{Call, RESTART_NO_HANDLER, SysResult};
 use crate::thread::Thread;
@@ -73,7 +73,7 @@ pub fn sigprocmask(call: &mut Call<'_>) -> SysResult {
         signal::look_again(call.thread);
         signal::hand_over(call.thread, SigSet(set));
     }
-    put_words_opt(old, &[before.0]).map(|()| 0)
+    put_u64_opt(old, before.0).map(|()| 0)
 }
 
 pub fn sigreturn(call: &mut Call<'_>) -> SysResult {
