@@ -76,6 +76,7 @@ fn deliver(thread: &'static Thread, frame: &mut UserFrame, interrupted: &mut Opt
             None => return,
             Some(Delivery::Terminate { info, core }) => terminate(thread, frame, &info, core),
             Some(Delivery::Stop(_)) => stop(thread),
+            Some(Delivery::Ignored(_)) => {}
             Some(Delivery::Handler {
                 info,
                 action,
