@@ -10,7 +10,7 @@ use qk_core::signals::{Action, Delivery, SigInfo, SigSet, sa};
 use crate::rank::Rank;
 use crate::syscall::{RESTART, RESTART_ALWAYS, RESTART_NO_HANDLER};
 use crate::thread::Thread;
-use crate::{crash, exit, preempt, rseq, sched, ship, sigframe, signal, trace};
+use crate::{crash, exit, preempt, rseq, sched, ship, sigframe, signal, timer, trace};
 
 /// What pushing a frame counts at preemption points.
 const FRAME_WORK: u32 = 1000;
@@ -64,11 +64,14 @@ pub fn before_return(thread: &'static Thread, frame: &mut UserFrame, nr: Option<
 /// Acts on the thread's signals, one after the other.
 fn deliver(thread: &'static Thread, frame: &mut UserFrame, interrupted: &mut Option<(u64, Errno)>) {
     loop {
-        let delivery = {
+        let mut delivery = {
             let mut signals = thread.rank.signals.lock();
             let mut own = thread.signals.lock();
             signals.process.next(&mut own.thread)
         };
+        if let Some(delivery) = &mut delivery {
+            timer::posix::taken(thread.rank, delivery.info_mut());
+        }
         if let Some(Delivery::Terminate { info, .. } | Delivery::Handler { info, .. }) = &delivery {
             trace::signal(thread, info);
         }
