@@ -422,7 +422,7 @@ static void limited(void)
     check(raw_create(CLOCK_MONOTONIC, NULL, &id) == 0 && removed(id), "one may");
 }
 
-// A signal for a thread that is gone would end the program: it is nobody's.
+// A signal for a thread that is gone would end the program: it is nobody's, nor that of a thread that came after.
 static void ended_thread(void)
 {
     struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGRTMIN};
@@ -435,10 +435,15 @@ static void ended_thread(void)
     need(raw_create(CLOCK_MONOTONIC, &event, &id) == 0, "timer_create");
     end = 1;
     joined(thread);
+    end = target_tid = 0;
+    thread = start(serve, NULL);
+    AWAIT(target_tid);
     arm(id, 0, MS, MS);
     arm(after, 0, 20 * MS, 0);
     wait_for(SIGRTMIN + 1);
     check(left(id).it_interval.tv_nsec == MS, "its timer is there");
+    end = 1;
+    joined(thread);
     check(removed(id) && removed(after), "deleted");
     unblock(SIGRTMIN + 1);
 }
