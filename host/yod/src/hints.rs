@@ -137,7 +137,7 @@ mod tests {
             refusals.shared_maps.put(1);
             note(
                 refusals,
-                &["io_setup", "shmget", "shmat", "semget", "timer_create"],
+                &["io_setup", "shmget", "shmat", "semget", "io_submit"],
             );
         });
         assert_eq!(

@@ -1,4 +1,5 @@
-//! An interval timer of setitimer(2): when it expires next, on whatever clock it runs, and how often after that.
+//! An interval timer, of setitimer(2) or timer_settime(2): when it expires next, on whatever clock it runs, and how often
+//! after that.
 
 /// One timer; all times in ns of its clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,6 +25,21 @@ impl Interval {
         Self { due_ns, period_ns }
     }
 
+    /// A timer that expires at `due_ns`, and then every `period_ns` (0: not again).
+    #[must_use]
+    pub const fn at(due_ns: u64, period_ns: u64) -> Self {
+        Self {
+            due_ns: Some(due_ns),
+            period_ns,
+        }
+    }
+
+    /// From expiration to expiration, in ns; 0: it expires once.
+    #[must_use]
+    pub const fn period_ns(&self) -> u64 {
+        self.period_ns
+    }
+
     /// When it expires next.
     #[must_use]
     pub const fn due_ns(&self) -> Option<u64> {
@@ -44,17 +60,23 @@ impl Interval {
     /// Whether it has expired. It then expires next at the first multiple of its period that is still to come: expirations
     /// that came while no one could take them are not made up for.
     pub fn expire(&mut self, now_ns: u64) -> bool {
+        self.expirations(now_ns) > 0
+    }
+
+    /// As [`Self::expire`], with how often it has expired.
+    pub fn expirations(&mut self, now_ns: u64) -> u64 {
         let Some(due_ns) = self.due_ns.filter(|due_ns| *due_ns <= now_ns) else {
-            return false;
+            return 0;
+        };
+        let count = match self.period_ns {
+            0 => 1,
+            period_ns => ((now_ns - due_ns) / period_ns).saturating_add(1),
         };
         self.due_ns = match self.period_ns {
             0 => None,
-            period_ns => {
-                let periods = (now_ns - due_ns) / period_ns + 1;
-                Some(due_ns.saturating_add(periods.saturating_mul(period_ns)))
-            }
+            period_ns => Some(due_ns.saturating_add(count.saturating_mul(period_ns))),
         };
-        true
+        count
     }
 }
 
@@ -73,7 +95,11 @@ mod tests {
         assert_eq!(often.left(0), (5_000, 2_000));
         assert!(often.expire(5_000));
         assert_eq!(often.due_ns(), Some(7_000));
-        assert!(often.expire(12_999), "late");
+        assert_eq!(
+            often.expirations(12_999),
+            3,
+            "late: 7,000, 9,000 and 11,000"
+        );
         assert_eq!(
             often.left(13_000),
             (1000, 2_000),

@@ -14,6 +14,7 @@
 //! | [`paging`] | what page-table entries are to be, over table memory that the kernel supplies |
 //! | [`futex`] | who waits for a futex, who is woken, and what becomes of its word |
 //! | [`interval`] | when an interval timer expires |
+//! | [`posix_timers`] | the timers of timer_create: their ids, signals and overruns |
 //! | [`sched`] | where a task is, which cores it may use, who runs next, who is woken when |
 //! | [`signals`] | dispositions, masks, what is pending and what is delivered next |
 #![no_std]
@@ -35,6 +36,7 @@ pub mod interval;
 pub mod mman;
 pub mod page;
 pub mod paging;
+pub mod posix_timers;
 pub mod regions;
 pub mod sched;
 pub mod signals;

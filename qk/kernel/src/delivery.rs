@@ -11,7 +11,7 @@ use qk_core::signals::{Action, Delivery, SigInfo, SigSet, sa};
 use crate::rank::Rank;
 use crate::syscall::{RESTART, RESTART_ALWAYS, RESTART_NO_HANDLER};
 use crate::thread::Thread;
-use crate::{crash, exit, preempt, rseq, sched, ship, sigframe, signal, trace};
+use crate::{crash, exit, preempt, rseq, sched, ship, sigframe, signal, timer, trace};
 
 /// What pushing a frame counts at preemption points.
 const FRAME_WORK: u32 = 1000;
@@ -66,11 +66,14 @@ fn deliver(thread: &'static Thread, frame: &mut UserFrame, interrupted: &mut Opt
     loop {
         let mut signals = thread.rank.signals.lock();
         let mut own = thread.signals.lock();
-        let delivery = signals.process.next(&mut own.thread);
+        let mut delivery = signals.process.next(&mut own.thread);
         let more = signals.process.has_deliverable(&own.thread);
         signals.publish_taken(thread.rank);
         drop((own, signals));
 
+        if let Some(delivery) = &mut delivery {
+            timer::posix::taken(thread.rank, delivery.info_mut());
+        }
         if let Some(Delivery::Terminate { info, .. } | Delivery::Handler { info, .. }) = &delivery {
             trace::signal(thread, info);
         }
@@ -78,6 +81,7 @@ fn deliver(thread: &'static Thread, frame: &mut UserFrame, interrupted: &mut Opt
             None => return,
             Some(Delivery::Terminate { info, core }) => terminate(thread, frame, &info, core),
             Some(Delivery::Stop(_)) => stop(thread),
+            Some(Delivery::Ignored(_)) => {}
             Some(Delivery::Handler {
                 info,
                 action,

@@ -31,6 +31,8 @@ pub fn leave(thread: &'static Thread) -> ! {
     let rank = thread.rank;
     timer::set_sleep(thread, None);
     thread.end();
+    timer::posix::thread_ends(thread);
+    thread.signals.lock().thread.end();
     if rank.threads.died() {
         rank.exited();
     }

@@ -9,7 +9,7 @@
 //! whatever core has news for it.
 //!
 //! # Locks
-//! In this order: a rank's signals, a thread's signals, a core's timers, a core's run queue. Nobody waits for anything with
+//! In this order: a rank's timers, a rank's signals, a thread's signals, a core's timers, a core's run queue. Nobody waits for anything with
 //! one of them held, and no user memory of unknown size is touched.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,17 +1,19 @@
 //! Signals of a rank: where they come from and which thread looks at them. What a thread does with them on its way back to
 //! ring 3 is in [`crate::delivery`].
 //!
-//! The rules are `qk_core::signals`'. Locks: the rank's signals before a thread's.
+//! The rules are `qk_core::signals`'. Locks: the rank's timers, its signals, a thread's signals.
 
 use core::sync::atomic::Ordering;
 
 use abi::Errno;
-use qk_core::signals::{Action, Process, SIG_DFL, SIG_IGN, SigInfo, SigSet, Signal, Target, code};
+use qk_core::signals::{
+    Action, Process, SIG_DFL, SIG_IGN, Sent, SigInfo, SigSet, Signal, Target, code,
+};
 use wire::rank::terminal;
 
 use crate::rank::Rank;
 use crate::thread::{self, Thread};
-use crate::{preempt, sched};
+use crate::{preempt, sched, timer};
 
 /// Particulars of pending signals kept for a process besides those of the host.
 const QUEUE: usize = 256;
@@ -113,31 +115,69 @@ pub fn send_process(rank: &'static Rank, info: SigInfo) {
 }
 
 fn queue(rank: &'static Rank, info: SigInfo) -> Result<(), Errno> {
-    let sent = {
-        let mut signals = rank.signals.lock();
-        let main = rank.main().signals.lock();
-        signals.process.send(Target::Process(&main.thread), info)?
-    };
-    discard(rank, sent.cancelled);
-    if sent.pending {
-        tell_one(rank, info.signal);
-    }
+    let sent = add(rank, None, info)?;
+    announce(rank, None, info.signal, sent);
     Ok(())
 }
 
-/// Takes signals back that are pending for single threads.
+/// Adds a signal to those that wait for the process (`None`) or for one thread; [`announce`] is to follow, without locks.
+///
+/// # Errors
+/// EAGAIN when a real-time signal finds its queue full.
+pub fn add(rank: &Rank, to: Option<&Thread>, info: SigInfo) -> Result<Sent, Errno> {
+    let mut signals = rank.signals.lock();
+    let mut own = to.unwrap_or(rank.main()).signals.lock();
+    let target = match to {
+        None => Target::Process(&own.thread),
+        Some(_) => Target::Thread(&mut own.thread),
+    };
+    signals.process.send(target, info)
+}
+
+/// Makes a place for the signal of a timer, which is for the process (`None`) or for one thread.
+///
+/// # Errors
+/// EAGAIN: RLIMIT_SIGPENDING is reached, or there is no memory.
+pub fn reserve_timer(rank: &Rank, to: Option<&Thread>) -> Result<(), Errno> {
+    let mut signals = rank.signals.lock();
+    let mut own = to.map(|thread| thread.signals.lock());
+    signals
+        .process
+        .reserve_timer(own.as_mut().map(|own| &mut own.thread))
+}
+
+/// Gives back the place of a timer that is gone; its signal, if it waits, takes the place with it.
+pub fn release_timer(rank: &Rank, to: Option<&Thread>, id: u32) {
+    match to {
+        None => rank.signals.lock().process.pending.release(id),
+        Some(thread) => thread.signals.lock().thread.pending.release(id),
+    }
+}
+
+/// Tells who has to know of a signal that was sent.
+pub fn announce(rank: &'static Rank, to: Option<&'static Thread>, signal: Signal, sent: Sent) {
+    discard(rank, sent.cancelled);
+    match to {
+        _ if !sent.pending => {}
+        None => tell_one(rank, signal),
+        Some(thread) => tell(thread),
+    }
+}
+
+/// Takes signals back that are pending for single threads; timers that sent some go on.
 #[inline]
-pub fn discard(rank: &Rank, set: SigSet) {
+pub fn discard(rank: &'static Rank, set: SigSet) {
     if !set.is_empty() {
         discard_some(rank, set);
     }
 }
 
 #[cold]
-fn discard_some(rank: &Rank, set: SigSet) {
+fn discard_some(rank: &'static Rank, set: SigSet) {
     for thread in rank.threads.iter() {
         thread.signals.lock().thread.pending.discard(set);
     }
+    timer::posix::discarded(rank, set);
 }
 
 /// Has a thread that does not block a signal of the process look at it: the one that runs here, else the main thread, else
@@ -191,17 +231,8 @@ pub fn tell(thread: &'static Thread) {
 /// # Errors
 /// EAGAIN when a real-time signal finds its queue full.
 pub fn send_thread(thread: &'static Thread, info: SigInfo) -> Result<(), Errno> {
-    let sent = {
-        let mut signals = thread.rank.signals.lock();
-        let mut own = thread.signals.lock();
-        signals
-            .process
-            .send(Target::Thread(&mut own.thread), info)?
-    };
-    discard(thread.rank, sent.cancelled);
-    if sent.pending {
-        tell(thread);
-    }
+    let sent = add(thread.rank, Some(thread), info)?;
+    announce(thread.rank, Some(thread), info.signal, sent);
     Ok(())
 }
 

@@ -21,7 +21,7 @@ use wire::thread::ThreadArea;
 use crate::rank::Rank;
 use crate::sched::Task;
 use crate::syscall::policy::Policy;
-use crate::{comm, stats, timer};
+use crate::{clock, comm, stats, timer};
 
 /// Particulars of pending signals kept for a thread.
 const QUEUE: usize = 256;
@@ -95,7 +95,7 @@ impl Own {
 
     /// Of another thread from now on, which blocks `blocked`.
     fn begin(&mut self, blocked: SigSet) {
-        self.thread.begin(blocked);
+        self.thread.begin(blocked, QUEUE);
         self.trap = Own::NO_TRAP;
     }
 }
@@ -153,6 +153,11 @@ impl Thread {
     /// The end of the interrupted sleep that is now to go on.
     pub fn take_sleep_end(&self) -> Option<u64> {
         Some(self.sleep_end.swap(0, Ordering::Relaxed)).filter(|tsc| *tsc != 0)
+    }
+
+    /// Its processor time, in ns.
+    pub fn cpu_ns(&self) -> u64 {
+        clock::ticks_to_ns(self.clock.ticks())
     }
 
     /// Runs `wait`, which counts as waiting, not as processor time.

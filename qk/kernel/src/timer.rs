@@ -1,13 +1,16 @@
 //! A core's timer: one-shot, and armed only while there is a deadline.
 //!
-//! Deadlines are of three sorts: sleeps and ITIMER_REAL, kept by the core that they were set on; the end of a slice, while
+//! Deadlines are of three sorts: sleeps, ITIMER_REAL and POSIX timers, kept by the core that they were set on; the end of a slice, while
 //! tasks share the core; and those on the processor time of the rank that runs there, which stand still when it waits.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+pub mod posix;
+
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use abi::Errno;
 use hal::sync::Mutex;
 use qk_core::interval::Interval;
+use qk_core::posix_timers::{Clock, Table};
 use qk_core::sched::deadlines::Deadlines;
 use qk_core::signals::{SigInfo, Signal, code};
 use wire::boot::MAX_CPUS;
@@ -71,6 +74,8 @@ enum Alarm {
     Sleep(u32, u32),
     /// ITIMER_REAL of a rank.
     Real(u32),
+    /// A POSIX timer of a rank: the rank's number and its id.
+    Posix(u32, u32),
 }
 
 impl Alarm {
@@ -82,6 +87,9 @@ impl Alarm {
 /// The timer of a core.
 struct CoreTimer {
     deadlines: Mutex<Deadlines<Alarm>>,
+    /// How many tasks and POSIX timers they have room for; changed by who has locked them.
+    tasks: AtomicUsize,
+    timers: AtomicUsize,
     /// When the running task's slice ends (TSC); 0: it has the core to itself.
     slice_end: AtomicU64,
     /// What the hardware is set to (TSC), or [`NEVER`].
@@ -91,6 +99,8 @@ struct CoreTimer {
 static CORES: [CoreTimer; MAX_CPUS] = [const {
     CoreTimer {
         deadlines: Mutex::new(Deadlines::new()),
+        tasks: AtomicUsize::new(0),
+        timers: AtomicUsize::new(0),
         slice_end: AtomicU64::new(0),
         armed: AtomicU64::new(NEVER),
     }
@@ -105,7 +115,11 @@ fn here() -> &'static CoreTimer {
 /// # Errors
 /// ENOMEM.
 pub fn make_room(cpu: usize, tasks: usize) -> Result<(), Errno> {
-    CORES[cpu].deadlines.lock().try_reserve(2 * tasks)
+    let core = &CORES[cpu];
+    let mut deadlines = core.deadlines.lock();
+    deadlines.try_reserve(2 * tasks + core.timers.load(Ordering::Relaxed))?;
+    core.tasks.store(tasks, Ordering::Relaxed);
+    Ok(())
 }
 
 /// Interval timers and the limit on processor time of a rank.
@@ -117,14 +131,22 @@ pub struct Timers {
     real_at: Option<(usize, u64)>,
     /// The processor time at which RLIMIT_CPU's soft limit is reached.
     cpu_limit_ns: Option<u64>,
+    /// Those of timer_create.
+    posix: Table,
 }
 
 impl Timers {
-    /// The earliest deadline on a clock of processor time, in ns.
+    /// The earliest deadline on the rank's processor time, in ns.
     fn cpu_due_ns(&self) -> Option<u64> {
         let [_, of_cpu @ ..] = &self.intervals;
         let intervals = of_cpu.iter().filter_map(Interval::due_ns);
-        intervals.chain(self.cpu_limit_ns).min()
+        let posix = self.posix.next_on(Clock::Process);
+        intervals.chain(self.cpu_limit_ns).chain(posix).min()
+    }
+
+    /// Says whether there is a deadline on processor time, the rank's or a thread's.
+    fn count_cpu_time(&self, rank: &Rank) {
+        rank.count_cpu_time(self.cpu_due_ns().is_some() || self.posix.counts_cpu_time());
     }
 
     /// Has a core keep the deadline of ITIMER_REAL: the one that the caller runs on.
@@ -173,17 +195,27 @@ fn set(core: &CoreTimer, due: u64) {
     }
 }
 
-/// When a deadline on the processor time of the rank could be reached at the earliest, as all its cores count.
+/// When a deadline on the processor time of the rank could be reached at the earliest, as all its cores count; or one on the
+/// thread's own.
 #[cold]
 fn cpu_deadline(thread: &Thread) -> Option<u64> {
     let rank = thread.rank;
     if !rank.counts_cpu_time() || !thread.clock.runs() {
         return None;
     }
-    let due_ns = rank.timers.lock().cpu_due_ns()?;
+    let (of_rank, of_thread) = {
+        let timers = rank.timers.lock();
+        let own = Clock::Thread(thread.index);
+        (timers.cpu_due_ns(), timers.posix.next_on(own))
+    };
     let runners = rank.threads.live().clamp(1, rank.cores().len().max(1)) as u64;
-    let left_ns = due_ns.saturating_sub(rank.cpu_ns());
-    Some(deadline_after(left_ns.div_ceil(runners)))
+    let of_rank = of_rank.map(|due_ns| due_ns.saturating_sub(rank.cpu_ns()).div_ceil(runners));
+    let of_thread = of_thread.map(|due_ns| due_ns.saturating_sub(thread.cpu_ns()));
+    of_rank
+        .into_iter()
+        .chain(of_thread)
+        .min()
+        .map(deadline_after)
 }
 
 /// The thread that runs here goes on after it waited, and with it its rank's processor time.
@@ -291,7 +323,7 @@ pub fn set_interval(
         if which == Which::Real {
             timers.keep_real(rank);
         }
-        rank.count_cpu_time(timers.cpu_due_ns().is_some());
+        timers.count_cpu_time(rank);
         old
     };
     tell_others(rank, which);
@@ -318,7 +350,7 @@ pub fn prepare_cpu_limit(rank: &Rank) {
     let limit_ns = (soft_s != u64::MAX).then(|| soft_s.saturating_mul(NS_PER_S));
     let mut timers = rank.timers.lock();
     timers.cpu_limit_ns = limit_ns;
-    rank.count_cpu_time(timers.cpu_due_ns().is_some());
+    timers.count_cpu_time(rank);
 }
 
 /// As [`prepare_cpu_limit`], for the rank that runs on this core.
@@ -334,7 +366,8 @@ pub fn clear(rank: &Rank) {
     timers.intervals = [Interval::default(); Which::ALL.len()];
     timers.keep_real(rank);
     timers.cpu_limit_ns = None;
-    rank.count_cpu_time(false);
+    posix::clear(&mut timers, rank);
+    timers.count_cpu_time(rank);
     drop(timers);
     arm();
 }
@@ -358,6 +391,7 @@ pub fn expired() {
         match alarm {
             Alarm::Sleep(rank, index) => wake_up(rank, index),
             Alarm::Real(rank) => alarm_real(rank),
+            Alarm::Posix(rank, id) => posix::alarm(rank, id),
         }
     }
     if let Some(thread) = thread::current() {
@@ -366,6 +400,7 @@ pub fn expired() {
         }
         if thread.rank.counts_cpu_time() {
             expire_cpu_time(thread.rank);
+            posix::expire_cpu_time(thread);
         }
     }
     arm();

@@ -137,6 +137,37 @@ static void timers(void)
     check(pause() == -1 && errno == EINTR && caught == SIGALRM, "ends by its signal");
 }
 
+static void posix_timers(void)
+{
+    timer_t timer;
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMIN, .sigev_value.sival_int = 21};
+    struct itimerspec time = {{0, 1000000}, {0, 1000000}}, left;
+    struct timespec none = {0}, nap = {0, 5000000};
+    siginfo_t info;
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGRTMIN);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    call("timer_create");
+    need(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0, "timer_create");
+    check(timer_gettime(timer, &left) == 0 && left.it_value.tv_sec == 0 && left.it_value.tv_nsec == 0, "a timer, which is off");
+    call("timer_settime");
+    check(timer_settime(timer, 0, &time, NULL) == 0 && sigwaitinfo(&set, &info) == SIGRTMIN, "its signal comes");
+    check(info.si_code == SI_TIMER && info.si_value.sival_int == 21, "with its value");
+    call("timer_gettime");
+    check(timer_gettime(timer, &left) == 0 && left.it_interval.tv_nsec == 1000000, "it goes on");
+    call("timer_getoverrun");
+    for (long from = now_ns(CLOCK_MONOTONIC); now_ns(CLOCK_MONOTONIC) - from < 10000000;)
+        ;
+    check(sigwaitinfo(&set, &info) == SIGRTMIN && timer_getoverrun(timer) == info.si_overrun && info.si_overrun >= 7, "told twice");
+    call("timer_delete");
+    check(timer_delete(timer) == 0, "deleted");
+    sigtimedwait(&set, NULL, &none);
+    nanosleep(&nap, NULL);
+    check(!is_pending(SIGRTMIN), "no more signals");
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
 static void sleeps(void)
 {
     struct timespec nap = {0, 2000000}, resolution;
@@ -203,6 +234,7 @@ int main(void)
 {
     dispositions();
     timers();
+    posix_timers();
     sleeps();
     futexes();
     call("exit");

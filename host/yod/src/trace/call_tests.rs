@@ -87,6 +87,44 @@ fn flags_modes_and_errors_have_names() {
     );
 }
 
+#[test]
+fn timers_show_whom_they_tell_what() {
+    let event = words([12, 34 | 4 << 32, 77]);
+    let id = 3u32.to_le_bytes();
+    assert_eq!(
+        shown(
+            "timer_create",
+            [1, AT, AT2, 0, 0, 0],
+            &[(AT, &event)],
+            &[(AT2, &id)],
+            0
+        ),
+        "timer_create(CLOCK_MONOTONIC, {sigev_value={sival_int=12, sival_ptr=0xc}, sigev_signo=SIGRT_2, \
+         sigev_notify=SIGEV_THREAD_ID, sigev_notify_thread_id=77}, [3]) = 0"
+    );
+    let event = words([u64::MAX, 14, 0]);
+    assert_eq!(
+        shown(
+            "timer_create",
+            [2, AT, AT2, 0, 0, 0],
+            &[(AT, &event)],
+            &[],
+            -22
+        ),
+        "timer_create(CLOCK_PROCESS_CPUTIME_ID, {sigev_value={sival_int=-1, sival_ptr=0xffffffffffffffff}, \
+         sigev_signo=SIGALRM, sigev_notify=SIGEV_SIGNAL}, 0x2000) = -1 EINVAL (Invalid argument)"
+    );
+    let time = words([0, 1, 2, 3]);
+    assert_eq!(
+        shown("timer_settime", [3, 1, AT, 0, 0, 0], &[(AT, &time)], &[], 0),
+        "timer_settime(3, TIMER_ABSTIME, {it_interval={tv_sec=0, tv_nsec=1}, it_value={tv_sec=2, tv_nsec=3}}, NULL) = 0"
+    );
+    assert_eq!(
+        shown("timer_gettime", [3, AT, 0, 0, 0, 0], &[], &[(AT, &time)], 0),
+        "timer_gettime(3, {it_interval={tv_sec=0, tv_nsec=1}, it_value={tv_sec=2, tv_nsec=3}}) = 0"
+    );
+}
+
 /// What was read was shown as an address: it was copied before the call only.
 #[test]
 fn buffers_show_what_was_moved() {

@@ -28,6 +28,8 @@ pub enum Shape {
     /// struct itimerval and itimerspec: interval, then value.
     Itimerval,
     Itimerspec,
+    /// struct sigevent.
+    SigEvent,
     /// struct rlimit.
     Rlimit,
     /// struct stat.
@@ -83,6 +85,7 @@ pub fn show(shape: Shape, at: u64, view: &View<'_>) -> Option<String> {
         Shape::Timeval => time(&memory.words::<2>(at)?, "tv_usec"),
         Shape::Itimerval => timer(&memory.words::<4>(at)?, "tv_usec"),
         Shape::Itimerspec => timer(&memory.words::<4>(at)?, "tv_nsec"),
+        Shape::SigEvent => sig_event(&memory.words::<3>(at)?),
         Shape::Rlimit => {
             let [soft, hard] = memory.words::<2>(at)?.map(limit);
             format!("{{rlim_cur={soft}, rlim_max={hard}}}")
@@ -163,6 +166,23 @@ fn sig_action([handler, flags_, _, mask]: &[u64; 4]) -> String {
     };
     let (mask, flags_) = (names::signal_set(*mask), flags(*flags_, names::SA, "0"));
     format!("{{sa_handler={handler}, sa_mask={mask}, sa_flags={flags_}}}")
+}
+
+/// sigev_value; sigev_signo and sigev_notify; sigev_notify_thread_id (uapi/asm-generic/siginfo.h).
+fn sig_event([value, how, thread]: &[u64; 3]) -> String {
+    let notify = how >> 32;
+    let (signo, how) = (
+        names::signal(u64::from(*how as u32)),
+        choice(notify, names::SIGEV),
+    );
+    let thread = match notify == libc::SIGEV_THREAD_ID as u64 {
+        true => format!(", sigev_notify_thread_id={}", *thread as i32),
+        false => String::new(),
+    };
+    let number = *value as i32;
+    format!(
+        "{{sigev_value={{sival_int={number}, sival_ptr={value:#x}}}, sigev_signo={signo}, sigev_notify={how}{thread}}}"
+    )
 }
 
 /// st_dev, st_ino, st_nlink, st_mode, st_uid, st_gid, st_rdev, st_size and more (arch/x86/include/uapi/asm/stat.h).

@@ -31,6 +31,17 @@ pub struct SigInfo {
     pub code: i32,
     /// The union from byte 16 on: sender and value, fault address, child status, as `code` says.
     pub fields: [u64; 4],
+    /// The timer that sent it. Programs do not see it, nor can they make it up as they can `code`.
+    pub timer: Option<Expiration>,
+}
+
+/// An expiration of a POSIX timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expiration {
+    /// The timer's id.
+    pub id: u32,
+    /// Which expiration; no two of a process have the same.
+    pub turn: u64,
 }
 
 impl SigInfo {
@@ -41,6 +52,7 @@ impl SigInfo {
             errno: 0,
             code,
             fields: [0; 4],
+            timer: None,
         }
     }
 
@@ -51,6 +63,7 @@ impl SigInfo {
             errno: 0,
             code,
             fields: [pid as u64 | (uid as u64) << 32, value, 0, 0],
+            timer: None,
         }
     }
 
@@ -61,7 +74,33 @@ impl SigInfo {
             errno: 0,
             code,
             fields: [addr, 0, 0, 0],
+            timer: None,
         }
+    }
+
+    /// Sent by a POSIX timer: si_timerid, si_overrun of 0, si_value.
+    pub const fn expired(signal: Signal, value: u64, timer: Expiration) -> Self {
+        Self {
+            signal,
+            errno: 0,
+            code: code::TIMER,
+            fields: [timer.id as u64, value, 0, 0],
+            timer: Some(timer),
+        }
+    }
+
+    /// si_overrun of a timer's signal.
+    pub const fn overrun(&self) -> u32 {
+        (self.fields[0] >> 32) as u32
+    }
+
+    /// Counts `more` expirations in si_overrun, which goes no further than an int
+    /// (Linux: timer_overrun_to_int).
+    pub fn add_overrun(&mut self, more: u64) {
+        let sum = u64::from(self.overrun())
+            .saturating_add(more)
+            .min(i32::MAX as u64);
+        self.fields[0] = self.fields[0] & u64::from(u32::MAX) | sum << 32;
     }
 
     /// The siginfo_t a program sees, in words: the first of its 16, the others are zero.
@@ -99,6 +138,7 @@ impl SigInfo {
             errno: word(4),
             code: word(8),
             fields: [16, 24, 32, 40].map(wide),
+            timer: None,
         }
     }
 }
@@ -122,14 +162,28 @@ impl Kept {
 }
 
 /// Signals that wait to be delivered, to a process or to one of its threads.
+///
+/// A POSIX timer has a place of its own, taken when it is made: its signal is never lost, and is there at most once (Linux:
+/// a preallocated sigqueue).
 pub struct Pending {
     set: SigSet,
-    /// In order of arrival. A member of `set` without an entry here is one whose particulars found no room.
-    queue: Vec<SigInfo>,
-    /// How long it may become.
-    capacity: usize,
-    /// Where its length is counted too; from the first push on.
+    /// In order of arrival, with room for those of all timers. A member of `set` without an entry here is one whose
+    /// particulars found no room.
+    queue: Vec<Entry>,
+    /// Places for what timers did not send, and how many are taken.
+    places: usize,
+    queued: usize,
+    /// Places of timers; one that is gone leaves its place when its signal does.
+    timers: usize,
+    /// Where what is queued and places of timers are counted too; from the first of them on.
     kept: Option<Kept>,
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    info: SigInfo,
+    /// The timer that sent it has been deleted.
+    orphan: bool,
 }
 
 impl Pending {
@@ -138,7 +192,9 @@ impl Pending {
         Self {
             set: SigSet::EMPTY,
             queue: Vec::new(),
-            capacity,
+            places: capacity,
+            queued: 0,
+            timers: 0,
             kept: None,
         }
     }
@@ -148,13 +204,50 @@ impl Pending {
         self.set
     }
 
-    /// How many have their particulars kept.
+    /// How many have their particulars kept, without those of timers.
     pub fn queued(&self) -> usize {
-        self.queue.len()
+        self.queued
+    }
+
+    /// Makes a place for the signal of a timer, to be given back by [`Self::release`]. At most `limit` are counted by `kept`.
+    ///
+    /// # Errors
+    /// EAGAIN: the limit is reached, or there is no memory.
+    pub fn reserve(&mut self, limit: usize, kept: &Kept) -> Result<(), Errno> {
+        if kept.get() >= limit {
+            return Err(Errno::EAGAIN);
+        }
+        if !self.has_room() {
+            return Err(Errno::EAGAIN);
+        }
+        self.timers += 1;
+        self.count(kept);
+        Ok(())
+    }
+
+    /// The timer `id` is gone. A signal of it that waits stays.
+    pub fn release(&mut self, id: u32) {
+        match self.of_timer(id) {
+            Some(entry) => entry.orphan = true,
+            None => self.give_up(0, 1),
+        }
+    }
+
+    /// The waiting signal of a timer.
+    fn of_timer(&mut self, id: u32) -> Option<&mut Entry> {
+        let is_it = |entry: &&mut Entry| {
+            !entry.orphan && entry.info.timer.is_some_and(|timer| timer.id == id)
+        };
+        self.queue.iter_mut().find(is_it)
+    }
+
+    fn count(&mut self, kept: &Kept) {
+        self.kept.get_or_insert_with(|| kept.clone()).add(1);
     }
 
     /// Adds one. At most `limit` of those that `kept` counts may keep their particulars, but for standard signals of a kill or
-    /// of the kernel. A standard signal that waits already is not added again.
+    /// of the kernel. A standard signal that waits already is not added again, unless a timer sent it; that of a timer whose
+    /// last one still waits counts as an overrun there (Linux: send_sigqueue).
     ///
     /// # Errors
     /// EAGAIN: a real-time signal found the queue full, and it was not sent by kill, which is
@@ -162,38 +255,73 @@ impl Pending {
     #[inline]
     pub fn push(&mut self, info: SigInfo, limit: usize, kept: &Kept) -> Result<(), Errno> {
         let signal = info.signal;
-        if !signal.is_real_time() && self.set.contains(signal) {
-            return Ok(());
-        }
-        let exempt = !signal.is_real_time() && info.code >= 0;
-        if (exempt || kept.get() < limit) && self.has_room() {
-            self.queue.push(info);
-            self.kept.get_or_insert_with(|| kept.clone()).add(1);
-        } else if signal.is_real_time() && info.code != code::USER {
-            return Err(Errno::EAGAIN);
+        match info.timer {
+            Some(timer) => self.push_expired(timer, info)?,
+            None if !signal.is_real_time() && self.set.contains(signal) => return Ok(()),
+            None => {
+                let exempt = !signal.is_real_time() && info.code >= 0;
+                let may_keep = self.queued < self.places && (exempt || kept.get() < limit);
+                if may_keep && self.has_room() {
+                    self.put(info);
+                    self.queued += 1;
+                    self.count(kept);
+                } else if signal.is_real_time() && info.code != code::USER {
+                    return Err(Errno::EAGAIN);
+                }
+            }
         }
         self.set = self.set.union(SigSet::of(signal));
         Ok(())
+    }
+
+    fn push_expired(&mut self, timer: Expiration, info: SigInfo) -> Result<(), Errno> {
+        if let Some(entry) = self.of_timer(timer.id) {
+            entry.info.add_overrun(1);
+            entry.info.timer = Some(timer);
+        } else if self.to_come() > 0 {
+            self.put(info);
+        } else {
+            // Another thread has come after the one that the place was made for.
+            return Err(Errno::EAGAIN);
+        }
+        Ok(())
+    }
+
+    /// How many timers have no signal here.
+    fn to_come(&self) -> usize {
+        self.timers - (self.queue.len() - self.queued)
+    }
+
+    /// Whether one more fits into memory, besides the signals of timers that are to come.
+    fn has_room(&mut self) -> bool {
+        self.queue.try_reserve(self.to_come() + 1).is_ok()
+    }
+
+    fn put(&mut self, info: SigInfo) {
+        let orphan = false;
+        self.queue.push(Entry { info, orphan });
     }
 
     /// Takes out the next one among `wanted`.
     #[inline]
     pub fn pop(&mut self, wanted: SigSet) -> Option<SigInfo> {
         let signal = self.set.and(wanted).first()?;
-        let mut same = (0..self.queue.len()).filter(|i| self.queue[*i].signal == signal);
+        let mut same = (0..self.queue.len()).filter(|i| self.queue[*i].info.signal == signal);
         let (found, more) = (same.next(), same.next().is_some());
         if !more {
             self.set = self.set.without(SigSet::of(signal));
         }
         Some(match found {
             Some(i) => {
-                self.forgot(1);
                 // Mostly it is the only one.
-                if i + 1 == self.queue.len() {
+                let entry = if i + 1 == self.queue.len() {
                     self.queue.pop()?
                 } else {
                     self.queue.remove(i)
-                }
+                };
+                let of_none = entry.info.timer.is_none();
+                self.give_up(of_none.into(), entry.orphan.into());
+                entry.info
             }
             None => SigInfo::new(signal, code::USER),
         })
@@ -205,19 +333,22 @@ impl Pending {
             return;
         }
         self.set = self.set.without(set);
-        let before = self.queue.len();
-        self.queue.retain(|info| !set.contains(info.signal));
-        self.forgot(before - self.queue.len());
+        let (mut queued, mut timers) = (0, 0);
+        self.queue.retain(|entry| {
+            let stays = !set.contains(entry.info.signal);
+            queued += usize::from(!stays && entry.info.timer.is_none());
+            timers += usize::from(!stays && entry.orphan);
+            stays
+        });
+        self.give_up(queued, timers);
     }
 
-    /// Whether one more fits, also into memory.
-    fn has_room(&mut self) -> bool {
-        self.queue.len() < self.capacity && self.queue.try_reserve(1).is_ok()
-    }
-
-    fn forgot(&self, signals: usize) {
+    /// So many places of signals and of timers are free again.
+    fn give_up(&mut self, queued: usize, timers: usize) {
+        self.queued -= queued;
+        self.timers -= timers;
         if let Some(kept) = &self.kept {
-            kept.subtract(signals);
+            kept.subtract(queued + timers);
         }
     }
 }
@@ -225,6 +356,6 @@ impl Pending {
 /// A thread that ends leaves the room that its signals took to the others.
 impl Drop for Pending {
     fn drop(&mut self) {
-        self.forgot(self.queue.len());
+        self.give_up(self.queued, self.timers);
     }
 }

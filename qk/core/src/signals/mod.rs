@@ -15,7 +15,7 @@ mod threads;
 
 pub use altstack::{AltStack, SS_AUTODISARM, SS_DISABLE, SS_ONSTACK};
 use info::Kept;
-pub use info::{Pending, SigInfo, code};
+pub use info::{Expiration, Pending, SigInfo, code};
 pub use set::{DefaultAction, SigSet, Signal};
 
 use abi::Errno;
@@ -122,8 +122,20 @@ pub enum Delivery {
         /// With a crash report.
         core: bool,
     },
-    /// Stop until SIGCONT.
-    Stop(Signal),
+    /// Stop until SIGCONT, because of this signal.
+    Stop(SigInfo),
+    /// Nothing: the signal is ignored. Told of signals of timers only, which go on now.
+    Ignored(SigInfo),
+}
+
+impl Delivery {
+    /// The signal.
+    pub fn info_mut(&mut self) -> &mut SigInfo {
+        match self {
+            Self::Handler { info, .. } | Self::Terminate { info, .. } => info,
+            Self::Stop(info) | Self::Ignored(info) => info,
+        }
+    }
 }
 
 /// A process's dispositions and the signals sent to it as a whole.
@@ -205,6 +217,15 @@ impl Process {
         self.queue_limit = usize::try_from(limit).unwrap_or(usize::MAX);
     }
 
+    /// Makes a place for the signal of a new timer, which is for the process (`None`) or for one thread.
+    ///
+    /// # Errors
+    /// EAGAIN: as many signals are queued, or timers made, as may be.
+    pub fn reserve_timer(&mut self, target: Option<&mut Thread>) -> Result<(), Errno> {
+        let pending = target.map_or(&mut self.pending, |thread| &mut thread.pending);
+        pending.reserve(self.queue_limit, &self.kept)
+    }
+
     /// After a successful execve: handlers are gone, ignored signals stay ignored.
     pub fn reset_for_exec(&mut self) {
         for action in &mut self.actions {
@@ -283,16 +304,20 @@ impl Process {
             let info = self.take(thread, thread.deliverable())?;
             let signal = info.signal;
             let action = self.action(signal);
-            match action.handler {
-                SIG_IGN => continue,
-                SIG_DFL => match signal.default_action() {
-                    DefaultAction::Ignore | DefaultAction::Continue => continue,
-                    DefaultAction::Stop => return Some(Delivery::Stop(signal)),
-                    DefaultAction::Terminate => {
-                        return Some(Delivery::Terminate { info, core: false });
+            match (action.handler, signal.default_action()) {
+                (SIG_IGN, _) | (SIG_DFL, DefaultAction::Ignore | DefaultAction::Continue) => {
+                    if info.timer.is_some() {
+                        return Some(Delivery::Ignored(info));
                     }
-                    DefaultAction::Core => return Some(Delivery::Terminate { info, core: true }),
-                },
+                    continue;
+                }
+                (SIG_DFL, DefaultAction::Stop) => return Some(Delivery::Stop(info)),
+                (SIG_DFL, DefaultAction::Terminate) => {
+                    return Some(Delivery::Terminate { info, core: false });
+                }
+                (SIG_DFL, DefaultAction::Core) => {
+                    return Some(Delivery::Terminate { info, core: true });
+                }
                 _ => {}
             }
             if action.flags & sa::RESETHAND != 0 {
@@ -360,12 +385,15 @@ impl Thread {
         }
     }
 
-    /// Makes it another thread of the same process, which blocks `blocked`: nothing of this one stays.
-    pub fn begin(&mut self, blocked: SigSet) {
-        self.pending.discard(SigSet(u64::MAX));
-        self.set_blocked(blocked);
-        self.saved = None;
-        self.altstack = AltStack::NONE;
+    /// Makes it another thread of the same process, which blocks `blocked`, with room for `queue` pending siginfos: nothing of
+    /// this one stays.
+    pub fn begin(&mut self, blocked: SigSet, queue: usize) {
+        *self = Thread::new(blocked, queue);
+    }
+
+    /// It ends: what waits for it is forgotten, and what is sent to it from now on finds no room.
+    pub fn end(&mut self) {
+        self.pending = Pending::new(0);
     }
 
     /// What it blocks now.

@@ -178,7 +178,7 @@ impl Model {
             let action = self.action(signal);
             match (action.handler, signal) {
                 (SIG_IGN, _) | (SIG_DFL, 17 | 18 | 23 | 28) => continue,
-                (SIG_DFL, 19..=22) => return Some(Delivery::Stop(info.signal)),
+                (SIG_DFL, 19..=22) => return Some(Delivery::Stop(info)),
                 (SIG_DFL, _) => {
                     let core = matches!(signal, 3..=8 | 11 | 24 | 25 | 31);
                     return Some(Delivery::Terminate { info, core });

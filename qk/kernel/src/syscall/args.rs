@@ -51,15 +51,24 @@ pub fn put_u64_opt(addr: u64, value: u64) -> Result<(), Errno> {
     hal::user::write_u64(user(addr, 8)?, value).map_err(|_| Errno::EFAULT)
 }
 
+/// Writes a 32-bit word.
+///
+/// # Errors
+/// EFAULT.
+pub fn put_u32(addr: u64, value: u32) -> Result<(), Errno> {
+    hal::user::write_u32(user(addr, 4)?, value).map_err(|_| Errno::EFAULT)
+}
+
 /// Writes a 32-bit word unless the pointer is null.
 ///
 /// # Errors
 /// EFAULT.
 pub fn put_u32_opt(addr: u64, value: u32) -> Result<(), Errno> {
     if addr == 0 {
-        return Ok(());
+        Ok(())
+    } else {
+        put_u32(addr, value)
     }
-    hal::user::write_u32(user(addr, 4)?, value).map_err(|_| Errno::EFAULT)
 }
 
 /// Writes bytes.

@@ -17,6 +17,7 @@ mod shipped;
 mod signals;
 mod system;
 mod time;
+mod timers;
 pub mod vsyscall;
 
 use core::sync::atomic::Ordering;
@@ -100,6 +101,11 @@ const LOCAL: &[(&str, Handler)] = local! {
     "alarm" => time::alarm,
     "setitimer" => time::setitimer,
     "getitimer" => time::getitimer,
+    "timer_create" => timers::create,
+    "timer_settime" => timers::settime,
+    "timer_gettime" => timers::gettime,
+    "timer_getoverrun" => timers::getoverrun,
+    "timer_delete" => timers::delete,
     "nanosleep" => time::nanosleep,
     "clock_nanosleep" => time::clock_nanosleep,
     "clock_gettime" => time::clock_gettime,

@@ -17,7 +17,7 @@ const CLOCK_TICK_NS: u64 = 10_000_000;
 pub const REALTIME: u64 = 0;
 
 /// Clocks (include/uapi/linux/time.h).
-mod id {
+pub mod id {
     pub const REALTIME: u64 = super::REALTIME;
     pub const MONOTONIC: u64 = 1;
     pub const PROCESS_CPUTIME: u64 = 2;
@@ -26,6 +26,7 @@ mod id {
     pub const REALTIME_COARSE: u64 = 5;
     pub const MONOTONIC_COARSE: u64 = 6;
     pub const BOOTTIME: u64 = 7;
+    pub const BOOTTIME_ALARM: u64 = 9;
     pub const TAI: u64 = 11;
 }
 
@@ -40,7 +41,8 @@ pub fn timespec_ns([s, ns]: [u64; 2]) -> Result<u64, Errno> {
     Ok(s.saturating_mul(NS_PER_S).saturating_add(ns))
 }
 
-fn timespec(ns: u64) -> [u64; 2] {
+/// A struct timespec of so many nanoseconds.
+pub fn timespec(ns: u64) -> [u64; 2] {
     [ns / NS_PER_S, ns % NS_PER_S]
 }
 
@@ -58,7 +60,7 @@ pub fn read_clock(thread: &Thread, clock: u64) -> Result<u64, Errno> {
         id::REALTIME | id::REALTIME_COARSE | id::TAI => Ok(real),
         id::MONOTONIC | id::MONOTONIC_RAW | id::MONOTONIC_COARSE | id::BOOTTIME => Ok(monotonic),
         id::PROCESS_CPUTIME => Ok(thread.rank.cpu_ns()),
-        id::THREAD_CPUTIME => Ok(clock::ticks_to_ns(thread.clock.ticks())),
+        id::THREAD_CPUTIME => Ok(thread.cpu_ns()),
         _ => Err(Errno::EINVAL),
     }
 }
