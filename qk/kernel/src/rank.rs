@@ -4,6 +4,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use abi::Errno;
 use abi::control::RankInfo;
+use abi::cores::Cores;
 use abi::ident::RLIM_NLIMITS;
 use alloc::boxed::Box;
 use hal::addr::Phys;
@@ -11,6 +12,7 @@ use hal::sync::{Mutex, Once};
 use qk_core::futex::Owner;
 use qk_core::sched::cores::{AtomicCoreSet, CoreSet};
 use qk_core::signals::SigSet;
+use wire::boot::Config;
 use wire::rank::{RankArea, proxy, state};
 use wire::region_log::RegionLog;
 
@@ -97,7 +99,7 @@ pub fn init(comm: &'static comm::Comm) {
         threads: Threads::new(),
         signals: Mutex::new(Signals::new()),
         limits: Mutex::new([[u64::MAX; 2]; RLIM_NLIMITS]),
-        home: AtomicUsize::new(id * config.cpus / config.ranks),
+        home: AtomicUsize::new(home(id, config)),
         cores: AtomicCoreSet::new(),
         shootdown: Shootdown::new(),
         timers: Mutex::new(Timers::default()),
@@ -119,6 +121,13 @@ pub fn init(comm: &'static comm::Comm) {
         rank.main().area.node.core.store(rank.home() as u64);
         rank.area.node.cpus[0].store(rank.home() as u64);
     }
+}
+
+/// The core that the proxy of rank `id` rings until the PCT has placed the rank: one that the rank will run on, unless the PCT
+/// decides differently from [`Cores::of`].
+fn home(id: usize, config: &Config) -> usize {
+    Cores::of(id as u64, config.ranks as u64, config.cpus as u64)
+        .map_or(0, |cores| cores.first as usize)
 }
 
 /// All ranks.
