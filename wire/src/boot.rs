@@ -130,7 +130,7 @@ pub enum Bad {
 pub struct Config {
     /// Ranks on this node, 1..=[`abi::map::MAX_RANKS`].
     pub ranks: usize,
-    /// CPUs of this node, `ranks`..=[`MAX_CPUS`].
+    /// CPUs of this node, 1..=[`MAX_CPUS`]; ranks share them where there are fewer.
     pub cpus: usize,
     /// See [`flag`].
     pub flags: u64,
@@ -165,11 +165,7 @@ impl Config {
             return Err(Bad::Version);
         }
         let (ranks, cpus, flags) = (header.ranks.load(), header.cpus.load(), header.flags.load());
-        if ranks == 0
-            || ranks > abi::map::MAX_RANKS as u64
-            || cpus < ranks
-            || cpus > MAX_CPUS as u64
-        {
+        if ranks == 0 || ranks > abi::map::MAX_RANKS as u64 || cpus == 0 || cpus > MAX_CPUS as u64 {
             return Err(Bad::Counts);
         }
         if flags & !flag::ALL != 0 {

@@ -1,9 +1,10 @@
 //! The plan: how many cores and how much memory a job gets, and where in guest RAM what lies. Pure.
 //!
-//! Defaults, documented in the book: cores per rank = cores available / ranks, at least one. Memory per rank = 80 % of
+//! Defaults, documented in the book: cores per rank = cores available / ranks; ranks that are more share the cores. Memory per rank = 80 % of
 //! the available memory / ranks. Guest RAM is sparse, so what is not touched costs nothing: neither this host's memory
 //! nor what a memory cgroup allows.
 
+use abi::cores::Cores;
 use abi::map::{COMM_BASE, MAX_RANKS, PAGE_2M};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -195,15 +196,16 @@ pub fn plan(request: &Request, host: &Resources) -> Result<Plan, PlanError> {
     })
 }
 
-/// Cores of the node: as many for each rank.
+/// Cores of the node: as many for each rank, or those of the host, which the ranks share.
 fn cpus(request: &Request, cores: usize) -> Result<usize, PlanError> {
     let ranks = request.ranks;
-    let enough = |cpus: usize| cpus <= cores || request.oversubscribe;
     let Some(each) = request.cores_per_rank else {
-        let cpus = ranks * (cores.min(MAX_CORES) / ranks).max(1);
-        return Some(cpus)
-            .filter(|&cpus| enough(cpus))
-            .ok_or(PlanError::NotEnoughCores { ranks, cores });
+        let there = cores.clamp(1, MAX_CORES);
+        return match there / ranks {
+            0 if request.oversubscribe => Ok(there),
+            0 => Err(PlanError::NotEnoughCores { ranks, cores }),
+            each => Ok(ranks * each),
+        };
     };
     if each == 0 {
         return Err(PlanError::NoCores);
@@ -213,7 +215,7 @@ fn cpus(request: &Request, cores: usize) -> Result<usize, PlanError> {
         .filter(|&cpus| cpus <= MAX_CORES)
         .ok_or(PlanError::TooManyCores { ranks, each })?;
     Some(cpus)
-        .filter(|&cpus| enough(cpus))
+        .filter(|&cpus| cpus <= cores || request.oversubscribe)
         .ok_or(PlanError::NotEnoughCoresForEach { ranks, each, cores })
 }
 
@@ -280,10 +282,11 @@ impl Plan {
         Some((ranks.parse().ok()?, share_bytes.parse().ok()?))
     }
 
-    /// Cores of each rank.
+    /// The cores that rank `rank` gets.
     #[must_use]
-    pub const fn cores_per_rank(&self) -> usize {
-        self.cpus / self.ranks
+    pub fn cores(&self, rank: usize) -> Cores {
+        Cores::of(rank as u64, self.ranks as u64, self.cpus as u64)
+            .expect("a plan has ranks and cores")
     }
 
     /// Doorbells of either peer: one per core towards the node; one per rank and one for the keeper towards the host.
@@ -346,7 +349,9 @@ mod tests {
             oversubscribe: true,
             ..ask(16, None)
         };
-        assert_eq!(plan(&request, &few).expect("fits").cpus, 16);
+        let plan_of_16 = plan(&request, &few).expect("fits");
+        assert_eq!(plan_of_16.cpus, 2);
+        assert_eq!([7, 8].map(|rank| plan_of_16.cores(rank).first), [0, 1]);
         assert_eq!(plan(&ask(0, None), &few), Err(PlanError::NoRanks));
         assert_eq!(
             plan(&ask(256, None), &host(512, GIB)),
@@ -363,7 +368,7 @@ mod tests {
                 ..ask(ranks, None)
             };
             let plan = plan(&request, &host(cores, 64 * GIB)).map_err(|error| error.to_string())?;
-            assert_eq!(plan.cores_per_rank(), each);
+            assert_eq!(plan.cores(0).count, each as u64);
             Ok(plan.cpus)
         };
         assert_eq!(cpus(1, 1, 8, false), Ok(1));
@@ -498,7 +503,7 @@ mod tests {
                 ..ask(ranks, Some(share))
             };
             let plan = plan(&request, &host(cores, 1 << 50)).expect("fits");
-            prop_assert!(plan.cpus >= ranks && plan.cpus <= 255.max(ranks));
+            prop_assert!(plan.cpus >= ranks.min(cores) && plan.cpus <= cores.min(255));
             prop_assert!(plan.share_bytes >= share && plan.share_bytes.is_multiple_of(PAGE_2M));
             prop_assert_eq!(Ram::new(plan.ram.bytes), plan.ram);
             let low = (plan.ram.low_bytes - NODE_BYTES) / plan.share_bytes;
