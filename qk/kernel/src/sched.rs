@@ -175,7 +175,7 @@ impl Task {
         let taken = core.queue.lock().remove(&Runnable(self));
         if taken {
             QUEUED.fetch_sub(1, Ordering::Relaxed);
-            enqueue(self, false);
+            enqueue(self);
         }
     }
 
@@ -192,7 +192,7 @@ impl Task {
 /// Makes a parked task runnable, or lets its next [`park`] return at once.
 pub fn unpark(task: &'static Task) {
     match task.parking.unpark() {
-        Unparked::Queue => enqueue(task, false),
+        Unparked::Queue => enqueue(task),
         Unparked::OnCore => wake(task.core()),
         Unparked::Nothing => {}
     }
@@ -213,8 +213,7 @@ pub fn unpark_pct() {
     match task.parking.unpark() {
         Unparked::Queue => {
             task.core.store(hal::cpu::id(), Ordering::Release);
-            // Before the rank that it just started: that one may never leave the core.
-            push(task, hal::cpu::id(), true);
+            push(task, hal::cpu::id());
         }
         Unparked::OnCore => wake(task.core()),
         Unparked::Nothing => {}
@@ -229,13 +228,16 @@ fn wake(cpu: usize) {
 }
 
 /// Puts a runnable task into the queue of the core that suits it best.
-fn enqueue(task: &'static Task, first: bool) {
+fn enqueue(task: &'static Task) {
     let cpu = place(task);
     task.core.store(cpu, Ordering::Release);
-    push(task, cpu, first);
+    push(task, cpu);
 }
 
-fn push(task: &'static Task, cpu: usize, first: bool) {
+/// Puts a runnable task into the queue of core `cpu`. The PCT goes before all others: while ranks compute there, each step
+/// of loading another would else take a slice of every one of them.
+fn push(task: &'static Task, cpu: usize) {
+    let first = core::ptr::eq(task, pct());
     let core = &cores()[cpu];
     QUEUED.fetch_add(1, Ordering::Relaxed);
     {
@@ -249,7 +251,9 @@ fn push(task: &'static Task, cpu: usize, first: bool) {
     // Who runs there has to share from now on, or halts.
     let halted = core.halted.is_set();
     if cpu == hal::cpu::id() {
-        if !halted {
+        if !halted && first {
+            timer::end_slice();
+        } else if !halted {
             timer::share();
         }
     } else if halted || !timer::is_shared(cpu) {
@@ -401,7 +405,7 @@ extern "C" fn arrived() {
             // The core that it prefers may be another one by now.
             Why::Parks | Why::Yields => {
                 if task.parking.left(why == Why::Yields) {
-                    enqueue(task, core::ptr::eq(task, pct()));
+                    enqueue(task);
                 }
             }
         }
