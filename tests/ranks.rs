@@ -12,7 +12,7 @@ use margay_tests::run::{Outcome, Run};
 use margay_tests::tree;
 
 /// Bytes of a share, as yod takes them and as the kernel counts them.
-const SHARE: (&str, u64) = ("64M", 64 << 20);
+const SHARE: (&str, u64) = ("16M", 16 << 20);
 
 /// Runs the program that says who and where it is, on so many ranks.
 fn hello(ranks: u64) -> Result<(Outcome, Stats)> {

@@ -8,7 +8,7 @@ use abi::cores::Cores;
 use abi::map::{COMM_BASE, MAX_RANKS, PAGE_2M};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use wire::boot::{Config, flag, thread_memory};
+use wire::boot::{Config, flag, heap_bytes, thread_memory};
 use wire::layout::Layout;
 
 use crate::ram::{LOW_BYTES, Ram, SPLIT_BYTES};
@@ -16,16 +16,11 @@ use crate::resources::Resources;
 
 /// Most cores of a node: xAPIC ids have 8 bits and 255 means everybody (Intel SDM vol. 3, 11.6.1).
 const MAX_CORES: usize = 255;
-/// Kernel, its heap, PCT and firmware.
-const NODE_BYTES: u64 = 9 << 20;
-/// Kernel memory per core: stacks, tables, what a rank needs.
-const CORE_BYTES: u64 = 512 << 10;
-/// One byte of kernel memory for so much of the shares: it keeps two bits per 4 KiB frame.
-const SHARE_BYTES_PER_BYTE: u64 = 4096 * 4;
+/// Kernel without its heap, PCT and firmware.
+const NODE_BYTES: u64 = 8 << 20;
 /// The kernel image is loaded here: below it is room for a small communication area.
 const KERNEL_PHYS: u64 = PAGE_2M;
-/// A large communication area lies here, above the kernel image. The kernel takes memory for itself before it knows how
-/// long the area is, from a range that begins above it: then there must be RAM above 4 GiB.
+/// A large communication area lies here, above the kernel image.
 const LARGE_COMM_BASE: u64 = 16 << 20;
 
 /// How the name of every node begins.
@@ -178,13 +173,12 @@ pub fn plan(request: &Request, host: &Resources) -> Result<Plan, PlanError> {
     };
     let shares_bytes = ranks as u64 * share_bytes;
     let node_bytes = request.node_bytes.unwrap_or_else(|| {
-        let needed =
-            comm_end + NODE_BYTES + CORE_BYTES * cpus as u64 + shares_bytes / SHARE_BYTES_PER_BYTE;
-        let threads = thread_memory(needed + shares_bytes, cpus as u64);
+        let needed = comm_end + NODE_BYTES + heap_bytes(shares_bytes, cpus as u64, ranks as u64);
+        let threads = thread_memory(needed + shares_bytes, ranks as u64);
         // The part of RAM that is for threads has such a part itself.
         (needed + threads + threads / 32).next_multiple_of(PAGE_2M)
     });
-    let ram = ram(node_bytes, ranks as u64, share_bytes, comm_end > 0);
+    let ram = ram(node_bytes, ranks as u64, share_bytes);
     Ok(Plan {
         ranks,
         cpus,
@@ -246,9 +240,9 @@ fn share_bytes(request: &Request, host: &Resources) -> Result<u64, PlanError> {
 
 /// RAM with room for every share in one piece: low memory is filled first, the rest goes above 4 GiB. When RAM is split,
 /// the kernel may take its own memory from either part.
-fn ram(node_bytes: u64, ranks: u64, share_bytes: u64, split: bool) -> Ram {
+fn ram(node_bytes: u64, ranks: u64, share_bytes: u64) -> Ram {
     let all = node_bytes + ranks * share_bytes;
-    if all < SPLIT_BYTES && !split {
+    if all < SPLIT_BYTES {
         return Ram::new(all);
     }
     let low_shares = (LOW_BYTES.saturating_sub(node_bytes) / share_bytes).min(ranks);
@@ -444,7 +438,7 @@ mod tests {
         let beside = |share_bytes, cores| {
             let plan = plan(&ask(1, Some(share_bytes)), &host(cores, 4 * GIB)).expect("fits");
             assert_eq!(plan.comm_base, COMM_BASE);
-            let threads = thread_memory(plan.ram.bytes, plan.cpus as u64);
+            let threads = thread_memory(plan.ram.bytes, 1);
             plan.ram.bytes - threads - share_bytes
         };
         // Measured with MARGAY_NODE_MIB: one core takes 7 MiB, two take 9. RAM comes in pieces of 2 MiB.
