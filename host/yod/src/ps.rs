@@ -198,6 +198,8 @@ mod tests {
             ]
         );
         assert_eq!(render(&all[3..]), "no node of yours is running here\n");
+        let shared = of(12, 11, "qemu -name margay:16x4194304 -smp 2");
+        assert!(render(&[shared]).contains("2 shared"));
     }
 
     #[test]
