@@ -136,9 +136,14 @@ pub fn all() -> &'static [Rank] {
     RANKS.get().map_or(&[], |ranks| ranks)
 }
 
-/// The ranks whose proxies ring core `cpu`.
+/// The ranks whose proxies ring core `cpu`, but for those that have ended.
 pub fn at_home_on(cpu: usize) -> impl Iterator<Item = &'static Rank> {
-    all().iter().filter(move |rank| rank.home() == cpu)
+    let has_ended = |rank: &Rank| {
+        let state = rank.area.node.state.peek();
+        state == state::EXITED || state == state::REFUSED
+    };
+    let of_core = all().iter().filter(move |rank| rank.home() == cpu);
+    of_core.filter(move |rank| !has_ended(rank))
 }
 
 /// The rank with this number, if there is one.
