@@ -275,6 +275,7 @@ impl Rank {
     ) -> Result<(), Errno> {
         let first = cores.first().ok_or(Errno::EINVAL)?;
         sched::make_room(cores, 1)?;
+        self.main().task.make_context()?;
         self.home.store(first, Ordering::Release);
         self.cores.store(cores);
         timer::prepare_cpu_limit(self);

@@ -140,13 +140,24 @@ impl Task {
         }
     }
 
-    /// Its context, made when it is first asked for.
-    pub fn context(&self) -> &Context {
+    /// Makes its context, if it has none yet.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn make_context(&self) -> Result<(), Errno> {
         if self.context.get().is_none() {
             // Nobody else prepares the same task.
-            let _ = self.context.set(Context::new_user());
+            let _ = self.context.set(Context::new_user().ok_or(Errno::ENOMEM)?);
         }
-        self.context.get().expect("has just been made")
+        Ok(())
+    }
+
+    /// Its context.
+    ///
+    /// # Panics
+    /// Before [`Task::make_context`].
+    pub fn context(&self) -> &Context {
+        self.context.get().expect("made before the task begins")
     }
 
     /// Makes it runnable: its context has begun. It starts on `core`, if that is allowed and nothing speaks against it.

@@ -11,6 +11,7 @@ use abi::map::MAX_THREADS;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use hal::cpu::PerCpu;
+use hal::heap::try_box;
 use hal::sync::{Mutex, Once};
 use hal::traps::Trap;
 use qk_core::futex::Place;
@@ -341,23 +342,41 @@ impl Threads {
         if index == MAX_THREADS {
             return Err(Errno::EAGAIN);
         }
-        if index > 0 {
+        let further = index > 0;
+        if further {
             ROOM.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| {
                 room.checked_sub(1)
             })
             .map_err(|_| Errno::EAGAIN)?;
         }
-        rank.make_room(1)?;
-        free.try_reserve(index + 1).map_err(|_| Errno::ENOMEM)?;
-        let chunk = &self.chunks[index / CHUNK];
-        if chunk.get().is_none() {
-            let _ = chunk.set(Box::new([const { Once::new() }; CHUNK]));
+        let made = free
+            .try_reserve(index + 1)
+            .map_err(|_| Errno::EAGAIN)
+            .and_then(|()| self.make(rank, index));
+        if made.is_err() && further {
+            ROOM.fetch_add(1, Ordering::Relaxed);
         }
-        let chunk = chunk.get().ok_or(Errno::EAGAIN)?;
-        let _ = chunk[index % CHUNK].set(Box::new(record(rank, index)));
+        made?;
         self.made.store(index + 1, Ordering::Release);
         rank.area.node.threads.put(index as u64 + 1);
         self.get(index).ok_or(Errno::EAGAIN)
+    }
+
+    /// Makes the record of number `index`.
+    fn make(&self, rank: &'static Rank, index: usize) -> Result<(), Errno> {
+        const NONE: Errno = Errno::EAGAIN;
+        rank.make_room(1).map_err(|_| NONE)?;
+        let chunk = &self.chunks[index / CHUNK];
+        if chunk.get().is_none() {
+            let _ = chunk.set(try_box([const { Once::new() }; CHUNK]).ok_or(NONE)?);
+        }
+        let thread = try_box(record(rank, index)).ok_or(NONE)?;
+        // That of the main thread is made when the rank starts.
+        if index > 0 {
+            thread.task.make_context().map_err(|_| NONE)?;
+        }
+        let _ = chunk.get().ok_or(NONE)?[index % CHUNK].set(thread);
+        Ok(())
     }
 
     /// A number that was taken is free again.
