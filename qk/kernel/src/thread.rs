@@ -80,17 +80,25 @@ pub struct Own {
 }
 
 impl Own {
-    fn new(blocked: SigSet) -> Own {
-        Own {
-            thread: signals::Thread::new(blocked, QUEUE),
-            trap: Trap {
-                vector: 0,
-                error: 0,
-                cr2: 0,
-            },
-        }
+    /// `None` when there is no memory.
+    fn try_new() -> Option<Own> {
+        Some(Own {
+            thread: signals::Thread::try_new(QUEUE)?,
+            trap: NO_TRAP,
+        })
+    }
+
+    fn renew(&mut self, blocked: SigSet) {
+        self.thread.renew(blocked);
+        self.trap = NO_TRAP;
     }
 }
+
+const NO_TRAP: Trap = Trap {
+    vector: 0,
+    error: 0,
+    cr2: 0,
+};
 
 /// The thread whose program runs on each core.
 static CURRENT: PerCpu<Thread> = PerCpu::new();
@@ -181,7 +189,7 @@ impl Thread {
 
     /// Begins a life: `tid` is its worker's, `blocked` its mask.
     pub fn begin(&self, tid: u64, creator: usize, blocked: SigSet, policy: Policy) {
-        *self.signals.lock() = Own::new(blocked);
+        self.signals.lock().renew(blocked);
         self.attention.store(false, Ordering::Relaxed);
         self.ends.store(false, Ordering::Relaxed);
         for word in [
@@ -370,7 +378,8 @@ impl Threads {
         if chunk.get().is_none() {
             let _ = chunk.set(try_box([const { Once::new() }; CHUNK]).ok_or(NONE)?);
         }
-        let thread = try_box(record(rank, index)).ok_or(NONE)?;
+        let own = Own::try_new().ok_or(NONE)?;
+        let thread = try_box(record(rank, index, own)).ok_or(NONE)?;
         // That of the main thread is made when the rank starts.
         if index > 0 {
             thread.task.make_context().map_err(|_| NONE)?;
@@ -392,14 +401,14 @@ impl Threads {
     }
 }
 
-fn record(rank: &'static Rank, index: usize) -> Thread {
+fn record(rank: &'static Rank, index: usize, own: Own) -> Thread {
     Thread {
         rank,
         index,
         area: &comm::get().threads(rank.id)[index],
         task: Task::new(),
         caller: Mutex::new(Caller::default()),
-        signals: Mutex::new(Own::new(SigSet::EMPTY)),
+        signals: Mutex::new(own),
         awaits: AtomicU64::new(0),
         attention: AtomicBool::new(false),
         rseq: [AtomicU64::new(0), AtomicU64::new(0)],

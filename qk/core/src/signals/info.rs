@@ -4,7 +4,7 @@ use super::set::{SigSet, Signal};
 use abi::Errno;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
-use alloc::vec;
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// si_code values (include/uapi/asm-generic/siginfo.h).
@@ -135,14 +135,24 @@ pub struct Pending {
 
 impl Pending {
     /// Nothing pending, with room for the particulars of `capacity` signals.
+    ///
+    /// # Panics
+    /// When there is no memory for them.
     pub fn new(capacity: usize) -> Self {
-        let empty = SigInfo::new(Signal::KILL, code::KERNEL);
-        Self {
+        Self::try_new(capacity).expect("memory for a queue of signals")
+    }
+
+    /// As [`Self::new`]; `None` when there is no memory.
+    pub fn try_new(capacity: usize) -> Option<Self> {
+        let mut queue = Vec::new();
+        queue.try_reserve_exact(capacity).ok()?;
+        queue.resize(capacity, SigInfo::new(Signal::KILL, code::KERNEL));
+        Some(Self {
             set: SigSet::EMPTY,
-            queue: vec![empty; capacity].into_boxed_slice(),
+            queue: queue.into_boxed_slice(),
             len: 0,
             kept: None,
-        }
+        })
     }
 
     /// Which signals wait.

@@ -339,14 +339,31 @@ impl Process {
 
 impl Thread {
     /// A thread that blocks `blocked`, with room for `queue` pending siginfos.
+    ///
+    /// # Panics
+    /// When there is no memory for them.
     pub fn new(blocked: SigSet, queue: usize) -> Self {
-        let blocked = blocked.without(SigSet::UNSTOPPABLE);
-        Self {
-            blocked,
+        let mut thread = Self::try_new(queue).expect("memory for a queue of signals");
+        thread.renew(blocked);
+        thread
+    }
+
+    /// A thread that blocks nothing, with room for `queue` pending siginfos; `None` when there is no memory.
+    pub fn try_new(queue: usize) -> Option<Self> {
+        Some(Self {
+            blocked: SigSet::EMPTY,
             saved: None,
-            pending: Pending::new(queue),
+            pending: Pending::try_new(queue)?,
             altstack: AltStack::NONE,
-        }
+        })
+    }
+
+    /// The next thread with this record begins: it blocks `blocked`, and nothing is pending.
+    pub fn renew(&mut self, blocked: SigSet) {
+        self.blocked = blocked.without(SigSet::UNSTOPPABLE);
+        self.saved = None;
+        self.pending.discard(self.pending.set());
+        self.altstack = AltStack::NONE;
     }
 
     /// What it blocks now.
