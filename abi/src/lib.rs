@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod control;
+pub mod cores;
 pub mod errno;
 pub mod ident;
 pub mod image;

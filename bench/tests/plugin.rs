@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use margay_bench::control;
+use margay_bench::lab::allowed_cores;
 use margay_bench::plugin::{Counts, Report, Side};
 
 const TMP: &str = env!("CARGO_TARGET_TMPDIR");
@@ -35,13 +36,18 @@ fn compile(sources: &[&str], name: &str) -> PathBuf {
 
 /// yod with the plugin and these arguments for it.
 fn yod(arguments: &str) -> Command {
+    yod_with(arguments, "128M")
+}
+
+/// As [`yod`], with so much memory for each rank.
+fn yod_with(arguments: &str, memory: &str) -> Command {
     let library = target().join("plugin/margay-count.so");
     let beside = target().join("release/yod");
     let yod = std::env::var_os("MARGAY_YOD").map_or(beside, PathBuf::from);
     let plugin = format!("{},{arguments}", library.display());
     let mut command = Command::new(yod);
     command
-        .args(["--accel", "tcg", "-m", "128M", "--oversubscribe"])
+        .args(["--accel", "tcg", "-m", memory, "--oversubscribe"])
         .env("MARGAY_QEMU_PLUGIN", plugin);
     command
 }
@@ -179,6 +185,43 @@ fn each_cpu_has_its_own_counts() {
         assert_eq!(user(&vcpu.regions[1]), (4 * PAGES, PAGES, 0));
         assert_eq!(vcpu.regions[0].user.model, None);
     }
+}
+
+/// From reset to the end of the last of `ranks` ranks that do nothing, on one core: executed instructions.
+fn executed(nothing: &Path, ranks: u64) -> u64 {
+    let out = Path::new(TMP).join(format!("plugin-{ranks}-ranks.json"));
+    let yod = {
+        let mut yod = yod_with(&format!("out={},model=off", out.display()), "4M");
+        yod.args(["-n", &ranks.to_string(), "--"]).arg(nothing);
+        yod
+    };
+    let mut on_one_core = Command::new("taskset");
+    on_one_core
+        .args(["--cpu-list", &allowed_cores()[0].to_string()])
+        .arg(yod.get_program())
+        .args(yod.get_args())
+        .envs(
+            yod.get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        )
+        .env("MARGAY_ICOUNT", "1");
+    let (report, _) = counted(on_one_core, &out);
+    let both = |run: &Counts| run.user.instructions + run.kernel.instructions;
+    report.vcpus.iter().map(|vcpu| both(&vcpu.run)).sum()
+}
+
+/// Starting and ending cost as much for each of 64 ranks as for each of 16, within a fifth: what a core does when its doorbell
+/// rings, and the PCT for an event, must not grow with the ranks.
+#[test]
+fn starting_costs_as_much_for_each_rank_of_many() {
+    let nothing = compile(&["test/nothing.c"], "plugin-nothing");
+    let [one, few, many] = [1, 16, 64].map(|ranks| executed(&nothing, ranks));
+    let each_of_few = (few - one) / 15;
+    let each_of_many = (many - few) / 48;
+    assert!(
+        each_of_many * 5 <= each_of_few * 6,
+        "instructions of each rank: {each_of_few} of 16, {each_of_many} of 64"
+    );
 }
 
 /// Booting is most of what a kernel does for a short program.

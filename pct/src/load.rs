@@ -8,6 +8,7 @@
 
 use abi::Errno;
 use abi::control::{HostOp, JobInfo, RankInfo, RegionKind};
+use abi::cores::Cores;
 use abi::image::{
     HEAD_BYTES, Image, ImageError, MAX_SEGMENTS, PROT_EXEC, PROT_READ, PROT_WRITE, Segment,
 };
@@ -15,7 +16,6 @@ use abi::map;
 
 use crate::line;
 use crate::line::Line;
-use crate::policy::Cores;
 use crate::qk::{Qk, Range, Start};
 use crate::stack::{self, Contents, Memory, Plan, at};
 use crate::vdso;

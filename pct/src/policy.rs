@@ -1,13 +1,12 @@
 //! Who gets what: memory and cores, divided evenly.
 //!
 //! Pure: ranges in, shares out. Every rank gets one physically contiguous share of the same length, aligned to 2 MiB
-//! so that its regions can use large pages, and consecutive cores. Memory that cannot be divided evenly stays unused:
-//! ranks of a parallel program that differ in memory would fail one by one. Cores that are left over go to the first ranks,
-//! one each: a core more does no harm.
+//! so that its regions can use large pages, and consecutive cores ([`Cores::of`]). Memory that cannot be divided evenly
+//! stays unused: ranks of a parallel program that differ in memory would fail one by one.
 
 use core::fmt;
 
-use abi::control::CoreWords;
+use abi::cores::Cores;
 use abi::map::{MAX_RANKS, PAGE_2M};
 
 use crate::qk::Range;
@@ -21,7 +20,7 @@ pub const MAX_RANGES: usize = 32;
 pub enum Misfit {
     /// No ranks, or more than a node can have.
     Ranks(u64),
-    /// More ranks than cores.
+    /// No ranks or no cores.
     Cores {
         /// Ranks of the job.
         ranks: u64,
@@ -44,7 +43,7 @@ impl fmt::Display for Misfit {
         match *self {
             Misfit::Ranks(ranks) => write!(f, "a node runs 1 to {MAX_RANKS} ranks, not {ranks}"),
             Misfit::Cores { ranks, cpus } => {
-                write!(f, "{ranks} ranks need as many cores, the node has {cpus}")
+                write!(f, "{ranks} ranks cannot share {cpus} cores")
             }
             Misfit::Memory {
                 ranks,
@@ -164,53 +163,12 @@ fn aligned(range: &Range) -> Option<Range> {
     })
 }
 
-/// Consecutive cores.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Cores {
-    /// The lowest.
-    pub first: u64,
-    /// How many, at least one.
-    pub count: u64,
-}
-
-impl Cores {
-    /// The set as it crosses [`abi::control::Control::RankStart`]; cores beyond its end are left out.
-    #[must_use]
-    pub fn words(&self) -> CoreWords {
-        let mut words = CoreWords::default();
-        for (start, word) in (0..).step_by(64).zip(&mut words) {
-            let below = |end: u64| (1u128 << end.saturating_sub(start).min(64)) - 1;
-            *word = (below(self.first.saturating_add(self.count)) & !below(self.first)) as u64;
-        }
-        words
-    }
-}
-
-impl fmt::Display for Cores {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Cores { first, count: 1 } => write!(f, "core {first}"),
-            Cores { first, count } => write!(f, "cores {first}-{}", first + count - 1),
-        }
-    }
-}
-
-/// The cores of a rank, next to those of the rank before: cpus / ranks of them, and one more for the first cpus % ranks.
+/// The cores of a rank.
 ///
 /// # Errors
-/// [`Misfit::Cores`] when there are fewer cores than ranks.
+/// [`Misfit::Cores`] when there are none.
 pub fn cores(rank: u32, ranks: u64, cpus: u64) -> Result<Cores, Misfit> {
-    let each = match cpus.checked_div(ranks) {
-        None | Some(0) => return Err(Misfit::Cores { ranks, cpus }),
-        Some(each) => each,
-    };
-    let (rank, left_over) = (u64::from(rank), cpus % ranks);
-    Ok(Cores {
-        first: rank
-            .saturating_mul(each)
-            .saturating_add(rank.min(left_over)),
-        count: each + u64::from(rank < left_over),
-    })
+    Cores::of(rank.into(), ranks, cpus).ok_or(Misfit::Cores { ranks, cpus })
 }
 
 #[cfg(test)]
@@ -268,29 +226,8 @@ mod tests {
             "2 MiB that are not aligned"
         );
         assert!(divide(&[range(0, 64)], 1, u64::MAX).is_err());
-        assert_eq!(cores(0, 3, 2), Err(Misfit::Cores { ranks: 3, cpus: 2 }));
+        assert_eq!(cores(0, 3, 0), Err(Misfit::Cores { ranks: 3, cpus: 0 }));
         assert!(cores(0, 0, 2).is_err());
-    }
-
-    #[test]
-    fn cores_are_divided_evenly_and_what_is_left_over_goes_to_the_first() {
-        let all = |ranks: u32, cpus| -> Vec<_> {
-            let of = |rank| cores(rank, ranks.into(), cpus).expect("enough");
-            (0..ranks).map(|rank| of(rank).to_string()).collect()
-        };
-        assert_eq!(all(2, 4), ["cores 0-1", "cores 2-3"]);
-        assert_eq!(all(3, 11), ["cores 0-3", "cores 4-7", "cores 8-10"]);
-        assert_eq!(all(3, 4), ["cores 0-1", "core 2", "core 3"]);
-    }
-
-    #[test]
-    fn a_set_of_cores_crosses_words() {
-        let words = |first, count| Cores { first, count }.words();
-        assert_eq!(words(3, 2), [0b11000, 0, 0, 0]);
-        assert_eq!(words(62, 4), [3 << 62, 3, 0, 0]);
-        assert_eq!(words(0, 256), [u64::MAX; 4]);
-        assert_eq!(words(255, 1), [0, 0, 0, 1 << 63]);
-        assert_eq!(words(255, u64::MAX), [0, 0, 0, 1 << 63]);
     }
 
     #[test]
@@ -329,25 +266,6 @@ mod tests {
             if asked == 0 {
                 prop_assert!(divide(&ranges, ranks, shares.share_bytes + PAGE_2M).is_err(), "not the largest");
             }
-        }
-
-        #[test]
-        fn every_core_has_one_rank(ranks in 1u64..=255, more in 0u64..256) {
-            let cpus = (ranks + more).min(256);
-            let mut all = CoreWords::default();
-            let mut end = 0;
-            for rank in 0..ranks as u32 {
-                let cores = cores(rank, ranks, cpus).expect("enough");
-                prop_assert_eq!(cores.first, end);
-                prop_assert!([cpus / ranks, cpus.div_ceil(ranks)].contains(&cores.count));
-                end += cores.count;
-                for (all, word) in all.iter_mut().zip(cores.words()) {
-                    prop_assert_eq!(*all & word, 0);
-                    *all |= word;
-                }
-            }
-            prop_assert_eq!(end, cpus);
-            prop_assert_eq!(u64::from(all.iter().map(|word| word.count_ones()).sum::<u32>()), cpus);
         }
 
         #[test]

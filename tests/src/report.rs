@@ -67,6 +67,12 @@ impl Stats {
         Ok(all - pct)
     }
 
+    /// How many cores the node has.
+    #[must_use]
+    pub fn cores(&self) -> usize {
+        self.0["cores"].as_array().map_or(0, Vec::len)
+    }
+
     /// The ranks, one object each.
     #[must_use]
     pub fn ranks(&self) -> usize {

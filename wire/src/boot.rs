@@ -21,13 +21,25 @@ pub const NODE_PEER: u16 = 0;
 /// The ivshmem peer number of the host.
 pub const HOST_PEER: u16 = 1;
 
+/// Bytes of kernel heap besides [`thread_memory`]: a fixed part; per CPU its stacks and tables; per rank some 50 KiB for its main
+/// thread, its signals and its lists, and room for regions, some 100 bytes each; three bits per 4 KiB frame of RAM, and what
+/// finds them.
+#[must_use]
+pub const fn heap_bytes(ram_bytes: u64, cpus: u64, ranks: u64) -> u64 {
+    const FIXED: u64 = 1 << 20;
+    const PER_CPU: u64 = 256 << 10;
+    const PER_RANK: u64 = 256 << 10;
+    FIXED + PER_CPU * cpus + PER_RANK * ranks + ram_bytes / 8192
+}
+
 /// Bytes of RAM that the kernel keeps for threads besides each rank's first: what a thread takes (its stack in the kernel, its FPU
 /// state, its record, its places in lists: at most 45 KiB) is taken from here. It costs nothing before there are threads.
 #[must_use]
-pub const fn thread_memory(ram_bytes: u64, cpus: u64) -> u64 {
-    const MOST_PER_CPU: u64 = 48 << 20;
+pub const fn thread_memory(ram_bytes: u64, ranks: u64) -> u64 {
+    /// As many threads as a rank may have ([`abi::map::MAX_THREADS`]).
+    const MOST_PER_RANK: u64 = 48 << 20;
     let part = ram_bytes / 32;
-    let most = MOST_PER_CPU * cpus;
+    let most = MOST_PER_RANK * ranks;
     if part < most { part } else { most }
 }
 
@@ -130,7 +142,7 @@ pub enum Bad {
 pub struct Config {
     /// Ranks on this node, 1..=[`abi::map::MAX_RANKS`].
     pub ranks: usize,
-    /// CPUs of this node, `ranks`..=[`MAX_CPUS`].
+    /// CPUs of this node, 1..=[`MAX_CPUS`]; ranks share them where there are fewer.
     pub cpus: usize,
     /// See [`flag`].
     pub flags: u64,
@@ -165,11 +177,7 @@ impl Config {
             return Err(Bad::Version);
         }
         let (ranks, cpus, flags) = (header.ranks.load(), header.cpus.load(), header.flags.load());
-        if ranks == 0
-            || ranks > abi::map::MAX_RANKS as u64
-            || cpus < ranks
-            || cpus > MAX_CPUS as u64
-        {
+        if ranks == 0 || ranks > abi::map::MAX_RANKS as u64 || cpus == 0 || cpus > MAX_CPUS as u64 {
             return Err(Bad::Counts);
         }
         if flags & !flag::ALL != 0 {

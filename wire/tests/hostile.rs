@@ -84,7 +84,7 @@ proptest! {
             *to = from.load();
         }
         if let Ok(read) = Config::read(&memory::<Header>(&words)) {
-            prop_assert!((1..=MAX_RANKS).contains(&read.ranks) && (read.ranks..=MAX_CPUS).contains(&read.cpus));
+            prop_assert!((1..=MAX_RANKS).contains(&read.ranks) && (1..=MAX_CPUS).contains(&read.cpus));
             prop_assert_eq!(read.flags & !flag::ALL, 0);
         } else {
             prop_assert!(right < fields.len());

@@ -1,13 +1,14 @@
 //! The plan: how many cores and how much memory a job gets, and where in guest RAM what lies. Pure.
 //!
-//! Defaults, documented in the book: cores per rank = cores available / ranks, at least one. Memory per rank = 80 % of
+//! Defaults, documented in the book: cores per rank = cores available / ranks; ranks that are more share the cores. Memory per rank = 80 % of
 //! the available memory / ranks. Guest RAM is sparse, so what is not touched costs nothing: neither this host's memory
 //! nor what a memory cgroup allows.
 
+use abi::cores::Cores;
 use abi::map::{COMM_BASE, MAX_RANKS, PAGE_2M};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use wire::boot::{Config, flag, thread_memory};
+use wire::boot::{Config, flag, heap_bytes, thread_memory};
 use wire::layout::Layout;
 
 use crate::ram::{LOW_BYTES, Ram, SPLIT_BYTES};
@@ -15,16 +16,11 @@ use crate::resources::Resources;
 
 /// Most cores of a node: xAPIC ids have 8 bits and 255 means everybody (Intel SDM vol. 3, 11.6.1).
 const MAX_CORES: usize = 255;
-/// Kernel, its heap, PCT and firmware.
-const NODE_BYTES: u64 = 9 << 20;
-/// Kernel memory per core: stacks, tables, what a rank needs.
-const CORE_BYTES: u64 = 512 << 10;
-/// One byte of kernel memory for so much of the shares: it keeps two bits per 4 KiB frame.
-const SHARE_BYTES_PER_BYTE: u64 = 4096 * 4;
+/// Kernel without its heap, PCT and firmware.
+const NODE_BYTES: u64 = 8 << 20;
 /// The kernel image is loaded here: below it is room for a small communication area.
 const KERNEL_PHYS: u64 = PAGE_2M;
-/// A large communication area lies here, above the kernel image. The kernel takes memory for itself before it knows how
-/// long the area is, from a range that begins above it: then there must be RAM above 4 GiB.
+/// A large communication area lies here, above the kernel image.
 const LARGE_COMM_BASE: u64 = 16 << 20;
 
 /// How the name of every node begins.
@@ -177,13 +173,12 @@ pub fn plan(request: &Request, host: &Resources) -> Result<Plan, PlanError> {
     };
     let shares_bytes = ranks as u64 * share_bytes;
     let node_bytes = request.node_bytes.unwrap_or_else(|| {
-        let needed =
-            comm_end + NODE_BYTES + CORE_BYTES * cpus as u64 + shares_bytes / SHARE_BYTES_PER_BYTE;
-        let threads = thread_memory(needed + shares_bytes, cpus as u64);
+        let needed = comm_end + NODE_BYTES + heap_bytes(shares_bytes, cpus as u64, ranks as u64);
+        let threads = thread_memory(needed + shares_bytes, ranks as u64);
         // The part of RAM that is for threads has such a part itself.
         (needed + threads + threads / 16).next_multiple_of(PAGE_2M)
     });
-    let ram = ram(node_bytes, ranks as u64, share_bytes, comm_end > 0);
+    let ram = ram(node_bytes, ranks as u64, share_bytes);
     Ok(Plan {
         ranks,
         cpus,
@@ -195,15 +190,16 @@ pub fn plan(request: &Request, host: &Resources) -> Result<Plan, PlanError> {
     })
 }
 
-/// Cores of the node: as many for each rank.
+/// Cores of the node: as many for each rank, or those of the host, which the ranks share.
 fn cpus(request: &Request, cores: usize) -> Result<usize, PlanError> {
     let ranks = request.ranks;
-    let enough = |cpus: usize| cpus <= cores || request.oversubscribe;
     let Some(each) = request.cores_per_rank else {
-        let cpus = ranks * (cores.min(MAX_CORES) / ranks).max(1);
-        return Some(cpus)
-            .filter(|&cpus| enough(cpus))
-            .ok_or(PlanError::NotEnoughCores { ranks, cores });
+        let there = cores.clamp(1, MAX_CORES);
+        return match there / ranks {
+            0 if request.oversubscribe => Ok(there),
+            0 => Err(PlanError::NotEnoughCores { ranks, cores }),
+            each => Ok(ranks * each),
+        };
     };
     if each == 0 {
         return Err(PlanError::NoCores);
@@ -213,7 +209,7 @@ fn cpus(request: &Request, cores: usize) -> Result<usize, PlanError> {
         .filter(|&cpus| cpus <= MAX_CORES)
         .ok_or(PlanError::TooManyCores { ranks, each })?;
     Some(cpus)
-        .filter(|&cpus| enough(cpus))
+        .filter(|&cpus| cpus <= cores || request.oversubscribe)
         .ok_or(PlanError::NotEnoughCoresForEach { ranks, each, cores })
 }
 
@@ -244,9 +240,9 @@ fn share_bytes(request: &Request, host: &Resources) -> Result<u64, PlanError> {
 
 /// RAM with room for every share in one piece: low memory is filled first, the rest goes above 4 GiB. When RAM is split,
 /// the kernel may take its own memory from either part.
-fn ram(node_bytes: u64, ranks: u64, share_bytes: u64, split: bool) -> Ram {
+fn ram(node_bytes: u64, ranks: u64, share_bytes: u64) -> Ram {
     let all = node_bytes + ranks * share_bytes;
-    if all < SPLIT_BYTES && !split {
+    if all < SPLIT_BYTES {
         return Ram::new(all);
     }
     let low_shares = (LOW_BYTES.saturating_sub(node_bytes) / share_bytes).min(ranks);
@@ -280,10 +276,11 @@ impl Plan {
         Some((ranks.parse().ok()?, share_bytes.parse().ok()?))
     }
 
-    /// Cores of each rank.
+    /// The cores that rank `rank` gets.
     #[must_use]
-    pub const fn cores_per_rank(&self) -> usize {
-        self.cpus / self.ranks
+    pub fn cores(&self, rank: usize) -> Cores {
+        Cores::of(rank as u64, self.ranks as u64, self.cpus as u64)
+            .expect("a plan has ranks and cores")
     }
 
     /// Doorbells of either peer: one per core towards the node; one per rank and one for the keeper towards the host.
@@ -346,7 +343,9 @@ mod tests {
             oversubscribe: true,
             ..ask(16, None)
         };
-        assert_eq!(plan(&request, &few).expect("fits").cpus, 16);
+        let plan_of_16 = plan(&request, &few).expect("fits");
+        assert_eq!(plan_of_16.cpus, 2);
+        assert_eq!([7, 8].map(|rank| plan_of_16.cores(rank).first), [0, 1]);
         assert_eq!(plan(&ask(0, None), &few), Err(PlanError::NoRanks));
         assert_eq!(
             plan(&ask(256, None), &host(512, GIB)),
@@ -363,7 +362,7 @@ mod tests {
                 ..ask(ranks, None)
             };
             let plan = plan(&request, &host(cores, 64 * GIB)).map_err(|error| error.to_string())?;
-            assert_eq!(plan.cores_per_rank(), each);
+            assert_eq!(plan.cores(0).count, each as u64);
             Ok(plan.cpus)
         };
         assert_eq!(cpus(1, 1, 8, false), Ok(1));
@@ -439,7 +438,7 @@ mod tests {
         let beside = |share_bytes, cores| {
             let plan = plan(&ask(1, Some(share_bytes)), &host(cores, 4 * GIB)).expect("fits");
             assert_eq!(plan.comm_base, COMM_BASE);
-            let threads = thread_memory(plan.ram.bytes, plan.cpus as u64);
+            let threads = thread_memory(plan.ram.bytes, 1);
             plan.ram.bytes - threads - share_bytes
         };
         // Measured with MARGAY_NODE_MIB: one core takes 7 MiB, two take 9. RAM comes in pieces of 2 MiB.
@@ -498,7 +497,7 @@ mod tests {
                 ..ask(ranks, Some(share))
             };
             let plan = plan(&request, &host(cores, 1 << 50)).expect("fits");
-            prop_assert!(plan.cpus >= ranks && plan.cpus <= 255.max(ranks));
+            prop_assert!(plan.cpus >= ranks.min(cores) && plan.cpus <= cores.min(255));
             prop_assert!(plan.share_bytes >= share && plan.share_bytes.is_multiple_of(PAGE_2M));
             prop_assert_eq!(Ram::new(plan.ram.bytes), plan.ram);
             let low = (plan.ram.low_bytes - NODE_BYTES) / plan.share_bytes;

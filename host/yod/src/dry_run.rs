@@ -11,24 +11,18 @@ use crate::setup::Setup;
 pub fn describe(setup: &Setup) -> String {
     let launch = &setup.launch;
     let plan = &launch.plan;
-    let cores = plan.cores_per_rank();
+    let how = match plan.cpus / plan.ranks {
+        0 => "shared by the ranks".into(),
+        each => format!("{each} per rank"),
+    };
     let mut text = String::new();
     // Writing to a String cannot fail.
     let _ = writeln!(text, "program      {}", setup.program.name());
     let _ = writeln!(text, "ranks        {}", plan.ranks);
-    let _ = writeln!(text, "cores        {} ({cores} per rank)", plan.cpus);
+    let _ = writeln!(text, "cores        {} ({how})", plan.cpus);
     for rank in 0..plan.ranks {
-        let first = rank * cores;
-        let of_rank = if cores == 1 {
-            format!("core {first}")
-        } else {
-            format!("cores {first}-{}", first + cores - 1)
-        };
-        let _ = writeln!(
-            text,
-            "  rank {rank:<6} {of_rank}, {} of memory",
-            Bytes(plan.share_bytes)
-        );
+        let (cores, share) = (plan.cores(rank), Bytes(plan.share_bytes));
+        let _ = writeln!(text, "  rank {rank:<6} {cores}, {share} of memory");
     }
     let (all, low) = (Bytes(plan.ram.bytes), Bytes(plan.ram.low_bytes));
     let _ = writeln!(text, "guest RAM    {all}, {low} of it below 4 GiB");

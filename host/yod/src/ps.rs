@@ -54,13 +54,17 @@ fn render(all: &[Process]) -> String {
         };
         let share = Bytes(share_bytes);
         let cores = value(&qemu.args, "-smp").and_then(|cpus| cpus.parse::<usize>().ok());
-        let each = cores.and_then(|cores| cores.checked_div(ranks));
+        let cores = match cores {
+            Some(cores) if cores < ranks => format!("{cores} shared"),
+            Some(cores) if ranks > 0 => format!("{ranks} x {}", cores / ranks),
+            _ => "?".into(),
+        };
         text += &row(
             [
                 &pid,
                 &age_text(qemu.age),
                 &ranks.to_string(),
-                &each.map_or("?".into(), |each| format!("{ranks} x {each}")),
+                &cores,
                 &format!("{ranks} x {share}"),
                 &Bytes(qemu.shared_bytes).to_string(),
             ],
@@ -76,7 +80,7 @@ fn render(all: &[Process]) -> String {
 fn row(cells: [&str; 6], command: &str) -> String {
     let [pid, age, ranks, cores, memory, touched] = cells;
     let line =
-        format!("{pid:>8} {age:>9} {ranks:>6} {cores:>7} {memory:>12} {touched:>8}  {command}");
+        format!("{pid:>8} {age:>9} {ranks:>6} {cores:>10} {memory:>12} {touched:>8}  {command}");
     line.trim_end().to_owned() + "\n"
 }
 
@@ -194,6 +198,8 @@ mod tests {
             ]
         );
         assert_eq!(render(&all[3..]), "no node of yours is running here\n");
+        let shared = of(12, 11, "qemu -name margay:16x4194304 -smp 2");
+        assert!(render(&[shared]).contains("2 shared"));
     }
 
     #[test]

@@ -45,6 +45,16 @@ fn ranks_are_loaded_onto_their_cores_and_reaped() {
 }
 
 #[test]
+fn ranks_share_cores_when_there_are_fewer() {
+    let mut fake = job(3, 2, &[0, 1, 2].map(Event::Attached));
+    assert_eq!(ended(&mut fake), NO_MORE);
+    for (rank, cores) in [(0, 0b01), (1, 0b01), (2, 0b10)] {
+        let started = fake.ranks[&rank].started.expect("started");
+        assert_eq!(started.cores, [cores, 0, 0, 0]);
+    }
+}
+
+#[test]
 fn a_rank_that_cannot_be_loaded_is_refused_alone() {
     let mut fake = job(1, 1, &[Event::Attached(0), Event::Exited(0)]);
     fake.program[..4].copy_from_slice(b"none");
@@ -58,9 +68,9 @@ fn a_rank_that_cannot_be_loaded_is_refused_alone() {
 
 #[test]
 fn a_job_that_does_not_fit_is_refused_rank_by_rank() {
-    let mut fake = job(2, 1, &[Event::Attached(1), Event::Attached(0)]);
+    let mut fake = job(2, 0, &[Event::Attached(1), Event::Attached(0)]);
     assert_eq!(ended(&mut fake), NO_MORE);
-    let why = Some("126 2 ranks need as many cores, the node has 1");
+    let why = Some("126 2 ranks cannot share 0 cores");
     assert_eq!(fake.ranks[&0].refused.as_deref(), why);
     assert_eq!(fake.ranks[&1].refused.as_deref(), why);
     let mut fake = job(2, 2, &[Event::Attached(0)]);

@@ -5,6 +5,7 @@ use crate::boot::{self, frames};
 use crate::mem;
 use crate::sync::{Mutex, RawSpin};
 use abi::map::{DIRECT_MAP, PAGE};
+use alloc::boxed::Box;
 use arrayvec::ArrayVec;
 use core::alloc::{GlobalAlloc, Layout};
 use talc::TalcLock;
@@ -47,16 +48,33 @@ pub(crate) fn overlaps(range: PhysRange) -> bool {
     GIVEN.lock().iter().any(|given| given.overlaps(range))
 }
 
+/// A box, or `None` when the heap has no room for it.
+pub fn try_box<T>(value: T) -> Option<Box<T>> {
+    let layout = Layout::new::<T>();
+    assert!(layout.size() > 0, "a box of nothing needs no heap");
+    // SAFETY: The layout has a size greater than zero; null is handled.
+    let memory = unsafe { HEAP.alloc(layout) }.cast::<T>();
+    if memory.is_null() {
+        return None;
+    }
+    // SAFETY: 1. `memory` is fresh, aligned and large enough for a T.
+    //         2. It comes from the global allocator with T's layout, as Box wants it.
+    unsafe {
+        memory.write(value);
+        Some(Box::from_raw(memory))
+    }
+}
+
 /// `count` zeroed, contiguous page frames for the hardware layer, for good: from boot's arena while it is open, then from the heap.
-pub(crate) fn frames(count: u64) -> Phys {
+/// `None` when there are none.
+pub(crate) fn frames(count: u64) -> Option<Phys> {
     if let Some(taken) = frames::take(count) {
-        return taken;
+        return Some(taken);
     }
     let Ok(layout) = Layout::from_size_align((count * PAGE) as usize, PAGE as usize) else {
         unreachable!("a few pages are a valid layout")
     };
     // SAFETY: The layout has a size greater than zero; null is handled.
     let memory = unsafe { HEAP.alloc_zeroed(layout) };
-    assert!(!memory.is_null(), "kernel heap exhausted: {count} frames");
-    Phys(memory as u64 - DIRECT_MAP)
+    (!memory.is_null()).then(|| Phys(memory as u64 - DIRECT_MAP))
 }

@@ -7,14 +7,15 @@
 use crate::addr::{Phys, PhysRange};
 use crate::{boot, heap};
 use abi::map::PAGE;
+use arrayvec::ArrayVec;
 use core::arch::asm;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 use zerocopy::{FromBytes, KnownLayout};
 
 /// Ranges a pool may consist of.
 pub const MAX_POOL_RANGES: usize = 16;
 
-/// One range; empty until [`set_pool`].
+/// One range; empty until [`add_to_pool`].
 struct Slot {
     start: AtomicU64,
     end: AtomicU64,
@@ -27,30 +28,36 @@ static POOL: [Slot; MAX_POOL_RANGES] = [const {
         end: AtomicU64::new(0),
     }
 }; MAX_POOL_RANGES];
-static SET: AtomicBool = AtomicBool::new(false);
 
-/// Declares the pool, once: the whole pages of `ranges`.
+/// The ranges of the pool.
+fn pool() -> impl Iterator<Item = PhysRange> {
+    let ranges = POOL.iter().map(|slot| PhysRange {
+        start: Phys(slot.start.load(Ordering::Relaxed)),
+        end: Phys(slot.end.load(Ordering::Relaxed)),
+    });
+    ranges.filter(|range| range.start < range.end)
+}
+
+/// Adds the whole pages of `ranges` to the pool, before other CPUs run.
 ///
 /// # Panics
-/// On a second call, on more than [`MAX_POOL_RANGES`] ranges, and when a range is not free RAM of the boot information or
-/// touches the heap.
-pub fn set_pool(ranges: &[PhysRange]) {
-    assert!(!SET.swap(true, Ordering::Relaxed), "the pool is set once");
-    assert!(
-        ranges.len() <= MAX_POOL_RANGES,
-        "{} pool ranges",
-        ranges.len()
-    );
-    let mut sorted = [PhysRange::default(); MAX_POOL_RANGES];
-    for (slot, range) in sorted.iter_mut().zip(ranges) {
-        *slot = range.whole_pages();
+/// On more than [`MAX_POOL_RANGES`] ranges in all, and when a range is not free RAM of the boot information, touches the heap or
+/// is in the pool already.
+pub fn add_to_pool(ranges: &[PhysRange]) {
+    let mut sorted: ArrayVec<PhysRange, MAX_POOL_RANGES> = pool().collect();
+    for range in ranges.iter().map(|range| range.whole_pages()) {
         assert!(
             boot::free_memory()
                 .iter()
-                .any(|free| free.holds(slot.start, slot.len_bytes())),
+                .any(|free| free.holds(range.start, range.len_bytes())),
             "{range:?} is not free RAM"
         );
-        assert!(!heap::overlaps(*slot), "{range:?} is heap");
+        assert!(
+            !heap::overlaps(range) && !overlaps(range),
+            "{range:?} is in use already"
+        );
+        assert!(!sorted.is_full(), "too many pool ranges");
+        sorted.push(range);
     }
     sorted.sort_unstable_by_key(|range| core::cmp::Reverse(range.len_bytes()));
     for (slot, range) in POOL.iter().zip(sorted) {
@@ -73,14 +80,7 @@ pub fn in_pool(at: Phys, len_bytes: u64) -> bool {
 
 /// Whether the pool shares a byte with `range`.
 pub(crate) fn overlaps(range: PhysRange) -> bool {
-    POOL.iter().any(|slot| {
-        let start = Phys(slot.start.load(Ordering::Relaxed));
-        PhysRange {
-            start,
-            end: Phys(slot.end.load(Ordering::Relaxed)),
-        }
-        .overlaps(range)
-    })
+    pool().any(|part| part.overlaps(range))
 }
 
 /// Where the direct map shows `[at, at + len_bytes)`, which must be pool memory.

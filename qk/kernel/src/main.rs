@@ -35,13 +35,13 @@ mod thread;
 mod timer;
 mod trace;
 
-use abi::map::PAGE;
+use abi::map::{PAGE, PAGE_2M};
 use arrayvec::ArrayVec;
-use hal::addr::{Phys, PhysRange};
+use hal::addr::PhysRange;
 use hal::boot::Boot;
 use hal::panic::Epitaph;
 use hal::traps::Handlers;
-use wire::boot::{flag, node};
+use wire::boot::{flag, heap_bytes, node, thread_memory};
 
 hal::entry!(main);
 
@@ -51,30 +51,32 @@ type Ranges = ArrayVec<PhysRange, 32>;
 fn main(boot: Boot) -> ! {
     let comm_at = comm::address(boot.cmdline)
         .expect("command line without margay.comm=0x...: not started by yod?");
-    let mut free: Ranges = boot.memory.iter().copied().take(24).collect();
-    let ram_bytes: u64 = free.iter().map(|range| range.len_bytes()).sum();
-    let cpus = hal::cpu::expected();
-    let for_threads = wire::boot::thread_memory(ram_bytes, cpus as u64);
-    let heap = take(
-        &mut free,
-        heap_bytes(ram_bytes, cpus) + for_threads,
-        comm_at,
-    );
-    hal::heap::give(heap);
-    // Everything but the heap (and the image, which is not in the list) may be reached by physical address.
-    hal::mem::set_pool(&free);
+    let mut pool: Ranges = boot.memory.iter().copied().take(24).collect();
+    let ram_bytes: u64 = pool.iter().map(|range| range.len_bytes()).sum();
+    // How much heap there must be, the header tells.
+    let header = PhysRange::new(comm_at, PAGE);
+    hal::mem::add_to_pool(&[header]);
     let comm = comm::init(comm_at);
-    carve(
-        &mut free,
-        PhysRange::new(comm_at, comm.total_bytes().next_multiple_of(PAGE)),
-    );
-    if let Some(initrd) = boot.initrd {
+    let (cpus, ranks) = (hal::cpu::expected(), comm.config.ranks as u64);
+    let mut free = pool.clone();
+    let initrd = boot
+        .initrd
+        .map_or((comm_at, 0), |i| (i.start, i.len_bytes()));
+    for (start, len_bytes) in [(comm_at, comm.total_bytes()), initrd] {
         carve(
             &mut free,
-            PhysRange::new(initrd.start, initrd.len_bytes().next_multiple_of(PAGE)),
+            PhysRange::new(start, len_bytes.next_multiple_of(PAGE)),
         );
     }
-    let pct_share = take(&mut free, pct::SHARE_BYTES, comm_at);
+    let for_threads = thread_memory(ram_bytes, ranks);
+    let heap_bytes = heap_bytes(ram_bytes, cpus as u64, ranks).next_multiple_of(PAGE_2M);
+    let heap = take(&mut free, (heap_bytes + for_threads).next_multiple_of(PAGE));
+    hal::heap::give(heap);
+    // Everything but the heap (and the image, which is not in the list) may be reached by physical address.
+    carve(&mut pool, header);
+    carve(&mut pool, heap);
+    hal::mem::add_to_pool(&pool);
+    let pct_share = take(&mut free, pct::SHARE_BYTES);
 
     hal::time::init((comm.header().tsc_hz.load() != 0).then(|| comm.header().tsc_hz.load()));
     clock::init(hal::time::tsc_hz());
@@ -114,19 +116,11 @@ fn main(boot: Boot) -> ! {
     sched::idle()
 }
 
-/// Bytes of kernel heap besides what further threads need: a fixed part, what every CPU and every rank needs, and two bits per 4 KiB frame of RAM.
-fn heap_bytes(ram_bytes: u64, cpus: usize) -> u64 {
-    const FIXED: u64 = 1 << 20;
-    const PER_CPU: u64 = 512 << 10;
-    (FIXED + PER_CPU * cpus as u64 + ram_bytes / 4096 / 2).next_multiple_of(2 << 20)
-}
-
-/// Takes `len_bytes` from the first range above the communication area that has them.
-fn take(free: &mut Ranges, len_bytes: u64, above: Phys) -> PhysRange {
-    let room = |range: &&PhysRange| range.start > above && range.len_bytes() >= len_bytes;
+/// Takes `len_bytes` from the first range that has them.
+fn take(free: &mut Ranges, len_bytes: u64) -> PhysRange {
     let start = free
         .iter()
-        .find(room)
+        .find(|range| range.len_bytes() >= len_bytes)
         .map(|range| range.start)
         .expect("not enough memory for the kernel");
     let taken = PhysRange::new(start, len_bytes);

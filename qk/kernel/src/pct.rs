@@ -62,6 +62,7 @@ pub fn load(initrd: PhysRange, share: PhysRange, zeroed: bool) -> Result<(), Str
         Prot::READ | Prot::WRITE,
     )?;
     let task = sched::pct();
+    task.make_context().map_err(|_| "PCT: no memory")?;
     task.context()
         .begin(image.entry, STACK_TOP, Phys(aspace.root()), sched::ARRIVED);
     *ASPACE.lock() = Some(aspace);

@@ -4,6 +4,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use abi::Errno;
 use abi::control::RankInfo;
+use abi::cores::Cores;
 use abi::ident::RLIM_NLIMITS;
 use alloc::boxed::Box;
 use hal::addr::Phys;
@@ -11,6 +12,7 @@ use hal::sync::{Mutex, Once};
 use qk_core::futex::Owner;
 use qk_core::sched::cores::{AtomicCoreSet, CoreSet};
 use qk_core::signals::SigSet;
+use wire::boot::Config;
 use wire::rank::{RankArea, proxy, state};
 use wire::region_log::RegionLog;
 
@@ -97,7 +99,7 @@ pub fn init(comm: &'static comm::Comm) {
         threads: Threads::new(),
         signals: Mutex::new(Signals::new()),
         limits: Mutex::new([[u64::MAX; 2]; RLIM_NLIMITS]),
-        home: AtomicUsize::new(id * config.cpus / config.ranks),
+        home: AtomicUsize::new(home(id, config)),
         cores: AtomicCoreSet::new(),
         shootdown: Shootdown::new(),
         timers: Mutex::new(Timers::default()),
@@ -121,15 +123,27 @@ pub fn init(comm: &'static comm::Comm) {
     }
 }
 
+/// The core that the proxy of rank `id` rings until the PCT has placed the rank: one that the rank will run on, unless the PCT
+/// decides differently from [`Cores::of`].
+fn home(id: usize, config: &Config) -> usize {
+    Cores::of(id as u64, config.ranks as u64, config.cpus as u64)
+        .map_or(0, |cores| cores.first as usize)
+}
+
 /// All ranks.
 #[inline]
 pub fn all() -> &'static [Rank] {
     RANKS.get().map_or(&[], |ranks| ranks)
 }
 
-/// The ranks whose proxies ring core `cpu`.
+/// The ranks whose proxies ring core `cpu`, but for those that have ended.
 pub fn at_home_on(cpu: usize) -> impl Iterator<Item = &'static Rank> {
-    all().iter().filter(move |rank| rank.home() == cpu)
+    let has_ended = |rank: &Rank| {
+        let state = rank.area.node.state.peek();
+        state == state::EXITED || state == state::REFUSED
+    };
+    let of_core = all().iter().filter(move |rank| rank.home() == cpu);
+    of_core.filter(move |rank| !has_ended(rank))
 }
 
 /// The rank with this number, if there is one.
@@ -261,6 +275,7 @@ impl Rank {
     ) -> Result<(), Errno> {
         let first = cores.first().ok_or(Errno::EINVAL)?;
         sched::make_room(cores, 1)?;
+        self.main().task.make_context()?;
         self.home.store(first, Ordering::Release);
         self.cores.store(cores);
         timer::prepare_cpu_limit(self);

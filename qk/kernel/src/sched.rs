@@ -139,13 +139,24 @@ impl Task {
         }
     }
 
-    /// Its context, made when it is first asked for.
-    pub fn context(&self) -> &Context {
+    /// Makes its context, if it has none yet.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn make_context(&self) -> Result<(), Errno> {
         if self.context.get().is_none() {
             // Nobody else prepares the same task.
-            let _ = self.context.set(Context::new_user());
+            let _ = self.context.set(Context::new_user().ok_or(Errno::ENOMEM)?);
         }
-        self.context.get().expect("has just been made")
+        Ok(())
+    }
+
+    /// Its context.
+    ///
+    /// # Panics
+    /// Before [`Task::make_context`].
+    pub fn context(&self) -> &Context {
+        self.context.get().expect("made before the task begins")
     }
 
     /// Makes it runnable: its context has begun. It starts on `core`, if that is allowed and nothing speaks against it.
@@ -171,7 +182,7 @@ impl Task {
         self.allowed.store(allowed);
         let cpu = self.core.load(Ordering::Acquire);
         if !allowed.contains(cpu) && take_back(self, cpu) {
-            enqueue(self, false);
+            enqueue(self);
         }
     }
 
@@ -188,7 +199,7 @@ impl Task {
 /// Makes a parked task runnable, or lets its next [`park`] return at once.
 pub fn unpark(task: &'static Task) {
     match task.parking.unpark() {
-        Unparked::Queue => enqueue(task, false),
+        Unparked::Queue => enqueue(task),
         Unparked::OnCore => wake(task.core()),
         Unparked::Nothing => {}
     }
@@ -209,8 +220,7 @@ pub fn unpark_pct() {
     match task.parking.unpark() {
         Unparked::Queue => {
             task.core.store(hal::cpu::id(), Ordering::Release);
-            // Before the rank that it just started: that one may never leave the core.
-            push(task, hal::cpu::id(), true);
+            push(task, hal::cpu::id());
         }
         Unparked::OnCore => wake(task.core()),
         Unparked::Nothing => {}
@@ -225,11 +235,11 @@ fn wake(cpu: usize) {
 }
 
 /// Puts a runnable task into the queue of the core that suits it best.
-fn enqueue(task: &'static Task, first: bool) {
+fn enqueue(task: &'static Task) {
     loop {
         let cpu = place(task);
         task.core.store(cpu, Ordering::Release);
-        push(task, cpu, first);
+        push(task, cpu);
         // Where it is allowed may have changed meanwhile, and whoever changed it has not found it in a queue.
         if task.allowed.contains(cpu) || !take_back(task, cpu) {
             return;
@@ -246,7 +256,10 @@ fn take_back(task: &'static Task, cpu: usize) -> bool {
     taken
 }
 
-fn push(task: &'static Task, cpu: usize, first: bool) {
+/// Puts a runnable task into the queue of core `cpu`. The PCT goes before all others: while ranks compute there, each step
+/// of loading another would else take a slice of every one of them.
+fn push(task: &'static Task, cpu: usize) {
+    let first = core::ptr::eq(task, pct());
     let core = &cores()[cpu];
     QUEUED.fetch_add(1, Ordering::Relaxed);
     {
@@ -260,7 +273,9 @@ fn push(task: &'static Task, cpu: usize, first: bool) {
     // Who runs there has to share from now on, or halts.
     let halted = core.halted.is_set();
     if cpu == hal::cpu::id() {
-        if !halted {
+        if !halted && first {
+            timer::end_slice();
+        } else if !halted {
             timer::share();
         }
     } else if halted || !timer::is_shared(cpu) {
@@ -422,7 +437,7 @@ extern "C" fn arrived() {
             // The core that it prefers may be another one by now.
             Why::Parks | Why::Yields => {
                 if task.parking.left(why == Why::Yields) {
-                    enqueue(task, core::ptr::eq(task, pct()));
+                    enqueue(task);
                     // It got a slice's end set here, and went elsewhere.
                     let elsewhere = task.core() != hal::cpu::id();
                     if why == Why::Yields && elsewhere && !is_wanted() {
@@ -470,16 +485,21 @@ pub fn is_wanted() -> bool {
 /// ENOMEM.
 pub fn make_room(allowed: CoreSet, tasks: usize) -> Result<(), Errno> {
     for cpu in allowed.iter() {
-        let core = &cores()[cpu];
-        let tenants = core.tenants.load(Ordering::Relaxed) + tasks;
-        core.queue.lock().try_reserve(tenants)?;
-        timer::make_room(cpu, tenants)?;
-        ship::make_room(cpu, tenants)?;
-    }
-    for cpu in allowed.iter() {
-        cores()[cpu].tenants.fetch_add(tasks, Ordering::Relaxed);
+        // Counted first: whoever makes room at the same time makes it for both.
+        let tenants = cores()[cpu].tenants.fetch_add(tasks, Ordering::SeqCst) + tasks;
+        if let Err(errno) = make_room_on(cpu, tenants) {
+            let so_far = allowed.iter().take_while(|other| *other <= cpu);
+            so_far.for_each(|cpu| _ = cores()[cpu].tenants.fetch_sub(tasks, Ordering::SeqCst));
+            return Err(errno);
+        }
     }
     Ok(())
+}
+
+fn make_room_on(cpu: usize, tenants: usize) -> Result<(), Errno> {
+    cores()[cpu].queue.lock().try_reserve(tenants)?;
+    timer::make_room(cpu, tenants)?;
+    ship::make_room(cpu, tenants)
 }
 
 /// What every core does when it has nothing to do, on the stack it started on.

@@ -11,6 +11,7 @@ use abi::map::MAX_THREADS;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use hal::cpu::PerCpu;
+use hal::heap::try_box;
 use hal::sync::{Mutex, Once};
 use hal::traps::Trap;
 use qk_core::futex::Place;
@@ -99,6 +100,12 @@ impl Own {
         self.trap = Own::NO_TRAP;
     }
 }
+
+const NO_TRAP: Trap = Trap {
+    vector: 0,
+    error: 0,
+    cr2: 0,
+};
 
 /// The thread whose program runs on each core.
 static CURRENT: PerCpu<Thread> = PerCpu::new();
@@ -363,26 +370,38 @@ impl Threads {
         self.get(index).ok_or(Errno::EAGAIN)
     }
 
-    /// Makes the record of one more thread, and room for it wherever it may be listed.
+    /// Makes the record of one more thread.
     fn make(&self, rank: &'static Rank, free: &mut VecDeque<usize>) -> Result<usize, Errno> {
         let index = self.made.load(Ordering::Relaxed);
-        if index == MAX_THREADS || (index > 0 && !take_room()) {
+        let further = index > 0;
+        if index == MAX_THREADS || (further && !take_room()) {
             return Err(Errno::EAGAIN);
         }
         let reserved = free.try_reserve(index + 1).map_err(|_| Errno::ENOMEM);
-        if let Err(errno) = reserved.and_then(|()| rank.make_room(1)) {
-            ROOM.fetch_add(1, Ordering::Relaxed);
+        if let Err(errno) = reserved.and_then(|()| self.make_record(rank, index)) {
+            ROOM.fetch_add(further.into(), Ordering::Relaxed);
             return Err(errno);
         }
-        let chunk = &self.chunks[index / CHUNK];
-        if chunk.get().is_none() {
-            let _ = chunk.set(Box::new([const { Once::new() }; CHUNK]));
-        }
-        let chunk = chunk.get().ok_or(Errno::EAGAIN)?;
-        let _ = chunk[index % CHUNK].set(Box::new(record(rank, index)));
         self.made.store(index + 1, Ordering::Release);
         rank.area.node.threads.put(index as u64 + 1);
         Ok(index)
+    }
+
+    /// Makes the record of number `index`, and room for it wherever it may be listed.
+    fn make_record(&self, rank: &'static Rank, index: usize) -> Result<(), Errno> {
+        const NONE: Errno = Errno::ENOMEM;
+        let chunk = &self.chunks[index / CHUNK];
+        if chunk.get().is_none() {
+            let _ = chunk.set(try_box([const { Once::new() }; CHUNK]).ok_or(NONE)?);
+        }
+        let thread = try_box(record(rank, index)).ok_or(NONE)?;
+        // That of the main thread is made when the rank starts.
+        if index > 0 {
+            thread.task.make_context()?;
+        }
+        rank.make_room(1)?;
+        let _ = chunk.get().ok_or(NONE)?[index % CHUNK].set(thread);
+        Ok(())
     }
 
     /// A number that was taken is free again.

@@ -279,6 +279,14 @@ pub fn share() {
     }
 }
 
+/// What runs here lets others go first before it returns to ring 3.
+pub fn end_slice() {
+    if let Some(thread) = thread::current() {
+        here().slice_end.store(1, Ordering::Relaxed);
+        thread.attention.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Whether what runs on core `cpu` has a slice only.
 pub fn is_shared(cpu: usize) -> bool {
     CORES[cpu].slice_end.load(Ordering::Relaxed) != 0

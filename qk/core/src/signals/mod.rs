@@ -376,9 +376,8 @@ impl Process {
 impl Thread {
     /// A thread that blocks `blocked`, with room for `queue` pending siginfos.
     pub fn new(blocked: SigSet, queue: usize) -> Self {
-        let blocked = blocked.without(SigSet::UNSTOPPABLE);
         Self {
-            blocked,
+            blocked: blocked.without(SigSet::UNSTOPPABLE),
             saved: None,
             pending: Pending::new(queue),
             altstack: AltStack::NONE,

@@ -176,6 +176,9 @@ fn map(root: Phys, va: u64, frame_at: Phys, flags: u64) {
     mem::write_u64(table + (va >> 12 & 511) * 8, frame_at.0 | flags);
 }
 
+/// After a switch there is nothing to do.
+extern "C" fn arrived() {}
+
 /// An address space with the programs, data and a stack; starts at `entry` with `index` in rdi.
 fn load(entry: *const u8, index: u64) -> Box<Context> {
     let (start, end) = (&raw const programs, &raw const programs_end);
@@ -188,7 +191,15 @@ fn load(entry: *const u8, index: u64) -> Box<Context> {
     (DATA..STACK_TOP)
         .step_by(4096)
         .for_each(|va| map(root, va, frame(), P | W | U | NX));
-    let context = Context::new_user(CODE + (entry as u64 - start as u64), STACK_TOP, root);
+    let Some(context) = Context::new_user() else {
+        panic!("no memory for a context")
+    };
+    context.begin(
+        CODE + (entry as u64 - start as u64),
+        STACK_TOP,
+        root,
+        arrived,
+    );
     context.with_frame(|frame| frame.rdi = index);
     context
 }

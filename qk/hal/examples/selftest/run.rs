@@ -51,7 +51,7 @@ pub fn kernel_main(boot: Boot) -> ! {
         start: ram.start + HEAP_BYTES,
         end: ram.end,
     };
-    mem::set_pool(&[pool]);
+    mem::add_to_pool(&[pool]);
     NEXT.store(pool.start.0, Ordering::Relaxed);
     traps::set_handlers(Handlers {
         syscall: programs::syscall,

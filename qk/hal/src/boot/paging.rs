@@ -144,11 +144,22 @@ pub(super) fn build(memory: &Ranges, image: PhysRange) {
 
 /// Maps the frame `frame` at `va`, a page of the kernel stack area, in every address space.
 pub(crate) fn map_stack_page(va: u64, frame: Phys) {
-    let tables = Tables {
+    kernel_tables().map(va, frame, PAGE, P | W | NX);
+}
+
+/// Makes the page tables for `[va, va + len_bytes)`, which spans two of the lowest level at most: [`map_stack_page`] needs no
+/// memory then. `None`: there is none.
+pub(crate) fn prepare_stack_pages(va: u64, len_bytes: u64) -> Option<()> {
+    let tables = kernel_tables();
+    tables.table(va, 1)?;
+    tables.table(va + len_bytes - PAGE, 1).map(|_| ())
+}
+
+fn kernel_tables() -> Tables {
+    Tables {
         root: aspace::kernel_root(),
         giant_pages: false,
-    };
-    tables.map(va, frame, PAGE, P | W | NX);
+    }
 }
 
 /// Page tables under construction, reached through the direct map.
@@ -184,13 +195,20 @@ impl Tables {
 
     /// Writes the entry for `va` at `level` (1 = 4 KiB), making the tables above it.
     fn set(&self, va: u64, level: u32, value: u64) {
+        let table = self.table(va, level).expect("memory for page tables");
+        // SAFETY: As in `table`.
+        unsafe { entry_of(table, va, level).write(value) };
+    }
+
+    /// The table of `level` for `va`, made with those above it; `None` when there is no memory.
+    fn table(&self, va: u64, level: u32) -> Option<Phys> {
         let mut table = self.root;
         for upper in (level + 1..=4).rev() {
             let entry = entry_of(table, va, upper);
             // SAFETY: `entry_of` points into a page table that only boot and the stack allocator (under its lock) change.
             let mut found = unsafe { entry.read() };
             if found & P == 0 {
-                found = heap::frames(1).0 | P | W;
+                found = heap::frames(1)?.0 | P | W;
                 // SAFETY: As above.
                 unsafe { entry.write(found) };
             }
@@ -200,8 +218,7 @@ impl Tables {
             );
             table = Phys(found & FRAME_MASK);
         }
-        // SAFETY: As above.
-        unsafe { entry_of(table, va, level).write(value) };
+        Some(table)
     }
 }
 

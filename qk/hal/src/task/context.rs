@@ -6,6 +6,7 @@ use super::{fs_base, gs_base, write_fs_base, write_user_gs_base};
 use crate::addr::Phys;
 use crate::aspace;
 use crate::cpu::{self, CpuLocal, local};
+use crate::heap;
 use crate::traps::{self, UserFrame};
 use alloc::boxed::Box;
 use core::arch::naked_asm;
@@ -44,8 +45,8 @@ pub struct Context {
 unsafe impl Sync for Context {}
 
 impl Context {
-    fn new(stack: Option<KStack>, fpu: Option<FpuState>) -> Box<Self> {
-        Box::new(Self {
+    fn new(stack: Option<KStack>, fpu: Option<FpuState>) -> Option<Box<Self>> {
+        heap::try_box(Self {
             rsp: AtomicU64::new(0),
             stack,
             root: AtomicU64::new(ANY_ROOT),
@@ -57,17 +58,18 @@ impl Context {
         })
     }
 
-    /// A context for a program's threads, one after the other. Each begins by [`Self::begin`] or [`Self::begin_beside`].
+    /// A context for a program's threads, one after the other; `None` when there is no memory. Each begins by [`Self::begin`] or
+    /// [`Self::begin_beside`].
     ///
     /// # Panics
     /// Before [`traps::set_handlers`].
     #[must_use]
-    pub fn new_user() -> Box<Self> {
+    pub fn new_user() -> Option<Box<Self>> {
         assert!(
             traps::handlers().is_some(),
             "programs run only after set_handlers"
         );
-        Self::new(Some(KStack::new()), Some(FpuState::new()))
+        Self::new(Some(KStack::try_new()?), Some(FpuState::new()?))
     }
 
     /// The next switch to it calls `arrived` and goes to ring 3 at `entry` with stack pointer `stack`, all other registers zero and a
@@ -119,7 +121,7 @@ impl Context {
         let kstack = KStack::new();
         // A return address of 0 aligns the stack as a call would and ends backtraces.
         let top = kstack.top().push(0).push(main as *const () as u64);
-        let context = Self::new(Some(kstack), None);
+        let context = Self::new(Some(kstack), None).expect("memory for a kernel thread");
         context.rsp.store(push_saved(top), Ordering::Relaxed);
         context
     }
@@ -208,7 +210,7 @@ fn push_saved(top: StackTop) -> u64 {
 /// When the CPU already runs a context.
 #[must_use]
 pub fn adopt() -> Box<Context> {
-    let context = Context::new(None, None);
+    let context = Context::new(None, None).expect("memory for a CPU's context");
     context.acquire();
     let cpu = local();
     assert!(

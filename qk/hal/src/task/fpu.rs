@@ -88,15 +88,13 @@ unsafe impl Send for FpuState {}
 unsafe impl Sync for FpuState {}
 
 impl FpuState {
-    /// The state of a program that just started.
-    pub(super) fn new() -> Self {
+    /// The state of a program that just started; `None` when there is no memory.
+    pub(super) fn new() -> Option<Self> {
         // SAFETY: The layout is not empty.
-        let Some(image) = NonNull::new(unsafe { alloc_zeroed(layout()) }) else {
-            alloc::alloc::handle_alloc_error(layout())
-        };
+        let image = NonNull::new(unsafe { alloc_zeroed(layout()) })?;
         let mut state = Self { image };
         state.clear();
-        state
+        Some(state)
     }
 
     /// Back to the state of a program that just started.

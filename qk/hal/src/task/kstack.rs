@@ -40,26 +40,38 @@ pub(crate) struct KStack {
 pub(crate) struct StackTop(u64);
 
 impl KStack {
-    /// A stack, recycled or new. Its contents are unspecified.
+    /// A stack for a CPU, which does not run without.
+    ///
+    /// # Panics
+    /// When there is no memory.
     pub(crate) fn new() -> Self {
+        Self::try_new().expect("memory for a CPU's stacks")
+    }
+
+    /// A stack, recycled or new; `None` when there is no memory. Its contents are unspecified.
+    pub(crate) fn try_new() -> Option<Self> {
         let mut free = FREE.lock();
         let end = *free;
         if end != 0 {
             // SAFETY: `end` is a stack in the free list, mapped, and its highest word is the link (see `drop`).
             *free = unsafe { ((end - 8) as *const u64).read() };
-            return Self { end };
+            return Some(Self { end });
         }
         let index = MADE.load(Ordering::Relaxed);
-        assert!(index < MAX_STACKS, "out of kernel stacks");
+        if index == MAX_STACKS {
+            return None;
+        }
         let bottom = KSTACKS + index * STRIDE + PAGE;
-        let frames = heap::frames(KSTACK_BYTES / PAGE);
+        // Its page table first: it stays when there is no memory for the stack.
+        paging::prepare_stack_pages(bottom, KSTACK_BYTES)?;
+        let frames = heap::frames(KSTACK_BYTES / PAGE)?;
         for offset in (0..KSTACK_BYTES).step_by(PAGE as usize) {
             paging::map_stack_page(bottom + offset, Phys(frames.0 + offset));
         }
         MADE.store(index + 1, Ordering::Relaxed);
-        Self {
+        Some(Self {
             end: bottom + KSTACK_BYTES,
-        }
+        })
     }
 
     /// Where the first push goes: the reserved words are cleared.
