@@ -58,11 +58,13 @@ fn load_image(rank: &Rank, file: &OwnedFd, args: &[u64; 6]) -> Result<i64, Errno
 
 fn describe_file(rank: &Rank, args: &[u64; 6]) -> Result<i64, Errno> {
     let [fd, offset, len_bytes, ..] = *args;
-    let described = rank
+    let mut described = rank
         .memory()
         .files
         .describe(descriptor(rank, fd)?, offset, len_bytes)
         .map_err(errno)?;
+    // What is made here stands for files of /proc and /sys, of which none can be mapped.
+    described.mappable &= !rank.texts.has(fd);
     Ok(described.encode() as i64)
 }
 

@@ -101,12 +101,6 @@ impl Own {
     }
 }
 
-const NO_TRAP: Trap = Trap {
-    vector: 0,
-    error: 0,
-    cr2: 0,
-};
-
 /// The thread whose program runs on each core.
 static CURRENT: PerCpu<Thread> = PerCpu::new();
 

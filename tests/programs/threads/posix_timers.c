@@ -97,44 +97,6 @@ static void by_thread(void)
     check(timer_settime(timer, 0, &off, NULL) == 0 && timer_delete(timer) == 0, "switched off and deleted");
 }
 
-// A process that stops stops in all its threads; the timer's SIGCONT has them go on.
-static atomic_long progress[4];
-static void *compute(void *arg)
-{
-    while (!end)
-        ++*(atomic_long *)arg;
-    return NULL;
-}
-static void continues(void)
-{
-    timer_t timer;
-    pthread_t threads[4];
-    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGCONT};
-    int64_t at = clock_ns(CLOCK_MONOTONIC) + 30 * MS;
-    // Again and again, in case that it comes before the stop.
-    struct itimerspec time = {.it_value = timespec_of(at), .it_interval = timespec_of(30 * MS)};
-    end = 0;
-    memset(progress, 0, sizeof progress);
-    for (int i = 0; i < 4; i++)
-        threads[i] = start(compute, &progress[i]);
-    for (int i = 0; i < 4; i++)
-        AWAIT(progress[i] > 0);
-    need(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0, "timer_create");
-    check(timer_settime(timer, TIMER_ABSTIME, &time, NULL) == 0, "to be continued in 30 ms");
-    kill(getpid(), SIGSTOP);
-    AWAIT(clock_ns(CLOCK_MONOTONIC) >= at);
-    long before[4];
-    for (int i = 0; i < 4; i++)
-        before[i] = progress[i];
-    for (int i = 0; i < 4; i++)
-        AWAIT(progress[i] > before[i]);
-    check(1, "stopped and continued, all threads go on");
-    end = 1;
-    for (int i = 0; i < 4; i++)
-        joined(threads[i]);
-    timer_delete(timer);
-}
-
 static void wrong(void)
 {
     timer_t timer;
@@ -473,7 +435,7 @@ static void ends_a_wait(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        CASE(by_signal), CASE(one_shot), CASE(for_thread), CASE(by_thread), CASE(continues), CASE(wrong), CASE(overruns),
+        CASE(by_signal), CASE(one_shot), CASE(for_thread), CASE(by_thread), CASE(wrong), CASE(overruns),
         CASE(in_the_past), CASE(what_is_left), CASE(deleted), CASE(bad_arguments), CASE(by_default), CASE(silent), CASE(same_signal),
         CASE(processor_time), CASE(time_of_one_thread), CASE(limited), CASE(ended_thread), CASE(ignored), CASE(ends_a_wait),
     };
