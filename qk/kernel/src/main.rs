@@ -108,6 +108,7 @@ fn main(boot: Boot) -> ! {
             node::PCT_LOST
         }
     };
+    preempt::up();
     hal::cpu::start_aps(sched::idle);
     clock::show();
     comm.header().up_tsc.put(hal::time::tsc());

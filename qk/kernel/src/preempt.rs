@@ -4,7 +4,7 @@
 //! interrupts are let in. So the longest section with interrupts off is the slice, and the largest piece of work that is
 //! said at once, whatever the program asks for (docs/adr/0014; after seL4's preemption points).
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use wire::boot::MAX_CPUS;
 
@@ -37,8 +37,19 @@ pub fn start() {
     DONE[hal::cpu::id()].store(0, Ordering::Relaxed);
 }
 
+/// Interrupts have handlers that may run: before the first core has booted nobody waits for one.
+static UP: AtomicBool = AtomicBool::new(false);
+
+/// From now on interrupts are let in.
+pub fn up() {
+    UP.store(true, Ordering::Relaxed);
+}
+
 /// Lets pending interrupts in, now: for loops that wait.
 pub fn window() {
+    if !UP.load(Ordering::Relaxed) {
+        return;
+    }
     if stats::counting() {
         stats::section_ends();
         hal::cpu::irq_window();

@@ -86,14 +86,21 @@ pub fn is_wanted(thread: &Thread) -> bool {
     if thread.rank.is_ending() {
         return true;
     }
+    thread.told.load(Ordering::SeqCst) && recalculate(thread)
+}
+
+/// Whether there is something that the thread does not block; if not, it is not told any more.
+fn recalculate(thread: &Thread) -> bool {
     let signals = thread.rank.signals.lock();
     let own = thread.signals.lock();
-    signals.process.has_deliverable(&own.thread)
+    let wanted = signals.process.has_deliverable(&own.thread);
+    thread.told.store(wanted, Ordering::SeqCst);
+    wanted
 }
 
 /// The thread, which runs here, may have something to act on now: its mask has changed.
 pub fn look_again(thread: &Thread) {
-    if is_wanted(thread) {
+    if recalculate(thread) {
         thread.attention.store(true, Ordering::Relaxed);
     }
 }
@@ -217,6 +224,7 @@ fn hand_over_pending(thread: &Thread, set: SigSet) {
 
 /// Has a thread look at its signals before it returns to ring 3, and now if it waits or runs elsewhere.
 pub fn tell(thread: &'static Thread) {
+    thread.told.store(true, Ordering::SeqCst);
     thread.attention.store(true, Ordering::SeqCst);
     if !thread::current().is_some_and(|here| core::ptr::eq(here, thread)) {
         sched::interrupt(&thread.task);
@@ -241,6 +249,7 @@ pub fn force(thread: &Thread, info: SigInfo) {
     let mut signals = thread.rank.signals.lock();
     let mut own = thread.signals.lock();
     signals.process.force(&mut own.thread, info);
+    thread.told.store(true, Ordering::Relaxed);
     thread.attention.store(true, Ordering::Relaxed);
 }
 

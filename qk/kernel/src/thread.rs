@@ -46,6 +46,9 @@ pub struct Thread {
     pub signals: Mutex<Own>,
     /// Signals that the thread waits for in sigtimedwait, blocked or not.
     pub awaits: AtomicU64,
+    /// It is the one to act on a signal: its own, or one of the process that others are not to take before it
+    /// (Linux: TIF_SIGPENDING).
+    pub told: AtomicBool,
     /// Something is to be done before the thread goes back to ring 3.
     pub attention: AtomicBool,
     /// Address of its restartable-sequence area (rseq(2)), 0: none; and its signature.
@@ -198,6 +201,7 @@ impl Thread {
     /// Begins a life: `tid` is its worker's, `blocked` its mask.
     pub fn begin(&self, tid: u64, creator: usize, blocked: SigSet, policy: Policy) {
         self.signals.lock().begin(blocked);
+        self.told.store(false, Ordering::Relaxed);
         self.attention.store(false, Ordering::Relaxed);
         self.ends.store(false, Ordering::Relaxed);
         for word in [
@@ -420,6 +424,7 @@ fn record(rank: &'static Rank, index: usize) -> Thread {
         caller: Mutex::new(Caller::default()),
         signals: Mutex::new(Own::new()),
         awaits: AtomicU64::new(0),
+        told: AtomicBool::new(false),
         attention: AtomicBool::new(false),
         rseq: [AtomicU64::new(0), AtomicU64::new(0)],
         rseq_due: AtomicBool::new(false),

@@ -27,10 +27,12 @@ pub fn ship(call: &mut Call<'_>) -> SysResult {
         return ship_row(call.thread, row, &args);
     };
     call.thread.signals.lock().thread.borrow_mask(mask);
+    signal::look_again(call.thread);
     let result = ship_row(call.thread, row, &args);
     // A handler that is about to run restores the mask when it returns.
     if !matches!(result, Err(RESTART | RESTART_NO_HANDLER)) || !signal::is_wanted(call.thread) {
         call.thread.signals.lock().thread.restore_mask();
+        signal::look_again(call.thread);
     }
     result
 }
