@@ -37,7 +37,7 @@ pub fn before_return(thread: &'static Thread, frame: &mut UserFrame, nr: Option<
         if thread.rank.is_ending() {
             exit::leave(thread);
         }
-        if sched::should_yield() {
+        if sched::should_yield(&thread.task) {
             rseq::interrupted(thread);
             sched::yield_now();
         }
@@ -73,8 +73,9 @@ fn deliver(thread: &'static Thread, frame: &mut UserFrame, interrupted: &mut Opt
         signals.publish_taken(thread.rank);
         drop((own, signals));
 
-        if let Some(delivery) = &mut delivery {
-            timer::posix::taken(thread.rank, delivery.info_mut());
+        let info = delivery.as_mut().map(|delivery| delivery.info_mut());
+        if let Some(info) = info.filter(|info| info.timer.is_some()) {
+            timer::posix::taken(thread.rank, info);
         }
         if let Some(Delivery::Terminate { info, .. } | Delivery::Handler { info, .. }) = &delivery {
             trace::signal(thread, info);

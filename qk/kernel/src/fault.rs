@@ -163,7 +163,7 @@ pub fn interrupt(vector: u8, from_user: bool, frame: Option<&mut UserFrame>) {
         _ => counters.other_interrupts.add(1),
     }
     if let (Some(frame), Some(thread)) = (frame, thread::current())
-        && (thread.attention.load(Ordering::Relaxed) || sched::should_yield())
+        && (thread.attention.load(Ordering::Relaxed) || sched::should_yield(&thread.task))
     {
         delivery::before_return(thread, frame, None);
     }

@@ -368,9 +368,10 @@ pub fn yield_now() {
     }
 }
 
-/// Whether this core's task should let others go first before it returns to ring 3.
-pub fn should_yield() -> bool {
-    timer::is_slice_over() || !current().allowed.contains(hal::cpu::id())
+/// Whether `task`, which this core runs, should let others go first before it returns to ring 3.
+#[inline]
+pub fn should_yield(task: &Task) -> bool {
+    timer::is_slice_over() || !task.allowed.contains(hal::cpu::id())
 }
 
 /// Switches from the running task to `next`, or to the idle context; returns when the task has a core again.

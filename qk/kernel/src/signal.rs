@@ -121,6 +121,7 @@ pub fn send_process(rank: &'static Rank, info: SigInfo) {
     let _ = try_send_process(rank, info);
 }
 
+#[inline]
 fn queue(rank: &'static Rank, info: SigInfo) -> Result<(), Errno> {
     let sent = add(rank, None, info)?;
     announce(rank, None, info.signal, sent);
@@ -131,6 +132,7 @@ fn queue(rank: &'static Rank, info: SigInfo) -> Result<(), Errno> {
 ///
 /// # Errors
 /// EAGAIN when a real-time signal finds its queue full.
+#[inline]
 pub fn add(rank: &Rank, to: Option<&Thread>, info: SigInfo) -> Result<Sent, Errno> {
     let mut signals = rank.signals.lock();
     let mut own = to.unwrap_or(rank.main()).signals.lock();
@@ -162,6 +164,7 @@ pub fn release_timer(rank: &Rank, to: Option<&Thread>, id: u32) {
 }
 
 /// Tells who has to know of a signal that was sent.
+#[inline]
 pub fn announce(rank: &'static Rank, to: Option<&'static Thread>, signal: Signal, sent: Sent) {
     discard(rank, sent.cancelled);
     match to {
@@ -226,11 +229,10 @@ fn hand_over_pending(thread: &Thread, set: SigSet) {
 pub fn tell(thread: &'static Thread) {
     thread.told.store(true, Ordering::SeqCst);
     thread.attention.store(true, Ordering::SeqCst);
+    // Who runs here looks on its way back to ring 3; if it halts, it does so with interrupts off but for the halt itself, which
+    // any interrupt ends.
     if !thread::current().is_some_and(|here| core::ptr::eq(here, thread)) {
         sched::interrupt(&thread.task);
-    } else {
-        // An interrupt may have come while it was about to halt.
-        sched::unpark(&thread.task);
     }
 }
 

@@ -293,6 +293,7 @@ pub fn is_shared(cpu: usize) -> bool {
 }
 
 /// Whether the slice of what runs here is over.
+#[inline]
 pub fn is_slice_over() -> bool {
     match here().slice_end.load(Ordering::Relaxed) {
         0 => false,
