@@ -14,6 +14,7 @@ mod aspace;
 mod clock;
 mod comm;
 mod control;
+mod cpu_clock;
 mod crash;
 mod delivery;
 mod events;

@@ -19,6 +19,7 @@ use qk_core::signals::{self, SigSet, Signal};
 use wire::ship::Caller;
 use wire::thread::ThreadArea;
 
+use crate::cpu_clock::CpuClock;
 use crate::rank::Rank;
 use crate::sched::Task;
 use crate::syscall::policy::Policy;
@@ -222,62 +223,6 @@ impl Thread {
     pub fn end(&self) {
         self.tid.store(0, Ordering::Release);
         self.area.node.ends();
-    }
-}
-
-/// Processor time of a thread, in TSC ticks. Only the core that runs the thread changes it.
-#[derive(Default)]
-pub struct CpuClock {
-    /// What is over and counted.
-    ran: AtomicU64,
-    /// Since when it runs (TSC); 0: it does not.
-    since: AtomicU64,
-    /// It waits, on a core or not.
-    waits: AtomicBool,
-}
-
-impl CpuClock {
-    /// TSC ticks that the program or the kernel for it used a core.
-    pub fn ticks(&self) -> u64 {
-        self.ran.load(Ordering::Relaxed) + self.running()
-    }
-
-    /// Ticks since it has been running; 0: it does not.
-    pub fn running(&self) -> u64 {
-        match self.since.load(Ordering::Relaxed) {
-            0 => 0,
-            since => hal::time::tsc().saturating_sub(since),
-        }
-    }
-
-    /// Whether it counts now.
-    pub fn runs(&self) -> bool {
-        self.since.load(Ordering::Relaxed) != 0
-    }
-
-    fn reset(&self) {
-        self.ran.store(0, Ordering::Relaxed);
-        self.since.store(0, Ordering::Relaxed);
-        self.waits.store(false, Ordering::Relaxed);
-    }
-
-    fn start(&self) -> u64 {
-        let now = hal::time::tsc();
-        self.since.store(now, Ordering::Relaxed);
-        now
-    }
-
-    /// The time, and how long it ran until now.
-    fn stop(&self) -> (u64, u64) {
-        let now = hal::time::tsc();
-        let ran = match self.since.load(Ordering::Relaxed) {
-            0 => 0,
-            since => now.saturating_sub(since),
-        };
-        let before = self.ran.load(Ordering::Relaxed);
-        self.ran.store(before + ran, Ordering::Relaxed);
-        self.since.store(0, Ordering::Relaxed);
-        (now, ran)
     }
 }
 

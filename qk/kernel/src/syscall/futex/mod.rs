@@ -1,19 +1,21 @@
 //! futex(2) and futex_waitv: arguments, and waiting; who waits for what is decided by [`qk_core::futex`].
 
-use core::sync::atomic::Ordering;
+mod ends;
+mod many;
 
 use abi::Errno;
 use hal::addr::User;
 use hal::sync::{Mutex, Once};
-use qk_core::futex::{
-    ANY, Futexes, Key, Locked, Locks, MAX_MANY, One, Place, Waiter, WakeOp, Word, robust,
-};
+use qk_core::futex::{ANY, Futexes, Key, Locked, Locks, Place, Waiter, WakeOp, Word};
 
-use super::args::{get_words, put_u32_opt, user};
+use super::args::{get_words, user};
 use super::time::{REALTIME, read_clock, timespec_ns};
 use super::{Call, RESTART, RESTART_ALWAYS, RESTART_NO_HANDLER, SysResult};
 use crate::thread::Thread;
 use crate::{preempt, sched, signal, timer};
+
+pub use ends::thread_ends;
+pub use many::futex_waitv;
 
 /// Operations (include/uapi/linux/futex.h).
 mod op {
@@ -362,83 +364,4 @@ fn unlock(call: &Call<'_>, (at, private): (u64, bool)) -> SysResult {
     futexes()
         .unlock_pi(key, &word, tid, preempt::point)
         .map(|()| 0)
-}
-
-/// What others wait for when a thread of a rank that goes on ends: its locks, and the word that says so.
-pub fn thread_ends(thread: &'static Thread) {
-    thread.ends.store(true, Ordering::SeqCst);
-    let tid = thread.tid() as u32;
-    let head = thread.robust_list.load(Ordering::Relaxed);
-    if head != 0 {
-        // A list that cannot be read ends there.
-        let _ = robust::walk(
-            head,
-            |at| {
-                preempt::point(ENTRY_WORK);
-                get_words(at).map(|[word]| word)
-            },
-            |left| {
-                let word = UserWord(user(left.at, 4)?);
-                futexes().release(
-                    left,
-                    key(thread, left.at, false),
-                    &word,
-                    tid,
-                    preempt::point,
-                )
-            },
-        );
-    }
-    let own = |key: Key| {
-        let word = is_own(thread, key).then(|| user(key.at, 4));
-        word.and_then(Result::ok).map(UserWord)
-    };
-    futexes().release_all(tid, own, preempt::point);
-    let clear = thread.clear_tid.load(Ordering::Relaxed);
-    if put_u32_opt(clear, 0).is_ok() && clear != 0 {
-        let _ = futexes().wake(key(thread, clear, false), 1, ANY, preempt::point);
-    }
-}
-
-/// struct futex_waitv (include/uapi/linux/futex.h), in words.
-const ONE_WORDS: usize = 3;
-
-pub fn futex_waitv(call: &mut Call<'_>) -> SysResult {
-    /// FUTEX2_SIZE_U32, the only size there is.
-    const SIZE_U32: u64 = 2;
-    let [list, count, flags, timeout, clock, _] = call.args();
-    let count = u64::from(count as u32);
-    if flags as u32 != 0 || count == 0 || count > MAX_MANY as u64 || list == 0 {
-        return Err(Errno::EINVAL);
-    }
-    let until = match (timeout, clock) {
-        (0, _) => Until::Woken,
-        (_, REALTIME | MONOTONIC) => absolute(call, timeout, clock == REALTIME)?,
-        _ => return Err(Errno::EINVAL),
-    };
-    let mut words = arrayvec::ArrayVec::<(UserWord, Key, u32), MAX_MANY>::new();
-    for i in 0..count {
-        preempt::point(ENTRY_WORK);
-        // value, address, and in one word flags and what is reserved
-        let at = list.wrapping_add(i * ONE_WORDS as u64 * 8);
-        let [expected, at, flags] = get_words(at)?;
-        if flags & !op::PRIVATE != SIZE_U32 || expected > u64::from(u32::MAX) {
-            return Err(Errno::EINVAL);
-        }
-        let key = key(call.thread, at, flags & op::PRIVATE != 0);
-        words.push((word(at)?, key, expected as u32));
-    }
-    let thread = call.thread;
-    let all = words.iter().map(|(word, key, expected)| One {
-        key: *key,
-        word,
-        expected: *expected,
-    });
-    let many = futexes().wait_many(all, Sleeper(thread))?;
-    let ended = sleep(thread, until.deadline(), || true);
-    match (futexes().finish(many, Sleeper(thread)), ended) {
-        (Some(index), _) => Ok(index as u64),
-        (None, Ended::Interrupted) => Err(thread.interrupted(RESTART)),
-        (None, _) => Err(Errno::ETIMEDOUT),
-    }
 }

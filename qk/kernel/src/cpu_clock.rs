@@ -1,0 +1,61 @@
+//! The processor time of a thread.
+
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Processor time of a thread, in TSC ticks. Only the core that runs the thread changes it.
+#[derive(Default)]
+pub struct CpuClock {
+    /// What is over and counted.
+    ran: AtomicU64,
+    /// Since when it runs (TSC); 0: it does not.
+    since: AtomicU64,
+    /// The thread waits, on a core or not.
+    pub waits: AtomicBool,
+}
+
+impl CpuClock {
+    /// TSC ticks that the program or the kernel for it used a core.
+    pub fn ticks(&self) -> u64 {
+        self.ran.load(Ordering::Relaxed) + self.running()
+    }
+
+    /// Ticks since it has been running; 0: it does not.
+    pub fn running(&self) -> u64 {
+        match self.since.load(Ordering::Relaxed) {
+            0 => 0,
+            since => hal::time::tsc().saturating_sub(since),
+        }
+    }
+
+    /// Whether it counts now.
+    pub fn runs(&self) -> bool {
+        self.since.load(Ordering::Relaxed) != 0
+    }
+
+    /// Of a new thread.
+    pub fn reset(&self) {
+        self.ran.store(0, Ordering::Relaxed);
+        self.since.store(0, Ordering::Relaxed);
+        self.waits.store(false, Ordering::Relaxed);
+    }
+
+    /// It counts from now on. Returns the time.
+    pub fn start(&self) -> u64 {
+        let now = hal::time::tsc();
+        self.since.store(now, Ordering::Relaxed);
+        now
+    }
+
+    /// It stands still. Returns the time, and how long it ran until now.
+    pub fn stop(&self) -> (u64, u64) {
+        let now = hal::time::tsc();
+        let ran = match self.since.load(Ordering::Relaxed) {
+            0 => 0,
+            since => now.saturating_sub(since),
+        };
+        let before = self.ran.load(Ordering::Relaxed);
+        self.ran.store(before + ran, Ordering::Relaxed);
+        self.since.store(0, Ordering::Relaxed);
+        (now, ran)
+    }
+}

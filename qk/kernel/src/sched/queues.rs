@@ -1,0 +1,150 @@
+//! Run queues: where a runnable task goes, and what a core runs next.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use abi::Errno;
+use hal::vectors::VEC_WAKE;
+use qk_core::sched::cores::CoreSet;
+
+use super::{Core, HALTED, Task, core, cores, pct};
+use crate::{ship, timer};
+
+/// Tasks in all run queues: idle cores look at others' only when there are any.
+static QUEUED: AtomicUsize = AtomicUsize::new(0);
+
+/// A task, compared by identity.
+#[derive(Clone, Copy)]
+pub(super) struct Runnable(&'static Task);
+
+impl PartialEq for Runnable {
+    fn eq(&self, other: &Runnable) -> bool {
+        core::ptr::eq(self.0, other.0)
+    }
+}
+
+impl Eq for Runnable {}
+
+/// Puts a runnable task into the queue of the core that suits it best.
+pub(super) fn enqueue(task: &'static Task) {
+    loop {
+        let cpu = place(task);
+        task.core.store(cpu, Ordering::Release);
+        push(task, cpu);
+        // Where it is allowed may have changed meanwhile, and whoever changed it has not found it in a queue.
+        if task.allowed.contains(cpu) || !take_back(task, cpu) {
+            return;
+        }
+    }
+}
+
+/// Takes a task out of the queue of core `cpu`; `false`: it was not there any more.
+pub(super) fn take_back(task: &'static Task, cpu: usize) -> bool {
+    let taken = cores()[cpu].queue.lock().remove(&Runnable(task));
+    if taken {
+        QUEUED.fetch_sub(1, Ordering::Relaxed);
+    }
+    taken
+}
+
+/// Puts a runnable task into the queue of core `cpu`. The PCT goes before all others: while ranks compute there, each step
+/// of loading another would else take a slice of every one of them.
+pub(super) fn push(task: &'static Task, cpu: usize) {
+    let first = core::ptr::eq(task, pct());
+    let core = &cores()[cpu];
+    QUEUED.fetch_add(1, Ordering::Relaxed);
+    {
+        let mut queue = core.queue.lock();
+        if first {
+            queue.push_front(Runnable(task));
+        } else {
+            queue.push(Runnable(task));
+        }
+    }
+    // Who runs there has to share from now on, or halts.
+    let halted = core.halted.is_set();
+    if cpu == hal::cpu::id() {
+        if !halted && first {
+            timer::end_slice();
+        } else if !halted {
+            timer::share();
+        }
+    } else if halted || !timer::is_shared(cpu) {
+        hal::cpu::send_ipi(cpu, VEC_WAKE);
+    }
+}
+
+/// The core for a task that becomes runnable: its last one if it is idle, else any idle one, else its last one.
+fn place(task: &Task) -> usize {
+    let last = task.core.load(Ordering::Relaxed);
+    if HALTED.load(Ordering::Relaxed) == 0 && task.allowed.contains(last) {
+        return last;
+    }
+    let allowed = task.allowed.load();
+    let idle = |cpu: usize| {
+        let core = &cores()[cpu];
+        core.halted.is_set() && core.queue.lock().is_empty()
+    };
+    let usable = allowed.contains(last);
+    if usable && (allowed.len() == 1 || idle(last)) {
+        return last;
+    }
+    match allowed.iter().find(|cpu| idle(*cpu)) {
+        Some(cpu) => cpu,
+        None if usable => last,
+        None => allowed.first().unwrap_or(last),
+    }
+}
+
+impl Core {
+    /// The next task for this core: of its own queue, else of another's that may run here.
+    #[inline]
+    pub(super) fn next(&self) -> Option<&'static Task> {
+        if QUEUED.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        self.take()
+    }
+
+    fn take(&self) -> Option<&'static Task> {
+        let here = hal::cpu::id();
+        let may_run = |task: &Runnable| task.0.allowed.contains(here);
+        let own = self.queue.lock().pop(may_run);
+        let Runnable(task) = match own {
+            Some(task) => task,
+            None => {
+                let mut others = cores().iter().filter(|core| !core::ptr::eq(*core, self));
+                others.find_map(|core| core.queue.lock().pop(may_run))?
+            }
+        };
+        QUEUED.fetch_sub(1, Ordering::Relaxed);
+        Some(task)
+    }
+}
+
+/// Whether others wait for this core.
+pub fn is_wanted() -> bool {
+    !core().queue.lock().is_empty()
+}
+
+/// Makes room for `tasks` more that may run on any of `allowed`: wherever a core lists them.
+///
+/// # Errors
+/// ENOMEM.
+pub fn make_room(allowed: CoreSet, tasks: usize) -> Result<(), Errno> {
+    for cpu in allowed.iter() {
+        // Counted first: whoever makes room at the same time makes it for both.
+        let tenants = cores()[cpu].tenants.fetch_add(tasks, Ordering::SeqCst) + tasks;
+        if let Err(errno) = make_room_on(cpu, tenants) {
+            let so_far = allowed.iter().take_while(|other| *other <= cpu);
+            so_far.for_each(|cpu| _ = cores()[cpu].tenants.fetch_sub(tasks, Ordering::SeqCst));
+            return Err(errno);
+        }
+    }
+    Ok(())
+}
+
+fn make_room_on(cpu: usize, tenants: usize) -> Result<(), Errno> {
+    cores()[cpu].queue.lock().try_reserve(tenants)?;
+    timer::make_room(cpu, tenants)?;
+    ship::make_room(cpu, tenants)
+}

@@ -1,0 +1,46 @@
+//! What others wait for when a thread ends.
+
+use core::sync::atomic::Ordering;
+
+use qk_core::futex::{ANY, Key, robust};
+
+use super::super::args::{get_words, put_u32_opt, user};
+use super::{ENTRY_WORK, UserWord, futexes, is_own, key};
+use crate::preempt;
+use crate::thread::Thread;
+
+/// What others wait for when a thread of a rank that goes on ends: its locks, and the word that says so.
+pub fn thread_ends(thread: &'static Thread) {
+    thread.ends.store(true, Ordering::SeqCst);
+    let tid = thread.tid() as u32;
+    let head = thread.robust_list.load(Ordering::Relaxed);
+    if head != 0 {
+        // A list that cannot be read ends there.
+        let _ = robust::walk(
+            head,
+            |at| {
+                preempt::point(ENTRY_WORK);
+                get_words(at).map(|[word]| word)
+            },
+            |left| {
+                let word = UserWord(user(left.at, 4)?);
+                futexes().release(
+                    left,
+                    key(thread, left.at, false),
+                    &word,
+                    tid,
+                    preempt::point,
+                )
+            },
+        );
+    }
+    let own = |key: Key| {
+        let word = is_own(thread, key).then(|| user(key.at, 4));
+        word.and_then(Result::ok).map(UserWord)
+    };
+    futexes().release_all(tid, own, preempt::point);
+    let clear = thread.clear_tid.load(Ordering::Relaxed);
+    if put_u32_opt(clear, 0).is_ok() && clear != 0 {
+        let _ = futexes().wake(key(thread, clear, false), 1, ANY, preempt::point);
+    }
+}
