@@ -2,7 +2,8 @@
 //! is not memory, time or signals of a rank is served by its proxy on the host.
 //!
 //! Where things are: `main` (order of initialisation) → `comm` (what the host says) → `pct`, `control` (policy from ring 3) →
-//! `rank`, `aspace` (a rank and its memory) → `syscall`, `ship` (its calls) → `signal`, `fault`, `timer` → `sched` (cores).
+//! `rank`, `thread`, `aspace` (a rank, its threads and its memory) → `syscall`, `ship` (its calls) → `signal`, `delivery`, `exit`
+//! (the way back to ring 3) → `fault`, `timer` (interrupts) → `sched` (tasks and cores), `shootdown` (what cores ask each other).
 #![no_std]
 #![no_main]
 #![forbid(unsafe_code)]
