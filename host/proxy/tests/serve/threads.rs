@@ -100,7 +100,7 @@ fn a_thousand_block_at_once() {
         node.begin_on(thread, libc::SYS_getpgid, &[0]);
     }
     for thread in 0..THREADS {
-        assert!(node.finish_on(thread) > 0, "thread {thread}");
+        assert!(node.finish_on(thread) >= 0, "thread {thread}");
     }
 }
 
@@ -148,7 +148,7 @@ fn a_limit_on_processes_is_told() {
     let workers = node.area().host.workers.load() as usize;
     assert!((2..100).contains(&workers), "{workers}");
     node.start_thread(workers - 1, 0);
-    assert!(node.call_on(workers - 1, libc::SYS_getpgid, &[0]) > 0);
+    assert!(node.call_on(workers - 1, libc::SYS_getpgid, &[0]) >= 0);
     assert_eq!(
         node.host_op(HostOp::GrowWorkers, &[workers as u64]),
         workers as i64
@@ -179,7 +179,10 @@ fn no_request_is_slept_through() {
             }
         }
         for &thread in &threads {
-            assert!(node.finish_on(thread) > 0, "round {round}, thread {thread}");
+            assert!(
+                node.finish_on(thread) >= 0,
+                "round {round}, thread {thread}"
+            );
         }
     }
 }
@@ -265,7 +268,7 @@ fn mappings_change_under_blocked_calls() {
     node.begin_on(1, libc::SYS_read, &[read, page, 1]);
     wait_for(|| !node.threads()[1].slot.is_overdue() && state_of(&node, 1) == Some('S'));
     node.unmap(page, 4096);
-    assert_eq!(node.call_on(2, libc::SYS_getpgid, &[0]).signum(), 1);
+    assert!(node.call_on(2, libc::SYS_getpgid, &[0]) >= 0);
     assert_eq!(node.log.applied(), node.log.position());
     assert_eq!(node.call_on(3, libc::SYS_write, &[write, BUF, 1]), 1);
     assert_eq!(node.finish_on(1), EFAULT);
@@ -279,7 +282,7 @@ fn mappings_change_under_blocked_calls() {
             node.map(at, 4096, crate::node::SHARE.0, true, true);
         }
         for thread in 0..4 {
-            assert!(node.finish_on(thread) > 0);
+            assert!(node.finish_on(thread) >= 0);
         }
     }
     assert_eq!(node.host_op(HostOp::Sync, &[]), 0);
@@ -307,7 +310,7 @@ fn limits_are_set_while_others_need_room() {
                 node.begin(libc::SYS_setrlimit, &set);
             }
             for thread in 1..THREADS {
-                assert!(node.finish_on(thread) > 0);
+                assert!(node.finish_on(thread) >= 0);
             }
         }
         assert_eq!(node.finish(), 0);
@@ -325,7 +328,7 @@ fn a_worker_that_sleeps_passes_signals_on() {
     use wire::rank::terminal::{HANDLED, PASSES};
     let mut node = node_of(3);
     node.area().node.terminal_stops.store(HANDLED | PASSES << 2);
-    assert!(node.call(libc::SYS_getpgid, &[0]) > 0);
+    assert!(node.call(libc::SYS_getpgid, &[0]) >= 0);
     wait_for(|| state_of(&node, 2) == Some('S'));
     for signo in [libc::SIGTTIN, libc::SIGTTOU] {
         let tid = node.threads()[2].host.tid.load();
@@ -334,5 +337,5 @@ fn a_worker_that_sleeps_passes_signals_on() {
         let signal = node.wait_signal().expect("it is passed on");
         assert_eq!(signal.signo, signo as u32);
     }
-    assert!(node.call_on(2, libc::SYS_getpgid, &[0]) > 0);
+    assert!(node.call_on(2, libc::SYS_getpgid, &[0]) >= 0);
 }
