@@ -11,6 +11,7 @@ use crate::fds;
 use crate::memory::RankMemory;
 use crate::rank::Rank;
 use crate::signals;
+use crate::special;
 use crate::stub;
 use crate::watcher;
 
@@ -64,7 +65,7 @@ fn describe_file(rank: &Rank, args: &[u64; 6]) -> Result<i64, Errno> {
         .describe(descriptor(rank, fd)?, offset, len_bytes)
         .map_err(errno)?;
     // What is made here stands for files of /proc and /sys, of which none can be mapped.
-    described.mappable &= !rank.texts.has(fd);
+    described.mappable &= !special::is_text(rank, fd);
     Ok(described.encode() as i64)
 }
 

@@ -191,6 +191,11 @@ fn through_link(call: &Call, args: &[u64; 6]) -> bool {
     }
 }
 
+/// Whether a descriptor of the rank is a text that was made here.
+pub fn is_text(rank: &Rank, fd: u64) -> bool {
+    text::name(rank, fd).is_some()
+}
+
 /// The path up to its last component, and that.
 fn split(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|&byte| byte == b'/') {

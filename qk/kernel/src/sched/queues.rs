@@ -61,14 +61,14 @@ pub(super) fn push(task: &'static Task, cpu: usize) {
         }
     }
     // Who runs there has to share from now on, or halts.
-    let halted = core.halted.is_set();
     if cpu == hal::cpu::id() {
-        if !halted && first {
+        // Also when its task halts: what it waits for may have come with the same interrupt, and then it goes on.
+        if first {
             timer::end_slice();
-        } else if !halted {
+        } else {
             timer::share();
         }
-    } else if halted || !timer::is_shared(cpu) {
+    } else if core.halted.is_set() || !timer::is_shared(cpu) {
         hal::cpu::send_ipi(cpu, VEC_WAKE);
     }
 }
