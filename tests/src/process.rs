@@ -12,6 +12,9 @@ use anyhow::Result;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
 
+/// Between two looks.
+const MOMENT: Duration = Duration::from_millis(10);
+
 /// Name of the variable that marks the processes of a job.
 pub const MARK: &str = "MARGAY_TEST_JOB";
 
@@ -140,14 +143,20 @@ fn role(pid: u32, yod: u32) -> Role {
 /// Waits until no process of the job is left; those that still are when the limit is over.
 #[must_use]
 pub fn left_over(mark: &str, limit: Duration) -> Vec<Process> {
+    wait_until(limit, || of_job(mark, 0).is_empty());
+    of_job(mark, 0)
+}
+
+/// Looks again and again whether something is so; false when it was not within the limit.
+pub fn wait_until(limit: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + limit;
-    loop {
-        let left = of_job(mark, 0);
-        if left.is_empty() || Instant::now() > end {
-            return left;
+    while !is_so() {
+        if Instant::now() > end {
+            return false;
         }
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(MOMENT);
     }
+    true
 }
 
 #[cfg(test)]
@@ -174,16 +183,13 @@ mod tests {
     #[test]
     fn marked_processes_are_found() {
         let mut child = sleeper();
-        // Between fork and exec it still has our own environment.
-        let end = Instant::now() + Duration::from_secs(20);
-        while of_job("a test of the harness", 0).is_empty() && Instant::now() < end {
-            std::thread::yield_now();
-        }
-        let all = of_job("a test of the harness", child.id());
-        assert!(
+        let is_found = || {
+            let all = of_job("a test of the harness", child.id());
             all.iter()
                 .any(|process| process.pid == child.id() && process.role == Role::Yod)
-        );
+        };
+        // Between fork and exec it still has our own environment, and another test's child is marked alike.
+        assert!(wait_until(Duration::from_secs(20), is_found));
         let _ = child.kill();
         let _ = child.wait();
     }
