@@ -1,6 +1,6 @@
 //! One job and how it is hit.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use margay_tests::clean::{self, new_mark, nothing_left};
@@ -258,21 +258,18 @@ impl Blow {
 
 /// A stopped process that is continued too early would not have been stopped at all.
 fn wait_until_stopped(pid: u32) {
-    let due = Instant::now() + HANG;
-    while !state_is(pid, &['T', 'Z']) && Instant::now() < due {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    process::wait_until(HANG, || state_is(pid, &['T', 'Z']));
 }
 
 /// What stops meanwhile is continued, as a user would do it.
 fn continue_until_ended(pid: u32) {
-    let due = Instant::now() + HANG;
-    while !state_is(pid, &['Z']) && Instant::now() < due {
-        if state_is(pid, &['T']) {
+    process::wait_until(HANG, || {
+        let ended = state_is(pid, &['Z']);
+        if !ended && state_is(pid, &['T']) {
             process::signal(pid, Signal::CONT);
         }
-        std::thread::sleep(Duration::from_millis(1));
-    }
+        ended
+    });
 }
 
 /// Whether a process is in one of these states (proc(5)), or gone.
