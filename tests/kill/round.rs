@@ -264,10 +264,11 @@ fn wait_until_stopped(pid: u32) {
 /// What stops meanwhile is continued, as a user would do it.
 fn continue_until_ended(pid: u32) {
     process::wait_until(HANG, || {
-        if state_is(pid, &['T']) {
+        let ended = state_is(pid, &['Z']);
+        if !ended && state_is(pid, &['T']) {
             process::signal(pid, Signal::CONT);
         }
-        state_is(pid, &['Z'])
+        ended
     });
 }
 

@@ -143,11 +143,15 @@ fn role(pid: u32, yod: u32) -> Role {
 /// Waits until no process of the job is left; those that still are when the limit is over.
 #[must_use]
 pub fn left_over(mark: &str, limit: Duration) -> Vec<Process> {
-    wait_until(limit, || of_job(mark, 0).is_empty());
-    of_job(mark, 0)
+    let mut left = Vec::new();
+    wait_until(limit, || {
+        left = of_job(mark, 0);
+        left.is_empty()
+    });
+    left
 }
 
-/// Looks again and again whether something is so; false when it was not within the limit.
+/// Looks again and again whether something is so, at least once; false when it was not within the limit.
 pub fn wait_until(limit: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + limit;
     while !is_so() {
