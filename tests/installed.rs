@@ -109,7 +109,7 @@ fn an_installed_yod_works_for_everybody() -> Result<()> {
 fn running_nodes_are_listed() -> Result<()> {
     let program = tree::program("glibc-static", "endless");
     let scratch = Scratch::new()?;
-    let run = Run::yod(&["-m", "34M", "-np", "2", "--oversubscribe", "--"]);
+    let run = Run::yod(&["-m", "34M", "-np", "2", "-d", "1", "--oversubscribe", "--"]);
     let run = run
         .args(&[&*program.to_string_lossy(), "sleep"])
         .start(&scratch)?;
@@ -133,7 +133,10 @@ fn running_nodes_are_listed() -> Result<()> {
     };
     let shown = until(true)?.unwrap_or_default();
     let words: Vec<&str> = shown.split_whitespace().collect();
-    ensure!(words[2..7] == ["2", "2", "2", "x", "34M"], "{shown}");
+    ensure!(
+        words[2..9] == ["2", "2", "x", "1", "2", "x", "34M"],
+        "{shown}"
+    );
     ensure!(shown.ends_with("endless sleep"), "{shown}");
     ensure!(process::kill(run.pid()), "it has ended by itself");
     run.finish(HANG)?;

@@ -34,12 +34,14 @@ fn compile(sources: &[&str], name: &str) -> PathBuf {
     program
 }
 
-/// yod with the plugin and these arguments for it.
+/// yod with the plugin and these arguments for it, one core for each rank: rank r runs on virtual CPU r.
 fn yod(arguments: &str) -> Command {
-    yod_with(arguments, "128M")
+    let mut command = yod_with(arguments, "128M");
+    command.args(["-d", "1"]);
+    command
 }
 
-/// As [`yod`], with so much memory for each rank.
+/// As [`yod`], with so much memory for each rank, and the cores that the host has shared among them.
 fn yod_with(arguments: &str, memory: &str) -> Command {
     let library = target().join("plugin/margay-count.so");
     let beside = target().join("release/yod");
