@@ -17,6 +17,8 @@ const RANKS: &[u64] = &[1, 2, 4];
 const WAYS: &[&str] = &["spin", "calls", "read", "sleep", "ignore", "print", "stop"];
 /// SIGKILL, as shells show it.
 const KILLED: i32 = 137;
+/// SIGHUP and SIGTERM, likewise.
+const TOLD_TO_END: [i32; 2] = [129, 143];
 /// A long job is hit so long after its node is up, at most.
 const LATE: Duration = Duration::from_millis(300);
 /// Time limit of a job that a blow does not end for certain, after the latest moment of the blow.
@@ -232,6 +234,10 @@ impl Round {
             _ if lost > 0 => ensure!(lines <= 1, "{lines} lines"),
             _ if self.blow.kills() && (!hit || self.victim == Role::Yod) => {
                 ensure!(status == KILLED, "status {status}");
+            }
+            // A yod that has only just been started does not catch signals yet: they end it as they end any program.
+            _ if self.way.is_none() && TOLD_TO_END.contains(&status) => {
+                ensure!(lines <= 1, "{lines} lines for status {status}");
             }
             // To Linux a rank's proxy is the rank: with one rank, nobody else can say what ended it.
             _ if self.ranks == 1 => ensure!(lines <= 1, "{lines} lines"),
