@@ -7,8 +7,8 @@ mod locks;
 mod plain;
 mod sync;
 
+use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use abi::Errno;
 use loom::model::Builder;
@@ -38,13 +38,15 @@ impl Locks for Loom {
     }
 
     fn with<T, R>(lock: &Mutex<T>, section: impl FnOnce(&mut T) -> R) -> R {
-        LAST_LOCK.store(&raw const *lock as usize, Relaxed);
+        LAST_LOCK.set(&raw const *lock as usize);
         section(&mut lock.lock().expect("no test goes on after a panic"))
     }
 }
 
-/// The lock that was taken last, for [`Table::different_buckets`].
-static LAST_LOCK: AtomicUsize = AtomicUsize::new(0);
+thread_local! {
+    /// The lock that was taken last in this test (loom runs all threads of a scene on one of Linux), for [`Table::two_buckets`].
+    static LAST_LOCK: Cell<usize> = const { Cell::new(0) };
+}
 
 /// Threads of a scene, at most.
 const THREADS: usize = 3;
@@ -142,7 +144,7 @@ impl Table {
         let table = Table(Arc::new(Futexes::new(2, 0).expect("memory")));
         let bucket = |key| {
             table.wake(key, 1);
-            LAST_LOCK.load(Relaxed)
+            LAST_LOCK.get()
         };
         assert_ne!(bucket(A), bucket(B), "choose other keys");
         table
