@@ -159,7 +159,8 @@ static void long_clone3(void)
 static void wild_words(void)
 {
     prepare();
-    check(raw_clone(AS_THREAD | CHILD_SETTID | CHILD_CLEARTID, stack + STACK_BYTES, NULL, (void *)0x10) > 0,
+    uint64_t flags = AS_THREAD | PARENT_SETTID | CHILD_SETTID | CHILD_CLEARTID;
+    check(raw_clone(flags, stack + STACK_BYTES, (void *)0x20, (void *)0x10) > 0,
           "a thread whose tid is to be stored nowhere");
     AWAIT(ran);
     pid_t tid = (pid_t)seen_tid;

@@ -6,7 +6,7 @@ use abi::map::{MAX_THREADS, USER_TOP};
 use core::sync::atomic::Ordering;
 use qk_core::signals::SigSet;
 
-use super::args::{get_words, put_u32_opt, user};
+use super::args::{get_words, put_u32, user};
 use super::{Call, SysResult};
 use crate::thread::Thread;
 use crate::{sched, ship};
@@ -148,28 +148,21 @@ fn start(call: &mut Call<'_>, request: &Request) -> SysResult {
     let thread = place(call)?;
     let tid = thread.area.host.tid.load();
     let own = call.thread.signals.lock().thread.blocked();
-    begin(call, thread, request, tid, own).inspect_err(|_| {
-        thread.end();
-        call.rank.threads.release(thread.index);
-    })?;
+    begin(call, thread, request, tid, own);
     Ok(tid)
 }
 
-/// Everything that can fail comes first; then the thread runs.
-fn begin(
-    call: &Call<'_>,
-    thread: &'static Thread,
-    request: &Request,
-    tid: u64,
-    blocked: SigSet,
-) -> Result<(), Errno> {
+/// Lets the thread run. Nothing of it can fail.
+fn begin(call: &Call<'_>, thread: &'static Thread, request: &Request, tid: u64, blocked: SigSet) {
     let asked = |flag: u64| request.flags & flag != 0;
-    if asked(flag::PARENT_SETTID) {
-        put_u32_opt(request.parent_tid, tid as u32)?;
-    }
-    if asked(flag::CHILD_SETTID) {
-        // Linux writes it when the thread starts, and does not mind a bad pointer.
-        let _ = put_u32_opt(request.child_tid, tid as u32);
+    for (wanted, address) in [
+        (flag::PARENT_SETTID, request.parent_tid),
+        (flag::CHILD_SETTID, request.child_tid),
+    ] {
+        if asked(wanted) {
+            // Linux does not mind a bad pointer.
+            let _ = put_u32(address, tid as u32);
+        }
     }
     let policy = *call.thread.memory_policy.lock();
     thread.begin(tid, call.thread.index, blocked, policy);
@@ -198,7 +191,6 @@ fn begin(
     thread
         .task
         .start(Some(thread), near, call.thread.task.allowed());
-    Ok(())
 }
 
 /// A thread that does not run, with a worker on the host.
