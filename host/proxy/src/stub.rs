@@ -17,8 +17,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::signals;
 
-/// The signal that interrupts a worker. One that the rank is sent from outside with this number is lost.
-pub const KICK: i32 = 64;
+/// The signal that interrupts a worker. One that the rank is sent from outside with this number is lost: Linux itself never
+/// sends it. It is not a real-time signal, for those are not sent where RLIMIT_SIGPENDING is reached.
+pub const KICK: i32 = libc::SIGSTKFLT;
 
 /// The handshake between a worker and who cancels its calls. Sequence numbers are the ship slot's, from 1.
 #[derive(Debug, Default)]
