@@ -213,15 +213,6 @@ pub fn send_to_self(signo: i32) {
     unsafe { stub::syscall(libc::SYS_kill as u64, &args) };
 }
 
-/// The signals that are blocked in the calling thread and pending for it or its process.
-pub fn pending() -> u64 {
-    let mut set = 0u64;
-    let args = [(&raw mut set).addr() as u64, 8, 0, 0, 0, 0];
-    // SAFETY: 1. Linux writes one u64, to a variable of ours.
-    unsafe { stub::syscall(libc::SYS_rt_sigpending as u64, &args) };
-    set
-}
-
 /// Passes a signal that Linux has sent to the calling thread itself on to the whole process, where it is received. Does
 /// nothing when none is pending.
 pub fn pass_on(signo: i32) {

@@ -16,7 +16,7 @@ use wire::word::Word;
 
 use crate::fds::{Limits, Own, close_on_exec};
 use crate::memory::Memory;
-use crate::rank::{Rank, Stops};
+use crate::rank::{Passes, Rank, Stops};
 use crate::sandbox;
 use crate::shared::RankWords;
 use crate::signals::{self, How};
@@ -177,7 +177,7 @@ fn build(
         workers: Workers::new(),
         watcher_bell: bell,
         stops: Stops::default(),
-        passing_on: Mutex::default(),
+        passes: Passes::default(),
         settling: Mutex::default(),
         terminal: Mutex::default(),
         ending: AtomicBool::new(false),

@@ -7,7 +7,7 @@
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io;
@@ -153,6 +153,7 @@ impl Watcher {
             rank.workers.wake(rank);
             let kicked = rank.workers.kick(rank);
             let waiting = self.pass_on_signals(rank, &mut posted);
+            rank.passes.count();
             let timeout = if kicked {
                 Some(kick_again)
             } else {
@@ -180,7 +181,6 @@ impl Watcher {
 
     /// Posts pending signals to the node for as long as there is room. Says whether there are more, which have to wait.
     fn pass_on_signals(&self, rank: &Rank, so_far: &mut Posted) -> bool {
-        let _passing_on = rank.passing_on.lock();
         let mut posted = false;
         let mailbox = &rank.words.area.mailbox;
         terminal::post_caught(|signo| {
@@ -254,18 +254,10 @@ fn act_by_default(rank: &Rank, signo: i32) {
     }
 }
 
-/// Waits until the standard signals that are pending now have been posted to the node: what was sent to a stopped process
-/// takes effect before it goes on. Not for ever: the mailbox may be full.
+/// Waits until the signals that are pending now have been posted to the node, or have found no room: what was sent to a
+/// stopped process takes effect before it goes on.
 pub fn settle(rank: &Rank) {
-    /// Signals that nothing reads stay pending.
-    const PATIENCE: Duration = Duration::from_millis(100);
-    const LOOK: Duration = Duration::from_micros(100);
-    let due = Instant::now() + PATIENCE;
-    while signals::pending() & !REAL_TIME != 0 && Instant::now() < due {
-        std::thread::sleep(LOOK);
-    }
-    // Whoever read the last one posts it while it holds this.
-    drop(rank.passing_on.lock());
+    rank.passes.await_whole(|| rank.ring_watcher());
 }
 
 /// Whether a signal can be read.
