@@ -213,6 +213,6 @@ fn place(call: &Call<'_>) -> Result<&'static Thread, Errno> {
 
 /// Another process: not here.
 fn refuse(call: &Call<'_>) -> SysResult {
-    call.rank.area.node.refusals.note_call(call.frame.rax);
+    call.rank.area.node.refusals.note_call(call.nr());
     Err(Errno::ENOSYS)
 }

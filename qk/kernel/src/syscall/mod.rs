@@ -57,6 +57,13 @@ pub const RESTART_NO_HANDLER: Errno = Errno(514);
 pub const RESTART_ALWAYS: Errno = Errno(513);
 
 impl Call<'_> {
+    /// Its number. Linux takes it as an unsigned int: the register's upper half says nothing (arch/x86/entry/common.c,
+    /// do_syscall_64).
+    #[inline]
+    pub fn nr(&self) -> u64 {
+        nr(self.frame)
+    }
+
     /// The six arguments.
     pub fn args(&self) -> [u64; 6] {
         let f = &self.frame;
@@ -210,12 +217,12 @@ fn unknown(_: &mut Call<'_>) -> u64 {
 }
 
 fn refused(call: &mut Call<'_>) -> u64 {
-    let row = abi::syscall::by_nr(call.frame.rax);
+    let row = abi::syscall::by_nr(call.nr());
     let errno = match row.map(|row| row.serve) {
         Some(Serve::Refused(errno, _)) => errno,
         _ => Errno::ENOSYS,
     };
-    call.rank.area.node.refusals.note_call(call.frame.rax);
+    call.rank.area.node.refusals.note_call(call.nr());
     encode(Err(errno))
 }
 
@@ -246,7 +253,7 @@ extern "C" fn entered(frame: &mut UserFrame) {
     let Some(thread) = thread::current() else {
         return by_pct(frame);
     };
-    let handler = handler(frame.rax);
+    let handler = handler(nr(frame));
     let mut call = Call {
         frame,
         thread,
@@ -264,6 +271,12 @@ fn by_pct(frame: &mut UserFrame) {
     stats::section_starts();
     frame.rax = encode(control::call(frame));
     stats::section_ends();
+}
+
+/// The number of the call that `frame` makes; see [`Call::nr`].
+#[inline]
+fn nr(frame: &UserFrame) -> u64 {
+    u64::from(frame.rax as u32)
 }
 
 /// Who serves call `nr`.
@@ -296,7 +309,7 @@ extern "C" fn entered_observed(frame: &mut UserFrame) {
         return by_pct(frame);
     };
     stats::section_starts();
-    let nr = frame.rax;
+    let nr = nr(frame);
     let mut call = Call {
         frame,
         thread,

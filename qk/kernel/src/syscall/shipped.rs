@@ -21,7 +21,7 @@ const REQUEST_BYTES: u64 = 4096;
 const ETHTOOL_BYTES: u64 = 1 << 20;
 
 pub fn ship(call: &mut Call<'_>) -> SysResult {
-    let row = by_nr(call.frame.rax).ok_or(Errno::ENOSYS)?;
+    let row = by_nr(call.nr()).ok_or(Errno::ENOSYS)?;
     let args = call.args();
     let Some(mask) = temporary_mask(row, &args) else {
         return ship_row(call.thread, row, &args);
