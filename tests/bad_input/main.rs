@@ -4,6 +4,7 @@
 //! report where a rank died, no process and no file left, no hang.
 
 mod crash;
+mod exhaustion;
 mod files;
 mod host;
 mod node;
@@ -23,6 +24,7 @@ fn main() {
         programs::all(),
         refused::all(),
         crash::all(),
+        exhaustion::all(),
     ];
     libtest_mimic::run(&arguments, trials.into_iter().flatten().collect()).exit();
 }

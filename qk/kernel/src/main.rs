@@ -85,7 +85,7 @@ fn main(boot: Boot) -> ! {
     hal::doorbell::init();
     sched::init(cpus);
     syscall::futex::init(cpus);
-    thread::set_room(for_threads as usize / thread::heap_bytes());
+    thread::set_room(for_threads as usize / thread::heap_bytes() / ranks.max(1) as usize);
     rank::init(comm);
     hal::traps::set_handlers(Handlers {
         syscall: syscall::init(),

@@ -243,7 +243,7 @@ pub struct Threads {
     free: Mutex<VecDeque<usize>>,
 }
 
-/// Threads that the kernel heap has room for besides each rank's first, and those made.
+/// Threads besides the first that each rank may have: the kernel heap has room for as many of every rank.
 static ROOM: AtomicUsize = AtomicUsize::new(0);
 
 /// Bytes of kernel heap for a thread.
@@ -251,13 +251,8 @@ pub fn heap_bytes() -> usize {
     hal::task::KSTACK_BYTES as usize + hal::task::fpu_state_size() + RECORD_BYTES
 }
 
-fn take_room() -> bool {
-    let less_one = |room: usize| room.checked_sub(1);
-    ROOM.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less_one)
-        .is_ok()
-}
-
-/// Says for how many threads besides each rank's first there is room.
+/// Says for how many threads besides its first there is room in each rank. One that takes all it can get takes nothing from
+/// others.
 pub fn set_room(threads: usize) {
     ROOM.store(threads, Ordering::Relaxed);
 }
@@ -316,15 +311,11 @@ impl Threads {
     /// Makes the record of one more thread.
     fn make(&self, rank: &'static Rank, free: &mut VecDeque<usize>) -> Result<usize, Errno> {
         let index = self.made.load(Ordering::Relaxed);
-        let further = index > 0;
-        if index == MAX_THREADS || (further && !take_room()) {
+        if index == MAX_THREADS || index > ROOM.load(Ordering::Relaxed) {
             return Err(Errno::EAGAIN);
         }
-        let reserved = free.try_reserve(index + 1).map_err(|_| Errno::ENOMEM);
-        if let Err(errno) = reserved.and_then(|()| self.make_record(rank, index)) {
-            ROOM.fetch_add(further.into(), Ordering::Relaxed);
-            return Err(errno);
-        }
+        free.try_reserve(index + 1).map_err(|_| Errno::ENOMEM)?;
+        self.make_record(rank, index)?;
         self.made.store(index + 1, Ordering::Release);
         rank.area.node.threads.put(index as u64 + 1);
         Ok(index)

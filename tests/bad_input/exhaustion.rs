@@ -1,0 +1,44 @@
+//! Ranks that use up what the kernel has for threads, timers and regions.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, ensure};
+use libtest_mimic::Trial;
+use margay_tests::clean;
+use margay_tests::run::Run;
+use margay_tests::tree;
+
+use crate::case;
+
+/// Ranks that do so at the same time.
+const RANKS: usize = 6;
+
+pub fn all() -> Vec<Trial> {
+    vec![case("exhaustion: the kernel's memory", kernel_memory)]
+}
+
+/// The room for threads was one for all ranks: whoever came first took it, and others could start none at all.
+fn kernel_memory() -> Result<()> {
+    let program = tree::program("glibc-static", "kernel_heap");
+    let ranks = RANKS.to_string();
+    let options = ["-n", &ranks, "--oversubscribe", "-m", "72M"];
+    let run = Run::yod(&options).args(&["--", &program.to_string_lossy(), "count"]);
+    let outcome = clean::run(run)?;
+    let said = outcome.stdout.text();
+    ensure!(
+        outcome.status == Some(0),
+        "status {:?}: {said}{}",
+        outcome.status,
+        outcome.stderr.text()
+    );
+    let lines = said.lines().filter(|line| line.ends_with(" regions"));
+    let threads: Vec<&str> = lines.filter_map(|line| line.split(' ').next()).collect();
+    ensure!(threads.len() == RANKS, "not a line of each rank: {said}");
+    let distinct: BTreeSet<_> = threads.into_iter().collect();
+    let count: usize = distinct.first().context("none")?.parse()?;
+    ensure!(
+        distinct.len() == 1 && count > 0 && count < 1000,
+        "not the same number of threads, and fewer than a rank with much memory has: {said}"
+    );
+    Ok(())
+}
