@@ -47,6 +47,9 @@ struct Rank {
     pending: BTreeMap<u64, Pending>,
     /// Threads that were seen; with more than one, lines say which.
     threads: BTreeSet<u64>,
+    /// Those of them that have not ended, without the main thread, which is the first that makes a call.
+    live: BTreeSet<u64>,
+    main: Option<u64>,
     /// Its last line is written.
     over: bool,
 }
@@ -57,6 +60,18 @@ struct Pending {
     since: Instant,
     /// How many arguments an unfinished line has shown.
     shown: Option<usize>,
+}
+
+impl Rank {
+    /// The last line of a thread that ends before the rank does, when `record` is the beginning of its last call. The end of the
+    /// main thread is the rank's.
+    fn thread_end(&mut self, record: &Record) -> Option<Line> {
+        let ends = record.kind == Kind::Enter && record.nr == number("exit");
+        (ends && self.live.remove(&record.tid)).then(|| {
+            let text = format!("+++ exited with {} +++", record.args[0] & 0xff);
+            Line::at(record.time_ns, text).of(record.tid)
+        })
+    }
 }
 
 impl Trace {
@@ -130,13 +145,16 @@ impl Trace {
         let rank = &mut self.ranks[rank];
         let tid = record.tid;
         rank.threads.insert(tid);
+        if *rank.main.get_or_insert(tid) != tid {
+            rank.live.insert(tid);
+        }
         let is_call = record.kind != Kind::Signal;
         if is_call
             && let Some(only) = &self.only
             && !only.contains(&record.nr)
         {
             rank.pending.remove(&tid);
-            return Vec::new();
+            return rank.thread_end(&record).into_iter().collect();
         }
         // What other threads are in comes before what this one does.
         let others = rank.pending.iter_mut();
@@ -157,7 +175,7 @@ impl Trace {
                 };
                 if rank.threads.len() > 1 && pending.record.nr == number("exit") {
                     lines.push(no_return_line(&pending));
-                    lines.push(thread_end_line(&pending.record));
+                    lines.extend(rank.thread_end(&pending.record));
                 } else {
                     rank.pending.insert(tid, pending);
                 }
@@ -179,7 +197,7 @@ impl Trace {
             .collect()
     }
 
-    /// The end of a rank; `wait_status` as wait(2) has it.
+    /// The end of a rank and of each of its threads, the main thread's last; `wait_status` as wait(2) has it.
     fn last_lines(&mut self, rank: usize, wait_status: u64) -> Vec<Line> {
         let rank = &mut self.ranks[rank];
         if std::mem::replace(&mut rank.over, true) {
@@ -192,10 +210,13 @@ impl Trace {
             lines.extend(unfinished(Some(&mut pending)));
         }
         lines.extend(exits.iter().map(no_return_line));
-        lines.push(Line::now(match wait_status & 0x7f {
+        let text = match wait_status & 0x7f {
             0 => format!("+++ exited with {} +++", wait_status >> 8 & 0xff),
             signal => format!("+++ killed by {} +++", names::signal(signal)),
-        }));
+        };
+        let threads = std::mem::take(&mut rank.live).into_iter();
+        lines.extend(threads.map(|tid| Line::now(text.clone()).of(tid)));
+        lines.push(Line::now(text));
         lines
     }
 
@@ -369,12 +390,6 @@ fn is_exit(record: &Record) -> bool {
 /// Number of a call, of those there are.
 fn number(name: &str) -> u64 {
     by_name(name).map_or(u64::MAX, |call| call.nr.into())
-}
-
-/// A thread that ends before the others; `exit` is its last call.
-fn thread_end_line(exit: &Record) -> Line {
-    let text = format!("+++ exited with {} +++", exit.args[0] & 0xff);
-    Line::at(exit.time_ns, text).of(exit.tid)
 }
 
 fn no_return_line(pending: &Pending) -> Line {

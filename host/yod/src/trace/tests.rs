@@ -172,6 +172,43 @@ fn the_end_shows_what_all_threads_were_in() {
     );
     assert_eq!(
         texts(trace.last_lines(0, 0)),
-        ["exit_group(0) = ?", "+++ exited with 0 +++"]
+        [
+            "exit_group(0) = ?",
+            "+++ exited with 0 +++",
+            "+++ exited with 0 +++"
+        ]
+    );
+}
+
+/// There was one last line for all, and none for a thread whose `exit` was not among the calls that are shown; strace -f has one for
+/// each thread.
+#[test]
+fn each_thread_has_a_last_line_and_the_main_thread_s_comes_last() {
+    let mut trace = trace(&["--strace-only", "write"]);
+    let of = |tid, name| Record {
+        tid,
+        ..record(Kind::Enter, name, [4, 0, 0, 0, 0, 0], 0)
+    };
+    let mut ends = |record| {
+        let lines = trace.lines(0, record);
+        lines
+            .into_iter()
+            .map(|line| (line.tid, line.text))
+            .collect::<Vec<_>>()
+    };
+    for tid in [70, 71, 72, 73] {
+        assert_eq!(ends(of(tid, "read")), []);
+    }
+    assert_eq!(
+        ends(of(72, "exit")),
+        [(Some(72), "+++ exited with 4 +++".into())]
+    );
+    assert_eq!(ends(of(70, "exit")), [], "the others go on");
+    let last = trace.last_lines(0, 11);
+    let last: Vec<_> = last.iter().map(|line| (line.tid, &*line.text)).collect();
+    let killed = "+++ killed by SIGSEGV +++";
+    assert_eq!(
+        last,
+        [(Some(71), killed), (Some(73), killed), (None, killed)]
     );
 }
