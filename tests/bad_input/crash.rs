@@ -48,6 +48,7 @@ pub fn all() -> Vec<Trial> {
             names("-static", "jump", ": executed where nothing is mapped", "")
         }),
         case("crash: the stack", stack),
+        case("crash: the stack of a thread", stack_of_a_thread),
         case("crash: no symbols", stripped),
     ])
     .collect()
@@ -120,6 +121,31 @@ fn stack() -> Result<()> {
     ensure!(
         lines[1].contains("overflow_by") && lines[2].contains("overflow_by"),
         "{lines:?}"
+    );
+    Ok(())
+}
+
+/// The report said only that something was written where that is not permitted.
+fn stack_of_a_thread() -> Result<()> {
+    let program = tree::program("glibc-static", "ends");
+    let run = Run::yod(&[
+        "-m",
+        "64M",
+        "--",
+        &program.to_string_lossy(),
+        "stack_overflow",
+    ]);
+    let outcome = clean::run(run)?;
+    let stderr = outcome.stderr.text();
+    ensure!(
+        outcome.status == Some(139),
+        "status {:?}: {stderr}",
+        outcome.status
+    );
+    let first = stderr.lines().next().context("no report")?;
+    ensure!(
+        first.contains(": stack overflow: written in the guard page below a thread's stack: "),
+        "{stderr}"
     );
     Ok(())
 }

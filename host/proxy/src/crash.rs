@@ -169,6 +169,11 @@ fn what(signo: i32) -> String {
 fn why(fault: &Fault, instruction: Option<&Instruction>, regions: &Regions) -> Option<String> {
     const KERNEL: i32 = 128;
     let text = match (fault.signo, fault.code) {
+        (libc::SIGSEGV, 2) if is_in_guard(fault, regions) => format!(
+            "stack overflow: {} in the guard page below a thread's stack: it needs a larger stack (ulimit -s, OMP_STACKSIZE, \
+             pthread_attr_setstacksize) or less recursion",
+            fault.access()
+        ),
         (libc::SIGSEGV, 1 | 2) if is_stack_overflow(fault, regions) => {
             "stack overflow: it needs a larger limit (ulimit -s) or less recursion".into()
         }
@@ -208,20 +213,40 @@ fn protection(fault: &Fault, instruction: Option<&Instruction>) -> String {
     }
 }
 
-/// Whether the program ran out of stack: it touched what lies below the stack, near the stack pointer.
+/// Whether the main thread ran out of stack: it touched what lies below the stack, near the stack pointer, and that is not in
+/// other memory: a thread's stack pointer may lie anywhere below.
 fn is_stack_overflow(fault: &Fault, regions: &Regions) -> bool {
-    if fault.trap != vector::PAGE {
-        return false;
-    }
-    // The stack is mapped in pieces, of which the last ends at the top.
+    let lowest = main_stack(regions);
+    let rsp = fault.register("rsp");
+    fault.trap == vector::PAGE
+        && lowest < STACK_TOP
+        && (rsp.saturating_sub(NEAR_BYTES)..lowest).contains(&fault.addr)
+        && rsp < lowest + NEAR_BYTES
+        && regions.at(rsp).is_none_or(|region| region.start >= lowest)
+}
+
+/// Whether another thread ran out of stack: it touched what is reserved, not accessible, and lies just below the memory that its
+/// stack pointer is at the beginning of.
+fn is_in_guard(fault: &Fault, regions: &Regions) -> bool {
+    let above = regions.iter().find(|region| region.start > fault.addr);
+    let rsp = fault.register("rsp");
+    fault.trap == vector::PAGE
+        && regions.at(fault.addr).is_none()
+        && above.is_some_and(|stack| {
+            stack.write
+                && stack.start != main_stack(regions)
+                && stack.start - fault.addr <= NEAR_BYTES
+                && stack.start.abs_diff(rsp) <= NEAR_BYTES
+        })
+}
+
+/// The lowest address of the main thread's stack, which is mapped in pieces, of which the last ends at the top.
+fn main_stack(regions: &Regions) -> u64 {
     let mut lowest = STACK_TOP;
     while let Some(below) = regions.at(lowest - PAGE).filter(|region| region.write) {
         lowest = below.start;
     }
-    let rsp = fault.register("rsp");
-    lowest < STACK_TOP
-        && (rsp.saturating_sub(NEAR_BYTES)..lowest).contains(&fault.addr)
-        && rsp < lowest + NEAR_BYTES
+    lowest
 }
 
 #[cfg(test)]

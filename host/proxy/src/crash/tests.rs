@@ -167,6 +167,42 @@ fn a_stack_that_is_used_up_is_told_from_other_faults() {
     assert!(!said(0, lowest) && !said(0x1000, STACK_TOP - 64));
 }
 
+/// Whatever another thread than the main one touched below the main stack was that one's overflow, with the wrong advice; and of
+/// a thread's own overflow the report knew nothing.
+#[test]
+fn a_thread_s_guard_page_is_named() {
+    const STACK: u64 = 0x20_0000;
+    let mut regions = regions(2);
+    regions.map(Region {
+        start: STACK_TOP - (8 << 20),
+        end: STACK_TOP,
+        gpa: 1 << 30,
+        read: true,
+        write: true,
+        exec: false,
+    });
+    let said = |code, addr: u64, rsp: u64| {
+        let crash = crash(11, code, 14, 6);
+        crash.addr.put(addr);
+        crash.regs[1].put(rsp);
+        let text = report_of(&crash, b"", &regions);
+        assert!(!text.contains("stack overflow: it needs"), "{text}");
+        head(&text).contains("written in the guard page below a thread's stack")
+    };
+    assert!(said(2, STACK - 8, STACK) && said(2, STACK - 4096, STACK - 4000));
+    assert!(!said(1, STACK - 8, STACK), "nothing is reserved there");
+    assert!(
+        !said(2, STACK - 8, STACK + 0x10_0000),
+        "far from the stack pointer"
+    );
+    assert!(!said(2, STACK + 8, STACK + 16), "the stack itself");
+    assert!(!said(1, STACK_TOP / 2, STACK + 16), "anything else");
+    assert!(
+        !said(2, 0x10_0000 - 8, 0x10_0000),
+        "read-only memory is no stack"
+    );
+}
+
 /// Names come from a file that may hold anything.
 #[test]
 fn a_terminal_is_not_to_act_on_names() {
