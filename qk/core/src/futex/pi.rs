@@ -76,13 +76,13 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
         fence(Ordering::SeqCst);
         let bucket = self.bucket_of(key);
         let result = self.retry(bucket, point, |waiters| {
-            let Some(state) = acquire(waiters, key, word, waiter.tid(), &owner)? else {
+            let Some((state, holder)) = acquire(waiters, key, word, waiter.tid(), &owner)? else {
                 return Ok(None);
             };
             if state == Locked::Queued {
                 let entry = Entry {
                     key,
-                    bits: word.load()? & TID_MASK,
+                    bits: holder,
                     kind: Kind::One,
                     waiter,
                 };
@@ -112,8 +112,8 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
         let bucket = self.bucket_of(key);
         self.retry(bucket, point, |waiters| {
             match acquire(waiters, key, word, waiter.tid(), &owner)? {
-                Some(Locked::Queued) => Err(Errno::EAGAIN),
-                state => Ok(state),
+                Some((Locked::Queued, _)) => Err(Errno::EAGAIN),
+                state => Ok(state.map(|(state, _)| state)),
             }
         })
     }
@@ -245,29 +245,37 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
 }
 
 /// Takes the lock for thread `tid`, or sees to it that its owner has to release it by futex(2) ([`Locked::Queued`]: the
-/// caller may enter). `None`: the word changed meanwhile.
+/// caller may enter). With the thread that has it then; its end passes the lock on, whatever the word has become by then.
+/// `None`: the word changed meanwhile.
 fn acquire<W: Waiter>(
     waiters: &Waiters<W>,
     key: Key,
     word: &impl Word,
     tid: u32,
     owner: &impl Fn(u32) -> Owner,
-) -> Result<Option<Locked>, Errno> {
+) -> Result<Option<(Locked, u32)>, Errno> {
     let old = word.load()?;
     if let Some(new) = lock(old, tid)? {
-        if waiters.locks.first_of(key).is_some() {
-            return Err(Errno::EINVAL);
-        }
-        let taken = word.compare_exchange(old, new)? == old;
-        return Ok(taken.then_some(Locked::Acquired));
+        return match waiters.locks.bits_of(key) {
+            // Who has it ends, and has marked the word itself: the first who waits is about to get it.
+            Some(holder) if old & OWNER_DIED != 0 => Ok(Some((Locked::Queued, holder))),
+            Some(_) => Err(Errno::EINVAL),
+            None => {
+                let taken = word.compare_exchange(old, new)? == old;
+                Ok(taken.then_some((Locked::Acquired, tid)))
+            }
+        };
     }
     // Now the owner cannot release it without the bucket's lock, or has left it behind when it ended.
     if old & WAITERS == 0 && word.compare_exchange(old, old | WAITERS)? != old {
         return Ok(None);
     }
-    match owner(old & TID_MASK) {
-        Owner::Lives => Ok(Some(Locked::Queued)),
-        Owner::Ends => Ok(Some(Locked::Busy)),
+    let holder = old & TID_MASK;
+    match owner(holder) {
+        Owner::Lives => Ok(Some((Locked::Queued, holder))),
+        Owner::Ends => Ok(Some((Locked::Busy, holder))),
+        // It has ended since the word was read, and the word says what became of the lock.
+        Owner::Gone if word.load()? != old | WAITERS => Ok(None),
         Owner::Gone => Err(Errno::ESRCH),
     }
 }

@@ -121,6 +121,52 @@ fn the_end_of_an_owner_counts_whatever_the_word_is() {
     assert_eq!(woken(&[owner, first, second]), [0, 1, 1]);
 }
 
+/// Whom a waiter waits for was read from the word once more when it entered: of a lock that its owner had marked in between
+/// nobody was known to be the owner, and the waiter was never woken (musl's robust lock with PTHREAD_PRIO_INHERIT).
+#[test]
+fn a_mark_that_comes_while_a_waiter_enters_loses_nobody() {
+    let (table, [owner, waiter]) = (table(4), threads());
+    let word = Memory::of(owner.tid);
+    let marks = |_| {
+        word.set(OWNER_DIED);
+        Owner::Lives
+    };
+    let state = table.lock_pi(key(0), &word, waiter, marks, point);
+    assert_eq!(state, Ok(Locked::Queued));
+    table.release_all(owner.tid, |_| Some(&word), point);
+    assert_eq!(woken(&[waiter]), [1]);
+    assert_eq!(word.get(), waiter.tid | OWNER_DIED);
+}
+
+/// Who came between the mark and the owner's end got EINVAL if another waited already, and ESRCH if the end was over at once;
+/// Linux lets the one wait too, and looks at the word again for the other.
+#[test]
+fn a_mark_that_comes_before_a_waiter_is_no_error() {
+    let (table, [owner, first, second]) = (table(4), threads());
+    let word = Memory::of(owner.tid);
+    assert_eq!(lock(&table, &word, first), Ok(Locked::Queued));
+    word.set(OWNER_DIED);
+    let tried = table.trylock_pi(key(0), &word, second, LIVES, point);
+    assert_eq!(tried, Err(Errno::EAGAIN));
+    assert_eq!(lock(&table, &word, second), Ok(Locked::Queued));
+    table.release_all(owner.tid, |_| Some(&word), point);
+    assert_eq!(word.get(), first.tid | WAITERS | OWNER_DIED);
+    assert_eq!(table.unlock_pi(key(0), &word, first.tid, point), Ok(()));
+    assert_eq!(
+        (word.get(), woken(&[first, second])),
+        (second.tid, [1, 1].to_vec())
+    );
+
+    let word = Memory::of(99 | WAITERS);
+    let ends = |_| {
+        word.set(OWNER_DIED);
+        Owner::Gone
+    };
+    let state = table.lock_pi(key(4), &word, first, ends, point);
+    assert_eq!(state, Ok(Locked::Acquired));
+    assert_eq!(word.get(), first.tid | OWNER_DIED);
+}
+
 #[test]
 fn a_robust_lock_is_marked_and_a_waiter_woken() {
     let (table, [a, b]) = (table(1), threads());
