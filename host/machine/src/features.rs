@@ -43,6 +43,10 @@ const EMULATED: &[(&str, &str)] = &[
     ("xsaveerptr", "xsaveerptr"),
 ];
 
+/// Which processor the emulated one says it is, as QEMU takes it: AMD's first with AVX2 and without 3DNow!. By itself it is of a
+/// family that always has 3DNow!, and what goes by that (OpenBLAS) uses it, whatever the features say.
+pub const MODEL: &str = "family=23,model=1,stepping=2";
+
 /// What of that the host lacks, by QEMU's names. Nothing is taken away where the host does not say what it has.
 #[must_use]
 pub fn lacking() -> Vec<&'static str> {

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use crate::accel::Accel;
+use crate::features::MODEL;
 use crate::plan::Plan;
 
 /// Oldest version that has all the options used: `i8042=off` came with 7.0.
@@ -149,7 +150,7 @@ impl Machine<'_> {
                     .iter()
                     .map(|name| format!(",-{name}"))
                     .collect();
-                args.words(&format!("-accel tcg -cpu max,-erms,-fsrm{lacking}"));
+                args.words(&format!("-accel tcg -cpu max,{MODEL},-erms,-fsrm{lacking}"));
             }
         }
         if self.icount {
@@ -278,7 +279,7 @@ mod tests {
         let line = arguments(Accel::Tcg, Some("/d/qboot.rom"), false, None);
         for part in [
             "-name margay:3x2097152,debug-threads=on",
-            "-accel tcg -cpu max,-erms,-fsrm,-mpx,-pku ",
+            "-accel tcg -cpu max,family=23,model=1,stepping=2,-erms,-fsrm,-mpx,-pku ",
             "-smp 3 -m 67108864B",
             "size=67108864B,share=on,mem-path=/proc/self/fd/7",
             "-bios /d/qboot.rom",
