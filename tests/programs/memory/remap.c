@@ -58,6 +58,8 @@ static void refusals(void)
     char *p = map(KB(64));
     check_fails((long)mremap(p + 1, KB(4), KB(8), MREMAP_MAYMOVE), EINVAL, "an unaligned address");
     check_fails((long)mremap(p, KB(64), 0, MREMAP_MAYMOVE), EINVAL, "a new length of 0");
+    check_fails((long)mremap(p, 0, KB(64), MREMAP_MAYMOVE), EINVAL, "an old length of 0: only shared memory is seen twice");
+    check_fails((long)mremap(p, 0, KB(64), 0), EINVAL, "nor where it is");
     check_fails((long)mremap(p, KB(64), KB(64), 0x100), EINVAL, "an unknown flag");
     check_fails((long)mremap(p, KB(64), KB(64), MREMAP_FIXED, p), EINVAL, "FIXED without MAYMOVE");
     check_fails((long)mremap(p, KB(64), KB(64), MREMAP_FIXED | MREMAP_MAYMOVE, p + KB(4)), EINVAL, "onto itself");

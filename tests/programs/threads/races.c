@@ -200,9 +200,8 @@ static void *use_by_calls(void *arg)
     stop = 1;
     return NULL;
 }
-static void calls_against(void *(*body)(void *), const char *what)
+static void use_while(void *(*body)(void *), const char *what)
 {
-    common_make();
     wrong = stop = go = 0;
     zero_fd = open("/dev/zero", O_RDONLY);
     null_fd = open("blackhole", O_RDWR | O_CREAT | O_TRUNC, 0600);
@@ -214,6 +213,11 @@ static void calls_against(void *(*body)(void *), const char *what)
     close(zero_fd);
     close(null_fd);
     unlink("blackhole");
+}
+static void calls_against(void *(*body)(void *), const char *what)
+{
+    common_make();
+    use_while(body, what);
     mmap(common, BYTES, READ_WRITE, ANON | MAP_FIXED, -1, 0);
     munmap(common, BYTES);
 }
@@ -248,9 +252,25 @@ static void *move_again(void *arg)
     }
     return arg;
 }
+// The heap's end goes below the memory that the calls use, and comes back.
+static void *break_again(void *arg)
+{
+    char *end = common + BYTES, *low = common + BYTES / 2;
+    while (!stop)
+        wrong += (char *)syscall(SYS_brk, low) != low || (char *)syscall(SYS_brk, end) != end;
+    return arg;
+}
 static void calls_and_unmap(void) { calls_against(unmap_and_map, "read and write against munmap"); }
 static void calls_and_protect(void) { calls_against(protect_again, "read and write against mprotect"); }
 static void calls_and_discard(void) { calls_against(discard_again, "read and write against MADV_DONTNEED"); }
+static void calls_and_break(void)
+{
+    char *base = (char *)syscall(SYS_brk, 0);
+    common = base + (-(uintptr_t)base % PAGE_BYTES);
+    need((char *)syscall(SYS_brk, common + BYTES) == common + BYTES, "brk");
+    use_while(break_again, "read and write against brk");
+    check((char *)syscall(SYS_brk, base) == base, "the heap is as it was");
+}
 static void calls_and_move(void) { calls_against(move_again, "read and write against mremap"); }
 
 // A page under a read that waits is taken away: the read then gets EFAULT, or what it gets goes nowhere.
@@ -367,7 +387,7 @@ int main(int argc, char **argv)
     static const struct test_case cases[] = {
         CASE(own_maps), CASE(own_protections), CASE(own_moves), CASE(own_discards), CASE(mixed),
         CASE(common_break), CASE(common_range), CASE(calls_and_unmap), CASE(calls_and_protect),
-        CASE(calls_and_discard), CASE(calls_and_move), CASE(unmap_under_read), CASE(allocations), CASE(passed_on),
+        CASE(calls_and_discard), CASE(calls_and_move), CASE(calls_and_break), CASE(unmap_under_read), CASE(allocations), CASE(passed_on),
         CASE(against_exit),
     };
     rounds = argc > 1 && strcmp(argv[1], "all") != 0 ? number_arg(argc, argv, 2, rounds) : rounds;
