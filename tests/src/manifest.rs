@@ -65,6 +65,8 @@ pub struct Extra {
     pub needs_kvm: bool,
     /// Ranks under yod; makes sense there only.
     pub ranks: Option<usize>,
+    /// Cores of the rank.
+    pub cores: Option<usize>,
 }
 
 /// Reads a manifest of programs/. `size` is what SIZE stands for in it.
@@ -139,6 +141,12 @@ impl Command {
         let traces = |(name, _): &(String, String)| name == "LD_TRACE_LOADED_OBJECTS";
         self.env.iter().any(traces) || self.args.iter().any(|arg| arg == "--list")
     }
+
+    /// Whether it prints how fast it was.
+    #[must_use]
+    pub fn measures(&self) -> bool {
+        self.program == "openssl" && self.args.first().is_some_and(|arg| arg == "speed")
+    }
 }
 
 /// Reads a table of commands: name, status, stdin, command; `file` counts from the root.
@@ -210,6 +218,7 @@ fn parse_extra(column: &str) -> Result<Extra> {
                 "share" => extra.share = Some(owned()),
                 "needs" => extra.needs_kvm = value == "kvm",
                 "ranks" => extra.ranks = Some(value.parse()?),
+                "cores" => extra.cores = Some(value.parse()?),
                 _ => bail!("no such extra: {word}"),
             },
         }

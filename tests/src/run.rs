@@ -99,6 +99,9 @@ impl Run {
         if let Some(ranks) = row.extra.ranks {
             run = run.args(&["-n", &ranks.to_string(), "--oversubscribe"]);
         }
+        if let Some(cores) = row.extra.cores {
+            run = run.args(&["-d", &cores.to_string(), "--oversubscribe"]);
+        }
         for (name, value) in row.extra.env.iter().filter(|(name, _)| for_loader(name)) {
             run = run.args(&["--env", &format!("{name}={value}")]);
         }

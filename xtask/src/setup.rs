@@ -32,6 +32,16 @@ const NEEDED: &[(&str, &str)] = &[
     ("/usr/bin/sqlite3", "sqlite3"),
     ("/usr/bin/xz", "xz-utils"),
     ("/usr/bin/zstd", "zstd"),
+    ("/usr/bin/stress-ng", "stress-ng"),
+    ("/usr/bin/fftw-wisdom", "libfftw3-bin"),
+    (
+        "/usr/lib/x86_64-linux-gnu/openblas-pthread/libopenblas.so.0",
+        "libopenblas0-pthread",
+    ),
+    (
+        "/usr/lib/python3/dist-packages/numpy/version.py",
+        "python3-numpy",
+    ),
 ];
 
 /// The targets that rust-toolchain.toml names; rustup adds them itself unless the toolchain was there before.
