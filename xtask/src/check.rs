@@ -77,6 +77,15 @@ fn chosen(mut steps: Vec<Step>, only: Option<&str>) -> Result<Vec<Step>> {
     Ok(steps)
 }
 
+/// Runs the programs of tests/apps, which are too big for the check.
+///
+/// # Errors
+/// When something is missing, cannot be built, or a program differs.
+pub fn apps() -> Result<()> {
+    build::all()?;
+    build::run(&mut make_in("tests/apps", &["check"]))
+}
+
 /// Runs the fuzz targets for a long time.
 ///
 /// # Errors
@@ -208,11 +217,16 @@ fn machine() -> Command {
 
 /// A library for stock Linux: its own Makefile installs what only it needs, builds and tests.
 fn library(name: &str) -> Command {
+    make_in(&format!("lib/{name}"), &["setup", "check"])
+}
+
+/// What a folder's own Makefile makes.
+fn make_in(folder: &str, goals: &[&str]) -> Command {
     let mut command = Command::new("make");
     command
-        .args(["--no-print-directory", "-C", &format!("lib/{name}")])
+        .args(["--no-print-directory", "-C", folder])
         .arg(format!("TARGET={}", build::target().display()))
-        .args(["setup", "check"]);
+        .args(goals);
     command
 }
 

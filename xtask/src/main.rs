@@ -48,6 +48,8 @@ enum Task {
         #[arg(long)]
         only: Option<String>,
     },
+    /// Run what is too big for the check: GROMACS, Go, the own tests of OpenBLAS and FFTW (tests/apps).
+    CheckApps,
     /// Measure; prints a table and writes bench/bench.jsonl in the target directory.
     Bench {
         /// Only these, separated by commas.
@@ -117,6 +119,7 @@ fn run(task: Task) -> Result<()> {
         Task::Plugin => plugin::task(),
         Task::Demo => demo::run(),
         Task::Check { only } => check::run(only.as_deref()),
+        Task::CheckApps => check::apps(),
         Task::Bench { only } => build::bench(only.as_deref()),
         Task::Compare { args } => compare::run(&args),
         Task::Gate { update } => build::gate(update),
