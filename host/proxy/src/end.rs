@@ -22,6 +22,8 @@ pub fn if_over(rank: &Rank) {
             only_once(rank);
             let status = node.wait_status.load() as i32;
             if node.crash.valid.load() == 1 {
+                // What was mapped since the last shipped call; of a log that makes no sense, what came before.
+                let _ = rank.catch_up(rank.words.log.position());
                 let memory = rank.memory();
                 let image = crash::Image::of(&rank.program.file);
                 let report = crash::report(
