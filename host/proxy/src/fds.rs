@@ -122,6 +122,17 @@ pub fn with_room<T>(raised: u64, work: impl FnOnce() -> T) -> T {
     done
 }
 
+/// Moves a descriptor out of the way of the rank's numbers, close-on-exec: above them, or, where the rank has lowered its hard
+/// limit, to the highest that it leaves. To be called with [room](with_room).
+#[must_use]
+pub fn above(fd: OwnedFd, first_own: u32) -> OwnedFd {
+    const ROOM: u64 = 64;
+    let hard = getrlimit(Resource::Nofile).maximum;
+    let highest = hard.map_or(u64::MAX, |hard| hard.saturating_sub(ROOM));
+    let from = highest.min(first_own.into()) as RawFd;
+    fcntl_dupfd_cloexec(&fd, from).unwrap_or(fd)
+}
+
 /// Closes every descriptor below `first` that is marked close-on-exec, as an exec does: they were yod's.
 pub fn close_on_exec(first: u64) {
     let open: Vec<RawFd> = match std::fs::read_dir(Path::new("/proc/self/fd")) {

@@ -2,14 +2,15 @@
 //!
 //! However a path is spelled and through whatever links it leads: what counts is the object that it ends at. Linux opens
 //! it, but is not let through the magic links of a procfs (those are followed in `walk`), and what it opened is looked at
-//! before the rank gets it.
+//! before the rank gets it; where other threads of the rank could guess its number, before it is open (`pinned`).
+
+mod pinned;
 
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use abi::Errno;
 use abi::syscall::Call;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
-use rustix::io;
 
 use super::device;
 use super::place::Place;
@@ -23,6 +24,8 @@ use crate::stub;
 /// struct open_how (uapi/linux/openat2.h) in words: flags, mode, resolve. A longer one of the future ends in more.
 type How = Vec<u8>;
 const HOW_BYTES: usize = 24;
+const FLAGS_AT: usize = 0;
+const MODE_AT: usize = 8;
 /// Most bytes of one (openat2(2), E2BIG).
 const MOST_HOW_BYTES: u64 = 4096;
 const RESOLVE_AT: usize = 16;
@@ -89,7 +92,7 @@ pub fn flags(rank: &Rank, call: &Call, args: &[u64; 6]) -> Result<(i32, u64), Er
         _ => {
             let mut how = [0; HOW_BYTES];
             rank.read(args[2], &mut how)?;
-            return Ok((word(&how, 0) as i32, word(&how, RESOLVE_AT)));
+            return Ok((word(&how, FLAGS_AT) as i32, word(&how, RESOLVE_AT)));
         }
     };
     Ok((word(&how(flags, 0), 0) as i32, 0))
@@ -127,13 +130,19 @@ fn word(how: &[u8], at: usize) -> u64 {
     bytes.map_or(0, u64::from_ne_bytes)
 }
 
+fn set(how: &mut How, at: usize, word: u64) {
+    if let Some(bytes) = how.get_mut(at..at + 8) {
+        bytes.copy_from_slice(&word.to_ne_bytes());
+    }
+}
+
 /// Opens what a path leads to; `restricted` when the rank itself forbids some links.
 fn opened(rank: &Rank, at: u64, name: u64, path: &[u8], how: &How, restricted: bool) -> i64 {
-    let flags = word(how, 0);
-    let mut ret = without_magic(at, name, how);
-    if ret == Errno::ELOOP.ret() && !restricted && !path.is_empty() {
-        ret = followed(rank, at, path, how).unwrap_or_else(Errno::ret);
+    let flags = word(how, FLAGS_AT);
+    if pinned::is_due(rank, flags as i32) {
+        return pinned::open(rank, at, name, path, how, restricted).unwrap_or_else(Errno::ret);
     }
+    let ret = reach(rank, at, name, path, how, restricted);
     if ret == Errno::EACCES.ret() {
         return unreadable(rank, at, name, path, flags, restricted);
     }
@@ -142,7 +151,21 @@ fn opened(rank: &Rank, at: u64, name: u64, path: &[u8], how: &How, restricted: b
     }
     // SAFETY: 1. Linux has just made this descriptor for the rank; nobody else owns it.
     let file = unsafe { OwnedFd::from_raw_fd(ret as i32) };
-    look(rank, &file, flags as i32).map_or_else(Errno::ret, |()| give(file))
+    let flags = flags as i32;
+    let seen = look(rank, &file, flags).and_then(|text| match text {
+        Some(text) => text::replace(rank, &text, &file, flags),
+        None => Ok(()),
+    });
+    seen.map_or_else(Errno::ret, |()| give(file))
+}
+
+/// Opens what a path leads to, whatever it is; an empty path only as Linux does.
+fn reach(rank: &Rank, at: u64, name: u64, path: &[u8], how: &How, restricted: bool) -> i64 {
+    let ret = without_magic(at, name, how);
+    if ret == Errno::ELOOP.ret() && !restricted && !path.is_empty() {
+        return followed(rank, at, path, how).unwrap_or_else(Errno::ret);
+    }
+    ret
 }
 
 /// Files of the rank that Linux keeps from it, since the proxy is not to be traced: those whose text is made here.
@@ -157,8 +180,11 @@ fn unreadable(rank: &Rank, at: u64, name: u64, path: &[u8], flags: u64, restrict
     }
     // SAFETY: 1. As in `opened`.
     let file = unsafe { OwnedFd::from_raw_fd(ret as i32) };
-    match Place::of(rank, &file) {
-        Some(place) if replace(rank, &file, &place, flags as i32) == Ok(true) => give(file),
+    let place = Place::of(rank, &file);
+    let text = place.and_then(|place| text_at(rank, &place, flags as i32).transpose());
+    drop(file); // its number is the one that the rank gets
+    match text {
+        Some(Ok(text)) => text::give(rank, &text, flags as i32),
         _ => Errno::EACCES.ret(),
     }
 }
@@ -167,7 +193,7 @@ fn unreadable(rank: &Rank, at: u64, name: u64, path: &[u8], flags: u64, restrict
 fn without_magic(at: u64, name: u64, how: &How) -> i64 {
     let mut how = how.clone();
     let resolve = word(&how, RESOLVE_AT) | RESOLVE_NO_MAGICLINKS;
-    how[RESOLVE_AT..HOW_BYTES].copy_from_slice(&resolve.to_ne_bytes());
+    set(&mut how, RESOLVE_AT, resolve);
     linux_call(
         libc::SYS_openat2,
         &[at, name, how.as_ptr() as u64, how.len() as u64],
@@ -176,14 +202,14 @@ fn without_magic(at: u64, name: u64, how: &How) -> i64 {
 
 /// Opens a file behind magic links.
 fn followed(rank: &Rank, at: u64, path: &[u8], how: &How) -> Result<i64, Errno> {
-    let found = find(rank, at, path, word(how, 0))?;
+    let found = find(rank, at, path, word(how, FLAGS_AT))?;
     let (directory, mut name) = (fds::raw(&found.directory), found.name);
     name.push(0);
     let name = name.as_ptr() as u64;
     Ok(if found.magic {
         linux_call(
             libc::SYS_openat,
-            &[directory, name, word(how, 0), word(how, 8)],
+            &[directory, name, word(how, FLAGS_AT), word(how, MODE_AT)],
         )
     } else {
         without_magic(directory, name, how)
@@ -197,9 +223,8 @@ fn find(rank: &Rank, at: u64, path: &[u8], flags: u64) -> Result<Found, Errno> {
     let follow = flags & libc::O_NOFOLLOW == 0 && flags & NEW != NEW;
     fds::with_room(rank.raised_fds, || {
         let found = walk(rank, start(at)?, path, follow)?;
-        let above = io::fcntl_dupfd_cloexec(&found.directory, rank.first_own_fd as i32);
         Ok(Found {
-            directory: above.unwrap_or(found.directory),
+            directory: fds::above(found.directory, rank.first_own_fd),
             ..found
         })
     })
@@ -264,11 +289,11 @@ fn pin(rank: &Rank, path: &[u8]) -> Result<OwnedFd, Errno> {
     })
 }
 
-/// Looks at what was opened, whether the rank may have it, and puts the rank's text in its place if there is one.
-fn look(rank: &Rank, file: &OwnedFd, flags: i32) -> Result<(), Errno> {
+/// Looks at what was opened, whether the rank may have it; returns the text that the rank gets instead, if there is one.
+fn look(rank: &Rank, file: &OwnedFd, flags: i32) -> Result<Option<OwnedFd>, Errno> {
     let stat = fstat(file).map_err(linux)?;
     match FileType::from_raw_mode(stat.st_mode) {
-        FileType::CharacterDevice if device::is_flat(stat.st_rdev) => Ok(()),
+        FileType::CharacterDevice if device::is_flat(stat.st_rdev) => Ok(None),
         FileType::CharacterDevice => Err(Errno::ENXIO),
         // Files of a procfs lie on no device and have no size.
         FileType::RegularFile if stat.st_size == 0 && rustix::fs::major(stat.st_dev) == 0 => {
@@ -278,51 +303,39 @@ fn look(rank: &Rank, file: &OwnedFd, flags: i32) -> Result<(), Errno> {
             if let Some(place) = Place::of(rank, file) {
                 place.may_list()?;
             }
-            sys::replaced(rank, file, stat.st_dev, flags)
+            sys::instead(rank, file, stat.st_dev, flags)
         }
-        FileType::RegularFile | FileType::Directory => {
-            sys::replaced(rank, file, stat.st_dev, flags)
-        }
-        _ => Ok(()),
+        FileType::RegularFile | FileType::Directory => sys::instead(rank, file, stat.st_dev, flags),
+        _ => Ok(None),
     }
 }
 
-fn in_proc(rank: &Rank, file: &OwnedFd, flags: i32) -> Result<(), Errno> {
+fn in_proc(rank: &Rank, file: &OwnedFd, flags: i32) -> Result<Option<OwnedFd>, Errno> {
     let Some(place) = Place::of(rank, file) else {
-        return Ok(());
+        return Ok(None);
     };
     place.may_open(writes(flags))?;
-    replace(rank, file, &place, flags).map(|_| ())
+    text_at(rank, &place, flags)
 }
 
 pub const fn writes(flags: i32) -> bool {
     flags & libc::O_ACCMODE != libc::O_RDONLY
 }
 
-/// Puts the text that the rank has at a place where a file of Linux's is open; says whether there is one.
-fn replace(rank: &Rank, file: &OwnedFd, place: &Place, flags: i32) -> Result<bool, Errno> {
-    let text = content::File::at(place);
-    let Some(content) = text.filter(|_| flags & libc::O_PATH == 0 && !writes(flags)) else {
-        return Ok(false);
+/// The text that the rank has at a place where Linux has a file.
+fn text_at(rank: &Rank, place: &Place, flags: i32) -> Result<Option<OwnedFd>, Errno> {
+    let file = content::File::at(place);
+    let Some(file) = file.filter(|_| flags & libc::O_PATH == 0 && !writes(flags)) else {
+        return Ok(None);
     };
-    let name = format!("{}{}", text::PROC, content.path(place.thread));
-    let made =
-        fds::with_room(rank.raised_fds, || text::create(rank, &name, false)).map_err(linux)?;
-    let close_on_exec = (flags & libc::O_CLOEXEC) as u64;
-    let (from, to) = (fds::raw(&made), fds::raw(file));
-    match linux_call(libc::SYS_dup3, &[from, to, close_on_exec, 0]) {
-        0.. => {
-            text::mark(rank, to);
-            Ok(true)
-        }
-        ret => Err(Errno::from_ret(ret).unwrap_or(Errno::EIO)),
-    }
+    let name = format!("{}{}", text::PROC, file.path(place.thread));
+    text::create(rank, &name, flags).map(Some)
 }
 
 /// Makes one of the calls of this module.
 fn linux_call(nr: i64, args: &[u64; 4]) -> i64 {
     let [a, b, c, d] = *args;
-    // SAFETY: 1. openat, openat2, dup3 and truncate write no memory. 2. What they read is a private copy or tamed by `prepare`.
+    // SAFETY: 1. openat, openat2 and truncate write no memory. 2. What they read is a private copy or tamed by `prepare`.
     unsafe { stub::syscall(nr as u64, &[a, b, c, d, 0, 0]) }
 }
 

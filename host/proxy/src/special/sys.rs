@@ -25,7 +25,7 @@ use crate::stub;
 use lead::{Led, Start};
 use tree::{Dir, Entry, Facts};
 
-pub use calls::replaced;
+pub use calls::instead;
 
 /// The rank's working directory where it is one of these. There is one rank per process.
 static HERE: Mutex<Option<Dir>> = Mutex::new(None);
@@ -152,7 +152,7 @@ fn directory(rank: &Rank, fd: u64) -> Option<Dir> {
 }
 
 /// Whether a path can enter a tree: both have names that show. A symbolic link may hide them; what is opened behind one is
-/// recognised nevertheless ([`replaced`]).
+/// recognised nevertheless ([`instead`]).
 fn may_lead_here(path: &[u8]) -> bool {
     path.windows(3).any(|part| part == b"cpu") || path.windows(4).any(|part| part == b"node")
 }

@@ -16,9 +16,11 @@ use rustix::io;
 
 use super::content::File;
 use super::sys;
+use super::walk::linux;
 use crate::fds;
 use crate::memory::RankMemory;
 use crate::rank::Rank;
+use crate::stub;
 
 /// What stands before a memfd's name, as a link in /proc shows it.
 const LINK: &str = "/memfd:";
@@ -54,21 +56,52 @@ impl Marks {
     }
 }
 
-/// Makes the text of a file, named by its path without the first slash, open for reading at its beginning; without access if
-/// `path_only`.
+/// Makes the text of a file, named by its path without the first slash, open for reading at its beginning, or without access
+/// if the flags say so. It lies above the rank's descriptors, out of the way of the number that the rank is to get.
 ///
 /// # Errors
 /// EMFILE, ENFILE, ENOMEM.
-pub fn create(rank: &Rank, name: &str, path_only: bool) -> io::Result<OwnedFd> {
-    let made = memfd_create(name, MemfdFlags::CLOEXEC)?;
-    write(&made, &content(rank, name).unwrap_or_default())?;
-    fchmod(&made, Mode::from_raw_mode(0o444))?;
-    let how = if path_only {
-        OFlags::PATH
-    } else {
-        OFlags::RDONLY
+pub fn create(rank: &Rank, name: &str, flags: i32) -> Result<OwnedFd, Errno> {
+    let how = match flags & libc::O_PATH {
+        0 => OFlags::RDONLY,
+        _ => OFlags::PATH,
     };
-    reopen(made.as_raw_fd(), how)
+    let made = fds::with_room(rank.raised_fds, || -> io::Result<_> {
+        let made = memfd_create(name, MemfdFlags::CLOEXEC)?;
+        write(&made, &content(rank, name).unwrap_or_default())?;
+        fchmod(&made, Mode::from_raw_mode(0o444))?;
+        let made = reopen(made.as_raw_fd(), how)?;
+        Ok(fds::above(made, rank.first_own_fd))
+    });
+    made.map_err(linux)
+}
+
+/// Gives the rank a text: its lowest free number, or an error.
+pub fn give(rank: &Rank, text: &OwnedFd, flags: i32) -> i64 {
+    let command = match flags & libc::O_CLOEXEC {
+        0 => libc::F_DUPFD,
+        _ => libc::F_DUPFD_CLOEXEC,
+    };
+    let args = [fds::raw(text), command as u64, 0, 0, 0, 0];
+    // SAFETY: 1. fcntl of this kind touches no memory.
+    let ret = unsafe { stub::syscall(libc::SYS_fcntl as u64, &args) };
+    if ret >= 0 {
+        rank.texts.set(ret as u64);
+    }
+    ret
+}
+
+/// Puts a text in the place of a file that the rank is to get.
+///
+/// # Errors
+/// What dup3(2) says.
+pub fn replace(rank: &Rank, text: &OwnedFd, file: &OwnedFd, flags: i32) -> Result<(), Errno> {
+    let close_on_exec = (flags & libc::O_CLOEXEC) as u64;
+    let args = [fds::raw(text), fds::raw(file), close_on_exec, 0, 0, 0];
+    // SAFETY: 1. dup3 touches no memory. 2. The number is open for the rank and for nothing else.
+    let ret = unsafe { stub::syscall(libc::SYS_dup3 as u64, &args) };
+    rank.texts.set(fds::raw(file));
+    Errno::from_ret(ret).map_or(Ok(()), Err)
 }
 
 /// What the file of a name says now; `None` for a name of no text.
@@ -77,11 +110,6 @@ fn content(rank: &Rank, name: &str) -> Option<Vec<u8>> {
         Some(path) => File::of_path(path).map(|(file, thread)| file.text(rank, thread)),
         None => sys::text(rank, name.strip_prefix("sys")?),
     }
-}
-
-/// Notes that a descriptor of the rank is a text.
-pub fn mark(rank: &Rank, fd: u64) {
-    rank.texts.set(fd);
 }
 
 /// Writes a text anew if the call reads one from its beginning.

@@ -5,6 +5,7 @@
 mod cancel;
 mod descriptors;
 mod files;
+mod guess;
 mod launch;
 mod life;
 mod linux;
@@ -35,6 +36,7 @@ fn main() {
         ("cancel", cancel::CASES),
         ("descriptors", descriptors::CASES),
         ("files", files::CASES),
+        ("guess", guess::CASES),
         ("life", life::CASES),
         ("linux", linux::CASES),
         ("memory", memory::CASES),

@@ -6,11 +6,9 @@ use std::sync::OnceLock;
 use abi::Errno;
 use abi::syscall::Call;
 use rustix::fs::{readlink, stat as linux_stat};
-use rustix::io::fcntl_dupfd_cloexec;
 
 use super::tree::{Dir, Entry};
 use super::{errno, facts, go, list, stat};
-use crate::fds;
 use crate::memory::RankMemory;
 use crate::rank::Rank;
 use crate::special::{open, text};
@@ -184,6 +182,12 @@ pub fn of_open(
 
 /// Opens an entry.
 fn opened(rank: &Rank, flags: i32, path: &str, entry: &Entry) -> Result<i64, Errno> {
+    may_open(flags, entry)?;
+    let made = text::create(rank, &format!("sys{path}"), flags)?;
+    Ok(text::give(rank, &made, flags))
+}
+
+fn may_open(flags: i32, entry: &Entry) -> Result<(), Errno> {
     const NEW: i32 = libc::O_CREAT | libc::O_EXCL;
     const TEMPORARY: i32 = libc::O_TMPFILE & !libc::O_DIRECTORY;
     let changes = open::writes(flags) || flags & libc::O_TRUNC != 0;
@@ -199,25 +203,7 @@ fn opened(rank: &Rank, flags: i32, path: &str, entry: &Entry) -> Result<i64, Err
     if flags & libc::O_DIRECTORY != 0 && !matches!(entry, Entry::Directory(_)) {
         return Err(Errno::ENOTDIR);
     }
-    let made = fds::with_room(rank.raised_fds, || {
-        let made = text::create(rank, &format!("sys{path}"), flags & libc::O_PATH != 0)?;
-        // Out of the way of the lowest number, which is what the rank gets.
-        fcntl_dupfd_cloexec(&made, rank.first_own_fd as i32)
-    });
-    let made = made.map_err(errno)?;
-    let command = match flags & libc::O_CLOEXEC {
-        0 => libc::F_DUPFD,
-        _ => libc::F_DUPFD_CLOEXEC,
-    };
-    // SAFETY: 1. fcntl of this kind touches no memory.
-    let ret = unsafe {
-        let args = [fds::raw(&made), command as u64, 0, 0, 0, 0];
-        stub::syscall(libc::SYS_fcntl as u64, &args)
-    };
-    if ret >= 0 {
-        text::mark(rank, ret as u64);
-    }
-    Ok(ret)
+    Ok(())
 }
 
 fn access(mode: u64, entry: &Entry) -> Result<i64, Errno> {
@@ -281,42 +267,35 @@ fn about_system(nr: i64, args: &[u64; 6], at: usize) -> Result<i64, Errno> {
     Errno::from_ret(ret).map_or(Ok(ret), Err)
 }
 
-/// Puts what a tree has in place of what Linux opened of the host's; says nothing of other files.
+/// What a tree has in place of what Linux opened of the host's; `None` for other files.
 ///
 /// # Errors
 /// ENOENT for what the node does not have, EROFS.
-pub fn replaced(rank: &Rank, file: &OwnedFd, device: u64, flags: i32) -> Result<(), Errno> {
+pub fn instead(
+    rank: &Rank,
+    file: &OwnedFd,
+    device: u64,
+    flags: i32,
+) -> Result<Option<OwnedFd>, Errno> {
     static DEVICE: OnceLock<Option<u64>> = OnceLock::new();
     let sysfs = DEVICE.get_or_init(|| linux_stat(stat::LIKE).ok().map(|stat| stat.st_dev));
     if *sysfs != Some(device) {
-        return Ok(());
+        return Ok(None);
     }
     let path = readlink(format!("/proc/self/fd/{}", file.as_raw_fd()), Vec::new());
     let path = path.ok().and_then(|path| path.into_string().ok());
     let Some(path) = path.as_deref().and_then(|path| path.strip_prefix("/sys")) else {
-        return Ok(());
+        return Ok(None);
     };
     let below = |root: &Dir| {
         let rest = path.strip_prefix(root.path().as_str());
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
     if !Dir::ROOTS.iter().any(below) {
-        return Ok(());
+        return Ok(None);
     }
     let entry = facts(rank).find(path).ok_or(Errno::ENOENT)?;
-    let made = opened(rank, flags & !(libc::O_CREAT | libc::O_EXCL), path, &entry)?;
-    let made = Errno::from_ret(made).map_or(Ok(made), Err)?;
-    let close_on_exec = (flags & libc::O_CLOEXEC) as u64;
-    // SAFETY: 1. dup3 and close touch no memory. 2. `made` was opened just now, for this, and `file` stays open.
-    let ret = unsafe {
-        let to = fds::raw(file);
-        let ret = stub::syscall(
-            libc::SYS_dup3 as u64,
-            &[made as u64, to, close_on_exec, 0, 0, 0],
-        );
-        stub::syscall(libc::SYS_close as u64, &[made as u64, 0, 0, 0, 0, 0]);
-        text::mark(rank, to);
-        ret
-    };
-    Errno::from_ret(ret).map_or(Ok(()), Err)
+    let flags = flags & !(libc::O_CREAT | libc::O_EXCL);
+    may_open(flags, &entry)?;
+    text::create(rank, &format!("sys{path}"), flags).map(Some)
 }
