@@ -81,7 +81,8 @@ pub fn make_room(cpu: usize, tasks: usize) -> Result<(), Errno> {
     let core = &CORES[cpu];
     let mut deadlines = core.deadlines.lock();
     deadlines.try_reserve(2 * tasks + core.timers.load(Ordering::Relaxed))?;
-    core.tasks.store(tasks, Ordering::Relaxed);
+    // Another core may have made room for more meanwhile.
+    core.tasks.fetch_max(tasks, Ordering::Relaxed);
     Ok(())
 }
 
@@ -249,11 +250,11 @@ pub fn expired() {
     core.armed.store(NEVER, Ordering::Relaxed);
     for _ in 0..AT_ONCE {
         let now = hal::time::tsc();
-        let Some(alarm) = core.deadlines.lock().pop_due(now) else {
+        let Some((due, alarm)) = core.deadlines.lock().pop_due(now) else {
             break;
         };
         match alarm {
-            Alarm::Sleep(rank, index) => wake_up(rank, index),
+            Alarm::Sleep(rank, index) => wake_up(rank, index, due),
             Alarm::Real(rank) => alarm_real(rank),
             Alarm::Posix(rank, id) => posix::alarm(rank, id),
         }
@@ -270,12 +271,16 @@ pub fn expired() {
     arm();
 }
 
-fn wake_up(rank: u32, index: u32) {
+/// The sleep of a thread that was set to end at `due` is over.
+fn wake_up(rank: u32, index: u32, due: u64) {
     if let Some(thread) = rank::all()
         .get(rank as usize)
         .and_then(|rank| rank.threads.get(index as usize))
     {
-        *thread.alarm.lock() = None;
+        // Meanwhile it may have another one, on another core.
+        let mut kept = thread.alarm.lock();
+        let _ = kept.take_if(|kept| *kept == (hal::cpu::id(), due));
+        drop(kept);
         sched::unpark(&thread.task);
     }
 }

@@ -1,7 +1,8 @@
 //! When somebody on a core wants to be woken.
 //!
 //! A sorted array: a core has few sleepers, most of which are woken before their deadline, so what counts is that the
-//! earliest is at hand and that nothing is allocated. Setting and clearing move the entries that are due earlier.
+//! earliest is at hand and that nothing is allocated. Setting and clearing move the entries that are due earlier, some
+//! thousand at most, and look at few.
 
 use abi::Errno;
 use alloc::vec::Vec;
@@ -30,14 +31,12 @@ impl<K: Copy + Eq> Deadlines<K> {
             .map_err(|_| Errno::ENOMEM)
     }
 
-    /// Sets the deadline of `key`, in place of an earlier one. Looks at all entries.
+    /// Sets the deadline of `key`, which has none: an earlier one was [cleared](Self::clear).
     ///
     /// # Panics
     /// When there are more keys than room was made for.
     pub fn set(&mut self, key: K, deadline: u64) {
-        if let Some(i) = self.list.iter().position(|(_, k)| *k == key) {
-            self.list.remove(i);
-        }
+        debug_assert!(self.list.iter().all(|(_, k)| *k != key), "set twice");
         assert!(
             self.list.len() < self.list.capacity(),
             "room for every key's deadline is reserved"
@@ -61,11 +60,9 @@ impl<K: Copy + Eq> Deadlines<K> {
         self.list.last().map(|(deadline, _)| *deadline)
     }
 
-    /// Takes out the key with the earliest deadline, if that is not after `now`.
-    pub fn pop_due(&mut self, now: u64) -> Option<K> {
-        self.list
-            .pop_if(|(deadline, _)| *deadline <= now)
-            .map(|(_, key)| key)
+    /// Takes out the earliest deadline, if that is not after `now`, with its key.
+    pub fn pop_due(&mut self, now: u64) -> Option<(u64, K)> {
+        self.list.pop_if(|(deadline, _)| *deadline <= now)
     }
 
     /// Where the entries begin that are due at `deadline` or earlier.
@@ -114,6 +111,9 @@ mod tests {
             for (turn, op) in ops.into_iter().enumerate() {
                 match op {
                     Op::Set(key, deadline) => {
+                        if let Some((before, _)) = model.get(&key) {
+                            prop_assert!(deadlines.clear(key, *before));
+                        }
                         deadlines.set(key, deadline);
                         model.insert(key, (deadline, turn));
                     }
@@ -125,9 +125,10 @@ mod tests {
                     }
                     Op::PopDue(now) => {
                         let first = model.iter().min_by_key(|(_, at)| **at);
-                        let due = first.filter(|(_, (deadline, _))| *deadline <= now).map(|(key, _)| *key);
+                        let due = first.filter(|(_, (deadline, _))| *deadline <= now);
+                        let due = due.map(|(key, (deadline, _))| (*deadline, *key));
                         prop_assert_eq!(deadlines.pop_due(now), due);
-                        due.map(|key| model.remove(&key));
+                        due.map(|(_, key)| model.remove(&key));
                     }
                 }
                 prop_assert_eq!(deadlines.next(), model.values().map(|(deadline, _)| *deadline).min());
@@ -147,11 +148,15 @@ mod tests {
         deadlines.set('a', 30);
         deadlines.set('b', 10);
         deadlines.set('c', 20);
+        assert!(deadlines.clear('b', 10));
         deadlines.set('b', 40);
         assert_eq!((deadlines.next(), deadlines.pop_due(19)), (Some(20), None));
-        assert_eq!(deadlines.pop_due(30), Some('c'));
+        assert_eq!(deadlines.pop_due(30), Some((20, 'c')));
         assert!(!deadlines.clear('a', 29) && !deadlines.clear('b', 30) && deadlines.clear('a', 30));
-        assert_eq!((deadlines.pop_due(40), deadlines.next()), (Some('b'), None));
+        assert_eq!(
+            (deadlines.pop_due(40), deadlines.next()),
+            (Some((40, 'b')), None)
+        );
     }
 
     #[test]

@@ -152,9 +152,10 @@ pub fn clear(rank: &Rank) {
     timers.intervals = [Interval::default(); Which::ALL.len()];
     timers.keep_real(rank);
     timers.cpu_limit_ns = None;
-    posix::clear(&mut timers, rank);
+    let posix = core::mem::take(&mut timers.posix);
     timers.count_cpu_time(rank);
     drop(timers);
+    posix::clear(&posix, rank);
     arm();
 }
 
@@ -164,7 +165,6 @@ pub(super) fn alarm_real(rank: u32) {
     };
     let expired = {
         let mut timers = rank.timers.lock();
-        timers.real_at = None;
         let now_ns = Which::Real.now_ns(rank);
         let expired = timers.intervals[Which::Real as usize].expire(now_ns);
         timers.keep_real(rank);

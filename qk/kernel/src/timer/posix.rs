@@ -7,14 +7,17 @@
 use core::sync::atomic::Ordering;
 
 use abi::Errno;
-use qk_core::posix_timers::{Clock, Event, Notify, Setting, Timer};
+use qk_core::posix_timers::{Clock, Event, Notify, Setting, Table, Timer};
 use qk_core::sched::cores::CoreSet;
 use qk_core::signals::{Sent, SigInfo, SigSet};
 
 use super::{AT_ONCE, Alarm, CORES, Timers, arm, deadline_after, here};
 use crate::rank::{self, Rank};
 use crate::thread::Thread;
-use crate::{clock, signal};
+use crate::{clock, preempt, signal};
+
+/// What forgetting a timer counts at preemption points.
+const FORGET_WORK: u32 = 2000;
 
 /// What a clock shows, in ns.
 fn now_ns(rank: &Rank, clock: Clock) -> u64 {
@@ -212,10 +215,10 @@ pub fn thread_ends(thread: &Thread) {
     timers.count_cpu_time(rank);
 }
 
-/// The rank ends: it has no timers any more.
-pub fn clear(timers: &mut Timers, rank: &Rank) {
-    let posix = core::mem::take(&mut timers.posix);
+/// The rank has ended, and these were its timers.
+pub fn clear(posix: &Table, rank: &Rank) {
     for (id, timer) in posix.iter() {
+        preempt::point(FORGET_WORK);
         forget(rank, id, &mut timer.clone());
     }
 }
