@@ -31,7 +31,9 @@ pub fn before_return(thread: &'static Thread, frame: &mut UserFrame, nr: Option<
         .filter(|(_, e)| [RESTART, RESTART_NO_HANDLER, RESTART_ALWAYS].contains(e));
     loop {
         thread.attention.store(false, Ordering::SeqCst);
+        ship::look_on();
         if thread.told.swap(false, Ordering::SeqCst) {
+            signal::claim(thread);
             deliver(thread, frame, &mut interrupted);
         }
         if thread.rank.is_ending() {

@@ -21,7 +21,6 @@ pub fn exit_thread(thread: &'static Thread, code: u64) -> ! {
     rank.thread_exits((code & 0xff) << 8);
     if rank.threads.live() > 1 {
         futex::thread_ends(thread);
-        signal::hand_over(thread, SigSet(u64::MAX));
     }
     leave(thread)
 }
@@ -31,6 +30,10 @@ pub fn leave(thread: &'static Thread) -> ! {
     let rank = thread.rank;
     timer::set_sleep(thread, None);
     thread.end();
+    // From here on nobody tells it of a signal of the process: what it was told of is others' to look at.
+    if !rank.is_ending() {
+        signal::hand_over(thread, SigSet(u64::MAX));
+    }
     timer::posix::thread_ends(thread);
     thread.signals.lock().thread.end();
     if rank.threads.died() {

@@ -70,6 +70,8 @@ pub struct Rank {
     ending: AtomicU64,
     /// The status of the thread that exited last by itself: the rank's, should nothing else decide it.
     exit_status: AtomicU64,
+    /// There was no time to look who takes a signal of the process ([`crate::signal::claim`]).
+    pub unclaimed: AtomicBool,
     /// A signal stopped it: no thread goes back to ring 3.
     stopped: AtomicBool,
     /// prctl's PR_SET_DUMPABLE, which changes nothing else: the program is never dumped or traced.
@@ -107,6 +109,7 @@ pub fn init(comm: &'static comm::Comm) {
         counts_cpu_time: AtomicBool::new(false),
         ending: AtomicU64::new(0),
         exit_status: AtomicU64::new(0),
+        unclaimed: AtomicBool::new(false),
         stopped: AtomicBool::new(false),
         dumpable: AtomicBool::new(true),
         no_new_privs: AtomicBool::new(false),
@@ -392,4 +395,4 @@ impl Rank {
 
 /// What looking at one thread, and calling one, counts at preemption points.
 const LOOK_WORK: u32 = 10;
-const CALL_WORK: u32 = 200;
+const CALL_WORK: u32 = 1000;

@@ -3,7 +3,7 @@
 //! The caller first spins, since a worker that was just used answers within microseconds, unless the call is one that blocks
 //! or others want the core; then it parks until the proxy rings the core that the caller named.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use abi::Errno;
 use abi::control::HostOp;
@@ -13,11 +13,13 @@ use wire::boot::MAX_CPUS;
 use wire::ship::Caller;
 
 use crate::sched::{self, Task};
-use crate::thread::Thread;
+use crate::thread::{self, Thread};
 use crate::{clock, preempt, signal};
 
 /// How long a caller spins before it parks.
 const SPIN_NS: u64 = 30_000;
+/// Waiters that are looked at in one go; an interrupt leaves the others to the core's task ([`look_on`]).
+const LOOKS: usize = 64;
 
 /// Whether a signal may make the proxy give up on a call that blocks.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,16 +39,29 @@ struct Waiter {
     caller: Caller,
 }
 
+/// Those who wait on a core and have not been woken.
+struct Waiters {
+    list: Vec<Waiter>,
+    /// Of them the first so many have not been looked at since the core was rung.
+    due: usize,
+}
+
 /// What a core knows of answers.
 struct Answers {
-    waiters: Mutex<Vec<Waiter>>,
+    waiters: Mutex<Waiters>,
+    /// Some are still to be looked at.
+    more: AtomicBool,
     /// Doorbells so far.
     rings: AtomicU64,
 }
 
 static ANSWERS: [Answers; MAX_CPUS] = [const {
     Answers {
-        waiters: Mutex::new(Vec::new()),
+        waiters: Mutex::new(Waiters {
+            list: Vec::new(),
+            due: 0,
+        }),
+        more: AtomicBool::new(false),
         rings: AtomicU64::new(0),
     }
 }; MAX_CPUS];
@@ -56,20 +71,52 @@ static ANSWERS: [Answers; MAX_CPUS] = [const {
 /// # Errors
 /// ENOMEM.
 pub fn make_room(cpu: usize, calls: usize) -> Result<(), Errno> {
-    let mut waiters = ANSWERS[cpu].waiters.lock();
-    let more = calls.saturating_sub(waiters.len());
-    waiters.try_reserve(more).map_err(|_| Errno::ENOMEM)
+    let list = &mut ANSWERS[cpu].waiters.lock().list;
+    let more = calls.saturating_sub(list.len());
+    list.try_reserve(more).map_err(|_| Errno::ENOMEM)
 }
 
 /// The host rang this core: whoever has an answer goes on.
 pub fn rung() {
     let here = &ANSWERS[hal::cpu::id()];
     here.rings.fetch_add(1, Ordering::Release);
-    for waiter in here.waiters.lock().iter() {
+    {
+        let waiters = &mut *here.waiters.lock();
+        waiters.due = waiters.list.len();
+    }
+    look(here);
+    if here.more.load(Ordering::Relaxed)
+        && let Some(thread) = thread::current()
+    {
+        // It looks at the rest on its way back to ring 3, or before it halts again.
+        thread.attention.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Looks at those who wait on this core and could not be looked at when the host rang.
+#[inline]
+pub fn look_on() {
+    let here = &ANSWERS[hal::cpu::id()];
+    while here.more.load(Ordering::Relaxed) {
+        preempt::window();
+        look(here);
+    }
+}
+
+/// Wakes those of some waiters who have an answer.
+fn look(here: &Answers) {
+    let Waiters { list, due } = &mut *here.waiters.lock();
+    let first = due.saturating_sub(LOOKS);
+    while *due > first {
+        *due -= 1;
+        let waiter = &list[*due];
         if waiter.caller.result(&waiter.thread.area.slot).is_some() {
             sched::unpark(waiter.task);
+            // The last, which was looked at, takes its place.
+            list.swap_remove(*due);
         }
     }
+    here.more.store(*due > 0, Ordering::Relaxed);
 }
 
 /// Has the proxy carry out Linux call `nr`; returns what Linux returned.
@@ -131,7 +178,7 @@ fn wait(thread: &'static Thread, caller: &Caller, interruptible: Interruptible) 
     let core = hal::cpu::id();
     let answers = &ANSWERS[core];
     let rings = answers.rings.load(Ordering::Acquire);
-    answers.waiters.lock().push(Waiter {
+    answers.waiters.lock().list.push(Waiter {
         thread,
         task: sched::current(),
         caller: *caller,
@@ -156,14 +203,18 @@ fn wait(thread: &'static Thread, caller: &Caller, interruptible: Interruptible) 
         sched::park();
     };
     hear(answers, thread, caller, rings);
-    let mut waiters = answers.waiters.lock();
-    if let Some(own) = waiters
-        .iter()
-        .position(|waiter| core::ptr::eq(waiter.thread, thread))
-    {
-        waiters.swap_remove(own);
-    }
+    forget(answers, thread);
     ret
+}
+
+fn forget(answers: &Answers, thread: &Thread) {
+    let Waiters { list, due } = &mut *answers.waiters.lock();
+    let is_own = |waiter: &Waiter| core::ptr::eq(waiter.thread, thread);
+    if let Some(own) = list.iter().position(is_own) {
+        // The last takes its place: if that is still to be looked at, all are, and the place is one of those.
+        list.swap_remove(own);
+        *due = (*due).min(list.len());
+    }
 }
 
 /// Waits for the ring that comes with the answer, if there is one and there was none since there were `rings`: the program

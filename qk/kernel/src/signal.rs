@@ -21,6 +21,8 @@ const QUEUE: usize = 256;
 const HOST_QUEUE: usize = wire::signal::QUEUED as usize;
 /// What looking whether one thread takes a signal counts at preemption points.
 const LOOK_WORK: u32 = 40;
+/// Threads that are looked at where there can be no preemption points.
+const LOOKS: usize = 8;
 
 /// Signal state of a rank as a whole.
 pub struct Signals {
@@ -86,7 +88,11 @@ pub fn is_wanted(thread: &Thread) -> bool {
     if thread.rank.is_ending() {
         return true;
     }
-    thread.told.load(Ordering::SeqCst) && recalculate(thread)
+    if !thread.told.load(Ordering::SeqCst) {
+        return false;
+    }
+    claim(thread);
+    recalculate(thread)
 }
 
 /// Whether there is something that the thread does not block; if not, it is not told any more.
@@ -192,14 +198,33 @@ fn discard_some(rank: &'static Rank, set: SigSet) {
 
 /// Has a thread that does not block a signal of the process look at it: the one that runs here, else the main thread, else
 /// the first (Linux: complete_signal). When all block it, it stays pending for the first that will not.
+///
+/// Interrupts send signals, too. So only the first threads are looked at here; if none of them takes it, one of the rank's
+/// looks at the others ([`claim`]).
 fn tell_one(rank: &'static Rank, signal: Signal) {
     let takes = |thread: &&Thread| thread.is_live() && thread.takes(signal);
     let here = thread::current().filter(|thread| core::ptr::eq(thread.rank, rank));
+    let first = || (0..LOOKS).filter_map(|index| rank.threads.get(index));
     if let Some(thread) = here
         .filter(|thread| takes(thread))
-        .or_else(|| rank.threads.iter().find(takes))
+        .or_else(|| first().find(takes))
     {
         tell(thread);
+    } else if rank.threads.made() > LOOKS
+        && let Some(thread) = here.or_else(|| rank.threads.iter().next())
+    {
+        rank.unclaimed.store(true, Ordering::SeqCst);
+        tell(thread);
+    }
+}
+
+/// Looks for takers of signals for which there was no time when they were sent.
+#[inline]
+pub fn claim(thread: &Thread) {
+    if thread.rank.unclaimed.load(Ordering::SeqCst)
+        && thread.rank.unclaimed.swap(false, Ordering::SeqCst)
+    {
+        hand_over_pending(thread, SigSet(u64::MAX));
     }
 }
 

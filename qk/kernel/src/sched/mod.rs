@@ -28,7 +28,7 @@ use qk_core::sched::park::{HaltFlag, Parking, Unparked};
 use qk_core::sched::queue::RunQueue;
 
 use crate::thread::{self, Thread};
-use crate::{events, rseq, shootdown, stats, timer};
+use crate::{events, preempt, rseq, ship, shootdown, stats, timer};
 
 use queues::{Runnable, enqueue, push, take_back};
 pub use queues::{is_wanted, make_room};
@@ -234,7 +234,11 @@ impl Core {
 }
 
 /// Waits for an [`unpark`] of this core's task. May return without one: callers look at what they wait for again.
+///
+/// Interrupts are let in: many tasks in turn may wait, or end, without one of them coming to ring 3.
 pub fn park() {
+    preempt::window();
+    ship::look_on();
     let task = current();
     if task.parking.take_token() {
         return;
@@ -249,6 +253,7 @@ pub fn park() {
 
 /// Ends this core's task.
 pub fn exit() -> ! {
+    preempt::window();
     leave(current(), Why::Ends, core().next());
     unreachable!("a task that ended was scheduled")
 }
@@ -383,6 +388,7 @@ pub fn idle() -> ! {
     // Proxies that attached before this core could be rung.
     events::look(hal::cpu::id());
     loop {
+        ship::look_on();
         match core.next() {
             Some(next) => switch(core, core.idle_context(), Some(next), false),
             None => halt(),
