@@ -126,15 +126,13 @@ fn mutate(bytes: &mut [u8], random: &mut Random) -> String {
     done
 }
 
-/// A mutated program may do anything, but what yod says of it is yod's, at most a line of each rank that crashed and one of the
-/// others, and a refusal says why.
+/// A mutated program may do anything, but what yod says of it is yod's, and a refusal says why. Several ranks may crash before
+/// the first has ended the others.
 fn said_why(outcome: &Outcome, round: Round) -> Result<()> {
     let status = outcome.status.context("it hung")?;
     let stderr = outcome.stderr.text();
-    let lines = stderr
-        .lines()
-        .filter(|line| line.starts_with("yod: "))
-        .count() as u64;
+    let own = stderr.lines().filter(|line| line.starts_with("yod: "));
+    let lines = own.count() as u64;
     // The program's own status may be any, and some of them yod's, too.
     let refused = [126, 127].contains(&status) && outcome.stdout.len_bytes == 0;
     ensure!(

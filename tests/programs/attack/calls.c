@@ -202,8 +202,8 @@ static void tame(uint64_t number, long *a)
     case SYS_fcntl: a[1] = (int)a[1] == F_SETSIG ? F_GETSIG : a[1]; break;
     case SYS_close_range: a[1] = (uint64_t)a[1] >= DESCRIPTORS_END ? DESCRIPTORS_END - 1 : a[1]; break;
     case SYS_setpriority: a[2] = -1; break;
-    case SYS_setrlimit: case SYS_prlimit64: // not its time, files and descriptors
-        if ((uint32_t)a[number == SYS_prlimit64] <= RLIMIT_NOFILE)
+    case SYS_setrlimit: case SYS_prlimit64: // not its time, files, descriptors and addresses
+        if ((uint32_t)a[number == SYS_prlimit64] <= RLIMIT_NOFILE || (uint32_t)a[number == SYS_prlimit64] == RLIMIT_AS)
             a[number == SYS_prlimit64 ? 2 : 1] = (long)PICK(wild);
         break;
     // A mask that blocks the timer would let them wait for ever.
