@@ -9,11 +9,14 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <limits.h>
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "bench.h"
@@ -171,6 +174,55 @@ static void regions(size_t pages)
 	must(munmap(there, pages) == 0, "munmap");
 }
 
+static int crowd_pipe[2];
+
+/* Every other one sleeps, the others read. */
+static void *wait_in_crowd(void *number)
+{
+	struct timespec far = { 1000 + (long)number % 7, (long)number };
+	char byte;
+	if ((long)number % 2)
+		nanosleep(&far, NULL);
+	else
+		must(read(crowd_pipe[0], &byte, 1) == 1, "read");
+	return NULL;
+}
+
+/* As many threads as there may be: deadlines and calls that wait, signals that nobody takes, half of the calls answered at
+ * once, and the end of all. */
+static void crowd(void)
+{
+	enum { MOST = 1023, TIMERS = 200, SIGNALS = 8 };
+	static char bytes[MOST];
+	sigset_t all;
+	pthread_attr_t small;
+	long made = 0;
+	must(sigfillset(&all) == 0 && pthread_sigmask(SIG_BLOCK, &all, NULL) == 0, "pthread_sigmask");
+	must(pipe(crowd_pipe) == 0, "pipe");
+	must(pthread_attr_init(&small) == 0, "pthread_attr_init");
+	must(pthread_attr_setstacksize(&small, PTHREAD_STACK_MIN) == 0, "pthread_attr_setstacksize");
+	for (pthread_t thread; made < MOST; made++)
+		if (pthread_create(&thread, &small, wait_in_crowd, (void *)made) != 0)
+			break;
+	must(made > 100, "a hundred threads");
+	for (int i = 0; i < TIMERS; i++) {
+		struct sigevent signal = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR2 };
+		struct itimerspec far = { .it_value = { 1000, i } };
+		timer_t timer;
+		must(timer_create(CLOCK_MONOTONIC, &signal, &timer) == 0, "timer_create");
+		must(timer_settime(timer, 0, &far, NULL) == 0, "timer_settime");
+	}
+	/* The others run until they wait. */
+	for (int i = 0; i < 4; i++)
+		sched_yield();
+	for (int i = 0; i < SIGNALS; i++)
+		must(kill(getpid(), SIGUSR1) == 0, "kill");
+	size_t half = (size_t)made / 4;
+	must(write(crowd_pipe[1], bytes, half) == (ssize_t)half, "write");
+	for (int i = 0; i < 4; i++)
+		sched_yield();
+}
+
 int main(int argc, char **argv)
 {
 	size_t bytes = (size_t)number(argc, argv, 1, 256) << 20;
@@ -191,6 +243,7 @@ int main(int argc, char **argv)
 	PART("messages", messages())
 	PART("untouched", untouched(bytes * 2))
 	PART("regions", regions(4070))
+	PART("crowd", crowd())
 	check(parts > 0, "there is no such part");
 	/* What is measured ends with the first result. */
 	for (size_t i = 0; i < parts; i++)

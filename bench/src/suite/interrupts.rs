@@ -19,7 +19,7 @@ use crate::plugin::{self, Report};
 /// Memory for the demanding program with mappings of 64 MiB.
 pub const SHARE: &str = "256M";
 /// What the demanding program has, each with a longest section of its own.
-const PARTS: [&str; 9] = [
+const PARTS: [&str; 10] = [
     "large",
     "odd",
     "shattered",
@@ -29,7 +29,11 @@ const PARTS: [&str; 9] = [
     "messages",
     "untouched",
     "regions",
+    CROWD,
 ];
+/// The part with as many threads as there may be, and memory for them: a 32nd of it is the kernel's.
+const CROWD: &str = "crowd";
+const CROWDED: &str = "1600M";
 /// A conformance program takes seconds where each instruction is looked at, on a machine that is busy with others minutes.
 const LIMIT: Duration = Duration::from_secs(300);
 /// Of the streams that some read: whole blocks come again and again.
@@ -44,12 +48,12 @@ const SHOWN: usize = 3;
 /// # Errors
 /// A part fails, or the kernel's record is wrong.
 pub fn demanding(lab: &Lab) -> Result<Vec<(&'static str, u64)>> {
-    let how = How {
-        stats: true,
-        memory: SHARE,
-        ..How::default()
-    };
     let longest = |part| -> Result<_> {
+        let how = How {
+            stats: true,
+            memory: if part == CROWD { CROWDED } else { SHARE },
+            ..How::default()
+        };
         let (ran, report) = lab.watched(how, "demanding", &["64", part])?;
         let flag = report.irqs_off()?.longest;
         control::record(ran.stats()?.total.irqs_off_max.ticks, flag)?;
