@@ -137,7 +137,7 @@ fn main() {
     let mut args = std::env::args().skip(1);
     let name = args.next().unwrap_or_default();
     let n: u64 = args.next().and_then(|n| n.parse().ok()).unwrap_or(1000);
-    let mut frames = Frames::new(M2, 8 << 30, true, |_| ());
+    let mut frames = Frames::new(M2, 8 << 30, true, |_| ()).unwrap();
     let mut tables = Flat::new();
     match name.as_str() {
         "alloc_2m" => (0..n).for_each(|_| keep(frames.alloc(PageSize::Size2M))),
@@ -175,7 +175,7 @@ fn main() {
             (0..n).for_each(|i| keep(translate(&tables, 0, i % 512 * P)));
         }
         "lookup_of_500" => {
-            let mut regions = Regions::new(1000, |_| ());
+            let mut regions = Regions::new(1000, |_| ()).unwrap();
             for i in 0..500 {
                 regions
                     .insert(Region::new(

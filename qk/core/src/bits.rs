@@ -5,7 +5,7 @@
 //! is a scan with interrupts off.
 
 use alloc::boxed::Box;
-use alloc::vec;
+use alloc::vec::Vec;
 
 /// A fixed-size set of small integers.
 pub struct BitTree {
@@ -18,18 +18,18 @@ pub struct BitTree {
 }
 
 impl BitTree {
-    /// An empty set able to hold 0..`len`.
-    pub fn new(len: usize) -> Self {
-        let level = |below: usize| vec![0u64; below.div_ceil(64).max(1)].into_boxed_slice();
-        let leaf = level(len);
-        let mid = level(leaf.len());
-        let top = level(mid.len());
-        Self {
+    /// An empty set able to hold 0..`len`; `None` without memory for it.
+    pub fn new(len: usize) -> Option<Self> {
+        let level = |below: usize| zeroed::<u64>(below.div_ceil(64).max(1));
+        let leaf = level(len)?;
+        let mid = level(leaf.len())?;
+        let top = level(mid.len())?;
+        Some(Self {
             leaf,
             mid,
             top,
             low: 0,
-        }
+        })
     }
 
     /// Whether `i` is a member.
@@ -96,6 +96,14 @@ impl BitTree {
     }
 }
 
+/// `len` zeros; `None` without memory for them.
+pub fn zeroed<T: Copy + Default>(len: usize) -> Option<Box<[T]>> {
+    let mut all = Vec::new();
+    all.try_reserve_exact(len).ok()?;
+    all.resize(len, T::default());
+    Some(all.into_boxed_slice())
+}
+
 const fn bit(i: usize) -> u64 {
     1 << (i % 64)
 }
@@ -109,7 +117,7 @@ mod tests {
     proptest! {
         #[test]
         fn behaves_as_a_set(ops in proptest::collection::vec((any::<bool>(), 0usize..600_000), 1..300)) {
-            let mut tree = BitTree::new(600_000);
+            let mut tree = BitTree::new(600_000).unwrap();
             let mut model = BTreeSet::new();
             for (add, i) in ops {
                 if add {

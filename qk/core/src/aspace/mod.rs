@@ -120,7 +120,7 @@ pub struct Usage {
 
 impl<M: Machine> Aspace<M> {
     /// An empty address space over the share `base .. base + len_bytes`, for at most `regions` regions; `zeroed`: it is known
-    /// to hold zeros. `None` when not even the first tables fit.
+    /// to hold zeros. `None` when there is no memory for its records, or not even the first tables fit.
     pub fn new(
         machine: M,
         base: u64,
@@ -128,7 +128,7 @@ impl<M: Machine> Aspace<M> {
         zeroed: bool,
         regions: usize,
     ) -> Option<Self> {
-        let mut frames = Frames::new(base, len_bytes, zeroed, M::point);
+        let mut frames = Frames::new(base, len_bytes, zeroed, M::point)?;
         let mut pool = Pool::new();
         let root = ShareTables {
             machine,
@@ -143,7 +143,7 @@ impl<M: Machine> Aspace<M> {
             root,
             frames,
             pool,
-            regions: Regions::new(regions, M::point),
+            regions: Regions::new(regions, M::point)?,
             retired_at: 0,
             heap: (0, 0),
             mmap_top: STACK_TOP,

@@ -92,11 +92,11 @@ pub struct Frames {
 impl Frames {
     /// An allocator over the whole 4 KiB frames inside `[base, base + len_bytes)`, all free.
     /// `all_zero`: the machine handed this memory over zeroed and nobody has written to it.
-    /// `point` is called in every loop over chunks.
+    /// `point` is called in every loop over chunks. `None` when there is no memory for its own tables.
     ///
     /// # Panics
     /// When `base + len_bytes` wraps.
-    pub fn new(base: u64, len_bytes: u64, all_zero: bool, point: Point) -> Self {
+    pub fn new(base: u64, len_bytes: u64, all_zero: bool, point: Point) -> Option<Self> {
         let end = base.checked_add(len_bytes).expect("a share does not wrap") & !(PAGE_BYTES - 1);
         let base = base.next_multiple_of(PAGE_BYTES).min(end);
         let origin = base & !(GIB_BYTES - 1);
@@ -108,16 +108,21 @@ impl Frames {
             end,
             origin,
             lead,
-            chunks: Vec::with_capacity(last),
-            bits: Vec::with_capacity(last.saturating_sub(lead)),
-            whole: Whole::new(last),
-            partial: BitTree::new(last),
-            waiting: BitTree::new(last),
+            chunks: Vec::new(),
+            bits: Vec::new(),
+            whole: Whole::new(last)?,
+            partial: BitTree::new(last)?,
+            waiting: BitTree::new(last)?,
             used_bytes: 0,
             retired_bytes: 0,
             peak_bytes: 0,
             point,
         };
+        frames.chunks.try_reserve_exact(last).ok()?;
+        frames
+            .bits
+            .try_reserve_exact(last.saturating_sub(lead))
+            .ok()?;
         let chunk = |free: usize| Chunk {
             free: free as u16,
             retired: 0,
@@ -138,7 +143,7 @@ impl Frames {
                 frames.partial.insert(c);
             }
         }
-        frames
+        Some(frames)
     }
 
     /// Allocates one page at the lowest suitable address; a 4 KiB page comes from a chunk already

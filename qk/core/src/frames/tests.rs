@@ -9,7 +9,7 @@ const G1: u64 = GIB_BYTES;
 
 #[test]
 fn large_pages_come_low_first_and_recombine_from_parts() {
-    let mut f = Frames::new(G1, 4 * M2, true, |_| ());
+    let mut f = Frames::new(G1, 4 * M2, true, |_| ()).unwrap();
     let a = f.alloc(PageSize::Size2M).unwrap();
     assert_eq!(
         a,
@@ -37,7 +37,7 @@ fn large_pages_come_low_first_and_recombine_from_parts() {
 
 #[test]
 fn small_pages_fill_a_broken_chunk_before_breaking_another() {
-    let mut f = Frames::new(0, 4 * M2, true, |_| ());
+    let mut f = Frames::new(0, 4 * M2, true, |_| ()).unwrap();
     assert_eq!(
         f.alloc_prefer(PageSize::Size4K, 2 * M2 + 8192)
             .unwrap()
@@ -54,7 +54,7 @@ fn small_pages_fill_a_broken_chunk_before_breaking_another() {
 
 #[test]
 fn gigabytes_need_their_alignment() {
-    let mut f = Frames::new(G1 / 2, 2 * G1, false, |_| ());
+    let mut f = Frames::new(G1 / 2, 2 * G1, false, |_| ()).unwrap();
     assert_eq!(
         f.alloc(PageSize::Size1G).unwrap(),
         Frame {
@@ -72,7 +72,7 @@ fn gigabytes_need_their_alignment() {
 
 #[test]
 fn an_unaligned_share_uses_its_edges() {
-    let mut f = Frames::new(M2 - 4096, M2 + 3 * 4096, true, |_| ());
+    let mut f = Frames::new(M2 - 4096, M2 + 3 * 4096, true, |_| ()).unwrap();
     assert_eq!(f.alloc(PageSize::Size4K).unwrap().addr, M2 - 4096);
     assert_eq!(f.alloc(PageSize::Size4K).unwrap().addr, 2 * M2);
     assert_eq!(f.alloc(PageSize::Size2M).unwrap().addr, M2);
@@ -82,13 +82,13 @@ fn an_unaligned_share_uses_its_edges() {
 
 #[test]
 fn an_empty_share_has_nothing() {
-    let mut f = Frames::new(M2 + 1, 4096, true, |_| ());
+    let mut f = Frames::new(M2 + 1, 4096, true, |_| ()).unwrap();
     assert_eq!((f.free_bytes(), f.alloc(PageSize::Size4K)), (0, None));
 }
 
 #[test]
 fn wrong_frees_are_told_apart() {
-    let mut f = Frames::new(M2, 2 * M2, true, |_| ());
+    let mut f = Frames::new(M2, 2 * M2, true, |_| ()).unwrap();
     f.alloc(PageSize::Size2M).unwrap();
     assert_eq!(f.check_free(M2, 0), Err(FreeError::Misaligned));
     assert_eq!(f.check_free(M2 + 1, 4096), Err(FreeError::Misaligned));
@@ -106,7 +106,9 @@ fn wrong_frees_are_told_apart() {
 #[should_panic(expected = "DoubleFree")]
 #[cfg(debug_assertions)]
 fn a_double_free_panics_in_debug_builds() {
-    let _ = Frames::new(M2, M2, true, |_| ()).free(M2, PageSize::Size4K, false);
+    let _ = Frames::new(M2, M2, true, |_| ())
+        .unwrap()
+        .free(M2, PageSize::Size4K, false);
 }
 
 /// One byte per frame: what the allocator must know, written the slow way.
@@ -169,7 +171,7 @@ proptest! {
         ops in proptest::collection::vec(op(), 1..120),
         zeroed in any::<bool>(),
     ) {
-        let mut f = Frames::new(base, frames * 4096, zeroed, |_| ());
+        let mut f = Frames::new(base, frames * 4096, zeroed, |_| ()).unwrap();
         let n = frames as usize;
         let mut model = Model { base, used: std::vec![false; n], zero: std::vec![zeroed; n] };
         let mut held: Vec<(u64, u64)> = Vec::new();
@@ -235,4 +237,10 @@ proptest! {
             prop_assert_eq!(f.retired_bytes(), retired.iter().map(|(_, bytes, _)| bytes).sum::<u64>());
         }
     }
+}
+
+/// The kernel panicked where its heap had no room for the records of a share.
+#[test]
+fn a_share_whose_records_do_not_fit_is_refused() {
+    assert!(Frames::new(0, 1 << 62, true, |_| ()).is_none());
 }

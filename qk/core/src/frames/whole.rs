@@ -1,8 +1,7 @@
 //! Which 2 MiB chunks, and which gigabytes, are wholly free.
 
-use crate::bits::BitTree;
+use crate::bits::{BitTree, zeroed};
 use alloc::boxed::Box;
-use alloc::vec;
 
 /// Chunks in a gigabyte.
 pub const CHUNKS_PER_GIB: usize = 512;
@@ -16,14 +15,14 @@ pub struct Whole {
 }
 
 impl Whole {
-    /// An empty set able to hold the chunks 0..`chunks`.
-    pub fn new(chunks: usize) -> Self {
+    /// An empty set able to hold the chunks 0..`chunks`; `None` without memory for it.
+    pub fn new(chunks: usize) -> Option<Self> {
         let gibs = chunks.div_ceil(CHUNKS_PER_GIB).max(1);
-        Self {
-            chunks: BitTree::new(chunks),
-            gibs: BitTree::new(gibs),
-            members: vec![0; gibs].into_boxed_slice(),
-        }
+        Some(Self {
+            chunks: BitTree::new(chunks)?,
+            gibs: BitTree::new(gibs)?,
+            members: zeroed(gibs)?,
+        })
     }
 
     /// Whether chunk `c` is a member.

@@ -56,15 +56,18 @@ pub(super) struct List {
 }
 
 impl List {
-    /// An empty list that will hold at most `capacity` regions.
-    pub fn new(capacity: usize, point: Point) -> Self {
-        let chunks = 2 * (capacity / MERGE + 1) + SPARE;
-        Self {
-            chunks: Vec::with_capacity(chunks),
-            spare: Vec::with_capacity(SPARE),
+    /// An empty list that will hold at most `capacity` regions; `None` without memory for it.
+    pub fn new(capacity: usize, point: Point) -> Option<Self> {
+        let mut list = Self {
+            chunks: Vec::new(),
+            spare: Vec::new(),
             len: 0,
             point,
-        }
+        };
+        let chunks = 2 * (capacity / MERGE + 1) + SPARE;
+        list.chunks.try_reserve_exact(chunks).ok()?;
+        list.spare.try_reserve_exact(SPARE).ok()?;
+        Some(list)
     }
 
     pub fn len(&self) -> usize {

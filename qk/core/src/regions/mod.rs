@@ -36,12 +36,10 @@ pub struct Regions {
 }
 
 impl Regions {
-    /// An empty map with room for `capacity` regions; `point` is called in every loop over them.
-    pub fn new(capacity: usize, point: Point) -> Self {
-        Self {
-            list: List::new(capacity, point),
-            capacity,
-        }
+    /// An empty map with room for `capacity` regions; `point` is called in every loop over them. `None` without memory for it.
+    pub fn new(capacity: usize, point: Point) -> Option<Self> {
+        let list = List::new(capacity, point)?;
+        Some(Self { list, capacity })
     }
 
     /// All regions, by address.

@@ -22,7 +22,7 @@ fn rw() -> Prot {
 
 #[test]
 fn neighbours_that_are_alike_become_one() {
-    let mut r = Regions::new(8, |_| ());
+    let mut r = Regions::new(8, |_| ()).unwrap();
     r.insert(anon(10, 20, rw())).unwrap();
     r.insert(anon(30, 40, rw())).unwrap();
     r.insert(anon(20, 30, rw())).unwrap();
@@ -36,7 +36,7 @@ fn neighbours_that_are_alike_become_one() {
 
 #[test]
 fn file_mappings_join_only_when_their_offsets_follow() {
-    let mut r = Regions::new(8, |_| ());
+    let mut r = Regions::new(8, |_| ()).unwrap();
     let file = |start: u64, offset: u64| Region {
         object: 7,
         offset: offset * P,
@@ -53,7 +53,7 @@ fn file_mappings_join_only_when_their_offsets_follow() {
 
 #[test]
 fn mprotect_stops_at_a_hole_but_keeps_what_it_did() {
-    let mut r = Regions::new(8, |_| ());
+    let mut r = Regions::new(8, |_| ()).unwrap();
     r.insert(anon(0, 4, rw())).unwrap();
     r.insert(anon(6, 8, rw())).unwrap();
     assert_eq!(
@@ -70,7 +70,7 @@ fn mprotect_stops_at_a_hole_but_keeps_what_it_did() {
 
 #[test]
 fn a_full_map_refuses_and_stays_as_it_was() {
-    let mut r = Regions::new(2, |_| ());
+    let mut r = Regions::new(2, |_| ()).unwrap();
     r.insert(anon(0, 10, rw())).unwrap();
     r.insert(anon(20, 30, rw())).unwrap();
     let before = bounds(&r);
@@ -88,7 +88,7 @@ fn a_full_map_refuses_and_stays_as_it_was() {
 
 #[test]
 fn holes_are_found_from_the_top() {
-    let mut r = Regions::new(8, |_| ());
+    let mut r = Regions::new(8, |_| ()).unwrap();
     r.insert(anon(90, 110, rw())).unwrap();
     r.insert(anon(70, 80, rw())).unwrap();
     let hole = |len: u64, align: u64, low: u64| {
@@ -195,7 +195,7 @@ fn apply(r: &mut Regions, m: &mut Model, op: Op) -> Result<(), TestCaseError> {
 proptest! {
     #[test]
     fn agrees_with_the_model(ops in proptest::collection::vec(op(), 1..200), capacity in 3usize..40) {
-        let mut r = Regions::new(capacity, |_| ());
+        let mut r = Regions::new(capacity, |_| ()).unwrap();
         let mut m: Model = [None; 128];
         for op in ops {
             apply(&mut r, &mut m, op)?;
@@ -214,7 +214,7 @@ proptest! {
 /// What a loader maps again in place is there already, unless it was writable meanwhile, or is another file or part of it.
 #[test]
 fn a_mapping_of_a_file_shows_its_parts() {
-    let mut map = Regions::new(16, |_| ());
+    let mut map = Regions::new(16, |_| ()).unwrap();
     let file = |start, end, object, offset| Region {
         object,
         offset,

@@ -42,7 +42,7 @@ const FILE: FileInfo = FileInfo {
 };
 
 fn regions() -> Regions {
-    let mut r = Regions::new(64, |_| ());
+    let mut r = Regions::new(64, |_| ()).unwrap();
     let rw = Prot::READ | Prot::WRITE;
     r.insert(Region::new(B, B + 32 * P, rw, Kind::Anon))
         .unwrap();
