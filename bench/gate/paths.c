@@ -215,6 +215,19 @@ static void mappings(void)
 	     CALL(brk, end + PAGE_BYTES));
 }
 
+/* Among a thousand regions of a page each: those around a new one are looked for, and moved. */
+static void mappings_among_many(void)
+{
+	enum { REGIONS = 1000, ALL_BYTES = REGIONS * PAGE_BYTES };
+	long all = result_of(map(ALL_BYTES));
+
+	must(!is_error(all), "mmap");
+	for (long at = all; at < all + ALL_BYTES; at += 2 * PAGE_BYTES)
+		must(result_of(CALL(mprotect, at, PAGE_BYTES, PROT_READ)) == 0, "mprotect");
+	pair("mmap_4K_among_1000", map(PAGE_BYTES), "munmap_4K_among_1000", unmap(0, PAGE_BYTES));
+	must(result_of(unmap(all, ALL_BYTES)) == 0, "munmap");
+}
+
 /* As <asm/signal.h> has it: what the kernel is given, not what the library is. */
 struct kernel_sigaction {
 	void (*handler)(int);
@@ -478,6 +491,7 @@ __attribute__((used, noreturn)) static void begin(char **stack)
 	alone("rt_sigprocmask", CALL(rt_sigprocmask, SIG_BLOCK, 0, (long)&mask, sizeof mask));
 	alone("lseek_shipped", CALL(lseek, fd, 0, SEEK_SET));
 	mappings();
+	mappings_among_many();
 	signals();
 	touch_recycled();
 	threads();

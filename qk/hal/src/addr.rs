@@ -65,9 +65,11 @@ impl User {
     /// Accepts `[addr, addr + len_bytes)` when it neither wraps nor leaves the lower canonical half.
     #[must_use]
     pub const fn range(addr: u64, len_bytes: u64) -> Option<Self> {
-        match addr.checked_add(len_bytes) {
-            Some(end) if end <= map::WINDOW_TOP => Some(Self(addr)),
-            _ => None,
+        // Mostly the length is a constant: then this is one comparison.
+        if len_bytes <= map::WINDOW_TOP && addr <= map::WINDOW_TOP - len_bytes {
+            Some(Self(addr))
+        } else {
+            None
         }
     }
 

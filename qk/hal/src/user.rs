@@ -94,11 +94,22 @@ pub fn copy_in_words(to: &mut [u64], from: User) -> Result<(), Fault> {
 /// [`Fault`] when one is not readable.
 #[inline]
 pub fn read_words<const N: usize>(from: User) -> Result<[u64; N], Fault> {
-    let mut words = MaybeUninit::<[u64; N]>::uninit();
-    // SAFETY: `words` is ours, and has room for them; the other side may fault.
-    unsafe { copy_words(words.as_mut_ptr() as u64, from.addr(), N) }?;
+    read_words_to(&mut MaybeUninit::uninit(), from).copied()
+}
+
+/// As [`read_words`], in place: for many words.
+///
+/// # Errors
+/// [`Fault`] when one is not readable.
+#[inline]
+pub fn read_words_to<const N: usize>(
+    to: &mut MaybeUninit<[u64; N]>,
+    from: User,
+) -> Result<&[u64; N], Fault> {
+    // SAFETY: `to` is exclusively borrowed, and has room for them; the other side may fault.
+    unsafe { copy_words(to.as_mut_ptr() as u64, from.addr(), N) }?;
     // SAFETY: All are written: there was no fault.
-    Ok(unsafe { words.assume_init() })
+    Ok(unsafe { to.assume_init_ref() })
 }
 
 /// As [`copy_out`], of words.
@@ -187,9 +198,9 @@ pub fn zero(to: User, len_bytes: u64) -> Result<(), Fault> {
 /// # Errors
 /// [`Fault`] when they are not readable.
 pub fn read_u32(from: User) -> Result<u32, Fault> {
-    let mut value = 0u32;
+    let value: u32;
     let failed =
-        guarded!("mov {value:e}, [{from}]", value = inout(reg) value, from = in(reg) from.addr(),);
+        guarded!("mov {value:e}, [{from}]", value = out(reg) value, from = in(reg) from.addr(),);
     check(failed).map(|()| value)
 }
 
@@ -198,9 +209,9 @@ pub fn read_u32(from: User) -> Result<u32, Fault> {
 /// # Errors
 /// [`Fault`] when they are not readable.
 pub fn read_u64(from: User) -> Result<u64, Fault> {
-    let mut value = 0u64;
+    let value: u64;
     let failed =
-        guarded!("mov {value}, [{from}]", value = inout(reg) value, from = in(reg) from.addr(),);
+        guarded!("mov {value}, [{from}]", value = out(reg) value, from = in(reg) from.addr(),);
     check(failed).map(|()| value)
 }
 
@@ -235,14 +246,31 @@ pub fn compare_exchange_u32(at: User, old: u32, new: u32) -> Result<u32, Fault> 
     check(failed).map(|()| found)
 }
 
+/// What lies in a signal frame besides the states of an XSAVE image (arch/x86/include/uapi/asm/sigcontext.h): the first three words
+/// of `struct _fpx_sw_bytes`.
+pub(crate) type FrameStamp = [u64; 3];
+/// Their offset, in bytes that the hardware ignores; behind those follows the header (Intel SDM vol. 1 §13.4.2).
+const STAMP: usize = 464;
+const HEADER: usize = 512;
+/// MXCSR's offset in the legacy region (§10.5.1).
+pub(crate) const MXCSR: usize = 24;
+const HEADER_BYTES: usize = 64;
+
 /// XSAVE (Intel SDM vol. 1 §13.7) of `states` to a multiple of 64, into a header that was cleared, and marks `present` as present.
+/// Then the stamp, which ends with the image's size in bytes, and `end` behind the image.
 ///
 /// # Errors
 /// [`Fault`] when it is not writable.
-pub(crate) fn xsave(to: User, states: u64, present: u32) -> Result<(), Fault> {
-    /// Offset and words of the header (§13.4.2), whose first word is XSTATE_BV.
-    const HEADER: usize = 512;
-    const HEADER_WORDS: u64 = 8;
+pub(crate) fn xsave(
+    to: User,
+    states: u64,
+    present: u32,
+    stamp: FrameStamp,
+    end: u32,
+) -> Result<(), Fault> {
+    /// The words of the stamp that stay zero, and the header.
+    const CLEARED: usize = STAMP + size_of::<FrameStamp>();
+    const CLEARED_WORDS: usize = (HEADER + HEADER_BYTES - CLEARED) / 8;
     let mut failed = 1u64;
     // SAFETY: 1. The address is a `User`'s, so no instruction can reach the kernel half (module docs).
     //         2. A fault continues at 4 with `failed` still 1. 3. DF is clear in the kernel.
@@ -253,25 +281,75 @@ pub(crate) fn xsave(to: User, states: u64, present: u32) -> Result<(), Fault> {
             "mov eax, {states:e}",
             "3: xsave64 [{to}]",
             "5: or qword ptr [{to} + {header}], {present}",
+            "6: mov [{to} + {stamp}], {first}",
+            "7: mov [{to} + {stamp} + 8], {second}",
+            "8: mov [{to} + {stamp} + 16], {size}",
+            "9: mov [{to} + {size}], {end:e}",
             "xor {failed:e}, {failed:e}",
             "4:",
             close!(),
             fixup!("2", "4"),
             fixup!("3", "4"),
             fixup!("5", "4"),
+            fixup!("6", "4"),
+            fixup!("7", "4"),
+            fixup!("8", "4"),
+            fixup!("9", "4"),
             to = in(reg) to.addr(),
             states = in(reg) states as u32,
             present = in(reg) u64::from(present),
+            first = in(reg) stamp[0],
+            second = in(reg) stamp[1],
+            size = in(reg) stamp[2],
+            end = in(reg) end,
             header = const HEADER,
+            stamp = const STAMP,
             failed = inout(reg) failed,
-            inout("rcx") HEADER_WORDS => _,
-            inout("rdi") to.at(HEADER as u64).addr() => _,
+            inout("rcx") CLEARED_WORDS => _,
+            inout("rdi") to.at(CLEARED as u64).addr() => _,
             inout("rax") 0u64 => _,
             in("edx") (states >> 32) as u32,
             options(nostack),
         );
     }
     check(failed)
+}
+
+/// The stamp and the MXCSR of an image in a signal frame, whatever they are.
+///
+/// # Errors
+/// [`Fault`] when they are not readable.
+pub(crate) fn read_stamp(from: User) -> Result<(FrameStamp, u32), Fault> {
+    let mut failed = 1u64;
+    let (mxcsr, first, second, third): (u32, u64, u64, u64);
+    // SAFETY: 1. The address is a `User`'s, so no instruction can reach the kernel half (module docs).
+    //         2. A fault continues at 4 with `failed` still 1: then nobody looks at what the other registers hold.
+    unsafe {
+        asm!(
+            open!(),
+            "2: mov {mxcsr:e}, [{from} + {mxcsr_at}]",
+            "3: mov {first}, [{from} + {stamp}]",
+            "5: mov {second}, [{from} + {stamp} + 8]",
+            "6: mov {third}, [{from} + {stamp} + 16]",
+            "xor {failed:e}, {failed:e}",
+            "4:",
+            close!(),
+            fixup!("2", "4"),
+            fixup!("3", "4"),
+            fixup!("5", "4"),
+            fixup!("6", "4"),
+            from = in(reg) from.addr(),
+            mxcsr_at = const MXCSR,
+            stamp = const STAMP,
+            mxcsr = out(reg) mxcsr,
+            first = out(reg) first,
+            second = out(reg) second,
+            third = out(reg) third,
+            failed = inout(reg) failed,
+            options(nostack),
+        );
+    }
+    check(failed).map(|()| ([first, second, third], mxcsr))
 }
 
 /// XRSTOR (§13.8) of `states`.

@@ -59,16 +59,18 @@ impl Table for PoolTable {
 
     #[inline]
     fn take_group(&self, first: usize, leaf: Entry, step: u64) -> usize {
-        for (i, entry) in self.group(first).iter().enumerate() {
-            let next = leaf.0 + i as u64 * step;
-            if entry
-                .compare_exchange(next, 0, Ordering::SeqCst, Ordering::SeqCst)
-                .is_err()
-            {
-                return i;
-            }
-        }
-        GROUP
+        let mut next = leaf.0;
+        let is_taken = |entry: &AtomicU64| {
+            let taken = entry.compare_exchange(next, 0, Ordering::SeqCst, Ordering::SeqCst);
+            next += step;
+            taken.is_ok()
+        };
+        let group = self.group(first);
+        group
+            .iter()
+            .map(is_taken)
+            .position(|taken| !taken)
+            .unwrap_or(GROUP)
     }
 
     #[inline]

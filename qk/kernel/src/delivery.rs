@@ -30,11 +30,27 @@ pub fn before_return(thread: &'static Thread, frame: &mut UserFrame, nr: Option<
         .zip(Errno::from_ret(frame.rax as i64))
         .filter(|(_, e)| [RESTART, RESTART_NO_HANDLER, RESTART_ALWAYS].contains(e));
     loop {
+        act(thread, frame, &mut interrupted);
+        // No handler ran: the call starts again as if nothing had been.
+        if let Some((nr, _)) = interrupted.take() {
+            settle_interrupted(frame, nr, true);
+            hal::cpu::set_return_slow();
+        }
+        match rseq::resume(thread, frame) {
+            Ok(()) => return,
+            Err(_) => signal::force(thread, sigframe::bad_frame()),
+        }
+    }
+}
+
+/// Does all of it but for what follows when nothing more is to be done.
+fn act(thread: &'static Thread, frame: &mut UserFrame, interrupted: &mut Option<(u64, Errno)>) {
+    loop {
         thread.attention.store(false, Ordering::SeqCst);
         ship::look_on();
         if thread.told.swap(false, Ordering::SeqCst) {
             signal::claim(thread);
-            deliver(thread, frame, &mut interrupted);
+            deliver(thread, frame, interrupted);
         }
         if thread.rank.is_ending() {
             exit::leave(thread);
@@ -43,25 +59,15 @@ pub fn before_return(thread: &'static Thread, frame: &mut UserFrame, nr: Option<
             rseq::interrupted(thread);
             sched::yield_now();
         }
-        if !thread.attention.load(Ordering::SeqCst) && !thread.rank.is_stopped() {
-            break;
-        }
         if thread.rank.is_stopped() {
             thread.waiting(|| {
                 while thread.rank.is_stopped() && !thread.rank.is_ending() {
                     sched::park();
                 }
             });
+        } else if !thread.attention.load(Ordering::SeqCst) {
+            return;
         }
-    }
-    // No handler ran: the call starts again as if nothing had been.
-    if let Some((nr, _)) = interrupted {
-        settle_interrupted(frame, nr, true);
-        hal::cpu::set_return_slow();
-    }
-    if rseq::resume(thread, frame).is_err() {
-        signal::force(thread, sigframe::bad_frame());
-        deliver(thread, frame, &mut None);
     }
 }
 
@@ -75,23 +81,25 @@ fn deliver(thread: &'static Thread, frame: &mut UserFrame, interrupted: &mut Opt
         signals.publish_taken(thread.rank);
         drop((own, signals));
 
-        let info = delivery.as_mut().map(|delivery| delivery.info_mut());
-        if let Some(info) = info.filter(|info| info.timer.is_some()) {
+        let Some(delivery) = &mut delivery else {
+            return;
+        };
+        let info = delivery.info_mut();
+        if info.timer.is_some() {
             timer::posix::taken(thread.rank, info);
         }
-        if let Some(Delivery::Terminate { info, .. } | Delivery::Handler { info, .. }) = &delivery {
+        if let Delivery::Terminate { info, .. } | Delivery::Handler { info, .. } = delivery {
             trace::signal(thread, info);
         }
         match delivery {
-            None => return,
-            Some(Delivery::Terminate { info, core }) => terminate(thread, frame, &info, core),
-            Some(Delivery::Stop(_)) => stop(thread),
-            Some(Delivery::Ignored(_)) => {}
-            Some(Delivery::Handler {
+            Delivery::Terminate { info, core } => terminate(thread, frame, info, *core),
+            Delivery::Stop(_) => stop(thread),
+            Delivery::Ignored(_) => {}
+            Delivery::Handler {
                 info,
                 action,
                 restore,
-            }) => {
+            } => {
                 if let Some((nr, errno)) = interrupted.take() {
                     thread.take_sleep_end();
                     let restart = match errno {
@@ -100,7 +108,7 @@ fn deliver(thread: &'static Thread, frame: &mut UserFrame, interrupted: &mut Opt
                     };
                     settle_interrupted(frame, nr, restart);
                 }
-                let entered = enter(thread, frame, &info, &action, restore);
+                let entered = enter(thread, frame, info, action, *restore);
                 // As many frames follow as signals are pending, or as fit on the stack when the handler's address faults.
                 preempt::point(FRAME_WORK);
                 if entered && !more {

@@ -13,19 +13,19 @@ use crate::stats;
 /// Work between two windows, in instructions, roughly.
 const SLICE: u32 = 2000;
 
-/// Work done on each core since interrupts were last let in.
-static DONE: [AtomicU32; MAX_CPUS] = [const { AtomicU32::new(0) }; MAX_CPUS];
+/// What each core has left of its slice.
+static LEFT: [AtomicU32; MAX_CPUS] = [const { AtomicU32::new(SLICE) }; MAX_CPUS];
 
 /// Counts `work`, and lets interrupts in when a slice is full. Its handlers do not switch tasks and take no lock that may be
 /// held here.
 #[inline]
 pub fn point(work: u32) {
-    let done = &DONE[hal::cpu::id()];
-    let sum = done.load(Ordering::Relaxed).saturating_add(work);
-    if sum < SLICE {
-        done.store(sum, Ordering::Relaxed);
+    let left = &LEFT[hal::cpu::id()];
+    let before = left.load(Ordering::Relaxed);
+    if work < before {
+        left.store(before - work, Ordering::Relaxed);
     } else {
-        done.store(0, Ordering::Relaxed);
+        left.store(SLICE, Ordering::Relaxed);
         window();
     }
 }
@@ -34,7 +34,7 @@ pub fn point(work: u32) {
 /// exactly. Little has been done since the kernel was entered.
 #[inline]
 pub fn start() {
-    DONE[hal::cpu::id()].store(0, Ordering::Relaxed);
+    LEFT[hal::cpu::id()].store(SLICE, Ordering::Relaxed);
 }
 
 /// Interrupts have handlers that may run: before the first core has booted nobody waits for one.

@@ -3,11 +3,13 @@
 //! Layout: struct rt_sigframe of arch/x86/include/asm/sigframe.h; its parts are in arch/x86/include/uapi/asm/sigcontext.h and
 //! include/uapi/asm-generic/ucontext.h. All offsets below are in 64-bit words from the frame's start.
 
+use core::mem::MaybeUninit;
+
 use abi::Errno;
 use hal::traps::UserFrame;
 use qk_core::signals::{Action, AltStack, SigInfo, SigSet, Signal, code, sa};
 
-use crate::syscall::args::{get_words, put_words, user};
+use crate::syscall::args::{put_words, user};
 use crate::thread::{Own, Thread};
 
 /// pretcode, uc_flags, uc_link, uc_stack (3), sigcontext (32), uc_sigmask.
@@ -52,7 +54,8 @@ pub fn push(
     let Own { thread, trap } = &mut *guard;
     let onstack = action.flags & sa::ONSTACK != 0;
     let top = thread.altstack.frame_top(frame.rsp, onstack);
-    let fpu = top.wrapping_sub(hal::task::fpu_state_size() as u64) & !(FPU_ALIGN - 1);
+    let fpu_bytes = hal::task::fpu_state_size() as u64;
+    let fpu = top.wrapping_sub(fpu_bytes) & !(FPU_ALIGN - 1);
     // The handler is entered as if called: its return address at a multiple of 16 less 8.
     let at = (fpu.wrapping_sub(FRAME_BYTES) & !15).wrapping_sub(8);
     if thread.altstack.overflows(frame.rsp, at, onstack) || action.flags & sa::RESTORER == 0 {
@@ -62,8 +65,7 @@ pub fn push(
     let stack = [stack.base, u64::from(stack.flags), stack.size_bytes];
     let trap = [trap.error, u64::from(trap.vector), restore.0, trap.cr2];
     put_words(at, &words(frame, info, action.restorer, stack, trap, fpu))?;
-    hal::task::save_fpu_to_user(user(fpu, hal::task::fpu_state_size() as u64)?)
-        .map_err(|_| Errno::EFAULT)?;
+    hal::task::save_fpu_to_user(user(fpu, fpu_bytes)?).map_err(|_| Errno::EFAULT)?;
     // A handler starts with the FPU of a fresh program (Linux: fpu__clear_user_states).
     hal::task::reset_fpu();
     thread.altstack.enter_handler();
@@ -147,8 +149,10 @@ fn load(f: &mut UserFrame, words: &[u64; MASK - CONTEXT], uc_flags: u64) {
 pub fn pop(this: &Thread, frame: &mut UserFrame) -> Result<(), Errno> {
     // The handler's `ret` took the first word.
     let at = frame.rsp.wrapping_sub(8);
-    let head: [u64; HEAD_WORDS] = get_words(at)?;
-    let [_, uc_flags, _, base, flags, size_bytes, context @ .., mask] = &head;
+    let mut head = MaybeUninit::<[u64; HEAD_WORDS]>::uninit();
+    let from = user(at, HEAD_WORDS as u64 * 8)?;
+    let head = hal::user::read_words_to(&mut head, from).map_err(|_| Errno::EFAULT)?;
+    let [_, uc_flags, _, base, flags, size_bytes, context @ .., mask] = head;
     let mut own = this.signals.lock();
     own.thread.set_blocked(SigSet(*mask));
     load(frame, context, *uc_flags);

@@ -115,6 +115,7 @@ pub fn look_again(thread: &Thread) {
 ///
 /// # Errors
 /// EAGAIN.
+#[inline(always)] // Of every signal, once in each of few callers; as what follows.
 pub fn try_send_process(rank: &'static Rank, info: SigInfo) -> Result<(), Errno> {
     if info.signal.is_real_time() && info.code != code::USER && !rank.signals.lock().has_room() {
         return Err(Errno::EAGAIN);
@@ -127,7 +128,7 @@ pub fn send_process(rank: &'static Rank, info: SigInfo) {
     let _ = try_send_process(rank, info);
 }
 
-#[inline]
+#[inline(always)]
 fn queue(rank: &'static Rank, info: SigInfo) -> Result<(), Errno> {
     let sent = add(rank, None, info)?;
     announce(rank, None, info.signal, sent);
@@ -138,7 +139,7 @@ fn queue(rank: &'static Rank, info: SigInfo) -> Result<(), Errno> {
 ///
 /// # Errors
 /// EAGAIN when a real-time signal finds its queue full.
-#[inline]
+#[inline(always)]
 pub fn add(rank: &Rank, to: Option<&Thread>, info: SigInfo) -> Result<Sent, Errno> {
     let mut signals = rank.signals.lock();
     let mut own = to.unwrap_or(rank.main()).signals.lock();
@@ -170,7 +171,7 @@ pub fn release_timer(rank: &Rank, to: Option<&Thread>, id: u32) {
 }
 
 /// Tells who has to know of a signal that was sent.
-#[inline]
+#[inline(always)]
 pub fn announce(rank: &'static Rank, to: Option<&'static Thread>, signal: Signal, sent: Sent) {
     discard(rank, sent.cancelled);
     match to {
@@ -201,14 +202,23 @@ fn discard_some(rank: &'static Rank, set: SigSet) {
 ///
 /// Interrupts send signals, too. So only the first threads are looked at here; if none of them takes it, one of the rank's
 /// looks at the others ([`claim`]).
+#[inline(always)]
 fn tell_one(rank: &'static Rank, signal: Signal) {
     let takes = |thread: &&Thread| thread.is_live() && thread.takes(signal);
     let here = thread::current().filter(|thread| core::ptr::eq(thread.rank, rank));
-    let first = || (0..LOOKS).filter_map(|index| rank.threads.get(index));
-    if let Some(thread) = here
-        .filter(|thread| takes(thread))
-        .or_else(|| first().find(takes))
-    {
+    if let Some(thread) = here.filter(takes) {
+        mark(thread);
+    } else {
+        tell_another(rank, signal, here);
+    }
+}
+
+/// [`tell_one`] where the thread that runs here, if it is the rank's, does not take the signal.
+#[cold]
+fn tell_another(rank: &'static Rank, signal: Signal, here: Option<&'static Thread>) {
+    let takes = |thread: &&Thread| thread.is_live() && thread.takes(signal);
+    let mut first = (0..LOOKS).filter_map(|index| rank.threads.get(index));
+    if let Some(thread) = first.find(takes) {
         tell(thread);
     } else if rank.threads.made() > LOOKS
         && let Some(thread) = here.or_else(|| rank.threads.iter().next())
@@ -250,10 +260,16 @@ fn hand_over_pending(thread: &Thread, set: SigSet) {
     }
 }
 
-/// Has a thread look at its signals before it returns to ring 3, and now if it waits or runs elsewhere.
-pub fn tell(thread: &'static Thread) {
+/// Has a thread look at its signals before it returns to ring 3.
+#[inline]
+fn mark(thread: &Thread) {
     thread.told.store(true, Ordering::SeqCst);
     thread.attention.store(true, Ordering::SeqCst);
+}
+
+/// As [`mark`], and now if it waits or runs elsewhere.
+pub fn tell(thread: &'static Thread) {
+    mark(thread);
     // Who runs here looks on its way back to ring 3; if it halts, it does so with interrupts off but for the halt itself, which
     // any interrupt ends.
     if !thread::current().is_some_and(|here| core::ptr::eq(here, thread)) {

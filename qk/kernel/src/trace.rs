@@ -41,16 +41,17 @@ pub fn exit(thread: &Thread, nr: u64, args: &[u64; 6], ret: i64) {
 
 /// A signal is acted on.
 pub fn signal(thread: &Thread, info: &SigInfo) {
-    let [a, b, c, d] = info.fields;
-    let number = u64::from(info.signal.number());
-    append(thread, || Record {
-        kind: Kind::Signal,
-        time_ns: crate::clock::now_ns().1,
-        nr: number,
-        args: [a, b, c, d, 0, 0],
-        ret: i64::from(info.code),
-        tid: thread.tid(),
-        pieces: Pieces::default(),
+    append(thread, || {
+        let [a, b, c, d] = info.fields;
+        Record {
+            kind: Kind::Signal,
+            time_ns: crate::clock::now_ns().1,
+            nr: u64::from(info.signal.number()),
+            args: [a, b, c, d, 0, 0],
+            ret: i64::from(info.code),
+            tid: thread.tid(),
+            pieces: Pieces::default(),
+        }
     });
 }
 

@@ -1,8 +1,8 @@
 //! Finding frames: every accessible region is backed when it is made, with the largest pages that fit.
 
-use super::{Aspace, CLEAR_BYTES, Machine, OutOfMemory, Purpose, fresh};
+use super::{Aspace, CLEAR_BYTES, Machine, OutOfMemory, Purpose, fresh, record, shown};
 use crate::page::{PAGE_BYTES, PageSize};
-use crate::paging::{self, MapOptions, Stretch};
+use crate::paging::{self, Extent, MapOptions, Stretch};
 use crate::regions::Prot;
 
 /// Work of taking and mapping a run of frames.
@@ -77,7 +77,7 @@ impl<M: Machine> Aspace<M> {
         Ok(())
     }
 
-    /// Backs `start .. end` as [`Self::back`], or leaves it as it was. It is wholly vacant, and no region's.
+    /// Backs `start .. end` as [`Self::back`], and tells the proxy, or leaves it as it was. It is wholly vacant, and no region's.
     ///
     /// # Errors
     /// [`OutOfMemory`].
@@ -89,11 +89,19 @@ impl<M: Machine> Aspace<M> {
         max: PageSize,
     ) -> Result<(), OutOfMemory> {
         self.check_free(end - start)?;
-        let backed = self.back(start, end, prot, max);
-        if backed.is_err() {
-            self.take_out(start, end);
+        self.reclaim();
+        let filled = self.fill(start, end, prot, max);
+        if filled.is_err() {
+            self.take_back(start, end);
         }
-        backed
+        filled
+    }
+
+    /// Takes back the frames of `start .. end`, which the proxy may know of. Recorded first: what is unmapped is retired up to
+    /// this record. Tables for splits at the borders are reserved.
+    pub(super) fn take_back(&mut self, start: u64, end: u64) {
+        self.publish_hole(start, end);
+        self.take_out(start, end);
     }
 
     /// Takes the frames of `start .. end` out of the page tables. Tables for splits at the borders are reserved, and the log
@@ -154,17 +162,37 @@ impl<M: Machine> Aspace<M> {
         at
     }
 
-    /// Maps fresh zeroed frames at `start .. end`, where nothing is mapped.
+    /// Maps fresh zeroed frames at `start .. end`, where nothing is mapped, and tells the proxy of those with an access, in as few
+    /// pieces as they have.
     fn fill(&mut self, start: u64, end: u64, prot: Prot, max: PageSize) -> Result<(), OutOfMemory> {
-        let mut at = start;
-        let mut prefer = None;
-        while at < end {
+        let mut piece = Extent {
+            va: start,
+            pa: 0,
+            len_bytes: 0,
+            prot,
+        };
+        loop {
+            let at = piece.va + piece.len_bytes;
+            let prefer = (at > piece.va).then_some(piece.pa + piece.len_bytes);
+            if at == end {
+                self.show(&piece);
+                return Ok(());
+            }
             let taken = self.or_sync(|aspace| aspace.fill_front(at, end, fresh(prot, max), prefer));
             let (pa, len_bytes) = taken?;
-            at += len_bytes;
-            prefer = Some(pa + len_bytes);
+            if prefer != Some(pa) {
+                self.show(&piece);
+                (piece.va, piece.pa, piece.len_bytes) = (at, pa, 0);
+            }
+            piece.len_bytes += len_bytes;
         }
-        Ok(())
+    }
+
+    /// Tells the proxy of frames that are mapped with an access.
+    fn show(&self, piece: &Extent) {
+        if piece.len_bytes > 0 && !piece.prot.is_empty() {
+            record(self.machine, &shown(piece));
+        }
     }
 
     /// Maps fresh frames at the front of `start .. end`: their address and length. `None`: no frame, or no table.

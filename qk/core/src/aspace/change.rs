@@ -35,11 +35,7 @@ impl<M: Machine> Aspace<M> {
             self.back_new(start, end, region.prot, max)?;
             self.note_code(region.prot);
         }
-        self.add_region(region)?;
-        if region.is_backed() {
-            self.publish(start, end);
-        }
-        Ok(())
+        self.add_region(region)
     }
 
     /// Maps a physical page that is not of the share, for reading.
@@ -72,7 +68,7 @@ impl<M: Machine> Aspace<M> {
     fn add_region(&mut self, region: Region) -> Result<(), Errno> {
         let added = self.regions.insert(region);
         if added.is_err() {
-            self.take_out(region.start, region.end);
+            self.take_back(region.start, region.end);
         }
         added.map_err(|_| Errno::ENOMEM)
     }
@@ -85,9 +81,7 @@ impl<M: Machine> Aspace<M> {
         self.reclaim();
         self.reserve_tables(start, end)?;
         self.regions.remove(start, end).map_err(|_| Errno::ENOMEM)?;
-        // Recorded first: what is unmapped below is retired up to this record.
-        self.publish_hole(start, end);
-        self.take_out(start, end);
+        self.take_back(start, end);
         Ok(())
     }
 

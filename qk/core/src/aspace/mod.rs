@@ -276,32 +276,22 @@ impl<M: Machine> Aspace<M> {
         self.pool.flushed(self.machine);
     }
 
-    /// Tells the proxy of a change.
-    fn record(&self, change: &Change) {
-        while !self.machine.log(change) {
-            self.machine.sync();
-        }
-    }
-
     /// Tells the proxy what is at `start .. end`, but for holes.
     fn publish(&mut self, start: u64, end: u64) {
         let machine = self.machine;
         let (tables, root) = self.tables();
         paging::extents(&tables, root, start, end, |extent| {
-            let change = shown(&extent);
-            M::point(LOG_WORK);
-            while !machine.log(&change) {
-                machine.sync();
-            }
+            record(machine, &shown(&extent));
         });
     }
 
     /// Tells the proxy that nothing is at `start .. end` any more.
     fn publish_hole(&self, start: u64, end: u64) {
-        self.record(&Change::Unmap {
+        let change = Change::Unmap {
             addr: start,
             len_bytes: end - start,
-        });
+        };
+        record(self.machine, &change);
     }
 
     /// The largest page that a region is mapped with.
@@ -310,6 +300,14 @@ impl<M: Machine> Aspace<M> {
             true => PageSize::Size4K,
             false => self.machine.largest_page(),
         }
+    }
+}
+
+/// Tells the proxy of a change.
+fn record<M: Machine>(machine: M, change: &Change) {
+    M::point(LOG_WORK);
+    while !machine.log(change) {
+        machine.sync();
     }
 }
 

@@ -78,7 +78,7 @@ impl<M: Machine> Aspace<M> {
         }
         if let Err(error) = self.move_pages(from, to) {
             if let Some(more) = more {
-                self.take_out(more.start, more.end);
+                self.take_back(more.start, more.end);
             }
             return Err(error);
         }
@@ -89,7 +89,7 @@ impl<M: Machine> Aspace<M> {
             self.insert_checked(part(&region, more, region.offset_at(region.end)));
         }
         self.publish_hole(from.start, from.end);
-        self.publish(to, more.map_or(to + len_bytes, |more| more.end));
+        self.publish(to, to + len_bytes);
         if change.keep_old {
             self.map(&MmapPlan {
                 region,

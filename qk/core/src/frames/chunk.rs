@@ -96,8 +96,7 @@ impl Bits {
     }
 
     /// Takes up to `max` adjacent free frames of equal contents, beginning at `at`, or at the first
-    /// free frame for None. A run never crosses a multiple of 64 frames: one word decides it.
-    /// Returns (first frame, count, zero).
+    /// free frame for None. Returns (first frame, count, zero).
     pub fn take_run(&mut self, at: Option<usize>, max: usize) -> Option<(usize, usize, bool)> {
         let first = match at {
             Some(i) => i,
@@ -110,21 +109,24 @@ impl Bits {
                 w * 64 + used.trailing_ones() as usize
             }
         };
-        let (w, shift) = (first / 64, first % 64);
-        let free = (self.used[w] >> shift).trailing_zeros() as usize;
-        let zeros = self.zero[w] >> shift;
-        let zero = zeros & 1 != 0;
-        let alike = if zero {
-            zeros.trailing_ones()
-        } else {
-            zeros.trailing_zeros()
-        } as usize;
-        let count = free.min(alike).min(max).min(64 - shift);
-        if count == 0 {
-            return None;
+        let zero = self.zero[first / 64] >> (first % 64) & 1 != 0;
+        let end = FRAMES_PER_CHUNK.min(first + max);
+        let mut next = first;
+        while next < end {
+            let (w, shift) = (next / 64, next % 64);
+            let unlike = if zero { !self.zero[w] } else { self.zero[w] };
+            let run = ((self.used[w] | unlike) >> shift).trailing_zeros() as usize;
+            let in_word = 64 - shift;
+            let count = run.min(in_word).min(end - next);
+            if count > 0 {
+                self.used[w] |= (u64::MAX >> (64 - count)) << shift;
+            }
+            next += count;
+            if count < in_word {
+                break;
+            }
         }
-        self.used[w] |= (u64::MAX >> (64 - count)) << shift;
-        Some((first, count, zero))
+        (next > first).then_some((first, next - first, zero))
     }
 
     /// What a chunk whose frames have all become free again holds.

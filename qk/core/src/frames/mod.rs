@@ -193,8 +193,8 @@ impl Frames {
         self.alloc(size)
     }
 
-    /// Allocates between 1 and `max_frames` adjacent 4 KiB frames (at most 64 at a time), at
-    /// `prefer` when that frame is free. One call costs about what one frame costs.
+    /// Allocates between 1 and `max_frames` adjacent 4 KiB frames of one chunk, at `prefer` when
+    /// that frame is free. One call costs about what one frame costs.
     pub fn alloc_run(&mut self, max_frames: usize, prefer: Option<u64>) -> Option<Run> {
         if let Some(addr) = prefer
             && addr.is_multiple_of(PAGE_BYTES)

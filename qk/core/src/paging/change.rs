@@ -1,7 +1,7 @@
 //! Changes to existing leaves: access and the dirty bit.
 
 use super::entry::{D, Entry, span};
-use super::{ANY, OutOfTables, Tables, for_each_leaf, split_at};
+use super::{ANY, OutOfTables, Tables, descend, for_each_leaf, walk};
 use crate::regions::Prot;
 
 /// Gives what is mapped or kept in `[start, end)` the access `prot`; holes stay holes. Returns
@@ -16,10 +16,13 @@ pub fn protect(
     end: u64,
     prot: Prot,
 ) -> Result<bool, OutOfTables> {
-    split_at(t, root, start)?;
-    split_at(t, root, end)?;
+    let Some(path) = descend(t, root, start, end) else {
+        return Ok(false);
+    };
+    path.split_borders(t, root, [start, end])?;
     let mut flush = false;
-    for_each_leaf(t, root, [start, end], ANY, &mut |_, slot, leaf| {
+    let place = (&path.table, path.level);
+    walk(t, place, [start, end], ANY, &mut |_, slot, leaf| {
         if leaf.with_prot(prot) != leaf {
             slot.replace(leaf, |old| old.with_prot(prot));
             flush |= leaf.is_present();

@@ -1,7 +1,7 @@
 //! Mapping and unmapping.
 
 use super::entry::{A, Entry, Level, NX, P, RW, US, index, level_of, shift, span};
-use super::{GROUP, OutOfTables, Slot, Table, Tables, Turns, descend, split_at};
+use super::{GROUP, OutOfTables, Path, Slot, Table, Tables, Turns, descend};
 use crate::page::PageSize;
 use crate::regions::Prot;
 
@@ -45,31 +45,30 @@ pub fn map(
 ) -> Result<(), OutOfTables> {
     debug_assert!((va | pa | len_bytes) & (PageSize::Size4K.bytes() - 1) == 0);
     debug_assert!(va + len_bytes <= span(4) && len_bytes > 0);
-    let table = match own_table(t, root) {
-        Some(table) => table,
-        None => {
-            let table = t.alloc_table(3).ok_or(OutOfTables)?;
-            t.table(root).set(0, Entry::table(table, 0));
-            table
-        }
-    };
     let end = va + len_bytes;
     let mapping = Mapping {
         offset: pa.wrapping_sub(va),
         max_level: level_of(options.max),
         options,
     };
-    let top = t.table(table);
-    let (lowest, level, parent) = descend(t, top.clone(), va, end);
-    let (added, reached) = mapping.fill(t, &lowest, level, va, end);
-    if let Some((slot, entry)) = parent {
-        slot.write(entry.with_count(entry.count() + added));
+    let path = match descend(t, root, va, end) {
+        Some(path) => path,
+        None => {
+            let table = t.alloc_table(3).ok_or(OutOfTables)?;
+            t.table(root).set(0, Entry::table(table, 0));
+            Path::from_top(t.table(table))
+        }
+    };
+    let (added, reached) = mapping.fill(t, &path.table, path.level, va, end);
+    if let Some(above) = path.entries(va).next() {
+        let entry = above.read();
+        above.write(entry.with_count(entry.count() + added));
     }
     if reached == end {
         return Ok(());
     }
     if reached > va {
-        remove(t, &top, 3, va, reached, &mut |_, _| ());
+        remove(t, root, [va, reached], &mut |_, _| ());
     }
     Err(OutOfTables)
 }
@@ -182,22 +181,20 @@ pub fn unmap<T: Tables>(
     end: u64,
     mut visit: impl FnMut(&mut T, u64, u64, bool),
 ) -> Result<(), OutOfTables> {
-    split_at(t, root, start)?;
-    split_at(t, root, end)?;
-    if let Some(table) = own_table(t, root) {
-        let top = t.table(table);
-        remove(t, &top, 3, start, end, &mut |t: &mut T, run: Run| {
-            visit(t, run.leaf.address(), run.len_bytes, run.leaf.is_dirty());
-        });
-    }
+    let Some(path) = descend(t, root, start, end) else {
+        return Ok(());
+    };
+    path.split_borders(t, root, [start, end])?;
+    remove_from(t, path, [start, end], &mut |t: &mut T, run: Run| {
+        visit(t, run.leaf.address(), run.len_bytes, run.leaf.is_dirty());
+    });
     Ok(())
 }
 
 /// Empties slot 0 and frees its tables, the topmost too: nobody may have a window to it any more.
 pub fn destroy<T: Tables>(t: &mut T, root: u64, mut visit: impl FnMut(u64, u64, bool)) {
     if let Some(table) = own_table(t, root) {
-        let top = t.table(table);
-        remove(t, &top, 3, 0, span(4), &mut |_, run| {
+        remove(t, root, [0, span(4)], &mut |_, run: Run| {
             visit(run.leaf.address(), run.len_bytes, run.leaf.is_dirty());
         });
         t.table(root).set(0, Entry::EMPTY);
@@ -215,9 +212,37 @@ pub(super) struct Run {
     pub leaf: Entry,
 }
 
-/// Takes out the leaves of `[start, end)`, which begins and ends between leaves, and shows them to
-/// `visit`. Returns how many entries of `table` became empty.
+/// Takes out the leaves of `[start, end)`, which begins and ends between leaves, shows them to `visit`, and frees tables that
+/// become empty.
 pub(super) fn remove<T: Tables>(
+    t: &mut T,
+    root: u64,
+    [start, end]: [u64; 2],
+    visit: &mut impl FnMut(&mut T, Run),
+) {
+    if let Some(path) = descend(t, root, start, end) {
+        remove_from(t, path, [start, end], visit);
+    }
+}
+
+/// As [`remove`], of the range that `path` leads to.
+fn remove_from<T: Tables>(
+    t: &mut T,
+    path: Path<T::Table>,
+    [start, end]: [u64; 2],
+    visit: &mut impl FnMut(&mut T, Run),
+) {
+    let mut gone = remove_below(t, &path.table, path.level, start, end, visit);
+    for slot in path.entries(start) {
+        if gone == 0 {
+            break;
+        }
+        gone = u64::from(drop_count(t, &slot, slot.read(), gone));
+    }
+}
+
+/// As [`remove`], of what `table` leads to. Returns how many of its entries became empty.
+fn remove_below<T: Tables>(
     t: &mut T,
     table: &T::Table,
     level: Level,
@@ -234,7 +259,7 @@ pub(super) fn remove<T: Tables>(
         let entry = slot.read();
         if entry.is_table(level) {
             let below = t.table(entry.address());
-            let gone = remove(t, &below, level - 1, va, stop, visit);
+            let gone = remove_below(t, &below, level - 1, va, stop, visit);
             emptied += u64::from(drop_count(t, &slot, entry, gone));
         } else if !entry.is_empty() {
             let (leaf, count) = slot.take_run(entry, end);

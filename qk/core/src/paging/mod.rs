@@ -152,8 +152,8 @@ impl<T: Table> Slot<T> {
         let racing = first.may_become_dirty();
         let most = self.entries_until(end);
         let mut count = 1;
-        if racing && most > GROUP {
-            count += self.take_groups(first, most - 1);
+        if most > GROUP {
+            count += self.take_groups(first, racing, most - 1);
         }
         let mut next = Entry(first.0 + (count - 1) as u64 * span(self.level));
         while count < most {
@@ -205,15 +205,23 @@ impl<T: Table> Slot<T> {
         count
     }
 
-    /// Takes out entries behind this one, of `most`, that continue `first`, in groups as far as these are whole. Returns how many.
+    /// Takes out entries behind this one, of `most`, that continue `first`, in groups as far as these are whole; `racing`:
+    /// hardware may set D meanwhile. Returns how many.
     #[inline(never)]
-    fn take_groups(&self, first: Entry, most: usize) -> usize {
+    fn take_groups(&self, first: Entry, racing: bool, most: usize) -> usize {
         let step = span(self.level);
         let mut count = 0;
         while count + GROUP <= most {
             let expected = Entry(first.0 + (count as u64 + 1) * step);
             let index = self.index + 1 + count;
-            let taken = self.table.take_group(index, expected, step);
+            let taken = if racing {
+                self.table.take_group(index, expected, step)
+            } else if self.table.differences_of_group(index, expected, step) == 0 {
+                self.table.set_group(index, Entry::EMPTY, 0);
+                GROUP
+            } else {
+                0
+            };
             count += taken;
             if taken < GROUP {
                 break;
@@ -263,29 +271,35 @@ fn for_each_leaf<T: Tables>(
     visit: &mut impl FnMut(&mut T, &Slot<T::Table>, Entry),
 ) {
     if start < end
-        && let Some(table) = own_table(t, root)
+        && let Some(path) = descend(t, root, start, end)
     {
-        let (lowest, level, _) = descend(t, t.table(table), start, end);
-        walk(t, (&lowest, level), [start, end], bits, visit);
+        walk(t, (&path.table, path.level), [start, end], bits, visit);
     }
 }
 
-/// What [`descend`] finds.
-type Lowest<T> = (T, Level, Option<(Slot<T>, Entry)>);
+/// The way down to the lowest existing table that covers all of a range. Small ranges need no recursion from there.
+struct Path<T> {
+    table: T,
+    level: Level,
+    /// The tables that lead there: at `i` that of level `i + 2`.
+    above: [Option<T>; 2],
+}
 
-/// The lowest existing table that covers all of `[start, end)`, its level, and the entry that
-/// points to it (None for `top`, the table at level 3). Small ranges need no recursion from there.
-fn descend<T: Tables>(t: &T, top: T::Table, start: u64, end: u64) -> Lowest<T::Table> {
-    let (mut table, mut level, mut parent) = (top, 3, None);
-    while level > 1 && (start ^ (end - 1)) >> entry::shift(level) == 0 {
-        let slot = Slot::of(&table, level, start);
+/// The [`Path`] to `[start, end)`; None: nothing has been mapped yet.
+#[inline]
+fn descend<T: Tables>(t: &T, root: u64, start: u64, end: u64) -> Option<Path<T::Table>> {
+    let mut path = Path::from_top(t.table(own_table(t, root)?));
+    while path.level > 1 && (start ^ (end - 1)) >> entry::shift(path.level) == 0 {
+        let slot = Slot::of(&path.table, path.level, start);
         let entry = slot.read();
-        if !entry.is_table(level) {
+        if !entry.is_table(path.level) {
             break;
         }
-        (table, level, parent) = (t.table(entry.address()), level - 1, Some((slot, entry)));
+        path.level -= 1;
+        path.above[path.level as usize - 1] = Some(slot.table);
+        path.table = t.table(entry.address());
     }
-    (table, level, parent)
+    Some(path)
 }
 
 fn walk<T: Tables>(
@@ -322,8 +336,8 @@ fn walk<T: Tables>(
 struct Turns(u32);
 
 impl Turns {
-    /// Instructions of a turn.
-    const ENTRY: u32 = 24;
+    /// Instructions of a turn, with what is done to an entry.
+    const ENTRY: u32 = 64;
     const LET_PASS: u32 = 16 * Self::ENTRY;
 
     /// One more turn.
@@ -357,9 +371,40 @@ fn find_leaf<T: Tables>(t: &T, root: u64, va: u64) -> Option<(Slot<T::Table>, En
     }
 }
 
-/// Makes `va` a border between leaves of at most `max` around it: any leaf that extends across
-/// `va` is split. With the same translation and access before and after, a TLB that still holds the
-/// large page is right until the caller changes one of the parts and flushes.
+impl<T: Table> Path<T> {
+    /// The path that ends at the table at level 3.
+    fn from_top(table: T) -> Self {
+        Self {
+            table,
+            level: 3,
+            above: [None, None],
+        }
+    }
+
+    /// The entries that lead to what begins at `start`, the lowest first.
+    fn entries(&self, start: u64) -> impl Iterator<Item = Slot<T>> {
+        let tables = self.above.iter().zip(2..);
+        tables.filter_map(move |(table, level)| Some(Slot::of(table.as_ref()?, level, start)))
+    }
+
+    /// Makes `start` and `end`, of its range, borders between leaves: those that extend across are split. With the same
+    /// translation and access before and after, a TLB that still holds a large page is right until the caller changes one of
+    /// the parts and flushes. The path stays one.
+    fn split_borders<U: Tables<Table = T>>(
+        &self,
+        t: &mut U,
+        root: u64,
+        [start, end]: [u64; 2],
+    ) -> Result<(), OutOfTables> {
+        if self.level > 1 {
+            split_at(t, root, start)?;
+            split_at(t, root, end)?;
+        }
+        Ok(())
+    }
+}
+
+/// Splits any leaf that extends across `va`.
 fn split_at(t: &mut impl Tables, root: u64, va: u64) -> Result<(), OutOfTables> {
     while let Some((slot, entry)) = find_leaf(t, root, va)
         && slot.va != va

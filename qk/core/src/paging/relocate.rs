@@ -1,9 +1,7 @@
 //! Moving a mapping to other addresses without touching its contents (mremap).
 
 use super::map::{Run, remove};
-use super::{
-    ANY, MapOptions, OutOfTables, Tables, for_each_leaf, map, mark_dirty, own_table, split_at,
-};
+use super::{ANY, MapOptions, OutOfTables, Tables, descend, for_each_leaf, map, mark_dirty};
 
 /// Work of mapping a page anew, in instructions.
 const MOVE_WORK: u32 = 200;
@@ -24,12 +22,11 @@ pub fn move_range<T: Tables>(
     len_bytes: u64,
 ) -> Result<(), OutOfTables> {
     debug_assert!(from + len_bytes <= to || to + len_bytes <= from);
-    let Some(table) = own_table(t, root).map(|frame| t.table(frame)) else {
+    let end = from + len_bytes;
+    let Some(path) = descend(t, root, from, end) else {
         return Ok(());
     };
-    let end = from + len_bytes;
-    split_at(t, root, from)?;
-    split_at(t, root, end)?;
+    path.split_borders(t, root, [from, end])?;
     let mut copied = Ok(());
     for_each_leaf(t, root, [from, end], ANY, &mut |t, slot, leaf| {
         t.point(MOVE_WORK);
@@ -51,10 +48,10 @@ pub fn move_range<T: Tables>(
         }
     });
     if copied.is_err() {
-        remove(t, &table, 3, to, to + len_bytes, &mut |_, _| ());
+        remove(t, root, [to, to + len_bytes], &mut |_, _| ());
         return copied;
     }
-    remove(t, &table, 3, from, end, &mut |t: &mut T, run: Run| {
+    remove(t, root, [from, end], &mut |t: &mut T, run: Run| {
         if run.leaf.is_dirty() {
             let va = to + (run.va - from);
             mark_dirty(t, root, va, va + run.len_bytes);

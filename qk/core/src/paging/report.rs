@@ -106,12 +106,11 @@ type Leaf = Option<(u64, Prot)>;
 
 /// Covers `[start, end)` with calls `visit(va, len_bytes, leaf)`.
 fn spans(t: &impl Tables, root: u64, start: u64, end: u64, visit: &mut impl FnMut(u64, u64, Leaf)) {
-    match own_table(t, root) {
-        _ if start >= end => {}
-        Some(table) => {
-            let (lowest, level, _) = descend(t, t.table(table), start, end);
-            spans_below(t, &lowest, level, start, end, visit);
-        }
+    if start >= end {
+        return;
+    }
+    match descend(t, root, start, end) {
+        Some(path) => spans_below(t, &path.table, path.level, start, end, visit),
         None => visit(start, end - start, None),
     }
 }

@@ -11,7 +11,7 @@ use crate::Point;
 use alloc::vec::Vec;
 
 /// Regions of a chunk. Small in tests, so that few operations meet every case.
-pub(super) const CHUNK: usize = if cfg!(test) { 6 } else { 64 };
+pub(super) const CHUNK: usize = if cfg!(test) { 6 } else { 32 };
 /// Two neighbours with no more regions than this become one: together a chunk is then at least 7/16 full on average.
 const MERGE: usize = CHUNK * 7 / 8;
 /// Chunks that one change may add: it cuts a region at either end and inserts one.
@@ -22,6 +22,9 @@ const MOVE: u32 = 4;
 const FREE: u32 = 300;
 /// Work of looking at a region and going on to the next.
 const LOOK: u32 = 32;
+/// The same where chunks are passed over, and where the regions of one are looked at in turn.
+const SKIP: u32 = 4;
+const STEP: u32 = 8;
 
 struct Chunk {
     slots: Vec<Region>,
@@ -243,30 +246,40 @@ impl List {
         high: u64,
         fit: impl Fn(u64, u64) -> Option<u64>,
     ) -> Option<u64> {
-        let mut top = high;
-        for chunk in self.chunks.iter().rev().skip_while(|c| c.first() >= high) {
-            (self.point)(16);
-            let large = chunk.gap_bytes >= len_bytes;
-            let end = chunk.end();
-            if !large && end <= top {
-                if let Some(start) = fit(low.max(end), top) {
-                    return Some(start);
-                }
-                top = chunk.first();
-            } else {
-                for region in chunk.slots.iter().rev().skip_while(|r| r.start >= high) {
-                    (self.point)(8);
-                    if let Some(start) = fit(low.max(region.end), top) {
-                        return Some(start);
-                    }
-                    top = region.start;
-                }
-            }
-            if top <= low {
-                return None;
+        let chunks = &self.chunks;
+        (self.point)(LOOK + SKIP * chunks.len() as u32);
+        let end = chunks.last().map_or(0, Chunk::end);
+        let topmost = fit(low.max(end), high);
+        if topmost.is_some() {
+            return topmost;
+        }
+        // Every other hole lies directly below a region.
+        let mut until = chunks.len();
+        loop {
+            until = chunks[..until]
+                .iter()
+                .rposition(|c| c.gap_bytes >= len_bytes)?;
+            (self.point)(STEP * CHUNK as u32);
+            let found = self
+                .holes_of(until)
+                .filter(|(bottom, top)| top - bottom >= len_bytes)
+                .find_map(|(bottom, top)| fit(low.max(bottom), high.min(top)));
+            if found.is_some() {
+                return found;
             }
         }
-        fit(low, top)
+    }
+
+    /// What lies directly below the regions of a chunk, mapped or not: bottom and top, the highest first.
+    fn holes_of(&self, chunk: usize) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let slots = &self.chunks[chunk].slots;
+        let below = chunk.checked_sub(1).map_or(0, |c| self.chunks[c].end());
+        let lowest = slots.first().map(|first| (below, first.start));
+        slots
+            .windows(2)
+            .rev()
+            .map(|pair| (pair[0].end, pair[1].start))
+            .chain(lowest)
     }
 
     /// A place in a chunk that is not full, for the one that is to be inserted at `at`.

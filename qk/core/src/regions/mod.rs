@@ -115,9 +115,10 @@ impl Regions {
     /// Invalid; Full, when a region would be cut in two and there is no room.
     pub fn remove(&mut self, start: u64, end: u64) -> Result<(), RegionError> {
         check_range(start, end)?;
-        self.check_remove(start, end)?;
+        let first = self.list.above(start);
+        self.check_cut(first, start, end)?;
         self.reserve(0, 2)?;
-        self.cut_out(start, end);
+        self.cut_out(first, start, end);
         Ok(())
     }
 
@@ -126,8 +127,14 @@ impl Regions {
     /// # Errors
     /// Full.
     pub fn check_remove(&self, start: u64, end: u64) -> Result<(), RegionError> {
+        self.check_cut(self.list.above(start), start, end)
+    }
+
+    /// As [`Self::check_remove`]; `first` is the first region that ends above `start`.
+    fn check_cut(&self, first: list::Place, start: u64, end: u64) -> Result<(), RegionError> {
         let cuts_in_two = self
-            .lookup(start)
+            .list
+            .get(first)
             .is_some_and(|r| r.start < start && end < r.end);
         if cuts_in_two && !self.has_room(1) {
             Err(RegionError::Full)
@@ -215,7 +222,7 @@ impl Regions {
     pub fn move_range(&mut self, start: u64, len_bytes: u64, to: u64) -> Result<(), RegionError> {
         let piece = self.check_move(start, len_bytes, to)?;
         self.reserve(0, list::SPARE)?;
-        self.cut_out(piece.start, piece.end);
+        self.cut_out(self.list.above(piece.start), piece.start, piece.end);
         self.insert(Region {
             start: to,
             end: to + len_bytes,
@@ -301,8 +308,8 @@ impl Regions {
         self.list.insert(self.list.next(at), upper);
     }
 
-    fn cut_out(&mut self, start: u64, end: u64) {
-        let mut first = self.list.above(start);
+    /// Removes `[start, end)`; `first` is the first region that ends above `start`.
+    fn cut_out(&mut self, mut first: list::Place, start: u64, end: u64) {
         if self.list.get(first).is_some_and(|r| r.start < start) {
             self.split_at(start);
             first = self.list.above(start);

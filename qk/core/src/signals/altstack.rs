@@ -98,11 +98,12 @@ impl AltStack {
 
     /// Whether `sp` counts as being on it. Under AUTODISARM it never does: it would be gone.
     fn holds(&self, sp: u64) -> bool {
-        self.flags & SS_AUTODISARM == 0 && self.spans(sp)
+        self.spans(sp) && self.flags & SS_AUTODISARM == 0
     }
 
     fn spans(&self, sp: u64) -> bool {
-        sp > self.base && sp - self.base <= self.size_bytes
+        // Above its lowest address, up to its end.
+        sp.wrapping_sub(self.base).wrapping_sub(1) < self.size_bytes
     }
 }
 

@@ -252,7 +252,7 @@ impl Pending {
     /// # Errors
     /// EAGAIN: a real-time signal found the queue full, and it was not sent by kill, which is
     /// allowed to lose particulars (Linux: __send_signal_locked).
-    #[inline]
+    #[inline(always)] // Of every signal, once in each of few callers.
     pub fn push(&mut self, info: SigInfo, limit: usize, kept: &Kept) -> Result<(), Errno> {
         let signal = info.signal;
         match info.timer {
@@ -297,34 +297,34 @@ impl Pending {
         self.queue.try_reserve(self.to_come() + 1).is_ok()
     }
 
+    #[inline(always)]
     fn put(&mut self, info: SigInfo) {
         let orphan = false;
         self.queue.push(Entry { info, orphan });
     }
 
-    /// Takes out the next one among `wanted`.
-    #[inline]
-    pub fn pop(&mut self, wanted: SigSet) -> Option<SigInfo> {
-        let signal = self.set.and(wanted).first()?;
-        let mut same = (0..self.queue.len()).filter(|i| self.queue[*i].info.signal == signal);
-        let (found, more) = (same.next(), same.next().is_some());
+    /// Takes out the first `signal`, which is pending.
+    #[inline(never)] // So that the result is written where it is wanted, and not copied there.
+    pub fn pop(&mut self, signal: Signal) -> SigInfo {
+        let is_one = |entry: &Entry| entry.info.signal == signal;
+        let Some(i) = self.queue.iter().position(is_one) else {
+            self.set = self.set.without(SigSet::of(signal));
+            return SigInfo::new(signal, code::USER);
+        };
+        let Entry { info, orphan } = self.queue[i];
+        // Mostly it is the last one.
+        let more = if i + 1 == self.queue.len() {
+            self.queue.truncate(i);
+            false
+        } else {
+            self.queue.remove(i);
+            self.queue[i..].iter().any(is_one)
+        };
         if !more {
             self.set = self.set.without(SigSet::of(signal));
         }
-        Some(match found {
-            Some(i) => {
-                // Mostly it is the only one.
-                let entry = if i + 1 == self.queue.len() {
-                    self.queue.pop()?
-                } else {
-                    self.queue.remove(i)
-                };
-                let of_none = entry.info.timer.is_none();
-                self.give_up(of_none.into(), entry.orphan.into());
-                entry.info
-            }
-            None => SigInfo::new(signal, code::USER),
-        })
+        self.give_up(info.timer.is_none().into(), orphan.into());
+        info
     }
 
     /// Forgets all of `set`.

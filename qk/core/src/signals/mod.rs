@@ -245,6 +245,7 @@ impl Process {
     ///
     /// # Errors
     /// EAGAIN, as [`Pending::push`].
+    #[inline(always)] // As there.
     pub fn send(&mut self, target: Target<'_>, info: SigInfo) -> Result<Sent, Errno> {
         let signal = info.signal;
         let cancelled = match signal {
@@ -301,24 +302,29 @@ impl Process {
     /// delivery does. None: nothing (more) to do.
     pub fn next(&mut self, thread: &mut Thread) -> Option<Delivery> {
         loop {
-            let info = self.take(thread, thread.deliverable())?;
-            let signal = info.signal;
+            let (signal, of_thread) = self.first(thread, thread.deliverable())?;
             let action = self.action(signal);
-            match (action.handler, signal.default_action()) {
-                (SIG_IGN, _) | (SIG_DFL, DefaultAction::Ignore | DefaultAction::Continue) => {
-                    if info.timer.is_some() {
-                        return Some(Delivery::Ignored(info));
-                    }
-                    continue;
+            let pending = if of_thread {
+                &mut thread.pending
+            } else {
+                &mut self.pending
+            };
+            if action.ignores(signal) {
+                let info = pending.pop(signal);
+                if info.timer.is_some() {
+                    return Some(Delivery::Ignored(info));
                 }
-                (SIG_DFL, DefaultAction::Stop) => return Some(Delivery::Stop(info)),
-                (SIG_DFL, DefaultAction::Terminate) => {
-                    return Some(Delivery::Terminate { info, core: false });
-                }
-                (SIG_DFL, DefaultAction::Core) => {
-                    return Some(Delivery::Terminate { info, core: true });
-                }
-                _ => {}
+                continue;
+            }
+            if action.handler == SIG_DFL {
+                let info = pending.pop(signal);
+                return Some(match signal.default_action() {
+                    DefaultAction::Stop => Delivery::Stop(info),
+                    ends => Delivery::Terminate {
+                        info,
+                        core: ends == DefaultAction::Core,
+                    },
+                });
             }
             if action.flags & sa::RESETHAND != 0 {
                 self.actions[signal.index()].handler = SIG_DFL;
@@ -329,9 +335,10 @@ impl Process {
             } else {
                 SigSet::EMPTY
             };
-            thread.set_blocked(thread.blocked.union(action.mask).union(own));
+            let blocked = thread.blocked.union(action.mask).union(own);
+            thread.blocked = blocked.without(SigSet::UNSTOPPABLE);
             return Some(Delivery::Handler {
-                info,
+                info: pending.pop(signal),
                 action,
                 restore,
             });
@@ -339,23 +346,31 @@ impl Process {
     }
 
     /// Takes a pending signal of `wanted`, blocked or not, without acting on it (sigtimedwait).
-    /// SIGKILL goes first; the thread's own come before the process's.
-    #[inline]
     pub fn take(&mut self, thread: &mut Thread, wanted: SigSet) -> Option<SigInfo> {
-        const KILL: SigSet = SigSet::of(Signal::KILL);
-        let waiting = thread.pending.set().union(self.pending.set()).and(wanted);
-        let first = if waiting.contains(Signal::KILL) {
-            KILL
-        } else {
-            waiting
-        };
-        let of_thread = !thread.pending.set().and(first).is_empty();
+        let (signal, of_thread) = self.first(thread, wanted)?;
         let pending = if of_thread {
             &mut thread.pending
         } else {
             &mut self.pending
         };
-        pending.pop(first)
+        Some(pending.pop(signal))
+    }
+
+    /// The pending signal of `wanted` that comes first, and whether it is the thread's. SIGKILL goes before all others; the
+    /// thread's own come before the process's.
+    #[inline]
+    fn first(&self, thread: &Thread, wanted: SigSet) -> Option<(Signal, bool)> {
+        const KILL: SigSet = SigSet::of(Signal::KILL);
+        let (own, all) = (thread.pending.set(), self.pending.set());
+        let waiting = own.union(all).and(wanted);
+        let urgent = if waiting.contains(Signal::KILL) {
+            KILL
+        } else {
+            waiting
+        };
+        let of_thread = !own.and(urgent).is_empty();
+        let set = if of_thread { own } else { all };
+        Some((set.and(urgent).first()?, of_thread))
     }
 
     /// Whether [`Self::next`] has anything to look at: what a blocking call checks before it sleeps.

@@ -315,8 +315,8 @@ fn a_full_queue_refuses_sigqueue_but_not_kill() {
             .pending
     );
     assert_eq!(
-        p.pending.pop(SigSet::of(Signal::TERM)),
-        Some(SigInfo::new(Signal::TERM, code::USER))
+        p.pending.pop(Signal::TERM),
+        SigInfo::new(Signal::TERM, code::USER)
     );
 }
 

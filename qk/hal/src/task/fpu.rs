@@ -8,20 +8,17 @@
 
 use crate::addr::User;
 use crate::cpu::features;
-use crate::user::{self, Fault};
+use crate::user::{self, Fault, FrameStamp, MXCSR};
 use alloc::alloc::{Layout, alloc_zeroed, dealloc};
 use core::arch::asm;
 use core::arch::x86_64::__cpuid_count;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// Offset in the legacy region (Intel SDM vol. 1 §10.5.1).
-const MXCSR: usize = 24;
 /// Legacy region and header: the least that an image can be.
 const LEAST_BYTES: usize = 576;
 
-/// `struct _fpx_sw_bytes`, in the 48 bytes of the legacy region that the hardware ignores.
-const SW_BYTES: u64 = 464;
+/// `struct _fpx_sw_bytes` begins with the one, the other lies behind the image.
 const FP_XSTATE_MAGIC1: u32 = 0x4650_5853;
 const FP_XSTATE_MAGIC2: u32 = 0x4650_5845;
 const MAGIC2_BYTES: usize = 4;
@@ -155,10 +152,9 @@ pub fn reset_fpu() {
 pub fn save_fpu_to_user(to: User) -> Result<(), Fault> {
     let (states, size) = (features::xcr0(), image_bytes() as u64);
     // Programs edit x87 and SSE registers in a frame without looking at XSTATE_BV; Linux marks them present, too.
-    user::xsave(to, states, LEGACY_STATES as u32)?;
-    let magic1_size = u64::from(FP_XSTATE_MAGIC1) | (fpu_state_size() as u64) << 32;
-    user::copy_out_words(to.at(SW_BYTES), &[magic1_size, states, size, 0, 0, 0])?;
-    user::write_u32(to.at(size), FP_XSTATE_MAGIC2)
+    let magic1_size = u64::from(FP_XSTATE_MAGIC1) | (size + MAGIC2_BYTES as u64) << 32;
+    let stamp = [magic1_size, states, size];
+    user::xsave(to, states, LEGACY_STATES as u32, stamp, FP_XSTATE_MAGIC2)
 }
 
 /// Loads the running program's FPU state from a signal frame, which the program may have edited in any way: all of an image that
@@ -171,17 +167,18 @@ pub fn load_fpu_from_user(from: User) -> Result<(), Fault> {
 }
 
 fn load(from: User) -> Result<(), Fault> {
-    let states = match stamped_states(from)? {
+    let (stamp, mxcsr) = user::read_stamp(from)?;
+    let states = match stamped_states(from, stamp)? {
         Some(states) => {
             let states = states & features::xcr0();
             if states & (SSE | AVX) != 0 {
-                check_mxcsr(from)?;
+                check_mxcsr(mxcsr)?;
             }
             user::xrstor(from, states)?;
             states
         }
         None => {
-            check_mxcsr(from)?;
+            check_mxcsr(mxcsr)?;
             user::fxrstor(from)?;
             LEGACY_STATES
         }
@@ -194,8 +191,8 @@ fn load(from: User) -> Result<(), Fault> {
 }
 
 /// Refuses reserved bits, as the CPU does; QEMU's TCG takes them.
-fn check_mxcsr(image: User) -> Result<(), Fault> {
-    if user::read_u32(image.at(MXCSR as u64))? & !MXCSR_BITS == 0 {
+fn check_mxcsr(mxcsr: u32) -> Result<(), Fault> {
+    if mxcsr & !MXCSR_BITS == 0 {
         Ok(())
     } else {
         Err(Fault)
@@ -203,16 +200,16 @@ fn check_mxcsr(image: User) -> Result<(), Fault> {
 }
 
 /// The states that a whole image claims to have; `None` without its magics.
-fn stamped_states(from: User) -> Result<Option<u64>, Fault> {
-    let [magic1_size, states, size] = user::read_words(from.at(SW_BYTES))?;
+fn stamped_states(from: User, stamp: FrameStamp) -> Result<Option<u64>, Fault> {
+    let [magic1_size, states, size] = stamp;
     let (magic1, extended, size) = (
         magic1_size as u32,
         magic1_size >> 32,
         u64::from(size as u32),
     );
     let whole = magic1 == FP_XSTATE_MAGIC1
-        && (LEAST_BYTES as u64..=image_bytes() as u64).contains(&size)
-        && size <= extended
+        && (LEAST_BYTES as u64..).contains(&size)
+        && size <= extended.min(image_bytes() as u64)
         && user::read_u32(from.at(size))? == FP_XSTATE_MAGIC2;
     Ok(whole.then_some(states))
 }

@@ -170,12 +170,12 @@ pub fn mprotect(call: &mut Call<'_>) -> SysResult {
 
 pub fn munmap(call: &mut Call<'_>) -> SysResult {
     let [addr, len_bytes, ..] = call.args();
-    call.rank.with_aspace(|aspace| {
-        match mman::munmap(addr, len_bytes, aspace.regions(), &aspace.bounds())? {
+    call.rank.with_aspace(
+        |aspace| match mman::munmap(addr, len_bytes, &aspace.bounds())? {
             Some((start, end)) => aspace.unmap(start, end).map(|()| 0),
             None => Ok(0),
-        }
-    })
+        },
+    )
 }
 
 pub fn brk(call: &mut Call<'_>) -> SysResult {

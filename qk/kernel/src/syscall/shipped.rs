@@ -215,8 +215,8 @@ fn length(len: Len, args: &[u64; 6]) -> u64 {
 fn show_iovec(visit: &mut impl FnMut(u64, u64), at: u64, count: u64) {
     /// UIO_MAXIOV (include/uapi/linux/uio.h)
     const MAX: u64 = 1024;
-    /// Work per element, in instructions.
-    const WORK: u32 = 40;
+    /// Work per element, in instructions: with what is done about the buffer.
+    const WORK: u32 = 300;
     // The sum is limited, not the pieces.
     let mut left_bytes = MAX_RW_BYTES;
     for i in 0..count.min(MAX) {

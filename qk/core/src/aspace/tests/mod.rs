@@ -7,6 +7,7 @@ use super::*;
 use crate::mman::{self, MmapArgs, MremapArgs};
 use crate::regions::Kind;
 use machine::Node;
+use std::vec::Vec;
 
 const P: u64 = PAGE_BYTES;
 const M2: u64 = PageSize::Size2M.bytes();
@@ -45,7 +46,7 @@ impl Aspace<Node> {
     }
 
     fn munmap(&mut self, addr: u64, pages: u64) -> Result<(), Errno> {
-        let range = mman::munmap(addr, pages * P, self.regions(), &self.bounds())?;
+        let range = mman::munmap(addr, pages * P, &self.bounds())?;
         range.map_or(Ok(()), |(start, end)| self.unmap(start, end))
     }
 
@@ -215,4 +216,39 @@ fn long_changes_have_preemption_points_everywhere() {
     let longest = Node::most_entries_between_points();
     assert!(longest <= 1200, "{longest} entries");
     assert!(Node::most_work_at_once() <= 7500);
+}
+
+/// The tables were walked again to tell the proxy, and each record was of 64 pages at most.
+#[test]
+fn adjacent_frames_are_told_at_once() {
+    let mut a = space(4096);
+    let before = Node.log_position();
+    let small = a.mmap(0, 300, RW, 0).unwrap();
+    let large = a.mmap(0, 1024, RW, 0).unwrap();
+    assert_eq!(Node.log_position() - before, 2);
+    Node.sync();
+    let mut shown: Vec<u64> = Node::shown().into_keys().collect();
+    let mut mapped = Vec::from_iter((0..300).map(|i| small + i * P));
+    mapped.extend((0..1024).map(|i| large + i * P));
+    mapped.sort_unstable();
+    shown.sort_unstable();
+    assert_eq!(shown, mapped);
+}
+
+/// What is told as it is mapped has to be taken back when the rest finds no memory.
+#[test]
+fn an_mmap_that_fails_leaves_nothing_with_the_proxy() {
+    let mut a = space(1024);
+    a.mmap(A - 8 * P, 1, RW, FIXED).unwrap();
+    while a.usage().share - a.usage().used > 6 * P {
+        a.mmap(0, 1, RW, 0).unwrap();
+    }
+    Node.sync();
+    let (used, shown) = (a.usage().used, Node::shown());
+    // There are frames for six pages, but none for the page tables of those from A on.
+    assert_eq!(a.mmap(A - 3 * P, 6, RW, FIXED), Err(Errno::ENOMEM));
+    Node.sync();
+    a.reclaim();
+    assert_eq!((a.usage().used, Node::shown()), (used, shown));
+    a.check();
 }

@@ -228,7 +228,6 @@ fn mmap_places_as_asked_or_where_large_pages_fit() {
 
 #[test]
 fn munmap_answers_as_linux_does() {
-    let r = regions();
     let bad = [
         (B + 1, P),
         (B, 0),
@@ -240,23 +239,23 @@ fn munmap_answers_as_linux_does() {
     ];
     for (addr, len) in bad {
         assert_eq!(
-            munmap(addr, len, &r, &BOUNDS),
+            munmap(addr, len, &BOUNDS),
             Err(Errno::EINVAL),
             "{addr:#x} {len:#x}"
         );
     }
     // Below the lowest address nothing is ever mapped: the proxy once ended the job over such a record.
-    assert_eq!(munmap(0, P, &r, &BOUNDS), Ok(None));
+    assert_eq!(munmap(0, P, &BOUNDS), Ok(None));
     assert_eq!(
-        munmap(B + 60 * P, 1, &r, &BOUNDS),
+        munmap(B + 60 * P, 1, &BOUNDS),
         Ok(Some((B + 60 * P, B + 61 * P)))
     );
     // A program that unmaps "everything": the kernel once refused what reached above its own end.
     assert_eq!(
-        munmap(P, WINDOW_TOP - P, &r, &BOUNDS),
+        munmap(P, WINDOW_TOP - P, &BOUNDS),
         Ok(Some((BOUNDS.low, TOP)))
     );
-    assert_eq!(munmap(TOP, P, &r, &BOUNDS), Ok(None));
+    assert_eq!(munmap(TOP, P, &BOUNDS), Ok(None));
 }
 
 #[test]

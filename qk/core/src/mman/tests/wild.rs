@@ -38,7 +38,7 @@ proptest! {
                 prop_assert_eq!(r.insert(plan.region), Ok(()));
             }
         }
-        if let Ok(Some((start, end))) = munmap(a, b, &r, &BOUNDS) {
+        if let Ok(Some((start, end))) = munmap(a, b, &BOUNDS) {
             prop_assert!(sane(start, end));
             prop_assert_eq!(r.remove(start, end), Ok(()));
         }
