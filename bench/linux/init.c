@@ -3,8 +3,8 @@
  * console; then ends the machine.
  *
  * /order says what to run, a line each: `direct` (the program writes to the
- * console itself), `rank CPU` for each process, bound to that CPU (none: one
- * process, bound to nothing), `arg WORD` for each argument of /program, and
+ * console itself), `rank CPU` or `rank FIRST-LAST` for each process, bound to
+ * these CPUs (none: one process, bound to nothing), `arg WORD` for each argument of /program, and
  * `before WORD` for those of a run that comes first and is not counted.
  * Lines that are ours begin with "@compare ".
  */
@@ -36,7 +36,8 @@ struct words {
 
 static struct {
 	int direct, ranks;
-	int cpu[MOST_RANKS];
+	/* Of each process: the first and the last CPU. */
+	int first[MOST_RANKS], last[MOST_RANKS];
 	struct words args, before;
 } order = { .args = { 1, { program } }, .before = { 1, { program } } };
 
@@ -78,6 +79,14 @@ static void add(struct words *words, const char *word)
 	must((words->word[words->count++] = strdup(word)) != NULL, "strdup");
 }
 
+static void add_rank(const char *cpus)
+{
+	int *first = &order.first[order.ranks], *last = &order.last[order.ranks++];
+
+	if (sscanf(cpus, "%d-%d", first, last) < 2)
+		*last = *first;
+}
+
 static void read_order(void)
 {
 	static char line[LINE];
@@ -90,7 +99,7 @@ static void read_order(void)
 		if (strcmp(line, "direct") == 0)
 			order.direct = 1;
 		else if (says(line, "rank", &rest) && order.ranks < MOST_RANKS)
-			order.cpu[order.ranks++] = atoi(rest);
+			add_rank(rest);
 		else if (says(line, "arg", &rest))
 			add(&order.args, rest);
 		else if (says(line, "before", &rest))
@@ -152,7 +161,8 @@ static pid_t start(int rank, int output, struct words *words)
 	if (order.ranks > 0) {
 		cpu_set_t set;
 		CPU_ZERO(&set);
-		CPU_SET(order.cpu[rank], &set);
+		for (int cpu = order.first[rank]; cpu <= order.last[rank]; cpu++)
+			CPU_SET(cpu, &set);
 		must(sched_setaffinity(0, sizeof set, &set) == 0, "sched_setaffinity");
 	}
 	struct sysinfo info;

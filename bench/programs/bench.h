@@ -17,6 +17,13 @@
 
 enum { PAGE_BYTES = 4096 };
 
+/* Before a loop: its turns are shared by all threads, where a program is built with OpenMP (README.md). */
+#ifdef _OPENMP
+#define OMP(words) _Pragma(#words)
+#else
+#define OMP(words)
+#endif
+
 static inline uint64_t tsc(void)
 {
 	uint32_t low, high;

@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cores.h"
 #include "ranks.h"
 
 /* The rows of a rank. Vectors that are multiplied have the planes of the neighbours below and above around the
@@ -104,6 +105,7 @@ static void exchange_halo(struct problem *p, double *v)
 static double dot(struct problem *p, const double *a, const double *b)
 {
 	double mine = 0, theirs = 0;
+	OMP(omp parallel for reduction(+ : mine))
 	for (size_t i = 0; i < p->rows; i++)
 		mine += a[i] * b[i];
 	exchange(p, &mine, &theirs, 1);
@@ -146,6 +148,7 @@ static void make_matrix(struct problem *p)
 static void multiply(struct problem *p, double *v, double *product)
 {
 	exchange_halo(p, v);
+	OMP(omp parallel for)
 	for (size_t row = 0; row < p->rows; row++) {
 		double sum = 0;
 		for (size_t i = p->first[row]; i < p->first[row + 1]; i++)
@@ -166,12 +169,14 @@ static double solve(struct problem *p, double *x, uint64_t iterations)
 	while (iterations-- > 0 && rr > 0) {
 		multiply(p, around, product);
 		double alpha = rr / dot(p, direction, product);
+		OMP(omp parallel for)
 		for (size_t i = 0; i < p->rows; i++) {
 			x[i] += alpha * direction[i];
 			r[i] -= alpha * product[i];
 		}
 		double before = rr;
 		rr = dot(p, r, r);
+		OMP(omp parallel for)
 		for (size_t i = 0; i < p->rows; i++)
 			direction[i] = r[i] + rr / before * direction[i];
 	}
@@ -187,6 +192,7 @@ int main(int argc, char **argv)
 	check(p.nx > 0 && p.ny > 0 && p.nz > 0 && (p.ranks == 1 || p.ranks == 2), "usage: cg [NX] [NY] [NZ] [ITERATIONS] [1|2]");
 	p.rank = p.ranks == 1 ? 0 : own_rank();
 	check(p.rank < p.ranks, "not one of two ranks: bind the processes to CPUs 0 and 1");
+	bind_threads();
 	make_matrix(&p);
 	if (p.ranks == 2)
 		connect_ranks(&p);

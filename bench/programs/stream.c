@@ -7,10 +7,11 @@
  * OFFSET elements lie between the arrays; with several OFFSETs each result is a
  * series. Results are checked.
  */
+#define _GNU_SOURCE
 #include <math.h>
 #include <sys/mman.h>
 
-#include "bench.h"
+#include "cores.h"
 
 enum { COPY, SCALE, ADD, TRIAD, KERNELS };
 
@@ -19,18 +20,22 @@ static void run(int kernel, double *a, double *b, double *c, size_t n)
 	const double s = 3.0;
 	switch (kernel) {
 	case COPY:
+		OMP(omp parallel for)
 		for (size_t i = 0; i < n; i++)
 			c[i] = a[i];
 		break;
 	case SCALE:
+		OMP(omp parallel for)
 		for (size_t i = 0; i < n; i++)
 			b[i] = s * c[i];
 		break;
 	case ADD:
+		OMP(omp parallel for)
 		for (size_t i = 0; i < n; i++)
 			c[i] = a[i] + b[i];
 		break;
 	case TRIAD:
+		OMP(omp parallel for)
 		for (size_t i = 0; i < n; i++)
 			a[i] = b[i] + s * c[i];
 		break;
@@ -92,6 +97,7 @@ int main(int argc, char **argv)
 	static double offset[MOST], rate[KERNELS][MOST];
 
 	check(n > 0 && passes > 0 && offsets <= MOST, "usage: stream [ELEMENTS] [PASSES] [OFFSET...], at most 64 of them");
+	bind_threads();
 	for (size_t i = 0; i < offsets; i++) {
 		uint64_t elements = number(argc, argv, (int)i + 3, 0);
 		double best[KERNELS];

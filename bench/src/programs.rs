@@ -1,5 +1,5 @@
 //! The benchmark programs: every C file of bench/programs, linked statically, so that one binary runs natively, on Margay
-//! and on any other Linux.
+//! and on any other Linux; some also with OpenMP, as `omp_NAME`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,17 @@ const FLAGS: [&str; 7] = [
     "-Werror",
 ];
 
+/// Files that are also compiled with OpenMP. Its library could load others, which the linker warns of: it has no need to.
+pub const WITH_OPENMP: [&str; 3] = ["cg", "constructs", "stream"];
+const OPENMP_FLAGS: [&str; 2] = ["-fopenmp", "-Wl,--no-warnings"];
+
+/// Where the source of a program is, in bench/programs.
+pub fn source_of(program: &str) -> PathBuf {
+    let name = program.strip_prefix("omp_").unwrap_or(program);
+    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
+    programs.join(name).with_extension("c")
+}
+
 /// Compiles what is older than its source, or than a header that they share, into `to`.
 ///
 /// # Errors
@@ -30,23 +41,30 @@ pub fn build(to: &Path) -> Result<()> {
         shared = shared.max(modified(&header)?);
     }
     for source in files(&from, "c")? {
-        let program = to.join(source.file_stem().unwrap_or_default());
+        let name = source.file_stem().unwrap_or_default();
         let newest = modified(&source)?.max(shared);
-        if modified(&program).is_ok_and(|built| built > newest) {
-            continue;
+        let is_new = |program: &Path| modified(program).is_ok_and(|built| built > newest);
+        let program = to.join(name);
+        if !is_new(&program) {
+            compile(&source, &program, &[])?;
         }
-        compile(&source, &program)?;
+        let name = name.to_string_lossy();
+        let parallel = to.join(format!("omp_{name}"));
+        if WITH_OPENMP.contains(&&*name) && !is_new(&parallel) {
+            compile(&source, &parallel, &OPENMP_FLAGS)?;
+        }
     }
     Ok(())
 }
 
-/// Compiles one file, as all are.
+/// Compiles one file, as all are, and with `more` flags.
 ///
 /// # Errors
 /// When there is no compiler or it fails.
-pub fn compile(source: &Path, program: &Path) -> Result<()> {
+pub fn compile(source: &Path, program: &Path, more: &[&str]) -> Result<()> {
     let status = Command::new("cc")
         .args(FLAGS)
+        .args(more)
         .args([Path::new("-o"), program, source])
         .arg("-lm")
         .status()

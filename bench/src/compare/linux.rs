@@ -76,12 +76,13 @@ impl Tuning {
         words.join(" ")
     }
 
-    /// The CPU of each process; none: Linux decides.
-    fn cpus(self, order: &Order<'_>) -> Vec<usize> {
-        match (self, order.ranks) {
-            (Tuning::Tuned, 1) if order.mode.cpus() > QUIET_CPU => vec![QUIET_CPU],
-            (_, 1) => vec![],
-            (_, ranks) => (0..ranks).collect(),
+    /// The CPUs of each process, as init.c takes them; none: Linux decides.
+    fn cpus(self, order: &Order<'_>) -> Vec<String> {
+        match (self, order.ranks, order.threads) {
+            (_, 1, threads) if threads > 1 => vec![format!("0-{}", threads - 1)],
+            (Tuning::Tuned, 1, _) if order.mode.cpus() > QUIET_CPU => vec![QUIET_CPU.to_string()],
+            (_, 1, _) => vec![],
+            (_, ranks, _) => (0..ranks).map(|cpu| cpu.to_string()).collect(),
         }
     }
 }
@@ -106,7 +107,7 @@ impl<'a> Linux<'a> {
             "no kernel of Linux in the target directory: make compare fetches Debian's, and says why when it cannot",
         )?;
         let init = output.join("init");
-        programs::compile(Path::new(INIT), &init)?;
+        programs::compile(Path::new(INIT), &init, &[])?;
         Ok(Linux {
             lab,
             tuning,
@@ -139,8 +140,8 @@ impl<'a> Linux<'a> {
         if order.direct {
             text.push_str("direct\n");
         }
-        for cpu in self.tuning.cpus(order) {
-            text.push_str(&format!("rank {cpu}\n"));
+        for cpus in self.tuning.cpus(order) {
+            text.push_str(&format!("rank {cpus}\n"));
         }
         for arg in order.prepare {
             text.push_str(&format!("before {arg}\n"));
@@ -242,6 +243,7 @@ mod tests {
             prepare: &[],
             mode,
             ranks,
+            threads: 1,
             cores: "0",
             direct: false,
             plugin: None,
@@ -263,10 +265,16 @@ mod tests {
                 .command_line(Mode::Wall)
                 .contains("mitigations")
         );
-        assert_eq!(Tuning::Tuned.cpus(&order(Mode::Wall, 1)), [1]);
-        assert_eq!(Tuning::Tuned.cpus(&order(Mode::Instructions, 1)), [0; 0]);
-        assert_eq!(Tuning::Stock.cpus(&order(Mode::Wall, 1)), [0; 0]);
-        assert_eq!(Tuning::Stock.cpus(&order(Mode::Wall, 2)), [0, 1]);
+        let cpus = |tuning: Tuning, mode, ranks| tuning.cpus(&order(mode, ranks)).join(" ");
+        assert_eq!(cpus(Tuning::Tuned, Mode::Wall, 1), "1");
+        assert_eq!(cpus(Tuning::Tuned, Mode::Instructions, 1), "");
+        assert_eq!(cpus(Tuning::Stock, Mode::Wall, 1), "");
+        assert_eq!(cpus(Tuning::Stock, Mode::Wall, 2), "0 1");
+        let two_threads = Order {
+            threads: 2,
+            ..order(Mode::Wall, 1)
+        };
+        assert_eq!(Tuning::Tuned.cpus(&two_threads), ["0-1"]);
     }
 
     #[test]

@@ -202,6 +202,7 @@ impl Runner<'_> {
             prepare: job.prepare,
             mode: job.mode,
             ranks: job.ranks,
+            threads: job.threads,
             cores: &names.join(","),
             direct: job.rows.iter().any(|row| row.result == FIRST_OUTPUT),
             plugin: plugin.as_deref(),
@@ -222,7 +223,8 @@ impl Runner<'_> {
     /// When a file cannot be read.
     pub fn fingerprint(&self, job: &Job) -> Result<u64> {
         let mut hasher = DefaultHasher::new();
-        (job.args, job.prepare, job.ranks, job.mode as usize).hash(&mut hasher);
+        (job.args, job.prepare, job.mode as usize).hash(&mut hasher);
+        (job.ranks, job.threads).hash(&mut hasher);
         hash_file(&self.lab.program(job.program), &mut hasher)?;
         if job.mode.needs_plugin() {
             hash_file(&plugin::library(self.lab.output()), &mut hasher)?;

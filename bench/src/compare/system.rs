@@ -86,6 +86,8 @@ pub struct Order<'a> {
     pub mode: Mode,
     /// Processes of it.
     pub ranks: usize,
+    /// Threads of a process that want a core each; 1: it has one core.
+    pub threads: usize,
     /// Cores of this host that the machine may use, as taskset names them; as many as the machine has CPUs.
     pub cores: &'a str,
     /// The program's output is wanted at once and not only in the end: for timing its beginning.

@@ -167,6 +167,28 @@ pub const JOBS: &[Job] = &[
         ..job("cg_2", Wall, "cg", &["32", "32", "32", "30", "2"])
     },
     Job {
+        about: "two threads on cores of their own wake each other by a futex; there and back",
+        rows: &[lower("futex_round_trip_us", "futex, to another core and back", "round_trip_ticks", TicksAsUs, "threads")],
+        threads: 2,
+        ..job("round_trip", Wall, "round_trip", &["2000"])
+    },
+    Job {
+        about: "pthread_create of a thread that does nothing, and pthread_join",
+        rows: &[lower("create_join_us", "thread created and joined", "create_join_ticks", TicksAsUs, "threads")],
+        threads: 2,
+        ..job("create_join", Wall, "threads", &["500"])
+    },
+    Job {
+        about: "constructs of OpenMP on two cores, the work in them taken off (after EPCC's microbenchmarks)",
+        rows: &[
+            lower("omp_barrier_us", "OpenMP barrier", "barrier_ticks", TicksAsUs, "openmp"),
+            lower("omp_parallel_us", "OpenMP parallel", "parallel_ticks", TicksAsUs, "openmp"),
+            lower("omp_parallel_for_us", "OpenMP parallel for", "parallel_for_ticks", TicksAsUs, "openmp"),
+        ],
+        threads: 2,
+        ..job("constructs", Wall, "omp_constructs", &["20", "200"])
+    },
+    Job {
         about: "from reset, firmware included, to a program's main, by the plugin; of all runs the one that waited least for the host",
         rows: &[least("boot_instructions", "boot to main", "instructions_before_main", Unit::Instructions, "boot_count")],
         ..job("boot_count", Executed, "first", &[])
@@ -264,6 +286,24 @@ pub const JOBS: &[Job] = &[
         ..job("stream_events", Events, "stream", &["2000000", "5"])
     },
     Job {
+        about: "STREAM with OpenMP on two cores",
+        rows: &[
+            event("omp_stream_faults", "OpenMP STREAM: page faults", "page_faults"),
+            event("omp_stream_ticks", "OpenMP STREAM: timer interrupts", "timer_interrupts"),
+        ],
+        threads: 2,
+        ..job("omp_stream_events", Events, "omp_stream", &["2000000", "5"])
+    },
+    Job {
+        about: "conjugate gradient with OpenMP on two cores",
+        rows: &[
+            event("omp_cg_faults", "OpenMP CG: page faults", "page_faults"),
+            event("omp_cg_ticks", "OpenMP CG: timer interrupts", "timer_interrupts"),
+        ],
+        threads: 2,
+        ..job("omp_cg_events", Events, "omp_cg", &["32", "32", "32", "30"])
+    },
+    Job {
         about: "calls that give the kernel as much to do at once as can be asked for; by the flag itself, from main to the end",
         rows: &[most("irqs_off_instructions", "longest section with interrupts off", "irqs_off", Unit::Instructions)],
         ..job("demanding_count", Executed, "demanding", &["64"])
@@ -309,6 +349,8 @@ pub const PLOTS: &[Plot] = &[
     strips("listing", "A directory of 10,000 files", false),
     strips("printf", "printf to /dev/null", false),
     strips("cg", "Conjugate gradient", false),
+    strips("threads", "Threads on two cores", true),
+    strips("openmp", "Constructs of OpenMP on two cores", true),
 ];
 
 const FWQ: Noise = Noise {

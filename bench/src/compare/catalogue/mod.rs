@@ -24,6 +24,8 @@ pub struct Job {
     pub mode: Mode,
     /// Processes.
     pub ranks: usize,
+    /// Threads of a process that want a core each.
+    pub threads: usize,
     /// What is read from its output.
     pub rows: &'static [Row],
 }
@@ -249,8 +251,8 @@ pub fn wanted(only: &[String]) -> Result<Vec<&'static Job>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::programs::source_of;
     use std::collections::HashSet;
-    use std::path::Path;
 
     #[test]
     fn names_are_unique() {
@@ -270,11 +272,10 @@ mod tests {
 
     #[test]
     fn jobs_name_programs_and_rows_name_plots() {
-        let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
         for job in JOBS {
-            let source = programs.join(job.program).with_extension("c");
+            let source = source_of(job.program);
             assert!(source.is_file(), "{}", source.display());
-            assert!(job.ranks <= job.mode.cpus(), "{}", job.name);
+            assert!(job.ranks * job.threads <= job.mode.cpus(), "{}", job.name);
             for plot in job.rows.iter().filter_map(|row| row.plot) {
                 assert!(PLOTS.iter().any(|known| known.name == plot), "{plot}");
             }

@@ -18,6 +18,7 @@ pub const fn job(
         prepare: &[],
         mode,
         ranks: 1,
+        threads: 1,
         rows: &[],
     }
 }

@@ -76,6 +76,7 @@ fn machine(lab: &Lab, mode: Mode) -> Result<Machine> {
         prepare: &[],
         mode,
         ranks: 1,
+        threads: 1,
         cores: &cores.join(","),
         direct: false,
         plugin: None,
