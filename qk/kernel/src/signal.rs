@@ -207,7 +207,7 @@ fn tell_one(rank: &'static Rank, signal: Signal) {
     let takes = |thread: &&Thread| thread.is_live() && thread.takes(signal);
     let here = thread::current().filter(|thread| core::ptr::eq(thread.rank, rank));
     if let Some(thread) = here.filter(takes) {
-        mark(thread);
+        tell(thread);
     } else {
         tell_another(rank, signal, here);
     }
@@ -260,21 +260,13 @@ fn hand_over_pending(thread: &Thread, set: SigSet) {
     }
 }
 
-/// Has a thread look at its signals before it returns to ring 3.
+/// Has a thread look at its signals before it returns to ring 3, and now if it waits or runs elsewhere. The one that runs here
+/// may be about to wait, and have let this interrupt in meanwhile: it does not.
 #[inline]
-fn mark(thread: &Thread) {
+pub fn tell(thread: &'static Thread) {
     thread.told.store(true, Ordering::SeqCst);
     thread.attention.store(true, Ordering::SeqCst);
-}
-
-/// As [`mark`], and now if it waits or runs elsewhere.
-pub fn tell(thread: &'static Thread) {
-    mark(thread);
-    // Who runs here looks on its way back to ring 3; if it halts, it does so with interrupts off but for the halt itself, which
-    // any interrupt ends.
-    if !thread::current().is_some_and(|here| core::ptr::eq(here, thread)) {
-        sched::interrupt(&thread.task);
-    }
+    sched::interrupt(&thread.task);
 }
 
 /// Sends a signal to one thread.
