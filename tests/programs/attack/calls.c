@@ -348,7 +348,7 @@ static void one_call(void)
     static uint8_t liked[NUMBERS][6], is_liked[NUMBERS];
     uint8_t kinds[6];
     long a[6];
-    uint64_t number = any_number();
+    uint64_t whole = any_number(), number = (uint32_t)whole; // what Linux looks at
     if (left_out(number))
         return;
     int known = number < NUMBERS && is_liked[number] && next(2);
@@ -360,9 +360,9 @@ static void one_call(void)
     if (number == SYS_rt_sigaction)
         set_mask(~0ul); // until its handler is back
     unsigned slot = calls_made++ % 8;
-    last[slot].number = number;
+    last[slot].number = whole;
     memcpy(last[slot].args, a, sizeof a);
-    long result = raw(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+    long result = raw(whole, a[0], a[1], a[2], a[3], a[4], a[5]);
     last[slot].result = result;
     undo(number, a, result);
     int good = result >= 0 || result < -4095;
