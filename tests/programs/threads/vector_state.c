@@ -70,7 +70,7 @@ static void *keep(void *arg)
     fesetround(rounding);
     // Its own number at the bottom of the x87 stack, while nothing else uses that.
     uint16_t control;
-    while (switches < wanted || handled == 0) {
+    while (switches < wanted || handled < thread_count) {
         double number = own + 0.25, back = 0;
         __asm__ volatile("fldl %0" : : "m"(number));
         int good = keep_avx((uint64_t)own + 1, 10);
