@@ -47,6 +47,17 @@ impl Errno {
             None
         }
     }
+
+    /// A system call's return value, told apart from an error.
+    ///
+    /// # Errors
+    /// The error in it ([`Self::from_ret`]).
+    pub const fn check(ret: i64) -> Result<i64, Errno> {
+        match Errno::from_ret(ret) {
+            Some(errno) => Err(errno),
+            None => Ok(ret),
+        }
+    }
 }
 
 impl fmt::Debug for Errno {

@@ -136,7 +136,7 @@ pub fn host_op<const N: usize>(
     let mut all = [0; 6];
     all[..N].copy_from_slice(&args);
     let ret = call(thread, op as u64, &all, true, Interruptible::No);
-    Errno::from_ret(ret).map_or(Ok(ret as u64), Err)
+    Errno::check(ret).map(|ret| ret as u64)
 }
 
 fn call(

@@ -101,7 +101,7 @@ pub fn replace(rank: &Rank, text: &OwnedFd, file: &OwnedFd, flags: i32) -> Resul
     // SAFETY: 1. dup3 touches no memory. 2. The number is open for the rank and for nothing else.
     let ret = unsafe { stub::syscall(libc::SYS_dup3 as u64, &args) };
     rank.texts.set(fds::raw(file));
-    Errno::from_ret(ret).map_or(Ok(()), Err)
+    Errno::check(ret).map(drop)
 }
 
 /// What the file of a name says now; `None` for a name of no text.

@@ -90,7 +90,7 @@ fn set(call: &Call<'_>, resource: usize, from: u64) -> SysResult {
     if !OURS.contains(&resource) {
         let nr = by_name("setrlimit").map_or(0, |row| u64::from(row.nr));
         let ret = ship::linux_call(call.thread, nr, &[resource as u64, from, 0, 0, 0, 0]);
-        Errno::from_ret(ret).map_or(Ok(()), Err)?;
+        Errno::check(ret)?;
     }
     call.rank.limits.lock()[resource] = [soft, hard];
     match resource {

@@ -96,5 +96,5 @@ fn like(nr: i64, more: &[u64]) -> Result<(), Errno> {
     args[2..2 + more.len()].copy_from_slice(more);
     // SAFETY: 1. newfstatat and statx write a structure of their own size, which the caller's buffer has.
     let ret = unsafe { stub::syscall(nr as u64, &args) };
-    Errno::from_ret(ret).map_or(Ok(()), Err)
+    Errno::check(ret).map(drop)
 }
