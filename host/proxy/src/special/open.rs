@@ -31,6 +31,10 @@ const MOST_HOW_BYTES: u64 = 4096;
 const RESOLVE_AT: usize = 16;
 /// uapi/linux/openat2.h
 const RESOLVE_NO_MAGICLINKS: u64 = 2;
+/// With both of these flags what is opened did not exist before.
+pub const NEW: i32 = libc::O_CREAT | libc::O_EXCL;
+/// O_TMPFILE's own bit.
+pub const TEMPORARY: i32 = libc::O_TMPFILE & !libc::O_DIRECTORY;
 
 /// The bits that open(2) knows; it leaves out the others, which openat2(2) refuses (VALID_OPEN_FLAGS, include/linux/fcntl.h).
 const KNOWN: i32 = libc::O_ACCMODE
@@ -56,6 +60,30 @@ const LARGEFILE: i32 = 0o100_000;
 /// What O_PATH lets stand beside it (O_PATH_FLAGS).
 const WITH_PATH: i32 = libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_PATH | libc::O_CLOEXEC;
 
+/// What the rank wants opened.
+struct Asked<'a> {
+    /// The directory that a relative path begins in.
+    at: u64,
+    /// Address of the path, for Linux.
+    name: u64,
+    /// The path.
+    path: &'a [u8],
+    how: How,
+    /// The rank itself forbids some links.
+    restricted: bool,
+}
+
+impl Asked<'_> {
+    fn flags(&self) -> i32 {
+        word(&self.how, FLAGS_AT) as i32
+    }
+
+    /// The same path, opened otherwise.
+    fn otherwise(&self, how: How) -> Self {
+        Asked { how, ..*self }
+    }
+}
+
 /// Whether a call opens a file by its path.
 pub fn is_open(nr: u16) -> bool {
     matches!(
@@ -76,7 +104,17 @@ pub fn open(rank: &Rank, call: &Call, args: &[u64; 6], path: &[u8]) -> i64 {
         _ => return open2(rank, args, path),
     };
     let name = args[usize::from(i64::from(call.nr) == libc::SYS_openat)];
-    opened(rank, at, name, path, &how(flags, mode), false)
+    let (how, restricted) = (how(flags, mode), false);
+    opened(
+        rank,
+        &Asked {
+            at,
+            name,
+            path,
+            how,
+            restricted,
+        },
+    )
 }
 
 /// The flags of an open, and where the path may not lead (RESOLVE_* of openat2(2)).
@@ -106,12 +144,21 @@ fn open2(rank: &Rank, args: &[u64; 6], path: &[u8]) -> i64 {
         return linux_call(libc::SYS_openat2, &[at, name, from, len_bytes]); // it says what is wrong with that
     }
     let restricted = word(&how, RESOLVE_AT) != 0;
-    opened(rank, at, name, path, &how, restricted)
+    opened(
+        rank,
+        &Asked {
+            at,
+            name,
+            path,
+            how,
+            restricted,
+        },
+    )
 }
 
 /// What open(2) makes of its flags and mode.
 fn how(flags: u64, mode: u64) -> How {
-    const CREATES: i32 = libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY);
+    const CREATES: i32 = libc::O_CREAT | TEMPORARY;
     let mut flags = flags as i32 & KNOWN;
     if flags & libc::O_PATH != 0 {
         flags &= WITH_PATH;
@@ -136,22 +183,17 @@ fn set(how: &mut How, at: usize, word: u64) {
     }
 }
 
-/// Opens what a path leads to; `restricted` when the rank itself forbids some links.
-fn opened(rank: &Rank, at: u64, name: u64, path: &[u8], how: &How, restricted: bool) -> i64 {
-    let flags = word(how, FLAGS_AT);
-    if pinned::is_due(rank, flags as i32) {
-        return pinned::open(rank, at, name, path, how, restricted).unwrap_or_else(Errno::ret);
+/// Opens what a path leads to.
+fn opened(rank: &Rank, asked: &Asked<'_>) -> i64 {
+    let flags = asked.flags();
+    if pinned::is_due(rank, flags) {
+        return pinned::open(rank, asked).unwrap_or_else(Errno::ret);
     }
-    let ret = reach(rank, at, name, path, how, restricted);
-    if ret == Errno::EACCES.ret() {
-        return unreadable(rank, at, name, path, flags, restricted);
-    }
-    if ret < 0 {
-        return ret;
-    }
-    // SAFETY: 1. Linux has just made this descriptor for the rank; nobody else owns it.
-    let file = unsafe { OwnedFd::from_raw_fd(ret as i32) };
-    let flags = flags as i32;
+    let file = match owned(reach(rank, asked)) {
+        Ok(file) => file,
+        Err(Errno::EACCES) => return unreadable(rank, asked),
+        Err(errno) => return errno.ret(),
+    };
     let seen = look(rank, &file, flags).and_then(|text| match text {
         Some(text) => text::replace(rank, &text, &file, flags),
         None => Ok(()),
@@ -160,31 +202,33 @@ fn opened(rank: &Rank, at: u64, name: u64, path: &[u8], how: &How, restricted: b
 }
 
 /// Opens what a path leads to, whatever it is; an empty path only as Linux does.
-fn reach(rank: &Rank, at: u64, name: u64, path: &[u8], how: &How, restricted: bool) -> i64 {
-    let ret = without_magic(at, name, how);
-    if ret == Errno::ELOOP.ret() && !restricted && !path.is_empty() {
-        return followed(rank, at, path, how).unwrap_or_else(Errno::ret);
+fn reach(rank: &Rank, asked: &Asked<'_>) -> i64 {
+    let ret = without_magic(asked.at, asked.name, &asked.how);
+    if ret == Errno::ELOOP.ret() && !asked.restricted && !asked.path.is_empty() {
+        return followed(rank, asked).unwrap_or_else(Errno::ret);
     }
     ret
 }
 
+/// The descriptor that a call has just made.
+fn owned(ret: i64) -> Result<OwnedFd, Errno> {
+    let fd = Errno::check(ret)?;
+    // SAFETY: 1. Every caller passes on what a call has just returned that opens; nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
 /// Files of the rank that Linux keeps from it, since the proxy is not to be traced: those whose text is made here.
-fn unreadable(rank: &Rank, at: u64, name: u64, path: &[u8], flags: u64, restricted: bool) -> i64 {
-    let without_access = how((libc::O_PATH | flags as i32 & libc::O_NOFOLLOW) as u64, 0);
-    let mut ret = without_magic(at, name, &without_access);
-    if ret == Errno::ELOOP.ret() && !restricted {
-        ret = followed(rank, at, path, &without_access).unwrap_or_else(Errno::ret);
-    }
-    if ret < 0 {
+fn unreadable(rank: &Rank, asked: &Asked<'_>) -> i64 {
+    let flags = asked.flags();
+    let without_access = how((libc::O_PATH | flags & libc::O_NOFOLLOW) as u64, 0);
+    let Ok(file) = owned(reach(rank, &asked.otherwise(without_access))) else {
         return Errno::EACCES.ret();
-    }
-    // SAFETY: 1. As in `opened`.
-    let file = unsafe { OwnedFd::from_raw_fd(ret as i32) };
+    };
     let place = Place::of(rank, &file);
-    let text = place.and_then(|place| text_at(rank, &place, flags as i32).transpose());
+    let text = place.and_then(|place| text_at(rank, &place, flags).transpose());
     drop(file); // its number is the one that the rank gets
     match text {
-        Some(Ok(text)) => text::give(rank, &text, flags as i32),
+        Some(Ok(text)) => text::give(rank, &text, flags),
         _ => Errno::EACCES.ret(),
     }
 }
@@ -201,8 +245,9 @@ fn without_magic(at: u64, name: u64, how: &How) -> i64 {
 }
 
 /// Opens a file behind magic links.
-fn followed(rank: &Rank, at: u64, path: &[u8], how: &How) -> Result<i64, Errno> {
-    let found = find(rank, at, path, word(how, FLAGS_AT))?;
+fn followed(rank: &Rank, asked: &Asked<'_>) -> Result<i64, Errno> {
+    let how = &asked.how;
+    let found = find(rank, asked.at, asked.path, word(how, FLAGS_AT))?;
     let (directory, mut name) = (fds::raw(&found.directory), found.name);
     name.push(0);
     let name = name.as_ptr() as u64;
@@ -218,7 +263,6 @@ fn followed(rank: &Rank, at: u64, path: &[u8], how: &How) -> Result<i64, Errno> 
 
 /// Follows a path with room for descriptors; the directory found lies above the rank's.
 fn find(rank: &Rank, at: u64, path: &[u8], flags: u64) -> Result<Found, Errno> {
-    const NEW: i32 = libc::O_CREAT | libc::O_EXCL;
     let flags = flags as i32;
     let follow = flags & libc::O_NOFOLLOW == 0 && flags & NEW != NEW;
     fds::with_room(rank.raised_fds, || {
@@ -259,14 +303,9 @@ pub fn truncate(rank: &Rank, len_bytes: u64, path: &[u8]) -> i64 {
 pub fn may_reach(rank: &Rank, at: Option<u64>, name: u64, path: &[u8]) -> Result<(), Errno> {
     let at = at.unwrap_or(libc::AT_FDCWD as u64);
     let seen = fds::with_room(rank.raised_fds, || {
-        match without_magic(at, name, &how(libc::O_PATH as u64, 0)) {
-            // SAFETY: 1. Linux has just made this descriptor; nobody else owns it.
-            fd @ 0.. => drop(unsafe { OwnedFd::from_raw_fd(fd as i32) }),
-            ret => return ret,
-        }
-        0
+        owned(without_magic(at, name, &how(libc::O_PATH as u64, 0))).map(drop)
     });
-    if seen != Errno::ELOOP.ret() {
+    if seen != Err(Errno::ELOOP) {
         return Ok(());
     }
     match find(rank, at, path, 0) {

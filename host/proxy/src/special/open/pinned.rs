@@ -8,12 +8,15 @@
 //! What differs: F_GETFL does not show O_NOFOLLOW, and Linux's protection of others' files in directories like /tmp
 //! (fs.protected_regular), which looks at O_CREAT, is not asked.
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use abi::Errno;
 use rustix::fs::{FileType, fstat};
 
-use super::{FLAGS_AT, How, MODE_AT, find, linux_call, look, reach, set, without_magic, word};
+use super::{
+    Asked, FLAGS_AT, MODE_AT, NEW, TEMPORARY, find, linux_call, look, owned, reach, set,
+    without_magic, word,
+};
 use crate::fds;
 use crate::rank::Rank;
 use crate::special::text;
@@ -21,8 +24,6 @@ use crate::special::walk::linux;
 
 /// How often a file may come and go between two looks; Linux itself gives up on names that change for ever.
 const TRIES: usize = 100;
-const NEW: i32 = libc::O_CREAT | libc::O_EXCL;
-const TEMPORARY: i32 = libc::O_TMPFILE & !libc::O_DIRECTORY;
 
 /// Whether an open with these flags could be made use of by another thread before it was looked at. Without a second worker
 /// there is no other thread, and none can begin before the call has ended.
@@ -31,34 +32,28 @@ pub fn is_due(rank: &Rank, flags: i32) -> bool {
     !harmless && rank.workers.all().len() > 1
 }
 
-/// Opens what a path leads to; the arguments are those of [`super::opened`].
+/// Opens what a path leads to.
 ///
 /// # Errors
 /// Those of open(2); ELOOP for a path that leads elsewhere each time.
-pub fn open(
-    rank: &Rank,
-    at: u64,
-    name: u64,
-    path: &[u8],
-    how: &How,
-    restricted: bool,
-) -> Result<i64, Errno> {
+pub fn open(rank: &Rank, asked: &Asked<'_>) -> Result<i64, Errno> {
+    let how = &asked.how;
     // With a structure that it does not like Linux does not come as far as the missing path.
     let liked = linux_call(
         libc::SYS_openat2,
-        &[at, 0, how.as_ptr() as u64, how.len() as u64],
+        &[asked.at, 0, how.as_ptr() as u64, how.len() as u64],
     );
     if liked != Errno::EFAULT.ret() {
         return Ok(liked);
     }
-    let flags = word(how, FLAGS_AT) as i32;
+    let flags = asked.flags();
     for _ in 0..TRIES {
-        match pin(rank, at, name, path, how, restricted) {
+        match pin(rank, asked) {
             Ok(object) => return open_object(rank, &object, flags),
             Err(Errno::ENOENT) if flags & libc::O_CREAT != 0 => {}
             Err(errno) => return Err(errno),
         }
-        match create(rank, at, name, path, how, restricted) {
+        match create(rank, asked) {
             Err(Errno::EEXIST) => {}
             done => return done,
         }
@@ -67,54 +62,37 @@ pub fn open(
 }
 
 /// Opens what is there without access, above the rank's descriptors.
-fn pin(
-    rank: &Rank,
-    at: u64,
-    name: u64,
-    path: &[u8],
-    how: &How,
-    restricted: bool,
-) -> Result<OwnedFd, Errno> {
+fn pin(rank: &Rank, asked: &Asked<'_>) -> Result<OwnedFd, Errno> {
     const KEPT: i32 = libc::O_DIRECTORY | libc::O_NOFOLLOW;
-    let flags = word(how, FLAGS_AT) as i32 & KEPT | libc::O_PATH | libc::O_CLOEXEC;
-    let mut without_access = how.clone();
+    let flags = asked.flags() & KEPT | libc::O_PATH | libc::O_CLOEXEC;
+    let mut without_access = asked.how.clone();
     set(&mut without_access, FLAGS_AT, flags as u64);
     set(&mut without_access, MODE_AT, 0);
-    let low = owned(reach(rank, at, name, path, &without_access, restricted))?;
+    let low = owned(reach(rank, &asked.otherwise(without_access)))?;
     Ok(fds::with_room(rank.raised_fds, || {
         fds::above(low, rank.first_own_fd)
     }))
 }
 
 /// Makes the file.
-fn create(
-    rank: &Rank,
-    at: u64,
-    name: u64,
-    path: &[u8],
-    how: &How,
-    restricted: bool,
-) -> Result<i64, Errno> {
-    let mut new = how.clone();
-    set(
-        &mut new,
-        FLAGS_AT,
-        word(how, FLAGS_AT) | libc::O_EXCL as u64,
-    );
-    let ret = without_magic(at, name, &new);
-    let behind_link = [Errno::EEXIST, Errno::ELOOP].map(Errno::ret).contains(&ret);
-    if !behind_link || restricted {
-        return result(ret);
+fn create(rank: &Rank, asked: &Asked<'_>) -> Result<i64, Errno> {
+    let flags = word(&asked.how, FLAGS_AT);
+    let mut new = asked.how.clone();
+    set(&mut new, FLAGS_AT, flags | libc::O_EXCL as u64);
+    let made = Errno::check(without_magic(asked.at, asked.name, &new));
+    let behind_link = matches!(made, Err(Errno::EEXIST | Errno::ELOOP));
+    if !behind_link || asked.restricted {
+        return made;
     }
     // A link that leads to nothing is followed, unlike with O_EXCL.
-    let found = find(rank, at, path, word(how, FLAGS_AT))?;
+    let found = find(rank, asked.at, asked.path, flags)?;
     if found.magic {
         return Err(Errno::EEXIST);
     }
     let mut name = found.name;
     name.push(0);
     let name = name.as_ptr() as u64;
-    result(without_magic(fds::raw(&found.directory), name, &new))
+    Errno::check(without_magic(fds::raw(&found.directory), name, &new))
 }
 
 /// Opens what was looked at.
@@ -126,22 +104,13 @@ fn open_object(rank: &Rank, object: &OwnedFd, flags: i32) -> Result<i64, Errno> 
         _ => {}
     }
     if let Some(text) = look(rank, object, flags)? {
-        return result(text::give(rank, &text, flags));
+        return Errno::check(text::give(rank, &text, flags));
     }
     let path = format!("/proc/self/fd/{}\0", object.as_raw_fd());
     let flags = flags & !(libc::O_CREAT | libc::O_NOFOLLOW);
     let at = libc::AT_FDCWD as u64;
-    result(linux_call(
+    Errno::check(linux_call(
         libc::SYS_openat,
         &[at, path.as_ptr() as u64, flags as u64, 0],
     ))
-}
-
-fn owned(ret: i64) -> Result<OwnedFd, Errno> {
-    // SAFETY: 1. Linux has just made this descriptor; nobody else owns it.
-    result(ret).map(|fd| unsafe { OwnedFd::from_raw_fd(fd as i32) })
-}
-
-fn result(ret: i64) -> Result<i64, Errno> {
-    Errno::from_ret(ret).map_or(Ok(ret), Err)
 }

@@ -36,12 +36,11 @@ impl How {
         let number = i64::from(call.nr);
         if open::is_open(call.nr) {
             let (flags, resolve) = open::flags(rank, call, args)?;
-            const NEW: i32 = libc::O_CREAT | libc::O_EXCL;
             return Ok(How {
                 flags,
                 opens: true,
                 creates: flags & libc::O_CREAT != 0,
-                follow: flags & libc::O_NOFOLLOW == 0 && flags & NEW != NEW,
+                follow: flags & libc::O_NOFOLLOW == 0 && flags & open::NEW != open::NEW,
                 resolve,
             });
         }
@@ -188,14 +187,12 @@ fn opened(rank: &Rank, flags: i32, path: &str, entry: &Entry) -> Result<i64, Err
 }
 
 fn may_open(flags: i32, entry: &Entry) -> Result<(), Errno> {
-    const NEW: i32 = libc::O_CREAT | libc::O_EXCL;
-    const TEMPORARY: i32 = libc::O_TMPFILE & !libc::O_DIRECTORY;
     let changes = open::writes(flags) || flags & libc::O_TRUNC != 0;
     match entry {
         _ if flags & libc::O_PATH != 0 => {}
-        _ if flags & NEW == NEW => return Err(Errno::EEXIST),
+        _ if flags & open::NEW == open::NEW => return Err(Errno::EEXIST),
         Entry::Link(_) => return Err(Errno::ELOOP),
-        Entry::Directory(_) if flags & TEMPORARY != 0 => return Err(Errno::EROFS),
+        Entry::Directory(_) if flags & open::TEMPORARY != 0 => return Err(Errno::EROFS),
         Entry::Directory(_) if changes || flags & libc::O_CREAT != 0 => return Err(Errno::EISDIR),
         Entry::File(_) if flags & libc::O_DIRECTORY == 0 && changes => return Err(Errno::EROFS),
         _ => {}
@@ -264,7 +261,7 @@ fn about_system(nr: i64, args: &[u64; 6], at: usize) -> Result<i64, Errno> {
     // SAFETY: 1. The rank could make this call itself: `prepare` has tamed what Linux writes through. 2. What is replaced is
     // the path, a string that lives as long as the program.
     let ret = unsafe { stub::syscall(nr as u64, &args) };
-    Errno::from_ret(ret).map_or(Ok(ret), Err)
+    Errno::check(ret)
 }
 
 /// What a tree has in place of what Linux opened of the host's; `None` for other files.
