@@ -116,6 +116,8 @@ pub enum RegionKind {
     Vdso = 3,
     /// The clock page, read-only, shared by the node.
     Vvar = 4,
+    /// The rank's information page, read-only.
+    Info = 5,
 }
 
 impl RegionKind {
@@ -127,6 +129,7 @@ impl RegionKind {
             2 => Some(RegionKind::Stack),
             3 => Some(RegionKind::Vdso),
             4 => Some(RegionKind::Vvar),
+            5 => Some(RegionKind::Info),
             _ => None,
         }
     }

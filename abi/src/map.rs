@@ -17,6 +17,7 @@
 //!   0000_0010_0000_0000  PIE_BASE      position-independent programs (64 GiB)
 //!   (end of image)       brk heap, grows up, up to the next region
 //!        ...             mmap area, top down from below the stack and its gap; the program's interpreter first
+//!   0000_007f_ffef_f000  INFO_PAGE     who is in the job, and who lives
 //!   0000_007f_fff0_0000  VDSO_AREA     vvar page, then the vDSO
 //!   0000_007f_ffe0_0000  STACK_TOP     the stack grows down from here
 //!   0000_0080_0000_0000  USER_TOP
@@ -51,6 +52,12 @@ pub const STACK_GAP: u64 = 1 << 20;
 /// The vvar page; the vDSO's pages follow it.
 pub const VDSO_AREA: u64 = 0x7f_fff0_0000;
 
+/// The information page: who is in the job, and who lives.
+pub const INFO_PAGE: u64 = VDSO_AREA - PAGE;
+
+/// Entry of the auxiliary vector with the address of the information page; no number of Linux's (uapi/linux/auxvec.h).
+pub const AT_MARGAY: u64 = 0x4d47;
+
 /// All physical memory, from physical address 0.
 pub const DIRECT_MAP: u64 = 0xffff_8000_0000_0000;
 /// Kernel stacks with their guard pages.
@@ -69,6 +76,18 @@ pub const fn remote(rank: usize, addr: u64) -> u64 {
     ((rank as u64 + 1) << SLOT_SHIFT) | addr
 }
 
+/// The rank in whose window `addr` lies, and the address there as that rank has it. `None`: in nobody's.
+#[must_use]
+pub const fn in_window(addr: u64) -> Option<(usize, u64)> {
+    match addr {
+        USER_TOP..WINDOW_TOP => {
+            let slot = (addr >> SLOT_SHIFT) as usize;
+            Some((slot - 1, addr & (USER_TOP - 1)))
+        }
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,7 +98,20 @@ mod tests {
     }
 
     #[test]
+    fn windows_are_told_apart() {
+        assert_eq!(in_window(remote(0, USER_BASE)), Some((0, USER_BASE)));
+        assert_eq!(
+            in_window(remote(254, USER_TOP - 1)),
+            Some((254, USER_TOP - 1))
+        );
+        assert_eq!(
+            (in_window(USER_TOP - 1), in_window(WINDOW_TOP)),
+            (None, None)
+        );
+    }
+
+    #[test]
     fn areas_do_not_overlap() {
-        const { assert!(STACK_TOP < VDSO_AREA && VDSO_AREA < USER_TOP && PIE_BASE < STACK_TOP) };
+        const { assert!(STACK_TOP < INFO_PAGE && VDSO_AREA < USER_TOP && PIE_BASE < STACK_TOP) };
     }
 }

@@ -99,6 +99,8 @@ pub struct Call {
     /// Local, but handed on to the proxy where it concerns others than the rank (another process, a limit that Linux
     /// enforces on the proxy).
     pub relayed: bool,
+    /// Some argument has pointers to buffers inside: vectors or messages.
+    pub nests: bool,
 }
 
 impl Call {
@@ -113,6 +115,7 @@ impl Call {
             sigpipe: false,
             blocks: false,
             relayed: false,
+            nests: nests(args),
         }
     }
 
@@ -136,6 +139,17 @@ impl Call {
         self.sigpipe = true;
         self
     }
+}
+
+const fn nests(args: &[Arg]) -> bool {
+    let mut i = 0;
+    while i < args.len() {
+        if matches!(args[i], Arg::Iovec(..) | Arg::Msghdr(_) | Arg::Mmsghdr(..)) {
+            return true;
+        }
+        i += 1;
+    }
+    false
 }
 
 const fn local(nr: u16, name: &'static str, args: &'static [Arg]) -> Call {

@@ -27,7 +27,7 @@ const SHORT_READS: u32 = 64;
 /// AT_CLKTCK: USER_HZ of Linux on x86 (uapi/asm-generic/param.h).
 const CLOCK_TICKS: u64 = 100;
 /// Pairs of the auxiliary vector.
-const AUX_PAIRS: usize = 21;
+const AUX_PAIRS: usize = 22;
 
 /// What a rank is to be loaded with.
 #[derive(Clone, Copy, Debug)]
@@ -223,8 +223,10 @@ impl<Q: Qk> Loader<'_, Q> {
         Ok(())
     }
 
+    /// Maps the pages that are the node's: clock, information, vDSO.
     fn map_vdso(&mut self) -> Result<(), Line> {
         self.create(vdso::VVAR, PROT_READ, RegionKind::Vvar)?;
+        self.create(vdso::INFO, PROT_READ, RegionKind::Info)?;
         let code = vdso::place();
         self.create(code, PROT_READ | PROT_WRITE, RegionKind::Vdso)?;
         self.write(code.base, vdso::IMAGE)
@@ -279,10 +281,11 @@ const fn what(kind: RegionKind) -> &'static str {
         RegionKind::Stack => "its stack",
         RegionKind::Vdso => "its vDSO",
         RegionKind::Vvar => "its clock page",
+        RegionKind::Info => "its information page",
     }
 }
 
-/// In the order of Linux's create_elf_tables.
+/// In the order of Linux's create_elf_tables, and where the information page is.
 fn auxiliary_vector(
     plan: &Plan,
     path: u64,
@@ -312,6 +315,7 @@ fn auxiliary_vector(
         (at::HWCAP2, job.hwcap2),
         (at::EXECFN, path),
         (at::PLATFORM, plan.platform),
+        (map::AT_MARGAY, map::INFO_PAGE),
         (at::NULL, 0),
     ]
 }

@@ -13,6 +13,12 @@ pub const VVAR: Range = Range {
     len_bytes: map::PAGE,
 };
 
+/// The information page, which the QK backs.
+pub const INFO: Range = Range {
+    base: map::INFO_PAGE,
+    len_bytes: map::PAGE,
+};
+
 /// The image's pages, right above the clock page: it looks for the page there.
 #[must_use]
 pub const fn place() -> Range {

@@ -3,6 +3,7 @@
 //! ```text
 //!   header       one page                    boot information, state of the node
 //!   clock        one page                    mapped read-only into every rank
+//!   info         one page per rank          mapped read-only into that rank
 //!   cpu stats    STATS_STRIDE per CPU
 //!   ranks        RANK_STRIDE per rank        record, signal mailbox
 //!   threads      THREADS_STRIDE per rank     ship slots and words of up to MAX_THREADS threads
@@ -46,6 +47,7 @@ pub struct Layout {
     cpus: usize,
     /// The clock page.
     pub clock: usize,
+    info: usize,
     cpu_stats: usize,
     rank_areas: usize,
     thread_areas: usize,
@@ -60,7 +62,8 @@ impl Layout {
     #[must_use]
     pub const fn new(config: &Config) -> Layout {
         let clock = PAGE;
-        let cpu_stats = clock + PAGE;
+        let info = clock + PAGE;
+        let cpu_stats = info + config.ranks * PAGE;
         let rank_areas = cpu_stats + config.cpus * STATS_STRIDE;
         let thread_areas = rank_areas + config.ranks * RANK_STRIDE;
         let region_logs = thread_areas + config.ranks * THREADS_STRIDE;
@@ -74,6 +77,7 @@ impl Layout {
             ranks: config.ranks,
             cpus: config.cpus,
             clock,
+            info,
             cpu_stats,
             rank_areas,
             thread_areas,
@@ -81,6 +85,13 @@ impl Layout {
             traces,
             total_bytes,
         }
+    }
+
+    /// A rank's information page ([`crate::info::InfoPage`]). Panics when there is no such rank.
+    #[must_use]
+    pub const fn info(&self, rank: usize) -> usize {
+        assert!(rank < self.ranks);
+        self.info + rank * PAGE
     }
 
     /// Statistics of a CPU ([`CpuStats`]). Panics when there is no such CPU.

@@ -13,6 +13,7 @@
 
 pub mod boot;
 pub mod clock;
+pub mod info;
 pub mod layout;
 #[cfg(loom)]
 pub mod model;

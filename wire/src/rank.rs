@@ -157,6 +157,8 @@ pub struct FromNode {
     /// Highest index that a thread ever had, plus one: how far the proxy looks. Up to date before that thread's first
     /// request; 0 is as good as 1.
     pub threads: Word,
+    /// Ranks that had windows when this one started, itself included, and the TSC ticks that it took to open them.
+    pub windows: [Word; 2],
     /// The crash report.
     pub crash: Crash,
     /// What it did not get.

@@ -43,6 +43,9 @@ struct Rank {
     share_bytes: u64,
     used_bytes: u64,
     peak_bytes: u64,
+    /// Ranks that had SMARTMAP windows when it started, itself included, and what it took to open them.
+    windows: u64,
+    windows_ticks: u64,
     /// As wait(2) has it.
     wait_status: u64,
 }
@@ -288,6 +291,8 @@ fn rank(number: usize, comm: &Comm) -> Rank {
         share_bytes: node.share[1].load(),
         used_bytes: node.used_bytes.load(),
         peak_bytes: node.peak_bytes.load(),
+        windows: node.windows[0].load(),
+        windows_ticks: node.windows[1].load(),
         wait_status: node.wait_status.load(),
     }
 }

@@ -198,6 +198,7 @@ fn the_stack_holds_what_linux_puts_there() {
         (at::HWCAP2, 2),
         (at::MINSIGSTKSZ, 3632),
         (at::SYSINFO_EHDR, map::VDSO_AREA + map::PAGE),
+        (map::AT_MARGAY, map::INFO_PAGE),
         (at::NULL, 0),
     ] {
         assert_eq!(aux(kind), value, "entry {kind}");
@@ -222,6 +223,8 @@ fn the_vdso_lies_above_the_clock_page() {
     let mut rank = loaded(typical());
     let vvar = region(&rank, map::VDSO_AREA);
     assert_eq!((vvar.kind, vvar.prot), (RegionKind::Vvar, PROT_READ));
+    let info = region(&rank, map::INFO_PAGE);
+    assert_eq!((info.kind, info.prot), (RegionKind::Info, PROT_READ));
     let code = region(&rank, map::VDSO_AREA + map::PAGE);
     assert_eq!(
         (code.kind, code.prot),

@@ -85,6 +85,7 @@ impl Machine for Node {
     fn zero(self, _: u64, _: u64) {}
     fn rewrite(self, _: u64) {}
     fn flush(self, _: u64, _: u64) {}
+    fn flush_windows(self) {}
     fn largest_page(self) -> PageSize {
         PageSize::Size1G
     }

@@ -122,6 +122,6 @@ fn flush_page(va: u64) {
 }
 
 /// Drops all of this CPU's translations (no global pages exist).
-fn flush_all() {
+pub fn flush_all() {
     load(active());
 }

@@ -164,6 +164,38 @@ unsafe fn copy(to: u64, from: u64, len_bytes: usize) -> Result<(), Fault> {
     check(failed)
 }
 
+/// Copies upwards from one place of the program to another, each of which may lie in another rank's memory. Returns how many
+/// bytes were copied: fewer than `len_bytes` when the next cannot be read or written.
+#[must_use]
+pub fn copy_between(to: User, from: User, len_bytes: u64) -> u64 {
+    let left: u64;
+    // SAFETY: 1. Neither side can reach the kernel half (module docs): both are `User` addresses.
+    //         2. A fault at 2 continues at 5, which counts the words that are left as bytes and goes on byte by byte; one at
+    //            3, with the bytes that are left in rcx, at 4. 3. DF is clear in the kernel.
+    unsafe {
+        asm!(
+            open!(),
+            "2: rep movsq",
+            "mov rcx, {tail}",
+            "3: rep movsb",
+            "4:",
+            close!(),
+            "jmp 6f",
+            "5: lea rcx, [{tail} + rcx * 8]",
+            "jmp 3b",
+            "6:",
+            fixup!("2", "5"),
+            fixup!("3", "4"),
+            tail = in(reg) len_bytes & 7,
+            inout("rcx") len_bytes >> 3 => left,
+            inout("rdi") to.addr() => _,
+            inout("rsi") from.addr() => _,
+            options(nostack),
+        );
+    }
+    len_bytes - left
+}
+
 /// Zeroes `len_bytes` of the program's memory.
 ///
 /// # Errors

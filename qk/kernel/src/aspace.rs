@@ -11,7 +11,7 @@ use qk_core::paging::{GROUP, Table};
 use wire::region_log::Change;
 
 use crate::rank::Rank;
-use crate::{preempt, ship, shootdown, thread};
+use crate::{preempt, ship, shootdown, thread, windows};
 
 /// An address space of a rank, or of the PCT.
 pub type Aspace = qk_core::aspace::Aspace<Owner>;
@@ -29,6 +29,12 @@ pub struct Owner(pub Option<&'static Rank>);
 pub struct PoolTable(&'static [AtomicU64; 512]);
 
 impl PoolTable {
+    /// The table in `frame`.
+    #[inline]
+    pub fn at(frame: u64) -> PoolTable {
+        PoolTable(hal::mem::shared(Phys(frame)))
+    }
+
     /// Entries side by side: a fixed number, so that looking at them all needs no loop.
     #[inline]
     fn group(&self, first: usize) -> &[AtomicU64; GROUP] {
@@ -101,7 +107,7 @@ impl Machine for Owner {
 
     #[inline]
     fn table(self, frame: u64) -> PoolTable {
-        PoolTable(hal::mem::shared(Phys(frame)))
+        PoolTable::at(frame)
     }
 
     fn init_root(self, root: u64) {
@@ -120,6 +126,12 @@ impl Machine for Owner {
         match self.0 {
             Some(rank) => shootdown::flush(rank, start, end),
             None => hal::aspace::flush(start, end),
+        }
+    }
+
+    fn flush_windows(self) {
+        if let Some(rank) = self.0 {
+            windows::flush(rank);
         }
     }
 

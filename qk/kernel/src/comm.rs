@@ -5,6 +5,7 @@ use hal::mem::Shared;
 use hal::sync::Once;
 use wire::boot::{COMM_PARAM, Config, Header, node};
 use wire::clock::ClockPage;
+use wire::info::InfoPage;
 use wire::layout::Layout;
 use wire::rank::RankArea;
 use wire::region_log::RegionLog;
@@ -85,6 +86,16 @@ impl Comm {
     /// The clock.
     pub fn clock(&self) -> &'static ClockPage {
         self.part(self.layout.clock)
+    }
+
+    /// Physical address of a rank's information page.
+    pub fn info_page(&self, rank: usize) -> Phys {
+        Phys(self.base.0 + self.layout.info(rank) as u64)
+    }
+
+    /// What a rank can know of its job.
+    pub fn info(&self, rank: usize) -> &'static InfoPage {
+        self.part(self.layout.info(rank))
     }
 
     /// A CPU's counters.

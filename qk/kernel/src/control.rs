@@ -201,7 +201,7 @@ fn region_create(
         RegionKind::Image => Kind::Image,
         RegionKind::Stack => Kind::Stack,
         RegionKind::Vdso => Kind::Vdso,
-        RegionKind::Vvar => Kind::Vvar,
+        RegionKind::Vvar | RegionKind::Info => Kind::Vvar,
     };
     let mut region = Region::new(start, end, prot, region_kind);
     if kind != RegionKind::Image {
@@ -211,8 +211,12 @@ fn region_create(
         if !aspace.regions().is_vacant(start, end) {
             return Err(Errno::EEXIST);
         }
-        if kind == RegionKind::Vvar {
-            return aspace.map_foreign(region, comm::get().clock_page().0);
+        match kind {
+            RegionKind::Vvar => return aspace.map_foreign(region, comm::get().clock_page().0),
+            RegionKind::Info => {
+                return aspace.map_foreign(region, comm::get().info_page(rank.id).0);
+            }
+            RegionKind::Image | RegionKind::Stack | RegionKind::Vdso => {}
         }
         aspace.map(&MmapPlan {
             region,

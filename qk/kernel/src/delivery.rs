@@ -11,7 +11,7 @@ use qk_core::signals::{Action, Delivery, SigInfo, SigSet, sa};
 use crate::rank::Rank;
 use crate::syscall::{RESTART, RESTART_ALWAYS, RESTART_NO_HANDLER};
 use crate::thread::Thread;
-use crate::{crash, exit, preempt, rseq, sched, ship, sigframe, signal, timer, trace};
+use crate::{crash, exit, preempt, rseq, sched, ship, shootdown, sigframe, signal, timer, trace};
 
 /// What pushing a frame counts at preemption points.
 const FRAME_WORK: u32 = 1000;
@@ -48,6 +48,7 @@ fn act(thread: &'static Thread, frame: &mut UserFrame, interrupted: &mut Option<
     loop {
         thread.attention.store(false, Ordering::SeqCst);
         ship::look_on();
+        shootdown::catch_up();
         if thread.told.swap(false, Ordering::SeqCst) {
             signal::claim(thread);
             deliver(thread, frame, interrupted);

@@ -2,6 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
+use abi::map::in_window;
 use hal::traps::{Trap, UserFrame};
 use hal::vectors::{VEC_DOORBELL, VEC_TIMER, VEC_TLB, VEC_WAKE};
 use qk_core::regions::{Prot, RegionFlags};
@@ -10,7 +11,7 @@ use qk_core::signals::{SigInfo, Signal, code};
 use crate::rank::{self, Rank};
 use crate::syscall::vsyscall;
 use crate::thread::{self, Thread};
-use crate::{delivery, events, pct, sched, ship, shootdown, signal, stats, timer};
+use crate::{delivery, events, pct, sched, ship, shootdown, signal, stats, timer, windows};
 
 /// Exceptions (AMD APM vol. 2 §8.2).
 mod vector {
@@ -57,6 +58,7 @@ pub fn user_trap(frame: &mut UserFrame, trap: Trap) {
     match fetched(thread, frame, trap) {
         Some(Ok(())) => {}
         Some(Err(_)) => raise(thread, trap, SigInfo::new(Signal::SEGV, code::KERNEL)),
+        None if is_settled(trap) => {}
         None => raise(thread, trap, info(thread.rank, frame, trap)),
     }
     delivery::before_return(thread, frame, None);
@@ -104,6 +106,12 @@ fn info(rank: &Rank, frame: &UserFrame, trap: Trap) -> SigInfo {
 /// Nothing is ever paged in: a page fault is an access that is not allowed, or to what is not mapped, or behind the end of
 /// a mapped file.
 fn page_fault(rank: &Rank, trap: Trap) -> SigInfo {
+    if in_window(trap.cr2).is_some() {
+        let mapped =
+            windows::owner(trap.cr2).and_then(|(owner, addr)| owner.peek_translation(addr));
+        let code = mapped.map_or(si::SEGV_MAPERR, |_| si::SEGV_ACCERR);
+        return SigInfo::fault(Signal::SEGV, code, trap.cr2);
+    }
     let mapped = rank.with_aspace(|aspace| Ok(aspace.regions().lookup(trap.cr2).copied()));
     let mapped = mapped.ok().flatten();
     if let Some(region) = mapped
@@ -117,6 +125,17 @@ fn page_fault(rank: &Rank, trap: Trap) -> SigInfo {
         Some(_) | None => si::SEGV_MAPERR,
     };
     SigInfo::fault(Signal::SEGV, code, trap.cr2)
+}
+
+/// Whether a page fault was about memory of another rank that may be accessed by now: its owner made it so meanwhile.
+fn is_settled(trap: Trap) -> bool {
+    /// Of the error code: a reserved bit was set, or an instruction was fetched, which no window allows.
+    const NEVER: u64 = 8 | 16;
+    trap.vector == vector::PAGE
+        && trap.error & NEVER == 0
+        && windows::owner(trap.cr2)
+            .and_then(|(owner, addr)| owner.peek_translation(addr))
+            .is_some_and(|found| allows(found.prot, trap))
 }
 
 /// Whether the access that a page fault was about is allowed, by its error code (AMD APM vol. 2 §8.4.2). On x86 what can be

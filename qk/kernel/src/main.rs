@@ -3,7 +3,8 @@
 //!
 //! Where things are: `main` (order of initialisation) → `comm` (what the host says) → `pct`, `control` (policy from ring 3) →
 //! `rank`, `thread`, `aspace` (a rank, its threads and its memory) → `syscall`, `ship` (its calls) → `signal`, `delivery`, `exit`
-//! (the way back to ring 3) → `fault`, `timer` (interrupts) → `sched` (tasks and cores), `shootdown` (what cores ask each other).
+//! (the way back to ring 3) → `fault`, `timer` (interrupts) → `sched` (tasks and cores), `shootdown` (what cores ask each other),
+//! `windows` (SMARTMAP).
 #![no_std]
 #![no_main]
 #![forbid(unsafe_code)]
@@ -36,6 +37,7 @@ mod syscall;
 mod thread;
 mod timer;
 mod trace;
+mod windows;
 
 use abi::map::{PAGE, PAGE_2M};
 use arrayvec::ArrayVec;
@@ -87,6 +89,7 @@ fn main(boot: Boot) -> ! {
     syscall::futex::init(cpus);
     thread::set_room(for_threads as usize / thread::heap_bytes() / ranks.max(1) as usize);
     rank::init(comm);
+    windows::init(comm.config.ranks);
     hal::traps::set_handlers(Handlers {
         syscall: syscall::init(),
         user_trap: fault::user_trap,

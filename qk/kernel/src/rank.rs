@@ -24,7 +24,7 @@ use crate::syscall::limits::RLIMIT_SIGPENDING;
 use crate::syscall::policy::Policy;
 use crate::thread::{self, Thread, Threads};
 use crate::timer::{self, Timers};
-use crate::{clock, comm, events, preempt, sched};
+use crate::{clock, comm, events, preempt, sched, windows};
 
 /// What never changes after the proxy attached: served without a lock.
 pub struct Identity {
@@ -60,6 +60,8 @@ pub struct Rank {
     cores: AtomicCoreSet,
     /// Cores whose translations are to be dropped.
     pub shootdown: Shootdown,
+    /// Its page tables, for as long as peers have windows on them.
+    pub root: windows::Root,
     /// ITIMERs and the limit on processor time.
     pub timers: Mutex<Timers>,
     /// Processor time of its threads but what runs now, in TSC ticks.
@@ -104,6 +106,7 @@ pub fn init(comm: &'static comm::Comm) {
         home: AtomicUsize::new(home(id, config)),
         cores: AtomicCoreSet::new(),
         shootdown: Shootdown::new(),
+        root: windows::Root::default(),
         timers: Mutex::new(Timers::default()),
         used: AtomicU64::new(0),
         counts_cpu_time: AtomicBool::new(false),
@@ -282,6 +285,7 @@ impl Rank {
         self.home.store(first, Ordering::Release);
         self.cores.store(cores);
         timer::prepare_cpu_limit(self);
+        windows::open(self, root);
         let node = &self.area.node;
         node.cpus[0].put(first as u64);
         node.cpus[1].put(cores.len() as u64);
@@ -374,8 +378,9 @@ impl Rank {
     }
 
     /// Its last thread has ended: publishes how; its proxy does the same on the host.
-    pub fn exited(&self) {
+    pub fn exited(&'static self) {
         timer::clear(self);
+        windows::close(self);
         let status = match self.ending.load(Ordering::SeqCst) {
             0 => self.exit_status.load(Ordering::SeqCst),
             ending => ending & !ENDS,

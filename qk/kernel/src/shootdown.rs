@@ -4,12 +4,16 @@
 //! keep the last. Who changes memory asks every core that is in the rank and waits until each has answered or left, with
 //! interrupts let in, so that two that ask each other both get their answers. It holds the address space, a sleeping lock,
 //! and no spin lock. A core that loads page tables has no old translations: it answers without being asked.
+//!
+//! What cores hold of other ranks' windows they drop with all the rest ([`flush_all_on`], [`drop_soon`]). Each request has a
+//! number, higher than those before: a core that has done one has done all up to it, whoever made them.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use hal::cpu::PerCpu;
 use hal::vectors::VEC_TLB;
-use qk_core::sched::cores::AtomicCoreSet;
+use qk_core::sched::cores::{AtomicCoreSet, CoreSet};
+use wire::boot::MAX_CPUS;
 
 use crate::preempt;
 use crate::rank::Rank;
@@ -27,7 +31,28 @@ pub struct Shootdown {
 /// The rank whose page tables each core has.
 static LOADED: PerCpu<Rank> = PerCpu::new();
 
+/// The last request to drop all translations.
+static REQUESTS: AtomicU64 = AtomicU64::new(0);
+
+/// Of each core the last request that is meant for it, and the last that it has done.
+static ALL: [(AtomicU64, AtomicU64); MAX_CPUS] =
+    [const { (AtomicU64::new(0), AtomicU64::new(0)) }; MAX_CPUS];
+
+/// A new request, for these cores: its number.
+fn request(cores: &CoreSet) -> u64 {
+    let number = REQUESTS.fetch_add(1, Ordering::SeqCst) + 1;
+    for cpu in cores.iter() {
+        ALL[cpu].0.fetch_max(number, Ordering::SeqCst);
+    }
+    number
+}
+
 impl Shootdown {
+    /// The cores whose page tables are the rank's.
+    pub fn inside(&self) -> CoreSet {
+        self.inside.load()
+    }
+
     /// Nobody is inside.
     pub const fn new() -> Shootdown {
         Shootdown {
@@ -89,8 +114,48 @@ fn ask_others(rank: &Rank, start: u64, end: u64) {
     }
 }
 
+/// Has each of `cores` drop all its translations; returns when they have. The caller holds no spin lock.
+pub fn flush_all_on(cores: &CoreSet) {
+    let number = request(cores);
+    catch_up();
+    let mut others = *cores;
+    others.remove(hal::cpu::id());
+    for cpu in others.iter() {
+        hal::cpu::send_ipi(cpu, VEC_TLB);
+    }
+    for cpu in others.iter() {
+        while ALL[cpu].1.load(Ordering::SeqCst) < number {
+            hal::cpu::pause();
+            preempt::window();
+        }
+    }
+}
+
+/// Has the cores that are in `rank` drop all their translations when they next leave the kernel, without interrupting them.
+pub fn drop_soon(rank: &'static Rank) {
+    request(&rank.shootdown.inside());
+    for thread in rank.threads.iter() {
+        preempt::point(TELL_WORK);
+        thread.attention.store(true, Ordering::SeqCst);
+    }
+}
+
+/// What telling one thread counts at preemption points.
+const TELL_WORK: u32 = 20;
+
+/// Drops all translations of this core, if it has been asked to.
+pub fn catch_up() {
+    let (asked, done) = &ALL[hal::cpu::id()];
+    let until = asked.load(Ordering::SeqCst);
+    if done.load(Ordering::Relaxed) < until {
+        hal::aspace::flush_all();
+        done.store(until, Ordering::SeqCst);
+    }
+}
+
 /// Another core asks this one.
 pub fn asked() {
+    catch_up();
     let here = hal::cpu::id();
     if let Some(rank) = LOADED.get()
         && rank.shootdown.asked.contains(here)

@@ -2,6 +2,7 @@
 #include "../common/effects.h"
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 
 static char *pages(int count)
 {
@@ -77,10 +78,31 @@ static void locking(void)
     check(munlockall() == 0 && madvise(at, PAGE_BYTES, MADV_DONTNEED) == 0, "may be discarded again");
 }
 
+// On ourselves, which is as good as any process.
+static void processes(void)
+{
+    char *from = pages(2), *to = pages(2);
+    struct iovec local = {to, 2 * PAGE_BYTES}, remote = {from, 2 * PAGE_BYTES};
+    memset(from, 7, 2 * PAGE_BYTES);
+    call("process_vm_readv");
+    check(syscall(SYS_process_vm_readv, getpid(), &local, 1, &remote, 1, 0) == 2 * PAGE_BYTES &&
+              all_bytes(to, 7, 2 * PAGE_BYTES),
+          "what was there is here");
+    munmap(from + PAGE_BYTES, PAGE_BYTES);
+    check(syscall(SYS_process_vm_readv, getpid(), &local, 1, &remote, 1, 0) == PAGE_BYTES, "as far as there was anything");
+    call("process_vm_writev");
+    memset(to, 8, 2 * PAGE_BYTES);
+    check(syscall(SYS_process_vm_writev, getpid(), &local, 1, &remote, 1, 0) == PAGE_BYTES && all_bytes(from, 8, PAGE_BYTES),
+          "what is here is there");
+    remote.iov_base = from + PAGE_BYTES;
+    check_fails(syscall(SYS_process_vm_writev, getpid(), &local, 1, &remote, 1, 0), EFAULT, "where nothing is");
+}
+
 int main(void)
 {
     mappings();
     advice();
     locking();
+    processes();
     return check_done();
 }

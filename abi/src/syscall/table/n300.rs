@@ -14,8 +14,9 @@ pub(super) const ROWS: &[Call] = &[
     ship(307, "sendmmsg", &[Fd, Mmsghdr(In, 2), Int, Hex]).restart().sigpipe(),
     refuse(308, "setns", Errno::EPERM, FIXED_NAMESPACES),
     local(309, "getcpu", &[Mem(Out, Bytes(4)), Mem(Out, Bytes(4)), Hex]),
-    refuse(310, "process_vm_readv", Errno::ENOSYS, NO_PEEKING),
-    refuse(311, "process_vm_writev", Errno::ENOSYS, NO_PEEKING),
+    // The other process's vectors are no memory of the caller's.
+    local(310, "process_vm_readv", &[Int, Iovec(Out, 2), Int, Mem(In, Times(4, 16)), Int, Hex]),
+    local(311, "process_vm_writev", &[Int, Iovec(In, 2), Int, Mem(In, Times(4, 16)), Int, Hex]),
     refuse(312, "kcmp", Errno::ENOSYS, "comparing processes is not supported"),
     refuse(313, "finit_module", Errno::EPERM, HOST_ADMIN),
     refuse(314, "sched_setattr", Errno::ENOSYS, NO_SCHED_CLASSES),

@@ -61,6 +61,7 @@ impl<M: Machine> Aspace<M> {
         max: PageSize,
     ) -> Result<(), OutOfMemory> {
         self.reclaim();
+        self.renew(start, end);
         let mut at = start;
         while at < end {
             let (tables, root) = self.tables();
@@ -211,9 +212,10 @@ impl<M: Machine> Aspace<M> {
         M::point(FILL_WORK);
         let (mut tables, root) = self.tables();
         if paging::map(&mut tables, root, start, pa, len_bytes, options).is_err() {
-            // Not seen by anything but these tables: straight back.
+            // Some of it may have been mapped until a table was missing, and another thread or a peer may have used that.
+            self.flush(start, start + len_bytes);
             self.frames
-                .free_range(pa, len_bytes, true)
+                .free_range(pa, len_bytes, false)
                 .expect("a frame just allocated can be freed");
             return None;
         }

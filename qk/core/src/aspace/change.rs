@@ -46,6 +46,7 @@ impl<M: Machine> Aspace<M> {
         if !self.regions.is_vacant(region.start, region.end) {
             return Err(Errno::EEXIST);
         }
+        self.renew(region.start, region.end);
         let (mut tables, root) = self.tables();
         let options = MapOptions {
             prot: Prot::READ,
@@ -105,7 +106,7 @@ impl<M: Machine> Aspace<M> {
             let stale = paging::protect(&mut tables, root, start, end, prot)
                 .expect("tables for the borders are reserved");
             if stale {
-                self.flush(start, end);
+                self.flush_rights(start, end);
             }
             self.note_code(prot);
             if prot.contains(Prot::EXEC) {
@@ -195,6 +196,7 @@ impl<M: Machine> Aspace<M> {
             machine,
             frames: &mut self.frames,
             pool: &mut self.pool,
+            stale: &mut self.stale,
             purpose: Purpose::Mapping,
         };
         for region in self.regions.iter_range(start, end) {

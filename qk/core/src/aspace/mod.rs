@@ -15,12 +15,14 @@
 //! | `remap` | mremap |
 //! | `backing` | finding frames, giving them back |
 //! | `pool` | page-table frames |
+//! | `stale` | addresses that peers may still see as they were |
 //!
 //! # When is a frame free again?
 //! A frame that was unmapped may still be mapped by the proxy. It is retired, and released once the proxy has
 //! acknowledged the log up to the record that removed it; this rank's TLBs are flushed before that. A peer may still have
-//! a translation through its SMARTMAP window; that reaches memory of this same rank, since a share is never divided anew
-//! while the job lives.
+//! a translation through its SMARTMAP window. That reaches memory of this same rank, since a share is never divided anew
+//! while the job lives; what would let a peer reach more, or see what is not there any more, waits for
+//! [`Machine::flush_windows`] (docs/adr/0018).
 //!
 //! # Foreign frames
 //! A page that is not of the share (the clock page) is never retired, cleared or written: what a region may become is a
@@ -30,6 +32,7 @@ mod backing;
 mod change;
 mod pool;
 mod remap;
+mod stale;
 #[cfg(test)]
 mod tests;
 
@@ -41,6 +44,7 @@ use crate::regions::{Prot, Region, Regions};
 use abi::Errno;
 use abi::map::{STACK_TOP, USER_BASE, USER_TOP};
 use pool::{Pool, Purpose, ShareTables};
+use stale::Stale;
 use wire::region_log::Change;
 
 /// What an address space needs of the machine and of the proxy. A handle, copied at will.
@@ -63,6 +67,9 @@ pub trait Machine: Copy {
 
     /// Drops translations of `start .. end` on the cores that run the rank.
     fn flush(self, start: u64, end: u64);
+
+    /// Drops what cores that used a window on the rank hold of it.
+    fn flush_windows(self);
 
     /// The largest page that the CPU has.
     fn largest_page(self) -> PageSize;
@@ -95,6 +102,8 @@ pub struct Aspace<M: Machine> {
     frames: Frames,
     pool: Pool,
     regions: Regions,
+    /// What peers may still see as it was.
+    stale: Stale,
     /// Position of the log that covers the removal of all retired frames.
     retired_at: u64,
     /// Start and end of the brk heap, in bytes; equal when it is empty.
@@ -130,10 +139,12 @@ impl<M: Machine> Aspace<M> {
     ) -> Option<Self> {
         let mut frames = Frames::new(base, len_bytes, zeroed, M::point)?;
         let mut pool = Pool::new();
+        let mut stale = Stale::default();
         let root = ShareTables {
             machine,
             frames: &mut frames,
             pool: &mut pool,
+            stale: &mut stale,
             purpose: Purpose::Mapping,
         }
         .alloc_table(4)?;
@@ -144,6 +155,7 @@ impl<M: Machine> Aspace<M> {
             frames,
             pool,
             regions: Regions::new(regions, M::point)?,
+            stale,
             retired_at: 0,
             heap: (0, 0),
             mmap_top: STACK_TOP,
@@ -234,6 +246,7 @@ impl<M: Machine> Aspace<M> {
             regions,
             frames,
             pool,
+            stale,
             root,
             ..
         } = self;
@@ -241,6 +254,7 @@ impl<M: Machine> Aspace<M> {
             machine,
             frames,
             pool,
+            stale,
             purpose: Purpose::Mapping,
         };
         for region in regions.iter_range(start, end) {
@@ -265,15 +279,35 @@ impl<M: Machine> Aspace<M> {
             machine: self.machine,
             frames: &mut self.frames,
             pool: &mut self.pool,
+            stale: &mut self.stale,
             purpose,
         };
         (tables, self.root)
     }
 
-    /// After entries of `start .. end` went away or lost rights: no TLB has them, and emptied tables may be used again.
+    /// After entries of `start .. end` went away: no TLB of the rank's cores has them, and emptied tables may be used again.
+    /// Those of peers may: of what the emptied tables covered, too, for they keep where tables were.
     fn flush(&mut self, start: u64, end: u64) {
+        let covered = self.pool.covered_by_emptied();
+        let round = covered - 1;
+        self.stale.add(start & !round, (end + round) & !round);
         self.machine.flush(start, end);
         self.pool.flushed(self.machine);
+    }
+
+    /// After what is mapped at `start .. end` got other rights: no TLB has the old ones, a peer's neither.
+    fn flush_rights(&mut self, start: u64, end: u64) {
+        self.machine.flush(start, end);
+        self.machine.flush_windows();
+        self.stale.clear();
+    }
+
+    /// Before frames are shown at `start .. end`: no peer sees what was there before.
+    fn renew(&mut self, start: u64, end: u64) {
+        if self.stale.meets(start, end) {
+            self.machine.flush_windows();
+            self.stale.clear();
+        }
     }
 
     /// Tells the proxy what is at `start .. end`, but for holes.

@@ -5,13 +5,17 @@
 //! table that has another place by now, and reaches memory of this same rank, or nothing. Were the frame a page of data,
 //! or a table of another level, the peer would take its contents for entries, and reach whatever they say.
 //!
+//! The other way round a frame that was data becomes a table only after the peers' cores have dropped their translations of
+//! it ([`super::stale`]): with one that is left, a peer could write entries of its own.
+//!
 //! Free tables are linked through their first entry, which has P clear, so that whoever still walks one finds nothing.
 
 use crate::frames::Frames;
-use crate::page::PageSize;
-use crate::paging::entry::{Entry, Level};
+use crate::page::{PAGE_BYTES, PageSize};
+use crate::paging::entry::{Entry, Level, span};
 use crate::paging::{self, Table, Tables};
 
+use super::stale::Stale;
 use super::{CLEAR_BYTES, Machine};
 
 /// Tables of each level that a change may need: a large page is split at either border, a gigabyte in two steps.
@@ -74,6 +78,15 @@ impl Pool {
         }
     }
 
+    /// Bytes that one of the tables emptied since the last flush covered: of the largest; of none a page.
+    pub fn covered_by_emptied(&self) -> u64 {
+        match self.emptied {
+            [_, List { len: 1.., .. }] => span(3),
+            [List { len: 1.., .. }, _] => span(2),
+            _ => PAGE_BYTES,
+        }
+    }
+
     /// The cores' translations have been flushed.
     pub fn flushed(&mut self, machine: impl Machine) {
         for (free, emptied) in self.free.iter_mut().zip(&mut self.emptied) {
@@ -105,6 +118,8 @@ pub(super) struct ShareTables<'a, M> {
     pub frames: &'a mut Frames,
     /// Where old ones go.
     pub pool: &'a mut Pool,
+    /// What peers may still see as it was.
+    pub stale: &'a mut Stale,
     pub purpose: Purpose,
 }
 
@@ -152,6 +167,11 @@ impl<M: Machine> ShareTables<'_, M> {
 
     fn fresh_table(&mut self) -> Option<u64> {
         let frame = self.frames.alloc(PageSize::Size4K)?;
+        if !self.stale.is_empty() {
+            // Among what peers may still see it may have been data.
+            self.machine.flush_windows();
+            self.stale.clear();
+        }
         if !frame.zero {
             const { assert!(PageSize::Size4K.bytes() <= CLEAR_BYTES) };
             self.machine.zero(frame.addr, PageSize::Size4K.bytes());

@@ -101,9 +101,10 @@ impl<M: Machine> Aspace<M> {
 
     /// Moves what is mapped; all or nothing.
     fn move_pages(&mut self, from: Span, to: u64) -> Result<(), Errno> {
+        let len_bytes = from.end - from.start;
+        self.renew(to, to + len_bytes);
         let moved = self.or_sync(|aspace| {
             let (mut tables, root) = aspace.tables();
-            let len_bytes = from.end - from.start;
             let moved = paging::move_range(&mut tables, root, from.start, to, len_bytes);
             aspace.flush(from.start, from.end);
             moved.ok()

@@ -22,12 +22,30 @@ pub fn own_table(t: &impl Tables, root: u64) -> Option<u64> {
     entry.is_present().then(|| entry.address())
 }
 
-/// Makes slot `slot` (1..=255) of `root` show the memory of the rank whose [`own_table`] is given,
-/// or nothing. Never executable: NX in a table entry covers all below it (AMD APM vol. 2 §5.6.1).
-pub fn set_window(t: &mut impl Tables, root: u64, slot: usize, table: Option<u64>) {
+/// Makes slot `slot` (1..=255) of the table `root` show the memory of the rank whose [`own_table`] is given, or nothing.
+/// Never executable: NX in a table entry covers all below it (AMD APM vol. 2 §5.6.1).
+///
+/// Unlike all other entries it begins without A: hardware sets that before it caches anything of the window (AMD APM vol. 2
+/// §5.4.2, Intel SDM vol. 3 §4.8), and so tells who has to be flushed ([`take_window_use`]).
+#[inline]
+pub fn set_window(root: &impl Table, slot: usize, table: Option<u64>) {
     debug_assert!((1..256).contains(&slot));
-    let window = table.map_or(0, |frame| frame | P | RW | US | A | NX);
-    t.table(root).set(slot, Entry(window));
+    let window = table.map_or(0, |frame| frame | P | RW | US | NX);
+    root.set(slot, Entry(window));
+}
+
+/// Whether the window in slot `slot` of the table `root` was used since it was set, or since this was last asked. The cores
+/// that have the table loaded must then be flushed: only after that they will say so again.
+#[inline]
+pub fn take_window_use(root: &impl Table, slot: usize) -> bool {
+    debug_assert!((1..256).contains(&slot));
+    let entry = root.get(slot);
+    if entry.0 & A == 0 {
+        return false;
+    }
+    // Hardware can only set A: what is lost by a plain store is a use by a core that is about to be flushed.
+    root.set(slot, Entry(entry.0 & !A));
+    true
 }
 
 /// Maps `[va, va + len_bytes)`, where nothing may be mapped or kept, to adjacent frames from `pa`,

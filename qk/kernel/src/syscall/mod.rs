@@ -4,6 +4,7 @@
 //! compile when a local row has no handler here or a handler no local row.
 
 pub mod args;
+mod bounce;
 mod clone;
 pub mod futex;
 mod ids;
@@ -12,6 +13,7 @@ mod memory;
 mod others;
 pub mod policy;
 mod process;
+mod process_vm;
 mod schedule;
 mod shipped;
 mod signals;
@@ -149,6 +151,8 @@ const LOCAL: &[(&str, Handler)] = local! {
     "prctl" => process::prctl,
     "personality" => process::personality,
     "rseq" => process::rseq,
+    "process_vm_readv" => process_vm::process_vm_readv,
+    "process_vm_writev" => process_vm::process_vm_writev,
     "set_robust_list" => process::set_robust_list,
     "get_robust_list" => process::get_robust_list,
     "futex" => futex::futex,

@@ -10,6 +10,7 @@ use abi::syscall::{Arg, Call as Row, Dir, Len, by_nr};
 use qk_core::signals::{SigInfo, SigSet, Signal, code};
 
 use super::args::get_words;
+use super::bounce::{self, Bounce};
 use super::{Call, RESTART, RESTART_NO_HANDLER, SysResult};
 use crate::rank::Rank;
 use crate::thread::Thread;
@@ -56,6 +57,24 @@ fn temporary_mask(row: &Row, args: &[u64; 6]) -> Option<SigSet> {
 }
 
 fn ship_row(thread: &'static Thread, row: &Row, args: &[u64; 6]) -> SysResult {
+    if bounce::is_needed(row, args) {
+        return ship_bounced(thread, row, *args);
+    }
+    settle(thread, row, args, ship_plain(thread, row, args))
+}
+
+/// With buffers in other ranks' memory.
+#[cold]
+#[inline(never)]
+fn ship_bounced(thread: &'static Thread, row: &Row, mut args: [u64; 6]) -> SysResult {
+    let bounce = Bounce::begin(thread.rank, row, &mut args)?;
+    let ret = ship_plain(thread, row, &args);
+    bounce.end(thread.rank, ret)?;
+    settle(thread, row, &args, ret)
+}
+
+/// Has Linux carry out the call; returns what Linux returned.
+fn ship_plain(thread: &'static Thread, row: &Row, args: &[u64; 6]) -> i64 {
     let rank = thread.rank;
     note_written(rank, row, args);
     stats::count_shipped();
@@ -67,6 +86,12 @@ fn ship_row(thread: &'static Thread, row: &Row, args: &[u64; 6]) -> SysResult {
     if ret == Errno::EINTR.ret() {
         signal::collect(rank); // what interrupted it may have been posted just before
     }
+    ret
+}
+
+/// What a call comes to that returned `ret`.
+fn settle(thread: &'static Thread, row: &Row, args: &[u64; 6], ret: i64) -> SysResult {
+    let rank = thread.rank;
     match Errno::from_ret(ret) {
         None => Ok(ret as u64),
         Some(Errno::EINTR) if row.restart => Err(thread.interrupted(RESTART)),

@@ -3,8 +3,9 @@
 use super::{Machine, P};
 use crate::aspace::Aspace;
 use crate::page::PageSize;
-use crate::paging::entry::{Entry, Level, span};
+use crate::paging::entry::{Entry, Level, index, span};
 use crate::paging::{self, Table};
+use crate::regions::Prot;
 use std::boxed::Box;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -14,6 +15,15 @@ use wire::region_log::{Change, prot};
 
 /// Page frames and their translation by the proxy.
 type Shown = BTreeMap<u64, (u64, bool)>;
+
+/// A core that uses a window and drops nothing by itself, as far as it remembers the rank's tables and pages.
+#[derive(Default)]
+struct Peer {
+    /// By the level of what it found and the first address that it translates: tables.
+    tables: HashMap<(Level, u64), u64>,
+    /// The same of leaves.
+    leaves: HashMap<(Level, u64), Entry>,
+}
 
 /// Everything that is not the address space.
 #[derive(Default)]
@@ -31,6 +41,8 @@ struct State {
     shown: Shown,
     /// Frames that were mapped at the last [`Aspace::check`].
     used: HashSet<u64>,
+    /// What a peer's core holds of its window.
+    peer: Peer,
     watching: bool,
     entries: u64,
     most_entries: u64,
@@ -52,6 +64,27 @@ impl State {
             assert!(!data.contains_key(&frame), "a table that is not zeroed");
             Box::new([Entry::EMPTY; 512])
         })
+    }
+
+    /// The leaf that a peer finds from the lowest table that it remembers, or from `top`.
+    fn walk_as_peer(&mut self, va: u64, top: u64) -> Option<(Level, Entry)> {
+        let base = |level| va & !(span(level) - 1);
+        let known = |level: Level| self.peer.tables.get(&(level, base(level + 1)));
+        let lowest = (1..3).find_map(|level| Some((level, *known(level)?)));
+        let (mut level, mut table) = lowest.unwrap_or((3, top));
+        loop {
+            let entry = self.table(table)[index(va, level)];
+            if !entry.is_present() {
+                return None;
+            }
+            if !entry.is_table(level) {
+                self.peer.leaves.insert((level, base(level)), entry);
+                return Some((level, entry));
+            }
+            table = entry.address();
+            self.peer.tables.insert((level - 1, base(level)), table);
+            level -= 1;
+        }
     }
 
     fn touch_entry(&mut self) {
@@ -131,6 +164,9 @@ impl Machine for Node {
     }
     fn rewrite(self, _: u64) {}
     fn flush(self, _: u64, _: u64) {}
+    fn flush_windows(self) {
+        with(|s| s.peer = Peer::default());
+    }
     fn largest_page(self) -> PageSize {
         PageSize::Size1G
     }
@@ -227,10 +263,39 @@ impl Aspace<Node> {
         leaves
     }
 
+    /// What a peer's core finds at `va` through its window: physical address and access. From what it remembers, as far as it
+    /// does; it remembers the rest.
+    pub fn seen_by_peer(&mut self, va: u64) -> Option<(u64, Prot)> {
+        let (tables, root) = self.tables();
+        let top = paging::own_table(&tables, root)?;
+        with(|s| {
+            let remembered = (1..=3).find_map(|level| {
+                let leaf = s.peer.leaves.get(&(level, va & !(span(level) - 1)))?;
+                Some((level, *leaf))
+            });
+            let (level, leaf) = match remembered {
+                Some(found) => found,
+                None => s.walk_as_peer(va, top)?,
+            };
+            Some((leaf.address() + va % span(level), leaf.prot()))
+        })
+    }
+
     /// Checks what must hold between two changes.
     pub fn check(&mut self) {
         let root = self.root;
         with(|s| check_table(s, root, 4));
+        let mut frames = Node::table_frames();
+        frames.extend(self.pool.frames(Node));
+        with(|s| {
+            for ((level, va), leaf) in &s.peer.leaves {
+                let pages = (0..span(*level)).step_by(P as usize);
+                let reached = pages
+                    .map(|at| leaf.address() + at)
+                    .find(|pa| frames.contains(pa));
+                assert_eq!(reached, None, "a peer sees a page table at {va:#x}");
+            }
+        });
         let leaves = self.leaves();
         let mut owner = HashMap::new();
         for (&va, &pa) in &leaves {

@@ -22,6 +22,7 @@ enum Op {
     Move(u64, u64, u64, Option<u64>),
     Discard(u64, u64),
     Write(u64, u64),
+    Peer(u64),
     Apply(usize),
     Room(usize),
 }
@@ -43,6 +44,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (page(), count(), count(), proptest::option::of(page())).prop_map(|(p, o, n, t)| Op::Move(p, o, n, t)),
         1 => (page(), count()).prop_map(|(p, n)| Op::Discard(p, n)),
         6 => (page(), 1..100u64).prop_map(|(p, v)| Op::Write(p, v)),
+        6 => page().prop_map(Op::Peer),
         2 => (0..20usize).prop_map(Op::Apply),
         1 => (1..40usize).prop_map(Op::Room),
     ]
@@ -138,6 +140,16 @@ fn apply(a: &mut Aspace<Node>, model: &mut Model, op: &Op) -> Result<(), TestCas
             prop_assert_eq!(a.write(at(p), value), may);
             if may {
                 model.get_mut(&at(p)).unwrap().value = value;
+            }
+        }
+        Op::Peer(p) => {
+            // What the rank can access a peer finds at the same frame with the same access; what it cannot, perhaps still.
+            let found = a.seen_by_peer(at(p));
+            if let Some(cell) = model.get(&at(p)).filter(|cell| !cell.prot.is_empty()) {
+                let (tables, root) = a.tables();
+                let own = paging::translate(&tables, root, at(p)).map(|t| (t.pa, t.prot));
+                prop_assert_eq!(found, own);
+                prop_assert_eq!(found.map(|(pa, _)| Node::load(pa)), Some(cell.value));
             }
         }
         Op::Apply(n) => Node::apply_some(n),

@@ -321,13 +321,13 @@ fn windows_show_the_same_tables_without_execution() {
     let mut m = Mem::new(20);
     map(&mut m, ROOT, 0, 0, P, opts(Prot::EXEC)).unwrap();
     let own = own_table(&m, ROOT);
-    set_window(&mut m, ROOT, 1, own);
+    set_window(&m.table(ROOT), 1, own);
     let window = m.table(ROOT).get(1);
     assert_eq!(
         (window.address(), window.0 & entry::NX),
         (own.unwrap(), entry::NX)
     );
-    set_window(&mut m, ROOT, 1, None);
+    set_window(&m.table(ROOT), 1, None);
     assert!(m.table(ROOT).get(1).is_empty());
     let mut gone = 0;
     destroy(&mut m, ROOT, |_, _, _| gone += 1);

@@ -1,0 +1,173 @@
+//! Shipped calls whose buffers lie in SMARTMAP windows. The proxy has only its own rank's memory, so what Linux is to read is
+//! copied to a place there first, what it wrote is copied back afterwards, and Linux is given that place.
+//!
+//! The owner's protections hold: all of a buffer must be readable, or writable, when the call begins. A pointer of which that
+//! is not so is left as it is; it leads nowhere for the proxy, and Linux finds out in its own order of looking at things.
+//! ioctl, fcntl and the signal masks of ppoll and its kin are not bounced, nor are sendmmsg and recvmmsg: EFAULT.
+
+mod plan;
+
+use abi::Errno;
+use abi::map::{PAGE, in_window};
+use abi::syscall::{Arg, Call as Row};
+use alloc::vec::Vec;
+use plan::{Back, Piece, Plan, Value};
+use qk_core::mman::{self, MmapArgs};
+
+use super::args::{get_words, put_words, user};
+use crate::preempt;
+use crate::rank::Rank;
+
+/// Most bytes that are bounced for one call: of longer buffers the beginning, and the call does as much.
+const MAX_BYTES: u64 = 4 << 20;
+/// Bytes that are copied between two preemption points.
+const SLICE_BYTES: u64 = 64 << 10;
+/// Most vectors of a call (UIO_MAXIOV, include/uapi/linux/uio.h).
+const MAX_VECTORS: u64 = 1024;
+/// sizeof(struct iovec), and of struct user_msghdr in words: name, namelen, iov, iovlen, control, controllen, flags.
+const VECTOR_BYTES: u64 = 16;
+const MESSAGE_WORDS: usize = 7;
+/// Work of looking at a vector or a page, in instructions.
+const LOOK_WORK: u32 = 150;
+/// PROT_READ | PROT_WRITE and MAP_PRIVATE | MAP_ANONYMOUS (include/uapi/asm-generic/mman-common.h).
+const READ_WRITE: u64 = 3;
+const PRIVATE_ANONYMOUS: u64 = 0x22;
+
+/// A call's buffers, bounced.
+pub struct Bounce {
+    /// Where they are, page-aligned.
+    base: u64,
+    len_bytes: u64,
+    pieces: Vec<Piece>,
+}
+
+/// Whether a pointer leads into a window.
+#[inline]
+fn is_remote(addr: u64) -> bool {
+    in_window(addr).is_some()
+}
+
+/// Whether a call names memory in windows, directly or by its vectors.
+#[inline]
+pub fn is_needed(row: &Row, args: &[u64; 6]) -> bool {
+    // Nearly always this settles it.
+    (row.nests || args.iter().any(|value| is_remote(*value))) && names_remote(row, args)
+}
+
+#[inline(never)]
+fn names_remote(row: &Row, args: &[u64; 6]) -> bool {
+    row.args.iter().zip(args).any(|(arg, &value)| match *arg {
+        Arg::Mem(..) | Arg::Path | Arg::Str => is_remote(value),
+        Arg::Iovec(_, count) => has_remote_vectors(value, args[count as usize]),
+        Arg::Msghdr(_) => has_remote_message(value),
+        _ => false,
+    })
+}
+
+fn has_remote_vectors(at: u64, count: u64) -> bool {
+    is_remote(at)
+        || (0..count.min(MAX_VECTORS)).any(|i| {
+            preempt::point(LOOK_WORK / 4);
+            get_words(at.wrapping_add(i * VECTOR_BYTES)).is_ok_and(|[base, _]| is_remote(base))
+        })
+}
+
+fn has_remote_message(at: u64) -> bool {
+    is_remote(at)
+        || get_words(at).is_ok_and(|[name, _, iov, count, control, ..]: [u64; MESSAGE_WORDS]| {
+            is_remote(name) || is_remote(control) || has_remote_vectors(iov, count)
+        })
+}
+
+impl Bounce {
+    /// Copies what Linux is to read, and has `args` name the copies.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn begin(rank: &Rank, row: &Row, args: &mut [u64; 6]) -> Result<Bounce, Errno> {
+        let mut plan = Plan::default();
+        let asked = *args;
+        for (i, arg) in row.args.iter().enumerate() {
+            plan.argument(*arg, i, &asked)?;
+        }
+        let len_bytes = plan.len_bytes.next_multiple_of(PAGE).max(PAGE);
+        let base = rank.with_aspace(|aspace| {
+            let args = MmapArgs {
+                addr: 0,
+                len_bytes,
+                prot: READ_WRITE,
+                flags: PRIVATE_ANONYMOUS,
+                offset: 0,
+            };
+            let plan = mman::mmap(&args, None, aspace.regions(), &aspace.bounds())?;
+            aspace.map(&plan).map(|()| plan.region.start)
+        })?;
+        let bounce = Bounce {
+            base,
+            len_bytes,
+            pieces: plan.pieces,
+        };
+        for (i, value) in plan.args.iter().enumerate() {
+            match *value {
+                Some(Value::At(offset)) => args[i] = base + offset,
+                Some(Value::Number(number)) => args[i] = number,
+                None => {}
+            }
+        }
+        bounce.fill(&plan.words);
+        Ok(bounce)
+    }
+
+    /// Copies back what Linux wrote, and gives the place back. `ret` is what the call returned.
+    ///
+    /// # Errors
+    /// EFAULT when the owner has taken away the memory meanwhile.
+    pub fn end(self, rank: &Rank, ret: i64) -> Result<(), Errno> {
+        let mut counted = u64::try_from(ret).unwrap_or(0);
+        let mut complete = true;
+        for piece in self.pieces.iter().filter(|_| ret >= 0) {
+            let bytes = match piece.back {
+                Back::None => 0,
+                Back::All => piece.len_bytes,
+                Back::Counted => piece.len_bytes.min(counted),
+            };
+            if piece.back == Back::Counted {
+                counted -= bytes;
+            }
+            if let Some(theirs) = piece.theirs {
+                complete &= copy(theirs, self.base + piece.at, bytes);
+            }
+        }
+        let (start, end) = (self.base, self.base + self.len_bytes);
+        let _ = rank.with_aspace(|aspace| aspace.unmap(start, end));
+        if complete { Ok(()) } else { Err(Errno::EFAULT) }
+    }
+
+    /// Copies what Linux may read; `words` are structures that were taken apart.
+    fn fill(&self, words: &[(u64, u64, bool)]) {
+        for piece in self
+            .pieces
+            .iter()
+            .filter(|piece| piece.back != Back::Counted)
+        {
+            // What is not there any more reads as zeros.
+            let _ = piece
+                .theirs
+                .map(|theirs| copy(self.base + piece.at, theirs, piece.len_bytes));
+        }
+        for &(at, word, is_offset) in words {
+            let word = if is_offset { self.base + word } else { word };
+            let _ = put_words(self.base + at, &[word]);
+        }
+    }
+}
+
+/// Copies between two places of the program; `false`: not all of it.
+fn copy(to: u64, from: u64, len_bytes: u64) -> bool {
+    (0..len_bytes).step_by(SLICE_BYTES as usize).all(|done| {
+        let step = SLICE_BYTES.min(len_bytes - done);
+        preempt::point(step as u32 / 8);
+        let sides = user(to + done, step).and_then(|to| Ok((to, user(from + done, step)?)));
+        sides.is_ok_and(|(to, from)| hal::user::copy_between(to, from, step) == step)
+    })
+}

@@ -1,0 +1,190 @@
+//! SMARTMAP windows: slot r + 1 of each rank's root table shows rank r's slot 0, its own as well.
+//!
+//! A rank's window is an entry in each root, set when the rank starts and cleared when it ends: one store per peer. The table
+//! that it points to stays where it is for the rank's life, so nothing has to be done when memory is mapped or unmapped
+//! there. What a peer's core may hold of a window, what that could do, and when it is dropped: docs/adr/0018.
+//!
+//! What a window shows is all of slot 0, with the owner's access and never executable. Not all of that is memory of the
+//! rank's share: the clock page, the information page and the vDSO are seen, too. They are read-only to everybody, the first
+//! two are the node's for as long as it runs, and none holds anything that the peers have not at the same address. The
+//! kernel's memory lies in other slots, the PCT's in an address space that has no window.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use abi::map::{USER_TOP, in_window};
+use alloc::vec::Vec;
+use hal::addr::Phys;
+use hal::sync::Once;
+use qk_core::paging::entry::Level;
+use qk_core::paging::{self, Tables, Translation};
+use qk_core::sched::cores::CoreSet;
+use wire::info::{InfoPage, VERSION};
+
+use crate::aspace::PoolTable;
+use crate::rank::{self, Rank};
+use crate::sleep_lock::SleepLock;
+use crate::{comm, preempt, shootdown};
+
+/// What one peer's entry counts at preemption points, in instructions.
+const ENTRY_WORK: u32 = 30;
+/// What telling the threads of one peer counts.
+const TELL_WORK: u32 = 200;
+
+/// Those that have windows, and those that had some.
+struct Members {
+    live: Vec<Member>,
+    ended: Vec<usize>,
+}
+
+/// A rank that has been started and has not ended.
+struct Member {
+    rank: &'static Rank,
+    root: PoolTable,
+    /// What the windows on it point to.
+    table: u64,
+    info: &'static InfoPage,
+}
+
+/// Taken by who starts or ends a rank, and under the lock of an address space by who changes that.
+static MEMBERS: Once<SleepLock<Members>> = Once::new();
+
+/// Root table of a rank, for as long as it has windows; else 0.
+#[derive(Default)]
+pub struct Root(AtomicU64);
+
+/// Makes room for the windows of `ranks` ranks.
+pub fn init(ranks: usize) {
+    let members = SleepLock::new(Members {
+        live: Vec::with_capacity(ranks),
+        ended: Vec::with_capacity(ranks),
+    });
+    assert!(MEMBERS.set(members).is_ok(), "windows are set up once");
+    for rank in 0..ranks {
+        let info = comm::get().info(rank);
+        info.rank.put(rank as u64);
+        info.ranks.put(ranks as u64);
+        info.version.store(VERSION);
+    }
+}
+
+fn members() -> &'static SleepLock<Members> {
+    MEMBERS.get().expect("set up at boot")
+}
+
+/// Opens the windows between `rank`, whose root table is `root`, and all that have been started, itself as well.
+pub fn open(rank: &'static Rank, root: Phys) {
+    let own = PoolTable::at(root.0);
+    let Some(table) = paging::own_table(&Walk, root.0) else {
+        return; // Nothing is mapped there.
+    };
+    let mut members = members().lock();
+    members.live.push(Member {
+        rank,
+        root: own,
+        table,
+        info: comm::get().info(rank.id),
+    });
+    let (begun, pid) = (hal::time::tsc(), rank.identity().pid);
+    let own_info = comm::get().info(rank.id);
+    for peer in &members.live {
+        preempt::point(ENTRY_WORK);
+        paging::set_window(&own, peer.rank.id + 1, Some(peer.table));
+        paging::set_window(&peer.root, rank.id + 1, Some(table));
+        peer.info.begins(rank.id, pid);
+        own_info.begins(peer.rank.id, peer.rank.identity().pid);
+    }
+    for ended in &members.ended {
+        own_info.begins(*ended, 0);
+        own_info.ends(*ended);
+    }
+    let node = &rank.area.node;
+    node.windows[0].put(members.live.len() as u64);
+    node.windows[1].put(hal::time::tsc() - begun);
+    rank.root.0.store(root.0, Ordering::Release);
+}
+
+/// Closes the windows on `rank`, which runs no more. Its memory stays as it is until the job ends, its page tables too, so
+/// nothing needs to wait for the peers' cores: those that used the window drop what they hold of it when they next leave the
+/// kernel.
+pub fn close(rank: &'static Rank) {
+    let mut members = members().lock();
+    rank.root.0.store(0, Ordering::Release);
+    let is_own = |member: &Member| core::ptr::eq(member.rank, rank);
+    let Some(own) = members.live.iter().position(is_own) else {
+        return;
+    };
+    members.live.swap_remove(own);
+    members.ended.push(rank.id);
+    for peer in &members.live {
+        preempt::point(ENTRY_WORK);
+        peer.info.ends(rank.id);
+        let used = paging::take_window_use(&peer.root, rank.id + 1);
+        paging::set_window(&peer.root, rank.id + 1, None);
+        if used {
+            preempt::point(TELL_WORK);
+            shootdown::drop_soon(peer.rank);
+        }
+    }
+}
+
+/// Drops what cores hold of windows on `owner` that were used since the last time; returns when they have.
+pub fn flush(owner: &Rank) {
+    if owner.root.0.load(Ordering::Relaxed) == 0 {
+        return; // It is being loaded, or has ended.
+    }
+    let mut cores = CoreSet::EMPTY;
+    for peer in &members().lock().live {
+        preempt::point(ENTRY_WORK);
+        if paging::take_window_use(&peer.root, owner.id + 1) {
+            cores = cores.or(&peer.rank.shootdown.inside());
+        }
+    }
+    if !cores.is_empty() {
+        shootdown::flush_all_on(&cores);
+    }
+}
+
+/// Whose memory a program's address leads to, and where that is: through a window, if there is one.
+pub fn owner(addr: u64) -> Option<(&'static Rank, u64)> {
+    let (rank, addr) = in_window(addr)?;
+    let rank = rank::all().get(rank)?;
+    rank.has_windows().then_some((rank, addr))
+}
+
+impl Rank {
+    /// Whether the others have windows on it.
+    pub fn has_windows(&self) -> bool {
+        self.root.0.load(Ordering::Acquire) != 0
+    }
+
+    /// What its page tables say of an address in slot 0, read without a lock while it may change them: tables are tables of
+    /// the same level for ever. `None`: nothing is mapped there, or the rank has no windows.
+    pub fn peek_translation(&self, addr: u64) -> Option<Translation> {
+        let root = self.root.0.load(Ordering::Acquire);
+        if root == 0 || addr >= USER_TOP {
+            return None;
+        }
+        paging::translate(&Walk, root, addr)
+    }
+}
+
+/// Page tables that are only read.
+struct Walk;
+
+impl Tables for Walk {
+    type Table = PoolTable;
+
+    fn table(&self, frame: u64) -> PoolTable {
+        PoolTable::at(frame)
+    }
+
+    fn alloc_table(&mut self, _: Level) -> Option<u64> {
+        None
+    }
+
+    fn free_table(&mut self, _: u64, _: Level) {}
+
+    fn point(&self, work: u32) {
+        preempt::point(work);
+    }
+}
