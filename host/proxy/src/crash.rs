@@ -10,7 +10,7 @@ mod instruction;
 
 use std::fmt::Write as _;
 
-use abi::map::{PAGE, STACK_TOP};
+use abi::map::{PAGE, STACK_TOP, in_window};
 pub use image::Image;
 use instruction::Instruction;
 use wire::rank::Crash;
@@ -82,6 +82,9 @@ pub fn report(
     let fault = Fault::of(crash);
     let instruction = Instruction::at(fault.register("rip"), memory);
     let mut text = format!("{name}: {} at address {:#x}", what(fault.signo), fault.addr);
+    if let Some((rank, addr)) = in_window(fault.addr) {
+        let _ = write!(text, " (rank {rank}'s {addr:#x})");
+    }
     if let Some(why) = why(&fault, instruction.as_ref(), regions) {
         let _ = write!(text, ": {why}");
     }
@@ -129,6 +132,9 @@ fn add_places(text: &mut String, fault: &Fault, regions: &Regions) {
 
 /// Where an address lies.
 fn place(regions: &Regions, addr: u64) -> String {
+    if let Some((rank, addr)) = in_window(addr) {
+        return format!("the window on rank {rank}, at that rank's {addr:#x}");
+    }
     let below = || regions.iter().rfind(|region| region.end <= addr);
     match (regions.at(addr), below()) {
         (Some(region), _) => region.to_string(),
@@ -176,6 +182,12 @@ fn why(fault: &Fault, instruction: Option<&Instruction>, regions: &Regions) -> O
         ),
         (libc::SIGSEGV, 1 | 2) if is_stack_overflow(fault, regions) => {
             "stack overflow: it needs a larger limit (ulimit -s) or less recursion".into()
+        }
+        (libc::SIGSEGV, 1) if in_window(fault.addr).is_some() => {
+            format!(
+                "{} where that rank has nothing mapped, or there is no such rank any more",
+                fault.access()
+            )
         }
         (libc::SIGSEGV, 1) => format!("{} where nothing is mapped", fault.access()),
         (libc::SIGSEGV, 2) => format!("{} where that is not permitted", fault.access()),

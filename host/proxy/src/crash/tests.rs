@@ -222,3 +222,19 @@ fn a_long_map_is_cut_to_what_is_near() {
     let near: Vec<_> = nearest(&regions, 50 * 0x10_0000).collect();
     assert!(near.iter().any(|r| r.start == 50 * 0x10_0000));
 }
+
+/// The address alone did not say that it was another rank's.
+#[test]
+fn an_address_in_a_window_names_its_rank() {
+    let crash = crash(11, 1, 14, 4);
+    crash.addr.put(abi::map::remote(2, 0x60_1000));
+    let text = report_of(&crash, b"\xc6\x00\x01", &regions(1));
+    assert!(
+        head(&text).contains(
+            "at address 0x18000601000 (rank 2's 0x601000): read where that rank has nothing mapped"
+        ),
+        "{text}"
+    );
+    let place = "the address lies in the window on rank 2, at that rank's 0x601000";
+    assert!(text.contains(place), "{text}");
+}

@@ -4,6 +4,7 @@
 //! shown where nothing better is known.
 
 use abi::Errno;
+use abi::map::in_window;
 use abi::syscall::{Arg, Dir, Len, by_nr};
 
 use super::memory::{Memory, buffer, path};
@@ -178,10 +179,12 @@ fn fcntl_argument(value: u64, request: u64) -> Option<String> {
     })
 }
 
+/// An address; one in a SMARTMAP window as the rank and the address there.
 fn pointer(value: u64) -> String {
-    match value {
-        0 => "NULL".into(),
-        value => format!("{value:#x}"),
+    match (value, in_window(value)) {
+        (0, _) => "NULL".into(),
+        (_, Some((rank, addr))) => format!("rank {rank}:{addr:#x}"),
+        _ => format!("{value:#x}"),
     }
 }
 
@@ -301,6 +304,8 @@ fn kinds(name: &str) -> Option<&'static [K]> {
         "clone" => &[Flags(names::CLONE, NO_FLAGS), Pointer, Pointer, Pointer, Pointer],
         "clone3" => &[Pointer, Dec],
         "getrandom" => &[Out(1), Dec, Flags(names::GETRANDOM, NO_FLAGS)],
+        "process_vm_readv" => &[Dec, Wrote(Shape::Vectors(2)), Dec, Pointer, Dec, Hex],
+        "process_vm_writev" => &[Dec, Read(Shape::Vectors(2)), Dec, Pointer, Dec, Hex],
         // Waiting for descriptors.
         "poll" => &[Both(Shape::PollFds(1)), Dec, Dec],
         "ppoll" => &[Both(Shape::PollFds(1)), Dec, TIMESPEC_IN, Read(Shape::SignalSet), Dec],

@@ -261,6 +261,16 @@ fn structures_are_taken_apart() {
 }
 
 /// The kernel's own 512 and 514 were shown as errors.
+/// Addresses in windows were numbers like all others.
+#[test]
+fn addresses_in_windows_name_their_rank() {
+    let at = abi::map::remote(3, 0x1234_5000);
+    assert_eq!(
+        shown("munmap", [at, 4096, 0, 0, 0, 0], &[], &[], -22),
+        "munmap(rank 3:0x12345000, 4096) = -1 EINVAL (Invalid argument)"
+    );
+}
+
 #[test]
 fn interrupted_calls_are_called_so() {
     let ret = |ret| result(34, &[0; 6], ret);
