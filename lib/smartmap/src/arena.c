@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "internal.h"
+#include "margay.h"
 
 #define GRANULES        (ARENA_MAX_BYTES / GRANULE_BYTES)
 #define GRANULE_PAGES   (GRANULE_BYTES / PAGE_BYTES)
@@ -126,6 +127,8 @@ static void start_heartbeat(pthread_mutex_t *alive)
 
 static bool create(void)
 {
+    if (margay_present())
+        return false; /* all memory is reachable there */
     job_identify(&arena.job);
     uint64_t bytes = arena.job.arena_bytes ? arena.job.arena_bytes : ARENA_MAX_BYTES;
     bytes -= bytes % GRANULE_BYTES;
@@ -204,16 +207,22 @@ uint32_t smartmap_provider_abi(void)
 
 int smartmap_provider_rank(void)
 {
+    if (margay_present())
+        return margay_rank();
     return arena_rank();
 }
 
 int smartmap_provider_size(void)
 {
+    if (margay_present())
+        return margay_size();
     return arena_rank() < 0 ? 0 : arena.job.size;
 }
 
 int smartmap_provider_exports(const void *address, size_t bytes)
 {
+    if (margay_present())
+        return margay_exports(address, bytes);
     const struct arena_header *own = arena_own();
     return own && arena_contains(address, bytes) &&
            atomic_load_explicit(&own->irregular, memory_order_relaxed) == 0;

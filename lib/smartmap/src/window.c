@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "internal.h"
+#include "margay.h"
 
 #define LINK_TARGET "/memfd:" ARENA_NAME " (deleted)"
 
@@ -143,6 +144,8 @@ static int open_window(int rank, pid_t pid)
 
 int smartmap_provider_attach(int rank, pid_t pid)
 {
+    if (margay_present())
+        return margay_attach(rank, pid);
     if (rank < 0 || rank >= SMARTMAP_MAX_RANKS)
         return -EINVAL;
     if (window_is_open(rank) && windows[rank].pid == pid &&
@@ -179,11 +182,15 @@ int window_of_pid(pid_t pid)
 
 int smartmap_provider_alive(int rank)
 {
+    if (margay_present())
+        return margay_alive(rank);
     return window_is_open(rank) && owner_lives(header_of(rank));
 }
 
 int smartmap_provider_reachable(int rank, const void *address, size_t bytes)
 {
+    if (margay_present())
+        return margay_reachable(rank, address, bytes);
     uint64_t offset = (uint64_t)address - ARENA_BASE;
     if (rank == arena_rank())
         return 0; /* our own memory has no window; use it directly */
@@ -243,6 +250,8 @@ static pid_t find_rank(int rank)
 
 int smartmap_provider_join(int timeout_ms)
 {
+    if (margay_present())
+        return margay_join(timeout_ms);
     if (!arena_own())
         return -ENOENT;
     int result = announce();

@@ -9,6 +9,7 @@
 
 extern "C" void *board_exchange(int rank, int size, void *address);
 extern "C" void board_meet(int step, int size);
+extern "C" int board_sees_all();
 
 extern "C" int rank_main(int rank, int size, const char *)
 {
@@ -17,7 +18,7 @@ extern "C" int rank_main(int rank, int size, const char *)
         return 1;
     std::vector<std::int64_t> mine(n), expected(n);
     std::iota(mine.begin(), mine.end(), 1000 * rank);
-    if (!smartmap_exports(mine.data(), bytes) || smartmap_exports(&mine, sizeof mine))
+    if (!smartmap_exports(mine.data(), bytes) || smartmap_exports(&mine, sizeof mine) != board_sees_all())
         return 1;
 
     const int next = (rank + 1) % size;

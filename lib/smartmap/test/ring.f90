@@ -19,6 +19,9 @@ integer(c_int) function rank_main(rank, size, mode) bind(c, name='rank_main') re
       integer(c_int), value :: rank, size
       type(c_ptr), value :: address
     end function
+    integer(c_int) function board_sees_all() bind(c)
+      import :: c_int
+    end function
     subroutine board_meet(step, size) bind(c)
       import :: c_int
       integer(c_int), value :: step, size
@@ -31,7 +34,7 @@ integer(c_int) function rank_main(rank, size, mode) bind(c, name='rank_main') re
   allocate (mine(n))
   mine = [(1000.0d0 * rank + i, i = 1, n)]
   if (smartmap_exports(c_loc(mine), n * 8_c_size_t) == 0) return
-  if (smartmap_exports(c_loc(on_stack), 8_c_size_t) /= 0) return
+  if (smartmap_exports(c_loc(on_stack), 8_c_size_t) /= board_sees_all()) return
 
   next = modulo(rank + 1, size)
   address = board_exchange(rank, size, c_loc(mine))

@@ -79,7 +79,7 @@ static void edges(int rank, int size, char *mine)
     meet(2, size);
     char *page = (char *)(((uintptr_t)mine + 8191) & ~(uintptr_t)4095);
     CHECK(mprotect(page, 4096, PROT_NONE) == 0);
-    CHECK(!smartmap_exports(mine, 10));
+    CHECK(smartmap_exports(mine, 10) == is_on_margay()); /* what is mapped there does not count */
     meet(3, size);
     r = (struct iovec){ (char *)(((uintptr_t)theirs + 8191) & ~(uintptr_t)4095), 4096 };
     l.iov_base = statics;
