@@ -135,6 +135,7 @@ fn all_steps() -> Vec<Step> {
         Step::new("debian", system("debian")),
         Step::new("facts", system("facts")),
         Step::new("ranks", system("ranks")),
+        Step::new("windows", system("windows")),
         Step::new("strace", system("strace")),
         Step::new("noise", noise()),
         Step::new("unseen", system("unseen")),

@@ -1,0 +1,196 @@
+// System calls with memory of other ranks: what the kernel serves itself, what Linux serves, process_vm_readv and writev.
+#include "windows.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+
+enum { AREA_BYTES = 256 << 10 };
+
+// Rank 1 has these; rank 0 uses them.
+static char area[AREA_BYTES] __attribute__((aligned(PAGE_BYTES)));
+static char *_Atomic edge; // the last byte of a page before one that is not there
+static char *_Atomic read_only;
+static pid_t pid;
+static const char constant[16] = "a constant";
+
+static char *there, *before_edge, *not_writable;
+
+static void made_by_the_kernel(void)
+{
+    struct timespec *time = (struct timespec *)there;
+    check(syscall(SYS_clock_gettime, CLOCK_MONOTONIC, time) == 0 && (time->tv_sec | time->tv_nsec) != 0, "clock_gettime there");
+    check_fails(syscall(SYS_clock_gettime, CLOCK_MONOTONIC, not_writable), EFAULT, "in read-only memory");
+    check_fails(syscall(SYS_clock_gettime, CLOCK_MONOTONIC, before_edge), EFAULT, "half beyond the end of a mapping");
+    check_fails(syscall(SYS_clock_gettime, CLOCK_MONOTONIC, OF(2, (char *)area)), EFAULT, "of a rank that is not there");
+    memset(there, 0, 64);
+    check(syscall(SYS_getrandom, there, 64, 0) == 64 && memcmp(there, area, 64) != 0, "getrandom there");
+    sigset_t set;
+    sigemptyset(&set);
+    check(syscall(SYS_rt_sigprocmask, SIG_BLOCK, OF(0, &set), there, 8) == 0, "rt_sigprocmask from our own window");
+}
+
+static void files(void)
+{
+    int fd = open("file", O_RDWR | O_CREAT | O_TRUNC, 0600);
+    need(fd >= 0, "a file");
+    for (int i = 0; i < AREA_BYTES; i++)
+        there[i] = (char)(i * 7 + i / 251);
+    check(write(fd, there, AREA_BYTES) == AREA_BYTES, "write from there");
+    memset(there, 0, AREA_BYTES);
+    check(pread(fd, area, AREA_BYTES, 0) == AREA_BYTES && area[12345] == (char)(12345 * 7 + 12345 / 251), "the file has it");
+    check(pread(fd, there, AREA_BYTES, 0) == AREA_BYTES && memcmp(there, area, AREA_BYTES) == 0, "read to there");
+    memset(there, 1, 100);
+    check(pread(fd, there, 100, AREA_BYTES - 10) == 10 && there[9] == area[AREA_BYTES - 1] && there[10] == 1,
+          "a short read leaves the rest");
+    check_fails(pread(fd, not_writable, 10, 0), EFAULT, "read to read-only memory");
+    check_fails(write(fd, before_edge, 10), EFAULT, "write from beyond a mapping");
+    check_fails(write(fd, OF(2, (char *)area), 10), EFAULT, "write from a rank that is not there");
+    check_fails(write(-1, before_edge, 10), EBADF, "a wrong descriptor comes first");
+    struct iovec v[4] = {{area, 3}, {there + 100, 5}, {area + 50, 2}, {there + 200, 6}};
+    check(pwritev(fd, v, 4, 0) == 16, "pwritev from both");
+    char back[16];
+    check(pread(fd, back, 16, 0) == 16 && memcmp(back + 3, there + 100, 5) == 0 && memcmp(back + 8, area + 50, 2) == 0 &&
+              memcmp(back + 10, there + 200, 6) == 0,
+          "in their order");
+    memset(there + 100, 0, 200);
+    struct iovec *their_vectors = (struct iovec *)(there + 4096);
+    memcpy(their_vectors, v, sizeof v);
+    check(preadv(fd, their_vectors, 4, 0) == 16 && memcmp(there + 100, back + 3, 5) == 0 && memcmp(there + 200, back + 10, 6) == 0,
+          "preadv by vectors that lie there");
+    v[3].iov_base = not_writable;
+    check(preadv(fd, v, 4, 0) == 10, "preadv up to memory that cannot be written");
+    strcpy(there, "file");
+    struct stat *status = (struct stat *)(there + 1024);
+    check(stat(there, status) == 0 && status->st_size == AREA_BYTES, "a path and a structure there");
+    strcpy(there, "none");
+    check_fails(open(there, O_RDONLY), ENOENT, "a path that is wrong");
+    check_fails(open(before_edge, O_RDONLY), EFAULT, "a path without an end");
+    close(fd);
+    unlink("file");
+}
+
+static void messages(void)
+{
+    int pair[2];
+    need(socketpair(AF_UNIX, SOCK_DGRAM, 0, pair) == 0, "socketpair");
+    strcpy(there, "a message from there");
+    check(send(pair[0], there, 20, 0) == 20 && recv(pair[1], there + 100, 50, 0) == 20 &&
+              memcmp(there, there + 100, 20) == 0,
+          "send and recv");
+    struct iovec *vectors = (struct iovec *)(there + 1000);
+    struct msghdr *message = (struct msghdr *)(there + 2000);
+    vectors[0] = (struct iovec){there, 10};
+    vectors[1] = (struct iovec){area, 4};
+    *message = (struct msghdr){.msg_iov = vectors, .msg_iovlen = 2};
+    memcpy(area, "ours", 4);
+    check(sendmsg(pair[0], message, 0) == 14, "sendmsg with all of it there");
+    vectors[0] = (struct iovec){there + 300, 12};
+    vectors[1] = (struct iovec){there + 400, 2};
+    memset(there + 300, 0, 200);
+    message->msg_flags = 77;
+    check(recvmsg(pair[1], message, 0) == 14 && memcmp(there + 300, "a message our", 12) == 0 && memcmp(there + 400, "rs", 2) == 0,
+          "recvmsg, too");
+    check(message->msg_flags == 0 && message->msg_iov == vectors && message->msg_iovlen == 2, "and the header says so");
+    close(pair[0]);
+    close(pair[1]);
+}
+
+static ssize_t get(pid_t who, struct iovec *l, int locals, struct iovec *r, int remotes, int flags)
+{
+    return syscall(SYS_process_vm_readv, who, l, locals, r, remotes, flags);
+}
+static ssize_t put(pid_t who, struct iovec *l, int locals, struct iovec *r, int remotes, int flags)
+{
+    return syscall(SYS_process_vm_writev, who, l, locals, r, remotes, flags);
+}
+
+static void process_vm(void)
+{
+    static struct iovec many[1025];
+    char *theirs = (char *)area; // as rank 1 has it
+    pid_t other = *OF(1, &pid);
+    struct iovec l = {area, AREA_BYTES}, r = {theirs, AREA_BYTES};
+    for (int i = 0; i < AREA_BYTES; i++)
+        there[i] = (char)(i * 3 + i / 241);
+    memset(area, 0, AREA_BYTES);
+    check(get(other, &l, 1, &r, 1, 0) == AREA_BYTES && memcmp(area, there, AREA_BYTES) == 0, "process_vm_readv");
+    memset(area, 5, AREA_BYTES);
+    check(put(other, &l, 1, &r, 1, 0) == AREA_BYTES && there[0] == 5 && there[AREA_BYTES - 1] == 5, "process_vm_writev");
+    check(get(getpid(), &l, 1, &r, 1, 0) == AREA_BYTES, "on oneself");
+    for (int i = 0; i < 1025; i++)
+        many[i] = (struct iovec){area + 3 * i, 3};
+    check(get(other, many, 1024, &r, 1, 0) == 3072 && put(other, &l, 1, many, 1024, 0) == 3072, "1,024 vectors");
+    check_fails(get(other, many, 1025, &r, 1, 0), EINVAL, "1,025");
+    check_fails(get(other, &l, 1, many, 1025, 0), EINVAL, "on the other side");
+    check_fails(get(other, &l, 1, &r, 1, 1), EINVAL, "flags");
+    check(get(other, &l, 1, &r, 0, 0) == 0 && get(other, &l, 0, &r, 1, 0) == 0, "no vectors, no bytes");
+    check(get(1 << 30, &l, 0, &r, 1, 0) == 0, "of nobody either");
+    check_fails(get(1 << 30, &l, 1, &r, 1, 0), ESRCH, "of nobody");
+    check_fails(get(-1, &l, 1, &r, 1, 0), ESRCH, "of no process");
+    check_fails(get(1, &l, 1, &r, 1, 0), EPERM, "of a process of Linux");
+    r.iov_len = (size_t)-1;
+    check_fails(get(other, &l, 1, &r, 1, 0), EINVAL, "a negative length there");
+    l.iov_len = (size_t)-1, r.iov_len = 10;
+    check_fails(get(other, &l, 1, &r, 1, 0), EINVAL, "and here");
+    l = (struct iovec){(void *)(UINT64_MAX - 5), 100};
+    check_fails(get(other, &l, 1, &r, 1, 0), EFAULT, "a range that wraps");
+    l = (struct iovec){area, 100};
+    r = (struct iovec){(void *)(UINT64_MAX - 5), 100};
+    check_fails(get(other, &l, 1, &r, 1, 0), EFAULT, "there");
+    r = (struct iovec){there, 100};
+    check_fails(get(other, &l, 1, &r, 1, 0), EFAULT, "an address in a window is none of that rank's own");
+    r = (struct iovec){edge - 7, 100};
+    check(get(other, &l, 1, &r, 1, 0) == 8, "up to the end of a mapping");
+    check(put(other, &l, 1, &r, 1, 0) == 8, "up to there written");
+    r = (struct iovec){edge + 1, 100};
+    check_fails(get(other, &l, 1, &r, 1, 0), EFAULT, "nothing of what is not mapped");
+    r = (struct iovec){read_only, 100};
+    check(get(other, &l, 1, &r, 1, 0) == 100, "read-only memory is read");
+    check_fails(put(other, &l, 1, &r, 1, 0), EFAULT, "and not written");
+    l = (struct iovec){(char *)constant, 16}, r = (struct iovec){theirs, 16};
+    check_fails(get(other, &l, 1, &r, 1, 0), EFAULT, "nor is ours");
+    l = (struct iovec){OF(1, (char *)area) + 100, 50}, r = (struct iovec){theirs, 50};
+    check(get(other, &l, 1, &r, 1, 0) == 50 && memcmp(there, there + 100, 50) == 0, "to a window");
+    char *mine = pages(2, PROT_READ | PROT_WRITE);
+    munmap(mine + PAGE_BYTES, PAGE_BYTES);
+    l = (struct iovec){mine + PAGE_BYTES - 13, 50};
+    check(get(other, &l, 1, &r, 1, 0) == 13, "as far as our memory goes");
+    struct iovec two[2] = {{area, 20}, {mine + PAGE_BYTES, 5}};
+    check(get(other, two, 2, &r, 1, 0) == 20, "up to a vector without memory");
+}
+
+int main(void)
+{
+    begin_ranks();
+    pid = getpid();
+    if (own_rank == 1) {
+        read_only = pages(1, PROT_READ);
+        char *two = pages(2, PROT_READ | PROT_WRITE);
+        munmap(two + PAGE_BYTES, PAGE_BYTES);
+        edge = two + PAGE_BYTES - 1;
+        memset(two, 'x', PAGE_BYTES);
+    }
+    meet(0);
+    if (own_rank == 0) {
+        there = OF(1, (char *)area);
+        before_edge = OF(1, *OF(1, &edge));
+        not_writable = OF(1, *OF(1, &read_only));
+        edge = *OF(1, &edge);
+        read_only = *OF(1, &read_only);
+        made_by_the_kernel();
+        files();
+        messages();
+        process_vm();
+    }
+    meet(1);
+    if (own_rank == 0) {
+        pid_t other = *OF(1, &pid);
+        struct iovec l = {area, 10}, r = {area, 10};
+        AWAIT(!smartmap_alive(1));
+        check_fails(get(other, &l, 1, &r, 1, 0), ESRCH, "of a rank that has ended");
+    }
+    return end_ranks();
+}

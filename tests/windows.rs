@@ -1,0 +1,116 @@
+//! SMARTMAP windows: what ranks reach of each other's memory, by the programs of `programs/windows`.
+//!
+//! The race runs for WINDOWS_SECONDS (2 unless set) with 2 and 16 ranks under both threadings of TCG; WINDOWS_SEED repeats one.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use margay_tests::random::Random;
+use margay_tests::run::{HANG, Outcome, Run};
+use margay_tests::scratch::Scratch;
+use margay_tests::tree;
+
+/// Runs a program of `programs/windows` with these options of yod.
+fn run(options: &[&str], program: &str, args: &[&str]) -> Run {
+    let program = tree::program("windows", program);
+    Run::yod(options)
+        .args(&["-m", "32M", "--oversubscribe", "--"])
+        .args(&[program.to_string_lossy()])
+        .args(args)
+}
+
+/// The ranks' checks are all as they should be.
+fn good(outcome: &Outcome) -> Result<()> {
+    let (said, stderr) = (outcome.stdout.text(), outcome.stderr.text());
+    let failed = said.lines().any(|line| line.starts_with("FAIL"));
+    ensure!(
+        outcome.status == Some(0) && !failed && said.contains(" checks, 0 failed"),
+        "status {:?}:\n{said}{stderr}",
+        outcome.status
+    );
+    Ok(())
+}
+
+#[test]
+fn ranks_reach_what_the_owner_lets_them() -> Result<()> {
+    good(&run(&["-n", "2"], "access", &[]).run()?)
+}
+
+/// Started one after the other, with as many cores as ranks.
+#[test]
+fn each_rank_on_cores_of_its_own() -> Result<()> {
+    good(&run(&["-n", "2", "-d", "2"], "access", &[]).run()?)
+}
+
+#[test]
+fn calls_take_memory_of_other_ranks() -> Result<()> {
+    good(&run(&["-n", "2"], "calls", &[]).run()?)
+}
+
+#[test]
+fn sixteen_ranks_pass_a_word_around() -> Result<()> {
+    good(&run(&["-n", "16"], "ring", &[]).run()?)
+}
+
+/// All there can be: slots 1 to 255.
+#[test]
+fn as_many_ranks_as_there_can_be_pass_a_word_around() -> Result<()> {
+    let program = tree::program("windows", "ring");
+    let outcome = Run::yod(&["-n", "255", "-m", "4M", "--oversubscribe", "--"])
+        .args(&[program.to_string_lossy()])
+        .limit(HANG * 9)
+        .run()?;
+    good(&outcome)
+}
+
+/// How QEMU runs the node's CPUs: each by a thread of its own, or all by one in turn.
+#[derive(Clone, Copy)]
+enum Threads {
+    Many,
+    One,
+}
+
+/// A QEMU that runs all CPUs by one thread, in a folder of its own: yod looks along PATH.
+const ONE_THREAD: &str = r#"#!/bin/sh
+for word; do shift; [ "$word" = tcg ] && word=tcg,thread=single; set -- "$@" "$word"; done
+exec /usr/bin/qemu-system-x86_64 "$@"
+"#;
+
+fn race(ranks: u32, threads: Threads) -> Result<()> {
+    let seconds = tree::number("WINDOWS_SECONDS", 2);
+    let seed = Random::from_environment("WINDOWS_SEED");
+    let words = [ranks.into(), 1000 * seconds, seed].map(|word: u64| word.to_string());
+    let mut run = run(&["-n", &words[0]], "race", &[&words[1], &words[2]]);
+    let scratch = Scratch::new()?;
+    if let Threads::One = threads {
+        let wrapper = scratch.path().join("qemu-system-x86_64");
+        fs::write(&wrapper, ONE_THREAD)?;
+        fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755))?;
+        let path = format!("{}:/usr/bin:/bin", scratch.path().display());
+        run = run.env(&[("PATH", path)]);
+    }
+    let limit = HANG * 3 + Duration::from_secs(seconds);
+    good(&run.limit(limit).run()?).with_context(|| format!("repeat it with WINDOWS_SEED={seed}"))
+}
+
+#[test]
+fn two_ranks_race() -> Result<()> {
+    race(2, Threads::Many)
+}
+
+#[test]
+fn two_ranks_race_on_one_thread() -> Result<()> {
+    race(2, Threads::One)
+}
+
+#[test]
+fn sixteen_ranks_race() -> Result<()> {
+    race(16, Threads::Many)
+}
+
+#[test]
+fn sixteen_ranks_race_on_one_thread() -> Result<()> {
+    race(16, Threads::One)
+}
