@@ -203,6 +203,51 @@ static struct call unmap(long at, size_t bytes)
 	return CALL(munmap, at, (long)bytes);
 }
 
+/* The address at which rank 0, the only one, sees its own memory as others see it. */
+static long in_window(long at)
+{
+	return at | 1L << 39;
+}
+
+static long own(long at)
+{
+	return at;
+}
+
+struct vector {
+	long at, bytes;
+};
+
+/* On this rank: the way is the same for every rank. */
+static void process_vm(const char *name, size_t bytes)
+{
+	long from = result_of(map(bytes)), to = result_of(map(bytes));
+	struct vector remote = { from, (long)bytes }, local = { to, (long)bytes };
+
+	alone(name, CALL(process_vm_readv, result_of(CALL(getpid)), (long)&local, 1, (long)&remote, 1));
+	must(result_of(unmap(from, bytes)) == 0 && result_of(unmap(to, bytes)) == 0, "munmap");
+}
+
+/* Memory that was stored to, at the owner's address or through a window: giving it back, and getting other memory at the
+ * same address. */
+static void stored_to(const char *name, const char *back_name, long (*seen_at)(long))
+{
+	uint64_t least = UINT64_MAX, back_least = UINT64_MAX;
+	struct call call = map(PAGE_BYTES);
+
+	for (int i = 0; i < ROUNDS; i++) {
+		long at, result;
+		keep_least(&least, ticks_of(&call, &at));
+		must(!is_error(at), "mmap");
+		*(volatile char *)seen_at(at) = 1;
+		struct call back = unmap(at, PAGE_BYTES);
+		keep_least(&back_least, ticks_of(&back, &result));
+		must(result == 0, "munmap");
+	}
+	report(name, least);
+	report(back_name, back_least);
+}
+
 static void mappings(void)
 {
 	pair("mmap_4K", map(PAGE_BYTES), "munmap_4K", unmap(0, PAGE_BYTES));
@@ -213,6 +258,11 @@ static void mappings(void)
 	     CALL(mprotect, page, PAGE_BYTES, READ_WRITE));
 	pair("brk_grow_64K", CALL(brk, end + PAGE_BYTES + (64 << 10)), "brk_shrink_64K",
 	     CALL(brk, end + PAGE_BYTES));
+	stored_to("mmap_4K_used", "munmap_4K_used", own);
+	stored_to("mmap_4K_by_window", "munmap_4K_by_window", in_window);
+	process_vm("process_vm_4K", PAGE_BYTES);
+	process_vm("process_vm_64K", 64 << 10);
+	process_vm("process_vm_1M", MIB);
 }
 
 /* Among a thousand regions of a page each: those around a new one are looked for, and moved. */

@@ -8,6 +8,8 @@ use serde::Deserialize;
 pub struct Stats {
     /// Of the node as a whole.
     pub node: Node,
+    /// Of each rank.
+    pub ranks: Vec<Rank>,
     /// Of each core.
     pub cores: Vec<Counters>,
     /// Sums over the cores; of longest times the longest.
@@ -21,6 +23,15 @@ pub struct Node {
     pub ram_bytes: u64,
     /// TSC when the PCT began to run.
     pub up_tsc: u64,
+}
+
+/// Of a rank.
+#[derive(Deserialize, Debug, Clone, Copy)]
+pub struct Rank {
+    /// Ranks that had windows when it started, itself included.
+    pub windows: u64,
+    /// TSC ticks that it took to open those to and from it.
+    pub windows_ticks: u64,
 }
 
 /// A duration.
@@ -87,7 +98,7 @@ mod tests {
     use super::*;
 
     const LINE: &str = r#"{"tsc_hz":1000000000,
-        "node":{"ram_bytes":79691776,"kernel_bytes":5000000,"up_tsc":8000000},"ranks":[],"cores":[],
+        "node":{"ram_bytes":79691776,"kernel_bytes":5000000,"up_tsc":8000000},"ranks":[{"windows":2,"windows_ticks":70}],"cores":[],
         "total":{"entries":50,"pct_entries":20,"local_calls":19,"shipped_calls":10,"page_faults":0,"exceptions":0,
         "timer_interrupts":1,"ipis":2,"doorbells":4,"other_interrupts":0,"irqs_off_max":{"ticks":900,"ns":900}},"calls":[]}"#;
 
@@ -96,6 +107,7 @@ mod tests {
         let line = LINE.replace('\n', "");
         let stats = Stats::parse(&format!("yod: a notice\n{{}}\n{line}\n")).expect("parses");
         assert_eq!(stats.node.up_tsc, 8_000_000);
+        assert_eq!(stats.ranks[0].windows_ticks, 70);
         assert_eq!(stats.total.unasked_entries(), 1);
         assert_eq!(stats.total.interrupts(), 7);
         assert_eq!(stats.total.irqs_off_max.ticks, 900);

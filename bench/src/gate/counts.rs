@@ -38,8 +38,10 @@ pub fn measure(lab: &Lab) -> Result<Measured> {
     };
     setrlimit(Resource::Stack, stack).context("cannot set the limit on stacks")?;
     let mut counts = paths(lab)?;
+    counts.push(window_per_peer(lab)?);
     control::events(lab)?;
     counts.extend(quiet_core(lab)?);
+    counts.push(exchange(lab)?);
     counts.push(count("faults_demanding", demanding_faults(lab)?));
     counts.push(kernel_size(lab)?);
     if !plugin::library(lab.output()).is_file() {
@@ -93,6 +95,36 @@ fn paths(lab: &Lab) -> Result<Vec<Count>> {
         counts.push(count(format!("{name}_counted"), ticks as u64));
     }
     Ok(counts)
+}
+
+/// Opening the windows of the last of several ranks, for each rank: an entry in its root table and one in that rank's.
+fn window_per_peer(lab: &Lab) -> Result<Count> {
+    const RANKS: usize = 16;
+    let how = How {
+        icount: true,
+        stats: true,
+        ranks: RANKS,
+        memory: "16M",
+        ..How::default()
+    };
+    let ran = lab.margay(how, "first", &[])?;
+    let ranks = &ran.stats()?.ranks;
+    let last = ranks
+        .iter()
+        .filter(|rank| rank.windows > 1)
+        .max_by_key(|rank| rank.windows);
+    let last = last.context("no rank found another one when it started")?;
+    Ok(count(
+        "window_per_peer",
+        last.windows_ticks.div_ceil(last.windows),
+    ))
+}
+
+/// What the kernel sees of two ranks, on a core each, that exchange data through windows: many rounds make no more entries than
+/// few.
+fn exchange(lab: &Lab) -> Result<Count> {
+    const PROGRAM: quiet::Program<'_> = ("exchange", &["10"], &["300"]);
+    Ok(count("exchange_events", quiet::exchange(lab, PROGRAM)?))
 }
 
 /// Compiles the program of the paths. It has no C library, and code of less than a page, so that it looks the same to the kernel

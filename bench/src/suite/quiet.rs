@@ -37,7 +37,7 @@ pub fn after_start(lab: &Lab) -> Result<Vec<Reading>> {
     let mut events = beyond_idle(lab, &PROGRAMS)?;
     // New memory is there when it is touched, too.
     for kind in ["fresh", "recycled"] {
-        let counters = count(lab, "touch", &[kind, "16777216", "3"])?;
+        let counters = count(lab, 1, "touch", &[kind, "16777216", "3"])?;
         events.faults.add(kind, counters.page_faults);
     }
     Ok(vec![
@@ -69,9 +69,30 @@ pub fn beyond_idle(lab: &Lab, programs: &[Program<'_>]) -> Result<Events> {
     Ok(events)
 }
 
+/// Calls, faults and other entries of a program of two ranks at work, each on a core of its own, that it does not have with
+/// little to do.
+///
+/// # Errors
+/// When it cannot be run.
+pub fn exchange(lab: &Lab, (name, idle, busy): Program<'_>) -> Result<u64> {
+    let events = |args| -> Result<u64> {
+        let counters = count(lab, 2, name, args)?;
+        Ok(counters.entries - counters.pct_entries + counters.page_faults)
+    };
+    let mut least = u64::MAX;
+    for _ in 0..PAIRS {
+        let idle = events(idle)?;
+        least = least.min(events(busy)?.saturating_sub(idle));
+        if least == 0 {
+            break;
+        }
+    }
+    Ok(least)
+}
+
 /// Faults, entries and ticks at work, less those with nothing to do. Fewer are none.
 fn pair(lab: &Lab, &(name, idle, busy): &Program<'_>) -> Result<[u64; 3]> {
-    let (idle, busy) = (count(lab, name, idle)?, count(lab, name, busy)?);
+    let (idle, busy) = (count(lab, 1, name, idle)?, count(lab, 1, name, busy)?);
     let more = |of: fn(&Counters) -> i64| u64::try_from(of(&busy) - of(&idle)).unwrap_or(0);
     Ok([
         more(|c| c.page_faults as i64),
@@ -84,9 +105,10 @@ fn total(events: &[u64; 3]) -> u64 {
     events.iter().sum()
 }
 
-fn count(lab: &Lab, name: &str, args: &[&str]) -> Result<Counters> {
+fn count(lab: &Lab, ranks: usize, name: &str, args: &[&str]) -> Result<Counters> {
     let how = How {
         stats: true,
+        ranks,
         memory: "256M",
         ..How::default()
     };
