@@ -159,6 +159,12 @@ pub enum HostOp {
     /// grow_workers(wanted) -> workers there are now: at least as many as wanted, for as many threads. EAGAIN when Linux makes
     /// no more threads, or more than [`MAX_THREADS`](crate::map::MAX_THREADS) are wanted.
     GrowWorkers = 8,
+    /// halted(why) -> [`Order`](crate::halt::Order): a thread has halted, see [`Halt`](crate::halt::Halt).
+    Halted = 9,
+    /// leave_out(start, end) -> 0: the program wants this memory left out of a core file (MADV_DONTDUMP).
+    LeaveOut = 10,
+    /// write_core() -> 1 if there is a core file now: all threads have ended.
+    WriteCore = 11,
 }
 
 impl HostOp {
@@ -174,6 +180,9 @@ impl HostOp {
             6 => Some(HostOp::DescribeFile),
             7 => Some(HostOp::LoadFile),
             8 => Some(HostOp::GrowWorkers),
+            9 => Some(HostOp::Halted),
+            10 => Some(HostOp::LeaveOut),
+            11 => Some(HostOp::WriteCore),
             _ => None,
         }
     }

@@ -9,6 +9,7 @@
 pub mod control;
 pub mod cores;
 pub mod errno;
+pub mod halt;
 pub mod ident;
 pub mod image;
 pub mod map;

@@ -19,6 +19,7 @@ pub mod layout;
 pub mod model;
 pub mod rank;
 pub mod region_log;
+pub mod registers;
 pub mod ring;
 pub mod ship;
 pub mod signal;

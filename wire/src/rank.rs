@@ -7,6 +7,7 @@ use abi::control::RankInfo;
 use abi::ident::RLIM_NLIMITS;
 use abi::syscall::MAX_CALLS;
 
+use crate::registers::Registers;
 use crate::signal::Mailbox;
 use crate::word::{Text, Word};
 
@@ -72,11 +73,16 @@ pub struct FromHost {
     pub workers: Word,
 }
 
-/// Why a rank was ended by a fault: for the crash report.
+/// Why a rank was ended by a signal: for the crash report, when it was a fault, and for the core file.
 #[derive(FromBytes, KnownLayout, Default, Debug)]
 #[repr(C)]
 pub struct Crash {
-    /// 1 when the fields below are filled in.
+    /// The thread that took the signal: its index, and its siginfo_t in words, of which the others are zero. Filled in when
+    /// a core file is due.
+    pub thread: Word,
+    /// See `thread`.
+    pub info: [Word; 6],
+    /// 1 when the fields below are filled in: it was a fault.
     pub valid: Word,
     /// The signal.
     pub signo: Word,
@@ -159,8 +165,10 @@ pub struct FromNode {
     pub threads: Word,
     /// Ranks that had windows when this one started, itself included, and the TSC ticks that it took to open them.
     pub windows: [Word; 2],
-    /// The crash report.
+    /// How a signal ended it.
     pub crash: Crash,
+    /// Those of the thread that was told to [show](abi::halt::Order::Show) them.
+    pub registers: Registers,
     /// What it did not get.
     pub refusals: Refusals,
 }

@@ -137,6 +137,7 @@ fn all_steps() -> Vec<Step> {
         Step::new("ranks", system("ranks")),
         Step::new("windows", system("windows")),
         Step::new("strace", system("strace")),
+        Step::new("gdb", system("gdb")),
         Step::new("noise", noise()),
         Step::new("unseen", system("unseen")),
         Step::new("bad-input", system("bad_input")),

@@ -22,6 +22,7 @@ const NEEDED: &[(&str, &str)] = &[
     ("/usr/bin/bc", "bc"),
     ("/usr/bin/bzip2", "bzip2"),
     ("/usr/bin/gawk", "gawk"),
+    ("/usr/bin/gdb", "gdb"),
     ("/usr/bin/hwloc-calc", "hwloc-nox"),
     ("/usr/bin/jq", "jq"),
     ("/usr/bin/lua5.4", "lua5.4"),

@@ -35,6 +35,10 @@ pub fn if_over(rank: &Rank) {
                 );
                 say(rank, &report);
             }
+            let core = rank.dump.said();
+            if !core.is_empty() {
+                say(rank, &format!("{}: {core}\n", rank.name));
+            }
             match status & 0x7f {
                 0 => signals::exit(status >> 8 & 0xff),
                 signo => die_without_core(signo),

@@ -5,8 +5,10 @@ use std::sync::atomic::Ordering;
 
 use abi::Errno;
 use abi::control::HostOp;
+use abi::halt::Halt;
 use abi::map::{STACK_TOP, USER_TOP};
 
+use crate::dump;
 use crate::fds;
 use crate::memory::RankMemory;
 use crate::rank::Rank;
@@ -15,11 +17,16 @@ use crate::special;
 use crate::stub;
 use crate::watcher;
 
-/// Carries out an operation; returns its result or a negative error as a system call does.
+/// Carries out an operation for thread `index`; returns its result or a negative error as a system call does.
 ///
 /// # Errors
 /// A line for the user when the rank has to end.
-pub fn carry_out(rank: &'static Rank, nr: u64, args: &[u64; 6]) -> Result<i64, String> {
+pub fn carry_out(
+    rank: &'static Rank,
+    index: usize,
+    nr: u64,
+    args: &[u64; 6],
+) -> Result<i64, String> {
     let ret = match HostOp::from_nr(nr) {
         Some(HostOp::ReadProgram) => load_image(rank, &rank.program.file, args),
         Some(HostOp::ReadInterpreter) => match &rank.program.interpreter {
@@ -41,6 +48,17 @@ pub fn carry_out(rank: &'static Rank, nr: u64, args: &[u64; 6]) -> Result<i64, S
             Ok(0)
         }
         Some(HostOp::GrowWorkers) => rank.workers.grow(rank, args[0]).map(|count| count as i64),
+        Some(HostOp::Halted) => Halt::from_nr(args[0])
+            .map(|why| {
+                let registers = &rank.words.area.node.registers;
+                rank.halted.order(index, why, registers) as i64
+            })
+            .ok_or(Errno::EINVAL),
+        Some(HostOp::LeaveOut) => {
+            rank.dump.leave_out(args[0], args[1]);
+            Ok(0)
+        }
+        Some(HostOp::WriteCore) => Ok(dump::write(rank).into()),
         None => Err(Errno::ENOSYS),
     };
     Ok(ret.unwrap_or_else(Errno::ret))

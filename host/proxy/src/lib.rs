@@ -12,10 +12,12 @@
 
 mod call;
 mod crash;
+mod dump;
 mod end;
 mod fds;
 mod files;
 mod gpa;
+mod halt;
 mod heritage;
 mod host_op;
 mod memory;

@@ -9,6 +9,8 @@ use wire::thread::ThreadArea;
 use wire::word::Word;
 
 use crate::Program;
+use crate::dump::Dump;
+use crate::halt::Halted;
 use crate::memory::{Allowed, BadChange, Memory, RankMemory};
 use crate::shared::RankWords;
 use crate::signals::Inherited;
@@ -60,6 +62,10 @@ pub struct Rank {
     pub settling: Mutex<()>,
     /// What the process has adopted of the node's [`wire::rank::terminal`] word.
     pub terminal: Mutex<u64>,
+    /// Threads that have halted.
+    pub halted: Halted,
+    /// What goes into a core file besides.
+    pub dump: Dump,
     /// Whether a thread ends the process already.
     pub ending: AtomicBool,
     /// This process, whose number is also the first worker's thread id.

@@ -5,13 +5,13 @@
 //! before it is resolved and must be this process's own in a procfs. What is not answered here is Linux's answer about the
 //! proxy, which has the rank's pid, credentials, descriptors and limits.
 
-mod content;
+pub mod content;
 mod device;
 mod listing;
 mod machine;
 mod open;
 mod place;
-mod regions;
+pub mod regions;
 mod sys;
 mod text;
 mod walk;

@@ -14,7 +14,9 @@ use wire::layout::Layout;
 use wire::rank::{FromHost, proxy};
 use wire::word::Word;
 
+use crate::dump::Dump;
 use crate::fds::{Limits, Own, close_on_exec};
+use crate::halt::Halted;
 use crate::memory::Memory;
 use crate::rank::{Passes, Rank, Stops};
 use crate::sandbox;
@@ -180,6 +182,8 @@ fn build(
         passes: Passes::default(),
         settling: Mutex::default(),
         terminal: Mutex::default(),
+        halted: Halted::default(),
+        dump: Dump::default(),
         ending: AtomicBool::new(false),
         pid: std::process::id(),
     };

@@ -66,7 +66,7 @@ fn carry_out(rank: &'static Rank, index: usize, caller: &mut Caller, request: &R
         end::broken(rank, &why);
     }
     if request.host_op {
-        return host_op::carry_out(rank, request.nr, &request.args)
+        return host_op::carry_out(rank, index, request.nr, &request.args)
             .unwrap_or_else(|why| end::broken(rank, &why));
     }
     heritage::settle(rank, index);

@@ -212,7 +212,14 @@ impl Trace {
         lines.extend(exits.iter().map(no_return_line));
         let text = match wait_status & 0x7f {
             0 => format!("+++ exited with {} +++", wait_status >> 8 & 0xff),
-            signal => format!("+++ killed by {} +++", names::signal(signal)),
+            signal => {
+                let core = if wait_status & 0x80 != 0 {
+                    " (core dumped)"
+                } else {
+                    ""
+                };
+                format!("+++ killed by {}{core} +++", names::signal(signal))
+            }
         };
         let threads = std::mem::take(&mut rank.live).into_iter();
         lines.extend(threads.map(|tid| Line::now(text.clone()).of(tid)));

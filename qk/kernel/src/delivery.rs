@@ -54,7 +54,7 @@ fn act(thread: &'static Thread, frame: &mut UserFrame, interrupted: &mut Option<
             deliver(thread, frame, interrupted);
         }
         if thread.rank.is_ending() {
-            exit::leave(thread);
+            exit::leave_ending(thread, frame, nr);
         }
         if sched::should_yield(&thread.task) {
             rseq::interrupted(thread);
@@ -167,11 +167,17 @@ fn stop(thread: &'static Thread) {
     signal::collect(thread.rank);
 }
 
+/// The rank ends by a signal, if nothing else has ended it, and the thread with it.
 fn terminate(thread: &'static Thread, frame: &UserFrame, info: &SigInfo, core: bool) -> ! {
     // Only faults have a place worth reporting: a program that ends itself (abort), or is told to by the keyboard, was nowhere
     // in particular.
     if core && info.code > 0 && SigSet::SYNCHRONOUS.contains(info.signal) {
         crash::report(thread, frame, info);
     }
-    exit::end(thread, u64::from(info.signal.number()))
+    let dumped = core && crash::is_due(thread.rank);
+    let status = u64::from(info.signal.number());
+    if thread.rank.end(status, dumped) && dumped {
+        crash::note_signal(thread, info);
+    }
+    exit::leave_ending(thread, frame, None)
 }

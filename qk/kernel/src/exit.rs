@@ -3,15 +3,16 @@
 //! A rank's end is decided once ([`Rank::end`](crate::rank::Rank::end)); each of its threads then ends on its way back to
 //! ring 3, and the last one publishes it.
 
+use hal::traps::UserFrame;
 use qk_core::signals::SigSet;
 
 use crate::syscall::futex;
 use crate::thread::Thread;
-use crate::{sched, signal, timer};
+use crate::{crash, sched, signal, timer};
 
 /// Ends the rank of the calling thread, and the thread; `wait_status` as wait(2) says it.
 pub fn end(thread: &'static Thread, wait_status: u64) -> ! {
-    thread.rank.end(wait_status);
+    thread.rank.end(wait_status, false);
     leave(thread)
 }
 
@@ -25,8 +26,17 @@ pub fn exit_thread(thread: &'static Thread, code: u64) -> ! {
     leave(thread)
 }
 
+/// The calling thread runs no more, for its rank's end is decided. `frame` is what it would have returned to ring 3 with, from
+/// call `nr` if it is one.
+pub fn leave_ending(thread: &'static Thread, frame: &UserFrame, nr: Option<u64>) -> ! {
+    if thread.rank.is_dumped() {
+        crash::halt(thread, frame, nr);
+    }
+    leave(thread)
+}
+
 /// The calling thread runs no more.
-pub fn leave(thread: &'static Thread) -> ! {
+fn leave(thread: &'static Thread) -> ! {
     let rank = thread.rank;
     timer::set_sleep(thread, None);
     thread.end();
@@ -37,7 +47,7 @@ pub fn leave(thread: &'static Thread) -> ! {
     timer::posix::thread_ends(thread);
     thread.signals.lock().thread.end();
     if rank.threads.died() {
-        rank.exited();
+        rank.exited(thread);
     }
     sched::exit()
 }

@@ -24,7 +24,7 @@ use crate::syscall::limits::RLIMIT_SIGPENDING;
 use crate::syscall::policy::Policy;
 use crate::thread::{self, Thread, Threads};
 use crate::timer::{self, Timers};
-use crate::{clock, comm, events, preempt, sched, windows};
+use crate::{clock, comm, crash, events, preempt, sched, windows};
 
 /// What never changes after the proxy attached: served without a lock.
 pub struct Identity {
@@ -76,7 +76,7 @@ pub struct Rank {
     pub unclaimed: AtomicBool,
     /// A signal stopped it: no thread goes back to ring 3.
     stopped: AtomicBool,
-    /// prctl's PR_SET_DUMPABLE, which changes nothing else: the program is never dumped or traced.
+    /// prctl's PR_SET_DUMPABLE: whether there may be a core file.
     pub dumpable: AtomicBool,
     /// prctl's PR_SET_NO_NEW_PRIVS.
     pub no_new_privs: AtomicBool,
@@ -88,6 +88,10 @@ pub struct Rank {
 
 /// Marks a status in [`Rank::ending`].
 const ENDS: u64 = 1 << 32;
+/// There: with a core file.
+const DUMPS: u64 = 1 << 33;
+/// Of a status as wait(2) says it: there is a core file.
+const CORE_WRITTEN: u64 = 0x80;
 
 static RANKS: Once<Box<[Rank]>> = Once::new();
 
@@ -344,15 +348,19 @@ impl Rank {
         self.stopped.load(Ordering::SeqCst)
     }
 
-    /// Decides how the rank ends, unless that is decided. Its threads end as they get to know.
-    pub fn end(&'static self, wait_status: u64) {
-        let decided = self
+    /// Decides how the rank ends, and whether it is dumped, unless that is decided. Its threads end as they get to know. Says
+    /// whether it was decided now.
+    pub fn end(&'static self, wait_status: u64, dumped: bool) -> bool {
+        let dumps = if dumped { DUMPS } else { 0 };
+        let ending = ENDS | dumps | wait_status;
+        let now = self
             .ending
-            .compare_exchange(0, ENDS | wait_status, Ordering::SeqCst, Ordering::SeqCst)
-            .is_err();
-        if !decided {
+            .compare_exchange(0, ending, Ordering::SeqCst, Ordering::SeqCst)
+            .is_ok();
+        if now {
             self.call_threads();
         }
+        now
     }
 
     /// A thread ends by itself: if it is the last one, this is the rank's status (Linux: synchronize_group_exit).
@@ -366,6 +374,11 @@ impl Rank {
         self.ending.load(Ordering::Relaxed) != 0
     }
 
+    /// Whether it ends with a core file.
+    pub fn is_dumped(&self) -> bool {
+        self.ending.load(Ordering::Relaxed) & DUMPS != 0
+    }
+
     /// Has all its threads but the caller look at what is new on their way back to ring 3.
     fn call_threads(&'static self) {
         for thread in self.threads.iter() {
@@ -377,14 +390,17 @@ impl Rank {
         }
     }
 
-    /// Its last thread has ended: publishes how; its proxy does the same on the host.
-    pub fn exited(&'static self) {
+    /// Its last thread, `last`, has ended: publishes how; its proxy does the same on the host.
+    pub fn exited(&'static self, last: &'static Thread) {
         timer::clear(self);
         windows::close(self);
-        let status = match self.ending.load(Ordering::SeqCst) {
+        let mut status = match self.ending.load(Ordering::SeqCst) {
             0 => self.exit_status.load(Ordering::SeqCst),
-            ending => ending & !ENDS,
+            ending => ending & !(ENDS | DUMPS),
         };
+        if self.is_dumped() && crash::write(last) {
+            status |= CORE_WRITTEN;
+        }
         self.area.node.mxcsr.put(hal::task::mxcsr().into());
         self.area.node.wait_status.put(status);
         self.area.node.state.store(state::EXITED);

@@ -174,7 +174,7 @@ fn joined(program: &Program, arguments: bool) -> Vec<u8> {
 }
 
 /// The auxiliary vector that the program was started with, from where it was put: between the strings and `argc`.
-fn auxv(rank: &Rank) -> Option<Vec<u8>> {
+pub fn auxv(rank: &Rank) -> Option<Vec<u8>> {
     /// More than the vector, the random bytes and the platform's name take.
     const MOST_BYTES: u64 = 1024;
     let strings = rank.strings_at.load(Ordering::Relaxed);

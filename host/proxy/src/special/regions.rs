@@ -15,12 +15,15 @@ const VDSO: u64 = VDSO_AREA + PAGE;
 
 /// What lies without a gap, has one access and shows one file, if any: a line of /proc/self/maps.
 pub struct Line<'a> {
-    start: u64,
-    end: u64,
-    access: [bool; 3],
+    /// First byte.
+    pub start: u64,
+    /// End.
+    pub end: u64,
+    /// May be read, written, executed.
+    pub access: [bool; 3],
     heap: bool,
     /// The file, and the offset in it.
-    file: Option<(&'a File, u64)>,
+    pub file: Option<(&'a File, u64)>,
 }
 
 /// The lines of a rank's memory.
@@ -30,6 +33,11 @@ impl<'a> Lines<'a> {
     /// Those of `memory`, in which the heap begins at `heap_start`.
     pub fn of(memory: &'a Memory, heap_start: u64) -> Lines<'a> {
         Lines::new(memory.regions(), &memory.files, heap_start)
+    }
+
+    /// In the order of their addresses.
+    pub fn iter(&self) -> impl Iterator<Item = &Line<'a>> {
+        self.0.iter()
     }
 
     fn new(regions: &Regions, files: &'a Files, heap_start: u64) -> Lines<'a> {

@@ -62,6 +62,14 @@ fn a_call_is_one_line_unless_it_takes_long() {
     );
 }
 
+#[test]
+fn the_end_says_when_there_is_a_core_file() {
+    assert_eq!(
+        texts(trace(&[]).last_lines(0, 0x80 | 11)),
+        ["+++ killed by SIGSEGV (core dumped) +++"]
+    );
+}
+
 /// A call that a program hung in was not shown at all.
 #[test]
 fn the_end_shows_what_a_rank_was_in() {

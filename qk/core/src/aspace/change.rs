@@ -181,12 +181,31 @@ impl<M: Machine> Aspace<M> {
     /// Carries out an madvise.
     ///
     /// # Errors
-    /// What the plan says.
+    /// ENOMEM without room to cut regions; what the plan says.
     pub fn advise(&mut self, plan: &AdvicePlan) -> Result<(), Errno> {
-        if plan.advice == Advice::Discard {
-            self.discard(plan.start, plan.end);
+        match plan.advice {
+            Advice::Accept => {}
+            Advice::Discard => self.discard(plan.start, plan.end),
+            Advice::LeaveOut(out) => self.leave_out(plan.start, plan.end, out)?,
         }
         plan.result
+    }
+
+    /// Sets or clears the DONT_DUMP flag of what is mapped in `start .. end`.
+    fn leave_out(&mut self, start: u64, end: u64, out: bool) -> Result<(), Errno> {
+        let mut at = start;
+        while at < end {
+            M::point(SEARCH_WORK);
+            let region = self.regions.iter_range(at, end).next();
+            let Some(region) = region else { break };
+            at = region.end;
+            self.regions
+                .update(region.start, region.end, |region| {
+                    region.flags.set(RegionFlags::DONT_DUMP, out);
+                })
+                .map_err(|_| Errno::ENOMEM)?;
+        }
+        Ok(())
     }
 
     /// Makes private anonymous memory of `start .. end` read as zeros: clears what may have been written to.

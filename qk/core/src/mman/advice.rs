@@ -11,6 +11,8 @@ mod madv {
     pub const DONTNEED: u64 = 4;
     pub const FREE: u64 = 8;
     pub const REMOVE: u64 = 9;
+    pub const DONTDUMP: u64 = 16;
+    pub const DODUMP: u64 = 17;
     pub const WIPEONFORK: u64 = 18;
     pub const POPULATE_READ: u64 = 22;
     pub const POPULATE_WRITE: u64 = 23;
@@ -24,6 +26,8 @@ pub enum Advice {
     Accept,
     /// Make anonymous private memory read as zeros, private file memory as the file again.
     Discard,
+    /// Leave it out of a core file (`true`), or not any more.
+    LeaveOut(bool),
 }
 
 /// An madvise to be carried out.
@@ -61,12 +65,12 @@ pub fn madvise(
         .iter_range(start, end)
         .find_map(|r| Some((r.start, refuse(advice, &r)?)));
     let hole = regions.first_hole(start, end);
-    let discards = advice == madv::DONTNEED || advice == madv::DONTNEED_LOCKED;
     Ok(Some(AdvicePlan {
-        advice: if discards {
-            Advice::Discard
-        } else {
-            Advice::Accept
+        advice: match advice {
+            madv::DONTNEED | madv::DONTNEED_LOCKED => Advice::Discard,
+            madv::DONTDUMP => Advice::LeaveOut(true),
+            madv::DODUMP => Advice::LeaveOut(false),
+            _ => Advice::Accept,
         },
         start,
         end: refusal.map_or(end, |(at, _)| at),
@@ -89,6 +93,8 @@ fn refuse(advice: u64, region: &Region) -> Option<Errno> {
             !shared && !region.is_discardable() && !region.flags.contains(RegionFlags::UNWRITTEN)
         }
         madv::FREE => file || shared,
+        // Linux's VM_SPECIAL.
+        madv::DODUMP => region.kind == Kind::Vvar,
         madv::WIPEONFORK => file || shared,
         // Punching holes into files is not served yet; Linux says EACCES where it may not either.
         madv::REMOVE if file => return Some(Errno::EACCES),

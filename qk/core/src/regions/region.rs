@@ -35,6 +35,8 @@ bitflags! {
         const PAST_END = 128;
         /// A private mapping of a file that has not been writable since it was read.
         const UNWRITTEN = 256;
+        /// MADV_DONTDUMP: left out of a core file.
+        const DONT_DUMP = 512;
     }
 }
 

@@ -5,7 +5,7 @@ use super::kstack::{KStack, StackTop};
 use super::{fs_base, gs_base, write_fs_base, write_user_gs_base};
 use crate::addr::Phys;
 use crate::aspace;
-use crate::cpu::{self, CpuLocal, local};
+use crate::cpu::{self, CpuLocal, features, local};
 use crate::heap;
 use crate::traps::{self, UserFrame};
 use alloc::boxed::Box;
@@ -154,6 +154,23 @@ impl Context {
         stack.set_return_slow();
         self.running.store(false, Ordering::Release);
         result
+    }
+
+    /// Shows `look` the FPU state of the running program, whose context this is: as XSAVE lays it out, and which state
+    /// components that are (XCR0).
+    ///
+    /// # Panics
+    /// When it is not the running one, or a kernel thread's.
+    pub fn with_fpu<R>(&self, look: impl FnOnce(&[u8], u64) -> R) -> R {
+        let runs_here = core::ptr::eq(local().current.load(Ordering::Relaxed), self);
+        let (Some(state), true) = (&self.fpu, runs_here) else {
+            panic!("not the running program's context")
+        };
+        // SAFETY: The context runs here (checked), so we hold its flag; `look` is called with interrupts off and gets no way
+        // to switch.
+        let state = unsafe { &mut *state.get() };
+        state.save();
+        look(state.bytes(), features::xcr0())
     }
 
     /// Sets the FS and GS bases of a thread that is not running. Not canonical ones become 0.

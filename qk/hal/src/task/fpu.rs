@@ -99,7 +99,8 @@ impl FpuState {
         self.bytes()[..LEAST_BYTES].copy_from_slice(&FRESH.0);
     }
 
-    fn bytes(&mut self) -> &mut [u8] {
+    /// The image.
+    pub(super) fn bytes(&mut self) -> &mut [u8] {
         // SAFETY: The allocation has this size, was zeroed, and is borrowed as `self` is.
         unsafe { core::slice::from_raw_parts_mut(self.image.as_ptr(), image_bytes()) }
     }

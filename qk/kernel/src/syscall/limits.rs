@@ -15,6 +15,8 @@ pub const RLIMIT_CPU: usize = 0;
 /// See [`RLIMIT_CPU`].
 pub const RLIMIT_DATA: usize = 2;
 const RLIMIT_STACK: usize = 3;
+/// See [`RLIMIT_CPU`].
+pub const RLIMIT_CORE: usize = 4;
 const RLIMIT_RSS: usize = 5;
 const RLIMIT_MEMLOCK: usize = 8;
 /// See [`RLIMIT_CPU`].

@@ -5,7 +5,7 @@ mod model;
 
 use super::*;
 use crate::mman::{self, MmapArgs, MremapArgs};
-use crate::regions::Kind;
+use crate::regions::{Kind, RegionFlags};
 use machine::Node;
 use std::vec::Vec;
 
@@ -317,4 +317,25 @@ fn an_mmap_that_fails_leaves_nothing_with_the_proxy() {
     a.reclaim();
     assert_eq!((a.usage().used, Node::shown()), (used, shown));
     a.check();
+}
+
+/// What MADV_DONTDUMP names stays marked, and only that, whatever else is done to it.
+#[test]
+fn memory_is_left_out_of_a_core_file_and_put_back() {
+    const DONTDUMP: u64 = 16;
+    const DODUMP: u64 = 17;
+    let mut a = space(64);
+    let at = a.mmap(0, 8, RW, 0).expect("room");
+    let marked = |a: &Aspace<Node>| -> Vec<u64> {
+        let all = a.regions().iter_range(0, u64::MAX);
+        let out = all.filter(|r| r.flags.contains(RegionFlags::DONT_DUMP));
+        out.map(|r| (r.end - r.start) / P).collect()
+    };
+    a.madvise(at + P, 6, DONTDUMP).expect("advice");
+    a.mprotect(at + 2 * P, 1, 1).expect("an access");
+    assert_eq!(marked(&a), [1, 1, 4]);
+    a.madvise(at + 4 * P, 1, DODUMP).expect("advice");
+    assert_eq!(marked(&a), [1, 1, 1, 2]);
+    a.madvise(at, 8, DODUMP).expect("advice");
+    assert_eq!(marked(&a), []);
 }

@@ -40,6 +40,15 @@ fn madvise_answers_as_linux_does() {
         (hole.advice, hole.end, hole.result),
         (Advice::Discard, B + 37 * P, Err(Errno::ENOMEM))
     );
+    let left_out = |advice| madvise(B + 31 * P, P, advice, &r).unwrap().unwrap().advice;
+    assert_eq!(
+        (left_out(16), left_out(17), left_out(3)),
+        (
+            Advice::LeaveOut(true),
+            Advice::LeaveOut(false),
+            Advice::Accept
+        )
+    );
     r.protect(B + 31 * P, B + 32 * P, Prot::empty()).unwrap();
     assert_eq!(
         (call(&r, 22), call(&r, 23)),

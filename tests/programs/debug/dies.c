@@ -1,0 +1,90 @@
+// For core files and gdb: threads that compute, wait in a call and wait for a lock while the main thread dies.
+//
+//   dies ALONE|TOGETHER WAY      WAY: null, abort, deep (a chain of calls in a library's callback)
+
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+static pthread_barrier_t ready;
+static pthread_mutex_t taken = PTHREAD_MUTEX_INITIALIZER;
+static volatile int go_on = 1;
+int shown = 4711;
+char *hidden;
+__thread int mine = 5;
+
+__attribute__((noinline)) static void computes(int depth)
+{
+    if (depth > 0)
+        computes(depth - 1);
+    else
+        pthread_barrier_wait(&ready);
+    while (go_on)
+        ;
+}
+
+__attribute__((noinline)) static void waits(void)
+{
+    int ends[2];
+    char byte;
+    if (pipe(ends) != 0)
+        abort();
+    pthread_barrier_wait(&ready);
+    while (read(ends[0], &byte, 1) != 0)
+        ;
+}
+
+__attribute__((noinline)) static void locks(void)
+{
+    pthread_barrier_wait(&ready);
+    pthread_mutex_lock(&taken);
+}
+
+static void *computer(void *arg) { computes(3); return arg; }
+static void *waiter(void *arg) { waits(); return arg; }
+static void *locker(void *arg) { locks(); return arg; }
+
+__attribute__((noinline)) static void dies(volatile int *at) { *at = 1; }
+
+static int compare(const void *a, const void *b)
+{
+    dies((int *)8);
+    return a < b;
+}
+
+int main(int argc, char **argv)
+{
+    void *(*const bodies[])(void *) = {computer, waiter, locker};
+    const struct timespec settle = {.tv_nsec = 100000000};
+    const int together = argc > 1 && strcmp(argv[1], "together") == 0;
+    const char *way = argc > 2 ? argv[2] : "null";
+
+    hidden = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    strcpy(hidden, "left out");
+    strcpy(hidden + 4096, "dumped");
+    madvise(hidden, 4096, MADV_DONTDUMP);
+    mine = 6;
+    if (together) {
+        pthread_t thread;
+        pthread_mutex_lock(&taken);
+        pthread_barrier_init(&ready, NULL, 4);
+        for (int i = 0; i < 3; i++)
+            pthread_create(&thread, NULL, bodies[i], NULL);
+        pthread_barrier_wait(&ready);
+        nanosleep(&settle, NULL);
+    }
+    if (strcmp(way, "forbidden") == 0)
+        prctl(PR_SET_DUMPABLE, 0);
+    if (strcmp(way, "abort") == 0)
+        abort();
+    if (strcmp(way, "deep") == 0) {
+        int numbers[4] = {3, 1, 2, 0};
+        qsort(numbers, 4, sizeof *numbers, compare);
+    }
+    dies(NULL);
+}
