@@ -159,7 +159,8 @@ pub enum HostOp {
     /// grow_workers(wanted) -> workers there are now: at least as many as wanted, for as many threads. EAGAIN when Linux makes
     /// no more threads, or more than [`MAX_THREADS`](crate::map::MAX_THREADS) are wanted.
     GrowWorkers = 8,
-    /// halted(why) -> [`Order`](crate::halt::Order): a thread has halted, see [`Halt`](crate::halt::Halt).
+    /// halted(why, with) -> [`Order::encode`](crate::halt::Order::encode): a thread has halted, see
+    /// [`Halt`](crate::halt::Halt).
     Halted = 9,
     /// leave_out(start, end) -> 0: the program wants this memory left out of a core file (MADV_DONTDUMP).
     LeaveOut = 10,

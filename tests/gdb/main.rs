@@ -1,11 +1,13 @@
-//! What the host's gdb makes of a rank: of the core file that it leaves.
+//! What the host's gdb makes of a rank: of the core file that it leaves, and in a session with it.
 
 mod core;
 mod host;
+mod session;
 
 use libtest_mimic::Arguments;
 
 fn main() {
     let arguments = Arguments::from_args();
-    libtest_mimic::run(&arguments, core::all()).exit();
+    let trials = [core::all(), session::all()];
+    libtest_mimic::run(&arguments, trials.into_iter().flatten().collect()).exit();
 }

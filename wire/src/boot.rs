@@ -56,8 +56,10 @@ pub mod flag {
     pub const COUNTERS: u64 = 4;
     /// The host does not write the clock page: the guest's clock is its own (`-icount`).
     pub const OWN_CLOCK: u64 = 8;
+    /// Debuggers may attach to ranks: every way back to ring 3 looks for what they want.
+    pub const DEBUG: u64 = 16;
     /// All flags there are.
-    pub const ALL: u64 = 15;
+    pub const ALL: u64 = 31;
 }
 
 /// State of the node, written by the QK into [`Header::node_state`].

@@ -46,8 +46,8 @@ pub mod terminal {
     pub const HANDLED: u64 = 3;
 }
 
-/// What the proxy says. Everything but `state` is written before `state` becomes [`proxy::ATTACHED`]; only `workers` changes
-/// later.
+/// What the proxy says. Everything but `state` is written before `state` becomes [`proxy::ATTACHED`]; only `workers` and what
+/// is about debuggers changes later.
 #[derive(FromBytes, KnownLayout, Default, Debug)]
 #[repr(C, align(64))]
 pub struct FromHost {
@@ -71,6 +71,14 @@ pub struct FromHost {
     pub domainname: Text<9>,
     /// How many threads have a worker: those with the indices below. It only grows ([`abi::control::HostOp::GrowWorkers`]).
     pub workers: Word,
+    /// What its debugger wants: bits of [`abi::halt::debugger`]. After a change a [`crate::signal::LOOK`] is posted.
+    pub debugger: Word,
+    /// DR0 to DR3 and DR7, written while all threads are halted; and how often they were.
+    pub watches: [Word; 5],
+    /// See `watches`.
+    pub watch_version: Word,
+    /// Registers for the thread that is told to [load](abi::halt::Order::Load) them.
+    pub registers: Registers,
 }
 
 /// Why a rank was ended by a signal: for the crash report, when it was a fault, and for the core file.

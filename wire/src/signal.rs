@@ -16,10 +16,13 @@ pub const QUEUED: u64 = 32;
 /// First real-time signal (SIGRTMIN of the kernel, uapi/asm/signal.h).
 pub const FIRST_REAL_TIME: u32 = 32;
 
+/// In place of a signal's number: there is news of the debugger, see [`crate::rank::FromHost::debugger`].
+pub const LOOK: u32 = 0;
+
 /// A signal with what siginfo says of its sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Signal {
-    /// 1..=64.
+    /// 1..=64, or [`LOOK`].
     pub signo: u32,
     /// si_code.
     pub code: i32,
@@ -86,7 +89,7 @@ impl Mailbox {
     pub fn take(&self) -> Option<Signal> {
         for _ in 0..CAPACITY {
             let signal = self.0.take()?;
-            if (1..=abi::ident::NSIG).contains(&signal.signo) {
+            if (LOOK..=abi::ident::NSIG).contains(&signal.signo) {
                 return Some(signal);
             }
         }
@@ -116,7 +119,7 @@ mod tests {
     #[test]
     fn numbers_that_are_no_signals_are_dropped() {
         let mailbox = Mailbox::default();
-        for signo in [0, 65, u32::MAX, 2] {
+        for signo in [65, u32::MAX, 2] {
             assert!(mailbox.post(&Signal {
                 signo,
                 ..Default::default()

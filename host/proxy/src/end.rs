@@ -21,6 +21,7 @@ pub fn if_over(rank: &Rank) {
         state::EXITED => {
             only_once(rank);
             let status = node.wait_status.load() as i32;
+            rank.debug.ended(&rank.halted, status);
             if node.crash.valid.load() == 1 {
                 // What was mapped since the last shipped call; of a log that makes no sense, what came before.
                 let _ = rank.catch_up(rank.words.log.position());
@@ -90,7 +91,7 @@ fn only_once(rank: &Rank) {
 }
 
 /// Prints text as one block.
-fn say(rank: &Rank, text: &str) {
+pub fn say(rank: &Rank, text: &str) {
     let mut rest = text.as_bytes();
     while !rest.is_empty() {
         match rustix::io::write(rank.stderr.as_fd(), rest) {

@@ -51,7 +51,7 @@ pub fn carry_out(
         Some(HostOp::Halted) => Halt::from_nr(args[0])
             .map(|why| {
                 let registers = &rank.words.area.node.registers;
-                rank.halted.order(index, why, registers) as i64
+                rank.halted.order(index, why, args[1], registers).encode() as i64
             })
             .ok_or(Errno::EINVAL),
         Some(HostOp::LeaveOut) => {

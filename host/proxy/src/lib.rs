@@ -12,6 +12,7 @@
 
 mod call;
 mod crash;
+mod debug;
 mod dump;
 mod end;
 mod fds;
@@ -37,6 +38,7 @@ mod workers;
 use std::ffi::{CStr, CString};
 use std::os::fd::OwnedFd;
 
+pub use debug::Gdb;
 pub use gpa::Ram;
 pub use signals::Inherited;
 pub use start::{EXIT_IMPOSSIBLE, Impossible, check_limits};
@@ -97,6 +99,8 @@ pub struct Config {
     pub label: String,
     /// Signal mask and dispositions that yod was started with.
     pub inherited: Inherited,
+    /// Where its gdb is to connect, if it is to be debugged.
+    pub gdb: Option<Gdb>,
     /// Process id of yod: when it is not the parent any more, it has died and so does the proxy.
     pub parent: u32,
 }

@@ -197,6 +197,23 @@ impl Memory {
         Ok(())
     }
 
+    /// Writes bytes for a debugger, whatever the program may: `addr` is mapped, and all of it is in one region.
+    ///
+    /// # Errors
+    /// EFAULT where nothing is mapped; what Linux says.
+    pub fn poke(&self, addr: u64, bytes: &[u8]) -> io::Result<Region> {
+        let len_bytes = bytes.len() as u64;
+        let region = self.regions.at(addr).copied().ok_or(io::Errno::FAULT)?;
+        let gpa = region.gpa + (addr - region.start);
+        let offset = (len_bytes <= region.end - addr)
+            .then(|| self.layout.offset(gpa, len_bytes))
+            .flatten();
+        let written = io::pwrite(&self.ram, bytes, offset.ok_or(io::Errno::FAULT)?)?;
+        (written == bytes.len())
+            .then_some(region)
+            .ok_or(io::Errno::IO)
+    }
+
     /// What is mapped.
     pub fn regions(&self) -> &Regions {
         &self.regions

@@ -9,6 +9,7 @@ use wire::thread::ThreadArea;
 use wire::word::Word;
 
 use crate::Program;
+use crate::debug::Debug;
 use crate::dump::Dump;
 use crate::halt::Halted;
 use crate::memory::{Allowed, BadChange, Memory, RankMemory};
@@ -64,6 +65,8 @@ pub struct Rank {
     pub terminal: Mutex<u64>,
     /// Threads that have halted.
     pub halted: Halted,
+    /// Its debugger.
+    pub debug: Debug,
     /// What goes into a core file besides.
     pub dump: Dump,
     /// Whether a thread ends the process already.

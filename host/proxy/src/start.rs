@@ -14,6 +14,7 @@ use wire::layout::Layout;
 use wire::rank::{FromHost, proxy};
 use wire::word::Word;
 
+use crate::debug::{self, Debug};
 use crate::dump::Dump;
 use crate::fds::{Limits, Own, close_on_exec};
 use crate::halt::Halted;
@@ -82,7 +83,7 @@ fn cannot(what: &'static str) -> impl Fn(io::Errno) -> Impossible {
 ///
 /// # Errors
 /// [`Impossible`].
-pub fn start(config: Config) -> Result<(&'static Rank, OwnedFd), Impossible> {
+pub fn start(mut config: Config) -> Result<(&'static Rank, OwnedFd), Impossible> {
     die_with(config.parent)?;
     end_on_panic();
     let cores = config.core_doorbells.len();
@@ -90,7 +91,10 @@ pub fn start(config: Config) -> Result<(&'static Rank, OwnedFd), Impossible> {
     take_signals(&config);
     let own = Own::open(cores).map_err(|_| Impossible::Descriptors)?;
     let keep = |fd| own.keep(fd);
+    let gdb = config.gdb.take();
     let (rank, set, watcher) = build(config, &keep)?;
+    let gdb = gdb.map(|gdb| gdb.keep(keep)).transpose();
+    let gdb = gdb.map_err(cannot("move a descriptor"))?;
     let limits = own.close().map_err(cannot("set the limit on open files"))?;
     close_on_exec(limits.first_own);
 
@@ -108,6 +112,10 @@ pub fn start(config: Config) -> Result<(&'static Rank, OwnedFd), Impossible> {
         .name("watcher".into())
         .spawn(run)
         .map_err(|_| Impossible::Linux("start a thread", io::Errno::AGAIN))?;
+    if let Some(gdb) = gdb {
+        debug::start(rank, gdb)
+            .map_err(|_| Impossible::Linux("start a thread", io::Errno::AGAIN))?;
+    }
     signals::mask(How::Set, rank.blocked);
     name_process(&rank.program);
     fill(&rank.words.area.host, rank, &limits);
@@ -142,6 +150,8 @@ fn build(
     let blocked = signals::ALL & !own;
     let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).and_then(keep);
     let bell = bell.map_err(&moved)?;
+    let halted_bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).and_then(keep);
+    let halted_bell = halted_bell.map_err(&moved)?;
     let watcher = Watcher::new(&doorbell, &bell, blocked).map_err(cannot("watch signals"))?;
     let watcher = watcher.keep(keep).map_err(&moved)?;
     let stderr = io::dup(std::io::stderr())
@@ -182,7 +192,8 @@ fn build(
         passes: Passes::default(),
         settling: Mutex::default(),
         terminal: Mutex::default(),
-        halted: Halted::default(),
+        halted: Halted::new(halted_bell),
+        debug: Debug::default(),
         dump: Dump::default(),
         ending: AtomicBool::new(false),
         pid: std::process::id(),

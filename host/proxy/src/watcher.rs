@@ -223,7 +223,9 @@ impl Watcher {
                 _ if signo == libc::SIGCONT => rank.stops.continued(),
                 _ => {}
             }
-            if runs(rank) || rank.inherited.blocked & signals::set(signo) != 0 {
+            if runs(rank) && !rank.debug.waits_for_gdb()
+                || rank.inherited.blocked & signals::set(signo) != 0
+            {
                 return Some(info.signal());
             }
             if rank.inherited.is_default(signo) {

@@ -69,6 +69,10 @@ pub struct Cli {
     /// At the end show what the kernel counted, on stderr or in FILE; "json", or a FILE that ends in .json: one line.
     #[arg(long, value_name = "json|FILE", num_args = 0..=1, require_equals = true)]
     pub stats: Option<Option<PathBuf>>,
+    /// Let gdb debug the ranks: each waits at its first instruction for one, which reaches it by a socket at PATH (PATH.RANK
+    /// with several ranks).
+    #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true)]
+    pub gdb: Option<Option<PathBuf>>,
     /// Write the kernel's log to FILE.
     #[arg(long, value_name = "FILE")]
     pub kernel_log: Option<PathBuf>,

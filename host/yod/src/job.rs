@@ -1,6 +1,7 @@
 //! A job from its first process to its last: keeper, node, ranks, and what is said and returned at the end.
 
 use std::os::fd::BorrowedFd;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use machine::keeper;
@@ -11,6 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::cli::Cli;
 use crate::console;
 use crate::failure::{Failure, status};
+use crate::gdb::Sockets;
 use crate::hints;
 use crate::klog::KernelLog;
 use crate::loss::{self, Context, Loss};
@@ -104,12 +106,19 @@ impl With<'_> {
         if !cli.quiet {
             notice::emulation(setup.launch.accel);
         }
-        let mut ranks = Ranks::start(&Job {
+        let path = cli.gdb.as_ref();
+        let sockets = path.map(|path| Sockets::new(path.as_deref(), cli.ranks));
+        let mut sockets = sockets.transpose()?;
+        let job = Job {
             node: &node,
             program: &setup.program,
             inherited,
             label: cli.label,
-        })?;
+        };
+        let mut ranks = Ranks::start(&job, sockets.as_mut())?;
+        if let Some(sockets) = &sockets {
+            sockets.say(Path::new(&cli.command[0]));
+        }
         streams.merge(std::mem::take(&mut ranks.sources));
         let supervisor = Supervisor {
             node: &node,

@@ -11,6 +11,7 @@ mod doctor;
 mod dry_run;
 mod epitaph;
 mod failure;
+mod gdb;
 mod hints;
 mod job;
 mod klog;

@@ -11,6 +11,7 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use crate::console;
 use crate::failure::{Failure, status};
+use crate::gdb::Sockets;
 use crate::output::{Source, Stream};
 use crate::program::Program;
 use crate::verdict::How;
@@ -41,15 +42,21 @@ pub struct Job<'a> {
 
 impl Ranks {
     /// Forks a proxy per rank. When one cannot be, those that are there end with this process.
-    pub fn start(job: &Job<'_>) -> Result<Ranks, Failure> {
+    pub fn start(job: &Job<'_>, mut gdb: Option<&mut Sockets>) -> Result<Ranks, Failure> {
         let mut ranks = Ranks::default();
         for rank in 0..job.node.plan.ranks {
-            ranks.start_one(job, rank)?;
+            let gdb = gdb.as_mut().and_then(|sockets| sockets.take(rank));
+            ranks.start_one(job, rank, gdb)?;
         }
         Ok(ranks)
     }
 
-    fn start_one(&mut self, job: &Job<'_>, rank: usize) -> Result<(), Failure> {
+    fn start_one(
+        &mut self,
+        job: &Job<'_>,
+        rank: usize,
+        gdb: Option<proxy::Gdb>,
+    ) -> Result<(), Failure> {
         let cannot = |error: std::io::Error| Failure::os("start a rank", error);
         let pipe = |merged: bool| {
             let pipe = merged.then(|| pipe_with(PipeFlags::CLOEXEC)).transpose();
@@ -62,7 +69,7 @@ impl Ranks {
         match sys::fork().map_err(cannot)? {
             Forked::Child => {
                 let writer = |pipe: Option<(OwnedFd, OwnedFd)>| pipe.map(|(_, writer)| writer);
-                become_proxy(job, rank, parent, [writer(out), writer(err)])
+                become_proxy(job, rank, parent, [writer(out), writer(err)], gdb)
             }
             Forked::Parent(pid) => {
                 self.all.push(Rank {
@@ -156,9 +163,15 @@ fn is_open(fd: impl AsFd, mode: OFlags) -> bool {
 }
 
 /// The life of a proxy, from the fork on.
-fn become_proxy(job: &Job<'_>, rank: usize, parent: u32, streams: [Option<OwnedFd>; 2]) -> ! {
+fn become_proxy(
+    job: &Job<'_>,
+    rank: usize,
+    parent: u32,
+    streams: [Option<OwnedFd>; 2],
+    gdb: Option<proxy::Gdb>,
+) -> ! {
     match proxy_config(job, rank, parent, streams) {
-        Ok(config) => proxy::serve(config),
+        Ok(config) => proxy::serve(proxy::Config { gdb, ..config }),
         Err(error) => {
             console::say(format_args!("cannot start rank {rank}: {error}"));
             std::process::exit(status::OS.into())
@@ -202,6 +215,7 @@ fn proxy_config(
             String::new()
         },
         inherited: job.inherited,
+        gdb: None,
         parent,
     })
 }

@@ -123,6 +123,7 @@ fn make_plan(cli: &Cli, host: &Resources, icount: bool, first: Sample) -> Result
         (cli.strace.is_some(), flag::TRACE),
         (cli.stats.is_some(), flag::COUNTERS),
         (icount, flag::OWN_CLOCK),
+        (cli.gdb.is_some(), flag::DEBUG),
     ] {
         flags |= if wanted { flag } else { 0 };
     }

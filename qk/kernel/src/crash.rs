@@ -1,24 +1,19 @@
 //! What is known of a rank that a signal with a core dump ends: for the report that its proxy prints, and for the core file
 //! that it writes.
 //!
-//! A thread that leaves a rank which is dumped halts and shows its registers ([`abi::halt`]); the last one has the core
+//! A thread that leaves a rank which is dumped halts and shows its registers ([`crate::halt`]); the last one has the core
 //! written. The memory is there for the proxy to read.
 
 use abi::Errno;
 use abi::control::HostOp;
-use abi::halt::{Halt, Order};
 use hal::traps::UserFrame;
 use qk_core::regions::{Region, RegionFlags};
 use qk_core::signals::SigInfo;
-use wire::registers::GENERAL;
 
 use crate::rank::Rank;
 use crate::ship;
 use crate::syscall::limits::RLIMIT_CORE;
 use crate::thread::Thread;
-
-/// orig_rax of a thread that is in no system call.
-const NO_CALL: u64 = u64::MAX;
 
 /// Fills in the crash record of a fault; it is published with the rank's end.
 pub fn report(thread: &Thread, f: &UserFrame, info: &SigInfo) {
@@ -54,37 +49,6 @@ pub fn note_signal(thread: &Thread, info: &SigInfo) {
     for (to, from) in crash.info.iter().zip(info.to_words()) {
         to.put(from);
     }
-}
-
-/// The thread leaves its rank, which is dumped: it does what the proxy orders. `nr` is the call that it returns from.
-pub fn halt(thread: &'static Thread, frame: &UserFrame, nr: Option<u64>) {
-    let mut why = Halt::Ends;
-    while let Ok(order) = ship::host_op(thread, HostOp::Halted, [why as u64]) {
-        match Order::from_nr(order) {
-            Some(Order::Show) => show(thread, frame, nr),
-            Some(Order::Go) | None => return,
-        }
-        why = Halt::Done;
-    }
-}
-
-/// Copies the registers of the running thread to the rank's record.
-fn show(thread: &Thread, f: &UserFrame, nr: Option<u64>) {
-    let record = &thread.rank.area.node.registers;
-    let (fs_base, gs_base) = (hal::task::fs_base(), hal::task::gs_base());
-    let call = nr.unwrap_or(NO_CALL);
-    // The selectors of ds, es, fs and gs are 0 in 64-bit programs.
-    let general: [u64; GENERAL] = [
-        f.r15, f.r14, f.r13, f.r12, f.rbp, f.rbx, f.r11, f.r10, f.r9, f.r8, f.rax, f.rcx, f.rdx,
-        f.rsi, f.rdi, call, f.rip, f.cs, f.rflags, f.rsp, f.ss, fs_base, gs_base, 0, 0, 0, 0,
-    ];
-    for (to, from) in record.general.iter().zip(general) {
-        to.put(from);
-    }
-    thread.task.context().with_fpu(|image, states| {
-        record.states.put(states);
-        record.put_fpu(image);
-    });
 }
 
 /// Has the core of a rank written, of which `thread` was the last to end. Says whether there is one.

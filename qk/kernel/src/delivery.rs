@@ -11,7 +11,9 @@ use qk_core::signals::{Action, Delivery, SigInfo, SigSet, sa};
 use crate::rank::Rank;
 use crate::syscall::{RESTART, RESTART_ALWAYS, RESTART_NO_HANDLER};
 use crate::thread::Thread;
-use crate::{crash, exit, preempt, rseq, sched, ship, shootdown, sigframe, signal, timer, trace};
+use crate::{
+    crash, debug, exit, preempt, rseq, sched, ship, shootdown, sigframe, signal, timer, trace,
+};
 
 /// What pushing a frame counts at preemption points.
 const FRAME_WORK: u32 = 1000;
@@ -23,42 +25,58 @@ const SYSCALL_BYTES: u64 = 2;
 pub const NO_CALL: u64 = u64::MAX;
 
 /// Does what there is to do just before `frame` returns to ring 3; `nr` is the call that it returns from, if it is one.
+/// `DEBUG`: ranks may be debugged.
 #[cold]
 #[inline(never)]
-pub fn before_return(thread: &'static Thread, frame: &mut UserFrame, nr: Option<u64>) {
+pub fn before_return<const DEBUG: bool>(
+    thread: &'static Thread,
+    frame: &mut UserFrame,
+    nr: Option<u64>,
+) {
     let mut interrupted = nr
         .zip(Errno::from_ret(frame.rax as i64))
         .filter(|(_, e)| [RESTART, RESTART_NO_HANDLER, RESTART_ALWAYS].contains(e));
     loop {
-        act(thread, frame, &mut interrupted);
+        act::<DEBUG>(thread, frame, nr, &mut interrupted);
         // No handler ran: the call starts again as if nothing had been.
         if let Some((nr, _)) = interrupted.take() {
             settle_interrupted(frame, nr, true);
             hal::cpu::set_return_slow();
         }
         match rseq::resume(thread, frame) {
-            Ok(()) => return,
+            Ok(()) => break,
             Err(_) => signal::force(thread, sigframe::bad_frame()),
         }
+    }
+    if DEBUG {
+        debug::returns(thread, frame);
     }
 }
 
 /// Does all of it but for what follows when nothing more is to be done.
-fn act(thread: &'static Thread, frame: &mut UserFrame, interrupted: &mut Option<(u64, Errno)>) {
+fn act<const DEBUG: bool>(
+    thread: &'static Thread,
+    frame: &mut UserFrame,
+    nr: Option<u64>,
+    interrupted: &mut Option<(u64, Errno)>,
+) {
     loop {
         thread.attention.store(false, Ordering::SeqCst);
         ship::look_on();
         shootdown::catch_up();
         if thread.told.swap(false, Ordering::SeqCst) {
             signal::claim(thread);
-            deliver(thread, frame, interrupted);
+            deliver::<DEBUG>(thread, frame, interrupted);
         }
-        if thread.rank.is_ending() {
+        if thread.rank.is_called_back() && (!DEBUG || thread.rank.is_ending()) {
             exit::leave_ending(thread, frame, nr);
         }
         if sched::should_yield(&thread.task) {
             rseq::interrupted(thread);
             sched::yield_now();
+        }
+        if DEBUG && stops(thread, frame, nr, interrupted) {
+            continue;
         }
         if thread.rank.is_stopped() {
             thread.waiting(|| {
@@ -72,8 +90,27 @@ fn act(thread: &'static Thread, frame: &mut UserFrame, interrupted: &mut Option<
     }
 }
 
+/// Halts the thread for its debugger, which may let it go on elsewhere: then the call that it was in is over. `true`: it did.
+fn stops(
+    thread: &'static Thread,
+    frame: &mut UserFrame,
+    nr: Option<u64>,
+    interrupted: &mut Option<(u64, Errno)>,
+) -> bool {
+    let (rip, rax) = (frame.rip, frame.rax);
+    let stopped = debug::stops(thread, frame, nr);
+    if (frame.rip, frame.rax) != (rip, rax) {
+        *interrupted = None;
+    }
+    stopped
+}
+
 /// Acts on the thread's signals, one after the other.
-fn deliver(thread: &'static Thread, frame: &mut UserFrame, interrupted: &mut Option<(u64, Errno)>) {
+fn deliver<const DEBUG: bool>(
+    thread: &'static Thread,
+    frame: &mut UserFrame,
+    interrupted: &mut Option<(u64, Errno)>,
+) {
     loop {
         let mut signals = thread.rank.signals.lock();
         let mut own = thread.signals.lock();
@@ -88,6 +125,9 @@ fn deliver(thread: &'static Thread, frame: &mut UserFrame, interrupted: &mut Opt
         let info = delivery.info_mut();
         if info.timer.is_some() {
             timer::posix::taken(thread.rank, info);
+        }
+        if DEBUG && !debug::passes(thread, frame, info) {
+            continue;
         }
         if let Delivery::Terminate { info, .. } | Delivery::Handler { info, .. } = delivery {
             trace::signal(thread, info);

@@ -3,12 +3,14 @@
 //! A rank's end is decided once ([`Rank::end`](crate::rank::Rank::end)); each of its threads then ends on its way back to
 //! ring 3, and the last one publishes it.
 
+use abi::halt::Halt;
 use hal::traps::UserFrame;
 use qk_core::signals::SigSet;
 
+use crate::halt::halt;
 use crate::syscall::futex;
 use crate::thread::Thread;
-use crate::{crash, sched, signal, timer};
+use crate::{sched, signal, timer};
 
 /// Ends the rank of the calling thread, and the thread; `wait_status` as wait(2) says it.
 pub fn end(thread: &'static Thread, wait_status: u64) -> ! {
@@ -28,9 +30,12 @@ pub fn exit_thread(thread: &'static Thread, code: u64) -> ! {
 
 /// The calling thread runs no more, for its rank's end is decided. `frame` is what it would have returned to ring 3 with, from
 /// call `nr` if it is one.
+#[cold]
+#[inline(never)]
 pub fn leave_ending(thread: &'static Thread, frame: &UserFrame, nr: Option<u64>) -> ! {
     if thread.rank.is_dumped() {
-        crash::halt(thread, frame, nr);
+        let mut frame = *frame;
+        halt(thread, &mut frame, nr, Halt::Ends, 0);
     }
     leave(thread)
 }

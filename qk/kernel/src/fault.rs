@@ -11,7 +11,7 @@ use qk_core::signals::{SigInfo, Signal, code};
 use crate::rank::{self, Rank};
 use crate::syscall::vsyscall;
 use crate::thread::{self, Thread};
-use crate::{delivery, events, pct, sched, ship, shootdown, signal, stats, timer, windows};
+use crate::{debug, delivery, events, pct, sched, ship, shootdown, signal, stats, timer, windows};
 
 /// Exceptions (AMD APM vol. 2 §8.2).
 mod vector {
@@ -40,8 +40,8 @@ mod si {
     pub const TRAP_TRACE: i32 = 2;
 }
 
-/// An exception in ring 3.
-pub fn user_trap(frame: &mut UserFrame, trap: Trap) {
+/// An exception in ring 3. `DEBUG`: ranks may be debugged.
+pub fn user_trap<const DEBUG: bool>(frame: &mut UserFrame, trap: Trap) {
     let Some(thread) = thread::current() else {
         pct::fault(frame, trap)
     };
@@ -57,11 +57,12 @@ pub fn user_trap(frame: &mut UserFrame, trap: Trap) {
     .add(1);
     match fetched(thread, frame, trap) {
         Some(Ok(())) => {}
+        None if DEBUG && debug::takes(thread, frame, trap) => {}
         Some(Err(_)) => raise(thread, trap, SigInfo::new(Signal::SEGV, code::KERNEL)),
         None if is_settled(trap) => {}
         None => raise(thread, trap, info(thread.rank, frame, trap)),
     }
-    delivery::before_return(thread, frame, None);
+    delivery::before_return::<DEBUG>(thread, frame, None);
     if stats::counting() {
         stats::section_ends();
     }
@@ -152,8 +153,8 @@ fn allows(prot: Prot, trap: Trap) -> bool {
     }
 }
 
-/// A device interrupt or an IPI, from ring 3 or out of a halt or an interrupt window.
-pub fn interrupt(vector: u8, from_user: bool, frame: Option<&mut UserFrame>) {
+/// A device interrupt or an IPI, from ring 3 or out of a halt or an interrupt window. `DEBUG`: ranks may be debugged.
+pub fn interrupt<const DEBUG: bool>(vector: u8, from_user: bool, frame: Option<&mut UserFrame>) {
     let counters = stats::here();
     let counting = from_user && stats::counting();
     if counting {
@@ -182,9 +183,9 @@ pub fn interrupt(vector: u8, from_user: bool, frame: Option<&mut UserFrame>) {
         _ => counters.other_interrupts.add(1),
     }
     if let (Some(frame), Some(thread)) = (frame, thread::current())
-        && (thread.attention.load(Ordering::Relaxed) || sched::should_yield(&thread.task))
+        && (DEBUG || thread.attention.load(Ordering::Relaxed) || sched::should_yield(&thread.task))
     {
-        delivery::before_return(thread, frame, None);
+        delivery::before_return::<DEBUG>(thread, frame, None);
     }
     if counting {
         stats::section_ends();

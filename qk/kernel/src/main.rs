@@ -18,10 +18,12 @@ mod comm;
 mod control;
 mod cpu_clock;
 mod crash;
+mod debug;
 mod delivery;
 mod events;
 mod exit;
 mod fault;
+mod halt;
 mod pct;
 mod preempt;
 mod rank;
@@ -90,10 +92,19 @@ fn main(boot: Boot) -> ! {
     thread::set_room(for_threads as usize / thread::heap_bytes() / ranks.max(1) as usize);
     rank::init(comm);
     windows::init(comm.config.ranks);
+    let debugged = comm.config.has(flag::DEBUG);
     hal::traps::set_handlers(Handlers {
         syscall: syscall::init(),
-        user_trap: fault::user_trap,
-        interrupt: fault::interrupt,
+        user_trap: if debugged {
+            fault::user_trap::<true>
+        } else {
+            fault::user_trap::<false>
+        },
+        interrupt: if debugged {
+            fault::interrupt::<true>
+        } else {
+            fault::interrupt::<false>
+        },
         panic,
     });
     comm.header().ram_bytes.put(ram_bytes);

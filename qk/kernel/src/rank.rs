@@ -24,7 +24,7 @@ use crate::syscall::limits::RLIMIT_SIGPENDING;
 use crate::syscall::policy::Policy;
 use crate::thread::{self, Thread, Threads};
 use crate::timer::{self, Timers};
-use crate::{clock, comm, crash, events, preempt, sched, windows};
+use crate::{clock, comm, crash, debug, events, preempt, sched, windows};
 
 /// What never changes after the proxy attached: served without a lock.
 pub struct Identity {
@@ -69,6 +69,7 @@ pub struct Rank {
     /// A deadline on its processor time is set: a core's timer is to be armed whenever a thread goes on.
     counts_cpu_time: AtomicBool,
     /// How it ends, once that is decided: [`ENDS`] and the status as wait(2) says it; its threads end as they get to know.
+    /// Not 0 either while a debugger stops them: [`CALLED_BACK`].
     ending: AtomicU64,
     /// The status of the thread that exited last by itself: the rank's, should nothing else decide it.
     exit_status: AtomicU64,
@@ -90,6 +91,8 @@ pub struct Rank {
 const ENDS: u64 = 1 << 32;
 /// There: with a core file.
 const DUMPS: u64 = 1 << 33;
+/// There: a debugger stops the threads.
+const CALLED_BACK: u64 = 1 << 34;
 /// Of a status as wait(2) says it: there is a core file.
 const CORE_WRITTEN: u64 = 0x80;
 
@@ -296,6 +299,9 @@ impl Rank {
         node.state.store(state::RUNNING);
         self.threads.born();
         let main = self.main();
+        // Its debugger sees it before its first instruction.
+        main.attention
+            .store(debug::wants_stop(self), Ordering::SeqCst);
         main.task
             .context()
             .begin(entry, stack, root, sched::ARRIVED);
@@ -355,7 +361,9 @@ impl Rank {
         let ending = ENDS | dumps | wait_status;
         let now = self
             .ending
-            .compare_exchange(0, ending, Ordering::SeqCst, Ordering::SeqCst)
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |was| {
+                (was & ENDS == 0).then_some(was | ending)
+            })
             .is_ok();
         if now {
             self.call_threads();
@@ -369,9 +377,24 @@ impl Rank {
     }
 
     /// Whether its end is decided.
-    #[inline]
     pub fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Relaxed) & ENDS != 0
+    }
+
+    /// Whether its threads are to come back from what they wait for: its end is decided, or a debugger stops them.
+    #[inline]
+    pub fn is_called_back(&self) -> bool {
         self.ending.load(Ordering::Relaxed) != 0
+    }
+
+    /// Calls all threads back for a debugger, or lets them wait again.
+    pub fn call_back(&'static self, called: bool) {
+        if called {
+            self.ending.fetch_or(CALLED_BACK, Ordering::SeqCst);
+            self.call_threads();
+        } else {
+            self.ending.fetch_and(!CALLED_BACK, Ordering::SeqCst);
+        }
     }
 
     /// Whether it ends with a core file.
@@ -383,7 +406,7 @@ impl Rank {
     fn call_threads(&'static self) {
         for thread in self.threads.iter() {
             preempt::point(CALL_WORK);
-            if !core::ptr::eq(sched::current(), &thread.task) {
+            if !sched::is_current(&thread.task) {
                 thread.attention.store(true, Ordering::SeqCst);
                 sched::interrupt(&thread.task);
             }
@@ -394,7 +417,7 @@ impl Rank {
     pub fn exited(&'static self, last: &'static Thread) {
         timer::clear(self);
         windows::close(self);
-        let mut status = match self.ending.load(Ordering::SeqCst) {
+        let mut status = match self.ending.load(Ordering::SeqCst) & !CALLED_BACK {
             0 => self.exit_status.load(Ordering::SeqCst),
             ending => ending & !(ENDS | DUMPS),
         };

@@ -13,7 +13,7 @@ use wire::rank::terminal;
 
 use crate::rank::Rank;
 use crate::thread::{self, Thread};
-use crate::{preempt, sched, timer};
+use crate::{debug, preempt, sched, timer};
 
 /// Particulars of pending signals kept for a process besides those of the host.
 const QUEUE: usize = 256;
@@ -85,7 +85,7 @@ impl Signals {
 
 /// Whether a waiting call of the thread has to end because there is something to act on.
 pub fn is_wanted(thread: &Thread) -> bool {
-    if thread.rank.is_ending() {
+    if thread.rank.is_called_back() {
         return true;
     }
     if !thread.told.load(Ordering::SeqCst) {
@@ -297,6 +297,8 @@ pub fn collect(rank: &'static Rank) {
             if number.is_real_time() {
                 rank.signals.lock().from_host += 1;
             }
+        } else {
+            debug::look(rank);
         }
     }
     publish_taken(rank);

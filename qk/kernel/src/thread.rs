@@ -20,6 +20,7 @@ use wire::ship::Caller;
 use wire::thread::ThreadArea;
 
 use crate::cpu_clock::CpuClock;
+use crate::debug::Debugged;
 use crate::rank::Rank;
 use crate::sched::Task;
 use crate::syscall::policy::Policy;
@@ -64,6 +65,8 @@ pub struct Thread {
     pub memory_policy: Mutex<Policy>,
     /// Where it waits for a futex.
     pub futex: Place,
+    /// What its debugger wants.
+    pub debugged: Debugged,
     /// It has begun to end: others get its locks.
     pub ends: AtomicBool,
     /// Its processor time.
@@ -368,6 +371,7 @@ fn record(rank: &'static Rank, index: usize) -> Thread {
         robust_list: AtomicU64::new(0),
         memory_policy: Mutex::new(Policy::DEFAULT),
         futex: Place::default(),
+        debugged: Debugged::default(),
         ends: AtomicBool::new(false),
         clock: CpuClock::default(),
         alarm: Mutex::new(None),

@@ -163,6 +163,7 @@ pub fn become_proxy(inherited: proxy::Inherited) -> ! {
         },
         label: args[0].clone(),
         inherited,
+        gdb: None,
         parent: args[2].parse().unwrap(),
     })
 }

@@ -38,6 +38,8 @@ pub(crate) struct CpuLocal {
     pub fpu_owner: AtomicPtr<Context>,
     /// Interrupts that nobody asked for.
     pub spurious: AtomicU64,
+    /// What debug exceptions in ring 0 have said.
+    pub debug_hits: AtomicU64,
     pub apic_id: AtomicU32,
     /// An NMI finds a handler here.
     pub takes_nmi: AtomicBool,
@@ -72,6 +74,7 @@ impl CpuLocal {
             root: AtomicU64::new(0),
             fpu_owner: AtomicPtr::new(core::ptr::null_mut()),
             spurious: AtomicU64::new(0),
+            debug_hits: AtomicU64::new(0),
             apic_id: AtomicU32::new(0),
             takes_nmi: AtomicBool::new(false),
             own_entries: AtomicU64::new(0),

@@ -1,5 +1,6 @@
 //! This CPU and the others: identity, waiting, and the way out of the node.
 
+pub mod debug;
 pub mod features;
 mod gdt;
 mod local;

@@ -156,12 +156,12 @@ impl Context {
         result
     }
 
-    /// Shows `look` the FPU state of the running program, whose context this is: as XSAVE lays it out, and which state
-    /// components that are (XCR0).
+    /// Lets `look` see the FPU state of the running program, whose context this is: as XSAVE lays it out, and which state
+    /// components that are (XCR0). What it changes takes effect, as far as the CPU can load it, when it returns `true`.
     ///
     /// # Panics
     /// When it is not the running one, or a kernel thread's.
-    pub fn with_fpu<R>(&self, look: impl FnOnce(&[u8], u64) -> R) -> R {
+    pub fn with_fpu(&self, look: impl FnOnce(&mut [u8], u64) -> bool) {
         let runs_here = core::ptr::eq(local().current.load(Ordering::Relaxed), self);
         let (Some(state), true) = (&self.fpu, runs_here) else {
             panic!("not the running program's context")
@@ -170,7 +170,10 @@ impl Context {
         // to switch.
         let state = unsafe { &mut *state.get() };
         state.save();
-        look(state.bytes(), features::xcr0())
+        if look(state.bytes(), features::xcr0()) {
+            state.make_loadable();
+            state.restore();
+        }
     }
 
     /// Sets the FS and GS bases of a thread that is not running. Not canonical ones become 0.

@@ -105,6 +105,22 @@ impl FpuState {
         unsafe { core::slice::from_raw_parts_mut(self.image.as_ptr(), image_bytes()) }
     }
 
+    /// Clears what XRSTOR would not take: states that are not enabled, the compact format, reserved bits (Intel SDM vol. 1
+    /// §13.8.1).
+    pub(super) fn make_loadable(&mut self) {
+        const HEADER: core::ops::Range<usize> = 512..576;
+        const STATES: usize = 512;
+        let enabled = features::xcr0().to_le_bytes();
+        let bytes = self.bytes();
+        for (present, enabled) in bytes[STATES..].iter_mut().zip(enabled) {
+            *present &= enabled;
+        }
+        bytes[HEADER][8..].fill(0);
+        for (byte, mask) in bytes[MXCSR..].iter_mut().zip(MXCSR_BITS.to_le_bytes()) {
+            *byte &= mask;
+        }
+    }
+
     /// Registers to memory.
     pub(super) fn save(&mut self) {
         let states = features::xcr0();

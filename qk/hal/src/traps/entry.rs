@@ -6,7 +6,8 @@
 //! - NMI, double fault, machine check: they may strike between an entry and its `swapgs`, so neither CS nor GS (programs can set any base
 //!   with FSGSBASE) tells what GS holds. They run on IST stacks whose top word is the CPU's record, and restore GS as it was.
 //!
-//! Not handled: a debug exception on the first instruction of an entry. It takes data breakpoints, and no program can set any.
+//! Not handled: a debug exception on the first instruction of an entry. It takes data breakpoints on the kernel's memory, which
+//! nobody can set (`cpu::debug`).
 
 use super::frame::FRAME_BYTES;
 use crate::cpu::{KERNEL_CS, SYSRET_BASE, USER_CS, USER_SS, offsets};

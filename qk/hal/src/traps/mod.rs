@@ -10,7 +10,7 @@ mod idt;
 
 pub use frame::{Trap, UserFrame};
 
-use crate::cpu::local;
+use crate::cpu::{debug, local};
 use crate::panic::Epitaph;
 use crate::sync::Once;
 use crate::task::kstack;
@@ -24,6 +24,7 @@ pub(crate) use entry::{first_return, init_syscall};
 const PAGE_FAULT: u8 = 14;
 /// General protection: what a return to a non-canonical address raises.
 const GENERAL_PROTECTION: u8 = 13;
+const DEBUG: u8 = 1;
 const NMI: u8 = 2;
 const DOUBLE_FAULT: u8 = 8;
 
@@ -147,6 +148,9 @@ extern "C" fn entered_from_kernel(frame: &mut UserFrame) {
     let vector = frame.vector();
     if vector >= FIRST_INTERRUPT {
         interrupt(vector, None);
+    } else if vector == DEBUG {
+        // The kernel has used memory that a debugger watches.
+        debug::note_hit();
     } else if let Some(fixup) = entry::fixup(frame.rip) {
         frame.rip = fixup;
     } else {

@@ -111,6 +111,13 @@ pub fn current() -> &'static Task {
     CURRENT.get().expect("an idle core runs no task")
 }
 
+/// Whether this core runs `task`.
+pub fn is_current(task: &Task) -> bool {
+    CURRENT
+        .get()
+        .is_some_and(|current| core::ptr::eq(current, task))
+}
+
 /// The PCT's task.
 pub fn pct() -> &'static Task {
     PCT.get().expect("made with the cores")

@@ -249,11 +249,16 @@ pub fn init() -> extern "C" fn(&mut UserFrame) {
         .and_then(|table| TABLE.set(table).ok());
     assert!(table.is_some(), "system calls are set up once");
     let watched = comm.config.has(flag::COUNTERS) || comm.config.has(flag::TRACE);
-    if watched { entered_observed } else { entered }
+    match (watched, comm.config.has(flag::DEBUG)) {
+        (false, false) => entered::<false>,
+        (false, true) => entered::<true>,
+        (true, false) => entered_observed::<false>,
+        (true, true) => entered_observed::<true>,
+    }
 }
 
-/// A `syscall` instruction in ring 3.
-extern "C" fn entered(frame: &mut UserFrame) {
+/// A `syscall` instruction in ring 3. `DEBUG`: ranks may be debugged.
+extern "C" fn entered<const DEBUG: bool>(frame: &mut UserFrame) {
     let Some(thread) = thread::current() else {
         return by_pct(frame);
     };
@@ -264,7 +269,7 @@ extern "C" fn entered(frame: &mut UserFrame) {
         rank: thread.rank,
     };
     let result = handler(&mut call);
-    finish(call.frame, thread, result);
+    finish::<DEBUG>(call.frame, thread, result);
 }
 
 /// Out of the way of the ranks' calls.
@@ -299,16 +304,16 @@ fn encode(result: SysResult) -> u64 {
 }
 
 #[inline]
-fn finish(frame: &mut UserFrame, thread: &'static Thread, result: u64) {
+fn finish<const DEBUG: bool>(frame: &mut UserFrame, thread: &'static Thread, result: u64) {
     frame.rax = result;
-    if thread.attention.load(Ordering::Relaxed) {
+    if DEBUG || thread.attention.load(Ordering::Relaxed) {
         let nr = Some(frame.orig_rax_or_vector).filter(|nr| *nr != delivery::NO_CALL);
-        delivery::before_return(thread, frame, nr);
+        delivery::before_return::<DEBUG>(thread, frame, nr);
     }
 }
 
 /// The same with everything that is counted and traced.
-extern "C" fn entered_observed(frame: &mut UserFrame) {
+extern "C" fn entered_observed<const DEBUG: bool>(frame: &mut UserFrame) {
     let Some(thread) = thread::current() else {
         return by_pct(frame);
     };
@@ -324,6 +329,6 @@ extern "C" fn entered_observed(frame: &mut UserFrame) {
     trace::enter(thread, nr, &args);
     let result = handler(nr)(&mut call);
     trace::exit(thread, nr, &args, result as i64);
-    finish(frame, thread, result);
+    finish::<DEBUG>(frame, thread, result);
     stats::section_ends();
 }

@@ -1,0 +1,135 @@
+//! `--gdb`: the sockets by which gdb reaches the ranks' proxies.
+
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use crate::console;
+use crate::failure::Failure;
+
+/// Sockets of the ranks that gdb has not come to yet; what is left of them goes with this.
+#[derive(Debug)]
+pub struct Sockets {
+    /// One per rank.
+    all: Vec<PathBuf>,
+    listeners: Vec<Option<UnixListener>>,
+}
+
+impl Sockets {
+    /// Makes one for each of `ranks`: at `path`, which is followed by the rank's number when there are several.
+    ///
+    /// # Errors
+    /// One line: the path, and what Linux says.
+    pub fn new(path: Option<&Path>, ranks: usize) -> Result<Sockets, Failure> {
+        let base = match path {
+            Some(path) => path.to_path_buf(),
+            None => default_base(),
+        };
+        let mut sockets = Sockets {
+            all: Vec::new(),
+            listeners: Vec::new(),
+        };
+        for rank in 0..ranks {
+            let mut name = OsString::from(&base);
+            if ranks > 1 {
+                name.push(format!(".{rank}"));
+            }
+            let path = PathBuf::from(name);
+            let listener = listen(&path).map_err(|error| cannot(&path, error))?;
+            sockets.all.push(path);
+            sockets.listeners.push(Some(listener));
+        }
+        Ok(sockets)
+    }
+
+    /// What the proxy of a rank gets.
+    pub fn take(&mut self, rank: usize) -> Option<proxy::Gdb> {
+        Some(proxy::Gdb {
+            socket: self.listeners[rank].take()?,
+            path: self.all[rank].clone(),
+        })
+    }
+
+    /// Tells the user how to get there.
+    pub fn say(&self, program: &Path) {
+        for (rank, path) in self.all.iter().enumerate() {
+            let (program, path) = (program.display(), path.display());
+            console::say(format_args!(
+                "rank {rank} waits for gdb: gdb {program} -ex 'set sysroot /' -ex 'target remote {path}'"
+            ));
+        }
+    }
+}
+
+impl Drop for Sockets {
+    fn drop(&mut self) {
+        for path in &self.all {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+fn cannot(path: &Path, error: std::io::Error) -> Failure {
+    Failure::os(&format!("listen for gdb at {}", path.display()), error)
+}
+
+/// In the directory for such files of the session, else in that for temporary ones.
+fn default_base() -> PathBuf {
+    let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let directory = session.filter(|path| path.is_absolute() && path.is_dir());
+    let directory = directory.unwrap_or_else(std::env::temp_dir);
+    directory.join(format!("margay-gdb-{}", std::process::id()))
+}
+
+/// Listens for the user alone. A socket that nobody listens at was left by a yod that was killed.
+fn listen(path: &Path) -> std::io::Result<UnixListener> {
+    let listener = match UnixListener::bind(path) {
+        Err(error) if error.kind() == ErrorKind::AddrInUse && is_left_over(path) => {
+            std::fs::remove_file(path)?;
+            UnixListener::bind(path)?
+        }
+        bound => bound?,
+    };
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+fn is_left_over(path: &Path) -> bool {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
+    is_socket
+        && UnixStream::connect(path)
+            .is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_are_made_and_go() {
+        let base = std::env::temp_dir().join(format!("margay-gdb-test-{}", std::process::id()));
+        let mut sockets = Sockets::new(Some(&base), 2).expect("two");
+        let paths = sockets.all.clone();
+        assert!(paths[0] != paths[1] && paths.iter().all(|path| path.exists()));
+        let busy = Sockets::new(Some(&base), 2).expect_err("in use");
+        assert!(
+            busy.line.contains(".0: ") && busy.line.contains("in use"),
+            "{busy:?}"
+        );
+        assert!(paths[0].exists(), "it is another's");
+        // What was left behind by a yod that was killed is no hindrance.
+        drop(sockets.take(0));
+        drop(sockets.take(1));
+        let again = Sockets::new(Some(&base), 2).expect("nobody listens there");
+        drop(again);
+        assert!(paths.iter().all(|path| !path.exists()));
+        std::fs::write(&base, "a file").expect("written");
+        Sockets::new(Some(&base), 1).expect_err("no socket");
+        assert_eq!(std::fs::read(&base).expect("there"), b"a file");
+        std::fs::remove_file(&base).expect("removed");
+        let nowhere = Sockets::new(Some(Path::new("/nonexistent/socket")), 1);
+        assert_eq!(nowhere.expect_err("no directory").status, 71);
+    }
+}

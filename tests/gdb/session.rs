@@ -1,0 +1,358 @@
+//! gdb sessions with a rank: what gdb shows of it, and what becomes of a rank whose gdb leaves or misbehaves.
+
+use std::io::Write as _;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::{Result, ensure};
+use libtest_mimic::Trial;
+use margay_tests::clean;
+use margay_tests::process::{self, signal, wait_until};
+use margay_tests::run::{HANG, Outcome, Run, Started};
+use margay_tests::scratch::Scratch;
+use rustix::process::Signal;
+
+use crate::host::{build, functions, gdb};
+
+pub fn all() -> Vec<Trial> {
+    let case = |name: &str, test: fn() -> Result<()>| {
+        Trial::test(format!("session: {name}"), move || Ok(test()?))
+    };
+    vec![
+        case("break, watch, step", breakpoints),
+        case("as native", as_native),
+        case("threads and Ctrl-C", threads),
+        case("a rank that dies", dies),
+        case("kill", kills),
+        case("two ranks", two_ranks),
+        case("detach", detaches),
+        case("garbage", garbage),
+        case("gdb goes", gdb_goes),
+        case("nobody comes", nobody_comes),
+        case("a socket in use", in_use),
+    ]
+}
+
+/// A rank that waits for gdb.
+struct Waiting {
+    scratch: Scratch,
+    program: String,
+}
+
+impl Waiting {
+    fn new(program: &str) -> Result<Waiting> {
+        let scratch = Scratch::new()?;
+        let program = build(&scratch, program, &[])?;
+        Ok(Waiting { scratch, program })
+    }
+
+    fn socket(&self) -> PathBuf {
+        // A path of a socket has at most 107 bytes: relative to the working directory it fits.
+        self.scratch.path().join("cwd/s")
+    }
+
+    fn run(&self, options: &[&str], args: &[&str]) -> Run {
+        let run = Run::yod(&["-m", "64M", "--gdb=s"]).args(options);
+        run.args(&["--", &self.program]).args(args)
+    }
+
+    /// Starts yod; returns when the socket is there.
+    fn start(&self, options: &[&str], args: &[&str]) -> Result<Started<'_>> {
+        let started = self.run(options, args).start(&self.scratch)?;
+        let suffix = if options.contains(&"-n") { ".1" } else { "" };
+        let socket = format!("{}{suffix}", self.socket().display());
+        let there = wait_until(HANG, || PathBuf::from(&socket).exists());
+        ensure!(there, "no socket");
+        Ok(started)
+    }
+
+    /// A session with these commands.
+    fn gdb(&self, socket: &str, commands: &[&str]) -> Result<String> {
+        let remote = format!("target remote {socket}");
+        let mut all = vec!["set sysroot /", remote.as_str()];
+        all.extend(commands);
+        gdb(&self.scratch.path().join("cwd"), &[&self.program], &all)
+    }
+
+    fn ended(&self, outcome: &Outcome, status: i32) -> Result<()> {
+        ensure!(
+            outcome.status == Some(status),
+            "status {:?} instead of {status}: {}",
+            outcome.status,
+            outcome.stderr.text()
+        );
+        ensure!(!self.socket().exists(), "the socket is still there");
+        Ok(())
+    }
+}
+
+fn has(text: &str, parts: &[&str]) -> Result<()> {
+    let mut rest = text;
+    for part in parts {
+        let at = rest.find(part);
+        let Some(at) = at else {
+            anyhow::bail!("no {part:?}, or not in order:\n{text}");
+        };
+        rest = &rest[at + part.len()..];
+    }
+    Ok(())
+}
+
+fn breakpoints() -> Result<()> {
+    let waiting = Waiting::new("steps")?;
+    let started = waiting.start(&[], &[])?;
+    let text = waiting.gdb(
+        "s",
+        &[
+            "break twice",
+            "continue",
+            "bt",
+            "print n",
+            "stepi",
+            "print counter",
+            "info sharedlibrary",
+            "delete",
+            "watch counter",
+            "continue",
+            "continue",
+            "delete",
+            "hbreak handler",
+            "continue",
+            "continue",
+            "print signo",
+            "set var counter = 5",
+            "print $xmm0.uint128 == $xmm0.uint128",
+            "continue",
+        ],
+    )?;
+    has(
+        &text,
+        &[
+            "Breakpoint 1, twice (n=n@entry=1)",
+            "#1 ",
+            "main (argc=",
+            "$1 = 1",
+            "$2 = 1",
+            "libc.so.6",
+            "Hardware watchpoint 2: counter",
+            "Old value = 1",
+            "New value = 3",
+            "Old value = 3",
+            "New value = 6",
+            "received signal SIGUSR1",
+            "Breakpoint 3, handler (signo=10)",
+            "$3 = 10",
+            "exited with code 03",
+        ],
+    )?;
+    let outcome = started.finish(HANG)?;
+    waiting.ended(&outcome, 3)?;
+    ensure!(
+        outcome.stdout.text() == "sum 12 counter 1005\n",
+        "{}",
+        outcome.stdout.text()
+    );
+    Ok(())
+}
+
+/// The same commands, natively and with a rank: the same functions, and values.
+fn as_native() -> Result<()> {
+    const COMMANDS: &[&str] = &[
+        "break main",
+        "continue",
+        "break twice if n == 3",
+        "continue",
+        "bt",
+        "finish",
+        "next",
+        "step",
+        "bt",
+        "info breakpoints",
+        "print counter",
+        "kill",
+    ];
+    let waiting = Waiting::new("steps")?;
+    let started = waiting.start(&[], &[])?;
+    let ours = waiting.gdb("s", COMMANDS)?;
+    waiting.ended(&started.finish(HANG)?, 137)?;
+    let native = [&["starti"][..], COMMANDS].concat();
+    let cwd = waiting.scratch.path().join("cwd");
+    let native = gdb(&cwd, &[&waiting.program], &native)?;
+    let values = |text: &str| -> Vec<String> {
+        let told = |line: &&str| line.starts_with('$') || line.starts_with("Value returned");
+        text.lines().filter(told).map(str::to_owned).collect()
+    };
+    ensure!(
+        functions(&ours) == functions(&native) && values(&ours) == values(&native),
+        "natively:\n{native}\nunder yod:\n{ours}"
+    );
+    ensure!(values(&ours).len() == 2, "{ours}");
+    Ok(())
+}
+
+/// Threads that compute are stopped from outside, each is shown, and all go on.
+fn threads() -> Result<()> {
+    let waiting = Waiting::new("steps")?;
+    let started = waiting.start(&[], &["threads"])?;
+    let text = waiting.gdb(
+        "s",
+        &[
+            "handle SIGUSR1 nostop noprint",
+            "break loops",
+            "continue",
+            "delete",
+            // gdb's own Ctrl-C, once the rank runs.
+            "python import threading, os, signal; threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()",
+            "continue",
+            "thread apply all bt",
+            "set var go_on = 0",
+            "continue",
+        ],
+    )?;
+    has(&text, &["Breakpoint 1, loops", "received signal SIGINT"])?;
+    let stacks = functions(&text);
+    let loops = |stack: &&Vec<String>| stack.iter().any(|name| name == "loops");
+    ensure!(stacks.iter().filter(loops).count() >= 4, "{text}");
+    has(&text, &["exited with code 03"])?;
+    waiting.ended(&started.finish(HANG)?, 3)
+}
+
+fn dies() -> Result<()> {
+    let waiting = Waiting::new("dies")?;
+    let started = waiting.start(&[], &["together", "deep"])?;
+    let text = waiting.gdb("s", &["continue", "thread apply all bt 3", "continue"])?;
+    has(
+        &text,
+        &[
+            "received signal SIGSEGV",
+            "Thread 4",
+            "Thread 1",
+            "dies (at=",
+            "terminated with signal SIGSEGV",
+        ],
+    )?;
+    waiting.ended(&started.finish(HANG)?, 139)
+}
+
+fn kills() -> Result<()> {
+    let waiting = Waiting::new("steps")?;
+    let started = waiting.start(&[], &[])?;
+    waiting.gdb("s", &["break main", "continue", "kill"])?;
+    waiting.ended(&started.finish(HANG)?, 137)
+}
+
+fn two_ranks() -> Result<()> {
+    let waiting = Waiting::new("steps")?;
+    let started = waiting.start(&["-n", "2", "--oversubscribe"], &["zero"])?;
+    const COMMANDS: &[&str] = &[
+        "handle SIGUSR1 nostop noprint",
+        "break twice",
+        "continue",
+        "print n",
+        "delete",
+        "continue",
+    ];
+    let texts = std::thread::scope(|scope| {
+        ["s.0", "s.1"]
+            .map(|socket| scope.spawn(|| waiting.gdb(socket, COMMANDS)))
+            .map(|session| session.join().expect("no panic"))
+    });
+    for text in texts {
+        has(&text?, &["Breakpoint 1, twice", "$1 = 1"])?;
+    }
+    waiting.ended(&started.finish(HANG)?, 0)
+}
+
+/// The rank goes on without breakpoints.
+fn detaches() -> Result<()> {
+    let waiting = Waiting::new("steps")?;
+    let started = waiting.start(&[], &[])?;
+    waiting.gdb("s", &["break twice", "continue", "watch counter", "detach"])?;
+    let outcome = started.finish(HANG)?;
+    waiting.ended(&outcome, 3)?;
+    ensure!(outcome.stdout.text() == "sum 12 counter 1006\n");
+    Ok(())
+}
+
+/// A line of yod's, and the rank goes on.
+fn garbage() -> Result<()> {
+    let waiting = Waiting::new("steps")?;
+    let started = waiting.start(&[], &[])?;
+    let mut stream = UnixStream::connect(waiting.socket())?;
+    // What it answers does not matter; it may have gone before all is written.
+    let _ = stream
+        .write_all(b"hello\r\n\x00\xff$$$#zz+++$qSupported:x#00$m0,ffffffffffffffffff#00$Z9#00");
+    drop(stream);
+    let outcome = started.finish(HANG)?;
+    waiting.ended(&outcome, 3)?;
+    has(&outcome.stderr.text(), &["gdb is gone, the rank goes on: "])
+}
+
+/// gdb is killed while its breakpoint is in the program.
+fn gdb_goes() -> Result<()> {
+    let waiting = Waiting::new("steps")?;
+    let started = waiting.start(&[], &["loop"])?;
+    let mut child = Command::new("/usr/bin/gdb")
+        .args([
+            "-nx",
+            "-batch",
+            "-ex",
+            "set sysroot /",
+            "-ex",
+            "target remote s",
+        ])
+        .args([
+            "-ex",
+            "break twice",
+            "-ex",
+            "continue",
+            "-ex",
+            "set var go_on = 0",
+        ])
+        .args([
+            "-ex",
+            "print 4711",
+            "-ex",
+            "python import time; time.sleep(60)",
+        ])
+        .arg(&waiting.program)
+        .current_dir(waiting.scratch.path().join("cwd"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let mut text = String::new();
+    let mut out = std::io::BufReader::new(child.stdout.take().expect("piped"));
+    while !text.contains("4711") {
+        ensure!(
+            std::io::BufRead::read_line(&mut out, &mut text)? > 0,
+            "{text}"
+        );
+    }
+    process::kill_group(&mut child);
+    let outcome = started.finish(HANG)?;
+    waiting.ended(&outcome, 3)?;
+    has(&outcome.stderr.text(), &["gdb is gone, the rank goes on: "])
+}
+
+/// SIGTERM ends a rank that waits for gdb; nothing is left.
+fn nobody_comes() -> Result<()> {
+    let waiting = Waiting::new("steps")?;
+    let started = waiting.start(&[], &[])?;
+    ensure!(signal(started.pid(), Signal::TERM));
+    waiting.ended(&started.finish(HANG)?, 143)?;
+    let run = waiting.run(&["--timeout", "3"], &[]);
+    let outcome = clean::run_in(run, &waiting.scratch)?;
+    waiting.ended(&outcome, 124)
+}
+
+fn in_use() -> Result<()> {
+    let waiting = Waiting::new("steps")?;
+    std::fs::create_dir_all(waiting.scratch.path().join("cwd"))?;
+    std::fs::write(waiting.socket(), "a file")?;
+    let outcome = clean::run_in(waiting.run(&[], &[]), &waiting.scratch)?;
+    clean::one_line(&outcome, 71, "cannot listen for gdb at ")?;
+    ensure!(std::fs::read(waiting.socket())? == b"a file");
+    Ok(())
+}

@@ -1,0 +1,62 @@
+// For gdb sessions: a function that is called, a variable that changes, a signal, a loop that gdb ends.
+//
+//   steps [loop|threads|zero]
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+int counter;
+volatile int go_on = 1;
+static pthread_barrier_t ready;
+
+__attribute__((noinline)) int twice(int n)
+{
+    counter += n;
+    return 2 * n;
+}
+
+static void handler(int signo)
+{
+    counter += 1000 * (signo == SIGUSR1);
+}
+
+__attribute__((noinline)) static void loops(void)
+{
+    while (go_on)
+        ;
+}
+
+static void *body(void *arg)
+{
+    pthread_barrier_wait(&ready);
+    loops();
+    return arg;
+}
+
+int main(int argc, char **argv)
+{
+    const char *way = argc > 1 ? argv[1] : "";
+    int sum = 0;
+    pthread_t threads[3];
+
+    signal(SIGUSR1, handler);
+    for (int i = 1; i < 4; i++)
+        sum += twice(i);
+    raise(SIGUSR1);
+    printf("sum %d counter %d\n", sum, counter);
+    fflush(stdout);
+    if (strcmp(way, "threads") == 0) {
+        pthread_barrier_init(&ready, NULL, 4);
+        for (int i = 0; i < 3; i++)
+            pthread_create(&threads[i], NULL, body, NULL);
+        body(NULL);
+        for (int i = 0; i < 3; i++)
+            pthread_join(threads[i], NULL);
+    }
+    if (strcmp(way, "loop") == 0)
+        loops();
+    return strcmp(way, "zero") == 0 ? 0 : 3;
+}
