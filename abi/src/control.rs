@@ -166,6 +166,15 @@ pub enum HostOp {
     LeaveOut = 10,
     /// write_core() -> 1 if there is a core file now: all threads have ended.
     WriteCore = 11,
+    /// fork() -> process id: starts a child of the rank from its record (`wire::child`). As fork(2): EAGAIN, ENOMEM; EFAULT where
+    /// the pidfd cannot be stored. EINTR: the rank ends.
+    Fork = 12,
+    /// await_exec(pid) -> 0: blocks until a child that was started for vfork has called exec or ended, and takes over what it
+    /// has written on the stack. EINTR: the rank ends.
+    AwaitExec = 13,
+    /// child_signal(handler, flags) -> 0: what the program does with SIGCHLD, as struct sigaction says it. Linux looks at that when a
+    /// child ends.
+    ChildSignal = 14,
 }
 
 impl HostOp {
@@ -184,6 +193,9 @@ impl HostOp {
             9 => Some(HostOp::Halted),
             10 => Some(HostOp::LeaveOut),
             11 => Some(HostOp::WriteCore),
+            12 => Some(HostOp::Fork),
+            13 => Some(HostOp::AwaitExec),
+            14 => Some(HostOp::ChildSignal),
             _ => None,
         }
     }

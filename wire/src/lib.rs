@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod boot;
+pub mod child;
 pub mod clock;
 pub mod info;
 pub mod layout;

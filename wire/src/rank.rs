@@ -7,6 +7,7 @@ use abi::control::RankInfo;
 use abi::ident::RLIM_NLIMITS;
 use abi::syscall::MAX_CALLS;
 
+use crate::child::Child;
 use crate::registers::Registers;
 use crate::signal::Mailbox;
 use crate::word::{Text, Word};
@@ -191,6 +192,8 @@ pub struct RankArea {
     pub node: FromNode,
     /// Signals from the host.
     pub mailbox: Mailbox,
+    /// What the child that it forks begins with; written by the QK.
+    pub child: Child,
 }
 
 #[cfg(test)]

@@ -11,8 +11,10 @@ mod option;
 mod others;
 pub(crate) mod own;
 
+use std::sync::atomic::Ordering;
+
 use abi::Errno;
-use abi::syscall::{Call, Serve, by_nr};
+use abi::syscall::{Arg, Call, Serve, by_nr};
 
 use crate::fds;
 use crate::heritage;
@@ -28,15 +30,17 @@ pub use args::Scratch;
 #[derive(Debug)]
 pub struct Caller {
     rank: &'static Rank,
+    index: usize,
     scratch: Box<Scratch>,
     terminal: Follower,
 }
 
 impl Caller {
-    /// A caller with its own private memory for copies.
-    pub fn new(rank: &'static Rank) -> Caller {
+    /// The caller of thread `index`, with its own private memory for copies.
+    pub fn new(rank: &'static Rank, index: usize) -> Caller {
         Caller {
             rank,
+            index,
             scratch: Scratch::new(rank.blocked),
             terminal: Follower::new(rank),
         }
@@ -65,6 +69,17 @@ impl Caller {
         others::check(rank, call, &args, &self.scratch)?;
         // Another worker would put back what it found, or this one read what is raised.
         let _turn = limits(call).then(fds::turn);
+        let opening = &rank.workers.at(self.index).opening;
+        let opens = special::is_open(call.nr);
+        // What is opened on the way is looked at before a child may have it.
+        let _passed = call
+            .args
+            .contains(&Arg::Path)
+            .then(|| rank.children.gate.pass());
+        opening.store(opens, Ordering::SeqCst);
+        if opens && rank.children.gate.is_closing() {
+            rank.ring_watcher(); // it may have looked before
+        }
         let ret = match special::recognise(rank, call, &args, &self.scratch) {
             Special::No => linux(call.nr, &args),
             Special::Instead(replaced) => linux(call.nr, &replaced),
@@ -73,6 +88,7 @@ impl Caller {
         if i64::from(call.nr) == libc::SYS_connect && ret == 0 {
             others::check_connected(args[0])?;
         }
+        opening.store(false, Ordering::SeqCst);
         special::complete(rank, call, &args, ret)?;
         args::finish(&after, ret, rank, &self.scratch)?;
         if ret == Errno::EFBIG.ret() {

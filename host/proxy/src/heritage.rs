@@ -88,6 +88,11 @@ fn copy(from: u32, to: u32) {
     }
 }
 
+/// The calling thread's I/O priority, or a negative error.
+pub fn io_priority() -> i64 {
+    ioprio(libc::SYS_ioprio_get, [WHO_THREAD, 0, 0])
+}
+
 fn ioprio(nr: i64, [who, tid, ioprio]: [u64; 3]) -> i64 {
     // SAFETY: 1. No memory is passed.
     unsafe { stub::syscall(nr as u64, &[who, tid, ioprio, 0, 0, 0]) }

@@ -8,6 +8,9 @@ use abi::control::HostOp;
 use abi::halt::Halt;
 use abi::map::{STACK_TOP, USER_TOP};
 
+use wire::ship::Request;
+
+use crate::child;
 use crate::dump;
 use crate::fds;
 use crate::memory::RankMemory;
@@ -21,12 +24,9 @@ use crate::watcher;
 ///
 /// # Errors
 /// A line for the user when the rank has to end.
-pub fn carry_out(
-    rank: &'static Rank,
-    index: usize,
-    nr: u64,
-    args: &[u64; 6],
-) -> Result<i64, String> {
+pub fn carry_out(rank: &'static Rank, index: usize, request: &Request) -> Result<i64, String> {
+    let (nr, args) = (request.nr, &request.args);
+    let gave_up = || rank.words.threads[index].slot.cancelled(request.seq);
     let ret = match HostOp::from_nr(nr) {
         Some(HostOp::ReadProgram) => load_image(rank, &rank.program.file, args),
         Some(HostOp::ReadInterpreter) => match &rank.program.interpreter {
@@ -59,6 +59,12 @@ pub fn carry_out(
             Ok(0)
         }
         Some(HostOp::WriteCore) => Ok(dump::write(rank).into()),
+        Some(HostOp::Fork) => child::fork(rank, index),
+        Some(HostOp::AwaitExec) => child::await_exec(rank, args[0], gave_up),
+        Some(HostOp::ChildSignal) => {
+            child::child_signal(rank, args[0], args[1]);
+            Ok(0)
+        }
         None => Err(Errno::ENOSYS),
     };
     Ok(ret.unwrap_or_else(Errno::ret))

@@ -11,6 +11,7 @@
 //! its kernel ends the rank with one line.
 
 mod call;
+mod child;
 mod crash;
 mod debug;
 mod dump;

@@ -14,11 +14,12 @@
 //! Linux looks at the pointer at all, stays Linux's affair.
 
 use std::arch::asm;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::without_provenance_mut;
 
 use abi::Errno;
 use abi::map::{USER_BASE, USER_TOP, WINDOW_TOP};
+use rustix::fs::SeekFrom;
 use rustix::io;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 use wire::region_log::{Change, prot};
@@ -105,6 +106,17 @@ pub enum BadChange {
         /// Why.
         errno: io::Errno,
     },
+}
+
+/// A part of a region that guest RAM holds something for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Held {
+    /// First byte.
+    pub addr: u64,
+    /// Length.
+    pub len_bytes: u64,
+    /// Offset in the RAM's file.
+    pub offset: u64,
 }
 
 /// Physical memory that a rank may be shown.
@@ -217,6 +229,43 @@ impl Memory {
     /// What is mapped.
     pub fn regions(&self) -> &Regions {
         &self.regions
+    }
+
+    /// The descriptor of guest RAM.
+    pub fn ram_fd(&self) -> u64 {
+        self.ram.as_raw_fd() as u64
+    }
+
+    /// What RAM holds of a region: the rest nobody has ever touched, and is zero.
+    ///
+    /// # Errors
+    /// What lseek(2) says.
+    pub fn held(&self, region: &Region) -> Result<Vec<Held>, Errno> {
+        let len_bytes = region.end - region.start;
+        let start = self
+            .layout
+            .offset(region.gpa, len_bytes)
+            .ok_or(Errno::EFAULT)?;
+        let (mut at, end) = (start, start + len_bytes);
+        let mut all = Vec::new();
+        while at < end {
+            // Others move the file's position as well; what counts is what is returned.
+            let data = match rustix::fs::seek(&self.ram, SeekFrom::Data(at)) {
+                Ok(data) if data < end => data,
+                Ok(_) | Err(io::Errno::NXIO) => break,
+                Err(errno) => return Err(Errno(errno.raw_os_error() as u16)),
+            };
+            let hole = rustix::fs::seek(&self.ram, SeekFrom::Hole(data))
+                .unwrap_or(end)
+                .min(end);
+            all.push(Held {
+                addr: region.start + (data - start),
+                len_bytes: hole - data,
+                offset: data,
+            });
+            at = hole;
+        }
+        Ok(all)
     }
 
     fn show(&self, addr: u64, len: u64, offset: u64, read: bool, write: bool) -> io::Result<()> {

@@ -9,6 +9,7 @@ use wire::thread::ThreadArea;
 use wire::word::Word;
 
 use crate::Program;
+use crate::child::Children;
 use crate::debug::Debug;
 use crate::dump::Dump;
 use crate::halt::Halted;
@@ -53,6 +54,8 @@ pub struct Rank {
     pub signalfd: RawFd,
     /// Its workers.
     pub workers: Workers,
+    /// What it needs for its children.
+    pub children: Children,
     /// Wakes the watcher.
     pub watcher_bell: OwnedFd,
     /// Stops and continues.

@@ -10,9 +10,12 @@
 
 use std::collections::BTreeMap;
 
+use std::os::fd::OwnedFd;
+
 use abi::syscall::{ALL, Serve};
 use landlock::{
-    AccessFs, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr, RulesetCreatedAttr,
+    AccessFs, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr, RulesetCreated,
+    RulesetCreatedAttr,
 };
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
@@ -21,10 +24,14 @@ use seccompiler::{
     SeccompRule, TargetArch,
 };
 
-/// Takes from this thread, and those it starts, what a proxy does not need.
-pub fn enter() {
+/// Makes the process undumpable, and keeps this thread and those it starts from tracing others.
+pub fn enter_domain() {
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     let _ = no_tracing();
+}
+
+/// Takes from this thread, and those it starts, the calls that a proxy does not make.
+pub fn enter_filter() {
     if let Some(filter) = filter() {
         let _ = seccompiler::apply_filter(&filter);
     }
@@ -32,6 +39,16 @@ pub fn enter() {
 
 /// Enters a Landlock domain. The first version lets no domain move files between directories: it is not used.
 fn no_tracing() -> Option<()> {
+    ruleset()?.restrict_self().ok()?;
+    Some(())
+}
+
+/// The rules of such a domain as a descriptor, for a child to enter one of its own.
+pub fn rules() -> Option<OwnedFd> {
+    ruleset().and_then(Option::from)
+}
+
+fn ruleset() -> Option<RulesetCreated> {
     let everywhere = rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
     Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
@@ -40,10 +57,7 @@ fn no_tracing() -> Option<()> {
         .create()
         .ok()?
         .add_rule(PathBeneath::new(everywhere, AccessFs::Refer))
-        .ok()?
-        .restrict_self()
-        .ok()?;
-    Some(())
+        .ok()
 }
 
 /// The calls that are made: all but the refused, and a few of the proxy's own. A thread may be started, a process may not.

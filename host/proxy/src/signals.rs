@@ -140,6 +140,11 @@ fn disposition(signo: i32) -> Option<usize> {
 
 /// Sets a signal's default action, or ignores it. SIGKILL and SIGSTOP stay as they are.
 pub fn set_disposition(signo: i32, ignored: bool) {
+    set_disposition_with(signo, ignored, 0);
+}
+
+/// The same with flags of sigaction(2) that mean something without a handler.
+pub fn set_disposition_with(signo: i32, ignored: bool, flags: u64) {
     let handler = if ignored {
         libc::SIG_IGN
     } else {
@@ -147,6 +152,7 @@ pub fn set_disposition(signo: i32, ignored: bool) {
     };
     let action = Action {
         handler,
+        flags,
         ..Action::default()
     };
     let args = [

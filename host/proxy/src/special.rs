@@ -28,6 +28,8 @@ use crate::memory::RankMemory;
 use crate::rank::Rank;
 use place::{Place, Whose};
 
+pub use content::auxv;
+pub use open::is_open;
 pub use text::{Marks, complete};
 
 /// What to do about a call.

@@ -14,6 +14,7 @@ use wire::layout::Layout;
 use wire::rank::{FromHost, proxy};
 use wire::word::Word;
 
+use crate::child::{Children, Nursery};
 use crate::debug::{self, Debug};
 use crate::dump::Dump;
 use crate::fds::{Limits, Own, close_on_exec};
@@ -106,7 +107,9 @@ pub fn start(mut config: Config) -> Result<(&'static Rank, OwnedFd), Impossible>
     }));
     Kick::install();
     terminal::install(rank);
-    sandbox::enter(); // before there are threads that would stay outside
+    sandbox::enter_domain();
+    Nursery::start(rank).map_err(cannot("start a thread"))?; // the only one to stay outside of the filter
+    sandbox::enter_filter();
     let run = move || watcher.run(rank);
     std::thread::Builder::new()
         .name("watcher".into())
@@ -187,6 +190,7 @@ fn build(
         blocked,
         signalfd: watcher.signalfd(),
         workers: Workers::new(),
+        children: Children::new(sandbox::rules().and_then(|rules| keep(rules).ok())),
         watcher_bell: bell,
         stops: Stops::default(),
         passes: Passes::default(),

@@ -51,7 +51,7 @@ pub fn sleep_and_serve(rank: &'static Rank, index: usize) -> ! {
 fn serve(rank: &'static Rank, index: usize, wait: impl Fn()) -> ! {
     let slot = &rank.words.threads[index].slot;
     let mut server = Server::default();
-    let mut caller = Caller::new(rank);
+    let mut caller = Caller::new(rank, index);
     loop {
         let request = next(rank, slot, &mut server, &wait);
         let ret = carry_out(rank, index, &mut caller, &request);
@@ -66,7 +66,7 @@ fn carry_out(rank: &'static Rank, index: usize, caller: &mut Caller, request: &R
         end::broken(rank, &why);
     }
     if request.host_op {
-        return host_op::carry_out(rank, index, request.nr, &request.args)
+        return host_op::carry_out(rank, index, request)
             .unwrap_or_else(|why| end::broken(rank, &why));
     }
     heritage::settle(rank, index);

@@ -10,7 +10,7 @@
 //! waits before its last look and the node posts before it looks whether to ring, as [`wire::ship`] has it; and a worker
 //! that is woken before it sleeps does not fall asleep. So no request is slept through, whoever hears the ring and when.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError, mpsc};
 use std::thread::{self, Thread};
 
@@ -36,9 +36,16 @@ pub struct Worker {
     thread: OnceLock<Thread>,
     /// [Whose](wire::thread::Life::number) heritage it has (module `heritage`).
     pub heir_of: AtomicU64,
+    /// It opens something, which may block, and nobody forks meanwhile.
+    pub opening: AtomicBool,
 }
 
 impl Worker {
+    /// Whether its call is to be interrupted, for good or, as an opening in the way of a fork, to begin again.
+    fn is_unwanted(&self, rank: &Rank, cancelled: bool) -> bool {
+        cancelled || (rank.children.gate.is_closing() && self.opening.load(Ordering::SeqCst))
+    }
+
     /// Its thread id.
     pub fn tid(&self) -> u32 {
         self.tid.load(Ordering::Acquire)
@@ -121,7 +128,11 @@ impl Workers {
     /// Whether a call that is under way is to be given up.
     pub fn any_to_kick(&self, rank: &Rank) -> bool {
         let mut all = self.all().iter().zip(rank.threads());
-        all.any(|(worker, area)| worker.kick.is_wanted(|seq| area.slot.cancelled(seq)))
+        all.any(|(worker, area)| {
+            worker
+                .kick
+                .is_wanted(|seq| worker.is_unwanted(rank, area.slot.cancelled(seq)))
+        })
     }
 
     /// Interrupts the calls that are to be given up (watcher only). Says whether there were any: then it has to be called
@@ -130,7 +141,7 @@ impl Workers {
         let mut any = false;
         for (worker, area) in self.all().iter().zip(rank.threads()) {
             any |= worker.kick.kick_if(
-                |seq| area.slot.cancelled(seq),
+                |seq| worker.is_unwanted(rank, area.slot.cancelled(seq)),
                 || signals::send_to_thread(rank.pid, worker.tid(), KICK),
             );
         }

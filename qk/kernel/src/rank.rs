@@ -81,6 +81,10 @@ pub struct Rank {
     pub dumpable: AtomicBool,
     /// prctl's PR_SET_NO_NEW_PRIVS.
     pub no_new_privs: AtomicBool,
+    /// Held while a child is made: there is one record for it.
+    pub births: SleepLock<()>,
+    /// It has started children.
+    pub has_children: AtomicBool,
     /// Held while a record is added to its trace.
     pub tracing: Mutex<()>,
     /// Told to the PCT already.
@@ -123,6 +127,8 @@ pub fn init(comm: &'static comm::Comm) {
         stopped: AtomicBool::new(false),
         dumpable: AtomicBool::new(true),
         no_new_privs: AtomicBool::new(false),
+        births: SleepLock::new(()),
+        has_children: AtomicBool::new(false),
         tracing: Mutex::new(()),
         announced: AtomicBool::new(false),
     });

@@ -26,6 +26,8 @@ const LOOKS: usize = 64;
 pub enum Interruptible {
     /// A signal with something to do ends the wait (with EINTR, unless the call got somewhere).
     Yes,
+    /// The end of the rank does.
+    ByTheEnd,
     /// The kernel's own business.
     No,
 }
@@ -133,9 +135,30 @@ pub fn host_op<const N: usize>(
     op: HostOp,
     args: [u64; N],
 ) -> Result<u64, Errno> {
+    own_call(thread, op, args, Interruptible::No)
+}
+
+/// The same for one that may take as long as a program likes: it is given up when the rank ends.
+///
+/// # Errors
+/// The proxy's.
+pub fn host_op_until_end<const N: usize>(
+    thread: &'static Thread,
+    op: HostOp,
+    args: [u64; N],
+) -> Result<u64, Errno> {
+    own_call(thread, op, args, Interruptible::ByTheEnd)
+}
+
+fn own_call<const N: usize>(
+    thread: &'static Thread,
+    op: HostOp,
+    args: [u64; N],
+    interruptible: Interruptible,
+) -> Result<u64, Errno> {
     let mut all = [0; 6];
     all[..N].copy_from_slice(&args);
-    let ret = call(thread, op as u64, &all, true, Interruptible::No);
+    let ret = call(thread, op as u64, &all, true, interruptible);
     Errno::check(ret).map(|ret| ret as u64)
 }
 
@@ -195,7 +218,12 @@ fn wait(thread: &'static Thread, caller: &Caller, interruptible: Interruptible) 
         if let Some(ret) = caller.result(slot) {
             break ret;
         }
-        if interruptible == Interruptible::Yes && !cancelled && signal::is_wanted(thread) {
+        let wanted = match interruptible {
+            Interruptible::Yes => !cancelled && signal::is_wanted(thread),
+            Interruptible::ByTheEnd => !cancelled && thread.rank.is_ending(),
+            Interruptible::No => false,
+        };
+        if wanted {
             cancelled = true;
             caller.cancel(slot);
             hal::doorbell::ring(thread.rank.id as u16);

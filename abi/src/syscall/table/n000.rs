@@ -62,8 +62,8 @@ pub(super) const ROWS: &[Call] = &[
     ship(54, "setsockopt", &[Fd, Int, Int, Mem(In, Len(4)), Int]),
     ship(55, "getsockopt", &[Fd, Int, Int, Mem(InOut, AtPtr(4)), Mem(InOut, Bytes(SOCKLEN))]),
     local(56, "clone", &[Hex, Hex, Hex, Hex, Hex]),
-    refuse(57, "fork", Errno::ENOSYS, NO_CHILDREN),
-    refuse(58, "vfork", Errno::ENOSYS, NO_CHILDREN),
+    local(57, "fork", &[]),
+    local(58, "vfork", &[]),
     refuse(59, "execve", Errno::ENOSYS, NO_EXEC),
     local(60, "exit", &[Int]),
     ship(61, "wait4", &[Int, Mem(Out, Bytes(4)), Hex, Mem(Out, Bytes(RUSAGE))]).restart(),
@@ -104,7 +104,7 @@ pub(super) const ROWS: &[Call] = &[
     ship(95, "umask", &[Hex]),
     local(96, "gettimeofday", &[Mem(Out, Bytes(TIMESPEC)), Mem(Out, Bytes(8))]),
     local(97, "getrlimit", &[Int, Mem(Out, Bytes(RLIMIT))]),
-    local(98, "getrusage", &[Int, Mem(Out, Bytes(RUSAGE))]),
+    local(98, "getrusage", &[Int, Mem(Out, Bytes(RUSAGE))]).relayed(),
     // struct sysinfo (uapi/linux/sysinfo.h)
     local(99, "sysinfo", &[Mem(Out, Bytes(112))]),
 ];

@@ -139,7 +139,7 @@ impl File {
             File::Loadavg => machine::loadavg(rank.pid),
             File::Cmdline => return joined(&rank.program, true),
             File::Environ => return joined(&rank.program, false),
-            File::Auxv => return auxv(rank).unwrap_or_default(),
+            File::Auxv => return auxv(rank, rank).unwrap_or_default(),
         };
         text.into_bytes()
     }
@@ -174,7 +174,7 @@ fn joined(program: &Program, arguments: bool) -> Vec<u8> {
 }
 
 /// The auxiliary vector that the program was started with, from where it was put: between the strings and `argc`.
-pub fn auxv(rank: &Rank) -> Option<Vec<u8>> {
+pub fn auxv(rank: &Rank, memory: &impl RankMemory) -> Option<Vec<u8>> {
     /// More than the vector, the random bytes and the platform's name take.
     const MOST_BYTES: u64 = 1024;
     let strings = rank.strings_at.load(Ordering::Relaxed);
@@ -182,7 +182,7 @@ pub fn auxv(rank: &Rank) -> Option<Vec<u8>> {
     let pointers = argc + 1 + envc + 1;
     let start = (strings & !7).checked_sub(8 * (1 + pointers as u64) + MOST_BYTES)?;
     let mut words = vec![0u64; (strings as usize / 8) - (start as usize / 8)];
-    rank.read(start, words.as_mut_bytes()).ok()?;
+    memory.read(start, words.as_mut_bytes()).ok()?;
     let begins = |pair: &[u64]| pair == [argc as u64, strings];
     let first = words.windows(2).position(begins)? + 1 + pointers;
     let pairs = words.get(first..)?.chunks_exact(2);

@@ -174,6 +174,13 @@ pub fn save_fpu_to_user(to: User) -> Result<(), Fault> {
     user::xsave(to, states, LEGACY_STATES as u32, stamp, FP_XSTATE_MAGIC2)
 }
 
+/// Shows `see` the running program's FPU state as XSAVE lays it out in the standard format; `None` when there is no memory.
+pub fn with_fpu_image<R>(see: impl FnOnce(&[u8]) -> R) -> Option<R> {
+    let mut state = FpuState::new()?;
+    state.save();
+    Some(see(state.bytes()))
+}
+
 /// Loads the running program's FPU state from a signal frame, which the program may have edited in any way: all of an image that
 /// carries both magics, else the legacy region only (Linux: arch/x86/kernel/fpu/signal.c, check_xstate_in_sigframe).
 ///

@@ -10,7 +10,7 @@ mod fpu_error;
 pub(crate) mod kstack;
 
 pub use context::{Arrived, Context, adopt, switch};
-pub use fpu::{fpu_state_size, load_fpu_from_user, reset_fpu, save_fpu_to_user};
+pub use fpu::{fpu_state_size, load_fpu_from_user, reset_fpu, save_fpu_to_user, with_fpu_image};
 pub use fpu_error::{fpu_error_code, mxcsr};
 pub use kstack::KSTACK_BYTES;
 pub(crate) use kstack::StackTop;

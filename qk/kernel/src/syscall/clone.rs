@@ -1,12 +1,14 @@
-//! clone(2) and clone3(2), for threads. What would be another process is refused.
+//! clone(2) and clone3(2): threads, which start here, and processes, which are the module `children`'s.
 
 use abi::Errno;
 use abi::control::HostOp;
 use abi::map::{MAX_THREADS, USER_TOP};
 use core::sync::atomic::Ordering;
 use qk_core::signals::SigSet;
+use wire::child::how;
 
 use super::args::{get_words, put_u32, user};
+use super::children::{self, Birth};
 use super::{Call, SysResult};
 use crate::thread::Thread;
 use crate::{sched, ship};
@@ -31,6 +33,7 @@ mod flag {
     pub const UNTRACED: u64 = 0x80_0000;
     pub const CHILD_SETTID: u64 = 0x100_0000;
     pub const IO: u64 = 0x8000_0000;
+    pub const CLEAR_SIGHAND: u64 = 0x1_0000_0000;
     /// What all threads of a rank share.
     pub const SHARED: u64 = VM | FS | FILES | SIGHAND | THREAD;
     /// What a thread may ask for besides. Nobody traces here, and there are no System V semaphores.
@@ -44,6 +47,8 @@ mod flag {
         | UNTRACED
         | IO
         | EXIT_SIGNAL;
+    /// What a process may be asked for; [`VM`] only with [`VFORK`], for it has memory of its own.
+    pub const OF_PROCESS: u64 = OPTIONAL | VM | VFORK | PIDFD | CLEAR_SIGHAND;
 }
 
 /// Fewest workers that are made when there is none for a new thread.
@@ -56,6 +61,8 @@ struct Request {
     tls: u64,
     parent_tid: u64,
     child_tid: u64,
+    pidfd: u64,
+    exit_signal: u64,
 }
 
 pub fn clone(call: &mut Call<'_>) -> SysResult {
@@ -66,7 +73,13 @@ pub fn clone(call: &mut Call<'_>) -> SysResult {
         tls,
         parent_tid,
         child_tid,
+        pidfd: parent_tid,
+        exit_signal: flags & flag::EXIT_SIGNAL,
     };
+    // One pointer serves both.
+    if flags & flag::PIDFD != 0 && flags & (flag::PARENT_SETTID | flag::DETACHED) != 0 {
+        return Err(Errno::EINVAL);
+    }
     start(call, &request)
 }
 
@@ -84,7 +97,7 @@ pub fn clone3(call: &mut Call<'_>) -> SysResult {
     }
     let [
         flags,
-        _pidfd,
+        pidfd,
         child_tid,
         parent_tid,
         exit_signal,
@@ -125,18 +138,23 @@ pub fn clone3(call: &mut Call<'_>) -> SysResult {
         tls,
         parent_tid,
         child_tid,
+        pidfd,
+        exit_signal,
     };
     start(call, &request)
 }
 
-/// Checks the flags as Linux does (kernel/fork.c, copy_process), and starts a thread.
+/// Checks the flags as Linux does (kernel/fork.c, copy_process), and starts a thread or a process.
 fn start(call: &mut Call<'_>, request: &Request) -> SysResult {
     let flags = request.flags;
     let needs = |flag: u64, other: u64| flags & flag != 0 && flags & other == 0;
     if needs(flag::THREAD, flag::SIGHAND) || needs(flag::SIGHAND, flag::VM) {
         return Err(Errno::EINVAL);
     }
-    if flags & flag::THREAD == 0 || flags & (flag::VFORK | flag::PIDFD) != 0 {
+    if flags & flag::THREAD == 0 {
+        return start_process(call, request);
+    }
+    if flags & (flag::VFORK | flag::PIDFD) != 0 {
         return refuse(call);
     }
     if flags & flag::SHARED != flag::SHARED
@@ -211,7 +229,32 @@ fn place(call: &Call<'_>) -> Result<&'static Thread, Errno> {
     Ok(thread)
 }
 
-/// Another process: not here.
+/// Another process, on Linux.
+fn start_process(call: &mut Call<'_>, request: &Request) -> SysResult {
+    let flags = request.flags;
+    let asked = |flag: u64| flags & flag != 0;
+    let only = |flag: u64, value: u64| if asked(flag) { value } else { 0 };
+    if asked(flag::SETTLS) && request.tls >= USER_TOP {
+        return Err(Errno::EPERM);
+    }
+    if flags & !flag::OF_PROCESS != 0 || (asked(flag::VM) && !asked(flag::VFORK)) {
+        return refuse(call);
+    }
+    let birth = Birth {
+        how: only(flag::VFORK, how::VFORK) | only(flag::CLEAR_SIGHAND, how::CLEAR_HANDLERS),
+        shares_stack: asked(flag::VM),
+        exit_signal: request.exit_signal,
+        stack: request.stack,
+        tls: asked(flag::SETTLS).then_some(request.tls),
+        parent_tid_at: only(flag::PARENT_SETTID, request.parent_tid),
+        pidfd_at: only(flag::PIDFD, request.pidfd),
+        set_tid_at: only(flag::CHILD_SETTID, request.child_tid),
+        clear_tid_at: only(flag::CHILD_CLEARTID, request.child_tid),
+    };
+    children::start(call, &birth)
+}
+
+/// What shares more with the rank than a process here can.
 fn refuse(call: &Call<'_>) -> SysResult {
     call.rank.area.node.refusals.note_call(call.nr());
     Err(Errno::ENOSYS)

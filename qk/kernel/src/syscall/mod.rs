@@ -5,6 +5,7 @@
 
 pub mod args;
 mod bounce;
+mod children;
 mod clone;
 pub mod futex;
 mod ids;
@@ -157,6 +158,8 @@ const LOCAL: &[(&str, Handler)] = local! {
     "get_robust_list" => process::get_robust_list,
     "futex" => futex::futex,
     "futex_waitv" => futex::futex_waitv,
+    "fork" => children::fork,
+    "vfork" => children::vfork,
     "clone" => clone::clone,
     "clone3" => clone::clone3,
     "sched_yield" => schedule::sched_yield,
@@ -178,12 +181,17 @@ const LOCAL: &[(&str, Handler)] = local! {
     "sysinfo" => system::sysinfo,
 };
 
+/// Shipped, with something to do afterwards.
+const WAIT: Handler = |call| encode(children::wait(call));
+
 static HANDLERS: [Handler; MAX_CALLS] = {
     let mut table = [unknown as Handler; MAX_CALLS];
     let mut used = 0;
     let mut i = 0;
     while i < ALL.len() {
         table[ALL[i].nr as usize] = match ALL[i].serve {
+            Serve::Shipped if same(ALL[i].name.as_bytes(), b"wait4") => WAIT,
+            Serve::Shipped if same(ALL[i].name.as_bytes(), b"waitid") => WAIT,
             Serve::Shipped => |call| encode(shipped::ship(call)),
             Serve::Refused(..) => refused,
             Serve::Local => {

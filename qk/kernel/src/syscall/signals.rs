@@ -6,6 +6,7 @@ use abi::Errno;
 use qk_core::signals::{self, Action, AltStack, SigInfo, SigSet, Signal, code};
 
 use super::args::{get_words, put_bytes, put_u64_opt, put_words_opt, user};
+use super::children;
 use super::others::{is_self, ship_on, thread_of};
 use super::{Call, RESTART_NO_HANDLER, SysResult};
 use crate::thread::Thread;
@@ -54,6 +55,9 @@ pub fn sigaction(call: &mut Call<'_>) -> SysResult {
             Some(action) => process.set_action(signal, action)?,
         }
     };
+    if let Some(action) = action.filter(|_| signal == Signal::CHLD) {
+        children::publish_action(call, &action);
+    }
     signal::discard(call.rank, discard);
     signal::publish_taken(call.rank); // an ignored one is forgotten
     put_words_opt(

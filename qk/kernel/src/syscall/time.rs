@@ -3,6 +3,7 @@
 use abi::Errno;
 
 use super::args::{get_words, put_words, put_words_opt};
+use super::others::ship_on;
 use super::{Call, RESTART_NO_HANDLER, SysResult};
 use crate::thread::Thread;
 use crate::timer::Which;
@@ -116,7 +117,7 @@ pub fn getrusage(call: &mut Call<'_>) -> SysResult {
             usage[..2].copy_from_slice(&timeval(read_clock(call.thread, used)?));
             usage[MAX_RSS_KIB] = call.rank.area.node.peak_bytes.peek() / 1024;
         }
-        CHILDREN => {}
+        CHILDREN => return ship_on(call),
         _ => return Err(Errno::EINVAL),
     }
     put_words(to, &usage).map(|()| 0)

@@ -1,0 +1,138 @@
+//! Children of the rank: Linux processes, forked from this one (docs/adr/0019).
+//!
+//! A worker is asked for one by the QK. It writes down what the child has to do before the program goes on there
+//! ([`script`]), with the rank's memory locked, and has a thread that is outside of the filter fork ([`nursery`]). The child
+//! does what is written and nothing else ([`stage`]); its last step enters the program as a return from a signal ([`page`]).
+
+mod nursery;
+mod page;
+mod script;
+mod shared;
+mod stage;
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use abi::Errno;
+use wire::child::{Child, how};
+
+use crate::heritage;
+use crate::memory::RankMemory;
+use crate::rank::Rank;
+use crate::signals;
+use nursery::Job;
+pub use nursery::Nursery;
+use script::Script;
+
+/// What the process needs for its children.
+#[derive(Debug, Default)]
+pub struct Children {
+    /// Who forks.
+    pub nursery: Nursery,
+    /// Closed while somebody forks.
+    pub gate: Gate,
+    /// Landlock's rules for a child, if there are any.
+    pub rules: Option<OwnedFd>,
+    /// Those that a thread waits for until they call exec.
+    waited_for: Mutex<HashMap<u32, Arc<Job>>>,
+}
+
+impl Children {
+    /// None yet; `rules` are Landlock's for each.
+    pub fn new(rules: Option<OwnedFd>) -> Children {
+        Children {
+            rules,
+            ..Children::default()
+        }
+    }
+}
+
+/// Keeps descriptors that are yet to be looked at from children: who opens something for the rank passes, who forks closes it.
+#[derive(Debug, Default)]
+pub struct Gate {
+    open: RwLock<()>,
+    /// Somebody wants to close it: openings that block are to be kicked.
+    closing: AtomicBool,
+}
+
+impl Gate {
+    /// Passes for as long as the guard lives.
+    pub fn pass(&self) -> RwLockReadGuard<'_, ()> {
+        self.open.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether somebody waits for those that have passed.
+    pub fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::SeqCst)
+    }
+
+    fn close(&self, rank: &Rank) -> RwLockWriteGuard<'_, ()> {
+        self.closing.store(true, Ordering::SeqCst);
+        rank.ring_watcher();
+        let closed = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        self.closing.store(false, Ordering::SeqCst);
+        closed
+    }
+}
+
+/// Carries out [`abi::control::HostOp::Fork`] for thread `index` of the rank, whose worker the caller is.
+///
+/// # Errors
+/// What clone(2) says, or what the child could not do.
+pub fn fork(rank: &'static Rank, index: usize) -> Result<i64, Errno> {
+    heritage::settle(rank, index);
+    let record = &rank.words.area.child;
+    let action = &record.actions[libc::SIGCHLD as usize - 1];
+    child_signal(rank, action[0].peek(), action[1].peek());
+    let vfork = record.how.peek() & how::VFORK != 0;
+    let pidfd_at = record.pidfd_at.peek();
+    let closed = rank.children.gate.close(rank);
+    let memory = rank.memory();
+    let script = Script::write(rank, &memory, record)?;
+    let job = Arc::new(Job::new(script, exit_signal(record), vfork, pidfd_at != 0)?);
+    rank.children.nursery.begin(job.clone());
+    let pid = job.wait_ready()?;
+    drop((memory, closed));
+    if pidfd_at != 0 {
+        rank.write(pidfd_at, &job.pidfd().to_ne_bytes())?; // the QK has seen that it can be
+    }
+    if vfork {
+        waited_for(rank, |all| all.insert(pid, job));
+    }
+    Ok(pid.into())
+}
+
+fn exit_signal(record: &Child) -> u64 {
+    record.exit_signal.peek() & 0xff
+}
+
+fn waited_for<R>(rank: &Rank, change: impl FnOnce(&mut HashMap<u32, Arc<Job>>) -> R) -> R {
+    let all = rank.children.waited_for.lock();
+    let mut all = all.unwrap_or_else(PoisonError::into_inner);
+    change(&mut all)
+}
+
+/// Carries out [`abi::control::HostOp::AwaitExec`]; `gave_up` says when the QK does not wait any more.
+///
+/// # Errors
+/// ECHILD; EINTR when it was given up.
+pub fn await_exec(rank: &Rank, pid: u64, gave_up: impl Fn() -> bool) -> Result<i64, Errno> {
+    let pid = u32::try_from(pid).map_err(|_| Errno::ECHILD)?;
+    let job = waited_for(rank, |all| all.remove(&pid)).ok_or(Errno::ECHILD)?;
+    job.wait_over(gave_up)?;
+    for (at, bytes) in job.script.stack_changes() {
+        let _ = rank.write(at, &bytes); // another thread may have unmapped it: then nobody misses it
+    }
+    Ok(0)
+}
+
+/// Carries out [`abi::control::HostOp::ChildSignal`]: Linux looks at the disposition of SIGCHLD when a child ends or stops.
+pub fn child_signal(rank: &Rank, handler: u64, flags: u64) {
+    if rank.children.nursery.is_there() {
+        let kept = (libc::SA_NOCLDWAIT | libc::SA_NOCLDSTOP) as u64;
+        let ignored = handler == libc::SIG_IGN as u64;
+        signals::set_disposition_with(libc::SIGCHLD, ignored, flags & kept);
+    }
+}

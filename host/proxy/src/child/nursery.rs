@@ -1,0 +1,311 @@
+//! The threads that fork: they start before the filter is in force, and so do the threads that they start.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use abi::Errno;
+use rustix::io;
+
+use super::script::Script;
+use super::shared::Shared;
+use super::stage::{self, FAILED, UNDER_WAY};
+use crate::rank::Rank;
+use crate::signals::{self, How};
+use crate::stub;
+
+/// Bytes of a stack.
+const STACK_BYTES: usize = 64 << 10;
+/// How often it is looked whether a child has died that says nothing, and whether somebody still waits.
+const LOOK: Duration = Duration::from_millis(20);
+/// Bytes of the word's page.
+const PAGE_BYTES: usize = abi::map::PAGE as usize;
+/// uapi/linux/rseq.h; the C library registers at least 32 bytes, and at most what fits in a few cache lines.
+const RSEQ_UNREGISTER: u64 = 1;
+const RSEQ_SIGNATURE: u64 = 0x5305_3053;
+const RSEQ_BYTES: std::ops::RangeInclusive<u64> = 32..=512;
+
+/// A child that is being made.
+#[derive(Debug)]
+pub struct Job {
+    /// What it has to do.
+    pub script: Script,
+    exit_signal: u64,
+    vfork: bool,
+    wants_pidfd: bool,
+    /// The child's word ([`stage::run`]).
+    shared: Shared,
+    /// Its process id, which Linux writes before the child runs.
+    pid: AtomicU32,
+    pidfd: AtomicI32,
+    /// The nursery is done: for vfork, the child has called exec or ended.
+    over: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Job {
+    /// One that nobody has begun yet.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn new(
+        script: Script,
+        exit_signal: u64,
+        vfork: bool,
+        wants_pidfd: bool,
+    ) -> Result<Job, Errno> {
+        Ok(Job {
+            script,
+            exit_signal,
+            vfork,
+            wants_pidfd,
+            shared: Shared::new(PAGE_BYTES).map_err(|_| Errno::ENOMEM)?,
+            pid: AtomicU32::new(0),
+            pidfd: AtomicI32::new(-1),
+            over: Mutex::new(false),
+            changed: Condvar::new(),
+        })
+    }
+
+    /// The pidfd, once the child is ready.
+    pub fn pidfd(&self) -> i32 {
+        self.pidfd.load(Ordering::Acquire)
+    }
+
+    /// Waits until the child has all that it needs of this process; returns its process id.
+    ///
+    /// # Errors
+    /// What clone(2) says, or what the child could not do.
+    pub fn wait_ready(&self) -> Result<u32, Errno> {
+        loop {
+            let said = self.shared.word().load(Ordering::Acquire);
+            let pid = self.pid.load(Ordering::Acquire);
+            if said & FAILED != 0 {
+                if pid != 0 {
+                    reap(pid);
+                }
+                return Err(Errno((said & !FAILED) as u16));
+            }
+            // One that was killed was there nevertheless.
+            if said != UNDER_WAY || (pid != 0 && has_died(pid)) {
+                return Ok(pid);
+            }
+            self.wait_word();
+        }
+    }
+
+    fn wait_word(&self) {
+        let time = [0u64, u64::from(LOOK.subsec_nanos())];
+        let args = [
+            self.shared.address(),
+            libc::FUTEX_WAIT as u64,
+            UNDER_WAY.into(),
+            time.as_ptr().addr() as u64,
+            0,
+            0,
+        ];
+        // SAFETY: 1. Linux reads the word, which is mapped, and a struct timespec, two u64.
+        unsafe { stub::syscall(libc::SYS_futex as u64, &args) };
+    }
+
+    /// Waits until the child has called exec or ended.
+    ///
+    /// # Errors
+    /// EINTR when `gave_up` says so.
+    pub fn wait_over(&self, gave_up: impl Fn() -> bool) -> Result<(), Errno> {
+        let mut over = lock(&self.over);
+        while !*over {
+            if gave_up() {
+                return Err(Errno::EINTR);
+            }
+            let waited = self.changed.wait_timeout(over, LOOK);
+            over = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        Ok(())
+    }
+
+    /// Forks. For vfork, returns when the child has called exec or ended.
+    fn carry_out(&self) {
+        let ret = self.clone_child();
+        if ret == 0 {
+            // SAFETY: 1. This is the child, which the code that follows never runs in. 2. The steps are complete: they live
+            // in `self`, of which the child has a copy.
+            unsafe {
+                stage::run(
+                    &self.script.steps,
+                    self.shared.address(),
+                    self.script.page_at,
+                )
+            }
+        }
+        if let Some(errno) = Errno::from_ret(ret) {
+            let word = FAILED | u32::from(errno.0);
+            self.shared.word().store(word, Ordering::Release);
+            let args = [
+                self.shared.address(),
+                libc::FUTEX_WAKE as u64,
+                i32::MAX as u64,
+                0,
+                0,
+                0,
+            ];
+            // SAFETY: 1. Linux reads the word at most.
+            unsafe { stub::syscall(libc::SYS_futex as u64, &args) };
+        }
+        *lock(&self.over) = true;
+        self.changed.notify_all();
+    }
+
+    fn clone_child(&self) -> i64 {
+        let mut flags = libc::CLONE_PARENT_SETTID as u64;
+        if self.vfork {
+            flags |= libc::CLONE_VFORK as u64;
+        }
+        let pid_at = self.pid.as_ptr().addr() as u64;
+        if self.wants_pidfd {
+            // struct clone_args, its first version (uapi/linux/sched.h).
+            let pidfd_at = self.pidfd.as_ptr().addr() as u64;
+            let flags = flags | libc::CLONE_PIDFD as u64;
+            let clone_args = [flags, pidfd_at, 0, pid_at, self.exit_signal, 0, 0, 0];
+            let args = [
+                (&raw const clone_args).addr() as u64,
+                size_of_val(&clone_args) as u64,
+                0,
+                0,
+                0,
+                0,
+            ];
+            // SAFETY: 1. The child has a copy of this process's memory and goes on with it here, on a copy of this stack.
+            // 2. Linux writes the process id and the descriptor to atomics of `self`.
+            unsafe { stub::syscall(libc::SYS_clone3 as u64, &args) }
+        } else {
+            let args = [flags | self.exit_signal, 0, pid_at, 0, 0, 0];
+            // SAFETY: 1. As above.
+            unsafe { stub::syscall(libc::SYS_clone as u64, &args) }
+        }
+    }
+}
+
+/// Whether a child has ended, or is not there any more.
+fn has_died(pid: u32) -> bool {
+    let mut info = [0u64; 16];
+    let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
+    let ret = wait(pid, &mut info, options);
+    ret < 0 || info[0] as u32 != 0 // si_signo: 0 when there is none
+}
+
+fn reap(pid: u32) {
+    wait(pid, &mut [0; 16], libc::WEXITED | libc::__WALL);
+}
+
+fn wait(pid: u32, info: &mut [u64; 16], options: i32) -> i64 {
+    let to = info.as_mut_ptr().addr() as u64;
+    let args = [u64::from(libc::P_PID), pid.into(), to, options as u64, 0, 0];
+    // SAFETY: 1. Linux writes a siginfo_t, 128 bytes.
+    unsafe { stub::syscall(libc::SYS_waitid as u64, &args) }
+}
+
+/// Who forks for the workers.
+#[derive(Debug, Default)]
+pub struct Nursery {
+    queue: Mutex<Queue>,
+    work: Condvar,
+    there: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    jobs: VecDeque<Arc<Job>>,
+    /// Threads that wait for a job.
+    idle: usize,
+}
+
+impl Nursery {
+    /// Starts its first thread; the caller is not in the filter yet.
+    ///
+    /// # Errors
+    /// What Linux says.
+    pub fn start(rank: &'static Rank) -> io::Result<()> {
+        rank.children.nursery.there.store(true, Ordering::SeqCst);
+        start_thread(rank)
+    }
+
+    /// Whether it has been started.
+    pub fn is_there(&self) -> bool {
+        self.there.load(Ordering::SeqCst)
+    }
+
+    /// Has a child made.
+    pub fn begin(&self, job: Arc<Job>) {
+        lock(&self.queue).jobs.push_back(job);
+        self.work.notify_one();
+    }
+
+    fn next(&self) -> (Arc<Job>, bool) {
+        let mut queue = lock(&self.queue);
+        queue.idle += 1;
+        loop {
+            if let Some(job) = queue.jobs.pop_front() {
+                queue.idle -= 1;
+                return (job, queue.idle == 0);
+            }
+            queue = self
+                .work
+                .wait(queue)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+fn start_thread(rank: &'static Rank) -> io::Result<()> {
+    let builder = thread::Builder::new()
+        .name("nursery".into())
+        .stack_size(STACK_BYTES);
+    let started = builder.spawn(move || serve(rank));
+    started.map(|_| ()).map_err(|_| io::Errno::AGAIN)
+}
+
+fn serve(rank: &'static Rank) {
+    // A child starts with this mask, and has handlers before it has the program's memory.
+    signals::mask(How::Set, signals::ALL);
+    leave_restartable_sequences();
+    loop {
+        let (job, last) = rank.children.nursery.next();
+        // Whoever waits for a vfork child does not fork meanwhile.
+        if job.vfork && last {
+            let _ = start_thread(rank);
+        }
+        job.carry_out();
+    }
+}
+
+/// The C library has registered an area for this thread, which a child would inherit and Linux write to after it is gone.
+fn leave_restartable_sequences() {
+    // SAFETY: 1. The name is a C string. 2. The symbol, if there is one, is a ptrdiff_t that never changes.
+    let offset = unsafe {
+        let offset = libc::dlsym(libc::RTLD_DEFAULT, c"__rseq_offset".as_ptr());
+        offset.cast::<isize>().as_ref().copied()
+    };
+    let Some(offset) = offset else {
+        return; // nor an area
+    };
+    let thread_pointer: u64;
+    // SAFETY: 1. On x86-64 the first word of the thread's control block is its own address (System V ABI, TLS).
+    unsafe {
+        std::arch::asm!("mov {}, fs:0", out(reg) thread_pointer, options(nostack, readonly, preserves_flags))
+    };
+    let area = thread_pointer.wrapping_add_signed(offset as i64);
+    for len_bytes in RSEQ_BYTES.step_by(4) {
+        let args = [area, len_bytes, RSEQ_UNREGISTER, RSEQ_SIGNATURE, 0, 0];
+        // SAFETY: 1. Linux forgets the area; the C library does not look at it here.
+        if unsafe { stub::syscall(libc::SYS_rseq as u64, &args) } == 0 {
+            return;
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,181 @@
+//! fork(2), vfork(2), and clone(2) for a process: a child, which runs on Linux. The proxy makes it from what is said of the caller
+//! here (`wire::child`); wait4(2) and waitid(2) are shipped.
+
+use core::sync::atomic::Ordering;
+
+use abi::Errno;
+use abi::control::HostOp;
+use abi::map::PAGE;
+use qk_core::signals::{Action, Signal};
+use wire::child::{Child, STACK_BYTES, how};
+
+use super::args::{put_u32, put_u32_opt};
+use super::{Call, SysResult, shipped};
+use crate::rank::Rank;
+use crate::{ship, signal};
+
+/// What a child is to be like.
+#[derive(Default)]
+pub struct Birth {
+    /// Bits of [`how`].
+    pub how: u64,
+    /// What it writes on the caller's stack the caller gets.
+    pub shares_stack: bool,
+    /// The signal at its end; 0: none.
+    pub exit_signal: u64,
+    /// Its stack pointer; 0: the caller's.
+    pub stack: u64,
+    /// Its FS base, if not the caller's.
+    pub tls: Option<u64>,
+    /// Where the caller is told its process id; 0: nowhere.
+    pub parent_tid_at: u64,
+    /// See [`Child`].
+    pub pidfd_at: u64,
+    /// See [`Child`].
+    pub set_tid_at: u64,
+    /// See [`Child`].
+    pub clear_tid_at: u64,
+}
+
+pub fn fork(call: &mut Call<'_>) -> SysResult {
+    let exit_signal = Signal::CHLD.number().into();
+    start(
+        call,
+        &Birth {
+            exit_signal,
+            ..Birth::default()
+        },
+    )
+}
+
+pub fn vfork(call: &mut Call<'_>) -> SysResult {
+    let exit_signal = Signal::CHLD.number().into();
+    start(
+        call,
+        &Birth {
+            how: how::VFORK,
+            shares_stack: true,
+            exit_signal,
+            ..Birth::default()
+        },
+    )
+}
+
+/// Starts a child; returns its process id.
+///
+/// # Errors
+/// As fork(2).
+pub fn start(call: &mut Call<'_>, birth: &Birth) -> SysResult {
+    let rank = call.rank;
+    if birth.pidfd_at != 0 {
+        put_u32(birth.pidfd_at, 0)?; // Linux writes it behind the back of the page tables, which have to know of it
+    }
+    let pid = {
+        let _turn = rank.births.lock();
+        record(call, birth, &rank.area.child)?;
+        if birth.shares_stack {
+            note_stack(call, rank);
+        }
+        rank.has_children.store(true, Ordering::Relaxed);
+        ship::host_op_until_end(call.thread, HostOp::Fork, [])?
+    };
+    let _ = put_u32_opt(birth.parent_tid_at, pid as u32); // Linux does not mind a bad pointer
+    if birth.how & how::VFORK != 0 {
+        // A rank that ends does not wait.
+        let _ = ship::host_op_until_end(call.thread, HostOp::AwaitExec, [pid]);
+    }
+    Ok(pid)
+}
+
+/// The child's writes to the stack come back behind the back of the page tables.
+fn note_stack(call: &Call<'_>, rank: &Rank) {
+    let start = call.frame.rsp & !(PAGE - 1);
+    // A rank that ends meanwhile has nothing to be noted.
+    let _ = rank.with_aspace(|aspace| {
+        aspace.mark_dirty(start, start.saturating_add(STACK_BYTES));
+        Ok(())
+    });
+}
+
+/// Says what the child begins with.
+fn record(call: &Call<'_>, birth: &Birth, child: &Child) -> Result<(), Errno> {
+    child.how.put(birth.how);
+    child.exit_signal.put(birth.exit_signal);
+    child.pidfd_at.put(birth.pidfd_at);
+    child.set_tid_at.put(birth.set_tid_at);
+    child.clear_tid_at.put(birth.clear_tid_at);
+    let stack_at = if birth.shares_stack {
+        call.frame.rsp
+    } else {
+        0
+    };
+    child.stack_at.put(stack_at);
+    record_registers(call, birth, child)?;
+    record_signals(call, child);
+    for (to, from) in child.rseq.iter().zip(&call.thread.rseq) {
+        to.put(from.load(Ordering::Relaxed));
+    }
+    let dumpable = call.rank.dumpable.load(Ordering::Relaxed);
+    child.dumpable.put(dumpable.into());
+    let heap = call.rank.with_aspace(|aspace| Ok(aspace.heap(u64::MAX)))?;
+    child.heap_end.put(heap.current);
+    Ok(())
+}
+
+fn record_registers(call: &Call<'_>, birth: &Birth, child: &Child) -> Result<(), Errno> {
+    let f = &*call.frame;
+    let rsp = if birth.stack == 0 { f.rsp } else { birth.stack };
+    // The child finds 0 in rax, and what SYSCALL leaves in rcx and r11.
+    let registers = [
+        f.r8, f.r9, f.r10, f.rflags, f.r12, f.r13, f.r14, f.r15, f.rdi, f.rsi, f.rbp, f.rbx, f.rdx,
+        0, f.rip, rsp, f.rip, f.rflags,
+    ];
+    for (to, from) in child.registers.iter().zip(registers) {
+        to.put(from);
+    }
+    let fs_base = birth.tls.unwrap_or_else(hal::task::fs_base);
+    child.bases[0].put(fs_base);
+    child.bases[1].put(hal::task::gs_base());
+    hal::task::with_fpu_image(|image| {
+        let words = image.as_chunks::<8>().0;
+        for (to, from) in child.fpu.iter().zip(words) {
+            to.put(u64::from_le_bytes(*from));
+        }
+        child.fpu_words.put(words.len().min(child.fpu.len()) as u64);
+    })
+    .ok_or(Errno::ENOMEM)
+}
+
+fn record_signals(call: &Call<'_>, child: &Child) {
+    let signals = call.rank.signals.lock();
+    let own = call.thread.signals.lock();
+    child.mask.put(own.thread.blocked().0);
+    let stack = own.thread.altstack;
+    for (to, from) in child
+        .altstack
+        .iter()
+        .zip([stack.base, stack.flags.into(), stack.size_bytes])
+    {
+        to.put(from);
+    }
+    for (number, words) in (1..).zip(&child.actions) {
+        let action = Signal::new(number).map_or(Action::DEFAULT, |s| signals.process.action(s));
+        let action = [action.handler, action.flags, action.restorer, action.mask.0];
+        words.iter().zip(action).for_each(|(to, from)| to.put(from));
+    }
+}
+
+/// wait4 and waitid: SIGCHLD comes before they return, as on Linux.
+pub fn wait(call: &mut Call<'_>) -> SysResult {
+    let result = shipped::ship(call);
+    signal::collect(call.rank);
+    result
+}
+
+/// The program has changed what it does with SIGCHLD, which Linux looks at when a child ends.
+pub fn publish_action(call: &Call<'_>, action: &Action) {
+    if call.rank.has_children.load(Ordering::Relaxed) {
+        let args = [action.handler, action.flags];
+        let _ = ship::host_op(call.thread, HostOp::ChildSignal, args); // never fails
+    }
+}

@@ -1,0 +1,90 @@
+//! What a child of a rank begins with: the registers of the thread that forks, and what else the QK knows of the process.
+//!
+//! The QK fills the record in and then has the proxy fork ([`abi::control::HostOp::Fork`]); one fork of a rank at a time.
+
+use zerocopy::{FromBytes, KnownLayout};
+
+use crate::word::Word;
+
+/// Registers in the order of struct sigcontext_64 (arch/x86/include/uapi/asm/sigcontext.h).
+pub const REGISTERS: usize = 18;
+/// Signals there are.
+pub const SIGNALS: usize = abi::ident::NSIG as usize;
+/// Words of the FPU state that are passed on at most: the legacy region, the header, AVX and AVX-512, which lie where
+/// they do in the standard format of all CPUs that have them (Intel SDM vol. 1 §13.4.3).
+pub const FPU_WORDS: usize = 2688 / 8;
+
+/// Bytes from the page of the stack pointer on that a child of vfork shares with its parent.
+pub const STACK_BYTES: u64 = 64 << 10;
+
+/// Bits of [`Child::how`].
+pub mod how {
+    /// The parent thread sleeps until the child has called exec or ended.
+    pub const VFORK: u64 = 1;
+    /// The child begins with default actions in place of handlers (CLONE_CLEAR_SIGHAND).
+    pub const CLEAR_HANDLERS: u64 = 2;
+}
+
+/// The record; written by the QK.
+#[derive(FromBytes, KnownLayout, Debug)]
+#[repr(C, align(64))]
+pub struct Child {
+    /// Bits of [`how`].
+    pub how: Word,
+    /// The signal that the parent gets when it ends; 0: none.
+    pub exit_signal: Word,
+    /// Where its pidfd goes in the parent; 0: none is wanted.
+    pub pidfd_at: Word,
+    /// Where its thread id goes in its own memory; 0: nowhere.
+    pub set_tid_at: Word,
+    /// What is cleared in its memory when it ends; 0: nothing.
+    pub clear_tid_at: Word,
+    /// Where the stack begins whose bytes the parent gets as the child has changed them, up to [`STACK_BYTES`]; 0: it gets none.
+    pub stack_at: Word,
+    /// Registers.
+    pub registers: [Word; REGISTERS],
+    /// FS and GS base.
+    pub bases: [Word; 2],
+    /// Blocked signals.
+    pub mask: Word,
+    /// Alternate stack: ss_sp, ss_flags, ss_size.
+    pub altstack: [Word; 3],
+    /// The area of its restartable sequence (0: none) and the signature.
+    pub rseq: [Word; 2],
+    /// The break.
+    pub heap_end: Word,
+    /// Whether it is dumpable (prctl's PR_GET_DUMPABLE).
+    pub dumpable: Word,
+    /// Words of [`Self::fpu`] that are filled in.
+    pub fpu_words: Word,
+    /// The FPU state as XSAVE has it in the standard format.
+    pub fpu: [Word; FPU_WORDS],
+    /// Dispositions: handler, flags, restorer, mask of signal `i + 1`.
+    pub actions: [[Word; 4]; SIGNALS],
+}
+
+impl Default for Child {
+    fn default() -> Child {
+        fn words<const N: usize>() -> [Word; N] {
+            core::array::from_fn(|_| Word::default())
+        }
+        Child {
+            how: Word::default(),
+            exit_signal: Word::default(),
+            pidfd_at: Word::default(),
+            set_tid_at: Word::default(),
+            clear_tid_at: Word::default(),
+            stack_at: Word::default(),
+            registers: words(),
+            bases: words(),
+            mask: Word::default(),
+            altstack: words(),
+            rseq: words(),
+            heap_end: Word::default(),
+            dumpable: Word::default(),
+            fpu_words: Word::default(),
+            fpu: words(),
+            actions: core::array::from_fn(|_| words()),
+        }
+    }
+}
