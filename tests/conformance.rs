@@ -9,7 +9,7 @@ use libtest_mimic::{Arguments, Trial};
 use margay_tests::{compare, manifest, tree};
 
 /// The tables of programs/; each row is a case.
-const TABLES: &[&str] = &["programs.tsv", "threads.tsv"];
+const TABLES: &[&str] = &["programs.tsv", "threads.tsv", "children.tsv"];
 
 fn main() {
     let arguments = Arguments::from_args();

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs the conformance programs natively: every row of programs.tsv and
-# threads.tsv (or of TABLES) twice, and compares stdout, stderr, status and files
+# Runs the conformance programs natively: every row of programs.tsv,
+# threads.tsv and children.tsv (or of TABLES) twice, and compares stdout, stderr, status and files
 # of both runs and the status with the manifest. With --deny, also runs each row
 # once more for every system call that it claims to notice, with that call taken
 # away: the outcome must differ.
@@ -15,7 +15,7 @@ shift
 here=$(dirname "$(realpath "$0")")
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-: "${SIZE:=4M}" "${TABLES:=programs.tsv threads.tsv}"
+: "${SIZE:=4M}" "${TABLES:=programs.tsv threads.tsv children.tsv}"
 failures=0
 
 # The words of an args column: single quotes group, SIZE is the size of streams,

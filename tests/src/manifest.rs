@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn the_manifests_are_right() {
-        for file in ["programs.tsv", "threads.tsv", "bad.tsv"] {
+        for file in ["programs.tsv", "threads.tsv", "children.tsv", "bad.tsv"] {
             let rows = read(file, "4M").expect("a right manifest");
             let names: std::collections::BTreeSet<_> = rows.iter().map(|row| &row.name).collect();
             assert_eq!(names.len(), rows.len(), "{file}: a name is there twice");

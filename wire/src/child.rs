@@ -10,9 +10,9 @@ use crate::word::Word;
 pub const REGISTERS: usize = 18;
 /// Signals there are.
 pub const SIGNALS: usize = abi::ident::NSIG as usize;
-/// Words of the FPU state that are passed on at most: the legacy region, the header, AVX and AVX-512, which lie where
-/// they do in the standard format of all CPUs that have them (Intel SDM vol. 1 §13.4.3).
-pub const FPU_WORDS: usize = 2688 / 8;
+/// Words of the FPU state that are passed on at most: the legacy region, the header and AVX, which lie alike on all CPUs
+/// (Intel SDM vol. 1 §13.4). What comes behind them, the parts of AVX-512 for one, lies elsewhere on other CPUs.
+pub const FPU_WORDS: usize = 832 / 8;
 
 /// Bytes from the page of the stack pointer on that a child of vfork shares with its parent.
 pub const STACK_BYTES: u64 = 64 << 10;

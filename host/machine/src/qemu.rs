@@ -262,7 +262,7 @@ mod tests {
             icount,
             plugin: plugin.map(OsStr::new),
             plan: &plan,
-            lacking: vec!["mpx", "pku"],
+            lacking: vec!["mpx", "rdseed"],
             kernel: Path::new("/k"),
             pct: Path::new("/p"),
         };
@@ -279,7 +279,7 @@ mod tests {
         let line = arguments(Accel::Tcg, Some("/d/qboot.rom"), false, None);
         for part in [
             "-name margay:3x2097152,debug-threads=on",
-            "-accel tcg -cpu max,family=23,model=1,stepping=2,-erms,-fsrm,-mpx,-pku ",
+            "-accel tcg -cpu max,family=23,model=1,stepping=2,-erms,-fsrm,-mpx,-rdseed ",
             "-smp 3 -m 67108864B",
             "size=67108864B,share=on,mem-path=/proc/self/fd/7",
             "-bios /d/qboot.rom",

@@ -221,7 +221,7 @@ fn process(rank: &Rank) -> Process {
         name: name.unwrap_or_default().to_vec(),
         arguments: arguments.join(&b' '),
         siginfo,
-        auxv: content::auxv(rank).unwrap_or_default(),
+        auxv: content::auxv(rank, rank).unwrap_or_default(),
         files: files(&rank.memory(), rank.words.area.node.heap_start.load()),
     }
 }

@@ -47,9 +47,9 @@ const XSTATE_BV: usize = 64;
 const XCOMP_BV: usize = 65;
 const HEADER_END: usize = 72;
 
-/// States that lie alike on all CPUs, with the bytes of an image that ends with them: x87 and SSE, AVX, AVX-512.
-const STATES: [(u64, usize); 3] = [(0x3, 576), (0x7, 832), (0xe7, 2688)];
-const _: () = assert!(FPU + STATES[2].1 + 4 <= BYTES && STATES[2].1 <= wire::child::FPU_WORDS * 8);
+/// States that lie alike on all CPUs, with the bytes of an image that ends with them: x87 and SSE, AVX.
+const STATES: [(u64, usize); 2] = [(0x3, 576), (0x7, 832)];
+const _: () = assert!(FPU + STATES[1].1 + 4 <= BYTES && STATES[1].1 <= wire::child::FPU_WORDS * 8);
 
 /// The page for a child that is to be dumpable or not, at address `at`.
 pub fn make(at: u64, child: &Child, dumpable: bool) -> Box<[u8; BYTES]> {

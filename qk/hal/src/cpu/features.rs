@@ -102,7 +102,6 @@ pub(crate) fn enable() {
             leaf7.has_smap(),
         );
         want(Cr4Flags::USER_MODE_INSTRUCTION_PREVENTION, leaf7.has_umip());
-        want(Cr4Flags::PROTECTION_KEY_USER, leaf7.has_pku());
     }
     // SAFETY: 1. Each bit is set only when CPUID has the feature.
     //         2. SMAP and SMEP hold for kernel code: user memory is reached only through `user`, which uses stac/clac.
@@ -112,7 +111,8 @@ pub(crate) fn enable() {
     }
 }
 
-/// Enables the state components of user code.
+/// Enables the state components of user code. Protection keys themselves stay off (CR4.PKE), for there are no calls for them;
+/// their state makes images as large as they are on hosts with AVX-512, where children of programs run.
 fn enable_states() {
     let supported = core::arch::x86_64::__cpuid_count(0xd, 0);
     let supported = u64::from(supported.edx) << 32 | u64::from(supported.eax);

@@ -224,7 +224,7 @@ impl HwWatchpoint for Target {
 
 impl Auxv for Target {
     fn get_auxv(&self, offset: u64, len: usize, buf: &mut [u8]) -> TargetResult<usize, Self> {
-        let auxv = content::auxv(self.rank).unwrap_or_default();
+        let auxv = content::auxv(self.rank, self.rank).unwrap_or_default();
         Ok(copy_part(&auxv, offset, len, buf))
     }
 }

@@ -1,0 +1,502 @@
+// What a child has of its parent and what it has not, and how it ends:
+// `forks CASE`. The child checks by its exit status: only the parent prints.
+#include "../common/parallel.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+
+// Runs `body` in a child; returns its status as wait(2) has it.
+static int in_child(int (*body)(void))
+{
+    int status;
+    pid_t pid = fork();
+    need(pid >= 0, "fork");
+    if (pid == 0)
+        _exit(body());
+    need(waitpid(pid, &status, 0) == pid, "waitpid");
+    return status;
+}
+#define IN_CHILD(text, body) check(in_child(body) == 0, text)
+
+// ---- Status ----------------------------------------------------------------
+
+static void status(void)
+{
+    const int codes[] = {0, 1, 77, 255};
+    const int signals[] = {SIGHUP, SIGKILL, SIGSEGV, SIGTERM, SIGUSR1};
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        int status;
+        pid_t pid = fork();
+        if (pid == 0)
+            _exit(codes[i]);
+        check(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == codes[i], "exit %d", codes[i]);
+    }
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        int status;
+        pid_t pid = fork();
+        if (pid == 0) {
+            kill(getpid(), signals[i]);
+            _exit(99);
+        }
+        check(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == signals[i], "signal %d",
+              signals[i]);
+    }
+    check_fails(waitpid(-1, NULL, 0), ECHILD, "wait without children");
+}
+
+// ---- Memory ----------------------------------------------------------------
+
+static int global = 1, *heap, *mapped, *parents_stack;
+static const char constant[] = "constant";
+
+static int change_memory(void)
+{
+    if (global != 1 || *heap != 2 || *mapped != 3 || *parents_stack != 4 || strcmp(constant, "constant") != 0)
+        return 1;
+    global = *heap = *mapped = *parents_stack = 100;
+    return 0;
+}
+
+static void memory(void)
+{
+    int on_stack = 4;
+    parents_stack = &on_stack;
+    heap = malloc(sizeof *heap);
+    *heap = 2;
+    mapped = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    *mapped = 3;
+    IN_CHILD("the child has a copy of all memory", change_memory);
+    check(global == 1 && *heap == 2 && *mapped == 3 && on_stack == 4, "and what it writes there stays there");
+}
+
+static char *pages;
+
+static int use_protections(void)
+{
+    if (pages[0] != 'r' || pages[PAGE_BYTES] != 'w')
+        return 1;
+    pages[PAGE_BYTES]++;
+    if (can_write(pages) || !can_read(pages) || can_read(pages + 2 * PAGE_BYTES))
+        return 2;
+    if (mprotect(pages, PAGE_BYTES, PROT_READ | PROT_WRITE) != 0)
+        return 3;
+    pages[0] = 'x';
+    return munmap(pages, PAGE_BYTES);
+}
+
+static void protections(void)
+{
+    pages = mmap(NULL, 3 * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    pages[0] = 'r';
+    pages[PAGE_BYTES] = 'w';
+    need(mprotect(pages, PAGE_BYTES, PROT_READ) == 0, "mprotect");
+    need(munmap(pages + 2 * PAGE_BYTES, PAGE_BYTES) == 0, "munmap");
+    IN_CHILD("the child's memory has its protections", use_protections);
+}
+
+static int allocate(void)
+{
+    char *brk_before = sbrk(0);
+    if (sbrk(1 << 20) != brk_before)
+        return 1;
+    memset(brk_before, 1, 1 << 20);
+    for (int i = 0; i < 100; i++) {
+        char *more = malloc(100000);
+        if (more == NULL)
+            return 2;
+        memset(more, i, 100000);
+    }
+    char *large = mmap(NULL, 8 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (large == MAP_FAILED || large[12345] != 0)
+        return 3;
+    return 0;
+}
+
+static void allocations(void) { IN_CHILD("the child gets more memory", allocate); }
+
+static void *sparse;
+static int look_at_sparse(void)
+{
+    const char *at = sparse;
+    return !(at[5 << 20] == 'm' && at[0] == 0 && at[(16 << 20) - 1] == 0);
+}
+
+// Memory that nobody touched costs a child nothing and is zero there.
+static void untouched(void)
+{
+    char *at = sparse = mmap(NULL, 16 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    at[5 << 20] = 'm';
+    IN_CHILD("untouched memory is zero", look_at_sparse);
+}
+
+// ---- Registers ---------------------------------------------------------------
+
+// The call's number in, the result out; what is in the other registers must
+// be there afterwards, in the child too.
+static long fork_with_registers(long number, int *kept)
+{
+    long result;
+    double in = 1.25, out = 0;
+    uint32_t mxcsr = 0x5f80, mxcsr_after = 0, mxcsr_before;
+    uint64_t r12, r13, r14, r15, rbx;
+    asm volatile("stmxcsr %0" : "=m"(mxcsr_before));
+    asm volatile("ldmxcsr %[mxcsr]\n\t"
+                 "movsd %[in], %%xmm9\n\t"
+                 "mov $0x1212, %%r12\n\t mov $0x1313, %%r13\n\t mov $0x1414, %%r14\n\t mov $0x1515, %%r15\n\t"
+                 "mov $0xbbbb, %%rbx\n\t"
+                 "syscall\n\t"
+                 "movsd %%xmm9, %[out]\n\t"
+                 "stmxcsr %[mxcsr_after]\n\t"
+                 "mov %%r12, %[r12]\n\t mov %%r13, %[r13]\n\t mov %%r14, %[r14]\n\t mov %%r15, %[r15]\n\t"
+                 "mov %%rbx, %[rbx]\n\t"
+                 : "=a"(result), [out] "=m"(out), [mxcsr_after] "=m"(mxcsr_after), [r12] "=m"(r12), [r13] "=m"(r13),
+                   [r14] "=m"(r14), [r15] "=m"(r15), [rbx] "=m"(rbx)
+                 : "a"(number), [in] "m"(in), [mxcsr] "m"(mxcsr)
+                 : "rcx", "r11", "r12", "r13", "r14", "r15", "rbx", "xmm9", "memory");
+    asm volatile("ldmxcsr %0" : : "m"(mxcsr_before));
+    *kept = out == in && mxcsr_after == mxcsr && r12 == 0x1212 && r13 == 0x1313 && r14 == 0x1414 && r15 == 0x1515 &&
+            rbx == 0xbbbb;
+    return result;
+}
+
+static void registers(void)
+{
+    int kept, status;
+    long pid = fork_with_registers(SYS_fork, &kept);
+    if (pid == 0)
+        _exit(kept ? 0 : 1);
+    check(pid > 0 && kept, "the parent keeps its registers");
+    check(waitpid((pid_t)pid, &status, 0) == pid && status == 0, "the child has the parent's");
+}
+
+// ---- Identity ------------------------------------------------------------------
+
+static pid_t parent;
+static int look_at_ids(void)
+{
+    char name[16] = "", path[64], target[64] = "";
+    snprintf(path, sizeof path, "/proc/%d", getpid());
+    prctl(PR_GET_NAME, name);
+    return !(getppid() == parent && own_tid() == getpid() && getpid() != parent && strcmp(name, "test-name") == 0 &&
+             getpgrp() == getpgid(parent) && getsid(0) == getsid(parent) && access(path, F_OK) == 0 &&
+             readlink("/proc/self", target, sizeof target - 1) > 0 && atoi(target) == getpid());
+}
+
+static void ids(void)
+{
+    parent = getpid();
+    prctl(PR_SET_NAME, "test-name");
+    IN_CHILD("the child is a process of its own", look_at_ids);
+}
+
+static int grandchild(void) { return in_child(look_at_ids) == 0 ? 1 : 0; }
+static int deep(void)
+{
+    for (int depth = 0; depth < 5; depth++) {
+        int status;
+        pid_t pid = fork();
+        if (pid < 0)
+            return 99;
+        if (pid > 0)
+            return waitpid(pid, &status, 0) == pid ? WEXITSTATUS(status) : 98;
+    }
+    return 42;
+}
+
+static void descendants(void)
+{
+    check(WEXITSTATUS(in_child(deep)) == 42, "children of children");
+    IN_CHILD("a grandchild has another parent", grandchild);
+}
+
+// ---- Descriptors ---------------------------------------------------------------
+
+enum { DESCRIPTORS = 70000 };
+static char is_open[DESCRIPTORS];
+static int file, ends[2];
+static int use_descriptors(void)
+{
+    char text[4] = "";
+    if (read(file, text, 3) != 3 || strcmp(text, "abc") != 0 || write(ends[1], "x", 1) != 1)
+        return 1;
+    close(ends[1]);
+    // Nothing that the parent does not know of is open.
+    for (int fd = 0; fd < DESCRIPTORS; fd++)
+        if (fd != ends[1] && is_open[fd] != (fcntl(fd, F_GETFD) != -1))
+            return 2;
+    return 0;
+}
+
+static void descriptors(void)
+{
+    char byte = 0;
+    file = open("file", O_RDWR | O_CREAT | O_TRUNC, 0644);
+    need(file >= 0 && write(file, "abcdef", 6) == 6 && lseek(file, 0, SEEK_SET) == 0 && pipe(ends) == 0, "files");
+    for (int fd = 0; fd < DESCRIPTORS; fd++)
+        is_open[fd] = fcntl(fd, F_GETFD) != -1;
+    IN_CHILD("the child has the parent's descriptors, and no others", use_descriptors);
+    check(lseek(file, 0, SEEK_CUR) == 3, "with one position");
+    check(read(ends[0], &byte, 1) == 1 && byte == 'x' && write(ends[1], "y", 1) == 1, "and a table of its own");
+    unlink("file");
+}
+
+static int move_elsewhere(void) { return mkdir("below", 0755) != 0 || chdir("below") != 0 || umask(0) != 022; }
+
+static void directory(void)
+{
+    umask(022);
+    IN_CHILD("the child goes elsewhere", move_elsewhere);
+    check(access("below", F_OK) == 0 && umask(022) == 022, "and takes nobody along");
+    rmdir("below");
+}
+
+// ---- Signals -------------------------------------------------------------------
+
+static volatile sig_atomic_t caught;
+static char alternate[64 << 10];
+static void note(int signo) { caught = signo; }
+
+static int look_at_signals(void)
+{
+    struct sigaction action;
+    sigset_t mask, pending;
+    stack_t stack;
+    struct itimerval timer;
+    sigprocmask(SIG_BLOCK, NULL, &mask);
+    sigpending(&pending);
+    sigaltstack(NULL, &stack);
+    getitimer(ITIMER_REAL, &timer);
+    if (!sigismember(&mask, SIGUSR2) || sigismember(&mask, SIGUSR1))
+        return 1;
+    if (!sigisemptyset(&pending))
+        return 2;
+    if (stack.ss_sp != alternate || stack.ss_size != sizeof alternate || stack.ss_flags != 0)
+        return 3;
+    if (timer.it_value.tv_sec != 0 || timer.it_value.tv_usec != 0)
+        return 4;
+    sigaction(SIGTERM, NULL, &action);
+    if (action.sa_handler != SIG_IGN)
+        return 5;
+    sigaction(SIGUSR1, NULL, &action);
+    if (action.sa_handler != note || (action.sa_flags & (SA_RESTART | SA_ONSTACK)) != (SA_RESTART | SA_ONSTACK) ||
+        !sigismember(&action.sa_mask, SIGHUP))
+        return 6;
+    raise(SIGUSR1);
+    if (caught != SIGUSR1)
+        return 7;
+    caught = 0;
+    alarm(1);
+    while (caught != SIGALRM)
+        pause();
+    return 0;
+}
+
+static void signals(void)
+{
+    struct sigaction action = {.sa_handler = note, .sa_flags = SA_RESTART | SA_ONSTACK};
+    stack_t stack = {.ss_sp = alternate, .ss_size = sizeof alternate};
+    struct itimerval timer = {.it_value.tv_sec = 1000};
+    sigset_t set;
+    sigaddset(&action.sa_mask, SIGHUP);
+    sigaction(SIGUSR1, &action, NULL);
+    catch_signal(SIGALRM, note, 0);
+    signal(SIGTERM, SIG_IGN);
+    sigaltstack(&stack, NULL);
+    setitimer(ITIMER_REAL, &timer, NULL);
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR2);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    raise(SIGUSR2);
+    int status = in_child(look_at_signals);
+    check(status == 0, "mask, actions and alternate stack are the parent's; nothing is pending, no timer runs");
+    if (status != 0)
+        printf("     status %#x\n", status);
+}
+
+static volatile sig_atomic_t handler_status = -1;
+static void fork_in_handler(int signo)
+{
+    int status;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(signo);
+    handler_status = waitpid(pid, &status, 0) == pid ? WEXITSTATUS(status) : -2;
+}
+
+static void in_handler(void)
+{
+    catch_signal(SIGUSR1, fork_in_handler, 0);
+    raise(SIGUSR1);
+    check(handler_status == SIGUSR1, "fork in a handler");
+}
+
+// ---- Threads -------------------------------------------------------------------
+
+static __thread int own = 1;
+static atomic_int go_on, prepared, after_parent;
+static void *compute(void *arg)
+{
+    while (!go_on)
+        free(malloc(100));
+    return arg;
+}
+static void prepare(void) { prepared++; }
+static void in_parent(void) { after_parent++; }
+static int in_child_count;
+static void in_child_handler(void) { in_child_count++; }
+
+static int one_thread(void)
+{
+    char line[256];
+    int threads = 0;
+    FILE *status = fopen("/proc/self/status", "r");
+    while (status != NULL && fgets(line, sizeof line, status) != NULL)
+        sscanf(line, "Threads: %d", &threads);
+    if (threads != 1 || own != 7 || in_child_count != 1)
+        return 1;
+    own = 8;
+    // The child starts threads of its own.
+    go_on = 1;
+    return joined(start(compute, NULL)) != NULL;
+}
+
+static void *fork_here(void *arg)
+{
+    own = 7;
+    *(int *)arg = in_child(one_thread);
+    return NULL;
+}
+
+static void from_thread(void)
+{
+    int status = -1;
+    pthread_t busy[3];
+    pthread_atfork(prepare, in_parent, in_child_handler);
+    for (int i = 0; i < 3; i++)
+        busy[i] = start(compute, NULL);
+    joined(start(fork_here, &status));
+    check(status == 0, "a child has the thread that forked, and no other");
+    check(prepared == 1 && after_parent == 1, "with its handlers run");
+    go_on = 1;
+    for (int i = 0; i < 3; i++)
+        joined(busy[i]);
+}
+
+static void *fork_often(void *arg)
+{
+    for (int i = 0; i < 5; i++) {
+        int status;
+        pid_t pid = fork();
+        if (pid == 0)
+            _exit(i);
+        if (waitpid(pid, &status, 0) != pid || WEXITSTATUS(status) != i)
+            *(int *)arg = 1;
+    }
+    return NULL;
+}
+
+static void from_threads(void)
+{
+    pthread_t threads[4];
+    int failed = 0;
+    for (int i = 0; i < 4; i++)
+        threads[i] = start(fork_often, &failed);
+    for (int i = 0; i < 4; i++)
+        joined(threads[i]);
+    check(!failed, "threads fork and wait at the same time");
+}
+
+static char fifo[] = "fifo";
+static void *open_fifo(void *arg)
+{
+    *(int *)arg = open(fifo, O_RDONLY);
+    return NULL;
+}
+static int nothing(void) { return 0; }
+
+// A fork does not wait for what another thread waits for.
+static void beside_blocked(void)
+{
+    int opened = -1, byte_pipe[2];
+    char byte;
+    need(mkfifo(fifo, 0600) == 0 && pipe(byte_pipe) == 0, "fifo");
+    pthread_t opener = start(open_fifo, &opened);
+    for (int i = 0; i < 20; i++)
+        need(in_child(nothing) == 0, "fork");
+    check(1, "forks beside a thread that blocks in open");
+    int writer = open(fifo, O_WRONLY);
+    joined(opener);
+    check(opened >= 0 && writer >= 0 && write(writer, "z", 1) == 1 && read(opened, &byte, 1) == 1, "which goes on");
+    unlink(fifo);
+}
+
+static atomic_int stop_mapping;
+static void *map_and_unmap(void *arg)
+{
+    while (!stop_mapping) {
+        char *at = mmap(NULL, 64 << 10, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        memset(at, 1, 64 << 10);
+        munmap(at, 64 << 10);
+    }
+    return arg;
+}
+
+static void beside_unmapping(void)
+{
+    pthread_t mapper = start(map_and_unmap, NULL);
+    int failed = 0;
+    for (int i = 0; i < 20; i++)
+        failed += in_child(nothing) != 0;
+    stop_mapping = 1;
+    joined(mapper);
+    check(failed == 0, "forks beside a thread that maps and unmaps");
+}
+
+// ---- Many ----------------------------------------------------------------------
+
+static long how_many = 50;
+static void many(void)
+{
+    int failed = 0;
+    for (long i = 0; i < how_many; i++)
+        failed += in_child(nothing) != 0;
+    check(failed == 0, "one after the other");
+    check_fails(waitpid(-1, NULL, WNOHANG), ECHILD, "none is left");
+}
+
+static void at_once(void)
+{
+    enum { CHILDREN = 20 };
+    pid_t pids[CHILDREN];
+    int gate[2], failed = 0;
+    char byte;
+    need(pipe(gate) == 0, "pipe");
+    for (int i = 0; i < CHILDREN; i++) {
+        pids[i] = fork();
+        if (pids[i] == 0) {
+            close(gate[1]);
+            read(gate[0], &byte, 1);
+            _exit(i);
+        }
+    }
+    close(gate[1]);
+    for (int i = CHILDREN - 1; i >= 0; i--) {
+        int status;
+        failed += waitpid(pids[i], &status, 0) != pids[i] || WEXITSTATUS(status) != i;
+    }
+    check(failed == 0, "many children at once, waited for in another order");
+}
+
+int main(int argc, char **argv)
+{
+    how_many = number_arg(argc, argv, 2, how_many);
+    static const struct test_case cases[] = {
+        CASE(status), CASE(memory), CASE(protections), CASE(allocations), CASE(untouched), CASE(registers), CASE(ids),
+        CASE(descendants), CASE(descriptors), CASE(directory), CASE(signals), CASE(in_handler), CASE(from_thread),
+        CASE(from_threads), CASE(beside_blocked), CASE(beside_unmapping), CASE(many), CASE(at_once),
+    };
+    return RUN_CASES(cases);
+}

@@ -1,0 +1,275 @@
+// Waiting for children: who is waited for, what is told of them, and the
+// signals that come with it. `waits CASE`.
+#include "../common/parallel.h"
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+// A child that ends with this status once its parent closes the gate.
+static int gate[2];
+static pid_t child_behind_gate(int code)
+{
+    char byte;
+    pid_t pid = fork();
+    need(pid >= 0, "fork");
+    if (pid == 0) {
+        close(gate[1]);
+        while (read(gate[0], &byte, 1) < 0)
+            ;
+        _exit(code);
+    }
+    return pid;
+}
+static void open_gate(void) { close(gate[1]); }
+static pid_t child(int code)
+{
+    pid_t pid = fork();
+    need(pid >= 0, "fork");
+    if (pid == 0)
+        _exit(code);
+    return pid;
+}
+static void await_end(pid_t pid)
+{
+    siginfo_t info;
+    need(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) == 0, "waitid");
+}
+
+static void no_hang(void)
+{
+    int status;
+    need(pipe(gate) == 0, "pipe");
+    pid_t pid = child_behind_gate(3);
+    check(waitpid(pid, &status, WNOHANG) == 0, "one that runs is not waited for");
+    open_gate();
+    await_end(pid);
+    check(waitpid(-1, &status, WNOHANG) == pid && WEXITSTATUS(status) == 3, "one that has ended is");
+    check_fails(waitpid(pid, &status, WNOHANG), ECHILD, "once");
+}
+
+static void whom(void)
+{
+    int status;
+    pid_t first = child(1), second = child(2);
+    await_end(first);
+    await_end(second);
+    check(waitpid(second, &status, 0) == second && WEXITSTATUS(status) == 2, "by number");
+    check(waitpid(0, &status, 0) == first && WEXITSTATUS(status) == 1, "by group");
+    pid_t third = fork();
+    if (third == 0) {
+        setpgid(0, 0);
+        _exit(3);
+    }
+    await_end(third);
+    check_fails(waitpid(0, &status, 0), ECHILD, "of another group there is none in one's own");
+    check(waitpid(-third, &status, 0) == third, "of its own group");
+    check_fails(waitpid(getppid(), &status, 0), ECHILD, "one's parent is no child");
+    check_fails(waitid((idtype_t)77, 0, NULL, WEXITED), EINVAL, "by nothing known");
+}
+
+static void told(void)
+{
+    siginfo_t info;
+    pid_t pid = child(7);
+    memset(&info, 0, sizeof info);
+    check(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) == 0 && info.si_pid == pid && info.si_status == 7 &&
+              info.si_code == CLD_EXITED && info.si_signo == SIGCHLD,
+          "waitid looks without taking");
+    check(kill(pid, 0) == 0, "a zombie is there");
+    check(waitid(P_ALL, 0, &info, WEXITED) == 0 && info.si_pid == pid, "and takes");
+    check_fails(kill(pid, 0), ESRCH, "a zombie that was waited for is not");
+    pid = fork();
+    if (pid == 0)
+        for (;;)
+            pause();
+    need(kill(pid, SIGTERM) == 0, "kill");
+    check(waitid(P_PID, (id_t)pid, &info, WEXITED) == 0 && info.si_code == CLD_KILLED && info.si_status == SIGTERM,
+          "by what signal it was ended");
+}
+
+static void stopped(void)
+{
+    int status;
+    pid_t pid = fork();
+    if (pid == 0)
+        for (;;)
+            pause();
+    need(kill(pid, SIGSTOP) == 0, "kill");
+    check(waitpid(pid, &status, WUNTRACED) == pid && WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP, "stopped");
+    need(kill(pid, SIGCONT) == 0, "kill");
+    check(waitpid(pid, &status, WCONTINUED) == pid && WIFCONTINUED(status), "continued");
+    need(kill(pid, SIGKILL) == 0, "kill");
+    check(waitpid(pid, &status, 0) == pid && WTERMSIG(status) == SIGKILL, "killed");
+}
+
+// ---- SIGCHLD ---------------------------------------------------------------
+
+static volatile sig_atomic_t caught, caught_pid, caught_status, caught_code;
+static void note(int signo, siginfo_t *info, void *context)
+{
+    (void)context;
+    caught += signo == SIGCHLD;
+    caught_pid = info->si_pid;
+    caught_status = info->si_status;
+    caught_code = info->si_code;
+}
+static void catch_children(int flags)
+{
+    struct sigaction action = {.sa_sigaction = note, .sa_flags = SA_SIGINFO | flags};
+    need(sigaction(SIGCHLD, &action, NULL) == 0, "sigaction");
+}
+
+static void signal_first(void)
+{
+    int status;
+    catch_children(SA_RESTART);
+    for (int i = 0; i < 10; i++) {
+        caught = 0;
+        pid_t pid = child(i);
+        need(waitpid(pid, &status, 0) == pid, "waitpid");
+        if (caught != 1 || caught_pid != pid || caught_status != i || caught_code != CLD_EXITED)
+            check(0, "round %d: caught %d", i, (int)caught);
+    }
+    check(1, "SIGCHLD comes before wait returns, and tells of the child");
+}
+
+static void wakes(void)
+{
+    sigset_t none, block;
+    catch_children(0);
+    sigemptyset(&none);
+    sigemptyset(&block);
+    sigaddset(&block, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &block, NULL);
+    pid_t pid = child(0);
+    check(sigsuspend(&none) == -1 && errno == EINTR && caught == 1, "SIGCHLD ends sigsuspend");
+    waitpid(pid, NULL, 0);
+    pid = child(4);
+    siginfo_t info;
+    check(sigwaitinfo(&block, &info) == SIGCHLD && info.si_pid == pid && info.si_status == 4, "and sigwaitinfo");
+    waitpid(pid, NULL, 0);
+}
+
+static void ignored(void)
+{
+    signal(SIGCHLD, SIG_IGN);
+    pid_t pid = child(1);
+    check_fails(waitpid(pid, NULL, 0), ECHILD, "with SIGCHLD ignored nobody is left to wait for");
+    signal(SIGCHLD, SIG_DFL);
+    pid = child(2);
+    int status;
+    check(waitpid(pid, &status, 0) == pid && WEXITSTATUS(status) == 2, "with its default there is");
+    catch_children(SA_NOCLDWAIT);
+    pid = child(3);
+    check_fails(waitpid(pid, NULL, 0), ECHILD, "with SA_NOCLDWAIT not");
+    AWAIT(caught == 1);
+    check(1, "but there is a signal");
+}
+
+static void no_stops(void)
+{
+    int status;
+    catch_children(SA_NOCLDSTOP | SA_RESTART);
+    pid_t pid = fork();
+    if (pid == 0)
+        for (;;)
+            pause();
+    kill(pid, SIGSTOP);
+    waitpid(pid, &status, WUNTRACED);
+    check(caught == 0, "SA_NOCLDSTOP: no signal for a stop");
+    catch_children(SA_RESTART);
+    kill(pid, SIGCONT);
+    waitpid(pid, &status, WCONTINUED);
+    check(caught == 1 && caught_code == CLD_CONTINUED, "without it there is one");
+    kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
+    check(caught == 2 && caught_code == CLD_KILLED, "and one for the end");
+}
+
+static void alarmed(int signo) { (void)signo; }
+static void interrupted(void)
+{
+    need(pipe(gate) == 0, "pipe");
+    pid_t pid = child_behind_gate(0);
+    catch_signal(SIGALRM, alarmed, 0);
+    alarm(1);
+    check_fails(waitpid(pid, NULL, 0), EINTR, "a signal ends wait");
+    open_gate();
+    check(waitpid(pid, NULL, 0) == pid, "which can be made again");
+}
+
+// ---- From threads, by others -------------------------------------------------
+
+static void *wait_for(void *pid)
+{
+    int status = -1;
+    return (void *)(intptr_t)(waitpid((pid_t)(intptr_t)pid, &status, 0) > 0 ? WEXITSTATUS(status) : -1);
+}
+
+static void by_another_thread(void)
+{
+    need(pipe(gate) == 0, "pipe");
+    pid_t pid = child_behind_gate(9);
+    pthread_t waiter = start(wait_for, (void *)(intptr_t)pid);
+    open_gate();
+    check((intptr_t)joined(waiter) == 9, "another thread than the one that forked waits");
+}
+
+static void group_killed(void)
+{
+    pid_t leader = fork();
+    if (leader == 0)
+        for (;;)
+            pause();
+    need(setpgid(leader, leader) == 0, "setpgid");
+    pid_t member = fork();
+    if (member == 0)
+        for (;;)
+            pause();
+    need(setpgid(member, leader) == 0 && getpgid(member) == leader, "setpgid");
+    int first, second;
+    check(kill(-leader, SIGUSR1) == 0 && waitpid(leader, &first, 0) == leader && waitpid(member, &second, 0) == member &&
+              WTERMSIG(first) == SIGUSR1 && WTERMSIG(second) == SIGUSR1,
+          "a signal for a group of children");
+}
+
+static int sent;
+static void count(int signo) { sent += signo == SIGUSR1; }
+static void signalled_by_child(void)
+{
+    int status;
+    catch_signal(SIGUSR1, count, SA_RESTART);
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(kill(getppid(), SIGUSR1));
+    check(waitpid(pid, &status, 0) == pid && status == 0, "a child signals its parent");
+    AWAIT(sent == 1);
+    check(1, "which gets it");
+}
+
+static void usage(void)
+{
+    struct rusage usage, all;
+    int status;
+    pid_t pid = fork();
+    if (pid == 0) {
+        while (clock() < CLOCKS_PER_SEC / 20)
+            ;
+        _exit(0);
+    }
+    check(wait4(pid, &status, 0, &usage) == pid && usage.ru_utime.tv_sec * 1000000 + usage.ru_utime.tv_usec > 0,
+          "wait4 tells what a child used");
+    check(getrusage(RUSAGE_CHILDREN, &all) == 0 && all.ru_utime.tv_sec == usage.ru_utime.tv_sec &&
+              all.ru_utime.tv_usec == usage.ru_utime.tv_usec,
+          "getrusage the same");
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        CASE(no_hang), CASE(whom), CASE(told), CASE(stopped), CASE(signal_first), CASE(wakes), CASE(ignored),
+        CASE(no_stops), CASE(interrupted), CASE(by_another_thread), CASE(group_killed), CASE(signalled_by_child),
+        CASE(usage),
+    };
+    return RUN_CASES(cases);
+}
