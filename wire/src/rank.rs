@@ -1,4 +1,4 @@
-//! A rank's area: what its proxy says of it, what the QK says of it, and its signal mailbox. Its threads have areas of their
+//! A rank's area: what its proxy says of it, what the QK says of it, its signal mailbox, the record of a child. Its threads have areas of their
 //! own ([`crate::thread`]).
 
 use zerocopy::{FromBytes, KnownLayout};

@@ -23,6 +23,7 @@ use crate::signals;
 use crate::special::{self, Special};
 use crate::stub;
 use crate::terminal::Follower;
+use crate::watcher;
 
 pub use args::Scratch;
 
@@ -89,6 +90,9 @@ impl Caller {
             others::check_connected(args[0])?;
         }
         opening.store(false, Ordering::SeqCst);
+        if ret >= 0 && waits_for_children(call) {
+            watcher::settle(rank); // SIGCHLD comes before the call returns
+        }
         special::complete(rank, call, &args, ret)?;
         args::finish(&after, ret, rank, &self.scratch)?;
         if ret == Errno::EFBIG.ret() {
@@ -96,6 +100,10 @@ impl Caller {
         }
         Ok(ret)
     }
+}
+
+fn waits_for_children(call: &Call) -> bool {
+    matches!(i64::from(call.nr), libc::SYS_wait4 | libc::SYS_waitid)
 }
 
 /// Whether a call reads or sets resource limits.

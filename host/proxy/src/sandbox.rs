@@ -4,7 +4,8 @@
 //! - Landlock: it traces no process outside of its own domain, by whatever way (ptrace(2), "access mode checking"), not even
 //!   as root. Landlock has no right for that alone; it comes with any. The one taken, to move files between directories,
 //!   is granted everywhere.
-//! - seccomp: Linux makes only the calls that the table ships, and those of this program itself.
+//! - seccomp: Linux makes only the calls that the table ships, and those of this program itself. The threads that fork
+//!   children ([`crate::child`]) are outside of that filter, for a child would keep it.
 //!
 //! A host that lacks Landlock or seccomp is not refused: these are a second line.
 
@@ -65,6 +66,7 @@ fn filter() -> Option<BpfProgram> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = ALL
         .iter()
         .filter(|call| !matches!(call.serve, Serve::Refused(..)))
+        .filter(|call| !["fork", "vfork"].contains(&call.name))
         .map(|call| (call.nr.into(), Vec::new()))
         .collect();
     let thread = libc::CLONE_THREAD as u64;

@@ -11,7 +11,7 @@ use wire::rank::{Refusals, state};
 use crate::verdict::ranks_text;
 
 /// Calls that start a process or a program.
-const CHILDREN: [&str; 6] = ["clone", "clone3", "fork", "vfork", "execve", "execveat"];
+const CHILDREN: [&str; 4] = ["clone", "clone3", "execve", "execveat"];
 /// Most other calls that a line names.
 const CALLS_NAMED: usize = 3;
 
@@ -63,7 +63,10 @@ fn refused(refusals: &Refusals, share_bytes: u64) -> Vec<Refused> {
             true,
             format!(
                 "a child process or program ({names}), refused: {}",
-                reason("fork")
+                match made("execve") || made("execveat") {
+                    true => reason("execve"),
+                    false => "it would share more with the rank than a process on Linux can",
+                }
             ),
         );
     }
@@ -127,7 +130,11 @@ mod tests {
     fn a_child_is_asked_for_once() {
         let lines = texts(|refusals| note(refusals, &["clone", "clone3"]));
         assert_eq!(lines.len(), 1);
-        assert!(lines[0].starts_with("a child process or program (clone), refused: "));
+        assert!(
+            lines[0].starts_with("a child process or program (clone), refused: it would share")
+        );
+        let lines = texts(|refusals| note(refusals, &["execve"]));
+        assert!(lines[0].starts_with("a child process or program (execve), refused: replacing"));
     }
 
     #[test]

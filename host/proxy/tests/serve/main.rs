@@ -3,6 +3,7 @@
 //! A test starts this binary again as the proxy, for a proxy never returns and wants a process of its own.
 
 mod cancel;
+mod children;
 mod descriptors;
 mod files;
 mod guess;
@@ -34,6 +35,7 @@ fn main() {
     let mut tests = Vec::new();
     for (group, cases) in [
         ("cancel", cancel::CASES),
+        ("children", children::CASES),
         ("descriptors", descriptors::CASES),
         ("files", files::CASES),
         ("guess", guess::CASES),

@@ -72,19 +72,21 @@ fn assert_out_of_reach(node: &mut Node, directory: &Directory, path: &str, errno
     }
 }
 
-/// The number of the proxy's other thread.
+/// The number of the proxy's watcher.
 fn watcher(node: &Node) -> i32 {
     let threads = std::fs::read_dir(format!("/proc/{}/task", node.pid())).unwrap();
-    let mut numbers = threads.map(|entry| {
-        entry
-            .unwrap()
-            .file_name()
-            .into_string()
-            .unwrap()
-            .parse()
-            .unwrap()
-    });
-    numbers.find(|&number| number != node.pid()).unwrap()
+    let is_watcher = |path: &std::path::PathBuf| {
+        std::fs::read_to_string(path.join("comm")).unwrap() == "watcher\n"
+    };
+    let mut paths = threads.map(|entry| entry.unwrap().path());
+    let watcher = paths.find(is_watcher).unwrap();
+    watcher
+        .file_name()
+        .unwrap()
+        .to_str()
+        .unwrap()
+        .parse()
+        .unwrap()
 }
 
 /// A descriptor of the proxy that is guest RAM.

@@ -1,0 +1,300 @@
+//! Children of the rank: made as the node's record says, with nothing of the proxy, out of reach of what keeps nodes.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::process::{Child, Command};
+
+use abi::control::HostOp;
+use abi::map::USER_TOP;
+use wire::child::how;
+use wire::region_log::{Change, prot};
+
+use crate::Case;
+use crate::launch::Setup;
+use crate::node::{DATA, Node, SHARE, wait_for};
+
+pub const CASES: &[Case] = &[
+    ("are_waited_for", are_waited_for),
+    ("have_nothing_of_the_proxy", have_nothing_of_the_proxy),
+    ("have_copies_of_memory", have_copies_of_memory),
+    ("reach_no_other_process", reach_no_other_process),
+    ("of_vfork_give_back_the_stack", of_vfork_give_back_the_stack),
+    ("that_cannot_be_leave_nothing", that_cannot_be_leave_nothing),
+    ("may_be_many", may_be_many),
+];
+
+/// A user without rights ("nobody").
+const NOBODY: u32 = 65534;
+/// Where the child's code is.
+const CODE: u64 = 0x100_0000;
+const CODE_GPA: u64 = SHARE.0 + DATA.1;
+const STACK: u64 = DATA.0 + DATA.1 - 0x1000;
+const ECHILD: i64 = -10;
+
+// Registers of the record.
+const RDI: usize = 8;
+const RSI: usize = 9;
+const RDX: usize = 12;
+const RAX: usize = 13;
+const RSP: usize = 15;
+const RIP: usize = 16;
+
+/// syscall; exit_group(rax)
+const CALL_AND_EXIT: &[u8] = &[
+    0x0f, 0x05, // syscall
+    0x89, 0xc7, // mov edi, eax
+    0xb8, 231, 0, 0, 0, // mov eax, SYS_exit_group
+    0x0f, 0x05, // syscall
+];
+/// for (;;) pause();
+const PAUSE: &[u8] = &[
+    0xb8, 34, 0, 0, 0, // mov eax, SYS_pause
+    0x0f, 0x05, // syscall
+    0xeb, 0xf7, // jmp to the beginning
+];
+
+/// A node with a user that has no rights, if that can be.
+fn node() -> Node {
+    // SAFETY: 1. No preconditions.
+    let root = unsafe { libc::geteuid() } == 0;
+    let node = Node::with(Setup {
+        user: root.then_some(NOBODY),
+        ..Setup::default()
+    });
+    node.log
+        .append(&Change::Map {
+            addr: CODE,
+            len_bytes: 0x1000,
+            gpa: CODE_GPA,
+            prot: prot::READ | prot::EXEC,
+        })
+        .unwrap();
+    node
+}
+
+/// Describes a child that begins at `code` with rax, rdi, rsi, rdx.
+fn describe(node: &Node, code: &[u8], registers: [u64; 4]) {
+    node.put_gpa(CODE_GPA, code);
+    let child = &node.area().child;
+    child.exit_signal.put(libc::SIGCHLD as u64);
+    for (at, value) in [RAX, RDI, RSI, RDX].into_iter().zip(registers) {
+        child.registers[at].put(value);
+    }
+    child.registers[RSP].put(STACK);
+    child.registers[RIP].put(CODE);
+    child.dumpable.put(1);
+}
+
+fn fork(node: &mut Node) -> i64 {
+    node.host_op(HostOp::Fork, &[])
+}
+
+/// Waits for a child; its status as wait(2) has it.
+fn wait(node: &mut Node, pid: i64) -> i32 {
+    let to = DATA.0 + 0x2000;
+    assert_eq!(node.call(libc::SYS_wait4, &[pid as u64, to, 0, 0]), pid);
+    node.get_i32(to)
+}
+
+fn are_waited_for() {
+    let mut node = node();
+    describe(&node, CALL_AND_EXIT, [libc::SYS_getppid as u64, 0, 0, 0]);
+    let pid = fork(&mut node);
+    assert!(pid > 0, "{pid}");
+    assert_eq!(wait(&mut node, pid), (node.pid() & 0xff) << 8);
+    assert_eq!(node.wait_signal().unwrap().signo, libc::SIGCHLD as u32);
+    assert_eq!(node.call(libc::SYS_wait4, &[u64::MAX, 0, 0, 0]), ECHILD);
+}
+
+/// Numbers of a process's open descriptors.
+fn descriptors(pid: i64) -> BTreeSet<u32> {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    entries
+        .map(|entry| {
+            entry
+                .unwrap()
+                .file_name()
+                .to_str()
+                .unwrap()
+                .parse()
+                .unwrap()
+        })
+        .collect()
+}
+
+fn status(pid: i64) -> String {
+    fs::read_to_string(format!("/proc/{pid}/status")).unwrap()
+}
+
+fn have_nothing_of_the_proxy() {
+    let mut node = node();
+    describe(&node, PAUSE, [0; 4]);
+    node.area().child.mask.put(1 << (libc::SIGUSR1 - 1));
+    let pid = fork(&mut node);
+    assert!(pid > 0, "{pid}");
+    // The last of ours goes away with the step into the program.
+    wait_for(|| status(pid).contains("\nState:\tS"));
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    for line in maps.lines().filter(|line| !line.ends_with("[vsyscall]")) {
+        let start = line.split('-').next().unwrap();
+        let start = u64::from_str_radix(start, 16).unwrap();
+        assert!(start < USER_TOP && !line.contains('/'), "{maps}");
+    }
+    let own = node.area().host.rlimits[libc::RLIMIT_NOFILE as usize][1].load() as u32;
+    let of_rank: BTreeSet<u32> = descriptors(node.pid().into())
+        .range(..own)
+        .copied()
+        .collect();
+    assert_eq!(descriptors(pid), of_rank);
+    let status = status(pid);
+    for line in [
+        "Seccomp:\t0",
+        "Threads:\t1",
+        "SigBlk:\t0000000000000200",
+        "SigCgt:\t0000000000000000",
+    ] {
+        assert!(status.contains(&format!("\n{line}\n")), "{line}: {status}");
+    }
+    assert!(status.starts_with("Name:\ttrue\n"), "{status}");
+    // What is not dumpable is root's.
+    let uid = fs::metadata(format!("/proc/{pid}/mem")).unwrap().uid();
+    assert_eq!(uid, fs::metadata(format!("/proc/{pid}")).unwrap().uid());
+    assert!(status.contains(&format!("\nUid:\t{uid}\t")), "{status}");
+    assert_eq!(node.call(libc::SYS_kill, &[pid as u64, 9]), 0);
+    assert_eq!(wait(&mut node, pid), 9);
+}
+
+fn have_copies_of_memory() {
+    let mut node = node();
+    let word = DATA.0 + 0x100;
+    node.put_words(word, &[7]);
+    // mov eax, [rdi]; add dword ptr [rdi], 1; mov edi, eax; mov eax, SYS_exit_group; syscall
+    let code = [
+        0x8b, 0x07, 0x83, 0x07, 1, 0x89, 0xc7, 0xb8, 231, 0, 0, 0, 0x0f, 0x05,
+    ];
+    describe(&node, &code, [0, word, 0, 0]);
+    let pid = fork(&mut node);
+    assert_eq!(wait(&mut node, pid), 7 << 8);
+    assert_eq!(node.get_i32(word), 7);
+}
+
+/// Runs a script in a child; its exit code.
+fn shell(node: &mut Node, script: &str) -> i32 {
+    let strings = DATA.0 + 0x10_0000;
+    let [path, dash_c, text] = [0, 0x100, 0x200].map(|offset| strings + offset);
+    node.put(path, b"/bin/sh\0");
+    node.put(dash_c, b"-c\0");
+    node.put(text, format!("{script}\0").as_bytes());
+    let argv = node.put_words(strings - 0x100, &[path, dash_c, text, 0]);
+    describe(
+        node,
+        CALL_AND_EXIT,
+        [libc::SYS_execve as u64, path, argv, 0],
+    );
+    let pid = fork(node);
+    assert!(pid > 0, "{pid}");
+    wait(node, pid) >> 8
+}
+
+/// Stands for what keeps nodes and can be traced by its user, as QEMU.
+fn bystander() -> Child {
+    use std::os::unix::process::CommandExt;
+    // SAFETY: 1. No preconditions.
+    let root = unsafe { libc::geteuid() } == 0;
+    let mut command = Command::new("/bin/sleep");
+    command.arg("1000");
+    if root {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    command.spawn().unwrap()
+}
+
+/// Linux lets every process of a user trace the others, if nothing else forbids it: through one child a program would have had
+/// the memory of all ranks.
+fn reach_no_other_process() {
+    // SAFETY: 1. The version is asked for: no memory is passed.
+    let landlock = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, 0, 0, 1) };
+    let mut node = node();
+    let mut other = bystander();
+    let mut targets = vec![node.pid()];
+    if landlock >= 2 {
+        targets.push(other.id() as i32);
+    }
+    for pid in targets {
+        for file in ["maps", "environ", "mem", "auxv", "syscall"] {
+            let script = format!("exec 2>&-; : </proc/{pid}/{file} || exit 3; exit 1");
+            assert_eq!(
+                shell(&mut node, &format!("({script}); exit $?")),
+                2,
+                "{file} of {pid}"
+            );
+        }
+        let script = format!(
+            "ls /proc/{pid}/fd/ >&- 2>&- && exit 1; readlink /proc/{pid}/exe && exit 1; exit 0"
+        );
+        assert_eq!(shell(&mut node, &script), 0, "links of {pid}");
+    }
+    // Its own it reaches.
+    assert_eq!(
+        shell(&mut node, ": </proc/self/maps && : </proc/self/mem"),
+        0
+    );
+    other.kill().unwrap();
+    other.wait().unwrap();
+}
+
+fn of_vfork_give_back_the_stack() {
+    let mut node = node();
+    node.put_words(STACK + 0x10, &[1]);
+    // mov dword ptr [rsp + 16], 77; mov edi, 5; mov eax, SYS_exit_group; syscall
+    let code = [
+        0xc7, 0x44, 0x24, 16, 77, 0, 0, 0, 0xbf, 5, 0, 0, 0, 0xb8, 231, 0, 0, 0, 0x0f, 0x05,
+    ];
+    describe(&node, &code, [0; 4]);
+    node.area().child.how.put(how::VFORK);
+    node.area().child.stack_at.put(STACK);
+    let pid = fork(&mut node);
+    assert_eq!(node.host_op(HostOp::AwaitExec, &[pid as u64]), 0);
+    assert_eq!(node.get_i32(STACK + 0x10), 77);
+    assert_eq!(wait(&mut node, pid), 5 << 8);
+    assert_eq!(node.host_op(HostOp::AwaitExec, &[pid as u64]), ECHILD);
+}
+
+/// A child whose thread pointer cannot be.
+fn that_cannot_be_leave_nothing() {
+    let mut node = node();
+    describe(&node, PAUSE, [0; 4]);
+    node.area().child.bases[0].put(1 << 62);
+    assert_eq!(fork(&mut node), -1); // EPERM, as arch_prctl has it
+    assert_eq!(node.call(libc::SYS_wait4, &[u64::MAX, 0, 0, 0]), ECHILD);
+    node.area().child.bases[0].put(0);
+    let pid = fork(&mut node);
+    assert!(pid > 0, "{pid}");
+    assert_eq!(node.call(libc::SYS_kill, &[pid as u64, 9]), 0);
+    assert_eq!(wait(&mut node, pid), 9);
+}
+
+/// MARGAY_FORKS says how many.
+fn may_be_many() {
+    let count = std::env::var("MARGAY_FORKS").map_or(200, |count| count.parse().unwrap());
+    let mut node = node();
+    let before = descriptors(node.pid().into());
+    let lines = |pid: i32| {
+        fs::read_to_string(format!("/proc/{pid}/maps"))
+            .unwrap()
+            .lines()
+            .count()
+    };
+    describe(&node, CALL_AND_EXIT, [libc::SYS_getpid as u64, 0, 0, 0]);
+    let mut first = 0;
+    for round in 0..count {
+        let pid = fork(&mut node);
+        assert_eq!(wait(&mut node, pid), (pid as i32 & 0xff) << 8);
+        if round == 0 {
+            first = lines(node.pid());
+        }
+    }
+    assert_eq!(descriptors(node.pid().into()), before);
+    assert!(lines(node.pid()) <= first + 8, "mappings are left");
+}
