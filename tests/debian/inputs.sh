@@ -15,6 +15,23 @@ printf 'a b\nb c\nc d\n' >pairs
 printf 'one\ttwo\n\tthree\n' >tabs
 printf '\000\001\002\377binary\n' >binary
 printf 'scale=20\n2^100\n4*a(1)\n' >sums
+cat >script <<'END'
+trap 'echo a signal' USR1
+kill -USR1 $$
+cat <<HERE | sort
+here: $(wc -l <words)
+a document
+HERE
+for i in 1 2 3; do (exit $i); echo "status $?"; done
+sleep 0.1 & wait $!; echo "waited $?"
+sh -c 'kill -TERM $$'; echo "ended $?"
+nosuchcommand 2>&-; echo "missing $?"
+f() { echo "in a function of $(basename "$0")"; }
+f | cat
+echo a b c | while read -r x y; do echo "$y $x"; done
+trap 'echo the end' EXIT
+END
+printf 'all: one two\n\t@cat one two\none two: words\n\t@sort words >$@\n' >rules
 mkdir -p tree/deep
 cp text tree/text
 cp words tree/deep/words

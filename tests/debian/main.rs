@@ -18,7 +18,7 @@ use margay_tests::scratch::Scratch;
 use margay_tests::tree;
 
 /// The tables of this folder; each row is a case.
-const TABLES: &[&str] = &["programs.tsv", "threads.tsv"];
+const TABLES: &[&str] = &["programs.tsv", "threads.tsv", "children.tsv"];
 /// Where programs without a slash lie.
 const BIN: &str = "/usr/bin/";
 /// numpy is 300 files that are read and run, and its matrices are multiplied by an emulated processor.

@@ -318,7 +318,8 @@ mod tests {
             let names: std::collections::BTreeSet<_> = rows.iter().map(|row| &row.name).collect();
             assert_eq!(names.len(), rows.len(), "{file}: a name is there twice");
         }
-        let tables = ["programs.tsv", "threads.tsv"].map(|file| format!("tests/debian/{file}"));
+        let tables = ["programs.tsv", "threads.tsv", "children.tsv"]
+            .map(|file| format!("tests/debian/{file}"));
         let all = tables
             .iter()
             .flat_map(|table| commands(table).expect("a right table"));

@@ -455,6 +455,24 @@ static void beside_unmapping(void)
     check(failed == 0, "forks beside a thread that maps and unmaps");
 }
 
+// ---- Time ----------------------------------------------------------------------
+
+static int64_t before;
+static int look_at_clocks(void)
+{
+    struct timespec time;
+    int64_t now = clock_ns(CLOCK_MONOTONIC);
+    return !(now >= before && clock_ns(CLOCK_MONOTONIC) >= now && clock_gettime(CLOCK_REALTIME, &time) == 0 &&
+             time.tv_sec > 1600000000 && sched_getcpu() >= 0);
+}
+
+// The vDSO, whose clock page is the node's.
+static void clocks(void)
+{
+    before = clock_ns(CLOCK_MONOTONIC);
+    IN_CHILD("the clocks go on in a child", look_at_clocks);
+}
+
 // ---- Many ----------------------------------------------------------------------
 
 static long how_many = 50;
@@ -496,7 +514,8 @@ int main(int argc, char **argv)
     static const struct test_case cases[] = {
         CASE(status), CASE(memory), CASE(protections), CASE(allocations), CASE(untouched), CASE(registers), CASE(ids),
         CASE(descendants), CASE(descriptors), CASE(directory), CASE(signals), CASE(in_handler), CASE(from_thread),
-        CASE(from_threads), CASE(beside_blocked), CASE(beside_unmapping), CASE(many), CASE(at_once),
+        CASE(from_threads), CASE(beside_blocked), CASE(beside_unmapping), CASE(clocks), CASE(many),
+        CASE(at_once),
     };
     return RUN_CASES(cases);
 }

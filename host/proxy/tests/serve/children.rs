@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::process::{Child, Command};
+use std::time::{Duration, Instant};
 
 use abi::control::HostOp;
 use abi::map::USER_TOP;
@@ -22,6 +23,11 @@ pub const CASES: &[Case] = &[
     ("of_vfork_give_back_the_stack", of_vfork_give_back_the_stack),
     ("that_cannot_be_leave_nothing", that_cannot_be_leave_nothing),
     ("may_be_many", may_be_many),
+    ("are_refused_at_the_limit", are_refused_at_the_limit),
+    (
+        "end_with_a_proxy_that_is_killed",
+        end_with_a_proxy_that_is_killed,
+    ),
 ];
 
 /// A user without rights ("nobody").
@@ -54,14 +60,21 @@ const PAUSE: &[u8] = &[
     0xeb, 0xf7, // jmp to the beginning
 ];
 
+fn is_root() -> bool {
+    // SAFETY: 1. No preconditions.
+    unsafe { libc::geteuid() == 0 }
+}
+
 /// A node with a user that has no rights, if that can be.
 fn node() -> Node {
-    // SAFETY: 1. No preconditions.
-    let root = unsafe { libc::geteuid() } == 0;
-    let node = Node::with(Setup {
-        user: root.then_some(NOBODY),
+    node_with(Setup {
+        user: is_root().then_some(NOBODY),
         ..Setup::default()
-    });
+    })
+}
+
+fn node_with(setup: Setup) -> Node {
+    let node = Node::with(setup);
     node.log
         .append(&Change::Map {
             addr: CODE,
@@ -200,11 +213,9 @@ fn shell(node: &mut Node, script: &str) -> i32 {
 /// Stands for what keeps nodes and can be traced by its user, as QEMU.
 fn bystander() -> Child {
     use std::os::unix::process::CommandExt;
-    // SAFETY: 1. No preconditions.
-    let root = unsafe { libc::geteuid() } == 0;
     let mut command = Command::new("/bin/sleep");
     command.arg("1000");
-    if root {
+    if is_root() {
         command.uid(NOBODY).gid(NOBODY);
     }
     command.spawn().unwrap()
@@ -222,7 +233,7 @@ fn reach_no_other_process() {
         targets.push(other.id() as i32);
     }
     for pid in targets {
-        for file in ["maps", "environ", "mem", "auxv", "syscall"] {
+        for file in ["maps", "environ", "mem", "auxv"] {
             let script = format!("exec 2>&-; : </proc/{pid}/{file} || exit 3; exit 1");
             assert_eq!(
                 shell(&mut node, &format!("({script}); exit $?")),
@@ -297,4 +308,57 @@ fn may_be_many() {
     }
     assert_eq!(descriptors(node.pid().into()), before);
     assert!(lines(node.pid()) <= first + 8, "mappings are left");
+}
+
+/// RLIMIT_NPROC, which Linux counts by user: one that nobody else is.
+fn are_refused_at_the_limit() {
+    const LONELY: u32 = 54_321;
+    const EAGAIN: i64 = -11;
+    if !is_root() {
+        return;
+    }
+    let mut node = node_with(Setup {
+        user: Some(LONELY),
+        processes: Some(8),
+        ..Setup::default()
+    });
+    describe(&node, PAUSE, [0; 4]);
+    let mut pids = Vec::new();
+    let refused = loop {
+        match fork(&mut node) {
+            pid @ 1.. if pids.len() < 8 => pids.push(pid),
+            ret => break ret,
+        }
+    };
+    assert_eq!(refused, EAGAIN);
+    assert!(!pids.is_empty());
+    for pid in &pids {
+        assert_eq!(node.call(libc::SYS_kill, &[*pid as u64, 9]), 0);
+        assert_eq!(wait(&mut node, *pid), 9);
+    }
+    let pid = fork(&mut node);
+    assert!(pid > 0, "{pid}");
+    assert_eq!(node.call(libc::SYS_kill, &[pid as u64, 9]), 0);
+}
+
+/// Killed at whatever moment, a proxy leaves no child behind that has not begun. MARGAY_KILLS says how often.
+fn end_with_a_proxy_that_is_killed() {
+    let rounds = std::env::var("MARGAY_KILLS").map_or(20, |rounds| rounds.parse().unwrap());
+    for round in 0..rounds {
+        let mut node = node_with(Setup {
+            background: true,
+            ..Setup::default()
+        });
+        describe(&node, CALL_AND_EXIT, [libc::SYS_getpid as u64, 0, 0, 0]);
+        let group = node.pid();
+        node.begin_host_op(HostOp::Fork, &[]);
+        let moment = Instant::now() + Duration::from_micros(round * 61 % 1500);
+        while Instant::now() < moment {
+            std::hint::spin_loop();
+        }
+        node.proxy.kill().unwrap();
+        node.wait();
+        // SAFETY: 1. Signal 0 only asks.
+        wait_for(|| unsafe { libc::kill(-group, 0) } != 0);
+    }
 }

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use crate::Case;
 use crate::files::open;
 use crate::launch::AS_KEEPER;
-use crate::node::{DATA, Directory, Node};
+use crate::node::{DATA, Directory, Node, wait_for};
 
 pub const CASES: &[Case] = &[
     ("its_own_memory_file", its_own_memory_file),
@@ -72,21 +72,19 @@ fn assert_out_of_reach(node: &mut Node, directory: &Directory, path: &str, errno
     }
 }
 
-/// The number of the proxy's watcher.
+/// The number of the proxy's watcher, which names itself.
 fn watcher(node: &Node) -> i32 {
-    let threads = std::fs::read_dir(format!("/proc/{}/task", node.pid())).unwrap();
-    let is_watcher = |path: &std::path::PathBuf| {
-        std::fs::read_to_string(path.join("comm")).unwrap() == "watcher\n"
+    let find = || {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", node.pid())).unwrap();
+        let mut paths = threads.map(|entry| entry.unwrap().path());
+        let is_watcher = |path: &std::path::PathBuf| {
+            std::fs::read_to_string(path.join("comm")).is_ok_and(|name| name == "watcher\n")
+        };
+        let watcher = paths.find(is_watcher)?;
+        watcher.file_name()?.to_str()?.parse().ok()
     };
-    let mut paths = threads.map(|entry| entry.unwrap().path());
-    let watcher = paths.find(is_watcher).unwrap();
-    watcher
-        .file_name()
-        .unwrap()
-        .to_str()
-        .unwrap()
-        .parse()
-        .unwrap()
+    wait_for(|| find().is_some());
+    find().unwrap()
 }
 
 /// A descriptor of the proxy that is guest RAM.

@@ -2,6 +2,7 @@
 
 use abi::Errno;
 use abi::control::HostOp;
+use abi::ident::NSIG;
 use abi::map::{MAX_THREADS, USER_TOP};
 use core::sync::atomic::Ordering;
 use qk_core::signals::SigSet;
@@ -123,7 +124,7 @@ pub fn clone3(call: &mut Call<'_>) -> SysResult {
         }
     }
     if flags & (flag::EXIT_SIGNAL | flag::DETACHED) != 0
-        || exit_signal > flag::EXIT_SIGNAL
+        || exit_signal > u64::from(NSIG)
         || (flags & (flag::THREAD | flag::PARENT) != 0 && exit_signal != 0)
         || (stack == 0) != (stack_bytes == 0)
         || stack
