@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
+#include <sys/wait.h>
 
 static void identity(void)
 {
@@ -225,6 +226,47 @@ static void machine(void)
     check(sysinfo(&info) == 0 && info.totalram >= info.freeram && info.procs > 0, "sizes that make sense");
 }
 
+// What a child is seen to be: a process whose file says that this one is its
+// parent, and memory that is not this one's.
+static void forked(void)
+{
+    volatile int written = 0;
+    int status = 0, ends[2], parent = 0;
+    char path[64];
+    call("fork");
+    need(pipe(ends) == 0, "pipe");
+    fflush(stdout);
+    long pid = syscall(SYS_fork);
+    if (pid == 0) {
+        written = 1;
+        char byte;
+        close(ends[1]);
+        read(ends[0], &byte, 1);
+        _exit(7);
+    }
+    snprintf(path, sizeof path, "/proc/%ld/status", pid);
+    sscanf(proc_line(path, "PPid:"), "%d", &parent);
+    check(parent == getpid() && written == 0, "a process below this one, with memory of its own");
+    close(ends[1]);
+    check(waitpid((pid_t)pid, &status, 0) == pid && status == 7 << 8, "that ends when it is told to");
+    close(ends[0]);
+}
+
+static void vforked(void)
+{
+    volatile int written = 0;
+    int status = 0;
+    call("vfork");
+    fflush(stdout);
+    pid_t pid = vfork();
+    if (pid == 0) {
+        written = 1;
+        _exit(8);
+    }
+    check(written == 1, "the child has run when the parent goes on, on the parent's stack");
+    check(waitpid(pid, &status, 0) == pid && status == 8 << 8, "and has ended");
+}
+
 int main(void)
 {
     identity();
@@ -236,6 +278,8 @@ int main(void)
     machine();
     cores();
     other_ids();
+    forked();
+    vforked();
     call("exit_group");
     fflush(stdout);
     syscall(SYS_exit_group, check_done());
