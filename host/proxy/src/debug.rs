@@ -172,7 +172,7 @@ fn announce(rank: &Rank, wanted: u64) {
     };
     loop {
         {
-            let _passing_on = rank.passing_on.lock();
+            let _posting = rank.posting.lock();
             if rank.words.area.mailbox.post(&look) {
                 break;
             }

@@ -60,6 +60,8 @@ pub struct Rank {
     pub watcher_bell: OwnedFd,
     /// Stops and continues.
     pub stops: Stops,
+    /// Held while something is posted to the node's mailbox, which takes from one at a time.
+    pub posting: Mutex<()>,
     /// How often the watcher has posted what signals there were.
     pub passes: Passes,
     /// Held while a worker takes over what its thread inherits.

@@ -193,6 +193,7 @@ fn build(
         children: Children::new(sandbox::rules().and_then(|rules| keep(rules).ok())),
         watcher_bell: bell,
         stops: Stops::default(),
+        posting: Mutex::default(),
         passes: Passes::default(),
         settling: Mutex::default(),
         terminal: Mutex::default(),

@@ -181,6 +181,7 @@ impl Watcher {
 
     /// Posts pending signals to the node for as long as there is room. Says whether there are more, which have to wait.
     fn pass_on_signals(&self, rank: &Rank, so_far: &mut Posted) -> bool {
+        let _posting = rank.posting.lock();
         let mut posted = false;
         let mailbox = &rank.words.area.mailbox;
         terminal::post_caught(|signo| {
