@@ -231,6 +231,9 @@ impl Lab {
         let ranks = how.ranks.to_string();
         words.extend(["-n", &ranks, "-m", how.memory, "--accel", "tcg"].map(OsString::from));
         words.extend(options.iter().map(OsString::from));
+        if how.icount && how.ranks > 1 {
+            words.push("--oversubscribe".into());
+        }
         if how.stats {
             words.push("--stats=json".into());
         }
