@@ -81,6 +81,8 @@ pub struct Rank {
     pub dumpable: AtomicBool,
     /// prctl's PR_SET_NO_NEW_PRIVS.
     pub no_new_privs: AtomicBool,
+    /// Held while signals are taken from the mailbox and become pending: there is one consumer.
+    pub collecting: Mutex<()>,
     /// Held while a child is made: there is one record for it.
     pub births: SleepLock<()>,
     /// It has started children.
@@ -127,6 +129,7 @@ pub fn init(comm: &'static comm::Comm) {
         stopped: AtomicBool::new(false),
         dumpable: AtomicBool::new(true),
         no_new_privs: AtomicBool::new(false),
+        collecting: Mutex::new(()),
         births: SleepLock::new(()),
         has_children: AtomicBool::new(false),
         tracing: Mutex::new(()),

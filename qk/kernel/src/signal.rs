@@ -1,7 +1,7 @@
 //! Signals of a rank: where they come from and which thread looks at them. What a thread does with them on its way back to
 //! ring 3 is in [`crate::delivery`].
 //!
-//! The rules are `qk_core::signals`'. Locks: the rank's timers, its signals, a thread's signals.
+//! The rules are `qk_core::signals`'. Locks: the rank's mailbox (`Rank::collecting`), its timers, its signals, a thread's signals.
 
 use core::sync::atomic::Ordering;
 
@@ -288,18 +288,27 @@ pub fn force(thread: &Thread, info: SigInfo) {
     thread.attention.store(true, Ordering::Relaxed);
 }
 
-/// Takes over what the host has for the rank. Called by the doorbell on the core that the proxy rings.
+/// Takes over what the host has for the rank. Called by the doorbell on the core that the proxy rings, and by threads of the
+/// rank, on whatever core, that must not return before what was posted is pending.
 pub fn collect(rank: &'static Rank) {
-    while let Some(signal) = rank.area.mailbox.take() {
-        if let Some(number) = Signal::new(u64::from(signal.signo)) {
-            let info = SigInfo::sent(number, signal.code, signal.pid, signal.uid, signal.value);
-            let _ = queue(rank, info); // the host posts no more than there are places
-            if number.is_real_time() {
-                rank.signals.lock().from_host += 1;
+    let mut has_request = false;
+    {
+        // The mailbox has one consumer. A caller that finds it empty finds what another core took out of it pending.
+        let _turn = rank.collecting.lock();
+        while let Some(signal) = rank.area.mailbox.take() {
+            if let Some(number) = Signal::new(u64::from(signal.signo)) {
+                let info = SigInfo::sent(number, signal.code, signal.pid, signal.uid, signal.value);
+                let _ = queue(rank, info); // the host posts no more than there are places
+                if number.is_real_time() {
+                    rank.signals.lock().from_host += 1;
+                }
+            } else {
+                has_request = true;
             }
-        } else {
-            debug::look(rank);
         }
+    }
+    if has_request {
+        debug::look(rank); // it has preemption points
     }
     publish_taken(rank);
 }

@@ -9,8 +9,8 @@
 //! whatever core has news for it.
 //!
 //! # Locks
-//! In this order: a rank's timers, a rank's signals, a thread's signals, a core's timers, a core's run queue. Nobody waits for
-//! anything with one of them held, and no user memory of unknown size is touched.
+//! In this order: a rank's mailbox, its timers, its signals, a thread's signals, a core's timers, a core's run queue. Nobody
+//! waits for anything with one of them held, and no user memory of unknown size is touched.
 
 mod queues;
 
