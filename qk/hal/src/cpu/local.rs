@@ -83,7 +83,11 @@ impl CpuLocal {
     }
 
     /// Loads GDT, TSS and GS of the CPU this runs on. `self` must be no other CPU's record.
+    ///
+    /// # Panics
+    /// When there is no such CPU; before anybody can ask for its number.
     pub(crate) fn install(&'static self, id: usize) {
+        let slot = &CPUS[id];
         let this = core::ptr::from_ref(self).cast_mut();
         self.this.store(this, Ordering::Relaxed);
         self.id.store(id as u64, Ordering::Relaxed);
@@ -94,7 +98,7 @@ impl CpuLocal {
         self.tables.load(id);
         GsBase::write(VirtAddr::new(this as u64));
         KernelGsBase::write(VirtAddr::zero());
-        CPUS[id].store(this, Ordering::Release);
+        slot.store(this, Ordering::Release);
     }
 
     /// Gives the CPU its exception stacks.

@@ -38,6 +38,9 @@ pub fn id() -> usize {
     unsafe {
         asm!("mov {}, gs:[{off}]", out(reg) id, off = const offsets::ID, options(nostack, preserves_flags, readonly))
     };
+    // SAFETY: 1. `CpuLocal::install`, which loads GS, takes numbers below MAX_CPUS only.
+    // It spares looking into a table of all CPUs, which every entry does, a test.
+    unsafe { core::hint::assert_unchecked(id < MAX_CPUS as u64) };
     id as usize
 }
 
