@@ -7,7 +7,7 @@
 use abi::syscall::{Arg, Dir, Len, by_nr};
 use hal::addr::User;
 use qk_core::signals::SigInfo;
-use wire::trace::{Kind, Pieces, Record};
+use wire::trace::{Kind, Pieces, Record, TraceRing};
 
 use crate::comm;
 use crate::syscall::args::get_words;
@@ -40,51 +40,55 @@ pub fn exit(thread: &Thread, nr: u64, args: &[u64; 6], ret: i64) {
 }
 
 /// A signal is acted on.
+#[inline]
 pub fn signal(thread: &Thread, info: &SigInfo) {
-    append(thread, || {
-        let [a, b, c, d] = info.fields;
-        Record {
-            kind: Kind::Signal,
-            time_ns: crate::clock::now_ns().1,
-            nr: u64::from(info.signal.number()),
-            args: [a, b, c, d, 0, 0],
-            ret: i64::from(info.code),
-            tid: thread.tid(),
-            pieces: Pieces::default(),
-        }
-    });
+    if let Some(ring) = comm::get().trace(thread.rank.id) {
+        append_signal(thread, ring, info);
+    }
+}
+
+#[cold]
+fn append_signal(thread: &Thread, ring: &TraceRing, info: &SigInfo) {
+    let [a, b, c, d] = info.fields;
+    let record = Record {
+        kind: Kind::Signal,
+        time_ns: crate::clock::now_ns().1,
+        nr: u64::from(info.signal.number()),
+        args: [a, b, c, d, 0, 0],
+        ret: i64::from(info.code),
+        tid: thread.tid(),
+        pieces: Pieces::default(),
+    };
+    append(thread, ring, &record);
 }
 
 fn call(thread: &Thread, kind: Kind, nr: u64, args: &[u64; 6], ret: i64) {
-    append(thread, || {
-        let mut record = Record {
-            kind,
-            time_ns: crate::clock::now_ns().1,
-            nr,
-            args: *args,
-            ret,
-            tid: thread.tid(),
-            pieces: Pieces::default(),
-        };
-        let kinds = by_nr(nr).map_or(&[][..], |row| row.args);
-        for (arg, &value) in kinds.iter().zip(args) {
-            if value != 0 {
-                copy_argument(&mut record, *arg, value);
-            }
-        }
-        record
-    });
-}
-
-/// Adds a record, waiting for room: the host reads all the time, and nothing is lost.
-fn append(thread: &Thread, record: impl FnOnce() -> Record) {
     let Some(ring) = comm::get().trace(thread.rank.id) else {
         return;
     };
-    let record = record();
+    let mut record = Record {
+        kind,
+        time_ns: crate::clock::now_ns().1,
+        nr,
+        args: *args,
+        ret,
+        tid: thread.tid(),
+        pieces: Pieces::default(),
+    };
+    let kinds = by_nr(nr).map_or(&[][..], |row| row.args);
+    for (arg, &value) in kinds.iter().zip(args) {
+        if value != 0 {
+            copy_argument(&mut record, *arg, value);
+        }
+    }
+    append(thread, ring, &record);
+}
+
+/// Adds a record, waiting for room: the host reads all the time, and nothing is lost.
+fn append(thread: &Thread, ring: &TraceRing, record: &Record) {
     let append = || {
         let _one_at_a_time = thread.rank.tracing.lock();
-        ring.append(&record)
+        ring.append(record)
     };
     while !append() {
         crate::preempt::window();
