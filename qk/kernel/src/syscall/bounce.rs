@@ -8,7 +8,7 @@
 mod plan;
 
 use abi::Errno;
-use abi::map::{PAGE, in_window};
+use abi::map::{PAGE, USER_TOP, in_window};
 use abi::syscall::{Arg, Call as Row};
 use alloc::vec::Vec;
 use plan::{Back, Piece, Plan, Value};
@@ -50,8 +50,9 @@ fn is_remote(addr: u64) -> bool {
 /// Whether a call names memory in windows, directly or by its vectors.
 #[inline]
 pub fn is_needed(row: &Row, args: &[u64; 6]) -> bool {
-    // Nearly always this settles it.
-    (row.nests || args.iter().any(|value| is_remote(*value))) && names_remote(row, args)
+    // Nearly always this settles it: no argument is as large as an address in a window.
+    let bits = args.iter().fold(0, |bits, value| bits | value);
+    (row.nests || bits >= USER_TOP) && names_remote(row, args)
 }
 
 #[inline(never)]
