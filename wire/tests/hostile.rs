@@ -125,7 +125,7 @@ proptest! {
         let mailbox: Mailbox = ring(words, head, tail);
         let taken: Vec<_> = std::iter::from_fn(|| mailbox.take()).take(signal::CAPACITY + 1).collect();
         prop_assert!(taken.len() <= signal::CAPACITY && mailbox.is_empty());
-        prop_assert!(taken.iter().all(|signal| (1..=64).contains(&signal.signo)));
+        prop_assert!(taken.iter().all(|signal| (signal::LOOK..=64).contains(&signal.signo)));
         let posted = Signal { signo: 1, ..Default::default() };
         prop_assert!(mailbox.post(&posted));
         prop_assert_eq!(mailbox.take(), Some(posted));

@@ -43,6 +43,7 @@ struct Member {
     /// What the windows on it point to.
     table: u64,
     info: &'static InfoPage,
+    pid: u64,
 }
 
 /// Taken by who starts or ends a rank, and under the lock of an address space by who changes that.
@@ -77,21 +78,22 @@ pub fn open(rank: &'static Rank, root: Phys) {
     let Some(table) = paging::own_table(&Walk, root.0) else {
         return; // Nothing is mapped there.
     };
+    let (own_info, pid) = (comm::get().info(rank.id), rank.identity().pid);
     let mut members = members().lock();
     members.live.push(Member {
         rank,
         root: own,
         table,
-        info: comm::get().info(rank.id),
+        info: own_info,
+        pid,
     });
-    let (begun, pid) = (hal::time::tsc(), rank.identity().pid);
-    let own_info = comm::get().info(rank.id);
+    let begun = hal::time::tsc();
     for peer in &members.live {
         preempt::point(ENTRY_WORK);
         paging::set_window(&own, peer.rank.id + 1, Some(peer.table));
         paging::set_window(&peer.root, rank.id + 1, Some(table));
         peer.info.begins(rank.id, pid);
-        own_info.begins(peer.rank.id, peer.rank.identity().pid);
+        own_info.begins(peer.rank.id, peer.pid);
     }
     for ended in &members.ended {
         own_info.begins(*ended, 0);

@@ -61,7 +61,6 @@ impl<M: Machine> Aspace<M> {
         max: PageSize,
     ) -> Result<(), OutOfMemory> {
         self.reclaim();
-        self.renew(start, end);
         let mut at = start;
         while at < end {
             let (tables, root) = self.tables();
@@ -210,6 +209,7 @@ impl<M: Machine> Aspace<M> {
             clear(self.machine, pa, len_bytes);
         }
         M::point(FILL_WORK);
+        self.renew(start, start + len_bytes);
         let (mut tables, root) = self.tables();
         if paging::map(&mut tables, root, start, pa, len_bytes, options).is_err() {
             // Some of it may have been mapped until a table was missing, and another thread or a peer may have used that.

@@ -303,6 +303,7 @@ impl<M: Machine> Aspace<M> {
     }
 
     /// Before frames are shown at `start .. end`: no peer sees what was there before.
+    #[inline]
     fn renew(&mut self, start: u64, end: u64) {
         if self.stale.meets(start, end) {
             self.machine.flush_windows();

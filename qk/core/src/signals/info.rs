@@ -293,6 +293,7 @@ impl Pending {
     }
 
     /// Whether one more fits into memory, besides the signals of timers that are to come.
+    #[inline(always)] // Of every signal once.
     fn has_room(&mut self) -> bool {
         self.queue.try_reserve(self.to_come() + 1).is_ok()
     }
