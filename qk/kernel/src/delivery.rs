@@ -170,6 +170,7 @@ fn settle_interrupted(frame: &mut UserFrame, nr: u64, restart: bool) {
 }
 
 /// Makes `frame` enter a handler; `false`: its stack has no room, and the thread gets SIGSEGV instead.
+#[inline(always)] // Of every delivery, in one place of each of its two forms.
 fn enter(
     thread: &'static Thread,
     frame: &mut UserFrame,

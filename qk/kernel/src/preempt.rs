@@ -46,6 +46,7 @@ pub fn up() {
 }
 
 /// Lets pending interrupts in, now: for loops that wait.
+#[inline(never)] // Points are in many small functions, which are to stay small.
 pub fn window() {
     if !UP.load(Ordering::Relaxed) {
         return;

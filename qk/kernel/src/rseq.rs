@@ -73,6 +73,7 @@ pub fn interrupted(thread: &Thread) {
 ///
 /// # Errors
 /// EFAULT.
+#[inline]
 pub fn resume(thread: &Thread, frame: &mut UserFrame) -> Result<(), Errno> {
     if !thread.rseq_due.swap(false, Ordering::Relaxed) {
         return Ok(());

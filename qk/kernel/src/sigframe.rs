@@ -43,6 +43,7 @@ pub fn min_stack_bytes() -> u64 {
 ///
 /// # Errors
 /// EFAULT when the stack has no room; `frame` is as it was.
+#[inline(always)] // Of every delivery, in one place of each of its two forms.
 pub fn push(
     this: &Thread,
     frame: &mut UserFrame,
