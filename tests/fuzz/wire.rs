@@ -146,7 +146,7 @@ fn mailbox(random: &mut Random) -> Result<()> {
     let mailbox: Mailbox = noise(random, &[(0, head), (8, 0)])?;
     while let Some(signal) = mailbox.take() {
         ensure!(
-            (1..=abi::ident::NSIG).contains(&signal.signo),
+            (wire::signal::LOOK..=abi::ident::NSIG).contains(&signal.signo),
             "signal {}",
             signal.signo
         );

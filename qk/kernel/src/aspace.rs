@@ -124,7 +124,10 @@ impl Machine for Owner {
 
     fn flush(self, start: u64, end: u64) {
         match self.0 {
-            Some(rank) => shootdown::flush(rank, start, end),
+            Some(rank) => {
+                rank.root.removed();
+                shootdown::flush(rank, start, end);
+            }
             None => hal::aspace::flush(start, end),
         }
     }

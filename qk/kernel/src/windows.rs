@@ -18,6 +18,7 @@ use hal::sync::Once;
 use qk_core::paging::entry::Level;
 use qk_core::paging::{self, Tables, Translation};
 use qk_core::sched::cores::CoreSet;
+use wire::boot::MAX_CPUS;
 use wire::info::{InfoPage, VERSION};
 
 use crate::aspace::PoolTable;
@@ -49,9 +50,28 @@ struct Member {
 /// Taken by who starts or ends a rank, and under the lock of an address space by who changes that.
 static MEMBERS: Once<SleepLock<Members>> = Once::new();
 
-/// Root table of a rank, for as long as it has windows; else 0.
+/// What peers have windows on.
 #[derive(Default)]
-pub struct Root(AtomicU64);
+pub struct Root {
+    /// The root table of a rank, for as long as it has windows; else 0.
+    table: AtomicU64,
+    /// How often memory was taken away, or rights.
+    removals: AtomicU64,
+}
+
+impl Root {
+    /// Page table entries have gone or lost rights. The caller holds the address space.
+    #[inline]
+    pub fn removed(&self) {
+        let before = self.removals.load(Ordering::Relaxed);
+        self.removals.store(before + 1, Ordering::Release);
+    }
+}
+
+/// Of each core for which rank's window it last dropped what is old, and that rank's removals then.
+static FRESH: [AtomicU64; MAX_CPUS] = [const { AtomicU64::new(0) }; MAX_CPUS];
+/// Bits of a rank's removals there.
+const REMOVALS_BITS: u32 = 48;
 
 /// Makes room for the windows of `ranks` ranks.
 pub fn init(ranks: usize) {
@@ -102,7 +122,7 @@ pub fn open(rank: &'static Rank, root: Phys) {
     let node = &rank.area.node;
     node.windows[0].put(members.live.len() as u64);
     node.windows[1].put(hal::time::tsc() - begun);
-    rank.root.0.store(root.0, Ordering::Release);
+    rank.root.table.store(root.0, Ordering::Release);
 }
 
 /// Closes the windows on `rank`, which runs no more. Its memory stays as it is until the job ends, its page tables too, so
@@ -110,7 +130,7 @@ pub fn open(rank: &'static Rank, root: Phys) {
 /// kernel.
 pub fn close(rank: &'static Rank) {
     let mut members = members().lock();
-    rank.root.0.store(0, Ordering::Release);
+    rank.root.table.store(0, Ordering::Release);
     let is_own = |member: &Member| core::ptr::eq(member.rank, rank);
     let Some(own) = members.live.iter().position(is_own) else {
         return;
@@ -131,7 +151,7 @@ pub fn close(rank: &'static Rank) {
 
 /// Drops what cores hold of windows on `owner` that were used since the last time; returns when they have.
 pub fn flush(owner: &Rank) {
-    if owner.root.0.load(Ordering::Relaxed) == 0 {
+    if owner.root.table.load(Ordering::Relaxed) == 0 {
         return; // It is being loaded, or has ended.
     }
     let mut cores = CoreSet::EMPTY;
@@ -146,6 +166,18 @@ pub fn flush(owner: &Rank) {
     }
 }
 
+/// Has this core find through its window on `owner` nothing that was taken away before: what munmap leaves to the program when
+/// that goes there by itself, the kernel must not do in its name.
+pub fn freshen(owner: &Rank) {
+    let removals = owner.root.removals.load(Ordering::Acquire);
+    let now = (owner.id as u64) << REMOVALS_BITS | removals & ((1 << REMOVALS_BITS) - 1);
+    let fresh = &FRESH[hal::cpu::id()];
+    if fresh.load(Ordering::Relaxed) != now {
+        hal::aspace::flush_all();
+        fresh.store(now, Ordering::Relaxed);
+    }
+}
+
 /// Whose memory a program's address leads to, and where that is: through a window, if there is one.
 pub fn owner(addr: u64) -> Option<(&'static Rank, u64)> {
     let (rank, addr) = in_window(addr)?;
@@ -156,13 +188,13 @@ pub fn owner(addr: u64) -> Option<(&'static Rank, u64)> {
 impl Rank {
     /// Whether the others have windows on it.
     pub fn has_windows(&self) -> bool {
-        self.root.0.load(Ordering::Acquire) != 0
+        self.root.table.load(Ordering::Acquire) != 0
     }
 
     /// What its page tables say of an address in slot 0, read without a lock while it may change them: tables are tables of
     /// the same level for ever. `None`: nothing is mapped there, or the rank has no windows.
     pub fn peek_translation(&self, addr: u64) -> Option<Translation> {
-        let root = self.root.0.load(Ordering::Acquire);
+        let root = self.root.table.load(Ordering::Acquire);
         if root == 0 || addr >= USER_TOP {
             return None;
         }

@@ -13,6 +13,7 @@ enum { AREA_BYTES = 256 << 10 };
 static char area[AREA_BYTES] __attribute__((aligned(PAGE_BYTES)));
 static char *_Atomic edge; // the last byte of a page before one that is not there
 static char *_Atomic read_only;
+static char *_Atomic there_once;
 static pid_t pid;
 static const char constant[16] = "a constant";
 
@@ -162,12 +163,31 @@ static void process_vm(void)
     check(get(other, two, 2, &r, 1, 0) == 20, "up to a vector without memory");
 }
 
+// What the other rank has unmapped is not there, though this core has read it. A munmap tells the peers' cores nothing, and
+// process_vm_readv went on to find the memory.
+static void forgotten(void)
+{
+    char byte;
+    meet(1);
+    struct iovec l = {&byte, 1}, r = {*OF(1, &there_once), 1};
+    if (own_rank == 0)
+        check(get(*OF(1, &pid), &l, 1, &r, 1, 0) == 1 && byte == 'x', "memory that will be unmapped");
+    meet(2);
+    if (own_rank == 1)
+        munmap(there_once, PAGE_BYTES);
+    meet(3);
+    if (own_rank == 0)
+        check_fails(get(*OF(1, &pid), &l, 1, &r, 1, 0), EFAULT, "it has been unmapped");
+}
+
 int main(void)
 {
     begin_ranks();
     pid = getpid();
     if (own_rank == 1) {
         read_only = pages(1, PROT_READ);
+        there_once = pages(1, PROT_READ | PROT_WRITE);
+        *there_once = 'x';
         char *two = pages(2, PROT_READ | PROT_WRITE);
         munmap(two + PAGE_BYTES, PAGE_BYTES);
         edge = two + PAGE_BYTES - 1;
@@ -185,7 +205,8 @@ int main(void)
         messages();
         process_vm();
     }
-    meet(1);
+    forgotten();
+    meet(4);
     if (own_rank == 0) {
         pid_t other = *OF(1, &pid);
         struct iovec l = {area, 10}, r = {area, 10};

@@ -1,6 +1,6 @@
 //! process_vm_readv and process_vm_writev between the ranks of a node: one copy, by the caller's core, through the window on
 //! the other rank. No lock of the other rank is taken, and nothing is pinned: whether memory is there, and may be accessed,
-//! the page tables say at each access, as they do for the owner.
+//! the page tables say, as they were when the call began or later ([`windows::freshen`]).
 
 use abi::Errno;
 use abi::map::{USER_TOP, remote};
@@ -9,8 +9,8 @@ use core::sync::atomic::Ordering;
 use super::args::{get_words, user};
 use super::others::not_permitted_on;
 use super::{Call, SysResult};
-use crate::preempt;
 use crate::rank::{self, Rank};
+use crate::{preempt, windows};
 
 /// Most vectors of one side (UIO_MAXIOV, include/uapi/linux/uio.h).
 const MAX_VECTORS: u64 = 1024;
@@ -54,6 +54,7 @@ fn transfer(call: &Call<'_>, way: Way) -> SysResult {
         return Ok(0);
     }
     let peer = target(call, pid)?;
+    windows::freshen(peer);
     copy(call.rank, &mut local, &mut remote, peer, way, bytes)
 }
 
@@ -79,7 +80,7 @@ fn copy(
             .min(SLICE_BYTES)
             .min(local.left)
             .min(remote.left);
-        let copied = step_of(local.at, remote.at, peer, way, step);
+        let copied = step_of(own, local.at, remote.at, peer, way, step);
         done += copied;
         if copied < step {
             return if done == 0 {
@@ -96,13 +97,16 @@ fn copy(
 }
 
 /// Copies a piece; returns how much of it could be.
-fn step_of(local: u64, at: u64, peer: &Rank, way: Way, step: u64) -> u64 {
+fn step_of(own: &Rank, local: u64, at: u64, peer: &Rank, way: Way, step: u64) -> u64 {
     // Of a range that reaches beyond the other rank's own memory what lies before the end.
     let inside = step.min(USER_TOP.saturating_sub(at));
     if inside == 0 {
         return 0;
     }
-    let (own, others) = (user(local, inside), user(remote(peer.id, at), inside));
+    // A rank's window on itself shows what was unmapped for longer than its memory does.
+    let itself = core::ptr::eq(own, peer);
+    let there = if itself { at } else { remote(peer.id, at) };
+    let (own, others) = (user(local, inside), user(there, inside));
     match (own, others, way) {
         (Ok(own), Ok(others), Way::FromPeer) => hal::user::copy_between(own, others, inside),
         (Ok(own), Ok(others), Way::ToPeer) => hal::user::copy_between(others, own, inside),
