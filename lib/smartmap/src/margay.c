@@ -29,11 +29,21 @@ struct info {
     _Atomic uint64_t pids[MAX_RANKS];
 };
 
-/** The page; NULL elsewhere than on Margay, or with another layout. */
+/** The page; NULL elsewhere than on Margay, or with another layout. Asked for at every turn, and looked for once. */
 static const struct info *info(void)
 {
-    const struct info *page = (const struct info *)getauxval(AT_MARGAY);
-    return page && page->version == VERSION ? page : NULL;
+    static const struct info nobody;
+    static const struct info *_Atomic found;
+    const struct info *page = atomic_load_explicit(&found, memory_order_relaxed);
+    if (!page) {
+        int before = errno; /* getauxval sets it where there is no page */
+        page = (const struct info *)getauxval(AT_MARGAY);
+        errno = before;
+        if (!page || page->version != VERSION)
+            page = &nobody;
+        atomic_store_explicit(&found, page, memory_order_relaxed);
+    }
+    return page == &nobody ? NULL : page;
 }
 
 static bool is_in(const _Atomic uint64_t *set, int rank)
