@@ -47,7 +47,7 @@ struct Member {
     pid: u64,
 }
 
-/// Taken by who starts or ends a rank, and under the lock of an address space by who changes that.
+/// Taken by who starts or ends a rank.
 static MEMBERS: Once<SleepLock<Members>> = Once::new();
 
 /// What peers have windows on.
@@ -149,16 +149,18 @@ pub fn close(rank: &'static Rank) {
     }
 }
 
-/// Drops what cores hold of windows on `owner` that were used since the last time; returns when they have.
+/// Drops what cores hold of windows on `owner` that were used since the last time; returns when they have. The caller holds
+/// the address space: the entries looked at are nobody else's to change, but for peers that start or end, which run nowhere.
 pub fn flush(owner: &Rank) {
-    if owner.root.table.load(Ordering::Relaxed) == 0 {
+    if !owner.has_windows() {
         return; // It is being loaded, or has ended.
     }
     let mut cores = CoreSet::EMPTY;
-    for peer in &members().lock().live {
+    for peer in rank::all() {
         preempt::point(ENTRY_WORK);
-        if paging::take_window_use(&peer.root, owner.id + 1) {
-            cores = cores.or(&peer.rank.shootdown.inside());
+        let root = peer.root.table.load(Ordering::Acquire);
+        if root != 0 && paging::take_window_use(&PoolTable::at(root), owner.id + 1) {
+            cores = cores.or(&peer.shootdown.inside());
         }
     }
     if !cores.is_empty() {

@@ -94,9 +94,10 @@ impl CoreSet {
     }
 
     /// Whether there is no core in it.
+    #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        *self == CoreSet::EMPTY
+        self.0.iter().fold(0, |bits, word| bits | word) == 0
     }
 
     /// How many cores.
