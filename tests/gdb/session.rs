@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use libtest_mimic::Trial;
 use margay_tests::clean;
 use margay_tests::process::{self, signal, wait_until};
@@ -333,7 +333,7 @@ fn gdb_goes() -> Result<()> {
     process::kill_group(&mut child);
     let outcome = started.finish(HANG)?;
     waiting.ended(&outcome, 3)?;
-    has(&outcome.stderr.text(), &["gdb is gone, the rank goes on: "])
+    has(&outcome.stderr.text(), &["gdb is gone, the rank goes on: "]).with_context(|| text)
 }
 
 /// SIGTERM ends a rank that waits for gdb; nothing is left.

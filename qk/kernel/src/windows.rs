@@ -115,13 +115,13 @@ pub fn open(rank: &'static Rank, root: Phys) {
         peer.info.begins(rank.id, pid);
         own_info.begins(peer.rank.id, peer.pid);
     }
+    let node = &rank.area.node;
+    node.windows[0].put(members.live.len() as u64);
+    node.windows[1].put(hal::time::tsc() - begun);
     for ended in &members.ended {
         own_info.begins(*ended, 0);
         own_info.ends(*ended);
     }
-    let node = &rank.area.node;
-    node.windows[0].put(members.live.len() as u64);
-    node.windows[1].put(hal::time::tsc() - begun);
     rank.root.table.store(root.0, Ordering::Release);
 }
 
