@@ -87,12 +87,8 @@ impl Round {
         random: &mut Random,
     ) -> Round {
         let way = (number % 2 == 1).then(|| *random.pick(WAYS));
-        let (from, range) = if way.is_some() {
-            (whole, LATE)
-        } else {
-            (Duration::ZERO, whole)
-        };
-        let moment = from + Duration::from_micros(random.below(range.as_micros() as u64 + 1));
+        let range = if way.is_some() { LATE } else { whole };
+        let moment = Duration::from_micros(random.below(range.as_micros() as u64 + 1));
         Round {
             blow,
             victim,
@@ -100,7 +96,7 @@ impl Round {
             ranks: *random.pick(RANKS),
             way,
             moment,
-            limit: (!blow.kills()).then(|| from + range + LIMIT),
+            limit: (!blow.kills()).then(|| whole + LATE + LIMIT),
             term: blow == Blow::Stop && random.below(2) == 0,
         }
     }
@@ -132,6 +128,9 @@ impl Round {
             ("XDG_STATE_HOME", &scratch.path().to_string_lossy()),
         ]);
         let started = run.start(&scratch)?;
+        if self.way.is_some() {
+            self.wait_for_node(&mark, started.pid());
+        }
         std::thread::sleep(self.moment);
         let hit = self.strike(&mark, &started)?;
         let outcome = started.finish(HANG)?;
@@ -141,6 +140,15 @@ impl Round {
             format!("status {status:?}, stderr:\n{}", outcome.stderr.text())
         })?;
         Ok(hit)
+    }
+
+    /// Waits until a long job has its node and its victim, however slow the machine is, or has ended.
+    fn wait_for_node(&self, mark: &str, yod: u32) {
+        process::wait_until(HANG, || {
+            let family = process::of_job(mark, yod);
+            let has = |role| family.iter().any(|process| process.role == role);
+            family.is_empty() || has(Role::Qemu) && has(self.victim)
+        });
     }
 
     fn job(&self) -> Run {
