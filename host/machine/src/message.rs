@@ -1,4 +1,4 @@
-//! What keeper and yods tell each other: one datagram per message on a SOCK_SEQPACKET socket.
+//! What keeper and yods, and the yods of a job, tell each other: one datagram per message on a SOCK_SEQPACKET socket.
 //!
 //! A message is a letter and what follows it; see [`Message`]. The node is handed over in two kinds of messages: the
 //! plan, then its descriptors in as many messages as it takes (Linux passes at most 253 at once).
@@ -15,6 +15,7 @@ use rustix::net::{
 use serde::{Deserialize, Serialize};
 
 use crate::plan::Plan;
+use crate::rendezvous::Member;
 
 /// Descriptors per message; below Linux's SCM_MAX_FD of 253.
 pub const MOST_FDS: usize = 128;
@@ -24,10 +25,14 @@ const MOST_BYTES: usize = 160 << 10;
 /// From either side.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Message {
-    /// yod: I am part of this job.
-    Join {
-        /// Send the kernel log.
-        log: bool,
+    /// yod, to the first of its job: I am part of it.
+    Hello(Member),
+    /// First yod: another yod has this rank, or there is no such rank.
+    Taken,
+    /// First yod: there will be no node.
+    Dismissed {
+        /// Exit status; why has been said.
+        status: u8,
     },
     /// yod: I stop because all my ranks have; continue me when it must be.
     Stopping {
@@ -40,13 +45,20 @@ pub enum Message {
     Welcome {
         /// Its plan.
         plan: Plan,
+        /// The keeper's process id.
+        keeper: i32,
         /// RAM, the node's doorbells, the host's.
         descriptors: usize,
     },
     /// Keeper: descriptors, attached.
     Descriptors,
     /// Keeper: something happened.
-    Event(Event),
+    Event {
+        /// What.
+        event: Event,
+        /// Of all yods this one tells the user.
+        speaks: bool,
+    },
     /// Keeper, to a yod that leaves: others stay, so do I.
     Staying,
 }
@@ -65,6 +77,11 @@ pub enum Event {
     },
     /// There is no node any more.
     Ended(Ended),
+    /// Another yod of the job has left.
+    Left {
+        /// The first of its ranks that has not ended on the node, which cannot be served any more.
+        lost: Option<usize>,
+    },
     /// The keeper is gone, and the node with it.
     KeeperGone,
 }
@@ -183,7 +200,11 @@ mod tests {
             log: "\u{1}".repeat(16 << 10),
             cpu_limit_s: Some(u64::MAX),
         };
-        send(a.as_fd(), &Message::Event(Event::Ended(ended)), &[]).expect("sent");
+        let event = Message::Event {
+            event: Event::Ended(ended),
+            speaks: true,
+        };
+        send(a.as_fd(), &event, &[]).expect("sent");
         assert!(receive(&b, true).is_ok());
     }
 

@@ -5,19 +5,37 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, pidfd_send_signal, waitpid,
+};
 
 use crate::comm::Comm;
-use crate::keeper::SocketFile;
 use crate::message::{Ended, Event, Message, receive, send};
 use crate::plan::Plan;
 
-/// The keeper that this process has started, and the connection to it.
+/// The keeper of this job's node, and the connection to it.
 #[derive(Debug)]
 pub struct Keeper {
-    pid: Pid,
+    process: Process,
     socket: OwnedFd,
-    file: Option<SocketFile>,
+}
+
+#[derive(Debug)]
+enum Process {
+    /// Until it was waited for, its process id is its own.
+    Child(Pid),
+    /// That of another yod. What stands for its process is there once it has said who it is, where Linux has such a thing.
+    Other(Option<(Pid, OwnedFd)>),
+}
+
+impl Process {
+    fn signal(&self, signal: Signal) -> bool {
+        match self {
+            Process::Child(pid) => kill_process(*pid, signal).is_ok(),
+            Process::Other(Some((_, process))) => pidfd_send_signal(process, signal).is_ok(),
+            Process::Other(None) => false,
+        }
+    }
 }
 
 /// A node this yod has joined.
@@ -38,8 +56,12 @@ pub struct Node {
 /// Why there is no node.
 #[derive(Debug)]
 pub enum NoNode {
-    /// The keeper could not make one.
-    Ended(Ended),
+    /// The keeper could not make one; whether this yod tells the user, of all.
+    Ended(Ended, bool),
+    /// The first yod of the job has found a reason, said it, and ends with this status.
+    Dismissed(u8),
+    /// The rank that this yod is is taken.
+    Taken,
     /// The keeper is gone or makes no sense.
     Io(io::Error),
     /// The caller does not wait any longer.
@@ -53,40 +75,59 @@ impl From<io::Error> for NoNode {
 }
 
 impl Keeper {
-    /// The keeper with this process id at the other end of `socket`.
-    pub(crate) fn new(pid: Pid, socket: OwnedFd, file: Option<SocketFile>) -> Keeper {
-        Keeper { pid, socket, file }
+    /// The child with this process id at the other end of `socket`.
+    pub(crate) fn of_child(pid: Pid, socket: OwnedFd) -> Keeper {
+        Keeper {
+            process: Process::Child(pid),
+            socket,
+        }
     }
 
-    /// Its process id.
+    /// The keeper that the first yod of the job will have at the other end of `socket`.
     #[must_use]
-    pub fn pid(&self) -> Pid {
-        self.pid
+    pub fn of_job(socket: OwnedFd) -> Keeper {
+        Keeper {
+            process: Process::Other(None),
+            socket,
+        }
     }
 
-    /// Joins the node; with `log`, its kernel log comes as events. `wait` waits until a descriptor is readable; false: no
-    /// longer.
+    /// Its process id, once it is known.
+    #[must_use]
+    pub fn pid(&self) -> Option<Pid> {
+        match &self.process {
+            Process::Child(pid) => Some(*pid),
+            Process::Other(process) => process.as_ref().map(|(pid, _)| *pid),
+        }
+    }
+
+    /// Takes over the node when it is there. `wait` waits until a descriptor is readable; false: no longer.
     ///
     /// # Errors
     /// [`NoNode`].
-    pub fn join(
-        &self,
-        log: bool,
-        mut wait: impl FnMut(BorrowedFd<'_>) -> bool,
-    ) -> Result<Node, NoNode> {
-        send(self.socket.as_fd(), &Message::Join { log }, &[])?;
+    pub fn node(&mut self, mut wait: impl FnMut(BorrowedFd<'_>) -> bool) -> Result<Node, NoNode> {
+        let socket = &self.socket;
         let mut next = || loop {
-            match receive(&self.socket, false) {
+            match receive(socket, false) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 other => return other.map_err(NoNode::Io),
             }
-            if !wait(self.socket.as_fd()) {
+            if !wait(socket.as_fd()) {
                 return Err(NoNode::GivenUp);
             }
         };
-        let (plan, descriptors) = match next()?.0 {
-            Message::Welcome { plan, descriptors } => (plan, descriptors),
-            Message::Event(Event::Ended(ended)) => return Err(NoNode::Ended(ended)),
+        let (plan, keeper, descriptors) = match next()?.0 {
+            Message::Welcome {
+                plan,
+                keeper,
+                descriptors,
+            } => (plan, keeper, descriptors),
+            Message::Event {
+                event: Event::Ended(ended),
+                speaks,
+            } => return Err(NoNode::Ended(ended, speaks)),
+            Message::Dismissed { status } => return Err(NoNode::Dismissed(status)),
+            Message::Taken => return Err(NoNode::Taken),
             _ => return Err(NoNode::Io(io::ErrorKind::InvalidData.into())),
         };
         let mut fds = Vec::with_capacity(descriptors);
@@ -96,17 +137,20 @@ impl Keeper {
                 _ => return Err(NoNode::Io(io::ErrorKind::InvalidData.into())),
             }
         }
+        if let Process::Other(process) = &mut self.process {
+            *process = self::process(&self.socket, keeper);
+        }
         Node::new(plan, fds)
     }
 
-    /// What happened, if anything did.
+    /// What happened, if anything did, and whether this yod tells the user, of all.
     #[must_use]
-    pub fn next_event(&self) -> Option<Event> {
+    pub fn next_event(&self) -> Option<(Event, bool)> {
         match receive(&self.socket, false) {
-            Ok((Message::Event(event), _)) => Some(event),
+            Ok((Message::Event { event, speaks }, _)) => Some((event, speaks)),
             Ok(_) => None,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
-            Err(_) => Some(Event::KeeperGone),
+            Err(_) => Some((Event::KeeperGone, true)),
         }
     }
 
@@ -117,7 +161,7 @@ impl Keeper {
         let left_ms = left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
         let told = send(self.socket.as_fd(), &Message::Stopping { left_ms }, &[]);
         // It may be stopped itself.
-        told.is_ok() && kill_process(self.pid, Signal::CONT).is_ok()
+        told.is_ok() && self.process.signal(Signal::CONT)
     }
 
     /// This process was continued.
@@ -129,8 +173,7 @@ impl Keeper {
     /// stopped is continued, and one that does neither within `limit` is killed: Linux then ends its node.
     pub fn leave(self, limit: Duration) {
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
-        // Until it was waited for, its process id is its own.
-        let _ = kill_process(self.pid, Signal::CONT);
+        let _ = self.process.signal(Signal::CONT);
         let due = Instant::now() + limit;
         loop {
             match receive(&self.socket, false) {
@@ -139,7 +182,7 @@ impl Keeper {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let left = due.saturating_duration_since(Instant::now());
                     if left.is_zero() {
-                        let _ = kill_process(self.pid, Signal::KILL);
+                        let _ = self.process.signal(Signal::KILL);
                         break;
                     }
                     readable(self.socket.as_fd(), left);
@@ -147,10 +190,21 @@ impl Keeper {
                 Err(_) => break,
             }
         }
-        let _ = waitpid(Some(self.pid), WaitOptions::empty());
-        // One that was killed has not done it.
-        self.file.iter().for_each(SocketFile::remove);
+        if let Process::Child(pid) = self.process {
+            let _ = waitpid(Some(pid), WaitOptions::empty());
+        }
     }
+}
+
+/// What stands for the process at the other end, which has this id. While the connection is open it lives, so that the id was
+/// its own when the descriptor was made.
+fn process(socket: &OwnedFd, pid: i32) -> Option<(Pid, OwnedFd)> {
+    let pid = Pid::from_raw(pid)?;
+    let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+    let mut fds = [PollFd::new(socket, PollFlags::empty())];
+    let polled = poll(&mut fds, Some(&Timespec::default()));
+    let open = polled.is_ok() && !fds[0].revents().contains(PollFlags::HUP);
+    open.then_some((pid, process))
 }
 
 /// Waits until there is something to read, at most for `limit`.

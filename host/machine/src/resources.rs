@@ -6,8 +6,11 @@
 
 use std::path::{Path, PathBuf};
 
+use rustix::thread::{CpuSet, sched_getaffinity};
+use serde::{Deserialize, Serialize};
+
 /// What can be used.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Resources {
     /// Cores, at least one.
     pub cores: usize,
@@ -24,8 +27,16 @@ impl Resources {
     }
 }
 
+/// The CPUs of the host that this process may run on, as far as Linux tells.
+#[must_use]
+pub fn allowed_cpus() -> Vec<u32> {
+    let mask = sched_getaffinity(None).unwrap_or_default();
+    let set = (0..CpuSet::MAX_CPU).filter(|&cpu| mask.is_set(cpu));
+    set.map(|cpu| cpu as u32).collect()
+}
+
 fn allowed_cores() -> usize {
-    match rustix::thread::sched_getaffinity(None) {
+    match sched_getaffinity(None) {
         Ok(mask) => mask.count() as usize,
         // More CPUs than the mask has room for.
         Err(_) => std::thread::available_parallelism().map_or(1, usize::from),

@@ -182,8 +182,14 @@ pub fn open_descriptors() -> Vec<RawFd> {
         .collect()
 }
 
+/// Does something with a descriptor of this process that has no owner, as one that was inherited and is known by its number.
+pub fn with_descriptor<T>(fd: RawFd, act: impl FnOnce(BorrowedFd<'_>) -> T) -> T {
+    act(borrow(fd.max(0)))
+}
+
 fn borrow<'a>(fd: RawFd) -> BorrowedFd<'a> {
-    // SAFETY: 1. `fd` is not -1: it comes from a directory of numbers. 2. The caller only asks whether it is open.
+    // SAFETY: 1. `fd` is not negative: it comes from a directory of numbers, or was made so. 2. A number that is not open, or is
+    //            another file's, makes calls fail or answer for that file: no memory depends on it.
     unsafe { BorrowedFd::borrow_raw(fd) }
 }
 

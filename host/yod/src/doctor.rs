@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use machine::Event;
 use machine::accel::{self, Choice};
 use machine::clock::Sample;
-use machine::keeper::{self, Launch};
+use machine::keeper::{self, Job, Launch};
 use machine::node::{Keeper, NoNode};
 use machine::plan::{self, Bytes, Request};
 use machine::qemu::{OLDEST, Qemu};
@@ -171,12 +171,19 @@ fn boot(first: Sample) -> Result<accel::Accel, Failure> {
     let missing = |why: String| Failure::new(status::UNAVAILABLE, why);
     let limit = boot_limit()?;
     let parts = Parts::find()?;
+    let plan = plan::plan(&request, &Resources::of_host());
+    let job = Job {
+        plan: plan.map_err(|no| missing(no.to_string()))?,
+        ranks: 0..1,
+        log: false,
+        guests: Vec::new(),
+        binding: None,
+    };
     let launch = Launch {
         qemu: Qemu::find().map_err(|none| missing(none.to_string()))?,
         accel: accel::choose(Choice::Auto).map_err(|no| missing(no.to_string()))?,
         icount: false,
         plugin: None,
-        plan: plan::plan(&request, &Resources::of_host()).map_err(|no| missing(no.to_string()))?,
         kernel: parts.kernel,
         pct: parts.pct,
         refuse: [0; 8],
@@ -188,13 +195,13 @@ fn boot(first: Sample) -> Result<accel::Accel, Failure> {
         kernel: &launch.kernel,
     };
     let cannot = |error: std::io::Error| Failure::os("start the node keeper", error);
-    let keeper = keeper::start(&launch).map_err(cannot)?;
+    let mut keeper = keeper::start(&launch, job).map_err(cannot)?;
     let due = Instant::now() + limit;
     let came_up = keeper
-        .join(false, |socket| readable(socket, due))
+        .node(|socket| readable(socket, due))
         .map_err(|none| match none {
-            NoNode::Ended(ended) => Loss::Node(ended),
-            NoNode::Io(_) => Loss::Keeper(keeper.pid()),
+            NoNode::Ended(ended, _) => Loss::Node(ended),
+            NoNode::Io(_) | NoNode::Dismissed(_) | NoNode::Taken => Loss::Keeper(keeper.pid()),
             NoNode::GivenUp => Loss::Hangs(limit),
         })
         .and_then(|_| comes_up(&keeper, due, limit));
@@ -206,7 +213,7 @@ fn boot(first: Sample) -> Result<accel::Accel, Failure> {
 /// Waits for the kernel to say so.
 fn comes_up(keeper: &Keeper, due: Instant, limit: Duration) -> Result<(), Loss> {
     loop {
-        match keeper.next_event() {
+        match keeper.next_event().map(|(event, _)| event) {
             Some(Event::State {
                 state: node::UP, ..
             }) => return Ok(()),

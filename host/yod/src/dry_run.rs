@@ -3,14 +3,13 @@
 use std::fmt::Write;
 
 use machine::accel::Accel;
-use machine::plan::Bytes;
+use machine::plan::{Bytes, Plan};
 
 use crate::setup::Setup;
 
 /// The plan as text.
-pub fn describe(setup: &Setup) -> String {
+pub fn describe(setup: &Setup, plan: &Plan) -> String {
     let launch = &setup.launch;
-    let plan = &launch.plan;
     let how = match plan.cpus / plan.ranks {
         0 => "shared by the ranks".into(),
         each => format!("{each} per rank"),
@@ -35,7 +34,7 @@ pub fn describe(setup: &Setup) -> String {
     let _ = writeln!(text, "kernel       {}", launch.kernel.display());
     let _ = writeln!(text, "PCT          {}", launch.pct.display());
     let _ = write!(text, "QEMU         {}", launch.qemu.path.display());
-    for word in launch.machine().arguments("RAM", "IVSHMEM") {
+    for word in launch.machine(plan).arguments("RAM", "IVSHMEM") {
         let word = word.to_string_lossy();
         let option = word.starts_with('-') && !word.contains(',');
         let _ = if option {

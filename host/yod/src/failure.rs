@@ -30,7 +30,7 @@ pub mod status {
 pub struct Failure {
     /// Exit status of yod.
     pub status: u8,
-    /// What happened, to what, and what to do.
+    /// What happened, to what, and what to do; empty when that has been said.
     pub line: String,
 }
 
@@ -40,6 +40,11 @@ impl Failure {
             status,
             line: line.to_string(),
         }
+    }
+
+    /// Another yod of the job says why.
+    pub fn said(status: u8) -> Failure {
+        Failure::new(status, "")
     }
 
     /// Linux refused to do `what`.

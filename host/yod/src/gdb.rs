@@ -8,21 +8,23 @@ use std::path::{Path, PathBuf};
 
 use crate::console;
 use crate::failure::Failure;
+use crate::place::Place;
 
 /// Sockets of the ranks that gdb has not come to yet; what is left of them goes with this.
 #[derive(Debug)]
 pub struct Sockets {
-    /// One per rank.
+    /// One per rank of this yod, from its first.
     all: Vec<PathBuf>,
     listeners: Vec<Option<UnixListener>>,
+    first: usize,
 }
 
 impl Sockets {
-    /// Makes one for each of `ranks`: at `path`, which is followed by the rank's number when there are several.
+    /// Makes one for each rank of this yod: at `path`, which is followed by the rank's number when the job has several.
     ///
     /// # Errors
     /// One line: the path, and what Linux says.
-    pub fn new(path: Option<&Path>, ranks: usize) -> Result<Sockets, Failure> {
+    pub fn new(path: Option<&Path>, place: &Place) -> Result<Sockets, Failure> {
         let base = match path {
             Some(path) => path.to_path_buf(),
             None => default_base(),
@@ -30,10 +32,11 @@ impl Sockets {
         let mut sockets = Sockets {
             all: Vec::new(),
             listeners: Vec::new(),
+            first: place.ranks.start,
         };
-        for rank in 0..ranks {
+        for rank in place.ranks.clone() {
             let mut name = OsString::from(&base);
-            if ranks > 1 {
+            if place.size > 1 {
                 name.push(format!(".{rank}"));
             }
             let path = PathBuf::from(name);
@@ -46,15 +49,17 @@ impl Sockets {
 
     /// What the proxy of a rank gets.
     pub fn take(&mut self, rank: usize) -> Option<proxy::Gdb> {
+        let index = rank - self.first;
         Some(proxy::Gdb {
-            socket: self.listeners[rank].take()?,
-            path: self.all[rank].clone(),
+            socket: self.listeners[index].take()?,
+            path: self.all[index].clone(),
         })
     }
 
     /// Tells the user how to get there.
     pub fn say(&self, program: &Path) {
-        for (rank, path) in self.all.iter().enumerate() {
+        for (index, path) in self.all.iter().enumerate() {
+            let rank = self.first + index;
             let (program, path) = (program.display(), path.display());
             console::say(format_args!(
                 "rank {rank} waits for gdb: gdb {program} -ex 'set sysroot /' -ex 'target remote {path}'"
@@ -107,13 +112,21 @@ fn is_left_over(path: &Path) -> bool {
 mod tests {
     use super::*;
 
+    fn alone(size: usize) -> Place {
+        Place {
+            ranks: 0..size,
+            size,
+            launched: None,
+        }
+    }
+
     #[test]
     fn sockets_are_made_and_go() {
         let base = std::env::temp_dir().join(format!("margay-gdb-test-{}", std::process::id()));
-        let mut sockets = Sockets::new(Some(&base), 2).expect("two");
+        let mut sockets = Sockets::new(Some(&base), &alone(2)).expect("two");
         let paths = sockets.all.clone();
         assert!(paths[0] != paths[1] && paths.iter().all(|path| path.exists()));
-        let busy = Sockets::new(Some(&base), 2).expect_err("in use");
+        let busy = Sockets::new(Some(&base), &alone(2)).expect_err("in use");
         assert!(
             busy.line.contains(".0: ") && busy.line.contains("in use"),
             "{busy:?}"
@@ -122,14 +135,14 @@ mod tests {
         // What was left behind by a yod that was killed is no hindrance.
         drop(sockets.take(0));
         drop(sockets.take(1));
-        let again = Sockets::new(Some(&base), 2).expect("nobody listens there");
+        let again = Sockets::new(Some(&base), &alone(2)).expect("nobody listens there");
         drop(again);
         assert!(paths.iter().all(|path| !path.exists()));
         std::fs::write(&base, "a file").expect("written");
-        Sockets::new(Some(&base), 1).expect_err("no socket");
+        Sockets::new(Some(&base), &alone(1)).expect_err("no socket");
         assert_eq!(std::fs::read(&base).expect("there"), b"a file");
         std::fs::remove_file(&base).expect("removed");
-        let nowhere = Sockets::new(Some(Path::new("/nonexistent/socket")), 1);
+        let nowhere = Sockets::new(Some(Path::new("/nonexistent/socket")), &alone(1));
         assert_eq!(nowhere.expect_err("no directory").status, 71);
     }
 }

@@ -3,6 +3,8 @@
 //! Programs try calls that they can do without, so what was refused to a rank that ended well says nothing. The exception
 //! is a child process: who asked for one wanted it.
 
+use std::ops::Range;
+
 use abi::syscall::{Serve, by_name, by_nr};
 use machine::comm::Comm;
 use machine::plan::{Bytes, Plan};
@@ -23,10 +25,10 @@ struct Refused {
     text: String,
 }
 
-/// The lines for a job whose ranks have ended, or were ended by yod.
-pub fn collect(plan: &Plan, comm: &Comm) -> Vec<String> {
+/// The lines for ranks that have ended, or were ended by yod.
+pub fn collect(plan: &Plan, comm: &Comm, ranks: Range<usize>) -> Vec<String> {
     let mut lines: Vec<(Refused, Vec<usize>)> = Vec::new();
-    for rank in 0..plan.ranks {
+    for rank in ranks {
         let node = &comm.rank(rank).node;
         let ended_itself = node.state.load() == state::EXITED;
         let failed = ended_itself && node.wait_status.load() != 0;

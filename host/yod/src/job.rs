@@ -1,36 +1,33 @@
-//! A job from its first process to its last: keeper, node, ranks, and what is said and returned at the end.
+//! A job from its first process to its last: the other yods, keeper, node, ranks, and what is said and returned at the end.
 
-use std::os::fd::BorrowedFd;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use machine::keeper;
+use machine::clock::Sample;
 use machine::node::{Keeper, NoNode, Node};
 use machine::sys::{self, Mask, Signals};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::cli::Cli;
 use crate::console;
+use crate::dry_run;
 use crate::failure::{Failure, status};
 use crate::gdb::Sockets;
 use crate::hints;
 use crate::klog::KernelLog;
-use crate::loss::{self, Context, Loss};
+use crate::loss::{Context, Loss};
 use crate::notice;
+use crate::party::{self, Party, Patience};
+use crate::place::Place;
 use crate::quantity;
 use crate::ranks::{Job, Ranks};
 use crate::setup::Setup;
 use crate::stats::{Stats, StatsTo};
 use crate::streams::Streams;
-use crate::supervise::{FATAL, Outcome, Supervisor, TAKEN};
+use crate::supervise::{Outcome, Supervisor, TAKEN};
 use crate::trace::Trace;
 use crate::verdict::How;
 
-/// How often time limits are looked at until the keeper answers, which takes milliseconds.
-const JOIN_LOOK: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 50_000_000,
-};
 /// Time that a node gets to come up; [`BOOT_TIMEOUT`] overrides it.
 const BOOT_LIMIT: Duration = Duration::from_secs(20);
 const BOOT_TIMEOUT: &str = "MARGAY_BOOT_TIMEOUT_S";
@@ -38,32 +35,44 @@ const BOOT_TIMEOUT: &str = "MARGAY_BOOT_TIMEOUT_S";
 /// Time that a keeper gets to end its node. Giving back memory takes longest, and a plugin's writing.
 pub const END_LIMIT: Duration = Duration::from_secs(15);
 
-/// Runs the job; returns yod's exit status.
-pub fn run(cli: &Cli, setup: &Setup, inherited: proxy::Inherited) -> Result<u8, Failure> {
+/// Runs the job; returns yod's exit status. `first` is a look at the clocks from the start of the process.
+pub fn run(cli: &Cli, first: Sample, inherited: proxy::Inherited) -> Result<u8, Failure> {
     let began = Instant::now();
+    let place = Place::find(cli)?;
     let boot_limit = boot_limit()?;
-    let stats = cli
-        .stats
-        .as_ref()
-        .map(|to| StatsTo::new(to, cli.timeout))
-        .transpose()?;
-    let trace = Trace::new(cli)?;
-    let log = cli
-        .kernel_log
-        .as_deref()
-        .map(|path| KernelLog::create(path, cli.timeout))
-        .transpose()?;
-    let mut streams = Streams::new(trace, log)?;
     let (signals, mask) =
         Signals::new(&TAKEN).map_err(|error| Failure::os("take signals", error))?;
-    let keeper = keeper::start(&setup.launch)
-        .map_err(|error| Failure::os("start the node keeper", error))?;
-    let with = With {
-        cli,
-        setup,
-        keeper: &keeper,
+    let patience = Patience {
         signals: &signals,
+        began,
         boot_limit,
+        timeout: cli.timeout,
+    };
+    let party = Party::meet(cli, &place, &patience)?;
+    let prepared = Prepared::new(cli, &place, &party, first);
+    let (prepared, party) = match prepared {
+        Ok(Some(prepared)) => (prepared, party),
+        Ok(None) => {
+            party.dismiss(0);
+            return Ok(0);
+        }
+        Err(failure) => {
+            party.dismiss(failure.status);
+            return Err(failure);
+        }
+    };
+    let Prepared {
+        setup,
+        stats,
+        mut streams,
+    } = prepared;
+    let mut keeper = party.keeper(&setup.launch, setup.plan, &place)?;
+    let mut with = With {
+        cli,
+        setup: &setup,
+        place: &place,
+        keeper: &mut keeper,
+        patience,
         report: &|node| {
             let to = stats.as_ref()?;
             to.report(&Stats::collect(&node.plan, &node.comm, began.elapsed()))
@@ -75,16 +84,51 @@ pub fn run(cli: &Cli, setup: &Setup, inherited: proxy::Inherited) -> Result<u8, 
         console::say(failure.line);
     }
     let (outcome, hints) = outcome?;
-    finish(outcome, cli.ranks > 1 && !cli.quiet, &hints, mask)
+    finish(outcome, &place, cli.quiet, &hints, mask)
+}
+
+/// What is checked and made before there is a node.
+struct Prepared {
+    setup: Setup,
+    stats: Option<StatsTo>,
+    streams: Streams,
+}
+
+impl Prepared {
+    /// `None` when the plan was all that was wanted, and has been printed.
+    fn new(
+        cli: &Cli,
+        place: &Place,
+        party: &Party,
+        first: Sample,
+    ) -> Result<Option<Prepared>, Failure> {
+        let setup = Setup::new(cli, place, party.host(), first)?;
+        if let (true, Some(plan)) = (cli.dry_run, &setup.plan) {
+            console::out(dry_run::describe(&setup, plan));
+        }
+        if cli.dry_run {
+            return Ok(None);
+        }
+        let stats = cli.stats.as_ref().filter(|_| place.has_first());
+        let stats = stats.map(|to| StatsTo::new(to, cli.timeout)).transpose()?;
+        let trace = Trace::new(cli, place)?;
+        let log = cli.kernel_log.as_deref().filter(|_| place.has_first());
+        let log = log.map(|path| KernelLog::create(path, cli.timeout));
+        Ok(Some(Prepared {
+            setup,
+            stats,
+            streams: Streams::new(trace, log.transpose()?)?,
+        }))
+    }
 }
 
 /// What a job needs once its keeper runs.
 struct With<'a> {
     cli: &'a Cli,
     setup: &'a Setup,
-    keeper: &'a Keeper,
-    signals: &'a Signals,
-    boot_limit: Duration,
+    place: &'a Place,
+    keeper: &'a mut Keeper,
+    patience: Patience<'a>,
     /// Makes the report of --stats; gives what of it stderr is to show.
     report: &'a dyn Fn(&Node) -> Option<String>,
 }
@@ -92,25 +136,26 @@ struct With<'a> {
 impl With<'_> {
     /// From the keeper's first word to the ranks' end: how they ended, and what else there is to say.
     fn run(
-        &self,
+        &mut self,
         inherited: proxy::Inherited,
         streams: &mut Streams,
     ) -> Result<(Outcome, Vec<String>), Failure> {
-        let (cli, setup) = (self.cli, self.setup);
+        let (cli, setup, place) = (self.cli, self.setup, self.place);
         let context = Context {
             qemu: &setup.launch.qemu,
             accel: setup.launch.accel,
             kernel: &setup.launch.kernel,
         };
-        let node = self.join(&context)?;
-        if !cli.quiet {
+        let node = self.node(&context)?;
+        if !cli.quiet && place.has_first() {
             notice::emulation(setup.launch.accel);
         }
         let path = cli.gdb.as_ref();
-        let sockets = path.map(|path| Sockets::new(path.as_deref(), cli.ranks));
+        let sockets = path.map(|path| Sockets::new(path.as_deref(), place));
         let mut sockets = sockets.transpose()?;
         let job = Job {
             node: &node,
+            place,
             program: &setup.program,
             inherited,
             label: cli.label,
@@ -124,11 +169,12 @@ impl With<'_> {
             node: &node,
             keeper: self.keeper,
             ranks,
-            signals: self.signals,
+            signals: self.patience.signals,
             streams,
-            boot_limit: self.boot_limit,
+            boot_limit: self.patience.boot_limit,
             timeout: cli.timeout,
             context,
+            reports_all: cli.stats.is_some() && place.is_shared() && place.has_first(),
             appendix: &|| (self.report)(&node),
         };
         let outcome = supervisor.run();
@@ -136,51 +182,37 @@ impl With<'_> {
             return Ok((outcome, Vec::new()));
         }
         let mxcsr = |rank| (rank, node.comm.rank(rank).node.mxcsr.load());
-        notice::exceptions(setup.launch.accel, (0..cli.ranks).map(mxcsr));
-        Ok((outcome, hints::collect(&node.plan, &node.comm)))
+        notice::exceptions(setup.launch.accel, place.ranks.clone().map(mxcsr));
+        let hints = hints::collect(&node.plan, &node.comm, place.ranks.clone());
+        Ok((outcome, hints))
     }
 
     /// Has the keeper make the node; signals and time limits hold meanwhile.
-    fn join(&self, context: &Context<'_>) -> Result<Node, Failure> {
-        let start = Instant::now();
-        let mut failure = None;
-        let wait = |socket: BorrowedFd<'_>| {
-            failure = self.given_up(start.elapsed(), context);
-            if failure.is_none() {
-                let mut fds = [
-                    PollFd::new(&socket, PollFlags::IN),
-                    PollFd::new(self.signals, PollFlags::IN),
-                ];
-                // However it ends, the caller looks at everything.
-                let _ = poll(&mut fds, Some(&JOIN_LOOK));
-            }
-            failure.is_none()
+    fn node(&mut self, context: &Context<'_>) -> Result<Node, Failure> {
+        let patience = Patience {
+            began: Instant::now(),
+            ..self.patience
         };
-        let joined = self.keeper.join(self.cli.kernel_log.is_some(), wait);
-        joined.map_err(|none| match none {
-            NoNode::Ended(ended) => Loss::Node(ended).explain(context, false),
-            NoNode::Io(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-                Loss::Keeper(self.keeper.pid()).explain(context, false)
-            }
+        let (place, boot_limit) = (self.place, patience.boot_limit);
+        let mut given_up = None;
+        let node = self.keeper.node(|socket| {
+            given_up = patience.wait(&[socket], place).err();
+            given_up.is_none()
+        });
+        let pid = self.keeper.pid();
+        node.map_err(|none| match none {
+            NoNode::Ended(ended, speaks) => Loss::Node(ended).told(context, false, speaks),
+            NoNode::Dismissed(status) => Failure::said(status),
+            NoNode::Taken => party::taken(place),
+            NoNode::Io(error) if error.kind() == ErrorKind::UnexpectedEof => match pid {
+                Some(_) => Loss::Keeper(pid).explain(context, false),
+                None => party::first_gone(),
+            },
             NoNode::Io(error) => Failure::os("join the node", error),
-            NoNode::GivenUp => {
-                failure.unwrap_or_else(|| Loss::Hangs(self.boot_limit).explain(context, false))
-            }
+            NoNode::GivenUp => given_up
+                .filter(|failure| !failure.line.is_empty())
+                .unwrap_or_else(|| Loss::Hangs(boot_limit).explain(context, false)),
         })
-    }
-
-    /// Why the keeper is not waited for any longer.
-    fn given_up(&self, waited: Duration, context: &Context<'_>) -> Option<Failure> {
-        while let Some(signal) = self.signals.next() {
-            if FATAL.contains(&signal.signo) {
-                return Some(loss::by_signal(signal.signo));
-            }
-        }
-        let timeout = self.cli.timeout.filter(|&timeout| waited >= timeout);
-        let boot = Some(self.boot_limit).filter(|&limit| waited >= limit);
-        timeout
-            .map(|limit| loss::timed_out(limit, &(0..self.cli.ranks).collect::<Vec<_>>()))
-            .or_else(|| boot.map(|limit| Loss::Hangs(limit).explain(context, false)))
     }
 }
 
@@ -199,7 +231,13 @@ pub fn boot_limit() -> Result<Duration, Failure> {
 }
 
 /// Says what is left to say and turns the outcome into a status.
-fn finish(outcome: Outcome, name_ranks: bool, hints: &[String], mask: Mask) -> Result<u8, Failure> {
+fn finish(
+    outcome: Outcome,
+    place: &Place,
+    silent: bool,
+    hints: &[String],
+    mask: Mask,
+) -> Result<u8, Failure> {
     let (verdict, others, interrupted, quiet) = match outcome {
         Outcome::Failed(failure) => return Err(failure),
         Outcome::Ranks {
@@ -209,14 +247,18 @@ fn finish(outcome: Outcome, name_ranks: bool, hints: &[String], mask: Mask) -> R
             quiet,
         } => (verdict, others, interrupted, quiet),
     };
+    let name_ranks = place.ranks.len() > 1 && !silent;
     if let Some(line) = verdict.line(&others).filter(|_| name_ranks && !quiet) {
         console::say(line);
     }
     hints.iter().for_each(console::say);
-    // A shell script stops at Ctrl-C only if what it ran dies of it.
-    if interrupted && verdict.first() == Some(How::Killed(libc::SIGINT)) {
-        mask.restore();
-        sys::die_by(libc::SIGINT);
+    if let Some(How::Killed(signo)) = verdict.first() {
+        // A shell script stops at Ctrl-C only if what it ran dies of it. To a launcher its process is the rank.
+        let is_the_rank = place.launched.is_some() && place.ranks.len() == 1;
+        if is_the_rank || interrupted && signo == libc::SIGINT {
+            mask.restore();
+            sys::die_by(signo);
+        }
     }
     Ok(verdict.status())
 }

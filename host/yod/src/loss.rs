@@ -29,13 +29,27 @@ pub enum Loss {
     Node(Ended),
     /// The PCT; the end of the kernel log.
     Pct(String),
-    /// The keeper, yod's child.
-    Keeper(Pid),
+    /// The keeper: this yod's child, or another's.
+    Keeper(Option<Pid>),
+    /// Another yod of the job, while this rank of it was running.
+    Yod(usize),
     /// The kernel does not come up.
     Hangs(Duration),
 }
 
 impl Loss {
+    /// The same where one yod of several says it: the others end with its status and no line.
+    pub fn told(self, context: &Context<'_>, up: bool, speaks: bool) -> Failure {
+        match &self {
+            _ if speaks => self.explain(context, up),
+            // Its epitaph would be printed.
+            Loss::Node(ended) if Epitaph::find(&ended.log).is_some() => {
+                Failure::said(status::SOFTWARE)
+            }
+            _ => Failure::said(self.explain(context, up).status),
+        }
+    }
+
     /// Says what happened; prints an epitaph if there is one. `up`: the kernel had come up.
     pub fn explain(self, context: &Context<'_>, up: bool) -> Failure {
         match self {
@@ -48,6 +62,7 @@ impl Loss {
                 ),
             ),
             Loss::Keeper(pid) => keeper(pid),
+            Loss::Yod(rank) => yod(rank),
             Loss::Hangs(limit) => hangs(limit, context.accel),
         }
     }
@@ -159,10 +174,18 @@ fn last_line(text: &str) -> &str {
         .unwrap_or_default()
 }
 
-fn keeper(pid: Pid) -> Failure {
-    let signo = waitpid(Some(pid), WaitOptions::empty())
-        .ok()
-        .flatten()
+/// A rank without its proxy cannot be served, nor ended on its own.
+fn yod(rank: usize) -> Failure {
+    let line = format_args!(
+        "rank {rank} of this job was running when its yod or its proxy ended; ended the other ranks"
+    );
+    Failure::new(status::SIGNAL + libc::SIGKILL as u8, line)
+}
+
+/// Of another yod's child Linux does not tell how it ended.
+fn keeper(pid: Option<Pid>) -> Failure {
+    let signo = pid
+        .and_then(|pid| waitpid(Some(pid), WaitOptions::empty()).ok().flatten())
         .and_then(|(_, status)| status.terminating_signal());
     match signo {
         Some(signo) => Failure::new(

@@ -1,7 +1,8 @@
 //! yod: runs a program on a Margay node, as one process per rank.
 //!
-//! It checks what it is asked for ([`setup`]), has a keeper boot a node and forks a proxy per rank ([`job`], [`ranks`]),
-//! watches all of them ([`supervise`]) and ends as the ranks ended ([`verdict`]). It has one thread and no state outside of
+//! It finds out who started it ([`launcher`]) and meets the other yods of its job ([`party`]), checks what it is asked for
+//! ([`setup`]), has a keeper boot a node and forks a proxy per rank
+//! ([`job`], [`ranks`]), watches all of them ([`supervise`]) and ends as the ranks ended ([`verdict`]). It has one thread and no state outside of
 //! this process: when it is gone, everything it started is.
 #![forbid(unsafe_code)]
 
@@ -15,11 +16,14 @@ mod gdb;
 mod hints;
 mod job;
 mod klog;
+mod launcher;
 mod lines;
 mod loss;
 mod notice;
 mod output;
 mod parts;
+mod party;
+mod place;
 mod program;
 mod ps;
 mod quantity;
@@ -38,7 +42,6 @@ use machine::clock::Sample;
 
 use cli::Parsed;
 use failure::Failure;
-use setup::Setup;
 
 fn main() -> ExitCode {
     // The earlier it is looked at, the better the clock's rate is known when the node needs it.
@@ -49,7 +52,9 @@ fn main() -> ExitCode {
     match run(first, inherited) {
         Ok(status) => ExitCode::from(status),
         Err(failure) => {
-            console::say(failure.line);
+            if !failure.line.is_empty() {
+                console::say(failure.line);
+            }
             ExitCode::from(failure.status)
         }
     }
@@ -70,10 +75,5 @@ fn run(first: Sample, inherited: proxy::Inherited) -> Result<u8, Failure> {
         console::out(ps::list());
         return Ok(0);
     }
-    let setup = Setup::new(&cli, first)?;
-    if cli.dry_run {
-        console::out(dry_run::describe(&setup));
-        return Ok(0);
-    }
-    job::run(&cli, &setup, inherited)
+    job::run(&cli, first, inherited)
 }

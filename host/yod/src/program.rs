@@ -14,6 +14,7 @@ use abi::map;
 use rustix::fs::Access;
 
 use crate::failure::{Failure, status};
+use crate::place::Place;
 
 /// Headers may lie anywhere in the file; those that lie further in than this are refused.
 const MOST_HEAD_BYTES: u64 = 1 << 20;
@@ -37,8 +38,13 @@ pub struct Program {
 }
 
 impl Program {
-    /// Finds and checks `command[0]`; `variables` are set in addition to this process's environment.
-    pub fn find(command: &[OsString], variables: &[Variable]) -> Result<Program, Failure> {
+    /// Finds and checks `command[0]`; `variables` are set in addition to this process's environment and what a launcher's ranks
+    /// need.
+    pub fn find(
+        command: &[OsString],
+        variables: &[Variable],
+        place: &Place,
+    ) -> Result<Program, Failure> {
         let name = command.first().map_or(OsStr::new(""), OsString::as_os_str);
         let path = if name.as_bytes().contains(&b'/') {
             PathBuf::from(name)
@@ -59,7 +65,7 @@ impl Program {
             real_path: c_string(real_path.into_os_string()),
             argv: command.iter().cloned().map(c_string).collect(),
             inherited: inherited_environment()?,
-            set: variables.to_vec(),
+            set: [needed(place), variables.to_vec()].concat(),
         })
     }
 
@@ -84,6 +90,15 @@ impl Program {
             env: environment(&self.inherited, &[&self.set[..], &place].concat()),
         })
     }
+}
+
+/// What the launcher's ranks need and the user has not set.
+fn needed(place: &Place) -> Vec<Variable> {
+    let settings = place.launched.iter().flat_map(|launched| launched.settings);
+    let unset = settings.filter(|(name, _)| std::env::var_os(name).is_none());
+    unset
+        .map(|&(name, value)| (name.into(), value.into()))
+        .collect()
 }
 
 /// No argument, variable or path that Linux hands to a process has a NUL inside.

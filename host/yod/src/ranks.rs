@@ -13,18 +13,20 @@ use crate::console;
 use crate::failure::{Failure, status};
 use crate::gdb::Sockets;
 use crate::output::{Source, Stream};
+use crate::place::Place;
 use crate::program::Program;
 use crate::verdict::How;
 
 /// A rank's proxy.
 #[derive(Debug)]
 pub struct Rank {
+    number: usize,
     pid: Pid,
     ended: bool,
     stopped: bool,
 }
 
-/// All ranks.
+/// All ranks of this yod.
 #[derive(Debug, Default)]
 pub struct Ranks {
     all: Vec<Rank>,
@@ -35,6 +37,7 @@ pub struct Ranks {
 /// What all proxies have in common.
 pub struct Job<'a> {
     pub node: &'a Node,
+    pub place: &'a Place,
     pub program: &'a Program,
     pub inherited: proxy::Inherited,
     pub label: bool,
@@ -44,7 +47,7 @@ impl Ranks {
     /// Forks a proxy per rank. When one cannot be, those that are there end with this process.
     pub fn start(job: &Job<'_>, mut gdb: Option<&mut Sockets>) -> Result<Ranks, Failure> {
         let mut ranks = Ranks::default();
-        for rank in 0..job.node.plan.ranks {
+        for rank in job.place.ranks.clone() {
             let gdb = gdb.as_mut().and_then(|sockets| sockets.take(rank));
             ranks.start_one(job, rank, gdb)?;
         }
@@ -62,9 +65,10 @@ impl Ranks {
             let pipe = merged.then(|| pipe_with(PipeFlags::CLOEXEC)).transpose();
             pipe.map_err(std::io::Error::from).map_err(cannot)
         };
-        let several = job.node.plan.ranks > 1;
-        let out = pipe(several && is_open(std::io::stdout(), OFlags::WRONLY))?;
-        let err = pipe(several && is_open(std::io::stderr(), OFlags::WRONLY))?;
+        // One that is a launcher's child alone writes where that says, unless its lines are to be labelled.
+        let merged = job.place.ranks.len() > 1 || job.label && job.place.size > 1;
+        let out = pipe(merged && is_open(std::io::stdout(), OFlags::WRONLY))?;
+        let err = pipe(merged && is_open(std::io::stderr(), OFlags::WRONLY))?;
         let parent = std::process::id();
         match sys::fork().map_err(cannot)? {
             Forked::Child => {
@@ -73,6 +77,7 @@ impl Ranks {
             }
             Forked::Parent(pid) => {
                 self.all.push(Rank {
+                    number: rank,
                     pid,
                     ended: false,
                     stopped: false,
@@ -95,9 +100,8 @@ impl Ranks {
 
     /// Numbers of the ranks that have not ended.
     pub fn alive(&self) -> Vec<usize> {
-        (0..self.all.len())
-            .filter(|&rank| !self.all[rank].ended)
-            .collect()
+        let alive = self.all.iter().filter(|rank| !rank.ended);
+        alive.map(|rank| rank.number).collect()
     }
 
     pub fn all_ended(&self) -> bool {
@@ -111,21 +115,17 @@ impl Ranks {
 
     /// Sends a signal to those that have not ended and satisfy `which`.
     pub fn kill(&self, signal: Signal, which: impl Fn(usize) -> bool) {
-        for rank in self.alive().into_iter().filter(|&rank| which(rank)) {
+        let alive = self.all.iter().filter(|rank| !rank.ended);
+        for rank in alive.filter(|rank| which(rank.number)) {
             // A proxy that has ended is not reaped yet: its process id is still its own.
-            let _ = kill_process(self.all[rank].pid, signal);
+            let _ = kill_process(rank.pid, signal);
         }
     }
 
     /// Collects what became of the proxies since the last time.
     pub fn reap(&mut self) -> Vec<(usize, How)> {
         let mut ended = Vec::new();
-        for (number, rank) in self
-            .all
-            .iter_mut()
-            .enumerate()
-            .filter(|(_, rank)| !rank.ended)
-        {
+        for rank in self.all.iter_mut().filter(|rank| !rank.ended) {
             let options = WaitOptions::NOHANG | WaitOptions::UNTRACED | WaitOptions::CONTINUED;
             while let Ok(Some((_, status))) = waitpid(Some(rank.pid), options) {
                 if status.stopped() || status.continued() {
@@ -137,7 +137,7 @@ impl Ranks {
                     (Some(code), _) => How::Exited(code as u8),
                     (None, signo) => How::Killed(signo.unwrap_or(0)),
                 };
-                ended.push((number, how));
+                ended.push((rank.number, how));
                 break;
             }
         }
@@ -188,7 +188,7 @@ fn proxy_config(
     let [out, err] = streams;
     out.map_or(Ok(()), rustix::stdio::dup2_stdout)?;
     err.map_or(Ok(()), rustix::stdio::dup2_stderr)?;
-    if rank > 0 && is_open(std::io::stdin(), OFlags::RDONLY) {
+    if rank > job.place.ranks.start && is_open(std::io::stdin(), OFlags::RDONLY) {
         rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null")?.as_fd())?;
     }
     let node = job.node;

@@ -17,6 +17,7 @@ use wire::boot::flag;
 use crate::cli::Cli;
 use crate::failure::{Failure, status};
 use crate::parts::Parts;
+use crate::place::Place;
 use crate::program::Program;
 
 /// Virtual time, for measurements: one instruction is one ns.
@@ -32,21 +33,32 @@ const QEMU_PLUGIN: &str = "MARGAY_QEMU_PLUGIN";
 /// Frequency of the TSC under -icount.
 const ICOUNT_HZ: u64 = 1_000_000_000;
 
+/// Variables that concern the node: all yods of a job must have the same.
+pub const NODE_VARIABLES: [&str; 5] = [ICOUNT, OVERSUBSCRIBE, REFUSE, NODE_MIB, QEMU_PLUGIN];
+
 /// Ready to run.
 pub struct Setup {
     pub program: Program,
     pub launch: Launch,
+    /// What the node will be; `None` when another yod decides that.
+    pub plan: Option<Plan>,
 }
 
 impl Setup {
-    /// Checks everything. `first` is a look at the clocks from the start of the process.
-    pub fn new(cli: &Cli, first: Sample) -> Result<Setup, Failure> {
-        let host = Resources::of_host();
+    /// Checks everything. `host` is what the job may use, for the yod that starts the node; `first` is a look at the clocks
+    /// from the start of the process.
+    pub fn new(
+        cli: &Cli,
+        place: &Place,
+        host: Option<Resources>,
+        first: Sample,
+    ) -> Result<Setup, Failure> {
         let icount = is_set(ICOUNT);
-        let plan = make_plan(cli, &host, icount, first)?;
+        let plan = host.map(|host| make_plan(cli, place.size, &host, icount, first));
+        let plan = plan.transpose()?;
         let refuse = refused_calls()?;
-        let program = Program::find(&cli.command, &cli.variables)?;
-        check_limits(plan.cpus)?;
+        let program = Program::find(&cli.command, &cli.variables, place)?;
+        check_limits(plan.map_or(1, |plan| plan.cpus))?;
         check_linux()?;
         let Parts { kernel, pct } = Parts::find()?;
         let qemu = Qemu::find().map_err(|none| Failure::new(status::UNAVAILABLE, none))?;
@@ -63,12 +75,12 @@ impl Setup {
                 accel,
                 icount,
                 plugin,
-                plan,
                 kernel,
                 pct,
                 refuse,
                 first,
             },
+            plan,
         })
     }
 }
@@ -117,7 +129,13 @@ fn accelerator(choice: Choice) -> Result<Accel, Failure> {
     })
 }
 
-fn make_plan(cli: &Cli, host: &Resources, icount: bool, first: Sample) -> Result<Plan, Failure> {
+fn make_plan(
+    cli: &Cli,
+    ranks: usize,
+    host: &Resources,
+    icount: bool,
+    first: Sample,
+) -> Result<Plan, Failure> {
     let mut flags = 0;
     for (wanted, flag) in [
         (cli.strace.is_some(), flag::TRACE),
@@ -128,7 +146,7 @@ fn make_plan(cli: &Cli, host: &Resources, icount: bool, first: Sample) -> Result
         flags |= if wanted { flag } else { 0 };
     }
     let request = Request {
-        ranks: cli.ranks,
+        ranks,
         cores_per_rank: cli.cores,
         share_bytes: cli.memory,
         oversubscribe: cli.oversubscribe || is_set(OVERSUBSCRIBE),

@@ -14,6 +14,8 @@
 //! SIGTERM and its kin end yod whoever else is stopped or does not read: what was told to end and is stopped is continued,
 //! a node that takes no signals is ended, output that nothing reads is given up.
 
+mod progress;
+
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -30,6 +32,7 @@ use crate::loss::{self, Loss};
 use crate::ranks::Ranks;
 use crate::streams::Streams;
 use crate::verdict::{How, Verdict};
+use progress::{Asked, State};
 
 /// Signals that yod takes from a descriptor.
 pub const TAKEN: [i32; 9] = [
@@ -65,6 +68,8 @@ pub struct Supervisor<'a> {
     pub boot_limit: Duration,
     pub timeout: Option<Duration>,
     pub context: loss::Context<'a>,
+    /// The appendix waits for the ranks of other yods, too.
+    pub reports_all: bool,
     /// Makes what stderr shows after the ranks' output.
     pub appendix: &'a dyn Fn() -> Option<String>,
 }
@@ -86,62 +91,6 @@ pub enum Outcome {
     Failed(Failure),
 }
 
-/// A signal that ends programs was sent to the job.
-struct Asked {
-    signo: i32,
-    at: Instant,
-    /// Since when a rank cannot take it, or cannot end.
-    stuck: Option<Instant>,
-}
-
-struct State {
-    up: bool,
-    /// The node is gone, which ranks that have ended on it need not know.
-    node_gone: bool,
-    boot_due: Instant,
-    timeout_due: Option<Instant>,
-    verdict: Verdict,
-    others: Vec<usize>,
-    interrupted: bool,
-    failure: Option<Failure>,
-    asked: Option<Asked>,
-    /// Nothing waits for the rest of the output any more.
-    abandoned: bool,
-    /// The appendix is among the output.
-    appended: bool,
-    /// Once the ranks have ended: bytes of output that were written, and since when there are no more.
-    written: Option<(u64, Instant)>,
-}
-
-impl State {
-    fn new(now: Instant, boot_limit: Duration, timeout: Option<Duration>) -> State {
-        State {
-            up: false,
-            node_gone: false,
-            boot_due: now + boot_limit,
-            timeout_due: timeout.map(|timeout| now + timeout),
-            verdict: Verdict::default(),
-            others: Vec::new(),
-            interrupted: false,
-            failure: None,
-            asked: None,
-            abandoned: false,
-            appended: false,
-            written: None,
-        }
-    }
-
-    /// The job is to end, whether its output is read or not.
-    fn is_ending(&self) -> bool {
-        self.failure.is_some() || self.asked.is_some()
-    }
-
-    fn unread(&self) -> bool {
-        self.written
-            .is_some_and(|(_, since)| since.elapsed() >= UNREAD)
-    }
-}
-
 impl Supervisor<'_> {
     /// Runs until all ranks have ended and their output is written.
     pub fn run(mut self) -> Outcome {
@@ -157,8 +106,8 @@ impl Supervisor<'_> {
             if std::mem::take(&mut child_changed) {
                 self.reap(&mut state);
             }
-            while let Some(event) = self.node_event(&state) {
-                self.take_event(&mut state, event);
+            while let Some((event, speaks)) = self.node_event(&state) {
+                self.take_event(&mut state, event, speaks);
             }
             self.streams.advance(&self.node.comm);
             self.check_time(&mut state);
@@ -185,6 +134,9 @@ impl Supervisor<'_> {
         if !state.abandoned && self.streams.finish(&self.node.comm) {
             if state.appended {
                 return true;
+            }
+            if self.reports_all && !state.is_ending() && !state.node_gone && self.others_run() {
+                return false;
             }
             state.appended = true;
             if let Some(text) = (self.appendix)() {
@@ -237,7 +189,11 @@ impl Supervisor<'_> {
             libc::SIGCHLD | libc::SIGTSTP => {}
             // The keeper continues yod alone, to look: if nothing has happened to its ranks, it stops again.
             libc::SIGCONT
-                if signal.from_process && signal.pid == self.keeper.pid().as_raw_pid() => {}
+                if signal.from_process
+                    && self
+                        .keeper
+                        .pid()
+                        .is_some_and(|keeper| signal.pid == keeper.as_raw_pid()) => {}
             libc::SIGCONT => self.ranks.continue_stopped(),
             // Nobody there who could take it: the node boots, or only output is left.
             signo if fatal && self.ranks.all_ended() => {
@@ -297,7 +253,7 @@ impl Supervisor<'_> {
         }
     }
 
-    fn node_event(&self, state: &State) -> Option<Event> {
+    fn node_event(&self, state: &State) -> Option<(Event, bool)> {
         if state.failure.is_some() || state.node_gone {
             None
         } else {
@@ -305,7 +261,7 @@ impl Supervisor<'_> {
         }
     }
 
-    fn take_event(&mut self, state: &mut State, event: Event) {
+    fn take_event(&mut self, state: &mut State, event: Event, speaks: bool) {
         let loss = match event {
             Event::Log(text) => {
                 self.streams.log(&text);
@@ -322,6 +278,8 @@ impl Supervisor<'_> {
                 log,
             } => Loss::Pct(log),
             Event::State { .. } => return,
+            Event::Left { lost: Some(rank) } => Loss::Yod(rank),
+            Event::Left { lost: None } => return,
             Event::Ended(ended) => Loss::Node(ended),
             Event::KeeperGone => {
                 // Its socket stays readable for ever.
@@ -339,8 +297,13 @@ impl Supervisor<'_> {
             state.up = true;
             return;
         }
-        let failure = loss.explain(&self.context, state.up);
+        let failure = loss.told(&self.context, state.up, speaks);
         self.end_ranks(state, failure);
+    }
+
+    /// Whether ranks of the job run still; the keeper says when another yod leaves.
+    fn others_run(&self) -> bool {
+        (0..self.node.plan.ranks).any(|rank| !self.has_ended_on_node(rank))
     }
 
     fn has_ended_on_node(&self, rank: usize) -> bool {

@@ -23,6 +23,7 @@ use wire::trace::{Kind, Record};
 
 use crate::cli::Cli;
 use crate::failure::{Failure, status};
+use crate::place::Place;
 use crate::sink::Sink;
 use memory::Memory;
 
@@ -37,11 +38,13 @@ pub struct Trace {
     times: bool,
     /// Numbers of the calls that are shown; `None`: all.
     only: Option<BTreeSet<u64>>,
+    /// Those of this yod.
     ranks: Vec<Rank>,
 }
 
 #[derive(Default)]
 struct Rank {
+    number: usize,
     label: String,
     /// Calls that have not returned, by the threads that make them.
     pending: BTreeMap<u64, Pending>,
@@ -76,7 +79,7 @@ impl Rank {
 
 impl Trace {
     /// As the command line wants it; `None` without `--strace`.
-    pub fn new(cli: &Cli) -> Result<Option<Trace>, Failure> {
+    pub fn new(cli: &Cli, place: &Place) -> Result<Option<Trace>, Failure> {
         let only = only(&cli.strace_only)?;
         let Some(file) = &cli.strace else {
             return Ok(None);
@@ -84,16 +87,18 @@ impl Trace {
         let sink = match file {
             None => Sink::new("stderr", std::io::stderr().as_fd())?,
             Some(path) => {
-                let file = create(path, cli.timeout)?;
+                let path = place.own_file(path);
+                let file = create(&path, cli.timeout)?;
                 Sink::new(path.display().to_string(), file.as_fd())?
             }
         };
-        let label = |rank| match cli.ranks {
+        let label = |rank| match place.size {
             1 => String::new(),
             _ => format!("[{rank}] "),
         };
-        let ranks = (0..cli.ranks).map(|rank| Rank {
-            label: label(rank),
+        let ranks = place.ranks.clone().map(|number| Rank {
+            number,
+            label: label(number),
             ..Rank::default()
         });
         Ok(Some(Trace {
@@ -109,11 +114,12 @@ impl Trace {
     pub fn drain(&mut self, comm: &Comm) -> bool {
         let mut any = false;
         for rank in 0..self.ranks.len() {
-            let Some(ring) = comm.trace(rank) else {
+            let number = self.ranks[rank].number;
+            let Some(ring) = comm.trace(number) else {
                 continue;
             };
             // Looked at before the ring: a rank that has ended adds nothing.
-            let node = &comm.rank(rank).node;
+            let node = &comm.rank(number).node;
             let ended = (node.state.load() == state::EXITED).then(|| node.wait_status.load());
             // A rank that makes calls as fast as they are taken here must not keep us from everything else.
             for _ in 0..wire::trace::CAPACITY {

@@ -1,13 +1,13 @@
 //! A yod as its keeper sees it.
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::net::{SocketFlags, accept_with, sockopt::socket_peercred};
+use rustix::net::sockopt::socket_peercred;
 use rustix::process::Pid;
 
 use super::guard::Guard;
-use super::socket_file::SocketFile;
 use crate::message::{Event, MOST_FDS, Message, receive, send};
 use crate::plan::Plan;
 use crate::serial::{Cursor, Log};
@@ -19,9 +19,8 @@ const LOG_BYTES: usize = 16 << 10;
 pub struct Client {
     socket: OwnedFd,
     pid: Pid,
-    /// It forked this keeper.
-    holds: bool,
-    joined: bool,
+    /// Its ranks.
+    pub ranks: Range<usize>,
     /// While it is stopped.
     guard: Option<Guard>,
     /// Place in the kernel log, for those who want it.
@@ -30,71 +29,29 @@ pub struct Client {
     told: usize,
 }
 
-/// What a client did.
-#[derive(PartialEq, Eq)]
-pub enum Did {
-    /// Nothing.
-    Nothing,
-    /// It asks for the node.
-    Join,
-    /// It is gone.
-    Leave,
-}
-
 impl Client {
-    /// The yod that forked this keeper.
-    pub fn first(socket: OwnedFd) -> io::Result<Client> {
-        // Of a pair of sockets both ends are the process's that made it.
-        Client::new(socket, true)
-    }
-
-    /// The next yod that connects; `None` when it belongs to another user.
-    pub fn accept(listener: &OwnedFd) -> io::Result<Option<Client>> {
-        let socket = accept_with(listener, SocketFlags::CLOEXEC)?;
-        if SocketFile::admits(&socket) {
-            Client::new(socket, false).map(Some)
-        } else {
-            Ok(None)
-        }
-    }
-
-    fn new(socket: OwnedFd, holds: bool) -> io::Result<Client> {
+    /// The yod at the other end, which has these ranks; with `log` it gets the kernel log.
+    pub fn new(socket: OwnedFd, ranks: Range<usize>, log: bool) -> io::Result<Client> {
         let pid = socket_peercred(&socket)?.pid;
         Ok(Client {
             socket,
             pid,
-            holds,
-            joined: false,
+            ranks,
             guard: None,
-            log: None,
+            log: log.then(Cursor::default),
             told: 0,
         })
     }
 
-    /// Whether the node is kept for it: for the first yod, and for whoever has joined.
-    pub fn holds(&self) -> bool {
-        self.holds || self.joined
-    }
-
-    /// Reads what it says, if anything.
-    pub fn read(&mut self) -> Did {
+    /// Reads what it says, if anything. True when it has left.
+    pub fn read(&mut self) -> bool {
         match receive(&self.socket, false) {
-            Ok((Message::Join { log }, _)) if !self.joined => {
-                self.joined = true;
-                self.log = log.then(Cursor::default);
-                Did::Join
-            }
-            Ok((Message::Stopping { left_ms }, _)) => {
-                self.guard = Some(Guard::new(left_ms));
-                Did::Nothing
-            }
-            Ok((Message::GoingOn, _)) => {
-                self.guard = None;
-                Did::Nothing
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Did::Nothing,
-            _ => Did::Leave,
+            Ok((Message::Stopping { left_ms }, _)) => self.guard = Some(Guard::new(left_ms)),
+            Ok((Message::GoingOn, _)) => self.guard = None,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            _ => return true,
         }
+        false
     }
 
     /// Whether it has to be looked after from time to time.
@@ -115,6 +72,7 @@ impl Client {
             self.socket.as_fd(),
             &Message::Welcome {
                 plan: *plan,
+                keeper: rustix::process::getpid().as_raw_pid(),
                 descriptors: fds.len(),
             },
             &[],
@@ -123,24 +81,22 @@ impl Client {
             .try_for_each(|some| send(self.socket.as_fd(), &Message::Descriptors, some))
     }
 
-    /// Passes on log and events as far as it takes them. True when it has to be tried again.
-    pub fn tell(&mut self, log: &Log, events: &[Event]) -> bool {
-        if !self.joined {
-            return false;
-        }
+    /// Passes on log and events as far as it takes them. True when it has to be tried again. `speaks`: of
+    /// all yods this one tells the user.
+    pub fn tell(&mut self, log: &Log, events: &[Event], speaks: bool) -> bool {
         while let Some(cursor) = self.log {
             let bytes = log.next(cursor, LOG_BYTES);
             if bytes.is_empty() {
                 break;
             }
             let text = String::from_utf8_lossy(bytes).into_owned();
-            if !self.send(Event::Log(text)) {
+            if !self.send(Event::Log(text), speaks) {
                 return true;
             }
             self.log = Some(log.advance(cursor, bytes.len()));
         }
         while let Some(event) = events.get(self.told) {
-            if !self.send(event.clone()) {
+            if !self.send(event.clone(), speaks) {
                 return true;
             }
             self.told += 1;
@@ -148,9 +104,10 @@ impl Client {
         false
     }
 
-    fn send(&self, event: Event) -> bool {
+    /// Passes on an event, if it takes it.
+    pub fn send(&self, event: Event, speaks: bool) -> bool {
         // One that is gone is noticed when it is read from.
-        send(self.socket.as_fd(), &Message::Event(event), &[]).is_ok()
+        send(self.socket.as_fd(), &Message::Event { event, speaks }, &[]).is_ok()
     }
 
     /// Lets it go while others stay.

@@ -5,34 +5,35 @@
 //! their sockets tell. QEMU in turn is killed by Linux when the keeper dies. So whoever dies first, nothing stays.
 //!
 //! The first yod and its keeper are connected by a pair of sockets that the fork inherits: no other process can take part,
-//! and there is no moment at which a keeper could wait for somebody who is already gone. Later yods of the same user connect
-//! through a socket in a directory of their own ([`socket_file`]).
+//! and there is no moment at which a keeper could wait for somebody who is already gone. The other yods of the job were connected to the
+//! first ([`crate::rendezvous`]); the keeper inherits those connections, too. Nobody can join later.
 
 mod client;
 mod guard;
 mod running;
-mod socket_file;
 mod ticker;
 
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::ops::Range;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use self::client::Client;
 use self::running::Running;
-pub(crate) use self::socket_file::SocketFile;
 use rustix::process::Signal;
 
 use crate::accel::Accel;
+use crate::binding::Binding;
 use crate::clock::Sample;
 use crate::features;
-use crate::message::{Cause, Ended, Event, Message, receive, send};
+use crate::message::{Cause, Ended, Event, receive};
 use crate::node::Keeper;
 use crate::plan::Plan;
 use crate::qemu::{Machine, Qemu};
+use crate::rendezvous::Guest;
 use crate::sys::{self, Forked};
 
 /// What a keeper needs to know.
@@ -46,8 +47,6 @@ pub struct Launch {
     pub icount: bool,
     /// A plugin of QEMU's emulation: the absolute path of its file, and its arguments. It writes when QEMU ends in order.
     pub plugin: Option<OsString>,
-    /// Cores and memory.
-    pub plan: Plan,
     /// The kernel; an absolute path.
     pub kernel: PathBuf,
     /// The PCT; an absolute path.
@@ -61,13 +60,13 @@ pub struct Launch {
 impl Launch {
     /// For the command line.
     #[must_use]
-    pub fn machine(&self) -> Machine<'_> {
+    pub fn machine<'a>(&'a self, plan: &'a Plan) -> Machine<'a> {
         Machine {
             qemu: &self.qemu,
             accel: self.accel,
             icount: self.icount,
             plugin: self.plugin.as_deref(),
-            plan: &self.plan,
+            plan,
             lacking: features::lacking(),
             kernel: &self.kernel,
             pct: &self.pct,
@@ -75,36 +74,62 @@ impl Launch {
     }
 }
 
+/// Whose node it is.
+#[derive(Debug)]
+pub struct Job {
+    /// Cores and memory.
+    pub plan: Plan,
+    /// The ranks of the yod that forks the keeper.
+    pub ranks: Range<usize>,
+    /// It wants the kernel log.
+    pub log: bool,
+    /// The other yods of the job.
+    pub guests: Vec<Guest>,
+    /// Where the ranks' cores are to run.
+    pub binding: Option<Binding>,
+}
+
 /// Forks a keeper.
 ///
 /// # Errors
 /// No process, descriptor or memory left.
-pub fn start(launch: &Launch) -> io::Result<Keeper> {
+pub fn start(launch: &Launch, job: Job) -> io::Result<Keeper> {
     let (ours, keepers) = socketpair(
         AddressFamily::UNIX,
         SocketType::SEQPACKET,
         SocketFlags::CLOEXEC,
         None,
     )?;
-    let file = SocketFile::new();
     match sys::fork()? {
-        Forked::Parent(pid) => Ok(Keeper::new(pid, ours, file)),
-        Forked::Child => keep(keepers, file.as_ref(), launch),
+        // The guests' connections are the keeper's alone from here on.
+        Forked::Parent(pid) => Ok(Keeper::of_child(pid, ours)),
+        Forked::Child => keep(keepers, launch, job),
     }
 }
 
 /// The keeper's life.
-fn keep(first: OwnedFd, file: Option<&SocketFile>, launch: &Launch) -> ! {
-    sys::close_all_but(&[first.as_raw_fd()]);
-    let detached = detach();
-    let listener = file.and_then(SocketFile::open);
-    let running = detached.and_then(|signals| Running::start(launch, signals));
-    let status = match running {
-        Ok(running) => Client::first(first).and_then(|first| running.run(first, listener, launch)),
-        Err(error) => refuse(&first, &explain(&error)),
-    };
-    file.into_iter().for_each(SocketFile::remove);
+fn keep(first: OwnedFd, launch: &Launch, job: Job) -> ! {
+    let guests = job.guests.iter().map(|guest| guest.socket.as_raw_fd());
+    let sockets: Vec<RawFd> = guests.chain([first.as_raw_fd()]).collect();
+    sys::close_all_but(&sockets);
+    let running = detach().and_then(|signals| {
+        job.binding.iter().for_each(Binding::take_all);
+        Running::start(launch, &job, signals)
+    });
+    let status = clients(first, job).and_then(|clients| match running {
+        Ok(running) => running.run(clients, launch),
+        Err(error) => refuse(clients, &explain(&error)),
+    });
     std::process::exit(i32::from(status.is_err()))
+}
+
+fn clients(first: OwnedFd, job: Job) -> io::Result<Vec<Client>> {
+    let guests = job.guests.into_iter().map(|Guest { member, socket }| {
+        Client::new(socket, member.rank..member.rank + 1, member.log)
+    });
+    // Of a pair of sockets both ends are the process's that made it.
+    let first = Client::new(first, job.ranks, job.log);
+    std::iter::once(first).chain(guests).collect()
 }
 
 /// Leaves the terminal, the working directory and the signals of the yod that forked it.
@@ -148,15 +173,19 @@ fn explain(error: &io::Error) -> String {
     }
 }
 
-/// There will be no node: tells the first yod why, and waits for it to leave.
-fn refuse(first: &OwnedFd, reason: &str) -> io::Result<()> {
+/// There will be no node: tells all yods why, and waits for them to leave.
+fn refuse(clients: Vec<Client>, reason: &str) -> io::Result<()> {
     let ended = Ended {
         cause: Cause::NotStarted(reason.into()),
         complaint: String::new(),
         log: String::new(),
         cpu_limit_s: None,
     };
-    send(first.as_fd(), &Message::Event(Event::Ended(ended)), &[])?;
-    while receive(first, true).is_ok() {}
+    for (i, client) in clients.iter().enumerate() {
+        client.send(Event::Ended(ended.clone()), i == 0);
+    }
+    for client in &clients {
+        while receive(client, true).is_ok() {}
+    }
     Ok(())
 }

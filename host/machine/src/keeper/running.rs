@@ -9,11 +9,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, OFlags, fcntl_setfl, ftruncate, memfd_create};
 use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process};
 use wire::boot::node;
+use wire::rank::state;
 
-use super::Launch;
-use super::client::{Client, Did};
+use super::client::Client;
 use super::guard;
 use super::ticker::Ticker;
+use super::{Job, Launch};
+use crate::binding::Binding;
 use crate::comm::Comm;
 use crate::ivshmem::Doorbells;
 use crate::message::{Cause, Ended, Event};
@@ -33,6 +35,7 @@ const CPU_ACCOUNT: Duration = Duration::from_millis(100);
 
 pub struct Running {
     plan: Plan,
+    binding: Option<Binding>,
     ram: OwnedFd,
     comm: Comm,
     bells: Doorbells,
@@ -50,8 +53,8 @@ pub struct Running {
 
 impl Running {
     /// Makes RAM and doorbells, writes the boot information and starts QEMU.
-    pub fn start(launch: &Launch, signals: sys::Signals) -> io::Result<Running> {
-        let plan = launch.plan;
+    pub fn start(launch: &Launch, job: &Job, signals: sys::Signals) -> io::Result<Running> {
+        let plan = job.plan;
         let ram = memfd_create("margay-ram", MemfdFlags::CLOEXEC)?;
         ftruncate(&ram, plan.ram.bytes)?;
         let comm = Comm::map(ram.as_fd(), &plan)?;
@@ -65,7 +68,7 @@ impl Running {
             Command::new(&launch.qemu.path)
                 .args(
                     launch
-                        .machine()
+                        .machine(&plan)
                         .arguments_with(ram.as_fd(), qemu_end.as_fd()),
                 )
                 .stdin(Stdio::null())
@@ -88,6 +91,7 @@ impl Running {
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZero::new(1));
         Ok(Running {
             plan,
+            binding: job.binding.clone(),
             ram,
             comm,
             bells,
@@ -105,19 +109,17 @@ impl Running {
     }
 
     /// Serves until the last yod has left.
-    pub fn run(
-        mut self,
-        first: Client,
-        mut listener: Option<OwnedFd>,
-        launch: &Launch,
-    ) -> io::Result<()> {
-        debug_assert_eq!(self.plan, launch.plan);
-        self.clients.push(first);
-        while self.clients.iter().any(Client::holds) {
+    pub fn run(mut self, clients: Vec<Client>, launch: &Launch) -> io::Result<()> {
+        self.clients = clients;
+        let fds = descriptors(&self.ram, &self.bells, &self.plan);
+        for client in &self.clients {
+            // One that is gone is noticed when it is read from.
+            let _ = client.welcome(&self.plan, &fds);
+        }
+        while !self.clients.is_empty() {
             let again = self.tell();
-            self.wait(listener.as_ref(), again)?;
+            self.wait(again)?;
             self.look();
-            self.accept(&mut listener);
             self.serve_clients();
         }
         if launch.plugin.is_some() {
@@ -128,17 +130,6 @@ impl Running {
             let _ = self.qemu.wait();
         }
         Ok(())
-    }
-
-    /// Lets later yods in. A socket that cannot be accepted from is closed: it would be reported for ever.
-    fn accept(&mut self, listener: &mut Option<OwnedFd>) {
-        while let Some(open) = listener {
-            match Client::accept(open) {
-                Ok(client) => self.clients.extend(client),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(_) => *listener = None,
-            }
-        }
     }
 
     /// Lets QEMU's plugin write what it has; a QEMU that cannot end is killed by the caller.
@@ -155,16 +146,15 @@ impl Running {
 
     fn tell(&mut self) -> bool {
         let mut again = false;
-        for client in &mut self.clients {
-            again |= client.tell(&self.log, &self.events);
+        for (i, client) in self.clients.iter_mut().enumerate() {
+            again |= client.tell(&self.log, &self.events, i == 0);
         }
         again
     }
 
     /// Blocks until something happens or the clock is due.
-    fn wait(&self, listener: Option<&OwnedFd>, again: bool) -> io::Result<()> {
+    fn wait(&self, again: bool) -> io::Result<()> {
         let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
-        fds.extend(listener.map(|listener| PollFd::new(listener, PollFlags::IN)));
         // Rung when the node's state changes.
         if let Some(bell) = self.bells.host.get(self.plan.ranks) {
             fds.push(PollFd::new(bell, PollFlags::IN));
@@ -238,6 +228,9 @@ impl Running {
             return;
         }
         self.state = state;
+        if let Some(binding) = self.binding.as_ref().filter(|_| state == node::UP) {
+            binding.bind_cpus(Pid::from_child(&self.qemu), &self.plan);
+        }
         let log = if state > node::UP {
             self.read_pipes();
             self.last_words()
@@ -265,26 +258,27 @@ impl Running {
         let mut left = Vec::new();
         for (i, client) in self.clients.iter_mut().enumerate() {
             client.look_after(self.qemu_ended);
-            let gone = match client.read() {
-                Did::Nothing => false,
-                Did::Leave => true,
-                Did::Join => client
-                    .welcome(&self.plan, &descriptors(&self.ram, &self.bells, &self.plan))
-                    .is_err(),
-            };
-            if gone {
+            if client.read() {
                 left.push(i);
             }
         }
         for i in left.into_iter().rev() {
             let client = self.clients.remove(i);
-            if !self.clients.iter().any(Client::holds) {
+            if self.clients.is_empty() {
                 // Its socket must end after QEMU, and with this process.
                 std::mem::forget(client);
-            } else {
-                client.dismiss();
+                return;
             }
+            let lost = client.ranks.clone().find(|&rank| !self.has_ended(rank));
+            self.events.push(Event::Left { lost });
+            client.dismiss();
         }
+    }
+
+    /// Whether a rank has ended on the node: then nothing is left of it there.
+    fn has_ended(&self, rank: usize) -> bool {
+        let state = self.comm.rank(rank).node.state.load();
+        matches!(state, state::EXITED | state::REFUSED)
     }
 }
 

@@ -10,7 +10,12 @@ fn trace(options: &[&str]) -> Trace {
         Ok(crate::cli::Parsed::Run(cli)) => cli,
         other => panic!("{other:?}"),
     };
-    Trace::new(&cli).expect("right").expect("a trace")
+    let place = crate::place::Place {
+        ranks: 0..cli.ranks,
+        size: cli.ranks,
+        launched: None,
+    };
+    Trace::new(&cli, &place).expect("right").expect("a trace")
 }
 
 fn record(kind: Kind, name: &str, args: [u64; 6], ret: i64) -> Record {

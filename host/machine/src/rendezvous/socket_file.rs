@@ -1,74 +1,80 @@
-//! The socket by which later yods of a job get to its keeper: a file in a directory that only its user may enter.
+//! The socket at which the yods of a job meet: a file in a directory that only its user may enter.
 //!
 //! The directory is `margay` in XDG_RUNTIME_DIR, which goes away with the session, else `margay-UID` in TMPDIR, else in
-//! /tmp; it belongs to the user and has mode 0700, or it is not used. Its name is settled before the keeper is forked, which
-//! makes it: so whichever of keeper and yod is killed, the other knows what to remove. The last one out removes the
-//! directory. What both left behind is removed by the next job: a socket that refuses connections has no keeper. The first
-//! yod does not need the socket, so a job runs without where none can be made.
+//! /tmp; it belongs to the user and has mode 0700, or it is not used. A lock on it decides who listens when several come at
+//! the same moment, and is held by nobody for longer than that takes. The file is removed when all have met, and the
+//! directory with the last file. What a yod that was killed meanwhile has left is removed by the next: a socket that refuses connections has
+//! no yod.
 //!
-//! The file system decides who reaches the socket; [`SocketFile::admits`] checks the peer's id as well. Where user ids are
+//! The file system decides who reaches the socket; [`admits`] checks the peer's id as well. Where user ids are
 //! mapped in part, as in a user namespace, all others read as one and the same id (overflowuid): when that is the user's own
 //! as well, users cannot be told apart, and there is no socket.
 
-use std::collections::hash_map::RandomState;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
-use std::hash::{BuildHasher, Hasher};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
 };
 
 /// Connections that may wait.
-const BACKLOG: i32 = 64;
-/// A socket that refuses connections is between bind(2) and listen(2) when it is younger than this.
-const FRESH: Duration = Duration::from_secs(10);
+const BACKLOG: i32 = 255;
 /// Tries to make a socket in a directory that others remove when they leave.
 const TRIES: usize = 5;
 /// User ids of a complete map: all but -1 (user_namespaces(7)).
 const ALL_IDS: u64 = u32::MAX as u64;
 
-/// A listening socket's file.
+/// The socket of a job.
 #[derive(Clone, Debug)]
 pub struct SocketFile {
     /// Where it may be, the best first.
     paths: Vec<PathBuf>,
 }
 
+/// What was found.
+#[derive(Debug)]
+pub enum Found {
+    /// Another yod of the job listens: a connection to it.
+    Connection(OwnedFd),
+    /// This one does.
+    Listener(OwnedFd),
+    /// It has to be tried again.
+    Busy,
+}
+
 impl SocketFile {
-    /// Settles its name, if this user can have a socket.
-    pub fn new() -> Option<SocketFile> {
+    /// That of the job `job`, a name that is any text; `None` when this user can have none.
+    pub fn new(job: &str) -> Option<SocketFile> {
         user()?;
-        Some(SocketFile::in_one_of(&places(|name| {
-            std::env::var_os(name)
-        })))
+        Some(SocketFile::in_one_of(
+            &places(|name| std::env::var_os(name)),
+            job,
+        ))
     }
 
-    /// Process ids alone would not do: namespaces of them may share a directory.
-    fn in_one_of(places: &[PathBuf]) -> SocketFile {
-        let random = RandomState::new().build_hasher().finish();
-        let name = format!("{}-{random:016x}", std::process::id());
+    fn in_one_of(places: &[PathBuf], job: &str) -> SocketFile {
+        let name = format!("job-{:016x}", hash(job));
         SocketFile {
             paths: places.iter().map(|place| place.join(&name)).collect(),
         }
     }
 
-    /// Makes the socket, in the first directory where it can be.
-    pub fn open(&self) -> Option<OwnedFd> {
-        self.paths.iter().find_map(|path| open_at(path).ok())
-    }
-
-    /// Whether the process at the other end of a connection belongs to this user.
-    pub fn admits(connection: &impl AsFd) -> bool {
-        let peer = rustix::net::sockopt::socket_peercred(connection);
-        peer.is_ok_and(|peer| Some(peer.uid.as_raw()) == user())
+    /// Connects to the socket, or makes it, in the first directory that can be used.
+    pub fn find(&self) -> io::Result<Found> {
+        let mut last = io::ErrorKind::NotFound.into();
+        for path in &self.paths {
+            match find_at(path) {
+                Err(error) => last = named(path, &error),
+                found => return found,
+            }
+        }
+        Err(last)
     }
 
     /// Removes the file, and the directory if nothing else is in it.
@@ -82,18 +88,71 @@ impl SocketFile {
     }
 }
 
-fn open_at(path: &Path) -> io::Result<OwnedFd> {
+/// Whether the process at the other end of a connection belongs to this user.
+pub fn admits(connection: &impl AsFd) -> bool {
+    let peer = rustix::net::sockopt::socket_peercred(connection);
+    peer.is_ok_and(|peer| Some(peer.uid.as_raw()) == user())
+}
+
+/// FNV-1a, 64 bits: the same in every yod, whatever it was built with.
+fn hash(text: &str) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
+fn named(path: &Path, error: &io::Error) -> io::Error {
+    let place = path.parent().unwrap_or(path);
+    io::Error::new(error.kind(), format!("{}: {error}", place.display()))
+}
+
+fn find_at(path: &Path) -> io::Result<Found> {
     let (Some(place), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
     let mut last = io::ErrorKind::NotFound.into();
     for _ in 0..TRIES {
-        match own_directory(place).and_then(|dir| make(&through(&dir).join(name))) {
+        match own_directory(place).and_then(|dir| find_in(&dir, &through(&dir).join(name))) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => last = error,
             other => return other,
         }
     }
     Err(last)
+}
+
+fn find_in(dir: &File, path: &Path) -> io::Result<Found> {
+    if let Some(found) = connected(path)? {
+        return Ok(found);
+    }
+    match flock(dir, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => return Ok(Found::Busy),
+        Err(error) => return Err(error.into()),
+    }
+    // Before the lock was ours somebody may have come.
+    if let Some(found) = connected(path)? {
+        return Ok(found);
+    }
+    for entry in fs::read_dir(through(dir))?.flatten() {
+        if is_stale(&entry.path()) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+    let listener = socket()?;
+    bind(&listener, &SocketAddrUnix::new(path)?)?;
+    listen(&listener, BACKLOG)?;
+    Ok(Found::Listener(listener))
+}
+
+/// A connection, if somebody of this user listens.
+fn connected(path: &Path) -> io::Result<Option<Found>> {
+    let socket = socket()?;
+    match connect(&socket, &SocketAddrUnix::new(path)?) {
+        Ok(()) if admits(&socket) => Ok(Some(Found::Connection(socket))),
+        Ok(()) => Err(io::ErrorKind::PermissionDenied.into()),
+        Err(Errno::AGAIN) => Ok(Some(Found::Busy)),
+        Err(Errno::CONNREFUSED | Errno::NOENT) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Directories for sockets, the best first.
@@ -130,7 +189,7 @@ fn is_unique(own: u32, overflow: u32, map: &str) -> bool {
     own != overflow || mapped >= ALL_IDS
 }
 
-/// Opens the directory, making it if need be, and cleans it up. It is the user's and closed to all others.
+/// Opens the directory, making it if need be. It is the user's and closed to all others.
 fn own_directory(place: &Path) -> io::Result<File> {
     match DirBuilder::new().mode(0o700).create(place) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -142,11 +201,6 @@ fn own_directory(place: &Path) -> io::Result<File> {
     if meta.uid() != rustix::process::geteuid().as_raw() || meta.mode() & 0o077 != 0 {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
-    for entry in fs::read_dir(through(&dir))?.flatten() {
-        if is_stale(&entry.path()) {
-            let _ = fs::remove_file(entry.path());
-        }
-    }
     Ok(dir)
 }
 
@@ -155,28 +209,16 @@ fn through(dir: &File) -> PathBuf {
     format!("/proc/self/fd/{}", dir.as_raw_fd()).into()
 }
 
-/// A socket whose keeper is gone.
+/// A socket that nobody listens at. Between bind(2) and listen(2) its yod holds the lock.
 fn is_stale(path: &Path) -> bool {
     use std::os::unix::fs::FileTypeExt;
-    let Ok(meta) = fs::symlink_metadata(path) else {
-        return false;
-    };
-    let fresh = meta
-        .modified()
-        .is_ok_and(|made| made.elapsed().is_ok_and(|age| age < FRESH));
-    // A full backlog (EAGAIN) is a keeper's.
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket());
+    // A full backlog (EAGAIN) is somebody's.
     let refuses = || {
         let to = SocketAddrUnix::new(path)?;
         connect(&socket()?, &to)
     };
-    meta.file_type().is_socket() && !fresh && refuses() == Err(Errno::CONNREFUSED)
-}
-
-fn make(path: &Path) -> io::Result<OwnedFd> {
-    let listener = socket()?;
-    bind(&listener, &SocketAddrUnix::new(path)?)?;
-    listen(&listener, BACKLOG)?;
-    Ok(listener)
+    is_socket && refuses() == Err(Errno::CONNREFUSED)
 }
 
 fn socket() -> Result<OwnedFd, Errno> {
@@ -193,7 +235,6 @@ mod tests {
     use super::*;
     use rustix::net::accept;
     use std::os::unix::fs::PermissionsExt;
-    use std::time::SystemTime;
 
     fn scratch(test: &str) -> PathBuf {
         let name = format!("margay-socket-{}-{test}", std::process::id());
@@ -220,69 +261,69 @@ mod tests {
         assert_eq!(places(&[("TMPDIR", "relative")]), [temporary("/tmp")]);
     }
 
-    fn opened(place: &Path) -> (SocketFile, OwnedFd) {
-        let file = SocketFile::in_one_of(&[place.to_path_buf()]);
-        let listener = file.open().expect("a socket");
-        (file, listener)
+    fn found(place: &Path, job: &str) -> (SocketFile, Found) {
+        let file = SocketFile::in_one_of(&[place.to_path_buf()], job);
+        let found = file.find().expect("a socket");
+        (file, found)
     }
 
     #[test]
-    fn a_socket_takes_its_users_connections_and_leaves_nothing() {
-        let dir = scratch("takes");
+    fn the_first_listens_and_the_next_connects() {
+        let dir = scratch("first");
         let place = dir.join("margay");
-        let (file, listener) = opened(&place);
+        let (file, Found::Listener(listener)) = found(&place, "job") else {
+            panic!("somebody is there already");
+        };
         let mode = fs::metadata(&place).expect("a directory").mode();
         assert_eq!(mode & 0o777, 0o700);
-        let (second, _listener) = opened(&place);
-        let client = socket().expect("a socket");
-        connect(
-            &client,
-            &SocketAddrUnix::new(&file.paths[0]).expect("short"),
-        )
-        .expect("connects");
+        let (_, Found::Connection(_connection)) = found(&place, "job") else {
+            panic!("nobody is there");
+        };
         let connection = accept(&listener).expect("a connection");
-        assert!(SocketFile::admits(&connection));
-        second.remove();
+        assert!(admits(&connection));
+        let (other, Found::Listener(_listener)) = found(&place, "another job") else {
+            panic!("jobs have their own sockets");
+        };
+        other.remove();
         file.remove();
         assert!(!place.exists());
         fs::remove_dir(dir).expect("empty");
     }
 
-    /// A keeper that was killed together with its yod leaves its socket; the next job must not leave it there, nor mind.
+    /// Of any number that come at the same moment one listens, also where a yod that was killed has left its socket.
     #[test]
-    fn what_killed_keepers_left_is_removed() {
-        let dir = scratch("stale");
+    fn one_of_many_listens() {
+        let dir = scratch("many");
         let place = dir.join("margay");
-        let (living, _listener) = opened(&place);
-        let (dead, listener) = opened(&place);
-        let (fresh, fresh_listener) = opened(&place);
-        drop((listener, fresh_listener));
-        for old in [&living, &dead] {
-            let long_ago = SystemTime::now() - 2 * FRESH;
-            let times = rustix::fs::Timestamps {
-                last_access: time(long_ago),
-                last_modification: time(long_ago),
-            };
-            rustix::fs::utimensat(
-                rustix::fs::CWD,
-                &old.paths[0],
-                &times,
-                rustix::fs::AtFlags::empty(),
-            )
-            .expect("a file");
+        let (dead, Found::Listener(listener)) = found(&place, "dead") else {
+            panic!("somebody is there already");
+        };
+        drop(listener);
+        for round in 0..20 {
+            let (file, listener) = found(&place, "job");
+            drop(listener);
+            assert!(file.paths[0].exists(), "{round}: left behind");
+            let barrier = std::sync::Barrier::new(8);
+            let all: Vec<Found> = std::thread::scope(|scope| {
+                let come = || {
+                    barrier.wait();
+                    loop {
+                        match found(&place, "job").1 {
+                            Found::Busy => std::thread::yield_now(),
+                            found => return found,
+                        }
+                    }
+                };
+                let threads: Vec<_> = (0..8).map(|_| scope.spawn(come)).collect();
+                let threads = threads.into_iter();
+                threads.map(|thread| thread.join().expect("came")).collect()
+            });
+            let listening = all.iter().filter(|f| matches!(f, Found::Listener(_)));
+            assert_eq!(listening.count(), 1, "round {round}");
+            file.remove();
         }
-        let (_next, _next_listener) = opened(&place);
-        assert!(living.paths[0].exists() && fresh.paths[0].exists());
-        assert!(!dead.paths[0].exists());
-        fs::remove_dir_all(dir).expect("removed");
-    }
-
-    fn time(at: SystemTime) -> rustix::fs::Timespec {
-        let since = at.duration_since(SystemTime::UNIX_EPOCH).expect("later");
-        rustix::fs::Timespec {
-            tv_sec: since.as_secs() as i64,
-            tv_nsec: 0,
-        }
+        assert!(!dead.paths[0].exists(), "what was left is removed");
+        fs::remove_dir(dir).expect("empty");
     }
 
     /// Anybody could take the keeper's name first.
@@ -292,12 +333,12 @@ mod tests {
         let place = dir.join("margay");
         fs::create_dir(&place).expect("a directory");
         fs::set_permissions(&place, fs::Permissions::from_mode(0o755)).expect("its owner");
-        let refused = open_at(&place.join("name")).expect_err("open to others");
+        let refused = find_at(&place.join("name")).expect_err("open to others");
         assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
         fs::remove_dir(&place).expect("empty");
         std::os::unix::fs::symlink(&dir, &place).expect("a link");
         assert!(
-            open_at(&place.join("name")).is_err(),
+            find_at(&place.join("name")).is_err(),
             "nor where a link leads"
         );
         fs::remove_dir_all(dir).expect("removed");

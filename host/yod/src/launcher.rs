@@ -1,0 +1,216 @@
+//! What a launcher says of the process that it starts, in the environment.
+//!
+//! | launcher | rank on this host, and how many | job |
+//! |---|---|---|
+//! | mpirun of Open MPI (orted, PRRTE) | OMPI_COMM_WORLD_LOCAL_RANK, _SIZE | PMIX_NAMESPACE and the server's address |
+//! | mpiexec.hydra of MPICH, and its kin | MPI_LOCALRANKID, MPI_LOCALNRANKS | the process at the other end of PMI_FD, else the parent |
+//! | srun | SLURM_LOCALID, SLURM_STEP_TASKS_PER_NODE | SLURM_JOB_ID, SLURM_STEP_ID |
+//!
+//! They are looked for in this order: inside of an allocation of Slurm mpirun's own variables count.
+
+use std::os::fd::BorrowedFd;
+
+use rustix::net::sockopt::socket_peercred;
+
+use crate::failure::{Failure, status};
+
+/// What a launcher has told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Launched {
+    /// Its name, for people.
+    pub launcher: &'static str,
+    /// The variable that says how many ranks there are, for people.
+    pub size_variable: &'static str,
+    /// What no other job on this host has.
+    pub job: String,
+    /// Number of this rank among those of the job on this host.
+    pub rank: usize,
+    /// How many these are.
+    pub size: usize,
+    /// Variables that its ranks need on a node, unless they are set.
+    pub settings: &'static [(&'static str, &'static str)],
+}
+
+/// Which process a launcher's daemon is: its id, and when it was started, in clock ticks.
+type Daemon = (u32, u64);
+
+/// Reads this process's environment.
+///
+/// # Errors
+/// A variable makes no sense.
+pub fn find() -> Result<Option<Launched>, Failure> {
+    let variable = |name: &str| std::env::var(name).ok();
+    launched(&variable, &|| daemon(variable("PMI_FD")))
+}
+
+fn launched(
+    variable: &dyn Fn(&str) -> Option<String>,
+    daemon: &dyn Fn() -> Option<Daemon>,
+) -> Result<Option<Launched>, Failure> {
+    let text = |name| variable(name).unwrap_or_default();
+    let both = |a, b| variable(a).is_some() && variable(b).is_some();
+    if both(OMPI[0], OMPI[1]) {
+        let server = ["PMIX_SERVER_URI4", "PMIX_SERVER_URI3", "PMIX_SERVER_URI2"];
+        let server = server.into_iter().find_map(variable).unwrap_or_default();
+        return Ok(Some(Launched {
+            launcher: "mpirun",
+            size_variable: OMPI[1],
+            job: format!("openmpi {} {server}", text("PMIX_NAMESPACE")),
+            rank: number(variable, OMPI[0])?,
+            size: number(variable, OMPI[1])?,
+            settings: OPEN_MPI,
+        }));
+    }
+    if both(HYDRA[0], HYDRA[1]) {
+        let (pid, start) = daemon().unwrap_or_default();
+        return Ok(Some(Launched {
+            launcher: "mpiexec",
+            size_variable: HYDRA[1],
+            job: format!("hydra {pid} {start}"),
+            rank: number(variable, HYDRA[0])?,
+            size: number(variable, HYDRA[1])?,
+            settings: &[],
+        }));
+    }
+    // Only what srun starts is in a step.
+    if both(SLURM[0], SLURM[1]) && variable("SLURM_STEP_ID").is_some() {
+        let node = variable("SLURM_NODEID").and_then(|node| node.parse().ok());
+        let tasks = text(SLURM[1]);
+        return Ok(Some(Launched {
+            launcher: "srun",
+            size_variable: SLURM[1],
+            job: format!("slurm {}.{}", text("SLURM_JOB_ID"), text("SLURM_STEP_ID")),
+            rank: number(variable, SLURM[0])?,
+            size: nth(&tasks, node.unwrap_or(0)).ok_or_else(|| senseless(SLURM[1], &tasks))?,
+            settings: &[],
+        }));
+    }
+    Ok(None)
+}
+
+const OMPI: [&str; 2] = ["OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"];
+const HYDRA: [&str; 2] = ["MPI_LOCALRANKID", "MPI_LOCALNRANKS"];
+const SLURM: [&str; 2] = ["SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"];
+/// PMIx otherwise hands its data over in files that server and ranks map shared, which a node and a process outside cannot.
+const OPEN_MPI: &[(&str, &str)] = &[("PMIX_MCA_gds", "hash")];
+
+fn number(variable: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<usize, Failure> {
+    let text = variable(name).unwrap_or_default();
+    text.parse().map_err(|_| senseless(name, &text))
+}
+
+fn senseless(name: &str, text: &str) -> Failure {
+    let line = format_args!("{name}={text}: no number of ranks; is it a launcher's?");
+    Failure::new(status::USAGE, line)
+}
+
+/// The number of a node in a list as Slurm has it: `2(x3),1` are three nodes with 2 and one with 1.
+fn nth(list: &str, index: usize) -> Option<usize> {
+    let mut left = index;
+    for part in list.split(',') {
+        let (number, times) = match part.split_once("(x") {
+            Some((number, times)) => (number, times.strip_suffix(')')?.parse().ok()?),
+            None => (part, 1),
+        };
+        if left < times {
+            return number.parse().ok();
+        }
+        left -= times;
+    }
+    None
+}
+
+/// The daemon that has made the socket `pmi_fd`, or is the parent of this process.
+fn daemon(pmi_fd: Option<String>) -> Option<Daemon> {
+    let made = pmi_fd.and_then(|fd| {
+        let open = machine::sys::open_descriptors();
+        let fd = fd.parse().ok().filter(|fd| open.contains(fd))?;
+        let maker = machine::sys::with_descriptor(fd, |fd: BorrowedFd<'_>| socket_peercred(fd));
+        maker.ok().map(|maker| maker.pid)
+    });
+    let pid = made.or_else(rustix::process::getppid)?.as_raw_pid() as u32;
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok();
+    let start = stat.as_deref().and_then(start_ticks);
+    Some((pid, start.unwrap_or(0)))
+}
+
+/// Field 22 of /proc/PID/stat (proc(5)); the name before may hold anything.
+fn start_ticks(stat: &str) -> Option<u64> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(set: &[(&str, &str)]) -> Result<Option<Launched>, Failure> {
+        let variable = |name: &str| {
+            let found = set.iter().find(|(key, _)| *key == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        launched(&variable, &|| Some((7, 99)))
+    }
+
+    #[test]
+    fn launchers_are_told_by_their_variables() {
+        let open_mpi = [
+            ("OMPI_COMM_WORLD_LOCAL_RANK", "1"),
+            ("OMPI_COMM_WORLD_LOCAL_SIZE", "2"),
+            ("PMIX_NAMESPACE", "97452033"),
+            ("PMIX_SERVER_URI2", "97452032.0;tcp4://127.0.0.1:35833"),
+            ("SLURM_LOCALID", "0"),
+            ("SLURM_STEP_ID", "3"),
+            ("SLURM_STEP_TASKS_PER_NODE", "1"),
+        ];
+        let found = of(&open_mpi).expect("right").expect("launched");
+        assert_eq!((found.launcher, found.rank, found.size), ("mpirun", 1, 2));
+        assert_eq!(
+            found.job,
+            "openmpi 97452033 97452032.0;tcp4://127.0.0.1:35833"
+        );
+        assert_eq!(found.settings, [("PMIX_MCA_gds", "hash")]);
+        let hydra = of(&[("MPI_LOCALRANKID", "0"), ("MPI_LOCALNRANKS", "3")]);
+        let hydra = hydra.expect("right").expect("launched");
+        assert_eq!((hydra.rank, hydra.size, &*hydra.job), (0, 3, "hydra 7 99"));
+        let step = [
+            ("SLURM_LOCALID", "1"),
+            ("SLURM_STEP_TASKS_PER_NODE", "1,2(x2)"),
+            ("SLURM_NODEID", "2"),
+            ("SLURM_JOB_ID", "17"),
+        ];
+        assert_eq!(of(&step), Ok(None), "a batch script is no step");
+        let step = of(&[&step[..], &[("SLURM_STEP_ID", "4")]].concat());
+        let step = step.expect("right").expect("launched");
+        assert_eq!((step.rank, step.size, &*step.job), (1, 2, "slurm 17.4"));
+        assert_eq!(of(&[]), Ok(None));
+    }
+
+    #[test]
+    fn senseless_variables_are_named() {
+        let line = |set: &[(&str, &str)]| of(set).expect_err("senseless").line;
+        let local = [("MPI_LOCALRANKID", "one"), ("MPI_LOCALNRANKS", "2")];
+        assert!(line(&local).starts_with("MPI_LOCALRANKID=one: "));
+        let step = [
+            ("SLURM_LOCALID", "0"),
+            ("SLURM_STEP_ID", "0"),
+            ("SLURM_STEP_TASKS_PER_NODE", "2(x"),
+        ];
+        assert!(line(&step).starts_with("SLURM_STEP_TASKS_PER_NODE=2(x: "));
+    }
+
+    #[test]
+    fn lists_of_slurm_are_counted() {
+        let all = |list| (0..5).map(|i| nth(list, i)).collect::<Vec<_>>();
+        assert_eq!(all("2(x3),1"), [Some(2), Some(2), Some(2), Some(1), None]);
+        assert_eq!(all("4"), [Some(4), None, None, None, None]);
+        assert_eq!(all("x"), [None; 5]);
+    }
+
+    #[test]
+    fn this_process_has_a_parent_that_was_started() {
+        let (pid, start) = daemon(None).expect("a parent");
+        assert!(pid > 0 && start > 0);
+        assert_eq!(daemon(Some("9999".into())), Some((pid, start)));
+    }
+}

@@ -1,0 +1,66 @@
+//! What the loop of [`super::Supervisor`] remembers.
+
+use std::time::{Duration, Instant};
+
+use super::UNREAD;
+use crate::failure::Failure;
+use crate::verdict::Verdict;
+
+/// A signal that ends programs was sent to the job.
+pub struct Asked {
+    pub signo: i32,
+    pub at: Instant,
+    /// Since when a rank cannot take it, or cannot end.
+    pub stuck: Option<Instant>,
+}
+
+/// What has happened to the job so far.
+pub struct State {
+    pub up: bool,
+    /// The node is gone, which ranks that have ended on it need not know.
+    pub node_gone: bool,
+    pub boot_due: Instant,
+    pub timeout_due: Option<Instant>,
+    pub verdict: Verdict,
+    pub others: Vec<usize>,
+    pub interrupted: bool,
+    pub failure: Option<Failure>,
+    pub asked: Option<Asked>,
+    /// Nothing waits for the rest of the output any more.
+    pub abandoned: bool,
+    /// The appendix is among the output.
+    pub appended: bool,
+    /// Once the ranks have ended: bytes of output that were written, and since when there are no more.
+    pub written: Option<(u64, Instant)>,
+}
+
+impl State {
+    /// Of a job whose ranks are just started.
+    pub fn new(now: Instant, boot_limit: Duration, timeout: Option<Duration>) -> State {
+        State {
+            up: false,
+            node_gone: false,
+            boot_due: now + boot_limit,
+            timeout_due: timeout.map(|timeout| now + timeout),
+            verdict: Verdict::default(),
+            others: Vec::new(),
+            interrupted: false,
+            failure: None,
+            asked: None,
+            abandoned: false,
+            appended: false,
+            written: None,
+        }
+    }
+
+    /// The job is to end, whether its output is read or not.
+    pub fn is_ending(&self) -> bool {
+        self.failure.is_some() || self.asked.is_some()
+    }
+
+    /// Nothing has taken any of the output for so long that it is given up.
+    pub fn unread(&self) -> bool {
+        self.written
+            .is_some_and(|(_, since)| since.elapsed() >= UNREAD)
+    }
+}
