@@ -133,6 +133,14 @@ impl Run {
         self
     }
 
+    /// As arguments of another command.
+    #[must_use]
+    pub fn under(mut self, command: &[&str]) -> Run {
+        self.command
+            .splice(0..0, command.iter().map(|&word| word.into()));
+        self
+    }
+
     /// As a user that owns nothing; only root can do that.
     #[must_use]
     pub fn as_nobody(mut self) -> Run {

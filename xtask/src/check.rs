@@ -142,6 +142,7 @@ fn all_steps() -> Vec<Step> {
         Step::new("unseen", system("unseen")),
         Step::new("bad-input", system("bad_input")),
         Step::new("installed", system("installed")),
+        Step::new("launchers", system("launchers")),
         Step::new("mutation", system("mutation")),
         Step::new("kill", system("kill")),
         Step::new("gate", build::gate_command()),

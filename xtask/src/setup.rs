@@ -26,6 +26,11 @@ const NEEDED: &[(&str, &str)] = &[
     ("/usr/bin/hwloc-calc", "hwloc-nox"),
     ("/usr/bin/jq", "jq"),
     ("/usr/bin/lua5.4", "lua5.4"),
+    // MPI programs of tests/launchers.
+    ("/usr/bin/mpicc.mpich", "libmpich-dev"),
+    ("/usr/bin/mpicc.openmpi", "libopenmpi-dev"),
+    ("/usr/bin/mpiexec.hydra", "mpich"),
+    ("/usr/bin/mpirun.openmpi", "openmpi-bin"),
     ("/usr/bin/openssl", "openssl"),
     ("/usr/bin/free", "procps"),
     ("/usr/bin/perl", "perl"),

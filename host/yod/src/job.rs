@@ -189,8 +189,11 @@ impl With<'_> {
 
     /// Has the keeper make the node; signals and time limits hold meanwhile.
     fn node(&mut self, context: &Context<'_>) -> Result<Node, Failure> {
+        // Another yod that starts the node waits for those that are missing, and says which.
+        let is_others = self.setup.plan.is_none();
         let patience = Patience {
             began: Instant::now(),
+            boot_limit: self.patience.boot_limit * if is_others { 2 } else { 1 },
             ..self.patience
         };
         let (place, boot_limit) = (self.place, patience.boot_limit);

@@ -176,9 +176,8 @@ fn last_line(text: &str) -> &str {
 
 /// A rank without its proxy cannot be served, nor ended on its own.
 fn yod(rank: usize) -> Failure {
-    let line = format_args!(
-        "rank {rank} of this job was running when its yod or its proxy ended; ended the other ranks"
-    );
+    let line =
+        format_args!("the yod or the proxy of rank {rank} is gone; ended the job's other ranks");
     Failure::new(status::SIGNAL + libc::SIGKILL as u8, line)
 }
 

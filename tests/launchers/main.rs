@@ -1,0 +1,9 @@
+//! yods that a launcher starts, one for each rank: they share a node, and end as ranks of one job do.
+//!
+//! Most tests start yods themselves, with the variables of a launcher (`job`); `mpi` has Debian's mpirun and mpiexec do it.
+
+mod binding;
+mod job;
+mod meeting;
+mod mpi;
+mod wrong;

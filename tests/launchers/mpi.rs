@@ -1,0 +1,200 @@
+//! Debian's MPIs: their launchers start yod, and ranks find each other and end as natively.
+//!
+//! Messages go over TCP: ranks have no memory that is shared by mapping files or by System V calls.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use margay_tests::process::{self, MARK};
+use margay_tests::run::{HANG, Outcome, Run, Started};
+use margay_tests::tree;
+use rustix::process::Signal;
+
+use crate::job::{Job, wait_for};
+
+/// Memory of a rank.
+const SHARE: &str = "256M";
+
+/// An MPI as Debian packages it.
+struct Mpi {
+    compiler: &'static str,
+    launcher: &'static [&'static str],
+    /// What keeps its ranks from sharing memory, and lets root start it.
+    variables: &'static [(&'static str, &'static str)],
+}
+
+const OPEN_MPI: Mpi = Mpi {
+    compiler: "mpicc.openmpi",
+    launcher: &["/usr/bin/mpirun.openmpi", "-n", "2"],
+    variables: &[
+        ("OMPI_MCA_btl", "self,tcp"),
+        ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
+        ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+        // It binds two ranks to two cores, which the host may not have.
+        ("OMPI_MCA_rmaps_base_oversubscribe", "1"),
+    ],
+};
+
+const MPICH: Mpi = Mpi {
+    compiler: "mpicc.mpich",
+    launcher: &["/usr/bin/mpiexec.hydra", "-n", "2"],
+    variables: &[("MPIR_CVAR_NOLOCAL", "1"), ("UCX_TLS", "self,tcp")],
+};
+
+impl Mpi {
+    /// Compiles the program that passes a token around.
+    fn ring(&self, job: &Job) -> Result<PathBuf> {
+        let directory = job.directory();
+        std::fs::create_dir_all(&directory)?;
+        let program = directory.join("ring");
+        let source = tree::root().join("tests/launchers/ring.c");
+        let mut compile = Command::new(self.compiler);
+        let made = compile
+            .args(["-O1", "-o"])
+            .args([&program, &source])
+            .status();
+        let made = made.with_context(|| format!("cannot run {}", self.compiler))?;
+        ensure!(made.success(), "{} failed", self.compiler);
+        Ok(program)
+    }
+
+    /// The launcher with the program, natively or under yod.
+    fn run(&self, job: &Job, under_yod: bool, program: &Path, way: &str) -> Run {
+        let (yod, accel) = (tree::yod(), tree::accel());
+        let yod = yod.to_string_lossy();
+        let words = [&*yod, "--accel", &accel, "-m", SHARE, "--oversubscribe"];
+        let run = Run::new(self.launcher.iter().copied());
+        let run = if under_yod { run.args(&words) } else { run };
+        let run = run.args(&[&*program.to_string_lossy(), way]);
+        job.place(run.env(self.variables), [])
+    }
+
+    /// Runs it to its end; no process is left.
+    fn outcome(&self, under_yod: bool, way: &str) -> Result<Outcome> {
+        let job = Job::new(2)?;
+        let program = self.ring(&job)?;
+        let started = job.start(self.run(&job, under_yod, &program, way))?;
+        let outcome = started.finish(HANG * 3)?;
+        gone(&job)?;
+        Ok(outcome)
+    }
+
+    /// The same output, in any order, and the same status as natively.
+    fn as_natively(&self, way: &str) -> Result<Outcome> {
+        let (native, ended) = (self.outcome(false, way)?, self.outcome(true, way)?);
+        let lines = |outcome: &Outcome| {
+            let text = outcome.stdout.text();
+            let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            lines.retain(|line| line.starts_with("rank "));
+            lines.sort();
+            lines
+        };
+        ensure!(
+            (ended.status, lines(&ended)) == (native.status, lines(&native))
+                && lines(&ended).len() == 2,
+            "{way}: status {:?} instead of {:?}:\n{}{}",
+            ended.status,
+            native.status,
+            ended.stdout.text(),
+            ended.stderr.text()
+        );
+        Ok(ended)
+    }
+
+    /// A job whose ranks have met and never end, and its launcher.
+    fn endless<'a>(&self, job: &'a Job) -> Result<Started<'a>> {
+        let program = self.ring(job)?;
+        let started = job.start(self.run(job, true, &program, "spin"))?;
+        let proxies = || {
+            let all = job.processes();
+            let is_rank = |pid: u32| {
+                let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
+                name.is_ok_and(|name| name.trim() == "ring")
+            };
+            all.iter().filter(|process| is_rank(process.pid)).count()
+        };
+        wait_for("ranks", || proxies() == 2)?;
+        Ok(started)
+    }
+
+    /// Told to end, the launcher ends everything.
+    fn told_to_end(&self, signal: Signal) -> Result<()> {
+        let job = Job::new(2)?;
+        let started = self.endless(&job)?;
+        process::signal(started.pid(), signal);
+        let ended = started.finish(HANG)?;
+        ensure!(
+            ended.status.is_some_and(|status| status != 0),
+            "{:?}",
+            ended.status
+        );
+        gone(&job)
+    }
+
+    /// A launcher that is killed cannot; its daemons' ends are seen by what they have started.
+    fn killed(&self) -> Result<()> {
+        let job = Job::new(2)?;
+        let started = self.endless(&job)?;
+        ensure!(process::kill(started.pid()));
+        started.finish(HANG)?;
+        gone(&job)
+    }
+}
+
+/// No process is left, and no directory of ours; Open MPI may leave its own.
+fn gone(job: &Job) -> Result<()> {
+    let left = process::left_over(job.mark(), HANG);
+    ensure!(left.is_empty(), "still running: {left:?} ({MARK})");
+    for entry in std::fs::read_dir(job.temporary())?.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        ensure!(!name.contains("margay"), "left behind: {name}");
+    }
+    Ok(())
+}
+
+#[test]
+fn open_mpi_passes_a_token_around() -> Result<()> {
+    let ended = OPEN_MPI.as_natively("well")?;
+    ensure!(ended.stderr.text().is_empty(), "{}", ended.stderr.text());
+    Ok(())
+}
+
+#[test]
+fn mpich_passes_a_token_around() -> Result<()> {
+    let ended = MPICH.as_natively("well")?;
+    ensure!(ended.stderr.text().is_empty(), "{}", ended.stderr.text());
+    Ok(())
+}
+
+#[test]
+fn aborted_jobs_end_as_natively() -> Result<()> {
+    OPEN_MPI.as_natively("abort")?;
+    MPICH.as_natively("abort").map(drop)
+}
+
+/// To the launcher the yod is the rank: it dies of the same signal.
+#[test]
+fn crashed_ranks_end_the_job_as_natively() -> Result<()> {
+    let ended = OPEN_MPI.as_natively("crash")?;
+    let named = "exited on signal 11 (Segmentation fault)";
+    ensure!(
+        ended.stderr.text().contains(named),
+        "{}",
+        ended.stderr.text()
+    );
+    MPICH.as_natively("crash").map(drop)
+}
+
+#[test]
+fn launchers_end_their_jobs() -> Result<()> {
+    OPEN_MPI.told_to_end(Signal::INT)?;
+    OPEN_MPI.told_to_end(Signal::TERM)?;
+    MPICH.told_to_end(Signal::INT)
+}
+
+#[test]
+fn launchers_that_are_killed_leave_nothing() -> Result<()> {
+    OPEN_MPI.killed()?;
+    MPICH.killed()
+}
