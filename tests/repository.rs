@@ -64,6 +64,7 @@ const SLEEPS: &[(&str, usize)] = &[
     ("host/yod/tests/node.rs", 1),    // a proxy attaches late
     ("qk/hal/tests/machine.rs", 2),   // polls; between interrupts
     ("tests/kill/round.rs", 1),       // the moment of the blow
+    ("tests/launchers/kill.rs", 1),   // the moment of the blow
     ("tests/noise/main.rs", 4),       // between signals; quiet for so long, twice; polls
     ("tests/noise/node.rs", 1),       // polls
     ("tests/noise/pair.rs", 2),       // quiet for so long; between signals

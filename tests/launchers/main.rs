@@ -4,6 +4,7 @@
 
 mod binding;
 mod job;
+mod kill;
 mod meeting;
 mod mpi;
 mod wrong;

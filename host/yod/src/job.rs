@@ -209,7 +209,7 @@ impl With<'_> {
             NoNode::Taken => party::taken(place),
             NoNode::Io(error) if error.kind() == ErrorKind::UnexpectedEof => match pid {
                 Some(_) => Loss::Keeper(pid).explain(context, false),
-                None => party::first_gone(),
+                None => party::first_gone(place),
             },
             NoNode::Io(error) => Failure::os("join the node", error),
             NoNode::GivenUp => given_up

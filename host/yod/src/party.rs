@@ -224,7 +224,7 @@ fn explain(why: Why, place: &Place, limit: Duration) -> Failure {
             status::UNAVAILABLE,
             format_args!("rank {rank} of this job has ended before there was a node"),
         ),
-        Why::FirstGone => first_gone(),
+        Why::FirstGone => first_gone(place),
         Why::GivenUp(missing) => {
             Failure::new(status::UNAVAILABLE, missing_line(&missing, place, limit))
         }
@@ -232,7 +232,9 @@ fn explain(why: Why, place: &Place, limit: Duration) -> Failure {
 }
 
 /// The yod that was to start the node has ended without a word.
-pub fn first_gone() -> Failure {
+pub fn first_gone(place: &Place) -> Failure {
+    let jobs = place.launched.iter().map(|launched| &launched.job);
+    jobs.for_each(|job| rendezvous::clear_up(job));
     Failure::new(
         status::UNAVAILABLE,
         "the yod that was to start this job's node has ended",

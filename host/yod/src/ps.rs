@@ -1,7 +1,7 @@
 //! `--ps`: the nodes of this user on this host.
 //!
 //! A node is a QEMU of the user's whose name tells its plan ([`Plan::name`]); its parent is the node's keeper, and the keeper's
-//! parent the yod that started it. All of that is in /proc for every user to read (proc(5)), so no node is disturbed and
+//! parent the yod that started it, while that lives. All of that is in /proc for every user to read (proc(5)), so no node is disturbed and
 //! none is needed to answer.
 
 use std::fs;
@@ -40,7 +40,9 @@ fn render(all: &[Process]) -> String {
         }) else {
             continue;
         };
-        let yod = with(qemu.parent).and_then(|keeper| with(keeper.parent));
+        // The keeper is a fork. Once its yod has ended before the others of the job, its parent is no yod.
+        let yod = with(qemu.parent)
+            .and_then(|keeper| with(keeper.parent).filter(|yod| yod.args == keeper.args));
         if text.is_empty() {
             text = row(
                 ["YOD", "AGE", "RANKS", "CORES", "MEMORY", "TOUCHED"],
@@ -49,7 +51,6 @@ fn render(all: &[Process]) -> String {
         }
         let (pid, command) = match yod {
             Some(yod) => (yod.pid.to_string(), printable(&yod.args.join(" "))),
-            // It has died this instant, and its node is about to.
             None => ("-".into(), String::new()),
         };
         let share = Bytes(share_bytes);
@@ -198,6 +199,8 @@ mod tests {
             ]
         );
         assert_eq!(render(&all[3..]), "no node of yours is running here\n");
+        let of_init = [of(1, 0, "init"), of(11, 1, "yod a.out"), all[2].clone()];
+        assert!(render(&of_init).contains("\n       -  "));
         let shared = of(12, 11, "qemu -name margay:16x4194304 -smp 2");
         assert!(render(&[shared]).contains("2 shared"));
     }

@@ -128,6 +128,13 @@ pub fn meet(job: &str, me: &Member, wait: Wait<'_>) -> Result<Role, NoMeeting> {
     }
 }
 
+/// Removes what the first yod of `job` has left that was killed before all had met.
+pub fn clear_up(job: &str) {
+    SocketFile::new(job)
+        .iter()
+        .for_each(SocketFile::remove_stale);
+}
+
 /// Tells yods that there will be no node; they end with `status`.
 pub fn dismiss(waiting: &[OwnedFd], status: u8) {
     for socket in waiting {

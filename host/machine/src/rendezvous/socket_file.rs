@@ -77,6 +77,20 @@ impl SocketFile {
         Err(last)
     }
 
+    /// Removes the file if nobody listens there any more.
+    pub fn remove_stale(&self) {
+        for path in self.paths.iter().filter(|path| is_stale(path)) {
+            let Some(Ok(dir)) = path.parent().map(own_directory) else {
+                continue;
+            };
+            // A yod that comes just now has the lock until it listens.
+            let locked = flock(&dir, FlockOperation::NonBlockingLockExclusive);
+            if locked.is_ok() && is_stale(path) {
+                self.remove();
+            }
+        }
+    }
+
     /// Removes the file, and the directory if nothing else is in it.
     pub fn remove(&self) {
         for path in &self.paths {
@@ -320,7 +334,11 @@ mod tests {
             });
             let listening = all.iter().filter(|f| matches!(f, Found::Listener(_)));
             assert_eq!(listening.count(), 1, "round {round}");
-            file.remove();
+            file.remove_stale();
+            assert!(file.paths[0].exists(), "round {round}: somebody listens");
+            drop(all);
+            file.remove_stale();
+            assert!(!file.paths[0].exists(), "round {round}: left behind");
         }
         assert!(!dead.paths[0].exists(), "what was left is removed");
         fs::remove_dir(dir).expect("empty");
