@@ -175,6 +175,21 @@ fn reports_are_written_once() -> Result<()> {
     Ok(())
 }
 
+/// The plan of all is printed once. The other yod ended before it was met.
+#[test]
+fn the_plan_is_that_of_all() -> Result<()> {
+    let job = Job::new(2)?;
+    let ended = job.run(&["--dry-run", "--oversubscribe"], HELLO, &[])?;
+    let out: String = ended.iter().map(|one| one.stdout.text()).collect();
+    let plans = out.matches("\nranks        2\n").count();
+    ensure!(
+        statuses(&ended) == [Some(0); 2] && plans == 1,
+        "{:?}: {out}",
+        statuses(&ended)
+    );
+    Ok(())
+}
+
 /// One keeper, one QEMU; each yod has its own rank's proxy, and is the parent of it.
 #[test]
 fn each_yod_has_its_own_rank() -> Result<()> {

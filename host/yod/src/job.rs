@@ -57,6 +57,7 @@ pub fn run(cli: &Cli, first: Sample, inherited: proxy::Inherited) -> Result<u8, 
             return Ok(0);
         }
         Err(failure) => {
+            let failure = party::say(failure);
             party.dismiss(failure.status);
             return Err(failure);
         }
@@ -95,7 +96,7 @@ struct Prepared {
 }
 
 impl Prepared {
-    /// `None` when the plan was all that was wanted, and has been printed.
+    /// `None` when the plan was all that was wanted, and has been printed. A yod without a plan waits to be told so.
     fn new(
         cli: &Cli,
         place: &Place,
@@ -103,10 +104,15 @@ impl Prepared {
         first: Sample,
     ) -> Result<Option<Prepared>, Failure> {
         let setup = Setup::new(cli, place, party.host(), first)?;
-        if let (true, Some(plan)) = (cli.dry_run, &setup.plan) {
-            console::out(dry_run::describe(&setup, plan));
-        }
         if cli.dry_run {
+            let Some(plan) = &setup.plan else {
+                return Ok(Some(Prepared {
+                    setup,
+                    stats: None,
+                    streams: Streams::new(None, None)?,
+                }));
+            };
+            console::out(dry_run::describe(&setup, plan));
             return Ok(None);
         }
         let stats = cli.stats.as_ref().filter(|_| place.has_first());

@@ -14,6 +14,7 @@ use machine::sys::Signals;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::cli::Cli;
+use crate::console;
 use crate::failure::{Failure, status};
 use crate::loss;
 use crate::place::Place;
@@ -100,6 +101,7 @@ impl Party {
             Err(NoMeeting { why, waiting }) => {
                 let failure = given_up.filter(|failure| !failure.line.is_empty());
                 let failure = failure.unwrap_or_else(|| explain(why, place, patience.boot_limit));
+                let failure = say(failure);
                 rendezvous::dismiss(&waiting, failure.status);
                 Err(failure)
             }
@@ -164,6 +166,14 @@ impl Party {
         me.into_iter()
             .chain(guests.iter().map(|guest| &guest.member))
     }
+}
+
+/// Says what others are about to be told: a launcher may drop what a yod writes once another has ended.
+pub fn say(failure: Failure) -> Failure {
+    if !failure.line.is_empty() {
+        console::say(&failure.line);
+    }
+    Failure::said(failure.status)
 }
 
 fn member(cli: &Cli, place: &Place) -> Member {

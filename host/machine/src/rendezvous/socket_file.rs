@@ -79,15 +79,19 @@ impl SocketFile {
 
     /// Removes the file if nobody listens there any more.
     pub fn remove_stale(&self) {
-        for path in self.paths.iter().filter(|path| is_stale(path)) {
-            let Some(Ok(dir)) = path.parent().map(own_directory) else {
+        for path in &self.paths {
+            let (Some(place), Some(name)) = (path.parent(), path.file_name()) else {
+                continue;
+            };
+            let Ok(dir) = own_directory(place) else {
                 continue;
             };
             // A yod that comes just now has the lock until it listens.
             let locked = flock(&dir, FlockOperation::NonBlockingLockExclusive);
-            if locked.is_ok() && is_stale(path) {
-                self.remove();
+            if locked.is_ok() && is_stale(&through(&dir).join(name)) {
+                let _ = fs::remove_file(path);
             }
+            let _ = fs::remove_dir(place);
         }
     }
 
