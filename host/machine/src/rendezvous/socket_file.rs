@@ -317,7 +317,7 @@ mod tests {
             panic!("somebody is there already");
         };
         drop(listener);
-        for round in 0..20 {
+        for round in 0..400 {
             let (file, listener) = found(&place, "job");
             drop(listener);
             assert!(file.paths[0].exists(), "{round}: left behind");
