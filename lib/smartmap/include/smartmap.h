@@ -110,7 +110,10 @@ static inline int smartmap_reachable(int rank, const void *address, size_t bytes
            smartmap_provider_reachable(rank, address, bytes);
 }
 
-/** Is the process behind an open window still running?  Costs one load. */
+/**
+ * Is the process behind an open window still running?  Costs one load while its
+ * initial thread runs; a look at /proc when that has ended.
+ */
 static inline int smartmap_alive(int rank)
 {
     return smartmap_available() && smartmap_provider_alive(rank);

@@ -38,15 +38,6 @@ static const struct arena_header *header_of(int rank)
     return smartmap_remote((unsigned)rank, (void *)ARENA_BASE);
 }
 
-/** See start_heartbeat() in arena.c; the word is the futex of the mutex. */
-static bool owner_lives(const struct arena_header *h)
-{
-    const unsigned died = 0x40000000, tid = 0x3fffffff; /* linux/futex.h */
-    unsigned word = (unsigned)__atomic_load_n(&h->alive.__data.__lock,
-                                              __ATOMIC_ACQUIRE);
-    return (word & tid) != 0 && (word & died) == 0;
-}
-
 static bool window_is_open(int rank)
 {
     return rank >= 0 && rank < SMARTMAP_MAX_RANKS &&
@@ -77,11 +68,10 @@ static int check_arena(int fd, pid_t pid, int *rank, uint64_t *bytes)
  * Open the arena of a process: a descriptor, or a negative errno.  The process
  * may hold other ranks' arenas open at this moment, for it attaches them too.
  */
-static int open_arena_of(pid_t pid, int *rank, uint64_t *bytes)
+static int open_arena_in(const char *folder, pid_t pid, int *rank, uint64_t *bytes)
 {
-    char path[64], target[sizeof LINK_TARGET + 1];
-    snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
-    DIR *directory = opendir(path);
+    char target[sizeof LINK_TARGET + 1];
+    DIR *directory = opendir(folder);
     if (!directory)
         return -errno;
     int found = -ENOENT;
@@ -99,6 +89,47 @@ static int open_arena_of(pid_t pid, int *rank, uint64_t *bytes)
     }
     closedir(directory);
     return found;
+}
+
+static int open_arena_of(pid_t pid, int *rank, uint64_t *bytes)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+    return open_arena_in(path, pid, rank, bytes);
+}
+
+/**
+ * Has the owner a thread that still holds the arena?  The initial one may have
+ * ended by pthread_exit(3); descriptors are then listed under the others only.
+ */
+static bool has_threads(pid_t pid, int rank)
+{
+    char path[64];
+    uint64_t bytes;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *tasks = opendir(path);
+    int found = -ENOENT;
+    for (struct dirent *e; tasks && found < 0 && (e = readdir(tasks)) != NULL;) {
+        int tid = atoi(e->d_name);
+        if (tid <= 0 || tid == pid)
+            continue;
+        snprintf(path, sizeof path, "/proc/%d/task/%d/fd", (int)pid, tid);
+        found = open_arena_in(path, pid, &rank, &bytes);
+    }
+    if (tasks)
+        closedir(tasks);
+    if (found >= 0)
+        close(found);
+    return found >= 0;
+}
+
+/** See start_heartbeat() in arena.c; the word is the futex of the mutex. */
+static bool owner_lives(const struct arena_header *h)
+{
+    const unsigned died = 0x40000000, tid = 0x3fffffff; /* linux/futex.h */
+    unsigned word = (unsigned)__atomic_load_n(&h->alive.__data.__lock,
+                                              __ATOMIC_ACQUIRE);
+    return ((word & tid) != 0 && (word & died) == 0) || has_threads(h->pid, h->rank);
 }
 
 static int map_window(int rank, pid_t pid, int fd, uint64_t bytes)

@@ -1,9 +1,12 @@
 /*
  * Ranks join, read and write each other's heaps by arithmetic, and see death.
  * Modes: "" all live; "kill" rank 1 dies by SIGKILL at a random moment;
- * "free" rank 0 frees, grows and takes memory that all others are reading.
+ * "free" rank 0 frees, grows and takes memory that all others are reading;
+ * "leave" rank 1's initial thread ends, and another one goes on.
  */
 #include "harness.h"
+
+#include <pthread.h>
 
 enum { WORDS = 1 << 16 };
 
@@ -57,6 +60,47 @@ static void see_death(int rank, int size)
     CHECK(!smartmap_reachable(1, board->address[1], 8));
 }
 
+/** Has the initial thread ended?  Field 3 of its stat, proc(5). */
+static int initial_thread_ended(void)
+{
+    char stat[512] = "", *state;
+    FILE *file = fopen("/proc/self/stat", "r");
+    CHECK(file && fgets(stat, sizeof stat, file) && (state = strrchr(stat, ')')) != NULL);
+    fclose(file);
+    return state[2] == 'Z';
+}
+
+static void *go_on(void *size)
+{
+    while (!initial_thread_ended())
+        sched_yield();
+    meet(4, *(int *)size);
+    meet(5, *(int *)size);
+    exit(0);
+}
+
+/**
+ * Rank 1's initial thread ends by pthread_exit(3), another one lives on.  The
+ * kernel marks the mutex of the header then, and peers took that for death.
+ */
+static void leave_to_a_thread(int rank, int size)
+{
+    static int ranks;
+    char *mine = malloc(1 << 20);
+    ranks = size;
+    board->address[rank] = mine;
+    pthread_t other;
+    if (rank == 1) {
+        CHECK(pthread_create(&other, NULL, go_on, &ranks) == 0);
+        pthread_exit(NULL);
+    }
+    meet(4, size);
+    CHECK(smartmap_alive(1) && smartmap_reachable(1, board->address[1], 1 << 20));
+    meet(5, size);
+    while (smartmap_alive(1))
+        sched_yield();
+}
+
 /** What a reader sees of freed memory is undefined, but it lives. */
 static void see_freed(int rank, int size)
 {
@@ -92,6 +136,8 @@ int rank_main(int rank, int size, const char *mode)
         see_death(rank, size);
     if (strcmp(mode, "free") == 0)
         see_freed(rank, size);
+    if (strcmp(mode, "leave") == 0)
+        leave_to_a_thread(rank, size);
     return 0;
 }
 
