@@ -1,0 +1,136 @@
+/*
+ * messages: two ranks; each line is a cell and its nanoseconds, the fastest of
+ * BATCHES batches, which a loaded machine disturbs least.
+ *
+ *   flag            one way of a word stored until the other process sees it
+ *   one way N       half a round of N bytes; "any": received from MPI_ANY_SOURCE
+ *   stream N        one message of many in one direction; "both": in both
+ *   posted, unexpected   a round of 8 bytes with 1,000 others before the match
+ */
+#include <mpi.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BATCHES = 25, MOST = 4 << 20, WINDOW = 64, OTHERS = 1000, OTHER_TAG = 1000 };
+
+static int rank;
+static char *out, *in;
+static _Atomic long *word;
+
+static void flag(int turns, int unused)
+{
+    static long base;
+    (void)unused;
+    for (long i = base + 1; i <= base + turns; i++) {
+        if (rank == 0)
+            atomic_store_explicit(&word[0], i, memory_order_release);
+        while (atomic_load_explicit(&word[rank ? 0 : 64], memory_order_acquire) < i)
+            ;
+        if (rank == 1)
+            atomic_store_explicit(&word[64], i, memory_order_release);
+    }
+    base += turns;
+}
+
+static void ping_pong_from(int turns, int bytes, int source)
+{
+    for (int i = 0; i < turns; i++) {
+        if (rank == 0)
+            MPI_Send(out, bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
+        MPI_Recv(in, bytes, MPI_BYTE, source, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (rank == 1)
+            MPI_Send(out, bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
+    }
+}
+
+static void one_way(int turns, int bytes) { ping_pong_from(turns, bytes, 1 - rank); }
+
+static void one_way_any(int turns, int bytes) { ping_pong_from(turns, bytes, MPI_ANY_SOURCE); }
+
+static void stream_by(int turns, int bytes, int senders)
+{
+    MPI_Request requests[2 * WINDOW];
+    for (int i = 0; i < turns; i += WINDOW) {
+        int n = 0;
+        for (int w = 0; w < WINDOW && (senders == 2 || rank == 1); w++)
+            MPI_Irecv(in, bytes, MPI_BYTE, 1 - rank, 0, MPI_COMM_WORLD, &requests[n++]);
+        for (int w = 0; w < WINDOW && (senders == 2 || rank == 0); w++)
+            MPI_Isend(out, bytes, MPI_BYTE, 1 - rank, 0, MPI_COMM_WORLD, &requests[n++]);
+        MPI_Waitall(n, requests, MPI_STATUSES_IGNORE);
+    }
+    MPI_Sendrecv(out, 1, MPI_BYTE, 1 - rank, 1, in, 1, MPI_BYTE, 1 - rank, 1, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+}
+
+static void stream(int turns, int bytes) { stream_by(turns, bytes, 1); }
+
+static void stream_both(int turns, int bytes) { stream_by(turns, bytes, 2); }
+
+/** The fastest batch, in ns of `parts` per turn. */
+static void cell(const char *name, int bytes, int turns, double parts,
+                 void (*run)(int turns, int bytes))
+{
+    double best = 1e30;
+    run(turns, bytes); /* once for nothing */
+    for (int b = 0; b < BATCHES; b++) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        double start = MPI_Wtime();
+        run(turns, bytes);
+        double ns = (MPI_Wtime() - start) / turns / parts * 1e9;
+        best = ns < best ? ns : best;
+    }
+    if (rank == 0)
+        printf("%s %d: %.0f\n", name, bytes, best);
+}
+
+static void with_posted(void)
+{
+    MPI_Request others[OTHERS];
+    for (int i = 0; i < OTHERS; i++)
+        MPI_Irecv(in + i, 1, MPI_BYTE, 1 - rank, OTHER_TAG + i, MPI_COMM_WORLD, &others[i]);
+    cell("posted", 8, 200, 2, one_way);
+    for (int i = 0; i < OTHERS; i++)
+        MPI_Send(out, 1, MPI_BYTE, 1 - rank, OTHER_TAG + i, MPI_COMM_WORLD);
+    MPI_Waitall(OTHERS, others, MPI_STATUSES_IGNORE);
+}
+
+static void with_unexpected(void)
+{
+    for (int i = 0; i < OTHERS; i++)
+        MPI_Send(out, 1, MPI_BYTE, 1 - rank, OTHER_TAG + i, MPI_COMM_WORLD);
+    cell("unexpected", 8, 200, 2, one_way);
+    for (int i = 0; i < OTHERS; i++)
+        MPI_Recv(in, 1, MPI_BYTE, 1 - rank, OTHER_TAG + i, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+int main(int argc, char **argv)
+{
+    static const int sizes[] = { 8, 64, 1024, 4096, 16384, 65536, 262144, 1048576, MOST };
+    MPI_Win win;
+    MPI_Aint bytes;
+    int unit;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    out = malloc(MOST);
+    in = malloc(MOST);
+    memset(out, 1, MOST);
+    memset(in, 1, MOST);
+    MPI_Win_allocate_shared(rank ? 0 : 4096, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &word, &win);
+    MPI_Win_shared_query(win, 0, &bytes, &unit, &word);
+    cell("flag", 8, 1000, 2, flag);
+    for (int i = 0; i < 9; i++)
+        cell("one way", sizes[i], sizes[i] <= 4096 ? 500 : sizes[i] <= 262144 ? 50 : 5, 2,
+             one_way);
+    cell("one way any", 8, 500, 2, one_way_any);
+    for (int i = 0; i < 6; i++) {
+        cell("stream", sizes[i], 640, 1, stream);
+        cell("stream both", sizes[i], 640, 2, stream_both);
+    }
+    with_posted();
+    with_unexpected();
+    MPI_Win_free(&win);
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,74 @@
+/*
+ * Channels: a ring of cache lines and a ring of bytes, one writer, one reader.
+ *
+ * The writer learns from two words of the reader how far it has read, and asks
+ * only when a ring seems full.  Positions count up; both ends compute where a
+ * piece of the ring of bytes lies, for it never wraps within one.
+ */
+#include "pml_smartmap.h"
+
+static size_t round_up(size_t bytes)
+{
+    return (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+}
+
+size_t channel_bytes(const struct sizes *sizes)
+{
+    return sizeof(struct channel) + sizes->lines * sizeof(struct line) + sizes->ring_bytes;
+}
+
+/** Channel number `index` of a block, from its beginning. */
+struct channel_end channel_end(struct block *block, int index, const struct sizes *sizes)
+{
+    struct channel *c =
+        (struct channel *)(block->channels + (size_t)index * channel_bytes(sizes));
+    return (struct channel_end){ .channel = c, .ring = (char *)&c->line[sizes->lines] };
+}
+
+/** The next line to write, or NULL when the ring is full. */
+struct line *channel_line(struct channel_end *out)
+{
+    if (OPAL_UNLIKELY(out->line - out->lines_read >= job.sizes.lines)) {
+        out->lines_read = atomic_load_explicit(&out->channel->lines_read, memory_order_acquire);
+        if (out->line - out->lines_read >= job.sizes.lines)
+            return NULL;
+    }
+    return &out->channel->line[out->line & (job.sizes.lines - 1)];
+}
+
+/** Where `bytes` go that begin at or after position `at`. */
+static uint64_t place(uint64_t at, size_t bytes)
+{
+    uint64_t offset = at & (job.sizes.ring_bytes - 1);
+    return offset + bytes > job.sizes.ring_bytes ? at - offset + job.sizes.ring_bytes : at;
+}
+
+/** Room for `bytes`, at most half of the ring, or NULL; channel_post uses it. */
+char *channel_room(struct channel_end *out, size_t bytes)
+{
+    uint64_t at = place(out->byte, bytes), end = at + round_up(bytes);
+    if (OPAL_UNLIKELY(end - out->bytes_read > job.sizes.ring_bytes)) {
+        out->bytes_read = atomic_load_explicit(&out->channel->bytes_read, memory_order_acquire);
+        if (end - out->bytes_read > job.sizes.ring_bytes)
+            return NULL;
+    }
+    return out->ring + (at & (job.sizes.ring_bytes - 1));
+}
+
+/** Publish a line, and with it what was written into channel_room. */
+void channel_post(struct channel_end *out, struct line *line, size_t ring_bytes)
+{
+    if (ring_bytes > 0)
+        out->byte = place(out->byte, ring_bytes) + round_up(ring_bytes);
+    uint32_t lap = (uint32_t)(out->line / job.sizes.lines) + 1;
+    out->line++;
+    atomic_store_explicit(&line->turn, lap, memory_order_release);
+}
+
+/** The reader's side of channel_room; freed with the line. */
+const char *channel_take(struct channel_end *in, size_t bytes)
+{
+    uint64_t at = place(in->byte, bytes);
+    in->byte = at + round_up(bytes);
+    return in->ring + (at & (job.sizes.ring_bytes - 1));
+}

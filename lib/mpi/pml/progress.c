@@ -1,0 +1,92 @@
+/*
+ * Progress: empty the channels, write what waits for room, and notice peers
+ * that have died.
+ */
+#define _GNU_SOURCE
+#include "pml_smartmap.h"
+
+#include <sched.h>
+
+#include "opal/runtime/opal_progress.h"
+
+enum {
+    LINES_AT_ONCE = 64,     /* from one peer before the next one's turn */
+    SPINS = 32,             /* of our own progress for one of Open MPI's */
+    IDLE_TO_YIELD = 2000,   /* calls that found nothing: some 50 us */
+    IDLE_TO_YIELD_CROWDED = 8,
+    IDLE_TO_CHECK = 4096,   /* for peers that died */
+};
+
+static int empty_channel(int node)
+{
+    struct channel_end *in = &job.peer[node].in;
+    int lines = 0;
+    for (; lines < LINES_AT_ONCE; lines++) {
+        const struct line *l = &in->channel->line[in->line & (job.sizes.lines - 1)];
+        uint32_t lap = (uint32_t)(in->line / job.sizes.lines) + 1;
+        if (atomic_load_explicit(&l->turn, memory_order_acquire) != lap)
+            break;
+        in->line++;
+        /* A stream: its next line may be written already. */
+        __builtin_prefetch(&in->channel->line[in->line & (job.sizes.lines - 1)]);
+        receive_line(node, l);
+    }
+    if (lines > 0) {
+        atomic_store_explicit(&in->channel->bytes_read, in->byte, memory_order_release);
+        atomic_store_explicit(&in->channel->lines_read, in->line, memory_order_release);
+    }
+    return lines;
+}
+
+static int poll_peers(void)
+{
+    int events = 0;
+    for (uint32_t node = 0; node < job.sizes.processes; node++) {
+        events += empty_channel((int)node);
+        if (OPAL_UNLIKELY(job.peer[node].first != NULL))
+            send_queued(&job.peer[node]);
+    }
+    return events;
+}
+
+/** Nothing came: let others have the CPU, and see that they live. */
+static void idle(unsigned calls)
+{
+    if (calls % IDLE_TO_CHECK == 0) {
+        enter();
+        job_find_lost();
+        leave();
+    }
+    if (calls % IDLE_TO_YIELD_CROWDED == 0 && (job.crowded || calls > IDLE_TO_YIELD))
+        sched_yield();
+}
+
+int smartmap_progress(void)
+{
+    static _Atomic unsigned idle_calls;
+    if (OPAL_UNLIKELY(opal_using_threads()) && pthread_mutex_trylock(&job.lock) != 0)
+        return 0; /* another thread is at it */
+    int events = poll_peers();
+    leave();
+    unsigned calls = atomic_load_explicit(&idle_calls, memory_order_relaxed);
+    calls = events > 0 ? 0 : calls + 1;
+    atomic_store_explicit(&idle_calls, calls, memory_order_relaxed);
+    if (calls > 0)
+        idle(calls);
+    return events;
+}
+
+/** Until a request is complete. */
+void smartmap_wait_for(struct request *r)
+{
+    while (!REQUEST_COMPLETE(&r->super)) {
+        for (int i = 0; i < SPINS && !REQUEST_COMPLETE(&r->super); i++)
+            smartmap_progress();
+        if (opal_using_threads()) {
+            ompi_request_wait_completion(&r->super);
+            return;
+        }
+        if (!REQUEST_COMPLETE(&r->super))
+            opal_progress();
+    }
+}

@@ -1,0 +1,246 @@
+/*
+ * Receives, and what comes out of channels.
+ */
+#define _GNU_SOURCE
+#include "pml_smartmap.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "ompi/runtime/mpiruntime.h"
+#include "opal/util/output.h"
+
+/** By Linux, for what windows do not show; false: it refuses. */
+static bool read_by_linux(const struct peer *p, char *to, uint64_t from, size_t bytes)
+{
+    enum { MOST_BYTES = 1 << 30 }; /* Linux moves less than 2 GiB at a time */
+    for (size_t at = 0; at < bytes;) {
+        size_t part = bytes - at < MOST_BYTES ? bytes - at : MOST_BYTES;
+        struct iovec local = { to + at, part }, remote = { (char *)from + at, part };
+        ssize_t got = process_vm_readv(p->pid, &local, 1, &remote, 1, 0);
+        if (got <= 0)
+            return false;
+        at += (size_t)got;
+    }
+    return true;
+}
+
+/** Copy long data from where it lies; false: the sender must send pieces. */
+static bool copy_long(struct request *r, const struct incoming *m)
+{
+    const struct peer *p = &job.peer[m->node];
+    const void *address = (const void *)m->address;
+    if (r->bytes == 0)
+        return true;
+    if (!address)
+        return false;
+    if (m->node == job.self)
+        request_unpack(r, address, r->bytes);
+    else if (smartmap_reachable(p->smartmap_rank, address, r->bytes))
+        request_unpack(r, smartmap_remote((unsigned)p->smartmap_rank, address), r->bytes);
+    else
+        return r->start && read_by_linux(p, r->start, m->address, r->bytes);
+    return true;
+}
+
+/** Under the lock: a message for an active receive that is not posted. */
+static void receive_message(struct request *r, const struct incoming *m)
+{
+    ompi_status_public_t *status = &r->super.req_status;
+    bool truncated = m->bytes > r->bytes;
+    if (!truncated)
+        r->bytes = m->bytes;
+    status->MPI_SOURCE = m->key.source;
+    status->MPI_TAG = m->key.tag;
+    status->_ucount = r->bytes;
+    status->MPI_ERROR = truncated ? MPI_ERR_TRUNCATE : OMPI_SUCCESS;
+    r->partner = m->sender;
+    r->node = m->node;
+    if (m->kind == LINE_LONG)
+        send_queue(r, copy_long(r, m) ? ERRAND_DONE : ERRAND_ASK);
+    else {
+        if (r->bytes > 0)
+            request_unpack(r, m->data, r->bytes);
+        if (m->sender)
+            send_queue(r, ERRAND_DONE);
+        else
+            request_finish(r, status->MPI_ERROR);
+    }
+}
+
+/** Under the lock: the same for a message that has waited. */
+void receive_take(struct request *r, struct arrival *a)
+{
+    receive_message(r, &a->message);
+    free(a);
+}
+
+/** No receive takes it yet: keep it, with its data. */
+static void keep(const struct incoming *m)
+{
+    size_t bytes = m->kind == LINE_LONG ? 0 : m->bytes;
+    struct arrival *a = malloc(sizeof *a + bytes);
+    if (!a) {
+        opal_output(0, "pml/smartmap: out of memory for messages that no receive takes; "
+                       "%zu wait", job.unexpected.items);
+        ompi_mpi_abort(&ompi_mpi_comm_world.comm, MPI_ERR_NO_MEM);
+        return;
+    }
+    a->match.key = m->key;
+    a->message = *m;
+    a->message.data = a->data;
+    if (bytes > 0)
+        memcpy(a->data, m->data, bytes);
+    match_keep(&job.unexpected, &a->match);
+}
+
+static void message_line(int node, const struct line *l)
+{
+    struct incoming m = { .key = { l->communicator, l->source, l->tag },
+                          .node = node, .kind = l->kind };
+    if (l->kind == LINE_SHORT) {
+        m.bytes = l->short_bytes;
+        m.data = l->data;
+    } else {
+        m.bytes = l->bytes;
+        m.sender = l->sender;
+        if (l->kind == LINE_MEDIUM)
+            m.data = channel_take(&job.peer[node].in, m.bytes);
+        else
+            m.address = l->address;
+    }
+    struct match_item *item =
+        job.posted.items > 0 ? match_receive(&job.posted, &m.key) : NULL;
+    if (!item) {
+        keep(&m);
+        return;
+    }
+    struct request *r = (struct request *)((char *)item - offsetof(struct request, match));
+    match_remove(&job.posted, item);
+    r->posted = false;
+    receive_message(r, &m);
+}
+
+static void piece_line(int node, const struct line *l)
+{
+    struct request *r = (struct request *)l->receiver;
+    request_unpack(r, channel_take(&job.peer[node].in, l->bytes), l->bytes);
+    if (r->moved == r->bytes)
+        request_finish(r, r->super.req_status.MPI_ERROR);
+}
+
+/** Under the lock: handle a line from process `node`. */
+void receive_line(int node, const struct line *l)
+{
+    struct request *send = (struct request *)l->sender;
+    switch (l->kind) {
+    case LINE_DONE:
+        request_finish(send, OMPI_SUCCESS);
+        break;
+    case LINE_ASK:
+        request_answered(send);
+        send->partner = l->receiver;
+        send->bytes = l->bytes;
+        send_queue(send, ERRAND_PIECES);
+        break;
+    case LINE_PIECE:
+        piece_line(node, l);
+        break;
+    default:
+        message_line(node, l);
+    }
+}
+
+struct request *receive_new(struct comm *c, void *buffer, size_t count, ompi_datatype_t *type,
+                            int rank, int tag)
+{
+    struct request *r = request_new();
+    r->receive = true;
+    r->buffer = buffer;
+    r->count = count;
+    r->type = type;
+    r->comm = c;
+    r->rank = rank;
+    r->tag = tag;
+    return r;
+}
+
+int receive_start(struct request *r)
+{
+    request_activate(r);
+    request_prepare(r, false);
+    r->match.key = (struct match_key){ r->comm->id, r->rank, r->tag };
+    enter();
+    struct match_item *item =
+        job.unexpected.items > 0 ? match_message(&job.unexpected, &r->match.key) : NULL;
+    if (item) {
+        match_remove(&job.unexpected, item);
+        receive_take(r, (struct arrival *)item);
+    } else if (OPAL_UNLIKELY(job.any_lost) && job_lost_source(r->comm, r->rank)) {
+        request_finish(r, MPI_ERR_OTHER);
+    } else {
+        r->posted = true;
+        match_post(&job.posted, &r->match);
+    }
+    leave();
+    return OMPI_SUCCESS;
+}
+
+/** Cancels receives that no message has met; sends go on, as ob1's do. */
+int smartmap_cancel(ompi_request_t *request, int flag)
+{
+    struct request *r = (struct request *)request;
+    enter();
+    if (r->receive && !r->finished && r->posted) {
+        match_remove(&job.posted, &r->match);
+        r->posted = false;
+        r->super.req_status._cancelled = true;
+        request_finish(r, OMPI_SUCCESS);
+    }
+    leave();
+    return OMPI_SUCCESS;
+}
+
+int smartmap_irecv_init(void *buffer, size_t count, ompi_datatype_t *type, int rank, int tag,
+                        ompi_communicator_t *comm, ompi_request_t **request)
+{
+    struct comm *c = comm_of(comm);
+    if (!c)
+        return BASE.pml_irecv_init(buffer, count, type, rank, tag, comm, request);
+    struct request *r = receive_new(c, buffer, count, type, rank, tag);
+    request_retain(r, true);
+    *request = &r->super;
+    return OMPI_SUCCESS;
+}
+
+int smartmap_irecv(void *buffer, size_t count, ompi_datatype_t *type, int rank, int tag,
+                   ompi_communicator_t *comm, ompi_request_t **request)
+{
+    struct comm *c = comm_of(comm);
+    if (!c)
+        return BASE.pml_irecv(buffer, count, type, rank, tag, comm, request);
+    struct request *r = receive_new(c, buffer, count, type, rank, tag);
+    request_retain(r, false);
+    *request = &r->super;
+    return receive_start(r);
+}
+
+int smartmap_recv(void *buffer, size_t count, ompi_datatype_t *type, int rank, int tag,
+                  ompi_communicator_t *comm, ompi_status_public_t *status)
+{
+    struct comm *c = comm_of(comm);
+    if (!c)
+        return BASE.pml_recv(buffer, count, type, rank, tag, comm, status);
+    struct request *r = receive_new(c, buffer, count, type, rank, tag);
+    OMPI_REQUEST_INIT(&r->super, false);
+    r->super.req_mpi_object.comm = comm;
+    r->borrowed = true;
+    receive_start(r);
+    smartmap_wait_for(r);
+    int error = r->super.req_status.MPI_ERROR;
+    if (status != MPI_STATUS_IGNORE)
+        OMPI_COPY_STATUS(status, r->super.req_status, false);
+    request_release(r);
+    return error;
+}

@@ -1,0 +1,286 @@
+/*
+ * Sends: into the peer's channel at once, or as soon as it has room.
+ */
+#include "pml_smartmap.h"
+
+#include <string.h>
+
+#include "ompi/mca/pml/base/pml_base_bsend.h"
+
+static void address_line(struct line *l, enum line_kind kind, const struct comm *c, int tag)
+{
+    l->tag = tag;
+    l->communicator = c->id;
+    l->source = c->rank;
+    l->kind = (uint8_t)kind;
+}
+
+/**
+ * Write a message of at most `medium_bytes`; false: no room.  The data is at
+ * `start`, or else `r` packs it.  `sender` is the request that wants DONE, or 0.
+ */
+static bool write_data(struct peer *p, const struct comm *c, int tag, const char *start,
+                       size_t bytes, struct request *r, uint64_t sender)
+{
+    struct line *l = channel_line(&p->out);
+    bool in_line = bytes <= SHORT_BYTES && sender == 0;
+    char *to = !l || in_line ? NULL : channel_room(&p->out, bytes);
+    if (!l || !(to || in_line))
+        return false;
+    if (in_line) {
+        to = l->data;
+        l->short_bytes = (uint8_t)bytes;
+    } else {
+        l->bytes = bytes;
+        l->sender = sender;
+    }
+    address_line(l, in_line ? LINE_SHORT : LINE_MEDIUM, c, tag);
+    if (OPAL_LIKELY(start != NULL))
+        memcpy(to, start, bytes);
+    else if (bytes > 0)
+        request_pack(r, to, bytes);
+    channel_post(&p->out, l, in_line ? 0 : bytes);
+    return true;
+}
+
+static bool write_send(struct peer *p, struct request *r)
+{
+    bool answered = r->mode == MCA_PML_BASE_SEND_SYNCHRONOUS;
+    if (r->bytes <= job.sizes.medium_bytes) {
+        if (!write_data(p, r->comm, r->tag, r->start, r->bytes, r,
+                        answered ? (uint64_t)r : 0))
+            return false;
+        if (answered)
+            request_await(r);
+        else
+            request_finish(r, OMPI_SUCCESS);
+        return true;
+    }
+    struct line *l = channel_line(&p->out);
+    if (!l)
+        return false;
+    address_line(l, LINE_LONG, r->comm, r->tag);
+    l->bytes = r->bytes;
+    l->sender = (uint64_t)r;
+    l->address = (uint64_t)r->start;
+    channel_post(&p->out, l, 0);
+    request_await(r);
+    return true;
+}
+
+/** DONE ends both requests; ASK lets the sender begin with pieces. */
+static bool write_answer(struct peer *p, struct request *r)
+{
+    struct line *l = channel_line(&p->out);
+    if (!l)
+        return false;
+    l->kind = r->errand == ERRAND_DONE ? LINE_DONE : LINE_ASK;
+    l->sender = r->partner;
+    l->receiver = (uint64_t)r;
+    l->bytes = r->bytes;
+    channel_post(&p->out, l, 0);
+    if (r->errand == ERRAND_DONE)
+        request_finish(r, r->super.req_status.MPI_ERROR);
+    else
+        request_await(r);
+    return true;
+}
+
+/** Short enough that the receiver empties one while the next is written. */
+static size_t next_piece(const struct request *r)
+{
+    size_t most = job.sizes.ring_bytes / 4, left = r->bytes - r->moved;
+    return left < most ? left : most;
+}
+
+static bool write_pieces(struct peer *p, struct request *r)
+{
+    while (r->moved < r->bytes) {
+        struct line *l = channel_line(&p->out);
+        char *room = l ? channel_room(&p->out, next_piece(r)) : NULL;
+        if (!room)
+            return false;
+        size_t bytes = request_pack(r, room, next_piece(r));
+        l->kind = LINE_PIECE;
+        l->receiver = r->partner;
+        l->bytes = bytes;
+        channel_post(&p->out, l, bytes);
+    }
+    request_finish(r, OMPI_SUCCESS);
+    return true;
+}
+
+static bool run_errand(struct peer *p, struct request *r)
+{
+    switch (r->errand) {
+    case ERRAND_SEND: return write_send(p, r);
+    case ERRAND_PIECES: return write_pieces(p, r);
+    default: return write_answer(p, r);
+    }
+}
+
+/** Under the lock: write what `errand` says, now or when there is room. */
+void send_queue(struct request *r, enum errand errand)
+{
+    struct peer *p = &job.peer[r->node];
+    r->errand = errand;
+    r->next = NULL;
+    if (OPAL_UNLIKELY(p->lost)) {
+        request_finish(r, MPI_ERR_OTHER);
+        return;
+    }
+    if (!p->first && run_errand(p, r))
+        return;
+    if (p->last)
+        p->last->next = r;
+    else
+        p->first = r;
+    p->last = r;
+}
+
+/** Under the lock: write what waits for a peer, in order, while there is room. */
+void send_queued(struct peer *p)
+{
+    for (struct request *r; (r = p->first) != NULL;) {
+        struct request *next = r->next; /* a finished request uses it otherwise */
+        if (!run_errand(p, r))
+            return;
+        p->first = next;
+        if (!next)
+            p->last = NULL;
+    }
+}
+
+static struct request *send_new(struct comm *c, const void *buffer, size_t count,
+                                ompi_datatype_t *type, int rank, int tag,
+                                mca_pml_base_send_mode_t mode)
+{
+    struct request *r = request_new();
+    r->receive = false;
+    r->mode = mode;
+    r->buffer = (void *)buffer;
+    r->count = count;
+    r->type = type;
+    r->comm = c;
+    r->rank = rank;
+    r->tag = tag;
+    r->node = c->node[rank];
+    return r;
+}
+
+/**
+ * A copy of the data in the user's buffer goes instead of it, by a request of
+ * its own; the user's is complete.
+ */
+static int start_buffered(struct request *r)
+{
+    char *copy = mca_pml_base_bsend_request_alloc_buf(r->bytes);
+    if (!copy) {
+        r->finished = true;
+        r->super.req_state = OMPI_REQUEST_INACTIVE;
+        return MPI_ERR_BUFFER;
+    }
+    request_pack(r, copy, r->bytes);
+    struct request *carrier = send_new(r->comm, copy, r->bytes, &ompi_mpi_byte.dt, r->rank,
+                                       r->tag, MCA_PML_BASE_SEND_STANDARD);
+    request_retain(carrier, false);
+    request_activate(carrier);
+    request_prepare(carrier, true);
+    carrier->copy = copy;
+    carrier->free_called = true;
+    send_queue(carrier, ERRAND_SEND);
+    request_finish(r, OMPI_SUCCESS);
+    return OMPI_SUCCESS;
+}
+
+int send_start(struct request *r)
+{
+    int error = OMPI_SUCCESS;
+    request_activate(r);
+    request_prepare(r, true);
+    enter();
+    struct peer *p = &job.peer[r->node];
+    if (r->mode != MCA_PML_BASE_SEND_BUFFERED || p->lost)
+        send_queue(r, ERRAND_SEND);
+    else if (r->bytes <= job.sizes.medium_bytes && !p->first && write_send(p, r))
+        ; /* it is gone from the user's buffer */
+    else
+        error = start_buffered(r);
+    leave();
+    return error;
+}
+
+/** A short or medium message without a request, where nothing waits before it. */
+static bool send_now(struct comm *c, const void *buffer, size_t count, ompi_datatype_t *type,
+                     int rank, int tag)
+{
+    size_t size;
+    ompi_datatype_type_size(type, &size);
+    if (size * count > job.sizes.medium_bytes ||
+        !ompi_datatype_is_contiguous_memory_layout(type, count == 1 ? 1 : 2))
+        return false;
+    ptrdiff_t lb = 0, extent;
+    if (OPAL_UNLIKELY(type->super.true_lb != 0))
+        ompi_datatype_get_true_extent(type, &lb, &extent);
+    enter();
+    struct peer *p = &job.peer[c->node[rank]];
+    bool written = !p->first && OPAL_LIKELY(!p->lost) &&
+                   write_data(p, c, tag, (const char *)buffer + lb, size * count, NULL, 0);
+    leave();
+    return written;
+}
+
+int smartmap_isend_init(const void *buffer, size_t count, ompi_datatype_t *type, int rank,
+                        int tag, mca_pml_base_send_mode_t mode, ompi_communicator_t *comm,
+                        ompi_request_t **request)
+{
+    struct comm *c = comm_of(comm);
+    if (!c)
+        return BASE.pml_isend_init(buffer, count, type, rank, tag, mode, comm, request);
+    struct request *r = send_new(c, buffer, count, type, rank, tag, mode);
+    request_retain(r, true);
+    *request = &r->super;
+    return OMPI_SUCCESS;
+}
+
+int smartmap_isend(const void *buffer, size_t count, ompi_datatype_t *type, int rank, int tag,
+                   mca_pml_base_send_mode_t mode, ompi_communicator_t *comm,
+                   ompi_request_t **request)
+{
+    struct comm *c = comm_of(comm);
+    if (!c)
+        return BASE.pml_isend(buffer, count, type, rank, tag, mode, comm, request);
+    if (mode != MCA_PML_BASE_SEND_SYNCHRONOUS && send_now(c, buffer, count, type, rank, tag)) {
+        *request = &ompi_request_empty;
+        return OMPI_SUCCESS;
+    }
+    struct request *r = send_new(c, buffer, count, type, rank, tag, mode);
+    request_retain(r, false);
+    int error = send_start(r);
+    if (error == OMPI_SUCCESS)
+        *request = &r->super;
+    else
+        request_release(r);
+    return error;
+}
+
+int smartmap_send(const void *buffer, size_t count, ompi_datatype_t *type, int rank, int tag,
+                  mca_pml_base_send_mode_t mode, ompi_communicator_t *comm)
+{
+    struct comm *c = comm_of(comm);
+    if (!c)
+        return BASE.pml_send(buffer, count, type, rank, tag, mode, comm);
+    if (mode != MCA_PML_BASE_SEND_SYNCHRONOUS && send_now(c, buffer, count, type, rank, tag))
+        return OMPI_SUCCESS;
+    struct request *r = send_new(c, buffer, count, type, rank, tag, mode);
+    OMPI_REQUEST_INIT(&r->super, false);
+    r->super.req_mpi_object.comm = comm;
+    r->borrowed = true;
+    int error = send_start(r);
+    if (error == OMPI_SUCCESS) {
+        smartmap_wait_for(r);
+        error = r->super.req_status.MPI_ERROR;
+    }
+    request_release(r);
+    return error;
+}
