@@ -5,6 +5,9 @@
  * progress, because the peer may first need something from us (a rendezvous
  * of an earlier message); later it yields the CPU; and when the peer has died
  * it fails, so that MPI's error handler ends the job instead of a hang.
+ *
+ * Collectives that never wait drive progress as well, now and then: in a loop
+ * of them a message would starve that needs a word of its sender's library.
  */
 #define _GNU_SOURCE
 #include "coll_smartmap.h"
@@ -22,7 +25,17 @@ enum {
     SPINS_CROWDED = 4,    /* ranks share CPUs: the peer needs ours */
     ROUNDS_TO_YIELD = 50, /* rounds of progress before every round yields */
     ROUNDS_TO_CHECK = 1000,
+    COLLECTIVES_TO_PROGRESS = 128, /* progress costs 300 ns; each collective, 2 */
 };
+
+static void drive_progress(void)
+{
+    static _Atomic unsigned collectives;
+    unsigned count = atomic_load_explicit(&collectives, memory_order_relaxed) + 1;
+    atomic_store_explicit(&collectives, count, memory_order_relaxed);
+    if (count % COLLECTIVES_TO_PROGRESS == 0)
+        opal_progress();
+}
 
 static bool poll(const _Atomic uint64_t *word, uint64_t value, int spins)
 {
@@ -83,6 +96,7 @@ static struct slot *slot_of(const smartmap_module_t *m, const struct control *c,
 int smartmap_slot_open(smartmap_module_t *m, struct slot **slot)
 {
     uint64_t op = ++m->op;
+    drive_progress();
     *slot = slot_of(m, m->own, op);
     if (op <= SLOTS)
         return OMPI_SUCCESS;
@@ -133,6 +147,7 @@ int smartmap_barrier(ompi_communicator_t *comm, mca_coll_base_module_t *module)
         return SMARTMAP_PREVIOUS(m, barrier, comm);
     uint64_t turn = ++m->barriers;
     int error = OMPI_SUCCESS;
+    drive_progress();
     atomic_store_explicit(&m->own->barriers, turn, memory_order_release);
     for (int r = 0; r < m->size && error == OMPI_SUCCESS; r++)
         if (r != m->rank)

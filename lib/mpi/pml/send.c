@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ompi/mca/pml/base/pml_base_bsend.h"
+#include "opal/runtime/opal_progress.h"
 
 static void address_line(struct line *l, enum line_kind kind, const struct comm *c, int tag)
 {
@@ -168,13 +169,26 @@ static struct request *send_new(struct comm *c, const void *buffer, size_t count
     return r;
 }
 
+/** A piece of the user's buffer; what is done may have to be noticed first. */
+static char *buffer_piece(size_t bytes)
+{
+    char *piece = mca_pml_base_bsend_request_alloc_buf(bytes);
+    if (!piece) {
+        leave();
+        opal_progress();
+        enter();
+        piece = mca_pml_base_bsend_request_alloc_buf(bytes);
+    }
+    return piece;
+}
+
 /**
  * A copy of the data in the user's buffer goes instead of it, by a request of
  * its own; the user's is complete.
  */
 static int start_buffered(struct request *r)
 {
-    char *copy = mca_pml_base_bsend_request_alloc_buf(r->bytes);
+    char *copy = buffer_piece(r->bytes);
     if (!copy) {
         r->finished = true;
         r->super.req_state = OMPI_REQUEST_INACTIVE;
