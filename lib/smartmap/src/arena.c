@@ -125,6 +125,15 @@ static void start_heartbeat(pthread_mutex_t *alive)
     pthread_mutex_lock(alive);
 }
 
+/**
+ * A core dump holds what the allocator has taken: of a shared mapping Linux
+ * would write all, and allocate a page for each hole to do so.
+ */
+static void leave_out_of_dumps(void *start, uint64_t bytes, bool out)
+{
+    syscall(SYS_madvise, start, bytes, out ? MADV_DONTDUMP : MADV_DODUMP); /* a wish only */
+}
+
 static bool create(void)
 {
     if (margay_present())
@@ -146,6 +155,7 @@ static bool create(void)
         close(fd);
         return false;
     }
+    leave_out_of_dumps(base, bytes, true);
     arena.bytes = bytes;
     arena.pages_used[0] = GRANULE_PAGES; /* the header's granule */
     arena.next = 1;
@@ -294,6 +304,7 @@ void *arena_take(size_t bytes)
     void *start = (void *)(ARENA_BASE + g * GRANULE_BYTES);
     if (bytes >= SEGMENT_BYTES && !arena.forked)
         syscall(SYS_madvise, start, bytes, MADV_HUGEPAGE); /* a wish only */
+    leave_out_of_dumps(start, bytes, false);
     return start;
 }
 
@@ -316,6 +327,7 @@ bool arena_give_back(void *address, size_t bytes)
     if (!arena_contains(address, bytes))
         return false;
     arena_drop_pages(address, bytes);
+    leave_out_of_dumps(address, bytes, true);
     lock();
     count_pages((uint64_t)address - ARENA_BASE, bytes, false);
     unlock();

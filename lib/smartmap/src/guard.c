@@ -9,7 +9,9 @@
  * contents that a shared mapping would keep.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -64,4 +66,42 @@ EXPORT int madvise(void *address, size_t bytes, int advice)
             advice = MADV_REMOVE;
     }
     return (int)syscall(SYS_madvise, address, bytes, advice);
+}
+
+static void lock_granule(uint64_t start, uint64_t bytes)
+{
+    syscall(SYS_mlock, start, bytes);
+}
+
+/** Lock and populate what is mapped beside arena and windows. */
+static void lock_the_rest(void)
+{
+    char line[512];
+    unsigned long start, end, ours = ARENA_BASE, windows = 1UL << SMARTMAP_SLOT_SHIFT;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    while (maps && fgets(line, sizeof line, maps))
+        if (sscanf(line, "%lx-%lx", &start, &end) == 2 && start % windows != ours &&
+            !arena_contains((void *)start, 0))
+            syscall(SYS_mlock, start, end - start); /* no access: nothing to lock */
+    if (maps)
+        fclose(maps);
+}
+
+/**
+ * mlockall(2) populates all mappings, which for the arena and the windows would
+ * be more than any machine has.  So pages are locked as they come, and those
+ * that the program has already are made to come.
+ */
+EXPORT int mlockall(int flags)
+{
+    if (!arena_contains((void *)ARENA_BASE, 0) || (flags & MCL_ONFAULT))
+        return (int)syscall(SYS_mlockall, flags);
+    int error = (int)syscall(SYS_mlockall, flags | MCL_ONFAULT);
+    if (error != 0 || !(flags & MCL_CURRENT))
+        return error;
+    int saved = errno;
+    lock_the_rest();
+    arena_for_each_used(lock_granule);
+    errno = saved;
+    return 0;
 }

@@ -2,10 +2,12 @@
  * The heap stays a correct heap: random malloc, realloc, free on several
  * threads with contents checked; exhaustion of a small arena falls back to
  * Linux.  Mode "plain": no arena must exist (ulimit -v, SMARTMAP_DISABLE, a
- * refused memfd) and the program must not notice.
+ * refused memfd) and the program must not notice.  Mode "lock": mlockall;
+ * "refused": madvise is.
  */
 #include "harness.h"
 #include <pthread.h>
+#include <sys/resource.h>
 
 enum { BLOCKS = 512, STEPS = 20000, THREADS = 3 };
 
@@ -55,6 +57,67 @@ static void exhaust(void)
         free(pieces[i]);
 }
 
+/** Does proc(5)'s smaps show a mapping of the arena that core dumps hold? */
+static int is_dumped(const void *address, size_t *all_bytes)
+{
+    char line[512];
+    unsigned long start, end, bytes = 0, low = 64UL << 30, high = 192UL << 30;
+    int inside = 0, here = 0, found = 0;
+    FILE *smaps = fopen("/proc/self/smaps", "r");
+    CHECK(smaps != NULL);
+    *all_bytes = 0;
+    while (fgets(line, sizeof line, smaps)) {
+        if (sscanf(line, "%lx-%lx ", &start, &end) == 2) {
+            bytes = end - start;
+            inside = start >= low && end <= high;
+            here = inside && (unsigned long)address >= start && (unsigned long)address < end;
+        }
+        if (inside && strncmp(line, "VmFlags:", 8) == 0 && !strstr(line, " dd")) {
+            *all_bytes += bytes;
+            found |= here;
+        }
+    }
+    fclose(smaps);
+    return found;
+}
+
+/**
+ * Core dumps held the whole arena, 128 GiB, and allocated it to write it: a node
+ * ran out of memory.  They hold what the allocator has taken, and all of that.
+ */
+static void see_what_is_dumped(void)
+{
+    enum { MIB = 1 << 20 };
+    size_t before, after, freed;
+    char *block = malloc(300 * MIB);
+    CHECK(block != NULL && smartmap_exports(block, 300 * MIB));
+    CHECK(is_dumped(block, &before) && is_dumped(block + 300 * MIB - 1, &after));
+    CHECK(after >= 300 * MIB && after < (size_t)4096 * MIB);
+    free(block);
+    is_dumped(NULL, &freed);
+    CHECK(freed <= before);
+}
+
+/** It took all memory, page by page, of the arena. */
+static void lock_all(void)
+{
+    enum { MIB = 1 << 20 };
+    static char unused[8 * MIB];
+    struct rusage usage;
+    if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0) {
+        CHECK(errno == EPERM || errno == ENOMEM); /* no right to: said by Linux */
+        return;
+    }
+    char *later = calloc(1, 4 * MIB);
+    unsigned char resident[8 * MIB / 4096];
+    CHECK(later != NULL && later[MIB] == 0);
+    char *page = (char *)(((uintptr_t)unused + 4095) / 4096 * 4096);
+    CHECK(mincore(page, 4 * MIB, resident) == 0 && (resident[0] & 1) && (resident[1000] & 1));
+    CHECK(getrusage(RUSAGE_SELF, &usage) == 0 && usage.ru_maxrss < 2048 * 1024);
+    CHECK(munlockall() == 0);
+    free(later);
+}
+
 int rank_main(int rank, int size, const char *mode)
 {
     (void)size;
@@ -74,6 +137,10 @@ int rank_main(int rank, int size, const char *mode)
         pthread_join(threads[t], NULL);
     if (strcmp(mode, "small") == 0)
         exhaust();
+    else if (strcmp(mode, "") == 0)
+        see_what_is_dumped();
+    if (strcmp(mode, "lock") == 0)
+        lock_all();
     return 0;
 }
 
