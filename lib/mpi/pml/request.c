@@ -147,9 +147,9 @@ int smartmap_start(size_t count, ompi_request_t **requests)
     int error = OMPI_SUCCESS;
     for (size_t i = 0; i < count && error == OMPI_SUCCESS; i++) {
         struct request *r = (struct request *)requests[i];
-        if (requests[i] && requests[i]->req_type != OMPI_REQUEST_PML)
+        if (!r || r->super.req_type != OMPI_REQUEST_PML)
             continue;
-        if (requests[i]->req_start != smartmap_start)
+        if (r->super.req_start != smartmap_start)
             error = BASE.pml_start(1, &requests[i]);
         else
             error = r->receive ? receive_start(r) : send_start(r);

@@ -1,5 +1,5 @@
 /*
- * Messages beyond 2 GiB: bcast and allreduce of 288 M doubles per
+ * Messages beyond 2 GiB: bcast, send and allreduce of 288 M doubles per
  * rank, every value checked.  Needs about 10 GB; run by `LARGE=1 make check`.
  */
 #include <mpi.h>
@@ -23,6 +23,10 @@ int main(int argc, char **argv)
     MPI_Bcast(x, N, MPI_DOUBLE, 0, MPI_COMM_WORLD);
     for (long i = 0; i < N; i++)
         wrong += x[i] != (double)i;
+    MPI_Sendrecv(x, N, MPI_DOUBLE, (rank + 1) % size, 0, y, N, MPI_DOUBLE,
+                 (rank + size - 1) % size, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    for (long i = 0; i < N; i++)
+        wrong += y[i] != (double)i;
     MPI_Allreduce(x, y, N, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
     for (long i = 0; i < N; i++)
         wrong += y[i] != (double)i * size;
