@@ -158,6 +158,8 @@ int smartmap_barrier(ompi_communicator_t *comm, mca_coll_base_module_t *module)
 /**
  * Read what rank `rank` has outside of its arena, or in one that the program
  * has remapped: by process_vm_readv, which the provider passes on to Linux.
+ * Where that is forbidden (Yama, seccomp), windows still show pages that the
+ * program has only protected.
  */
 int smartmap_fetch(smartmap_module_t *m, int rank, void *to, const void *from, size_t bytes)
 {
@@ -166,6 +168,10 @@ int smartmap_fetch(smartmap_module_t *m, int rank, void *to, const void *from, s
         size_t part = bytes - at < MOST_BYTES ? bytes - at : MOST_BYTES;
         struct iovec local = { (char *)to + at, part }, remote = { (char *)from + at, part };
         ssize_t got = process_vm_readv(m->pid[rank], &local, 1, &remote, 1, 0);
+        if (got <= 0 && smartmap_shows(m->node_rank[rank], (char *)from + at, bytes - at)) {
+            memcpy((char *)to + at, smartmap_view(m, rank, (char *)from + at), bytes - at);
+            return OMPI_SUCCESS;
+        }
         if (got <= 0) {
             opal_output(0, "coll/smartmap: local rank %d cannot read from local rank %d, whose "
                            "arena is full or remapped: %s; try a larger SMARTMAP_ARENA_BYTES",

@@ -4,7 +4,11 @@
  * heap pages that the program mapped over.  Bcast, allreduce, gather and
  * messages from each, small and large.
  *
- *     places [hog]    hog: fill the arena (SMARTMAP_ARENA_BYTES) first
+ *     places [hog|protected]
+ *
+ * hog: fill the arena (SMARTMAP_ARENA_BYTES) first; protected: all but what is
+ * mapped over the heap, which nobody can read where process_vm_readv is
+ * forbidden.  There a program that had protected one page of its heap died.
  */
 #define _GNU_SOURCE
 #include <mpi.h>
@@ -113,7 +117,10 @@ int main(int argc, char **argv)
     MPI_Barrier(MPI_COMM_WORLD);
     for (int i = 0; argc > 1 && strcmp(argv[1], "hog") == 0 && i < 200; i++)
         memset(malloc(1 << 20), i, 1 << 20);
+    int only_protected = argc > 1 && strcmp(argv[1], "protected") == 0;
     for (int place = 0; place < PLACES; place++) {
+        if (only_protected && place == HEAP_MAPPED_OVER)
+            continue;
         int *p = make(place), *heap = malloc(BYTES), *gathered = malloc((size_t)size * BYTES);
         if (!p || !heap || !gathered)
             MPI_Abort(MPI_COMM_WORLD, 1);

@@ -55,6 +55,7 @@ SMARTMAP_WEAK int smartmap_provider_join(int timeout_ms);
 SMARTMAP_WEAK int smartmap_provider_exports(const void *address, size_t bytes);
 SMARTMAP_WEAK int smartmap_provider_reachable(int rank, const void *address,
                                               size_t bytes);
+SMARTMAP_WEAK int smartmap_provider_shows(int rank, const void *address, size_t bytes);
 SMARTMAP_WEAK int smartmap_provider_alive(int rank);
 
 /** Is a provider of the same version loaded? */
@@ -108,6 +109,17 @@ static inline int smartmap_reachable(int rank, const void *address, size_t bytes
 {
     return smartmap_available() &&
            smartmap_provider_reachable(rank, address, bytes);
+}
+
+/**
+ * Does the window show what rank `rank` has in these bytes?  Where its program
+ * has protected heap pages (mprotect) that is so, but smartmap_reachable says
+ * no, because Linux might refuse what we could do.  For reading.
+ */
+static inline int smartmap_shows(int rank, const void *address, size_t bytes)
+{
+    return smartmap_available() && smartmap_provider_shows != NULL &&
+           smartmap_provider_shows(rank, address, bytes);
 }
 
 /**

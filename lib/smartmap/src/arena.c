@@ -238,12 +238,12 @@ int smartmap_provider_exports(const void *address, size_t bytes)
            atomic_load_explicit(&own->irregular, memory_order_relaxed) == 0;
 }
 
-void arena_mark_irregular(const void *address, size_t bytes)
+void arena_mark_irregular(const void *address, size_t bytes, uint32_t how)
 {
     uint64_t start = (uint64_t)address;
     if (arena.present && !arena.forked && start < ARENA_BASE + arena.bytes &&
         start + bytes > ARENA_BASE)
-        atomic_store(&header()->irregular, 1);
+        atomic_fetch_or(&header()->irregular, how);
 }
 
 /** First granule of `count` free ones in [from, to), or 0. */

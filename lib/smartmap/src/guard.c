@@ -5,6 +5,8 @@
  * That stays legal, but what a peer would see through its window no longer
  * equals what Linux shows of this process.  So the arena is marked irregular,
  * from then on it is unreachable, and every copy takes the system call again.
+ * Who may not make that call reads through the window where pages were only
+ * protected (smartmap_shows).
  * madvise must still mean what it does for private memory: zeros, not the old
  * contents that a shared mapping would keep.
  */
@@ -24,7 +26,7 @@ EXPORT void *mmap(void *address, size_t bytes, int prot, int flags, int fd,
                   off_t offset)
 {
     if (flags & MAP_FIXED)
-        arena_mark_irregular(address, bytes);
+        arena_mark_irregular(address, bytes, PAGES_REMAPPED);
     return raw_mmap(address, bytes, prot, flags, fd, offset);
 }
 
@@ -33,13 +35,13 @@ EXPORT void *mmap64(void *address, size_t bytes, int prot, int flags, int fd,
 
 EXPORT int munmap(void *address, size_t bytes)
 {
-    arena_mark_irregular(address, bytes);
+    arena_mark_irregular(address, bytes, PAGES_REMAPPED);
     return raw_munmap(address, bytes);
 }
 
 EXPORT int mprotect(void *address, size_t bytes, int prot)
 {
-    arena_mark_irregular(address, bytes);
+    arena_mark_irregular(address, bytes, PAGES_PROTECTED);
     return raw_mprotect(address, bytes, prot);
 }
 
@@ -51,9 +53,9 @@ EXPORT void *mremap(void *address, size_t old_bytes, size_t new_bytes, int flags
         va_start(arguments, flags);
         target = va_arg(arguments, void *);
         va_end(arguments);
-        arena_mark_irregular(target, new_bytes);
+        arena_mark_irregular(target, new_bytes, PAGES_REMAPPED);
     }
-    arena_mark_irregular(address, old_bytes);
+    arena_mark_irregular(address, old_bytes, PAGES_REMAPPED);
     return (void *)syscall(SYS_mremap, address, old_bytes, new_bytes, flags, target);
 }
 

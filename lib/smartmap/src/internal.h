@@ -32,6 +32,12 @@
 #define ARENA_MAGIC     UINT64_C(0x50414d5452414d53) /* "SMARTMAP" */
 #define ARENA_NAME      "smartmap-v1"
 
+/** Bits of `irregular`. */
+enum {
+    PAGES_PROTECTED = 1, /* windows still show what the owner has */
+    PAGES_REMAPPED = 2,  /* they no longer do */
+};
+
 /** First page of every arena; peers read it through their windows. */
 struct arena_header {
     uint64_t magic;
@@ -40,7 +46,7 @@ struct arena_header {
     int32_t pid;           /* peers may hold our memfd too: whose is it? */
     uint64_t job;          /* hash of user and job name */
     uint64_t bytes;        /* length of the arena, header included */
-    _Atomic uint32_t irregular; /* the program remapped a part of its heap */
+    _Atomic uint32_t irregular; /* what the program did to its heap's pages */
     pthread_mutex_t alive; /* robust, held for life: the kernel marks death */
 };
 
@@ -57,7 +63,7 @@ void job_identify(struct job *job);
 /* arena.c */
 void arena_start(void);
 bool arena_contains(const void *address, size_t bytes);
-void arena_mark_irregular(const void *address, size_t bytes);
+void arena_mark_irregular(const void *address, size_t bytes, uint32_t how);
 const struct arena_header *arena_own(void);
 int arena_rank(void);
 void *arena_take(size_t bytes);

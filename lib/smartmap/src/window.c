@@ -218,10 +218,9 @@ int smartmap_provider_alive(int rank)
     return window_is_open(rank) && owner_lives(header_of(rank));
 }
 
-int smartmap_provider_reachable(int rank, const void *address, size_t bytes)
+/** Do these bytes lie in a window, with no other marks than `allowed`? */
+static bool is_in_window(int rank, const void *address, size_t bytes, uint32_t allowed)
 {
-    if (margay_present())
-        return margay_reachable(rank, address, bytes);
     uint64_t offset = (uint64_t)address - ARENA_BASE;
     if (rank == arena_rank())
         return 0; /* our own memory has no window; use it directly */
@@ -230,7 +229,21 @@ int smartmap_provider_reachable(int rank, const void *address, size_t bytes)
     uint64_t limit = windows[rank].bytes;
     const struct arena_header *h = header_of(rank);
     return offset <= limit && bytes <= limit - offset && owner_lives(h) &&
-           atomic_load_explicit(&h->irregular, memory_order_relaxed) == 0;
+           (atomic_load_explicit(&h->irregular, memory_order_relaxed) & ~allowed) == 0;
+}
+
+int smartmap_provider_reachable(int rank, const void *address, size_t bytes)
+{
+    if (margay_present())
+        return margay_reachable(rank, address, bytes);
+    return is_in_window(rank, address, bytes, 0);
+}
+
+int smartmap_provider_shows(int rank, const void *address, size_t bytes)
+{
+    if (margay_present())
+        return margay_reachable(rank, address, bytes);
+    return is_in_window(rank, address, bytes, PAGES_PROTECTED);
 }
 
 /* Rendezvous for programs without MPI: abstract sockets, unix(7), which go
