@@ -34,14 +34,15 @@ static void flag(int turns, int unused)
     base += turns;
 }
 
+/** One buffer for both ways: what is sent was written since it was last read. */
 static void ping_pong_from(int turns, int bytes, int source)
 {
     for (int i = 0; i < turns; i++) {
         if (rank == 0)
-            MPI_Send(out, bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
+            MPI_Send(in, bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
         MPI_Recv(in, bytes, MPI_BYTE, source, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         if (rank == 1)
-            MPI_Send(out, bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
+            MPI_Send(in, bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
     }
 }
 
