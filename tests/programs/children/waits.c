@@ -3,6 +3,7 @@
 #include "../common/parallel.h"
 
 #include <sys/resource.h>
+#include <sys/times.h>
 #include <sys/wait.h>
 
 // A child that ends with this status once its parent closes the gate.
@@ -304,6 +305,11 @@ static void usage(void)
     check(wait4(pid, &status, 0, &usage) == pid && used_us(&usage) >= AT_LEAST_US - ROUNDED_US,
           "wait4 tells what a child used");
     check(getrusage(RUSAGE_CHILDREN, &all) == 0 && used_us(&all) >= AT_LEAST_US - ROUNDED_US, "getrusage the same");
+    // Two times, each rounded down.
+    long ticks = AT_LEAST_US * sysconf(_SC_CLK_TCK) / 1000000 - 2;
+    struct tms tms;
+    check(times(&tms) != -1 && tms.tms_cutime + tms.tms_cstime >= ticks, "and times");
+    check(tms.tms_utime + tms.tms_stime < clock() * sysconf(_SC_CLK_TCK) / CLOCKS_PER_SEC + 1, "which tells of itself, too");
 }
 
 int main(int argc, char **argv)
