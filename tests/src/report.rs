@@ -51,6 +51,15 @@ impl Stats {
         found.with_context(|| format!("no number {path} in {}", self.0))
     }
 
+    /// A text by its path.
+    ///
+    /// # Errors
+    /// When there is no such text.
+    pub fn text(&self, path: &str) -> Result<&str> {
+        let found = self.0.pointer(path).and_then(Value::as_str);
+        found.with_context(|| format!("no text {path} in {}", self.0))
+    }
+
     /// Entries into the kernel from ring 3 that the ranks made, not the PCT.
     ///
     /// # Errors

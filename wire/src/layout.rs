@@ -5,7 +5,7 @@
 //!   clock        one page                    mapped read-only into every rank
 //!   info         one page per rank          mapped read-only into that rank
 //!   cpu stats    STATS_STRIDE per CPU
-//!   ranks        RANK_STRIDE per rank        record, signal mailbox
+//!   ranks        RANK_STRIDE per rank        record, signal mailbox, children
 //!   threads      THREADS_STRIDE per rank     ship slots and words of up to MAX_THREADS threads
 //!   region logs  LOG_STRIDE per rank
 //!   traces       TRACE_STRIDE per rank       only with flag::TRACE

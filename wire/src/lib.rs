@@ -13,6 +13,7 @@
 
 pub mod boot;
 pub mod child;
+pub mod children;
 pub mod clock;
 pub mod info;
 pub mod layout;

@@ -1,5 +1,5 @@
-//! A rank's area: what its proxy says of it, what the QK says of it, its signal mailbox, the record of a child. Its threads have areas of their
-//! own ([`crate::thread`]).
+//! A rank's area: what its proxy says of it, what the QK says of it, its signal mailbox, the record of a child, the list of its
+//! children. Its threads have areas of their own ([`crate::thread`]).
 
 use zerocopy::{FromBytes, KnownLayout};
 
@@ -8,6 +8,7 @@ use abi::ident::RLIM_NLIMITS;
 use abi::syscall::MAX_CALLS;
 
 use crate::child::Child;
+use crate::children::Children;
 use crate::registers::Registers;
 use crate::signal::Mailbox;
 use crate::word::{Text, Word};
@@ -194,6 +195,8 @@ pub struct RankArea {
     pub mailbox: Mailbox,
     /// What the child that it forks begins with; written by the QK.
     pub child: Child,
+    /// The children that it has had; written by the proxy.
+    pub children: Children,
 }
 
 #[cfg(test)]

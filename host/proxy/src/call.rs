@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering;
 use abi::Errno;
 use abi::syscall::{Arg, Call, Serve, by_nr};
 
+use crate::child;
 use crate::fds;
 use crate::heritage;
 use crate::rank::Rank;
@@ -82,6 +83,7 @@ impl Caller {
             rank.ring_watcher(); // it may have looked before
         }
         let ret = match special::recognise(rank, call, &args, &self.scratch) {
+            Special::No if waits_for_children(call) => child::wait(rank, call.nr, &args),
             Special::No => linux(call.nr, &args),
             Special::Instead(replaced) => linux(call.nr, &replaced),
             Special::Answer(ret) => ret,

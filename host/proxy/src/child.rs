@@ -9,6 +9,7 @@ mod page;
 mod script;
 mod shared;
 mod stage;
+mod wait;
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -25,6 +26,7 @@ use crate::signals;
 use nursery::Job;
 pub use nursery::Nursery;
 use script::Script;
+pub use wait::{carry_out as wait, settle};
 
 /// What the process needs for its children.
 #[derive(Debug, Default)]
@@ -35,6 +37,8 @@ pub struct Children {
     pub gate: Gate,
     /// Landlock's rules for a child, if there are any.
     pub rules: Option<OwnedFd>,
+    /// Held while the list of children changes that yod reads.
+    listing: Mutex<()>,
     /// Those that a thread waits for until they call exec.
     waited_for: Mutex<HashMap<u32, Arc<Job>>>,
 }
@@ -95,6 +99,7 @@ pub fn fork(rank: &'static Rank, index: usize) -> Result<i64, Errno> {
     rank.children.nursery.begin(job.clone());
     let pid = job.wait_ready()?;
     drop((memory, closed));
+    wait::born(rank, pid);
     if pidfd_at != 0 {
         rank.write(pidfd_at, &job.pidfd().to_ne_bytes())?; // the QK has seen that it can be
     }

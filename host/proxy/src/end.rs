@@ -7,7 +7,7 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use wire::rank::state;
 
 use crate::rank::Rank;
-use crate::{crash, signals};
+use crate::{child, crash, signals};
 
 /// Exit code when the node's kernel says what cannot be (EX_SOFTWARE, sysexits.h).
 const EXIT_BROKEN: i32 = 70;
@@ -22,6 +22,7 @@ pub fn if_over(rank: &Rank) {
             only_once(rank);
             let status = node.wait_status.load() as i32;
             rank.debug.ended(&rank.halted, status);
+            child::settle(rank);
             if node.crash.valid.load() == 1 {
                 // What was mapped since the last shipped call; of a log that makes no sense, what came before.
                 let _ = rank.catch_up(rank.words.log.position());

@@ -2,12 +2,14 @@
 //!
 //! The wall time is this host's, from yod's start to the end of the last rank. All other times are TSC ticks, as counted, and nanoseconds by the TSC's frequency. Under `-icount` a tick is an instruction.
 
+mod children;
 mod output;
 
 use std::fmt::Write;
 use std::time::Duration;
 
 use abi::syscall::{Serve, by_nr};
+use children::Children;
 use machine::comm::Comm;
 use machine::plan::{Bytes, Plan};
 pub use output::StatsTo;
@@ -48,6 +50,7 @@ struct Rank {
     windows_ticks: u64,
     /// As wait(2) has it.
     wait_status: u64,
+    children: Children,
 }
 
 /// A duration.
@@ -207,6 +210,7 @@ impl Stats {
                 Bytes(rank.share_bytes),
                 Bytes(rank.peak_bytes)
             )?;
+            rank.children.rows(out)?;
         }
         let (ram, kernel) = (Bytes(self.node.ram_bytes), Bytes(self.node.kernel_bytes));
         writeln!(out, "node: {ram} of RAM, {kernel} of it for the kernel")?;
@@ -282,7 +286,8 @@ fn core(core: Option<usize>, stats: &CpuStats, ticks: impl Fn(u64) -> Ticks) -> 
 }
 
 fn rank(number: usize, comm: &Comm) -> Rank {
-    let node = &comm.rank(number).node;
+    let area = comm.rank(number);
+    let node = &area.node;
     Rank {
         rank: number,
         first_core: node.cpus[0].load(),
@@ -294,6 +299,7 @@ fn rank(number: usize, comm: &Comm) -> Rank {
         windows: node.windows[0].load(),
         windows_ticks: node.windows[1].load(),
         wait_status: node.wait_status.load(),
+        children: Children::of(&area.children),
     }
 }
 

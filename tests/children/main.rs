@@ -1,0 +1,101 @@
+//! Children of ranks, as seen from outside of the node: what is told of them, what they may do, and what is left when they
+//! or their parents are killed.
+
+use anyhow::{Context, Result, ensure};
+use margay_tests::clean;
+use margay_tests::report::{Stats, Stderr};
+use margay_tests::run::{Outcome, Run};
+use margay_tests::tree;
+
+/// A shell's script as a rank; it must end with status 0.
+fn script(options: &[&str], text: &str) -> Result<Outcome> {
+    let run = Run::yod(options).args(&["--", "/bin/dash", "-c", text]);
+    let outcome = clean::run(run)?;
+    ensure!(
+        outcome.status == Some(0),
+        "status {:?}: {}",
+        outcome.status,
+        outcome.stderr.text()
+    );
+    Ok(outcome)
+}
+
+fn with_stats(text: &str) -> Result<Stats> {
+    let outcome = script(&["--stats=json"], text)?;
+    let stderr = Stderr::new(outcome.stderr.head());
+    Ok(stderr.with_context(|| outcome.stderr.text())?.stats)
+}
+
+/// What is told of a child: name, end, status.
+fn told(stats: &Stats, index: usize) -> Result<(&str, &str, u64)> {
+    let path = |what| format!("/ranks/0/children/listed/{index}/{what}");
+    let end = stats.text(&path("end"))?;
+    let status = if end == "ended" {
+        stats.number(&path("wait_status"))?
+    } else {
+        0
+    };
+    Ok((stats.text(&path("name"))?, end, status))
+}
+
+#[test]
+fn are_listed_with_name_time_and_end() -> Result<()> {
+    const BUSY: &str = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
+    let stats = with_stats(&format!(
+        "sort /dev/null; dash -c '{BUSY}'; (exit 7); dash -c 'kill -9 $$'; true"
+    ))?;
+    ensure!(stats.number("/ranks/0/children/count")? == 4);
+    let all: Result<Vec<_>> = (0..4).map(|index| told(&stats, index)).collect();
+    let wanted = [
+        ("sort", "ended", 0),
+        ("dash", "ended", 0),
+        ("dash", "ended", 7 << 8),
+        ("dash", "ended", 9),
+    ];
+    ensure!(all.as_ref().is_ok_and(|all| *all == wanted), "{all:?}");
+    let time = |index: usize| {
+        let path = |what| format!("/ranks/0/children/listed/{index}/{what}");
+        Ok::<u64, anyhow::Error>(
+            stats.number(&path("user_us"))? + stats.number(&path("system_us"))?,
+        )
+    };
+    ensure!(time(1)? > time(2)?, "{} and {} us", time(1)?, time(2)?);
+    Ok(())
+}
+
+/// Of a child that nobody waits for something is known nevertheless: a zombie's end, another's name.
+#[test]
+fn that_nobody_waited_for_are_listed() -> Result<()> {
+    let program = tree::program("glibc-static", "kills");
+    let run = Run::yod(&["--stats=json", "--"]).args(&[&program.to_string_lossy(), "unwaited"]);
+    let outcome = clean::run(run)?;
+    let stderr = Stderr::new(outcome.stderr.head()).with_context(|| outcome.stderr.text())?;
+    let all: Result<Vec<_>> = (0..3).map(|index| told(&stderr.stats, index)).collect();
+    let wanted = [
+        ("zombie", "ended", 5 << 8),
+        ("", "unseen", 0),
+        ("lives", "lives", 0),
+    ];
+    ensure!(all.as_ref().is_ok_and(|all| *all == wanted), "{all:?}");
+    Ok(())
+}
+
+/// A wrapper script or a workflow's manager may be a rank itself.
+#[test]
+fn may_start_nodes() -> Result<()> {
+    let inner = format!(
+        "{} --accel {} -m 64M --oversubscribe -- /usr/bin/uname -r",
+        tree::yod().display(),
+        tree::accel()
+    );
+    let outcome = script(
+        &["-m", "64M"],
+        &format!("uname -r; {inner} && {inner}; true"),
+    )?;
+    let text = outcome.stdout.text();
+    let releases: Vec<&str> = text.lines().collect();
+    ensure!(releases.len() == 3, "{text}");
+    let on_node = releases.iter().map(|release| release.ends_with("-margay"));
+    ensure!(on_node.eq([false, true, true]), "{text}");
+    Ok(())
+}
