@@ -17,7 +17,7 @@ use wire::rank::{RankArea, proxy, state};
 use wire::region_log::RegionLog;
 
 use crate::aspace::Aspace;
-use crate::shootdown::Shootdown;
+use crate::shootdown::{self, Shootdown};
 use crate::signal::Signals;
 use crate::sleep_lock::SleepLock;
 use crate::syscall::limits::RLIMIT_SIGPENDING;
@@ -77,6 +77,8 @@ pub struct Rank {
     pub unclaimed: AtomicBool,
     /// A signal stopped it: no thread goes back to ring 3.
     stopped: AtomicBool,
+    /// A child gets a copy of its memory: neither does one meanwhile.
+    is_copied: AtomicBool,
     /// prctl's PR_SET_DUMPABLE: whether there may be a core file.
     pub dumpable: AtomicBool,
     /// prctl's PR_SET_NO_NEW_PRIVS.
@@ -91,6 +93,17 @@ pub struct Rank {
     pub tracing: Mutex<()>,
     /// Told to the PCT already.
     announced: AtomicBool,
+}
+
+/// See [`Rank::keep_still`].
+pub struct Still(&'static Rank);
+
+impl Drop for Still {
+    fn drop(&mut self) {
+        if self.0.is_copied.swap(false, Ordering::SeqCst) {
+            self.0.call_threads();
+        }
+    }
 }
 
 /// Marks a status in [`Rank::ending`].
@@ -127,6 +140,7 @@ pub fn init(comm: &'static comm::Comm) {
         exit_status: AtomicU64::new(0),
         unclaimed: AtomicBool::new(false),
         stopped: AtomicBool::new(false),
+        is_copied: AtomicBool::new(false),
         dumpable: AtomicBool::new(true),
         no_new_privs: AtomicBool::new(false),
         collecting: Mutex::new(()),
@@ -358,9 +372,26 @@ impl Rank {
         self.call_threads();
     }
 
-    /// Whether a signal stopped it.
+    /// Whether its threads are to stop on their way back to ring 3: a signal stopped it, or a child is made.
     pub fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::SeqCst)
+        self.stopped.load(Ordering::SeqCst) || self.is_copied.load(Ordering::SeqCst)
+    }
+
+    /// Keeps its other threads out of ring 3 until the result is dropped: what a child gets of memory is of one moment.
+    ///
+    /// # Errors
+    /// ESRCH without an address space.
+    pub fn keep_still(&'static self) -> Result<Still, Errno> {
+        let still = Still(self);
+        if self.threads.live() > 1 {
+            self.is_copied.store(true, Ordering::SeqCst);
+            self.call_threads();
+            self.with_aspace(|_| {
+                shootdown::barrier(self);
+                Ok(())
+            })?;
+        }
+        Ok(still)
     }
 
     /// Decides how the rank ends, and whether it is dumped, unless that is decided. Its threads end as they get to know. Says

@@ -77,6 +77,7 @@ pub fn start(call: &mut Call<'_>, birth: &Birth) -> SysResult {
             note_stack(call, rank);
         }
         rank.has_children.store(true, Ordering::Relaxed);
+        let _still = rank.keep_still()?;
         ship::host_op_until_end(call.thread, HostOp::Fork, [])?
     };
     let _ = put_u32_opt(birth.parent_tid_at, pid as u32); // Linux does not mind a bad pointer
