@@ -89,7 +89,7 @@ impl Caller {
             Special::Answer(ret) => ret,
         };
         if i64::from(call.nr) == libc::SYS_connect && ret == 0 {
-            others::check_connected(args[0])?;
+            others::check_connected(rank, args[0])?;
         }
         opening.store(false, Ordering::SeqCst);
         if ret >= 0 && waits_for_children(call) {

@@ -23,6 +23,7 @@ const WHO_THREAD: u64 = 1;
 pub fn settle(rank: &Rank, index: usize) {
     if index != 0 && is_due(rank, index) {
         let _settling = rank.settling.lock().unwrap_or_else(PoisonError::into_inner);
+        let _passed = rank.children.gate.pass(); // a child must not have what is opened here
         take_over(rank, index);
     }
 }

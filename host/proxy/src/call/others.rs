@@ -69,10 +69,11 @@ impl Target {
 /// # Errors
 /// EPERM, or ESRCH for a thread of the proxy.
 pub fn check(rank: &Rank, call: &Call, args: &[u64; 6], scratch: &Scratch) -> Result<(), Errno> {
-    match target(call, args, scratch) {
-        Some(target) => check_target(rank, target),
-        None => Ok(()),
-    }
+    let Some(target) = target(call, args, scratch) else {
+        return Ok(());
+    };
+    let _passed = rank.children.gate.pass(); // a child must not have what is opened here
+    check_target(rank, target)
 }
 
 fn target(call: &Call, args: &[u64; 6], scratch: &Scratch) -> Option<Target> {
@@ -112,7 +113,8 @@ fn check_target(rank: &Rank, target: Target) -> Result<(), Errno> {
 ///
 /// # Errors
 /// ECONNREFUSED; nothing can be sent or received then.
-pub fn check_connected(fd: u64) -> Result<(), Errno> {
+pub fn check_connected(rank: &Rank, fd: u64) -> Result<(), Errno> {
+    let _passed = rank.children.gate.pass();
     // SAFETY: 1. The number is only used for this call: Linux has just connected it.
     let socket = unsafe { BorrowedFd::borrow_raw(fd as i32) };
     let peer = sockopt::socket_peercred(socket).map(|peer| peer.pid.as_raw_pid());
