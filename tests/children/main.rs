@@ -1,11 +1,19 @@
 //! Children of ranks, as seen from outside of the node: what is told of them, what they may do, and what is left when they
 //! or their parents are killed.
 
+mod killed;
+
 use anyhow::{Context, Result, ensure};
 use margay_tests::clean;
+use margay_tests::manifest::{self, End};
+use margay_tests::process;
 use margay_tests::report::{Stats, Stderr};
 use margay_tests::run::{Outcome, Run};
+use margay_tests::scratch::Scratch;
 use margay_tests::tree;
+
+/// A user without rights ("nobody").
+const NOBODY: u32 = 65534;
 
 /// A shell's script as a rank; it must end with status 0.
 fn script(options: &[&str], text: &str) -> Result<Outcome> {
@@ -97,5 +105,46 @@ fn may_start_nodes() -> Result<()> {
     ensure!(releases.len() == 3, "{text}");
     let on_node = releases.iter().map(|release| release.ends_with("-margay"));
     ensure!(on_node.eq([false, true, true]), "{text}");
+    Ok(())
+}
+
+/// The conformance set is right as Linux has it, without rights that root has.
+#[test]
+fn are_the_same_to_a_user_without_rights() -> Result<()> {
+    let rows = manifest::read("children.tsv", "1M")?;
+    ensure!(rows.len() >= 80, "{} cases", rows.len());
+    if !rustix::process::geteuid().is_root() {
+        return Ok(()); // then conformance has shown it
+    }
+    for row in rows {
+        let scratch = Scratch::new()?;
+        let cwd = scratch.path().join("cwd");
+        std::fs::create_dir_all(&cwd)?;
+        for directory in [scratch.path(), &cwd] {
+            std::os::unix::fs::chown(directory, Some(NOBODY), Some(NOBODY))?;
+        }
+        let outcome = Run::native(&row).as_nobody().run_in(&scratch)?;
+        ensure!(
+            outcome.status.map(End::Status) == Some(row.end),
+            "{}: status {:?}: {}",
+            row.name,
+            outcome.status,
+            outcome.stdout.text()
+        );
+    }
+    Ok(())
+}
+
+/// An orphan lives on when its rank has ended, as natively; it is whoever started it that ends it.
+#[test]
+fn live_on_as_orphans() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let run =
+        Run::yod(&["--"]).args(&["/bin/dash", "-c", "sleep 1000 <&- >&- 2>&- & echo $!; true"]);
+    let outcome = run.run_in(&scratch)?;
+    let pid: u32 = outcome.stdout.text().trim().parse()?;
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm"))?;
+    ensure!(process::kill(pid), "it was not there");
+    ensure!(name == "sleep\n" && outcome.status == Some(0), "{name}");
     Ok(())
 }
