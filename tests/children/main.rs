@@ -148,3 +148,35 @@ fn live_on_as_orphans() -> Result<()> {
     ensure!(name == "sleep\n" && outcome.status == Some(0), "{name}");
     Ok(())
 }
+
+/// Linux counts processes by user: one that nobody else is, and another for the second run, for zombies count as well.
+#[test]
+fn may_be_as_many_as_the_limit_says() -> Result<()> {
+    const LONELY: u32 = 54_322;
+    const PROCESSES: &str = "80";
+    if !rustix::process::geteuid().is_root() {
+        return Ok(()); // only root can become that user
+    }
+    let program = tree::program("glibc-static", "misused");
+    let program = program.to_string_lossy();
+    let (yod, accel) = (tree::yod(), tree::accel());
+    let yod = [&yod.to_string_lossy(), "--accel", &accel, "-m", "64M", "--"];
+    for (number, under) in (LONELY..).zip([&[][..], &yod]) {
+        let user = [
+            "/usr/bin/setpriv",
+            &format!("--reuid={number}"),
+            &format!("--regid={number}"),
+            "--clear-groups",
+        ];
+        let run = Run::new(user).args(under).args(&[&program, "bomb"]);
+        let outcome = run.ulimit("-p", PROCESSES).run()?;
+        ensure!(
+            outcome.status == Some(0),
+            "{under:?}: status {:?}: {}{}",
+            outcome.status,
+            outcome.stdout.text(),
+            outcome.stderr.text()
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,166 @@
+// Children that misuse what they share with their parent, and forks where
+// there is no room: `misused CASE`.
+#include "../common/parallel.h"
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+static int status_of(pid_t pid)
+{
+    int status;
+    need(waitpid(pid, &status, 0) == pid, "waitpid");
+    return status;
+}
+
+// ---- Memory that only one of the two has -----------------------------------------
+
+static void unmapped(void)
+{
+    int gate[2];
+    char *before = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *after = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct rlimit none = {0, 0};
+    setrlimit(RLIMIT_CORE, &none);
+    before[0] = after[0] = 'x';
+    need(munmap(before, PAGE_BYTES) == 0 && pipe(gate) == 0, "munmap");
+    pid_t pid = fork();
+    if (pid == 0) {
+        char byte;
+        close(gate[1]);
+        read(gate[0], &byte, 1);
+        _exit(after[0] != 'x');
+    }
+    need(munmap(after, PAGE_BYTES) == 0, "munmap");
+    close(gate[1]);
+    check(status_of(pid) == 0, "what the parent unmaps later the child has");
+    pid = fork();
+    if (pid == 0)
+        _exit(before[0]);
+    check(WTERMSIG(status_of(pid)) == SIGSEGV, "what it unmapped before not");
+}
+
+// ---- vfork ----------------------------------------------------------------------
+
+__attribute__((noinline)) static int recurse(volatile char *above)
+{
+    volatile char here[4096];
+    here[0] = above[0];
+    return recurse(here) + here[1];
+}
+
+static void overflows(void)
+{
+    struct rlimit none = {0, 0};
+    volatile char first[1] = {0};
+    setrlimit(RLIMIT_CORE, &none);
+    pid_t pid = vfork();
+    if (pid == 0)
+        _exit(recurse(first));
+    check(WTERMSIG(status_of(pid)) == SIGSEGV, "a vfork child whose stack overflows");
+}
+
+static int told[2];
+static void *kill_it(void *arg)
+{
+    pid_t pid;
+    need(read(told[0], &pid, sizeof pid) == sizeof pid, "read");
+    need(kill(pid, SIGKILL) == 0, "kill");
+    return arg;
+}
+
+static void killed(void)
+{
+    need(pipe(told) == 0, "pipe");
+    pthread_t killer = start(kill_it, NULL);
+    pid_t pid = vfork();
+    if (pid == 0) {
+        pid_t self = (pid_t)syscall(SYS_getpid);
+        syscall(SYS_write, told[1], &self, sizeof self);
+        for (;;)
+            syscall(SYS_pause);
+    }
+    check(WTERMSIG(status_of(pid)) == SIGKILL, "one that is killed before it calls exec");
+    joined(killer);
+}
+
+// ---- Beside threads that are blocked -----------------------------------------------
+
+static void *read_forever(void *arg)
+{
+    char byte;
+    return (void *)(intptr_t)read((int)(intptr_t)arg, &byte, 1);
+}
+static void *wait_forever(void *arg)
+{
+    return (void *)(intptr_t)waitpid((pid_t)(intptr_t)arg, NULL, 0);
+}
+
+static void beside_calls(void)
+{
+    int gate[2], failed = 0;
+    need(pipe(gate) == 0, "pipe");
+    pid_t last = fork();
+    if (last == 0) {
+        char byte;
+        close(gate[1]);
+        read(gate[0], &byte, 1);
+        _exit(0);
+    }
+    pthread_t reader = start(read_forever, (void *)(intptr_t)gate[0]);
+    pthread_t waiter = start(wait_forever, (void *)(intptr_t)last);
+    for (int i = 0; i < 20; i++) {
+        pid_t pid = i % 2 == 0 ? fork() : vfork();
+        if (pid == 0)
+            _exit(i);
+        failed += status_of(pid) != i << 8;
+    }
+    close(gate[1]);
+    check(failed == 0, "forks beside threads in calls that block");
+    check((intptr_t)joined(reader) == 0 && (intptr_t)joined(waiter) == last, "which go on");
+}
+
+// ---- As many as there can be, under RLIMIT_NPROC ------------------------------------
+
+// Every process forks until it may not. Who may not first says so, and all end.
+static int alarm_pipe[2], end_pipe[2];
+static void multiply(void)
+{
+    char byte;
+    while (fork() >= 0)
+        ;
+    close(end_pipe[1]);
+    write_all(alarm_pipe[1], "!", 1);
+    read(end_pipe[0], &byte, 1);
+    _exit(0);
+}
+
+static void bomb(void)
+{
+    char byte;
+    need(pipe(alarm_pipe) == 0 && pipe(end_pipe) == 0, "pipe");
+    pid_t pid = fork();
+    need(pid >= 0, "fork");
+    if (pid == 0)
+        multiply();
+    need(read(alarm_pipe[0], &byte, 1) == 1, "read");
+    close(end_pipe[1]);
+    close(alarm_pipe[1]);
+    check(status_of(pid) == 0, "a fork bomb meets the limit");
+    while (read(alarm_pipe[0], &byte, 1) == 1) // until the last of them is gone
+        ;
+    int64_t end = clock_ns(CLOCK_MONOTONIC) + HANG_S * NS_PER_S;
+    do
+        pid = fork();
+    while (pid < 0 && clock_ns(CLOCK_MONOTONIC) < end);
+    if (pid == 0)
+        _exit(0);
+    check(pid > 0 && status_of(pid) == 0, "and afterwards there is room again");
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        CASE(unmapped), CASE(overflows), CASE(killed), CASE(beside_calls), CASE(bomb),
+    };
+    return RUN_CASES(cases);
+}
