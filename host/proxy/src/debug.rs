@@ -155,7 +155,7 @@ fn serve(rank: &'static Rank, gdb: Gdb) {
         Err(why) if target.end().is_none() => {
             end::say(
                 rank,
-                &format!("{}: gdb is gone, the rank goes on: {why}\n", rank.name),
+                &format!("{}: gdb is gone, the rank goes on: {why}\n", rank.name()),
             );
             target.detach();
         }

@@ -113,7 +113,7 @@ fn facts(rank: &Rank, limit_bytes: u64) -> Facts {
         time_s: now.map_or(0, |time| time.as_secs()),
         host: rustix::system::uname().nodename().to_bytes().to_vec(),
         name: name.trim_ascii_end().to_vec(),
-        path: rank.program.real_path.to_bytes().to_vec(),
+        path: rank.program().real_path.to_bytes().to_vec(),
         limit_bytes,
     }
 }
@@ -207,9 +207,8 @@ fn process(rank: &Rank) -> Process {
     for (to, word) in siginfo.iter_mut().zip(&rank.words.area.node.crash.info) {
         *to = word.load();
     }
-    let name = rank.program.started_as.to_bytes();
-    let name = name.rsplit(|&byte| byte == b'/').next();
-    let arguments: Vec<&[u8]> = rank.program.argv.iter().map(|a| a.to_bytes()).collect();
+    let program = rank.program();
+    let arguments: Vec<&[u8]> = program.argv.iter().map(|a| a.to_bytes()).collect();
     Process {
         ids: [
             rank.pid as i32,
@@ -218,7 +217,7 @@ fn process(rank: &Rank) -> Process {
             raw(getsid(None).ok()),
         ],
         user: [getuid().as_raw(), getgid().as_raw()],
-        name: name.unwrap_or_default().to_vec(),
+        name: program.file_name().to_vec(),
         arguments: arguments.join(&b' '),
         siginfo,
         auxv: content::auxv(rank, rank).unwrap_or_default(),

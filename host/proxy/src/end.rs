@@ -27,9 +27,9 @@ pub fn if_over(rank: &Rank) {
                 // What was mapped since the last shipped call; of a log that makes no sense, what came before.
                 let _ = rank.catch_up(rank.words.log.position());
                 let memory = rank.memory();
-                let image = crash::Image::of(&rank.program.file);
+                let image = crash::Image::of(&rank.program().file);
                 let report = crash::report(
-                    &rank.name,
+                    &rank.name(),
                     &node.crash,
                     image.as_ref(),
                     &*memory,
@@ -39,7 +39,7 @@ pub fn if_over(rank: &Rank) {
             }
             let core = rank.dump.said();
             if !core.is_empty() {
-                say(rank, &format!("{}: {core}\n", rank.name));
+                say(rank, &format!("{}: {core}\n", rank.name()));
             }
             match status & 0x7f {
                 0 => signals::exit(status >> 8 & 0xff),
@@ -50,7 +50,7 @@ pub fn if_over(rank: &Rank) {
             only_once(rank);
             let mut bytes = [0; MESSAGE_BYTES];
             let message = String::from_utf8_lossy(node.message.get(&mut bytes));
-            say(rank, &format!("{}: {message}\n", rank.name));
+            say(rank, &format!("{}: {message}\n", rank.name()));
             signals::exit(node.wait_status.load() as i32 >> 8 & 0xff)
         }
         _ => {}
@@ -60,7 +60,7 @@ pub fn if_over(rank: &Rank) {
 /// Ends the process because the node's kernel broke the protocol.
 pub fn broken(rank: &Rank, why: &str) -> ! {
     only_once(rank);
-    say(rank, &format!("{}: {why}\n", rank.name));
+    say(rank, &format!("{}: {why}\n", rank.name()));
     signals::exit(EXIT_BROKEN)
 }
 

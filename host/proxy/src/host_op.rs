@@ -28,8 +28,8 @@ pub fn carry_out(rank: &'static Rank, index: usize, request: &Request) -> Result
     let (nr, args) = (request.nr, &request.args);
     let gave_up = || rank.words.threads[index].slot.cancelled(request.seq);
     let ret = match HostOp::from_nr(nr) {
-        Some(HostOp::ReadProgram) => load_image(rank, &rank.program.file, args),
-        Some(HostOp::ReadInterpreter) => match &rank.program.interpreter {
+        Some(HostOp::ReadProgram) => load_image(rank, &rank.program().file, args),
+        Some(HostOp::ReadInterpreter) => match &rank.program().interpreter {
             Some(file) => load_image(rank, file, args),
             None => Err(Errno::ENOENT),
         },
@@ -158,7 +158,7 @@ fn read_file(file: BorrowedFd<'_>, addr: u64, len_bytes: u64, offset: u64) -> Re
 }
 
 fn write_strings(rank: &Rank, addr: u64, capacity_bytes: u64) -> Result<i64, Errno> {
-    let program = &rank.program;
+    let program = rank.program();
     if program.strings_bytes() > capacity_bytes {
         return Err(Errno::E2BIG);
     }

@@ -23,6 +23,7 @@ mod halt;
 mod heritage;
 mod host_op;
 mod memory;
+mod program;
 mod rank;
 mod regions;
 mod sandbox;
@@ -36,46 +37,13 @@ mod watcher;
 mod worker;
 mod workers;
 
-use std::ffi::{CStr, CString};
 use std::os::fd::OwnedFd;
 
 pub use debug::Gdb;
 pub use gpa::Ram;
+pub use program::Program;
 pub use signals::Inherited;
 pub use start::{EXIT_IMPOSSIBLE, Impossible, check_limits};
-
-/// The program a rank runs.
-#[derive(Debug)]
-pub struct Program {
-    /// Its file, open for reading.
-    pub file: OwnedFd,
-    /// The file of its interpreter (PT_INTERP), open for reading, when it is dynamically linked.
-    pub interpreter: Option<OwnedFd>,
-    /// The path it was started by (AT_EXECFN), after the search along PATH.
-    pub started_as: CString,
-    /// The absolute path without symbolic links: what /proc/self/exe shows.
-    pub real_path: CString,
-    /// Argument strings; the first is the program's name for itself.
-    pub argv: Vec<CString>,
-    /// Environment strings.
-    pub env: Vec<CString>,
-}
-
-impl Program {
-    /// The strings of `HostOp::WriteStrings` in their order.
-    fn strings(&self) -> impl Iterator<Item = &CStr> {
-        let all = self.argv.iter().chain(&self.env);
-        all.map(CString::as_c_str)
-            .chain([self.started_as.as_c_str()])
-    }
-
-    /// Bytes of all strings with their NULs.
-    fn strings_bytes(&self) -> u64 {
-        self.strings()
-            .map(|string| string.count_bytes() as u64 + 1)
-            .sum()
-    }
-}
 
 /// All a proxy needs to know.
 #[derive(Debug)]

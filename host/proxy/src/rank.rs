@@ -2,7 +2,7 @@
 
 use std::os::fd::{OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use abi::Errno;
 use wire::thread::ThreadArea;
@@ -22,8 +22,8 @@ use crate::workers::Workers;
 /// A rank as its proxy knows it. There is one per process.
 #[derive(Debug)]
 pub struct Rank {
-    /// How messages begin: "yod: PROGRAM" or "yod: rank N: PROGRAM".
-    pub name: String,
+    /// How messages name it besides its program: "rank N", or nothing if it is the only one.
+    pub label: String,
     /// Its words in the communication area.
     pub words: RankWords,
     /// Its memory here.
@@ -44,8 +44,8 @@ pub struct Rank {
     pub strings_at: AtomicU64,
     /// st_dev of /proc.
     pub proc_device: u64,
-    /// The program.
-    pub program: Program,
+    /// See [`Self::program`].
+    pub running: Mutex<Arc<Program>>,
     /// Mask and dispositions at start.
     pub inherited: Inherited,
     /// Signals that workers block at first.
@@ -81,6 +81,22 @@ pub struct Rank {
 }
 
 impl Rank {
+    /// The program that it runs.
+    pub fn program(&self) -> Arc<Program> {
+        let running = self.running.lock();
+        running.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How messages begin: "yod: PROGRAM" or "yod: rank N: PROGRAM".
+    pub fn name(&self) -> String {
+        let program = self.program();
+        let path = program.started_as.to_string_lossy();
+        match self.label.as_str() {
+            "" => format!("yod: {path}"),
+            label => format!("yod: {label}: {path}"),
+        }
+    }
+
     /// Interrupts the core that the node names for this rank; core 0 before the node is there.
     pub fn ring(&self) {
         self.ring_core(&self.words.area.node.cpus[0]);

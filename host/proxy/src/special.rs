@@ -37,8 +37,6 @@ pub use text::{Marks, complete};
 pub enum Special {
     /// Nothing: make it.
     No,
-    /// Make it with these arguments.
-    Instead([u64; 6]),
     /// It has been carried out, with this result.
     Answer(i64),
 }
@@ -90,7 +88,6 @@ fn elsewhere(rank: &Rank, call: &Call, args: &[u64; 6], at: usize, path: &[u8]) 
     let special = of_path(rank, call, &args, at, &path[..path.len() - 1]);
     match sys::leave(call, &args, special) {
         Special::No => Special::Answer(crate::call::linux(call.nr, &args)),
-        Special::Instead(args) => Special::Answer(crate::call::linux(call.nr, &args)),
         answer => answer,
     }
 }
@@ -145,7 +142,8 @@ fn answer(
     match (name, place.inside.as_str(), i64::from(call.nr)) {
         (Name::OwnFd, "fd" | "fdinfo", _) => error(Errno::ENOENT),
         (Name::Exe, "", libc::SYS_readlink | libc::SYS_readlinkat) => {
-            let path = rank.program.real_path.to_bytes();
+            let program = rank.program();
+            let path = program.real_path.to_bytes();
             let room = args[at + 2] as i32;
             if room <= 0 {
                 return error(Errno::EINVAL);
@@ -157,9 +155,10 @@ fn answer(
             }
         }
         (Name::Exe, "", _) if follows(call, args) => {
+            let program = rank.program();
             let mut args = *args;
-            args[at] = rank.program.real_path.as_ptr() as u64;
-            Special::Instead(args)
+            args[at] = program.real_path.as_ptr() as u64;
+            Special::Answer(crate::call::linux(call.nr, &args))
         }
         _ => Special::No,
     }

@@ -2,8 +2,8 @@
 
 use std::io::Write as _;
 use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex};
 
 use abi::control::RankInfo;
 use abi::ident::{NSIG, RLIM_NLIMITS};
@@ -120,7 +120,7 @@ pub fn start(mut config: Config) -> Result<(&'static Rank, OwnedFd), Impossible>
             .map_err(|_| Impossible::Linux("start a thread", io::Errno::AGAIN))?;
     }
     signals::mask(How::Set, rank.blocked);
-    name_process(&rank.program);
+    name_process(&rank.program());
     fill(&rank.words.area.host, rank, &limits);
     rank.words.threads[0].host.tid.put(rank.pid.into());
     rank.words.area.host.workers.put(1);
@@ -174,7 +174,7 @@ fn build(
         ..config.program
     };
     let rank = Rank {
-        name: name(&program, &config.label),
+        label: config.label,
         words,
         memory: Mutex::new(memory),
         clock_gpa: config.comm_gpa + layout.clock as u64,
@@ -185,7 +185,7 @@ fn build(
         texts: Marks::new(0),
         strings_at: AtomicU64::new(0),
         proc_device: rustix::fs::stat("/proc").map_or(0, |stat| stat.st_dev),
-        program,
+        running: Mutex::new(Arc::new(program)),
         inherited: config.inherited,
         blocked,
         signalfd: watcher.signalfd(),
@@ -212,16 +212,6 @@ fn open_null() -> io::Result<OwnedFd> {
         rustix::fs::OFlags::WRONLY,
         rustix::fs::Mode::empty(),
     )
-}
-
-/// How messages name the rank.
-fn name(program: &Program, label: &str) -> String {
-    let path = program.started_as.to_string_lossy();
-    if label.is_empty() {
-        format!("yod: {path}")
-    } else {
-        format!("yod: {label}: {path}")
-    }
 }
 
 /// Lets Linux kill this process when yod dies.
@@ -255,8 +245,7 @@ fn take_signals(config: &Config) {
 
 /// What ps shows.
 fn name_process(program: &Program) {
-    let path = program.started_as.to_bytes();
-    let file = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
+    let file = program.file_name();
     let mut name = file[..file.len().min(15)].to_vec();
     name.push(0);
     if let Ok(name) = std::ffi::CString::from_vec_with_nul(name) {
@@ -277,7 +266,7 @@ fn fill(host: &FromHost, rank: &Rank, limits: &Limits) {
         [limits.soft, limits.first_own],
     );
     let info = rank_info(
-        &rank.program,
+        &rank.program(),
         host.rlimits[libc::RLIMIT_STACK as usize][0].peek(),
     );
     for (word, value) in host.info.iter().zip(info.to_words()) {

@@ -199,7 +199,8 @@ fn mm_map(rank: &Rank, regions: &Regions, child: &Child, auxv: &[u8]) -> MmMap {
         let lengths = strings.iter().map(|string| string.count_bytes() as u64 + 1);
         lengths.sum()
     };
-    let env = strings + bytes(&rank.program.argv);
+    let program = rank.program();
+    let env = strings + bytes(&program.argv);
     MmMap {
         start_code,
         end_code,
@@ -211,7 +212,7 @@ fn mm_map(rank: &Rank, regions: &Regions, child: &Child, auxv: &[u8]) -> MmMap {
         arg_start: strings,
         arg_end: env,
         env_start: env,
-        env_end: env + bytes(&rank.program.env),
+        env_end: env + bytes(&program.env),
         auxv: auxv.as_ptr().addr() as u64,
         auxv_size: auxv.len() as u32,
         exe_fd: u32::MAX,

@@ -137,8 +137,8 @@ impl File {
             }
             File::SystemStat => machine::stat(&linux("/proc/stat"), node_cores),
             File::Loadavg => machine::loadavg(rank.pid),
-            File::Cmdline => return joined(&rank.program, true),
-            File::Environ => return joined(&rank.program, false),
+            File::Cmdline => return joined(&rank.program(), true),
+            File::Environ => return joined(&rank.program(), false),
             File::Auxv => return auxv(rank, rank).unwrap_or_default(),
         };
         text.into_bytes()
@@ -178,7 +178,8 @@ pub fn auxv(rank: &Rank, memory: &impl RankMemory) -> Option<Vec<u8>> {
     /// More than the vector, the random bytes and the platform's name take.
     const MOST_BYTES: u64 = 1024;
     let strings = rank.strings_at.load(Ordering::Relaxed);
-    let (argc, envc) = (rank.program.argv.len(), rank.program.env.len());
+    let program = rank.program();
+    let (argc, envc) = (program.argv.len(), program.env.len());
     let pointers = argc + 1 + envc + 1;
     let start = (strings & !7).checked_sub(8 * (1 + pointers as u64) + MOST_BYTES)?;
     let mut words = vec![0u64; (strings as usize / 8) - (start as usize / 8)];

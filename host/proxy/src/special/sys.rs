@@ -124,16 +124,10 @@ pub fn of_descriptor(rank: &Rank, call: &Call, args: &[u64; 6], scratch: &Scratc
 
 /// Notes that the working directory is another, if Linux makes it so.
 pub fn leave(call: &Call, args: &[u64; 6], special: Special) -> Special {
-    let args = match special {
-        _ if !matches!(i64::from(call.nr), libc::SYS_chdir | libc::SYS_fchdir)
-            || here().is_none() =>
-        {
-            return special;
-        }
-        Special::No => args,
-        Special::Instead(ref args) => args,
-        Special::Answer(_) => return special,
-    };
+    let leaves = matches!(i64::from(call.nr), libc::SYS_chdir | libc::SYS_fchdir);
+    if !leaves || here().is_none() || !matches!(special, Special::No) {
+        return special;
+    }
     // SAFETY: 1. chdir and fchdir write no memory. 2. What they read is a private copy.
     let ret = unsafe { stub::syscall(call.nr.into(), args) };
     if ret == 0 {

@@ -68,13 +68,13 @@ pub fn walk(rank: &Rank, from: BorrowedFd<'_>, path: &[u8], follow: bool) -> Res
                 directory = enter(directory.as_fd(), &name)?;
                 continue;
             }
-            Link::Program => rank.program.real_path.to_bytes(),
-            Link::Plain => &text,
+            Link::Program => rank.program().real_path.to_bytes().to_vec(),
+            Link::Plain => text,
         };
         if text.starts_with(b"/") {
             directory = enter(CWD, b"/")?;
         }
-        push(&mut rest, text);
+        push(&mut rest, &text);
     }
 }
 

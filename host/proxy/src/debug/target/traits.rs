@@ -237,8 +237,8 @@ impl ExecFile for Target {
         len: usize,
         buf: &mut [u8],
     ) -> TargetResult<usize, Self> {
-        let path = self.rank.program.real_path.to_bytes();
-        Ok(copy_part(path, offset, len, buf))
+        let program = self.rank.program();
+        Ok(copy_part(program.real_path.to_bytes(), offset, len, buf))
     }
 }
 
