@@ -13,6 +13,7 @@ pub mod halt;
 pub mod ident;
 pub mod image;
 pub mod map;
+pub mod script;
 pub mod syscall;
 
 pub use errno::Errno;

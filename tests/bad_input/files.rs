@@ -35,9 +35,14 @@ const SPOILT: &[(&str, Spoil, &str)] = &[
         "not an ELF",
     ),
     (
-        "a script",
-        |bytes| *bytes = b"#!/bin/sh\necho no\n".to_vec(),
-        "script",
+        "a script that names no interpreter",
+        |bytes| *bytes = b"#! \necho no\n".to_vec(),
+        "names no interpreter",
+    ),
+    (
+        "a script that interprets itself",
+        |bytes| *bytes = b"#!./program\n".to_vec(),
+        "is a script, and so on",
     ),
     ("32-bit", |bytes| bytes[EI_CLASS] = 1, "32-bit"),
     ("for ARM", |bytes| bytes[E_MACHINE] = 183, "ARM"),
@@ -83,6 +88,16 @@ pub fn all() -> Vec<Trial> {
         bad_interpreter("./arm", CANNOT_RUN, "./arm: built for 64-bit ARM")
     }));
     cases.push(case("file: its interpreter's path has no end", endless));
+    cases.push(case("file: a script whose interpreter is missing", || {
+        bad_script("#!/no/sh -e\n", NOT_FOUND, "/no/sh: no such file")
+    }));
+    cases.push(case("file: a script whose interpreter is text", || {
+        bad_script("#!./text\n", CANNOT_RUN, "./program: not an ELF program")
+    }));
+    cases.push(case(
+        "file: a script whose interpreter may not be run",
+        || bad_script("#!./unfit\n", CANNOT_RUN, "./unfit: not executable"),
+    ));
     cases.push(case("file: not executable", not_executable));
     cases.push(case("file: not readable", not_readable));
     cases.push(case("file: missing", || {
@@ -162,6 +177,19 @@ fn bad_interpreter(name: &str, status: i32, part: &str) -> Result<()> {
     let native = natively(&scratch)?;
     ensure!(native.status == Some(status), "natively: {native:?}");
     Ok(())
+}
+
+/// A script that cannot be run. Natively a shell says 126 for whatever it finds.
+fn bad_script(line: &str, status: i32, part: &str) -> Result<()> {
+    let scratch = Scratch::new()?;
+    let cwd = scratch.path().join("cwd");
+    fs::create_dir(&cwd)?;
+    write(&cwd.join("program"), line.as_bytes(), 0o755)?;
+    write(&cwd.join("text"), b"not a program\n", 0o755)?;
+    write(&cwd.join("unfit"), &fs::read(fine())?, 0o644)?;
+    let outcome = clean::run_in(Run::yod(&["--", "./program"]), &scratch)?;
+    one_line(&outcome, status, "./program: ")?;
+    one_line(&outcome, status, part)
 }
 
 /// Runs the program natively. A process that another test was just starting when the file was written has it open for writing

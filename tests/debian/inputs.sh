@@ -31,6 +31,14 @@ f | cat
 echo a b c | while read -r x y; do echo "$y $x"; done
 trap 'echo the end' EXIT
 END
+cat >script.bash <<'END'
+#! /bin/bash -eu
+echo "$# of $(basename "$0"): $1, ${BASH_VERSION%%.*}"
+read -r name </proc/self/comm; mapfile -d '' args </proc/self/cmdline; printf '%s\n' "$name" "${args[@]}"
+[ /proc/self/exe -ef /bin/bash ]
+END
+printf '#!./script.bash of a script\n' >script.nested
+chmod +x script.*
 printf 'all: one two\n\t@cat one two\none two: words\n\t@sort words >$@\n' >rules
 mkdir -p project
 cat >project/Makefile <<'END'

@@ -23,7 +23,7 @@ mod halt;
 mod heritage;
 mod host_op;
 mod memory;
-mod program;
+pub mod program;
 mod rank;
 mod regions;
 mod sandbox;

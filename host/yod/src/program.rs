@@ -1,23 +1,21 @@
 //! The program: finding it as a shell does, and refusing early what cannot run.
 //!
-//! The file, and that of its interpreter (PT_INTERP) if it is dynamically linked, are opened once; what was checked is what
-//! the ranks load, whatever happens to their names meanwhile.
+//! The file, that of what runs it if it is a script, and that of its interpreter (PT_INTERP) if it is dynamically linked, are
+//! opened once; what was checked is what the ranks load, whatever happens to their names meanwhile. Only a script itself is
+//! opened once more, by its interpreter.
 
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs::File;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use abi::image::{HEAD_BYTES, Image, ImageError};
+use abi::image::Image;
 use abi::map;
+use proxy::program::{self, NoProgram, Unloadable, interpreter_path, read_image};
 use rustix::fs::Access;
 
 use crate::failure::{Failure, status};
 use crate::place::Place;
-
-/// Headers may lie anywhere in the file; those that lie further in than this are refused.
-const MOST_HEAD_BYTES: u64 = 1 << 20;
 
 const IS_DIRECTORY: &str = "is a directory";
 const NOT_EXECUTABLE: &str = "not executable (chmod +x makes it so)";
@@ -51,7 +49,8 @@ impl Program {
         } else {
             search(name, &std::env::var_os("PATH").unwrap_or_default())?
         };
-        let file = open(&path)?;
+        let mut argv = command.iter().cloned().map(c_string).collect();
+        let file = behind_scripts(open(&path)?, &path, &mut argv)?;
         let interpreter = check(&file, &path)?;
         let real_path = std::fs::read_link(format!(
             "/proc/self/fd/{}",
@@ -63,7 +62,7 @@ impl Program {
             interpreter,
             started_as: c_string(path.into_os_string()),
             real_path: c_string(real_path.into_os_string()),
-            argv: command.iter().cloned().map(c_string).collect(),
+            argv,
             inherited: inherited_environment()?,
             set: [needed(place), variables.to_vec()].concat(),
         })
@@ -208,63 +207,45 @@ fn open(path: &Path) -> Result<File, Failure> {
     File::open(path).map_err(|error| cannot_run(path, &format!("cannot be read: {error}")))
 }
 
+/// Follows the `#!` lines of scripts to what is to be loaded, and puts the interpreters in front of the arguments.
+fn behind_scripts(file: File, path: &Path, argv: &mut Vec<CString>) -> Result<File, Failure> {
+    let name = c_string(path.as_os_str().to_owned());
+    let open = |name: &CStr| open(Path::new(OsStr::from_bytes(name.to_bytes())));
+    program::behind_scripts(file, &name, argv, open).map_err(|none| match none {
+        NoProgram::Line => cannot_run(path, "a script whose first line names no interpreter"),
+        NoProgram::Nested => cannot_run(
+            path,
+            "a script whose interpreter is a script, and so on: too many",
+        ),
+        NoProgram::Interpreter(name, _) if name.is_empty() => {
+            cannot_run(path, "a script whose first line names no interpreter")
+        }
+        NoProgram::Interpreter(_, failure) => of_interpreter(path, failure),
+        NoProgram::Read(errno) => cannot_run(path, &std::io::Error::from(errno).to_string()),
+    })
+}
+
+/// As execve(2) says it to a shell: 127 when there is no interpreter, 126 when there is one that does not serve.
+fn of_interpreter(path: &Path, failure: Failure) -> Failure {
+    let line = format_args!("{}: its interpreter {}", path.display(), failure.line);
+    Failure::new(failure.status, line)
+}
+
 /// Checks a program's headers; opens and checks its interpreter, if it has one.
 fn check(file: &File, path: &Path) -> Result<Option<File>, Failure> {
-    let cannot = |why: String| cannot_run(path, &why);
-    let mut magic = [0; 2];
-    if file.read_exact_at(&mut magic, 0).is_ok() && magic == *b"#!" {
-        let why = "a script: only programs can be run, name its interpreter";
-        return Err(cannot(why.into()));
-    }
-    let Some(place) = image(file, Image::parse).map_err(cannot)?.interpreter else {
+    let cannot = |why: Unloadable| cannot_run(path, &why.to_string());
+    let Some(place) = read_image(file, Image::parse).map_err(cannot)?.interpreter else {
         return Ok(None);
     };
-    let name = interpreter_name(file, place).map_err(cannot)?;
-    // As execve(2) says it to a shell: 127 when there is none, 126 when there is one that does not serve.
-    let of = |failure: Failure| {
-        let line = format_args!("{}: its interpreter {}", path.display(), failure.line);
-        Failure::new(failure.status, line)
-    };
-    let interpreter = open(&name).map_err(of)?;
+    let name = interpreter_path(file, place).map_err(cannot)?;
+    let name = Path::new(OsStr::from_bytes(name.to_bytes()));
+    let interpreter = open(name).map_err(|failure| of_interpreter(path, failure))?;
     let parse = |head: &[u8], file_bytes| {
         Image::parse_interpreter(head, file_bytes, map::STACK_TOP - map::STACK_GAP)
     };
-    image(&interpreter, parse).map_err(|why| of(cannot_run(&name, &why)))?;
+    let bad = |why: Unloadable| of_interpreter(path, cannot_run(name, &why.to_string()));
+    read_image(&interpreter, parse).map_err(bad)?;
     Ok(Some(interpreter))
-}
-
-/// Reads and parses as many of a file's first bytes as it takes.
-fn image(
-    file: &File,
-    parse: impl Fn(&[u8], u64) -> Result<Image, ImageError>,
-) -> Result<Image, String> {
-    let file_bytes = file.metadata().map_err(|error| error.to_string())?.len();
-    let mut head = vec![0; file_bytes.min(HEAD_BYTES as u64) as usize];
-    file.read_exact_at(&mut head, 0)
-        .map_err(|error| error.to_string())?;
-    let more = match parse(&head, file_bytes) {
-        Err(ImageError::HeadTooShort { needed_bytes }) if needed_bytes <= MOST_HEAD_BYTES => {
-            needed_bytes
-        }
-        other => return other.map_err(|error| error.to_string()),
-    };
-    head.resize(more as usize, 0);
-    file.read_exact_at(&mut head, 0)
-        .map_err(|error| error.to_string())?;
-    parse(&head, file_bytes).map_err(|error| error.to_string())
-}
-
-/// The path of the interpreter, which lies in `file` at this offset and has so many bytes.
-fn interpreter_name(file: &File, (offset, len_bytes): (u64, u64)) -> Result<PathBuf, String> {
-    let mut bytes = vec![0; len_bytes as usize];
-    file.read_exact_at(&mut bytes, offset)
-        .map_err(|error| error.to_string())?;
-    if bytes.last() != Some(&0) {
-        return Err("invalid ELF header: the path of its interpreter does not end".into());
-    }
-    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or_default();
-    bytes.truncate(end);
-    Ok(OsString::from_vec(bytes).into())
 }
 
 #[cfg(test)]
