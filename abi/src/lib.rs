@@ -14,6 +14,7 @@ pub mod ident;
 pub mod image;
 pub mod map;
 pub mod script;
+pub mod stack;
 pub mod syscall;
 
 pub use errno::Errno;

@@ -13,11 +13,12 @@ use abi::image::{
     HEAD_BYTES, Image, ImageError, MAX_SEGMENTS, PROT_EXEC, PROT_READ, PROT_WRITE, Segment,
 };
 use abi::map;
+use abi::stack::{AUX_PAIRS, Contents, Plan};
 
 use crate::line;
 use crate::line::Line;
 use crate::qk::{Qk, Range, Start};
-use crate::stack::{self, Contents, Memory, Plan, at};
+use crate::stack::{self, Memory, at};
 use crate::vdso;
 
 /// Most bytes that the proxy is asked for at once: below what one read(2) gives (MAX_RW_COUNT, just under 2 GiB).
@@ -26,8 +27,6 @@ const READ_BYTES: u64 = 1 << 30;
 const SHORT_READS: u32 = 64;
 /// AT_CLKTCK: USER_HZ of Linux on x86 (uapi/asm-generic/param.h).
 const CLOCK_TICKS: u64 = 100;
-/// Pairs of the auxiliary vector.
-const AUX_PAIRS: usize = 22;
 
 /// What a rank is to be loaded with.
 #[derive(Clone, Copy, Debug)]
@@ -120,18 +119,15 @@ impl<Q: Qk> Loader<'_, Q> {
     }
 
     fn create_stack(&mut self, share_bytes: u64) -> Result<Range, Line> {
-        let len_bytes = stack::size_bytes(self.info.stack_limit, share_bytes);
-        let stack = Range {
-            base: map::STACK_TOP.saturating_sub(len_bytes).max(map::USER_BASE),
-            len_bytes: len_bytes.min(map::STACK_TOP - map::USER_BASE),
-        };
+        let (base, len_bytes) = abi::stack::place(self.info.stack_limit, share_bytes);
+        let stack = Range { base, len_bytes };
         self.create(stack, PROT_READ | PROT_WRITE, RegionKind::Stack)?;
         Ok(stack)
     }
 
     /// Reads the headers of the program and its interpreter.
     fn read_images(&mut self, stack: Range) -> Result<Images, Line> {
-        let top = stack.base - map::STACK_GAP.min(stack.base);
+        let top = abi::stack::images_top(stack.base);
         let program = self.read_image(File::Program, stack, Image::parse)?;
         let (_, end) = program.span();
         if end > top {
@@ -257,7 +253,7 @@ impl<Q: Qk> Loader<'_, Q> {
                 "its arguments are {written} bytes long instead of {capacity}"
             ));
         }
-        plan.write(self, info.random, |plan, path| {
+        stack::write(&plan, self, info.random, |plan, path| {
             auxiliary_vector(plan, path, job, &info, images)
         })
         .map_err(|e| line!("its arguments are broken: {e}"))?;

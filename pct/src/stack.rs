@@ -1,4 +1,4 @@
-//! What a program finds on its stack, exactly as Linux leaves it there.
+//! What a program finds on its stack, exactly as Linux leaves it there. Where it lies is [`abi::stack`]'s.
 //!
 //! ```text
 //!   top  ─►  8 zero bytes
@@ -18,21 +18,10 @@
 //! strings, and the PCT has no heap.
 
 use abi::Errno;
-use abi::map;
+use abi::stack::{PLATFORM, Plan, RANDOM_BYTES};
 
 /// Bytes of the buffers that strings are read and words are written through.
 const CHUNK_BYTES: usize = 1024;
-/// Zero bytes above the strings, as Linux leaves them.
-const TOP_BYTES: u64 = 8;
-/// AT_PLATFORM's string.
-const PLATFORM: &[u8] = b"x86_64\0";
-/// Bytes that AT_RANDOM points to.
-const RANDOM_BYTES: u64 = 16;
-/// The stack pointer's alignment at the entry point.
-const ALIGNMENT: u64 = 16;
-/// Strings and vectors may take this part of the stack (Linux: a quarter).
-const STACK_PART: u64 = 4;
-
 /// Entry types of the auxiliary vector (uapi/linux/auxvec.h, arch/x86/include/uapi/asm/auxvec.h).
 #[allow(missing_docs)] // The names are Linux's own.
 pub mod at {
@@ -73,106 +62,41 @@ pub trait Memory {
     fn write(&mut self, to: u64, bytes: &[u8]) -> Result<(), Errno>;
 }
 
-/// What the size of the stack's contents depends on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Contents {
-    /// Argument strings.
-    pub argc: u64,
-    /// Environment strings.
-    pub envc: u64,
-    /// Bytes of these strings and the program's path together, with their NULs.
-    pub strings_bytes: u64,
-    /// Pairs of the auxiliary vector, AT_NULL included.
-    pub aux_pairs: u64,
-}
+/// Writes everything but the strings, which must be there already.
+///
+/// `aux` gives the auxiliary vector, `Contents::aux_pairs` pairs without AT_NULL counted in; it is handed the
+/// address of the program's path for AT_EXECFN.
+///
+/// # Errors
+/// EINVAL when the strings are fewer than promised or not terminated; else what the kernel says.
+pub fn write<const PAIRS: usize>(
+    plan: &Plan,
+    memory: &mut impl Memory,
+    random: [u64; 2],
+    aux: impl FnOnce(&Plan, u64) -> [(u64, u64); PAIRS],
+) -> Result<(), Errno> {
+    memory.write(plan.platform, PLATFORM)?;
+    let mut bytes = [0; RANDOM_BYTES as usize];
+    bytes[..8].copy_from_slice(&random[0].to_le_bytes());
+    bytes[8..].copy_from_slice(&random[1].to_le_bytes());
+    memory.write(plan.random, &bytes)?;
 
-/// Where everything goes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Plan {
-    contents: Contents,
-    /// The strings; the proxy writes them.
-    pub strings: u64,
-    /// AT_PLATFORM's string.
-    pub platform: u64,
-    /// AT_RANDOM's bytes.
-    pub random: u64,
-    /// The stack pointer, at argc.
-    pub stack_pointer: u64,
-}
-
-impl Plan {
-    /// Lays out the contents below `top`, a multiple of 16.
-    ///
-    /// # Errors
-    /// E2BIG when they take more than a quarter of the stack's `stack_bytes`.
-    pub fn new(top: u64, stack_bytes: u64, contents: Contents) -> Result<Plan, Errno> {
-        let limit = stack_bytes / STACK_PART;
-        let Contents {
-            argc,
-            envc,
-            strings_bytes,
-            aux_pairs,
-        } = contents;
-        // Each is below the limit on its own, hence no sum below can wrap.
-        if [argc, envc, strings_bytes, aux_pairs]
-            .iter()
-            .any(|&n| n > limit)
-        {
-            return Err(Errno::E2BIG);
+    let mut strings = Strings::new(plan.strings, plan.contents.strings_bytes);
+    let mut words = Words::new(plan.stack_pointer);
+    words.push(memory, plan.contents.argc)?;
+    for count in [plan.contents.argc, plan.contents.envc] {
+        for _ in 0..count {
+            let string = strings.next(memory)?;
+            words.push(memory, string)?;
         }
-        let words = 1 + argc + 1 + envc + 1 + 2 * aux_pairs;
-        let fixed = TOP_BYTES + PLATFORM.len() as u64 + RANDOM_BYTES + 3 * ALIGNMENT;
-        if strings_bytes + 8 * words + fixed > limit {
-            return Err(Errno::E2BIG);
-        }
-        let strings = top - TOP_BYTES - strings_bytes;
-        let platform = (strings - PLATFORM.len() as u64) & !(ALIGNMENT - 1);
-        let random = platform - RANDOM_BYTES;
-        Ok(Plan {
-            contents,
-            strings,
-            platform,
-            random,
-            stack_pointer: (random - 8 * words) & !(ALIGNMENT - 1),
-        })
+        words.push(memory, 0)?;
     }
-
-    /// Writes everything but the strings, which must be there already.
-    ///
-    /// `aux` gives the auxiliary vector, `Contents::aux_pairs` pairs without AT_NULL counted in; it is handed the
-    /// address of the program's path for AT_EXECFN.
-    ///
-    /// # Errors
-    /// EINVAL when the strings are fewer than promised or not terminated; else what the kernel says.
-    pub fn write<const PAIRS: usize>(
-        &self,
-        memory: &mut impl Memory,
-        random: [u64; 2],
-        aux: impl FnOnce(&Plan, u64) -> [(u64, u64); PAIRS],
-    ) -> Result<(), Errno> {
-        memory.write(self.platform, PLATFORM)?;
-        let mut bytes = [0; RANDOM_BYTES as usize];
-        bytes[..8].copy_from_slice(&random[0].to_le_bytes());
-        bytes[8..].copy_from_slice(&random[1].to_le_bytes());
-        memory.write(self.random, &bytes)?;
-
-        let mut strings = Strings::new(self.strings, self.contents.strings_bytes);
-        let mut words = Words::new(self.stack_pointer);
-        words.push(memory, self.contents.argc)?;
-        for count in [self.contents.argc, self.contents.envc] {
-            for _ in 0..count {
-                let string = strings.next(memory)?;
-                words.push(memory, string)?;
-            }
-            words.push(memory, 0)?;
-        }
-        let path = strings.next(memory)?;
-        for (kind, value) in aux(self, path) {
-            words.push(memory, kind)?;
-            words.push(memory, value)?;
-        }
-        words.flush(memory)
+    let path = strings.next(memory)?;
+    for (kind, value) in aux(plan, path) {
+        words.push(memory, kind)?;
+        words.push(memory, value)?;
     }
+    words.flush(memory)
 }
 
 /// Walks over NUL-terminated strings that lie back to back.
@@ -252,16 +176,6 @@ impl Words {
         self.filled = 0;
         Ok(())
     }
-}
-
-/// Bytes of a main thread's stack: its limit, at most an eighth of the rank's share, at least what Linux programs
-/// take for granted.
-#[must_use]
-pub fn size_bytes(limit_bytes: u64, share_bytes: u64) -> u64 {
-    /// PTHREAD_STACK_MIN is 16 KiB, ARG_MAX 128 KiB (uapi/linux/limits.h): no stack is smaller.
-    const SMALLEST_BYTES: u64 = 128 << 10;
-    let wanted = limit_bytes.min(share_bytes / 8).max(SMALLEST_BYTES);
-    wanted & !(map::PAGE - 1)
 }
 
 #[cfg(test)]

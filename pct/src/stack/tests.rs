@@ -8,6 +8,8 @@ use std::vec::Vec;
 
 use proptest::prelude::*;
 
+use abi::stack::{Contents, size_bytes};
+
 use super::*;
 use crate::fake::Pages;
 
@@ -30,7 +32,7 @@ fn built(strings: &[String], argc: usize) -> (Pages, Plan) {
     pages
         .write(plan.strings, &block)
         .expect("a fake writes all");
-    plan.write(&mut pages, [1, 2], |plan, path| {
+    write(&plan, &mut pages, [1, 2], |plan, path| {
         [(at::RANDOM, plan.random), (at::EXECFN, path), (at::NULL, 0)]
     })
     .expect("sound strings");
@@ -120,7 +122,7 @@ fn strings_that_are_too_few_or_unterminated_are_an_error() {
         let plan = Plan::new(TOP, 8 << 20, contents).expect("fits");
         let mut pages = Pages::default();
         pages.write(plan.strings, block).expect("a fake writes all");
-        let result = plan.write(&mut pages, [0; 2], |_, _| [(at::NULL, 0)]);
+        let result = write(&plan, &mut pages, [0; 2], |_, _| [(at::NULL, 0)]);
         assert_eq!(result, Err(Errno::EINVAL), "{block:?}");
     }
 }
