@@ -27,9 +27,11 @@ pub enum Control {
     /// host_call(rank, op, a0, a1, a2) -> result: has the rank's proxy carry out a [`HostOp`].
     HostCall = 0x4d08,
     /// rank_start(rank, cores: *const [`CoreWords`], len_bytes, entry, stack_pointer, heap_start): the rank gets these cores,
-    /// and its first task becomes runnable on the lowest of them.
+    /// and its first task becomes runnable on the lowest of them. One whose program was replaced keeps its cores, and goes on
+    /// on that which it had last.
     RankStart = 0x4d09,
     /// rank_refuse(rank, status, text, len_bytes): the program cannot be loaded; its proxy prints the line and exits with `status`.
+    /// A rank whose program was to be replaced ends by SIGSEGV, as on Linux.
     RankRefuse = 0x4d0a,
     /// rank_info(rank, out: *mut RankInfo, len_bytes): what the proxy said of the rank.
     RankInfo = 0x4d0b,
@@ -81,6 +83,9 @@ pub enum Event {
     Attached(u32),
     /// This rank has ended; its memory can be reaped.
     Exited(u32),
+    /// This rank's program is to be replaced by another (execve): nothing is mapped any more, no thread runs, and
+    /// [`Control::RankInfo`] tells of the new one.
+    Exec(u32),
 }
 
 impl Event {
@@ -90,6 +95,7 @@ impl Event {
         match self {
             Event::Attached(rank) => 1 << 32 | rank as u64,
             Event::Exited(rank) => 2 << 32 | rank as u64,
+            Event::Exec(rank) => 3 << 32 | rank as u64,
         }
     }
 
@@ -99,6 +105,7 @@ impl Event {
         match value >> 32 {
             1 => Some(Event::Attached(value as u32)),
             2 => Some(Event::Exited(value as u32)),
+            3 => Some(Event::Exec(value as u32)),
             _ => None,
         }
     }
@@ -175,6 +182,14 @@ pub enum HostOp {
     /// child_signal(handler, flags) -> 0: what the program does with SIGCHLD, as struct sigaction says it. Linux looks at that when a
     /// child ends.
     ChildSignal = 14,
+    /// prepare_exec(dirfd, path, argv, envp, flags, stack_limit) -> 0: finds, opens and checks the program that is to replace the
+    /// rank's, with its strings; execveat(2) says what the arguments are, `stack_limit` is the soft RLIMIT_STACK. Nothing
+    /// changes yet. As execve(2): all its errors.
+    PrepareExec = 22,
+    /// commit_exec() -> 0: the rank runs the program that was prepared last: descriptors with O_CLOEXEC are closed, its name is
+    /// the program's, and the rank's [`RankInfo`] tells of it. The calling thread was the last; the first has its nice value
+    /// from now on. EINVAL when none was prepared.
+    CommitExec = 23,
 }
 
 impl HostOp {
@@ -196,6 +211,8 @@ impl HostOp {
             12 => Some(HostOp::Fork),
             13 => Some(HostOp::AwaitExec),
             14 => Some(HostOp::ChildSignal),
+            22 => Some(HostOp::PrepareExec),
+            23 => Some(HostOp::CommitExec),
             _ => None,
         }
     }

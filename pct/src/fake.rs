@@ -74,6 +74,8 @@ impl Memory for Pages {
 #[derive(Default)]
 pub struct Rank {
     pub share: Range,
+    /// Address spaces that were made.
+    pub spaces: usize,
     pub regions: Vec<Region>,
     pub pages: Pages,
     pub started: Option<Start>,
@@ -202,11 +204,17 @@ impl Qk for Fake {
 
     fn wait_event(&mut self) -> Result<Option<Event>, Errno> {
         self.step()?;
-        self.events.pop_front().ok_or(Errno::ESRCH)
+        let event = self.events.pop_front().ok_or(Errno::ESRCH)?;
+        if let Some(Event::Exec(rank)) = event {
+            let rank = self.rank(rank);
+            (rank.regions, rank.pages, rank.started) = Default::default();
+        }
+        Ok(event)
     }
 
     fn aspace_create(&mut self, rank: u32, share: Range) -> Result<(), Errno> {
         self.step()?;
+        self.rank(rank).spaces += 1;
         self.rank(rank).share = share;
         Ok(())
     }

@@ -39,17 +39,25 @@ pub struct Place {
     pub cores: Cores,
 }
 
-/// Loads the rank's program and starts it.
+/// Makes the rank's address space, loads its program and starts it.
 ///
 /// # Errors
 /// The line that tells why it cannot be.
 pub fn load(qk: &mut impl Qk, job: &JobInfo, place: Place) -> Result<(), Line> {
+    qk.aspace_create(place.rank, place.share)
+        .map_err(|e| line!("no address space for it: {e}"))?;
+    load_again(qk, job, place)
+}
+
+/// Loads the rank's program into its address space, which is empty, and starts it.
+///
+/// # Errors
+/// The line that tells why it cannot be.
+pub fn load_again(qk: &mut impl Qk, job: &JobInfo, place: Place) -> Result<(), Line> {
     let rank = place.rank;
     let info = qk
         .rank_info(rank)
         .map_err(|e| line!("its proxy did not describe it: {e}"))?;
-    qk.aspace_create(rank, place.share)
-        .map_err(|e| line!("no address space for it: {e}"))?;
     let mut loader = Loader { qk, rank, info };
     let stack = loader.create_stack(place.share.len_bytes)?;
     let images = loader.read_images(stack)?;

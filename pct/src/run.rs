@@ -1,18 +1,19 @@
-//! The PCT's life: divide the node, then load each rank that appears and reap each that has ended.
+//! The PCT's life: divide the node, then load each rank that appears, again when its program is replaced, and reap each that
+//! has ended.
 
 use abi::control::{Event, JobInfo};
 use abi::map::MAX_RANKS;
 
 use crate::line;
 use crate::line::Line;
-use crate::load::{Place, load};
+use crate::load::{Place, load, load_again};
 use crate::policy::{self, MAX_RANGES, Misfit, Shares};
 use crate::qk::{Qk, Range};
 
 /// Exit status of a program that was found but cannot be run, as shells have it.
 const CANNOT_RUN: u8 = 126;
 
-/// Where a rank is in its life. It only moves forward, so the number of events is bounded.
+/// Where a rank is in its life. It only moves forward.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Expected,
@@ -41,7 +42,7 @@ pub fn run(qk: &mut impl Qk) -> Line {
             Ok(None) => return line!("the kernel sent an event of an unknown kind"),
             Err(e) => return line!("the kernel has no more events: {e}"),
         };
-        let (Event::Attached(rank) | Event::Exited(rank)) = event;
+        let (Event::Attached(rank) | Event::Exited(rank) | Event::Exec(rank)) = event;
         let stage = match stages.get_mut(rank as usize) {
             Some(stage) if u64::from(rank) < job.ranks => stage,
             _ => return line!("the kernel sent an event of rank {rank} of {}", job.ranks),
@@ -49,7 +50,13 @@ pub fn run(qk: &mut impl Qk) -> Line {
         match (event, *stage) {
             (Event::Attached(_), Stage::Expected) => {
                 *stage = Stage::Attached;
-                attach(qk, &job, &plan, rank);
+                let loaded = place(&job, &plan, rank).and_then(|place| load(qk, &job, place));
+                refuse_if_not(qk, rank, loaded);
+            }
+            (Event::Exec(_), Stage::Attached) => {
+                let place = place(&job, &plan, rank);
+                let loaded = place.and_then(|place| load_again(qk, &job, place));
+                refuse_if_not(qk, rank, loaded);
             }
             (Event::Exited(_), Stage::Expected | Stage::Attached) => {
                 *stage = Stage::Ended;
@@ -57,7 +64,7 @@ pub fn run(qk: &mut impl Qk) -> Line {
                     qk.log(line!("rank {rank} cannot be reaped: {e}").as_str());
                 }
             }
-            _ => return line!("the kernel sent {event:?} a second time"),
+            _ => return line!("the kernel sent {event:?} out of turn"),
         }
     }
 }
@@ -77,9 +84,8 @@ fn plan(qk: &mut impl Qk, job: &JobInfo) -> Result<Shares, Misfit> {
     Ok(shares)
 }
 
-/// Loads and starts a rank, or refuses it.
-fn attach(qk: &mut impl Qk, job: &JobInfo, plan: &Result<Shares, Misfit>, rank: u32) {
-    let loaded = place(job, plan, rank).and_then(|place| load(qk, job, place));
+/// Refuses a rank that could not be loaded.
+fn refuse_if_not(qk: &mut impl Qk, rank: u32, loaded: Result<(), Line>) {
     let Err(why) = loaded else { return };
     qk.log(line!("rank {rank} refused: {}", why.as_str()).as_str());
     if let Err(e) = qk.rank_refuse(rank, CANNOT_RUN, why.as_str()) {

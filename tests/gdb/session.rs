@@ -25,6 +25,7 @@ pub fn all() -> Vec<Trial> {
         case("threads and Ctrl-C", threads),
         case("a rank that dies", dies),
         case("kill", kills),
+        case("another program", becomes),
         case("two ranks", two_ranks),
         case("detach", detaches),
         case("garbage", garbage),
@@ -233,6 +234,41 @@ fn dies() -> Result<()> {
         ],
     )?;
     waiting.ended(&started.finish(HANG)?, 139)
+}
+
+/// A rank that becomes another program stops at that one's first instruction, as one on Linux does. What breakpoints had put into
+/// the old program's memory is not put into the new one's.
+fn becomes() -> Result<()> {
+    let waiting = Waiting::new("steps")?;
+    let started = waiting.start(&[], &["becomes"])?;
+    let text = waiting.gdb(
+        "s",
+        &[
+            "handle SIGUSR1 nostop noprint",
+            "break becomes",
+            "break loops",
+            "continue",
+            "continue",
+            "continue",
+            "bt",
+            "print go_on = 0",
+            "delete",
+            "continue",
+        ],
+    )?;
+    has(
+        &text,
+        &[
+            "Breakpoint 1, becomes",
+            "Program received signal SIGTRAP",
+            "in _start",
+            "Breakpoint 2, loops",
+            "main",
+            "exited with code 03",
+        ],
+    )?;
+    ensure!(!text.contains("Cannot remove"), "{text}");
+    waiting.ended(&started.finish(HANG)?, 3)
 }
 
 fn kills() -> Result<()> {

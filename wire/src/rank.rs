@@ -48,8 +48,8 @@ pub mod terminal {
     pub const HANDLED: u64 = 3;
 }
 
-/// What the proxy says. Everything but `state` is written before `state` becomes [`proxy::ATTACHED`]; only `workers` and what
-/// is about debuggers changes later.
+/// What the proxy says. Everything but `state` is written before `state` becomes [`proxy::ATTACHED`]; only `workers`, what
+/// is about debuggers, and `info` when the program is replaced ([`abi::control::HostOp::CommitExec`]) changes later.
 #[derive(FromBytes, KnownLayout, Default, Debug)]
 #[repr(C, align(64))]
 pub struct FromHost {
@@ -175,6 +175,8 @@ pub struct FromNode {
     pub threads: Word,
     /// Ranks that had windows when this one started, itself included, and the TSC ticks that it took to open them.
     pub windows: [Word; 2],
+    /// How often its program was replaced by another (execve).
+    pub execs: Word,
     /// How a signal ended it.
     pub crash: Crash,
     /// Those of the thread that was told to [show](abi::halt::Order::Show) them.

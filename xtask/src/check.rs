@@ -134,6 +134,7 @@ fn all_steps() -> Vec<Step> {
         Step::new("conformance", system("conformance")),
         Step::new("debian", system("debian")),
         Step::new("children", system("children")),
+        Step::new("exec", system("exec")),
         Step::new("facts", system("facts")),
         Step::new("ranks", system("ranks")),
         Step::new("windows", system("windows")),

@@ -41,19 +41,24 @@ pub fn if_over(rank: &Rank) {
             if !core.is_empty() {
                 say(rank, &format!("{}: {core}\n", rank.name()));
             }
-            match status & 0x7f {
-                0 => signals::exit(status >> 8 & 0xff),
-                signo => die_without_core(signo),
-            }
+            end_with(status)
         }
         state::REFUSED => {
             only_once(rank);
             let mut bytes = [0; MESSAGE_BYTES];
             let message = String::from_utf8_lossy(node.message.get(&mut bytes));
             say(rank, &format!("{}: {message}\n", rank.name()));
-            signals::exit(node.wait_status.load() as i32 >> 8 & 0xff)
+            end_with(node.wait_status.load() as i32)
         }
         _ => {}
+    }
+}
+
+/// Ends the process as wait(2) says it.
+fn end_with(status: i32) -> ! {
+    match status & 0x7f {
+        0 => signals::exit(status >> 8 & 0xff),
+        signo => die_without_core(signo),
     }
 }
 

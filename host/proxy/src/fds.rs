@@ -133,20 +133,22 @@ pub fn above(fd: OwnedFd, first_own: u32) -> OwnedFd {
     fcntl_dupfd_cloexec(&fd, from).unwrap_or(fd)
 }
 
-/// Closes every descriptor below `first` that is marked close-on-exec, as an exec does: they were yod's.
-pub fn close_on_exec(first: u64) {
+/// Closes every descriptor below `first` that is marked close-on-exec, as an exec does: yod's, or those of a rank's program that
+/// is replaced. No other thread uses descriptors below `first`. Those in `keep` stay: where the rank has lowered its hard limit,
+/// ours lie there, too.
+pub fn close_on_exec(first: u64, keep: &[RawFd]) {
     let open: Vec<RawFd> = match std::fs::read_dir(Path::new("/proc/self/fd")) {
         Ok(entries) => entries
             .filter_map(|e| number(&e.ok()?.file_name()))
             .collect(),
         Err(_) => (0..first as RawFd).collect(),
     };
-    for fd in open.into_iter().filter(|&fd| (fd as u64) < first) {
+    let goes = |fd: &RawFd| (*fd as u64) < first && !keep.contains(fd);
+    for fd in open.into_iter().filter(goes) {
         // SAFETY: 1. The borrow ends before anything is closed. 2. A number that is not open gives EBADF.
         let flags = fcntl_getfd(unsafe { BorrowedFd::borrow_raw(fd) });
         if flags.is_ok_and(|flags| flags.contains(FdFlags::CLOEXEC)) {
-            // SAFETY: 1. The process is single-threaded and never returns to the code that owns these descriptors, so
-            // nobody uses the number afterwards.
+            // SAFETY: 1. What yod's code owned it never returns to; the rank's descriptors nobody here owns.
             unsafe { libc::close(fd) };
         }
     }

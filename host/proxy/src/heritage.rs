@@ -45,6 +45,14 @@ pub fn concerns(call: &Call) -> bool {
     )
 }
 
+/// The rank's first thread is from now on what thread `index` was.
+pub fn take_over_by_first(rank: &Rank, index: usize) {
+    if index != 0 {
+        settle(rank, index);
+        copy(rank.workers.at(index).tid(), rank.pid);
+    }
+}
+
 fn is_due(rank: &Rank, index: usize) -> bool {
     let life = rank.words.threads[index].node.life();
     life.is_on() && rank.workers.at(index).heir_of.load(Ordering::Acquire) != life.number()

@@ -12,6 +12,7 @@ use wire::ship::Request;
 
 use crate::child;
 use crate::dump;
+use crate::exec;
 use crate::fds;
 use crate::memory::RankMemory;
 use crate::rank::Rank;
@@ -61,6 +62,8 @@ pub fn carry_out(rank: &'static Rank, index: usize, request: &Request) -> Result
         Some(HostOp::WriteCore) => Ok(dump::write(rank).into()),
         Some(HostOp::Fork) => child::fork(rank, index),
         Some(HostOp::AwaitExec) => child::await_exec(rank, args[0], gave_up),
+        Some(HostOp::PrepareExec) => exec::prepare(rank, args),
+        Some(HostOp::CommitExec) => exec::commit(rank, index),
         Some(HostOp::ChildSignal) => {
             child::child_signal(rank, args[0], args[1]);
             Ok(0)

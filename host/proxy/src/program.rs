@@ -7,9 +7,6 @@ use abi::image::{HEAD_BYTES, Image, ImageError};
 use abi::script::{self, Head, MOST_NESTED};
 use rustix::io::{self, pread};
 
-/// Headers may lie anywhere in a file; those that lie further in than this are refused.
-const MOST_HEAD_BYTES: u64 = 1 << 20;
-
 /// The program a rank runs.
 #[derive(Debug)]
 pub struct Program {
@@ -107,7 +104,7 @@ pub enum Unloadable {
     Image(ImageError),
 }
 
-/// Reads and parses as many of a file's first bytes as it takes.
+/// Reads and parses a file's headers: as much as the node looks at.
 ///
 /// # Errors
 /// [`Unloadable`].
@@ -116,19 +113,9 @@ pub fn read_image(
     parse: impl Fn(&[u8], u64) -> Result<Image, ImageError>,
 ) -> Result<Image, Unloadable> {
     let file_bytes = rustix::fs::fstat(file).map_err(Unloadable::Read)?.st_size as u64;
-    let mut wanted = file_bytes.min(HEAD_BYTES as u64);
-    loop {
-        let mut head = vec![0; wanted as usize];
-        let got = read_up_to(file, &mut head).map_err(Unloadable::Read)?;
-        match parse(&head[..got], file_bytes) {
-            Err(ImageError::HeadTooShort { needed_bytes })
-                if needed_bytes <= MOST_HEAD_BYTES && needed_bytes > wanted =>
-            {
-                wanted = needed_bytes;
-            }
-            other => return other.map_err(Unloadable::Image),
-        }
-    }
+    let mut head = [0; HEAD_BYTES];
+    let got = read_up_to(file, &mut head).map_err(Unloadable::Read)?;
+    parse(&head[..got], file_bytes).map_err(Unloadable::Image)
 }
 
 /// The path of an image's interpreter, which lies in the file at this offset and has so many bytes.

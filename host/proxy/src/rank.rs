@@ -12,6 +12,7 @@ use crate::Program;
 use crate::child::Children;
 use crate::debug::Debug;
 use crate::dump::Dump;
+use crate::exec::Exec;
 use crate::halt::Halted;
 use crate::memory::{Allowed, BadChange, Memory, RankMemory};
 use crate::shared::RankWords;
@@ -46,6 +47,8 @@ pub struct Rank {
     pub proc_device: u64,
     /// See [`Self::program`].
     pub running: Mutex<Arc<Program>>,
+    /// What is to replace it.
+    pub exec: Exec,
     /// Mask and dispositions at start.
     pub inherited: Inherited,
     /// Signals that workers block at first.

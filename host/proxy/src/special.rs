@@ -9,7 +9,7 @@ pub mod content;
 mod device;
 mod listing;
 mod machine;
-mod open;
+pub mod open;
 mod place;
 pub mod regions;
 mod sys;

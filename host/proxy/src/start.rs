@@ -17,6 +17,7 @@ use wire::word::Word;
 use crate::child::{Children, Nursery};
 use crate::debug::{self, Debug};
 use crate::dump::Dump;
+use crate::exec::Exec;
 use crate::fds::{Limits, Own, close_on_exec};
 use crate::halt::Halted;
 use crate::memory::Memory;
@@ -97,7 +98,7 @@ pub fn start(mut config: Config) -> Result<(&'static Rank, OwnedFd), Impossible>
     let gdb = gdb.map(|gdb| gdb.keep(keep)).transpose();
     let gdb = gdb.map_err(cannot("move a descriptor"))?;
     let limits = own.close().map_err(cannot("set the limit on open files"))?;
-    close_on_exec(limits.first_own);
+    close_on_exec(limits.first_own, &[]);
 
     let rank: &'static Rank = Box::leak(Box::new(Rank {
         first_own_fd: limits.first_own as u32,
@@ -120,7 +121,7 @@ pub fn start(mut config: Config) -> Result<(&'static Rank, OwnedFd), Impossible>
             .map_err(|_| Impossible::Linux("start a thread", io::Errno::AGAIN))?;
     }
     signals::mask(How::Set, rank.blocked);
-    name_process(&rank.program());
+    name_process(rank.pid, &rank.program());
     fill(&rank.words.area.host, rank, &limits);
     rank.words.threads[0].host.tid.put(rank.pid.into());
     rank.words.area.host.workers.put(1);
@@ -186,6 +187,7 @@ fn build(
         strings_at: AtomicU64::new(0),
         proc_device: rustix::fs::stat("/proc").map_or(0, |stat| stat.st_dev),
         running: Mutex::new(Arc::new(program)),
+        exec: Exec::default(),
         inherited: config.inherited,
         blocked,
         signalfd: watcher.signalfd(),
@@ -243,13 +245,21 @@ fn take_signals(config: &Config) {
     }
 }
 
-/// What ps shows.
-fn name_process(program: &Program) {
-    let file = program.file_name();
-    let mut name = file[..file.len().min(15)].to_vec();
-    name.push(0);
-    if let Ok(name) = std::ffi::CString::from_vec_with_nul(name) {
-        let _ = rustix::thread::set_name(&name);
+/// Names the process, whose first thread has this id, for ps.
+pub fn name_process(pid: u32, program: &Program) {
+    /// TASK_COMM_LEN without the NUL (include/linux/sched.h).
+    const NAME_BYTES: usize = 15;
+    let name = program.file_name();
+    let name = &name[..name.len().min(NAME_BYTES)];
+    let _ = std::fs::write(format!("/proc/self/task/{pid}/comm"), name);
+}
+
+/// Tells the node of the rank and of the program that it is to load.
+pub fn describe(host: &FromHost, program: &Program) {
+    let stack_limit = host.rlimits[libc::RLIMIT_STACK as usize][0].peek();
+    let info = rank_info(program, stack_limit);
+    for (word, value) in host.info.iter().zip(info.to_words()) {
+        word.put(value);
     }
 }
 
@@ -265,13 +275,7 @@ fn fill(host: &FromHost, rank: &Rank, limits: &Limits) {
         &host.rlimits[libc::RLIMIT_NOFILE as usize],
         [limits.soft, limits.first_own],
     );
-    let info = rank_info(
-        &rank.program(),
-        host.rlimits[libc::RLIMIT_STACK as usize][0].peek(),
-    );
-    for (word, value) in host.info.iter().zip(info.to_words()) {
-        word.put(value);
-    }
+    describe(host, &rank.program());
     host.ignored.put(rank.inherited.ignored);
     host.blocked.put(rank.inherited.blocked);
     let uname = rustix::system::uname();

@@ -12,8 +12,8 @@ use wire::rank::{Refusals, state};
 
 use crate::verdict::ranks_text;
 
-/// Calls that start a process or a program.
-const CHILDREN: [&str; 4] = ["clone", "clone3", "execve", "execveat"];
+/// Calls that start a process.
+const CHILDREN: [&str; 2] = ["clone", "clone3"];
 /// Most other calls that a line names.
 const CALLS_NAMED: usize = 3;
 
@@ -64,11 +64,8 @@ fn refused(refusals: &Refusals, share_bytes: u64) -> Vec<Refused> {
         add(
             true,
             format!(
-                "a child process or program ({names}), refused: {}",
-                match made("execve") || made("execveat") {
-                    true => reason("execve"),
-                    false => "it would share more with the rank than a process on Linux can",
-                }
+                "a child process ({names}), refused: {}",
+                "it would share more with the rank than a process on Linux can"
             ),
         );
     }
@@ -132,11 +129,7 @@ mod tests {
     fn a_child_is_asked_for_once() {
         let lines = texts(|refusals| note(refusals, &["clone", "clone3"]));
         assert_eq!(lines.len(), 1);
-        assert!(
-            lines[0].starts_with("a child process or program (clone), refused: it would share")
-        );
-        let lines = texts(|refusals| note(refusals, &["execve"]));
-        assert!(lines[0].starts_with("a child process or program (execve), refused: replacing"));
+        assert!(lines[0].starts_with("a child process (clone), refused: it would share"));
     }
 
     #[test]

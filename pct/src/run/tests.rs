@@ -44,6 +44,17 @@ fn ranks_are_loaded_onto_their_cores_and_reaped() {
     }
 }
 
+/// A program that is replaced is loaded into the address space that is there, as often as it is.
+#[test]
+fn a_replaced_program_is_loaded_as_the_first() {
+    let events = [Event::Attached(0), Event::Exec(0), Event::Exec(0)];
+    let mut fake = job(1, 1, &events);
+    assert_eq!(ended(&mut fake), NO_MORE);
+    let rank = &fake.ranks[&0];
+    assert!(rank.started.is_some() && rank.refused.is_none());
+    assert_eq!(rank.spaces, 1);
+}
+
 #[test]
 fn ranks_share_cores_when_there_are_fewer() {
     let mut fake = job(3, 2, &[0, 1, 2].map(Event::Attached));
@@ -95,12 +106,13 @@ fn a_kernel_that_makes_no_sense_ends_the_job_with_a_line() {
         ),
         (
             &[Event::Attached(0); 2],
-            "the kernel sent Attached(0) a second time",
+            "the kernel sent Attached(0) out of turn",
         ),
         (
             &[Event::Exited(0); 2],
-            "the kernel sent Exited(0) a second time",
+            "the kernel sent Exited(0) out of turn",
         ),
+        (&[Event::Exec(0)], "the kernel sent Exec(0) out of turn"),
     ] {
         assert_eq!(ended(&mut job(2, 2, events)), why);
     }
@@ -134,7 +146,7 @@ proptest! {
         cpus in prop_oneof![0u64..5, any::<u64>()],
         share_bytes in prop_oneof![Just(0u64), any::<u64>()],
         memory in prop::collection::vec((any::<u64>(), any::<u64>()), 0..3),
-        events in prop::collection::vec(any::<u64>().prop_map(|v| v & 0x3_0000_0007), 0..20),
+        events in prop::collection::vec(any::<u64>().prop_map(|v| v & 0x7_0000_0007), 0..20),
         mishaps in prop::collection::hash_map(0usize..60, any::<u64>(), 0..6),
     ) {
         let mut fake = job(ranks, cpus, &[]);

@@ -3,7 +3,7 @@
 //! The PCT is trusted to decide, not to be right: every argument is checked, and a bad one is an error number.
 
 use abi::Errno;
-use abi::control::{Control, CoreWords, Event, HostOp, JobInfo, RegionKind};
+use abi::control::{Control, CoreWords, Event, HostOp, JobInfo, RankInfo, RegionKind};
 use abi::map::{PAGE, USER_BASE, USER_TOP};
 use arrayvec::ArrayVec;
 use hal::addr::{Phys, PhysRange, User};
@@ -12,12 +12,14 @@ use hal::traps::UserFrame;
 use qk_core::mman::{MmapPlan, ProtectPlan};
 use qk_core::regions::{Kind, Prot, Region, RegionFlags};
 use qk_core::sched::cores::CoreSet;
+use qk_core::signals::Signal;
 use wire::boot::flag;
 use wire::rank::state;
 
 use crate::aspace::{Aspace, Owner, REGIONS};
 use crate::rank::{self, Rank};
-use crate::{comm, events, preempt, ship};
+use crate::syscall::limits::RLIMIT_STACK;
+use crate::{comm, events, exec, preempt, ship};
 
 /// Free memory for ranks, and what of it has been given out.
 static MEMORY: Mutex<ArrayVec<PhysRange, 16>> = Mutex::new(ArrayVec::new_const());
@@ -47,16 +49,17 @@ pub fn call(frame: &mut UserFrame) -> Result<u64, Errno> {
         Control::HostCall => host_call(loading(a0)?, a1, [a2, a3, a4]),
         Control::RankStart => rank_start(loading(a0)?, cores(a1, a2)?, [a3, a4, a5]),
         Control::RankRefuse => rank_refuse(loading(a0)?, a1, a2, a3),
-        Control::RankInfo => put_words(a1, a2, &attached(a0)?.identity().info.to_words()),
+        Control::RankInfo => put_words(a1, a2, &info(attached(a0)?).to_words()),
         Control::RankReap => rank_reap(rank::get(a0)?),
         Control::MemoryRange => memory_range(a0, a1),
     }
 }
 
-/// A rank that is being loaded. Once it runs, or has ended, its memory and its ship slot are its own.
+/// A rank that is being loaded, for the first time or again. Once it runs, or has ended, its memory and its ship slot are its
+/// own.
 fn loading(id: u64) -> Result<&'static Rank, Errno> {
     let rank = rank::get(id)?;
-    if rank.area.node.state.peek() == state::LOADING {
+    if rank.area.node.state.peek() == state::LOADING || rank.reload.lock().is_some() {
         Ok(rank)
     } else {
         Err(Errno::EBUSY)
@@ -69,6 +72,14 @@ fn attached(id: u64) -> Result<&'static Rank, Errno> {
         Ok(rank)
     } else {
         Err(Errno::ESRCH)
+    }
+}
+
+/// The rank and its program, with the limit on the stack as the rank has it now.
+fn info(rank: &Rank) -> RankInfo {
+    RankInfo {
+        stack_limit: rank.limits.lock()[RLIMIT_STACK][0],
+        ..rank.described()
     }
 }
 
@@ -330,13 +341,25 @@ fn rank_start(
     for (word, features) in node.features.iter().zip(features) {
         word.put(features);
     }
+    let reload = rank.reload.lock().take();
+    if let Some(reload) = reload {
+        rank.restart(reload, [entry, stack], root);
+        return Ok(0);
+    }
     rank.start(cores, [entry, stack], root).map(|()| 0)
 }
 
-fn rank_refuse(rank: &Rank, status: u64, from: u64, len_bytes: u64) -> Result<u64, Errno> {
+fn rank_refuse(rank: &'static Rank, status: u64, from: u64, len_bytes: u64) -> Result<u64, Errno> {
     let line = text::<256>(from, len_bytes)?;
     rank.area.node.message.put(&line);
-    rank.area.node.wait_status.put((status & 0xff) << 8);
+    let mut wait_status = (status & 0xff) << 8;
+    let reload = rank.reload.lock().take();
+    if reload.is_some() {
+        // The old program is gone, there is none to tell an error (Linux: bprm_execve).
+        exec::give_up(rank);
+        wait_status = Signal::SEGV.number().into();
+    }
+    rank.area.node.wait_status.put(wait_status);
     rank.area.node.state.store(state::REFUSED);
     hal::doorbell::ring(rank.id as u16);
     events::post(Event::Exited(rank.id as u32));

@@ -30,6 +30,8 @@ pub struct Debugged {
     steps: AtomicBool,
     /// The debugger has sent it this signal, of which it need not be told; 0: none.
     passes: AtomicU8,
+    /// It begins a program that has replaced another.
+    begins: AtomicBool,
 }
 
 /// Whose watches each core has: rank and version.
@@ -56,7 +58,8 @@ pub fn stops(thread: &'static Thread, frame: &mut UserFrame, nr: Option<u64>) ->
     let rank = thread.rank;
     let hits = hal::cpu::debug::take_hits();
     let stepped = nr.is_some() && thread.debugged.steps.load(Ordering::Relaxed);
-    if is_attached(rank) && (stepped || hits != 0) {
+    let begins = thread.debugged.begins.swap(false, Ordering::Relaxed);
+    if is_attached(rank) && (stepped || begins || hits != 0) {
         let status = if stepped { hits | STEPPED } else { hits };
         stop(thread, frame, nr, Halt::Debug, status);
     } else if wants_stop(rank) {
@@ -93,6 +96,12 @@ fn pause(
     let go = halt::halt(thread, frame, nr, why, with);
     thread.debugged.steps.store(go.step, Ordering::Relaxed);
     go.signo
+}
+
+/// The rank's program has been replaced, and `thread` is about to begin the new one: it halts for its debugger there.
+pub fn program_replaced(thread: &Thread) {
+    thread.debugged.steps.store(false, Ordering::Relaxed);
+    thread.debugged.begins.store(true, Ordering::Relaxed);
 }
 
 /// Sends the thread a signal of its debugger's.

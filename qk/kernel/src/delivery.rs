@@ -68,7 +68,7 @@ fn act<const DEBUG: bool>(
             signal::claim(thread);
             deliver::<DEBUG>(thread, frame, interrupted);
         }
-        if thread.rank.is_called_back() && (!DEBUG || thread.rank.is_ending()) {
+        if thread.rank.calls_back() && thread.must_end() {
             exit::leave_ending(thread, frame, nr);
         }
         if sched::should_yield(&thread.task) {
@@ -80,7 +80,7 @@ fn act<const DEBUG: bool>(
         }
         if thread.rank.is_stopped() {
             thread.waiting(|| {
-                while thread.rank.is_stopped() && !thread.rank.is_ending() {
+                while thread.rank.is_stopped() && !thread.must_end() {
                     sched::park();
                 }
             });

@@ -9,8 +9,8 @@ use hal::sync::Mutex;
 
 use crate::{rank, sched};
 
-/// Each rank attaches once and ends once.
-static QUEUE: Mutex<ArrayVec<Event, { 2 * MAX_RANKS }>> = Mutex::new(ArrayVec::new_const());
+/// Each rank attaches once and ends once, and has its program replaced once at a time.
+static QUEUE: Mutex<ArrayVec<Event, { 3 * MAX_RANKS }>> = Mutex::new(ArrayVec::new_const());
 /// The PCT is gone: nobody is told any more.
 static PCT_LOST: AtomicBool = AtomicBool::new(false);
 

@@ -1,7 +1,7 @@
 //! The end of a thread, and of a rank.
 //!
 //! A rank's end is decided once ([`Rank::end`](crate::rank::Rank::end)); each of its threads then ends on its way back to
-//! ring 3, and the last one publishes it.
+//! ring 3, and the last one publishes it. So do all threads but one when that replaces the program ([`crate::exec`]).
 
 use abi::halt::Halt;
 use hal::traps::UserFrame;
@@ -28,7 +28,7 @@ pub fn exit_thread(thread: &'static Thread, code: u64) -> ! {
     leave(thread)
 }
 
-/// The calling thread runs no more, for its rank's end is decided. `frame` is what it would have returned to ring 3 with, from
+/// The calling thread runs no more, for its rank's end is decided, or another thread replaces the program. `frame` is what it would have returned to ring 3 with, from
 /// call `nr` if it is one.
 #[cold]
 #[inline(never)]
@@ -36,6 +36,9 @@ pub fn leave_ending(thread: &'static Thread, frame: &UserFrame, nr: Option<u64>)
     if thread.rank.is_dumped() {
         let mut frame = *frame;
         halt(thread, &mut frame, nr, Halt::Ends, 0);
+    }
+    if !thread.rank.is_ending() {
+        futex::thread_ends(thread);
     }
     leave(thread)
 }
@@ -53,6 +56,8 @@ fn leave(thread: &'static Thread) -> ! {
     thread.signals.lock().thread.end();
     if rank.threads.died() {
         rank.exited(thread);
+    } else {
+        rank.tell_executor();
     }
     sched::exit()
 }

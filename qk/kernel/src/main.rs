@@ -21,6 +21,7 @@ mod crash;
 mod debug;
 mod delivery;
 mod events;
+mod exec;
 mod exit;
 mod fault;
 mod halt;

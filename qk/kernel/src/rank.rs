@@ -1,5 +1,8 @@
 //! Ranks: the processes of the job, each with its cores, its share of memory, its threads and its proxy on the host.
 
+mod ending;
+mod still;
+
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use abi::Errno;
@@ -15,9 +18,10 @@ use qk_core::signals::SigSet;
 use wire::boot::Config;
 use wire::rank::{RankArea, proxy, state};
 use wire::region_log::RegionLog;
+use wire::word::Word;
 
 use crate::aspace::Aspace;
-use crate::shootdown::{self, Shootdown};
+use crate::shootdown::Shootdown;
 use crate::signal::Signals;
 use crate::sleep_lock::SleepLock;
 use crate::syscall::limits::RLIMIT_SIGPENDING;
@@ -68,8 +72,7 @@ pub struct Rank {
     pub used: AtomicU64,
     /// A deadline on its processor time is set: a core's timer is to be armed whenever a thread goes on.
     counts_cpu_time: AtomicBool,
-    /// How it ends, once that is decided: [`ENDS`] and the status as wait(2) says it; its threads end as they get to know.
-    /// Not 0 either while a debugger stops them: [`CALLED_BACK`].
+    /// How it ends, once that is decided, and why its threads are to come back to where they look: see [`ending`].
     ending: AtomicU64,
     /// The status of the thread that exited last by itself: the rank's, should nothing else decide it.
     exit_status: AtomicU64,
@@ -87,6 +90,12 @@ pub struct Rank {
     pub collecting: Mutex<()>,
     /// Held while a child is made: there is one record for it.
     pub births: SleepLock<()>,
+    /// Held while a program is found that is to replace this one: its proxy keeps one.
+    pub execs: SleepLock<()>,
+    /// The thread that replaces the program, while the others end.
+    executor: AtomicUsize,
+    /// The old program is gone, and the PCT loads the new one: where it goes on.
+    pub reload: Mutex<Option<Reload>>,
     /// It has started children.
     pub has_children: AtomicBool,
     /// Held while a record is added to its trace.
@@ -95,23 +104,15 @@ pub struct Rank {
     announced: AtomicBool,
 }
 
-/// See [`Rank::keep_still`].
-pub struct Still(&'static Rank);
-
-impl Drop for Still {
-    fn drop(&mut self) {
-        if self.0.is_copied.swap(false, Ordering::SeqCst) {
-            self.0.call_threads();
-        }
-    }
+/// Where a rank whose program was replaced goes on: the core, and those that its thread was allowed.
+#[derive(Clone, Copy)]
+pub struct Reload {
+    /// The core that the thread ran on.
+    pub core: usize,
+    /// Where it may run.
+    pub allowed: CoreSet,
 }
 
-/// Marks a status in [`Rank::ending`].
-const ENDS: u64 = 1 << 32;
-/// There: with a core file.
-const DUMPS: u64 = 1 << 33;
-/// There: a debugger stops the threads.
-const CALLED_BACK: u64 = 1 << 34;
 /// Of a status as wait(2) says it: there is a core file.
 const CORE_WRITTEN: u64 = 0x80;
 
@@ -145,6 +146,9 @@ pub fn init(comm: &'static comm::Comm) {
         no_new_privs: AtomicBool::new(false),
         collecting: Mutex::new(()),
         births: SleepLock::new(()),
+        execs: SleepLock::new(()),
+        executor: AtomicUsize::new(0),
+        reload: Mutex::new(None),
         has_children: AtomicBool::new(false),
         tracing: Mutex::new(()),
         announced: AtomicBool::new(false),
@@ -197,15 +201,10 @@ impl Rank {
         if host.state.load() != proxy::ATTACHED || self.announced.swap(true, Ordering::AcqRel) {
             return false;
         }
-        let mut words = [0; RankInfo::WORDS];
-        words
-            .iter_mut()
-            .zip(&host.info)
-            .for_each(|(to, from)| *to = from.peek());
         let identity = Identity {
             pid: host.pid.peek(),
             ppid: host.ppid.peek(),
-            info: RankInfo::from_words(&words),
+            info: self.described(),
         };
         *self.limits.lock() =
             core::array::from_fn(|i| core::array::from_fn(|j| host.rlimits[i][j].peek()));
@@ -216,6 +215,12 @@ impl Rank {
         let blocked = SigSet(host.blocked.peek());
         self.main().begin(identity.pid, 0, blocked, Policy::DEFAULT);
         self.identity.set(identity).is_ok()
+    }
+
+    /// What its proxy says of it and of the program that is to be loaded.
+    pub fn described(&self) -> RankInfo {
+        let words = self.area.host.info.each_ref().map(Word::peek);
+        RankInfo::from_words(&words)
     }
 
     /// Makes room on its cores for `tasks` more.
@@ -332,6 +337,23 @@ impl Rank {
         Ok(())
     }
 
+    /// The new program starts, where the thread was that replaced the old one.
+    pub fn restart(&'static self, reload: Reload, [entry, stack]: [u64; 2], root: Phys) {
+        let main = self.main();
+        // That thread, or the first, may still be on its way off its core.
+        while !main.task.is_vacant() {
+            hal::cpu::pause();
+            preempt::window();
+        }
+        debug::program_replaced(main);
+        // Signals may wait, and a stop.
+        main.told.store(true, Ordering::SeqCst);
+        main.attention.store(true, Ordering::SeqCst);
+        let context = main.task.context();
+        context.begin(entry, stack, root, sched::ARRIVED);
+        main.task.start(Some(main), reload.core, reload.allowed);
+    }
+
     /// Processor time of all threads, ended ones too, in ns.
     pub fn cpu_ns(&self) -> u64 {
         let running = |cpu| {
@@ -377,90 +399,12 @@ impl Rank {
         self.stopped.load(Ordering::SeqCst) || self.is_copied.load(Ordering::SeqCst)
     }
 
-    /// Keeps its other threads out of ring 3 until the result is dropped: what a child gets of memory is of one moment.
-    ///
-    /// # Errors
-    /// ESRCH without an address space.
-    pub fn keep_still(&'static self) -> Result<Still, Errno> {
-        let still = Still(self);
-        if self.threads.live() > 1 {
-            self.is_copied.store(true, Ordering::SeqCst);
-            self.call_threads();
-            self.with_aspace(|_| {
-                shootdown::barrier(self);
-                Ok(())
-            })?;
-        }
-        Ok(still)
-    }
-
-    /// Decides how the rank ends, and whether it is dumped, unless that is decided. Its threads end as they get to know. Says
-    /// whether it was decided now.
-    pub fn end(&'static self, wait_status: u64, dumped: bool) -> bool {
-        let dumps = if dumped { DUMPS } else { 0 };
-        let ending = ENDS | dumps | wait_status;
-        let now = self
-            .ending
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |was| {
-                (was & ENDS == 0).then_some(was | ending)
-            })
-            .is_ok();
-        if now {
-            self.call_threads();
-        }
-        now
-    }
-
-    /// A thread ends by itself: if it is the last one, this is the rank's status (Linux: synchronize_group_exit).
-    pub fn thread_exits(&self, wait_status: u64) {
-        self.exit_status.store(wait_status, Ordering::SeqCst);
-    }
-
-    /// Whether its end is decided.
-    pub fn is_ending(&self) -> bool {
-        self.ending.load(Ordering::Relaxed) & ENDS != 0
-    }
-
-    /// Whether its threads are to come back from what they wait for: its end is decided, or a debugger stops them.
-    #[inline]
-    pub fn is_called_back(&self) -> bool {
-        self.ending.load(Ordering::Relaxed) != 0
-    }
-
-    /// Calls all threads back for a debugger, or lets them wait again.
-    pub fn call_back(&'static self, called: bool) {
-        if called {
-            self.ending.fetch_or(CALLED_BACK, Ordering::SeqCst);
-            self.call_threads();
-        } else {
-            self.ending.fetch_and(!CALLED_BACK, Ordering::SeqCst);
-        }
-    }
-
-    /// Whether it ends with a core file.
-    pub fn is_dumped(&self) -> bool {
-        self.ending.load(Ordering::Relaxed) & DUMPS != 0
-    }
-
-    /// Has all its threads but the caller look at what is new on their way back to ring 3.
-    fn call_threads(&'static self) {
-        for thread in self.threads.iter() {
-            preempt::point(CALL_WORK);
-            if !sched::is_current(&thread.task) {
-                thread.attention.store(true, Ordering::SeqCst);
-                sched::interrupt(&thread.task);
-            }
-        }
-    }
-
     /// Its last thread, `last`, has ended: publishes how; its proxy does the same on the host.
     pub fn exited(&'static self, last: &'static Thread) {
         timer::clear(self);
         windows::close(self);
-        let mut status = match self.ending.load(Ordering::SeqCst) & !CALLED_BACK {
-            0 => self.exit_status.load(Ordering::SeqCst),
-            ending => ending & !(ENDS | DUMPS),
-        };
+        let decided = self.decided_status();
+        let mut status = decided.unwrap_or_else(|| self.exit_status.load(Ordering::SeqCst));
         if self.is_dumped() && crash::write(last) {
             status |= CORE_WRITTEN;
         }
@@ -477,6 +421,5 @@ impl Rank {
     }
 }
 
-/// What looking at one thread, and calling one, counts at preemption points.
+/// What looking at one thread counts at preemption points.
 const LOOK_WORK: u32 = 10;
-const CALL_WORK: u32 = 1000;

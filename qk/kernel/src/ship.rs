@@ -26,7 +26,7 @@ const LOOKS: usize = 64;
 pub enum Interruptible {
     /// A signal with something to do ends the wait (with EINTR, unless the call got somewhere).
     Yes,
-    /// The end of the rank does.
+    /// The end of the rank does, or of the thread when another replaces the program.
     ByTheEnd,
     /// The kernel's own business.
     No,
@@ -220,7 +220,7 @@ fn wait(thread: &'static Thread, caller: &Caller, interruptible: Interruptible) 
         }
         let wanted = match interruptible {
             Interruptible::Yes => !cancelled && signal::is_wanted(thread),
-            Interruptible::ByTheEnd => !cancelled && thread.rank.is_ending(),
+            Interruptible::ByTheEnd => !cancelled && thread.must_end(),
             Interruptible::No => false,
         };
         if wanted {

@@ -85,7 +85,7 @@ impl Signals {
 
 /// Whether a waiting call of the thread has to end because there is something to act on.
 pub fn is_wanted(thread: &Thread) -> bool {
-    if thread.rank.is_called_back() {
+    if thread.is_called_back() {
         return true;
     }
     if !thread.told.load(Ordering::SeqCst) {

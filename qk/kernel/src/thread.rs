@@ -207,6 +207,15 @@ impl Thread {
         self.signals.lock().begin(blocked);
         self.told.store(false, Ordering::Relaxed);
         self.attention.store(false, Ordering::Relaxed);
+        self.forget_program();
+        *self.memory_policy.lock() = policy;
+        self.clock.reset();
+        self.area.node.starts(creator);
+        self.tid.store(tid, Ordering::Release);
+    }
+
+    /// Nothing that the program has said of the thread holds any more.
+    fn forget_program(&self) {
         self.ends.store(false, Ordering::Relaxed);
         for word in [
             &self.rseq[0],
@@ -216,10 +225,21 @@ impl Thread {
         ] {
             word.store(0, Ordering::Relaxed);
         }
-        *self.memory_policy.lock() = policy;
-        self.clock.reset();
-        self.area.node.starts(creator);
-        self.tid.store(tid, Ordering::Release);
+    }
+
+    /// Goes on as `thread`, which has replaced the rank's program, and is the first thread from now on if it was another.
+    pub fn goes_on_as(&self, thread: &Thread) {
+        if !core::ptr::eq(self, thread) {
+            thread.end();
+            let from = &mut thread.signals.lock().thread;
+            self.signals.lock().thread.take_over(from);
+            self.clock.take_over(&thread.clock);
+            let policy = *thread.memory_policy.lock();
+            *self.memory_policy.lock() = policy;
+            self.area.node.starts(thread.index);
+            self.tid.store(self.rank.identity().pid, Ordering::Release);
+        }
+        self.forget_program();
     }
 
     /// Ends it: from here on nobody finds it among the rank's threads.

@@ -19,7 +19,7 @@ use crate::thread::{self, Thread};
 use crate::{clock, sched};
 
 pub use intervals::{
-    Timers, Which, clear, follow_cpu_limit, interval, prepare_cpu_limit, set_interval,
+    Timers, Which, clear, clear_posix, follow_cpu_limit, interval, prepare_cpu_limit, set_interval,
 };
 use intervals::{alarm_real, expire_cpu_time};
 

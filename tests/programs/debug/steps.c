@@ -1,6 +1,6 @@
 // For gdb sessions: a function that is called, a variable that changes, a signal, a loop that gdb ends.
 //
-//   steps [loop|threads|zero]
+//   steps [loop|threads|zero|becomes]
 
 #include <pthread.h>
 #include <signal.h>
@@ -36,12 +36,19 @@ static void *body(void *arg)
     return arg;
 }
 
+__attribute__((noinline)) static void becomes(void)
+{
+    execv("/proc/self/exe", (char *[]){"steps", "loop", NULL});
+}
+
 int main(int argc, char **argv)
 {
     const char *way = argc > 1 ? argv[1] : "";
     int sum = 0;
     pthread_t threads[3];
 
+    if (strcmp(way, "becomes") == 0)
+        becomes();
     signal(SIGUSR1, handler);
     for (int i = 1; i < 4; i++)
         sum += twice(i);

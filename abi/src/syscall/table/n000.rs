@@ -64,7 +64,7 @@ pub(super) const ROWS: &[Call] = &[
     local(56, "clone", &[Hex, Hex, Hex, Hex, Hex]),
     local(57, "fork", &[]),
     local(58, "vfork", &[]),
-    refuse(59, "execve", Errno::ENOSYS, NO_EXEC),
+    local(59, "execve", &[Path, Hex, Hex]),
     local(60, "exit", &[Int]),
     ship(61, "wait4", &[Int, Mem(Out, Bytes(4)), Hex, Mem(Out, Bytes(RUSAGE))]).restart(),
     local(62, "kill", &[Int, Int]).relayed(),

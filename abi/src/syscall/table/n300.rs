@@ -27,7 +27,7 @@ pub(super) const ROWS: &[Call] = &[
     ship(319, "memfd_create", &[Str, Hex]),
     refuse(320, "kexec_file_load", Errno::EPERM, NODE_ADMIN),
     refuse(321, "bpf", Errno::EPERM, HOST_ADMIN),
-    refuse(322, "execveat", Errno::ENOSYS, NO_EXEC),
+    local(322, "execveat", &[DirFd, Path, Hex, Hex, Hex]),
     refuse(323, "userfaultfd", Errno::ENOSYS, "nothing is paged in later: there are no faults to handle"),
     local(324, "membarrier", &[Int, Hex, Int]),
     local(325, "mlock2", &[Hex, Int, Hex]),

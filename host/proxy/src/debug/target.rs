@@ -39,6 +39,8 @@ pub struct Target {
     locked: bool,
     /// Threads whose reason to halt gdb knows.
     reported: Vec<usize>,
+    /// How often the program had been replaced when gdb was last asked for anything.
+    execs: u64,
 }
 
 impl Target {
@@ -50,6 +52,7 @@ impl Target {
             actions: BTreeMap::new(),
             locked: false,
             reported: Vec::new(),
+            execs: 0,
         }
     }
 
@@ -69,9 +72,16 @@ impl Target {
     }
 
     /// Stops all threads. `None`: the rank has ended.
-    fn stop(&self) -> Option<()> {
+    fn stop(&mut self) -> Option<()> {
         announce(self.rank, debugger::ATTACHED | debugger::STOP);
-        self.wait_until_halted()
+        self.wait_until_halted()?;
+        let execs = self.rank.words.area.node.execs.load();
+        if self.execs != execs {
+            // Breakpoints went with the old program's memory.
+            self.breakpoints.clear();
+            self.execs = execs;
+        }
+        Some(())
     }
 
     /// Waits until every thread has halted. `None`: the rank has ended.

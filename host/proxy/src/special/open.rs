@@ -288,7 +288,7 @@ fn start<'a>(at: u64) -> Result<BorrowedFd<'a>, Errno> {
 /// Carries out truncate(2): of what the path was seen to lead to, and nothing else. Through a magic link it would reach
 /// files that have no path, such as a node's memory.
 pub fn truncate(rank: &Rank, len_bytes: u64, path: &[u8]) -> i64 {
-    let pinned = match pin(rank, path) {
+    let pinned = match pin(rank, libc::AT_FDCWD as u64, path, 0) {
         Ok(pinned) => pinned,
         Err(errno) => return errno.ret(),
     };
@@ -314,9 +314,18 @@ pub fn may_reach(rank: &Rank, at: Option<u64>, name: u64, path: &[u8]) -> Result
     }
 }
 
-/// Opens what a path leads to without access, so that it cannot be another thing later.
-fn pin(rank: &Rank, path: &[u8]) -> Result<OwnedFd, Errno> {
-    let found = find(rank, libc::AT_FDCWD as u64, path, 0)?;
+/// Opens what a path leads to without access, so that it cannot be another thing later; a final link only if `flags` have
+/// O_NOFOLLOW. It lies above the rank's descriptors.
+///
+/// # Errors
+/// As open(2), but for what concerns access.
+pub fn pin(rank: &Rank, at: u64, path: &[u8], flags: u64) -> Result<OwnedFd, Errno> {
+    let at = if path.starts_with(b"/") {
+        libc::AT_FDCWD as u64
+    } else {
+        at
+    };
+    let found = find(rank, at, path, flags)?;
     let follow = if found.magic {
         OFlags::empty()
     } else {
@@ -324,7 +333,8 @@ fn pin(rank: &Rank, path: &[u8]) -> Result<OwnedFd, Errno> {
     };
     fds::with_room(rank.raised_fds, || {
         let flags = OFlags::PATH | OFlags::CLOEXEC | follow;
-        openat(&found.directory, &found.name[..], flags, Mode::empty()).map_err(linux)
+        let pinned = openat(&found.directory, &found.name[..], flags, Mode::empty());
+        Ok(fds::above(pinned.map_err(linux)?, rank.first_own_fd))
     })
 }
 

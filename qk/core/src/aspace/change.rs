@@ -7,6 +7,7 @@ use crate::page::{PAGE_BYTES, PageSize};
 use crate::paging::{self, MapOptions};
 use crate::regions::{Kind, Prot, Region, RegionFlags};
 use abi::Errno;
+use abi::map::{STACK_TOP, USER_BASE, USER_TOP};
 
 /// Work of a search in the region map, in instructions.
 const SEARCH_WORK: u32 = 150;
@@ -83,6 +84,19 @@ impl<M: Machine> Aspace<M> {
         self.reserve_tables(start, end)?;
         self.regions.remove(start, end).map_err(|_| Errno::ENOMEM)?;
         self.take_back(start, end);
+        Ok(())
+    }
+
+    /// Removes all that is mapped, and forgets what was said of heap and stack: another program is to be loaded. Tables stay
+    /// tables, so that peers see what comes, or nothing.
+    ///
+    /// # Errors
+    /// None, unless the map of regions is broken.
+    pub fn clear(&mut self) -> Result<(), Errno> {
+        self.unmap(USER_BASE, USER_TOP)?;
+        self.heap = (0, 0);
+        self.mmap_top = STACK_TOP;
+        self.writable_code = false;
         Ok(())
     }
 

@@ -163,6 +163,12 @@ impl Parking {
         );
     }
 
+    /// Whether the task is gone: its core has left it.
+    #[must_use]
+    pub fn is_vacant(&self) -> bool {
+        self.0.load(SeqCst) == GONE
+    }
+
     /// The place of a task that is gone, whose core has left it, becomes that of another: parked, its context complete.
     /// An unpark that was meant for the former task may make it runnable.
     ///

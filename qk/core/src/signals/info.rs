@@ -344,6 +344,25 @@ impl Pending {
         self.give_up(queued, timers);
     }
 
+    /// Forgets what timers sent, or what says that it is from one (Linux: flush_itimer_signals). The timers are gone.
+    pub fn discard_expired(&mut self) {
+        let (mut queued, mut timers, mut gone) = (0, 0, SigSet::EMPTY);
+        self.queue.retain(|Entry { info, orphan }| {
+            let stays = info.code != code::TIMER;
+            queued += usize::from(!stays && info.timer.is_none());
+            timers += usize::from(!stays && *orphan);
+            if !stays {
+                gone = gone.union(SigSet::of(info.signal));
+            }
+            stays
+        });
+        self.set = self.set.without(gone);
+        for entry in &self.queue {
+            self.set = self.set.union(SigSet::of(entry.info.signal));
+        }
+        self.give_up(queued, timers);
+    }
+
     /// So many places of signals and of timers are free again.
     fn give_up(&mut self, queued: usize, timers: usize) {
         self.queued -= queued;

@@ -226,8 +226,12 @@ impl Process {
         pending.reserve(self.queue_limit, &self.kept)
     }
 
-    /// After a successful execve: handlers are gone, ignored signals stay ignored.
-    pub fn reset_for_exec(&mut self) {
+    /// The program is replaced by another (execve(2)), of which `thread` is the only thread: handlers and the alternate stack are
+    /// gone, ignored signals stay ignored, mask and pending signals stay, but for what timers sent, which have been deleted.
+    pub fn reset_for_exec(&mut self, thread: &mut Thread) {
+        thread.altstack = AltStack::NONE;
+        thread.pending.discard_expired();
+        self.pending.discard_expired();
         for action in &mut self.actions {
             let handler = if action.handler == SIG_IGN {
                 SIG_IGN
@@ -403,6 +407,11 @@ impl Thread {
     /// this one stays.
     pub fn begin(&mut self, blocked: SigSet, queue: usize) {
         *self = Thread::new(blocked, queue);
+    }
+
+    /// Takes over from a thread of the same process: mask, pending signals and all; what is left there is one that has ended.
+    pub fn take_over(&mut self, from: &mut Thread) {
+        *self = core::mem::replace(from, Thread::new(SigSet::EMPTY, 0));
     }
 
     /// It ends: what waits for it is forgotten, and what is sent to it from now on finds no room.

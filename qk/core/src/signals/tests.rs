@@ -342,7 +342,9 @@ fn sigsuspend_restores_the_old_mask_with_or_without_a_handler() {
 
 #[test]
 fn exec_keeps_only_what_is_ignored() {
-    let (mut p, _) = pair();
+    let (mut p, mut t) = pair();
+    t.altstack.base = 0x1000;
+    t.set_blocked(SigSet(u64::MAX));
     p.set_action(Signal::USR1, handler(0, SigSet::EMPTY))
         .unwrap();
     p.set_action(
@@ -353,7 +355,24 @@ fn exec_keeps_only_what_is_ignored() {
         },
     )
     .unwrap();
-    p.reset_for_exec();
+    // Signals that wait stay, but for those of timers.
+    p.reserve_timer(None).unwrap();
+    let timer = Expiration { id: 3, turn: 1 };
+    for info in [
+        SigInfo::expired(Signal::ALRM, 0, timer),
+        SigInfo::sent(rt(40), code::TIMER, 7, 0, 1),
+        SigInfo::sent(rt(40), code::QUEUE, 7, 0, 2),
+    ] {
+        p.send(Target::Process(&t), info).unwrap();
+    }
+    p.pending.release(timer.id);
+    raise(&mut p, &mut t, Signal::TERM);
+    p.reset_for_exec(&mut t);
+    let kept = SigSet::of(Signal::TERM).union(SigSet::of(rt(40)));
+    assert_eq!(p.blocked_pending(&t), kept);
+    assert_eq!(p.take(&mut t, kept).unwrap().signal, Signal::TERM);
+    assert_eq!(p.take(&mut t, kept).unwrap().fields[1], 2);
+    assert_eq!((p.take(&mut t, kept), t.altstack), (None, AltStack::NONE));
     assert_eq!(p.action(Signal::USR1), Action::DEFAULT);
     assert_eq!(
         p.action(Signal::INT),

@@ -157,6 +157,11 @@ impl Task {
         self.context.get().expect("made before the task begins")
     }
 
+    /// Whether it has ended, and its core has left it.
+    pub fn is_vacant(&self) -> bool {
+        self.parking.is_vacant()
+    }
+
     /// Makes it runnable: its context has begun. It starts on `core`, if that is allowed and nothing speaks against it.
     pub fn start(&'static self, thread: Option<&'static Thread>, core: usize, allowed: CoreSet) {
         if let Some(thread) = thread {

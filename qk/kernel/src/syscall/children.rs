@@ -12,6 +12,7 @@ use wire::child::{Child, STACK_BYTES, how};
 use super::args::{put_u32, put_u32_opt};
 use super::{Call, SysResult, shipped};
 use crate::rank::Rank;
+use crate::thread::Thread;
 use crate::{ship, signal};
 
 /// What a child is to be like.
@@ -173,10 +174,10 @@ pub fn wait(call: &mut Call<'_>) -> SysResult {
     result
 }
 
-/// The program has changed what it does with SIGCHLD, which Linux looks at when a child ends.
-pub fn publish_action(call: &Call<'_>, action: &Action) {
-    if call.rank.has_children.load(Ordering::Relaxed) {
+/// What the program does with SIGCHLD has changed, which Linux looks at when a child ends.
+pub fn publish_action(thread: &'static Thread, action: &Action) {
+    if thread.rank.has_children.load(Ordering::Relaxed) {
         let args = [action.handler, action.flags];
-        let _ = ship::host_op(call.thread, HostOp::ChildSignal, args); // never fails
+        let _ = ship::host_op(thread, HostOp::ChildSignal, args); // never fails
     }
 }

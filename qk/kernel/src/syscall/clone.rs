@@ -203,7 +203,7 @@ fn begin(call: &Call<'_>, thread: &'static Thread, request: &Request, tid: u64, 
     let context = thread.task.context();
     context.begin_beside(&frame, fs_base, sched::ARRIVED);
     call.rank.threads.born();
-    if call.rank.is_called_back() || call.rank.is_stopped() {
+    if call.rank.calls_back() || call.rank.is_stopped() {
         thread.attention.store(true, Ordering::SeqCst);
     }
     let near = call.thread.task.core();

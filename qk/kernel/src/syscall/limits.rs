@@ -14,7 +14,8 @@ use crate::{ship, timer};
 pub const RLIMIT_CPU: usize = 0;
 /// See [`RLIMIT_CPU`].
 pub const RLIMIT_DATA: usize = 2;
-const RLIMIT_STACK: usize = 3;
+/// See [`RLIMIT_CPU`].
+pub const RLIMIT_STACK: usize = 3;
 /// See [`RLIMIT_CPU`].
 pub const RLIMIT_CORE: usize = 4;
 const RLIMIT_RSS: usize = 5;

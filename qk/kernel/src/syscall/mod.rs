@@ -5,8 +5,9 @@
 
 pub mod args;
 mod bounce;
-mod children;
+pub mod children;
 mod clone;
+mod exec;
 pub mod futex;
 mod ids;
 pub mod limits;
@@ -160,6 +161,8 @@ const LOCAL: &[(&str, Handler)] = local! {
     "futex_waitv" => futex::futex_waitv,
     "fork" => children::fork,
     "vfork" => children::vfork,
+    "execve" => exec::execve,
+    "execveat" => exec::execveat,
     "clone" => clone::clone,
     "clone3" => clone::clone3,
     "sched_yield" => schedule::sched_yield,

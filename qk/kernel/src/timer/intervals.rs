@@ -146,6 +146,19 @@ pub fn follow_cpu_limit(rank: &'static Rank) {
     arm();
 }
 
+/// Deletes the rank's POSIX timers: its program is replaced. ITIMERs and the limit stay.
+pub fn clear_posix(rank: &'static Rank) {
+    let mut timers = rank.timers.lock();
+    let posix = core::mem::take(&mut timers.posix);
+    timers.count_cpu_time(rank);
+    drop(timers);
+    posix::clear(&posix, rank);
+    for (id, timer) in posix.iter() {
+        posix::release_place(rank, timer.notify(), id);
+    }
+    arm();
+}
+
 /// Clears all deadlines of a rank that ends.
 pub fn clear(rank: &Rank) {
     let mut timers = rank.timers.lock();

@@ -119,7 +119,7 @@ pub fn delete(rank: &'static Rank, id: u32) -> Result<(), Errno> {
     Ok(())
 }
 
-fn release_place(rank: &'static Rank, notify: Notify, id: u32) {
+pub(super) fn release_place(rank: &'static Rank, notify: Notify, id: u32) {
     if notify != Notify::Nobody {
         signal::release_timer(rank, target(rank, notify), id);
     }
@@ -215,7 +215,7 @@ pub fn thread_ends(thread: &Thread) {
     timers.count_cpu_time(rank);
 }
 
-/// The rank has ended, and these were its timers.
+/// No core keeps the deadlines of these timers any more, which were the rank's.
 pub fn clear(posix: &Table, rank: &Rank) {
     for (id, timer) in posix.iter() {
         preempt::point(FORGET_WORK);

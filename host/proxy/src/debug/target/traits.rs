@@ -153,9 +153,9 @@ impl SwBreakpoint for Target {
     }
 
     fn remove_sw_breakpoint(&mut self, addr: u64, _: usize) -> TargetResult<bool, Self> {
-        // What is unmapped by now needs nothing.
+        // What went with a program that was replaced needs nothing.
         let byte = self.breakpoints.remove(&addr);
-        Ok(byte.is_some_and(|byte| self.poke(addr, &[byte]).is_some()))
+        Ok(byte.is_none_or(|byte| self.poke(addr, &[byte]).is_some()))
     }
 }
 

@@ -339,3 +339,35 @@ fn memory_is_left_out_of_a_core_file_and_put_back() {
     a.madvise(at, 8, DODUMP).expect("advice");
     assert_eq!(marked(&a), []);
 }
+
+/// After exec all of the share is there for the next program, and a peer sees what that has, not what was there.
+#[test]
+fn a_space_that_is_cleared_is_as_good_as_new() {
+    let mut a = space(4096);
+    let new = a.usage().used;
+    for round in 0..20 {
+        a.mmap(A, 4, RW, FIXED).unwrap();
+        a.mmap(A + M2, 1200, RW, FIXED).unwrap();
+        a.map_foreign(
+            Region::new(A + 8 * M2, A + 8 * M2 + P, Prot::READ, Kind::Vvar),
+            CLOCK,
+        )
+        .unwrap();
+        assert!(a.write(A, round));
+        let seen = a.seen_by_peer(A).expect("it is mapped");
+        assert_eq!(Node::load(seen.0), round);
+        a.set_heap(A);
+        a.clear().unwrap();
+        assert!(a.regions().is_vacant(0, abi::map::USER_TOP) && a.read(A).is_none());
+        assert_eq!(a.heap(u64::MAX).start, 0);
+        Node.sync();
+        a.check();
+    }
+    a.mmap(A, 1, RW, FIXED).unwrap();
+    // Tables stay tables.
+    assert!(
+        a.usage().used < new + 16 * P,
+        "{} bytes are lost",
+        a.usage().used - new
+    );
+}
