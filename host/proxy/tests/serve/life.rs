@@ -19,6 +19,10 @@ pub const CASES: &[Case] = &[
     ("deaths_by_signal", deaths_by_signal),
     ("the_end_during_a_call", the_end_during_a_call),
     ("a_refused_program", a_refused_program),
+    (
+        "a_second_program_that_cannot_be_loaded",
+        a_second_program_that_cannot_be_loaded,
+    ),
     ("a_crash_report", a_crash_report),
     ("signals_are_posted", signals_are_posted),
     (
@@ -153,6 +157,18 @@ fn a_refused_program() {
         node.stderr(),
         "yod: rank 2: /bin/true: not for this machine\n"
     );
+}
+
+/// The second program of a rank that turned out not to be loadable: the rank, and so the proxy, ended well.
+fn a_second_program_that_cannot_be_loaded() {
+    let mut node = Node::new();
+    let from_node = &node.area().node;
+    from_node.message.put(b"it ended at byte 7");
+    from_node.wait_status.store(libc::SIGSEGV as u64);
+    from_node.state.store(state::REFUSED);
+    node.ring();
+    assert_eq!(node.wait().signal(), Some(libc::SIGSEGV));
+    assert_eq!(node.stderr(), "yod: /bin/true: it ended at byte 7\n");
 }
 
 fn a_crash_report() {
