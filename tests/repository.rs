@@ -63,6 +63,7 @@ const SLEEPS: &[(&str, usize)] = &[
     ("host/yod/tests/endings.rs", 2), // a job stays stopped; yod's processor time while it waits
     ("host/yod/tests/node.rs", 1),    // a proxy attaches late
     ("qk/hal/tests/machine.rs", 2),   // polls; between interrupts
+    ("tests/children/killed.rs", 1),  // the moment of the blow
     ("tests/kill/round.rs", 1),       // the moment of the blow
     ("tests/launchers/kill.rs", 1),   // the moment of the blow
     ("tests/noise/main.rs", 4),       // between signals; quiet for so long, twice; polls

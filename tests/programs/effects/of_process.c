@@ -5,6 +5,7 @@
 // were all accepted; ids that stay as they are and questions about other
 // processes were refused.
 #include "../common/effects.h"
+#include <fcntl.h>
 #include <grp.h>
 #include <linux/membarrier.h>
 #include <linux/mempolicy.h>
@@ -267,7 +268,32 @@ static void vforked(void)
     check(waitpid(pid, &status, 0) == pid && status == 8 << 8, "and has ended");
 }
 
-int main(void)
+// The file of this process says what its arguments are.
+static int is_called(const char *by)
+{
+    char line[256], wanted[256];
+    int fd = open("/proc/self/cmdline", O_RDONLY);
+    ssize_t got = read(fd, line, sizeof line);
+    int length = snprintf(wanted, sizeof wanted, "of_process%c%s%c", 0, by, 0);
+    close(fd);
+    return got == length && memcmp(line, wanted, (size_t)length) == 0;
+}
+
+// Becomes this program again, unless something was wrong so far: whoever comes then counts anew.
+static void become(const char *by, int by_descriptor)
+{
+    char *arguments[] = {"of_process", (char *)by, NULL};
+    if (check_done() != 0)
+        exit(1);
+    fflush(stdout);
+    if (by_descriptor)
+        syscall(SYS_execveat, open("/proc/self/exe", O_RDONLY | O_CLOEXEC), "", arguments, environ, AT_EMPTY_PATH);
+    else
+        syscall(SYS_execve, "/proc/self/exe", arguments, environ);
+    need(0, "becoming another program");
+}
+
+static void all(void)
 {
     identity();
     same_ids();
@@ -280,6 +306,24 @@ int main(void)
     other_ids();
     forked();
     vforked();
+    become("by its path", 0);
+}
+
+int main(int argc, char **argv)
+{
+    static int written;
+    const char *by = argc > 1 ? argv[1] : "";
+    if (argc == 1)
+        all();
+    int by_path = strcmp(by, "by its path") == 0;
+    if (by_path)
+        call("execve");
+    else
+        call("execveat");
+    check(is_called(by) && written == 0, "a program with other arguments, and memory of its own");
+    written = 1;
+    if (by_path)
+        become("by a descriptor", 1);
     call("exit_group");
     fflush(stdout);
     syscall(SYS_exit_group, check_done());
