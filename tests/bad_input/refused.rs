@@ -12,14 +12,14 @@ use crate::case;
 /// What is asked for, the status that the program ends with, and what the line says; without one there is none.
 const WAYS: &[(&str, &str, Option<&str>)] = &[
     (
-        "program",
+        "process",
         "1",
-        Some("asked for a child process or program (execve), refused: "),
+        Some("asked for a child process (clone), refused: "),
     ),
     (
-        "program",
+        "process",
         "0",
-        Some("asked for a child process or program (execve), refused: "),
+        Some("asked for a child process (clone), refused: "),
     ),
     (
         "memory",
@@ -83,12 +83,12 @@ fn check(way: &str, status: &str, part: Option<&str>) -> Result<()> {
 }
 
 fn ranks_alike() -> Result<()> {
-    let outcome = clean::run(run(&["-n", "3", "--oversubscribe"], "program", "0"))?;
+    let outcome = clean::run(run(&["-n", "3", "--oversubscribe"], "process", "0"))?;
     clean::one_line(&outcome, 0, "ranks 0-2 asked for a child process")
 }
 
 fn quiet() -> Result<()> {
-    let outcome = clean::run(run(&["-q"], "program", "1"))?;
+    let outcome = clean::run(run(&["-q"], "process", "1"))?;
     ensure!(outcome.status == Some(1), "status {:?}", outcome.status);
     let stderr = outcome.stderr.text();
     ensure!(stderr.is_empty(), "{stderr}");

@@ -348,7 +348,7 @@ fn gdb_goes() -> Result<()> {
         ])
         .args([
             "-ex",
-            "print 4711",
+            "shell echo 4711",
             "-ex",
             "python import time; time.sleep(60)",
         ])
