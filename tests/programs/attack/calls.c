@@ -147,6 +147,7 @@ static const char *left_out(uint64_t number)
     case SYS_exit: case SYS_exit_group: return "ends it";
     case SYS_rt_sigreturn: return "goes where its frame says: frames are another program's";
     case SYS_fork: case SYS_vfork: case SYS_clone: case SYS_clone3: return "makes another, that would go on from here";
+    case SYS_execve: case SYS_execveat: return "begins anew, with what its limits are by then";
     case SYS_sync: case SYS_syncfs: return "has the whole host write";
     default: return NULL;
     }
