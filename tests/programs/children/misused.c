@@ -137,6 +137,9 @@ static void multiply(void)
 static void bomb(void)
 {
     char byte;
+    struct rlimit limit;
+    need(getrlimit(RLIMIT_NPROC, &limit) == 0 && limit.rlim_cur <= 1000 && geteuid() != 0,
+         "a limit that holds: no root, and ulimit -u");
     need(pipe(alarm_pipe) == 0 && pipe(end_pipe) == 0, "pipe");
     pid_t pid = fork();
     need(pid >= 0, "fork");
