@@ -424,7 +424,8 @@ static void as_many(int argc, char **argv)
     }
     if (rounds == 0) {
         check(descriptors() == before, "no descriptor is lost");
-        check(resident_pages() < pages + 64, "no memory is lost");
+        // Less than a round has, and more than Linux maps around what is touched of files, now and then.
+        check(resident_pages() < pages + 400, "no memory is lost");
         return;
     }
     char *memory = malloc(2 << 20);
