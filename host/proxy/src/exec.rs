@@ -26,6 +26,7 @@ use crate::program::{
 };
 use crate::rank::Rank;
 use crate::special::open::pin;
+use crate::special::walk::linux;
 use crate::start;
 use crate::stub::{self, KICK};
 
@@ -106,7 +107,7 @@ fn executable(rank: &Rank, at: u64, path: &[u8], flags: u64) -> Result<OwnedFd, 
         let flags = if follow { 0 } else { libc::O_NOFOLLOW as u64 };
         pin(rank, visible(rank, at), path, flags)?
     };
-    match FileType::from_raw_mode(fstat(&pinned).map_err(errno)?.st_mode) {
+    match FileType::from_raw_mode(fstat(&pinned).map_err(linux)?.st_mode) {
         FileType::RegularFile => {}
         FileType::Symlink => return Err(Errno::ELOOP),
         _ => return Err(Errno::EACCES),
@@ -118,7 +119,7 @@ fn executable(rank: &Rank, at: u64, path: &[u8], flags: u64) -> Result<OwnedFd, 
         let file = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
         Ok(fds::above(file, rank.first_own_fd))
     });
-    let file = file.map_err(errno)?;
+    let file = file.map_err(linux)?;
     if is_written(&file) {
         return Err(Errno::ETXTBSY);
     }
@@ -143,7 +144,7 @@ fn of_descriptor(rank: &Rank, at: u64) -> Result<OwnedFd, Errno> {
     });
     opened.map_err(|error| match error {
         rustix::io::Errno::NOENT => Errno::EBADF,
-        error => errno(error),
+        error => linux(error),
     })
 }
 
@@ -182,7 +183,7 @@ fn load(
         NoProgram::Line => Errno::ENOEXEC,
         NoProgram::Nested => Errno::ELOOP,
         NoProgram::Interpreter(_, errno) => errno,
-        NoProgram::Read(error) => errno(error),
+        NoProgram::Read(error) => linux(error),
     })?;
     let share = rank.words.area.node.share[1].load();
     let (base, stack_bytes) = stack::place(stack_limit, share);
@@ -238,13 +239,9 @@ fn fits(images: &[Image], top: u64, stack_bytes: u64, share_bytes: u64) -> Resul
 
 fn unloadable(as_image: Errno) -> impl Fn(Unloadable) -> Errno {
     move |why| match why {
-        Unloadable::Read(error) => errno(error),
+        Unloadable::Read(error) => linux(error),
         Unloadable::Image(_) => as_image,
     }
-}
-
-fn errno(error: rustix::io::Errno) -> Errno {
-    Errno::from_ret(-i64::from(error.raw_os_error())).unwrap_or(Errno::EIO)
 }
 
 /// Carries out [`abi::control::HostOp::CommitExec`] for thread `index`.

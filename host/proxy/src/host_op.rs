@@ -18,6 +18,7 @@ use crate::memory::RankMemory;
 use crate::rank::Rank;
 use crate::signals;
 use crate::special;
+use crate::special::walk::linux;
 use crate::stub;
 use crate::watcher;
 
@@ -90,7 +91,7 @@ fn describe_file(rank: &Rank, args: &[u64; 6]) -> Result<i64, Errno> {
         .memory()
         .files
         .describe(descriptor(rank, fd)?, offset, len_bytes)
-        .map_err(errno)?;
+        .map_err(linux)?;
     // What is made here stands for files of /proc and /sys, of which none can be mapped.
     described.mappable &= !special::is_text(rank, fd);
     Ok(described.encode() as i64)
@@ -124,13 +125,9 @@ fn place(
     offset: u64,
 ) -> Result<(), Errno> {
     let files = &mut rank.memory().files;
-    let number = files.number(file).map_err(errno)?;
+    let number = files.number(file).map_err(linux)?;
     files.place(addr, addr + len_bytes, number, offset);
     Ok(())
-}
-
-fn errno(errno: rustix::io::Errno) -> Errno {
-    Errno::from_ret(-i64::from(errno.raw_os_error())).unwrap_or(Errno::EIO)
 }
 
 /// Reads from a file straight into the rank's memory, until all is there or the file ends.

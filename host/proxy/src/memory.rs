@@ -27,6 +27,7 @@ use wire::region_log::{Change, prot};
 use crate::Ram;
 use crate::files::Files;
 use crate::regions::{Region, Regions};
+use crate::special::walk::linux;
 
 /// An address at which nothing is ever mapped.
 pub const NOWHERE: u64 = USER_TOP;
@@ -253,7 +254,7 @@ impl Memory {
             let data = match rustix::fs::seek(&self.ram, SeekFrom::Data(at)) {
                 Ok(data) if data < end => data,
                 Ok(_) | Err(io::Errno::NXIO) => break,
-                Err(errno) => return Err(Errno(errno.raw_os_error() as u16)),
+                Err(errno) => return Err(linux(errno)),
             };
             let hole = rustix::fs::seek(&self.ram, SeekFrom::Hole(data))
                 .unwrap_or(end)

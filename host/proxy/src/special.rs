@@ -14,7 +14,7 @@ mod place;
 pub mod regions;
 mod sys;
 mod text;
-mod walk;
+pub(crate) mod walk;
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
