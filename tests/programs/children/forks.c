@@ -1,25 +1,11 @@
 // What a child has of its parent and what it has not, and how it ends:
 // `forks CASE`. The child checks by its exit status: only the parent prints.
-#include "../common/parallel.h"
+#include "../common/children.h"
 
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/time.h>
-#include <sys/wait.h>
-
-// Runs `body` in a child; returns its status as wait(2) has it.
-static int in_child(int (*body)(void))
-{
-    int status;
-    pid_t pid = fork();
-    need(pid >= 0, "fork");
-    if (pid == 0)
-        _exit(body());
-    need(waitpid(pid, &status, 0) == pid, "waitpid");
-    return status;
-}
-#define IN_CHILD(text, body) check(in_child(body) == 0, text)
 
 // ---- Status ----------------------------------------------------------------
 

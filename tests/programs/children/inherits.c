@@ -1,6 +1,6 @@
 // What a child has of its parent's things besides memory, and what it has
 // not: `inherits CASE`. The child checks by its exit status.
-#include "../common/parallel.h"
+#include "../common/children.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -9,19 +9,6 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/timerfd.h>
-#include <sys/wait.h>
-
-static int in_child(int (*body)(void))
-{
-    int status;
-    pid_t pid = fork();
-    need(pid >= 0, "fork");
-    if (pid == 0)
-        _exit(body());
-    need(waitpid(pid, &status, 0) == pid, "waitpid");
-    return status;
-}
-#define IN_CHILD(text, body) check(in_child(body) == 0, text)
 
 // ---- Memory, of one moment ------------------------------------------------------
 

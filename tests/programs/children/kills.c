@@ -1,11 +1,10 @@
 // Signals to children and from them: `kills CASE`. Only what is a child of
 // this program, or in a group of one, is ever signalled.
-#include "../common/parallel.h"
+#include "../common/children.h"
 
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 
 static int gate[2];
 static void say(void) { need(write_all(gate[1], "r", 1), "write"); }
@@ -31,13 +30,6 @@ static pid_t sleeper(void (*prepare)(void))
     }
     await_said();
     return pid;
-}
-
-static int status_of(pid_t pid)
-{
-    int status;
-    need(waitpid(pid, &status, 0) == pid, "waitpid");
-    return status;
 }
 
 // ---- What ends a child ------------------------------------------------------

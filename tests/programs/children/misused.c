@@ -1,16 +1,8 @@
 // Children that misuse what they share with their parent, and forks where
 // there is no room: `misused CASE`.
-#include "../common/parallel.h"
+#include "../common/children.h"
 
 #include <sys/resource.h>
-#include <sys/wait.h>
-
-static int status_of(pid_t pid)
-{
-    int status;
-    need(waitpid(pid, &status, 0) == pid, "waitpid");
-    return status;
-}
 
 // ---- Memory that only one of the two has -----------------------------------------
 

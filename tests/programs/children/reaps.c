@@ -1,29 +1,8 @@
 // Who waits for a child, who does not, and what becomes of it: `reaps CASE`.
-#include "../common/parallel.h"
+#include "../common/children.h"
 
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-
-static pid_t child(int code)
-{
-    pid_t pid = fork();
-    need(pid >= 0, "fork");
-    if (pid == 0)
-        _exit(code);
-    return pid;
-}
-static int status_of(pid_t pid)
-{
-    int status;
-    need(waitpid(pid, &status, 0) == pid, "waitpid");
-    return status;
-}
-static void await_end(pid_t pid)
-{
-    siginfo_t info;
-    need(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) == 0, "waitid");
-}
 
 // ---- Arguments ---------------------------------------------------------------
 

@@ -1,10 +1,9 @@
 // Waiting for children: who is waited for, what is told of them, and the
 // signals that come with it. `waits CASE`.
-#include "../common/parallel.h"
+#include "../common/children.h"
 
 #include <sys/resource.h>
 #include <sys/times.h>
-#include <sys/wait.h>
 
 // A child that ends with this status once its parent closes the gate.
 static int gate[2];
@@ -22,19 +21,6 @@ static pid_t child_behind_gate(int code)
     return pid;
 }
 static void open_gate(void) { close(gate[1]); }
-static pid_t child(int code)
-{
-    pid_t pid = fork();
-    need(pid >= 0, "fork");
-    if (pid == 0)
-        _exit(code);
-    return pid;
-}
-static void await_end(pid_t pid)
-{
-    siginfo_t info;
-    need(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) == 0, "waitid");
-}
 
 static void no_hang(void)
 {
