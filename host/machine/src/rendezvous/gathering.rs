@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{SocketFlags, accept_with};
 
-use super::socket_file::admits;
+use super::peer::admits;
 use super::{Guest, Member, NoMeeting, Terms, Wait, Why};
 use crate::message::{Message, receive, send};
 

@@ -5,6 +5,7 @@
 //! together, so that the node can be planned. The connections then become the keeper's, and the socket is gone.
 
 mod gathering;
+mod peer;
 mod socket_file;
 
 use std::io;

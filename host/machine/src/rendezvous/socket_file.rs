@@ -6,14 +6,13 @@
 //! directory with the last file. What a yod that was killed meanwhile has left is removed by the next: a socket that refuses connections has
 //! no yod.
 //!
-//! The file system decides who reaches the socket; [`admits`] checks the peer's id as well. Where user ids are
-//! mapped in part, as in a user namespace, all others read as one and the same id (overflowuid): when that is the user's own
-//! as well, users cannot be told apart, and there is no socket.
+//! The file system decides who reaches the socket; [`admits`] looks at the peer as well. Where users cannot be told apart there
+//! is no socket.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -23,12 +22,12 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
 };
 
+use super::peer::{admits, user};
+
 /// Connections that may wait.
 const BACKLOG: i32 = 255;
 /// Tries to make a socket in a directory that others remove when they leave.
 const TRIES: usize = 5;
-/// User ids of a complete map: all but -1 (user_namespaces(7)).
-const ALL_IDS: u64 = u32::MAX as u64;
 
 /// The socket of a job.
 #[derive(Clone, Debug)]
@@ -106,12 +105,6 @@ impl SocketFile {
     }
 }
 
-/// Whether the process at the other end of a connection belongs to this user.
-pub fn admits(connection: &impl AsFd) -> bool {
-    let peer = rustix::net::sockopt::socket_peercred(connection);
-    peer.is_ok_and(|peer| Some(peer.uid.as_raw()) == user())
-}
-
 /// FNV-1a, 64 bits: the same in every yod, whatever it was built with.
 fn hash(text: &str) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
@@ -187,24 +180,6 @@ fn places(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
         .into_iter()
         .chain([temporary.join(format!("margay-{uid}"))])
         .collect()
-}
-
-/// This process's user, if that id is nobody else's.
-fn user() -> Option<u32> {
-    let number = |path| fs::read_to_string(path).ok()?.trim().parse().ok();
-    let overflow = number("/proc/sys/kernel/overflowuid")?;
-    let map = fs::read_to_string("/proc/self/uid_map").ok()?;
-    let own = rustix::process::geteuid().as_raw();
-    is_unique(own, overflow, &map).then_some(own)
-}
-
-/// Whether an id is not what unmapped ids read as; `map` as in /proc/PID/uid_map: lines of "inside outside count".
-fn is_unique(own: u32, overflow: u32, map: &str) -> bool {
-    let counts = map
-        .lines()
-        .filter_map(|line| line.split_whitespace().nth(2));
-    let mapped: u64 = counts.filter_map(|count| count.parse::<u64>().ok()).sum();
-    own != overflow || mapped >= ALL_IDS
 }
 
 /// Opens the directory, making it if need be. It is the user's and closed to all others.
@@ -364,16 +339,5 @@ mod tests {
             "nor where a link leads"
         );
         fs::remove_dir_all(dir).expect("removed");
-    }
-
-    /// In an unmapped user namespace every other user's id was equal to the keeper's own: it handed out guest RAM.
-    #[test]
-    fn an_id_that_others_read_as_too_is_nobodys() {
-        let complete = "         0          0 4294967295\n";
-        assert!(is_unique(1000, 65534, complete));
-        assert!(is_unique(65534, 65534, complete), "nobody is a user there");
-        assert!(is_unique(0, 65534, "0 1000 1\n"));
-        assert!(!is_unique(65534, 65534, "0 1000 1\n1 100000 65536\n"));
-        assert!(!is_unique(65534, 65534, ""));
     }
 }
