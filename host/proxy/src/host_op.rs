@@ -43,8 +43,8 @@ pub fn carry_out(rank: &'static Rank, index: usize, request: &Request) -> Result
             Ok(0)
         }
         Some(HostOp::Stop) => {
-            if rank.stops.take() {
-                signals::send_to_self(libc::SIGSTOP);
+            if rank.stops.take() && args[0] != 0 {
+                signals::stop_self(args[0]);
                 watcher::settle(rank);
             }
             Ok(0)

@@ -3,6 +3,7 @@
 //! The C library keeps two signals to itself and hides them from masks; here a mask is what Linux has it be, 64 bits with
 //! bit `signo - 1`.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use abi::ident::NSIG;
@@ -217,6 +218,60 @@ pub fn send_to_self(signo: i32) {
     let args = [u64::from(std::process::id()), signo as u64, 0, 0, 0, 0];
     // SAFETY: As for `send_to_thread`.
     unsafe { stub::syscall(libc::SYS_kill as u64, &args) };
+}
+
+/// Stops this process until SIGCONT comes, or for so long, in ns, by the clock that counts on while it is stopped; u64::MAX: for
+/// ever.
+pub fn stop_self(limit_ns: u64) {
+    if let Some(timer) = *CONTINUES.get_or_init(continuing_timer) {
+        set_timer(timer, limit_ns);
+    }
+    send_to_self(libc::SIGSTOP);
+}
+
+/// Whether this is what ends a stop of limited time. The node sends its program's own SIGCONT itself.
+#[must_use]
+pub const fn ends_a_stop(signo: i32, code: i32) -> bool {
+    signo == libc::SIGCONT && code == libc::SI_TIMER
+}
+
+/// The timer that continues this process. It stays as it was set when the stop is over, for another thread may have taken
+/// SIGSTOP, and stops this one later.
+static CONTINUES: OnceLock<Option<i32>> = OnceLock::new();
+
+/// Makes that timer; `None`: Linux makes no more for this user.
+fn continuing_timer() -> Option<i32> {
+    // SAFETY: 1. All-zero is a valid sigevent.
+    let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
+    event.sigev_notify = libc::SIGEV_SIGNAL;
+    event.sigev_signo = libc::SIGCONT;
+    let mut timer = 0i32;
+    let clock = libc::CLOCK_MONOTONIC as u64;
+    let args = [
+        clock,
+        &raw const event as u64,
+        &raw mut timer as u64,
+        0,
+        0,
+        0,
+    ];
+    // SAFETY: 1. Linux reads a sigevent and writes an int, the timer's id (timer_create(2), "C library/kernel differences").
+    let ret = unsafe { stub::syscall(libc::SYS_timer_create as u64, &args) };
+    (ret == 0).then_some(timer)
+}
+
+/// Has a timer expire once, in so many ns; u64::MAX: never.
+fn set_timer(timer: i32, after_ns: u64) {
+    /// struct __kernel_timespec (uapi/linux/time_types.h).
+    const NS_PER_S: u64 = 1_000_000_000;
+    let value = match after_ns {
+        u64::MAX => [0, 0],
+        ns => [ns / NS_PER_S, ns % NS_PER_S],
+    };
+    let setting = [[0, 0], value];
+    let args = [timer as u64, 0, setting.as_ptr() as u64, 0, 0, 0];
+    // SAFETY: 1. Linux reads a struct itimerspec, four u64: interval and value.
+    unsafe { stub::syscall(libc::SYS_timer_settime as u64, &args) };
 }
 
 /// Passes a signal that Linux has sent to the calling thread itself on to the whole process, where it is received. Does

@@ -219,6 +219,9 @@ impl Watcher {
             };
             let info = SignalfdInfo::read_from_bytes(bytes.get(..read)?).ok()?;
             let signo = info.signo as i32;
+            if signals::ends_a_stop(signo, info.code) {
+                continue;
+            }
             match Default::of(signo) {
                 Default::Stop => rank.stops.posted(),
                 _ if signo == libc::SIGCONT => rank.stops.continued(),

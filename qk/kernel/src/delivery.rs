@@ -200,7 +200,8 @@ fn enter(
 fn stop(thread: &'static Thread) {
     let rank: &Rank = thread.rank;
     rank.stop(true);
-    if let Err(errno) = ship::host_op(thread, HostOp::Stop, [0; 3]) {
+    let limit_ns = timer::posix::stop_limit_ns(rank);
+    if let Err(errno) = ship::host_op(thread, HostOp::Stop, [limit_ns, 0, 0]) {
         log::warn!("rank {}: its proxy could not stop: {errno}", rank.id);
     }
     rank.stop(false);

@@ -189,8 +189,17 @@ pub fn discard(rank: &'static Rank, set: SigSet) {
     }
 }
 
+/// The rank does not stay stopped by a signal that it took before: its proxy is about to stop it, perhaps.
+#[cold]
+pub fn note_continued(rank: &Rank) {
+    rank.signals.lock().process.note_continued();
+}
+
 #[cold]
 fn discard_some(rank: &'static Rank, set: SigSet) {
+    if set == SigSet::STOPPING {
+        note_continued(rank); // SIGCONT was sent, by whomever
+    }
     for thread in rank.threads.iter() {
         thread.signals.lock().thread.pending.discard(set);
     }

@@ -432,12 +432,40 @@ static void ends_a_wait(void)
     check(removed(id), "deleted");
 }
 
+// A stopped process is continued by its own timer, whether it takes the signal or not. Once nobody continued it.
+static void ends_a_stop(void)
+{
+    int id = made(CLOCK_MONOTONIC, SIGEV_SIGNAL, SIGCONT);
+    for (int taken = 0; taken < 2; taken++) {
+        if (taken)
+            catch_timer(SIGCONT);
+        int64_t at = clock_ns(CLOCK_MONOTONIC) + 100 * MS;
+        arm(id, TIMER_ABSTIME, at, 100 * MS); // again and again, or one that expires before the stop would be missed
+        need(raise(SIGSTOP) == 0, "raise");
+        check(clock_ns(CLOCK_MONOTONIC) >= at, "stopped until its timer continues it");
+        if (taken)
+            AWAIT(hits >= 1);
+        arm(id, 0, 0, 0);
+    }
+    check(removed(id), "deleted");
+}
+
+// One that kills ends it, though it is stopped.
+static void ends_a_stopped_one(void)
+{
+    int id = made(CLOCK_REALTIME, SIGEV_SIGNAL, SIGKILL);
+    arm(id, 0, 20 * MS, 0);
+    raise(SIGSTOP);
+    AWAIT(0);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         CASE(by_signal), CASE(one_shot), CASE(for_thread), CASE(by_thread), CASE(wrong), CASE(overruns),
         CASE(in_the_past), CASE(what_is_left), CASE(deleted), CASE(bad_arguments), CASE(by_default), CASE(silent), CASE(same_signal),
         CASE(processor_time), CASE(time_of_one_thread), CASE(limited), CASE(ended_thread), CASE(ignored), CASE(ends_a_wait),
+        CASE(ends_a_stop), CASE(ends_a_stopped_one),
     };
     return RUN_CASES(cases);
 }

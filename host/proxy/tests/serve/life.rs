@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use abi::control::HostOp;
 use wire::rank::state;
@@ -36,6 +37,7 @@ pub const CASES: &[Case] = &[
     ),
     ("ignored_signals_stay_ignored", ignored_signals_stay_ignored),
     ("stop_and_continue", stop_and_continue),
+    ("a_stop_may_have_an_end", a_stop_may_have_an_end),
     ("a_too_long_file", a_too_long_file),
     ("calls_that_are_not_shipped", calls_that_are_not_shipped),
     (
@@ -45,6 +47,8 @@ pub const CASES: &[Case] = &[
 ];
 
 const BUF: u64 = DATA.0;
+/// A stop that only SIGCONT ends.
+const FOR_EVER: u64 = u64::MAX;
 
 fn kill(node: &Node, signo: i32) {
     // SAFETY: 1. Sends a signal to the proxy this test started.
@@ -317,7 +321,7 @@ fn stop_and_continue() {
     let mut node = Node::new();
     kill(&node, libc::SIGTSTP);
     assert_eq!(node.wait_signal().unwrap().signo, libc::SIGTSTP as u32);
-    node.begin_host_op(HostOp::Stop, &[]);
+    node.begin_host_op(HostOp::Stop, &[FOR_EVER]);
     wait_for(|| stopped(&node));
     assert!(!node.answered());
     kill(&node, libc::SIGCONT);
@@ -328,7 +332,25 @@ fn stop_and_continue() {
     node.wait_signal().unwrap();
     kill(&node, libc::SIGCONT);
     node.wait_signal().unwrap();
-    assert_eq!(node.host_op(HostOp::Stop, &[]), 0);
+    assert_eq!(node.host_op(HostOp::Stop, &[FOR_EVER]), 0);
+}
+
+/// Once nothing continued a rank whose own timer did natively.
+fn a_stop_may_have_an_end() {
+    let mut node = Node::new();
+    let limit_ns = 100_000_000;
+    let since = Instant::now();
+    assert_eq!(node.host_op(HostOp::Stop, &[limit_ns]), 0);
+    assert!(since.elapsed() >= Duration::from_nanos(limit_ns));
+    assert_eq!(node.host_op(HostOp::Stop, &[0]), 0, "it is over already");
+    // What continued it is not the program's.
+    kill(&node, libc::SIGUSR1);
+    assert_eq!(node.wait_signal().unwrap().signo, libc::SIGUSR1 as u32);
+    // The next one has none.
+    node.begin_host_op(HostOp::Stop, &[FOR_EVER]);
+    wait_for(|| stopped(&node));
+    kill(&node, libc::SIGCONT);
+    assert_eq!(node.finish(), 0);
 }
 
 fn a_too_long_file() {

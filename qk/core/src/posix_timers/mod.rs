@@ -256,6 +256,17 @@ impl Table {
         self.due_on(clock).map(|(_, due_ns)| due_ns).min()
     }
 
+    /// How long it is until one of these signals is sent by a clock that goes on while the process is stopped, in ns.
+    #[must_use]
+    pub fn sends_after(&self, signals: SigSet, now: impl Fn(Clock) -> u64) -> Option<u64> {
+        let sends = self
+            .iter()
+            .filter(|(_, timer)| signals.contains(timer.event.signal));
+        let due = sends.filter_map(|(_, timer)| timer.due().filter(|(clock, _)| !clock.is_cpu()));
+        due.map(|(clock, due_ns)| due_ns.saturating_sub(now(clock)))
+            .min()
+    }
+
     /// A timer that is due on such a clock, which shows `now_ns`.
     #[must_use]
     pub fn is_due_on(&self, clock: Clock, now_ns: u64) -> Option<u32> {

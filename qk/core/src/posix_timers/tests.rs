@@ -76,6 +76,27 @@ fn what_expires_while_the_signal_waits_is_counted() {
     assert_eq!((info.overrun(), table.overrun(0)), (0, Ok(0)));
 }
 
+/// A rank that stopped itself stayed so, whatever its timers sent.
+#[test]
+fn when_a_stop_ends_is_known_beforehand() {
+    let clocks = [Clock::Monotonic, Clock::Real, Clock::Process];
+    let mut table = Table::new();
+    for (clock, value_ns) in clocks.into_iter().zip([40, 30, 10]) {
+        let (id, _) = table.next_id().unwrap();
+        table.create(id, event(clock));
+        table.set(id, at(value_ns, 0), |_| 0).unwrap();
+    }
+    let sent = SigSet::of(SIGNAL);
+    assert_eq!(table.sends_after(sent, |_| 25), Some(5));
+    assert_eq!(table.sends_after(sent, |_| 35), Some(0), "it is due");
+    assert_eq!(table.sends_after(SigSet::STOPPING, |_| 25), None);
+    table.delete(1).unwrap();
+    assert_eq!(table.sends_after(sent, |_| 25), Some(15));
+    table.delete(0).unwrap();
+    let stands_still = table.sends_after(sent, |_| 25);
+    assert_eq!(stands_still, None, "as long as nothing runs");
+}
+
 /// A signal of the old setting that waits still is delivered, and says nothing of the new one.
 #[test]
 fn a_new_setting_forgets_the_old_ones_overruns() {

@@ -146,6 +146,8 @@ pub struct Process {
     /// Of `pending` and of every thread's.
     kept: Kept,
     queue_limit: usize,
+    /// See [`Process::is_continued`].
+    continued: bool,
 }
 
 /// A thread's share.
@@ -176,6 +178,7 @@ impl Process {
             pending: Pending::new(queue),
             kept: Kept::default(),
             queue_limit: usize::MAX,
+            continued: false,
         }
     }
 
@@ -324,7 +327,10 @@ impl Process {
             if action.handler == SIG_DFL {
                 let info = pending.pop(signal);
                 return Some(match signal.default_action() {
-                    DefaultAction::Stop => Delivery::Stop(info),
+                    DefaultAction::Stop => {
+                        self.continued = false;
+                        Delivery::Stop(info)
+                    }
                     ends => Delivery::Terminate {
                         info,
                         core: ends == DefaultAction::Core,
@@ -376,6 +382,16 @@ impl Process {
         let of_thread = !own.and(urgent).is_empty();
         let set = if of_thread { own } else { all };
         Some((set.and(urgent).first()?, of_thread))
+    }
+
+    /// A signal was sent that continues the process ([`Sent::resume`]).
+    pub fn note_continued(&mut self) {
+        self.continued = true;
+    }
+
+    /// Whether such a signal came after the last that stopped the process: it is not to stay stopped.
+    pub fn is_continued(&self) -> bool {
+        self.continued
     }
 
     /// Whether [`Self::next`] has anything to look at: what a blocking call checks before it sleeps.

@@ -266,6 +266,18 @@ fn stop_and_continue_cancel_each_other() {
     assert_eq!(p.next(&mut t), None);
 }
 
+/// Between the decision to stop and the stop a timer may expire: what it sent was forgotten.
+#[test]
+fn what_continues_after_the_last_stop_is_known() {
+    let (mut p, mut t) = pair();
+    p.note_continued();
+    raise(&mut p, &mut t, Signal::STOP);
+    assert_eq!(p.next(&mut t), Some(Delivery::Stop(kill(Signal::STOP))));
+    assert!(!p.is_continued(), "that was before");
+    p.note_continued();
+    assert!(p.is_continued());
+}
+
 #[test]
 fn standard_signals_merge_and_real_time_ones_queue_in_order() {
     let (mut p, mut t) = pair();

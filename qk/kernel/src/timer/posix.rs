@@ -9,13 +9,15 @@ use core::sync::atomic::Ordering;
 use abi::Errno;
 use qk_core::posix_timers::{Clock, Event, Notify, Setting, Table, Timer};
 use qk_core::sched::cores::CoreSet;
-use qk_core::signals::{Sent, SigInfo, SigSet};
+use qk_core::signals::{Sent, SigInfo, SigSet, Signal};
 
 use super::{AT_ONCE, Alarm, CORES, Timers, arm, deadline_after, here};
 use crate::rank::{self, Rank};
 use crate::thread::Thread;
 use crate::{clock, preempt, signal};
 
+/// Signals that a stopped process does not stay stopped after.
+const CONTINUING: SigSet = SigSet::of(Signal::CONT).union(SigSet::of(Signal::KILL));
 /// What forgetting a timer counts at preemption points.
 const FORGET_WORK: u32 = 2000;
 
@@ -260,6 +262,20 @@ fn expire(rank: &'static Rank, id: u32) {
     }
 }
 
+/// How long a stop of the rank that has just been decided can last, in ns, for the timers that it has: u64::MAX: for ever; 0: it
+/// is over.
+pub fn stop_limit_ns(rank: &Rank) -> u64 {
+    let timers = rank.timers.lock();
+    // What expires is sent with the timers locked: it is found here, or there.
+    if rank.signals.lock().process.is_continued() {
+        return 0;
+    }
+    let after_ns = timers
+        .posix
+        .sends_after(CONTINUING, |clock| now_ns(rank, clock));
+    after_ns.map_or(u64::MAX, |ns| ns.max(1))
+}
+
 type Announced = (Option<&'static Thread>, SigInfo, Sent);
 
 fn send(timers: &mut Timers, rank: &'static Rank, id: u32) -> Option<Announced> {
@@ -267,6 +283,9 @@ fn send(timers: &mut Timers, rank: &'static Rank, id: u32) -> Option<Announced> 
     let to = target(rank, timers.posix.get(id).ok()?.notify());
     let info = timers.posix.expire(id, now)?;
     let sent = signal::add(rank, to, info).ok();
+    if CONTINUING.contains(info.signal) {
+        signal::note_continued(rank);
+    }
     if !sent.is_some_and(|sent| sent.pending) {
         timers.posix.dropped(&info, now);
     }
