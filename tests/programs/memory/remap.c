@@ -67,11 +67,23 @@ static void refusals(void)
     check_fails((long)mremap(p, KB(64), KB(128), MREMAP_MAYMOVE), EFAULT, "what is not mapped");
 }
 
+// Addresses that nothing is behind: what there is of them must not take time. Once it took 49 s.
+static void reserved(void)
+{
+    size_t len = (size_t)200 << 30;
+    char *p = mmap(NULL, len + KB(4), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    need(p != MAP_FAILED, "reserve");
+    char *q = mremap(p, len, len + KB(4), MREMAP_MAYMOVE); // the last page is in the way
+    check(q != MAP_FAILED && q != p, "200 GB of addresses move");
+    need(munmap(q, len + KB(4)) == 0 && munmap(p + len, KB(4)) == 0, "munmap");
+}
+
 int main(void)
 {
     in_place();
     fixed();
     refusals();
+    reserved();
     char *p = map(KB(4));
     for (size_t len = KB(4); len < KB(32768); len *= 2) {
         memset(p + len / 2, (int)(len >> 12), len / 2);
