@@ -55,13 +55,19 @@ static void advice(void)
     check_fails(msync(at + PAGE_BYTES, PAGE_BYTES, MS_SYNC), ENOMEM, "what is not cannot");
 }
 
+// As /proc tells.
+static int kib_locked(void) { return atoi(proc_line("/proc/self/status", "VmLck:")); }
+
 // Locked is resident, and stays so: nothing is paged out.
+//
+// Regression: /proc said of locked memory that there was none.
 static void locking(void)
 {
     char *at = pages(4);
     munmap(at + PAGE_BYTES, PAGE_BYTES);
     call("mlock");
     check(mlock(at, PAGE_BYTES) == 0 && resident(at), "resident without having been touched");
+    check(kib_locked() >= PAGE_BYTES >> 10, "and /proc says so");
     check_fails(mlock(at + PAGE_BYTES, PAGE_BYTES), ENOMEM, "what is not mapped");
     call("mlock2");
     at += 2 * PAGE_BYTES;
@@ -73,6 +79,7 @@ static void locking(void)
     call("mlockall");
     at = pages(1);
     check(mlockall(MCL_CURRENT | MCL_FUTURE) == 0 && resident(at) && resident(pages(1)), "all and what comes is resident");
+    check(kib_locked() >= 4 * PAGE_BYTES >> 10, "and /proc says so");
     check_fails(mlockall(0), EINVAL, "nothing to lock");
     call("munlockall");
     check(munlockall() == 0 && madvise(at, PAGE_BYTES, MADV_DONTNEED) == 0, "may be discarded again");

@@ -284,7 +284,8 @@ impl Sizes {
                 "VmPeak" => kib(self.mapped.max(self.peak)),
                 "VmSize" => kib(self.mapped),
                 "VmHWM" => kib(self.peak),
-                "VmRSS" | "RssAnon" | "VmData" => kib(self.used),
+                // None of it is ever paged out, whether the program has locked it or not.
+                "VmRSS" | "RssAnon" | "VmData" | "VmLck" => kib(self.used),
                 "VmPin" | "VmStk" | "VmExe" | "VmLib" | "VmPTE" | "VmSwap" | "RssFile"
                 | "RssShmem" | "HugetlbPages" => kib(0),
                 "Threads" => self.threads.to_string(),
@@ -364,11 +365,11 @@ mod tests {
             peak: 5000 * 1024,
             threads: 3,
         };
-        let linux = "Name:\ta.out\nVmPeak:\t  999 kB\nVmHWM:\t 1 kB\nVmRSS:\t 1 kB\nThreads:\t2\n\
+        let linux = "Name:\ta.out\nVmPeak:\t  999 kB\nVmHWM:\t 1 kB\nVmRSS:\t 1 kB\nVmLck:\t 0 kB\nThreads:\t2\n\
             SigBlk:\tffffffffffffffff\nNoNewPrivs:\t1\nCpus_allowed_list:\t0-63\n";
         assert_eq!(
             sizes.status(linux, [2, 2]),
-            "Name:\ta.out\nVmPeak:\t    8192 kB\nVmHWM:\t    5000 kB\nVmRSS:\t    4096 kB\nThreads:\t3\n\
+            "Name:\ta.out\nVmPeak:\t    8192 kB\nVmHWM:\t    5000 kB\nVmRSS:\t    4096 kB\nVmLck:\t    4096 kB\nThreads:\t3\n\
             NoNewPrivs:\t0\nCpus_allowed_list:\t2-3\n"
         );
         assert_eq!(sizes.statm(), "2048 1024 0 0 0 2048 0\n");

@@ -160,7 +160,7 @@ impl Line<'_> {
             .filter(|(_, set)| *set)
             .map(|(flag, _)| *flag)
             .collect();
-        let _ = writeln!(text, "VmFlags: {flags}mr mw me ");
+        let _ = writeln!(text, "VmFlags: {flags}mr mw me lo ");
         text
     }
 }
@@ -182,7 +182,7 @@ fn in_memory(bytes: u64) -> String {
         ("Private_Hugetlb", 0),
         ("Swap", 0),
         ("SwapPss", 0),
-        ("Locked", 0),
+        ("Locked", bytes),
     ] {
         amount(&mut text, name, bytes);
     }
@@ -262,6 +262,7 @@ mod tests {
         let text = String::from_utf8(smaps(&lines)).expect("ASCII");
         assert_eq!(text.matches("Rss: ").count(), 2);
         assert!(text.contains("Private_Dirty:         8 kB\n"), "{text}");
+        assert!(text.contains("Locked:                8 kB\n"), "{text}");
         assert!(rollup(&regions).contains("[rollup]\nRss:                  12 kB\n"));
         let text = String::from_utf8(numa_maps(&lines)).expect("ASCII");
         assert!(
