@@ -4,6 +4,8 @@ mod common;
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -111,7 +113,6 @@ fn a_rank_that_stops_itself_meets_the_time_limit() {
     }
 }
 
-/// See above.
 /// A yod that inherited SIGCHLD as ignored was never told of its rank's end and could not wait for it: it hung, and SIGTERM
 /// did not end it.
 #[test]
@@ -129,6 +130,7 @@ fn a_job_ends_where_the_ends_of_children_are_ignored() {
     assert_eq!((ended.status, ended.out.as_str()), (0, "ready\n"));
 }
 
+/// Neither did SIGTERM.
 #[test]
 fn a_stopped_job_is_ended_by_sigterm() {
     let Some((program, mut yod)) = program("stopped-term") else {
@@ -470,6 +472,25 @@ fn closed_descriptors_are_closed_for_the_program() {
     }
 }
 
+/// Whether a process has a socket of this host's Unix domain that others can connect to, as far as its descriptors may be looked at.
+fn listens(pid: i32) -> bool {
+    /// __SO_ACCEPTCON, in the fourth column (net/unix/af_unix.c, unix_seq_show); the seventh is the inode.
+    const LISTENS: u64 = 1 << 16;
+    let sockets = std::fs::read_to_string("/proc/net/unix").expect("/proc");
+    let open = std::fs::read_dir(format!("/proc/{pid}/fd"));
+    let links = open.into_iter().flatten().flatten();
+    let targets = links.filter_map(|link| std::fs::read_link(link.path()).ok());
+    let targets: Vec<_> = targets
+        .map(|target| target.to_string_lossy().into_owned())
+        .collect();
+    let mut listening = sockets.lines().skip(1).filter_map(|line| {
+        let columns: Vec<&str> = line.split_whitespace().collect();
+        let flags = u64::from_str_radix(columns.get(3)?, 16).ok()?;
+        (flags & LISTENS != 0).then(|| format!("socket:[{}]", columns[6]))
+    });
+    listening.any(|socket| targets.contains(&socket))
+}
+
 /// A keeper listened by an abstract name, which anybody could take or connect to. Now nobody can connect to one, a job has
 /// nothing in the file system while it runs, and so leaves nothing, whoever is killed.
 #[test]
@@ -479,6 +500,10 @@ fn a_running_job_has_no_socket_and_no_file() {
     };
     let temporary = program.with_file_name("tmp");
     std::fs::create_dir(&temporary).expect("a directory");
+    let name = format!("margay-control-{}", std::process::id());
+    let address = SocketAddr::from_abstract_name(name).expect("a name");
+    let _control = UnixListener::bind_addr(&address).expect("bound");
+    assert!(listens(std::process::id() as i32));
     let nothing_there = || {
         let entries = std::fs::read_dir(&temporary).expect("there");
         assert_eq!(entries.count(), 0);
@@ -490,10 +515,12 @@ fn a_running_job_has_no_socket_and_no_file() {
             .env("TMPDIR", &temporary);
         let child = start(&program, &mut yod, "w");
         nothing_there();
-        let names = std::fs::read_to_string("/proc/net/unix").expect("/proc");
-        let (pid, uid) = (child.id() as i32, rustix::process::geteuid().as_raw());
-        assert!(!names.contains(&format!("@margay-{uid}-{pid}")));
+        let pid = child.id() as i32;
         let job = descendants(pid);
+        for process in &job {
+            assert!(!listens(process.pid), "{process:?}");
+        }
+        assert!(!listens(pid));
         signal(
             if victim == "yod" {
                 pid
