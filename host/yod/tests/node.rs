@@ -265,6 +265,20 @@ fn system_calls_are_shown_and_counted() {
     assert_eq!(stats["ranks"][0]["wait_status"], 0);
 }
 
+/// As a table, beside what the program writes.
+#[test]
+fn counts_go_into_a_file() {
+    let Some((program, mut yod)) = program("stats-file") else {
+        return;
+    };
+    let file = program.with_file_name("stats");
+    let option = format!("--stats={}", file.display());
+    let ended = run(yod.arg(option).arg(&program));
+    assert_eq!((ended.status, ended.err.as_str()), (0, ""));
+    let table = std::fs::read_to_string(file).expect("a file");
+    assert!(table.contains("wall time: "), "{table}");
+}
+
 /// The communication area of many traced ranks does not fit below the kernel: the kernel found no memory for itself.
 #[test]
 fn thirty_traced_ranks_have_room() {
