@@ -9,6 +9,9 @@ use super::{ANY, Futexes, Key, Locks, MANY, NOWHERE, Waiter, Word};
 /// Words that a thread can wait for at once (FUTEX_WAITV_MAX of include/uapi/linux/futex.h).
 pub const MAX_MANY: usize = 128;
 
+/// What entering one bucket, or leaving it, counts at preemption points.
+const WORD_WORK: u32 = 200;
+
 /// One of the words.
 #[derive(Clone, Copy, Debug)]
 pub struct One<'a, T> {
@@ -31,7 +34,7 @@ pub struct Many {
 
 impl<L: Locks, W: Waiter> Futexes<L, W> {
     /// Waits for any of the words to change. The caller is parked until its place says that it was woken, or gives up; then
-    /// it calls [`Futexes::finish`].
+    /// it calls [`Futexes::finish`]. `point` is called without a lock.
     ///
     /// # Errors
     /// EINVAL: no word, or too many. EAGAIN: a word is another. EFAULT. ENOMEM. Then it does not wait.
@@ -39,6 +42,7 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
         &self,
         words: impl ExactSizeIterator<Item = One<'a, T>>,
         waiter: W,
+        mut point: impl FnMut(u32),
     ) -> Result<Many, Errno> {
         if !(1..=MAX_MANY).contains(&words.len()) {
             return Err(Errno::EINVAL);
@@ -53,11 +57,12 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
         };
         waiter.place().set(MANY);
         for one in words {
+            point(WORD_WORK);
             match self.enter(&one, waiter) {
                 Ok(at) => many.entered.push(at),
                 // A wake-up that was counted is not lost.
                 Err(errno) => {
-                    many.woken = Some(self.leave(&mut many, waiter).ok_or(errno)?);
+                    many.woken = Some(self.leave(&mut many, waiter, point).ok_or(errno)?);
                     return Ok(many);
                 }
             }
@@ -82,14 +87,15 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
     }
 
     /// Stops waiting for several words. Returns the index of one that the thread was woken for, the last one if there are
-    /// more (as Linux does); `None`: it was not woken.
-    pub fn finish(&self, mut many: Many, waiter: W) -> Option<usize> {
-        self.leave(&mut many, waiter)
+    /// more (as Linux does); `None`: it was not woken. `point` is called without a lock.
+    pub fn finish(&self, mut many: Many, waiter: W, point: impl FnMut(u32)) -> Option<usize> {
+        self.leave(&mut many, waiter, point)
     }
 
-    fn leave(&self, many: &mut Many, waiter: W) -> Option<usize> {
+    fn leave(&self, many: &mut Many, waiter: W, mut point: impl FnMut(u32)) -> Option<usize> {
         let mut woken = many.woken;
         for (index, (bucket, position)) in many.entered.drain(..).enumerate() {
+            point(WORD_WORK);
             if !self.with(bucket, |waiters| waiters.plain.remove_at(position)) {
                 woken = Some(index);
             }

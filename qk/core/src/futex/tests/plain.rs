@@ -187,21 +187,21 @@ fn words<'a>(words: &'a [Memory]) -> impl ExactSizeIterator<Item = One<'a, Memor
 fn waiting_for_many_words_tells_which() {
     let (table, [a]) = (table(2), threads());
     let memory: Vec<Memory> = (0..MAX_MANY).map(|_| Memory::of(0)).collect();
-    let many = table.wait_many(words(&memory), a).unwrap();
+    let many = table.wait_many(words(&memory), a, |_| ()).unwrap();
     assert!(!table.is_woken(a));
     assert_eq!(table.wake(key(20), 1, ANY, point), Ok(1));
     assert!(table.is_woken(a));
-    assert_eq!(table.finish(many, a), Some(5));
+    assert_eq!(table.finish(many, a, |_| ()), Some(5));
     assert_eq!(table.wake(key(24), 1, ANY, point), Ok(0));
-    let many = table.wait_many(words(&memory), a).unwrap();
-    assert_eq!(table.finish(many, a), None);
+    let many = table.wait_many(words(&memory), a, |_| ()).unwrap();
+    assert_eq!(table.finish(many, a, |_| ()), None);
     assert_eq!(table.wake(key(20), 1, ANY, point), Ok(0));
 }
 
 #[test]
 fn waiting_for_many_words_needs_all_of_them() {
     let (table, [a]) = (table(2), threads());
-    let wait = |memory: &[Memory]| table.wait_many(words(memory), a).map(drop).err();
+    let wait = |memory: &[Memory]| table.wait_many(words(memory), a, |_| ()).map(drop).err();
     assert_eq!(wait(&[]), Some(Errno::EINVAL));
     let too_many: Vec<Memory> = (0..=MAX_MANY).map(|_| Memory::of(0)).collect();
     assert_eq!(wait(&too_many), Some(Errno::EINVAL));
@@ -214,9 +214,9 @@ fn waiting_for_many_words_needs_all_of_them() {
 fn who_waits_for_many_words_is_woken_by_a_requeue() {
     let (table, [a]) = (table(2), threads());
     let many = table
-        .wait_many(words(&[Memory::of(0), Memory::of(0)]), a)
+        .wait_many(words(&[Memory::of(0), Memory::of(0)]), a, |_| ())
         .unwrap();
     let done = table.requeue([key(4), key(8)], [0, 1], None, point);
     assert_eq!(done, Ok(Requeued { woken: 1, moved: 0 }));
-    assert_eq!(table.finish(many, a), Some(1));
+    assert_eq!(table.finish(many, a, |_| ()), Some(1));
 }

@@ -109,10 +109,10 @@ fn one_of_many_words_is_enough() {
                 expected: 0,
             })
             .collect();
-        let result = table.0.wait_many(all.into_iter(), me).ok();
+        let result = table.0.wait_many(all.into_iter(), me, |_| ()).ok();
         let woken = result.map(|many| {
             super::park(me);
-            table.0.finish(many, me).expect("it was woken")
+            table.0.finish(many, me, |_| ()).expect("it was woken")
         });
         let counts = wakers.map(|waker| waker.join().expect("it ends"));
         match woken {

@@ -46,9 +46,12 @@ pub fn futex_waitv(call: &mut Call<'_>) -> SysResult {
         word,
         expected: *expected,
     });
-    let many = futexes().wait_many(all, Sleeper(thread))?;
+    let many = futexes().wait_many(all, Sleeper(thread), preempt::point)?;
     let ended = sleep(thread, until.deadline(), || true);
-    match (futexes().finish(many, Sleeper(thread)), ended) {
+    match (
+        futexes().finish(many, Sleeper(thread), preempt::point),
+        ended,
+    ) {
         (Some(index), _) => Ok(index as u64),
         (None, Ended::Interrupted) => Err(thread.interrupted(RESTART)),
         (None, _) => Err(Errno::ETIMEDOUT),
