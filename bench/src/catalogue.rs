@@ -184,7 +184,7 @@ pub const CATALOGUE: &[Row] = &[
         "irqs_off_max_instructions",
         "instructions",
         Aim::AtMost(20_000.0),
-        "plugin, by the flag: longest section with interrupts off over demanding programs and all conformance programs",
+        "plugin, by the flag: longest section with interrupts off over demanding programs, all conformance programs and those of windows",
     ),
     row(
         "shipped_lseek_instructions",

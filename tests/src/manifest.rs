@@ -69,6 +69,19 @@ pub struct Extra {
     pub cores: Option<usize>,
 }
 
+/// The tables of programs/ whose rows run on Linux and on a node, and are not to be told apart.
+const CONFORMANCE: [&str; 3] = ["programs.tsv", "threads.tsv", "children.tsv"];
+
+/// The rows of all of them.
+///
+/// # Errors
+/// As [`read`].
+pub fn conformance(size: &str) -> Result<Vec<Row>> {
+    let tables = CONFORMANCE.map(|table| read(table, size));
+    let tables: Result<Vec<_>> = tables.into_iter().collect();
+    Ok(tables?.into_iter().flatten().collect())
+}
+
 /// Reads a manifest of programs/. `size` is what SIZE stands for in it.
 ///
 /// # Errors
@@ -313,13 +326,12 @@ mod tests {
 
     #[test]
     fn the_manifests_are_right() {
-        for file in ["programs.tsv", "threads.tsv", "children.tsv", "bad.tsv"] {
+        for file in CONFORMANCE.into_iter().chain(["bad.tsv"]) {
             let rows = read(file, "4M").expect("a right manifest");
             let names: std::collections::BTreeSet<_> = rows.iter().map(|row| &row.name).collect();
             assert_eq!(names.len(), rows.len(), "{file}: a name is there twice");
         }
-        let tables = ["programs.tsv", "threads.tsv", "children.tsv"]
-            .map(|file| format!("tests/debian/{file}"));
+        let tables = CONFORMANCE.map(|file| format!("tests/debian/{file}"));
         let all = tables
             .iter()
             .flat_map(|table| commands(table).expect("a right table"));

@@ -1,14 +1,14 @@
-//! The longest time that a core keeps interrupts off, over everything that is hard on the kernel: by the flag itself, which the
+//! The longest time that a core keeps interrupts off, over everything that is hard on the kernel or that a test runs: by the flag itself, which the
 //! plugin of bench/plugin reads, and not by what the kernel says.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use margay_tests::manifest::{self, Row};
 use margay_tests::run::Run;
 use margay_tests::scratch::Scratch;
+use margay_tests::tree;
 
 use super::Reading;
 use crate::control;
@@ -34,7 +34,14 @@ const PARTS: [&str; 10] = [
 /// The part with as many threads as there may be, and memory for them: a 32nd of it is the kernel's.
 const CROWD: &str = "crowd";
 const CROWDED: &str = "1600M";
-/// A conformance program takes seconds where each instruction is looked at, on a machine that is busy with others minutes.
+/// The programs of tests/programs/windows, with as many ranks, and for the race its time in ms and a seed.
+const WINDOWS: [(&str, &str, &[&str]); 4] = [
+    ("access", "2", &[]),
+    ("calls", "2", &[]),
+    ("ring", "16", &[]),
+    ("race", "4", &["100", "1"]),
+];
+/// A program of the tests takes seconds where each instruction is looked at, on a machine that is busy with others minutes.
 const LIMIT: Duration = Duration::from_secs(300);
 /// Of the streams that some read: whole blocks come again and again.
 const STREAM: &str = "4M";
@@ -62,7 +69,7 @@ pub fn demanding(lab: &Lab) -> Result<Vec<(&'static str, u64)>> {
     PARTS.into_iter().map(longest).collect()
 }
 
-/// Over the demanding program and all conformance programs with the sizes that they are tested with.
+/// Over the demanding program, all conformance programs with the sizes that they are tested with, and those of windows.
 ///
 /// # Errors
 /// The plugin or a program is missing, or a control fails.
@@ -72,9 +79,9 @@ pub fn longest_off(lab: &Lab) -> Result<Vec<Reading>> {
     let own = own
         .map(|(part, longest)| (longest, format!("demanding {part}")))
         .collect();
-    let (own, conformance) = (Longest::of(own), Longest::of(conformance(lab)?));
-    let detail = format!("{}; {}", own.shown, conformance.shown);
-    let longest = own.longest.max(conformance.longest);
+    let (own, tests) = (Longest::of(own), Longest::of(of_all(lab, tests()?)?));
+    let detail = format!("{}; {}", own.shown, tests.shown);
+    let longest = own.longest.max(tests.longest);
     Ok(vec![(
         "irqs_off_max_instructions",
         Found::exactly(longest as f64, detail),
@@ -102,38 +109,65 @@ impl Longest {
     }
 }
 
-/// Every row of the tests' manifest that can run here, a few at a time.
-fn conformance(lab: &Lab) -> Result<Vec<(u64, String)>> {
-    let rows = manifest::read("programs.tsv", STREAM)?;
-    let rows: Vec<Row> = rows
-        .into_iter()
-        .filter(|row| !row.extra.needs_kvm)
-        .collect();
-    ensure!(
-        !rows.is_empty(),
-        "the list of conformance programs is empty"
-    );
-    let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+/// A program of the tests, by name.
+type Test = (String, Run);
+
+/// Every row of the tests' tables that can run here, and the programs of windows. Once rows with threads were left out. A program
+/// that is built with several C libraries comes once, but for that the kernel maps what a dynamic one loads.
+fn tests() -> Result<Vec<Test>> {
+    let mut seen = Vec::new();
+    let mut rows = manifest::conformance(STREAM)?;
+    rows.retain(|row| {
+        let Row {
+            program,
+            args,
+            stdin,
+            extra,
+            ..
+        } = row.clone();
+        let run = (program, args, stdin, extra, row.kind.contains("dynamic"));
+        let is_new = !row.extra.needs_kvm && !seen.contains(&run);
+        seen.push(run);
+        is_new
+    });
+    let rows = rows.into_iter().map(|row| {
+        let run = Run::margay(&row, &[]);
+        (format!("{}/{}", row.category, row.name), run)
+    });
+    let windows = WINDOWS.into_iter().map(|(program, ranks, args)| {
+        let path = tree::program("windows", program);
+        let run = Run::yod(&["-n", ranks, "-m", "32M", "--oversubscribe", "--"])
+            .args(&[path.to_string_lossy()])
+            .args(args);
+        (format!("windows/{program}"), run)
+    });
+    Ok(rows.chain(windows).collect())
+}
+
+/// The longest section of each, a few at a time.
+fn of_all(lab: &Lab, tests: Vec<Test>) -> Result<Vec<(u64, String)>> {
+    let (rest, found) = (Mutex::new(tests.into_iter()), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for core in allowed_cores().into_iter().take(MOST_WORKERS) {
-            let (next, found, rows) = (&next, &found, &rows);
+            let (rest, found) = (&rest, &found);
             scope.spawn(move || {
-                while let Some(row) = rows.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let longest = of_row(lab, row, core).with_context(|| row.name.clone());
-                    let mut found = found.lock().unwrap_or_else(|error| error.into_inner());
-                    found.push(longest.map(|longest| (longest, row.name.clone())));
+                while let Some((name, run)) = locked(rest).next() {
+                    let longest = of_run(lab, run, core).with_context(|| name.clone());
+                    locked(found).push(longest.map(|longest| (longest, name)));
                 }
             });
         }
     });
-    let found = found
-        .into_inner()
-        .unwrap_or_else(|error| error.into_inner());
+    let found = std::mem::take(&mut *locked(&found));
     found.into_iter().collect()
 }
 
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Whether a program passes is the tests' business; what counts is what the kernel did meanwhile.
-fn of_row(lab: &Lab, row: &Row, core: usize) -> Result<u64> {
+fn of_run(lab: &Lab, run: Run, core: usize) -> Result<u64> {
     let scratch = Scratch::new()?;
     let out = scratch.path().join("counts.json");
     let library = plugin::library(lab.output());
@@ -142,7 +176,7 @@ fn of_row(lab: &Lab, row: &Row, core: usize) -> Result<u64> {
         library.display(),
         out.display()
     );
-    let run = Run::margay(row, &[])
+    let run = run
         .on_core(core)
         .env(&[("MARGAY_ICOUNT", "1"), ("MARGAY_QEMU_PLUGIN", &argument)]);
     let outcome = run.limit(LIMIT).run()?;
@@ -153,4 +187,39 @@ fn of_row(lab: &Lab, row: &Row, core: usize) -> Result<u64> {
     );
     let report = Report::read(&out).with_context(|| outcome.stderr.text())?;
     Ok(report.irqs_off()?.longest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// The promise named all conformance programs, and those with threads and children were never looked at.
+    #[test]
+    fn programs_of_every_table_are_measured() {
+        let names: Vec<String> = tests()
+            .expect("tables")
+            .into_iter()
+            .map(|test| test.0)
+            .collect();
+        let measured: BTreeSet<_> = names
+            .iter()
+            .filter_map(|name| name.split('/').next())
+            .collect();
+        let rows = manifest::conformance(STREAM).expect("tables");
+        for row in &rows {
+            assert!(measured.contains(row.category.as_str()), "{}", row.name);
+        }
+        let programs: BTreeSet<_> = rows.iter().map(|row| &row.program).collect();
+        assert!(names.len() > programs.len() && names.len() < rows.len());
+        let folder =
+            std::fs::read_dir(tree::root().join("tests/programs/windows")).expect("programs");
+        for file in folder.flatten() {
+            let name = file.file_name().to_string_lossy().into_owned();
+            // What execve does to windows is the business of tests/exec.rs.
+            if let Some(program) = name.strip_suffix(".c").filter(|name| *name != "replaced") {
+                assert!(names.contains(&format!("windows/{program}")), "{program}");
+            }
+        }
+    }
 }
