@@ -4,6 +4,7 @@ set -eu
 umask 022
 export LC_ALL=C TZ=UTC
 
+gcc -O1 -shared -fPIC -o stay.so "$(dirname "$0")/stay.c"
 seq 1 1000 >numbers
 seq -f 'line %04g of the text, some of it seven words' 1 200 >text
 printf 'delta 4\nalpha 1\ncharlie 3\nbravo 2\nalpha 1\n' >words

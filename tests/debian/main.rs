@@ -75,6 +75,11 @@ fn check(command: &manifest::Command) -> Result<()> {
         stderr.stats.rank_entries()? > 0,
         "this did not run on Margay"
     );
+    let children = stderr.stats.number("/ranks/0/children/count")?;
+    ensure!(
+        !command.stays() || children == 0,
+        "{children} children ran on Linux"
+    );
     let mut rest = stderr.rest;
     if command.for_loader() {
         for outcome in [&mut native, &mut margay] {

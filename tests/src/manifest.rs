@@ -160,6 +160,13 @@ impl Command {
     pub fn measures(&self) -> bool {
         self.program == "openssl" && self.args.first().is_some_and(|arg| arg == "speed")
     }
+
+    /// Whether it is to make no child, by tests/debian/stay.c.
+    #[must_use]
+    pub fn stays(&self) -> bool {
+        let preloads = |(_, value): &(String, String)| value == "./stay.so";
+        self.env.iter().any(preloads)
+    }
 }
 
 /// Reads a table of commands: name, status, stdin, command; `file` counts from the root.
