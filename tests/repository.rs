@@ -69,6 +69,7 @@ const SLEEPS: &[(&str, usize)] = &[
     ("tests/noise/main.rs", 4),       // between signals; quiet for so long, twice; polls
     ("tests/noise/node.rs", 1),       // polls
     ("tests/noise/pair.rs", 2),       // quiet for so long; between signals
+    ("tests/noise/team.rs", 1),       // quiet for so long
     ("tests/src/process.rs", 1),      // polls
 ];
 

@@ -42,6 +42,26 @@ static inline cpu_set_t own_cpus(void)
 	return set;
 }
 
+/* Threads of a parallel region; 1 in a program without OpenMP. */
+static inline size_t team_size(void)
+{
+#ifdef _OPENMP
+	return (size_t)omp_get_max_threads();
+#else
+	return 1;
+#endif
+}
+
+/* Number of the calling thread in its region, from 0. */
+static inline size_t team_place(void)
+{
+#ifdef _OPENMP
+	return (size_t)omp_get_thread_num();
+#else
+	return 0;
+#endif
+}
+
 /* Makes the threads of OpenMP and binds them; nothing in a program without. */
 static inline void bind_threads(void)
 {

@@ -19,7 +19,7 @@ const FLAGS: [&str; 7] = [
 ];
 
 /// Files that are also compiled with OpenMP. Its library could load others, which the linker warns of: it has no need to.
-pub const WITH_OPENMP: [&str; 3] = ["cg", "constructs", "stream"];
+pub const WITH_OPENMP: [&str; 4] = ["cg", "constructs", "fwq", "stream"];
 const OPENMP_FLAGS: [&str; 2] = ["-fopenmp", "-Wl,--no-warnings"];
 
 /// Where the source of a program is, in bench/programs.

@@ -7,6 +7,7 @@
 
 mod node;
 mod pair;
+mod team;
 mod watched;
 
 use std::fs;

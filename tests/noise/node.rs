@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use abi::map::COMM_BASE;
+use abi::syscall::{ALL, Call};
 use anyhow::{Result, bail};
 use margay_tests::process;
 use wire::boot::{Config, Header};
@@ -61,6 +62,29 @@ impl Node {
     pub fn counters(&self, core: usize) -> Result<CpuStats> {
         record(&self.ram, self.layout.cpu_stats(core))
     }
+}
+
+/// Entries into the kernel from ring 3, and interrupts, of a core between two readings of its counters.
+pub fn disturbances(before: &CpuStats, after: &CpuStats) -> [u64; 2] {
+    let interrupts = |core: &CpuStats| -> u64 {
+        let kinds = [
+            &core.timer_interrupts,
+            &core.ipis,
+            &core.doorbells,
+            &core.other_interrupts,
+        ];
+        kinds.iter().map(|counter| counter.load()).sum()
+    };
+    [
+        after.entries.load() - before.entries.load(),
+        interrupts(after) - interrupts(before),
+    ]
+}
+
+/// Calls of a name, of those that are counted.
+pub fn calls(core: &CpuStats, name: &str) -> u64 {
+    let row: Option<&Call> = ALL.iter().find(|row| row.name == name);
+    row.map_or(0, |row| core.by_call[row.nr as usize].load())
 }
 
 /// A record of the communication area.

@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use abi::syscall::{ALL, Call};
 use anyhow::{Context, Result, ensure};
 use margay_tests::bench::build;
 use margay_tests::clean::new_mark;
@@ -13,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use wire::rank::state;
 use wire::stats::CpuStats;
 
-use crate::node::Node;
+use crate::node::{Node, calls, disturbances};
 use crate::watched::{Counts, Watched};
 use crate::{LIMIT, MOMENT, SETTLED, send, wait_until};
 
@@ -139,26 +138,14 @@ impl<'a> Pair<'a> {
 }
 
 /// The process group of a job.
-fn group(started: &Started<'_>) -> Result<Pid> {
+pub fn group(started: &Started<'_>) -> Result<Pid> {
     Pid::from_raw(started.pid().try_into()?).context("no process has number 0")
 }
 
 impl Look {
     /// Nothing entered the kernel on the core of rank 0, says the kernel.
     pub fn quiet_since(&self, before: &Look) -> Result<()> {
-        let more = |get: fn(&CpuStats) -> u64| get(&self.quiet) - get(&before.quiet);
-        let entries = more(|core| core.entries.load());
-        let interrupts = more(|core| {
-            [
-                &core.timer_interrupts,
-                &core.ipis,
-                &core.doorbells,
-                &core.other_interrupts,
-            ]
-            .map(|counter| counter.load())
-            .iter()
-            .sum()
-        });
+        let [entries, interrupts] = disturbances(&before.quiet, &self.quiet);
         ensure!(
             entries == 0 && interrupts == 0,
             "{entries} entries into the kernel and {interrupts} interrupts on the core of rank 0"
@@ -204,10 +191,4 @@ impl Look {
         );
         Ok(())
     }
-}
-
-/// Calls of a name, of those that are counted.
-fn calls(core: &CpuStats, name: &str) -> u64 {
-    let row: Option<&Call> = ALL.iter().find(|row| row.name == name);
-    row.map_or(0, |row| core.by_call[row.nr as usize].load())
 }

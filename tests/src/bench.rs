@@ -8,15 +8,21 @@ use anyhow::{Context, Result, ensure};
 use crate::scratch::Scratch;
 use crate::tree;
 
-/// Builds one, as the benchmarks do.
+/// Builds one, as the benchmarks do: `omp_NAME` with OpenMP.
 ///
 /// # Errors
 /// When there is no compiler or it fails.
 pub fn build(scratch: &Scratch, name: &str) -> Result<PathBuf> {
-    let source = tree::root().join(format!("bench/programs/{name}.c"));
+    let (stem, openmp): (_, &[_]) = match name.strip_prefix("omp_") {
+        Some(stem) => (stem, &["-fopenmp", "-Wl,--no-warnings"]),
+        None => (name, &[]),
+    };
+    let source = tree::root().join(format!("bench/programs/{stem}.c"));
     let program = scratch.path().join(name);
     let status = Command::new("cc")
-        .args(["-std=gnu11", "-O2", "-static", "-o"])
+        .args(["-std=gnu11", "-O2", "-static"])
+        .args(openmp)
+        .arg("-o")
         .args([&program, &source])
         .arg("-lm")
         .status()

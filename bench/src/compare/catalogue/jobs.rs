@@ -46,6 +46,12 @@ pub const JOBS: &[Job] = &[
         ..job("fwq", Wall, "fwq", &["2000", "100000"])
     },
     Job {
+        about: "as fwq, by two threads of a process, each bound to a core of its own; the longest of both",
+        rows: &[longest("fwq_threads_longest_us", "longest detour, FWQ, two threads", TicksAsUs, "noise")],
+        threads: 2,
+        ..job("fwq_threads", Wall, "omp_fwq", &["2000", "100000"])
+    },
+    Job {
         about: "as ftq_count, in time; no more than an interval can be lost",
         rows: &[longest("ftq_longest_us", "longest detour, FTQ", TicksAsUs, "noise")],
         ..job("ftq", Wall, "ftq", &["200", "20000000"])
@@ -284,6 +290,15 @@ pub const JOBS: &[Job] = &[
             event("stream_interrupts", "STREAM: all interrupts", "interrupts"),
         ],
         ..job("stream_events", Events, "stream", &["2000000", "5"])
+    },
+    Job {
+        about: "FWQ by two threads on two cores",
+        rows: &[
+            event("fwq_threads_faults", "FWQ, two threads: page faults", "page_faults"),
+            event("fwq_threads_ticks", "FWQ, two threads: timer interrupts", "timer_interrupts"),
+        ],
+        threads: 2,
+        ..job("fwq_threads_events", Events, "omp_fwq", &["2000", "100000"])
     },
     Job {
         about: "STREAM with OpenMP on two cores",
