@@ -55,6 +55,24 @@ pub const CATALOGUE: &[Row] = &[
         "plugin: executed from reset to a program's main, least of 5 runs",
     ),
     row(
+        "start_16_ranks_instructions",
+        "instructions",
+        Aim::None,
+        "plugin: executed from reset to the end of a job of 16 ranks on one core, less that of one, per rank",
+    ),
+    row(
+        "start_64_ranks_instructions",
+        "instructions",
+        Aim::None,
+        "plugin: executed from reset to the end of a job of 64 ranks on one core, less that of one, per rank",
+    ),
+    row(
+        "start_255_ranks_instructions",
+        "instructions",
+        Aim::None,
+        "plugin: executed from reset to the end of a job of 255 ranks on one core, less that of one, per rank",
+    ),
+    row(
         "boot_wall_s",
         "s",
         Aim::Towards(0.20),

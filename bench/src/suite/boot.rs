@@ -16,6 +16,16 @@ use crate::statistics::{median, median_interval};
 const COUNTED_RUNS: usize = 5;
 /// Of the share: how much memory there is, the kernel has to look through.
 const SHARE: &str = "96M";
+/// Jobs whose ranks are counted, and what that is called.
+const JOBS: [(usize, &str); 3] = [
+    (16, "start_16_ranks_instructions"),
+    (64, "start_64_ranks_instructions"),
+    (255, "start_255_ranks_instructions"),
+];
+/// Runs of each: waiting for the host can only make a count larger.
+const JOB_RUNS: usize = 3;
+/// Of each of many ranks.
+const RANK_SHARE: &str = "16M";
 /// Runs for wall time.
 const TIMED_RUNS: usize = 21;
 
@@ -48,6 +58,37 @@ pub fn executed(lab: &Lab) -> Result<Vec<u64>> {
         Ok(before)
     };
     (0..COUNTED_RUNS).map(|_| one()).collect()
+}
+
+/// From reset to the end of the node, for each rank beyond the first: executed instructions of the kernel, the PCT and a program
+/// that prints a line. All ranks share one core, so that the start of each is in it, and whatever grows with their number.
+pub fn ranks(lab: &Lab) -> Result<Vec<Reading>> {
+    let alone = whole(lab, 1)?;
+    let reading = |(ranks, name): (usize, _)| -> Result<Reading> {
+        let all = whole(lab, ranks)?;
+        let each = all.saturating_sub(alone).div_ceil(ranks as u64 - 1);
+        let detail = format!("{all} for {ranks} ranks, {alone} for one; least of {JOB_RUNS}");
+        Ok((name, Found::exactly(each as f64, detail)))
+    };
+    JOBS.into_iter().map(reading).collect()
+}
+
+/// What a node with so many ranks executes, the least of a few runs.
+fn whole(lab: &Lab, ranks: usize) -> Result<u64> {
+    let run = |_| -> Result<u64> {
+        let how = How {
+            ranks,
+            memory: RANK_SHARE,
+            ..How::default()
+        };
+        let (_, report) = lab.watched(how, "first", &[])?;
+        let counts = report.vcpus.iter().map(|vcpu| &vcpu.run);
+        Ok(counts
+            .map(|run| run.user.instructions + run.kernel.instructions)
+            .sum())
+    };
+    let runs = (0..JOB_RUNS).map(run).collect::<Result<Vec<_>>>()?;
+    runs.into_iter().min().context("no run")
 }
 
 /// From starting yod to the program's first output and to yod's end.

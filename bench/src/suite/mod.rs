@@ -39,6 +39,14 @@ pub const GROUPS: &[Group] = &[
         find: boot::instructions,
     },
     Group {
+        names: &[
+            "start_16_ranks_instructions",
+            "start_64_ranks_instructions",
+            "start_255_ranks_instructions",
+        ],
+        find: boot::ranks,
+    },
+    Group {
         names: &["boot_wall_s", "exec_to_exit_s"],
         find: boot::wall,
     },
