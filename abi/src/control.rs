@@ -183,6 +183,20 @@ pub enum HostOp {
     /// child_signal(handler, flags) -> 0: what the program does with SIGCHLD, as struct sigaction says it. Linux looks at that when a
     /// child ends.
     ChildSignal = 14,
+    /// hold_file(fd, addr, len_bytes, offset) -> 0, and the file's device and inode besides: keeps a regular file, which is being
+    /// mapped there and shared, open until [`Self::ReleaseFile`]. ENODEV for anything but a regular file.
+    HoldFile = 16,
+    /// load_object(device, inode, gpa, len_bytes, offset) -> bytes read: from a file that is held into frames of the node pool.
+    LoadObject = 17,
+    /// write_object(device, inode, gpa, len_bytes, offset) -> bytes written: as much as lies before the file's end, from frames
+    /// of the node pool.
+    WriteObject = 18,
+    /// release_file(device, inode, last) -> 0: no call of this proxy uses frames of the file any more that the log has taken
+    /// away, and no call of any proxy uses what the directory does not list any more. `last` is 1 when nothing of the
+    /// file is mapped by the rank: it is closed.
+    ReleaseFile = 19,
+    /// file_bytes(device, inode) -> length of a file that is held.
+    FileBytes = 20,
     /// prepare_exec(dirfd, path, argv, envp, flags, stack_limit) -> 0: finds, opens and checks the program that is to replace the
     /// rank's, with its strings; execveat(2) says what the arguments are, `stack_limit` is the soft RLIMIT_STACK. Nothing
     /// changes yet. As execve(2): all its errors.
@@ -212,6 +226,11 @@ impl HostOp {
             12 => Some(HostOp::Fork),
             13 => Some(HostOp::AwaitExec),
             14 => Some(HostOp::ChildSignal),
+            16 => Some(HostOp::HoldFile),
+            17 => Some(HostOp::LoadObject),
+            18 => Some(HostOp::WriteObject),
+            19 => Some(HostOp::ReleaseFile),
+            20 => Some(HostOp::FileBytes),
             22 => Some(HostOp::PrepareExec),
             23 => Some(HostOp::CommitExec),
             _ => None,

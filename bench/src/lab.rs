@@ -237,6 +237,10 @@ impl Lab {
         if how.stats {
             words.push("--stats=json".into());
         }
+        if how.node_mib.is_some() {
+            // The pool is not the node's own memory.
+            words.extend(["--shared-memory", "0"].map(OsString::from));
+        }
         words.push("--".into());
         words.push(program.into());
         words.extend(args.iter().map(OsString::from));

@@ -226,6 +226,7 @@ fn header(random: &mut Random) -> Result<Header> {
         flags: random.below(flag::ALL + 1),
         tsc_hz: random.next(),
         share_bytes: random.next(),
+        pool_bytes: random.next() & !(abi::map::PAGE_2M - 1),
     };
     config.write(&header);
     ensure!(

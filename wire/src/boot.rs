@@ -32,7 +32,7 @@ pub const fn heap_bytes(ram_bytes: u64, cpus: u64, ranks: u64) -> u64 {
     FIXED + PER_CPU * cpus + PER_RANK * ranks + ram_bytes / 8192
 }
 
-/// Bytes of RAM that the kernel keeps for threads besides each rank's first: what a thread takes (its stack in the kernel, its FPU
+/// Bytes of RAM, of `ram_bytes` besides the node pool, that the kernel keeps for threads besides each rank's first: what a thread takes (its stack in the kernel, its FPU
 /// state, its record, its places in lists: at most 45 KiB) is taken from here. It costs nothing before there are threads.
 #[must_use]
 pub const fn thread_memory(ram_bytes: u64, ranks: u64) -> u64 {
@@ -97,6 +97,8 @@ pub struct Header {
     pub tsc_hz: Word,
     /// Bytes of memory per rank; 0: divide evenly.
     pub share_bytes: Word,
+    /// Bytes of the node pool, which holds the mappings that ranks share; a multiple of 2 MiB, 0: there is none.
+    pub pool_bytes: Word,
     /// System calls to treat as if they did not exist, a bit per number: for finding out who needs what.
     pub refuse: [Word; 8],
     // Written by the QK.
@@ -152,6 +154,8 @@ pub struct Config {
     pub tsc_hz: u64,
     /// See [`Header::share_bytes`].
     pub share_bytes: u64,
+    /// See [`Header::pool_bytes`].
+    pub pool_bytes: u64,
 }
 
 impl Config {
@@ -164,6 +168,7 @@ impl Config {
         header.flags.put(self.flags);
         header.tsc_hz.put(self.tsc_hz);
         header.share_bytes.put(self.share_bytes);
+        header.pool_bytes.put(self.pool_bytes);
         header.magic.store(MAGIC);
     }
 
@@ -185,12 +190,16 @@ impl Config {
         if flags & !flag::ALL != 0 {
             return Err(Bad::Flags);
         }
+        if !header.pool_bytes.load().is_multiple_of(abi::map::PAGE_2M) {
+            return Err(Bad::Counts);
+        }
         let config = Config {
             ranks: ranks as usize,
             cpus: cpus as usize,
             flags,
             tsc_hz: header.tsc_hz.load(),
             share_bytes: header.share_bytes.load(),
+            pool_bytes: header.pool_bytes.load(),
         };
         if header.total_bytes.load() != Layout::new(&config).total_bytes as u64 {
             return Err(Bad::Length);

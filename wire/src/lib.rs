@@ -19,6 +19,7 @@ pub mod info;
 pub mod layout;
 #[cfg(loom)]
 pub mod model;
+pub mod objects;
 pub mod rank;
 pub mod region_log;
 pub mod registers;

@@ -122,7 +122,7 @@ pub struct Refusals {
     pub calls: [Word; MAX_CALLS / 64],
     /// Requests for memory that its share had no room for.
     pub memory: Word,
-    /// Shared mappings of files.
+    /// Shared mappings of files that the node pool had no room for.
     pub shared_maps: Word,
 }
 

@@ -58,7 +58,8 @@ pub struct Slot {
     ret: Word,
     server_waiting: Word,
     bell: Word,
-    _pad1: [Word; 4],
+    more: [Word; 2],
+    _pad1: [Word; 2],
 }
 
 /// The caller's side of a slot (QK). One per [thread area](crate::thread), whichever thread has it, kept in the kernel's own memory.
@@ -171,6 +172,19 @@ impl Server {
 }
 
 impl Slot {
+    /// What an operation found besides its result. To be written before the answer (server), and read after it (caller).
+    pub fn put_more(&self, more: [u64; 2]) {
+        for (word, value) in self.more.iter().zip(more) {
+            word.put(value);
+        }
+    }
+
+    /// See [`Self::put_more`].
+    #[must_use]
+    pub fn more(&self) -> [u64; 2] {
+        [self.more[0].peek(), self.more[1].peek()]
+    }
+
     /// Whether the server has said that it waits although there is a request: it has to be woken, unless it has seen that
     /// itself. For whoever hears the doorbell in the server's place.
     #[must_use]

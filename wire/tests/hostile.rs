@@ -5,6 +5,7 @@
 use abi::map::{MAX_RANKS, PAGE, USER_BASE, USER_TOP};
 use margay_wire::boot::{Config, Header, MAX_CPUS, flag};
 use margay_wire::clock::ClockPage;
+use margay_wire::objects::{Directory, ENTRIES};
 use margay_wire::region_log::{Change, RECORDS, RegionLog, prot};
 use margay_wire::ship::{Caller, Server, Slot};
 use margay_wire::signal::{self, Mailbox, Signal};
@@ -76,7 +77,7 @@ proptest! {
     #[test]
     fn boot_information_is_in_range(words in words::<Header>(), right in 0..7usize) {
         let mut words = words;
-        let config = Config { ranks: 2, cpus: 3, flags: flag::TRACE, tsc_hz: 0, share_bytes: 0 };
+        let config = Config { ranks: 2, cpus: 3, flags: flag::TRACE, tsc_hz: 0, share_bytes: 0, pool_bytes: 0 };
         let good: Header = Header::new_zeroed();
         config.write(&good);
         let fields = [&good.magic, &good.version, &good.total_bytes, &good.ranks, &good.cpus, &good.flags];
@@ -89,6 +90,16 @@ proptest! {
         } else {
             prop_assert!(right < fields.len());
         }
+    }
+
+    #[test]
+    fn a_directory_has_few_entries_of_the_file_that_was_asked_for(words in words::<Directory>(), file: [u8; 2]) {
+        let directory: Directory = memory(&words);
+        // Of the words that are there, and others.
+        let file = file.map(|at| words[usize::from(at)]);
+        let found: Vec<_> = directory.entries(file).collect();
+        prop_assert!(found.len() <= ENTRIES);
+        prop_assert!(found.iter().all(|entry| entry.file == file && entry.len_bytes > 0));
     }
 
     #[test]

@@ -138,6 +138,7 @@ fn all_steps() -> Vec<Step> {
         Step::new("facts", system("facts")),
         Step::new("ranks", system("ranks")),
         Step::new("windows", system("windows")),
+        Step::new("shared", system("shared")),
         Step::new("strace", system("strace")),
         Step::new("gdb", system("gdb")),
         Step::new("noise", noise()),

@@ -35,6 +35,8 @@ pub struct Request {
     pub cores_per_rank: Option<usize>,
     /// Bytes of memory per rank, if given.
     pub share_bytes: Option<u64>,
+    /// Bytes of the node pool, if given.
+    pub pool_bytes: Option<u64>,
     /// Allow more cores of ranks than the host has.
     pub oversubscribe: bool,
     /// Bits of [`wire::boot::flag`] besides RAM_ZEROED.
@@ -54,6 +56,8 @@ pub struct Plan {
     pub cpus: usize,
     /// Bytes of memory per rank; a multiple of 2 MiB.
     pub share_bytes: u64,
+    /// Bytes of the node pool, which holds what ranks share; a multiple of 2 MiB.
+    pub pool_bytes: u64,
     /// Guest RAM.
     pub ram: Ram,
     /// Guest-physical address of the communication area.
@@ -117,6 +121,14 @@ pub enum PlanError {
         /// There.
         available_bytes: u64,
     },
+    /// A larger pool than there is memory.
+    #[error("--shared-memory {}: only {} of memory are available here", Bytes(*pool_bytes), Bytes(*available_bytes))]
+    NotEnoughForPool {
+        /// Asked for.
+        pool_bytes: u64,
+        /// There.
+        available_bytes: u64,
+    },
     /// More memory than there is.
     #[error("{ranks} x {} of memory: only {} are available here, ask for less with -m", Bytes(*share_bytes), Bytes(*available_bytes))]
     NotEnoughMemory {
@@ -158,12 +170,14 @@ pub fn plan(request: &Request, host: &Resources) -> Result<Plan, PlanError> {
     }
     let cpus = cpus(request, host.cores)?;
     let share_bytes = share_bytes(request, host)?;
+    let pool_bytes = pool_bytes(request, share_bytes, host)?;
     let config = Config {
         ranks,
         cpus,
         flags: request.flags | flag::RAM_ZEROED,
         tsc_hz: request.tsc_hz,
         share_bytes,
+        pool_bytes,
     };
     let comm_bytes = Layout::new(&config).total_bytes as u64;
     let (comm_base, comm_end) = if COMM_BASE + comm_bytes <= KERNEL_PHYS {
@@ -173,16 +187,18 @@ pub fn plan(request: &Request, host: &Resources) -> Result<Plan, PlanError> {
     };
     let shares_bytes = ranks as u64 * share_bytes;
     let node_bytes = request.node_bytes.unwrap_or_else(|| {
-        let needed = comm_end + NODE_BYTES + heap_bytes(shares_bytes, cpus as u64, ranks as u64);
+        let all_bytes = shares_bytes + pool_bytes;
+        let needed = comm_end + NODE_BYTES + heap_bytes(all_bytes, cpus as u64, ranks as u64);
         let threads = thread_memory(needed + shares_bytes, ranks as u64);
         // The part of RAM that is for threads has such a part itself.
         (needed + threads + threads / 16).next_multiple_of(PAGE_2M)
     });
-    let ram = ram(node_bytes, ranks as u64, share_bytes);
+    let ram = ram(node_bytes + pool_bytes, ranks as u64, share_bytes);
     Ok(Plan {
         ranks,
         cpus,
         share_bytes,
+        pool_bytes,
         ram,
         comm_base,
         flags: config.flags,
@@ -238,6 +254,23 @@ fn share_bytes(request: &Request, host: &Resources) -> Result<u64, PlanError> {
         })
 }
 
+/// The node pool: an eighth of the shares together, at least 16 MiB, unless it was asked for. Like the shares it is sparse: what
+/// nobody maps costs nothing.
+fn pool_bytes(request: &Request, share_bytes: u64, host: &Resources) -> Result<u64, PlanError> {
+    const LEAST: u64 = 16 << 20;
+    let Some(bytes) = request.pool_bytes else {
+        let eighth = request.ranks as u64 * share_bytes / 8;
+        return Ok((eighth & !(PAGE_2M - 1)).max(LEAST));
+    };
+    bytes
+        .checked_next_multiple_of(PAGE_2M)
+        .filter(|&bytes| bytes <= host.memory_bytes)
+        .ok_or(PlanError::NotEnoughForPool {
+            pool_bytes: bytes,
+            available_bytes: host.memory_bytes,
+        })
+}
+
 /// RAM with room for every share in one piece: low memory is filled first, the rest goes above 4 GiB. When RAM is split,
 /// the kernel may take its own memory from either part.
 fn ram(node_bytes: u64, ranks: u64, share_bytes: u64) -> Ram {
@@ -260,6 +293,7 @@ impl Plan {
             flags: self.flags,
             tsc_hz: self.tsc_hz,
             share_bytes: self.share_bytes,
+            pool_bytes: self.pool_bytes,
         }
     }
 
@@ -310,6 +344,7 @@ mod tests {
             ranks,
             cores_per_rank: None,
             share_bytes,
+            pool_bytes: None,
             oversubscribe: false,
             flags: 0,
             tsc_hz: 0,
@@ -438,8 +473,8 @@ mod tests {
         let beside = |share_bytes, cores| {
             let plan = plan(&ask(1, Some(share_bytes)), &host(cores, 4 * GIB)).expect("fits");
             assert_eq!(plan.comm_base, COMM_BASE);
-            let threads = thread_memory(plan.ram.bytes, 1);
-            plan.ram.bytes - threads - share_bytes
+            let threads = thread_memory(plan.ram.bytes - plan.pool_bytes, 1);
+            plan.ram.bytes - threads - share_bytes - plan.pool_bytes
         };
         // Measured with MARGAY_NODE_MIB: one core takes 7 MiB, two take 9. RAM comes in pieces of 2 MiB.
         for (share_bytes, cores) in [(64 << 20, 2), (GIB, 1), (GIB, 2), (GIB, 4)] {
@@ -467,7 +502,28 @@ mod tests {
             ..ask(1, Some(64 << 20))
         };
         let plan = plan(&request, &host(2, 4 * GIB)).expect("fits");
-        assert_eq!(plan.ram.bytes, (64 + 7) << 20);
+        assert_eq!(plan.ram.bytes, ((64 + 7) << 20) + plan.pool_bytes);
+    }
+
+    #[test]
+    fn the_pool_is_an_eighth_of_the_shares_or_what_was_asked_for() {
+        let of = |ranks, share_bytes, pool_bytes| {
+            let request = Request {
+                pool_bytes,
+                ..ask(ranks, Some(share_bytes))
+            };
+            plan(&request, &host(4, 8 * GIB)).map(|plan| plan.pool_bytes)
+        };
+        assert_eq!(of(1, 64 << 20, None), Ok(16 << 20));
+        assert_eq!(of(2, GIB, None), Ok(GIB / 4));
+        assert_eq!(of(2, GIB, Some((64 << 20) + 1)), Ok(66 << 20));
+        assert_eq!(of(2, GIB, Some(0)), Ok(0));
+        let error = of(1, GIB, Some(9 * GIB)).expect_err("more than there is");
+        assert_eq!(
+            error.to_string(),
+            "--shared-memory 9G: only 8G of memory are available here"
+        );
+        assert!(of(1, GIB, Some(u64::MAX)).is_err());
     }
 
     #[test]

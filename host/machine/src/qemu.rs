@@ -248,6 +248,7 @@ mod tests {
             ranks: 3,
             cpus: 3,
             share_bytes: 2 << 20,
+            pool_bytes: 16 << 20,
             ram: Ram::new(64 << 20),
             comm_base: 0x10_0000,
             flags: 0,

@@ -6,6 +6,7 @@
 //! Linux left in a copy are written back. A call without strings and structures costs no allocation, no lock and no copy.
 
 mod args;
+pub(crate) mod coherent;
 mod nested;
 mod option;
 mod others;
@@ -84,7 +85,8 @@ impl Caller {
         }
         let ret = match special::recognise(rank, call, &args, &self.scratch) {
             Special::No if waits_for_children(call) => child::wait(rank, call.nr, &args),
-            Special::No => linux(call.nr, &args),
+            Special::No => coherent::carry_out(rank, call.nr, &args, &self.scratch)
+                .unwrap_or_else(|| linux(call.nr, &args)),
             Special::Answer(ret) => ret,
         };
         if i64::from(call.nr) == libc::SYS_connect && ret == 0 {
@@ -95,6 +97,7 @@ impl Caller {
             watcher::settle(rank); // SIGCHLD comes before the call returns
         }
         special::complete(rank, call, &args, ret)?;
+        coherent::opened(rank, call.nr, &args, ret);
         args::finish(&after, ret, rank, &self.scratch)?;
         if ret == Errno::EFBIG.ret() {
             signals::pass_on(libc::SIGXFSZ); // RLIMIT_FSIZE: Linux tells the thread, not the process

@@ -10,11 +10,13 @@ use abi::map::{STACK_TOP, USER_TOP};
 
 use wire::ship::Request;
 
+use crate::call::coherent;
 use crate::child;
 use crate::dump;
 use crate::exec;
 use crate::fds;
 use crate::memory::RankMemory;
+use crate::objects::{self, File};
 use crate::rank::Rank;
 use crate::signals;
 use crate::special;
@@ -69,6 +71,18 @@ pub fn carry_out(rank: &'static Rank, index: usize, request: &Request) -> Result
             child::child_signal(rank, args[0], args[1]);
             Ok(0)
         }
+        Some(HostOp::HoldFile) => hold_file(rank, index, args),
+        Some(HostOp::LoadObject) => object(args, |file| {
+            objects::load(rank, file, args[2], args[3], args[4])
+        }),
+        Some(HostOp::WriteObject) => object(args, |file| {
+            objects::write_back(rank, file, args[2], args[3], args[4])
+        }),
+        Some(HostOp::ReleaseFile) => object(args, |file| {
+            objects::release(rank, file, args[2] != 0);
+            Ok(0)
+        }),
+        Some(HostOp::FileBytes) => object(args, |file| objects::file_bytes(rank, file)),
         None => Err(Errno::ENOSYS),
     };
     Ok(ret.unwrap_or_else(Errno::ret))
@@ -102,8 +116,24 @@ fn load_file(rank: &Rank, args: &[u64; 6]) -> Result<i64, Errno> {
     let [fd, addr, len_bytes, offset, ..] = *args;
     let file = descriptor(rank, fd)?;
     let read = read_file(file, addr, len_bytes, offset)?;
+    coherent::overlay(rank, file, addr, read as u64, offset);
     place(rank, file, addr, len_bytes, offset)?;
     Ok(read)
+}
+
+/// Keeps the file that is mapped and shared (descriptor, address, bytes, offset).
+fn hold_file(rank: &Rank, index: usize, args: &[u64; 6]) -> Result<i64, Errno> {
+    let [fd, addr, len_bytes, offset, ..] = *args;
+    let fd = descriptor(rank, fd)?;
+    let file = objects::hold(rank, fd)?;
+    place(rank, fd, addr, len_bytes, offset)?;
+    rank.words.threads[index].slot.put_more(file);
+    Ok(0)
+}
+
+/// Does something with the file that the first two arguments name.
+fn object(args: &[u64; 6], work: impl FnOnce(File) -> Result<i64, Errno>) -> Result<i64, Errno> {
+    work([args[0], args[1]])
 }
 
 /// A descriptor that the rank names.

@@ -24,6 +24,7 @@ mod halt;
 mod heritage;
 mod host_op;
 mod memory;
+mod objects;
 pub mod program;
 mod rank;
 mod regions;

@@ -127,15 +127,26 @@ pub struct Allowed {
     pub clock_gpa: u64,
     /// Base and length of the rank's share.
     pub share: (u64, u64),
+    /// Base and length of the node pool, which ranks share.
+    pub pool: (u64, u64),
 }
 
 impl Allowed {
+    /// Whether memory that may be shown is the pool's.
+    fn is_shared(&self, gpa: u64) -> bool {
+        let (base, len_bytes) = self.pool;
+        gpa.checked_sub(base)
+            .is_some_and(|offset| offset < len_bytes)
+    }
+
     fn allows(&self, gpa: u64, len_bytes: u64, write: bool) -> bool {
         let inside = |(base, len): (u64, u64)| {
             let ends = gpa.checked_add(len_bytes).zip(base.checked_add(len));
             gpa >= base && ends.is_some_and(|(end, limit)| end <= limit)
         };
-        inside(self.share) || (!write && inside((self.clock_gpa, abi::map::PAGE)))
+        inside(self.share)
+            || inside(self.pool)
+            || (!write && inside((self.clock_gpa, abi::map::PAGE)))
     }
 }
 
@@ -195,6 +206,7 @@ impl Memory {
                     read,
                     write,
                     exec,
+                    shared: allowed.is_shared(gpa),
                 });
             }
             Change::Unmap { addr, len_bytes } => {
@@ -342,7 +354,7 @@ fn rank_address(addr: u64) -> *mut u8 {
 ///
 /// # Safety
 /// The source must be readable, the destination writable, and they must not overlap.
-unsafe fn copy_bytes(to: *mut u8, from: *const u8, len: usize) {
+pub unsafe fn copy_bytes(to: *mut u8, from: *const u8, len: usize) {
     // SAFETY: 1. As the caller promises. 2. The direction flag is clear by the calling convention.
     unsafe {
         asm!(
@@ -360,10 +372,11 @@ mod tests {
     const ALLOWED: Allowed = Allowed {
         clock_gpa: 0x10_1000,
         share: (0x20_0000, 0x10_0000),
+        pool: (0x80_0000, 0x10_0000),
     };
 
     #[test]
-    fn only_the_share_and_the_clock_may_be_shown() {
+    fn only_the_share_the_pool_and_the_clock_may_be_shown() {
         assert!(ALLOWED.allows(0x20_0000, 0x10_0000, true));
         assert!(ALLOWED.allows(0x2f_f000, 0x1000, false));
         assert!(!ALLOWED.allows(0x2f_f000, 0x2000, false));
@@ -371,6 +384,8 @@ mod tests {
         assert!(ALLOWED.allows(0x10_1000, 0x1000, false));
         assert!(!ALLOWED.allows(0x10_1000, 0x1000, true));
         assert!(!ALLOWED.allows(0x10_0000, 0x1000, false));
+        assert!(ALLOWED.allows(0x80_0000, 0x10_0000, true));
+        assert!(!ALLOWED.allows(0x8f_f000, 0x2000, true));
         assert!(!ALLOWED.allows(u64::MAX - 0xfff, 0x2000, false));
     }
 

@@ -15,6 +15,7 @@ use crate::dump::Dump;
 use crate::exec::Exec;
 use crate::halt::Halted;
 use crate::memory::{Allowed, BadChange, Memory, RankMemory};
+use crate::objects::Objects;
 use crate::shared::RankWords;
 use crate::signals::Inherited;
 use crate::special::Marks;
@@ -29,6 +30,8 @@ pub struct Rank {
     pub words: RankWords,
     /// Its memory here.
     pub memory: Mutex<Memory>,
+    /// Files that ranks share mappings of.
+    pub objects: Objects,
     /// Guest-physical address of the clock page.
     pub clock_gpa: u64,
     /// The node's cores.
@@ -156,6 +159,7 @@ impl Rank {
         let allowed = Allowed {
             clock_gpa: self.clock_gpa,
             share,
+            pool: self.words.objects.pool(),
         };
         let mut memory = self.memory();
         let mut bad: Option<BadChange> = None;

@@ -21,6 +21,8 @@ pub struct Region {
     pub write: bool,
     /// May the program execute it?
     pub exec: bool,
+    /// Does it show memory that ranks share?
+    pub shared: bool,
 }
 
 impl Region {
@@ -32,7 +34,12 @@ impl Region {
     fn continues(&self, before: &Region) -> bool {
         before.end == self.start
             && before.gpa + (before.end - before.start) == self.gpa
-            && before.access() == self.access()
+            && before.is_like(self)
+    }
+
+    /// Whether both have the same access to memory of the same kind.
+    fn is_like(&self, other: &Region) -> bool {
+        self.access() == other.access() && self.shared == other.shared
     }
 }
 
@@ -127,14 +134,14 @@ impl Regions {
         true
     }
 
-    /// End of what lies without a gap from `addr` on and has one access, whatever memory is behind it; `addr` itself where
+    /// End of what lies without a gap from `addr` on and has one access, whatever frames are behind it; `addr` itself where
     /// nothing is mapped.
     #[must_use]
     pub fn alike_until(&self, addr: u64) -> u64 {
         let mut end = addr;
         let first = self.at(addr);
         while let (Some(region), Some(first)) = (self.at(end), first)
-            && region.access() == first.access()
+            && region.is_like(first)
         {
             end = region.end;
         }
@@ -179,7 +186,7 @@ mod tests {
                 match op {
                     Op::Map(start, end, gpa, access) => {
                         let [read, write, exec] = access;
-                        regions.map(Region { start, end, gpa, read, write, exec });
+                        regions.map(Region { start, end, gpa, read, write, exec, shared: false });
                         for page in start..end {
                             model[page as usize] = Some((gpa + page - start, access));
                         }

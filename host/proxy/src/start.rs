@@ -1,7 +1,7 @@
 //! Becoming a proxy: from a fork of yod to a process that serves a rank.
 
 use std::io::Write as _;
-use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 
@@ -21,6 +21,7 @@ use crate::exec::Exec;
 use crate::fds::{Limits, Own, close_on_exec};
 use crate::halt::Halted;
 use crate::memory::Memory;
+use crate::objects::Objects;
 use crate::rank::{Passes, Rank, Stops};
 use crate::sandbox;
 use crate::shared::RankWords;
@@ -146,6 +147,7 @@ fn build(
     )
     .map_err(cannot("map the communication area"))?;
     let ram = keep(config.ram).map_err(&moved)?;
+    let objects = Objects::new(ram.as_raw_fd(), config.ram_layout);
     let memory =
         Memory::reserve(ram, config.ram_layout).map_err(cannot("reserve 512 GiB of addresses"))?;
     let doorbell = keep(config.doorbell_in).map_err(&moved)?;
@@ -178,6 +180,7 @@ fn build(
         label: config.label,
         words,
         memory: Mutex::new(memory),
+        objects,
         clock_gpa: config.comm_gpa + layout.clock as u64,
         core_doorbells: core_doorbells.map_err(&moved)?,
         stderr: keep(stderr).map_err(&moved)?,

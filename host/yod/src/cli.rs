@@ -10,7 +10,7 @@ use clap_complete::Shell;
 use machine::accel;
 
 use crate::failure::{Failure, status};
-use crate::quantity::{memory, time};
+use crate::quantity::{memory, memory_or_none, time};
 
 /// Run a Linux program on the Margay lightweight kernel.
 ///
@@ -43,6 +43,10 @@ pub struct Cli {
     /// Memory per rank, with suffix K, M, G or T, as in 1.5G. Default: 80 % of the available memory / ranks.
     #[arg(short = 'm', value_name = "MEM", value_parser = memory)]
     pub memory: Option<u64>,
+    /// Memory of the node for mappings that ranks share (mmap with MAP_SHARED), with such a suffix, or 0. Default: an eighth of
+    /// the ranks' memory together, at least 16M.
+    #[arg(long, value_name = "MEM", value_parser = memory_or_none)]
+    pub shared_memory: Option<u64>,
     /// What executes the node.
     #[arg(
         long,
@@ -288,6 +292,7 @@ mod tests {
             ("-m 512 x", "K, M or G"),
             ("-m G x", "not a number"),
             ("-m 99999999999T x", "too large"),
+            ("--shared-memory 5 x", "K, M or G"),
             ("--accel hvf x", "hvf"),
             ("--env A x", "NAME=VALUE"),
             ("--env =b x", "NAME=VALUE"),

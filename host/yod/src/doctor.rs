@@ -163,6 +163,7 @@ fn boot(first: Sample) -> Result<accel::Accel, Failure> {
         ranks: 1,
         cores_per_rank: None,
         share_bytes: Some(SHARE_BYTES),
+        pool_bytes: Some(0),
         oversubscribe: false,
         flags: 0,
         tsc_hz: 0,

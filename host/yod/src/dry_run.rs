@@ -23,6 +23,11 @@ pub fn describe(setup: &Setup, plan: &Plan) -> String {
         let (cores, share) = (plan.cores(rank), Bytes(plan.share_bytes));
         let _ = writeln!(text, "  rank {rank:<6} {cores}, {share} of memory");
     }
+    let _ = writeln!(
+        text,
+        "shared       {} for mappings of all ranks",
+        Bytes(plan.pool_bytes)
+    );
     let (all, low) = (Bytes(plan.ram.bytes), Bytes(plan.ram.low_bytes));
     let _ = writeln!(text, "guest RAM    {all}, {low} of it below 4 GiB");
     let emulation = if launch.accel == Accel::Tcg {

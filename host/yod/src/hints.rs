@@ -32,7 +32,7 @@ pub fn collect(plan: &Plan, comm: &Comm, ranks: Range<usize>) -> Vec<String> {
         let node = &comm.rank(rank).node;
         let ended_itself = node.state.load() == state::EXITED;
         let failed = ended_itself && node.wait_status.load() != 0;
-        for refused in refused(&node.refusals, plan.share_bytes) {
+        for refused in refused(&node.refusals, plan.share_bytes, plan.pool_bytes) {
             let said = failed || ended_itself && refused.always;
             if !said {
                 continue;
@@ -49,7 +49,7 @@ pub fn collect(plan: &Plan, comm: &Comm, ranks: Range<usize>) -> Vec<String> {
     lines.into_iter().map(with_ranks).collect()
 }
 
-fn refused(refusals: &Refusals, share_bytes: u64) -> Vec<Refused> {
+fn refused(refusals: &Refusals, share_bytes: u64, pool_bytes: u64) -> Vec<Refused> {
     let mut all = Vec::new();
     let mut add = |always, text: String| all.push(Refused { always, text });
     let calls: Vec<u64> = refusals.call_numbers().collect();
@@ -81,8 +81,10 @@ fn refused(refusals: &Refusals, share_bytes: u64) -> Vec<Refused> {
     if refusals.shared_maps.load() > 0 {
         add(
             false,
-            "a shared mapping of a file (mmap with MAP_SHARED), refused: not supported yet, use MAP_PRIVATE or read and write"
-                .into(),
+            format!(
+                "a shared mapping of a file (mmap with MAP_SHARED) for which the node's {} of shared memory have no room left, refused: more with --shared-memory",
+                Bytes(pool_bytes)
+            ),
         );
     }
     let others = calls.iter().filter_map(|&nr| by_nr(nr));
@@ -115,7 +117,7 @@ mod tests {
     fn texts(act: impl Fn(&Refusals)) -> Vec<String> {
         let refusals = Refusals::default();
         act(&refusals);
-        let all = refused(&refusals, 64 << 20);
+        let all = refused(&refusals, 64 << 20, 16 << 20);
         all.into_iter().map(|refused| refused.text).collect()
     }
 
@@ -146,7 +148,7 @@ mod tests {
             lines[0],
             "more memory than its share of 64M has left, refused: more with -m"
         );
-        assert!(lines[1].contains("MAP_SHARED"));
+        assert!(lines[1].contains("MAP_SHARED") && lines[1].contains("16M"));
         assert!(
             lines[2].starts_with("shmget, shmat, semget and 2 more, refused: System V"),
             "{lines:?}"

@@ -36,6 +36,14 @@ pub fn memory(text: &str) -> Result<u64, String> {
     }
 }
 
+/// As [`memory`], or plain `0`.
+pub fn memory_or_none(text: &str) -> Result<u64, String> {
+    match text {
+        "0" => Ok(0),
+        _ => memory(text),
+    }
+}
+
 /// `90`, `1.5`, `5m` or `2h` (the suffixes of timeout(1)) as a time limit: more than 0, at most 100 years.
 pub fn time(text: &str) -> Result<Duration, String> {
     let units = [("s", 1.0), ("m", 60.0), ("h", 3600.0), ("d", 86400.0)];
@@ -61,6 +69,11 @@ mod tests {
 
     #[test]
     fn memory_has_a_suffix() {
+        assert_eq!(
+            (memory_or_none("0"), memory_or_none("2M")),
+            (Ok(0), Ok(2 << 20))
+        );
+        assert!(memory("0").is_err() && memory_or_none("1").is_err());
         assert_eq!(memory("3K"), Ok(3 << 10));
         assert_eq!(memory("3g"), Ok(3 << 30));
         assert_eq!(memory("3MiB"), Ok(3 << 20));

@@ -149,6 +149,7 @@ fn make_plan(
         ranks,
         cores_per_rank: cli.cores,
         share_bytes: cli.memory,
+        pool_bytes: cli.shared_memory,
         oversubscribe: cli.oversubscribe || is_set(OVERSUBSCRIBE),
         flags,
         tsc_hz: if icount {

@@ -337,6 +337,7 @@ mod tests {
             ranks: 2,
             cores_per_rank: None,
             share_bytes: Some(2 << 20),
+            pool_bytes: None,
             oversubscribe: false,
             flags: 0,
             tsc_hz: 2_000_000_000,

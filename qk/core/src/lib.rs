@@ -34,6 +34,7 @@ pub mod frames;
 pub mod futex;
 pub mod interval;
 pub mod mman;
+pub mod objects;
 pub mod page;
 pub mod paging;
 pub mod posix_timers;

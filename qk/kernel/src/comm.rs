@@ -7,6 +7,7 @@ use wire::boot::{COMM_PARAM, Config, Header, node};
 use wire::clock::ClockPage;
 use wire::info::InfoPage;
 use wire::layout::Layout;
+use wire::objects::Directory;
 use wire::rank::RankArea;
 use wire::region_log::RegionLog;
 use wire::stats::CpuStats;
@@ -116,6 +117,11 @@ impl Comm {
     /// A rank's region log.
     pub fn region_log(&self, rank: usize) -> &'static RegionLog {
         self.part(self.layout.region_log(rank))
+    }
+
+    /// The directory of the node pool.
+    pub fn objects(&self) -> &'static Directory {
+        self.part(self.layout.objects)
     }
 
     /// A rank's trace ring, when calls are traced.

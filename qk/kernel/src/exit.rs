@@ -3,6 +3,8 @@
 //! A rank's end is decided once ([`Rank::end`](crate::rank::Rank::end)); each of its threads then ends on its way back to
 //! ring 3, and the last one publishes it. So do all threads but one when that replaces the program ([`crate::exec`]).
 
+use core::sync::atomic::Ordering;
+
 use abi::halt::Halt;
 use hal::traps::UserFrame;
 use qk_core::signals::SigSet;
@@ -10,7 +12,7 @@ use qk_core::signals::SigSet;
 use crate::halt::halt;
 use crate::syscall::futex;
 use crate::thread::Thread;
-use crate::{sched, signal, timer};
+use crate::{sched, shared, signal, timer};
 
 /// Ends the rank of the calling thread, and the thread; `wait_status` as wait(2) says it.
 pub fn end(thread: &'static Thread, wait_status: u64) -> ! {
@@ -47,6 +49,10 @@ pub fn leave_ending(thread: &'static Thread, frame: &UserFrame, nr: Option<u64>)
 fn leave(thread: &'static Thread) -> ! {
     let rank = thread.rank;
     timer::set_sleep(thread, None);
+    // Other ranks may wait for its locks.
+    if rank.maps_objects() && !thread.ends.load(Ordering::SeqCst) {
+        futex::thread_ends(thread);
+    }
     thread.end();
     // From here on nobody tells it of a signal of the process: what it was told of is others' to look at.
     if !rank.is_ending() {
@@ -55,6 +61,7 @@ fn leave(thread: &'static Thread) -> ! {
     timer::posix::thread_ends(thread);
     thread.signals.lock().thread.end();
     if rank.threads.died() {
+        shared::rank_ends(thread);
         rank.exited(thread);
     } else {
         rank.tell_executor();

@@ -11,7 +11,9 @@ use qk_core::signals::{SigInfo, Signal, code};
 use crate::rank::{self, Rank};
 use crate::syscall::vsyscall;
 use crate::thread::{self, Thread};
-use crate::{debug, delivery, events, pct, sched, ship, shootdown, signal, stats, timer, windows};
+use crate::{
+    debug, delivery, events, pct, sched, shared, ship, shootdown, signal, stats, timer, windows,
+};
 
 /// Exceptions (AMD APM vol. 2 §8.2).
 mod vector {
@@ -60,6 +62,7 @@ pub fn user_trap<const DEBUG: bool>(frame: &mut UserFrame, trap: Trap) {
         None if DEBUG && debug::takes(thread, frame, trap) => {}
         Some(Err(_)) => raise(thread, trap, SigInfo::new(Signal::SEGV, code::KERNEL)),
         None if is_settled(trap) => {}
+        None if trap.vector == vector::PAGE && grown(thread, trap) => {}
         None => raise(thread, trap, info(thread.rank, frame, trap)),
     }
     delivery::before_return::<DEBUG>(thread, frame, None);
@@ -83,6 +86,11 @@ fn fetched(
     (trap.vector == vector::PAGE && trap.cr2 == frame.rip)
         .then(|| vsyscall::emulate(thread, frame))
         .flatten()
+}
+
+/// Whether memory behind the end of a shared file is there by now: the file has grown.
+fn grown(thread: &'static Thread, trap: Trap) -> bool {
+    shared::grow(thread, trap.cr2, |prot| allows(prot, trap))
 }
 
 /// Linux's signal, code and address for an exception (arch/x86/kernel/traps.c, arch/x86/mm/fault.c).

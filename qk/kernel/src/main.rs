@@ -30,6 +30,7 @@ mod preempt;
 mod rank;
 mod rseq;
 mod sched;
+mod shared;
 mod ship;
 mod shootdown;
 mod sigframe;
@@ -44,7 +45,7 @@ mod windows;
 
 use abi::map::{PAGE, PAGE_2M};
 use arrayvec::ArrayVec;
-use hal::addr::PhysRange;
+use hal::addr::{Phys, PhysRange};
 use hal::boot::Boot;
 use hal::panic::Epitaph;
 use hal::traps::Handlers;
@@ -75,7 +76,8 @@ fn main(boot: Boot) -> ! {
             PhysRange::new(start, len_bytes.next_multiple_of(PAGE)),
         );
     }
-    let for_threads = thread_memory(ram_bytes, ranks);
+    let pool_bytes = comm.config.pool_bytes;
+    let for_threads = thread_memory(ram_bytes.saturating_sub(pool_bytes), ranks);
     let heap_bytes = heap_bytes(ram_bytes, cpus as u64, ranks).next_multiple_of(PAGE_2M);
     let heap = take(&mut free, (heap_bytes + for_threads).next_multiple_of(PAGE));
     hal::heap::give(heap);
@@ -84,6 +86,9 @@ fn main(boot: Boot) -> ! {
     carve(&mut pool, heap);
     hal::mem::add_to_pool(&pool);
     let pct_share = take(&mut free, pct::SHARE_BYTES);
+    let unused = |free: &Ranges| free.iter().map(|range| range.len_bytes()).sum::<u64>();
+    let kernel_bytes = ram_bytes - unused(&free);
+    shared::init((pool_bytes > 0).then(|| take_aligned(&mut free, pool_bytes)));
 
     hal::time::init((comm.header().tsc_hz.load() != 0).then(|| comm.header().tsc_hz.load()));
     clock::init(hal::time::tsc_hz());
@@ -109,9 +114,7 @@ fn main(boot: Boot) -> ! {
         panic,
     });
     comm.header().ram_bytes.put(ram_bytes);
-    comm.header()
-        .kernel_bytes
-        .put(ram_bytes - free.iter().map(|range| range.len_bytes()).sum::<u64>());
+    comm.header().kernel_bytes.put(kernel_bytes);
     control::set_memory(free.into_iter());
     let zeroed = comm.config.has(flag::RAM_ZEROED);
     let loaded = boot
@@ -142,6 +145,22 @@ fn take(free: &mut Ranges, len_bytes: u64) -> PhysRange {
         .map(|range| range.start)
         .expect("not enough memory for the kernel");
     let taken = PhysRange::new(start, len_bytes);
+    carve(free, taken);
+    taken
+}
+
+/// Takes `len_bytes` at a multiple of 2 MiB, for large pages.
+fn take_aligned(free: &mut Ranges, len_bytes: u64) -> PhysRange {
+    let aligned = |range: &PhysRange| {
+        let start = Phys(range.start.0.next_multiple_of(PAGE_2M));
+        range
+            .holds(start, len_bytes)
+            .then(|| PhysRange::new(start, len_bytes))
+    };
+    let taken = free
+        .iter()
+        .find_map(aligned)
+        .expect("not enough memory for the node pool");
     carve(free, taken);
     taken
 }

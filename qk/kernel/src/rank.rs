@@ -52,6 +52,8 @@ pub struct Rank {
     pub aspace: SleepLock<Option<Aspace>>,
     /// How its proxy learns of changes of its memory.
     pub log: &'static RegionLog,
+    /// Bytes of its mappings that show objects ([`crate::shared`]).
+    pub shared_bytes: AtomicU64,
     /// Its threads.
     pub threads: Threads,
     /// Dispositions, and signals for the process as a whole.
@@ -127,6 +129,7 @@ pub fn init(comm: &'static comm::Comm) {
         identity: Once::new(),
         aspace: SleepLock::new(None),
         log: comm.region_log(id),
+        shared_bytes: AtomicU64::new(0),
         threads: Threads::new(),
         signals: Mutex::new(Signals::new()),
         limits: Mutex::new([[u64::MAX; 2]; RLIM_NLIMITS]),
@@ -291,6 +294,12 @@ impl Rank {
         // For yod to say, should the rank end badly.
         self.area.node.refusals.memory.put(aspace.shortages());
         result
+    }
+
+    /// Whether it maps anything that ranks share.
+    #[inline]
+    pub fn maps_objects(&self) -> bool {
+        self.shared_bytes.load(Ordering::Relaxed) != 0
     }
 
     /// The core that its proxy rings.

@@ -394,6 +394,7 @@ mod tests {
             read: true,
             write: false,
             exec: false,
+            shared: false,
         };
         assert_eq!(page_place(&regions), Some(VDSO_AREA));
         regions.map(region(VDSO_AREA, VDSO_AREA + PAGE));

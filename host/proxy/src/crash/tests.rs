@@ -56,6 +56,7 @@ fn regions(count: u64) -> Regions {
             read: true,
             write: i % 2 == 0,
             exec: false,
+            shared: false,
         });
     }
     regions
@@ -146,6 +147,7 @@ fn a_stack_that_is_used_up_is_told_from_other_faults() {
             read: true,
             write: true,
             exec: false,
+            shared: false,
         });
     }
     let said = |addr: u64, rsp: u64| {
@@ -180,6 +182,7 @@ fn a_thread_s_guard_page_is_named() {
         read: true,
         write: true,
         exec: false,
+        shared: false,
     });
     let said = |code, addr: u64, rsp: u64| {
         let crash = crash(11, code, 14, 6);

@@ -1,4 +1,5 @@
-//! Texts about the rank's regions. All that is mapped is in memory, the rank's alone, and counts as written. What is mapped
+//! Texts about the rank's regions. All that is mapped is in memory and counts as written, and as the rank's alone but for
+//! whose a mapping is (MAP_SHARED). What is mapped
 //! without access is not shown: the proxy does not learn of it.
 
 use std::fmt::Write as _;
@@ -21,6 +22,8 @@ pub struct Line<'a> {
     pub end: u64,
     /// May be read, written, executed.
     pub access: [bool; 3],
+    /// What is stored there reaches a file.
+    pub shared: bool,
     heap: bool,
     /// The file, and the offset in it.
     pub file: Option<(&'a File, u64)>,
@@ -60,6 +63,7 @@ impl<'a> Lines<'a> {
                     start,
                     end,
                     access: region.access(),
+                    shared: region.shared,
                     heap,
                     file,
                 });
@@ -117,7 +121,8 @@ impl Line<'_> {
                 ("00000000 00:00 0".into(), name)
             }
         };
-        let mut line = format!("{start:08x}-{end:08x} {read}{write}{exec}p {place} ");
+        let whose = if self.shared { 's' } else { 'p' };
+        let mut line = format!("{start:08x}-{end:08x} {read}{write}{exec}{whose} {place} ");
         if !name.is_empty() {
             line = format!("{line:<73}");
         }
@@ -155,7 +160,9 @@ impl Line<'_> {
             amount(&mut text, name, bytes);
         }
         text += &in_memory(bytes);
-        let flags = ["rd ", "wr ", "ex "].iter().zip(self.access);
+        let [read, write, exec] = self.access;
+        let access = [read, write, exec, self.shared];
+        let flags = ["rd ", "wr ", "ex ", "sh "].iter().zip(access);
         let flags: String = flags
             .filter(|(_, set)| *set)
             .map(|(flag, _)| *flag)
@@ -210,6 +217,7 @@ mod tests {
                 read: true,
                 write: true,
                 exec: start == 0x40_0000,
+                shared: false,
             });
         }
         regions
@@ -226,6 +234,16 @@ mod tests {
             read: true,
             write: true,
             exec: false,
+            shared: false,
+        });
+        regions.map(Region {
+            start: 0x60_0000,
+            end: 0x60_1000,
+            gpa: 0,
+            read: true,
+            write: false,
+            exec: false,
+            shared: true,
         });
         regions.map(Region {
             start: 0x50_0000,
@@ -234,6 +252,7 @@ mod tests {
             read: true,
             write: true,
             exec: false,
+            shared: false,
         });
         let mut files = Files::default();
         let passwd = std::fs::File::open("/etc/passwd").expect("readable");
@@ -242,7 +261,8 @@ mod tests {
         let text =
             String::from_utf8(maps(&Lines::new(&regions, &files, 0x50_3000))).expect("ASCII");
         let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines.len(), 5);
+        assert_eq!(lines.len(), 6);
+        assert_eq!(lines[4], "00600000-00601000 r--s 00000000 00:00 0 ");
         assert!(lines[2].starts_with("00501000-00503000 rw-p 00007000 "));
         assert!(lines[2].ends_with(" /etc/passwd") && lines[2].find('/') == Some(73));
         assert_eq!(
@@ -250,8 +270,8 @@ mod tests {
             format!("{:<73}[heap]", "00503000-00504000 rw-p 00000000 00:00 0 ")
         );
         assert_eq!(lines[0], "00400000-00401000 rwxp 00000000 00:00 0 ");
-        assert!(lines[4].starts_with("7fffdfd000-7fffe00000 rw-p 00000000 00:00 0 "));
-        assert!(lines[4].ends_with(" [stack]"));
+        assert!(lines[5].starts_with("7fffdfd000-7fffe00000 rw-p 00000000 00:00 0 "));
+        assert!(lines[5].ends_with(" [stack]"));
     }
 
     #[test]

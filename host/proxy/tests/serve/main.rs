@@ -13,6 +13,7 @@ mod linux;
 mod memory;
 mod nested;
 mod node;
+mod objects;
 mod process;
 mod reach;
 mod system;
@@ -43,6 +44,7 @@ fn main() {
         ("linux", linux::CASES),
         ("memory", memory::CASES),
         ("nested", nested::CASES),
+        ("objects", objects::CASES),
         ("process", process::CASES),
         ("reach", reach::CASES),
         ("system", system::CASES),

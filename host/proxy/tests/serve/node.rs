@@ -10,6 +10,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use wire::boot::Config;
 use wire::layout::Layout;
+use wire::objects::Directory as Objects;
 use wire::rank::{RankArea, proxy as attached, state};
 use wire::region_log::{Change, RegionLog, prot};
 use wire::ship::Caller;
@@ -23,6 +24,8 @@ pub const RAM_BYTES: u64 = 128 << 20;
 pub const COMM_GPA: u64 = 1 << 20;
 /// Where the rank's share lies, and how long it is.
 pub const SHARE: (u64, u64) = (16 << 20, 96 << 20);
+/// Where the node pool lies, and how long it is.
+pub const POOL: (u64, u64) = (112 << 20, 8 << 20);
 /// Rank memory that every test has, readable and writable: address and length; its frames are the first of the share.
 pub const DATA: (u64, u64) = (0x40_0000, 4 << 20);
 const LIMIT: Duration = Duration::from_secs(20);
@@ -35,6 +38,7 @@ pub const WIRE: Config = Config {
     flags: 0,
     tsc_hz: 0,
     share_bytes: 0,
+    pool_bytes: 0,
 };
 
 /// The node, and the proxy that serves its rank.
@@ -44,6 +48,10 @@ pub struct Node {
     threads: &'static ThreadAreas,
     pub log: &'static RegionLog,
     callers: Vec<Caller>,
+    /// The directory of the pool.
+    pub objects: &'static Objects,
+    /// Guest RAM's file.
+    pub memfd: OwnedFd,
     doorbell: OwnedFd,
     cores: Vec<OwnedFd>,
     pub proxy: Child,
@@ -75,17 +83,19 @@ impl Node {
         let ram = ram.cast::<u8>();
         let layout = Layout::new(&WIRE);
         // SAFETY: 1. All lie in the mapping, page-aligned, and consist of atomic words. 2. It is never unmapped.
-        let (area, threads, log) = unsafe {
+        let (area, threads, log, objects) = unsafe {
             let at = |offset: usize| ram.add(COMM_GPA as usize + offset);
             (
                 &*at(layout.rank(0)).cast::<RankArea>(),
                 &*at(layout.threads(0)).cast::<ThreadAreas>(),
                 &*at(layout.region_log(0)).cast::<RegionLog>(),
+                &*at(layout.objects).cast::<Objects>(),
             )
         };
         let event = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
         let doorbell = event();
         let cores: Vec<OwnedFd> = (0..CORES).map(|_| event()).collect();
+        objects.set_pool(POOL.0, POOL.1);
         area.node.share[0].store(SHARE.0);
         area.node.share[1].store(SHARE.1);
         area.node.cpus[0].store(1);
@@ -97,6 +107,8 @@ impl Node {
             area,
             threads,
             log,
+            objects,
+            memfd,
             callers: (0..MAX_THREADS).map(|_| Caller::default()).collect(),
             doorbell,
             cores,

@@ -67,7 +67,7 @@ impl<M: Machine> Aspace<M> {
     }
 
     /// Enters a region whose frames are mapped; takes them out again if there is no room for it.
-    fn add_region(&mut self, region: Region) -> Result<(), Errno> {
+    pub(super) fn add_region(&mut self, region: Region) -> Result<(), Errno> {
         let added = self.regions.insert(region);
         if added.is_err() {
             self.take_back(region.start, region.end);

@@ -14,6 +14,7 @@
 //! | `change` | map, unmap, protect, discard, brk |
 //! | `remap` | mremap |
 //! | `backing` | finding frames, giving them back |
+//! | `shared` | mappings of frames that ranks share |
 //! | `pool` | page-table frames |
 //! | `stale` | addresses that peers may still see as they were |
 //!
@@ -25,13 +26,14 @@
 //! [`Machine::flush_windows`] (docs/adr/0018).
 //!
 //! # Foreign frames
-//! A page that is not of the share (the clock page) is never retired, cleared or written: what a region may become is a
+//! A page that is not of the share (the clock page, the node pool) is never retired, cleared or written: what a region may become is a
 //! rule of its kind ([`crate::regions::Kind`]), and where a frame goes is decided by where it lies.
 
 mod backing;
 mod change;
 mod pool;
 mod remap;
+mod shared;
 mod stale;
 #[cfg(test)]
 mod tests;
@@ -258,7 +260,8 @@ impl<M: Machine> Aspace<M> {
             purpose: Purpose::Mapping,
         };
         for region in regions.iter_range(start, end) {
-            if !region.prot.contains(Prot::EXEC) {
+            // Written over itself, a page that other ranks write to could lose what they write.
+            if !region.prot.contains(Prot::EXEC) || region.is_object() {
                 continue;
             }
             paging::extents(&tables, *root, region.start, region.end, |extent| {

@@ -72,6 +72,18 @@ pub enum RemapPlan {
     },
 }
 
+impl RemapPlan {
+    /// What it unmaps besides what moves.
+    pub fn unmaps(&self) -> impl Iterator<Item = Span> {
+        let spans = match *self {
+            RemapPlan::Stay { trim, .. } => [trim, None],
+            RemapPlan::Grow { .. } => [None, None],
+            RemapPlan::Move { replace, trim, .. } => [replace, trim],
+        };
+        spans.into_iter().flatten()
+    }
+}
+
 /// Decides an mremap.
 ///
 /// # Errors
@@ -106,6 +118,10 @@ pub fn mremap(args: &MremapArgs, regions: &Regions, bounds: &Bounds) -> Result<R
     };
     if from.end > region.end || new > old && !region.may_grow() {
         return Err(Errno::EFAULT);
+    }
+    // What is left behind would be zeros, which are not what an object holds.
+    if args.flags & DONTUNMAP != 0 && region.is_object() {
+        return Err(Errno::EINVAL);
     }
     // The file is not at hand, and zeros are not what it holds.
     if new > old && region.kind == Kind::File {

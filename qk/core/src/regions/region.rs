@@ -31,7 +31,7 @@ bitflags! {
         const LOCKED = 16;
         /// A shared mapping of a file not open for writing: mprotect may not add WRITE.
         const READ_ONLY = 64;
-        /// A private mapping of what lies behind the file's last page: no frames, and an access that is allowed is SIGBUS.
+        /// A mapping of what lies behind the file's last page: no frames, and an access that is allowed is SIGBUS.
         const PAST_END = 128;
         /// A private mapping of a file that has not been writable since it was read.
         const UNWRITTEN = 256;
@@ -117,6 +117,11 @@ impl Region {
     /// Whether it is a reservation: addresses that may get frames by mprotect.
     pub const fn is_reservation(&self) -> bool {
         self.prot.is_empty() && !self.flags.contains(RegionFlags::PAST_END)
+    }
+
+    /// Whether it shows an object that ranks share ([`crate::objects`]).
+    pub const fn is_object(&self) -> bool {
+        self.object >= crate::objects::FIRST
     }
 
     /// Whether it is mapped with 4 KiB pages only.

@@ -12,7 +12,7 @@ use super::{Call, SysResult};
 use crate::aspace::Aspace;
 use crate::rank::Rank;
 use crate::thread::Thread;
-use crate::{preempt, ship};
+use crate::{preempt, shared, ship};
 
 pub fn mmap(call: &mut Call<'_>) -> SysResult {
     let [addr, len_bytes, prot, flags, fd, offset] = call.args();
@@ -33,8 +33,14 @@ pub fn mmap(call: &mut Call<'_>) -> SysResult {
         // A fixed mapping takes the place of what is there.
         let more_bytes = || end - start - mapped_bytes(aspace, start, end);
         expand(call.rank, aspace, more_bytes)?;
+        if plan.replace {
+            shared::take_out(call.thread, aspace, start, end)?;
+        }
         match &file {
             None => aspace.map(&plan)?,
+            Some(file) if plan.region.flags.contains(RegionFlags::SHARED) => {
+                shared::map(call.thread, aspace, &plan, fd, file)?;
+            }
             Some(file) => map_file(call.thread, aspace, &plan, fd, file)?,
         }
         Ok(plan.region.start)
@@ -71,13 +77,6 @@ fn map_file(
     file: &FileInfo,
 ) -> Result<(), Errno> {
     let Region { start, end, .. } = plan.region;
-    if plan.region.flags.contains(RegionFlags::SHARED) {
-        // Without write access it is a probe that programs do without (glibc's cache of converters).
-        if !plan.region.flags.contains(RegionFlags::READ_ONLY) {
-            thread.rank.area.node.refusals.shared_maps.add(1);
-        }
-        return Err(Errno::ENODEV);
-    }
     if plan.replace {
         // A loader maps a library as a whole and then most of its parts once more, with their access.
         if aspace.regions().shows(&plan.region) {
@@ -172,7 +171,10 @@ pub fn munmap(call: &mut Call<'_>) -> SysResult {
     let [addr, len_bytes, ..] = call.args();
     call.rank.with_aspace(
         |aspace| match mman::munmap(addr, len_bytes, &aspace.bounds())? {
-            Some((start, end)) => aspace.unmap(start, end).map(|()| 0),
+            Some((start, end)) => {
+                shared::take_out(call.thread, aspace, start, end)?;
+                aspace.unmap(start, end).map(|()| 0)
+            }
             None => Ok(0),
         },
     )
@@ -204,6 +206,9 @@ pub fn mremap(call: &mut Call<'_>) -> SysResult {
         let plan = mman::mremap(&args, aspace.regions(), &aspace.bounds())?;
         let more_bytes = || new_len_bytes.saturating_sub(old_len_bytes);
         expand(call.rank, aspace, more_bytes)?;
+        for gone in plan.unmaps() {
+            shared::take_out(call.thread, aspace, gone.start, gone.end)?;
+        }
         aspace.remap(&plan)
     })
 }
@@ -233,12 +238,14 @@ pub fn mincore(call: &mut Call<'_>) -> SysResult {
     Ok(0)
 }
 
-/// There are no shared file mappings to write back.
 pub fn msync(call: &mut Call<'_>) -> SysResult {
     let [addr, len_bytes, flags, ..] = call.args();
-    call.rank
-        .with_aspace(|aspace| mman::msync(addr, len_bytes, flags, aspace.regions()))
-        .map(|_| 0)
+    call.rank.with_aspace(
+        |aspace| match mman::msync(addr, len_bytes, flags, aspace.regions())? {
+            Some((start, end)) => shared::write_back(call.thread, aspace, start, end).map(|()| 0),
+            None => Ok(0),
+        },
+    )
 }
 
 pub fn mlock(call: &mut Call<'_>) -> SysResult {

@@ -6,13 +6,13 @@ mod many;
 use abi::Errno;
 use hal::addr::User;
 use hal::sync::{Mutex, Once};
-use qk_core::futex::{ANY, Futexes, Key, Locked, Locks, Place, Waiter, WakeOp, Word};
+use qk_core::futex::{ANY, Futexes, Key, Locked, Locks, Owner, Place, Waiter, WakeOp, Word};
 
 use super::args::{get_words, user};
 use super::time::{REALTIME, read_clock, timespec_ns};
 use super::{Call, RESTART, RESTART_ALWAYS, RESTART_NO_HANDLER, SysResult};
 use crate::thread::Thread;
-use crate::{preempt, sched, signal, timer};
+use crate::{preempt, rank, sched, shared, signal, timer};
 
 pub use ends::thread_ends;
 pub use many::futex_waitv;
@@ -157,12 +157,31 @@ fn named(thread: &Thread, at: u64, private: bool) -> Result<Key, Errno> {
     Ok(key(thread, at, private))
 }
 
-/// All memory of a rank is its own. As on Linux, operations that are private do not meet those that are not, whatever the
-/// memory is.
+/// What ranks share goes by the object and the offset in it; all other memory is the rank's own. As on Linux, operations that
+/// are private do not meet those that are not, whatever the memory is.
 fn key(thread: &Thread, at: u64, private: bool) -> Key {
-    Key {
+    let own = || Key {
         space: (thread.rank.id as u64) << 1 | u64::from(private),
         at,
+    };
+    match private {
+        true => own(),
+        false => shared::futex_key(thread.rank, at).unwrap_or_else(own),
+    }
+}
+
+/// What is known of the thread that a lock's word names: one of the rank, or of another if they share memory.
+fn owner(thread: &Thread, tid: u32) -> Owner {
+    match thread.rank.owner(tid) {
+        Owner::Gone if thread.rank.maps_objects() => {
+            let others = rank::all().iter().filter(|rank| rank.is_running());
+            let known = others.map(|rank| rank.owner(tid));
+            known
+                .into_iter()
+                .find(|owner| !matches!(owner, Owner::Gone))
+                .unwrap_or(Owner::Gone)
+        }
+        owner => owner,
     }
 }
 
@@ -316,7 +335,7 @@ fn sleep(thread: &'static Thread, deadline: Option<u64>, give_up: impl Fn() -> b
 fn lock(call: &Call<'_>, (at, private): (u64, bool), until: Until) -> SysResult {
     let thread = call.thread;
     let (word, key) = (word(at)?, key(thread, at, private));
-    let owner = |tid| thread.rank.owner(tid);
+    let owner = |tid| owner(thread, tid);
     while futexes().lock_pi(key, &word, Sleeper(thread), owner, preempt::point)? != Locked::Queued {
         if owns(&word, thread)? {
             return Ok(0);
@@ -340,7 +359,7 @@ fn owns(word: &UserWord, thread: &Thread) -> Result<bool, Errno> {
 
 fn try_lock(call: &Call<'_>, (at, private): (u64, bool)) -> SysResult {
     let thread = call.thread;
-    let owner = |tid| thread.rank.owner(tid);
+    let owner = |tid| owner(thread, tid);
     let sleeper = Sleeper(thread);
     match futexes().trylock_pi(
         key(thread, at, private),

@@ -1,0 +1,371 @@
+//! Files that ranks of the node share mappings of: held open for the node, read into frames of the node pool and written back.
+//!
+//! A call on such a file goes to the file and to the frames (module `call::coherent`). Whoever touches both holds the file's
+//! lock: a record lock (fcntl(2)) on one byte of guest RAM's file, which all proxies of the node have and Linux drops when
+//! one dies. The frames that the directory lists stay what they are while the lock is held (`wire::objects`).
+
+use std::arch::asm;
+use std::collections::HashMap;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::ptr::null_mut;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use abi::Errno;
+use rustix::fs::{FileType, Mode, OFlags, fcntl_getfl, fstat, open};
+use rustix::io::{self, fcntl_dupfd_cloexec};
+use rustix::mm::{MapFlags, ProtFlags, mmap};
+use wire::objects::Entry;
+
+use crate::Ram;
+use crate::fds;
+use crate::memory::copy_bytes;
+use crate::rank::Rank;
+use crate::stub;
+
+/// A file: device and inode.
+pub type File = [u64; 2];
+
+/// Where the pool is mapped in this process.
+#[derive(Clone, Copy, Debug)]
+struct Pool {
+    address: u64,
+    gpa: u64,
+    len_bytes: u64,
+}
+
+/// A file that is held.
+#[derive(Debug)]
+struct Held {
+    file: OwnedFd,
+    writable: bool,
+}
+
+/// All of it that this process knows.
+#[derive(Debug)]
+pub struct Objects {
+    held: Mutex<HashMap<File, Held>>,
+    /// A record lock is the process's: its threads take turns.
+    turn: Mutex<()>,
+    pool: OnceLock<Option<Pool>>,
+    ram: RawFd,
+    layout: Ram,
+}
+
+/// The lock of a file, for as long as it lives.
+#[derive(Debug)]
+pub struct Locked<'a> {
+    objects: &'a Objects,
+    byte: i64,
+    _turn: MutexGuard<'a, ()>,
+}
+
+impl Objects {
+    /// Nothing is held. `ram` is guest RAM's descriptor, which stays open.
+    pub fn new(ram: RawFd, layout: Ram) -> Objects {
+        Objects {
+            held: Mutex::default(),
+            turn: Mutex::default(),
+            pool: OnceLock::new(),
+            ram,
+            layout,
+        }
+    }
+
+    /// Takes a file's lock.
+    pub fn lock(&self, [device, inode]: File) -> Locked<'_> {
+        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        // Two files that have the same byte wait for each other: nothing worse.
+        let byte = (device.rotate_left(32) ^ inode) & i64::MAX as u64 >> 1;
+        let byte = byte as i64;
+        self.record_lock(libc::F_WRLCK, byte);
+        Locked {
+            objects: self,
+            byte,
+            _turn: turn,
+        }
+    }
+
+    fn record_lock(&self, kind: i32, byte: i64) {
+        let lock = libc::flock {
+            l_type: kind as i16,
+            l_whence: libc::SEEK_SET as i16,
+            l_start: byte,
+            l_len: 1,
+            l_pid: 0,
+        };
+        let args = [
+            self.ram as u64,
+            libc::F_SETLKW as u64,
+            &raw const lock as u64,
+            0,
+            0,
+            0,
+        ];
+        // SAFETY: 1. Linux only reads the structure, which lives until the call returns.
+        while unsafe { stub::syscall(libc::SYS_fcntl as u64, &args) } == Errno::EINTR.ret() {}
+    }
+
+    /// The address at which `len_bytes` of guest-physical memory are mapped here; `None` unless they are the pool's.
+    fn frames(&self, rank: &Rank, gpa: u64, len_bytes: u64) -> Option<u64> {
+        let map = || self.map_pool(rank.words.objects.pool());
+        let pool = (*self.pool.get_or_init(map))?;
+        let offset = gpa.checked_sub(pool.gpa)?;
+        let inside = offset.checked_add(len_bytes)? <= pool.len_bytes;
+        inside.then_some(pool.address + offset)
+    }
+
+    fn map_pool(&self, (gpa, len_bytes): (u64, u64)) -> Option<Pool> {
+        let offset = self.layout.offset(gpa, len_bytes)?;
+        let (prot, shared) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+        // SAFETY: 1. Linux chooses addresses that are free, so nothing that exists is replaced. 2. The descriptor stays open.
+        let address = unsafe {
+            let ram = BorrowedFd::borrow_raw(self.ram);
+            mmap(null_mut(), len_bytes as usize, prot, shared, ram, offset)
+        };
+        Some(Pool {
+            address: address.ok()?.addr() as u64,
+            gpa,
+            len_bytes,
+        })
+    }
+
+    fn held(&self) -> MutexGuard<'_, HashMap<File, Held>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        self.objects.record_lock(libc::F_UNLCK, self.byte);
+    }
+}
+
+impl Locked<'_> {
+    /// The parts of `from .. to` of the file that lie in frames: offset, address here, length; `filled`: only those that can be
+    /// read.
+    pub fn parts(
+        &self,
+        rank: &Rank,
+        file: File,
+        (from, to): (u64, u64),
+        filled: bool,
+    ) -> Vec<Part> {
+        let clip = |entry: Entry| {
+            let start = entry.offset.max(from);
+            let end = entry.offset.checked_add(entry.len_bytes)?.min(to);
+            let len_bytes = end.checked_sub(start).filter(|&len| len > 0)?;
+            let gpa = entry.gpa.checked_add(start - entry.offset)?;
+            Some(Part {
+                offset: start,
+                address: self.objects.frames(rank, gpa, len_bytes)?,
+                len_bytes,
+            })
+        };
+        let entries = entries(rank, file).into_iter();
+        entries
+            .filter(|entry| entry.filled || !filled)
+            .filter_map(clip)
+            .collect()
+    }
+}
+
+/// Bytes of a file in frames of the pool.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    /// Offset in the file.
+    pub offset: u64,
+    /// Where they are mapped in this process.
+    address: u64,
+    /// How many.
+    pub len_bytes: u64,
+}
+
+impl Part {
+    /// The part of it that begins `skip` bytes in.
+    pub fn after(&self, skip: u64) -> Part {
+        Part {
+            offset: self.offset + skip,
+            address: self.address + skip,
+            len_bytes: self.len_bytes - skip,
+        }
+    }
+
+    /// Copies its first bytes.
+    pub fn read(&self, into: &mut [u8]) {
+        let len = into.len().min(self.len_bytes as usize);
+        // SAFETY: 1. The pool is mapped there (`frames`) and never unmapped. 2. `into` is ours alone and lies elsewhere.
+        unsafe { copy_bytes(into.as_mut_ptr(), address(self.address), len) };
+    }
+
+    /// Replaces its first bytes.
+    pub fn write(&self, bytes: &[u8]) {
+        let len = bytes.len().min(self.len_bytes as usize);
+        // SAFETY: 1. As in `read`; no Rust object lies in the pool.
+        unsafe { copy_bytes(address(self.address), bytes.as_ptr(), len) };
+    }
+
+    /// Clears it.
+    pub fn clear(&self) {
+        // SAFETY: 1. As in `write`. 2. The direction flag is clear by the calling convention.
+        unsafe {
+            asm!(
+                "rep stosb",
+                inout("rcx") self.len_bytes => _,
+                inout("rdi") self.address => _,
+                in("al") 0u8,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+}
+
+fn address(address: u64) -> *mut u8 {
+    std::ptr::with_exposed_provenance_mut(address as usize)
+}
+
+/// A file's entries in the directory, of one moment.
+pub fn entries(rank: &Rank, file: File) -> Vec<Entry> {
+    let directory = rank.words.objects;
+    loop {
+        let before = directory.version();
+        let entries = directory.entries(file).collect();
+        if before.is_some() && directory.version() == before {
+            return entries;
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// Keeps the file behind a descriptor of the rank; for mappings that can be written, one that can.
+///
+/// # Errors
+/// ENODEV for anything but a regular file; what Linux says.
+pub fn hold(rank: &Rank, fd: BorrowedFd<'_>) -> Result<File, Errno> {
+    let stat = fstat(fd).map_err(errno)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(Errno::ENODEV);
+    }
+    let file = [stat.st_dev, stat.st_ino];
+    let flags = fcntl_getfl(fd).map_err(errno)?;
+    let writable = flags & OFlags::RWMODE == OFlags::RDWR;
+    let mut held = rank.objects.held();
+    if held
+        .get(&file)
+        .is_some_and(|known| known.writable || !writable)
+    {
+        return Ok(file);
+    }
+    let kept = fds::with_room(rank.raised_fds, || keep(rank, fd, flags)).map_err(errno)?;
+    held.insert(
+        file,
+        Held {
+            file: kept,
+            writable,
+        },
+    );
+    Ok(file)
+}
+
+/// What writes at the end wherever it is told to, or only whole blocks, is opened anew.
+fn keep(rank: &Rank, fd: BorrowedFd<'_>, flags: OFlags) -> io::Result<OwnedFd> {
+    if !flags.intersects(OFlags::APPEND | OFlags::DIRECT) {
+        return fcntl_dupfd_cloexec(fd, rank.first_own_fd as RawFd);
+    }
+    let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    let file = open(
+        path,
+        (flags & OFlags::RWMODE) | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    fcntl_dupfd_cloexec(&file, rank.first_own_fd as RawFd)
+}
+
+/// Reads a held file into frames, until all is there or it ends.
+///
+/// # Errors
+/// EBADF: it is not held; EFAULT: the frames are not the pool's; what Linux says.
+pub fn load(rank: &Rank, file: File, gpa: u64, len_bytes: u64, offset: u64) -> Result<i64, Errno> {
+    let held = rank.objects.held();
+    let held = held.get(&file).ok_or(Errno::EBADF)?;
+    let to = rank
+        .objects
+        .frames(rank, gpa, len_bytes)
+        .ok_or(Errno::EFAULT)?;
+    let _locked = rank.objects.lock(file);
+    move_all(libc::SYS_pread64, &held.file, to, len_bytes, offset)
+}
+
+/// Writes frames to a held file, up to its end.
+///
+/// # Errors
+/// As [`load`].
+pub fn write_back(
+    rank: &Rank,
+    file: File,
+    gpa: u64,
+    len_bytes: u64,
+    offset: u64,
+) -> Result<i64, Errno> {
+    let held = rank.objects.held();
+    let held = held.get(&file).filter(|held| held.writable);
+    let held = held.ok_or(Errno::EBADF)?;
+    let from = rank
+        .objects
+        .frames(rank, gpa, len_bytes)
+        .ok_or(Errno::EFAULT)?;
+    let _locked = rank.objects.lock(file);
+    let file_bytes = fstat(&held.file).map_err(errno)?.st_size as u64;
+    let len_bytes = len_bytes.min(file_bytes.saturating_sub(offset));
+    move_all(libc::SYS_pwrite64, &held.file, from, len_bytes, offset)
+}
+
+/// Moves bytes between a file and frames that are mapped at `address`, which have been checked.
+fn move_all(
+    nr: i64,
+    file: &OwnedFd,
+    address: u64,
+    len_bytes: u64,
+    offset: u64,
+) -> Result<i64, Errno> {
+    let mut done = 0;
+    while done < len_bytes {
+        let args = [
+            fds::raw(file),
+            address + done,
+            len_bytes - done,
+            offset.wrapping_add(done),
+            0,
+            0,
+        ];
+        // SAFETY: 1. All of the range is the pool's (the callers have asked `frames`), where no Rust object lies.
+        match unsafe { stub::syscall(nr as u64, &args) } {
+            0 => break,
+            moved if moved > 0 => done += moved as u64,
+            moved if moved == Errno::EINTR.ret() => {}
+            error => return Err(Errno::from_ret(error).unwrap_or(Errno::EIO)),
+        }
+    }
+    Ok(done as i64)
+}
+
+/// Returns when no call of any proxy uses frames of the file that it found before; `last`: closes it.
+pub fn release(rank: &Rank, file: File, last: bool) {
+    drop(rank.objects.lock(file));
+    if last {
+        rank.objects.held().remove(&file);
+    }
+}
+
+/// Length of a held file.
+///
+/// # Errors
+/// EBADF: it is not held; what fstat(2) says.
+pub fn file_bytes(rank: &Rank, file: File) -> Result<i64, Errno> {
+    let held = rank.objects.held();
+    let held = held.get(&file).ok_or(Errno::EBADF)?;
+    fstat(&held.file).map(|stat| stat.st_size).map_err(errno)
+}
+
+fn errno(errno: io::Errno) -> Errno {
+    Errno::from_ret(-i64::from(errno.raw_os_error())).unwrap_or(Errno::EIO)
+}

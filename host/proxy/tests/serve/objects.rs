@@ -1,0 +1,252 @@
+//! Files in the node pool: read into its frames, written back, and what calls on such files do.
+
+use abi::control::HostOp::{FileBytes, HoldFile, LoadObject, ReleaseFile, WriteObject};
+use wire::objects::Entry;
+
+use crate::Case;
+use crate::files::open;
+use crate::node::{DATA, Node, POOL};
+
+pub const CASES: &[Case] = &[
+    ("only_regular_files_are_held", only_regular_files_are_held),
+    (
+        "frames_are_filled_and_written_back",
+        frames_are_filled_and_written_back,
+    ),
+    ("frames_are_the_pools", frames_are_the_pools),
+    (
+        "calls_read_and_write_the_frames",
+        calls_read_and_write_the_frames,
+    ),
+    ("vectors_reach_the_frames", vectors_reach_the_frames),
+    (
+        "appended_bytes_reach_the_frames",
+        appended_bytes_reach_the_frames,
+    ),
+    ("a_file_that_is_cut_is_zero", a_file_that_is_cut_is_zero),
+    (
+        "frames_that_are_not_filled_are_not_read",
+        frames_that_are_not_filled_are_not_read,
+    ),
+    ("calls_wait_for_the_lock", calls_wait_for_the_lock),
+    ("other_files_are_left_alone", other_files_are_left_alone),
+];
+
+const BUF: u64 = DATA.0 + 0x2000;
+const PAGE: u64 = 4096;
+const EBADF: i64 = -9;
+const EFAULT: i64 = -14;
+const ENODEV: i64 = -19;
+const EINVAL: i64 = -22;
+
+/// A file of two pages in memory, all `x`, that the rank has open: its descriptor, device and inode.
+fn file(node: &mut Node) -> (u64, [u64; 2]) {
+    let name = node.put(BUF, b"object\0");
+    let fd = node.call(libc::SYS_memfd_create, &[name, 0]) as u64;
+    node.put(BUF, &[b'x'; 2 * PAGE as usize]);
+    assert_eq!(
+        node.call(libc::SYS_write, &[fd, BUF, 2 * PAGE]),
+        2 * PAGE as i64
+    );
+    let held = node.host_op(HoldFile, &[fd, 0x5000_0000, 2 * PAGE, 0]);
+    assert_eq!(held, 0);
+    (fd, node.threads()[0].slot.more())
+}
+
+/// Both pages are in the first frames of the pool, if they are `filled`.
+fn enter(node: &Node, file: [u64; 2], filled: bool) {
+    let entry = Entry {
+        file,
+        offset: 0,
+        len_bytes: 2 * PAGE,
+        gpa: POOL.0,
+        filled,
+    };
+    node.objects.put(0, &entry);
+}
+
+/// A file as in [`file`], in frames that hold all `f`.
+fn mapped(node: &mut Node) -> u64 {
+    let (fd, held) = file(node);
+    node.put_gpa(POOL.0, &[b'f'; 2 * PAGE as usize]);
+    enter(node, held, true);
+    fd
+}
+
+fn frames(node: &Node, at: u64, len: usize) -> Vec<u8> {
+    node.get_gpa(POOL.0 + at, len)
+}
+
+fn only_regular_files_are_held() {
+    let mut node = Node::new();
+    let null = open(&mut node, b"/dev/null\0", 2) as u64;
+    let args = |fd| [fd, 0x5000_0000, PAGE, 0];
+    assert_eq!(node.host_op(HoldFile, &args(null)), ENODEV);
+    assert_eq!(node.host_op(HoldFile, &args(999)), EBADF);
+    assert_eq!(node.host_op(HoldFile, &args(u64::MAX)), EBADF);
+    assert_eq!(node.host_op(FileBytes, &[1, 2]), EBADF);
+}
+
+fn frames_are_filled_and_written_back() {
+    let mut node = Node::new();
+    let (fd, [device, inode]) = file(&mut node);
+    // Longer than the file: the rest stays.
+    let load = [device, inode, POOL.0, 3 * PAGE, 0];
+    assert_eq!(node.host_op(LoadObject, &load), 2 * PAGE as i64);
+    assert_eq!(frames(&node, 2 * PAGE - 1, 2), b"x\0");
+    node.put_gpa(POOL.0 + PAGE, b"stored");
+    let write = [device, inode, POOL.0 + PAGE, 2 * PAGE, PAGE];
+    assert_eq!(
+        node.host_op(WriteObject, &write),
+        PAGE as i64,
+        "up to the end"
+    );
+    assert_eq!(node.call(libc::SYS_pread64, &[fd, BUF, 6, PAGE]), 6);
+    assert_eq!(node.get(BUF, 6), b"stored");
+    assert_eq!(node.host_op(FileBytes, &[device, inode]), 2 * PAGE as i64);
+    // The rank may close it; it is held until it is released.
+    assert_eq!(node.call(libc::SYS_close, &[fd]), 0);
+    assert_eq!(node.host_op(WriteObject, &write), PAGE as i64);
+    assert_eq!(node.host_op(ReleaseFile, &[device, inode, 1]), 0);
+    assert_eq!(node.host_op(WriteObject, &write), EBADF);
+}
+
+fn frames_are_the_pools() {
+    let mut node = Node::new();
+    let (_, [device, inode]) = file(&mut node);
+    let end = POOL.0 + POOL.1;
+    for gpa in [0, POOL.0 - PAGE, end - PAGE, end, u64::MAX - PAGE + 1] {
+        for op in [LoadObject, WriteObject] {
+            let args = [device, inode, gpa, 2 * PAGE, 0];
+            assert_eq!(node.host_op(op, &args), EFAULT, "{gpa:#x}");
+        }
+    }
+}
+
+fn calls_read_and_write_the_frames() {
+    let mut node = Node::new();
+    let fd = mapped(&mut node);
+    assert_eq!(node.call(libc::SYS_pread64, &[fd, BUF, 8, PAGE - 4]), 8);
+    assert_eq!(node.get(BUF, 9), b"ffffffffx");
+    node.put(BUF, b"written");
+    assert_eq!(node.call(libc::SYS_pwrite64, &[fd, BUF, 7, PAGE - 4]), 7);
+    assert_eq!(frames(&node, PAGE - 5, 9), b"fwrittenf");
+    assert_eq!(node.call(libc::SYS_lseek, &[fd, 100, 0]), 100);
+    assert_eq!(node.call(libc::SYS_write, &[fd, BUF, 7]), 7);
+    assert_eq!(frames(&node, 99, 9), b"fwrittenf");
+    assert_eq!(node.call(libc::SYS_read, &[fd, BUF, 2]), 2);
+    assert_eq!(node.get(BUF, 3), b"ffi");
+    assert_eq!(node.call(libc::SYS_lseek, &[fd, 0, 1]), 109);
+    let null = open(&mut node, b"/dev/null\0", 2) as u64;
+    assert_eq!(node.call(libc::SYS_sendfile, &[null, fd, 0, 8]), EINVAL);
+    assert_eq!(
+        node.call(libc::SYS_copy_file_range, &[fd, 0, fd, 0, 8, 0]),
+        EINVAL
+    );
+}
+
+fn vectors_reach_the_frames() {
+    let mut node = Node::new();
+    let fd = mapped(&mut node);
+    let iovecs = node.put_words(DATA.0, &[BUF, 3, 0, 0, BUF + 100, 5]);
+    node.put(BUF, b"abc");
+    node.put(BUF + 100, b"defgh");
+    let at = PAGE - 5;
+    assert_eq!(node.call(libc::SYS_pwritev, &[fd, iovecs, 3, at, 0]), 8);
+    assert_eq!(frames(&node, at - 1, 10), b"fabcdefghf");
+    let args = [fd, iovecs, 3, at - 1, 0];
+    assert_eq!(node.call(libc::SYS_preadv, &args), 8);
+    assert_eq!(
+        (node.get(BUF, 3), node.get(BUF + 100, 5)),
+        (b"fab".into(), b"cdefg".into())
+    );
+    // Part of a vector whose rest is nowhere.
+    let iovecs = node.put_words(DATA.0, &[BUF, 3, 1 << 38, 5]);
+    assert_eq!(node.call(libc::SYS_preadv, &[fd, iovecs, 2, at + 2, 0]), 3);
+    assert_eq!(node.get(BUF, 3), b"cde");
+}
+
+fn appended_bytes_reach_the_frames() {
+    let mut node = Node::new();
+    let fd = mapped(&mut node);
+    assert_eq!(node.call(libc::SYS_ftruncate, &[fd, PAGE + 10]), 0);
+    let append = libc::O_APPEND as u64;
+    assert_eq!(
+        node.call(libc::SYS_fcntl, &[fd, libc::F_SETFL as u64, append]),
+        0
+    );
+    node.put(BUF, b"end");
+    assert_eq!(node.call(libc::SYS_write, &[fd, BUF, 3]), 3);
+    assert_eq!(frames(&node, PAGE + 9, 6), b"fend\0\0");
+    // Linux appends whatever offset it is given.
+    assert_eq!(node.call(libc::SYS_pwrite64, &[fd, BUF, 3, 0]), 3);
+    assert_eq!(frames(&node, PAGE + 12, 5), b"dend\0");
+    assert_eq!(frames(&node, 0, 1), b"f");
+}
+
+fn a_file_that_is_cut_is_zero() {
+    let mut node = Node::new();
+    let fd = mapped(&mut node);
+    assert_eq!(node.call(libc::SYS_ftruncate, &[fd, PAGE + 1]), 0);
+    assert_eq!(frames(&node, PAGE, 3), b"f\0\0");
+    let punch = (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE) as u64;
+    assert_eq!(node.call(libc::SYS_fallocate, &[fd, punch, 1, 2]), 0);
+    assert_eq!(frames(&node, 0, 4), b"f\0\0f");
+    // By its path, too.
+    let path = format!("/proc/self/fd/{fd}\0");
+    let path = node.put(BUF, path.as_bytes());
+    let (flags, at) = (libc::O_RDWR | libc::O_TRUNC, libc::AT_FDCWD as u64);
+    let again = node.call(libc::SYS_openat, &[at, path, flags as u64, 0]);
+    assert!(again >= 0, "{again}");
+    assert_eq!(frames(&node, 0, 4), [0; 4]);
+}
+
+/// A file that is being read into frames holds what it held.
+fn frames_that_are_not_filled_are_not_read() {
+    let mut node = Node::new();
+    let (fd, held) = file(&mut node);
+    enter(&node, held, false);
+    assert_eq!(node.call(libc::SYS_pread64, &[fd, BUF, 4, 0]), 4);
+    assert_eq!(node.get(BUF, 4), b"xxxx");
+    node.put(BUF, b"new");
+    assert_eq!(node.call(libc::SYS_pwrite64, &[fd, BUF, 3, 0]), 3);
+    assert_eq!(frames(&node, 0, 4), b"new\0", "but they are written to");
+}
+
+/// Another process has the lock of every file.
+fn calls_wait_for_the_lock() {
+    use std::os::fd::AsRawFd;
+    let mut node = Node::new();
+    let fd = mapped(&mut node);
+    let memfd = node.memfd.as_raw_fd();
+    let lock = |kind: i32| {
+        let lock = libc::flock {
+            l_type: kind as i16,
+            l_whence: libc::SEEK_SET as i16,
+            l_start: 0,
+            l_len: 0,
+            l_pid: 0,
+        };
+        // SAFETY: 1. Linux only reads the structure.
+        unsafe { libc::fcntl(memfd, libc::F_SETLK, &raw const lock) }
+    };
+    assert_eq!(lock(libc::F_WRLCK), 0);
+    node.begin_and_wait(libc::SYS_pread64, &[fd, BUF, 4, 0]);
+    assert_eq!(lock(libc::F_UNLCK), 0);
+    assert_eq!(node.finish(), 4);
+    assert_eq!(node.get(BUF, 4), b"ffff");
+}
+
+fn other_files_are_left_alone() {
+    let mut node = Node::new();
+    mapped(&mut node);
+    let zero = open(&mut node, b"/dev/zero\0", 0) as u64;
+    assert_eq!(node.call(libc::SYS_read, &[zero, BUF, 4]), 4);
+    assert_eq!(node.get(BUF, 4), [0; 4]);
+    let name = node.put(BUF, b"other\0");
+    let other = node.call(libc::SYS_memfd_create, &[name, 0]) as u64;
+    assert_eq!(node.call(libc::SYS_pwrite64, &[other, BUF, 5, 0]), 5);
+    assert_eq!(frames(&node, 0, 5), b"fffff");
+    let null = open(&mut node, b"/dev/null\0", 2) as u64;
+    assert_eq!(node.call(libc::SYS_sendfile, &[null, other, 0, 5]), 5);
+}

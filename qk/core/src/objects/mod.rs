@@ -1,0 +1,303 @@
+//! Shared objects: the files that ranks of the node have mapped with MAP_SHARED, and which frames of the node pool hold them.
+//!
+//! An object is known by the file's device and inode and lives while some rank maps any of it. It has frames for what
+//! was ever mapped of it, in runs of adjacent frames (*pieces*) as long as the pool has them. All of its frames come
+//! back together, when its last mapping goes: those who may still write to them (the ranks' proxies) have to let go first, so
+//! [`Objects::detach`] hands the pieces out and [`Objects::free`] takes them back.
+//!
+//! What would make us revisit it: programs that slide a window over a file much larger than the pool. Then mappings would have
+//! to be counted per piece.
+
+#[cfg(test)]
+mod tests;
+
+use abi::Errno;
+use alloc::vec::Vec;
+
+use crate::Point;
+use crate::frames::Frames;
+use crate::page::{PAGE_BYTES, PageSize};
+
+/// Numbers of objects begin here: smaller ones are a rank's own, of its private mappings ([`abi::control::MappedFile`]).
+pub const FIRST: u32 = abi::control::MappedFile::MAX_OBJECT + 1;
+/// Pieces of all objects together: each has a slot in the directory that proxies read.
+pub const MOST_PIECES: usize = wire::objects::ENTRIES;
+
+/// What a file is told apart by on the host: device and inode.
+pub type File = [u64; 2];
+
+/// Bytes of an object in adjacent frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Piece {
+    /// Offset in the file of the first byte; a multiple of 4 KiB.
+    pub offset: u64,
+    /// Length in bytes; a multiple of 4 KiB.
+    pub len_bytes: u64,
+    /// Physical address of the first byte.
+    pub pa: u64,
+    /// Known to hold zeros, when it is new.
+    pub zero: bool,
+    /// Number of its place in the directory.
+    pub slot: usize,
+}
+
+impl Piece {
+    /// End of it in the file.
+    pub const fn end(&self) -> u64 {
+        self.offset + self.len_bytes
+    }
+
+    /// The part in `from .. to` of the file, which must overlap.
+    #[must_use]
+    pub fn clip(&self, from: u64, to: u64) -> Piece {
+        let start = self.offset.max(from);
+        Piece {
+            offset: start,
+            len_bytes: self.end().min(to) - start,
+            pa: self.pa + (start - self.offset),
+            ..*self
+        }
+    }
+}
+
+struct Object {
+    file: File,
+    /// Bytes of all mappings of it, in all ranks.
+    mapped_bytes: u64,
+    /// By offset.
+    pieces: Vec<Piece>,
+}
+
+impl Object {
+    /// The pieces that touch `from .. to`.
+    fn range(&self, from: u64, to: u64) -> &[Piece] {
+        let first = self.pieces.partition_point(|piece| piece.end() <= from);
+        let end = self.pieces.partition_point(|piece| piece.offset < to);
+        &self.pieces[first..end.max(first)]
+    }
+
+    /// What of `from .. to` has no frames.
+    fn holes(&self, from: u64, to: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let pieces = self.range(from, to).iter();
+        let edges = pieces.map(|piece| (piece.offset, piece.end()));
+        let mut at = from;
+        edges.chain([(to, to)]).filter_map(move |(start, end)| {
+            let hole = (at, start);
+            at = end.max(at);
+            (hole.0 < hole.1).then_some(hole)
+        })
+    }
+}
+
+/// All objects of the node, and the pool.
+pub struct Objects {
+    frames: Frames,
+    objects: Vec<Option<Object>>,
+    /// A bit per slot of the directory: taken.
+    slots: [u64; MOST_PIECES / 64],
+}
+
+impl Objects {
+    /// No objects, and a pool of `len_bytes` at `base`; `zeroed`: it is known to hold zeros. `None` when there is no memory for
+    /// its records.
+    pub fn new(base: u64, len_bytes: u64, zeroed: bool, point: Point) -> Option<Objects> {
+        Some(Objects {
+            frames: Frames::new(base, len_bytes, zeroed, point)?,
+            objects: Vec::new(),
+            slots: [0; _],
+        })
+    }
+
+    /// Notes a mapping of `len_bytes` of a file, before it is made; returns the object's number.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn attach(&mut self, file: File, len_bytes: u64) -> Result<u32, Errno> {
+        let known = |object: &Option<Object>| object.as_ref().is_some_and(|o| o.file == file);
+        let index = match self.objects.iter().position(known) {
+            Some(index) => index,
+            None => self.vacant()?,
+        };
+        let object = self.objects[index].get_or_insert(Object {
+            file,
+            mapped_bytes: 0,
+            pieces: Vec::new(),
+        });
+        object.mapped_bytes += len_bytes;
+        Ok(FIRST + index as u32)
+    }
+
+    /// Notes that `len_bytes` of mappings of an object are gone. After the last one there is no such object any more: its pieces
+    /// are returned, for [`Self::free`].
+    pub fn detach(&mut self, id: u32, len_bytes: u64) -> Option<Vec<Piece>> {
+        let slot = self.objects.get_mut((id.checked_sub(FIRST)?) as usize)?;
+        let object = slot.as_mut()?;
+        object.mapped_bytes = object.mapped_bytes.saturating_sub(len_bytes);
+        let dead = slot.take_if(|object| object.mapped_bytes == 0)?;
+        Some(dead.pieces)
+    }
+
+    /// The file of an object.
+    pub fn file(&self, id: u32) -> Option<File> {
+        self.object(id).map(|object| object.file)
+    }
+
+    /// Gives the object frames for what has none of `from .. to`; returns the new ones, by offset.
+    ///
+    /// # Errors
+    /// ENOMEM, with nothing changed: the pool has not so many frames left, or the directory no slots.
+    pub fn extend(&mut self, id: u32, from: u64, to: u64) -> Result<Vec<Piece>, Errno> {
+        let object = self.object(id).ok_or(Errno::ENOMEM)?;
+        let wanted: u64 = object.holes(from, to).map(|(start, end)| end - start).sum();
+        if wanted > self.frames.free_bytes() {
+            return Err(Errno::ENOMEM);
+        }
+        let mut holes = Vec::new();
+        for hole in object.holes(from, to) {
+            push(&mut holes, hole)?;
+        }
+        let mut fresh = Vec::new();
+        let filled = holes
+            .iter()
+            .try_for_each(|&(start, end)| self.fill(start, end, &mut fresh));
+        let entered = filled.and_then(|()| self.enter(id, &fresh));
+        if let Err(errno) = entered {
+            self.free(&fresh);
+            return Err(errno);
+        }
+        Ok(fresh)
+    }
+
+    /// Takes back what [`Self::extend`] returned; the frames are to be given to [`Self::free`].
+    pub fn retract(&mut self, id: u32, fresh: &[Piece]) {
+        if let Some(object) = self.object_mut(id) {
+            object.pieces.retain(|piece| !fresh.contains(piece));
+        }
+    }
+
+    /// The frames of `from .. to`, by offset: without gaps once [`Self::extend`] has been called.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn pieces(&self, id: u32, from: u64, to: u64) -> Result<Vec<Piece>, Errno> {
+        let mut found = Vec::new();
+        for piece in self
+            .object(id)
+            .map_or(&[][..], |object| object.range(from, to))
+        {
+            push(&mut found, piece.clip(from, to))?;
+        }
+        Ok(found)
+    }
+
+    /// Takes frames back into the pool, and their slots. Nobody uses them any more: no mapping, no proxy, no window.
+    pub fn free(&mut self, pieces: &[Piece]) {
+        for piece in pieces {
+            self.frames
+                .free_range(piece.pa, piece.len_bytes, false)
+                .expect("frames of an object were in use");
+            if let Some(word) = self.slots.get_mut(piece.slot / 64) {
+                *word &= !(1 << (piece.slot % 64));
+            }
+        }
+    }
+
+    /// Bytes of the pool in use.
+    pub fn used_bytes(&self) -> u64 {
+        self.frames.used_bytes()
+    }
+
+    /// Index of an entry for a new object.
+    fn vacant(&mut self) -> Result<usize, Errno> {
+        if let Some(index) = self.objects.iter().position(Option::is_none) {
+            return Ok(index);
+        }
+        push(&mut self.objects, None)?;
+        Ok(self.objects.len() - 1)
+    }
+
+    fn object(&self, id: u32) -> Option<&Object> {
+        let index = id.checked_sub(FIRST)? as usize;
+        self.objects.get(index)?.as_ref()
+    }
+
+    fn object_mut(&mut self, id: u32) -> Option<&mut Object> {
+        let index = id.checked_sub(FIRST)? as usize;
+        self.objects.get_mut(index)?.as_mut()
+    }
+
+    /// Allocates frames for `start .. end`, adjacent where that can be. Whatever it takes is in `fresh`, also when it fails.
+    fn fill(&mut self, start: u64, end: u64, fresh: &mut Vec<Piece>) -> Result<(), Errno> {
+        let mut at = start;
+        while at < end {
+            let last = fresh.last_mut().filter(|piece| piece.end() == at);
+            let prefer = last.as_ref().map(|piece| piece.pa + piece.len_bytes);
+            let taken = self.take(at, end - at, prefer).ok_or(Errno::ENOMEM)?;
+            at += taken.len_bytes;
+            match last {
+                Some(last) if prefer == Some(taken.pa) => {
+                    last.len_bytes += taken.len_bytes;
+                    last.zero &= taken.zero;
+                }
+                _ => self.begin(taken, fresh)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Frames for the front of `offset .. offset + len_bytes`: a large page where one can be mapped.
+    fn take(&mut self, offset: u64, len_bytes: u64, prefer: Option<u64>) -> Option<Piece> {
+        const LARGE: PageSize = PageSize::Size2M;
+        let piece = |pa, len_bytes, zero| Piece {
+            offset,
+            len_bytes,
+            pa,
+            zero,
+            slot: MOST_PIECES,
+        };
+        if PageSize::largest(offset, len_bytes, LARGE) == LARGE {
+            let frame = self.frames.alloc_prefer(LARGE, prefer.unwrap_or(0));
+            if let Some(frame) = frame {
+                return Some(piece(frame.addr, LARGE.bytes(), frame.zero));
+            }
+        }
+        let to_large = LARGE.bytes() - offset % LARGE.bytes();
+        let most = (len_bytes.min(to_large) / PAGE_BYTES) as usize;
+        let run = self.frames.alloc_run(most, prefer)?;
+        Some(piece(run.addr, run.len_bytes, run.zero))
+    }
+
+    /// Begins a piece with frames just taken, which go back if there is no room for it.
+    fn begin(&mut self, taken: Piece, fresh: &mut Vec<Piece>) -> Result<(), Errno> {
+        let free = |word: &u64| *word != u64::MAX;
+        let word = self.slots.iter().position(free);
+        let (Some(word), Ok(())) = (word, fresh.try_reserve(1)) else {
+            self.free(&[taken]);
+            return Err(Errno::ENOMEM);
+        };
+        let bit = self.slots[word].trailing_ones() as usize;
+        self.slots[word] |= 1 << bit;
+        let slot = word * 64 + bit;
+        fresh.push(Piece { slot, ..taken });
+        Ok(())
+    }
+
+    /// Enters new pieces into an object.
+    fn enter(&mut self, id: u32, fresh: &[Piece]) -> Result<(), Errno> {
+        let object = self.object_mut(id).ok_or(Errno::ENOMEM)?;
+        let pieces = &mut object.pieces;
+        pieces.try_reserve(fresh.len()).map_err(|_| Errno::ENOMEM)?;
+        for piece in fresh {
+            let at = pieces.partition_point(|other| other.offset < piece.offset);
+            pieces.insert(at, *piece);
+        }
+        Ok(())
+    }
+}
+
+/// Appends without panicking when the heap is full.
+fn push<T>(to: &mut Vec<T>, value: T) -> Result<(), Errno> {
+    to.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+    to.push(value);
+    Ok(())
+}

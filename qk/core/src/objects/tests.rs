@@ -1,0 +1,171 @@
+//! Objects against a model: a map from pages of files to frames.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use super::*;
+
+const BASE: u64 = 0x4000_0000;
+const MIB: u64 = 1 << 20;
+
+fn objects(len_bytes: u64) -> Objects {
+    Objects::new(BASE, len_bytes, true, |_| ()).expect("memory for its records")
+}
+
+#[test]
+fn one_file_is_one_object() {
+    let mut objects = objects(16 * MIB);
+    let first = objects.attach([1, 2], PAGE_BYTES).expect("room");
+    assert_eq!(objects.attach([1, 2], PAGE_BYTES), Ok(first));
+    assert_ne!(objects.attach([1, 3], PAGE_BYTES), Ok(first));
+    assert_ne!(objects.attach([2, 2], PAGE_BYTES), Ok(first));
+    assert_eq!(objects.file(first), Some([1, 2]));
+}
+
+#[test]
+fn frames_stay_until_the_last_mapping_is_gone() {
+    let mut objects = objects(16 * MIB);
+    let id = objects.attach([1, 2], 4 * PAGE_BYTES).expect("room");
+    objects.attach([1, 2], 2 * PAGE_BYTES).expect("room");
+    let fresh = objects.extend(id, 0, 4 * PAGE_BYTES).expect("frames");
+    assert_eq!(fresh.len(), 1, "adjacent frames are one piece");
+    assert_eq!(objects.extend(id, 0, 2 * PAGE_BYTES), Ok(Vec::new()));
+    assert_eq!(objects.detach(id, 4 * PAGE_BYTES), None);
+    assert_eq!(objects.pieces(id, 0, 4 * PAGE_BYTES), Ok(fresh.clone()));
+    let dead = objects.detach(id, 2 * PAGE_BYTES).expect("the last one");
+    assert_eq!((&dead, objects.file(id)), (&fresh, None));
+    assert_eq!(objects.used_bytes(), 4 * PAGE_BYTES, "until they are free");
+    objects.free(&dead);
+    assert_eq!(objects.used_bytes(), 0);
+    let again = objects.attach([1, 2], PAGE_BYTES).expect("room");
+    let fresh = objects.extend(again, 0, PAGE_BYTES).expect("frames");
+    assert!(!fresh[0].zero, "what was used holds something");
+}
+
+#[test]
+fn large_pages_are_used_where_they_fit() {
+    let mut objects = objects(16 * MIB);
+    let id = objects.attach([1, 2], 8 * MIB).expect("room");
+    let fresh = objects.extend(id, MIB, 7 * MIB).expect("frames");
+    let of_large = |piece: &Piece| {
+        let lead = piece.offset.next_multiple_of(2 * MIB) - piece.offset;
+        piece.len_bytes >= lead + 2 * MIB && (piece.pa + lead).is_multiple_of(2 * MIB)
+    };
+    assert!(fresh.iter().any(of_large), "{fresh:x?}");
+}
+
+#[test]
+fn a_full_pool_changes_nothing() {
+    let mut objects = objects(2 * MIB);
+    let id = objects.attach([1, 2], 4 * MIB).expect("room");
+    objects.extend(id, 0, MIB).expect("frames");
+    assert_eq!(objects.extend(id, 0, 4 * MIB), Err(Errno::ENOMEM));
+    assert_eq!(objects.used_bytes(), MIB);
+    assert_eq!(objects.pieces(id, 0, 4 * MIB).expect("room").len(), 1);
+}
+
+#[test]
+fn there_are_as_many_pieces_as_the_directory_has_places() {
+    let mut objects = objects(64 * MIB);
+    let id = objects.attach([1, 2], 4 * MIB).expect("room");
+    let page = |n: usize| (n as u64 * 2 * PAGE_BYTES, (n as u64 * 2 + 1) * PAGE_BYTES);
+    let mut slots = BTreeSet::new();
+    for n in 0..MOST_PIECES {
+        let (from, to) = page(n);
+        let fresh = objects.extend(id, from, to).expect("a piece");
+        slots.insert(fresh[0].slot);
+    }
+    assert_eq!(slots, (0..MOST_PIECES).collect());
+    let used = objects.used_bytes();
+    let (from, to) = page(MOST_PIECES);
+    assert_eq!(objects.extend(id, from, to), Err(Errno::ENOMEM));
+    assert_eq!(objects.used_bytes(), used);
+}
+
+#[test]
+fn what_could_not_be_loaded_is_taken_back() {
+    let mut objects = objects(16 * MIB);
+    let id = objects.attach([1, 2], 4 * MIB).expect("room");
+    objects.extend(id, 0, PAGE_BYTES).expect("frames");
+    let fresh = objects.extend(id, 0, MIB).expect("frames");
+    objects.retract(id, &fresh);
+    objects.free(&fresh);
+    assert_eq!(objects.used_bytes(), PAGE_BYTES);
+    assert_eq!(objects.pieces(id, 0, MIB).expect("room").len(), 1);
+}
+
+#[test]
+fn numbers_that_are_no_objects_are_none() {
+    let mut objects = objects(2 * MIB);
+    for id in [0, 1, FIRST, FIRST + 9, u32::MAX] {
+        assert_eq!((objects.file(id), objects.detach(id, 1)), (None, None));
+        assert_eq!(objects.extend(id, 0, PAGE_BYTES), Err(Errno::ENOMEM));
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Map { file: u64, from: u64, pages: u64 },
+    Unmap { which: usize },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let map = (0..3u64, 0..700u64, 1..600u64);
+    prop_oneof![
+        3 => map.prop_map(|(file, from, pages)| Step::Map { file, from, pages }),
+        2 => any::<usize>().prop_map(|which| Step::Unmap { which }),
+    ]
+}
+
+proptest! {
+    /// A page of a file has one frame, the same for all, as long as any of the file is mapped; no frame is two pages'.
+    #[test]
+    fn pages_have_frames_of_their_own(steps in prop::collection::vec(step(), 1..60)) {
+        let mut objects = objects(4 * MIB);
+        let mut mapped: Vec<(u64, u32, u64)> = Vec::new();
+        let mut frames: BTreeMap<(u64, u64), u64> = BTreeMap::new();
+        for step in steps {
+            match step {
+                Step::Map { file, from, pages } => {
+                    let (from, to) = (from * PAGE_BYTES, (from + pages) * PAGE_BYTES);
+                    let id = objects.attach([9, file], to - from).expect("room");
+                    if objects.extend(id, from, to).is_err() {
+                        if let Some(dead) = objects.detach(id, to - from) {
+                            objects.free(&dead);
+                        }
+                        continue;
+                    }
+                    mapped.push((file, id, to - from));
+                    let mut at = from;
+                    for piece in objects.pieces(id, from, to).expect("room") {
+                        prop_assert_eq!(piece.offset, at);
+                        for page in (0..piece.len_bytes).step_by(PAGE_BYTES as usize) {
+                            let frame = *frames.entry((file, at + page)).or_insert(piece.pa + page);
+                            prop_assert_eq!(frame, piece.pa + page);
+                        }
+                        at = piece.end();
+                    }
+                    prop_assert_eq!(at, to);
+                }
+                Step::Unmap { which } => {
+                    if mapped.is_empty() {
+                        continue;
+                    }
+                    let (file, id, len) = mapped.swap_remove(which % mapped.len());
+                    let last = !mapped.iter().any(|(other, ..)| *other == file);
+                    let dead = objects.detach(id, len);
+                    prop_assert_eq!(dead.is_some(), last);
+                    if let Some(dead) = dead {
+                        objects.free(&dead);
+                        frames.retain(|(of, _), _| *of != file);
+                    }
+                }
+            }
+            let distinct: BTreeSet<u64> = frames.values().copied().collect();
+            prop_assert_eq!(distinct.len(), frames.len());
+            prop_assert!(distinct.iter().all(|pa| (BASE..BASE + 4 * MIB).contains(pa)));
+            prop_assert_eq!(objects.used_bytes(), frames.len() as u64 * PAGE_BYTES);
+        }
+    }
+}

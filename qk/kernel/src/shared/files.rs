@@ -1,0 +1,63 @@
+//! The host's side of objects: files that the rank's proxy holds open (`abi::control::HostOp`).
+
+use abi::Errno;
+use abi::control::HostOp;
+use abi::map::PAGE;
+use qk_core::objects::{File, Piece};
+use qk_core::regions::Region;
+
+use crate::ship;
+use crate::thread::Thread;
+
+/// Has the proxy keep the file behind a descriptor, which is being mapped at `region`.
+///
+/// # Errors
+/// ENODEV for what is no regular file; EBADF, EMFILE.
+pub fn hold(thread: &'static Thread, fd: u64, region: &Region) -> Result<File, Errno> {
+    let args = [fd, region.start, region.len_bytes(), region.offset];
+    ship::host_op(thread, HostOp::HoldFile, args)?;
+    Ok(thread.area.slot.more())
+}
+
+/// Waits until no proxy uses what the log or the directory has taken away; `last`: closes the file.
+pub fn release(thread: &'static Thread, [device, inode]: File, last: bool) {
+    // It fails only for a file that was never held.
+    let _ = ship::host_op(
+        thread,
+        HostOp::ReleaseFile,
+        [device, inode, u64::from(last)],
+    );
+}
+
+/// Reads a piece of a file into its frames; what the file has not stays zero.
+///
+/// # Errors
+/// EIO and what else the host says.
+pub fn load(thread: &'static Thread, [device, inode]: File, piece: &Piece) -> Result<(), Errno> {
+    let args = [device, inode, piece.pa, piece.len_bytes, piece.offset];
+    ship::host_op(thread, HostOp::LoadObject, args).map(|_| ())
+}
+
+/// Writes frames to the file, up to its end.
+///
+/// # Errors
+/// ENOSPC, EIO and what else the host says.
+pub fn write(
+    thread: &'static Thread,
+    [device, inode]: File,
+    offset: u64,
+    pa: u64,
+    len_bytes: u64,
+) -> Result<(), Errno> {
+    let args = [device, inode, pa, len_bytes, offset];
+    ship::host_op(thread, HostOp::WriteObject, args).map(|_| ())
+}
+
+/// Bytes of the pages that begin before the end of the file.
+///
+/// # Errors
+/// What the host says.
+pub fn pages_bytes(thread: &'static Thread, [device, inode]: File) -> Result<u64, Errno> {
+    let bytes = ship::host_op(thread, HostOp::FileBytes, [device, inode])?;
+    Ok(bytes.next_multiple_of(PAGE))
+}

@@ -1,0 +1,393 @@
+//! Mappings that ranks share: files mapped with MAP_SHARED. `qk_core::objects` says which frames hold what of them;
+//! docs/shared-memory.md tells the whole.
+//!
+//! An object's frames are what its file holds, for every rank of the node. They are filled from the file when they are
+//! first mapped, and each rank writes back what it has written: at msync, when it unmaps, and when it ends.
+//!
+//! # Lock order
+//! The address space of the calling rank, then a gate ([`Node::gate`]), then the table. A gate is held while its file is read,
+//! so who maps the same pages waits until they are there; the table only for as long as an entry takes. The shipped operations
+//! under a gate depend on nothing but the caller's own proxy and the file.
+
+mod files;
+
+use core::sync::atomic::Ordering;
+
+use abi::Errno;
+use abi::map::USER_TOP;
+use hal::addr::{Phys, PhysRange};
+use hal::sync::Once;
+use qk_core::futex::Key;
+use qk_core::mman::{FileInfo, MmapPlan};
+use qk_core::objects::{File, Objects, Piece};
+use qk_core::regions::{Prot, Region, RegionFlags};
+use wire::boot::flag;
+use wire::objects::Entry;
+
+use crate::aspace::Aspace;
+use crate::rank::Rank;
+use crate::sleep_lock::{SleepGuard, SleepLock};
+use crate::thread::Thread;
+use crate::{comm, preempt};
+
+/// Gates: two objects that have the same one are loaded one after the other.
+const GATES: usize = 8;
+/// Set in the space of a futex's key that is an object's, not a rank's.
+const OBJECT_SPACE: u64 = 1 << 32;
+
+/// What the node shares.
+struct Node {
+    pool: PhysRange,
+    /// Made at first use: a pool that no rank uses costs nothing.
+    table: SleepLock<Option<Objects>>,
+    gates: [SleepLock<()>; GATES],
+}
+
+static NODE: Once<Node> = Once::new();
+
+impl Node {
+    /// Held while frames of an object are filled.
+    fn gate(&self, object: u32) -> SleepGuard<'_, ()> {
+        self.gates[object as usize % GATES].lock()
+    }
+
+    fn with<R>(&self, work: impl FnOnce(&mut Objects) -> R) -> R {
+        work(self.table.lock().as_mut().expect("made by `node`"))
+    }
+}
+
+/// Says where the pool is, if there is one.
+pub fn init(pool: Option<PhysRange>) {
+    let Some(pool) = pool else { return };
+    comm::get()
+        .objects()
+        .set_pool(pool.start.0, pool.len_bytes());
+    let node = Node {
+        pool,
+        table: SleepLock::new(None),
+        gates: core::array::from_fn(|_| SleepLock::new(())),
+    };
+    assert!(NODE.set(node).is_ok(), "the pool is set up once");
+}
+
+/// What the node shares.
+///
+/// # Errors
+/// ENOMEM: there is no pool, or no memory for what is to be known of it.
+fn node() -> Result<&'static Node, Errno> {
+    let node = NODE.get().ok_or(Errno::ENOMEM)?;
+    let mut table = node.table.lock();
+    if table.is_none() {
+        let zeroed = comm::get().config.has(flag::RAM_ZEROED);
+        let (base, len_bytes) = (node.pool.start.0, node.pool.len_bytes());
+        let made = Objects::new(base, len_bytes, zeroed, preempt::point);
+        *table = Some(made.ok_or(Errno::ENOMEM)?);
+    }
+    Ok(node)
+}
+
+/// Carries out a shared mapping of a file, as far as it exists: the rest of the region is behind its end.
+///
+/// # Errors
+/// ENODEV: not a regular file. ENOMEM: the pool has no room, which yod is told. EIO: the file cannot be read.
+pub fn map(
+    thread: &'static Thread,
+    aspace: &mut Aspace,
+    plan: &MmapPlan,
+    fd: u64,
+    file: &FileInfo,
+) -> Result<(), Errno> {
+    let mut region = plan.region;
+    if plan.replace {
+        aspace.unmap(region.start, region.end)?;
+    }
+    let held = files::hold(thread, fd, &region)?;
+    let len_bytes = region.len_bytes();
+    let attached = node().and_then(|node| node.with(|objects| objects.attach(held, len_bytes)));
+    region.object = match attached {
+        Ok(object) => object,
+        Err(errno) => {
+            note_shortage(thread.rank, &region);
+            files::release(thread, held, !maps(aspace, held));
+            return Err(errno);
+        }
+    };
+    thread
+        .rank
+        .shared_bytes
+        .fetch_add(len_bytes, Ordering::Relaxed);
+    let in_file = region.start + file.in_file_bytes.min(len_bytes);
+    let mapped = map_parts(thread, aspace, held, region, in_file);
+    if mapped.is_err() {
+        let _ = aspace.unmap(region.start, region.end);
+        detach(thread, aspace, region.object, len_bytes);
+    }
+    mapped
+}
+
+/// Maps what lies in the file, and what does not, without frames.
+fn map_parts(
+    thread: &'static Thread,
+    aspace: &mut Aspace,
+    file: File,
+    region: Region,
+    in_file: u64,
+) -> Result<(), Errno> {
+    if in_file < region.end {
+        let mut behind = region.clip(in_file, region.end);
+        behind.flags |= RegionFlags::PAST_END;
+        aspace.map(&MmapPlan {
+            region: behind,
+            replace: false,
+        })?;
+    }
+    match in_file > region.start {
+        true => fill(thread, aspace, file, region.clip(region.start, in_file)),
+        false => Ok(()),
+    }
+}
+
+/// Maps the part of an object that `region` names, with frames that hold what the file holds.
+fn fill(
+    thread: &'static Thread,
+    aspace: &mut Aspace,
+    file: File,
+    region: Region,
+) -> Result<(), Errno> {
+    let node = node()?;
+    let (from, to) = (region.offset, region.offset + region.len_bytes());
+    let _gate = node.gate(region.object);
+    let fresh = node
+        .with(|objects| {
+            let fresh = objects.extend(region.object, from, to)?;
+            fresh.iter().for_each(|piece| enter(file, piece, false));
+            Ok::<_, Errno>(fresh)
+        })
+        .inspect_err(|_| note_shortage(thread.rank, &region))?;
+    if let Err(errno) = fresh.iter().try_for_each(|piece| load(thread, file, piece)) {
+        node.with(|objects| objects.retract(region.object, &fresh));
+        recycle(thread, file, &fresh, false);
+        return Err(errno);
+    }
+    let pieces = node.with(|objects| {
+        fresh.iter().for_each(|piece| enter(file, piece, true));
+        objects.pieces(region.object, from, to)
+    })?;
+    aspace.map_shared(region, &pieces)
+}
+
+fn load(thread: &'static Thread, file: File, piece: &Piece) -> Result<(), Errno> {
+    if !piece.zero {
+        const STEP: u64 = qk_core::aspace::CLEAR_BYTES;
+        for at in (0..piece.len_bytes).step_by(STEP as usize) {
+            let step = STEP.min(piece.len_bytes - at);
+            hal::mem::zero(Phys(piece.pa + at), step);
+            preempt::point(step as u32 / 8);
+        }
+    }
+    files::load(thread, file, piece)
+}
+
+/// Shows a piece to the proxies. The caller holds the table.
+fn enter(file: File, piece: &Piece, filled: bool) {
+    let entry = Entry {
+        file,
+        offset: piece.offset,
+        len_bytes: piece.len_bytes,
+        gpa: piece.pa,
+        filled,
+    };
+    comm::get().objects().put(piece.slot, &entry);
+}
+
+/// Gives frames of an object, which nobody maps any more, back to the pool, once no proxy uses them. `last`: the calling rank
+/// maps nothing of the file.
+///
+/// Windows of peers: whoever has one on a rank that mapped these frames may hold a translation of them. The cores of all
+/// ranks have to drop theirs here, before [`Objects::free`]; today there are no windows.
+fn recycle(thread: &'static Thread, file: File, pieces: &[Piece], last: bool) {
+    let Ok(node) = node() else { return };
+    node.with(|_| {
+        let directory = comm::get().objects();
+        pieces.iter().for_each(|piece| directory.remove(piece.slot));
+    });
+    files::release(thread, file, last);
+    node.with(|objects| objects.free(pieces));
+}
+
+/// `len_bytes` of mappings of an object, by the calling thread's rank, are gone.
+fn detach(thread: &'static Thread, aspace: &Aspace, object: u32, len_bytes: u64) {
+    thread
+        .rank
+        .shared_bytes
+        .fetch_sub(len_bytes, Ordering::Relaxed);
+    let Ok(node) = node() else { return };
+    let (file, dead) = node.with(|objects| {
+        let file = objects.file(object);
+        (file, objects.detach(object, len_bytes))
+    });
+    let Some(file) = file else { return };
+    let mut regions = aspace.regions().iter();
+    let last = !regions.any(|region| region.object == object);
+    match dead {
+        Some(pieces) => recycle(thread, file, &pieces, last),
+        // Also so that its proxy has let go of the frames, whoever gives them back later.
+        None => files::release(thread, file, last),
+    }
+}
+
+/// Whether the rank maps any of a file.
+fn maps(aspace: &Aspace, file: File) -> bool {
+    let Ok(node) = node() else { return false };
+    let mut regions = aspace.regions().iter();
+    node.with(|objects| {
+        regions.any(|region| region.is_object() && objects.file(region.object) == Some(file))
+    })
+}
+
+/// Unmaps what is shared in `start .. end`, after writing back what was written; the rest of the range stays.
+///
+/// # Errors
+/// ENOMEM, when there is no room for cutting a region in two.
+pub fn take_out(
+    thread: &'static Thread,
+    aspace: &mut Aspace,
+    start: u64,
+    end: u64,
+) -> Result<(), Errno> {
+    while let Some(region) = next_object(thread.rank, aspace, start, end) {
+        // Like Linux, munmap does not say that the disk is full.
+        let _ = write_region(thread, aspace, &region);
+        aspace.unmap(region.start, region.end)?;
+        detach(thread, aspace, region.object, region.len_bytes());
+    }
+    Ok(())
+}
+
+/// Writes back what was written to shared mappings in `start .. end`.
+///
+/// # Errors
+/// The first that the host says.
+pub fn write_back(
+    thread: &'static Thread,
+    aspace: &mut Aspace,
+    start: u64,
+    end: u64,
+) -> Result<(), Errno> {
+    let (mut at, mut result) = (start, Ok(()));
+    while let Some(region) = next_object(thread.rank, aspace, at, end) {
+        let written = write_region(thread, aspace, &region);
+        result = result.and(written);
+        at = region.end;
+    }
+    result
+}
+
+/// The first part of `start .. end` that shows an object.
+fn next_object(rank: &Rank, aspace: &Aspace, start: u64, end: u64) -> Option<Region> {
+    if !rank.maps_objects() || start >= end {
+        return None;
+    }
+    let mut regions = aspace.regions().iter_range(start, end);
+    regions.find(Region::is_object)
+}
+
+/// Adjacent dirty bytes of a region are one operation.
+fn write_region(
+    thread: &'static Thread,
+    aspace: &mut Aspace,
+    region: &Region,
+) -> Result<(), Errno> {
+    if region.flags.contains(RegionFlags::READ_ONLY) {
+        return Ok(());
+    }
+    let file = node()?.with(|objects| objects.file(region.object));
+    let file = file.ok_or(Errno::EIO)?;
+    let mut waiting: Option<(u64, u64, u64)> = None;
+    let mut result = Ok(());
+    let mut write = |part: Option<(u64, u64, u64)>| {
+        if let Some((offset, pa, len_bytes)) = part {
+            let written = files::write(thread, file, offset, pa, len_bytes);
+            result = result.and(written);
+        }
+    };
+    aspace.visit_dirty(region.start, region.end, |va, pa, len_bytes| {
+        let offset = region.offset_at(va);
+        match &mut waiting {
+            Some((from, first, len)) if *from + *len == offset && *first + *len == pa => {
+                *len += len_bytes;
+            }
+            _ => write(waiting.replace((offset, pa, len_bytes))),
+        }
+    });
+    write(waiting);
+    result
+}
+
+/// The calling thread, its rank's last one, has ended the program: writes back and unmaps all that the rank shares.
+pub fn rank_ends(thread: &'static Thread) {
+    if thread.rank.maps_objects() {
+        // Without its address space there is nothing to write back.
+        let _ = thread
+            .rank
+            .with_aspace(|aspace| take_out(thread, aspace, 0, USER_TOP));
+    }
+}
+
+/// Makes memory behind the end of a file accessible if the file has grown and the region `allows` the access; `true`: `addr` has
+/// a frame now.
+pub fn grow(thread: &'static Thread, addr: u64, allows: impl FnOnce(Prot) -> bool) -> bool {
+    if !thread.rank.maps_objects() {
+        return false;
+    }
+    let grown = thread.rank.with_aspace(|aspace| {
+        let region = *aspace.regions().lookup(addr).ok_or(Errno::EFAULT)?;
+        if !region.is_object() || !allows(region.prot) {
+            return Err(Errno::EFAULT);
+        }
+        if !region.flags.contains(RegionFlags::PAST_END) {
+            // Another thread was first.
+            return aspace.translate(addr).map(|_| ()).ok_or(Errno::EFAULT);
+        }
+        let file = node()?.with(|objects| objects.file(region.object));
+        let file = file.ok_or(Errno::EIO)?;
+        let pages = files::pages_bytes(thread, file)?.saturating_sub(region.offset);
+        let in_file = region.start + pages.min(region.len_bytes());
+        if addr >= in_file {
+            return Err(Errno::EFAULT);
+        }
+        let mut there = region.clip(region.start, in_file);
+        aspace.unmap(there.start, there.end)?;
+        there.flags -= RegionFlags::PAST_END;
+        let filled = fill(thread, aspace, file, there);
+        if filled.is_err() {
+            aspace.map(&MmapPlan {
+                region: region.clip(there.start, there.end),
+                replace: false,
+            })?;
+        }
+        filled
+    });
+    grown.is_ok()
+}
+
+/// The key of a futex in shared memory; `None` where memory is the rank's own.
+pub fn futex_key(rank: &Rank, at: u64) -> Option<Key> {
+    if !rank.maps_objects() {
+        return None;
+    }
+    let region = rank.with_aspace(|aspace| Ok(aspace.regions().lookup(at).copied()));
+    let region = region.ok().flatten().filter(Region::is_object)?;
+    Some(Key {
+        space: OBJECT_SPACE | u64::from(region.object),
+        at: region.offset_at(at),
+    })
+}
+
+/// For yod to say, should the rank end badly. Without write access a mapping is a probe that programs do without (glibc's cache of
+/// converters).
+fn note_shortage(rank: &Rank, region: &Region) {
+    if !region.flags.contains(RegionFlags::READ_ONLY) {
+        rank.area.node.refusals.shared_maps.add(1);
+    }
+}

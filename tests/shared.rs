@@ -1,0 +1,104 @@
+//! Files that two ranks map and share: what one stores the other sees, in memory and in the file; locks, condition variables,
+//! barriers, semaphores and futexes in such memory work between them; and what a rank leaves behind is written back.
+//!
+//! The program (`programs/ranks/shared.c`) runs as two processes of Linux first: the two runs say the same and leave the same
+//! files.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use margay_tests::clean;
+use margay_tests::run::{HANG, Outcome, Run};
+use margay_tests::scratch::Scratch;
+use margay_tests::tree;
+
+fn program() -> String {
+    let path = tree::program("glibc-static", "shared");
+    path.to_string_lossy().into_owned()
+}
+
+/// Named semaphores are known in the whole system: each run has names of its own.
+fn name(of: &str) -> [(String, String); 1] {
+    [("SHARED_NAME".into(), format!("{}-{of}", std::process::id()))]
+}
+
+/// As two processes of Linux: what the first one says, and what they leave.
+fn natively() -> Result<Outcome> {
+    let scratch = Scratch::new()?;
+    let rank = |rank: &str| {
+        let run = Run::new([program()]).env(&name("native"));
+        run.env(&[("MARGAY_RANK", rank)]).start(&scratch)
+    };
+    let (first, second) = (rank("0")?, rank("1")?);
+    let ended = second.finish(HANG)?;
+    ensure!(ended.status == Some(0), "{}", ended.stdout.text());
+    first.finish(HANG)
+}
+
+#[test]
+fn two_ranks_share_files_as_two_processes_do() -> Result<()> {
+    let native = natively()?;
+    let on_node = clean::run(
+        Run::yod(&["-n", "2", "-m", "64M", "--oversubscribe", "--"])
+            .args(&[program()])
+            .env(&name("node")),
+    )?;
+    ensure!(
+        on_node.status == Some(0),
+        "status {:?}: {}{}",
+        on_node.status,
+        on_node.stdout.text(),
+        on_node.stderr.text()
+    );
+    ensure!(
+        on_node.stdout.text() == native.stdout.text(),
+        "{}",
+        on_node.stdout.text()
+    );
+    // The board holds process ids.
+    for file in ["data", "left"] {
+        let of = |outcome: &Outcome| outcome.files.get(Path::new(file)).cloned();
+        let (here, there) = (of(&on_node).context(file)?, of(&native).context(file)?);
+        ensure!(here == there, "{file}: {here:?} instead of {there:?}");
+    }
+    let left = |of: &str| {
+        let name = format!("margay-test-{}-{of}", std::process::id());
+        let entries = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+        entries
+            .filter(|entry| entry.file_name().to_string_lossy().contains(&name))
+            .count()
+    };
+    ensure!(left("native") + left("node") == 0, "semaphores are left");
+    Ok(())
+}
+
+/// A pool that is too small is said, with what to do; a program that goes on without is not bothered.
+#[test]
+fn a_pool_without_room_is_said() -> Result<()> {
+    let outcome = Run::yod(&["-n", "2", "-m", "64M", "--oversubscribe"])
+        .args(&["--shared-memory", "2M", "--", &program()])
+        .env(&name("small"))
+        .run()?;
+    ensure!(outcome.status == Some(99), "status {:?}", outcome.status);
+    let said = outcome.stderr.text();
+    ensure!(
+        outcome.stdout.text().contains("mmap (errno 12)")
+            && said.contains("2M of shared memory")
+            && said.contains("--shared-memory"),
+        "{}{said}",
+        outcome.stdout.text()
+    );
+    Ok(())
+}
+
+/// The pool has the size that was asked for, and says so in the plan.
+#[test]
+fn the_plan_names_the_pool() -> Result<()> {
+    let outcome = Run::yod(&["-m", "64M", "--shared-memory", "33M", "--dry-run", "--"])
+        .args(&[program()])
+        .run()?;
+    let plan = outcome.stdout.text();
+    ensure!(plan.contains("shared       34M"), "{plan}");
+    Ok(())
+}
