@@ -197,6 +197,9 @@ pub enum HostOp {
     ReleaseFile = 19,
     /// file_bytes(device, inode) -> length of a file that is held.
     FileBytes = 20,
+    /// hold_segment(id, flags) -> its bytes, and [`SEGMENTS`] and its id besides: attaches a segment of System V shared memory as
+    /// shmat does, as a file is held; `flags` as shmat(2) has them.
+    HoldSegment = 21,
     /// prepare_exec(dirfd, path, argv, envp, flags, stack_limit) -> 0: finds, opens and checks the program that is to replace the
     /// rank's, with its strings; execveat(2) says what the arguments are, `stack_limit` is the soft RLIMIT_STACK. Nothing
     /// changes yet. As execve(2): all its errors.
@@ -231,12 +234,16 @@ impl HostOp {
             18 => Some(HostOp::WriteObject),
             19 => Some(HostOp::ReleaseFile),
             20 => Some(HostOp::FileBytes),
+            21 => Some(HostOp::HoldSegment),
             22 => Some(HostOp::PrepareExec),
             23 => Some(HostOp::CommitExec),
             _ => None,
         }
     }
 }
+
+/// The device of what is no file but a segment of System V shared memory, whose id stands for the inode.
+pub const SEGMENTS: u64 = u64::MAX;
 
 /// What mmap has to know of a descriptor ([`HostOp::DescribeFile`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

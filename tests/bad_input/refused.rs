@@ -31,7 +31,7 @@ const WAYS: &[(&str, &str, Option<&str>)] = &[
     (
         "probe",
         "1",
-        Some("asked for shmget, io_setup, refused: System V IPC"),
+        Some("asked for semget, io_setup, refused: System V"),
     ),
     ("probe", "0", None),
 ];

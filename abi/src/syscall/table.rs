@@ -57,7 +57,7 @@ const fn gone(nr: u16, name: &'static str) -> Call {
 }
 
 // Reasons that several rows share.
-const NO_SYSV: &str = "System V IPC is not supported yet";
+const NO_SYSV: &str = "System V semaphores and message queues are not supported yet";
 const NO_AIO: &str = "kernel AIO is not supported: use plain reads and writes";
 const NO_SIGNALFD: &str = "signals are taken on the node, not by its host: use sigwait";
 const NO_FANOTIFY: &str = "fanotify is not supported: use inotify";

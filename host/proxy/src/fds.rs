@@ -16,8 +16,10 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Descriptors kept for the proxy besides one per core of the node.
 const RESERVE: u64 = 64;
-/// Ours never lie higher: Linux keeps a table as long as the highest number, 8 bytes each.
+/// The rank's never lie higher: Linux keeps a table as long as the highest number, 8 bytes each.
 const CEILING: u64 = 1 << 16;
+/// Besides, as many for files that ranks share mappings of, where the hard limit has room.
+const HELD: u64 = 1 << 12;
 /// Fewer descriptors than these are of no use to a program.
 const LEAST: u64 = 16;
 
@@ -38,8 +40,8 @@ impl Limits {
     #[must_use]
     pub fn divide(soft: Option<u64>, hard: Option<u64>, cores: usize) -> Option<Limits> {
         let reserve = (RESERVE / 4 + cores as u64).max(RESERVE);
-        let raised = hard.unwrap_or(CEILING).min(CEILING);
-        let first_own = raised.checked_sub(reserve)?;
+        let raised = hard.unwrap_or(u64::MAX).min(CEILING + HELD);
+        let first_own = raised.min(CEILING).checked_sub(reserve)?;
         let soft = soft.unwrap_or(u64::MAX).min(first_own);
         (soft >= LEAST).then_some(Limits {
             soft,

@@ -82,6 +82,7 @@ pub fn carry_out(rank: &'static Rank, index: usize, request: &Request) -> Result
             objects::release(rank, file, args[2] != 0);
             Ok(0)
         }),
+        Some(HostOp::HoldSegment) => hold_segment(rank, index, args),
         Some(HostOp::FileBytes) => object(args, |file| objects::file_bytes(rank, file)),
         None => Err(Errno::ENOSYS),
     };
@@ -129,6 +130,13 @@ fn hold_file(rank: &Rank, index: usize, args: &[u64; 6]) -> Result<i64, Errno> {
     place(rank, fd, addr, len_bytes, offset)?;
     rank.words.threads[index].slot.put_more(file);
     Ok(0)
+}
+
+/// Attaches a segment (id, flags).
+fn hold_segment(rank: &Rank, index: usize, args: &[u64; 6]) -> Result<i64, Errno> {
+    let (file, bytes) = objects::segment::hold(rank, args[0], args[1])?;
+    rank.words.threads[index].slot.put_more(file);
+    Ok(bytes)
 }
 
 /// Does something with the file that the first two arguments name.

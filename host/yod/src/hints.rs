@@ -141,7 +141,7 @@ mod tests {
             refusals.shared_maps.put(1);
             note(
                 refusals,
-                &["io_setup", "shmget", "shmat", "semget", "io_submit"],
+                &["io_setup", "semget", "semop", "semctl", "io_submit"],
             );
         });
         assert_eq!(
@@ -150,7 +150,7 @@ mod tests {
         );
         assert!(lines[1].contains("MAP_SHARED") && lines[1].contains("16M"));
         assert!(
-            lines[2].starts_with("shmget, shmat, semget and 2 more, refused: System V"),
+            lines[2].starts_with("semget, semop, semctl and 2 more, refused: System V"),
             "{lines:?}"
         );
         assert!(texts(|_| ()).is_empty());

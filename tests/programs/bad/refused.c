@@ -27,7 +27,7 @@ static void probe(void)
 {
     unsigned long context = 0;
     syscall(SYS_io_setup, 0, &context);
-    syscall(SYS_shmget, 0, 0, 0);
+    syscall(SYS_semget, 0, 0, 0);
 }
 
 static const struct {

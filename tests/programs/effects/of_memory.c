@@ -1,6 +1,7 @@
 // What the local calls about memory do.
 #include "../common/effects.h"
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
@@ -36,6 +37,20 @@ static void mappings(void)
     char *end = (char *)syscall(SYS_brk, 0);
     check((char *)syscall(SYS_brk, end + PAGE_BYTES) == end + PAGE_BYTES && can_write(end + PAGE_BYTES - 1), "the heap grows");
     check((char *)syscall(SYS_brk, end) == end && (char *)syscall(SYS_brk, 0) == end, "and shrinks");
+}
+
+static void segments(void)
+{
+    int id = shmget(IPC_PRIVATE, PAGE_BYTES, IPC_CREAT | 0600);
+    call("shmat");
+    char *p = shmat(id, NULL, 0), *q = shmat(id, NULL, 0);
+    need(p != (char *)-1 && q != (char *)-1, "shmat");
+    p[5] = 5;
+    check(q[5] == 5, "what is stored at one place is at the other");
+    call("shmdt");
+    check(shmdt(p) == 0 && !can_read(p) && q[5] == 5, "nothing is there any more");
+    shmdt(q);
+    shmctl(id, IPC_RMID, NULL);
 }
 
 static void advice(void)
@@ -108,6 +123,7 @@ static void processes(void)
 int main(void)
 {
     mappings();
+    segments();
     advice();
     locking();
     processes();

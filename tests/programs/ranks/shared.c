@@ -3,6 +3,7 @@
 #include "../common/parallel.h"
 #include <fcntl.h>
 #include <semaphore.h>
+#include <sys/shm.h>
 
 enum { RW = PROT_READ | PROT_WRITE, BYTES = 4 << 20, ROUNDS = 300 };
 
@@ -115,6 +116,24 @@ static void memory_is_one(void)
     meet();
 }
 
+static void segments(void)
+{
+    if (rank == 0)
+        board->counter = shmget(IPC_PRIVATE, BYTES, IPC_CREAT | 0600);
+    meet();
+    char *p = shmat((int)board->counter, NULL, 0);
+    need(p != (char *)-1, "shmat");
+    meet();
+    if (rank == 0)
+        shmctl((int)board->counter, IPC_RMID, NULL);
+    p[rank] = 'a' + rank;
+    meet();
+    if (rank == 0)
+        check(p[0] == 'a' && p[1] == 'b', "a segment is attached by both");
+    shmdt(p);
+    meet();
+}
+
 static void locks(pthread_mutex_t *mutex, const char *name)
 {
     if (rank == 0)
@@ -222,6 +241,7 @@ int main(void)
     rank = atoi(getenv("MARGAY_RANK"));
     begin();
     memory_is_one();
+    segments();
     locks(&board->mutex, "a mutex");
     locks(&board->robust, "a robust mutex");
     locks(&board->pi, "a mutex with priority inheritance");

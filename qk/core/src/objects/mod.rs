@@ -23,6 +23,9 @@ pub const FIRST: u32 = abi::control::MappedFile::MAX_OBJECT + 1;
 /// Pieces of all objects together: each has a slot in the directory that proxies read.
 pub const MOST_PIECES: usize = wire::objects::ENTRIES;
 
+/// Work of taking frames for the front of a range, in instructions.
+const TAKE_WORK: u32 = 200;
+
 /// What a file is told apart by on the host: device and inode.
 pub type File = [u64; 2];
 
@@ -95,6 +98,7 @@ pub struct Objects {
     objects: Vec<Option<Object>>,
     /// A bit per slot of the directory: taken.
     slots: [u64; MOST_PIECES / 64],
+    point: Point,
 }
 
 impl Objects {
@@ -105,6 +109,7 @@ impl Objects {
             frames: Frames::new(base, len_bytes, zeroed, point)?,
             objects: Vec::new(),
             slots: [0; _],
+            point,
         })
     }
 
@@ -230,6 +235,7 @@ impl Objects {
     fn fill(&mut self, start: u64, end: u64, fresh: &mut Vec<Piece>) -> Result<(), Errno> {
         let mut at = start;
         while at < end {
+            (self.point)(TAKE_WORK);
             let last = fresh.last_mut().filter(|piece| piece.end() == at);
             let prefer = last.as_ref().map(|piece| piece.pa + piece.len_bytes);
             let taken = self.take(at, end - at, prefer).ok_or(Errno::ENOMEM)?;

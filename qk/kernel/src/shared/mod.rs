@@ -10,6 +10,9 @@
 //! under a gate depend on nothing but the caller's own proxy and the file.
 
 mod files;
+mod segments;
+
+pub use segments::{attach as attach_segment, detach as detach_segment};
 
 use core::sync::atomic::Ordering;
 
@@ -97,11 +100,21 @@ pub fn map(
     fd: u64,
     file: &FileInfo,
 ) -> Result<(), Errno> {
-    let mut region = plan.region;
     if plan.replace {
-        aspace.unmap(region.start, region.end)?;
+        aspace.unmap(plan.region.start, plan.region.end)?;
     }
-    let held = files::hold(thread, fd, &region)?;
+    let held = files::hold(thread, fd, &plan.region)?;
+    map_held(thread, aspace, held, plan.region, file.in_file_bytes)
+}
+
+/// Maps what the proxy holds; it is released if that fails.
+fn map_held(
+    thread: &'static Thread,
+    aspace: &mut Aspace,
+    held: File,
+    mut region: Region,
+    in_file_bytes: u64,
+) -> Result<(), Errno> {
     let len_bytes = region.len_bytes();
     let attached = node().and_then(|node| node.with(|objects| objects.attach(held, len_bytes)));
     region.object = match attached {
@@ -116,7 +129,7 @@ pub fn map(
         .rank
         .shared_bytes
         .fetch_add(len_bytes, Ordering::Relaxed);
-    let in_file = region.start + file.in_file_bytes.min(len_bytes);
+    let in_file = region.start + in_file_bytes.min(len_bytes);
     let mapped = map_parts(thread, aspace, held, region, in_file);
     if mapped.is_err() {
         let _ = aspace.unmap(region.start, region.end);
@@ -227,8 +240,7 @@ fn detach(thread: &'static Thread, aspace: &Aspace, object: u32, len_bytes: u64)
         (file, objects.detach(object, len_bytes))
     });
     let Some(file) = file else { return };
-    let mut regions = aspace.regions().iter();
-    let last = !regions.any(|region| region.object == object);
+    let last = !regions(aspace, 0, USER_TOP).any(|region| region.object == object);
     match dead {
         Some(pieces) => recycle(thread, file, &pieces, last),
         // Also so that its proxy has let go of the frames, whoever gives them back later.
@@ -239,10 +251,8 @@ fn detach(thread: &'static Thread, aspace: &Aspace, object: u32, len_bytes: u64)
 /// Whether the rank maps any of a file.
 fn maps(aspace: &Aspace, file: File) -> bool {
     let Ok(node) = node() else { return false };
-    let mut regions = aspace.regions().iter();
-    node.with(|objects| {
-        regions.any(|region| region.is_object() && objects.file(region.object) == Some(file))
-    })
+    let mut objects = regions(aspace, 0, USER_TOP).filter(Region::is_object);
+    node.with(|table| objects.any(|region| table.file(region.object) == Some(file)))
 }
 
 /// Unmaps what is shared in `start .. end`, after writing back what was written; the rest of the range stays.
@@ -288,8 +298,14 @@ fn next_object(rank: &Rank, aspace: &Aspace, start: u64, end: u64) -> Option<Reg
     if !rank.maps_objects() || start >= end {
         return None;
     }
-    let mut regions = aspace.regions().iter_range(start, end);
-    regions.find(Region::is_object)
+    regions(aspace, start, end).find(Region::is_object)
+}
+
+/// The regions in `start .. end`, which may be many.
+fn regions(aspace: &Aspace, start: u64, end: u64) -> impl Iterator<Item = Region> + '_ {
+    const LOOK_WORK: u32 = 20;
+    let all = aspace.regions().iter_range(start, end);
+    all.inspect(|_| preempt::point(LOOK_WORK))
 }
 
 /// Adjacent dirty bytes of a region are one operation.

@@ -248,6 +248,24 @@ pub fn msync(call: &mut Call<'_>) -> SysResult {
     )
 }
 
+/// A shared mapping of a segment (System V).
+pub fn shmat(call: &mut Call<'_>) -> SysResult {
+    let [id, addr, flags, ..] = call.args();
+    let (thread, rank) = (call.thread, call.rank);
+    rank.with_aspace(|aspace| {
+        shared::attach_segment(thread, aspace, [id, addr, flags], |aspace, bytes| {
+            expand(rank, aspace, || bytes)
+        })
+    })
+}
+
+pub fn shmdt(call: &mut Call<'_>) -> SysResult {
+    let [addr, ..] = call.args();
+    call.rank
+        .with_aspace(|aspace| shared::detach_segment(call.thread, aspace, addr))
+        .map(|()| 0)
+}
+
 pub fn mlock(call: &mut Call<'_>) -> SysResult {
     lock(call, 0, true)
 }

@@ -1,8 +1,10 @@
-//! Files that ranks of the node share mappings of: held open for the node, read into frames of the node pool and written back.
+//! Files and segments that ranks of the node share mappings of: held open for the node, read into frames of the node pool and written back.
 //!
 //! A call on such a file goes to the file and to the frames (module `call::coherent`). Whoever touches both holds the file's
 //! lock: a record lock (fcntl(2)) on one byte of guest RAM's file, which all proxies of the node have and Linux drops when
 //! one dies. The frames that the directory lists stay what they are while the lock is held (`wire::objects`).
+
+pub mod segment;
 
 use std::arch::asm;
 use std::collections::HashMap;
@@ -21,6 +23,7 @@ use crate::fds;
 use crate::memory::copy_bytes;
 use crate::rank::Rank;
 use crate::stub;
+use segment::Segment;
 
 /// A file: device and inode.
 pub type File = [u64; 2];
@@ -36,8 +39,15 @@ struct Pool {
 /// A file that is held.
 #[derive(Debug)]
 struct Held {
-    file: OwnedFd,
+    source: Source,
     writable: bool,
+}
+
+/// What is behind it.
+#[derive(Debug)]
+enum Source {
+    File(OwnedFd),
+    Segment(Segment),
 }
 
 /// All of it that this process knows.
@@ -111,7 +121,7 @@ impl Objects {
         let pool = (*self.pool.get_or_init(map))?;
         let offset = gpa.checked_sub(pool.gpa)?;
         let inside = offset.checked_add(len_bytes)? <= pool.len_bytes;
-        inside.then_some(pool.address + offset)
+        inside.then(|| pool.address + offset)
     }
 
     fn map_pool(&self, (gpa, len_bytes): (u64, u64)) -> Option<Pool> {
@@ -239,7 +249,7 @@ pub fn entries(rank: &Rank, file: File) -> Vec<Entry> {
 /// Keeps the file behind a descriptor of the rank; for mappings that can be written, one that can.
 ///
 /// # Errors
-/// ENODEV for anything but a regular file; what Linux says.
+/// ENODEV for anything but a regular file; ENFILE: the hard limit on descriptors has no room; what Linux says.
 pub fn hold(rank: &Rank, fd: BorrowedFd<'_>) -> Result<File, Errno> {
     let stat = fstat(fd).map_err(errno)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
@@ -255,11 +265,16 @@ pub fn hold(rank: &Rank, fd: BorrowedFd<'_>) -> Result<File, Errno> {
     {
         return Ok(file);
     }
-    let kept = fds::with_room(rank.raised_fds, || keep(rank, fd, flags)).map_err(errno)?;
+    let kept = fds::with_room(rank.raised_fds, || keep(rank, fd, flags));
+    let kept = kept.map_err(|error| match error {
+        // Not what mmap says of the rank's own descriptors.
+        io::Errno::MFILE | io::Errno::INVAL => Errno::ENFILE,
+        error => errno(error),
+    })?;
     held.insert(
         file,
         Held {
-            file: kept,
+            source: Source::File(kept),
             writable,
         },
     );
@@ -292,7 +307,10 @@ pub fn load(rank: &Rank, file: File, gpa: u64, len_bytes: u64, offset: u64) -> R
         .frames(rank, gpa, len_bytes)
         .ok_or(Errno::EFAULT)?;
     let _locked = rank.objects.lock(file);
-    move_all(libc::SYS_pread64, &held.file, to, len_bytes, offset)
+    match &held.source {
+        Source::File(fd) => move_all(libc::SYS_pread64, fd, to, len_bytes, offset),
+        Source::Segment(segment) => Ok(segment.copy(to, len_bytes, offset, true)),
+    }
 }
 
 /// Writes frames to a held file, up to its end.
@@ -314,9 +332,14 @@ pub fn write_back(
         .frames(rank, gpa, len_bytes)
         .ok_or(Errno::EFAULT)?;
     let _locked = rank.objects.lock(file);
-    let file_bytes = fstat(&held.file).map_err(errno)?.st_size as u64;
-    let len_bytes = len_bytes.min(file_bytes.saturating_sub(offset));
-    move_all(libc::SYS_pwrite64, &held.file, from, len_bytes, offset)
+    match &held.source {
+        Source::File(fd) => {
+            let file_bytes = fstat(fd).map_err(errno)?.st_size as u64;
+            let len_bytes = len_bytes.min(file_bytes.saturating_sub(offset));
+            move_all(libc::SYS_pwrite64, fd, from, len_bytes, offset)
+        }
+        Source::Segment(segment) => Ok(segment.copy(from, len_bytes, offset, false)),
+    }
 }
 
 /// Moves bytes between a file and frames that are mapped at `address`, which have been checked.
@@ -362,8 +385,10 @@ pub fn release(rank: &Rank, file: File, last: bool) {
 /// EBADF: it is not held; what fstat(2) says.
 pub fn file_bytes(rank: &Rank, file: File) -> Result<i64, Errno> {
     let held = rank.objects.held();
-    let held = held.get(&file).ok_or(Errno::EBADF)?;
-    fstat(&held.file).map(|stat| stat.st_size).map_err(errno)
+    match &held.get(&file).ok_or(Errno::EBADF)?.source {
+        Source::File(fd) => fstat(fd).map(|stat| stat.st_size).map_err(errno),
+        Source::Segment(_) => Err(Errno::EBADF),
+    }
 }
 
 fn errno(errno: io::Errno) -> Errno {

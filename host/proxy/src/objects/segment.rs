@@ -1,0 +1,101 @@
+//! Segments of System V shared memory: Linux has them, with their keys, owners and limits; the node has copies of those that ranks
+//! attach, as it has of files.
+
+use std::ptr::null;
+
+use abi::Errno;
+use abi::control::SEGMENTS;
+
+use super::{File, Held, Source};
+use crate::memory::copy_bytes;
+use crate::rank::Rank;
+
+/// Where a segment is attached in this process; detached when it is dropped.
+#[derive(Debug)]
+pub struct Segment {
+    address: u64,
+    len_bytes: u64,
+}
+
+impl Segment {
+    /// Attaches a segment.
+    fn attach(id: i32, read_only: bool) -> Result<Segment, Errno> {
+        let flags = if read_only { libc::SHM_RDONLY } else { 0 };
+        // SAFETY: 1. Linux chooses addresses that are free, so nothing that exists is replaced.
+        let address = unsafe { libc::shmat(id, null(), flags) };
+        if address.addr() == usize::MAX {
+            return Err(last_error());
+        }
+        let mut segment = Segment {
+            address: address.expose_provenance() as u64,
+            len_bytes: 0,
+        };
+        // SAFETY: 1. All zeros is a valid structure of numbers. 2. Linux writes no more than it.
+        let asked = unsafe {
+            let mut status: libc::shmid_ds = std::mem::zeroed();
+            let asked = libc::shmctl(id, libc::IPC_STAT, &raw mut status);
+            segment.len_bytes = status.shm_segsz as u64;
+            asked
+        };
+        match asked {
+            0 => Ok(segment),
+            _ => Err(last_error()),
+        }
+    }
+
+    /// Length in whole pages.
+    fn pages_bytes(&self) -> u64 {
+        self.len_bytes.next_multiple_of(abi::map::PAGE)
+    }
+
+    /// Copies between it, from `offset` on, and frames at `address`, which have been checked; returns the bytes it has of them.
+    pub fn copy(&self, address: u64, len_bytes: u64, offset: u64, to_frames: bool) -> i64 {
+        let len_bytes = len_bytes.min(self.pages_bytes().saturating_sub(offset));
+        if len_bytes == 0 {
+            return 0;
+        }
+        let here = |address: u64| super::address(address);
+        let (own, frames) = (here(self.address + offset), here(address));
+        let (to, from) = if to_frames {
+            (frames, own)
+        } else {
+            (own, frames)
+        };
+        // SAFETY: 1. It is attached there, as long as its pages are, and was attached for writing if it is written to
+        // (`write_back` looks). 2. The frames are mapped (`frames`). 3. No Rust object lies in either.
+        unsafe { copy_bytes(to, from, len_bytes as usize) };
+        len_bytes as i64
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        // SAFETY: 1. It was attached there, and nothing refers to it any more.
+        unsafe { libc::shmdt(super::address(self.address).cast_const().cast()) };
+    }
+}
+
+/// Attaches a segment for as long as the rank maps any of it; returns its bytes.
+///
+/// # Errors
+/// As shmat(2).
+pub fn hold(rank: &Rank, id: u64, flags: u64) -> Result<(File, i64), Errno> {
+    let writable = flags & libc::SHM_RDONLY as u64 == 0;
+    let file = [SEGMENTS, id as u32 as u64];
+    let segment = Segment::attach(id as i32, !writable)?;
+    let pages_bytes = segment.pages_bytes() as i64;
+    let mut held = rank.objects.held();
+    let known = held
+        .get(&file)
+        .is_some_and(|known| known.writable || !writable);
+    if !known {
+        let source = Source::Segment(segment);
+        held.insert(file, Held { source, writable });
+    }
+    Ok((file, pages_bytes))
+}
+
+fn last_error() -> Errno {
+    let errno = std::io::Error::last_os_error().raw_os_error();
+    Errno::from_ret(-i64::from(errno.unwrap_or(libc::EIO))).unwrap_or(Errno::EIO)
+}
