@@ -92,6 +92,23 @@ fn a_pool_without_room_is_said() -> Result<()> {
     Ok(())
 }
 
+/// Frames that a child of a rank still maps are nobody else's, and come back when it ends.
+#[test]
+fn a_child_keeps_what_its_parent_unmaps() -> Result<()> {
+    let program = tree::program("glibc-static", "kept");
+    let outcome = Run::yod(&["-m", "64M", "--shared-memory", "4M", "--"])
+        .args(&[program.to_string_lossy()])
+        .run()?;
+    let said = outcome.stdout.text();
+    ensure!(
+        outcome.status == Some(0) && said.contains("3 checks, 0 failed"),
+        "status {:?}: {said}{}",
+        outcome.status,
+        outcome.stderr.text()
+    );
+    Ok(())
+}
+
 /// The pool has the size that was asked for, and says so in the plan.
 #[test]
 fn the_plan_names_the_pool() -> Result<()> {

@@ -49,6 +49,13 @@ fn calls_take_memory_of_other_ranks() -> Result<()> {
     good(&run(&["-n", "2"], "calls", &[]).run()?)
 }
 
+/// Frames of the pool got another file's bytes while a peer's core still had a translation of them.
+#[test]
+fn frames_that_come_back_are_not_seen_as_they_were() -> Result<()> {
+    let options = ["-n", "2", "-d", "1", "--shared-memory", "4M"];
+    good(&run(&options, "objects", &[]).run()?)
+}
+
 #[test]
 fn sixteen_ranks_pass_a_word_around() -> Result<()> {
     good(&run(&["-n", "16"], "ring", &[]).run()?)

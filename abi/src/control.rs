@@ -183,6 +183,8 @@ pub enum HostOp {
     /// child_signal(handler, flags) -> 0: what the program does with SIGCHLD, as struct sigaction says it. Linux looks at that when a
     /// child ends.
     ChildSignal = 14,
+    /// is_with_child(gpa, len_bytes) -> 1 if a child of a rank maps any of these frames of the node pool, else 0.
+    IsWithChild = 15,
     /// hold_file(fd, addr, len_bytes, offset) -> 0, and the file's device and inode besides: keeps a regular file, which is being
     /// mapped there and shared, open until [`Self::ReleaseFile`]. ENODEV for anything but a regular file.
     HoldFile = 16,
@@ -208,6 +210,8 @@ pub enum HostOp {
     /// the program's, and the rank's [`RankInfo`] tells of it. The calling thread was the last; the first has its nice value
     /// from now on. EINVAL when none was prepared.
     CommitExec = 23,
+    /// wake_children(addr, count) -> how many: wakes children that wait for a futex in memory that they share with the rank.
+    WakeChildren = 40,
 }
 
 impl HostOp {
@@ -229,6 +233,7 @@ impl HostOp {
             12 => Some(HostOp::Fork),
             13 => Some(HostOp::AwaitExec),
             14 => Some(HostOp::ChildSignal),
+            15 => Some(HostOp::IsWithChild),
             16 => Some(HostOp::HoldFile),
             17 => Some(HostOp::LoadObject),
             18 => Some(HostOp::WriteObject),
@@ -237,6 +242,7 @@ impl HostOp {
             21 => Some(HostOp::HoldSegment),
             22 => Some(HostOp::PrepareExec),
             23 => Some(HostOp::CommitExec),
+            40 => Some(HostOp::WakeChildren),
             _ => None,
         }
     }

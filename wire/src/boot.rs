@@ -62,6 +62,10 @@ pub mod flag {
     pub const ALL: u64 = 31;
 }
 
+/// Bytes at the very end of RAM that ranks and their pool do not get, where there is a pool: a firmware leaves its tables there,
+/// and QEMU the PCT. The pool lies before them.
+pub const TAIL_BYTES: u64 = abi::map::PAGE_2M;
+
 /// State of the node, written by the QK into [`Header::node_state`].
 pub mod node {
     /// Not heard of yet.

@@ -43,8 +43,10 @@ impl Process {
 pub struct Node {
     /// What it is made of.
     pub plan: Plan,
-    /// Guest RAM.
+    /// Guest RAM but for its end.
     pub ram: OwnedFd,
+    /// Its end: the node pool.
+    pub pool: OwnedFd,
     /// Rings core c of the node.
     pub node_bells: Vec<OwnedFd>,
     /// Rung by the node for rank r.
@@ -219,16 +221,18 @@ fn readable(fd: BorrowedFd<'_>, limit: Duration) {
 
 impl Node {
     fn new(plan: Plan, mut fds: Vec<OwnedFd>) -> Result<Node, NoNode> {
-        if fds.len() != 1 + plan.cpus + plan.ranks {
+        if fds.len() != 2 + plan.cpus + plan.ranks {
             return Err(NoNode::Io(io::ErrorKind::InvalidData.into()));
         }
-        let host_bells = fds.split_off(1 + plan.cpus);
-        let node_bells = fds.split_off(1);
+        let host_bells = fds.split_off(2 + plan.cpus);
+        let node_bells = fds.split_off(2);
+        let pool = fds.remove(1);
         let ram = fds.remove(0);
         let comm = Comm::map(ram.as_fd(), &plan)?;
         Ok(Node {
             plan,
             ram,
+            pool,
             node_bells,
             host_bells,
             comm,

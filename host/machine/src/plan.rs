@@ -8,7 +8,7 @@ use abi::cores::Cores;
 use abi::map::{COMM_BASE, MAX_RANKS, PAGE_2M};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use wire::boot::{Config, flag, heap_bytes, thread_memory};
+use wire::boot::{Config, TAIL_BYTES, flag, heap_bytes, thread_memory};
 use wire::layout::Layout;
 
 use crate::ram::{LOW_BYTES, Ram, SPLIT_BYTES};
@@ -193,7 +193,12 @@ pub fn plan(request: &Request, host: &Resources) -> Result<Plan, PlanError> {
         // The part of RAM that is for threads has such a part itself.
         (needed + threads + threads / 16).next_multiple_of(PAGE_2M)
     });
-    let ram = ram(node_bytes + pool_bytes, ranks as u64, share_bytes);
+    let tail_bytes = if pool_bytes > 0 { TAIL_BYTES } else { 0 };
+    let ram = ram(
+        node_bytes + pool_bytes + tail_bytes,
+        ranks as u64,
+        share_bytes,
+    );
     Ok(Plan {
         ranks,
         cpus,
@@ -294,6 +299,17 @@ impl Plan {
             tsc_hz: self.tsc_hz,
             share_bytes: self.share_bytes,
             pool_bytes: self.pool_bytes,
+        }
+    }
+
+    /// Bytes at the end of guest RAM that are in a file of their own: the node pool and what follows it, or 0. Children of
+    /// ranks map what they share from it, and it has nothing else that they could reach.
+    #[must_use]
+    pub const fn pool_file_bytes(&self) -> u64 {
+        if self.pool_bytes == 0 {
+            0
+        } else {
+            self.pool_bytes + TAIL_BYTES
         }
     }
 

@@ -133,9 +133,9 @@ pub struct Machine<'a> {
 }
 
 impl Machine<'_> {
-    /// QEMU's arguments. `ram` and `ivshmem` name the descriptors that QEMU inherits: numbers, or words for people.
+    /// QEMU's arguments. `ram`, `pool` and `ivshmem` name the descriptors that QEMU inherits: numbers, or words for people.
     #[must_use]
-    pub fn arguments(&self, ram: &str, ivshmem: &str) -> Vec<OsString> {
+    pub fn arguments(&self, ram: &str, pool: &str, ivshmem: &str) -> Vec<OsString> {
         let plan = self.plan;
         let mut args = Arguments(Vec::with_capacity(48));
         args.pair("-name", &format!("{},debug-threads=on", plan.name()));
@@ -160,17 +160,22 @@ impl Machine<'_> {
             args.pair("-plugin", plugin);
         }
         args.words(&format!("-smp {} -m {}B", plan.cpus, plan.ram.bytes));
-        args.pair(
-            "-object",
-            &format!(
-                "memory-backend-file,id=ram,size={}B,share=on,mem-path=/proc/self/fd/{ram}",
-                plan.ram.bytes
-            ),
-        );
+        let pool_bytes = plan.pool_file_bytes();
+        args.memory("ram", plan.ram.bytes - pool_bytes, ram);
+        if pool_bytes > 0 {
+            // RAM of two files must be of two NUMA nodes, which follow one another in guest-physical memory.
+            args.memory("pool", pool_bytes, pool);
+            args.words("-numa node,memdev=ram -numa node,memdev=pool");
+        }
         // Everything that the kernel has no driver for is off: less to set up, less to attack.
+        let backend = if pool_bytes > 0 {
+            ""
+        } else {
+            ",memory-backend=ram"
+        };
         args.pair(
             "-M",
-            "q35,memory-backend=ram,sata=off,smbus=off,vmport=off,hpet=off,i8042=off",
+            &format!("q35{backend},sata=off,smbus=off,vmport=off,hpet=off,i8042=off"),
         );
         if let Some(rom) = &self.qemu.qboot {
             args.pair("-bios", rom);
@@ -194,11 +199,9 @@ impl Machine<'_> {
 
     /// The same with real descriptors.
     #[must_use]
-    pub fn arguments_with(&self, ram: BorrowedFd<'_>, ivshmem: BorrowedFd<'_>) -> Vec<OsString> {
-        self.arguments(
-            &ram.as_raw_fd().to_string(),
-            &ivshmem.as_raw_fd().to_string(),
-        )
+    pub fn arguments_with(&self, descriptors: [BorrowedFd<'_>; 3]) -> Vec<OsString> {
+        let [ram, pool, ivshmem] = descriptors.map(|fd| fd.as_raw_fd().to_string());
+        self.arguments(&ram, &pool, &ivshmem)
     }
 }
 
@@ -207,6 +210,15 @@ struct Arguments(Vec<OsString>);
 impl Arguments {
     fn words(&mut self, words: &str) {
         self.0.extend(words.split(' ').map(OsString::from));
+    }
+
+    /// Memory of a file.
+    fn memory(&mut self, id: &str, bytes: u64, descriptor: &str) {
+        let path = format!("/proc/self/fd/{descriptor}");
+        self.pair(
+            "-object",
+            &format!("memory-backend-file,id={id},size={bytes}B,share=on,mem-path={path}"),
+        );
     }
 
     fn pair(&mut self, option: &str, value: &(impl AsRef<OsStr> + ?Sized)) {
@@ -268,7 +280,7 @@ mod tests {
             pct: Path::new("/p"),
         };
         let words: Vec<String> = machine
-            .arguments("7", "8")
+            .arguments("7", "9", "8")
             .into_iter()
             .map(|w| w.to_string_lossy().into_owned())
             .collect();
@@ -282,7 +294,8 @@ mod tests {
             "-name margay:3x2097152,debug-threads=on",
             "-accel tcg -cpu max,family=23,model=1,stepping=2,-erms,-fsrm,-mpx,-rdseed ",
             "-smp 3 -m 67108864B",
-            "size=67108864B,share=on,mem-path=/proc/self/fd/7",
+            "id=ram,size=48234496B,share=on,mem-path=/proc/self/fd/7",
+            "id=pool,size=18874368B,share=on,mem-path=/proc/self/fd/9 -numa node,memdev=ram -numa node,memdev=pool",
             "-bios /d/qboot.rom",
             "socket,id=iv,fd=8",
             "ivshmem-doorbell,vectors=4,chardev=iv",

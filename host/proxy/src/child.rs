@@ -23,6 +23,7 @@ use crate::heritage;
 use crate::memory::RankMemory;
 use crate::rank::Rank;
 use crate::signals;
+use crate::stub;
 use nursery::Job;
 pub use nursery::Nursery;
 use script::Script;
@@ -131,6 +132,27 @@ pub fn await_exec(rank: &Rank, pid: u64, gave_up: impl Fn() -> bool) -> Result<i
         let _ = rank.write(at, &bytes); // another thread may have unmapped it: then nobody misses it
     }
     Ok(0)
+}
+
+/// Carries out [`abi::control::HostOp::WakeChildren`].
+///
+/// # Errors
+/// EFAULT where the rank has nothing mapped; what futex(2) says.
+pub fn wake(rank: &Rank, at: u64, count: u64) -> Result<i64, Errno> {
+    if !rank.memory().regions().allow(at, 4, false) {
+        return Err(Errno::EFAULT);
+    }
+    let args = [
+        at,
+        libc::FUTEX_WAKE as u64,
+        count.min(i32::MAX as u64),
+        0,
+        0,
+        0,
+    ];
+    // SAFETY: 1. Linux looks at most which page of which file the rank has there.
+    let woken = unsafe { stub::syscall(libc::SYS_futex as u64, &args) };
+    Errno::from_ret(woken).map_or(Ok(woken), Err)
 }
 
 /// Carries out [`abi::control::HostOp::ChildSignal`]: Linux looks at the disposition of SIGCHLD when a child ends or stops.

@@ -71,6 +71,8 @@ pub fn carry_out(rank: &'static Rank, index: usize, request: &Request) -> Result
             child::child_signal(rank, args[0], args[1]);
             Ok(0)
         }
+        Some(HostOp::IsWithChild) => objects::is_with_child(rank, args[0], args[1]),
+        Some(HostOp::WakeChildren) => child::wake(rank, args[0], args[1]),
         Some(HostOp::HoldFile) => hold_file(rank, index, args),
         Some(HostOp::LoadObject) => object(args, |file| {
             objects::load(rank, file, args[2], args[3], args[4])

@@ -50,8 +50,10 @@ pub use start::{EXIT_IMPOSSIBLE, Impossible, check_limits};
 /// All a proxy needs to know.
 #[derive(Debug)]
 pub struct Config {
-    /// Guest RAM.
+    /// Guest RAM but for its end.
     pub ram: OwnedFd,
+    /// Its end, with the node pool.
+    pub pool: OwnedFd,
     /// How its file offsets relate to guest-physical addresses.
     pub ram_layout: Ram,
     /// Guest-physical address of the communication area.

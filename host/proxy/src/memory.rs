@@ -14,8 +14,9 @@
 //! Linux looks at the pointer at all, stays Linux's affair.
 
 use std::arch::asm;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::ptr::without_provenance_mut;
+use std::sync::Arc;
 
 use abi::Errno;
 use abi::map::{USER_BASE, USER_TOP, WINDOW_TOP};
@@ -26,6 +27,7 @@ use wire::region_log::{Change, prot};
 
 use crate::Ram;
 use crate::files::Files;
+use crate::gpa::Place;
 use crate::regions::{Region, Regions};
 use crate::special::walk::linux;
 
@@ -150,11 +152,31 @@ impl Allowed {
     }
 }
 
+/// The files of guest RAM.
+#[derive(Debug)]
+pub struct RamFiles {
+    /// All but the end.
+    pub ram: OwnedFd,
+    /// The end, with the node pool.
+    pub pool: OwnedFd,
+    /// What lies where in them.
+    pub layout: Ram,
+}
+
+impl RamFiles {
+    /// The file that has all of `gpa .. gpa + len_bytes`, and where in it.
+    pub fn place(&self, gpa: u64, len_bytes: u64) -> Option<(&OwnedFd, u64)> {
+        match self.layout.place(gpa, len_bytes)? {
+            Place::Ram(offset) => Some((&self.ram, offset)),
+            Place::Pool(offset) => Some((&self.pool, offset)),
+        }
+    }
+}
+
 /// The rank's memory. There is one per process.
 #[derive(Debug)]
 pub struct Memory {
-    ram: OwnedFd,
-    layout: Ram,
+    ram: Arc<RamFiles>,
     regions: Regions,
     /// Which files' bytes lie where.
     pub files: Files,
@@ -165,12 +187,11 @@ impl Memory {
     ///
     /// # Errors
     /// ENOMEM when the address space is limited, EEXIST when something of this process lies there.
-    pub fn reserve(ram: OwnedFd, layout: Ram) -> io::Result<Memory> {
+    pub fn reserve(ram: Arc<RamFiles>) -> io::Result<Memory> {
         let len_bytes = NOWHERE + GUARD_BYTES - USER_BASE;
         no_access(USER_BASE, len_bytes, MapFlags::FIXED_NOREPLACE)?;
         Ok(Memory {
             ram,
-            layout,
             regions: Regions::default(),
             files: Files::default(),
         })
@@ -190,15 +211,14 @@ impl Memory {
             } => {
                 let [read, write, exec] =
                     [prot::READ, prot::WRITE, prot::EXEC].map(|bit| prot & bit != 0);
-                let offset = self.layout.offset(gpa, len_bytes);
-                let offset = offset.filter(|_| allowed.allows(gpa, len_bytes, write));
-                let offset = offset.ok_or(BadChange::NotOurs { gpa, len_bytes })?;
-                self.show(addr, len_bytes, offset, read, write)
-                    .map_err(|errno| BadChange::Linux {
-                        addr,
-                        len_bytes,
-                        errno,
-                    })?;
+                let place = self.ram.place(gpa, len_bytes);
+                let place = place.filter(|_| allowed.allows(gpa, len_bytes, write));
+                let place = place.ok_or(BadChange::NotOurs { gpa, len_bytes })?;
+                show(addr, len_bytes, place, read, write).map_err(|errno| BadChange::Linux {
+                    addr,
+                    len_bytes,
+                    errno,
+                })?;
                 self.regions.map(Region {
                     start: addr,
                     end: addr + len_bytes,
@@ -230,10 +250,11 @@ impl Memory {
         let len_bytes = bytes.len() as u64;
         let region = self.regions.at(addr).copied().ok_or(io::Errno::FAULT)?;
         let gpa = region.gpa + (addr - region.start);
-        let offset = (len_bytes <= region.end - addr)
-            .then(|| self.layout.offset(gpa, len_bytes))
+        let place = (len_bytes <= region.end - addr)
+            .then(|| self.ram.place(gpa, len_bytes))
             .flatten();
-        let written = io::pwrite(&self.ram, bytes, offset.ok_or(io::Errno::FAULT)?)?;
+        let (file, offset) = place.ok_or(io::Errno::FAULT)?;
+        let written = io::pwrite(file, bytes, offset)?;
         (written == bytes.len())
             .then_some(region)
             .ok_or(io::Errno::IO)
@@ -244,9 +265,9 @@ impl Memory {
         &self.regions
     }
 
-    /// The descriptor of guest RAM.
-    pub fn ram_fd(&self) -> u64 {
-        self.ram.as_raw_fd() as u64
+    /// The files behind it.
+    pub fn ram(&self) -> &RamFiles {
+        &self.ram
     }
 
     /// What RAM holds of a region: the rest nobody has ever touched, and is zero.
@@ -255,20 +276,17 @@ impl Memory {
     /// What lseek(2) says.
     pub fn held(&self, region: &Region) -> Result<Vec<Held>, Errno> {
         let len_bytes = region.end - region.start;
-        let start = self
-            .layout
-            .offset(region.gpa, len_bytes)
-            .ok_or(Errno::EFAULT)?;
+        let (file, start) = self.ram.place(region.gpa, len_bytes).ok_or(Errno::EFAULT)?;
         let (mut at, end) = (start, start + len_bytes);
         let mut all = Vec::new();
         while at < end {
             // Others move the file's position as well; what counts is what is returned.
-            let data = match rustix::fs::seek(&self.ram, SeekFrom::Data(at)) {
+            let data = match rustix::fs::seek(file, SeekFrom::Data(at)) {
                 Ok(data) if data < end => data,
                 Ok(_) | Err(io::Errno::NXIO) => break,
                 Err(errno) => return Err(linux(errno)),
             };
-            let hole = rustix::fs::seek(&self.ram, SeekFrom::Hole(data))
+            let hole = rustix::fs::seek(file, SeekFrom::Hole(data))
                 .unwrap_or(end)
                 .min(end);
             all.push(Held {
@@ -280,28 +298,35 @@ impl Memory {
         }
         Ok(all)
     }
+}
 
-    fn show(&self, addr: u64, len: u64, offset: u64, read: bool, write: bool) -> io::Result<()> {
-        if !read && !write {
-            return no_access(addr, len, MapFlags::FIXED);
-        }
-        let mut prot = ProtFlags::READ; // x86 cannot write what it cannot read
-        prot.set(ProtFlags::WRITE, write);
-        // SAFETY: 1. `Change` holds only addresses in USER_BASE..USER_TOP (checked by crate wire), all of which were
-        // reserved for this by `reserve`: no Rust object lies there. 2. Nothing refers to what is replaced: the
-        // rank's memory is only touched by `copy_bytes`, under the lock that guards `self`, and by Linux.
-        unsafe {
-            mmap(
-                without_provenance_mut(addr as usize),
-                len as usize,
-                prot,
-                MapFlags::SHARED | MapFlags::FIXED,
-                &self.ram,
-                offset,
-            )?;
-        }
-        Ok(())
+/// Maps a range of a file of guest RAM.
+fn show(
+    addr: u64,
+    len: u64,
+    (file, offset): (&OwnedFd, u64),
+    read: bool,
+    write: bool,
+) -> io::Result<()> {
+    if !read && !write {
+        return no_access(addr, len, MapFlags::FIXED);
     }
+    let mut prot = ProtFlags::READ; // x86 cannot write what it cannot read
+    prot.set(ProtFlags::WRITE, write);
+    // SAFETY: 1. `Change` holds only addresses in USER_BASE..USER_TOP (checked by crate wire), all of which were
+    // reserved for this by `reserve`: no Rust object lies there. 2. Nothing refers to what is replaced: the
+    // rank's memory is only touched by `copy_bytes`, under the lock that guards `Memory`, and by Linux.
+    unsafe {
+        mmap(
+            without_provenance_mut(addr as usize),
+            len as usize,
+            prot,
+            MapFlags::SHARED | MapFlags::FIXED,
+            file,
+            offset,
+        )?;
+    }
+    Ok(())
 }
 
 /// Maps a range without access; `how` says whether it may replace something.

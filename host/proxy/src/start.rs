@@ -1,7 +1,7 @@
 //! Becoming a proxy: from a fork of yod to a process that serves a rank.
 
 use std::io::Write as _;
-use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 
@@ -20,7 +20,7 @@ use crate::dump::Dump;
 use crate::exec::Exec;
 use crate::fds::{Limits, Own, close_on_exec};
 use crate::halt::Halted;
-use crate::memory::Memory;
+use crate::memory::{Memory, RamFiles};
 use crate::objects::Objects;
 use crate::rank::{Passes, Rank, Stops};
 use crate::sandbox;
@@ -146,10 +146,13 @@ fn build(
         config.rank,
     )
     .map_err(cannot("map the communication area"))?;
-    let ram = keep(config.ram).map_err(&moved)?;
-    let objects = Objects::new(ram.as_raw_fd(), config.ram_layout);
-    let memory =
-        Memory::reserve(ram, config.ram_layout).map_err(cannot("reserve 512 GiB of addresses"))?;
+    let ram = Arc::new(RamFiles {
+        ram: keep(config.ram).map_err(&moved)?,
+        pool: keep(config.pool).map_err(&moved)?,
+        layout: config.ram_layout,
+    });
+    let objects = Objects::new(ram.clone());
+    let memory = Memory::reserve(ram).map_err(cannot("reserve 512 GiB of addresses"))?;
     let doorbell = keep(config.doorbell_in).map_err(&moved)?;
     let set = worker::doorbell_set(&doorbell).map_err(cannot("watch the doorbell"))?;
     let own = signals::set(KICK) | terminal::workers_own(config.inherited);

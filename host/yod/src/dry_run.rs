@@ -39,7 +39,7 @@ pub fn describe(setup: &Setup, plan: &Plan) -> String {
     let _ = writeln!(text, "kernel       {}", launch.kernel.display());
     let _ = writeln!(text, "PCT          {}", launch.pct.display());
     let _ = write!(text, "QEMU         {}", launch.qemu.path.display());
-    for word in launch.machine(plan).arguments("RAM", "IVSHMEM") {
+    for word in launch.machine(plan).arguments("RAM", "POOL", "IVSHMEM") {
         let word = word.to_string_lossy();
         let option = word.starts_with('-') && !word.contains(',');
         let _ = if option {

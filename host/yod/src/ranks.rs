@@ -195,9 +195,11 @@ fn proxy_config(
     let several = node.plan.ranks > 1;
     Ok(proxy::Config {
         ram: node.ram.try_clone()?,
+        pool: node.pool.try_clone()?,
         ram_layout: proxy::Ram {
             bytes: node.plan.ram.bytes,
             lowmem_bytes: node.plan.ram.low_bytes,
+            pool_bytes: node.plan.pool_file_bytes(),
         },
         comm_gpa: node.plan.comm_base,
         wire: node.plan.config(),

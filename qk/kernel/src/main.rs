@@ -49,7 +49,7 @@ use hal::addr::{Phys, PhysRange};
 use hal::boot::Boot;
 use hal::panic::Epitaph;
 use hal::traps::Handlers;
-use wire::boot::{flag, heap_bytes, node, thread_memory};
+use wire::boot::{TAIL_BYTES, flag, heap_bytes, node, thread_memory};
 
 hal::entry!(main);
 
@@ -77,6 +77,10 @@ fn main(boot: Boot) -> ! {
         );
     }
     let pool_bytes = comm.config.pool_bytes;
+    let unused = |free: &Ranges| free.iter().map(|range| range.len_bytes()).sum::<u64>();
+    let with_shared = unused(&free);
+    let shared_pool = (pool_bytes > 0).then(|| take_end(&mut free, &pool, pool_bytes));
+    let shared_bytes = with_shared - unused(&free);
     let for_threads = thread_memory(ram_bytes.saturating_sub(pool_bytes), ranks);
     let heap_bytes = heap_bytes(ram_bytes, cpus as u64, ranks).next_multiple_of(PAGE_2M);
     let heap = take(&mut free, (heap_bytes + for_threads).next_multiple_of(PAGE));
@@ -86,9 +90,8 @@ fn main(boot: Boot) -> ! {
     carve(&mut pool, heap);
     hal::mem::add_to_pool(&pool);
     let pct_share = take(&mut free, pct::SHARE_BYTES);
-    let unused = |free: &Ranges| free.iter().map(|range| range.len_bytes()).sum::<u64>();
-    let kernel_bytes = ram_bytes - unused(&free);
-    shared::init((pool_bytes > 0).then(|| take_aligned(&mut free, pool_bytes)));
+    let kernel_bytes = ram_bytes - shared_bytes - unused(&free);
+    shared::init(shared_pool);
 
     hal::time::init((comm.header().tsc_hz.load() != 0).then(|| comm.header().tsc_hz.load()));
     clock::init(hal::time::tsc_hz());
@@ -149,19 +152,21 @@ fn take(free: &mut Ranges, len_bytes: u64) -> PhysRange {
     taken
 }
 
-/// Takes `len_bytes` at a multiple of 2 MiB, for large pages.
-fn take_aligned(free: &mut Ranges, len_bytes: u64) -> PhysRange {
-    let aligned = |range: &PhysRange| {
-        let start = Phys(range.start.0.next_multiple_of(PAGE_2M));
-        range
-            .holds(start, len_bytes)
-            .then(|| PhysRange::new(start, len_bytes))
+/// Takes the node pool, which the host has in a file of its own: the last `len_bytes` of RAM before the tail. What a firmware or
+/// the loader has put there, an initrd too, lies in the tail.
+fn take_end(free: &mut Ranges, ram: &Ranges, len_bytes: u64) -> PhysRange {
+    let end = ram.iter().map(|range| range.end.0).max().unwrap_or(0);
+    let apart = len_bytes + TAIL_BYTES;
+    let start = end.next_multiple_of(PAGE_2M).checked_sub(apart);
+    let taken = start.map(|start| PhysRange::new(Phys(start), len_bytes));
+    let is_free = |taken: &PhysRange| {
+        let mut ranges = free.iter();
+        ranges.any(|range| range.holds(taken.start, taken.len_bytes()))
     };
-    let taken = free
-        .iter()
-        .find_map(aligned)
-        .expect("not enough memory for the node pool");
-    carve(free, taken);
+    let taken = taken
+        .filter(is_free)
+        .expect("the end of RAM has no room for the node pool");
+    carve(free, PhysRange::new(taken.start, apart));
     taken
 }
 

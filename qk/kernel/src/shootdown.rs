@@ -131,6 +131,17 @@ pub fn flush_all_on(cores: &CoreSet) {
     }
 }
 
+/// The cores that have been told to drop all their translations and have not yet.
+pub fn not_dropped() -> CoreSet {
+    let mut cores = CoreSet::EMPTY;
+    for (cpu, (asked, done)) in ALL.iter().enumerate() {
+        if done.load(Ordering::SeqCst) < asked.load(Ordering::SeqCst) {
+            cores.insert(cpu);
+        }
+    }
+    cores
+}
+
 /// Has the cores that are in `rank` drop all their translations when they next leave the kernel, without interrupting them.
 pub fn drop_soon(rank: &'static Rank) {
     request(&rank.shootdown.inside());

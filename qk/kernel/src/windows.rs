@@ -155,14 +155,60 @@ pub fn flush(owner: &Rank) {
     if !owner.has_windows() {
         return; // It is being loaded, or has ended.
     }
-    let mut cores = CoreSet::EMPTY;
+    let (mut cores, mut flush) = (CoreSet::EMPTY, None);
     for peer in rank::all() {
         preempt::point(ENTRY_WORK);
         let root = peer.root.table.load(Ordering::Acquire);
-        if root != 0 && paging::take_window_use(&PoolTable::at(root), owner.id + 1) {
+        if root != 0 && paging::window_is_used(&PoolTable::at(root), owner.id + 1) {
+            flush.get_or_insert_with(Flush::begin);
+            paging::take_window_use(&PoolTable::at(root), owner.id + 1);
             cores = cores.or(&peer.shootdown.inside());
         }
     }
+    if flush.is_some() {
+        shootdown::flush_all_on(&cores);
+    }
+}
+
+/// Flushes under way that have taken the use of windows.
+static FLUSHES: AtomicU64 = AtomicU64::new(0);
+
+/// One of them.
+struct Flush;
+
+impl Flush {
+    fn begin() -> Flush {
+        FLUSHES.fetch_add(1, Ordering::SeqCst);
+        Flush
+    }
+}
+
+impl Drop for Flush {
+    fn drop(&mut self) {
+        FLUSHES.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Drops what cores hold of any window, also on ranks that have ended; returns when they have. The use of windows stays as it
+/// is: it is the owners' to take.
+pub fn flush_all() {
+    // Who ends tells the cores under this lock.
+    let members = members().lock();
+    let mut cores = shootdown::not_dropped();
+    for peer in &members.live {
+        let inside = peer.rank.shootdown.inside();
+        for owner in &members.live {
+            preempt::point(ENTRY_WORK);
+            if paging::window_is_used(&peer.root, owner.rank.id + 1) {
+                cores = cores.or(&inside);
+            }
+        }
+        // A flush that has taken a use, and was not seen to have told the cores: they are among all.
+        if FLUSHES.load(Ordering::SeqCst) != 0 {
+            cores = cores.or(&inside);
+        }
+    }
+    drop(members);
     if !cores.is_empty() {
         shootdown::flush_all_on(&cores);
     }

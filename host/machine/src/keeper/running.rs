@@ -37,6 +37,7 @@ pub struct Running {
     plan: Plan,
     binding: Option<Binding>,
     ram: OwnedFd,
+    pool: OwnedFd,
     comm: Comm,
     bells: Doorbells,
     bells_sent: bool,
@@ -56,7 +57,9 @@ impl Running {
     pub fn start(launch: &Launch, job: &Job, signals: sys::Signals) -> io::Result<Running> {
         let plan = job.plan;
         let ram = memfd_create("margay-ram", MemfdFlags::CLOEXEC)?;
-        ftruncate(&ram, plan.ram.bytes)?;
+        ftruncate(&ram, plan.ram.bytes - plan.pool_file_bytes())?;
+        let pool = memfd_create("margay-pool", MemfdFlags::CLOEXEC)?;
+        ftruncate(&pool, plan.pool_file_bytes())?;
         let comm = Comm::map(ram.as_fd(), &plan)?;
         for (to, from) in comm.header().refuse.iter().zip(launch.refuse) {
             to.put(from);
@@ -64,17 +67,14 @@ impl Running {
         plan.config().write(comm.header());
         let (mut bells, qemu_end) = Doorbells::new(plan.vectors())?;
         let bells_sent = bells.send()?;
+        let descriptors = [ram.as_fd(), pool.as_fd(), qemu_end.as_fd()];
         let qemu = sys::spawn_bound(
             Command::new(&launch.qemu.path)
-                .args(
-                    launch
-                        .machine(&plan)
-                        .arguments_with(ram.as_fd(), qemu_end.as_fd()),
-                )
+                .args(launch.machine(&plan).arguments_with(descriptors))
                 .stdin(Stdio::null())
                 .stdout(Stdio::piped())
                 .stderr(Stdio::piped()),
-            &[ram.as_fd(), qemu_end.as_fd()],
+            &descriptors,
         )
         .map_err(|error| {
             io::Error::new(
@@ -93,6 +93,7 @@ impl Running {
             plan,
             binding: job.binding.clone(),
             ram,
+            pool,
             comm,
             bells,
             bells_sent,
@@ -111,7 +112,7 @@ impl Running {
     /// Serves until the last yod has left.
     pub fn run(mut self, clients: Vec<Client>, launch: &Launch) -> io::Result<()> {
         self.clients = clients;
-        let fds = descriptors(&self.ram, &self.bells, &self.plan);
+        let fds = descriptors([&self.ram, &self.pool], &self.bells, &self.plan);
         for client in &self.clients {
             // One that is gone is noticed when it is read from.
             let _ = client.welcome(&self.plan, &fds);
@@ -282,8 +283,13 @@ impl Running {
     }
 }
 
-fn descriptors<'a>(ram: &'a OwnedFd, bells: &'a Doorbells, plan: &Plan) -> Vec<BorrowedFd<'a>> {
-    std::iter::once(ram)
+fn descriptors<'a>(
+    memory: [&'a OwnedFd; 2],
+    bells: &'a Doorbells,
+    plan: &Plan,
+) -> Vec<BorrowedFd<'a>> {
+    memory
+        .into_iter()
         .chain(&bells.node[..plan.cpus])
         .chain(&bells.host[..plan.ranks])
         .map(AsFd::as_fd)

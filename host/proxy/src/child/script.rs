@@ -11,7 +11,10 @@ use wire::child::{Child, STACK_BYTES, how};
 use super::page;
 use super::shared::Shared;
 use super::stage::{Must, Step};
-use crate::memory::{Memory, RankMemory};
+use crate::fds;
+use crate::gpa::Place;
+use crate::memory::{Memory, RamFiles, RankMemory};
+use crate::objects::Lent;
 use crate::rank::Rank;
 use crate::regions::{Region, Regions};
 use crate::special;
@@ -66,6 +69,7 @@ pub struct Script {
     _name: Box<[u8; NAME_BYTES]>,
     _mm: Box<MmMap>,
     _auxv: Vec<u8>,
+    _lent: [Option<Lent>; 2],
 }
 
 /// The piece of the parent thread's stack that child and parent share.
@@ -88,14 +92,14 @@ impl Script {
         let dumpable = child.dumpable.peek() != 0;
         let page = page::make(page_at, child, dumpable);
         let stack = shared_stack(memory, child.stack_at.peek())?;
-        let mut steps = Steps(Vec::new());
+        let mut steps = Steps::default();
         steps.depend_on(rank.pid);
         let actions = steps.dispositions(child);
         if let Some(rules) = &rank.children.rules {
             let args = [rules.as_raw_fd() as u64, 0];
             steps.call(libc::SYS_landlock_restrict_self, &args, Must::Succeed);
         }
-        steps.memory(memory)?;
+        steps.memory(rank, memory)?;
         if let Some(stack) = &stack {
             steps.share(stack, regions);
         }
@@ -122,7 +126,7 @@ impl Script {
             Must::Return,
         );
         Ok(Script {
-            steps: steps.0,
+            steps: steps.all,
             page_at,
             stack,
             _page: page,
@@ -130,6 +134,7 @@ impl Script {
             _name: name,
             _mm: mm,
             _auxv: auxv,
+            _lent: steps.lent,
         })
     }
 
@@ -220,13 +225,18 @@ fn mm_map(rank: &Rank, regions: &Regions, child: &Child, auxv: &[u8]) -> MmMap {
 }
 
 /// Steps so far.
-struct Steps(Vec<Step>);
+#[derive(Default)]
+struct Steps {
+    all: Vec<Step>,
+    /// What frames of the node pool are mapped by: to be read, to be written.
+    lent: [Option<Lent>; 2],
+}
 
 impl Steps {
     fn call(&mut self, nr: i64, args: &[u64], must: Must) {
         let mut all = [0; 6];
         all[..args.len()].copy_from_slice(args);
-        self.0.push(Step::Call {
+        self.all.push(Step::Call {
             nr: nr as u64,
             args: all,
             must,
@@ -257,13 +267,16 @@ impl Steps {
         actions
     }
 
-    /// Private copies of all regions, and nothing between them.
-    fn memory(&mut self, memory: &Memory) -> Result<(), Errno> {
+    /// Private copies of all regions but those that ranks share, and nothing between them.
+    fn memory(&mut self, rank: &Rank, memory: &Memory) -> Result<(), Errno> {
         let mut free = USER_BASE;
         for region in memory.regions().iter() {
             self.unmap(free, region.start);
             free = region.end;
-            self.region(memory, region)?;
+            match region.shared {
+                true => self.shared_region(rank, memory.ram(), region)?,
+                false => self.region(memory, region)?,
+            }
         }
         self.unmap(free, USER_TOP);
         Ok(())
@@ -275,6 +288,25 @@ impl Steps {
         }
     }
 
+    /// The same frames as the rank has.
+    fn shared_region(&mut self, rank: &Rank, ram: &RamFiles, region: &Region) -> Result<(), Errno> {
+        let len_bytes = region.end - region.start;
+        let place = ram.layout.place(region.gpa, len_bytes);
+        let Some(Place::Pool(offset)) = place else {
+            return Err(Errno::EFAULT);
+        };
+        let lent = &mut self.lent[usize::from(region.write)];
+        let lent = match lent {
+            Some(lent) => lent,
+            None => lent.insert(Lent::new(rank, ram, region.write)?),
+        };
+        lent.lock(offset, len_bytes)?;
+        let (how, fd) = ((libc::MAP_SHARED | libc::MAP_FIXED) as u64, lent.raw());
+        let args = [region.start, len_bytes, protection(region), how, fd, offset];
+        self.call(libc::SYS_mmap, &args, Must::Be(region.start as i64));
+        Ok(())
+    }
+
     fn region(&mut self, memory: &Memory, region: &Region) -> Result<(), Errno> {
         const WRITABLE: u64 = (libc::PROT_READ | libc::PROT_WRITE) as u64;
         let len_bytes = region.end - region.start;
@@ -284,7 +316,7 @@ impl Steps {
             for at in (held.addr..end).step_by(PIECE_BYTES as usize) {
                 let len_bytes = (end - at).min(PIECE_BYTES);
                 let offset = held.offset + (at - held.addr);
-                let args = [memory.ram_fd(), at, len_bytes, offset];
+                let args = [fds::raw(&memory.ram().ram), at, len_bytes, offset];
                 self.call(libc::SYS_pread64, &args, Must::Be(len_bytes as i64));
             }
         }
@@ -322,7 +354,7 @@ impl Steps {
         self.call(libc::SYS_set_tid_address, &[clear_at], Must::Return);
         let to = child.set_tid_at.peek();
         if to != 0 && regions.allow(to, 4, true) {
-            self.0.push(Step::ThreadId { to }); // Linux does not mind a bad pointer
+            self.all.push(Step::ThreadId { to }); // Linux does not mind a bad pointer
         }
         let [area, signature] = child.rseq.each_ref().map(|word| word.peek());
         if area != 0 {
@@ -355,7 +387,7 @@ impl Steps {
     /// The page by which the program is entered.
     fn page(&mut self, at: u64, page: &[u8; page::BYTES]) {
         self.map(at, PAGE);
-        self.0.push(Step::Copy {
+        self.all.push(Step::Copy {
             from: page.as_ptr().addr() as u64,
             to: at,
             len_bytes: PAGE,

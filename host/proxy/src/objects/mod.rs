@@ -8,9 +8,9 @@ pub mod segment;
 
 use std::arch::asm;
 use std::collections::HashMap;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr::null_mut;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use abi::Errno;
 use rustix::fs::{FileType, Mode, OFlags, fcntl_getfl, fstat, open};
@@ -18,9 +18,9 @@ use rustix::io::{self, fcntl_dupfd_cloexec};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use wire::objects::Entry;
 
-use crate::Ram;
 use crate::fds;
-use crate::memory::copy_bytes;
+use crate::gpa::Place;
+use crate::memory::{RamFiles, copy_bytes};
 use crate::rank::Rank;
 use crate::stub;
 use segment::Segment;
@@ -57,8 +57,7 @@ pub struct Objects {
     /// A record lock is the process's: its threads take turns.
     turn: Mutex<()>,
     pool: OnceLock<Option<Pool>>,
-    ram: RawFd,
-    layout: Ram,
+    ram: Arc<RamFiles>,
 }
 
 /// The lock of a file, for as long as it lives.
@@ -70,14 +69,13 @@ pub struct Locked<'a> {
 }
 
 impl Objects {
-    /// Nothing is held. `ram` is guest RAM's descriptor, which stays open.
-    pub fn new(ram: RawFd, layout: Ram) -> Objects {
+    /// Nothing is held.
+    pub fn new(ram: Arc<RamFiles>) -> Objects {
         Objects {
             held: Mutex::default(),
             turn: Mutex::default(),
             pool: OnceLock::new(),
             ram,
-            layout,
         }
     }
 
@@ -96,15 +94,9 @@ impl Objects {
     }
 
     fn record_lock(&self, kind: i32, byte: i64) {
-        let lock = libc::flock {
-            l_type: kind as i16,
-            l_whence: libc::SEEK_SET as i16,
-            l_start: byte,
-            l_len: 1,
-            l_pid: 0,
-        };
+        let lock = lock_of(kind, byte as u64, 1);
         let args = [
-            self.ram as u64,
+            fds::raw(&self.ram.ram),
             libc::F_SETLKW as u64,
             &raw const lock as u64,
             0,
@@ -125,13 +117,10 @@ impl Objects {
     }
 
     fn map_pool(&self, (gpa, len_bytes): (u64, u64)) -> Option<Pool> {
-        let offset = self.layout.offset(gpa, len_bytes)?;
+        let (file, offset) = self.ram.place(gpa, len_bytes)?;
         let (prot, shared) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
-        // SAFETY: 1. Linux chooses addresses that are free, so nothing that exists is replaced. 2. The descriptor stays open.
-        let address = unsafe {
-            let ram = BorrowedFd::borrow_raw(self.ram);
-            mmap(null_mut(), len_bytes as usize, prot, shared, ram, offset)
-        };
+        // SAFETY: 1. Linux chooses addresses that are free, so nothing that exists is replaced.
+        let address = unsafe { mmap(null_mut(), len_bytes as usize, prot, shared, file, offset) };
         Some(Pool {
             address: address.ok()?.addr() as u64,
             gpa,
@@ -286,12 +275,13 @@ fn keep(rank: &Rank, fd: BorrowedFd<'_>, flags: OFlags) -> io::Result<OwnedFd> {
     if !flags.intersects(OFlags::APPEND | OFlags::DIRECT) {
         return fcntl_dupfd_cloexec(fd, rank.first_own_fd as RawFd);
     }
+    reopen(rank, fd, flags & OFlags::RWMODE)
+}
+
+/// A description of its own for the file behind a descriptor.
+fn reopen(rank: &Rank, fd: BorrowedFd<'_>, flags: OFlags) -> io::Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
-    let file = open(
-        path,
-        (flags & OFlags::RWMODE) | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?;
+    let file = open(path, flags | OFlags::CLOEXEC, Mode::empty())?;
     fcntl_dupfd_cloexec(&file, rank.first_own_fd as RawFd)
 }
 
@@ -369,6 +359,73 @@ fn move_all(
         }
     }
     Ok(done as i64)
+}
+
+/// Carries out [`abi::control::HostOp::IsWithChild`]: children map frames by a description of the pool's file that holds a lock on
+/// them for as long as the mapping lasts ([`Lent`]).
+///
+/// # Errors
+/// EFAULT: they are not the pool's; what fcntl(2) says.
+pub fn is_with_child(rank: &Rank, gpa: u64, len_bytes: u64) -> Result<i64, Errno> {
+    let place = rank.objects.ram.layout.place(gpa, len_bytes);
+    let Some(Place::Pool(offset)) = place else {
+        return Err(Errno::EFAULT);
+    };
+    let mut lock = lock_of(libc::F_WRLCK, offset, len_bytes);
+    control(&rank.objects.ram.pool, libc::F_GETLK, &mut lock)?;
+    Ok((lock.l_type != libc::F_UNLCK as i16).into())
+}
+
+/// A description of the pool's file by which a child is to map frames of it. Linux keeps its locks until the last mapping that
+/// was made by it is gone, in whatever process.
+#[derive(Debug)]
+pub struct Lent(OwnedFd);
+
+impl Lent {
+    /// One without locks; `writable`: for mappings that can be written.
+    ///
+    /// # Errors
+    /// ENFILE: the hard limit on descriptors has no room; what Linux says.
+    pub fn new(rank: &Rank, ram: &RamFiles, writable: bool) -> Result<Lent, Errno> {
+        let flags = match writable {
+            true => OFlags::RDWR,
+            false => OFlags::RDONLY,
+        };
+        let fd = fds::with_room(rank.raised_fds, || reopen(rank, ram.pool.as_fd(), flags));
+        fd.map(Lent).map_err(|_| Errno::ENFILE)
+    }
+
+    /// Locks frames and returns where they are in the file.
+    ///
+    /// # Errors
+    /// What fcntl(2) says.
+    pub fn lock(&self, offset: u64, len_bytes: u64) -> Result<(), Errno> {
+        let mut lock = lock_of(libc::F_RDLCK, offset, len_bytes);
+        control(&self.0, libc::F_OFD_SETLK, &mut lock)
+    }
+
+    /// Its descriptor, which the child has, too.
+    pub fn raw(&self) -> u64 {
+        fds::raw(&self.0)
+    }
+}
+
+fn lock_of(kind: i32, offset: u64, len_bytes: u64) -> libc::flock {
+    libc::flock {
+        l_type: kind as i16,
+        l_whence: libc::SEEK_SET as i16,
+        l_start: offset as i64,
+        l_len: len_bytes as i64,
+        l_pid: 0,
+    }
+}
+
+fn control(file: &OwnedFd, command: i32, lock: &mut libc::flock) -> Result<(), Errno> {
+    let at = (&raw mut *lock).addr() as u64;
+    let args = [fds::raw(file), command as u64, at, 0, 0, 0];
+    // SAFETY: 1. Linux reads and writes the structure, which lives until the call returns.
+    let ret = unsafe { stub::syscall(libc::SYS_fcntl as u64, &args) };
+    Errno::from_ret(ret).map_or(Ok(()), Err)
 }
 
 /// Returns when no call of any proxy uses frames of the file that it found before; `last`: closes it.

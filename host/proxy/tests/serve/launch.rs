@@ -142,9 +142,11 @@ pub fn become_proxy(inherited: proxy::Inherited) -> ! {
     let program = args[1].as_str();
     proxy::serve(proxy::Config {
         ram: fd(3),
+        pool: File::open("/dev/null").unwrap().into(),
         ram_layout: proxy::Ram {
             bytes: RAM_BYTES,
             lowmem_bytes: RAM_BYTES,
+            pool_bytes: 0,
         },
         comm_gpa: COMM_GPA,
         wire: WIRE,

@@ -14,14 +14,16 @@ impl<M: Machine> Aspace<M> {
     /// ENOMEM, with nothing changed.
     pub fn map_shared(&mut self, region: Region, pieces: &[Piece]) -> Result<(), Errno> {
         let options = fresh(region.prot, self.max_page(&region));
-        self.renew(region.start, region.end);
         for piece in pieces {
             let va = region.start + (piece.offset - region.offset);
             let mapped = self.or_sync(|aspace| {
+                aspace.renew(va, va + piece.len_bytes);
                 let (mut tables, root) = aspace.tables();
                 paging::map(&mut tables, root, va, piece.pa, piece.len_bytes, options).ok()
             });
             if let Err(error) = mapped {
+                // Some of it may have been mapped until a table was missing, and another thread or a peer may have used that.
+                self.flush(va, va + piece.len_bytes);
                 if va > region.start {
                     self.take_out(region.start, va);
                 }

@@ -161,6 +161,30 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
         }
     }
 
+    /// Wakes all who wait for plain words with keys like these: they look at their words again.
+    pub fn wake_where(&self, of: impl Fn(Key) -> bool, mut point: impl FnMut(u32)) {
+        for bucket in 0..self.buckets.len() {
+            let (mut cursor, mut batch) = (None, Batch::new());
+            loop {
+                let finished = self.with(bucket, |waiters| {
+                    let cursor = cursor.get_or_insert_with(|| waiters.plain.walk());
+                    waiters.plain.slice(cursor, |queue, slot, entry| {
+                        if !of(entry.key) {
+                            return true;
+                        }
+                        queue.remove(slot);
+                        batch.add(entry.waiter)
+                    })
+                });
+                batch.wake(&mut point);
+                point(SLICE as u32 * LOOK_WORK);
+                if finished {
+                    break;
+                }
+            }
+        }
+    }
+
     /// Runs `section` under the locks of two buckets, the smaller one's first; the second is `None` if it is the first.
     fn with_two<R>(
         &self,

@@ -2,8 +2,9 @@
 //!
 //! An object is known by the file's device and inode and lives while some rank maps any of it. It has frames for what
 //! was ever mapped of it, in runs of adjacent frames (*pieces*) as long as the pool has them. All of its frames come
-//! back together, when its last mapping goes: those who may still write to them (the ranks' proxies) have to let go first, so
-//! [`Objects::detach`] hands the pieces out and [`Objects::free`] takes them back.
+//! back together, when its last mapping goes: those who may still write to them have to let go first. The ranks' proxies at
+//! once: [`Objects::detach`] hands the pieces out and [`Objects::retire`] takes them back. Cores that reached them by a window,
+//! and children of ranks, when the frames are needed: [`Objects::release`].
 //!
 //! What would make us revisit it: programs that slide a window over a file much larger than the pool. Then mappings would have
 //! to be counted per piece.
@@ -96,6 +97,8 @@ impl Object {
 pub struct Objects {
     frames: Frames,
     objects: Vec<Option<Object>>,
+    /// Of objects that are gone: not free yet.
+    retired: Vec<Piece>,
     /// A bit per slot of the directory: taken.
     slots: [u64; MOST_PIECES / 64],
     point: Point,
@@ -105,9 +108,13 @@ impl Objects {
     /// No objects, and a pool of `len_bytes` at `base`; `zeroed`: it is known to hold zeros. `None` when there is no memory for
     /// its records.
     pub fn new(base: u64, len_bytes: u64, zeroed: bool, point: Point) -> Option<Objects> {
+        let mut retired = Vec::new();
+        // Each piece has a slot, so there is always room.
+        retired.try_reserve_exact(MOST_PIECES).ok()?;
         Some(Objects {
             frames: Frames::new(base, len_bytes, zeroed, point)?,
             objects: Vec::new(),
+            retired,
             slots: [0; _],
             point,
         })
@@ -133,7 +140,7 @@ impl Objects {
     }
 
     /// Notes that `len_bytes` of mappings of an object are gone. After the last one there is no such object any more: its pieces
-    /// are returned, for [`Self::free`].
+    /// are returned, for [`Self::retire`].
     pub fn detach(&mut self, id: u32, len_bytes: u64) -> Option<Vec<Piece>> {
         let slot = self.objects.get_mut((id.checked_sub(FIRST)?) as usize)?;
         let object = slot.as_mut()?;
@@ -173,7 +180,7 @@ impl Objects {
         Ok(fresh)
     }
 
-    /// Takes back what [`Self::extend`] returned; the frames are to be given to [`Self::free`].
+    /// Takes back what [`Self::extend`] returned; the frames are to be given to [`Self::retire`].
     pub fn retract(&mut self, id: u32, fresh: &[Piece]) {
         if let Some(object) = self.object_mut(id) {
             object.pieces.retain(|piece| !fresh.contains(piece));
@@ -195,8 +202,23 @@ impl Objects {
         Ok(found)
     }
 
-    /// Takes frames back into the pool, and their slots. Nobody uses them any more: no mapping, no proxy, no window.
-    pub fn free(&mut self, pieces: &[Piece]) {
+    /// Takes frames back that no mapping shows and no proxy uses. They are not free before [`Self::release`].
+    pub fn retire(&mut self, pieces: &[Piece]) {
+        self.retired.extend_from_slice(pieces);
+    }
+
+    /// What was retired and is not free yet.
+    pub fn retired(&self) -> &[Piece] {
+        &self.retired
+    }
+
+    /// Makes retired frames free, and their slots. Nobody can reach them any more: no window, no child.
+    pub fn release(&mut self, pieces: &[Piece]) {
+        self.retired.retain(|piece| !pieces.contains(piece));
+        self.free(pieces);
+    }
+
+    fn free(&mut self, pieces: &[Piece]) {
         for piece in pieces {
             self.frames
                 .free_range(piece.pa, piece.len_bytes, false)
@@ -207,7 +229,7 @@ impl Objects {
         }
     }
 
-    /// Bytes of the pool in use.
+    /// Bytes of the pool in use, or retired.
     pub fn used_bytes(&self) -> u64 {
         self.frames.used_bytes()
     }

@@ -13,6 +13,11 @@ fn objects(len_bytes: u64) -> Objects {
     Objects::new(BASE, len_bytes, true, |_| ()).expect("memory for its records")
 }
 
+fn give_back(objects: &mut Objects, pieces: &[Piece]) {
+    objects.retire(pieces);
+    objects.release(pieces);
+}
+
 #[test]
 fn one_file_is_one_object() {
     let mut objects = objects(16 * MIB);
@@ -36,8 +41,13 @@ fn frames_stay_until_the_last_mapping_is_gone() {
     let dead = objects.detach(id, 2 * PAGE_BYTES).expect("the last one");
     assert_eq!((&dead, objects.file(id)), (&fresh, None));
     assert_eq!(objects.used_bytes(), 4 * PAGE_BYTES, "until they are free");
-    objects.free(&dead);
-    assert_eq!(objects.used_bytes(), 0);
+    objects.retire(&dead);
+    assert_eq!(
+        (objects.retired(), objects.used_bytes()),
+        (&dead[..], 4 * PAGE_BYTES)
+    );
+    objects.release(&dead);
+    assert_eq!((objects.retired(), objects.used_bytes()), (&[][..], 0));
     let again = objects.attach([1, 2], PAGE_BYTES).expect("room");
     let fresh = objects.extend(again, 0, PAGE_BYTES).expect("frames");
     assert!(!fresh[0].zero, "what was used holds something");
@@ -90,7 +100,7 @@ fn what_could_not_be_loaded_is_taken_back() {
     objects.extend(id, 0, PAGE_BYTES).expect("frames");
     let fresh = objects.extend(id, 0, MIB).expect("frames");
     objects.retract(id, &fresh);
-    objects.free(&fresh);
+    give_back(&mut objects, &fresh);
     assert_eq!(objects.used_bytes(), PAGE_BYTES);
     assert_eq!(objects.pieces(id, 0, MIB).expect("room").len(), 1);
 }
@@ -132,7 +142,7 @@ proptest! {
                     let id = objects.attach([9, file], to - from).expect("room");
                     if objects.extend(id, from, to).is_err() {
                         if let Some(dead) = objects.detach(id, to - from) {
-                            objects.free(&dead);
+                            give_back(&mut objects, &dead);
                         }
                         continue;
                     }
@@ -157,7 +167,7 @@ proptest! {
                     let dead = objects.detach(id, len);
                     prop_assert_eq!(dead.is_some(), last);
                     if let Some(dead) = dead {
-                        objects.free(&dead);
+                        give_back(&mut objects, &dead);
                         frames.retain(|(of, _), _| *of != file);
                     }
                 }

@@ -34,6 +34,13 @@ pub fn set_window(root: &impl Table, slot: usize, table: Option<u64>) {
     root.set(slot, Entry(window));
 }
 
+/// Whether the window in slot `slot` of the table `root` was used since it was set, or since its use was last taken.
+#[inline]
+pub fn window_is_used(root: &impl Table, slot: usize) -> bool {
+    debug_assert!((1..256).contains(&slot));
+    root.get(slot).0 & A != 0
+}
+
 /// Whether the window in slot `slot` of the table `root` was used since it was set, or since this was last asked. The cores
 /// that have the table loaded must then be flushed: only after that they will say so again.
 #[inline]

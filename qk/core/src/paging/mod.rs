@@ -23,7 +23,9 @@ mod report;
 mod tests;
 
 pub use change::{mark_dirty, protect, visit_dirty};
-pub use map::{MapOptions, destroy, map, own_table, set_window, take_window_use, unmap};
+pub use map::{
+    MapOptions, destroy, map, own_table, set_window, take_window_use, unmap, window_is_used,
+};
 pub use relocate::move_range;
 pub use report::{Extent, Stretch, Translation, extents, stretch, translate};
 

@@ -5,89 +5,37 @@
 //! first mapped, and each rank writes back what it has written: at msync, when it unmaps, and when it ends.
 //!
 //! # Lock order
-//! The address space of the calling rank, then a gate ([`Node::gate`]), then the table. A gate is held while its file is read,
+//! The address space of the calling rank, then a gate ([`pool::Node::gate`]), then whoever makes frames free
+//! ([`pool::Node::reclaim`]), then the table. A gate is held while its file is read,
 //! so who maps the same pages waits until they are there; the table only for as long as an entry takes. The shipped operations
 //! under a gate depend on nothing but the caller's own proxy and the file.
 
+pub mod children;
 mod files;
+mod pool;
 mod segments;
 
+pub use pool::init;
 pub use segments::{attach as attach_segment, detach as detach_segment};
 
 use core::sync::atomic::Ordering;
 
 use abi::Errno;
 use abi::map::USER_TOP;
-use hal::addr::{Phys, PhysRange};
-use hal::sync::Once;
+use hal::addr::Phys;
 use qk_core::futex::Key;
 use qk_core::mman::{FileInfo, MmapPlan};
-use qk_core::objects::{File, Objects, Piece};
+use qk_core::objects::{File, Piece};
 use qk_core::regions::{Prot, Region, RegionFlags};
-use wire::boot::flag;
-use wire::objects::Entry;
 
 use crate::aspace::Aspace;
+use crate::preempt;
 use crate::rank::Rank;
-use crate::sleep_lock::{SleepGuard, SleepLock};
 use crate::thread::Thread;
-use crate::{comm, preempt};
+use pool::{enter, node, recycle};
 
-/// Gates: two objects that have the same one are loaded one after the other.
-const GATES: usize = 8;
 /// Set in the space of a futex's key that is an object's, not a rank's.
 const OBJECT_SPACE: u64 = 1 << 32;
-
-/// What the node shares.
-struct Node {
-    pool: PhysRange,
-    /// Made at first use: a pool that no rank uses costs nothing.
-    table: SleepLock<Option<Objects>>,
-    gates: [SleepLock<()>; GATES],
-}
-
-static NODE: Once<Node> = Once::new();
-
-impl Node {
-    /// Held while frames of an object are filled.
-    fn gate(&self, object: u32) -> SleepGuard<'_, ()> {
-        self.gates[object as usize % GATES].lock()
-    }
-
-    fn with<R>(&self, work: impl FnOnce(&mut Objects) -> R) -> R {
-        work(self.table.lock().as_mut().expect("made by `node`"))
-    }
-}
-
-/// Says where the pool is, if there is one.
-pub fn init(pool: Option<PhysRange>) {
-    let Some(pool) = pool else { return };
-    comm::get()
-        .objects()
-        .set_pool(pool.start.0, pool.len_bytes());
-    let node = Node {
-        pool,
-        table: SleepLock::new(None),
-        gates: core::array::from_fn(|_| SleepLock::new(())),
-    };
-    assert!(NODE.set(node).is_ok(), "the pool is set up once");
-}
-
-/// What the node shares.
-///
-/// # Errors
-/// ENOMEM: there is no pool, or no memory for what is to be known of it.
-fn node() -> Result<&'static Node, Errno> {
-    let node = NODE.get().ok_or(Errno::ENOMEM)?;
-    let mut table = node.table.lock();
-    if table.is_none() {
-        let zeroed = comm::get().config.has(flag::RAM_ZEROED);
-        let (base, len_bytes) = (node.pool.start.0, node.pool.len_bytes());
-        let made = Objects::new(base, len_bytes, zeroed, preempt::point);
-        *table = Some(made.ok_or(Errno::ENOMEM)?);
-    }
-    Ok(node)
-}
 
 /// Carries out a shared mapping of a file, as far as it exists: the rest of the region is behind its end.
 ///
@@ -170,13 +118,18 @@ fn fill(
     let node = node()?;
     let (from, to) = (region.offset, region.offset + region.len_bytes());
     let _gate = node.gate(region.object);
-    let fresh = node
-        .with(|objects| {
+    let extend = || {
+        node.with(|objects| {
             let fresh = objects.extend(region.object, from, to)?;
             fresh.iter().for_each(|piece| enter(file, piece, false));
             Ok::<_, Errno>(fresh)
         })
-        .inspect_err(|_| note_shortage(thread.rank, &region))?;
+    };
+    let fresh = match extend() {
+        Err(_) if node.reclaim(thread) => extend(),
+        fresh => fresh,
+    };
+    let fresh = fresh.inspect_err(|_| note_shortage(thread.rank, &region))?;
     if let Err(errno) = fresh.iter().try_for_each(|piece| load(thread, file, piece)) {
         node.with(|objects| objects.retract(region.object, &fresh));
         recycle(thread, file, &fresh, false);
@@ -199,33 +152,6 @@ fn load(thread: &'static Thread, file: File, piece: &Piece) -> Result<(), Errno>
         }
     }
     files::load(thread, file, piece)
-}
-
-/// Shows a piece to the proxies. The caller holds the table.
-fn enter(file: File, piece: &Piece, filled: bool) {
-    let entry = Entry {
-        file,
-        offset: piece.offset,
-        len_bytes: piece.len_bytes,
-        gpa: piece.pa,
-        filled,
-    };
-    comm::get().objects().put(piece.slot, &entry);
-}
-
-/// Gives frames of an object, which nobody maps any more, back to the pool, once no proxy uses them. `last`: the calling rank
-/// maps nothing of the file.
-///
-/// Windows of peers: whoever has one on a rank that mapped these frames may hold a translation of them. The cores of all
-/// ranks have to drop theirs here, before [`Objects::free`]; today there are no windows.
-fn recycle(thread: &'static Thread, file: File, pieces: &[Piece], last: bool) {
-    let Ok(node) = node() else { return };
-    node.with(|_| {
-        let directory = comm::get().objects();
-        pieces.iter().for_each(|piece| directory.remove(piece.slot));
-    });
-    files::release(thread, file, last);
-    node.with(|objects| objects.free(pieces));
 }
 
 /// `len_bytes` of mappings of an object, by the calling thread's rank, are gone.
@@ -385,6 +311,11 @@ pub fn grow(thread: &'static Thread, addr: u64, allows: impl FnOnce(Prot) -> boo
         filled
     });
     grown.is_ok()
+}
+
+/// Whether a key is of a futex in shared memory.
+pub fn is_shared(key: Key) -> bool {
+    key.space & OBJECT_SPACE != 0
 }
 
 /// The key of a futex in shared memory; `None` where memory is the rank's own.

@@ -6,7 +6,8 @@ use abi::map::{PAGE, USER_TOP};
 use qk_core::mman::{self, FileInfo, MmapArgs};
 use qk_core::regions::Region;
 
-use super::{files, map_held, maps, node, regions, take_out};
+use super::pool::node;
+use super::{files, map_held, maps, regions, take_out};
 use crate::aspace::Aspace;
 use crate::ship;
 use crate::thread::Thread;

@@ -13,7 +13,7 @@ use super::args::{put_u32, put_u32_opt};
 use super::{Call, SysResult, shipped};
 use crate::rank::Rank;
 use crate::thread::Thread;
-use crate::{ship, signal};
+use crate::{shared, ship, signal};
 
 /// What a child is to be like.
 #[derive(Default)]
@@ -79,7 +79,12 @@ pub fn start(call: &mut Call<'_>, birth: &Birth) -> SysResult {
         }
         rank.has_children.store(true, Ordering::Relaxed);
         let _still = rank.keep_still()?;
-        ship::host_op_until_end(call.thread, HostOp::Fork, [])?
+        let fork = || ship::host_op_until_end(call.thread, HostOp::Fork, []);
+        if birth.how & how::VFORK == 0 {
+            shared::children::share(call.thread, fork)?
+        } else {
+            fork()? // What it shares it has only until it calls exec.
+        }
     };
     let _ = put_u32_opt(birth.parent_tid_at, pid as u32); // Linux does not mind a bad pointer
     if birth.how & how::VFORK != 0 {

@@ -11,8 +11,9 @@ use qk_core::futex::{ANY, Futexes, Key, Locked, Locks, Owner, Place, Waiter, Wak
 use super::args::{get_words, user};
 use super::time::{REALTIME, read_clock, timespec_ns};
 use super::{Call, RESTART, RESTART_ALWAYS, RESTART_NO_HANDLER, SysResult};
+use crate::shared::{self, children};
 use crate::thread::Thread;
-use crate::{preempt, rank, sched, shared, signal, timer};
+use crate::{preempt, rank, sched, signal, timer};
 
 pub use ends::thread_ends;
 pub use many::futex_waitv;
@@ -192,8 +193,15 @@ fn is_own(thread: &Thread, key: Key) -> bool {
 
 fn wake(call: &Call<'_>, at: u64, private: bool, count: i32, bits: u32) -> SysResult {
     let key = named(call.thread, at, private)?;
-    let woken = futexes().wake(key, count, bits, preempt::point)?;
+    let mut woken = futexes().wake(key, count, bits, preempt::point)?;
+    let wanted = count.max(1) as usize;
+    woken += children::wake(call.thread, key, at, wanted - woken)?;
     Ok(woken as u64)
+}
+
+/// Has all who wait for futexes in shared memory look at their words again.
+pub fn wake_shared() {
+    futexes().wake_where(shared::is_shared, preempt::point);
 }
 
 fn requeue(
@@ -279,10 +287,20 @@ fn wait(
     until: Until,
 ) -> SysResult {
     let thread = call.thread;
-    let key = key(thread, at, private);
-    futexes().wait(key, bits, &word(at)?, expected, Sleeper(thread))?;
+    let (word, key) = (word(at)?, key(thread, at, private));
+    futexes().wait(key, bits, &word, expected, Sleeper(thread))?;
     let give_up = || futexes().cancel(Sleeper(thread));
-    match sleep(thread, until.deadline(), give_up) {
+    let ended = loop {
+        if let Some(ended) = sleep_until(thread, until, children::poll(key), give_up) {
+            break ended;
+        }
+        children::look(thread);
+        let waits = futexes().wait(key, bits, &word, expected, Sleeper(thread));
+        if waits.is_err() {
+            return Ok(0); // A child has changed the word.
+        }
+    };
+    match ended {
         Ended::Woken => Ok(0),
         Ended::Late => Err(Errno::ETIMEDOUT),
         Ended::Interrupted => Err(thread.interrupted(match until {
@@ -302,6 +320,20 @@ enum Ended {
     Woken,
     Late,
     Interrupted,
+}
+
+/// As [`sleep`], at most until `poll`: then `None`.
+fn sleep_until(
+    thread: &'static Thread,
+    until: Until,
+    poll: Option<u64>,
+    give_up: impl Fn() -> bool,
+) -> Option<Ended> {
+    let deadline = until.deadline();
+    match poll.filter(|poll| deadline.is_none_or(|deadline| *poll < deadline)) {
+        None => Some(sleep(thread, deadline, give_up)),
+        poll => Some(sleep(thread, poll, give_up)).filter(|ended| *ended != Ended::Late),
+    }
 }
 
 /// Waits to be woken. When the time is over or a signal comes, `give_up` says whether that counts, or the thread had been

@@ -1,0 +1,110 @@
+//! Children of ranks share what the rank that forked had mapped and shared: the same frames, for as long as they map them. They
+//! are processes of Linux, so the QK learns of their end only when it looks ([`is_mapped`]).
+//!
+//! What a child stores no page table of the node knows of: all that its rank could have written counts as written by then.
+//! A futex in such memory has waiters on both sides: who wakes here wakes there, too ([`wake`]), and who waits here looks at
+//! the word every few milliseconds ([`poll`]), for Linux wakes only its own.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use abi::Errno;
+use abi::control::HostOp;
+use abi::map::USER_TOP;
+use qk_core::futex::Key;
+use qk_core::regions::RegionFlags;
+
+use super::pool::node;
+use super::{is_shared, next_object};
+use crate::syscall::SysResult;
+use crate::syscall::futex;
+use crate::thread::Thread;
+use crate::{ship, timer};
+
+/// How long who waits does not look, in nanoseconds.
+const POLL_NS: u64 = 5_000_000;
+
+/// Forks under way of ranks that map objects.
+static FORKS: AtomicU64 = AtomicU64::new(0);
+/// 0: no child maps frames of the pool. Else the number of the last change to that.
+static SHARING: AtomicU64 = AtomicU64::new(0);
+/// Numbers for [`SHARING`].
+static CHANGES: AtomicU64 = AtomicU64::new(0);
+
+fn begins_to_share() {
+    let number = CHANGES.fetch_add(1, Ordering::SeqCst) + 1;
+    SHARING.store(number, Ordering::SeqCst);
+}
+
+/// Has `fork` make a child that goes on with the rank's memory, if the rank maps objects.
+///
+/// # Errors
+/// What `fork` says.
+pub fn share(thread: &'static Thread, fork: impl FnOnce() -> SysResult) -> SysResult {
+    if !thread.rank.maps_objects() {
+        return fork();
+    }
+    FORKS.fetch_add(1, Ordering::SeqCst);
+    begins_to_share();
+    mark_written(thread);
+    let forked = fork();
+    begins_to_share();
+    // Who waits already does not look.
+    futex::wake_shared();
+    FORKS.fetch_sub(1, Ordering::SeqCst);
+    forked
+}
+
+/// What the child may write counts as written.
+fn mark_written(thread: &'static Thread) {
+    // A rank without its address space forks no more.
+    let _ = thread.rank.with_aspace(|aspace| {
+        let mut at = 0;
+        while let Some(region) = next_object(thread.rank, aspace, at, USER_TOP) {
+            if !region.flags.contains(RegionFlags::READ_ONLY) {
+                aspace.mark_dirty(region.start, region.end);
+            }
+            at = region.end;
+        }
+        Ok(())
+    });
+}
+
+/// Whether a child maps any of these frames of the pool.
+pub fn is_mapped(thread: &'static Thread, pa: u64, len_bytes: u64) -> bool {
+    let is_with_child = || ship::host_op(thread, HostOp::IsWithChild, [pa, len_bytes]);
+    // Where that cannot be said, it may be.
+    SHARING.load(Ordering::SeqCst) != 0 && is_with_child() != Ok(0)
+}
+
+/// When a wait for this futex looks at its word, whether or not it was woken (TSC); `None`: all who wake it are on the node.
+pub fn poll(key: Key) -> Option<u64> {
+    let shared = is_shared(key) && SHARING.load(Ordering::SeqCst) != 0;
+    shared.then(|| timer::deadline_after(POLL_NS))
+}
+
+/// Notes it if all children that shared frames are gone.
+pub fn look(thread: &'static Thread) {
+    let seen = SHARING.load(Ordering::SeqCst);
+    if seen == 0 || FORKS.load(Ordering::SeqCst) != 0 {
+        return;
+    }
+    let Ok(pool) = node().map(|node| node.pool()) else {
+        return;
+    };
+    if !is_mapped(thread, pool.start.0, pool.len_bytes()) && FORKS.load(Ordering::SeqCst) == 0 {
+        // One that was made meanwhile has changed the number.
+        let _ = SHARING.compare_exchange(seen, 0, Ordering::SeqCst, Ordering::SeqCst);
+    }
+}
+
+/// Wakes at most `count` children that wait for this futex, which the rank has at `at`; returns how many.
+///
+/// # Errors
+/// What the host says.
+pub fn wake(thread: &'static Thread, key: Key, at: u64, count: usize) -> Result<usize, Errno> {
+    if count == 0 || !is_shared(key) || SHARING.load(Ordering::SeqCst) == 0 {
+        return Ok(0);
+    }
+    let woken = ship::host_op(thread, HostOp::WakeChildren, [at, count as u64])?;
+    Ok(woken as usize)
+}

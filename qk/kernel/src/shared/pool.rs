@@ -1,0 +1,125 @@
+//! The node pool: who holds its records, and when its frames are free.
+//!
+//! Frames that an object had are retired when its last mapping is gone and no proxy uses them. Two kinds of others may still
+//! reach them: cores that used a window on a rank that mapped them, and children of ranks, which share what the rank had
+//! when it forked. Neither is told or waited for then. When the pool runs short, the cores drop what they hold, and what no
+//! child maps is free ([`Node::reclaim`]). So a frame never holds another file's bytes while somebody sees it as it was.
+
+use abi::Errno;
+use alloc::vec::Vec;
+use hal::addr::PhysRange;
+use hal::sync::Once;
+use qk_core::objects::{File, Objects, Piece};
+use wire::boot::flag;
+use wire::objects::Entry;
+
+use super::{children, files};
+use crate::sleep_lock::{SleepGuard, SleepLock};
+use crate::thread::Thread;
+use crate::{comm, preempt, windows};
+
+/// Gates: two objects that have the same one are loaded one after the other.
+const GATES: usize = 8;
+
+/// What the node shares.
+pub struct Node {
+    pool: PhysRange,
+    /// Made at first use: a pool that no rank uses costs nothing.
+    table: SleepLock<Option<Objects>>,
+    gates: [SleepLock<()>; GATES],
+    /// Held by who makes retired frames free.
+    reclaiming: SleepLock<()>,
+}
+
+static NODE: Once<Node> = Once::new();
+
+impl Node {
+    /// Held while frames of an object are filled.
+    pub fn gate(&self, object: u32) -> SleepGuard<'_, ()> {
+        self.gates[object as usize % GATES].lock()
+    }
+
+    /// Works on the table.
+    pub fn with<R>(&self, work: impl FnOnce(&mut Objects) -> R) -> R {
+        work(self.table.lock().as_mut().expect("made by `node`"))
+    }
+
+    /// Where the pool is.
+    pub fn pool(&self) -> PhysRange {
+        self.pool
+    }
+
+    /// Makes retired frames free that nobody can reach any more; whether there were any.
+    pub fn reclaim(&self, thread: &'static Thread) -> bool {
+        let _turn = self.reclaiming.lock();
+        let mut pieces = Vec::new();
+        self.with(|objects| {
+            let retired = objects.retired();
+            if pieces.try_reserve_exact(retired.len()).is_ok() {
+                pieces.extend_from_slice(retired);
+            }
+        });
+        if pieces.is_empty() {
+            return false;
+        }
+        windows::flush_all();
+        pieces.retain(|piece| !children::is_mapped(thread, piece.pa, piece.len_bytes));
+        self.with(|objects| objects.release(&pieces));
+        !pieces.is_empty()
+    }
+}
+
+/// Says where the pool is, if there is one.
+pub fn init(pool: Option<PhysRange>) {
+    let Some(pool) = pool else { return };
+    comm::get()
+        .objects()
+        .set_pool(pool.start.0, pool.len_bytes());
+    let node = Node {
+        pool,
+        table: SleepLock::new(None),
+        gates: core::array::from_fn(|_| SleepLock::new(())),
+        reclaiming: SleepLock::new(()),
+    };
+    assert!(NODE.set(node).is_ok(), "the pool is set up once");
+}
+
+/// What the node shares.
+///
+/// # Errors
+/// ENOMEM: there is no pool, or no memory for what is to be known of it.
+pub fn node() -> Result<&'static Node, Errno> {
+    let node = NODE.get().ok_or(Errno::ENOMEM)?;
+    let mut table = node.table.lock();
+    if table.is_none() {
+        let zeroed = comm::get().config.has(flag::RAM_ZEROED);
+        let (base, len_bytes) = (node.pool.start.0, node.pool.len_bytes());
+        let made = Objects::new(base, len_bytes, zeroed, preempt::point);
+        *table = Some(made.ok_or(Errno::ENOMEM)?);
+    }
+    Ok(node)
+}
+
+/// Shows a piece to the proxies. The caller holds the table.
+pub fn enter(file: File, piece: &Piece, filled: bool) {
+    let entry = Entry {
+        file,
+        offset: piece.offset,
+        len_bytes: piece.len_bytes,
+        gpa: piece.pa,
+        filled,
+    };
+    comm::get().objects().put(piece.slot, &entry);
+}
+
+/// Retires frames of an object that nobody maps any more, once no proxy uses them. `last`: the calling rank maps nothing of
+/// the file.
+pub fn recycle(thread: &'static Thread, file: File, pieces: &[Piece], last: bool) {
+    let Ok(node) = node() else { return };
+    node.with(|_| {
+        let directory = comm::get().objects();
+        pieces.iter().for_each(|piece| directory.remove(piece.slot));
+    });
+    files::release(thread, file, last);
+    node.with(|objects| objects.retire(pieces));
+}

@@ -1,0 +1,195 @@
+// What a child shares with its parent: files, memfds and segments that were
+// mapped with MAP_SHARED before the fork, and locks in them: `shares CASE`.
+#include "../common/parallel.h"
+
+#include <fcntl.h>
+#include <semaphore.h>
+#include <sys/shm.h>
+#include <sys/wait.h>
+
+// The last page is none of a large one.
+enum { RW = PROT_READ | PROT_WRITE, BYTES = 3 << 20, LAST = BYTES - PAGE_BYTES, ROUNDS = 100 };
+
+static int make(const char *name, off_t bytes)
+{
+    int fd = open(name, O_CREAT | O_RDWR | O_TRUNC, 0600);
+    need(fd >= 0 && ftruncate(fd, bytes) == 0, name);
+    return fd;
+}
+
+static void *map(int fd, size_t bytes, int prot)
+{
+    void *p = mmap(NULL, bytes, prot, MAP_SHARED, fd, 0);
+    need(p != MAP_FAILED, "mmap");
+    return p;
+}
+
+static void ends_well(pid_t pid, const char *text)
+{
+    int status;
+    check(waitpid(pid, &status, 0) == pid && status == 0, "%s", text);
+}
+
+static void memory(void)
+{
+    int fd = make("f", BYTES), pipes[2];
+    char *m = map(fd, BYTES, RW), *read_only = map(fd, BYTES, PROT_READ), byte;
+    strcpy(m, "before");
+    need(pipe(pipes) == 0, "pipe");
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (read(pipes[0], &byte, 1) != 1 || strcmp(m, "before") != 0 || strcmp(m + 100, "after") != 0)
+            _exit(1);
+        strcpy(m + LAST, "by the child");
+        _exit(strcmp(read_only + LAST, "by the child") == 0 ? 0 : 2);
+    }
+    strcpy(m + 100, "after");
+    write(pipes[1], "", 1);
+    ends_well(pid, "the child sees what its parent stores, before and after");
+    check(strcmp(m + LAST, "by the child") == 0, "and its parent what it stores");
+    char bytes[13];
+    check(pread(fd, bytes, 13, LAST) == 13 && strcmp(bytes, "by the child") == 0, "as does read");
+    munmap(m, BYTES);
+    munmap(read_only, BYTES);
+    check(pread(fd, bytes, 13, LAST) == 13 && strcmp(bytes, "by the child") == 0, "the file holds it in the end");
+    close(fd);
+}
+
+static void descendants(void)
+{
+    int fd = memfd_create("m", MFD_CLOEXEC);
+    need(fd >= 0 && ftruncate(fd, BYTES) == 0, "memfd_create");
+    atomic_int *word = map(fd, BYTES, RW);
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (fork() == 0) {
+            while (word[0] == 0)
+                sched_yield();
+            word[1] = 2;
+            _exit(0);
+        }
+        _exit(0);
+    }
+    ends_well(pid, "the child ends before its own child");
+    word[0] = 1;
+    AWAIT(word[1] == 2);
+    check(1, "which shares the memory, too");
+    munmap(word, BYTES);
+    close(fd);
+}
+
+static void segment(void)
+{
+    int id = shmget(IPC_PRIVATE, BYTES, IPC_CREAT | 0600);
+    char *p = shmat(id, NULL, 0);
+    need(p != (char *)-1, "shmat");
+    shmctl(id, IPC_RMID, NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        strcpy(p + BYTES - 8, "segment");
+        _exit(0);
+    }
+    ends_well(pid, "the child has the segment");
+    check(strcmp(p + BYTES - 8, "segment") == 0, "it is the same");
+    shmdt(p);
+}
+
+// At the beginning of a shared file.
+struct board {
+    sem_t here, there, early;
+    pthread_barrier_t barrier;
+    pthread_mutex_t mutex;
+    pthread_cond_t cond;
+    int turn;
+};
+
+static struct board *new_board(void)
+{
+    struct board *board = map(make("board", sizeof *board), sizeof *board, RW);
+    pthread_barrierattr_t barrier;
+    pthread_mutexattr_t mutex;
+    pthread_condattr_t cond;
+    pthread_barrierattr_init(&barrier);
+    pthread_barrierattr_setpshared(&barrier, PTHREAD_PROCESS_SHARED);
+    pthread_barrier_init(&board->barrier, &barrier, 2);
+    pthread_mutexattr_init(&mutex);
+    pthread_mutexattr_setpshared(&mutex, PTHREAD_PROCESS_SHARED);
+    pthread_mutex_init(&board->mutex, &mutex);
+    pthread_condattr_init(&cond);
+    pthread_condattr_setpshared(&cond, PTHREAD_PROCESS_SHARED);
+    pthread_cond_init(&board->cond, &cond);
+    sem_init(&board->here, 1, 0);
+    sem_init(&board->there, 1, 0);
+    sem_init(&board->early, 1, 0);
+    board->turn = 0;
+    return board;
+}
+
+static void take_turns(struct board *board, int who)
+{
+    for (int i = 0; i < ROUNDS; i++) {
+        pthread_mutex_lock(&board->mutex);
+        while (board->turn % 2 != who)
+            pthread_cond_wait(&board->cond, &board->mutex);
+        board->turn++;
+        pthread_cond_signal(&board->cond);
+        pthread_mutex_unlock(&board->mutex);
+    }
+    pthread_barrier_wait(&board->barrier);
+}
+
+static void locks(void)
+{
+    struct board *board = new_board();
+    pid_t pid = fork();
+    if (pid == 0) {
+        for (int i = 0; i < ROUNDS; i++) {
+            sem_post(&board->here);
+            sem_wait(&board->there);
+        }
+        take_turns(board, 1);
+        _exit(0);
+    }
+    for (int i = 0; i < ROUNDS; i++) {
+        sem_wait(&board->here);
+        sem_post(&board->there);
+    }
+    check(1, "a semaphore hands over to the child and back");
+    take_turns(board, 0);
+    check(board->turn == 2 * ROUNDS, "a mutex, a condition variable and a barrier, too");
+    ends_well(pid, "the child ends");
+    munmap(board, sizeof *board);
+}
+
+static void *wait_early(void *board)
+{
+    sem_wait(&((struct board *)board)->early);
+    return NULL;
+}
+
+// The parent's other thread waits before there is a child.
+static void waiting_before(void)
+{
+    struct board *board = new_board();
+    pthread_t thread;
+    need(pthread_create(&thread, NULL, wait_early, board) == 0, "pthread_create");
+    // sem_t of glibc: its word, and how many wait in the upper half.
+    AWAIT(((atomic_uint *)&board->early)[1] == 1);
+    pid_t pid = fork();
+    if (pid == 0) {
+        sem_post(&board->early);
+        _exit(0);
+    }
+    need(pthread_join(thread, NULL) == 0, "pthread_join");
+    check(1, "the child wakes who waited before the fork");
+    ends_well(pid, "the child ends");
+    munmap(board, sizeof *board);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        CASE(memory), CASE(descendants), CASE(segment), CASE(locks), CASE(waiting_before),
+    };
+    return RUN_CASES(cases);
+}
