@@ -14,7 +14,7 @@ use crate::aspace::Aspace;
 use crate::rank::{Rank, Reload};
 use crate::syscall::{children, futex};
 use crate::thread::Thread;
-use crate::{events, sched, ship, signal, timer, trace, windows};
+use crate::{events, sched, shared, ship, signal, timer, trace, windows};
 
 /// Waits until the calling thread is its rank's only one. `false`: the rank ends.
 pub fn await_others(thread: &'static Thread) -> bool {
@@ -54,6 +54,7 @@ fn forget_program(thread: &'static Thread) -> Result<(), Errno> {
         signals.process.action(Signal::CHLD)
     };
     rank.dumpable.store(true, Ordering::Relaxed);
+    shared::let_go(thread);
     rank.with_aspace(Aspace::clear)?;
     // With it the proxy lets go of all memory.
     ship::host_op(thread, HostOp::CommitExec, [])?;

@@ -2,7 +2,7 @@
 //! docs/shared-memory.md tells the whole.
 //!
 //! An object's frames are what its file holds, for every rank of the node. They are filled from the file when they are
-//! first mapped, and each rank writes back what it has written: at msync, when it unmaps, and when it ends.
+//! first mapped, and each rank writes back what it has written: at msync, when it unmaps, when it becomes another program, and when it ends.
 //!
 //! # Lock order
 //! The address space of the calling rank, then a gate ([`pool::Node::gate`]), then whoever makes frames free
@@ -266,8 +266,8 @@ fn write_region(
     result
 }
 
-/// The calling thread, its rank's last one, has ended the program: writes back and unmaps all that the rank shares.
-pub fn rank_ends(thread: &'static Thread) {
+/// The program of the calling thread, its rank's only one, has ended or is replaced: writes back and unmaps all that it shares.
+pub fn let_go(thread: &'static Thread) {
     if thread.rank.maps_objects() {
         // Without its address space there is nothing to write back.
         let _ = thread
