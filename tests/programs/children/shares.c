@@ -78,6 +78,23 @@ static void descendants(void)
     close(fd);
 }
 
+// A child of vfork stores before its parent goes on.
+static void vforked(void)
+{
+    int fd = make("f", BYTES);
+    char *m = map(fd, BYTES, RW), byte;
+    pid_t pid = vfork();
+    if (pid == 0) {
+        m[LAST] = 'v';
+        _exit(0);
+    }
+    ends_well(pid, "a child of vfork ends");
+    check(m[LAST] == 'v', "its parent sees what it has stored");
+    munmap(m, BYTES);
+    check(pread(fd, &byte, 1, LAST) == 1 && byte == 'v', "and the file holds it");
+    close(fd);
+}
+
 static void segment(void)
 {
     int id = shmget(IPC_PRIVATE, BYTES, IPC_CREAT | 0600);
@@ -186,10 +203,64 @@ static void waiting_before(void)
     munmap(board, sizeof *board);
 }
 
+enum { CHILDREN = 10 };
+static atomic_int over;
+
+static void *store_all_the_time(void *words)
+{
+    while (!over)
+        ((atomic_uint *)words)[0]++;
+    return NULL;
+}
+static void *write_all_the_time(void *words)
+{
+    while (!over)
+        msync(words, BYTES, MS_SYNC);
+    return NULL;
+}
+static void *map_all_the_time(void *arg)
+{
+    int fd = make("g", BYTES);
+    while (!over)
+        munmap(map(fd, BYTES, RW), BYTES);
+    return arg;
+}
+
+// What children store is kept, whatever other threads do with such memory while they are made.
+static void beside_threads(void)
+{
+    int fd = make("f", BYTES), kept = 0;
+    char *m = map(fd, BYTES, RW);
+    void *(*const kinds[])(void *) = {store_all_the_time, write_all_the_time, map_all_the_time};
+    pthread_t threads[3];
+    for (int i = 0; i < 3; i++)
+        need(pthread_create(&threads[i], NULL, kinds[i], m) == 0, "pthread_create");
+    for (int i = 1; i <= CHILDREN; i++) {
+        pid_t pid = fork();
+        int status;
+        if (pid == 0) {
+            m[i * PAGE_BYTES] = (char)i;
+            _exit(0);
+        }
+        need(waitpid(pid, &status, 0) == pid && status == 0, "waitpid");
+    }
+    over = 1;
+    for (int i = 0; i < 3; i++)
+        need(pthread_join(threads[i], NULL) == 0, "pthread_join");
+    need(munmap(m, BYTES) == 0, "munmap");
+    for (int i = 1; i <= CHILDREN; i++) {
+        char byte;
+        kept += pread(fd, &byte, 1, i * PAGE_BYTES) == 1 && byte == i;
+    }
+    check(kept == CHILDREN, "the file holds what each child has stored: %d", kept);
+    close(fd);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        CASE(memory), CASE(descendants), CASE(segment), CASE(locks), CASE(waiting_before),
+        CASE(memory), CASE(descendants),    CASE(vforked),        CASE(segment),
+        CASE(locks),  CASE(waiting_before), CASE(beside_threads),
     };
     return RUN_CASES(cases);
 }

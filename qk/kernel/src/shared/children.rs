@@ -15,6 +15,8 @@ use qk_core::regions::RegionFlags;
 
 use super::pool::node;
 use super::{is_shared, next_object};
+use crate::aspace::Aspace;
+use crate::rank::Rank;
 use crate::syscall::SysResult;
 use crate::syscall::futex;
 use crate::thread::Thread;
@@ -35,38 +37,38 @@ fn begins_to_share() {
     SHARING.store(number, Ordering::SeqCst);
 }
 
-/// Has `fork` make a child that goes on with the rank's memory, if the rank maps objects.
+/// Has `fork` make a child that goes on with the rank's memory. Nothing is mapped or unmapped meanwhile: what the child gets is
+/// what is looked at here.
 ///
 /// # Errors
 /// What `fork` says.
 pub fn share(thread: &'static Thread, fork: impl FnOnce() -> SysResult) -> SysResult {
-    if !thread.rank.maps_objects() {
-        return fork();
-    }
-    FORKS.fetch_add(1, Ordering::SeqCst);
-    begins_to_share();
-    mark_written(thread);
-    let forked = fork();
-    begins_to_share();
-    // Who waits already does not look.
-    futex::wake_shared();
-    FORKS.fetch_sub(1, Ordering::SeqCst);
-    forked
+    let rank = thread.rank;
+    rank.with_aspace(|aspace| {
+        if !rank.maps_objects() {
+            return fork();
+        }
+        FORKS.fetch_add(1, Ordering::SeqCst);
+        begins_to_share();
+        mark_written(rank, aspace);
+        let forked = fork();
+        begins_to_share();
+        // Who waits already does not look.
+        futex::wake_shared();
+        FORKS.fetch_sub(1, Ordering::SeqCst);
+        forked
+    })
 }
 
 /// What the child may write counts as written.
-fn mark_written(thread: &'static Thread) {
-    // A rank without its address space forks no more.
-    let _ = thread.rank.with_aspace(|aspace| {
-        let mut at = 0;
-        while let Some(region) = next_object(thread.rank, aspace, at, USER_TOP) {
-            if !region.flags.contains(RegionFlags::READ_ONLY) {
-                aspace.mark_dirty(region.start, region.end);
-            }
-            at = region.end;
+fn mark_written(rank: &Rank, aspace: &mut Aspace) {
+    let mut at = 0;
+    while let Some(region) = next_object(rank, aspace, at, USER_TOP) {
+        if !region.flags.contains(RegionFlags::READ_ONLY) {
+            aspace.mark_dirty(region.start, region.end);
         }
-        Ok(())
-    });
+        at = region.end;
+    }
 }
 
 /// Whether a child maps any of these frames of the pool.

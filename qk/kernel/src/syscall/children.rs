@@ -80,11 +80,7 @@ pub fn start(call: &mut Call<'_>, birth: &Birth) -> SysResult {
         rank.has_children.store(true, Ordering::Relaxed);
         let _still = rank.keep_still()?;
         let fork = || ship::host_op_until_end(call.thread, HostOp::Fork, []);
-        if birth.how & how::VFORK == 0 {
-            shared::children::share(call.thread, fork)?
-        } else {
-            fork()? // What it shares it has only until it calls exec.
-        }
+        shared::children::share(call.thread, fork)?
     };
     let _ = put_u32_opt(birth.parent_tid_at, pid as u32); // Linux does not mind a bad pointer
     if birth.how & how::VFORK != 0 {
