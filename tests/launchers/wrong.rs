@@ -109,11 +109,13 @@ fn ends_of_ranks_are_their_yods() -> Result<()> {
 
 #[test]
 fn yods_that_differ_are_told_in_what() -> Result<()> {
-    let job = Job::new(2)?;
-    let less = job.start(job.yod(0, &["-d", "1"], HELLO, &[]))?;
-    let more = job.start(job.yod(1, &["-d", "2"], HELLO, &[]))?;
-    let ended = job.finish(vec![less, more])?;
-    ended_with(&ended, &[2, 2], ": all yods of a job need the same options")?;
+    for (option, less, more) in [("-d", "1", "2"), ("--shared-memory", "16M", "32M")] {
+        let job = Job::new(2)?;
+        let less = job.start(job.yod(0, &[option, less], HELLO, &[]))?;
+        let more = job.start(job.yod(1, &[option, more], HELLO, &[]))?;
+        let ended = job.finish(vec![less, more])?;
+        ended_with(&ended, &[2, 2], ": all yods of a job need the same options")?;
+    }
 
     let job = Job::new(2)?;
     let copy = tree::target()

@@ -204,6 +204,7 @@ fn options(cli: &Cli) -> Vec<(String, String)> {
     let of_cli = [
         option("-d", cli.cores.map(|cores| cores.to_string())),
         option("-m", cli.memory.map(bytes)),
+        option("--shared-memory", cli.shared_memory.map(bytes)),
         option("--accel", Some(accel)),
         flag("--oversubscribe", cli.oversubscribe),
         flag("--strace", cli.strace.is_some()),
