@@ -190,8 +190,8 @@ pub enum HostOp {
     HoldFile = 16,
     /// load_object(device, inode, gpa, len_bytes, offset) -> bytes read: from a file that is held into frames of the node pool.
     LoadObject = 17,
-    /// write_object(device, inode, gpa, len_bytes, offset) -> bytes written: as much as lies before the file's end, from frames
-    /// of the node pool.
+    /// write_object(device, inode, gpa, len_bytes, offset, told) -> bytes written: as much as lies before the file's end, from
+    /// frames of the node pool. `told` is 1 when the program gets the error; else its user is told.
     WriteObject = 18,
     /// release_file(device, inode, last) -> 0: no call of this proxy uses frames of the file any more that the log has taken
     /// away, and no call of any proxy uses what the directory does not list any more. `last` is 1 when nothing of the

@@ -78,7 +78,7 @@ pub fn carry_out(rank: &'static Rank, index: usize, request: &Request) -> Result
             objects::load(rank, file, args[2], args[3], args[4])
         }),
         Some(HostOp::WriteObject) => object(args, |file| {
-            objects::write_back(rank, file, args[2], args[3], args[4])
+            objects::write_back(rank, file, [args[2], args[3], args[4]], args[5] != 0)
         }),
         Some(HostOp::ReleaseFile) => object(args, |file| {
             objects::release(rank, file, args[2] != 0);

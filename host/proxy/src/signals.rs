@@ -277,6 +277,13 @@ fn set_timer(timer: i32, after_ns: u64) {
 /// Passes a signal that Linux has sent to the calling thread itself on to the whole process, where it is received. Does
 /// nothing when none is pending.
 pub fn pass_on(signo: i32) {
+    if forget(signo) {
+        send_to_self(signo);
+    }
+}
+
+/// Takes a pending signal from the calling thread, which blocks it; whether there was one.
+pub fn forget(signo: i32) -> bool {
     let (signals, no_time) = (set(signo), [0u64; 2]);
     let args = [
         &raw const signals as u64,
@@ -287,9 +294,7 @@ pub fn pass_on(signo: i32) {
         0,
     ];
     // SAFETY: 1. Linux reads a u64 and a struct timespec, two u64.
-    if unsafe { stub::syscall(libc::SYS_rt_sigtimedwait as u64, &args) } > 0 {
-        send_to_self(signo);
-    }
+    unsafe { stub::syscall(libc::SYS_rt_sigtimedwait as u64, &args) > 0 }
 }
 
 /// Ends the process by a signal's default action; by exit code 128 + signo when it has none that ends it.

@@ -4,6 +4,7 @@
 //! lock: a record lock (fcntl(2)) on one byte of guest RAM's file, which all proxies of the node have and Linux drops when
 //! one dies. The frames that the directory lists stay what they are while the lock is held (`wire::objects`).
 
+mod lost;
 pub mod segment;
 
 use std::arch::asm;
@@ -22,7 +23,9 @@ use crate::fds;
 use crate::gpa::Place;
 use crate::memory::{RamFiles, copy_bytes};
 use crate::rank::Rank;
+use crate::signals;
 use crate::stub;
+use lost::Lost;
 use segment::Segment;
 
 /// A file: device and inode.
@@ -58,6 +61,7 @@ pub struct Objects {
     turn: Mutex<()>,
     pool: OnceLock<Option<Pool>>,
     ram: Arc<RamFiles>,
+    lost: Lost,
 }
 
 /// The lock of a file, for as long as it lives.
@@ -76,6 +80,7 @@ impl Objects {
             turn: Mutex::default(),
             pool: OnceLock::new(),
             ram,
+            lost: Lost::default(),
         }
     }
 
@@ -303,17 +308,20 @@ pub fn load(rank: &Rank, file: File, gpa: u64, len_bytes: u64, offset: u64) -> R
     }
 }
 
-/// Writes frames to a held file, up to its end.
+/// Writes frames to a held file, up to its end; `told`: the program is told if that fails, not its user.
 ///
 /// # Errors
 /// As [`load`].
-pub fn write_back(
-    rank: &Rank,
-    file: File,
-    gpa: u64,
-    len_bytes: u64,
-    offset: u64,
-) -> Result<i64, Errno> {
+pub fn write_back(rank: &Rank, file: File, place: [u64; 3], told: bool) -> Result<i64, Errno> {
+    let written = write(rank, file, place);
+    written.inspect_err(|why| {
+        if !told {
+            lost::tell(rank, file, *why);
+        }
+    })
+}
+
+fn write(rank: &Rank, file: File, [gpa, len_bytes, offset]: [u64; 3]) -> Result<i64, Errno> {
     let held = rank.objects.held();
     let held = held.get(&file).filter(|held| held.writable);
     let held = held.ok_or(Errno::EBADF)?;
@@ -323,13 +331,19 @@ pub fn write_back(
         .ok_or(Errno::EFAULT)?;
     let _locked = rank.objects.lock(file);
     match &held.source {
-        Source::File(fd) => {
-            let file_bytes = fstat(fd).map_err(errno)?.st_size as u64;
-            let len_bytes = len_bytes.min(file_bytes.saturating_sub(offset));
-            move_all(libc::SYS_pwrite64, fd, from, len_bytes, offset)
-        }
+        Source::File(fd) => write_file(fd, from, len_bytes, offset),
         Source::Segment(segment) => Ok(segment.copy(from, len_bytes, offset, false)),
     }
+}
+
+fn write_file(fd: &OwnedFd, from: u64, len_bytes: u64, offset: u64) -> Result<i64, Errno> {
+    let file_bytes = fstat(fd).map_err(errno)?.st_size as u64;
+    let len_bytes = len_bytes.min(file_bytes.saturating_sub(offset));
+    let written = move_all(libc::SYS_pwrite64, fd, from, len_bytes, offset);
+    if written == Err(Errno::EFBIG) {
+        signals::forget(libc::SIGXFSZ); // it is for programs that write
+    }
+    written
 }
 
 /// Moves bytes between a file and frames that are mapped at `address`, which have been checked.

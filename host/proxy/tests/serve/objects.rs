@@ -13,6 +13,10 @@ pub const CASES: &[Case] = &[
         "frames_are_filled_and_written_back",
         frames_are_filled_and_written_back,
     ),
+    (
+        "what_cannot_be_written_back_is_told",
+        what_cannot_be_written_back_is_told,
+    ),
     ("frames_are_the_pools", frames_are_the_pools),
     (
         "calls_read_and_write_the_frames",
@@ -34,6 +38,7 @@ pub const CASES: &[Case] = &[
 
 const BUF: u64 = DATA.0 + 0x2000;
 const PAGE: u64 = 4096;
+const EPERM: i64 = -1;
 const EBADF: i64 = -9;
 const EFAULT: i64 = -14;
 const ENODEV: i64 = -19;
@@ -42,7 +47,10 @@ const EINVAL: i64 = -22;
 /// A file of two pages in memory, all `x`, that the rank has open: its descriptor, device and inode.
 fn file(node: &mut Node) -> (u64, [u64; 2]) {
     let name = node.put(BUF, b"object\0");
-    let fd = node.call(libc::SYS_memfd_create, &[name, 0]) as u64;
+    let fd = node.call(
+        libc::SYS_memfd_create,
+        &[name, libc::MFD_ALLOW_SEALING.into()],
+    ) as u64;
     node.put(BUF, &[b'x'; 2 * PAGE as usize]);
     assert_eq!(
         node.call(libc::SYS_write, &[fd, BUF, 2 * PAGE]),
@@ -109,6 +117,25 @@ fn frames_are_filled_and_written_back() {
     assert_eq!(node.host_op(WriteObject, &write), PAGE as i64);
     assert_eq!(node.host_op(ReleaseFile, &[device, inode, 1]), 0);
     assert_eq!(node.host_op(WriteObject, &write), EBADF);
+}
+
+/// Stores that do not reach their file were lost without a word.
+fn what_cannot_be_written_back_is_told() {
+    let mut node = Node::new();
+    let (fd, [device, inode]) = file(&mut node);
+    let seal = [fd, libc::F_ADD_SEALS as u64, libc::F_SEAL_WRITE as u64];
+    assert_eq!(node.call(libc::SYS_fcntl, &seal), 0);
+    for told in [1, 0, 0] {
+        let write = [device, inode, POOL.0, PAGE, 0, told];
+        assert_eq!(node.host_op(WriteObject, &write), EPERM);
+    }
+    node.exit(0);
+    let text = node.stderr();
+    let line = "could not write back /memfd:object (deleted), which it had mapped: Operation not permitted";
+    assert!(
+        text.matches(line).count() == 1 && text.lines().count() == 1,
+        "{text}"
+    );
 }
 
 fn frames_are_the_pools() {

@@ -38,6 +38,15 @@ pub fn load(thread: &'static Thread, [device, inode]: File, piece: &Piece) -> Re
     ship::host_op(thread, HostOp::LoadObject, args).map(|_| ())
 }
 
+/// Who is told when a file cannot be written to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    /// The program, by what its call returns.
+    Program,
+    /// Its user, by a line.
+    User,
+}
+
 /// Writes frames to the file, up to its end.
 ///
 /// # Errors
@@ -45,11 +54,11 @@ pub fn load(thread: &'static Thread, [device, inode]: File, piece: &Piece) -> Re
 pub fn write(
     thread: &'static Thread,
     [device, inode]: File,
-    offset: u64,
-    pa: u64,
-    len_bytes: u64,
+    (offset, pa, len_bytes): (u64, u64, u64),
+    told: Told,
 ) -> Result<(), Errno> {
-    let args = [device, inode, pa, len_bytes, offset];
+    let told = u64::from(told == Told::Program);
+    let args = [device, inode, pa, len_bytes, offset, told];
     ship::host_op(thread, HostOp::WriteObject, args).map(|_| ())
 }
 

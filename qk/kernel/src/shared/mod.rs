@@ -32,6 +32,7 @@ use crate::aspace::Aspace;
 use crate::preempt;
 use crate::rank::Rank;
 use crate::thread::Thread;
+use files::Told;
 use pool::{enter, node, recycle};
 
 /// Set in the space of a futex's key that is an object's, not a rank's.
@@ -193,7 +194,7 @@ pub fn take_out(
 ) -> Result<(), Errno> {
     while let Some(region) = next_object(thread.rank, aspace, start, end) {
         // Like Linux, munmap does not say that the disk is full.
-        let _ = write_region(thread, aspace, &region);
+        let _ = write_region(thread, aspace, &region, Told::User);
         aspace.unmap(region.start, region.end)?;
         detach(thread, aspace, region.object, region.len_bytes());
     }
@@ -212,7 +213,7 @@ pub fn write_back(
 ) -> Result<(), Errno> {
     let (mut at, mut result) = (start, Ok(()));
     while let Some(region) = next_object(thread.rank, aspace, at, end) {
-        let written = write_region(thread, aspace, &region);
+        let written = write_region(thread, aspace, &region, Told::Program);
         result = result.and(written);
         at = region.end;
     }
@@ -239,6 +240,7 @@ fn write_region(
     thread: &'static Thread,
     aspace: &mut Aspace,
     region: &Region,
+    told: Told,
 ) -> Result<(), Errno> {
     if region.flags.contains(RegionFlags::READ_ONLY) {
         return Ok(());
@@ -248,8 +250,8 @@ fn write_region(
     let mut waiting: Option<(u64, u64, u64)> = None;
     let mut result = Ok(());
     let mut write = |part: Option<(u64, u64, u64)>| {
-        if let Some((offset, pa, len_bytes)) = part {
-            let written = files::write(thread, file, offset, pa, len_bytes);
+        if let Some(part) = part {
+            let written = files::write(thread, file, part, told);
             result = result.and(written);
         }
     };
