@@ -9,6 +9,7 @@ mod page;
 mod script;
 mod shared;
 mod stage;
+mod steps;
 mod wait;
 
 use std::collections::HashMap;

@@ -13,7 +13,8 @@
 //! natively, and a pointer from beyond becomes the guard's first byte, [`NOWHERE`]. Which error that is, or whether
 //! Linux looks at the pointer at all, stays Linux's affair.
 
-use std::arch::asm;
+mod copy;
+
 use std::os::fd::OwnedFd;
 use std::ptr::without_provenance_mut;
 use std::sync::Arc;
@@ -31,6 +32,8 @@ use crate::gpa::Place;
 use crate::regions::{Region, Regions};
 use crate::special::walk::linux;
 
+pub use copy::{RankMemory, copy_bytes};
+
 /// An address at which nothing is ever mapped.
 pub const NOWHERE: u64 = USER_TOP;
 
@@ -46,43 +49,6 @@ pub const fn tame(addr: u64) -> u64 {
     match addr {
         USER_TOP..WINDOW_TOP => NOWHERE,
         _ => addr,
-    }
-}
-
-/// Copies from and to a rank's memory that fail instead of faulting.
-pub trait RankMemory {
-    /// Fills `into` from `addr`.
-    ///
-    /// # Errors
-    /// EFAULT unless the rank may read all of it.
-    fn read(&self, addr: u64, into: &mut [u8]) -> Result<(), Errno>;
-
-    /// Writes `bytes` to `addr`.
-    ///
-    /// # Errors
-    /// EFAULT unless the rank may write all of it.
-    fn write(&self, addr: u64, bytes: &[u8]) -> Result<(), Errno>;
-
-    /// Copies the string at `addr` with its NUL into `into`; returns its length without.
-    ///
-    /// # Errors
-    /// EFAULT when it cannot be read up to its end, ENAMETOOLONG when it does not fit: then `into` is full.
-    fn read_string(&self, addr: u64, into: &mut [u8]) -> Result<usize, Errno> {
-        const CHUNK: usize = 256; // divides a page: a chunk is readable as a whole or not at all
-        let mut filled = 0;
-        while filled < into.len() {
-            let at = addr.checked_add(filled as u64).ok_or(Errno::EFAULT)?;
-            let room = CHUNK - at as usize % CHUNK;
-            let chunk = &mut into[filled..];
-            let len = room.min(chunk.len());
-            let chunk = &mut chunk[..len];
-            self.read(at, chunk)?;
-            if let Some(end) = chunk.iter().position(|&byte| byte == 0) {
-                return Ok(filled + end);
-            }
-            filled += len;
-        }
-        Err(Errno::ENAMETOOLONG)
     }
 }
 
@@ -374,22 +340,6 @@ fn rank_address(addr: u64) -> *mut u8 {
     without_provenance_mut(addr as usize)
 }
 
-/// Copies bytes between memory of the rank and our own, in assembly: the node writes to the rank's memory at any time,
-/// which is no race that the language knows.
-///
-/// # Safety
-/// The source must be readable, the destination writable, and they must not overlap.
-pub unsafe fn copy_bytes(to: *mut u8, from: *const u8, len: usize) {
-    // SAFETY: 1. As the caller promises. 2. The direction flag is clear by the calling convention.
-    unsafe {
-        asm!(
-            "rep movsb",
-            inout("rcx") len => _, inout("rdi") to => _, inout("rsi") from => _,
-            options(nostack, preserves_flags),
-        );
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -422,47 +372,5 @@ mod tests {
         for addr in [USER_TOP, 0x5555_5555_5000, WINDOW_TOP - 1] {
             assert_eq!(tame(addr), NOWHERE);
         }
-    }
-
-    struct Text(u64, &'static [u8]);
-
-    impl RankMemory for Text {
-        fn read(&self, addr: u64, into: &mut [u8]) -> Result<(), Errno> {
-            // Readable up to the end of the page that the text ends in.
-            let end = (self.0 + self.1.len() as u64).next_multiple_of(4096);
-            if addr < self.0 || addr.saturating_add(into.len() as u64) > end {
-                return Err(Errno::EFAULT);
-            }
-            for (i, byte) in into.iter_mut().enumerate() {
-                *byte = *self.1.get((addr - self.0) as usize + i).unwrap_or(&b'x');
-            }
-            Ok(())
-        }
-        fn write(&self, _: u64, _: &[u8]) -> Result<(), Errno> {
-            Err(Errno::EFAULT)
-        }
-    }
-
-    #[test]
-    fn strings_end_at_their_nul_the_buffer_or_the_mapping() {
-        let mut into = [0; 4096];
-        assert_eq!(Text(0x1ffc, b"a/b\0").read_string(0x1ffc, &mut into), Ok(3));
-        assert_eq!(&into[..4], b"a/b\0");
-        assert_eq!(
-            Text(0x1f00, b"abc").read_string(0x1f00, &mut into),
-            Err(Errno::EFAULT)
-        );
-        assert_eq!(
-            Text(0x1000, b"").read_string(u64::MAX, &mut into),
-            Err(Errno::EFAULT)
-        );
-        assert_eq!(
-            Text(0x1000, &[b'y'; 4096]).read_string(0x1000, &mut into),
-            Err(Errno::ENAMETOOLONG)
-        );
-        assert_eq!(
-            Text(0x1000, b"").read_string(0x1000, &mut []),
-            Err(Errno::ENAMETOOLONG)
-        );
     }
 }

@@ -4,12 +4,13 @@
 //! lock: a record lock (fcntl(2)) on one byte of guest RAM's file, which all proxies of the node have and Linux drops when
 //! one dies. The frames that the directory lists stay what they are while the lock is held (`wire::objects`).
 
+mod lent;
 mod lost;
+mod parts;
 pub mod segment;
 
-use std::arch::asm;
 use std::collections::HashMap;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -17,16 +18,18 @@ use abi::Errno;
 use rustix::fs::{FileType, Mode, OFlags, fcntl_getfl, fstat, open};
 use rustix::io::{self, fcntl_dupfd_cloexec};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
-use wire::objects::Entry;
 
 use crate::fds;
-use crate::gpa::Place;
-use crate::memory::{RamFiles, copy_bytes};
+use crate::memory::RamFiles;
 use crate::rank::Rank;
 use crate::signals;
 use crate::stub;
+use lent::lock_of;
 use lost::Lost;
 use segment::Segment;
+
+pub use lent::{Lent, is_with_child};
+pub use parts::{Part, entries};
 
 /// A file: device and inode.
 pub type File = [u64; 2];
@@ -144,100 +147,8 @@ impl Drop for Locked<'_> {
     }
 }
 
-impl Locked<'_> {
-    /// The parts of `from .. to` of the file that lie in frames: offset, address here, length; `filled`: only those that can be
-    /// read.
-    pub fn parts(
-        &self,
-        rank: &Rank,
-        file: File,
-        (from, to): (u64, u64),
-        filled: bool,
-    ) -> Vec<Part> {
-        let clip = |entry: Entry| {
-            let start = entry.offset.max(from);
-            let end = entry.offset.checked_add(entry.len_bytes)?.min(to);
-            let len_bytes = end.checked_sub(start).filter(|&len| len > 0)?;
-            let gpa = entry.gpa.checked_add(start - entry.offset)?;
-            Some(Part {
-                offset: start,
-                address: self.objects.frames(rank, gpa, len_bytes)?,
-                len_bytes,
-            })
-        };
-        let entries = entries(rank, file).into_iter();
-        entries
-            .filter(|entry| entry.filled || !filled)
-            .filter_map(clip)
-            .collect()
-    }
-}
-
-/// Bytes of a file in frames of the pool.
-#[derive(Clone, Copy, Debug)]
-pub struct Part {
-    /// Offset in the file.
-    pub offset: u64,
-    /// Where they are mapped in this process.
-    address: u64,
-    /// How many.
-    pub len_bytes: u64,
-}
-
-impl Part {
-    /// The part of it that begins `skip` bytes in.
-    pub fn after(&self, skip: u64) -> Part {
-        Part {
-            offset: self.offset + skip,
-            address: self.address + skip,
-            len_bytes: self.len_bytes - skip,
-        }
-    }
-
-    /// Copies its first bytes.
-    pub fn read(&self, into: &mut [u8]) {
-        let len = into.len().min(self.len_bytes as usize);
-        // SAFETY: 1. The pool is mapped there (`frames`) and never unmapped. 2. `into` is ours alone and lies elsewhere.
-        unsafe { copy_bytes(into.as_mut_ptr(), address(self.address), len) };
-    }
-
-    /// Replaces its first bytes.
-    pub fn write(&self, bytes: &[u8]) {
-        let len = bytes.len().min(self.len_bytes as usize);
-        // SAFETY: 1. As in `read`; no Rust object lies in the pool.
-        unsafe { copy_bytes(address(self.address), bytes.as_ptr(), len) };
-    }
-
-    /// Clears it.
-    pub fn clear(&self) {
-        // SAFETY: 1. As in `write`. 2. The direction flag is clear by the calling convention.
-        unsafe {
-            asm!(
-                "rep stosb",
-                inout("rcx") self.len_bytes => _,
-                inout("rdi") self.address => _,
-                in("al") 0u8,
-                options(nostack, preserves_flags),
-            );
-        }
-    }
-}
-
 fn address(address: u64) -> *mut u8 {
     std::ptr::with_exposed_provenance_mut(address as usize)
-}
-
-/// A file's entries in the directory, of one moment.
-pub fn entries(rank: &Rank, file: File) -> Vec<Entry> {
-    let directory = rank.words.objects;
-    loop {
-        let before = directory.version();
-        let entries = directory.entries(file).collect();
-        if before.is_some() && directory.version() == before {
-            return entries;
-        }
-        std::thread::yield_now();
-    }
 }
 
 /// Keeps the file behind a descriptor of the rank; for mappings that can be written, one that can.
@@ -373,73 +284,6 @@ fn move_all(
         }
     }
     Ok(done as i64)
-}
-
-/// Carries out [`abi::control::HostOp::IsWithChild`]: children map frames by a description of the pool's file that holds a lock on
-/// them for as long as the mapping lasts ([`Lent`]).
-///
-/// # Errors
-/// EFAULT: they are not the pool's; what fcntl(2) says.
-pub fn is_with_child(rank: &Rank, gpa: u64, len_bytes: u64) -> Result<i64, Errno> {
-    let place = rank.objects.ram.layout.place(gpa, len_bytes);
-    let Some(Place::Pool(offset)) = place else {
-        return Err(Errno::EFAULT);
-    };
-    let mut lock = lock_of(libc::F_WRLCK, offset, len_bytes);
-    control(&rank.objects.ram.pool, libc::F_GETLK, &mut lock)?;
-    Ok((lock.l_type != libc::F_UNLCK as i16).into())
-}
-
-/// A description of the pool's file by which a child is to map frames of it. Linux keeps its locks until the last mapping that
-/// was made by it is gone, in whatever process.
-#[derive(Debug)]
-pub struct Lent(OwnedFd);
-
-impl Lent {
-    /// One without locks; `writable`: for mappings that can be written.
-    ///
-    /// # Errors
-    /// ENFILE: the hard limit on descriptors has no room; what Linux says.
-    pub fn new(rank: &Rank, ram: &RamFiles, writable: bool) -> Result<Lent, Errno> {
-        let flags = match writable {
-            true => OFlags::RDWR,
-            false => OFlags::RDONLY,
-        };
-        let fd = fds::with_room(rank.raised_fds, || reopen(rank, ram.pool.as_fd(), flags));
-        fd.map(Lent).map_err(|_| Errno::ENFILE)
-    }
-
-    /// Locks frames and returns where they are in the file.
-    ///
-    /// # Errors
-    /// What fcntl(2) says.
-    pub fn lock(&self, offset: u64, len_bytes: u64) -> Result<(), Errno> {
-        let mut lock = lock_of(libc::F_RDLCK, offset, len_bytes);
-        control(&self.0, libc::F_OFD_SETLK, &mut lock)
-    }
-
-    /// Its descriptor, which the child has, too.
-    pub fn raw(&self) -> u64 {
-        fds::raw(&self.0)
-    }
-}
-
-fn lock_of(kind: i32, offset: u64, len_bytes: u64) -> libc::flock {
-    libc::flock {
-        l_type: kind as i16,
-        l_whence: libc::SEEK_SET as i16,
-        l_start: offset as i64,
-        l_len: len_bytes as i64,
-        l_pid: 0,
-    }
-}
-
-fn control(file: &OwnedFd, command: i32, lock: &mut libc::flock) -> Result<(), Errno> {
-    let at = (&raw mut *lock).addr() as u64;
-    let args = [fds::raw(file), command as u64, at, 0, 0, 0];
-    // SAFETY: 1. Linux reads and writes the structure, which lives until the call returns.
-    let ret = unsafe { stub::syscall(libc::SYS_fcntl as u64, &args) };
-    Errno::from_ret(ret).map_or(Ok(()), Err)
 }
 
 /// Returns when no call of any proxy uses frames of the file that it found before; `last`: closes it.

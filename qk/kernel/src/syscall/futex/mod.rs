@@ -2,18 +2,19 @@
 
 mod ends;
 mod many;
+mod wait;
 
 use abi::Errno;
 use hal::addr::User;
 use hal::sync::{Mutex, Once};
 use qk_core::futex::{ANY, Futexes, Key, Locked, Locks, Owner, Place, Waiter, WakeOp, Word};
 
-use super::args::{get_words, user};
-use super::time::{REALTIME, read_clock, timespec_ns};
-use super::{Call, RESTART, RESTART_ALWAYS, RESTART_NO_HANDLER, SysResult};
+use super::args::user;
+use super::{Call, RESTART_ALWAYS, SysResult};
 use crate::shared::{self, children};
 use crate::thread::Thread;
-use crate::{preempt, rank, sched, signal, timer};
+use crate::{preempt, rank, sched};
+use wait::{Ended, Until, absolute, relative, sleep, wait};
 
 pub use ends::thread_ends;
 pub use many::futex_waitv;
@@ -237,131 +238,6 @@ fn wake_op(
     let changed = (changed_key, &word(changed)?);
     let woken = futexes().wake_op(key, changed, operation, counts, preempt::point)?;
     Ok(woken as u64)
-}
-
-/// When a wait ends (TSC).
-#[derive(Clone, Copy)]
-enum Until {
-    Woken,
-    /// It was told relative to its begin: a wait that goes on keeps its end.
-    Relative(u64),
-    Absolute(u64),
-}
-
-impl Until {
-    fn deadline(self) -> Option<u64> {
-        match self {
-            Until::Woken => None,
-            Until::Relative(tsc) | Until::Absolute(tsc) => Some(tsc),
-        }
-    }
-}
-
-/// A null pointer waits for ever.
-fn relative(thread: &Thread, timeout: u64) -> Result<Until, Errno> {
-    if timeout == 0 {
-        return Ok(Until::Woken);
-    }
-    let ns = timespec_ns(get_words(timeout)?)?;
-    let kept = thread.take_sleep_end();
-    Ok(Until::Relative(
-        kept.unwrap_or_else(|| timer::deadline_after(ns)),
-    ))
-}
-
-fn absolute(call: &Call<'_>, timeout: u64, realtime: bool) -> Result<Until, Errno> {
-    if timeout == 0 {
-        return Ok(Until::Woken);
-    }
-    let clock = if realtime { REALTIME } else { MONOTONIC };
-    let ns = timespec_ns(get_words(timeout)?)?;
-    let from_now = ns.saturating_sub(read_clock(call.thread, clock)?);
-    Ok(Until::Absolute(timer::deadline_after(from_now)))
-}
-
-fn wait(
-    call: &Call<'_>,
-    (at, private): (u64, bool),
-    bits: u32,
-    expected: u32,
-    until: Until,
-) -> SysResult {
-    let thread = call.thread;
-    let (word, key) = (word(at)?, key(thread, at, private));
-    futexes().wait(key, bits, &word, expected, Sleeper(thread))?;
-    let give_up = || futexes().cancel(Sleeper(thread));
-    let ended = loop {
-        if let Some(ended) = sleep_until(thread, until, children::poll(key), give_up) {
-            break ended;
-        }
-        children::look(thread);
-        let waits = futexes().wait(key, bits, &word, expected, Sleeper(thread));
-        if waits.is_err() {
-            return Ok(0); // A child has changed the word.
-        }
-    };
-    match ended {
-        Ended::Woken => Ok(0),
-        Ended::Late => Err(Errno::ETIMEDOUT),
-        Ended::Interrupted => Err(thread.interrupted(match until {
-            Until::Woken => RESTART,
-            Until::Absolute(_) => RESTART_NO_HANDLER,
-            Until::Relative(tsc) => {
-                thread.keep_sleep_end(tsc);
-                RESTART_NO_HANDLER
-            }
-        })),
-    }
-}
-
-/// How a wait ended.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Ended {
-    Woken,
-    Late,
-    Interrupted,
-}
-
-/// As [`sleep`], at most until `poll`: then `None`.
-fn sleep_until(
-    thread: &'static Thread,
-    until: Until,
-    poll: Option<u64>,
-    give_up: impl Fn() -> bool,
-) -> Option<Ended> {
-    let deadline = until.deadline();
-    match poll.filter(|poll| deadline.is_none_or(|deadline| *poll < deadline)) {
-        None => Some(sleep(thread, deadline, give_up)),
-        poll => Some(sleep(thread, poll, give_up)).filter(|ended| *ended != Ended::Late),
-    }
-}
-
-/// Waits to be woken. When the time is over or a signal comes, `give_up` says whether that counts, or the thread had been
-/// woken just before.
-fn sleep(thread: &'static Thread, deadline: Option<u64>, give_up: impl Fn() -> bool) -> Ended {
-    if deadline.is_some() {
-        timer::set_sleep(thread, deadline);
-    }
-    let ended = thread.waiting(|| {
-        loop {
-            if thread.futex.is_woken() {
-                return Ended::Woken;
-            }
-            let ended = if deadline.is_some_and(|tsc| hal::time::tsc() >= tsc) {
-                Ended::Late
-            } else if signal::is_wanted(thread) {
-                Ended::Interrupted
-            } else {
-                sched::park();
-                continue;
-            };
-            return if give_up() { ended } else { Ended::Woken };
-        }
-    });
-    if deadline.is_some() {
-        timer::set_sleep(thread, None);
-    }
-    ended
 }
 
 fn lock(call: &Call<'_>, (at, private): (u64, bool), until: Until) -> SysResult {

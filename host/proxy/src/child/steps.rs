@@ -1,0 +1,196 @@
+//! The steps of a child: system calls and copies, one after the other.
+
+use abi::Errno;
+use abi::ident::NSIG;
+use abi::map::{PAGE, USER_BASE, USER_TOP};
+use wire::child::{Child, how};
+
+use super::page;
+use super::stage::{Must, Step};
+use crate::fds;
+use crate::gpa::Place;
+use crate::memory::{Memory, RamFiles};
+use crate::objects::Lent;
+use crate::rank::Rank;
+use crate::regions::{Region, Regions};
+
+/// IOPRIO_WHO_PROCESS (uapi/linux/ioprio.h)
+const IOPRIO_WHO_PROCESS: u64 = 1;
+/// Bytes of struct rseq as programs of today register it.
+const RSEQ_BYTES: u64 = 32;
+const SIGSET_BYTES: u64 = 8;
+/// Bytes that one pread is asked for: it makes no more than 2 GiB at a time.
+const PIECE_BYTES: u64 = 1 << 30;
+/// Bytes of a thread's name with its NUL (TASK_COMM_LEN, include/linux/sched.h).
+pub const NAME_BYTES: usize = 16;
+/// Steps so far.
+#[derive(Default)]
+pub struct Steps {
+    /// All of them.
+    pub all: Vec<Step>,
+    /// What frames of the node pool are mapped by: to be read, to be written.
+    pub lent: [Option<Lent>; 2],
+}
+
+impl Steps {
+    /// A system call.
+    pub fn call(&mut self, nr: i64, args: &[u64], must: Must) {
+        let mut all = [0; 6];
+        all[..args.len()].copy_from_slice(args);
+        self.all.push(Step::Call {
+            nr: nr as u64,
+            args: all,
+            must,
+        });
+    }
+
+    /// A child that still reads guest RAM must not outlive the proxy: the RAM would become another's.
+    pub fn depend_on(&mut self, parent: u32) {
+        let kill = [libc::PR_SET_PDEATHSIG as u64, libc::SIGKILL as u64];
+        self.call(libc::SYS_prctl, &kill, Must::Succeed);
+        self.call(libc::SYS_getppid, &[], Must::Be(parent.into()));
+    }
+
+    /// All signals are blocked until the program is entered, so no handler runs here.
+    pub fn dispositions(&mut self, child: &Child) -> Box<[[u64; 4]]> {
+        let clear = child.how.peek() & how::CLEAR_HANDLERS != 0;
+        let actions = child.actions.iter().map(|words| {
+            let action = words.each_ref().map(|word| word.peek());
+            let is_handler = action[0] > libc::SIG_IGN as u64;
+            if clear && is_handler { [0; 4] } else { action }
+        });
+        let actions: Box<[[u64; 4]]> = actions.collect();
+        for (signo, action) in (1..=u64::from(NSIG)).zip(&actions) {
+            let args = [signo, action.as_ptr().addr() as u64, 0, SIGSET_BYTES];
+            // SIGKILL and SIGSTOP have no other.
+            self.call(libc::SYS_rt_sigaction, &args, Must::Return);
+        }
+        actions
+    }
+
+    /// Private copies of all regions but those that ranks share, and nothing between them.
+    pub fn memory(&mut self, rank: &Rank, memory: &Memory) -> Result<(), Errno> {
+        let mut free = USER_BASE;
+        for region in memory.regions().iter() {
+            self.unmap(free, region.start);
+            free = region.end;
+            match region.shared {
+                true => self.shared_region(rank, memory.ram(), region)?,
+                false => self.region(memory, region)?,
+            }
+        }
+        self.unmap(free, USER_TOP);
+        Ok(())
+    }
+
+    fn unmap(&mut self, start: u64, end: u64) {
+        if start < end {
+            self.call(libc::SYS_munmap, &[start, end - start], Must::Succeed);
+        }
+    }
+
+    /// The same frames as the rank has.
+    fn shared_region(&mut self, rank: &Rank, ram: &RamFiles, region: &Region) -> Result<(), Errno> {
+        let len_bytes = region.end - region.start;
+        let place = ram.layout.place(region.gpa, len_bytes);
+        let Some(Place::Pool(offset)) = place else {
+            return Err(Errno::EFAULT);
+        };
+        let lent = &mut self.lent[usize::from(region.write)];
+        let lent = match lent {
+            Some(lent) => lent,
+            None => lent.insert(Lent::new(rank, ram, region.write)?),
+        };
+        lent.lock(offset, len_bytes)?;
+        let (how, fd) = ((libc::MAP_SHARED | libc::MAP_FIXED) as u64, lent.raw());
+        let args = [region.start, len_bytes, protection(region), how, fd, offset];
+        self.call(libc::SYS_mmap, &args, Must::Be(region.start as i64));
+        Ok(())
+    }
+
+    fn region(&mut self, memory: &Memory, region: &Region) -> Result<(), Errno> {
+        const WRITABLE: u64 = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+        let len_bytes = region.end - region.start;
+        self.map(region.start, len_bytes);
+        for held in memory.held(region)? {
+            let end = held.addr + held.len_bytes;
+            for at in (held.addr..end).step_by(PIECE_BYTES as usize) {
+                let len_bytes = (end - at).min(PIECE_BYTES);
+                let offset = held.offset + (at - held.addr);
+                let args = [fds::raw(&memory.ram().ram), at, len_bytes, offset];
+                self.call(libc::SYS_pread64, &args, Must::Be(len_bytes as i64));
+            }
+        }
+        let prot = protection(region);
+        if prot != WRITABLE {
+            let args = [region.start, len_bytes, prot];
+            self.call(libc::SYS_mprotect, &args, Must::Succeed);
+        }
+        Ok(())
+    }
+
+    /// Maps memory of the child's own, readable and writable.
+    fn map(&mut self, addr: u64, len_bytes: u64) {
+        let prot = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+        let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED) as u64;
+        let args = [addr, len_bytes, prot, flags, u64::MAX];
+        self.call(libc::SYS_mmap, &args, Must::Be(addr as i64));
+    }
+
+    /// What is the thread's: its ids, restartable sequence, name and priorities, as the worker has them that this runs in.
+    pub fn thread(&mut self, regions: &Regions, child: &Child) -> Box<[u8; NAME_BYTES]> {
+        let clear_at = child.clear_tid_at.peek();
+        self.call(libc::SYS_set_tid_address, &[clear_at], Must::Return);
+        let to = child.set_tid_at.peek();
+        if to != 0 && regions.allow(to, 4, true) {
+            self.all.push(Step::ThreadId { to }); // Linux does not mind a bad pointer
+        }
+        let [area, signature] = child.rseq.each_ref().map(|word| word.peek());
+        if area != 0 {
+            let args = [area, RSEQ_BYTES, 0, signature];
+            self.call(libc::SYS_rseq, &args, Must::Return);
+        }
+        let mut name = Box::new([0; NAME_BYTES]);
+        if let Ok(own) = rustix::thread::name() {
+            let own = own.to_bytes();
+            let len = own.len().min(NAME_BYTES - 1);
+            name[..len].copy_from_slice(&own[..len]);
+        }
+        let at = name.as_ptr().addr() as u64;
+        self.call(
+            libc::SYS_prctl,
+            &[libc::PR_SET_NAME as u64, at],
+            Must::Return,
+        );
+        if let Ok(nice) = rustix::process::getpriority_process(None) {
+            let args = [libc::PRIO_PROCESS as u64, 0, nice as u64];
+            self.call(libc::SYS_setpriority, &args, Must::Return);
+        }
+        if let Ok(priority) = u64::try_from(crate::heritage::io_priority()) {
+            let args = [IOPRIO_WHO_PROCESS, 0, priority];
+            self.call(libc::SYS_ioprio_set, &args, Must::Return);
+        }
+        name
+    }
+
+    /// The page by which the program is entered.
+    pub fn page(&mut self, at: u64, page: &[u8; page::BYTES]) {
+        self.map(at, PAGE);
+        self.all.push(Step::Copy {
+            from: page.as_ptr().addr() as u64,
+            to: at,
+            len_bytes: PAGE,
+        });
+        let prot = (libc::PROT_READ | libc::PROT_EXEC) as u64;
+        self.call(libc::SYS_mprotect, &[at, PAGE, prot], Must::Succeed);
+    }
+}
+
+/// Its access as mmap(2) has it.
+pub fn protection(region: &Region) -> u64 {
+    let [read, write, exec] = region.access();
+    let bit = |set, bit: i32| if set { bit } else { 0 };
+    let prot =
+        bit(read, libc::PROT_READ) | bit(write, libc::PROT_WRITE) | bit(exec, libc::PROT_EXEC);
+    prot as u64
+}

@@ -1,0 +1,153 @@
+//! Waiting for a futex: until when, and how it ends.
+
+use abi::Errno;
+
+use super::super::args::get_words;
+use super::super::time::{REALTIME, read_clock, timespec_ns};
+use super::super::{Call, RESTART, RESTART_NO_HANDLER, SysResult};
+use super::{MONOTONIC, Sleeper, futexes, key, word};
+use crate::shared::children;
+use crate::thread::Thread;
+use crate::{sched, signal, timer};
+
+/// When a wait ends (TSC).
+#[derive(Clone, Copy)]
+pub enum Until {
+    /// Only by being woken.
+    Woken,
+    /// It was told relative to its begin: a wait that goes on keeps its end.
+    Relative(u64),
+    /// By a clock.
+    Absolute(u64),
+}
+
+impl Until {
+    /// In TSC ticks; `None`: it has no end but being woken.
+    pub fn deadline(self) -> Option<u64> {
+        match self {
+            Until::Woken => None,
+            Until::Relative(tsc) | Until::Absolute(tsc) => Some(tsc),
+        }
+    }
+}
+
+/// So long from now as a struct timespec of the program says; a null pointer waits for ever.
+///
+/// # Errors
+/// EFAULT, EINVAL.
+pub fn relative(thread: &Thread, timeout: u64) -> Result<Until, Errno> {
+    if timeout == 0 {
+        return Ok(Until::Woken);
+    }
+    let ns = timespec_ns(get_words(timeout)?)?;
+    let kept = thread.take_sleep_end();
+    Ok(Until::Relative(
+        kept.unwrap_or_else(|| timer::deadline_after(ns)),
+    ))
+}
+
+/// When a clock shows what a struct timespec of the program says; a null pointer waits for ever.
+///
+/// # Errors
+/// EFAULT, EINVAL.
+pub fn absolute(call: &Call<'_>, timeout: u64, realtime: bool) -> Result<Until, Errno> {
+    if timeout == 0 {
+        return Ok(Until::Woken);
+    }
+    let clock = if realtime { REALTIME } else { MONOTONIC };
+    let ns = timespec_ns(get_words(timeout)?)?;
+    let from_now = ns.saturating_sub(read_clock(call.thread, clock)?);
+    Ok(Until::Absolute(timer::deadline_after(from_now)))
+}
+
+/// FUTEX_WAIT_BITSET.
+///
+/// # Errors
+/// As futex(2).
+pub fn wait(
+    call: &Call<'_>,
+    (at, private): (u64, bool),
+    bits: u32,
+    expected: u32,
+    until: Until,
+) -> SysResult {
+    let thread = call.thread;
+    let (word, key) = (word(at)?, key(thread, at, private));
+    futexes().wait(key, bits, &word, expected, Sleeper(thread))?;
+    let give_up = || futexes().cancel(Sleeper(thread));
+    let ended = loop {
+        if let Some(ended) = sleep_until(thread, until, children::poll(key), give_up) {
+            break ended;
+        }
+        children::look(thread);
+        let waits = futexes().wait(key, bits, &word, expected, Sleeper(thread));
+        if waits.is_err() {
+            return Ok(0); // A child has changed the word.
+        }
+    };
+    match ended {
+        Ended::Woken => Ok(0),
+        Ended::Late => Err(Errno::ETIMEDOUT),
+        Ended::Interrupted => Err(thread.interrupted(match until {
+            Until::Woken => RESTART,
+            Until::Absolute(_) => RESTART_NO_HANDLER,
+            Until::Relative(tsc) => {
+                thread.keep_sleep_end(tsc);
+                RESTART_NO_HANDLER
+            }
+        })),
+    }
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// It was woken.
+    Woken,
+    /// Its time was over.
+    Late,
+    /// A signal came.
+    Interrupted,
+}
+
+/// As [`sleep`], at most until `poll`: then `None`.
+fn sleep_until(
+    thread: &'static Thread,
+    until: Until,
+    poll: Option<u64>,
+    give_up: impl Fn() -> bool,
+) -> Option<Ended> {
+    let deadline = until.deadline();
+    match poll.filter(|poll| deadline.is_none_or(|deadline| *poll < deadline)) {
+        None => Some(sleep(thread, deadline, give_up)),
+        poll => Some(sleep(thread, poll, give_up)).filter(|ended| *ended != Ended::Late),
+    }
+}
+
+/// Waits to be woken. When the time is over or a signal comes, `give_up` says whether that counts, or the thread had been
+/// woken just before.
+pub fn sleep(thread: &'static Thread, deadline: Option<u64>, give_up: impl Fn() -> bool) -> Ended {
+    if deadline.is_some() {
+        timer::set_sleep(thread, deadline);
+    }
+    let ended = thread.waiting(|| {
+        loop {
+            if thread.futex.is_woken() {
+                return Ended::Woken;
+            }
+            let ended = if deadline.is_some_and(|tsc| hal::time::tsc() >= tsc) {
+                Ended::Late
+            } else if signal::is_wanted(thread) {
+                Ended::Interrupted
+            } else {
+                sched::park();
+                continue;
+            };
+            return if give_up() { ended } else { Ended::Woken };
+        }
+    });
+    if deadline.is_some() {
+        timer::set_sleep(thread, None);
+    }
+    ended
+}
