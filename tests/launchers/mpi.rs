@@ -1,6 +1,6 @@
 //! Debian's MPIs: their launchers start yod, and ranks find each other and end as natively.
 //!
-//! Messages go over TCP: ranks have no memory that is shared by mapping files or by System V calls.
+//! Messages go through memory that the MPIs have ranks share, as natively.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,26 +20,29 @@ const SHARE: &str = "256M";
 struct Mpi {
     compiler: &'static str,
     launcher: &'static [&'static str],
-    /// What keeps its ranks from sharing memory, and lets root start it.
+    /// What lets root start it where there are few cores.
     variables: &'static [(&'static str, &'static str)],
+    /// What leaves it no way for messages but memory that ranks share.
+    by_memory: (&'static str, &'static str),
 }
 
 const OPEN_MPI: Mpi = Mpi {
     compiler: "mpicc.openmpi",
     launcher: &["/usr/bin/mpirun.openmpi", "-n", "2"],
     variables: &[
-        ("OMPI_MCA_btl", "self,tcp"),
         ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
         ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
         // It binds two ranks to two cores, which the host may not have.
         ("OMPI_MCA_rmaps_base_oversubscribe", "1"),
     ],
+    by_memory: ("OMPI_MCA_btl", "self,vader"),
 };
 
 const MPICH: Mpi = Mpi {
     compiler: "mpicc.mpich",
     launcher: &["/usr/bin/mpiexec.hydra", "-n", "2"],
-    variables: &[("MPIR_CVAR_NOLOCAL", "1"), ("UCX_TLS", "self,tcp")],
+    variables: &[],
+    by_memory: ("UCX_TLS", "self,sysv,cma"),
 };
 
 impl Mpi {
@@ -70,11 +73,21 @@ impl Mpi {
         job.place(run.env(self.variables), [])
     }
 
-    /// Runs it to its end; no process is left.
+    /// Runs it to its end, natively or under yod; no process is left.
     fn outcome(&self, under_yod: bool, way: &str) -> Result<Outcome> {
+        self.outcome_with(under_yod, way, &[])
+    }
+
+    fn outcome_with(
+        &self,
+        under_yod: bool,
+        way: &str,
+        variables: &[(&str, &str)],
+    ) -> Result<Outcome> {
         let job = Job::new(2)?;
         let program = self.ring(&job)?;
-        let started = job.start(self.run(&job, under_yod, &program, way))?;
+        let run = self.run(&job, under_yod, &program, way).env(variables);
+        let started = job.start(run)?;
         let outcome = started.finish(HANG * 3)?;
         gone(&job)?;
         Ok(outcome)
@@ -93,10 +106,11 @@ impl Mpi {
         ensure!(
             (ended.status, lines(&ended)) == (native.status, lines(&native))
                 && lines(&ended).len() == 2,
-            "{way}: status {:?} instead of {:?}:\n{}{}",
+            "{way}: status {:?} instead of {:?}:\n{}instead of\n{}{}",
             ended.status,
             native.status,
             ended.stdout.text(),
+            native.stdout.text(),
             ended.stderr.text()
         );
         Ok(ended)
@@ -160,6 +174,23 @@ fn open_mpi_passes_a_token_around() -> Result<()> {
 fn mpich_passes_a_token_around() -> Result<()> {
     let ended = MPICH.as_natively("well")?;
     ensure!(ended.stderr.text().is_empty(), "{}", ended.stderr.text());
+    Ok(())
+}
+
+/// Ranks could share no memory, so messages had to go over TCP, and windows that ranks share did not exist.
+#[test]
+fn messages_go_through_shared_memory() -> Result<()> {
+    for mpi in [OPEN_MPI, MPICH] {
+        let ended = mpi.outcome_with(true, "well", &[mpi.by_memory])?;
+        let said = ended.stdout.text();
+        ensure!(
+            ended.status == Some(0) && said.matches("rank ").count() == 2,
+            "{}: status {:?}: {said}{}",
+            mpi.compiler,
+            ended.status,
+            ended.stderr.text()
+        );
+    }
     Ok(())
 }
 

@@ -1,8 +1,42 @@
-// Passes a token around, reduces to all, and ends as its argument says: well, abort (MPI_Abort with 3), crash (rank 1 writes to nowhere),
+// Passes a token and a long message around, reduces to all, looks into the next rank's part of a window that ranks share, and ends as its argument says: well, abort (MPI_Abort with 3), crash (rank 1 writes to nowhere),
 // spin (never; all have met).
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
+
+enum { LONG = 1 << 18 };
+static int there[LONG], here[LONG];
+
+// How many numbers of the rank before are not what it has sent.
+static int long_messages(int rank, int size)
+{
+    int wrong = 0, next = (rank + 1) % size, last = (rank + size - 1) % size;
+    for (int i = 0; i < LONG; i++)
+        there[i] = rank + i;
+    MPI_Sendrecv(there, LONG, MPI_INT, next, 1, here, LONG, MPI_INT, last, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    for (int i = 0; i < LONG; i++)
+        wrong += here[i] != last + i;
+    return wrong;
+}
+
+// What the next rank has put into its part.
+static int of_the_next(int rank, int size)
+{
+    MPI_Win window;
+    MPI_Aint bytes;
+    int *own, *its, unit, seen;
+    MPI_Win_allocate_shared(sizeof *own, sizeof *own, MPI_INFO_NULL, MPI_COMM_WORLD, &own, &window);
+    MPI_Win_lock_all(0, window);
+    *own = 100 + rank;
+    MPI_Win_sync(window);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_sync(window);
+    MPI_Win_shared_query(window, (rank + 1) % size, &bytes, &unit, &its);
+    seen = *its;
+    MPI_Win_unlock_all(window);
+    MPI_Win_free(&window);
+    return seen;
+}
 
 int main(int argc, char **argv)
 {
@@ -20,7 +54,8 @@ int main(int argc, char **argv)
     if (rank == 0)
         MPI_Recv(&token, 1, MPI_INT, size - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    printf("rank %d of %d on %s: token %d, sum %d\n", rank, size, name, token, sum);
+    int wrong = long_messages(rank, size), seen = of_the_next(rank, size);
+    printf("rank %d of %d on %s: token %d, sum %d, %d wrong, next %d\n", rank, size, name, token, sum, wrong, seen);
     fflush(stdout);
     MPI_Barrier(MPI_COMM_WORLD);
     if (strcmp(way, "abort") == 0 && rank == 1)

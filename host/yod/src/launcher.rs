@@ -69,7 +69,7 @@ fn launched(
             job: format!("hydra {pid} {start}"),
             rank: number(variable, HYDRA[0])?,
             size: number(variable, HYDRA[1])?,
-            settings: &[],
+            settings: MPICH,
         }));
     }
     // Only what srun starts is in a step.
@@ -82,7 +82,7 @@ fn launched(
             job: format!("slurm {}.{}", text("SLURM_JOB_ID"), text("SLURM_STEP_ID")),
             rank: number(variable, SLURM[0])?,
             size: nth(&tasks, node.unwrap_or(0)).ok_or_else(|| senseless(SLURM[1], &tasks))?,
-            settings: &[],
+            settings: MPICH,
         }));
     }
     Ok(None)
@@ -92,7 +92,13 @@ const OMPI: [&str; 2] = ["OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SI
 const HYDRA: [&str; 2] = ["MPI_LOCALRANKID", "MPI_LOCALNRANKS"];
 const SLURM: [&str; 2] = ["SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"];
 /// PMIx otherwise hands its data over in files that server and ranks map shared, which a node and a process outside cannot.
-const OPEN_MPI: &[(&str, &str)] = &[("PMIX_MCA_gds", "hash")];
+const OPEN_MPI: &[(&str, &str)] = &[("PMIX_MCA_gds", "hash"), NO_POSIX];
+/// MPICH otherwise tries a hundred addresses for each window that ranks share, nearly all beyond what a rank has, and leaves a
+/// file in /dev/shm for each.
+const MPICH: &[(&str, &str)] = &[NO_POSIX, ("MPIR_CVAR_SHM_SYMHEAP_RETRY", "0")];
+/// UCX otherwise opens what another rank shares by /proc/PID/fd, which Linux refuses for proxies (docs/trust.md). With segments of
+/// System V it need not, and leaves nothing behind.
+const NO_POSIX: (&str, &str) = ("UCX_TLS", "^posix");
 
 fn number(variable: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<usize, Failure> {
     let text = variable(name).unwrap_or_default();
@@ -169,10 +175,11 @@ mod tests {
             found.job,
             "openmpi 97452033 97452032.0;tcp4://127.0.0.1:35833"
         );
-        assert_eq!(found.settings, [("PMIX_MCA_gds", "hash")]);
+        assert_eq!(found.settings, [("PMIX_MCA_gds", "hash"), NO_POSIX]);
         let hydra = of(&[("MPI_LOCALRANKID", "0"), ("MPI_LOCALNRANKS", "3")]);
         let hydra = hydra.expect("right").expect("launched");
         assert_eq!((hydra.rank, hydra.size, &*hydra.job), (0, 3, "hydra 7 99"));
+        assert_eq!(hydra.settings, MPICH);
         let step = [
             ("SLURM_LOCALID", "1"),
             ("SLURM_STEP_TASKS_PER_NODE", "1,2(x2)"),
