@@ -489,8 +489,8 @@ mod tests {
         let beside = |share_bytes, cores| {
             let plan = plan(&ask(1, Some(share_bytes)), &host(cores, 4 * GIB)).expect("fits");
             assert_eq!(plan.comm_base, COMM_BASE);
-            let threads = thread_memory(plan.ram.bytes - plan.pool_bytes, 1);
-            plan.ram.bytes - threads - share_bytes - plan.pool_bytes
+            let besides_pool = plan.ram.bytes - plan.pool_file_bytes();
+            besides_pool - thread_memory(besides_pool, 1) - share_bytes
         };
         // Measured with MARGAY_NODE_MIB: one core takes 7 MiB, two take 9. RAM comes in pieces of 2 MiB.
         for (share_bytes, cores) in [(64 << 20, 2), (GIB, 1), (GIB, 2), (GIB, 4)] {
@@ -518,7 +518,7 @@ mod tests {
             ..ask(1, Some(64 << 20))
         };
         let plan = plan(&request, &host(2, 4 * GIB)).expect("fits");
-        assert_eq!(plan.ram.bytes, ((64 + 7) << 20) + plan.pool_bytes);
+        assert_eq!(plan.ram.bytes, ((64 + 7) << 20) + plan.pool_file_bytes());
     }
 
     #[test]
