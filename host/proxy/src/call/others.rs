@@ -26,6 +26,8 @@ const IOPRIO: [i32; 3] = [1, 2, 3];
 pub enum Target {
     /// A thread or process; 0 is the caller.
     One(i32),
+    /// A thread of this process.
+    Thread { process: i32, number: i32 },
     /// A process group; 0 is the caller's.
     Group(i32),
     /// All processes, or all of a user.
@@ -49,6 +51,14 @@ impl Target {
             0 | 1 => Some(Target::One(number)),
             2 => Some(Target::Group(number)),
             _ => None,
+        }
+    }
+
+    /// Whether a process with this id may be it.
+    fn is_of(self, id: u32) -> bool {
+        match self {
+            Target::Thread { process, .. } => process == id as i32,
+            _ => true,
         }
     }
 
@@ -83,7 +93,10 @@ fn target(call: &Call, args: &[u64; 6], scratch: &Scratch) -> Option<Target> {
     match i64::from(call.nr) {
         libc::SYS_kill => sent(b, Target::signalled(a)),
         libc::SYS_tkill | libc::SYS_rt_sigqueueinfo => sent(b, Target::One(a)),
-        libc::SYS_tgkill | libc::SYS_rt_tgsigqueueinfo => sent(c, Target::One(b)),
+        libc::SYS_tgkill | libc::SYS_rt_tgsigqueueinfo => {
+            let (process, number) = (a, b);
+            sent(c, Target::Thread { process, number })
+        }
         libc::SYS_setpriority => Target::of_kind(PRIO, a, b),
         libc::SYS_ioprio_set => Target::of_kind(IOPRIO, a, b),
         libc::SYS_fcntl | libc::SYS_ioctl => scratch.owner(),
@@ -94,7 +107,8 @@ fn target(call: &Call, args: &[u64; 6], scratch: &Scratch) -> Option<Target> {
 fn check_target(rank: &Rank, target: Target) -> Result<(), Errno> {
     let forbidden = match target {
         Target::One(0) | Target::Group(0) => false,
-        Target::One(number) => match Process::of(number) {
+        Target::One(number) | Target::Thread { number, .. } => match Process::of(number) {
+            Some(Process { id, .. }) if !target.is_of(id) => return Err(Errno::ESRCH),
             Some(process) if process.id == rank.pid && !rank.has_thread(number as u32) => {
                 return Err(Errno::ESRCH);
             }
