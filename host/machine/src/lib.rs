@@ -28,4 +28,4 @@ pub mod shared;
 #[allow(unsafe_code)]
 pub mod sys;
 
-pub use message::{Cause, Ended, Event};
+pub use message::{Cause, Ended, Event, UsedUp};

@@ -95,8 +95,17 @@ pub struct Ended {
     pub complaint: String,
     /// The end of the kernel log.
     pub log: String,
-    /// The limit on its processor time in seconds (RLIMIT_CPU), when QEMU has used it up.
-    pub cpu_limit_s: Option<u64>,
+    /// The limit on its processor time (RLIMIT_CPU), when QEMU has used it up.
+    pub used_up: Option<UsedUp>,
+}
+
+/// A limit on processor time that QEMU has used up, or nearly so by another account than the limit's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct UsedUp {
+    /// Milliseconds that it has used.
+    pub used_ms: u64,
+    /// Seconds that it was allowed.
+    pub limit_s: u64,
 }
 
 /// What became of QEMU.
@@ -198,7 +207,10 @@ mod tests {
             cause: Cause::Killed(9),
             complaint: "\u{1}".repeat(4 << 10),
             log: "\u{1}".repeat(16 << 10),
-            cpu_limit_s: Some(u64::MAX),
+            used_up: Some(UsedUp {
+                used_ms: u64::MAX,
+                limit_s: u64::MAX,
+            }),
         };
         let event = Message::Event {
             event: Event::Ended(ended),

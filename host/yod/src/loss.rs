@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use machine::accel::Accel;
 use machine::qemu::{OLDEST, Qemu};
-use machine::{Cause, Ended};
+use machine::{Cause, Ended, UsedUp};
 use rustix::process::{Pid, WaitOptions, waitpid};
 
 use crate::console;
@@ -141,10 +141,12 @@ fn by_qemus_signal(signo: i32, up: bool, what: std::fmt::Arguments<'_>) -> Failu
 
 /// SIGKILL that nobody sent is the kernel's: at the limit on processor time, or when memory is short.
 fn killed_hint(signo: i32, ended: &Ended) -> String {
-    match (signo, ended.cpu_limit_s) {
-        (libc::SIGKILL | libc::SIGXCPU, Some(limit)) => {
-            format!(" (it has used the {limit} s of processor time that `ulimit -t` allows)")
-        }
+    match (signo, ended.used_up) {
+        (libc::SIGKILL | libc::SIGXCPU, Some(UsedUp { used_ms, limit_s })) => format!(
+            " (it has used {}.{} s of processor time, `ulimit -t` allows {limit_s} s)",
+            used_ms / 1000,
+            used_ms / 100 % 10
+        ),
         (libc::SIGKILL, None) => " (out of memory? ask for less with -m)".into(),
         _ => String::new(),
     }
@@ -254,7 +256,7 @@ mod tests {
             cause,
             complaint: complaint.into(),
             log: log.into(),
-            cpu_limit_s: None,
+            used_up: None,
         })
         .explain(&context, up)
     }

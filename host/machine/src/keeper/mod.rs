@@ -179,7 +179,7 @@ fn refuse(clients: Vec<Client>, reason: &str) -> io::Result<()> {
         cause: Cause::NotStarted(reason.into()),
         complaint: String::new(),
         log: String::new(),
-        cpu_limit_s: None,
+        used_up: None,
     };
     for (i, client) in clients.iter().enumerate() {
         client.send(Event::Ended(ended.clone()), i == 0);

@@ -18,7 +18,7 @@ use super::{Job, Launch};
 use crate::binding::Binding;
 use crate::comm::Comm;
 use crate::ivshmem::Doorbells;
-use crate::message::{Cause, Ended, Event};
+use crate::message::{Cause, Ended, Event, UsedUp};
 use crate::plan::Plan;
 use crate::serial::Log;
 use crate::sys;
@@ -30,8 +30,9 @@ const COMPLAINT_BYTES: usize = 2 << 10;
 /// For QEMU to end in order, when it has a plugin. Writing takes milliseconds.
 const END_LIMIT: Duration = Duration::from_secs(10);
 
-/// How much two accounts of processor time may differ.
-const CPU_ACCOUNT: Duration = Duration::from_millis(100);
+/// QEMU has used up the limit on processor time when it has used so many percent of it: getrusage's account is exact, what
+/// Linux compares with the limit is a count of ticks, and on a machine with much to do the two are tenths of a second apart.
+const USED_UP_PERCENT: u64 = 75;
 
 pub struct Running {
     plan: Plan,
@@ -218,7 +219,7 @@ impl Running {
                 cause,
                 complaint: String::from_utf8_lossy(&self.complaint).trim().to_owned(),
                 log: self.last_words(),
-                cpu_limit_s: used_up_cpu_limit(),
+                used_up: used_up_cpu_limit(),
             }));
         }
     }
@@ -296,12 +297,12 @@ fn descriptors<'a>(
         .collect()
 }
 
-/// The limit on processor time, if QEMU, the only child, has used it up. What getrusage says and what Linux compares with the
-/// limit are two accounts of the same time, which differ a little.
-fn used_up_cpu_limit() -> Option<u64> {
-    let limit = getrlimit(Resource::Cpu).current?;
-    let used = sys::ended_children_cpu_time();
-    (used + CPU_ACCOUNT >= Duration::from_secs(limit)).then_some(limit)
+/// The limit on processor time, if QEMU, the only child, has used it up.
+fn used_up_cpu_limit() -> Option<UsedUp> {
+    let limit_s = getrlimit(Resource::Cpu).current?;
+    let used_ms = sys::ended_children_cpu_time().as_millis() as u64;
+    let up = used_ms / 10 >= limit_s.saturating_mul(USED_UP_PERCENT);
+    up.then_some(UsedUp { used_ms, limit_s })
 }
 
 /// Reads what is there; forgets a pipe that has ended, for poll would report it for ever.
