@@ -35,11 +35,12 @@ const PARTS: [&str; 10] = [
 const CROWD: &str = "crowd";
 const CROWDED: &str = "1600M";
 /// The programs of tests/programs/windows, with as many ranks, and for the race its time in ms and a seed.
-const WINDOWS: [(&str, &str, &[&str]); 4] = [
-    ("access", "2", &[]),
-    ("calls", "2", &[]),
-    ("ring", "16", &[]),
-    ("race", "4", &["100", "1"]),
+const WINDOWS: [(&str, &[&str], &[&str]); 5] = [
+    ("access", &["-n", "2"], &[]),
+    ("calls", &["-n", "2"], &[]),
+    ("objects", &["-n", "2", "--shared-memory", "4M"], &[]),
+    ("ring", &["-n", "16"], &[]),
+    ("race", &["-n", "4"], &["100", "1"]),
 ];
 /// A program of the tests takes seconds where each instruction is looked at, on a machine that is busy with others minutes.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -134,9 +135,10 @@ fn tests() -> Result<Vec<Test>> {
         let run = Run::margay(&row, &[]);
         (format!("{}/{}", row.category, row.name), run)
     });
-    let windows = WINDOWS.into_iter().map(|(program, ranks, args)| {
+    let windows = WINDOWS.into_iter().map(|(program, options, args)| {
         let path = tree::program("windows", program);
-        let run = Run::yod(&["-n", ranks, "-m", "32M", "--oversubscribe", "--"])
+        let run = Run::yod(options)
+            .args(&["-m", "32M", "--oversubscribe", "--"])
             .args(&[path.to_string_lossy()])
             .args(args);
         (format!("windows/{program}"), run)
