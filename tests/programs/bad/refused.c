@@ -16,11 +16,13 @@ static void memory(void)
     mmap(NULL, (size_t)1 << 30, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
+// More of a file than the node has shared memory.
 static void file(void)
 {
+    const size_t bytes = (size_t)1 << 30;
     FILE *made = tmpfile();
-    check(made != NULL && ftruncate(fileno(made), PAGE_BYTES) == 0, "a file");
-    mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(made), 0);
+    check(made != NULL && ftruncate(fileno(made), (off_t)bytes) == 0, "a file");
+    mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(made), 0);
 }
 
 static void probe(void)
