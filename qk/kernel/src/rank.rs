@@ -269,11 +269,8 @@ impl Rank {
     /// # Errors
     /// ESRCH when no live thread has it.
     pub fn by_tid(&self, tid: u64) -> Result<&Thread, Errno> {
-        let is_it = |thread: &&Thread| {
-            preempt::point(LOOK_WORK);
-            tid != 0 && thread.tid() == tid
-        };
-        self.threads.iter().find(is_it).ok_or(Errno::ESRCH)
+        let is_it = |thread: &&Thread| tid != 0 && thread.tid() == tid;
+        self.threads.each().find(is_it).ok_or(Errno::ESRCH)
     }
 
     /// Carries out `change` on the address space, or asks it something.
@@ -429,6 +426,3 @@ impl Rank {
         self.area.node.state.peek() == state::RUNNING
     }
 }
-
-/// What looking at one thread counts at preemption points.
-const LOOK_WORK: u32 = 10;

@@ -145,14 +145,10 @@ pub fn not_dropped() -> CoreSet {
 /// Has the cores that are in `rank` drop all their translations when they next leave the kernel, without interrupting them.
 pub fn drop_soon(rank: &'static Rank) {
     request(&rank.shootdown.inside());
-    for thread in rank.threads.iter() {
-        preempt::point(TELL_WORK);
+    for thread in rank.threads.each() {
         thread.attention.store(true, Ordering::SeqCst);
     }
 }
-
-/// What telling one thread counts at preemption points.
-const TELL_WORK: u32 = 20;
 
 /// Drops all translations of this core, if it has been asked to.
 pub fn catch_up() {

@@ -263,7 +263,7 @@ fn hand_over_pending(thread: &Thread, set: SigSet) {
             preempt::point(LOOK_WORK);
             !core::ptr::eq(*other, thread) && other.takes(signal)
         };
-        if let Some(other) = rank.threads.iter().find(takes) {
+        if let Some(other) = rank.threads.each().find(takes) {
             tell(other);
         }
     }

@@ -24,13 +24,15 @@ use crate::debug::Debugged;
 use crate::rank::Rank;
 use crate::sched::Task;
 use crate::syscall::policy::Policy;
-use crate::{clock, comm, stats, timer};
+use crate::{clock, comm, preempt, stats, timer};
 
 /// Particulars of pending signals kept for a thread.
 const QUEUE: usize = 256;
 /// Bytes of kernel heap that a thread takes at most besides its stack and its FPU state: its record, its pending signals, its
 /// places in lists, above all as one of those who wait for many futexes.
 const RECORD_BYTES: usize = 26 << 10;
+/// What looking at one number counts at preemption points.
+const NUMBER_WORK: u32 = 25;
 
 /// A thread.
 pub struct Thread {
@@ -368,9 +370,21 @@ impl Threads {
 
     /// All that live.
     pub fn iter(&self) -> impl Iterator<Item = &Thread> {
-        (0..self.made())
-            .filter_map(|index| self.get(index))
-            .filter(|thread| thread.is_live())
+        self.iter_with(|| ())
+    }
+
+    /// All that live, with a preemption point for each number: most may be nobody's.
+    pub fn each(&self) -> impl Iterator<Item = &Thread> {
+        self.iter_with(|| preempt::point(NUMBER_WORK))
+    }
+
+    #[inline]
+    fn iter_with(&self, before: impl Fn()) -> impl Iterator<Item = &Thread> {
+        let thread = move |index| {
+            before();
+            self.get(index).filter(|thread| thread.is_live())
+        };
+        (0..self.made()).filter_map(thread)
     }
 }
 

@@ -98,7 +98,7 @@ impl Rank {
 
     /// Has all its threads but the caller look at what is new on their way back to ring 3.
     pub(super) fn call_threads(&'static self) {
-        for thread in self.threads.iter() {
+        for thread in self.threads.each() {
             preempt::point(CALL_WORK);
             if !sched::is_current(&thread.task) {
                 thread.attention.store(true, Ordering::SeqCst);
