@@ -79,6 +79,7 @@ pub fn is_mapped(thread: &'static Thread, pa: u64, len_bytes: u64) -> bool {
 }
 
 /// When a wait for this futex looks at its word, whether or not it was woken (TSC); `None`: all who wake it are on the node.
+#[inline]
 pub fn poll(key: Key) -> Option<u64> {
     let shared = is_shared(key) && SHARING.load(Ordering::SeqCst) != 0;
     shared.then(|| timer::deadline_after(POLL_NS))
@@ -99,12 +100,14 @@ pub fn look(thread: &'static Thread) {
     }
 }
 
-/// Wakes at most `count` children that wait for this futex, which the rank has at `at`; returns how many.
+/// Wakes at most `count` children that wait for a futex in shared memory, which the rank has at `at`; returns how many.
 ///
 /// # Errors
 /// What the host says.
-pub fn wake(thread: &'static Thread, key: Key, at: u64, count: usize) -> Result<usize, Errno> {
-    if count == 0 || !is_shared(key) || SHARING.load(Ordering::SeqCst) == 0 {
+#[cold]
+#[inline(never)]
+pub fn wake(thread: &'static Thread, at: u64, count: usize) -> Result<usize, Errno> {
+    if count == 0 || SHARING.load(Ordering::SeqCst) == 0 {
         return Ok(0);
     }
     let woken = ship::host_op(thread, HostOp::WakeChildren, [at, count as u64])?;

@@ -186,7 +186,22 @@ fn maps(aspace: &Aspace, file: File) -> bool {
 ///
 /// # Errors
 /// ENOMEM, when there is no room for cutting a region in two.
+#[inline]
 pub fn take_out(
+    thread: &'static Thread,
+    aspace: &mut Aspace,
+    start: u64,
+    end: u64,
+) -> Result<(), Errno> {
+    match thread.rank.maps_objects() {
+        true => take_objects_out(thread, aspace, start, end),
+        false => Ok(()),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn take_objects_out(
     thread: &'static Thread,
     aspace: &mut Aspace,
     start: u64,
@@ -316,15 +331,23 @@ pub fn grow(thread: &'static Thread, addr: u64, allows: impl FnOnce(Prot) -> boo
 }
 
 /// Whether a key is of a futex in shared memory.
+#[inline]
 pub fn is_shared(key: Key) -> bool {
     key.space & OBJECT_SPACE != 0
 }
 
 /// The key of a futex in shared memory; `None` where memory is the rank's own.
+#[inline]
 pub fn futex_key(rank: &Rank, at: u64) -> Option<Key> {
-    if !rank.maps_objects() {
-        return None;
+    match rank.maps_objects() {
+        true => object_key(rank, at),
+        false => None,
     }
+}
+
+#[cold]
+#[inline(never)]
+fn object_key(rank: &Rank, at: u64) -> Option<Key> {
     let region = rank.with_aspace(|aspace| Ok(aspace.regions().lookup(at).copied()));
     let region = region.ok().flatten().filter(Region::is_object)?;
     Some(Key {

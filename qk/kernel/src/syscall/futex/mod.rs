@@ -162,13 +162,12 @@ fn named(thread: &Thread, at: u64, private: bool) -> Result<Key, Errno> {
 /// What ranks share goes by the object and the offset in it; all other memory is the rank's own. As on Linux, operations that
 /// are private do not meet those that are not, whatever the memory is.
 fn key(thread: &Thread, at: u64, private: bool) -> Key {
-    let own = || Key {
+    if !private && let Some(key) = shared::futex_key(thread.rank, at) {
+        return key;
+    }
+    Key {
         space: (thread.rank.id as u64) << 1 | u64::from(private),
         at,
-    };
-    match private {
-        true => own(),
-        false => shared::futex_key(thread.rank, at).unwrap_or_else(own),
     }
 }
 
@@ -192,11 +191,14 @@ fn is_own(thread: &Thread, key: Key) -> bool {
     key.space >> 1 == thread.rank.id as u64
 }
 
+#[inline(always)] // Nearly every wake-up finds nobody, or one.
 fn wake(call: &Call<'_>, at: u64, private: bool, count: i32, bits: u32) -> SysResult {
     let key = named(call.thread, at, private)?;
-    let mut woken = futexes().wake(key, count, bits, preempt::point)?;
-    let wanted = count.max(1) as usize;
-    woken += children::wake(call.thread, key, at, wanted - woken)?;
+    let woken = futexes().wake(key, count, bits, preempt::point)?;
+    if shared::is_shared(key) {
+        let wanted = count.max(1) as usize;
+        return children::wake(call.thread, at, wanted - woken).map(|more| (woken + more) as u64);
+    }
     Ok(woken as u64)
 }
 

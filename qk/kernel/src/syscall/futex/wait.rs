@@ -29,6 +29,10 @@ impl Until {
             Until::Relative(tsc) | Until::Absolute(tsc) => Some(tsc),
         }
     }
+
+    fn is_after(self, tsc: u64) -> bool {
+        self.deadline().is_none_or(|deadline| tsc < deadline)
+    }
 }
 
 /// So long from now as a struct timespec of the program says; a null pointer waits for ever.
@@ -73,17 +77,19 @@ pub fn wait(
 ) -> SysResult {
     let thread = call.thread;
     let (word, key) = (word(at)?, key(thread, at, private));
-    futexes().wait(key, bits, &word, expected, Sleeper(thread))?;
     let give_up = || futexes().cancel(Sleeper(thread));
+    let mut looked = false;
     let ended = loop {
-        if let Some(ended) = sleep_until(thread, until, children::poll(key), give_up) {
-            break ended;
+        match futexes().wait(key, bits, &word, expected, Sleeper(thread)) {
+            Err(_) if looked => return Ok(0), // A child has changed the word.
+            waits => waits?,
         }
-        children::look(thread);
-        let waits = futexes().wait(key, bits, &word, expected, Sleeper(thread));
-        if waits.is_err() {
-            return Ok(0); // A child has changed the word.
+        let poll = children::poll(key).filter(|poll| until.is_after(*poll));
+        match sleep(thread, poll.or(until.deadline()), give_up) {
+            Ended::Late if poll.is_some() => children::look(thread),
+            ended => break ended,
         }
+        looked = true;
     };
     match ended {
         Ended::Woken => Ok(0),
@@ -108,20 +114,6 @@ pub enum Ended {
     Late,
     /// A signal came.
     Interrupted,
-}
-
-/// As [`sleep`], at most until `poll`: then `None`.
-fn sleep_until(
-    thread: &'static Thread,
-    until: Until,
-    poll: Option<u64>,
-    give_up: impl Fn() -> bool,
-) -> Option<Ended> {
-    let deadline = until.deadline();
-    match poll.filter(|poll| deadline.is_none_or(|deadline| *poll < deadline)) {
-        None => Some(sleep(thread, deadline, give_up)),
-        poll => Some(sleep(thread, poll, give_up)).filter(|ended| *ended != Ended::Late),
-    }
 }
 
 /// Waits to be woken. When the time is over or a signal comes, `give_up` says whether that counts, or the thread had been
