@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -182,6 +183,9 @@ static long length(void)
     return (uint64_t)any > 4 * GIB && (uint64_t)any < -UINT64_C(65536) ? PAGE : any;
 }
 
+// Not another's: Linux has them all.
+static long own_segment(void) { return CALL(SYS_shmget, IPC_PRIVATE, (1 + next(8)) * PAGE, 0600); }
+
 static void tame(uint64_t number, long *a)
 {
     // Another rank may not have its handlers yet.
@@ -212,6 +216,10 @@ static void tame(uint64_t number, long *a)
     case SYS_ppoll: a[3] = masks[next(3)]; break;
     case SYS_epoll_pwait: case SYS_epoll_pwait2: a[4] = masks[next(3)]; break;
     case SYS_pselect6: a[5] = masks[1 + next(2)]; break;
+    case SYS_shmget: a[0] = IPC_PRIVATE; break;
+    case SYS_shmat: a[0] = own_segment(); a[1] = next(4) ? changeable() : 0; break;
+    case SYS_shmctl: a[0] = own_segment(); break;
+    case SYS_shmdt: a[0] = changeable(); break;
     case SYS_brk: a[0] = next(2) ? heap_end + (long)next(1 << 21) : (long)PICK(wild); break;
     default: break;
     }
@@ -267,6 +275,8 @@ static void go_home(void)
         fail("fchdir", gone);
 }
 
+static int is_elsewhere(long result) { return result > 0 && (result < (long)reserve || result >= (long)(reserve + 16 * GIB)); }
+
 static void undo(uint64_t number, const long *a, long result)
 {
     int tells_addresses = 0;
@@ -279,8 +289,15 @@ static void undo(uint64_t number, const long *a, long result)
     case SYS_chdir: case SYS_fchdir: go_home(); break;
     case SYS_umask: CALL(SYS_umask, 0); break;
     case SYS_mmap: case SYS_mremap:
-        if (result > 0 && (result < (long)reserve || result >= (long)(reserve + 16 * GIB)))
+        if (is_elsewhere(result))
             CALL(SYS_munmap, result, a[number == SYS_mmap ? 1 : 2]);
+        break;
+    case SYS_shmget: CALL(SYS_shmctl, result, IPC_RMID, 0); break;
+    case SYS_shmctl: CALL(SYS_shmctl, a[0], IPC_RMID, 0); break;
+    case SYS_shmat:
+        CALL(SYS_shmctl, a[0], IPC_RMID, 0);
+        if (is_elsewhere(result))
+            CALL(SYS_shmdt, result);
         break;
     default: break;
     }
