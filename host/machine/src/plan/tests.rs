@@ -1,0 +1,237 @@
+use super::*;
+use proptest::prelude::*;
+
+const GIB: u64 = 1 << 30;
+
+fn host(cores: usize, memory_bytes: u64) -> Resources {
+    Resources {
+        cores,
+        memory_bytes,
+    }
+}
+
+fn ask(ranks: usize, share_bytes: Option<u64>) -> Request {
+    Request {
+        ranks,
+        cores_per_rank: None,
+        share_bytes,
+        pool_bytes: None,
+        oversubscribe: false,
+        flags: 0,
+        tsc_hz: 0,
+        node_bytes: None,
+    }
+}
+
+#[test]
+fn cores_are_divided_evenly() {
+    let cpus = |n, cores| {
+        plan(&ask(n, None), &host(cores, 64 * GIB))
+            .expect("fits")
+            .cpus
+    };
+    assert_eq!(cpus(1, 8), 8);
+    assert_eq!(cpus(3, 8), 6);
+    assert_eq!(cpus(8, 8), 8);
+    assert_eq!(cpus(1, 1000), 255);
+    assert_eq!(cpus(2, 1000), 254);
+}
+
+#[test]
+fn more_ranks_than_cores_must_be_asked_for() {
+    let few = host(2, 64 * GIB);
+    let error = plan(&ask(16, None), &few).expect_err("too many");
+    assert_eq!(
+        error.to_string(),
+        "-n 16: only 2 cores are available here (--oversubscribe lets ranks share cores)"
+    );
+    let request = Request {
+        oversubscribe: true,
+        ..ask(16, None)
+    };
+    let plan_of_16 = plan(&request, &few).expect("fits");
+    assert_eq!(plan_of_16.cpus, 2);
+    assert_eq!([7, 8].map(|rank| plan_of_16.cores(rank).first), [0, 1]);
+    assert_eq!(plan(&ask(0, None), &few), Err(PlanError::NoRanks));
+    assert_eq!(
+        plan(&ask(256, None), &host(512, GIB)),
+        Err(PlanError::TooManyRanks(256))
+    );
+}
+
+#[test]
+fn cores_per_rank_are_what_was_asked_for() {
+    let cpus = |ranks, each, cores, oversubscribe| -> Result<usize, String> {
+        let request = Request {
+            cores_per_rank: Some(each),
+            oversubscribe,
+            ..ask(ranks, None)
+        };
+        let plan = plan(&request, &host(cores, 64 * GIB)).map_err(|error| error.to_string())?;
+        assert_eq!(plan.cores(0).count, each as u64);
+        Ok(plan.cpus)
+    };
+    assert_eq!(cpus(1, 1, 8, false), Ok(1));
+    assert_eq!(cpus(2, 2, 8, false), Ok(4));
+    assert_eq!(cpus(2, 4, 8, false), Ok(8));
+    assert_eq!(cpus(2, 4, 2, true), Ok(8));
+    assert_eq!(cpus(85, 3, 2, true), Ok(255));
+    let refused =
+        |ranks, each, oversubscribe| cpus(ranks, each, 2, oversubscribe).expect_err("not here");
+    assert_eq!(
+        refused(2, 2, false),
+        "-n 2 -d 2: 4 cores are needed, only 2 are available here (--oversubscribe lets ranks share cores)"
+    );
+    assert_eq!(refused(1, 0, true), "-d 0: a rank needs at least one core");
+    let most = "a node has room for at most 255 cores";
+    assert_eq!(refused(64, 4, true), format!("-n 64 -d 4: {most}"));
+    assert_eq!(
+        refused(2, usize::MAX, false),
+        format!("-n 2 -d {}: {most}", usize::MAX)
+    );
+}
+
+#[test]
+fn shares_are_four_fifths_of_what_there_is() {
+    let share = |n, memory| {
+        plan(&ask(n, None), &host(16, memory))
+            .expect("fits")
+            .share_bytes
+    };
+    assert_eq!(share(1, 80 * GIB), 64 * GIB);
+    assert_eq!(share(4, GIB), 204 << 20);
+}
+
+#[test]
+fn asked_shares_are_rounded_up_and_must_be_there() {
+    let share = |m| plan(&ask(2, Some(m)), &host(2, 4 * GIB)).map(|p| p.share_bytes);
+    assert_eq!(share(1), Ok(2 << 20));
+    assert_eq!(share((2 << 20) + 1), Ok(4 << 20));
+    assert_eq!(share(2 * GIB), Ok(2 * GIB));
+    assert_eq!(share(0), Err(PlanError::NoMemory));
+    assert_eq!(
+        share(3 * GIB).expect_err("too much").to_string(),
+        "2 x 3G of memory: only 4G are available here, ask for less with -m"
+    );
+    assert!(share(u64::MAX).is_err());
+}
+
+/// Where the default came to nothing, the line was "255 x 0K of memory: ..., ask for less with -m".
+#[test]
+fn too_little_memory_for_so_many_ranks_is_said() {
+    let of = |memory_bytes, share_bytes| {
+        let request = Request {
+            oversubscribe: true,
+            ..ask(255, share_bytes)
+        };
+        let plan = plan(&request, &host(2, memory_bytes));
+        plan.map(|plan| plan.share_bytes)
+            .map_err(|error| error.to_string())
+    };
+    let line =
+        "-n 255: a rank needs at least 2M of memory, only 100M are available here, enough for 50";
+    assert_eq!(of(100 << 20, None), Err(line.into()));
+    assert_eq!(of(100 << 20, Some(1)), Err(line.into()));
+    assert_eq!(of(510 << 20, None), Ok(2 << 20));
+    assert_eq!(of(510 << 20, Some(1)), Ok(2 << 20));
+    assert_eq!(
+        of(510 << 20, Some(4 << 20)),
+        Err("255 x 4M of memory: only 510M are available here, ask for less with -m".into())
+    );
+}
+
+#[test]
+fn one_rank_costs_at_most_twelve_mib_besides_its_share_and_room_for_threads() {
+    let beside = |share_bytes, cores| {
+        let plan = plan(&ask(1, Some(share_bytes)), &host(cores, 4 * GIB)).expect("fits");
+        assert_eq!(plan.comm_base, COMM_BASE);
+        let besides_pool = plan.ram.bytes - plan.pool_file_bytes();
+        besides_pool - thread_memory(besides_pool, 1) - share_bytes
+    };
+    // Measured with MARGAY_NODE_MIB: one core takes 7 MiB, two take 9. RAM comes in pieces of 2 MiB.
+    for (share_bytes, cores) in [(64 << 20, 2), (GIB, 1), (GIB, 2), (GIB, 4)] {
+        let bytes = beside(share_bytes, cores);
+        assert!(
+            (9 << 20..=13 << 20).contains(&bytes),
+            "{bytes} for {cores} cores"
+        );
+    }
+}
+
+#[test]
+fn a_name_tells_the_plan() {
+    let plan = plan(&ask(2, Some(64 << 20)), &host(2, 4 * GIB)).expect("fits");
+    assert_eq!(Plan::from_name(&plan.name()), Some((2, 64 << 20)));
+    for other in ["margay", "margay:2", "x:2x3", "margay:2x"] {
+        assert_eq!(Plan::from_name(other), None);
+    }
+}
+
+#[test]
+fn memory_besides_the_share_can_be_set() {
+    let request = Request {
+        node_bytes: Some(7 << 20),
+        ..ask(1, Some(64 << 20))
+    };
+    let plan = plan(&request, &host(2, 4 * GIB)).expect("fits");
+    assert_eq!(plan.ram.bytes, ((64 + 7) << 20) + plan.pool_file_bytes());
+}
+
+#[test]
+fn the_pool_is_an_eighth_of_the_shares_or_what_was_asked_for() {
+    let of = |ranks, share_bytes, pool_bytes| {
+        let request = Request {
+            pool_bytes,
+            ..ask(ranks, Some(share_bytes))
+        };
+        plan(&request, &host(4, 8 * GIB)).map(|plan| plan.pool_bytes)
+    };
+    assert_eq!(of(1, 64 << 20, None), Ok(16 << 20));
+    assert_eq!(of(2, GIB, None), Ok(GIB / 4));
+    assert_eq!(of(2, GIB, Some((64 << 20) + 1)), Ok(66 << 20));
+    assert_eq!(of(2, GIB, Some(0)), Ok(0));
+    let error = of(1, GIB, Some(9 * GIB)).expect_err("more than there is");
+    assert_eq!(
+        error.to_string(),
+        "--shared-memory 9G: only 8G of memory are available here"
+    );
+    assert!(of(1, GIB, Some(u64::MAX)).is_err());
+}
+
+#[test]
+fn a_large_communication_area_goes_above_the_kernel() {
+    let request = Request {
+        oversubscribe: true,
+        flags: flag::TRACE,
+        ..ask(255, Some(2 << 20))
+    };
+    let plan = plan(&request, &host(2, 64 * GIB)).expect("fits");
+    let comm_bytes = Layout::new(&plan.config()).total_bytes as u64;
+    assert_eq!(plan.comm_base, LARGE_COMM_BASE);
+    assert!(plan.ram.bytes > LARGE_COMM_BASE + comm_bytes + 255 * (2 << 20));
+}
+
+proptest! {
+    #[test]
+    fn every_share_finds_a_place_of_its_own(
+        ranks in 1usize..=255,
+        share in 1u64..16 << 30,
+        cores in 1usize..300,
+        trace: bool,
+    ) {
+        let request = Request {
+            oversubscribe: true,
+            flags: if trace { flag::TRACE } else { 0 },
+            ..ask(ranks, Some(share))
+        };
+        let plan = plan(&request, &host(cores, 1 << 50)).expect("fits");
+        prop_assert!(plan.cpus >= ranks.min(cores) && plan.cpus <= cores.min(255));
+        prop_assert!(plan.share_bytes >= share && plan.share_bytes.is_multiple_of(PAGE_2M));
+        prop_assert_eq!(Ram::new(plan.ram.bytes), plan.ram);
+        let low = (plan.ram.low_bytes - NODE_BYTES) / plan.share_bytes;
+        let high = (plan.ram.bytes - plan.ram.low_bytes) / plan.share_bytes;
+        prop_assert!(low + high >= ranks as u64);
+        let comm_bytes = Layout::new(&plan.config()).total_bytes as u64;
+        prop_assert!(plan.ram.offset(plan.comm_base, comm_bytes).is_some());
+    }
+}
