@@ -54,8 +54,8 @@ pub fn measure(lab: &Lab) -> Result<Measured> {
     let least = boot.into_iter().min().context("no run")?;
     counts.push(count("boot_instructions", least));
     control::flag(lab)?;
-    for (part, longest) in interrupts::demanding(lab)? {
-        counts.push(count(format!("irqs_off_{part}"), longest));
+    for (part, off) in interrupts::demanding(lab)? {
+        counts.push(count(format!("irqs_off_{part}"), off.longest));
     }
     Ok(Measured {
         counts,

@@ -14,7 +14,7 @@ use super::Reading;
 use crate::control;
 use crate::figure::Found;
 use crate::lab::{How, Lab, allowed_cores};
-use crate::plugin::{self, Report};
+use crate::plugin::{self, IrqsOff, Report};
 
 /// Memory for the demanding program with mappings of 64 MiB.
 pub const SHARE: &str = "256M";
@@ -55,7 +55,7 @@ const SHOWN: usize = 3;
 ///
 /// # Errors
 /// A part fails, or the kernel's record is wrong.
-pub fn demanding(lab: &Lab) -> Result<Vec<(&'static str, u64)>> {
+pub fn demanding(lab: &Lab) -> Result<Vec<(&'static str, IrqsOff)>> {
     let longest = |part| -> Result<_> {
         let how = How {
             stats: true,
@@ -63,9 +63,9 @@ pub fn demanding(lab: &Lab) -> Result<Vec<(&'static str, u64)>> {
             ..How::default()
         };
         let (ran, report) = lab.watched(how, "demanding", &["64", part])?;
-        let flag = report.irqs_off()?.longest;
-        control::record(ran.stats()?.total.irqs_off_max.ticks, flag)?;
-        Ok((part, flag))
+        let off = report.irqs_off()?;
+        control::record(ran.stats()?.total.irqs_off_max.ticks, off.longest)?;
+        Ok((part, off))
     };
     PARTS.into_iter().map(longest).collect()
 }
@@ -78,7 +78,7 @@ pub fn longest_off(lab: &Lab) -> Result<Vec<Reading>> {
     control::flag(lab)?;
     let own = demanding(lab)?.into_iter();
     let own = own
-        .map(|(part, longest)| (longest, format!("demanding {part}")))
+        .map(|(part, off)| (off, format!("demanding {part}")))
         .collect();
     let (own, tests) = (Longest::of(own), Longest::of(of_all(lab, tests()?)?));
     let detail = format!("{}; {}", own.shown, tests.shown);
@@ -97,15 +97,19 @@ struct Longest {
 }
 
 impl Longest {
-    fn of(mut found: Vec<(u64, String)>) -> Longest {
-        found.sort_by(|a, b| b.cmp(a));
+    fn of(mut found: Vec<(IrqsOff, String)>) -> Longest {
+        found.sort_by_key(|(off, _)| std::cmp::Reverse(off.longest));
         let first = found.iter().take(SHOWN);
         let first: Vec<String> = first
-            .map(|(longest, name)| format!("{name} {longest}"))
+            .map(|(off, name)| format!("{name} {}", off.longest))
             .collect();
+        let first = first.join(", ");
+        let at = found.first().map_or(String::new(), |(off, _)| {
+            format!(" (the first {:#x} to {:#x})", off.from, off.to)
+        });
         Longest {
-            longest: found.first().map_or(0, |(longest, _)| *longest),
-            shown: format!("{}, of {}", first.join(", "), found.len()),
+            longest: found.first().map_or(0, |(off, _)| off.longest),
+            shown: format!("{first}{at}, of {}", found.len()),
         }
     }
 }
@@ -147,7 +151,7 @@ fn tests() -> Result<Vec<Test>> {
 }
 
 /// The longest section of each, a few at a time.
-fn of_all(lab: &Lab, tests: Vec<Test>) -> Result<Vec<(u64, String)>> {
+fn of_all(lab: &Lab, tests: Vec<Test>) -> Result<Vec<(IrqsOff, String)>> {
     let (rest, found) = (Mutex::new(tests.into_iter()), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for core in allowed_cores().into_iter().take(MOST_WORKERS) {
@@ -155,7 +159,7 @@ fn of_all(lab: &Lab, tests: Vec<Test>) -> Result<Vec<(u64, String)>> {
             scope.spawn(move || {
                 while let Some((name, run)) = locked(rest).next() {
                     let longest = of_run(lab, run, core).with_context(|| name.clone());
-                    locked(found).push(longest.map(|longest| (longest, name)));
+                    locked(found).push(longest.map(|off| (off, name)));
                 }
             });
         }
@@ -169,7 +173,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Whether a program passes is the tests' business; what counts is what the kernel did meanwhile.
-fn of_run(lab: &Lab, run: Run, core: usize) -> Result<u64> {
+fn of_run(lab: &Lab, run: Run, core: usize) -> Result<IrqsOff> {
     let scratch = Scratch::new()?;
     let out = scratch.path().join("counts.json");
     let library = plugin::library(lab.output());
@@ -188,7 +192,7 @@ fn of_run(lab: &Lab, run: Run, core: usize) -> Result<u64> {
         LIMIT.as_secs()
     );
     let report = Report::read(&out).with_context(|| outcome.stderr.text())?;
-    Ok(report.irqs_off()?.longest)
+    report.irqs_off()
 }
 
 #[cfg(test)]
