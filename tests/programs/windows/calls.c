@@ -206,9 +206,9 @@ int main(void)
         process_vm();
     }
     forgotten();
+    pid_t other = *OF(1, &pid); // before it may end
     meet(4);
     if (own_rank == 0) {
-        pid_t other = *OF(1, &pid);
         struct iovec l = {area, 10}, r = {area, 10};
         AWAIT(!smartmap_alive(1));
         check_fails(get(other, &l, 1, &r, 1, 0), ESRCH, "of a rank that has ended");
