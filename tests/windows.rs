@@ -56,6 +56,12 @@ fn frames_that_come_back_are_not_seen_as_they_were() -> Result<()> {
     good(&run(&options, "objects", &[]).run()?)
 }
 
+/// What is offered and attached by requests to /dev/xpmem, by programs that forge, repeat, go and come again.
+#[test]
+fn memory_is_attached_by_xpmem() -> Result<()> {
+    good(&run(&["-n", "2"], "xpmem", &[]).run()?)
+}
+
 #[test]
 fn sixteen_ranks_pass_a_word_around() -> Result<()> {
     good(&run(&["-n", "16"], "ring", &[]).run()?)

@@ -248,6 +248,24 @@ static void stored_to(const char *name, const char *back_name, long (*seen_at)(l
 	report(back_name, back_least);
 }
 
+/* The requests of /dev/xpmem (abi/src/syscall/request/xpmem.rs). */
+enum { XPMEM_MAKE = 0x7801, XPMEM_GET = 0x7803, XPMEM_ATTACH = 0x7805, XPMEM_DETACH };
+
+/* This rank's own memory, by its window on itself: the way is the same for every rank. */
+static void xpmem(void)
+{
+	long device = result_of(CALL(open, (long)"/dev/xpmem", O_RDWR));
+	long make[] = { 0, -1, 1, 0600, 0 };
+	must(result_of(CALL(ioctl, device, XPMEM_MAKE, (long)make)) == 0, "XPMEM_MAKE");
+	long get[] = { make[4], 1L << 32 | 2, 0, 0 };
+	must(result_of(CALL(ioctl, device, XPMEM_GET, (long)get)) == 0, "XPMEM_GET");
+	long page[] = { get[3], 0, PAGE_BYTES, 0, 0 }, most[] = { get[3], 0, 1L << 38, 0, 0 };
+
+	alone("xpmem_attach_4K", CALL(ioctl, device, XPMEM_ATTACH, (long)page));
+	alone("xpmem_attach_256G", CALL(ioctl, device, XPMEM_ATTACH, (long)most));
+	alone("xpmem_detach", CALL(ioctl, device, XPMEM_DETACH, (long)&most[3]));
+}
+
 static void mappings(void)
 {
 	pair("mmap_4K", map(PAGE_BYTES), "munmap_4K", unmap(0, PAGE_BYTES));
@@ -263,6 +281,7 @@ static void mappings(void)
 	process_vm("process_vm_4K", PAGE_BYTES);
 	process_vm("process_vm_64K", 64 << 10);
 	process_vm("process_vm_1M", MIB);
+	xpmem();
 }
 
 /* Among a thousand regions of a page each: those around a new one are looked for, and moved. */

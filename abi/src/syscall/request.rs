@@ -3,6 +3,8 @@
 //! A closed list: a request that is not here might follow pointers that were not checked, so it does not exist. Linux is
 //! given [`NO_SUCH_REQUEST`] in its place and says what it says of one that a device or it itself does not know.
 
+pub mod xpmem;
+
 use super::Call;
 
 /// Number of fcntl(2); the other call with requests is ioctl(2).

@@ -68,6 +68,9 @@ impl Caller {
         if heritage::concerns(call) {
             heritage::settle_all(rank);
         }
+        if let Some(version) = special::xpmem::version(rank, call, &args) {
+            return Ok(version);
+        }
         let after = args::prepare(call, &mut args, rank.first_own_fd, rank, &mut self.scratch)?;
         others::check(rank, call, &args, &self.scratch)?;
         // Another worker would put back what it found, or this one read what is raised.

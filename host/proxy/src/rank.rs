@@ -44,6 +44,8 @@ pub struct Rank {
     pub raised_fds: u64,
     /// Which of the rank's descriptors are texts that are made here.
     pub texts: Marks,
+    /// Which are the XPMEM device.
+    pub devices: Marks,
     /// Where the program's strings are; 0 before it is loaded.
     pub strings_at: AtomicU64,
     /// st_dev of /proc.

@@ -15,6 +15,7 @@ pub mod regions;
 mod sys;
 mod text;
 pub(crate) mod walk;
+pub mod xpmem;
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -30,7 +31,7 @@ use place::{Place, Whose};
 
 pub use content::auxv;
 pub use open::is_open;
-pub use text::{Marks, complete};
+pub use text::Marks;
 
 /// What to do about a call.
 #[derive(Debug)]
@@ -70,6 +71,10 @@ fn look(rank: &Rank, call: &Call, args: &[u64; 6], scratch: &Scratch) -> Special
     };
     if args[at] != scratch.string_address() {
         return Special::No; // a null pointer
+    }
+    match xpmem::of_path(rank, call, args, at, scratch.string()) {
+        Special::No => {}
+        answer => return answer,
     }
     match sys::of_path(rank, call, args, at, scratch.string()) {
         sys::About::No => of_path(rank, call, args, at, scratch.string()),
@@ -190,6 +195,15 @@ fn through_link(call: &Call, args: &[u64; 6]) -> bool {
         libc::SYS_linkat => !without(args[4], libc::AT_SYMLINK_FOLLOW),
         _ => follows(call, args),
     }
+}
+
+/// Completes a call that has returned `ret`.
+///
+/// # Errors
+/// EFAULT.
+pub fn complete(rank: &Rank, call: &Call, args: &[u64; 6], ret: i64) -> Result<(), Errno> {
+    xpmem::complete(rank, call, args, ret);
+    text::complete(rank, call, args, ret)
 }
 
 /// Whether a descriptor of the rank is a text that was made here.

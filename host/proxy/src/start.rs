@@ -105,6 +105,7 @@ pub fn start(mut config: Config) -> Result<(&'static Rank, OwnedFd), Impossible>
         first_own_fd: limits.first_own as u32,
         raised_fds: limits.raised,
         texts: Marks::new(limits.first_own),
+        devices: Marks::new(limits.first_own),
         ..rank
     }));
     Kick::install();
@@ -190,6 +191,7 @@ fn build(
         first_own_fd: 0, // known when the limit is
         raised_fds: 0,
         texts: Marks::new(0),
+        devices: Marks::new(0),
         strings_at: AtomicU64::new(0),
         proc_device: rustix::fs::stat("/proc").map_or(0, |stat| stat.st_dev),
         running: Mutex::new(Arc::new(program)),

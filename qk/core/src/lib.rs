@@ -17,6 +17,7 @@
 //! | [`posix_timers`] | the timers of timer_create: their ids, signals and overruns |
 //! | [`sched`] | where a task is, which cores it may use, who runs next, who is woken when |
 //! | [`signals`] | dispositions, masks, what is pending and what is delivered next |
+//! | [`xpmem`] | who may attach which memory of whom |
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -41,3 +42,4 @@ pub mod posix_timers;
 pub mod regions;
 pub mod sched;
 pub mod signals;
+pub mod xpmem;

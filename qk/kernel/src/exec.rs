@@ -54,6 +54,7 @@ fn forget_program(thread: &'static Thread) -> Result<(), Errno> {
         signals.process.action(Signal::CHLD)
     };
     rank.dumpable.store(true, Ordering::Relaxed);
+    rank.xpmem.program_ends();
     shared::let_go(thread);
     rank.with_aspace(Aspace::clear)?;
     // With it the proxy lets go of all memory.

@@ -26,6 +26,7 @@ use crate::signal::Signals;
 use crate::sleep_lock::SleepLock;
 use crate::syscall::limits::RLIMIT_SIGPENDING;
 use crate::syscall::policy::Policy;
+use crate::syscall::xpmem::Xpmem;
 use crate::thread::{self, Thread, Threads};
 use crate::timer::{self, Timers};
 use crate::{clock, comm, crash, debug, events, preempt, sched, windows};
@@ -102,6 +103,8 @@ pub struct Rank {
     pub has_children: AtomicBool,
     /// Held while a record is added to its trace.
     pub tracing: Mutex<()>,
+    /// What it offers to attach, and may attach.
+    pub xpmem: Xpmem,
     /// Told to the PCT already.
     announced: AtomicBool,
 }
@@ -154,6 +157,7 @@ pub fn init(comm: &'static comm::Comm) {
         reload: Mutex::new(None),
         has_children: AtomicBool::new(false),
         tracing: Mutex::new(()),
+        xpmem: Xpmem::new(),
         announced: AtomicBool::new(false),
     });
     assert!(RANKS.set(ranks.collect()).is_ok(), "ranks made twice");
@@ -408,6 +412,7 @@ impl Rank {
     /// Its last thread, `last`, has ended: publishes how; its proxy does the same on the host.
     pub fn exited(&'static self, last: &'static Thread) {
         timer::clear(self);
+        self.xpmem.program_ends();
         windows::close(self);
         let decided = self.decided_status();
         let mut status = decided.unwrap_or_else(|| self.exit_status.load(Ordering::SeqCst));

@@ -32,7 +32,7 @@ pub const PROC: &str = "proc/";
 const STAT_SIZES: [u64; 2] = [48, 64];
 const STATX_SIZES: [u64; 2] = [40, 48];
 
-/// Which of the rank's descriptors are texts.
+/// Which of the rank's descriptors are of some kind.
 #[derive(Debug)]
 pub struct Marks(Box<[AtomicU64]>);
 
@@ -43,7 +43,8 @@ impl Marks {
         Marks((0..count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
     }
 
-    fn set(&self, fd: u64) {
+    /// Marks one.
+    pub fn set(&self, fd: u64) {
         if let Some(word) = self.0.get((fd / 64) as usize) {
             word.fetch_or(1 << (fd % 64), Ordering::Relaxed);
         }

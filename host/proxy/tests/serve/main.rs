@@ -20,6 +20,7 @@ mod system;
 mod tasks;
 mod terminal;
 mod threads;
+mod xpmem;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -51,6 +52,7 @@ fn main() {
         ("tasks", tasks::CASES),
         ("terminal", terminal::CASES),
         ("threads", threads::CASES),
+        ("xpmem", xpmem::CASES),
     ] {
         for &(name, case) in cases {
             tests.push(Trial::test(format!("{group}::{name}"), move || {

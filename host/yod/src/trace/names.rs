@@ -5,7 +5,9 @@
 pub type Names = &'static [(u64, &'static str)];
 
 macro_rules! names {
-    ($($name:ident)*) => { &[$((libc::$name as u64, stringify!($name))),*] };
+    ($($name:ident)* $(; $($other:ident = $value:literal),*)?) => {
+        &[$((libc::$name as u64, stringify!($name)),)* $($(($value, stringify!($other))),*)?]
+    };
 }
 
 /// `O_RDWR|O_CREAT`: what is set, then what has no name. A name of several bits comes before those of its parts; `none` is
@@ -242,7 +244,9 @@ pub const FD_FLAGS: Names = names!(FD_CLOEXEC);
 pub const FLOCK: Names = names!(LOCK_SH LOCK_EX LOCK_NB LOCK_UN);
 pub const IOCTLS: Names = names!(
     TCGETS TCSETS TCSETSW TCSETSF TIOCGWINSZ TIOCSWINSZ TIOCGPGRP TIOCSPGRP TIOCSCTTY TIOCNOTTY TIOCGSID FIONREAD FIONBIO FIOCLEX
-    FIONCLEX FIOASYNC
+    FIONCLEX FIOASYNC; XPMEM_CMD_VERSION = 0x7800, XPMEM_CMD_MAKE = 0x7801, XPMEM_CMD_REMOVE = 0x7802, XPMEM_CMD_GET = 0x7803,
+    XPMEM_CMD_RELEASE = 0x7804, XPMEM_CMD_ATTACH = 0x7805, XPMEM_CMD_DETACH = 0x7806, XPMEM_CMD_FORK_BEGIN = 0x7807,
+    XPMEM_CMD_FORK_END = 0x7808
 );
 pub const WAIT: Names = names!(WNOHANG WUNTRACED WCONTINUED);
 pub const GETRANDOM: Names = names!(GRND_NONBLOCK GRND_RANDOM);

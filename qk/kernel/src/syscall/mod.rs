@@ -23,6 +23,7 @@ mod system;
 mod time;
 mod timers;
 pub mod vsyscall;
+pub mod xpmem;
 
 use core::sync::atomic::Ordering;
 
@@ -186,8 +187,16 @@ const LOCAL: &[(&str, Handler)] = local! {
     "sysinfo" => system::sysinfo,
 };
 
-/// Shipped, with something to do afterwards.
-const WAIT: Handler = |call| encode(children::wait(call));
+/// The shipped calls that there is something more to do about.
+const SHIPPED: &[(&str, Handler)] = local! {
+    "wait4" => children::wait,
+    "waitid" => children::wait,
+    "ioctl" => xpmem::ioctl,
+    "close" => xpmem::closing,
+    "close_range" => xpmem::closing,
+    "dup2" => xpmem::closing,
+    "dup3" => xpmem::closing,
+};
 
 static HANDLERS: [Handler; MAX_CALLS] = {
     let mut table = [unknown as Handler; MAX_CALLS];
@@ -195,13 +204,17 @@ static HANDLERS: [Handler; MAX_CALLS] = {
     let mut i = 0;
     while i < ALL.len() {
         table[ALL[i].nr as usize] = match ALL[i].serve {
-            Serve::Shipped if same(ALL[i].name.as_bytes(), b"wait4") => WAIT,
-            Serve::Shipped if same(ALL[i].name.as_bytes(), b"waitid") => WAIT,
-            Serve::Shipped => |call| encode(shipped::ship(call)),
+            Serve::Shipped => match find(SHIPPED, ALL[i].name) {
+                Some(handler) => handler,
+                None => |call| encode(shipped::ship(call)),
+            },
             Serve::Refused(..) => refused,
             Serve::Local => {
                 used += 1;
-                local(ALL[i].name)
+                match find(LOCAL, ALL[i].name) {
+                    Some(handler) => handler,
+                    None => panic!("a local row without a handler"),
+                }
             }
         };
         i += 1;
@@ -210,15 +223,15 @@ static HANDLERS: [Handler; MAX_CALLS] = {
     table
 };
 
-const fn local(name: &str) -> Handler {
+const fn find(handlers: &[(&str, Handler)], name: &str) -> Option<Handler> {
     let mut i = 0;
-    while i < LOCAL.len() {
-        if same(LOCAL[i].0.as_bytes(), name.as_bytes()) {
-            return LOCAL[i].1;
+    while i < handlers.len() {
+        if same(handlers[i].0.as_bytes(), name.as_bytes()) {
+            return Some(handlers[i].1);
         }
         i += 1;
     }
-    panic!("a local row without a handler");
+    None
 }
 
 const fn same(a: &[u8], b: &[u8]) -> bool {
