@@ -63,6 +63,11 @@ fn memory_is_attached_by_xpmem() -> Result<()> {
 }
 
 #[test]
+fn the_xpmem_library_attaches_memory() -> Result<()> {
+    good(&run(&["-n", "2"], "xpmem_library", &[]).run()?)
+}
+
+#[test]
 fn sixteen_ranks_pass_a_word_around() -> Result<()> {
     good(&run(&["-n", "16"], "ring", &[]).run()?)
 }

@@ -151,7 +151,10 @@ fn all_steps() -> Vec<Step> {
         Step::new("gate", build::gate_command()),
         Step::new("promises", build::promises_command()),
         Step::of("plugin", vec![plugin_test(), noise_by_plugin()]),
-        Step::of("libraries", vec![library("smartmap"), library("mpi")]),
+        Step::of(
+            "libraries",
+            vec![library("smartmap"), library("mpi"), library("xpmem")],
+        ),
         fuzz_step(FUZZ_SECONDS_CHECK),
         Step::new("attack", attack_command(ATTACK_SECONDS_CHECK)),
     ]
