@@ -49,6 +49,11 @@ fn calls_take_memory_of_other_ranks() -> Result<()> {
     good(&run(&["-n", "2"], "calls", &[]).run()?)
 }
 
+#[test]
+fn calls_take_structures_that_lead_to_other_ranks() -> Result<()> {
+    good(&run(&["-n", "2"], "nested", &[]).run()?)
+}
+
 /// Frames of the pool got another file's bytes while a peer's core still had a translation of them.
 #[test]
 fn frames_that_come_back_are_not_seen_as_they_were() -> Result<()> {

@@ -26,6 +26,12 @@ pub enum Serve {
     Refused(Errno, &'static str),
 }
 
+/// Bytes of a set of bits ([`Len::Bits`]).
+#[must_use]
+pub const fn bytes_of_bits(bits: u64) -> u64 {
+    (bits as u32 as u64).div_ceil(64) * 8
+}
+
 /// Which way memory behind a pointer moves, seen from the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Dir {
@@ -46,6 +52,8 @@ pub enum Len {
     Arg(u8),
     /// Argument `.0` elements of `.1` bytes.
     Times(u8, u32),
+    /// A bit for each of as many as argument `.0` (an int) says, in words of 8 bytes (fd_set).
+    Bits(u8),
     /// As the 32-bit value behind the pointer in argument `.0` says (socklen_t *).
     AtPtr(u8),
 }
@@ -99,7 +107,7 @@ pub struct Call {
     /// Local, but handed on to the proxy where it concerns others than the rank (another process, a limit that Linux
     /// enforces on the proxy).
     pub relayed: bool,
-    /// Some argument has pointers to buffers inside: vectors or messages.
+    /// Some argument has pointers inside: to buffers (vectors, messages), to a mask.
     pub nests: bool,
 }
 
@@ -144,7 +152,11 @@ impl Call {
 const fn nests(args: &[Arg]) -> bool {
     let mut i = 0;
     while i < args.len() {
-        if matches!(args[i], Arg::Iovec(..) | Arg::Msghdr(_) | Arg::Mmsghdr(..)) {
+        let arg = args[i];
+        if matches!(
+            arg,
+            Arg::Iovec(..) | Arg::Msghdr(_) | Arg::Mmsghdr(..) | Arg::SigsetPair
+        ) {
             return true;
         }
         i += 1;

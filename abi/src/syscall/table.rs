@@ -18,7 +18,7 @@ use super::Arg::{
     DirFd, Fd, Hex, Int, Iovec, Mem, Mmsghdr, Msghdr, Path, Request, SigsetPair, Str,
 };
 use super::Dir::{In, InOut, Out};
-use super::Len::{Arg as Len, AtPtr, Bytes, Times};
+use super::Len::{Arg as Len, AtPtr, Bits, Bytes, Times};
 use super::{Arg, Call, local, refuse, ship};
 use crate::Errno;
 
@@ -91,9 +91,8 @@ const EPOLL_EVENT: u32 = 12; // struct epoll_event, packed on x86-64 (uapi/linux
 const OFFSET: u32 = 8; // loff_t
 const ITIMER: u32 = 32; // struct itimerval and struct itimerspec
 
-/// A descriptor set of select: bits in argument 0, in words of 8 bytes. Taken as a word per descriptor, which is never
-/// too short.
-const FD_SET: Arg = Mem(InOut, Times(0, 8));
+/// A descriptor set of select: a bit for each of argument 0.
+const FD_SET: Arg = Mem(InOut, Bits(0));
 /// The address that a socket call writes to argument 1, its length behind argument 2.
 const SOCKADDR_1: Arg = Mem(Out, AtPtr(2));
 /// The address that a socket call writes to argument 4, its length behind argument 5.

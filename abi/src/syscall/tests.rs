@@ -52,7 +52,7 @@ fn lookups_by_number_and_by_name_agree() {
 /// The argument that holds the length, count or length pointer of `arg`.
 fn index_in(arg: Arg) -> Option<u8> {
     match arg {
-        Arg::Mem(_, Len::Arg(i) | Len::Times(i, _) | Len::AtPtr(i))
+        Arg::Mem(_, Len::Arg(i) | Len::Times(i, _) | Len::Bits(i) | Len::AtPtr(i))
         | Arg::Iovec(_, i)
         | Arg::Mmsghdr(_, i) => Some(i),
         _ => None,

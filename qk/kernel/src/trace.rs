@@ -4,7 +4,7 @@
 //! afterwards, so that the program cannot change it in between. How much is bounded (constants below). A copy that faults is
 //! left out. Without `--strace` none of this runs: `syscall::init` chooses the entry.
 
-use abi::syscall::{Arg, Dir, Len, by_nr};
+use abi::syscall::{Arg, Dir, Len, by_nr, bytes_of_bits};
 use hal::addr::User;
 use qk_core::signals::SigInfo;
 use wire::trace::{Kind, Pieces, Record, TraceRing};
@@ -142,6 +142,7 @@ fn length(record: &Record, dir: Dir, len: Len) -> usize {
             let count = record.args[usize::from(i)];
             (count.saturating_mul(bytes.into()), STRUCT_BYTES)
         }
+        Len::Bits(i) => (bytes_of_bits(record.args[usize::from(i)]), STRUCT_BYTES),
         Len::AtPtr(i) => {
             let at = record.args[usize::from(i)];
             let len = get_words(at).map_or(0, |[word]| u64::from(word as u32));

@@ -306,7 +306,7 @@ fn prepare_request(
         None => (args[at - 1], args[at]) = (request::NO_SUCH_REQUEST, NOWHERE),
         Some(request::Argument::Number) => {}
         Some(request::Argument::Fd) => args[at] = fds::visible(value, first_own_fd),
-        Some(request::Argument::Memory) => args[at] = tame(value),
+        Some(request::Argument::Memory(..)) => args[at] = tame(value),
         Some(request::Argument::Owner) => scratch.owner_of = Some(Target::signalled(value as i32)),
         Some(request::Argument::OwnerAt) => args[at] = scratch.copy_owner(value, true, memory),
         Some(request::Argument::OwnerEx) => args[at] = scratch.copy_owner(value, false, memory),

@@ -3,13 +3,13 @@
 //!
 //! The owner's protections hold: all of a buffer must be readable, or writable, when the call begins. A pointer of which that
 //! is not so is left as it is; it leads nowhere for the proxy, and Linux finds out in its own order of looking at things.
-//! ioctl, fcntl and the signal masks of ppoll and its kin are not bounced, nor are sendmmsg and recvmmsg: EFAULT.
+//! Not bounced are the two requests of ioctl with pointers inside of their structures, SIOCGIFCONF and SIOCETHTOOL: EFAULT.
 
 mod plan;
 
 use abi::Errno;
 use abi::map::{PAGE, USER_TOP, in_window};
-use abi::syscall::{Arg, Call as Row};
+use abi::syscall::{Arg, Call as Row, request};
 use alloc::vec::Vec;
 use plan::{Back, Piece, Plan, Value};
 use qk_core::mman::{self, MmapArgs};
@@ -27,6 +27,8 @@ const MAX_VECTORS: u64 = 1024;
 /// sizeof(struct iovec), and of struct user_msghdr in words: name, namelen, iov, iovlen, control, controllen, flags.
 const VECTOR_BYTES: u64 = 16;
 const MESSAGE_WORDS: usize = 7;
+/// sizeof(struct mmsghdr): a user_msghdr, then msg_len (unsigned int).
+const MESSAGE_BYTES: u64 = 64;
 /// Work of looking at a vector or a page, in instructions.
 const LOOK_WORK: u32 = 150;
 /// PROT_READ | PROT_WRITE and MAP_PRIVATE | MAP_ANONYMOUS (include/uapi/asm-generic/mman-common.h).
@@ -57,12 +59,27 @@ pub fn is_needed(row: &Row, args: &[u64; 6]) -> bool {
 
 #[inline(never)]
 fn names_remote(row: &Row, args: &[u64; 6]) -> bool {
-    row.args.iter().zip(args).any(|(arg, &value)| match *arg {
+    let mut arguments = row.args.iter().zip(args).enumerate();
+    arguments.any(|(i, (arg, &value))| match *arg {
         Arg::Mem(..) | Arg::Path | Arg::Str => is_remote(value),
+        Arg::Request => is_remote(value) && points(row, args[i - 1]),
+        Arg::SigsetPair => is_remote(value) || get_words(value).is_ok_and(|[mask]| is_remote(mask)),
+        Arg::Mmsghdr(_, count) => (0..messages(args[count as usize]))
+            .any(|i| has_remote_message(value.wrapping_add(i * MESSAGE_BYTES))),
         Arg::Iovec(_, count) => has_remote_vectors(value, args[count as usize]),
         Arg::Msghdr(_) => has_remote_message(value),
         _ => false,
     })
+}
+
+/// Whether a request's argument leads to flat memory.
+fn points(row: &Row, request: u64) -> bool {
+    request::argument(row, request).is_some_and(|argument| argument.memory().is_some())
+}
+
+/// How many messages Linux looks at of so many: an unsigned int, UIO_MAXIOV at most.
+fn messages(count: u64) -> u64 {
+    u64::from(count as u32).min(MAX_VECTORS)
 }
 
 fn has_remote_vectors(at: u64, count: u64) -> bool {
@@ -89,7 +106,7 @@ impl Bounce {
         let mut plan = Plan::default();
         let asked = *args;
         for (i, arg) in row.args.iter().enumerate() {
-            plan.argument(*arg, i, &asked)?;
+            plan.argument(row, *arg, i, &asked)?;
         }
         let len_bytes = plan.len_bytes.next_multiple_of(PAGE).max(PAGE);
         let base = rank.with_aspace(|aspace| {
@@ -131,6 +148,8 @@ impl Bounce {
                 Back::None => 0,
                 Back::All => piece.len_bytes,
                 Back::Counted => piece.len_bytes.min(counted),
+                Back::Message(i) if i < ret as u64 => piece.len_bytes,
+                Back::Message(_) => 0,
             };
             if piece.back == Back::Counted {
                 counted -= bytes;

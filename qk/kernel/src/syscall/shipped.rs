@@ -6,7 +6,7 @@
 use abi::Errno;
 use abi::map::USER_TOP;
 use abi::syscall::request::{self, Argument};
-use abi::syscall::{Arg, Call as Row, Dir, Len, by_nr};
+use abi::syscall::{Arg, Call as Row, Dir, Len, by_nr, bytes_of_bits};
 use qk_core::signals::{SigInfo, SigSet, Signal, code};
 
 use super::args::get_words;
@@ -193,7 +193,7 @@ fn for_each_written(row: &Row, args: &[u64; 6], visit: &mut impl FnMut(u64, u64)
 /// Shows what a request of ioctl or fcntl writes, behind the pointers inside of its structure as well.
 fn show_request(visit: &mut impl FnMut(u64, u64), row: &Row, request: u64, at: u64) {
     match request::argument(row, request) {
-        Some(Argument::Memory) => show(visit, at, REQUEST_BYTES),
+        Some(Argument::Memory(..)) => show(visit, at, REQUEST_BYTES),
         Some(Argument::Ifconf) => {
             // struct ifconf: length (int), buffer (uapi/linux/if.h)
             show(visit, at, 16);
@@ -233,6 +233,7 @@ fn length(len: Len, args: &[u64; 6]) -> u64 {
         Len::Bytes(bytes) => u64::from(bytes),
         Len::Arg(i) => args[i as usize],
         Len::Times(i, bytes) => args[i as usize].saturating_mul(u64::from(bytes)),
+        Len::Bits(i) => bytes_of_bits(args[i as usize]),
         Len::AtPtr(i) => get_words(args[i as usize]).map_or(0, |[word]| u64::from(word as u32)),
     }
 }

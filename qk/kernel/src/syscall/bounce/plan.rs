@@ -1,14 +1,16 @@
 //! What is to be bounced of a call, and where it goes: found before anything is copied.
 
+mod messages;
+
 use abi::Errno;
-use abi::syscall::{Arg, Dir, Len};
+use abi::syscall::{Arg, Call as Row, Dir, Len, bytes_of_bits, request};
 use alloc::vec::Vec;
 use hal::addr::User;
 use qk_core::regions::Prot;
 
 use super::{
-    LOOK_WORK, MAX_BYTES, MAX_VECTORS, MESSAGE_WORDS, VECTOR_BYTES, has_remote_message,
-    has_remote_vectors, is_remote,
+    LOOK_WORK, MAX_BYTES, MAX_VECTORS, VECTOR_BYTES, has_remote_message, has_remote_vectors,
+    is_remote, names_remote,
 };
 use crate::syscall::args::get_words;
 use crate::{preempt, windows};
@@ -25,6 +27,8 @@ pub enum Back {
     All,
     /// What the call returns as its count of bytes, after the pieces before.
     Counted,
+    /// All, when the call returns that it got as far as beyond the message with this index.
+    Message(u64),
 }
 
 /// A buffer of the call.
@@ -66,7 +70,13 @@ impl Plan {
     ///
     /// # Errors
     /// ENOMEM.
-    pub fn argument(&mut self, arg: Arg, i: usize, args: &[u64; 6]) -> Result<(), Errno> {
+    pub fn argument(
+        &mut self,
+        row: &Row,
+        arg: Arg,
+        i: usize,
+        args: &[u64; 6],
+    ) -> Result<(), Errno> {
         let value = args[i];
         match arg {
             Arg::Path | Arg::Str if is_remote(value) => {
@@ -79,12 +89,23 @@ impl Plan {
             Arg::Iovec(dir, count) => {
                 let count = args[count as usize];
                 if has_remote_vectors(value, count) {
-                    self.args[i] = self.vectors(dir, value, count)?.map(Value::At);
+                    self.args[i] = self.vectors(back(dir, true), value, count)?.map(Value::At);
                 }
             }
             Arg::Msghdr(dir) if has_remote_message(value) => {
                 self.args[i] = self.message(dir, value)?.map(Value::At);
             }
+            Arg::Mmsghdr(dir, count) if names_remote(row, args) => {
+                self.messages(dir, i, count as usize, args)?;
+            }
+            Arg::Request if is_remote(value) => {
+                let argument = request::argument(row, args[i - 1]);
+                if let Some((dir, bytes)) = argument.and_then(|argument| argument.memory()) {
+                    let at = self.piece(value, bytes.into(), back(dir, false))?;
+                    self.args[i] = at.map(Value::At);
+                }
+            }
+            Arg::SigsetPair => self.mask(value, i)?,
             _ => {}
         }
         Ok(())
@@ -95,6 +116,7 @@ impl Plan {
             Len::Bytes(bytes) => (u64::from(bytes), false),
             Len::Arg(i) => (args[i as usize], true),
             Len::Times(i, bytes) => (args[i as usize].saturating_mul(bytes.into()), false),
+            Len::Bits(i) => (bytes_of_bits(args[i as usize]), false),
             Len::AtPtr(i) => (
                 get_words(args[i as usize]).map_or(0, |[word]| word as u32 as u64),
                 false,
@@ -115,7 +137,7 @@ impl Plan {
     }
 
     /// An array of vectors, with those that lie in windows bounced: where it is. `None`: it cannot be read.
-    fn vectors(&mut self, dir: Dir, at: u64, count: u64) -> Result<Option<u64>, Errno> {
+    fn vectors(&mut self, back: Back, at: u64, count: u64) -> Result<Option<u64>, Errno> {
         if count > MAX_VECTORS {
             return Ok(None); // Linux refuses so many before it looks there.
         }
@@ -129,10 +151,10 @@ impl Plan {
             let wanted = if (len_bytes as i64) < 0 { 0 } else { len_bytes };
             let room = MAX_BYTES - self.len_bytes.min(MAX_BYTES);
             let piece = match is_remote(base) {
-                true => self.piece(base, wanted.min(room), back(dir, true))?,
+                true => self.piece(base, wanted.min(room), back)?,
                 false => {
                     // Linux gets it as it is; it counts in what the call returns.
-                    self.add(None, 0, wanted, back(dir, true))?;
+                    self.add(None, 0, wanted, back)?;
                     None
                 }
             };
@@ -152,39 +174,24 @@ impl Plan {
         Ok(Some(place))
     }
 
-    /// A struct msghdr: where its copy is. `None`: it cannot be read.
-    fn message(&mut self, dir: Dir, at: u64) -> Result<Option<u64>, Errno> {
-        let Ok(header) = get_words::<MESSAGE_WORDS>(at) else {
-            return Ok(None);
+    /// pselect6's mask, of which the sixth argument says where it is and how long.
+    fn mask(&mut self, at: u64, i: usize) -> Result<(), Errno> {
+        const MASK_BYTES: u64 = 8;
+        let Ok([mask, len_bytes]) = get_words(at) else {
+            return Ok(());
         };
-        let [name, name_len, iov, count, control, control_len, flags] = header;
-        let place = self.room(8 * MESSAGE_WORDS as u64);
-        let mut part = |addr, len_bytes: u64| match is_remote(addr) && len_bytes <= MAX_BYTES {
-            true => self.piece(addr, len_bytes, back(dir, false)),
-            false => Ok(None),
+        if !is_remote(at) && !is_remote(mask) {
+            return Ok(());
+        }
+        let place = self.room(16);
+        let copy = match is_remote(mask) {
+            true => self.piece(mask, MASK_BYTES, Back::None)?,
+            false => None,
         };
-        let new_name = part(name, u64::from(name_len as u32))?;
-        let new_control = part(control, control_len)?;
-        let new_iov = self.vectors(dir, iov, count)?;
-        let words = [
-            new_name.map_or((name, false), |at| (at, true)),
-            (name_len, false),
-            new_iov.map_or((iov, false), |at| (at, true)),
-            (count, false),
-            new_control.map_or((control, false), |at| (at, true)),
-            (control_len, false),
-            (flags, false),
-        ];
-        for (i, (word, is_offset)) in words.into_iter().enumerate() {
-            self.word(place + 8 * i as u64, word, is_offset)?;
-        }
-        if dir != Dir::In {
-            // What recvmsg changes: namelen, controllen and flags, each with what lies behind it.
-            for i in [1, 5, 6] {
-                self.add(Some(at + 8 * i), place + 8 * i, 8, Back::All)?;
-            }
-        }
-        Ok(Some(place))
+        self.word(place, copy.unwrap_or(mask), copy.is_some())?;
+        self.word(place + 8, len_bytes, false)?;
+        self.args[i] = Some(Value::At(place));
+        Ok(())
     }
 
     /// A buffer in a window: its offset. `None`: not all of it may be accessed as it has to be.
