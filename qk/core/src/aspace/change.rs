@@ -23,7 +23,8 @@ impl<M: Machine> Aspace<M> {
     pub fn map(&mut self, plan: &MmapPlan) -> Result<(), Errno> {
         let region = plan.region;
         let (start, end) = (region.start, region.end);
-        if plan.replace {
+        // Where nothing is mapped there is nothing that peers have seen.
+        if plan.replace && !self.regions.is_vacant(start, end) {
             if region.is_backed() {
                 // What lies there comes back first.
                 let vacant = self.vacant_bytes(start, end);

@@ -41,8 +41,9 @@ struct State {
     shown: Shown,
     /// Frames that were mapped at the last [`Aspace::check`].
     used: HashSet<u64>,
-    /// What a peer's core holds of its window.
+    /// What a peer's core holds of its window, and how often it had to drop that.
     peer: Peer,
+    peer_flushes: u32,
     watching: bool,
     entries: u64,
     most_entries: u64,
@@ -165,7 +166,10 @@ impl Machine for Node {
     fn rewrite(self, _: u64) {}
     fn flush(self, _: u64, _: u64) {}
     fn flush_windows(self) {
-        with(|s| s.peer = Peer::default());
+        with(|s| {
+            s.peer = Peer::default();
+            s.peer_flushes += 1;
+        });
     }
     fn largest_page(self) -> PageSize {
         PageSize::Size1G
@@ -236,6 +240,10 @@ impl Node {
 
     pub fn most_entries_between_points() -> u64 {
         with(|s| s.most_entries)
+    }
+
+    pub fn peer_flushes() -> u32 {
+        with(|s| s.peer_flushes)
     }
 
     pub fn most_work_at_once() -> u32 {
