@@ -58,6 +58,11 @@ impl Job {
             .env(&variables)
     }
 
+    /// How many ranks it has.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
     /// What marks its processes.
     pub fn mark(&self) -> &str {
         &self.mark

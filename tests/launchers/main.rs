@@ -1,8 +1,10 @@
 //! yods that a launcher starts, one for each rank: they share a node, and end as ranks of one job do.
 //!
-//! Most tests start yods themselves, with the variables of a launcher (`job`); `mpi` has Debian's mpirun and mpiexec do it.
+//! Most tests start yods themselves, with the variables of a launcher (`job`); `mpi` and `conform` have Debian's mpirun and mpiexec do
+//! it.
 
 mod binding;
+mod conform;
 mod job;
 mod kill;
 mod meeting;

@@ -17,18 +17,18 @@ use crate::job::{Job, wait_for};
 const SHARE: &str = "256M";
 
 /// An MPI as Debian packages it.
-struct Mpi {
+pub struct Mpi {
     compiler: &'static str,
-    launcher: &'static [&'static str],
+    launcher: &'static str,
     /// What lets root start it where there are few cores.
     variables: &'static [(&'static str, &'static str)],
     /// What leaves it no way for messages but memory that ranks share.
     by_memory: (&'static str, &'static str),
 }
 
-const OPEN_MPI: Mpi = Mpi {
+pub const OPEN_MPI: Mpi = Mpi {
     compiler: "mpicc.openmpi",
-    launcher: &["/usr/bin/mpirun.openmpi", "-n", "2"],
+    launcher: "/usr/bin/mpirun.openmpi",
     variables: &[
         ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
         ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
@@ -38,9 +38,9 @@ const OPEN_MPI: Mpi = Mpi {
     by_memory: ("OMPI_MCA_btl", "self,vader"),
 };
 
-const MPICH: Mpi = Mpi {
+pub const MPICH: Mpi = Mpi {
     compiler: "mpicc.mpich",
-    launcher: &["/usr/bin/mpiexec.hydra", "-n", "2"],
+    launcher: "/usr/bin/mpiexec.hydra",
     variables: &[],
     by_memory: ("UCX_TLS", "self,sysv,cma"),
 };
@@ -64,12 +64,21 @@ impl Mpi {
 
     /// The launcher with the program, natively or under yod.
     fn run(&self, job: &Job, under_yod: bool, program: &Path, way: &str) -> Run {
+        let run = self.launch(job, under_yod, &["-m", SHARE]);
+        run.args(&[&*program.to_string_lossy(), way])
+    }
+
+    /// The launcher of a job's ranks, natively or with yods that have these options; the program follows.
+    pub fn launch(&self, job: &Job, under_yod: bool, options: &[&str]) -> Run {
         let (yod, accel) = (tree::yod(), tree::accel());
         let yod = yod.to_string_lossy();
-        let words = [&*yod, "--accel", &accel, "-m", SHARE, "--oversubscribe"];
-        let run = Run::new(self.launcher.iter().copied());
-        let run = if under_yod { run.args(&words) } else { run };
-        let run = run.args(&[&*program.to_string_lossy(), way]);
+        let run = Run::new([self.launcher, "-n", &job.size().to_string()]);
+        let run = if under_yod {
+            run.args(&[&*yod, "--accel", &accel, "--oversubscribe"])
+                .args(options)
+        } else {
+            run
+        };
         job.place(run.env(self.variables), [])
     }
 
@@ -153,7 +162,7 @@ impl Mpi {
 }
 
 /// No process is left, and no directory of ours; Open MPI may leave its own.
-fn gone(job: &Job) -> Result<()> {
+pub fn gone(job: &Job) -> Result<()> {
     let left = process::left_over(job.mark(), HANG);
     ensure!(left.is_empty(), "still running: {left:?} ({MARK})");
     for entry in std::fs::read_dir(job.temporary())?.flatten() {

@@ -15,6 +15,10 @@ const COMPILERS: &[(&str, &str)] = &[
     ("CXX", "g++"),
     ("FC", "gfortran"),
     ("MUSL_CC", "musl-gcc"),
+    ("CC_OPENMPI", "mpicc.openmpi"),
+    ("FC_OPENMPI", "mpifort.openmpi"),
+    ("CC_MPICH", "mpicc.mpich"),
+    ("FC_MPICH", "mpifort.mpich"),
 ];
 
 /// Where the built programs are: a folder per kind of build.

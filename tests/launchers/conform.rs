@@ -1,0 +1,154 @@
+//! The conformance set for MPI, `programs/mpi`, under Debian's MPIs: started natively and under yod by their own launchers, with
+//! default settings, ranks print the same, end alike and leave the same files.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use margay_tests::compare;
+use margay_tests::run::Outcome;
+use margay_tests::tree;
+
+use crate::job::Job;
+use crate::mpi::{MPICH, Mpi, OPEN_MPI, gone};
+
+/// Memory of a rank: a window that ranks share has more than a huge page, and MPIs have room of their own.
+const OPTIONS: &[&str] = &["-m", "512M"];
+/// After this a job counts as hung: threads that poll share a core with others.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// A program of the set, and how it is started.
+#[derive(Clone, Copy)]
+struct Case {
+    kind: &'static str,
+    program: &'static str,
+    ranks: usize,
+    /// Of the launcher, too.
+    variables: &'static [(&'static str, &'static str)],
+}
+
+impl Case {
+    const fn of(kind: &'static str, program: &'static str) -> Case {
+        Case {
+            kind,
+            program,
+            ranks: 2,
+            variables: &[],
+        }
+    }
+
+    fn path(self) -> String {
+        tree::program(self.kind, self.program)
+            .to_string_lossy()
+            .into_owned()
+    }
+}
+
+/// Runs a program, natively or under yod, in a directory of its own.
+fn outcome(mpi: &Mpi, case: Case, under_yod: bool) -> Result<Outcome> {
+    let job = Job::new(case.ranks)?;
+    let program = case.path();
+    // The second word is for `spawn`: what to spawn.
+    let run = mpi
+        .launch(&job, under_yod, OPTIONS)
+        .args(&[&program, &program])
+        .env(&[("MARGAY_TEST_MARK", "../mark")])
+        .env(case.variables);
+    let outcome = job.start(run)?.finish(LIMIT)?;
+    gone(&job)?;
+    Ok(outcome)
+}
+
+/// The program is right natively, and the same under yod.
+fn conforms(mpi: &Mpi, case: Case) -> Result<()> {
+    let native = outcome(mpi, case, false)?;
+    ensure!(
+        native.status == Some(0),
+        "natively: status {:?}\n{}{}",
+        native.status,
+        native.stdout.text(),
+        native.stderr.text()
+    );
+    let margay = outcome(mpi, case, true)?;
+    compare::same(&native, &margay, margay.stderr.head())?;
+    let release = margay.release.unwrap_or_default();
+    ensure!(
+        release.contains("margay"),
+        "did not run on Margay: {release:?}"
+    );
+    Ok(())
+}
+
+/// Under both MPIs with two ranks.
+fn both_conform(program: &'static str) -> Result<()> {
+    conforms(&OPEN_MPI, Case::of("openmpi", program))?;
+    conforms(&MPICH, Case::of("mpich", program))
+}
+
+#[test]
+fn messages() -> Result<()> {
+    both_conform("messages")
+}
+
+#[test]
+fn datatypes() -> Result<()> {
+    both_conform("types")
+}
+
+#[test]
+fn collectives() -> Result<()> {
+    both_conform("collectives")
+}
+
+#[test]
+fn groups_and_topologies() -> Result<()> {
+    both_conform("groups")
+}
+
+#[test]
+fn windows() -> Result<()> {
+    both_conform("windows")
+}
+
+#[test]
+fn files() -> Result<()> {
+    both_conform("files")
+}
+
+#[test]
+fn threads() -> Result<()> {
+    both_conform("threads")
+}
+
+#[test]
+fn errors() -> Result<()> {
+    both_conform("errors")
+}
+
+/// The spawned process is on Linux, and PMIx must hand over what it knows of ranks and of it in the same way (docs/mpi.md). MPICH 4.0.2
+/// refuses to spawn, natively, too.
+#[test]
+fn spawning() -> Result<()> {
+    let case = Case {
+        variables: &[("PMIX_MCA_gds", "hash")],
+        ..Case::of("openmpi", "spawn")
+    };
+    conforms(&OPEN_MPI, case)?;
+    conforms(&MPICH, Case::of("mpich", "spawn"))
+}
+
+#[test]
+fn fortran() -> Result<()> {
+    conforms(&OPEN_MPI, Case::of("openmpi-fortran", "fortran"))?;
+    conforms(&MPICH, Case::of("mpich-fortran", "fortran"))
+}
+
+/// Ranks that outnumber the cores yield to each other.
+#[test]
+fn more_ranks_than_cores() -> Result<()> {
+    let four = |kind, program| Case {
+        ranks: 4,
+        ..Case::of(kind, program)
+    };
+    conforms(&OPEN_MPI, four("openmpi", "messages"))?;
+    conforms(&MPICH, four("mpich", "groups"))
+}
