@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use margay_tests::clean::{self, one_line};
 use margay_tests::compare;
-use margay_tests::run::Outcome;
+use margay_tests::run::{Outcome, Run};
 use margay_tests::tree;
 
 use crate::job::Job;
@@ -140,6 +141,22 @@ fn spawning() -> Result<()> {
 fn fortran() -> Result<()> {
     conforms(&OPEN_MPI, Case::of("openmpi-fortran", "fortran"))?;
     conforms(&MPICH, Case::of("mpich-fortran", "fortran"))
+}
+
+/// Each rank was the only one in its MPI_COMM_WORLD, and did what both were to share.
+#[test]
+fn ranks_without_their_launcher_are_refused() -> Result<()> {
+    for (kind, program, launcher) in [
+        ("openmpi", "groups", "mpirun.openmpi -n 2 yod "),
+        ("openmpi-fortran", "fortran", "mpirun.openmpi -n 2 yod "),
+        ("mpich", "groups", "mpiexec.hydra -n 2 yod "),
+        ("mpich-fortran", "fortran", "mpiexec.hydra -n 2 yod "),
+    ] {
+        let program = Case::of(kind, program).path();
+        let run = Run::yod(&["-n", "2", "--oversubscribe", "--", &program]);
+        one_line(&clean::run(run)?, 2, &format!("{launcher}{program}"))?;
+    }
+    Ok(())
 }
 
 /// Ranks that outnumber the cores yield to each other.

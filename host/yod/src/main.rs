@@ -6,6 +6,7 @@
 //! this process: when it is gone, everything it started is.
 #![forbid(unsafe_code)]
 
+mod alone;
 mod cli;
 mod console;
 mod doctor;

@@ -14,6 +14,7 @@ use abi::map;
 use proxy::program::{self, NoProgram, Unloadable, interpreter_path, read_image};
 use rustix::fs::Access;
 
+use crate::alone;
 use crate::failure::{Failure, status};
 use crate::place::Place;
 
@@ -52,6 +53,9 @@ impl Program {
         let mut argv = command.iter().cloned().map(c_string).collect();
         let file = behind_scripts(open(&path)?, &path, &mut argv)?;
         let interpreter = check(&file, &path)?;
+        if place.ranks.len() > 1 {
+            alone::refuse(&file, &path, place.ranks.len())?;
+        }
         let real_path = std::fs::read_link(format!(
             "/proc/self/fd/{}",
             std::os::fd::AsRawFd::as_raw_fd(&file)
@@ -157,7 +161,7 @@ fn cannot_run(path: &Path, why: &str) -> Failure {
 }
 
 /// The first executable file called `name` in the directories of `dirs`; an empty directory is the current one.
-fn search(name: &OsStr, dirs: &OsStr) -> Result<PathBuf, Failure> {
+pub fn search(name: &OsStr, dirs: &OsStr) -> Result<PathBuf, Failure> {
     let mut found = None;
     if !name.is_empty() {
         for dir in std::env::split_paths(dirs) {
