@@ -22,6 +22,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 struct Case {
     kind: &'static str,
     program: &'static str,
+    args: &'static [&'static str],
     ranks: usize,
     /// Of the launcher, too.
     variables: &'static [(&'static str, &'static str)],
@@ -32,6 +33,7 @@ impl Case {
         Case {
             kind,
             program,
+            args: &[],
             ranks: 2,
             variables: &[],
         }
@@ -48,10 +50,10 @@ impl Case {
 fn outcome(mpi: &Mpi, case: Case, under_yod: bool) -> Result<Outcome> {
     let job = Job::new(case.ranks)?;
     let program = case.path();
-    // The second word is for `spawn`: what to spawn.
     let run = mpi
         .launch(&job, under_yod, OPTIONS)
-        .args(&[&program, &program])
+        .args(&[&program])
+        .args(case.args)
         .env(&[("MARGAY_TEST_MARK", "../mark")])
         .env(case.variables);
     let outcome = job.start(run)?.finish(LIMIT)?;
@@ -141,6 +143,47 @@ fn spawning() -> Result<()> {
 fn fortran() -> Result<()> {
     conforms(&OPEN_MPI, Case::of("openmpi-fortran", "fortran"))?;
     conforms(&MPICH, Case::of("mpich-fortran", "fortran"))
+}
+
+/// Programs of lib/mpi/test and their arguments: fewer cases than there, for time.
+fn of_lib_mpi(
+    mpi: &Mpi,
+    kind: &'static str,
+    programs: &[(&'static str, &'static [&'static str])],
+) -> Result<()> {
+    programs.iter().try_for_each(|&(program, args)| {
+        let case = Case::of(kind, program);
+        conforms(mpi, Case { args, ..case })
+    })
+}
+
+#[test]
+fn programs_of_lib_mpi_with_open_mpi() -> Result<()> {
+    of_lib_mpi(
+        &OPEN_MPI,
+        "openmpi-lib",
+        &[
+            ("conform", &["8"]),
+            ("types", &[]),
+            ("soak", &["300", "2"]),
+            ("order", &["500", "2"]),
+            ("threads", &[]),
+            ("places", &[]),
+        ],
+    )
+}
+
+#[test]
+fn programs_of_lib_mpi_with_mpich() -> Result<()> {
+    of_lib_mpi(
+        &MPICH,
+        "mpich-lib",
+        &[
+            ("conform", &["50"]),
+            ("soak", &["300", "2", "5"]),
+            ("places", &[]),
+        ],
+    )
 }
 
 /// Each rank was the only one in its MPI_COMM_WORLD, and did what both were to share.

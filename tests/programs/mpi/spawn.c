@@ -1,4 +1,4 @@
-// Spawns one process of the program that its argument names (which gets `spawned` as its argument), talks to it, and goes on. Where
+// Spawns one process of itself (which gets `spawned` as its argument), talks to it, and goes on. Where
 // an MPI cannot spawn it says so, and that is no failure: natively it cannot either.
 #include "conform.h"
 
@@ -20,7 +20,7 @@ int main(int argc, char **argv)
 {
     MPI_Comm inter;
     // Only ranks write the mark.
-    char *args[] = {"-u", "MARGAY_TEST_MARK", argv[argc - 1], "spawned", NULL};
+    char *args[] = {"-u", "MARGAY_TEST_MARK", argv[0], "spawned", NULL};
     int token = 41, answer = 0, error;
     if (strcmp(argv[argc - 1], "spawned") == 0)
         return spawned();
