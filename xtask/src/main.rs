@@ -48,7 +48,7 @@ enum Task {
         #[arg(long)]
         only: Option<String>,
     },
-    /// Run what is too big for the check: GROMACS, Go, the own tests of OpenBLAS and FFTW (tests/apps).
+    /// Run what is too big for the check: GROMACS, Go, the own tests of OpenBLAS and FFTW, MPI programs (tests/apps).
     CheckApps,
     /// Measure; prints a table and writes bench/bench.jsonl in the target directory.
     Bench {
