@@ -172,7 +172,7 @@ fn announce(rank: &Rank, wanted: u64) {
     };
     loop {
         {
-            let _posting = rank.posting.lock();
+            let _posting = rank.posting();
             if rank.words.area.mailbox.post(&look) {
                 break;
             }

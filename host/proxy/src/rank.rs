@@ -1,8 +1,8 @@
 //! What workers and watcher share.
 
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use abi::Errno;
 use wire::thread::ThreadArea;
@@ -19,6 +19,7 @@ use crate::objects::Objects;
 use crate::shared::RankWords;
 use crate::signals::Inherited;
 use crate::special::Marks;
+use crate::watcher::{Posted, Signalfds};
 use crate::workers::Workers;
 
 /// A rank as its proxy knows it. There is one per process.
@@ -58,8 +59,8 @@ pub struct Rank {
     pub inherited: Inherited,
     /// Signals that workers block at first.
     pub blocked: u64,
-    /// The watcher's descriptor for them.
-    pub signalfd: RawFd,
+    /// Where the others are received.
+    pub signalfds: Signalfds,
     /// Its workers.
     pub workers: Workers,
     /// What it needs for its children.
@@ -68,10 +69,8 @@ pub struct Rank {
     pub watcher_bell: OwnedFd,
     /// Stops and continues.
     pub stops: Stops,
-    /// Held while something is posted to the node's mailbox, which takes from one at a time.
-    pub posting: Mutex<()>,
-    /// How often the watcher has posted what signals there were.
-    pub passes: Passes,
+    /// See [`Self::posting`].
+    pub posted: Mutex<Posted>,
     /// Held while a worker takes over what its thread inherits.
     pub settling: Mutex<()>,
     /// What the process has adopted of the node's [`wire::rank::terminal`] word.
@@ -93,6 +92,11 @@ impl Rank {
     pub fn program(&self) -> Arc<Program> {
         let running = self.running.lock();
         running.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// To be held while something is posted to the node's mailbox, which takes from one at a time.
+    pub fn posting(&self) -> MutexGuard<'_, Posted> {
+        self.posted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How messages begin: "yod: PROGRAM" or "yod: rank N: PROGRAM".
@@ -193,41 +197,6 @@ impl RankMemory for Rank {
     }
 }
 
-/// Counts what a thread does again and again, for others that wait for the next time.
-#[derive(Debug, Default)]
-pub struct Passes {
-    count: Mutex<u64>,
-    counted: Condvar,
-}
-
-impl Passes {
-    /// One more is over.
-    pub fn count(&self) {
-        *self.lock() += 1;
-        self.counted.notify_all();
-    }
-
-    /// Waits until one is over that began after this was called; `ask` has the thread begin one, sooner or later.
-    pub fn await_whole(&self, ask: impl Fn()) {
-        // The first may be under way already.
-        for _ in 0..2 {
-            let mut count = self.lock();
-            let before = *count;
-            ask();
-            while *count == before {
-                count = self
-                    .counted
-                    .wait(count)
-                    .unwrap_or_else(PoisonError::into_inner);
-            }
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, u64> {
-        self.count.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// Keeps a stop from outliving the SIGCONT that followed it.
 ///
 /// A stop signal travels to the node and comes back as a request to stop; a SIGCONT may pass it on the way.
@@ -261,30 +230,6 @@ impl Stops {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// What was there before the wait was seen, also when a pass was under way that had looked before.
-    #[test]
-    fn a_pass_that_was_under_way_does_not_count() {
-        let (passes, news, seen) = (Passes::default(), AtomicU64::new(0), AtomicU64::new(0));
-        std::thread::scope(|scope| {
-            let (ask, asked) = std::sync::mpsc::channel();
-            let (passes, news, seen) = (&passes, &news, &seen);
-            scope.spawn(move || {
-                for () in asked {
-                    let found = news.load(Ordering::SeqCst);
-                    std::thread::yield_now();
-                    seen.store(found, Ordering::SeqCst);
-                    passes.count();
-                }
-            });
-            for round in 1..1000 {
-                ask.send(()).expect("it listens");
-                news.store(round, Ordering::SeqCst);
-                passes.await_whole(|| ask.send(()).expect("it listens"));
-                assert_eq!(seen.load(Ordering::SeqCst), round);
-            }
-        });
-    }
 
     #[test]
     fn a_stop_that_was_continued_does_not_hold() {

@@ -22,14 +22,14 @@ use crate::fds::{Limits, Own, close_on_exec};
 use crate::halt::Halted;
 use crate::memory::{Memory, RamFiles};
 use crate::objects::Objects;
-use crate::rank::{Passes, Rank, Stops};
+use crate::rank::{Rank, Stops};
 use crate::sandbox;
 use crate::shared::RankWords;
 use crate::signals::{self, How};
 use crate::special::Marks;
 use crate::stub::{self, KICK, Kick};
 use crate::terminal;
-use crate::watcher::Watcher;
+use crate::watcher::{Signalfds, Watcher};
 use crate::worker;
 use crate::workers::Workers;
 use crate::{Config, Program};
@@ -162,7 +162,10 @@ fn build(
     let bell = bell.map_err(&moved)?;
     let halted_bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).and_then(keep);
     let halted_bell = halted_bell.map_err(&moved)?;
-    let watcher = Watcher::new(&doorbell, &bell, blocked).map_err(cannot("watch signals"))?;
+    let watch = cannot("watch signals");
+    let signalfds = Signalfds::new(blocked).map_err(&watch)?;
+    let signalfds = signalfds.keep(keep).map_err(&moved)?;
+    let watcher = Watcher::new(&doorbell, &bell, &signalfds).map_err(&watch)?;
     let watcher = watcher.keep(keep).map_err(&moved)?;
     let stderr = io::dup(std::io::stderr())
         .or_else(|_| open_null())
@@ -198,13 +201,12 @@ fn build(
         exec: Exec::default(),
         inherited: config.inherited,
         blocked,
-        signalfd: watcher.signalfd(),
+        signalfds,
         workers: Workers::new(),
         children: Children::new(sandbox::rules().and_then(|rules| keep(rules).ok())),
         watcher_bell: bell,
         stops: Stops::default(),
-        posting: Mutex::default(),
-        passes: Passes::default(),
+        posted: Mutex::default(),
         settling: Mutex::default(),
         terminal: Mutex::default(),
         halted: Halted::new(halted_bell),

@@ -20,7 +20,6 @@ use wire::rank::terminal;
 use crate::rank::Rank;
 use crate::signals::{self, How, Inherited};
 use crate::stub;
-use crate::watcher;
 
 /// The signals, in the order of their bits in the node's word.
 const STOPS: [i32; 2] = [libc::SIGTTIN, libc::SIGTTOU];
@@ -77,7 +76,7 @@ impl Follower {
                     _ => signals::set_disposition(signo, false),
                 }
             }
-            watcher::receive(rank.signalfd, blocked);
+            rank.signalfds.receive(blocked);
             *adopted = says;
         }
         signals::mask(How::Unblock, self.blocked & !blocked);
@@ -134,7 +133,7 @@ pub fn hand_over() {
     }
 }
 
-/// Posts what was caught, for as long as `post` takes it (watcher only). Says whether all was posted.
+/// Posts what was caught, for as long as `post` takes it; one thread at a time. Says whether all was posted.
 pub fn post_caught(mut post: impl FnMut(i32) -> bool) -> bool {
     STOPS.into_iter().all(|signo| {
         let one = signals::set(signo);

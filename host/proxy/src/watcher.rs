@@ -6,7 +6,7 @@
 //! - The rank's end, and requests of other threads, while the first worker is in a call.
 
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
@@ -77,9 +77,9 @@ impl SignalfdInfo {
     }
 }
 
-/// What the watcher has posted.
-#[derive(Default)]
-struct Posted {
+/// What has been posted.
+#[derive(Default, Debug)]
+pub struct Posted {
     /// A signal that was read and found no room in the mailbox.
     held: Option<Signal>,
     /// Real-time signals so far.
@@ -95,33 +95,23 @@ impl Posted {
     }
 }
 
-/// The watcher's descriptors.
+/// The descriptors that receive signals for the process, whichever of its threads reads them.
 #[derive(Debug)]
-pub struct Watcher {
-    set: OwnedFd,
-    /// Standard signals.
-    signals: OwnedFd,
+pub struct Signalfds {
+    standard: OwnedFd,
     /// Real-time signals, which queue up in Linux for as long as nobody reads them here.
     real_time: OwnedFd,
 }
 
-impl Watcher {
-    /// Prepares to watch a doorbell, a bell of its own and signals. The first worker's own epoll set must exist already.
+impl Signalfds {
+    /// Receives the signals of a set.
     ///
     /// # Errors
-    /// What epoll and signalfd say.
-    pub fn new(doorbell: &OwnedFd, bell: &OwnedFd, watched: u64) -> io::Result<Watcher> {
-        let set = worker::doorbell_set(doorbell)?;
-        let signals = signalfd(watched & !REAL_TIME)?;
-        let real_time = signalfd(watched & REAL_TIME)?;
-        let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        for fd in [bell, &signals, &real_time] {
-            epoll::add(&set, fd, epoll::EventData::new_u64(1), edge)?;
-        }
-        Ok(Watcher {
-            set,
-            signals,
-            real_time,
+    /// What signalfd says.
+    pub fn new(watched: u64) -> io::Result<Signalfds> {
+        Ok(Signalfds {
+            standard: signalfd(watched & !REAL_TIME)?,
+            real_time: signalfd(watched & REAL_TIME)?,
         })
     }
 
@@ -129,31 +119,63 @@ impl Watcher {
     ///
     /// # Errors
     /// What `keep` says.
-    pub fn keep(self, keep: impl Fn(OwnedFd) -> io::Result<OwnedFd>) -> io::Result<Watcher> {
-        Ok(Watcher {
-            set: keep(self.set)?,
-            signals: keep(self.signals)?,
+    pub fn keep(self, keep: impl Fn(OwnedFd) -> io::Result<OwnedFd>) -> io::Result<Signalfds> {
+        Ok(Signalfds {
+            standard: keep(self.standard)?,
             real_time: keep(self.real_time)?,
         })
     }
 
-    /// The descriptor that receives standard signals.
-    pub fn signalfd(&self) -> RawFd {
-        self.signals.as_raw_fd()
+    /// Changes which standard signals are received.
+    pub fn receive(&self, set: u64) {
+        let _ = signalfd4(self.standard.as_raw_fd(), set & !REAL_TIME);
+    }
+
+    fn standard(&self) -> BorrowedFd<'_> {
+        self.standard.as_fd()
+    }
+
+    fn real_time(&self) -> BorrowedFd<'_> {
+        self.real_time.as_fd()
+    }
+}
+
+/// The watcher's descriptor: what it waits for.
+#[derive(Debug)]
+pub struct Watcher(OwnedFd);
+
+impl Watcher {
+    /// Prepares to watch a doorbell, a bell of its own and signals. The first worker's own epoll set must exist already.
+    ///
+    /// # Errors
+    /// What epoll says.
+    pub fn new(doorbell: &OwnedFd, bell: &OwnedFd, signals: &Signalfds) -> io::Result<Watcher> {
+        let set = worker::doorbell_set(doorbell)?;
+        let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        for fd in [bell, &signals.standard, &signals.real_time] {
+            epoll::add(&set, fd, epoll::EventData::new_u64(1), edge)?;
+        }
+        Ok(Watcher(set))
+    }
+
+    /// Moves the descriptor by `keep`.
+    ///
+    /// # Errors
+    /// What `keep` says.
+    pub fn keep(self, keep: impl Fn(OwnedFd) -> io::Result<OwnedFd>) -> io::Result<Watcher> {
+        keep(self.0).map(Watcher)
     }
 
     /// Watches until the process ends.
     pub fn run(self, rank: &'static Rank) -> ! {
         // The C library starts threads with its cancellation signal unblocked.
         signals::mask(How::Set, signals::ALL);
-        let mut posted = Posted::default();
         let mut kick_again = KICK_AGAIN;
         loop {
             end::if_over(rank);
             rank.workers.wake(rank);
             let kicked = rank.workers.kick(rank);
-            let waiting = self.pass_on_signals(rank, &mut posted);
-            rank.passes.count();
+            let waiting = pass_on_signals(rank);
             let timeout = if kicked {
                 Some(kick_again)
             } else {
@@ -176,65 +198,67 @@ impl Watcher {
         });
         let mut events = [const { MaybeUninit::<epoll::Event>::uninit() }; 2];
         // Interrupted or not: the caller looks at everything again.
-        let _ = epoll::wait(&self.set, &mut events, timeout.as_ref());
+        let _ = epoll::wait(&self.0, &mut events, timeout.as_ref());
     }
+}
 
-    /// Posts pending signals to the node for as long as there is room. Says whether there are more, which have to wait.
-    fn pass_on_signals(&self, rank: &Rank, so_far: &mut Posted) -> bool {
-        let _posting = rank.posting.lock();
-        let mut posted = false;
-        let mailbox = &rank.words.area.mailbox;
-        terminal::post_caught(|signo| {
-            let caught = Signal {
-                signo: signo as u32,
-                code: libc::SI_KERNEL,
-                ..Signal::default()
-            };
-            let done = mailbox.post(&caught);
-            posted |= done;
-            done
-        });
-        while let Some(signal) = so_far.held.take().or_else(|| self.receive(rank, so_far)) {
-            if !mailbox.post(&signal) {
-                so_far.held = Some(signal);
-                break;
-            }
-            so_far.real_time += u64::from(signal.signo >= FIRST_REAL_TIME);
-            posted = true;
+/// Posts pending signals to the node for as long as there is room. Says whether there are more, which have to wait.
+fn pass_on_signals(rank: &Rank) -> bool {
+    let mut so_far = rank.posting();
+    let mut posted = false;
+    let mailbox = &rank.words.area.mailbox;
+    terminal::post_caught(|signo| {
+        let caught = Signal {
+            signo: signo as u32,
+            code: libc::SI_KERNEL,
+            ..Signal::default()
+        };
+        let done = mailbox.post(&caught);
+        posted |= done;
+        done
+    });
+    while let Some(signal) = so_far.held.take().or_else(|| receive_one(rank, &so_far)) {
+        if !mailbox.post(&signal) {
+            so_far.held = Some(signal);
+            break;
         }
-        if posted {
-            rank.ring();
-        }
-        so_far.held.is_some() || readable(&self.real_time)
+        so_far.real_time += u64::from(signal.signo >= FIRST_REAL_TIME);
+        posted = true;
     }
+    if posted {
+        rank.ring();
+    }
+    so_far.held.is_some() || readable(rank.signalfds.real_time())
+}
 
-    /// The next signal that is the program's.
-    fn receive(&self, rank: &Rank, so_far: &Posted) -> Option<Signal> {
-        loop {
-            let mut bytes = [0u8; size_of::<SignalfdInfo>()];
-            let read = match io::read(&self.signals, &mut bytes) {
-                Ok(read) => read,
-                Err(_) if so_far.has_place(rank) => io::read(&self.real_time, &mut bytes).ok()?,
-                Err(_) => return None,
-            };
-            let info = SignalfdInfo::read_from_bytes(bytes.get(..read)?).ok()?;
-            let signo = info.signo as i32;
-            if signals::ends_a_stop(signo, info.code) {
-                continue;
+/// The next signal that is the program's.
+fn receive_one(rank: &Rank, so_far: &Posted) -> Option<Signal> {
+    loop {
+        let mut bytes = [0u8; size_of::<SignalfdInfo>()];
+        let read = match io::read(rank.signalfds.standard(), &mut bytes) {
+            Ok(read) => read,
+            Err(_) if so_far.has_place(rank) => {
+                io::read(rank.signalfds.real_time(), &mut bytes).ok()?
             }
-            match Default::of(signo) {
-                Default::Stop => rank.stops.posted(),
-                _ if signo == libc::SIGCONT => rank.stops.continued(),
-                _ => {}
-            }
-            if runs(rank) && !rank.debug.waits_for_gdb()
-                || rank.inherited.blocked & signals::set(signo) != 0
-            {
-                return Some(info.signal());
-            }
-            if rank.inherited.is_default(signo) {
-                act_by_default(rank, signo);
-            }
+            Err(_) => return None,
+        };
+        let info = SignalfdInfo::read_from_bytes(bytes.get(..read)?).ok()?;
+        let signo = info.signo as i32;
+        if signals::ends_a_stop(signo, info.code) {
+            continue;
+        }
+        match Default::of(signo) {
+            Default::Stop => rank.stops.posted(),
+            _ if signo == libc::SIGCONT => rank.stops.continued(),
+            _ => {}
+        }
+        if runs(rank) && !rank.debug.waits_for_gdb()
+            || rank.inherited.blocked & signals::set(signo) != 0
+        {
+            return Some(info.signal());
+        }
+        if rank.inherited.is_default(signo) {
+            act_by_default(rank, signo);
         }
     }
 }
@@ -260,21 +284,18 @@ fn act_by_default(rank: &Rank, signo: i32) {
     }
 }
 
-/// Waits until the signals that are pending now have been posted to the node, or have found no room: what was sent to a
-/// stopped process takes effect before it goes on.
+/// Posts the signals that are pending now, from whatever thread, as far as the node has room: SIGCHLD comes before wait4
+/// returns, and what was sent to a stopped process takes effect before it goes on.
 pub fn settle(rank: &Rank) {
-    rank.passes.await_whole(|| rank.ring_watcher());
+    if pass_on_signals(rank) {
+        rank.ring_watcher(); // it tries again
+    }
 }
 
 /// Whether a signal can be read.
-fn readable(signals: &OwnedFd) -> bool {
-    let mut fds = [PollFd::new(signals, PollFlags::IN)];
+fn readable(signals: BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::from_borrowed_fd(signals, PollFlags::IN)];
     poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
-}
-
-/// Changes which standard signals a descriptor of [`Watcher::signalfd`] receives.
-pub fn receive(signalfd: RawFd, set: u64) {
-    let _ = signalfd4(signalfd, set & !REAL_TIME);
 }
 
 fn signalfd4(fd: RawFd, set: u64) -> i64 {
