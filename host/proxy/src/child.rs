@@ -41,7 +41,7 @@ pub struct Children {
     pub rules: Option<OwnedFd>,
     /// Held while the list of children changes that yod reads.
     listing: Mutex<()>,
-    /// Those that a thread waits for until they call exec.
+    /// Those that have not called exec yet and use the rank's memory, or whose parent thread waits for it.
     waited_for: Mutex<HashMap<u32, Arc<Job>>>,
 }
 
@@ -100,15 +100,23 @@ pub fn fork(rank: &'static Rank, index: usize) -> Result<i64, Errno> {
     let job = Arc::new(Job::new(script, exit_signal(record), vfork, pidfd_at != 0)?);
     rank.children.nursery.begin(job.clone());
     let pid = job.wait_ready()?;
+    if vfork {
+        waited_for(rank, |all| all.insert(pid, job.clone()));
+    }
     drop((memory, closed));
     wait::born(rank, pid);
     if pidfd_at != 0 {
         rank.write(pidfd_at, &job.pidfd().to_ne_bytes())?; // the QK has seen that it can be
     }
-    if vfork {
-        waited_for(rank, |all| all.insert(pid, job));
-    }
     Ok(pid.into())
+}
+
+/// The child does not use the rank's memory any more: the parent gets what it has stored on the stack.
+fn let_go(rank: &Rank, pid: u32, job: &Job) {
+    waited_for(rank, |all| all.remove(&pid));
+    for (at, bytes) in job.script.stack_changes() {
+        let _ = rank.write(at, &bytes); // another thread may have unmapped it: then nobody misses it
+    }
 }
 
 fn exit_signal(record: &Child) -> u64 {
@@ -127,12 +135,17 @@ fn waited_for<R>(rank: &Rank, change: impl FnOnce(&mut HashMap<u32, Arc<Job>>) -
 /// ECHILD; EINTR when it was given up.
 pub fn await_exec(rank: &Rank, pid: u64, gave_up: impl Fn() -> bool) -> Result<i64, Errno> {
     let pid = u32::try_from(pid).map_err(|_| Errno::ECHILD)?;
-    let job = waited_for(rank, |all| all.remove(&pid)).ok_or(Errno::ECHILD)?;
+    let job = waited_for(rank, |all| all.get(&pid).cloned()).ok_or(Errno::ECHILD)?;
     job.wait_over(gave_up)?;
-    for (at, bytes) in job.script.stack_changes() {
-        let _ = rank.write(at, &bytes); // another thread may have unmapped it: then nobody misses it
-    }
+    let_go(rank, pid, &job);
     Ok(0)
+}
+
+/// Waits until no child uses memory of the rank, whose other threads have ended.
+pub fn await_borrowers(rank: &Rank) {
+    for job in waited_for(rank, std::mem::take).into_values() {
+        let _ = job.wait_over(|| false); // no error but that it is given up
+    }
 }
 
 /// Carries out [`abi::control::HostOp::WakeChildren`].

@@ -19,6 +19,7 @@ use abi::stack::{self, AUX_PAIRS, Contents, Plan};
 use rustix::fs::{Access, FileType, Mode, OFlags, access, fstat, open};
 use rustix::io::fcntl_getfd;
 
+use crate::child;
 use crate::fds;
 use crate::heritage;
 use crate::program::{
@@ -250,6 +251,7 @@ fn unloadable(as_image: Errno) -> impl Fn(Unloadable) -> Errno {
 /// EINVAL: no program was prepared.
 pub fn commit(rank: &Rank, index: usize) -> Result<i64, Errno> {
     let program = rank.exec.lock().take().ok_or(Errno::EINVAL)?;
+    child::await_borrowers(rank);
     heritage::take_over_by_first(rank, index);
     let own = std::iter::once(&program.file).chain(&program.interpreter);
     let own: Vec<RawFd> = own.map(AsRawFd::as_raw_fd).collect();

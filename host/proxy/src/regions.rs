@@ -31,10 +31,13 @@ impl Region {
         [self.read, self.write, self.exec]
     }
 
+    /// Whether it begins where one with the same access ends: a program knows no border between them.
+    pub fn adjoins(&self, before: &Region) -> bool {
+        before.end == self.start && before.is_like(self)
+    }
+
     fn continues(&self, before: &Region) -> bool {
-        before.end == self.start
-            && before.gpa + (before.end - before.start) == self.gpa
-            && before.is_like(self)
+        self.adjoins(before) && before.gpa + (before.end - before.start) == self.gpa
     }
 
     /// Whether both have the same access to memory of the same kind.

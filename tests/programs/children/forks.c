@@ -118,6 +118,28 @@ static void untouched(void)
     IN_CHILD("untouched memory is zero", look_at_sparse);
 }
 
+#define LARGE_BYTES (6ul << 20)
+static int move_adjoining(void)
+{
+    char *to = mremap(pages, LARGE_BYTES + PAGE_BYTES, 2 * LARGE_BYTES, MREMAP_MAYMOVE);
+    if (to == MAP_FAILED)
+        return 1;
+    return !(to[0] == 'a' && to[LARGE_BYTES - 1] == 'z' && to[LARGE_BYTES] == 'b' && to[2 * LARGE_BYTES - 1] == 0);
+}
+
+// Copies of what was mapped in parts are one mapping, as natively, whatever pages they are made of.
+static void adjoining(void)
+{
+    const int prot = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    pages = mmap(NULL, 2 * LARGE_BYTES, PROT_NONE, flags, -1, 0);
+    need(mmap(pages + LARGE_BYTES, PAGE_BYTES, prot, flags | MAP_FIXED, -1, 0) != MAP_FAILED, "mmap");
+    need(mmap(pages, LARGE_BYTES, prot, flags | MAP_FIXED, -1, 0) != MAP_FAILED, "mmap");
+    memset(pages, 'a', LARGE_BYTES);
+    pages[LARGE_BYTES - 1] = 'z';
+    pages[LARGE_BYTES] = 'b';
+    IN_CHILD("memory that adjoins moves as one", move_adjoining);
+}
+
 // ---- Registers ---------------------------------------------------------------
 
 // The call's number in, the result out; what is in the other registers must
@@ -500,7 +522,7 @@ int main(int argc, char **argv)
 {
     how_many = number_arg(argc, argv, 2, how_many);
     static const struct test_case cases[] = {
-        CASE(status), CASE(memory), CASE(protections), CASE(allocations), CASE(untouched), CASE(registers), CASE(ids),
+        CASE(status), CASE(memory), CASE(protections), CASE(allocations), CASE(untouched), CASE(adjoining), CASE(registers), CASE(ids),
         CASE(descendants), CASE(descriptors), CASE(directory), CASE(signals), CASE(in_handler), CASE(from_thread),
         CASE(from_threads), CASE(beside_blocked), CASE(beside_unmapping), CASE(clocks), CASE(many),
         CASE(at_once),

@@ -10,7 +10,7 @@ use wire::child::{Child, STACK_BYTES};
 use super::page;
 use super::shared::Shared;
 use super::stage::{Must, Step};
-use super::steps::{NAME_BYTES, Steps, protection};
+use super::steps::{NAME_BYTES, Steps, Whose, protection};
 use crate::memory::{Memory, RankMemory};
 use crate::objects::Lent;
 use crate::rank::Rank;
@@ -101,14 +101,16 @@ impl Script {
             let args = [rules.as_raw_fd() as u64, 0];
             steps.call(libc::SYS_landlock_restrict_self, &args, Must::Succeed);
         }
-        steps.memory(rank, memory)?;
+        let whose = match &stack {
+            Some(_) => Whose::Rank,
+            None => Whose::Child,
+        };
+        steps.memory(rank, memory, whose)?;
         if let Some(stack) = &stack {
             stack.enter(&mut steps, regions);
         }
         let name = steps.thread(regions, child);
-        for fd in u64::from(rank.first_own_fd)..rank.raised_fds {
-            steps.call(libc::SYS_close, &[fd], Must::Return);
-        }
+        steps.close(rank.first_own_fd.into()..rank.raised_fds);
         let auxv = special::auxv(rank, memory).unwrap_or_default();
         let mm = Box::new(mm_map(rank, regions, child, &auxv));
         let args = [

@@ -1,5 +1,7 @@
 //! The steps of a child: system calls and copies, one after the other.
 
+use std::ops::Range;
+
 use abi::Errno;
 use abi::ident::NSIG;
 use abi::map::{PAGE, USER_BASE, USER_TOP};
@@ -9,10 +11,11 @@ use super::page;
 use super::stage::{Must, Step};
 use crate::fds;
 use crate::gpa::Place;
-use crate::memory::{Memory, RamFiles};
+use crate::memory::{Held, Memory, RamFiles};
 use crate::objects::Lent;
 use crate::rank::Rank;
 use crate::regions::{Region, Regions};
+use crate::stub;
 
 /// IOPRIO_WHO_PROCESS (uapi/linux/ioprio.h)
 const IOPRIO_WHO_PROCESS: u64 = 1;
@@ -21,8 +24,21 @@ const RSEQ_BYTES: u64 = 32;
 const SIGSET_BYTES: u64 = 8;
 /// Bytes that one pread is asked for: it makes no more than 2 GiB at a time.
 const PIECE_BYTES: u64 = 1 << 30;
+/// Copies at least this large are made in huge pages where the host has them: Linux takes as long to find and clear a small
+/// page as to fill three.
+const HUGE_PAGE_BYTES: u64 = 2 << 20;
 /// Bytes of a thread's name with its NUL (TASK_COMM_LEN, include/linux/sched.h).
 pub const NAME_BYTES: usize = 16;
+
+/// Whose memory a child begins with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Whose {
+    /// The rank's own, until it calls exec (vfork).
+    Rank,
+    /// A copy.
+    Child,
+}
+
 /// Steps so far.
 #[derive(Default)]
 pub struct Steps {
@@ -68,15 +84,21 @@ impl Steps {
         actions
     }
 
-    /// Private copies of all regions but those that ranks share, and nothing between them.
-    pub fn memory(&mut self, rank: &Rank, memory: &Memory) -> Result<(), Errno> {
+    /// The rank's memory as the child has it, and nothing between its regions.
+    pub fn memory(&mut self, rank: &Rank, memory: &Memory, whose: Whose) -> Result<(), Errno> {
+        let all: Vec<&Region> = memory.regions().iter().collect();
         let mut free = USER_BASE;
-        for region in memory.regions().iter() {
-            self.unmap(free, region.start);
-            free = region.end;
-            match region.shared {
-                true => self.shared_region(rank, memory.ram(), region)?,
-                false => self.region(memory, region)?,
+        for run in all.chunk_by(|before, region| region.adjoins(before)) {
+            self.unmap(free, run[0].start);
+            free = run[run.len() - 1].end;
+            match whose {
+                _ if run[0].shared => run
+                    .iter()
+                    .try_for_each(|region| self.shared_region(rank, memory.ram(), region))?,
+                Whose::Rank => run
+                    .iter()
+                    .try_for_each(|region| self.borrowed_region(memory.ram(), region))?,
+                Whose::Child => self.copied_regions(memory, run)?,
             }
         }
         self.unmap(free, USER_TOP);
@@ -108,16 +130,49 @@ impl Steps {
         Ok(())
     }
 
-    fn region(&mut self, memory: &Memory, region: &Region) -> Result<(), Errno> {
+    /// What the rank has there, but for what the child stores there itself. A child of the child does not have it: it
+    /// would go on with memory that the rank, awake again, changes.
+    fn borrowed_region(&mut self, ram: &RamFiles, region: &Region) -> Result<(), Errno> {
+        let len_bytes = region.end - region.start;
+        let (file, offset) = ram.place(region.gpa, len_bytes).ok_or(Errno::EFAULT)?;
+        let how = (libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE) as u64;
+        let (prot, fd) = (protection(region), fds::raw(file));
+        let args = [region.start, len_bytes, prot, how, fd, offset];
+        self.call(libc::SYS_mmap, &args, Must::Be(region.start as i64));
+        let args = [region.start, len_bytes, libc::MADV_DONTFORK as u64];
+        self.call(libc::SYS_madvise, &args, Must::Succeed);
+        Ok(())
+    }
+
+    /// Copies of regions that adjoin each other. They are of one kind, for Linux moves no more than one mapping (mremap(2)).
+    fn copied_regions(&mut self, memory: &Memory, run: &[&Region]) -> Result<(), Errno> {
+        let held: Result<Vec<Vec<Held>>, Errno> =
+            run.iter().map(|region| memory.held(region)).collect();
+        let held = held?;
+        let held_bytes: u64 = held.iter().flatten().map(|held| held.len_bytes).sum();
+        let all_bytes = run[run.len() - 1].end - run[0].start;
+        let is_dense = held_bytes >= all_bytes / 2;
+        let huge = all_bytes >= HUGE_PAGE_BYTES && is_dense;
+        for (region, held) in run.iter().zip(&held) {
+            self.copied_region(memory.ram(), region, held, huge);
+        }
+        Ok(())
+    }
+
+    fn copied_region(&mut self, ram: &RamFiles, region: &Region, held: &[Held], huge: bool) {
         const WRITABLE: u64 = (libc::PROT_READ | libc::PROT_WRITE) as u64;
         let len_bytes = region.end - region.start;
         self.map(region.start, len_bytes);
-        for held in memory.held(region)? {
+        if huge {
+            let args = [region.start, len_bytes, libc::MADV_HUGEPAGE as u64];
+            self.call(libc::SYS_madvise, &args, Must::Return);
+        }
+        for held in held {
             let end = held.addr + held.len_bytes;
             for at in (held.addr..end).step_by(PIECE_BYTES as usize) {
                 let len_bytes = (end - at).min(PIECE_BYTES);
                 let offset = held.offset + (at - held.addr);
-                let args = [fds::raw(&memory.ram().ram), at, len_bytes, offset];
+                let args = [fds::raw(&ram.ram), at, len_bytes, offset];
                 self.call(libc::SYS_pread64, &args, Must::Be(len_bytes as i64));
             }
         }
@@ -126,7 +181,6 @@ impl Steps {
             let args = [region.start, len_bytes, prot];
             self.call(libc::SYS_mprotect, &args, Must::Succeed);
         }
-        Ok(())
     }
 
     /// Maps memory of the child's own, readable and writable.
@@ -171,6 +225,20 @@ impl Steps {
             self.call(libc::SYS_ioprio_set, &args, Must::Return);
         }
         name
+    }
+
+    /// Closes the proxy's descriptors. Linux before 5.9 closes them one by one.
+    pub fn close(&mut self, own: Range<u64>) {
+        const LAST: u64 = u32::MAX as u64;
+        // SAFETY: 1. There is no such descriptor: nothing is closed.
+        let known =
+            unsafe { stub::syscall(libc::SYS_close_range as u64, &[LAST, LAST, 0, 0, 0, 0]) };
+        if known == 0 {
+            return self.call(libc::SYS_close_range, &[own.start, LAST, 0], Must::Succeed);
+        }
+        for fd in own {
+            self.call(libc::SYS_close, &[fd], Must::Return);
+        }
     }
 
     /// The page by which the program is entered.

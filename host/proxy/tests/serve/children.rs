@@ -21,6 +21,10 @@ pub const CASES: &[Case] = &[
     ("have_copies_of_memory", have_copies_of_memory),
     ("reach_no_other_process", reach_no_other_process),
     ("of_vfork_give_back_the_stack", of_vfork_give_back_the_stack),
+    (
+        "of_vfork_use_the_memory_of_the_rank",
+        of_vfork_use_the_memory_of_the_rank,
+    ),
     ("that_cannot_be_leave_nothing", that_cannot_be_leave_nothing),
     ("may_be_many", may_be_many),
     ("are_refused_at_the_limit", are_refused_at_the_limit),
@@ -255,6 +259,13 @@ fn reach_no_other_process() {
     other.wait().unwrap();
 }
 
+/// Starts a child and waits until it has called exec or ended.
+fn vfork(node: &mut Node) -> i64 {
+    let pid = fork(node);
+    assert_eq!(node.host_op(HostOp::AwaitExec, &[pid as u64]), 0);
+    pid
+}
+
 fn of_vfork_give_back_the_stack() {
     let mut node = node();
     node.put_words(STACK + 0x10, &[1]);
@@ -265,11 +276,39 @@ fn of_vfork_give_back_the_stack() {
     describe(&node, &code, [0; 4]);
     node.area().child.how.put(how::VFORK);
     node.area().child.stack_at.put(STACK);
-    let pid = fork(&mut node);
-    assert_eq!(node.host_op(HostOp::AwaitExec, &[pid as u64]), 0);
+    let pid = vfork(&mut node);
     assert_eq!(node.get_i32(STACK + 0x10), 77);
     assert_eq!(wait(&mut node, pid), 5 << 8);
     assert_eq!(node.host_op(HostOp::AwaitExec, &[pid as u64]), ECHILD);
+}
+
+/// What a rank has touched was copied for every vfork, gigabytes for one command of a shell.
+fn of_vfork_use_the_memory_of_the_rank() {
+    let mut node = node();
+    let word = DATA.0 + 0x100;
+    node.put_words(word, &[7]);
+    // 1: mov eax, [rdi]; cmp eax, 9; pause; jne 1b; add dword ptr [rdi], 1; mov edi, eax; mov eax, SYS_exit_group; syscall
+    let code = [
+        0x8b, 0x07, 0x83, 0xf8, 9, 0xf3, 0x90, 0x75, 0xf7, 0x83, 0x07, 1, 0x89, 0xc7, 0xb8, 231, 0,
+        0, 0, 0x0f, 0x05,
+    ];
+    describe(&node, &code, [0, word, 0, 0]);
+    node.area().child.how.put(how::VFORK);
+    node.area().child.stack_at.put(STACK);
+    let pid = fork(&mut node);
+    assert!(pid > 0, "{pid}");
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    let start = format!("{:x}-", DATA.0);
+    let data = maps
+        .lines()
+        .find(|line| line.trim_start_matches('0').starts_with(&start));
+    let data = data.unwrap_or_else(|| panic!("{maps}"));
+    assert!(data.contains(" rw-p ") && data.contains("memfd:"), "{data}");
+    node.put_words(word, &[9]);
+    assert_eq!(node.host_op(HostOp::AwaitExec, &[pid as u64]), 0);
+    assert_eq!(wait(&mut node, pid), 9 << 8);
+    // What it stores besides the stack stays in the child: its mapping would grow over what is not the rank's.
+    assert_eq!(node.get_i32(word), 9);
 }
 
 /// A child whose thread pointer cannot be.

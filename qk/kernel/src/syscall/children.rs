@@ -78,7 +78,11 @@ pub fn start(call: &mut Call<'_>, birth: &Birth) -> SysResult {
             note_stack(call, rank);
         }
         rank.has_children.store(true, Ordering::Relaxed);
-        let _still = rank.keep_still()?;
+        // What is shared is of no moment.
+        let _still = match birth.shares_stack {
+            true => None,
+            false => Some(rank.keep_still()?),
+        };
         let fork = || ship::host_op_until_end(call.thread, HostOp::Fork, []);
         shared::children::share(call.thread, fork)?
     };
