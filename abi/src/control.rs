@@ -175,7 +175,7 @@ pub enum HostOp {
     /// write_core() -> 1 if there is a core file now: all threads have ended.
     WriteCore = 11,
     /// fork() -> process id: starts a child of the rank from its record (`wire::child`). As fork(2): EAGAIN, ENOMEM; EFAULT where
-    /// the pidfd cannot be stored. EINTR: the rank ends.
+    /// the pidfd cannot be stored. EINTR: the rank ends. With [`FORK_OVER`] nothing is left to [await](Self::AwaitExec).
     Fork = 12,
     /// await_exec(pid) -> 0: blocks until a child that was started for vfork has called exec or ended, and takes over what it
     /// has written on the stack. EINTR: the rank ends.
@@ -250,6 +250,9 @@ impl HostOp {
 
 /// The device of what is no file but a segment of System V shared memory, whose id stands for the inode.
 pub const SEGMENTS: u64 = u64::MAX;
+
+/// Set in the answer to [`HostOp::Fork`]: a child that was started for vfork has called exec or ended already.
+pub const FORK_OVER: u64 = 1 << 32;
 
 /// What mmap has to know of a descriptor ([`HostOp::DescribeFile`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use abi::Errno;
+use abi::control::FORK_OVER;
 use wire::child::{Child, how};
 
 use crate::heritage;
@@ -107,6 +108,10 @@ pub fn fork(rank: &'static Rank, index: usize) -> Result<i64, Errno> {
     wait::born(rank, pid);
     if pidfd_at != 0 {
         rank.write(pidfd_at, &job.pidfd().to_ne_bytes())?; // the QK has seen that it can be
+    }
+    if vfork && job.is_soon_over() {
+        let_go(rank, pid, &job);
+        return Ok((u64::from(pid) | FORK_OVER) as i64);
     }
     Ok(pid.into())
 }

@@ -20,6 +20,9 @@ use crate::stub;
 const STACK_BYTES: usize = 64 << 10;
 /// How often it is looked whether a child has died that says nothing, and whether somebody still waits.
 const LOOK: Duration = Duration::from_millis(20);
+/// How long a child of vfork has for exec before its parent's node is answered, and asks again. Meanwhile other threads of the
+/// rank change no mappings. Starting a program takes a tenth of it.
+const SOON: Duration = Duration::from_millis(5);
 /// Bytes of the word's page.
 const PAGE_BYTES: usize = abi::map::PAGE as usize;
 /// uapi/linux/rseq.h; the C library registers at least 32 bytes, and at most what fits in a few cache lines.
@@ -108,6 +111,14 @@ impl Job {
         ];
         // SAFETY: 1. Linux reads the word, which is mapped, and a struct timespec, two u64.
         unsafe { stub::syscall(libc::SYS_futex as u64, &args) };
+    }
+
+    /// Waits for a short time for the child to call exec or to end; whether it has.
+    pub fn is_soon_over(&self) -> bool {
+        let waited = self
+            .changed
+            .wait_timeout_while(lock(&self.over), SOON, |over| !*over);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// Waits until the child has called exec or ended.

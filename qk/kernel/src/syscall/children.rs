@@ -4,7 +4,7 @@
 use core::sync::atomic::Ordering;
 
 use abi::Errno;
-use abi::control::HostOp;
+use abi::control::{FORK_OVER, HostOp};
 use abi::map::PAGE;
 use qk_core::signals::{Action, Signal};
 use wire::child::{Child, STACK_BYTES, how};
@@ -71,7 +71,7 @@ pub fn start(call: &mut Call<'_>, birth: &Birth) -> SysResult {
     if birth.pidfd_at != 0 {
         put_u32(birth.pidfd_at, 0)?; // Linux writes it behind the back of the page tables, which have to know of it
     }
-    let pid = {
+    let answer = {
         let _turn = rank.births.lock();
         record(call, birth, &rank.area.child)?;
         if birth.shares_stack {
@@ -86,8 +86,9 @@ pub fn start(call: &mut Call<'_>, birth: &Birth) -> SysResult {
         let fork = || ship::host_op_until_end(call.thread, HostOp::Fork, []);
         shared::children::share(call.thread, fork)?
     };
+    let pid = answer & !FORK_OVER;
     let _ = put_u32_opt(birth.parent_tid_at, pid as u32); // Linux does not mind a bad pointer
-    if birth.how & how::VFORK != 0 {
+    if birth.how & how::VFORK != 0 && answer & FORK_OVER == 0 {
         // A rank that ends does not wait.
         let _ = ship::host_op_until_end(call.thread, HostOp::AwaitExec, [pid]);
     }
