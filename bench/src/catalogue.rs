@@ -259,6 +259,18 @@ pub const CATALOGUE: &[Row] = &[
         "as file_read_ratio, onto a file that is in memory",
     ),
     row(
+        "fork_10mib_ratio",
+        "of native",
+        Aim::Towards(3.0),
+        "fork, exit and wait with 10 MiB touched, time over native, 21 interleaved runs",
+    ),
+    row(
+        "spawn_ratio",
+        "of native",
+        Aim::Towards(2.0),
+        "posix_spawn and wait of /bin/true by the same program",
+    ),
+    row(
         "exec_to_exit_s",
         "s",
         Aim::Towards(0.35),

@@ -5,6 +5,7 @@
 
 pub(crate) mod boot;
 mod calls;
+mod children;
 mod files;
 pub(crate) mod interrupts;
 mod memory;
@@ -115,6 +116,10 @@ pub const GROUPS: &[Group] = &[
     Group {
         names: &["file_read_ratio", "file_write_ratio"],
         find: files::ratios,
+    },
+    Group {
+        names: &["fork_10mib_ratio", "spawn_ratio"],
+        find: children::ratios,
     },
 ];
 
