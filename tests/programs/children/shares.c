@@ -95,6 +95,100 @@ static void vforked(void)
     close(fd);
 }
 
+static void *map_anonymous(size_t bytes)
+{
+    void *p = mmap(NULL, bytes, RW, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    need(p != MAP_FAILED, "mmap");
+    return p;
+}
+
+// Memory without a file was copied for the child.
+static void anonymous(void)
+{
+    char *m = map_anonymous(BYTES), *other = map_anonymous(BYTES);
+    strcpy(m, "before");
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (strcmp(m, "before") != 0 || other[LAST] != 0)
+            _exit(1);
+        strcpy(m + LAST, "by the child");
+        _exit(munmap(m, BYTES));
+    }
+    ends_well(pid, "the child has the memory");
+    check(strcmp(m + LAST, "by the child") == 0 && other[LAST] == 0, "its parent sees what it stores");
+    check(mremap(m, BYTES, BYTES - PAGE_BYTES, 0) == m && munmap(other, BYTES) == 0, "it is made shorter");
+    madvise(m, PAGE_BYTES, MADV_DONTNEED);
+    check(strcmp(m, "before") == 0 && msync(m, PAGE_BYTES, MS_SYNC) == 0, "and holds what it held");
+    check(munmap(m, BYTES) == 0, "until it is unmapped");
+    for (int i = 0; i < ROUNDS; i++) {
+        char *again = map_anonymous(BYTES);
+        need(again[0] == 0 && again[LAST] == 0, "zeros");
+        again[0] = again[LAST] = 'x';
+        munmap(again, BYTES);
+    }
+    check(1, "new memory holds zeros, as often as it is mapped");
+    char *reserved = mmap(NULL, 1ul << 36, PROT_NONE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    check(reserved != MAP_FAILED && munmap(reserved, 1ul << 36) == 0, "it may be reserved");
+}
+
+// A suite as LTP's: each test is a process that counts in shared memory, waits at checkpoints in it, and is killed at the limit.
+struct results {
+    atomic_int passed, failed, at;
+};
+
+static void tests_of_a_suite(struct results *results, int number)
+{
+    sem_t *checkpoint = (sem_t *)(results + 1);
+    switch (number) {
+    case 0:
+        results->passed++;
+        _exit(0);
+    case 1: // two processes that wait for each other
+        sem_init(checkpoint, 1, 0);
+        if (fork() == 0) {
+            results->at = getpid();
+            sem_post(checkpoint);
+            _exit(0);
+        }
+        while (sem_wait(checkpoint) != 0)
+            ;
+        wait(NULL);
+        if (results->at > 0)
+            results->passed++;
+        _exit(0);
+    case 2: // ends by a signal
+        results->failed++;
+        abort();
+    default: // hangs
+        for (;;)
+            pause();
+    }
+}
+
+static void suite(void)
+{
+    struct results *kinds[] = {map_anonymous(PAGE_BYTES), map(make("results", PAGE_BYTES), PAGE_BYTES, RW)};
+    signal(SIGALRM, SIG_IGN);
+    for (int i = 0; i < 2; i++) {
+        int ends[4];
+        for (int number = 0; number < 4; number++) {
+            pid_t pid = fork();
+            if (pid == 0) {
+                setpgid(0, 0);
+                signal(SIGALRM, SIG_DFL);
+                signal(SIGABRT, SIG_DFL);
+                alarm(number == 3 ? 1 : HANG_S);
+                tests_of_a_suite(kinds[i], number);
+            }
+            need(waitpid(pid, &ends[number], 0) == pid, "waitpid");
+        }
+        check(ends[0] == 0 && ends[1] == 0 && WTERMSIG(ends[2]) == SIGABRT && WTERMSIG(ends[3]) == SIGALRM,
+              "tests end as they do%s", i == 0 ? "" : ", with a file");
+        check(kinds[i]->passed == 2 && kinds[i]->failed == 1, "and their results are seen");
+    }
+    unlink("results");
+}
+
 static void segment(void)
 {
     int id = shmget(IPC_PRIVATE, BYTES, IPC_CREAT | 0600);
@@ -263,8 +357,8 @@ static void beside_threads(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        CASE(memory), CASE(descendants),    CASE(vforked),        CASE(segment),
-        CASE(locks),  CASE(waiting_before), CASE(beside_threads),
+        CASE(memory), CASE(descendants), CASE(vforked), CASE(anonymous),      CASE(suite),
+        CASE(segment), CASE(locks),      CASE(waiting_before), CASE(beside_threads),
     };
     return RUN_CASES(cases);
 }

@@ -234,6 +234,16 @@ impl Objects {
         self.frames.used_bytes()
     }
 
+    /// Whether half of the pool and of the directory stay unused when one more run of `len_bytes` is made.
+    pub fn leaves_half(&self, len_bytes: u64) -> bool {
+        let pieces: u32 = self.slots.iter().map(|word| word.count_ones()).sum();
+        let free_bytes = self.frames.free_bytes();
+        (pieces as usize) < MOST_PIECES / 2
+            && free_bytes
+                .checked_sub(len_bytes)
+                .is_some_and(|left| left >= self.used_bytes().saturating_add(len_bytes))
+    }
+
     /// Index of an entry for a new object.
     fn vacant(&mut self) -> Result<usize, Errno> {
         if let Some(index) = self.objects.iter().position(Option::is_none) {

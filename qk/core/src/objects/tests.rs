@@ -53,6 +53,23 @@ fn frames_stay_until_the_last_mapping_is_gone() {
     assert!(!fresh[0].zero, "what was used holds something");
 }
 
+/// What is shared without need leaves room for files, which have to be.
+#[test]
+fn half_of_the_pool_and_of_the_directory_can_be_left() {
+    let mut objects = objects(16 * MIB);
+    assert!(objects.leaves_half(8 * MIB) && !objects.leaves_half(8 * MIB + PAGE_BYTES));
+    assert!(!objects.leaves_half(u64::MAX));
+    let id = objects.attach([1, 2], 6 * MIB).expect("room");
+    objects.extend(id, 0, 6 * MIB).expect("frames");
+    assert!(objects.leaves_half(2 * MIB) && !objects.leaves_half(3 * MIB));
+    for file in 0..MOST_PIECES as u64 / 2 - 1 {
+        assert!(objects.leaves_half(PAGE_BYTES), "{file}");
+        let id = objects.attach([2, file], PAGE_BYTES).expect("room");
+        objects.extend(id, 0, PAGE_BYTES).expect("frames");
+    }
+    assert!(!objects.leaves_half(PAGE_BYTES));
+}
+
 #[test]
 fn large_pages_are_used_where_they_fit() {
     let mut objects = objects(16 * MIB);

@@ -1,4 +1,5 @@
-//! Mappings that ranks share: files mapped with MAP_SHARED. `qk_core::objects` says which frames hold what of them;
+//! Mappings that are shared: files mapped with MAP_SHARED, by ranks and children, and memory without a file, by a rank and its
+//! children. `qk_core::objects` says which frames hold what of them;
 //! docs/shared-memory.md tells the whole.
 //!
 //! An object's frames are what its file holds, for every rank of the node. They are filled from the file when they are
@@ -10,11 +11,13 @@
 //! so who maps the same pages waits until they are there; the table only for as long as an entry takes. The shipped operations
 //! under a gate depend on nothing but the caller's own proxy and the file.
 
+mod anonymous;
 pub mod children;
 mod files;
 mod pool;
 mod segments;
 
+pub use anonymous::map as map_anonymous;
 pub use pool::init;
 pub use segments::{attach as attach_segment, detach as detach_segment};
 
@@ -152,7 +155,10 @@ fn load(thread: &'static Thread, file: File, piece: &Piece) -> Result<(), Errno>
             preempt::point(step as u32 / 8);
         }
     }
-    files::load(thread, file, piece)
+    match anonymous::is(file) {
+        true => Ok(()),
+        false => files::load(thread, file, piece),
+    }
 }
 
 /// `len_bytes` of mappings of an object, by the calling thread's rank, are gone.
@@ -262,6 +268,9 @@ fn write_region(
     }
     let file = node()?.with(|objects| objects.file(region.object));
     let file = file.ok_or(Errno::EIO)?;
+    if anonymous::is(file) {
+        return Ok(());
+    }
     let mut waiting: Option<(u64, u64, u64)> = None;
     let mut result = Ok(());
     let mut write = |part: Option<(u64, u64, u64)>| {

@@ -37,6 +37,9 @@ pub fn mmap(call: &mut Call<'_>) -> SysResult {
             shared::take_out(call.thread, aspace, start, end)?;
         }
         match &file {
+            None if plan.region.flags.contains(RegionFlags::SHARED) => {
+                shared::map_anonymous(call.thread, aspace, &plan)?;
+            }
             None => aspace.map(&plan)?,
             Some(file) if plan.region.flags.contains(RegionFlags::SHARED) => {
                 shared::map(call.thread, aspace, &plan, fd, file)?;

@@ -1,0 +1,51 @@
+//! Shared anonymous memory: objects that no file is behind, for a rank and its children. No other rank maps them.
+//!
+//! What there is no room for is the rank's own, as is what is reserved without access: then children get copies. At most half of
+//! the pool is used up this way, for a file that cannot be shared is an error to programs.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use abi::Errno;
+use abi::control::SEGMENTS;
+use qk_core::mman::MmapPlan;
+use qk_core::objects::File;
+
+use super::map_held;
+use super::pool::node;
+use crate::aspace::Aspace;
+use crate::thread::Thread;
+
+/// In place of a device.
+const NO_DEVICE: u64 = SEGMENTS - 1;
+/// Stands for the inode of the next.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// Whether an object has no file.
+pub fn is(file: File) -> bool {
+    file[0] == NO_DEVICE
+}
+
+/// Carries out a shared mapping without a file.
+///
+/// # Errors
+/// ENOMEM.
+pub fn map(thread: &'static Thread, aspace: &mut Aspace, plan: &MmapPlan) -> Result<(), Errno> {
+    let region = plan.region;
+    if region.prot.is_empty() || !has_room(thread, region.len_bytes()) {
+        return aspace.map(plan);
+    }
+    if plan.replace {
+        aspace.unmap(region.start, region.end)?;
+    }
+    let file = [NO_DEVICE, NEXT.fetch_add(1, Ordering::Relaxed)];
+    match map_held(thread, aspace, file, region, region.len_bytes()) {
+        Err(Errno::ENOMEM) => aspace.map(plan),
+        mapped => mapped,
+    }
+}
+
+fn has_room(thread: &'static Thread, len_bytes: u64) -> bool {
+    let Ok(node) = node() else { return false };
+    let leaves_half = || node.with(|objects| objects.leaves_half(len_bytes));
+    leaves_half() || (node.reclaim(thread) && leaves_half())
+}
