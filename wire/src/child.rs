@@ -14,6 +14,10 @@ pub const SIGNALS: usize = abi::ident::NSIG as usize;
 /// (Intel SDM vol. 1 §13.4). What comes behind them, the parts of AVX-512 for one, lies elsewhere on other CPUs.
 pub const FPU_WORDS: usize = 832 / 8;
 
+/// Resource limits that the node has for the rank, and its proxy not: they would hit the proxy's own time, memory and stack
+/// (RLIMIT_CPU, _DATA, _STACK, _RSS, _MEMLOCK, _AS of include/uapi/asm-generic/resource.h).
+pub const LIMITS: [usize; 6] = [0, 2, 3, 5, 8, 9];
+
 /// Bytes from the page of the stack pointer on that a child of vfork shares with its parent.
 pub const STACK_BYTES: u64 = 64 << 10;
 
@@ -55,6 +59,8 @@ pub struct Child {
     pub heap_end: Word,
     /// Whether it is dumpable (prctl's PR_GET_DUMPABLE).
     pub dumpable: Word,
+    /// Soft and hard limit of each of [`LIMITS`].
+    pub limits: [[Word; 2]; LIMITS.len()],
     /// Words of [`Self::fpu`] that are filled in.
     pub fpu_words: Word,
     /// The FPU state as XSAVE has it in the standard format.
@@ -82,6 +88,7 @@ impl Default for Child {
             rseq: words(),
             heap_end: Word::default(),
             dumpable: Word::default(),
+            limits: core::array::from_fn(|_| words()),
             fpu_words: Word::default(),
             fpu: words(),
             actions: core::array::from_fn(|_| words()),

@@ -263,6 +263,36 @@ static int use_stack(void)
 }
 static void stack(void) { IN_CHILD("room on the stack", use_stack); }
 
+static int has_limits(void)
+{
+    struct rlimit limit;
+    const int which[] = {RLIMIT_CPU, RLIMIT_AS, RLIMIT_FSIZE, RLIMIT_CORE};
+    for (size_t i = 0; i < sizeof which / sizeof *which; i++)
+        if (getrlimit(which[i], &limit) != 0 || limit.rlim_cur != (rlim_t)(i + 1) << 26 || limit.rlim_max != (rlim_t)(i + 1) << 27)
+            return 1;
+    return mmap(NULL, 1ul << 30, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED || errno != ENOMEM;
+}
+
+// A child had those of memory and processor time as yod was started with them.
+static void limits(void)
+{
+    const int which[] = {RLIMIT_CPU, RLIMIT_AS, RLIMIT_FSIZE, RLIMIT_CORE};
+    for (size_t i = 0; i < sizeof which / sizeof *which; i++) {
+        struct rlimit limit = {(rlim_t)(i + 1) << 26, (rlim_t)(i + 1) << 27};
+        need(setrlimit(which[i], &limit) == 0, "setrlimit");
+    }
+    IN_CHILD("the child has its parent's limits", has_limits);
+    struct rlimit second = {1, 1 << 27};
+    need(setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0}) == 0, "setrlimit");
+    pid_t pid = fork();
+    if (pid == 0) {
+        setrlimit(RLIMIT_CPU, &second);
+        for (;;)
+            ;
+    }
+    check(WTERMSIG(status_of(pid)) == SIGXCPU, "and is ended by that on processor time");
+}
+
 static void note_end(void) { write_all(1, "at the end\n", 11); }
 static void streams(void)
 {
@@ -280,7 +310,7 @@ int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         CASE(one_moment), CASE(listed), CASE(beside_calls), CASE(kinds),     CASE(locks), CASE(priority), CASE(timers),
-        CASE(environment), CASE(arguments), CASE(directory), CASE(stack), CASE(streams),
+        CASE(environment), CASE(arguments), CASE(directory), CASE(stack), CASE(limits), CASE(streams),
     };
     return RUN_CASES(cases);
 }

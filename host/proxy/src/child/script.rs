@@ -5,7 +5,7 @@ use std::ptr::from_ref;
 use abi::Errno;
 use abi::map::{PAGE, USER_BASE, USER_TOP, VDSO_AREA};
 use rustix::fd::AsRawFd;
-use wire::child::{Child, STACK_BYTES};
+use wire::child::{Child, LIMITS, STACK_BYTES};
 
 use super::page;
 use super::shared::Shared;
@@ -55,6 +55,7 @@ pub struct Script {
     _page: Box<[u8; page::BYTES]>,
     _actions: Box<[[u64; 4]]>,
     _name: Box<[u8; NAME_BYTES]>,
+    _limits: Box<[[u64; 2]; LIMITS.len()]>,
     _mm: Box<MmMap>,
     _auxv: Vec<u8>,
     _lent: [Option<Lent>; 2],
@@ -124,6 +125,7 @@ impl Script {
             steps.call(libc::SYS_arch_prctl, &[code, base.peek()], Must::Succeed);
         }
         steps.page(page_at, &page);
+        let limits = steps.limits(child); // RLIMIT_AS, and nothing is mapped afterwards
         steps.call(
             libc::SYS_prctl,
             &[libc::PR_SET_PDEATHSIG as u64, 0],
@@ -136,6 +138,7 @@ impl Script {
             _page: page,
             _actions: actions,
             _name: name,
+            _limits: limits,
             _mm: mm,
             _auxv: auxv,
             _lent: steps.lent,

@@ -5,7 +5,7 @@ use std::ops::Range;
 use abi::Errno;
 use abi::ident::NSIG;
 use abi::map::{PAGE, USER_BASE, USER_TOP};
-use wire::child::{Child, how};
+use wire::child::{Child, LIMITS, how};
 
 use super::page;
 use super::stage::{Must, Step};
@@ -239,6 +239,20 @@ impl Steps {
         for fd in own {
             self.call(libc::SYS_close, &[fd], Must::Return);
         }
+    }
+
+    /// The limits that the rank's proxy does not have. What lowers one never fails.
+    pub fn limits(&mut self, child: &Child) -> Box<[[u64; 2]; LIMITS.len()]> {
+        let limits = child
+            .limits
+            .each_ref()
+            .map(|words| words.each_ref().map(|word| word.peek()));
+        let limits = Box::new(limits);
+        for (resource, limit) in LIMITS.into_iter().zip(&*limits) {
+            let args = [0, resource as u64, limit.as_ptr().addr() as u64, 0];
+            self.call(libc::SYS_prlimit64, &args, Must::Return);
+        }
+        limits
     }
 
     /// The page by which the program is entered.

@@ -1,9 +1,10 @@
 //! Resource limits. They are the proxy's own, which Linux enforces on files; those on memory and processor time mean the
-//! rank's and stay here. One that nothing here enforces cannot be lowered: a limit that was set holds.
+//! rank's and stay here ([`LIMITS`]); its children get them. One that nothing here enforces cannot be lowered: a limit that was set holds.
 
 use abi::Errno;
 use abi::ident::RLIM_NLIMITS;
 use abi::syscall::by_name;
+use wire::child::LIMITS;
 
 use super::args::{get_words, put_words, put_words_opt};
 use super::others::{not_permitted_on, ship_on, thread_of};
@@ -18,21 +19,11 @@ pub const RLIMIT_DATA: usize = 2;
 pub const RLIMIT_STACK: usize = 3;
 /// See [`RLIMIT_CPU`].
 pub const RLIMIT_CORE: usize = 4;
-const RLIMIT_RSS: usize = 5;
 const RLIMIT_MEMLOCK: usize = 8;
 /// See [`RLIMIT_CPU`].
 pub const RLIMIT_AS: usize = 9;
 /// See [`RLIMIT_CPU`].
 pub const RLIMIT_SIGPENDING: usize = 11;
-/// What the proxy may not be given: they would hit its own memory, stack or time, not the rank's.
-const OURS: [usize; 6] = [
-    RLIMIT_CPU,
-    RLIMIT_DATA,
-    RLIMIT_STACK,
-    RLIMIT_RSS,
-    RLIMIT_MEMLOCK,
-    RLIMIT_AS,
-];
 
 pub fn getrlimit(call: &mut Call<'_>) -> SysResult {
     let [resource, to, ..] = call.args();
@@ -90,7 +81,7 @@ fn set(call: &Call<'_>, resource: usize, from: u64) -> SysResult {
     if !can_enforce(resource, soft, old_soft) {
         return Err(Errno::EPERM);
     }
-    if !OURS.contains(&resource) {
+    if !LIMITS.contains(&resource) {
         let nr = by_name("setrlimit").map_or(0, |row| u64::from(row.nr));
         let ret = ship::linux_call(call.thread, nr, &[resource as u64, from, 0, 0, 0, 0]);
         Errno::check(ret)?;
