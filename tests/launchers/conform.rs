@@ -186,6 +186,24 @@ fn programs_of_lib_mpi_with_mpich() -> Result<()> {
     )
 }
 
+/// Without a launcher Open MPI starts a daemon for its rank, which handed its data over in files that both mapped shared, so
+/// MPI_Init failed.
+#[test]
+fn a_rank_without_a_launcher_is_alone() -> Result<()> {
+    for kind in ["openmpi", "mpich"] {
+        let program = Case::of(kind, "alone").path();
+        let native = clean::run(Run::new([&program]))?;
+        let margay = clean::run(Run::yod(&["-m", "512M", "--", &program]))?;
+        ensure!(
+            native.status == Some(0),
+            "natively: {}",
+            native.stderr.text()
+        );
+        compare::same(&native, &margay, margay.stderr.head())?;
+    }
+    Ok(())
+}
+
 /// Each rank was the only one in its MPI_COMM_WORLD, and did what both were to share.
 #[test]
 fn ranks_without_their_launcher_are_refused() -> Result<()> {

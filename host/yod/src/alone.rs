@@ -1,5 +1,5 @@
-//! MPI programs that nobody would tell that they are one job: ranks of `yod -n 2` without a launcher find no peers, so each would
-//! be the only one in its MPI_COMM_WORLD, and compute all that two were to share.
+//! MPI programs that no launcher has started. Ranks of `yod -n 2` would find no peers: each would be the only one in its
+//! MPI_COMM_WORLD, and compute all that two were to share. One rank is alone on purpose, and needs the same settings as launched ones.
 //!
 //! Which MPI a program is linked with is told by the names of its libraries (DT_NEEDED). Programs that load one later, as Python's,
 //! are not found out.
@@ -14,6 +14,7 @@ use object::read::ReadCache;
 use object::read::elf::ElfFile64;
 
 use crate::failure::{Failure, status};
+use crate::launcher::{self, Settings};
 use crate::program::search;
 
 /// An MPI.
@@ -22,25 +23,37 @@ struct Mpi {
     name: &'static str,
     /// How its launcher may be called. Debian has both MPIs' beside each other, so the names without doubt come first.
     launchers: &'static [&'static str],
+    /// What its ranks need.
+    settings: Settings,
 }
 
 const OPEN_MPI: Mpi = Mpi {
     name: "Open MPI",
     launchers: &["mpirun.openmpi", "mpirun"],
+    settings: launcher::OPEN_MPI,
 };
 const MPICH: Mpi = Mpi {
     name: "MPICH",
     launchers: &["mpiexec.hydra", "mpiexec.mpich", "mpiexec"],
+    settings: launcher::MPICH,
 };
 
-/// Refuses to start several ranks of an MPI program, opened from `path`, without its launcher.
+/// What a rank of the program, opened from `path`, needs when no launcher has started it.
 ///
 /// # Errors
-/// It is one; the line says how to start it.
-pub fn refuse(file: &File, path: &Path, ranks: usize) -> Result<(), Failure> {
-    let Some(Mpi { name, launchers }) = mpi_of(file) else {
-        return Ok(());
+/// There are several ranks, and they would not find each other; the line says how to start it.
+pub fn settings(file: &File, path: &Path, ranks: usize) -> Result<Settings, Failure> {
+    let Some(Mpi {
+        name,
+        launchers,
+        settings,
+    }) = mpi_of(file)
+    else {
+        return Ok(&[]);
     };
+    if ranks == 1 {
+        return Ok(settings);
+    }
     let dirs = std::env::var_os("PATH").unwrap_or_default();
     let is_here = |launcher: &&&str| search(OsStr::new(launcher), &dirs).is_ok();
     let launcher = launchers.iter().find(is_here).or(launchers.last());

@@ -28,8 +28,11 @@ pub struct Launched {
     /// How many these are.
     pub size: usize,
     /// Variables that its ranks need on a node, unless they are set.
-    pub settings: &'static [(&'static str, &'static str)],
+    pub settings: Settings,
 }
+
+/// Variables and their values.
+pub type Settings = &'static [(&'static str, &'static str)];
 
 /// Which process a launcher's daemon is: its id, and when it was started, in clock ticks.
 type Daemon = (u32, u64);
@@ -92,10 +95,10 @@ const OMPI: [&str; 2] = ["OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SI
 const HYDRA: [&str; 2] = ["MPI_LOCALRANKID", "MPI_LOCALNRANKS"];
 const SLURM: [&str; 2] = ["SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"];
 /// PMIx otherwise hands its data over in files that server and ranks map shared, which a node and a process outside cannot.
-const OPEN_MPI: &[(&str, &str)] = &[("PMIX_MCA_gds", "hash"), NO_POSIX];
+pub const OPEN_MPI: Settings = &[("PMIX_MCA_gds", "hash"), NO_POSIX];
 /// MPICH otherwise tries a hundred addresses for each window that ranks share, nearly all beyond what a rank has, and leaves a
 /// file in /dev/shm for each.
-const MPICH: &[(&str, &str)] = &[NO_POSIX, ("MPIR_CVAR_SHM_SYMHEAP_RETRY", "0")];
+pub const MPICH: Settings = &[NO_POSIX, ("MPIR_CVAR_SHM_SYMHEAP_RETRY", "0")];
 /// UCX otherwise opens what another rank shares by /proc/PID/fd, which Linux refuses for proxies (docs/trust.md). With segments of
 /// System V it need not, and leaves nothing behind.
 const NO_POSIX: (&str, &str) = ("UCX_TLS", "^posix");

@@ -16,6 +16,7 @@ use rustix::fs::Access;
 
 use crate::alone;
 use crate::failure::{Failure, status};
+use crate::launcher::Settings;
 use crate::place::Place;
 
 const IS_DIRECTORY: &str = "is a directory";
@@ -37,7 +38,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Finds and checks `command[0]`; `variables` are set in addition to this process's environment and what a launcher's ranks
+    /// Finds and checks `command[0]`; `variables` are set in addition to this process's environment and what ranks of MPIs
     /// need.
     pub fn find(
         command: &[OsString],
@@ -53,9 +54,8 @@ impl Program {
         let mut argv = command.iter().cloned().map(c_string).collect();
         let file = behind_scripts(open(&path)?, &path, &mut argv)?;
         let interpreter = check(&file, &path)?;
-        if place.ranks.len() > 1 {
-            alone::refuse(&file, &path, place.ranks.len())?;
-        }
+        let alone = alone::settings(&file, &path, place.ranks.len())?;
+        let settings = place.launched.as_ref().map_or(alone, |by| by.settings);
         let real_path = std::fs::read_link(format!(
             "/proc/self/fd/{}",
             std::os::fd::AsRawFd::as_raw_fd(&file)
@@ -68,7 +68,7 @@ impl Program {
             real_path: c_string(real_path.into_os_string()),
             argv,
             inherited: inherited_environment()?,
-            set: [needed(place), variables.to_vec()].concat(),
+            set: [needed(settings), variables.to_vec()].concat(),
         })
     }
 
@@ -95,10 +95,11 @@ impl Program {
     }
 }
 
-/// What the launcher's ranks need and the user has not set.
-fn needed(place: &Place) -> Vec<Variable> {
-    let settings = place.launched.iter().flat_map(|launched| launched.settings);
-    let unset = settings.filter(|(name, _)| std::env::var_os(name).is_none());
+/// What MPIs need and the user has not set.
+fn needed(settings: Settings) -> Vec<Variable> {
+    let unset = settings
+        .iter()
+        .filter(|(name, _)| std::env::var_os(name).is_none());
     unset
         .map(|&(name, value)| (name.into(), value.into()))
         .collect()
