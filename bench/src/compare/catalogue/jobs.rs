@@ -220,6 +220,14 @@ pub const JOBS: &[Job] = &[
         ..job("mappings_count", Instructions, "mappings", &[])
     },
     Job {
+        about: "process_vm_readv, on the process itself; the copy, eight bytes an instruction, is taken off",
+        rows: &[
+            counted("process_vm_fixed_instructions", "process_vm_readv, per call", "fixed_ticks"),
+            counted("process_vm_page_instructions", "process_vm_readv, more per 4 KiB", "page_ticks"),
+        ],
+        ..job("process_vm_count", Instructions, "process_vm", &[])
+    },
+    Job {
         about: "as touch_fresh",
         rows: &[counted("touch_fresh_instructions", "touch fresh, per 4 KiB", "fresh")],
         ..job("touch_fresh_count", Instructions, "touch", &["fresh", MIB_64, "7"])
