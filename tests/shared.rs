@@ -9,6 +9,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use margay_tests::clean;
+use margay_tests::report::Stderr;
 use margay_tests::run::{HANG, Outcome, Run};
 use margay_tests::scratch::Scratch;
 use margay_tests::tree;
@@ -150,5 +151,38 @@ fn the_plan_names_the_pool() -> Result<()> {
         .run()?;
     let plan = outcome.stdout.text();
     ensure!(plan.contains("shared       34M"), "{plan}");
+    Ok(())
+}
+
+/// What a rank of `ranks` used at most of its own memory, running a dynamic program; these are yod's options besides.
+fn used_by_each(ranks: usize, options: &[&str]) -> Result<Vec<u64>> {
+    let program = tree::program("glibc-dynamic", "linked");
+    let count = ranks.to_string();
+    let outcome = Run::yod(&["-n", &count, "-m", "32M", "--oversubscribe", "--stats=json"])
+        .args(options)
+        .args(&["--", &program.to_string_lossy()])
+        .run()?;
+    let said = outcome.stderr.text();
+    ensure!(
+        outcome.status == Some(0),
+        "status {:?}: {said}",
+        outcome.status
+    );
+    let stats = Stderr::new(outcome.stderr.head())?.stats;
+    let used = |rank| stats.number(&format!("/ranks/{rank}/peak_bytes"));
+    (0..ranks).map(used).collect()
+}
+
+/// Libraries lie once in the node, not once in each rank; where the pool has no room for them they do.
+#[test]
+fn text_lies_once_in_the_node() -> Result<()> {
+    const LIBC: u64 = 1 << 20; // of its text
+    let alone = used_by_each(1, &[])?[0];
+    for used in used_by_each(4, &[])? {
+        ensure!(used + LIBC < alone, "{used} bytes instead of {alone}");
+    }
+    for used in used_by_each(2, &["--shared-memory", "2M"])? {
+        ensure!(used + LIBC > alone, "{used} bytes without room in the pool");
+    }
     Ok(())
 }

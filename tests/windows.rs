@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use margay_tests::random::Random;
+use margay_tests::report::Stderr;
 use margay_tests::run::{HANG, Outcome, Run};
 use margay_tests::scratch::Scratch;
 use margay_tests::tree;
@@ -70,6 +71,21 @@ fn memory_is_attached_by_xpmem() -> Result<()> {
 #[test]
 fn the_xpmem_library_attaches_memory() -> Result<()> {
     good(&run(&["-n", "2"], "xpmem_library", &[]).run()?)
+}
+
+/// Text that ranks share, and one of them tries to write: nobody else sees anything of it.
+#[test]
+fn text_is_each_ranks_own() -> Result<()> {
+    let options = ["-n", "2", "--shared-memory", "64M", "--stats=json"];
+    let outcome = run(&options, "text", &[]).run()?;
+    good(&outcome)?;
+    let stats = Stderr::new(outcome.stderr.head())?.stats;
+    let file_bytes = 8 << 20;
+    for rank in 0..2 {
+        let used = stats.number(&format!("/ranks/{rank}/used_bytes"))?;
+        ensure!(used < file_bytes, "{used} bytes: it was not shared");
+    }
+    Ok(())
 }
 
 #[test]

@@ -210,6 +210,13 @@ pub enum HostOp {
     /// the program's, and the rank's [`RankInfo`] tells of it. The calling thread was the last; the first has its nice value
     /// from now on. EINVAL when none was prepared.
     CommitExec = 23,
+    /// describe_text(fd, addr, len_bytes, offset) -> when a regular file, which is being mapped there and not to be written to, was last
+    /// changed, in nanoseconds; its device and inode besides. EAGAIN where another change might not show in that, and where ranks
+    /// share mappings of the file, which they may write to.
+    DescribeText = 30,
+    /// load_text(fd, gpa, len_bytes, offset) -> as [`Self::DescribeText`], after it has read the file into frames of the node pool,
+    /// which are zero behind its end. EAGAIN when it has less than all of their pages.
+    LoadText = 31,
     /// wake_children(addr, count) -> how many: wakes children that wait for a futex in memory that they share with the rank.
     WakeChildren = 40,
 }
@@ -242,6 +249,8 @@ impl HostOp {
             21 => Some(HostOp::HoldSegment),
             22 => Some(HostOp::PrepareExec),
             23 => Some(HostOp::CommitExec),
+            30 => Some(HostOp::DescribeText),
+            31 => Some(HostOp::LoadText),
             40 => Some(HostOp::WakeChildren),
             _ => None,
         }

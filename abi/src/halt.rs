@@ -53,6 +53,9 @@ pub enum Order {
     /// Write the page of the rank's memory with this frame number once more, as it is: the proxy has changed code in it, of
     /// which emulators do not notice what the node does not do itself.
     Rewrite(u64),
+    /// Give the rank a copy of its own of the page with this number in its memory, if that shows text that ranks share: the proxy is
+    /// about to change it.
+    Own(u64),
 }
 
 impl Order {
@@ -67,6 +70,7 @@ impl Order {
             Order::Show => (2, 0),
             Order::Load => (3, 0),
             Order::Rewrite(frame) => (4, frame << 9 >> 9),
+            Order::Own(page) => (5, page << 9 >> 9),
         };
         number | argument << Self::ARGUMENT_SHIFT
     }
@@ -81,6 +85,7 @@ impl Order {
             2 => Some(Order::Show),
             3 => Some(Order::Load),
             4 => Some(Order::Rewrite(argument)),
+            5 => Some(Order::Own(argument)),
             _ => None,
         }
     }
@@ -107,10 +112,11 @@ mod tests {
             Order::Show,
             Order::Load,
             Order::Rewrite(0xf_ffff_ffff),
+            Order::Own(0x7ff_ffff),
         ] {
             assert_eq!(Order::decode(order.encode()), Some(order));
             assert!(order.encode() as i64 >= 0);
         }
-        assert_eq!(Order::decode(5), None);
+        assert_eq!(Order::decode(6), None);
     }
 }

@@ -27,6 +27,7 @@ pub fn all() -> Vec<Trial> {
         case("kill", kills),
         case("another program", becomes),
         case("two ranks", two_ranks),
+        case("a breakpoint in what ranks share", breakpoint_in_text),
         case("detach", detaches),
         case("garbage", garbage),
         case("gdb goes", gdb_goes),
@@ -301,6 +302,29 @@ fn two_ranks() -> Result<()> {
 }
 
 /// The rank goes on without breakpoints.
+/// A breakpoint in a library of one rank is none of the other's, which would die of it.
+fn breakpoint_in_text() -> Result<()> {
+    let waiting = Waiting::new("steps")?;
+    let started = waiting.start(&["-n", "2", "--oversubscribe"], &["zero"])?;
+    const QUIET: &str = "handle SIGUSR1 nostop noprint";
+    let first = waiting.gdb(
+        "s.0",
+        &[
+            QUIET,
+            "break main",
+            "continue",
+            "break raise",
+            "continue",
+            "bt 2",
+            "delete",
+        ],
+    );
+    has(&first?, &["Breakpoint 2", "raise", "main"])?;
+    let second = waiting.gdb("s.1", &[QUIET, "continue"]);
+    has(&second?, &["exited normally"])?;
+    waiting.ended(&started.finish(HANG)?, 0)
+}
+
 fn detaches() -> Result<()> {
     let waiting = Waiting::new("steps")?;
     let started = waiting.start(&[], &[])?;

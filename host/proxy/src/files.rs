@@ -20,7 +20,7 @@ type Identity = (u64, u64, i64, i64);
 
 /// Whether a change from now on would show in the time of the last change: file systems count it in ticks, some in
 /// seconds.
-fn is_settled(stat: &Stat) -> bool {
+pub fn is_settled(stat: &Stat) -> bool {
     const LONGEST_TICK_S: i64 = 2;
     clock_gettime(ClockId::Realtime).tv_sec > stat.st_ctime + LONGEST_TICK_S
 }

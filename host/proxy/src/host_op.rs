@@ -85,6 +85,8 @@ pub fn carry_out(rank: &'static Rank, index: usize, request: &Request) -> Result
             Ok(0)
         }),
         Some(HostOp::HoldSegment) => hold_segment(rank, index, args),
+        Some(HostOp::DescribeText) => describe_text(rank, index, args),
+        Some(HostOp::LoadText) => load_text(rank, index, args),
         Some(HostOp::FileBytes) => object(args, |file| objects::file_bytes(rank, file)),
         None => Err(Errno::ENOSYS),
     };
@@ -132,6 +134,29 @@ fn hold_file(rank: &Rank, index: usize, args: &[u64; 6]) -> Result<i64, Errno> {
     place(rank, fd, addr, len_bytes, offset)?;
     rank.words.threads[index].slot.put_more(file);
     Ok(0)
+}
+
+/// Says what the text of a file is known by that is mapped (descriptor, address, bytes, offset).
+fn describe_text(rank: &Rank, index: usize, args: &[u64; 6]) -> Result<i64, Errno> {
+    let [fd, addr, len_bytes, offset, ..] = *args;
+    let fd = descriptor(rank, fd)?;
+    let changed_ns = known_by(rank, index, fd)?;
+    place(rank, fd, addr, len_bytes, offset)?;
+    Ok(changed_ns)
+}
+
+/// Reads text into frames of the pool (descriptor, address of the frames, bytes, offset).
+fn load_text(rank: &Rank, index: usize, args: &[u64; 6]) -> Result<i64, Errno> {
+    let [fd, gpa, len_bytes, offset, ..] = *args;
+    let fd = descriptor(rank, fd)?;
+    objects::text::load(rank, fd, [gpa, len_bytes, offset])?;
+    known_by(rank, index, fd)
+}
+
+fn known_by(rank: &Rank, index: usize, fd: BorrowedFd<'_>) -> Result<i64, Errno> {
+    let (file, changed_ns) = objects::text::describe(rank, fd)?;
+    rank.words.threads[index].slot.put_more(file);
+    Ok(changed_ns)
 }
 
 /// Attaches a segment (id, flags).

@@ -20,7 +20,7 @@ use std::ptr::without_provenance_mut;
 use std::sync::Arc;
 
 use abi::Errno;
-use abi::map::{USER_BASE, USER_TOP, WINDOW_TOP};
+use abi::map::{PAGE, USER_BASE, USER_TOP, WINDOW_TOP};
 use rustix::fs::SeekFrom;
 use rustix::io;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
@@ -177,8 +177,11 @@ impl Memory {
             } => {
                 let [read, write, exec] =
                     [prot::READ, prot::WRITE, prot::EXEC].map(|bit| prot & bit != 0);
+                let text = prot & prot::TEXT != 0;
                 let place = self.ram.place(gpa, len_bytes);
-                let place = place.filter(|_| allowed.allows(gpa, len_bytes, write));
+                // Nobody writes to text.
+                let place =
+                    place.filter(|_| allowed.allows(gpa, len_bytes, write) && !(text && write));
                 let place = place.ok_or(BadChange::NotOurs { gpa, len_bytes })?;
                 show(addr, len_bytes, place, read, write).map_err(|errno| BadChange::Linux {
                     addr,
@@ -192,7 +195,7 @@ impl Memory {
                     read,
                     write,
                     exec,
-                    shared: allowed.is_shared(gpa),
+                    shared: allowed.is_shared(gpa) && !text,
                 });
             }
             Change::Unmap { addr, len_bytes } => {
@@ -208,13 +211,28 @@ impl Memory {
         Ok(())
     }
 
+    /// Whether a region shows text that other ranks show, too: frames of the node pool, of a mapping that is not shared.
+    fn is_text(&self, region: &Region) -> bool {
+        let place = self.ram.layout.place(region.gpa, PAGE);
+        !region.shared && matches!(place, Some(Place::Pool(_)))
+    }
+
+    /// Whether `addr` shows such text.
+    pub fn has_text_at(&self, addr: u64) -> bool {
+        let region = self.regions.at(addr);
+        region.is_some_and(|region| self.is_text(region))
+    }
+
     /// Writes bytes for a debugger, whatever the program may: `addr` is mapped, and all of it is in one region.
     ///
     /// # Errors
-    /// EFAULT where nothing is mapped; what Linux says.
+    /// EFAULT where nothing is mapped, or text that other ranks show, too; what Linux says.
     pub fn poke(&self, addr: u64, bytes: &[u8]) -> io::Result<Region> {
         let len_bytes = bytes.len() as u64;
         let region = self.regions.at(addr).copied().ok_or(io::Errno::FAULT)?;
+        if self.is_text(&region) {
+            return Err(io::Errno::FAULT);
+        }
         let gpa = region.gpa + (addr - region.start);
         let place = (len_bytes <= region.end - addr)
             .then(|| self.ram.place(gpa, len_bytes))

@@ -83,6 +83,7 @@ impl Machine for Node {
     }
     fn init_root(self, _: u64) {}
     fn zero(self, _: u64, _: u64) {}
+    fn copy(self, _: u64, _: u64, _: u64) {}
     fn rewrite(self, _: u64) {}
     fn flush(self, _: u64, _: u64) {}
     fn flush_windows(self) {}

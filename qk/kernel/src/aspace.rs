@@ -118,6 +118,10 @@ impl Machine for Owner {
         hal::mem::zero(Phys(pa), len_bytes);
     }
 
+    fn copy(self, to: u64, from: u64, len_bytes: u64) {
+        hal::mem::copy(Phys(to), Phys(from), len_bytes);
+    }
+
     fn rewrite(self, pa: u64) {
         hal::mem::copy(Phys(pa), Phys(pa), abi::map::PAGE);
     }

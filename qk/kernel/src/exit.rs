@@ -61,7 +61,7 @@ fn leave(thread: &'static Thread) -> ! {
     timer::posix::thread_ends(thread);
     thread.signals.lock().thread.end();
     if rank.threads.died() {
-        shared::let_go(thread);
+        shared::let_go_objects(thread);
         rank.exited(thread);
     } else {
         rank.tell_executor();

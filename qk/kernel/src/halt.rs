@@ -8,8 +8,8 @@ use hal::traps::UserFrame;
 use wire::registers::{FPU_BYTES, GENERAL};
 use wire::word::Word;
 
-use crate::ship;
 use crate::thread::Thread;
+use crate::{shared, ship};
 
 /// orig_rax of a thread that is in no system call.
 const NO_CALL: u64 = u64::MAX;
@@ -38,6 +38,7 @@ pub fn halt(
             Some(Order::Show) => show(thread, frame, nr),
             Some(Order::Load) => load(thread, frame),
             Some(Order::Rewrite(number)) => rewrite(thread, number),
+            Some(Order::Own(number)) => shared::text::own_page(thread, number),
             Some(Order::Step(signo)) => return Go { signo, step: true },
             Some(Order::Go(signo)) => return Go { signo, step: false },
             None => break,

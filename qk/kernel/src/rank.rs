@@ -29,7 +29,7 @@ use crate::syscall::policy::Policy;
 use crate::syscall::xpmem::Xpmem;
 use crate::thread::{self, Thread, Threads};
 use crate::timer::{self, Timers};
-use crate::{clock, comm, crash, debug, events, preempt, sched, windows};
+use crate::{clock, comm, crash, debug, events, preempt, sched, shared, windows};
 
 /// What never changes after the proxy attached: served without a lock.
 pub struct Identity {
@@ -53,8 +53,8 @@ pub struct Rank {
     pub aspace: SleepLock<Option<Aspace>>,
     /// How its proxy learns of changes of its memory.
     pub log: &'static RegionLog,
-    /// Bytes of its mappings that show objects ([`crate::shared`]).
-    pub shared_bytes: AtomicU64,
+    /// Pages of its mappings that show the node pool ([`crate::shared`]): of objects, and of text in units of [`TEXT_PAGE`].
+    pub pool_pages: AtomicU64,
     /// Its threads.
     pub threads: Threads,
     /// Dispositions, and signals for the process as a whole.
@@ -118,6 +118,9 @@ pub struct Reload {
     pub allowed: CoreSet,
 }
 
+/// A page of text in [`Rank::pool_pages`].
+pub const TEXT_PAGE: u64 = 1 << 32;
+
 /// Of a status as wait(2) says it: there is a core file.
 const CORE_WRITTEN: u64 = 0x80;
 
@@ -132,7 +135,7 @@ pub fn init(comm: &'static comm::Comm) {
         identity: Once::new(),
         aspace: SleepLock::new(None),
         log: comm.region_log(id),
-        shared_bytes: AtomicU64::new(0),
+        pool_pages: AtomicU64::new(0),
         threads: Threads::new(),
         signals: Mutex::new(Signals::new()),
         limits: Mutex::new([[u64::MAX; 2]; RLIM_NLIMITS]),
@@ -300,7 +303,19 @@ impl Rank {
     /// Whether it maps anything that ranks share.
     #[inline]
     pub fn maps_objects(&self) -> bool {
-        self.shared_bytes.load(Ordering::Relaxed) != 0
+        self.pool_pages.load(Ordering::Relaxed) as u32 != 0
+    }
+
+    /// Whether it maps anything of the node pool: what ranks share, or text.
+    #[inline]
+    pub fn maps_pool(&self) -> bool {
+        self.pool_pages.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether it maps text that ranks share.
+    #[inline]
+    pub fn maps_text(&self) -> bool {
+        self.pool_pages.load(Ordering::Relaxed) >= TEXT_PAGE
     }
 
     /// The core that its proxy rings.
@@ -419,6 +434,7 @@ impl Rank {
         if self.is_dumped() && crash::write(last) {
             status |= CORE_WRITTEN;
         }
+        shared::text::end(self);
         self.area.node.mxcsr.put(hal::task::mxcsr().into());
         self.area.node.wait_status.put(status);
         self.area.node.state.store(state::EXITED);

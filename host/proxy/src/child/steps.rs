@@ -154,12 +154,18 @@ impl Steps {
         let is_dense = held_bytes >= all_bytes / 2;
         let huge = all_bytes >= HUGE_PAGE_BYTES && is_dense;
         for (region, held) in run.iter().zip(&held) {
-            self.copied_region(memory.ram(), region, held, huge);
+            self.copied_region(memory.ram(), region, held, huge)?;
         }
         Ok(())
     }
 
-    fn copied_region(&mut self, ram: &RamFiles, region: &Region, held: &[Held], huge: bool) {
+    fn copied_region(
+        &mut self,
+        ram: &RamFiles,
+        region: &Region,
+        held: &[Held],
+        huge: bool,
+    ) -> Result<(), Errno> {
         const WRITABLE: u64 = (libc::PROT_READ | libc::PROT_WRITE) as u64;
         let len_bytes = region.end - region.start;
         self.map(region.start, len_bytes);
@@ -167,12 +173,13 @@ impl Steps {
             let args = [region.start, len_bytes, libc::MADV_HUGEPAGE as u64];
             self.call(libc::SYS_madvise, &args, Must::Return);
         }
+        let (file, _) = ram.place(region.gpa, len_bytes).ok_or(Errno::EFAULT)?;
         for held in held {
             let end = held.addr + held.len_bytes;
             for at in (held.addr..end).step_by(PIECE_BYTES as usize) {
                 let len_bytes = (end - at).min(PIECE_BYTES);
                 let offset = held.offset + (at - held.addr);
-                let args = [fds::raw(&ram.ram), at, len_bytes, offset];
+                let args = [fds::raw(file), at, len_bytes, offset];
                 self.call(libc::SYS_pread64, &args, Must::Be(len_bytes as i64));
             }
         }
@@ -181,6 +188,7 @@ impl Steps {
             let args = [region.start, len_bytes, prot];
             self.call(libc::SYS_mprotect, &args, Must::Succeed);
         }
+        Ok(())
     }
 
     /// Maps memory of the child's own, readable and writable.

@@ -8,9 +8,10 @@ mod lent;
 mod lost;
 mod parts;
 pub mod segment;
+pub mod text;
 
 use std::collections::HashMap;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -214,7 +215,7 @@ pub fn load(rank: &Rank, file: File, gpa: u64, len_bytes: u64, offset: u64) -> R
         .ok_or(Errno::EFAULT)?;
     let _locked = rank.objects.lock(file);
     match &held.source {
-        Source::File(fd) => move_all(libc::SYS_pread64, fd, to, len_bytes, offset),
+        Source::File(fd) => move_all(libc::SYS_pread64, fd.as_fd(), to, len_bytes, offset),
         Source::Segment(segment) => Ok(segment.copy(to, len_bytes, offset, true)),
     }
 }
@@ -250,7 +251,7 @@ fn write(rank: &Rank, file: File, [gpa, len_bytes, offset]: [u64; 3]) -> Result<
 fn write_file(fd: &OwnedFd, from: u64, len_bytes: u64, offset: u64) -> Result<i64, Errno> {
     let file_bytes = fstat(fd).map_err(errno)?.st_size as u64;
     let len_bytes = len_bytes.min(file_bytes.saturating_sub(offset));
-    let written = move_all(libc::SYS_pwrite64, fd, from, len_bytes, offset);
+    let written = move_all(libc::SYS_pwrite64, fd.as_fd(), from, len_bytes, offset);
     if written == Err(Errno::EFBIG) {
         signals::forget(libc::SIGXFSZ); // it is for programs that write
     }
@@ -260,7 +261,7 @@ fn write_file(fd: &OwnedFd, from: u64, len_bytes: u64, offset: u64) -> Result<i6
 /// Moves bytes between a file and frames that are mapped at `address`, which have been checked.
 fn move_all(
     nr: i64,
-    file: &OwnedFd,
+    file: BorrowedFd<'_>,
     address: u64,
     len_bytes: u64,
     offset: u64,
@@ -268,14 +269,15 @@ fn move_all(
     let mut done = 0;
     while done < len_bytes {
         let args = [
-            fds::raw(file),
+            file.as_raw_fd() as u64,
             address + done,
             len_bytes - done,
             offset.wrapping_add(done),
             0,
             0,
         ];
-        // SAFETY: 1. All of the range is the pool's (the callers have asked `frames`), where no Rust object lies.
+        // SAFETY: 1. All of the range is the pool's (the callers have asked `frames`), where no Rust object lies. 2. A descriptor
+        // that is not open is an error.
         match unsafe { stub::syscall(nr as u64, &args) } {
             0 => break,
             moved if moved > 0 => done += moved as u64,

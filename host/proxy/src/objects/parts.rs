@@ -43,7 +43,7 @@ pub struct Part {
     /// Offset in the file.
     pub offset: u64,
     /// Where they are mapped in this process.
-    address: u64,
+    pub(super) address: u64,
     /// How many.
     pub len_bytes: u64,
 }

@@ -9,11 +9,11 @@ use crate::regions::Prot;
 const FILL_WORK: u32 = 600;
 
 /// Frames for the front of a range.
-struct Taken {
-    pa: u64,
-    len_bytes: u64,
+pub(super) struct Taken {
+    pub pa: u64,
+    pub len_bytes: u64,
     /// Known to hold zeros.
-    zero: bool,
+    pub zero: bool,
 }
 
 impl<M: Machine> Aspace<M> {
@@ -223,7 +223,7 @@ impl<M: Machine> Aspace<M> {
     }
 
     /// Frames for the front of `va .. va + len_bytes`.
-    fn take(
+    pub(super) fn take(
         &mut self,
         va: u64,
         len_bytes: u64,

@@ -98,18 +98,23 @@ impl<M: Machine> Aspace<M> {
         self.heap = (0, 0);
         self.mmap_top = STACK_TOP;
         self.writable_code = false;
+        self.had_text = false;
         Ok(())
     }
 
     /// Changes the access of a range that is wholly mapped; backs what has no frame yet.
     ///
     /// # Errors
-    /// ENOMEM, with nothing changed; what the plan says, after it was carried out.
+    /// ENOMEM, with nothing changed; what the plan says, after it was carried out. EFAULT, with nothing changed, for write access to
+    /// text that ranks share: [`Self::own`] comes first.
     pub fn protect(&mut self, plan: &ProtectPlan) -> Result<(), Errno> {
         let ProtectPlan {
             start, end, prot, ..
         } = *plan;
         if start < end {
+            if self.had_text && prot.contains(Prot::WRITE) && self.text(start, end).is_some() {
+                return Err(Errno::EFAULT);
+            }
             self.reserve_tables(start, end)?;
             if !prot.is_empty() {
                 self.commit(start, end)?;

@@ -15,6 +15,7 @@
 //! | `remap` | mremap |
 //! | `backing` | finding frames, giving them back |
 //! | `shared` | mappings of frames that ranks share |
+//! | `text` | such frames that nobody writes to |
 //! | `pool` | page-table frames |
 //! | `stale` | addresses that peers may still see as they were |
 //!
@@ -37,6 +38,7 @@ mod shared;
 mod stale;
 #[cfg(test)]
 mod tests;
+mod text;
 
 use crate::frames::Frames;
 use crate::mman::{Bounds, Heap};
@@ -47,6 +49,7 @@ use abi::Errno;
 use abi::map::{STACK_TOP, USER_BASE, USER_TOP};
 use pool::{Pool, Purpose, ShareTables};
 use stale::Stale;
+pub use text::Gone;
 use wire::region_log::Change;
 
 /// What an address space needs of the machine and of the proxy. A handle, copied at will.
@@ -62,6 +65,9 @@ pub trait Machine: Copy {
 
     /// Clears physical memory; at most [`CLEAR_BYTES`] at a time.
     fn zero(self, pa: u64, len_bytes: u64);
+
+    /// Copies physical memory; at most [`CLEAR_BYTES`] at a time, which do not overlap.
+    fn copy(self, to: u64, from: u64, len_bytes: u64);
 
     /// Writes a page over itself: an emulator that keeps translated code drops what it translated before another process
     /// filled the page (TCG does not see other processes' writes).
@@ -92,7 +98,7 @@ pub trait Machine: Copy {
     fn point(work: u32);
 }
 
-/// Bytes that are cleared between two preemption points.
+/// Bytes that are cleared or copied between two preemption points.
 pub const CLEAR_BYTES: u64 = 16 << 10;
 /// Work of a record in the region log, in instructions.
 const LOG_WORK: u32 = 100;
@@ -114,6 +120,8 @@ pub struct Aspace<M: Machine> {
     mmap_top: u64,
     /// Some page was both writable and executable.
     writable_code: bool,
+    /// Some region was text that ranks share.
+    had_text: bool,
     /// Changes that failed because the share was used up.
     shortages: u64,
 }
@@ -162,6 +170,7 @@ impl<M: Machine> Aspace<M> {
             heap: (0, 0),
             mmap_top: STACK_TOP,
             writable_code: false,
+            had_text: false,
             shortages: 0,
         };
         aspace.reserve_tables(0, 0).ok()?;
@@ -260,8 +269,8 @@ impl<M: Machine> Aspace<M> {
             purpose: Purpose::Mapping,
         };
         for region in regions.iter_range(start, end) {
-            // Written over itself, a page that other ranks write to could lose what they write.
-            if !region.prot.contains(Prot::EXEC) || region.is_object() {
+            // Written over itself, a page that other ranks write to could lose what they write. Text was renewed when it was filled.
+            if !region.prot.contains(Prot::EXEC) || region.is_object() || region.is_text() {
                 continue;
             }
             paging::extents(&tables, *root, region.start, region.end, |extent| {
@@ -316,6 +325,9 @@ impl<M: Machine> Aspace<M> {
 
     /// Tells the proxy what is at `start .. end`, but for holes.
     fn publish(&mut self, start: u64, end: u64) {
+        if self.had_text {
+            return self.publish_by_regions(start, end);
+        }
         let machine = self.machine;
         let (tables, root) = self.tables();
         paging::extents(&tables, root, start, end, |extent| {
@@ -351,6 +363,11 @@ fn record<M: Machine>(machine: M, change: &Change) {
 
 /// What the proxy is told of frames that are mapped.
 fn shown(extent: &Extent) -> Change {
+    shown_as(extent, 0)
+}
+
+/// The same of frames of this kind: 0, or [`wire::region_log::prot::TEXT`].
+fn shown_as(extent: &Extent, kind: u8) -> Change {
     match extent.prot.is_empty() {
         true => Change::Unmap {
             addr: extent.va,
@@ -360,7 +377,7 @@ fn shown(extent: &Extent) -> Change {
             addr: extent.va,
             len_bytes: extent.len_bytes,
             gpa: extent.pa,
-            prot: extent.prot.bits(),
+            prot: extent.prot.bits() | kind,
         },
     }
 }

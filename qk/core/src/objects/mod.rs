@@ -6,11 +6,17 @@
 //! once: [`Objects::detach`] hands the pieces out and [`Objects::retire`] takes them back. Cores that reached them by a window,
 //! and children of ranks, when the frames are needed: [`Objects::release`].
 //!
+//! The pool's other use is text that ranks share and nobody writes to ([`Objects::attach_text`]).
+//!
 //! What would make us revisit it: programs that slide a window over a file much larger than the pool. Then mappings would have
 //! to be counted per piece.
 
+mod text;
+
 #[cfg(test)]
 mod tests;
+
+pub use text::TextKey;
 
 use abi::Errno;
 use alloc::vec::Vec;
@@ -41,7 +47,7 @@ pub struct Piece {
     pub pa: u64,
     /// Known to hold zeros, when it is new.
     pub zero: bool,
-    /// Number of its place in the directory.
+    /// Number of its place in the directory; [`MOST_PIECES`]: it has none.
     pub slot: usize,
 }
 
@@ -101,6 +107,9 @@ pub struct Objects {
     retired: Vec<Piece>,
     /// A bit per slot of the directory: taken.
     slots: [u64; MOST_PIECES / 64],
+    texts: Vec<text::Text>,
+    /// Bytes of frames that are text, or about to become that.
+    text_bytes: u64,
     point: Point,
 }
 
@@ -116,6 +125,8 @@ impl Objects {
             objects: Vec::new(),
             retired,
             slots: [0; _],
+            texts: Vec::new(),
+            text_bytes: 0,
             point,
         })
     }
@@ -171,7 +182,7 @@ impl Objects {
         let mut fresh = Vec::new();
         let filled = holes
             .iter()
-            .try_for_each(|&(start, end)| self.fill(start, end, &mut fresh));
+            .try_for_each(|&(start, end)| self.fill(start, end, &mut fresh, true));
         let entered = filled.and_then(|()| self.enter(id, &fresh));
         if let Err(errno) = entered {
             self.free(&fresh);
@@ -263,8 +274,15 @@ impl Objects {
         self.objects.get_mut(index)?.as_mut()
     }
 
-    /// Allocates frames for `start .. end`, adjacent where that can be. Whatever it takes is in `fresh`, also when it fails.
-    fn fill(&mut self, start: u64, end: u64, fresh: &mut Vec<Piece>) -> Result<(), Errno> {
+    /// Allocates frames for `start .. end`, adjacent where that can be; `listed`: in the directory. Whatever it takes is in `fresh`,
+    /// also when it fails.
+    fn fill(
+        &mut self,
+        start: u64,
+        end: u64,
+        fresh: &mut Vec<Piece>,
+        listed: bool,
+    ) -> Result<(), Errno> {
         let mut at = start;
         while at < end {
             (self.point)(TAKE_WORK);
@@ -277,7 +295,7 @@ impl Objects {
                     last.len_bytes += taken.len_bytes;
                     last.zero &= taken.zero;
                 }
-                _ => self.begin(taken, fresh)?,
+                _ => self.begin(taken, fresh, listed)?,
             }
         }
         Ok(())
@@ -306,18 +324,27 @@ impl Objects {
     }
 
     /// Begins a piece with frames just taken, which go back if there is no room for it.
-    fn begin(&mut self, taken: Piece, fresh: &mut Vec<Piece>) -> Result<(), Errno> {
-        let free = |word: &u64| *word != u64::MAX;
-        let word = self.slots.iter().position(free);
-        let (Some(word), Ok(())) = (word, fresh.try_reserve(1)) else {
+    fn begin(&mut self, taken: Piece, fresh: &mut Vec<Piece>, listed: bool) -> Result<(), Errno> {
+        let room = fresh.try_reserve(1).is_ok();
+        let slot = match listed {
+            true => self.take_slot(room),
+            false => room.then_some(MOST_PIECES),
+        };
+        let Some(slot) = slot else {
             self.free(&[taken]);
             return Err(Errno::ENOMEM);
         };
-        let bit = self.slots[word].trailing_ones() as usize;
-        self.slots[word] |= 1 << bit;
-        let slot = word * 64 + bit;
         fresh.push(Piece { slot, ..taken });
         Ok(())
+    }
+
+    /// Takes a place in the directory, if it is `wanted`.
+    fn take_slot(&mut self, wanted: bool) -> Option<usize> {
+        let free = |word: &u64| *word != u64::MAX;
+        let word = self.slots.iter().position(free).filter(|_| wanted)?;
+        let bit = self.slots[word].trailing_ones() as usize;
+        self.slots[word] |= 1 << bit;
+        Some(word * 64 + bit)
     }
 
     /// Enters new pieces into an object.

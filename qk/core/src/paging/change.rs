@@ -31,6 +31,30 @@ pub fn protect(
     Ok(flush)
 }
 
+/// Has what is mapped or kept in `[start, end)`, which nobody can write to, show adjacent frames from `pa` instead, with the same
+/// access. Whoever reads meanwhile finds either frame.
+///
+/// # Errors
+/// [`OutOfTables`], with nothing changed.
+pub fn replace(
+    t: &mut impl Tables,
+    root: u64,
+    start: u64,
+    end: u64,
+    pa: u64,
+) -> Result<(), OutOfTables> {
+    let Some(path) = descend(t, root, start, end) else {
+        return Ok(());
+    };
+    path.split_borders(t, root, [start, end])?;
+    let place = (&path.table, path.level);
+    walk(t, place, [start, end], ANY, &mut |_, slot, leaf| {
+        debug_assert!(!leaf.may_become_dirty(), "replacing what can be written");
+        slot.write(leaf.at(pa + (slot.va - start)));
+    });
+    Ok(())
+}
+
 /// Shows `visit(va, pa, len_bytes)` the dirty pages of `[start, end)`, clipped to it: what
 /// madvise(DONTNEED) must zero. They stay dirty: a TLB entry that was filled while a page was dirty
 /// lets writes through without setting the bit again, and a page wrongly called clean would later

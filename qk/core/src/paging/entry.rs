@@ -137,6 +137,11 @@ impl Entry {
         Self(self.0 & !D)
     }
 
+    /// The leaf for the frame at `pa`, which holds something, with the same access.
+    pub const fn at(self, pa: u64) -> Self {
+        Self(self.0 & !ADDRESS | pa | D)
+    }
+
     /// The leaf of `level` for the frame behind this one's, otherwise alike.
     pub const fn following(self, level: Level) -> Self {
         Self(self.0 + span(level))

@@ -22,7 +22,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-pub use change::{mark_dirty, protect, visit_dirty};
+pub use change::{mark_dirty, protect, replace, visit_dirty};
 pub use map::{
     MapOptions, destroy, map, own_table, set_window, take_window_use, unmap, window_is_used,
 };

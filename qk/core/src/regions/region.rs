@@ -37,6 +37,8 @@ bitflags! {
         const UNWRITTEN = 256;
         /// MADV_DONTDUMP: left out of a core file.
         const DONT_DUMP = 512;
+        /// A private mapping of a file, or a part of a program, whose frames other ranks show, too: nobody writes to them.
+        const TEXT = 1024;
     }
 }
 
@@ -122,6 +124,11 @@ impl Region {
     /// Whether it shows an object that ranks share ([`crate::objects`]).
     pub const fn is_object(&self) -> bool {
         self.object >= crate::objects::FIRST
+    }
+
+    /// Whether its frames are also other ranks' ([`crate::objects::TextKey`]).
+    pub const fn is_text(&self) -> bool {
+        self.flags.contains(RegionFlags::TEXT)
     }
 
     /// Whether it is mapped with 4 KiB pages only.

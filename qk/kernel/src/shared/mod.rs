@@ -16,6 +16,7 @@ pub mod children;
 mod files;
 mod pool;
 mod segments;
+pub mod text;
 
 pub use anonymous::map as map_anonymous;
 pub use pool::init;
@@ -24,7 +25,7 @@ pub use segments::{attach as attach_segment, detach as detach_segment};
 use core::sync::atomic::Ordering;
 
 use abi::Errno;
-use abi::map::USER_TOP;
+use abi::map::{PAGE, USER_TOP};
 use hal::addr::Phys;
 use qk_core::futex::Key;
 use qk_core::mman::{FileInfo, MmapPlan};
@@ -79,8 +80,8 @@ fn map_held(
     };
     thread
         .rank
-        .shared_bytes
-        .fetch_add(len_bytes, Ordering::Relaxed);
+        .pool_pages
+        .fetch_add(len_bytes / PAGE, Ordering::Relaxed);
     let in_file = region.start + in_file_bytes.min(len_bytes);
     let mapped = map_parts(thread, aspace, held, region, in_file);
     if mapped.is_err() {
@@ -165,8 +166,8 @@ fn load(thread: &'static Thread, file: File, piece: &Piece) -> Result<(), Errno>
 fn detach(thread: &'static Thread, aspace: &Aspace, object: u32, len_bytes: u64) {
     thread
         .rank
-        .shared_bytes
-        .fetch_sub(len_bytes, Ordering::Relaxed);
+        .pool_pages
+        .fetch_sub(len_bytes / PAGE, Ordering::Relaxed);
     let Ok(node) = node() else { return };
     let (file, dead) = node.with(|objects| {
         let file = objects.file(object);
@@ -188,7 +189,7 @@ fn maps(aspace: &Aspace, file: File) -> bool {
     node.with(|table| objects.any(|region| table.file(region.object) == Some(file)))
 }
 
-/// Unmaps what is shared in `start .. end`, after writing back what was written; the rest of the range stays.
+/// Unmaps what shows the node pool in `start .. end`, after writing back what was written; the rest of the range stays.
 ///
 /// # Errors
 /// ENOMEM, when there is no room for cutting a region in two.
@@ -199,15 +200,26 @@ pub fn take_out(
     start: u64,
     end: u64,
 ) -> Result<(), Errno> {
-    match thread.rank.maps_objects() {
-        true => take_objects_out(thread, aspace, start, end),
+    match thread.rank.maps_pool() {
+        true => take_pool_out(thread, aspace, start, end),
         false => Ok(()),
     }
 }
 
 #[cold]
 #[inline(never)]
-fn take_objects_out(
+fn take_pool_out(
+    thread: &'static Thread,
+    aspace: &mut Aspace,
+    start: u64,
+    end: u64,
+) -> Result<(), Errno> {
+    text::take_out(thread, aspace, start, end)?;
+    take_out_objects(thread, aspace, start, end)
+}
+
+/// The same for objects.
+fn take_out_objects(
     thread: &'static Thread,
     aspace: &mut Aspace,
     start: u64,
@@ -292,14 +304,23 @@ fn write_region(
     result
 }
 
-/// The program of the calling thread, its rank's only one, has ended or is replaced: writes back and unmaps all that it shares.
-pub fn let_go(thread: &'static Thread) {
+/// The program of the calling thread, its rank's only one, has ended: writes back and unmaps all objects that it maps. Text stays,
+/// for who looks at what the program has left ([`text::end`]).
+pub fn let_go_objects(thread: &'static Thread) {
     if thread.rank.maps_objects() {
         // Without its address space there is nothing to write back.
         let _ = thread
             .rank
-            .with_aspace(|aspace| take_out(thread, aspace, 0, USER_TOP));
+            .with_aspace(|aspace| take_out_objects(thread, aspace, 0, USER_TOP));
     }
+}
+
+/// The program of the calling thread, its rank's only one, is replaced: writes back and unmaps all of the pool.
+pub fn let_go(thread: &'static Thread) {
+    // Without its address space there is nothing to unmap.
+    let _ = thread
+        .rank
+        .with_aspace(|aspace| take_out(thread, aspace, 0, USER_TOP));
 }
 
 /// Makes memory behind the end of a file accessible if the file has grown and the region `allows` the access; `true`: `addr` has

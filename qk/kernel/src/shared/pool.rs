@@ -49,7 +49,7 @@ impl Node {
         self.pool
     }
 
-    /// Makes retired frames free that nobody can reach any more; whether there were any.
+    /// Makes frames free that nobody can reach any more, of retired objects and of text that nobody maps; whether there were any.
     pub fn reclaim(&self, thread: &'static Thread) -> bool {
         let _turn = self.reclaiming.lock();
         let mut pieces = Vec::new();
@@ -59,13 +59,19 @@ impl Node {
                 pieces.extend_from_slice(retired);
             }
         });
-        if pieces.is_empty() {
+        // From now on nobody maps it anew.
+        let text = self.with(Objects::take_idle_text);
+        if pieces.is_empty() && text.is_empty() {
             return false;
         }
         windows::flush_all();
         pieces.retain(|piece| !children::is_mapped(thread, piece.pa, piece.len_bytes));
-        self.with(|objects| objects.release(&pieces));
-        !pieces.is_empty()
+        self.with(|objects| {
+            objects.release(&pieces);
+            // Children have copies of it.
+            objects.free_text(&text);
+        });
+        !pieces.is_empty() || !text.is_empty()
     }
 }
 

@@ -33,6 +33,12 @@ pub fn mmap(call: &mut Call<'_>) -> SysResult {
         // A fixed mapping takes the place of what is there.
         let more_bytes = || end - start - mapped_bytes(aspace, start, end);
         expand(call.rank, aspace, more_bytes)?;
+        // A loader maps a library as a whole and then most of its parts once more, with their access.
+        let is_private = file.is_some() && !plan.region.flags.contains(RegionFlags::SHARED);
+        if is_private && plan.replace && aspace.regions().shows(&plan.region) {
+            protect(call.thread, aspace, &access(&plan.region))?;
+            return Ok(start);
+        }
         if plan.replace {
             shared::take_out(call.thread, aspace, start, end)?;
         }
@@ -81,10 +87,6 @@ fn map_file(
 ) -> Result<(), Errno> {
     let Region { start, end, .. } = plan.region;
     if plan.replace {
-        // A loader maps a library as a whole and then most of its parts once more, with their access.
-        if aspace.regions().shows(&plan.region) {
-            return aspace.protect(&access(&plan.region));
-        }
         aspace.unmap(start, end)?;
     }
     let mapped = map_private(thread, aspace, fd, plan.region, file);
@@ -116,8 +118,8 @@ fn file_info(
     }))
 }
 
-/// Makes a private mapping of a file where nothing is mapped: reads it, once and for all. Behind the end of its last page
-/// there is nothing to be read, and nothing that could be: no frames.
+/// Makes a private mapping of a file where nothing is mapped: reads it, once and for all, or shows what another rank has read.
+/// Behind the end of its last page there is nothing to be read, and nothing that could be: no frames.
 fn map_private(
     thread: &'static Thread,
     aspace: &mut Aspace,
@@ -140,6 +142,9 @@ fn map_private(
     if in_file == start {
         return Ok(());
     }
+    if shared::text::map(thread, aspace, fd, region.clip(start, in_file)) {
+        return Ok(());
+    }
     let mut writable = region.clip(start, in_file);
     writable.prot = Prot::READ | Prot::WRITE;
     aspace.map(&plan(writable))?;
@@ -160,11 +165,19 @@ fn access(region: &Region) -> ProtectPlan {
     }
 }
 
+/// Changes access; what becomes writable is the rank's own before.
+fn protect(thread: &'static Thread, aspace: &mut Aspace, plan: &ProtectPlan) -> Result<(), Errno> {
+    if plan.prot.contains(Prot::WRITE) {
+        shared::text::own(thread, aspace, plan.start, plan.end)?;
+    }
+    aspace.protect(plan)
+}
+
 pub fn mprotect(call: &mut Call<'_>) -> SysResult {
     let [addr, len_bytes, prot, ..] = call.args();
     call.rank.with_aspace(
         |aspace| match mman::mprotect(addr, len_bytes, prot, aspace.regions())? {
-            Some(plan) => aspace.protect(&plan).map(|()| 0),
+            Some(plan) => protect(call.thread, aspace, &plan).map(|()| 0),
             None => Ok(0),
         },
     )
@@ -212,6 +225,9 @@ pub fn mremap(call: &mut Call<'_>) -> SysResult {
         for gone in plan.unmaps() {
             shared::take_out(call.thread, aspace, gone.start, gone.end)?;
         }
+        // What moves is the rank's own.
+        let end = addr.saturating_add(old_len_bytes).next_multiple_of(PAGE);
+        shared::text::own(call.thread, aspace, addr, end)?;
         aspace.remap(&plan)
     })
 }

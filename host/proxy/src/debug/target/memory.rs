@@ -56,6 +56,7 @@ impl Target {
         while !rest.is_empty() {
             let len = ((PAGE - at % PAGE) as usize).min(rest.len());
             let (now, later) = rest.split_at(len);
+            self.make_own(at)?;
             let region = self.rank.memory().poke(at, now).ok()?;
             if region.exec {
                 let frame = (region.gpa + (at - region.start)) / PAGE;
@@ -64,6 +65,16 @@ impl Target {
             }
             at = at.checked_add(len as u64)?;
             rest = later;
+        }
+        Some(())
+    }
+
+    /// Has the rank have the page at `addr` for itself, if it shares that with other ranks.
+    fn make_own(&self, addr: u64) -> Option<()> {
+        if self.rank.memory().has_text_at(addr) {
+            let any = self.rank.halted.waiting().into_keys().next()?;
+            self.rank.halted.command(any, Order::Own(addr / PAGE));
+            self.catch_up();
         }
         Some(())
     }

@@ -41,6 +41,8 @@ struct State {
     shown: Shown,
     /// Frames that were mapped at the last [`Aspace::check`].
     used: HashSet<u64>,
+    /// Frames of other ranks' text, too.
+    text: HashSet<u64>,
     /// What a peer's core holds of its window, and how often it had to drop that.
     peer: Peer,
     peer_flushes: u32,
@@ -163,6 +165,12 @@ impl Machine for Node {
                 .for_each(|at| _ = s.data.remove(&at))
         });
     }
+    fn copy(self, to: u64, from: u64, len_bytes: u64) {
+        assert!(len_bytes <= crate::aspace::CLEAR_BYTES);
+        for at in (0..len_bytes).step_by(P as usize) {
+            Node::store(to + at, Node::load(from + at));
+        }
+    }
     fn rewrite(self, _: u64) {}
     fn flush(self, _: u64, _: u64) {}
     fn flush_windows(self) {
@@ -223,10 +231,19 @@ impl Node {
     pub fn store(page: u64, value: u64) {
         with(|s| {
             assert!(!s.levels.contains_key(&page), "a store into a page table");
+            assert!(!s.text.contains(&page), "a store into shared text");
             match value {
                 0 => _ = s.data.remove(&page),
                 _ => _ = s.data.insert(page, value),
             }
+        });
+    }
+
+    /// A frame that holds text from now on.
+    pub fn make_text(page: u64, value: u64) {
+        with(|s| {
+            s.data.insert(page, value);
+            s.text.insert(page);
         });
     }
 
@@ -252,6 +269,20 @@ impl Node {
 
     pub fn shown() -> Shown {
         with(|s| s.shown.clone())
+    }
+
+    /// Bits of [`prot`] that the log has last for a page that is mapped.
+    pub fn last_told(page: u64) -> Option<u8> {
+        let told = |change: &Change| match *change {
+            Change::Map {
+                addr,
+                len_bytes,
+                prot,
+                ..
+            } => (addr..addr + len_bytes).contains(&page).then_some(prot),
+            Change::Unmap { .. } => None,
+        };
+        with(|s| s.log.iter().rev().find_map(told))
     }
 
     /// Frames that are or were page tables.

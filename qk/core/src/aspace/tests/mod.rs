@@ -2,6 +2,7 @@
 
 mod machine;
 mod model;
+mod text;
 
 use super::*;
 use crate::mman::{self, MmapArgs, MremapArgs};

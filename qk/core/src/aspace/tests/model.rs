@@ -1,6 +1,7 @@
 //! An address space against a model with one entry per page, with a share that is too small, a log that is too short and a
 //! proxy that is slow.
 
+use super::text::{self, at};
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ enum Op {
     Protect(u64, u64, u64),
     Move(u64, u64, u64, Option<u64>),
     Discard(u64, u64),
+    Text(u64, u64),
     Write(u64, u64),
     Peer(u64),
     Apply(usize),
@@ -43,15 +45,12 @@ fn op() -> impl Strategy<Value = Op> {
         3 => (page(), count(), 0..4u64).prop_map(|(p, n, f)| Op::Protect(p, n, f)),
         2 => (page(), count(), count(), proptest::option::of(page())).prop_map(|(p, o, n, t)| Op::Move(p, o, n, t)),
         1 => (page(), count()).prop_map(|(p, n)| Op::Discard(p, n)),
+        2 => (page(), count()).prop_map(|(p, n)| Op::Text(p, n)),
         6 => (page(), 1..100u64).prop_map(|(p, v)| Op::Write(p, v)),
         6 => page().prop_map(Op::Peer),
         2 => (0..20usize).prop_map(Op::Apply),
         1 => (1..40usize).prop_map(Op::Room),
     ]
-}
-
-fn at(page: u64) -> u64 {
-    A + page * P
 }
 
 fn shown(prot: u64) -> Prot {
@@ -91,7 +90,21 @@ fn apply(a: &mut Aspace<Node>, model: &mut Model, op: &Op) -> Result<(), TestCas
                 Err(error) => prop_assert_eq!(error, Errno::ENOMEM),
             }
         }
+        Op::Text(p, n) => {
+            if a.munmap(at(p), n).is_ok() {
+                take(model, at(p), n);
+                if a.map_text(text::region(p, n), &text::pieces(p, n)).is_ok() {
+                    put(model, at(p), n, Prot::READ);
+                    for page in p..p + n {
+                        model.get_mut(&at(page)).unwrap().value = text::value(page);
+                    }
+                }
+            }
+        }
         Op::Protect(p, n, prot) => {
+            if shown(prot).contains(Prot::WRITE) && a.own_all(at(p), n).is_err() {
+                return Ok(());
+            }
             let hole = (p..p + n).find(|page| !model.contains_key(&at(*page)));
             let result = a.mprotect(at(p), n, prot);
             let end = hole.unwrap_or(p + n);
@@ -108,6 +121,9 @@ fn apply(a: &mut Aspace<Node>, model: &mut Model, op: &Op) -> Result<(), TestCas
             }
         }
         Op::Move(p, old, new, to) => {
+            if a.own_all(at(p), old).is_err() {
+                return Ok(());
+            }
             let before = a.regions().lookup(at(p)).copied();
             match a.mremap(at(p), old, new, to.map(at)) {
                 Ok(start) if start == at(p) && new <= old => {
@@ -129,9 +145,11 @@ fn apply(a: &mut Aspace<Node>, model: &mut Model, op: &Op) -> Result<(), TestCas
         }
         Op::Discard(p, n) => {
             let _ = a.madvise(at(p), n, DONTNEED);
-            model
-                .range_mut(at(p)..at(p + n))
-                .for_each(|(_, cell)| cell.value = 0);
+            for (va, cell) in model.range_mut(at(p)..at(p + n)) {
+                if a.regions().lookup(*va).unwrap().is_discardable() {
+                    cell.value = 0;
+                }
+            }
         }
         Op::Write(p, value) => {
             let may = model

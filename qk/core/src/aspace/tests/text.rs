@@ -1,0 +1,167 @@
+//! Text that ranks share. [`Node::store`] asserts that nobody ever writes to its frames.
+
+use super::*;
+use crate::objects::Piece;
+
+/// Where the node pool lies: outside of any share.
+const POOL: u64 = 0x8000_0000;
+
+pub fn at(page: u64) -> u64 {
+    A + page * P
+}
+
+/// What page `page` of the file holds.
+pub fn value(page: u64) -> u64 {
+    page + 1000
+}
+
+/// Pages `first .. first + pages` of the file, mapped as far behind [`A`] as they lie in it.
+pub fn region(first: u64, pages: u64) -> Region {
+    Region {
+        offset: first * P,
+        object: 1,
+        flags: RegionFlags::UNWRITTEN,
+        ..Region::new(at(first), at(first + pages), Prot::READ, Kind::File)
+    }
+}
+
+/// Its frames, in two pieces.
+pub fn pieces(first: u64, pages: u64) -> Vec<Piece> {
+    let piece = |first: u64, pages: u64| {
+        for page in first..first + pages {
+            Node::make_text(POOL + page * P, value(page));
+        }
+        Piece {
+            offset: first * P,
+            len_bytes: pages * P,
+            pa: POOL + first * P,
+            zero: false,
+            slot: crate::objects::MOST_PIECES,
+        }
+    };
+    match pages {
+        1 => std::vec![piece(first, 1)],
+        _ => std::vec![piece(first, 1), piece(first + 1, pages - 1)],
+    }
+}
+
+impl Aspace<Node> {
+    /// Gives a range frames of the rank's own.
+    pub fn own_all(&mut self, addr: u64, pages: u64) -> Result<u64, Errno> {
+        let mut gone = 0;
+        while let Some((_, len_bytes)) = self.own(addr, addr + pages * P)? {
+            gone += len_bytes;
+            self.check();
+        }
+        Ok(gone)
+    }
+}
+
+fn with_text(pages: u64) -> Aspace<Node> {
+    let mut a = space(2048);
+    a.map_text(region(0, pages), &pieces(0, pages)).unwrap();
+    a
+}
+
+#[test]
+fn text_takes_nothing_of_the_share_but_tables() {
+    let mut a = space(2048);
+    a.mmap(A - M2, 1, RW, FIXED).unwrap();
+    let before = a.usage().used;
+    a.map_text(region(0, 600), &pieces(0, 600)).unwrap();
+    assert!(a.usage().used < before + 10 * P);
+    assert_eq!(a.read(at(599)), Some(value(599)));
+    assert!(!a.write(at(599), 7));
+    Node.sync();
+    assert_eq!(Node::shown()[&at(1)], (POOL + P, false));
+    a.check();
+}
+
+/// Write access to a part of it copies that part; the rest, and the frames, stay what they are.
+#[test]
+fn what_is_to_be_written_is_copied_before() {
+    let mut a = with_text(600);
+    assert_eq!(a.mprotect(at(3), 2, RW), Err(Errno::EFAULT));
+    assert_eq!(a.own_all(at(3), 2), Ok(2 * P));
+    assert_eq!(a.own_all(at(3), 2), Ok(0));
+    assert!(!a.write(at(3), 7), "its access stays");
+    a.mprotect(at(3), 2, RW).unwrap();
+    assert!(a.write(at(3), 7) && !a.write(at(2), 7));
+    let all = [2, 3, 4, 5].map(|page| a.read(at(page)));
+    assert_eq!(all, [value(2), 7, value(4), value(5)].map(Some));
+    assert_eq!(Node::load(POOL + 3 * P), value(3));
+    Node.sync();
+    assert_eq!(Node::shown()[&at(2)], (POOL + 2 * P, false));
+    assert!((SHARE..SHARE + 2048 * P).contains(&Node::shown()[&at(3)].0));
+    a.check();
+}
+
+/// A peer that has used a window on the rank finds what the rank has written in its copy.
+#[test]
+fn peers_see_the_copy() {
+    let mut a = with_text(4);
+    assert_eq!(a.seen_by_peer(at(1)), Some((POOL + P, Prot::READ)));
+    a.own_all(at(1), 1).unwrap();
+    a.mprotect(at(1), 1, RW).unwrap();
+    let (pa, prot) = a.seen_by_peer(at(1)).unwrap();
+    assert!(a.write(at(1), 7));
+    assert_eq!((Node::load(pa), prot), (7, Prot::READ | Prot::WRITE));
+}
+
+#[test]
+fn without_memory_for_the_copy_nothing_changes() {
+    let mut a = space(24);
+    a.map_text(region(0, 64), &pieces(0, 64)).unwrap();
+    assert_eq!(a.own_all(at(0), 64), Err(Errno::ENOMEM));
+    let all: Vec<_> = (0..64).map(|page| a.read(at(page))).collect();
+    assert_eq!(
+        all,
+        (0..64).map(|page| Some(value(page))).collect::<Vec<_>>()
+    );
+    a.check();
+    a.munmap(at(0), 64).unwrap();
+    a.check();
+}
+
+/// Text comes out in pieces, of which each is told; what is not text stays.
+#[test]
+fn text_is_taken_out_in_pieces() {
+    let mut a = with_text(8);
+    a.mprotect(at(5), 1, 0).unwrap();
+    a.own_all(at(6), 1).unwrap();
+    let mut gone = std::vec![];
+    while let Some(piece) = a.take_text(at(0), at(8)).unwrap() {
+        gone.push(piece);
+    }
+    let pages: u64 = gone.iter().map(|(_, len_bytes)| len_bytes / P).sum();
+    assert_eq!(pages, 7);
+    assert!(
+        !gone
+            .iter()
+            .any(|&(pa, len)| (pa..pa + len).contains(&(POOL + 6 * P)))
+    );
+    assert_eq!(a.read(at(6)), Some(value(6)));
+    assert!(a.regions().is_vacant(at(0), at(6)) && a.regions().is_vacant(at(7), at(8)));
+    a.check();
+}
+
+#[test]
+fn text_is_never_mapped_to_be_written() {
+    let mut a = space(64);
+    let mut writable = region(0, 1);
+    writable.prot |= Prot::WRITE;
+    assert_eq!(a.map_text(writable, &pieces(0, 1)), Err(Errno::EACCES));
+}
+
+/// The proxy is told which frames are other ranks', too, whatever access they have: children get copies of those.
+#[test]
+fn the_proxy_is_told_what_is_text() {
+    use wire::region_log::prot::{EXEC, READ, TEXT};
+    let mut a = with_text(4);
+    a.mprotect(at(1), 1, 5).unwrap();
+    a.own_all(at(2), 1).unwrap();
+    let last = |va| Node::last_told(va).unwrap();
+    assert_eq!(last(at(0)), READ | TEXT);
+    assert_eq!(last(at(1)), READ | EXEC | TEXT);
+    assert_eq!(last(at(2)), READ);
+}

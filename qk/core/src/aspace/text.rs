@@ -1,0 +1,154 @@
+//! Text that ranks share: frames of the node pool, of private mappings, which nobody writes to.
+//!
+//! They are mapped without write access. Before a rank gets that, it gets a copy of its own ([`Aspace::own`]), so that nothing
+//! is copied at a page fault. Whoever counts the mappings of the frames is told what has gone, a piece at a time.
+
+use super::{Aspace, Machine, Purpose, ShareTables, record, shown_as};
+use crate::objects::Piece;
+use crate::page::PageSize;
+use crate::paging::{self, Extent};
+use crate::regions::{Prot, Region, RegionFlags};
+use abi::Errno;
+use wire::region_log::prot;
+
+use super::CLEAR_BYTES;
+
+/// Adjacent frames of the node pool that are not mapped any more: address and length.
+pub type Gone = (u64, u64);
+
+impl<M: Machine> Aspace<M> {
+    /// Maps text at `region`, where nothing is mapped, without write access; `pieces` are as for [`Self::map_shared`].
+    ///
+    /// # Errors
+    /// ENOMEM, with nothing changed; EACCES.
+    pub fn map_text(&mut self, mut region: Region, pieces: &[Piece]) -> Result<(), Errno> {
+        if region.prot.contains(Prot::WRITE) {
+            return Err(Errno::EACCES);
+        }
+        self.had_text = true;
+        region.flags |= RegionFlags::TEXT;
+        self.map_shared(region, pieces)
+    }
+
+    /// The first part of `start .. end` that is text.
+    #[inline(never)]
+    pub fn text(&self, start: u64, end: u64) -> Option<Region> {
+        const LOOK_WORK: u32 = 20;
+        let mut regions = self.regions.iter_range(start, end);
+        let is_text = |region: &Region| {
+            M::point(LOOK_WORK);
+            region.is_text()
+        };
+        (start < end).then(|| regions.find(is_text)).flatten()
+    }
+
+    /// Unmaps the first piece of text in `start .. end`; `None`: there is none. It may only be counted as gone when the proxy has
+    /// caught up with the log.
+    ///
+    /// # Errors
+    /// ENOMEM, with nothing changed.
+    pub fn take_text(&mut self, start: u64, end: u64) -> Result<Option<Gone>, Errno> {
+        let Some(piece) = self.text_piece(start, end) else {
+            return Ok(None);
+        };
+        self.unmap(piece.va, piece.va + piece.len_bytes)?;
+        Ok(Some((piece.pa, piece.len_bytes)))
+    }
+
+    /// Gives the front of the first text in `start .. end` frames of the rank's own, which hold the same; `None`: there is no text.
+    /// Its access stays. It may only be counted as gone when the proxy has caught up with the log.
+    ///
+    /// # Errors
+    /// ENOMEM, with nothing changed.
+    pub fn own(&mut self, start: u64, end: u64) -> Result<Option<Gone>, Errno> {
+        let Some(Extent {
+            va, pa, len_bytes, ..
+        }) = self.text_piece(start, end)
+        else {
+            return Ok(None);
+        };
+        self.check_free(len_bytes)?;
+        self.reclaim();
+        let max = self.machine.largest_page().min(PageSize::Size2M);
+        let taken = self.or_sync(|aspace| aspace.take(va, len_bytes, max, None))?;
+        let end = va + taken.len_bytes;
+        let replaced = self.replace_text(va, end, pa, taken.pa);
+        if replaced.is_err() {
+            self.frames
+                .free_range(taken.pa, taken.len_bytes, false)
+                .expect("a frame just allocated can be freed");
+        }
+        replaced.map(|()| Some((pa, taken.len_bytes)))
+    }
+
+    /// Puts a copy at `to` in the place of the text at `from`.
+    fn replace_text(&mut self, start: u64, end: u64, from: u64, to: u64) -> Result<(), Errno> {
+        self.regions
+            .check_update(start, end)
+            .map_err(|_| Errno::ENOMEM)?;
+        self.reserve_tables(start, end)?;
+        for at in (0..end - start).step_by(CLEAR_BYTES as usize) {
+            let step = CLEAR_BYTES.min(end - start - at);
+            self.machine.copy(to + at, from + at, step);
+            M::point(step as u32 / 8);
+        }
+        let not_text = |region: &mut Region| region.flags.remove(RegionFlags::TEXT);
+        self.regions
+            .update(start, end, not_text)
+            .map_err(|_| Errno::ENOMEM)?;
+        let (mut tables, root) = self.tables_for(Purpose::Borders);
+        paging::replace(&mut tables, root, start, end, to)
+            .expect("tables for the borders are reserved");
+        self.flush_rights(start, end);
+        self.publish(start, end);
+        Ok(())
+    }
+
+    /// The first adjacent frames of the first text in `start .. end`.
+    fn text_piece(&mut self, start: u64, end: u64) -> Option<Extent> {
+        let mut found = None;
+        let region = self.text(start, end)?;
+        self.visit_text(region.start, region.end, |extent| {
+            found = found.or(Some(extent));
+        });
+        found
+    }
+
+    /// Shows `visit` all text in `start .. end`, adjacent frames at a time.
+    pub fn visit_text(&mut self, start: u64, end: u64, mut visit: impl FnMut(Extent)) {
+        let mut at = start;
+        while let Some(region) = self.text(at, end) {
+            let (tables, root) = self.tables();
+            paging::extents(&tables, root, region.start, region.end, &mut visit);
+            at = region.end;
+        }
+    }
+
+    /// As [`Self::publish`], with what is text said to be that.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn publish_by_regions(&mut self, start: u64, end: u64) {
+        let machine = self.machine;
+        let Self {
+            regions,
+            frames,
+            pool,
+            stale,
+            root,
+            ..
+        } = self;
+        let tables = ShareTables {
+            machine,
+            frames,
+            pool,
+            stale,
+            purpose: Purpose::Mapping,
+        };
+        for region in regions.iter_range(start, end) {
+            let kind = if region.is_text() { prot::TEXT } else { 0 };
+            paging::extents(&tables, *root, region.start, region.end, |extent| {
+                record(machine, &shown_as(&extent, kind));
+            });
+        }
+    }
+}

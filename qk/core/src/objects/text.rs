@@ -1,0 +1,157 @@
+//! Text: what ranks of the node have mapped of files without write access, in frames of the node pool that nobody writes to.
+//!
+//! It is known by the file and the time of its last change, so a file that has changed is another one. It stays when nobody maps
+//! it any more, for the next program that does, until the pool runs short ([`Objects::take_idle_text`]); and it never takes more
+//! than half of the pool, which files that ranks write to need. There is no object: each piece counts its own mappings.
+
+use abi::Errno;
+use alloc::vec::Vec;
+
+use super::{File, Objects, Piece, push};
+
+/// What a file's text is told apart by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TextKey {
+    /// The file.
+    pub file: File,
+    /// When it was last changed (st_ctime), in nanoseconds.
+    pub changed_ns: u64,
+}
+
+/// A piece, and who shows it.
+pub(super) struct Text {
+    key: TextKey,
+    piece: Piece,
+    /// Bytes of all mappings of it, in all ranks.
+    mapped_bytes: u64,
+}
+
+impl Text {
+    /// Bytes of it in `pa .. pa + len_bytes`.
+    fn overlap(&self, pa: u64, len_bytes: u64) -> u64 {
+        let start = self.piece.pa.max(pa);
+        let end = (self.piece.pa + self.piece.len_bytes).min(pa + len_bytes);
+        end.saturating_sub(start)
+    }
+
+    fn touches(&self, from: u64, to: u64) -> bool {
+        self.piece.offset < to && from < self.piece.end()
+    }
+}
+
+/// Work of looking at a piece, in instructions.
+const LOOK_WORK: u32 = 20;
+
+impl Objects {
+    /// Frames for what the pool does not have of `from .. to` of a text, by offset. Nobody else gets to know of them before
+    /// [`Self::enter_text`].
+    ///
+    /// # Errors
+    /// ENOMEM, with nothing changed: the pool has not so many frames left for text.
+    pub fn extend_text(&mut self, key: TextKey, from: u64, to: u64) -> Result<Vec<Piece>, Errno> {
+        let mut holes = Vec::new();
+        let mut at = from;
+        while at < to {
+            let known = self.text_at(key, at);
+            let end = known.map_or_else(|| self.text_behind(key, at, to), |piece| piece.end());
+            if known.is_none() {
+                push(&mut holes, (at, end))?;
+            }
+            at = end;
+        }
+        let wanted: u64 = holes.iter().map(|(start, end)| end - start).sum();
+        let most = (self.frames.end() - self.frames.base()) / 2;
+        if wanted > self.frames.free_bytes() || wanted > most.saturating_sub(self.text_bytes) {
+            return Err(Errno::ENOMEM);
+        }
+        let mut fresh = Vec::new();
+        let filled = holes
+            .iter()
+            .try_for_each(|&(start, end)| self.fill(start, end, &mut fresh, false));
+        self.text_bytes += bytes(&fresh);
+        if let Err(errno) = filled {
+            self.free_text(&fresh);
+            return Err(errno);
+        }
+        Ok(fresh)
+    }
+
+    /// Enters pieces of [`Self::extend_text`], which hold the text now.
+    ///
+    /// # Errors
+    /// ENOMEM, with nothing changed: the pieces are to be given to [`Self::free_text`].
+    pub fn enter_text(&mut self, key: TextKey, fresh: &[Piece]) -> Result<(), Errno> {
+        let room = self.texts.try_reserve(fresh.len());
+        room.map_err(|_| Errno::ENOMEM)?;
+        self.texts.extend(fresh.iter().map(|&piece| Text {
+            key,
+            piece,
+            mapped_bytes: 0,
+        }));
+        Ok(())
+    }
+
+    /// The frames of `from .. to`, by offset, which are mapped once more from now on.
+    ///
+    /// # Errors
+    /// ENOMEM, with nothing changed: also when the pool does not have all of it.
+    pub fn attach_text(&mut self, key: TextKey, from: u64, to: u64) -> Result<Vec<Piece>, Errno> {
+        let mut found = Vec::new();
+        let mut at = from;
+        while at < to {
+            let piece = self.text_at(key, at).ok_or(Errno::ENOMEM)?;
+            push(&mut found, piece.clip(from, to))?;
+            at = piece.end();
+        }
+        for text in self.texts.iter_mut().filter(|text| text.key == key) {
+            if text.touches(from, to) {
+                text.mapped_bytes += text.piece.clip(from, to).len_bytes;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Notes that a mapping of these frames is gone: no core of its rank reaches them by it, and its proxy neither.
+    pub fn detach_text(&mut self, pa: u64, len_bytes: u64) {
+        for text in &mut self.texts {
+            (self.point)(LOOK_WORK);
+            text.mapped_bytes = text
+                .mapped_bytes
+                .saturating_sub(text.overlap(pa, len_bytes));
+        }
+    }
+
+    /// Takes out what nobody maps. It may be given to [`Self::free_text`] when no window reaches it any more.
+    pub fn take_idle_text(&mut self) -> Vec<Piece> {
+        let mut idle = Vec::new();
+        self.texts.retain(|text| {
+            let is_idle = text.mapped_bytes == 0;
+            !(is_idle && push(&mut idle, text.piece).is_ok())
+        });
+        idle
+    }
+
+    /// Makes frames free that [`Self::extend_text`] or [`Self::take_idle_text`] has returned.
+    pub fn free_text(&mut self, pieces: &[Piece]) {
+        self.text_bytes -= bytes(pieces);
+        self.free(pieces);
+    }
+
+    /// The piece of a text that has the byte at `at`.
+    fn text_at(&self, key: TextKey, at: u64) -> Option<Piece> {
+        let mut texts = self.texts.iter().inspect(|_| (self.point)(LOOK_WORK));
+        let found = texts.find(|text| text.key == key && text.touches(at, at + 1));
+        found.map(|text| text.piece)
+    }
+
+    /// Where the next piece of a text behind `at` begins, or `to`.
+    fn text_behind(&self, key: TextKey, at: u64, to: u64) -> u64 {
+        let of_key = self.texts.iter().filter(|text| text.key == key);
+        let starts = of_key.map(|text| text.piece.offset);
+        starts.filter(|&start| start > at).fold(to, u64::min)
+    }
+}
+
+fn bytes(pieces: &[Piece]) -> u64 {
+    pieces.iter().map(|piece| piece.len_bytes).sum()
+}
