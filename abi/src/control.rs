@@ -39,6 +39,10 @@ pub enum Control {
     RankReap = 0x4d0c,
     /// memory_range(index, out: *mut [u64; 2]) -> 1 or 0 when there are no more: free physical ranges (base, len_bytes).
     MemoryRange = 0x4d0d,
+    /// text_create(rank, start, len_bytes, prot, file, offset): a region of [`RegionKind::Image`] with what the file holds, in frames
+    /// that other ranks show, too. `file` is [`PROGRAM`] or [`INTERPRETER`]. EAGAIN where it cannot be shared: then it is to be
+    /// made and read as others are.
+    TextCreate = 0x4d0e,
 }
 
 impl Control {
@@ -49,7 +53,7 @@ impl Control {
     #[must_use]
     pub const fn from_nr(nr: u64) -> Option<Control> {
         use Control::*;
-        const ALL: [Control; 14] = [
+        const ALL: [Control; 15] = [
             Log,
             JobInfo,
             WaitEvent,
@@ -64,6 +68,7 @@ impl Control {
             RankInfo,
             RankReap,
             MemoryRange,
+            TextCreate,
         ];
         if nr >= Self::FIRST && nr < Self::FIRST + ALL.len() as u64 {
             Some(ALL[(nr - Self::FIRST) as usize])
@@ -256,6 +261,11 @@ impl HostOp {
         }
     }
 }
+
+/// Stands for a descriptor of the program's file ([`HostOp::DescribeText`], [`HostOp::LoadText`]): none has such a number.
+pub const PROGRAM: u64 = 1 << 32;
+/// Stands for a descriptor of the file of the program's interpreter.
+pub const INTERPRETER: u64 = PROGRAM + 1;
 
 /// The device of what is no file but a segment of System V shared memory, whose id stands for the inode.
 pub const SEGMENTS: u64 = u64::MAX;

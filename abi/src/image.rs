@@ -74,6 +74,12 @@ impl Segment {
         self.end().next_multiple_of(map::PAGE)
     }
 
+    /// Whether its memory is what the file holds, and the program does not write to it.
+    #[must_use]
+    pub const fn is_text(&self) -> bool {
+        self.prot & PROT_WRITE == 0 && self.prot != 0 && self.file_bytes == self.mem_bytes
+    }
+
     const fn contains(&self, addr: u64) -> bool {
         addr >= self.vaddr && addr < self.end()
     }

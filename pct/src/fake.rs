@@ -8,10 +8,10 @@ use std::vec::Vec;
 use std::{format, vec};
 
 use abi::Errno;
-use abi::control::{Event, HostOp, JobInfo, RankInfo, RegionKind};
+use abi::control::{Event, HostOp, JobInfo, PROGRAM, RankInfo, RegionKind};
 use abi::map::{PAGE, USER_TOP};
 
-use crate::qk::{Qk, Range, Start};
+use crate::qk::{Qk, Range, Start, Text};
 use crate::stack::Memory;
 
 /// A region that the loader created.
@@ -94,6 +94,8 @@ pub struct Fake {
     pub strings: Vec<u8>,
     /// Most bytes a single read of the program gives.
     pub read_bytes: usize,
+    /// Text of programs can be shared.
+    pub shares_text: bool,
     /// Errors and odd results to give instead, by the number of the call from now; `Ok(n)` only for host calls.
     pub mishaps: HashMap<usize, Result<u64, Errno>>,
     pub calls: usize,
@@ -140,6 +142,7 @@ impl Fake {
             interpreter: Vec::new(),
             strings,
             read_bytes: usize::MAX,
+            shares_text: false,
             mishaps: HashMap::new(),
             calls: 0,
             log: Vec::new(),
@@ -260,6 +263,27 @@ impl Qk for Fake {
         }
         self.rank(rank).regions.push(Region { place, prot, kind });
         Ok(())
+    }
+
+    fn text_create(
+        &mut self,
+        rank: u32,
+        place: Range,
+        prot: u64,
+        text: Text,
+    ) -> Result<bool, Errno> {
+        if !self.shares_text {
+            self.step()?;
+            return Ok(false);
+        }
+        self.region_create(rank, place, prot, RegionKind::Image)?;
+        let file = match text.file {
+            PROGRAM => &self.program,
+            _ => &self.interpreter,
+        };
+        let bytes = part(file, [place.base, place.len_bytes, text.offset], usize::MAX);
+        self.rank(rank).pages.write(place.base, &bytes)?;
+        Ok(true)
     }
 
     fn region_protect(&mut self, rank: u32, place: Range, prot: u64) -> Result<(), Errno> {

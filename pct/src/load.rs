@@ -7,7 +7,7 @@
 //! one line, which its proxy prints after the program's name.
 
 use abi::Errno;
-use abi::control::{HostOp, JobInfo, RankInfo, RegionKind};
+use abi::control::{HostOp, INTERPRETER, JobInfo, PROGRAM, RankInfo, RegionKind};
 use abi::cores::Cores;
 use abi::image::{
     HEAD_BYTES, Image, ImageError, MAX_SEGMENTS, PROT_EXEC, PROT_READ, PROT_WRITE, Segment,
@@ -17,7 +17,7 @@ use abi::stack::{AUX_PAIRS, Contents, Plan};
 
 use crate::line;
 use crate::line::Line;
-use crate::qk::{Qk, Range, Start};
+use crate::qk::{Qk, Range, Start, Text};
 use crate::stack::{self, Memory, at};
 use crate::vdso;
 
@@ -193,17 +193,54 @@ impl<Q: Qk> Loader<'_, Q> {
     }
 
     fn load_segments(&mut self, file: File, image: &Image) -> Result<(), Line> {
-        let runs = Runs::of(image.segments());
-        for run in runs.as_slice() {
-            self.create(run.place, PROT_READ | PROT_WRITE, RegionKind::Image)?;
+        let mut runs = Runs::of(image.segments());
+        for run in runs.as_mut_slice() {
+            run.shared = self.share(file, image, run)?;
+            if !run.shared {
+                self.create(run.place, PROT_READ | PROT_WRITE, RegionKind::Image)?;
+            }
         }
-        for segment in image.segments() {
+        let runs = runs.as_slice();
+        let is_shared = |segment: &Segment| {
+            let is_of = |run: &Run| run.place.base == segment.first_page();
+            runs.iter().any(|run| run.shared && is_of(run))
+        };
+        for segment in image.segments().iter().filter(|s| !is_shared(s)) {
             self.fill(file, segment).map_err(|why| file.blame(why))?;
         }
-        for run in runs.as_slice() {
+        for run in runs.iter().filter(|run| !run.shared) {
             self.protect(run.place, run.prot)?;
         }
         Ok(())
+    }
+
+    /// Shows what other ranks show, too, where a run is all of a segment that nobody writes to.
+    fn share(&mut self, file: File, image: &Image, run: &Run) -> Result<bool, Line> {
+        let is_run = |segment: &&Segment| {
+            segment.first_page() == run.place.base
+                && segment.end_page() == run.place.base + run.place.len_bytes
+                && segment.prot == run.prot
+        };
+        let segment = image.segments().iter().find(is_run);
+        let Some(segment) = segment.filter(|segment| segment.is_text()) else {
+            return Ok(false);
+        };
+        let text = Text {
+            file: match file {
+                File::Program => PROGRAM,
+                File::Interpreter => INTERPRETER,
+            },
+            offset: segment.file_offset - (segment.vaddr - segment.first_page()),
+        };
+        let Range { base, len_bytes } = run.place;
+        self.qk
+            .text_create(self.rank, run.place, run.prot, text)
+            .map_err(|e| {
+                line!(
+                    "its text does not fit: {} KiB at {base:#x}: {e}",
+                    len_bytes >> 10
+                )
+            })
     }
 
     /// Reads a segment into place. What the file does not fill is zero, as new memory is.
@@ -329,6 +366,8 @@ fn auxiliary_vector(
 struct Run {
     place: Range,
     prot: u64,
+    /// Its frames are other ranks', too.
+    shared: bool,
 }
 
 /// The pages of all segments. A page that two segments share is a run of its own, with the rights of both.
@@ -361,6 +400,7 @@ impl Runs {
             self.runs[self.count] = Run {
                 place: Range { base, len_bytes },
                 prot,
+                shared: false,
             };
             self.count += 1;
         }
@@ -384,6 +424,10 @@ impl Runs {
 
     fn as_slice(&self) -> &[Run] {
         &self.runs[..self.count]
+    }
+
+    fn as_mut_slice(&mut self) -> &mut [Run] {
+        &mut self.runs[..self.count]
     }
 }
 

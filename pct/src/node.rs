@@ -9,7 +9,7 @@ use core::arch::{asm, naked_asm};
 use abi::Errno;
 use abi::control::{Control, Event, HostOp, JobInfo, RankInfo, RegionKind};
 use pct::Qk;
-use pct::qk::{Range, Start};
+use pct::qk::{Range, Start, Text};
 
 /// Where the QK starts the PCT, with an empty stack of any alignment.
 // SAFETY: (1) The name is the linker's entry point and nobody else defines it; (2) the body only aligns the stack
@@ -136,6 +136,21 @@ impl Qk for Node {
     ) -> Result<(), Errno> {
         let args = [rank.into(), place.base, place.len_bytes, prot, kind as u64];
         control(Control::RegionCreate, args).map(drop)
+    }
+
+    fn text_create(
+        &mut self,
+        rank: u32,
+        place: Range,
+        prot: u64,
+        text: Text,
+    ) -> Result<bool, Errno> {
+        let Range { base, len_bytes } = place;
+        let args = [rank.into(), base, len_bytes, prot, text.file, text.offset];
+        match control(Control::TextCreate, args) {
+            Err(Errno::EAGAIN) => Ok(false),
+            result => result.map(|_| true),
+        }
     }
 
     fn region_protect(&mut self, rank: u32, place: Range, prot: u64) -> Result<(), Errno> {

@@ -12,6 +12,15 @@ pub struct Range {
     pub len_bytes: u64,
 }
 
+/// Bytes of a file that ranks share.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Text {
+    /// [`abi::control::PROGRAM`] or [`abi::control::INTERPRETER`].
+    pub file: u64,
+    /// Where they begin in it.
+    pub offset: u64,
+}
+
 /// How a rank's first task begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Start {
@@ -45,6 +54,14 @@ pub trait Qk {
         prot: u64,
         kind: RegionKind,
     ) -> Result<(), Errno>;
+    /// `false`: it cannot be shared.
+    fn text_create(
+        &mut self,
+        rank: u32,
+        place: Range,
+        prot: u64,
+        text: Text,
+    ) -> Result<bool, Errno>;
     fn region_protect(&mut self, rank: u32, place: Range, prot: u64) -> Result<(), Errno>;
     fn host_call(&mut self, rank: u32, op: HostOp, args: [u64; 3]) -> Result<u64, Errno>;
     fn rank_start(&mut self, rank: u32, start: Start) -> Result<(), Errno>;

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use abi::Errno;
-use abi::control::HostOp;
+use abi::control::{HostOp, INTERPRETER, PROGRAM};
 use abi::halt::Halt;
 use abi::map::{STACK_TOP, USER_TOP};
 
@@ -139,18 +139,35 @@ fn hold_file(rank: &Rank, index: usize, args: &[u64; 6]) -> Result<i64, Errno> {
 /// Says what the text of a file is known by that is mapped (descriptor, address, bytes, offset).
 fn describe_text(rank: &Rank, index: usize, args: &[u64; 6]) -> Result<i64, Errno> {
     let [fd, addr, len_bytes, offset, ..] = *args;
-    let fd = descriptor(rank, fd)?;
-    let changed_ns = known_by(rank, index, fd)?;
-    place(rank, fd, addr, len_bytes, offset)?;
-    Ok(changed_ns)
+    with_text(rank, fd, |fd| {
+        let changed_ns = known_by(rank, index, fd)?;
+        place(rank, fd, addr, len_bytes, offset)?;
+        Ok(changed_ns)
+    })
 }
 
 /// Reads text into frames of the pool (descriptor, address of the frames, bytes, offset).
 fn load_text(rank: &Rank, index: usize, args: &[u64; 6]) -> Result<i64, Errno> {
     let [fd, gpa, len_bytes, offset, ..] = *args;
-    let fd = descriptor(rank, fd)?;
-    objects::text::load(rank, fd, [gpa, len_bytes, offset])?;
-    known_by(rank, index, fd)
+    with_text(rank, fd, |fd| {
+        objects::text::load(rank, fd, [gpa, len_bytes, offset])?;
+        known_by(rank, index, fd)
+    })
+}
+
+/// Does something with a file of text: of a descriptor that the rank names, or the program's, or its interpreter's.
+fn with_text(
+    rank: &Rank,
+    fd: u64,
+    work: impl FnOnce(BorrowedFd<'_>) -> Result<i64, Errno>,
+) -> Result<i64, Errno> {
+    let program = rank.program();
+    match (fd, &program.interpreter) {
+        (PROGRAM, _) => work(program.file.as_fd()),
+        (INTERPRETER, Some(file)) => work(file.as_fd()),
+        (INTERPRETER, None) => Err(Errno::ENOENT),
+        _ => work(descriptor(rank, fd)?),
+    }
 }
 
 fn known_by(rank: &Rank, index: usize, fd: BorrowedFd<'_>) -> Result<i64, Errno> {

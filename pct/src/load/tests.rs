@@ -86,6 +86,24 @@ fn a_program_is_laid_out_and_started() {
     }
 }
 
+/// What can be shared is not read: its pages hold what the file holds, also behind the end of the segment. The rest is as ever.
+#[test]
+fn text_is_shared_where_that_can_be() {
+    let mut fake = typical();
+    fake.shares_text = true;
+    let mut rank = loaded(fake);
+    assert_eq!(region(&rank, 0x40_1000).prot, PROT_READ | PROT_EXEC);
+    assert_eq!(region(&rank, 0x40_3000).prot, PROT_READ | PROT_WRITE);
+    let file = program(0x40_1000, &SEGMENTS, 0x3080);
+    let mut bytes = vec![0; 0x2000];
+    rank.pages.read(0x40_1000, &mut bytes).expect("mapped");
+    assert_eq!(bytes, file[0x1000..0x3000]);
+    rank.pages
+        .read(0x40_4080, &mut bytes[..0x100])
+        .expect("mapped");
+    assert!(bytes[..0x100].iter().all(|&byte| byte == 0), "zeroes stay");
+}
+
 const ET_DYN: u16 = 3;
 const PT_LOAD: u32 = 1;
 const PT_INTERP: u32 = 3;

@@ -3,7 +3,9 @@
 //! The PCT is trusted to decide, not to be right: every argument is checked, and a bad one is an error number.
 
 use abi::Errno;
-use abi::control::{Control, CoreWords, Event, HostOp, JobInfo, RankInfo, RegionKind};
+use abi::control::{
+    Control, CoreWords, Event, HostOp, INTERPRETER, JobInfo, PROGRAM, RankInfo, RegionKind,
+};
 use abi::map::{PAGE, USER_BASE, USER_TOP};
 use arrayvec::ArrayVec;
 use hal::addr::{Phys, PhysRange, User};
@@ -19,7 +21,7 @@ use wire::rank::state;
 use crate::aspace::{Aspace, Owner, REGIONS};
 use crate::rank::{self, Rank};
 use crate::syscall::limits::RLIMIT_STACK;
-use crate::{comm, events, exec, preempt, ship};
+use crate::{comm, events, exec, preempt, shared, ship};
 
 /// Free memory for ranks, and what of it has been given out.
 static MEMORY: Mutex<ArrayVec<PhysRange, 16>> = Mutex::new(ArrayVec::new_const());
@@ -52,6 +54,7 @@ pub fn call(frame: &mut UserFrame) -> Result<u64, Errno> {
         Control::RankInfo => put_words(a1, a2, &info(attached(a0)?).to_words()),
         Control::RankReap => rank_reap(rank::get(a0)?),
         Control::MemoryRange => memory_range(a0, a1),
+        Control::TextCreate => text_create(loading(a0)?, [a1, a2], a3, [a4, a5]),
     }
 }
 
@@ -241,6 +244,28 @@ fn region_create(
     .map(|()| 0)
 }
 
+fn text_create(
+    rank: &'static Rank,
+    [start, len_bytes]: [u64; 2],
+    prot: u64,
+    [file, offset]: [u64; 2],
+) -> Result<u64, Errno> {
+    let (start, end) = range(start, len_bytes)?;
+    let prot = Prot::from_bits(prot as u8).ok_or(Errno::EINVAL)?;
+    let in_file = offset.is_multiple_of(PAGE) && offset.checked_add(len_bytes).is_some();
+    if !in_file || (file != PROGRAM && file != INTERPRETER) {
+        return Err(Errno::EINVAL);
+    }
+    let region = Region::new(start, end, prot, Kind::Image);
+    rank.with_aspace(|aspace| {
+        if !aspace.regions().is_vacant(start, end) {
+            return Err(Errno::EEXIST);
+        }
+        let shared = shared::text::map(rank.main(), aspace, [file, offset], region);
+        shared.then_some(0).ok_or(Errno::EAGAIN)
+    })
+}
+
 fn region_protect(rank: &Rank, start: u64, len_bytes: u64, prot: u64) -> Result<u64, Errno> {
     let (start, end) = range(start, len_bytes)?;
     let prot = Prot::from_bits(prot as u8).ok_or(Errno::EINVAL)?;
@@ -359,6 +384,7 @@ fn rank_refuse(rank: &'static Rank, status: u64, from: u64, len_bytes: u64) -> R
         exec::give_up(rank);
         wait_status = Signal::SEGV.number().into();
     }
+    shared::text::end(rank);
     rank.area.node.wait_status.put(wait_status);
     rank.area.node.state.store(state::REFUSED);
     hal::doorbell::ring(rank.id as u16);

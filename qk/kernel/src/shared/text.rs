@@ -25,31 +25,40 @@ use crate::{comm, preempt, ship};
 /// Less is read as fast as it is shared.
 const LEAST_BYTES: u64 = 64 << 10;
 
-/// Maps the private mapping of a file that `region` is to be, all of which lies in the file and where nothing is mapped, so that
+/// Maps what `region` is to show of a file from `offset` on, all of which lies in the file and where nothing is mapped, so that
 /// its frames are also other ranks'; `false`: that cannot be, and nothing has changed.
-pub fn map(thread: &'static Thread, aspace: &mut Aspace, fd: u64, region: Region) -> bool {
+pub fn map(
+    thread: &'static Thread,
+    aspace: &mut Aspace,
+    [fd, offset]: [u64; 2],
+    region: Region,
+) -> bool {
     let is_text = !region.prot.is_empty() && !region.prot.contains(Prot::WRITE);
     if comm::get().config.ranks == 1 || !is_text || region.len_bytes() < LEAST_BYTES {
         return false;
     }
-    let args = [fd, region.start, region.len_bytes(), region.offset];
+    let args = [fd, region.start, region.len_bytes(), offset];
     let key = describe(thread, HostOp::DescribeText, args);
-    key.and_then(|key| map_known(thread, aspace, fd, region, key))
+    key.and_then(|key| map_known(thread, aspace, [fd, offset], region, key))
         .is_ok()
 }
 
 fn map_known(
     thread: &'static Thread,
     aspace: &mut Aspace,
-    fd: u64,
+    [fd, from]: [u64; 2],
     region: Region,
     key: TextKey,
 ) -> Result<(), Errno> {
     let node = node()?;
-    let (from, to) = (region.offset, region.offset + region.len_bytes());
+    let to = from + region.len_bytes();
     let _gate = node.gate(key.file[1] as u32);
     fill(thread, node, fd, key, (from, to))?;
-    let pieces = node.with(|objects| objects.attach_text(key, from, to))?;
+    let mut pieces = node.with(|objects| objects.attach_text(key, from, to))?;
+    for piece in &mut pieces {
+        // A program's own segments have no offset.
+        piece.offset = piece.offset - from + region.offset;
+    }
     count(thread.rank, region.len_bytes(), true);
     let mapped = aspace.map_text(region, &pieces);
     if mapped.is_err() {

@@ -142,7 +142,12 @@ fn map_private(
     if in_file == start {
         return Ok(());
     }
-    if shared::text::map(thread, aspace, fd, region.clip(start, in_file)) {
+    if shared::text::map(
+        thread,
+        aspace,
+        [fd, region.offset],
+        region.clip(start, in_file),
+    ) {
         return Ok(());
     }
     let mut writable = region.clip(start, in_file);
