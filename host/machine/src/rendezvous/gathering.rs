@@ -151,6 +151,7 @@ fn difference(a: &Member, b: &Member) -> Option<String> {
 
 #[cfg(test)]
 pub mod tests {
+    use super::super::no_process_starts;
     use super::*;
     use crate::message::send;
     use crate::resources::Resources;
@@ -191,6 +192,7 @@ pub mod tests {
 
     #[test]
     fn seats_are_taken_once() {
+        let _alone = no_process_starts();
         let first = member(1, 3);
         let mut table = Table::new(&first);
         assert_eq!(table.missing(), [0, 2]);

@@ -160,6 +160,14 @@ pub fn together<'a>(members: impl Iterator<Item = &'a Member> + Clone) -> Resour
     }
 }
 
+/// For tests: a process that is being started has copies of all descriptors until it calls exec, so sockets and locks that
+/// another test has closed are not closed yet. Tests that start one, or that rely on what they have closed, hold this.
+#[cfg(test)]
+fn no_process_starts() -> std::sync::MutexGuard<'static, ()> {
+    static STARTS: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    STARTS.lock().unwrap_or_else(|error| error.into_inner())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

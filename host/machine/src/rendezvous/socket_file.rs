@@ -225,6 +225,7 @@ fn socket() -> Result<OwnedFd, Errno> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::no_process_starts;
     use super::*;
     use rustix::net::accept;
     use std::os::unix::fs::PermissionsExt;
@@ -286,6 +287,7 @@ mod tests {
     /// Of any number that come at the same moment one listens, also where a yod that was killed has left its socket.
     #[test]
     fn one_of_many_listens() {
+        let _alone = no_process_starts();
         let dir = scratch("many");
         let place = dir.join("margay");
         let (dead, Found::Listener(listener)) = found(&place, "dead") else {
