@@ -3,6 +3,7 @@
 #include "../common/check.h"
 #include <fcntl.h>
 #include <limits.h>
+#include <sys/mman.h>
 #include <sys/uio.h>
 
 enum { PIECES = 512 };
@@ -55,6 +56,12 @@ int main(void)
     text[1].iov_len = 8;
     check(writev(fd, text, 1) == 4, "pieces past the count are not looked at");
     check_fails(writev(99, text, 1), EBADF, "a closed descriptor");
+
+    char *pages = mmap(NULL, 2 * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    need(pages != MAP_FAILED && munmap(pages + PAGE_BYTES, PAGE_BYTES) == 0, "the end of a mapping");
+    struct iovec *last = (struct iovec *)(pages + PAGE_BYTES) - 1;
+    *last = (struct iovec){out, 1};
+    check_fails(writev(fd, last, IOV_MAX), EFAULT, "all vectors but the first lie nowhere");
 
     for (int i = 0; i < IOV_MAX; i++)
         v[i].iov_base = out, v[i].iov_len = 1;

@@ -94,6 +94,7 @@ extern "C" fn early_main(info: u64, delta: u64) -> ! {
     frames::open(&free, &loader.in_use, kernel);
 
     cpu::features::patch_smap_sites();
+    traps::sort_fixups();
     paging::build(&loader.memory, kernel);
     let taken = cpu::init_bsp_stacks();
 

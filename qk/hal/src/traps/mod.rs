@@ -18,7 +18,7 @@ use crate::vectors::{FIRST_INTERRUPT, VEC_SPURIOUS};
 use crate::{apic, panic};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-pub(crate) use entry::{first_return, init_syscall};
+pub(crate) use entry::{first_return, init_syscall, sort_fixups};
 
 /// Page fault.
 const PAGE_FAULT: u8 = 14;

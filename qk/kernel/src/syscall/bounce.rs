@@ -31,6 +31,8 @@ const MESSAGE_WORDS: usize = 7;
 const MESSAGE_BYTES: u64 = 64;
 /// Work of looking at a vector or a page, in instructions.
 const LOOK_WORK: u32 = 150;
+/// Work of finding out that memory cannot be read: a page fault in the kernel.
+const FAULT_WORK: u32 = 400;
 /// PROT_READ | PROT_WRITE and MAP_PRIVATE | MAP_ANONYMOUS (include/uapi/asm-generic/mman-common.h).
 const READ_WRITE: u64 = 3;
 const PRIVATE_ANONYMOUS: u64 = 0x22;
@@ -83,18 +85,35 @@ fn messages(count: u64) -> u64 {
 }
 
 fn has_remote_vectors(at: u64, count: u64) -> bool {
-    is_remote(at)
-        || (0..count.min(MAX_VECTORS)).any(|i| {
-            preempt::point(LOOK_WORK / 4);
-            get_words(at.wrapping_add(i * VECTOR_BYTES)).is_ok_and(|[base, _]| is_remote(base))
-        })
+    if is_remote(at) {
+        return true;
+    }
+    for i in 0..count.min(MAX_VECTORS) {
+        preempt::point(LOOK_WORK / 4);
+        match words(at.wrapping_add(i * VECTOR_BYTES)) {
+            Some([base, _]) if is_remote(base) => return true,
+            Some(_) => {}
+            None => return false, // Linux refuses them all
+        }
+    }
+    false
 }
 
 fn has_remote_message(at: u64) -> bool {
+    preempt::point(LOOK_WORK);
     is_remote(at)
-        || get_words(at).is_ok_and(|[name, _, iov, count, control, ..]: [u64; MESSAGE_WORDS]| {
+        || words(at).is_some_and(|[name, _, iov, count, control, ..]: [u64; MESSAGE_WORDS]| {
             is_remote(name) || is_remote(control) || has_remote_vectors(iov, count)
         })
+}
+
+/// Words of the program, where there are some.
+fn words<const N: usize>(at: u64) -> Option<[u64; N]> {
+    let words = get_words(at);
+    if words.is_err() {
+        preempt::point(FAULT_WORK);
+    }
+    words.ok()
 }
 
 impl Bounce {

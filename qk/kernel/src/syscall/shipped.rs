@@ -175,13 +175,16 @@ fn for_each_written(row: &Row, args: &[u64; 6], visit: &mut impl FnMut(u64, u64)
             Arg::Iovec(Dir::Out | Dir::InOut, count) => {
                 show_iovec(visit, value, args[count as usize]);
             }
-            Arg::Msghdr(Dir::Out | Dir::InOut) => show_msghdr(visit, value),
+            Arg::Msghdr(Dir::Out | Dir::InOut) => {
+                show_msghdr(visit, value);
+            }
             Arg::Mmsghdr(Dir::Out | Dir::InOut, count) => {
                 /// sizeof(struct mmsghdr)
                 const STRIDE: u64 = 64;
                 let count = args[count as usize].min(1024);
                 show(visit, value, count * STRIDE);
-                (0..count).for_each(|i| show_msghdr(visit, value.wrapping_add(i * STRIDE)));
+                // Linux ends the array where it cannot be read.
+                let _ = (0..count).all(|i| show_msghdr(visit, value.wrapping_add(i * STRIDE)));
             }
             Arg::Request => show_request(visit, row, before, value),
             _ => {}
@@ -255,13 +258,17 @@ fn show_iovec(visit: &mut impl FnMut(u64, u64), at: u64, count: u64) {
     }
 }
 
-/// struct user_msghdr: name, namelen (int), iov, iovlen, control, controllen, flags (int).
-fn show_msghdr(visit: &mut impl FnMut(u64, u64), at: u64) {
+/// struct user_msghdr: name, namelen (int), iov, iovlen, control, controllen, flags (int). `false`: there is none.
+fn show_msghdr(visit: &mut impl FnMut(u64, u64), at: u64) -> bool {
+    /// Work besides that of its vectors, in instructions.
+    const WORK: u32 = 300;
+    preempt::point(WORK);
     let Ok([name, name_len, iov, count, control, control_len, _]) = get_words::<7>(at) else {
-        return;
+        return false;
     };
     show(visit, at, 56);
     show(visit, name, u64::from(name_len as u32));
     show(visit, control, control_len);
     show_iovec(visit, iov, count);
+    true
 }

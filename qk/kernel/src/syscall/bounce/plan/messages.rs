@@ -5,7 +5,7 @@ use abi::syscall::Dir;
 
 use super::super::{
     LOOK_WORK, MAX_BYTES, MAX_VECTORS, MESSAGE_BYTES, MESSAGE_WORDS, VECTOR_BYTES, is_remote,
-    messages,
+    messages, words,
 };
 use super::{Back, Plan, Value, back};
 use crate::preempt;
@@ -113,7 +113,7 @@ fn remote_bytes(header: &Header) -> u64 {
     let of = |addr, len_bytes| if is_remote(addr) { len_bytes } else { 0 };
     let vectors = (0..count.min(MAX_VECTORS)).map(|i| {
         preempt::point(LOOK_WORK);
-        let vector = get_words(iov.wrapping_add(i * VECTOR_BYTES));
+        let vector = words(iov.wrapping_add(i * VECTOR_BYTES));
         VECTOR_BYTES + vector.map_or(0, |[base, len_bytes]| of(base, len_bytes))
     });
     let parts = [
