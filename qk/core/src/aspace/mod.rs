@@ -253,27 +253,13 @@ impl<M: Machine> Aspace<M> {
     pub fn renew_code(&mut self, start: u64, end: u64) {
         let (start, end) = (page_floor(start), end.min(USER_TOP));
         let machine = self.machine;
-        let Self {
-            regions,
-            frames,
-            pool,
-            stale,
-            root,
-            ..
-        } = self;
-        let tables = ShareTables {
-            machine,
-            frames,
-            pool,
-            stale,
-            purpose: Purpose::Mapping,
-        };
+        let (regions, tables, root) = self.regions_and_tables(Purpose::Mapping);
         for region in regions.iter_range(start, end) {
             // Written over itself, a page that other ranks write to could lose what they write. Text was renewed when it was filled.
             if !region.prot.contains(Prot::EXEC) || region.is_object() || region.is_text() {
                 continue;
             }
-            paging::extents(&tables, *root, region.start, region.end, |extent| {
+            paging::extents(&tables, root, region.start, region.end, |extent| {
                 for pa in (extent.pa..extent.pa + extent.len_bytes).step_by(PAGE_BYTES as usize) {
                     machine.rewrite(pa);
                     M::point(PAGE_BYTES as u32 / 8);
@@ -286,7 +272,14 @@ impl<M: Machine> Aspace<M> {
         self.tables_for(Purpose::Mapping)
     }
 
+    #[inline]
     fn tables_for(&mut self, purpose: Purpose) -> (ShareTables<'_, M>, u64) {
+        let (_, tables, root) = self.regions_and_tables(purpose);
+        (tables, root)
+    }
+
+    #[inline]
+    fn regions_and_tables(&mut self, purpose: Purpose) -> (&Regions, ShareTables<'_, M>, u64) {
         let tables = ShareTables {
             machine: self.machine,
             frames: &mut self.frames,
@@ -294,7 +287,7 @@ impl<M: Machine> Aspace<M> {
             stale: &mut self.stale,
             purpose,
         };
-        (tables, self.root)
+        (&self.regions, tables, self.root)
     }
 
     /// After entries of `start .. end` went away: no TLB of the rank's cores has them, and emptied tables may be used again.

@@ -3,7 +3,7 @@
 //! They are mapped without write access. Before a rank gets that, it gets a copy of its own ([`Aspace::own`]), so that nothing
 //! is copied at a page fault. Whoever counts the mappings of the frames is told what has gone, a piece at a time.
 
-use super::{Aspace, Machine, Purpose, ShareTables, record, shown_as};
+use super::{Aspace, Machine, Purpose, record, shown_as};
 use crate::objects::Piece;
 use crate::page::PageSize;
 use crate::paging::{self, Extent};
@@ -129,24 +129,10 @@ impl<M: Machine> Aspace<M> {
     #[inline(never)]
     pub(super) fn publish_by_regions(&mut self, start: u64, end: u64) {
         let machine = self.machine;
-        let Self {
-            regions,
-            frames,
-            pool,
-            stale,
-            root,
-            ..
-        } = self;
-        let tables = ShareTables {
-            machine,
-            frames,
-            pool,
-            stale,
-            purpose: Purpose::Mapping,
-        };
+        let (regions, tables, root) = self.regions_and_tables(Purpose::Mapping);
         for region in regions.iter_range(start, end) {
             let kind = if region.is_text() { prot::TEXT } else { 0 };
-            paging::extents(&tables, *root, region.start, region.end, |extent| {
+            paging::extents(&tables, root, region.start, region.end, |extent| {
                 record(machine, &shown_as(&extent, kind));
             });
         }
