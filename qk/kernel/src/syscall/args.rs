@@ -3,6 +3,15 @@
 use abi::Errno;
 use hal::addr::User;
 
+/// Most vectors, or messages, of a call (UIO_MAXIOV, include/uapi/linux/uio.h).
+pub const MAX_VECTORS: u64 = 1024;
+/// sizeof(struct iovec).
+pub const VECTOR_BYTES: u64 = 16;
+/// Words of a struct user_msghdr: name, namelen (int), iov, iovlen, control, controllen, flags (int).
+pub const MESSAGE_WORDS: usize = 7;
+/// sizeof(struct mmsghdr): a user_msghdr, then msg_len (unsigned int).
+pub const MESSAGE_BYTES: u64 = 64;
+
 /// `len_bytes` at `addr`, if a program's pointer can be that.
 ///
 /// # Errors

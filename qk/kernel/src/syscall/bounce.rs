@@ -14,7 +14,9 @@ use alloc::vec::Vec;
 use plan::{Back, Piece, Plan, Value};
 use qk_core::mman::{self, MmapArgs};
 
-use super::args::{get_words, put_words, user};
+use super::args::{
+    MAX_VECTORS, MESSAGE_BYTES, MESSAGE_WORDS, VECTOR_BYTES, get_words, put_words, user,
+};
 use crate::preempt;
 use crate::rank::Rank;
 
@@ -22,13 +24,6 @@ use crate::rank::Rank;
 const MAX_BYTES: u64 = 4 << 20;
 /// Bytes that are copied between two preemption points.
 const SLICE_BYTES: u64 = 64 << 10;
-/// Most vectors of a call (UIO_MAXIOV, include/uapi/linux/uio.h).
-const MAX_VECTORS: u64 = 1024;
-/// sizeof(struct iovec), and of struct user_msghdr in words: name, namelen, iov, iovlen, control, controllen, flags.
-const VECTOR_BYTES: u64 = 16;
-const MESSAGE_WORDS: usize = 7;
-/// sizeof(struct mmsghdr): a user_msghdr, then msg_len (unsigned int).
-const MESSAGE_BYTES: u64 = 64;
 /// Work of looking at a vector or a page, in instructions.
 const LOOK_WORK: u32 = 150;
 /// Work of finding out that memory cannot be read: a page fault in the kernel.

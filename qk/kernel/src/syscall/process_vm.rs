@@ -6,18 +6,14 @@ use abi::Errno;
 use abi::map::{USER_TOP, remote};
 use core::sync::atomic::Ordering;
 
-use super::args::{get_words, user};
+use super::args::{MAX_VECTORS, VECTOR_BYTES, get_words, user};
 use super::others::not_permitted_on;
 use super::{Call, SysResult};
 use crate::rank::{self, Rank};
 use crate::{preempt, windows};
 
-/// Most vectors of one side (UIO_MAXIOV, include/uapi/linux/uio.h).
-const MAX_VECTORS: u64 = 1024;
 /// Most bytes of one call (MAX_RW_COUNT, include/linux/fs.h).
 const MAX_BYTES: u64 = 0x7fff_f000;
-/// sizeof(struct iovec).
-const VECTOR_BYTES: u64 = 16;
 /// Bytes that are copied between two preemption points: an iteration for each eight, which an emulator counts as an instruction.
 const SLICE_BYTES: u64 = 128 << 10;
 /// Work of reading one vector, in instructions.

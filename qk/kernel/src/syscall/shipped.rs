@@ -9,7 +9,7 @@ use abi::syscall::request::{self, Argument};
 use abi::syscall::{Arg, Call as Row, Dir, Len, by_nr, bytes_of_bits};
 use qk_core::signals::{SigInfo, SigSet, Signal, code};
 
-use super::args::get_words;
+use super::args::{MAX_VECTORS, MESSAGE_BYTES, MESSAGE_WORDS, VECTOR_BYTES, get_words};
 use super::bounce::{self, Bounce};
 use super::{Call, RESTART, RESTART_NO_HANDLER, SysResult};
 use crate::rank::Rank;
@@ -179,12 +179,11 @@ fn for_each_written(row: &Row, args: &[u64; 6], visit: &mut impl FnMut(u64, u64)
                 show_msghdr(visit, value);
             }
             Arg::Mmsghdr(Dir::Out | Dir::InOut, count) => {
-                /// sizeof(struct mmsghdr)
-                const STRIDE: u64 = 64;
-                let count = args[count as usize].min(1024);
-                show(visit, value, count * STRIDE);
+                let count = args[count as usize].min(MAX_VECTORS);
+                show(visit, value, count * MESSAGE_BYTES);
                 // Linux ends the array where it cannot be read.
-                let _ = (0..count).all(|i| show_msghdr(visit, value.wrapping_add(i * STRIDE)));
+                let _ =
+                    (0..count).all(|i| show_msghdr(visit, value.wrapping_add(i * MESSAGE_BYTES)));
             }
             Arg::Request => show_request(visit, row, before, value),
             _ => {}
@@ -242,15 +241,13 @@ fn length(len: Len, args: &[u64; 6]) -> u64 {
 }
 
 fn show_iovec(visit: &mut impl FnMut(u64, u64), at: u64, count: u64) {
-    /// UIO_MAXIOV (include/uapi/linux/uio.h)
-    const MAX: u64 = 1024;
     /// Work per element, in instructions: with what is done about the buffer.
     const WORK: u32 = 300;
     // The sum is limited, not the pieces.
     let mut left_bytes = MAX_RW_BYTES;
-    for i in 0..count.min(MAX) {
+    for i in 0..count.min(MAX_VECTORS) {
         preempt::point(WORK);
-        let Ok([base, len_bytes]) = get_words(at.wrapping_add(i * 16)) else {
+        let Ok([base, len_bytes]) = get_words(at.wrapping_add(i * VECTOR_BYTES)) else {
             return;
         };
         show(visit, base, len_bytes.min(left_bytes));
@@ -258,12 +255,13 @@ fn show_iovec(visit: &mut impl FnMut(u64, u64), at: u64, count: u64) {
     }
 }
 
-/// struct user_msghdr: name, namelen (int), iov, iovlen, control, controllen, flags (int). `false`: there is none.
+/// A struct user_msghdr; `false`: there is none.
 fn show_msghdr(visit: &mut impl FnMut(u64, u64), at: u64) -> bool {
     /// Work besides that of its vectors, in instructions.
     const WORK: u32 = 300;
     preempt::point(WORK);
-    let Ok([name, name_len, iov, count, control, control_len, _]) = get_words::<7>(at) else {
+    let Ok([name, name_len, iov, count, control, control_len, _]) = get_words::<MESSAGE_WORDS>(at)
+    else {
         return false;
     };
     show(visit, at, 56);
