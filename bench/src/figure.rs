@@ -2,6 +2,7 @@
 
 use crate::catalogue::{Aim, Row};
 use crate::plugin;
+use crate::statistics::ratio_of_medians;
 
 /// What a measurement found.
 #[derive(Clone, PartialEq, Debug)]
@@ -21,6 +22,16 @@ impl Found {
             value,
             interval: None,
             detail: detail.into(),
+        }
+    }
+
+    /// The median of `a` over that of `b`, and how sure that is.
+    pub fn ratio(a: &[f64], b: &[f64], detail: String) -> Found {
+        let (value, interval) = ratio_of_medians(a, b);
+        Found {
+            value,
+            interval: Some(interval),
+            detail,
         }
     }
 }

@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::Reading;
 use crate::figure::Found;
 use crate::lab::{How, Lab};
-use crate::statistics::{median, ratio_of_medians};
+use crate::statistics::median;
 
 /// Pairs of runs.
 const RUNS: usize = 21;
@@ -26,17 +26,12 @@ pub fn ratios(lab: &Lab) -> Result<Vec<Reading>> {
         }
     }
     let found = |i: usize| {
-        let (value, interval) = ratio_of_medians(&margay[i], &native[i]);
         let detail = format!(
             "medians of {RUNS}: natively {:.0} us, Margay {:.0} us",
             median(&native[i]),
             median(&margay[i])
         );
-        Found {
-            value,
-            interval: Some(interval),
-            detail,
-        }
+        Found::ratio(&margay[i], &native[i], detail)
     };
     Ok(vec![
         ("fork_10mib_ratio", found(0)),

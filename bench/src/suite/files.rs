@@ -6,7 +6,7 @@ use super::Reading;
 use crate::figure::Found;
 use crate::lab::{How, Lab};
 use crate::scratch::Scratch;
-use crate::statistics::{median, ratio_of_medians};
+use crate::statistics::median;
 
 const BYTES: u64 = 1 << 30;
 /// Pairs of runs.
@@ -33,15 +33,10 @@ fn ratio(lab: &Lab, args: &[&str]) -> Result<Found> {
         let ran = lab.margay(How::default(), "file", args)?;
         margay.push(ran.results.one("seconds")?);
     }
-    let (value, interval) = ratio_of_medians(&native, &margay);
     let detail = format!(
         "medians of {RUNS}: natively {:.3} s, Margay {:.3} s",
         median(&native),
         median(&margay)
     );
-    Ok(Found {
-        value,
-        interval: Some(interval),
-        detail,
-    })
+    Ok(Found::ratio(&native, &margay, detail))
 }
