@@ -34,10 +34,7 @@ static void rank_1(void)
     memset(second, 'b', BYTES);
     meet(3);
     meet(4);
-    int same = 1;
-    for (int i = 0; i < BYTES; i++)
-        same &= second[i] == 'b';
-    untouched = same;
+    untouched = all_bytes(second, 'b', BYTES);
     meet(5);
     meet(6);
 }
@@ -51,10 +48,7 @@ int main(void)
         return 0;
     meet(1);
     char *there = OF(1, *OF(1, &first));
-    int same = 1;
-    for (int i = 0; i < BYTES; i++)
-        same &= there[i] == 'a';
-    check(same, "a file that rank 1 maps and shares");
+    check(all_bytes(there, 'a', BYTES), "a file that rank 1 maps and shares");
     there[5 * PAGE_BYTES] = 'w';
     meet(2);
     meet(3);
