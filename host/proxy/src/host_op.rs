@@ -1,6 +1,6 @@
 //! What the QK asks for besides Linux calls.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use abi::Errno;
@@ -15,13 +15,12 @@ use crate::child;
 use crate::dump;
 use crate::exec;
 use crate::fds;
-use crate::memory::RankMemory;
+use crate::memory::{RankMemory, move_all};
 use crate::objects::{self, File};
 use crate::rank::Rank;
 use crate::signals;
 use crate::special;
 use crate::special::walk::linux;
-use crate::stub;
 use crate::watcher;
 
 /// Carries out an operation for thread `index`; returns its result or a negative error as a system call does.
@@ -218,25 +217,8 @@ fn read_file(file: BorrowedFd<'_>, addr: u64, len_bytes: u64, offset: u64) -> Re
     if addr.checked_add(len_bytes).is_none_or(|end| end > USER_TOP) {
         return Err(Errno::EFAULT);
     }
-    let file = file.as_raw_fd() as u64;
-    let mut done = 0;
-    while done < len_bytes {
-        let args = [
-            file,
-            addr + done,
-            len_bytes - done,
-            offset.wrapping_add(done),
-            0,
-            0,
-        ];
-        // SAFETY: 1. Linux writes only to memory of the rank: all of it lies below USER_TOP (just checked).
-        match unsafe { stub::syscall(libc::SYS_pread64 as u64, &args) } {
-            0 => break,
-            read if read > 0 => done += read as u64,
-            errno => return Err(Errno::from_ret(errno).unwrap_or(Errno::EIO)),
-        }
-    }
-    Ok(done as i64)
+    // SAFETY: 1. Linux writes only to memory of the rank: all of it lies below USER_TOP (just checked).
+    unsafe { move_all(libc::SYS_pread64, file, addr, len_bytes, offset) }
 }
 
 fn write_strings(rank: &Rank, addr: u64, capacity_bytes: u64) -> Result<i64, Errno> {

@@ -32,7 +32,7 @@ use crate::gpa::Place;
 use crate::regions::{Region, Regions};
 use crate::special::walk::linux;
 
-pub use copy::{RankMemory, copy_bytes};
+pub use copy::{RankMemory, copy_bytes, move_all};
 
 /// An address at which nothing is ever mapped.
 pub const NOWHERE: u64 = USER_TOP;

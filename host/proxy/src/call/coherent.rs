@@ -7,7 +7,7 @@
 use std::os::fd::BorrowedFd;
 
 use abi::Errno;
-use rustix::fs::{FileType, OFlags, fcntl_getfl, fstat, stat};
+use rustix::fs::{OFlags, Stat, fcntl_getfl, fstat, stat};
 
 use super::args::Scratch;
 use super::linux;
@@ -106,10 +106,8 @@ fn mapped_file(rank: &Rank, fd: BorrowedFd<'_>) -> Option<File> {
     listed(rank, &stat)
 }
 
-fn listed(rank: &Rank, stat: &rustix::fs::Stat) -> Option<File> {
-    let file = [stat.st_dev, stat.st_ino];
-    let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-    (regular && !objects::entries(rank, file).is_empty()).then_some(file)
+fn listed(rank: &Rank, stat: &Stat) -> Option<File> {
+    objects::regular(stat).filter(|&file| !objects::entries(rank, file).is_empty())
 }
 
 fn either_is_mapped(rank: &Rank, one: u64, other: u64) -> Option<i64> {

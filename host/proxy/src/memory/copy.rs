@@ -1,8 +1,11 @@
-//! Copies between memory of the rank and this process's own.
+//! Copies between memory of the rank and this process's own, and files.
 
 use std::arch::asm;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 use abi::Errno;
+
+use crate::stub;
 
 /// Copies from and to a rank's memory that fail instead of faulting.
 pub trait RankMemory {
@@ -55,6 +58,41 @@ pub unsafe fn copy_bytes(to: *mut u8, from: *const u8, len: usize) {
             options(nostack, preserves_flags),
         );
     }
+}
+
+/// Moves bytes between a file and memory at `address` by pread64 or pwrite64 (`nr`), until all are moved or the file ends.
+///
+/// # Errors
+/// What Linux says.
+///
+/// # Safety
+/// `address .. address + len_bytes` must not wrap; where pread64 may write there no Rust object lies.
+pub unsafe fn move_all(
+    nr: i64,
+    file: BorrowedFd<'_>,
+    address: u64,
+    len_bytes: u64,
+    offset: u64,
+) -> Result<i64, Errno> {
+    let mut done = 0;
+    while done < len_bytes {
+        let args = [
+            file.as_raw_fd() as u64,
+            address + done,
+            len_bytes - done,
+            offset.wrapping_add(done),
+            0,
+            0,
+        ];
+        // SAFETY: 1. As the caller promises.
+        match unsafe { stub::syscall(nr as u64, &args) } {
+            0 => break,
+            moved if moved > 0 => done += moved as u64,
+            moved if moved == Errno::EINTR.ret() => {}
+            error => return Err(Errno::from_ret(error).unwrap_or(Errno::EIO)),
+        }
+    }
+    Ok(done as i64)
 }
 
 #[cfg(test)]

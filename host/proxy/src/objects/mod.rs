@@ -16,14 +16,15 @@ use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use abi::Errno;
-use rustix::fs::{FileType, Mode, OFlags, fcntl_getfl, fstat, open};
+use rustix::fs::{FileType, Mode, OFlags, Stat, fcntl_getfl, fstat, open};
 use rustix::io::{self, fcntl_dupfd_cloexec};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 
 use crate::fds;
-use crate::memory::RamFiles;
+use crate::memory::{RamFiles, move_all};
 use crate::rank::Rank;
 use crate::signals;
+use crate::special::walk::linux;
 use crate::stub;
 use lent::lock_of;
 use lost::Lost;
@@ -152,17 +153,19 @@ fn address(address: u64) -> *mut u8 {
     std::ptr::with_exposed_provenance_mut(address as usize)
 }
 
+/// Which file it is, if it is a regular one.
+pub fn regular(stat: &Stat) -> Option<File> {
+    let is_regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    is_regular.then_some([stat.st_dev, stat.st_ino])
+}
+
 /// Keeps the file behind a descriptor of the rank; for mappings that can be written, one that can.
 ///
 /// # Errors
 /// ENODEV for anything but a regular file; ENFILE: the hard limit on descriptors has no room; what Linux says.
 pub fn hold(rank: &Rank, fd: BorrowedFd<'_>) -> Result<File, Errno> {
-    let stat = fstat(fd).map_err(errno)?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err(Errno::ENODEV);
-    }
-    let file = [stat.st_dev, stat.st_ino];
-    let flags = fcntl_getfl(fd).map_err(errno)?;
+    let file = regular(&fstat(fd).map_err(linux)?).ok_or(Errno::ENODEV)?;
+    let flags = fcntl_getfl(fd).map_err(linux)?;
     let writable = flags & OFlags::RWMODE == OFlags::RDWR;
     let mut held = rank.objects.held();
     if held
@@ -175,7 +178,7 @@ pub fn hold(rank: &Rank, fd: BorrowedFd<'_>) -> Result<File, Errno> {
     let kept = kept.map_err(|error| match error {
         // Not what mmap says of the rank's own descriptors.
         io::Errno::MFILE | io::Errno::INVAL => Errno::ENFILE,
-        error => errno(error),
+        error => linux(error),
     })?;
     held.insert(
         file,
@@ -215,7 +218,7 @@ pub fn load(rank: &Rank, file: File, gpa: u64, len_bytes: u64, offset: u64) -> R
         .ok_or(Errno::EFAULT)?;
     let _locked = rank.objects.lock(file);
     match &held.source {
-        Source::File(fd) => move_all(libc::SYS_pread64, fd.as_fd(), to, len_bytes, offset),
+        Source::File(fd) => move_frames(libc::SYS_pread64, fd.as_fd(), to, len_bytes, offset),
         Source::Segment(segment) => Ok(segment.copy(to, len_bytes, offset, true)),
     }
 }
@@ -249,9 +252,9 @@ fn write(rank: &Rank, file: File, [gpa, len_bytes, offset]: [u64; 3]) -> Result<
 }
 
 fn write_file(fd: &OwnedFd, from: u64, len_bytes: u64, offset: u64) -> Result<i64, Errno> {
-    let file_bytes = fstat(fd).map_err(errno)?.st_size as u64;
+    let file_bytes = fstat(fd).map_err(linux)?.st_size as u64;
     let len_bytes = len_bytes.min(file_bytes.saturating_sub(offset));
-    let written = move_all(libc::SYS_pwrite64, fd.as_fd(), from, len_bytes, offset);
+    let written = move_frames(libc::SYS_pwrite64, fd.as_fd(), from, len_bytes, offset);
     if written == Err(Errno::EFBIG) {
         signals::forget(libc::SIGXFSZ); // it is for programs that write
     }
@@ -259,33 +262,15 @@ fn write_file(fd: &OwnedFd, from: u64, len_bytes: u64, offset: u64) -> Result<i6
 }
 
 /// Moves bytes between a file and frames that are mapped at `address`, which have been checked.
-fn move_all(
+fn move_frames(
     nr: i64,
     file: BorrowedFd<'_>,
     address: u64,
     len_bytes: u64,
     offset: u64,
 ) -> Result<i64, Errno> {
-    let mut done = 0;
-    while done < len_bytes {
-        let args = [
-            file.as_raw_fd() as u64,
-            address + done,
-            len_bytes - done,
-            offset.wrapping_add(done),
-            0,
-            0,
-        ];
-        // SAFETY: 1. All of the range is the pool's (the callers have asked `frames`), where no Rust object lies. 2. A descriptor
-        // that is not open is an error.
-        match unsafe { stub::syscall(nr as u64, &args) } {
-            0 => break,
-            moved if moved > 0 => done += moved as u64,
-            moved if moved == Errno::EINTR.ret() => {}
-            error => return Err(Errno::from_ret(error).unwrap_or(Errno::EIO)),
-        }
-    }
-    Ok(done as i64)
+    // SAFETY: 1. All of the range is the pool's (the callers have asked `frames`), where no Rust object lies.
+    unsafe { move_all(nr, file, address, len_bytes, offset) }
 }
 
 /// Returns when no call of any proxy uses frames of the file that it found before; `last`: closes it.
@@ -303,11 +288,7 @@ pub fn release(rank: &Rank, file: File, last: bool) {
 pub fn file_bytes(rank: &Rank, file: File) -> Result<i64, Errno> {
     let held = rank.objects.held();
     match &held.get(&file).ok_or(Errno::EBADF)?.source {
-        Source::File(fd) => fstat(fd).map(|stat| stat.st_size).map_err(errno),
+        Source::File(fd) => fstat(fd).map(|stat| stat.st_size).map_err(linux),
         Source::Segment(_) => Err(Errno::EBADF),
     }
-}
-
-fn errno(errno: io::Errno) -> Errno {
-    Errno::from_ret(-i64::from(errno.raw_os_error())).unwrap_or(Errno::EIO)
 }

@@ -9,6 +9,7 @@ use abi::control::SEGMENTS;
 use super::{File, Held, Source};
 use crate::memory::copy_bytes;
 use crate::rank::Rank;
+use crate::special::walk::linux;
 
 /// Where a segment is attached in this process; detached when it is dropped.
 #[derive(Debug)]
@@ -96,6 +97,6 @@ pub fn hold(rank: &Rank, id: u64, flags: u64) -> Result<(File, i64), Errno> {
 }
 
 fn last_error() -> Errno {
-    let errno = std::io::Error::last_os_error().raw_os_error();
-    Errno::from_ret(-i64::from(errno.unwrap_or(libc::EIO))).unwrap_or(Errno::EIO)
+    let error = std::io::Error::last_os_error();
+    rustix::io::Errno::from_io_error(&error).map_or(Errno::EIO, linux)
 }

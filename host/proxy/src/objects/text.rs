@@ -4,11 +4,12 @@ use std::os::fd::BorrowedFd;
 
 use abi::Errno;
 use abi::map::PAGE;
-use rustix::fs::{FileType, fstat};
+use rustix::fs::fstat;
 
-use super::{File, Part, entries, errno, move_all};
+use super::{File, Part, entries, move_frames, regular};
 use crate::files::is_settled;
 use crate::rank::Rank;
+use crate::special::walk::linux;
 
 /// What a file's text is known by: the file, and when it was last changed, in nanoseconds.
 ///
@@ -17,10 +18,9 @@ use crate::rank::Rank;
 /// of: what they have written there the file may not have yet.
 pub fn describe(rank: &Rank, fd: BorrowedFd<'_>) -> Result<(File, i64), Errno> {
     const SECOND_NS: i64 = 1_000_000_000;
-    let stat = fstat(fd).map_err(errno)?;
-    let file = [stat.st_dev, stat.st_ino];
-    let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-    if !regular || !is_settled(&stat) || !entries(rank, file).is_empty() {
+    let stat = fstat(fd).map_err(linux)?;
+    let file = regular(&stat).ok_or(Errno::EAGAIN)?;
+    if !is_settled(&stat) || !entries(rank, file).is_empty() {
         return Err(Errno::EAGAIN);
     }
     let whole = stat.st_ctime.checked_mul(SECOND_NS);
@@ -45,6 +45,6 @@ pub fn load(rank: &Rank, fd: BorrowedFd<'_>, place: [u64; 3]) -> Result<(), Errn
         len_bytes: PAGE,
     };
     last_page.clear();
-    let read = move_all(libc::SYS_pread64, fd, to, len_bytes, offset)?;
+    let read = move_frames(libc::SYS_pread64, fd, to, len_bytes, offset)?;
     (read > last as i64).then_some(()).ok_or(Errno::EAGAIN)
 }

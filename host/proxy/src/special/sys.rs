@@ -18,7 +18,6 @@ use abi::Errno;
 use abi::syscall::{Arg, Call};
 
 use super::Special;
-use super::walk::linux;
 use crate::call::Scratch;
 use crate::rank::Rank;
 use crate::stub;
@@ -157,8 +156,4 @@ pub fn text(rank: &Rank, path: &str) -> Option<Vec<u8>> {
         Entry::File(text) => Some(text.read(rank)),
         _ => Some(Vec::new()),
     }
-}
-
-fn errno(errno: rustix::io::Errno) -> Errno {
-    linux(errno)
 }

@@ -8,9 +8,10 @@ use abi::syscall::Call;
 use rustix::fs::{readlink, stat as linux_stat};
 
 use super::tree::{Dir, Entry};
-use super::{errno, facts, go, list, stat};
+use super::{facts, go, list, stat};
 use crate::memory::RankMemory;
 use crate::rank::Rank;
+use crate::special::walk::linux;
 use crate::special::{open, text};
 use crate::stub;
 
@@ -233,7 +234,7 @@ fn change_directory(entry: &Entry) -> Result<i64, Errno> {
         true => "/sys/bus",
         false => "/sys/devices/system",
     };
-    rustix::process::chdir(above).map_err(errno)?;
+    rustix::process::chdir(above).map_err(linux)?;
     go(Some(*dir));
     Ok(0)
 }

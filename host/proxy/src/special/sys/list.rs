@@ -6,11 +6,12 @@ use std::os::fd::BorrowedFd;
 use abi::Errno;
 use rustix::fs::{SeekFrom, seek};
 
+use super::facts;
 use super::stat::inode;
 use super::tree::{Dir, Entry};
-use super::{errno, facts};
 use crate::memory::RankMemory;
 use crate::rank::Rank;
+use crate::special::walk::linux;
 
 /// Most bytes given at once.
 const MOST_BYTES: u64 = 32 * 1024;
@@ -29,7 +30,7 @@ pub fn list(
 ) -> Result<i64, Errno> {
     // SAFETY: 1. The number is one of the rank's and only used for this call.
     let fd = unsafe { BorrowedFd::borrow_raw(fd as i32) };
-    let first = seek(fd, SeekFrom::Current(0)).map_err(errno)?;
+    let first = seek(fd, SeekFrom::Current(0)).map_err(linux)?;
     let room = u64::from(len_bytes as u32).min(MOST_BYTES) as usize;
     let entries = entries(rank, dir);
     let mut bytes = Vec::new();
@@ -49,7 +50,7 @@ pub fn list(
         next += 1;
     }
     rank.write(to, &bytes)?;
-    seek(fd, SeekFrom::Start(next)).map_err(errno)?;
+    seek(fd, SeekFrom::Start(next)).map_err(linux)?;
     Ok(bytes.len() as i64)
 }
 
