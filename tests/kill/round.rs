@@ -116,8 +116,8 @@ impl Round {
         )
     }
 
-    /// True when the victim was there to be hit.
-    pub fn run(&self) -> Result<bool> {
+    /// The job, the blow, and what is left of it.
+    pub fn run(&self) -> Result<()> {
         let scratch = Scratch::new()?;
         let (mark, before) = (new_mark(), clean::shared_files());
         let temporary = scratch.path().join("tmp");
@@ -133,13 +133,24 @@ impl Round {
         }
         std::thread::sleep(self.moment);
         let hit = self.strike(&mark, &started)?;
+        ensure!(
+            hit || self.may_end_before(),
+            "the victim was not there to be hit"
+        );
         let outcome = started.finish(HANG)?;
         nothing_left(&mark, &temporary, &before)?;
         self.told(&outcome, hit).with_context(|| {
             let status = outcome.status;
             format!("status {status:?}, stderr:\n{}", outcome.stderr.text())
-        })?;
-        Ok(hit)
+        })
+    }
+
+    /// Whether the job may be over before the blow: by itself, by its time limit, or because a rank prints after the first
+    /// output that could not be written.
+    fn may_end_before(&self) -> bool {
+        let prints_again = self.ranks > 1 || self.way == Some("print");
+        let loses_output = self.blow == Blow::KillOnFullDisk;
+        self.way.is_none() || self.limit.is_some() || loses_output && prints_again
     }
 
     /// Waits until a long job has its node and its victim, however slow the machine is, or has ended.
