@@ -183,7 +183,9 @@ static void other_word(void)
 {
     static word_t words[2];
     start(change_word, words);
-    for (uint32_t value; (value = words[0]) != 0 || words[1] == 0;)
+    // Before the thread runs the word is 0, as it is after its end.
+    AWAIT(words[1] != 0);
+    for (uint32_t value; (value = words[0]) != 0;)
         futex(&words[0], FUTEX_WAIT, value, NULL, NULL, 0);
     check(words[0] == 0, "set_tid_address: that word is cleared");
     check((pid_t)words[1] != getpid() && words[1] > 0, "it returns the thread's tid");
