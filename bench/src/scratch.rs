@@ -1,6 +1,7 @@
 //! A directory for what programs write: in memory when there is room, and gone in the end.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,11 +28,19 @@ impl Scratch {
         } else {
             otherwise
         };
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        // No name that a node could have left behind: the tests look for those.
-        let path = parent.join(format!("bench-{}-{number}", std::process::id()));
-        fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
-        Ok(Scratch(path))
+        loop {
+            let number = COUNT.fetch_add(1, Ordering::Relaxed);
+            // No name that a node could have left behind: the tests look for those.
+            let path = parent.join(format!("bench-{}-{number}", std::process::id()));
+            match fs::create_dir(&path) {
+                // Left by a run that was killed, or of another namespace of processes, where ids are the same.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => (),
+                made => {
+                    made.with_context(|| format!("cannot make {}", path.display()))?;
+                    return Ok(Scratch(path));
+                }
+            }
+        }
     }
 
     /// Where it is.

@@ -5,11 +5,11 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result};
 
 use crate::capture::Captured;
+use crate::clean::new_mark;
 use crate::tree;
 
 /// A directory that is removed with everything in it.
@@ -24,12 +24,11 @@ impl Scratch {
     /// # Errors
     /// When it cannot be made.
     pub fn new() -> Result<Scratch> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("scratch/{}-{number}", std::process::id());
-        let path = tree::target().join(name);
-        let made = fs::create_dir_all(&path);
-        made.with_context(|| format!("cannot make {}", path.display()))?;
+        let parent = tree::target().join("scratch");
+        fs::create_dir_all(&parent)?;
+        let path = fresh_in(&parent, new_mark);
+        let path =
+            path.with_context(|| format!("cannot make a directory in {}", parent.display()))?;
         Ok(Scratch { path })
     }
 
@@ -46,6 +45,17 @@ impl Drop for Scratch {
             // A program took away its own permissions.
             open_up(&self.path);
             let _ = fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// Makes a directory with the first of these names that none has: a run that was killed has left some, and process ids come again.
+fn fresh_in(parent: &Path, mut name: impl FnMut() -> String) -> io::Result<PathBuf> {
+    loop {
+        let path = parent.join(name());
+        match fs::create_dir(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => (),
+            made => return made.map(|()| path),
         }
     }
 }
@@ -139,6 +149,16 @@ mod tests {
             found[Path::new("d/f")].content,
             Content::Bytes(Captured::of(b"x"))
         );
+    }
+
+    /// It was, with what lay in it.
+    #[test]
+    fn what_another_run_has_left_is_not_taken() {
+        let scratch = Scratch::new().expect("a directory");
+        fs::create_dir(scratch.path().join("1-1")).expect("left");
+        let mut names = ["1-1", "1-2"].into_iter().map(String::from);
+        let path = fresh_in(scratch.path(), || names.next().expect("a name"));
+        assert_eq!(path.expect("made"), scratch.path().join("1-2"));
     }
 
     #[test]
