@@ -65,7 +65,7 @@ const SLEEPS: &[(&str, usize)] = &[
     ("qk/hal/tests/machine.rs", 2),   // polls; between interrupts
     ("tests/children/killed.rs", 1),  // the moment of the blow
     ("tests/kill/round.rs", 1),       // the moment of the blow
-    ("tests/launchers/kill.rs", 1),   // the moment of the blow
+    ("tests/launchers/kill.rs", 2),   // the moment of the blow
     ("tests/noise/main.rs", 4),       // between signals; quiet for so long, twice; polls
     ("tests/noise/node.rs", 1),       // polls
     ("tests/noise/pair.rs", 2),       // quiet for so long; between signals
