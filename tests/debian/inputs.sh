@@ -107,8 +107,9 @@ export TMUX_TMPDIR=$PWD TERM=screen
 tmux -L margay -f /dev/null new-session -d -x 60 -y 6 'PS1="> " dash -i'
 tmux -L margay send-keys 'echo $((6*7)) of $(wc -l <words); tmux -L margay wait-for -S said' Enter
 tmux -L margay wait-for said
-# The server may hear the client that says it before it has read what the terminal shows.
-until tmux -L margay capture-pane -p | grep '^42'; do sleep 0.02; done
+# The server may hear the client that says it before it has read what the terminal shows. The line begins with the prompt when the
+# keys came before it.
+until tmux -L margay capture-pane -p | grep -o '42 of 5$'; do sleep 0.02; done
 tmux -L margay kill-server
 rm -rf tmux-*
 END
