@@ -8,7 +8,7 @@ use margay_tests::clean;
 use margay_tests::manifest::{self, End};
 use margay_tests::process;
 use margay_tests::report::{Stats, Stderr};
-use margay_tests::run::{Outcome, Run};
+use margay_tests::run::{HANG, Outcome, Run};
 use margay_tests::scratch::Scratch;
 use margay_tests::tree;
 
@@ -143,9 +143,11 @@ fn live_on_as_orphans() -> Result<()> {
         Run::yod(&["--"]).args(&["/bin/dash", "-c", "sleep 1000 <&- >&- 2>&- & echo $!; true"]);
     let outcome = run.run_in(&scratch)?;
     let pid: u32 = outcome.stdout.text().trim().parse()?;
-    let name = std::fs::read_to_string(format!("/proc/{pid}/comm"))?;
+    // It may still be the shell's copy.
+    let name = || std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let lives = process::wait_until(HANG, || name() == "sleep\n");
     ensure!(process::kill(pid), "it was not there");
-    ensure!(name == "sleep\n" && outcome.status == Some(0), "{name}");
+    ensure!(lives && outcome.status == Some(0), "{}", name());
     Ok(())
 }
 
