@@ -2,15 +2,13 @@
 //!
 //! The race runs for WINDOWS_SECONDS (2 unless set) with 2 and 16 ranks under both threadings of TCG; WINDOWS_SEED repeats one.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use margay_tests::random::Random;
 use margay_tests::report::Stderr;
 use margay_tests::run::{HANG, Outcome, Run};
-use margay_tests::scratch::Scratch;
+use margay_tests::scratch::{Scratch, write_program};
 use margay_tests::tree;
 
 /// Runs a program of `programs/windows` with these options of yod.
@@ -125,8 +123,7 @@ fn race(ranks: u32, threads: Threads) -> Result<()> {
     let scratch = Scratch::new()?;
     if let Threads::One = threads {
         let wrapper = scratch.path().join("qemu-system-x86_64");
-        fs::write(&wrapper, ONE_THREAD)?;
-        fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755))?;
+        write_program(&wrapper, ONE_THREAD.as_bytes(), 0o755)?;
         let path = format!("{}:/usr/bin:/bin", scratch.path().display());
         run = run.env(&[("PATH", path)]);
     }

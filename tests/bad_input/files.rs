@@ -1,16 +1,13 @@
 //! Files that are no programs for this node, and names that are no files.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 
 use abi::image::Image;
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::Trial;
 use margay_tests::clean::{self, one_line};
-use margay_tests::process;
-use margay_tests::run::{HANG, Outcome, Run};
-use margay_tests::scratch::Scratch;
+use margay_tests::run::{Outcome, Run};
+use margay_tests::scratch::{Scratch, write_program};
 
 use crate::{case, fine};
 
@@ -127,15 +124,10 @@ fn refused_file(bytes: &[u8], mode: u32, part: &str) -> Result<()> {
     let scratch = Scratch::new()?;
     let cwd = scratch.path().join("cwd");
     fs::create_dir(&cwd)?;
-    write(&cwd.join("program"), bytes, mode)?;
+    write_program(&cwd.join("program"), bytes, mode)?;
     let outcome = clean::run_in(Run::yod(&["--", "./program"]), &scratch)?;
     one_line(&outcome, CANNOT_RUN, part)?;
     one_line(&outcome, CANNOT_RUN, "./program: ")
-}
-
-fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
-    fs::write(path, bytes)?;
-    Ok(fs::set_permissions(path, fs::Permissions::from_mode(mode))?)
 }
 
 fn spoilt(spoil: Spoil, part: &str) -> Result<()> {
@@ -162,15 +154,15 @@ fn bad_interpreter(name: &str, status: i32, part: &str) -> Result<()> {
     let scratch = Scratch::new()?;
     let cwd = scratch.path().join("cwd");
     fs::create_dir(&cwd)?;
-    write(
+    write_program(
         &cwd.join("program"),
         &with_interpreter(name.as_bytes())?,
         0o755,
     )?;
-    write(&cwd.join("text"), b"not a program\n", 0o755)?;
+    write_program(&cwd.join("text"), b"not a program\n", 0o755)?;
     let mut arm = fs::read(fine())?;
     arm[E_MACHINE] = 183;
-    write(&cwd.join("arm"), &arm, 0o755)?;
+    write_program(&cwd.join("arm"), &arm, 0o755)?;
     let outcome = clean::run_in(Run::yod(&["--", "./program"]), &scratch)?;
     one_line(&outcome, status, "./program: its interpreter ")?;
     one_line(&outcome, status, part)?;
@@ -184,28 +176,16 @@ fn bad_script(line: &str, status: i32, part: &str) -> Result<()> {
     let scratch = Scratch::new()?;
     let cwd = scratch.path().join("cwd");
     fs::create_dir(&cwd)?;
-    write(&cwd.join("program"), line.as_bytes(), 0o755)?;
-    write(&cwd.join("text"), b"not a program\n", 0o755)?;
-    write(&cwd.join("unfit"), &fs::read(fine())?, 0o644)?;
+    write_program(&cwd.join("program"), line.as_bytes(), 0o755)?;
+    write_program(&cwd.join("text"), b"not a program\n", 0o755)?;
+    write_program(&cwd.join("unfit"), &fs::read(fine())?, 0o644)?;
     let outcome = clean::run_in(Run::yod(&["--", "./program"]), &scratch)?;
     one_line(&outcome, status, "./program: ")?;
     one_line(&outcome, status, part)
 }
 
-/// Runs the program natively. A process that another test was just starting when the file was written has it open for writing
-/// until its own exec: Linux runs no such file (ETXTBSY).
 fn natively(scratch: &Scratch) -> Result<Outcome> {
-    let run = || Run::new(["/bin/sh", "-c", "exec ./program"]).run_in(scratch);
-    let is_busy = |outcome: &Outcome| outcome.stderr.text().contains("Text file busy");
-    let mut last = run();
-    process::wait_until(HANG, || {
-        let busy = last.as_ref().is_ok_and(is_busy);
-        if busy {
-            last = run();
-        }
-        !busy
-    });
-    last
+    Run::new(["/bin/sh", "-c", "exec ./program"]).run_in(scratch)
 }
 
 fn endless() -> Result<()> {
@@ -222,7 +202,7 @@ fn not_readable() -> Result<()> {
     let scratch = Scratch::new()?;
     let cwd = scratch.path().join("cwd");
     fs::create_dir(&cwd)?;
-    write(&cwd.join("program"), &fs::read(fine())?, 0o111)?;
+    write_program(&cwd.join("program"), &fs::read(fine())?, 0o111)?;
     let run = Run::yod(&["--", "./program"]);
     let run = if rustix::process::geteuid().is_root() {
         run.as_nobody()

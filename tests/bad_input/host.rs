@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use libtest_mimic::Trial;
 use margay_tests::clean::{self, one_line};
 use margay_tests::run::Run;
-use margay_tests::scratch::Scratch;
+use margay_tests::scratch::{Scratch, write_program};
 use margay_tests::tree;
 
 use crate::{case, fine};
@@ -81,8 +81,7 @@ fn no_qemu() -> Result<()> {
 fn false_qemu(script: &str, part: &str) -> Result<()> {
     let scratch = Scratch::new()?;
     let qemu = scratch.path().join("qemu-system-x86_64");
-    fs::write(&qemu, format!("#!/bin/sh\n{script}\n"))?;
-    fs::set_permissions(&qemu, fs::Permissions::from_mode(0o755))?;
+    write_program(&qemu, format!("#!/bin/sh\n{script}\n").as_bytes(), 0o755)?;
     let path = format!("{}:/usr/bin:/bin", scratch.path().display());
     let run =
         Run::yod(&["--", &fine()]).env(&[("PATH", path.as_str()), ("MARGAY_BOOT_TIMEOUT_S", "3")]);
@@ -102,7 +101,7 @@ fn yod_alone() -> Result<()> {
     let scratch = std::env::temp_dir().join(clean::new_mark());
     fs::create_dir_all(&scratch)?;
     let yod = scratch.join("alone");
-    fs::copy(tree::yod(), &yod)?;
+    write_program(&yod, &fs::read(tree::yod())?, 0o755)?;
     let run = Run::new([yod.to_string_lossy(), "--".into(), fine().into()]);
     let checked = unavailable(run, "not found");
     fs::remove_dir_all(&scratch)?;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use margay_tests::process::{self, Role};
 use margay_tests::run::{HANG, Outcome, Run, Started};
+use margay_tests::scratch::write_program;
 use margay_tests::tree;
 use rustix::process::Signal;
 
@@ -121,7 +122,7 @@ fn yods_that_differ_are_told_in_what() -> Result<()> {
     let copy = tree::target()
         .join("release")
         .join(format!("yod-{}", std::process::id()));
-    fs::copy(tree::yod(), &copy)?;
+    write_program(&copy, &fs::read(tree::yod())?, 0o755)?;
     let program = tree::program(HELLO.0, HELLO.1);
     let variables = [
         ("OMPI_COMM_WORLD_LOCAL_RANK", "1".into()),

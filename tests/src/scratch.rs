@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::capture::Captured;
 use crate::clean::new_mark;
@@ -58,6 +59,25 @@ fn fresh_in(parent: &Path, mut name: impl FnMut() -> String) -> io::Result<PathB
             made => return made.map(|()| path),
         }
     }
+}
+
+/// Writes a file that is run soon. Another process does it: a process that a test beside this one is just starting has what is open
+/// here until its own exec, and Linux runs no file that somebody has open for writing (ETXTBSY).
+///
+/// # Errors
+/// When install(1) is missing or fails.
+pub fn write_program(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
+    let mut install = Command::new("/usr/bin/install")
+        .args(["-m", &format!("{mode:o}"), "/dev/stdin"])
+        .arg(path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .context("cannot run install")?;
+    let written = install.stdin.take().map(|mut pipe| pipe.write_all(bytes));
+    let status = install.wait()?;
+    written.transpose()?;
+    ensure!(status.success(), "cannot write {}", path.display());
+    Ok(())
 }
 
 fn open_up(path: &Path) {
@@ -159,6 +179,22 @@ mod tests {
         let mut names = ["1-1", "1-2"].into_iter().map(String::from);
         let path = fresh_in(scratch.path(), || names.next().expect("a name"));
         assert_eq!(path.expect("made"), scratch.path().join("1-2"));
+    }
+
+    #[test]
+    fn programs_are_written_with_their_mode() {
+        let scratch = Scratch::new().expect("a directory");
+        let path = scratch.path().join("program");
+        let bytes = b"#!/bin/sh\nexit 7\n".repeat(10_000);
+        write_program(&path, &bytes, 0o711).expect("written");
+        let mode = fs::metadata(&path).expect("there").permissions().mode();
+        assert_eq!(
+            (fs::read(&path).expect("read"), mode & 0o7777),
+            (bytes, 0o711)
+        );
+        let status = Command::new(&path).status().expect("it runs");
+        assert_eq!(status.code(), Some(7));
+        assert!(write_program(&scratch.path().join("no/where"), b"", 0o755).is_err());
     }
 
     #[test]
