@@ -3,8 +3,7 @@
 // Each test binary uses a part of this.
 #![allow(dead_code)]
 
-use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
+use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -109,10 +108,19 @@ pub fn dir(test: &str) -> PathBuf {
     dir
 }
 
-/// An executable file.
+/// An executable file. Another process writes it: a process that a test beside this one is just starting has what is open here until
+/// its own exec, and Linux runs no file that somebody has open for writing (ETXTBSY).
 pub fn executable(path: &Path, bytes: &[u8]) {
-    std::fs::write(path, bytes).expect("written");
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("permitted");
+    let mut install = Command::new("install")
+        .args(["-m", "755", "/dev/stdin"])
+        .arg(path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("install runs");
+    let mut pipe = install.stdin.take().expect("a pipe");
+    pipe.write_all(bytes).expect("written");
+    drop(pipe);
+    assert!(install.wait().expect("a child").success());
 }
 
 /// The header of an ELF program with nothing to load; `class` 1 is 32 bits, 2 is 64.
@@ -199,7 +207,7 @@ pub fn descendants(pid: i32) -> Vec<Process> {
 
 /// Waits until none of them is there any more: what a kill sets going takes its time.
 pub fn assert_gone(those: &[Process]) {
-    let due = Instant::now() + Duration::from_secs(5);
+    let due = Instant::now() + LIMIT;
     loop {
         let left: Vec<&Process> = those
             .iter()
