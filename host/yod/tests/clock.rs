@@ -58,7 +58,10 @@ fn the_clock_is_the_hosts() {
         };
         least.max(-most).max(0)
     };
-    // A host so busy that the keeper does not run for 20 ms leaves the clock ahead: not five times in a row.
-    let errors: Vec<i64> = (0..5).map(|_| off_by()).collect();
-    assert!(errors.iter().any(|&ns| ns < 200_000), "{errors:?} ns");
+    // A host so busy that the keeper does not run for 20 ms leaves the clock ahead: not again and again.
+    let mut errors = Vec::new();
+    while errors.iter().all(|&ns| ns >= 200_000) {
+        assert!(errors.len() < 50, "{errors:?} ns");
+        errors.push(off_by());
+    }
 }
