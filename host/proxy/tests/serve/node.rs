@@ -430,6 +430,8 @@ pub struct Directory(pub std::path::PathBuf);
 impl Directory {
     pub fn new(name: &str) -> Directory {
         let path = std::env::temp_dir().join(format!("margay-{}-{name}", std::process::id()));
+        // That of a test that was killed, whose process id comes again in another namespace.
+        let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir(&path).unwrap();
         Directory(path)
     }
