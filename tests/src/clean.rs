@@ -10,10 +10,10 @@ use anyhow::{Result, ensure};
 
 use crate::process::{self, MARK};
 use crate::report;
-use crate::run::{Outcome, Run};
+use crate::run::{HANG, Outcome, Run};
 use crate::scratch::Scratch;
 
-/// A killed process takes a moment to give back its memory; after this it is one left over.
+/// Whoever ends a job's processes takes a moment to notice; after this one that nobody has killed is left over.
 pub const GONE: Duration = Duration::from_secs(2);
 /// Where nothing may be left, and parts of names that we or QEMU would choose there ("vl." is QEMU's own): other programs
 /// use these directories too.
@@ -93,7 +93,7 @@ pub fn nothing_left(mark: &str, temporary: &Path, before: &BTreeSet<PathBuf>) ->
     let new: Vec<_> = shared_files().difference(before).cloned().collect();
     // Other tests may be starting nodes: what is theirs is gone a moment later.
     let stays = || -> Vec<_> { new.iter().filter(|path| path.exists()).collect() };
-    process::wait_until(GONE, || stays().is_empty());
+    process::wait_until(HANG, || stays().is_empty());
     ensure!(stays().is_empty(), "left behind: {:?}", stays());
     Ok(())
 }

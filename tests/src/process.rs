@@ -12,6 +12,8 @@ use anyhow::Result;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
 
+use crate::run::HANG;
+
 /// Between two looks.
 const MOMENT: Duration = Duration::from_millis(10);
 
@@ -140,15 +142,38 @@ fn role(pid: u32, yod: u32) -> Role {
     }
 }
 
-/// Waits until no process of the job is left; those that still are when the limit is over.
+/// Waits until no process of the job is left; those that still are when the limit is over. Those that are about to end get longer:
+/// a machine that is busy with others may not let them.
 #[must_use]
 pub fn left_over(mark: &str, limit: Duration) -> Vec<Process> {
     let mut left = Vec::new();
-    wait_until(limit, || {
-        left = of_job(mark, 0);
-        left.is_empty()
-    });
+    for (limit, of_all) in [(limit, true), (HANG, false)] {
+        wait_until(limit, || {
+            left = of_job(mark, 0);
+            left.is_empty() || !of_all && !left.iter().all(|process| is_ending(process.pid))
+        });
+    }
     left
+}
+
+/// Whether a process has been killed, or exits already (proc(5): `SigPnd`, `ShdPnd`; the flag PF_EXITING in `stat`).
+fn is_ending(pid: u32) -> bool {
+    const EXITING: u64 = 4;
+    let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
+    let stat = read("stat");
+    let flags = stat
+        .rsplit_once(") ")
+        .and_then(|(_, rest)| rest.split(' ').nth(6)?.parse().ok());
+    let killed = 1 << (Signal::KILL.as_raw() - 1);
+    let status = read("status");
+    let mut pending = status.lines().filter_map(|line| {
+        let (name, mask) = line.split_once(":\t")?;
+        let mask = u64::from_str_radix(mask, 16).ok();
+        mask.filter(|_| ["SigPnd", "ShdPnd"].contains(&name))
+    });
+    let gone = stat.is_empty();
+    gone || flags.is_some_and(|flags: u64| flags & EXITING != 0)
+        || pending.any(|mask| mask & killed != 0)
 }
 
 /// Looks again and again whether something is so, at least once; false when it was not within the limit.
@@ -182,6 +207,16 @@ mod tests {
         assert!(kill(child.id()));
         let status = wait(&mut child, Duration::from_secs(20)).expect("waited");
         assert_eq!(status.map(shell_status), Some(137));
+    }
+
+    #[test]
+    fn those_that_go_on_are_not_ending() {
+        let mut child = sleeper();
+        assert!(!is_ending(child.id()));
+        assert!(kill(child.id()));
+        assert!(is_ending(child.id()));
+        let _ = child.wait();
+        assert!(is_ending(child.id()));
     }
 
     #[test]

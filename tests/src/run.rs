@@ -23,8 +23,6 @@ pub const HANG: Duration = Duration::from_secs(20);
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// The program writes what uname says into this file, outside of the directory that is compared.
 const MARK_FILE: &str = "../mark";
-/// Time for output that is still in a pipe after its writer has ended.
-const DRAIN: Duration = Duration::from_secs(5);
 
 /// A run that is about to be started.
 #[derive(Debug)]
@@ -328,11 +326,11 @@ fn reader(pipe: Option<impl Read + Send + 'static>) -> Output {
 }
 
 fn drained(receiver: &Output) -> Result<Captured> {
-    let read = receiver.recv_timeout(DRAIN);
+    let read = receiver.recv_timeout(HANG);
     ensure!(
         read.is_ok(),
         "still open {} s after the end",
-        DRAIN.as_secs()
+        HANG.as_secs()
     );
     Ok(read??)
 }
@@ -365,7 +363,7 @@ mod tests {
             .run()
             .expect("ran");
         assert_eq!(seen.status, None);
-        assert!(seen.took < Duration::from_secs(10));
+        assert!(seen.took < HANG);
     }
 
     #[test]
