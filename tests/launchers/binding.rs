@@ -60,6 +60,9 @@ fn virtual_cpus_are_bound_as_their_ranks() -> Result<()> {
     });
     as_wanted.with_context(|| last.clone())?;
     ensure!(allowed(&Path::new("/proc").join(keeper.to_string()))? == "0-1");
+    wait_for("two proxies", || {
+        yods.iter().all(|yod| job.proxy(yod.pid()).is_ok())
+    })?;
     for (rank, yod) in yods.iter().enumerate() {
         let proxy = job.proxy(yod.pid())?;
         let cpus = allowed(&Path::new("/proc").join(proxy.to_string()))?;

@@ -72,7 +72,7 @@ fn a_late_one_finds_the_first() -> Result<()> {
             .iter()
             .all(|yod| job.proxy(yod.pid()).is_ok())
     })?;
-    ensure!(entries(job.temporary()).count() == 0, "a file is left");
+    wait_for("no file", || entries(job.temporary()).count() == 0)?;
     for yod in [&first, &late] {
         process::signal(yod.pid(), Signal::TERM);
     }
