@@ -193,6 +193,9 @@ fn as_native() -> Result<()> {
     Ok(())
 }
 
+/// Stops the program and shows its threads, until four of them are in `loops`.
+const UNTIL_ALL_LOOP: &str = r#"python exec("""while stacks.count(' loops ') < 4:\n armed.clear()\n gdb.execute('continue')\n stacks = gdb.execute('thread apply all bt', to_string=True)""")"#;
+
 /// Threads that compute are stopped from outside, each is shown, and all go on.
 fn threads() -> Result<()> {
     let waiting = Waiting::new("steps")?;
@@ -204,10 +207,14 @@ fn threads() -> Result<()> {
             "break loops",
             "continue",
             "delete",
-            // gdb's own Ctrl-C, once the rank runs.
-            "python import threading, os, signal; threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()",
-            "continue",
-            "thread apply all bt",
+            // gdb's own Ctrl-C, once the rank runs; again until all threads have left the barrier before the loop.
+            "python import threading, os, signal",
+            "python interrupt = lambda: os.kill(os.getpid(), signal.SIGINT)",
+            "python stacks, armed = '', []",
+            "python later = lambda event: armed or (armed.append(1), threading.Timer(1, interrupt).start())",
+            "python gdb.events.cont.connect(later)",
+            UNTIL_ALL_LOOP,
+            "python print(stacks)",
             "set var go_on = 0",
             "continue",
         ],
