@@ -1,6 +1,6 @@
 // For core files and gdb: threads that compute, wait in a call and wait for a lock while the main thread dies.
 //
-//   dies ALONE|TOGETHER WAY      WAY: null, abort, deep (a chain of calls in a library's callback)
+//   dies ALONE|TOGETHER WAY [MS]   WAY: null, abort, deep (a chain of calls in a library's callback); MS: for threads to get there (100)
 
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -60,7 +60,8 @@ static int compare(const void *a, const void *b)
 int main(int argc, char **argv)
 {
     void *(*const bodies[])(void *) = {computer, waiter, locker};
-    const struct timespec settle = {.tv_nsec = 100000000};
+    const int settle_ms = argc > 3 ? atoi(argv[3]) : 100;
+    const struct timespec settle = {settle_ms / 1000, settle_ms % 1000 * 1000000};
     const int together = argc > 1 && strcmp(argv[1], "together") == 0;
     const char *way = argc > 2 ? argv[2] : "null";
 
