@@ -130,10 +130,9 @@ fn only_some_calls_with_their_times() -> Result<()> {
         let seconds: f64 = time.parse().with_context(|| format!("no time: {line}"))?;
         // 2020; a node has this host's time.
         ensure!(seconds > 1_577_836_800.0, "{line}");
-        calls.extend(
-            rest.split_once('(')
-                .map(|(name, _)| (name, rest.contains(" <0."))),
-        );
+        let took = rest.rsplit_once(" <").map(|(_, took)| took);
+        let took = took.and_then(|took| took.strip_suffix('>')?.parse::<f64>().ok());
+        calls.extend(rest.split_once('(').map(|(name, _)| (name, took.is_some())));
     }
     ensure!(calls == [("read", true), ("writev", true)], "{text}");
     Ok(())
