@@ -132,9 +132,18 @@ static void timers(void)
     check_fails(setitimer(3, &left, NULL), EINVAL, "there is no fourth");
     call("alarm");
     check(alarm(1000) == 0 && getitimer(ITIMER_REAL, &left) == 0 && left.it_value.tv_sec >= 900, "a timer in seconds");
+    caught = 0;
     alarm(1);
+    while (!caught)
+        ;
+    check(caught == SIGALRM, "whose signal comes");
     call("pause");
+    // An interval, so that a first signal before the wait begins does no harm.
+    struct itimerval soon = {{0, 20000}, {0, 20000}}, stop = {0};
+    caught = 0;
+    need(setitimer(ITIMER_REAL, &soon, NULL) == 0, "setitimer");
     check(pause() == -1 && errno == EINTR && caught == SIGALRM, "ends by its signal");
+    setitimer(ITIMER_REAL, &stop, NULL);
 }
 
 static void posix_timers(void)
