@@ -19,7 +19,7 @@ use crate::{LIMIT, MOMENT, SETTLED, send, wait_until};
 /// Seconds for which rank 0 computes, about: longer than any test takes.
 const COMPUTE_S: &str = "600";
 /// Seconds for which the other rank is busy.
-const BUSY_S: &str = "4";
+const BUSY_S: &str = "6";
 
 /// Two ranks: number 0 computes and makes no call, number 1 is busy and then ends.
 pub struct Pair<'a> {
@@ -84,7 +84,13 @@ impl<'a> Pair<'a> {
             Ok(has_begun(quiet)? && has_begun(busy)?)
         })?;
         ensure!(begun, "the ranks did not begin");
-        std::thread::sleep(SETTLED);
+        // What is still under way when they begin, as a late doorbell on a host that is busy, is not what is looked for.
+        let settled = wait_until(|| {
+            let before = self.look()?;
+            std::thread::sleep(SETTLED);
+            Ok(self.look()?.quiet_since(&before).is_ok())
+        })?;
+        ensure!(settled, "the core of rank 0 does not become quiet");
         Ok(())
     }
 
