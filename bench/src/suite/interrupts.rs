@@ -185,9 +185,12 @@ fn of_run(lab: &Lab, run: Run, core: usize) -> Result<IrqsOff> {
         library.display(),
         out.display()
     );
-    let run = run
-        .on_core(core)
-        .env(&[("MARGAY_ICOUNT", "1"), ("MARGAY_QEMU_PLUGIN", &argument)]);
+    let limit = LIMIT.as_secs().to_string();
+    let run = run.on_core(core).env(&[
+        ("MARGAY_ICOUNT", "1"),
+        ("MARGAY_QEMU_PLUGIN", &argument),
+        ("MARGAY_BOOT_TIMEOUT_S", &limit),
+    ]);
     let outcome = run.limit(LIMIT).run()?;
     ensure!(
         outcome.status.is_some(),

@@ -232,8 +232,12 @@ fn survives_nmis_anywhere() {
     let mut monitor = loop {
         match UnixStream::connect(&socket) {
             Ok(monitor) => break monitor,
-            Err(_) => sleep(Duration::from_millis(10)),
+            Err(error) => assert!(
+                node.try_wait().expect("a child").is_none(),
+                "QEMU has ended: {error}"
+            ),
         }
+        sleep(Duration::from_millis(10));
     };
     std::fs::remove_file(&socket).expect("QEMU made the socket");
     let mut command = "qmp_capabilities";
