@@ -83,6 +83,23 @@ impl Job {
         run.start(&self.scratch)
     }
 
+    /// Starts the yod of a rank that never ends; what it prints goes to a file.
+    pub fn start_endless(&self, rank: usize, way: &str) -> Result<Started<'_>> {
+        let into_file = format!("exec \"$@\" >out.{rank}");
+        let yod = self.yod(rank, &[], ("glibc-static", "endless"), &[way]);
+        self.start(yod.under(&["/bin/sh", "-c", &into_file, "sh"]))
+    }
+
+    /// Waits until all ranks run, by what they print: before that, the end of one is the end of all.
+    pub fn wait_for_endless(&self) -> Result<()> {
+        wait_for("running ranks", || {
+            (0..self.size).all(|rank| {
+                let out = self.directory().join(format!("out.{rank}"));
+                fs::read_to_string(out).is_ok_and(|text| text.contains("never ending"))
+            })
+        })
+    }
+
     /// Starts a yod per rank, all with the same command line.
     pub fn start_all(
         &self,

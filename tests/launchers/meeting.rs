@@ -55,7 +55,7 @@ fn ranks_of_different_yods_have_windows() -> Result<()> {
 #[test]
 fn a_late_one_finds_the_first() -> Result<()> {
     let job = Job::new(2)?;
-    let first = job.start(job.yod(1, &[], ENDLESS, &["sleep"]))?;
+    let first = job.start_endless(1, "sleep")?;
     let entries = |path| fs::read_dir(path).into_iter().flatten().flatten();
     wait_for("a socket", || {
         let places = entries(job.temporary());
@@ -66,13 +66,14 @@ fn a_late_one_finds_the_first() -> Result<()> {
     let meta = place.metadata()?;
     ensure!(meta.mode() & 0o7777 == 0o700, "{:o}", meta.mode());
     ensure!(meta.uid() == rustix::process::geteuid().as_raw());
-    let late = job.start(job.yod(0, &[], ENDLESS, &["sleep"]))?;
+    let late = job.start_endless(0, "sleep")?;
     wait_for("two proxies", || {
         [&first, &late]
             .iter()
             .all(|yod| job.proxy(yod.pid()).is_ok())
     })?;
     wait_for("no file", || entries(job.temporary()).count() == 0)?;
+    job.wait_for_endless()?;
     for yod in [&first, &late] {
         process::signal(yod.pid(), Signal::TERM);
     }

@@ -24,18 +24,9 @@ fn ended_with(ended: &[Outcome], wanted: &[i32], part: &str) -> Result<()> {
 
 /// Two ranks that never end.
 fn endless(job: &Job) -> Result<Vec<Started<'_>>> {
-    let yods = (0..2).map(|rank| {
-        let into_file = format!("exec \"$@\" >out.{rank}");
-        let yod = job.yod(rank, &[], ENDLESS, &["spin"]);
-        job.start(yod.under(&["/bin/sh", "-c", &into_file, "sh"]))
-    });
+    let yods = (0..2).map(|rank| job.start_endless(rank, "spin"));
     let yods = yods.collect::<Result<_>>()?;
-    wait_for("running ranks", || {
-        (0..2).all(|rank| {
-            let out = job.directory().join(format!("out.{rank}"));
-            fs::read_to_string(out).is_ok_and(|text| text.contains("never ending"))
-        })
-    })?;
+    job.wait_for_endless()?;
     Ok(yods)
 }
 
