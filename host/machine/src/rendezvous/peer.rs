@@ -11,8 +11,9 @@ use std::fs;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 
+use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
-use rustix::process::{Pid, geteuid};
+use rustix::process::{Pid, geteuid, test_kill_process};
 
 /// User ids of a complete map: all but -1 (user_namespaces(7)).
 const ALL_IDS: u64 = u32::MAX as u64;
@@ -23,6 +24,12 @@ const YOD: &str = "yod";
 pub fn admits(connection: &impl AsFd) -> bool {
     let peer = socket_peercred(connection);
     peer.is_ok_and(|peer| Some(peer.uid.as_raw()) == user() && !may_be_rank(peer.pid))
+}
+
+/// Whether the process at the other end is no more.
+pub fn has_ended(connection: &impl AsFd) -> bool {
+    let peer = socket_peercred(connection);
+    peer.is_ok_and(|peer| test_kill_process(peer.pid) == Err(Errno::SRCH))
 }
 
 /// This process's user, if that id is nobody else's.

@@ -22,7 +22,7 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
 };
 
-use super::peer::{admits, user};
+use super::peer::{admits, has_ended, user};
 
 /// Connections that may wait.
 const BACKLOG: i32 = 255;
@@ -154,11 +154,12 @@ fn find_in(dir: &File, path: &Path) -> io::Result<Found> {
     Ok(Found::Listener(listener))
 }
 
-/// A connection, if somebody of this user listens.
+/// A connection, if somebody of this user listens. NotFound for one that was killed in the moment between: look again.
 fn connected(path: &Path) -> io::Result<Option<Found>> {
     let socket = socket()?;
     match connect(&socket, &SocketAddrUnix::new(path)?) {
         Ok(()) if admits(&socket) => Ok(Some(Found::Connection(socket))),
+        Ok(()) if has_ended(&socket) => Err(io::ErrorKind::NotFound.into()),
         Ok(()) => Err(io::ErrorKind::PermissionDenied.into()),
         Err(Errno::AGAIN) => Ok(Some(Found::Busy)),
         Err(Errno::CONNREFUSED | Errno::NOENT) => Ok(None),
@@ -229,6 +230,7 @@ mod tests {
     use super::*;
     use rustix::net::accept;
     use std::os::unix::fs::PermissionsExt;
+    use std::process::Command;
 
     fn scratch(test: &str) -> PathBuf {
         let name = format!("margay-socket-{}-{test}", std::process::id());
@@ -282,6 +284,36 @@ mod tests {
         file.remove();
         assert!(!place.exists());
         fs::remove_dir(dir).expect("empty");
+    }
+
+    /// What is started to listen at its standard input: not a test by itself.
+    #[test]
+    #[ignore = "for another test to start"]
+    fn listens() {
+        listen(std::io::stdin(), 1).expect("a socket that is bound");
+    }
+
+    /// Who was killed while another yod connected to it could not be looked at, and passed for somebody who may not take part.
+    #[test]
+    fn one_that_is_killed_meanwhile_is_nobody() {
+        let _alone = no_process_starts();
+        let dir = scratch("killed");
+        let path = dir.join("socket");
+        let listener = socket().expect("a socket");
+        bind(&listener, &SocketAddrUnix::new(&path).expect("short")).expect("bound");
+        let own = std::env::current_exe().expect("this program");
+        let mut other = Command::new(own)
+            .args(["--exact", "--ignored"])
+            .arg("rendezvous::socket_file::tests::listens")
+            .stdin(listener.try_clone().expect("a copy"))
+            .spawn()
+            .expect("started");
+        assert!(other.wait().expect("its status").success());
+        let error = connected(&path).expect_err("nobody who could be asked");
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        drop(listener);
+        assert!(connected(&path).expect("nobody at all").is_none());
+        fs::remove_dir_all(dir).expect("removed");
     }
 
     /// Of any number that come at the same moment one listens, also where a yod that was killed has left its socket.
