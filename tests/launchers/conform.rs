@@ -180,7 +180,7 @@ fn programs_of_lib_mpi_with_mpich() -> Result<()> {
         "mpich-lib",
         &[
             ("conform", &["50"]),
-            ("soak", &["300", "2", "5"]),
+            ("soak", &["100", "2"]),
             ("places", &[]),
         ],
     )
