@@ -21,7 +21,7 @@
 #include <time.h>
 
 enum { PAGE = 4096, BURST = 256, NUMBERS = 512, DATA_PAGES = 32, HOLE_PAGES = 64, CANARY_WORDS = 8192 };
-enum { OUT = 650, HOME, QUIET, DESCRIPTORS_END = 600, TICK_US = 3000, ARCH_SET_FS = 0x1002, ARCH_GET_FS = 0x1003 };
+enum { OUT = 650, HOME, QUIET, DESCRIPTORS_END = 600, TICK_US = 3000, FILE_LIMIT = 1 << 20, ARCH_SET_FS = 0x1002, ARCH_GET_FS = 0x1003 };
 #define GIB (UINT64_C(1) << 30)
 
 static uint64_t state, canary[CANARY_WORDS], ticks;
@@ -205,6 +205,8 @@ static void tame(uint64_t number, long *a)
     case SYS_rt_sigqueueinfo: a[1] = PICK(mild); break;
     case SYS_tgkill: case SYS_rt_tgsigqueueinfo: a[2] = PICK(mild); break;
     case SYS_fcntl: a[1] = (int)a[1] == F_SETSIG ? F_GETSIG : a[1]; break;
+    // No limit of file sizes holds for what it reserves beyond the end (FALLOC_FL_KEEP_SIZE): it filled the host's disk.
+    case SYS_fallocate: a[3] = a[3] > FILE_LIMIT ? PAGE : a[3]; break;
     case SYS_close_range: a[1] = (uint64_t)a[1] >= DESCRIPTORS_END ? DESCRIPTORS_END - 1 : a[1]; break;
     case SYS_setpriority: a[2] = -1; break;
     case SYS_setrlimit: case SYS_prlimit64: // not its time, files, descriptors and addresses
@@ -396,7 +398,7 @@ static void one_call(void)
 
 static void prepare(void)
 {
-    struct rlimit size = {1 << 20, 1 << 20};
+    struct rlimit size = {FILE_LIMIT, FILE_LIMIT};
     own_pid = CALL(SYS_getpid);
     must(CALL(SYS_arch_prctl, ARCH_GET_FS, &fs_base) == 0);
     heap_end = CALL(SYS_brk, 0);
