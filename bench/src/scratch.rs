@@ -1,11 +1,11 @@
 //! A directory for what programs write: in memory when there is room, and gone in the end.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result};
+use margay_tests::clean::new_mark;
+use margay_tests::scratch::fresh_in;
 
 /// Files of programs, all together, take less.
 const ROOM_BYTES: u64 = 2 << 30;
@@ -20,7 +20,6 @@ impl Scratch {
     /// # Errors
     /// When it cannot be made.
     pub fn new(otherwise: &Path) -> Result<Scratch> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
         let shm = Path::new("/dev/shm");
         let free_bytes = rustix::fs::statvfs(shm).map_or(0, |fs| fs.f_bavail * fs.f_frsize);
         let parent = if free_bytes > ROOM_BYTES {
@@ -28,19 +27,11 @@ impl Scratch {
         } else {
             otherwise
         };
-        loop {
-            let number = COUNT.fetch_add(1, Ordering::Relaxed);
-            // No name that a node could have left behind: the tests look for those.
-            let path = parent.join(format!("bench-{}-{number}", std::process::id()));
-            match fs::create_dir(&path) {
-                // Left by a run that was killed, or of another namespace of processes, where ids are the same.
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => (),
-                made => {
-                    made.with_context(|| format!("cannot make {}", path.display()))?;
-                    return Ok(Scratch(path));
-                }
-            }
-        }
+        // No name that a node could have left behind: the tests look for those.
+        let path = fresh_in(parent, || format!("bench-{}", new_mark()));
+        let path =
+            path.with_context(|| format!("cannot make a directory in {}", parent.display()))?;
+        Ok(Scratch(path))
     }
 
     /// Where it is.

@@ -51,7 +51,10 @@ impl Drop for Scratch {
 }
 
 /// Makes a directory with the first of these names that none has: a run that was killed has left some, and process ids come again.
-fn fresh_in(parent: &Path, mut name: impl FnMut() -> String) -> io::Result<PathBuf> {
+///
+/// # Errors
+/// When it cannot be made.
+pub fn fresh_in(parent: &Path, mut name: impl FnMut() -> String) -> io::Result<PathBuf> {
     loop {
         let path = parent.join(name());
         match fs::create_dir(&path) {
