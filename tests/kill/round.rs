@@ -181,10 +181,7 @@ impl Round {
         let mut words = command(program, self.ranks, &options);
         words.extend(self.way.map(Into::into));
         match self.blow {
-            Blow::KillOnFullDisk => {
-                let shell = ["/bin/sh", "-c", "exec \"$@\" >/dev/full", "sh"];
-                Run::new(shell).args(&words)
-            }
+            Blow::KillOnFullDisk => Run::new(words).output_to("/dev/full"),
             Blow::CloseTerminal => {
                 let line = format!("exec {}", words.join(" "));
                 Run::new(["/usr/bin/script", "-qec", &line, "/dev/null"])

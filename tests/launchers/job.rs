@@ -85,9 +85,8 @@ impl Job {
 
     /// Starts the yod of a rank that never ends; what it prints goes to a file.
     pub fn start_endless(&self, rank: usize, way: &str) -> Result<Started<'_>> {
-        let into_file = format!("exec \"$@\" >out.{rank}");
         let yod = self.yod(rank, &[], ("glibc-static", "endless"), &[way]);
-        self.start(yod.under(&["/bin/sh", "-c", &into_file, "sh"]))
+        self.start(yod.output_to(&format!("out.{rank}")))
     }
 
     /// Waits until all ranks run, by what they print: before that, the end of one is the end of all.

@@ -139,6 +139,12 @@ impl Run {
         self
     }
 
+    /// Its standard output goes to this file, instead of to who runs it.
+    #[must_use]
+    pub fn output_to(self, file: &str) -> Run {
+        self.under(&["/bin/sh", "-c", "exec \"$@\" >\"$0\"", file])
+    }
+
     /// As a user that owns nothing; only root can do that.
     #[must_use]
     pub fn as_nobody(mut self) -> Run {
