@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use anyhow::{Context, Result, ensure};
 use margay_tests::report::{Stats, Stderr};
-use margay_tests::run::{Outcome, Run};
+use margay_tests::run::{Outcome, Run, SECONDS_TO_BEGIN};
 use margay_tests::tree;
 
 /// Bytes of a share, as yod takes them and as the kernel counts them.
@@ -241,8 +241,7 @@ fn a_rank_that_makes_no_call_does_not_hold_up_another() -> Result<()> {
     const ROUNDS: usize = 4;
     for _ in 0..ROUNDS {
         let mut waiting = Vec::new();
-        // More time where the machine is busy with others.
-        for seconds in ["2", "4", "8", "16"] {
+        for seconds in SECONDS_TO_BEGIN {
             waiting = not_begun_within(seconds)?;
             if waiting.is_empty() {
                 break;

@@ -5,15 +5,13 @@ use libtest_mimic::Trial;
 use margay_tests::clean::{self, one_line};
 use margay_tests::manifest::{self, End, Row};
 use margay_tests::report;
-use margay_tests::run::{Outcome, Run};
+use margay_tests::run::{Outcome, Run, SECONDS_TO_BEGIN};
 use margay_tests::tree;
 
 use crate::case;
 
 /// `--timeout`'s status, as timeout(1) has it.
 const TIMEOUT: i32 = 124;
-/// Seconds that a program that never ends gets; where it has not begun within them, the machine is busy and it gets more.
-const SECONDS: [&str; 4] = ["2", "4", "8", "16"];
 
 pub fn all() -> Vec<Trial> {
     let rows = manifest::read("bad.tsv", "4M").expect("a right manifest");
@@ -34,7 +32,7 @@ fn check(row: &Row) -> Result<()> {
 
 fn never_ends(row: &Row) -> Result<()> {
     let mut said = String::new();
-    for seconds in SECONDS {
+    for seconds in SECONDS_TO_BEGIN {
         let outcome = clean::run(Run::margay(row, &["--timeout", seconds]))?;
         one_line(&outcome, TIMEOUT, "--timeout")?;
         said = outcome.stdout.text();

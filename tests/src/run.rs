@@ -19,6 +19,8 @@ use crate::{stream, tree};
 
 /// After this a run counts as hung.
 pub const HANG: Duration = Duration::from_secs(20);
+/// Time limits, in seconds, of programs that never end: where one has not begun within the first, the machine is busy and it gets more.
+pub const SECONDS_TO_BEGIN: [&str; 4] = ["2", "4", "8", "16"];
 /// The environment that both runs have besides their row's: yod looks for QEMU along it.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// The program writes what uname says into this file, outside of the directory that is compared.
