@@ -1,6 +1,6 @@
 //! SMARTMAP windows: what ranks reach of each other's memory, by the programs of `programs/windows`.
 //!
-//! The race runs for WINDOWS_SECONDS (2 unless set) with 2 and 16 ranks under both threadings of TCG; WINDOWS_SEED repeats one.
+//! The race runs for WINDOWS_SECONDS (1 unless set) with 2, 16 and 64 ranks under both threadings of TCG; WINDOWS_SEED repeats one.
 
 use std::time::Duration;
 
@@ -115,11 +115,25 @@ for word; do shift; [ "$word" = tcg ] && word=tcg,thread=single; set -- "$@" "$w
 exec /usr/bin/qemu-system-x86_64 "$@"
 "#;
 
+/// Little memory for files that ranks share, so that its frames are soon another's.
+const RACE_OPTIONS: &[&str] = &[
+    "-m",
+    "12M",
+    "--shared-memory",
+    "4M",
+    "--oversubscribe",
+    "--",
+];
+
 fn race(ranks: u32, threads: Threads) -> Result<()> {
-    let seconds = tree::number("WINDOWS_SECONDS", 2);
+    let seconds = tree::number("WINDOWS_SECONDS", 1);
     let seed = Random::from_environment("WINDOWS_SEED");
     let words = [ranks.into(), 1000 * seconds, seed].map(|word: u64| word.to_string());
-    let mut run = run(&["-n", &words[0]], "race", &[&words[1], &words[2]]);
+    let program = tree::program("windows", "race");
+    let mut run = Run::yod(&["-n", &words[0]])
+        .args(RACE_OPTIONS)
+        .args(&[program.to_string_lossy()])
+        .args(&words[1..]);
     let scratch = Scratch::new()?;
     if let Threads::One = threads {
         let wrapper = scratch.path().join("qemu-system-x86_64");
@@ -127,7 +141,7 @@ fn race(ranks: u32, threads: Threads) -> Result<()> {
         let path = format!("{}:/usr/bin:/bin", scratch.path().display());
         run = run.env(&[("PATH", path)]);
     }
-    let limit = HANG * 3 + Duration::from_secs(seconds);
+    let limit = HANG * 9 + Duration::from_secs(seconds);
     good(&run.limit(limit).run()?).with_context(|| format!("repeat it with WINDOWS_SEED={seed}"))
 }
 
@@ -149,4 +163,14 @@ fn sixteen_ranks_race() -> Result<()> {
 #[test]
 fn sixteen_ranks_race_on_one_thread() -> Result<()> {
     race(16, Threads::One)
+}
+
+#[test]
+fn sixty_four_ranks_race() -> Result<()> {
+    race(64, Threads::Many)
+}
+
+#[test]
+fn sixty_four_ranks_race_on_one_thread() -> Result<()> {
+    race(64, Threads::One)
 }

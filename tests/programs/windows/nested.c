@@ -3,6 +3,8 @@
 #include "windows.h"
 
 #include <fcntl.h>
+#include <linux/sockios.h>
+#include <net/if.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
@@ -107,6 +109,20 @@ static void requests(void)
     unlink("file");
 }
 
+// Lists of interfaces and structures of ethtool are not bounced: how long one is depends on what it says, and on the kernel.
+static void not_bounced(void)
+{
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    need(fd >= 0, "a socket");
+    struct ifconf list = {.ifc_len = PAGE_BYTES, .ifc_buf = there};
+    check_fails(ioctl(fd, SIOCGIFCONF, &list), EFAULT, "a list of interfaces does not go there");
+    memcpy(there + PAGE_BYTES, &list, sizeof list);
+    check_fails(ioctl(fd, SIOCGIFCONF, there + PAGE_BYTES), EFAULT, "nor is it asked for there");
+    struct ifreq request = {.ifr_name = "lo", .ifr_data = there};
+    check_fails(ioctl(fd, SIOCETHTOOL, &request), EFAULT, "nor is a structure of ethtool");
+    close(fd);
+}
+
 static void sets_and_masks(void)
 {
     int pipes[2];
@@ -181,6 +197,7 @@ int main(void)
         large_messages();
         wrong_messages();
         requests();
+        not_bounced();
         sets_and_masks();
         masks_are_in_force();
     }
