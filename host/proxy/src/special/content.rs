@@ -47,6 +47,8 @@ pub enum File {
     SystemStat,
     /// How many want to run.
     Loadavg,
+    /// Whose memory a process may access, where the host has Yama: ranks that of each other.
+    PtraceScope,
 }
 
 /// Names in the process's directory.
@@ -68,6 +70,7 @@ const OF_SYSTEM: &[(&str, File)] = &[
     ("cpuinfo", File::Cpuinfo),
     ("stat", File::SystemStat),
     ("loadavg", File::Loadavg),
+    ("sys/kernel/yama/ptrace_scope", File::PtraceScope),
 ];
 
 impl File {
@@ -137,6 +140,7 @@ impl File {
             }
             File::SystemStat => machine::stat(&linux("/proc/stat"), node_cores),
             File::Loadavg => machine::loadavg(rank.pid),
+            File::PtraceScope => machine::ptrace_scope(),
             File::Cmdline => return joined(&rank.program(), true),
             File::Environ => return joined(&rank.program(), false),
             File::Auxv => return auxv(rank, rank).unwrap_or_default(),
@@ -340,6 +344,18 @@ impl Sizes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Where Yama's scope is 1, Open MPI and UCX took the host's word and copied long messages twice.
+    #[test]
+    fn the_hosts_yama_has_no_say_between_ranks() {
+        let place = Place {
+            whose: Whose::System,
+            thread: None,
+            inside: "sys/kernel/yama/ptrace_scope".into(),
+        };
+        assert_eq!(File::at(&place), Some(File::PtraceScope));
+        assert_eq!(machine::ptrace_scope(), "0\n");
+    }
 
     #[test]
     fn stat_shows_the_ranks_sizes() {

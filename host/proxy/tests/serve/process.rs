@@ -146,6 +146,10 @@ fn texts_are_the_ranks() {
         "{domains}"
     );
     assert_eq!(open(&mut node, b"/proc/self/io\0", 0), -2);
+    let scope = "/proc/sys/kernel/yama/ptrace_scope";
+    if std::path::Path::new(scope).exists() {
+        assert_eq!(text(&mut node, scope), "0\n");
+    }
 }
 
 /// Once VmRSS, which counts page tables, could be more than VmPeak, which did not; and the rest spoke of the proxy.
