@@ -9,4 +9,5 @@ mod job;
 mod kill;
 mod meeting;
 mod mpi;
+mod single_copy;
 mod wrong;

@@ -47,7 +47,7 @@ pub const MPICH: Mpi = Mpi {
 
 impl Mpi {
     /// Compiles the program that passes a token around.
-    fn ring(&self, job: &Job) -> Result<PathBuf> {
+    pub fn ring(&self, job: &Job) -> Result<PathBuf> {
         let directory = job.directory();
         std::fs::create_dir_all(&directory)?;
         let program = directory.join("ring");
