@@ -4,7 +4,7 @@
  */
 #include "job.h"
 
-enum { BARS = 64, VALUES = 300000 };
+enum { BARS = 64, VALUES = 30000 };
 
 /* Bar b is that of rank b % ranks. */
 static _Atomic long bars[BARS];
@@ -18,7 +18,7 @@ int main(void)
         int bar = (int)(random >> 58); /* 0 to 63 */
         atomic_fetch_add_explicit(&(*OF(bar % ranks, bars))[bar], 1, memory_order_relaxed);
     }
-    job_meet();
+    job_done();
     long sum = 0;
     for (int bar = 0; bar < BARS; bar++)
         sum += (*OF(bar % ranks, bars))[bar];

@@ -54,5 +54,6 @@ int main(void)
                          i < CELLS - 1 ? was[i + 1] : beside(rank + 1, t % 2, 0));
         job_meet();
     }
+    job_done();
     return job_end("halo", rank != 0 || is_right());
 }

@@ -44,7 +44,7 @@ int main(void)
         is_right &= copy[0] >= last;
         last = copy[0];
     }
-    job_meet();
+    job_done();
     snapshot(next, copy);
     return job_end("neighbour", is_right && copy[0] == ROUNDS);
 }

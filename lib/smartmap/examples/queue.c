@@ -28,7 +28,7 @@ int main(void)
         (*OF(0, found))[task] = work(task + 1);
         (*OF(0, times))[task]++;
     }
-    job_meet();
+    job_done();
     for (task = 0; rank == 0 && task < TASKS; task++)
         is_right &= times[task] == 1 && found[task] == work(task + 1);
     return job_end("queue", is_right);
