@@ -107,7 +107,7 @@ pub struct Call {
     /// Local, but handed on to the proxy where it concerns others than the rank (another process, a limit that Linux
     /// enforces on the proxy).
     pub relayed: bool,
-    /// Some argument has pointers inside: to buffers (vectors, messages), to a mask.
+    /// Some argument may have pointers inside: to buffers (vectors, messages, requests), to a mask.
     pub nests: bool,
 }
 
@@ -155,7 +155,7 @@ const fn nests(args: &[Arg]) -> bool {
         let arg = args[i];
         if matches!(
             arg,
-            Arg::Iovec(..) | Arg::Msghdr(_) | Arg::Mmsghdr(..) | Arg::SigsetPair
+            Arg::Iovec(..) | Arg::Msghdr(_) | Arg::Mmsghdr(..) | Arg::SigsetPair | Arg::Request
         ) {
             return true;
         }

@@ -109,15 +109,32 @@ static void requests(void)
     unlink("file");
 }
 
-// Lists of interfaces and structures of ethtool are not bounced: how long one is depends on what it says, and on the kernel.
-static void not_bounced(void)
+// A list of interfaces, by a structure here or there. Structures of ethtool are not bounced: their length is the device's affair.
+static void interfaces(void)
 {
+    static struct ifreq here[64];
     int fd = socket(AF_INET, SOCK_DGRAM, 0);
     need(fd >= 0, "a socket");
-    struct ifconf list = {.ifc_len = PAGE_BYTES, .ifc_buf = there};
-    check_fails(ioctl(fd, SIOCGIFCONF, &list), EFAULT, "a list of interfaces does not go there");
-    memcpy(there + PAGE_BYTES, &list, sizeof list);
-    check_fails(ioctl(fd, SIOCGIFCONF, there + PAGE_BYTES), EFAULT, "nor is it asked for there");
+    struct ifconf own = {.ifc_len = sizeof here, .ifc_req = here}, list = {.ifc_len = sizeof here, .ifc_buf = there};
+    need(ioctl(fd, SIOCGIFCONF, &own) == 0, "a list of interfaces");
+    memset(there, '.', 2 * sizeof here);
+    check(ioctl(fd, SIOCGIFCONF, &list) == 0 && list.ifc_len == own.ifc_len && list.ifc_buf == there &&
+              memcmp(there, here, (size_t)own.ifc_len) == 0 && there[own.ifc_len] == '.',
+          "a list of interfaces goes there");
+    struct ifconf *asked = (struct ifconf *)(there + sizeof here);
+    memset(there, '.', sizeof here);
+    *asked = (struct ifconf){.ifc_len = sizeof here, .ifc_buf = there};
+    check(ioctl(fd, SIOCGIFCONF, asked) == 0 && asked->ifc_len == own.ifc_len && asked->ifc_buf == there &&
+              memcmp(there, here, (size_t)own.ifc_len) == 0,
+          "and is asked for there");
+    *asked = own;
+    asked->ifc_len = sizeof here;
+    check(ioctl(fd, SIOCGIFCONF, asked) == 0 && asked->ifc_len == own.ifc_len, "for memory here");
+    *asked = (struct ifconf){.ifc_len = 1};
+    check(ioctl(fd, SIOCGIFCONF, asked) == 0 && asked->ifc_len >= own.ifc_len, "how long it would be");
+    list = (struct ifconf){.ifc_len = sizeof here, .ifc_buf = not_writable};
+    check_fails(ioctl(fd, SIOCGIFCONF, &list), EFAULT, "not in read-only memory");
+    check_fails(ioctl(fd, SIOCGIFCONF, OF(2, (char *)area)), EFAULT, "nor by a rank that is not there");
     struct ifreq request = {.ifr_name = "lo", .ifr_data = there};
     check_fails(ioctl(fd, SIOCETHTOOL, &request), EFAULT, "nor is a structure of ethtool");
     close(fd);
@@ -197,7 +214,7 @@ int main(void)
         large_messages();
         wrong_messages();
         requests();
-        not_bounced();
+        interfaces();
         sets_and_masks();
         masks_are_in_force();
     }

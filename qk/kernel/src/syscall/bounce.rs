@@ -3,15 +3,15 @@
 //!
 //! The owner's protections hold: all of a buffer must be readable, or writable, when the call begins. A pointer of which that
 //! is not so is left as it is; it leads nowhere for the proxy, and Linux finds out in its own order of looking at things.
-//! Not bounced are the two requests of ioctl with pointers inside of their structures, SIOCGIFCONF and SIOCETHTOOL: EFAULT.
+//! Not bounced are structures of ethtool, whose length is the device's affair: EFAULT.
 
 mod plan;
 
 use abi::Errno;
 use abi::map::{PAGE, USER_TOP, in_window};
-use abi::syscall::{Arg, Call as Row, request};
+use abi::syscall::{Arg, Call as Row};
 use alloc::vec::Vec;
-use plan::{Back, Piece, Plan, Value};
+use plan::{Back, Piece, Plan, Value, is_remote_request};
 use qk_core::mman::{self, MmapArgs};
 
 use super::args::{
@@ -59,7 +59,7 @@ fn names_remote(row: &Row, args: &[u64; 6]) -> bool {
     let mut arguments = row.args.iter().zip(args).enumerate();
     arguments.any(|(i, (arg, &value))| match *arg {
         Arg::Mem(..) | Arg::Path | Arg::Str => is_remote(value),
-        Arg::Request => is_remote(value) && points(row, args[i - 1]),
+        Arg::Request => is_remote_request(row, args[i - 1], value),
         Arg::SigsetPair => is_remote(value) || get_words(value).is_ok_and(|[mask]| is_remote(mask)),
         Arg::Mmsghdr(_, count) => (0..messages(args[count as usize]))
             .any(|i| has_remote_message(value.wrapping_add(i * MESSAGE_BYTES))),
@@ -67,11 +67,6 @@ fn names_remote(row: &Row, args: &[u64; 6]) -> bool {
         Arg::Msghdr(_) => has_remote_message(value),
         _ => false,
     })
-}
-
-/// Whether a request's argument leads to flat memory.
-fn points(row: &Row, request: u64) -> bool {
-    request::argument(row, request).is_some_and(|argument| argument.memory().is_some())
 }
 
 /// How many messages Linux looks at of so many: an unsigned int, UIO_MAXIOV at most.

@@ -1,12 +1,14 @@
 //! What is to be bounced of a call, and where it goes: found before anything is copied.
 
 mod messages;
+mod requests;
 
 use abi::Errno;
-use abi::syscall::{Arg, Call as Row, Dir, Len, bytes_of_bits, request};
+use abi::syscall::{Arg, Call as Row, Dir, Len, bytes_of_bits};
 use alloc::vec::Vec;
 use hal::addr::User;
 use qk_core::regions::Prot;
+pub use requests::is_remote_request;
 
 use super::{
     LOOK_WORK, MAX_BYTES, MAX_VECTORS, VECTOR_BYTES, has_remote_message, has_remote_vectors,
@@ -98,13 +100,7 @@ impl Plan {
             Arg::Mmsghdr(dir, count) if names_remote(row, args) => {
                 self.messages(dir, i, count as usize, args)?;
             }
-            Arg::Request if is_remote(value) => {
-                let argument = request::argument(row, args[i - 1]);
-                if let Some((dir, bytes)) = argument.and_then(|argument| argument.memory()) {
-                    let at = self.piece(value, bytes.into(), back(dir, false))?;
-                    self.args[i] = at.map(Value::At);
-                }
-            }
+            Arg::Request => self.request(row, args[i - 1], value, i)?,
             Arg::SigsetPair => self.mask(value, i)?,
             _ => {}
         }
