@@ -12,6 +12,7 @@ use rustix::io;
 use super::script::Script;
 use super::shared::Shared;
 use super::stage::{self, FAILED, UNDER_WAY};
+use super::steps::Table;
 use crate::rank::Rank;
 use crate::signals::{self, How};
 use crate::stub;
@@ -173,6 +174,9 @@ impl Job {
         let mut flags = libc::CLONE_PARENT_SETTID as u64;
         if self.vfork {
             flags |= libc::CLONE_VFORK as u64;
+        }
+        if self.script.table == Table::Shared {
+            flags |= libc::CLONE_FILES as u64;
         }
         let pid_at = self.pid.as_ptr().addr() as u64;
         if self.wants_pidfd {

@@ -10,7 +10,7 @@ use wire::child::{Child, LIMITS, STACK_BYTES};
 use super::page;
 use super::shared::Shared;
 use super::stage::{Must, Step};
-use super::steps::{NAME_BYTES, Steps, Whose, protection};
+use super::steps::{NAME_BYTES, Steps, Table, Whose, protection};
 use crate::memory::{Memory, RankMemory};
 use crate::objects::Lent;
 use crate::rank::Rank;
@@ -50,6 +50,8 @@ pub struct Script {
     pub steps: Vec<Step>,
     /// Where the page is by which the program is entered.
     pub page_at: u64,
+    /// Which descriptors the child begins with.
+    pub table: Table,
     /// The stack that a child of vfork shares.
     stack: Option<Stack>,
     _page: Box<[u8; page::BYTES]>,
@@ -111,7 +113,8 @@ impl Script {
             stack.enter(&mut steps, regions);
         }
         let name = steps.thread(regions, child);
-        steps.close(rank.first_own_fd.into()..rank.raised_fds);
+        let table = Table::of(child.pidfd_at.peek() != 0);
+        steps.close(rank.first_own_fd.into()..rank.raised_fds, table);
         let auxv = special::auxv(rank, memory).unwrap_or_default();
         let mm = Box::new(mm_map(rank, regions, child, &auxv));
         let args = [
@@ -134,6 +137,7 @@ impl Script {
         Ok(Script {
             steps: steps.all,
             page_at,
+            table,
             stack,
             _page: page,
             _actions: actions,

@@ -21,6 +21,8 @@ use crate::stub;
 const IOPRIO_WHO_PROCESS: u64 = 1;
 /// Bytes of struct rseq as programs of today register it.
 const RSEQ_BYTES: u64 = 32;
+/// uapi/linux/close_range.h
+const CLOSE_RANGE_UNSHARE: u64 = 2;
 const SIGSET_BYTES: u64 = 8;
 /// Bytes that one pread is asked for: it makes no more than 2 GiB at a time.
 const PIECE_BYTES: u64 = 1 << 30;
@@ -37,6 +39,32 @@ pub enum Whose {
     Rank,
     /// A copy.
     Child,
+}
+
+/// The table of descriptors that a child begins with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Table {
+    /// The proxy's own. Its numbers reach far up, and Linux would copy as long a table.
+    Shared,
+    /// A copy.
+    Copied,
+    /// A copy, and Linux before 5.9 has no close_range(2).
+    CopiedByOldLinux,
+}
+
+impl Table {
+    /// Of a child whose pidfd the parent wants or not: in a shared table the child would have it, too.
+    pub fn of(wants_pidfd: bool) -> Table {
+        const LAST: u64 = u32::MAX as u64;
+        // SAFETY: 1. There is no such descriptor: nothing is closed.
+        let known =
+            unsafe { stub::syscall(libc::SYS_close_range as u64, &[LAST, LAST, 0, 0, 0, 0]) };
+        match known {
+            0 if wants_pidfd => Table::Copied,
+            0 => Table::Shared,
+            _ => Table::CopiedByOldLinux,
+        }
+    }
 }
 
 /// Steps so far.
@@ -235,18 +263,22 @@ impl Steps {
         name
     }
 
-    /// Closes the proxy's descriptors. Linux before 5.9 closes them one by one.
-    pub fn close(&mut self, own: Range<u64>) {
+    /// Closes the proxy's descriptors. Where the table is still [shared](Table::Shared), the child gets its own here, which
+    /// ends with the last of the rank's.
+    pub fn close(&mut self, own: Range<u64>, table: Table) {
         const LAST: u64 = u32::MAX as u64;
-        // SAFETY: 1. There is no such descriptor: nothing is closed.
-        let known =
-            unsafe { stub::syscall(libc::SYS_close_range as u64, &[LAST, LAST, 0, 0, 0, 0]) };
-        if known == 0 {
-            return self.call(libc::SYS_close_range, &[own.start, LAST, 0], Must::Succeed);
-        }
-        for fd in own {
-            self.call(libc::SYS_close, &[fd], Must::Return);
-        }
+        let flags = match table {
+            Table::Shared => CLOSE_RANGE_UNSHARE,
+            Table::Copied => 0,
+            Table::CopiedByOldLinux => {
+                return own.for_each(|fd| self.call(libc::SYS_close, &[fd], Must::Return));
+            }
+        };
+        self.call(
+            libc::SYS_close_range,
+            &[own.start, LAST, flags],
+            Must::Succeed,
+        );
     }
 
     /// The limits that the rank's proxy does not have. What lowers one never fails.
