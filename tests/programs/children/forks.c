@@ -33,113 +33,6 @@ static void status(void)
     check_fails(waitpid(-1, NULL, 0), ECHILD, "wait without children");
 }
 
-// ---- Memory ----------------------------------------------------------------
-
-static int global = 1, *heap, *mapped, *parents_stack;
-static const char constant[] = "constant";
-
-static int change_memory(void)
-{
-    if (global != 1 || *heap != 2 || *mapped != 3 || *parents_stack != 4 || strcmp(constant, "constant") != 0)
-        return 1;
-    global = *heap = *mapped = *parents_stack = 100;
-    return 0;
-}
-
-static void memory(void)
-{
-    int on_stack = 4;
-    parents_stack = &on_stack;
-    heap = malloc(sizeof *heap);
-    *heap = 2;
-    mapped = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    *mapped = 3;
-    IN_CHILD("the child has a copy of all memory", change_memory);
-    check(global == 1 && *heap == 2 && *mapped == 3 && on_stack == 4, "and what it writes there stays there");
-}
-
-static char *pages;
-
-static int use_protections(void)
-{
-    if (pages[0] != 'r' || pages[PAGE_BYTES] != 'w')
-        return 1;
-    pages[PAGE_BYTES]++;
-    if (can_write(pages) || !can_read(pages) || can_read(pages + 2 * PAGE_BYTES))
-        return 2;
-    if (mprotect(pages, PAGE_BYTES, PROT_READ | PROT_WRITE) != 0)
-        return 3;
-    pages[0] = 'x';
-    return munmap(pages, PAGE_BYTES);
-}
-
-static void protections(void)
-{
-    pages = mmap(NULL, 3 * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    pages[0] = 'r';
-    pages[PAGE_BYTES] = 'w';
-    need(mprotect(pages, PAGE_BYTES, PROT_READ) == 0, "mprotect");
-    need(munmap(pages + 2 * PAGE_BYTES, PAGE_BYTES) == 0, "munmap");
-    IN_CHILD("the child's memory has its protections", use_protections);
-}
-
-static int allocate(void)
-{
-    char *brk_before = sbrk(0);
-    if (sbrk(1 << 20) != brk_before)
-        return 1;
-    memset(brk_before, 1, 1 << 20);
-    for (int i = 0; i < 100; i++) {
-        char *more = malloc(100000);
-        if (more == NULL)
-            return 2;
-        memset(more, i, 100000);
-    }
-    char *large = mmap(NULL, 8 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (large == MAP_FAILED || large[12345] != 0)
-        return 3;
-    return 0;
-}
-
-static void allocations(void) { IN_CHILD("the child gets more memory", allocate); }
-
-static void *sparse;
-static int look_at_sparse(void)
-{
-    const char *at = sparse;
-    return !(at[5 << 20] == 'm' && at[0] == 0 && at[(16 << 20) - 1] == 0);
-}
-
-// Memory that nobody touched costs a child nothing and is zero there.
-static void untouched(void)
-{
-    char *at = sparse = mmap(NULL, 16 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    at[5 << 20] = 'm';
-    IN_CHILD("untouched memory is zero", look_at_sparse);
-}
-
-#define LARGE_BYTES (6ul << 20)
-static int move_adjoining(void)
-{
-    char *to = mremap(pages, LARGE_BYTES + PAGE_BYTES, 2 * LARGE_BYTES, MREMAP_MAYMOVE);
-    if (to == MAP_FAILED)
-        return 1;
-    return !(to[0] == 'a' && to[LARGE_BYTES - 1] == 'z' && to[LARGE_BYTES] == 'b' && to[2 * LARGE_BYTES - 1] == 0);
-}
-
-// Copies of what was mapped in parts are one mapping, as natively, whatever pages they are made of.
-static void adjoining(void)
-{
-    const int prot = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS;
-    pages = mmap(NULL, 2 * LARGE_BYTES, PROT_NONE, flags, -1, 0);
-    need(mmap(pages + LARGE_BYTES, PAGE_BYTES, prot, flags | MAP_FIXED, -1, 0) != MAP_FAILED, "mmap");
-    need(mmap(pages, LARGE_BYTES, prot, flags | MAP_FIXED, -1, 0) != MAP_FAILED, "mmap");
-    memset(pages, 'a', LARGE_BYTES);
-    pages[LARGE_BYTES - 1] = 'z';
-    pages[LARGE_BYTES] = 'b';
-    IN_CHILD("memory that adjoins moves as one", move_adjoining);
-}
-
 // ---- Registers ---------------------------------------------------------------
 
 // The call's number in, the result out; what is in the other registers must
@@ -343,128 +236,6 @@ static void in_handler(void)
     check(handler_status == SIGUSR1, "fork in a handler");
 }
 
-// ---- Threads -------------------------------------------------------------------
-
-static __thread int own = 1;
-static atomic_int go_on, prepared, after_parent;
-static void *compute(void *arg)
-{
-    while (!go_on)
-        free(malloc(100));
-    return arg;
-}
-static void prepare(void) { prepared++; }
-static void in_parent(void) { after_parent++; }
-static int in_child_count;
-static void in_child_handler(void) { in_child_count++; }
-
-static int one_thread(void)
-{
-    char line[256];
-    int threads = 0;
-    FILE *status = fopen("/proc/self/status", "r");
-    while (status != NULL && fgets(line, sizeof line, status) != NULL)
-        sscanf(line, "Threads: %d", &threads);
-    if (threads != 1 || own != 7 || in_child_count != 1)
-        return 1;
-    own = 8;
-    // The child starts threads of its own.
-    go_on = 1;
-    return joined(start(compute, NULL)) != NULL;
-}
-
-static void *fork_here(void *arg)
-{
-    own = 7;
-    *(int *)arg = in_child(one_thread);
-    return NULL;
-}
-
-static void from_thread(void)
-{
-    int status = -1;
-    pthread_t busy[3];
-    pthread_atfork(prepare, in_parent, in_child_handler);
-    for (int i = 0; i < 3; i++)
-        busy[i] = start(compute, NULL);
-    joined(start(fork_here, &status));
-    check(status == 0, "a child has the thread that forked, and no other");
-    check(prepared == 1 && after_parent == 1, "with its handlers run");
-    go_on = 1;
-    for (int i = 0; i < 3; i++)
-        joined(busy[i]);
-}
-
-static void *fork_often(void *arg)
-{
-    for (int i = 0; i < 5; i++) {
-        int status;
-        pid_t pid = fork();
-        if (pid == 0)
-            _exit(i);
-        if (waitpid(pid, &status, 0) != pid || WEXITSTATUS(status) != i)
-            *(int *)arg = 1;
-    }
-    return NULL;
-}
-
-static void from_threads(void)
-{
-    pthread_t threads[4];
-    int failed = 0;
-    for (int i = 0; i < 4; i++)
-        threads[i] = start(fork_often, &failed);
-    for (int i = 0; i < 4; i++)
-        joined(threads[i]);
-    check(!failed, "threads fork and wait at the same time");
-}
-
-static char fifo[] = "fifo";
-static void *open_fifo(void *arg)
-{
-    *(int *)arg = open(fifo, O_RDONLY);
-    return NULL;
-}
-static int nothing(void) { return 0; }
-
-// A fork does not wait for what another thread waits for.
-static void beside_blocked(void)
-{
-    int opened = -1, byte_pipe[2];
-    char byte;
-    need(mkfifo(fifo, 0600) == 0 && pipe(byte_pipe) == 0, "fifo");
-    pthread_t opener = start(open_fifo, &opened);
-    for (int i = 0; i < 20; i++)
-        need(in_child(nothing) == 0, "fork");
-    check(1, "forks beside a thread that blocks in open");
-    int writer = open(fifo, O_WRONLY);
-    joined(opener);
-    check(opened >= 0 && writer >= 0 && write(writer, "z", 1) == 1 && read(opened, &byte, 1) == 1, "which goes on");
-    unlink(fifo);
-}
-
-static atomic_int stop_mapping;
-static void *map_and_unmap(void *arg)
-{
-    while (!stop_mapping) {
-        char *at = mmap(NULL, 64 << 10, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        memset(at, 1, 64 << 10);
-        munmap(at, 64 << 10);
-    }
-    return arg;
-}
-
-static void beside_unmapping(void)
-{
-    pthread_t mapper = start(map_and_unmap, NULL);
-    int failed = 0;
-    for (int i = 0; i < 20; i++)
-        failed += in_child(nothing) != 0;
-    stop_mapping = 1;
-    joined(mapper);
-    check(failed == 0, "forks beside a thread that maps and unmaps");
-}
-
 // ---- Time ----------------------------------------------------------------------
 
 static int64_t before;
@@ -485,6 +256,7 @@ static void clocks(void)
 
 // ---- Many ----------------------------------------------------------------------
 
+static int nothing(void) { return 0; }
 static long how_many = 50;
 static void many(void)
 {
@@ -522,10 +294,8 @@ int main(int argc, char **argv)
 {
     how_many = number_arg(argc, argv, 2, how_many);
     static const struct test_case cases[] = {
-        CASE(status), CASE(memory), CASE(protections), CASE(allocations), CASE(untouched), CASE(adjoining), CASE(registers), CASE(ids),
-        CASE(descendants), CASE(descriptors), CASE(directory), CASE(signals), CASE(in_handler), CASE(from_thread),
-        CASE(from_threads), CASE(beside_blocked), CASE(beside_unmapping), CASE(clocks), CASE(many),
-        CASE(at_once),
+        CASE(status), CASE(registers), CASE(ids), CASE(descendants), CASE(descriptors), CASE(directory), CASE(signals),
+        CASE(in_handler), CASE(clocks), CASE(many), CASE(at_once),
     };
     return RUN_CASES(cases);
 }
