@@ -49,11 +49,11 @@ impl Exec {
     }
 }
 
-/// Carries out [`abi::control::HostOp::PrepareExec`].
+/// Carries out [`abi::control::HostOp::PrepareExec`] for thread `index`.
 ///
 /// # Errors
-/// As execveat(2).
-pub fn prepare(rank: &Rank, args: &[u64; 6]) -> Result<i64, Errno> {
+/// As execveat(2); EINTR also when somebody forks while a file is being opened.
+pub fn prepare(rank: &Rank, index: usize, args: &[u64; 6]) -> Result<i64, Errno> {
     *rank.exec.lock() = None;
     let [at, path, argv, envp, flags, stack_limit] = *args;
     let (at, flags) = (at as i32 as u64, u64::from(flags as u32));
@@ -69,14 +69,27 @@ pub fn prepare(rank: &Rank, args: &[u64; 6]) -> Result<i64, Errno> {
     if flags & !((libc::AT_EMPTY_PATH | libc::AT_SYMLINK_NOFOLLOW) as u64) != 0 {
         return Err(Errno::EINVAL);
     }
-    // What is opened on the way no child may have.
-    let _passed = rank.children.gate.pass();
-    let file = executable(rank, at, path.to_bytes(), flags)?;
-    let hidden = name != path && is_closed_by_exec(at);
     let [argv, env] = strings;
-    let program = load(rank, file, name, hidden, (argv, env), stack_limit)?;
+    let program = opening(rank, index, || {
+        let file = executable(rank, at, path.to_bytes(), flags)?;
+        let hidden = name != path && is_closed_by_exec(at); // there is such a descriptor, if one was named
+        load(rank, file, name, hidden, (argv, env), stack_limit)
+    })?;
     *rank.exec.lock() = Some(program);
     Ok(0)
+}
+
+/// Opens something for thread `index`. No child may have it on the way; so who forks interrupts this.
+fn opening<T>(rank: &Rank, index: usize, open: impl FnOnce() -> T) -> T {
+    let _passed = rank.children.gate.pass();
+    let opening = &rank.workers.at(index).opening;
+    opening.store(true, Ordering::SeqCst);
+    if rank.children.gate.is_closing() {
+        rank.ring_watcher(); // it may have looked before
+    }
+    let opened = open();
+    opening.store(false, Ordering::SeqCst);
+    opened
 }
 
 /// What the program is told that it was started by (AT_EXECFN): the path, or where one leads that begins at a descriptor.
@@ -113,14 +126,17 @@ fn executable(rank: &Rank, at: u64, path: &[u8], flags: u64) -> Result<OwnedFd, 
         FileType::Symlink => return Err(Errno::ELOOP),
         _ => return Err(Errno::EACCES),
     }
-    let file = fds::with_room(rank.raised_fds, || {
-        let path = format!("/proc/self/fd/{}", pinned.as_raw_fd());
-        // Also where the file system is mounted noexec.
-        access(&path, Access::EXEC_OK)?;
-        let file = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-        Ok(fds::above(file, rank.first_own_fd))
-    });
+    let path = format!("/proc/self/fd/{}", pinned.as_raw_fd());
+    // Also where the file system is mounted noexec.
+    access(&*path, Access::EXEC_OK).map_err(linux)?;
+    let open = || open(&*path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    // It may wait, for a lease to be given back or for a slow file system, and who makes room keeps others from it.
+    let file = match open() {
+        Err(rustix::io::Errno::MFILE) => fds::with_room(rank.raised_fds, open),
+        opened => opened,
+    };
     let file = file.map_err(linux)?;
+    let file = fds::with_room(rank.raised_fds, || fds::above(file, rank.first_own_fd));
     if is_written(&file) {
         return Err(Errno::ETXTBSY);
     }

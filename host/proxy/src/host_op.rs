@@ -22,6 +22,7 @@ use crate::signals;
 use crate::special;
 use crate::special::walk::linux;
 use crate::watcher;
+use crate::worker;
 
 /// Carries out an operation for thread `index`; returns its result or a negative error as a system call does.
 ///
@@ -64,7 +65,9 @@ pub fn carry_out(rank: &'static Rank, index: usize, request: &Request) -> Result
         Some(HostOp::WriteCore) => Ok(dump::write(rank).into()),
         Some(HostOp::Fork) => child::fork(rank, index),
         Some(HostOp::AwaitExec) => child::await_exec(rank, args[0], gave_up),
-        Some(HostOp::PrepareExec) => exec::prepare(rank, args),
+        Some(HostOp::PrepareExec) => worker::interruptible(rank, index, request.seq, || {
+            exec::prepare(rank, index, args)
+        }),
         Some(HostOp::CommitExec) => exec::commit(rank, index),
         Some(HostOp::ChildSignal) => {
             child::child_signal(rank, args[0], args[1]);

@@ -70,16 +70,24 @@ fn carry_out(rank: &'static Rank, index: usize, caller: &mut Caller, request: &R
             .unwrap_or_else(|why| end::broken(rank, &why));
     }
     heritage::settle(rank, index);
-    let kick = &rank.workers.at(index).kick;
-    kick.begin(request.seq);
-    // A watcher that was rung before `begin` could not know that the call runs: so look once after.
-    if rank.words.threads[index].slot.cancelled(request.seq) {
-        rank.ring_watcher();
-    }
-    let ret = caller.carry_out(request.nr, &request.args);
-    kick.finish();
+    let ret = interruptible(rank, index, request.seq, || {
+        caller.carry_out(request.nr, &request.args)
+    });
     terminal::hand_over();
     ret
+}
+
+/// Does something for request `seq` of a thread that the node may give up: then calls that block in Linux say EINTR.
+pub fn interruptible<T>(rank: &Rank, index: usize, seq: u64, work: impl FnOnce() -> T) -> T {
+    let kick = &rank.workers.at(index).kick;
+    kick.begin(seq);
+    // A watcher that was rung before `begin` could not know that the call runs: so look once after.
+    if rank.words.threads[index].slot.cancelled(seq) {
+        rank.ring_watcher();
+    }
+    let result = work();
+    kick.finish();
+    result
 }
 
 /// Waits for the next request.

@@ -150,6 +150,22 @@ pub fn host_op_until_end<const N: usize>(
     own_call(thread, op, args, Interruptible::ByTheEnd)
 }
 
+/// The same for one that may wait as long as other processes like: a signal interrupts it, with EINTR unless it was done.
+///
+/// # Errors
+/// The proxy's.
+pub fn host_op_until_signal<const N: usize>(
+    thread: &'static Thread,
+    op: HostOp,
+    args: [u64; N],
+) -> Result<u64, Errno> {
+    let result = own_call(thread, op, args, Interruptible::Yes);
+    if result == Err(Errno::EINTR) {
+        signal::collect(thread.rank); // what interrupted it may have been posted just before
+    }
+    result
+}
+
 fn own_call<const N: usize>(
     thread: &'static Thread,
     op: HostOp,

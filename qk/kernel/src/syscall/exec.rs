@@ -1,9 +1,10 @@
 //! execve(2) and execveat(2): the proxy finds and checks the program, and until it has nothing changes.
 
+use abi::Errno;
 use abi::control::HostOp;
 
 use super::limits::RLIMIT_STACK;
-use super::{Call, RESTART_ALWAYS, SysResult};
+use super::{Call, RESTART, RESTART_ALWAYS, SysResult};
 use crate::{exec, ship};
 
 /// AT_FDCWD (include/uapi/linux/fcntl.h).
@@ -27,7 +28,11 @@ fn replace(call: &mut Call<'_>, [directory, path, argv, envp, flags]: [u64; 5]) 
         let stack_limit = rank.limits.lock()[RLIMIT_STACK][0];
         let args = [directory, path, argv, envp, flags, stack_limit];
         if !thread.must_end() {
-            ship::host_op(thread, HostOp::PrepareExec, args)?;
+            match ship::host_op_until_signal(thread, HostOp::PrepareExec, args) {
+                // Opening the file waits for a lease or for a slow file system, until there is a signal to act on.
+                Err(Errno::EINTR) => return Err(thread.interrupted(RESTART)),
+                prepared => prepared?,
+            };
         }
         // Another thread may have been first, or the rank ends.
         if thread.must_end() {
