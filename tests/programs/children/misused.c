@@ -2,6 +2,7 @@
 // there is no room: `misused CASE`.
 #include "../common/children.h"
 
+#include <setjmp.h>
 #include <sys/resource.h>
 
 // ---- Memory that only one of the two has -----------------------------------------
@@ -73,6 +74,69 @@ static void killed(void)
     }
     check(WTERMSIG(status_of(pid)) == SIGKILL, "one that is killed before it calls exec");
     joined(killer);
+}
+
+// Ends the process without a store to the stack.
+#define EXIT_NOW(code) asm volatile("syscall" : : "a"(SYS_exit_group), "D"(code) : "rcx", "r11", "memory")
+
+__attribute__((noinline)) static pid_t vfork_and_return(void)
+{
+    pid_t pid = vfork();
+    asm volatile("" : "+r"(pid)); // no jump in place of the call
+    return pid;
+}
+
+static void returns(void)
+{
+    pid_t pid = vfork_and_return();
+    if (pid == 0)
+        EXIT_NOW(5);
+    check(status_of(pid) == 5 << 8, "a vfork child that returns from the function that called vfork");
+}
+
+enum { LOCALS = 4000 };
+static void stores(void)
+{
+    volatile int locals[LOCALS] = {0};
+    pid_t pid = vfork();
+    if (pid == 0) {
+        for (int i = 0; i < LOCALS; i++)
+            locals[i] = i + 1;
+        EXIT_NOW(6);
+    }
+    int wrong = 0;
+    for (int i = 0; i < LOCALS; i++)
+        wrong += locals[i] != i + 1;
+    check(status_of(pid) == 6 << 8 && wrong == 0, "one that stores to the variables of its parent");
+}
+
+// The parent returns to where its child has said.
+__attribute__((noinline)) static pid_t vfork_and_smash(void)
+{
+    void *volatile *frame = __builtin_frame_address(0);
+    pid_t pid = vfork();
+    if (pid == 0) {
+        frame[1] = NULL;
+        EXIT_NOW(7);
+    }
+    return pid;
+}
+
+static sigjmp_buf before_crash;
+static void jump_back(int signo) { siglongjmp(before_crash, signo); }
+
+static void smashes(void)
+{
+    stack_t stack = {.ss_sp = malloc(64 << 10), .ss_size = 64 << 10};
+    volatile int crashed = 0;
+    need(sigaltstack(&stack, NULL) == 0, "sigaltstack");
+    catch_signal(SIGSEGV, jump_back, SA_ONSTACK);
+    if (sigsetjmp(before_crash, 1) == 0)
+        vfork_and_smash();
+    else
+        crashed = 1;
+    int status;
+    check(waitpid(-1, &status, 0) > 0 && status == 7 << 8 && crashed, "one that stores to its parent's return address");
 }
 
 // ---- Beside threads that are blocked -----------------------------------------------
@@ -155,7 +219,8 @@ static void bomb(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        CASE(unmapped), CASE(overflows), CASE(killed), CASE(beside_calls), CASE(bomb),
+        CASE(unmapped), CASE(overflows), CASE(killed), CASE(returns), CASE(stores), CASE(smashes),
+        CASE(beside_calls), CASE(bomb),
     };
     return RUN_CASES(cases);
 }
