@@ -17,6 +17,9 @@ const ROUNDS: u64 = 20;
 /// Nodes boot and fork within this, on a quiet machine: a moment in it may be any.
 const SPAN: Duration = Duration::from_millis(600);
 
+/// How a rank makes children without end (programs/children/forks.c).
+const WAYS: &[&str] = &["many", "many_vforks"];
+
 /// One round: a rank forks without end, and one of its job's proxies or children is killed.
 fn round(random: &mut Random) -> Result<()> {
     let scratch = Scratch::new()?;
@@ -29,7 +32,7 @@ fn round(random: &mut Random) -> Result<()> {
         "64M",
         "--",
         &program.to_string_lossy(),
-        "many",
+        *random.pick(WAYS),
         "1000000",
     ]);
     let run = run.env(&[

@@ -267,6 +267,24 @@ static void many(void)
     check_fails(waitpid(-1, NULL, WNOHANG), ECHILD, "none is left");
 }
 
+static pid_t vfork_child(void)
+{
+    pid_t pid = vfork();
+    if (pid == 0)
+        _exit(0);
+    return pid;
+}
+
+static void many_vforks(void)
+{
+    int failed = 0;
+    for (long i = 0; i < how_many; i++) {
+        pid_t pid = vfork_child();
+        failed += pid < 0 || status_of(pid) != 0;
+    }
+    check(failed == 0, "one after the other, with the parent's memory");
+}
+
 static void at_once(void)
 {
     enum { CHILDREN = 20 };
@@ -295,7 +313,8 @@ int main(int argc, char **argv)
     how_many = number_arg(argc, argv, 2, how_many);
     static const struct test_case cases[] = {
         CASE(status), CASE(registers), CASE(ids), CASE(descendants), CASE(descriptors), CASE(directory), CASE(signals),
-        CASE(in_handler), CASE(clocks), CASE(many), CASE(at_once),
+        CASE(in_handler), CASE(clocks), CASE(many),
+        CASE(many_vforks), CASE(at_once),
     };
     return RUN_CASES(cases);
 }
