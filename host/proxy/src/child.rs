@@ -4,6 +4,7 @@
 //! ([`script`]), with the rank's memory locked, and has a thread that is outside of the filter fork ([`nursery`]). The child
 //! does what is written and nothing else ([`stage`]); its last step enters the program as a return from a signal ([`page`]).
 
+mod copies;
 mod nursery;
 mod page;
 mod script;
@@ -15,7 +16,9 @@ mod wait;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
+};
 
 use abi::Errno;
 use abi::control::FORK_OVER;
@@ -130,14 +133,16 @@ fn let_go(rank: &Rank, pid: u32, job: &Job) {
     }
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn exit_signal(record: &Child) -> u64 {
     record.exit_signal.peek() & 0xff
 }
 
 fn waited_for<R>(rank: &Rank, change: impl FnOnce(&mut HashMap<u32, Arc<Job>>) -> R) -> R {
-    let all = rank.children.waited_for.lock();
-    let mut all = all.unwrap_or_else(PoisonError::into_inner);
-    change(&mut all)
+    change(&mut lock(&rank.children.waited_for))
 }
 
 /// Carries out [`abi::control::HostOp::AwaitExec`]; `gave_up` says when the QK does not wait any more.

@@ -15,7 +15,7 @@
 
 mod copy;
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::without_provenance_mut;
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use abi::Errno;
 use abi::map::{PAGE, USER_BASE, USER_TOP, WINDOW_TOP};
 use rustix::fs::SeekFrom;
 use rustix::io;
-use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous};
 use wire::region_log::{Change, prot};
 
 use crate::Ram;
@@ -244,6 +244,18 @@ impl Memory {
             .ok_or(io::Errno::IO)
     }
 
+    /// Keeps all of it, and the addresses that are free, from a process that is forked now: what Linux does not copy there
+    /// need not be unmapped.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn keep_from_children(&self) -> Result<(), Errno> {
+        let len_bytes = NOWHERE + GUARD_BYTES - USER_BASE;
+        let all = without_provenance_mut(USER_BASE as usize);
+        // SAFETY: 1. The range is what `reserve` has mapped, and what was mapped there since. 2. Its contents and access stay.
+        unsafe { madvise(all, len_bytes as usize, Advice::LinuxDontFork) }.map_err(linux)
+    }
+
     /// What is mapped.
     pub fn regions(&self) -> &Regions {
         &self.regions
@@ -281,6 +293,24 @@ impl Memory {
             at = hole;
         }
         Ok(all)
+    }
+
+    /// Copies what RAM holds of a region; `into` is as long.
+    ///
+    /// # Errors
+    /// What pread(2) says.
+    pub fn copy_held(&self, region: &Region, held: &Held, into: &mut [u8]) -> Result<(), Errno> {
+        if region.read || region.write {
+            return self.read(held.addr, into);
+        }
+        // What can only be executed is not mapped here.
+        let len_bytes = region.end - region.start;
+        let (file, _) = self.ram.place(region.gpa, len_bytes).ok_or(Errno::EFAULT)?;
+        let (to, len_bytes) = (into.as_mut_ptr().addr() as u64, into.len() as u64);
+        // SAFETY: 1. Linux writes to `into`, which is the caller's alone.
+        let read =
+            unsafe { move_all(libc::SYS_pread64, file.as_fd(), to, len_bytes, held.offset)? };
+        (read as u64 == len_bytes).then_some(()).ok_or(Errno::EIO)
     }
 }
 

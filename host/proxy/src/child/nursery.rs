@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use abi::Errno;
 use rustix::io;
 
+use super::lock;
 use super::script::Script;
 use super::shared::Shared;
 use super::stage::{self, FAILED, UNDER_WAY};
@@ -152,6 +153,8 @@ impl Job {
                 )
             }
         }
+        // What the child stores meanwhile Linux copies once more.
+        self.script.drop_copies();
         if let Some(errno) = Errno::from_ret(ret) {
             let word = FAILED | u32::from(errno.0);
             self.shared.word().store(word, Ordering::Release);
@@ -319,8 +322,4 @@ fn leave_restartable_sequences() {
             return;
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,12 +1,15 @@
 //! What a child has to do before the program goes on in it, written down before the fork.
 
 use std::ptr::from_ref;
+use std::sync::Mutex;
 
 use abi::Errno;
 use abi::map::{PAGE, USER_BASE, USER_TOP, VDSO_AREA};
 use rustix::fd::AsRawFd;
 use wire::child::{Child, LIMITS, STACK_BYTES};
 
+use super::copies::Copies;
+use super::lock;
 use super::page;
 use super::shared::Shared;
 use super::stage::{Must, Step};
@@ -54,6 +57,7 @@ pub struct Script {
     pub table: Table,
     /// The stack that a child of vfork shares.
     stack: Option<Stack>,
+    copies: Mutex<Option<Copies>>,
     _page: Box<[u8; page::BYTES]>,
     _actions: Box<[[u64; 4]]>,
     _name: Box<[u8; NAME_BYTES]>,
@@ -76,9 +80,7 @@ impl Stack {
     /// Puts the shared stack in its place.
     fn enter(&self, steps: &mut Steps, regions: &Regions) {
         let (from, len_bytes) = (self.shared.address(), self.shared.len_bytes());
-        let how = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as u64;
-        let args = [from, len_bytes, len_bytes, how, self.at];
-        steps.call(libc::SYS_mremap, &args, Must::Be(self.at as i64));
+        steps.move_to(from, len_bytes, self.at);
         if let Some(region) = regions.at(self.at) {
             let args = [self.at, len_bytes, protection(region)];
             steps.call(libc::SYS_mprotect, &args, Must::Succeed);
@@ -139,6 +141,7 @@ impl Script {
             page_at,
             table,
             stack,
+            copies: Mutex::new(steps.copies),
             _page: page,
             _actions: actions,
             _name: name,
@@ -147,6 +150,11 @@ impl Script {
             _auxv: auxv,
             _lent: steps.lent,
         })
+    }
+
+    /// There is a child, or there will be none: this process needs the copy of the rank's memory no more.
+    pub fn drop_copies(&self) {
+        drop(lock(&self.copies).take());
     }
 
     /// What a child of vfork has changed on the shared stack: addresses and bytes.

@@ -4,14 +4,15 @@ use std::ops::Range;
 
 use abi::Errno;
 use abi::ident::NSIG;
-use abi::map::{PAGE, USER_BASE, USER_TOP};
+use abi::map::PAGE;
 use wire::child::{Child, LIMITS, how};
 
+use super::copies::Copies;
 use super::page;
 use super::stage::{Must, Step};
 use crate::fds;
 use crate::gpa::Place;
-use crate::memory::{Held, Memory, RamFiles};
+use crate::memory::{Memory, RamFiles};
 use crate::objects::Lent;
 use crate::rank::Rank;
 use crate::regions::{Region, Regions};
@@ -24,11 +25,6 @@ const RSEQ_BYTES: u64 = 32;
 /// uapi/linux/close_range.h
 const CLOSE_RANGE_UNSHARE: u64 = 2;
 const SIGSET_BYTES: u64 = 8;
-/// Bytes that one pread is asked for: it makes no more than 2 GiB at a time.
-const PIECE_BYTES: u64 = 1 << 30;
-/// Copies at least this large are made in huge pages where the host has them: Linux takes as long to find and clear a small
-/// page as to fill three.
-const HUGE_PAGE_BYTES: u64 = 2 << 20;
 /// Bytes of a thread's name with its NUL (TASK_COMM_LEN, include/linux/sched.h).
 pub const NAME_BYTES: usize = 16;
 
@@ -74,6 +70,8 @@ pub struct Steps {
     pub all: Vec<Step>,
     /// What frames of the node pool are mapped by: to be read, to be written.
     pub lent: [Option<Lent>; 2],
+    /// The copy of the rank's memory, until there is a child.
+    pub copies: Option<Copies>,
 }
 
 impl Steps {
@@ -112,30 +110,20 @@ impl Steps {
         actions
     }
 
-    /// The rank's memory as the child has it, and nothing between its regions.
+    /// The rank's memory as the child has it. The child begins with nothing there ([`Memory::keep_from_children`]).
     pub fn memory(&mut self, rank: &Rank, memory: &Memory, whose: Whose) -> Result<(), Errno> {
+        memory.keep_from_children()?;
         let all: Vec<&Region> = memory.regions().iter().collect();
-        let mut free = USER_BASE;
-        for run in all.chunk_by(|before, region| region.adjoins(before)) {
-            self.unmap(free, run[0].start);
-            free = run[run.len() - 1].end;
-            match whose {
-                _ if run[0].shared => run
-                    .iter()
-                    .try_for_each(|region| self.shared_region(rank, memory.ram(), region))?,
-                Whose::Rank => run
-                    .iter()
-                    .try_for_each(|region| self.borrowed_region(memory.ram(), region))?,
-                Whose::Child => self.copied_regions(memory, run)?,
-            }
+        let (shared, own): (Vec<&Region>, Vec<&Region>) =
+            all.into_iter().partition(|region| region.shared);
+        for region in shared {
+            self.shared_region(rank, memory.ram(), region)?;
         }
-        self.unmap(free, USER_TOP);
-        Ok(())
-    }
-
-    fn unmap(&mut self, start: u64, end: u64) {
-        if start < end {
-            self.call(libc::SYS_munmap, &[start, end - start], Must::Succeed);
+        match whose {
+            Whose::Rank => own
+                .into_iter()
+                .try_for_each(|region| self.borrowed_region(memory.ram(), region)),
+            Whose::Child => self.copied_regions(memory, &own),
         }
     }
 
@@ -172,51 +160,28 @@ impl Steps {
         Ok(())
     }
 
-    /// Copies of regions that adjoin each other. They are of one kind, for Linux moves no more than one mapping (mremap(2)).
-    fn copied_regions(&mut self, memory: &Memory, run: &[&Region]) -> Result<(), Errno> {
-        let held: Result<Vec<Vec<Held>>, Errno> =
-            run.iter().map(|region| memory.held(region)).collect();
-        let held = held?;
-        let held_bytes: u64 = held.iter().flatten().map(|held| held.len_bytes).sum();
-        let all_bytes = run[run.len() - 1].end - run[0].start;
-        let is_dense = held_bytes >= all_bytes / 2;
-        let huge = all_bytes >= HUGE_PAGE_BYTES && is_dense;
-        for (region, held) in run.iter().zip(&held) {
-            self.copied_region(memory.ram(), region, held, huge)?;
+    /// Copies of regions, which are moved to where those are.
+    fn copied_regions(&mut self, memory: &Memory, regions: &[&Region]) -> Result<(), Errno> {
+        const WRITABLE: u64 = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+        let runs = regions.chunk_by(|before, region| region.adjoins(before));
+        let runs: Vec<&[&Region]> = runs.collect();
+        let (copies, moves) = Copies::make(memory, &runs)?;
+        self.copies = Some(copies);
+        for piece in moves {
+            self.move_to(piece.from, piece.len_bytes, piece.to);
+            if piece.prot != WRITABLE {
+                let args = [piece.to, piece.len_bytes, piece.prot];
+                self.call(libc::SYS_mprotect, &args, Must::Succeed);
+            }
         }
         Ok(())
     }
 
-    fn copied_region(
-        &mut self,
-        ram: &RamFiles,
-        region: &Region,
-        held: &[Held],
-        huge: bool,
-    ) -> Result<(), Errno> {
-        const WRITABLE: u64 = (libc::PROT_READ | libc::PROT_WRITE) as u64;
-        let len_bytes = region.end - region.start;
-        self.map(region.start, len_bytes);
-        if huge {
-            let args = [region.start, len_bytes, libc::MADV_HUGEPAGE as u64];
-            self.call(libc::SYS_madvise, &args, Must::Return);
-        }
-        let (file, _) = ram.place(region.gpa, len_bytes).ok_or(Errno::EFAULT)?;
-        for held in held {
-            let end = held.addr + held.len_bytes;
-            for at in (held.addr..end).step_by(PIECE_BYTES as usize) {
-                let len_bytes = (end - at).min(PIECE_BYTES);
-                let offset = held.offset + (at - held.addr);
-                let args = [fds::raw(file), at, len_bytes, offset];
-                self.call(libc::SYS_pread64, &args, Must::Be(len_bytes as i64));
-            }
-        }
-        let prot = protection(region);
-        if prot != WRITABLE {
-            let args = [region.start, len_bytes, prot];
-            self.call(libc::SYS_mprotect, &args, Must::Succeed);
-        }
-        Ok(())
+    /// Moves a mapping, in place of what is there.
+    pub fn move_to(&mut self, from: u64, len_bytes: u64, to: u64) {
+        let how = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as u64;
+        let args = [from, len_bytes, len_bytes, how, to];
+        self.call(libc::SYS_mremap, &args, Must::Be(to as i64));
     }
 
     /// Maps memory of the child's own, readable and writable.
