@@ -109,8 +109,10 @@ pub fn fork(rank: &'static Rank, index: usize) -> Result<i64, Errno> {
     let script = Script::write(rank, &memory, record)?;
     let job = Arc::new(Job::new(script, exit_signal(record), vfork, pidfd_at != 0)?);
     rank.children.nursery.begin(job.clone());
+    // A child of vfork is waited for once: it has called exec, as a rule, before it were known here that it is ready.
+    let over = vfork && job.is_soon_over();
     let pid = job.wait_ready()?;
-    if vfork {
+    if vfork && !over {
         waited_for(rank, |all| all.insert(pid, job.clone()));
     }
     drop((memory, closed));
@@ -118,7 +120,7 @@ pub fn fork(rank: &'static Rank, index: usize) -> Result<i64, Errno> {
     if pidfd_at != 0 {
         rank.write(pidfd_at, &job.pidfd().to_ne_bytes())?; // the QK has seen that it can be
     }
-    if vfork && job.is_soon_over() {
+    if over {
         let_go(rank, pid, &job);
         return Ok((u64::from(pid) | FORK_OVER) as i64);
     }
