@@ -74,8 +74,20 @@ pub struct Config {
     pub inherited: Inherited,
     /// Where its gdb is to connect, if it is to be debugged.
     pub gdb: Option<Gdb>,
+    /// Bytes of memory that the host has for this process now.
+    pub room: Room,
     /// Process id of yod: when it is not the parent any more, it has died and so does the proxy.
     pub parent: u32,
+}
+
+/// Says how many bytes of memory there are for this process. To be called in a process that other threads run in.
+#[derive(Clone, Copy)]
+pub struct Room(pub fn() -> u64);
+
+impl std::fmt::Debug for Room {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Room")
+    }
 }
 
 /// Turns this process, a fresh single-threaded fork, into the proxy of a rank. Ends as the rank ends.

@@ -8,7 +8,6 @@ use abi::Errno;
 use wire::thread::ThreadArea;
 use wire::word::Word;
 
-use crate::Program;
 use crate::child::Children;
 use crate::debug::Debug;
 use crate::dump::Dump;
@@ -21,6 +20,7 @@ use crate::signals::Inherited;
 use crate::special::Marks;
 use crate::watcher::{Posted, Signalfds};
 use crate::workers::Workers;
+use crate::{Program, Room};
 
 /// A rank as its proxy knows it. There is one per process.
 #[derive(Debug)]
@@ -83,6 +83,8 @@ pub struct Rank {
     pub dump: Dump,
     /// Whether a thread ends the process already.
     pub ending: AtomicBool,
+    /// See [`crate::Config::room`].
+    pub room: Room,
     /// This process, whose number is also the first worker's thread id.
     pub pid: u32,
 }

@@ -213,6 +213,7 @@ fn build(
         debug: Debug::default(),
         dump: Dump::default(),
         ending: AtomicBool::new(false),
+        room: config.room,
         pid: std::process::id(),
     };
     Ok((rank, keep(set).map_err(&moved)?, watcher))

@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use machine::node::Node;
+use machine::resources::Resources;
 use machine::sys::{self, Forked};
 use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::io::{FdFlags, fcntl_getfd};
@@ -218,6 +219,7 @@ fn proxy_config(
         },
         inherited: job.inherited,
         gdb: None,
+        room: proxy::Room(|| Resources::of_host().memory_bytes),
         parent,
     })
 }

@@ -16,6 +16,7 @@ use rustix::io;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use super::steps::protection;
+use crate::Room;
 use crate::memory::{Held, Memory};
 use crate::regions::Region;
 use crate::special::walk::linux;
@@ -24,6 +25,9 @@ use crate::special::walk::linux;
 const HUGE_BYTES: u64 = 2 << 20;
 /// A huge page of which so much is used costs less than the small pages, and not much memory that is not used.
 const WORTH_BYTES: u64 = HUGE_BYTES / 4;
+
+/// For less than this it is not asked what the host has left: that takes as long as to copy some MiB.
+const MUCH_BYTES: u64 = 32 << 20;
 
 /// Memory of this process, unmapped when it is dropped.
 #[derive(Debug)]
@@ -79,11 +83,16 @@ impl Copies {
     ///
     /// # Errors
     /// ENOMEM, or what Linux says of the RAM's file.
-    pub fn make(memory: &Memory, runs: &[&[&Region]]) -> Result<(Copies, Vec<Move>), Errno> {
+    pub fn make(
+        memory: &Memory,
+        runs: &[&[&Region]],
+        room: Room,
+    ) -> Result<(Copies, Vec<Move>), Errno> {
         let runs: Result<Vec<Run<'_>>, Errno> =
             runs.iter().map(|run| Run::new(memory, run)).collect();
         let runs = runs?;
         let extents: Vec<Extent> = runs.iter().map(Run::extent).collect();
+        has_room(extents.iter().map(|extent| extent.held_bytes).sum(), room)?;
         let plan = Plan::of(&extents);
         let mut copies = Copies::reserve(plan.len_bytes + HUGE_BYTES).map_err(linux)?;
         let base = copies.address().next_multiple_of(HUGE_BYTES);
@@ -157,6 +166,12 @@ impl Drop for Copies {
         // SAFETY: 1. Mapped by `reserve` and `map`; no reference outlives `self`.
         let _ = unsafe { munmap(self.start.cast(), self.len_bytes as usize) };
     }
+}
+
+/// Linux lets memory be mapped that it does not have, and ends a process when it is stored to: QEMU, as a rule.
+fn has_room(bytes: u64, room: Room) -> Result<(), Errno> {
+    let fits = bytes < MUCH_BYTES || bytes < (room.0)();
+    fits.then_some(()).ok_or(Errno::ENOMEM)
 }
 
 /// A run as far as its place matters.

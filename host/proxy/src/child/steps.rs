@@ -123,7 +123,7 @@ impl Steps {
             Whose::Rank => own
                 .into_iter()
                 .try_for_each(|region| self.borrowed_region(memory.ram(), region)),
-            Whose::Child => self.copied_regions(memory, &own),
+            Whose::Child => self.copied_regions(rank, memory, &own),
         }
     }
 
@@ -161,11 +161,16 @@ impl Steps {
     }
 
     /// Copies of regions, which are moved to where those are.
-    fn copied_regions(&mut self, memory: &Memory, regions: &[&Region]) -> Result<(), Errno> {
+    fn copied_regions(
+        &mut self,
+        rank: &Rank,
+        memory: &Memory,
+        regions: &[&Region],
+    ) -> Result<(), Errno> {
         const WRITABLE: u64 = (libc::PROT_READ | libc::PROT_WRITE) as u64;
         let runs = regions.chunk_by(|before, region| region.adjoins(before));
         let runs: Vec<&[&Region]> = runs.collect();
-        let (copies, moves) = Copies::make(memory, &runs)?;
+        let (copies, moves) = Copies::make(memory, &runs, rank.room)?;
         self.copies = Some(copies);
         for piece in moves {
             self.move_to(piece.from, piece.len_bytes, piece.to);

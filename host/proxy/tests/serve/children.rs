@@ -26,6 +26,10 @@ pub const CASES: &[Case] = &[
         of_vfork_use_the_memory_of_the_rank,
     ),
     ("that_cannot_be_leave_nothing", that_cannot_be_leave_nothing),
+    (
+        "are_refused_where_the_host_has_no_memory",
+        are_refused_where_the_host_has_no_memory,
+    ),
     ("may_be_many", may_be_many),
     ("are_refused_at_the_limit", are_refused_at_the_limit),
     (
@@ -397,6 +401,47 @@ fn are_refused_at_the_limit() {
     let pid = fork(&mut node);
     assert!(pid > 0, "{pid}");
     assert_eq!(node.call(libc::SYS_kill, &[pid as u64, 9]), 0);
+}
+
+/// A copy for which the host had no memory ended QEMU and with it the job, or the child.
+fn are_refused_where_the_host_has_no_memory() {
+    const BYTES: u64 = 48 << 20;
+    const ADDR: u64 = 0x1000_0000;
+    const GPA: u64 = CODE_GPA + 0x1000;
+    const ENOMEM: i64 = -12;
+    let touch = |node: &Node, bytes: u64| {
+        let change = Change::Map {
+            addr: ADDR,
+            len_bytes: bytes,
+            gpa: GPA,
+            prot: prot::READ | prot::WRITE,
+        };
+        node.log.append(&change).unwrap();
+        node.put_gpa(GPA, &vec![1; bytes as usize]);
+    };
+    let ends_well = |node: &mut Node| {
+        let pid = fork(node);
+        assert!(pid > 0, "{pid}");
+        assert_eq!(wait(node, pid), (pid as i32 & 0xff) << 8);
+    };
+    for (room, refused) in [(BYTES / 2, true), (2 * BYTES, false)] {
+        let mut node = node_with(Setup {
+            room: Some(room),
+            ..Setup::default()
+        });
+        describe(&node, CALL_AND_EXIT, [libc::SYS_getpid as u64, 0, 0, 0]);
+        ends_well(&mut node);
+        touch(&node, BYTES);
+        if refused {
+            assert_eq!(fork(&mut node), ENOMEM);
+            let all = Change::Unmap {
+                addr: ADDR,
+                len_bytes: BYTES,
+            };
+            node.log.append(&all).unwrap();
+        }
+        ends_well(&mut node);
+    }
 }
 
 /// Killed at whatever moment, a proxy leaves no child behind that has not begun. MARGAY_KILLS says how often.

@@ -21,6 +21,9 @@ pub const AS_SHELL: &str = "--as-shell";
 /// First argument when it is to be a node's keeper.
 pub const AS_KEEPER: &str = "--as-keeper";
 
+/// Names the environment's variable with [`Setup::room`].
+const ROOM: &str = "ROOM";
+
 /// How to start the proxy.
 pub struct Setup {
     pub label: &'static str,
@@ -33,6 +36,8 @@ pub struct Setup {
     pub file_bytes: Option<u64>,
     /// RLIMIT_NPROC, soft and hard.
     pub processes: Option<u64>,
+    /// Bytes of memory that the host says it has left.
+    pub room: Option<u64>,
     pub ignore: Option<i32>,
     /// User and group to become; only root can.
     pub user: Option<u32>,
@@ -51,6 +56,7 @@ impl Default for Setup {
             address_space: None,
             file_bytes: None,
             processes: None,
+            room: None,
             ignore: None,
             user: None,
             background: false,
@@ -70,6 +76,9 @@ pub fn start(setup: &Setup, fds: &[&OwnedFd]) -> Child {
         setup.program,
         &std::process::id().to_string(),
     ]);
+    if let Some(room) = setup.room {
+        command.env(ROOM, room.to_string());
+    }
     command.args(numbers.iter().map(RawFd::to_string));
     command
         .stdin(Stdio::piped())
@@ -166,6 +175,10 @@ pub fn become_proxy(inherited: proxy::Inherited) -> ! {
         label: args[0].clone(),
         inherited,
         gdb: None,
+        room: proxy::Room(|| {
+            let room = std::env::var(ROOM).ok();
+            room.map_or(u64::MAX, |room| room.parse().unwrap())
+        }),
         parent: args[2].parse().unwrap(),
     })
 }
