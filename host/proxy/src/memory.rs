@@ -14,14 +14,15 @@
 //! Linux looks at the pointer at all, stays Linux's affair.
 
 mod copy;
+mod held;
 
+use std::cell::RefCell;
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::without_provenance_mut;
 use std::sync::Arc;
 
 use abi::Errno;
 use abi::map::{PAGE, USER_BASE, USER_TOP, WINDOW_TOP};
-use rustix::fs::SeekFrom;
 use rustix::io;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous};
 use wire::region_log::{Change, prot};
@@ -33,6 +34,8 @@ use crate::regions::{Region, Regions};
 use crate::special::walk::linux;
 
 pub use copy::{RankMemory, copy_bytes, move_all};
+use held::Found;
+pub use held::Held;
 
 /// An address at which nothing is ever mapped.
 pub const NOWHERE: u64 = USER_TOP;
@@ -75,17 +78,6 @@ pub enum BadChange {
         /// Why.
         errno: io::Errno,
     },
-}
-
-/// A part of a region that guest RAM holds something for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Held {
-    /// First byte.
-    pub addr: u64,
-    /// Length.
-    pub len_bytes: u64,
-    /// Offset in the RAM's file.
-    pub offset: u64,
 }
 
 /// Physical memory that a rank may be shown.
@@ -144,6 +136,8 @@ impl RamFiles {
 pub struct Memory {
     ram: Arc<RamFiles>,
     regions: Regions,
+    /// What RAM and pool were found to hold.
+    found: [RefCell<Found>; 2],
     /// Which files' bytes lie where.
     pub files: Files,
 }
@@ -159,6 +153,7 @@ impl Memory {
         Ok(Memory {
             ram,
             regions: Regions::default(),
+            found: Default::default(),
             files: Files::default(),
         })
     }
@@ -272,27 +267,18 @@ impl Memory {
     /// What lseek(2) says.
     pub fn held(&self, region: &Region) -> Result<Vec<Held>, Errno> {
         let len_bytes = region.end - region.start;
-        let (file, start) = self.ram.place(region.gpa, len_bytes).ok_or(Errno::EFAULT)?;
-        let (mut at, end) = (start, start + len_bytes);
-        let mut all = Vec::new();
-        while at < end {
-            // Others move the file's position as well; what counts is what is returned.
-            let data = match rustix::fs::seek(file, SeekFrom::Data(at)) {
-                Ok(data) if data < end => data,
-                Ok(_) | Err(io::Errno::NXIO) => break,
-                Err(errno) => return Err(linux(errno)),
-            };
-            let hole = rustix::fs::seek(file, SeekFrom::Hole(data))
-                .unwrap_or(end)
-                .min(end);
-            all.push(Held {
-                addr: region.start + (data - start),
-                len_bytes: hole - data,
-                offset: data,
-            });
-            at = hole;
-        }
-        Ok(all)
+        let place = self.ram.layout.place(region.gpa, len_bytes);
+        let (file, start, known) = match place.ok_or(Errno::EFAULT)? {
+            Place::Ram(offset) => (&self.ram.ram, offset, &self.found[0]),
+            Place::Pool(offset) => (&self.ram.pool, offset, &self.found[1]),
+        };
+        let parts = known.borrow_mut().find(file, start..start + len_bytes)?;
+        let held = parts.into_iter().map(|part| Held {
+            addr: region.start + (part.start - start),
+            len_bytes: part.end - part.start,
+            offset: part.start,
+        });
+        Ok(held.collect())
     }
 
     /// Copies what RAM holds of a region; `into` is as long.
