@@ -209,7 +209,7 @@ pub enum HostOp {
     HoldSegment = 21,
     /// prepare_exec(dirfd, path, argv, envp, flags, stack_limit) -> 0: finds, opens and checks the program that is to replace the
     /// rank's, with its strings; execveat(2) says what the arguments are, `stack_limit` is the soft RLIMIT_STACK. Nothing
-    /// changes yet. As execve(2): all its errors.
+    /// changes yet. As execve(2): all its errors. EINTR also when it is given up while a file is being opened.
     PrepareExec = 22,
     /// commit_exec() -> 0: the rank runs the program that was prepared last: descriptors with O_CLOEXEC are closed, its name is
     /// the program's, and the rank's [`RankInfo`] tells of it. The calling thread was the last; the first has its nice value
