@@ -15,16 +15,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COMMS = 3, TAGS = 3, MOST_RANKS = 64, ROUND = 40, OPEN = 12, HEADER_INTS = 4 };
-enum { MOST_BYTES = 300000 };
+enum { COMMS = 3, TAGS = 3, MOST_ROUND = 150, FIRST_ROUND = 30, OPEN = 12, HEADER_INTS = 4 };
+enum { MOST_BYTES = 300000, BURST = 12, MOST_OPEN = OPEN + BURST + 1 };
 
 struct receive {
     int comm, source, tag; /* as posted */
     int from, number, got_tag; /* what came; from -1: nothing */
-    MPI_Request request;
     int *data;
-    int bytes;
 };
+
+/** Receives that are posted and not complete: MPI_Testsome's array, and whose each is. */
+static struct {
+    MPI_Request request[MOST_OPEN];
+    struct receive *receive[MOST_OPEN];
+    int count;
+} pending;
 
 struct sending {
     MPI_Request request;
@@ -46,9 +51,9 @@ static void expect(int right, const char *what)
 static int draw_bytes(void)
 {
     int kind = draw(100), header = HEADER_INTS * (int)sizeof(int);
-    if (kind < 80)
+    if (kind < 90)
         return header + 4 * draw(20);
-    return kind < 97 ? header + 4 * draw(5000) : header + 4 * draw(MOST_BYTES / 4 - 4);
+    return kind < 99 ? header + 4 * draw(5000) : header + 4 * draw(MOST_BYTES / 4 - 4);
 }
 
 static void send_one(int to, int number, struct sending *s)
@@ -65,24 +70,29 @@ static void send_one(int to, int number, struct sending *s)
         MPI_Isend(s->data, bytes, MPI_BYTE, to, tag, comms[comm], &s->request);
 }
 
+/** Buffers for receives, used again and again: to allot them costs more than the rest. */
+static int *buffers[MOST_OPEN];
+static int unused_buffers;
+
 /** Post a receive; `open`: one that takes any message of its communicator. */
-static void post_one(struct receive *r, int open)
+static void post_one(struct receive *r, int comm, int open)
 {
-    *r = (struct receive){ .comm = draw(COMMS), .from = -1, .bytes = MOST_BYTES,
+    MPI_Request *request = &pending.request[pending.count];
+    *r = (struct receive){ .comm = comm, .from = -1,
                            .source = open || draw(3) == 0 ? MPI_ANY_SOURCE : draw(size),
                            .tag = open || draw(3) == 0 ? MPI_ANY_TAG : draw(TAGS),
-                           .data = malloc(MOST_BYTES), .request = MPI_REQUEST_NULL };
+                           .data = buffers[--unused_buffers] };
     MPI_Message message;
     MPI_Status status;
     int there = 0;
     if (draw(8) == 0) { /* a matched probe is a receive if it finds something */
         MPI_Improbe(r->source, r->tag, comms[r->comm], &there, &message, &status);
         if (there)
-            MPI_Imrecv(r->data, MOST_BYTES, MPI_BYTE, &message, &r->request);
+            MPI_Imrecv(r->data, MOST_BYTES, MPI_BYTE, &message, request);
     }
     if (!there)
-        MPI_Irecv(r->data, MOST_BYTES, MPI_BYTE, r->source, r->tag, comms[r->comm],
-                  &r->request);
+        MPI_Irecv(r->data, MOST_BYTES, MPI_BYTE, r->source, r->tag, comms[r->comm], request);
+    pending.receive[pending.count++] = r;
 }
 
 static void take(struct receive *r, MPI_Status *status)
@@ -119,60 +129,68 @@ static void judge(const struct receive *receives, int count)
         }
 }
 
-/** `pending` counts receives that are not complete. */
-static int poll_receives(struct receive *receives, int posted, int *pending)
+/** Take what came: how many. */
+static int poll_receives(void)
 {
-    int came = 0;
-    for (int i = 0; i < posted; i++) {
-        MPI_Status status;
-        int done = 0;
-        if (receives[i].request == MPI_REQUEST_NULL)
-            continue;
-        MPI_Test(&receives[i].request, &done, &status);
-        if (!done)
-            continue;
-        take(&receives[i], &status);
-        free(receives[i].data);
-        came++;
-        (*pending)--;
+    int indices[MOST_OPEN], came = 0, left = 0;
+    MPI_Status statuses[MOST_OPEN];
+    MPI_Testsome(pending.count, pending.request, &came, indices, statuses);
+    if (came == MPI_UNDEFINED)
+        return 0;
+    for (int i = 0; i < came; i++) {
+        struct receive *r = pending.receive[indices[i]];
+        take(r, &statuses[i]);
+        buffers[unused_buffers++] = r->data;
     }
+    for (int i = 0; i < pending.count; i++)
+        if (pending.request[i] != MPI_REQUEST_NULL) {
+            pending.request[left] = pending.request[i];
+            pending.receive[left++] = pending.receive[i];
+        }
+    pending.count = left;
     return came;
 }
 
-static void cancel_rest(struct receive *receives, int posted)
+static void cancel_rest(void)
 {
-    for (int i = 0; i < posted; i++) {
+    for (int i = 0; i < pending.count; i++) {
         MPI_Status status;
         int cancelled = 0;
-        if (receives[i].request == MPI_REQUEST_NULL)
-            continue;
-        MPI_Cancel(&receives[i].request);
-        MPI_Wait(&receives[i].request, &status);
+        MPI_Cancel(&pending.request[i]);
+        MPI_Wait(&pending.request[i], &status);
         MPI_Test_cancelled(&status, &cancelled);
         expect(cancelled, "a receive without a message was not cancelled");
-        free(receives[i].data);
+        buffers[unused_buffers++] = pending.receive[i]->data;
     }
+    pending.count = 0;
 }
 
-/** ROUND messages from each rank to each. */
-static void round_of(int first_number)
+/** A communicator with a message that no receive takes, or -1. */
+static int draw_waiting(void)
 {
-    int all = ROUND * size, sent = 0, came = 0, posted = 0, pending = 0;
+    int there, comm = draw(COMMS);
+    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comms[comm], &there, MPI_STATUS_IGNORE);
+    return there ? comm : -1;
+}
+
+/** `each` messages from each rank to each. */
+static void round_of(int first_number, int each)
+{
+    int all = each * size, sent = 0, came = 0, posted = 0, waiting;
     struct sending *sends = calloc((size_t)all, sizeof *sends);
-    int room = 64 * all;
-    struct receive *receives = calloc((size_t)room, sizeof *receives);
+    struct receive *receives = calloc((size_t)all + MOST_OPEN, sizeof *receives);
     while (came < all) {
-        if (sent < all && draw(2)) {
-            send_one((sent + rank) % size, first_number + sent / size, &sends[sent]);
-            sent++;
-        } else if (pending < OPEN && posted < room) {
-            post_one(&receives[posted++], pending >= OPEN - 4);
-            pending++;
-        } else if (posted < room && draw(4) == 0) {
-            post_one(&receives[posted++], 1); /* the others may wait for nothing */
-            pending++;
-        }
-        came += poll_receives(receives, posted, &pending);
+        for (int i = draw(BURST); i > 0; i--)
+            if (sent < all && draw(2)) {
+                send_one((sent + rank) % size, first_number + sent / size, &sends[sent]);
+                sent++;
+            } else if (pending.count < OPEN) {
+                post_one(&receives[posted++], draw(COMMS), pending.count >= OPEN - 4);
+            }
+        /* All that are posted may wait for what does not come. */
+        if (pending.count >= OPEN && unused_buffers > 0 && (waiting = draw_waiting()) >= 0)
+            post_one(&receives[posted++], waiting, 1);
+        came += poll_receives();
     }
     for (; sent < all; sent++)
         send_one((sent + rank) % size, first_number + sent / size, &sends[sent]);
@@ -181,7 +199,7 @@ static void round_of(int first_number)
         free(sends[i].data);
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    cancel_rest(receives, posted);
+    cancel_rest();
     judge(receives, posted);
     free(receives);
     free(sends);
@@ -198,10 +216,15 @@ int main(int argc, char **argv)
     seed = (argc > 2 ? (unsigned)atoi(argv[2]) : 1) * 1000 + (unsigned)rank;
     for (int i = 0; i < COMMS; i++)
         MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
+    for (unused_buffers = 0; unused_buffers < MOST_OPEN; unused_buffers++)
+        buffers[unused_buffers] = malloc(MOST_BYTES);
     if (rank == 0)
         fprintf(stderr, "order: running\n");
-    for (int number = 0; done < messages; number += ROUND, done += (long)ROUND * size * size)
-        round_of(number);
+    for (int number = 0, each = FIRST_ROUND; done < messages; each = MOST_ROUND) {
+        round_of(number, each);
+        number += each;
+        done += (long)each * size * size;
+    }
     MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (rank == 0)
         printf("order: %d ranks, %ld messages: %d wrong\n", size, done, all);
