@@ -45,8 +45,8 @@ static void fail_waiting(int node)
 }
 
 /**
- * Under the lock, when all channels are empty: notice who has died.  Who is
- * found dead twice wrote nothing in between.
+ * Under the lock, now and then: notice who has died.  Between two looks each
+ * channel is emptied, so who is found dead twice has nothing left to be read.
  */
 void job_find_lost(void)
 {

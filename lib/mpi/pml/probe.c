@@ -45,6 +45,13 @@ static bool progress_and_look(struct comm *c, int rank, int tag, struct arrival 
     return look(c, rank, tag, message, status);
 }
 
+/** Nothing is there: who waits for it in a loop of probes must see that it cannot come. */
+static int error_of_none(const struct comm *c, int rank)
+{
+    bool lost = OPAL_UNLIKELY(job.any_lost) && job_lost_source(c, rank);
+    return lost ? MPI_ERR_OTHER : OMPI_SUCCESS;
+}
+
 static ompi_message_t *wrap(struct comm *c, struct arrival *a)
 {
     ompi_message_t *message = ompi_message_alloc();
@@ -62,7 +69,7 @@ int smartmap_iprobe(int rank, int tag, ompi_communicator_t *comm, int *matched,
     if (!c)
         return BASE.pml_iprobe(rank, tag, comm, matched, status);
     *matched = progress_and_look(c, rank, tag, NULL, status);
-    return OMPI_SUCCESS;
+    return *matched ? OMPI_SUCCESS : error_of_none(c, rank);
 }
 
 int smartmap_probe(int rank, int tag, ompi_communicator_t *comm, ompi_status_public_t *status)
@@ -84,8 +91,9 @@ int smartmap_improbe(int rank, int tag, ompi_communicator_t *comm, int *matched,
     if (!c)
         return BASE.pml_improbe(rank, tag, comm, matched, message, status);
     *matched = progress_and_look(c, rank, tag, &a, status);
-    if (*matched)
-        *message = wrap(c, a);
+    if (!*matched)
+        return error_of_none(c, rank);
+    *message = wrap(c, a);
     return OMPI_SUCCESS;
 }
 

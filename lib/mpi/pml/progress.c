@@ -12,9 +12,10 @@
 enum {
     LINES_AT_ONCE = 64,     /* from one peer before the next one's turn */
     SPINS = 32,             /* of our own progress for one of Open MPI's */
-    IDLE_TO_YIELD = 2000,   /* calls that found nothing: some 50 us */
+    IDLE_TO_YIELD = 2000,   /* polls that found nothing: some 50 us */
     IDLE_TO_YIELD_CROWDED = 8,
-    IDLE_TO_CHECK = 4096,   /* for peers that died */
+    POLLS_TO_CHECK = 4096,  /* for peers that died: in so many, full channels empty twice */
+    POLLS_TO_CHECK_CROWDED = 512, /* each eighth of these yields */
 };
 
 static int empty_channel(int node)
@@ -49,31 +50,42 @@ static int poll_peers(void)
     return events;
 }
 
-/** Nothing came: let others have the CPU, and see that they live. */
-static void idle(unsigned calls)
+/**
+ * Do the others live?  Not only when nothing comes: who waits for one that has
+ * died would wait for ever while others send.
+ */
+static void check_peers(void)
 {
-    if (calls % IDLE_TO_CHECK == 0) {
-        enter();
-        job_find_lost();
-        leave();
-    }
-    if (calls % IDLE_TO_YIELD_CROWDED == 0 && (job.crowded || calls > IDLE_TO_YIELD))
-        sched_yield();
+    enter();
+    job_find_lost();
+    leave();
+}
+
+/** A count that some may miss where threads meet. */
+static unsigned count(_Atomic unsigned *counter)
+{
+    unsigned value = atomic_load_explicit(counter, memory_order_relaxed) + 1;
+    atomic_store_explicit(counter, value, memory_order_relaxed);
+    return value;
 }
 
 int smartmap_progress(void)
 {
-    static _Atomic unsigned idle_calls;
+    static _Atomic unsigned polls, idle_polls;
     if (OPAL_UNLIKELY(opal_using_threads()) && pthread_mutex_trylock(&job.lock) != 0)
         return 0; /* another thread is at it */
     int events = poll_peers();
     leave();
-    unsigned calls = atomic_load_explicit(&idle_calls, memory_order_relaxed);
-    calls = events > 0 ? 0 : calls + 1;
-    atomic_store_explicit(&idle_calls, calls, memory_order_relaxed);
-    if (calls > 0)
-        idle(calls);
-    return events;
+    if (count(&polls) % (job.crowded ? POLLS_TO_CHECK_CROWDED : POLLS_TO_CHECK) == 0)
+        check_peers();
+    if (events > 0) {
+        atomic_store_explicit(&idle_polls, 0, memory_order_relaxed);
+        return events;
+    }
+    unsigned idle = count(&idle_polls);
+    if (idle % IDLE_TO_YIELD_CROWDED == 0 && (job.crowded || idle > IDLE_TO_YIELD))
+        sched_yield(); /* let others have the CPU */
+    return 0;
 }
 
 /** Until a request is complete. */
