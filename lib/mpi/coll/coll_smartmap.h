@@ -82,7 +82,6 @@ struct control {
     _Alignas(LINE_BYTES) _Atomic uint64_t stage;
     _Alignas(LINE_BYTES) _Atomic uint64_t barriers;
     _Alignas(LINE_BYTES) _Atomic uint32_t gone; /* the communicator is freed */
-    uint32_t cpus[32];                          /* where the owner may run */
     _Alignas(LINE_BYTES) char slots[];
 };
 
@@ -93,7 +92,7 @@ typedef struct smartmap_module {
     enum module_state state;
     int rank, size;
     struct tunables use;
-    bool crowded;            /* more ranks than CPUs: waits yield at once */
+    bool crowded;            /* waits yield at once, see component.c */
     uint64_t op;             /* number of the current collective */
     uint64_t barriers;       /* of these, which take no slot */
     size_t slot_bytes;       /* from one slot to the next */
@@ -119,6 +118,7 @@ OMPI_DECLSPEC extern struct smartmap_component mca_coll_smartmap_component;
 
 /* component.c */
 bool smartmap_left_card(const struct ompi_proc_t *proc);
+bool smartmap_is_crowded(void);
 
 /* table.c */
 void smartmap_read_table(const char *path);

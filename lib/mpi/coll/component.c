@@ -2,9 +2,12 @@
  * The component as Open MPI's module loader sees it: name, version, tunables.
  * Without the preload it stands aside for the whole job.
  */
+#define _GNU_SOURCE
 #include "coll_smartmap.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "ompi/proc/proc.h"
@@ -71,6 +74,33 @@ bool smartmap_left_card(const ompi_proc_t *proc)
     bool left = kept[i].card >> 48 == SMARTMAP_ABI;
     pthread_mutex_unlock(&lock);
     return left;
+}
+
+/**
+ * Fewer CPUs than processes of this job on this node, whichever of them a
+ * communicator has: then spinning keeps some process from running.
+ */
+bool smartmap_is_crowded(void)
+{
+    static _Atomic int known; /* by the first communicator: 1 no, 2 yes */
+    if (known)
+        return known == 2;
+    size_t count = 0;
+    int processes = 0;
+    cpu_set_t mask, together;
+    ompi_proc_t **procs = ompi_proc_get_allocated(&count);
+    CPU_ZERO(&together);
+    for (size_t i = 0; procs && i < count; i++) {
+        if (!OPAL_PROC_ON_LOCAL_NODE(procs[i]->super.proc_flags))
+            continue;
+        processes++;
+        pid_t pid = (pid_t)(fetch_card(procs[i]) & 0xffffffff);
+        if (sched_getaffinity(pid, sizeof mask, &mask) == 0) /* pid 0: no card, take our own */
+            CPU_OR(&together, &together, &mask);
+    }
+    free(procs);
+    known = CPU_COUNT(&together) < processes ? 2 : 1;
+    return known == 2;
 }
 
 static int register_variables(void)

@@ -11,11 +11,9 @@
  * Freeing a communicator does not synchronise its ranks, so a control block
  * outlives it in `limbo` until every peer has freed its side too, or died.
  */
-#define _GNU_SOURCE
 #include "coll_smartmap.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -214,21 +212,7 @@ static bool create_control(smartmap_module_t *m)
     if (!m->own || !m->peer || !m->node_rank || !m->pid || !m->seen_done)
         return false;
     memset(m->own, 0, bytes);
-    sched_getaffinity(0, sizeof m->own->cpus, (cpu_set_t *)m->own->cpus);
     return smartmap_exports(m->own, bytes);
-}
-
-/** Fewer CPUs than ranks: then spinning keeps a peer from running. */
-static bool is_crowded(const smartmap_module_t *m)
-{
-    int cpus = 0;
-    for (size_t word = 0; word < 32; word++) {
-        uint32_t together = 0;
-        for (int r = 0; r < m->size; r++)
-            together |= m->peer[r]->cpus[word];
-        cpus += __builtin_popcount(together);
-    }
-    return cpus < m->size;
 }
 
 /** Open the windows of all peers that said hello. */
@@ -276,7 +260,7 @@ bool smartmap_prepare(smartmap_module_t *m, ompi_communicator_t *comm)
                     comm->c_name);
     if (!all)
         return false;
-    m->crowded = is_crowded(m);
+    m->crowded = smartmap_is_crowded();
     m->state = MODULE_READY;
     return true;
 }
