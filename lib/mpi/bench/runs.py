@@ -1,0 +1,82 @@
+"""What report and try share: which MPI libraries are here, and one run of one."""
+
+import math
+import os
+import shutil
+import statistics
+import subprocess
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+RUN = os.path.join(HERE, "..", "smartmap-run")
+MACHINE = ("flag", "copy_once", "copy_twice")  # rows that measure no library
+POINT_TO_POINT = ("pingpong", "stream")
+ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+NEAR_US = 0.1  # a flag between cores of one cache takes less, across caches more
+
+
+def configurations(folder):
+    """Name -> (command prefix, extra environment, program) of what is installed."""
+    found = {}
+    mpirun = ["mpirun.openmpi", "--bind-to", "core", "-n", "2"]
+    program = [os.path.join(folder, "bench-openmpi")]
+    no_cma = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+    found["smartmap"] = (mpirun + [RUN], {"SMARTMAP_TARGET": os.path.join(folder, "..")}, program)
+    found["openmpi 4.1"] = (mpirun, {}, program)
+    found["same, no CMA"] = (mpirun, no_cma, program)
+    mpich = os.path.join(folder, "bench-mpich")
+    if shutil.which("mpirun.mpich") and os.path.exists(mpich):
+        found["mpich 4.0"] = (["mpirun.mpich", "-bind-to", "core", "-n", "2"], {}, [mpich])
+    peers = os.path.join(folder, "peers")
+    program = os.path.join(peers, "bench-openmpi")
+    if os.path.exists(program):
+        # Without a network UCX only complains, of windows that live in shared memory.
+        found["openmpi 5.0"] = ([f"{peers}/openmpi/bin/mpirun", "--bind-to", "core", "-n", "2"],
+                                {"OMPI_MCA_osc": "^ucx"}, [program])
+    program = os.path.join(peers, "bench-mpich")
+    if os.path.exists(program):
+        found["mpich 5.0"] = ([f"{peers}/mpich/bin/mpiexec", "-bind-to", "core", "-n", "2"],
+                              {}, [program])
+    if os.path.exists(program) and os.path.exists(f"{peers}/impi-rt/bin/mpiexec"):
+        # Of one ABI with MPICH, so the same program runs; it pins by itself.
+        intel = {"LD_LIBRARY_PATH": f"{peers}/impi-rt/lib", "I_MPI_ROOT": f"{peers}/impi-rt",
+                 "I_MPI_FABRICS": "shm"}
+        found["intel 2021"] = ([f"{peers}/impi-rt/bin/mpiexec", "-n", "2"], intel, [program])
+    return found
+
+
+def run_once(prefix, environment, program, samples, warm, sizes=()):
+    """One run: {(name, bytes): (median, fastest) in microseconds}, and its placement."""
+    arguments = [str(samples), "warm" if warm else "cold", *map(str, sizes)]
+    done = subprocess.run(prefix + program + arguments, timeout=600, check=True,
+                          env={**os.environ, **ROOT, **environment}, stdout=subprocess.PIPE, text=True)
+    rows = (line.split() for line in done.stdout.splitlines())
+    cells = {(r[0], int(r[1])): (float(r[2]), float(r[3])) for r in rows if len(r) == 4}
+    near = {cells["flag", 8][0] < NEAR_US, cells.pop(("flag_after", 8))[0] < NEAR_US}
+    return cells, "moved" if len(near) == 2 else "near" if near.pop() else "far"
+
+
+def run_stubbornly(name, repeated, *run):
+    """A launcher may crash at its end, once in hundreds of runs; that must not cost the others."""
+    try:
+        return run_once(*run)
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+        print(f"{name}: {error}; once more", flush=True)
+        repeated.append(name)
+        return run_once(*run)
+
+
+def collective(cell):
+    return cell[0] not in MACHINE + POINT_TO_POINT
+
+
+def cpu_name():
+    with open("/proc/cpuinfo", encoding="ascii") as f:
+        return next(line.split(":")[1].strip() for line in f if line.startswith("model name"))
+
+
+def geometric_mean(values):
+    return math.exp(statistics.mean(map(math.log, values)))
+
+
+def size_text(number):
+    return f"{number} B" if number < 1024 else f"{number >> 10} KiB" if number < 1 << 20 else "1 MiB"
