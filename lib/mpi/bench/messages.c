@@ -4,7 +4,8 @@
  *
  *   flag            one way of a word stored until the other process sees it
  *   one way N       half a round of N bytes; "any": received from MPI_ANY_SOURCE
- *   stream N        one message of many in one direction; "both": in both
+ *   stream N        one message of many in one direction; "both": in both; "new":
+ *                   each from a place of its own, and written before it is sent
  *   posted, unexpected   a round of 8 bytes with 1,000 others before the match
  */
 #include <mpi.h>
@@ -69,6 +70,25 @@ static void stream(int turns, int bytes) { stream_by(turns, bytes, 1); }
 
 static void stream_both(int turns, int bytes) { stream_by(turns, bytes, 2); }
 
+static void stream_new(int turns, int bytes)
+{
+    MPI_Request requests[WINDOW];
+    for (int i = 0; i < turns; i += WINDOW) {
+        for (int w = 0; w < WINDOW; w++) {
+            char *place = (rank ? in : out) + w * bytes;
+            if (rank == 1) {
+                MPI_Irecv(place, bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD, &requests[w]);
+                continue;
+            }
+            memset(place, i + w, (size_t)bytes);
+            MPI_Isend(place, bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD, &requests[w]);
+        }
+        MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE);
+    }
+    MPI_Sendrecv(out, 1, MPI_BYTE, 1 - rank, 1, in, 1, MPI_BYTE, 1 - rank, 1, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+}
+
 /** The fastest batch, in ns of `parts` per turn. */
 static void cell(const char *name, int bytes, int turns, double parts,
                  void (*run)(int turns, int bytes))
@@ -128,6 +148,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < 6; i++) {
         cell("stream", sizes[i], 640, 1, stream);
         cell("stream both", sizes[i], 640, 2, stream_both);
+        cell("stream new", sizes[i], 640, 1, stream_new);
     }
     with_posted();
     with_unexpected();

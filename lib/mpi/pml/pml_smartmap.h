@@ -96,7 +96,7 @@ struct channel_end {
     struct channel *channel;
     char *ring;
     uint64_t line, byte;            /* the next to use */
-    uint64_t lines_read, bytes_read; /* as last seen of the receiver */
+    uint64_t lines_read, bytes_read; /* as last seen of the receiver, or told by it */
 };
 
 struct request;

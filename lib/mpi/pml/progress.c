@@ -18,6 +18,15 @@ enum {
     POLLS_TO_CHECK_CROWDED = 512, /* each eighth of these yields */
 };
 
+/** The sender may use again what was read. */
+static void free_read(struct channel_end *in)
+{
+    atomic_store_explicit(&in->channel->bytes_read, in->byte, memory_order_release);
+    atomic_store_explicit(&in->channel->lines_read, in->line, memory_order_release);
+    in->lines_read = in->line;
+    in->bytes_read = in->byte;
+}
+
 static int empty_channel(int node)
 {
     struct channel_end *in = &job.peer[node].in;
@@ -31,11 +40,12 @@ static int empty_channel(int node)
         /* A stream: its next line may be written already. */
         __builtin_prefetch(&in->channel->line[in->line & (job.sizes.lines - 1)]);
         receive_line(node, l);
+        /* Not all at the end: the sender would wait for it, and then we for the sender. */
+        if (in->byte - in->bytes_read >= job.sizes.ring_bytes / 4)
+            free_read(in);
     }
-    if (lines > 0) {
-        atomic_store_explicit(&in->channel->bytes_read, in->byte, memory_order_release);
-        atomic_store_explicit(&in->channel->lines_read, in->line, memory_order_release);
-    }
+    if (lines > 0)
+        free_read(in);
     return lines;
 }
 
