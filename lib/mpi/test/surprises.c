@@ -150,6 +150,28 @@ static void see_initial_thread_end(void)
     expect(initial_thread_has_ended(), "the initial thread lives");
 }
 
+/** The others wait for rank 1 so long that they look twice whether it lives. */
+static void wait_for_survivor(void)
+{
+    enum { POLLS = 9000 };
+    MPI_Request request;
+    int word = 0, done = 0;
+    if (rank == 1) {
+        for (int r = 1; r < size; r++)
+            MPI_Recv(&word, 1, MPI_INT, MPI_ANY_SOURCE, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        for (int r = 0; r < size; r++)
+            if (r != rank)
+                MPI_Send(&word, 1, MPI_INT, r, 0, MPI_COMM_WORLD);
+        return;
+    }
+    MPI_Irecv(&word, 1, MPI_INT, 1, 0, MPI_COMM_WORLD, &request);
+    for (int i = 0; i < POLLS && !done; i++)
+        MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    expect(!done, "a message that nobody sent");
+    MPI_Send(&word, 1, MPI_INT, 1, 0, MPI_COMM_WORLD);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
 static void *outlive(void *nothing)
 {
     const char *number = getenv("OMPI_COMM_WORLD_RANK");
@@ -164,6 +186,7 @@ static void *outlive(void *nothing)
     if (is("end") && rank == 1)
         see_initial_thread_end();
     MPI_Barrier(MPI_COMM_WORLD);
+    wait_for_survivor();
     traffic();
     MPI_Allreduce(&wrong, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (rank == 0)
