@@ -13,8 +13,17 @@ use wire::region_log::prot;
 
 use super::CLEAR_BYTES;
 
-/// Adjacent frames of the node pool that are not mapped any more: address and length.
-pub type Gone = (u64, u64);
+/// Adjacent frames of the node pool that are not mapped any more. They may only be counted as gone when the proxy has caught up
+/// with the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gone {
+    /// Physical address of the first byte.
+    pub pa: u64,
+    /// Length in bytes.
+    pub len_bytes: u64,
+    /// Where they were mapped until: what lies below has been seen to.
+    pub end: u64,
+}
 
 impl<M: Machine> Aspace<M> {
     /// Maps text at `region`, where nothing is mapped, without write access; `pieces` are as for [`Self::map_shared`].
@@ -42,34 +51,53 @@ impl<M: Machine> Aspace<M> {
         (start < end).then(|| regions.find(is_text)).flatten()
     }
 
-    /// Unmaps the first piece of text in `start .. end`; `None`: there is none. It may only be counted as gone when the proxy has
-    /// caught up with the log.
+    /// Unmaps the first piece of text in `start .. end`; `None`: there is none.
     ///
     /// # Errors
     /// ENOMEM, with nothing changed.
+    #[inline(never)] // Out of the way of what ranks alone do; as the next.
     pub fn take_text(&mut self, start: u64, end: u64) -> Result<Option<Gone>, Errno> {
-        let Some(piece) = self.text_piece(start, end) else {
-            return Ok(None);
-        };
-        self.unmap(piece.va, piece.va + piece.len_bytes)?;
-        Ok(Some((piece.pa, piece.len_bytes)))
-    }
-
-    /// Gives the front of the first text in `start .. end` frames of the rank's own, which hold the same; `None`: there is no text.
-    /// Its access stays. It may only be counted as gone when the proxy has caught up with the log.
-    ///
-    /// # Errors
-    /// ENOMEM, with nothing changed.
-    pub fn own(&mut self, start: u64, end: u64) -> Result<Option<Gone>, Errno> {
         let Some(Extent {
             va, pa, len_bytes, ..
-        }) = self.text_piece(start, end)
+        }) = self.text_piece(start, end, u64::MAX)
         else {
             return Ok(None);
         };
-        self.check_free(len_bytes)?;
+        let end = va + len_bytes;
+        self.unmap(va, end)?;
+        Ok(Some(Gone { pa, len_bytes, end }))
+    }
+
+    /// Whether there is memory for a copy of all text in `start .. end`.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn check_own(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+        let mut bytes = 0;
+        let mut at = start;
+        while let Some(region) = self.text(at, end) {
+            bytes += region.len_bytes();
+            at = region.end;
+        }
+        Ok(self.check_free(bytes)?)
+    }
+
+    /// Gives the front of the first text in `start .. end` frames of the rank's own, which hold the same; `None`: there is no text.
+    /// Its access stays.
+    ///
+    /// # Errors
+    /// ENOMEM, with nothing changed: also after [`Self::check_own`], when memory is so fragmented that there is none for page tables.
+    #[inline(never)]
+    pub fn own(&mut self, start: u64, end: u64) -> Result<Option<Gone>, Errno> {
+        let max = PageSize::Size2M.min(self.machine.largest_page());
+        let most_bytes = PageSize::Size2M.bytes();
+        let Some(Extent {
+            va, pa, len_bytes, ..
+        }) = self.text_piece(start, end, most_bytes)
+        else {
+            return Ok(None);
+        };
         self.reclaim();
-        let max = self.machine.largest_page().min(PageSize::Size2M);
         let taken = self.or_sync(|aspace| aspace.take(va, len_bytes, max, None))?;
         let end = va + taken.len_bytes;
         let replaced = self.replace_text(va, end, pa, taken.pa);
@@ -78,7 +106,8 @@ impl<M: Machine> Aspace<M> {
                 .free_range(taken.pa, taken.len_bytes, false)
                 .expect("a frame just allocated can be freed");
         }
-        replaced.map(|()| Some((pa, taken.len_bytes)))
+        let len_bytes = taken.len_bytes;
+        replaced.map(|()| Some(Gone { pa, len_bytes, end }))
     }
 
     /// Puts a copy at `to` in the place of the text at `from`.
@@ -104,14 +133,13 @@ impl<M: Machine> Aspace<M> {
         Ok(())
     }
 
-    /// The first adjacent frames of the first text in `start .. end`.
-    fn text_piece(&mut self, start: u64, end: u64) -> Option<Extent> {
-        let mut found = None;
+    /// The first adjacent frames of the first text in `start .. end`, at most `most_bytes`. A region of text has frames for all
+    /// of it.
+    fn text_piece(&mut self, start: u64, end: u64, most_bytes: u64) -> Option<Extent> {
         let region = self.text(start, end)?;
-        self.visit_text(region.start, region.end, |extent| {
-            found = found.or(Some(extent));
-        });
-        found
+        let (tables, root) = self.tables();
+        let most = region.len_bytes().min(most_bytes);
+        paging::extent_at(&tables, root, region.start, region.start + most)
     }
 
     /// Shows `visit` all text in `start .. end`, adjacent frames at a time.

@@ -27,7 +27,7 @@ pub use map::{
     MapOptions, destroy, map, own_table, set_window, take_window_use, unmap, window_is_used,
 };
 pub use relocate::move_range;
-pub use report::{Extent, Stretch, Translation, extents, stretch, translate};
+pub use report::{Extent, Stretch, Translation, extent_at, extents, stretch, translate};
 
 use crate::page::PageSize;
 use entry::{Entry, Level, index, span};

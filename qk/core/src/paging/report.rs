@@ -65,6 +65,32 @@ pub fn extents(t: &impl Tables, root: u64, start: u64, end: u64, mut visit: impl
     open.into_iter().for_each(visit);
 }
 
+/// The extent that begins at `va`, as [`extents`] would report it first, up to `end` (above `va`, at most 512 GiB); only what
+/// belongs to it is looked at. None: no frame there.
+pub fn extent_at(t: &impl Tables, root: u64, va: u64, end: u64) -> Option<Extent> {
+    let mut found: Option<Extent> = None;
+    let mut at = va;
+    while at < end
+        && let Some((slot, leaf)) = find_leaf(t, root, at)
+    {
+        let (pa, prot) = (leaf.address() + (at - slot.va), leaf.prot());
+        let extent = found.get_or_insert(Extent {
+            va,
+            pa,
+            len_bytes: 0,
+            prot,
+        });
+        if extent.pa + extent.len_bytes != pa || extent.prot != prot {
+            break;
+        }
+        let run = slot.run(leaf, end);
+        t.point(12 * run as u32 + 40);
+        at = end.min(slot.va + (run << shift(slot.level)));
+        extent.len_bytes = at - va;
+    }
+    found
+}
+
 /// The front of a range, of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {

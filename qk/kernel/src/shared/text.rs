@@ -63,7 +63,7 @@ fn map_known(
     let mapped = aspace.map_text(region, &pieces);
     if mapped.is_err() {
         for piece in &pieces {
-            forget(thread.rank, node, (piece.pa, piece.len_bytes));
+            forget(thread.rank, node, piece.pa, piece.len_bytes);
         }
     }
     mapped
@@ -117,7 +117,7 @@ fn describe(thread: &'static Thread, op: HostOp, args: [u64; 4]) -> Result<TextK
 /// Gives the rank a copy of its own of all text in `start .. end`, with the same access.
 ///
 /// # Errors
-/// ENOMEM: some of it may be the rank's own then, which cannot be told.
+/// ENOMEM: if the share is fragmented, some of it may be the rank's own then, which cannot be told.
 #[inline]
 pub fn own(
     thread: &'static Thread,
@@ -125,10 +125,15 @@ pub fn own(
     start: u64,
     end: u64,
 ) -> Result<(), Errno> {
-    match thread.rank.maps_text() {
-        true => each(thread, || aspace.own(start, end)),
-        false => Ok(()),
+    if !thread.rank.maps_text() {
+        return Ok(());
     }
+    each(thread, start, |at| {
+        if at == start {
+            aspace.check_own(start, end)?; // for all of it, before the first
+        }
+        aspace.own(at, end)
+    })
 }
 
 /// The same of page `number`, for a debugger; where there is no memory for it the page stays text, and cannot be changed.
@@ -152,22 +157,26 @@ pub fn take_out(
     if !thread.rank.maps_text() {
         return Ok(());
     }
-    each(thread, || aspace.take_text(start, end))
+    each(thread, start, |at| aspace.take_text(at, end))
 }
 
-/// Has `next` let go of one piece after another; they count as gone when the proxy has let go of them, too.
+/// Has `next` let go of one piece after another from an address on; they count as gone when the proxy has let go of them, too.
 #[cold]
 #[inline(never)]
 fn each(
     thread: &'static Thread,
-    mut next: impl FnMut() -> Result<Option<Gone>, Errno>,
+    mut at: u64,
+    mut next: impl FnMut(u64) -> Result<Option<Gone>, Errno>,
 ) -> Result<(), Errno> {
     let node = node()?;
     let mut gone = ArrayVec::<Gone, 32>::new();
     loop {
         let last = loop {
-            match next() {
-                Ok(Some(piece)) => gone.push(piece),
+            match next(at) {
+                Ok(Some(piece)) => {
+                    at = piece.end;
+                    gone.push(piece);
+                }
                 Ok(None) => break Some(Ok(())),
                 Err(errno) => break Some(Err(errno)),
             }
@@ -180,7 +189,7 @@ fn each(
             let _ = ship::host_op(thread, HostOp::Sync, []);
         }
         for piece in gone.drain(..) {
-            forget(thread.rank, node, piece);
+            forget(thread.rank, node, piece.pa, piece.len_bytes);
         }
         if let Some(result) = last {
             return result;
@@ -196,14 +205,14 @@ pub fn end(rank: &Rank) {
     let Ok(node) = node() else { return };
     let _ = rank.with_aspace(|aspace| {
         aspace.visit_text(0, USER_TOP, |piece| {
-            forget(rank, node, (piece.pa, piece.len_bytes));
+            forget(rank, node, piece.pa, piece.len_bytes);
         });
         Ok(())
     });
 }
 
 /// A mapping of text by a rank is gone.
-fn forget(rank: &Rank, node: &Node, (pa, len_bytes): Gone) {
+fn forget(rank: &Rank, node: &Node, pa: u64, len_bytes: u64) {
     count(rank, len_bytes, false);
     node.with(|objects| objects.detach_text(pa, len_bytes));
 }

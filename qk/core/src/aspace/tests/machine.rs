@@ -49,6 +49,8 @@ struct State {
     watching: bool,
     entries: u64,
     most_entries: u64,
+    /// Entries that were ever looked at.
+    all_entries: u64,
     most_work: u32,
 }
 
@@ -91,6 +93,7 @@ impl State {
     }
 
     fn touch_entry(&mut self) {
+        self.all_entries += 1;
         self.entries += u64::from(self.watching);
         self.most_entries = self.most_entries.max(self.entries);
     }
@@ -257,6 +260,10 @@ impl Node {
 
     pub fn most_entries_between_points() -> u64 {
         with(|s| s.most_entries)
+    }
+
+    pub fn all_entries() -> u64 {
+        with(|s| s.all_entries)
     }
 
     pub fn peer_flushes() -> u32 {

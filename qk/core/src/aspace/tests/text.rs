@@ -1,6 +1,7 @@
 //! Text that ranks share. [`Node::store`] asserts that nobody ever writes to its frames.
 
 use super::*;
+use crate::aspace::Gone;
 use crate::objects::Piece;
 
 /// Where the node pool lies: outside of any share.
@@ -48,12 +49,15 @@ pub fn pieces(first: u64, pages: u64) -> Vec<Piece> {
 impl Aspace<Node> {
     /// Gives a range frames of the rank's own.
     pub fn own_all(&mut self, addr: u64, pages: u64) -> Result<u64, Errno> {
-        let mut gone = 0;
-        while let Some((_, len_bytes)) = self.own(addr, addr + pages * P)? {
-            gone += len_bytes;
+        let (mut at, end) = (addr, addr + pages * P);
+        self.check_own(at, end)?;
+        let mut bytes = 0;
+        while let Some(gone) = self.own(at, end)? {
+            bytes += gone.len_bytes;
+            at = gone.end;
             self.check();
         }
-        Ok(gone)
+        Ok(bytes)
     }
 }
 
@@ -61,6 +65,20 @@ fn with_text(pages: u64) -> Aspace<Node> {
     let mut a = space(2048);
     a.map_text(region(0, pages), &pieces(0, pages)).unwrap();
     a
+}
+
+/// [`Aspace::own`] or [`Aspace::take_text`].
+type Next = fn(&mut Aspace<Node>, u64, u64) -> Result<Option<Gone>, Errno>;
+
+/// All text of the first `pages`, as it is let go.
+fn in_turn(a: &mut Aspace<Node>, pages: u64, next: Next) -> Vec<Gone> {
+    let mut all = std::vec![];
+    let mut from = at(0);
+    while let Some(gone) = next(a, from, at(pages)).unwrap() {
+        from = gone.end;
+        all.push(gone);
+    }
+    all
 }
 
 #[test]
@@ -112,7 +130,9 @@ fn peers_see_the_copy() {
 fn without_memory_for_the_copy_nothing_changes() {
     let mut a = space(24);
     a.map_text(region(0, 64), &pieces(0, 64)).unwrap();
+    let used = a.usage().used;
     assert_eq!(a.own_all(at(0), 64), Err(Errno::ENOMEM));
+    assert_eq!(a.usage().used, used);
     let all: Vec<_> = (0..64).map(|page| a.read(at(page))).collect();
     assert_eq!(
         all,
@@ -129,20 +149,37 @@ fn text_is_taken_out_in_pieces() {
     let mut a = with_text(8);
     a.mprotect(at(5), 1, 0).unwrap();
     a.own_all(at(6), 1).unwrap();
-    let mut gone = std::vec![];
-    while let Some(piece) = a.take_text(at(0), at(8)).unwrap() {
-        gone.push(piece);
-    }
-    let pages: u64 = gone.iter().map(|(_, len_bytes)| len_bytes / P).sum();
+    let gone = in_turn(&mut a, 8, Aspace::take_text);
+    let pages: u64 = gone.iter().map(|gone| gone.len_bytes / P).sum();
     assert_eq!(pages, 7);
-    assert!(
-        !gone
-            .iter()
-            .any(|&(pa, len)| (pa..pa + len).contains(&(POOL + 6 * P)))
-    );
+    let has = |gone: &Gone, pa| (gone.pa..gone.pa + gone.len_bytes).contains(&pa);
+    assert!(!gone.iter().any(|gone| has(gone, POOL + 6 * P)));
     assert_eq!(a.read(at(6)), Some(value(6)));
     assert!(a.regions().is_vacant(at(0), at(6)) && a.regions().is_vacant(at(7), at(8)));
     a.check();
+}
+
+/// For each piece all of the text behind it was walked, too: for 1,024 pieces half a million entries were looked at.
+#[test]
+fn pieces_are_found_without_a_walk_over_the_others() {
+    const PIECES: u64 = 1024;
+    // Of one page each, and apart from each other.
+    let scattered: Vec<Piece> = (0..PIECES)
+        .map(|page| Piece {
+            pa: POOL + 2 * page * P,
+            ..pieces(page, 1)[0]
+        })
+        .collect();
+    let entries_for = |next: Next| {
+        let mut a = space(4096);
+        a.map_text(region(0, PIECES), &scattered).unwrap();
+        let before = Node::all_entries();
+        assert_eq!(in_turn(&mut a, PIECES, next).len() as u64, PIECES);
+        Node::all_entries() - before
+    };
+    for entries in [Aspace::take_text, Aspace::own].map(|next: Next| entries_for(next)) {
+        assert!(entries < 100 * PIECES, "{entries} entries");
+    }
 }
 
 #[test]

@@ -169,6 +169,7 @@ fn the_largest_pages_are_used_that_both_addresses_allow() {
         prot: rw(),
     };
     assert_eq!(all, [whole]);
+    assert_eq!(extent_at(&m, ROOT, whole.va, 4 * G1), Some(whole));
     m.check();
 }
 

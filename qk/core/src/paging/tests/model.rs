@@ -157,6 +157,7 @@ proptest! {
             m.check();
             let mut shown = Vec::new();
             extents(&m, ROOT, 0, 2 * G1, |e| {
+                assert_eq!(extent_at(&m, ROOT, e.va, 2 * G1), Some(e));
                 shown.extend((0..e.len_bytes / P).map(|i| (e.va / P + i, e.pa + i * P, e.prot)));
             });
             prop_assert!(shown.iter().copied().eq(model.iter().map(|(k, e)| (*k, e.pa, e.prot))));
