@@ -108,6 +108,8 @@ pub struct Objects {
     /// A bit per slot of the directory: taken.
     slots: [u64; MOST_PIECES / 64],
     texts: Vec<text::Text>,
+    /// Index of the one that was found last.
+    last_text: usize,
     /// Bytes of frames that are text, or about to become that.
     text_bytes: u64,
     point: Point,
@@ -126,6 +128,7 @@ impl Objects {
             retired,
             slots: [0; _],
             texts: Vec::new(),
+            last_text: 0,
             text_bytes: 0,
             point,
         })

@@ -1,6 +1,8 @@
 //! Objects against a model: a map from pages of files to frames.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::thread_local;
 
 use proptest::prelude::*;
 
@@ -275,6 +277,31 @@ mod text {
         let id = objects.attach([1, 2], PAGE_BYTES).expect("room");
         let fresh = objects.extend(id, 0, PAGE_BYTES).expect("a place");
         assert_eq!(fresh[0].slot, 0);
+    }
+
+    /// For each piece all pieces were looked at.
+    #[test]
+    fn pieces_are_found_without_a_search_through_the_others() {
+        thread_local!(static WORK: Cell<u64> = const { Cell::new(0) });
+        const PAGES: u64 = MOST_PIECES as u64 / 2;
+        let point = |work: u32| WORK.set(WORK.get() + u64::from(work));
+        let mut objects = Objects::new(BASE, 2 * PAGES * PAGE_BYTES, true, point).expect("memory");
+        // All frames go in turn to two files, of which one is let go.
+        let files = [[1, 2], [1, 3]].map(|file| objects.attach(file, PAGE_BYTES).expect("room"));
+        for from in (0..PAGES).map(|page| page * PAGE_BYTES) {
+            for file in files {
+                let end = from + PAGE_BYTES;
+                objects.extend(file, from, end).expect("a frame");
+            }
+        }
+        let pieces = objects.detach(files[0], PAGE_BYTES).expect("the last one");
+        give_back(&mut objects, &pieces);
+        WORK.set(0);
+        let pieces = map(&mut objects, key(2, 7), 0, PAGES * PAGE_BYTES).expect("room");
+        assert_eq!(pieces.len() as u64, PAGES);
+        unmap(&mut objects, &pieces);
+        assert_eq!(objects.take_idle_text().len() as u64, PAGES);
+        assert!(WORK.get() < 500 * PAGES, "{} instructions", WORK.get());
     }
 
     proptest! {

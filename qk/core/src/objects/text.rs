@@ -27,11 +27,12 @@ pub(super) struct Text {
 }
 
 impl Text {
-    /// Bytes of it in `pa .. pa + len_bytes`.
-    fn overlap(&self, pa: u64, len_bytes: u64) -> u64 {
-        let start = self.piece.pa.max(pa);
-        let end = (self.piece.pa + self.piece.len_bytes).min(pa + len_bytes);
-        end.saturating_sub(start)
+    /// Bytes of it from `pa` on; 0: that is not in it.
+    fn bytes_from(&self, pa: u64) -> u64 {
+        match pa.checked_sub(self.piece.pa) {
+            Some(skip) => self.piece.len_bytes.saturating_sub(skip),
+            None => 0,
+        }
     }
 
     fn touches(&self, from: u64, to: u64) -> bool {
@@ -103,21 +104,26 @@ impl Objects {
             push(&mut found, piece.clip(from, to))?;
             at = piece.end();
         }
-        for text in self.texts.iter_mut().filter(|text| text.key == key) {
-            if text.touches(from, to) {
-                text.mapped_bytes += text.piece.clip(from, to).len_bytes;
-            }
+        for piece in &found {
+            self.count_text(piece.pa, piece.len_bytes, |mapped, bytes| mapped + bytes);
         }
         Ok(found)
     }
 
     /// Notes that a mapping of these frames is gone: no core of its rank reaches them by it, and its proxy neither.
     pub fn detach_text(&mut self, pa: u64, len_bytes: u64) {
-        for text in &mut self.texts {
-            (self.point)(LOOK_WORK);
-            text.mapped_bytes = text
-                .mapped_bytes
-                .saturating_sub(text.overlap(pa, len_bytes));
+        self.count_text(pa, len_bytes, u64::saturating_sub);
+    }
+
+    /// Sets what is mapped of each piece that has some of these frames to `count(mapped_bytes, bytes)`.
+    fn count_text(&mut self, pa: u64, len_bytes: u64, count: fn(u64, u64) -> u64) {
+        let (mut at, end) = (pa, pa + len_bytes);
+        while at < end
+            && let Some(text) = self.find_text(|text| text.bytes_from(at) > 0)
+        {
+            let bytes = text.bytes_from(at).min(end - at);
+            text.mapped_bytes = count(text.mapped_bytes, bytes);
+            at += bytes;
         }
     }
 
@@ -138,10 +144,20 @@ impl Objects {
     }
 
     /// The piece of a text that has the byte at `at`.
-    fn text_at(&self, key: TextKey, at: u64) -> Option<Piece> {
-        let mut texts = self.texts.iter().inspect(|_| (self.point)(LOOK_WORK));
-        let found = texts.find(|text| text.key == key && text.touches(at, at + 1));
+    fn text_at(&mut self, key: TextKey, at: u64) -> Option<Piece> {
+        let found = self.find_text(|text| text.key == key && text.touches(at, at + 1));
         found.map(|text| text.piece)
+    }
+
+    /// Finds one from where the last was found: those that follow each other in a file were entered one after the other.
+    fn find_text(&mut self, is_wanted: impl Fn(&Text) -> bool) -> Option<&mut Text> {
+        let last = self.last_text.min(self.texts.len());
+        let found = (last..self.texts.len()).chain(0..last).find(|&index| {
+            (self.point)(LOOK_WORK);
+            is_wanted(&self.texts[index])
+        })?;
+        self.last_text = found;
+        self.texts.get_mut(found)
     }
 
     /// Where the next piece of a text behind `at` begins, or `to`.
