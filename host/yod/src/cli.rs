@@ -43,8 +43,8 @@ pub struct Cli {
     /// Memory per rank, with suffix K, M, G or T, as in 1.5G. Default: 80 % of the available memory / ranks.
     #[arg(short = 'm', value_name = "MEM", value_parser = memory)]
     pub memory: Option<u64>,
-    /// Memory of the node for mappings that ranks share (mmap with MAP_SHARED), with such a suffix, or 0. Default: an eighth of
-    /// the ranks' memory together, at least 16M.
+    /// Memory of the node for what ranks share: mappings with MAP_SHARED, and text; with such a suffix, or 0. Default: an eighth of
+    /// the ranks' memory together, at least 16M for one rank and 160M for more.
     #[arg(long, value_name = "MEM", value_parser = memory_or_none)]
     pub shared_memory: Option<u64>,
     /// What executes the node.
