@@ -201,6 +201,10 @@ fn descriptor(rank: &Rank, fd: u64) -> Result<BorrowedFd<'_>, Errno> {
     }
 }
 
+/// Notes that a file is mapped at `addr`.
+///
+/// # Errors
+/// EFAULT for what is not below [`USER_TOP`]; EINVAL: no file has such an offset.
 fn place(
     rank: &Rank,
     file: BorrowedFd<'_>,
@@ -208,9 +212,12 @@ fn place(
     len_bytes: u64,
     offset: u64,
 ) -> Result<(), Errno> {
+    let end = addr.checked_add(len_bytes).filter(|end| *end <= USER_TOP);
+    let end = end.ok_or(Errno::EFAULT)?;
+    offset.checked_add(len_bytes).ok_or(Errno::EINVAL)?;
     let files = &mut rank.memory().files;
     let number = files.number(file).map_err(linux)?;
-    files.place(addr, addr + len_bytes, number, offset);
+    files.place(addr, end, number, offset);
     Ok(())
 }
 

@@ -133,9 +133,22 @@ static void write_file(void)
     close(fd);
 }
 
+// A descriptor is an int, whatever else is in its register. With that bit it was taken for the program's own file.
+static void map_by_long_number(void)
+{
+    enum { BYTES = 16 * PAGE_BYTES };
+    int fd = open("library", O_RDONLY);
+    need(dup2(fd, 0) == 0, "dup2");
+    char *p = (char *)syscall(SYS_mmap, NULL, BYTES, PROT_READ, MAP_PRIVATE, 1L << 32, 0);
+    check(p != MAP_FAILED && p[0] == byte_of(0) && p[BYTES - 1] == byte_of(15), "descriptor 0 and bit 32");
+    munmap(p, BYTES);
+    close(fd);
+}
+
 static void rank_1(char *own)
 {
     char *there = OF(0, *OF(0, &text));
+    map_by_long_number();
     refused(own + 10 * PAGE_BYTES, there + 10 * PAGE_BYTES);
     look("what is refused changes nothing");
     check(mprotect(own + 20 * PAGE_BYTES, 2 * PAGE_BYTES, PROT_READ | PROT_WRITE) == 0, "mprotect");

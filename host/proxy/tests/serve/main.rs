@@ -19,6 +19,7 @@ mod reach;
 mod system;
 mod tasks;
 mod terminal;
+mod text;
 mod threads;
 mod xpmem;
 
@@ -51,6 +52,7 @@ fn main() {
         ("system", system::CASES),
         ("tasks", tasks::CASES),
         ("terminal", terminal::CASES),
+        ("text", text::CASES),
         ("threads", threads::CASES),
         ("xpmem", xpmem::CASES),
     ] {

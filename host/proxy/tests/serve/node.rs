@@ -416,7 +416,7 @@ fn gpa(addr: u64, len: usize) -> u64 {
 }
 
 /// Polls a condition for at most [`LIMIT`].
-pub fn wait_for(condition: impl Fn() -> bool) {
+pub fn wait_for(mut condition: impl FnMut() -> bool) {
     let end = Instant::now() + LIMIT;
     while !condition() {
         assert!(Instant::now() < end, "waited in vain");

@@ -142,12 +142,9 @@ fn map_private(
     if in_file == start {
         return Ok(());
     }
-    if shared::text::map(
-        thread,
-        aspace,
-        [fd, region.offset],
-        region.clip(start, in_file),
-    ) {
+    // Linux takes an int; what is above is not the program's to name.
+    let source = [u64::from(fd as u32), region.offset];
+    if shared::text::map(thread, aspace, source, region.clip(start, in_file)) {
         return Ok(());
     }
     let mut writable = region.clip(start, in_file);
