@@ -6,12 +6,14 @@
 //! of it goes through the low end of the stack, which nobody uses yet. A program that cannot be loaded is refused with
 //! one line, which its proxy prints after the program's name.
 
+mod runs;
+#[cfg(test)]
+mod tests;
+
 use abi::Errno;
 use abi::control::{HostOp, INTERPRETER, JobInfo, PROGRAM, RankInfo, RegionKind};
 use abi::cores::Cores;
-use abi::image::{
-    HEAD_BYTES, Image, ImageError, MAX_SEGMENTS, PROT_EXEC, PROT_READ, PROT_WRITE, Segment,
-};
+use abi::image::{HEAD_BYTES, Image, ImageError, PROT_EXEC, PROT_READ, PROT_WRITE, Segment};
 use abi::map;
 use abi::stack::{AUX_PAIRS, Contents, Plan};
 
@@ -20,6 +22,7 @@ use crate::line::Line;
 use crate::qk::{Qk, Range, Start, Text};
 use crate::stack::{self, Memory, at};
 use crate::vdso;
+use runs::{Run, Runs};
 
 /// Most bytes that the proxy is asked for at once: below what one read(2) gives (MAX_RW_COUNT, just under 2 GiB).
 const READ_BYTES: u64 = 1 << 30;
@@ -360,76 +363,3 @@ fn auxiliary_vector(
         (at::NULL, 0),
     ]
 }
-
-/// Consecutive pages with one protection.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-struct Run {
-    place: Range,
-    prot: u64,
-    /// Its frames are other ranks', too.
-    shared: bool,
-}
-
-/// The pages of all segments. A page that two segments share is a run of its own, with the rights of both.
-struct Runs {
-    runs: [Run; 2 * MAX_SEGMENTS],
-    count: usize,
-}
-
-impl Runs {
-    /// `segments` ascend without overlap, as [`Image::segments`] does.
-    fn of(segments: &[Segment]) -> Runs {
-        let mut runs = Runs {
-            runs: [Run::default(); 2 * MAX_SEGMENTS],
-            count: 0,
-        };
-        let mut end = 0; // of the pages so far
-        for segment in segments {
-            if segment.first_page() < end {
-                runs.share_last_page(segment.prot);
-            }
-            let start = segment.first_page().max(end);
-            end = end.max(segment.end_page());
-            runs.push(start, end - start, segment.prot);
-        }
-        runs
-    }
-
-    fn push(&mut self, base: u64, len_bytes: u64, prot: u64) {
-        if len_bytes != 0 {
-            self.runs[self.count] = Run {
-                place: Range { base, len_bytes },
-                prot,
-                shared: false,
-            };
-            self.count += 1;
-        }
-    }
-
-    /// Adds rights to the last page.
-    fn share_last_page(&mut self, prot: u64) {
-        let Some(index) = self.count.checked_sub(1) else {
-            return;
-        };
-        let last = &mut self.runs[index];
-        if last.place.len_bytes == map::PAGE {
-            last.prot |= prot;
-            return;
-        }
-        last.place.len_bytes -= map::PAGE;
-        let page = last.place.base + last.place.len_bytes;
-        let both = last.prot | prot;
-        self.push(page, map::PAGE, both);
-    }
-
-    fn as_slice(&self) -> &[Run] {
-        &self.runs[..self.count]
-    }
-
-    fn as_mut_slice(&mut self) -> &mut [Run] {
-        &mut self.runs[..self.count]
-    }
-}
-
-#[cfg(test)]
-mod tests;
