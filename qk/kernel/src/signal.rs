@@ -57,9 +57,13 @@ impl Signals {
     }
 
     /// Whether the program may queue one more signal for itself: the host's keep their places.
-    fn has_room(&self) -> bool {
+    ///
+    /// # Errors
+    /// EAGAIN: it may not.
+    fn check_room(&self) -> Result<(), Errno> {
         let places = HOST_QUEUE.saturating_sub((self.from_host - self.taken) as usize);
-        self.process.pending.queued() + places < QUEUE + HOST_QUEUE
+        let has_room = self.process.pending.queued() + places < QUEUE + HOST_QUEUE;
+        has_room.then_some(()).ok_or(Errno::EAGAIN)
     }
 
     /// See [`publish_taken`].
@@ -111,21 +115,36 @@ pub fn look_again(thread: &Thread) {
     }
 }
 
-/// Sends a signal to the process. Real-time signals of a program find no room when their queue is full.
-///
-/// # Errors
-/// EAGAIN.
-#[inline(always)] // Of every signal, once in each of few callers; as what follows.
-pub fn try_send_process(rank: &'static Rank, info: SigInfo) -> Result<(), Errno> {
-    if info.signal.is_real_time() && info.code != code::USER && !rank.signals.lock().has_room() {
-        return Err(Errno::EAGAIN);
-    }
-    queue(rank, info)
-}
-
 /// Sends a signal to the process; real-time ones are lost when the queue is full.
 pub fn send_process(rank: &'static Rank, info: SigInfo) {
-    let _ = try_send_process(rank, info);
+    let _ = queue(rank, info);
+}
+
+/// Sends a signal by a call of `sender`, to its process (`None`) or to one thread of it. What is for the sender itself it finds
+/// on the way back from the call: it is not about to wait, and needs no waking.
+///
+/// # Errors
+/// EAGAIN when a real-time signal finds its queue full: the host's signals keep their places.
+#[inline(always)] // Of every signal, once in each of few callers; as what follows.
+pub fn send_from(
+    sender: &'static Thread,
+    to: Option<&'static Thread>,
+    info: SigInfo,
+) -> Result<(), Errno> {
+    let (rank, signal) = (sender.rank, info.signal);
+    if to.is_none() && signal.is_real_time() && info.code != code::USER {
+        rank.signals.lock().check_room()?;
+    }
+    let sent = add(rank, to, info)?;
+    discard(rank, sent.cancelled);
+    match to {
+        _ if !sent.pending => {}
+        None if sender.takes(signal) => note(sender),
+        None => tell_another(rank, signal, Some(sender)),
+        Some(thread) if core::ptr::eq(thread, sender) => note(sender),
+        Some(thread) => tell(thread),
+    }
+    Ok(())
 }
 
 #[inline(always)]
@@ -273,9 +292,15 @@ fn hand_over_pending(thread: &Thread, set: SigSet) {
 /// may be about to wait, and have let this interrupt in meanwhile: it does not.
 #[inline]
 pub fn tell(thread: &'static Thread) {
+    note(thread);
+    sched::interrupt(&thread.task);
+}
+
+/// Has a thread look at its signals before it returns to ring 3.
+#[inline]
+fn note(thread: &Thread) {
     thread.told.store(true, Ordering::SeqCst);
     thread.attention.store(true, Ordering::SeqCst);
-    sched::interrupt(&thread.task);
 }
 
 /// Sends a signal to one thread.

@@ -295,7 +295,13 @@ impl Pending {
     /// Whether one more fits into memory, besides the signals of timers that are to come.
     #[inline(always)] // Of every signal once.
     fn has_room(&mut self) -> bool {
-        self.queue.try_reserve(self.to_come() + 1).is_ok()
+        let more = self.to_come() + 1;
+        more <= self.queue.capacity() - self.queue.len() || self.make_room(more)
+    }
+
+    #[cold]
+    fn make_room(&mut self, more: usize) -> bool {
+        self.queue.try_reserve(more).is_ok()
     }
 
     #[inline(always)]

@@ -260,12 +260,17 @@ impl Process {
             _ if SigSet::STOPPING.contains(signal) => SigSet::of(Signal::CONT),
             _ => SigSet::EMPTY,
         };
-        self.pending.discard(cancelled);
+        let cancels = !cancelled.is_empty();
+        if cancels {
+            self.pending.discard(cancelled);
+        }
         let ignored = self.action(signal).ignores(signal);
         let (pending, blocked) = match target {
             Target::Process(main) => (&mut self.pending, main.blocks(signal)),
             Target::Thread(thread) => {
-                thread.pending.discard(cancelled);
+                if cancels {
+                    thread.pending.discard(cancelled);
+                }
                 let blocked = thread.blocks(signal);
                 (&mut thread.pending, blocked)
             }

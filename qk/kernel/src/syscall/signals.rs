@@ -236,7 +236,8 @@ pub fn kill(call: &mut Call<'_>) -> SysResult {
     match signal_or_probe(signo)? {
         None => Ok(0),
         Some(signal) => {
-            signal::try_send_process(call.rank, from_self(call, signal, code::USER)).map(|()| 0)
+            let info = from_self(call, signal, code::USER);
+            signal::send_from(call.thread, None, info).map(|()| 0)
         }
     }
 }
@@ -268,7 +269,8 @@ fn to_thread(call: &Call<'_>, thread: &'static Thread, signo: u64) -> SysResult 
     match signal_or_probe(signo)? {
         None => Ok(0),
         Some(signal) => {
-            signal::send_thread(thread, from_self(call, signal, code::TKILL)).map(|()| 0)
+            let info = from_self(call, signal, code::TKILL);
+            signal::send_from(call.thread, Some(thread), info).map(|()| 0)
         }
     }
 }
@@ -280,7 +282,7 @@ pub fn sigqueueinfo(call: &mut Call<'_>) -> SysResult {
     }
     match queued_info(signo, info)? {
         None => Ok(0),
-        Some(info) => signal::try_send_process(call.rank, info).map(|()| 0),
+        Some(info) => signal::send_from(call.thread, None, info).map(|()| 0),
     }
 }
 
@@ -295,7 +297,7 @@ pub fn tgsigqueueinfo(call: &mut Call<'_>) -> SysResult {
     let thread = thread_of(call, tid).ok_or(Errno::ESRCH)?;
     match queued_info(signo, info)? {
         None => Ok(0),
-        Some(info) => signal::send_thread(thread, info).map(|()| 0),
+        Some(info) => signal::send_from(call.thread, Some(thread), info).map(|()| 0),
     }
 }
 
