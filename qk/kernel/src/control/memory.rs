@@ -1,0 +1,213 @@
+//! The control calls on memory: what of it is whose, and what a rank's address space has before it runs.
+
+use abi::Errno;
+use abi::control::{INTERPRETER, PROGRAM, RegionKind};
+use abi::map::{PAGE, USER_BASE, USER_TOP};
+use arrayvec::ArrayVec;
+use hal::addr::{Phys, PhysRange};
+use hal::sync::Mutex;
+use qk_core::mman::{MmapPlan, ProtectPlan};
+use qk_core::regions::{Kind, Prot, Region, RegionFlags};
+use wire::boot::flag;
+
+use super::{put_words, user};
+use crate::aspace::{Aspace, Owner, REGIONS};
+use crate::rank::Rank;
+use crate::{comm, preempt, shared};
+
+/// Free memory for ranks, and what of it has been given out.
+static MEMORY: Mutex<ArrayVec<PhysRange, 16>> = Mutex::new(ArrayVec::new_const());
+static SHARES: Mutex<ArrayVec<(usize, PhysRange), { abi::map::MAX_RANKS }>> =
+    Mutex::new(ArrayVec::new_const());
+
+/// Tells what memory there is for ranks; ranges beyond the sixteenth are left unused.
+pub fn set_memory(ranges: impl Iterator<Item = PhysRange>) {
+    MEMORY.lock().extend(ranges.take(16));
+}
+
+pub fn memory_range(index: u64, to: u64) -> Result<u64, Errno> {
+    let range = MEMORY.lock().get(index as usize).copied();
+    match range {
+        Some(range) => put_words(to, 16, &[range.start.0, range.len_bytes()]).map(|_| 1),
+        None => Ok(0),
+    }
+}
+
+pub fn aspace_create(rank: &'static Rank, base: u64, len_bytes: u64) -> Result<u64, Errno> {
+    if !base.is_multiple_of(PAGE)
+        || !len_bytes.is_multiple_of(PAGE)
+        || len_bytes == 0
+        || base.checked_add(len_bytes).is_none()
+    {
+        return Err(Errno::EINVAL);
+    }
+    let share = PhysRange::new(hal::addr::Phys(base), len_bytes);
+    if !MEMORY
+        .lock()
+        .iter()
+        .any(|range| range.holds(share.start, len_bytes))
+    {
+        return Err(Errno::EINVAL);
+    }
+    let mut shares = SHARES.lock();
+    if shares
+        .iter()
+        .any(|&(owner, other)| owner == rank.id || other.overlaps(share))
+    {
+        return Err(Errno::EBUSY);
+    }
+    let comm = comm::get();
+    let zeroed = comm.config.has(flag::RAM_ZEROED);
+    let aspace =
+        Aspace::new(Owner(Some(rank)), base, len_bytes, zeroed, REGIONS).ok_or(Errno::ENOMEM)?;
+    shares.push((rank.id, share));
+    rank.area.node.share[0].put(base);
+    rank.area.node.share[1].put(len_bytes);
+    *rank.aspace.lock() = Some(aspace);
+    Ok(0)
+}
+
+/// A page-aligned range of a rank's own memory.
+fn range(start: u64, len_bytes: u64) -> Result<(u64, u64), Errno> {
+    let end = start.checked_add(len_bytes).ok_or(Errno::EINVAL)?;
+    let fits = start.is_multiple_of(PAGE)
+        && len_bytes.is_multiple_of(PAGE)
+        && len_bytes > 0
+        && start >= USER_BASE
+        && end <= USER_TOP;
+    if fits {
+        Ok((start, end))
+    } else {
+        Err(Errno::EINVAL)
+    }
+}
+
+pub fn region_create(
+    rank: &Rank,
+    start: u64,
+    len_bytes: u64,
+    prot: u64,
+    kind: u64,
+) -> Result<u64, Errno> {
+    let (start, end) = range(start, len_bytes)?;
+    let prot = Prot::from_bits(prot as u8).ok_or(Errno::EINVAL)?;
+    let kind = RegionKind::from_nr(kind).ok_or(Errno::EINVAL)?;
+    let region_kind = match kind {
+        RegionKind::Image => Kind::Image,
+        RegionKind::Stack => Kind::Stack,
+        RegionKind::Vdso => Kind::Vdso,
+        RegionKind::Vvar | RegionKind::Info => Kind::Vvar,
+    };
+    let mut region = Region::new(start, end, prot, region_kind);
+    if kind != RegionKind::Image {
+        region.flags |= RegionFlags::SMALL_PAGES;
+    }
+    rank.with_aspace(|aspace| {
+        if !aspace.regions().is_vacant(start, end) {
+            return Err(Errno::EEXIST);
+        }
+        match kind {
+            RegionKind::Vvar => return aspace.map_foreign(region, comm::get().clock_page().0),
+            RegionKind::Info => {
+                return aspace.map_foreign(region, comm::get().info_page(rank.id).0);
+            }
+            RegionKind::Image | RegionKind::Stack | RegionKind::Vdso => {}
+        }
+        aspace.map(&MmapPlan {
+            region,
+            replace: false,
+        })?;
+        if kind == RegionKind::Stack {
+            aspace.set_mmap_top(start - abi::map::STACK_GAP);
+        }
+        Ok(())
+    })
+    .map(|()| 0)
+}
+
+pub fn text_create(
+    rank: &'static Rank,
+    [start, len_bytes]: [u64; 2],
+    prot: u64,
+    [file, offset]: [u64; 2],
+) -> Result<u64, Errno> {
+    let (start, end) = range(start, len_bytes)?;
+    let prot = Prot::from_bits(prot as u8).ok_or(Errno::EINVAL)?;
+    let in_file = offset.is_multiple_of(PAGE) && offset.checked_add(len_bytes).is_some();
+    if !in_file || (file != PROGRAM && file != INTERPRETER) {
+        return Err(Errno::EINVAL);
+    }
+    let region = Region::new(start, end, prot, Kind::Image);
+    rank.with_aspace(|aspace| {
+        if !aspace.regions().is_vacant(start, end) {
+            return Err(Errno::EEXIST);
+        }
+        let shared = shared::text::map(rank.main(), aspace, [file, offset], region);
+        shared.then_some(0).ok_or(Errno::EAGAIN)
+    })
+}
+
+pub fn region_protect(rank: &Rank, start: u64, len_bytes: u64, prot: u64) -> Result<u64, Errno> {
+    let (start, end) = range(start, len_bytes)?;
+    let prot = Prot::from_bits(prot as u8).ok_or(Errno::EINVAL)?;
+    let result = Ok(());
+    rank.with_aspace(|aspace| {
+        aspace.protect(&ProtectPlan {
+            start,
+            end,
+            prot,
+            result,
+        })
+    })
+    .map(|()| 0)
+}
+
+/// Which way [`copy`] goes.
+pub enum Way {
+    ToRank,
+    FromRank,
+}
+
+/// Copies between the PCT's memory at `ours` and a rank's at `theirs`, through the direct map.
+pub fn copy(rank: &Rank, theirs: u64, ours: u64, len_bytes: u64, way: Way) -> Result<u64, Errno> {
+    let mut buffer = [0; 512];
+    rank.with_aspace(|aspace| {
+        let mut done = 0;
+        while done < len_bytes {
+            preempt::point(buffer.len() as u32);
+            let at = theirs
+                .checked_add(done)
+                .filter(|at| *at < USER_TOP)
+                .ok_or(Errno::EFAULT)?;
+            let (pa, room) = aspace.translate(at).ok_or(Errno::EFAULT)?;
+            let step = (len_bytes - done).min(room).min(buffer.len() as u64);
+            let chunk = &mut buffer[..step as usize];
+            let mine = user(ours.wrapping_add(done), step)?;
+            match way {
+                Way::ToRank => {
+                    hal::user::copy_in(chunk, mine).map_err(|_| Errno::EFAULT)?;
+                    hal::mem::copy_out(Phys(pa), chunk);
+                    aspace.mark_dirty(at, at + step);
+                }
+                Way::FromRank => {
+                    hal::mem::copy_in(chunk, Phys(pa));
+                    hal::user::copy_out(mine, chunk).map_err(|_| Errno::EFAULT)?;
+                }
+            }
+            done += step;
+        }
+        Ok(0)
+    })
+}
+
+/// Memory is not handed to anybody else within the job: the proxy, and peers' windows, may still show it.
+pub fn rank_reap(rank: &Rank) -> Result<u64, Errno> {
+    if rank.is_running() {
+        return Err(Errno::EBUSY);
+    }
+    rank.aspace
+        .lock()
+        .take()
+        .map(|_: Aspace| 0)
+        .ok_or(Errno::ESRCH)
+}
