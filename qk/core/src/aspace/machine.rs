@@ -1,0 +1,55 @@
+//! What an address space works on.
+
+use wire::region_log::Change;
+
+use crate::page::PageSize;
+use crate::paging::Table;
+
+/// What an address space needs of the machine and of the proxy. A handle, copied at will.
+pub trait Machine: Copy {
+    /// A page table.
+    type Table: Table;
+
+    /// The page table in `frame`.
+    fn table(self, frame: u64) -> Self::Table;
+
+    /// Gives the zeroed frame `root` the kernel half.
+    fn init_root(self, root: u64);
+
+    /// Clears physical memory; at most [`CLEAR_BYTES`] at a time.
+    fn zero(self, pa: u64, len_bytes: u64);
+
+    /// Copies physical memory; at most [`CLEAR_BYTES`] at a time, which do not overlap.
+    fn copy(self, to: u64, from: u64, len_bytes: u64);
+
+    /// Writes a page over itself: an emulator that keeps translated code drops what it translated before another process
+    /// filled the page (TCG does not see other processes' writes).
+    fn rewrite(self, pa: u64);
+
+    /// Drops translations of `start .. end` on the cores that run the rank.
+    fn flush(self, start: u64, end: u64);
+
+    /// Drops what cores that used a window on the rank hold of it.
+    fn flush_windows(self);
+
+    /// The largest page that the CPU has.
+    fn largest_page(self) -> PageSize;
+
+    /// Appends to the region log; `false`: the proxy has to catch up first.
+    fn log(self, change: &Change) -> bool;
+
+    /// Position behind the last change in the log.
+    fn log_position(self) -> u64;
+
+    /// Position up to which the proxy has applied the log.
+    fn log_applied(self) -> u64;
+
+    /// Waits until the proxy has caught up with the log.
+    fn sync(self);
+
+    /// A preemption point (see [`crate::Point`]).
+    fn point(work: u32);
+}
+
+/// Bytes that are cleared or copied between two preemption points.
+pub const CLEAR_BYTES: u64 = 16 << 10;
