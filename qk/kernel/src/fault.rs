@@ -204,6 +204,9 @@ pub fn interrupt<const DEBUG: bool>(vector: u8, from_user: bool, frame: Option<&
 fn doorbell() {
     let here = hal::cpu::id();
     events::look(here);
-    rank::at_home_on(here).for_each(signal::collect);
+    // Of many ranks that share the core one was meant.
+    rank::at_home_on(here)
+        .filter(|rank| !rank.area.mailbox.is_empty())
+        .for_each(signal::collect);
     ship::rung();
 }
