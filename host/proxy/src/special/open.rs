@@ -348,6 +348,7 @@ fn look(rank: &Rank, file: &OwnedFd, flags: i32) -> Result<Option<OwnedFd>, Errn
         FileType::RegularFile if stat.st_size == 0 && rustix::fs::major(stat.st_dev) == 0 => {
             in_proc(rank, file, flags)
         }
+        FileType::Symlink if rustix::fs::major(stat.st_dev) == 0 => in_proc(rank, file, flags),
         FileType::Directory if rustix::fs::major(stat.st_dev) == 0 => {
             if let Some(place) = Place::of(rank, file) {
                 place.may_list()?;
@@ -363,7 +364,7 @@ fn in_proc(rank: &Rank, file: &OwnedFd, flags: i32) -> Result<Option<OwnedFd>, E
     let Some(place) = Place::of(rank, file) else {
         return Ok(None);
     };
-    place.may_open(writes(flags))?;
+    place.may_open(writes(flags), rank.first_own_fd)?;
     text_at(rank, &place, flags)
 }
 

@@ -149,23 +149,25 @@ impl Place {
             (Whose::Rank, "", b"exe") => Ok(Link::Program),
             (Whose::Rank, "", b"cwd" | b"root") | (Whose::Rank, "ns", _) => Ok(Link::Magic),
             (Whose::Rank, "fd", _) => {
-                let number = std::str::from_utf8(name).ok().and_then(|n| n.parse().ok());
-                match number {
-                    Some(fd) if first_own_fd > fd => Ok(Link::Magic),
-                    _ => Err(Errno::ENOENT),
-                }
+                let name = std::str::from_utf8(name).map_err(|_| Errno::ENOENT)?;
+                ranks_fd(name, first_own_fd).map(|()| Link::Magic)
             }
             (Whose::Rank, ..) => Err(Errno::EACCES),
         }
     }
 
-    /// Whether the rank may have this file open, for more than reading if `writes`. What Linux counts of input and output is
+    /// Whether the rank may have this file or link open, for more than reading if `writes`. What Linux counts of input and output is
     /// the proxy's: `io` does not exist, as where nothing is counted.
     ///
     /// # Errors
     /// EACCES, or ENOENT for what does not exist for the rank.
-    pub fn may_open(&self, writes: bool) -> Result<(), Errno> {
+    pub fn may_open(&self, writes: bool, first_own_fd: u32) -> Result<(), Errno> {
         let inside = self.inside.as_str();
+        if self.whose == Whose::Rank
+            && let Some(("fd" | "fdinfo", name)) = inside.split_once('/')
+        {
+            ranks_fd(name, first_own_fd)?;
+        }
         let allowed = match self.whose {
             Whose::Proxy => return Err(Errno::ENOENT),
             Whose::Rank if inside == "io" => return Err(Errno::ENOENT),
@@ -188,6 +190,14 @@ impl Place {
             Whose::System => false,
         };
         if denied { Err(Errno::EACCES) } else { Ok(()) }
+    }
+}
+
+/// ENOENT unless `name` is the number of a descriptor that the rank may have.
+fn ranks_fd(name: &str, first_own_fd: u32) -> Result<(), Errno> {
+    match name.parse::<u32>() {
+        Ok(fd) if fd < first_own_fd => Ok(()),
+        _ => Err(Errno::ENOENT),
     }
 }
 
@@ -266,13 +276,17 @@ mod tests {
 
     #[test]
     fn of_others_only_what_is_public_is_read() {
-        let may = |path, writes| Place::parse(path, 7, whose).may_open(writes);
+        let may = |path, writes| Place::parse(path, 7, whose).may_open(writes, 100);
         assert_eq!(may("/proc/9/status", false), Ok(()));
         assert_eq!(may("/proc/9/oom_score_adj", true), Err(Errno::EACCES));
         assert_eq!(may("/proc/9/environ", false), Err(Errno::EACCES));
         assert_eq!(may("/proc/7/mem", false), Err(Errno::EACCES));
         assert_eq!(may("/proc/7/environ", false), Ok(()));
         assert_eq!(may("/proc/6/status", false), Err(Errno::ENOENT));
+        assert_eq!(may("/proc/7/fdinfo/99", false), Ok(()));
+        assert_eq!(may("/proc/7/fd/100", false), Err(Errno::ENOENT));
+        assert_eq!(may("/proc/7/fdinfo/100", false), Err(Errno::ENOENT));
+        assert_eq!(may("/proc/7/task/8/fdinfo/100", false), Err(Errno::ENOENT));
         assert_eq!(may("/proc/kcore", false), Err(Errno::EACCES));
     }
 }

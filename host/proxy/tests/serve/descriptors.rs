@@ -218,8 +218,16 @@ fn own_ones_are_not_listed() {
         assert_eq!(names, [".", "..", "0", "1", "2", "3"], "{path}");
         assert_eq!(node.call(libc::SYS_close, &[fd]), 0);
     }
-    for path in ["/proc/self/fd/256\0", "/dev/fd/257\0"] {
-        assert_eq!(open(&mut node, path.as_bytes(), 0), -2);
+    for path in [
+        "/proc/self/fd/256\0",
+        "/dev/fd/257\0",
+        "/proc/self/fdinfo/256\0",
+        "/proc/thread-self/../../fdinfo/257\0",
+    ] {
+        for flags in [0, libc::O_PATH, libc::O_PATH | libc::O_NOFOLLOW] {
+            let opened = open(&mut node, path.as_bytes(), flags as u64);
+            assert_eq!(opened, -2, "{path} {flags:o}");
+        }
     }
     assert_eq!(
         open(&mut node, b"/proc/self/fd/1\0", libc::O_WRONLY as u64),
