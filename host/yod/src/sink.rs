@@ -250,6 +250,19 @@ mod tests {
     }
 
     #[test]
+    fn errors_of_a_medium_are_failures() {
+        for (errno, text) in [
+            (Errno::IO, "Input/output error"),
+            (Errno::DQUOT, "Disk quota exceeded"),
+        ] {
+            let mut sink = sink(std::io::stdout());
+            sink.broken = Some(errno);
+            let line = sink.failure().expect("a failure").line;
+            assert!(line.starts_with(&format!("cannot write: test: {text}")));
+        }
+    }
+
+    #[test]
     fn a_reader_that_went_away_is_no_failure() {
         let (read, write) = std::os::unix::net::UnixStream::pair().expect("sockets");
         read.shutdown(std::net::Shutdown::Both).expect("a socket");
