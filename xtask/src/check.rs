@@ -108,6 +108,16 @@ pub fn attack(seconds: u64, ranks: &str) -> Result<()> {
     build::run(&mut command)
 }
 
+/// Runs the cases of the programs with threads so often.
+///
+/// # Errors
+/// When something is missing or cannot be built, or a case failed.
+pub fn sweeps(rounds: u64) -> Result<()> {
+    build::all()?;
+    programs::all()?;
+    build::run(system("sweeps").env("SWEEPS", rounds.to_string()))
+}
+
 fn finish(all: &steps::Summary) -> Result<()> {
     println!("{}", all.last_line());
     if !all.count.good() {
@@ -132,6 +142,7 @@ fn all_steps() -> Vec<Step> {
             cargo_with(&["test", "-p", "margay-tests", "--lib"], &[]),
         ),
         Step::new("conformance", system("conformance")),
+        Step::new("sweeps", system("sweeps")),
         Step::new("debian", system("debian")),
         Step::new("children", system("children")),
         Step::new("exec", system("exec")),

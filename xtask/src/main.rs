@@ -85,6 +85,12 @@ enum Task {
         #[arg(long, default_value = "1,2,16")]
         ranks: String,
     },
+    /// Run all cases of the programs with threads on nodes of 1, 2 and 4 cores, again and again (tests/sweeps.rs).
+    Sweeps {
+        /// How often.
+        #[arg(long, default_value_t = 200)]
+        rounds: u64,
+    },
     /// Install yod, the kernel and the PCT, the manual page and completions.
     Install {
         /// Where to: PREFIX/bin, PREFIX/lib/margay, PREFIX/share.
@@ -126,6 +132,7 @@ fn run(task: Task) -> Result<()> {
         Task::Mutants { only } => mutants::run(only.as_deref()),
         Task::Fuzz => check::fuzz(),
         Task::Attack { seconds, ranks } => check::attack(seconds, &ranks),
+        Task::Sweeps { rounds } => check::sweeps(rounds),
         Task::Install { prefix } => install::run(&prefix),
         Task::Uninstall { prefix } => install::undo(&prefix),
         Task::KvmReport => kvm::run(),

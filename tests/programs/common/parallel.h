@@ -25,14 +25,24 @@ struct test_case {
 };
 #define CASE(name) {#name, name}
 
-// `PROGRAM CASE` runs a case, `PROGRAM all [ROUNDS]` all of them ROUNDS times.
+// `PROGRAM CASE` runs a case, `PROGRAM all [ROUNDS [CASE...]]` all of them, or these, ROUNDS times.
+CHECK_HELPER int is_chosen(int argc, char **argv, const char *name)
+{
+    if (argc < 2 || strcmp(argv[1], "all") != 0)
+        return argc > 1 && strcmp(argv[1], name) == 0;
+    int chosen = argc <= 3;
+    for (int i = 3; i < argc; i++)
+        chosen |= strcmp(argv[i], name) == 0;
+    return chosen;
+}
+
 CHECK_HELPER int run_cases(int argc, char **argv, const struct test_case *cases, size_t count)
 {
     int all = argc > 1 && strcmp(argv[1], "all") == 0, found = 0;
     int rounds = all && argc > 2 ? atoi(argv[2]) : 1;
     for (int round = 0; round < rounds; round++)
         for (size_t i = 0; i < count; i++)
-            if (argc > 1 && (all || strcmp(argv[1], cases[i].name) == 0)) {
+            if (is_chosen(argc, argv, cases[i].name)) {
                 found = 1;
                 cases[i].run();
             }
