@@ -1,6 +1,6 @@
 //! Questions about the tables that change nothing.
 
-use super::entry::{Entry, Level, index, shift, span};
+use super::entry::{Level, shift, span};
 use super::{Slot, Table, Tables, Turns, descend, find_leaf, own_table};
 use crate::page::PageSize;
 use crate::regions::Prot;
@@ -107,24 +107,39 @@ pub fn stretch(t: &impl Tables, root: u64, va: u64, end: u64) -> Stretch {
     };
     let mut level = 3;
     loop {
-        let first = index(va, level);
-        let entry = table.get(first);
+        let slot = Slot::of(&table, level, va);
+        let entry = slot.read();
         if !entry.is_table(level) {
             let mapped = !entry.is_empty();
-            let alike = |e: Entry| !e.is_table(level) && e.is_empty() != mapped;
-            let mut next = (va | (span(level) - 1)) + 1;
-            let mut i = first + 1;
-            while i < 512 && next < end && alike(table.get(i)) {
-                next += span(level);
-                i += 1;
-            }
-            t.point(10 * (i - first) as u32 + 100);
+            let count = match mapped {
+                true => leaves(t, &slot, end),
+                false => slot.without(u64::MAX, end) as u64,
+            };
+            t.point(3 * count as u32 + 100);
+            let next = slot.va + (count << shift(level));
             let end = next.min(end);
             return Stretch { end, mapped };
         }
         table = t.table(entry.address());
         level -= 1;
     }
+}
+
+/// How many leaves there are from one on, of those that begin below `end`.
+fn leaves<T: Tables>(t: &T, first: &Slot<T::Table>, end: u64) -> u64 {
+    let most = first.entries_until(end);
+    let mut turns = Turns::default();
+    let mut count = 1;
+    while count < most {
+        let entry = first.table.get(first.index + count);
+        if entry.is_empty() || entry.is_table(first.level) {
+            break;
+        }
+        count += 1;
+        turns.next(t);
+    }
+    turns.end(t);
+    count as u64
 }
 
 /// Where the part of some adjacent leaves in a range begins, and their access; None for a piece of a hole.

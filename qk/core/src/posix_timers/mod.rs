@@ -403,16 +403,17 @@ impl Table {
     pub fn thread_ends(&mut self, thread: usize, mut changed: impl FnMut(u32, &mut Timer)) {
         for (id, slot) in self.slots.iter_mut().enumerate() {
             let Some(timer) = slot else { continue };
-            let before = timer.event;
-            if timer.event.notify == Notify::Thread(thread) {
+            let tells = timer.event.notify == Notify::Thread(thread);
+            let counts = timer.event.clock == Clock::Thread(thread);
+            if tells {
                 timer.event.notify = Notify::Nobody;
                 timer.waits = None;
             }
-            if timer.event.clock == Clock::Thread(thread) {
+            if counts {
                 timer.event.clock = Clock::Ended;
                 timer.clock = Clock::Ended;
             }
-            if timer.event != before {
+            if tells || counts {
                 changed(id as u32, timer);
             }
         }

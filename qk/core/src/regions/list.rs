@@ -58,6 +58,15 @@ pub(super) struct List {
     point: Point,
 }
 
+/// Programs with many regions are no reason to keep interrupts off at their end.
+impl Drop for List {
+    fn drop(&mut self) {
+        while self.chunks.pop().is_some() {
+            (self.point)(FREE);
+        }
+    }
+}
+
 impl List {
     /// An empty list that will hold at most `capacity` regions; `None` without memory for it.
     pub fn new(capacity: usize, point: Point) -> Option<Self> {

@@ -7,7 +7,7 @@ use hal::vectors::VEC_WAKE;
 use qk_core::sched::cores::CoreSet;
 
 use super::{Core, HALTED, Task, core, cores, pct};
-use crate::{ship, timer};
+use crate::{preempt, ship, timer};
 
 /// Tasks in all run queues: idle cores look at others' only when there are any.
 static QUEUED: AtomicUsize = AtomicUsize::new(0);
@@ -143,8 +143,15 @@ pub fn make_room(allowed: CoreSet, tasks: usize) -> Result<(), Errno> {
     Ok(())
 }
 
+/// Each list may have to be moved as a whole.
 fn make_room_on(cpu: usize, tenants: usize) -> Result<(), Errno> {
+    const MOVED_WORDS: u32 = 6; // of a tenant, at most
+    let work = MOVED_WORDS * tenants as u32;
     cores()[cpu].queue.lock().try_reserve(tenants)?;
+    preempt::point(work);
     timer::make_room(cpu, tenants)?;
-    ship::make_room(cpu, tenants)
+    preempt::point(work);
+    ship::make_room(cpu, tenants)?;
+    preempt::point(work);
+    Ok(())
 }

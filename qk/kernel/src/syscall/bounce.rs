@@ -23,7 +23,7 @@ use crate::rank::Rank;
 /// Most bytes that are bounced for one call: of longer buffers the beginning, and the call does as much.
 const MAX_BYTES: u64 = 4 << 20;
 /// Bytes that are copied between two preemption points.
-const SLICE_BYTES: u64 = 64 << 10;
+const SLICE_BYTES: u64 = 32 << 10;
 /// Work of looking at a vector or a page, in instructions.
 const LOOK_WORK: u32 = 150;
 /// Work of finding out that memory cannot be read: a page fault in the kernel.

@@ -14,8 +14,10 @@ use crate::{preempt, windows};
 
 /// Most bytes of one call (MAX_RW_COUNT, include/linux/fs.h).
 const MAX_BYTES: u64 = 0x7fff_f000;
+/// Bytes that are copied before it is looked again whether the rank is to end.
+const STEP_BYTES: u64 = 1 << 20;
 /// Bytes that are copied between two preemption points: an iteration for each eight, which an emulator counts as an instruction.
-const SLICE_BYTES: u64 = 128 << 10;
+const PIECE_BYTES: u64 = 64 << 10;
 /// Work of reading one vector, in instructions.
 const VECTOR_WORK: u32 = 50;
 
@@ -73,7 +75,7 @@ fn copy(
             break;
         }
         let step = (bytes - done)
-            .min(SLICE_BYTES)
+            .min(STEP_BYTES)
             .min(local.left)
             .min(remote.left);
         let copied = step_of(own, local.at, remote.at, peer, way, step);
@@ -87,7 +89,6 @@ fn copy(
         }
         local.skip(step);
         remote.skip(step);
-        preempt::point(step as u32 / 8);
     }
     Ok(done)
 }
@@ -102,12 +103,28 @@ fn step_of(own: &Rank, local: u64, at: u64, peer: &Rank, way: Way, step: u64) ->
     // A rank's window on itself shows what was unmapped for longer than its memory does.
     let itself = core::ptr::eq(own, peer);
     let there = if itself { at } else { remote(peer.id, at) };
-    let (own, others) = (user(local, inside), user(there, inside));
-    match (own, others, way) {
-        (Ok(own), Ok(others), Way::FromPeer) => hal::user::copy_between(own, others, inside),
-        (Ok(own), Ok(others), Way::ToPeer) => hal::user::copy_between(others, own, inside),
-        _ => 0,
+    match way {
+        Way::FromPeer => copy_pieces(local, there, inside),
+        Way::ToPeer => copy_pieces(there, local, inside),
     }
+}
+
+/// Copies between two places of the program; returns how much of it could be.
+fn copy_pieces(to: u64, from: u64, len_bytes: u64) -> u64 {
+    let mut done = 0;
+    while done < len_bytes {
+        let piece = PIECE_BYTES.min(len_bytes - done);
+        preempt::point(piece as u32 / 8);
+        let (Ok(to), Ok(from)) = (user(to + done, piece), user(from + done, piece)) else {
+            break;
+        };
+        let copied = hal::user::copy_between(to, from, piece);
+        done += copied;
+        if copied < piece {
+            break;
+        }
+    }
+    done
 }
 
 /// The rank that a process or thread id means, if the caller may access its memory (Linux: PTRACE_MODE_ATTACH_REALCREDS).

@@ -68,7 +68,9 @@ fn ship_row(thread: &'static Thread, row: &Row, args: &[u64; 6]) -> SysResult {
 #[inline(never)]
 fn ship_bounced(thread: &'static Thread, row: &Row, mut args: [u64; 6]) -> SysResult {
     let bounce = Bounce::begin(thread.rank, row, &mut args)?;
+    preempt::window();
     let ret = ship_plain(thread, row, &args);
+    preempt::window();
     bounce.end(thread.rank, ret)?;
     settle(thread, row, &args, ret)
 }

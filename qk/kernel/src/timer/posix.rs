@@ -212,9 +212,14 @@ pub fn discarded(rank: &'static Rank, set: SigSet) {
 pub fn thread_ends(thread: &Thread) {
     let rank = thread.rank;
     let mut timers = rank.timers.lock();
-    let changed = |id, timer: &mut Timer| keep(rank, id, timer);
-    timers.posix.thread_ends(thread.index, changed);
-    timers.count_cpu_time(rank);
+    let mut any = false;
+    timers.posix.thread_ends(thread.index, |id, timer| {
+        any = true;
+        keep(rank, id, timer);
+    });
+    if any {
+        timers.count_cpu_time(rank);
+    }
 }
 
 /// No core keeps the deadlines of these timers any more, which were the rank's.
