@@ -1,17 +1,19 @@
 //! Margay beside other systems; see `margay_bench::compare`.
 #![forbid(unsafe_code)]
 
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::Parser;
-use margay_bench::compare::catalogue::wanted;
+use margay_bench::compare::catalogue::{Job, wanted};
 use margay_bench::compare::journal::Journal;
 use margay_bench::compare::report::{Facts, Report};
 use margay_bench::compare::runner::{INTERRUPTED, Runner};
 use margay_bench::compare::system;
+use margay_bench::compare::tree::Tree;
 use margay_bench::lab::Lab;
 use margay_bench::plugin;
 
@@ -46,6 +48,20 @@ fn main() -> ExitCode {
     }
 }
 
+/// Finds what a job needs besides its program.
+///
+/// # Errors
+/// What is missing here.
+fn needs(lab: &Lab, job: &Job) -> Result<Tree> {
+    if job.mode.needs_plugin() {
+        plugin::there(lab.output())?;
+    }
+    if job.tree.is_empty() {
+        return Ok(Tree::default());
+    }
+    Tree::gather(job.tree, &lab.program(job.program))
+}
+
 fn compare(cli: &Cli) -> Result<ExitCode> {
     let mut jobs = wanted(&cli.only).map_err(|error| anyhow!(error))?;
     if cli.list {
@@ -66,13 +82,20 @@ fn compare(cli: &Cli) -> Result<ExitCode> {
     .context("cannot wait for Ctrl-C")?;
 
     let lab = Lab::set_up()?;
-    let mut left_out = Vec::new();
-    if !plugin::library(lab.output()).is_file() {
-        (left_out, jobs) = jobs.iter().partition(|job| job.mode.needs_plugin());
-        eprintln!(
-            "compare: what the plugin of QEMU counts is left out: {}",
-            plugin::MISSING
-        );
+    let mut trees = HashMap::new();
+    let mut left_out = BTreeMap::new();
+    jobs.retain(|job| match needs(&lab, job) {
+        Ok(tree) => {
+            trees.insert(job.name, tree);
+            true
+        }
+        Err(error) => {
+            left_out.insert(job.name, format!("{error:#}"));
+            false
+        }
+    });
+    for (job, reason) in &left_out {
+        eprintln!("compare: {job} is left out: {reason}");
     }
     let output = lab.output().with_file_name("compare");
     fs::create_dir_all(&output).with_context(|| format!("cannot make {}", output.display()))?;
@@ -88,11 +111,12 @@ fn compare(cli: &Cli) -> Result<ExitCode> {
     let runner = Runner {
         lab: &lab,
         columns: &columns,
+        trees,
         journal: &journal,
         runs: cli.runs,
     };
     runner.run(&jobs)?;
-    let report = Report::new(&runner, &jobs, &left_out, facts)?;
+    let report = Report::new(&runner, &jobs, left_out, facts)?;
     let directory = output.join("report");
     report.write(&directory)?;
     println!("the report is in {}", directory.display());

@@ -1,8 +1,8 @@
 //! Linux, Debian's kernel for clouds: the example of an adapter.
 //!
 //! 1. The machine is the one that yod would start (`machine`).
-//! 2. The program goes into an initial RAM disk, with bench/linux/init.c as the first process and a file that tells it what to
-//!    run (`cpio`).
+//! 2. The program goes into an initial RAM disk (`cpio`), with the files that it needs (`tree`), bench/linux/init.c as the first
+//!    process and a file that tells it what to run. The machine gets as much more memory as that disk takes.
 //! 3. Output comes over the serial console (`console`).
 //!
 //! xtask fetches the kernel; it is never installed.
@@ -14,10 +14,11 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::console::{self, BEGIN};
-use super::cpio::{self, Kind};
+use super::cpio::{Archive, Kind};
 use super::machine::Machine;
 use super::margay::how;
 use super::system::{Mode, Order, Output, System};
+use super::tree::Tree;
 use crate::lab::Lab;
 use crate::scratch::Scratch;
 use crate::{process, programs};
@@ -122,7 +123,9 @@ impl<'a> Linux<'a> {
         let program = fs::read(order.program)
             .with_context(|| format!("cannot read {}", order.program.display()))?;
         let text = self.order_file(order);
-        Ok(cpio::archive(&[
+        let mut archive = Archive::default();
+        order.tree.pack(&mut archive)?;
+        for (name, kind) in [
             ("dev", Kind::Directory),
             ("dev/console", Kind::Device(5, 1)),
             ("proc", Kind::Directory),
@@ -131,7 +134,10 @@ impl<'a> Linux<'a> {
             ("init", Kind::File(&init)),
             ("program", Kind::File(&program)),
             ("order", Kind::File(text.as_bytes())),
-        ]))
+        ] {
+            archive.add(name, kind, 0);
+        }
+        Ok(archive.finish())
     }
 
     /// As bench/linux/init.c reads it.
@@ -192,7 +198,7 @@ impl System for Linux<'_> {
 
     fn run(&self, order: &Order<'_>) -> Result<Output> {
         let plan = self.lab.plan(how(order), order.program)?;
-        let machine = Machine::parse(&plan)?;
+        let machine = Machine::parse(&plan)?.with_more(room_for(order.tree))?;
         let scratch = Scratch::new(&self.output)?;
         let ram_disk = scratch.path().join("initrd");
         fs::write(&ram_disk, self.ram_disk(order)?)
@@ -203,6 +209,15 @@ impl System for Linux<'_> {
         output.first_output_s = outcome.first_output_seconds;
         Ok(output)
     }
+}
+
+/// Memory for a tree: Linux has the disk and its files while it unpacks, in whole pages.
+fn room_for(tree: &Tree) -> u64 {
+    const MIB: u64 = 1 << 20;
+    if tree.is_empty() {
+        return 0;
+    }
+    (5 * tree.bytes() / 2).next_multiple_of(MIB) + 16 * MIB
 }
 
 /// The newest by name.
@@ -234,11 +249,13 @@ fn version(image: &[u8]) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compare::tree;
     use std::time::Duration;
 
     fn order(mode: Mode, ranks: usize) -> Order<'static> {
         Order {
             program: Path::new("/p"),
+            tree: &tree::EMPTY,
             args: &[],
             prepare: &[],
             mode,
@@ -275,6 +292,13 @@ mod tests {
             ..order(Mode::Wall, 1)
         };
         assert_eq!(Tuning::Tuned.cpus(&two_threads), ["0-1"]);
+    }
+
+    #[test]
+    fn a_tree_gets_room_for_the_disk_and_its_files() {
+        assert_eq!(room_for(&tree::EMPTY), 0);
+        let loader = Tree::gather(&[], Path::new("/usr/bin/env")).expect("a tree");
+        assert!(room_for(&loader) > 2 * loader.bytes() && room_for(&loader).is_multiple_of(4096));
     }
 
     #[test]

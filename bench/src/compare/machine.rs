@@ -51,6 +51,22 @@ impl Machine {
         })
     }
 
+    /// The same machine with more memory, in the part that yod calls ram.
+    ///
+    /// # Errors
+    /// When its memory is not stated as yod states it.
+    pub fn with_more(mut self, bytes: u64) -> Result<Machine> {
+        for before in ["-m ", "id=ram,size="] {
+            let grown = self
+                .options
+                .iter_mut()
+                .find_map(|option| Some((grown(option, before, bytes)?, option)));
+            let (grown, option) = grown.context("yod --dry-run does not state the memory")?;
+            *option = grown;
+        }
+        Ok(self)
+    }
+
     /// The words of the command line.
     pub fn words(&self) -> impl Iterator<Item = &str> {
         self.options.iter().flat_map(|option| option.splitn(2, ' '))
@@ -69,6 +85,14 @@ impl Machine {
             .collect();
         shown.join(" ")
     }
+}
+
+/// An option with a larger number of bytes (`NB`) where one stands after `before`.
+fn grown(option: &str, before: &str, by: u64) -> Option<String> {
+    let (head, tail) = option.split_once(before)?;
+    let (number, tail) = tail.split_once('B')?;
+    let number: u64 = number.parse().ok()?;
+    Some(format!("{head}{before}{}B{tail}", number + by))
 }
 
 /// yod hands over memory that it shares with the proxies; another system gets the same kind from QEMU.
@@ -111,6 +135,24 @@ mod tests {
             machine.describe(),
             "-accel tcg -cpu max,-erms,-fsrm -smp 2 -m 1086324736B -M q35,memory-backend=ram"
         );
+    }
+
+    /// The machine's memory and that of its first part, not that of the pool, have to grow alike.
+    #[test]
+    fn more_memory_is_the_machines_and_its_first_parts() {
+        let pool = "-object memory-backend-file,id=pool,size=4096B,share=on";
+        let plan = format!("{PLAN} \\\n    {pool}\n");
+        let machine = Machine::parse(&plan).and_then(|machine| machine.with_more(0x20_0000));
+        let words = machine.expect("more").words().collect::<Vec<_>>().join(" ");
+        assert!(words.contains("-m 1088421888B"), "{words}");
+        assert!(
+            words.contains("id=ram,size=1088421888B,share=on"),
+            "{words}"
+        );
+        assert!(words.contains("id=pool,size=4096B"), "{words}");
+        let other = "QEMU /q \\\n -cpu a \\\n -smp 1 \\\n -m 1G \\\n -M q35\n";
+        let other = Machine::parse(other).expect("a machine");
+        assert!(other.with_more(1).is_err());
     }
 
     #[test]

@@ -17,3 +17,4 @@ pub mod report;
 pub mod runner;
 pub mod summary;
 pub mod system;
+pub mod tree;

@@ -16,6 +16,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::catalogue::Job;
 use super::journal::{Journal, Outcome, Sample};
 use super::system::{Column, Mode, Order, Output, System};
+use super::tree::{self, Tree};
 use super::{executed, memory};
 use crate::lab::{Lab, allowed_cores};
 use crate::output::{Results, series};
@@ -55,6 +56,8 @@ pub struct Runner<'a> {
     pub lab: &'a Lab,
     /// Systems.
     pub columns: &'a [Column<'a>],
+    /// What jobs need besides their programs, by their names; none: nothing.
+    pub trees: HashMap<&'static str, Tree>,
     /// Results.
     pub journal: &'a Journal,
     /// Of each job on each system.
@@ -198,6 +201,7 @@ impl Runner<'_> {
         };
         let mut output = system.run(&Order {
             program: &self.lab.program(job.program),
+            tree: self.tree(job),
             args: job.args,
             prepare: job.prepare,
             mode: job.mode,
@@ -216,6 +220,10 @@ impl Runner<'_> {
         values(job, output)
     }
 
+    fn tree(&self, job: &Job) -> &Tree {
+        self.trees.get(job.name).unwrap_or(&tree::EMPTY)
+    }
+
     /// Of everything that decides what a job measures: the program and all systems, so that what is compared was measured in
     /// the same rounds.
     ///
@@ -226,6 +234,7 @@ impl Runner<'_> {
         (job.args, job.prepare, job.mode as usize).hash(&mut hasher);
         (job.ranks, job.threads).hash(&mut hasher);
         hash_file(&self.lab.program(job.program), &mut hasher)?;
+        self.tree(job).hash(&mut hasher);
         if job.mode.needs_plugin() {
             hash_file(&plugin::library(self.lab.output()), &mut hasher)?;
         }

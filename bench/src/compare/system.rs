@@ -1,4 +1,4 @@
-//! What it takes to be a column: booting a static binary, and saying where its output went.
+//! What it takes to be a column: booting a program, and saying where its output went.
 //!
 //! To compare another system, implement [`System`] for it and name it in [`all`]. `linux` is the example to go by: it boots a
 //! kernel in QEMU with the machine that Margay's yod would start ([`Machine`](super::machine::Machine)), hands it the program
@@ -11,6 +11,7 @@ use anyhow::Result;
 
 use super::linux::{Linux, Tuning};
 use super::margay::{self, Margay};
+use super::tree::Tree;
 use crate::lab::Lab;
 
 /// How a run is measured.
@@ -76,8 +77,10 @@ impl Mode {
 /// One run, as asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Order<'a> {
-    /// The static binary.
+    /// The program.
     pub program: &'a Path,
+    /// What it needs besides: of a static binary nothing.
+    pub tree: &'a Tree,
     /// Its arguments.
     pub args: &'a [&'a str],
     /// Arguments of a run before, in the same directory, that does not count; none: there is no such run.

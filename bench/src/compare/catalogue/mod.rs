@@ -5,6 +5,7 @@ mod jobs;
 mod short;
 
 use super::system::Mode;
+use super::tree::Wanted;
 pub use jobs::{JOBS, PLOTS};
 
 /// A program, run in a certain way.
@@ -18,6 +19,8 @@ pub struct Job {
     pub program: &'static str,
     /// Its arguments.
     pub args: &'static [&'static str],
+    /// What it needs besides itself; empty: it is static.
+    pub tree: &'static [Wanted],
     /// Arguments of a run that comes first and does not count: makes the files. None: no such run.
     pub prepare: &'static [&'static str],
     /// How it is measured.

@@ -15,6 +15,7 @@ pub const fn job(
         about: "",
         program,
         args,
+        tree: &[],
         prepare: &[],
         mode,
         ranks: 1,

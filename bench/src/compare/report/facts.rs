@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::compare::machine::Machine;
 use crate::compare::margay::how;
 use crate::compare::system::{Mode, Order};
+use crate::compare::tree;
 use crate::lab::{Lab, allowed_cores};
 use crate::process;
 
@@ -72,6 +73,7 @@ fn machine(lab: &Lab, mode: Mode) -> Result<Machine> {
         .collect();
     let order = Order {
         program: &program,
+        tree: &tree::EMPTY,
         args: &[],
         prepare: &[],
         mode,

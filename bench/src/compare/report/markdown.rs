@@ -7,11 +7,10 @@ use crate::compare::catalogue::{Over, PLOTS, Plot, Shape};
 use crate::compare::summary::{self, Cell, NOT_COUNTED, Ratio};
 use crate::compare::system::Mode;
 use crate::number::{number, range};
-use crate::plugin::MISSING;
 
 /// What can be read off the figures and what cannot; stands above them.
 const READING: &str = "\
-**How to read it.** All systems ran the same static binaries, in turn, in the same QEMU with the same CPU model, CPUs and \
+**How to read it.** All systems ran the same binaries, in turn, in the same QEMU with the same CPU model, CPUs and \
 memory. An emulator executes every instruction at about the same price and has no caches or pipelines of its own, so:
 
 - *Instruction counts* (one CPU, `-icount`) are exact and say how much a kernel does for a program. They do not say how long \
@@ -135,8 +134,8 @@ fn missing(text: &mut String, report: &Report) {
             }
         }
     }
-    for job in &report.without_plugin {
-        lines.push(format!("- {job}: {MISSING}\n"));
+    for (job, reason) in &report.left_out {
+        lines.push(format!("- {job}: {reason}\n"));
     }
     if !lines.is_empty() {
         let _ = write!(text, "\n**Missing or incomplete:**\n\n{}", lines.concat());

@@ -29,8 +29,8 @@ pub struct Report {
     pub systems: Vec<SystemEntry>,
     /// The jobs that were asked for.
     pub jobs: Vec<JobEntry>,
-    /// Names of jobs that were asked for and need a plugin of QEMU, when there is none.
-    pub without_plugin: Vec<&'static str>,
+    /// Names of jobs that were asked for and could not be run on any system, and why.
+    pub left_out: BTreeMap<&'static str, String>,
 }
 
 /// A column.
@@ -104,14 +104,14 @@ fn by_column<S: serde::Serializer>(
 }
 
 impl Report {
-    /// Makes it from what is in the journal; `left_out` are jobs that had to be, for want of a plugin.
+    /// Makes it from what is in the journal; `left_out` is the report's.
     ///
     /// # Errors
     /// When a file that decides what is measured cannot be read.
     pub fn new(
         runner: &Runner<'_>,
         jobs: &[&'static Job],
-        left_out: &[&'static Job],
+        left_out: BTreeMap<&'static str, String>,
         facts: Facts,
     ) -> Result<Report> {
         let systems = runner.columns.iter().map(|column| SystemEntry {
@@ -149,7 +149,7 @@ impl Report {
         Ok(Report {
             systems: systems.collect(),
             jobs,
-            without_plugin: left_out.iter().map(|job| job.name).collect(),
+            left_out,
             facts,
         })
     }
