@@ -13,6 +13,7 @@ use super::Unit::{
 use super::short::{
     counted, event, higher, job, least, longest, lower, most, noise, spread, strips,
 };
+use super::trees::{NUMPY, PYTHON};
 use super::{Job, Loss, Noise, Plot, Shape};
 
 /// Elements, passes, and distances from none to more than a page.
@@ -171,6 +172,24 @@ pub const JOBS: &[Job] = &[
         ],
         ranks: 2,
         ..job("cg_2", Wall, "cg", &["32", "32", "32", "30", "2"])
+    },
+    Job {
+        about: "Python from exec to the end of a script that does nothing, again and again in one process; the first reads it from disk",
+        rows: &[
+            lower("python_first_ms", "python3 -c pass, first", "first_ticks", TicksAsMs, "python"),
+            lower("python_again_ms", "python3 -c pass, again", "again_ticks", TicksAsMs, "python"),
+        ],
+        tree: PYTHON,
+        ..job("python", Wall, "again", &["pass"])
+    },
+    Job {
+        about: "the same with a script that imports numpy",
+        rows: &[
+            lower("numpy_first_ms", "import numpy, first", "first_ticks", TicksAsMs, "python"),
+            lower("numpy_again_ms", "import numpy, again", "again_ticks", TicksAsMs, "python"),
+        ],
+        tree: NUMPY,
+        ..job("numpy", Wall, "again", &["import numpy", "5"])
     },
     Job {
         about: "two threads on cores of their own wake each other by a futex; there and back",
@@ -372,6 +391,7 @@ pub const PLOTS: &[Plot] = &[
     strips("listing", "A directory of 10,000 files", false),
     strips("printf", "printf to /dev/null", false),
     strips("cg", "Conjugate gradient", false),
+    strips("python", "Python, started in a process that was there", true),
     strips("threads", "Threads on two cores", true),
     strips("openmp", "Constructs of OpenMP on two cores", true),
 ];

@@ -3,6 +3,7 @@
 
 mod jobs;
 mod short;
+mod trees;
 
 use super::system::Mode;
 use super::tree::Wanted;

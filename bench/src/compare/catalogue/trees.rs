@@ -1,0 +1,38 @@
+//! What the programs of `jobs` need besides themselves, and the packages of Debian that have it.
+
+use super::super::tree::Wanted;
+
+const fn wanted(path: &'static str, package: &'static str) -> Wanted {
+    Wanted {
+        path,
+        package,
+        without: &[],
+        optional: false,
+    }
+}
+
+/// Python and its library, without what only builds and tests programs.
+const PYTHON_3: Wanted = wanted("/usr/bin/python3", "python3");
+const LIBRARY: Wanted = Wanted {
+    without: &[
+        "config-3.11-x86_64-linux-gnu",
+        "ensurepip",
+        "idlelib",
+        "lib2to3",
+        "pydoc_data",
+        "test",
+    ],
+    ..wanted("/usr/lib/python3.11", "libpython3.11-stdlib")
+};
+
+/// Python.
+pub const PYTHON: &[Wanted] = &[PYTHON_3, LIBRARY];
+/// Python and numpy.
+pub const NUMPY: &[Wanted] = &[
+    PYTHON_3,
+    LIBRARY,
+    Wanted {
+        without: &["distutils", "f2py", "include", "tests"],
+        ..wanted("/usr/lib/python3/dist-packages/numpy", "python3-numpy")
+    },
+];
