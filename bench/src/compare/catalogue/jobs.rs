@@ -1,20 +1,18 @@
-//! The programs that are run, and their plots.
+//! The programs that are run.
 //!
 //! A job is a program of bench/programs with its arguments and the way it is measured; a row is one figure of it: its name for
 //! ever, its title, what the program prints it as, its unit, and the plot that shows it ("": none). To add a program: its source
-//! in bench/programs, a job here with a row per figure, and a plot if none of these will do; `short` has the words
+//! in bench/programs, a job here with a row per figure, and one in `plots` if none of these will do; `short` has the words
 //! that these tables are written in. `--only` takes names of jobs and of rows.
 
 use super::super::system::Mode::{Events, Executed, Instructions, Memory, Wall};
+use super::Job;
 use super::Unit::{
     self, Count, MegabytesPerSecond, Megaflops, Percent, Seconds, SecondsAsMs, TicksAsMs,
     TicksAsNs, TicksAsUs,
 };
-use super::short::{
-    counted, event, higher, job, least, longest, lower, most, noise, spread, strips,
-};
+use super::short::{counted, event, higher, job, least, longest, lower, most, spread};
 use super::trees::{NUMPY, PYTHON};
-use super::{Job, Loss, Noise, Plot, Shape};
 
 /// Elements, passes, and distances from none to more than a page.
 const OFFSETS: &[&str] = &[
@@ -356,67 +354,3 @@ pub const JOBS: &[Job] = &[
         ..job("demanding_events", Events, "demanding", &["64"])
     },
 ];
-
-/// In the order of the report.
-#[rustfmt::skip] // A table.
-pub const PLOTS: &[Plot] = &[
-    noise("fwq_count", "FWQ: instructions taken from each sample", FWQ, Unit::Instructions),
-    noise("ftq_count", "FTQ: instructions lost in each interval", FTQ, Unit::Instructions),
-    noise("selfish_count", "Selfish detour: instructions", SELFISH_COUNT, Unit::Instructions),
-    noise("fwq", "FWQ: time taken from each sample", FWQ, TicksAsUs),
-    noise("ftq", "FTQ: time lost in each interval", FTQ, TicksAsUs),
-    noise("selfish", "Selfish detour: time", SELFISH, TicksAsUs),
-    noise("neighbours", "Selfish detour beside a busy rank: time", SELFISH, TicksAsUs),
-    strips("noise", "Longest detours in time", true),
-    strips("boot", "Boot to first output", true),
-    strips("boot_count", "Instructions from reset to main", true),
-    strips("instructions", "Instructions that a call takes", true),
-    strips("l1d", "Modelled misses of the L1 data cache", true),
-    strips("l2", "Modelled misses of the L2 cache", true),
-    strips("walks", "Memory references of modelled page walks", true),
-    strips("touch", "Time to get and touch 4 KiB of memory", true),
-    strips("stream", "STREAM", false),
-    Plot {
-        name: "stream_offset",
-        title: "STREAM triad by distance between the arrays",
-        shape: Shape::Lines {
-            job: "stream_offset",
-            x: ("offset", "OFFSET, elements of 8 bytes"),
-            y: ("triad_MB_s", "triad", MegabytesPerSecond),
-        },
-    },
-    strips("random", "Random access to 256 MiB", false),
-    strips("calls", "Calls to files and pipes", true),
-    strips("files", "Files in calls of 1 MiB", false),
-    strips("listing", "A directory of 10,000 files", false),
-    strips("printf", "printf to /dev/null", false),
-    strips("cg", "Conjugate gradient", false),
-    strips("python", "Python, started in a process that was there", true),
-    strips("threads", "Threads on two cores", true),
-    strips("openmp", "Constructs of OpenMP on two cores", true),
-];
-
-const FWQ: Noise = Noise {
-    series: "fwq_ticks",
-    title: "more than the shortest sample",
-    loss: Loss::AboveLeast,
-    unit: Unit::Instructions,
-    at: None,
-};
-const FTQ: Noise = Noise {
-    series: "ftq_count",
-    title: "less than the best interval",
-    loss: Loss::BelowMost { each: "unit_ticks" },
-    ..FWQ
-};
-const SELFISH: Noise = Noise {
-    series: "detour_ticks",
-    title: "length of a detour",
-    loss: Loss::Itself,
-    at: Some(("detour_at", "time", TicksAsMs)),
-    ..FWQ
-};
-const SELFISH_COUNT: Noise = Noise {
-    at: Some(("detour_at", "place", Unit::Instructions)),
-    ..SELFISH
-};

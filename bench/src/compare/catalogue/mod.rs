@@ -1,13 +1,15 @@
 //! Every program that is run, every figure that is read from its output, and every plot: what they are. The lists are in `jobs`,
-//! the one place where a program is added.
+//! where a program is added, and `plots`.
 
 mod jobs;
+mod plots;
 mod short;
 mod trees;
 
 use super::system::Mode;
 use super::tree::Wanted;
-pub use jobs::{JOBS, PLOTS};
+pub use jobs::JOBS;
+pub use plots::PLOTS;
 
 /// A program, run in a certain way.
 #[derive(Debug)]
