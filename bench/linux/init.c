@@ -4,21 +4,25 @@
  *
  * /order says what to run, a line each: `direct` (the program writes to the
  * console itself), `rank CPU` or `rank FIRST-LAST` for each process, bound to
- * these CPUs (none: one process, bound to nothing), `arg WORD` for each argument of /program, and
- * `before WORD` for those of a run that comes first and is not counted.
+ * these CPUs (none: one process, bound to nothing), `arg WORD` for each argument of /program,
+ * `before WORD` for those of a run that comes first and is not counted, `env NAME=VALUE`, and `launcher PATH` (a program
+ * that is run instead of /program, and starts it: arguments are its own).
  * Lines that are ours begin with "@compare ".
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/klog.h>
 #include <sys/mount.h>
 #include <sys/reboot.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <sys/wait.h>
@@ -35,7 +39,7 @@ struct words {
 };
 
 static struct {
-	int direct, ranks;
+	int direct, launched, ranks;
 	/* Of each process: the first and the last CPU. */
 	int first[MOST_RANKS], last[MOST_RANKS];
 	struct words args, before;
@@ -104,6 +108,12 @@ static void read_order(void)
 			add(&order.args, rest);
 		else if (says(line, "before", &rest))
 			add(&order.before, rest);
+		else if (says(line, "env", &rest))
+			must(putenv(strdup(rest)) == 0, "putenv");
+		else if (says(line, "launcher", &rest)) {
+			must((order.args.word[0] = strdup(rest)) != NULL, "strdup");
+			order.launched = 1;
+		}
 		else
 			must(0, line);
 	}
@@ -170,8 +180,8 @@ static pid_t start(int rank, int output, struct words *words)
 	rlim_t most = info.freeram * info.mem_unit / 8 * 7;
 	must(setrlimit(RLIMIT_AS, &(struct rlimit){ most, most }) == 0, "setrlimit");
 	must(dup2(output, STDOUT_FILENO) >= 0, "dup2");
-	execv(program, words->word);
-	perror(program);
+	execv(words->word[0], words->word);
+	perror(words->word[0]);
 	_exit(127);
 }
 
@@ -215,12 +225,39 @@ static void set_up(void)
 	setvbuf(stdout, NULL, _IOFBF, 65536);
 }
 
+static void write_file(const char *path, const char *text)
+{
+	FILE *file = fopen(path, "w");
+
+	must(file != NULL && fputs(text, file) >= 0 && fclose(file) == 0, path);
+}
+
+/* What launchers of parallel programs find on a machine: shared memory, terminals, a name, an address, and users. */
+static void set_up_for_launchers(void)
+{
+	struct ifreq lo = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+	must(mkdir("/dev/shm", 0777) == 0 && mount("shm", "/dev/shm", "tmpfs", 0, NULL) == 0, "mount /dev/shm");
+	must(mkdir("/dev/pts", 0755) == 0 && mount("pts", "/dev/pts", "devpts", 0, NULL) == 0, "mount /dev/pts");
+	must(sethostname("node", 4) == 0, "sethostname");
+	must(fd >= 0 && ioctl(fd, SIOCSIFFLAGS, &lo) == 0, "lo");
+	close(fd);
+	mkdir("/etc", 0755);
+	write_file("/etc/hosts", "127.0.0.1 localhost node\n");
+	write_file("/etc/passwd", "root:x:0:0:root:/tmp:/bin/sh\n");
+	write_file("/etc/nsswitch.conf", "passwd: files\nhosts: files\n");
+	must(setenv("PATH", "/usr/bin:/bin", 1) == 0 && setenv("HOME", "/tmp", 1) == 0, "setenv");
+}
+
 int main(void)
 {
 	struct rusage usage_before, usage;
 
 	set_up();
 	read_order();
+	if (order.launched)
+		set_up_for_launchers();
 	int output = order.direct ? STDOUT_FILENO : open("/tmp", O_TMPFILE | O_RDWR, 0600);
 	must(output >= 0, "a file for the program's output");
 	if (order.before.count > 1) {

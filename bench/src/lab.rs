@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::launch::{self, Launch};
 use crate::output::Results;
 use crate::plugin::{self, Report};
 use crate::process::{self, Outcome};
@@ -33,6 +34,8 @@ pub struct How<'a> {
     pub icount: bool,
     /// Processes.
     pub ranks: usize,
+    /// How they are started.
+    pub launch: Launch,
     /// Cores of this host to run on, as taskset names them; the node has as many.
     pub cores: Option<&'a str>,
     /// The kernel counts calls and times.
@@ -50,6 +53,7 @@ impl Default for How<'_> {
         How {
             icount: false,
             ranks: 1,
+            launch: Launch::None,
             cores: None,
             stats: false,
             memory: "1G",
@@ -135,6 +139,23 @@ impl Lab {
     /// A benchmark program.
     pub fn program(&self, name: &str) -> PathBuf {
         self.program_dir().join(name)
+    }
+
+    /// Compiles a program of an MPI; what it needs besides is there.
+    ///
+    /// # Errors
+    /// When the MPI is not installed, or lib/mpi not built.
+    pub fn build_mpi(&self, launch: Launch, name: &str) -> Result<()> {
+        let Some(mpi) = launch.mpi() else {
+            return Ok(());
+        };
+        launch.is_built(self.target())?;
+        programs::build_mpi(&self.program_dir(), mpi, name)
+    }
+
+    /// The target directory.
+    pub fn target(&self) -> &Path {
+        self.output.parent().unwrap_or(&self.output)
     }
 
     /// Runs a benchmark program on Margay.
@@ -227,9 +248,15 @@ impl Lab {
         if let Some(cores) = how.cores.or(one.as_deref()) {
             words.extend(["taskset", "--cpu-list", cores].map(OsString::from));
         }
+        if let Some(mpi) = how.launch.mpi() {
+            words.extend(mpi.launcher(how.ranks).into_iter().map(OsString::from));
+        }
         words.push(self.yod.clone().into());
-        let ranks = how.ranks.to_string();
-        words.extend(["-n", &ranks, "-m", how.memory, "--accel", "tcg"].map(OsString::from));
+        if how.launch == Launch::None {
+            let ranks = how.ranks.to_string();
+            words.extend(["-n", &ranks].map(OsString::from));
+        }
+        words.extend(["-m", how.memory, "--accel", "tcg"].map(OsString::from));
         words.extend(options.iter().map(OsString::from));
         if how.icount && how.ranks > 1 {
             words.push("--oversubscribe".into());
@@ -242,10 +269,20 @@ impl Lab {
             words.extend(["--shared-memory", "0"].map(OsString::from));
         }
         words.push("--".into());
+        if how.launch == Launch::Components {
+            words.push(launch::WRAPPER.into());
+        }
         words.push(program.into());
         words.extend(args.iter().map(OsString::from));
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).env("MARGAY_KERNEL", &self.kernel);
+        if let Some(mpi) = how.launch.mpi() {
+            command.envs(mpi.variables().iter().copied());
+        }
+        if how.launch == Launch::Components {
+            command.env("SMARTMAP_TARGET", self.target());
+            command.env("SMARTMAP_VERBOSE", "1");
+        }
         if how.icount {
             command.env("MARGAY_ICOUNT", "1");
         }

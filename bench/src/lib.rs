@@ -12,6 +12,7 @@ pub mod control;
 pub mod figure;
 pub mod gate;
 pub mod lab;
+pub mod launch;
 pub mod number;
 pub mod output;
 pub mod plugin;

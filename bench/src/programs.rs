@@ -1,5 +1,6 @@
 //! The benchmark programs: every C file of bench/programs, linked statically, so that one binary runs natively, on Margay
-//! and on any other Linux; some also with OpenMP, as `omp_NAME`.
+//! and on any other Linux; some also with OpenMP, as `omp_NAME`. Those of bench/programs/mpi are linked with an MPI, which has to be
+//! installed, and are built only when they are wanted: as `openmpi_NAME` and `mpich_NAME`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,15 +9,10 @@ use std::time::SystemTime;
 
 use anyhow::{Context, Result, ensure};
 
-const FLAGS: [&str; 7] = [
-    "-std=gnu11",
-    "-O2",
-    "-g0",
-    "-static",
-    "-Wall",
-    "-Wextra",
-    "-Werror",
-];
+use crate::launch::Mpi;
+
+const FLAGS: [&str; 6] = ["-std=gnu11", "-O2", "-g0", "-Wall", "-Wextra", "-Werror"];
+const STATIC: &str = "-static";
 
 /// Files that are also compiled with OpenMP. Its library could load others, which the linker warns of: it has no need to.
 pub const WITH_OPENMP: [&str; 4] = ["cg", "constructs", "fwq", "stream"];
@@ -24,9 +20,12 @@ const OPENMP_FLAGS: [&str; 2] = ["-fopenmp", "-Wl,--no-warnings"];
 
 /// Where the source of a program is, in bench/programs.
 pub fn source_of(program: &str) -> PathBuf {
-    let name = program.strip_prefix("omp_").unwrap_or(program);
     let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
-    programs.join(name).with_extension("c")
+    let source = match Mpi::of(program) {
+        Some((_, name)) => programs.join("mpi").join(name),
+        None => programs.join(program.strip_prefix("omp_").unwrap_or(program)),
+    };
+    source.with_extension("c")
 }
 
 /// Compiles what is older than its source, or than a header that they share, into `to`.
@@ -57,19 +56,43 @@ pub fn build(to: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Compiles the program of an MPI, `name`, into `to`.
+///
+/// # Errors
+/// When its compiler is missing or fails.
+pub fn build_mpi(to: &Path, mpi: Mpi, name: &str) -> Result<()> {
+    let (compiler, package) = mpi.compiler();
+    compile_with(compiler, package, &source_of(name), &to.join(name), &[])
+}
+
 /// Compiles one file, as all are, and with `more` flags.
 ///
 /// # Errors
 /// When there is no compiler or it fails.
 pub fn compile(source: &Path, program: &Path, more: &[&str]) -> Result<()> {
-    let status = Command::new("cc")
+    let flags = [&[STATIC], more].concat();
+    compile_with("cc", "gcc libc6-dev", source, program, &flags)
+}
+
+fn compile_with(
+    compiler: &str,
+    package: &str,
+    source: &Path,
+    program: &Path,
+    more: &[&str],
+) -> Result<()> {
+    let status = Command::new(compiler)
         .args(FLAGS)
         .args(more)
         .args([Path::new("-o"), program, source])
         .arg("-lm")
         .status()
-        .context("cannot run cc: install gcc and libc6-dev")?;
-    ensure!(status.success(), "cc failed on {}", source.display());
+        .with_context(|| format!("cannot run {compiler}: apt-get install {package}"))?;
+    ensure!(
+        status.success(),
+        "{compiler} failed on {}",
+        source.display()
+    );
     Ok(())
 }
 

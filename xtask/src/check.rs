@@ -241,7 +241,7 @@ fn library(name: &str) -> Command {
 }
 
 /// What a folder's own Makefile makes.
-fn make_in(folder: &str, goals: &[&str]) -> Command {
+pub fn make_in(folder: &str, goals: &[&str]) -> Command {
     let mut command = Command::new("make");
     command
         .args(["--no-print-directory", "-C", folder])

@@ -9,6 +9,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::build::{self, captured, cargo, target};
+use crate::check::make_in;
 use crate::plugin;
 
 /// Debian's kernel for clouds. It depends on the package that holds the present one.
@@ -25,6 +26,11 @@ pub fn run(args: &[OsString]) -> Result<()> {
         eprintln!("xtask: no Linux to compare with: {error:#}");
     }
     plugin::build()?;
+    // What runs with the components of lib/mpi is left out without them.
+    let components = &mut make_in("lib/mpi", &["--silent", "all"]);
+    if let Err(error) = captured(components.current_dir(build::root())) {
+        eprintln!("xtask: no components of lib/mpi: {error:#}");
+    }
     build::run(cargo().args([
         "build",
         "--quiet",

@@ -56,6 +56,7 @@ fn needs(lab: &Lab, job: &Job) -> Result<Tree> {
     if job.mode.needs_plugin() {
         plugin::there(lab.output())?;
     }
+    lab.build_mpi(job.launch, job.program)?;
     if job.tree.is_empty() {
         return Ok(Tree::default());
     }

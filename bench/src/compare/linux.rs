@@ -19,7 +19,8 @@ use super::machine::Machine;
 use super::margay::how;
 use super::system::{Mode, Order, Output, System};
 use super::tree::Tree;
-use crate::lab::Lab;
+use crate::lab::{How, Lab};
+use crate::launch::Launch;
 use crate::scratch::Scratch;
 use crate::{process, programs};
 
@@ -34,6 +35,10 @@ const REPEATABLE: &str = "nokaslr";
 const TUNED: &str = "transparent_hugepage=always mitigations=off init_on_alloc=0 tsc=reliable";
 /// And with CPU 1 left to the program.
 const ISOLATED: &str = "nohz_full=1 isolcpus=nohz,domain,managed_irq,1 rcu_nocbs=1 irqaffinity=0";
+/// Where init.c finds the program.
+const PROGRAM: &str = "/program";
+/// Any program that yod starts as many ranks of as it is told.
+const PLAIN: &str = "first";
 /// The CPU that is left to the program.
 const QUIET_CPU: usize = 1;
 
@@ -79,6 +84,9 @@ impl Tuning {
 
     /// The CPUs of each process, as init.c takes them; none: Linux decides.
     fn cpus(self, order: &Order<'_>) -> Vec<String> {
+        if order.launch != Launch::None {
+            return vec![format!("0-{}", order.ranks - 1)];
+        }
         match (self, order.ranks, order.threads) {
             (_, 1, threads) if threads > 1 => vec![format!("0-{}", threads - 1)],
             (Tuning::Tuned, 1, _) if order.mode.cpus() > QUIET_CPU => vec![QUIET_CPU.to_string()],
@@ -122,7 +130,7 @@ impl<'a> Linux<'a> {
         let init = fs::read(&self.init)?;
         let program = fs::read(order.program)
             .with_context(|| format!("cannot read {}", order.program.display()))?;
-        let text = self.order_file(order);
+        let text = order_file(self.tuning, order);
         let mut archive = Archive::default();
         order.tree.pack(&mut archive)?;
         for (name, kind) in [
@@ -138,24 +146,6 @@ impl<'a> Linux<'a> {
             archive.add(name, kind, 0);
         }
         Ok(archive.finish())
-    }
-
-    /// As bench/linux/init.c reads it.
-    fn order_file(&self, order: &Order<'_>) -> String {
-        let mut text = String::new();
-        if order.direct {
-            text.push_str("direct\n");
-        }
-        for cpus in self.tuning.cpus(order) {
-            text.push_str(&format!("rank {cpus}\n"));
-        }
-        for arg in order.prepare {
-            text.push_str(&format!("before {arg}\n"));
-        }
-        for arg in order.args {
-            text.push_str(&format!("arg {arg}\n"));
-        }
-        text
     }
 
     fn command(&self, machine: &Machine, order: &Order<'_>, ram_disk: &Path) -> Command {
@@ -197,7 +187,12 @@ impl System for Linux<'_> {
     }
 
     fn run(&self, order: &Order<'_>) -> Result<Output> {
-        let plan = self.lab.plan(how(order), order.program)?;
+        // yod would not start ranks of an MPI by itself; the machine is the same.
+        let how = How {
+            launch: Launch::None,
+            ..how(order)
+        };
+        let plan = self.lab.plan(how, &self.lab.program(PLAIN))?;
         let machine = Machine::parse(&plan)?.with_more(room_for(order.tree))?;
         let scratch = Scratch::new(&self.output)?;
         let ram_disk = scratch.path().join("initrd");
@@ -209,6 +204,37 @@ impl System for Linux<'_> {
         output.first_output_s = outcome.first_output_seconds;
         Ok(output)
     }
+}
+
+/// As bench/linux/init.c reads it.
+fn order_file(tuning: Tuning, order: &Order<'_>) -> String {
+    let mut text = String::new();
+    if order.direct {
+        text.push_str("direct\n");
+    }
+    for cpus in tuning.cpus(order) {
+        text.push_str(&format!("rank {cpus}\n"));
+    }
+    let mut launcher = Vec::new();
+    if let Some(mpi) = order.launch.mpi() {
+        for (name, value) in mpi.variables() {
+            text.push_str(&format!("env {name}={value}\n"));
+        }
+        launcher = mpi.launcher(order.ranks);
+    }
+    if let Some((path, words)) = launcher.split_first() {
+        text.push_str(&format!("launcher {path}\n"));
+        for word in words.iter().map(String::as_str).chain([PROGRAM]) {
+            text.push_str(&format!("arg {word}\n"));
+        }
+    }
+    for arg in order.prepare {
+        text.push_str(&format!("before {arg}\n"));
+    }
+    for arg in order.args {
+        text.push_str(&format!("arg {arg}\n"));
+    }
+    text
 }
 
 /// Memory for a tree: Linux has the disk and its files while it unpacks, in whole pages.
@@ -260,6 +286,7 @@ mod tests {
             prepare: &[],
             mode,
             ranks,
+            launch: Launch::None,
             threads: 1,
             cores: "0",
             direct: false,
@@ -292,6 +319,23 @@ mod tests {
             ..order(Mode::Wall, 1)
         };
         assert_eq!(Tuning::Tuned.cpus(&two_threads), ["0-1"]);
+    }
+
+    /// It binds its ranks itself, which needs every CPU.
+    #[test]
+    fn a_launcher_has_all_cpus() {
+        let launched = Order {
+            launch: Launch::Components,
+            ..order(Mode::Wall, 2)
+        };
+        assert_eq!(Tuning::Tuned.cpus(&launched), ["0-1"]);
+        let file = order_file(Tuning::Tuned, &launched);
+        assert!(
+            file.contains("\nlauncher /usr/bin/mpirun.openmpi\narg --use-hwthread-cpus\narg -n\narg 2\narg /program\n"),
+            "{file}"
+        );
+        assert!(file.contains("env OMPI_ALLOW_RUN_AS_ROOT=1\n"), "{file}");
+        assert_eq!(order_file(Tuning::Tuned, &order(Mode::Wall, 1)), "rank 1\n");
     }
 
     #[test]

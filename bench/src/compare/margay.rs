@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use super::system::{Order, Output, System};
 use crate::lab::{How, Lab};
+use crate::launch::Launch;
 use crate::process;
 use crate::scratch::Scratch;
 use crate::stats::Stats;
@@ -35,6 +36,7 @@ pub fn how<'a>(order: &Order<'a>) -> How<'a> {
     How {
         icount: order.mode.is_counted(),
         ranks: order.ranks,
+        launch: order.launch,
         cores: Some(order.cores),
         stats: order.mode.has_events(),
         memory: MEMORY[order.ranks.min(MEMORY.len()) - 1],
@@ -78,6 +80,9 @@ impl System for Margay<'_> {
             run(order.prepare).context("the run before")?;
         }
         let outcome = run(order.args)?;
+        if order.launch == Launch::Components {
+            served_by_components(&outcome.stderr)?;
+        }
         let events = if order.mode.has_events() {
             events(&Stats::parse(&outcome.stderr)?)
         } else {
@@ -89,6 +94,21 @@ impl System for Margay<'_> {
             first_output_s: outcome.first_output_seconds,
         })
     }
+}
+
+/// Ranks with lib/mpi's components say whether these serve; otherwise Open MPI's own would be measured twice.
+fn served_by_components(stderr: &str) -> Result<()> {
+    let serves = stderr.contains("pml/smartmap: messages go through windows");
+    let fallen = stderr
+        .lines()
+        .find(|line| line.contains("coll/smartmap: ") && line.contains("falls back"));
+    ensure!(serves, "the messages of lib/mpi did not serve");
+    ensure!(
+        fallen.is_none(),
+        "the collectives of lib/mpi did not serve: {}",
+        fallen.unwrap_or_default()
+    );
+    Ok(())
 }
 
 /// The counters that other systems have, too.
@@ -107,4 +127,20 @@ fn events(stats: &Stats) -> Vec<(String, Vec<f64>)> {
         ),
         ("interrupts".to_owned(), per_core(|core| core.interrupts())),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn components_that_do_not_serve_are_found_out() {
+        let served = "[h:1] pml/smartmap: messages go through windows\n";
+        assert!(served_by_components(served).is_ok());
+        assert!(served_by_components("").is_err());
+        let fallen =
+            "[h:1] coll/smartmap: MPI_COMM_WORLD falls back: not all ranks reach each other";
+        let error = served_by_components(&format!("{served}{fallen}\n"));
+        assert!(error.expect_err("fallen").to_string().ends_with(fallen));
+    }
 }

@@ -206,6 +206,7 @@ impl Runner<'_> {
             prepare: job.prepare,
             mode: job.mode,
             ranks: job.ranks,
+            launch: job.launch,
             threads: job.threads,
             cores: &names.join(","),
             direct: job.rows.iter().any(|row| row.result == FIRST_OUTPUT),
@@ -232,7 +233,13 @@ impl Runner<'_> {
     pub fn fingerprint(&self, job: &Job) -> Result<u64> {
         let mut hasher = DefaultHasher::new();
         (job.args, job.prepare, job.mode as usize).hash(&mut hasher);
-        (job.ranks, job.threads).hash(&mut hasher);
+        (job.ranks, job.threads, job.launch).hash(&mut hasher);
+        if let Some(mpi) = job.launch.mpi() {
+            (mpi.launcher(job.ranks), mpi.variables()).hash(&mut hasher);
+        }
+        for file in job.launch.files(self.lab.target()) {
+            hash_file(&file, &mut hasher)?;
+        }
         hash_file(&self.lab.program(job.program), &mut hasher)?;
         self.tree(job).hash(&mut hasher);
         if job.mode.needs_plugin() {

@@ -13,6 +13,7 @@ use super::linux::{Linux, Tuning};
 use super::margay::{self, Margay};
 use super::tree::Tree;
 use crate::lab::Lab;
+use crate::launch::Launch;
 
 /// How a run is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,6 +90,8 @@ pub struct Order<'a> {
     pub mode: Mode,
     /// Processes of it.
     pub ranks: usize,
+    /// How they are started.
+    pub launch: Launch,
     /// Threads of a process that want a core each; 1: it has one core.
     pub threads: usize,
     /// Cores of this host that the machine may use, as taskset names them; as many as the machine has CPUs.

@@ -6,13 +6,13 @@
 //! that these tables are written in. `--only` takes names of jobs and of rows.
 
 use super::super::system::Mode::{Events, Executed, Instructions, Memory, Wall};
-use super::Job;
 use super::Unit::{
     self, Count, MegabytesPerSecond, Megaflops, Percent, Seconds, SecondsAsMs, TicksAsMs,
     TicksAsNs, TicksAsUs,
 };
 use super::short::{counted, event, higher, job, least, longest, lower, most, spread};
 use super::trees::{NUMPY, PYTHON};
+use super::{Job, mpi};
 
 /// Elements, passes, and distances from none to more than a page.
 const OFFSETS: &[&str] = &[
@@ -211,6 +211,11 @@ pub const JOBS: &[Job] = &[
         threads: 2,
         ..job("constructs", Wall, "omp_constructs", &["20", "200"])
     },
+    mpi::MESSAGES_OPEN_MPI,
+    mpi::MESSAGES_MPICH,
+    mpi::START_OPEN_MPI,
+    mpi::START_MPICH,
+    mpi::COLLECTIVES,
     Job {
         about: "from reset, firmware included, to a program's main, by the plugin; of all runs the one that waited least for the host",
         rows: &[least("boot_instructions", "boot to main", "instructions_before_main", Unit::Instructions, "boot_count")],

@@ -2,12 +2,14 @@
 //! where a program is added, and `plots`.
 
 mod jobs;
+mod mpi;
 mod plots;
 mod short;
 mod trees;
 
 use super::system::Mode;
 use super::tree::Wanted;
+use crate::launch::Launch;
 pub use jobs::JOBS;
 pub use plots::PLOTS;
 
@@ -30,6 +32,8 @@ pub struct Job {
     pub mode: Mode,
     /// Processes.
     pub ranks: usize,
+    /// How they are started.
+    pub launch: Launch,
     /// Threads of a process that want a core each.
     pub threads: usize,
     /// What is read from its output.
@@ -257,6 +261,7 @@ pub fn wanted(only: &[String]) -> Result<Vec<&'static Job>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::launch::Mpi;
     use crate::programs::source_of;
     use std::collections::HashSet;
 
@@ -281,6 +286,8 @@ mod tests {
         for job in JOBS {
             let source = source_of(job.program);
             assert!(source.is_file(), "{}", source.display());
+            let mpi = Mpi::of(job.program).map(|(mpi, _)| mpi);
+            assert_eq!(job.launch.mpi(), mpi, "{}", job.name);
             assert!(job.ranks * job.threads <= job.mode.cpus(), "{}", job.name);
             for plot in job.rows.iter().filter_map(|row| row.plot) {
                 assert!(PLOTS.iter().any(|known| known.name == plot), "{plot}");

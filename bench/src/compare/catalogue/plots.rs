@@ -40,6 +40,9 @@ pub const PLOTS: &[Plot] = &[
     strips("cg", "Conjugate gradient", false),
     strips("python", "Python, started in a process that was there", true),
     strips("threads", "Threads on two cores", true),
+    strips("mpi", "Messages of two ranks", true),
+    strips("mpi_start", "MPI_Init to MPI_Finalize of two ranks", true),
+    strips("collectives", "Collectives of two ranks", true),
     strips("openmp", "Constructs of OpenMP on two cores", true),
 ];
 

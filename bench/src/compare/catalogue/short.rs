@@ -2,6 +2,7 @@
 
 use super::super::system::Mode;
 use super::{Better, Job, Noise, Over, Plot, Row, Shape, Take, Unit};
+use crate::launch::Launch;
 
 /// Of one process, with rows and a sentence to be added.
 pub const fn job(
@@ -19,6 +20,7 @@ pub const fn job(
         prepare: &[],
         mode,
         ranks: 1,
+        launch: Launch::None,
         threads: 1,
         rows: &[],
     }

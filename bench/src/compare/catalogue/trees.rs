@@ -25,6 +25,36 @@ const LIBRARY: Wanted = Wanted {
     ..wanted("/usr/lib/python3.11", "libpython3.11-stdlib")
 };
 
+const fn optional(path: &'static str, package: &'static str) -> Wanted {
+    Wanted {
+        optional: true,
+        ..wanted(path, package)
+    }
+}
+
+/// What libraries of both MPIs load where it is.
+const HWLOC: Wanted = optional("/usr/lib/x86_64-linux-gnu/hwloc", "libhwloc-plugins");
+
+/// Open MPI: launcher, plugins, texts and settings.
+pub const OPEN_MPI: &[Wanted] = &[
+    wanted("/usr/bin/mpirun.openmpi", "openmpi-bin"),
+    wanted("/usr/lib/x86_64-linux-gnu/openmpi", "libopenmpi3"),
+    wanted("/usr/share/openmpi", "openmpi-common"),
+    wanted("/etc/openmpi", "openmpi-common"),
+    Wanted {
+        without: &["include", "libpmix.a"],
+        ..wanted("/usr/lib/x86_64-linux-gnu/pmix2", "libpmix2")
+    },
+    HWLOC,
+];
+/// MPICH: launcher, its part on each machine, and plugins.
+pub const MPICH: &[Wanted] = &[
+    wanted("/usr/bin/mpiexec.hydra", "mpich"),
+    wanted("/usr/bin/hydra_pmi_proxy", "mpich"),
+    HWLOC,
+    wanted("/usr/lib/x86_64-linux-gnu/ucx", "libucx0"),
+];
+
 /// Python.
 pub const PYTHON: &[Wanted] = &[PYTHON_3, LIBRARY];
 /// Python and numpy.

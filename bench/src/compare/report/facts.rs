@@ -13,6 +13,7 @@ use crate::compare::margay::how;
 use crate::compare::system::{Mode, Order};
 use crate::compare::tree;
 use crate::lab::{Lab, allowed_cores};
+use crate::launch::Launch;
 use crate::process;
 
 /// What does not depend on the runs.
@@ -78,6 +79,7 @@ fn machine(lab: &Lab, mode: Mode) -> Result<Machine> {
         prepare: &[],
         mode,
         ranks: 1,
+        launch: Launch::None,
         threads: 1,
         cores: &cores.join(","),
         direct: false,

@@ -1,0 +1,104 @@
+/* Two ranks exchange messages: what MPI takes from each for the shortest, for
+ * 64 KiB, and to meet.
+ *
+ *   messages [SAMPLES] [BATCH]
+ *
+ * A sample is a batch of BATCH turns, as the first rank sees it, per turn.
+ * Calls that the kernel refuses mark the first ping-pong for whoever traces
+ * calls.
+ */
+#include <mpi.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../bench.h"
+
+enum { LONG_BYTES = 64 << 10, MOST_SAMPLES = 1001, WARM_UP = 3 };
+
+static char out[LONG_BYTES], in[LONG_BYTES];
+static int rank, other;
+
+static void ping_pong(int bytes)
+{
+	if (rank == 0) {
+		MPI_Send(out, bytes, MPI_BYTE, other, 1, MPI_COMM_WORLD);
+		MPI_Recv(in, bytes, MPI_BYTE, other, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	} else {
+		MPI_Recv(in, bytes, MPI_BYTE, other, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		MPI_Send(out, bytes, MPI_BYTE, other, 1, MPI_COMM_WORLD);
+	}
+}
+
+static void barrier(int bytes)
+{
+	(void)bytes;
+	MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void allreduce(int bytes)
+{
+	double one = 1, sum = 0;
+
+	(void)bytes;
+	MPI_Allreduce(&one, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+	check(sum == 2, "a wrong sum");
+}
+
+/* The median over samples of what a turn takes, `shares` of it. */
+static void measure(const char *name, void (*turn)(int bytes), int bytes, int shares, uint64_t samples,
+		    uint64_t batch)
+{
+	static double ticks[MOST_SAMPLES];
+
+	for (uint64_t i = 0; i < WARM_UP * batch; i++)
+		turn(bytes);
+	MPI_Barrier(MPI_COMM_WORLD);
+	for (uint64_t i = 0; i < samples; i++) {
+		uint64_t begin = tsc();
+		for (uint64_t j = 0; j < batch; j++)
+			turn(bytes);
+		ticks[i] = (double)(tsc() - begin) / (double)batch / shares;
+	}
+	if (rank == 0)
+		report(name, median(ticks, samples));
+}
+
+static void mark(const char *text)
+{
+	check(write(-1, text, strlen(text)) < 0, "a mark was written");
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t samples = number(argc, argv, 1, 51), batch = number(argc, argv, 2, 100);
+	int size;
+
+	check(samples > 0 && samples <= MOST_SAMPLES && batch > 0, "SAMPLES is 1 to 1001, BATCH at least 1");
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &size);
+	check(size == 2, "two ranks are wanted");
+	other = 1 - rank;
+	memset(out, 'a' + rank, sizeof out);
+
+	/* Both have met, and the first messages are over. */
+	for (uint64_t i = 0; i < WARM_UP * batch; i++)
+		ping_pong(8);
+	uint64_t begin = tsc();
+	mark("ping-pong begins");
+	for (uint64_t i = 0; i < samples * batch; i++)
+		ping_pong(8);
+	mark("ping-pong ends");
+	double ticks = (double)(tsc() - begin);
+
+	measure("pingpong_8b_ticks", ping_pong, 8, 2, samples, batch);
+	measure("oneway_64k_ticks", ping_pong, LONG_BYTES, 2, samples, batch / 10 + 1);
+	for (int i = 0; i < LONG_BYTES; i++)
+		check(in[i] == 'a' + other, "a wrong message");
+	measure("barrier_ticks", barrier, 0, 1, samples, batch);
+	measure("allreduce_8b_ticks", allreduce, 8, 1, samples, batch);
+	if (rank == 0)
+		report("marked_ticks", ticks);
+	MPI_Finalize();
+	return 0;
+}
