@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use margay_bench::catalogue::{Aim, by_name};
-use margay_bench::compare::catalogue::JOBS;
+use margay_bench::compare::catalogue::{CLAIMS, JOBS};
 use margay_bench::gate::Baseline;
 use margay_bench::number::number;
 use serde_json::Value;
@@ -65,7 +65,9 @@ fn is_there(source: &str, name: &str) -> bool {
     let rows = || JOBS.iter().flat_map(|job| job.rows);
     match (source, quoted(name)) {
         ("", Some(name)) => by_name(name).is_some(),
-        ("compare", Some(name)) => rows().any(|row| row.name == name),
+        ("compare", Some(name)) => {
+            rows().any(|row| row.name == name) || CLAIMS.iter().any(|claim| claim.name == name)
+        }
         ("gate", Some(name)) => read("bench/baseline.tsv")
             .lines()
             .any(|line| line.split('\t').next() == Some(name)),

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::Parser;
-use margay_bench::compare::catalogue::{Job, wanted};
+use margay_bench::compare::catalogue::{CLAIMS, Job, wanted};
 use margay_bench::compare::journal::Journal;
 use margay_bench::compare::report::{Facts, Report};
 use margay_bench::compare::runner::{INTERRUPTED, Runner};
@@ -24,7 +24,7 @@ const INTERRUPTED_STATUS: u8 = 130;
 #[derive(Parser)]
 #[command(name = "compare")]
 struct Cli {
-    /// Only these jobs or rows, separated by commas.
+    /// Only these jobs, rows or claims, separated by commas.
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     only: Vec<String>,
     /// Of each job on each system.
@@ -33,7 +33,7 @@ struct Cli {
     /// Forget what was measured before, instead of going on from there.
     #[arg(long)]
     fresh: bool,
-    /// List jobs and rows and do nothing.
+    /// List jobs, rows and claims and do nothing.
     #[arg(long)]
     list: bool,
 }
@@ -69,6 +69,14 @@ fn compare(cli: &Cli) -> Result<ExitCode> {
         for job in jobs {
             let rows: Vec<&str> = job.rows.iter().map(|row| row.name).collect();
             println!("{}: {}\n    {}", job.name, job.about, rows.join(" "));
+        }
+        for claim in CLAIMS {
+            println!(
+                "{}: {}\n    of {}",
+                claim.name,
+                claim.title,
+                claim.rows.join(" ")
+            );
         }
         return Ok(ExitCode::SUCCESS);
     }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::catalogue::{Over, Row, Take};
+use super::catalogue::{Over, Row, Take, Together};
 use super::journal::{Outcome, Sample};
 use crate::statistics::{median, median_interval, ratio_of_medians};
 
@@ -94,6 +94,20 @@ pub fn ratio(row: &Row, a: &Cell, b: &Cell) -> Option<Ratio> {
     Some(Ratio {
         value: a.value / b.value,
         interval: sure.then(|| ratio_of_medians(&a.values, &b.values).1),
+    })
+}
+
+/// One ratio of several; none when there are none.
+pub fn together(how: Together, ratios: &[f64]) -> Option<f64> {
+    if ratios.is_empty() {
+        return None;
+    }
+    Some(match how {
+        Together::Most => most(ratios),
+        Together::GeometricMean => {
+            let logarithms: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
+            (logarithms / ratios.len() as f64).exp()
+        }
     })
 }
 
@@ -218,6 +232,15 @@ mod tests {
             found(&row, &some).expect("a cell").failed.as_deref(),
             Some("hangs")
         );
+    }
+
+    #[test]
+    fn ratios_are_taken_together() {
+        let ratios = [0.5, 2.0, 8.0];
+        assert_eq!(together(Together::Most, &ratios), Some(8.0));
+        let mean = together(Together::GeometricMean, &ratios).expect("a mean");
+        assert!((mean - 2.0).abs() < 1e-9, "{mean}");
+        assert_eq!(together(Together::Most, &[]), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Every program that is run, every figure that is read from its output, and every plot: what they are. The lists are in `jobs`,
 //! where a program is added, and `plots`.
 
+mod claims;
 mod jobs;
 mod mpi;
 mod plots;
@@ -10,6 +11,7 @@ mod trees;
 use super::system::Mode;
 use super::tree::Wanted;
 use crate::launch::Launch;
+pub use claims::{CLAIMS, Claim};
 pub use jobs::JOBS;
 pub use plots::PLOTS;
 
@@ -94,6 +96,15 @@ impl Over {
             Over::Most => "most",
         }
     }
+}
+
+/// One ratio of several.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Together {
+    /// The largest: the claim holds of each.
+    Most,
+    /// Their geometric mean.
+    GeometricMean,
 }
 
 /// What a value counts.
@@ -241,8 +252,14 @@ pub enum Loss {
 /// # Errors
 /// The first name that there is not.
 pub fn wanted(only: &[String]) -> Result<Vec<&'static Job>, String> {
-    let is =
-        |job: &Job, name: &str| job.name == name || job.rows.iter().any(|row| row.name == name);
+    let claims = |name: &str, row: &str| {
+        let mut named = CLAIMS.iter().filter(|claim| claim.name == name);
+        named.any(|claim| claim.rows.contains(&row))
+    };
+    let is = |job: &Job, name: &str| {
+        let mut rows = job.rows.iter().map(|row| row.name);
+        job.name == name || rows.any(|row| row == name || claims(name, row))
+    };
     let names: Vec<&String> = only.iter().filter(|name| !name.is_empty()).collect();
     if let Some(unknown) = names
         .iter()
@@ -277,6 +294,22 @@ mod tests {
             assert!(names.insert(job.name), "{}", job.name);
             for row in job.rows {
                 assert!(names.insert(row.name), "{}", row.name);
+            }
+        }
+    }
+
+    #[test]
+    fn claims_are_of_rows_and_have_names_of_their_own() {
+        let row = |name: &str| {
+            let mut rows = JOBS.iter().flat_map(|job| job.rows);
+            rows.find(|row| row.name == name)
+        };
+        for claim in CLAIMS {
+            assert!(row(claim.name).is_none(), "{}", claim.name);
+            assert!(!JOBS.iter().any(|job| job.name == claim.name));
+            for name in claim.rows {
+                let row = row(name).unwrap_or_else(|| panic!("{}: no row {name}", claim.name));
+                assert_eq!(row.better, Better::Lower, "{name}");
             }
         }
     }
@@ -323,6 +356,9 @@ mod tests {
         assert_eq!(wanted(&["".to_owned()]).expect("all").len(), JOBS.len());
         let two = ["boot".to_owned(), "null_call_instructions".to_owned()];
         assert_eq!(wanted(&two).expect("two").len(), 2);
+        let claim = wanted(&["pingpong_8b_ratio".to_owned()]).expect("two");
+        let names: Vec<&str> = claim.iter().map(|job| job.name).collect();
+        assert_eq!(names, ["openmpi", "mpich"]);
         assert!(
             wanted(&["nope".to_owned()])
                 .expect_err("unknown")

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::{Conditions, JobEntry, Report, RowEntry};
-use crate::compare::catalogue::{Over, PLOTS, Plot, Shape};
+use super::{ClaimEntry, Conditions, JobEntry, Report, RowEntry, SystemEntry};
+use crate::compare::catalogue::{Over, PLOTS, Plot, Shape, Together};
 use crate::compare::summary::{self, Cell, NOT_COUNTED, Ratio};
 use crate::compare::system::Mode;
 use crate::number::{number, range};
@@ -53,6 +53,7 @@ pub fn render(report: &Report, drawn: &[&Plot]) -> String {
         };
         section(&mut text, report, title, &jobs, drawn);
     }
+    claims(&mut text, report);
     programs(&mut text, report);
     text
 }
@@ -257,6 +258,35 @@ fn show_ratio(job: &JobEntry, ratio: &Ratio) -> String {
 
 fn interval(interval: Option<[f64; 2]>) -> String {
     interval.map_or_else(String::new, |interval| format!(" {}", range(interval)))
+}
+
+/// Ratios of several figures together.
+fn claims(text: &mut String, report: &Report) {
+    if report.claims.is_empty() {
+        return;
+    }
+    let title = |system: Option<&SystemEntry>| system.map_or("", |system| system.title);
+    let (ours, against) = (title(report.systems.first()), title(report.systems.last()));
+    let _ = writeln!(
+        text,
+        "\n## Taken together\n\n| | {ours} / {against} | of |\n|---|---:|---|"
+    );
+    for ClaimEntry { claim, value, .. } in &report.claims {
+        let value = value.map_or_else(|| "missing".to_owned(), number);
+        let rows: Vec<String> = claim.rows.iter().map(|row| format!("`{row}`")).collect();
+        let how = match claim.make {
+            Together::Most if rows.len() > 1 => "the largest of ",
+            Together::GeometricMean if rows.len() > 1 => "the geometric mean of ",
+            Together::Most | Together::GeometricMean => "",
+        };
+        let _ = writeln!(
+            text,
+            "| {} `{}` | {value} | {how}{} |",
+            claim.title,
+            claim.name,
+            rows.join(", ")
+        );
+    }
 }
 
 fn programs(text: &mut String, report: &Report) {

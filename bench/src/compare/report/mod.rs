@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use serde_json::json;
 
-use super::catalogue::{Better, Job, PLOTS, Plot, Row};
+use super::catalogue::{Better, CLAIMS, Claim, Job, PLOTS, Plot, Row};
 use super::journal::Sample;
 use super::runner::Runner;
 use super::summary::{self, Cell, NOT_COUNTED, Ratio};
@@ -29,8 +29,22 @@ pub struct Report {
     pub systems: Vec<SystemEntry>,
     /// The jobs that were asked for.
     pub jobs: Vec<JobEntry>,
+    /// The claims whose figures were all asked for.
+    pub claims: Vec<ClaimEntry>,
     /// Names of jobs that were asked for and could not be run on any system, and why.
     pub left_out: BTreeMap<&'static str, String>,
+}
+
+/// A claim over several figures.
+#[derive(Serialize)]
+pub struct ClaimEntry {
+    /// The catalogue's.
+    #[serde(skip)]
+    pub claim: &'static Claim,
+    /// Its name.
+    pub name: &'static str,
+    /// The first system's figures over the last one's; none: one of them is missing.
+    pub value: Option<f64>,
 }
 
 /// A column.
@@ -145,8 +159,10 @@ impl Report {
                 .collect();
             Ok(job_entry(job, &columns, samples, facts.tsc_hz))
         };
-        let jobs = jobs.iter().map(entry).collect::<Result<_>>()?;
+        let jobs = jobs.iter().map(entry).collect::<Result<Vec<_>>>()?;
+        let against = runner.columns.last().map_or("", |column| column.name);
         Ok(Report {
+            claims: claims(&jobs, against),
             systems: systems.collect(),
             jobs,
             left_out,
@@ -266,6 +282,25 @@ fn job_entry(
         samples,
         job,
     }
+}
+
+/// Of the jobs in a report, against one of its systems.
+fn claims(jobs: &[JobEntry], against: &str) -> Vec<ClaimEntry> {
+    let row = |name: &&str| {
+        let mut rows = jobs.iter().flat_map(|job| &job.rows);
+        rows.find(|row| row.name == *name)
+    };
+    let entry = |claim: &'static Claim| {
+        let rows: Vec<&RowEntry> = claim.rows.iter().map(row).collect::<Option<_>>()?;
+        let ratio = |row: &&RowEntry| Some(row.ratios.get(against)?.value);
+        let ratios: Option<Vec<f64>> = rows.iter().map(ratio).collect();
+        Some(ClaimEntry {
+            claim,
+            name: claim.name,
+            value: ratios.and_then(|ratios| summary::together(claim.make, &ratios)),
+        })
+    };
+    CLAIMS.iter().filter_map(entry).collect()
 }
 
 fn row_entry(row: &'static Row, cells: Vec<(&'static str, Result<Cell, String>)>) -> RowEntry {

@@ -46,6 +46,7 @@ fn report(name: &str, values: &[(&str, &[f64])]) -> Report {
     let columns: Vec<_> = columns.collect();
     Report {
         jobs: vec![job_entry(job, &columns, samples, 1e9)],
+        claims: vec![],
         left_out: BTreeMap::from([("cg_memory", "no plugin for QEMU was built".to_owned())]),
         systems: systems.into(),
         facts: facts(),
@@ -122,6 +123,46 @@ fn what_cannot_be_written_keeps_nothing_else_away() {
         "{error}"
     );
     assert!(at("report.md").is_file() && at("boot.svg").is_file());
+}
+
+/// A job's figures on two systems, twice as large on the second; only the first of `rows` is there on it.
+fn on_two(name: &str, rows: &[&str]) -> JobEntry {
+    let job = JOBS.iter().find(|job| job.name == name).expect("a job");
+    let on = |system, rows: &[&str], value| {
+        let values: Vec<(&str, &[f64])> = rows.iter().map(|row| (*row, value)).collect();
+        vec![sample(name, system, &values)]
+    };
+    let samples = vec![on("margay", rows, &[1.0]), on("other", &rows[..1], &[2.0])];
+    job_entry(job, &[("margay", None), ("other", None)], samples, 1e9)
+}
+
+#[test]
+fn claims_are_made_of_the_rows_that_are_there() {
+    let results = ["pingpong_8b_ticks", "oneway_64k_ticks"];
+    let jobs = [on_two("openmpi", &results), on_two("mpich", &results)];
+    let seen = claims(&jobs, "other");
+    let value = |name: &str| {
+        seen.iter()
+            .find(|entry| entry.name == name)
+            .map(|entry| entry.value)
+    };
+    assert_eq!(value("pingpong_8b_ratio"), Some(Some(0.5)));
+    assert_eq!(value("oneway_64k_ratio"), Some(None));
+    assert_eq!(value("coll_all_ratio"), None, "its job was not asked for");
+    let text = markdown::render(
+        &Report {
+            claims: seen,
+            ..report("boot", &[])
+        },
+        &[],
+    );
+    assert!(
+        text.contains(
+            "`pingpong_8b_ratio` | 0.500 | the largest of `openmpi_8b_us`, `mpich_8b_us` |"
+        ),
+        "{text}"
+    );
+    assert!(text.contains("`oneway_64k_ratio` | missing |"), "{text}");
 }
 
 #[test]

@@ -1,0 +1,53 @@
+//! Claims over several rows.
+
+use super::Together::{self, GeometricMean, Most};
+
+/// What is claimed of several figures together, as the ratio of the first system's to the last one's.
+#[derive(Debug)]
+pub struct Claim {
+    /// Its name, for ever.
+    pub name: &'static str,
+    /// For tables.
+    pub title: &'static str,
+    /// Names of the rows.
+    pub rows: &'static [&'static str],
+    /// How one ratio is made of theirs.
+    pub make: Together,
+}
+
+const fn claim(
+    name: &'static str,
+    title: &'static str,
+    make: Together,
+    rows: &'static [&'static str],
+) -> Claim {
+    Claim {
+        name,
+        title,
+        rows,
+        make,
+    }
+}
+
+/// In the order of the report.
+#[rustfmt::skip] // A table.
+pub const CLAIMS: &[Claim] = &[
+    claim("pingpong_8b_ratio", "8 B one way, Open MPI and MPICH", Most, &["openmpi_8b_us", "mpich_8b_us"]),
+    claim("oneway_64k_ratio", "64 KiB one way, Open MPI and MPICH", Most, &["openmpi_64k_us", "mpich_64k_us"]),
+    claim("mpi_oneway_64k_ratio", "64 KiB one way, Open MPI", Most, &["openmpi_64k_us"]),
+    claim("barrier_2_ratio", "barrier of two ranks, Open MPI and MPICH", Most, &["openmpi_barrier_us", "mpich_barrier_us"]),
+    claim("allreduce_8b_ratio", "allreduce of 8 B, Open MPI and MPICH", Most, &["openmpi_allreduce_us", "mpich_allreduce_us"]),
+    claim("mpi_init_s_ratio", "MPI_Init to MPI_Finalize, Open MPI and MPICH", Most, &["openmpi_init_ms", "mpich_init_ms"]),
+    claim("coll_barrier_ratio", "barrier, lib/mpi against Open MPI's own", GeometricMean, &["coll_barrier_us"]),
+    claim("coll_bcast_ratio", "bcast", GeometricMean, &["coll_bcast_8_us", "coll_bcast_1k_us", "coll_bcast_64k_us"]),
+    claim("coll_allreduce_ratio", "allreduce", GeometricMean, &["coll_allreduce_8_us", "coll_allreduce_1k_us", "coll_allreduce_64k_us"]),
+    claim("coll_alltoall_ratio", "alltoall", GeometricMean, &["coll_alltoall_8_us", "coll_alltoall_1k_us", "coll_alltoall_64k_us"]),
+    claim("coll_gather_ratio", "gather", GeometricMean, &["coll_gather_8_us", "coll_gather_1k_us", "coll_gather_64k_us"]),
+    claim("coll_all_ratio", "all of these collectives at all of these sizes", GeometricMean, &[
+        "coll_barrier_us",
+        "coll_bcast_8_us", "coll_bcast_1k_us", "coll_bcast_64k_us",
+        "coll_allreduce_8_us", "coll_allreduce_1k_us", "coll_allreduce_64k_us",
+        "coll_alltoall_8_us", "coll_alltoall_1k_us", "coll_alltoall_64k_us",
+        "coll_gather_8_us", "coll_gather_1k_us", "coll_gather_64k_us",
+    ]),
+];
