@@ -271,6 +271,18 @@ pub const CATALOGUE: &[Row] = &[
         "posix_spawn and wait of /bin/true by the same program",
     ),
     row(
+        "pingpong_calls_openmpi",
+        "calls per 5 ms",
+        Aim::Towards(1.0),
+        "--strace: calls of a rank of Debian's Open MPI in a ping-pong of 8 B, of the rank that has more",
+    ),
+    row(
+        "pingpong_calls_mpich",
+        "calls",
+        Aim::Towards(0.0),
+        "the same of Debian's MPICH, in all",
+    ),
+    row(
         "exec_to_exit_s",
         "s",
         Aim::Towards(0.35),

@@ -44,6 +44,8 @@ pub struct How<'a> {
     pub memory: &'a str,
     /// A plugin for QEMU, with its arguments.
     pub plugin: Option<&'a str>,
+    /// Where calls are written, as yod's --strace.
+    pub trace: Option<&'a Path>,
     /// Memory of the node besides the shares in MiB, when it is to be less than yod would give it.
     pub node_mib: Option<u64>,
 }
@@ -56,6 +58,7 @@ impl Default for How<'_> {
             launch: Launch::None,
             cores: None,
             stats: false,
+            trace: None,
             memory: "1G",
             node_mib: None,
             plugin: None,
@@ -263,6 +266,9 @@ impl Lab {
         }
         if how.stats {
             words.push("--stats=json".into());
+        }
+        if let Some(trace) = how.trace {
+            words.push(format!("--strace={}", trace.display()).into());
         }
         if how.node_mib.is_some() {
             // The pool is not the node's own memory.

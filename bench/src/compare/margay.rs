@@ -39,6 +39,7 @@ pub fn how<'a>(order: &Order<'a>) -> How<'a> {
         launch: order.launch,
         cores: Some(order.cores),
         stats: order.mode.has_events(),
+        trace: None,
         memory: MEMORY[order.ranks.min(MEMORY.len()) - 1],
         node_mib: None,
         plugin: order.plugin,

@@ -9,6 +9,7 @@ mod children;
 mod files;
 pub(crate) mod interrupts;
 mod memory;
+mod mpi;
 pub(crate) mod quiet;
 mod shipping;
 mod threads;
@@ -120,6 +121,10 @@ pub const GROUPS: &[Group] = &[
     Group {
         names: &["fork_10mib_ratio", "spawn_ratio"],
         find: children::ratios,
+    },
+    Group {
+        names: &["pingpong_calls_openmpi", "pingpong_calls_mpich"],
+        find: mpi::ping_pong_calls,
     },
 ];
 
