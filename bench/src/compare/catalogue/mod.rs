@@ -321,6 +321,8 @@ mod tests {
             assert!(source.is_file(), "{}", source.display());
             let mpi = Mpi::of(job.program).map(|(mpi, _)| mpi);
             assert_eq!(job.launch.mpi(), mpi, "{}", job.name);
+            // No launcher starts the run before.
+            assert!(mpi.is_none() || job.prepare.is_empty(), "{}", job.name);
             assert!(job.ranks * job.threads <= job.mode.cpus(), "{}", job.name);
             for plot in job.rows.iter().filter_map(|row| row.plot) {
                 assert!(PLOTS.iter().any(|known| known.name == plot), "{plot}");
