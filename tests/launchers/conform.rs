@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use margay_tests::clean::{self, one_line};
+use margay_tests::clean;
 use margay_tests::compare;
 use margay_tests::run::{Outcome, Run};
 use margay_tests::tree;
 
 use crate::job::Job;
-use crate::mpi::{MPICH, Mpi, OPEN_MPI, gone};
+use crate::mpi::{By, MPICH, Mpi, OPEN_MPI, gone};
 
 /// Memory of a rank: a window that ranks share has more than a huge page, and MPIs have room of their own.
 const OPTIONS: &[&str] = &["-m", "512M"];
@@ -47,11 +47,11 @@ impl Case {
 }
 
 /// Runs a program, natively or under yod, in a directory of its own.
-fn outcome(mpi: &Mpi, case: Case, under_yod: bool) -> Result<Outcome> {
+fn outcome(mpi: &Mpi, case: Case, by: By) -> Result<Outcome> {
     let job = Job::new(case.ranks)?;
     let program = case.path();
     let run = mpi
-        .launch(&job, under_yod, OPTIONS)
+        .launch(&job, by, OPTIONS)
         .args(&[&program])
         .args(case.args)
         .env(&[("MARGAY_TEST_MARK", "../mark")])
@@ -63,7 +63,7 @@ fn outcome(mpi: &Mpi, case: Case, under_yod: bool) -> Result<Outcome> {
 
 /// The program is right natively, and the same under yod.
 fn conforms(mpi: &Mpi, case: Case) -> Result<()> {
-    let native = outcome(mpi, case, false)?;
+    let native = outcome(mpi, case, By::Native)?;
     ensure!(
         native.status == Some(0),
         "natively: status {:?}\n{}{}",
@@ -71,7 +71,7 @@ fn conforms(mpi: &Mpi, case: Case) -> Result<()> {
         native.stdout.text(),
         native.stderr.text()
     );
-    let margay = outcome(mpi, case, true)?;
+    let margay = outcome(mpi, case, By::Launcher)?;
     compare::same(&native, &margay, margay.stderr.head())?;
     let release = margay.release.unwrap_or_default();
     ensure!(
@@ -200,22 +200,6 @@ fn a_rank_without_a_launcher_is_alone() -> Result<()> {
             native.stderr.text()
         );
         compare::same(&native, &margay, margay.stderr.head())?;
-    }
-    Ok(())
-}
-
-/// Each rank was the only one in its MPI_COMM_WORLD, and did what both were to share.
-#[test]
-fn ranks_without_their_launcher_are_refused() -> Result<()> {
-    for (kind, program, launcher) in [
-        ("openmpi", "groups", "mpirun.openmpi -n 2 yod "),
-        ("openmpi-fortran", "fortran", "mpirun.openmpi -n 2 yod "),
-        ("mpich", "groups", "mpiexec.hydra -n 2 yod "),
-        ("mpich-fortran", "fortran", "mpiexec.hydra -n 2 yod "),
-    ] {
-        let program = Case::of(kind, program).path();
-        let run = Run::yod(&["-n", "2", "--oversubscribe", "--", &program]);
-        one_line(&clean::run(run)?, 2, &format!("{launcher}{program}"))?;
     }
     Ok(())
 }

@@ -9,5 +9,6 @@ mod job;
 mod kill;
 mod meeting;
 mod mpi;
+mod relaunch;
 mod single_copy;
 mod wrong;

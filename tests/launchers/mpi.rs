@@ -16,10 +16,22 @@ use crate::job::{Job, wait_for};
 /// Memory of a rank.
 const SHARE: &str = "256M";
 
+/// Who starts the ranks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum By {
+    /// The launcher, without yod.
+    Native,
+    /// The launcher, yods.
+    Launcher,
+    /// yod with `-n`, the launcher.
+    Yod,
+}
+
 /// An MPI as Debian packages it.
 pub struct Mpi {
     compiler: &'static str,
-    launcher: &'static str,
+    /// Its launcher's path.
+    pub launcher: &'static str,
     /// What lets root start it where there are few cores.
     variables: &'static [(&'static str, &'static str)],
     /// What leaves it no way for messages but memory that ranks share.
@@ -62,40 +74,37 @@ impl Mpi {
         Ok(program)
     }
 
-    /// The launcher with the program, natively or under yod.
-    fn run(&self, job: &Job, under_yod: bool, program: &Path, way: &str) -> Run {
-        let run = self.launch(job, under_yod, &["-m", SHARE]);
+    /// What starts a job's ranks of the program.
+    pub fn run(&self, job: &Job, by: By, options: &[&str], program: &Path, way: &str) -> Run {
+        let options = [&["-m", SHARE], options].concat();
+        let run = self.launch(job, by, &options);
         run.args(&[&*program.to_string_lossy(), way])
     }
 
-    /// The launcher of a job's ranks, natively or with yods that have these options; the program follows.
-    pub fn launch(&self, job: &Job, under_yod: bool, options: &[&str]) -> Run {
-        let (yod, accel) = (tree::yod(), tree::accel());
+    /// What starts a job's ranks, as yods with these options if at all; the program follows.
+    pub fn launch(&self, job: &Job, by: By, options: &[&str]) -> Run {
+        let (yod, accel, size) = (tree::yod(), tree::accel(), job.size().to_string());
         let yod = yod.to_string_lossy();
-        let run = Run::new([self.launcher, "-n", &job.size().to_string()]);
-        let run = if under_yod {
-            run.args(&[&*yod, "--accel", &accel, "--oversubscribe"])
-                .args(options)
-        } else {
-            run
+        let of_yod = ["--accel", &accel, "--oversubscribe"];
+        let run = match by {
+            By::Native => Run::new([self.launcher, "-n", &size]),
+            By::Launcher => Run::new([self.launcher, "-n", &size, &yod])
+                .args(&of_yod)
+                .args(options),
+            By::Yod => Run::new([&*yod, "-n", &size]).args(&of_yod).args(options),
         };
         job.place(run.env(self.variables), [])
     }
 
-    /// Runs it to its end, natively or under yod; no process is left.
-    fn outcome(&self, under_yod: bool, way: &str) -> Result<Outcome> {
-        self.outcome_with(under_yod, way, &[])
+    /// Runs it to its end, no process is left.
+    fn outcome(&self, by: By, way: &str) -> Result<Outcome> {
+        self.outcome_with(by, way, &[])
     }
 
-    fn outcome_with(
-        &self,
-        under_yod: bool,
-        way: &str,
-        variables: &[(&str, &str)],
-    ) -> Result<Outcome> {
+    fn outcome_with(&self, by: By, way: &str, variables: &[(&str, &str)]) -> Result<Outcome> {
         let job = Job::new(2)?;
         let program = self.ring(&job)?;
-        let run = self.run(&job, under_yod, &program, way).env(variables);
+        let run = self.run(&job, by, &[], &program, way).env(variables);
         let started = job.start(run)?;
         let outcome = started.finish(HANG * 3)?;
         gone(&job)?;
@@ -103,8 +112,8 @@ impl Mpi {
     }
 
     /// The same output, in any order, and the same status as natively.
-    fn as_natively(&self, way: &str) -> Result<Outcome> {
-        let (native, ended) = (self.outcome(false, way)?, self.outcome(true, way)?);
+    pub fn as_natively(&self, by: By, way: &str) -> Result<Outcome> {
+        let (native, ended) = (self.outcome(By::Native, way)?, self.outcome(by, way)?);
         let lines = |outcome: &Outcome| {
             let text = outcome.stdout.text();
             let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -127,9 +136,9 @@ impl Mpi {
 
     /// A job whose ranks have met and never end, and its launcher. Told to end while it starts, mpirun may wait for itself for ever,
     /// natively, too.
-    fn endless<'a>(&self, job: &'a Job) -> Result<Started<'a>> {
+    pub fn endless<'a>(&self, job: &'a Job, by: By) -> Result<Started<'a>> {
         let program = self.ring(job)?;
-        let run = self.run(job, true, &program, "spin");
+        let run = self.run(job, by, &[], &program, "spin");
         let started = job.start(run.output_to("out"))?;
         let out = job.directory().join("out");
         let lines = |text: String| text.lines().filter(|l| l.starts_with("rank ")).count();
@@ -141,7 +150,7 @@ impl Mpi {
     /// Told to end, the launcher ends everything; returns its status.
     fn told_to_end(&self, signal: Signal) -> Result<Option<i32>> {
         let job = Job::new(2)?;
-        let started = self.endless(&job)?;
+        let started = self.endless(&job, By::Launcher)?;
         process::signal(started.pid(), signal);
         let ended = started.finish(HANG)?;
         gone(&job)?;
@@ -151,7 +160,7 @@ impl Mpi {
     /// A launcher that is killed cannot; its daemons' ends are seen by what they have started.
     fn killed(&self) -> Result<()> {
         let job = Job::new(2)?;
-        let started = self.endless(&job)?;
+        let started = self.endless(&job, By::Launcher)?;
         ensure!(process::kill(started.pid()));
         started.finish(HANG)?;
         gone(&job)
@@ -171,14 +180,14 @@ pub fn gone(job: &Job) -> Result<()> {
 
 #[test]
 fn open_mpi_passes_a_token_around() -> Result<()> {
-    let ended = OPEN_MPI.as_natively("well")?;
+    let ended = OPEN_MPI.as_natively(By::Launcher, "well")?;
     ensure!(ended.stderr.text().is_empty(), "{}", ended.stderr.text());
     Ok(())
 }
 
 #[test]
 fn mpich_passes_a_token_around() -> Result<()> {
-    let ended = MPICH.as_natively("well")?;
+    let ended = MPICH.as_natively(By::Launcher, "well")?;
     ensure!(ended.stderr.text().is_empty(), "{}", ended.stderr.text());
     Ok(())
 }
@@ -187,7 +196,7 @@ fn mpich_passes_a_token_around() -> Result<()> {
 #[test]
 fn messages_go_through_shared_memory() -> Result<()> {
     for mpi in [OPEN_MPI, MPICH] {
-        let ended = mpi.outcome_with(true, "well", &[mpi.by_memory])?;
+        let ended = mpi.outcome_with(By::Launcher, "well", &[mpi.by_memory])?;
         let said = ended.stdout.text();
         ensure!(
             ended.status == Some(0) && said.matches("rank ").count() == 2,
@@ -202,21 +211,21 @@ fn messages_go_through_shared_memory() -> Result<()> {
 
 #[test]
 fn aborted_jobs_end_as_natively() -> Result<()> {
-    OPEN_MPI.as_natively("abort")?;
-    MPICH.as_natively("abort").map(drop)
+    OPEN_MPI.as_natively(By::Launcher, "abort")?;
+    MPICH.as_natively(By::Launcher, "abort").map(drop)
 }
 
 /// To the launcher the yod is the rank: it dies of the same signal.
 #[test]
 fn crashed_ranks_end_the_job_as_natively() -> Result<()> {
-    let ended = OPEN_MPI.as_natively("crash")?;
+    let ended = OPEN_MPI.as_natively(By::Launcher, "crash")?;
     let named = "exited on signal 11 (Segmentation fault)";
     ensure!(
         ended.stderr.text().contains(named),
         "{}",
         ended.stderr.text()
     );
-    MPICH.as_natively("crash").map(drop)
+    MPICH.as_natively(By::Launcher, "crash").map(drop)
 }
 
 #[test]

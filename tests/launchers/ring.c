@@ -1,7 +1,8 @@
 // Passes a token and a long message around, reduces to all, looks into the next rank's part of a window that ranks share, and ends as its argument says: well, abort (MPI_Abort with 3), crash (rank 1 writes to nowhere),
-// spin (never; all have met).
+// spin (never; all have met). Shows the variable RING_WORD.
 #include <mpi.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { LONG = 1 << 18 };
@@ -55,7 +56,9 @@ int main(int argc, char **argv)
         MPI_Recv(&token, 1, MPI_INT, size - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     int wrong = long_messages(rank, size), seen = of_the_next(rank, size);
-    printf("rank %d of %d on %s: token %d, sum %d, %d wrong, next %d\n", rank, size, name, token, sum, wrong, seen);
+    const char *word = getenv("RING_WORD");
+    printf("rank %d of %d on %s: token %d, sum %d, %d wrong, next %d %s\n", rank, size, name, token, sum, wrong, seen,
+           word ? word : "");
     fflush(stdout);
     MPI_Barrier(MPI_COMM_WORLD);
     if (strcmp(way, "abort") == 0 && rank == 1)

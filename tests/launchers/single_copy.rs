@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use margay_tests::run::HANG;
 
 use crate::job::Job;
-use crate::mpi::{MPICH, Mpi, OPEN_MPI, gone};
+use crate::mpi::{By, MPICH, Mpi, OPEN_MPI, gone};
 
 /// What each of two ranks sends to the other in one message (ring.c).
 const MESSAGE_BYTES: u64 = 1 << 20;
@@ -32,7 +32,7 @@ fn copies_once(mpi: &Mpi) -> Result<()> {
         "--strace-only",
         "process_vm_readv",
     ];
-    let run = mpi.launch(&job, true, &options);
+    let run = mpi.launch(&job, By::Launcher, &options);
     let run = run.args(&[&*program.to_string_lossy(), "well"]);
     let ended = job.start(run)?.finish(HANG * 3)?;
     ensure!(

@@ -221,6 +221,30 @@ pub fn spawn_bound(
     command.spawn()
 }
 
+/// Makes this process `command` (execve(2)), with `ignored` and `blocked` signals, bit n - 1 for signal n.
+///
+/// Returns why it could not.
+pub fn become_program(
+    command: &mut std::process::Command,
+    ignored: u64,
+    blocked: u64,
+) -> io::Error {
+    use std::os::unix::process::CommandExt;
+    let of = |bits: u64| (1..=64).filter(move |signo| bits >> (signo - 1) & 1 != 0);
+    let blocked = signal_set(&of(blocked).collect::<Vec<_>>());
+    let ignored: Vec<i32> = of(ignored).collect();
+    // SAFETY: 1. The closure runs in this process, before execve(2). 2. `blocked` is an initialised set, and the old mask is not
+    //            asked for.
+    unsafe {
+        command.pre_exec(move || {
+            ignored.iter().for_each(|&signo| set_ignored(signo, true));
+            libc::pthread_sigmask(libc::SIG_SETMASK, &blocked, std::ptr::null_mut());
+            Ok(())
+        });
+    }
+    command.exec()
+}
+
 /// Asks the scheduler to let this thread run soon after it wakes up, for short times.
 ///
 /// Since Linux 6.12 a thread of the normal policy may choose its time slice, and one with a shorter slice goes before

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::ContextKind;
-use clap::{CommandFactory, Parser, ValueEnum};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use clap_complete::Shell;
 use machine::accel;
 
@@ -25,6 +26,7 @@ use crate::quantity::{memory, memory_or_none, time};
 pub struct Cli {
     /// Number of ranks (processes); -np and --np as mpirun has it.
     #[arg(
+        id = RANKS,
         short = 'n',
         long = NP,
         value_name = "RANKS",
@@ -104,9 +106,15 @@ pub struct Cli {
     /// Print the manual page (roff).
     #[arg(long)]
     pub man: bool,
+    /// A yod that has become this launcher has handed its options on to this one.
+    #[arg(long = LAUNCHED_BY, value_name = "LAUNCHER", hide = true)]
+    pub launched_by: Option<PathBuf>,
     /// Program, searched in PATH when it has no slash, and its arguments.
-    #[arg(value_name = "PROGRAM", trailing_var_arg = true)]
+    #[arg(id = COMMAND, value_name = "PROGRAM", trailing_var_arg = true)]
     pub command: Vec<OsString>,
+    /// The options that were given but `-n`, for a yod that is to have the same.
+    #[arg(skip)]
+    pub given: Vec<OsString>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -128,6 +136,10 @@ impl From<Accel> for accel::Choice {
 
 /// mpirun's name of `-n`.
 const NP: &str = "np";
+/// The name of an option that is not for people.
+pub const LAUNCHED_BY: &str = "launched-by";
+const RANKS: &str = "ranks";
+const COMMAND: &str = "command";
 
 /// What to do with the arguments.
 #[derive(Debug)]
@@ -141,7 +153,15 @@ pub enum Parsed {
 /// Reads the arguments; the first is yod's own name.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Parsed, Failure> {
     use clap::error::ErrorKind::{DisplayHelp, DisplayVersion};
-    match Cli::try_parse_from(with_long_np(args)) {
+    let matches = Cli::command().try_get_matches_from(with_long_np(args));
+    let cli = matches.and_then(|matches| {
+        let given = given(&matches);
+        Ok(Cli {
+            given,
+            ..Cli::from_arg_matches(&matches)?
+        })
+    });
+    match cli {
         Ok(cli) if cli.man => Ok(Parsed::Print(manual_page())),
         Ok(Cli {
             completions: Some(shell),
@@ -184,6 +204,38 @@ fn with_long_np(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
         }
     }
     args
+}
+
+/// The options on the command line, as they were written, but the number of ranks.
+fn given(matches: &ArgMatches) -> Vec<OsString> {
+    let mut words = Vec::new();
+    for arg in Cli::command().get_arguments() {
+        let id = arg.get_id().as_str();
+        let is_given = matches.value_source(id) == Some(ValueSource::CommandLine);
+        if !is_given || [RANKS, COMMAND].contains(&id) {
+            continue;
+        }
+        let times = matches.get_raw_occurrences(id);
+        for mut values in times.into_iter().flatten() {
+            let value = values.next().filter(|_| arg.get_action().takes_values());
+            match (arg.get_long(), arg.get_short()) {
+                (Some(long), _) => {
+                    let mut word = OsString::from(format!("--{long}"));
+                    // A value may look like an option.
+                    value.into_iter().for_each(|value| {
+                        word.push("=");
+                        word.push(value);
+                    });
+                    words.push(word);
+                }
+                (None, short) => {
+                    words.extend(short.map(|short| format!("-{short}").into()));
+                    words.extend(value.map(OsString::from));
+                }
+            }
+        }
+    }
+    words
 }
 
 /// clap's first paragraph, which says what is wrong, and what it thinks was meant.
@@ -305,6 +357,18 @@ mod tests {
             let message = run(line).expect_err(line);
             assert!(message.contains(part), "{line}: {message}");
         }
+    }
+
+    #[test]
+    fn what_was_given_can_be_handed_on() {
+        let line = "-qn 4 -d2 -m 1.5G --env A=b=c --np=3 --env=-D= --strace=f --stats --timeout 5m ./a.out -n 2";
+        let given = |line: &str| run(line).expect("right").given;
+        assert!(run(line).is_err(), "-n twice");
+        let line = line.replace("--np=3 ", "");
+        let words = "--cores-per-rank=2 -m 1.5G --env=A=b=c --env=-D= --strace=f --stats --timeout=5m --quiet";
+        assert_eq!(given(&line), words.split(' ').collect::<Vec<_>>());
+        assert_eq!(given(&format!("{words} x")), given(&line));
+        assert!(given("-n 2 x -q").is_empty());
     }
 
     /// A mistyped option was only said to be unexpected: clap's suggestion was in the part that is left out.

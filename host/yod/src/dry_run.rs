@@ -53,7 +53,7 @@ pub fn describe(setup: &Setup, plan: &Plan) -> String {
 }
 
 /// As a shell needs it.
-fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=,./:+%@".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

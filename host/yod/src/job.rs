@@ -21,6 +21,7 @@ use crate::party::{self, Party, Patience};
 use crate::place::Place;
 use crate::quantity;
 use crate::ranks::{Job, Ranks};
+use crate::relaunch;
 use crate::setup::Setup;
 use crate::stats::{Stats, StatsTo};
 use crate::streams::Streams;
@@ -39,6 +40,7 @@ pub const END_LIMIT: Duration = Duration::from_secs(15);
 pub fn run(cli: &Cli, first: Sample, inherited: proxy::Inherited) -> Result<u8, Failure> {
     let began = Instant::now();
     let place = Place::find(cli)?;
+    relaunch::if_needed(cli, &place, inherited)?;
     let boot_limit = boot_limit()?;
     let (signals, mask) =
         Signals::new(&TAKEN).map_err(|error| Failure::os("take signals", error))?;

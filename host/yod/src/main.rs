@@ -1,12 +1,11 @@
 //! yod: runs a program on a Margay node, as one process per rank.
 //!
-//! It finds out who started it ([`launcher`]) and meets the other yods of its job ([`party`]), checks what it is asked for
+//! It finds out who started it ([`launcher`]), or that an MPI's launcher is to start the ranks ([`relaunch`]), and meets the other yods of its job ([`party`]), checks what it is asked for
 //! ([`setup`]), has a keeper boot a node and forks a proxy per rank
 //! ([`job`], [`ranks`]), watches all of them ([`supervise`]) and ends as the ranks ended ([`verdict`]). It has one thread and no state outside of
 //! this process: when it is gone, everything it started is.
 #![forbid(unsafe_code)]
 
-mod alone;
 mod cli;
 mod console;
 mod doctor;
@@ -20,6 +19,7 @@ mod klog;
 mod launcher;
 mod lines;
 mod loss;
+mod mpi;
 mod notice;
 mod output;
 mod parts;
@@ -29,6 +29,7 @@ mod program;
 mod ps;
 mod quantity;
 mod ranks;
+mod relaunch;
 mod setup;
 mod sink;
 mod stats;

@@ -14,16 +14,43 @@ use abi::map;
 use proxy::program::{self, NoProgram, Unloadable, interpreter_path, read_image};
 use rustix::fs::Access;
 
-use crate::alone;
 use crate::failure::{Failure, status};
 use crate::launcher::Settings;
+use crate::mpi::Linked;
 use crate::place::Place;
 
-const IS_DIRECTORY: &str = "is a directory";
-const NOT_EXECUTABLE: &str = "not executable (chmod +x makes it so)";
+pub const IS_DIRECTORY: &str = "is a directory";
+pub const NOT_EXECUTABLE: &str = "not executable (chmod +x makes it so)";
 
 /// A variable and its value.
 type Variable = (OsString, OsString);
+
+/// What a command line names.
+pub struct Found {
+    /// What is to be loaded: the program, or what runs it if it is a script.
+    pub file: File,
+    /// Where the program is.
+    pub path: PathBuf,
+    argv: Vec<CString>,
+}
+
+impl Found {
+    /// Looks for `command[0]` as a shell does.
+    ///
+    /// # Errors
+    /// It is not there, or cannot be run.
+    pub fn of(command: &[OsString]) -> Result<Found, Failure> {
+        let name = command.first().map_or(OsStr::new(""), OsString::as_os_str);
+        let path = if name.as_bytes().contains(&b'/') {
+            PathBuf::from(name)
+        } else {
+            search(name, &std::env::var_os("PATH").unwrap_or_default())?
+        };
+        let mut argv = command.iter().cloned().map(c_string).collect();
+        let file = behind_scripts(open(&path)?, &path, &mut argv)?;
+        Ok(Found { file, path, argv })
+    }
+}
 
 /// A program that can be loaded.
 #[derive(Debug)]
@@ -45,17 +72,12 @@ impl Program {
         variables: &[Variable],
         place: &Place,
     ) -> Result<Program, Failure> {
-        let name = command.first().map_or(OsStr::new(""), OsString::as_os_str);
-        let path = if name.as_bytes().contains(&b'/') {
-            PathBuf::from(name)
-        } else {
-            search(name, &std::env::var_os("PATH").unwrap_or_default())?
-        };
-        let mut argv = command.iter().cloned().map(c_string).collect();
-        let file = behind_scripts(open(&path)?, &path, &mut argv)?;
+        let Found { file, path, argv } = Found::of(command)?;
         let interpreter = check(&file, &path)?;
-        let alone = alone::settings(&file, &path, place.ranks.len())?;
-        let settings = place.launched.as_ref().map_or(alone, |by| by.settings);
+        let settings = match &place.launched {
+            Some(launched) => launched.settings,
+            None => Linked::of(&file).map_or(&[][..], |linked| linked.mpi.settings),
+        };
         let real_path = std::fs::read_link(format!(
             "/proc/self/fd/{}",
             std::os::fd::AsRawFd::as_raw_fd(&file)
@@ -162,7 +184,7 @@ fn cannot_run(path: &Path, why: &str) -> Failure {
 }
 
 /// The first executable file called `name` in the directories of `dirs`; an empty directory is the current one.
-pub fn search(name: &OsStr, dirs: &OsStr) -> Result<PathBuf, Failure> {
+fn search(name: &OsStr, dirs: &OsStr) -> Result<PathBuf, Failure> {
     let mut found = None;
     if !name.is_empty() {
         for dir in std::env::split_paths(dirs) {

@@ -92,7 +92,7 @@ fn value<'a>(args: &'a [String], option: &str) -> Option<&'a str> {
 }
 
 /// A program chooses its own arguments; a terminal is not to act on them.
-fn printable(text: &str) -> String {
+pub fn printable(text: &str) -> String {
     let shown = |c: char| if c.is_control() { '?' } else { c };
     text.chars().map(shown).collect()
 }

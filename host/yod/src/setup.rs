@@ -120,6 +120,11 @@ fn is_set(variable: &str) -> bool {
     std::env::var_os(variable).is_some_and(|value| !value.is_empty() && value != "0")
 }
 
+/// Whether ranks may share cores.
+pub fn oversubscribes(cli: &Cli) -> bool {
+    cli.oversubscribe || is_set(OVERSUBSCRIBE)
+}
+
 fn accelerator(choice: Choice) -> Result<Accel, Failure> {
     accel::choose(choice).map_err(|no| {
         Failure::new(
@@ -150,7 +155,7 @@ fn make_plan(
         cores_per_rank: cli.cores,
         share_bytes: cli.memory,
         pool_bytes: cli.shared_memory,
-        oversubscribe: cli.oversubscribe || is_set(OVERSUBSCRIBE),
+        oversubscribe: oversubscribes(cli),
         flags,
         tsc_hz: if icount {
             ICOUNT_HZ
