@@ -125,6 +125,8 @@ type Test = (String, Run);
 fn tests() -> Result<Vec<Test>> {
     let mut seen = Vec::new();
     let mut rows = manifest::conformance(STREAM)?;
+    // Under -icount one thread of QEMU's runs all cores, and who spins on one keeps it for 100 ms of the node's: minutes here.
+    rows.iter_mut().for_each(|row| row.extra.cores = None);
     rows.retain(|row| {
         let Row {
             program,

@@ -19,7 +19,7 @@ use crate::{clock, preempt, signal};
 /// How long a caller spins before it parks.
 const SPIN_NS: u64 = 30_000;
 /// Waiters that are looked at in one go; an interrupt leaves the others to the core's task ([`look_on`]).
-const LOOKS: usize = 32;
+const LOOKS: usize = 16;
 
 /// Whether a signal may make the proxy give up on a call that blocks.
 #[derive(Clone, Copy, PartialEq, Eq)]

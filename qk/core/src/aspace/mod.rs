@@ -57,6 +57,8 @@ use wire::region_log::Change;
 
 /// Work of a record in the region log, in instructions.
 const LOG_WORK: u32 = 100;
+/// Work of setting up a share's frames.
+const FRAMES_WORK: u32 = 5000;
 
 /// An address space. Addresses and lengths are multiples of 4 KiB inside slot 0.
 pub struct Aspace<M: Machine> {
@@ -103,6 +105,7 @@ impl<M: Machine> Aspace<M> {
         regions: usize,
     ) -> Option<Self> {
         let mut frames = Frames::new(base, len_bytes, zeroed, M::point)?;
+        M::point(FRAMES_WORK);
         let mut pool = Pool::new();
         let mut stale = Stale::default();
         let root = ShareTables {
