@@ -78,6 +78,12 @@ impl Job {
         self.scratch.path().join("cwd")
     }
 
+    /// What a file there says.
+    pub fn read(&self, name: &str) -> Result<String> {
+        let path = self.directory().join(name);
+        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+    }
+
     /// Starts one of its yods.
     pub fn start(&self, run: Run) -> Result<Started<'_>> {
         run.start(&self.scratch)
@@ -93,8 +99,8 @@ impl Job {
     pub fn wait_for_endless(&self) -> Result<()> {
         wait_for("running ranks", || {
             (0..self.size).all(|rank| {
-                let out = self.directory().join(format!("out.{rank}"));
-                fs::read_to_string(out).is_ok_and(|text| text.contains("never ending"))
+                let out = self.read(&format!("out.{rank}"));
+                out.is_ok_and(|text| text.contains("never ending"))
             })
         })
     }

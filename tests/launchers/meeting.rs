@@ -148,7 +148,7 @@ fn reports_are_written_once() -> Result<()> {
             "{}",
             one.stdout.text()
         );
-        let trace = fs::read_to_string(job.directory().join(format!("trace.{rank}")))?;
+        let trace = job.read(&format!("trace.{rank}"))?;
         let own = format!("[{rank}] ");
         let all_own = trace.lines().all(|line| line.starts_with(&own));
         ensure!(all_own && trace.contains("write(1, "), "{trace}");

@@ -140,9 +140,8 @@ impl Mpi {
         let program = self.ring(job)?;
         let run = self.run(job, by, &[], &program, "spin");
         let started = job.start(run.output_to("out"))?;
-        let out = job.directory().join("out");
         let lines = |text: String| text.lines().filter(|l| l.starts_with("rank ")).count();
-        let met = || std::fs::read_to_string(&out).map_or(0, lines);
+        let met = || job.read("out").map_or(0, lines);
         wait_for("ranks that have met", || met() == 2)?;
         Ok(started)
     }

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use margay_tests::clean::{self, one_line};
 use margay_tests::process;
 use margay_tests::report;
@@ -94,18 +94,14 @@ fn options_are_handed_on() -> Result<()> {
             "status {:?}: {out}{err}",
             ended.status
         );
-        let read = |name: &str| {
-            let path = job.directory().join(name);
-            fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
-        };
-        let stats: serde_json::Value = serde_json::from_str(&read("stats.json")?)?;
+        let stats: serde_json::Value = serde_json::from_str(&job.read("stats.json")?)?;
         for rank in 0..2 {
             let its = &stats["ranks"][rank];
             ensure!(
                 its["cores"] == 1 && its["share_bytes"] == 256 << 20,
                 "rank {rank}: {its}"
             );
-            ensure!(read(&format!("calls.{rank}"))?.contains("uname("));
+            ensure!(job.read(&format!("calls.{rank}"))?.contains("uname("));
         }
         gone(&job)?;
     }

@@ -1,8 +1,6 @@
 //! Long messages are copied once, from one rank's memory to the other's: Debian's MPIs find that out by themselves (Open MPI's
 //! vader by Yama's scope, UCX by calling process_vm_writev), and have it with default settings.
 
-use std::fs;
-
 use anyhow::{Context, Result, ensure};
 use margay_tests::run::HANG;
 
@@ -25,15 +23,12 @@ fn copies_once(mpi: &Mpi) -> Result<()> {
     let job = Job::new(2)?;
     let program = mpi.ring(&job)?;
     let options = [
-        "-m",
-        "256M",
         "--stats=stats.json",
         "--strace=calls",
         "--strace-only",
         "process_vm_readv",
     ];
-    let run = mpi.launch(&job, By::Launcher, &options);
-    let run = run.args(&[&*program.to_string_lossy(), "well"]);
+    let run = mpi.run(&job, By::Launcher, &options, &program, "well");
     let ended = job.start(run)?.finish(HANG * 3)?;
     ensure!(
         ended.status == Some(0) && ended.stdout.text().matches(" 0 wrong").count() == 2,
@@ -42,11 +37,7 @@ fn copies_once(mpi: &Mpi) -> Result<()> {
         ended.stdout.text(),
         ended.stderr.text()
     );
-    let read = |name: &str| {
-        let path = job.directory().join(name);
-        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
-    };
-    let stats: serde_json::Value = serde_json::from_str(&read("stats.json")?)?;
+    let stats: serde_json::Value = serde_json::from_str(&job.read("stats.json")?)?;
     let calls = stats["calls"].as_array().context("calls")?;
     let counted = calls.iter().find(|call| call["name"] == "process_vm_readv");
     ensure!(
@@ -54,7 +45,7 @@ fn copies_once(mpi: &Mpi) -> Result<()> {
         "process_vm_readv was counted as {counted:?}"
     );
     for rank in 0..2 {
-        let bytes = moved(&read(&format!("calls.{rank}"))?);
+        let bytes = moved(&job.read(&format!("calls.{rank}"))?);
         ensure!(
             bytes >= MESSAGE_BYTES,
             "rank {rank} has read {bytes} bytes of the other"
