@@ -5,6 +5,7 @@
 
 use anyhow::{Result, ensure};
 use margay_tests::clean;
+use margay_tests::compare::checks_passed;
 use margay_tests::run::{HANG, Outcome, Run};
 use margay_tests::scratch::Scratch;
 use margay_tests::tree;
@@ -16,23 +17,13 @@ fn program(kind: &str, name: &str) -> String {
     tree::program(kind, name).to_string_lossy().into_owned()
 }
 
-fn good(outcome: &Outcome) -> Result<()> {
-    let (said, stderr) = (outcome.stdout.text(), outcome.stderr.text());
-    ensure!(
-        outcome.status == Some(0) && said.contains(" checks, 0 failed"),
-        "status {:?}:\n{said}{stderr}",
-        outcome.status
-    );
-    Ok(())
-}
-
 /// Peers' translations lead to the new program's memory or nowhere, whatever their cores remember.
 #[test]
 fn peers_see_the_program_that_there_is() -> Result<()> {
     let windows = program("windows", "replaced");
     for cores in ["1", "2"] {
         let yod = Run::yod(&["-n", "2", "-d", cores, "-m", "32M", "--oversubscribe", "--"]);
-        good(&yod.args(&[&windows]).limit(2 * HANG).run()?)?;
+        checks_passed(&yod.args(&[&windows]).limit(2 * HANG).run()?)?;
     }
     Ok(())
 }
@@ -50,7 +41,7 @@ fn many_programs_follow_each_other() -> Result<()> {
         "many",
     ]);
     let yod = yod.env(&[("ROUNDS", rounds.as_str())]);
-    good(&clean::run_in(
+    checks_passed(&clean::run_in(
         yod.limit(HANG + HANG * count / 50),
         &Scratch::new()?,
     )?)

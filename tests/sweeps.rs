@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::sync::Arc;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result};
 use libtest_mimic::{Arguments, Trial};
+use margay_tests::compare::checks_passed;
 use margay_tests::manifest::{self, End, Extra};
 use margay_tests::run::{HANG, Run};
 use margay_tests::tree;
@@ -69,12 +70,7 @@ fn sweep(program: &Program, cores: &str, sweeps: u64) -> Result<()> {
         let yod = Run::yod(&["-d", cores, "--oversubscribe", "--"]).args(&[path.to_string_lossy()]);
         let all = yod.args(&["all", &count.to_string()]).args(&program.cases);
         let outcome = all.limit(HANG * count as u32).run()?;
-        let (said, stderr) = (outcome.stdout.text(), outcome.stderr.text());
-        ensure!(
-            outcome.status == Some(0) && said.contains(" checks, 0 failed"),
-            "after {done} sweeps: status {:?}:\n{said}{stderr}",
-            outcome.status
-        );
+        checks_passed(&outcome).with_context(|| format!("after {done} sweeps"))?;
     }
     Ok(())
 }

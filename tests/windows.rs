@@ -5,9 +5,10 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use margay_tests::compare::checks_passed;
 use margay_tests::random::Random;
 use margay_tests::report::Stderr;
-use margay_tests::run::{HANG, Outcome, Run};
+use margay_tests::run::{HANG, Run};
 use margay_tests::scratch::{Scratch, write_program};
 use margay_tests::tree;
 
@@ -20,55 +21,43 @@ fn run(options: &[&str], program: &str, args: &[&str]) -> Run {
         .args(args)
 }
 
-/// The ranks' checks are all as they should be.
-fn good(outcome: &Outcome) -> Result<()> {
-    let (said, stderr) = (outcome.stdout.text(), outcome.stderr.text());
-    let failed = said.lines().any(|line| line.starts_with("FAIL"));
-    ensure!(
-        outcome.status == Some(0) && !failed && said.contains(" checks, 0 failed"),
-        "status {:?}:\n{said}{stderr}",
-        outcome.status
-    );
-    Ok(())
-}
-
 #[test]
 fn ranks_reach_what_the_owner_lets_them() -> Result<()> {
-    good(&run(&["-n", "2"], "access", &[]).run()?)
+    checks_passed(&run(&["-n", "2"], "access", &[]).run()?)
 }
 
 /// Started one after the other, with as many cores as ranks.
 #[test]
 fn each_rank_on_cores_of_its_own() -> Result<()> {
-    good(&run(&["-n", "2", "-d", "2"], "access", &[]).run()?)
+    checks_passed(&run(&["-n", "2", "-d", "2"], "access", &[]).run()?)
 }
 
 #[test]
 fn calls_take_memory_of_other_ranks() -> Result<()> {
-    good(&run(&["-n", "2"], "calls", &[]).run()?)
+    checks_passed(&run(&["-n", "2"], "calls", &[]).run()?)
 }
 
 #[test]
 fn calls_take_structures_that_lead_to_other_ranks() -> Result<()> {
-    good(&run(&["-n", "2"], "nested", &[]).run()?)
+    checks_passed(&run(&["-n", "2"], "nested", &[]).run()?)
 }
 
 /// Frames of the pool got another file's bytes while a peer's core still had a translation of them.
 #[test]
 fn frames_that_come_back_are_not_seen_as_they_were() -> Result<()> {
     let options = ["-n", "2", "-d", "1", "--shared-memory", "4M"];
-    good(&run(&options, "objects", &[]).run()?)
+    checks_passed(&run(&options, "objects", &[]).run()?)
 }
 
 /// What is offered and attached by requests to /dev/xpmem, by programs that forge, repeat, go and come again.
 #[test]
 fn memory_is_attached_by_xpmem() -> Result<()> {
-    good(&run(&["-n", "2"], "xpmem", &[]).run()?)
+    checks_passed(&run(&["-n", "2"], "xpmem", &[]).run()?)
 }
 
 #[test]
 fn the_xpmem_library_attaches_memory() -> Result<()> {
-    good(&run(&["-n", "2"], "xpmem_library", &[]).run()?)
+    checks_passed(&run(&["-n", "2"], "xpmem_library", &[]).run()?)
 }
 
 /// Text that ranks share, and one of them tries to write: nobody else sees anything of it.
@@ -76,7 +65,7 @@ fn the_xpmem_library_attaches_memory() -> Result<()> {
 fn text_is_each_ranks_own() -> Result<()> {
     let options = ["-n", "2", "--shared-memory", "64M", "--stats=json"];
     let outcome = run(&options, "text", &[]).run()?;
-    good(&outcome)?;
+    checks_passed(&outcome)?;
     let stats = Stderr::new(outcome.stderr.head())?.stats;
     let file_bytes = 8 << 20;
     for rank in 0..2 {
@@ -88,7 +77,7 @@ fn text_is_each_ranks_own() -> Result<()> {
 
 #[test]
 fn sixteen_ranks_pass_a_word_around() -> Result<()> {
-    good(&run(&["-n", "16"], "ring", &[]).run()?)
+    checks_passed(&run(&["-n", "16"], "ring", &[]).run()?)
 }
 
 /// All there can be: slots 1 to 255.
@@ -99,7 +88,7 @@ fn as_many_ranks_as_there_can_be_pass_a_word_around() -> Result<()> {
         .args(&[program.to_string_lossy()])
         .limit(HANG * 9)
         .run()?;
-    good(&outcome)
+    checks_passed(&outcome)
 }
 
 /// How QEMU runs the node's CPUs: each by a thread of its own, or all by one in turn.
@@ -142,7 +131,8 @@ fn race(ranks: u32, threads: Threads) -> Result<()> {
         run = run.env(&[("PATH", path)]);
     }
     let limit = HANG * 9 + Duration::from_secs(seconds);
-    good(&run.limit(limit).run()?).with_context(|| format!("repeat it with WINDOWS_SEED={seed}"))
+    checks_passed(&run.limit(limit).run()?)
+        .with_context(|| format!("repeat it with WINDOWS_SEED={seed}"))
 }
 
 #[test]

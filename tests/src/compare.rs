@@ -77,6 +77,21 @@ fn failed_checks(output: &Captured) -> String {
     shown
 }
 
+/// Checks that a program that counts its checks (programs/common/check.h), each rank's by itself, ended well.
+///
+/// # Errors
+/// Shows all that it said.
+pub fn checks_passed(outcome: &Outcome) -> Result<()> {
+    let (said, stderr) = (outcome.stdout.text(), outcome.stderr.text());
+    let failed = said.lines().any(|line| line.starts_with("FAIL"));
+    ensure!(
+        outcome.status == Some(0) && !failed && said.contains(" checks, 0 failed"),
+        "status {:?}:\n{said}{stderr}",
+        outcome.status
+    );
+    Ok(())
+}
+
 fn same_bytes(what: &str, native: &Captured, margay: &Captured) -> Result<()> {
     if native == margay {
         return Ok(());
