@@ -1,17 +1,13 @@
 /*
  * ../halo.c by plain MPI: each rank has a halo, a cell at either side, which is filled by messages before each step.
  */
+#include "../bar.h"
 #include "job.h"
 
 enum { CELLS = 100, STEPS = 300, LEFT = 0, RIGHT = CELLS + 1 };
 
 /* The rank's part of the bar between its halo; beyond the bar that stays cold. */
 static double heat[2][CELLS + 2];
-
-static double step(double left, double here, double right)
-{
-    return here + 0.25 * (left - 2 * here + right);
-}
 
 static void fill_halo(double *cells)
 {
@@ -22,23 +18,13 @@ static void fill_halo(double *cells)
                  MPI_STATUS_IGNORE);
 }
 
-/* What one rank alone computes. */
 static int is_right(const double *found)
 {
-    int cells = ranks * CELLS, right = 1;
-    double *was = calloc((size_t)cells + 2, sizeof *was), *is = calloc((size_t)cells + 2, sizeof *is);
-    was[1] = 100;
-    for (int t = 0; t < STEPS; t++) {
-        for (int i = 1; i <= cells; i++)
-            is[i] = step(was[i - 1], was[i], was[i + 1]);
-        double *swap = was;
-        was = is;
-        is = swap;
-    }
-    for (int i = 0; i < cells; i++)
-        right &= was[i + 1] == found[i];
-    free(was);
-    free(is);
+    int right = 1;
+    double *alone = bar_alone(ranks * CELLS, STEPS);
+    for (int i = 0; i < ranks * CELLS; i++)
+        right &= alone[i + 1] == found[i];
+    free(alone);
     return right;
 }
 
@@ -51,7 +37,7 @@ int main(void)
         double *was = heat[t % 2], *is = heat[(t + 1) % 2];
         fill_halo(was);
         for (int i = 1; i <= CELLS; i++)
-            is[i] = step(was[i - 1], was[i], was[i + 1]);
+            is[i] = bar_step(was[i - 1], was[i], was[i + 1]);
     }
     job_done();
     double *all = calloc((size_t)ranks * CELLS, sizeof *all);
