@@ -341,15 +341,14 @@ pub fn pin(rank: &Rank, at: u64, path: &[u8], flags: u64) -> Result<OwnedFd, Err
 /// Looks at what was opened, whether the rank may have it; returns the text that the rank gets instead, if there is one.
 fn look(rank: &Rank, file: &OwnedFd, flags: i32) -> Result<Option<OwnedFd>, Errno> {
     let stat = fstat(file).map_err(linux)?;
+    let on_no_device = rustix::fs::major(stat.st_dev) == 0;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::CharacterDevice if device::is_flat(stat.st_rdev) => Ok(None),
         FileType::CharacterDevice => Err(Errno::ENXIO),
         // Files of a procfs lie on no device and have no size.
-        FileType::RegularFile if stat.st_size == 0 && rustix::fs::major(stat.st_dev) == 0 => {
-            in_proc(rank, file, flags)
-        }
-        FileType::Symlink if rustix::fs::major(stat.st_dev) == 0 => in_proc(rank, file, flags),
-        FileType::Directory if rustix::fs::major(stat.st_dev) == 0 => {
+        FileType::RegularFile if on_no_device && stat.st_size == 0 => in_proc(rank, file, flags),
+        FileType::Symlink if on_no_device => in_proc(rank, file, flags),
+        FileType::Directory if on_no_device => {
             if let Some(place) = Place::of(rank, file) {
                 place.may_list()?;
             }
