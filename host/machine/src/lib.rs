@@ -20,6 +20,7 @@ pub mod node;
 pub mod plan;
 pub mod qemu;
 pub mod ram;
+pub mod ready;
 pub mod rendezvous;
 pub mod resources;
 pub mod serial;

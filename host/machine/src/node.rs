@@ -12,6 +12,7 @@ use rustix::process::{
 use crate::comm::Comm;
 use crate::message::{Ended, Event, Message, receive, send};
 use crate::plan::Plan;
+use crate::ready;
 
 /// The keeper of this job's node, and the connection to it.
 #[derive(Debug)]
@@ -187,7 +188,7 @@ impl Keeper {
                         let _ = self.process.signal(Signal::KILL);
                         break;
                     }
-                    readable(self.socket.as_fd(), left);
+                    ready::within(left, &self.socket, PollFlags::IN);
                 }
                 Err(_) => break,
             }
@@ -207,16 +208,6 @@ fn process(socket: &OwnedFd, pid: i32) -> Option<(Pid, OwnedFd)> {
     let polled = poll(&mut fds, Some(&Timespec::default()));
     let open = polled.is_ok() && !fds[0].revents().contains(PollFlags::HUP);
     open.then_some((pid, process))
-}
-
-/// Waits until there is something to read, at most for `limit`.
-fn readable(fd: BorrowedFd<'_>, limit: Duration) {
-    let limit = Timespec {
-        tv_sec: limit.as_secs() as i64,
-        tv_nsec: limit.subsec_nanos().into(),
-    };
-    // The caller looks.
-    let _ = poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&limit));
 }
 
 impl Node {

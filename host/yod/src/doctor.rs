@@ -11,8 +11,9 @@ use machine::keeper::{self, Job, Launch};
 use machine::node::{Keeper, NoNode};
 use machine::plan::{self, Bytes, Request};
 use machine::qemu::{OLDEST, Qemu};
+use machine::ready;
 use machine::resources::Resources;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 use rustix::process::{Resource, getrlimit};
 use wire::boot::node;
 
@@ -236,12 +237,7 @@ fn comes_up(keeper: &Keeper, due: Instant, limit: Duration) -> Result<(), Loss> 
 /// Waits until `fd` is readable; false: not until `due`. May return early.
 fn readable(fd: BorrowedFd<'_>, due: Instant) -> bool {
     let left = due.saturating_duration_since(Instant::now());
-    let timeout = Timespec {
-        tv_sec: left.as_secs() as i64,
-        tv_nsec: left.subsec_nanos().into(),
-    };
-    // Interrupted or not: the caller looks again.
-    let _ = poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&timeout));
+    ready::within(left, fd, PollFlags::IN); // ready or not: the caller looks again
     !left.is_zero()
 }
 

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use machine::ready;
+use rustix::event::PollFlags;
 use rustix::fs::Access;
 
 use crate::cli::{Cli, LAUNCHED_BY};
@@ -174,12 +175,7 @@ fn version(file: &Path) -> String {
 
 fn is_readable(fd: &impl std::os::fd::AsFd, end: Instant) -> bool {
     let left = end.saturating_duration_since(Instant::now());
-    let limit = Timespec {
-        tv_sec: left.as_secs() as i64,
-        tv_nsec: left.subsec_nanos().into(),
-    };
-    let mut polled = [PollFd::new(fd, PollFlags::IN)];
-    poll(&mut polled, Some(&limit)).is_ok_and(|ready| ready > 0)
+    ready::within(left, fd, PollFlags::IN)
 }
 
 /// What yod becomes.

@@ -8,7 +8,8 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use machine::ready;
+use rustix::event::PollFlags;
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
@@ -127,12 +128,7 @@ impl Sink {
 
     /// Whether the destination takes something, now or within the limit.
     fn wait(&self, limit: Duration) -> bool {
-        let limit = Timespec {
-            tv_sec: limit.as_secs() as i64,
-            tv_nsec: limit.subsec_nanos().into(),
-        };
-        let mut fds = [PollFd::new(&self.fd, PollFlags::OUT)];
-        poll(&mut fds, Some(&limit)).is_ok_and(|n| n > 0)
+        ready::within(limit, &self.fd, PollFlags::OUT)
     }
 
     fn write_piece(&mut self) {
