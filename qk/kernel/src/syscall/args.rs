@@ -3,6 +3,8 @@
 use abi::Errno;
 use hal::addr::User;
 
+use crate::preempt;
+
 /// Most vectors, or messages, of a call (UIO_MAXIOV, include/uapi/linux/uio.h).
 pub const MAX_VECTORS: u64 = 1024;
 /// sizeof(struct iovec).
@@ -11,6 +13,8 @@ pub const VECTOR_BYTES: u64 = 16;
 pub const MESSAGE_WORDS: usize = 7;
 /// sizeof(struct mmsghdr): a user_msghdr, then msg_len (unsigned int).
 pub const MESSAGE_BYTES: u64 = 64;
+/// Bytes that are copied between two preemption points: an iteration for each eight, which an emulator counts as an instruction.
+const PIECE_BYTES: u64 = 64 << 10;
 
 /// `len_bytes` at `addr`, if a program's pointer can be that.
 ///
@@ -86,4 +90,22 @@ pub fn put_u32_opt(addr: u64, value: u32) -> Result<(), Errno> {
 /// EFAULT.
 pub fn put_bytes(addr: u64, bytes: &[u8]) -> Result<(), Errno> {
     hal::user::copy_out(user(addr, bytes.len() as u64)?, bytes).map_err(|_| Errno::EFAULT)
+}
+
+/// Copies between two places of the program; returns how much of it could be.
+pub fn copy_between(to: u64, from: u64, len_bytes: u64) -> u64 {
+    let mut done = 0;
+    while done < len_bytes {
+        let piece = PIECE_BYTES.min(len_bytes - done);
+        preempt::point(piece as u32 / 8);
+        let (Ok(to), Ok(from)) = (user(to + done, piece), user(from + done, piece)) else {
+            break;
+        };
+        let copied = hal::user::copy_between(to, from, piece);
+        done += copied;
+        if copied < piece {
+            break;
+        }
+    }
+    done
 }

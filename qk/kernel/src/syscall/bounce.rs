@@ -15,15 +15,13 @@ use plan::{Back, Piece, Plan, Value, is_remote_request};
 use qk_core::mman::{self, MmapArgs};
 
 use super::args::{
-    MAX_VECTORS, MESSAGE_BYTES, MESSAGE_WORDS, VECTOR_BYTES, get_words, put_words, user,
+    MAX_VECTORS, MESSAGE_BYTES, MESSAGE_WORDS, VECTOR_BYTES, copy_between, get_words, put_words,
 };
 use crate::preempt;
 use crate::rank::Rank;
 
 /// Most bytes that are bounced for one call: of longer buffers the beginning, and the call does as much.
 const MAX_BYTES: u64 = 4 << 20;
-/// Bytes that are copied between two preemption points.
-const SLICE_BYTES: u64 = 32 << 10;
 /// Work of looking at a vector or a page, in instructions.
 const LOOK_WORK: u32 = 150;
 /// Work of finding out that memory cannot be read: a page fault in the kernel.
@@ -164,9 +162,11 @@ impl Bounce {
                 counted -= bytes;
             }
             if let Some(theirs) = piece.theirs {
-                complete &= copy(theirs, self.base + piece.at, bytes);
+                complete &= copy_between(theirs, self.base + piece.at, bytes) == bytes;
             }
         }
+        // The last piece may have been a whole one.
+        preempt::window();
         let (start, end) = (self.base, self.base + self.len_bytes);
         let _ = rank.with_aspace(|aspace| aspace.unmap(start, end));
         if complete { Ok(()) } else { Err(Errno::EFAULT) }
@@ -182,21 +182,11 @@ impl Bounce {
             // What is not there any more reads as zeros.
             let _ = piece
                 .theirs
-                .map(|theirs| copy(self.base + piece.at, theirs, piece.len_bytes));
+                .map(|theirs| copy_between(self.base + piece.at, theirs, piece.len_bytes));
         }
         for &(at, word, is_offset) in words {
             let word = if is_offset { self.base + word } else { word };
             let _ = put_words(self.base + at, &[word]);
         }
     }
-}
-
-/// Copies between two places of the program; `false`: not all of it.
-fn copy(to: u64, from: u64, len_bytes: u64) -> bool {
-    (0..len_bytes).step_by(SLICE_BYTES as usize).all(|done| {
-        let step = SLICE_BYTES.min(len_bytes - done);
-        preempt::point(step as u32 / 8);
-        let sides = user(to + done, step).and_then(|to| Ok((to, user(from + done, step)?)));
-        sides.is_ok_and(|(to, from)| hal::user::copy_between(to, from, step) == step)
-    })
 }

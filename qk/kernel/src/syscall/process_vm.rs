@@ -6,7 +6,7 @@ use abi::Errno;
 use abi::map::{USER_TOP, remote};
 use core::sync::atomic::Ordering;
 
-use super::args::{MAX_VECTORS, VECTOR_BYTES, get_words, user};
+use super::args::{MAX_VECTORS, VECTOR_BYTES, copy_between, get_words, user};
 use super::others::not_permitted_on;
 use super::{Call, SysResult};
 use crate::rank::{self, Rank};
@@ -16,8 +16,6 @@ use crate::{preempt, windows};
 const MAX_BYTES: u64 = 0x7fff_f000;
 /// Bytes that are copied before it is looked again whether the rank is to end.
 const STEP_BYTES: u64 = 1 << 20;
-/// Bytes that are copied between two preemption points: an iteration for each eight, which an emulator counts as an instruction.
-const PIECE_BYTES: u64 = 64 << 10;
 /// Work of reading one vector, in instructions.
 const VECTOR_WORK: u32 = 50;
 
@@ -104,27 +102,9 @@ fn step_of(own: &Rank, local: u64, at: u64, peer: &Rank, way: Way, step: u64) ->
     let itself = core::ptr::eq(own, peer);
     let there = if itself { at } else { remote(peer.id, at) };
     match way {
-        Way::FromPeer => copy_pieces(local, there, inside),
-        Way::ToPeer => copy_pieces(there, local, inside),
+        Way::FromPeer => copy_between(local, there, inside),
+        Way::ToPeer => copy_between(there, local, inside),
     }
-}
-
-/// Copies between two places of the program; returns how much of it could be.
-fn copy_pieces(to: u64, from: u64, len_bytes: u64) -> u64 {
-    let mut done = 0;
-    while done < len_bytes {
-        let piece = PIECE_BYTES.min(len_bytes - done);
-        preempt::point(piece as u32 / 8);
-        let (Ok(to), Ok(from)) = (user(to + done, piece), user(from + done, piece)) else {
-            break;
-        };
-        let copied = hal::user::copy_between(to, from, piece);
-        done += copied;
-        if copied < piece {
-            break;
-        }
-    }
-    done
 }
 
 /// The rank that a process or thread id means, if the caller may access its memory (Linux: PTRACE_MODE_ATTACH_REALCREDS).
