@@ -84,6 +84,42 @@ fn the_end_of_the_node_is_told() -> Result<()> {
     Ok(())
 }
 
+/// Batch systems send what they have for a job to all its processes. Keeper and QEMU died of it before the ranks, or with them, and
+/// yods told of a node that had been killed.
+#[test]
+fn signals_for_every_process_are_the_ranks() -> Result<()> {
+    const ENDING: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
+    let job = Job::new(2)?;
+    let yods = endless(&job)?;
+    for role in [Role::Keeper, Role::Qemu] {
+        let pid = job.process(role)?;
+        for thread in fs::read_dir(format!("/proc/{pid}/task"))?.flatten() {
+            let status = fs::read_to_string(thread.path().join("status"))?;
+            let set = |name: &str| {
+                let line = status.lines().find_map(|line| line.strip_prefix(name));
+                line.and_then(|set| u64::from_str_radix(set.trim(), 16).ok())
+            };
+            let deaf = set("SigBlk:").unwrap_or(0) | set("SigIgn:").unwrap_or(0);
+            let deaf_to = |signal: Signal| deaf >> (signal.as_raw() - 1) & 1 != 0;
+            ensure!(ENDING.into_iter().all(deaf_to), "{role:?}: {deaf:x}");
+        }
+        for signal in ENDING.into_iter().chain([Signal::USR1, Signal::USR2]) {
+            ensure!(process::signal(pid, signal));
+        }
+    }
+    for yod in &yods {
+        process::signal(yod.pid(), Signal::TERM);
+    }
+    let ended = job.finish(yods)?;
+    let said: String = ended.iter().map(|one| one.stderr.text()).collect();
+    ensure!(
+        statuses(&ended) == [Some(143); 2] && said.is_empty(),
+        "{:?}: {said}",
+        statuses(&ended)
+    );
+    Ok(())
+}
+
 /// What a rank's own end means for the others is the launcher's decision.
 #[test]
 fn ends_of_ranks_are_their_yods() -> Result<()> {

@@ -193,19 +193,23 @@ fn borrow<'a>(fd: RawFd) -> BorrowedFd<'a> {
     unsafe { BorrowedFd::borrow_raw(fd) }
 }
 
-/// Starts `command`; its process dies with this one, and gets the descriptors `pass` under their own numbers.
+/// Starts `command`; its process dies with this one, gets the descriptors `pass` under their own numbers, and has the signals
+/// `blocked` blocked.
 ///
 /// # Errors
 /// What fork or exec say.
 pub fn spawn_bound(
     command: &mut std::process::Command,
     pass: &[BorrowedFd<'_>],
+    blocked: &[i32],
 ) -> io::Result<std::process::Child> {
     use std::os::unix::process::CommandExt;
     let parent = rustix::process::getpid();
     let pass: Vec<RawFd> = pass.iter().map(AsRawFd::as_raw_fd).collect();
+    let blocked = signal_set(blocked);
     // SAFETY: 1. The closure runs between fork and exec; it makes system calls only and allocates nothing. 2. `pass` holds
-    //            descriptors that the caller keeps open until this function returns.
+    //            descriptors that the caller keeps open until this function returns. 3. `blocked` is an initialised set, and the
+    //            old mask is not asked for.
     unsafe {
         command.pre_exec(move || {
             rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
@@ -215,6 +219,7 @@ pub fn spawn_bound(
             for &fd in &pass {
                 rustix::io::fcntl_setfd(BorrowedFd::borrow_raw(fd), rustix::io::FdFlags::empty())?;
             }
+            libc::pthread_sigmask(libc::SIG_SETMASK, &blocked, std::ptr::null_mut());
             Ok(())
         });
     }

@@ -152,7 +152,8 @@ fn killed_hint(signo: i32, ended: &Ended) -> String {
     }
 }
 
-/// The signal by which QEMU was told to end: SIGHUP, SIGINT and SIGTERM end it in order (QEMU, system/runstate.c).
+/// The signal by which a QEMU was told to end that does not have them blocked, as with a plugin: SIGHUP, SIGINT and SIGTERM end it
+/// in order (QEMU, system/runstate.c).
 fn told_to_end(complaint: &str) -> Option<i32> {
     let (_, rest) = complaint.rsplit_once("terminating on signal ")?;
     rest.split(|c: char| !c.is_ascii_digit())

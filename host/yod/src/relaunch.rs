@@ -152,7 +152,7 @@ fn version(file: &Path) -> String {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
-    let Ok(mut child) = machine::sys::spawn_bound(&mut command, &[]) else {
+    let Ok(mut child) = machine::sys::spawn_bound(&mut command, &[], &[]) else {
         return String::new();
     };
     let mut said = Vec::new();

@@ -458,9 +458,9 @@ fn a_limit_on_processor_time_is_named() {
     );
 }
 
-/// QEMU ends in order on these signals: that was taken for a kernel that had reset the machine, a fault of Margay.
+/// Batch systems send these to every process of a job, for its ranks: QEMU ended, and the job was said to have lost its node.
 #[test]
-fn a_qemu_that_is_told_to_end_is_named() {
+fn a_qemu_that_is_told_to_end_goes_on() {
     let Some((program, _)) = program("qemu-told") else {
         return;
     };
@@ -474,14 +474,9 @@ fn a_qemu_that_is_told_to_end_is_named() {
                 .map(|p| p.pid)
         });
         signal(qemu, with);
+        signal(child.id() as i32, Signal::TERM);
         let ended = finish(child);
-        let n = with.as_raw();
-        assert!(ended.status == 69 || ended.status == 128 + n, "{ended:?}");
-        assert_eq!(ended.err.lines().count(), 1, "{ended:?}");
-        assert!(ended.err.starts_with("yod: QEMU was "), "{ended:?}");
-        assert!(
-            ended.err.contains(&format!("ed by signal {n} ")),
-            "{ended:?}"
-        );
+        assert_eq!(ended.status, 143, "{with:?}: {ended:?}");
+        assert!(!ended.err.contains("QEMU"), "{with:?}: {ended:?}");
     }
 }

@@ -132,6 +132,17 @@ fn clients(first: OwnedFd, job: Job) -> io::Result<Vec<Client>> {
     std::iter::once(first).chain(guests).collect()
 }
 
+/// Signals that a job is sent for its ranks. Batch systems and service managers send them to every process that they find: what
+/// they mean is the yods' to say, and a node lives until the last of these has left.
+const OF_THE_RANKS: [i32; 6] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGTERM,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+];
+
 /// Leaves the terminal, the working directory and the signals of the yod that forked it.
 fn detach() -> io::Result<sys::Signals> {
     rustix::process::setsid()?;
@@ -146,16 +157,9 @@ fn detach() -> io::Result<sys::Signals> {
             rustix::fs::Mode::empty(),
         )?);
     }
-    for signo in [
-        libc::SIGHUP,
-        libc::SIGINT,
-        libc::SIGQUIT,
-        libc::SIGTERM,
-        libc::SIGTSTP,
-        libc::SIGUSR1,
-        libc::SIGUSR2,
-    ] {
-        sys::set_ignored(signo, false);
+    sys::set_ignored(libc::SIGTSTP, false);
+    for signo in OF_THE_RANKS {
+        sys::set_ignored(signo, true);
     }
     // A limit on file sizes makes growing RAM fail with an error, not with a signal.
     sys::set_ignored(libc::SIGXFSZ, true);

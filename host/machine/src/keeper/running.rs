@@ -69,6 +69,11 @@ impl Running {
         let (mut bells, qemu_end) = Doorbells::new(plan.vectors())?;
         let bells_sent = bells.send()?;
         let descriptors = [ram.as_fd(), pool.as_fd(), qemu_end.as_fd()];
+        // QEMU sets handlers for some of them, which end it. One that runs a plugin must be able to end in order.
+        let blocked = match &launch.plugin {
+            None => &super::OF_THE_RANKS[..],
+            Some(_) => &[],
+        };
         let qemu = sys::spawn_bound(
             Command::new(&launch.qemu.path)
                 .args(launch.machine(&plan).arguments_with(descriptors))
@@ -76,6 +81,7 @@ impl Running {
                 .stdout(Stdio::piped())
                 .stderr(Stdio::piped()),
             &descriptors,
+            blocked,
         )
         .map_err(|error| {
             io::Error::new(
