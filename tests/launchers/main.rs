@@ -11,4 +11,5 @@ mod meeting;
 mod mpi;
 mod relaunch;
 mod single_copy;
+mod slurm;
 mod wrong;

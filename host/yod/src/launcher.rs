@@ -85,7 +85,7 @@ fn launched(
             job: format!("slurm {}.{}", text("SLURM_JOB_ID"), text("SLURM_STEP_ID")),
             rank: number(variable, SLURM[0])?,
             size: nth(&tasks, node.unwrap_or(0)).ok_or_else(|| senseless(SLURM[1], &tasks))?,
-            settings: MPICH,
+            settings: EITHER,
         }));
     }
     Ok(None)
@@ -95,10 +95,14 @@ const OMPI: [&str; 2] = ["OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SI
 const HYDRA: [&str; 2] = ["MPI_LOCALRANKID", "MPI_LOCALNRANKS"];
 const SLURM: [&str; 2] = ["SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"];
 /// PMIx otherwise hands its data over in files that server and ranks map shared, which a node and a process outside cannot.
-pub const OPEN_MPI: Settings = &[("PMIX_MCA_gds", "hash"), NO_POSIX];
+const NO_FILES: (&str, &str) = ("PMIX_MCA_gds", "hash");
+pub const OPEN_MPI: Settings = &[NO_FILES, NO_POSIX];
 /// MPICH otherwise tries a hundred addresses for each window that ranks share, nearly all beyond what a rank has, and leaves a
 /// file in /dev/shm for each.
-pub const MPICH: Settings = &[NO_POSIX, ("MPIR_CVAR_SHM_SYMHEAP_RETRY", "0")];
+const NO_RETRY: (&str, &str) = ("MPIR_CVAR_SHM_SYMHEAP_RETRY", "0");
+pub const MPICH: Settings = &[NO_POSIX, NO_RETRY];
+/// srun starts both.
+const EITHER: Settings = &[NO_FILES, NO_POSIX, NO_RETRY];
 /// UCX otherwise opens what another rank shares by /proc/PID/fd, which Linux refuses for proxies (docs/trust.md). With segments of
 /// System V it need not, and leaves nothing behind.
 const NO_POSIX: (&str, &str) = ("UCX_TLS", "^posix");
@@ -193,6 +197,7 @@ mod tests {
         let step = of(&[&step[..], &[("SLURM_STEP_ID", "4")]].concat());
         let step = step.expect("right").expect("launched");
         assert_eq!((step.rank, step.size, &*step.job), (1, 2, "slurm 17.4"));
+        assert_eq!(step.settings, EITHER);
         assert_eq!(of(&[]), Ok(None));
     }
 

@@ -1,0 +1,310 @@
+//! Slurm: ranks that srun starts, and how Slurm ends them, on a cluster of one node that the test sets up (cluster.sh). That takes root
+//! and namespaces.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use margay_tests::process;
+use margay_tests::run::{HANG, Outcome, Run};
+use margay_tests::scratch::Scratch;
+use margay_tests::tree;
+
+use crate::job::{Job, wait_for};
+use crate::mpi::{MPICH, Mpi, OPEN_MPI, gone};
+
+/// What MPIs ask to be started by.
+const PMI: [(Mpi, &str); 2] = [(MPICH, "--mpi=pmi2"), (OPEN_MPI, "--mpi=pmix")];
+
+/// The cluster.
+struct Cluster {
+    /// It holds the namespaces.
+    unshare: Child,
+    /// The first process in them.
+    init: String,
+    logs: Scratch,
+}
+
+impl Cluster {
+    /// Starts it; `None` where that is not possible.
+    fn start() -> Result<Option<Cluster>> {
+        let namespaces = ["-m", "-n", "-u", "-p", "-f", "--mount-proc", "--kill-child"];
+        let mut unshare = Command::new("/usr/bin/unshare");
+        unshare.args(namespaces);
+        let mut try_it = Command::new("/usr/bin/unshare");
+        let possible = try_it
+            .args(namespaces)
+            .arg("/bin/true")
+            .stderr(Stdio::null());
+        if !possible.status()?.success() {
+            // print! would keep it to itself: the test does not fail.
+            let line = "skipped: Slurm's tests need root, for namespaces of their own\n";
+            std::io::stdout().write_all(line.as_bytes())?;
+            return Ok(None);
+        }
+        let logs = Scratch::new()?;
+        let script = tree::root().join("tests/launchers/cluster.sh");
+        let unshare = unshare.arg("/bin/sh").args([script.as_path(), logs.path()]);
+        let unshare = unshare.stdin(Stdio::null()).spawn()?;
+        let mut cluster = Cluster {
+            unshare,
+            init: String::new(),
+            logs,
+        };
+        let pid = cluster.unshare.id();
+        let children = format!("/proc/{pid}/task/{pid}/children");
+        wait_for("the first process", || {
+            let pids = fs::read_to_string(&children).unwrap_or_default();
+            cluster.init = pids.trim().to_owned();
+            !cluster.init.is_empty()
+        })?;
+        let idle = || {
+            let state = cluster.ask(&["sinfo", "-h", "-o", "%T"]);
+            state.is_ok_and(|state| state == "idle\n")
+        };
+        wait_for("a cluster", idle).with_context(|| cluster.said())?;
+        Ok(Some(cluster))
+    }
+
+    /// What its daemons have logged.
+    fn said(&self) -> String {
+        let log = |name| fs::read_to_string(self.logs.path().join(name)).unwrap_or_default();
+        ["munged.log", "slurmctld.log", "slurmd.log"]
+            .map(log)
+            .concat()
+    }
+
+    /// In its namespaces.
+    fn enter(&self) -> [&str; 7] {
+        ["/usr/bin/nsenter", "-t", &self.init, "-m", "-n", "-u", "-p"]
+    }
+
+    /// Runs a command there; what it prints.
+    fn ask(&self, command: &[&str]) -> Result<String> {
+        let enter = self.enter();
+        let mut run = Command::new(enter[0]);
+        let run = run.args(&enter[1..]).args(command).stderr(Stdio::null());
+        let output = run.output()?;
+        ensure!(output.status.success(), "{command:?}: {}", output.status);
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// srun with these options, of a command; under yod with these, if any.
+    fn srun(&self, job: &Job, options: &[&str], yod: Option<&[&str]>, command: &[&str]) -> Run {
+        let own = tree::yod().to_string_lossy().into_owned();
+        let accel = tree::accel();
+        let directory = job.directory().to_string_lossy().into_owned();
+        let enter = self.enter();
+        let there = ["/bin/sh", "-c", "cd \"$0\" && exec \"$@\"", &directory];
+        let run = Run::new([&enter[..], &there].concat());
+        let run = run.args(&["srun", "--quiet"]).args(options);
+        let run = match yod {
+            Some(options) => run
+                .args(&[&*own, "--accel", &accel, "--oversubscribe"])
+                .args(options),
+            None => run,
+        };
+        job.place(run.args(command), [])
+    }
+
+    /// Runs it to its end; nothing is left of it.
+    fn outcome(&self, job: &Job, run: Run) -> Result<Outcome> {
+        let outcome = job.start(run)?.finish(HANG * 3)?;
+        self.gone(job)?;
+        Ok(outcome)
+    }
+
+    /// Once a job has printed its line, does something to it.
+    fn act(&self, job: &Job, command: &[&str]) -> Result<()> {
+        let out = job.directory().join("out");
+        let begun = || fs::read_to_string(&out).is_ok_and(|text| text.ends_with('\n'));
+        wait_for("a running rank", begun).with_context(|| self.said())?;
+        let number = self.ask(&["squeue", "-h", "-o", "%i"])?;
+        let words = command
+            .iter()
+            .map(|word| word.replace("JOB", number.trim()));
+        let words: Vec<String> = words.collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        self.ask(&words).map(drop)
+    }
+
+    /// Neither processes are left, nor memory that ranks share, nor nodes.
+    fn gone(&self, job: &Job) -> Result<()> {
+        gone(job)?;
+        let yod = tree::yod();
+        let nodes = self.ask(&[&*yod.to_string_lossy(), "--ps"])?;
+        ensure!(nodes == "no node of yours is running here\n", "{nodes}");
+        // Ended ones may leave theirs natively, too.
+        let left = self.ask(&["ls", "/dev/shm"])?;
+        ensure!(!left.contains("margay"), "left behind: {left}");
+        Ok(())
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let _ = self.unshare.kill();
+        let _ = self.unshare.wait();
+        // Its mounts may be in use as long as its first process is.
+        let init = PathBuf::from(format!("/proc/{}", self.init));
+        process::wait_until(HANG, || !init.exists());
+    }
+}
+
+/// What ranks have printed, in any order.
+fn lines(outcome: &Outcome) -> Vec<String> {
+    let text = outcome.stdout.text();
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+/// Open MPI's PMIx handed its data over in files that srun's daemon and ranks map shared, and MPI_Init failed.
+#[test]
+fn srun_starts_ranks() -> Result<()> {
+    let Some(cluster) = Cluster::start()? else {
+        return Ok(());
+    };
+    for (mpi, pmi) in PMI {
+        let job = Job::new(2)?;
+        let program = mpi.ring(&job)?;
+        let command = [&*program.to_string_lossy(), "well"];
+        let run = |yod| cluster.srun(&job, &["-n", "2", pmi], yod, &command);
+        let native = cluster.outcome(&job, run(None))?;
+        let ended = cluster.outcome(&job, run(Some(&["-m", "256M"])))?;
+        ensure!(
+            native.status == Some(0)
+                && (ended.status, lines(&ended)) == (native.status, lines(&native)),
+            "{pmi}: status {:?}: {}{}instead of {:?}: {}{}",
+            ended.status,
+            ended.stdout.text(),
+            ended.stderr.text(),
+            native.status,
+            native.stdout.text(),
+            native.stderr.text()
+        );
+        let left = cluster.ask(&["ls", "/dev/shm"])?;
+        ensure!(left.is_empty(), "{pmi}: left behind: {left}");
+    }
+    Ok(())
+}
+
+/// What a rank's own end means to the others is srun's to say.
+#[test]
+fn srun_ends_ranks_when_one_is_bad() -> Result<()> {
+    let Some(cluster) = Cluster::start()? else {
+        return Ok(());
+    };
+    for (mpi, pmi) in PMI {
+        let job = Job::new(2)?;
+        let program = mpi.ring(&job)?;
+        let options = ["-n", "2", "--kill-on-bad-exit=1", pmi];
+        let command = [&*program.to_string_lossy(), "crash"];
+        let run = cluster.srun(&job, &options, Some(&["-m", "256M"]), &command);
+        let ended = cluster.outcome(&job, run)?;
+        let said = ended.stderr.text();
+        // Of the rank that has crashed, or of the one that was ended for it: it depends, natively, too.
+        ensure!(
+            [Some(139), Some(143)].contains(&ended.status)
+                && said.contains("task 1: Segmentation fault")
+                && !said.contains("yod: the node keeper"),
+            "status {:?}: {said}",
+            ended.status
+        );
+    }
+    Ok(())
+}
+
+/// How Slurm ends what runs, or signals it.
+struct Way<'a> {
+    /// Options of srun.
+    options: &'a [&'a str],
+    /// MiB that the program touches.
+    touched: &'a str,
+    /// What to do once it has touched them, if anything; JOB is the job's number.
+    command: &'a [&'a str],
+    status: i32,
+    /// It does not take long.
+    is_quick: bool,
+}
+
+/// What Slurm sends to a job it sends to every process that it finds, also to a node's keeper and QEMU, which it ended: yod spoke of a
+/// node that was killed, and status and output depended on who was quicker.
+#[test]
+fn slurm_ends_jobs_as_natively() -> Result<()> {
+    let Some(cluster) = Cluster::start()? else {
+        return Ok(());
+    };
+    let ways = [
+        Way {
+            options: &[],
+            touched: "1",
+            command: &["scancel", "JOB"],
+            status: 143,
+            is_quick: true,
+        },
+        Way {
+            options: &[],
+            touched: "1",
+            command: &["scancel", "--signal=USR1", "JOB"],
+            status: 138,
+            is_quick: true,
+        },
+        Way {
+            options: &["--mem=400M"],
+            touched: "600",
+            command: &[],
+            status: 137,
+            is_quick: true,
+        },
+        // It looks for jobs whose time is over every 30 s.
+        Way {
+            options: &["--time=1"],
+            touched: "1",
+            command: &["scontrol", "update", "JobId=JOB", "EndTime=now"],
+            status: 143,
+            is_quick: false,
+        },
+    ];
+    for way in ways {
+        for yod in [None, Some(&["-m", "800M"][..])] {
+            if yod.is_none() && !way.is_quick {
+                continue;
+            }
+            let job = Job::new(1)?;
+            let program = touch(&job)?;
+            let command = [&*program.to_string_lossy(), way.touched];
+            let options = [&["-n", "1"], way.options].concat();
+            let run = cluster.srun(&job, &options, yod, &command);
+            let started = job.start(run.output_to("out"))?;
+            if !way.command.is_empty() {
+                cluster.act(&job, way.command)?;
+            }
+            let ended = started.finish(HANG * 6)?;
+            let context = || format!("{:?}, under yod: {}", way.command, yod.is_some());
+            cluster.gone(&job).with_context(context)?;
+            let said = ended.stderr.text();
+            ensure!(
+                ended.status == Some(way.status) && !said.contains("yod: "),
+                "{}: status {:?}: {said}{}",
+                context(),
+                ended.status,
+                cluster.said()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Compiles what touches memory.
+fn touch(job: &Job) -> Result<PathBuf> {
+    fs::create_dir_all(job.directory())?;
+    let program = job.directory().join("touch");
+    let source = tree::root().join("tests/launchers/touch.c");
+    let mut compile = Command::new("gcc");
+    let compile = compile.arg("-O1").arg("-o").args([&program, &source]);
+    ensure!(compile.status()?.success(), "gcc failed");
+    Ok(program)
+}
