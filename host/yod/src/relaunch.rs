@@ -32,7 +32,8 @@ const VERSION_BYTES: u64 = 4096;
 /// To launchers this word begins another program with its arguments.
 const NEXT_PROGRAM: &str = ":";
 
-/// Becomes the launcher that the program's ranks need, if they need one.
+/// Becomes the launcher that the program's ranks need, if they need one. A yod that it starts has no `-n`, and an option that says
+/// who has started it: it never becomes a launcher, and is no rank unless that has told it which.
 ///
 /// # Errors
 /// There is none, or it cannot do what was asked for.
