@@ -2,6 +2,7 @@
 # A cluster of Slurm with one node, in namespaces of its own (mounts, network, host name, processes): cluster.sh LOGS. All of it but
 # what it writes into the directory LOGS is gone with this process.
 set -eu
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 mount --make-rprivate /
 for place in /etc/slurm /run /dev/shm; do
     mount -t tmpfs none "$place"

@@ -189,7 +189,12 @@ pub fn one_line(ended: &[Outcome], part: &str) -> Result<()> {
 
 /// Waits until something is so.
 pub fn wait_for(what: &str, is_so: impl FnMut() -> bool) -> Result<()> {
-    ensure!(process::wait_until(HANG, is_so), "never: {what}");
+    wait_long_for(1, what, is_so)
+}
+
+/// Waits until something is so that takes so many times as long as most things.
+pub fn wait_long_for(times: u32, what: &str, is_so: impl FnMut() -> bool) -> Result<()> {
+    ensure!(process::wait_until(HANG * times, is_so), "never: {what}");
     Ok(())
 }
 

@@ -5,10 +5,12 @@
 
 mod binding;
 mod conform;
+mod hosts;
 mod job;
 mod kill;
 mod meeting;
 mod mpi;
+mod namespaces;
 mod relaunch;
 mod single_copy;
 mod slurm;

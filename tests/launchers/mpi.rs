@@ -29,16 +29,19 @@ pub enum By {
 
 /// An MPI as Debian packages it.
 pub struct Mpi {
+    /// For people.
+    pub name: &'static str,
     compiler: &'static str,
     /// Its launcher's path.
     pub launcher: &'static str,
     /// What lets root start it where there are few cores.
-    variables: &'static [(&'static str, &'static str)],
+    pub variables: &'static [(&'static str, &'static str)],
     /// What leaves it no way for messages but memory that ranks share.
     by_memory: (&'static str, &'static str),
 }
 
 pub const OPEN_MPI: Mpi = Mpi {
+    name: "Open MPI",
     compiler: "mpicc.openmpi",
     launcher: "/usr/bin/mpirun.openmpi",
     variables: &[
@@ -51,6 +54,7 @@ pub const OPEN_MPI: Mpi = Mpi {
 };
 
 pub const MPICH: Mpi = Mpi {
+    name: "MPICH",
     compiler: "mpicc.mpich",
     launcher: "/usr/bin/mpiexec.hydra",
     variables: &[],

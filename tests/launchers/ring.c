@@ -1,4 +1,4 @@
-// Passes a token and a long message around, reduces to all, looks into the next rank's part of a window that ranks share, and ends as its argument says: well, abort (MPI_Abort with 3), crash (rank 1 writes to nowhere),
+// Passes a token and a long message around, reduces to all, looks into the next rank's part of a window that ranks share if they are all on one node, and ends as its argument says: well, abort (MPI_Abort with 3), crash (rank 1 writes to nowhere),
 // spin (never; all have met). Shows the variable RING_WORD.
 #include <mpi.h>
 #include <stdio.h>
@@ -18,6 +18,16 @@ static int long_messages(int rank, int size)
     for (int i = 0; i < LONG; i++)
         wrong += here[i] != last + i;
     return wrong;
+}
+
+static int on_one_node(int size)
+{
+    MPI_Comm node;
+    int near;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    MPI_Comm_size(node, &near);
+    MPI_Comm_free(&node);
+    return near == size;
 }
 
 // What the next rank has put into its part.
@@ -55,7 +65,7 @@ int main(int argc, char **argv)
     if (rank == 0)
         MPI_Recv(&token, 1, MPI_INT, size - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    int wrong = long_messages(rank, size), seen = of_the_next(rank, size);
+    int wrong = long_messages(rank, size), seen = on_one_node(size) ? of_the_next(rank, size) : -1;
     const char *word = getenv("RING_WORD");
     printf("rank %d of %d on %s: token %d, sum %d, %d wrong, next %d %s\n", rank, size, name, token, sum, wrong, seen,
            word ? word : "");

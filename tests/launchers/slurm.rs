@@ -2,69 +2,41 @@
 //! and namespaces.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use margay_tests::process;
 use margay_tests::run::{HANG, Outcome, Run};
 use margay_tests::scratch::Scratch;
 use margay_tests::tree;
 
-use crate::job::{Job, wait_for};
+use crate::job::{Job, wait_long_for};
 use crate::mpi::{MPICH, Mpi, OPEN_MPI, gone};
+use crate::namespaces::{Namespaces, same_lines};
 
 /// What MPIs ask to be started by.
 const PMI: [(Mpi, &str); 2] = [(MPICH, "--mpi=pmi2"), (OPEN_MPI, "--mpi=pmix")];
 
 /// The cluster.
 struct Cluster {
-    /// It holds the namespaces.
-    unshare: Child,
-    /// The first process in them.
-    init: String,
+    inside: Namespaces,
     logs: Scratch,
 }
 
 impl Cluster {
     /// Starts it; `None` where that is not possible.
     fn start() -> Result<Option<Cluster>> {
-        let namespaces = ["-m", "-n", "-u", "-p", "-f", "--mount-proc", "--kill-child"];
-        let mut unshare = Command::new("/usr/bin/unshare");
-        unshare.args(namespaces);
-        let mut try_it = Command::new("/usr/bin/unshare");
-        let possible = try_it
-            .args(namespaces)
-            .arg("/bin/true")
-            .stderr(Stdio::null());
-        if !possible.status()?.success() {
-            // print! would keep it to itself: the test does not fail.
-            let line = "skipped: Slurm's tests need root, for namespaces of their own\n";
-            std::io::stdout().write_all(line.as_bytes())?;
-            return Ok(None);
-        }
         let logs = Scratch::new()?;
-        let script = tree::root().join("tests/launchers/cluster.sh");
-        let unshare = unshare.arg("/bin/sh").args([script.as_path(), logs.path()]);
-        let unshare = unshare.stdin(Stdio::null()).spawn()?;
-        let mut cluster = Cluster {
-            unshare,
-            init: String::new(),
-            logs,
+        let argument = logs.path().to_string_lossy().into_owned();
+        let Some(inside) = Namespaces::start("cluster.sh", &[&argument])? else {
+            return Ok(None);
         };
-        let pid = cluster.unshare.id();
-        let children = format!("/proc/{pid}/task/{pid}/children");
-        wait_for("the first process", || {
-            let pids = fs::read_to_string(&children).unwrap_or_default();
-            cluster.init = pids.trim().to_owned();
-            !cluster.init.is_empty()
-        })?;
+        let cluster = Cluster { inside, logs };
         let idle = || {
-            let state = cluster.ask(&["sinfo", "-h", "-o", "%T"]);
+            let state = cluster.inside.ask(&["sinfo", "-h", "-o", "%T"]);
             state.is_ok_and(|state| state == "idle\n")
         };
-        wait_for("a cluster", idle).with_context(|| cluster.said())?;
+        wait_long_for(3, "a cluster", idle).with_context(|| cluster.said())?;
         Ok(Some(cluster))
     }
 
@@ -76,37 +48,18 @@ impl Cluster {
             .concat()
     }
 
-    /// In its namespaces.
-    fn enter(&self) -> [&str; 7] {
-        ["/usr/bin/nsenter", "-t", &self.init, "-m", "-n", "-u", "-p"]
-    }
-
-    /// Runs a command there; what it prints.
-    fn ask(&self, command: &[&str]) -> Result<String> {
-        let enter = self.enter();
-        let mut run = Command::new(enter[0]);
-        let run = run.args(&enter[1..]).args(command).stderr(Stdio::null());
-        let output = run.output()?;
-        ensure!(output.status.success(), "{command:?}: {}", output.status);
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-    }
-
     /// srun with these options, of a command; under yod with these, if any.
     fn srun(&self, job: &Job, options: &[&str], yod: Option<&[&str]>, command: &[&str]) -> Run {
         let own = tree::yod().to_string_lossy().into_owned();
         let accel = tree::accel();
-        let directory = job.directory().to_string_lossy().into_owned();
-        let enter = self.enter();
-        let there = ["/bin/sh", "-c", "cd \"$0\" && exec \"$@\"", &directory];
-        let run = Run::new([&enter[..], &there].concat());
-        let run = run.args(&["srun", "--quiet"]).args(options);
+        let run = Run::new(["srun", "--quiet"]).args(options);
         let run = match yod {
             Some(options) => run
                 .args(&[&*own, "--accel", &accel, "--oversubscribe"])
                 .args(options),
             None => run,
         };
-        job.place(run.args(command), [])
+        job.place(self.inside.within(job, run.args(command)), [])
     }
 
     /// Runs it to its end; nothing is left of it.
@@ -120,45 +73,27 @@ impl Cluster {
     fn act(&self, job: &Job, command: &[&str]) -> Result<()> {
         let out = job.directory().join("out");
         let begun = || fs::read_to_string(&out).is_ok_and(|text| text.ends_with('\n'));
-        wait_for("a running rank", begun).with_context(|| self.said())?;
-        let number = self.ask(&["squeue", "-h", "-o", "%i"])?;
+        wait_long_for(3, "a running rank", begun).with_context(|| self.said())?;
+        let number = self.inside.ask(&["squeue", "-h", "-o", "%i"])?;
         let words = command
             .iter()
             .map(|word| word.replace("JOB", number.trim()));
         let words: Vec<String> = words.collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        self.ask(&words).map(drop)
+        self.inside.ask(&words).map(drop)
     }
 
     /// Neither processes are left, nor memory that ranks share, nor nodes.
     fn gone(&self, job: &Job) -> Result<()> {
         gone(job)?;
         let yod = tree::yod();
-        let nodes = self.ask(&[&*yod.to_string_lossy(), "--ps"])?;
+        let nodes = self.inside.ask(&[&*yod.to_string_lossy(), "--ps"])?;
         ensure!(nodes == "no node of yours is running here\n", "{nodes}");
         // Ended ones may leave theirs natively, too.
-        let left = self.ask(&["ls", "/dev/shm"])?;
+        let left = self.inside.ask(&["ls", "/dev/shm"])?;
         ensure!(!left.contains("margay"), "left behind: {left}");
         Ok(())
     }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        let _ = self.unshare.kill();
-        let _ = self.unshare.wait();
-        // Its mounts may be in use as long as its first process is.
-        let init = PathBuf::from(format!("/proc/{}", self.init));
-        process::wait_until(HANG, || !init.exists());
-    }
-}
-
-/// What ranks have printed, in any order.
-fn lines(outcome: &Outcome) -> Vec<String> {
-    let text = outcome.stdout.text();
-    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    lines.sort();
-    lines
 }
 
 /// Open MPI's PMIx handed its data over in files that srun's daemon and ranks map shared, and MPI_Init failed.
@@ -174,18 +109,9 @@ fn srun_starts_ranks() -> Result<()> {
         let run = |yod| cluster.srun(&job, &["-n", "2", pmi], yod, &command);
         let native = cluster.outcome(&job, run(None))?;
         let ended = cluster.outcome(&job, run(Some(&["-m", "256M"])))?;
-        ensure!(
-            native.status == Some(0)
-                && (ended.status, lines(&ended)) == (native.status, lines(&native)),
-            "{pmi}: status {:?}: {}{}instead of {:?}: {}{}",
-            ended.status,
-            ended.stdout.text(),
-            ended.stderr.text(),
-            native.status,
-            native.stdout.text(),
-            native.stderr.text()
-        );
-        let left = cluster.ask(&["ls", "/dev/shm"])?;
+        ensure!(native.status == Some(0));
+        same_lines(&native, &ended).context(pmi)?;
+        let left = cluster.inside.ask(&["ls", "/dev/shm"])?;
         ensure!(left.is_empty(), "{pmi}: left behind: {left}");
     }
     Ok(())

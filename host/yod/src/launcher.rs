@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | mpirun of Open MPI (orted, PRRTE) | OMPI_COMM_WORLD_LOCAL_RANK, _SIZE | PMIX_NAMESPACE and the server's address |
 //! | mpiexec.hydra of MPICH, and its kin | MPI_LOCALRANKID, MPI_LOCALNRANKS | the process at the other end of PMI_FD, else the parent |
-//! | srun | SLURM_LOCALID, SLURM_STEP_TASKS_PER_NODE | SLURM_JOB_ID, SLURM_STEP_ID |
+//! | srun | SLURM_LOCALID, SLURM_STEP_TASKS_PER_NODE | SLURM_JOB_ID, SLURM_STEP_ID, SLURM_NODEID |
 //!
 //! They are looked for in this order: inside of an allocation of Slurm mpirun's own variables count.
 
@@ -82,7 +82,13 @@ fn launched(
         return Ok(Some(Launched {
             launcher: "srun",
             size_variable: SLURM[1],
-            job: format!("slurm {}.{}", text("SLURM_JOB_ID"), text("SLURM_STEP_ID")),
+            // A host may be several nodes of a cluster.
+            job: format!(
+                "slurm {}.{} {}",
+                text("SLURM_JOB_ID"),
+                text("SLURM_STEP_ID"),
+                text("SLURM_NODEID")
+            ),
             rank: number(variable, SLURM[0])?,
             size: nth(&tasks, node.unwrap_or(0)).ok_or_else(|| senseless(SLURM[1], &tasks))?,
             settings: EITHER,
@@ -196,7 +202,7 @@ mod tests {
         assert_eq!(of(&step), Ok(None), "a batch script is no step");
         let step = of(&[&step[..], &[("SLURM_STEP_ID", "4")]].concat());
         let step = step.expect("right").expect("launched");
-        assert_eq!((step.rank, step.size, &*step.job), (1, 2, "slurm 17.4"));
+        assert_eq!((step.rank, step.size, &*step.job), (1, 2, "slurm 17.4 2"));
         assert_eq!(step.settings, EITHER);
         assert_eq!(of(&[]), Ok(None));
     }
