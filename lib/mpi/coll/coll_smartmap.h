@@ -31,6 +31,8 @@
 #include "ompi/mca/coll/coll.h"
 #include "ompi/op/op.h"
 
+#include "card.h"
+#include "place.h"
 #include "smartmap.h"
 
 /** Collectives this component serves. */
@@ -39,7 +41,7 @@
     X(barrier) X(bcast) X(exscan) X(gather) X(gatherv) X(reduce) X(reduce_scatter) \
     X(reduce_scatter_block) X(scan) X(scatter) X(scatterv)
 
-enum { SLOTS = 16, LINE_BYTES = 64, MAX_SLOT_BYTES = 1 << 20 };
+enum { SLOTS = 16, MAX_SLOT_BYTES = 1 << 20 };
 
 /** Which way a collective goes; all ranks of a communicator use the same. */
 struct tunables {
@@ -92,7 +94,7 @@ typedef struct smartmap_module {
     enum module_state state;
     int rank, size;
     struct tunables use;
-    bool crowded;            /* waits yield at once, see component.c */
+    bool crowded;            /* waits yield at once, see common/card.h */
     uint64_t op;             /* number of the current collective */
     uint64_t barriers;       /* of these, which take no slot */
     size_t slot_bytes;       /* from one slot to the next */
@@ -115,10 +117,6 @@ struct smartmap_component {
     struct tunables given; /* by variables; negative: the table's */
 };
 OMPI_DECLSPEC extern struct smartmap_component mca_coll_smartmap_component;
-
-/* component.c */
-bool smartmap_left_card(const struct ompi_proc_t *proc);
-bool smartmap_is_crowded(void);
 
 /* table.c */
 void smartmap_read_table(const char *path);

@@ -1,69 +1,29 @@
 /*
- * Waiting and signalling.
- *
- * A wait polls one word.  After a short while it also drives Open MPI's
- * progress, because the peer may first need something from us (a rendezvous
- * of an earlier message); later it yields the CPU; and when the peer has died
- * it fails, so that MPI's error handler ends the job instead of a hang.
- *
- * Collectives that never wait drive progress as well, now and then: in a loop
- * of them a message would starve that needs a word of its sender's library.
+ * Waiting and signalling.  Collectives that never wait drive progress as well,
+ * now and then (common/wait.h).
  */
 #define _GNU_SOURCE
 #include "coll_smartmap.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/uio.h>
 
-#include "opal/runtime/opal_progress.h"
 #include "opal/util/output.h"
-
-enum {
-    SPINS = 500,          /* about 20 us of PAUSE before progress is driven */
-    SPINS_CROWDED = 4,    /* ranks share CPUs: the peer needs ours */
-    ROUNDS_TO_YIELD = 50, /* rounds of progress before every round yields */
-    ROUNDS_TO_CHECK = 1000,
-    COLLECTIVES_TO_PROGRESS = 128, /* progress costs 300 ns; each collective, 2 */
-};
-
-static void drive_progress(void)
-{
-    static _Atomic unsigned collectives;
-    unsigned count = atomic_load_explicit(&collectives, memory_order_relaxed) + 1;
-    atomic_store_explicit(&collectives, count, memory_order_relaxed);
-    if (count % COLLECTIVES_TO_PROGRESS == 0)
-        opal_progress();
-}
-
-static bool poll(const _Atomic uint64_t *word, uint64_t value, int spins)
-{
-    for (int i = 0; i < spins; i++) {
-        if (atomic_load_explicit(word, memory_order_acquire) >= value)
-            return true;
-        __builtin_ia32_pause();
-    }
-    return atomic_load_explicit(word, memory_order_acquire) >= value;
-}
+#include "wait.h"
 
 static int wait_long(smartmap_module_t *m, int rank, const _Atomic uint64_t *word,
                      uint64_t value)
 {
-    int spins = m->crowded ? SPINS_CROWDED : SPINS;
-    for (unsigned round = 0; !poll(word, value, spins); round++) {
-        opal_progress();
-        spins = m->crowded ? SPINS_CROWDED : SPINS / 10;
-        if (m->crowded || round > ROUNDS_TO_YIELD)
-            sched_yield();
-        if (round % ROUNDS_TO_CHECK == ROUNDS_TO_CHECK - 1 &&
-            !smartmap_alive(m->node_rank[rank]) && !poll(word, value, 1)) {
+    struct wait w = wait_begin(m->crowded);
+    while (atomic_load_explicit(word, memory_order_acquire) < value)
+        if (wait_more(&w) && !smartmap_alive(m->node_rank[rank]) &&
+            atomic_load_explicit(word, memory_order_acquire) < value) {
             opal_output(0, "coll/smartmap: local rank %d waits in a collective for local "
                            "rank %d, which has died",
                         smartmap_rank(), m->node_rank[rank]);
             return MPI_ERR_OTHER;
         }
-    }
     return OMPI_SUCCESS;
 }
 

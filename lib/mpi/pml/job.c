@@ -34,8 +34,6 @@
 #define CARD_KEY "pml.smartmap.card"
 #define BLOCK_KEY "pml.smartmap.block"
 
-enum { PAGE_BYTES = 4096 };
-
 struct job job = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static void say(const char *what)
@@ -57,15 +55,6 @@ static struct sizes choose_sizes(uint32_t processes)
     return s;
 }
 
-/** As in coll/smartmap: blocks begin far from each other within a page. */
-static size_t place_in_page(int rank)
-{
-    size_t place = 0;
-    for (size_t half = PAGE_BYTES / 2; half >= 2 * LINE_BYTES; half /= 2, rank /= 2)
-        place += rank % 2 ? half : 0;
-    return place;
-}
-
 static bool create_block(void)
 {
     const struct sizes *s = &job.sizes;
@@ -73,7 +62,7 @@ static bool create_block(void)
     char *page = aligned_alloc(PAGE_BYTES, (bytes / PAGE_BYTES + 2) * PAGE_BYTES);
     if (!page)
         return false;
-    struct block *b = (struct block *)(page + place_in_page(smartmap_rank()));
+    struct block *b = (struct block *)(page + smartmap_place_in_page(smartmap_rank()));
     if (!smartmap_exports(b, bytes)) {
         free(page);
         return false;

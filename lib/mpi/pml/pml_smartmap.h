@@ -38,11 +38,11 @@
 #include "opal/datatype/opal_convertor.h"
 
 #include "match.h"
+#include "place.h"
 #include "smartmap.h"
 
 enum {
     PROTOCOL = 1, /* processes must agree on it before they share memory */
-    LINE_BYTES = 64,
     SHORT_BYTES = 48,
     COMMUNICATORS = 65536, /* ob1's limit for 4.1, which we keep */
 };
