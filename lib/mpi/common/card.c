@@ -15,10 +15,12 @@
 
 #include "smartmap.h"
 #if OMPI_MAJOR_VERSION >= 5 /* speaks to PMIx by PMIx's own names */
+#include "ompi/runtime/ompi_rte.h"
 #include "opal/mca/pmix/pmix-internal.h"
 #define CARD_SCOPE PMIX_LOCAL
 #define CARD_TYPE PMIX_UINT64
 #else
+#include "ompi/mca/rte/rte.h"
 #include "opal/mca/pmix/pmix.h"
 #define CARD_SCOPE OPAL_PMIX_LOCAL
 #define CARD_TYPE OPAL_UINT64
@@ -58,9 +60,10 @@ bool smartmap_left_card(const ompi_proc_t *proc)
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     opal_process_name_t name = proc->super.proc_name;
     unsigned i = name.vpid % KEPT;
+    if (name.jobid != OMPI_PROC_MY_NAME->jobid)
+        return false; /* of a job that PMIx may show to some ranks only */
     pthread_mutex_lock(&lock);
-    if (kept[i].card == 0 || kept[i].name.jobid != name.jobid ||
-        kept[i].name.vpid != name.vpid) {
+    if (kept[i].card == 0 || kept[i].name.vpid != name.vpid) {
         kept[i].name = name;
         kept[i].card = fetch_card(proc);
     }

@@ -17,7 +17,7 @@
  */
 int smartmap_leave_card(const char *key);
 
-/** Did a process of this node leave a card of our version? */
+/** Did a process of this node and job leave a card of our version? */
 bool smartmap_left_card(const ompi_proc_t *proc);
 
 /** Did all processes of an intracommunicator? All of them find the same. */
