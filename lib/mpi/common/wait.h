@@ -57,14 +57,16 @@ extern _Atomic unsigned smartmap_calls;
 
 /**
  * In each call that may not wait: in a loop of them a message would starve that
- * needs a word of its sender's library.
+ * needs a word of its sender's library.  True now and then, when it did.
  */
-static inline void drive_progress(void)
+static inline bool drive_progress(void)
 {
     unsigned count = atomic_load_explicit(&smartmap_calls, memory_order_relaxed) + 1;
     atomic_store_explicit(&smartmap_calls, count, memory_order_relaxed);
-    if (count % CALLS_TO_PROGRESS == 0)
-        opal_progress();
+    if (OPAL_LIKELY(count % CALLS_TO_PROGRESS != 0))
+        return false;
+    opal_progress();
+    return true;
 }
 
 #endif

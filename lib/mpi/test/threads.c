@@ -2,18 +2,22 @@
  * threads: MPI_THREAD_MULTIPLE.  Each thread of each rank talks to the threads
  * of the same number, by tag in one communicator: short, medium and long
  * messages, all ways to wait, and at the end a pool that all threads empty by
- * matched probes with wildcards.
+ * matched probes with wildcards.  And counters in windows, which threads of all
+ * ranks use at once, and locks of several targets.
  */
 #include <mpi.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { THREADS = 3, ROUNDS = 60, POOL = 200, INTS = 40000, POOL_TAG = 100 };
+enum { THREADS = 3, ROUNDS = 60, POOL = 200, INTS = 40000, POOL_TAG = 100, COUNTS = 2000 };
 
 static int rank, size;
 static atomic_int failures, taken, sum;
+static MPI_Win counted, locked;
+static int64_t *counters, *guarded;
 
 static void expect(int right, const char *what)
 {
@@ -92,6 +96,54 @@ static void empty_pool(int me)
     }
 }
 
+/** By one instruction, and by all elements at once. */
+static void count(void)
+{
+    int64_t ones[2] = { 1, 1 }, got;
+    for (int i = 0; i < COUNTS; i++) {
+        MPI_Fetch_and_op(ones, &got, MPI_INT64_T, 0, i % 2, MPI_SUM, counted);
+        MPI_Accumulate(ones, 2, MPI_INT64_T, 0, 0, 2, MPI_INT64_T, MPI_SUM, counted);
+        MPI_Win_flush(0, counted);
+    }
+}
+
+/** Each thread of a rank at another target. */
+static void add_locked(int me)
+{
+    int64_t word;
+    int target = (rank + me) % size;
+    for (int i = 0; i < COUNTS && me < size; i++) {
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, target, 0, locked);
+        MPI_Get(&word, 1, MPI_INT64_T, target, 0, 1, MPI_INT64_T, locked);
+        MPI_Win_flush(target, locked);
+        word++;
+        MPI_Put(&word, 1, MPI_INT64_T, target, 0, 1, MPI_INT64_T, locked);
+        MPI_Win_unlock(target, locked);
+    }
+}
+
+static void open_windows(void)
+{
+    MPI_Win_allocate(2 * sizeof *counters, sizeof *counters, MPI_INFO_NULL, MPI_COMM_WORLD,
+                     &counters, &counted);
+    MPI_Win_allocate(sizeof *guarded, sizeof *guarded, MPI_INFO_NULL, MPI_COMM_WORLD, &guarded,
+                     &locked);
+    counters[0] = counters[1] = *guarded = 0;
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_lock_all(0, counted);
+}
+
+static void judge_windows(void)
+{
+    MPI_Win_unlock_all(counted);
+    MPI_Barrier(MPI_COMM_WORLD);
+    int64_t calls = (int64_t)size * THREADS * COUNTS, users = size < THREADS ? size : THREADS;
+    expect(rank != 0 || counters[0] + counters[1] == 3 * calls, "threads lost an accumulate");
+    expect(*guarded == users * COUNTS, "threads had a lock at once");
+    MPI_Win_free(&counted);
+    MPI_Win_free(&locked);
+}
+
 static void *run(void *argument)
 {
     int me = (int)(long)argument;
@@ -99,6 +151,10 @@ static void *run(void *argument)
     talk(me, out, in);
     block(me);
     empty_pool(me);
+    if (size > 1) {
+        count();
+        add_locked(me);
+    }
     free(out);
     free(in);
     return NULL;
@@ -112,11 +168,15 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     expect(provided == MPI_THREAD_MULTIPLE, "no MPI_THREAD_MULTIPLE");
+    if (size > 1)
+        open_windows();
     for (long i = 0; i < THREADS; i++)
         pthread_create(&threads[i], NULL, run, (void *)i);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     expect(sum == POOL * (POOL - 1) / 2, "the pool's messages");
+    if (size > 1)
+        judge_windows();
     mine = failures;
     MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (rank == 0)

@@ -1,0 +1,103 @@
+/*
+ * One element of an accumulate, by an instruction of the CPU's.
+ */
+#include "osc_smartmap.h"
+
+#include <string.h>
+
+/** Elements of 1, 2, 4 and 8 bytes, where they belong in memory. */
+bool single_suits(const ompi_datatype_t *type, const void *address)
+{
+    size_t bytes = type->super.size;
+    return ompi_datatype_is_predefined(type) && bytes <= 8 && (1 << bytes & 0x116) != 0 &&
+           (ptrdiff_t)bytes == type->super.ub - type->super.lb &&
+           ((uintptr_t)address & (bytes - 1)) == 0;
+}
+
+static uint64_t load(const void *target, size_t bytes)
+{
+    switch (bytes) {
+    case 1: return __atomic_load_n((const uint8_t *)target, __ATOMIC_SEQ_CST);
+    case 2: return __atomic_load_n((const uint16_t *)target, __ATOMIC_SEQ_CST);
+    case 4: return __atomic_load_n((const uint32_t *)target, __ATOMIC_SEQ_CST);
+    default: return __atomic_load_n((const uint64_t *)target, __ATOMIC_SEQ_CST);
+    }
+}
+
+static uint64_t exchange(void *target, uint64_t value, size_t bytes)
+{
+    switch (bytes) {
+    case 1: return __atomic_exchange_n((uint8_t *)target, (uint8_t)value, __ATOMIC_SEQ_CST);
+    case 2: return __atomic_exchange_n((uint16_t *)target, (uint16_t)value, __ATOMIC_SEQ_CST);
+    case 4: return __atomic_exchange_n((uint32_t *)target, (uint32_t)value, __ATOMIC_SEQ_CST);
+    default: return __atomic_exchange_n((uint64_t *)target, value, __ATOMIC_SEQ_CST);
+    }
+}
+
+static uint64_t add(void *target, uint64_t value, size_t bytes)
+{
+    switch (bytes) {
+    case 1: return __atomic_fetch_add((uint8_t *)target, (uint8_t)value, __ATOMIC_SEQ_CST);
+    case 2: return __atomic_fetch_add((uint16_t *)target, (uint16_t)value, __ATOMIC_SEQ_CST);
+    case 4: return __atomic_fetch_add((uint32_t *)target, (uint32_t)value, __ATOMIC_SEQ_CST);
+    default: return __atomic_fetch_add((uint64_t *)target, value, __ATOMIC_SEQ_CST);
+    }
+}
+
+#define SWAP(type)                                                                       \
+    ({                                                                                   \
+        type expected_ = (type)*expected;                                                \
+        bool swapped_ = __atomic_compare_exchange_n((type *)target, &expected_, (type)value, \
+                                                    0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST); \
+        *expected = expected_;                                                           \
+        swapped_;                                                                        \
+    })
+
+/** Replaces what is `expected`, or says what there is instead. */
+static bool swap(void *target, uint64_t *expected, uint64_t value, size_t bytes)
+{
+    switch (bytes) {
+    case 1: return SWAP(uint8_t);
+    case 2: return SWAP(uint16_t);
+    case 4: return SWAP(uint32_t);
+    default: return SWAP(uint64_t);
+    }
+}
+
+/** `result` may be NULL; `origin` may for MPI_NO_OP. */
+void single_fetch_and_op(const void *origin, void *result, void *target, ompi_datatype_t *type,
+                         ompi_op_t *op)
+{
+    size_t bytes;
+    uint64_t before, value = 0;
+    ompi_datatype_type_size(type, &bytes);
+    if (op != &ompi_mpi_op_no_op.op)
+        memcpy(&value, origin, bytes); /* the low bytes: the CPU is little-endian */
+    if (op == &ompi_mpi_op_no_op.op) {
+        before = load(target, bytes);
+    } else if (op == &ompi_mpi_op_replace.op) {
+        before = exchange(target, value, bytes);
+    } else if (op == &ompi_mpi_op_sum.op &&
+               (type->super.flags & OMPI_DATATYPE_FLAG_DATA_TYPE) == OMPI_DATATYPE_FLAG_DATA_INT) {
+        before = add(target, value, bytes);
+    } else {
+        uint64_t after;
+        before = load(target, bytes);
+        do {
+            after = before;
+            ompi_op_reduce(op, &value, &after, 1, type);
+        } while (!swap(target, &before, after, bytes));
+    }
+    if (result)
+        memcpy(result, &before, bytes);
+}
+
+void single_compare_and_swap(const void *origin, const void *compare, void *result, void *target,
+                             size_t bytes)
+{
+    uint64_t before = 0, value = 0;
+    memcpy(&before, compare, bytes);
+    memcpy(&value, origin, bytes);
+    swap(target, &before, value, bytes);
+    memcpy(result, &before, bytes);
+}
