@@ -3,6 +3,8 @@
 //! The host fills it before the node starts and tells the kernel its physical address on the command line
 //! (`margay.comm=0x100000`). The kernel believes nothing of it until [`Config::read`] has checked it.
 
+use core::sync::atomic::Ordering;
+
 use zerocopy::{FromBytes, KnownLayout};
 
 use crate::layout::Layout;
@@ -13,7 +15,7 @@ pub const COMM_PARAM: &str = "margay.comm=";
 /// "MARGAYC" and a zero, little-endian.
 pub const MAGIC: u64 = 0x0043_5941_4752_414d;
 /// Version of everything in this crate; both sides must have the same.
-pub const VERSION: u64 = 5;
+pub const VERSION: u64 = 6;
 /// Most CPUs of a node.
 pub const MAX_CPUS: usize = 256;
 /// The ivshmem peer number of the node.
@@ -66,7 +68,7 @@ pub mod flag {
 /// and QEMU the PCT. The pool lies before them.
 pub const TAIL_BYTES: u64 = abi::map::PAGE_2M;
 
-/// State of the node, written by the QK into [`Header::node_state`].
+/// State of the node: [`Header::node_state`]. It only goes up, to what is worse ([`Header::reach`]).
 pub mod node {
     /// Not heard of yet.
     pub const RESET: u64 = 0;
@@ -74,10 +76,10 @@ pub mod node {
     pub const BOOTING: u64 = 1;
     /// The PCT runs.
     pub const UP: u64 = 2;
-    /// The kernel panicked; the epitaph is on the serial line.
-    pub const PANICKED: u64 = 3;
     /// The PCT is gone (it faulted or could not be loaded): no rank can be started any more.
-    pub const PCT_LOST: u64 = 4;
+    pub const PCT_LOST: u64 = 3;
+    /// The kernel panicked; the epitaph is on the serial line.
+    pub const PANICKED: u64 = 4;
 }
 
 /// The first page of the communication area.
@@ -106,7 +108,7 @@ pub struct Header {
     /// System calls to treat as if they did not exist, a bit per number: for finding out who needs what.
     pub refuse: [Word; 8],
     // Written by the QK.
-    /// See [`node`].
+    /// See [`node`]; written by [`Self::reach`].
     pub node_state: Word,
     /// The guest's TSC when `node_state` became [`node::UP`].
     pub up_tsc: Word,
@@ -128,6 +130,16 @@ pub struct Header {
     // Written by the host while the kernel boots.
     /// The round that was answered last.
     pub pong: Word,
+}
+
+impl Header {
+    /// The QK's: the node is in `state` now, unless it is past that. The core that boots may say that the node is up when
+    /// the PCT has ended on another, and a panic on a third is the last word.
+    pub fn reach(&self, state: u64) {
+        self.node_state
+            .as_atomic()
+            .fetch_max(state, Ordering::AcqRel);
+    }
 }
 
 /// Why boot information was not accepted.
@@ -215,5 +227,26 @@ impl Config {
     #[must_use]
     pub const fn has(&self, flag: u64) -> bool {
         self.flags & flag != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zerocopy::FromZeros;
+
+    #[test]
+    fn the_node_only_gets_worse() {
+        let header = Header::new_zeroed();
+        for (reached, state) in [
+            (node::BOOTING, node::BOOTING),
+            (node::PCT_LOST, node::PCT_LOST),
+            (node::UP, node::PCT_LOST),
+            (node::PANICKED, node::PANICKED),
+            (node::PCT_LOST, node::PANICKED),
+        ] {
+            header.reach(reached);
+            assert_eq!(header.node_state.load(), state);
+        }
     }
 }

@@ -47,6 +47,11 @@ impl AtomicU64 {
         self.word().store(value, order);
     }
 
+    /// As `core`'s.
+    pub fn fetch_max(&self, value: u64, order: Ordering) -> u64 {
+        self.word().fetch_max(value, order)
+    }
+
     fn word(&self) -> Arc<atomic::AtomicU64> {
         // The lock must be free again when loom switches threads, which it does in `load` and `store`.
         let words = WORDS.lock().unwrap_or_else(PoisonError::into_inner);

@@ -60,7 +60,7 @@ pub fn init(base: Phys) -> &'static Comm {
         config,
     };
     assert!(COMM.set(comm).is_ok(), "communication area found twice");
-    header.node_state.store(node::BOOTING);
+    header.reach(node::BOOTING);
     get()
 }
 

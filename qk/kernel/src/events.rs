@@ -45,9 +45,7 @@ pub fn wait() -> Event {
 /// The PCT ended: the host is told that no rank can be started any more.
 pub fn pct_is_lost() {
     PCT_LOST.store(true, Ordering::Release);
-    crate::comm::get()
-        .header()
-        .node_state
-        .store(wire::boot::node::PCT_LOST);
+    let header = crate::comm::get().header();
+    header.reach(wire::boot::node::PCT_LOST);
     hal::doorbell::ring(rank::all().len() as u16);
 }

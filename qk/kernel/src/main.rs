@@ -135,7 +135,7 @@ fn main(boot: Boot) -> ! {
     hal::cpu::start_aps(sched::idle);
     clock::show();
     comm.header().up_tsc.put(hal::time::tsc());
-    comm.header().node_state.store(state);
+    comm.header().reach(state);
     hal::doorbell::ring(comm.config.ranks as u16);
     sched::idle()
 }
@@ -189,6 +189,6 @@ fn carve(free: &mut Ranges, gone: PhysRange) {
 /// After an epitaph: says so to the host, which finds the words on the serial line.
 fn panic(_: &Epitaph<'_>) {
     if comm::is_known() {
-        comm::get().header().node_state.store(node::PANICKED);
+        comm::get().header().reach(node::PANICKED);
     }
 }
