@@ -3,7 +3,11 @@
 
 mod common;
 
-use common::{compile, dir, has_node, run, yod};
+use std::path::Path;
+use std::process::Command;
+
+use common::{Ended, compile, descendants, dir, finish, has_node, run, signal, wait_for, yod};
+use rustix::process::Signal;
 
 /// Prints how far the node's clock is ahead of the host's at least and at most, in ns. The host's is seen in the time of a
 /// file between two readings of the node's. Some are of the host's last tick: too old, which only "at least" would mind.
@@ -38,30 +42,75 @@ int main(int argc, char **argv) {
 }
 "#;
 
+/// A yod that runs the program in `dir`.
+fn program(dir: &Path) -> Command {
+    let program = compile(dir, "program", PROGRAM);
+    let mut yod = yod();
+    yod.arg(program).arg(dir.join("file"));
+    yod
+}
+
+/// By how many ns the node's clock was wrong at least.
+fn off_by(ended: &Ended) -> i64 {
+    let words = ended.out.split_whitespace();
+    let bounds: Vec<i64> = words.map(|ns| ns.parse().expect("ns")).collect();
+    let &[least, most] = bounds.as_slice() else {
+        panic!("{ended:?}");
+    };
+    least.max(-most).max(0)
+}
+
 /// The clock was ahead by as much as the keeper was late to see the node up: milliseconds on a busy host.
 #[test]
 fn the_clock_is_the_hosts() {
     if !has_node() {
         return;
     }
-    let dir = dir("clock");
-    let program = compile(&dir, "program", PROGRAM);
-    let off_by = || {
-        let ended = run(yod().arg(&program).arg(dir.join("file")));
-        let bounds: Vec<i64> = ended
-            .out
-            .split_whitespace()
-            .map(|ns| ns.parse().expect("ns"))
-            .collect();
-        let &[least, most] = bounds.as_slice() else {
-            panic!("{ended:?}");
-        };
-        least.max(-most).max(0)
-    };
-    // A host so busy that the keeper does not run for 20 ms leaves the clock ahead: not again and again.
+    let mut yod = program(&dir("clock"));
+    // A host that lets no round of the kernel's and the keeper's pass without a pause knows no better: not again and again.
     let mut errors = Vec::new();
     while errors.iter().all(|&ns| ns >= 200_000) {
         assert!(errors.len() < 50, "{errors:?} ns");
-        errors.push(off_by());
+        errors.push(off_by(&run(&mut yod)));
     }
+}
+
+/// The kernel boots on for 20 ms without the keeper, and its clock was wrong from then on.
+#[test]
+fn a_late_keeper_sets_the_clock_right() {
+    if !has_node() {
+        return;
+    }
+    let yod = program(&dir("late_keeper")).spawn().expect("yod starts");
+    let boots = || {
+        let all = descendants(yod.id() as i32);
+        let qemu = all.into_iter().find(|it| it.name.starts_with("qemu"))?;
+        (guest_ticks(qemu.pid) >= 1).then_some(qemu)
+    };
+    let qemu = wait_for("the kernel boots", boots);
+    signal(qemu.parent, Signal::STOP);
+    // It waits for the keeper, and keeps its CPU busy; without a clock it has come up, and is idle.
+    let mut looks = 0;
+    wait_for("the kernel waits for the keeper", || {
+        looks += 1;
+        (guest_ticks(qemu.pid) > 50 || looks > 2000).then_some(())
+    });
+    signal(qemu.parent, Signal::CONT);
+    let ended = finish(yod);
+    assert!(off_by(&ended) < 10_000_000, "{ended:?}");
+}
+
+/// Processor time of QEMU's threads besides the first, in ticks of the host's clock of 10 ms.
+fn guest_ticks(qemu: i32) -> u64 {
+    let tasks = std::fs::read_dir(format!("/proc/{qemu}/task")).into_iter();
+    let others = tasks
+        .flatten()
+        .flatten()
+        .filter(|task| task.file_name() != *qemu.to_string());
+    let ticks = |task: std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(task.path().join("stat")).ok()?;
+        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+        Some(fields[11].parse::<u64>().ok()? + fields[12].parse::<u64>().ok()?)
+    };
+    others.filter_map(ticks).sum()
 }

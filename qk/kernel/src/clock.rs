@@ -30,13 +30,13 @@ pub fn init(tsc_hz: u64) {
 /// What a node with its own clock takes for the time of boot: 2026-01-01 00:00 UTC. It knows no better, and runs are repeatable.
 const OWN_EPOCH_NS: u64 = 1_767_225_600_000_000_000;
 
-/// Most time that the host gets to learn this node's TSC: a busy one may take several ms to run the keeper. No rank could run
-/// before that anyway.
-const PING_NS: u64 = 20_000_000;
+/// Most time that the host gets to learn this node's TSC. A busy one may take long to run the keeper, without which no rank
+/// could be started anyway.
+const PING_NS: u64 = 10_000_000_000;
 
 /// Shows the host this node's TSC, in a few quick rounds (see [`wire::boot::Header::ping`]); it then writes the clock page.
 ///
-/// A host that is too slow takes the time at which it notices that the node is up.
+/// A host that has not answered by then takes the time at which it notices that the node is up.
 pub fn show() {
     let comm = comm::get();
     if comm.config.has(flag::OWN_CLOCK) {
