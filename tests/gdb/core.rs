@@ -289,13 +289,22 @@ fn full_disk() -> Result<()> {
     Ok(())
 }
 
-/// Each has its own when the pattern has its process id; the line says whose it is.
+/// Each has its own, whatever core_uses_pid says; the line says whose it is.
 fn two_ranks() -> Result<()> {
     let dumped = dump(&[], &["-n", "2"], &["alone", "null"], "unlimited")?;
     let lines = dumped.lines();
     ensure!(
         !lines.is_empty() && lines.iter().all(|line| line.starts_with("yod: rank ")),
         "{lines:?}"
+    );
+    let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern")?;
+    let core = dumped.core()?;
+    let pid = core
+        .extension()
+        .and_then(|pid| pid.to_str()?.parse::<u32>().ok());
+    ensure!(
+        pid.is_some() || pattern.contains('%'),
+        "{core:?} of {pattern}"
     );
     let text = dumped.gdb(&["bt"])?;
     ensure!(

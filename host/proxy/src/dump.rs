@@ -69,7 +69,9 @@ pub fn write(rank: &Rank) -> bool {
         return false;
     }
     let kernel = |name: &str| std::fs::read(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
-    let uses_pid = kernel("core_uses_pid").first().is_some_and(|b| *b != b'0');
+    // Ranks that die at the same time, in the same directory, have a file each.
+    let several = !rank.label.is_empty();
+    let uses_pid = several || kernel("core_uses_pid").first().is_some_and(|b| *b != b'0');
     let facts = facts(rank, limit_bytes);
     let Some(path) = place::path(&kernel("core_pattern"), uses_pid, &facts) else {
         return false;
