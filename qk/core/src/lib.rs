@@ -16,6 +16,7 @@
 //! | [`interval`] | when an interval timer expires |
 //! | [`posix_timers`] | the timers of timer_create: their ids, signals and overruns |
 //! | [`sched`] | where a task is, which cores it may use, who runs next, who is woken when |
+//! | [`set`] | sets of cores or ranks |
 //! | [`signals`] | dispositions, masks, what is pending and what is delivered next |
 //! | [`xpmem`] | who may attach which memory of whom |
 #![no_std]
@@ -41,5 +42,6 @@ pub mod paging;
 pub mod posix_timers;
 pub mod regions;
 pub mod sched;
+pub mod set;
 pub mod signals;
 pub mod xpmem;

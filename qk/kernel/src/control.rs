@@ -10,7 +10,7 @@ use abi::map::USER_TOP;
 use arrayvec::ArrayVec;
 use hal::addr::{Phys, User};
 use hal::traps::UserFrame;
-use qk_core::sched::cores::CoreSet;
+use qk_core::sched::CoreSet;
 use qk_core::signals::Signal;
 use wire::rank::state;
 
@@ -202,6 +202,7 @@ fn rank_refuse(rank: &'static Rank, status: u64, from: u64, len_bytes: u64) -> R
     shared::text::end(rank);
     rank.area.node.wait_status.put(wait_status);
     rank.area.node.state.store(state::REFUSED);
+    rank.leave_home();
     hal::doorbell::ring(rank.id as u16);
     events::post(Event::Exited(rank.id as u32));
     Ok(0)

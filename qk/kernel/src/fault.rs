@@ -205,7 +205,7 @@ fn doorbell() {
     let here = hal::cpu::id();
     events::look(here);
     // Of many ranks that share the core one was meant.
-    rank::at_home_on(here)
+    rank::home::ranks(here)
         .filter(|rank| !rank.area.mailbox.is_empty())
         .for_each(signal::collect);
     ship::rung();

@@ -13,7 +13,7 @@ use hal::sync::Mutex;
 use hal::traps::{Trap, UserFrame};
 use qk_core::mman::MmapPlan;
 use qk_core::regions::{Kind, Prot, Region, RegionFlags};
-use qk_core::sched::cores::CoreSet;
+use qk_core::sched::CoreSet;
 
 use crate::aspace::{Aspace, Owner};
 use crate::{events, preempt, sched};

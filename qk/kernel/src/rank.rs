@@ -1,21 +1,20 @@
 //! Ranks: the processes of the job, each with its cores, its share of memory, its threads and its proxy on the host.
 
 mod ending;
+pub mod home;
 mod still;
 
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use abi::Errno;
 use abi::control::RankInfo;
-use abi::cores::Cores;
 use abi::ident::RLIM_NLIMITS;
 use alloc::boxed::Box;
 use hal::addr::Phys;
 use hal::sync::{Mutex, Once};
 use qk_core::futex::Owner;
-use qk_core::sched::cores::{AtomicCoreSet, CoreSet};
+use qk_core::sched::{AtomicCoreSet, CoreSet};
 use qk_core::signals::SigSet;
-use wire::boot::Config;
 use wire::rank::{RankArea, proxy, state};
 use wire::region_log::RegionLog;
 use wire::word::Word;
@@ -61,7 +60,7 @@ pub struct Rank {
     pub signals: Mutex<Signals>,
     /// Soft and hard resource limits by RLIMIT_*.
     pub limits: Mutex<[[u64; 2]; RLIM_NLIMITS]>,
-    /// The core that its proxy rings; the PCT has the last word when it starts the rank.
+    /// See [`home`].
     home: AtomicUsize,
     /// Its cores.
     cores: AtomicCoreSet,
@@ -139,7 +138,7 @@ pub fn init(comm: &'static comm::Comm) {
         threads: Threads::new(),
         signals: Mutex::new(Signals::new()),
         limits: Mutex::new([[u64::MAX; 2]; RLIM_NLIMITS]),
-        home: AtomicUsize::new(home(id, config)),
+        home: AtomicUsize::new(home::first(id, config)),
         cores: AtomicCoreSet::new(),
         shootdown: Shootdown::new(),
         root: windows::Root::default(),
@@ -164,6 +163,7 @@ pub fn init(comm: &'static comm::Comm) {
         announced: AtomicBool::new(false),
     });
     assert!(RANKS.set(ranks.collect()).is_ok(), "ranks made twice");
+    home::init(config.cpus);
     for rank in all() {
         let main = rank.threads.take(rank);
         assert!(main.is_ok(), "every rank has room for its main thread");
@@ -173,27 +173,10 @@ pub fn init(comm: &'static comm::Comm) {
     }
 }
 
-/// The core that the proxy of rank `id` rings until the PCT has placed the rank: one that the rank will run on, unless the PCT
-/// decides differently from [`Cores::of`].
-fn home(id: usize, config: &Config) -> usize {
-    Cores::of(id as u64, config.ranks as u64, config.cpus as u64)
-        .map_or(0, |cores| cores.first as usize)
-}
-
 /// All ranks.
 #[inline]
 pub fn all() -> &'static [Rank] {
     RANKS.get().map_or(&[], |ranks| ranks)
-}
-
-/// The ranks whose proxies ring core `cpu`, but for those that have ended.
-pub fn at_home_on(cpu: usize) -> impl Iterator<Item = &'static Rank> {
-    let has_ended = |rank: &Rank| {
-        let state = rank.area.node.state.peek();
-        state == state::EXITED || state == state::REFUSED
-    };
-    let of_core = all().iter().filter(move |rank| rank.home() == cpu);
-    of_core.filter(move |rank| !has_ended(rank))
 }
 
 /// The rank with this number, if there is one.
@@ -318,12 +301,6 @@ impl Rank {
         self.pool_pages.load(Ordering::Relaxed) >= TEXT_PAGE
     }
 
-    /// The core that its proxy rings.
-    #[inline]
-    pub fn home(&self) -> usize {
-        self.home.load(Ordering::Relaxed)
-    }
-
     /// Its cores.
     pub fn cores(&self) -> CoreSet {
         self.cores.load()
@@ -342,7 +319,7 @@ impl Rank {
         let first = cores.first().ok_or(Errno::EINVAL)?;
         sched::make_room(cores, 1)?;
         self.main().task.make_context()?;
-        self.home.store(first, Ordering::Release);
+        self.settle(first);
         self.cores.store(cores);
         timer::prepare_cpu_limit(self);
         windows::open(self, root);
@@ -438,6 +415,7 @@ impl Rank {
         self.area.node.mxcsr.put(hal::task::mxcsr().into());
         self.area.node.wait_status.put(status);
         self.area.node.state.store(state::EXITED);
+        self.leave_home();
         hal::doorbell::ring(self.id as u16);
         events::post(abi::control::Event::Exited(self.id as u32));
     }

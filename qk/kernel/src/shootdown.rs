@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use hal::cpu::PerCpu;
 use hal::vectors::VEC_TLB;
-use qk_core::sched::cores::{AtomicCoreSet, CoreSet};
+use qk_core::sched::{AtomicCoreSet, CoreSet};
 use wire::boot::MAX_CPUS;
 
 use crate::preempt;

@@ -17,7 +17,7 @@ use hal::addr::Phys;
 use hal::sync::Once;
 use qk_core::paging::entry::Level;
 use qk_core::paging::{self, Tables, Translation};
-use qk_core::sched::cores::CoreSet;
+use qk_core::sched::CoreSet;
 use wire::boot::MAX_CPUS;
 use wire::info::{InfoPage, VERSION};
 

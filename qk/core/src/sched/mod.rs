@@ -4,7 +4,11 @@
 //! it *unparks* it, and an unpark that comes first is not lost ([`park`]). Lists here never allocate while they are used:
 //! whoever makes a thread reserves its place first, so that waking one cannot fail.
 
-pub mod cores;
 pub mod deadlines;
 pub mod park;
 pub mod queue;
+
+/// A set of cores.
+pub type CoreSet = crate::set::Set;
+/// A set of cores that cores change at the same time.
+pub type AtomicCoreSet = crate::set::AtomicSet;

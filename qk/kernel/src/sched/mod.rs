@@ -23,9 +23,9 @@ use hal::cpu::PerCpu;
 use hal::sync::{Mutex, Once};
 use hal::task::Context;
 use hal::vectors::VEC_WAKE;
-use qk_core::sched::cores::{AtomicCoreSet, CoreSet};
 use qk_core::sched::park::{HaltFlag, Parking, Unparked};
 use qk_core::sched::queue::RunQueue;
+use qk_core::sched::{AtomicCoreSet, CoreSet};
 
 use crate::thread::{self, Thread};
 use crate::{events, preempt, rseq, ship, shootdown, stats, timer};

@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use abi::Errno;
 use hal::vectors::VEC_WAKE;
-use qk_core::sched::cores::CoreSet;
+use qk_core::sched::CoreSet;
 
 use super::{Core, HALTED, Task, core, cores, pct};
 use crate::{preempt, ship, timer};

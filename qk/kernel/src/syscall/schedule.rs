@@ -1,7 +1,7 @@
 //! Scheduling and cores. A rank has its cores to itself, so most of this only describes.
 
 use abi::Errno;
-use qk_core::sched::cores::CoreSet;
+use qk_core::sched::CoreSet;
 
 use super::args::{put_u32_opt, put_words};
 use super::others::{not_permitted_on, ship_on, thread_of};

@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering;
 
 use abi::Errno;
 use qk_core::posix_timers::{Clock, Event, Notify, Setting, Table, Timer};
-use qk_core::sched::cores::CoreSet;
+use qk_core::sched::CoreSet;
 use qk_core::signals::{Sent, SigInfo, SigSet, Signal};
 
 use super::{AT_ONCE, Alarm, CORES, Timers, arm, deadline_after, here};
