@@ -1,6 +1,7 @@
 //! yod as users have it: installed under a prefix, started by somebody without rights, twenty at once.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -102,6 +103,47 @@ fn an_installed_yod_works_for_everybody() -> Result<()> {
     }
     ensure!(!prefix.0.join("lib/margay").exists() && prefix.0.join("hello").exists());
     Ok(())
+}
+
+/// Whoever runs it, /proc/PID/mem of a keeper is root's: no other process of the user traces it or reads its memory.
+#[test]
+fn a_keeper_is_out_of_its_users_reach() -> Result<()> {
+    let prefix = Prefix::install()?;
+    fs::copy(
+        tree::program("glibc-static", "endless"),
+        prefix.0.join("hello"),
+    )?;
+    let run = prefix.hello("1").args(&["sleep"]);
+    let run = if rustix::process::geteuid().is_root() {
+        run.as_nobody()
+    } else {
+        run
+    };
+    let scratch = Scratch::new()?;
+    let run = run.start(&scratch)?;
+    let since = Instant::now();
+    let keeper = loop {
+        if let Some(keeper) = keeper_of(run.pid()) {
+            break keeper;
+        }
+        ensure!(since.elapsed() < HANG, "there is no keeper");
+    };
+    let owner = fs::metadata(format!("/proc/{keeper}/mem"))?.uid();
+    ensure!(process::kill(run.pid()), "it has ended by itself");
+    run.finish(HANG)?;
+    ensure!(owner == 0, "it is user {owner}'s");
+    Ok(())
+}
+
+/// The child of a yod that has called itself so.
+fn keeper_of(yod: u32) -> Option<u32> {
+    let numbers = fs::read_dir("/proc").ok()?.flatten();
+    let mut pids = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.find(|pid| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let rest = stat.split_once(" (margay-keeper) ");
+        rest.and_then(|(_, rest)| rest.split(' ').nth(1)) == Some(&yod.to_string())
+    })
 }
 
 /// A node is listed with the yod that runs it, for as long as it is there.

@@ -23,7 +23,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use self::client::Client;
 use self::running::Running;
-use rustix::process::Signal;
+use rustix::process::{DumpableBehavior, Signal, set_dumpable_behavior};
 
 use crate::accel::Accel;
 use crate::binding::Binding;
@@ -163,6 +163,8 @@ fn detach() -> io::Result<sys::Signals> {
     }
     // A limit on file sizes makes growing RAM fail with an error, not with a signal.
     sys::set_ignored(libc::SIGXFSZ, true);
+    // No other process of the user traces it or reads its memory. QEMU becomes dumpable again by its exec.
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     let _ = rustix::thread::set_name(c"margay-keeper");
     sys::Mask::NONE.restore();
     sys::Signals::new(&[libc::SIGCHLD]).map(|(signals, _)| signals)
