@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::{
-    assert_gone, descendants, dir, elf_header, executable, finish, run, signal, wait_for, yod,
+    assert_gone, descendants, dir, elf_header, executable, finish, run, signal, skipped, wait_for,
+    yod,
 };
 use rustix::process::Signal;
 
@@ -327,7 +328,7 @@ fn a_host_without_dev_null_is_named() {
         .stderr(std::process::Stdio::null())
         .status();
     if !can.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: no user namespaces here");
+        skipped("no user namespaces here");
         return;
     }
     let ended = run(Command::new("unshare")

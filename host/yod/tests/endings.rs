@@ -11,7 +11,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use common::{
-    Process, assert_gone, compile, descendants, dir, finish, has_node, run, signal, wait_for, yod,
+    Process, assert_gone, compile, descendants, dir, finish, has_node, is_stopped, run, signal,
+    skipped, terminal, wait_for, yod,
 };
 use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 
@@ -60,12 +61,6 @@ fn start(program: &Path, yod: &mut Command, what: &str) -> Child {
 fn member(job: &[Process], name: &str) -> i32 {
     let found = job.iter().find(|process| process.name.starts_with(name));
     found.unwrap_or_else(|| panic!("no {name} in {job:?}")).pid
-}
-
-fn is_stopped(pid: i32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(')')
-        .is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
 }
 
 /// A pipe that is open for reading and never read.
@@ -161,20 +156,6 @@ fn a_stopped_job_stays_stopped_until_it_is_continued() {
     assert!(is_stopped(child.id() as i32));
     signal(child.id() as i32, Signal::CONT);
     assert_eq!(finish(child).status, 138, "SIGUSR1");
-}
-
-/// A terminal of our own: its master, and its other side.
-fn terminal() -> (OwnedFd, OwnedFd) {
-    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
-    let master = openpt(flags).expect("a terminal");
-    grantpt(&master)
-        .and_then(|()| unlockpt(&master))
-        .expect("unlocked");
-    let name = ptsname(&master, Vec::new()).expect("a name");
-    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY;
-    let other = rustix::fs::open(name, flags, rustix::fs::Mode::empty()).expect("opens");
-    (master, other)
 }
 
 /// Nothing told a stopped yod that its rank was killed, or that its node was gone.
@@ -544,7 +525,7 @@ fn an_unmapped_user_namespace_has_no_socket() {
     };
     let can = Command::new("unshare").args(["--user", "true"]).status();
     if !can.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: no user namespaces here");
+        skipped("no user namespaces here");
         return;
     }
     let temporary = program.with_file_name("tmp");

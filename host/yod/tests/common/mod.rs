@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -148,6 +149,12 @@ pub fn compile(dir: &Path, name: &str, source: &str) -> PathBuf {
     program
 }
 
+/// Says in the output of the tests that one could not run here; print! is shown of tests that fail only.
+pub fn skipped(why: &str) {
+    let line = format!("skipped: {why}\n");
+    let _ = std::io::stdout().write_all(line.as_bytes());
+}
+
 /// Kernel and PCT, if this tree has been built.
 pub fn has_node() -> bool {
     let built = Path::new(env!("CARGO_BIN_EXE_yod"))
@@ -155,7 +162,7 @@ pub fn has_node() -> bool {
         .any(|dir| dir.join("margay/margay.elf").is_file());
     let there = std::env::var_os("MARGAY_KERNEL").is_some() || built;
     if !there {
-        eprintln!("skipped: no kernel is built (cargo xtask build)");
+        skipped("no kernel is built (cargo xtask build)");
     }
     there
 }
@@ -236,4 +243,25 @@ pub fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
 pub fn signal(pid: i32, signal: rustix::process::Signal) {
     let pid = rustix::process::Pid::from_raw(pid).expect("a process");
     let _ = rustix::process::kill_process(pid, signal);
+}
+
+/// A terminal of our own: its master, and its other side.
+pub fn terminal() -> (OwnedFd, OwnedFd) {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let master = openpt(flags).expect("a terminal");
+    grantpt(&master)
+        .and_then(|()| unlockpt(&master))
+        .expect("unlocked");
+    let name = ptsname(&master, Vec::new()).expect("a name");
+    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY;
+    let other = rustix::fs::open(name, flags, rustix::fs::Mode::empty()).expect("opens");
+    (master, other)
+}
+
+/// Whether a signal has stopped a process.
+pub fn is_stopped(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')')
+        .is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
 }
