@@ -91,6 +91,8 @@ fn wanted(only: &[String]) -> Result<Vec<&'static Row>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use margay_bench::catalogue::by_name;
+    use margay_bench::figure::Found;
 
     #[test]
     fn rows_are_chosen_by_name() {
@@ -98,5 +100,22 @@ mod tests {
         let two = ["exec_to_exit_s".to_owned(), "boot_wall_s".to_owned()];
         assert_eq!(wanted(&two).expect("two").len(), 2);
         assert!(wanted(&["boot".to_owned()]).is_err());
+    }
+
+    /// A promise that was missed, or not measured, ends `make bench` and the check with a status.
+    #[test]
+    fn what_is_promised_must_be_measured_and_kept() {
+        let figure = |name: &str, found: Result<f64, &str>| Figure {
+            row: by_name(name).expect("a figure"),
+            found: found
+                .map(|value| Found::exactly(value, ""))
+                .map_err(str::to_owned),
+        };
+        let good = figure("ticks_after_start", Ok(0.0));
+        let skipped = figure("boot_instructions", Err(plugin::MISSING));
+        assert!(kept(&[good.clone(), skipped]));
+        for bad in [Ok(1.0), Err("no yod")] {
+            assert!(!kept(&[good.clone(), figure("ticks_after_start", bad)]));
+        }
     }
 }

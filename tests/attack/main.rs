@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use libtest_mimic::{Arguments, Trial};
 use margay_tests::random::Random;
+use margay_tests::report::skipped;
 use margay_tests::tree;
 
 /// What a round is told.
@@ -58,7 +59,7 @@ fn main() {
     });
     let trials = trials.collect();
     if !confined::possible() {
-        println!("skipped: attacks need root, to run as somebody who owns nothing");
+        skipped("attacks need root, to run as somebody who owns nothing");
     }
     libtest_mimic::run(&arguments, trials).exit();
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use margay_tests::process::{self, Role};
+use margay_tests::report::skipped;
 use rustix::process::Signal;
 
 use crate::job::{Job, wait_for};
@@ -24,7 +25,7 @@ fn allowed(thread: &Path) -> Result<String> {
 fn virtual_cpus_are_bound_as_their_ranks() -> Result<()> {
     let here = std::thread::available_parallelism()?.get();
     if here < 2 {
-        eprintln!("skipped: one core only");
+        skipped("one core only");
         return Ok(());
     }
     let job = Job::new(2)?;

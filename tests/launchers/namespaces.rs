@@ -1,12 +1,12 @@
 //! Where a test may be host, network and processes by itself: namespaces, which take root.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Result, ensure};
 use margay_tests::process;
+use margay_tests::report::skipped;
 use margay_tests::run::{HANG, Outcome, Run};
 use margay_tests::tree;
 
@@ -47,11 +47,9 @@ impl Namespaces {
             .stderr(Stdio::null())
             .status()?;
         if !tried.success() {
-            // print! is shown of tests that fail only.
-            let line = format!(
-                "skipped: {script} needs root, for namespaces with mounts and a network of their own\n"
-            );
-            std::io::stdout().write_all(line.as_bytes())?;
+            skipped(&format!(
+                "{script} needs root, for namespaces with mounts and a network of their own"
+            ));
             return Ok(None);
         }
         let script = tree::root().join("tests/launchers").join(script);

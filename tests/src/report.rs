@@ -1,5 +1,7 @@
 //! What yod itself says on stderr, told apart from what the program says: statistics, crash reports, its own lines.
 
+use std::io::Write as _;
+
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
@@ -141,6 +143,12 @@ pub fn check_crash_report(stderr: &[u8], signal: &str) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Says in the output of the tests that one could not run here; print! is shown of tests that fail only.
+pub fn skipped(why: &str) {
+    let line = format!("skipped: {why}\n");
+    let _ = std::io::stdout().write_all(line.as_bytes());
 }
 
 #[cfg(test)]

@@ -394,13 +394,15 @@ fn linux_keeps_the_proxy_in() {
     }
     // SAFETY: 1. The version is asked for: no memory is passed.
     let landlock = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, 0, 0, 1) };
-    if landlock >= 2 {
-        node.put(
-            PATH,
-            format!("/proc/{}/cwd\0", std::process::id()).as_bytes(),
-        );
-        assert_eq!(node.call(libc::SYS_readlink, &[PATH, PATH, 100]), EACCES);
+    if landlock < 2 {
+        println!("skipped: this host has no Landlock");
+        return;
     }
+    node.put(
+        PATH,
+        format!("/proc/{}/cwd\0", std::process::id()).as_bytes(),
+    );
+    assert_eq!(node.call(libc::SYS_readlink, &[PATH, PATH, 100]), EACCES);
 }
 
 /// Linux gives the entries of a process that is not dumpable to root.
