@@ -227,6 +227,26 @@ fn no_test_sleeps_until_something_should_have_happened() {
     assert_eq!(sleeping, SLEEPS.len());
 }
 
+/// What a failed fork returns means all processes of the user to kill(2). So programs start children by `forked` of check.h,
+/// which looks; a few look by themselves.
+#[test]
+fn test_programs_look_whether_there_is_a_child() {
+    const LOOK: &[&str] = &[
+        "tests/programs/common/check.h",
+        "tests/programs/children/misused.c",
+    ];
+    let mut forking = Vec::new();
+    for (path, text) in source::files("c").chain(source::files("h")) {
+        let mut calls = text.match_indices("fork()");
+        let of_word = |at: usize| text[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        if path.starts_with("tests/programs/") && calls.any(|(at, _)| !of_word(at)) {
+            forking.push(path);
+        }
+    }
+    forking.retain(|path| !LOOK.contains(&path.as_str()));
+    assert!(forking.is_empty(), "not by forked(): {forking:?}");
+}
+
 /// The tests that docs/trust.md names behind a sentence: those in parentheses, as `module::name`, of which either part and the
 /// end (a star) may be left out.
 fn tests_of(sentence: &str) -> Vec<&str> {

@@ -45,8 +45,7 @@ static struct holder leased(void)
     char byte;
     need(file >= 0 && write(file, "#!/bin/true\n", 12) == 12 && close(file) == 0, "program");
     need(pipe(in) == 0 && pipe(out) == 0, "pipe");
-    pid_t pid = fork();
-    need(pid >= 0, "fork");
+    pid_t pid = forked();
     if (pid == 0) {
         close(in[1]);
         hold_lease(in[0], out[1]);

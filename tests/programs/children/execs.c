@@ -45,7 +45,7 @@ static int status_of(pid_t pid)
 
 static int run(char *const argv[])
 {
-    pid_t pid = fork();
+    pid_t pid = forked();
     if (pid == 0) {
         execv(self, argv);
         _exit(127);
@@ -83,7 +83,7 @@ static void exec(void)
 static int errno_of(const char *path)
 {
     char *argv[] = {"x", NULL};
-    pid_t pid = fork();
+    pid_t pid = forked();
     if (pid == 0) {
         execv(path, argv);
         _exit(errno);
@@ -129,7 +129,7 @@ static void too_long(void)
     char *huge = malloc(bytes);
     memset(huge, 'x', bytes - 1);
     huge[bytes - 1] = 0;
-    pid_t pid = fork();
+    pid_t pid = forked();
     if (pid == 0) {
         execv(self, (char *[]){self, huge, NULL});
         _exit(errno);

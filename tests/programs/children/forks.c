@@ -15,14 +15,14 @@ static void status(void)
     const int signals[] = {SIGHUP, SIGKILL, SIGSEGV, SIGTERM, SIGUSR1};
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
         int status;
-        pid_t pid = fork();
+        pid_t pid = forked();
         if (pid == 0)
             _exit(codes[i]);
         check(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == codes[i], "exit %d", codes[i]);
     }
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
         int status;
-        pid_t pid = fork();
+        pid_t pid = forked();
         if (pid == 0) {
             kill(getpid(), signals[i]);
             _exit(99);
@@ -98,9 +98,7 @@ static int deep(void)
 {
     for (int depth = 0; depth < 5; depth++) {
         int status;
-        pid_t pid = fork();
-        if (pid < 0)
-            return 99;
+        pid_t pid = forked();
         if (pid > 0)
             return waitpid(pid, &status, 0) == pid ? WEXITSTATUS(status) : 98;
     }
@@ -223,7 +221,7 @@ static volatile sig_atomic_t handler_status = -1;
 static void fork_in_handler(int signo)
 {
     int status;
-    pid_t pid = fork();
+    pid_t pid = forked();
     if (pid == 0)
         _exit(signo);
     handler_status = waitpid(pid, &status, 0) == pid ? WEXITSTATUS(status) : -2;
@@ -293,7 +291,7 @@ static void at_once(void)
     char byte;
     need(pipe(gate) == 0, "pipe");
     for (int i = 0; i < CHILDREN; i++) {
-        pids[i] = fork();
+        pids[i] = forked();
         if (pids[i] == 0) {
             close(gate[1]);
             read(gate[0], &byte, 1);

@@ -59,7 +59,7 @@ static void *fork_often(void *arg)
 {
     for (int i = 0; i < 5; i++) {
         int status;
-        pid_t pid = fork();
+        pid_t pid = forked();
         if (pid == 0)
             _exit(i);
         if (waitpid(pid, &status, 0) != pid || WEXITSTATUS(status) != i)

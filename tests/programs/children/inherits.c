@@ -124,7 +124,7 @@ static void *start_threads(void *arg)
 static void beside_calls(void)
 {
     int failed = 0;
-    bystander = fork();
+    bystander = forked();
     if (bystander == 0)
         for (;;)
             pause();
@@ -284,7 +284,7 @@ static void limits(void)
     IN_CHILD("the child has its parent's limits", has_limits);
     struct rlimit second = {1, 1 << 27};
     need(setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0}) == 0, "setrlimit");
-    pid_t pid = fork();
+    pid_t pid = forked();
     if (pid == 0) {
         setrlimit(RLIMIT_CPU, &second);
         for (;;)
@@ -299,7 +299,7 @@ static void streams(void)
     int status;
     atexit(note_end);
     printf("printed twice: it was not flushed before the fork\n");
-    pid_t pid = fork();
+    pid_t pid = forked();
     if (pid == 0)
         exit(0x1234);
     need(waitpid(pid, &status, 0) == pid, "waitpid");

@@ -19,8 +19,7 @@ static pid_t sleeper(void (*prepare)(void))
 {
     if (gate[1] == 0)
         need(pipe(gate) == 0, "pipe");
-    pid_t pid = fork();
-    need(pid >= 0, "fork");
+    pid_t pid = forked();
     if (pid == 0) {
         if (prepare != NULL)
             prepare();
@@ -120,7 +119,7 @@ static void pending(void)
     need(pipe(gate) == 0, "pipe");
     catch_signal(SIGTERM, note_unblocked, 0);
     block_term();
-    pid_t pid = fork();
+    pid_t pid = forked();
     if (pid == 0) {
         sigset_t none;
         char byte;
@@ -144,7 +143,7 @@ static void queued(void)
     sigemptyset(&set);
     sigaddset(&set, SIGRTMIN);
     sigprocmask(SIG_BLOCK, &set, NULL);
-    pid_t parent = getpid(), pid = fork();
+    pid_t parent = getpid(), pid = forked();
     if (pid == 0) {
         int wrong = 0;
         for (int i = 0; i < QUEUED; i++) {
@@ -165,7 +164,7 @@ static void queued_to_parent(void)
     sigemptyset(&set);
     sigaddset(&set, SIGRTMIN + 1);
     sigprocmask(SIG_BLOCK, &set, NULL);
-    pid_t pid = fork();
+    pid_t pid = forked();
     if (pid == 0) {
         int failed = 0;
         for (int i = 0; i < QUEUED; i++)
@@ -190,7 +189,7 @@ static int in_own_group(void)
     setpgid(0, 0);
     signal(SIGUSR1, SIG_IGN);
     for (int i = 0; i < 3; i++) {
-        pids[i] = fork();
+        pids[i] = forked();
         if (pids[i] == 0) {
             signal(SIGUSR1, SIG_DFL);
             say();
@@ -208,7 +207,7 @@ static int in_own_group(void)
 static void own_group(void)
 {
     need(pipe(gate) == 0, "pipe");
-    pid_t pid = fork();
+    pid_t pid = forked();
     if (pid == 0)
         _exit(in_own_group());
     check(status_of(pid) == 0, "a child signals its group");
@@ -244,7 +243,7 @@ static void by_descriptor(void)
 
 static int with_grandchild(void)
 {
-    pid_t pid = fork();
+    pid_t pid = forked();
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         say();
@@ -259,7 +258,7 @@ static void with_parent(void)
 {
     char byte;
     need(pipe(gate) == 0, "pipe");
-    pid_t pid = fork();
+    pid_t pid = forked();
     if (pid == 0)
         _exit(with_grandchild());
     close(gate[1]);
@@ -272,21 +271,21 @@ static void with_parent(void)
 static void unwaited(void)
 {
     siginfo_t info;
-    pid_t zombie = fork();
+    pid_t zombie = forked();
     if (zombie == 0) {
         prctl(PR_SET_NAME, "zombie");
         _exit(5);
     }
     need(waitid(P_PID, (id_t)zombie, &info, WEXITED | WNOWAIT) == 0, "waitid");
     signal(SIGCHLD, SIG_IGN);
-    pid_t gone = fork();
+    pid_t gone = forked();
     if (gone == 0)
         _exit(6);
     AWAIT(kill(gone, 0) != 0);
     signal(SIGCHLD, SIG_DFL);
     int held[2];
     need(pipe(gate) == 0 && pipe(held) == 0, "pipe");
-    if (fork() == 0) {
+    if (forked() == 0) {
         char byte;
         prctl(PR_SET_NAME, "lives");
         close(held[1]);

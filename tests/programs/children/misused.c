@@ -16,7 +16,7 @@ static void unmapped(void)
     setrlimit(RLIMIT_CORE, &none);
     before[0] = after[0] = 'x';
     need(munmap(before, PAGE_BYTES) == 0 && pipe(gate) == 0, "munmap");
-    pid_t pid = fork();
+    pid_t pid = forked();
     if (pid == 0) {
         char byte;
         close(gate[1]);
@@ -26,7 +26,7 @@ static void unmapped(void)
     need(munmap(after, PAGE_BYTES) == 0, "munmap");
     close(gate[1]);
     check(status_of(pid) == 0, "what the parent unmaps later the child has");
-    pid = fork();
+    pid = forked();
     if (pid == 0)
         _exit(before[0]);
     check(WTERMSIG(status_of(pid)) == SIGSEGV, "what it unmapped before not");
@@ -155,7 +155,7 @@ static void beside_calls(void)
 {
     int gate[2], failed = 0;
     need(pipe(gate) == 0, "pipe");
-    pid_t last = fork();
+    pid_t last = forked();
     if (last == 0) {
         char byte;
         close(gate[1]);
@@ -197,8 +197,7 @@ static void bomb(void)
     need(getrlimit(RLIMIT_NPROC, &limit) == 0 && limit.rlim_cur <= 1000 && geteuid() != 0,
          "a limit that holds: no root, and ulimit -u");
     need(pipe(alarm_pipe) == 0 && pipe(end_pipe) == 0, "pipe");
-    pid_t pid = fork();
-    need(pid >= 0, "fork");
+    pid_t pid = forked();
     if (pid == 0)
         multiply();
     need(read(alarm_pipe[0], &byte, 1) == 1, "read");

@@ -49,7 +49,7 @@ static void nobody_yet(void)
     int status = 77;
     int gate[2];
     need(pipe(gate) == 0, "pipe");
-    pid_t pid = fork();
+    pid_t pid = forked();
     if (pid == 0) {
         char byte;
         close(gate[1]);
@@ -145,7 +145,7 @@ static int ends[2];
 static int leave_orphan(void)
 {
     pid_t self = getpid();
-    if (fork() == 0) {
+    if (forked() == 0) {
         while (getppid() == self)
             sched_yield();
         write_all(ends[1], "o", 1);
@@ -158,7 +158,7 @@ static void orphans(void)
 {
     char byte;
     need(pipe(ends) == 0, "pipe");
-    pid_t pid = fork();
+    pid_t pid = forked();
     if (pid == 0)
         _exit(leave_orphan());
     close(ends[1]);
@@ -176,7 +176,7 @@ static int make_session(void)
 
 static void sessions(void)
 {
-    pid_t pid = fork();
+    pid_t pid = forked();
     if (pid == 0)
         _exit(make_session());
     check(status_of(pid) == 0, "a child makes a session");
@@ -188,7 +188,7 @@ static void groups(void)
     int in[2], out[2];
     char byte;
     need(pipe(in) == 0 && pipe(out) == 0, "pipe");
-    pid_t pid = fork();
+    pid_t pid = forked();
     if (pid == 0) {
         close(in[1]);
         dup2(in[0], 0);
@@ -232,11 +232,11 @@ static int end_with_threads(void)
 
 static void threads(void)
 {
-    pid_t pid = fork();
+    pid_t pid = forked();
     if (pid == 0)
         _exit(end_by_thread());
     check(status_of(pid) == 42 << 8, "a child's thread ends it");
-    pid = fork();
+    pid = forked();
     if (pid == 0)
         _exit(end_with_threads());
     check(status_of(pid) == 43 << 8, "and it its threads");
@@ -247,18 +247,18 @@ static void faults(void)
     struct rlimit none = {0, 0};
     siginfo_t info;
     setrlimit(RLIMIT_CORE, &none);
-    pid_t pid = fork();
+    pid_t pid = forked();
     if (pid == 0) {
         *(volatile int *)8 = 1;
         _exit(0);
     }
     check(waitid(P_PID, (id_t)pid, &info, WEXITED) == 0 && info.si_code == CLD_KILLED && info.si_status == SIGSEGV,
           "a fault");
-    pid = fork();
+    pid = forked();
     if (pid == 0)
         __builtin_trap();
     check(waitid(P_PID, (id_t)pid, &info, WEXITED) == 0 && info.si_status == SIGILL, "an instruction that is none");
-    pid = fork();
+    pid = forked();
     if (pid == 0)
         abort();
     check(WTERMSIG(status_of(pid)) == SIGABRT, "abort");

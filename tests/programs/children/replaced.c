@@ -134,7 +134,7 @@ static void stays(void)
     limit.rlim_cur = 200;
     setrlimit(RLIMIT_NOFILE, &limit);
     int kept = open("/proc/self/status", O_RDONLY), gone = open("/dev/null", O_RDONLY | O_CLOEXEC), moved = dup(gone);
-    pid_t child = fork();
+    pid_t child = forked();
     if (child == 0)
         _exit(6);
     BECOME("stays", text("%d", getpid()), text("%d", kept), text("%d", gone), text("%d", moved), text("%d", child));
@@ -178,7 +178,7 @@ static void as_stays(int argc, char **argv)
     pid_t waited = waitpid(child, &status, 0);
     // With SA_NOCLDWAIT it may have gone before or been kept since.
     check((waited == child && WEXITSTATUS(status) == 6) || (waited == -1 && errno == ECHILD), "children");
-    child = fork();
+    child = forked();
     if (child == 0)
         _exit(5);
     check(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 5, "whose end it sees");

@@ -36,7 +36,7 @@ static void memory(void)
     char *m = map(fd, BYTES, RW), *read_only = map(fd, BYTES, PROT_READ), byte;
     strcpy(m, "before");
     need(pipe(pipes) == 0, "pipe");
-    pid_t pid = fork();
+    pid_t pid = forked();
     if (pid == 0) {
         if (read(pipes[0], &byte, 1) != 1 || strcmp(m, "before") != 0 || strcmp(m + 100, "after") != 0)
             _exit(1);
@@ -60,9 +60,9 @@ static void descendants(void)
     int fd = memfd_create("m", MFD_CLOEXEC);
     need(fd >= 0 && ftruncate(fd, BYTES) == 0, "memfd_create");
     atomic_int *word = map(fd, BYTES, RW);
-    pid_t pid = fork();
+    pid_t pid = forked();
     if (pid == 0) {
-        if (fork() == 0) {
+        if (forked() == 0) {
             while (word[0] == 0)
                 sched_yield();
             word[1] = 2;
@@ -107,7 +107,7 @@ static void anonymous(void)
 {
     char *m = map_anonymous(BYTES), *other = map_anonymous(BYTES);
     strcpy(m, "before");
-    pid_t pid = fork();
+    pid_t pid = forked();
     if (pid == 0) {
         if (strcmp(m, "before") != 0 || other[LAST] != 0)
             _exit(1);
@@ -145,7 +145,7 @@ static void tests_of_a_suite(struct results *results, int number)
         _exit(0);
     case 1: // two processes that wait for each other
         sem_init(checkpoint, 1, 0);
-        if (fork() == 0) {
+        if (forked() == 0) {
             results->at = getpid();
             sem_post(checkpoint);
             _exit(0);
@@ -172,7 +172,7 @@ static void suite(void)
     for (int i = 0; i < 2; i++) {
         int ends[4];
         for (int number = 0; number < 4; number++) {
-            pid_t pid = fork();
+            pid_t pid = forked();
             if (pid == 0) {
                 setpgid(0, 0);
                 signal(SIGALRM, SIG_DFL);
@@ -195,7 +195,7 @@ static void segment(void)
     char *p = shmat(id, NULL, 0);
     need(p != (char *)-1, "shmat");
     shmctl(id, IPC_RMID, NULL);
-    pid_t pid = fork();
+    pid_t pid = forked();
     if (pid == 0) {
         strcpy(p + BYTES - 8, "segment");
         _exit(0);
@@ -252,7 +252,7 @@ static void take_turns(struct board *board, int who)
 static void locks(void)
 {
     struct board *board = new_board();
-    pid_t pid = fork();
+    pid_t pid = forked();
     if (pid == 0) {
         for (int i = 0; i < ROUNDS; i++) {
             sem_post(&board->here);
@@ -287,7 +287,7 @@ static void waiting_before(void)
     need(pthread_create(&thread, NULL, wait_early, board) == 0, "pthread_create");
     // sem_t of glibc: its word, and how many wait in the upper half.
     AWAIT(((atomic_uint *)&board->early)[1] == 1);
-    pid_t pid = fork();
+    pid_t pid = forked();
     if (pid == 0) {
         sem_post(&board->early);
         _exit(0);
@@ -332,7 +332,7 @@ static void beside_threads(void)
     for (int i = 0; i < 3; i++)
         need(pthread_create(&threads[i], NULL, kinds[i], m) == 0, "pthread_create");
     for (int i = 1; i <= CHILDREN; i++) {
-        pid_t pid = fork();
+        pid_t pid = forked();
         int status;
         if (pid == 0) {
             m[i * PAGE_BYTES] = (char)i;

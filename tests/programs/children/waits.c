@@ -10,8 +10,7 @@ static int gate[2];
 static pid_t child_behind_gate(int code)
 {
     char byte;
-    pid_t pid = fork();
-    need(pid >= 0, "fork");
+    pid_t pid = forked();
     if (pid == 0) {
         close(gate[1]);
         while (read(gate[0], &byte, 1) < 0)
@@ -42,7 +41,7 @@ static void whom(void)
     await_end(second);
     check(waitpid(second, &status, 0) == second && WEXITSTATUS(status) == 2, "by number");
     check(waitpid(0, &status, 0) == first && WEXITSTATUS(status) == 1, "by group");
-    pid_t third = fork();
+    pid_t third = forked();
     if (third == 0) {
         setpgid(0, 0);
         _exit(3);
@@ -65,7 +64,7 @@ static void told(void)
     check(kill(pid, 0) == 0, "a zombie is there");
     check(waitid(P_ALL, 0, &info, WEXITED) == 0 && info.si_pid == pid, "and takes");
     check_fails(kill(pid, 0), ESRCH, "a zombie that was waited for is not");
-    pid = fork();
+    pid = forked();
     if (pid == 0)
         for (;;)
             pause();
@@ -77,7 +76,7 @@ static void told(void)
 static void stopped(void)
 {
     int status;
-    pid_t pid = fork();
+    pid_t pid = forked();
     if (pid == 0)
         for (;;)
             pause();
@@ -176,8 +175,7 @@ static pid_t child_that_says_when_it_goes_on(void)
 {
     char ready;
     need(pipe(gate) == 0, "pipe");
-    pid_t pid = fork();
-    need(pid >= 0, "fork");
+    pid_t pid = forked();
     if (pid == 0) {
         catch_signal(SIGCONT, say_so, 0);
         say_so(0);
@@ -238,12 +236,12 @@ static void by_another_thread(void)
 
 static void group_killed(void)
 {
-    pid_t leader = fork();
+    pid_t leader = forked();
     if (leader == 0)
         for (;;)
             pause();
     need(setpgid(leader, leader) == 0, "setpgid");
-    pid_t member = fork();
+    pid_t member = forked();
     if (member == 0)
         for (;;)
             pause();
@@ -260,7 +258,7 @@ static void signalled_by_child(void)
 {
     int status;
     catch_signal(SIGUSR1, count, SA_RESTART);
-    pid_t pid = fork();
+    pid_t pid = forked();
     if (pid == 0)
         _exit(kill(getppid(), SIGUSR1));
     check(waitpid(pid, &status, 0) == pid && status == 0, "a child signals its parent");
@@ -282,7 +280,7 @@ static void usage(void)
     int status;
     need(getrusage(RUSAGE_CHILDREN, &all) == 0, "getrusage");
     check(used_us(&all) == 0, "without children nothing is used");
-    pid_t pid = fork();
+    pid_t pid = forked();
     if (pid == 0) {
         while (clock_ns(CLOCK_PROCESS_CPUTIME_ID) < AT_LEAST_US * INT64_C(1000))
             ;

@@ -69,6 +69,14 @@ CHECK_HELPER void need(int ok, const char *what)
     _exit(99);
 }
 
+// A child, or the end of the program: who goes on with -1 for its number signals all processes of the user.
+CHECK_HELPER pid_t forked(void)
+{
+    pid_t pid = fork();
+    need(pid >= 0, "fork");
+    return pid;
+}
+
 // ---- Touching memory that may not be there ------------------------------
 
 // The last fault a probe met; signo is 0 when the access went through.

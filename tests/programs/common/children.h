@@ -10,8 +10,7 @@
 // A child that ends with this status.
 CHECK_HELPER pid_t child(int code)
 {
-    pid_t pid = fork();
-    need(pid >= 0, "fork");
+    pid_t pid = forked();
     if (pid == 0)
         _exit(code);
     return pid;
@@ -35,8 +34,7 @@ CHECK_HELPER void await_end(pid_t pid)
 // Runs `body` in a child, whose exit status it returns; returns the child's status.
 CHECK_HELPER int in_child(int (*body)(void))
 {
-    pid_t pid = fork();
-    need(pid >= 0, "fork");
+    pid_t pid = forked();
     if (pid == 0)
         _exit(body());
     return status_of(pid);

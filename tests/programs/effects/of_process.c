@@ -229,7 +229,7 @@ static void machine(void)
 
 // What a child is seen to be: a process whose file says that this one is its
 // parent, and memory that is not this one's.
-static void forked(void)
+static void of_fork(void)
 {
     volatile int written = 0;
     int status = 0, ends[2], parent = 0;
@@ -253,7 +253,7 @@ static void forked(void)
     close(ends[0]);
 }
 
-static void vforked(void)
+static void of_vfork(void)
 {
     volatile int written = 0;
     int status = 0;
@@ -304,8 +304,8 @@ static void all(void)
     machine();
     cores();
     other_ids();
-    forked();
-    vforked();
+    of_fork();
+    of_vfork();
     become("by its path", 0);
 }
 

@@ -29,7 +29,7 @@ int main(void)
     char byte, *first = map("first");
     need(first != MAP_FAILED && pipe(pipes) == 0, "mmap");
     memset(first, 'a', BYTES);
-    pid_t pid = fork();
+    pid_t pid = forked();
     if (pid == 0) {
         close(pipes[1]);
         read(pipes[0], &byte, 1);

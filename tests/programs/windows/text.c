@@ -95,7 +95,7 @@ static void write_memory_file(char *own)
 
 static void in_a_child(char *own)
 {
-    pid_t child = fork();
+    pid_t child = forked();
     if (child == 0) {
         int done = mprotect(own, PAGE_BYTES, PROT_READ | PROT_WRITE) == 0;
         for (int page = 0; page < 20; page++)
