@@ -17,6 +17,9 @@ pub const FPU_WORDS: usize = 832 / 8;
 /// Resource limits that the node has for the rank, and its proxy not: they would hit the proxy's own time, memory and stack
 /// (RLIMIT_CPU, _DATA, _STACK, _RSS, _MEMLOCK, _AS of include/uapi/asm-generic/resource.h).
 pub const LIMITS: [usize; 6] = [0, 2, 3, 5, 8, 9];
+/// The one of which the proxy has the soft limit only: it has descriptors of its own above the rank's hard limit
+/// (docs/adr/0009).
+pub const RLIMIT_NOFILE: usize = 7;
 
 /// Bytes from the page of the stack pointer on that a child of vfork shares with its parent.
 pub const STACK_BYTES: u64 = 64 << 10;
@@ -59,8 +62,6 @@ pub struct Child {
     pub heap_end: Word,
     /// Whether it is dumpable (prctl's PR_GET_DUMPABLE).
     pub dumpable: Word,
-    /// Soft and hard limit of each of [`LIMITS`].
-    pub limits: [[Word; 2]; LIMITS.len()],
     /// Words of [`Self::fpu`] that are filled in.
     pub fpu_words: Word,
     /// The FPU state as XSAVE has it in the standard format.
@@ -88,7 +89,6 @@ impl Default for Child {
             rseq: words(),
             heap_end: Word::default(),
             dumpable: Word::default(),
-            limits: core::array::from_fn(|_| words()),
             fpu_words: Word::default(),
             fpu: words(),
             actions: core::array::from_fn(|_| words()),

@@ -153,6 +153,8 @@ pub struct FromNode {
     pub cpus: [Word; 2],
     /// Physical base and bytes of its share.
     pub share: [Word; 2],
+    /// Resource limits, soft and hard, by RLIMIT_* number, as the rank has set or inherited them: /proc and children have these.
+    pub rlimits: [[Word; 2]; RLIM_NLIMITS],
     /// Where its heap (brk) begins.
     pub heap_start: Word,
     /// What the node's processors can, as CPUID says it, two registers a word, the lower first: leaf 1 EDX and ECX; leaf 7

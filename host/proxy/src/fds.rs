@@ -108,14 +108,19 @@ pub fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The proxy's own hard limit, which the rank does not change: its own the node keeps. u64::MAX: unlimited.
+pub fn hard_limit() -> u64 {
+    getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX)
+}
+
 /// Raises the soft limit for as long as `work` takes, so that it gets descriptors when the rank has used up its own, and may
-/// have them above the rank's. Where the rank has lowered its hard limit, `work` has to do with that. The limit is the
-/// process's: workers that need room take turns, and one that has used up its descriptors just then may get one too many.
+/// have them above the rank's. The limit is the process's: workers that need room take turns, and one that has used up its
+/// descriptors just then may get one too many.
 pub fn with_room<T>(raised: u64, work: impl FnOnce() -> T) -> T {
     let _turn = turn();
     let was = getrlimit(Resource::Nofile);
     let room = Rlimit {
-        current: Some(raised.min(was.maximum.unwrap_or(raised))),
+        current: Some(raised),
         maximum: was.maximum,
     };
     let _ = setrlimit(Resource::Nofile, room);
@@ -124,20 +129,16 @@ pub fn with_room<T>(raised: u64, work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Moves a descriptor out of the way of the rank's numbers, close-on-exec: above them, or, where the rank has lowered its hard
-/// limit, to the highest that it leaves. To be called with [room](with_room).
+/// Moves a descriptor out of the way of the rank's numbers, close-on-exec: above them, unless there is no room. To be called
+/// with [room](with_room).
 #[must_use]
 pub fn above(fd: OwnedFd, first_own: u32) -> OwnedFd {
-    const ROOM: u64 = 64;
-    let hard = getrlimit(Resource::Nofile).maximum;
-    let highest = hard.map_or(u64::MAX, |hard| hard.saturating_sub(ROOM));
-    let from = highest.min(first_own.into()) as RawFd;
-    fcntl_dupfd_cloexec(&fd, from).unwrap_or(fd)
+    fcntl_dupfd_cloexec(&fd, first_own as RawFd).unwrap_or(fd)
 }
 
 /// Closes every descriptor below `first` that is marked close-on-exec, as an exec does: yod's, or those of a rank's program that
-/// is replaced. No other thread uses descriptors below `first`. Those in `keep` stay: where the rank has lowered its hard limit,
-/// ours lie there, too.
+/// is replaced. No other thread uses descriptors below `first`. Those in `keep` stay: where there was no [room](above), ours lie
+/// there, too.
 pub fn close_on_exec(first: u64, keep: &[RawFd]) {
     let open: Vec<RawFd> = match std::fs::read_dir(Path::new("/proc/self/fd")) {
         Ok(entries) => entries

@@ -96,6 +96,12 @@ impl Rank {
         running.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// A resource limit of the program, soft and hard; u64::MAX: unlimited.
+    pub fn limit(&self, resource: usize) -> [u64; 2] {
+        let limit = self.words.area.node.rlimits.get(resource);
+        limit.map_or([u64::MAX; 2], |words| words.each_ref().map(Word::load))
+    }
+
     /// To be held while something is posted to the node's mailbox, which takes from one at a time.
     pub fn posting(&self) -> MutexGuard<'_, Posted> {
         self.posted.lock().unwrap_or_else(PoisonError::into_inner)

@@ -7,6 +7,7 @@
 
 pub mod content;
 mod device;
+mod limits;
 mod listing;
 mod machine;
 pub mod open;

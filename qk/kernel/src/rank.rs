@@ -199,8 +199,10 @@ impl Rank {
             ppid: host.ppid.peek(),
             info: self.described(),
         };
-        *self.limits.lock() =
-            core::array::from_fn(|i| core::array::from_fn(|j| host.rlimits[i][j].peek()));
+        for (resource, words) in host.rlimits.iter().enumerate() {
+            let limit = words.each_ref().map(Word::peek);
+            self.change_limit(resource, |inherited| *inherited = limit);
+        }
         let queue_limit = self.limits.lock()[RLIMIT_SIGPENDING][0];
         self.signals
             .lock()
@@ -208,6 +210,15 @@ impl Rank {
         let blocked = SigSet(host.blocked.peek());
         self.main().begin(identity.pid, 0, blocked, Policy::DEFAULT);
         self.identity.set(identity).is_ok()
+    }
+
+    /// Changes a resource limit and tells the proxy; returns what it is now.
+    pub fn change_limit(&self, resource: usize, change: impl FnOnce(&mut [u64; 2])) -> [u64; 2] {
+        let limit = &mut self.limits.lock()[resource];
+        change(limit);
+        let told = self.area.node.rlimits[resource].iter();
+        told.zip(*limit).for_each(|(word, value)| word.put(value));
+        *limit
     }
 
     /// What its proxy says of it and of the program that is to be loaded.

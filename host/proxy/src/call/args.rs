@@ -24,8 +24,6 @@ const STRING_BYTES: usize = 4096;
 const STRINGS: usize = 2;
 /// Most descriptors of a poll whose copy is kept between calls.
 const POLL_KEPT: usize = 1024;
-/// uapi/asm-generic/resource.h
-const RLIMIT_NOFILE: u32 = 7;
 /// No such family or level.
 const NONE: u64 = -1i64 as u64;
 
@@ -222,8 +220,9 @@ fn by_number(
         libc::SYS_select | libc::SYS_pselect6 if args[0] as i32 > 0 => {
             args[0] = (args[0] as u32).min(first_own_fd).into();
         }
-        // Beyond its hard limit a rank's descriptors would meet ours, even if the rank is privileged to raise it.
-        libc::SYS_setrlimit if args[0] as u32 == RLIMIT_NOFILE => {
+        // Beyond its hard limit a rank's descriptors would meet ours, even if the rank is privileged to raise it. The hard
+        // limit is the node's to keep: ours have to have room above it.
+        libc::SYS_setrlimit if args[0] as u32 == libc::RLIMIT_NOFILE => {
             let copied = memory.read(args[1], scratch.rlimit.as_mut_bytes());
             let [soft, hard] = scratch.rlimit;
             if copied.is_err() {
@@ -231,6 +230,9 @@ fn by_number(
             } else if soft <= hard && hard > first_own_fd.into() {
                 return Err(Errno::EPERM);
             } else {
+                if soft <= hard {
+                    scratch.rlimit[1] = fds::hard_limit();
+                }
                 args[1] = scratch.rlimit.as_ptr() as u64;
             }
         }

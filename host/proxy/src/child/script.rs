@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use abi::Errno;
 use abi::map::{PAGE, USER_BASE, USER_TOP, VDSO_AREA};
 use rustix::fd::AsRawFd;
-use wire::child::{Child, LIMITS, STACK_BYTES};
+use wire::child::{Child, STACK_BYTES};
 
 use super::copies::Copies;
 use super::lock;
@@ -61,7 +61,7 @@ pub struct Script {
     _page: Box<[u8; page::BYTES]>,
     _actions: Box<[[u64; 4]]>,
     _name: Box<[u8; NAME_BYTES]>,
-    _limits: Box<[[u64; 2]; LIMITS.len()]>,
+    _limits: Vec<[u64; 2]>,
     _mm: Box<MmMap>,
     _auxv: Vec<u8>,
     _lent: [Option<Lent>; 2],
@@ -130,7 +130,7 @@ impl Script {
             steps.call(libc::SYS_arch_prctl, &[code, base.peek()], Must::Succeed);
         }
         steps.page(page_at, &page);
-        let limits = steps.limits(child); // RLIMIT_AS, and nothing is mapped afterwards
+        let limits = steps.limits(rank); // RLIMIT_AS, and nothing is mapped afterwards
         steps.call(
             libc::SYS_prctl,
             &[libc::PR_SET_PDEATHSIG as u64, 0],

@@ -5,7 +5,7 @@ use std::ops::Range;
 use abi::Errno;
 use abi::ident::NSIG;
 use abi::map::PAGE;
-use wire::child::{Child, LIMITS, how};
+use wire::child::{Child, LIMITS, RLIMIT_NOFILE, how};
 
 use super::copies::Copies;
 use super::page;
@@ -252,13 +252,13 @@ impl Steps {
     }
 
     /// The limits that the rank's proxy does not have. What lowers one never fails.
-    pub fn limits(&mut self, child: &Child) -> Box<[[u64; 2]; LIMITS.len()]> {
-        let limits = child
-            .limits
-            .each_ref()
-            .map(|words| words.each_ref().map(|word| word.peek()));
-        let limits = Box::new(limits);
-        for (resource, limit) in LIMITS.into_iter().zip(&*limits) {
+    pub fn limits(&mut self, rank: &Rank) -> Vec<[u64; 2]> {
+        let of_node = LIMITS.into_iter().chain([RLIMIT_NOFILE]);
+        let limits: Vec<_> = of_node
+            .clone()
+            .map(|resource| rank.limit(resource))
+            .collect();
+        for (resource, limit) in of_node.zip(&limits) {
             let args = [0, resource as u64, limit.as_ptr().addr() as u64, 0];
             self.call(libc::SYS_prlimit64, &args, Must::Return);
         }

@@ -8,6 +8,7 @@ use abi::map::PAGE;
 use wire::word::Word;
 use zerocopy::IntoBytes;
 
+use super::limits;
 use super::machine;
 use super::place::{Place, Whose};
 use super::regions::{self, Lines};
@@ -39,6 +40,8 @@ pub enum File {
     Environ,
     /// The auxiliary vector.
     Auxv,
+    /// Resource limits.
+    Limits,
     /// Linux's, with the rank's memory as the machine's.
     Meminfo,
     /// Linux's, with the node's cores.
@@ -63,6 +66,7 @@ const OF_RANK: &[(&str, File)] = &[
     ("cmdline", File::Cmdline),
     ("environ", File::Environ),
     ("auxv", File::Auxv),
+    ("limits", File::Limits),
 ];
 /// Names in the procfs itself.
 const OF_SYSTEM: &[(&str, File)] = &[
@@ -144,6 +148,7 @@ impl File {
             File::Cmdline => return joined(&rank.program(), true),
             File::Environ => return joined(&rank.program(), false),
             File::Auxv => return auxv(rank, rank).unwrap_or_default(),
+            File::Limits => limits::text(&linux(&own("limits")), |resource| rank.limit(resource)),
         };
         text.into_bytes()
     }

@@ -105,7 +105,7 @@ fn describe(node: &Node, code: &[u8], registers: [u64; 4]) {
     child.registers[RSP].put(STACK);
     child.registers[RIP].put(CODE);
     child.dumpable.put(1);
-    for limit in child.limits.as_flattened() {
+    for limit in node.area().node.rlimits.as_flattened() {
         limit.put(u64::MAX);
     }
 }

@@ -13,6 +13,10 @@ pub const CASES: &[Case] = &[
     ("the_limit_is_linuxs", the_limit_is_linuxs),
     ("the_limit_can_be_raised", the_limit_can_be_raised),
     ("equal_limits_are_lowered", equal_limits_are_lowered),
+    (
+        "a_lower_hard_limit_leaves_room_for_ours",
+        a_lower_hard_limit_leaves_room_for_ours,
+    ),
     ("own_ones_are_bad", own_ones_are_bad),
     ("own_ones_survive_close_range", own_ones_survive_close_range),
     ("own_ones_are_not_dup_targets", own_ones_are_not_dup_targets),
@@ -88,6 +92,19 @@ fn the_limit_can_be_raised() {
 fn equal_limits_are_lowered() {
     let node = with_limit(1024, 1024);
     assert_eq!(limits(&node), (960, 960));
+}
+
+/// The proxy's own hard limit went down with the rank's, and it had no numbers for files of its own any more.
+fn a_lower_hard_limit_leaves_room_for_ours() {
+    let mut node = with_limit(16, 1024);
+    node.put_words(BUF, &[20, 30]);
+    let nofile = u64::from(libc::RLIMIT_NOFILE);
+    assert_eq!(node.call(libc::SYS_setrlimit, &[nofile, BUF]), 0);
+    let of_proxy = std::fs::read_to_string(format!("/proc/{}/limits", node.pid())).unwrap();
+    let line = of_proxy.lines().find(|line| line.contains("open files"));
+    let line: Vec<&str> = line.unwrap().split_whitespace().collect();
+    assert_eq!(line, ["Max", "open", "files", "20", "1024", "files"]);
+    assert_eq!(node.call(libc::SYS_dup2, &[0, 20]), EBADF);
 }
 
 fn own_ones_are_bad() {

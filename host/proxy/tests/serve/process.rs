@@ -145,6 +145,17 @@ fn texts_are_the_ranks() {
         domains.starts_with("00400000 default anon=1024 "),
         "{domains}"
     );
+    // Once they were the proxy's.
+    let soft_and_hard = &node.area().node.rlimits[libc::RLIMIT_NOFILE as usize];
+    soft_and_hard[0].put(100);
+    soft_and_hard[1].put(u64::MAX);
+    let limits = text(&mut node, "/proc/self/limits");
+    assert!(
+        limits.contains(
+            "\nMax open files            100                  unlimited            files"
+        ),
+        "{limits}"
+    );
     assert_eq!(open(&mut node, b"/proc/self/io\0", 0), -2);
     let scope = "/proc/sys/kernel/yama/ptrace_scope";
     if std::path::Path::new(scope).exists() {

@@ -7,7 +7,7 @@ use abi::Errno;
 use abi::control::{FORK_OVER, HostOp};
 use abi::map::PAGE;
 use qk_core::signals::{Action, Signal};
-use wire::child::{Child, LIMITS, STACK_BYTES, how};
+use wire::child::{Child, STACK_BYTES, how};
 
 use super::args::{put_u32, put_u32_opt};
 use super::{Call, SysResult, shipped};
@@ -122,12 +122,6 @@ fn record(call: &Call<'_>, birth: &Birth, child: &Child) -> Result<(), Errno> {
     record_signals(call, child);
     for (to, from) in child.rseq.iter().zip(&call.thread.rseq) {
         to.put(from.load(Ordering::Relaxed));
-    }
-    let limits = *call.rank.limits.lock();
-    for (to, resource) in child.limits.iter().zip(LIMITS) {
-        to.iter()
-            .zip(limits[resource])
-            .for_each(|(to, limit)| to.put(limit));
     }
     let dumpable = call.rank.dumpable.load(Ordering::Relaxed);
     child.dumpable.put(dumpable.into());

@@ -1,5 +1,6 @@
 //! Resource limits. They are the proxy's own, which Linux enforces on files; those on memory and processor time mean the
-//! rank's and stay here ([`LIMITS`]); its children get them. One that nothing here enforces cannot be lowered: a limit that was set holds.
+//! rank's and stay here ([`LIMITS`]), and so does the hard limit on descriptors. /proc and children have them from here. One that
+//! nothing here enforces cannot be lowered: a limit that was set holds.
 
 use abi::Errno;
 use abi::ident::RLIM_NLIMITS;
@@ -86,7 +87,8 @@ fn set(call: &Call<'_>, resource: usize, from: u64) -> SysResult {
         let ret = ship::linux_call(call.thread, nr, &[resource as u64, from, 0, 0, 0, 0]);
         Errno::check(ret)?;
     }
-    call.rank.limits.lock()[resource] = [soft, hard];
+    call.rank
+        .change_limit(resource, |limit| *limit = [soft, hard]);
     match resource {
         RLIMIT_CPU => timer::follow_cpu_limit(call.rank),
         RLIMIT_SIGPENDING => call.rank.signals.lock().process.limit_queue(soft),

@@ -208,12 +208,9 @@ pub(super) fn expire_cpu_time(rank: &'static Rank) {
 /// The soft limit on processor time is reached: SIGXCPU, and again each second until the hard limit's SIGKILL
 /// (Linux: kernel/time/posix-cpu-timers.c, check_process_timers).
 fn raise_cpu_limit(rank: &Rank) -> Signal {
-    let hard_s = {
-        let mut limits = rank.limits.lock();
-        let [soft_s, hard_s] = &mut limits[RLIMIT_CPU];
+    let [_, hard_s] = rank.change_limit(RLIMIT_CPU, |[soft_s, _]| {
         *soft_s = soft_s.saturating_add(1);
-        *hard_s
-    };
+    });
     prepare_cpu_limit(rank);
     if rank.cpu_ns() / NS_PER_S >= hard_s {
         Signal::KILL
