@@ -36,6 +36,8 @@ const EMULATED: &[(&str, &str)] = &[
     ("mpx", "mpx"),
     ("rdseed", "rdseed"),
     ("adx", "adx"),
+    // Linux has no flag for it any more: no processor that was ever sold has the instruction.
+    ("pcommit", "pcommit"),
     ("clflushopt", "clflushopt"),
     ("clwb", "clwb"),
     ("vaes", "vaes"),

@@ -1,6 +1,7 @@
-// Limits, as a child and its parent see them: `resources CASE`.
+// Limits and processor, as a child and its parent see them: `resources CASE`.
 #include "../common/children.h"
 
+#include <cpuid.h>
 #include <fcntl.h>
 #include <sys/resource.h>
 
@@ -91,12 +92,49 @@ static void few_files(void)
     check(0, "another program takes its place");
 }
 
+// ---- The processor ---------------------------------------------------------------
+
+// Features that bring instructions for programs, by CPUID (Intel SDM vol. 2A, CPUID; AMD APM vol. 3 appendix E).
+static const struct words {
+    unsigned leaf, subleaf, number; // of EAX, EBX, ECX, EDX
+    unsigned mask;
+} instructions[] = {
+    {1, 0, 2, 0x72d83203}, {1, 0, 3, 0x07888010},   {7, 0, 1, 0xfdef4938},          {7, 0, 2, 0x1a405f63},
+    {7, 0, 3, 0x03c1410c}, {7, 1, 0, 0x00a00030},   {0xd, 1, 0, 0x00000007},        {0x80000001, 0, 2, 0x00210961},
+    {0x80000001, 0, 3, 0xc8400000}, {0x80000008, 0, 1, 0x00000011},
+};
+enum { WORDS = sizeof instructions / sizeof *instructions };
+static unsigned of_parent[WORDS];
+
+static unsigned features(const struct words *words)
+{
+    unsigned r[4] = {0};
+    __get_cpuid_count(words->leaf, words->subleaf, &r[0], &r[1], &r[2], &r[3]);
+    return r[words->number] & words->mask;
+}
+static int has_all(void)
+{
+    for (int i = 0; i < WORDS; i++)
+        if ((of_parent[i] & ~features(&instructions[i])) != 0)
+            return 1 + i;
+    return 0;
+}
+
+// PCOMMIT was shown, which only the emulator has: a child could have met an instruction that it was told of and that is not there.
+static void processor(void)
+{
+    for (int i = 0; i < WORDS; i++)
+        of_parent[i] = features(&instructions[i]);
+    check(of_parent[0] != 0, "the processor has features");
+    IN_CHILD("and a child's has them all", has_all);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "began") == 0) {
         check(1, "another program takes its place");
         return check_done();
     }
-    static const struct test_case cases[] = {CASE(limits), CASE(few_files)};
+    static const struct test_case cases[] = {CASE(limits), CASE(few_files), CASE(processor)};
     return RUN_CASES(cases);
 }
