@@ -299,6 +299,53 @@ static void clones(void)
     check_fails(waitpid(-1, NULL, 0), ECHILD, "which leaves no child");
 }
 
+// The child goes on with an empty stack: all that it can do is call.
+static long clone3_on(struct args_of_clone *args, int (*body)(void *), void *arg)
+{
+    long result;
+    asm volatile("syscall\n\t"
+                 "test %%rax, %%rax\n\t"
+                 "jnz 1f\n\t"
+                 "mov %[arg], %%rdi\n\t"
+                 "call *%[body]\n\t"
+                 "mov %%eax, %%edi\n\t mov %[exit], %%eax\n\t syscall\n"
+                 "1:"
+                 : "=a"(result)
+                 : "0"(SYS_clone3), "D"(args), "S"(sizeof *args), [body] "r"(body), [arg] "r"(arg), [exit] "i"(SYS_exit_group)
+                 : "rcx", "r11", "memory");
+    return result;
+}
+
+enum { OWN_STACK_BYTES = 64 << 10 };
+static char *own_stack;
+static int in_parent = 1;
+static int runs_there(void *arg)
+{
+    char here[OWN_STACK_BYTES * 3 / 4];
+    in_parent = 0;
+    memset(here, 1, sizeof here);
+    return here > own_stack && here < own_stack + OWN_STACK_BYTES ? *(int *)arg : 99;
+}
+
+// A stack of its own is a private copy, too: once the child has gone, the parent uses the same memory.
+static void own_stacks(void)
+{
+    int status = 21;
+    own_stack = mmap(NULL, OWN_STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *end = own_stack + OWN_STACK_BYTES;
+    need(own_stack != MAP_FAILED, "mmap");
+    check(status_of(clone(runs_there, end, SIGCHLD, &status)) == 21, "clone with a stack");
+    check(status_of(clone(runs_there, end, SIGCHLD | CLONE_VFORK, &status)) == 21, "whose caller waits for it");
+    struct args_of_clone args = {.exit_signal = SIGCHLD, .stack = (uintptr_t)own_stack, .stack_size = OWN_STACK_BYTES};
+    status = 22;
+    check(status_of((pid_t)clone3_on(&args, runs_there, &status)) == 22, "clone3 with a stack");
+    check(in_parent == 1 && all_bytes(own_stack, 0, OWN_STACK_BYTES / 2), "and nothing of it in the parent");
+    args.stack_size = 0;
+    check_fails(syscall(SYS_clone3, &args, sizeof args), EINVAL, "a stack of no size");
+    args.stack = 0, args.stack_size = OWN_STACK_BYTES;
+    check_fails(syscall(SYS_clone3, &args, sizeof args), EINVAL, "a size of no stack");
+}
+
 int main(int argc, char **argv)
 {
     need(readlink("/proc/self/exe", self, sizeof self - 1) > 0, "readlink");
@@ -307,7 +354,7 @@ int main(int argc, char **argv)
         return as(argv[2], argc, argv);
     static const struct test_case cases[] = {
         CASE(exec), CASE(broken), CASE(too_long), CASE(vforks), CASE(vforks_of_threads), CASE(spawn), CASE(shell),
-        CASE(clones),
+        CASE(clones), CASE(own_stacks),
     };
     return RUN_CASES(cases);
 }

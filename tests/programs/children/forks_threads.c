@@ -55,6 +55,29 @@ static void from_thread(void)
         joined(busy[i]);
 }
 
+static volatile int raw_status = -1;
+static void fork_without_handlers(int signo)
+{
+    int status;
+    pid_t pid = _Fork();
+    if (pid == 0)
+        _exit(signo + in_child_count);
+    raw_status = waitpid(pid, &status, 0) == pid ? WEXITSTATUS(status) : -2;
+}
+
+// _Fork may be called in handlers of signals, for it runs none of pthread_atfork.
+static void without_handlers(void)
+{
+    pthread_atfork(prepare, in_parent, in_child_handler);
+    catch_signal(SIGUSR1, fork_without_handlers, 0);
+    pthread_t busy = start(compute, NULL);
+    raise(SIGUSR1);
+    check(raw_status == SIGUSR1, "_Fork in a handler");
+    check(prepared == 0 && after_parent == 0, "runs no handler of forks");
+    go_on = 1;
+    joined(busy);
+}
+
 static void *fork_often(void *arg)
 {
     for (int i = 0; i < 5; i++) {
@@ -128,7 +151,7 @@ static void beside_unmapping(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        CASE(from_thread), CASE(from_threads), CASE(beside_blocked), CASE(beside_unmapping),
+        CASE(from_thread), CASE(without_handlers), CASE(from_threads), CASE(beside_blocked), CASE(beside_unmapping),
     };
     return RUN_CASES(cases);
 }

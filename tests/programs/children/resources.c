@@ -1,4 +1,4 @@
-// Limits and processor, as a child and its parent see them: `resources CASE`.
+// Limits, processor and much memory, as a child and its parent see them: `resources CASE`.
 #include "../common/children.h"
 
 #include <cpuid.h>
@@ -129,12 +129,42 @@ static void processor(void)
     IN_CHILD("and a child's has them all", has_all);
 }
 
+// ---- Much memory -----------------------------------------------------------------
+
+static const size_t MUCH_BYTES = 3ul << 29, STEP_BYTES = 64ul << 20, LITTLE_BYTES = 256ul << 20;
+static char *much;
+static int has_little(void)
+{
+    long pages = 0;
+    for (size_t at = 0; at < MUCH_BYTES; at += STEP_BYTES)
+        if (much[at] != (char)(at / STEP_BYTES + 1) || much[at + STEP_BYTES - 1] != 0)
+            return 1;
+    FILE *statm = fopen("/proc/self/statm", "r");
+    if (statm == NULL || fscanf(statm, "%*d %ld", &pages) != 1)
+        return 2;
+    return pages > (long)(LITTLE_BYTES / PAGE_BYTES);
+}
+
+// What a child costs is in proportion to what was used of the memory, not to what there is.
+static void gigabytes(void)
+{
+    much = mmap(NULL, MUCH_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    need(much != MAP_FAILED, "mmap");
+    for (size_t at = 0; at < MUCH_BYTES; at += STEP_BYTES)
+        much[at] = (char)(at / STEP_BYTES + 1);
+    IN_CHILD("of gigabytes a child has what was used", has_little);
+    pid_t pid = vfork();
+    if (pid == 0)
+        _exit(much[STEP_BYTES]);
+    check(status_of(pid) == 2 << 8, "and so has one of vfork");
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "began") == 0) {
         check(1, "another program takes its place");
         return check_done();
     }
-    static const struct test_case cases[] = {CASE(limits), CASE(few_files), CASE(processor)};
+    static const struct test_case cases[] = {CASE(limits), CASE(few_files), CASE(processor), CASE(gigabytes)};
     return RUN_CASES(cases);
 }
