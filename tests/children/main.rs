@@ -2,6 +2,8 @@
 //! or their parents are killed.
 
 mod killed;
+mod outside;
+mod terminal;
 
 use anyhow::{Context, Result, ensure};
 use margay_tests::clean;
@@ -14,6 +16,11 @@ use margay_tests::tree;
 
 /// A user without rights ("nobody").
 const NOBODY: u32 = 65534;
+
+/// What runs the arguments that follow as a process of this Linux, and what runs them as a rank.
+fn natively_and_on_a_node() -> [Run; 2] {
+    [Run::new([""; 0]), Run::yod(&["--"])]
+}
 
 /// A shell's script as a rank; it must end with status 0.
 fn script(options: &[&str], text: &str) -> Result<Outcome> {
@@ -108,6 +115,16 @@ fn may_start_nodes() -> Result<()> {
     Ok(())
 }
 
+fn scratch_of_nobody() -> Result<Scratch> {
+    let scratch = Scratch::new()?;
+    let cwd = scratch.path().join("cwd");
+    std::fs::create_dir_all(&cwd)?;
+    for directory in [scratch.path(), &cwd] {
+        std::os::unix::fs::chown(directory, Some(NOBODY), Some(NOBODY))?;
+    }
+    Ok(scratch)
+}
+
 /// The conformance set is right as Linux has it, without rights that root has.
 #[test]
 fn are_the_same_to_a_user_without_rights() -> Result<()> {
@@ -117,19 +134,47 @@ fn are_the_same_to_a_user_without_rights() -> Result<()> {
         return Ok(()); // then conformance has shown it
     }
     for row in rows {
-        let scratch = Scratch::new()?;
-        let cwd = scratch.path().join("cwd");
-        std::fs::create_dir_all(&cwd)?;
-        for directory in [scratch.path(), &cwd] {
-            std::os::unix::fs::chown(directory, Some(NOBODY), Some(NOBODY))?;
-        }
-        let outcome = Run::native(&row).as_nobody().run_in(&scratch)?;
+        let outcome = Run::native(&row)
+            .as_nobody()
+            .run_in(&scratch_of_nobody()?)?;
         ensure!(
             outcome.status.map(End::Status) == Some(row.end),
             "{}: status {:?}: {}",
             row.name,
             outcome.status,
             outcome.stdout.text()
+        );
+    }
+    Ok(())
+}
+
+/// stress-ng's stressor of exec does nothing as root, and says so. Without a limit it has 4,096 children at a time.
+#[test]
+fn are_executed_under_stress() -> Result<()> {
+    const STRESS: &[&str] = &[
+        "/usr/bin/stress-ng",
+        "--exec",
+        "1",
+        "--exec-max",
+        "8",
+        "--exec-ops",
+        "40",
+        "--verify",
+    ];
+    for run in natively_and_on_a_node() {
+        let run = run.args(STRESS);
+        let (run, scratch) = if rustix::process::geteuid().is_root() {
+            (run.as_nobody(), scratch_of_nobody()?)
+        } else {
+            (run, Scratch::new()?)
+        };
+        let outcome = run.run_in(&scratch)?;
+        let said = outcome.stdout.text() + &outcome.stderr.text();
+        let did = said.contains("successful run completed") && !said.contains("skipping");
+        ensure!(
+            outcome.status == Some(0) && did,
+            "status {:?}: {said}",
+            outcome.status
         );
     }
     Ok(())
@@ -148,6 +193,26 @@ fn live_on_as_orphans() -> Result<()> {
     let lives = process::wait_until(HANG, || name() == "sleep\n");
     ensure!(process::kill(pid), "it was not there");
     ensure!(lives && outcome.status == Some(0), "{}", name());
+    Ok(())
+}
+
+/// One after the other, with nothing left of any.
+#[test]
+fn may_be_ten_thousand_in_a_row() -> Result<()> {
+    const MANY: &str = "10000";
+    let program = tree::program("glibc-static", "forks");
+    let program = program.to_string_lossy();
+    for run in natively_and_on_a_node() {
+        let run = run.args(&[&*program, "many", MANY]);
+        let outcome = clean::run(run.limit(HANG * 10))?;
+        ensure!(
+            outcome.status == Some(0),
+            "status {:?}: {}{}",
+            outcome.status,
+            outcome.stdout.text(),
+            outcome.stderr.text()
+        );
+    }
     Ok(())
 }
 
@@ -170,15 +235,17 @@ fn may_be_as_many_as_the_limit_says() -> Result<()> {
             &format!("--regid={number}"),
             "--clear-groups",
         ];
-        let run = Run::new(user).args(under).args(&[&program, "bomb"]);
-        let outcome = run.ulimit("-p", PROCESSES).run()?;
-        ensure!(
-            outcome.status == Some(0),
-            "{under:?}: status {:?}: {}{}",
-            outcome.status,
-            outcome.stdout.text(),
-            outcome.stderr.text()
-        );
+        for case in ["at_limit", "bomb"] {
+            let run = Run::new(user).args(under).args(&[&program, case]);
+            let outcome = run.ulimit("-p", PROCESSES).run()?;
+            ensure!(
+                outcome.status == Some(0),
+                "{under:?} {case}: status {:?}: {}{}",
+                outcome.status,
+                outcome.stdout.text(),
+                outcome.stderr.text()
+            );
+        }
     }
     Ok(())
 }

@@ -24,6 +24,7 @@ const NEEDED: &[(&str, &str)] = &[
     ("/usr/bin/ctest", "cmake"),
     ("/usr/bin/gawk", "gawk"),
     ("/usr/bin/gdb", "gdb"),
+    ("/usr/bin/strace", "strace"),
     ("/usr/bin/git", "git"),
     ("/usr/bin/groff", "groff-base"),
     ("/usr/bin/hwloc-calc", "hwloc-nox"),

@@ -3,6 +3,7 @@
 #include "../common/children.h"
 
 #include <setjmp.h>
+#include <spawn.h>
 #include <sys/resource.h>
 
 // ---- Memory that only one of the two has -----------------------------------------
@@ -177,6 +178,39 @@ static void beside_calls(void)
 
 // ---- As many as there can be, under RLIMIT_NPROC ------------------------------------
 
+static pid_t vfork_child(int code)
+{
+    pid_t pid = vfork();
+    if (pid == 0)
+        _exit(code);
+    return pid;
+}
+static int exit_two(void *arg) { return *(int *)arg; }
+
+static void at_limit(void)
+{
+    static char stack[16 << 10] __attribute__((aligned(16)));
+    struct rlimit limit, one;
+    pid_t pid;
+    int two = 2;
+    need(getrlimit(RLIMIT_NPROC, &limit) == 0 && geteuid() != 0, "a limit that holds: no root");
+    one = (struct rlimit){1, limit.rlim_max};
+    need(setrlimit(RLIMIT_NPROC, &one) == 0, "setrlimit");
+    for (int round = 0; round < 3; round++) {
+        check_fails(fork(), EAGAIN, "fork at the limit");
+        check_fails(vfork_child(1), EAGAIN, "vfork");
+        check_fails(clone(exit_two, stack + sizeof stack, SIGCHLD, &two), EAGAIN, "clone");
+        check(posix_spawn(&pid, "/bin/true", NULL, NULL, (char *[]){"true", NULL}, NULL) == EAGAIN, "posix_spawn");
+        check(WEXITSTATUS(system("true")) == 127, "system");
+    }
+    check_fails(waitpid(-1, NULL, 0), ECHILD, "no child is left");
+    need(setrlimit(RLIMIT_NPROC, &limit) == 0, "setrlimit");
+    check(status_of(vfork_child(1)) == 1 << 8, "with a higher one vfork goes on");
+    check(status_of(clone(exit_two, stack + sizeof stack, SIGCHLD, &two)) == 2 << 8 && WEXITSTATUS(system("exit 3")) == 3 &&
+              status_of(child(4)) == 4 << 8,
+          "and so do the others");
+}
+
 // Every process forks until it may not. Who may not first says so, and all end.
 static int alarm_pipe[2], end_pipe[2];
 static void multiply(void)
@@ -219,7 +253,7 @@ int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         CASE(unmapped), CASE(overflows), CASE(killed), CASE(returns), CASE(stores), CASE(smashes),
-        CASE(beside_calls), CASE(bomb),
+        CASE(beside_calls), CASE(at_limit), CASE(bomb),
     };
     return RUN_CASES(cases);
 }
