@@ -132,6 +132,24 @@ if __name__ == "__main__":
     process = context.Process(target=theirs.send, args=(["spawned", double(4)],)); process.start()
     print(ours.recv()); process.join(); print(process.exitcode)
 END
+cat >pool.py <<'END'
+import multiprocessing
+def count(number, lock, shared):
+    for _ in range(100):
+        with number.get_lock(): number.value += 1
+        with lock: shared[0] += 0.5
+def square(n): return n * n
+if __name__ == "__main__":
+    context = multiprocessing.get_context("fork")
+    number, lock, shared = context.Value("i", 0), context.Lock(), context.Array("d", 2, lock=False)
+    counters = [context.Process(target=count, args=(number, lock, shared)) for _ in range(3)]
+    for counter in counters: counter.start()
+    for counter in counters: counter.join()
+    print(number.value, list(shared), [counter.exitcode for counter in counters])
+    with context.Pool(2) as pool: print(pool.map(square, range(10)))
+    queue = context.Queue(); process = context.Process(target=queue.put, args=("queued",)); process.start()
+    print(queue.get()); process.join()
+END
 printf '.TH PAGE 1 2001-02-03 "of a test"\n.SH NAME\npage \\- something to set\n.SH DESCRIPTION\n.B Bold\nand\n.I italic\ntext, filled and adjusted until a line is full and another one begins.\n' >page.1
 mkdir -p tree/deep
 cp text tree/text
@@ -141,8 +159,9 @@ chmod 750 tree/deep
 chmod 640 tree/text
 find . -exec touch -h -d @1000000000 {} +
 tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf archive.tar tree
+gzip -n -k archive.tar
 xz -T1 -k text
 seq 1 150000 >large
 xz -T1 -0 --block-size=100000 -c large >blocks.xz
 zstd -q -T1 -1 -k large
-touch -d @1000000000 archive.tar text.xz large blocks.xz large.zst .
+touch -d @1000000000 archive.tar archive.tar.gz text.xz large blocks.xz large.zst .
