@@ -5,8 +5,9 @@ mkdir -p "$target/apps"
 folder=$(mktemp -d "$target/apps/run.XXXXXX")
 trap 'rm -rf "$folder"' EXIT
 export LC_ALL=C.UTF-8
-# What starts the program, or yod, with its arguments; yod's options; a file that lies where the program runs.
-launcher= options="-m 2G" file=
+# What starts the program, or yod, with its arguments; yod's options; a file that lies where the program runs; seconds that each
+# run has at most.
+launcher= options="-m 2G" file= limit=300
 
 # same NAME STATUS RESULTS INPUT COMMAND...: RESULTS is a shell function that prints, of what the program said (its input) and of
 # its files, what must be equal.
@@ -16,8 +17,10 @@ same() {
         mkdir -p "$folder/$name.$kind" && cd "$folder/$name.$kind" || exit 1
         [ -z "$file" ] || cp "$file" . || exit 1
         yod=; [ $kind = linux ] || yod="$target/release/yod --accel ${MARGAY_TEST_ACCEL:-tcg} --stats=json $options --"
-        timeout -k 5 300 $launcher $yod "$@" <"$input" >out 2>err
+        begun=$(date +%s%N)
+        timeout -k 5 $limit $launcher $yod "$@" <"$input" >out 2>err
         echo "status $?" >results
+        echo $(($(date +%s%N) - begun)) >ns
         $results <out >>results
     done
     cd "$folder" || exit 1
@@ -29,7 +32,8 @@ same() {
         echo "FAIL  $name: (< Linux, > Margay)"; diff $name.linux/results $name.margay/results | head -20
         tail -5 $name.margay/err; failed=$((failed + 1))
     else
-        echo "ok    $name: $(wc -l <$name.linux/results) lines are the same"; passed=$((passed + 1))
+        times=$(awk 'NR == 1 { linux = $1 } END { printf "%.1f", $1 / linux }' $name.linux/ns $name.margay/ns)
+        echo "ok    $name: $(wc -l <$name.linux/results) lines are the same, $times times as long"; passed=$((passed + 1))
     fi
 }
 
