@@ -3,9 +3,12 @@
 //!
 //! EXEC_ROUNDS is how many programs follow each other (100 unless set).
 
+use std::os::unix::fs::PermissionsExt;
+
 use anyhow::{Result, ensure};
 use margay_tests::clean;
 use margay_tests::compare::checks_passed;
+use margay_tests::report::Stderr;
 use margay_tests::run::{HANG, Outcome, Run};
 use margay_tests::scratch::Scratch;
 use margay_tests::tree;
@@ -66,6 +69,42 @@ fn nothing_stays_of_one_that_is_killed() -> Result<()> {
 
 fn of_shell(options: &[&str], line: &str) -> Result<Outcome> {
     clean::run(Run::yod(options).args(&["-m", "64M", "--", "/bin/sh", "-c", line]))
+}
+
+/// As a launcher's wrappers are: what it starts on the way runs on Linux, what it becomes stays on the node. The program says so,
+/// and so does the kernel, which has served its calls.
+#[test]
+fn a_wrapper_becomes_a_program_on_the_node() -> Result<()> {
+    const WRAPPER: &str = "#!/bin/sh -e\nhost=$(uname -r | tr a-z A-Z)\nexport THREADS=4\n\
+        exec /usr/bin/env HOST=\"$host\" uname \"$@\"\n";
+    let scratch = Scratch::new()?;
+    let path = scratch.path().join("wrapper");
+    std::fs::write(&path, WRAPPER)?;
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755))?;
+    let run = Run::yod(&[
+        "-n",
+        "2",
+        "-m",
+        "32M",
+        "--oversubscribe",
+        "--stats=json",
+        "--",
+    ]);
+    let outcome = run.args(&[&*path.to_string_lossy(), "-r"]).run()?;
+    let (said, stderr) = (outcome.stdout.text(), outcome.stderr.text());
+    ensure!(outcome.status == Some(0), "{said}{stderr}");
+    let stays = |line: &str| line.ends_with("-margay");
+    ensure!(said.lines().map(stays).eq([true, true]), "{said}");
+    ensure!(
+        stderr.contains(r#"{"name":"uname","served":"local","count":2}"#),
+        "{stderr}"
+    );
+    let stats = Stderr::new(outcome.stderr.head())?.stats;
+    for rank in 0..2 {
+        let children = stats.number(&format!("/ranks/{rank}/children/count"))?;
+        ensure!(children == 1, "{children} children: {stderr}");
+    }
+    Ok(())
 }
 
 #[test]
