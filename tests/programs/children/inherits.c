@@ -192,10 +192,10 @@ static void locks(void)
 
 // ---- Priorities, timers --------------------------------------------------------
 
-static int look_at_priority(void) { return getpriority(PRIO_PROCESS, 0) != 3; }
+static int look_at_priority(void) { return getpriority(PRIO_PROCESS, 0) != 19; }
 static void priority(void)
 {
-    need(setpriority(PRIO_PROCESS, 0, 3) == 0, "setpriority");
+    need(setpriority(PRIO_PROCESS, 0, 19) == 0, "setpriority");
     IN_CHILD("the nice value is the parent's", look_at_priority);
 }
 

@@ -128,7 +128,7 @@ static void stays(void)
     need(chdir("below") == 0, "chdir");
     umask(0123);
     prctl(PR_SET_DUMPABLE, 0);
-    setpriority(PRIO_PROCESS, 0, 7);
+    setpriority(PRIO_PROCESS, 0, 19);
     struct rlimit limit;
     getrlimit(RLIMIT_NOFILE, &limit);
     limit.rlim_cur = 200;
@@ -170,7 +170,7 @@ static void as_stays(int argc, char **argv)
     check(strcmp(strrchr(getcwd(cwd, sizeof cwd), '/'), "/below") == 0 && umask(0) == 0123, "directory and umask");
     check(chdir("..") == 0 && rmdir("below") == 0, "which can be left");
     check(prctl(PR_GET_DUMPABLE) == 1, "it is dumpable again");
-    check(getpriority(PRIO_PROCESS, 0) == 7, "the nice value");
+    check(getpriority(PRIO_PROCESS, 0) == 19, "the nice value");
     struct rlimit limit;
     getrlimit(RLIMIT_NOFILE, &limit);
     check(limit.rlim_cur == 200, "limits");
