@@ -1,7 +1,6 @@
 /*
- * Every process that could take part leaves a card with PMIx before Open MPI's
- * start-up fence: the ABI, its SMARTMAP rank and its pid in one number.  So
- * all ranks know alike, without a message, who can and who cannot.
+ * Every process that could take part leaves a card (word.h).  So all ranks know
+ * alike, without a message, who can and who cannot.
  */
 #define _GNU_SOURCE
 #include "card.h"
@@ -11,42 +10,16 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-#include "smartmap.h"
-#if OMPI_MAJOR_VERSION >= 5 /* speaks to PMIx by PMIx's own names */
-#include "ompi/runtime/ompi_rte.h"
-#include "opal/mca/pmix/pmix-internal.h"
-#define CARD_SCOPE PMIX_LOCAL
-#define CARD_TYPE PMIX_UINT64
-#else
-#include "ompi/mca/rte/rte.h"
-#include "opal/mca/pmix/pmix.h"
-#define CARD_SCOPE OPAL_PMIX_LOCAL
-#define CARD_TYPE OPAL_UINT64
-#endif
+#include "word.h"
 
 static const char *card_key;
 
 int smartmap_leave_card(const char *key)
 {
-    int error;
     card_key = key;
-    if (!smartmap_available())
-        return OMPI_SUCCESS;
-    uint64_t card = (uint64_t)SMARTMAP_ABI << 48 | (uint64_t)smartmap_rank() << 32 |
-                    (uint32_t)getpid();
-    OPAL_MODEX_SEND_VALUE(error, CARD_SCOPE, (char *)key, &card, CARD_TYPE);
-    return error == OPAL_SUCCESS ? OMPI_SUCCESS : OMPI_ERR_NOT_AVAILABLE;
-}
-
-static uint64_t fetch_card(const ompi_proc_t *proc)
-{
-    int error;
-    uint64_t card = 0, *value = &card;
-    OPAL_MODEX_RECV_VALUE_IMMEDIATE(error, card_key, &proc->super.proc_name, &value,
-                                    CARD_TYPE);
-    return error == OPAL_SUCCESS ? card : 0;
+    return !smartmap_available() || leave_word(key, own_card()) ? OMPI_SUCCESS
+                                                                : OMPI_ERR_NOT_AVAILABLE;
 }
 
 /** A card never changes, so answers are kept: every new communicator asks for all members. */
@@ -65,9 +38,9 @@ bool smartmap_left_card(const ompi_proc_t *proc)
     pthread_mutex_lock(&lock);
     if (kept[i].card == 0 || kept[i].name.vpid != name.vpid) {
         kept[i].name = name;
-        kept[i].card = fetch_card(proc);
+        kept[i].card = fetch_word(proc, card_key);
     }
-    bool left = kept[i].card >> 48 == SMARTMAP_ABI;
+    bool left = card_is_ours(kept[i].card);
     pthread_mutex_unlock(&lock);
     return left;
 }
@@ -94,7 +67,7 @@ bool smartmap_is_crowded(void)
         if (!OPAL_PROC_ON_LOCAL_NODE(procs[i]->super.proc_flags))
             continue;
         processes++;
-        pid_t pid = (pid_t)(fetch_card(procs[i]) & 0xffffffff);
+        pid_t pid = card_pid(fetch_word(procs[i], card_key));
         if (sched_getaffinity(pid, sizeof mask, &mask) == 0) /* pid 0: no card, take our own */
             CPU_OR(&together, &together, &mask);
     }

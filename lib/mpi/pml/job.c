@@ -13,23 +13,14 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "ompi/proc/proc.h"
 #include "opal/runtime/opal_progress.h"
 #include "opal/util/output.h"
 #if OMPI_MAJOR_VERSION >= 5
-#include "ompi/runtime/ompi_rte.h"
 #include "ompi/runtime/params.h"
-#include "opal/mca/pmix/pmix-internal.h"
-#define CARD_SCOPE PMIX_LOCAL
-#define CARD_TYPE PMIX_UINT64
-#else
-#include "ompi/mca/rte/rte.h"
-#include "opal/mca/pmix/pmix.h"
-#define CARD_SCOPE OPAL_PMIX_LOCAL
-#define CARD_TYPE OPAL_UINT64
 #endif
+#include "word.h"
 
 #define CARD_KEY "pml.smartmap.card"
 #define BLOCK_KEY "pml.smartmap.block"
@@ -90,28 +81,13 @@ static bool wants_fault_tolerance(void)
 /** Say that we could take part; all processes of the job are on this node. */
 void job_leave_card(void)
 {
-    int error;
     uint32_t processes = (uint32_t)smartmap_size();
     if (!smartmap_available() || processes != ompi_process_info.num_procs ||
         processes > SMARTMAP_MAX_RANKS || wants_fault_tolerance())
         return;
     job.sizes = choose_sizes(processes);
-    if (!create_block())
-        return;
-    uint64_t card = (uint64_t)SMARTMAP_ABI << 48 | (uint64_t)smartmap_rank() << 32 |
-                    (uint32_t)getpid();
-    uint64_t block = (uint64_t)job.block;
-    OPAL_MODEX_SEND_VALUE(error, CARD_SCOPE, BLOCK_KEY, &block, CARD_TYPE);
-    if (error == OPAL_SUCCESS)
-        OPAL_MODEX_SEND_VALUE(error, CARD_SCOPE, CARD_KEY, &card, CARD_TYPE);
-}
-
-static uint64_t fetch(const ompi_proc_t *proc, const char *key)
-{
-    int error;
-    uint64_t word = 0, *value = &word;
-    OPAL_MODEX_RECV_VALUE_IMMEDIATE(error, key, &proc->super.proc_name, &value, CARD_TYPE);
-    return error == OPAL_SUCCESS ? word : 0;
+    if (create_block() && leave_word(BLOCK_KEY, (uint64_t)job.block))
+        leave_word(CARD_KEY, own_card());
 }
 
 /** Read a process's card; false: it left none. */
@@ -119,10 +95,10 @@ static bool read_card(ompi_group_t *world, int node, uint64_t *block)
 {
     const ompi_proc_t *proc = ompi_group_peer_lookup(world, node);
     struct peer *p = &job.peer[node];
-    uint64_t card = fetch(proc, CARD_KEY);
-    *block = card >> 48 == SMARTMAP_ABI ? fetch(proc, BLOCK_KEY) : 0;
-    p->smartmap_rank = (int)(card >> 32 & 0xffff);
-    p->pid = (pid_t)(card & 0xffffffff);
+    uint64_t card = fetch_word(proc, CARD_KEY);
+    *block = card_is_ours(card) ? fetch_word(proc, BLOCK_KEY) : 0;
+    p->smartmap_rank = card_rank(card);
+    p->pid = card_pid(card);
     return *block != 0 && proc->super.proc_name.jobid == job.id &&
            proc->super.proc_name.vpid == (opal_vpid_t)node;
 }
