@@ -9,31 +9,16 @@
  *   posted, unexpected   a round of 8 bytes with 1,000 others before the match
  */
 #include <mpi.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "flag.h"
 
 enum { BATCHES = 25, MOST = 4 << 20, WINDOW = 64, OTHERS = 1000, OTHER_TAG = 1000 };
 
 static int rank;
 static char *out, *in;
-static _Atomic long *word;
-
-static void flag(int turns, int unused)
-{
-    static long base;
-    (void)unused;
-    for (long i = base + 1; i <= base + turns; i++) {
-        if (rank == 0)
-            atomic_store_explicit(&word[0], i, memory_order_release);
-        while (atomic_load_explicit(&word[rank ? 0 : 64], memory_order_acquire) < i)
-            ;
-        if (rank == 1)
-            atomic_store_explicit(&word[64], i, memory_order_release);
-    }
-    base += turns;
-}
 
 /** One buffer for both ways: what is sent was written since it was last read. */
 static void ping_pong_from(int turns, int bytes, int source)
@@ -129,17 +114,13 @@ static void with_unexpected(void)
 int main(int argc, char **argv)
 {
     static const int sizes[] = { 8, 64, 1024, 4096, 16384, 65536, 262144, 1048576, MOST };
-    MPI_Win win;
-    MPI_Aint bytes;
-    int unit;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     out = malloc(MOST);
     in = malloc(MOST);
     memset(out, 1, MOST);
     memset(in, 1, MOST);
-    MPI_Win_allocate_shared(rank ? 0 : 4096, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &word, &win);
-    MPI_Win_shared_query(win, 0, &bytes, &unit, &word);
+    MPI_Win win = open_word(rank);
     cell("flag", 8, 1000, 2, flag);
     for (int i = 0; i < 9; i++)
         cell("one way", sizes[i], sizes[i] <= 4096 ? 500 : sizes[i] <= 262144 ? 50 : 5, 2,

@@ -15,35 +15,20 @@
  * With WITHOUT in the environment there is no compare_and_swap (see compare).
  */
 #include <mpi.h>
-#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "flag.h"
+
 enum { BATCHES = 15, MOST = 1 << 20 };
 
 static int rank;
 static char *local;
-static _Atomic long *word;
 static MPI_Win win;
 static MPI_Group other;
 static MPI_Datatype column;
-
-static void flag(int turns, int unused)
-{
-    static long base;
-    (void)unused;
-    for (long i = base + 1; i <= base + turns; i++) {
-        if (rank == 0)
-            atomic_store_explicit(&word[0], i, memory_order_release);
-        while (atomic_load_explicit(&word[rank ? 0 : 64], memory_order_acquire) < i)
-            ;
-        if (rank == 1)
-            atomic_store_explicit(&word[64], i, memory_order_release);
-    }
-    base += turns;
-}
 
 static void put(int turns, int bytes)
 {
@@ -184,10 +169,7 @@ static void cells(const char *kind)
 
 int main(int argc, char **argv)
 {
-    MPI_Win flags;
-    MPI_Aint bytes;
     MPI_Group world;
-    int unit;
     char *base;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -197,8 +179,7 @@ int main(int argc, char **argv)
     MPI_Type_vector(512, 1, 2, MPI_DOUBLE, &column);
     MPI_Type_commit(&column);
     local = malloc(MOST);
-    MPI_Win_allocate_shared(rank ? 0 : 4096, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &word, &flags);
-    MPI_Win_shared_query(flags, 0, &bytes, &unit, &word);
+    MPI_Win words = open_word(rank);
     cell("machine", "flag", 8, 1000, 2, flag);
     MPI_Win_allocate(MOST, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
     memset(base, 0, MOST);
@@ -207,7 +188,7 @@ int main(int argc, char **argv)
     MPI_Win_create(base, MOST, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
     cells("create");
     free(base);
-    MPI_Win_free(&flags);
+    MPI_Win_free(&words);
     MPI_Finalize();
     return 0;
 }
