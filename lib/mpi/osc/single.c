@@ -14,34 +14,31 @@ bool single_suits(const ompi_datatype_t *type, const void *address)
            ((uintptr_t)address & (bytes - 1)) == 0;
 }
 
+/** Does `how` with a type as long as the element. */
+#define BY_SIZE(bytes, how)           \
+    switch (bytes) {                  \
+    case 1: return how(uint8_t);      \
+    case 2: return how(uint16_t);     \
+    case 4: return how(uint32_t);     \
+    default: return how(uint64_t);    \
+    }
+
+#define LOAD(type) __atomic_load_n((const type *)target, __ATOMIC_SEQ_CST)
 static uint64_t load(const void *target, size_t bytes)
 {
-    switch (bytes) {
-    case 1: return __atomic_load_n((const uint8_t *)target, __ATOMIC_SEQ_CST);
-    case 2: return __atomic_load_n((const uint16_t *)target, __ATOMIC_SEQ_CST);
-    case 4: return __atomic_load_n((const uint32_t *)target, __ATOMIC_SEQ_CST);
-    default: return __atomic_load_n((const uint64_t *)target, __ATOMIC_SEQ_CST);
-    }
+    BY_SIZE(bytes, LOAD)
 }
 
+#define EXCHANGE(type) __atomic_exchange_n((type *)target, (type)value, __ATOMIC_SEQ_CST)
 static uint64_t exchange(void *target, uint64_t value, size_t bytes)
 {
-    switch (bytes) {
-    case 1: return __atomic_exchange_n((uint8_t *)target, (uint8_t)value, __ATOMIC_SEQ_CST);
-    case 2: return __atomic_exchange_n((uint16_t *)target, (uint16_t)value, __ATOMIC_SEQ_CST);
-    case 4: return __atomic_exchange_n((uint32_t *)target, (uint32_t)value, __ATOMIC_SEQ_CST);
-    default: return __atomic_exchange_n((uint64_t *)target, value, __ATOMIC_SEQ_CST);
-    }
+    BY_SIZE(bytes, EXCHANGE)
 }
 
+#define ADD(type) __atomic_fetch_add((type *)target, (type)value, __ATOMIC_SEQ_CST)
 static uint64_t add(void *target, uint64_t value, size_t bytes)
 {
-    switch (bytes) {
-    case 1: return __atomic_fetch_add((uint8_t *)target, (uint8_t)value, __ATOMIC_SEQ_CST);
-    case 2: return __atomic_fetch_add((uint16_t *)target, (uint16_t)value, __ATOMIC_SEQ_CST);
-    case 4: return __atomic_fetch_add((uint32_t *)target, (uint32_t)value, __ATOMIC_SEQ_CST);
-    default: return __atomic_fetch_add((uint64_t *)target, value, __ATOMIC_SEQ_CST);
-    }
+    BY_SIZE(bytes, ADD)
 }
 
 #define SWAP(type)                                                                       \
@@ -52,16 +49,10 @@ static uint64_t add(void *target, uint64_t value, size_t bytes)
         *expected = expected_;                                                           \
         swapped_;                                                                        \
     })
-
 /** Replaces what is `expected`, or says what there is instead. */
 static bool swap(void *target, uint64_t *expected, uint64_t value, size_t bytes)
 {
-    switch (bytes) {
-    case 1: return SWAP(uint8_t);
-    case 2: return SWAP(uint16_t);
-    case 4: return SWAP(uint32_t);
-    default: return SWAP(uint64_t);
-    }
+    BY_SIZE(bytes, SWAP)
 }
 
 /** `result` may be NULL; `origin` may for MPI_NO_OP. */
