@@ -182,7 +182,7 @@ void job_meet(ompi_communicator_t *world)
     job.id = OMPI_PROC_MY_NAME->jobid;
     job.self = (int)OMPI_PROC_MY_NAME->vpid;
     if (!job.block) {
-        say("ob1 serves: no arena (not preloaded, ulimit -v, or memfd refused), several nodes, or ULFM");
+        say("ob1 serves: no arena (not preloaded, ulimit -v or -f, or memfd refused), several nodes, or ULFM");
         return;
     }
     uint64_t *blocks = calloc(job.sizes.processes, sizeof *blocks);

@@ -8,8 +8,8 @@
  * untouched page costs nothing, and a page given back is punched out.
  *
  * Nothing here fails the program.  Where there is no job, no memfd, no room
- * under `ulimit -v` or no arena memory left, allocations come from Linux as
- * always; peers then find them unreachable, and copy.
+ * under `ulimit -v` or `-f`, or no arena memory left, allocations come from
+ * Linux as always; peers then find them unreachable, and copy.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -83,6 +83,13 @@ static bool address_space_is_limited(void)
     return getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY;
 }
 
+/** Under `ulimit -f`, which counts memfds, ftruncate(2) would end the program by SIGXFSZ. */
+static bool is_longer_than_a_file_may_be(uint64_t bytes)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < bytes;
+}
+
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 8U /* linux/memfd.h, since 6.3 */
 #endif
@@ -142,7 +149,7 @@ static bool create(void)
     uint64_t bytes = arena.job.arena_bytes ? arena.job.arena_bytes : ARENA_MAX_BYTES;
     bytes -= bytes % GRANULE_BYTES;
     if (arena.job.rank < 0 || bytes < ARENA_MIN_BYTES || bytes > ARENA_MAX_BYTES ||
-        address_space_is_limited())
+        address_space_is_limited() || is_longer_than_a_file_may_be(bytes))
         return false;
     int fd = open_memfd(bytes);
     if (fd < 0)
