@@ -309,6 +309,10 @@ void *arena_take(size_t bytes)
     if (g == 0)
         return NULL;
     void *start = (void *)(ARENA_BASE + g * GRANULE_BYTES);
+    if (arena.forked && raw_mprotect(start, count * GRANULE_BYTES, PROT_READ | PROT_WRITE) != 0) {
+        arena_give_back(start, bytes);
+        return NULL;
+    }
     if (bytes >= SEGMENT_BYTES && !arena.forked)
         syscall(SYS_madvise, start, bytes, MADV_HUGEPAGE); /* a wish only */
     leave_out_of_dumps(start, bytes, false);
@@ -328,12 +332,23 @@ void arena_drop_pages(void *address, size_t bytes)
     errno = saved;
 }
 
+/**
+ * In a child that is a copy: pages in no use, which count for nothing.
+ * arena_take gives access to them again.
+ */
+bool arena_clear(void *address, size_t bytes)
+{
+    return raw_mmap(address, bytes, PROT_NONE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == address;
+}
+
 /** Take memory back; false when it is not the arena's. */
 bool arena_give_back(void *address, size_t bytes)
 {
     if (!arena_contains(address, bytes))
         return false;
-    arena_drop_pages(address, bytes);
+    if (!arena.forked || !arena_clear(address, bytes))
+        arena_drop_pages(address, bytes);
     leave_out_of_dumps(address, bytes, true);
     lock();
     count_pages((uint64_t)address - ARENA_BASE, bytes, false);
@@ -341,12 +356,13 @@ bool arena_give_back(void *address, size_t bytes)
     return true;
 }
 
-void arena_for_each_used(void (*visit)(uint64_t start, uint64_t bytes))
+void arena_for_each_used(void (*visit)(uint64_t start, uint64_t bytes, void *context),
+                         void *context)
 {
     uint64_t limit = arena.bytes / GRANULE_BYTES;
     for (uint64_t g = 0; g < limit; g++)
         if (arena.pages_used[g] != 0)
-            visit(ARENA_BASE + g * GRANULE_BYTES, GRANULE_BYTES);
+            visit(ARENA_BASE + g * GRANULE_BYTES, GRANULE_BYTES, context);
 }
 
 void arena_become_private(void)

@@ -1,11 +1,13 @@
 /*
- * fork() after start.
+ * Children that are copies of a rank.
  *
  * The arena is a shared mapping, so a plain fork would leave parent and child
  * on one heap.  The child must get its own copy, as POSIX says.  Just before
  * the fork (our prepare handler is registered first, so it runs last) the
  * parent copies the pages in use to a private mapping; the child moves that
- * mapping over the arena before anything else of its own runs.
+ * over the arena before anything else of its own runs.  Either is without
+ * access where the heap is not in use, so that only what is counts against
+ * `ulimit -d` and where Linux does not overcommit memory.
  *
  * The child is no rank: it has no windows (MADV_DONTFORK) and exports nothing.
  * A parent with several threads is copied while the others run on; POSIX lets
@@ -13,6 +15,7 @@
  * vfork and posix_spawn share the address space and need none of this.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -20,56 +23,93 @@
 
 #include "internal.h"
 
-static char *copy = MAP_FAILED; /* guarded by glibc's atfork lock */
-static uint64_t copy_bytes;
+struct copy {
+    char *start;    /* of the arena's; NULL: there is none */
+    uint64_t bytes; /* 0: none is needed */
+};
+
+static char *place_in(const struct copy *copy, uint64_t address)
+{
+    return copy->start + (address - ARENA_BASE);
+}
+
+static void drop(struct copy *copy)
+{
+    if (copy->start)
+        raw_munmap(copy->start, copy->bytes);
+    copy->start = NULL;
+}
 
 /** Copy the resident pages of a granule; others read as zeros anyway. */
-static void copy_granule(uint64_t start, uint64_t bytes)
+static void copy_granule(uint64_t start, uint64_t bytes, void *context)
 {
+    struct copy *copy = context;
     unsigned char resident[GRANULE_BYTES / PAGE_BYTES];
+    if (copy->start &&
+        raw_mprotect(place_in(copy, start), bytes, PROT_READ | PROT_WRITE) != 0)
+        drop(copy);
+    if (!copy->start)
+        return;
     bool known = syscall(SYS_mincore, start, bytes, resident) == 0;
     for (uint64_t page = 0; page < bytes / PAGE_BYTES; page++) {
         uint64_t from = start + page * PAGE_BYTES;
         if (!known || (resident[page] & 1))
-            memcpy(copy + (from - ARENA_BASE), (void *)from, PAGE_BYTES);
+            memcpy(place_in(copy, from), (void *)from, PAGE_BYTES);
     }
 }
 
-static void prepare(void)
+static struct copy make_copy(void)
 {
     const struct arena_header *own = arena_own();
-    copy = MAP_FAILED;
-    if (!own)
-        return;
-    copy_bytes = own->bytes;
-    copy = raw_mmap(NULL, copy_bytes, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (copy != MAP_FAILED)
-        arena_for_each_used(copy_granule);
-}
-
-static void in_parent(void)
-{
-    if (copy != MAP_FAILED)
-        raw_munmap(copy, copy_bytes);
-    copy = MAP_FAILED;
-}
-
-static void in_child(void)
-{
-    static const char text[] =
-        "smartmap: fork: no address space for the child's copy of the heap\n";
-    if (!arena_own())
-        return;
-    if (copy == MAP_FAILED ||
-        syscall(SYS_mremap, copy, copy_bytes, copy_bytes,
-                MREMAP_MAYMOVE | MREMAP_FIXED, ARENA_BASE) != (long)ARENA_BASE) {
-        syscall(SYS_write, STDERR_FILENO, text, sizeof text - 1);
-        syscall(SYS_exit_group, 127);
+    struct copy copy = { NULL, own ? own->bytes : 0 };
+    int saved = errno;
+    if (own) {
+        void *at = raw_mmap(NULL, copy.bytes, PROT_NONE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        copy.start = at == MAP_FAILED ? NULL : at;
+        arena_for_each_used(copy_granule, &copy);
     }
-    copy = MAP_FAILED;
+    errno = saved;
+    return copy;
+}
+
+static void end_child(void)
+{
+    static const char text[] = "smartmap: fork: no memory for the child's copy of the heap\n";
+    syscall(SYS_write, STDERR_FILENO, text, sizeof text - 1);
+    syscall(SYS_exit_group, 127);
+}
+
+/** What another thread took after the copy was made is not in it, and reads as zeros. */
+static void move_granule(uint64_t start, uint64_t bytes, void *context)
+{
+    if (syscall(SYS_mremap, place_in(context, start), bytes, bytes,
+                MREMAP_MAYMOVE | MREMAP_FIXED, start) != (long)start ||
+        raw_mprotect((void *)start, bytes, PROT_READ | PROT_WRITE) != 0)
+        end_child();
+}
+
+/** In the child. */
+static void move_in(struct copy *copy)
+{
+    if (copy->bytes == 0)
+        return;
+    if (!copy->start || !arena_clear((void *)ARENA_BASE, copy->bytes))
+        end_child();
+    arena_for_each_used(move_granule, copy);
+    drop(copy);
     arena_become_private();
 }
+
+/* fork(3) */
+
+static __thread struct copy forked; /* two threads may fork at once */
+
+static void prepare(void) { forked = make_copy(); }
+
+static void in_parent(void) { drop(&forked); }
+
+static void in_child(void) { move_in(&forked); }
 
 void fork_register(void)
 {

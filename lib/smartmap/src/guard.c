@@ -70,8 +70,9 @@ EXPORT int madvise(void *address, size_t bytes, int advice)
     return (int)syscall(SYS_madvise, address, bytes, advice);
 }
 
-static void lock_granule(uint64_t start, uint64_t bytes)
+static void lock_granule(uint64_t start, uint64_t bytes, void *unused)
 {
+    (void)unused;
     syscall(SYS_mlock, start, bytes);
 }
 
@@ -103,7 +104,7 @@ EXPORT int mlockall(int flags)
         return error;
     int saved = errno;
     lock_the_rest();
-    arena_for_each_used(lock_granule);
+    arena_for_each_used(lock_granule, NULL);
     errno = saved;
     return 0;
 }

@@ -69,7 +69,9 @@ int arena_rank(void);
 void *arena_take(size_t bytes);
 bool arena_give_back(void *address, size_t bytes);
 void arena_drop_pages(void *address, size_t bytes);
-void arena_for_each_used(void (*visit)(uint64_t start, uint64_t bytes));
+bool arena_clear(void *address, size_t bytes);
+void arena_for_each_used(void (*visit)(uint64_t start, uint64_t bytes, void *context),
+                         void *context);
 void arena_become_private(void);
 
 /* fork.c */

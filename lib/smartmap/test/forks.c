@@ -1,10 +1,13 @@
 /*
- * fork after start: the child owns a copy of the heap as of the fork, neither
- * side sees the other's later writes, and the child is no rank.
+ * fork after start: the child owns a copy of the
+ * heap as of the fork, neither side sees the other's later writes, and the
+ * child is no rank.
  */
 #include "harness.h"
 
-enum { BYTES = 3 << 20 };
+#include <pthread.h>
+
+enum { BYTES = 3 << 20, CHILDREN = 20 };
 
 static void child(volatile char *heap)
 {
@@ -27,15 +30,38 @@ static void child(volatile char *heap)
     _exit(0);
 }
 
+/** Two threads that fork at once had one copy. */
+static void *fork_often(void *unused)
+{
+    char *heap = malloc(BYTES);
+    (void)unused;
+    CHECK(heap != NULL);
+    memset(heap, 1, BYTES);
+    for (int i = 0; i < CHILDREN; i++) {
+        int status;
+        pid_t pid = fork();
+        if (pid == 0) {
+            for (int j = 0; j < BYTES; j += 4096)
+                if (heap[j] != 1)
+                    _exit(1);
+            _exit(0);
+        }
+        CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+    }
+    free(heap);
+    return NULL;
+}
+
 int rank_main(int rank, int size, const char *mode)
 {
     (void)mode;
+    pthread_t thread;
     CHECK(smartmap_join(10000) == 0);
     char *heap = malloc(BYTES);
     memset(heap, 1, BYTES);
     board->address[rank] = heap;
     meet(0, size);
-    for (int round = 0; round < 5; round++) {
+    for (int round = 0; round < 6; round++) {
         pid_t pid = fork();
         if (pid == 0)
             child(heap);
@@ -47,6 +73,9 @@ int rank_main(int rank, int size, const char *mode)
         memset(heap, 1, BYTES);
     }
     CHECK(system("exit 3") == 3 << 8);
+    CHECK(pthread_create(&thread, NULL, fork_often, NULL) == 0);
+    fork_often(NULL);
+    pthread_join(thread, NULL);
     meet(1, size);
     int next = (rank + 1) % size; /* windows still show the parent */
     CHECK(size == 1 || smartmap_reachable(next, board->address[next], BYTES));
