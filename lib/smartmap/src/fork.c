@@ -9,19 +9,28 @@
  * access where the heap is not in use, so that only what is counts against
  * `ulimit -d` and where Linux does not overcommit memory.
  *
+ * The same is done around glibc's _Fork, which runs no handlers, and clone(3)
+ * without CLONE_VM.  The bare system calls pass by every library: their child
+ * shares the heap.
+ *
  * The child is no rank: it has no windows (MADV_DONTFORK) and exports nothing.
  * A parent with several threads is copied while the others run on; POSIX lets
  * its child call async-signal-safe functions only, so it cannot tell.
  * vfork and posix_spawn share the address space and need none of this.
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
+#include <sched.h>
+#include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "internal.h"
+
+#define EXPORT __attribute__((visibility("default")))
 
 struct copy {
     char *start;    /* of the arena's; NULL: there is none */
@@ -114,4 +123,72 @@ static void in_child(void) { move_in(&forked); }
 void fork_register(void)
 {
     pthread_atfork(prepare, in_parent, in_child);
+}
+
+/* _Fork(3) and clone(3); either may be called by a signal's handler. */
+
+static pid_t (*libc_fork)(void);
+static int (*libc_clone)(int (*)(void *), void *, int, void *, ...);
+
+/** Early, for dlsym may not be called by a handler. */
+__attribute__((constructor(101))) static void find_libc(void)
+{
+    *(void **)&libc_fork = dlsym(RTLD_NEXT, "_Fork");
+    *(void **)&libc_clone = dlsym(RTLD_NEXT, "clone");
+}
+
+static int fail(int error)
+{
+    errno = error;
+    return -1;
+}
+
+EXPORT pid_t _Fork(void)
+{
+    if (!libc_fork)
+        return fail(ENOSYS); /* glibc before 2.34 */
+    struct copy copy = make_copy();
+    if (copy.bytes > 0 && !copy.start)
+        return fail(ENOMEM);
+    pid_t child = libc_fork();
+    int saved = errno;
+    if (child == 0)
+        move_in(&copy);
+    else
+        drop(&copy);
+    errno = saved;
+    return child;
+}
+
+struct start {
+    int (*function)(void *);
+    void *argument;
+    struct copy copy;
+};
+
+static int start_child(void *argument)
+{
+    struct start *start = argument; /* in the child's copy of its parent's stack */
+    move_in(&start->copy);
+    return start->function(start->argument);
+}
+
+EXPORT int clone(int (*function)(void *), void *stack, int flags, void *argument, ...)
+{
+    va_list more;
+    va_start(more, argument);
+    pid_t *parent_tid = va_arg(more, pid_t *);
+    void *tls = va_arg(more, void *);
+    pid_t *child_tid = va_arg(more, pid_t *);
+    va_end(more);
+    if ((flags & CLONE_VM) || !function)
+        return libc_clone(function, stack, flags, argument, parent_tid, tls, child_tid);
+    struct start start = { function, argument, make_copy() };
+    if (start.copy.bytes > 0 && !start.copy.start)
+        return fail(ENOMEM);
+    pid_t child = libc_clone(start_child, stack, flags, &start, parent_tid, tls, child_tid);
+    int saved = errno;
+    drop(&start.copy);
+    errno = saved;
+    return child;
 }

@@ -1,5 +1,5 @@
 /*
- * fork after start: the child owns a copy of the
+ * fork after start, by all that libc has for it: the child owns a copy of the
  * heap as of the fork, neither side sees the other's later writes, and the
  * child is no rank.
  */
@@ -28,6 +28,27 @@ static void child(volatile char *heap)
     int status;
     CHECK(waitpid(grandchild, &status, 0) == grandchild && status == 0);
     _exit(0);
+}
+
+static int cloned(void *heap)
+{
+    child(heap);
+    return 1;
+}
+
+/** These two shared the heap with their child: only fork runs atfork handlers. */
+static pid_t fork_by_clone(char *heap)
+{
+    static _Alignas(16) char stack[1 << 20];
+    return clone(cloned, stack + sizeof stack, SIGCHLD, heap);
+}
+
+static pid_t fork_by(int way, char *heap)
+{
+    pid_t pid = way == 2 ? fork_by_clone(heap) : way == 1 ? _Fork() : fork();
+    if (pid == 0)
+        child(heap);
+    return pid;
 }
 
 /** Two threads that fork at once had one copy. */
@@ -62,9 +83,7 @@ int rank_main(int rank, int size, const char *mode)
     board->address[rank] = heap;
     meet(0, size);
     for (int round = 0; round < 6; round++) {
-        pid_t pid = fork();
-        if (pid == 0)
-            child(heap);
+        pid_t pid = fork_by(round % 3, heap);
         memset(heap, 2, BYTES);
         int status;
         CHECK(waitpid(pid, &status, 0) == pid && status == 0);
