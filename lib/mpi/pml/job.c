@@ -4,8 +4,9 @@
  * Before Open MPI's start-up fence a process that could take part leaves a card
  * with PMIx: its SMARTMAP rank, pid and block.  After it, where all have left
  * one, each opens the others' windows and writes its verdict into its block.
- * One that cannot reach another says no.  So either all read yes in all blocks,
- * or each has said no, or reads a no, or cannot read it, which is a no.
+ * One that cannot reach another, or lacks a card or memory, says no.  So either
+ * all read yes in all blocks, or each has said no, or reads a no, or cannot read
+ * it, which is a no.
  */
 #define _GNU_SOURCE
 #include "pml_smartmap.h"
@@ -188,18 +189,15 @@ void job_meet(ompi_communicator_t *world)
     uint64_t *blocks = calloc(job.sizes.processes, sizeof *blocks);
     job.peer = calloc(job.sizes.processes, sizeof *job.peer);
     bool all = blocks && job.peer && read_cards(world->c_local_group, blocks);
-    if (all) {
-        bool met = reach_all(blocks) && start_serving();
-        atomic_store(&job.block->verdict, met ? VERDICT_YES : VERDICT_NO);
-        job.ready = met && all_say_yes();
-        if (!job.ready)
-            say("ob1 serves: not all processes reach each other, or their settings differ");
-    } else {
-        say("ob1 serves: a process has no arena, or another version");
-    }
+    bool met = all && reach_all(blocks) && start_serving();
     free(blocks);
-    if (!job.ready)
+    atomic_store(&job.block->verdict, met ? VERDICT_YES : VERDICT_NO);
+    job.ready = met && all_say_yes();
+    if (!job.ready) {
+        say(all ? "ob1 serves: not all processes reach each other, or their settings differ"
+                : "ob1 serves: a process has no arena or memory, or another version");
         return;
+    }
     say("messages go through windows");
     job.crowded = is_crowded();
     opal_progress_register(smartmap_progress);
