@@ -4,12 +4,13 @@
 #define _GNU_SOURCE
 #include "pml_smartmap.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "ompi/runtime/mpiruntime.h"
-#include "opal/util/output.h"
 
 /** By Linux, for what windows do not show; false: it refuses. */
 static bool read_by_linux(const struct peer *p, char *to, uint64_t from, size_t bytes)
@@ -76,14 +77,23 @@ void receive_take(struct request *r, struct arrival *a)
     free(a);
 }
 
+/** Not by opal_output, which would need memory itself. */
+static void say_out_of_memory(void)
+{
+    char text[128];
+    int bytes = snprintf(text, sizeof text, "pml/smartmap: local rank %d: out of memory for messages "
+                         "that no receive takes; %zu wait\n", smartmap_rank(), job.unexpected.items);
+    if (write(STDERR_FILENO, text, (size_t)bytes) < 0)
+        return; /* nowhere to say it */
+}
+
 /** No receive takes it yet: keep it, with its data. */
 static void keep(const struct incoming *m)
 {
     size_t bytes = m->kind == LINE_LONG ? 0 : m->bytes;
     struct arrival *a = malloc(sizeof *a + bytes);
     if (!a) {
-        opal_output(0, "pml/smartmap: out of memory for messages that no receive takes; "
-                       "%zu wait", job.unexpected.items);
+        say_out_of_memory();
         ompi_mpi_abort(&ompi_mpi_comm_world.comm, MPI_ERR_NO_MEM);
         return;
     }
