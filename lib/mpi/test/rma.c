@@ -347,6 +347,8 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (size > MAX_RANKS)
+        MPI_Abort(MPI_COMM_WORLD, 2);
     MPI_Comm_group(MPI_COMM_WORLD, &world);
     state = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
     mixed = argc > 3 && strcmp(argv[3], "mixed") == 0;
