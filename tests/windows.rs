@@ -26,6 +26,13 @@ fn ranks_reach_what_the_owner_lets_them() -> Result<()> {
     checks_passed(&run(&["-n", "2"], "access", &[]).run()?)
 }
 
+/// The kernel looked twice, whether it is a fault still and then of which kind: memory that was mapped between the two was
+/// SEGV_ACCERR.
+#[test]
+fn a_fault_is_what_the_owner_has_at_one_instant() -> Result<()> {
+    checks_passed(&run(&["-n", "2", "-d", "2"], "appear", &["1000"]).run()?)
+}
+
 /// Started one after the other, with as many cores as ranks.
 #[test]
 fn each_rank_on_cores_of_its_own() -> Result<()> {

@@ -5,6 +5,7 @@ use core::sync::atomic::Ordering;
 use abi::map::in_window;
 use hal::traps::{Trap, UserFrame};
 use hal::vectors::{VEC_DOORBELL, VEC_TIMER, VEC_TLB, VEC_WAKE};
+use qk_core::paging::{self, WindowFault};
 use qk_core::regions::{Prot, RegionFlags};
 use qk_core::signals::{SigInfo, Signal, code};
 
@@ -61,7 +62,9 @@ pub fn user_trap<const DEBUG: bool>(frame: &mut UserFrame, trap: Trap) {
         Some(Ok(())) => {}
         None if DEBUG && debug::takes(thread, frame, trap) => {}
         Some(Err(_)) => raise(thread, trap, SigInfo::new(Signal::SEGV, code::KERNEL)),
-        None if is_settled(trap) => {}
+        None if trap.vector == vector::PAGE && in_window(trap.cr2).is_some() => {
+            by_window(thread, trap);
+        }
         None if trap.vector == vector::PAGE && grown(thread, trap) => {}
         None => raise(thread, trap, info(thread.rank, frame, trap)),
     }
@@ -90,7 +93,7 @@ fn fetched(
 
 /// Whether memory behind the end of a shared file is there by now: the file has grown.
 fn grown(thread: &'static Thread, trap: Trap) -> bool {
-    shared::grow(thread, trap.cr2, |prot| allows(prot, trap))
+    shared::grow(thread, trap.cr2, |prot| paging::allows(prot, trap.error))
 }
 
 /// Linux's signal, code and address for an exception (arch/x86/kernel/traps.c, arch/x86/mm/fault.c).
@@ -115,17 +118,11 @@ fn info(rank: &Rank, frame: &UserFrame, trap: Trap) -> SigInfo {
 /// Nothing is ever paged in: a page fault is an access that is not allowed, or to what is not mapped, or behind the end of
 /// a mapped file.
 fn page_fault(rank: &Rank, trap: Trap) -> SigInfo {
-    if in_window(trap.cr2).is_some() {
-        let mapped =
-            windows::owner(trap.cr2).and_then(|(owner, addr)| owner.peek_translation(addr));
-        let code = mapped.map_or(si::SEGV_MAPERR, |_| si::SEGV_ACCERR);
-        return SigInfo::fault(Signal::SEGV, code, trap.cr2);
-    }
     let mapped = rank.with_aspace(|aspace| Ok(aspace.regions().lookup(trap.cr2).copied()));
     let mapped = mapped.ok().flatten();
     if let Some(region) = mapped
         && region.flags.contains(RegionFlags::PAST_END)
-        && allows(region.prot, trap)
+        && paging::allows(region.prot, trap.error)
     {
         return SigInfo::fault(Signal::BUS, si::BUS_ADRERR, trap.cr2);
     }
@@ -136,29 +133,15 @@ fn page_fault(rank: &Rank, trap: Trap) -> SigInfo {
     SigInfo::fault(Signal::SEGV, code, trap.cr2)
 }
 
-/// Whether a page fault was about memory of another rank that may be accessed by now: its owner made it so meanwhile.
-fn is_settled(trap: Trap) -> bool {
-    /// Of the error code: a reserved bit was set, or an instruction was fetched, which no window allows.
-    const NEVER: u64 = 8 | 16;
-    trap.vector == vector::PAGE
-        && trap.error & NEVER == 0
-        && windows::owner(trap.cr2)
-            .and_then(|(owner, addr)| owner.peek_translation(addr))
-            .is_some_and(|found| allows(found.prot, trap))
-}
-
-/// Whether the access that a page fault was about is allowed, by its error code (AMD APM vol. 2 §8.4.2). On x86 what can be
-/// accessed at all can be read.
-fn allows(prot: Prot, trap: Trap) -> bool {
-    const WRITE: u64 = 2;
-    const FETCH: u64 = 16;
-    if trap.error & FETCH != 0 {
-        prot.contains(Prot::EXEC)
-    } else if trap.error & WRITE != 0 {
-        prot.contains(Prot::WRITE)
-    } else {
-        !prot.is_empty()
-    }
+/// A page fault in a window: SIGSEGV, unless the access is allowed by now. One look at what the owner has there decides all of it.
+fn by_window(thread: &Thread, trap: Trap) {
+    let found = windows::owner(trap.cr2).and_then(|(owner, addr)| owner.peek_translation(addr));
+    let code = match paging::window_fault(found.map(|found| found.prot), trap.error) {
+        WindowFault::Settled => return,
+        WindowFault::Unmapped => si::SEGV_MAPERR,
+        WindowFault::Denied => si::SEGV_ACCERR,
+    };
+    raise(thread, trap, SigInfo::fault(Signal::SEGV, code, trap.cr2));
 }
 
 /// A device interrupt or an IPI, from ring 3 or out of a halt or an interrupt window. `DEBUG`: ranks may be debugged.

@@ -16,6 +16,7 @@
 
 mod change;
 pub mod entry;
+mod fault;
 mod map;
 mod relocate;
 mod report;
@@ -23,6 +24,7 @@ mod report;
 mod tests;
 
 pub use change::{mark_dirty, protect, replace, visit_dirty};
+pub use fault::{WindowFault, allows, window_fault};
 pub use map::{
     MapOptions, destroy, map, own_table, set_window, take_window_use, unmap, window_is_used,
 };
