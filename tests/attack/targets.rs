@@ -16,6 +16,7 @@ const CALLS: u64 = 60_000;
 const FRAMES: u64 = 40_000;
 const OPERATIONS: u64 = 60_000;
 const PATHS: u64 = 12_000;
+const STEPS: u64 = 2_000;
 /// Mutated programs of a round: each needs a node of its own.
 const IMAGES: u64 = 4;
 
@@ -34,14 +35,14 @@ const IMAGE_LIMIT: &str = "5";
 /// Random system calls.
 pub fn calls(round: Round) -> Result<u64> {
     let each = CALLS / round.ranks;
-    let outcome = own_program("calls", round, each)?;
+    let outcome = own_program("calls", &[], round, each)?;
     finished(&outcome, round, "calls")
 }
 
 /// Random paths below /proc.
 pub fn proc_paths(round: Round) -> Result<u64> {
     let each = PATHS / round.ranks;
-    let outcome = own_program("paths", round, each)?;
+    let outcome = own_program("paths", &[], round, each)?;
     finished(&outcome, round, "paths")
 }
 
@@ -59,9 +60,16 @@ pub fn memory(round: Round) -> Result<u64> {
         "natively: {}",
         native.stdout.text()
     );
-    let outcome = own_program("memory", round, OPERATIONS / round.ranks)?;
+    let outcome = own_program("memory", &[], round, OPERATIONS / round.ranks)?;
     same_from_each(&native, &outcome, round)?;
     finished(&outcome, round, "operations")
+}
+
+/// Ranks that hold on to translations of each other's memory, of which there is little, while it is recycled.
+pub fn stale(round: Round) -> Result<u64> {
+    let each = STEPS / round.ranks;
+    let outcome = own_program("stale", &["--shared-memory", "4M"], round, each)?;
+    finished(&outcome, round, "pages read")
 }
 
 /// Returns through random signal frames.
@@ -144,12 +152,12 @@ fn said_why(outcome: &Outcome, round: Round) -> Result<()> {
     Ok(())
 }
 
-/// Runs one of the programs of tests/programs/attack.
-fn own_program(name: &str, round: Round, count: u64) -> Result<Outcome> {
+/// Runs one of the programs of tests/programs/attack, with these options of yod.
+fn own_program(name: &str, options: &[&str], round: Round, count: u64) -> Result<Outcome> {
     let (seed, count) = (round.seed.to_string(), count.to_string());
     let args = [confined::program("attack", name), seed, count];
     let args = args.each_ref().map(String::as_str);
-    Confined::new()?.job(round.ranks, &[], &args)
+    Confined::new()?.job(round.ranks, options, &args)
 }
 
 /// Each rank ended well and said how much it did: the sum.

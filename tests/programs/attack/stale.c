@@ -1,0 +1,377 @@
+// Ranks that hold on to translations of each other's memory while its owner recycles memory and page tables: `stale SEED STEPS`.
+//
+// Every rank is owner and peer in turns: who changes its own memory drops what it holds of others. As owner it maps, unmaps, protects, moves, discards, makes and drops page tables, maps
+// files, moves its heap's end and becomes other programs; in all of that memory it stores nothing but words that carry its number.
+// As peer it keeps a few pages of others and reads all of them, again and again, whether or not they are still mapped there. A word
+// that is neither 0 nor has the number of the rank in whose window it was found is another rank's, a page table's or the
+// kernel's. What it stores in such a page carries the owner's number, too: in a page table it would end the owner.
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { PAGE = 4096, WORDS = PAGE / 8, ARENA_PAGES = 256, RUN_PAGES = 64, LARGE_PAGES = 512, FILE_PAGES = 256, HEAP_PAGES = 64 };
+enum { MOST_TABLES = 900, TABLES_AT_ONCE = 8, TABLE_PAGES = 4, PHASE = 16, HELD = 64, VISITS = 97, STRIDE = 4, ONE_EXEC_IN = 80, SLOTS = 255 };
+#define ARENA UINT64_C(0x2000000000)
+#define LARGE UINT64_C(0x2400000000)
+#define FILES UINT64_C(0x2800000000)
+// A few pages every 2 MiB: they need a page table of their own; and every GiB, where they need two.
+#define SPARSE UINT64_C(0x3000000000)
+#define FAR UINT64_C(0x4000000000)
+#define FAR_TABLES 32
+// What takes the memory that is not to be had: for good, and for a while.
+#define BALLAST UINT64_C(0x1800000000)
+#define FILLING UINT64_C(0x1c00000000)
+#define SLACK UINT64_C(0x1800000)
+#define TAG UINT64_C(0x57a1e00000000000)
+
+static uint64_t state, visits, seen, gone;
+static unsigned own, ranks;
+static char *heap;
+static sigjmp_buf back;
+static volatile sig_atomic_t guarded;
+// In rank 0, which stays what it is: who has been started.
+static _Atomic unsigned started;
+static _Atomic int pids[SLOTS];
+
+static uint64_t next(uint64_t below)
+{
+    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (state >> 32) % below;
+}
+#define PICK(list) (list)[next(sizeof(list) / sizeof((list)[0]))]
+
+static void fail(const char *what, unsigned rank, uint64_t at, uint64_t found)
+{
+    dprintf(1, "FAIL rank %u, of rank %u at %#lx: %s: %#lx\n", own, rank, at, what, found);
+    _exit(1);
+}
+#define must(condition) ((condition) ? (void)0 : fail(#condition, own, 0, 0))
+
+static uint64_t tagged(unsigned rank, uint64_t value) { return TAG | (uint64_t)rank << 32 | (value & 0xffffffff); }
+static int is_of(unsigned rank, uint64_t word) { return word == 0 || word >> 32 == tagged(rank, 0) >> 32; }
+static void *window(unsigned rank, uint64_t at) { return (void *)((uint64_t)(rank + 1) << 39 | at); }
+
+static void caught(int signo, siginfo_t *info, void *context)
+{
+    (void)context;
+    if (!guarded)
+        fail("a signal", own, (uint64_t)info->si_addr, (uint64_t)signo);
+    siglongjmp(back, 1);
+}
+
+// ---- As owner ------------------------------------------------------------
+
+static void fill(uint64_t at, uint64_t pages)
+{
+    for (uint64_t page = 0; page < pages; page++)
+        for (int word = 0; word < WORDS; word += 8)
+            ((volatile uint64_t *)(at + page * PAGE))[word] = tagged(own, state + (uint64_t)word);
+}
+
+static void map(uint64_t at, uint64_t pages)
+{
+    void *got = mmap((void *)at, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    if (got != MAP_FAILED)
+        fill(at, pages);
+}
+
+// Maps from `at` on until there is no memory left; returns the end.
+static uint64_t take_memory(uint64_t at)
+{
+    for (uint64_t bytes = 1 << 20; bytes >= PAGE; bytes /= 2)
+        while (mmap((void *)at, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED)
+            at += bytes;
+    return at;
+}
+
+// Leaves little: what goes from one use is soon in another.
+static void begin_memory(void)
+{
+    uint64_t end = take_memory(BALLAST);
+    must(end > BALLAST + SLACK && munmap((void *)(end - SLACK), SLACK) == 0);
+}
+
+static uint64_t any_run(uint64_t *pages)
+{
+    *pages = 1 + next(RUN_PAGES);
+    return ARENA + PAGE * next(ARENA_PAGES - *pages + 1);
+}
+
+static void move(void)
+{
+    uint64_t pages, others, from = any_run(&pages), to = any_run(&others);
+    mremap((void *)from, pages * PAGE, others * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)to);
+}
+
+// A large page, whole, in pieces, or with a hole.
+static void change_large(void)
+{
+    uint64_t hole = LARGE + PAGE * next(LARGE_PAGES);
+    switch (next(3)) {
+    case 0: map(LARGE, LARGE_PAGES); break;
+    case 1: munmap((void *)hole, PAGE * (1 + next(RUN_PAGES))); break;
+    default: mprotect((void *)hole, PAGE, PROT_READ);
+    }
+}
+
+static uint64_t table_at(uint64_t i) { return i < FAR_TABLES ? FAR + (i << 30) : SPARSE + ((i - FAR_TABLES) << 21); }
+
+// More tables than there ever were, so that memory becomes tables; or all go, and are tables of other addresses.
+static void change_tables(uint64_t *tables)
+{
+    static uint64_t there;
+    if (there >= MOST_TABLES || next(24) == 0) {
+        munmap((void *)SPARSE, (uint64_t)MOST_TABLES << 21);
+        munmap((void *)FAR, (uint64_t)FAR_TABLES << 30);
+        there = 0;
+    }
+    uint64_t wanted = next(4) ? *tables + TABLES_AT_ONCE : there + TABLES_AT_ONCE;
+    while (there < wanted && there < MOST_TABLES)
+        map(table_at(there++), TABLE_PAGES);
+    *tables = there > *tables ? there : *tables;
+}
+
+// Its frames are those of a pool that all ranks share. Unmapped it stays so for a while: what others have of it is then stale.
+static void change_file(void)
+{
+    static uint64_t mapped;
+    char name[32];
+    uint64_t pages = FILE_PAGES / 2 + next(FILE_PAGES / 2);
+    if (mapped) {
+        munmap((void *)FILES, FILE_PAGES * PAGE);
+        mapped = 0;
+        return;
+    }
+    snprintf(name, sizeof name, "stale.%u", own);
+    int fd = open(name, O_CREAT | O_RDWR | O_CLOEXEC | O_TRUNC, 0600);
+    must(fd >= 0 && unlink(name) == 0 && ftruncate(fd, (off_t)(pages * PAGE)) == 0);
+    if (mmap((void *)FILES, pages * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED) {
+        fill(FILES, pages);
+        mapped = 1;
+    }
+    close(fd);
+}
+
+static void change_heap(void)
+{
+    uint64_t pages = next(HEAP_PAGES);
+    if (brk(heap) == 0 && brk(heap + pages * PAGE) == 0)
+        fill((uint64_t)heap, pages);
+}
+
+static void change_any(void)
+{
+    static const int rights[] = {PROT_NONE, PROT_READ, PROT_READ | PROT_WRITE};
+    static const int advice[] = {MADV_DONTNEED, MADV_FREE, MADV_WILLNEED};
+    uint64_t pages, at = any_run(&pages);
+    switch (next(14)) {
+    case 0: case 1: case 2: map(at, pages); break;
+    case 3: munmap((void *)at, pages * PAGE); break;
+    case 4: mprotect((void *)at, pages * PAGE, PICK(rights)); break;
+    case 5: move(); break;
+    case 6: madvise((void *)at, pages * PAGE, PICK(advice)); break;
+    case 7: change_heap(); break;
+    case 8: change_large(); break;
+    default: change_file();
+    }
+}
+
+// One step of four: peers look between them.
+static void change(uint64_t step, uint64_t *tables)
+{
+    static uint64_t taken = FILLING;
+    uint64_t at = ARENA + PAGE * RUN_PAGES * next(ARENA_PAGES / RUN_PAGES);
+    switch (step % 4) {
+    case 0: taken = take_memory(taken); break;
+    case 1: // what peers have seen there is all that there is for tables
+        munmap((void *)at, RUN_PAGES * PAGE);
+        change_tables(tables);
+        break;
+    case 2:
+        munmap((void *)FILLING, taken - FILLING);
+        taken = FILLING;
+        map(at, RUN_PAGES);
+        break;
+    default: change_any();
+    }
+}
+
+// ---- As peer -------------------------------------------------------------
+
+// A page that was there once.
+struct held {
+    unsigned rank;
+    uint64_t at; // 0: none
+};
+static struct held held[HELD];
+
+static struct held any_page(void)
+{
+    // Half of the time of a rank that has another core.
+    unsigned rank = next(2) ? (own + ranks / 2) % ranks : (unsigned)next(ranks);
+    switch (next(8)) {
+    case 0: return (struct held){rank, FILES + PAGE * next(FILE_PAGES)};
+    case 1: return (struct held){rank, (uint64_t)heap + PAGE * next(HEAP_PAGES)};
+    case 2: return (struct held){rank, table_at(next(MOST_TABLES)) + PAGE * next(TABLE_PAGES)};
+    case 3: return (struct held){rank, LARGE + PAGE * next(LARGE_PAGES)};
+    default: return (struct held){rank, ARENA + PAGE * next(ARENA_PAGES)};
+    }
+}
+
+// Words of a page that rank `rank` has at `at`, all of them in STRIDE visits, and a word stored there now and then.
+static void read_page(unsigned rank, uint64_t at)
+{
+    volatile uint64_t *there = window(rank, at);
+    for (uint64_t word = visits % STRIDE; word < WORDS; word += STRIDE) {
+        uint64_t found = there[word];
+        if (!is_of(rank, found))
+            fail("no word of that rank's", rank, at + word * 8, found);
+    }
+    if (next(4) == 0)
+        there[next(WORDS)] = tagged(rank, visits);
+}
+
+// Whether it was there.
+static int visit(const struct held *page)
+{
+    volatile int whole = 0;
+    visits++;
+    guarded = 1;
+    if (sigsetjmp(back, 0) == 0) {
+        read_page(page->rank, page->at);
+        whole = 1;
+    }
+    guarded = 0;
+    seen += (uint64_t)whole;
+    gone += (uint64_t)!whole;
+    return whole;
+}
+
+// 0 when rank 0, which has it, has ended.
+static int pid_of(unsigned rank)
+{
+    volatile int pid = 0;
+    guarded = 1;
+    if (sigsetjmp(back, 0) == 0)
+        pid = ((_Atomic int *)window(0, (uint64_t)pids))[rank];
+    guarded = 0;
+    return pid;
+}
+
+static void copy_by_the_kernel(struct held page)
+{
+    static uint64_t words[WORDS];
+    struct iovec here = {words, PAGE}, there = {(void *)page.at, PAGE};
+    ssize_t got = process_vm_readv(pid_of(page.rank), &here, 1, &there, 1, 0);
+    for (ssize_t i = 0; i < got / 8; i++)
+        if (!is_of(page.rank, words[i]))
+            fail("copied what is no word of that rank's", page.rank, page.at + 8 * (uint64_t)i, words[i]);
+}
+
+// What is no program's, by any translation.
+static void reach_for_the_kernel(void)
+{
+    static const uint64_t never[] = {
+        0xffff800000000000, 0xffff800000100000, 0xffff800000200000, 0xffff800004000000, 0xffffff0000000000, 0xffffffff80000000, 0xffffffff80200000,
+    };
+    uint64_t at = PICK(never) + PAGE * next(1 << 14), found;
+    if (ranks < SLOTS && next(2))
+        at = (uint64_t)window(ranks + (unsigned)next(SLOTS - ranks), ARENA + PAGE * next(ARENA_PAGES));
+    guarded = 1;
+    if (sigsetjmp(back, 0) == 0) {
+        found = *(volatile uint64_t *)at;
+        guarded = 0;
+        fail("it can be read", ranks, at, found);
+    }
+    guarded = 0;
+}
+
+static void look_around(void)
+{
+    for (int i = 0; i < VISITS; i++) {
+        struct held *page = &held[next(HELD)];
+        if (page->at == 0)
+            *page = any_page();
+        if (!visit(page))
+            page->at = 0;
+    }
+    if (next(8) == 0)
+        reach_for_the_kernel();
+    // The kernel drops what this core holds before it copies, so seldom.
+    if (next(128) == 0)
+        copy_by_the_kernel(any_page());
+}
+
+// ---- Its life ------------------------------------------------------------
+
+// Rank 0 may not be there yet, and may have ended when it has been seen: either is a reason to go on.
+static void meet(void)
+{
+    _Atomic unsigned *all = window(0, (uint64_t)&started);
+    volatile int told = 0, there = 1;
+    while (there) {
+        guarded = 1;
+        if (sigsetjmp(back, 0) == 0) {
+            if (!told) {
+                ((_Atomic int *)window(0, (uint64_t)pids))[own] = getpid();
+                told = 1;
+                atomic_fetch_add(all, 1);
+            }
+            there = *all < ranks;
+        } else {
+            there = !told;
+        }
+        guarded = 0;
+        usleep(there ? 1000 : 0);
+    }
+}
+
+static void become_another_program(char **argv, uint64_t left, uint64_t tables)
+{
+    char numbers[4][24];
+    uint64_t values[] = {left, tables, seen, gone};
+    char *args[8] = {argv[0], argv[1]};
+    for (int i = 0; i < 4; i++) {
+        snprintf(numbers[i], sizeof numbers[i], "%lu", values[i]);
+        args[2 + i] = numbers[i];
+    }
+    execv("/proc/self/exe", args);
+    must(!"execv");
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t words[5] = {1, 1000, 0, 0, 0}; // seed, steps, tables, seen, gone
+    struct sigaction action = {.sa_sigaction = caught, .sa_flags = SA_SIGINFO | SA_NODEFER};
+    for (int i = 1; i < argc && i <= 5; i++)
+        words[i - 1] = strtoull(argv[i], NULL, 10);
+    const char *rank = getenv("MARGAY_RANK"), *size = getenv("MARGAY_SIZE");
+    own = rank ? (unsigned)atoi(rank) : 0;
+    ranks = size ? (unsigned)atoi(size) : 1;
+    state = ((words[0] << 8 | own) << 24 ^ words[1]) * 2 + 1;
+    seen = words[3], gone = words[4];
+    heap = (char *)(((uintptr_t)sbrk(0) + PAGE - 1) & -(uintptr_t)PAGE);
+    must(sigaction(SIGSEGV, &action, NULL) == 0);
+    begin_memory();
+    if (argc <= 3)
+        meet();
+    for (uint64_t left = words[1], tables = words[2]; left > 0;) {
+        uint64_t step = words[1] - left;
+        if (ranks == 1 || (step / PHASE + own) % 2 == 0)
+            change(step, &tables);
+        look_around();
+        if (--left > 0 && own != 0 && next(ONE_EXEC_IN) == 0)
+            become_another_program(argv, left, tables);
+    }
+    dprintf(1, "%lu pages read, %lu that were not there\n", seen, gone);
+    return 0;
+}
