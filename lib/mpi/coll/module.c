@@ -67,8 +67,8 @@ static void free_control(struct control *control)
 static bool all_gone(const struct farewell *f)
 {
     for (int r = 0; r < f->size; r++)
-        if (r != f->rank && !atomic_load(&f->peer[r]->gone) &&
-            smartmap_alive(f->node_rank[r]))
+        if (r != f->rank && smartmap_alive(f->node_rank[r]) &&
+            !atomic_load(&f->peer[r]->gone))
             return false;
     return true;
 }

@@ -200,6 +200,7 @@ void job_meet(ompi_communicator_t *world)
     }
     say("messages go through windows");
     job.crowded = is_crowded();
+    job_watch_windows();
     opal_progress_register(smartmap_progress);
 }
 
@@ -208,6 +209,4 @@ void job_leave(void)
 {
     if (job.ready)
         opal_progress_unregister(smartmap_progress);
-    if (job.block)
-        atomic_store(&job.block->gone, 1);
 }

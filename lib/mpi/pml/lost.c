@@ -1,10 +1,53 @@
 /*
  * Processes that die: what waits for them fails, so that nothing hangs.  What
  * they wrote before is read first.
+ *
+ * On Linux a window outlasts its process.  On a node of Margay it goes with it,
+ * and who writes to a channel or copies from a buffer there before the death was
+ * noticed gets SIGSEGV: then the job is over, and a line says why.
  */
 #include "pml_smartmap.h"
 
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "ompi/runtime/mpiruntime.h"
 #include "opal/util/output.h"
+
+/** What SIGSEGV was before. */
+static struct sigaction earlier;
+
+/** Is it the window of a process of this job that has died? */
+static bool is_of_dead(const void *address)
+{
+    int rank = (int)((uintptr_t)address >> SMARTMAP_SLOT_SHIFT) - 1;
+    for (uint32_t node = 0; node < job.sizes.processes; node++)
+        if (job.peer[node].smartmap_rank == rank)
+            return (int)node != job.self && !smartmap_alive(rank);
+    return false;
+}
+
+static void on_fault(int signo, siginfo_t *info, void *context)
+{
+    if (info->si_code > 0 && is_of_dead(info->si_addr)) {
+        dprintf(STDERR_FILENO, "pml/smartmap: local rank %d: local rank %d has died, and its memory with it: this rank ends\n",
+                smartmap_rank(), (int)((uintptr_t)info->si_addr >> SMARTMAP_SLOT_SHIFT) - 1);
+        _exit(1);
+    }
+    if (earlier.sa_flags & SA_SIGINFO)
+        earlier.sa_sigaction(signo, info, context);
+    else if (earlier.sa_handler != SIG_DFL && earlier.sa_handler != SIG_IGN)
+        earlier.sa_handler(signo);
+    else
+        sigaction(SIGSEGV, &earlier, NULL); /* the access is repeated, and faults again */
+}
+
+void job_watch_windows(void)
+{
+    struct sigaction action = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK };
+    sigaction(SIGSEGV, &action, &earlier);
+}
 
 static struct request *request_of(struct match_item *item)
 {
@@ -47,13 +90,15 @@ static void fail_waiting(int node)
 /**
  * Under the lock, now and then: notice who has died.  Between two looks each
  * channel is emptied, so who is found dead twice has nothing left to be read.
+ * In MPI_Finalize processes end as they should, which all have come to by then.
  */
 void job_find_lost(void)
 {
+    if (ompi_mpi_state >= OMPI_MPI_STATE_FINALIZE_STARTED)
+        return;
     for (uint32_t node = 0; node < job.sizes.processes; node++) {
         struct peer *p = &job.peer[node];
-        if (p->lost || (int)node == job.self || smartmap_alive(p->smartmap_rank) ||
-            atomic_load(&p->block->gone))
+        if (p->lost || (int)node == job.self || smartmap_alive(p->smartmap_rank))
             continue;
         if (!p->silent) {
             p->silent = true;

@@ -42,7 +42,7 @@
 #include "smartmap.h"
 
 enum {
-    PROTOCOL = 1, /* processes must agree on it before they share memory */
+    PROTOCOL = 2, /* processes must agree on it before they share memory */
     SHORT_BYTES = 48,
     COMMUNICATORS = 65536, /* ob1's limit for 4.1, which we keep */
 };
@@ -86,7 +86,6 @@ struct block {
     uint32_t protocol;
     struct sizes sizes;
     _Atomic uint32_t verdict; /* can the owner reach all others? */
-    _Atomic uint32_t gone;    /* the owner has finalized */
     uint32_t cpus[32];        /* where the owner may run */
     _Alignas(LINE_BYTES) char channels[];
 };
@@ -205,6 +204,7 @@ void job_leave(void);
 
 /* lost.c */
 void job_find_lost(void);
+void job_watch_windows(void);
 bool job_lost_source(const struct comm *c, int rank);
 
 /* comm.c */
