@@ -23,28 +23,36 @@ static struct {
 	uint64_t bytes;
 } memory;
 
-/* The largest memfd of this process, which is QEMU. */
+/* Names of guest RAM: yod's, and QEMU's own for other guests (backends/hostmem-memfd.c). */
+static const char *const memory_names[] = { "/memfd:margay-ram ", "/memfd:memory-backend-memfd " };
+
+static bool is_memory(const char *target)
+{
+	for (size_t i = 0; i < sizeof memory_names / sizeof memory_names[0]; i++)
+		if (strncmp(target, memory_names[i], strlen(memory_names[i])) == 0)
+			return true;
+	return false;
+}
+
+/* The memfd of that name, of this process, which is QEMU. There may be larger ones: a node's pool is. */
 static void open_memory(void)
 {
 	DIR *files = opendir("/proc/self/fd");
-	char path[64], target[64], found[64];
+	char path[64], target[64];
+	struct stat stat;
 
-	for (struct dirent *entry; files && (entry = readdir(files));) {
-		struct stat stat;
-
+	memory.file = -1;
+	for (struct dirent *entry; memory.file < 0 && files && (entry = readdir(files));) {
 		snprintf(path, sizeof path, "/proc/self/fd/%.20s", entry->d_name);
-		if (readlink(path, target, sizeof target) < 7 || memcmp(target, "/memfd:", 7) != 0)
-			continue;
-		if (fstatat(AT_FDCWD, path, &stat, 0) == 0 && (uint64_t)stat.st_size > memory.bytes) {
-			memory.bytes = (uint64_t)stat.st_size;
-			memcpy(found, path, sizeof found);
-		}
+		ssize_t length = readlink(path, target, sizeof target - 1);
+		target[length > 0 ? length : 0] = 0;
+		if (is_memory(target))
+			memory.file = open(path, O_RDONLY | O_CLOEXEC);
 	}
 	if (files)
 		closedir(files);
-	memory.file = memory.bytes ? open(found, O_RDONLY | O_CLOEXEC) : -1;
-	if (memory.file < 0)
-		memory.bytes = 0;
+	if (memory.file >= 0 && fstat(memory.file, &stat) == 0)
+		memory.bytes = (uint64_t)stat.st_size;
 }
 
 /* An entry of a table; 0 where there is no memory. */

@@ -8,7 +8,8 @@
  *
  * The tables are taken to have four levels: of five, the one that leads to the
  * programs' half is found, and the one above it goes unseen. Memory is what QEMU
- * has from a memfd, below the hole for devices (2 GiB on a q35).
+ * has from the memfd that yod calls margay-ram, or that QEMU makes for other
+ * guests (memory-backend-memfd), below the hole for devices (2 GiB on a q35).
  */
 #ifndef PAGES_H
 #define PAGES_H

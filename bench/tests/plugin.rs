@@ -150,6 +150,21 @@ fn pages_are_as_margay_gives_them(first: &Counts, again: &Counts) {
     assert!(again.pages.values().all(|pages| pages.touched_bytes == 0));
 }
 
+/// The largest memfd was taken for the node's RAM, and no page was known where the pool of shared files was larger.
+#[test]
+fn memory_is_found_beside_a_larger_pool() {
+    let probe = compile(&["test/probe.c"], "plugin-probe-pool");
+    let out = Path::new(TMP).join("plugin-pool.json");
+    let mut command = yod(&format!("out={}", out.display()));
+    command.args(["--shared-memory", "512M"]);
+    command.env("MARGAY_ICOUNT", "1").arg(&probe).arg("1");
+    let report = counted(command, &out).0;
+    let [_, first, again, ..] = &report.vcpus[0].regions[..] else {
+        panic!("{report:?}");
+    };
+    pages_are_as_margay_gives_them(first, again);
+}
+
 /// Two ranks at once, on threads of their own, each with another number of rounds.
 #[test]
 fn each_cpu_has_its_own_counts() {
