@@ -33,6 +33,29 @@ fn a_fault_is_what_the_owner_has_at_one_instant() -> Result<()> {
     checks_passed(&run(&["-n", "2", "-d", "2"], "appear", &["1000"]).run()?)
 }
 
+/// The crash report names the rank whose memory it was.
+#[test]
+fn a_crash_in_a_window_names_its_rank() -> Result<()> {
+    let stderr = touched(&["-n", "2"], "crash")?;
+    let address = "0x10000001000 (rank 1's 0x1000): read where that rank has nothing mapped";
+    ensure!(stderr.contains(address), "no {address}: {stderr}");
+    Ok(())
+}
+
+/// `--strace` shows addresses of other ranks as rank and address.
+#[test]
+fn traces_name_the_rank_of_an_address() -> Result<()> {
+    let stderr = touched(&["-n", "2", "--strace"], "call")?;
+    let line = "mprotect(rank 1:0x1000, 4096, PROT_READ) = -1 ENOMEM (Cannot allocate memory)";
+    ensure!(stderr.contains(line), "no {line}: {stderr}");
+    Ok(())
+}
+
+/// What is said on stderr when rank 0 touches an address of rank 1, in one of the ways of `touch`.
+fn touched(options: &[&str], way: &str) -> Result<String> {
+    Ok(run(options, "touch", &[way]).run()?.stderr.text())
+}
+
 /// Started one after the other, with as many cores as ranks.
 #[test]
 fn each_rank_on_cores_of_its_own() -> Result<()> {
