@@ -198,7 +198,8 @@ pub fn wait_long_for(times: u32, what: &str, is_so: impl FnMut() -> bool) -> Res
     Ok(())
 }
 
-fn parent(pid: u32) -> Option<u32> {
+/// The parent of a process, which runs.
+pub fn parent(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).ok()?;
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(1)?.parse().ok()

@@ -3,14 +3,14 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use margay_tests::process::{self, Role};
 use margay_tests::run::{HANG, Outcome, Run, Started};
 use margay_tests::scratch::write_program;
 use margay_tests::tree;
 use rustix::process::Signal;
 
-use crate::job::{Job, one_line, statuses, wait_for};
+use crate::job::{Job, one_line, parent, statuses, wait_for};
 
 const HELLO: (&str, &str) = ("glibc-static", "hello");
 const ENDLESS: (&str, &str) = ("glibc-static", "endless");
@@ -81,6 +81,33 @@ fn the_end_of_the_node_is_told() -> Result<()> {
     for one in &ended {
         one_line(std::slice::from_ref(one), "the node keeper ")?;
     }
+    Ok(())
+}
+
+/// Launchers end a job when one of its yods ends, and drop what the others still write: so none leaves before one has told.
+#[test]
+fn yods_stay_until_one_has_told_of_the_nodes_end() -> Result<()> {
+    let job = Job::new(2)?;
+    let yods = endless(&job)?;
+    let telling = parent(job.process(Role::Keeper)?);
+    let others = || yods.iter().filter(|yod| Some(yod.pid()) != telling);
+    let telling = telling.context("the keeper has no parent")?;
+    ensure!(others().count() == 1);
+    process::signal(telling, Signal::STOP);
+    ensure!(process::kill(job.process(Role::Qemu)?));
+    let has_ended = |pid| {
+        fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") Z "))
+    };
+    let left = process::wait_until(Duration::from_secs(1), || {
+        others().any(|yod| has_ended(yod.pid()))
+    });
+    process::signal(telling, Signal::CONT);
+    ended_with(
+        &job.finish(yods)?,
+        &[137, 137],
+        "QEMU was killed by signal 9",
+    )?;
+    ensure!(!left, "the other yod has not waited");
     Ok(())
 }
 
@@ -260,9 +287,9 @@ fn launchers_and_options_that_contradict() -> Result<()> {
         job.start(job.yod(0, &[], ENDLESS, &["spin"]))?,
         job.start(job.yod(1, &[], ("glibc-static", "no-such-program"), &[]))?,
     ];
-    let ended = job.finish(yods)?;
-    // The other is told, before there is a node or when it is there.
-    let [other, failed] = [0, 1].map(|rank| ended[rank].status.unwrap_or(-1));
-    ensure!(failed == 127 && [69, 127, 137].contains(&other), "{other}");
-    one_line(&ended[1..], "no-such-program: no such file")
+    ended_with(
+        &job.finish(yods)?,
+        &[127, 127],
+        "no-such-program: no such file",
+    )
 }

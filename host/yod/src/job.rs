@@ -22,7 +22,7 @@ use crate::place::Place;
 use crate::quantity;
 use crate::ranks::{Job, Ranks};
 use crate::relaunch;
-use crate::setup::Setup;
+use crate::setup::{self, Setup};
 use crate::stats::{Stats, StatsTo};
 use crate::streams::Streams;
 use crate::supervise::{Outcome, Supervisor, TAKEN};
@@ -50,8 +50,10 @@ pub fn run(cli: &Cli, first: Sample, inherited: proxy::Inherited) -> Result<u8, 
         boot_limit,
         timeout: cli.timeout,
     };
-    let party = Party::meet(cli, &place, &patience)?;
-    let prepared = Prepared::new(cli, &place, &party, first);
+    let own = Setup::new(cli, &place, first);
+    let party = Party::meet(cli, &place, &patience, own.as_ref().err())?;
+    let setup = setup::planned(own, cli, &place, party.host(), first);
+    let prepared = setup.and_then(|setup| Prepared::new(cli, &place, setup));
     let (prepared, party) = match prepared {
         Ok(Some(prepared)) => (prepared, party),
         Ok(None) => {
@@ -81,7 +83,11 @@ pub fn run(cli: &Cli, first: Sample, inherited: proxy::Inherited) -> Result<u8, 
             to.report(&Stats::collect(&node.plan, &node.comm, began.elapsed()))
         },
     };
-    let outcome = with.run(inherited, &mut streams);
+    // Said before this yod leaves: others, which wait for that, may be gone a moment later, and a launcher then drops what it writes.
+    let outcome = match with.run(inherited, &mut streams) {
+        Ok((Outcome::Failed(failure), hints)) => Ok((Outcome::Failed(party::say(failure)), hints)),
+        other => other.map_err(party::say),
+    };
     keeper.leave(END_LIMIT);
     for failure in streams.side_failures() {
         console::say(failure.line);
@@ -99,13 +105,7 @@ struct Prepared {
 
 impl Prepared {
     /// `None` when the plan was all that was wanted, and has been printed. A yod without a plan waits to be told so.
-    fn new(
-        cli: &Cli,
-        place: &Place,
-        party: &Party,
-        first: Sample,
-    ) -> Result<Option<Prepared>, Failure> {
-        let setup = Setup::new(cli, place, party.host(), first)?;
+    fn new(cli: &Cli, place: &Place, setup: Setup) -> Result<Option<Prepared>, Failure> {
         if cli.dry_run {
             let Some(plan) = &setup.plan else {
                 return Ok(Some(Prepared {

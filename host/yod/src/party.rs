@@ -77,12 +77,17 @@ pub enum Party {
 }
 
 impl Party {
-    /// Meets the others; without a launcher there are none.
+    /// Meets the others; without a launcher there are none. `unfit`: why this yod cannot run its rank, if so.
     ///
     /// # Errors
-    /// They do not come together; those that have come are told.
-    pub fn meet(cli: &Cli, place: &Place, patience: &Patience<'_>) -> Result<Party, Failure> {
-        let me = member(cli, place);
+    /// They do not come together, or one of them cannot run; those that have come are told.
+    pub fn meet(
+        cli: &Cli,
+        place: &Place,
+        patience: &Patience<'_>,
+        unfit: Option<&Failure>,
+    ) -> Result<Party, Failure> {
+        let me = member(cli, place, unfit);
         let Some(launched) = place.launched.as_ref().filter(|_| place.is_shared()) else {
             let guests = Vec::new();
             return Ok(Party::First { me, guests });
@@ -97,7 +102,12 @@ impl Party {
         };
         match rendezvous::meet(&launched.job, &me, &mut wait) {
             Ok(Role::First(guests)) => Ok(Party::First { me, guests }),
-            Ok(Role::Later(socket)) => Ok(Party::Later(socket)),
+            Ok(Role::Later(socket)) => match unfit {
+                None => Ok(Party::Later(socket)),
+                // The first yod says it, unless it cannot.
+                Some(own) => Err(rendezvous::dismissed(&socket, &mut wait)
+                    .map_or_else(|| own.clone(), Failure::said)),
+            },
             Err(NoMeeting { why, waiting }) => {
                 let failure = given_up.filter(|failure| !failure.line.is_empty());
                 let failure = failure.unwrap_or_else(|| explain(why, place, patience.boot_limit));
@@ -176,7 +186,7 @@ pub fn say(failure: Failure) -> Failure {
     Failure::said(failure.status)
 }
 
-fn member(cli: &Cli, place: &Place) -> Member {
+fn member(cli: &Cli, place: &Place, unfit: Option<&Failure>) -> Member {
     Member {
         rank: place.ranks.start,
         cpus: allowed_cpus(),
@@ -190,6 +200,7 @@ fn member(cli: &Cli, place: &Place) -> Member {
             size: place.size,
             options: options(cli),
         },
+        unfit: unfit.map(|failure| (failure.status, failure.line.clone())),
     }
 }
 
@@ -231,6 +242,7 @@ fn explain(why: Why, place: &Place, limit: Duration) -> Failure {
         ),
         Why::Io(error) => Failure::os("meet the other yods of this job", error),
         Why::Differs(what) => Failure::new(status::USAGE, what),
+        Why::Unfit(status, line) => Failure::new(status, line),
         Why::Gone(rank) => Failure::new(
             status::UNAVAILABLE,
             format_args!("rank {rank} of this job has ended before there was a node"),

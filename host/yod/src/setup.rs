@@ -45,20 +45,13 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Checks everything. `host` is what the job may use, for the yod that starts the node; `first` is a look at the clocks
-    /// from the start of the process.
-    pub fn new(
-        cli: &Cli,
-        place: &Place,
-        host: Option<Resources>,
-        first: Sample,
-    ) -> Result<Setup, Failure> {
+    /// Checks all that does not depend on other yods of the job; there is no plan yet. `first` is a look at the clocks from the start of
+    /// the process.
+    pub fn new(cli: &Cli, place: &Place, first: Sample) -> Result<Setup, Failure> {
         let icount = is_set(ICOUNT);
-        let plan = host.map(|host| make_plan(cli, place.size, &host, icount, first));
-        let plan = plan.transpose()?;
         let refuse = refused_calls()?;
         let program = Program::find(&cli.command, &cli.variables, place)?;
-        check_limits(plan.map_or(1, |plan| plan.cpus))?;
+        check_limits(1)?;
         check_linux()?;
         let Parts { kernel, pct } = Parts::find()?;
         let qemu = Qemu::find().map_err(|none| Failure::new(status::UNAVAILABLE, none))?;
@@ -80,9 +73,27 @@ impl Setup {
                 refuse,
                 first,
             },
-            plan,
+            plan: None,
         })
     }
+}
+
+/// What [`Setup::new`] found, with a plan for the yod that starts the node: `host` is what the job may use.
+///
+/// # Errors
+/// What is wrong with the plan, before what `setup` says.
+pub fn planned(
+    setup: Result<Setup, Failure>,
+    cli: &Cli,
+    place: &Place,
+    host: Option<Resources>,
+    first: Sample,
+) -> Result<Setup, Failure> {
+    let plan = host.map(|host| make_plan(cli, place.size, &host, is_set(ICOUNT), first));
+    let plan = plan.transpose()?;
+    let setup = setup?;
+    plan.map_or(Ok(()), |plan| check_limits(plan.cpus))?;
+    Ok(Setup { plan, ..setup })
 }
 
 fn check_limits(cores: usize) -> Result<(), Failure> {

@@ -51,6 +51,8 @@ pub struct Running {
     state: u64,
     events: Vec<Event>,
     clients: Vec<Client>,
+    /// Have left, and are not let go before the yod that tells the user has left as well.
+    held: Vec<Client>,
 }
 
 impl Running {
@@ -113,6 +115,7 @@ impl Running {
             state: node::RESET,
             events: Vec::new(),
             clients: Vec::new(),
+            held: Vec::new(),
         })
     }
 
@@ -272,6 +275,9 @@ impl Running {
         }
         for i in left.into_iter().rev() {
             let client = self.clients.remove(i);
+            if i == 0 {
+                self.held.drain(..).for_each(Client::dismiss);
+            }
             if self.clients.is_empty() {
                 // Its socket must end after QEMU, and with this process.
                 std::mem::forget(client);
@@ -279,7 +285,11 @@ impl Running {
             }
             let lost = client.ranks.clone().find(|&rank| !self.has_ended(rank));
             self.events.push(Event::Left { lost });
-            client.dismiss();
+            if i > 0 && self.qemu_ended {
+                self.held.push(client);
+            } else {
+                client.dismiss();
+            }
         }
     }
 

@@ -35,6 +35,9 @@ impl<'a> Table<'a> {
             }
             let missing = self.missing();
             if missing.is_empty() {
+                if let Some(why) = self.unfit() {
+                    break why;
+                }
                 self.guests.sort_by_key(|guest| guest.member.rank);
                 return Ok(self.guests);
             }
@@ -45,6 +48,7 @@ impl<'a> Table<'a> {
                 break Why::GivenUp(missing);
             }
         };
+        let why = self.unfit().unwrap_or(why);
         let guests = self.guests.into_iter().map(|guest| guest.socket);
         Err(NoMeeting {
             why,
@@ -98,6 +102,16 @@ impl<'a> Table<'a> {
         }
         self.guests.push(Guest { member, socket });
         differs.map_or(Ok(()), |what| Err(Why::Differs(what)))
+    }
+
+    /// Why the first rank of those that have come cannot run, if one cannot.
+    fn unfit(&self) -> Option<Why> {
+        let guests = self.guests.iter().map(|guest| &guest.member);
+        let unfit = guests
+            .chain([self.first])
+            .filter(|member| member.unfit.is_some());
+        let (status, line) = unfit.min_by_key(|member| member.rank)?.unfit.clone()?;
+        Some(Why::Unfit(status, line))
     }
 
     /// Ranks that have not come.
@@ -171,6 +185,7 @@ pub mod tests {
                 size,
                 options: vec![("-m".into(), "64M".into())],
             },
+            unfit: None,
         }
     }
 
@@ -242,6 +257,28 @@ pub mod tests {
                 .expect("differs")
                 .contains("rank 1 of 4")
         );
+    }
+
+    /// Whoever comes last, the line is the first rank's.
+    #[test]
+    fn one_that_cannot_run_is_heard() {
+        let _alone = no_process_starts();
+        let first = member(1, 3);
+        let mut table = Table::new(&first);
+        assert!(table.unfit().is_none());
+        let mut sockets = Vec::new();
+        for (rank, line) in [(2, "two"), (0, "none")] {
+            let mut guest = member(rank, 3);
+            guest.unfit = Some((rank as u8, line.into()));
+            let (ours, its) = says(&guest);
+            table.introduce(ours).expect("no reason to give up yet");
+            sockets.push(its);
+            let why = table.unfit();
+            assert!(
+                matches!(why, Some(Why::Unfit(status, said)) if status == rank as u8 && said == line)
+            );
+        }
+        assert!(table.missing().is_empty());
     }
 
     /// A message of another version does not parse.

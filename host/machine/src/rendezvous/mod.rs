@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use serde::{Deserialize, Serialize};
 
-use crate::message::{Message, send};
+use crate::message::{Message, receive, send};
 use crate::resources::Resources;
 use gathering::Table;
 use socket_file::{Found, SocketFile};
@@ -44,6 +44,9 @@ pub struct Member {
     pub log: bool,
     /// What it must have in common with the others.
     pub terms: Terms,
+    /// It cannot run its rank: the exit status, and why, as a line. It comes nevertheless, and waits: so one yod of the job says it,
+    /// and all end with that status.
+    pub unfit: Option<(u8, String)>,
 }
 
 /// Another yod of the job.
@@ -75,6 +78,8 @@ pub enum Why {
     GivenUp(Vec<usize>),
     /// A yod has other terms; what differs, as a sentence.
     Differs(String),
+    /// A yod cannot run its rank: the exit status, and why.
+    Unfit(u8, String),
     /// This rank was there and has ended.
     Gone(usize),
     /// The first yod has ended.
@@ -140,6 +145,21 @@ pub fn clear_up(job: &str) {
 pub fn dismiss(waiting: &[OwnedFd], status: u8) {
     for socket in waiting {
         let _ = send(socket.as_fd(), &Message::Dismissed { status }, &[]);
+    }
+}
+
+/// Waits for the first yod's word that there will be no node: the status to end with; `None`: it is gone, or the caller does not wait
+/// any longer.
+pub fn dismissed(socket: &OwnedFd, wait: Wait<'_>) -> Option<u8> {
+    loop {
+        match receive(socket, false) {
+            Ok((Message::Dismissed { status }, _)) => return Some(status),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            _ => return None,
+        }
+        if !wait(&[socket.as_fd()]) {
+            return None;
+        }
     }
 }
 
