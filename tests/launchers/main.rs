@@ -12,6 +12,7 @@ mod meeting;
 mod mpi;
 mod namespaces;
 mod relaunch;
+mod rough;
 mod single_copy;
 mod slurm;
 mod wrong;

@@ -64,13 +64,18 @@ pub const MPICH: Mpi = Mpi {
 impl Mpi {
     /// Compiles the program that passes a token around.
     pub fn ring(&self, job: &Job) -> Result<PathBuf> {
+        self.compile(job, "ring")
+    }
+
+    /// Compiles a program of this folder; its functions may take the place of libraries'.
+    pub fn compile(&self, job: &Job, name: &str) -> Result<PathBuf> {
         let directory = job.directory();
         std::fs::create_dir_all(&directory)?;
-        let program = directory.join("ring");
-        let source = tree::root().join("tests/launchers/ring.c");
+        let program = directory.join(name);
+        let source = tree::root().join(format!("tests/launchers/{name}.c"));
         let mut compile = Command::new(self.compiler);
         let made = compile
-            .args(["-O1", "-o"])
+            .args(["-O1", "-rdynamic", "-o"])
             .args([&program, &source])
             .status();
         let made = made.with_context(|| format!("cannot run {}", self.compiler))?;

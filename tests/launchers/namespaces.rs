@@ -15,7 +15,20 @@ use crate::job::{Job, wait_for};
 /// What is done in them, and is refused to some who may make them.
 const TRY: &str = "mount --make-rprivate / && mount -t sysfs none /sys && ip link add margay-1 type veth peer name margay-2";
 
-/// Namespaces of mounts, network, host name, System V's objects and processes. All that runs in them ends with this.
+/// What makes them: of mounts, network, host name, System V's objects and processes.
+const UNSHARE: [&str; 9] = [
+    "/usr/bin/unshare",
+    "-m",
+    "-n",
+    "-u",
+    "-i",
+    "-p",
+    "-f",
+    "--mount-proc",
+    "--kill-child",
+];
+
+/// Namespaces of their own. All that runs in them ends with this.
 pub struct Namespaces {
     unshare: Child,
     /// The process id of the first process in them.
@@ -25,31 +38,7 @@ pub struct Namespaces {
 impl Namespaces {
     /// Has a script of this folder set them up, and live in them; `None` where that is not possible, which is said.
     pub fn start(script: &str, arguments: &[&str]) -> Result<Option<Namespaces>> {
-        let unshare = || {
-            let mut unshare = Command::new("/usr/bin/unshare");
-            unshare
-                .args([
-                    "-m",
-                    "-n",
-                    "-u",
-                    "-i",
-                    "-p",
-                    "-f",
-                    "--mount-proc",
-                    "--kill-child",
-                ])
-                .stdin(Stdio::null());
-            unshare
-        };
-        let mut tried = unshare();
-        let tried = tried
-            .args(["/bin/sh", "-c", TRY])
-            .stderr(Stdio::null())
-            .status()?;
-        if !tried.success() {
-            skipped(&format!(
-                "{script} needs root, for namespaces with mounts and a network of their own"
-            ));
+        if !are_possible(script)? {
             return Ok(None);
         }
         let script = tree::root().join("tests/launchers").join(script);
@@ -111,6 +100,27 @@ impl Drop for Namespaces {
         let init = PathBuf::from(format!("/proc/{}", self.init));
         process::wait_until(HANG, || !init.exists());
     }
+}
+
+fn unshare() -> Command {
+    let mut unshare = Command::new(UNSHARE[0]);
+    unshare.args(&UNSHARE[1..]).stdin(Stdio::null());
+    unshare
+}
+
+/// Whether this user may make them; if not it is said that `what` is skipped.
+pub fn are_possible(what: &str) -> Result<bool> {
+    let mut tried = unshare();
+    let tried = tried
+        .args(["/bin/sh", "-c", TRY])
+        .stderr(Stdio::null())
+        .status()?;
+    if !tried.success() {
+        skipped(&format!(
+            "{what} needs root, for namespaces with mounts and a network of their own"
+        ));
+    }
+    Ok(tried.success())
 }
 
 /// The same status, and the same lines in any order.

@@ -111,6 +111,13 @@ fn srun_starts_ranks() -> Result<()> {
         let ended = cluster.outcome(&job, run(Some(&["-m", "256M"])))?;
         ensure!(native.status == Some(0));
         same_lines(&native, &ended).context(pmi)?;
+        let options = ["-n", "2", "--label", pmi];
+        let labelled = cluster.srun(&job, &options, Some(&["-m", "256M", "--label"]), &command);
+        let said = cluster.outcome(&job, labelled)?.stdout.text();
+        for wanted in ["0: [0] rank 0 of 2 ", "1: [1] rank 1 of 2 "] {
+            let is_it = |line: &str| line.starts_with(wanted);
+            ensure!(said.lines().any(is_it), "{pmi}: no {wanted:?}: {said}");
+        }
         let left = cluster.inside.ask(&["ls", "/dev/shm"])?;
         ensure!(left.is_empty(), "{pmi}: left behind: {left}");
     }

@@ -1,0 +1,395 @@
+//! What jobs meet with outside of laboratories: ranks that crash or are killed where others wait for them, hosts that lack something,
+//! limits of batch systems, yods that differ, other users. Debian's launchers start them; statuses are as natively, yod says one line
+//! at most, and nothing is left.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use margay_tests::process::{self, Role};
+use margay_tests::report;
+use margay_tests::run::{HANG, Outcome, Run, Started};
+use margay_tests::scratch::write_program;
+use margay_tests::tree;
+
+use crate::job::{Job, wait_for};
+use crate::mpi::{By, MPICH, Mpi, OPEN_MPI, gone};
+use crate::namespaces::are_possible;
+
+/// What yods have said. Other lines are of the MPI and its launcher.
+fn said(ended: &Outcome) -> Vec<String> {
+    report::own_lines(ended.stderr.head())
+}
+
+/// Waits for the end of a job, of which nothing is left; its status is this one.
+fn ended_with(job: &Job, started: Started<'_>, status: i32) -> Result<Outcome> {
+    let ended = started.finish(HANG * 3)?;
+    gone(job)?;
+    ensure!(
+        ended.status == Some(status),
+        "status {:?} instead of {status}: {}{}",
+        ended.status,
+        ended.stdout.text(),
+        ended.stderr.text()
+    );
+    Ok(ended)
+}
+
+/// The other ranks wait for one that crashes: in MPI_Init.
+#[test]
+fn ranks_that_crash_before_they_meet_end_the_job_as_natively() -> Result<()> {
+    for mpi in [OPEN_MPI, MPICH] {
+        for way in ["before", "inside"] {
+            let run = |by, status| -> Result<Outcome> {
+                let job = Job::new(2)?;
+                let program = mpi.compile(&job, "rough")?;
+                let started = job.start(mpi.run(&job, by, &[], &program, way))?;
+                ended_with(&job, started, status)
+            };
+            let status = if mpi.name == "MPICH" { 11 } else { 139 };
+            let what = || format!("{}, {way}", mpi.name);
+            run(By::Native, status).with_context(what)?;
+            let ended = run(By::Launcher, status).with_context(what)?;
+            let of_others = |line: &String| !line.contains(" at address 0x8");
+            let others: Vec<_> = said(&ended).into_iter().filter(of_others).collect();
+            ensure!(others.is_empty(), "{}: {others:?}", what());
+        }
+    }
+    Ok(())
+}
+
+/// Ranks that reduce for ever, and their processes of this name.
+fn reducing<'a>(mpi: &Mpi, job: &'a Job, by: By, name: &str) -> Result<(Started<'a>, Vec<u32>)> {
+    let program = mpi.compile(job, "rough")?;
+    let run = mpi.run(job, by, &[], &program, "reduce");
+    let started = job.start(run.output_to("out"))?;
+    let begun = || {
+        job.read("out")
+            .map_or(0, |text| text.matches(" reduces\n").count())
+    };
+    wait_for("ranks that reduce", || begun() == job.size())?;
+    let is_it = |pid: u32| {
+        let comm = fs::read_to_string(format!("/proc/{pid}/comm"));
+        comm.is_ok_and(|comm| comm.trim_end() == name)
+    };
+    let all = job.processes().into_iter().map(|process| process.pid);
+    let mut pids: Vec<u32> = all.filter(|&pid| is_it(pid)).collect();
+    pids.sort_unstable();
+    ensure!(pids.len() == job.size(), "{name}: {pids:?}");
+    Ok((started, pids))
+}
+
+/// Kills some of the ranks, whose processes have this name, in the middle of their collectives; the status.
+fn killed(mpi: &Mpi, ranks: usize, victims: usize, by: By, name: &str) -> Result<Option<i32>> {
+    let job = Job::new(ranks)?;
+    let (started, pids) = reducing(mpi, &job, by, name)?;
+    for pid in &pids[..victims] {
+        ensure!(process::kill(*pid));
+    }
+    let ended = started.finish(HANG * 3)?;
+    gone(&job)?;
+    let said = said(&ended);
+    let is_right = |line: &String| line.contains("the yod or the proxy of rank ");
+    ensure!(
+        said.len() <= 1 && said.iter().all(is_right),
+        "{name}: {said:?}"
+    );
+    Ok(ended.status)
+}
+
+/// A launcher is told by what it has started: a rank's end, or its yod's, which is the same to it.
+#[test]
+fn ranks_that_are_killed_in_collectives_end_the_job_as_natively() -> Result<()> {
+    for mpi in [OPEN_MPI, MPICH] {
+        for (ranks, victims, name) in [(2, 1, "rough"), (4, 2, "yod")] {
+            let native = killed(&mpi, ranks, victims, By::Native, "rough")?;
+            ensure!(native.is_some_and(|status| status != 0), "{native:?}");
+            let status = killed(&mpi, ranks, victims, By::Launcher, name)?;
+            ensure!(
+                status == native,
+                "{}, {victims} of {ranks}, {name}: {status:?} instead of {native:?}",
+                mpi.name
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Some other yod ended first, and the launcher dropped what the one that was to tell of it wrote: of two in three jobs under hydra.
+#[test]
+fn the_end_of_a_node_is_told_under_launchers() -> Result<()> {
+    for mpi in [OPEN_MPI, MPICH] {
+        let job = Job::new(2)?;
+        let started = mpi.endless(&job, By::Launcher)?;
+        ensure!(process::kill(job.process(Role::Qemu)?));
+        let ended = started.finish(HANG)?;
+        gone(&job)?;
+        let said = said(&ended);
+        let part = "QEMU was killed by signal 9";
+        ensure!(
+            ended.status != Some(0) && said.len() == 1 && said[0].contains(part),
+            "{}: status {:?}: {said:?}",
+            mpi.name,
+            ended.status
+        );
+    }
+    Ok(())
+}
+
+/// A host that lacks something.
+struct Host {
+    name: &'static str,
+    /// What makes it so, in namespaces of its own.
+    script: &'static str,
+    /// Statuses of Open MPI and MPICH, natively and under yod.
+    statuses: [[i32; 2]; 2],
+}
+
+const HOSTS: [Host; 4] = [
+    // Debian's MPICH uses it natively; under yod it has segments of System V.
+    Host {
+        name: "a full /dev/shm",
+        script: "ip link set lo up; mount -t tmpfs -o size=64k none /dev/shm",
+        statuses: [[1, 1], [15, 0]],
+    },
+    Host {
+        name: "no /dev/shm",
+        script: "ip link set lo up; mount -t tmpfs none /mnt; mkdir /mnt/pts; mount --bind /dev/pts /mnt/pts
+            for node in null zero full random urandom tty; do : >/mnt/$node; mount --bind /dev/$node /mnt/$node; done
+            mount --rbind /mnt /dev",
+        statuses: [[0, 0], [0, 0]],
+    },
+    // Open MPI's own daemons cannot talk.
+    Host {
+        name: "no network",
+        script: "true",
+        statuses: [[1, 1], [0, 0]],
+    },
+    Host {
+        name: "a name that does not resolve",
+        script: "ip link set lo up; hostname nowhere.invalid",
+        statuses: [[0, 0], [0, 0]],
+    },
+];
+
+#[test]
+fn hosts_that_lack_something_are_as_natively() -> Result<()> {
+    if !are_possible("hosts that lack something")? {
+        return Ok(());
+    }
+    for host in HOSTS {
+        for (mpi, statuses) in [OPEN_MPI, MPICH].into_iter().zip(host.statuses) {
+            for (by, status) in [By::Native, By::Launcher].into_iter().zip(statuses) {
+                let what = || format!("{}: {}, {by:?}", host.name, mpi.name);
+                on(&host, &mpi, by, status).with_context(what)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A job on such a host ends with this status; of one that goes well both ranks are heard.
+fn on(host: &Host, mpi: &Mpi, by: By, status: i32) -> Result<()> {
+    let job = Job::new(2)?;
+    let program = mpi.ring(&job)?;
+    let script = format!("mount --make-rprivate / && {}\nexec \"$@\"", host.script);
+    let run = mpi.run(&job, by, &[], &program, "well");
+    let there = [
+        "/usr/bin/unshare",
+        "-m",
+        "-n",
+        "-u",
+        "-i",
+        "/bin/sh",
+        "-ec",
+        &script,
+        "sh",
+    ];
+    let run = run.under(&there);
+    let ended = ended_with(&job, job.start(run)?, status)?;
+    let ranks = ended
+        .stdout
+        .text()
+        .matches("token 2, sum 1, 0 wrong")
+        .count();
+    ensure!(
+        ranks == if status == 0 { 2 } else { 0 } && said(&ended).is_empty(),
+        "{}{}",
+        ended.stdout.text(),
+        ended.stderr.text()
+    );
+    Ok(())
+}
+
+/// Of each rank's yod there was a line of its own, or one that spoke of another's end; or all waited for one that had given up.
+#[test]
+fn limits_of_batch_systems_are_lived_with_or_named_once() -> Result<()> {
+    const FINE: &[(&str, &str)] = &[
+        ("-n", "256"),
+        ("-l", "64"),
+        ("-s", "unlimited"),
+        ("-c", "0"),
+    ];
+    const BAD: &[(&str, &str)] = &[("-v", "4000000"), ("-f", "1000")];
+    for mpi in [OPEN_MPI, MPICH] {
+        let run = |limits: &[(&str, &str)], status| -> Result<Outcome> {
+            let job = Job::new(2)?;
+            let program = mpi.ring(&job)?;
+            let run = mpi.run(&job, By::Launcher, &[], &program, "well");
+            let set = |run: Run, (option, value): &(&str, &str)| run.ulimit(option, value);
+            let run = limits.iter().fold(run, set);
+            let ended = ended_with(&job, job.start(run)?, status);
+            ended.with_context(|| format!("{}: {limits:?}", mpi.name))
+        };
+        let ended = run(FINE, 0)?;
+        ensure!(said(&ended).is_empty(), "{}", ended.stderr.text());
+        for limit in BAD {
+            let said = said(&run(&[*limit], 71)?);
+            let named = format!("ulimit {}", limit.0);
+            ensure!(said.len() == 1 && said[0].contains(&named), "{said:?}");
+        }
+    }
+    Ok(())
+}
+
+/// So many ranks of a program as a launcher's command line has them, by this yod with this option.
+fn words(ranks: &str, yod: &Path, option: [&str; 2], program: &Path) -> Vec<String> {
+    let (yod, accel, program) = (
+        yod.to_string_lossy(),
+        tree::accel(),
+        program.to_string_lossy(),
+    );
+    let words = ["-n", ranks, &*yod, "--accel", &accel, "--oversubscribe"];
+    let words = words.into_iter().chain(option).chain([&*program]);
+    words.map(str::to_owned).collect()
+}
+
+/// Launchers start several command lines as one job.
+#[test]
+fn yods_that_differ_are_refused_once() -> Result<()> {
+    let copy = tree::target().join(format!("release/yod-{}-rough", std::process::id()));
+    write_program(&copy, &fs::read(tree::yod())?, 0o755)?;
+    let checked = yods_that_differ(&copy);
+    fs::remove_file(&copy)?;
+    checked
+}
+
+fn yods_that_differ(copy: &Path) -> Result<()> {
+    let (yod, missing) = (tree::yod(), Path::new("/nonexistent/program"));
+    for mpi in [OPEN_MPI, MPICH] {
+        let job = Job::new(2)?;
+        let ring = mpi.ring(&job)?;
+        let plain = words("1", &yod, ["-m", "256M"], &ring);
+        for (other, status, part) in [
+            (
+                words("1", &yod, ["-m", "128M"], &ring),
+                2,
+                ": all yods of a job need the same options",
+            ),
+            (
+                words("1", copy, ["-m", "256M"], &ring),
+                2,
+                ": all yods of a job must be the same program",
+            ),
+            (
+                words("1", &yod, ["-m", "256M"], missing),
+                127,
+                "/nonexistent/program: no such file",
+            ),
+        ] {
+            let run = Run::new([mpi.launcher])
+                .args(&plain)
+                .args(&[":"])
+                .args(&other);
+            let run = job.place(run.env(mpi.variables), []);
+            let said = said(&ended_with(&job, job.start(run)?, status)?);
+            ensure!(
+                said.len() == 1 && said[0].contains(part),
+                "{}: {said:?}",
+                mpi.name
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Their sockets, nodes and segments are apart.
+#[test]
+fn jobs_of_two_users_do_not_meet() -> Result<()> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    for mpi in [OPEN_MPI, MPICH] {
+        let jobs = [Job::new(2)?, Job::new(2)?];
+        let start = |job| -> Result<Started<'_>> {
+            let program = mpi.ring(job)?;
+            // For nobody, too.
+            for path in [job.temporary(), job.directory()] {
+                fs::set_permissions(path, fs::Permissions::from_mode(0o777))?;
+            }
+            let run = mpi.run(job, By::Launcher, &[], &program, "well");
+            job.start(if std::ptr::eq(job, &jobs[0]) {
+                run
+            } else {
+                run.as_nobody()
+            })
+        };
+        let started = [start(&jobs[0])?, start(&jobs[1])?];
+        for (job, started) in jobs.iter().zip(started) {
+            let ended = ended_with(job, started, 0).context(mpi.name)?;
+            let ranks = ended.stdout.text().matches("0 wrong").count();
+            ensure!(ranks == 2, "{}: {}", mpi.name, ended.stdout.text());
+        }
+    }
+    Ok(())
+}
+
+/// yod's own numbers stand beside those of the launcher.
+#[test]
+fn labels_of_launchers_and_of_yod_agree() -> Result<()> {
+    for (mpi, option, before) in [
+        (
+            OPEN_MPI,
+            "--tag-output",
+            "[1,RANK]<stdout>:[RANK] rank RANK of 2",
+        ),
+        (MPICH, "-l", "[RANK] [RANK] rank RANK of 2"),
+    ] {
+        let job = Job::new(2)?;
+        let program = mpi.ring(&job)?;
+        let run = Run::new([mpi.launcher, option]).args(&words(
+            "2",
+            &tree::yod(),
+            ["-m256M", "--label"],
+            &program,
+        ));
+        let run = job.place(run.env(mpi.variables), []);
+        let ended = ended_with(&job, job.start(run)?, 0)?;
+        let said = ended.stdout.text();
+        for rank in ["0", "1"] {
+            let wanted = before.replace("RANK", rank);
+            ensure!(
+                said.lines().any(|line| line.starts_with(&wanted)),
+                "no {wanted:?}: {said}"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The launcher's time is over: it ends its job, with its own status.
+#[test]
+fn time_limits_of_launchers_end_jobs_as_natively() -> Result<()> {
+    for (mpi, status) in [(OPEN_MPI, 110), (MPICH, 255)] {
+        for by in [By::Native, By::Launcher] {
+            let job = Job::new(2)?;
+            let program = mpi.ring(&job)?;
+            let run = mpi.run(&job, by, &[], &program, "spin");
+            let run = run.env(&[("MPIEXEC_TIMEOUT", "6")]);
+            let ended = ended_with(&job, job.start(run)?, status)?;
+            ensure!(said(&ended).is_empty(), "{}", ended.stderr.text());
+        }
+    }
+    Ok(())
+}
