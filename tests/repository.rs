@@ -66,6 +66,7 @@ const SLEEPS: &[(&str, usize)] = &[
     ("tests/children/killed.rs", 1),  // the moment of the blow
     ("tests/kill/round.rs", 1),       // the moment of the blow
     ("tests/launchers/kill.rs", 2),   // the moment of the blow
+    ("tests/noise/barriers.rs", 1),   // quiet for so long
     ("tests/noise/main.rs", 4),       // between signals; quiet for so long, twice; polls
     ("tests/noise/node.rs", 1),       // polls
     ("tests/noise/pair.rs", 2),       // quiet for so long; between signals

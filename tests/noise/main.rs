@@ -5,6 +5,7 @@
 //! read while the node runs, from its memory, which disturbs nobody; a plugin of QEMU confirms it, where there is one. Each
 //! test has a control in which there is noise.
 
+mod barriers;
 mod node;
 mod pair;
 mod team;
