@@ -139,6 +139,19 @@ fn spawning() -> Result<()> {
     conforms(&MPICH, Case::of("mpich", "spawn"))
 }
 
+/// Without that setting the spawned process cannot begin, and Open MPI ends the job: at once, and nothing stays.
+#[test]
+fn spawning_without_that_setting_ends_the_job() -> Result<()> {
+    let ended = outcome(&OPEN_MPI, Case::of("openmpi", "spawn"), By::Launcher)?;
+    ensure!(
+        ended.status.is_some_and(|status| status != 0),
+        "status {:?}: {}",
+        ended.status,
+        ended.stdout.text()
+    );
+    Ok(())
+}
+
 #[test]
 fn fortran() -> Result<()> {
     conforms(&OPEN_MPI, Case::of("openmpi-fortran", "fortran"))?;

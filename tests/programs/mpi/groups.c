@@ -105,6 +105,40 @@ static void communicators(void)
     MPI_Comm_free_keyval(&key);
 }
 
+// What Open MPI tells ranks apart by; whom of them the launcher has put where is its own to say.
+static const struct {
+    int type;
+    const char *name;
+} types[] = {
+    {MPI_COMM_TYPE_SHARED, "memory"},
+#ifdef OPEN_MPI // they are no macros
+    {OMPI_COMM_TYPE_HWTHREAD, "a hardware thread"}, {OMPI_COMM_TYPE_CORE, "a core"}, {OMPI_COMM_TYPE_L1CACHE, "an L1 cache"},
+    {OMPI_COMM_TYPE_L2CACHE, "an L2 cache"}, {OMPI_COMM_TYPE_L3CACHE, "an L3 cache"}, {OMPI_COMM_TYPE_SOCKET, "a socket"},
+    {OMPI_COMM_TYPE_NUMA, "a NUMA domain"}, {OMPI_COMM_TYPE_BOARD, "a board"}, {OMPI_COMM_TYPE_HOST, "a host"},
+    {OMPI_COMM_TYPE_CU, "a unit"}, {OMPI_COMM_TYPE_CLUSTER, "a cluster"},
+#endif
+};
+
+// How many ranks each rank finds that share it, itself among them.
+static void sharing(int type, const char *name)
+{
+    MPI_Comm shared;
+    int n = 0, *all = malloc(size * sizeof *all);
+    MPI_Comm_split_type(MPI_COMM_WORLD, type, 0, MPI_INFO_NULL, &shared);
+    if (shared != MPI_COMM_NULL) {
+        MPI_Comm_size(shared, &n);
+        MPI_Comm_free(&shared);
+    }
+    MPI_Gather(&n, 1, MPI_INT, all, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    if (rank == 0) {
+        printf("     ranks that share %s:", name);
+        for (int r = 0; r < size; r++)
+            printf(" %d", all[r]);
+        printf("\n");
+    }
+    free(all);
+}
+
 // All ranks are on one node.
 static void node(void)
 {
@@ -116,12 +150,8 @@ static void node(void)
     MPI_Comm_rank(shared, &mine);
     agree(n == size && mine == rank, "split_type: all ranks share memory");
     MPI_Comm_free(&shared);
-#ifdef OMPI_COMM_TYPE_HOST
-    MPI_Comm_split_type(MPI_COMM_WORLD, OMPI_COMM_TYPE_HOST, 0, MPI_INFO_NULL, &shared);
-    MPI_Comm_size(shared, &n);
-    agree(n == size, "split_type: all ranks are of one host");
-    MPI_Comm_free(&shared);
-#endif
+    for (unsigned i = 0; i < sizeof types / sizeof *types; i++)
+        sharing(types[i].type, types[i].name);
     memset(name, 0, sizeof name);
     MPI_Get_processor_name(name[0], &length);
     MPI_Sendrecv(name[0], sizeof name[0], MPI_CHAR, next, 5, name[1], sizeof name[1], MPI_CHAR, last, 5, MPI_COMM_WORLD,
