@@ -34,6 +34,13 @@ const WAYS: &[(&str, &str, Option<&str>)] = &[
         Some("asked for semget, io_setup, refused: System V"),
     ),
     ("probe", "0", None),
+    (
+        "signals",
+        "1",
+        Some(
+            "asked for signalfd4, refused: signals are taken on the node, not by its host: use sigwait",
+        ),
+    ),
 ];
 
 pub fn all() -> Vec<Trial> {

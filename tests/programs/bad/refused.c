@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
 
 // A process that shares its parent's memory, which a child on Linux cannot.
@@ -32,10 +33,17 @@ static void probe(void)
     syscall(SYS_semget, 0, 0, 0);
 }
 
+static void signals(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    signalfd(-1, &set, SFD_CLOEXEC);
+}
+
 static const struct {
     const char *name;
     void (*act)(void);
-} ways[] = {{"process", process}, {"memory", memory}, {"file", file}, {"probe", probe}};
+} ways[] = {{"process", process}, {"memory", memory}, {"file", file}, {"probe", probe}, {"signals", signals}};
 
 int main(int argc, char **argv)
 {
