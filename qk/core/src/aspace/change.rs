@@ -1,7 +1,7 @@
 //! Carrying out what `mman` decided.
 
 use super::backing::clear;
-use super::{Aspace, Machine, OutOfMemory, Purpose, ShareTables};
+use super::{Aspace, Machine, OutOfMemory, Purpose, ShareTables, TextEnds};
 use crate::mman::{self, Advice, AdvicePlan, BrkPlan, Lock, MmapPlan, ProtectPlan};
 use crate::page::{PAGE_BYTES, PageSize};
 use crate::paging::{self, MapOptions};
@@ -98,7 +98,7 @@ impl<M: Machine> Aspace<M> {
         self.heap = (0, 0);
         self.mmap_top = STACK_TOP;
         self.writable_code = false;
-        self.had_text = false;
+        self.text_ends = TextEnds::NONE;
         Ok(())
     }
 
@@ -112,7 +112,7 @@ impl<M: Machine> Aspace<M> {
             start, end, prot, ..
         } = *plan;
         if start < end {
-            if self.had_text && prot.contains(Prot::WRITE) && self.text(start, end).is_some() {
+            if prot.contains(Prot::WRITE) && self.text(start, end).is_some() {
                 return Err(Errno::EFAULT);
             }
             self.reserve_tables(start, end)?;

@@ -42,7 +42,7 @@ mod stale;
 mod tests;
 mod text;
 
-use crate::frames::Frames;
+use crate::frames::{self, Frames};
 use crate::mman::{Bounds, Heap};
 use crate::page::{PAGE_BYTES, PageSize, page_floor};
 use crate::paging::{self, Extent, MapOptions, Tables};
@@ -53,12 +53,11 @@ pub use machine::{CLEAR_BYTES, Machine};
 use pool::{Pool, Purpose, ShareTables};
 use stale::Stale;
 pub use text::Gone;
+use text::TextEnds;
 use wire::region_log::Change;
 
 /// Work of a record in the region log, in instructions.
 const LOG_WORK: u32 = 100;
-/// Work of setting up a share's frames.
-const FRAMES_WORK: u32 = 5000;
 
 /// An address space. Addresses and lengths are multiples of 4 KiB inside slot 0.
 pub struct Aspace<M: Machine> {
@@ -77,8 +76,8 @@ pub struct Aspace<M: Machine> {
     mmap_top: u64,
     /// Some page was both writable and executable.
     writable_code: bool,
-    /// Some region was text that ranks share.
-    had_text: bool,
+    /// Where text that ranks share may lie.
+    text_ends: TextEnds,
     /// Changes that failed because the share was used up.
     shortages: u64,
 }
@@ -105,7 +104,7 @@ impl<M: Machine> Aspace<M> {
         regions: usize,
     ) -> Option<Self> {
         let mut frames = Frames::new(base, len_bytes, zeroed, M::point)?;
-        M::point(FRAMES_WORK);
+        M::point(frames::SET_UP_WORK);
         let mut pool = Pool::new();
         let mut stale = Stale::default();
         let root = ShareTables {
@@ -128,7 +127,7 @@ impl<M: Machine> Aspace<M> {
             heap: (0, 0),
             mmap_top: STACK_TOP,
             writable_code: false,
-            had_text: false,
+            text_ends: TextEnds::NONE,
             shortages: 0,
         };
         aspace.reserve_tables(0, 0).ok()?;
@@ -276,7 +275,7 @@ impl<M: Machine> Aspace<M> {
 
     /// Tells the proxy what is at `start .. end`, but for holes.
     fn publish(&mut self, start: u64, end: u64) {
-        if self.had_text {
+        if self.may_show_text(start, end) {
             return self.publish_by_regions(start, end);
         }
         let machine = self.machine;

@@ -9,6 +9,7 @@ use crate::page::PageSize;
 use crate::paging::{self, Extent};
 use crate::regions::{Prot, Region, RegionFlags};
 use abi::Errno;
+use abi::map::USER_TOP;
 use wire::region_log::prot;
 
 use super::CLEAR_BYTES;
@@ -25,6 +26,30 @@ pub struct Gone {
     pub end: u64,
 }
 
+/// A program's text lies below its heap, that of its libraries at the upper end of the mmap area. What it maps and unmaps as it
+/// runs lies between, mostly, where no region has to be looked at.
+pub(super) struct TextEnds {
+    /// End of what was text in the lower half of the addresses.
+    low: u64,
+    /// Start of what was text in the upper half.
+    high: u64,
+}
+
+impl TextEnds {
+    /// There is no text.
+    pub const NONE: Self = Self {
+        low: 0,
+        high: USER_TOP,
+    };
+
+    fn widen(&mut self, start: u64, end: u64) {
+        match start < USER_TOP / 2 {
+            true => self.low = self.low.max(end),
+            false => self.high = self.high.min(start),
+        }
+    }
+}
+
 impl<M: Machine> Aspace<M> {
     /// Maps text at `region`, where nothing is mapped, without write access; `pieces` are as for [`Self::map_shared`].
     ///
@@ -34,14 +59,28 @@ impl<M: Machine> Aspace<M> {
         if region.prot.contains(Prot::WRITE) {
             return Err(Errno::EACCES);
         }
-        self.had_text = true;
+        self.text_ends.widen(region.start, region.end);
         region.flags |= RegionFlags::TEXT;
         self.map_shared(region, pieces)
     }
 
+    /// Whether some of `start .. end` may be text.
+    #[inline]
+    pub(super) fn may_show_text(&self, start: u64, end: u64) -> bool {
+        start < self.text_ends.low || self.text_ends.high < end
+    }
+
     /// The first part of `start .. end` that is text.
-    #[inline(never)]
+    #[inline]
     pub fn text(&self, start: u64, end: u64) -> Option<Region> {
+        match self.may_show_text(start, end) {
+            true => self.find_text(start, end),
+            false => None,
+        }
+    }
+
+    #[inline(never)] // Out of the way of what is no text; as the next.
+    fn find_text(&self, start: u64, end: u64) -> Option<Region> {
         const LOOK_WORK: u32 = 20;
         let mut regions = self.regions.iter_range(start, end);
         let is_text = |region: &Region| {
@@ -55,7 +94,7 @@ impl<M: Machine> Aspace<M> {
     ///
     /// # Errors
     /// ENOMEM, with nothing changed.
-    #[inline(never)] // Out of the way of what ranks alone do; as the next.
+    #[inline(never)]
     pub fn take_text(&mut self, start: u64, end: u64) -> Result<Option<Gone>, Errno> {
         let Some(Extent {
             va, pa, len_bytes, ..

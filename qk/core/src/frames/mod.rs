@@ -31,7 +31,9 @@ use whole::{CHUNKS_PER_GIB, Whole};
 
 const CHUNK_BYTES: u64 = PageSize::Size2M.bytes();
 const GIB_BYTES: u64 = PageSize::Size1G.bytes();
-/// Work per chunk in a loop over chunks (see [`Point`]).
+/// Work of setting one up, besides that of each chunk, for who does so (see [`Point`]).
+pub const SET_UP_WORK: u32 = 5000;
+/// Work per chunk in a loop over chunks.
 const CHUNK_WORK: u32 = 100;
 
 /// An allocated page-sized piece of physical memory.
@@ -129,6 +131,7 @@ impl Frames {
             zero,
         };
         frames.chunks.resize(lead, chunk(0));
+        point(SET_UP_WORK);
         for c in lead..last {
             let (lo, hi) = frames.clip(c, base, end);
             frames.chunks.push(chunk(hi - lo));

@@ -22,7 +22,7 @@ use abi::Errno;
 use alloc::vec::Vec;
 
 use crate::Point;
-use crate::frames::Frames;
+use crate::frames::{self, Frames};
 use crate::page::{PAGE_BYTES, PageSize};
 
 /// Numbers of objects begin here: smaller ones are a rank's own, of its private mappings ([`abi::control::MappedFile`]).
@@ -119,6 +119,7 @@ impl Objects {
     /// No objects, and a pool of `len_bytes` at `base`; `zeroed`: it is known to hold zeros. `None` when there is no memory for
     /// its records.
     pub fn new(base: u64, len_bytes: u64, zeroed: bool, point: Point) -> Option<Objects> {
+        point(frames::SET_UP_WORK);
         let mut retired = Vec::new();
         // Each piece has a slot, so there is always room.
         retired.try_reserve_exact(MOST_PIECES).ok()?;

@@ -114,6 +114,36 @@ fn what_is_to_be_written_is_copied_before() {
     a.check();
 }
 
+/// In the lower half of the addresses, where programs lie, in the upper half, as their libraries, and across the middle.
+#[test]
+fn text_is_found_wherever_it_lies() {
+    let middle = USER_TOP / 2;
+    for starts in [
+        [A, USER_TOP - 64 * P],
+        [middle - P, middle + 64 * P],
+        [USER_TOP - 64 * P, USER_TOP - 128 * P],
+        [A + 64 * P, A],
+    ] {
+        let mut a = space(2048);
+        for (start, first) in starts.into_iter().zip([0, 8]) {
+            let there = Region {
+                start,
+                end: start + 4 * P,
+                ..region(first, 4)
+            };
+            a.map_text(there, &pieces(first, 4)).unwrap();
+        }
+        for start in starts {
+            assert_eq!(a.mprotect(start + 3 * P, 1, RW), Err(Errno::EFAULT));
+            assert_eq!(a.text(start - P, start + P).unwrap().start, start);
+            assert_eq!(a.text(start + 4 * P, start + 5 * P), None);
+            assert_eq!(a.own_all(start + 2 * P, 8), Ok(2 * P));
+            a.mprotect(start + 3 * P, 1, RW).unwrap();
+        }
+        a.check();
+    }
+}
+
 /// A peer that has used a window on the rank finds what the rank has written in its copy.
 #[test]
 fn peers_see_the_copy() {
