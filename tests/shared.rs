@@ -9,6 +9,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use margay_tests::clean;
+use margay_tests::compare::checks_passed;
 use margay_tests::report::Stderr;
 use margay_tests::run::{HANG, Outcome, Run};
 use margay_tests::scratch::Scratch;
@@ -173,16 +174,34 @@ fn used_by_each(ranks: usize, options: &[&str]) -> Result<Vec<u64>> {
     (0..ranks).map(used).collect()
 }
 
-/// Libraries lie once in the node, not once in each rank; where the pool has no room for them they do.
+/// Libraries lie once in the node, not once in each rank, nor in one that is alone; where the pool has no room for them they do.
 #[test]
 fn text_lies_once_in_the_node() -> Result<()> {
     const LIBC: u64 = 1 << 20; // of its text
-    let alone = used_by_each(1, &[])?[0];
-    for used in used_by_each(4, &[])? {
-        ensure!(used + LIBC < alone, "{used} bytes instead of {alone}");
+    let own = used_by_each(1, &["--shared-memory", "0"])?[0];
+    for ranks in [1, 4] {
+        for used in used_by_each(ranks, &[])? {
+            ensure!(
+                used + LIBC < own,
+                "{ranks} ranks: {used} bytes instead of {own}"
+            );
+        }
     }
-    for used in used_by_each(2, &["--shared-memory", "2M"])? {
-        ensure!(used + LIBC > alone, "{used} bytes without room in the pool");
+    for ranks in [1, 2] {
+        for used in used_by_each(ranks, &["--shared-memory", "2M"])? {
+            ensure!(
+                used + LIBC > own,
+                "{ranks} ranks: {used} bytes without room in the pool"
+            );
+        }
     }
     Ok(())
+}
+
+/// A rank that becomes another program lets go of the last one's text: the pool has room for one.
+#[test]
+fn programs_in_turn_have_their_text_in_the_pool() -> Result<()> {
+    let program = tree::program("glibc-static", "text_turns");
+    let yod = Run::yod(&["-m", "64M", "--shared-memory", "8M", "--"]);
+    checks_passed(&clean::run(yod.args(&[program.to_string_lossy()]))?)
 }

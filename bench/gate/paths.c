@@ -27,6 +27,8 @@ enum {
 	ANON = MAP_PRIVATE | MAP_ANONYMOUS,
 	MIB = 1 << 20,
 	TOUCHED = 16 * MIB,
+	/* The least that is text for the kernel. */
+	TEXT_BYTES = 64 << 10,
 	/* Of each size, what is touched fresh takes as much as this. */
 	FRESH_ROUNDS = 3,
 };
@@ -297,6 +299,20 @@ static void mappings_among_many(void)
 	must(result_of(unmap(all, ALL_BYTES)) == 0, "munmap");
 }
 
+/* In a program that maps text from the node pool, as every dynamically linked one does: of what changes, text is taken out first. */
+static void beside_text(void)
+{
+	long fd = result_of(CALL(open, (long)"/bin/sh", O_RDONLY));
+	must(!is_error(fd), "opening /bin/sh");
+	struct call of_file = { SYS_mmap, { 0, TEXT_BYTES, PROT_READ, MAP_PRIVATE, fd } };
+	must(!is_error(result_of(of_file)), "mmap of /bin/sh");
+	long page = result_of(map(PAGE_BYTES));
+
+	pair("mmap_4K_beside_text", map(PAGE_BYTES), "munmap_4K_beside_text", unmap(0, PAGE_BYTES));
+	pair("mprotect_read_beside_text", CALL(mprotect, page, PAGE_BYTES, PROT_READ),
+	     "mprotect_read_write_beside_text", CALL(mprotect, page, PAGE_BYTES, READ_WRITE));
+}
+
 /* As <asm/signal.h> has it: what the kernel is given, not what the library is. */
 struct kernel_sigaction {
 	void (*handler)(int);
@@ -564,6 +580,7 @@ __attribute__((used, noreturn)) static void begin(char **stack)
 	signals();
 	touch_recycled();
 	threads();
+	beside_text();
 	write_found();
 	leave(0);
 }

@@ -262,17 +262,14 @@ fn share_bytes(request: &Request, host: &Resources) -> Result<u64, PlanError> {
         })
 }
 
-/// The node pool: an eighth of the shares together, unless it was asked for. Several ranks share text in it, which takes at most
-/// half: at least what Python with numpy has (64 MiB) fits, whatever their shares are, where that is at most an eighth of this
-/// host's memory. Like the shares the pool is sparse: what nobody maps costs nothing.
+/// The node pool: an eighth of the shares together, unless it was asked for. Text lies in it, which takes at most half: at least
+/// what Python with numpy has (64 MiB) fits, whatever the shares are, where that is at most an eighth of this host's memory. Like
+/// the shares the pool is sparse: what nobody maps costs nothing.
 fn pool_bytes(request: &Request, share_bytes: u64, host: &Resources) -> Result<u64, PlanError> {
     const LEAST: u64 = 16 << 20;
     const LEAST_WITH_TEXT: u64 = 160 << 20;
     let Some(bytes) = request.pool_bytes else {
-        let least = match request.ranks {
-            1 => LEAST,
-            _ => (host.memory_bytes / 8).clamp(LEAST, LEAST_WITH_TEXT),
-        };
+        let least = (host.memory_bytes / 8).clamp(LEAST, LEAST_WITH_TEXT);
         let eighth = request.ranks as u64 * share_bytes / 8;
         return Ok(eighth.max(least) & !(PAGE_2M - 1));
     };

@@ -46,7 +46,7 @@ pub struct Cli {
     #[arg(short = 'm', value_name = "MEM", value_parser = memory)]
     pub memory: Option<u64>,
     /// Memory of the node for what ranks share: mappings with MAP_SHARED, and text; with such a suffix, or 0. Default: an eighth of
-    /// the ranks' memory together, at least 16M for one rank and 160M for more.
+    /// the ranks' memory together, at least 160M.
     #[arg(long, value_name = "MEM", value_parser = memory_or_none)]
     pub shared_memory: Option<u64>,
     /// What executes the node.

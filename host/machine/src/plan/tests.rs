@@ -186,8 +186,7 @@ fn the_pool_is_an_eighth_of_the_shares_or_what_was_asked_for() {
         };
         plan(&request, &host(4, 8 * GIB)).map(|plan| plan.pool_bytes)
     };
-    assert_eq!(of(1, 64 << 20, None), Ok(16 << 20));
-    assert_eq!(of(1, GIB, None), Ok(GIB / 8));
+    assert_eq!(of(1, 2 * GIB, None), Ok(GIB / 4));
     assert_eq!(of(2, GIB, None), Ok(GIB / 4));
     assert_eq!(of(2, GIB, Some((64 << 20) + 1)), Ok(66 << 20));
     assert_eq!(of(2, GIB, Some(0)), Ok(0));
@@ -201,7 +200,7 @@ fn the_pool_is_an_eighth_of_the_shares_or_what_was_asked_for() {
 
 /// With small shares the pool had no room for the text of Python: each rank read it into its own share, which it filled.
 #[test]
-fn the_pool_of_few_small_ranks_has_room_for_their_text() {
+fn the_pool_of_few_small_ranks_has_room_for_text() {
     let of = |ranks, share_bytes, memory_bytes| {
         let request = Request {
             oversubscribe: true,
@@ -209,11 +208,13 @@ fn the_pool_of_few_small_ranks_has_room_for_their_text() {
         };
         plan(&request, &host(2, memory_bytes)).map(|plan| plan.pool_bytes)
     };
+    assert_eq!(of(1, 64 << 20, 8 * GIB), Ok(160 << 20));
     assert_eq!(of(2, 64 << 20, 8 * GIB), Ok(160 << 20));
     assert_eq!(of(255, 2 << 20, 8 * GIB), Ok(160 << 20));
     assert_eq!(of(16, 128 << 20, 8 * GIB), Ok(256 << 20));
     // Not of a host that has little itself.
     assert_eq!(of(2, 64 << 20, GIB - 1), Ok(126 << 20));
+    assert_eq!(of(1, 4 << 20, 64 << 20), Ok(16 << 20));
     assert_eq!(of(2, 4 << 20, 64 << 20), Ok(16 << 20));
 }
 

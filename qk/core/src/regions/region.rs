@@ -37,7 +37,7 @@ bitflags! {
         const UNWRITTEN = 256;
         /// MADV_DONTDUMP: left out of a core file.
         const DONT_DUMP = 512;
-        /// A private mapping of a file, or a part of a program, whose frames other ranks show, too: nobody writes to them.
+        /// A private mapping of a file, or a part of a program, whose frames others may show, too: nobody writes to them.
         const TEXT = 1024;
     }
 }

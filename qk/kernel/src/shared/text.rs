@@ -1,5 +1,5 @@
 //! Text that ranks share: what they map of files without write access lies once in the node pool (`qk_core::objects`;
-//! docs/adr/0024).
+//! docs/adr/0024), also for a rank that is alone: the next program that it becomes finds it there (docs/adr/0032).
 //!
 //! The first rank to map it has its proxy read it. The frames are never written to after that: a rank that wants write access
 //! gets a copy before ([`own`]), and so does one whose debugger writes. Where text cannot be shared, for whatever
@@ -20,7 +20,7 @@ use super::pool::{Node, node};
 use crate::aspace::Aspace;
 use crate::rank::{Rank, TEXT_PAGE};
 use crate::thread::Thread;
-use crate::{comm, preempt, ship};
+use crate::{preempt, ship};
 
 /// Less is read as fast as it is shared.
 const LEAST_BYTES: u64 = 64 << 10;
@@ -34,7 +34,7 @@ pub fn map(
     region: Region,
 ) -> bool {
     let is_text = !region.prot.is_empty() && !region.prot.contains(Prot::WRITE);
-    if comm::get().config.ranks == 1 || !is_text || region.len_bytes() < LEAST_BYTES {
+    if !is_text || region.len_bytes() < LEAST_BYTES {
         return false;
     }
     let args = [fd, region.start, region.len_bytes(), offset];
@@ -125,15 +125,25 @@ pub fn own(
     start: u64,
     end: u64,
 ) -> Result<(), Errno> {
-    if !thread.rank.maps_text() {
+    match thread.rank.maps_text() {
+        true => own_text(thread, aspace, start, end),
+        false => Ok(()),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn own_text(
+    thread: &'static Thread,
+    aspace: &mut Aspace,
+    start: u64,
+    end: u64,
+) -> Result<(), Errno> {
+    if aspace.text(start, end).is_none() {
         return Ok(());
     }
-    each(thread, start, |at| {
-        if at == start {
-            aspace.check_own(start, end)?; // for all of it, before the first
-        }
-        aspace.own(at, end)
-    })
+    aspace.check_own(start, end)?; // for all of it, before the first
+    each(thread, start, |at| aspace.own(at, end))
 }
 
 /// The same of page `number`, for a debugger; where there is no memory for it the page stays text, and cannot be changed.
@@ -154,7 +164,7 @@ pub fn take_out(
     start: u64,
     end: u64,
 ) -> Result<(), Errno> {
-    if !thread.rank.maps_text() {
+    if !thread.rank.maps_text() || aspace.text(start, end).is_none() {
         return Ok(());
     }
     each(thread, start, |at| aspace.take_text(at, end))
