@@ -305,7 +305,7 @@ fn parse_one(paragraph: &str) -> Result<Mutant> {
                 value.clone_into(&mut change.1);
             }
             "test" => {
-                let words: Vec<String> = value.split(' ').map(str::to_owned).collect();
+                let words: Vec<String> = value.splitn(3, ' ').map(str::to_owned).collect();
                 mutant.test = words.try_into().ok().context("package, binary, name")?;
             }
             _ => bail!("what is {key}?"),
@@ -317,52 +317,4 @@ fn parse_one(paragraph: &str) -> Result<Mutant> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::process::ExitStatusExt;
-    use std::process::ExitStatus;
-
-    use super::*;
-
-    #[test]
-    fn the_list_is_understood() {
-        let one = "# comment\nmutant a b\nfile f.rs\nfrom x = 1\nto x = 2\ntest p lib name\n";
-        let mutants = parse(one).expect("a mutant");
-        assert_eq!(
-            mutants[0].changes,
-            [("x = 1".to_owned(), "x = 2".to_owned())]
-        );
-        assert_eq!(mutants[0].test, ["p", "lib", "name"]);
-        assert!(parse(&format!("{one}\n{one}")).is_err());
-        assert!(parse("mutant a\nfile f\ntest p lib n\n").is_err());
-        assert!(parse("mutant a\nfile f\nfrom x\nto y\ntest p lib\n").is_err());
-    }
-
-    /// A mutant that changes nothing would survive, or be caught by accident.
-    #[test]
-    fn every_mutant_still_applies() {
-        let text = fs::read_to_string(root().join(LIST)).expect("the list");
-        let mutants = parse(&text).expect("mutants");
-        assert!(mutants.len() >= 60, "{} mutants", mutants.len());
-        for mutant in mutants {
-            let changed = mutant.applied(&root()).expect("it applies");
-            let before = fs::read_to_string(root().join(&mutant.file)).expect("a file");
-            assert_ne!(changed, before, "{}", mutant.name);
-        }
-    }
-
-    #[test]
-    fn only_a_test_that_failed_has_noticed() {
-        let output = |status: i32, text: &str| Output {
-            status: ExitStatus::from_raw(status << 8),
-            stdout: text.into(),
-            stderr: Vec::new(),
-        };
-        let passed = "test result: ok. 1 passed; 0 failed; 0 ignored\n";
-        let failed = "test result: FAILED. 0 passed; 1 failed; 0 ignored\n";
-        assert_eq!(verdict(&output(0, passed)).ok(), Some(Verdict::Survived));
-        assert_eq!(verdict(&output(101, failed)).ok(), Some(Verdict::Caught));
-        assert_eq!(verdict(&output(124, "")).ok(), Some(Verdict::Caught));
-        let none = "test result: ok. 0 passed; 0 failed; 0 ignored\n";
-        assert!(verdict(&output(0, none)).is_err() && verdict(&output(101, "")).is_err());
-    }
-}
+mod tests;

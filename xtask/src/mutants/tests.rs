@@ -1,0 +1,125 @@
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+use super::*;
+
+#[test]
+fn the_list_is_understood() {
+    let one = "# comment\nmutant a b\nfile f.rs\nfrom x = 1\nto x = 2\ntest p lib name\n";
+    let mutants = parse(one).expect("a mutant");
+    assert_eq!(
+        mutants[0].changes,
+        [("x = 1".to_owned(), "x = 2".to_owned())]
+    );
+    assert_eq!(mutants[0].test, ["p", "lib", "name"]);
+    assert!(parse(&format!("{one}\n{one}")).is_err());
+    assert!(parse("mutant a\nfile f\ntest p lib n\n").is_err());
+    assert!(parse("mutant a\nfile f\nfrom x\nto y\ntest p lib\n").is_err());
+}
+
+/// A mutant that changes nothing would survive, or be caught by accident.
+#[test]
+fn every_mutant_still_applies() {
+    let text = fs::read_to_string(root().join(LIST)).expect("the list");
+    let mutants = parse(&text).expect("mutants");
+    assert!(mutants.len() >= 60, "{} mutants", mutants.len());
+    for mutant in mutants {
+        let changed = mutant.applied(&root()).expect("it applies");
+        let before = fs::read_to_string(root().join(&mutant.file)).expect("a file");
+        assert_ne!(changed, before, "{}", mutant.name);
+    }
+}
+
+#[test]
+fn only_a_test_that_failed_has_noticed() {
+    let output = |status: i32, text: &str| Output {
+        status: ExitStatus::from_raw(status << 8),
+        stdout: text.into(),
+        stderr: Vec::new(),
+    };
+    let passed = "test result: ok. 1 passed; 0 failed; 0 ignored\n";
+    let failed = "test result: FAILED. 0 passed; 1 failed; 0 ignored\n";
+    assert_eq!(verdict(&output(0, passed)).ok(), Some(Verdict::Survived));
+    assert_eq!(verdict(&output(101, failed)).ok(), Some(Verdict::Caught));
+    assert_eq!(verdict(&output(124, "")).ok(), Some(Verdict::Caught));
+    let none = "test result: ok. 0 passed; 0 failed; 0 ignored\n";
+    assert!(verdict(&output(0, none)).is_err() && verdict(&output(101, "")).is_err());
+}
+
+/// Three of them named tests that had been renamed; the run ended before its first mutant.
+#[test]
+fn every_test_is_there() {
+    let mutants =
+        parse(&fs::read_to_string(root().join(LIST)).expect("the list")).expect("mutants");
+    let tracked = captured(Command::new("git").arg("ls-files").current_dir(root())).expect("git");
+    let tracked = String::from_utf8(tracked).expect("names");
+    let files: Vec<(&str, String)> = tracked
+        .lines()
+        .filter(|path| {
+            [".rs", ".tsv", "Cargo.toml"]
+                .iter()
+                .any(|end| path.ends_with(end))
+        })
+        .filter_map(|path| Some((path, fs::read_to_string(root().join(path)).ok()?)))
+        .collect();
+    for mutant in mutants {
+        assert!(
+            is_there(&mutant.test, &files),
+            "{}: there is no test {}",
+            mutant.name,
+            mutant.test.join(" ")
+        );
+    }
+}
+
+/// Whether a binary's sources, or the tables that it runs, have a test with this part of a name.
+fn is_there([package, binary, name]: &[String; 3], files: &[(&str, String)]) -> bool {
+    if binary == "conformance" {
+        let mut tables = files.iter().filter(|(path, _)| path.ends_with(".tsv"));
+        return tables.any(|(_, text)| {
+            text.lines()
+                .any(|row| row_name(row).is_some_and(|row| row.contains(name)))
+        });
+    }
+    let manifest = format!("name = \"{package}\"\n");
+    let is_manifest =
+        |(path, text): &&(&str, String)| path.ends_with("Cargo.toml") && text.contains(&manifest);
+    let Some((manifest, _)) = files.iter().find(is_manifest) else {
+        return false;
+    };
+    let folder = manifest.trim_end_matches("Cargo.toml");
+    let of_binary = |path: &str| match binary.as_str() {
+        "lib" | "bin" => path.starts_with("src/"),
+        _ => {
+            path.trim_start_matches("tests/")
+                .trim_end_matches(".rs")
+                .split('/')
+                .next()
+                == Some(binary)
+        }
+    };
+    let name = name.rsplit("::").next().unwrap_or(name);
+    files
+        .iter()
+        .filter(|(path, _)| path.strip_prefix(folder).is_some_and(of_binary))
+        .any(|(_, text)| {
+            text.lines()
+                .any(|line| test_name(line).is_some_and(|test| test.contains(name)))
+        })
+}
+
+/// Of a row of a table of programs.
+fn row_name(row: &str) -> Option<String> {
+    let mut columns = row.split('\t');
+    let (name, category) = (columns.next()?, columns.next()?);
+    Some(format!("{category}/{name}"))
+}
+
+/// What a line declares: a function, or a case by its words.
+fn test_name(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let function = line
+        .strip_prefix("fn ")
+        .and_then(|rest| rest.split(['(', '<']).next());
+    function.or_else(|| line.strip_prefix("case(\"")?.split('"').next())
+}
