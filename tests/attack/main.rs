@@ -4,7 +4,7 @@
 //!
 //! | target | what it does | what must hold |
 //! |---|---|---|
-//! | calls | random system calls: all numbers, wild and straddling pointers, windows, the kernel's half | each rank goes on unharmed and ends with 0 |
+//! | calls | random system calls: all numbers, wild and straddling pointers, windows, the kernel's half, while a thread moves what they point to | each rank goes on unharmed and ends with 0 |
 //! | frames | returns through signal frames with random contents | what comes of them is what natively does |
 //! | memory | random memory calls against a model of each page | the model agrees, here and natively, and both runs are the same |
 //! | images | programs with mutated headers | each ends in time, with a line or a status of its own; the node is not to blame |

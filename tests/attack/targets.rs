@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use margay_tests::random::Random;
@@ -17,7 +18,7 @@ const FRAMES: u64 = 40_000;
 const OPERATIONS: u64 = 60_000;
 const PATHS: u64 = 12_000;
 const STEPS: u64 = 2_000;
-/// Mutated programs of a round: each needs a node of its own.
+/// Changed programs of a round: each needs a node of its own.
 const IMAGES: u64 = 4;
 
 /// Kinds and names of the programs that are mutated: statically and dynamically linked, with and without fixed addresses.
@@ -29,13 +30,30 @@ const PROGRAMS: &[(&str, &str)] = &[
 ];
 /// Bytes that hold the headers of these programs, and the paths of their interpreters.
 const HEADERS_BYTES: u64 = 64 + 16 * 56;
+/// Of the offset of the section headers (`e_shoff`, ELF-64 Object File Format 1.5, figure 2), which are for linkers.
+const SECTIONS_AT: usize = 40;
 /// A mutated program may run for ever.
 const IMAGE_LIMIT: &str = "5";
+
+/// What happens in every round of random calls: where all of them fail at once, nothing is attacked.
+const IN_EVERY_ROUND: &[&str] = &[
+    "successes of memory",
+    "successes of the node",
+    "successes of paths",
+    "successes of transfers",
+    "interruptions",
+    "ticks",
+    "words moved",
+];
 
 /// Random system calls.
 pub fn calls(round: Round) -> Result<u64> {
     let each = CALLS / round.ranks;
     let outcome = own_program("calls", &[], round, each)?;
+    for what in IN_EVERY_ROUND {
+        let count = finished(&outcome, round, what)?;
+        ensure!(count > 0, "no {what}; {}", told(&outcome));
+    }
     finished(&outcome, round, "calls")
 }
 
@@ -87,21 +105,50 @@ pub fn frames(round: Round) -> Result<u64> {
     Ok(each * round.ranks)
 }
 
-/// Programs with mutated headers, each on a node of its own.
+/// Programs with mutated headers, each on a node of its own. The first must run all the same: others that end at once show nothing
+/// when none does.
 pub fn images(round: Round) -> Result<u64> {
     let mut random = Random::new(round.seed);
     let confined = Confined::new()?;
-    for _ in 0..IMAGES {
+    for number in 0..IMAGES {
         let (kind, name) = *random.pick(PROGRAMS);
         let mut bytes = fs::read(tree::program(kind, name))?;
-        let done = mutate(&mut bytes, &mut random);
+        let harmless = number == 0;
+        let done = if harmless {
+            bytes[SECTIONS_AT..SECTIONS_AT + 8].copy_from_slice(&random.next().to_le_bytes());
+            "only where no loader looks".to_owned()
+        } else {
+            mutate(&mut bytes, &mut random)
+        };
+        bring_libraries(kind, &confined.cwd())?;
         let path = confined.cwd().join("mutated");
         fs::write(&path, &bytes)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
         let outcome = confined.job(round.ranks, &["--timeout", IMAGE_LIMIT], &["./mutated"])?;
         said_why(&outcome, round).with_context(|| format!("{kind}/{name}, {done}"))?;
+        let ran = outcome.status == Some(0) && outcome.stdout.len_bytes > 0;
+        ensure!(
+            ran || !harmless,
+            "{kind}/{name}, {done}: {}",
+            told(&outcome)
+        );
     }
     Ok(IMAGES)
+}
+
+/// Programs that are linked dynamically find theirs beside themselves.
+fn bring_libraries(kind: &str, to: &Path) -> Result<()> {
+    let Ok(libraries) = fs::read_dir(tree::program(kind, "lib")) else {
+        return Ok(());
+    };
+    let to = to.join("lib");
+    fs::create_dir_all(&to)?;
+    fs::set_permissions(&to, fs::Permissions::from_mode(0o755))?;
+    for library in libraries {
+        let library = library?;
+        fs::copy(library.path(), to.join(library.file_name()))?;
+    }
+    Ok(())
 }
 
 /// Changes a few header fields; says which.

@@ -1,12 +1,14 @@
 // Random system calls: `calls SEED CALLS`. All numbers that there are and some that there are not, with arguments that are
 // good, wild, straddle the end of what is mapped, lie in windows, in the kernel's half, in the clock page or in memory that
-// other calls are changing. It must not be run but as a user that owns nothing but the current directory.
+// other calls are changing. Meanwhile a second thread moves about what the arguments point to. It must not be run but as a
+// user that owns nothing but the current directory.
 //
 // Whatever a call does to it that it was asked to do is undone at once (masks, handlers, descriptors, memory), so that each
 // next call finds the program whole; then its own memory must be unharmed, its clock goes on, and Linux answers.
 // A timer ends the calls that wait. What is left out, and why, says `left_out`.
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -20,15 +22,16 @@
 #include <sys/time.h>
 #include <time.h>
 
-enum { PAGE = 4096, BURST = 256, NUMBERS = 512, DATA_PAGES = 32, HOLE_PAGES = 64, CANARY_WORDS = 8192 };
+enum { PAGE = 4096, BURST = 256, NUMBERS = 512, DATA_PAGES = 32, HOLE_PAGES = 64, CANARY_WORDS = 8192, MOVED_WORDS = 512 };
 enum { OUT = 650, HOME, QUIET, DESCRIPTORS_END = 600, TICK_US = 3000, FILE_LIMIT = 1 << 20, ARCH_SET_FS = 0x1002, ARCH_GET_FS = 0x1003 };
+enum { OF_MEMORY, OF_NODE, OF_PATHS, TRANSFERS, OTHERS, CALL_KINDS };
 #define GIB (UINT64_C(1) << 30)
 
 static uint64_t state, canary[CANARY_WORDS], ticks;
 // Reserved addresses: `data` is for buffers, `holes` is for calls that change memory and never touched by the program itself.
 static char *reserve, *data, *holes;
 static long own_pid, fs_base, heap_end;
-static uint64_t calls_made, calls_good, calls_interrupted;
+static uint64_t calls_made, calls_good, calls_interrupted, good_of[CALL_KINDS], words_moved;
 static struct {
     uint64_t number;
     long args[6], result;
@@ -362,6 +365,24 @@ static uint64_t any_number(void)
     }
 }
 
+// Who serves a call, and what its arguments are.
+static uint64_t kind_of(uint64_t number)
+{
+    static const uint32_t of_node[] = {SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigpending, SYS_sigaltstack, SYS_clock_gettime, SYS_clock_getres,
+                                       SYS_gettimeofday, SYS_times, SYS_getrusage, SYS_getitimer, SYS_sched_yield, SYS_sched_getaffinity, SYS_uname};
+    static const uint32_t of_paths[] = {SYS_open, SYS_openat, SYS_creat, SYS_stat, SYS_lstat, SYS_newfstatat, SYS_statx, SYS_access, SYS_faccessat,
+                                        SYS_readlink, SYS_readlinkat, SYS_mkdir, SYS_rmdir, SYS_rename, SYS_link, SYS_symlink, SYS_unlink, SYS_chmod, SYS_chdir, SYS_utimensat};
+    static const uint32_t moves[] = {SYS_read, SYS_write, SYS_pread64, SYS_pwrite64, SYS_readv, SYS_writev, SYS_sendto, SYS_recvfrom,
+                                     SYS_getdents64, SYS_getrandom, SYS_getcwd, SYS_poll, SYS_epoll_ctl, SYS_ioctl, SYS_pipe, SYS_pipe2};
+    if (is_in(changes_memory, sizeof changes_memory / sizeof *changes_memory, number))
+        return OF_MEMORY;
+    if (is_in(of_node, sizeof of_node / sizeof *of_node, number))
+        return OF_NODE;
+    if (is_in(of_paths, sizeof of_paths / sizeof *of_paths, number))
+        return OF_PATHS;
+    return is_in(moves, sizeof moves / sizeof *moves, number) ? TRANSFERS : OTHERS;
+}
+
 static void one_call(void)
 {
     // What kinds of arguments a call liked; else most would fail at once.
@@ -387,6 +408,7 @@ static void one_call(void)
     undo(number, a, result);
     int good = result >= 0 || result < -4095;
     calls_good += good;
+    good_of[kind_of(number)] += good;
     if (good && number < NUMBERS) {
         is_liked[number] = 1;
         memcpy(liked[number], kinds, sizeof kinds);
@@ -394,6 +416,35 @@ static void one_call(void)
     calls_interrupted += result == -4;
     if (result <= -512 && result >= -530)
         fail("an errno of the kernel's own", result);
+}
+
+// Words of `data` go elsewhere in it while calls run: what a call has looked at may be another thing when it is used. It takes
+// no signals: those are to end the first thread's waits.
+static void *race(void *unused)
+{
+    enum { WORDS = DATA_PAGES * PAGE / 8 };
+    volatile uint64_t *words = (volatile uint64_t *)data;
+    const struct timespec pause = {0, 50000}; // the proxy needs the host's cores, too
+    uint64_t mine = state ^ 0x5deece66d;
+    for (;; words_moved += MOVED_WORDS) {
+        for (int i = 0; i < MOVED_WORDS; i++) {
+            mine = mine * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+            words[(mine >> 32) % WORDS] = words[(mine >> 48) % WORDS];
+        }
+        CALL(SYS_nanosleep, &pause, NULL);
+    }
+    return unused;
+}
+
+// Its stack is where no call changes memory.
+static void start_race(void)
+{
+    static char stack[65536] __attribute__((aligned(64)));
+    pthread_attr_t attributes;
+    pthread_t thread;
+    set_mask(~0ul);
+    must(pthread_attr_init(&attributes) == 0 && pthread_attr_setstack(&attributes, stack, sizeof stack) == 0);
+    must(pthread_create(&thread, &attributes, race, NULL) == 0);
 }
 
 static void prepare(void)
@@ -415,6 +466,8 @@ static void prepare(void)
     must(mprotect(data, DATA_PAGES * PAGE, PROT_READ | PROT_WRITE) == 0);
     for (uint64_t signo = 1; signo <= 64; signo++)
         set_handler(signo);
+    fill_data();
+    start_race();
     set_mask(0);
     set_timer();
 }
@@ -433,7 +486,15 @@ int main(int argc, char **argv)
             one_call();
         check_all();
     }
-    dprintf(OUT, "%llu calls, %llu succeeded, %llu were interrupted, %llu ticks\n", (unsigned long long)calls_made,
-            (unsigned long long)calls_good, (unsigned long long)calls_interrupted, (unsigned long long)ticks);
+    const struct {
+        uint64_t count;
+        const char *what;
+    } counts[] = {
+        {calls_made, "calls"},           {good_of[OF_MEMORY], "successes of memory"}, {good_of[OF_NODE], "successes of the node"},
+        {good_of[OF_PATHS], "successes of paths"}, {good_of[TRANSFERS], "successes of transfers"},  {calls_interrupted, "interruptions"},
+        {ticks, "ticks"},                {words_moved, "words moved"},
+    };
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        dprintf(OUT, "%llu %s\n", (unsigned long long)counts[i].count, counts[i].what);
     return 0;
 }
