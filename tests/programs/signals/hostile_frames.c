@@ -13,7 +13,7 @@
 enum { FRAME_BYTES = 16384, WORDS = 39, ALTSTACK = 3, FPU_WORD = 6 + 23, SELECTORS = 6 + 18, RIP = 6 + 16, RSP = 6 + 15, FLAGS = 6 + 17 };
 // Behind AVX lie protection keys, where a CPU has them: no memory could be touched.
 enum { AVX_END = 832 };
-enum { MXCSR = 24, SW_BYTES = 464, XSTATE_BV = 512, XCOMP_BV = 520, RESERVED = 528 };
+enum { MXCSR = 24, SW_BYTES = 464, EXTENDED_SIZE = 468, XSTATE_SIZE = 480, XSTATE_BV = 512, XCOMP_BV = 520, RESERVED = 528 };
 
 // pretcode, struct ucontext and siginfo, then the FPU image.
 static unsigned char frame[FRAME_BYTES] __attribute__((aligned(64)));
@@ -58,7 +58,7 @@ static void arm(void)
         need(sigaction(signals[i], &action, NULL) == 0, "sigaction");
 }
 
-static void landed(void)
+void landed(void)
 {
     fault_seen.signo = fault_seen.code = 0;
     siglongjmp(back, 1);
@@ -71,7 +71,8 @@ __attribute__((noinline)) static void return_through(void)
     __builtin_unreachable();
 }
 
-static char calm_stack[65536] __attribute__((aligned(64)));
+char calm_stack[65536] __attribute__((aligned(64)));
+__asm__(".set calm_stack_end, calm_stack+65536");
 
 // A frame that resumes at `landed`.
 static uint64_t *fresh(void)
@@ -168,7 +169,7 @@ static void images(void)
     for (int bit = 0; bit < 32; bit++) {
         fresh();
         put(MXCSR, get(MXCSR) ^ UINT64_C(1) << bit);
-        if (bit < 7 || bit > 12) // unmasked exceptions wait for an instruction
+        if ((bit < 7 || bit > 12) && bit != 17) // unmasked exceptions wait for an instruction; MM only some CPUs have
             try("mxcsr", (uint64_t)bit, 1);
     }
     for (int bit = 8; bit < 64; bit++) {
@@ -206,30 +207,82 @@ static uint64_t next(void)
     return state >> 33 ^ state << 31;
 }
 
-// Outcomes depend on what happens to be where a random address leads: not shown.
+// Where a random frame resumes: stores the registers, for there is no stack that could be used.
+extern char resumed[];
+uint64_t resumed_words[16], resumed_flags; // in the order of a frame, with rsp, without rip
+__asm__(".globl resumed\n"
+        "resumed:\n\t"
+        "mov %r8, resumed_words+0(%rip)\n\tmov %r9, resumed_words+8(%rip)\n\tmov %r10, resumed_words+16(%rip)\n\t"
+        "mov %r11, resumed_words+24(%rip)\n\tmov %r12, resumed_words+32(%rip)\n\tmov %r13, resumed_words+40(%rip)\n\t"
+        "mov %r14, resumed_words+48(%rip)\n\tmov %r15, resumed_words+56(%rip)\n\tmov %rdi, resumed_words+64(%rip)\n\t"
+        "mov %rsi, resumed_words+72(%rip)\n\tmov %rbp, resumed_words+80(%rip)\n\tmov %rbx, resumed_words+88(%rip)\n\t"
+        "mov %rdx, resumed_words+96(%rip)\n\tmov %rax, resumed_words+104(%rip)\n\tmov %rcx, resumed_words+112(%rip)\n\t"
+        "mov %rsp, resumed_words+120(%rip)\n\tlea calm_stack_end-8(%rip), %rsp\n\t"
+        "pushf\n\tpop resumed_flags(%rip)\n\tcld\n\tcall landed\n\tud2");
+
+enum { OLD_FLAGS = 0x40cd5, FIXED_FLAGS = 0x202 }; // AC, OF, DF and what arithmetic sets come from the frame (FIX_EFLAGS less TF, RF)
+
+// What came of a frame, in one letter: all registers as the frame has them, others, or a signal.
+static char outcome(const uint64_t *sent)
+{
+    int code = fault_seen.code;
+    if (fault_seen.signo != 0)
+        return fault_seen.signo != SIGSEGV ? (char)('A' + fault_seen.signo) : code == SI_KERNEL ? 'k' : code == SEGV_MAPERR ? 'm' : code == SEGV_ACCERR ? 'a' : '?';
+    int same = memcmp(resumed_words, sent + 6, sizeof resumed_words) == 0;
+    return same && resumed_flags == ((sent[FLAGS] & OLD_FLAGS) | FIXED_FLAGS) ? '.' : '!';
+}
+
+static int is_changed(int at, size_t bytes) { return memcmp(frame + 1024 + at, fpu_image + at, bytes) != 0; }
+
+// Of what is not the same on all CPUs and for all kinds of programs: states behind AVX and MXCSR.MM (AMD64 APM vol. 1 §4.2.2),
+// which some CPUs have, the sizes that follow from that, reserved words that only some look at, code of 32 bits, the vsyscall
+// page.
+static int depends_on_the_host(const uint64_t *words)
+{
+    uint64_t states = get(XSTATE_BV), old;
+    memcpy(&old, fpu_image + XSTATE_BV, sizeof old);
+    return ((states ^ old) & 0x7fff8) != 0 || (get(MXCSR) & 1 << 17) != 0 || is_changed(EXTENDED_SIZE, 4) || is_changed(XSTATE_SIZE, 4) ||
+           is_changed(RESERVED + 8, 576 - RESERVED - 8) ||
+           (words[SELECTORS] & 0xfffc) == 0x20 || (words[RIP] & ~UINT64_C(0xfff)) == 0xffffffffff600000;
+}
+
+static void mutate(uint64_t *words)
+{
+    for (uint64_t edits = next() % 8; edits-- > 0;) {
+        size_t word = next() % WORDS;
+        if (word >= ALTSTACK && word < ALTSTACK + 3) // where it is to be met
+            continue;
+        uint64_t value = next() % 2 ? hostile[next() % (sizeof hostile / sizeof hostile[0])] : next() << (next() % 64);
+        if (word == 0 || word == RIP || (word >= 6 && word < 6 + 16) || word == SELECTORS)
+            value = next() % 4 ? value : words[word] ^ (UINT64_C(1) << (next() % 64));
+        if ((word == RIP || word == RSP) && value < 0x800000000000) // not into the program
+            value |= UINT64_C(1) << 63;
+        if (word == FLAGS)
+            value &= ~UINT64_C(0x40100);
+        if (word == WORDS - 1)
+            value &= ~UINT64_C(0x4f8); // what is to be met is not blocked
+        words[word] = value;
+    }
+    for (uint64_t edits = next() % 8; edits-- > 0;)
+        frame[1024 + next() % AVX_END] ^= (unsigned char)(1 << next() % 8);
+    put(MXCSR, get(MXCSR) | 0x1f80);
+}
+
+// A letter for each frame, a blank where Linux on another host may see another thing.
 static void random_frames(long count)
 {
+    char line[65] = "";
     for (long i = 0; i < count; i++) {
-        uint64_t *words = fresh();
-        for (uint64_t edits = next() % 8; edits-- > 0;) {
-            size_t word = next() % WORDS;
-            if (word >= ALTSTACK && word < ALTSTACK + 3) // where it is to be met
-                continue;
-            uint64_t value = next() % 2 ? hostile[next() % (sizeof hostile / sizeof hostile[0])] : next() << (next() % 64);
-            if (word == 0 || word == RIP || (word >= 6 && word < 6 + 16) || word == SELECTORS)
-                value = next() % 4 ? value : words[word] ^ (UINT64_C(1) << (next() % 64));
-            if ((word == RIP || word == RSP) && value < 0x800000000000) // not into the program
-                value |= UINT64_C(1) << 63;
-            if (word == FLAGS)
-                value &= ~UINT64_C(0x40100);
-            if (word == WORDS - 1)
-                value &= ~UINT64_C(0x4f8); // what is to be met is not blocked
-            words[word] = value;
-        }
-        for (uint64_t edits = next() % 8; edits-- > 0;)
-            frame[1024 + next() % AVX_END] ^= (unsigned char)(1 << next() % 8);
-        put(MXCSR, get(MXCSR) | 0x1f80);
+        uint64_t *words = fresh(), sent[WORDS];
+        words[RIP] = (uint64_t)resumed;
+        mutate(words);
+        memcpy(sent, words, sizeof sent);
+        int differs = depends_on_the_host(words);
         try("random", (uint64_t)i, 0);
+        line[i % 64] = differs ? ' ' : outcome(sent);
+        line[i % 64 + 1] = 0;
+        if (i % 64 == 63 || i == count - 1)
+            printf("random %ld: %s\n", i / 64 * 64, line);
     }
     printf("%ld random frames\n", count);
 }
