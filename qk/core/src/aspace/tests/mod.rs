@@ -16,6 +16,7 @@ const M2: u64 = PageSize::Size2M.bytes();
 const SHARE: u64 = 0x4000_0000;
 const A: u64 = 0x10_0000_0000;
 const RW: u64 = 3;
+const READ_EXEC: u64 = 5;
 const PRIVATE_ANON: u64 = 0x22;
 const FIXED: u64 = 0x10;
 /// Where the clock page lies: outside of any share.
@@ -122,6 +123,24 @@ fn a_foreign_page_cannot_be_written_or_discarded() {
     assert_eq!(a.read(A), Some(7));
     let moved = a.mremap(A, 1, 1, Some(A + M2)).unwrap();
     assert_eq!((a.read(A), a.read(moved)), (None, Some(7)));
+}
+
+/// Linux reads the file again; here it is not at hand any more, so the contents stay. Only text that ranks share had a test.
+#[test]
+fn a_file_is_not_discarded() {
+    for kind in [Kind::Image, Kind::File] {
+        let mut a = space(2048);
+        let region = Region::new(A, A + P, Prot::READ | Prot::WRITE, kind);
+        a.map(&mman::MmapPlan {
+            region,
+            replace: false,
+        })
+        .unwrap();
+        assert!(a.write(A, 7));
+        a.mprotect(A, 1, READ_EXEC).unwrap();
+        assert_eq!(a.madvise(A, 1, DONTNEED), Err(Errno::EINVAL), "{kind:?}");
+        assert_eq!(a.read(A), Some(7), "{kind:?}");
+    }
 }
 
 /// With the share full, munmap inside of a large page found no frame for the table that the split takes: ENOMEM, after the
