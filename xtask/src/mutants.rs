@@ -189,7 +189,8 @@ impl Copy {
             .env("CARGO_INCREMENTAL", "1")
             .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
             .env("CARGO_PROFILE_KERNEL_LTO", "off")
-            .env("CARGO_PROFILE_KERNEL_CODEGEN_UNITS", "16")
+            // In pieces, what makes the ranks copies each on the stack, which is too small for that.
+            .env("CARGO_PROFILE_KERNEL_CODEGEN_UNITS", "1")
             .env("RUST_BACKTRACE", "0")
             .stdin(Stdio::null());
         command
@@ -205,7 +206,12 @@ impl Copy {
             "--target",
             NODE_TARGET,
         ];
-        must(self.cargo().args(node).args(["-p", "margay", "-p", "pct"]))?;
+        must(
+            self.cargo()
+                .args(node)
+                .args(["-p", "margay", "-p", "pct"])
+                .env("CARGO_INCREMENTAL", "0"),
+        )?;
         must(
             self.cargo()
                 .args(["build", "--quiet", "--release", "-p", "yod"]),
