@@ -164,7 +164,9 @@ fn of_all(lab: &Lab, tests: Vec<Test>) -> Result<Vec<(IrqsOff, String)>> {
         for core in allowed_cores().into_iter().take(MOST_WORKERS) {
             let (rest, found) = (&rest, &found);
             scope.spawn(move || {
-                while let Some((name, run)) = locked(rest).next() {
+                // Not in the condition: the lock would be held for as long as the program runs.
+                let next = || locked(rest).next();
+                while let Some((name, run)) = next() {
                     let longest = of_run(lab, run, core).with_context(|| name.clone());
                     locked(found).push(longest.map(|off| (off, name)));
                 }
