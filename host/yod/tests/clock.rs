@@ -6,7 +6,9 @@ mod common;
 use std::path::Path;
 use std::process::Command;
 
-use common::{Ended, compile, descendants, dir, finish, has_node, run, signal, wait_for, yod};
+use common::{
+    Ended, compile, descendants, dir, finish, has_node, run, signal, ticks, wait_for, yod,
+};
 use rustix::process::Signal;
 
 /// Prints how far the node's clock is ahead of the host's at least and at most, in ns. The host's is seen in the time of a
@@ -100,17 +102,12 @@ fn a_late_keeper_sets_the_clock_right() {
     assert!(off_by(&ended) < 10_000_000, "{ended:?}");
 }
 
-/// Processor time of QEMU's threads besides the first, in ticks of the host's clock of 10 ms.
+/// Processor time of QEMU's threads besides the first, in ticks of 10 ms.
 fn guest_ticks(qemu: i32) -> u64 {
     let tasks = std::fs::read_dir(format!("/proc/{qemu}/task")).into_iter();
-    let others = tasks
-        .flatten()
-        .flatten()
-        .filter(|task| task.file_name() != *qemu.to_string());
-    let ticks = |task: std::fs::DirEntry| {
-        let stat = std::fs::read_to_string(task.path().join("stat")).ok()?;
-        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-        Some(fields[11].parse::<u64>().ok()? + fields[12].parse::<u64>().ok()?)
-    };
-    others.filter_map(ticks).sum()
+    let names = tasks.flatten().flatten().map(|task| task.file_name());
+    let others = names.filter(|name| *name != *qemu.to_string());
+    others
+        .filter_map(|name| ticks(format!("{qemu}/task/{}", name.display())))
+        .sum()
 }

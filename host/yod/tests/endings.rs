@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use common::{
     Process, assert_gone, compile, descendants, dir, finish, has_node, is_stopped, run, signal,
-    skipped, terminal, wait_for, yod,
+    skipped, terminal, ticks, wait_for, yod,
 };
 use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 
@@ -76,19 +76,6 @@ fn unread(dir: &Path) -> (PathBuf, OwnedFd) {
     let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK;
     let end = rustix::fs::open(&path, flags, rustix::fs::Mode::empty()).expect("a pipe");
     (path, end)
-}
-
-/// The processor time of a process so far, in ticks of 10 ms (proc(5)).
-fn ticks(pid: u32) -> u64 {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("a process");
-    let fields: Vec<&str> = stat
-        .rsplit_once(") ")
-        .expect("a name")
-        .1
-        .split(' ')
-        .collect();
-    let tick = |at: usize| fields[at].parse::<u64>().expect("a number");
-    tick(11) + tick(12)
 }
 
 /// A rank that stopped itself stopped yod as well, and neither its time limit nor SIGTERM reached it any more.
@@ -324,9 +311,9 @@ fn a_destination_that_nothing_reads_holds_up_nobody() {
                     let ready = rustix::event::poll(&mut fds, Some(&now)).expect("polled");
                     (ready == 0).then_some(())
                 });
-                let before = ticks(child.id());
+                let before = ticks(child.id()).expect("a process");
                 std::thread::sleep(Duration::from_millis(500));
-                let spent = ticks(child.id()) - before;
+                let spent = ticks(child.id()).expect("a process") - before;
                 assert!(
                     spent < 25,
                     "{what}: yod spins, {spent} ticks in half a second"

@@ -265,3 +265,11 @@ pub fn is_stopped(pid: i32) -> bool {
     stat.rsplit_once(')')
         .is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
 }
+
+/// The processor time of a process so far, or of a thread as "PID/task/TID", in ticks of 10 ms (proc(5)); `None` when it is gone.
+pub fn ticks(of: impl std::fmt::Display) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{of}/stat")).ok()?;
+    let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+    let tick = |at: usize| fields[at].parse::<u64>().expect("a number");
+    Some(tick(11) + tick(12))
+}
