@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use margay_tests::clean;
 use margay_tests::manifest::{self, End};
 use margay_tests::process;
-use margay_tests::report::{Stats, Stderr};
+use margay_tests::report::{Stats, Stderr, skipped};
 use margay_tests::run::{HANG, Outcome, Run};
 use margay_tests::scratch::Scratch;
 use margay_tests::tree;
@@ -222,7 +222,8 @@ fn may_be_as_many_as_the_limit_says() -> Result<()> {
     const LONELY: u32 = 54_322;
     const PROCESSES: &str = "80";
     if !rustix::process::geteuid().is_root() {
-        return Ok(()); // only root can become that user
+        skipped("limits on processes need root, to run as a user that nobody else is");
+        return Ok(());
     }
     let program = tree::program("glibc-static", "misused");
     let program = program.to_string_lossy();
