@@ -17,6 +17,9 @@ use margay_tests::tree;
 const AT_ONCE: usize = 20;
 const ALL_OF_THEM: Duration = Duration::from_secs(60);
 
+/// `make install` of one tree at the same time.
+const INSTALLATIONS: usize = 4;
+
 /// A prefix that somebody else can read, away from the build tree: nothing may be found there by accident.
 struct Prefix(PathBuf);
 
@@ -102,6 +105,22 @@ fn an_installed_yod_works_for_everybody() -> Result<()> {
         ensure!(!prefix.0.join(file).exists(), "{file} is still there");
     }
     ensure!(!prefix.0.join("lib/margay").exists() && prefix.0.join("hello").exists());
+    Ok(())
+}
+
+/// One tree is installed for several users at the same time: their installations do not share files on the way.
+#[test]
+fn installations_at_the_same_time_do_not_meet() -> Result<()> {
+    let together = (0..INSTALLATIONS).map(|_| std::thread::spawn(Prefix::install));
+    let together: Vec<_> = together.collect();
+    for installed in together {
+        let prefix = installed.join().ok().context("a thread panicked")??;
+        for file in INSTALLED {
+            let bytes = fs::metadata(prefix.0.join(file))?.len();
+            ensure!(bytes > 0, "{file} is empty");
+        }
+        check(&clean::run(prefix.hello("1"))?, 1)?;
+    }
     Ok(())
 }
 

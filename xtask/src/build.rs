@@ -155,10 +155,26 @@ fn node() -> Result<()> {
 
 /// Copies a file in one step: a node that is booting meanwhile reads the old one or the new one.
 pub fn replace(from: &Path, to: &Path) -> Result<()> {
-    let new = to.with_extension("new");
-    std::fs::copy(from, &new)
-        .and_then(|_| std::fs::rename(&new, to))
-        .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
+    replace_by(to, |new| {
+        std::fs::copy(from, new)
+            .map(drop)
+            .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
+    })
+}
+
+/// Replaces a file in one step by what `make` writes to the path it is given, beside it.
+///
+/// The path is this process's own: several builds of one tree replace the same files at the same time.
+pub fn replace_by(to: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    let new = to.with_extension(format!("{}.new", std::process::id()));
+    let made = make(&new).and_then(|()| {
+        std::fs::rename(&new, to).with_context(|| format!("cannot replace {}", to.display()))
+    });
+    if made.is_err() {
+        // It may not have been made at all.
+        let _ = std::fs::remove_file(&new);
+    }
+    made
 }
 
 #[cfg(test)]
@@ -172,5 +188,25 @@ mod tests {
         let error = captured(Command::new("sh").args(["-c", "echo no >&2; exit 3"]));
         assert_eq!(error.expect_err("fails").to_string(), "sh failed: no");
         assert!(captured(&mut Command::new("no-such-program")).is_err());
+    }
+
+    /// What was not made replaces nothing and leaves nothing behind.
+    #[test]
+    fn files_are_replaced_whole() {
+        let folder = std::env::temp_dir().join(format!("replace-{}", std::process::id()));
+        std::fs::create_dir(&folder).expect("makes a folder");
+        let to = folder.join("file.txt");
+        let write = |text: &'static str, good: bool| {
+            replace_by(&to, |new| {
+                std::fs::write(new, text)?;
+                anyhow::ensure!(good, "told to fail");
+                Ok(())
+            })
+        };
+        assert!(write("first", true).is_ok() && write("second", true).is_ok());
+        assert!(write("third", false).is_err());
+        assert_eq!(std::fs::read_to_string(&to).expect("it is there"), "second");
+        assert_eq!(std::fs::read_dir(&folder).expect("is read").count(), 1);
+        std::fs::remove_dir_all(&folder).expect("removes its folder");
     }
 }

@@ -60,21 +60,19 @@ pub fn run(prefix: &Path) -> Result<()> {
 }
 
 fn put(from: &From, to: &Path) -> Result<()> {
-    let made = build::target().join("installed.tmp");
     match from {
-        From::Node(name) => return build::replace(&build::output().join(name), to),
-        From::Stripped => {
-            let mut strip = Command::new("strip");
-            build::run(strip.arg("-o").arg(&made).arg(build::yod()))?;
-        }
-        From::Said(options) => {
-            let said = build::captured(Command::new(build::yod()).args(*options))?;
-            fs::write(&made, said)?;
-            fs::set_permissions(&made, fs::Permissions::from_mode(0o644))?;
-        }
+        From::Node(name) => build::replace(&build::output().join(name), to),
+        From::Stripped => build::replace_by(to, |new| {
+            build::run(Command::new("strip").arg("-o").arg(new).arg(build::yod()))
+        }),
+        From::Said(options) => build::replace_by(to, |new| {
+            fs::write(
+                new,
+                build::captured(Command::new(build::yod()).args(*options))?,
+            )?;
+            Ok(fs::set_permissions(new, fs::Permissions::from_mode(0o644))?)
+        }),
     }
-    build::replace(&made, to)?;
-    Ok(fs::remove_file(&made)?)
 }
 
 /// Removes what [`run`] installed; what is not there is no error.
