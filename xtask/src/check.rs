@@ -156,6 +156,7 @@ fn all_steps() -> Vec<Step> {
         Step::new("unseen", system("unseen")),
         Step::new("bad-input", system("bad_input")),
         Step::new("installed", system("installed")),
+        Step::new("book", system("book")),
         Step::new("launchers", system("launchers")),
         Step::new("mutation", system("mutation")),
         Step::new("kill", system("kill")),
