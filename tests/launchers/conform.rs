@@ -12,8 +12,9 @@ use margay_tests::tree;
 use crate::job::Job;
 use crate::mpi::{By, MPICH, Mpi, OPEN_MPI, gone};
 
-/// Memory of a rank: a window that ranks share has more than a huge page, and MPIs have room of their own.
-const OPTIONS: &[&str] = &["-m", "512M"];
+/// Memory of a rank: a window that ranks share has more than a huge page, and MPIs have room of their own. Quiet: a yod that becomes a
+/// launcher says so.
+const OPTIONS: &[&str] = &["-m", "512M", "-q"];
 /// After this a job counts as hung: threads that poll share a core with others.
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -61,8 +62,12 @@ fn outcome(mpi: &Mpi, case: Case, by: By) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// The program is right natively, and the same under yod.
+/// The program is right natively, and the same under yods that the launcher starts.
 fn conforms(mpi: &Mpi, case: Case) -> Result<()> {
+    conforms_by(mpi, case, By::Launcher)
+}
+
+fn conforms_by(mpi: &Mpi, case: Case, by: By) -> Result<()> {
     let native = outcome(mpi, case, By::Native)?;
     ensure!(
         native.status == Some(0),
@@ -71,7 +76,7 @@ fn conforms(mpi: &Mpi, case: Case) -> Result<()> {
         native.stdout.text(),
         native.stderr.text()
     );
-    let margay = outcome(mpi, case, By::Launcher)?;
+    let margay = outcome(mpi, case, by)?;
     compare::same(&native, &margay, margay.stderr.head())?;
     let release = margay.release.unwrap_or_default();
     ensure!(
@@ -137,6 +142,12 @@ fn spawning() -> Result<()> {
     };
     conforms(&OPEN_MPI, case)?;
     conforms(&MPICH, Case::of("mpich", "spawn"))
+}
+
+/// A yod that starts the launcher tells it so.
+#[test]
+fn spawning_without_a_launcher_typed() -> Result<()> {
+    conforms_by(&OPEN_MPI, Case::of("openmpi", "spawn"), By::Yod)
 }
 
 /// Without that setting the spawned process cannot begin, and Open MPI ends the job: at once, and nothing stays.

@@ -26,7 +26,8 @@ pub struct Mpi {
     pub says: &'static [&'static str],
     /// Debian's package of the launcher.
     pub package: &'static str,
-    /// Options of the launcher that give ranks what `yod -n` gives them: all cores to choose from.
+    /// Options of the launcher that give ranks what `yod -n` gives them, all cores to choose from; and processes that ranks spawn, which
+    /// no yod starts, what those need.
     pub options: &'static [&'static str],
     /// Its option for more ranks than cores, if it minds them.
     pub oversubscribe: Option<&'static str>,
@@ -41,7 +42,7 @@ const OPEN_MPI: Mpi = Mpi {
     // orterun goes by the name of its file: only as mpirun is it Open MPI's.
     says: &["(Open MPI)", "(OpenRTE)"],
     package: "openmpi-bin",
-    options: &["--bind-to", "none"],
+    options: &["--bind-to", "none", "-x", "PMIX_MCA_gds=hash"],
     oversubscribe: Some("--oversubscribe"),
     settings: launcher::OPEN_MPI,
 };
