@@ -13,7 +13,7 @@
 enum { FRAME_BYTES = 16384, WORDS = 39, ALTSTACK = 3, FPU_WORD = 6 + 23, SELECTORS = 6 + 18, RIP = 6 + 16, RSP = 6 + 15, FLAGS = 6 + 17 };
 // Behind AVX lie protection keys, where a CPU has them: no memory could be touched.
 enum { AVX_END = 832 };
-enum { MXCSR = 24, SW_BYTES = 464, EXTENDED_SIZE = 468, XSTATE_SIZE = 480, XSTATE_BV = 512, XCOMP_BV = 520, RESERVED = 528 };
+enum { MXCSR = 24, SW_BYTES = 464, EXTENDED_SIZE = 468, XSTATE_SIZE = 480, XSTATE_BV = 512, XCOMP_BV = 520, RESERVED = 528, EXPANSION_BIT = 63 };
 
 // pretcode, struct ucontext and siginfo, then the FPU image.
 static unsigned char frame[FRAME_BYTES] __attribute__((aligned(64)));
@@ -172,7 +172,7 @@ static void images(void)
         if ((bit < 7 || bit > 12) && bit != 17) // unmasked exceptions wait for an instruction; MM only some CPUs have
             try("mxcsr", (uint64_t)bit, 1);
     }
-    for (int bit = 8; bit < 64; bit++) {
+    for (int bit = 8; bit < EXPANSION_BIT; bit++) {
         if (bit == 9 || bit == 17 || bit == 18 || bit == 11 || bit == 12 || bit == 10 || bit == 13)
             continue; // states that CPUs may have
         fresh();
@@ -235,13 +235,13 @@ static char outcome(const uint64_t *sent)
 static int is_changed(int at, size_t bytes) { return memcmp(frame + 1024 + at, fpu_image + at, bytes) != 0; }
 
 // Of what is not the same on all CPUs and for all kinds of programs: states behind AVX and MXCSR.MM (AMD64 APM vol. 1 §4.2.2),
-// which some CPUs have, the sizes that follow from that, reserved words that only some look at, code of 32 bits, the vsyscall
+// which some CPUs have, XSTATE_BV's bit for expansion, which AMD's do not look at and Intel's refuse, the sizes that follow from that, reserved words that only some look at, code of 32 bits, the vsyscall
 // page.
 static int depends_on_the_host(const uint64_t *words)
 {
     uint64_t states = get(XSTATE_BV), old;
     memcpy(&old, fpu_image + XSTATE_BV, sizeof old);
-    return ((states ^ old) & 0x7fff8) != 0 || (get(MXCSR) & 1 << 17) != 0 || is_changed(EXTENDED_SIZE, 4) || is_changed(XSTATE_SIZE, 4) ||
+    return ((states ^ old) & (UINT64_C(1) << EXPANSION_BIT | 0x7fff8)) != 0 || (get(MXCSR) & 1 << 17) != 0 || is_changed(EXTENDED_SIZE, 4) || is_changed(XSTATE_SIZE, 4) ||
            is_changed(RESERVED + 8, 576 - RESERVED - 8) ||
            (words[SELECTORS] & 0xfffc) == 0x20 || (words[RIP] & ~UINT64_C(0xfff)) == 0xffffffffff600000;
 }
