@@ -48,9 +48,11 @@ struct Terminal {
 }
 
 impl Terminal {
-    /// `startup` is a file for dash to begin with.
+    /// `startup` is a file for dash to begin with. Signals are as usual: a shell that is started with SIGINT ignored, as whoever runs
+    /// the tests in the background may do, has its jobs ignore it, too.
     fn new(command: &str, startup: &Path) -> Result<Terminal> {
-        let mut script = Command::new("/usr/bin/script")
+        let mut script = Command::new("/usr/bin/env")
+            .args(["--default-signal", "/usr/bin/script"])
             .args(["-qec", command, "/dev/null"])
             .env("ENV", startup)
             .stdin(Stdio::piped())
