@@ -92,7 +92,7 @@ fn a_wrapper_becomes_a_program_on_the_node() -> Result<()> {
     ]);
     let outcome = run.args(&[&*path.to_string_lossy(), "-r"]).run()?;
     let (said, stderr) = (outcome.stdout.text(), outcome.stderr.text());
-    ensure!(outcome.status == Some(0), "{said}{stderr}");
+    outcome.ended_well()?;
     let stays = |line: &str| line.ends_with("-margay");
     ensure!(said.lines().map(stays).eq([true, true]), "{said}");
     ensure!(

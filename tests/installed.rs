@@ -177,7 +177,7 @@ fn running_nodes_are_listed() -> Result<()> {
     let pid = run.pid().to_string();
     let row = || -> Result<Option<String>> {
         let outcome = Run::bare_yod(&["--ps"]).run()?;
-        ensure!(outcome.status == Some(0), "status {:?}", outcome.status);
+        outcome.ended_well()?;
         let text = outcome.stdout.text();
         let own = |line: &&str| line.split_whitespace().next() == Some(&pid);
         Ok(text.lines().find(own).map(str::to_owned))
@@ -241,7 +241,7 @@ fn a_dry_run_shows_the_plan() -> Result<()> {
         .into_owned();
     let outcome = clean::run(Run::yod(&["--dry-run", "-m", "64M", "--", &program]))?;
     let text = outcome.stdout.text();
-    ensure!(outcome.status == Some(0), "status {:?}", outcome.status);
+    outcome.ended_well()?;
     for part in ["qemu-system-x86_64", "-kernel", "64M", "core"] {
         ensure!(text.contains(part), "no {part}:\n{text}");
     }

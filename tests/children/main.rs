@@ -26,12 +26,7 @@ fn natively_and_on_a_node() -> [Run; 2] {
 fn script(options: &[&str], text: &str) -> Result<Outcome> {
     let run = Run::yod(options).args(&["--", "/bin/dash", "-c", text]);
     let outcome = clean::run(run)?;
-    ensure!(
-        outcome.status == Some(0),
-        "status {:?}: {}",
-        outcome.status,
-        outcome.stderr.text()
-    );
+    outcome.ended_well()?;
     Ok(outcome)
 }
 
@@ -204,14 +199,7 @@ fn may_be_ten_thousand_in_a_row() -> Result<()> {
     let program = program.to_string_lossy();
     for run in natively_and_on_a_node() {
         let run = run.args(&[&*program, "many", MANY]);
-        let outcome = clean::run(run.limit(HANG * 10))?;
-        ensure!(
-            outcome.status == Some(0),
-            "status {:?}: {}{}",
-            outcome.status,
-            outcome.stdout.text(),
-            outcome.stderr.text()
-        );
+        clean::run(run.limit(HANG * 10))?.ended_well()?;
     }
     Ok(())
 }
@@ -239,13 +227,8 @@ fn may_be_as_many_as_the_limit_says() -> Result<()> {
         for case in ["at_limit", "bomb"] {
             let run = Run::new(user).args(under).args(&[&program, case]);
             let outcome = run.ulimit("-p", PROCESSES).run()?;
-            ensure!(
-                outcome.status == Some(0),
-                "{under:?} {case}: status {:?}: {}{}",
-                outcome.status,
-                outcome.stdout.text(),
-                outcome.stderr.text()
-            );
+            let which = || format!("{under:?} {case}");
+            outcome.ended_well().with_context(which)?;
         }
     }
     Ok(())

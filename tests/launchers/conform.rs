@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use margay_tests::clean;
 use margay_tests::compare;
 use margay_tests::run::{Outcome, Run};
@@ -69,13 +69,7 @@ fn conforms(mpi: &Mpi, case: Case) -> Result<()> {
 
 fn conforms_by(mpi: &Mpi, case: Case, by: By) -> Result<()> {
     let native = outcome(mpi, case, By::Native)?;
-    ensure!(
-        native.status == Some(0),
-        "natively: status {:?}\n{}{}",
-        native.status,
-        native.stdout.text(),
-        native.stderr.text()
-    );
+    native.ended_well().context("natively")?;
     let margay = outcome(mpi, case, by)?;
     compare::same(&native, &margay, margay.stderr.head())?;
     let release = margay.release.unwrap_or_default();
@@ -218,11 +212,7 @@ fn a_rank_without_a_launcher_is_alone() -> Result<()> {
         let program = Case::of(kind, "alone").path();
         let native = clean::run(Run::new([&program]))?;
         let margay = clean::run(Run::yod(&["-m", "512M", "--", &program]))?;
-        ensure!(
-            native.status == Some(0),
-            "natively: {}",
-            native.stderr.text()
-        );
+        native.ended_well().context("natively")?;
         compare::same(&native, &margay, margay.stderr.head())?;
     }
     Ok(())

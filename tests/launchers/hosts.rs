@@ -159,13 +159,8 @@ fn jobs_leave_nothing() -> Result<()> {
         let program = mpi.ring(&job)?;
         let run = mpi.run(&job, *by, &[], &program, "well");
         let ended = job.start(inside.within(&job, run))?.finish(HANG * 3)?;
-        ensure!(
-            ended.status == Some(0),
-            "job {number}, {}: status {:?}: {}",
-            mpi.name,
-            ended.status,
-            ended.stderr.text()
-        );
+        let which = || format!("job {number}, {}", mpi.name);
+        ended.ended_well().with_context(which)?;
         gone(&job)?;
         let nothing = || left(&inside).is_ok_and(|now| now == before);
         let what = || format!("job {number}, {}: {:?}", mpi.name, left(&inside));

@@ -56,12 +56,7 @@ fn exactly_none(name: &str, args: &[&str], noise: fn(&str) -> Result<f64>) -> Re
     let found = |signals| -> Result<f64> {
         let outcome = counted(name, args, signals)?;
         let text = outcome.stdout.text();
-        ensure!(
-            outcome.status == Some(0),
-            "status {:?}: {text}{}",
-            outcome.status,
-            outcome.stderr.text()
-        );
+        outcome.ended_well()?;
         noise(&text).with_context(|| format!("{name} printed:\n{text}"))
     };
     let control = found(true)?;

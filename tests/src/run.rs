@@ -288,6 +288,23 @@ impl Run {
     }
 }
 
+impl Outcome {
+    /// That the status is 0.
+    ///
+    /// # Errors
+    /// It is not: with all that was printed.
+    pub fn ended_well(&self) -> Result<()> {
+        ensure!(
+            self.status == Some(0),
+            "status {:?}: {}{}",
+            self.status,
+            self.stdout.text(),
+            self.stderr.text()
+        );
+        Ok(())
+    }
+}
+
 impl Started<'_> {
     /// Its process id: that of the command itself.
     #[must_use]
@@ -356,6 +373,8 @@ mod tests {
         let seen = shell("echo out; echo err >&2; echo x > file; echo m > ../mark; exit 7").run();
         let seen = seen.expect("ran");
         assert_eq!(seen.status, Some(7));
+        let why = seen.ended_well().expect_err("7").to_string();
+        assert_eq!(why, "status Some(7): out\nerr\n");
         assert_eq!(
             (seen.stdout.text(), seen.stderr.text()),
             ("out\n".into(), "err\n".into())

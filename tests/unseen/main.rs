@@ -26,8 +26,8 @@ fn run(options: &[&str], counted: bool, name: &str, args: &[&str]) -> Result<(Ou
         run = run.on_core(first_core()?).env(&[("MARGAY_ICOUNT", "1")]);
     }
     let outcome = run.run_in(&scratch)?;
-    let (said, status) = (outcome.stderr.text(), outcome.status);
-    ensure!(status == Some(0), "status {status:?}: {said}");
+    outcome.ended_well()?;
+    let said = outcome.stderr.text();
     let stats = Stderr::new(outcome.stderr.head()).context(said)?.stats;
     Ok((outcome, stats))
 }
