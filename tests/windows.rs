@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use margay_tests::compare::checks_passed;
+use margay_tests::compare::{checks_passed, same};
 use margay_tests::random::Random;
 use margay_tests::report::Stderr;
 use margay_tests::run::{HANG, Run};
@@ -70,6 +70,17 @@ fn calls_take_memory_of_other_ranks() -> Result<()> {
 #[test]
 fn calls_take_structures_that_lead_to_other_ranks() -> Result<()> {
     checks_passed(&run(&["-n", "2"], "nested", &[]).run()?)
+}
+
+/// process_vm_readv and writev of wrong processes, vectors and memory: natively between two processes, here between two ranks.
+/// The number of local vectors was no unsigned int, what a vector has beyond all memory was cut off before it was looked at,
+/// and vectors counted as they were when the copy came to them, which may have written them.
+#[test]
+fn vectors_are_taken_and_refused_as_linux_does() -> Result<()> {
+    let native = Run::new([tree::program("windows", "vectors").to_string_lossy()]).run()?;
+    checks_passed(&native).context("natively")?;
+    let margay = run(&["-n", "2"], "vectors", &[]).run()?;
+    same(&native, &margay, margay.stderr.head())
 }
 
 /// Frames of the pool got another file's bytes while a peer's core still had a translation of them.

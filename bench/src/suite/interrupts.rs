@@ -35,10 +35,11 @@ const PARTS: [&str; 10] = [
 const CROWD: &str = "crowd";
 const CROWDED: &str = "1600M";
 /// The programs of tests/programs/windows, with as many ranks, and for the race its time in ms and a seed.
-const WINDOWS: [(&str, &[&str], &[&str]); 10] = [
+const WINDOWS: [(&str, &[&str], &[&str]); 11] = [
     ("access", &["-n", "2"], &[]),
     ("appear", &["-n", "2"], &["3"]),
     ("calls", &["-n", "2"], &[]),
+    ("vectors", &["-n", "2"], &[]),
     ("touch", &["-n", "2"], &["call"]),
     ("nested", &["-n", "2"], &[]),
     ("objects", &["-n", "2", "--shared-memory", "4M"], &[]),

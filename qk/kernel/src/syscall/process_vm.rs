@@ -4,6 +4,7 @@
 
 use abi::Errno;
 use abi::map::{USER_TOP, remote};
+use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
 use super::args::{MAX_VECTORS, VECTOR_BYTES, copy_between, get_words, user};
@@ -16,8 +17,9 @@ use crate::{preempt, windows};
 const MAX_BYTES: u64 = 0x7fff_f000;
 /// Bytes that are copied before it is looked again whether the rank is to end.
 const STEP_BYTES: u64 = 1 << 20;
-/// Work of reading one vector, in instructions.
+/// Work of reading one vector, and of looking at one that has been read, in instructions.
 const VECTOR_WORK: u32 = 50;
+const CHECK_WORK: u32 = 20;
 
 /// Which way the bytes go.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,43 +42,37 @@ fn transfer(call: &Call<'_>, way: Way) -> SysResult {
     if flags != 0 {
         return Err(Errno::EINVAL);
     }
-    let mut local = Vectors::new(local, locals)?;
-    let bytes = local.check(true)?;
-    if bytes == 0 {
+    // An unsigned int (lib/iov_iter.c, import_iovec), as the other count is not.
+    let mut local = Vectors::read(local, u64::from(locals as u32))?;
+    local.check_own()?;
+    if local.bytes == 0 {
         return Ok(0);
     }
-    let mut remote = Vectors::new(remote, remotes)?;
-    if remote.check(false)? == 0 {
+    let mut remote = Vectors::read(remote, remotes)?;
+    if remote.bytes == 0 {
         return Ok(0);
     }
     let peer = target(call, pid)?;
     windows::freshen(peer);
-    copy(call.rank, &mut local, &mut remote, peer, way, bytes)
+    copy(call.rank, &mut local, &mut remote, peer, way)
 }
 
-/// Copies at most `bytes`, as far as both sides have memory.
+/// Copies at most as many bytes as are local, as far as both sides have memory.
 ///
 /// # Errors
 /// EFAULT when that is nowhere.
-fn copy(
-    own: &Rank,
-    local: &mut Vectors,
-    remote: &mut Vectors,
-    peer: &Rank,
-    way: Way,
-    bytes: u64,
-) -> SysResult {
-    let mut done = 0;
+fn copy(own: &Rank, local: &mut Vectors, remote: &mut Vectors, peer: &Rank, way: Way) -> SysResult {
+    let (mut done, bytes) = (0, local.bytes);
     while done < bytes && !own.is_ending() {
-        // What may have changed since it was checked is looked at again.
-        if !local.advance()? || !remote.advance()? {
+        if !local.advance() || !remote.advance() {
             break;
         }
         let step = (bytes - done)
             .min(STEP_BYTES)
-            .min(local.left)
-            .min(remote.left);
-        let copied = step_of(own, local.at, remote.at, peer, way, step);
+            .min(local.current.len_bytes)
+            .min(remote.current.len_bytes);
+        let (here, there) = (local.current.base, remote.current.base);
+        let copied = step_of(own, here, there, peer, way, step);
         done += copied;
         if copied < step {
             return if done == 0 {
@@ -148,66 +144,112 @@ fn may_access(own: &Rank, peer: &Rank) -> bool {
     own.euid == 0 || alike && peer.dumpable.load(Ordering::Relaxed)
 }
 
-/// An array of struct iovec of the caller, and where a transfer is in it.
+/// A struct iovec.
+#[derive(Clone, Copy)]
+struct Vector {
+    base: u64,
+    len_bytes: u64,
+}
+
+/// An array of struct iovec as it was when the call began, which may copy over it, and where a transfer is in it.
 struct Vectors {
-    /// The vectors that are left.
-    next: u64,
-    count: u64,
-    /// What is left of the current one.
-    at: u64,
-    left: u64,
+    /// What is left of the current one, at first the first. Nearly all calls have no other.
+    current: Vector,
+    others: Vec<Vector>,
+    /// How many of these have been begun.
+    begun: usize,
+    /// How many bytes all of them have, at most what one call transfers.
+    bytes: u64,
 }
 
 impl Vectors {
-    fn new(next: u64, count: u64) -> Result<Vectors, Errno> {
+    /// Reads `count` vectors at `from`.
+    ///
+    /// # Errors
+    /// EINVAL: too many, or a negative length. EFAULT: they cannot be read. ENOMEM.
+    #[inline]
+    fn read(from: u64, count: u64) -> Result<Vectors, Errno> {
+        let mut vectors = Vectors {
+            current: Vector {
+                base: 0,
+                len_bytes: 0,
+            },
+            others: Vec::new(),
+            begun: 0,
+            bytes: 0,
+        };
         if count > MAX_VECTORS {
             return Err(Errno::EINVAL);
         }
-        Ok(Vectors {
-            next,
-            count,
-            at: 0,
-            left: 0,
+        if count > 0 {
+            vectors.current = Vector::read(from)?;
+            vectors.bytes = vectors.current.len_bytes.min(MAX_BYTES);
+        }
+        if count > 1 {
+            vectors.read_others(from, count as usize - 1)?;
+        }
+        Ok(vectors)
+    }
+
+    /// Those behind the first, which is at `from`.
+    #[inline(never)]
+    fn read_others(&mut self, from: u64, count: usize) -> Result<(), Errno> {
+        let reserved = self.others.try_reserve_exact(count);
+        reserved.map_err(|_| Errno::ENOMEM)?;
+        let mut at = from;
+        for _ in 0..count {
+            at = at.wrapping_add(VECTOR_BYTES);
+            let vector = Vector::read(at)?;
+            self.bytes += vector.len_bytes.min(MAX_BYTES - self.bytes);
+            self.others.push(vector);
+        }
+        Ok(())
+    }
+
+    /// Whether all can be memory of a program, windows among it.
+    ///
+    /// # Errors
+    /// EFAULT.
+    fn check_own(&self) -> Result<(), Errno> {
+        if self.others.is_empty() {
+            // Of a vector alone Linux looks only at what one call transfers (since 6.4; lib/iov_iter.c, __import_iovec_ubuf).
+            return user(self.current.base, self.current.len_bytes.min(MAX_BYTES)).map(drop);
+        }
+        user(self.current.base, self.current.len_bytes)?;
+        self.others.iter().try_for_each(|vector| {
+            preempt::point(CHECK_WORK);
+            user(vector.base, vector.len_bytes).map(drop)
         })
     }
 
-    /// Looks at all vectors: how many bytes they have, at most what one call transfers; `own`: they are memory of the caller.
-    ///
-    /// # Errors
-    /// EFAULT when they cannot be read or are no program's memory, EINVAL for a negative length.
-    fn check(&self, own: bool) -> Result<u64, Errno> {
-        let mut bytes = 0u64;
-        for i in 0..self.count {
-            preempt::point(VECTOR_WORK);
-            let [base, len_bytes] = get_words(self.next.wrapping_add(i * VECTOR_BYTES))?;
-            if (len_bytes as i64) < 0 {
-                return Err(Errno::EINVAL);
-            }
-            let len_bytes = len_bytes.min(MAX_BYTES - bytes);
-            if own {
-                user(base, len_bytes)?;
-            }
-            bytes += len_bytes;
-        }
-        Ok(bytes)
-    }
-
     /// Goes on to the next vector that has bytes, if the current one has none left; `false`: there is none.
-    fn advance(&mut self) -> Result<bool, Errno> {
-        while self.left == 0 {
-            if self.count == 0 {
-                return Ok(false);
-            }
+    fn advance(&mut self) -> bool {
+        while self.current.len_bytes == 0 {
+            let Some(&next) = self.others.get(self.begun) else {
+                return false;
+            };
             preempt::point(VECTOR_WORK);
-            [self.at, self.left] = get_words(self.next)?;
-            self.next = self.next.wrapping_add(VECTOR_BYTES);
-            self.count -= 1;
+            self.current = next;
+            self.begun += 1;
         }
-        Ok(true)
+        true
     }
 
     fn skip(&mut self, bytes: u64) {
-        self.at = self.at.wrapping_add(bytes);
-        self.left -= bytes;
+        self.current.base = self.current.base.wrapping_add(bytes);
+        self.current.len_bytes -= bytes;
+    }
+}
+
+impl Vector {
+    /// # Errors
+    /// EFAULT: it cannot be read. EINVAL: a negative length.
+    fn read(at: u64) -> Result<Vector, Errno> {
+        preempt::point(VECTOR_WORK);
+        let [base, len_bytes] = get_words(at)?;
+        if (len_bytes as i64) < 0 {
+            return Err(Errno::EINVAL);
+        }
+        Ok(Vector { base, len_bytes })
     }
 }
