@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use margay_tests::compare::{checks_passed, same};
 use margay_tests::random::Random;
 use margay_tests::report::Stderr;
@@ -81,6 +81,40 @@ fn vectors_are_taken_and_refused_as_linux_does() -> Result<()> {
     checks_passed(&native).context("natively")?;
     let margay = run(&["-n", "2"], "vectors", &[]).run()?;
     same(&native, &margay, margay.stderr.head())
+}
+
+/// Before they are there their addresses are SIGSEGV, to those that come before them.
+#[test]
+fn ranks_that_have_not_been_started_are_not_there() -> Result<()> {
+    for _ in 0..20 {
+        let outcome = run(&["-n", "16"], "early", &[]).run()?;
+        checks_passed(&outcome)?;
+        if outcome.stdout.text().contains("seen before its start") {
+            return Ok(());
+        }
+    }
+    bail!("in no run a rank came before another")
+}
+
+/// Children that a rank has while its peers count in its memory are made of one moment, and take nothing away.
+#[test]
+fn an_owner_has_children_while_its_memory_is_used() -> Result<()> {
+    let run = run(&["-n", "3"], "forks", &["20"]).limit(HANG * 3);
+    checks_passed(&run.run()?)
+}
+
+/// Each has a node of its own; what one knows of the other leads nowhere.
+#[test]
+fn two_jobs_have_nothing_of_each_other() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let started = [["a", "b"], ["b", "a"]]
+        .map(|names| run(&["-n", "2"], "jobs", &names).start(&scratch))
+        .into_iter()
+        .collect::<Result<Vec<_>>>()?;
+    for job in started {
+        checks_passed(&job.finish(HANG)?)?;
+    }
+    Ok(())
 }
 
 /// Frames of the pool got another file's bytes while a peer's core still had a translation of them.

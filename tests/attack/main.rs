@@ -9,7 +9,7 @@
 //! | memory | random memory calls against a model of each page | the model agrees, here and natively, and both runs are the same |
 //! | images | programs with mutated headers | each ends in time, with a line or a status of its own; the node is not to blame |
 //! | proc | paths to everything below /proc, spelled at random | nothing of proxies, yod, keeper and QEMU is reached |
-//! | stale | pages of other ranks, read and written all the while their owner recycles memory and page tables | nothing is ever seen there but that rank's own words |
+//! | stale | pages of other ranks, read and written all the while their owner recycles memory and page tables and has children | nothing is ever seen there but that rank's own words |
 //!
 //! Each round prints its seed when it fails: ATTACK_SEED and ATTACK_RANKS set to it repeat that round first.
 

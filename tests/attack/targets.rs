@@ -87,6 +87,8 @@ pub fn memory(round: Round) -> Result<u64> {
 pub fn stale(round: Round) -> Result<u64> {
     let each = STEPS / round.ranks;
     let outcome = own_program("stale", &["--shared-memory", "4M"], round, each)?;
+    let children = finished(&outcome, round, "children")?;
+    ensure!(children > 0, "no children; {}", told(&outcome));
     finished(&outcome, round, "pages read")
 }
 

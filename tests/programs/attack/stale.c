@@ -1,25 +1,21 @@
 // Ranks that hold on to translations of each other's memory while its owner recycles memory and page tables: `stale SEED STEPS`.
 //
 // Every rank is owner and peer in turns: who changes its own memory drops what it holds of others. As owner it maps, unmaps, protects, moves, discards, makes and drops page tables, maps
-// files, moves its heap's end and becomes other programs; in all of that memory it stores nothing but words that carry its number.
+// files, moves its heap's end, has children and becomes other programs; in all of that memory it stores nothing but words that carry
+// its number. What its children store in their copies carries no rank's.
 // As peer it keeps a few pages of others and reads all of them, again and again, whether or not they are still mapped there. A word
 // that is neither 0 nor has the number of the rank in whose window it was found is another rank's, a page table's or the
 // kernel's. What it stores in such a page carries the owner's number, too: in a page table it would end the owner.
-#define _GNU_SOURCE
+#include "../common/check.h"
+
 #include <fcntl.h>
-#include <setjmp.h>
-#include <signal.h>
 #include <stdatomic.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
-#include <unistd.h>
+#include <sys/wait.h>
 
 enum { PAGE = 4096, WORDS = PAGE / 8, ARENA_PAGES = 256, RUN_PAGES = 64, LARGE_PAGES = 512, FILE_PAGES = 256, HEAP_PAGES = 64 };
-enum { MOST_TABLES = 900, TABLES_AT_ONCE = 8, TABLE_PAGES = 4, PHASE = 16, HELD = 64, VISITS = 97, STRIDE = 4, ONE_EXEC_IN = 80, SLOTS = 255 };
+enum { MOST_TABLES = 900, TABLES_AT_ONCE = 8, TABLE_PAGES = 4, PHASE = 16, HELD = 64, VISITS = 97, STRIDE = 4, ONE_EXEC_IN = 80, SLOTS = 255, ONE_CHILD_IN = 40 };
 #define ARENA UINT64_C(0x2000000000)
 #define LARGE UINT64_C(0x2400000000)
 #define FILES UINT64_C(0x2800000000)
@@ -33,7 +29,7 @@ enum { MOST_TABLES = 900, TABLES_AT_ONCE = 8, TABLE_PAGES = 4, PHASE = 16, HELD 
 #define SLACK UINT64_C(0x1800000)
 #define TAG UINT64_C(0x57a1e00000000000)
 
-static uint64_t state, visits, seen, gone;
+static uint64_t state, visits, seen, gone, children;
 static unsigned own, ranks;
 static char *heap;
 static sigjmp_buf back;
@@ -311,6 +307,47 @@ static void look_around(void)
         copy_by_the_kernel(any_page());
 }
 
+// ---- As parent -----------------------------------------------------------
+
+// Whether a page is there, with its parent's words or the child's; and stores `word`, unless it is 0.
+static int has_page(uint64_t at, uint64_t word)
+{
+    volatile int there = 0;
+    guarded = 1;
+    if (sigsetjmp(back, 0) == 0) {
+        for (volatile uint64_t *found = (uint64_t *)at; found < (uint64_t *)(at + PAGE); found++)
+            if (!is_of(own, *found) && !is_of(SLOTS, *found))
+                fail("a child has what is no word of its parent's", own, (uint64_t)found, *found);
+        there = 1;
+        if (word)
+            ((volatile uint64_t *)at)[next(WORDS)] = word;
+    }
+    guarded = 0;
+    return there;
+}
+
+// Files are shared with the parent, and so with its peers; windows a child has none.
+static _Noreturn void be_a_child(void)
+{
+    for (int i = 0; i < VISITS; i++) {
+        struct held page = any_page();
+        has_page(page.at, page.at < FILES || page.at >= SPARSE ? tagged(SLOTS, (uint64_t)i) : 0);
+        if (has_page((uint64_t)window(page.rank, page.at), 0))
+            fail("a child has a window", page.rank, page.at, 0);
+    }
+    _exit(0);
+}
+
+static void have_child(void)
+{
+    int status;
+    pid_t child = next(2) ? forked() : vfork();
+    if (child == 0)
+        be_a_child();
+    must(waitpid(child, &status, 0) == child && status == 0);
+    children++;
+}
+
 // ---- Its life ------------------------------------------------------------
 
 // Rank 0 may not be there yet, and may have ended when it has been seen: either is a reason to go on.
@@ -337,10 +374,10 @@ static void meet(void)
 
 static void become_another_program(char **argv, uint64_t left, uint64_t tables)
 {
-    char numbers[4][24];
-    uint64_t values[] = {left, tables, seen, gone};
+    char numbers[5][24];
+    uint64_t values[] = {left, tables, seen, gone, children};
     char *args[8] = {argv[0], argv[1]};
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         snprintf(numbers[i], sizeof numbers[i], "%lu", values[i]);
         args[2 + i] = numbers[i];
     }
@@ -350,15 +387,15 @@ static void become_another_program(char **argv, uint64_t left, uint64_t tables)
 
 int main(int argc, char **argv)
 {
-    uint64_t words[5] = {1, 1000, 0, 0, 0}; // seed, steps, tables, seen, gone
+    uint64_t words[6] = {1, 1000, 0, 0, 0, 0}; // seed, steps, tables, seen, gone, children
     struct sigaction action = {.sa_sigaction = caught, .sa_flags = SA_SIGINFO | SA_NODEFER};
-    for (int i = 1; i < argc && i <= 5; i++)
+    for (int i = 1; i < argc && i <= 6; i++)
         words[i - 1] = strtoull(argv[i], NULL, 10);
     const char *rank = getenv("MARGAY_RANK"), *size = getenv("MARGAY_SIZE");
     own = rank ? (unsigned)atoi(rank) : 0;
     ranks = size ? (unsigned)atoi(size) : 1;
     state = ((words[0] << 8 | own) << 24 ^ words[1]) * 2 + 1;
-    seen = words[3], gone = words[4];
+    seen = words[3], gone = words[4], children = words[5];
     heap = (char *)(((uintptr_t)sbrk(0) + PAGE - 1) & -(uintptr_t)PAGE);
     must(sigaction(SIGSEGV, &action, NULL) == 0);
     begin_memory();
@@ -368,10 +405,12 @@ int main(int argc, char **argv)
         uint64_t step = words[1] - left;
         if (ranks == 1 || (step / PHASE + own) % 2 == 0)
             change(step, &tables);
+        if (next(ONE_CHILD_IN) == 0)
+            have_child();
         look_around();
         if (--left > 0 && own != 0 && next(ONE_EXEC_IN) == 0)
             become_another_program(argv, left, tables);
     }
-    dprintf(1, "%lu pages read, %lu that were not there\n", seen, gone);
+    dprintf(1, "%lu pages read, %lu that were not there\n%lu children\n", seen, gone, children);
     return 0;
 }
