@@ -161,6 +161,36 @@ fn what_is_promised_is_held_in_the_check() {
     );
 }
 
+/// What `make compare` fails for is said here, and nothing else of claims.
+#[test]
+fn aims_of_claims_are_those_that_the_comparison_holds() {
+    let aimed = CLAIMS
+        .iter()
+        .filter_map(|claim| Some((claim.name, claim.most?)));
+    let mut aimed: Vec<(&str, f64)> = aimed.collect();
+    let promises = promises();
+    for promise in &promises {
+        let held = promise
+            .held_by
+            .iter()
+            .filter(|(source, _)| source == "compare");
+        for name in held.filter_map(|(_, name)| quoted(name)) {
+            if let Some(at) = aimed.iter().position(|(aim, _)| *aim == name) {
+                let (_, most) = aimed.swap_remove(at);
+                assert_eq!(
+                    promise.figure,
+                    format!("aim {} of tuned Linux", number(most))
+                );
+                assert!(promise.measured.starts_with("by hand on 20"), "{name}");
+            } else {
+                let is_claim = CLAIMS.iter().any(|claim| claim.name == name);
+                assert!(!is_claim, "{name} is held by nothing");
+            }
+        }
+    }
+    assert!(aimed.is_empty(), "not in docs/SPECIFICATION.md: {aimed:?}");
+}
+
 /// Counts of what only the gate measures stood there as they had been weeks before.
 #[test]
 fn counts_of_the_gate_are_those_of_its_baseline() {

@@ -15,6 +15,7 @@ use margay_bench::compare::runner::{INTERRUPTED, Runner};
 use margay_bench::compare::system;
 use margay_bench::compare::tree::Tree;
 use margay_bench::lab::Lab;
+use margay_bench::number::number;
 use margay_bench::plugin;
 
 /// What a shell calls a program that SIGINT ended.
@@ -129,11 +130,16 @@ fn compare(cli: &Cli) -> Result<ExitCode> {
     let directory = output.join("report");
     report.write(&directory)?;
     println!("the report is in {}", directory.display());
-    Ok(
-        match (INTERRUPTED.load(Ordering::Relaxed), report.complete()) {
-            (true, _) => ExitCode::from(INTERRUPTED_STATUS),
-            (false, true) => ExitCode::SUCCESS,
-            (false, false) => ExitCode::FAILURE,
-        },
-    )
+    let missed = report.missed();
+    for (claim, value) in &missed {
+        let most = claim.most.map(number).unwrap_or_default();
+        let (name, value) = (claim.name, number(*value));
+        eprintln!("compare: missed: {name} is {value}, and {most} at most is aimed at");
+    }
+    let well = report.complete() && missed.is_empty();
+    Ok(match (INTERRUPTED.load(Ordering::Relaxed), well) {
+        (true, _) => ExitCode::from(INTERRUPTED_STATUS),
+        (false, true) => ExitCode::SUCCESS,
+        (false, false) => ExitCode::FAILURE,
+    })
 }

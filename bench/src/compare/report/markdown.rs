@@ -269,10 +269,15 @@ fn claims(text: &mut String, report: &Report) {
     let (ours, against) = (title(report.systems.first()), title(report.systems.last()));
     let _ = writeln!(
         text,
-        "\n## Taken together\n\n| | {ours} / {against} | of |\n|---|---:|---|"
+        "\n## Taken together\n\n| | {ours} / {against} | aim, at most | of |\n|---|---:|---:|---|"
     );
     for ClaimEntry { claim, value, .. } in &report.claims {
+        let missed = value.is_some_and(|value| claim.is_missed(value));
         let value = value.map_or_else(|| "missing".to_owned(), number);
+        let aim = match claim.most.map(number) {
+            Some(most) if missed => format!("**{most}**, missed"),
+            most => most.unwrap_or_default(),
+        };
         let rows: Vec<String> = claim.rows.iter().map(|row| format!("`{row}`")).collect();
         let how = match claim.make {
             Together::Most if rows.len() > 1 => "the largest of ",
@@ -281,7 +286,7 @@ fn claims(text: &mut String, report: &Report) {
         };
         let _ = writeln!(
             text,
-            "| {} `{}` | {value} | {how}{} |",
+            "| {} `{}` | {value} | {aim} | {how}{} |",
             claim.title,
             claim.name,
             rows.join(", ")

@@ -45,6 +45,8 @@ pub struct ClaimEntry {
     pub name: &'static str,
     /// The first system's figures over the last one's; none: one of them is missing.
     pub value: Option<f64>,
+    /// The most that is aimed at.
+    pub most: Option<f64>,
 }
 
 /// A column.
@@ -211,6 +213,17 @@ impl Report {
         })
     }
 
+    /// The claims that are larger than what is aimed at, each with its value.
+    pub fn missed(&self) -> Vec<(&'static Claim, f64)> {
+        let values = self
+            .claims
+            .iter()
+            .filter_map(|entry| Some((entry.claim, entry.value?)));
+        values
+            .filter(|(claim, value)| claim.is_missed(*value))
+            .collect()
+    }
+
     /// The fewest and the most runs that a job has on a system that could be measured.
     pub fn runs(&self) -> (usize, usize) {
         let counts = || {
@@ -297,6 +310,7 @@ fn claims(jobs: &[JobEntry], against: &str) -> Vec<ClaimEntry> {
         Some(ClaimEntry {
             claim,
             name: claim.name,
+            most: claim.most,
             value: ratios.and_then(|ratios| summary::together(claim.make, &ratios)),
         })
     };

@@ -158,11 +158,44 @@ fn claims_are_made_of_the_rows_that_are_there() {
     );
     assert!(
         text.contains(
-            "`pingpong_8b_ratio` | 0.500 | the largest of `openmpi_8b_us`, `mpich_8b_us` |"
+            "`pingpong_8b_ratio` | 0.500 | 1 | the largest of `openmpi_8b_us`, `mpich_8b_us` |"
         ),
         "{text}"
     );
     assert!(text.contains("`oneway_64k_ratio` | missing |"), "{text}");
+}
+
+#[test]
+fn a_claim_beyond_what_is_aimed_at_is_missed() {
+    let of = |name: &str, value| {
+        let claim = CLAIMS.iter().find(|claim| claim.name == name);
+        let claim = claim.expect("a claim");
+        let (name, most) = (claim.name, claim.most);
+        ClaimEntry {
+            claim,
+            name,
+            value,
+            most,
+        }
+    };
+    let report = Report {
+        claims: vec![
+            of("mpi_oneway_64k_ratio", Some(0.51)),
+            of("coll_all_ratio", Some(0.6)),
+            of("pingpong_8b_ratio", None),
+            of("barrier_2_ratio", Some(9.0)),
+        ],
+        ..report("boot", &[])
+    };
+    let missed = report.missed();
+    assert_eq!(missed.len(), 1, "{missed:?}");
+    assert_eq!(
+        (missed[0].0.name, missed[0].1),
+        ("mpi_oneway_64k_ratio", 0.51)
+    );
+    let text = markdown::render(&report, &[]);
+    assert!(text.contains("| 0.510 | **0.500**, missed |"), "{text}");
+    assert!(text.contains("`barrier_2_ratio` | 9 |  |"), "{text}");
 }
 
 #[test]
