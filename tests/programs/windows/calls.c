@@ -7,13 +7,14 @@
 #include <sys/uio.h>
 #include <sys/un.h>
 
-enum { AREA_BYTES = 256 << 10 };
+enum { AREA_BYTES = 256 << 10, LARGE_BYTES = 6 << 20, BOUNCED_BYTES = 4 << 20 };
 
 // Rank 1 has these; rank 0 uses them.
 static char area[AREA_BYTES] __attribute__((aligned(PAGE_BYTES)));
 static char *_Atomic edge; // the last byte of a page before one that is not there
 static char *_Atomic read_only;
 static char *_Atomic there_once;
+static char *_Atomic large; // more than one call bounces
 static pid_t pid;
 static const char constant[16] = "a constant";
 
@@ -71,6 +72,41 @@ static void files(void)
     check_fails(open(before_edge, O_RDONLY), EFAULT, "a path without an end");
     close(fd);
     unlink("file");
+}
+
+static void large_buffers(void)
+{
+    char *all = OF(1, *OF(1, &large));
+    int fd = open("large", O_RDWR | O_CREAT | O_TRUNC, 0600);
+    memset(all, 'l', LARGE_BYTES);
+    check(write(fd, all, LARGE_BYTES) == BOUNCED_BYTES, "write of more than a call bounces");
+    memset(all, 'm', LARGE_BYTES);
+    check(pread(fd, all, LARGE_BYTES, 0) == BOUNCED_BYTES && all[0] == 'l' && all[BOUNCED_BYTES - 1] == 'l' && all[BOUNCED_BYTES] == 'm',
+          "read of it, and nothing behind that");
+    close(fd);
+    unlink("large");
+}
+
+// Another rank's memory is mapped, moved and protected by that alone.
+static void own_memory_only(void)
+{
+    char *mine = pages(1, PROT_READ | PROT_WRITE);
+    memset(there, 'x', PAGE_BYTES);
+    int how = MAP_PRIVATE | MAP_ANONYMOUS;
+    check_fails((long)mmap(there, PAGE_BYTES, PROT_READ, how | MAP_FIXED, -1, 0), ENOMEM, "mmap over it");
+    check_fails((long)mmap(there, PAGE_BYTES, PROT_READ, how | MAP_FIXED_NOREPLACE, -1, 0), ENOMEM, "with MAP_FIXED_NOREPLACE");
+    char *elsewhere = mmap(there, PAGE_BYTES, PROT_READ, how, -1, 0);
+    check(elsewhere != MAP_FAILED && elsewhere < OF(0, (char *)NULL), "as a hint it leads to our own");
+    check_fails((long)mremap(mine, PAGE_BYTES, PAGE_BYTES, MREMAP_MAYMOVE | MREMAP_FIXED, there), EINVAL, "mremap to it");
+    check_fails((long)mremap(there, PAGE_BYTES, 2 * PAGE_BYTES, MREMAP_MAYMOVE), EFAULT, "mremap of it");
+    check_fails(mprotect(there, PAGE_BYTES, PROT_READ), ENOMEM, "mprotect");
+    check_fails(madvise(there, PAGE_BYTES, MADV_DONTNEED), ENOMEM, "madvise");
+    check_fails(msync(there, PAGE_BYTES, MS_SYNC), ENOMEM, "msync");
+    check_fails(mlock(there, PAGE_BYTES), ENOMEM, "mlock");
+    check((char *)syscall(SYS_brk, there) < OF(0, (char *)NULL), "brk");
+    check(munmap(there, PAGE_BYTES) == 0, "munmap of what is none of our mappings");
+    check(all_bytes(there, 'x', PAGE_BYTES), "all of which changed nothing");
+    check_works(store_byte, there, "it can be written still");
 }
 
 static void messages(void)
@@ -188,6 +224,7 @@ int main(void)
         read_only = pages(1, PROT_READ);
         there_once = pages(1, PROT_READ | PROT_WRITE);
         *there_once = 'x';
+        large = pages(LARGE_BYTES / PAGE_BYTES, PROT_READ | PROT_WRITE);
         char *two = pages(2, PROT_READ | PROT_WRITE);
         munmap(two + PAGE_BYTES, PAGE_BYTES);
         edge = two + PAGE_BYTES - 1;
@@ -202,8 +239,10 @@ int main(void)
         read_only = *OF(1, &read_only);
         made_by_the_kernel();
         files();
+        large_buffers();
         messages();
         process_vm();
+        own_memory_only();
     }
     forgotten();
     pid_t other = *OF(1, &pid); // before it may end
