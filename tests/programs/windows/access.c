@@ -5,6 +5,7 @@ int main(void);
 
 static volatile uint64_t static_word = 1;
 static const uint64_t constant = 2;
+static volatile pid_t pid;
 static char *_Atomic heap, *_Atomic stack, *_Atomic none, *_Atomic read_only, *_Atomic gone, *_Atomic large;
 
 enum { LARGE_BYTES = 4 << 20 };
@@ -101,14 +102,29 @@ static void what_the_owner_changes(void)
     check(there[0] == 9 && there[LARGE_BYTES - 1] == 9, "what it maps anew at the same place is what is seen");
 }
 
+// What smartmap.h answers while rank 1 lives.
+static void questions(pid_t other)
+{
+    check(smartmap_attach(1, other) == 0 && smartmap_attach(0, getpid()) == 0, "windows are open");
+    check(smartmap_attach(1, other + 1) == -EXDEV, "another process is another rank");
+    check(smartmap_attach(2, other) == -EINVAL && smartmap_attach(-1, other) == -EINVAL, "no rank of the job");
+    check(smartmap_alive(1) && !smartmap_alive(2) && !smartmap_alive(-1), "who lives");
+    check(smartmap_reachable(1, &constant, 8) && smartmap_shows(1, &constant, 8) && !smartmap_reachable(2, &constant, 8), "whom we reach");
+    check(smartmap_exports(&constant, 8) && !smartmap_exports(OF(1, &constant), 8), "what others reach of us");
+    check(!smartmap_exports(&constant, SIZE_MAX) && !smartmap_exports(OF(0, (char *)NULL) - 8, 16), "not beyond the end");
+}
+
 int main(void)
 {
     begin_ranks();
+    pid = getpid();
     if (own_rank == 1)
         rank_1();
     if (own_rank != 0)
         return 0;
     meet(1);
+    pid_t other = *OF(1, &pid);
+    questions(other);
     all_kinds_of_memory();
     what_is_not_there();
     what_the_owner_changes();
@@ -116,6 +132,7 @@ int main(void)
     meet(12);
     AWAIT(!smartmap_alive(1));
     check(!smartmap_reachable(1, &constant, 1), "rank 1 has ended");
+    check(smartmap_join(0) == -ENOENT && smartmap_attach(1, other) == -ENOENT, "which cannot be met any more");
     getppid(); // from the next call on nothing is left of its window
     check_faults(load_byte, there, SEGV_MAPERR, "and its memory is gone");
     return end_ranks();
