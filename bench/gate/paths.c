@@ -10,21 +10,14 @@
  * for lseek, which Linux answers.
  */
 #include <fcntl.h>
-#include <linux/futex.h>
-#include <linux/sched.h>
 #include <signal.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
+
+#include "calls.h"
+#include "threads.h"
 
 enum {
-	ROUNDS = 200,
-	PAGE_BYTES = 4096,
-	READ_WRITE = PROT_READ | PROT_WRITE,
-	ANON = MAP_PRIVATE | MAP_ANONYMOUS,
 	MIB = 1 << 20,
 	TOUCHED = 16 * MIB,
 	/* The least that is text for the kernel. */
@@ -32,113 +25,6 @@ enum {
 	/* Of each size, what is touched fresh takes as much as this. */
 	FRESH_ROUNDS = 3,
 };
-
-static uint64_t tsc(void)
-{
-	uint32_t low, high;
-	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high)::"memory");
-	return (uint64_t)high << 32 | low;
-}
-
-struct call {
-	long nr, with[5];
-};
-
-#define CALL(name, ...) ((struct call){ .nr = SYS_##name, .with = { __VA_ARGS__ } })
-
-/* Instructions from one reading of the TSC to the other besides the call. */
-enum { AROUND = 7 };
-
-static uint64_t ticks_of(const struct call *call, long *result)
-{
-	register long d __asm__("r10") = call->with[3], e __asm__("r8") = call->with[4], f __asm__("r9") = 0;
-	register uint64_t start __asm__("r12");
-	register long got __asm__("r13");
-	uint64_t end;
-
-	__asm__ volatile("rdtsc\n\t"
-			 "shl $32, %%rdx\n\t"
-			 "or %%rdx, %%rax\n\t"
-			 "mov %%rax, %[start]\n\t"
-			 "mov %[c], %%rdx\n\t"
-			 "mov %[nr], %%rax\n\t"
-			 "syscall\n\t"
-			 "mov %%rax, %[got]\n\t"
-			 "rdtsc\n\t"
-			 "shl $32, %%rdx\n\t"
-			 "or %%rdx, %%rax"
-			 : "=&a"(end), [start] "=&r"(start), [got] "=&r"(got)
-			 : [nr] "b"(call->nr), "D"(call->with[0]), "S"(call->with[1]), [c] "r"(call->with[2]), "r"(d),
-			   "r"(e), "r"(f)
-			 : "rcx", "rdx", "r11", "memory", "cc");
-	*result = got;
-	return end - start - AROUND;
-}
-
-static long result_of(struct call call)
-{
-	long result;
-	ticks_of(&call, &result);
-	return result;
-}
-
-__attribute__((noreturn)) static void leave(int status)
-{
-	for (;;)
-		result_of(CALL(exit_group, status));
-}
-
-static void say(int fd, const char *text)
-{
-	size_t length = 0;
-
-	while (text[length] != 0)
-		length++;
-	result_of(CALL(write, fd, (long)text, (long)length));
-}
-
-/* Ends the program when something that must work did not. */
-static void must(int ok, const char *what)
-{
-	if (ok)
-		return;
-	say(STDERR_FILENO, what);
-	say(STDERR_FILENO, " failed\n");
-	leave(1);
-}
-
-static int is_error(long result)
-{
-	return result < 0 && result >= -4095;
-}
-
-/* What is found is written at the end: output is host work. */
-static struct {
-	const char *name;
-	uint64_t value;
-} found[64];
-static int found_count;
-
-static void report(const char *name, uint64_t value)
-{
-	found[found_count].name = name;
-	found[found_count++].value = value;
-}
-
-static void write_found(void)
-{
-	for (int i = 0; i < found_count; i++) {
-		char digits[24];
-		char *at = digits + sizeof digits;
-		*--at = 0;
-		*--at = '\n';
-		for (uint64_t rest = found[i].value; rest != 0 || at[0] == '\n'; rest /= 10)
-			*--at = (char)('0' + rest % 10);
-		*--at = ' ';
-		say(STDOUT_FILENO, found[i].name);
-		say(STDOUT_FILENO, at);
-	}
-}
 
 /* Of a touched byte per page. */
 static uint64_t ticks_of_touching(long at, size_t bytes)
@@ -154,55 +40,6 @@ static uint64_t ticks_of_touching(long at, size_t bytes)
 			 : [page] "i"(PAGE_BYTES), [end] "r"(end)
 			 : "memory", "cc");
 	return tsc() - start;
-}
-
-static void keep_least(uint64_t *least, uint64_t ticks)
-{
-	if (ticks < *least)
-		*least = ticks;
-}
-
-/* A call that leaves everything as it was. */
-static void alone(const char *name, struct call call)
-{
-	uint64_t least = UINT64_MAX;
-	long result;
-
-	for (int i = 0; i < ROUNDS; i++) {
-		keep_least(&least, ticks_of(&call, &result));
-		must(!is_error(result), name);
-	}
-	report(name, least);
-}
-
-/* A call and the one that takes it back; that one gets the result of the first
- * when it has no first argument of its own. */
-static void pair(const char *name, struct call call, const char *back_name, struct call back)
-{
-	uint64_t least = UINT64_MAX, back_least = UINT64_MAX;
-	long result, back_result;
-
-	for (int i = 0; i < ROUNDS; i++) {
-		keep_least(&least, ticks_of(&call, &result));
-		must(!is_error(result), name);
-		struct call again = back;
-		if (again.with[0] == 0)
-			again.with[0] = result;
-		keep_least(&back_least, ticks_of(&again, &back_result));
-		must(!is_error(back_result), back_name);
-	}
-	report(name, least);
-	report(back_name, back_least);
-}
-
-static struct call map(size_t bytes)
-{
-	return CALL(mmap, 0, (long)bytes, READ_WRITE, ANON, -1);
-}
-
-static struct call unmap(long at, size_t bytes)
-{
-	return CALL(munmap, at, (long)bytes);
 }
 
 /* The address at which rank 0, the only one, sees its own memory as others see it. */
@@ -411,132 +248,6 @@ static void touch_recycled(void)
 		}
 		report(sizes[size].recycled, least);
 	}
-}
-
-enum { STACK_BYTES = 16 << 10 };
-
-/* Words of the threads: what the other one waits for, what this one does, the
- * thread id until it has ended, and whether it shall. */
-static volatile uint32_t others_turn, own_turn, other_lives, done;
-
-/* As pthread_create asks for one. */
-enum {
-	THREAD = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
-		 CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID
-};
-
-/* Starts a thread that runs `run` on a stack that ends at `top`. */
-static void start_thread(long top, void (*run)(void))
-{
-	register long child_tid __asm__("r10") = (long)&other_lives, tls __asm__("r8") = 0;
-	register void (*entry)(void) __asm__("r12") = run;
-	long result = SYS_clone;
-
-	__asm__ volatile("syscall\n\t"
-			 "test %%eax, %%eax\n\t"
-			 "jnz 1f\n\t"
-			 "call *%%r12\n\t"
-			 "xor %%edi, %%edi\n\t"
-			 "mov %[exit], %%eax\n\t"
-			 "syscall\n"
-			 "1:"
-			 : "+a"(result)
-			 : "D"((long)THREAD), "S"(top), "d"((long)&other_lives), "r"(child_tid), "r"(tls), "r"(entry),
-			   [exit] "i"(SYS_exit)
-			 : "rcx", "r11", "memory", "cc");
-	must(!is_error(result), "clone");
-}
-
-static void futex(volatile uint32_t *word, long op, uint32_t value)
-{
-	register long timeout __asm__("r10") = 0;
-	long result = SYS_futex;
-
-	__asm__ volatile("syscall"
-			 : "+a"(result)
-			 : "D"(word), "S"(op), "d"((long)value), "r"(timeout)
-			 : "rcx", "r11", "memory");
-}
-
-static void wait_while(volatile uint32_t *word, uint32_t value, long op)
-{
-	while (*word == value)
-		futex(word, op, value);
-}
-
-static void join_thread(void)
-{
-	for (uint32_t tid; (tid = other_lives) != 0;)
-		wait_while(&other_lives, tid, FUTEX_WAIT);
-}
-
-static void turn_to(volatile uint32_t *word)
-{
-	*word = 1;
-	futex(word, FUTEX_WAKE_PRIVATE, 1);
-}
-
-static void wait_for_turn(volatile uint32_t *word)
-{
-	wait_while(word, 0, FUTEX_WAIT_PRIVATE);
-	*word = 0;
-}
-
-static void yield_until_done(void)
-{
-	while (!done) {
-		long result = SYS_sched_yield;
-		__asm__ volatile("syscall" : "+a"(result)::"rcx", "r11", "memory");
-	}
-}
-
-static void take_turns_until_done(void)
-{
-	while (!done) {
-		wait_for_turn(&others_turn);
-		turn_to(&own_turn);
-	}
-}
-
-static void do_nothing(void)
-{
-}
-
-/* Two threads of a core: each figure is of one way, that is half of there and back. */
-static void threads(void)
-{
-	uint64_t least = UINT64_MAX;
-	long result, top = result_of(map(STACK_BYTES)) + STACK_BYTES;
-	struct call yield = CALL(sched_yield);
-
-	alone("futex_wake_nobody", CALL(futex, (long)&own_turn, FUTEX_WAKE_PRIVATE, 1));
-	start_thread(top, yield_until_done);
-	for (int i = 0; i < ROUNDS; i++)
-		keep_least(&least, ticks_of(&yield, &result));
-	report("thread_switch", least / 2);
-	done = 1;
-	join_thread();
-
-	done = 0, least = UINT64_MAX;
-	start_thread(top, take_turns_until_done);
-	for (int i = 0; i <= ROUNDS; i++) {
-		uint64_t start = tsc();
-		done = i == ROUNDS;
-		turn_to(&others_turn);
-		wait_for_turn(&own_turn);
-		keep_least(&least, tsc() - start);
-	}
-	report("futex_wake_and_wait", least / 2);
-	join_thread();
-
-	least = UINT64_MAX;
-	for (int i = 0; i < ROUNDS; i++) {
-		uint64_t start = tsc();
-		start_thread(top, do_nothing);
-		join_thread();
-		keep_least(&least, tsc() - start);
-	}
-	report("thread_clone_and_exit", least);
 }
 
 /* A control of the clock: two instructions a round, and no more. */
