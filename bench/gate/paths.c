@@ -7,11 +7,13 @@
  * where. So there is no C library in this program, which would be larger or
  * smaller elsewhere, and what is measured is written in assembler. Each figure
  * is the least of many: waiting for the host can only make one longer. FILE is
- * for lseek, which Linux answers.
+ * for lseek and readv, which Linux answers.
  */
+#define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <time.h>
 
 #include "calls.h"
@@ -250,6 +252,43 @@ static void touch_recycled(void)
 	}
 }
 
+/* Buffers side by side, and one at the other end of all memory: the kernel notes what Linux may write of each, and whoever
+ * takes them for one range goes through 512 GiB. More than 16 buffers, and messages, are what it once did that for. */
+static void far_buffers(long fd)
+{
+	enum { VECTORS = 17, MESSAGES = 8, BYTES = 8 };
+	static char near[VECTORS][BYTES];
+	static struct vector vectors[VECTORS];
+	static struct mmsghdr messages[MESSAGES];
+	struct call read = CALL(readv, fd, (long)vectors, VECTORS);
+	uint64_t least = UINT64_MAX;
+	long got, far = result_of(map(PAGE_BYTES));
+	int ends[2];
+
+	must(far - (long)near > 1L << 38, "memory that is far away");
+	for (int i = 0; i < VECTORS; i++)
+		vectors[i] = (struct vector){ i == VECTORS - 1 ? far : (long)near[i], BYTES };
+	for (int i = 0; i < ROUNDS; i++) {
+		must(result_of(CALL(lseek, fd, 0, SEEK_SET)) == 0, "lseek");
+		keep_least(&least, ticks_of(&read, &got));
+		must(got == VECTORS * BYTES, "readv");
+	}
+	report("readv_17_far", least);
+
+	must(result_of(CALL(socketpair, AF_UNIX, SOCK_DGRAM, 0, (long)ends)) == 0, "socketpair");
+	for (int i = 0; i < MESSAGES; i++)
+		messages[i].msg_hdr = (struct msghdr){ .msg_iov = (struct iovec *)&vectors[VECTORS - MESSAGES + i],
+						       .msg_iovlen = 1 };
+	struct call receive = CALL(recvmmsg, ends[0], (long)messages, MESSAGES, MSG_DONTWAIT, 0);
+	least = UINT64_MAX;
+	for (int i = 0; i < ROUNDS; i++) {
+		must(result_of(CALL(sendmmsg, ends[1], (long)messages, MESSAGES, 0)) == MESSAGES, "sendmmsg");
+		keep_least(&least, ticks_of(&receive, &got));
+		must(got == MESSAGES, "recvmmsg");
+	}
+	report("recvmmsg_8_far", least);
+}
+
 /* A control of the clock: two instructions a round, and no more. */
 static void loop_of_2000(void)
 {
@@ -292,6 +331,7 @@ __attribute__((used, noreturn)) static void begin(char **stack)
 	touch_recycled();
 	threads();
 	beside_text();
+	far_buffers(fd);
 	write_found();
 	leave(0);
 }

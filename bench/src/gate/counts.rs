@@ -126,7 +126,7 @@ fn exchange(lab: &Lab) -> Result<Count> {
     Ok(count("exchange_events", quiet::exchange(lab, PROGRAM)?))
 }
 
-/// Compiles the program of the paths. It has no C library, and code of less than a page, so that it looks the same to the kernel
+/// Compiles the program of the paths. It has no C library, and a few pages of code, so that it looks the same to the kernel
 /// whichever compiler made it.
 fn build_paths(lab: &Lab) -> Result<PathBuf> {
     const FLAGS: [&str; 13] = [
