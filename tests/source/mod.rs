@@ -1,5 +1,7 @@
 //! Reading the source tree: its files, and words in Rust code that are neither comment nor text.
 
+mod loops;
+
 use std::fs;
 use std::path::Path;
 

@@ -58,6 +58,7 @@ impl Table for PoolTable {
 
     #[inline]
     fn set_group(&self, first: usize, leaf: Entry, step: u64) {
+        // BOUND: GROUP.
         for (i, entry) in self.group(first).iter().enumerate() {
             entry.store(leaf.0 + i as u64 * step, Ordering::Relaxed);
         }

@@ -46,6 +46,7 @@ pub fn is_due(rank: &Rank) -> bool {
 pub fn note_signal(thread: &Thread, info: &SigInfo) {
     let crash = &thread.rank.area.node.crash;
     crash.thread.put(thread.index as u64);
+    // BOUND: the words of a record.
     for (to, from) in crash.info.iter().zip(info.to_words()) {
         to.put(from);
     }
@@ -54,6 +55,7 @@ pub fn note_signal(thread: &Thread, info: &SigInfo) {
 /// Has the core of a rank written, of which `thread` was the last to end. Says whether there is one.
 pub fn write(thread: &'static Thread) -> bool {
     let mut at = 0;
+    // POINT: regions::list::next
     while let Ok(Some(region)) = left_out(thread.rank, at) {
         let _ = ship::host_op(thread, HostOp::LeaveOut, [region.start, region.end]);
         at = region.end;

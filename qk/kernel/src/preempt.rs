@@ -2,7 +2,8 @@
 //!
 //! Whoever does work whose amount a program chooses says in every turn how much it was ([`point`]); after a slice of work
 //! interrupts are let in. So the longest section with interrupts off is the slice, and the largest piece of work that is
-//! said at once, whatever the program asks for (docs/adr/0014; after seL4's preemption points).
+//! said at once, whatever the program asks for (docs/adr/0014; after seL4's preemption points). That no loop is without it, or says
+//! why, is held by tests/source/loops.rs.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 

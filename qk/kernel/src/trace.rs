@@ -76,6 +76,7 @@ fn call(thread: &Thread, kind: Kind, nr: u64, args: &[u64; 6], ret: i64) {
         pieces: Pieces::default(),
     };
     let kinds = by_nr(nr).map_or(&[][..], |row| row.args);
+    // BOUND: the arguments of a call.
     for (arg, &value) in kinds.iter().zip(args) {
         if value != 0 {
             copy_argument(&mut record, *arg, value);
@@ -168,6 +169,7 @@ fn copy_vectors(record: &mut Record, dir: Dir, at: u64, count: u64) {
     } else {
         record.ret as u64
     };
+    // BOUND: VECTORS.
     for i in 0..count {
         let Ok([base, len]) = get_words(at.wrapping_add(i * IOVEC_BYTES)) else {
             return;
@@ -207,6 +209,7 @@ fn string(at: u64) -> impl FnOnce(&mut [u8]) -> Option<usize> {
     const CHUNK: u64 = 64;
     move |to| {
         let mut filled = 0;
+        // BOUND: what a record has room for.
         while filled < to.len() {
             let from = at.checked_add(filled as u64)?;
             let bytes = ((CHUNK - from % CHUNK) as usize).min(to.len() - filled);

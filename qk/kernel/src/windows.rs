@@ -80,6 +80,7 @@ pub fn init(ranks: usize) {
         ended: Vec::with_capacity(ranks),
     });
     assert!(MEMBERS.set(members).is_ok(), "windows are set up once");
+    // BOUND: before the first program.
     for rank in 0..ranks {
         let info = comm::get().info(rank);
         info.rank.put(rank as u64);
@@ -118,6 +119,7 @@ pub fn open(rank: &'static Rank, root: Phys) {
     let node = &rank.area.node;
     node.windows[0].put(members.live.len() as u64);
     node.windows[1].put(hal::time::tsc() - begun);
+    // BOUND: the ranks of the node.
     for ended in &members.ended {
         own_info.begins(*ended, 0);
         own_info.ends(*ended);

@@ -39,6 +39,7 @@ impl<M: Machine> Aspace<M> {
     pub(super) fn vacant_bytes(&mut self, start: u64, end: u64) -> u64 {
         let (tables, root) = self.tables();
         let (mut at, mut bytes) = (start, 0);
+        // POINT: paging::report::stretch
         while at < end {
             let stretch = paging::stretch(&tables, root, at, end);
             if !stretch.mapped {
@@ -62,6 +63,7 @@ impl<M: Machine> Aspace<M> {
     ) -> Result<(), OutOfMemory> {
         self.reclaim();
         let mut at = start;
+        // POINT: paging::report::stretch
         while at < end {
             let (tables, root) = self.tables();
             let Stretch { end: next, mapped } = paging::stretch(&tables, root, at, end);
@@ -150,6 +152,7 @@ impl<M: Machine> Aspace<M> {
     fn hole_end(&mut self, at: u64, end: u64) -> u64 {
         let (tables, root) = self.tables();
         let mut at = at;
+        // POINT: paging::report::stretch
         while at < end {
             match paging::stretch(&tables, root, at, end) {
                 Stretch {
@@ -171,6 +174,7 @@ impl<M: Machine> Aspace<M> {
             len_bytes: 0,
             prot,
         };
+        // POINT: fill_front
         loop {
             let at = piece.va + piece.len_bytes;
             let prefer = (at > piece.va).then_some(piece.pa + piece.len_bytes);
@@ -231,6 +235,7 @@ impl<M: Machine> Aspace<M> {
         prefer: Option<u64>,
     ) -> Option<Taken> {
         let mut size = PageSize::largest(va, len_bytes, max);
+        // BOUND: the sizes of pages.
         while size != PageSize::Size4K {
             let frame = match prefer {
                 Some(addr) => self.frames.alloc_prefer(size, addr),

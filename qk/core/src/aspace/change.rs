@@ -238,6 +238,7 @@ impl<M: Machine> Aspace<M> {
             stale: &mut self.stale,
             purpose: Purpose::Mapping,
         };
+        // POINT: regions::list::next
         for region in self.regions.iter_range(start, end) {
             if region.is_discardable() {
                 paging::visit_dirty(

@@ -306,6 +306,7 @@ impl<M: Machine> Aspace<M> {
 /// Tells the proxy of a change.
 fn record<M: Machine>(machine: M, change: &Change) {
     M::point(LOG_WORK);
+    // BOUND: `sync` waits until there is room.
     while !machine.log(change) {
         machine.sync();
     }

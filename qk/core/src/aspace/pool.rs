@@ -89,6 +89,7 @@ impl Pool {
 
     /// The cores' translations have been flushed.
     pub fn flushed(&mut self, machine: impl Machine) {
+        // BOUND: the levels of tables.
         for (free, emptied) in self.free.iter_mut().zip(&mut self.emptied) {
             free.take(machine, emptied);
         }
@@ -100,8 +101,10 @@ impl Pool {
     /// All free tables.
     pub fn frames(&self, machine: impl Machine) -> std::vec::Vec<u64> {
         let mut frames = std::vec::Vec::new();
+        // BOUND: only in tests.
         for list in self.free.iter().chain(&self.emptied) {
             let mut at = list.first;
+            // BOUND: only in tests.
             for _ in 0..list.len {
                 frames.push(at);
                 at = machine.table(at).get(0).0;
@@ -145,7 +148,9 @@ impl<M: Machine> ShareTables<'_, M> {
             paging::tables_for_border(self, root, start),
             paging::tables_for_border(self, root, end),
         );
+        // BOUND: the levels of tables.
         (0..self.pool.free.len()).all(|i| {
+            // BOUND: RESERVED.
             while self.pool.free[i].len < RESERVED {
                 let Some(frame) = self.fresh_table() else {
                     break;

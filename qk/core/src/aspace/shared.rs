@@ -14,6 +14,7 @@ impl<M: Machine> Aspace<M> {
     /// ENOMEM, with nothing changed.
     pub fn map_shared(&mut self, region: Region, pieces: &[Piece]) -> Result<(), Errno> {
         let options = fresh(region.prot, self.max_page(&region));
+        // POINT: paging::map::fill
         for piece in pieces {
             let va = region.start + (piece.offset - region.offset);
             let mapped = self.or_sync(|aspace| {

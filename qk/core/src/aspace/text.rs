@@ -114,6 +114,7 @@ impl<M: Machine> Aspace<M> {
     pub fn check_own(&mut self, start: u64, end: u64) -> Result<(), Errno> {
         let mut bytes = 0;
         let mut at = start;
+        // POINT: find_text
         while let Some(region) = self.text(at, end) {
             bytes += region.len_bytes();
             at = region.end;
@@ -184,6 +185,7 @@ impl<M: Machine> Aspace<M> {
     /// Shows `visit` all text in `start .. end`, adjacent frames at a time.
     pub fn visit_text(&mut self, start: u64, end: u64, mut visit: impl FnMut(Extent)) {
         let mut at = start;
+        // POINT: find_text
         while let Some(region) = self.text(at, end) {
             let (tables, root) = self.tables();
             paging::extents(&tables, root, region.start, region.end, &mut visit);
@@ -197,6 +199,7 @@ impl<M: Machine> Aspace<M> {
     pub(super) fn publish_by_regions(&mut self, start: u64, end: u64) {
         let machine = self.machine;
         let (regions, tables, root) = self.regions_and_tables(Purpose::Mapping);
+        // POINT: regions::list::next
         for region in regions.iter_range(start, end) {
             let kind = if region.is_text() { prot::TEXT } else { 0 };
             paging::extents(&tables, root, region.start, region.end, |extent| {

@@ -74,6 +74,7 @@ impl Bits {
 
     /// Retires `lo..hi`, which must be in use.
     pub fn retire(&mut self, lo: usize, hi: usize, clean: bool) {
+        // BOUND: the words of a chunk.
         for (w, mask) in words(lo, hi) {
             self.retired[w] |= mask;
             self.zero[w] = with(self.zero[w], mask, clean);
@@ -82,6 +83,7 @@ impl Bits {
 
     /// Frees what is retired.
     pub fn release_retired(&mut self) {
+        // BOUND: the words of a chunk.
         for (used, retired) in self.used.iter_mut().zip(&mut self.retired) {
             *used &= !core::mem::take(retired);
         }
@@ -89,6 +91,7 @@ impl Bits {
 
     /// Frees `lo..hi`, which must be in use.
     pub fn release(&mut self, lo: usize, hi: usize, clean: bool) {
+        // BOUND: the words of a chunk.
         for (w, mask) in words(lo, hi) {
             self.used[w] &= !mask;
             self.zero[w] = with(self.zero[w], mask, clean);
@@ -112,6 +115,7 @@ impl Bits {
         let zero = self.zero[first / 64] >> (first % 64) & 1 != 0;
         let end = FRAMES_PER_CHUNK.min(first + max);
         let mut next = first;
+        // BOUND: the words of a chunk.
         while next < end {
             let (w, shift) = (next / 64, next % 64);
             let unlike = if zero { !self.zero[w] } else { self.zero[w] };
@@ -147,6 +151,7 @@ const fn with(word: u64, mask: u64, set: bool) -> u64 {
 
 /// The (word, mask) pairs that cover frames `lo..hi` of a chunk.
 fn words(lo: usize, hi: usize) -> impl Iterator<Item = (usize, u64)> {
+    // BOUND: the words of a chunk.
     (lo / 64..hi.div_ceil(64)).map(move |w| {
         let from = lo.max(w * 64) - w * 64;
         let to = hi.min(w * 64 + 64) - w * 64;

@@ -184,6 +184,7 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
             plain: Queue::new(),
             locks: Queue::new(),
         };
+        // BOUND: before the first program.
         all.extend((0..buckets).map(|_| Bucket(L::new(empty()))));
         Ok(Futexes {
             buckets: all.into(),
@@ -233,6 +234,7 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
     /// instead, which counts. The word of a lock keeps its FUTEX_WAITERS, as on Linux: unlocking then finds no waiter.
     pub fn cancel(&self, waiter: W) -> bool {
         // A requeue may move it before its bucket is locked.
+        // BOUND: again only when it was requeued meanwhile.
         while let Some((value, bucket)) = waiter.place().bucket() {
             let found = self.with(bucket, |waiters| {
                 let found = waiter.place().is(value);

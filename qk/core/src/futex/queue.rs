@@ -157,6 +157,7 @@ impl<W: Copy> Queue<W> {
             Some(_) => cursor.at.index,
             None => self.head,
         };
+        // BOUND: SLICE.
         for _ in 0..SLICE {
             let Position { ticket, .. } = self.position(index);
             if index == NIL || ticket >= cursor.end {
@@ -193,6 +194,7 @@ impl<W: Copy> Queue<W> {
     /// Changes the bits of all entries for a key.
     pub fn set_bits(&mut self, key: Key, bits: u32) {
         let mut index = self.head;
+        // BOUND: who waits for a lock, a few instructions each.
         while index != NIL {
             let slot = self.slot_mut(index);
             index = slot.next;
@@ -252,6 +254,7 @@ impl<W: Copy> Queue<W> {
             ticket: 0,
             entry: None,
         };
+        // BOUND: CHUNK.
         chunk.extend((0..CHUNK).map(free));
         self.chunks.push(chunk);
         self.free = first;

@@ -38,6 +38,7 @@ pub fn walk(
         pi: entry & 1 != 0,
         pending,
     };
+    // BOUND: LIMIT; `read` and `release` take the point.
     for _ in 0..LIMIT {
         if address(entry) == head {
             break;

@@ -32,6 +32,9 @@ pub const MOST_PIECES: usize = wire::objects::ENTRIES;
 
 /// Work of taking frames for the front of a range, in instructions.
 const TAKE_WORK: u32 = 200;
+/// Work of going over a piece, and of putting one between the others.
+const PIECE_WORK: u32 = 20;
+const ENTER_WORK: u32 = 1000;
 
 /// What a file is told apart by on the host: device and inode.
 pub type File = [u64; 2];
@@ -181,6 +184,7 @@ impl Objects {
         }
         let mut holes = Vec::new();
         for hole in object.holes(from, to) {
+            (self.point)(PIECE_WORK);
             push(&mut holes, hole)?;
         }
         let mut fresh = Vec::new();
@@ -212,6 +216,7 @@ impl Objects {
             .object(id)
             .map_or(&[][..], |object| object.range(from, to))
         {
+            (self.point)(PIECE_WORK);
             push(&mut found, piece.clip(from, to))?;
         }
         Ok(found)
@@ -234,6 +239,7 @@ impl Objects {
     }
 
     fn free(&mut self, pieces: &[Piece]) {
+        // POINT: frames::free_range
         for piece in pieces {
             self.frames
                 .free_range(piece.pa, piece.len_bytes, false)
@@ -353,10 +359,12 @@ impl Objects {
 
     /// Enters new pieces into an object.
     fn enter(&mut self, id: u32, fresh: &[Piece]) -> Result<(), Errno> {
+        let point = self.point;
         let object = self.object_mut(id).ok_or(Errno::ENOMEM)?;
         let pieces = &mut object.pieces;
         pieces.try_reserve(fresh.len()).map_err(|_| Errno::ENOMEM)?;
         for piece in fresh {
+            point(ENTER_WORK);
             let at = pieces.partition_point(|other| other.offset < piece.offset);
             pieces.insert(at, *piece);
         }

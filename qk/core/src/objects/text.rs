@@ -52,6 +52,7 @@ impl Objects {
     pub fn extend_text(&mut self, key: TextKey, from: u64, to: u64) -> Result<Vec<Piece>, Errno> {
         let mut holes = Vec::new();
         let mut at = from;
+        // POINT: find_text
         while at < to {
             let known = self.text_at(key, at);
             let end = known.map_or_else(|| self.text_behind(key, at, to), |piece| piece.end());
@@ -99,11 +100,13 @@ impl Objects {
     pub fn attach_text(&mut self, key: TextKey, from: u64, to: u64) -> Result<Vec<Piece>, Errno> {
         let mut found = Vec::new();
         let mut at = from;
+        // POINT: find_text
         while at < to {
             let piece = self.text_at(key, at).ok_or(Errno::ENOMEM)?;
             push(&mut found, piece.clip(from, to))?;
             at = piece.end();
         }
+        // POINT: find_text
         for piece in &found {
             self.count_text(piece.pa, piece.len_bytes, |mapped, bytes| mapped + bytes);
         }
@@ -118,6 +121,7 @@ impl Objects {
     /// Sets what is mapped of each piece that has some of these frames to `count(mapped_bytes, bytes)`.
     fn count_text(&mut self, pa: u64, len_bytes: u64, count: fn(u64, u64) -> u64) {
         let (mut at, end) = (pa, pa + len_bytes);
+        // POINT: find_text
         while at < end
             && let Some(text) = self.find_text(|text| text.bytes_from(at) > 0)
         {

@@ -170,6 +170,7 @@ impl Mapping {
         let mut leaf = Entry::leaf(pa, level, self.options.prot, self.options.dirty);
         let end = first + leaves as usize;
         debug_assert!(
+            // BOUND: the entries of a table; whoever asked counts them.
             (first..end).all(|i| table.get(i).is_empty()),
             "mapping over something"
         );
@@ -178,6 +179,7 @@ impl Mapping {
             write_groups(table, first, groups, leaf, span(level));
             leaf = Entry(leaf.0 + (groups * GROUP) as u64 * span(level));
         }
+        // BOUND: the entries of a table; whoever asked counts them.
         for i in first + groups * GROUP..end {
             table.set(i, leaf);
             leaf = leaf.following(level);
@@ -187,6 +189,7 @@ impl Mapping {
 
 #[inline(never)]
 fn write_groups(table: &impl Table, first: usize, groups: usize, mut leaf: Entry, step: u64) {
+    // BOUND: the entries of a table; whoever asked counts them.
     for i in (first..).step_by(GROUP).take(groups) {
         table.set_group(i, leaf, step);
         leaf = Entry(leaf.0 + GROUP as u64 * step);
@@ -258,6 +261,7 @@ fn remove_from<T: Tables>(
     visit: &mut impl FnMut(&mut T, Run),
 ) {
     let mut gone = remove_below(t, &path.table, path.level, start, end, visit);
+    // BOUND: the levels.
     for slot in path.entries(start) {
         if gone == 0 {
             break;

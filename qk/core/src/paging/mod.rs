@@ -52,6 +52,7 @@ pub trait Table: Clone {
 
     /// Sets [`GROUP`] entries from `first` on to `leaf` and those that follow it, which is `step` from one to the next.
     fn set_group(&self, first: usize, leaf: Entry, step: u64) {
+        // BOUND: GROUP.
         for i in 0..GROUP {
             self.set(first + i, Entry(leaf.0 + i as u64 * step));
         }
@@ -142,6 +143,7 @@ impl<T: Table> Slot<T> {
             self.write(new(old));
             return old;
         }
+        // BOUND: until hardware has set D, which it does once.
         while let Err(now) = self.table.exchange(self.index, old, new(old)) {
             old = now;
         }
@@ -160,6 +162,7 @@ impl<T: Table> Slot<T> {
             count += self.take_groups(first, racing, most - 1);
         }
         let mut next = Entry(first.0 + (count - 1) as u64 * span(self.level));
+        // BOUND: the entries of a table; whoever asked counts them.
         while count < most {
             next = next.following(self.level);
             let index = self.index + count;
@@ -186,6 +189,7 @@ impl<T: Table> Slot<T> {
             count += self.run_of_groups(next, most - 1);
             next = Entry(next.0 + (count - 1) as u64 * span(self.level));
         }
+        // BOUND: the entries of a table; whoever asked counts them.
         while count < most {
             next = next.following(self.level);
             if self.table.get(self.index + count).clean() != next {
@@ -200,9 +204,11 @@ impl<T: Table> Slot<T> {
     fn without(&self, bits: u64, end: u64) -> usize {
         let most = self.entries_until(end);
         let mut count = 0;
+        // BOUND: the entries of a table; whoever asked counts them.
         while count + GROUP <= most && self.table.bits_of_group(self.index + count) & bits == 0 {
             count += GROUP;
         }
+        // BOUND: the entries of a table; whoever asked counts them.
         while count < most && self.table.get(self.index + count).0 & bits == 0 {
             count += 1;
         }
@@ -215,6 +221,7 @@ impl<T: Table> Slot<T> {
     fn take_groups(&self, first: Entry, racing: bool, most: usize) -> usize {
         let step = span(self.level);
         let mut count = 0;
+        // BOUND: the entries of a table; whoever asked counts them.
         while count + GROUP <= most {
             let expected = Entry(first.0 + (count as u64 + 1) * step);
             let index = self.index + 1 + count;
@@ -239,6 +246,7 @@ impl<T: Table> Slot<T> {
     fn run_of_groups(&self, first: Entry, most: usize) -> usize {
         let step = span(self.level);
         let mut count = 0;
+        // BOUND: the entries of a table; whoever asked counts them.
         while count + GROUP <= most {
             let expected = Entry(first.0 + (count as u64 + 1) * step);
             let table = &self.table;
@@ -293,6 +301,7 @@ struct Path<T> {
 #[inline]
 fn descend<T: Tables>(t: &T, root: u64, start: u64, end: u64) -> Option<Path<T::Table>> {
     let mut path = Path::from_top(t.table(own_table(t, root)?));
+    // BOUND: the levels.
     while path.level > 1 && (start ^ (end - 1)) >> entry::shift(path.level) == 0 {
         let slot = Slot::of(&path.table, path.level, start);
         let entry = slot.read();
@@ -361,6 +370,7 @@ impl Turns {
 fn find_leaf<T: Tables>(t: &T, root: u64, va: u64) -> Option<(Slot<T::Table>, Entry)> {
     let mut table = t.table(own_table(t, root)?);
     let mut level = 3;
+    // BOUND: the levels.
     loop {
         let slot = Slot::of(&table, level, va);
         let entry = slot.read();
@@ -410,6 +420,7 @@ impl<T: Table> Path<T> {
 
 /// Splits any leaf that extends across `va`.
 fn split_at(t: &mut impl Tables, root: u64, va: u64) -> Result<(), OutOfTables> {
+    // BOUND: the levels.
     while let Some((slot, entry)) = find_leaf(t, root, va)
         && slot.va != va
     {
@@ -433,7 +444,9 @@ fn split<T: Tables>(t: &mut T, slot: Slot<T::Table>, leaf: Entry) -> Result<(), 
     t.point(512 * 5);
     let parts = t.table(frame);
     let mut current = leaf;
+    // BOUND: again only when hardware has set D, which it does once.
     loop {
+        // BOUND: the entries of a table, which were counted above.
         for i in 0..512 {
             parts.set(i, current.part(slot.level, i as u64));
         }

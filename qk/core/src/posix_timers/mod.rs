@@ -387,6 +387,7 @@ impl Table {
         now: impl Fn(Clock) -> u64,
         mut went_on: impl FnMut(u32, &mut Timer),
     ) {
+        // BOUND: MAX_TIMERS.
         for (id, slot) in self.slots.iter_mut().enumerate() {
             if let Some(timer) = slot
                 && timer.waits.is_some()
@@ -401,6 +402,7 @@ impl Table {
     /// A thread ends: timers that are for it tell nobody from now on, and its processor time stands still. `changed` is
     /// called with those timers.
     pub fn thread_ends(&mut self, thread: usize, mut changed: impl FnMut(u32, &mut Timer)) {
+        // BOUND: MAX_TIMERS.
         for (id, slot) in self.slots.iter_mut().enumerate() {
             let Some(timer) = slot else { continue };
             let tells = timer.event.notify == Notify::Thread(thread);

@@ -92,6 +92,7 @@ impl List {
         if self.chunks.try_reserve(chunks).is_err() {
             return false;
         }
+        // BOUND: SPARE.
         while self.spare.len() < chunks {
             let mut storage = Vec::new();
             if storage.try_reserve_exact(CHUNK).is_err() {
@@ -191,6 +192,7 @@ impl List {
             chunk += 1;
         }
         let front = Place { chunk, slot: 0 };
+        // POINT: remove_in_chunk
         while self.chunks.get(chunk).is_some_and(|c| c.first() < end) {
             self.remove_in_chunk(front, end);
             if !self.chunks[chunk].slots.is_empty() {
@@ -394,6 +396,7 @@ impl List {
             return;
         };
         chunk.gap_bytes = 0;
+        // BOUND: CHUNK.
         for region in &chunk.slots {
             chunk.gap_bytes = chunk.gap_bytes.max(region.start - end);
             end = region.end;

@@ -76,6 +76,7 @@ impl Regions {
     /// The first address of `[start, end)` where nothing is mapped.
     pub fn first_hole(&self, start: u64, end: u64) -> Option<u64> {
         let mut at = start;
+        // POINT: regions::list::next
         for region in self.iter_range(start, end) {
             if region.start > at {
                 break;
@@ -326,6 +327,7 @@ impl Regions {
 
     fn edit(&mut self, start: u64, end: u64, mut change: impl FnMut(&mut Region)) {
         let mut at = self.list.above(start);
+        // POINT: regions::list::next
         while let Some(region) = self.list.get_mut(at).filter(|r| r.start < end) {
             change(region);
             at = self.list.next(at);
@@ -337,6 +339,7 @@ impl Regions {
         let (before, first) = self.place(start);
         let mut at = before.unwrap_or(first);
         let mut joined = false;
+        // POINT: regions::list::next
         while self.list.get(at).is_some_and(|r| r.start < end) {
             match self.list.join_next(at) {
                 true => joined = true,

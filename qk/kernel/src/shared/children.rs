@@ -63,6 +63,7 @@ pub fn share(thread: &'static Thread, fork: impl FnOnce() -> SysResult) -> SysRe
 /// What the child may write counts as written.
 fn mark_written(rank: &Rank, aspace: &mut Aspace) {
     let mut at = 0;
+    // POINT: shared::regions
     while let Some(region) = next_object(rank, aspace, at, USER_TOP) {
         if !region.flags.contains(RegionFlags::READ_ONLY) {
             aspace.mark_dirty(region.start, region.end);

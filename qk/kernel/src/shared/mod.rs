@@ -225,6 +225,7 @@ fn take_out_objects(
     start: u64,
     end: u64,
 ) -> Result<(), Errno> {
+    // POINT: regions
     while let Some(region) = next_object(thread.rank, aspace, start, end) {
         // Like Linux, munmap does not say that the disk is full.
         let _ = write_region(thread, aspace, &region, Told::User);
@@ -245,6 +246,7 @@ pub fn write_back(
     end: u64,
 ) -> Result<(), Errno> {
     let (mut at, mut result) = (start, Ok(()));
+    // POINT: regions
     while let Some(region) = next_object(thread.rank, aspace, at, end) {
         let written = write_region(thread, aspace, &region, Told::Program);
         result = result.and(written);

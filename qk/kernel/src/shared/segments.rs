@@ -119,6 +119,7 @@ pub fn detach(thread: &'static Thread, aspace: &mut Aspace, addr: u64) -> Result
     if file.is_none_or(|[device, _]| device != SEGMENTS) {
         return Err(Errno::EINVAL);
     }
+    // POINT: shared::regions
     while let Some(part) = part_at(aspace, addr, |object| object == first.object) {
         take_out(thread, aspace, part.start, part.end)?;
     }

@@ -22,6 +22,8 @@ use crate::rank::{Rank, TEXT_PAGE};
 use crate::thread::Thread;
 use crate::{preempt, ship};
 
+/// Work of going over a piece, in instructions.
+const PIECE_WORK: u32 = 10;
 /// Less is read as fast as it is shared.
 const LEAST_BYTES: u64 = 64 << 10;
 
@@ -56,12 +58,14 @@ fn map_known(
     fill(thread, node, fd, key, (from, to))?;
     let mut pieces = node.with(|objects| objects.attach_text(key, from, to))?;
     for piece in &mut pieces {
+        preempt::point(PIECE_WORK);
         // A program's own segments have no offset.
         piece.offset = piece.offset - from + region.offset;
     }
     count(thread.rank, region.len_bytes(), true);
     let mapped = aspace.map_text(region, &pieces);
     if mapped.is_err() {
+        // POINT: objects::text::find_text
         for piece in &pieces {
             forget(thread.rank, node, piece.pa, piece.len_bytes);
         }
@@ -180,7 +184,9 @@ fn each(
 ) -> Result<(), Errno> {
     let node = node()?;
     let mut gone = ArrayVec::<Gone, 32>::new();
+    // BOUND: `next` takes the point, see whoever gives it; after 32 pieces the proxy is waited for.
     loop {
+        // BOUND: 32 pieces.
         let last = loop {
             match next(at) {
                 Ok(Some(piece)) => {
@@ -198,6 +204,7 @@ fn each(
             // It fails only when the rank ends, by a proxy that does so itself.
             let _ = ship::host_op(thread, HostOp::Sync, []);
         }
+        // POINT: objects::text::find_text
         for piece in gone.drain(..) {
             forget(thread.rank, node, piece.pa, piece.len_bytes);
         }

@@ -24,6 +24,9 @@ use crate::rank::Rank;
 const MAX_BYTES: u64 = 4 << 20;
 /// Work of looking at a vector or a page, in instructions.
 const LOOK_WORK: u32 = 150;
+/// Work of going over a piece, and of writing a word, in instructions.
+const PIECE_WORK: u32 = 20;
+const WORD_WORK: u32 = 50;
 /// Work of finding out that memory cannot be read: a page fault in the kernel.
 const FAULT_WORK: u32 = 400;
 /// PROT_READ | PROT_WRITE and MAP_PRIVATE | MAP_ANONYMOUS (include/uapi/asm-generic/mman-common.h).
@@ -112,6 +115,7 @@ impl Bounce {
     pub fn begin(rank: &Rank, row: &Row, args: &mut [u64; 6]) -> Result<Bounce, Errno> {
         let mut plan = Plan::default();
         let asked = *args;
+        // BOUND: the arguments of a call.
         for (i, arg) in row.args.iter().enumerate() {
             plan.argument(row, *arg, i, &asked)?;
         }
@@ -132,6 +136,7 @@ impl Bounce {
             len_bytes,
             pieces: plan.pieces,
         };
+        // BOUND: the arguments of a call.
         for (i, value) in plan.args.iter().enumerate() {
             match *value {
                 Some(Value::At(offset)) => args[i] = base + offset,
@@ -151,6 +156,7 @@ impl Bounce {
         let mut counted = u64::try_from(ret).unwrap_or(0);
         let mut complete = true;
         for piece in self.pieces.iter().filter(|_| ret >= 0) {
+            preempt::point(PIECE_WORK);
             let bytes = match piece.back {
                 Back::None => 0,
                 Back::All => piece.len_bytes,
@@ -179,12 +185,14 @@ impl Bounce {
             .iter()
             .filter(|piece| piece.back != Back::Counted)
         {
+            preempt::point(PIECE_WORK);
             // What is not there any more reads as zeros.
             let _ = piece
                 .theirs
                 .map(|theirs| copy_between(self.base + piece.at, theirs, piece.len_bytes));
         }
         for &(at, word, is_offset) in words {
+            preempt::point(WORD_WORK);
             let word = if is_offset { self.base + word } else { word };
             let _ = put_words(self.base + at, &[word]);
         }

@@ -120,6 +120,7 @@ fn record(call: &Call<'_>, birth: &Birth, child: &Child) -> Result<(), Errno> {
     child.stack_at.put(stack_at);
     record_registers(call, birth, child)?;
     record_signals(call, child);
+    // BOUND: the words of a record.
     for (to, from) in child.rseq.iter().zip(&call.thread.rseq) {
         to.put(from.load(Ordering::Relaxed));
     }
@@ -138,6 +139,7 @@ fn record_registers(call: &Call<'_>, birth: &Birth, child: &Child) -> Result<(),
         f.r8, f.r9, f.r10, f.rflags, f.r12, f.r13, f.r14, f.r15, f.rdi, f.rsi, f.rbp, f.rbx, f.rdx,
         0, f.rip, rsp, f.rip, f.rflags,
     ];
+    // BOUND: the words of a record.
     for (to, from) in child.registers.iter().zip(registers) {
         to.put(from);
     }
@@ -146,6 +148,7 @@ fn record_registers(call: &Call<'_>, birth: &Birth, child: &Child) -> Result<(),
     child.bases[1].put(hal::task::gs_base());
     hal::task::with_fpu_image(|image| {
         let words = image.as_chunks::<8>().0;
+        // BOUND: the words of a record.
         for (to, from) in child.fpu.iter().zip(words) {
             to.put(u64::from_le_bytes(*from));
         }
@@ -159,6 +162,7 @@ fn record_signals(call: &Call<'_>, child: &Child) {
     let own = call.thread.signals.lock();
     child.mask.put(own.thread.blocked().0);
     let stack = own.thread.altstack;
+    // BOUND: the words of a record.
     for (to, from) in child
         .altstack
         .iter()
@@ -166,6 +170,7 @@ fn record_signals(call: &Call<'_>, child: &Child) {
     {
         to.put(from);
     }
+    // BOUND: the signals.
     for (number, words) in (1..).zip(&child.actions) {
         let action = Signal::new(number).map_or(Action::DEFAULT, |s| signals.process.action(s));
         let action = [action.handler, action.flags, action.restorer, action.mask.0];

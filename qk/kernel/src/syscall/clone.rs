@@ -12,7 +12,7 @@ use super::args::{get_words, put_u32, user};
 use super::children::{self, Birth};
 use super::{Call, SysResult};
 use crate::thread::Thread;
-use crate::{sched, ship};
+use crate::{preempt, sched, ship};
 
 /// Flags (include/uapi/linux/sched.h).
 mod flag {
@@ -89,6 +89,8 @@ pub fn clone3(call: &mut Call<'_>) -> SysResult {
     const FIRST_BYTES: u64 = 64;
     const NEWEST_BYTES: u64 = 88;
     const MOST_BYTES: u64 = 4096;
+    /// Work of reading one word of it, in instructions.
+    const WORD_WORK: u32 = 60;
     let [args, len_bytes, ..] = call.args();
     if len_bytes > MOST_BYTES {
         return Err(Errno::E2BIG);
@@ -108,6 +110,7 @@ pub fn clone3(call: &mut Call<'_>) -> SysResult {
     ] = get_words(args)?;
     // set_tid, its size, cgroup; behind them nothing may be asked for that is not known.
     for at in (FIRST_BYTES..len_bytes).step_by(8) {
+        preempt::point(WORD_WORK);
         let mut word = [0; 8];
         let bytes = (len_bytes - at).min(8) as usize;
         hal::user::copy_in(

@@ -49,6 +49,7 @@ pub fn getresgid(call: &mut Call<'_>) -> SysResult {
 }
 
 fn put_three(call: &Call<'_>, ids: [u64; 3]) -> SysResult {
+    // BOUND: the arguments of a call.
     for (to, id) in call.args().into_iter().zip(ids) {
         put_bytes(to, &(id as u32).to_le_bytes())?;
     }

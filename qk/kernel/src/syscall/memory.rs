@@ -224,6 +224,7 @@ pub fn mremap(call: &mut Call<'_>) -> SysResult {
         let plan = mman::mremap(&args, aspace.regions(), &aspace.bounds())?;
         let more_bytes = || new_len_bytes.saturating_sub(old_len_bytes);
         expand(call.rank, aspace, more_bytes)?;
+        // BOUND: what is moved, where it goes, and what it loses.
         for gone in plan.unmaps() {
             shared::take_out(call.thread, aspace, gone.start, gone.end)?;
         }

@@ -202,6 +202,7 @@ static HANDLERS: [Handler; MAX_CALLS] = {
     let mut table = [unknown as Handler; MAX_CALLS];
     let mut used = 0;
     let mut i = 0;
+    // BOUND: the compiler does it.
     while i < ALL.len() {
         table[ALL[i].nr as usize] = match ALL[i].serve {
             Serve::Shipped => match find(SHIPPED, ALL[i].name) {
@@ -225,6 +226,7 @@ static HANDLERS: [Handler; MAX_CALLS] = {
 
 const fn find(handlers: &[(&str, Handler)], name: &str) -> Option<Handler> {
     let mut i = 0;
+    // BOUND: the compiler does it.
     while i < handlers.len() {
         if same(handlers[i].0.as_bytes(), name.as_bytes()) {
             return Some(handlers[i].1);
@@ -236,6 +238,7 @@ const fn find(handlers: &[(&str, Handler)], name: &str) -> Option<Handler> {
 
 const fn same(a: &[u8], b: &[u8]) -> bool {
     let mut i = 0;
+    // BOUND: the compiler does it.
     while i < a.len() && i < b.len() && a[i] == b[i] {
         i += 1;
     }

@@ -4,8 +4,11 @@ use abi::Errno;
 use abi::syscall::by_name;
 
 use super::{Call, SysResult, shipped};
-use crate::ship;
 use crate::thread::Thread;
+use crate::{preempt, ship};
+
+/// Work of looking at a thread, in instructions.
+const LOOK_WORK: u32 = 20;
 
 /// Whether a pid is the caller's own.
 pub fn is_self(call: &Call<'_>, pid: u64) -> bool {
@@ -33,7 +36,10 @@ pub fn ship_on(call: &mut Call<'_>) -> SysResult {
 pub fn not_permitted_on(call: &Call<'_>, pid: u64) -> SysResult {
     // Of a thread that has ended there is a worker still.
     if (0..call.rank.threads.made())
-        .filter_map(|index| call.rank.threads.get(index))
+        .filter_map(|index| {
+            preempt::point(LOOK_WORK);
+            call.rank.threads.get(index)
+        })
         .any(|thread| thread.area.host.tid.peek() == u64::from(pid as u32))
     {
         return Err(Errno::ESRCH);

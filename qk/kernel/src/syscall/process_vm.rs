@@ -63,6 +63,7 @@ fn transfer(call: &Call<'_>, way: Way) -> SysResult {
 /// EFAULT when that is nowhere.
 fn copy(own: &Rank, local: &mut Vectors, remote: &mut Vectors, peer: &Rank, way: Way) -> SysResult {
     let (mut done, bytes) = (0, local.bytes);
+    // POINT: syscall::args::copy_between
     while done < bytes && !own.is_ending() {
         if !local.advance() || !remote.advance() {
             break;

@@ -171,6 +171,7 @@ fn may_write(row: &Row) -> bool {
 /// Shows `visit` each range, below the end of user memory, that Linux may write.
 fn for_each_written(row: &Row, args: &[u64; 6], visit: &mut impl FnMut(u64, u64)) {
     let mut before = 0;
+    // BOUND: the arguments of a call.
     for (arg, &value) in row.args.iter().zip(args) {
         match *arg {
             Arg::Mem(Dir::Out | Dir::InOut, len) => show(visit, value, length(len, args)),
@@ -185,6 +186,7 @@ fn for_each_written(row: &Row, args: &[u64; 6], visit: &mut impl FnMut(u64, u64)
                 show(visit, value, count * MESSAGE_BYTES);
                 // Linux ends the array where it cannot be read.
                 let _ =
+                    // POINT: show_msghdr
                     (0..count).all(|i| show_msghdr(visit, value.wrapping_add(i * MESSAGE_BYTES)));
             }
             Arg::Request => show_request(visit, row, before, value),

@@ -29,6 +29,7 @@ pub fn uname(call: &mut Call<'_>) -> SysResult {
         host.domainname.get(&mut domain),
     ];
     let mut uts = [0; 6 * UTS_FIELD_BYTES];
+    // BOUND: the fields of a struct utsname.
     for (to, from) in uts.chunks_mut(UTS_FIELD_BYTES).zip(fields) {
         to[..from.len()].copy_from_slice(from);
     }
@@ -85,6 +86,7 @@ pub fn getrandom(call: &mut Call<'_>) -> SysResult {
 
 /// From the CPU's generator. It can be dry for a moment (Intel SDM vol. 1 §7.3.17.1), never for long.
 fn random_word() -> u64 {
+    // BOUND: a few, see above.
     loop {
         if let Some(word) = hal::cpu::rdrand() {
             return word;

@@ -11,8 +11,8 @@ use qk_core::regions::Prot;
 pub use requests::is_remote_request;
 
 use super::{
-    LOOK_WORK, MAX_BYTES, MAX_VECTORS, VECTOR_BYTES, has_remote_message, has_remote_vectors,
-    is_remote, names_remote,
+    LOOK_WORK, MAX_BYTES, MAX_VECTORS, VECTOR_BYTES, WORD_WORK, has_remote_message,
+    has_remote_vectors, is_remote, names_remote,
 };
 use crate::syscall::args::get_words;
 use crate::{preempt, windows};
@@ -161,6 +161,7 @@ impl Plan {
             if cut {
                 // The call ends here: what follows has no bytes.
                 for rest in i + 1..count {
+                    preempt::point(WORD_WORK);
                     self.word(place + rest * VECTOR_BYTES, 0, false)?;
                     self.word(place + rest * VECTOR_BYTES + 8, 0, false)?;
                 }
@@ -212,7 +213,7 @@ impl Plan {
         len_bytes: u64,
         back: Back,
     ) -> Result<(), Errno> {
-        self.pieces.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        make_room(&mut self.pieces)?;
         self.pieces.push(Piece {
             theirs,
             at,
@@ -223,7 +224,7 @@ impl Plan {
     }
 
     fn word(&mut self, at: u64, word: u64, is_offset: bool) -> Result<(), Errno> {
-        self.words.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        make_room(&mut self.words)?;
         self.words.push((at, word, is_offset));
         Ok(())
     }
@@ -234,6 +235,14 @@ impl Plan {
         self.len_bytes = (at + len_bytes).next_multiple_of(16);
         at
     }
+}
+
+/// Room for one more in a list, which is copied as a whole when it grows.
+fn make_room<T>(list: &mut Vec<T>) -> Result<(), Errno> {
+    if list.len() == list.capacity() {
+        preempt::point((size_of_val(&list[..]) / 8) as u32);
+    }
+    list.try_reserve(1).map_err(|_| Errno::ENOMEM)
 }
 
 /// What happens to a buffer after the call; `counted`: what the call returns says how much of it was filled.
@@ -267,6 +276,7 @@ fn string_bytes(at: u64) -> Option<u64> {
     /// Divides a page: what begins in front of its end can be read as a whole or not at all.
     const CHUNK: u64 = 64;
     let mut done = 0;
+    // BOUND: 64 turns.
     while done < STRING_BYTES {
         let from = at.checked_add(done)?;
         let mut chunk = [0; CHUNK as usize];

@@ -79,6 +79,7 @@ pub fn wait(
     let (word, key) = (word(at)?, key(thread, at, private));
     let give_up = || futexes().cancel(Sleeper(thread));
     let mut looked = false;
+    // POINT: sleep
     let ended = loop {
         match futexes().wait(key, bits, &word, expected, Sleeper(thread)) {
             Err(_) if looked => return Ok(0), // A child has changed the word.

@@ -13,6 +13,9 @@ use crate::syscall::args::get_words;
 
 /// A struct user_msghdr.
 type Header = [u64; MESSAGE_WORDS];
+/// Most words that are written for one array. The lists of pieces and words grow by being copied as a whole, with interrupts off:
+/// so many words, and the pieces that they name, are copied for the last time when there are 2,048 of one and 1,024 of the other.
+const MOST_WORDS: u64 = 2800;
 /// Offset of a struct mmsghdr's msg_len, and its bytes.
 const LENGTH: (u64, u64) = (56, 4);
 
@@ -49,7 +52,10 @@ impl Plan {
                 break; // Linux ends the array there, too
             };
             let [header @ .., length] = words;
-            if done > 0 && self.len_bytes.saturating_add(remote_bytes(&header)) > MAX_BYTES {
+            if done > 0
+                && (self.len_bytes.saturating_add(remote_bytes(&header)) > MAX_BYTES
+                    || self.words.len() as u64 + words_of(&header) > MOST_WORDS)
+            {
                 break;
             }
             let to = place + done * MESSAGE_BYTES;
@@ -94,6 +100,7 @@ impl Plan {
             (control_len, false),
             (flags, false),
         ];
+        // BOUND: the words of a header.
         for (i, (word, is_offset)) in words.into_iter().enumerate() {
             self.word(place + 8 * i as u64, word, is_offset)?;
         }
@@ -105,6 +112,12 @@ impl Plan {
         }
         Ok(())
     }
+}
+
+/// Words that are written for a message: of its header with its length, two for a vector.
+fn words_of(header: &Header) -> u64 {
+    let count = header[3];
+    MESSAGE_WORDS as u64 + 1 + 2 * count.min(MAX_VECTORS)
 }
 
 /// Bytes that a message takes at the place.
