@@ -9,12 +9,14 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -122,8 +124,19 @@ static void signals(void)
 	must(caught == 32, "signals delivered");
 }
 
-/* As many messages and vectors as one call takes; the kernel looks at each. */
-static void messages(void)
+/* Memory of the only rank, as other ranks see it. */
+static void *in_window(void *at)
+{
+	return (void *)((uintptr_t)at | 1L << 39);
+}
+
+static void *own(void *at)
+{
+	return at;
+}
+
+/* As many messages and vectors as one call takes; the kernel looks at each. What lies in a window, or seems to, it copies. */
+static void messages(void *(*seen_at)(void *))
 {
 	enum { MESSAGES = 1024, VECTORS = 62 };
 	static struct iovec vectors[MESSAGES][VECTORS];
@@ -133,12 +146,31 @@ static void messages(void)
 	must(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends) == 0, "socketpair");
 	for (int i = 0; i < MESSAGES; i++) {
 		for (int j = 0; j < VECTORS; j++)
-			vectors[i][j] = (struct iovec){ data[j], sizeof data[j] };
+			vectors[i][j] = (struct iovec){ seen_at(data[j]), sizeof data[j] };
 		all[i].msg_hdr = (struct msghdr){ .msg_iov = vectors[i], .msg_iovlen = VECTORS };
 	}
 	must(recvmmsg(ends[0], all, MESSAGES, MSG_DONTWAIT, NULL) == -1 && errno == EAGAIN,
 	     "recvmmsg of nothing");
 	must(close(ends[0]) == 0 && close(ends[1]) == 0, "close");
+}
+
+/* Messages and vectors in windows, one vector too long for all that one call bounces, and the longest arguments of clone3. */
+static void bounced(void)
+{
+	enum { VECTORS = 1024, LONGEST = 4096, MUCH = 8 << 20 };
+	static struct iovec vectors[VECTORS];
+	static unsigned char arguments[LONGEST];
+	char *much = map(MUCH);
+	int ends[2];
+	messages(in_window);
+	for (int i = 0; i < VECTORS; i++)
+		vectors[i] = (struct iovec){ in_window(much), i == 0 ? MUCH : 1 };
+	must(pipe(ends) == 0 && fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0, "pipe");
+	must(readv(ends[0], vectors, VECTORS) == -1 && errno == EAGAIN, "readv of nothing");
+	must(close(ends[0]) == 0 && close(ends[1]) == 0, "close");
+	arguments[LONGEST - 1] = 1;
+	must(syscall(SYS_clone3, arguments, LONGEST) == -1 && errno == E2BIG, "clone3 of too much");
+	must(munmap(much, MUCH) == 0, "munmap");
 }
 
 /* Small pages: of each large one a part was protected for a moment. */
@@ -240,7 +272,8 @@ int main(int argc, char **argv)
 	PART("heap", heap(bytes / 2))
 	PART("vectors", vectors())
 	PART("signals", signals())
-	PART("messages", messages())
+	PART("messages", messages(own))
+	PART("bounced", bounced())
 	PART("untouched", untouched(bytes * 2))
 	PART("regions", regions(4070))
 	PART("crowd", crowd())

@@ -19,7 +19,7 @@ use crate::plugin::{self, IrqsOff, Report};
 /// Memory for the demanding program with mappings of 64 MiB.
 pub const SHARE: &str = "256M";
 /// What the demanding program has, each with a longest section of its own.
-const PARTS: [&str; 10] = [
+const PARTS: [&str; 11] = [
     "large",
     "odd",
     "shattered",
@@ -27,6 +27,7 @@ const PARTS: [&str; 10] = [
     "vectors",
     "signals",
     "messages",
+    "bounced",
     "untouched",
     "regions",
     CROWD,
