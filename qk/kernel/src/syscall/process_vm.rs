@@ -198,6 +198,7 @@ impl Vectors {
         let reserved = self.others.try_reserve_exact(count);
         reserved.map_err(|_| Errno::ENOMEM)?;
         let mut at = from;
+        // POINT: read
         for _ in 0..count {
             at = at.wrapping_add(VECTOR_BYTES);
             let vector = Vector::read(at)?;
