@@ -1,6 +1,7 @@
 //! gdb sessions with a rank: what gdb shows of it, and what becomes of a rank whose gdb leaves or misbehaves.
 
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -33,6 +34,7 @@ pub fn all() -> Vec<Trial> {
         case("gdb goes", gdb_goes),
         case("nobody comes", nobody_comes),
         case("a socket in use", in_use),
+        case("a socket of the user alone", of_the_user_alone),
     ]
 }
 
@@ -421,5 +423,25 @@ fn in_use() -> Result<()> {
     let outcome = clean::run_in(waiting.run(&[], &[]), &waiting.scratch)?;
     clean::one_line(&outcome, 71, "cannot listen for gdb at ")?;
     ensure!(std::fs::read(waiting.socket())? == b"a file");
+    Ok(())
+}
+
+/// Whoever connects to it has the rank's memory. It is there under its name before yod could change its mode, so it is looked at as
+/// soon as it is, and where nothing else restricts it.
+fn of_the_user_alone() -> Result<()> {
+    let waiting = Waiting::new("steps")?;
+    let run = waiting.run(&[], &[]);
+    let run = run.under(&["/bin/sh", "-c", "umask 0; exec \"$@\"", "sh"]);
+    let started = run.start(&waiting.scratch)?;
+    let mut mode = None;
+    let there = wait_until(HANG, || {
+        let found = std::fs::metadata(waiting.socket());
+        mode = found.ok().map(|meta| meta.permissions().mode() & 0o7777);
+        mode.is_some()
+    });
+    ensure!(there, "no socket");
+    ensure!(signal(started.pid(), Signal::TERM));
+    waiting.ended(&started.finish(HANG)?, 143)?;
+    ensure!(mode == Some(0o600), "mode {:o}", mode.unwrap_or(0));
     Ok(())
 }

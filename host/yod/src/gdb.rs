@@ -2,9 +2,12 @@
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::Mode;
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::console;
 use crate::failure::Failure;
@@ -90,15 +93,30 @@ fn default_base() -> PathBuf {
 
 /// Listens for the user alone. A socket that nobody listens at was left by a yod that was killed.
 fn listen(path: &Path) -> std::io::Result<UnixListener> {
-    let listener = match UnixListener::bind(path) {
+    match bind(path) {
         Err(error) if error.kind() == ErrorKind::AddrInUse && is_left_over(path) => {
             std::fs::remove_file(path)?;
-            UnixListener::bind(path)?
+            bind(path)
         }
-        bound => bound?,
-    };
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-    Ok(listener)
+        bound => bound,
+    }
+}
+
+/// The path gets the socket's mode when it is bound (net/unix/af_unix.c): changed afterwards, others could have connected before.
+fn bind(path: &Path) -> std::io::Result<UnixListener> {
+    /// As many as the standard library lets wait.
+    const WAITING: i32 = 128;
+    let address = SocketAddrUnix::new(path)?;
+    let socket = net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    net::bind(&socket, &address)?;
+    net::listen(&socket, WAITING)?;
+    Ok(UnixListener::from(socket))
 }
 
 fn is_left_over(path: &Path) -> bool {
@@ -111,6 +129,7 @@ fn is_left_over(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::MetadataExt as _;
 
     fn alone(size: usize) -> Place {
         Place {
@@ -118,6 +137,16 @@ mod tests {
             size,
             launched: None,
         }
+    }
+
+    /// Not only when yod has come round to it.
+    #[test]
+    fn a_socket_is_the_users_from_the_first_moment() {
+        let path = std::env::temp_dir().join(format!("margay-gdb-mode-{}", std::process::id()));
+        let _listener = bind(&path).expect("bound");
+        let mode = std::fs::metadata(&path).expect("a socket").mode();
+        std::fs::remove_file(&path).expect("there");
+        assert_eq!(mode & 0o777, 0o600);
     }
 
     #[test]
