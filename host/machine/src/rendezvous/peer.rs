@@ -89,11 +89,31 @@ mod tests {
         AddressFamily, RecvFlags, SocketAddrUnix, SocketType, accept, bind, connect, listen, recv,
         socket,
     };
-    use std::path::Path;
+    use std::fs::Permissions;
+    use std::os::fd::OwnedFd;
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
+    use std::path::{Path, PathBuf};
     use std::process::Command;
 
     /// Where [`connects`] finds the listener.
     const SOCKET: &str = "MARGAY_TEST_SOCKET";
+
+    const CONNECTS: &str = "rendezvous::peer::tests::connects";
+    /// By a shell: what this program itself has started would pass for a rank's proxy.
+    const RUN: &str = "\"$0\" --exact \"$1\" --ignored >&2; exit $?";
+
+    /// A socket in a directory of its own that listens.
+    fn listener(test: &str) -> (PathBuf, PathBuf, OwnedFd) {
+        let name = format!("margay-peer-{test}-{}", std::process::id());
+        let dir = std::env::temp_dir().join(name);
+        fs::create_dir_all(&dir).expect("a directory");
+        let path = dir.join("socket");
+        let listener = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).expect("a socket");
+        bind(&listener, &SocketAddrUnix::new(&path).expect("short")).expect("bound");
+        listen(&listener, 1).expect("listens");
+        (dir, path, listener)
+    }
 
     /// What is started to connect: not a test by itself.
     #[test]
@@ -114,12 +134,7 @@ mod tests {
     #[test]
     fn what_a_yod_has_started_is_not_let_in() {
         let _alone = no_process_starts();
-        let dir = std::env::temp_dir().join(format!("margay-peer-{}", std::process::id()));
-        fs::create_dir_all(&dir).expect("a directory");
-        let path = dir.join("socket");
-        let listener = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).expect("a socket");
-        bind(&listener, &SocketAddrUnix::new(&path).expect("short")).expect("bound");
-        listen(&listener, 1).expect("listens");
+        let (dir, path, listener) = listener("rank");
         let script = dir.join("script");
         fs::create_dir(&script).expect("a directory");
         for (shell, admitted) in [
@@ -136,10 +151,9 @@ mod tests {
                 assert!(copy.status().expect("cp").success());
             }
             let own = std::env::current_exe().expect("this program");
-            let test = "rendezvous::peer::tests::connects";
             let mut starter = Command::new(&shell)
-                .args(["-c", "\"$0\" --exact \"$1\" --ignored >&2; exit $?"])
-                .args([own.as_os_str(), test.as_ref()])
+                .args(["-c", RUN])
+                .args([own.as_os_str(), CONNECTS.as_ref()])
                 .env(SOCKET, &path)
                 .spawn()
                 .expect("a shell");
@@ -152,6 +166,39 @@ mod tests {
             );
             drop(connection);
             assert!(starter.wait().expect("its status").success());
+        }
+        fs::remove_dir_all(dir).expect("removed");
+    }
+
+    /// Whoever could reach the socket, whatever its mode, was another user still.
+    #[test]
+    fn another_user_is_not_let_in() {
+        const NOBODY: u32 = 65534;
+        if !geteuid().is_root() {
+            println!("skipped: only root has a process of another user");
+            return;
+        }
+        let _alone = no_process_starts();
+        let (dir, path, listener) = listener("user");
+        fs::set_permissions(&dir, Permissions::from_mode(0o755)).expect("its owner");
+        fs::set_permissions(&path, Permissions::from_mode(0o777)).expect("its owner");
+        // Where that user can run it.
+        let program = dir.join("connects");
+        let own = std::env::current_exe().expect("this program");
+        let copied = Command::new("cp").arg(own).arg(&program).status();
+        assert!(copied.expect("cp").success());
+        for (uid, admitted) in [(0, true), (NOBODY, false)] {
+            let mut peer = Command::new("/bin/sh")
+                .args(["-c", RUN])
+                .args([program.as_os_str(), CONNECTS.as_ref()])
+                .env(SOCKET, &path)
+                .uid(uid)
+                .spawn()
+                .expect("a process");
+            let connection = accept(&listener).expect("a connection");
+            assert_eq!(admits(&connection), admitted, "user {uid}");
+            drop(connection);
+            assert!(peer.wait().expect("its status").success());
         }
         fs::remove_dir_all(dir).expect("removed");
     }

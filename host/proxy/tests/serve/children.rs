@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
@@ -13,13 +14,19 @@ use wire::region_log::{Change, prot};
 
 use crate::Case;
 use crate::launch::Setup;
-use crate::node::{DATA, Node, SHARE, wait_for};
+use crate::node::{DATA, Directory, Node, SHARE, wait_for};
+use crate::threads::node_of;
 
 pub const CASES: &[Case] = &[
     ("are_waited_for", are_waited_for),
     ("have_nothing_of_the_proxy", have_nothing_of_the_proxy),
     ("have_copies_of_memory", have_copies_of_memory),
     ("reach_no_other_process", reach_no_other_process),
+    ("get_no_rights", get_no_rights),
+    (
+        "do_not_inherit_what_is_being_opened",
+        do_not_inherit_what_is_being_opened,
+    ),
     ("of_vfork_give_back_the_stack", of_vfork_give_back_the_stack),
     (
         "of_vfork_use_the_memory_of_the_rank",
@@ -83,15 +90,18 @@ fn node() -> Node {
 
 fn node_with(setup: Setup) -> Node {
     let node = Node::with(setup);
-    node.log
-        .append(&Change::Map {
-            addr: CODE,
-            len_bytes: 0x1000,
-            gpa: CODE_GPA,
-            prot: prot::READ | prot::EXEC,
-        })
-        .unwrap();
+    node.log.append(&code()).unwrap();
     node
+}
+
+/// The mapping of a child's code.
+fn code() -> Change {
+    Change::Map {
+        addr: CODE,
+        len_bytes: 0x1000,
+        gpa: CODE_GPA,
+        prot: prot::READ | prot::EXEC,
+    }
 }
 
 /// Describes a child that begins at `code` with rax, rdi, rsi, rdx.
@@ -236,7 +246,6 @@ fn shell(node: &mut Node, script: &str) -> i32 {
 
 /// Stands for what keeps nodes and can be traced by its user, as QEMU.
 fn bystander() -> Child {
-    use std::os::unix::process::CommandExt;
     let mut command = Command::new("/bin/sleep");
     command.arg("1000");
     if is_root() {
@@ -277,6 +286,57 @@ fn reach_no_other_process() {
     );
     other.kill().unwrap();
     other.wait().unwrap();
+}
+
+/// A program of root's with the set-user-ID bit runs as the user in a child.
+fn get_no_rights() {
+    let (mut node, directory) = (node(), Directory::new("set_user_id"));
+    let report = directory.0.join("status");
+    fs::write(&report, "").unwrap();
+    fs::set_permissions(&report, fs::Permissions::from_mode(0o666)).unwrap();
+    let script = format!("grep NoNewPrivs /proc/self/status >{}", report.display());
+    assert_eq!(shell(&mut node, &script), 0);
+    assert_eq!(fs::read_to_string(&report).unwrap(), "NoNewPrivs:\t1\n");
+    let id = directory.0.join("id");
+    fs::copy("/usr/bin/id", &id).unwrap();
+    fs::set_permissions(&id, fs::Permissions::from_mode(0o4755)).unwrap();
+    let mut natively = Command::new(&id);
+    natively.arg("-u");
+    if is_root() {
+        natively.uid(NOBODY).gid(NOBODY);
+    }
+    if !is_root() || natively.output().unwrap().stdout != b"0\n" {
+        println!("skipped: no program of root's gets its rights here");
+        return;
+    }
+    let script = format!("{} -u >{}", id.display(), report.display());
+    assert_eq!(shell(&mut node, &script), 0);
+    assert_eq!(fs::read_to_string(&report).unwrap(), format!("{NOBODY}\n"));
+}
+
+/// The proxy's memory is open for as long as it takes to see what was opened: a child that was forked meanwhile would have it.
+fn do_not_inherit_what_is_being_opened() {
+    const ROUNDS: usize = 300;
+    const EACCES: i64 = -13;
+    let mut node = node_of(2);
+    node.log.append(&code()).unwrap();
+    describe(&node, PAUSE, [0; 4]);
+    let path = node.put(DATA.0, b"/proc/self/mem\0");
+    for round in 0..ROUNDS {
+        node.begin_on(1, libc::SYS_open, &[path, libc::O_RDWR as u64, 0]);
+        let pid = fork(&mut node);
+        assert!(pid > 0, "{pid}");
+        assert_eq!(node.finish_on(1), EACCES);
+        // The last of ours goes away with the step into the program.
+        wait_for(|| status(pid).contains("\nState:\tS"));
+        for fd in descriptors(pid) {
+            let link = fs::read_link(format!("/proc/{pid}/fd/{fd}")).unwrap();
+            let link = link.to_string_lossy();
+            assert!(!link.ends_with("/mem"), "round {round}: {fd} is {link}");
+        }
+        assert_eq!(node.call(libc::SYS_kill, &[pid as u64, 9]), 0);
+        assert_eq!(wait(&mut node, pid), 9);
+    }
 }
 
 /// Starts a child and waits until it has called exec or ended.

@@ -24,6 +24,7 @@ pub const CASES: &[Case] = &[
     ("the_keepers_socket", the_keepers_socket),
     ("linux_keeps_the_proxy_in", linux_keeps_the_proxy_in),
     ("no_other_process_traces_it", no_other_process_traces_it),
+    ("its_name_is_not_written", its_name_is_not_written),
 ];
 
 /// A user without rights ("nobody").
@@ -405,14 +406,38 @@ fn linux_keeps_the_proxy_in() {
     assert_eq!(node.call(libc::SYS_readlink, &[PATH, PATH, 100]), EACCES);
 }
 
-/// Linux gives the entries of a process that is not dumpable to root.
-fn no_other_process_traces_it() {
+/// A node of a user without rights, if that can be, and whether it is.
+fn of_a_user() -> (Node, bool) {
     // SAFETY: 1. No preconditions.
     let root = unsafe { libc::geteuid() } == 0;
-    let node = Node::with(crate::launch::Setup {
+    let setup = crate::launch::Setup {
         user: root.then_some(NOBODY),
         ..crate::launch::Setup::default()
-    });
+    };
+    (Node::with(setup), root)
+}
+
+/// Linux gives the entries of a process that is not dumpable to root.
+fn no_other_process_traces_it() {
+    let (node, _) = of_a_user();
     let owner = std::fs::metadata(format!("/proc/{}/mem", node.pid())).unwrap();
     assert_eq!(std::os::unix::fs::MetadataExt::uid(&owner), 0);
+}
+
+/// Nor does another process of the user give it another name: by its name a keeper is known.
+fn its_name_is_not_written() {
+    let (node, root) = of_a_user();
+    let path = format!("/proc/{}/comm", node.pid());
+    let before = std::fs::read(&path).unwrap();
+    let mut write = Command::new("/bin/sh");
+    write.args(["-c", "exec 2>&-; echo margay-keeper >$0", &path]);
+    if root {
+        write.uid(NOBODY).gid(NOBODY);
+    }
+    assert_eq!(
+        write.status().unwrap().code(),
+        Some(2),
+        "it could be opened"
+    );
+    assert_eq!(std::fs::read(&path).unwrap(), before);
 }
