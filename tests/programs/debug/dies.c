@@ -1,19 +1,22 @@
 // For core files and gdb: threads that compute, wait in a call and wait for a lock while the main thread dies.
 //
-//   dies ALONE|TOGETHER WAY [MS]   WAY: null, abort, deep (a chain of calls in a library's callback); MS: for threads to get there (100)
+//   dies ALONE|TOGETHER WAY   WAY: null, abort, deep (a chain of calls in a library's callback)
 
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <time.h>
 #include <unistd.h>
 
 static pthread_barrier_t ready;
 static pthread_mutex_t taken = PTHREAD_MUTEX_INITIALIZER;
 static volatile int go_on = 1;
+// Those that are about to wait: their thread ids.
+static volatile int called[2];
 int shown = 4711;
 char *hidden;
 __thread int mine = 5;
@@ -35,6 +38,7 @@ __attribute__((noinline)) static void waits(void)
     if (pipe(ends) != 0)
         abort();
     pthread_barrier_wait(&ready);
+    called[0] = gettid();
     while (read(ends[0], &byte, 1) != 0)
         ;
 }
@@ -42,7 +46,30 @@ __attribute__((noinline)) static void waits(void)
 __attribute__((noinline)) static void locks(void)
 {
     pthread_barrier_wait(&ready);
+    called[1] = gettid();
     pthread_mutex_lock(&taken);
+}
+
+// Whether a thread of this process sleeps. Margay's says so of each that Linux does nothing for.
+static int sleeps(int tid)
+{
+    char path[64], line[256] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
+    FILE *file = fopen(path, "r");
+    if (file == NULL || fgets(line, sizeof line, file) == NULL)
+        abort();
+    fclose(file);
+    return strstr(line, ") S ") != NULL;
+}
+
+// Until the other two are in their calls: past the barrier they sleep nowhere else, and on a core that they share with this thread
+// each has had several turns.
+static void await_calls(void)
+{
+    enum { TURNS = 10 };
+    for (int i = 0; i < 2; i++)
+        for (int turns = 0; turns < TURNS; sched_yield())
+            turns = called[i] != 0 && sleeps(called[i]) ? turns + 1 : 0;
 }
 
 static void *computer(void *arg) { computes(3); return arg; }
@@ -60,8 +87,6 @@ static int compare(const void *a, const void *b)
 int main(int argc, char **argv)
 {
     void *(*const bodies[])(void *) = {computer, waiter, locker};
-    const int settle_ms = argc > 3 ? atoi(argv[3]) : 100;
-    const struct timespec settle = {settle_ms / 1000, settle_ms % 1000 * 1000000};
     const int together = argc > 1 && strcmp(argv[1], "together") == 0;
     const char *way = argc > 2 ? argv[2] : "null";
 
@@ -77,7 +102,7 @@ int main(int argc, char **argv)
         for (int i = 0; i < 3; i++)
             pthread_create(&thread, NULL, bodies[i], NULL);
         pthread_barrier_wait(&ready);
-        nanosleep(&settle, NULL);
+        await_calls();
     }
     if (strcmp(way, "forbidden") == 0)
         prctl(PR_SET_DUMPABLE, 0);
