@@ -1,13 +1,14 @@
-//! What the host's gdb makes of a rank: of the core file that it leaves, and in a session with it.
+//! What the host's gdb makes of a rank, of the core file that it leaves and in a session with it; and its gprof of a profile.
 
 mod core;
 mod host;
+mod profile;
 mod session;
 
 use libtest_mimic::Arguments;
 
 fn main() {
     let arguments = Arguments::from_args();
-    let trials = [core::all(), session::all()];
+    let trials = [core::all(), session::all(), profile::all()];
     libtest_mimic::run(&arguments, trials.into_iter().flatten().collect()).exit();
 }
