@@ -207,6 +207,14 @@ fn files_are_short() {
     }
 }
 
+/// The longest section with interrupts off was promised, and each new program that asked for much was longer.
+#[test]
+fn loops_of_the_kernel_take_the_preemption_point() {
+    let (count, faults) = source::loops::of_the_kernel();
+    assert!(count > 100, "{count} loops");
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
 /// Whatever waits a fixed time for something to happen fails on a machine that is slower than its author's.
 #[test]
 fn no_test_sleeps_until_something_should_have_happened() {

@@ -237,14 +237,12 @@ fn judge(all: &[Source]) -> (usize, Vec<String>) {
     (count, faults)
 }
 
-#[test]
-fn loops_of_the_kernel_take_the_preemption_point() {
+/// Of the kernel's loops: how many there are in [`ROOMS`], and what is wrong with which.
+pub fn of_the_kernel() -> (usize, Vec<String>) {
     let kernel =
         files("rs").filter(|(path, _)| path.starts_with("qk/") && !path.contains("/tests"));
     let all: Vec<Source> = kernel.map(|(path, text)| Source::new(path, text)).collect();
-    let (count, faults) = judge(&all);
-    assert!(count > 100, "{count} loops");
-    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    judge(&all)
 }
 
 /// A loop without the point, one that loses it, and one whose function loses it are found.

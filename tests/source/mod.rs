@@ -1,6 +1,6 @@
 //! Reading the source tree: its files, and words in Rust code that are neither comment nor text.
 
-mod loops;
+pub mod loops;
 
 use std::fs;
 use std::path::Path;

@@ -113,7 +113,8 @@ pub fn run(only: Option<&str>) -> Result<()> {
 impl Mutant {
     /// Whether its test boots nodes; unit tests build what they need.
     fn needs_node(&self) -> bool {
-        NODE_TESTS.contains(&&*self.test[0])
+        let [package, binary, _] = &self.test;
+        NODE_TESTS.contains(&&**package) || package == "yod" && binary != "bin"
     }
 
     /// The file as the mutant has it.
