@@ -11,7 +11,7 @@
 //! What this does not see: whether the point is reached in every turn, and counts as much as is done; adapters of iterators other
 //! than ranges; recursion; copies and other work of one instruction or call that grows with its length (`Vec` when it grows).
 
-use super::{code_only, files, words};
+use super::{code_only, files, places};
 
 /// Where the lengths that programs choose end up: their memory and their calls.
 const ROOMS: &[&str] = &[
@@ -82,17 +82,17 @@ impl Source {
     fn loops(&self) -> Vec<Loop> {
         let keywords = ["for", "while", "loop"]
             .into_iter()
-            .flat_map(|keyword| self.places(keyword));
+            .flat_map(|keyword| places(&self.code, keyword));
         let of_keywords = keywords.filter_map(|start| {
             let body = start + body_of(&self.code[start..])?;
             let head = &self.code[start..body];
-            let is_loop = !head.starts_with("for") || !words(head, "in").is_empty();
+            let is_loop = !head.starts_with("for") || places(head, "in").next().is_some();
             let end = body + closing(&self.code[body..])?;
             is_loop.then_some(Loop { start, body, end })
         });
         let of_ranges = ADAPTERS
             .iter()
-            .flat_map(|adapter| self.places(adapter))
+            .flat_map(|adapter| places(&self.code, adapter))
             .filter_map(|at| {
                 let range = self.code[..at].trim_end().strip_suffix('.')?.trim_end();
                 let start = opening(range)?;
@@ -111,17 +111,6 @@ impl Source {
         loops
     }
 
-    /// Where a word begins.
-    fn places(&self, word: &str) -> impl Iterator<Item = usize> {
-        let is_part =
-            |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '\'');
-        let whole = self.code.match_indices(word).filter(move |(at, found)| {
-            let (before, behind) = (&self.code[..*at], &self.code[at + found.len()..]);
-            !is_part(before.chars().next_back()) && !is_part(behind.chars().next())
-        });
-        whole.map(|(at, _)| at)
-    }
-
     /// What a comment above the loop says behind `mark`; the loop may be a part of what stands there.
     fn says(&self, found: &Loop, mark: &str) -> Option<&str> {
         let lines: Vec<&str> = self.text.lines().collect();
@@ -136,7 +125,7 @@ impl Source {
 
     /// Whether a function of that name takes the point.
     fn takes_in(&self, function: &str) -> bool {
-        let mut starts = self.places("fn").filter(|at| {
+        let mut starts = places(&self.code, "fn").filter(|at| {
             let name = self.code[at + 2..].trim_start();
             name.strip_prefix(function)
                 .is_some_and(|rest| rest.starts_with(['(', '<']))
@@ -192,7 +181,10 @@ fn opening(code: &str) -> Option<usize> {
 }
 
 fn takes_point(code: &str) -> bool {
-    POINTS.iter().any(|point| !words(code, point).is_empty()) || code.contains(TURNS)
+    POINTS
+        .iter()
+        .any(|point| places(code, point).next().is_some())
+        || code.contains(TURNS)
 }
 
 /// What is wrong with a loop; `None`: nothing.

@@ -51,14 +51,20 @@ fn collect(below: &Path, found: &mut Vec<(String, String)>) {
 
 /// Lines, from 1, in which Rust code has this word. Comments and texts are not code.
 pub fn words(text: &str, word: &str) -> Vec<usize> {
-    let mut lines = Vec::new();
-    for (number, line) in code_only(text).lines().enumerate() {
-        let mut parts = line.split(|c: char| !c.is_alphanumeric() && c != '_');
-        if parts.any(|part| part == word) {
-            lines.push(number + 1);
-        }
-    }
-    lines
+    let code = code_only(text);
+    let lines = code.lines().enumerate();
+    let lines = lines.filter(|(_, line)| places(line, word).next().is_some());
+    lines.map(|(number, _)| number + 1).collect()
+}
+
+/// Where a word begins in code that has neither comments nor texts.
+fn places(code: &str, word: &str) -> impl Iterator<Item = usize> {
+    let is_part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    let whole = code.match_indices(word).filter(move |(at, found)| {
+        let (before, behind) = (&code[..*at], &code[at + found.len()..]);
+        !is_part(before.chars().next_back()) && !is_part(behind.chars().next())
+    });
+    whole.map(|(at, _)| at)
 }
 
 /// The text with comments and string literals made blank.
