@@ -1,6 +1,6 @@
 // process_vm_readv and writev of all that can be wrong, of two processes: natively this one and its child, on a node ranks 0 and 1.
 // What they have in common is a file. Only the first checks and prints, and both runs must print the same.
-#include "../common/parallel.h"
+#include "pages.h"
 
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -29,13 +29,6 @@ static struct board {
 
 static pid_t other;
 static char *here; // of the first: the start of a page before one that is not there
-
-static char *pages(size_t count, int prot)
-{
-    char *at = mmap(NULL, count * PAGE_BYTES, prot, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    need(at != MAP_FAILED, "mmap");
-    return at;
-}
 
 // The start of `count` pages before one that is not there.
 static char *pages_before_a_hole(size_t count)

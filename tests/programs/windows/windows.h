@@ -4,7 +4,7 @@
 #ifndef MARGAY_WINDOWS_H
 #define MARGAY_WINDOWS_H
 
-#include "../common/parallel.h"
+#include "pages.h"
 
 #include "smartmap.h"
 
@@ -73,13 +73,6 @@ CHECK_HELPER void check_works(void (*how)(void *), volatile void *at, const char
     check(fault.signo == 0, "%s", what);
     if (fault.signo != 0)
         printf("     signal %d, code %d, address %p\n", fault.signo, fault.code, fault.addr);
-}
-
-CHECK_HELPER char *pages(size_t count, int prot)
-{
-    char *at = mmap(NULL, count * PAGE_BYTES, prot, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    need(at != MAP_FAILED, "mmap");
-    return at;
 }
 
 #endif
