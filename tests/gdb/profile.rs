@@ -32,8 +32,7 @@ fn is_sampled() -> Result<()> {
             false => Run::yod(&["-m", "64M", "--", &program]),
         };
         let outcome = clean::run_in(run, &scratch)?;
-        let said = outcome.stderr.text();
-        ensure!(outcome.status == Some(0), "{:?}: {said}", outcome.status);
+        outcome.ended_well()?;
         let text = flat_profile(&scratch, &program)?;
         let works = function(&text, "works").with_context(|| text.clone())?;
         ensure!(works.percent > 90.0 && works.seconds > 0.0, "{text}");
