@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -206,6 +207,23 @@ static void regions(size_t pages)
 	must(munmap(there, pages) == 0, "munmap");
 }
 
+/* As many threads as there may be, which have run until they wait. */
+static long start_many(void *(*routine)(void *))
+{
+	enum { MOST = 1023 };
+	pthread_attr_t small;
+	long made = 0;
+	must(pthread_attr_init(&small) == 0, "pthread_attr_init");
+	must(pthread_attr_setstacksize(&small, PTHREAD_STACK_MIN) == 0, "pthread_attr_setstacksize");
+	for (pthread_t thread; made < MOST; made++)
+		if (pthread_create(&thread, &small, routine, (void *)made) != 0)
+			break;
+	must(made > 100, "a hundred threads");
+	for (int i = 0; i < 4; i++)
+		sched_yield();
+	return made;
+}
+
 static int crowd_pipe[2];
 
 /* Every other one sleeps, the others read. */
@@ -220,23 +238,15 @@ static void *wait_in_crowd(void *number)
 	return NULL;
 }
 
-/* As many threads as there may be: deadlines and calls that wait, signals that nobody takes, half of the calls answered at
- * once, and the end of all. */
+/* Deadlines and calls that wait, signals that nobody takes, half of the calls answered at once, and the end of all. */
 static void crowd(void)
 {
-	enum { MOST = 1023, TIMERS = 200, SIGNALS = 8 };
-	static char bytes[MOST];
+	enum { TIMERS = 200, SIGNALS = 8 };
+	static char bytes[1024];
 	sigset_t all;
-	pthread_attr_t small;
-	long made = 0;
 	must(sigfillset(&all) == 0 && pthread_sigmask(SIG_BLOCK, &all, NULL) == 0, "pthread_sigmask");
 	must(pipe(crowd_pipe) == 0, "pipe");
-	must(pthread_attr_init(&small) == 0, "pthread_attr_init");
-	must(pthread_attr_setstacksize(&small, PTHREAD_STACK_MIN) == 0, "pthread_attr_setstacksize");
-	for (pthread_t thread; made < MOST; made++)
-		if (pthread_create(&thread, &small, wait_in_crowd, (void *)made) != 0)
-			break;
-	must(made > 100, "a hundred threads");
+	long made = start_many(wait_in_crowd);
 	for (int i = 0; i < TIMERS; i++) {
 		struct sigevent signal = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR2 };
 		struct itimerspec far = { .it_value = { 1000, i } };
@@ -244,15 +254,39 @@ static void crowd(void)
 		must(timer_create(CLOCK_MONOTONIC, &signal, &timer) == 0, "timer_create");
 		must(timer_settime(timer, 0, &far, NULL) == 0, "timer_settime");
 	}
-	/* The others run until they wait. */
-	for (int i = 0; i < 4; i++)
-		sched_yield();
 	for (int i = 0; i < SIGNALS; i++)
 		must(kill(getpid(), SIGUSR1) == 0, "kill");
 	size_t half = (size_t)made / 4;
 	must(write(crowd_pipe[1], bytes, half) == (ssize_t)half, "write");
 	for (int i = 0; i < 4; i++)
 		sched_yield();
+}
+
+static unsigned contended_lock;
+
+static long lock_call(unsigned *lock, int operation)
+{
+	return syscall(SYS_futex, lock, operation, 0, NULL);
+}
+
+static void *wait_for_lock(void *unused)
+{
+	must(lock_call(&contended_lock, FUTEX_LOCK_PI) == 0, "FUTEX_LOCK_PI");
+	return unused;
+}
+
+/* One lock that all wait for, while others are taken and released, of which some hash as it does. */
+static void contended(void)
+{
+	enum { OTHERS = 512 };
+	static unsigned others[OTHERS];
+	contended_lock = (unsigned)gettid();
+	start_many(wait_for_lock);
+	for (int i = 0; i < OTHERS; i++) {
+		must(lock_call(&others[i], FUTEX_LOCK_PI) == 0, "FUTEX_LOCK_PI");
+		must(lock_call(&others[i], FUTEX_UNLOCK_PI) == 0, "FUTEX_UNLOCK_PI");
+	}
+	must(lock_call(&contended_lock, FUTEX_UNLOCK_PI) == 0, "FUTEX_UNLOCK_PI");
 }
 
 int main(int argc, char **argv)
@@ -276,6 +310,7 @@ int main(int argc, char **argv)
 	PART("bounced", bounced())
 	PART("untouched", untouched(bytes * 2))
 	PART("regions", regions(4070))
+	PART("contended", contended())
 	PART("crowd", crowd())
 	check(parts > 0, "there is no such part");
 	/* What is measured ends with the first result. */

@@ -19,7 +19,7 @@ use crate::plugin::{self, IrqsOff, Report};
 /// Memory for the demanding program with mappings of 64 MiB.
 pub const SHARE: &str = "256M";
 /// What the demanding program has, each with a longest section of its own.
-const PARTS: [&str; 11] = [
+const PARTS: [&str; 12] = [
     "large",
     "odd",
     "shattered",
@@ -30,10 +30,11 @@ const PARTS: [&str; 11] = [
     "bounced",
     "untouched",
     "regions",
-    CROWD,
+    "contended",
+    "crowd",
 ];
-/// The part with as many threads as there may be, and memory for them: a 32nd of it is the kernel's.
-const CROWD: &str = "crowd";
+/// Those of them with as many threads as there may be, and memory for them: a 32nd of it is the kernel's.
+const CROWDS: [&str; 2] = ["contended", "crowd"];
 const CROWDED: &str = "1600M";
 /// The programs of tests/programs/windows, with as many ranks, and for the race its time in ms and a seed.
 const WINDOWS: [(&str, &[&str], &[&str]); 13] = [
@@ -68,7 +69,11 @@ pub fn demanding(lab: &Lab) -> Result<Vec<(&'static str, IrqsOff)>> {
     let longest = |part| -> Result<_> {
         let how = How {
             stats: true,
-            memory: if part == CROWD { CROWDED } else { SHARE },
+            memory: if CROWDS.contains(&part) {
+                CROWDED
+            } else {
+                SHARE
+            },
             ..How::default()
         };
         let (ran, report) = lab.watched(how, "demanding", &["64", part])?;

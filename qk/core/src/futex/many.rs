@@ -3,7 +3,8 @@
 use abi::Errno;
 use alloc::vec::Vec;
 
-use super::queue::{Entry, Kind, Position};
+use super::queue::{Entry, Kind};
+use super::slots::Position;
 use super::{ANY, Futexes, Key, Locks, MANY, NOWHERE, Waiter, Word};
 
 /// Words that a thread can wait for at once (FUTEX_WAITV_MAX of include/uapi/linux/futex.h).

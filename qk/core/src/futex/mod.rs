@@ -3,7 +3,9 @@
 //! | file | what |
 //! |---|---|
 //! | here | the table, waiting for a word and giving up |
-//! | `queue` | the waiters of a bucket |
+//! | `queue` | who waits for the plain words of a bucket |
+//! | `contended` | who waits for its locks with an owner |
+//! | `slots` | the lists of both |
 //! | `wake` | WAKE, WAKE_OP, REQUEUE, CMP_REQUEUE |
 //! | `many` | futex_waitv |
 //! | `pi` | LOCK_PI, TRYLOCK_PI, UNLOCK_PI, and what becomes of a lock whose owner ends |
@@ -18,19 +20,21 @@
 //!
 //! # Bounded sections
 //! Nothing here sleeps, and no lock is held for longer than it takes to look at [`SLICE`] waiters: longer work goes on from a
-//! cursor, with a preemption point between. (For locks with an owner, it is for as long as it takes to look at those of the
-//! bucket: a thread waits for one at most.) Waiters that come after a wake or a requeue began are not its concern, so it
+//! cursor, with a preemption point between. (For locks with an owner, it is for as long as it takes to look at the locks of the
+//! bucket that are waited for, by however many.) Waiters that come after a wake or a requeue began are not its concern, so it
 //! ends. Threads are woken with no lock held.
 //!
 //! # Lock order
 //! Only a requeue takes two locks: that of the bucket with the smaller number first. Under a bucket's lock the heap's may be
 //! taken.
 
+mod contended;
 mod many;
 mod op;
 mod pi;
 mod queue;
 pub mod robust;
+mod slots;
 #[cfg(test)]
 mod tests;
 mod wake;
@@ -49,6 +53,7 @@ pub use op::WakeOp;
 pub use pi::{Locked, Owner, lock, owns};
 pub use wake::Requeued;
 
+use contended::Contended;
 use queue::{Entry, Kind, Queue};
 
 /// Waiters that are looked at under a bucket's lock before it is released and taken again.
@@ -156,8 +161,8 @@ struct Bucket<L: Locks, W: Waiter>(L::Of<Waiters<W>>);
 struct Waiters<W> {
     /// Of words without meaning.
     plain: Queue<W>,
-    /// Of locks with an owner (PI). A thread waits for one at most, so this stays short.
-    locks: Queue<W>,
+    /// Of locks with an owner (PI).
+    locks: Contended<W>,
 }
 
 /// Everybody who waits for a futex.
@@ -182,7 +187,7 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
         all.try_reserve_exact(buckets).map_err(|_| Errno::ENOMEM)?;
         let empty = || Waiters {
             plain: Queue::new(),
-            locks: Queue::new(),
+            locks: Contended::new(),
         };
         // BOUND: before the first program.
         all.extend((0..buckets).map(|_| Bucket(L::new(empty()))));

@@ -4,9 +4,8 @@
 
 use abi::Errno;
 
-use super::queue::{Entry, Kind};
 use super::wake::RETRY_WORK;
-use super::{Futexes, Key, LOCK, Locks, NOWHERE, Ordering, Waiter, Waiters, Word, fence};
+use super::{Futexes, Key, LOCK, Locks, NOWHERE, Ordering, SLICE, Waiter, Waiters, Word, fence};
 
 /// Work of looking through a bucket, in instructions.
 const BUCKET_WORK: u32 = 50;
@@ -80,14 +79,8 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
                 return Ok(None);
             };
             if state == Locked::Queued {
-                let entry = Entry {
-                    key,
-                    bits: holder,
-                    kind: Kind::One,
-                    waiter,
-                };
-                let slot = waiters.locks.push(entry)?;
-                waiter.place().set_at(LOCK, bucket, slot.index);
+                let slot = waiters.locks.push(key, holder, waiter)?;
+                waiter.place().set_at(LOCK, bucket, slot);
             }
             Ok(Some(state))
         });
@@ -164,20 +157,19 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
         let mut next = None;
         let done = self.retry(self.bucket_of(key), &mut point, |waiters| {
             let old = word.load()?;
-            let first = waiters.locks.first_of(key);
-            if !owned(old, waiters.locks.bits_of(key)) {
+            if !owned(old, waiters.locks.owner(key)) {
                 return Ok(Some(false));
             }
+            let first = waiters.locks.first(key);
             let new = match first {
-                Some((_, waiter, more)) => waiter.tid() | if more { WAITERS } else { 0 },
+                Some((waiter, more)) => waiter.tid() | if more { WAITERS } else { 0 },
                 None => 0,
             };
             if word.compare_exchange(old, new | flags)? != old {
                 return Ok(None);
             }
-            if let Some((slot, waiter, _)) = first {
-                waiters.locks.remove(slot);
-                waiters.locks.set_bits(key, waiter.tid());
+            if let Some((waiter, _)) = first {
+                waiters.locks.pass_on(key, waiter.tid());
                 waiter.place().set(NOWHERE);
                 self.lock_waiters.fetch_sub(1, Ordering::Relaxed);
                 next = Some(waiter);
@@ -205,19 +197,24 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
             return;
         }
         for bucket in 0..self.buckets.len() {
-            let mut cursor = None;
+            let mut left = 0..self.with(bucket, |waiters| waiters.locks.next_ticket());
             let mut finished = false;
             while !finished {
                 let mut found = None;
                 finished = self.with(bucket, |waiters| {
-                    let cursor = cursor.get_or_insert_with(|| waiters.locks.walk());
-                    waiters.locks.slice(cursor, |_, _, entry| {
+                    let locks = waiters.locks.among(left.clone());
+                    // BOUND: SLICE.
+                    for lock in locks.iter().take(SLICE) {
+                        left.start = lock.ticket + 1;
                         let held = |word: &T| {
-                            entry.bits == tid || word.load().is_ok_and(|old| owns(old, tid))
+                            lock.owner == tid || word.load().is_ok_and(|old| owns(old, tid))
                         };
-                        found = word(entry.key).filter(held).map(|word| (entry.key, word));
-                        found.is_none()
-                    })
+                        found = word(lock.key).filter(held).map(|word| (lock.key, word));
+                        if found.is_some() {
+                            return false;
+                        }
+                    }
+                    locks.len() <= SLICE
                 });
                 if let Some((key, word)) = found {
                     // A word whose memory has gone meanwhile is nobody's lock.
@@ -256,7 +253,7 @@ fn acquire<W: Waiter>(
 ) -> Result<Option<(Locked, u32)>, Errno> {
     let old = word.load()?;
     if let Some(new) = lock(old, tid)? {
-        return match waiters.locks.bits_of(key) {
+        return match waiters.locks.owner(key) {
             // Who has it ends, and has marked the word itself: the first who waits is about to get it.
             Some(holder) if old & OWNER_DIED != 0 => Ok(Some((Locked::Queued, holder))),
             Some(_) => Err(Errno::EINVAL),

@@ -3,7 +3,8 @@
 use abi::Errno;
 use arrayvec::ArrayVec;
 
-use super::queue::{Cursor, Entry, Kind, Position};
+use super::queue::{Cursor, Entry, Kind};
+use super::slots::Position;
 use super::{Futexes, Key, LOOK_WORK, Locks, NOWHERE, PLAIN, SLICE, Waiter, Waiters, WakeOp, Word};
 
 /// Threads that are taken out of a bucket before its lock is released and they are woken.
@@ -207,7 +208,7 @@ fn begin<'a, W: Waiter>(
     waiters: &Waiters<W>,
     key: Key,
 ) -> Result<&'a mut Cursor, Errno> {
-    if cursor.is_none() && waiters.locks.first_of(key).is_some() {
+    if cursor.is_none() && waiters.locks.owner(key).is_some() {
         return Err(Errno::EINVAL);
     }
     Ok(cursor.get_or_insert_with(|| waiters.plain.walk()))

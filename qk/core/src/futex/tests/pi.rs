@@ -167,6 +167,27 @@ fn a_mark_that_comes_before_a_waiter_is_no_error() {
     assert_eq!(word.get(), first.tid | OWNER_DIED);
 }
 
+/// Of two threads' locks, all in one bucket, more than are looked at under its lock.
+#[test]
+fn an_end_passes_on_every_lock_of_the_thread_and_no_other() {
+    const LOCKS: usize = 3 * SLICE;
+    let (table, all) = (table(1), threads::<{ LOCKS + 2 }>());
+    let (waiters, [ends, stays]) = all.split_last_chunk().expect("two own the locks");
+    let owner_of = |i: usize| if i % 3 == 0 { stays } else { ends };
+    let words = core::array::from_fn::<_, LOCKS, _>(|i| Memory::of(owner_of(i).tid));
+    for (i, waiter) in waiters.iter().enumerate() {
+        let state = table.lock_pi(key(i as u64), &words[i], *waiter, LIVES, point);
+        assert_eq!(state, Ok(Locked::Queued));
+    }
+    table.release_all(ends.tid, |key| Some(&words[key.at as usize]), point);
+    for (i, waiter) in waiters.iter().enumerate() {
+        let passed = waiter.tid | OWNER_DIED;
+        let expected = [stays.tid | WAITERS, passed][usize::from(i % 3 != 0)];
+        assert_eq!(words[i].get(), expected, "lock {i}");
+        assert_eq!(table.is_woken(*waiter), i % 3 != 0);
+    }
+}
+
 #[test]
 fn a_robust_lock_is_marked_and_a_waiter_woken() {
     let (table, [a, b]) = (table(1), threads());

@@ -1,0 +1,112 @@
+//! The locks with an owner (PI) of a bucket that somebody waits for: of each who has it, and who waits, in order of arrival.
+//!
+//! A bucket has any number of waiters, and few locks: programs do not know which words hash alike. So all that goes through
+//! locks here is short, however many threads wait for one of them.
+
+use abi::Errno;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use super::Key;
+use super::slots::{List, NIL, Slots};
+
+/// A lock that somebody waits for.
+pub struct Lock {
+    pub key: Key,
+    /// The thread id of who has it.
+    pub owner: u32,
+    /// Larger than that of all locks that were waited for before; never another's.
+    pub ticket: u64,
+    waiters: List,
+}
+
+pub struct Contended<W> {
+    /// By their tickets.
+    locks: Vec<Lock>,
+    slots: Slots<(Key, W)>,
+}
+
+impl<W: Copy> Contended<W> {
+    pub const fn new() -> Self {
+        Contended {
+            locks: Vec::new(),
+            slots: Slots::new(),
+        }
+    }
+
+    /// Who has a lock that somebody waits for.
+    pub fn owner(&self, key: Key) -> Option<u32> {
+        Some(self.locks[self.find(key)?].owner)
+    }
+
+    /// Who waits longest for a lock, and whether somebody else does.
+    pub fn first(&self, key: Key) -> Option<(W, bool)> {
+        let head = self.locks[self.find(key)?].waiters.head();
+        let (entry, next) = self.slots.get(head);
+        entry.map(|(_, waiter)| (waiter, next != NIL))
+    }
+
+    /// Waits for a lock that thread `owner` has; of one that is waited for already, it is known who has it. Returns the slot.
+    ///
+    /// # Errors
+    /// ENOMEM; nothing has changed then.
+    pub fn push(&mut self, key: Key, owner: u32, waiter: W) -> Result<u32, Errno> {
+        if let Some(at) = self.find(key) {
+            let position = self
+                .slots
+                .push(&mut self.locks[at].waiters, (key, waiter))?;
+            return Ok(position.index);
+        }
+        self.locks.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        let mut waiters = List::new();
+        let position = self.slots.push(&mut waiters, (key, waiter))?;
+        self.locks.push(Lock {
+            key,
+            owner,
+            ticket: position.ticket,
+            waiters,
+        });
+        Ok(position.index)
+    }
+
+    /// Stops waiting.
+    pub fn remove(&mut self, slot: u32) {
+        let (entry, _) = self.slots.get(slot);
+        if let Some(at) = entry.and_then(|(key, _)| self.find(key)) {
+            self.take_out(at, slot);
+        }
+    }
+
+    /// Gives a lock to who waits longest, whose thread id is `owner`.
+    pub fn pass_on(&mut self, key: Key, owner: u32) {
+        if let Some(at) = self.find(key) {
+            let lock = &mut self.locks[at];
+            lock.owner = owner;
+            let head = lock.waiters.head();
+            self.take_out(at, head);
+        }
+    }
+
+    /// The ticket that the next lock will have.
+    pub fn next_ticket(&self) -> u64 {
+        self.slots.next_ticket()
+    }
+
+    /// The locks with tickets in a range.
+    pub fn among(&self, tickets: Range<u64>) -> &[Lock] {
+        let before = |ticket| self.locks.partition_point(|lock| lock.ticket < ticket);
+        &self.locks[before(tickets.start)..before(tickets.end)]
+    }
+
+    fn find(&self, key: Key) -> Option<usize> {
+        self.locks.iter().position(|lock| lock.key == key)
+    }
+
+    fn take_out(&mut self, at: usize, slot: u32) {
+        let waiters = &mut self.locks[at].waiters;
+        self.slots.remove(waiters, slot);
+        if waiters.head() == NIL {
+            self.locks.remove(at);
+        }
+    }
+}
