@@ -256,10 +256,51 @@ static void crowd(void)
 	}
 	for (int i = 0; i < SIGNALS; i++)
 		must(kill(getpid(), SIGUSR1) == 0, "kill");
+	/* What all of them are to forget. */
+	must(signal(SIGUSR1, SIG_IGN) != SIG_ERR, "signal");
+	must(kill(getpid(), SIGTSTP) == 0 && kill(getpid(), SIGCONT) == 0, "kill");
 	size_t half = (size_t)made / 4;
 	must(write(crowd_pipe[1], bytes, half) == (ssize_t)half, "write");
 	for (int i = 0; i < 4; i++)
 		sched_yield();
+}
+
+static void rest(void)
+{
+	must(nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL) == 0, "nanosleep");
+}
+
+/* As many timers as there may be, whose signals wait for a thread, are ignored, and wait no more; then the thread ends. */
+static void *with_timers(void *unused)
+{
+	enum { TIMERS = 256 };
+	struct sigevent signo = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGRTMIN + 1 };
+	signo._sigev_un._tid = gettid();
+	for (int i = 0; i < TIMERS; i++) {
+		timer_t timer;
+		struct itimerspec often = { { 0, 2000000 + i * 20000 }, { 0, 1000 } };
+		must(timer_create(CLOCK_MONOTONIC, &signo, &timer) == 0, "timer_create");
+		must(timer_settime(timer, 0, &often, NULL) == 0, "timer_settime");
+	}
+	rest();
+	must(signal(SIGRTMIN + 1, SIG_IGN) != SIG_ERR, "signal");
+	rest();
+	return unused;
+}
+
+/* Timers, and as many signals as may wait although they are ignored. */
+static void timers(void)
+{
+	pthread_t thread;
+	sigset_t all, before;
+	int queued = 0;
+	must(sigfillset(&all) == 0 && pthread_sigmask(SIG_BLOCK, &all, &before) == 0, "pthread_sigmask");
+	must(pthread_create(&thread, NULL, with_timers, NULL) == 0, "pthread_create");
+	must(pthread_join(thread, NULL) == 0, "pthread_join");
+	while (sigqueue(getpid(), SIGRTMIN + 1, (union sigval){ .sival_int = queued }) == 0)
+		queued++;
+	must(queued > 100 && errno == EAGAIN, "signals queued");
+	must(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0, "pthread_sigmask");
 }
 
 static unsigned contended_lock;
@@ -310,6 +351,7 @@ int main(int argc, char **argv)
 	PART("bounced", bounced())
 	PART("untouched", untouched(bytes * 2))
 	PART("regions", regions(4070))
+	PART("timers", timers())
 	PART("contended", contended())
 	PART("crowd", crowd())
 	check(parts > 0, "there is no such part");

@@ -17,6 +17,8 @@ use crate::{
 
 /// What pushing a frame counts at preemption points.
 const FRAME_WORK: u32 = 1000;
+/// What taking out an ignored one counts: as many others may wait, and are looked through.
+const IGNORED_WORK: u32 = 1000;
 /// Bytes of the `syscall` instruction.
 const SYSCALL_BYTES: u64 = 2;
 
@@ -135,7 +137,7 @@ fn deliver<const DEBUG: bool>(
         match delivery {
             Delivery::Terminate { info, core } => terminate(thread, frame, info, *core),
             Delivery::Stop(_) => stop(thread),
-            Delivery::Ignored(_) => {}
+            Delivery::Ignored(_) => preempt::point(IGNORED_WORK),
             Delivery::Handler {
                 info,
                 action,

@@ -80,6 +80,8 @@ pub struct Rank {
     exit_status: AtomicU64,
     /// There was no time to look who takes a signal of the process ([`crate::signal::claim`]).
     pub unclaimed: AtomicBool,
+    /// Signals that were forgotten since timers that sent some went on ([`crate::timer::posix::forgotten`]).
+    pub forgotten: AtomicU64,
     /// A signal stopped it: no thread goes back to ring 3.
     stopped: AtomicBool,
     /// A child gets a copy of its memory: neither does one meanwhile.
@@ -148,6 +150,7 @@ pub fn init(comm: &'static comm::Comm) {
         ending: AtomicU64::new(0),
         exit_status: AtomicU64::new(0),
         unclaimed: AtomicBool::new(false),
+        forgotten: AtomicU64::new(0),
         stopped: AtomicBool::new(false),
         is_copied: AtomicBool::new(false),
         dumpable: AtomicBool::new(true),

@@ -132,11 +132,14 @@ pub fn send_from(
     info: SigInfo,
 ) -> Result<(), Errno> {
     let (rank, signal) = (sender.rank, info.signal);
-    if to.is_none() && signal.is_real_time() && info.code != code::USER {
-        rank.signals.lock().check_room()?;
+    if signal.is_real_time() {
+        forget_if_full(rank);
+        if to.is_none() && info.code != code::USER {
+            rank.signals.lock().check_room()?;
+        }
     }
     let sent = add(rank, to, info)?;
-    discard(rank, sent.cancelled);
+    forgotten(rank, sent.cancelled);
     match to {
         _ if !sent.pending => {}
         None if sender.takes(signal) => note(sender),
@@ -192,7 +195,7 @@ pub fn release_timer(rank: &Rank, to: Option<&Thread>, id: u32) {
 /// Tells who has to know of a signal that was sent.
 #[inline(always)]
 pub fn announce(rank: &'static Rank, to: Option<&'static Thread>, signal: Signal, sent: Sent) {
-    discard(rank, sent.cancelled);
+    forgotten(rank, sent.cancelled);
     match to {
         _ if !sent.pending => {}
         None => tell_one(rank, signal),
@@ -200,11 +203,29 @@ pub fn announce(rank: &'static Rank, to: Option<&'static Thread>, signal: Signal
     }
 }
 
-/// Takes signals back that are pending for single threads; timers that sent some go on.
+/// All threads have room for signals again that they are to forget. Without preemption points they do that when they are looked
+/// at: there may be a thousand.
 #[inline]
-pub fn discard(rank: &'static Rank, set: SigSet) {
+pub fn forget_if_full(rank: &Rank) {
+    if rank.signals.lock().process.is_full() {
+        forget_everywhere(rank);
+    }
+}
+
+#[cold]
+fn forget_everywhere(rank: &Rank) {
+    for thread in rank.threads.each() {
+        preempt::point(LOOK_WORK);
+        let signals = rank.signals.lock();
+        signals.process.forget_in(&mut thread.signals.lock().thread);
+    }
+}
+
+/// Signals that waited have been forgotten: timers that sent some go on when a thread of the rank next looks at its signals.
+#[inline]
+pub fn forgotten(rank: &'static Rank, set: SigSet) {
     if !set.is_empty() {
-        discard_some(rank, set);
+        forgotten_some(rank, set);
     }
 }
 
@@ -215,14 +236,15 @@ pub fn note_continued(rank: &Rank) {
 }
 
 #[cold]
-fn discard_some(rank: &'static Rank, set: SigSet) {
+fn forgotten_some(rank: &'static Rank, set: SigSet) {
     if set == SigSet::STOPPING {
         note_continued(rank); // SIGCONT was sent, by whomever
     }
-    for thread in rank.threads.iter() {
-        thread.signals.lock().thread.pending.discard(set);
+    if timer::posix::has_any(rank) {
+        rank.forgotten.fetch_or(set.0, Ordering::SeqCst);
+        let here = thread::current().filter(|thread| core::ptr::eq(thread.rank, rank));
+        have_claimed(rank, here);
     }
-    timer::posix::discarded(rank, set);
 }
 
 /// Has a thread that does not block a signal of the process look at it: the one that runs here, else the main thread, else
@@ -248,21 +270,27 @@ fn tell_another(rank: &'static Rank, signal: Signal, here: Option<&'static Threa
     let mut first = (0..LOOKS).filter_map(|index| rank.threads.get(index));
     if let Some(thread) = first.find(takes) {
         tell(thread);
-    } else if rank.threads.made() > LOOKS
-        && let Some(thread) = here.or_else(|| rank.threads.iter().next())
-    {
+    } else if rank.threads.made() > LOOKS {
+        have_claimed(rank, here);
+    }
+}
+
+/// Has a thread of the rank do what there was no time for: the one that runs here, if it is one.
+fn have_claimed(rank: &'static Rank, here: Option<&'static Thread>) {
+    if let Some(thread) = here.or_else(|| rank.threads.iter().next()) {
         rank.unclaimed.store(true, Ordering::SeqCst);
         tell(thread);
     }
 }
 
-/// Looks for takers of signals for which there was no time when they were sent.
+/// Does what there was no time for when a signal was sent: looks who takes it, and which timers go on.
 #[inline]
 pub fn claim(thread: &Thread) {
     if thread.rank.unclaimed.load(Ordering::SeqCst)
         && thread.rank.unclaimed.swap(false, Ordering::SeqCst)
     {
         hand_over_pending(thread, SigSet(u64::MAX));
+        timer::posix::forgotten(thread.rank);
     }
 }
 

@@ -11,12 +11,15 @@ mod tests;
 
 use abi::Errno;
 use alloc::vec::Vec;
+use arrayvec::ArrayVec;
 
 use crate::interval::Interval;
 use crate::signals::{Expiration, SigInfo, SigSet, Signal};
 
 /// Timers that a process may have at once: each core looks through those that it keeps the deadlines of.
 pub const MAX_TIMERS: usize = 256;
+/// Timers on processor time among them: each core that runs the process looks through all of these.
+pub const MAX_ON_CPU: usize = 32;
 
 /// The least time between expirations of a timer whose signal is ignored, in ns: there is no program that slows it down.
 pub const IGNORED_NS: u64 = 1_000_000;
@@ -175,6 +178,8 @@ impl Timer {
 #[derive(Default)]
 pub struct Table {
     slots: Vec<Option<Timer>>,
+    /// Those on a clock of processor time that has not ended.
+    on_cpu: ArrayVec<u32, MAX_ON_CPU>,
     /// Expirations so far.
     turns: u64,
 }
@@ -185,15 +190,19 @@ impl Table {
     pub const fn new() -> Self {
         Self {
             slots: Vec::new(),
+            on_cpu: ArrayVec::new_const(),
             turns: 0,
         }
     }
 
-    /// The id of the next timer, and whether no timer has had it: callers make room for its deadline then.
+    /// The id of the next timer, which is on `clock`, and whether no timer has had it: callers make room for its deadline then.
     ///
     /// # Errors
     /// EAGAIN: there are as many as may be, or there is no memory.
-    pub fn next_id(&mut self) -> Result<(u32, bool), Errno> {
+    pub fn next_id(&mut self, clock: Clock) -> Result<(u32, bool), Errno> {
+        if clock.is_cpu() && self.on_cpu.is_full() {
+            return Err(Errno::EAGAIN);
+        }
         if let Some(id) = self.slots.iter().position(Option::is_none) {
             return Ok((id as u32, false));
         }
@@ -210,6 +219,9 @@ impl Table {
     /// When the id is another.
     pub fn create(&mut self, id: u32, mut event: Event) {
         event.value.get_or_insert(u64::from(id));
+        if event.clock.is_cpu() {
+            self.on_cpu.push(id);
+        }
         if id as usize == self.slots.len() {
             self.slots.push(None);
         }
@@ -222,6 +234,7 @@ impl Table {
     /// # Errors
     /// EINVAL: there is none with this id.
     pub fn delete(&mut self, id: u32) -> Result<Timer, Errno> {
+        self.on_cpu.retain(|on_cpu| *on_cpu != id);
         let slot = self.slots.get_mut(id as usize);
         slot.and_then(Option::take).ok_or(Errno::EINVAL)
     }
@@ -275,18 +288,22 @@ impl Table {
     }
 
     fn due_on(&self, clock: Clock) -> impl Iterator<Item = (u32, u64)> {
-        self.iter().filter_map(move |(id, timer)| {
-            let (counts_on, due_ns) = timer.due()?;
-            (counts_on == clock).then_some((id, due_ns))
-        })
+        self.all_due_on_cpu()
+            .filter_map(move |(id, counts_on, due_ns)| (counts_on == clock).then_some((id, due_ns)))
     }
 
     /// Whether there is a deadline on processor time.
     #[must_use]
     pub fn counts_cpu_time(&self) -> bool {
-        self.iter()
-            .filter_map(|(_, timer)| timer.due())
-            .any(|(clock, _)| clock.is_cpu())
+        self.all_due_on_cpu().next().is_some()
+    }
+
+    /// The deadlines on processor time: whose, on which clock, when.
+    fn all_due_on_cpu(&self) -> impl Iterator<Item = (u32, Clock, u64)> {
+        self.on_cpu.iter().filter_map(|id| {
+            let (clock, due_ns) = self.get(*id).ok()?.due()?;
+            Some((*id, clock, due_ns))
+        })
     }
 
     /// timer_settime; returns what timer_gettime said before. A signal that waits stays, and is no longer this timer's.
@@ -380,44 +397,41 @@ impl Table {
         }
     }
 
-    /// Signals of this set that waited are forgotten: `went_on` is called for each timer that waits no longer.
-    pub fn discarded(
-        &mut self,
-        set: SigSet,
-        now: impl Fn(Clock) -> u64,
-        mut went_on: impl FnMut(u32, &mut Timer),
-    ) {
-        // BOUND: MAX_TIMERS.
-        for (id, slot) in self.slots.iter_mut().enumerate() {
-            if let Some(timer) = slot
-                && timer.waits.is_some()
-                && set.contains(timer.event.signal)
-            {
-                timer.skip(now(timer.clock));
-                went_on(id as u32, timer);
-            }
-        }
+    /// Timers have ids below this.
+    #[must_use]
+    pub fn ids(&self) -> u32 {
+        self.slots.len() as u32
     }
 
-    /// A thread ends: timers that are for it tell nobody from now on, and its processor time stands still. `changed` is
-    /// called with those timers.
-    pub fn thread_ends(&mut self, thread: usize, mut changed: impl FnMut(u32, &mut Timer)) {
-        // BOUND: MAX_TIMERS.
-        for (id, slot) in self.slots.iter_mut().enumerate() {
-            let Some(timer) = slot else { continue };
-            let tells = timer.event.notify == Notify::Thread(thread);
-            let counts = timer.event.clock == Clock::Thread(thread);
-            if tells {
-                timer.event.notify = Notify::Nobody;
-                timer.waits = None;
-            }
-            if counts {
-                timer.event.clock = Clock::Ended;
-                timer.clock = Clock::Ended;
-            }
-            if tells || counts {
-                changed(id as u32, timer);
-            }
+    /// Signals of this set that waited are forgotten: if this timer sent one, it goes on. Returns whether it does.
+    pub fn forgotten(&mut self, id: u32, set: SigSet, now: impl Fn(Clock) -> u64) -> bool {
+        let Ok(timer) = self.get_mut(id) else {
+            return false;
+        };
+        let stood = timer.waits.is_some() && set.contains(timer.event.signal);
+        if stood {
+            timer.skip(now(timer.clock));
         }
+        stood
+    }
+
+    /// A thread ends: if this timer is for it, it tells nobody from now on, and if it counts its processor time, that stands
+    /// still. Returns whether the timer has changed.
+    pub fn thread_ends(&mut self, id: u32, thread: usize) -> bool {
+        let Ok(timer) = self.get_mut(id) else {
+            return false;
+        };
+        let tells = timer.event.notify == Notify::Thread(thread);
+        let counts = timer.event.clock == Clock::Thread(thread);
+        if tells {
+            timer.event.notify = Notify::Nobody;
+            timer.waits = None;
+        }
+        if counts {
+            timer.event.clock = Clock::Ended;
+            timer.clock = Clock::Ended;
+            self.on_cpu.retain(|on_cpu| *on_cpu != id);
+        }
+        tells || counts
     }
 }

@@ -34,7 +34,7 @@ fn at(value_ns: u64, period_ns: u64) -> Setting {
 /// A table with one timer, whose id is 0.
 fn one(event: Event) -> Table {
     let mut table = Table::new();
-    assert_eq!(table.next_id(), Ok((0, true)));
+    assert_eq!(table.next_id(Clock::Monotonic), Ok((0, true)));
     table.create(0, event);
     table
 }
@@ -82,7 +82,7 @@ fn when_a_stop_ends_is_known_beforehand() {
     let clocks = [Clock::Monotonic, Clock::Real, Clock::Process];
     let mut table = Table::new();
     for (clock, value_ns) in clocks.into_iter().zip([40, 30, 10]) {
-        let (id, _) = table.next_id().unwrap();
+        let (id, _) = table.next_id(Clock::Monotonic).unwrap();
         table.create(id, event(clock));
         table.set(id, at(value_ns, 0), |_| 0).unwrap();
     }
@@ -153,9 +153,9 @@ fn a_thread_ends() {
         table.set(id, after(10, 10), |_| 0).unwrap();
     }
     let _ = table.expire(0, |_| 10).unwrap();
-    let mut changed = Vec::new();
-    table.thread_ends(3, |id, _| changed.push(id));
-    assert_eq!(changed, [0, 1]);
+    table.create(2, event(Clock::Thread(4)));
+    let changed = (0..table.ids()).map(|id| table.thread_ends(id, 3));
+    assert_eq!(changed.collect::<Vec<_>>(), [true, true, false]);
     assert!(table.iter().all(|(_, timer)| timer.due().is_none()));
     assert_eq!(table.get(0).unwrap().notify(), Notify::Nobody);
     assert_eq!(table.left(0, |_| 11), Ok((9, 10)));
@@ -191,11 +191,10 @@ fn ignored_signals_come_at_most_once_in_a_while() {
     let next = 14 + IGNORED_NS;
     assert_eq!(table.get(0).unwrap().due(), Some((Clock::Monotonic, next)));
     let _ = table.expire(0, |_| next).unwrap();
-    let mut went_on = Vec::new();
-    table.discarded(SigSet::of(Signal::USR1), |_| next, |id, _| went_on.push(id));
-    assert_eq!(went_on, []);
-    table.discarded(SigSet::of(SIGNAL), |_| next, |id, _| went_on.push(id));
-    assert_eq!(went_on, [0]);
+    for (signal, goes_on) in [(Signal::USR1, false), (SIGNAL, true), (SIGNAL, false)] {
+        let found = table.forgotten(0, SigSet::of(signal), |_| next);
+        assert_eq!(found, goes_on, "{signal:?}");
+    }
     let next = next + IGNORED_NS + 1;
     let mut info = table.expire(0, |_| next).unwrap();
     assert!(table.taken(&mut info, |_| next));
@@ -206,12 +205,12 @@ fn ignored_signals_come_at_most_once_in_a_while() {
 fn ids_are_the_lowest_free_and_end() {
     let mut table = Table::new();
     for id in 0..MAX_TIMERS as u32 {
-        assert_eq!(table.next_id(), Ok((id, true)));
+        assert_eq!(table.next_id(Clock::Monotonic), Ok((id, true)));
         table.create(id, event(Clock::Real));
     }
-    assert_eq!(table.next_id(), Err(Errno::EAGAIN));
+    assert_eq!(table.next_id(Clock::Monotonic), Err(Errno::EAGAIN));
     assert!(table.delete(7).is_ok() && table.delete(7).is_err());
-    assert_eq!(table.next_id(), Ok((7, false)));
+    assert_eq!(table.next_id(Clock::Monotonic), Ok((7, false)));
     for id in [7, MAX_TIMERS as u32, u32::MAX] {
         assert_eq!(table.get(id).err(), Some(Errno::EINVAL));
         assert_eq!(table.overrun(id), Err(Errno::EINVAL));
@@ -291,7 +290,7 @@ proptest! {
             match op {
                 Op::Create => {
                     let free = (0..).find(|id| !models.contains_key(id)).unwrap();
-                    prop_assert_eq!(table.next_id().map(|(id, _)| id), Ok(free));
+                    prop_assert_eq!(table.next_id(Clock::Monotonic).map(|(id, _)| id), Ok(free));
                     table.create(free, event(Clock::Monotonic));
                     models.insert(free, Model::default());
                     waiting.remove(&free);
@@ -346,4 +345,25 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn few_timers_count_processor_time() {
+    let mut table = Table::new();
+    let create = |table: &mut Table, clock| {
+        let (id, _) = table.next_id(clock)?;
+        table.create(id, event(clock));
+        Ok(id)
+    };
+    for id in 0..MAX_ON_CPU as u32 {
+        let clock = [Clock::Process, Clock::Thread(7)][id as usize % 2];
+        assert_eq!(create(&mut table, clock), Ok(id));
+    }
+    assert_eq!(create(&mut table, Clock::Process), Err(Errno::EAGAIN));
+    assert!(create(&mut table, Clock::Monotonic).is_ok());
+    assert!(table.delete(0).is_ok() && table.thread_ends(1, 7));
+    for id in [0, MAX_ON_CPU as u32 + 1] {
+        assert_eq!(create(&mut table, Clock::Process), Ok(id));
+    }
+    assert_eq!(create(&mut table, Clock::Process), Err(Errno::EAGAIN));
 }

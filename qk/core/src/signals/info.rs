@@ -152,6 +152,11 @@ impl Kept {
         self.0.load(Ordering::Relaxed)
     }
 
+    /// Whether there are `limit`, or more.
+    pub fn reach(&self, limit: usize) -> bool {
+        self.get() >= limit
+    }
+
     fn add(&self, signals: usize) {
         self.0.fetch_add(signals, Ordering::Relaxed);
     }
@@ -214,7 +219,7 @@ impl Pending {
     /// # Errors
     /// EAGAIN: the limit is reached, or there is no memory.
     pub fn reserve(&mut self, limit: usize, kept: &Kept) -> Result<(), Errno> {
-        if kept.get() >= limit {
+        if kept.reach(limit) {
             return Err(Errno::EAGAIN);
         }
         if !self.has_room() {
@@ -260,7 +265,7 @@ impl Pending {
             None if !signal.is_real_time() && self.set.contains(signal) => return Ok(()),
             None => {
                 let exempt = !signal.is_real_time() && info.code >= 0;
-                let may_keep = self.queued < self.places && (exempt || kept.get() < limit);
+                let may_keep = self.queued < self.places && (exempt || !kept.reach(limit));
                 if may_keep && self.has_room() {
                     self.put(info);
                     self.queued += 1;

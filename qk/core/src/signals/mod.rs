@@ -6,17 +6,21 @@
 //! [`Process::send`] (may drop it) → pending → [`Process::next`] (decides) → the kernel acts.
 
 mod altstack;
+mod forgotten;
 mod info;
 mod set;
 #[cfg(test)]
 mod tests;
+mod thread;
 #[cfg(test)]
 mod threads;
 
 pub use altstack::{AltStack, SS_AUTODISARM, SS_DISABLE, SS_ONSTACK};
+use forgotten::Forgotten;
 use info::Kept;
 pub use info::{Expiration, Pending, SigInfo, code};
 pub use set::{DefaultAction, SigSet, Signal};
+pub use thread::Thread;
 
 use abi::Errno;
 
@@ -99,7 +103,7 @@ pub struct Sent {
     pub pending: bool,
     /// The process continues if it was stopped (SIGCONT, SIGKILL), whatever becomes of the signal.
     pub resume: bool,
-    /// Signals it cancelled; discard them in every thread.
+    /// Signals it cancelled, which all threads have forgotten: timers that sent some go on.
     pub cancelled: SigSet,
 }
 
@@ -124,7 +128,7 @@ pub enum Delivery {
     },
     /// Stop until SIGCONT, because of this signal.
     Stop(SigInfo),
-    /// Nothing: the signal is ignored. Told of signals of timers only, which go on now.
+    /// Nothing: the signal is ignored. If a timer sent it, that goes on now.
     Ignored(SigInfo),
 }
 
@@ -143,22 +147,13 @@ pub struct Process {
     actions: [Action; 64],
     /// Signals for whichever thread takes them.
     pub pending: Pending,
+    /// What threads forget.
+    forgotten: Forgotten,
     /// Of `pending` and of every thread's.
     kept: Kept,
     queue_limit: usize,
     /// See [`Process::is_continued`].
     continued: bool,
-}
-
-/// A thread's share.
-pub struct Thread {
-    blocked: SigSet,
-    /// The mask that a sigsuspend or the like has put aside.
-    saved: Option<SigSet>,
-    /// Signals for this thread alone.
-    pub pending: Pending,
-    /// Its alternate stack.
-    pub altstack: AltStack,
 }
 
 /// Who gets a signal.
@@ -176,6 +171,7 @@ impl Process {
         Self {
             actions: [Action::DEFAULT; 64],
             pending: Pending::new(queue),
+            forgotten: Forgotten::new(),
             kept: Kept::default(),
             queue_limit: usize::MAX,
             continued: false,
@@ -187,8 +183,8 @@ impl Process {
         self.actions[signal.index()]
     }
 
-    /// rt_sigaction with a new action. Returns the old one, and which pending signals every thread
-    /// must discard because they are ignored from now on (POSIX; done for the process already).
+    /// rt_sigaction with a new action. Returns the old one, and which pending signals are forgotten, by all threads, because they
+    /// are ignored from now on (POSIX): timers that sent some go on.
     ///
     /// # Errors
     /// EINVAL for SIGKILL and SIGSTOP.
@@ -207,7 +203,7 @@ impl Process {
         } else {
             SigSet::EMPTY
         };
-        self.pending.discard(discard);
+        self.forget(discard);
         Ok((
             core::mem::replace(&mut self.actions[signal.index()], new),
             discard,
@@ -225,7 +221,13 @@ impl Process {
     /// # Errors
     /// EAGAIN: as many signals are queued, or timers made, as may be.
     pub fn reserve_timer(&mut self, target: Option<&mut Thread>) -> Result<(), Errno> {
-        let pending = target.map_or(&mut self.pending, |thread| &mut thread.pending);
+        let pending = match target {
+            None => &mut self.pending,
+            Some(thread) => {
+                thread.forget(&self.forgotten);
+                &mut thread.pending
+            }
+        };
         pending.reserve(self.queue_limit, &self.kept)
     }
 
@@ -260,17 +262,14 @@ impl Process {
             _ if SigSet::STOPPING.contains(signal) => SigSet::of(Signal::CONT),
             _ => SigSet::EMPTY,
         };
-        let cancels = !cancelled.is_empty();
-        if cancels {
-            self.pending.discard(cancelled);
+        if !cancelled.is_empty() {
+            self.forget(cancelled);
         }
         let ignored = self.action(signal).ignores(signal);
         let (pending, blocked) = match target {
             Target::Process(main) => (&mut self.pending, main.blocks(signal)),
             Target::Thread(thread) => {
-                if cancels {
-                    thread.pending.discard(cancelled);
-                }
+                thread.forget(&self.forgotten);
                 let blocked = thread.blocks(signal);
                 (&mut thread.pending, blocked)
             }
@@ -291,6 +290,7 @@ impl Process {
     /// not be written. Blocked or ignored, it becomes fatal (Linux: force_sig_info_to_task).
     pub fn force(&mut self, thread: &mut Thread, info: SigInfo) {
         let signal = info.signal;
+        thread.forget(&self.forgotten);
         let action = &mut self.actions[signal.index()];
         if thread.blocks(signal) || action.handler == SIG_IGN {
             action.handler = SIG_DFL;
@@ -310,59 +310,55 @@ impl Process {
         self.force(thread, SigInfo::new(Signal::SEGV, code::KERNEL));
     }
 
-    /// Takes the next signal that `thread` must act on, and changes disposition and mask as its
+    /// Takes the next signal that `thread` must act on or that is ignored, and changes disposition and mask as its
     /// delivery does. None: nothing (more) to do.
     #[inline(always)] // Of every delivery, in one place of each of its two forms.
     pub fn next(&mut self, thread: &mut Thread) -> Option<Delivery> {
-        loop {
-            let (signal, of_thread) = self.first(thread, thread.deliverable())?;
-            let action = self.action(signal);
-            let pending = if of_thread {
-                &mut thread.pending
-            } else {
-                &mut self.pending
-            };
-            if action.ignores(signal) {
-                let info = pending.pop(signal);
-                if info.timer.is_some() {
-                    return Some(Delivery::Ignored(info));
+        thread.forget(&self.forgotten);
+        let (signal, of_thread) = self.first(thread, thread.deliverable())?;
+        let action = self.action(signal);
+        let pending = if of_thread {
+            &mut thread.pending
+        } else {
+            &mut self.pending
+        };
+        if action.ignores(signal) {
+            return Some(Delivery::Ignored(pending.pop(signal)));
+        }
+        if action.handler == SIG_DFL {
+            let info = pending.pop(signal);
+            return Some(match signal.default_action() {
+                DefaultAction::Stop => {
+                    self.continued = false;
+                    Delivery::Stop(info)
                 }
-                continue;
-            }
-            if action.handler == SIG_DFL {
-                let info = pending.pop(signal);
-                return Some(match signal.default_action() {
-                    DefaultAction::Stop => {
-                        self.continued = false;
-                        Delivery::Stop(info)
-                    }
-                    ends => Delivery::Terminate {
-                        info,
-                        core: ends == DefaultAction::Core,
-                    },
-                });
-            }
-            if action.flags & sa::RESETHAND != 0 {
-                self.actions[signal.index()].handler = SIG_DFL;
-            }
-            let restore = thread.saved.take().unwrap_or(thread.blocked);
-            let own = if action.flags & sa::NODEFER == 0 {
-                SigSet::of(signal)
-            } else {
-                SigSet::EMPTY
-            };
-            let blocked = thread.blocked.union(action.mask).union(own);
-            thread.blocked = blocked.without(SigSet::UNSTOPPABLE);
-            return Some(Delivery::Handler {
-                info: pending.pop(signal),
-                action,
-                restore,
+                ends => Delivery::Terminate {
+                    info,
+                    core: ends == DefaultAction::Core,
+                },
             });
         }
+        if action.flags & sa::RESETHAND != 0 {
+            self.actions[signal.index()].handler = SIG_DFL;
+        }
+        let restore = thread.saved.take().unwrap_or(thread.blocked);
+        let own = if action.flags & sa::NODEFER == 0 {
+            SigSet::of(signal)
+        } else {
+            SigSet::EMPTY
+        };
+        let blocked = thread.blocked.union(action.mask).union(own);
+        thread.blocked = blocked.without(SigSet::UNSTOPPABLE);
+        Some(Delivery::Handler {
+            info: pending.pop(signal),
+            action,
+            restore,
+        })
     }
 
     /// Takes a pending signal of `wanted`, blocked or not, without acting on it (sigtimedwait).
     pub fn take(&mut self, thread: &mut Thread, wanted: SigSet) -> Option<SigInfo> {
+        thread.forget(&self.forgotten);
         let (signal, of_thread) = self.first(thread, wanted)?;
         let pending = if of_thread {
             &mut thread.pending
@@ -370,6 +366,29 @@ impl Process {
             &mut self.pending
         };
         Some(pending.pop(signal))
+    }
+
+    /// Whether no more signals may be queued, as far as is known: threads may have to forget some ([`Self::forget_in`]).
+    pub fn is_full(&self) -> bool {
+        self.kept.reach(self.queue_limit)
+    }
+
+    /// Gives back the room of what the thread has to forget: it would do so itself when it is looked at next.
+    pub fn forget_in(&self, thread: &mut Thread) {
+        thread.forget(&self.forgotten);
+    }
+
+    /// What waits is forgotten, by all threads.
+    fn forget(&mut self, set: SigSet) {
+        self.pending.discard(set);
+        self.forgotten.add(set);
+    }
+
+    /// What waits for the process and for the thread.
+    fn waiting(&self, thread: &Thread) -> SigSet {
+        let own = thread.pending.set();
+        let forgotten = self.forgotten.since(thread.forgets, own);
+        self.pending.set().union(own.without(forgotten))
     }
 
     /// The pending signal of `wanted` that comes first, and whether it is the thread's. SIGKILL goes before all others; the
@@ -401,90 +420,11 @@ impl Process {
 
     /// Whether [`Self::next`] has anything to look at: what a blocking call checks before it sleeps.
     pub fn has_deliverable(&self, thread: &Thread) -> bool {
-        let pending = self.pending.set().union(thread.pending.set());
-        !pending.and(thread.deliverable()).is_empty()
+        !self.waiting(thread).and(thread.deliverable()).is_empty()
     }
 
     /// rt_sigpending: what waits because it is blocked.
     pub fn blocked_pending(&self, thread: &Thread) -> SigSet {
-        self.pending
-            .set()
-            .union(thread.pending.set())
-            .and(thread.blocked)
-    }
-}
-
-impl Thread {
-    /// A thread that blocks `blocked`, with room for `queue` pending siginfos.
-    pub fn new(blocked: SigSet, queue: usize) -> Self {
-        Self {
-            blocked: blocked.without(SigSet::UNSTOPPABLE),
-            saved: None,
-            pending: Pending::new(queue),
-            altstack: AltStack::NONE,
-        }
-    }
-
-    /// Makes it another thread of the same process, which blocks `blocked`, with room for `queue` pending siginfos: nothing of
-    /// this one stays.
-    pub fn begin(&mut self, blocked: SigSet, queue: usize) {
-        *self = Thread::new(blocked, queue);
-    }
-
-    /// Takes over from a thread of the same process: mask, pending signals and all; what is left there is one that has ended.
-    pub fn take_over(&mut self, from: &mut Thread) {
-        *self = core::mem::replace(from, Thread::new(SigSet::EMPTY, 0));
-    }
-
-    /// It ends: what waits for it is forgotten, and what is sent to it from now on finds no room.
-    pub fn end(&mut self) {
-        self.pending = Pending::new(0);
-    }
-
-    /// What it blocks now.
-    pub fn blocked(&self) -> SigSet {
-        self.blocked
-    }
-
-    fn blocks(&self, signal: Signal) -> bool {
-        self.blocked.contains(signal)
-    }
-
-    fn deliverable(&self) -> SigSet {
-        SigSet(!self.blocked.0)
-    }
-
-    /// Sets the mask (sigreturn).
-    pub fn set_blocked(&mut self, set: SigSet) {
-        self.blocked = set.without(SigSet::UNSTOPPABLE);
-    }
-
-    /// rt_sigprocmask with a new set.
-    ///
-    /// # Errors
-    /// EINVAL: unknown `how`.
-    pub fn change_mask(&mut self, how: u64, set: SigSet) -> Result<(), Errno> {
-        match how {
-            0 => self.set_blocked(self.blocked.union(set)),
-            1 => self.set_blocked(self.blocked.without(set)),
-            2 => self.set_blocked(set),
-            _ => return Err(Errno::EINVAL),
-        }
-        Ok(())
-    }
-
-    /// Puts the mask aside for the time of a sigsuspend, ppoll or the like. A handler that ends the
-    /// wait restores it; call [`Self::restore_mask`] when none did.
-    pub fn borrow_mask(&mut self, set: SigSet) {
-        let old = self.blocked;
-        self.set_blocked(set);
-        self.saved.get_or_insert(old);
-    }
-
-    /// Ends [`Self::borrow_mask`] if no handler has.
-    pub fn restore_mask(&mut self) {
-        if let Some(old) = self.saved.take() {
-            self.blocked = old;
-        }
+        self.waiting(thread).and(thread.blocked)
     }
 }

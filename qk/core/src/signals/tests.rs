@@ -540,7 +540,7 @@ fn the_place_of_a_deleted_timer_is_free_when_its_signal_is() {
 
 /// Its timer goes on when the signal is taken, and it is taken also where nothing comes of it.
 #[test]
-fn ignored_signals_of_timers_are_told() {
+fn ignored_signals_are_told() {
     let (mut p, mut t) = pair();
     t.set_blocked(SigSet(u64::MAX));
     p.reserve_timer(None).unwrap();
@@ -551,6 +551,8 @@ fn ignored_signals_of_timers_are_told() {
     let mut told = p.next(&mut t).unwrap();
     assert_eq!(told, Delivery::Ignored(expired(Signal::CHLD, 0, 1)));
     assert_eq!(told.info_mut().overrun(), 0);
+    let ignored = Delivery::Ignored(kill(Signal::WINCH));
+    assert_eq!(p.next(&mut t), Some(ignored));
     assert_eq!(p.next(&mut t), None);
 }
 

@@ -172,41 +172,39 @@ impl Model {
     }
 
     fn next(&mut self, i: usize) -> Option<Delivery> {
-        loop {
-            let info = self.take(i, !self.threads[i].blocked)?;
-            let signal = info.signal.number();
-            let action = self.action(signal);
-            match (action.handler, signal) {
-                (SIG_IGN, _) | (SIG_DFL, 17 | 18 | 23 | 28) => continue,
-                (SIG_DFL, 19..=22) => return Some(Delivery::Stop(info)),
-                (SIG_DFL, _) => {
-                    let core = matches!(signal, 3..=8 | 11 | 24 | 25 | 31);
-                    return Some(Delivery::Terminate { info, core });
-                }
-                _ => {}
+        let info = self.take(i, !self.threads[i].blocked)?;
+        let signal = info.signal.number();
+        let action = self.action(signal);
+        match (action.handler, signal) {
+            (SIG_IGN, _) | (SIG_DFL, 17 | 18 | 23 | 28) => return Some(Delivery::Ignored(info)),
+            (SIG_DFL, 19..=22) => return Some(Delivery::Stop(info)),
+            (SIG_DFL, _) => {
+                let core = matches!(signal, 3..=8 | 11 | 24 | 25 | 31);
+                return Some(Delivery::Terminate { info, core });
             }
-            if action.flags & sa::RESETHAND != 0 {
-                self.actions.insert(
-                    signal,
-                    Action {
-                        handler: SIG_DFL,
-                        ..action
-                    },
-                );
-            }
-            let thread = &mut self.threads[i];
-            let restore = SigSet(thread.saved.take().unwrap_or(thread.blocked));
-            thread.blocked |= action.mask.0;
-            if action.flags & sa::NODEFER == 0 {
-                thread.blocked |= bit(signal);
-            }
-            thread.blocked &= !UNSTOPPABLE;
-            return Some(Delivery::Handler {
-                info,
-                action,
-                restore,
-            });
+            _ => {}
         }
+        if action.flags & sa::RESETHAND != 0 {
+            self.actions.insert(
+                signal,
+                Action {
+                    handler: SIG_DFL,
+                    ..action
+                },
+            );
+        }
+        let thread = &mut self.threads[i];
+        let restore = SigSet(thread.saved.take().unwrap_or(thread.blocked));
+        thread.blocked |= action.mask.0;
+        if action.flags & sa::NODEFER == 0 {
+            thread.blocked |= bit(signal);
+        }
+        thread.blocked &= !UNSTOPPABLE;
+        Some(Delivery::Handler {
+            info,
+            action,
+            restore,
+        })
     }
 }
 
@@ -277,25 +275,22 @@ struct Real {
 
 impl Real {
     fn send(&mut self, thread: Option<usize>, info: SigInfo) -> Result<bool, Errno> {
+        if self.process.is_full() {
+            self.threads
+                .iter_mut()
+                .for_each(|thread| self.process.forget_in(thread));
+        }
         let target = match thread {
             Some(i) => Target::Thread(&mut self.threads[i]),
             None => Target::Process(&self.threads[0]),
         };
         let sent = self.process.send(target, info)?;
-        self.discard(sent.cancelled);
         assert_eq!(sent.resume, matches!(info.signal.number(), 9 | 18));
         Ok(sent.pending)
     }
 
-    fn discard(&mut self, set: SigSet) {
-        self.threads
-            .iter_mut()
-            .for_each(|thread| thread.pending.discard(set));
-    }
-
     fn set_action(&mut self, signal: Signal, action: Action) -> bool {
-        let changed = self.process.set_action(signal, action);
-        changed.map(|(_, discard)| self.discard(discard)).is_ok()
+        self.process.set_action(signal, action).is_ok()
     }
 }
 

@@ -58,7 +58,7 @@ pub fn sigaction(call: &mut Call<'_>) -> SysResult {
     if let Some(action) = action.filter(|_| signal == Signal::CHLD) {
         children::publish_action(call.thread, &action);
     }
-    signal::discard(call.rank, discard);
+    signal::forgotten(call.rank, discard);
     signal::publish_taken(call.rank); // an ignored one is forgotten
     put_words_opt(
         old,

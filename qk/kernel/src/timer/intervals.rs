@@ -7,9 +7,11 @@ use qk_core::signals::{SigInfo, Signal, code};
 use super::{Alarm, CORES, arm, deadline_after, here, posix};
 use crate::rank::{self, Rank};
 use crate::syscall::limits::RLIMIT_CPU;
-use crate::{clock, signal};
+use crate::{clock, preempt, signal};
 
 const NS_PER_S: u64 = 1_000_000_000;
+/// What giving back the place of a POSIX timer's signal counts at preemption points: as many may wait, and are looked through.
+const RELEASE_WORK: u32 = 2000;
 
 /// The clocks that interval timers run on: ITIMER_REAL, ITIMER_VIRTUAL and ITIMER_PROF (include/uapi/linux/time.h).
 ///
@@ -154,6 +156,7 @@ pub fn clear_posix(rank: &'static Rank) {
     drop(timers);
     posix::clear(&posix, rank);
     for (id, timer) in posix.iter() {
+        preempt::point(RELEASE_WORK);
         posix::release_place(rank, timer.notify(), id);
     }
     arm();

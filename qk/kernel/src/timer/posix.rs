@@ -18,8 +18,11 @@ use crate::{clock, preempt, signal};
 
 /// Signals that a stopped process does not stay stopped after.
 const CONTINUING: SigSet = SigSet::of(Signal::CONT).union(SigSet::of(Signal::KILL));
-/// What forgetting a timer counts at preemption points.
+/// What forgetting a timer counts at preemption points, in instructions at most.
 const FORGET_WORK: u32 = 2000;
+/// What letting one go on counts, and looking whether it is for a thread that ends.
+const KEEP_WORK: u32 = 1000;
+const LOOK_WORK: u32 = 100;
 
 /// What a clock shows, in ns.
 fn now_ns(rank: &Rank, clock: Clock) -> u64 {
@@ -88,12 +91,13 @@ fn target(rank: &'static Rank, notify: Notify) -> Option<&'static Thread> {
 /// # Errors
 /// EAGAIN: there are as many as may be, RLIMIT_SIGPENDING is reached, or there is no memory. EINVAL: its thread has ended.
 pub fn create(rank: &'static Rank, event: Event) -> Result<u32, Errno> {
+    signal::forget_if_full(rank);
     let mut timers = rank.timers.lock();
     let thread = target(rank, event.notify);
     if thread.is_some_and(|thread| !thread.is_live()) {
         return Err(Errno::EINVAL);
     }
-    let (id, is_first) = timers.posix.next_id()?;
+    let (id, is_first) = timers.posix.next_id(event.clock)?;
     if event.notify != Notify::Nobody {
         signal::reserve_timer(rank, thread)?;
     }
@@ -191,19 +195,33 @@ pub fn taken(rank: &'static Rank, info: &mut SigInfo) {
     follow(rank, on_cpu_time);
 }
 
-/// Signals of this set that waited for the rank are forgotten: timers that sent some go on.
-pub fn discarded(rank: &'static Rank, set: SigSet) {
+/// Whether the rank has ever made a timer.
+pub fn has_any(rank: &Rank) -> bool {
+    rank.timers.lock().posix.ids() > 0
+}
+
+/// Timers whose signals were among [`Rank::forgotten`] go on. One that sent its signal since goes on, too: that signal then counts
+/// what comes before it is taken.
+pub fn forgotten(rank: &'static Rank) {
+    let set = SigSet(rank.forgotten.swap(0, Ordering::SeqCst));
+    if set.is_empty() {
+        return;
+    }
     let (mut any, mut on_cpu_time) = (false, false);
-    {
+    let ids = rank.timers.lock().posix.ids();
+    for id in 0..ids {
+        preempt::point(KEEP_WORK);
         let mut timers = rank.timers.lock();
-        let now = |clock| now_ns(rank, clock);
-        timers.posix.discarded(set, now, |id, timer| {
+        let goes = timers.posix.forgotten(id, set, |clock| now_ns(rank, clock));
+        if let Ok(timer) = timers.posix.get_mut(id)
+            && goes
+        {
             any = true;
             on_cpu_time |= goes_on(rank, id, timer);
-        });
-        timers.count_cpu_time(rank);
+        }
     }
     if any {
+        rank.timers.lock().count_cpu_time(rank);
         follow(rank, on_cpu_time);
     }
 }
@@ -211,14 +229,21 @@ pub fn discarded(rank: &'static Rank, set: SigSet) {
 /// The thread has ended: timers that were for it tell nobody.
 pub fn thread_ends(thread: &Thread) {
     let rank = thread.rank;
-    let mut timers = rank.timers.lock();
     let mut any = false;
-    timers.posix.thread_ends(thread.index, |id, timer| {
-        any = true;
-        keep(rank, id, timer);
-    });
+    let ids = rank.timers.lock().posix.ids();
+    for id in 0..ids {
+        preempt::point(LOOK_WORK);
+        let mut timers = rank.timers.lock();
+        let changes = timers.posix.thread_ends(id, thread.index);
+        if let Ok(timer) = timers.posix.get_mut(id)
+            && changes
+        {
+            any = true;
+            keep(rank, id, timer);
+        }
+    }
     if any {
-        timers.count_cpu_time(rank);
+        rank.timers.lock().count_cpu_time(rank);
     }
 }
 

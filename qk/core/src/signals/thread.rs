@@ -1,0 +1,105 @@
+//! A thread's share of the signals of its process.
+
+use abi::Errno;
+
+use super::forgotten::Forgotten;
+use super::{AltStack, Pending, SigSet, Signal};
+
+/// A thread's share.
+pub struct Thread {
+    pub(super) blocked: SigSet,
+    /// The mask that a sigsuspend or the like has put aside.
+    pub(super) saved: Option<SigSet>,
+    /// Signals for this thread alone. Some may be forgotten: see `forgets`.
+    pub pending: Pending,
+    /// What it has forgotten so far, of what the process says.
+    pub(super) forgets: u64,
+    /// Its alternate stack.
+    pub altstack: AltStack,
+}
+
+impl Thread {
+    /// A thread that blocks `blocked`, with room for `queue` pending siginfos.
+    pub fn new(blocked: SigSet, queue: usize) -> Self {
+        Self {
+            blocked: blocked.without(SigSet::UNSTOPPABLE),
+            saved: None,
+            pending: Pending::new(queue),
+            forgets: 0,
+            altstack: AltStack::NONE,
+        }
+    }
+
+    /// Makes it another thread of the same process, which blocks `blocked`, with room for `queue` pending siginfos: nothing of
+    /// this one stays.
+    pub fn begin(&mut self, blocked: SigSet, queue: usize) {
+        *self = Thread::new(blocked, queue);
+    }
+
+    /// Takes over from a thread of the same process: mask, pending signals and all; what is left there is one that has ended.
+    pub fn take_over(&mut self, from: &mut Thread) {
+        *self = core::mem::replace(from, Thread::new(SigSet::EMPTY, 0));
+    }
+
+    /// It ends: what waits for it is forgotten, and what is sent to it from now on finds no room.
+    pub fn end(&mut self) {
+        self.pending = Pending::new(0);
+    }
+
+    /// Forgets what all threads were to forget meanwhile.
+    #[inline]
+    pub(super) fn forget(&mut self, forgotten: &Forgotten) {
+        if self.forgets != forgotten.times() {
+            let set = forgotten.since(self.forgets, self.pending.set());
+            self.pending.discard(set);
+            self.forgets = forgotten.times();
+        }
+    }
+
+    /// What it blocks now.
+    pub fn blocked(&self) -> SigSet {
+        self.blocked
+    }
+
+    pub(super) fn blocks(&self, signal: Signal) -> bool {
+        self.blocked.contains(signal)
+    }
+
+    pub(super) fn deliverable(&self) -> SigSet {
+        SigSet(!self.blocked.0)
+    }
+
+    /// Sets the mask (sigreturn).
+    pub fn set_blocked(&mut self, set: SigSet) {
+        self.blocked = set.without(SigSet::UNSTOPPABLE);
+    }
+
+    /// rt_sigprocmask with a new set.
+    ///
+    /// # Errors
+    /// EINVAL: unknown `how`.
+    pub fn change_mask(&mut self, how: u64, set: SigSet) -> Result<(), Errno> {
+        match how {
+            0 => self.set_blocked(self.blocked.union(set)),
+            1 => self.set_blocked(self.blocked.without(set)),
+            2 => self.set_blocked(set),
+            _ => return Err(Errno::EINVAL),
+        }
+        Ok(())
+    }
+
+    /// Puts the mask aside for the time of a sigsuspend, ppoll or the like. A handler that ends the
+    /// wait restores it; call [`Self::restore_mask`] when none did.
+    pub fn borrow_mask(&mut self, set: SigSet) {
+        let old = self.blocked;
+        self.set_blocked(set);
+        self.saved.get_or_insert(old);
+    }
+
+    /// Ends [`Self::borrow_mask`] if no handler has.
+    pub fn restore_mask(&mut self) {
+        if let Some(old) = self.saved.take() {
+            self.blocked = old;
+        }
+    }
+}
