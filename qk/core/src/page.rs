@@ -50,6 +50,7 @@ impl PageSize {
     /// alignment. Size4K when nothing larger fits.
     pub const fn largest(va: u64, len_bytes: u64, max: Self) -> Self {
         let mut size = max;
+        // BOUND: the sizes of pages.
         loop {
             if va & size.mask() == 0 && len_bytes >= size.bytes() {
                 return size;

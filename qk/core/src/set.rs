@@ -30,6 +30,7 @@ impl Set {
     pub const fn of(first: usize, count: usize) -> Set {
         let mut set = Set::EMPTY;
         let mut member = first;
+        // BOUND: LIMIT.
         while member < first + count {
             set.insert(member);
             member += 1;
@@ -160,6 +161,7 @@ impl AtomicSet {
 
     /// Makes it another set. Whoever loads it meanwhile sees some words of either.
     pub fn store(&self, set: Set) {
+        // BOUND: the words of a set.
         for (to, from) in self.0.iter().zip(set.words()) {
             to.store(*from, Ordering::SeqCst);
         }

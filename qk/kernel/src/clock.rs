@@ -45,6 +45,7 @@ pub fn show() {
     let header = comm.header();
     let limit = hal::time::tsc() + ticks(PING_NS);
     let mut seen_tsc = 0;
+    // BOUND: before the first program.
     for round in 1..=PING_ROUNDS {
         header.pong_tsc.put(seen_tsc);
         header.ping_tsc.put(hal::time::tsc());
@@ -52,6 +53,7 @@ pub fn show() {
         if round == 1 {
             hal::doorbell::ring(comm.config.ranks as u16); // From then on it watches.
         }
+        // BOUND: PING_NS, before the first program.
         while header.pong.load() != round {
             if hal::time::tsc() > limit {
                 return;
@@ -81,6 +83,7 @@ pub fn ticks_to_ns(ticks: u64) -> u64 {
 
 /// The clock as it is now.
 fn params() -> ClockParams {
+    // BOUND: as long as the host writes some words.
     loop {
         if let Some(params) = comm::get().clock().read() {
             return params;

@@ -83,6 +83,7 @@ fn put_words<const N: usize>(to: u64, len_bytes: u64, words: &[u64; N]) -> Resul
     if len_bytes != N as u64 * 8 {
         return Err(Errno::EINVAL);
     }
+    // BOUND: the words of a record.
     for (i, word) in words.iter().enumerate() {
         let at = user(to.wrapping_add(i as u64 * 8), 8)?;
         hal::user::write_u64(at, *word).map_err(|_| Errno::EFAULT)?;
@@ -178,6 +179,7 @@ fn rank_start(
     let node = &rank.area.node;
     node.heap_start.put(heap);
     let features = hal::cpu::feature_words();
+    // BOUND: the words of a record.
     for (word, features) in node.features.iter().zip(features) {
         word.put(features);
     }

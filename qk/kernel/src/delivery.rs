@@ -38,6 +38,7 @@ pub fn before_return<const DEBUG: bool>(
     let mut interrupted = nr
         .zip(Errno::from_ret(frame.rax as i64))
         .filter(|(_, e)| [RESTART, RESTART_NO_HANDLER, RESTART_ALWAYS].contains(e));
+    // BOUND: again only with a SIGSEGV that cannot be blocked, which starts a handler or ends the thread.
     loop {
         act::<DEBUG>(thread, frame, nr, &mut interrupted);
         // No handler ran: the call starts again as if nothing had been.

@@ -25,6 +25,7 @@ pub fn post(event: Event) {
 
 /// Looks for proxies that attached: of the ranks whose proxies ring core `cpu`, when they rang.
 pub fn look(cpu: usize) {
+    // BOUND: the ranks of a core; each attaches once, before it runs.
     for rank in rank::home::ranks(cpu) {
         if rank.attach() {
             post(Event::Attached(rank.id as u32));

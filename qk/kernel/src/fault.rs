@@ -190,6 +190,6 @@ fn doorbell() {
     // Of many ranks that share the core one was meant.
     rank::home::ranks(here)
         .filter(|rank| !rank.area.mailbox.is_empty())
-        .for_each(signal::collect);
+        .for_each(signal::rung);
     ship::rung();
 }

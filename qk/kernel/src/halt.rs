@@ -33,6 +33,7 @@ pub fn halt(
     with: u64,
 ) -> Go {
     let mut why = why;
+    // POINT: ship::wait
     while let Ok(order) = ship::host_op(thread, HostOp::Halted, [why as u64, with]) {
         match Order::decode(order) {
             Some(Order::Show) => show(thread, frame, nr),
@@ -61,6 +62,7 @@ fn show(thread: &Thread, f: &UserFrame, nr: Option<u64>) {
         f.r15, f.r14, f.r13, f.r12, f.rbp, f.rbx, f.r11, f.r10, f.r9, f.r8, f.rax, f.rcx, f.rdx,
         f.rsi, f.rdi, call, f.rip, f.cs, f.rflags, f.rsp, f.ss, fs_base, gs_base, 0, 0, 0, 0,
     ];
+    // BOUND: the registers.
     for (to, from) in record.general.iter().zip(general) {
         to.put(from);
     }

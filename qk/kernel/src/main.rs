@@ -173,6 +173,7 @@ fn take_end(free: &mut Ranges, ram: &Ranges, len_bytes: u64) -> PhysRange {
 /// Takes `gone` out of the free ranges.
 fn carve(free: &mut Ranges, gone: PhysRange) {
     let before = core::mem::take(free);
+    // BOUND: before the first program.
     for range in before {
         if !range.overlaps(gone) {
             free.push(range);

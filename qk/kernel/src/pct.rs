@@ -45,6 +45,7 @@ pub fn load(initrd: PhysRange, share: PhysRange, zeroed: bool) -> Result<(), Str
         REGIONS,
     )
     .ok_or("PCT: no memory")?;
+    // BOUND: before the first program.
     for segment in image.segments() {
         let (start, end) = (segment.first_page(), segment.end_page());
         map(&mut aspace, start, end, prot(segment.prot))?;

@@ -130,6 +130,7 @@ static RANKS: Once<Box<[Rank]>> = Once::new();
 /// Makes the ranks of the configuration.
 pub fn init(comm: &'static comm::Comm) {
     let config = &comm.config;
+    // BOUND: before the first program.
     let ranks = (0..config.ranks).map(|id| Rank {
         id,
         area: comm.rank(id),
@@ -167,6 +168,7 @@ pub fn init(comm: &'static comm::Comm) {
     });
     assert!(RANKS.set(ranks.collect()).is_ok(), "ranks made twice");
     home::init(config.cpus);
+    // BOUND: before the first program.
     for rank in all() {
         let main = rank.threads.take(rank);
         assert!(main.is_ok(), "every rank has room for its main thread");
@@ -202,6 +204,7 @@ impl Rank {
             ppid: host.ppid.peek(),
             info: self.described(),
         };
+        // BOUND: the limits.
         for (resource, words) in host.rlimits.iter().enumerate() {
             let limit = words.each_ref().map(Word::peek);
             self.change_limit(resource, |inherited| *inherited = limit);
@@ -395,6 +398,7 @@ impl Rank {
     /// Has the other cores that run its threads enter the kernel.
     pub fn interrupt_others(&'static self) {
         let here = hal::cpu::id();
+        // BOUND: the cores.
         for cpu in self.cores().iter().filter(|cpu| *cpu != here) {
             if let Some(thread) = thread::on_core(cpu)
                 && core::ptr::eq(thread.rank, self)

@@ -109,6 +109,7 @@ pub fn look_on() {
 fn look(here: &Answers) {
     let Waiters { list, due } = &mut *here.waiters.lock();
     let first = due.saturating_sub(LOOKS);
+    // BOUND: LOOKS.
     while *due > first {
         *due -= 1;
         let waiter = &list[*due];

@@ -41,6 +41,7 @@ static ALL: [(AtomicU64, AtomicU64); MAX_CPUS] =
 /// A new request, for these cores: its number.
 fn request(cores: &CoreSet) -> u64 {
     let number = REQUESTS.fetch_add(1, Ordering::SeqCst) + 1;
+    // BOUND: the cores.
     for cpu in cores.iter() {
         ALL[cpu].0.fetch_max(number, Ordering::SeqCst);
     }
@@ -105,6 +106,7 @@ fn ask_others(rank: &Rank, start: u64, end: u64) {
     ours.range[0].store(start, Ordering::Relaxed);
     ours.range[1].store(end, Ordering::Relaxed);
     ours.asked.store(others);
+    // BOUND: the cores.
     for cpu in others.iter() {
         hal::cpu::send_ipi(cpu, VEC_TLB);
     }
@@ -120,6 +122,7 @@ pub fn flush_all_on(cores: &CoreSet) {
     catch_up();
     let mut others = *cores;
     others.remove(hal::cpu::id());
+    // BOUND: the cores.
     for cpu in others.iter() {
         hal::cpu::send_ipi(cpu, VEC_TLB);
     }
@@ -134,6 +137,7 @@ pub fn flush_all_on(cores: &CoreSet) {
 /// The cores that have been told to drop all their translations and have not yet.
 pub fn not_dropped() -> CoreSet {
     let mut cores = CoreSet::EMPTY;
+    // BOUND: the cores.
     for (cpu, (asked, done)) in ALL.iter().enumerate() {
         if done.load(Ordering::SeqCst) < asked.load(Ordering::SeqCst) {
             cores.insert(cpu);
@@ -145,6 +149,7 @@ pub fn not_dropped() -> CoreSet {
 /// Has the cores that are in `rank` drop all their translations when they next leave the kernel, without interrupting them.
 pub fn drop_soon(rank: &'static Rank) {
     request(&rank.shootdown.inside());
+    // POINT: thread::each
     for thread in rank.threads.each() {
         thread.attention.store(true, Ordering::SeqCst);
     }

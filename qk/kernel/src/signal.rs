@@ -23,6 +23,8 @@ const HOST_QUEUE: usize = wire::signal::QUEUED as usize;
 const LOOK_WORK: u32 = 40;
 /// Threads that are looked at where there can be no preemption points.
 const LOOKS: usize = 8;
+/// Signals of the host that are taken over at once.
+const AT_ONCE: usize = 8;
 
 /// Signal state of a rank as a whole.
 pub struct Signals {
@@ -50,6 +52,7 @@ impl Signals {
             handler: SIG_IGN,
             ..Action::DEFAULT
         };
+        // BOUND: the signals.
         for signal in SigSet(ignored).iter() {
             // KILL and STOP cannot be ignored, whatever the host says.
             let _ = self.process.set_action(signal, ignore);
@@ -267,6 +270,7 @@ fn tell_one(rank: &'static Rank, signal: Signal) {
 #[cold]
 fn tell_another(rank: &'static Rank, signal: Signal, here: Option<&'static Thread>) {
     let takes = |thread: &&Thread| thread.is_live() && thread.takes(signal);
+    // BOUND: LOOKS.
     let mut first = (0..LOOKS).filter_map(|index| rank.threads.get(index));
     if let Some(thread) = first.find(takes) {
         tell(thread);
@@ -283,12 +287,13 @@ fn have_claimed(rank: &'static Rank, here: Option<&'static Thread>) {
     }
 }
 
-/// Does what there was no time for when a signal was sent: looks who takes it, and which timers go on.
+/// Does what there was no time for when a signal was sent: takes over the host's, looks who takes them, and which timers go on.
 #[inline]
 pub fn claim(thread: &Thread) {
     if thread.rank.unclaimed.load(Ordering::SeqCst)
         && thread.rank.unclaimed.swap(false, Ordering::SeqCst)
     {
+        collect(thread.rank);
         hand_over_pending(thread, SigSet(u64::MAX));
         timer::posix::forgotten(thread.rank);
     }
@@ -350,14 +355,33 @@ pub fn force(thread: &Thread, info: SigInfo) {
     thread.attention.store(true, Ordering::Relaxed);
 }
 
-/// Takes over what the host has for the rank. Called by the doorbell on the core that the proxy rings, and by threads of the
-/// rank, on whatever core, that must not return before what was posted is pending.
+/// Takes over what the host has for the rank. Called by its threads, on whatever core, that must not return before what was posted
+/// is pending.
 pub fn collect(rank: &'static Rank) {
+    while !collect_some(rank) {
+        preempt::window();
+    }
+}
+
+/// The same, called by the doorbell on the core that the proxy rings: it may leave the rest to a thread of the rank.
+pub fn rung(rank: &'static Rank) {
+    if !collect_some(rank) {
+        let here = thread::current().filter(|thread| core::ptr::eq(thread.rank, rank));
+        have_claimed(rank, here);
+    }
+}
+
+/// Whether that is all.
+fn collect_some(rank: &'static Rank) -> bool {
     let mut has_request = false;
-    {
+    let is_all = {
         // The mailbox has one consumer. A caller that finds it empty finds what another core took out of it pending.
         let _turn = rank.collecting.lock();
-        while let Some(signal) = rank.area.mailbox.take() {
+        // BOUND: AT_ONCE.
+        for _ in 0..AT_ONCE {
+            let Some(signal) = rank.area.mailbox.take() else {
+                break;
+            };
             if let Some(number) = Signal::new(u64::from(signal.signo)) {
                 let info = SigInfo::sent(number, signal.code, signal.pid, signal.uid, signal.value);
                 let _ = queue(rank, info); // the host posts no more than there are places
@@ -368,11 +392,13 @@ pub fn collect(rank: &'static Rank) {
                 has_request = true;
             }
         }
-    }
+        rank.area.mailbox.is_empty()
+    };
     if has_request {
         debug::look(rank); // it has preemption points
     }
     publish_taken(rank);
+    is_all
 }
 
 /// Tells the proxy how many of the host's signals are no longer pending, after some were taken or forgotten.

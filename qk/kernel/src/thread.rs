@@ -384,6 +384,7 @@ impl Threads {
             before();
             self.get(index).filter(|thread| thread.is_live())
         };
+        // BOUND: `each` takes the point; who calls `iter` wants the first, which mostly is the main thread.
         (0..self.made()).filter_map(thread)
     }
 }

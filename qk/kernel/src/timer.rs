@@ -248,6 +248,7 @@ pub fn deadline_after(ns: u64) -> u64 {
 pub fn expired() {
     let core = here();
     core.armed.store(NEVER, Ordering::Relaxed);
+    // BOUND: AT_ONCE.
     for _ in 0..AT_ONCE {
         let now = hal::time::tsc();
         let Some((due, alarm)) = core.deadlines.lock().pop_due(now) else {

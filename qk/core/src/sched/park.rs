@@ -182,6 +182,7 @@ impl Parking {
     /// Changes the state as `next` says; the old one. Writes even what stays the same.
     fn change(&self, mut next: impl FnMut(u8) -> u8) -> u8 {
         let mut old = self.0.load(SeqCst);
+        // BOUND: again only when another core has changed it.
         loop {
             match self.0.compare_exchange(old, next(old), SeqCst, SeqCst) {
                 Ok(old) => return old,

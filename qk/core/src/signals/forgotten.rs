@@ -29,6 +29,7 @@ impl Forgotten {
             return;
         }
         self.times += 1;
+        // BOUND: the signals.
         for signal in set.iter() {
             self.last[signal.index()] = self.times;
         }

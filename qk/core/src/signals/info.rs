@@ -120,6 +120,7 @@ impl SigInfo {
     /// The same in bytes, all 128.
     pub fn to_bytes(&self) -> [u8; 128] {
         let mut out = [0; 128];
+        // BOUND: the words of a record.
         for (to, word) in out.chunks_exact_mut(8).zip(self.to_words()) {
             to.copy_from_slice(&word.to_le_bytes());
         }
@@ -368,6 +369,7 @@ impl Pending {
             stays
         });
         self.set = self.set.without(gone);
+        // BOUND: the signals that may be queued, and the timers.
         for entry in &self.queue {
             self.set = self.set.union(SigSet::of(entry.info.signal));
         }

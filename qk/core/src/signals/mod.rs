@@ -12,8 +12,6 @@ mod set;
 #[cfg(test)]
 mod tests;
 mod thread;
-#[cfg(test)]
-mod threads;
 
 pub use altstack::{AltStack, SS_AUTODISARM, SS_DISABLE, SS_ONSTACK};
 use forgotten::Forgotten;
@@ -237,6 +235,7 @@ impl Process {
         thread.altstack = AltStack::NONE;
         thread.pending.discard_expired();
         self.pending.discard_expired();
+        // BOUND: the signals.
         for action in &mut self.actions {
             let handler = if action.handler == SIG_IGN {
                 SIG_IGN

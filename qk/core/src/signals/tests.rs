@@ -1,5 +1,7 @@
 //! signal(7) and sigaction(2), sentence by sentence.
 
+mod threads;
+
 use super::*;
 use proptest::prelude::*;
 

@@ -22,7 +22,9 @@ pub(super) fn first(id: usize, config: &Config) -> usize {
 
 /// Takes note of the ranks' first homes.
 pub(super) fn init(cpus: usize) {
+    // BOUND: before the first program.
     let sets: Box<[AtomicSet]> = (0..cpus).map(|_| AtomicSet::new()).collect();
+    // BOUND: before the first program.
     for rank in all() {
         sets[rank.home()].insert(rank.id);
     }

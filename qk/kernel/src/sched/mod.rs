@@ -87,6 +87,7 @@ pub fn init(cpus: usize) {
         tenants: AtomicUsize::new(0),
         left: Mutex::new(None),
     };
+    // BOUND: before the first program.
     let cores: Vec<Core> = (0..cpus).map(core).collect();
     let fresh = CORES.set(cores.into()).is_ok() && PCT.set(Box::new(Task::new())).is_ok();
     assert!(fresh, "scheduler set up twice");
@@ -399,6 +400,7 @@ pub fn idle() -> ! {
     stats::section_starts();
     // Proxies that attached before this core could be rung.
     events::look(hal::cpu::id());
+    // BOUND: every turn ends in a task or a halt, which let interrupts in.
     loop {
         ship::look_on();
         match core.next() {

@@ -26,6 +26,7 @@ impl Eq for Runnable {}
 
 /// Puts a runnable task into the queue of the core that suits it best.
 pub(super) fn enqueue(task: &'static Task) {
+    // BOUND: again only when the task's cores were changed meanwhile.
     loop {
         let cpu = place(task);
         task.core.store(cpu, Ordering::Release);
@@ -131,6 +132,7 @@ pub fn is_wanted() -> bool {
 /// # Errors
 /// ENOMEM.
 pub fn make_room(allowed: CoreSet, tasks: usize) -> Result<(), Errno> {
+    // BOUND: the cores.
     for cpu in allowed.iter() {
         // Counted first: whoever makes room at the same time makes it for both.
         let tenants = cores()[cpu].tenants.fetch_add(tasks, Ordering::SeqCst) + tasks;

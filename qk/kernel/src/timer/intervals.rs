@@ -203,6 +203,7 @@ pub(super) fn expire_cpu_time(rank: &'static Rank) {
         (alarms, timers.cpu_limit_ns.is_some_and(|at| at <= now_ns))
     };
     let limit = used_up.then(|| raise_cpu_limit(rank));
+    // BOUND: two timers and a limit.
     for signal in alarms.into_iter().flatten().chain(limit) {
         signal::send_process(rank, SigInfo::new(signal, code::KERNEL));
     }

@@ -60,6 +60,7 @@ fn forget(rank: &Rank, id: u32, timer: &mut Timer) {
 /// # Errors
 /// EAGAIN; nothing has changed then.
 fn make_room(cores: CoreSet) -> Result<(), Errno> {
+    // BOUND: the cores.
     for (done, cpu) in cores.iter().enumerate() {
         let core = &CORES[cpu];
         let mut deadlines = core.deadlines.lock();
@@ -67,6 +68,7 @@ fn make_room(cores: CoreSet) -> Result<(), Errno> {
         let keys = 2 * core.tasks.load(Ordering::Relaxed) + timers;
         if deadlines.try_reserve(keys).is_err() {
             drop(deadlines);
+            // BOUND: the cores.
             for cpu in cores.iter().take(done) {
                 let _deadlines = CORES[cpu].deadlines.lock();
                 CORES[cpu].timers.fetch_sub(1, Ordering::Relaxed);
@@ -270,6 +272,7 @@ pub fn expire_cpu_time(thread: &Thread) {
         let is_due = |clock| timers.posix.is_due_on(clock, now_ns(rank, clock));
         is_due(Clock::Process).or_else(|| is_due(Clock::Thread(thread.index)))
     };
+    // BOUND: AT_ONCE.
     for _ in 0..AT_ONCE {
         let Some(id) = due() else { break };
         expire(rank, id);

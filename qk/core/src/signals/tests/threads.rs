@@ -1,6 +1,6 @@
 //! A process with several threads against a model written from signal(7), sigaction(2) and getrlimit(2).
 
-use super::*;
+use super::super::*;
 use alloc::vec;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
