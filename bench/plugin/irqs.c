@@ -57,6 +57,18 @@ static void keep(struct section *longest, const struct section *section)
 		*longest = *section;
 }
 
+static void end_section(struct irqs *irqs, uint64_t address)
+{
+	struct section *now = &irqs->now;
+
+	if (now->instructions) {
+		now->to = address;
+		keep(&irqs->longest_of_run, now);
+		keep(&irqs->longest_of_region, now);
+		now->instructions = 0;
+	}
+}
+
 void irqs_look(struct irqs *irqs, unsigned cpu, uintptr_t packed)
 {
 	uint64_t address = (uint64_t)((int64_t)((uint64_t)packed << 16) >> 16);
@@ -67,13 +79,11 @@ void irqs_look(struct irqs *irqs, unsigned cpu, uintptr_t packed)
 		irqs->enabled = interrupts_are_on(cpu);
 	irqs->known = true;
 	/* Interrupts come in after the instruction that follows STI. When that is a CLI, none does. */
-	bool closed = !irqs->enabled || (kind & IRQS_IS_CLI && now->instructions);
-	if (!closed && now->instructions) {
-		now->to = address;
-		keep(&irqs->longest_of_run, now);
-		keep(&irqs->longest_of_region, now);
-		now->instructions = 0;
-	}
+	bool closed = !irqs->enabled || (kind & IRQS_IS_CLI && irqs->before & IRQS_IS_STI && now->instructions);
+	if (!closed || irqs->before & IRQS_LEAVES ||
+	    (irqs->before & IRQS_IS_IRETQ && kind & IRQS_ENTERS))
+		end_section(irqs, address);
+	irqs->before = kind;
 	if (closed && irqs->began && now->instructions++ == 0)
 		now->from = address;
 }

@@ -7,6 +7,11 @@
  *
  * IF is read at the first instruction of each block of translated code and after
  * each CLI: everything else that changes IF ends a block (target/i386/tcg).
+ *
+ * An interrupt that waits comes before the first instruction that is returned to.
+ * So a section ends with the instruction that returns to ring 3, too, and between
+ * an IRETQ and the first instruction of an entry, which is a PUSH of a number in
+ * this kernel and in Linux.
  */
 #ifndef IRQS_H
 #define IRQS_H
@@ -27,6 +32,8 @@ struct irqs {
 	bool began;
 	/* IF, once it is known. */
 	bool known, enabled;
+	/* Kind of the instruction before. */
+	unsigned before;
 	struct section now, longest_of_run, longest_of_region;
 };
 
@@ -34,6 +41,12 @@ enum irqs_kind {
 	/* IF may have changed since the instruction before. */
 	IRQS_READ = 1,
 	IRQS_IS_CLI = 2,
+	IRQS_IS_STI = 4,
+	IRQS_IS_IRETQ = 8,
+	/* Returns to ring 3. */
+	IRQS_LEAVES = 16,
+	/* PUSH of a number. */
+	IRQS_ENTERS = 32,
 };
 
 /* NULL when IF can be read, or the reason why not. */

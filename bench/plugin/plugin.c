@@ -203,10 +203,29 @@ static bool loads_cr3(const uint8_t *code, size_t size)
 	return size == 3 && code[0] == 0x0f && code[1] == 0x22 && (code[2] & 0x38) == 0x18;
 }
 
+/* What sections with interrupts off depend on (AMD APM vol. 3). Kernels return to ring 3 by SYSRETQ, or by IRETQ after SWAPGS. */
+static unsigned irqs_kind(const uint8_t *code, size_t size, bool after_swapgs)
+{
+	if (size == 1 && code[0] == 0xfa)
+		return IRQS_IS_CLI;
+	if (size == 1 && code[0] == 0xfb)
+		return IRQS_IS_STI;
+	if (size == 2 && code[0] == 0x48 && code[1] == 0xcf)
+		return after_swapgs ? IRQS_LEAVES : IRQS_IS_IRETQ;
+	if (size == 3 && code[0] == 0x48 && code[1] == 0x0f && code[2] == 0x07)
+		return IRQS_LEAVES;
+	return size == 2 && code[0] == 0x6a ? IRQS_ENTERS : 0;
+}
+
+static bool is_swapgs(const uint8_t *code, size_t size)
+{
+	return size == 3 && code[0] == 0x0f && code[1] == 0x01 && code[2] == 0xf8;
+}
+
 static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
 	(void)id;
-	bool after_cli = false;
+	bool after_cli = false, after_swapgs = false;
 	for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
 		const uint8_t *code = qemu_plugin_insn_data(insn);
@@ -215,12 +234,13 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		qemu_plugin_vcpu_udata_cb_t on_exec = on_instruction;
 
 		if (plugin.irqs) {
-			bool cli = size == 1 && code[0] == 0xfa;
-			unsigned kind = (i == 0 || after_cli ? IRQS_READ : 0) | (cli ? IRQS_IS_CLI : 0);
-			void *packed = (void *)irqs_pack(qemu_plugin_insn_vaddr(insn), kind);
+			unsigned kind = irqs_kind(code, size, after_swapgs);
+			unsigned read = i == 0 || after_cli ? IRQS_READ : 0;
+			void *packed = (void *)irqs_pack(qemu_plugin_insn_vaddr(insn), kind | read);
 			qemu_plugin_register_vcpu_insn_exec_cb(insn, on_flag, QEMU_PLUGIN_CB_NO_REGS,
 							       packed);
-			after_cli = cli;
+			after_cli = kind == IRQS_IS_CLI;
+			after_swapgs = is_swapgs(code, size);
 		}
 		if (is_mark(code, size, MARK_BEGIN))
 			on_exec = on_begin;

@@ -207,16 +207,17 @@ static void regions(size_t pages)
 	must(munmap(there, pages) == 0, "munmap");
 }
 
+enum { MOST = 1023 };
+
 /* As many threads as there may be, which have run until they wait. */
-static long start_many(void *(*routine)(void *))
+static long start_many(pthread_t threads[MOST], void *(*routine)(void *))
 {
-	enum { MOST = 1023 };
 	pthread_attr_t small;
 	long made = 0;
 	must(pthread_attr_init(&small) == 0, "pthread_attr_init");
 	must(pthread_attr_setstacksize(&small, PTHREAD_STACK_MIN) == 0, "pthread_attr_setstacksize");
-	for (pthread_t thread; made < MOST; made++)
-		if (pthread_create(&thread, &small, routine, (void *)made) != 0)
+	for (; made < MOST; made++)
+		if (pthread_create(&threads[made], &small, routine, (void *)made) != 0)
 			break;
 	must(made > 100, "a hundred threads");
 	for (int i = 0; i < 4; i++)
@@ -241,13 +242,14 @@ static void *wait_in_crowd(void *number)
 /* Deadlines and calls that wait, signals that nobody takes, half of the calls answered at once, and the end of all. */
 static void crowd(void)
 {
-	enum { TIMERS = 200, SIGNALS = 8 };
-	static char bytes[1024];
+	enum { SOME = 200, SIGNALS = 8 };
+	static pthread_t threads[MOST];
+	static char bytes[MOST];
 	sigset_t all;
 	must(sigfillset(&all) == 0 && pthread_sigmask(SIG_BLOCK, &all, NULL) == 0, "pthread_sigmask");
 	must(pipe(crowd_pipe) == 0, "pipe");
-	long made = start_many(wait_in_crowd);
-	for (int i = 0; i < TIMERS; i++) {
+	long made = start_many(threads, wait_in_crowd);
+	for (int i = 0; i < SOME; i++) {
 		struct sigevent signal = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR2 };
 		struct itimerspec far = { .it_value = { 1000, i } };
 		timer_t timer;
@@ -270,17 +272,18 @@ static void rest(void)
 	must(nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL) == 0, "nanosleep");
 }
 
+enum { TIMERS = 256 };
+static timer_t all_timers[TIMERS];
+
 /* As many timers as there may be, whose signals wait for a thread, are ignored, and wait no more; then the thread ends. */
 static void *with_timers(void *unused)
 {
-	enum { TIMERS = 256 };
 	struct sigevent signo = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGRTMIN + 1 };
 	signo._sigev_un._tid = gettid();
 	for (int i = 0; i < TIMERS; i++) {
-		timer_t timer;
 		struct itimerspec often = { { 0, 2000000 + i * 20000 }, { 0, 1000 } };
-		must(timer_create(CLOCK_MONOTONIC, &signo, &timer) == 0, "timer_create");
-		must(timer_settime(timer, 0, &often, NULL) == 0, "timer_settime");
+		must(timer_create(CLOCK_MONOTONIC, &signo, &all_timers[i]) == 0, "timer_create");
+		must(timer_settime(all_timers[i], 0, &often, NULL) == 0, "timer_settime");
 	}
 	rest();
 	must(signal(SIGRTMIN + 1, SIG_IGN) != SIG_ERR, "signal");
@@ -297,6 +300,8 @@ static void timers(void)
 	must(sigfillset(&all) == 0 && pthread_sigmask(SIG_BLOCK, &all, &before) == 0, "pthread_sigmask");
 	must(pthread_create(&thread, NULL, with_timers, NULL) == 0, "pthread_create");
 	must(pthread_join(thread, NULL) == 0, "pthread_join");
+	for (int i = 0; i < TIMERS; i++)
+		must(timer_delete(all_timers[i]) == 0, "timer_delete");
 	while (sigqueue(getpid(), SIGRTMIN + 1, (union sigval){ .sival_int = queued }) == 0)
 		queued++;
 	must(queued > 100 && errno == EAGAIN, "signals queued");
@@ -313,6 +318,7 @@ static long lock_call(unsigned *lock, int operation)
 static void *wait_for_lock(void *unused)
 {
 	must(lock_call(&contended_lock, FUTEX_LOCK_PI) == 0, "FUTEX_LOCK_PI");
+	must(lock_call(&contended_lock, FUTEX_UNLOCK_PI) == 0, "FUTEX_UNLOCK_PI");
 	return unused;
 }
 
@@ -320,14 +326,17 @@ static void *wait_for_lock(void *unused)
 static void contended(void)
 {
 	enum { OTHERS = 512 };
+	static pthread_t threads[MOST];
 	static unsigned others[OTHERS];
 	contended_lock = (unsigned)gettid();
-	start_many(wait_for_lock);
+	long made = start_many(threads, wait_for_lock);
 	for (int i = 0; i < OTHERS; i++) {
 		must(lock_call(&others[i], FUTEX_LOCK_PI) == 0, "FUTEX_LOCK_PI");
 		must(lock_call(&others[i], FUTEX_UNLOCK_PI) == 0, "FUTEX_UNLOCK_PI");
 	}
 	must(lock_call(&contended_lock, FUTEX_UNLOCK_PI) == 0, "FUTEX_UNLOCK_PI");
+	for (long i = 0; i < made; i++)
+		must(pthread_join(threads[i], NULL) == 0, "pthread_join");
 }
 
 int main(int argc, char **argv)

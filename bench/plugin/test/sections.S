@@ -3,7 +3,7 @@
  * interrupts off; the last instruction ends QEMU (isa-debug-exit).
  *
  * A region each: CLI to STI; the same twice with a window between them that lets
- * nothing in; with one that does; a handler; CLI to POPF.
+ * nothing in; with one that does; a handler; CLI to POPF; a handler that returns to a CLI.
  */
 #include "../mark.h"
 
@@ -84,6 +84,14 @@ _start:	lgdt gdt_pointer
 	work
 	push $0x202
 	popf
+	nop
+	end
+
+	begin
+	int $0
+	cli
+	work
+	sti
 	nop
 	end
 

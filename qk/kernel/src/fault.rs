@@ -147,7 +147,8 @@ fn by_window(thread: &Thread, trap: Trap) {
 /// A device interrupt or an IPI, from ring 3 or out of a halt or an interrupt window. `DEBUG`: ranks may be debugged.
 pub fn interrupt<const DEBUG: bool>(vector: u8, from_user: bool, frame: Option<&mut UserFrame>) {
     let counters = stats::here();
-    let counting = from_user && stats::counting();
+    // Out of a halt or a window, a section ended before, and the next starts after.
+    let counting = stats::counting();
     if counting {
         stats::section_starts();
     }

@@ -26,7 +26,7 @@ use intervals::{alarm_real, expire_cpu_time};
 /// How long a task runs when others want its core.
 const SLICE_NS: u64 = 4_000_000;
 /// Deadlines that one interrupt acts on; another follows at once for the rest.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 2;
 /// The TSC value of a timer that is off.
 const NEVER: u64 = u64::MAX;
 
