@@ -135,9 +135,9 @@ pub fn send_from(
     info: SigInfo,
 ) -> Result<(), Errno> {
     let (rank, signal) = (sender.rank, info.signal);
-    if signal.is_real_time() {
+    if signal.is_real_time() && info.code != code::USER {
         forget_if_full(rank);
-        if to.is_none() && info.code != code::USER {
+        if to.is_none() {
             rank.signals.lock().check_room()?;
         }
     }
@@ -293,10 +293,15 @@ pub fn claim(thread: &Thread) {
     if thread.rank.unclaimed.load(Ordering::SeqCst)
         && thread.rank.unclaimed.swap(false, Ordering::SeqCst)
     {
-        collect(thread.rank);
-        hand_over_pending(thread, SigSet(u64::MAX));
-        timer::posix::forgotten(thread.rank);
+        claim_all(thread);
     }
+}
+
+#[cold]
+fn claim_all(thread: &Thread) {
+    collect(thread.rank);
+    hand_over_pending(thread, SigSet(u64::MAX));
+    timer::posix::forgotten(thread.rank);
 }
 
 /// Signals of the process that the thread no longer takes are others' to look at: it blocked them, or it ends.

@@ -36,15 +36,22 @@ impl Forgotten {
     }
 
     /// How often it was so far.
+    #[inline]
     pub fn times(&self) -> u64 {
         self.times
     }
 
     /// Those of `set` that were forgotten after the first `times`.
+    #[inline]
     pub fn since(&self, times: u64, set: SigSet) -> SigSet {
         if times == self.times {
             return SigSet::EMPTY;
         }
+        self.later(times, set)
+    }
+
+    #[cold]
+    fn later(&self, times: u64, set: SigSet) -> SigSet {
         let later = set
             .iter()
             .filter(|signal| self.last[signal.index()] > times);

@@ -384,6 +384,7 @@ impl Process {
     }
 
     /// What waits for the process and for the thread.
+    #[inline]
     fn waiting(&self, thread: &Thread) -> SigSet {
         let own = thread.pending.set();
         let forgotten = self.forgotten.since(thread.forgets, own);

@@ -50,10 +50,15 @@ impl Thread {
     #[inline]
     pub(super) fn forget(&mut self, forgotten: &Forgotten) {
         if self.forgets != forgotten.times() {
-            let set = forgotten.since(self.forgets, self.pending.set());
-            self.pending.discard(set);
-            self.forgets = forgotten.times();
+            self.catch_up(forgotten);
         }
+    }
+
+    #[cold]
+    fn catch_up(&mut self, forgotten: &Forgotten) {
+        let set = forgotten.since(self.forgets, self.pending.set());
+        self.pending.discard(set);
+        self.forgets = forgotten.times();
     }
 
     /// What it blocks now.
