@@ -173,7 +173,7 @@ fn an_end_passes_on_every_lock_of_the_thread_and_no_other() {
     const LOCKS: usize = 3 * SLICE;
     let (table, all) = (table(1), threads::<{ LOCKS + 2 }>());
     let (waiters, [ends, stays]) = all.split_last_chunk().expect("two own the locks");
-    let owner_of = |i: usize| if i % 3 == 0 { stays } else { ends };
+    let owner_of = |i: usize| [stays, ends, ends][i % 3];
     let words = core::array::from_fn::<_, LOCKS, _>(|i| Memory::of(owner_of(i).tid));
     for (i, waiter) in waiters.iter().enumerate() {
         let state = table.lock_pi(key(i as u64), &words[i], *waiter, LIVES, point);
