@@ -3,6 +3,7 @@
 #include "../common/parallel.h"
 
 #include <sys/resource.h>
+#include <sys/utsname.h>
 
 static _Atomic pid_t seen_tid, target_tid;
 static atomic_int hits, value, end;
@@ -421,6 +422,31 @@ static void ignored(void)
     check(removed(id), "ignored for a time, it goes on");
 }
 
+static int waits(int signo)
+{
+    sigset_t set;
+    need(sigpending(&set) == 0, "sigpending");
+    return sigismember(&set, signo);
+}
+
+// A signal that waits is forgotten when it is ignored, and its timer goes on. (Linux before 6.13: once it is set again.)
+static void forgotten(void)
+{
+    struct utsname system;
+    need(uname(&system) == 0, "uname");
+    if (strverscmp(system.release, "6.13") < 0 && !strstr(system.release, "margay"))
+        return;
+    int id = made(CLOCK_MONOTONIC, SIGEV_SIGNAL, SIGRTMIN);
+    block(SIGRTMIN);
+    arm(id, 0, MS, 20 * MS);
+    AWAIT(waits(SIGRTMIN));
+    catch_signal(SIGRTMIN, SIG_IGN, 0);
+    catch_timer(SIGRTMIN);
+    AWAIT(waits(SIGRTMIN));
+    check(removed(id), "forgotten with its signal, it goes on");
+    unblock(SIGRTMIN);
+}
+
 static void ends_a_wait(void)
 {
     int id = made(CLOCK_REALTIME, SIGEV_SIGNAL, SIGRTMIN);
@@ -464,8 +490,8 @@ int main(int argc, char **argv)
     static const struct test_case cases[] = {
         CASE(by_signal), CASE(one_shot), CASE(for_thread), CASE(by_thread), CASE(wrong), CASE(overruns),
         CASE(in_the_past), CASE(what_is_left), CASE(deleted), CASE(bad_arguments), CASE(by_default), CASE(silent), CASE(same_signal),
-        CASE(processor_time), CASE(time_of_one_thread), CASE(limited), CASE(ended_thread), CASE(ignored), CASE(ends_a_wait),
-        CASE(ends_a_stop), CASE(ends_a_stopped_one),
+        CASE(processor_time), CASE(time_of_one_thread), CASE(limited), CASE(ended_thread), CASE(ignored), CASE(forgotten),
+        CASE(ends_a_wait), CASE(ends_a_stop), CASE(ends_a_stopped_one),
     };
     return RUN_CASES(cases);
 }
