@@ -315,8 +315,12 @@ static long lock_call(unsigned *lock, int operation)
 	return syscall(SYS_futex, lock, operation, 0, NULL);
 }
 
+/* The last thread has this one for as long as it waits. */
+static unsigned others_lock;
+
 static void *wait_for_lock(void *unused)
 {
+	others_lock = (unsigned)gettid();
 	must(lock_call(&contended_lock, FUTEX_LOCK_PI) == 0, "FUTEX_LOCK_PI");
 	must(lock_call(&contended_lock, FUTEX_UNLOCK_PI) == 0, "FUTEX_UNLOCK_PI");
 	return unused;
@@ -330,6 +334,7 @@ static void contended(void)
 	static unsigned others[OTHERS];
 	contended_lock = (unsigned)gettid();
 	long made = start_many(threads, wait_for_lock);
+	must(lock_call(&others_lock, FUTEX_TRYLOCK_PI) == -1 && errno == EAGAIN, "FUTEX_TRYLOCK_PI");
 	for (int i = 0; i < OTHERS; i++) {
 		must(lock_call(&others[i], FUTEX_LOCK_PI) == 0, "FUTEX_LOCK_PI");
 		must(lock_call(&others[i], FUTEX_UNLOCK_PI) == 0, "FUTEX_UNLOCK_PI");

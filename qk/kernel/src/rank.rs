@@ -12,7 +12,6 @@ use abi::ident::RLIM_NLIMITS;
 use alloc::boxed::Box;
 use hal::addr::Phys;
 use hal::sync::{Mutex, Once};
-use qk_core::futex::Owner;
 use qk_core::sched::{AtomicCoreSet, CoreSet};
 use qk_core::signals::SigSet;
 use wire::rank::{RankArea, proxy, state};
@@ -239,19 +238,6 @@ impl Rank {
     /// ENOMEM.
     pub fn make_room(&self, tasks: usize) -> Result<(), Errno> {
         sched::make_room(self.cores(), tasks)
-    }
-
-    /// What is known of the thread that a lock's word names.
-    pub fn owner(&self, tid: u32) -> Owner {
-        let owner = self
-            .threads
-            .iter()
-            .find(|thread| thread.tid() == u64::from(tid));
-        match owner {
-            None => Owner::Gone,
-            Some(thread) if thread.ends.load(Ordering::SeqCst) => Owner::Ends,
-            Some(_) => Owner::Lives,
-        }
     }
 
     /// Its identity; all zero before the proxy attached.

@@ -281,7 +281,7 @@ fn tell_another(rank: &'static Rank, signal: Signal, here: Option<&'static Threa
 
 /// Has a thread of the rank do what there was no time for: the one that runs here, if it is one.
 fn have_claimed(rank: &'static Rank, here: Option<&'static Thread>) {
-    if let Some(thread) = here.or_else(|| rank.threads.iter().next()) {
+    if let Some(thread) = here.or_else(|| rank.threads.first()) {
         rank.unclaimed.store(true, Ordering::SeqCst);
         tell(thread);
     }

@@ -368,24 +368,22 @@ impl Threads {
         self.free.lock().push_back(index);
     }
 
-    /// All that live.
-    pub fn iter(&self) -> impl Iterator<Item = &Thread> {
-        self.iter_with(|| ())
+    /// One that lives: mostly the main thread.
+    pub fn first(&self) -> Option<&Thread> {
+        // BOUND: the numbers of threads, a few instructions each.
+        (0..self.made()).find_map(|index| self.living(index))
     }
 
     /// All that live, with a preemption point for each number: most may be nobody's.
     pub fn each(&self) -> impl Iterator<Item = &Thread> {
-        self.iter_with(|| preempt::point(NUMBER_WORK))
+        (0..self.made()).filter_map(|index| {
+            preempt::point(NUMBER_WORK);
+            self.living(index)
+        })
     }
 
-    #[inline]
-    fn iter_with(&self, before: impl Fn()) -> impl Iterator<Item = &Thread> {
-        let thread = move |index| {
-            before();
-            self.get(index).filter(|thread| thread.is_live())
-        };
-        // BOUND: `each` takes the point; who calls `iter` wants the first, which mostly is the main thread.
-        (0..self.made()).filter_map(thread)
+    fn living(&self, index: usize) -> Option<&Thread> {
+        self.get(index).filter(|thread| thread.is_live())
     }
 }
 

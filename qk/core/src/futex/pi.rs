@@ -25,6 +25,8 @@ pub enum Owner {
     Ends,
     /// There is none, or it has ended and released its locks.
     Gone,
+    /// It was not looked for: that may take long, so callers do it before.
+    Unknown,
 }
 
 /// How an attempt to lock went.
@@ -36,6 +38,8 @@ pub enum Locked {
     Queued,
     /// The owner is just ending: try again when others have run.
     Busy,
+    /// The owner, with this thread id, is [`Owner::Unknown`]: try again when it was looked for.
+    Unknown(u32),
 }
 
 /// What becomes of a lock's word when thread `tid` wants it and the word is `old`; `None`: another thread has it.
@@ -90,7 +94,7 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
         result
     }
 
-    /// Takes the lock if it is free. [`Locked::Queued`] is never returned.
+    /// Takes the lock if it is free, as [`Futexes::lock_pi`]. [`Locked::Queued`] is never returned.
     ///
     /// # Errors
     /// EAGAIN: another thread has it. Else as [`Futexes::lock_pi`].
@@ -269,6 +273,7 @@ fn acquire<W: Waiter>(
     }
     let holder = old & TID_MASK;
     match owner(holder) {
+        Owner::Unknown => Ok(Some((Locked::Unknown(holder), holder))),
         Owner::Lives => Ok(Some((Locked::Queued, holder))),
         Owner::Ends => Ok(Some((Locked::Busy, holder))),
         // It has ended since the word was read, and the word says what became of the lock.

@@ -167,6 +167,22 @@ fn a_mark_that_comes_before_a_waiter_is_no_error() {
     assert_eq!(word.get(), first.tid | OWNER_DIED);
 }
 
+#[test]
+fn an_owner_that_was_not_looked_for_is_asked_for() {
+    let (table, [a, b]) = (table(1), threads());
+    let word = Memory::of(a.tid);
+    let unknown = |_| Owner::Unknown;
+    let asked = Ok(Locked::Unknown(a.tid));
+    assert_eq!(table.lock_pi(key(0), &word, b, unknown, point), asked);
+    assert_eq!(table.trylock_pi(key(0), &word, b, unknown, point), asked);
+    assert_eq!(table.unlock_pi(key(0), &word, a.tid, point), Ok(()));
+    assert_eq!(word.get(), 0, "nobody waits");
+    assert_eq!(
+        table.lock_pi(key(0), &word, b, unknown, point),
+        Ok(Locked::Acquired)
+    );
+}
+
 /// Of two threads' locks, all in one bucket, more than are looked at under its lock.
 #[test]
 fn an_end_passes_on_every_lock_of_the_thread_and_no_other() {

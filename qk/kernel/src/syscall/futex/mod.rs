@@ -4,6 +4,8 @@ mod ends;
 mod many;
 mod wait;
 
+use core::sync::atomic::Ordering;
+
 use abi::Errno;
 use hal::addr::User;
 use hal::sync::{Mutex, Once};
@@ -11,6 +13,7 @@ use qk_core::futex::{ANY, Futexes, Key, Locked, Locks, Owner, Place, Waiter, Wak
 
 use super::args::user;
 use super::{Call, RESTART_ALWAYS, SysResult};
+use crate::rank::Rank;
 use crate::shared::{self, children};
 use crate::thread::Thread;
 use crate::{preempt, rank, sched};
@@ -171,18 +174,55 @@ fn key(thread: &Thread, at: u64, private: bool) -> Key {
     }
 }
 
-/// What is known of the thread that a lock's word names: one of the rank, or of another if they share memory.
-fn owner(thread: &Thread, tid: u32) -> Owner {
-    match thread.rank.owner(tid) {
-        Owner::Gone if thread.rank.maps_objects() => {
-            let others = rank::all().iter().filter(|rank| rank.is_running());
-            let known = others.map(|rank| rank.owner(tid));
-            known
-                .into_iter()
-                .find(|owner| !matches!(owner, Owner::Gone))
-                .unwrap_or(Owner::Gone)
+/// The thread that a lock's word named when it was looked for: one of the rank, or of another if they share memory.
+#[derive(Clone, Copy)]
+struct Holder {
+    tid: u32,
+    thread: Option<&'static Thread>,
+}
+
+impl Holder {
+    /// Whom no word of a lock names that somebody has.
+    const NOBODY: Holder = Holder {
+        tid: 0,
+        thread: None,
+    };
+
+    /// Looks for it, with preemption points.
+    fn find(thread: &Thread, tid: u32) -> Holder {
+        let is_it = |thread: &&Thread| thread.tid() == u64::from(tid);
+        let own = thread.rank;
+        let find = |rank: &'static Rank| rank.threads.each().find(is_it);
+        let others = || {
+            let ranks = rank::all().iter().filter(|rank| rank.is_running());
+            ranks.filter(|_| own.maps_objects()).find_map(find)
+        };
+        Holder {
+            tid,
+            thread: find(own).or_else(others),
         }
-        owner => owner,
+    }
+
+    /// Looks for thread `tid`, once in a call: when yet another has the lock by then, the call begins anew, and others may have the
+    /// core before.
+    fn find_once(&mut self, thread: &Thread, tid: u32) -> Result<(), Errno> {
+        if self.tid != Holder::NOBODY.tid {
+            return Err(thread.interrupted(RESTART_ALWAYS));
+        }
+        *self = Holder::find(thread, tid);
+        Ok(())
+    }
+
+    /// What is known of thread `tid` now.
+    fn state(self, tid: u32) -> Owner {
+        if tid != self.tid {
+            return Owner::Unknown;
+        }
+        match self.thread.filter(|thread| thread.tid() == u64::from(tid)) {
+            None => Owner::Gone,
+            Some(thread) if thread.ends.load(Ordering::SeqCst) => Owner::Ends,
+            Some(_) => Owner::Lives,
+        }
     }
 }
 
@@ -245,14 +285,19 @@ fn wake_op(
 fn lock(call: &Call<'_>, (at, private): (u64, bool), until: Until) -> SysResult {
     let thread = call.thread;
     let (word, key) = (word(at)?, key(thread, at, private));
-    let owner = |tid| owner(thread, tid);
-    while futexes().lock_pi(key, &word, Sleeper(thread), owner, preempt::point)? != Locked::Queued {
-        if owns(&word, thread)? {
-            return Ok(0);
+    let mut holder = Holder::NOBODY;
+    loop {
+        let state = move |tid| holder.state(tid);
+        match futexes().lock_pi(key, &word, Sleeper(thread), state, preempt::point)? {
+            Locked::Queued => break,
+            Locked::Unknown(tid) => holder.find_once(thread, tid)?,
+            _ if owns(&word, thread)? => return Ok(0),
+            // The owner is about to end.
+            _ => {
+                sched::yield_now();
+                preempt::window();
+            }
         }
-        // The owner is about to end.
-        sched::yield_now();
-        preempt::window();
     }
     match sleep(thread, until.deadline(), || {
         futexes().cancel(Sleeper(thread))
@@ -269,17 +314,16 @@ fn owns(word: &UserWord, thread: &Thread) -> Result<bool, Errno> {
 
 fn try_lock(call: &Call<'_>, (at, private): (u64, bool)) -> SysResult {
     let thread = call.thread;
-    let owner = |tid| owner(thread, tid);
-    let sleeper = Sleeper(thread);
-    match futexes().trylock_pi(
-        key(thread, at, private),
-        &word(at)?,
-        sleeper,
-        owner,
-        preempt::point,
-    )? {
-        Locked::Acquired => Ok(0),
-        Locked::Busy | Locked::Queued => Err(Errno::EAGAIN),
+    let (word, key) = (word(at)?, key(thread, at, private));
+    let mut holder = Holder::NOBODY;
+    loop {
+        let state = move |tid| holder.state(tid);
+        preempt::point(ENTRY_WORK);
+        match futexes().trylock_pi(key, &word, Sleeper(thread), state, preempt::point)? {
+            Locked::Acquired => return Ok(0),
+            Locked::Unknown(tid) => holder.find_once(thread, tid)?,
+            Locked::Busy | Locked::Queued => return Err(Errno::EAGAIN),
+        }
     }
 }
 
