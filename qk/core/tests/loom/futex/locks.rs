@@ -25,6 +25,7 @@ fn take(table: &Table, word: &User, me: Me, owner: impl Fn(u32) -> Owner) -> Res
                 return Ok(());
             }
             Locked::Busy => thread::yield_now(),
+            Locked::Unknown(tid) => panic!("thread {tid} is known"),
         }
     }
 }
