@@ -10,5 +10,7 @@ pub const VERSION: &str = concat!("#1 Margay ", env!("CARGO_PKG_VERSION"), " LWK
 pub const MACHINE: &str = "x86_64";
 /// Number of Linux signals, and the highest signal number.
 pub const NSIG: u32 = 64;
+/// personality(2): nothing is placed at random (include/uapi/linux/personality.h), as on a node in any case.
+pub const ADDR_NO_RANDOMIZE: u64 = 0x0004_0000;
 /// Kinds of resource limits (include/uapi/asm-generic/resource.h, RLIM_NLIMITS).
 pub const RLIM_NLIMITS: usize = 16;

@@ -62,6 +62,8 @@ pub struct Child {
     pub heap_end: Word,
     /// Whether it is dumpable (prctl's PR_GET_DUMPABLE).
     pub dumpable: Word,
+    /// What the program has set of its personality: [`abi::ident::ADDR_NO_RANDOMIZE`] or nothing.
+    pub personality: Word,
     /// Words of [`Self::fpu`] that are filled in.
     pub fpu_words: Word,
     /// The FPU state as XSAVE has it in the standard format.
@@ -89,6 +91,7 @@ impl Default for Child {
             rseq: words(),
             heap_end: Word::default(),
             dumpable: Word::default(),
+            personality: Word::default(),
             fpu_words: Word::default(),
             fpu: words(),
             actions: core::array::from_fn(|_| words()),

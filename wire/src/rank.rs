@@ -67,6 +67,8 @@ pub struct FromHost {
     pub ignored: Word,
     /// Signals blocked at start.
     pub blocked: Word,
+    /// [`abi::ident::ADDR_NO_RANDOMIZE`], if yod was started with it.
+    pub personality: Word,
     /// uname's nodename.
     pub nodename: Text<9>,
     /// uname's domainname.

@@ -42,13 +42,21 @@ impl Default {
     }
 }
 
-/// Signal mask and ignored signals that yod was started with, which the rank inherits as across an exec.
+/// This process's personality(2), as Linux shows it (proc(5)): PER_LINUX where it does not.
+fn personality() -> u64 {
+    let shown = std::fs::read_to_string("/proc/self/personality").unwrap_or_default();
+    u64::from_str_radix(shown.trim(), 16).unwrap_or(0)
+}
+
+/// Signal mask, ignored signals and personality that yod was started with, which the rank inherits as across an exec.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, core::default::Default)]
 pub struct Inherited {
     /// Ignored signals.
     pub ignored: u64,
     /// Blocked signals.
     pub blocked: u64,
+    /// personality(2).
+    pub personality: u64,
 }
 
 impl Inherited {
@@ -71,6 +79,7 @@ impl Inherited {
         Inherited {
             ignored,
             blocked: mask(How::Block, 0),
+            personality: personality(),
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 
 use abi::control::RankInfo;
-use abi::ident::{NSIG, RLIM_NLIMITS};
+use abi::ident::{ADDR_NO_RANDOMIZE, NSIG, RLIM_NLIMITS};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io;
 use rustix::process::{self, Resource, Signal};
@@ -289,6 +289,8 @@ fn fill(host: &FromHost, rank: &Rank, limits: &Limits) {
     describe(host, &rank.program());
     host.ignored.put(rank.inherited.ignored);
     host.blocked.put(rank.inherited.blocked);
+    let personality = rank.inherited.personality & ADDR_NO_RANDOMIZE;
+    host.personality.put(personality);
     let uname = rustix::system::uname();
     host.nodename.put(uname.nodename().to_bytes());
     host.domainname.put(uname.domainname().to_bytes());

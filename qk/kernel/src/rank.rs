@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use abi::Errno;
 use abi::control::RankInfo;
-use abi::ident::RLIM_NLIMITS;
+use abi::ident::{ADDR_NO_RANDOMIZE, RLIM_NLIMITS};
 use alloc::boxed::Box;
 use hal::addr::Phys;
 use hal::sync::{Mutex, Once};
@@ -89,6 +89,8 @@ pub struct Rank {
     pub dumpable: AtomicBool,
     /// prctl's PR_SET_NO_NEW_PRIVS.
     pub no_new_privs: AtomicBool,
+    /// personality(2): children begin with it.
+    pub personality: AtomicU64,
     /// Held while signals are taken from the mailbox and become pending: there is one consumer.
     pub collecting: Mutex<()>,
     /// Held while a child is made: there is one record for it.
@@ -155,6 +157,7 @@ pub fn init(comm: &'static comm::Comm) {
         is_copied: AtomicBool::new(false),
         dumpable: AtomicBool::new(true),
         no_new_privs: AtomicBool::new(false),
+        personality: AtomicU64::new(0),
         collecting: Mutex::new(()),
         births: SleepLock::new(()),
         execs: SleepLock::new(()),
@@ -212,6 +215,10 @@ impl Rank {
         self.signals
             .lock()
             .inherit(host.ignored.peek(), queue_limit);
+        self.personality.store(
+            host.personality.peek() & ADDR_NO_RANDOMIZE,
+            Ordering::Relaxed,
+        );
         let blocked = SigSet(host.blocked.peek());
         self.main().begin(identity.pid, 0, blocked, Policy::DEFAULT);
         self.identity.set(identity).is_ok()

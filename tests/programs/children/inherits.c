@@ -7,6 +7,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
+#include <sys/personality.h>
 #include <sys/resource.h>
 #include <sys/timerfd.h>
 
@@ -199,6 +200,14 @@ static void priority(void)
     IN_CHILD("the nice value is the parent's", look_at_priority);
 }
 
+static int look_at_personality(void) { return personality(0xffffffff) != ADDR_NO_RANDOMIZE; }
+static void no_randomizing(void)
+{
+    need(personality(ADDR_NO_RANDOMIZE) == 0, "personality");
+    IN_CHILD("the personality is the parent's", look_at_personality);
+    check(personality(0) == ADDR_NO_RANDOMIZE && personality(0xffffffff) == 0, "and can be changed back");
+}
+
 static timer_t timer;
 static int look_at_timer(void)
 {
@@ -309,7 +318,8 @@ static void streams(void)
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
-        CASE(one_moment), CASE(listed), CASE(beside_calls), CASE(kinds),     CASE(locks), CASE(priority), CASE(timers),
+        CASE(one_moment), CASE(listed), CASE(beside_calls), CASE(kinds),     CASE(locks), CASE(priority), CASE(no_randomizing),
+        CASE(timers),
         CASE(environment), CASE(arguments), CASE(directory), CASE(stack), CASE(limits), CASE(streams),
     };
     return RUN_CASES(cases);

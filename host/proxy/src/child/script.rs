@@ -4,6 +4,7 @@ use std::ptr::from_ref;
 use std::sync::Mutex;
 
 use abi::Errno;
+use abi::ident::ADDR_NO_RANDOMIZE;
 use abi::map::{PAGE, USER_BASE, USER_TOP, VDSO_AREA};
 use rustix::fd::AsRawFd;
 use wire::child::{Child, STACK_BYTES};
@@ -130,6 +131,9 @@ impl Script {
             steps.call(libc::SYS_arch_prctl, &[code, base.peek()], Must::Succeed);
         }
         steps.page(page_at, &page);
+        let inherited = rank.inherited.personality & !ADDR_NO_RANDOMIZE;
+        let personality = inherited | child.personality.peek() & ADDR_NO_RANDOMIZE;
+        steps.call(libc::SYS_personality, &[personality], Must::Succeed);
         let limits = steps.limits(rank); // RLIMIT_AS, and nothing is mapped afterwards
         steps.call(
             libc::SYS_prctl,

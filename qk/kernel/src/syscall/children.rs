@@ -126,6 +126,8 @@ fn record(call: &Call<'_>, birth: &Birth, child: &Child) -> Result<(), Errno> {
     }
     let dumpable = call.rank.dumpable.load(Ordering::Relaxed);
     child.dumpable.put(dumpable.into());
+    let personality = call.rank.personality.load(Ordering::Relaxed);
+    child.personality.put(personality);
     let heap = call.rank.with_aspace(|aspace| Ok(aspace.heap(u64::MAX)))?;
     child.heap_end.put(heap.current);
     Ok(())

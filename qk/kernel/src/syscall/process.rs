@@ -1,6 +1,7 @@
 //! The process itself: its end, its thread pointer, what it says of itself.
 
 use abi::Errno;
+use abi::ident::ADDR_NO_RANDOMIZE;
 use core::sync::atomic::Ordering;
 
 use super::args::{put_bytes, put_words};
@@ -76,12 +77,17 @@ pub fn prctl(call: &mut Call<'_>) -> SysResult {
     }
 }
 
-/// Only PER_LINUX; asked with all ones it says so.
+/// PER_LINUX, with or without ADDR_NO_RANDOMIZE; asked with all ones it says which.
 pub fn personality(call: &mut Call<'_>) -> SysResult {
-    match call.frame.rdi as u32 {
-        0 | u32::MAX => Ok(0),
-        _ => Err(Errno::EINVAL),
+    let wanted = u64::from(call.frame.rdi as u32);
+    let now = &call.rank.personality;
+    if wanted == u64::from(u32::MAX) {
+        return Ok(now.load(Ordering::Relaxed));
     }
+    if wanted & !ADDR_NO_RANDOMIZE != 0 {
+        return Err(Errno::EINVAL);
+    }
+    Ok(now.swap(wanted, Ordering::Relaxed))
 }
 
 pub fn rseq(call: &mut Call<'_>) -> SysResult {
