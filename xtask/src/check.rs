@@ -145,6 +145,7 @@ fn all_steps() -> Vec<Step> {
         Step::new("sweeps", system("sweeps")),
         Step::new("debian", system("debian")),
         Step::new("children", system("children")),
+        Step::new("configure", make_in("tests/apps", &["check-hello"])),
         Step::new("exec", system("exec")),
         Step::new("facts", system("facts")),
         Step::new("ranks", system("ranks")),
