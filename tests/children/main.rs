@@ -2,6 +2,7 @@
 //! or their parents are killed.
 
 mod killed;
+mod memory;
 mod outside;
 mod terminal;
 
