@@ -1,8 +1,10 @@
 // The auxiliary vector: page size, random bytes, program headers, entry point,
-// identities, capabilities as cpuid tells them, the name, the vDSO's ELF header.
+// identities, capabilities as cpuid tells them, the name, the vDSO's ELF header;
+// and /proc/self/auxv.
 #include "../common/check.h"
 #include <cpuid.h>
 #include <elf.h>
+#include <fcntl.h>
 #include <sys/auxv.h>
 
 extern char _start[];
@@ -77,5 +79,11 @@ int main(int argc, char **argv)
     while (vector()[entries].a_type != AT_NULL && entries < 100)
         entries++;
     check(entries >= 15 && entries < 100, "the vector follows the environment and ends");
+
+    static Elf64_auxv_t told[100];
+    ssize_t bytes = (entries + 1) * (ssize_t)sizeof *told;
+    int file = open("/proc/self/auxv", O_RDONLY);
+    check(read(file, told, sizeof told) == bytes, "/proc/self/auxv is as long, its last entry included");
+    check(memcmp(told, vector(), bytes) == 0, "and the same");
     return check_done();
 }
