@@ -244,6 +244,18 @@ mod tests {
     use super::*;
 
     fn explain(cause: Cause, complaint: &str, log: &str, up: bool) -> Failure {
+        explain_ended(
+            Ended {
+                cause,
+                complaint: complaint.into(),
+                log: log.into(),
+                used_up: None,
+            },
+            up,
+        )
+    }
+
+    fn explain_ended(ended: Ended, up: bool) -> Failure {
         let qemu = Qemu {
             path: "/nonexistent/qemu".into(),
             qboot: None,
@@ -253,13 +265,34 @@ mod tests {
             accel: Accel::Tcg,
             kernel: Path::new("/nonexistent"),
         };
-        Loss::Node(Ended {
-            cause,
-            complaint: complaint.into(),
-            log: log.into(),
-            used_up: None,
-        })
-        .explain(&context, up)
+        Loss::Node(ended).explain(&context, up)
+    }
+
+    /// SIGKILL at the limit on processor time was put down to memory.
+    #[test]
+    fn a_limit_on_processor_time_is_named_and_not_memory() {
+        let at_limit = |signo| {
+            let ended = Ended {
+                cause: Cause::Killed(signo),
+                complaint: String::new(),
+                log: String::new(),
+                used_up: Some(UsedUp {
+                    used_ms: 2_340,
+                    limit_s: 2,
+                }),
+            };
+            explain_ended(ended, true).line
+        };
+        let why = "it has used 2.3 s of processor time, `ulimit -t` allows 2 s";
+        assert_eq!(
+            at_limit(9),
+            format!("QEMU was killed by signal 9 (SIGKILL) ({why})")
+        );
+        assert_eq!(
+            at_limit(24),
+            format!("QEMU was killed by signal 24 (SIGXCPU) ({why})")
+        );
+        assert_eq!(at_limit(11), "QEMU was killed by signal 11 (SIGSEGV)");
     }
 
     #[test]

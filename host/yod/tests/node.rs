@@ -335,18 +335,6 @@ fn a_proxy_may_attach_long_after_the_node_is_up() {
 }
 
 #[test]
-fn too_little_memory_is_said() {
-    let Some((program, mut yod)) = program("little-memory") else {
-        return;
-    };
-    let ended = run(yod
-        .args(["-m", "64M"])
-        .env("MARGAY_NODE_MIB", "5")
-        .arg(&program));
-    ended.one_line(126, "do not fit the node's memory");
-}
-
-#[test]
 fn twenty_at_once_simply_work() {
     let Some((program, mut yod)) = program("twenty-nodes") else {
         return;
@@ -413,49 +401,6 @@ fn the_environment_is_passed_on_as_it_is() {
     let expected = "A=1\nno equals sign\n=B\nPATH=/usr/local/bin:/usr/bin:/bin\n\
                     MARGAY_RANK=0\nMARGAY_SIZE=1\n";
     assert_eq!((ended.err.as_str(), ended.out.as_str()), ("", expected));
-}
-
-/// Reading the ranks' output took more stack than `ulimit -s` may leave.
-#[test]
-fn a_small_stack_is_enough() {
-    let Some((program, _)) = program("small-stack") else {
-        return;
-    };
-    for options in [
-        "-n 1 --strace=/dev/null --stats",
-        "-n 2 --label --kernel-log=/dev/null",
-    ] {
-        let script = format!("ulimit -s 64 && exec \"$0\" -m 64M {options} \"$1\" lines");
-        let ended = run(Command::new("sh")
-            .args(["-c", &script, env!("CARGO_BIN_EXE_yod")])
-            .arg(&program)
-            .env("MARGAY_OVERSUBSCRIBE", "1")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped()));
-        assert_eq!(ended.status, 0, "{options}: {ended:?}");
-    }
-}
-
-/// SIGKILL at the limit on processor time was put down to memory.
-#[test]
-fn a_limit_on_processor_time_is_named() {
-    let Some((program, _)) = program("cpu-limit") else {
-        return;
-    };
-    let ended = run(Command::new("sh")
-        .args(["-c", "ulimit -t 2 && exec \"$0\" -m 64M \"$1\" spin"])
-        .args([env!("CARGO_BIN_EXE_yod").as_ref(), program.as_os_str()])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped()));
-    assert_eq!(ended.status, 137, "{ended:?}");
-    // The rank's own limit, as natively without a word, or QEMU's, whichever is reached first.
-    let of_qemu = "yod: QEMU was killed by signal 9 (SIGKILL) (it has used ";
-    let named = " s of processor time, `ulimit -t` allows 2 s)\n";
-    assert!(
-        ended.err.is_empty() || ended.err.starts_with(of_qemu) && ended.err.ends_with(named),
-        "{}",
-        ended.err
-    );
 }
 
 /// Batch systems send these to every process of a job, for its ranks: QEMU ended, and the job was said to have lost its node.
