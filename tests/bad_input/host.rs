@@ -62,6 +62,7 @@ pub fn all() -> Vec<Trial> {
     cases.push(
         case("host: /dev/kvm not ours", kvm_not_ours).with_ignored_flag(!root || !kvm_is_roots()),
     );
+    cases.push(case("host: /dev/kvm missing", kvm_missing).with_ignored_flag(!root));
     cases.push(
         case("host: /dev/kvm not working", kvm_not_working)
             .with_ignored_flag(!root || !Path::new("/dev/kvm").exists()),
@@ -138,14 +139,34 @@ fn kvm_is_roots() -> bool {
 
 /// A device that opens and cannot do anything: /dev/null in its place, seen by this run only.
 fn kvm_not_working() -> Result<()> {
-    let script = "mount --bind /dev/null /dev/kvm && exec \"$@\"";
+    kvm_where("mount --bind /dev/null /dev/kvm", "")
+}
+
+/// No device, whether the host has one or not.
+fn kvm_missing() -> Result<()> {
+    kvm_where(
+        "mount -t tmpfs none /mnt && for node in null zero full random urandom tty; do
+             : >/mnt/$node && mount --bind /dev/$node /mnt/$node || exit
+         done && mount --rbind /mnt /dev",
+        "/dev/kvm: ",
+    )
+}
+
+/// It is known before a node is started: no time for one to come up passes.
+fn kvm_where(script: &str, what: &str) -> Result<()> {
+    let script = format!("{script} && exec \"$@\"");
     let yod = tree::yod();
-    let run = Run::new(["/usr/bin/unshare", "--mount", "/bin/sh", "-c", script, "sh"]).args(&[
-        &*yod.to_string_lossy(),
-        "--accel",
-        "kvm",
-        "--",
-        &fine(),
-    ]);
-    unavailable(run, "KVM")
+    let run = Run::new([
+        "/usr/bin/unshare",
+        "--mount",
+        "/bin/sh",
+        "-c",
+        &script,
+        "sh",
+    ])
+    .args(&[&*yod.to_string_lossy(), "--accel", "kvm", "--", &fine()]);
+    unavailable(
+        run.env(&[("MARGAY_BOOT_TIMEOUT_S", "60")]),
+        &format!("--accel kvm: {what}"),
+    )
 }
