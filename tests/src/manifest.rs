@@ -63,6 +63,8 @@ pub struct Extra {
     pub native_env: Vec<(String, String)>,
     /// It cannot pass under emulation.
     pub needs_kvm: bool,
+    /// There is nothing to compare with where Linux was booted with `vsyscall=none`.
+    pub needs_vsyscall: bool,
     /// Ranks under yod; makes sense there only.
     pub ranks: Option<usize>,
     /// Cores of the rank.
@@ -236,7 +238,8 @@ fn parse_extra(column: &str) -> Result<Extra> {
             _ => match key {
                 "stack" => extra.stack = Some(owned()),
                 "share" => extra.share = Some(owned()),
-                "needs" => extra.needs_kvm = value == "kvm",
+                "needs" if value == "kvm" => extra.needs_kvm = true,
+                "needs" if value == "vsyscall" => extra.needs_vsyscall = true,
                 "ranks" => extra.ranks = Some(value.parse()?),
                 "cores" => extra.cores = Some(value.parse()?),
                 _ => bail!("no such extra: {word}"),
