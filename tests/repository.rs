@@ -264,6 +264,25 @@ fn tests_of(sentence: &str) -> Vec<&str> {
     groups.flat_map(|names| names.split("`, `")).collect()
 }
 
+/// Tests that docs/trust.md names with their files: "as `name` in `path` holds".
+#[test]
+fn tests_that_the_trust_model_names_with_a_file_are_there() {
+    let text = std::fs::read_to_string(tree::root().join("docs/trust.md")).expect("a page");
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut named = 0;
+    for after in text.split(" as `").skip(1) {
+        let Some((name, rest)) = after.split_once("` in `") else {
+            continue;
+        };
+        let path = rest.split('`').next().unwrap_or_default();
+        let file = std::fs::read_to_string(tree::root().join(path));
+        let has_it = file.is_ok_and(|text| text.contains(&format!("fn {name}()")));
+        assert!(has_it, "no test {name} in {path}");
+        named += 1;
+    }
+    assert!(named >= 5, "{named} tests");
+}
+
 #[test]
 fn every_sentence_of_the_trust_model_has_its_test() {
     let text = std::fs::read_to_string(tree::root().join("docs/trust.md")).expect("a page");

@@ -11,6 +11,7 @@ mod node;
 mod options;
 mod programs;
 mod refused;
+mod signals;
 
 use libtest_mimic::{Arguments, Trial};
 
@@ -25,6 +26,7 @@ fn main() {
         refused::all(),
         crash::all(),
         exhaustion::all(),
+        signals::all(),
     ];
     libtest_mimic::run(&arguments, trials.into_iter().flatten().collect()).exit();
 }
