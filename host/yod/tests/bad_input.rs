@@ -307,11 +307,14 @@ fn a_filter_of_calls_that_yod_needs_is_named() {
     for (name, number) in calls {
         let mut command = Command::new(&deny);
         command.args([&number.to_string(), env!("CARGO_BIN_EXE_yod")]);
+        let mark = ("MARGAY_TEST_JOB", format!("{name}-{}", std::process::id()));
         let ended = run(command
             .arg(&program)
+            .env(mark.0, &mark.1)
             .stdout(std::process::Stdio::piped())
             .stderr(std::process::Stdio::piped()));
         ended.one_line(71, &format!("Linux refuses {name} to this process"));
+        common::assert_none_with(&format!("{}={}", mark.0, mark.1));
     }
 }
 
