@@ -1,4 +1,4 @@
-//! Files of /proc that speak of the process.
+//! Files of /proc that speak of the process, and what it is that calls may set again: its groups.
 
 use abi::control::HostOp;
 
@@ -31,6 +31,10 @@ pub const CASES: &[Case] = &[
     (
         "of_other_processes_what_is_public",
         of_other_processes_what_is_public,
+    ),
+    (
+        "its_own_groups_are_set_as_by_linux",
+        its_own_groups_are_set_as_by_linux,
     ),
 ];
 
@@ -307,4 +311,22 @@ fn of_other_processes_what_is_public() {
     // Linux shows it to those who may trace the process.
     let link = readlink(&mut node, &format!("{path}/exe\0"), 4096);
     assert_eq!(link, Err(-13));
+}
+
+/// Once no groups could be set at all, not even those that the rank has.
+fn its_own_groups_are_set_as_by_linux() {
+    let own = rustix::process::getgroups().expect("groups");
+    let by_linux = match rustix::thread::set_thread_groups(&own) {
+        Ok(()) => 0,
+        Err(errno) => -i64::from(errno.raw_os_error()),
+    };
+    let two = |pair: &[rustix::process::Gid]| {
+        let high = pair.get(1).map_or(0, |gid| gid.as_raw());
+        u64::from(high) << 32 | u64::from(pair[0].as_raw())
+    };
+    let words: Vec<u64> = own.chunks(2).map(two).collect();
+    let mut node = Node::new();
+    node.put_words(DATA.0, &words);
+    let count = own.len() as u64;
+    assert_eq!(node.call(libc::SYS_setgroups, &[count, DATA.0]), by_linux);
 }
