@@ -224,7 +224,7 @@ fn unreadable(rank: &Rank, asked: &Asked<'_>) -> i64 {
     let Ok(file) = owned(reach(rank, &asked.otherwise(without_access))) else {
         return Errno::EACCES.ret();
     };
-    let place = Place::of(rank, &file);
+    let place = Place::of(rank, &file).filter(|_| flags & libc::O_TRUNC == 0);
     let text = place.and_then(|place| text_at(rank, &place, flags).transpose());
     drop(file); // its number is the one that the rank gets
     match text {

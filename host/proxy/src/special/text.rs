@@ -113,6 +113,12 @@ fn content(rank: &Rank, name: &str) -> Option<Vec<u8>> {
     }
 }
 
+/// Whether a call changes the mode of a text of the procfs, which nobody may (fs/proc/base.c, proc_setattr).
+pub fn is_refused(rank: &Rank, call: &Call, args: &[u64; 6]) -> bool {
+    i64::from(call.nr) == libc::SYS_fchmod
+        && name(rank, args[0]).is_some_and(|name| name.starts_with(PROC))
+}
+
 /// Writes a text anew if the call reads one from its beginning.
 pub fn refresh(rank: &Rank, call: &Call, args: &[u64; 6]) {
     let offset = match i64::from(call.nr) {

@@ -15,6 +15,7 @@ pub const CASES: &[Case] = &[
         "texts_are_like_those_of_linux",
         texts_are_like_those_of_linux,
     ),
+    ("texts_are_not_for_writing", texts_are_not_for_writing),
     (
         "every_user_reads_what_is_its_own",
         every_user_reads_what_is_its_own,
@@ -236,6 +237,41 @@ fn texts_are_like_those_of_linux() {
     }
     assert_eq!(node.call(libc::SYS_fstat, &[fd, BUF]), 0);
     assert_eq!(node.get_i32(BUF + 24) & 0o777, 0o444); // st_mode
+    assert_eq!(node.call(libc::SYS_fchmod, &[fd, 0o666]), -1);
+}
+
+/// O_TRUNC was not looked at; a text whose mode was changed could be opened to be written.
+fn texts_are_not_for_writing() {
+    // SAFETY: 1. No preconditions.
+    let root = unsafe { libc::geteuid() } == 0;
+    let mut node = Node::with(Setup {
+        user: root.then_some(65534),
+        ..Setup::default()
+    });
+    let denied = -i64::from(libc::EACCES);
+    let open = |node: &mut Node, path: &str, flags: i32| {
+        crate::files::open(node, format!("{path}\0").as_bytes(), flags as u64)
+    };
+    for path in ["/proc/self/status", "/proc/self/maps", "/proc/self/auxv"] {
+        for flags in [
+            libc::O_WRONLY,
+            libc::O_RDWR,
+            libc::O_RDONLY | libc::O_TRUNC,
+            libc::O_RDWR | libc::O_TRUNC,
+        ] {
+            assert_eq!(open(&mut node, path, flags), denied, "{path} {flags:#x}");
+        }
+        let fd = open(&mut node, path, libc::O_RDONLY);
+        assert!(fd >= 0, "{path}: {fd}");
+        assert_eq!(node.call(libc::SYS_fchmod, &[fd as u64, 0o666]), -1);
+        assert_eq!(node.call(libc::SYS_ftruncate, &[fd as u64, 0]), -22);
+        let link = format!("/proc/self/fd/{fd}");
+        for flags in [libc::O_WRONLY, libc::O_RDWR, libc::O_RDONLY | libc::O_TRUNC] {
+            assert_eq!(open(&mut node, &link, flags), denied, "{path} {flags:#x}");
+        }
+        let again = open(&mut node, &link, libc::O_RDONLY);
+        assert!(again >= 0, "{path}: {again}");
+    }
 }
 
 /// For users without rights as well, from whom Linux keeps some of what a process says of itself when it is not dumpable.
