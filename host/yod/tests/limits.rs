@@ -77,7 +77,7 @@ fn a_limit_on_processor_time_is_named() {
         maximum: Some(2),
     };
     for pid in of_node {
-        let set = prlimit(Pid::from_raw(pid), Resource::Cpu, limit.clone());
+        let set = prlimit(Pid::from_raw(pid), Resource::Cpu, limit);
         set.expect("its limit is set");
     }
     let ended = finish(child);
