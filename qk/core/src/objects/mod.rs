@@ -34,6 +34,8 @@ pub const MOST_PIECES: usize = wire::objects::ENTRIES;
 const TAKE_WORK: u32 = 200;
 /// Work of going over a piece, and of putting one between the others.
 const PIECE_WORK: u32 = 20;
+/// Work of looking at an object, or at its entry.
+const LOOK_WORK: u32 = 10;
 const ENTER_WORK: u32 = 1000;
 
 /// What a file is told apart by on the host: device and inode.
@@ -144,7 +146,7 @@ impl Objects {
     /// ENOMEM.
     pub fn attach(&mut self, file: File, len_bytes: u64) -> Result<u32, Errno> {
         let known = |object: &Option<Object>| object.as_ref().is_some_and(|o| o.file == file);
-        let index = match self.objects.iter().position(known) {
+        let index = match self.entry(known) {
             Some(index) => index,
             None => self.vacant()?,
         };
@@ -178,7 +180,12 @@ impl Objects {
     /// ENOMEM, with nothing changed: the pool has not so many frames left, or the directory no slots.
     pub fn extend(&mut self, id: u32, from: u64, to: u64) -> Result<Vec<Piece>, Errno> {
         let object = self.object(id).ok_or(Errno::ENOMEM)?;
-        let wanted: u64 = object.holes(from, to).map(|(start, end)| end - start).sum();
+        let bytes = |(start, end)| {
+            (self.point)(PIECE_WORK);
+            end - start
+        };
+        // POINT: extend
+        let wanted: u64 = object.holes(from, to).map(bytes).sum();
         if wanted > self.frames.free_bytes() {
             return Err(Errno::ENOMEM);
         }
@@ -188,6 +195,7 @@ impl Objects {
             push(&mut holes, hole)?;
         }
         let mut fresh = Vec::new();
+        // POINT: fill
         let filled = holes
             .iter()
             .try_for_each(|&(start, end)| self.fill(start, end, &mut fresh, true));
@@ -201,8 +209,9 @@ impl Objects {
 
     /// Takes back what [`Self::extend`] returned; the frames are to be given to [`Self::retire`].
     pub fn retract(&mut self, id: u32, fresh: &[Piece]) {
+        let point = self.point;
         if let Some(object) = self.object_mut(id) {
-            object.pieces.retain(|piece| !fresh.contains(piece));
+            take_out(&mut object.pieces, fresh, point);
         }
     }
 
@@ -232,9 +241,10 @@ impl Objects {
         &self.retired
     }
 
-    /// Makes retired frames free, and their slots. Nobody can reach them any more: no window, no child.
+    /// Makes retired frames free, and their slots: those of some pieces of [`Self::retired`], in that order. Nobody can reach
+    /// them any more: no window, no child.
     pub fn release(&mut self, pieces: &[Piece]) {
-        self.retired.retain(|piece| !pieces.contains(piece));
+        take_out(&mut self.retired, pieces, self.point);
         self.free(pieces);
     }
 
@@ -257,6 +267,7 @@ impl Objects {
 
     /// Whether half of the pool and of the directory stay unused when one more run of `len_bytes` is made.
     pub fn leaves_half(&self, len_bytes: u64) -> bool {
+        // BOUND: the words of the slots.
         let pieces: u32 = self.slots.iter().map(|word| word.count_ones()).sum();
         let free_bytes = self.frames.free_bytes();
         (pieces as usize) < MOST_PIECES / 2
@@ -265,9 +276,17 @@ impl Objects {
                 .is_some_and(|left| left >= self.used_bytes().saturating_add(len_bytes))
     }
 
+    /// Index of the first entry that is wanted: there may be as many as all ranks have regions.
+    fn entry(&self, is_wanted: impl Fn(&Option<Object>) -> bool) -> Option<usize> {
+        self.objects.iter().position(|object| {
+            (self.point)(LOOK_WORK);
+            is_wanted(object)
+        })
+    }
+
     /// Index of an entry for a new object.
     fn vacant(&mut self) -> Result<usize, Errno> {
-        if let Some(index) = self.objects.iter().position(Option::is_none) {
+        if let Some(index) = self.entry(Option::is_none) {
             return Ok(index);
         }
         push(&mut self.objects, None)?;
@@ -351,6 +370,7 @@ impl Objects {
     /// Takes a place in the directory, if it is `wanted`.
     fn take_slot(&mut self, wanted: bool) -> Option<usize> {
         let free = |word: &u64| *word != u64::MAX;
+        // BOUND: the words of the slots.
         let word = self.slots.iter().position(free).filter(|_| wanted)?;
         let bit = self.slots[word].trailing_ones() as usize;
         self.slots[word] |= 1 << bit;
@@ -370,6 +390,22 @@ impl Objects {
         }
         Ok(())
     }
+}
+
+/// Takes some pieces out of a list that has them in the same order. Once each was looked for among all.
+///
+/// # Panics
+/// When one is not there: it would be used twice.
+fn take_out(list: &mut Vec<Piece>, some: &[Piece], point: Point) {
+    let mut left = some.iter().peekable();
+    list.retain(|piece| {
+        point(PIECE_WORK);
+        left.next_if_eq(&piece).is_none()
+    });
+    assert!(
+        left.next().is_none(),
+        "not in the list, or in another order"
+    );
 }
 
 /// Appends without panicking when the heap is full.

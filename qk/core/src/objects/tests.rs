@@ -348,3 +348,49 @@ mod text {
         }
     }
 }
+
+thread_local! {
+    static POINTS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// With interrupts off each of many objects was looked at, and each piece that became free was sought among all.
+#[test]
+fn going_over_all_of_them_takes_the_preemption_point() {
+    const FILES: u64 = 500;
+    let points = |work: &mut dyn FnMut()| {
+        POINTS.set(0);
+        work();
+        POINTS.get()
+    };
+    let mut objects = Objects::new(BASE, 16 * MIB, true, |_| POINTS.set(POINTS.get() + 1))
+        .expect("memory for its records");
+    let mut dead = Vec::new();
+    for file in 0..FILES {
+        let id = objects.attach([1, file], PAGE_BYTES).expect("room");
+        objects.extend(id, 0, PAGE_BYTES).expect("frames");
+    }
+    let look = points(&mut || _ = objects.attach([2, 0], 0).expect("room"));
+    assert!(look >= 2 * FILES as u32, "{look}");
+    for id in FIRST..FIRST + FILES as u32 {
+        dead.extend(objects.detach(id, PAGE_BYTES).expect("the last"));
+    }
+    assert_eq!(dead.len(), FILES as usize);
+    objects.retire(&dead);
+    dead.retain(|piece| piece.offset == 0 && piece.slot % 3 != 0);
+    let release = points(&mut || objects.release(&dead));
+    assert!(release >= FILES as u32, "{release}");
+    assert_eq!(objects.retired().len(), FILES as usize - dead.len());
+    assert_eq!(
+        objects.used_bytes(),
+        objects.retired().len() as u64 * PAGE_BYTES
+    );
+}
+
+#[test]
+#[should_panic(expected = "another order")]
+fn what_was_not_retired_does_not_become_free() {
+    let mut objects = objects(16 * MIB);
+    let id = objects.attach([1, 2], PAGE_BYTES).expect("room");
+    let fresh = objects.extend(id, 0, PAGE_BYTES).expect("frames");
+    objects.release(&fresh);
+}

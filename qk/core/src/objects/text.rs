@@ -61,16 +61,22 @@ impl Objects {
             }
             at = end;
         }
-        let wanted: u64 = holes.iter().map(|(start, end)| end - start).sum();
+        let bytes_of = |(start, end): &(u64, u64)| {
+            (self.point)(LOOK_WORK);
+            end - start
+        };
+        // POINT: extend_text
+        let wanted: u64 = holes.iter().map(bytes_of).sum();
         let most = (self.frames.end() - self.frames.base()) / 2;
         if wanted > self.frames.free_bytes() || wanted > most.saturating_sub(self.text_bytes) {
             return Err(Errno::ENOMEM);
         }
         let mut fresh = Vec::new();
+        // POINT: objects::fill
         let filled = holes
             .iter()
             .try_for_each(|&(start, end)| self.fill(start, end, &mut fresh, false));
-        self.text_bytes += bytes(&fresh);
+        self.text_bytes += self.bytes(&fresh);
         if let Err(errno) = filled {
             self.free_text(&fresh);
             return Err(errno);
@@ -85,11 +91,14 @@ impl Objects {
     pub fn enter_text(&mut self, key: TextKey, fresh: &[Piece]) -> Result<(), Errno> {
         let room = self.texts.try_reserve(fresh.len());
         room.map_err(|_| Errno::ENOMEM)?;
-        self.texts.extend(fresh.iter().map(|&piece| Text {
-            key,
-            piece,
-            mapped_bytes: 0,
-        }));
+        for &piece in fresh {
+            (self.point)(LOOK_WORK);
+            self.texts.push(Text {
+                key,
+                piece,
+                mapped_bytes: 0,
+            });
+        }
         Ok(())
     }
 
@@ -133,8 +142,9 @@ impl Objects {
 
     /// Takes out what nobody maps. It may be given to [`Self::free_text`] when no window reaches it any more.
     pub fn take_idle_text(&mut self) -> Vec<Piece> {
-        let mut idle = Vec::new();
+        let (mut idle, point) = (Vec::new(), self.point);
         self.texts.retain(|text| {
+            point(LOOK_WORK);
             let is_idle = text.mapped_bytes == 0;
             !(is_idle && push(&mut idle, text.piece).is_ok())
         });
@@ -143,7 +153,7 @@ impl Objects {
 
     /// Makes frames free that [`Self::extend_text`] or [`Self::take_idle_text`] has returned.
     pub fn free_text(&mut self, pieces: &[Piece]) {
-        self.text_bytes -= bytes(pieces);
+        self.text_bytes -= self.bytes(pieces);
         self.free(pieces);
     }
 
@@ -166,12 +176,23 @@ impl Objects {
 
     /// Where the next piece of a text behind `at` begins, or `to`.
     fn text_behind(&self, key: TextKey, at: u64, to: u64) -> u64 {
-        let of_key = self.texts.iter().filter(|text| text.key == key);
-        let starts = of_key.map(|text| text.piece.offset);
-        starts.filter(|&start| start > at).fold(to, u64::min)
+        let mut next = to;
+        for text in &self.texts {
+            (self.point)(LOOK_WORK);
+            let start = text.piece.offset;
+            if text.key == key && start > at {
+                next = next.min(start);
+            }
+        }
+        next
     }
-}
 
-fn bytes(pieces: &[Piece]) -> u64 {
-    pieces.iter().map(|piece| piece.len_bytes).sum()
+    fn bytes(&self, pieces: &[Piece]) -> u64 {
+        let len_bytes = |piece: &Piece| {
+            (self.point)(LOOK_WORK);
+            piece.len_bytes
+        };
+        // POINT: bytes
+        pieces.iter().map(len_bytes).sum()
+    }
 }

@@ -126,7 +126,7 @@ fn fill(
     let extend = || {
         node.with(|objects| {
             let fresh = objects.extend(region.object, from, to)?;
-            fresh.iter().for_each(|piece| enter(file, piece, false));
+            enter(file, &fresh, false);
             Ok::<_, Errno>(fresh)
         })
     };
@@ -135,13 +135,14 @@ fn fill(
         fresh => fresh,
     };
     let fresh = fresh.inspect_err(|_| note_shortage(thread.rank, &region))?;
+    // POINT: shared::load
     if let Err(errno) = fresh.iter().try_for_each(|piece| load(thread, file, piece)) {
         node.with(|objects| objects.retract(region.object, &fresh));
         recycle(thread, file, &fresh, false);
         return Err(errno);
     }
     let pieces = node.with(|objects| {
-        fresh.iter().for_each(|piece| enter(file, piece, true));
+        enter(file, &fresh, true);
         objects.pieces(region.object, from, to)
     })?;
     aspace.map_shared(region, &pieces)
@@ -174,6 +175,7 @@ fn detach(thread: &'static Thread, aspace: &Aspace, object: u32, len_bytes: u64)
         (file, objects.detach(object, len_bytes))
     });
     let Some(file) = file else { return };
+    // POINT: shared::regions
     let last = !regions(aspace, 0, USER_TOP).any(|region| region.object == object);
     match dead {
         Some(pieces) => recycle(thread, file, &pieces, last),
@@ -186,6 +188,7 @@ fn detach(thread: &'static Thread, aspace: &Aspace, object: u32, len_bytes: u64)
 fn maps(aspace: &Aspace, file: File) -> bool {
     let Ok(node) = node() else { return false };
     let mut objects = regions(aspace, 0, USER_TOP).filter(Region::is_object);
+    // POINT: shared::regions
     node.with(|table| objects.any(|region| table.file(region.object) == Some(file)))
 }
 
@@ -260,6 +263,7 @@ fn next_object(rank: &Rank, aspace: &Aspace, start: u64, end: u64) -> Option<Reg
     if !rank.maps_objects() || start >= end {
         return None;
     }
+    // POINT: shared::regions
     regions(aspace, start, end).find(Region::is_object)
 }
 

@@ -20,6 +20,8 @@ use crate::{comm, preempt, windows};
 
 /// Gates: two objects that have the same one are loaded one after the other.
 const GATES: usize = 8;
+/// Work of changing an entry of the directory, in instructions.
+const ENTRY_WORK: u32 = 30;
 
 /// What the node shares.
 pub struct Node {
@@ -65,7 +67,10 @@ impl Node {
             return false;
         }
         windows::flush_all();
-        pieces.retain(|piece| !children::is_mapped(thread, piece.pa, piece.len_bytes));
+        pieces.retain(|piece| {
+            preempt::point(ENTRY_WORK);
+            !children::is_mapped(thread, piece.pa, piece.len_bytes)
+        });
         self.with(|objects| {
             objects.release(&pieces);
             // Children have copies of it.
@@ -106,16 +111,19 @@ pub fn node() -> Result<&'static Node, Errno> {
     Ok(node)
 }
 
-/// Shows a piece to the proxies. The caller holds the table.
-pub fn enter(file: File, piece: &Piece, filled: bool) {
-    let entry = Entry {
-        file,
-        offset: piece.offset,
-        len_bytes: piece.len_bytes,
-        gpa: piece.pa,
-        filled,
-    };
-    comm::get().objects().put(piece.slot, &entry);
+/// Shows pieces to the proxies. The caller holds the table.
+pub fn enter(file: File, pieces: &[Piece], filled: bool) {
+    for piece in pieces {
+        preempt::point(ENTRY_WORK);
+        let entry = Entry {
+            file,
+            offset: piece.offset,
+            len_bytes: piece.len_bytes,
+            gpa: piece.pa,
+            filled,
+        };
+        comm::get().objects().put(piece.slot, &entry);
+    }
 }
 
 /// Retires frames of an object that nobody maps any more, once no proxy uses them. `last`: the calling rank maps nothing of
@@ -124,7 +132,10 @@ pub fn recycle(thread: &'static Thread, file: File, pieces: &[Piece], last: bool
     let Ok(node) = node() else { return };
     node.with(|_| {
         let directory = comm::get().objects();
-        pieces.iter().for_each(|piece| directory.remove(piece.slot));
+        for piece in pieces {
+            preempt::point(ENTRY_WORK);
+            directory.remove(piece.slot);
+        }
     });
     files::release(thread, file, last);
     node.with(|objects| objects.retire(pieces));
