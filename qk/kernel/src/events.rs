@@ -7,10 +7,14 @@ use abi::map::MAX_RANKS;
 use arrayvec::ArrayVec;
 use hal::sync::Mutex;
 
-use crate::{rank, sched};
+use crate::rank::Rank;
+use crate::{preempt, rank, sched};
 
 /// Each rank attaches once and ends once, and has its program replaced once at a time.
 static QUEUE: Mutex<ArrayVec<Event, { 3 * MAX_RANKS }>> = Mutex::new(ArrayVec::new_const());
+/// Work of looking whether a proxy attached, and of taking over what one says, in instructions.
+const LOOK_WORK: u32 = 20;
+const ATTACH_WORK: u32 = 1000;
 /// The PCT is gone: nobody is told any more.
 static PCT_LOST: AtomicBool = AtomicBool::new(false);
 
@@ -23,12 +27,23 @@ pub fn post(event: Event) {
     sched::unpark_pct();
 }
 
-/// Looks for proxies that attached: of the ranks whose proxies ring core `cpu`, when they rang.
+/// A proxy of a rank rang core `cpu`: if it attached, the PCT is to take note of it. Not the interrupt: all ranks of a core may
+/// attach at once, and what is taken over of each is long.
 pub fn look(cpu: usize) {
-    // BOUND: the ranks of a core; each attaches once, before it runs.
-    for rank in rank::home::ranks(cpu) {
+    // BOUND: the ranks of a core, a few instructions each.
+    let is_new = rank::home::ranks(cpu).any(Rank::is_new);
+    if is_new && !PCT_LOST.load(Ordering::Acquire) {
+        sched::unpark_pct();
+    }
+}
+
+/// Looks for proxies that attached.
+fn look_for_new() {
+    for rank in rank::all() {
+        preempt::point(LOOK_WORK);
         if rank.attach() {
-            post(Event::Attached(rank.id as u32));
+            preempt::point(ATTACH_WORK);
+            QUEUE.lock().push(Event::Attached(rank.id as u32));
         }
     }
 }
@@ -36,6 +51,7 @@ pub fn look(cpu: usize) {
 /// The next event, for the PCT; waits for one.
 pub fn wait() -> Event {
     loop {
+        look_for_new();
         if let Some(event) = QUEUE.lock().pop_at(0) {
             return event;
         }

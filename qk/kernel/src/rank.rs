@@ -168,6 +168,7 @@ pub fn init(comm: &'static comm::Comm) {
         xpmem: Xpmem::new(),
         announced: AtomicBool::new(false),
     });
+    // BOUND: before the first program.
     assert!(RANKS.set(ranks.collect()).is_ok(), "ranks made twice");
     home::init(config.cpus);
     // BOUND: before the first program.
@@ -195,6 +196,12 @@ pub fn get(id: u64) -> Result<&'static Rank, Errno> {
 }
 
 impl Rank {
+    /// Whether its proxy has attached, and it was not [attached](Self::attach) yet.
+    pub fn is_new(&self) -> bool {
+        let state = self.area.host.state.load();
+        state == proxy::ATTACHED && !self.announced.load(Ordering::Acquire)
+    }
+
     /// Takes over what the proxy says of the rank, once; `true` when it is new.
     pub fn attach(&self) -> bool {
         let host = &self.area.host;
@@ -229,6 +236,7 @@ impl Rank {
         let limit = &mut self.limits.lock()[resource];
         change(limit);
         let told = self.area.node.rlimits[resource].iter();
+        // BOUND: two words.
         told.zip(*limit).for_each(|(word, value)| word.put(value));
         *limit
     }
@@ -270,6 +278,7 @@ impl Rank {
     /// ESRCH when no live thread has it.
     pub fn by_tid(&self, tid: u64) -> Result<&Thread, Errno> {
         let is_it = |thread: &&Thread| tid != 0 && thread.tid() == tid;
+        // POINT: thread::numbers::each
         self.threads.each().find(is_it).ok_or(Errno::ESRCH)
     }
 
@@ -373,6 +382,7 @@ impl Rank {
                 .filter(|thread| core::ptr::eq(thread.rank, self))
                 .map_or(0, |thread| thread.clock.running())
         };
+        // BOUND: the cores of a rank.
         let running: u64 = self.cores().iter().map(running).sum();
         clock::ticks_to_ns(self.used.load(Ordering::Relaxed) + running)
     }
