@@ -116,10 +116,18 @@ fn look(here: &Answers) {
         if waiter.caller.result(&waiter.thread.area.slot).is_some() {
             sched::unpark(waiter.task);
             // The last, which was looked at, takes its place.
-            list.swap_remove(*due);
+            take_out(list, *due);
         }
     }
     here.more.store(*due > 0, Ordering::Relaxed);
+}
+
+/// Takes a waiter out, whose place the last one takes.
+fn take_out(list: &mut Vec<Waiter>, at: usize) {
+    list.swap_remove(at);
+    if let Some(moved) = list.get(at) {
+        moved.thread.waits_at.store(at, Ordering::Relaxed);
+    }
 }
 
 /// Has the proxy carry out Linux call `nr`; returns what Linux returned.
@@ -218,11 +226,15 @@ fn wait(thread: &'static Thread, caller: &Caller, interruptible: Interruptible) 
     let core = hal::cpu::id();
     let answers = &ANSWERS[core];
     let rings = answers.rings.load(Ordering::Acquire);
-    answers.waiters.lock().list.push(Waiter {
-        thread,
-        task: sched::current(),
-        caller: *caller,
-    });
+    {
+        let list = &mut answers.waiters.lock().list;
+        thread.waits_at.store(list.len(), Ordering::Relaxed);
+        list.push(Waiter {
+            thread,
+            task: sched::current(),
+            caller: *caller,
+        });
+    }
     thread.area.node.core.put(core as u64);
     caller.announce_wait(slot);
     // QEMU leaves fences out when one thread runs all CPUs; taking its lock for a device register it cannot.
@@ -254,10 +266,13 @@ fn wait(thread: &'static Thread, caller: &Caller, interruptible: Interruptible) 
 
 fn forget(answers: &Answers, thread: &Thread) {
     let Waiters { list, due } = &mut *answers.waiters.lock();
-    let is_own = |waiter: &Waiter| core::ptr::eq(waiter.thread, thread);
-    if let Some(own) = list.iter().position(is_own) {
+    let own = thread.waits_at.load(Ordering::Relaxed);
+    if list
+        .get(own)
+        .is_some_and(|waiter| core::ptr::eq(waiter.thread, thread))
+    {
         // The last takes its place: if that is still to be looked at, all are, and the place is one of those.
-        list.swap_remove(own);
+        take_out(list, own);
         *due = (*due).min(list.len());
     }
 }

@@ -149,7 +149,7 @@ pub fn not_dropped() -> CoreSet {
 /// Has the cores that are in `rank` drop all their translations when they next leave the kernel, without interrupting them.
 pub fn drop_soon(rank: &'static Rank) {
     request(&rank.shootdown.inside());
-    // POINT: thread::each
+    // POINT: thread::numbers::each
     for thread in rank.threads.each() {
         thread.attention.store(true, Ordering::SeqCst);
     }

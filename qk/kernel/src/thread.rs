@@ -4,15 +4,15 @@
 //! place in the communication area, its worker on the host, whose id is the thread's, and its record here, which is never
 //! freed: so a reference to a thread stays good, and at worst speaks of a later thread with the same number.
 
+mod numbers;
+
+pub use numbers::{Threads, heap_bytes, set_room};
+
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use abi::Errno;
-use abi::map::MAX_THREADS;
-use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use hal::cpu::PerCpu;
-use hal::heap::try_box;
-use hal::sync::{Mutex, Once};
+use hal::sync::Mutex;
 use hal::traps::Trap;
 use qk_core::futex::Place;
 use qk_core::signals::{self, SigSet, Signal};
@@ -24,15 +24,13 @@ use crate::debug::Debugged;
 use crate::rank::Rank;
 use crate::sched::Task;
 use crate::syscall::policy::Policy;
-use crate::{clock, comm, preempt, stats, timer};
+use crate::{clock, comm, stats, timer};
 
 /// Particulars of pending signals kept for a thread.
 const QUEUE: usize = 256;
 /// Bytes of kernel heap that a thread takes at most besides its stack and its FPU state: its record, its pending signals, its
 /// places in lists, above all as one of those who wait for many futexes.
 const RECORD_BYTES: usize = 26 << 10;
-/// What looking at one number counts at preemption points.
-const NUMBER_WORK: u32 = 25;
 
 /// A thread.
 pub struct Thread {
@@ -77,6 +75,8 @@ pub struct Thread {
     pub alarm: Mutex<Option<(usize, u64)>>,
     /// Where an interrupted sleep ends (TSC), should it go on; 0: none.
     sleep_end: AtomicU64,
+    /// Its place among those who wait on a core for an answer, if it does.
+    pub waits_at: AtomicUsize,
     /// Its Linux thread id; 0 while nobody uses the number.
     tid: AtomicU64,
 }
@@ -213,6 +213,7 @@ impl Thread {
         *self.memory_policy.lock() = policy;
         self.clock.reset();
         self.area.node.starts(creator);
+        self.rank.threads.note_living(self.index, true);
         self.tid.store(tid, Ordering::Release);
     }
 
@@ -239,6 +240,7 @@ impl Thread {
             let policy = *thread.memory_policy.lock();
             *self.memory_policy.lock() = policy;
             self.area.node.starts(thread.index);
+            self.rank.threads.note_living(self.index, true);
             self.tid.store(self.rank.identity().pid, Ordering::Release);
         }
         self.forget_program();
@@ -247,143 +249,8 @@ impl Thread {
     /// Ends it: from here on nobody finds it among the rank's threads.
     pub fn end(&self) {
         self.tid.store(0, Ordering::Release);
+        self.rank.threads.note_living(self.index, false);
         self.area.node.ends();
-    }
-}
-
-/// Threads made at once: the records of so many have one table.
-const CHUNK: usize = 32;
-const CHUNKS: usize = MAX_THREADS / CHUNK;
-
-type Chunk = [Once<Box<Thread>>; CHUNK];
-
-/// The threads of a rank, by number.
-pub struct Threads {
-    chunks: [Once<Box<Chunk>>; CHUNKS],
-    /// Numbers below this have a record.
-    made: AtomicUsize,
-    /// Threads that live.
-    live: AtomicUsize,
-    /// Numbers that are free again, the longest free first: a thread id is not soon another thread's.
-    free: Mutex<VecDeque<usize>>,
-}
-
-/// Threads besides the first that each rank may have: the kernel heap has room for as many of every rank.
-static ROOM: AtomicUsize = AtomicUsize::new(0);
-
-/// Bytes of kernel heap for a thread.
-pub fn heap_bytes() -> usize {
-    hal::task::KSTACK_BYTES as usize + hal::task::fpu_state_size() + RECORD_BYTES
-}
-
-/// Says for how many threads besides its first there is room in each rank. One that takes all it can get takes nothing from
-/// others.
-pub fn set_room(threads: usize) {
-    ROOM.store(threads, Ordering::Relaxed);
-}
-
-impl Threads {
-    /// None yet.
-    pub const fn new() -> Threads {
-        Threads {
-            chunks: [const { Once::new() }; CHUNKS],
-            made: AtomicUsize::new(0),
-            live: AtomicUsize::new(0),
-            free: Mutex::new(VecDeque::new()),
-        }
-    }
-
-    /// The thread with a number, if it was ever made.
-    pub fn get(&self, index: usize) -> Option<&Thread> {
-        self.chunks.get(index / CHUNK)?.get()?[index % CHUNK]
-            .get()
-            .map(|thread| &**thread)
-    }
-
-    /// Numbers that have been used so far.
-    pub fn made(&self) -> usize {
-        self.made.load(Ordering::Acquire)
-    }
-
-    /// How many live.
-    pub fn live(&self) -> usize {
-        self.live.load(Ordering::Acquire)
-    }
-
-    /// One more lives.
-    pub fn born(&self) {
-        self.live.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// One less lives; `true`: it was the last.
-    pub fn died(&self) -> bool {
-        self.live.fetch_sub(1, Ordering::AcqRel) == 1
-    }
-
-    /// A number that nobody uses, to be given back by [`Self::release`].
-    ///
-    /// # Errors
-    /// EAGAIN: there is room for no more threads.
-    pub fn take(&self, rank: &'static Rank) -> Result<&Thread, Errno> {
-        let mut free = self.free.lock();
-        let index = match free.pop_front() {
-            Some(index) => index,
-            None => self.make(rank, &mut free).map_err(|_| Errno::EAGAIN)?,
-        };
-        self.get(index).ok_or(Errno::EAGAIN)
-    }
-
-    /// Makes the record of one more thread.
-    fn make(&self, rank: &'static Rank, free: &mut VecDeque<usize>) -> Result<usize, Errno> {
-        let index = self.made.load(Ordering::Relaxed);
-        if index == MAX_THREADS || index > ROOM.load(Ordering::Relaxed) {
-            return Err(Errno::EAGAIN);
-        }
-        free.try_reserve(index + 1).map_err(|_| Errno::ENOMEM)?;
-        self.make_record(rank, index)?;
-        self.made.store(index + 1, Ordering::Release);
-        rank.area.node.threads.put(index as u64 + 1);
-        Ok(index)
-    }
-
-    /// Makes the record of number `index`, and room for it wherever it may be listed.
-    fn make_record(&self, rank: &'static Rank, index: usize) -> Result<(), Errno> {
-        const NONE: Errno = Errno::ENOMEM;
-        let chunk = &self.chunks[index / CHUNK];
-        if chunk.get().is_none() {
-            let _ = chunk.set(try_box([const { Once::new() }; CHUNK]).ok_or(NONE)?);
-        }
-        let thread = try_box(record(rank, index)).ok_or(NONE)?;
-        // That of the main thread is made when the rank starts.
-        if index > 0 {
-            thread.task.make_context()?;
-        }
-        rank.make_room(1)?;
-        let _ = chunk.get().ok_or(NONE)?[index % CHUNK].set(thread);
-        Ok(())
-    }
-
-    /// A number that was taken is free again.
-    pub fn release(&self, index: usize) {
-        self.free.lock().push_back(index);
-    }
-
-    /// One that lives: mostly the main thread.
-    pub fn first(&self) -> Option<&Thread> {
-        // BOUND: the numbers of threads, a few instructions each.
-        (0..self.made()).find_map(|index| self.living(index))
-    }
-
-    /// All that live, with a preemption point for each number: most may be nobody's.
-    pub fn each(&self) -> impl Iterator<Item = &Thread> {
-        (0..self.made()).filter_map(|index| {
-            preempt::point(NUMBER_WORK);
-            self.living(index)
-        })
-    }
-
-    fn living(&self, index: usize) -> Option<&Thread> {
-        self.get(index).filter(|thread| thread.is_live())
     }
 }
 
@@ -409,6 +276,7 @@ fn record(rank: &'static Rank, index: usize) -> Thread {
         clock: CpuClock::default(),
         alarm: Mutex::new(None),
         sleep_end: AtomicU64::new(0),
+        waits_at: AtomicUsize::new(0),
         tid: AtomicU64::new(0),
     }
 }
