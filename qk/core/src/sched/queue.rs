@@ -52,7 +52,24 @@ impl<T: Copy + Eq> RunQueue<T> {
         if allowed(self.tasks.front()?) {
             return self.tasks.pop_front();
         }
+        // BOUND: the tasks of a core, three instructions each: one is sought by its identity, or those before it have just been
+        // forbidden this core.
         let i = self.tasks.iter().position(allowed)?;
+        self.tasks.remove(i)
+    }
+
+    /// Takes out the first task that is `allowed`, if it is among the first `looks`, of which are taken those that were looked at.
+    pub fn pop_among(
+        &mut self,
+        looks: &mut usize,
+        mut allowed: impl FnMut(&T) -> bool,
+    ) -> Option<T> {
+        let mut first = self.tasks.iter().take(*looks);
+        // BOUND: `looks`.
+        let i = first.position(|task| {
+            *looks -= 1;
+            allowed(task)
+        })?;
         self.tasks.remove(i)
     }
 
@@ -145,6 +162,24 @@ mod tests {
             (Some(1), Some(4))
         );
         assert!(queue.is_empty() && queue.pop(|_| true).is_none());
+    }
+
+    /// An idle core looked at every task of all others, which may be thousands that it may not run, with interrupts off.
+    #[test]
+    fn few_are_looked_at_for_another_core() {
+        let mut queue = RunQueue::new();
+        queue.try_reserve(9).unwrap();
+        (1..=9).for_each(|task| queue.push(task));
+        let mut looks = 8;
+        assert_eq!(queue.pop_among(&mut looks, |task| *task == 3), Some(3));
+        assert_eq!((looks, queue.len()), (5, 8));
+        let mut looked = 0;
+        let found = queue.pop_among(&mut looks, |task| {
+            looked += 1;
+            *task == 9
+        });
+        assert_eq!((found, looked, looks, queue.len()), (None, 5, 0, 8));
+        assert_eq!(queue.pop_among(&mut looks, |_| true), None);
     }
 
     #[test]

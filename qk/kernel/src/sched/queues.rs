@@ -12,6 +12,10 @@ use crate::{preempt, ship, timer};
 /// Tasks in all run queues: idle cores look at others' only when there are any.
 static QUEUED: AtomicUsize = AtomicUsize::new(0);
 
+/// Tasks of other cores that an idle one looks at before it halts. There may be a thousand that may not run here, and those that may
+/// come to the front in their turn.
+const LOOKS: usize = 64;
+
 /// A task, compared by identity.
 #[derive(Clone, Copy)]
 pub(super) struct Runnable(&'static Task);
@@ -89,6 +93,7 @@ fn place(task: &Task) -> usize {
     if usable && (allowed.len() == 1 || idle(last)) {
         return last;
     }
+    // BOUND: the cores.
     match allowed.iter().find(|cpu| idle(*cpu)) {
         Some(cpu) => cpu,
         None if usable => last,
@@ -114,7 +119,9 @@ impl Core {
             Some(task) => task,
             None => {
                 let mut others = cores().iter().filter(|core| !core::ptr::eq(*core, self));
-                others.find_map(|core| core.queue.lock().pop(may_run))?
+                let mut left = LOOKS;
+                // BOUND: the cores, and LOOKS tasks.
+                others.find_map(|core| core.queue.lock().pop_among(&mut left, may_run))?
             }
         };
         QUEUED.fetch_sub(1, Ordering::Relaxed);
@@ -138,6 +145,7 @@ pub fn make_room(allowed: CoreSet, tasks: usize) -> Result<(), Errno> {
         let tenants = cores()[cpu].tenants.fetch_add(tasks, Ordering::SeqCst) + tasks;
         if let Err(errno) = make_room_on(cpu, tenants) {
             let so_far = allowed.iter().take_while(|other| *other <= cpu);
+            // BOUND: the cores.
             so_far.for_each(|cpu| _ = cores()[cpu].tenants.fetch_sub(tasks, Ordering::SeqCst));
             return Err(errno);
         }
