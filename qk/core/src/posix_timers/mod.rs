@@ -203,6 +203,7 @@ impl Table {
         if clock.is_cpu() && self.on_cpu.is_full() {
             return Err(Errno::EAGAIN);
         }
+        // BOUND: MAX_TIMERS, three instructions each.
         if let Some(id) = self.slots.iter().position(Option::is_none) {
             return Ok((id as u32, false));
         }
@@ -234,6 +235,7 @@ impl Table {
     /// # Errors
     /// EINVAL: there is none with this id.
     pub fn delete(&mut self, id: u32) -> Result<Timer, Errno> {
+        // BOUND: MAX_ON_CPU.
         self.on_cpu.retain(|on_cpu| *on_cpu != id);
         let slot = self.slots.get_mut(id as usize);
         slot.and_then(Option::take).ok_or(Errno::EINVAL)
@@ -266,17 +268,27 @@ impl Table {
     /// The earliest deadline on a clock of processor time.
     #[must_use]
     pub fn next_on(&self, clock: Clock) -> Option<u64> {
+        // BOUND: MAX_ON_CPU.
         self.due_on(clock).map(|(_, due_ns)| due_ns).min()
     }
 
     /// How long it is until one of these signals is sent by a clock that goes on while the process is stopped, in ns.
     #[must_use]
     pub fn sends_after(&self, signals: SigSet, now: impl Fn(Clock) -> u64) -> Option<u64> {
-        let sends = self
-            .iter()
-            .filter(|(_, timer)| signals.contains(timer.event.signal));
-        let due = sends.filter_map(|(_, timer)| timer.due().filter(|(clock, _)| !clock.is_cpu()));
-        due.map(|(clock, due_ns)| due_ns.saturating_sub(now(clock)))
+        let after = |wanted: Clock| {
+            let sends = self
+                .iter()
+                .filter(|(_, timer)| signals.contains(timer.event.signal));
+            let due = sends.filter_map(|(_, timer)| timer.due());
+            let due = due.filter(|(clock, _)| *clock == wanted);
+            // BOUND: MAX_TIMERS, a few instructions each: the clock is read once.
+            let first = due.map(|(_, due_ns)| due_ns).min()?;
+            Some(first.saturating_sub(now(wanted)))
+        };
+        // BOUND: two.
+        [Clock::Monotonic, Clock::Real]
+            .into_iter()
+            .filter_map(after)
             .min()
     }
 
@@ -284,6 +296,7 @@ impl Table {
     #[must_use]
     pub fn is_due_on(&self, clock: Clock, now_ns: u64) -> Option<u32> {
         let mut due = self.due_on(clock);
+        // BOUND: MAX_ON_CPU.
         due.find(|(_, due_ns)| *due_ns <= now_ns).map(|(id, _)| id)
     }
 
@@ -430,6 +443,7 @@ impl Table {
         if counts {
             timer.event.clock = Clock::Ended;
             timer.clock = Clock::Ended;
+            // BOUND: MAX_ON_CPU.
             self.on_cpu.retain(|on_cpu| *on_cpu != id);
         }
         tells || counts
