@@ -1,36 +1,64 @@
 //! Loops of the kernel whose length a program may choose: each takes the preemption point, or says why it does not.
 //!
 //! "Longest section with interrupts off" was held by one demanding program, and it was false for programs that asked for something
-//! else. So in [`ROOMS`] every `for`, `while` and `loop`, and every adapter of a range (`(0..n).all(..)`),
+//! else. So in [`ROOMS`] every `for`, `while` and `loop`, and every call that goes over an iterator ([`CONSUMERS`]),
 //!
 //! - takes the point in its text: calls `point`, ends its turn with `Turns::next`, lets interrupts in (`window`), or parks;
 //! - goes over an array that is written there;
 //! - says `// POINT: module::function`, which is called in every turn: that function is looked up, and has to take the point;
 //! - or says `// BOUND: why`: few turns, whatever a program does.
 //!
-//! What this does not see: whether the point is reached in every turn, and counts as much as is done; adapters of iterators other
-//! than ranges; recursion; copies and other work of one instruction or call that grows with its length (`Vec` when it grows).
+//! A file says `//! BOUND: why` in its head for all of its loops.
+//!
+//! A call says so above its statement or in it, and one comment does for the statement. What only passes an iterator on (`map`,
+//! `filter`) is no loop: whoever goes over it is.
+//!
+//! What this does not see: whether the point is reached in every turn, and counts as much as is done; recursion; copies and
+//! other work of one call that grows with its length (`Vec` when it grows or ends, `fill`, `insert`, `contains`).
 
 use super::{code_only, files, places};
 
-/// All of the kernel but the hardware layer. Once signals and timers were left out, and took 364,882 instructions.
-const ROOMS: &[&str] = &["qk/core/src/", "qk/kernel/src/"];
+/// The kernel. Once signals and timers were left out, and took 364,882 instructions.
+const ROOMS: &[&str] = &["qk/core/src/", "qk/hal/src/", "qk/kernel/src/"];
 /// How the point is taken.
 const POINTS: &[&str] = &["point", "window", "park"];
 /// The work of entries of a page table, gathered (qk_core::paging::Turns).
 const TURNS: &str = "turns.next(";
-/// What makes a loop of a range.
-const ADAPTERS: &[&str] = &[
+/// What goes over an iterator, a slice or a vector; of something else they are methods with other arguments.
+const CONSUMERS: &[&str] = &[
     "all",
     "any",
+    "extend",
     "find",
     "find_map",
+    "fold",
     "for_each",
-    "map",
-    "filter",
-    "filter_map",
+    "max_by_key",
+    "min_by_key",
     "position",
+    "retain",
+    "rposition",
+    "sort_unstable_by_key",
+    "try_fold",
     "try_for_each",
+];
+/// The same without arguments.
+const PLAIN_CONSUMERS: &[&str] = &[
+    "collect",
+    "count",
+    "max",
+    "min",
+    "product",
+    "sort_unstable",
+    "sum",
+];
+/// Methods of ours with such a name: their loops are seen where they are. So are those of `self`.
+const OWN: &[&str] = &[
+    "child.count",
+    "entry.count",
+    "list.extend",
+    "objects.extend",
+    "slots.position",
 ];
 
 /// Code of a file of the kernel, without its tests, and the text that it was.
@@ -40,10 +68,10 @@ struct Source {
     code: String,
 }
 
-/// A loop: where its text begins and ends.
+/// A loop: where its text, or the statement of the call, begins and ends.
 struct Loop {
     start: usize,
-    /// Where its body begins.
+    /// Where its body, or the name of what is called, begins.
     body: usize,
     end: usize,
 }
@@ -72,34 +100,47 @@ impl Source {
             let end = body + closing(&self.code[body..])?;
             is_loop.then_some(Loop { start, body, end })
         });
-        let of_ranges = ADAPTERS
-            .iter()
-            .flat_map(|adapter| places(&self.code, adapter))
-            .filter_map(|at| {
-                let range = self.code[..at].trim_end().strip_suffix('.')?.trim_end();
-                let start = opening(range)?;
-                let range = &self.code[start..range.len()];
-                let is_range = range.contains("..") && !range.contains('[');
-                let end = at + self.code[at..].find('(')?;
-                let end = end + closing(&self.code[end..])?;
-                is_range.then_some(Loop {
-                    start,
-                    body: at,
-                    end,
-                })
-            });
-        let mut loops: Vec<Loop> = of_keywords.chain(of_ranges).collect();
+        let of_names = |names: &'static [&str], plain: bool| {
+            let places = names
+                .iter()
+                .flat_map(|name| places(&self.code, name).map(move |at| (*name, at)));
+            places.filter_map(move |(name, at)| self.consumer(name, at, plain))
+        };
+        let calls = of_names(CONSUMERS, false).chain(of_names(PLAIN_CONSUMERS, true));
+        let mut loops: Vec<Loop> = of_keywords.chain(calls).collect();
         loops.sort_by_key(|found| found.start);
         loops
     }
 
-    /// What a comment above the loop says behind `mark`; the loop may be a part of what stands there.
+    /// The call of `name` at `at`, if it goes over an iterator.
+    fn consumer(&self, name: &str, at: usize, plain: bool) -> Option<Loop> {
+        let behind = at + name.len();
+        let open = behind + self.code[behind..].find('(')?;
+        let end = open + closing(&self.code[open..])?;
+        let of_type = &self.code[behind..open];
+        let is_call = of_type.is_empty() || of_type.starts_with("::<");
+        let is_plain = self.code[open + 1..end].trim().is_empty();
+        let of = self.code[..at].trim_end().strip_suffix('.')?.trim_end();
+        let called = format!("{of}.{name}");
+        let is_own = of.ends_with("self") || OWN.iter().any(|own| called.ends_with(own));
+        let start = of.rfind([';', '{', '}']).map_or(0, |before| before + 1);
+        let blank = of[start..].find(|c: char| !c.is_whitespace())?;
+        (is_call && is_plain == plain && !is_own).then_some(Loop {
+            start: start + blank,
+            body: at,
+            end,
+        })
+    }
+
+    /// What a comment above or in the head of the loop says behind `mark`; the loop may be a part of what stands there.
     fn says(&self, found: &Loop, mark: &str) -> Option<&str> {
-        let lines: Vec<&str> = self.text.lines().collect();
-        let above = lines[..self.line(found.start)].iter().rev();
+        let lines: Vec<&str> = self.text.lines().map(str::trim).collect();
+        let (above, rest) = lines.split_at(self.line(found.start));
+        let inside = &rest[..self.line(found.body) - above.len()];
+        let above = above.iter().rev();
         let mut comments = above
-            .map(|line| line.trim())
-            .take_while(|line| line.starts_with("//"));
+            .take_while(|line| line.starts_with("//"))
+            .chain(inside);
         comments
             .find_map(|line| line.strip_prefix("// ")?.strip_prefix(mark))
             .map(str::trim)
@@ -148,20 +189,6 @@ fn closing(code: &str) -> Option<usize> {
     end.map(|(at, _)| at)
 }
 
-/// Where the parenthesis opens that is closed at the end.
-fn opening(code: &str) -> Option<usize> {
-    let mut depth = 0;
-    let start = code.char_indices().rev().find(|(_, c)| {
-        match c {
-            ')' => depth += 1,
-            '(' => depth -= 1,
-            _ => {}
-        }
-        depth == 0
-    });
-    start.and_then(|(at, c)| (c == '(').then_some(at))
-}
-
 fn takes_point(code: &str) -> bool {
     POINTS
         .iter()
@@ -176,7 +203,13 @@ fn wrong(all: &[Source], source: &Source, found: &Loop) -> Option<String> {
     if is_array || takes_point(&source.code[found.start..found.end]) {
         return None;
     }
-    if let Some(why) = source.says(found, "BOUND:") {
+    let of_all = source
+        .text
+        .lines()
+        .take_while(|line| line.starts_with("//!"));
+    let mut of_all = of_all.filter_map(|line| line.strip_prefix("//! BOUND:"));
+    let bound = source.says(found, "BOUND:");
+    if let Some(why) = bound.or_else(|| of_all.next().map(str::trim)) {
         return why.is_empty().then(|| "BOUND says nothing".to_owned());
     }
     let Some(function) = source.says(found, "POINT:") else {
@@ -231,6 +264,13 @@ fn all(n: u64) {
     // POINT: look
     loop { if look(2) { break; } }
     let found = (0..n).any(|i| { preempt::point(1); i == 3 });
+    // BOUND: the cores.
+    let sum: u64 = list.iter().map(twice).sum::<u64>();
+    list
+        .iter()
+        // BOUND: eight.
+        .for_each(look);
+    self.find(list.len().min(3));
     impl_for::<dyn for<'a> Fn(&'a u8)>();
 }
 fn look(i: u64) { preempt::point(2) }
@@ -239,7 +279,7 @@ fn look(i: u64) { preempt::point(2) }
         let source = Source::new("qk/kernel/src/syscall/some.rs".to_owned(), text.to_owned());
         judge(&[source])
     };
-    assert_eq!(faults(GOOD), (5, vec![]));
+    assert_eq!(faults(GOOD), (7, vec![]));
     let spoilt = |from: &str, to: &str| {
         assert!(GOOD.contains(from), "{from}");
         faults(&GOOD.replacen(from, to, 1)).1
@@ -250,4 +290,14 @@ fn look(i: u64) { preempt::point(2) }
     assert_eq!(spoilt("[1, 2]", "list").len(), 1);
     assert_eq!(spoilt("// BOUND: the arguments of a call.", "").len(), 1);
     assert_eq!(spoilt("the arguments of a call.", "").len(), 1);
+    assert_eq!(spoilt("// BOUND: the cores.", "").len(), 1);
+    assert_eq!(spoilt("// BOUND: eight.", "").len(), 1);
+    assert_eq!(spoilt("self.find", "self.list.find").len(), 1);
+    let in_head = |head: &str| faults(&format!("{head}\nfn f() {{ loop {{ look(1); }} }}"));
+    assert_eq!(
+        in_head("//! A file.\n//!\n//! BOUND: at boot."),
+        (1, vec![])
+    );
+    assert_eq!(in_head("//! A file.\n//!\n//! BOUND:").1.len(), 1);
+    assert_eq!(in_head("//! A file.").1.len(), 1);
 }

@@ -80,6 +80,7 @@ impl BitTree {
 
     /// The first word of `leaf` with a bit set, by way of the summaries.
     fn first_leaf(&self) -> Option<usize> {
+        // BOUND: the words of the uppermost summary, each of 2^18 bits.
         let (t, top) = self.top.iter().enumerate().find(|(_, word)| **word != 0)?;
         let m = t * 64 + top.trailing_zeros() as usize;
         Some(m * 64 + self.mid[m].trailing_zeros() as usize)

@@ -103,18 +103,21 @@ impl Set {
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
+        // BOUND: the words of a set.
         self.0.iter().fold(0, |bits, word| bits | word) == 0
     }
 
     /// How many members.
     #[must_use]
     pub fn len(&self) -> usize {
+        // BOUND: the words of a set.
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
     /// The lowest member.
     #[must_use]
     pub fn first(&self) -> Option<usize> {
+        // BOUND: the words of a set.
         let (i, word) = self.0.iter().enumerate().find(|(_, word)| **word != 0)?;
         Some(i * WORD_BITS + word.trailing_zeros() as usize)
     }
@@ -190,6 +193,7 @@ impl AtomicSet {
             };
             word.load(Ordering::SeqCst) & !left_out != 0
         };
+        // BOUND: the words of a set.
         self.0.iter().enumerate().any(others)
     }
 }

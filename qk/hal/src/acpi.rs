@@ -2,6 +2,8 @@
 //!
 //! Read once during boot, because some firmware keeps the tables in memory it reports as free. Everything is optional: a table that is
 //! missing or garbled means one CPU, no PM timer, port-based PCI access. Pure code over [`Memory`], so the host tests it.
+//!
+//! BOUND: at boot only, and no more than the tables have bytes.
 
 use crate::addr::Phys;
 use arrayvec::ArrayVec;

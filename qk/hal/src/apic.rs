@@ -178,6 +178,7 @@ fn command(to: u8, command: u32) {
         unsafe { x2_msr(Register::Command).write(u64::from(to) << 32 | u64::from(command)) };
         return;
     }
+    // BOUND: ICR_SPINS; a command is taken within a microsecond.
     for _ in 0..ICR_SPINS {
         if read(Register::Command) & ICR_PENDING == 0 {
             break;
@@ -228,6 +229,7 @@ pub(crate) fn calibrate_timer(tsc_hz: u64) {
 /// both ends, so the cost of reading cancels.
 fn timer_against_tsc(span: u64) -> (u32, u64) {
     let (first, start) = (read(Register::TimerCurrent), time::tsc());
+    // BOUND: at boot, for as long as it measures.
     while time::tsc() - start < span {
         core::hint::spin_loop();
     }

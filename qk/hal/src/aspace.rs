@@ -59,6 +59,7 @@ const KERNEL_SLOTS: u64 = 256;
 /// Gives the zeroed pool frame `root` the kernel half.
 pub fn new_root(root: Phys) {
     let table = mem::shared::<[AtomicU64; 512]>(root);
+    // BOUND: half a table, once in a root table.
     for slot in KERNEL_SLOTS..512 {
         table[slot as usize].store(kernel_entry(slot), Ordering::Relaxed);
     }
@@ -90,6 +91,7 @@ pub fn active() -> Phys {
 pub(crate) fn check_root(root: Phys) {
     let slots = [map::DIRECT_MAP, map::KSTACKS, map::KERNEL_BASE]
         .map(|address| address >> map::SLOT_SHIFT & 511);
+    // BOUND: three slots.
     let whole = root == kernel_root()
         || slots
             .iter()
@@ -108,6 +110,7 @@ pub fn flush(start: u64, end: u64) {
     if (end - start) / map::PAGE > SINGLE_PAGES {
         flush_all();
     } else {
+        // BOUND: SINGLE_PAGES.
         (start..end)
             .step_by(map::PAGE as usize)
             .for_each(flush_page);

@@ -52,6 +52,7 @@ pub fn init() -> usize {
     let entries = (control >> 16 & 0x7ff) as usize + 1;
     device.write(msix, control | MSIX_ENABLE | MSIX_MASK_ALL);
     let mut directed = 0;
+    // BOUND: the CPUs, at boot.
     for (index, apic_id) in cpu::apic_ids().enumerate().take(entries) {
         let entry = table + index as u64 * MSIX_ENTRY_BYTES;
         // Address, upper address, data, mask bit.
@@ -61,6 +62,7 @@ pub fn init() -> usize {
             VEC_DOORBELL.into(),
             0,
         ];
+        // BOUND: four words, at boot.
         for (word, value) in words.into_iter().enumerate() {
             write(entry + word as u64 * 4, value);
         }

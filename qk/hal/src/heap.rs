@@ -23,6 +23,7 @@ static GIVEN: Mutex<ArrayVec<PhysRange, 8>> = Mutex::new(ArrayVec::new_const());
 /// When the range is not free RAM of the boot information, or was given before, to the heap or to the pool.
 pub fn give(range: PhysRange) {
     let range = range.whole_pages();
+    // BOUND: at boot.
     assert!(
         boot::free_memory()
             .iter()
@@ -45,6 +46,7 @@ pub fn give(range: PhysRange) {
 
 /// Whether the heap holds a byte of `range`.
 pub(crate) fn overlaps(range: PhysRange) -> bool {
+    // BOUND: the ranges that were given, at boot.
     GIVEN.lock().iter().any(|given| given.overlaps(range))
 }
 

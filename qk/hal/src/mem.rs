@@ -44,8 +44,11 @@ fn pool() -> impl Iterator<Item = PhysRange> {
 /// On more than [`MAX_POOL_RANGES`] ranges in all, and when a range is not free RAM of the boot information, touches the heap or
 /// is in the pool already.
 pub fn add_to_pool(ranges: &[PhysRange]) {
+    // BOUND: MAX_POOL_RANGES, at boot; so all below.
     let mut sorted: ArrayVec<PhysRange, MAX_POOL_RANGES> = pool().collect();
+    // BOUND: MAX_POOL_RANGES, at boot.
     for range in ranges.iter().map(|range| range.whole_pages()) {
+        // BOUND: the ranges of RAM, at boot.
         assert!(
             boot::free_memory()
                 .iter()
@@ -59,7 +62,9 @@ pub fn add_to_pool(ranges: &[PhysRange]) {
         assert!(!sorted.is_full(), "too many pool ranges");
         sorted.push(range);
     }
+    // BOUND: MAX_POOL_RANGES, at boot.
     sorted.sort_unstable_by_key(|range| core::cmp::Reverse(range.len_bytes()));
+    // BOUND: MAX_POOL_RANGES, at boot.
     for (slot, range) in POOL.iter().zip(sorted) {
         slot.start.store(range.start.0, Ordering::Relaxed);
         slot.end.store(range.end.0, Ordering::Relaxed);
@@ -69,6 +74,7 @@ pub fn add_to_pool(ranges: &[PhysRange]) {
 /// Whether `[at, at + len_bytes)` is pool memory, within one range.
 #[must_use]
 pub fn in_pool(at: Phys, len_bytes: u64) -> bool {
+    // BOUND: MAX_POOL_RANGES; nearly always the first.
     POOL.iter().any(|slot| {
         let range = PhysRange {
             start: Phys(slot.start.load(Ordering::Relaxed)),
@@ -80,6 +86,7 @@ pub fn in_pool(at: Phys, len_bytes: u64) -> bool {
 
 /// Whether the pool shares a byte with `range`.
 pub(crate) fn overlaps(range: PhysRange) -> bool {
+    // BOUND: MAX_POOL_RANGES.
     pool().any(|part| part.overlaps(range))
 }
 

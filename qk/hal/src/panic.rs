@@ -51,6 +51,7 @@ pub(crate) fn die(reason: fmt::Arguments<'_>, registers: Option<&UserFrame>) -> 
         cpu::stop();
     }
     cpu::stop_others();
+    // BOUND: in a panic.
     (0..STOP_SPINS).for_each(|_| cpu::pause());
     serial::break_lock();
 
@@ -102,6 +103,7 @@ struct Addresses<'a>(&'a [u64]);
 
 impl fmt::Display for Addresses<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // BOUND: MAX_BACKTRACE.
         self.0
             .iter()
             .try_for_each(|address| write!(f, " {address:#x}"))
@@ -113,6 +115,7 @@ struct Cut(ArrayString<MAX_REASON>);
 
 impl Write for Cut {
     fn write_str(&mut self, text: &str) -> fmt::Result {
+        // BOUND: what the text has room for, in a panic.
         for c in text.chars() {
             let c = if c == '\n' { ' ' } else { c };
             if self.0.try_push(c).is_err() {
@@ -129,6 +132,7 @@ fn backtrace(rip: u64, mut rbp: u64) -> ArrayVec<u64, MAX_BACKTRACE> {
     if rip != 0 {
         found.push(rip);
     }
+    // BOUND: MAX_BACKTRACE.
     while !found.is_full() {
         let Some([next, address]) = kstack::read_pair(rbp) else {
             break;

@@ -2,6 +2,8 @@
 //!
 //! Configuration space through the memory window that ACPI's MCFG names, or through ports CF8/CFC where there is none. Firmware may have
 //! left base addresses unassigned (qboot does): then this module assigns them, from the window that QEMU's machines keep for devices.
+//!
+//! BOUND: at boot only.
 
 use crate::addr::Phys;
 use crate::boot;

@@ -1,4 +1,6 @@
 //! Lists of physical ranges, small enough to live on a stack: what boot does with the memory map.
+//!
+//! BOUND: at boot only, of MAX_RANGES at most.
 
 use crate::addr::{Phys, PhysRange};
 use arrayvec::ArrayVec;

@@ -67,6 +67,7 @@ fn wait_pm_timer(port: u16) -> (u64, u64) {
     // SAFETY: The firmware names this port as the timer; reading it has no side effect.
     let mut now = || unsafe { timer.read() };
     let (start, first) = (tsc(), now());
+    // BOUND: at boot, for as long as it measures.
     loop {
         let passed = now().wrapping_sub(first) & PM_TIMER_MASK;
         if u64::from(passed) >= PM_TIMER_HZ / MEASURE_HZ {
@@ -93,6 +94,7 @@ fn wait_pit() -> (u64, u64) {
         data.write(TICKS as u8);
         data.write((TICKS >> 8) as u8);
         let start = tsc();
+        // BOUND: at boot, for as long as it measures.
         while gate.read() & 0x20 == 0 {
             core::hint::spin_loop();
         }
@@ -109,6 +111,7 @@ pub(crate) fn spin_until(us: u64, mut done: impl FnMut() -> bool) -> bool {
         hz => hz,
     };
     let end = tsc() + hz / 1_000_000 * us;
+    // BOUND: at boot, for as long as callers say.
     while !done() {
         if tsc() >= end {
             return false;

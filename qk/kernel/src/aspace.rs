@@ -51,6 +51,7 @@ impl Table for PoolTable {
 
     #[inline]
     fn bits_of_group(&self, first: usize) -> u64 {
+        // BOUND: GROUP.
         self.group(first)
             .iter()
             .fold(0, |bits, entry| bits | entry.load(Ordering::Relaxed))
@@ -73,6 +74,7 @@ impl Table for PoolTable {
             taken.is_ok()
         };
         let group = self.group(first);
+        // BOUND: GROUP.
         group
             .iter()
             .map(is_taken)
@@ -86,6 +88,7 @@ impl Table for PoolTable {
             entry.load(Ordering::Relaxed) ^ (leaf.0 + i as u64 * step)
         };
         let all = self.group(first).iter().enumerate().map(difference);
+        // BOUND: GROUP.
         all.fold(0, |bits, difference| bits | difference)
     }
 

@@ -37,6 +37,7 @@ pub fn is_known() -> bool {
 
 /// The physical address on the command line, if there is one.
 pub fn address(cmdline: &str) -> Option<Phys> {
+    // BOUND: the words of the command line, at boot.
     let value = cmdline
         .split_ascii_whitespace()
         .find_map(|word| word.strip_prefix(COMM_PARAM))?;

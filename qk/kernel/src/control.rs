@@ -96,6 +96,7 @@ fn text<const N: usize>(from: u64, len_bytes: u64) -> Result<ArrayVec<u8, N>, Er
     let mut bytes = [0; N];
     let len = (len_bytes as usize).min(N);
     hal::user::copy_in(&mut bytes[..len], user(from, len as u64)?).map_err(|_| Errno::EFAULT)?;
+    // BOUND: what a line of the PCT's has room for.
     Ok(bytes[..len].iter().copied().collect())
 }
 

@@ -28,6 +28,7 @@ pub fn report(thread: &Thread, f: &UserFrame, info: &SigInfo) {
         f.rip, f.rsp, f.rflags, f.rax, f.rbx, f.rcx, f.rdx, f.rsi, f.rdi, f.rbp, f.r8, f.r9, f.r10,
         f.r11, f.r12, f.r13, f.r14, f.r15,
     ];
+    // BOUND: the words of a record.
     crash
         .regs
         .iter()
@@ -66,5 +67,6 @@ pub fn write(thread: &'static Thread) -> bool {
 /// The first region from `at` on that the program wants left out.
 fn left_out(rank: &Rank, at: u64) -> Result<Option<Region>, Errno> {
     let is_left_out = |region: &Region| region.flags.contains(RegionFlags::DONT_DUMP);
+    // POINT: regions::list::next
     rank.with_aspace(|aspace| Ok(aspace.regions().iter_range(at, u64::MAX).find(is_left_out)))
 }

@@ -189,6 +189,7 @@ fn doorbell() {
     let here = hal::cpu::id();
     events::look(here);
     // Of many ranks that share the core one was meant.
+    // BOUND: the ranks of a core, of each signal::AT_ONCE.
     rank::home::ranks(here)
         .filter(|rank| !rank.area.mailbox.is_empty())
         .for_each(signal::rung);

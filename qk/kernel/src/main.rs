@@ -59,7 +59,9 @@ type Ranges = ArrayVec<PhysRange, 32>;
 fn main(boot: Boot) -> ! {
     let comm_at = comm::address(boot.cmdline)
         .expect("command line without margay.comm=0x...: not started by yod?");
+    // BOUND: the ranges of RAM, at boot.
     let mut pool: Ranges = boot.memory.iter().copied().take(24).collect();
+    // BOUND: the ranges of RAM, at boot.
     let ram_bytes: u64 = pool.iter().map(|range| range.len_bytes()).sum();
     // How much heap there must be, the header tells.
     let header = PhysRange::new(comm_at, PAGE);
@@ -77,6 +79,7 @@ fn main(boot: Boot) -> ! {
         );
     }
     let pool_bytes = comm.config.pool_bytes;
+    // BOUND: the ranges of RAM, at boot.
     let unused = |free: &Ranges| free.iter().map(|range| range.len_bytes()).sum::<u64>();
     let with_shared = unused(&free);
     let shared_pool = (pool_bytes > 0).then(|| take_end(&mut free, &pool, pool_bytes));
@@ -142,6 +145,7 @@ fn main(boot: Boot) -> ! {
 
 /// Takes `len_bytes` from the first range that has them.
 fn take(free: &mut Ranges, len_bytes: u64) -> PhysRange {
+    // BOUND: the ranges of RAM, at boot.
     let start = free
         .iter()
         .find(|range| range.len_bytes() >= len_bytes)
@@ -155,12 +159,14 @@ fn take(free: &mut Ranges, len_bytes: u64) -> PhysRange {
 /// Takes the node pool, which the host has in a file of its own: the last `len_bytes` of RAM before the tail. What a firmware or
 /// the loader has put there, an initrd too, lies in the tail.
 fn take_end(free: &mut Ranges, ram: &Ranges, len_bytes: u64) -> PhysRange {
+    // BOUND: the ranges of RAM, at boot.
     let end = ram.iter().map(|range| range.end.0).max().unwrap_or(0);
     let apart = len_bytes + TAIL_BYTES;
     let start = end.next_multiple_of(PAGE_2M).checked_sub(apart);
     let taken = start.map(|start| PhysRange::new(Phys(start), len_bytes));
     let is_free = |taken: &PhysRange| {
         let mut ranges = free.iter();
+        // BOUND: the ranges of RAM, at boot.
         ranges.any(|range| range.holds(taken.start, taken.len_bytes()))
     };
     let taken = taken

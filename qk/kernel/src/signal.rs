@@ -272,6 +272,7 @@ fn tell_another(rank: &'static Rank, signal: Signal, here: Option<&'static Threa
     let takes = |thread: &&Thread| thread.is_live() && thread.takes(signal);
     // BOUND: LOOKS.
     let mut first = (0..LOOKS).filter_map(|index| rank.threads.get(index));
+    // BOUND: LOOKS.
     if let Some(thread) = first.find(takes) {
         tell(thread);
     } else if rank.threads.made() > LOOKS {
@@ -320,6 +321,7 @@ fn hand_over_pending(thread: &Thread, set: SigSet) {
             preempt::point(LOOK_WORK);
             !core::ptr::eq(*other, thread) && other.takes(signal)
         };
+        // POINT: thread::numbers::each
         if let Some(other) = rank.threads.each().find(takes) {
             tell(other);
         }

@@ -132,6 +132,7 @@ fn cpu_deadline(thread: &Thread) -> Option<u64> {
     let runners = rank.threads.live().clamp(1, rank.cores().len().max(1)) as u64;
     let of_rank = of_rank.map(|due_ns| due_ns.saturating_sub(rank.cpu_ns()).div_ceil(runners));
     let of_thread = of_thread.map(|due_ns| due_ns.saturating_sub(thread.cpu_ns()));
+    // BOUND: two.
     of_rank
         .into_iter()
         .chain(of_thread)

@@ -215,6 +215,7 @@ fn string(at: u64) -> impl FnOnce(&mut [u8]) -> Option<usize> {
             let bytes = ((CHUNK - from % CHUNK) as usize).min(to.len() - filled);
             let chunk = &mut to[filled..filled + bytes];
             hal::user::copy_in(chunk, User::range(from, bytes as u64)?).ok()?;
+            // BOUND: CHUNK.
             if let Some(end) = chunk.iter().position(|byte| *byte == 0) {
                 return Some(filled + end + 1);
             }

@@ -134,6 +134,7 @@ pub fn close(rank: &'static Rank) {
     let mut members = members().lock();
     rank.root.table.store(0, Ordering::Release);
     let is_own = |member: &Member| core::ptr::eq(member.rank, rank);
+    // BOUND: the ranks of the node.
     let Some(own) = members.live.iter().position(is_own) else {
         return;
     };

@@ -141,6 +141,7 @@ impl<M: Machine> ShareTables<'_, M> {
     #[must_use]
     pub fn reserve(&mut self, root: u64, start: u64, end: u64) -> bool {
         // The usual case: enough for any two borders.
+        // BOUND: the levels of tables.
         if self.pool.free.iter().all(|list| list.len >= RESERVED) {
             return true;
         }

@@ -26,12 +26,14 @@ impl Stale {
     /// Whether an address of `start .. end` is in the set.
     pub fn meets(&self, start: u64, end: u64) -> bool {
         let mut ranges = self.ranges[..self.len].iter();
+        // BOUND: RANGES.
         ranges.any(|&(from, to)| start < to && from < end)
     }
 
     /// Puts `start .. end` in.
     pub fn add(&mut self, start: u64, end: u64) {
         let joins = |&(from, to): &(u64, u64)| start <= to && from <= end;
+        // BOUND: RANGES.
         let found = self.ranges[..self.len].iter().position(joins);
         let at = match found {
             None if self.len < RANGES => {
@@ -59,6 +61,7 @@ impl Stale {
             let (from, to) = self.ranges[*at];
             (to.max(end) - from.min(start)) - (to - from)
         };
+        // BOUND: RANGES.
         (0..self.len).min_by_key(growth).unwrap_or(0)
     }
 }

@@ -87,6 +87,7 @@ impl<M: Machine> Aspace<M> {
             M::point(LOOK_WORK);
             region.is_text()
         };
+        // POINT: find_text
         (start < end).then(|| regions.find(is_text)).flatten()
     }
 

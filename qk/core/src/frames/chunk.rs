@@ -69,6 +69,7 @@ impl Bits {
 
     /// Whether every frame of `lo..hi` is in use.
     pub fn are_used(&self, lo: usize, hi: usize) -> bool {
+        // BOUND: the words of a chunk.
         words(lo, hi).all(|(w, mask)| self.used[w] & !self.retired[w] & mask == mask)
     }
 
@@ -104,6 +105,7 @@ impl Bits {
         let first = match at {
             Some(i) => i,
             None => {
+                // BOUND: the words of a chunk.
                 let (w, used) = self
                     .used
                     .iter()

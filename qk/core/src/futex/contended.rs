@@ -99,6 +99,7 @@ impl<W: Copy> Contended<W> {
     }
 
     fn find(&self, key: Key) -> Option<usize> {
+        // BOUND: the locks of a bucket, few: see the module.
         self.locks.iter().position(|lock| lock.key == key)
     }
 

@@ -190,6 +190,7 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
             locks: Contended::new(),
         };
         // BOUND: before the first program.
+        // BOUND: MAX_BUCKETS, at boot.
         all.extend((0..buckets).map(|_| Bucket(L::new(empty()))));
         Ok(Futexes {
             buckets: all.into(),

@@ -164,6 +164,7 @@ impl<T: Copy> Slots<T> {
             entry: None,
         };
         // BOUND: CHUNK.
+        // BOUND: CHUNK.
         chunk.extend((0..CHUNK).map(free));
         self.chunks.push(chunk);
         self.free = first;

@@ -61,6 +61,7 @@ pub fn madvise(
         return Ok(None);
     };
     // Linux works region by region: one that refuses ends the walk, those before it are done.
+    // POINT: regions::list::next
     let refusal = regions
         .iter_range(start, end)
         .find_map(|r| Some((r.start, refuse(advice, &r)?)));

@@ -274,6 +274,7 @@ pub(super) fn find_hole(
     high: u64,
 ) -> Option<u64> {
     let sizes = PageSize::DESCENDING.into_iter();
+    // BOUND: the sizes of pages.
     sizes
         .filter(|size| *size <= max && size.bytes() <= len_bytes)
         .find_map(|size| {

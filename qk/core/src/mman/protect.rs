@@ -64,6 +64,7 @@ pub fn mprotect(
         r.flags.contains(RegionFlags::READ_ONLY) && prot.contains(Prot::WRITE)
             || !r.kind.may_have().contains(prot)
     };
+    // POINT: regions::list::next
     let stop = regions
         .iter_range(start, end)
         .find(refuses)

@@ -44,6 +44,7 @@ pub trait Table: Clone {
 
     /// The bits that any of [`GROUP`] entries from `first` on has. To pass over many entries with few instructions.
     fn bits_of_group(&self, first: usize) -> u64 {
+        // BOUND: GROUP.
         (first..first + GROUP).fold(0, |bits, index| bits | self.get(index).0)
     }
 
@@ -65,11 +66,13 @@ pub trait Table: Clone {
             let next = Entry(leaf.0 + *i as u64 * step);
             self.exchange(first + i, next, Entry::EMPTY).is_ok()
         };
+        // BOUND: GROUP.
         (0..GROUP).take_while(is_taken).count()
     }
 
     /// The bits in which [`GROUP`] entries from `first` on differ from `leaf` and those that follow it.
     fn differences_of_group(&self, first: usize, leaf: Entry, step: u64) -> u64 {
+        // BOUND: GROUP.
         (0..GROUP).fold(0, |bits, i| {
             bits | self.get(first + i).0 ^ (leaf.0 + i as u64 * step)
         })

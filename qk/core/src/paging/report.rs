@@ -57,11 +57,13 @@ pub fn extents(t: &impl Tables, root: u64, start: u64, end: u64, mut visit: impl
                     pa,
                     len_bytes,
                     prot,
+                    // BOUND: one.
                 })
                 .into_iter()
                 .for_each(&mut visit),
         }
     });
+    // BOUND: one.
     open.into_iter().for_each(visit);
 }
 

@@ -267,10 +267,12 @@ impl List {
         // Every other hole lies directly below a region.
         let mut until = chunks.len();
         loop {
+            // BOUND: the chunks, all of which have counted at the point.
             until = chunks[..until]
                 .iter()
                 .rposition(|c| c.gap_bytes >= len_bytes)?;
             (self.point)(STEP * CHUNK as u32);
+            // BOUND: CHUNK.
             let found = self
                 .holes_of(until)
                 .filter(|(bottom, top)| top - bottom >= len_bytes)
@@ -311,6 +313,7 @@ impl List {
         }
         self.open_chunk(at.chunk + 1);
         let (lower, upper) = self.chunks.split_at_mut(at.chunk + 1);
+        // BOUND: CHUNK.
         upper[0]
             .slots
             .extend(lower[at.chunk].slots.drain(CHUNK / 2..));

@@ -167,6 +167,7 @@ impl Regions {
                 && piece.offset == wanted.offset_at(piece.start)
                 && piece.flags.contains(RegionFlags::UNWRITTEN)
         };
+        // POINT: regions::list::next
         self.first_hole(wanted.start, wanted.end).is_none()
             && self
                 .iter_range(wanted.start, wanted.end)

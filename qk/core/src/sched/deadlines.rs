@@ -36,6 +36,7 @@ impl<K: Copy + Eq> Deadlines<K> {
     /// # Panics
     /// When there are more keys than room was made for.
     pub fn set(&mut self, key: K, deadline: u64) {
+        // BOUND: the tasks of a core; only where it is tested.
         debug_assert!(self.list.iter().all(|(_, k)| *k != key), "set twice");
         assert!(
             self.list.len() < self.list.capacity(),
@@ -47,6 +48,7 @@ impl<K: Copy + Eq> Deadlines<K> {
     /// Forgets the deadline of `key`, which was set to `deadline`. False: it was not, or has been taken.
     pub fn clear(&mut self, key: K, deadline: u64) -> bool {
         let at = self.place(deadline);
+        // BOUND: those due at the same time: a rank's threads, which all may sleep until then, and its timers.
         let found = self.list[at..]
             .iter()
             .take_while(|(d, _)| *d == deadline)

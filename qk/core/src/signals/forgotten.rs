@@ -55,6 +55,7 @@ impl Forgotten {
         let later = set
             .iter()
             .filter(|signal| self.last[signal.index()] > times);
+        // BOUND: the signals.
         later.fold(SigSet::EMPTY, |set, signal| set.union(SigSet::of(signal)))
     }
 }

@@ -244,6 +244,7 @@ impl Pending {
         let is_it = |entry: &&mut Entry| {
             !entry.orphan && entry.info.timer.is_some_and(|timer| timer.id == id)
         };
+        // BOUND: the signals that may be queued, and the timers.
         self.queue.iter_mut().find(is_it)
     }
 
@@ -320,6 +321,7 @@ impl Pending {
     #[inline(never)] // So that the result is written where it is wanted, and not copied there.
     pub fn pop(&mut self, signal: Signal) -> SigInfo {
         let is_one = |entry: &Entry| entry.info.signal == signal;
+        // BOUND: the signals that may be queued, and the timers.
         let Some(i) = self.queue.iter().position(is_one) else {
             self.set = self.set.without(SigSet::of(signal));
             return SigInfo::new(signal, code::USER);
@@ -331,6 +333,7 @@ impl Pending {
             false
         } else {
             self.queue.remove(i);
+            // BOUND: the signals that may be queued, and the timers.
             self.queue[i..].iter().any(is_one)
         };
         if !more {
@@ -347,6 +350,7 @@ impl Pending {
         }
         self.set = self.set.without(set);
         let (mut queued, mut timers) = (0, 0);
+        // BOUND: the signals that may be queued, and the timers.
         self.queue.retain(|entry| {
             let stays = !set.contains(entry.info.signal);
             queued += usize::from(!stays && entry.info.timer.is_none());
@@ -359,6 +363,7 @@ impl Pending {
     /// Forgets what timers sent, or what says that it is from one (Linux: flush_itimer_signals). The timers are gone.
     pub fn discard_expired(&mut self) {
         let (mut queued, mut timers, mut gone) = (0, 0, SigSet::EMPTY);
+        // BOUND: the signals that may be queued, and the timers.
         self.queue.retain(|Entry { info, orphan }| {
             let stays = info.code != code::TIMER;
             queued += usize::from(!stays && info.timer.is_none());

@@ -2,6 +2,8 @@
 //!
 //! After that the heap is the source (see [`crate::heap::frames`]). The loader's tables need no protection here: everything is copied
 //! out of them before the first frame is taken.
+//!
+//! BOUND: at boot only.
 
 use crate::addr::{Phys, PhysRange};
 use crate::ranges::{self, Ranges};

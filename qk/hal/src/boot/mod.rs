@@ -3,6 +3,8 @@
 //! `entry` (assembly) reaches long mode on a temporary identity map and calls [`early_main`], which reads the PVH start
 //! information, builds the final page tables, moves to a guarded stack and hands a [`Boot`] to the kernel. Other loaders (multiboot2 from
 //! an ISO, a co-kernel start) will need another reader beside `pvh` and nothing else: everything later sees only [`Boot`].
+//!
+//! BOUND: at boot only.
 
 pub(crate) mod entry;
 pub(crate) mod frames;

@@ -115,6 +115,7 @@ pub(super) fn build(memory: &Ranges, image: PhysRange) {
     tables.map(rodata_end, phys(rodata_end), end - rodata_end, P | W | NX);
 
     let mut ram = Ranges::new();
+    // BOUND: the ranges of RAM, at boot; so all below.
     for range in memory {
         let rounded = PhysRange {
             start: range.start.align_down(PAGE_2M),
@@ -124,6 +125,7 @@ pub(super) fn build(memory: &Ranges, image: PhysRange) {
     }
     let mut devices = Ranges::new();
     ranges::insert(&mut devices, LOW);
+    // BOUND: the ranges of RAM.
     ram.iter()
         .for_each(|range| ranges::subtract(&mut devices, *range));
 
@@ -133,8 +135,10 @@ pub(super) fn build(memory: &Ranges, image: PhysRange) {
     };
     ranges::subtract(&mut ram, read_only);
     tables.map_direct(read_only, P | NX);
+    // BOUND: the ranges of RAM.
     ram.iter()
         .for_each(|range| tables.map_direct(*range, P | W | NX));
+    // BOUND: the ranges of RAM.
     devices
         .iter()
         .for_each(|range| tables.map_direct(*range, P | W | NX | PCD | PWT));
@@ -176,6 +180,7 @@ impl Tables {
     /// Maps `[va, va + len_bytes)` to `phys` with the largest pages that fit.
     fn map(&self, mut va: u64, mut phys: Phys, len_bytes: u64, flags: u64) {
         let mut left = len_bytes;
+        // BOUND: at boot; later one page.
         while left > 0 {
             let fits = |size: u64| left >= size && va.is_multiple_of(size) && phys.is_aligned(size);
             let (level, size) = if self.giant_pages && fits(PAGE_1G) {
@@ -203,6 +208,7 @@ impl Tables {
     /// The table of `level` for `va`, made with those above it; `None` when there is no memory.
     fn table(&self, va: u64, level: u32) -> Option<Phys> {
         let mut table = self.root;
+        // BOUND: the levels of tables.
         for upper in (level + 1..=4).rev() {
             let entry = entry_of(table, va, upper);
             // SAFETY: `entry_of` points into a page table that only boot and the stack allocator (under its lock) change.

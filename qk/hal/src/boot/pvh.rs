@@ -2,6 +2,8 @@
 //!
 //! It lies in RAM that is about to be reused, so everything needed is copied out; `in_use` names the places that must not be
 //! overwritten before.
+//!
+//! BOUND: at boot only.
 
 use super::MAX_CMDLINE;
 use super::paging::read_low;

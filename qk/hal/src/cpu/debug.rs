@@ -14,6 +14,7 @@ pub const TRAP_FLAG: u64 = 1 << 8;
 pub fn set_watches(registers: [u64; 5]) {
     let [mut addresses @ .., control] = registers;
     let mut control = control & TAKEN_OF_DR7;
+    // BOUND: four registers.
     for (i, addr) in addresses.iter_mut().enumerate() {
         if *addr >= USER_TOP {
             *addr = 0;

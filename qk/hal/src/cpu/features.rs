@@ -159,6 +159,7 @@ pub(crate) fn check() {
         ),
         ("FSGSBASE", leaf7.is_some_and(|f| f.has_fsgsbase())),
     ];
+    // BOUND: three, at boot.
     for (name, present) in needs {
         assert!(present, "this CPU lacks {name}, which Margay needs");
     }
@@ -180,6 +181,7 @@ pub(crate) fn patch_smap_sites() {
         return;
     }
     let (mut site, end) = (&raw const __smap_sites_start, &raw const __smap_sites_end);
+    // BOUND: at boot; the places that the image has.
     while site < end {
         // SAFETY: 1. The linker script brackets the list; each word is the address of a 3-byte stac or clac in .text.
         //         2. .text is writable through the early tables, and one CPU runs, not in these bytes.

@@ -70,6 +70,7 @@ pub fn send_ipi(cpu: usize, vector: Vector) {
 /// Stops all other CPUs, for a panic that is in progress: those by NMI that can take one. A CPU that is only starting would be
 /// reset by it, and the node with it; it looks for itself (`traps::init_cpu`).
 pub(crate) fn stop_others() {
+    // BOUND: the CPUs, in a panic.
     (0..count())
         .filter(|&cpu| cpu != id())
         .filter_map(local::of)
@@ -135,6 +136,7 @@ pub fn exit_node(code: u8) -> ! {
 
 /// Stops this CPU for good.
 pub(crate) fn stop() -> ! {
+    // BOUND: the CPU stops, and nothing is to run on it.
     loop {
         // SAFETY: With interrupts off, `hlt` only ends for an NMI, and then we halt again.
         unsafe { asm!("cli", "hlt", options(nomem, nostack)) };
@@ -145,5 +147,6 @@ pub(crate) fn stop() -> ! {
 #[must_use]
 pub fn rdrand() -> Option<u64> {
     let random = x86_64::instructions::random::RdRand::new()?;
+    // BOUND: ten.
     (0..10).find_map(|_| random.get_u64())
 }

@@ -7,6 +7,8 @@
 //! All start in parallel. Each finds its own record by its APIC id, so the trampoline carries no per-CPU word and no lock. It uses the
 //! early page tables of boot, whose identity map shows the trampoline and whose image window shows `ap_start64`; from
 //! there the AP moves to the kernel's tables before it has a stack.
+//!
+//! BOUND: at boot only.
 
 use super::local::{self, CpuLocal};
 use crate::addr::Phys;

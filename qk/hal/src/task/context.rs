@@ -128,6 +128,7 @@ impl Context {
 
     /// Waits until no CPU runs the context, and takes it.
     fn acquire(&self) {
+        // BOUND: LEAVE_SPINS; the other CPU has a few instructions to go.
         for _ in 0..LEAVE_SPINS {
             if !self.running.swap(true, Ordering::Acquire) {
                 return;
@@ -220,6 +221,7 @@ const fn canonical(base: u64) -> u64 {
 
 /// The six callee-saved registers that `switch_stacks` pops, all zero.
 fn push_saved(top: StackTop) -> u64 {
+    // BOUND: six registers.
     (0..6).fold(top, |top, _| top.push(0)).addr()
 }
 

@@ -112,10 +112,12 @@ impl FpuState {
         const STATES: usize = 512;
         let enabled = features::xcr0().to_le_bytes();
         let bytes = self.bytes();
+        // BOUND: eight bytes.
         for (present, enabled) in bytes[STATES..].iter_mut().zip(enabled) {
             *present &= enabled;
         }
         bytes[HEADER][8..].fill(0);
+        // BOUND: four bytes.
         for (byte, mask) in bytes[MXCSR..].iter_mut().zip(MXCSR_BITS.to_le_bytes()) {
             *byte &= mask;
         }

@@ -17,6 +17,7 @@ pub fn fpu_error_code(vector: u8) -> i32 {
     };
     /// Status bits in Linux's order, with FPE_FLTINV, FLTDIV, FLTOVF, FLTUND (underflow or denormal), FLTRES.
     const ORDER: [(u32, i32); 5] = [(0x01, 7), (0x04, 3), (0x08, 4), (0x12, 5), (0x20, 6)];
+    // BOUND: five.
     ORDER
         .iter()
         .find(|(bits, _)| raised & bits != 0)

@@ -201,6 +201,7 @@ pub(crate) fn sort_fixups() {
     // SAFETY: 1. The linker script brackets an array of address pairs. 2. It is writable through the early tables. 3. One CPU
     //         runs, and nothing faults meanwhile, so nobody else looks at it.
     let table = unsafe { core::slice::from_raw_parts_mut(start, end.offset_from_unsigned(start)) };
+    // BOUND: at boot; the places that the image has.
     table.sort_unstable();
 }
 

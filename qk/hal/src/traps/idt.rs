@@ -21,6 +21,7 @@ static IDT: Idt = Idt([const { [AtomicU64::new(0), AtomicU64::new(0)] }; GATES])
 
 /// Fills the table; once, before any CPU loads it.
 pub(super) fn fill() {
+    // BOUND: the vectors, at boot.
     for (vector, gate) in IDT.0.iter().enumerate() {
         let stub = stubs() + (vector * STUB_BYTES) as u64;
         let ist = match vector {

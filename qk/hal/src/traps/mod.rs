@@ -129,6 +129,7 @@ extern "C" fn make_returnable(frame: &mut UserFrame) {
 #[cold]
 #[inline(never)]
 fn mend(frame: &mut UserFrame) {
+    // BOUND: two turns: a handler of the program begins with a frame of the kernel's, or the program ends.
     while let Some(error) = frame.return_fault() {
         // What the CPU would say, blamed on the program that asked for it. The handler must mend the frame or not come back.
         user_trap(

@@ -22,6 +22,7 @@ static SHARES: Mutex<ArrayVec<(usize, PhysRange), { abi::map::MAX_RANKS }>> =
 
 /// Tells what memory there is for ranks; ranges beyond the sixteenth are left unused.
 pub fn set_memory(ranges: impl Iterator<Item = PhysRange>) {
+    // BOUND: the ranges of RAM, at boot.
     MEMORY.lock().extend(ranges.take(16));
 }
 
@@ -42,6 +43,7 @@ pub fn aspace_create(rank: &'static Rank, base: u64, len_bytes: u64) -> Result<u
         return Err(Errno::EINVAL);
     }
     let share = PhysRange::new(hal::addr::Phys(base), len_bytes);
+    // BOUND: the ranges of RAM.
     if !MEMORY
         .lock()
         .iter()
@@ -50,6 +52,7 @@ pub fn aspace_create(rank: &'static Rank, base: u64, len_bytes: u64) -> Result<u
         return Err(Errno::EINVAL);
     }
     let mut shares = SHARES.lock();
+    // BOUND: the ranks of the node.
     if shares
         .iter()
         .any(|&(owner, other)| owner == rank.id || other.overlaps(share))

@@ -133,5 +133,6 @@ fn part_at(aspace: &Aspace, addr: u64, of: impl Fn(u32) -> bool) -> Option<Regio
             && region.start.checked_sub(region.offset) == Some(addr)
             && of(region.object)
     };
+    // POINT: shared::regions
     regions(aspace, addr, USER_TOP).find(is_part)
 }

@@ -86,6 +86,7 @@ fn fill(
         Err(_) if node.reclaim(thread) => extend(),
         fresh => fresh,
     }?;
+    // POINT: shared::text::load
     let filled = fresh
         .iter()
         .try_for_each(|piece| load(thread, fd, key, piece));

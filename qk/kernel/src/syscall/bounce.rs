@@ -51,6 +51,7 @@ fn is_remote(addr: u64) -> bool {
 #[inline]
 pub fn is_needed(row: &Row, args: &[u64; 6]) -> bool {
     // Nearly always this settles it: no argument is as large as an address in a window.
+    // BOUND: the arguments of a call.
     let bits = args.iter().fold(0, |bits, value| bits | value);
     (row.nests || bits >= USER_TOP) && names_remote(row, args)
 }
@@ -58,10 +59,12 @@ pub fn is_needed(row: &Row, args: &[u64; 6]) -> bool {
 #[inline(never)]
 fn names_remote(row: &Row, args: &[u64; 6]) -> bool {
     let mut arguments = row.args.iter().zip(args).enumerate();
+    // BOUND: the arguments of a call.
     arguments.any(|(i, (arg, &value))| match *arg {
         Arg::Mem(..) | Arg::Path | Arg::Str => is_remote(value),
         Arg::Request => is_remote_request(row, args[i - 1], value),
         Arg::SigsetPair => is_remote(value) || get_words(value).is_ok_and(|[mask]| is_remote(mask)),
+        // POINT: has_remote_message
         Arg::Mmsghdr(_, count) => (0..messages(args[count as usize]))
             .any(|i| has_remote_message(value.wrapping_add(i * MESSAGE_BYTES))),
         Arg::Iovec(_, count) => has_remote_vectors(value, args[count as usize]),

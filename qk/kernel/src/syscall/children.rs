@@ -176,6 +176,7 @@ fn record_signals(call: &Call<'_>, child: &Child) {
     for (number, words) in (1..).zip(&child.actions) {
         let action = Signal::new(number).map_or(Action::DEFAULT, |s| signals.process.action(s));
         let action = [action.handler, action.flags, action.restorer, action.mask.0];
+        // BOUND: the words of a record.
         words.iter().zip(action).for_each(|(to, from)| to.put(from));
     }
 }

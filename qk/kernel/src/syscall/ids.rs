@@ -65,6 +65,7 @@ fn unchanged(wanted: &[u64], own: [u64; 2]) -> SysResult {
         let id = *id as u32;
         id == KEEP || id == if i == 0 { real } else { effective }
     };
+    // BOUND: the arguments of a call.
     if wanted.iter().enumerate().all(stays) {
         Ok(0)
     } else {

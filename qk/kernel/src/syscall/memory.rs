@@ -74,6 +74,7 @@ fn expand(rank: &Rank, aspace: &Aspace, more_bytes: impl FnOnce() -> u64) -> Res
 /// Bytes that are mapped in a range.
 fn mapped_bytes(aspace: &Aspace, start: u64, end: u64) -> u64 {
     let clipped = aspace.regions().iter_range(start, end);
+    // POINT: regions::list::next
     clipped.map(|region| region.end - region.start).sum()
 }
 

@@ -270,6 +270,7 @@ pub fn init() -> extern "C" fn(&mut UserFrame) {
     let table: Box<[Handler]> = HANDLERS
         .iter()
         .enumerate()
+        // BOUND: the calls that there are, at boot.
         .map(|(nr, handler)| if kept(nr) { *handler } else { unknown })
         .collect();
     let table = table

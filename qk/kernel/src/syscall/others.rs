@@ -35,13 +35,14 @@ pub fn ship_on(call: &mut Call<'_>) -> SysResult {
 /// Always one.
 pub fn not_permitted_on(call: &Call<'_>, pid: u64) -> SysResult {
     // Of a thread that has ended there is a worker still.
-    if (0..call.rank.threads.made())
-        .filter_map(|index| {
-            preempt::point(LOOK_WORK);
-            call.rank.threads.get(index)
-        })
-        .any(|thread| thread.area.host.tid.peek() == u64::from(pid as u32))
-    {
+    let threads = &call.rank.threads;
+    let is_it = |index| {
+        preempt::point(LOOK_WORK);
+        let tid = threads.get(index).map(|thread| thread.area.host.tid.peek());
+        tid == Some(u64::from(pid as u32))
+    };
+    // POINT: not_permitted_on
+    if (0..threads.made()).any(is_it) {
         return Err(Errno::ESRCH);
     }
     let kill = by_name("kill").map_or(0, |row| u64::from(row.nr));

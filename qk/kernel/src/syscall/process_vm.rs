@@ -120,6 +120,7 @@ fn target(call: &Call<'_>, pid: u64) -> Result<&'static Rank, Errno> {
     let is_process = |rank: &&Rank| rank.identity().pid == pid;
     let has_thread = |rank: &&Rank| rank.by_tid(pid).is_ok();
     let ranks = rank::all();
+    // POINT: thread::numbers::each
     let found = ranks
         .iter()
         .find(is_process)
@@ -140,6 +141,7 @@ fn target(call: &Call<'_>, pid: u64) -> Result<&'static Rank, Errno> {
 /// As kernel/ptrace.c, __ptrace_may_access; root has the capability.
 fn may_access(own: &Rank, peer: &Rank) -> bool {
     let (own, info) = (own.identity().info, peer.identity().info);
+    // BOUND: two.
     let alike = [info.uid, info.euid].iter().all(|id| *id == own.uid)
         && [info.gid, info.egid].iter().all(|id| *id == own.gid);
     own.euid == 0 || alike && peer.dumpable.load(Ordering::Relaxed)

@@ -156,6 +156,7 @@ fn renew_code(rank: &Rank, row: &Row, args: &[u64; 6]) {
 
 /// Whether a call may write to the program's memory at all.
 fn may_write(row: &Row) -> bool {
+    // BOUND: the arguments of a call.
     row.args.iter().any(|arg| {
         matches!(
             arg,

@@ -155,6 +155,7 @@ fn owner(id: Id) -> Result<&'static Rank, Errno> {
         preempt::point(LOOK_WORK);
         rank.identity().pid == u64::from(id.pid) && rank.has_windows()
     };
+    // POINT: owner
     rank::all().iter().find(is_owner).ok_or(Errno::ENOENT)
 }
 

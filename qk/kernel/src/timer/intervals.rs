@@ -71,6 +71,7 @@ impl Timers {
         let [_, of_cpu @ ..] = &self.intervals;
         let intervals = of_cpu.iter().filter_map(Interval::due_ns);
         let posix = self.posix.next_on(Clock::Process);
+        // BOUND: the intervals, and MAX_ON_CPU timers.
         intervals.chain(self.cpu_limit_ns).chain(posix).min()
     }
 

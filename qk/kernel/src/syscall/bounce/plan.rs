@@ -283,6 +283,7 @@ fn string_bytes(at: u64) -> Option<u64> {
         let bytes = CHUNK - from % CHUNK;
         let chunk = &mut chunk[..bytes as usize];
         hal::user::copy_in(chunk, User::range(from, bytes)?).ok()?;
+        // BOUND: CHUNK.
         if let Some(end) = chunk.iter().position(|byte| *byte == 0) {
             return Some(done + end as u64 + 1);
         }

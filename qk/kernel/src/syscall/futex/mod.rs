@@ -192,9 +192,11 @@ impl Holder {
     fn find(thread: &Thread, tid: u32) -> Holder {
         let is_it = |thread: &&Thread| thread.tid() == u64::from(tid);
         let own = thread.rank;
+        // POINT: thread::numbers::each
         let find = |rank: &'static Rank| rank.threads.each().find(is_it);
         let others = || {
             let ranks = rank::all().iter().filter(|rank| rank.is_running());
+            // POINT: thread::numbers::each
             ranks.filter(|_| own.maps_objects()).find_map(find)
         };
         Holder {
@@ -254,6 +256,7 @@ fn requeue(
     counts: [i32; 2],
     expected: Option<u32>,
 ) -> SysResult {
+    // BOUND: two.
     if counts.iter().any(|count| *count < 0) {
         return Err(Errno::EINVAL);
     }

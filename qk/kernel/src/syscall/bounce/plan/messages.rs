@@ -133,5 +133,6 @@ fn remote_bytes(header: &Header) -> u64 {
         of(name, u64::from(name_len as u32)),
         of(control, control_len),
     ];
+    // POINT: remote_bytes
     vectors.chain(parts).fold(0, u64::saturating_add)
 }
