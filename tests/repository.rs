@@ -55,25 +55,6 @@ const UNSAFE: &[&str] = &[
 /// Longest source file; most are far shorter.
 const MOST_LINES: usize = 600;
 
-/// Where tests may sleep, and how often: in the loops that look again and again whether something is so, with a limit; and
-/// where how long something takes, or that nothing happens for so long, is what is tested.
-const SLEEPS: &[(&str, usize)] = &[
-    ("host/proxy/tests/serve/node.rs", 2), // both poll
-    ("host/yod/tests/common/mod.rs", 3),   // all poll
-    ("host/yod/tests/endings.rs", 2), // a job stays stopped; yod's processor time while it waits
-    ("host/yod/tests/node.rs", 1),    // a proxy attaches late
-    ("qk/hal/tests/machine.rs", 2),   // polls; between interrupts
-    ("tests/children/killed.rs", 1),  // the moment of the blow
-    ("tests/kill/round.rs", 1),       // the moment of the blow
-    ("tests/launchers/kill.rs", 2),   // the moment of the blow
-    ("tests/noise/barriers.rs", 1),   // quiet for so long
-    ("tests/noise/main.rs", 4),       // between signals; quiet for so long, twice; polls
-    ("tests/noise/node.rs", 1),       // polls
-    ("tests/noise/pair.rs", 2),       // quiet for so long; between signals
-    ("tests/noise/team.rs", 1),       // quiet for so long
-    ("tests/src/process.rs", 1),      // polls
-];
-
 /// Folders whose README says in one screen what they are for.
 const FOLDERS: &[&str] = &[
     ".",
@@ -213,27 +194,6 @@ fn loops_of_the_kernel_take_the_preemption_point() {
     let (count, faults) = source::loops::of_the_kernel();
     assert!(count > 100, "{count} loops");
     assert!(faults.is_empty(), "{}", faults.join("\n"));
-}
-
-/// Whatever waits a fixed time for something to happen fails on a machine that is slower than its author's.
-#[test]
-fn no_test_sleeps_until_something_should_have_happened() {
-    let allowed: BTreeMap<_, _> = SLEEPS.iter().copied().collect();
-    let in_tests = |path: &str| path.starts_with("tests/") || path.contains("/tests/");
-    let mut sleeping = 0;
-    for (path, text) in source::files("rs").filter(|(path, _)| in_tests(path)) {
-        if path.starts_with("tests/programs/") || path.starts_with("tests/source/") {
-            continue; // programs may test sleeping itself
-        }
-        let lines: Vec<&str> = text.lines().collect();
-        let words = source::words(&text, "sleep");
-        let calls = words.iter().filter(|&&at| lines[at - 1].contains("sleep("));
-        let found = calls.count();
-        let limit = allowed.get(path.as_str()).copied().unwrap_or(0);
-        assert_eq!(found, limit, "{path}: lines with a sleep");
-        sleeping += usize::from(found > 0);
-    }
-    assert_eq!(sleeping, SLEEPS.len());
 }
 
 /// What a failed fork returns means all processes of the user to kill(2). So programs start children by `forked` of check.h,

@@ -1,6 +1,7 @@
 //! Reading the source tree: its files, and words in Rust code that are neither comment nor text.
 
 pub mod loops;
+mod sleeps;
 
 use std::fs;
 use std::path::Path;

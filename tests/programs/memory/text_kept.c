@@ -1,11 +1,8 @@
 // A file that is mapped twice to be read and executed, as libraries are: what
 // is then done to one mapping, or to the file, leaves the other as it was.
-#include "../common/check.h"
-#include <fcntl.h>
+#include "../common/settle.h"
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 
 enum { PAGES = 700, BYTES = PAGES * PAGE_BYTES, RW = PROT_READ | PROT_WRITE, RX = PROT_READ | PROT_EXEC };
 
@@ -20,24 +17,6 @@ static void make(const char *name, char first)
         need(write_all(fd, bytes, sizeof bytes), "write");
     }
     close(fd);
-}
-
-// When a file was changed, by the clock of who keeps files: a node's may be another.
-static time_t changed_at(const char *name)
-{
-    struct stat status;
-    need(stat(name, &status) == 0, "stat");
-    return status.st_ctime;
-}
-
-// A file that has just been changed is loaded for each mapping by itself.
-static void settle(const char *name)
-{
-    do {
-        usleep(50 * 1000);
-        close(open("now", O_CREAT | O_WRONLY, 0600));
-        need(utimensat(AT_FDCWD, "now", NULL, 0) == 0, "utimensat");
-    } while (changed_at("now") <= changed_at(name) + 2);
 }
 
 static char *map(const char *name)

@@ -3,12 +3,9 @@
 // the last. Runs on a node only, with --shared-memory 8M.
 //
 //   text_turns [ROUND]
-#include "../common/check.h"
-#include <fcntl.h>
+#include "../common/settle.h"
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/sysinfo.h>
-#include <time.h>
 
 // Of the pool half is for text: of this program 0.7 MiB, and one of the files.
 enum { ROUNDS = 20, BYTES = 5 << 19 };
@@ -22,15 +19,6 @@ static void make(const char *name)
     memset(bytes, name[0], sizeof bytes);
     need(fd >= 0 && write_all(fd, bytes, sizeof bytes), name);
     close(fd);
-}
-
-// What was changed less than 3 s ago is not shared.
-static void settle(const char *name)
-{
-    struct stat status;
-    need(stat(name, &status) == 0, "stat");
-    while (time(NULL) <= status.st_ctime + 2)
-        usleep(50 * 1000);
 }
 
 static size_t free_bytes(void)

@@ -2,9 +2,8 @@
 // rank 0's stays what it was, and the file changes nothing of what is mapped.
 #include "windows.h"
 
-#include <fcntl.h>
+#include "../common/settle.h"
 #include <linux/futex.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 
@@ -34,12 +33,8 @@ static void make_file(void)
         memset(bytes, byte_of(page), sizeof bytes);
         need(write(fd, bytes, sizeof bytes) == sizeof bytes, "write");
     }
-    struct stat status;
-    need(fstat(fd, &status) == 0, "fstat");
     close(fd);
-    // What has just been changed is not shared: it might change again at what looks like the same time.
-    while (time(NULL) <= status.st_ctime + 4)
-        usleep(50 * 1000);
+    settle("library");
 }
 
 static char *map(int prot, char *at, size_t bytes, off_t offset)
