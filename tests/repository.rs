@@ -196,6 +196,20 @@ fn loops_of_the_kernel_take_the_preemption_point() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
+/// libtest keeps what a test that passes prints: one that was not run did not count as skipped in the last line of the check.
+#[test]
+fn tests_that_cannot_run_say_so_where_it_is_seen() {
+    for (path, text) in source::files("rs") {
+        let mut said = text.match_indices("\"skipped: ");
+        let printed = |at: usize| {
+            text[..at].trim_end().ends_with("print!(")
+                || text[..at].trim_end().ends_with("println!(")
+        };
+        let kept = text.contains("#[test]") && said.any(|(at, _)| printed(at));
+        assert!(!kept, "{path}: print! of what is skipped is not shown");
+    }
+}
+
 /// What a failed fork returns means all processes of the user to kill(2). So programs start children by `forked` of check.h,
 /// which looks; a few look by themselves.
 #[test]
