@@ -210,6 +210,29 @@ fn tests_that_cannot_run_say_so_where_it_is_seen() {
     }
 }
 
+/// The promise, and the program that is measured, kept a number from before.
+#[test]
+fn the_limit_on_regions_is_the_one_that_is_written_down() {
+    let number_behind = |path: &str, before: &str| -> usize {
+        let text = std::fs::read_to_string(tree::root().join(path)).expect("a file");
+        let (_, rest) = text
+            .split_once(before)
+            .unwrap_or_else(|| panic!("{path}: no {before:?}"));
+        let number = rest.split(|c: char| !c.is_ascii_digit() && c != ',').next();
+        number
+            .and_then(|number| number.replace(',', "").parse().ok())
+            .expect("a number")
+    };
+    let limit = number_behind("qk/kernel/src/aspace.rs", "const REGIONS: usize = ");
+    assert_eq!(number_behind("docs/memory.md", "A rank may have "), limit);
+    // The program itself has some.
+    let demanded = number_behind("bench/programs/demanding.c", "PART(\"regions\", regions(");
+    assert!(
+        (limit - 32..limit).contains(&demanded),
+        "{demanded} of {limit}"
+    );
+}
+
 /// What a failed fork returns means all processes of the user to kill(2). So programs start children by `forked` of check.h,
 /// which looks; a few look by themselves.
 #[test]

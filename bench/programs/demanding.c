@@ -186,7 +186,7 @@ static void untouched(size_t bytes)
 	must(munmap(at, bytes) == 0, "munmap");
 }
 
-/* One call over as many regions as there may be, and a new one before all of them. */
+/* One call over nearly as many regions as there may be (8,192, of which the program itself has some), and a new one before all. */
 static void regions(size_t pages)
 {
 	size_t bytes = pages * PAGE_BYTES, before = LARGE_BYTES;
@@ -205,6 +205,22 @@ static void regions(size_t pages)
 	must(munmap(low, PAGE_BYTES) == 0, "munmap before many regions");
 	must(munmap(at, bytes) == 0, "munmap of many regions");
 	must(munmap(there, pages) == 0, "munmap");
+}
+
+/* As many pieces of shared memory as the node keeps account of, all let go of and, when there is no place for more, used again. */
+static void objects(void)
+{
+	enum { FILES = 500 };
+	static char *at[FILES];
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < FILES; i++) {
+			at[i] = mmap(NULL, PAGE_BYTES, READ_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+			must(at[i] != MAP_FAILED, "mmap of shared memory");
+			at[i][0] = 1;
+		}
+		for (int i = 0; i < FILES; i++)
+			must(munmap(at[i], PAGE_BYTES) == 0, "munmap");
+	}
 }
 
 enum { MOST = 1023 };
@@ -364,7 +380,8 @@ int main(int argc, char **argv)
 	PART("messages", messages(own))
 	PART("bounced", bounced())
 	PART("untouched", untouched(bytes * 2))
-	PART("regions", regions(4070))
+	PART("regions", regions(8170))
+	PART("objects", objects())
 	PART("timers", timers())
 	PART("contended", contended())
 	PART("crowd", crowd())
