@@ -58,18 +58,10 @@ impl<T: Copy + Eq> RunQueue<T> {
         self.tasks.remove(i)
     }
 
-    /// Takes out the first task that is `allowed`, if it is among the first `looks`, of which are taken those that were looked at.
-    pub fn pop_among(
-        &mut self,
-        looks: &mut usize,
-        mut allowed: impl FnMut(&T) -> bool,
-    ) -> Option<T> {
-        let mut first = self.tasks.iter().take(*looks);
+    /// Takes out the first task that is `allowed`, if it is among the first `looks`.
+    pub fn pop_among(&mut self, looks: usize, allowed: impl FnMut(&T) -> bool) -> Option<T> {
         // BOUND: `looks`.
-        let i = first.position(|task| {
-            *looks -= 1;
-            allowed(task)
-        })?;
+        let i = self.tasks.iter().take(looks).position(allowed)?;
         self.tasks.remove(i)
     }
 
@@ -170,16 +162,14 @@ mod tests {
         let mut queue = RunQueue::new();
         queue.try_reserve(9).unwrap();
         (1..=9).for_each(|task| queue.push(task));
-        let mut looks = 8;
-        assert_eq!(queue.pop_among(&mut looks, |task| *task == 3), Some(3));
-        assert_eq!((looks, queue.len()), (5, 8));
+        assert_eq!(queue.pop_among(8, |task| *task == 3), Some(3));
         let mut looked = 0;
-        let found = queue.pop_among(&mut looks, |task| {
+        let found = queue.pop_among(5, |task| {
             looked += 1;
             *task == 9
         });
-        assert_eq!((found, looked, looks, queue.len()), (None, 5, 0, 8));
-        assert_eq!(queue.pop_among(&mut looks, |_| true), None);
+        assert_eq!((found, looked, queue.len()), (None, 5, 8));
+        assert_eq!(queue.pop_among(8, |task| *task == 9), Some(9));
     }
 
     #[test]

@@ -12,9 +12,9 @@ use crate::{preempt, ship, timer};
 /// Tasks in all run queues: idle cores look at others' only when there are any.
 static QUEUED: AtomicUsize = AtomicUsize::new(0);
 
-/// Tasks of other cores that an idle one looks at before it halts. There may be a thousand that may not run here, and those that may
-/// come to the front in their turn.
-const LOOKS: usize = 64;
+/// Tasks of each other core that an idle one looks at before it halts. There may be a thousand that may not run here, and those that
+/// may come to the front in their turn.
+const LOOKS: usize = 8;
 
 /// A task, compared by identity.
 #[derive(Clone, Copy)]
@@ -119,9 +119,8 @@ impl Core {
             Some(task) => task,
             None => {
                 let mut others = cores().iter().filter(|core| !core::ptr::eq(*core, self));
-                let mut left = LOOKS;
-                // BOUND: the cores, and LOOKS tasks.
-                others.find_map(|core| core.queue.lock().pop_among(&mut left, may_run))?
+                // BOUND: the cores, and LOOKS tasks of each.
+                others.find_map(|core| core.queue.lock().pop_among(LOOKS, may_run))?
             }
         };
         QUEUED.fetch_sub(1, Ordering::Relaxed);
