@@ -345,12 +345,12 @@ impl Rank {
         let node = &self.area.node;
         node.cpus[0].put(first as u64);
         node.cpus[1].put(cores.len() as u64);
+        // From here on the host's signals are the program's, and its debugger's stop: both come before its first instruction.
         node.state.store(state::RUNNING);
         self.threads.born();
         let main = self.main();
-        // Its debugger sees it before its first instruction.
-        main.attention
-            .store(debug::wants_stop(self), Ordering::SeqCst);
+        main.told.store(true, Ordering::SeqCst);
+        main.attention.store(true, Ordering::SeqCst);
         main.task
             .context()
             .begin(entry, stack, root, sched::ARRIVED);

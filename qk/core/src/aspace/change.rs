@@ -187,14 +187,24 @@ impl<M: Machine> Aspace<M> {
         Ok(())
     }
 
-    /// Takes out the small pages of a reservation that hold zeros: without them it reads the same.
+    /// Takes out the pages of a reservation that are the share's and hold zeros: without them it reads the same. Whole ones only: no
+    /// tables are set aside to split one.
     fn take_out_clean(&mut self, start: u64, end: u64) {
-        for at in (start..end).step_by(PAGE_BYTES as usize) {
+        let mut at = start;
+        while at < end {
             M::point(SEARCH_WORK);
             let (tables, root) = self.tables();
-            if paging::translate(&tables, root, at).is_some_and(|t| !t.dirty) {
-                self.take_out(at, at + PAGE_BYTES);
+            let Some(page) = paging::translate(&tables, root, at) else {
+                at = paging::stretch(&tables, root, at, end).end;
+                continue;
+            };
+            let len_bytes = page.size.bytes();
+            let front = at - at % len_bytes;
+            let is_ours = !page.dirty && self.frames.holds(page.pa, PAGE_BYTES);
+            if is_ours && start <= front && front + len_bytes <= end {
+                self.take_out(front, front + len_bytes);
             }
+            at = front + len_bytes;
         }
     }
 

@@ -106,6 +106,10 @@ impl<M: Machine> Aspace<M> {
         let moved = self.or_sync(|aspace| {
             let (mut tables, root) = aspace.tables();
             let moved = paging::move_range(&mut tables, root, from.start, to, len_bytes);
+            if moved.is_err() {
+                // Some of it was mapped there until a table was missing, and another thread or a peer may have used that.
+                aspace.flush(to, to + len_bytes);
+            }
             aspace.flush(from.start, from.end);
             moved.ok()
         });

@@ -43,6 +43,8 @@ struct State {
     used: HashSet<u64>,
     /// Frames of other ranks' text, too.
     text: HashSet<u64>,
+    /// Ranges whose translations the rank's cores were to drop.
+    flushed: Vec<(u64, u64)>,
     /// What a peer's core holds of its window, and how often it had to drop that.
     peer: Peer,
     peer_flushes: u32,
@@ -175,7 +177,9 @@ impl Machine for Node {
         }
     }
     fn rewrite(self, _: u64) {}
-    fn flush(self, _: u64, _: u64) {}
+    fn flush(self, start: u64, end: u64) {
+        with(|s| s.flushed.push((start, end)));
+    }
     fn flush_windows(self) {
         with(|s| {
             s.peer = Peer::default();
@@ -264,6 +268,11 @@ impl Node {
 
     pub fn all_entries() -> u64 {
         with(|s| s.all_entries)
+    }
+
+    /// Whether the rank's cores were to drop translations of all of a range at once.
+    pub fn has_flushed(start: u64, end: u64) -> bool {
+        with(|s| s.flushed.iter().any(|f| f.0 <= start && end <= f.1))
     }
 
     pub fn peer_flushes() -> u32 {

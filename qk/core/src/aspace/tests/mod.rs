@@ -1,5 +1,6 @@
 //! An address space on a machine in hash maps: by example here, against a model in `model`.
 
+mod exhausted;
 mod machine;
 mod model;
 mod text;

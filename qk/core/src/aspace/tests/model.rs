@@ -146,8 +146,11 @@ fn apply(a: &mut Aspace<Node>, model: &mut Model, op: &Op) -> Result<(), TestCas
         Op::Discard(p, n) => {
             let _ = a.madvise(at(p), n, DONTNEED);
             for (va, cell) in model.range_mut(at(p)..at(p + n)) {
-                if a.regions().lookup(*va).unwrap().is_discardable() {
+                let region = a.regions().lookup(*va).unwrap();
+                if region.is_discardable() {
                     cell.value = 0;
+                } else if !region.flags.contains(RegionFlags::UNWRITTEN) {
+                    break; // text that is the rank's own by now: what refuses ends the walk
                 }
             }
         }

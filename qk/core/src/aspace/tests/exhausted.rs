@@ -1,0 +1,62 @@
+//! Changes that find neither frame nor table when they are half done.
+
+use super::*;
+
+/// Takes every frame that is left.
+fn fill(a: &mut Aspace<Node>) {
+    for pages in [512, 64, 8, 1] {
+        while a.mmap(0, pages, RW, 0).is_ok() {}
+    }
+    Node.sync();
+    a.reclaim();
+    while a.mmap(0, 1, RW, 0).is_ok() {}
+}
+
+/// Undoing it split a large page for which no table was set aside: the kernel panicked.
+#[test]
+fn an_mprotect_that_finds_no_table_half_way_changes_nothing() {
+    const LARGE: u64 = 3 * 512;
+    const SMALL: u64 = 511;
+    let mut a = space(6000);
+    // Below the border there are no tables yet, above it there are all.
+    let border = A;
+    let reserved = border - LARGE * P;
+    a.mmap(border + SMALL * P, 1, RW, FIXED).unwrap();
+    a.mmap(reserved, LARGE + SMALL, 0, FIXED).unwrap();
+    let own = A + (2 << 30);
+    a.mmap(own, 2 * 512 + LARGE, RW, FIXED).unwrap();
+    let small = own + (2 * 512 + LARGE) * P;
+    a.mmap(small, 256, RW, FIXED).unwrap();
+    a.mmap(small + 256 * P, 256, RW, FIXED).unwrap();
+    fill(&mut a);
+    // Two splits take the tables that are set aside.
+    a.mprotect(own, 1, 1).unwrap();
+    a.mprotect(own + M2, 1, 1).unwrap();
+    a.munmap(own + 2 * M2, LARGE + SMALL).unwrap();
+    let changed = a.mprotect(reserved, LARGE + SMALL, RW);
+    assert_eq!(changed, Err(Errno::ENOMEM));
+    assert_eq!((a.read(reserved), a.read(border)), (None, None));
+    a.check();
+    // What was freed is there again.
+    Node.sync();
+    a.reclaim();
+    a.mmap(0, LARGE + SMALL - 8, RW, 0).unwrap();
+    a.check();
+}
+
+/// The frames were shown at the new place until a table was missing. A thread that had used them there went on to, when they
+/// had long been others'.
+#[test]
+fn a_move_that_finds_no_table_half_way_leaves_no_translation() {
+    let mut a = space(3000);
+    // Of the new place's two tables there is the first.
+    let to = A + M2 - 2 * P;
+    a.mmap(to - P, 1, RW, FIXED).unwrap();
+    let from = a.mmap(0, 4, RW, 0).unwrap();
+    assert!(a.write(from, 1));
+    fill(&mut a);
+    assert_eq!(a.mremap(from, 4, 4, Some(to)), Err(Errno::ENOMEM));
+    assert!(Node::has_flushed(to, to + 4 * P));
+    assert_eq!((a.read(from), a.read(to)), (Some(1), None));
+    a.check();
+}
