@@ -244,6 +244,16 @@ mod tests {
     use super::*;
 
     fn explain(cause: Cause, complaint: &str, log: &str, up: bool) -> Failure {
+        let ended = Ended {
+            cause,
+            complaint: complaint.into(),
+            log: log.into(),
+            used_up: None,
+        };
+        explain_ended(ended, up)
+    }
+
+    fn explain_ended(ended: Ended, up: bool) -> Failure {
         let qemu = Qemu {
             path: "/nonexistent/qemu".into(),
             qboot: None,
@@ -253,13 +263,7 @@ mod tests {
             accel: Accel::Tcg,
             kernel: Path::new("/nonexistent"),
         };
-        Loss::Node(Ended {
-            cause,
-            complaint: complaint.into(),
-            log: log.into(),
-            used_up: None,
-        })
-        .explain(&context, up)
+        Loss::Node(ended).explain(&context, up)
     }
 
     #[test]
@@ -276,6 +280,38 @@ mod tests {
             failure.line,
             "QEMU was killed by signal 11 (SIGSEGV) before the node was up"
         );
+    }
+
+    /// SIGKILL at the limit on processor time was put down to memory.
+    #[test]
+    fn a_limit_on_processor_time_is_named() {
+        let killed = |signo, up| {
+            let used_up = UsedUp {
+                used_ms: 2049,
+                limit_s: 2,
+            };
+            let ended = Ended {
+                cause: Cause::Killed(signo),
+                complaint: String::new(),
+                log: String::new(),
+                used_up: Some(used_up),
+            };
+            explain_ended(ended, up)
+        };
+        let why = "(it has used 2.0 s of processor time, `ulimit -t` allows 2 s)";
+        for (signo, name) in [(9, "SIGKILL"), (24, "SIGXCPU")] {
+            let failure = killed(signo, true);
+            assert_eq!(failure.status, 128 + signo as u8);
+            let line = format!("QEMU was killed by signal {signo} ({name}) {why}");
+            assert_eq!(failure.line, line);
+        }
+        let failure = killed(9, false);
+        assert_eq!(failure.status, 69);
+        let line = format!("QEMU was killed by signal 9 (SIGKILL) before the node was up {why}");
+        assert_eq!(failure.line, line);
+        // Whoever crashes did not run out of anything.
+        let line = "QEMU was killed by signal 11 (SIGSEGV)";
+        assert_eq!(killed(11, true).line, line);
     }
 
     /// QEMU that was told to end while it booted was taken for a kernel that had reset the machine.

@@ -8,9 +8,11 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use common::{
-    assert_gone, compile, descendants, dir, finish, has_node, run, signal, wait_for, yod,
+    Process, assert_gone, compile, descendants, dir, finish, has_node, run, signal, wait_for, yod,
 };
-use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, WaitOptions, kill_process_group, prlimit, waitpid,
+};
 
 /// Says who it is, or does what it is told.
 const PROGRAM: &str = r#"
@@ -456,6 +458,33 @@ fn a_limit_on_processor_time_is_named() {
         "{}",
         ended.err
     );
+    // The limit of QEMU and its keeper alone: there is no rank that could be first.
+    let child = yod().args(["-m", "64M"]).arg(&program).arg("spin").spawn();
+    let child = child.expect("yod starts");
+    let job = wait_for("the job", || {
+        let job = descendants(child.id() as i32);
+        let there = |name: &str| job.iter().any(|p| p.name.starts_with(name));
+        (there("qemu") && there("margay-keeper") && there("program")).then_some(job)
+    });
+    let node = |p: &&Process| p.name.starts_with("qemu") || p.name == "margay-keeper";
+    for process in job.iter().filter(node) {
+        let seconds = Some(1);
+        let limit = Rlimit {
+            current: seconds,
+            maximum: seconds,
+        };
+        let pid = Pid::from_raw(process.pid);
+        prlimit(pid, Resource::Cpu, limit).expect("limits that fall");
+    }
+    let ended = finish(child);
+    assert_eq!(ended.status, 137, "{ended:?}");
+    let named = " s of processor time, `ulimit -t` allows 1 s)\n";
+    assert!(
+        ended.err.starts_with(of_qemu) && ended.err.ends_with(named),
+        "{ended:?}"
+    );
+    assert_eq!(ended.err.lines().count(), 1, "{ended:?}");
+    assert_gone(&job);
 }
 
 /// Batch systems send these to every process of a job, for its ranks: QEMU ended, and the job was said to have lost its node.
