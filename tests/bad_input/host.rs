@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use libtest_mimic::Trial;
 use margay_tests::clean::{self, one_line};
-use margay_tests::run::Run;
+use margay_tests::run::{Outcome, Run};
 use margay_tests::scratch::{Scratch, write_program};
 use margay_tests::tree;
 
@@ -66,6 +66,7 @@ pub fn all() -> Vec<Trial> {
         case("host: /dev/kvm not working", kvm_not_working)
             .with_ignored_flag(!root || !Path::new("/dev/kvm").exists()),
     );
+    cases.push(case("host: no /dev/kvm", no_kvm).with_ignored_flag(!root));
     cases
 }
 
@@ -136,16 +137,38 @@ fn kvm_is_roots() -> bool {
     fs::metadata("/dev/kvm").is_ok_and(|device| device.permissions().mode() & 0o006 == 0)
 }
 
-/// A device that opens and cannot do anything: /dev/null in its place, seen by this run only.
+/// A device that opens and cannot do anything: /dev/null in its place, seen by this run only. The CPU may show that it cannot
+/// work either; else QEMU says so.
 fn kvm_not_working() -> Result<()> {
-    let script = "mount --bind /dev/null /dev/kvm && exec \"$@\"";
+    let outcome = asking_for_kvm("mount --bind /dev/null /dev/kvm")?;
+    let said = outcome.stderr.text();
+    let part = match said.contains("QEMU (KVM) ended with status") {
+        true => "QEMU (KVM) ended with status",
+        false => "--accel kvm: this CPU shows no virtualization",
+    };
+    one_line(&outcome, UNAVAILABLE, part)
+}
+
+/// A host without the device, whatever its CPU has.
+fn no_kvm() -> Result<()> {
+    let outcome = asking_for_kvm("mount -t tmpfs none /dev && mknod -m 666 /dev/null c 1 3")?;
+    let part = "--accel kvm: /dev/kvm: entity not found";
+    one_line(&outcome, UNAVAILABLE, part)
+}
+
+/// What `--accel kvm` says after a change to the mounts that this run alone sees. The limit on booting is longer than the test may
+/// take: once yod waited for it.
+fn asking_for_kvm(change: &str) -> Result<Outcome> {
+    let script = format!("{change} && exec \"$@\"");
     let yod = tree::yod();
-    let run = Run::new(["/usr/bin/unshare", "--mount", "/bin/sh", "-c", script, "sh"]).args(&[
-        &*yod.to_string_lossy(),
-        "--accel",
-        "kvm",
-        "--",
-        &fine(),
-    ]);
-    unavailable(run, "KVM")
+    let run = Run::new([
+        "/usr/bin/unshare",
+        "--mount",
+        "/bin/sh",
+        "-c",
+        &script,
+        "sh",
+    ])
+    .args(&[&*yod.to_string_lossy(), "--accel", "kvm", "--", &fine()]);
+    clean::run(run.env(&[("MARGAY_BOOT_TIMEOUT_S", "60")]))
 }
