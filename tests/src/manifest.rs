@@ -63,6 +63,8 @@ pub struct Extra {
     pub native_env: Vec<(String, String)>,
     /// It cannot pass under emulation.
     pub needs_kvm: bool,
+    /// Natively it has nothing to do on a host that was booted with vsyscall=none.
+    pub needs_vsyscall: bool,
     /// Ranks under yod; makes sense there only.
     pub ranks: Option<usize>,
     /// Cores of the rank.
@@ -236,7 +238,8 @@ fn parse_extra(column: &str) -> Result<Extra> {
             _ => match key {
                 "stack" => extra.stack = Some(owned()),
                 "share" => extra.share = Some(owned()),
-                "needs" => extra.needs_kvm = value == "kvm",
+                "needs" if value == "kvm" => extra.needs_kvm = true,
+                "needs" if value == "vsyscall" => extra.needs_vsyscall = true,
                 "ranks" => extra.ranks = Some(value.parse()?),
                 "cores" => extra.cores = Some(value.parse()?),
                 _ => bail!("no such extra: {word}"),
@@ -327,7 +330,11 @@ mod tests {
         assert_eq!(row.extra.env, [("A".into(), "b=c".into())]);
         assert_eq!(row.extra.native_env, [("N".into(), "1".into())]);
         assert_eq!(row.notices, ["read", "write"]);
+        assert!(!row.extra.needs_kvm && !row.extra.needs_vsyscall);
         assert!(parse("too\tfew", "1K").is_err());
+        assert!(parse_extra("needs=kvm").is_ok_and(|extra| extra.needs_kvm));
+        assert!(parse_extra("needs=vsyscall").is_ok_and(|extra| extra.needs_vsyscall));
+        assert!(parse_extra("needs=rain").is_err());
         assert!(parse(&line.replace("share", "shore"), "1K").is_err());
     }
 

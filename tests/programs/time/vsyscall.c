@@ -1,6 +1,6 @@
 // The vsyscall page: gettimeofday, time and getcpu at the addresses that old
 // programs call. It can only be executed, at three places; bad pointers end in
-// SIGSEGV. Natively it may be switched off: then there is nothing to compare.
+// SIGSEGV. Natively it may be switched off (vsyscall=none): then the row is skipped.
 #include "../common/check.h"
 #include <sched.h>
 #include <sys/time.h>
