@@ -254,39 +254,49 @@ fn test_programs_look_whether_there_is_a_child() {
 }
 
 /// The tests that docs/trust.md names behind a sentence: those in parentheses, as `module::name`, of which either part and the
-/// end (a star) may be left out.
+/// end (a star) may be left out: one of the proxy's in serve/, or with a module another test of the system.
 fn tests_of(sentence: &str) -> Vec<&str> {
     let groups = sentence.split("(`").skip(1);
     let groups = groups.filter_map(|rest| rest.split_once("`)").map(|(names, _)| names));
     groups.flat_map(|names| names.split("`, `")).collect()
 }
 
-/// Tests that docs/trust.md names with their files: "as `name` in `path` holds".
-#[test]
-fn tests_that_the_trust_model_names_with_a_file_are_there() {
-    let text = std::fs::read_to_string(tree::root().join("docs/trust.md")).expect("a page");
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let mut named = 0;
-    for after in text.split(" as `").skip(1) {
-        let Some((name, rest)) = after.split_once("` in `") else {
-            continue;
-        };
-        let path = rest.split('`').next().unwrap_or_default();
-        let file = std::fs::read_to_string(tree::root().join(path));
-        let has_it = file.is_ok_and(|text| text.contains(&format!("fn {name}()")));
-        assert!(has_it, "no test {name} in {path}");
-        named += 1;
-    }
-    assert!(named >= 5, "{named} tests");
-}
-
 #[test]
 fn every_sentence_of_the_trust_model_has_its_test() {
     let text = std::fs::read_to_string(tree::root().join("docs/trust.md")).expect("a page");
     let text = text.replace("`,\n   `", "`, `");
-    let serve: Vec<_> = source::files("rs")
-        .filter(|(path, _)| path.starts_with("host/proxy/tests/serve/"))
-        .collect();
+    let (serve, others): (Vec<_>, Vec<_>) = source::files("rs")
+        .filter(|(path, _)| path.starts_with("tests/") || path.contains("/tests/"))
+        .partition(|(path, _)| path.starts_with("host/proxy/tests/serve/"));
+    let has = |text: &str, name: &str| text.contains(&format!("fn {name}"));
+    let is_there = |test: &str| {
+        let (module, name) = test.split_once("::").unwrap_or(("", test));
+        let name = name.trim_end_matches('*');
+        let (file, other) = (format!("serve/{module}"), format!("/{module}.rs"));
+        let served = serve
+            .iter()
+            .any(|(path, text)| path.contains(&file) && has(text, name));
+        served
+            || others
+                .iter()
+                .any(|(path, text)| path.ends_with(&other) && has(text, name))
+    };
+    for (before, after) in text
+        .match_indices("` in `")
+        .map(|(at, _)| text.split_at(at))
+    {
+        let name = before.rsplit('`').next().unwrap_or_default();
+        let path = after.split('`').nth(2).unwrap_or_default();
+        let file = std::fs::read_to_string(tree::root().join(path));
+        assert!(
+            file.is_ok_and(|file| has(&file, &format!("{name}("))),
+            "no test {name} in {path}"
+        );
+    }
+    let words = text.split('`').skip(1).step_by(2);
+    for path in words.filter(|word| word.ends_with(".rs")) {
+        assert!(tree::root().join(path).is_file(), "no file {path}");
+    }
     let after_number = |line: &str| {
         line.split_once(". ")
             .is_some_and(|(n, _)| n.parse::<u8>().is_ok())
@@ -305,13 +315,7 @@ fn every_sentence_of_the_trust_model_has_its_test() {
             assert!(!tests.is_empty(), "no test for: {item}");
             named += 1;
             for test in tests {
-                let (module, name) = test.split_once("::").unwrap_or(("", test));
-                let start = format!("fn {}", name.trim_end_matches('*'));
-                let file = format!("serve/{module}");
-                let found = serve
-                    .iter()
-                    .any(|(path, text)| path.contains(&file) && text.contains(&start));
-                assert!(found, "no test {test}");
+                assert!(is_there(test), "no test {test}");
             }
         }
         item = format!("{line}\n");

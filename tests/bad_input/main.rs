@@ -11,7 +11,6 @@ mod node;
 mod options;
 mod programs;
 mod refused;
-mod signals;
 
 use libtest_mimic::{Arguments, Trial};
 
@@ -26,7 +25,6 @@ fn main() {
         refused::all(),
         crash::all(),
         exhaustion::all(),
-        signals::all(),
     ];
     libtest_mimic::run(&arguments, trials.into_iter().flatten().collect()).exit();
 }

@@ -9,6 +9,9 @@
 //! From then on the clock is continuous: a refresh begins where the old parameters stand and sets the rate so that host
 //! and node agree again at the next refresh. Only a lag that nobody can catch up with (the host slept) is jumped over,
 //! forwards.
+//!
+//! How far CLOCK_REALTIME is from CLOCK_MONOTONIC changes only when somebody sets the host's time, but two readings after one
+//! another tell it no better than the time between them ([`Ahead`]).
 
 use wire::clock::ClockParams;
 
@@ -34,6 +37,8 @@ pub struct Sample {
     pub mono_ns: u64,
     /// CLOCK_REALTIME in ns since the epoch.
     pub real_ns: u64,
+    /// Most ns that CLOCK_MONOTONIC was before or after `mono_ns` when CLOCK_REALTIME was read.
+    pub error_ns: u64,
 }
 
 /// What a sample is read from.
@@ -73,10 +78,12 @@ impl Sample {
             let real_ns = read(Source::Realtime);
             let last_ns = read(Source::Monotonic);
             let took = read(Source::Tsc).saturating_sub(before);
+            let between_ns = last_ns.saturating_sub(first_ns);
             let sample = Sample {
                 tsc: before + took / 2,
-                mono_ns: first_ns + last_ns.saturating_sub(first_ns) / 2,
+                mono_ns: first_ns + between_ns / 2,
                 real_ns,
+                error_ns: between_ns.div_ceil(2),
             };
             (took, sample)
         };
@@ -136,12 +143,51 @@ impl Offset {
     }
 }
 
+/// CLOCK_REALTIME minus CLOCK_MONOTONIC in ns: what all samples allow. The node shows the least, which only grows until the host's
+/// time is set, so that its CLOCK_REALTIME does not step back.
+#[derive(Clone, Copy, Debug)]
+struct Ahead {
+    least: i64,
+    most: i64,
+}
+
+impl Ahead {
+    fn of(sample: &Sample) -> Ahead {
+        /// Linux rounds both readings.
+        const ROUNDED_NS: i64 = 1;
+        let ahead = sample.real_ns.wrapping_sub(sample.mono_ns) as i64;
+        let error = i64::try_from(sample.error_ns)
+            .unwrap_or(i64::MAX)
+            .saturating_add(ROUNDED_NS);
+        Ahead {
+            least: ahead.saturating_sub(error),
+            most: ahead.saturating_add(error),
+        }
+    }
+
+    /// What is known with one more sample; from that alone if it contradicts.
+    fn with(self, sample: &Sample) -> Ahead {
+        let new = Ahead::of(sample);
+        let (least, most) = (self.least.max(new.least), self.most.min(new.most));
+        if least <= most {
+            Ahead { least, most }
+        } else {
+            new
+        }
+    }
+
+    const fn real_ns(self, mono_ns: u64) -> u64 {
+        mono_ns.wrapping_add(self.least as u64)
+    }
+}
+
 /// Keeps the parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     /// Guest TSC minus host TSC, wrapping.
     offset: u64,
     last: Sample,
+    ahead: Ahead,
     params: ClockParams,
 }
 
@@ -154,16 +200,18 @@ impl Clock {
             now.mono_ns.checked_sub(first.mono_ns)?,
             now.tsc.checked_sub(first.tsc)?,
         )?;
+        let ahead = Ahead::of(first).with(now);
         let params = ClockParams {
             tsc_base: now.tsc.wrapping_add(offset),
             mono_ns: now.mono_ns,
-            real_ns: now.real_ns,
+            real_ns: ahead.real_ns(now.mono_ns),
             mult,
             shift: SHIFT,
         };
         Some(Clock {
             offset,
             last: *now,
+            ahead,
             params,
         })
     }
@@ -204,11 +252,12 @@ impl Clock {
             (lag, 0) => true_rate + slew(lag),
             (_, lead) => true_rate - slew(lead),
         };
+        // The difference of the two clocks is the host's, so that setting the host's time sets the node's.
+        self.ahead = self.ahead.with(now);
         self.params = ClockParams {
             tsc_base: tsc,
             mono_ns,
-            // The difference of the two clocks is the host's, so that setting the host's time sets the node's.
-            real_ns: now.real_ns.wrapping_sub(now.mono_ns).wrapping_add(mono_ns),
+            real_ns: self.ahead.real_ns(mono_ns),
             mult,
             shift: SHIFT,
         };
@@ -235,18 +284,18 @@ mod tests {
             tsc: 77 + 2 * mono_ns,
             mono_ns,
             real_ns: 1_000 * SECOND + mono_ns,
+            error_ns: 0,
         }
     }
 
-    /// MONOTONIC and REALTIME as a rank reads them.
-    fn both_shown(clock: &Clock, host_tsc: u64) -> [u64; 2] {
+    fn shown(clock: &Clock, host_tsc: u64) -> u64 {
         let p = clock.params();
-        let since_ns = p.since_base_ns(host_tsc.wrapping_add(clock.offset));
-        [p.mono_ns + since_ns, p.real_ns + since_ns]
+        p.mono_ns + p.since_base_ns(host_tsc.wrapping_add(clock.offset))
     }
 
-    fn shown(clock: &Clock, host_tsc: u64) -> u64 {
-        both_shown(clock, host_tsc)[0]
+    fn shown_real(clock: &Clock, host_tsc: u64) -> u64 {
+        let p = clock.params();
+        p.real_ns + p.since_base_ns(host_tsc.wrapping_add(clock.offset))
     }
 
     #[test]
@@ -299,11 +348,12 @@ mod tests {
             tsc: at(2 * SECOND).tsc,
             mono_ns: 100 * SECOND,
             real_ns: 5 * SECOND,
+            error_ns: 0,
         };
         clock.refresh(&slept, SECOND);
         assert_eq!(
             (clock.params().mono_ns, clock.params().real_ns),
-            (100 * SECOND, 5 * SECOND)
+            (100 * SECOND, 5 * SECOND - 1)
         );
     }
 
@@ -335,6 +385,9 @@ mod tests {
             for ns in [sample.tsc / 2, sample.real_ns - AHEAD] {
                 prop_assert!(ns.abs_diff(sample.mono_ns) <= quickest, "{sample:?}");
             }
+            let real_ns = sample.real_ns - AHEAD;
+            prop_assert!(real_ns.abs_diff(sample.mono_ns) <= sample.error_ns, "{sample:?}");
+            prop_assert!(sample.error_ns <= quickest, "{sample:?}");
         }
 
         #[test]
@@ -357,23 +410,63 @@ mod tests {
         }
 
         #[test]
-        fn neither_goes_backwards_and_both_stay_near(
-            steps in prop::collection::vec((1u64..2 * SECOND, -200i64..200), 1..40),
+        fn it_never_goes_backwards_and_stays_near(
+            steps in prop::collection::vec((1u64..2 * SECOND, -200i64..200, 0u64..1_000_000, -1i64..=1), 1..40),
             offset: u64,
         ) {
             let mut now = at(SECOND);
             let mut clock = Clock::start(offset, &at(0), &now).expect("a rate");
-            for (ns, ppm) in steps {
+            for (ns, ppm, error_ns, side) in steps {
                 let ticks = 2 * (ns as i64 + ns as i64 / 1_000_000 * ppm) as u64;
-                now = Sample { tsc: now.tsc + ticks, mono_ns: now.mono_ns + ns, real_ns: now.real_ns + ns };
-                let before = both_shown(&clock, now.tsc);
+                let (tsc, mono_ns) = (now.tsc + ticks, now.mono_ns + ns);
+                // CLOCK_REALTIME was read that much too early or late.
+                let real_ns = at(mono_ns).real_ns.wrapping_add_signed(side * error_ns as i64);
+                now = Sample { tsc, mono_ns, real_ns, error_ns };
+                let (before, before_real) = (shown(&clock, now.tsc), shown_real(&clock, now.tsc));
                 clock.refresh(&now, SECOND);
-                let after = both_shown(&clock, now.tsc);
-                for (i, host_ns) in [now.mono_ns, now.real_ns].into_iter().enumerate() {
-                    prop_assert!(after[i] >= before[i], "{} after {}", after[i], before[i]);
-                    prop_assert!(after[i].abs_diff(host_ns) < 5_000_000, "{} {host_ns}", after[i]);
-                }
+                let (after, after_real) = (shown(&clock, now.tsc), shown_real(&clock, now.tsc));
+                prop_assert!(after >= before);
+                prop_assert!(after.abs_diff(now.mono_ns) < 5_000_000, "{} {}", after, now.mono_ns);
+                prop_assert!(after_real >= before_real, "{before_real} {after_real}");
+                prop_assert!((after_real - after).abs_diff(1_000 * SECOND) <= 1);
             }
+        }
+
+        /// The first samples may be bad ones: the wall clock is behind, comes near, and never steps back.
+        #[test]
+        fn the_wall_clock_comes_near_from_behind(
+            samples in prop::collection::vec((0u64..1_000_000, -100i64..=100), 2..40),
+        ) {
+            const AHEAD: u64 = 1_000 * SECOND;
+            let mut times = samples.iter().zip(1..).map(|(&(error_ns, percent), second)| {
+                let sample = at(second * SECOND);
+                let early = error_ns as i64 * percent / 100;
+                Sample { real_ns: sample.real_ns.wrapping_add_signed(early), error_ns, ..sample }
+            });
+            let (first, second) = (times.next().expect("one"), times.next().expect("two"));
+            let mut clock = Clock::start(0, &first, &second).expect("a rate");
+            let mut best = first.error_ns.min(second.error_ns);
+            for now in times {
+                let before = shown_real(&clock, now.tsc);
+                clock.refresh(&now, SECOND);
+                let after = shown_real(&clock, now.tsc);
+                best = best.min(now.error_ns);
+                prop_assert!(after >= before, "{before} {after}");
+                let behind = shown(&clock, now.tsc) + AHEAD - after;
+                prop_assert!(behind <= 2 * best + 1, "{behind} of {best}");
+            }
+        }
+
+        /// Setting the host's time sets the node's, also back.
+        #[test]
+        fn the_wall_clock_is_set_with_the_hosts(error_ns in 0..SECOND, set in -999i64..999) {
+            let mut clock = Clock::start(0, &at(0), &at(SECOND)).expect("a rate");
+            let now = at(2 * SECOND);
+            let real_ns = now.real_ns.wrapping_add_signed(set * SECOND as i64);
+            let now = Sample { real_ns, error_ns, ..now };
+            clock.refresh(&now, SECOND);
+            let shown = shown_real(&clock, now.tsc);
+            prop_assert!(shown.abs_diff(real_ns) <= error_ns + 1, "{shown}");
         }
     }
 }

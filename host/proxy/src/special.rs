@@ -66,8 +66,8 @@ fn look(rank: &Rank, call: &Call, args: &[u64; 6], scratch: &Scratch) -> Special
     if matches!(number, libc::SYS_getdents | libc::SYS_getdents64) {
         return listing::without_ours(rank, call, args);
     }
-    if text::is_refused(rank, call, args) {
-        return Special::Answer(Errno::EPERM.ret());
+    if let Some(errno) = text::denied(rank, call, args) {
+        return Special::Answer(errno.ret());
     }
     text::refresh(rank, call, args);
     let Some(at) = call.args.iter().position(|arg| *arg == Arg::Path) else {

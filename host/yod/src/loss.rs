@@ -244,15 +244,13 @@ mod tests {
     use super::*;
 
     fn explain(cause: Cause, complaint: &str, log: &str, up: bool) -> Failure {
-        explain_ended(
-            Ended {
-                cause,
-                complaint: complaint.into(),
-                log: log.into(),
-                used_up: None,
-            },
-            up,
-        )
+        let ended = Ended {
+            cause,
+            complaint: complaint.into(),
+            log: log.into(),
+            used_up: None,
+        };
+        explain_ended(ended, up)
     }
 
     fn explain_ended(ended: Ended, up: bool) -> Failure {
@@ -266,33 +264,6 @@ mod tests {
             kernel: Path::new("/nonexistent"),
         };
         Loss::Node(ended).explain(&context, up)
-    }
-
-    /// SIGKILL at the limit on processor time was put down to memory.
-    #[test]
-    fn a_limit_on_processor_time_is_named_and_not_memory() {
-        let at_limit = |signo| {
-            let ended = Ended {
-                cause: Cause::Killed(signo),
-                complaint: String::new(),
-                log: String::new(),
-                used_up: Some(UsedUp {
-                    used_ms: 2_340,
-                    limit_s: 2,
-                }),
-            };
-            explain_ended(ended, true).line
-        };
-        let why = "it has used 2.3 s of processor time, `ulimit -t` allows 2 s";
-        assert_eq!(
-            at_limit(9),
-            format!("QEMU was killed by signal 9 (SIGKILL) ({why})")
-        );
-        assert_eq!(
-            at_limit(24),
-            format!("QEMU was killed by signal 24 (SIGXCPU) ({why})")
-        );
-        assert_eq!(at_limit(11), "QEMU was killed by signal 11 (SIGSEGV)");
     }
 
     #[test]
@@ -309,6 +280,38 @@ mod tests {
             failure.line,
             "QEMU was killed by signal 11 (SIGSEGV) before the node was up"
         );
+    }
+
+    /// SIGKILL at the limit on processor time was put down to memory.
+    #[test]
+    fn a_limit_on_processor_time_is_named() {
+        let killed = |signo, up| {
+            let used_up = UsedUp {
+                used_ms: 2049,
+                limit_s: 2,
+            };
+            let ended = Ended {
+                cause: Cause::Killed(signo),
+                complaint: String::new(),
+                log: String::new(),
+                used_up: Some(used_up),
+            };
+            explain_ended(ended, up)
+        };
+        let why = "(it has used 2.0 s of processor time, `ulimit -t` allows 2 s)";
+        for (signo, name) in [(9, "SIGKILL"), (24, "SIGXCPU")] {
+            let failure = killed(signo, true);
+            assert_eq!(failure.status, 128 + signo as u8);
+            let line = format!("QEMU was killed by signal {signo} ({name}) {why}");
+            assert_eq!(failure.line, line);
+        }
+        let failure = killed(9, false);
+        assert_eq!(failure.status, 69);
+        let line = format!("QEMU was killed by signal 9 (SIGKILL) before the node was up {why}");
+        assert_eq!(failure.line, line);
+        // Whoever crashes did not run out of anything.
+        let line = "QEMU was killed by signal 11 (SIGSEGV)";
+        assert_eq!(killed(11, true).line, line);
     }
 
     /// QEMU that was told to end while it booted was taken for a kernel that had reset the machine.

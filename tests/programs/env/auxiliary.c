@@ -1,6 +1,6 @@
 // The auxiliary vector: page size, random bytes, program headers, entry point,
 // identities, capabilities as cpuid tells them, the name, the vDSO's ELF header;
-// and /proc/self/auxv.
+// and /proc/self/auxv, which is this vector with its end.
 #include "../common/check.h"
 #include <cpuid.h>
 #include <elf.h>
@@ -79,11 +79,15 @@ int main(int argc, char **argv)
     while (vector()[entries].a_type != AT_NULL && entries < 100)
         entries++;
     check(entries >= 15 && entries < 100, "the vector follows the environment and ends");
-
-    static Elf64_auxv_t told[100];
-    ssize_t bytes = (entries + 1) * (ssize_t)sizeof *told;
-    int file = open("/proc/self/auxv", O_RDONLY);
-    check(read(file, told, sizeof told) == bytes, "/proc/self/auxv is as long, its last entry included");
-    check(memcmp(told, vector(), bytes) == 0, "and the same");
+    static Elf64_auxv_t file[101];
+    int fd = open("/proc/self/auxv", O_RDONLY);
+    need(fd >= 0, "/proc/self/auxv");
+    size_t len = read_full(fd, file, sizeof file);
+    check(len == (entries + 1) * sizeof *file, "/proc/self/auxv is as long, with its end");
+    check(memcmp(file, vector(), (entries + 1) * sizeof *file) == 0, "and says the same");
+    int same = 0;
+    for (int i = 0; i < entries; i++)
+        same += file[i].a_type == AT_HWCAP || getauxval(file[i].a_type) == file[i].a_un.a_val;
+    check(same == entries, "as getauxval does");
     return check_done();
 }

@@ -1,8 +1,11 @@
 // gettimeofday, time and clock_gettime(REALTIME) tell one time; time(2) and
-// gettimeofday as system calls agree with those of the vDSO.
+// gettimeofday as system calls agree with those of the vDSO. Without the right
+// to it they cannot be set.
 #include "../common/check.h"
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/timex.h>
+#include <sys/utsname.h>
 #include <time.h>
 
 static int64_t us_of(struct timeval t) { return t.tv_sec * INT64_C(1000000) + t.tv_usec; }
@@ -11,6 +14,43 @@ static int64_t realtime_us(void)
     struct timespec t;
     need(clock_gettime(CLOCK_REALTIME, &t) == 0, "clock_gettime");
     return t.tv_sec * INT64_C(1000000) + t.tv_nsec / 1000;
+}
+
+// Natively the superuser could set the host's time: it gives the right away first. On a node no rank has it, and there is no
+// capset.
+static void give_up_the_right(void)
+{
+    // uapi/linux/capability.h, which musl has not: version 3, this process; its sets of capabilities 0 to 31, and of the others.
+    enum { VERSION_3 = 0x20080522, CAP_SYS_TIME = 25 };
+    struct {
+        uint32_t version;
+        int pid;
+    } header = {VERSION_3, 0};
+    struct {
+        uint32_t effective, permitted, inheritable;
+    } data[2];
+    struct utsname kernel;
+    need(syscall(SYS_capget, &header, data) == 0, "capget");
+    data[0].effective &= ~(1u << CAP_SYS_TIME);
+    data[0].permitted &= ~(1u << CAP_SYS_TIME);
+    need(uname(&kernel) == 0, "uname");
+    int margay = strstr(kernel.release, "margay") != NULL;
+    need((syscall(SYS_capset, &header, data) == 0) == !margay, "capset");
+}
+
+static void cannot_be_set(void)
+{
+    enum { LONG_AGO_S = 1000000000 };
+    struct timespec long_ago = {LONG_AGO_S, 0};
+    struct timeval then = {LONG_AGO_S, 0};
+    struct timex change = {.modes = ADJ_TICK, .tick = 10000};
+    give_up_the_right();
+    int64_t before = realtime_us();
+    check_fails(syscall(SYS_clock_settime, CLOCK_REALTIME, &long_ago), EPERM, "clock_settime of REALTIME");
+    check_fails(syscall(SYS_settimeofday, &then, NULL), EPERM, "settimeofday");
+    check_fails(syscall(SYS_adjtimex, &change), EPERM, "adjtimex");
+    check_fails(syscall(SYS_clock_adjtime, CLOCK_REALTIME, &change), EPERM, "clock_adjtime");
+    check(realtime_us() >= before, "REALTIME goes on from where it was");
 }
 
 int main(void)
@@ -43,5 +83,6 @@ int main(void)
     check(syscall(SYS_gettimeofday, &t, &zone) == 0 && zone.tz_dsttime == 0, "with a time zone");
     check_fails(syscall(SYS_gettimeofday, 8, NULL), EFAULT, "a bad pointer");
     check_fails(syscall(SYS_time, 8), EFAULT, "and for time");
+    cannot_be_set();
     return check_done();
 }

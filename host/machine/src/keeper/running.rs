@@ -315,8 +315,13 @@ fn descriptors<'a>(
 
 /// The limit on processor time, if QEMU, the only child, has used it up.
 fn used_up_cpu_limit() -> Option<UsedUp> {
-    let limit_s = getrlimit(Resource::Cpu).current?;
-    let used_ms = sys::ended_children_cpu_time().as_millis() as u64;
+    used_up(
+        sys::ended_children_cpu_time().as_millis() as u64,
+        getrlimit(Resource::Cpu).current?,
+    )
+}
+
+fn used_up(used_ms: u64, limit_s: u64) -> Option<UsedUp> {
     let up = used_ms / 10 >= limit_s.saturating_mul(USED_UP_PERCENT);
     up.then_some(UsedUp { used_ms, limit_s })
 }
@@ -330,5 +335,22 @@ fn drain(pipe: &mut Option<impl Read>, mut take: impl FnMut(&[u8])) {
             Ok(n) => take(&bytes[..n]),
             Err(_) => break,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// At once it was taken for a lack of memory; and what has used little was killed by somebody.
+    #[test]
+    fn a_limit_is_used_up_shortly_before_it_is_reached() {
+        let what = |used_ms, limit_s| used_up(used_ms, limit_s).map(|up| (up.used_ms, up.limit_s));
+        assert_eq!(what(0, 2), None);
+        assert_eq!(what(1490, 2), None);
+        assert_eq!(what(1500, 2), Some((1500, 2)));
+        assert_eq!(what(2000, 2), Some((2000, 2)));
+        assert_eq!(what(9000, 2), Some((9000, 2)));
+        assert_eq!(what(u64::MAX, u64::MAX), None);
     }
 }

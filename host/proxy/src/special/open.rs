@@ -345,6 +345,10 @@ fn look(rank: &Rank, file: &OwnedFd, flags: i32) -> Result<Option<OwnedFd>, Errn
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::CharacterDevice if device::is_flat(stat.st_rdev) => Ok(None),
         FileType::CharacterDevice => Err(Errno::ENXIO),
+        // A file without a name may be a text.
+        FileType::RegularFile if on_no_device && stat.st_nlink == 0 => {
+            text::again(rank, file, flags)
+        }
         // Files of a procfs lie on no device and have no size.
         FileType::RegularFile if on_no_device && stat.st_size == 0 => in_proc(rank, file, flags),
         FileType::Symlink if on_no_device => in_proc(rank, file, flags),
@@ -371,12 +375,18 @@ pub const fn writes(flags: i32) -> bool {
     flags & libc::O_ACCMODE != libc::O_RDONLY
 }
 
-/// The text that the rank has at a place where Linux has a file.
+/// The text that the rank has at a place where Linux has a file. It is there to be read only, also for root, whom Linux lets
+/// open it for writing and then write nothing.
 fn text_at(rank: &Rank, place: &Place, flags: i32) -> Result<Option<OwnedFd>, Errno> {
-    let file = content::File::at(place);
-    let Some(file) = file.filter(|_| flags & libc::O_PATH == 0 && !writes(flags)) else {
+    let Some(file) = content::File::at(place).filter(|_| flags & libc::O_PATH == 0) else {
         return Ok(None);
     };
+    match file {
+        // The machine's, for all its processes: whoever may set it may.
+        content::File::PtraceScope if writes(flags) => return Ok(None),
+        _ if writes(flags) => return Err(Errno::EACCES),
+        _ => {}
+    }
     let name = format!("{}{}", text::PROC, file.path(place.thread));
     text::create(rank, &name, flags).map(Some)
 }

@@ -15,6 +15,7 @@ use rustix::fs::{MemfdFlags, Mode, OFlags, SeekFrom, fchmod, memfd_create, open,
 use rustix::io;
 
 use super::content::File;
+use super::open::writes;
 use super::sys;
 use super::walk::linux;
 use crate::fds;
@@ -70,11 +71,42 @@ pub fn create(rank: &Rank, name: &str, flags: i32) -> Result<OwnedFd, Errno> {
     let made = fds::with_room(rank.raised_fds, || -> io::Result<_> {
         let made = memfd_create(name, MemfdFlags::CLOEXEC)?;
         write(&made, &content(rank, name).unwrap_or_default())?;
-        fchmod(&made, Mode::from_raw_mode(0o444))?;
+        fchmod(&made, mode(name))?;
         let made = reopen(made.as_raw_fd(), how)?;
         Ok(fds::above(made, rank.first_own_fd))
     });
     made.map_err(linux)
+}
+
+/// The permissions of a file: what might tell others too much is its owner's to read, as on Linux.
+fn mode(name: &str) -> Mode {
+    let owners = name.starts_with(PROC) && (name.ends_with("/auxv") || name.ends_with("/environ"));
+    Mode::from_raw_mode(if owners { 0o400 } else { 0o444 })
+}
+
+/// The text of the same name anew, if an open file is a text (behind a link of /proc/self/fd): `None` for others. Whoever had
+/// the first one open for writing could put anything into it.
+///
+/// # Errors
+/// EACCES, and those of [`create`].
+pub fn again(rank: &Rank, file: &OwnedFd, flags: i32) -> Result<Option<OwnedFd>, Errno> {
+    let Some(name) = linked(fds::raw(file)).filter(|name| content(rank, name).is_some()) else {
+        return Ok(None);
+    };
+    if flags & libc::O_PATH == 0 && writes(flags) {
+        return Err(Errno::EACCES);
+    }
+    create(rank, &name, flags).map(Some)
+}
+
+/// What a call cannot do to a text, as it cannot to a file of a procfs. A lease would be broken by its writer, the proxy.
+pub fn denied(rank: &Rank, call: &Call, args: &[u64; 6]) -> Option<Errno> {
+    let errno = match i64::from(call.nr) {
+        libc::SYS_fchmod => Errno::EPERM,
+        libc::SYS_fcntl if args[1] as i32 == libc::F_SETLEASE => Errno::EAGAIN,
+        _ => return None,
+    };
+    name(rank, args[0]).map(|_| errno)
 }
 
 /// Gives the rank a text: its lowest free number, or an error.
@@ -113,12 +145,6 @@ fn content(rank: &Rank, name: &str) -> Option<Vec<u8>> {
     }
 }
 
-/// Whether a call changes the mode of a text of the procfs, which nobody may (fs/proc/base.c, proc_setattr).
-pub fn is_refused(rank: &Rank, call: &Call, args: &[u64; 6]) -> bool {
-    i64::from(call.nr) == libc::SYS_fchmod
-        && name(rank, args[0]).is_some_and(|name| name.starts_with(PROC))
-}
-
 /// Writes a text anew if the call reads one from its beginning.
 pub fn refresh(rank: &Rank, call: &Call, args: &[u64; 6]) {
     let offset = match i64::from(call.nr) {
@@ -140,9 +166,10 @@ pub fn refresh(rank: &Rank, call: &Call, args: &[u64; 6]) {
         return;
     };
     let _ = fds::with_room(rank.raised_fds, || {
-        fchmod(fd, Mode::from_raw_mode(0o644))?;
+        // For this moment its user may write it; the rank's other threads cannot open it so (`again`).
+        fchmod(fd, mode(&name) | Mode::WUSR)?;
         let stream = reopen(fd.as_raw_fd(), OFlags::WRONLY | OFlags::TRUNC);
-        fchmod(fd, Mode::from_raw_mode(0o444))?;
+        fchmod(fd, mode(&name))?;
         write(&stream?, &text)
     });
 }
@@ -179,6 +206,11 @@ pub fn name(rank: &Rank, fd: u64) -> Option<String> {
     if !rank.texts.has(fd) {
         return None;
     }
+    linked(fd)
+}
+
+/// The name of the memfd that a descriptor is.
+fn linked(fd: u64) -> Option<String> {
     let link = readlink(format!("/proc/self/fd/{}", fd as u32), Vec::new()).ok()?;
     let name = link.to_str().ok()?.strip_prefix(LINK)?;
     name.strip_suffix(LINK_END).map(str::to_owned)

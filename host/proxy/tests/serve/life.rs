@@ -39,6 +39,7 @@ pub const CASES: &[Case] = &[
     ("stop_and_continue", stop_and_continue),
     ("a_stop_may_have_an_end", a_stop_may_have_an_end),
     ("a_too_long_file", a_too_long_file),
+    ("groups_stay_as_they_are", groups_stay_as_they_are),
     ("calls_that_are_not_shipped", calls_that_are_not_shipped),
     (
         "calls_that_are_relayed_in_part",
@@ -375,8 +376,26 @@ fn calls_that_are_relayed_in_part() {
     node.put_words(DATA.0, &[0, 0]);
     assert_eq!(node.call(libc::SYS_prlimit64, &[0, 1, DATA.0, 0]), -1);
     assert_eq!(node.call(libc::SYS_prlimit64, &[0, 1, 0, DATA.0]), 0);
-    node.put_words(DATA.0, &[12345]);
-    assert_eq!(node.call(libc::SYS_setgroups, &[1, DATA.0]), -1);
+}
+
+/// Once the same groups were refused to all; what is refused to all could not be told from that either.
+fn groups_stay_as_they_are() {
+    // SAFETY: 1. No preconditions.
+    let root = unsafe { libc::geteuid() } == 0;
+    for (user, same) in [(None, if root { 0 } else { -1 }), (Some(65534), -1)] {
+        let mut node = Node::with(Setup {
+            user: user.filter(|_| root),
+            ..Setup::default()
+        });
+        let count = node.call(libc::SYS_getgroups, &[64, DATA.0]);
+        assert!(count >= 0, "{count}");
+        let set = node.call(libc::SYS_setgroups, &[count as u64, DATA.0]);
+        assert_eq!(set, same, "{user:?}");
+        node.put_words(DATA.0, &[12345]);
+        assert_eq!(node.call(libc::SYS_setgroups, &[1, DATA.0]), -1, "{user:?}");
+        let after = node.call(libc::SYS_getgroups, &[0, 0]);
+        assert_eq!(after, count, "{user:?}");
+    }
 }
 
 fn calls_that_are_not_shipped() {

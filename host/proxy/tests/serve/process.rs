@@ -1,4 +1,4 @@
-//! Files of /proc that speak of the process, and what it is that calls may set again: its groups.
+//! Files of /proc that speak of the process.
 
 use abi::control::HostOp;
 
@@ -15,7 +15,14 @@ pub const CASES: &[Case] = &[
         "texts_are_like_those_of_linux",
         texts_are_like_those_of_linux,
     ),
-    ("texts_are_not_for_writing", texts_are_not_for_writing),
+    (
+        "texts_are_never_open_for_writing",
+        texts_are_never_open_for_writing,
+    ),
+    (
+        "a_text_that_is_opened_again_is_of_that_moment",
+        a_text_that_is_opened_again_is_of_that_moment,
+    ),
     (
         "every_user_reads_what_is_its_own",
         every_user_reads_what_is_its_own,
@@ -32,10 +39,6 @@ pub const CASES: &[Case] = &[
     (
         "of_other_processes_what_is_public",
         of_other_processes_what_is_public,
-    ),
-    (
-        "its_own_groups_are_set_as_by_linux",
-        its_own_groups_are_set_as_by_linux,
     ),
 ];
 
@@ -240,38 +243,71 @@ fn texts_are_like_those_of_linux() {
     assert_eq!(node.call(libc::SYS_fchmod, &[fd, 0o666]), -1);
 }
 
-/// O_TRUNC was not looked at; a text whose mode was changed could be opened to be written.
-fn texts_are_not_for_writing() {
+/// Once `fchmod` and an open by /proc/self/fd made one writable, and root's open for writing led to the proxy's own file.
+fn texts_are_never_open_for_writing() {
     // SAFETY: 1. No preconditions.
     let root = unsafe { libc::geteuid() } == 0;
-    let mut node = Node::with(Setup {
-        user: root.then_some(65534),
-        ..Setup::default()
-    });
-    let denied = -i64::from(libc::EACCES);
-    let open = |node: &mut Node, path: &str, flags: i32| {
-        crate::files::open(node, format!("{path}\0").as_bytes(), flags as u64)
-    };
-    for path in ["/proc/self/status", "/proc/self/maps", "/proc/self/auxv"] {
-        for flags in [
-            libc::O_WRONLY,
-            libc::O_RDWR,
-            libc::O_RDONLY | libc::O_TRUNC,
-            libc::O_RDWR | libc::O_TRUNC,
+    for user in [None, Some(65534)] {
+        let mut node = Node::with(Setup {
+            user: user.filter(|_| root),
+            ..Setup::default()
+        });
+        for (path, mode) in [
+            ("/proc/self/auxv", 0o400),
+            ("/proc/self/environ", 0o400),
+            ("/proc/self/maps", 0o444),
+            ("/proc/self/smaps", 0o444),
+            ("/proc/self/status", 0o444),
+            ("/proc/meminfo", 0o444),
+            ("/proc/thread-self/environ", 0o400),
         ] {
-            assert_eq!(open(&mut node, path, flags), denied, "{path} {flags:#x}");
+            let path = format!("{path}\0");
+            let fd = open(&mut node, path.as_bytes(), 0) as u64;
+            let by_fd = format!("/proc/self/fd/{fd}\0");
+            assert_eq!(node.call(libc::SYS_fchmod, &[fd, 0o666]), -1); // EPERM
+            node.put(PATH, by_fd.as_bytes());
+            node.call(libc::SYS_chmod, &[PATH, 0o666]);
+            for way in [
+                libc::O_RDWR,
+                libc::O_WRONLY,
+                libc::O_RDWR | libc::O_CREAT,
+                libc::O_WRONLY | libc::O_TRUNC,
+                libc::O_ACCMODE,
+            ] {
+                for path in [&path, &by_fd] {
+                    let opened = open(&mut node, path.as_bytes(), way as u64);
+                    assert_eq!(opened, -13, "{path} {way:#o} {user:?}"); // EACCES
+                }
+            }
+            assert_eq!(node.call(libc::SYS_ftruncate, &[fd, 0]), -22);
+            // The proxy's writing must not wait for one, or end the rank by SIGIO.
+            let lease = [fd, libc::F_SETLEASE as u64, libc::F_RDLCK as u64];
+            assert_eq!(node.call(libc::SYS_fcntl, &lease), -11); // EAGAIN
+            let others = node.call(libc::SYS_pread64, &[fd, BUF, 4096, 0]);
+            assert_eq!(node.call(libc::SYS_fstat, &[fd, BUF]), 0);
+            let now = node.get_i32(BUF + 24) & 0o777;
+            assert_eq!(now, mode, "{path} {others}: once read it is as it was");
+            node.call(libc::SYS_close, &[fd]);
         }
-        let fd = open(&mut node, path, libc::O_RDONLY);
-        assert!(fd >= 0, "{path}: {fd}");
-        assert_eq!(node.call(libc::SYS_fchmod, &[fd as u64, 0o666]), -1);
-        assert_eq!(node.call(libc::SYS_ftruncate, &[fd as u64, 0]), -22);
-        let link = format!("/proc/self/fd/{fd}");
-        for flags in [libc::O_WRONLY, libc::O_RDWR, libc::O_RDONLY | libc::O_TRUNC] {
-            assert_eq!(open(&mut node, &link, flags), denied, "{path} {flags:#x}");
-        }
-        let again = open(&mut node, &link, libc::O_RDONLY);
-        assert!(again >= 0, "{path}: {again}");
     }
+}
+
+/// Once it was the old one, which no read brought up to date.
+fn a_text_that_is_opened_again_is_of_that_moment() {
+    let mut node = Node::new();
+    node.area().node.used_bytes.store(16 << 12);
+    let fd = open(&mut node, b"/proc/self/statm\0", 0);
+    let by_fd = format!("/proc/self/fd/{fd}\0");
+    let again = open(&mut node, by_fd.as_bytes(), 0) as u64;
+    node.area().node.used_bytes.store(33 << 12);
+    let len = node.call(libc::SYS_read, &[again, BUF, 100]) as usize;
+    assert_eq!(node.get(BUF, len), b"1024 33 0 0 0 1024 0\n");
+    // What the rank itself calls so is its own.
+    node.put(PATH, b"proc/self/none\0");
+    let own = node.call(libc::SYS_memfd_create, &[PATH, 0]);
+    let by_fd = format!("/proc/self/fd/{own}\0");
+    let writable = open(&mut node, by_fd.as_bytes(), libc::O_RDWR as u64);
+    assert!(writable > own, "{writable}");
 }
 
 /// For users without rights as well, from whom Linux keeps some of what a process says of itself when it is not dumpable.
@@ -347,22 +383,4 @@ fn of_other_processes_what_is_public() {
     // Linux shows it to those who may trace the process.
     let link = readlink(&mut node, &format!("{path}/exe\0"), 4096);
     assert_eq!(link, Err(-13));
-}
-
-/// Once no groups could be set at all, not even those that the rank has.
-fn its_own_groups_are_set_as_by_linux() {
-    let own = rustix::process::getgroups().expect("groups");
-    let by_linux = match rustix::thread::set_thread_groups(&own) {
-        Ok(()) => 0,
-        Err(errno) => -i64::from(errno.raw_os_error()),
-    };
-    let two = |pair: &[rustix::process::Gid]| {
-        let high = pair.get(1).map_or(0, |gid| gid.as_raw());
-        u64::from(high) << 32 | u64::from(pair[0].as_raw())
-    };
-    let words: Vec<u64> = own.chunks(2).map(two).collect();
-    let mut node = Node::new();
-    node.put_words(DATA.0, &words);
-    let count = own.len() as u64;
-    assert_eq!(node.call(libc::SYS_setgroups, &[count, DATA.0]), by_linux);
 }

@@ -228,18 +228,6 @@ pub fn assert_gone(those: &[Process]) {
     }
 }
 
-/// Waits until no process has this variable in its environment any more, whoever its parent is by now.
-pub fn assert_none_with(variable: &str) {
-    let has_it = |p: &Process| {
-        let environment = std::fs::read(format!("/proc/{}/environ", p.pid)).unwrap_or_default();
-        environment
-            .split(|byte| *byte == 0)
-            .any(|v| v == variable.as_bytes())
-    };
-    let those: Vec<Process> = processes().into_iter().filter(has_it).collect();
-    assert_gone(&those);
-}
-
 /// Waits until `condition` holds.
 pub fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     let due = Instant::now() + LIMIT;

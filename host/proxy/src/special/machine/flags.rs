@@ -1,5 +1,6 @@
 //! Flags of /proc/cpuinfo (arch/x86/include/asm/cpufeatures.h) and where CPUID has them: the word of
-//! `wire::rank::FromNode::features`, and the bit in it.
+//! `wire::rank::FromNode::features`, and the bit in it. `pku` is left out: Linux lists it only where programs can use the keys,
+//! and the node does not turn them on.
 
 /// Name, word, bit.
 pub const FLAGS: &[(&str, usize, u32)] = &[
@@ -67,7 +68,6 @@ pub const FLAGS: &[(&str, usize, u32)] = &[
     ("avx512vl", 1, 31),
     ("avx512vbmi", 1, 33),
     ("umip", 1, 34),
-    ("pku", 1, 35),
     ("ospke", 1, 36),
     ("waitpkg", 1, 37),
     ("avx512_vbmi2", 1, 38),

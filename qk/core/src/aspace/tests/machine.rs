@@ -270,9 +270,9 @@ impl Node {
         with(|s| s.all_entries)
     }
 
-    /// Whether the rank's cores were to drop translations of all of a range at once.
-    pub fn has_flushed(start: u64, end: u64) -> bool {
-        with(|s| s.flushed.iter().any(|f| f.0 <= start && end <= f.1))
+    /// How often the rank's cores were to drop translations of just this range.
+    pub fn flushes_of(start: u64, end: u64) -> usize {
+        with(|s| s.flushed.iter().filter(|f| **f == (start, end)).count())
     }
 
     pub fn peer_flushes() -> u32 {
