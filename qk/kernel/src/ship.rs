@@ -207,6 +207,8 @@ fn call(
 
 fn spin(thread: &Thread, caller: &Caller) -> Option<i64> {
     let answer = || caller.result(&thread.area.slot);
+    // How long interrupts are off does not depend on how soon the host answers.
+    preempt::window();
     if let Some(result) = answer() {
         return Some(result);
     }
