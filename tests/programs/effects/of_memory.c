@@ -73,6 +73,27 @@ static void advice(void)
 // As /proc tells.
 static int kib_locked(void) { return atoi(proc_line("/proc/self/status", "VmLck:")); }
 
+static int discarded(char *at) { return madvise(at, PAGE_BYTES, MADV_DONTNEED) == 0; }
+
+// Regression: it was as if nothing had been locked.
+static void everything(void)
+{
+    char *before = pages(1);
+    call("mlockall");
+    check(mlockall(MCL_FUTURE) == 0 && discarded(before), "what comes: not what is there");
+    char *between = pages(1), *heap = sbrk(PAGE_BYTES);
+    check(resident(between) && !discarded(between) && errno == EINVAL, "what has come cannot be discarded");
+    check(resident(heap) && madvise(heap, PAGE_BYTES, MADV_DONTNEED) != 0, "nor what the heap has grown by");
+    check(mlockall(MCL_CURRENT) == 0 && resident(before) && !discarded(before) && errno == EINVAL, "all that is there");
+    char *after = pages(1);
+    check(discarded(after) && !discarded(between), "and nothing that comes");
+    check(mlockall(MCL_CURRENT | MCL_FUTURE) == 0 && !discarded(after) && !discarded(pages(1)), "both");
+    check(kib_locked() >= 4 * PAGE_BYTES >> 10, "and /proc says so");
+    check_fails(mlockall(0), EINVAL, "nothing to lock");
+    call("munlockall");
+    check(munlockall() == 0 && discarded(before) && discarded(between) && discarded(pages(1)), "may be discarded again");
+}
+
 // Locked is resident, and stays so: nothing is paged out.
 //
 // Regression: /proc said of locked memory that there was none.
@@ -91,13 +112,7 @@ static void locking(void)
     call("munlock");
     check(munlock(at, PAGE_BYTES) == 0 && madvise(at, PAGE_BYTES, MADV_DONTNEED) == 0, "may be discarded again");
     check_fails(munlock(at - PAGE_BYTES, PAGE_BYTES), ENOMEM, "what is not mapped");
-    call("mlockall");
-    at = pages(1);
-    check(mlockall(MCL_CURRENT | MCL_FUTURE) == 0 && resident(at) && resident(pages(1)), "all and what comes is resident");
-    check(kib_locked() >= 4 * PAGE_BYTES >> 10, "and /proc says so");
-    check_fails(mlockall(0), EINVAL, "nothing to lock");
-    call("munlockall");
-    check(munlockall() == 0 && madvise(at, PAGE_BYTES, MADV_DONTNEED) == 0, "may be discarded again");
+    everything();
 }
 
 // On ourselves, which is as good as any process.

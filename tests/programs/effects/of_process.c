@@ -204,31 +204,64 @@ static void classes(void)
     check(sched_get_priority_min(SCHED_FIFO) == 1 && sched_get_priority_min(SCHED_OTHER) == 0, "as by class");
 }
 
+static long bind(char *at, int count, int mode, unsigned long nodes)
+{
+    return syscall(SYS_mbind, at, (size_t)count * PAGE_BYTES, mode, nodes == 0 ? NULL : &nodes, 64, 0);
+}
+
+// The policy of an address, or -1; into `nodes` those that it names.
+static int policy_at(char *at, unsigned long *nodes)
+{
+    int mode = -1;
+    return syscall(SYS_get_mempolicy, &mode, nodes, 1024, at, MPOL_F_ADDR) == 0 ? mode : -1;
+}
+
+// Regression: a hole in the middle was not seen, and policies of addresses were forgotten.
+static void of_addresses(void)
+{
+    unsigned long told[16] = {0};
+    int here = -1;
+    char *at = mmap(NULL, 4 * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(at, 1, 4 * PAGE_BYTES);
+    call("mbind");
+    check(bind(at + PAGE_BYTES, 1, MPOL_BIND | MPOL_F_STATIC_NODES, 1) == 0 &&
+              policy_at(at + PAGE_BYTES, told) == (MPOL_BIND | MPOL_F_STATIC_NODES) && told[0] == 1,
+          "a policy is told back, with its flags");
+    check(policy_at(at, told) == MPOL_DEFAULT && told[0] == 0, "the page before has none, whatever the process's");
+    check(bind(at, 4, MPOL_PREFERRED, 0) == 0 && policy_at(at + PAGE_BYTES, told) == MPOL_LOCAL, "another one for all");
+    check(syscall(SYS_get_mempolicy, &here, NULL, 0, at, MPOL_F_NODE | MPOL_F_ADDR) == 0 && here == 0, "memory is on node 0");
+    check_fails(bind(at, 1, MPOL_LOCAL, 1), EINVAL, "the local node has no name");
+    check_fails(bind(at + 1, 1, MPOL_DEFAULT, 0), EINVAL, "the middle of a page");
+    munmap(at + PAGE_BYTES, PAGE_BYTES);
+    check_fails(bind(at, 4, MPOL_BIND, 1), EFAULT, "a hole");
+    check(bind(at, 4, MPOL_DEFAULT, 0) == 0 && policy_at(at + 2 * PAGE_BYTES, told) == MPOL_DEFAULT, "which is no matter for none");
+    check_fails(bind(at + PAGE_BYTES, 1, MPOL_DEFAULT, 0), EFAULT, "memory that is not there");
+    check(bind(at + PAGE_BYTES, 0, MPOL_DEFAULT, 0) == 0, "nothing");
+    call("get_mempolicy");
+    check(policy_at(at + PAGE_BYTES, told) == -1 && errno == EFAULT, "an address with nothing there");
+    check_fails(syscall(SYS_get_mempolicy, &here, NULL, 0, at, 0), EINVAL, "an address unasked for");
+}
+
 // Where the kernel knows of memory nodes.
 static void nodes(void)
 {
     unsigned long node_0 = 1, told[16] = {0};
-    int mode = -1, here = -1;
-    char *page = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    page[0] = 1;
-    int known = syscall(SYS_get_mempolicy, &mode, NULL, 0, NULL, 0) == 0;
-    need(known || errno == ENOSYS, "get_mempolicy");
+    int mode = -1;
     call("set_mempolicy");
-    check(!known || (syscall(SYS_set_mempolicy, MPOL_BIND, &node_0, 64) == 0 &&
-                     syscall(SYS_get_mempolicy, &mode, told, 1024, NULL, 0) == 0 && mode == MPOL_BIND && told[0] == 1),
+    if (syscall(SYS_get_mempolicy, &mode, NULL, 0, NULL, 0) != 0) {
+        check(errno == ENOSYS, "get_mempolicy");
+        return;
+    }
+    check(syscall(SYS_set_mempolicy, MPOL_INTERLEAVE, &node_0, 64) == 0 &&
+              syscall(SYS_get_mempolicy, &mode, NULL, 0, NULL, MPOL_F_NODE) == 0 && mode == 0,
+          "interleaved: node 0 is the next");
+    check(syscall(SYS_set_mempolicy, MPOL_BIND, &node_0, 64) == 0 &&
+              syscall(SYS_get_mempolicy, &mode, told, 1024, NULL, 0) == 0 && mode == MPOL_BIND && told[0] == 1,
           "a policy is told back");
-    check(!known || syscall(SYS_set_mempolicy, MPOL_BIND, NULL, 0) == -1, "not of no node");
-    check(!known || syscall(SYS_set_mempolicy, MPOL_DEFAULT, NULL, 0) == 0, "and taken back");
-    call("mbind");
-    check(!known || (syscall(SYS_mbind, page, PAGE_BYTES, MPOL_PREFERRED, &node_0, 64, 0) == 0 &&
-                     syscall(SYS_get_mempolicy, &here, NULL, 0, page, MPOL_F_NODE | MPOL_F_ADDR) == 0 && here == 0),
-          "memory is on node 0");
-    check(!known || (munmap(page, PAGE_BYTES) == 0 && syscall(SYS_mbind, page, PAGE_BYTES, MPOL_DEFAULT, NULL, 0, 0) == -1),
-          "memory that is not there");
-    call("get_mempolicy");
-    check(!known || (syscall(SYS_get_mempolicy, &mode, NULL, 0, page, MPOL_F_ADDR) == -1 && errno == EFAULT),
-          "an address with nothing there");
-    check(!known || (syscall(SYS_get_mempolicy, &mode, NULL, 0, 4096, 0) == -1 && errno == EINVAL), "an address unasked for");
+    check_fails(syscall(SYS_get_mempolicy, &mode, NULL, 0, NULL, MPOL_F_NODE), EINVAL, "no next node without interleaving");
+    check_fails(syscall(SYS_set_mempolicy, MPOL_BIND, NULL, 0), EINVAL, "not of no node");
+    of_addresses();
+    check(syscall(SYS_set_mempolicy, MPOL_DEFAULT, NULL, 0) == 0, "and taken back");
 }
 
 static void machine(void)

@@ -2,15 +2,15 @@
 
 use super::backing::clear;
 use super::{Aspace, Machine, OutOfMemory, Purpose, ShareTables, TextEnds};
-use crate::mman::{self, Advice, AdvicePlan, BrkPlan, Lock, MmapPlan, ProtectPlan};
+use crate::mman::{self, Advice, AdvicePlan, BrkPlan, MmapPlan, ProtectPlan};
 use crate::page::{PAGE_BYTES, PageSize};
 use crate::paging::{self, MapOptions};
-use crate::regions::{Kind, Prot, Region, RegionFlags};
+use crate::regions::{Kind, Prot, Region};
 use abi::Errno;
 use abi::map::{STACK_TOP, USER_BASE, USER_TOP};
 
 /// Work of a search in the region map, in instructions.
-const SEARCH_WORK: u32 = 150;
+pub(super) const SEARCH_WORK: u32 = 150;
 /// The map has room for a change: every plan checks that.
 const ROOM: &str = "the region map has room: it was asked";
 
@@ -221,23 +221,6 @@ impl<M: Machine> Aspace<M> {
         plan.result
     }
 
-    /// Sets or clears the DONT_DUMP flag of what is mapped in `start .. end`.
-    fn leave_out(&mut self, start: u64, end: u64, out: bool) -> Result<(), Errno> {
-        let mut at = start;
-        while at < end {
-            M::point(SEARCH_WORK);
-            let region = self.regions.iter_range(at, end).next();
-            let Some(region) = region else { break };
-            at = region.end;
-            self.regions
-                .update(region.start, region.end, |region| {
-                    region.flags.set(RegionFlags::DONT_DUMP, out);
-                })
-                .map_err(|_| Errno::ENOMEM)?;
-        }
-        Ok(())
-    }
-
     /// Makes private anonymous memory of `start .. end` read as zeros: clears what may have been written to.
     fn discard(&mut self, start: u64, end: u64) {
         let machine = self.machine;
@@ -262,19 +245,6 @@ impl<M: Machine> Aspace<M> {
         }
     }
 
-    /// Sets or clears the LOCKED flag.
-    ///
-    /// # Errors
-    /// ENOMEM without room to cut regions; what the plan says.
-    pub fn lock(&mut self, plan: &Lock, locked: bool) -> Result<(), Errno> {
-        self.regions
-            .update(plan.start, plan.end, |region| {
-                region.flags.set(RegionFlags::LOCKED, locked);
-            })
-            .map_err(|_| Errno::ENOMEM)?;
-        plan.result
-    }
-
     /// Moves the break to `wanted` if it can; returns where it is then. `max_bytes` is the limit on the heap.
     pub fn brk(&mut self, wanted: u64, max_bytes: u64) -> u64 {
         let heap = self.heap(max_bytes);
@@ -282,7 +252,10 @@ impl<M: Machine> Aspace<M> {
             BrkPlan::Keep => return heap.current,
             BrkPlan::Set => Ok(()),
             BrkPlan::Grow { start, end } => self.map(&MmapPlan {
-                region: Region::new(start, end, Prot::READ | Prot::WRITE, Kind::Heap),
+                region: Region {
+                    flags: self.new_flags,
+                    ..Region::new(start, end, Prot::READ | Prot::WRITE, Kind::Heap)
+                },
                 replace: false,
             }),
             BrkPlan::Shrink { start, end } => self.unmap(start, end),

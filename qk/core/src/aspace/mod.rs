@@ -13,6 +13,7 @@
 //! | here | the type, and what can be asked of it |
 //! | `machine` | what it needs of the machine and of the proxy |
 //! | `change` | map, unmap, protect, discard, brk |
+//! | `flags` | what leaves frames as they are: mlock, mbind |
 //! | `remap` | mremap |
 //! | `backing` | finding frames, giving them back |
 //! | `shared` | mappings of frames that ranks share |
@@ -33,6 +34,7 @@
 
 mod backing;
 mod change;
+mod flags;
 mod machine;
 mod pool;
 mod remap;
@@ -46,7 +48,7 @@ use crate::frames::{self, Frames};
 use crate::mman::{Bounds, Heap};
 use crate::page::{PAGE_BYTES, PageSize, page_floor};
 use crate::paging::{self, Extent, MapOptions, Tables};
-use crate::regions::{Prot, Region, Regions};
+use crate::regions::{Prot, Region, RegionFlags, Regions};
 use abi::Errno;
 use abi::map::{STACK_TOP, USER_BASE, USER_TOP};
 pub use machine::{CLEAR_BYTES, Machine};
@@ -74,6 +76,8 @@ pub struct Aspace<M: Machine> {
     heap: (u64, u64),
     /// Where the mmap area ends: below the stack and its gap.
     mmap_top: u64,
+    /// What each new region has besides: LOCKED after mlockall(MCL_FUTURE).
+    new_flags: RegionFlags,
     /// Some page was both writable and executable.
     writable_code: bool,
     /// Where text that ranks share may lie.
@@ -126,6 +130,7 @@ impl<M: Machine> Aspace<M> {
             retired_at: 0,
             heap: (0, 0),
             mmap_top: STACK_TOP,
+            new_flags: RegionFlags::empty(),
             writable_code: false,
             text_ends: TextEnds::NONE,
             shortages: 0,
@@ -151,6 +156,7 @@ impl<M: Machine> Aspace<M> {
             mmap_top: self.mmap_top,
             top: USER_TOP,
             max_page: self.machine.largest_page(),
+            new_flags: self.new_flags,
         }
     }
 

@@ -1,4 +1,4 @@
-//! madvise, msync, mincore, mlock: calls that mostly need nothing done, once their arguments are
+//! madvise, msync, mincore, mlock, mbind: calls that mostly need nothing done, once their arguments are
 //! checked, because no page is ever paged out here.
 
 use super::{misaligned, page_align};
@@ -194,6 +194,34 @@ pub fn mlock(
         end: hole.unwrap_or(end),
         result,
     }))
+}
+
+/// The range of an mbind, whose policy is right; `default`: it takes policies back, and there may be holes. None: success with
+/// nothing to do.
+///
+/// # Errors
+/// As mbind(2): EFAULT where something is not mapped; ENOMEM without room to cut regions.
+pub fn mbind(
+    addr: u64,
+    len_bytes: u64,
+    default: bool,
+    regions: &Regions,
+) -> Result<Option<(u64, u64)>, Errno> {
+    if misaligned(addr) {
+        return Err(Errno::EINVAL);
+    }
+    let Some((start, end)) = range(addr, len_bytes, Errno::EINVAL, Wrap::Empty)? else {
+        return Ok(None);
+    };
+    let missing = match default {
+        true => regions.is_vacant(start, end),
+        false => regions.first_hole(start, end).is_some(),
+    };
+    match (missing, regions.has_room(2)) {
+        (true, _) => Err(Errno::EFAULT),
+        (false, false) => Err(Errno::ENOMEM),
+        (false, true) => Ok(Some((start, end))),
+    }
 }
 
 /// What a length within a page of 2^64, which PAGE_ALIGN turns into 0, means to a call.

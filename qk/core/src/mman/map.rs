@@ -123,7 +123,7 @@ pub fn mmap(
     }
     let prot = Prot::from_bits_truncate(args.prot as u8);
     let mut region = Region {
-        flags: region_flags(args.flags),
+        flags: region_flags(args.flags) | bounds.new_flags,
         ..Region::new(start, end, prot, Kind::Anon)
     };
     match file {

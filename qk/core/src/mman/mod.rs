@@ -16,15 +16,16 @@ mod remap;
 #[cfg(test)]
 mod tests;
 
-pub use advice::{Advice, AdvicePlan, Lock, madvise, mincore, mlock, msync};
+pub use advice::{Advice, AdvicePlan, Lock, madvise, mbind, mincore, mlock, msync};
 pub use brk::{BrkPlan, Heap, brk};
 pub use map::{FileInfo, MmapArgs, MmapPlan, Source, mmap, source};
 pub use protect::{ProtectPlan, mprotect, munmap};
 pub use remap::{MremapArgs, RemapPlan, Span, mremap};
 
 use crate::page::{PAGE_BYTES, PageSize};
+use crate::regions::RegionFlags;
 
-/// Where a rank's mappings may lie, and how large its pages may be.
+/// Where a rank's mappings may lie, and what they are like.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// Lowest address a program may map (`abi::map::USER_BASE`).
@@ -35,6 +36,8 @@ pub struct Bounds {
     pub top: u64,
     /// The largest page the machine and the share allow.
     pub max_page: PageSize,
+    /// What each new region has besides.
+    pub new_flags: RegionFlags,
 }
 
 impl Bounds {

@@ -198,6 +198,12 @@ impl Regions {
         }
     }
 
+    /// The same for all that there is.
+    pub fn update_all(&mut self, change: impl FnMut(&mut Region)) {
+        self.edit(0, u64::MAX, change);
+        self.join(0, u64::MAX);
+    }
+
     /// Whether [`Self::update`] would have room; up to where it would get: the first hole, or `end`.
     ///
     /// # Errors

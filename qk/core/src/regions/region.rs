@@ -27,7 +27,7 @@ bitflags! {
         const GROWSDOWN = 4;
         /// MAP_STACK, or the main stack: mapped with 4 KiB pages only.
         const SMALL_PAGES = 8;
-        /// mlock'ed, as far as /proc is concerned: memory is never paged out anyway.
+        /// mlock'ed: madvise(DONTNEED) is refused. Memory is never paged out anyway.
         const LOCKED = 16;
         /// A shared mapping of a file not open for writing: mprotect may not add WRITE.
         const READ_ONLY = 64;
@@ -39,6 +39,8 @@ bitflags! {
         const DONT_DUMP = 512;
         /// A private mapping of a file, or a part of a program, whose frames others may show, too: nobody writes to them.
         const TEXT = 1024;
+        /// What mbind has set, as the kernel packs it; none: the policy of who asks.
+        const POLICY = 0x1f << 11;
     }
 }
 

@@ -311,17 +311,24 @@ fn lock(call: &Call<'_>, flags: u64, locked: bool) -> SysResult {
     )
 }
 
-/// MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT, not ONFAULT alone (mm/mlock.c).
 pub fn mlockall(call: &mut Call<'_>) -> SysResult {
+    const CURRENT: u64 = 1;
+    const FUTURE: u64 = 2;
     const ONFAULT: u64 = 4;
     let flags = call.frame.rdi;
-    if flags == 0 || flags > 7 || flags == ONFAULT {
-        Err(Errno::EINVAL)
-    } else {
-        Ok(0)
+    if flags == 0 || flags & !(CURRENT | FUTURE | ONFAULT) != 0 || flags == ONFAULT {
+        return Err(Errno::EINVAL);
     }
+    lock_all(call, flags & CURRENT != 0, flags & FUTURE != 0)
 }
 
-pub fn munlockall(_: &mut Call<'_>) -> SysResult {
-    Ok(0)
+pub fn munlockall(call: &mut Call<'_>) -> SysResult {
+    lock_all(call, false, false)
+}
+
+fn lock_all(call: &Call<'_>, current: bool, future: bool) -> SysResult {
+    call.rank.with_aspace(|aspace| {
+        aspace.lock_all(current, future);
+        Ok(0)
+    })
 }

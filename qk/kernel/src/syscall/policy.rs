@@ -7,34 +7,55 @@ use abi::map::PAGE;
 use super::args::{get_words, put_u32_opt, put_words};
 use super::{Call, SysResult};
 use crate::preempt;
+use qk_core::mman;
+use qk_core::regions::{Region, RegionFlags};
 
-/// A policy as it was set.
-#[derive(Clone, Copy)]
-pub struct Policy {
-    /// MPOL_* with its mode flags.
-    mode: u32,
-    /// A bit per memory node.
-    nodes: u64,
-}
+/// A policy as it was set: MPOL_* with its mode flags. Each policy of a node with one memory node has that, or none.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Policy(u32);
 
 impl Policy {
     /// What a process starts with.
-    pub const DEFAULT: Policy = Policy {
-        mode: mode::DEFAULT,
-        nodes: 0,
-    };
+    pub const DEFAULT: Policy = Policy(mode::DEFAULT);
+
+    /// A bit per memory node.
+    fn nodes(self) -> u64 {
+        match self.0 & !mode::FLAGS {
+            mode::DEFAULT | mode::LOCAL => 0,
+            _ => NODE_0,
+        }
+    }
+
+    /// As a region keeps it: the mode in three bits, and one for each flag.
+    fn packed(self) -> RegionFlags {
+        let bits = self.0 & mode::MASK | self.0 >> mode::FLAGS_TO_MASK & !mode::MASK;
+        RegionFlags::from_bits_retain((bits << SHIFT) as u16)
+    }
+
+    /// Of a region.
+    fn of(region: &Region) -> Policy {
+        let bits = u32::from((region.flags & RegionFlags::POLICY).bits()) >> SHIFT;
+        Policy(bits & mode::MASK | (bits & !mode::MASK) << mode::FLAGS_TO_MASK)
+    }
 }
+
+/// Where regions keep it.
+const SHIFT: u32 = RegionFlags::POLICY.bits().trailing_zeros();
 
 /// Modes (include/uapi/linux/mempolicy.h).
 mod mode {
     pub const DEFAULT: u32 = 0;
     pub const PREFERRED: u32 = 1;
+    pub const INTERLEAVE: u32 = 3;
     pub const LOCAL: u32 = 4;
     /// MPOL_PREFERRED_MANY, the last.
     pub const LAST: u32 = 5;
     pub const STATIC_NODES: u32 = 1 << 15;
     pub const RELATIVE_NODES: u32 = 1 << 14;
     pub const FLAGS: u32 = STATIC_NODES | RELATIVE_NODES;
+    /// Bits of a mode, and how far the flags lie above them.
+    pub const MASK: u32 = 7;
+    pub const FLAGS_TO_MASK: u32 = 11;
 }
 
 /// What a word of a mask counts at preemption points.
@@ -54,25 +75,15 @@ fn parse(mode: u64, nodes: u64, max_node: u64) -> Result<Policy, Errno> {
         return Err(Errno::EINVAL);
     }
     let nodes = mask(nodes, max_node)?;
-    let may_be_empty = match mode {
-        mode::DEFAULT | mode::LOCAL if nodes != 0 => return Err(Errno::EINVAL),
-        mode::DEFAULT | mode::LOCAL => true,
-        mode::PREFERRED => flags == 0,
-        _ => false,
-    };
-    if nodes & !NODE_0 != 0 || (nodes == 0 && !may_be_empty) {
-        return Err(Errno::EINVAL);
+    match mode {
+        _ if nodes & !NODE_0 != 0 => Err(Errno::EINVAL),
+        mode::DEFAULT if nodes == 0 => Ok(Policy::DEFAULT),
+        // An empty preference is a local one.
+        mode::LOCAL | mode::PREFERRED if nodes == 0 && flags == 0 => Ok(Policy(mode::LOCAL)),
+        mode::DEFAULT | mode::LOCAL => Err(Errno::EINVAL),
+        _ if nodes == 0 => Err(Errno::EINVAL),
+        mode => Ok(Policy(mode | flags)),
     }
-    // An empty preference is a local one.
-    let mode = if mode == mode::PREFERRED && nodes == 0 {
-        mode::LOCAL
-    } else {
-        mode
-    };
-    Ok(Policy {
-        mode: mode | flags,
-        nodes,
-    })
 }
 
 /// The program's mask of nodes, whose length counts one bit too many.
@@ -104,43 +115,45 @@ pub fn set_mempolicy(call: &mut Call<'_>) -> SysResult {
     Ok(0)
 }
 
-/// The memory lies where any policy wants it. It is not kept by range: get_mempolicy of an address tells the process's.
+/// The memory lies where any policy wants it.
 pub fn mbind(call: &mut Call<'_>) -> SysResult {
     /// MPOL_MF_STRICT, MPOL_MF_MOVE, MPOL_MF_MOVE_ALL
     const FLAGS: u64 = 7;
     let [addr, len_bytes, mode, nodes, max_node, flags] = call.args();
-    if flags & !FLAGS != 0 || addr % PAGE != 0 {
+    if flags & !FLAGS != 0 {
         return Err(Errno::EINVAL);
     }
-    parse(mode, nodes, max_node)?;
-    let end = len_bytes
-        .checked_next_multiple_of(PAGE)
-        .and_then(|len_bytes| addr.checked_add(len_bytes))
-        .ok_or(Errno::EINVAL)?;
-    if addr < end {
-        mapped(call, addr)?;
-        mapped(call, end - 1)?;
-    }
-    Ok(0)
+    let policy = parse(mode, nodes, max_node)?;
+    let default = policy == Policy::DEFAULT;
+    call.rank.with_aspace(
+        |aspace| match mman::mbind(addr, len_bytes, default, aspace.regions())? {
+            Some((start, end)) => aspace.bind(start, end, policy.packed()).map(|()| 0),
+            None => Ok(0),
+        },
+    )
 }
 
 pub fn get_mempolicy(call: &mut Call<'_>) -> SysResult {
     const NODE: u64 = 1;
     const ADDR: u64 = 2;
+    const BOTH: u64 = NODE | ADDR;
     const MEMS_ALLOWED: u64 = 4;
     let [mode_to, nodes_to, max_node, addr, flags, _] = call.args();
     if nodes_to != 0 && max_node < 1 {
         return Err(Errno::EINVAL);
     }
-    let policy = *call.thread.memory_policy.lock();
-    if flags & ADDR != 0 && flags & MEMS_ALLOWED == 0 {
-        mapped(call, addr)?;
-    }
+    let own = *call.thread.memory_policy.lock();
     let (mode, nodes) = match flags {
         0 if addr != 0 => return Err(Errno::EINVAL),
-        0 | ADDR => (policy.mode, policy.nodes),
+        0 => (own.0, own.nodes()),
+        ADDR => {
+            let policy = at(call, addr, |_| true)?;
+            (policy.0, policy.nodes())
+        }
         // The node of the address.
-        flags if flags == NODE | ADDR => (0, policy.nodes),
+        BOTH => (0, at(call, addr, Region::is_backed)?.nodes()),
+        // The next one of them.
+        NODE if own.0 & !mode::FLAGS == mode::INTERLEAVE => (0, own.nodes()),
         MEMS_ALLOWED => (0, NODE_0),
         _ => return Err(Errno::EINVAL),
     };
@@ -165,10 +178,10 @@ fn put_mask(to: u64, max_node: u64, nodes: u64) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Checks that the program has something at `addr`.
-fn mapped(call: &Call<'_>, addr: u64) -> Result<(), Errno> {
-    let region = call
-        .rank
-        .with_aspace(|aspace| Ok(aspace.regions().lookup(addr).is_some()))?;
-    if region { Ok(()) } else { Err(Errno::EFAULT) }
+/// What was set for an address, where something is mapped that `serves`: not the process's.
+fn at(call: &Call<'_>, addr: u64, serves: impl Fn(&Region) -> bool) -> Result<Policy, Errno> {
+    call.rank.with_aspace(|aspace| {
+        let region = aspace.regions().lookup(addr).filter(|r| serves(r));
+        region.map(Policy::of).ok_or(Errno::EFAULT)
+    })
 }

@@ -1,6 +1,7 @@
 //! An address space on a machine in hash maps: by example here, against a model in `model`.
 
 mod exhausted;
+mod flags;
 mod machine;
 mod model;
 mod text;

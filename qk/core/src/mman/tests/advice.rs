@@ -1,4 +1,4 @@
-//! madvise, msync, mincore, mlock.
+//! madvise, msync, mincore, mlock, mbind.
 
 use super::*;
 
@@ -98,4 +98,19 @@ fn msync_mincore_and_mlock_answer_as_linux_does() {
     assert_eq!(mlock(B + 1, P, 0, &r), Ok(Some(lock)));
     assert_eq!(mlock(B, P, 4, &r), Err(Errno::EINVAL));
     assert_eq!(mlock(B + 32 * P, P, 0, &r), Err(Errno::ENOMEM));
+}
+
+#[test]
+fn mbind_answers_as_linux_does() {
+    let r = regions();
+    for default in [false, true] {
+        assert_eq!(mbind(B, 0, default, &r), Ok(None));
+        assert_eq!(mbind(B + 1, P, default, &r), Err(Errno::EINVAL));
+        assert_eq!(mbind(B, u64::MAX, default, &r), Ok(None));
+        assert_eq!(mbind(B + 32 * P, P, default, &r), Err(Errno::EFAULT));
+        assert_eq!(mbind(B, P, default, &r), Ok(Some((B, B + P))));
+    }
+    let over_a_hole = |default| mbind(B, 40 * P, default, &r);
+    assert_eq!(over_a_hole(false), Err(Errno::EFAULT));
+    assert_eq!(over_a_hole(true), Ok(Some((B, B + 40 * P))));
 }

@@ -17,6 +17,7 @@ const BOUNDS: Bounds = Bounds {
     mmap_top: 0x7f_0000_0000,
     top: TOP,
     max_page: PageSize::Size1G,
+    new_flags: RegionFlags::empty(),
 };
 /// The test mapping: 64 pages with a hole at pages 32..36.
 const B: u64 = 0x20_0000_0000;
