@@ -6,6 +6,7 @@
 #include "../common/effects.h"
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/shm.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -60,6 +61,33 @@ static void of_memory(void)
     set = lower(RLIMIT_MEMLOCK, 0);
     char page[2 * PAGE_BYTES];
     check(!set || geteuid() == 0 || mlock(page, sizeof page) != 0, "RLIMIT_MEMLOCK of 0: no lock, or it was refused");
+}
+
+// Regression: nothing could be given back under a limit below what there is, nor the heap grow within its last page.
+static void of_address_space(void)
+{
+    struct rlimit before = of(RLIMIT_AS);
+    char *at = mmap(NULL, 4 * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int id = shmget(IPC_PRIVATE, PAGE_BYTES, IPC_CREAT | 0600);
+    // Linux takes more for the stack, too.
+    need(at != MAP_FAILED && id >= 0 && stack_reaches(64 << 10), "memory");
+    char *end = (char *)syscall(SYS_brk, 0);
+    end = (char *)syscall(SYS_brk, end + (4 * PAGE_BYTES - (uintptr_t)end % PAGE_BYTES) - 16);
+    if (lower(RLIMIT_AS, PAGE_BYTES)) {
+        check((char *)syscall(SYS_brk, end + 32) == end, "RLIMIT_AS of one page: the heap does not grow");
+        check((char *)syscall(SYS_brk, end + 8) == end + 8, "but within its last page");
+        check((char *)syscall(SYS_brk, end - 2 * PAGE_BYTES) == end - 2 * PAGE_BYTES, "and becomes shorter");
+        check(mremap(at, 4 * PAGE_BYTES, 5 * PAGE_BYTES, MREMAP_MAYMOVE) == MAP_FAILED && errno == ENOMEM, "nor does a mapping");
+        check(mremap(at, 4 * PAGE_BYTES, 4 * PAGE_BYTES - 1, 0) == at, "which may stay as it is");
+        check(mremap(at, 4 * PAGE_BYTES, 2 * PAGE_BYTES, 0) == at, "and become shorter");
+        check(shmat(id, NULL, 0) == (void *)-1 && errno == ENOMEM, "no segment is attached");
+        check(mmap(at, PAGE_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED && errno == ENOMEM,
+              "nothing is mapped in the place of what is there");
+        check(munmap(at, 2 * PAGE_BYTES) == 0, "and all can be given back");
+    }
+    char *segment;
+    check(setrlimit(RLIMIT_AS, &before) == 0 && (segment = shmat(id, NULL, 0)) != (void *)-1 && shmdt(segment) == 0, "as before");
+    shmctl(id, IPC_RMID, NULL);
 }
 
 static void of_signals(void)
@@ -118,6 +146,7 @@ static void the_end(void)
 
 int main(void)
 {
+    of_address_space();
     of_memory();
     of_signals();
     of_time();

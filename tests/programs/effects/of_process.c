@@ -118,6 +118,8 @@ static void prctls(void)
     check(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1, "no_new_privs, told back");
     check(atoi(proc_line("/proc/self/status", "NoNewPrivs:")) == 1, "/proc shows it");
     check_fails(prctl(PR_SET_NO_NEW_PRIVS, 0, 0, 0, 0), EINVAL, "it cannot be taken back");
+    check(prctl(PR_GET_SECCOMP) == atoi(proc_line("/proc/self/status", "Seccomp:")), "filters of calls, as /proc says");
+    check_fails(prctl(0x3fffffff), EINVAL, "no option");
 }
 
 static void registrations(void)
@@ -366,11 +368,14 @@ int main(int argc, char **argv)
     if (argc == 1)
         all();
     int by_path = strcmp(by, "by its path") == 0;
-    if (by_path)
+    const char *what = "a program with other arguments, and memory of its own";
+    if (by_path) {
         call("execve");
-    else
+        check(is_called(by) && written == 0, "%s", what);
+    } else {
         call("execveat");
-    check(is_called(by) && written == 0, "a program with other arguments, and memory of its own");
+        check(is_called(by) && written == 0, "%s", what);
+    }
     written = 1;
     if (by_path)
         become("by a descriptor", 1);

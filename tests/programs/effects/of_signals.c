@@ -44,6 +44,8 @@ static void dispositions(void)
     for (int signo = 1; signo <= SIGRTMIN; signo++)
         if (signo != SIGKILL && signo != SIGSTOP && (signo < 32 || signo == SIGRTMIN))
             need(sigaction(signo, &action, NULL) == 0, "sigaction");
+    check(sigaction(SIGUSR1, NULL, &action) == 0 && action.sa_sigaction == handler, "a handler is told back");
+    check_fails(sigaction(SIGKILL, &action, NULL), EINVAL, "there is none of SIGKILL");
     call("kill");
     check(kill(getpid(), SIGUSR1) == 0 && caught == SIGUSR1, "the handler runs");
     call("tkill");
@@ -126,10 +128,11 @@ static void timers(void)
     interval(ITIMER_REAL);
     interval(ITIMER_VIRTUAL);
     interval(ITIMER_PROF);
+    check_fails(setitimer(3, &left, NULL), EINVAL, "there is no fourth");
     call("getitimer");
     cpu_timer(ITIMER_PROF, SIGPROF, CLOCK_PROCESS_CPUTIME_ID);
     cpu_timer(ITIMER_VIRTUAL, SIGVTALRM, CLOCK_PROCESS_CPUTIME_ID);
-    check_fails(setitimer(3, &left, NULL), EINVAL, "there is no fourth");
+    check_fails(getitimer(3, &left), EINVAL, "there is no fourth");
     call("alarm");
     check(alarm(1000) == 0 && getitimer(ITIMER_REAL, &left) == 0 && left.it_value.tv_sec >= 900, "a timer in seconds");
     caught = 0;

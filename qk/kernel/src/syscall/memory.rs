@@ -31,7 +31,7 @@ pub fn mmap(call: &mut Call<'_>) -> SysResult {
         let plan = mman::mmap(&args, file.as_ref(), aspace.regions(), &aspace.bounds())?;
         let Region { start, end, .. } = plan.region;
         // A fixed mapping takes the place of what is there.
-        let more_bytes = || end - start - mapped_bytes(aspace, start, end);
+        let more_bytes = || Some(end - start - mapped_bytes(aspace, start, end));
         expand(call.rank, aspace, more_bytes)?;
         // A loader maps a library as a whole and then most of its parts once more, with their access.
         let is_private = file.is_some() && !plan.region.flags.contains(RegionFlags::SHARED);
@@ -56,19 +56,33 @@ pub fn mmap(call: &mut Call<'_>) -> SysResult {
     })
 }
 
-/// Whether the rank may map so many bytes more (RLIMIT_AS).
+/// Whether the rank may map so many bytes more (RLIMIT_AS), if any.
 ///
 /// # Errors
 /// ENOMEM.
-fn expand(rank: &Rank, aspace: &Aspace, more_bytes: impl FnOnce() -> u64) -> Result<(), Errno> {
+fn expand(
+    rank: &Rank,
+    aspace: &Aspace,
+    more_bytes: impl FnOnce() -> Option<u64>,
+) -> Result<(), Errno> {
     let [limit_bytes, _] = rank.limits.lock()[RLIMIT_AS];
     if limit_bytes == u64::MAX {
         return Ok(());
     }
-    match mapped_bytes(aspace, 0, USER_TOP).checked_add(more_bytes()) {
+    let Some(more_bytes) = more_bytes() else {
+        return Ok(());
+    };
+    match mapped_bytes(aspace, 0, USER_TOP).checked_add(more_bytes) {
         Some(bytes) if bytes <= limit_bytes => Ok(()),
         _ => Err(Errno::ENOMEM),
     }
+}
+
+/// By how many bytes of whole pages something gets longer. What does not is not held up by a limit below what there is.
+fn longer(from: u64, to: u64) -> Option<u64> {
+    let pages = |bytes: u64| bytes.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);
+    let more_bytes = pages(to).saturating_sub(pages(from));
+    (more_bytes > 0).then_some(more_bytes)
 }
 
 /// Bytes that are mapped in a range.
@@ -204,11 +218,12 @@ pub fn brk(call: &mut Call<'_>) -> SysResult {
     let wanted = call.frame.rdi;
     call.rank.with_aspace(|aspace| {
         let current = aspace.heap(max_bytes).current;
-        let more_bytes = || wanted.saturating_sub(current);
-        Ok(match expand(call.rank, aspace, more_bytes) {
-            Ok(()) => aspace.brk(wanted, max_bytes),
-            Err(_) => current,
-        })
+        Ok(
+            match expand(call.rank, aspace, || longer(current, wanted)) {
+                Ok(()) => aspace.brk(wanted, max_bytes),
+                Err(_) => current,
+            },
+        )
     })
 }
 
@@ -223,8 +238,7 @@ pub fn mremap(call: &mut Call<'_>) -> SysResult {
     };
     call.rank.with_aspace(|aspace| {
         let plan = mman::mremap(&args, aspace.regions(), &aspace.bounds())?;
-        let more_bytes = || new_len_bytes.saturating_sub(old_len_bytes);
-        expand(call.rank, aspace, more_bytes)?;
+        expand(call.rank, aspace, || longer(old_len_bytes, new_len_bytes))?;
         // BOUND: what is moved, where it goes, and what it loses.
         for gone in plan.unmaps() {
             shared::take_out(call.thread, aspace, gone.start, gone.end)?;
@@ -277,7 +291,7 @@ pub fn shmat(call: &mut Call<'_>) -> SysResult {
     let (thread, rank) = (call.thread, call.rank);
     rank.with_aspace(|aspace| {
         shared::attach_segment(thread, aspace, [id, addr, flags], |aspace, bytes| {
-            expand(rank, aspace, || bytes)
+            expand(rank, aspace, || Some(bytes))
         })
     })
 }
