@@ -236,6 +236,25 @@ fn labels_tell_ranks_apart() -> Result<()> {
 
 /// Once the PCT waited for the second rank's proxy on the first one's core, and was woken there: where the first rank
 /// computed without a call, the second was never loaded.
+/// Both try to change the clock page, which they share with the kernel, unmap it, and find theirs right.
+#[test]
+fn the_clock_of_a_rank_is_safe_from_another() -> Result<()> {
+    let program = tree::program("glibc-static", "kernels_pages");
+    let outcome = Run::yod(&["-n", "2", "-m", SHARE.0, "--oversubscribe", "--"])
+        .args(&[program.to_string_lossy()])
+        .run()?;
+    let text = outcome.stdout.text();
+    ensure!(
+        outcome.status == Some(0) && !text.contains("FAIL"),
+        "status {:?}: {text}{}",
+        outcome.status,
+        outcome.stderr.text()
+    );
+    let ends = numbers_after(&text, " checks, ");
+    ensure!(ends == [0, 0], "{text}");
+    Ok(())
+}
+
 #[test]
 fn a_rank_that_makes_no_call_does_not_hold_up_another() -> Result<()> {
     const ROUNDS: usize = 4;
