@@ -125,6 +125,26 @@ static void mappings(void)
 	xpmem();
 }
 
+/* Moving addresses that are kept free: there are no pages, and nobody looks for them one by one. */
+static void mremap_reserved(void)
+{
+	const long bytes = 200L << 30;
+	struct call reserve = { SYS_mmap, { 0, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1 } };
+	long at = result_of(reserve), got;
+	uint64_t least = UINT64_MAX;
+
+	must(!is_error(at) && at > bytes, "reserving");
+	for (int i = 0; i < ROUNDS; i++) {
+		long to = i % 2 ? at + bytes : at - bytes;
+		struct call move = CALL(mremap, at, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to);
+		keep_least(&least, ticks_of(&move, &got));
+		must(got == to, "mremap");
+		at = to;
+	}
+	report("mremap_200G_reserved", least);
+	must(result_of(unmap(at, (size_t)bytes)) == 0, "munmap");
+}
+
 /* Among a thousand regions of a page each: those around a new one are looked for, and moved. */
 static void mappings_among_many(void)
 {
@@ -326,6 +346,7 @@ __attribute__((used, noreturn)) static void begin(char **stack)
 	alone("rt_sigprocmask", CALL(rt_sigprocmask, SIG_BLOCK, 0, (long)&mask, sizeof mask));
 	alone("lseek_shipped", CALL(lseek, fd, 0, SEEK_SET));
 	mappings();
+	mremap_reserved();
 	mappings_among_many();
 	signals();
 	touch_recycled();

@@ -63,6 +63,26 @@ static void large(size_t bytes)
 	must(munmap(at, bytes) == 0, "munmap");
 }
 
+/* Addresses kept free, as much as there is room for, with a page here and there. */
+static void reserved(void)
+{
+	const size_t bytes = 200ul << 30, step = 1ul << 30;
+	char *at = mmap(NULL, bytes, PROT_NONE, ANON | MAP_NORESERVE, -1, 0);
+	must(at != MAP_FAILED, "mmap");
+	char *to = at - bytes;
+	must(mremap(at, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to, "mremap");
+	must(mprotect(to, bytes, READ_WRITE) == -1 && errno == ENOMEM, "mprotect of more than there is");
+	for (size_t i = 0; i < bytes; i += step) {
+		must(mprotect(to + i, PAGE_BYTES, READ_WRITE) == 0, "mprotect");
+		to[i] = 1;
+	}
+	must(madvise(to, bytes, MADV_DONTNEED) == 0 && to[step] == 0, "madvise");
+	must(mlock(to, bytes) == 0 && munlock(to, bytes) == 0, "mlock");
+	must(mprotect(to, bytes, PROT_NONE) == 0, "mprotect");
+	must(mremap(to, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at) == at, "mremap");
+	must(munmap(at, bytes) == 0, "munmap");
+}
+
 /* Many regions of one page each, then one call over all of them. */
 static void shattered(size_t pages)
 {
@@ -381,6 +401,7 @@ int main(int argc, char **argv)
 	PART("bounced", bounced())
 	PART("untouched", untouched(bytes * 2))
 	PART("regions", regions(8170))
+	PART("reserved", reserved())
 	PART("objects", objects())
 	PART("timers", timers())
 	PART("contended", contended())

@@ -19,7 +19,7 @@ use crate::plugin::{self, IrqsOff, Report};
 /// Memory for the demanding program with mappings of 64 MiB.
 pub const SHARE: &str = "256M";
 /// What the demanding program has, each with a longest section of its own.
-const PARTS: [&str; 14] = [
+const PARTS: [&str; 15] = [
     "large",
     "odd",
     "shattered",
@@ -30,6 +30,7 @@ const PARTS: [&str; 14] = [
     "bounced",
     "untouched",
     "regions",
+    "reserved",
     "objects",
     "timers",
     "contended",
