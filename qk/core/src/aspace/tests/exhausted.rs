@@ -1,5 +1,6 @@
 //! Changes that find neither frame nor table when they are half done.
 
+use super::text::{pieces, region, value};
 use super::*;
 
 /// Takes every frame that is left.
@@ -41,6 +42,65 @@ fn an_mprotect_that_finds_no_table_half_way_changes_nothing() {
     Node.sync();
     a.reclaim();
     a.mmap(0, LARGE + SMALL - 8, RW, 0).unwrap();
+    a.check();
+}
+
+/// What a page holds, whether it may be read or not.
+fn held(a: &mut Aspace<Node>, va: u64) -> Option<u64> {
+    let (tables, root) = a.tables();
+    paging::translate(&tables, root, va).map(|t| Node::load(page_floor(t.pa)))
+}
+
+/// Nothing but what was added is taken back: not text and files that ranks share, nor what the program has stored, all of
+/// which look like reservations while nobody may read them.
+#[test]
+fn what_was_there_survives_an_mprotect_that_fails() {
+    const LARGE: u64 = 3 * 512;
+    const SMALL: u64 = 511;
+    let mut a = space(6000);
+    a.map_text(region(0, 4), &pieces(0, 4)).unwrap();
+    let file = A + 4 * P;
+    let shared = Region {
+        object: crate::objects::FIRST,
+        flags: RegionFlags::SHARED,
+        ..Region::new(file, file + 4 * P, Prot::READ | Prot::WRITE, Kind::File)
+    };
+    let piece = crate::objects::Piece {
+        offset: 0,
+        len_bytes: 4 * P,
+        pa: CLOCK + P,
+        zero: false,
+        slot: crate::objects::MOST_PIECES,
+    };
+    a.map_shared(shared, &[piece]).unwrap();
+    let stored = A + 8 * P;
+    a.mmap(stored, 1, RW, FIXED).unwrap();
+    assert!(a.write(file, 5) && a.write(stored, 6));
+    a.mprotect(A, 9, 0).unwrap();
+    let below = A - LARGE * P;
+    a.mmap(below, LARGE, 0, FIXED).unwrap();
+    a.mmap(A + 9 * P, SMALL - 9, 0, FIXED).unwrap();
+    a.mmap(A + SMALL * P, 1, RW, FIXED).unwrap();
+    let own = A + (2 << 30);
+    a.mmap(own, 2 * 512 + LARGE, RW, FIXED).unwrap();
+    let small = own + (2 * 512 + LARGE) * P;
+    a.mmap(small, 256, RW, FIXED).unwrap();
+    a.mmap(small + 256 * P, 256, RW, FIXED).unwrap();
+    fill(&mut a);
+    a.mprotect(own, 1, 1).unwrap();
+    a.mprotect(own + M2, 1, 1).unwrap();
+    a.munmap(own + 2 * M2, LARGE + SMALL - 9).unwrap();
+    let before = [0, 3, 4, 7, 8].map(|page| held(&mut a, A + page * P));
+    assert_eq!(
+        before,
+        [Some(value(0)), Some(value(3)), Some(5), Some(0), Some(6)]
+    );
+    assert_eq!(a.mprotect(below, LARGE + SMALL, 1), Err(Errno::ENOMEM));
+    assert_eq!(
+        before,
+        [0, 3, 4, 7, 8].map(|page| held(&mut a, A + page * P))
+    );
+    assert_eq!((held(&mut a, below), held(&mut a, A + 9 * P)), (None, None));
     a.check();
 }
 
