@@ -69,9 +69,11 @@ const SHOWN: usize = 3;
 /// # Errors
 /// A part fails, or the kernel's record is wrong.
 pub fn demanding(lab: &Lab) -> Result<Vec<(&'static str, IrqsOff)>> {
-    let longest = |part| -> Result<_> {
+    let longest = |core: usize, part| -> Result<_> {
+        let core = core.to_string();
         let how = How {
             stats: true,
+            cores: Some(&core),
             memory: if CROWDS.contains(&part) {
                 CROWDED
             } else {
@@ -84,7 +86,7 @@ pub fn demanding(lab: &Lab) -> Result<Vec<(&'static str, IrqsOff)>> {
         control::record(ran.stats()?.total.irqs_off_max.ticks, off.longest)?;
         Ok((part, off))
     };
-    PARTS.into_iter().map(longest).collect()
+    side_by_side(PARTS.to_vec(), longest).into_iter().collect()
 }
 
 /// Over the demanding program, all conformance programs with the sizes that they are tested with, and those of windows.
@@ -169,24 +171,37 @@ fn tests() -> Result<Vec<Test>> {
     Ok(rows.chain(windows).collect())
 }
 
-/// The longest section of each, a few at a time.
+/// The longest section of each.
 fn of_all(lab: &Lab, tests: Vec<Test>) -> Result<Vec<(IrqsOff, String)>> {
-    let (rest, found) = (Mutex::new(tests.into_iter()), Mutex::new(Vec::new()));
+    let longest = |core, (name, run): Test| {
+        let longest = of_run(lab, run, core).with_context(|| name.clone());
+        longest.map(|off| (off, name))
+    };
+    side_by_side(tests, longest).into_iter().collect()
+}
+
+/// What `work` makes of each item on a core of this host, in the order of the items; a few at a time.
+fn side_by_side<T: Send, R: Send>(items: Vec<T>, work: impl Fn(usize, T) -> R + Sync) -> Vec<R> {
+    let (rest, done) = (
+        Mutex::new(items.into_iter().enumerate()),
+        Mutex::new(Vec::new()),
+    );
     std::thread::scope(|scope| {
         for core in allowed_cores().into_iter().take(MOST_WORKERS) {
-            let (rest, found) = (&rest, &found);
+            let (rest, done, work) = (&rest, &done, &work);
             scope.spawn(move || {
-                // Not in the condition: the lock would be held for as long as the program runs.
+                // Not in the condition: the lock would be held for as long as the work takes.
                 let next = || locked(rest).next();
-                while let Some((name, run)) = next() {
-                    let longest = of_run(lab, run, core).with_context(|| name.clone());
-                    locked(found).push(longest.map(|off| (off, name)));
+                while let Some((number, item)) = next() {
+                    let made = work(core, item);
+                    locked(done).push((number, made));
                 }
             });
         }
     });
-    let found = std::mem::take(&mut *locked(&found));
-    found.into_iter().collect()
+    let mut done = std::mem::take(&mut *locked(&done));
+    done.sort_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, made)| made).collect()
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
