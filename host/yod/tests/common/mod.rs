@@ -3,6 +3,8 @@
 // Each test binary uses a part of this.
 #![allow(dead_code)]
 
+pub mod job;
+
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
