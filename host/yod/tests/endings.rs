@@ -4,7 +4,9 @@ mod common;
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
-use std::process::{Command, Stdio};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use common::job::{member, program, start};
@@ -27,6 +29,92 @@ fn a_rank_that_stops_itself_meets_the_time_limit() {
         assert_eq!(ended.status, 124, "{ended:?}");
         yod = common::yod();
         yod.env("MARGAY_OVERSUBSCRIBE", "1").args(["-m", "64M"]);
+    }
+}
+
+/// Starts a job in a process group of its own with these options, and waits until a signal has stopped its yod.
+fn start_stopped(program: &Path, options: &[&str], what: &str) -> Child {
+    let mut yod = yod();
+    yod.env("MARGAY_OVERSUBSCRIBE", "1").process_group(0);
+    yod.args(["-m", "64M"]).args(options).arg(program).arg(what);
+    let child = yod.spawn().expect("yod starts");
+    wait_for("a stopped yod", || {
+        is_stopped(child.id() as i32).then_some(())
+    });
+    child
+}
+
+/// A rank that stopped its process group stopped yod with it, which its keeper had not been told: neither its time limit nor
+/// SIGTERM had an effect.
+#[test]
+fn a_rank_that_stops_its_group_meets_the_time_limit() {
+    let Some((program, _)) = program("stops-group") else {
+        return;
+    };
+    for ranks in ["1", "2"] {
+        let child = start_stopped(&program, &["-n", ranks, "--timeout", "2"], "g");
+        let job = descendants(child.id() as i32);
+        assert_eq!(finish(child).status, 124, "-n {ranks}");
+        assert_gone(&job);
+        let child = start_stopped(&program, &["-n", ranks], "g");
+        let job = descendants(child.id() as i32);
+        signal(child.id() as i32, Signal::TERM);
+        assert_eq!(finish(child).status, 143, "-n {ranks}");
+        assert_gone(&job);
+    }
+}
+
+/// Who is told to end is continued, whoever has stopped it meanwhile.
+#[test]
+fn a_rank_that_answers_by_stopping_its_group_ends() {
+    let Some((program, mut yod)) = program("answers") else {
+        return;
+    };
+    let child = start(&program, yod.process_group(0), "tw");
+    signal(child.id() as i32, Signal::TERM);
+    assert_eq!(finish(child).status, 7);
+}
+
+/// yod continued the ranks that it knew to be stopped, before it looked which are.
+#[test]
+fn a_stopped_group_is_continued_with_its_yod() {
+    let Some((program, _)) = program("continues-group") else {
+        return;
+    };
+    let child = start_stopped(&program, &[], "g");
+    let rank = member(&descendants(child.id() as i32), "program");
+    wait_for("a stopped rank", || is_stopped(rank).then_some(()));
+    signal(child.id() as i32, Signal::CONT);
+    assert_eq!(finish(child).status, 0);
+}
+
+/// What somebody else has stopped is for them to continue, whatever becomes of its ranks, until its time is over.
+#[test]
+fn a_yod_that_somebody_stops_stays_stopped() {
+    let Some((program, mut yod)) = program("somebody") else {
+        return;
+    };
+    for (end, status) in [
+        (None, 124),
+        (Some(Signal::HUP), 143),
+        (Some(Signal::CONT), 143),
+    ] {
+        let child = start(&program, yod.args(["--timeout", "4"]), "w");
+        let pid = child.id() as i32;
+        let job = descendants(pid);
+        let rank = job.iter().position(|process| process.name == "program");
+        let rank = &job[rank.expect("a rank")];
+        signal(pid, Signal::STOP);
+        wait_for("a stopped yod", || is_stopped(pid).then_some(()));
+        signal(rank.pid, Signal::TERM);
+        assert_gone(std::slice::from_ref(rank));
+        if let Some(end) = end {
+            signal(pid, end);
+        }
+        assert_eq!(finish(child).status, status, "{end:?}");
+        assert_gone(&job);
+        yod = common::yod();
+        yod.args(["-m", "64M"]);
     }
 }
 

@@ -12,12 +12,15 @@ const PROGRAM: &str = r#"
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+static void stop_all(int signal) { (void)signal; kill(0, SIGSTOP); _exit(7); }
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     if (strchr(what, 'i')) signal(SIGPIPE, SIG_IGN);
+    if (strchr(what, 't')) signal(SIGTERM, stop_all);
     puts("ready");
     fflush(stdout);
     if (strchr(what, 's')) raise(SIGSTOP);
+    if (strchr(what, 'g')) kill(0, SIGSTOP);
     if (strchr(what, 'c')) for (;;) getppid();
     if (strchr(what, 'p')) while (puts("and on and on and on") >= 0) fflush(stdout);
     if (strchr(what, 'w')) for (;;) sleep(1);
