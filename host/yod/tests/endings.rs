@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use common::job::{member, program, start};
 use common::{
-    assert_gone, descendants, finish, is_stopped, run, signal, skipped, terminal, wait_for, yod,
+    assert_gone, descendants, finish, has_state, is_stopped, run, signal, skipped, terminal, ticks,
+    wait_for, yod,
 };
 use rustix::process::{Pid, Signal, WaitOptions, waitpid};
 
@@ -246,35 +247,37 @@ fn closing_the_terminal_ends_a_job_that_leads_the_session() {
     }
 }
 
-/// yod waited for a stopped keeper for ever; QEMU, stopped, took no signals.
+/// yod waited for a stopped keeper for ever; QEMU, stopped, took no signals. Nor do yod and the rank spin meanwhile.
 #[test]
-fn a_job_ends_with_its_keeper_or_qemu_stopped() {
+fn a_job_ends_with_a_part_of_it_stopped() {
     let Some((program, _)) = program("keeper") else {
         return;
     };
-    for (who, by_time) in [
-        ("margay-keeper", false),
-        ("margay-keeper", true),
-        ("qemu", false),
-    ] {
-        let mut yod = yod();
-        yod.args(["-m", "64M"]);
-        if by_time {
-            yod.args(["--timeout", "2"]);
+    for victim in ["margay-keeper", "qemu", "program"] {
+        for (options, status) in [(&["--timeout", "2"][..], 124), (&[], 143)] {
+            let mut yod = yod();
+            let child = start(&program, yod.args(["-m", "64M"]).args(options), "w");
+            let pid = child.id() as i32;
+            let job = descendants(pid);
+            let mut spent = [pid, member(&job, "program")].map(|pid| (pid, [ticks(pid); 2]));
+            signal(member(&job, victim), Signal::STOP);
+            if options.is_empty() {
+                signal(pid, Signal::TERM);
+            }
+            wait_for("the end", || {
+                for (pid, [_, now]) in &mut spent {
+                    *now = ticks(*pid).or(*now);
+                }
+                has_state(pid, 'Z').then_some(())
+            });
+            let ended = finish(child);
+            assert_eq!(ended.status, status, "{victim}: {ended:?}");
+            assert_gone(&job);
+            for (_, [before, after]) in spent {
+                let spent = after.zip(before).map(|(after, before)| after - before);
+                assert!(spent.is_some_and(|ticks| ticks < 50), "{victim}: {spent:?}");
+            }
         }
-        let child = start(&program, &mut yod, "w");
-        let job = descendants(child.id() as i32);
-        signal(member(&job, who), Signal::STOP);
-        if !by_time {
-            signal(child.id() as i32, Signal::TERM);
-        }
-        let ended = finish(child);
-        assert_eq!(
-            ended.status,
-            if by_time { 124 } else { 143 },
-            "{who}: {ended:?}"
-        );
-        assert_gone(&job);
     }
 }
 
