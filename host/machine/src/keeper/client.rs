@@ -3,7 +3,7 @@
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::socket_peercred;
 
@@ -28,13 +28,18 @@ pub struct Client {
 }
 
 impl Client {
-    /// The yod at the other end, which has these ranks; with `log` it gets the kernel log.
-    pub fn new(socket: OwnedFd, ranks: Range<usize>, log: bool) -> io::Result<Client> {
+    /// The yod at the other end, which has these ranks; with `log` it gets the kernel log. `due`: until it says otherwise.
+    pub fn new(
+        socket: OwnedFd,
+        ranks: Range<usize>,
+        log: bool,
+        due: Option<Instant>,
+    ) -> io::Result<Client> {
         let pid = socket_peercred(&socket)?.pid;
         Ok(Client {
             socket,
             ranks,
-            guard: Guard::new(pid),
+            guard: Guard::new(pid, due),
             log: log.then(Cursor::default),
             told: 0,
         })

@@ -39,12 +39,12 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Of a yod that has said nothing yet.
-    pub fn new(yod: Pid) -> Guard {
+    /// Of a yod that has said nothing yet, and whose time is over then.
+    pub fn new(yod: Pid, due: Option<Instant>) -> Guard {
         Guard {
             yod,
             status: File::open(format!("/proc/{}/status", yod.as_raw_pid())).ok(),
-            due: None,
+            due,
             with_ranks: false,
             stopped: false,
             looked: Instant::now(),
