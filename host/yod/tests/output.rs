@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use common::job::program;
 use common::{
-    assert_gone, compile, descendants, dir, finish, has_node, run, signal, ticks, wait_for, yod,
+    assert_gone, compile, descendants, dir, finish, has_node, run, signal, terminal, ticks,
+    wait_for, yod,
 };
 use rustix::process::Signal;
 
@@ -126,6 +127,23 @@ fn output_that_cannot_be_written_is_named_and_decides() {
         let ended = run(yod.arg(&program).arg(what));
         ended.one_line(71, "cannot write: stdout: No space left on device");
     }
+}
+
+/// See above; of a terminal that is hung up, which closes no pipe.
+#[test]
+fn a_terminal_that_goes_away_is_named() {
+    let Some((program, mut yod)) = program("gone") else {
+        return;
+    };
+    let (master, other) = terminal();
+    yod.args(["-n", "2"]).arg(&program).arg("p").stdout(other);
+    let child = yod.spawn().expect("yod starts");
+    // Its own end of the terminal would keep it open.
+    drop(yod);
+    let mut bytes = [0; 100];
+    rustix::io::read(&master, &mut bytes[..]).expect("output");
+    drop(master);
+    finish(child).one_line(71, "cannot write: stdout: Input/output error");
 }
 
 /// See above; a trace or a log is beside the job, which goes on.
