@@ -2,16 +2,14 @@
 
 mod common;
 
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
 
-use common::job::{member, program, start};
+use common::job::{limit_after, member, program, start};
 use common::{
-    assert_gone, descendants, finish, has_state, is_stopped, run, signal, skipped, terminal, ticks,
+    assert_gone, descendants, finish, has_state, is_stopped, run, signal, terminal, ticks,
     wait_for, yod,
 };
 use rustix::process::{Pid, Signal, WaitOptions, waitpid};
@@ -53,14 +51,16 @@ fn a_rank_that_stops_its_group_meets_the_time_limit() {
         return;
     };
     for ranks in ["1", "2"] {
-        let child = start_stopped(&program, &["-n", ranks, "--timeout", "2"], "g");
-        let job = descendants(child.id() as i32);
-        assert_eq!(finish(child).status, 124, "-n {ranks}");
-        assert_gone(&job);
+        let begun = Instant::now();
         let child = start_stopped(&program, &["-n", ranks], "g");
+        let limit = limit_after(begun.elapsed());
         let job = descendants(child.id() as i32);
         signal(child.id() as i32, Signal::TERM);
         assert_eq!(finish(child).status, 143, "-n {ranks}");
+        assert_gone(&job);
+        let child = start_stopped(&program, &["-n", ranks, "--timeout", &limit], "g");
+        let job = descendants(child.id() as i32);
+        assert_eq!(finish(child).status, 124, "-n {ranks}");
         assert_gone(&job);
     }
 }
@@ -84,7 +84,16 @@ fn a_stopped_group_is_continued_with_its_yod() {
     };
     let child = start_stopped(&program, &[], "g");
     let rank = member(&descendants(child.id() as i32), "program");
-    wait_for("a stopped rank", || is_stopped(rank).then_some(()));
+    // Its parent is told when the last of its threads has stopped.
+    wait_for("a stopped rank", || {
+        let threads = std::fs::read_dir(format!("/proc/{rank}/task")).expect("a rank");
+        let mut threads = threads
+            .flatten()
+            .filter_map(|it| it.file_name().into_string().ok());
+        threads
+            .all(|it| is_stopped(it.parse().expect("a number")))
+            .then_some(())
+    });
     signal(child.id() as i32, Signal::CONT);
     assert_eq!(finish(child).status, 0);
 }
@@ -92,15 +101,21 @@ fn a_stopped_group_is_continued_with_its_yod() {
 /// What somebody else has stopped is for them to continue, whatever becomes of its ranks, until its time is over.
 #[test]
 fn a_yod_that_somebody_stops_stays_stopped() {
-    let Some((program, mut yod)) = program("somebody") else {
+    let Some((program, _)) = program("somebody") else {
         return;
     };
+    let mut limit = String::new();
     for (end, status) in [
-        (None, 124),
         (Some(Signal::HUP), 143),
         (Some(Signal::CONT), 143),
+        (None, 124),
     ] {
-        let child = start(&program, yod.args(["--timeout", "4"]), "w");
+        let mut yod = yod();
+        if end.is_none() {
+            yod.args(["--timeout", &limit]);
+        }
+        let begun = Instant::now();
+        let child = start(&program, yod.args(["-m", "64M"]), "w");
         let pid = child.id() as i32;
         let job = descendants(pid);
         let rank = job.iter().position(|process| process.name == "program");
@@ -109,13 +124,13 @@ fn a_yod_that_somebody_stops_stays_stopped() {
         wait_for("a stopped yod", || is_stopped(pid).then_some(()));
         signal(rank.pid, Signal::TERM);
         assert_gone(std::slice::from_ref(rank));
+        // Longer than the keeper takes to look.
+        limit = limit_after(begun.elapsed() + Duration::from_secs(1));
         if let Some(end) = end {
             signal(pid, end);
         }
         assert_eq!(finish(child).status, status, "{end:?}");
         assert_gone(&job);
-        yod = common::yod();
-        yod.args(["-m", "64M"]);
     }
 }
 
@@ -254,14 +269,20 @@ fn a_job_ends_with_a_part_of_it_stopped() {
         return;
     };
     for victim in ["margay-keeper", "qemu", "program"] {
-        for (options, status) in [(&["--timeout", "2"][..], 124), (&[], 143)] {
+        let mut limit = String::new();
+        for (by_time, status) in [(false, 143), (true, 124)] {
             let mut yod = yod();
-            let child = start(&program, yod.args(["-m", "64M"]).args(options), "w");
+            if by_time {
+                yod.args(["--timeout", &limit]);
+            }
+            let begun = Instant::now();
+            let child = start(&program, yod.args(["-m", "64M"]), "w");
+            limit = limit_after(begun.elapsed());
             let pid = child.id() as i32;
             let job = descendants(pid);
             let mut spent = [pid, member(&job, "program")].map(|pid| (pid, [ticks(pid); 2]));
             signal(member(&job, victim), Signal::STOP);
-            if options.is_empty() {
+            if !by_time {
                 signal(pid, Signal::TERM);
             }
             wait_for("the end", || {
@@ -295,98 +316,4 @@ fn a_keeper_that_is_stopped_while_booting_is_given_up() {
     signal(pid, Signal::TERM);
     assert_eq!(finish(child).status, 143);
     assert_gone(&job);
-}
-
-/// Whether a process has a socket of this host's Unix domain that others can connect to, as far as its descriptors may be looked at.
-fn listens(pid: i32) -> bool {
-    /// __SO_ACCEPTCON, in the fourth column (net/unix/af_unix.c, unix_seq_show); the seventh is the inode.
-    const LISTENS: u64 = 1 << 16;
-    let sockets = std::fs::read_to_string("/proc/net/unix").expect("/proc");
-    let open = std::fs::read_dir(format!("/proc/{pid}/fd"));
-    let links = open.into_iter().flatten().flatten();
-    let targets = links.filter_map(|link| std::fs::read_link(link.path()).ok());
-    let targets: Vec<_> = targets
-        .map(|target| target.to_string_lossy().into_owned())
-        .collect();
-    let mut listening = sockets.lines().skip(1).filter_map(|line| {
-        let columns: Vec<&str> = line.split_whitespace().collect();
-        let flags = u64::from_str_radix(columns.get(3)?, 16).ok()?;
-        (flags & LISTENS != 0).then(|| format!("socket:[{}]", columns[6]))
-    });
-    listening.any(|socket| targets.contains(&socket))
-}
-
-/// A keeper listened by an abstract name, which anybody could take or connect to. Now nobody can connect to one, a job has
-/// nothing in the file system while it runs, and so leaves nothing, whoever is killed.
-#[test]
-fn a_running_job_has_no_socket_and_no_file() {
-    let Some((program, _)) = program("socket") else {
-        return;
-    };
-    let temporary = program.with_file_name("tmp");
-    std::fs::create_dir(&temporary).expect("a directory");
-    let name = format!("margay-control-{}", std::process::id());
-    let address = SocketAddr::from_abstract_name(name).expect("a name");
-    let _control = UnixListener::bind_addr(&address).expect("bound");
-    assert!(listens(std::process::id() as i32));
-    let nothing_there = || {
-        let entries = std::fs::read_dir(&temporary).expect("there");
-        assert_eq!(entries.count(), 0);
-    };
-    for (victim, status) in [("margay-keeper", 137), ("yod", 137), ("program", 137)] {
-        let mut yod = yod();
-        yod.args(["-m", "64M"])
-            .env_remove("XDG_RUNTIME_DIR")
-            .env("TMPDIR", &temporary);
-        let child = start(&program, &mut yod, "w");
-        nothing_there();
-        let pid = child.id() as i32;
-        let job = descendants(pid);
-        for process in &job {
-            assert!(!listens(process.pid), "{process:?}");
-        }
-        assert!(!listens(pid));
-        signal(
-            if victim == "yod" {
-                pid
-            } else {
-                member(&job, victim)
-            },
-            Signal::KILL,
-        );
-        assert_eq!(finish(child).status, status, "{victim}");
-        assert_gone(&job);
-        nothing_there();
-    }
-}
-
-/// Where all foreign users have the user's own id there must be no socket: a job of one yod needs none, and yods that a launcher
-/// has started say why they cannot meet.
-#[test]
-fn an_unmapped_user_namespace_has_no_socket() {
-    let Some((program, _)) = program("namespace") else {
-        return;
-    };
-    let can = Command::new("unshare").args(["--user", "true"]).status();
-    if !can.is_ok_and(|status| status.success()) {
-        skipped("no user namespaces here");
-        return;
-    }
-    let temporary = program.with_file_name("tmp");
-    std::fs::create_dir(&temporary).expect("a directory");
-    let mut yod = Command::new("unshare");
-    yod.args(["--user", env!("CARGO_BIN_EXE_yod"), "-m", "64M"])
-        .env_remove("XDG_RUNTIME_DIR")
-        .env("TMPDIR", &temporary);
-    let child = start(&program, &mut yod, "w");
-    assert_eq!(std::fs::read_dir(&temporary).expect("there").count(), 0);
-    let job = descendants(child.id() as i32);
-    signal(child.id() as i32, Signal::TERM);
-    assert_eq!(finish(child).status, 143);
-    assert_gone(&job);
-    let launched = yod.stdout(Stdio::piped()).stderr(Stdio::piped()).envs([
-        ("OMPI_COMM_WORLD_LOCAL_RANK", "0"),
-        ("OMPI_COMM_WORLD_LOCAL_SIZE", "2"),
-    ]);
-    run(launched).one_line(69, "in this user namespace other users have the same id");
 }

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::time::Duration;
 
 use super::{Process, compile, dir, has_node, wait_for, yod};
 
@@ -49,6 +50,13 @@ pub fn start(program: &Path, yod: &mut Command, what: &str) -> Child {
             .then_some(())
     });
     child
+}
+
+/// A time limit for a job like one that took so long to get ready: this one is ready long before, on a slow machine, too.
+pub fn limit_after(ready: Duration) -> String {
+    (4 * ready + Duration::from_secs(1))
+        .as_secs_f64()
+        .to_string()
 }
 
 /// The process of a job with this name.
