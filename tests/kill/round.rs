@@ -203,7 +203,9 @@ impl Round {
         if self.blow == Blow::Stop && self.victim == Role::Yod && hit {
             wait_until_stopped(yod);
         }
-        if self.victim == Role::Yod {
+        // In the middle of its job it has a keeper that continues it when it has to end.
+        let guarded = self.blow == Blow::Stop && self.way.is_some();
+        if self.victim == Role::Yod && !guarded {
             process::signal(yod, Signal::CONT);
         }
         if self.victim == Role::Keeper && self.way == Some("stop") {

@@ -11,18 +11,19 @@ use super::{files, words};
 const TESTS: &[(&str, usize)] = &[
     ("host/proxy/tests/serve/node.rs", 2), // both poll
     ("host/yod/tests/common/mod.rs", 3),   // all poll
-    ("host/yod/tests/endings.rs", 2), // a job stays stopped; yod's processor time while it waits
-    ("host/yod/tests/node.rs", 1),    // a proxy attaches late
-    ("qk/hal/tests/machine.rs", 2),   // polls; between interrupts
-    ("tests/children/killed.rs", 1),  // the moment of the blow
-    ("tests/kill/round.rs", 1),       // the moment of the blow
-    ("tests/launchers/kill.rs", 2),   // the moment of the blow
-    ("tests/noise/barriers.rs", 1),   // quiet for so long
-    ("tests/noise/main.rs", 4),       // between signals; quiet for so long, twice; polls
-    ("tests/noise/node.rs", 1),       // polls
-    ("tests/noise/pair.rs", 2),       // quiet for so long; between signals
-    ("tests/noise/team.rs", 1),       // quiet for so long
-    ("tests/src/process.rs", 1),      // polls
+    ("host/yod/tests/endings.rs", 1),      // a job stays stopped
+    ("host/yod/tests/node.rs", 1),         // a proxy attaches late
+    ("host/yod/tests/output.rs", 1),       // yod's processor time while it waits
+    ("qk/hal/tests/machine.rs", 2),        // polls; between interrupts
+    ("tests/children/killed.rs", 1),       // the moment of the blow
+    ("tests/kill/round.rs", 1),            // the moment of the blow
+    ("tests/launchers/kill.rs", 2),        // the moment of the blow
+    ("tests/noise/barriers.rs", 1),        // quiet for so long
+    ("tests/noise/main.rs", 4),            // between signals; quiet for so long, twice; polls
+    ("tests/noise/node.rs", 1),            // polls
+    ("tests/noise/pair.rs", 2),            // quiet for so long; between signals
+    ("tests/noise/team.rs", 1),            // quiet for so long
+    ("tests/src/process.rs", 1),           // polls
 ];
 
 /// Which programs that tests run may sleep, and in how many lines: those that look again and again whether something is so, and

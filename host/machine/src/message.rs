@@ -34,13 +34,13 @@ pub enum Message {
         /// Exit status; why has been said.
         status: u8,
     },
-    /// yod: I stop because all my ranks have; continue me when it must be.
-    Stopping {
-        /// Until my time is over.
+    /// yod: what I am to be continued for when I am stopped, besides signals that end the job and the node's end.
+    Guard {
+        /// The end of my time, so long from now.
         left_ms: Option<u64>,
+        /// I stop because all my ranks have: what becomes of them.
+        with_ranks: bool,
     },
-    /// yod: I was continued.
-    GoingOn,
     /// Keeper: this is the node; so many descriptors follow.
     Welcome {
         /// Its plan.

@@ -157,19 +157,17 @@ impl Keeper {
         }
     }
 
-    /// This process is about to stop: the keeper is to continue it after `left`, when the node has ended, or when a signal
-    /// waits that ends the job or tells of a child. False: the keeper cannot, so this process must not stop.
-    #[must_use]
-    pub fn stopping(&self, left: Option<Duration>) -> bool {
+    /// From now on the keeper continues this process, should it be stopped, when a signal waits that ends the job, when the
+    /// node has ended, after `left`; and, `with_ranks`, when something has become of a rank. False: it cannot, so this process
+    /// must not stop.
+    pub fn guard(&self, left: Option<Duration>, with_ranks: bool) -> bool {
         let left_ms = left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX));
-        let told = send(self.socket.as_fd(), &Message::Stopping { left_ms }, &[]);
+        let message = Message::Guard {
+            left_ms,
+            with_ranks,
+        };
         // It may be stopped itself.
-        told.is_ok() && self.process.signal(Signal::CONT)
-    }
-
-    /// This process was continued.
-    pub fn going_on(&self) {
-        let _ = send(self.socket.as_fd(), &Message::GoingOn, &[]);
+        send(self.socket.as_fd(), &message, &[]).is_ok() && self.process.signal(Signal::CONT)
     }
 
     /// Leaves the node. Returns once the keeper is gone and the node with it, or has said that others stay. A keeper that was

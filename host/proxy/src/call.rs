@@ -96,8 +96,8 @@ impl Caller {
             others::check_connected(rank, args[0])?;
         }
         opening.store(false, Ordering::SeqCst);
-        if ret >= 0 && waits_for_children(call) {
-            watcher::settle(rank); // SIGCHLD comes before the call returns
+        if ret >= 0 && (waits_for_children(call) || signals_own_group(call, &args)) {
+            watcher::settle(rank); // SIGCHLD, or what it has sent, comes before the call returns
         }
         special::complete(rank, call, &args, ret)?;
         coherent::opened(rank, call.nr, &args, ret);
@@ -111,6 +111,11 @@ impl Caller {
 
 fn waits_for_children(call: &Call) -> bool {
     matches!(i64::from(call.nr), libc::SYS_wait4 | libc::SYS_waitid)
+}
+
+/// Whether a call may signal the rank itself, among others.
+fn signals_own_group(call: &Call, args: &[u64; 6]) -> bool {
+    i64::from(call.nr) == libc::SYS_kill && args[0] as i32 <= 0
 }
 
 /// Whether a call reads or sets resource limits.

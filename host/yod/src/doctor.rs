@@ -178,6 +178,7 @@ fn boot(first: Sample) -> Result<accel::Accel, Failure> {
         plan: plan.map_err(|no| missing(no.to_string()))?,
         ranks: 0..1,
         log: false,
+        due: None,
         guests: Vec::new(),
         binding: None,
     };

@@ -71,7 +71,7 @@ pub fn run(cli: &Cli, first: Sample, inherited: proxy::Inherited) -> Result<u8, 
         stats,
         mut streams,
     } = prepared;
-    let mut keeper = party.keeper(&setup.launch, setup.plan, &place)?;
+    let mut keeper = party.keeper(&setup.launch, setup.plan, &place, patience.due())?;
     let mut with = With {
         cli,
         setup: &setup,

@@ -39,6 +39,11 @@ pub struct Patience<'a> {
 }
 
 impl Patience<'_> {
+    /// When the time limit of the job ends this waiting.
+    pub fn due(&self) -> Option<Instant> {
+        self.timeout.map(|timeout| self.began + timeout)
+    }
+
     /// Waits until one of the descriptors is readable, or a moment.
     ///
     /// # Errors
@@ -135,7 +140,7 @@ impl Party {
         }
     }
 
-    /// The node's keeper, which is started if that is this yod's part; then there is a plan.
+    /// The node's keeper, which is started if that is this yod's part; then there is a plan. `due`: the job's time limit for now.
     ///
     /// # Errors
     /// No process, descriptor or memory left.
@@ -144,6 +149,7 @@ impl Party {
         launch: &Launch,
         plan: Option<Plan>,
         place: &Place,
+        due: Option<Instant>,
     ) -> Result<Keeper, Failure> {
         let mut cpus: Vec<(usize, Vec<u32>)> = self
             .members()
@@ -157,6 +163,7 @@ impl Party {
                     plan,
                     ranks,
                     log: me.log,
+                    due,
                     guests,
                     binding: Binding::new(cpus.into_iter().map(|(_, cpus)| cpus).collect()),
                 };

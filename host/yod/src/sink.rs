@@ -6,7 +6,7 @@
 //! allow that, a write is only as long as poll's answer covers.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use machine::ready;
 use rustix::event::PollFlags;
@@ -41,7 +41,8 @@ pub struct Sink {
     pending: Vec<u8>,
     written: usize,
     total_bytes: u64,
-    broken: Option<Errno>,
+    /// Why nothing can be written any more, and since when.
+    broken: Option<(Errno, Instant)>,
 }
 
 impl Sink {
@@ -79,13 +80,18 @@ impl Sink {
 
     /// Its reader has gone away.
     pub fn is_unread(&self) -> bool {
-        matches!(self.broken, Some(Errno::PIPE | Errno::CONNRESET))
+        matches!(self.broken, Some((Errno::PIPE | Errno::CONNRESET, _)))
     }
 
     /// The first write that failed. A reader that went away is no failure: programs end quietly then.
     pub fn failure(&self) -> Option<Failure> {
-        let error = self.broken.filter(|_| !self.is_unread())?;
+        let (error, _) = self.broken.filter(|_| !self.is_unread())?;
         Some(cannot_write(&self.name, error))
+    }
+
+    /// When a write failed first.
+    pub fn broken_since(&self) -> Option<Instant> {
+        self.broken.map(|(_, since)| since)
     }
 
     /// Bytes that the destination has taken.
@@ -104,7 +110,11 @@ impl Sink {
 
     /// Drops what is left and whatever comes, as if its reader had gone away.
     pub fn give_up(&mut self) {
-        self.broken.get_or_insert(Errno::PIPE);
+        self.end(Errno::PIPE);
+    }
+
+    fn end(&mut self, why: Errno) {
+        self.broken.get_or_insert((why, Instant::now()));
     }
 
     /// To be polled for writing, when there is something to write.
@@ -155,7 +165,7 @@ impl Sink {
                 self.total_bytes += written as u64;
             }
             Err(Errno::INTR | Errno::AGAIN) => {}
-            Err(error) => self.broken = Some(error),
+            Err(error) => self.end(error),
         }
         if self.is_empty() || self.written > FULL_BYTES {
             self.pending.drain(..self.written);
@@ -252,7 +262,7 @@ mod tests {
             (Errno::DQUOT, "Disk quota exceeded"),
         ] {
             let mut sink = sink(std::io::stdout());
-            sink.broken = Some(errno);
+            sink.end(errno);
             let line = sink.failure().expect("a failure").line;
             assert!(line.starts_with(&format!("cannot write: test: {text}")));
         }

@@ -116,9 +116,11 @@ impl Streams {
         self.sinks().map(Sink::total_bytes).sum()
     }
 
-    /// The ranks' output that could not be written.
+    /// The ranks' output that could not be written first: what comes later may be a consequence.
     pub fn failure(&self) -> Option<Failure> {
-        self.out.failure().or_else(|| self.err.failure())
+        let failed = [&self.out, &self.err].into_iter();
+        let failed = failed.filter(|sink| sink.failure().is_some());
+        failed.min_by_key(|sink| sink.broken_since())?.failure()
     }
 
     /// A file beside the output that could not be written; the job does not depend on it.
@@ -160,6 +162,35 @@ impl Streams {
             match source.stream {
                 Stream::Out => act(source, &mut self.out),
                 Stream::Err => act(source, &mut self.err),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It was always stdout that was named when neither could be written.
+    #[test]
+    fn the_first_output_that_fails_is_named() {
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let full = full.expect("a device");
+        for (first, second) in [("stderr", "stdout"), ("stdout", "stderr")] {
+            let mut streams = Streams::new(None, None).expect("descriptors");
+            streams.out = Sink::new("stdout", full.as_fd()).expect("a descriptor");
+            streams.err = Sink::new("stderr", full.as_fd()).expect("a descriptor");
+            assert_eq!(streams.failure(), None);
+            for name in [first, second] {
+                let sink = if name == "stdout" {
+                    &mut streams.out
+                } else {
+                    &mut streams.err
+                };
+                sink.pending().push(b'x');
+                sink.write();
+                let line = streams.failure().expect("a failure").line;
+                assert!(line.contains(first), "{line}");
             }
         }
     }

@@ -9,7 +9,7 @@
 //! Keys pressed in the terminal reach the proxies by themselves, for they are in its foreground process group. What
 //! another process sends to yod is passed on to every rank, and so is the end of the terminal, which Linux tells only the
 //! leader of the session. When all ranks have stopped, yod stops itself, so that the shell sees the job stop; continuing it
-//! continues them. A stopped yod is continued by its keeper when something happens that it has to see.
+//! continues them. A stopped yod, whoever has stopped it, is continued by its keeper when something happens that it has to see.
 //!
 //! SIGTERM and its kin end yod whoever else is stopped or does not read: what was told to end and is stopped is continued,
 //! a node that takes no signals is ended, output that nothing reads is given up.
@@ -98,6 +98,7 @@ impl Supervisor<'_> {
         // Looking at every rank whenever one writes a line would cost a job of many ranks more than the lines.
         let mut child_changed = true;
         while !self.is_over(&mut state) {
+            self.set_guard(&mut state);
             self.wait(&state);
             while let Some(signal) = self.signals.next() {
                 child_changed |= signal.signo == libc::SIGCHLD;
@@ -194,7 +195,11 @@ impl Supervisor<'_> {
                         .keeper
                         .pid()
                         .is_some_and(|keeper| signal.pid == keeper.as_raw_pid()) => {}
-            libc::SIGCONT => self.ranks.continue_stopped(),
+            libc::SIGCONT => {
+                // Those that were stopped together with yod are not known to be.
+                self.reap(state);
+                self.ranks.continue_stopped();
+            }
             // Nobody there who could take it: the node boots, or only output is left.
             signo if fatal && self.ranks.all_ended() => {
                 state.abandoned = true;
@@ -205,12 +210,14 @@ impl Supervisor<'_> {
                 self.end_ranks(state, what);
             }
             signo => {
-                if let Some(signal) = Signal::from_named_raw(signo).filter(|_| ours_alone) {
-                    self.ranks.kill(signal, |_| true);
-                }
                 if fatal {
                     let (at, stuck) = (Instant::now(), None);
                     state.asked = Some(Asked { signo, at, stuck });
+                    // A rank may answer by stopping its process group.
+                    self.set_guard(state);
+                }
+                if let Some(signal) = Signal::from_named_raw(signo).filter(|_| ours_alone) {
+                    self.ranks.kill(signal, |_| true);
                 }
             }
         }
@@ -342,16 +349,27 @@ impl Supervisor<'_> {
             return;
         }
         let before = Instant::now();
-        let left = state
-            .timeout_due
-            .map(|due| due.saturating_duration_since(before));
-        if !self.keeper.stopping(left) {
+        if !self.keeper.guard(state.time_left(), true) {
             return;
         }
         // SIGSTOP takes effect before kill returns. The SIGCONT that ends it is taken as all signals are.
         let _ = kill_process(getpid(), Signal::STOP);
-        self.keeper.going_on();
+        self.keeper.guard(state.time_left(), false);
         state.boot_due += before.elapsed();
+    }
+
+    /// Tells the keeper for how long yod may be stopped: its ranks or somebody else may stop it at any moment. What ends has
+    /// no time left for that.
+    fn set_guard(&self, state: &mut State) {
+        let ending = state.is_ending() || state.verdict.first().is_some();
+        if state.guarded.replace(ending) != Some(ending) {
+            let left = if ending {
+                Some(Duration::ZERO)
+            } else {
+                state.time_left()
+            };
+            self.keeper.guard(left, false);
+        }
     }
 }
 

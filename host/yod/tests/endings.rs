@@ -1,82 +1,18 @@
-//! Jobs that have to end although somebody is stopped, does not read, or cannot write. Skipped where no kernel is built.
+//! Jobs that have to end although somebody is stopped or gone. Skipped where no kernel is built.
 
 mod common;
 
-use std::fs::File;
-use std::os::fd::OwnedFd;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
 
+use common::job::{limit_after, member, program, start};
 use common::{
-    Process, assert_gone, compile, descendants, dir, finish, has_node, is_stopped, run, signal,
-    skipped, terminal, ticks, wait_for, yod,
+    assert_gone, descendants, finish, has_state, is_stopped, run, signal, terminal, ticks,
+    wait_for, yod,
 };
 use rustix::process::{Pid, Signal, WaitOptions, waitpid};
-
-/// Passes its time as it is told, once it has said "ready".
-const PROGRAM: &str = r#"
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-int main(int argc, char **argv) {
-    const char *what = argc > 1 ? argv[1] : "";
-    if (strchr(what, 'i')) signal(SIGPIPE, SIG_IGN);
-    puts("ready");
-    fflush(stdout);
-    if (strchr(what, 's')) raise(SIGSTOP);
-    if (strchr(what, 'c')) for (;;) getppid();
-    if (strchr(what, 'p')) while (puts("and on and on and on") >= 0) fflush(stdout);
-    if (strchr(what, 'w')) for (;;) sleep(1);
-    return 0;
-}
-"#;
-
-fn program(test: &str) -> Option<(PathBuf, Command)> {
-    has_node().then(|| {
-        let program = compile(&dir(test), "program", PROGRAM);
-        let mut yod = yod();
-        yod.env("MARGAY_OVERSUBSCRIBE", "1").args(["-m", "64M"]);
-        (program, yod)
-    })
-}
-
-/// Starts a job whose output goes to a file, and waits until a rank runs.
-fn start(program: &Path, yod: &mut Command, what: &str) -> Child {
-    let out = program.with_file_name("out");
-    yod.stdout(File::create(&out).expect("a file"));
-    let child = yod.arg(program).arg(what).spawn().expect("yod starts");
-    wait_for("a running rank", || {
-        std::fs::read_to_string(&out)
-            .is_ok_and(|text| text.contains("ready"))
-            .then_some(())
-    });
-    child
-}
-
-/// The process of a job with this name.
-fn member(job: &[Process], name: &str) -> i32 {
-    let found = job.iter().find(|process| process.name.starts_with(name));
-    found.unwrap_or_else(|| panic!("no {name} in {job:?}")).pid
-}
-
-/// A pipe that is open for reading and never read.
-fn unread(dir: &Path) -> (PathBuf, OwnedFd) {
-    let path = dir.join("pipe");
-    assert!(
-        Command::new("mkfifo")
-            .arg(&path)
-            .status()
-            .expect("mkfifo runs")
-            .success()
-    );
-    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK;
-    let end = rustix::fs::open(&path, flags, rustix::fs::Mode::empty()).expect("a pipe");
-    (path, end)
-}
 
 /// A rank that stopped itself stopped yod as well, and neither its time limit nor SIGTERM reached it any more.
 #[test]
@@ -92,6 +28,109 @@ fn a_rank_that_stops_itself_meets_the_time_limit() {
         assert_eq!(ended.status, 124, "{ended:?}");
         yod = common::yod();
         yod.env("MARGAY_OVERSUBSCRIBE", "1").args(["-m", "64M"]);
+    }
+}
+
+/// Starts a job in a process group of its own with these options, and waits until a signal has stopped its yod.
+fn start_stopped(program: &Path, options: &[&str], what: &str) -> Child {
+    let mut yod = yod();
+    yod.env("MARGAY_OVERSUBSCRIBE", "1").process_group(0);
+    yod.args(["-m", "64M"]).args(options).arg(program).arg(what);
+    let child = yod.spawn().expect("yod starts");
+    wait_for("a stopped yod", || {
+        is_stopped(child.id() as i32).then_some(())
+    });
+    child
+}
+
+/// A rank that stopped its process group stopped yod with it, which its keeper had not been told: neither its time limit nor
+/// SIGTERM had an effect.
+#[test]
+fn a_rank_that_stops_its_group_meets_the_time_limit() {
+    let Some((program, _)) = program("stops-group") else {
+        return;
+    };
+    for ranks in ["1", "2"] {
+        let begun = Instant::now();
+        let child = start_stopped(&program, &["-n", ranks], "g");
+        let limit = limit_after(begun.elapsed());
+        let job = descendants(child.id() as i32);
+        signal(child.id() as i32, Signal::TERM);
+        assert_eq!(finish(child).status, 143, "-n {ranks}");
+        assert_gone(&job);
+        let child = start_stopped(&program, &["-n", ranks, "--timeout", &limit], "g");
+        let job = descendants(child.id() as i32);
+        assert_eq!(finish(child).status, 124, "-n {ranks}");
+        assert_gone(&job);
+    }
+}
+
+/// Who is told to end is continued, whoever has stopped it meanwhile.
+#[test]
+fn a_rank_that_answers_by_stopping_its_group_ends() {
+    let Some((program, mut yod)) = program("answers") else {
+        return;
+    };
+    let child = start(&program, yod.process_group(0), "tw");
+    signal(child.id() as i32, Signal::TERM);
+    assert_eq!(finish(child).status, 7);
+}
+
+/// yod continued the ranks that it knew to be stopped, before it looked which are.
+#[test]
+fn a_stopped_group_is_continued_with_its_yod() {
+    let Some((program, _)) = program("continues-group") else {
+        return;
+    };
+    let child = start_stopped(&program, &[], "g");
+    let rank = member(&descendants(child.id() as i32), "program");
+    // Its parent is told when the last of its threads has stopped.
+    wait_for("a stopped rank", || {
+        let threads = std::fs::read_dir(format!("/proc/{rank}/task")).expect("a rank");
+        let mut threads = threads
+            .flatten()
+            .filter_map(|it| it.file_name().into_string().ok());
+        threads
+            .all(|it| is_stopped(it.parse().expect("a number")))
+            .then_some(())
+    });
+    signal(child.id() as i32, Signal::CONT);
+    assert_eq!(finish(child).status, 0);
+}
+
+/// What somebody else has stopped is for them to continue, whatever becomes of its ranks, until its time is over.
+#[test]
+fn a_yod_that_somebody_stops_stays_stopped() {
+    let Some((program, _)) = program("somebody") else {
+        return;
+    };
+    let mut limit = String::new();
+    for (end, status) in [
+        (Some(Signal::HUP), 143),
+        (Some(Signal::CONT), 143),
+        (None, 124),
+    ] {
+        let mut yod = yod();
+        if end.is_none() {
+            yod.args(["--timeout", &limit]);
+        }
+        let begun = Instant::now();
+        let child = start(&program, yod.args(["-m", "64M"]), "w");
+        let pid = child.id() as i32;
+        let job = descendants(pid);
+        let rank = job.iter().position(|process| process.name == "program");
+        let rank = &job[rank.expect("a rank")];
+        signal(pid, Signal::STOP);
+        wait_for("a stopped yod", || is_stopped(pid).then_some(()));
+        signal(rank.pid, Signal::TERM);
+        assert_gone(std::slice::from_ref(rank));
+        // Longer than the keeper takes to look.
+        limit = limit_after(begun.elapsed() + Duration::from_secs(1));
+        if let Some(end) = end {
+            signal(pid, end);
+        }
+        assert_eq!(finish(child).status, status, "{end:?}");
+        assert_gone(&job);
     }
 }
 
@@ -223,35 +262,43 @@ fn closing_the_terminal_ends_a_job_that_leads_the_session() {
     }
 }
 
-/// yod waited for a stopped keeper for ever; QEMU, stopped, took no signals.
+/// yod waited for a stopped keeper for ever; QEMU, stopped, took no signals. Nor do yod and the rank spin meanwhile.
 #[test]
-fn a_job_ends_with_its_keeper_or_qemu_stopped() {
+fn a_job_ends_with_a_part_of_it_stopped() {
     let Some((program, _)) = program("keeper") else {
         return;
     };
-    for (who, by_time) in [
-        ("margay-keeper", false),
-        ("margay-keeper", true),
-        ("qemu", false),
-    ] {
-        let mut yod = yod();
-        yod.args(["-m", "64M"]);
-        if by_time {
-            yod.args(["--timeout", "2"]);
+    for victim in ["margay-keeper", "qemu", "program"] {
+        let mut limit = String::new();
+        for (by_time, status) in [(false, 143), (true, 124)] {
+            let mut yod = yod();
+            if by_time {
+                yod.args(["--timeout", &limit]);
+            }
+            let begun = Instant::now();
+            let child = start(&program, yod.args(["-m", "64M"]), "w");
+            limit = limit_after(begun.elapsed());
+            let pid = child.id() as i32;
+            let job = descendants(pid);
+            let mut spent = [pid, member(&job, "program")].map(|pid| (pid, [ticks(pid); 2]));
+            signal(member(&job, victim), Signal::STOP);
+            if !by_time {
+                signal(pid, Signal::TERM);
+            }
+            wait_for("the end", || {
+                for (pid, [_, now]) in &mut spent {
+                    *now = ticks(*pid).or(*now);
+                }
+                has_state(pid, 'Z').then_some(())
+            });
+            let ended = finish(child);
+            assert_eq!(ended.status, status, "{victim}: {ended:?}");
+            assert_gone(&job);
+            for (_, [before, after]) in spent {
+                let spent = after.zip(before).map(|(after, before)| after - before);
+                assert!(spent.is_some_and(|ticks| ticks < 50), "{victim}: {spent:?}");
+            }
         }
-        let child = start(&program, &mut yod, "w");
-        let job = descendants(child.id() as i32);
-        signal(member(&job, who), Signal::STOP);
-        if !by_time {
-            signal(child.id() as i32, Signal::TERM);
-        }
-        let ended = finish(child);
-        assert_eq!(
-            ended.status,
-            if by_time { 124 } else { 143 },
-            "{who}: {ended:?}"
-        );
-        assert_gone(&job);
     }
 }
 
@@ -269,267 +316,4 @@ fn a_keeper_that_is_stopped_while_booting_is_given_up() {
     signal(pid, Signal::TERM);
     assert_eq!(finish(child).status, 143);
     assert_gone(&job);
-}
-
-/// yod hung in a write to a trace or to output that nothing read.
-#[test]
-fn a_destination_that_nothing_reads_holds_up_nobody() {
-    let Some((program, _)) = program("unread") else {
-        return;
-    };
-    let (pipe, _end) = unread(program.parent().expect("a directory"));
-    let open = || File::options().write(true).open(&pipe).expect("a pipe");
-    let trace = format!("--strace={}", pipe.display());
-    for by_time in [true, false] {
-        for (options, what) in [
-            (&["-n", "1", trace.as_str()], "c"),
-            (&["-n", "2", "--"], "p"),
-        ] {
-            let mut yod = yod();
-            yod.env("MARGAY_OVERSUBSCRIBE", "1").args(["-m", "64M"]);
-            if by_time {
-                yod.args(["--timeout", "2"]);
-            }
-            yod.args(options).arg(&program).arg(what);
-            if what == "p" {
-                yod.stdout(open());
-            }
-            let child = yod.spawn().expect("yod starts");
-            let job = wait_for("a rank", || {
-                let job = descendants(child.id() as i32);
-                job.iter().any(|p| p.name == "program").then_some(job)
-            });
-            if !by_time {
-                wait_for("a full pipe", || {
-                    let free = rustix::event::PollFlags::OUT;
-                    let pipe = open();
-                    let mut fds = [rustix::event::PollFd::new(&pipe, free)];
-                    let now = rustix::event::Timespec {
-                        tv_sec: 0,
-                        tv_nsec: 0,
-                    };
-                    let ready = rustix::event::poll(&mut fds, Some(&now)).expect("polled");
-                    (ready == 0).then_some(())
-                });
-                let before = ticks(child.id()).expect("a process");
-                std::thread::sleep(Duration::from_millis(500));
-                let spent = ticks(child.id()).expect("a process") - before;
-                assert!(
-                    spent < 25,
-                    "{what}: yod spins, {spent} ticks in half a second"
-                );
-                signal(child.id() as i32, Signal::TERM);
-            }
-            let ended = finish(child);
-            assert_eq!(
-                ended.status,
-                if by_time { 124 } else { 143 },
-                "{what}: {ended:?}"
-            );
-            assert_gone(&job);
-        }
-    }
-}
-
-/// Opening a pipe without a reader took for ever, whatever the time limit.
-#[test]
-fn a_pipe_without_a_reader_meets_the_time_limit() {
-    let Some((program, _)) = program("no-reader") else {
-        return;
-    };
-    let (pipe, end) = unread(program.parent().expect("a directory"));
-    drop(end);
-    let trace = format!("--strace={}", pipe.display());
-    let ended = run(yod().args(["--timeout", "0.5", &trace]).arg(&program));
-    ended.one_line(124, "nothing reads");
-    let child = yod().args(["-m", "64M", &trace]).arg(&program).spawn();
-    // It waits for the reader, who then sees all of it.
-    let text = std::fs::read_to_string(&pipe).expect("a trace");
-    assert_eq!(finish(child.expect("yod starts")).status, 0);
-    assert!(text.contains("write(1, \"ready\\n\", 6) = 6"), "{text}");
-}
-
-/// Output of several ranks to a full disk was lost, with status 0 or 141 and no line.
-#[test]
-fn output_that_cannot_be_written_is_named_and_decides() {
-    let Some((program, _)) = program("full") else {
-        return;
-    };
-    for what in ["", "i", "p"] {
-        let mut yod = yod();
-        yod.env("MARGAY_OVERSUBSCRIBE", "1")
-            .args(["-m", "64M", "-n", "2"]);
-        yod.stdout(
-            File::options()
-                .write(true)
-                .open("/dev/full")
-                .expect("a device"),
-        );
-        let ended = run(yod.arg(&program).arg(what));
-        ended.one_line(71, "cannot write: stdout: No space left on device");
-    }
-}
-
-/// See above; a trace or a log is beside the job, which goes on.
-#[test]
-fn a_trace_or_log_that_cannot_be_written_is_named() {
-    let Some((program, _)) = program("full-side") else {
-        return;
-    };
-    for option in ["--strace=/dev/full", "--kernel-log=/dev/full"] {
-        let ended = run(yod().args(["-m", "64M", option]).arg(&program));
-        let line = "yod: cannot write: /dev/full: No space left on device (os error 28)\n";
-        assert_eq!(
-            (ended.status, ended.out.as_str(), ended.err.as_str()),
-            (0, "ready\n", line)
-        );
-    }
-}
-
-/// A reader that has enough ends a program quietly, with one rank or more.
-#[test]
-fn a_reader_that_goes_away_ends_the_job_quietly() {
-    let Some((program, _)) = program("head") else {
-        return;
-    };
-    for ranks in ["1", "2"] {
-        let mut yod = yod();
-        yod.env("MARGAY_OVERSUBSCRIBE", "1")
-            .args(["-m", "64M", "-n", ranks]);
-        let mut child = yod.arg(&program).arg("p").spawn().expect("yod starts");
-        drop(child.stdout.take());
-        let ended = finish(child);
-        assert_eq!((ended.status, ended.err.as_str()), (141, ""), "-n {ranks}");
-    }
-}
-
-/// Says which of the descriptors 0 to 2 it finds closed, and which number it gets next.
-const CLOSED: &str = r#"
-#include <fcntl.h>
-int main(void) {
-    int closed = 0;
-    for (int fd = 0; fd < 3; fd++) if (fcntl(fd, F_GETFD) < 0) closed |= 1 << fd;
-    return closed | open("/etc/passwd", O_RDONLY) << 4;
-}
-"#;
-
-/// A closed standard descriptor was /dev/null for the ranks, or a pipe.
-#[test]
-fn closed_descriptors_are_closed_for_the_program() {
-    if !has_node() {
-        return;
-    }
-    let dir = dir("closed");
-    let program = compile(&dir, "closed", CLOSED);
-    let yod = env!("CARGO_BIN_EXE_yod");
-    for closed in ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"] {
-        let native = run(Command::new("sh")
-            .args(["-c", &format!("\"$0\" {closed}")])
-            .arg(&program));
-        for ranks in ["1", "2"] {
-            let script = format!("\"$0\" -m 64M -n {ranks} \"$1\" {closed}");
-            let ended = run(Command::new("sh")
-                .args(["-c", &script, yod])
-                .arg(&program)
-                .env("MARGAY_OVERSUBSCRIBE", "1"));
-            assert_eq!(
-                ended.status, native.status,
-                "{closed} -n {ranks}: {ended:?}"
-            );
-        }
-    }
-}
-
-/// Whether a process has a socket of this host's Unix domain that others can connect to, as far as its descriptors may be looked at.
-fn listens(pid: i32) -> bool {
-    /// __SO_ACCEPTCON, in the fourth column (net/unix/af_unix.c, unix_seq_show); the seventh is the inode.
-    const LISTENS: u64 = 1 << 16;
-    let sockets = std::fs::read_to_string("/proc/net/unix").expect("/proc");
-    let open = std::fs::read_dir(format!("/proc/{pid}/fd"));
-    let links = open.into_iter().flatten().flatten();
-    let targets = links.filter_map(|link| std::fs::read_link(link.path()).ok());
-    let targets: Vec<_> = targets
-        .map(|target| target.to_string_lossy().into_owned())
-        .collect();
-    let mut listening = sockets.lines().skip(1).filter_map(|line| {
-        let columns: Vec<&str> = line.split_whitespace().collect();
-        let flags = u64::from_str_radix(columns.get(3)?, 16).ok()?;
-        (flags & LISTENS != 0).then(|| format!("socket:[{}]", columns[6]))
-    });
-    listening.any(|socket| targets.contains(&socket))
-}
-
-/// A keeper listened by an abstract name, which anybody could take or connect to. Now nobody can connect to one, a job has
-/// nothing in the file system while it runs, and so leaves nothing, whoever is killed.
-#[test]
-fn a_running_job_has_no_socket_and_no_file() {
-    let Some((program, _)) = program("socket") else {
-        return;
-    };
-    let temporary = program.with_file_name("tmp");
-    std::fs::create_dir(&temporary).expect("a directory");
-    let name = format!("margay-control-{}", std::process::id());
-    let address = SocketAddr::from_abstract_name(name).expect("a name");
-    let _control = UnixListener::bind_addr(&address).expect("bound");
-    assert!(listens(std::process::id() as i32));
-    let nothing_there = || {
-        let entries = std::fs::read_dir(&temporary).expect("there");
-        assert_eq!(entries.count(), 0);
-    };
-    for (victim, status) in [("margay-keeper", 137), ("yod", 137), ("program", 137)] {
-        let mut yod = yod();
-        yod.args(["-m", "64M"])
-            .env_remove("XDG_RUNTIME_DIR")
-            .env("TMPDIR", &temporary);
-        let child = start(&program, &mut yod, "w");
-        nothing_there();
-        let pid = child.id() as i32;
-        let job = descendants(pid);
-        for process in &job {
-            assert!(!listens(process.pid), "{process:?}");
-        }
-        assert!(!listens(pid));
-        signal(
-            if victim == "yod" {
-                pid
-            } else {
-                member(&job, victim)
-            },
-            Signal::KILL,
-        );
-        assert_eq!(finish(child).status, status, "{victim}");
-        assert_gone(&job);
-        nothing_there();
-    }
-}
-
-/// Where all foreign users have the user's own id there must be no socket: a job of one yod needs none, and yods that a launcher
-/// has started say why they cannot meet.
-#[test]
-fn an_unmapped_user_namespace_has_no_socket() {
-    let Some((program, _)) = program("namespace") else {
-        return;
-    };
-    let can = Command::new("unshare").args(["--user", "true"]).status();
-    if !can.is_ok_and(|status| status.success()) {
-        skipped("no user namespaces here");
-        return;
-    }
-    let temporary = program.with_file_name("tmp");
-    std::fs::create_dir(&temporary).expect("a directory");
-    let mut yod = Command::new("unshare");
-    yod.args(["--user", env!("CARGO_BIN_EXE_yod"), "-m", "64M"])
-        .env_remove("XDG_RUNTIME_DIR")
-        .env("TMPDIR", &temporary);
-    let child = start(&program, &mut yod, "w");
-    assert_eq!(std::fs::read_dir(&temporary).expect("there").count(), 0);
-    let job = descendants(child.id() as i32);
-    signal(child.id() as i32, Signal::TERM);
-    assert_eq!(finish(child).status, 143);
-    assert_gone(&job);
-    let launched = yod.stdout(Stdio::piped()).stderr(Stdio::piped()).envs([
-        ("OMPI_COMM_WORLD_LOCAL_RANK", "0"),
-        ("OMPI_COMM_WORLD_LOCAL_SIZE", "2"),
-    ]);
-    run(launched).one_line(69, "in this user namespace other users have the same id");
 }

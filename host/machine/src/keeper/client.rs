@@ -3,9 +3,9 @@
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::socket_peercred;
-use rustix::process::Pid;
 
 use super::guard::Guard;
 use crate::message::{Event, MOST_FDS, Message, receive, send};
@@ -18,11 +18,9 @@ const LOG_BYTES: usize = 16 << 10;
 /// A connection.
 pub struct Client {
     socket: OwnedFd,
-    pid: Pid,
     /// Its ranks.
     pub ranks: Range<usize>,
-    /// While it is stopped.
-    guard: Option<Guard>,
+    guard: Guard,
     /// Place in the kernel log, for those who want it.
     log: Option<Cursor>,
     /// Messages it has been told of, of those in the keeper's list.
@@ -30,14 +28,18 @@ pub struct Client {
 }
 
 impl Client {
-    /// The yod at the other end, which has these ranks; with `log` it gets the kernel log.
-    pub fn new(socket: OwnedFd, ranks: Range<usize>, log: bool) -> io::Result<Client> {
+    /// The yod at the other end, which has these ranks; with `log` it gets the kernel log. `due`: until it says otherwise.
+    pub fn new(
+        socket: OwnedFd,
+        ranks: Range<usize>,
+        log: bool,
+        due: Option<Instant>,
+    ) -> io::Result<Client> {
         let pid = socket_peercred(&socket)?.pid;
         Ok(Client {
             socket,
-            pid,
             ranks,
-            guard: None,
+            guard: Guard::new(pid, due),
             log: log.then(Cursor::default),
             told: 0,
         })
@@ -46,24 +48,27 @@ impl Client {
     /// Reads what it says, if anything. True when it has left.
     pub fn read(&mut self) -> bool {
         match receive(&self.socket, false) {
-            Ok((Message::Stopping { left_ms }, _)) => self.guard = Some(Guard::new(left_ms)),
-            Ok((Message::GoingOn, _)) => self.guard = None,
+            Ok((
+                Message::Guard {
+                    left_ms,
+                    with_ranks,
+                },
+                _,
+            )) => self.guard.set(left_ms, with_ranks),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             _ => return true,
         }
         false
     }
 
-    /// Whether it has to be looked after from time to time.
-    pub fn is_guarded(&self) -> bool {
-        self.guard.is_some()
+    /// How long it need not be looked after; see [`Guard::timeout`].
+    pub fn timeout(&self, node_ended: bool) -> Option<Duration> {
+        self.guard.timeout(node_ended)
     }
 
     /// Continues it if it is stopped and must not be; without a node it must not.
-    pub fn look_after(&self, node_ended: bool) {
-        if let Some(guard) = &self.guard {
-            guard.look_after(self.pid, node_ended);
-        }
+    pub fn look_after(&mut self, node_ended: bool) {
+        self.guard.look_after(node_ended);
     }
 
     /// Hands over the node: RAM, the node's doorbells, the host's.

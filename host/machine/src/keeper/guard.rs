@@ -1,46 +1,111 @@
-//! Continuing a yod that has stopped itself because its ranks have.
+//! Continuing a yod that is stopped: by itself because its ranks have stopped, by one of them that stopped its process group,
+//! by anybody else.
 //!
 //! A stopped process takes no signal but SIGKILL and SIGCONT, and its time limit passes unseen. Its keeper, in a session of
-//! its own, is not stopped with it.
+//! its own, is not stopped with it. Only a parent is told of a stop, which a keeper is not: it has to look. So that an idle
+//! node is not disturbed for that, it looks when it is awake anyway.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How often signals that wait for a stopped yod are looked for.
-pub const PERIOD: Duration = Duration::from_millis(100);
-/// Signals that a stopped yod has to see, as a set with bit `signo - 1`: those that end a job, and that of a rank that has
-/// ended or was continued.
-const URGENT: u64 = 1 << (libc::SIGCHLD - 1)
-    | 1 << (libc::SIGHUP - 1)
+/// How often a yod is looked after that is stopped or has to end.
+const PERIOD: Duration = Duration::from_millis(100);
+/// How often any other at most. The node's clock wakes the keeper every second, which is to suffice for a look each time.
+const IDLE_PERIOD: Duration = Duration::from_millis(900);
+/// More than /proc/PID/status has up to the signals that wait. In between are the groups, which batch systems give dozens of.
+const STATUS_BYTES: usize = 16 << 10;
+/// Signals that a stopped yod has to see, as a set with bit `signo - 1`: those that end a job.
+const URGENT: u64 = 1 << (libc::SIGHUP - 1)
     | 1 << (libc::SIGINT - 1)
     | 1 << (libc::SIGQUIT - 1)
     | 1 << (libc::SIGTERM - 1);
+/// And one that has stopped with its ranks: that one of these has ended or was continued.
+const OF_RANKS: u64 = 1 << (libc::SIGCHLD - 1);
 
-/// A yod that is stopped, or about to be.
+/// What a yod must not stay stopped for.
 #[derive(Debug)]
 pub struct Guard {
+    yod: Pid,
+    /// /proc/PID/status, kept open: opening it costs more than reading.
+    status: Option<File>,
     due: Option<Instant>,
+    with_ranks: bool,
+    /// It was, at the last look.
+    stopped: bool,
+    looked: Instant,
 }
 
 impl Guard {
-    /// Guards a yod whose time is over in `left_ms`.
-    pub fn new(left_ms: Option<u64>) -> Guard {
-        let due = left_ms.and_then(|ms| Instant::now().checked_add(Duration::from_millis(ms)));
-        Guard { due }
+    /// Of a yod that has said nothing yet, and whose time is over then.
+    pub fn new(yod: Pid, due: Option<Instant>) -> Guard {
+        Guard {
+            yod,
+            status: File::open(format!("/proc/{}/status", yod.as_raw_pid())).ok(),
+            due,
+            with_ranks: false,
+            stopped: false,
+            looked: Instant::now(),
+        }
     }
 
-    /// Continues the yod if it must not stay stopped: its time is over, the node has ended, or an urgent signal waits. Its connection is open, so the process id is still its own.
-    pub fn look_after(&self, yod: Pid, node_ended: bool) {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", yod.as_raw_pid()));
-        let over = node_ended || self.due.is_some_and(|due| Instant::now() >= due);
-        if over || status.is_ok_and(|status| pending(&status) & URGENT != 0) {
-            let _ = kill_process(yod, Signal::CONT);
+    /// From now on guards a yod whose time is over in `left_ms`; `with_ranks`: it stops because they have.
+    pub fn set(&mut self, left_ms: Option<u64>, with_ranks: bool) {
+        self.due = left_ms.and_then(|ms| Instant::now().checked_add(Duration::from_millis(ms)));
+        self.with_ranks = with_ranks;
+    }
+
+    /// When the keeper has to be awake for it. `None`: whenever it is.
+    pub fn timeout(&self, node_ended: bool) -> Option<Duration> {
+        let next = if self.period(node_ended) == PERIOD {
+            Some(self.looked + PERIOD)
+        } else {
+            self.due
+        };
+        next.map(|next| next.saturating_duration_since(Instant::now()))
+    }
+
+    /// If it is time for a look, continues the yod if it must not stay stopped: its time is over, the node has ended, or an
+    /// urgent signal waits. Its connection is open, so the process id is still its own.
+    pub fn look_after(&mut self, node_ended: bool) {
+        if self.looked.elapsed() < self.period(node_ended) {
+            return;
         }
+        self.looked = Instant::now();
+        let mut bytes = [0; STATUS_BYTES];
+        let status = self.status.as_ref();
+        let read = status.and_then(|file| file.read_at(&mut bytes, 0).ok());
+        let status = String::from_utf8_lossy(&bytes[..read.unwrap_or(0)]);
+        self.stopped = is_stopped(&status);
+        let urgent = URGENT | if self.with_ranks { OF_RANKS } else { 0 };
+        let must_go_on = node_ended || self.is_over() || pending(&status) & urgent != 0;
+        if self.stopped && must_go_on {
+            let _ = kill_process(self.yod, Signal::CONT);
+        }
+    }
+
+    fn period(&self, node_ended: bool) -> Duration {
+        if self.stopped || self.with_ranks || node_ended || self.is_over() {
+            PERIOD
+        } else {
+            IDLE_PERIOD
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.due.is_some_and(|due| Instant::now() >= due)
     }
 }
 
-/// Signals that wait for a process or its thread, from /proc/PID/status (proc(5)).
+/// Whether a signal has stopped a process, from /proc/PID/status (proc(5)).
+fn is_stopped(status: &str) -> bool {
+    let mut lines = status.lines();
+    lines.any(|line| line.starts_with("State:\tT"))
+}
+
+/// Signals that wait for a process or its thread, likewise.
 fn pending(status: &str) -> u64 {
     let set = |name| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
@@ -59,6 +124,8 @@ mod tests {
         let status = "State:\tT (stopped)\nSigPnd:\t0000000000000000\nShdPnd:\t0000000000004000\n";
         assert_eq!(pending(status), 1 << (libc::SIGTERM - 1));
         assert_ne!(pending(status) & URGENT, 0);
+        assert!(is_stopped(status));
         assert_eq!(pending(""), 0);
+        assert!(!is_stopped("State:\tt (tracing stop)\n"));
     }
 }

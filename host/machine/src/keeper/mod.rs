@@ -18,6 +18,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
+use std::time::Instant;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
@@ -83,6 +84,8 @@ pub struct Job {
     pub ranks: Range<usize>,
     /// It wants the kernel log.
     pub log: bool,
+    /// Its time limit until the node is there: before it can tell its keeper, it may be stopped.
+    pub due: Option<Instant>,
     /// The other yods of the job.
     pub guests: Vec<Guest>,
     /// Where the ranks' cores are to run.
@@ -125,10 +128,10 @@ fn keep(first: OwnedFd, launch: &Launch, job: Job) -> ! {
 
 fn clients(first: OwnedFd, job: Job) -> io::Result<Vec<Client>> {
     let guests = job.guests.into_iter().map(|Guest { member, socket }| {
-        Client::new(socket, member.rank..member.rank + 1, member.log)
+        Client::new(socket, member.rank..member.rank + 1, member.log, None)
     });
     // Of a pair of sockets both ends are the process's that made it.
-    let first = Client::new(first, job.ranks, job.log);
+    let first = Client::new(first, job.ranks, job.log, job.due);
     std::iter::once(first).chain(guests).collect()
 }
 

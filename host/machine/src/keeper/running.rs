@@ -12,7 +12,6 @@ use wire::boot::node;
 use wire::rank::state;
 
 use super::client::Client;
-use super::guard;
 use super::ticker::Ticker;
 use super::{Job, Launch};
 use crate::binding::Binding;
@@ -191,9 +190,10 @@ impl Running {
                 .map(|client| PollFd::new(client, events)),
         );
         let clock = (!self.qemu_ended).then(|| self.ticker.timeout(&self.comm));
-        let guarded = self.clients.iter().any(Client::is_guarded);
-        let timeout = clock.into_iter().chain(guarded.then_some(guard::PERIOD));
-        let timeout = timeout.min().map(|t| Timespec {
+        let guards = self.clients.iter();
+        let guards = guards.filter_map(|client| client.timeout(self.qemu_ended));
+        let timeout = clock.into_iter().chain(guards).min();
+        let timeout = timeout.map(|t| Timespec {
             tv_sec: t.as_secs() as i64,
             tv_nsec: t.subsec_nanos().into(),
         });

@@ -21,6 +21,8 @@ pub struct State {
     pub node_gone: bool,
     pub boot_due: Instant,
     pub timeout_due: Option<Instant>,
+    /// What the keeper was told last: whether the job ends.
+    pub guarded: Option<bool>,
     pub verdict: Verdict,
     pub others: Vec<usize>,
     pub interrupted: bool,
@@ -42,6 +44,7 @@ impl State {
             node_gone: false,
             boot_due: now + boot_limit,
             timeout_due: timeout.map(|timeout| now + timeout),
+            guarded: None,
             verdict: Verdict::default(),
             others: Vec::new(),
             interrupted: false,
@@ -51,6 +54,12 @@ impl State {
             appended: false,
             written: None,
         }
+    }
+
+    /// Until the time limit.
+    pub fn time_left(&self) -> Option<Duration> {
+        self.timeout_due
+            .map(|due| due.saturating_duration_since(Instant::now()))
     }
 
     /// The job is to end, whether its output is read or not.

@@ -3,6 +3,8 @@
 // Each test binary uses a part of this.
 #![allow(dead_code)]
 
+pub mod job;
+
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
@@ -261,9 +263,14 @@ pub fn terminal() -> (OwnedFd, OwnedFd) {
 
 /// Whether a signal has stopped a process.
 pub fn is_stopped(pid: i32) -> bool {
+    has_state(pid, 'T')
+}
+
+/// Whether a process is in this state (proc(5)).
+pub fn has_state(pid: i32, state: char) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')')
-        .is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
+        .is_some_and(|(_, rest)| rest.trim_start().starts_with(state))
 }
 
 /// The processor time of a process so far, or of a thread as "PID/task/TID", in ticks of 10 ms (proc(5)); `None` when it is gone.

@@ -227,11 +227,16 @@ fn from_self(call: &Call<'_>, signal: Signal, code: i32) -> SigInfo {
     )
 }
 
-/// To itself, here; to others, to its process group (also itself, through its proxy) and to all, on Linux.
+/// To itself, here; to others, to its process group (also itself, through its proxy) and to all, on Linux. What the rank has sent to
+/// itself comes before the call returns (kill(2)), and what was sent to it while it was stopped by that.
 pub fn kill(call: &mut Call<'_>) -> SysResult {
     let [pid, signo, ..] = call.args();
     if !is_self(call, pid) {
-        return ship_on(call);
+        let result = ship_on(call);
+        if pid as i32 <= 0 {
+            signal::collect(call.rank);
+        }
+        return result;
     }
     match signal_or_probe(signo)? {
         None => Ok(0),
