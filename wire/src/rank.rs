@@ -35,19 +35,6 @@ pub mod state {
     pub const EXITED: u64 = 4;
 }
 
-/// What SIGTTIN and SIGTTOU do to the program: two bits each in [`FromNode::terminal_stops`], SIGTTIN's first. Linux looks at
-/// this when a process in the background uses its terminal, so the proxy has to be like the program.
-pub mod terminal {
-    /// As the program inherited it.
-    pub const INHERITED: u64 = 0;
-    /// It is stopped.
-    pub const STOPS: u64 = 1;
-    /// Nothing: the signal is ignored or blocked. Linux then fails a read and lets the rest be done.
-    pub const PASSES: u64 = 2;
-    /// A handler runs.
-    pub const HANDLED: u64 = 3;
-}
-
 /// What the proxy says. Everything but `state` is written before `state` becomes [`proxy::ATTACHED`]; only `workers`, what
 /// is about debuggers, and `info` when the program is replaced ([`abi::control::HostOp::CommitExec`]) changes later.
 #[derive(FromBytes, KnownLayout, Default, Debug)]
@@ -170,8 +157,6 @@ pub struct FromNode {
     pub message: Text<32>,
     /// The program's MXCSR at its end: the exceptions that it unmasked, and those that happened.
     pub mxcsr: Word,
-    /// See [`terminal`]; up to date before every call that can use a terminal.
-    pub terminal_stops: Word,
     /// Real-time signals of the host that the program has taken, of all that were posted: see [`crate::signal::QUEUED`].
     pub signals_taken: Word,
     /// Highest index that a thread ever had, plus one: how far the proxy looks. Up to date before that thread's first

@@ -28,6 +28,9 @@ pub struct FromNode {
     life: Word,
     /// Index of the thread that created it.
     creator: Word,
+    /// Those of SIGTTIN and SIGTTOU (bit signo - 1) that the thread takes: it does not block them, and its process does not
+    /// ignore them. Up to date before each of its calls that can use a terminal.
+    takes: Word,
 }
 
 /// Which of the threads that have had the same index one after the other.
@@ -59,6 +62,21 @@ impl FromNode {
     pub fn ends(&self) {
         let life = self.life.peek();
         self.life.store(life + life % 2);
+    }
+
+    /// The thread takes the signals `set`, of those that Linux sends to who uses a terminal from the background (QK only).
+    #[inline]
+    pub fn put_takes(&self, set: u64) {
+        if self.takes.peek() != set {
+            self.takes.put(set);
+        }
+    }
+
+    /// See [`Self::put_takes`]; to be read after a request of the thread.
+    #[inline]
+    #[must_use]
+    pub fn takes(&self) -> u64 {
+        self.takes.peek()
     }
 
     /// Whose area this is now.
@@ -106,5 +124,15 @@ mod tests {
         area.ends();
         area.starts(0);
         assert!(area.life().is_on() && area.life() != first && area.creator() == 0);
+    }
+
+    #[test]
+    fn what_a_thread_takes_is_its_own() {
+        let areas = [FromNode::default(), FromNode::default()];
+        assert_eq!(areas[0].takes(), 0, "nothing before it says so");
+        areas[0].put_takes(6);
+        areas[1].put_takes(4);
+        areas[0].put_takes(2);
+        assert_eq!([areas[0].takes(), areas[1].takes()], [2, 4]);
     }
 }

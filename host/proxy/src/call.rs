@@ -45,7 +45,7 @@ impl Caller {
             rank,
             index,
             scratch: Scratch::new(rank.blocked),
-            terminal: Follower::new(rank),
+            terminal: Follower::new(rank, index),
         }
     }
 

@@ -18,6 +18,7 @@ use crate::objects::Objects;
 use crate::shared::RankWords;
 use crate::signals::Inherited;
 use crate::special::Marks;
+use crate::terminal::Takers;
 use crate::watcher::{Posted, Signalfds};
 use crate::workers::Workers;
 use crate::{Program, Room};
@@ -73,8 +74,8 @@ pub struct Rank {
     pub posted: Mutex<Posted>,
     /// Held while a worker takes over what its thread inherits.
     pub settling: Mutex<()>,
-    /// What the process has adopted of the node's [`wire::rank::terminal`] word.
-    pub terminal: Mutex<u64>,
+    /// Workers that receive signals themselves.
+    pub takers: Mutex<Takers>,
     /// Threads that have halted.
     pub halted: Halted,
     /// Its debugger.

@@ -156,8 +156,7 @@ fn build(
     let memory = Memory::reserve(ram).map_err(cannot("reserve 512 GiB of addresses"))?;
     let doorbell = keep(config.doorbell_in).map_err(&moved)?;
     let set = worker::doorbell_set(&doorbell).map_err(cannot("watch the doorbell"))?;
-    let own = signals::set(KICK) | terminal::workers_own(config.inherited);
-    let blocked = signals::ALL & !own;
+    let blocked = signals::ALL & !signals::set(KICK);
     let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).and_then(keep);
     let bell = bell.map_err(&moved)?;
     let halted_bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).and_then(keep);
@@ -208,7 +207,7 @@ fn build(
         stops: Stops::default(),
         posted: Mutex::default(),
         settling: Mutex::default(),
-        terminal: Mutex::default(),
+        takers: Mutex::default(),
         halted: Halted::new(halted_bell),
         debug: Debug::default(),
         dump: Dump::default(),

@@ -1,113 +1,99 @@
-//! Job control: what the terminal makes of a call of the rank depends on how *workers* take SIGTTIN and SIGTTOU.
+//! Job control: what the terminal makes of a call of the rank depends on which of SIGTTIN and SIGTTOU *workers* block.
 //!
 //! When a process in the background uses its terminal, Linux first looks at whether the calling thread ignores or blocks the
 //! signal: then it fails a read with EIO and lets a write or tcsetpgrp(3) be done. Otherwise it signals the whole process
-//! group and interrupts the call. So a worker has to be as the program is at each call: the node says so
-//! ([`wire::rank::terminal`]), and the worker follows. Workers of threads that make no calls follow when they make one; what
-//! reaches them before is done as well, for dispositions are the process's.
+//! group and interrupts the call. So a worker blocks at each call what its thread does not take: the node says what it takes
+//! ([`wire::thread::FromNode::takes`]), and the worker follows. What another thread takes has no part in it.
 //!
-//! - A stop by default is the workers' alone: the watcher does not receive the signal, and Linux stops the process.
-//! - What the program ignores or blocks a worker blocks; from outside it is received like any other signal.
-//! - For what the program handles there is a handler that notes it. The call ends with EINTR, and not before the signal was
-//!   posted to the node.
+//! What the signal then does, the node decides, as for all signals. Workers that do not block it have a handler that notes it
+//! for the watcher to post. That interrupts the worker's call, which ends with EINTR, and not before the node has the signal.
+//! When all workers block it the watcher receives it, and only then: it would be quicker now and then than the worker, which
+//! Linux would have try again, and send the signal again. Either way the node gets it, so it does no harm that workers
+//! of threads that make no calls do not follow.
 
 use std::os::fd::AsRawFd;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
-use wire::rank::terminal;
-
 use crate::rank::Rank;
-use crate::signals::{self, How, Inherited};
+use crate::signals::{self, How};
 use crate::stub;
 
-/// The signals, in the order of their bits in the node's word.
-const STOPS: [i32; 2] = [libc::SIGTTIN, libc::SIGTTOU];
+/// The signals.
+const BACKGROUND: [i32; 2] = [libc::SIGTTIN, libc::SIGTTOU];
 
 /// Signals that the handler has noted, for the watcher to post.
 static CAUGHT: AtomicU64 = AtomicU64::new(0);
 
-/// Signals that only workers receive, as the program inherited them.
-pub fn workers_own(inherited: Inherited) -> u64 {
-    let stops = STOPS.into_iter();
-    let stops = stops.filter(|signo| inherited.is_default(*signo));
-    stops.map(signals::set).fold(0, |all, one| all | one)
-}
-
 /// A worker's side.
 #[derive(Debug)]
 pub struct Follower {
+    index: usize,
     seen: u64,
     /// What the worker blocks.
     pub blocked: u64,
 }
 
 impl Follower {
-    /// A worker as it was started.
-    pub fn new(rank: &Rank) -> Follower {
+    /// Worker `index` as it was started.
+    pub fn new(rank: &Rank, index: usize) -> Follower {
         Follower {
+            index,
             seen: 0,
             blocked: rank.blocked,
         }
     }
 
-    /// Makes the worker as the program is now. Says whether anything changed.
+    /// Has the worker block exactly what its thread does not take now. Says whether anything changed.
     #[inline]
     pub fn follow(&mut self, rank: &Rank) -> bool {
-        let changed = rank.words.area.node.terminal_stops.load() != self.seen;
+        let takes = rank.words.threads[self.index].node.takes();
+        let changed = takes != self.seen;
         if changed {
-            self.adopt(rank);
+            self.adopt(rank, takes);
         }
         changed
     }
 
-    fn adopt(&mut self, rank: &Rank) {
-        let mut adopted = rank.terminal.lock().unwrap_or_else(PoisonError::into_inner);
-        // Looked at under the lock: what another worker has adopted is not older.
-        let says = rank.words.area.node.terminal_stops.load();
-        let blocked = blocked(rank, says);
-        signals::mask(How::Block, blocked & !self.blocked);
-        if says != *adopted {
-            for (i, signo) in STOPS.into_iter().enumerate() {
-                match says >> (2 * i) & 3 {
-                    // Another worker may receive what this one blocks from now on.
-                    terminal::HANDLED | terminal::PASSES => signals::handle(signo, on_caught),
-                    terminal::INHERITED if !rank.inherited.is_default(signo) => {}
-                    _ => signals::set_disposition(signo, false),
-                }
-            }
-            rank.signalfds.receive(blocked);
-            *adopted = says;
+    fn adopt(&mut self, rank: &Rank, takes: u64) {
+        let of_terminal = BACKGROUND.map(signals::set);
+        let blocked = rank.blocked & !(takes & (of_terminal[0] | of_terminal[1]));
+        let mut takers = rank.takers.lock().unwrap_or_else(PoisonError::into_inner);
+        for (count, one) in takers.0.iter_mut().zip(of_terminal) {
+            *count += usize::from(self.blocked & one != 0);
+            *count -= usize::from(blocked & one != 0);
         }
-        signals::mask(How::Unblock, self.blocked & !blocked);
-        (self.seen, self.blocked) = (says, blocked);
+        let received = takers.received(rank.blocked);
+        // What is pending meanwhile is there for whoever is to have it afterwards.
+        signals::mask(How::Block, blocked);
+        rank.signalfds.receive(received);
+        signals::mask(How::Set, blocked);
+        (self.seen, self.blocked) = (takes, blocked);
     }
 }
 
-/// What workers block when the node says this.
-fn blocked(rank: &Rank, says: u64) -> u64 {
-    let mut blocked = rank.blocked;
-    for (i, signo) in STOPS.into_iter().enumerate() {
-        let passes = match says >> (2 * i) & 3 {
-            terminal::INHERITED => !rank.inherited.is_default(signo),
-            now => now == terminal::PASSES,
-        };
-        let one = signals::set(signo);
-        blocked = if passes {
-            blocked | one
-        } else {
-            blocked & !one
-        };
+/// How many workers do not block each of the signals.
+#[derive(Debug, Default)]
+pub struct Takers([usize; 2]);
+
+impl Takers {
+    /// What the watcher receives of the signals `blocked` at first by all: not those that a worker takes.
+    fn received(&self, blocked: u64) -> u64 {
+        let counts = self.0.iter().zip(BACKGROUND);
+        let taken = counts.filter(|(count, _)| **count > 0);
+        taken.fold(blocked, |set, (_, signo)| set & !signals::set(signo))
     }
-    blocked
 }
 
 /// The watcher's bell, for the handler.
 static BELL: AtomicI32 = AtomicI32::new(-1);
 
-/// Prepares the process for handlers.
+/// Installs the handlers. Until the program runs all workers block the signals.
 pub fn install(rank: &Rank) {
     BELL.store(rank.watcher_bell.as_raw_fd(), Ordering::Relaxed);
+    for signo in BACKGROUND {
+        signals::handle(signo, on_caught);
+    }
 }
 
 /// Any worker may be the one that receives a signal for the whole process, also one that sleeps.
@@ -135,7 +121,7 @@ pub fn hand_over() {
 
 /// Posts what was caught, for as long as `post` takes it; one thread at a time. Says whether all was posted.
 pub fn post_caught(mut post: impl FnMut(i32) -> bool) -> bool {
-    STOPS.into_iter().all(|signo| {
+    BACKGROUND.into_iter().all(|signo| {
         let one = signals::set(signo);
         if CAUGHT.load(Ordering::SeqCst) & one == 0 {
             return true;

@@ -207,7 +207,8 @@ fn pass_on_signals(rank: &Rank) -> bool {
     let mut so_far = rank.posting();
     let mut posted = false;
     let mailbox = &rank.words.area.mailbox;
-    terminal::post_caught(|signo| {
+    let posted_caught = terminal::post_caught(|signo| {
+        rank.stops.posted();
         let caught = Signal {
             signo: signo as u32,
             code: libc::SI_KERNEL,
@@ -228,7 +229,7 @@ fn pass_on_signals(rank: &Rank) -> bool {
     if posted {
         rank.ring();
     }
-    so_far.held.is_some() || readable(rank.signalfds.real_time())
+    !posted_caught || so_far.held.is_some() || readable(rank.signalfds.real_time())
 }
 
 /// The next signal that is the program's.

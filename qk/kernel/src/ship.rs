@@ -170,7 +170,7 @@ pub fn host_op_until_signal<const N: usize>(
 ) -> Result<u64, Errno> {
     let result = own_call(thread, op, args, Interruptible::Yes);
     if result == Err(Errno::EINTR) {
-        signal::collect(thread.rank); // what interrupted it may have been posted just before
+        signal::interrupted(thread);
     }
     result
 }

@@ -6,10 +6,7 @@
 use core::sync::atomic::Ordering;
 
 use abi::Errno;
-use qk_core::signals::{
-    Action, Process, SIG_DFL, SIG_IGN, Sent, SigInfo, SigSet, Signal, Target, code,
-};
-use wire::rank::terminal;
+use qk_core::signals::{Action, Process, SIG_IGN, Sent, SigInfo, SigSet, Signal, Target, code};
 
 use crate::rank::Rank;
 use crate::thread::{self, Thread};
@@ -76,16 +73,6 @@ impl Signals {
             let pending = self.process.pending.queued() as u64;
             self.taken = self.taken.max(self.from_host.saturating_sub(pending));
             rank.area.node.signals_taken.store(self.taken);
-        }
-    }
-
-    /// What a signal of job control does to a thread that blocks `blocked`: a value of [`wire::rank::terminal`].
-    fn terminal_stop(&self, signal: Signal, blocked: SigSet) -> u64 {
-        match self.process.action(signal).handler {
-            _ if blocked.contains(signal) => terminal::PASSES,
-            SIG_IGN => terminal::PASSES,
-            SIG_DFL => terminal::STOPS,
-            _ => terminal::HANDLED,
         }
     }
 }
@@ -413,18 +400,22 @@ pub fn publish_taken(rank: &Rank) {
     rank.signals.lock().publish_taken(rank);
 }
 
-/// Tells the proxy what SIGTTIN and SIGTTOU do to the thread that is about to make a call that can use a terminal: Linux
+/// Tells the proxy which of SIGTTIN and SIGTTOU a thread takes that is about to make a call that can use a terminal: Linux
 /// looks at that before it sends them.
-pub fn publish_terminal_stops(thread: &Thread) {
-    let rank = thread.rank;
-    let word = {
-        let signals = rank.signals.lock();
-        let blocked = thread.signals.lock().thread.blocked();
-        [Signal::TTIN, Signal::TTOU].map(|signal| signals.terminal_stop(signal, blocked))
+pub fn publish_takes(thread: &Thread) {
+    let takes = {
+        let process = &thread.rank.signals.lock().process;
+        let own = &thread.signals.lock().thread;
+        own.takes(process, SigSet::BACKGROUND)
     };
-    let word = word[0] | word[1] << 2;
-    let published = &rank.area.node.terminal_stops;
-    if published.peek() != word {
-        published.store(word);
-    }
+    thread.area.node.put_takes(takes.0);
+}
+
+/// A call of the thread came back early: what interrupted it may have been posted just before, and is for this thread if it
+/// takes it. Left to another one, it would be sent again by the same call.
+#[cold]
+pub fn interrupted(thread: &Thread) {
+    collect(thread.rank);
+    claim(thread);
+    look_again(thread);
 }

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use wire::rank::terminal;
+use abi::control::HostOp;
 
 use crate::Case;
 use crate::files::open;
@@ -16,14 +16,18 @@ use crate::node::{DATA, Node, wait_for};
 
 pub const CASES: &[Case] = &[
     ("a_background_read_stops", || in_a_terminal(STOPS)),
-    ("what_is_ignored_does_not_stop", || in_a_terminal(PASSES)),
-    ("what_is_handled_interrupts", || in_a_terminal(HANDLED)),
+    ("what_is_not_taken_does_not_interrupt", || {
+        in_a_terminal(PASSES)
+    }),
+    ("what_is_taken_interrupts", || in_a_terminal(INTERRUPTS)),
+    ("a_worker_is_as_its_own_thread", || in_a_terminal(DIFFER)),
 ];
 
 /// What a shell that is started does.
 const STOPS: &str = "stops";
 const PASSES: &str = "passes";
-const HANDLED: &str = "handled";
+const INTERRUPTS: &str = "interrupts";
+const DIFFER: &str = "differ";
 
 const BUF: u64 = DATA.0 + 0x2000;
 
@@ -73,7 +77,8 @@ fn in_a_terminal(case: &str) {
 pub fn become_shell() -> ! {
     match std::env::args().nth(2).as_deref() {
         Some(PASSES) => background_use_passes(),
-        Some(HANDLED) => background_use_is_handled(),
+        Some(INTERRUPTS) => background_use_interrupts(),
+        Some(DIFFER) => threads_differ(),
         _ => background_read_stops(),
     }
     std::process::exit(0)
@@ -89,55 +94,83 @@ fn background() -> (Node, u64) {
     (node, fd)
 }
 
-/// Has both signals do the same to the program.
-fn both(node: &Node, what: u64) {
-    node.area().node.terminal_stops.store(what | what << 2);
+/// SIGTTIN and SIGTTOU.
+const BOTH: u64 = 1 << (libc::SIGTTIN - 1) | 1 << (libc::SIGTTOU - 1);
+
+/// Has a thread take both signals, or none.
+fn takes(node: &Node, thread: usize, set: u64) {
+    node.threads()[thread].node.put_takes(set);
+}
+
+/// Asserts that Linux has sent a signal and that the node has it already.
+fn assert_posted(node: &Node, signo: i32) {
+    let signal = node.area().mailbox.take().unwrap();
+    assert_eq!((signal.signo, signal.code), (signo as u32, libc::SI_KERNEL));
+    assert!(node.area().mailbox.is_empty());
 }
 
 /// Once the worker took the signals whatever the program did: a shell that ignores or blocks them, as all do, stopped for
 /// good when it took the terminal for itself.
 fn background_use_passes() {
     let (mut node, fd) = background();
-    both(&node, terminal::PASSES);
     node.put(BUF, b"seen\n");
     assert_eq!(node.call(libc::SYS_read, &[fd, BUF, 100]), -5); // EIO
     node.put_words(BUF, &[node.pid() as u64]);
     assert_eq!(node.call(libc::SYS_ioctl, &[fd, libc::TIOCSPGRP, BUF]), 0);
     assert_eq!(node.call(libc::SYS_read, &[fd, BUF, 100]), 6);
-    // From outside they arrive like any other.
-    for signo in [libc::SIGTTIN, libc::SIGTTOU] {
-        // SAFETY: 1. Sends a signal to the proxy this process started.
-        assert_eq!(unsafe { libc::kill(node.pid(), signo) }, 0);
-        assert_eq!(node.wait_signal().unwrap().signo, signo as u32);
+    // From outside they arrive like any other, whether workers block them or not.
+    for set in [0, BOTH] {
+        takes(&node, 0, set);
+        assert!(node.call(libc::SYS_getpgid, &[0]) >= 0);
+        for signo in [libc::SIGTTIN, libc::SIGTTOU] {
+            // SAFETY: 1. Sends a signal to the proxy this process started.
+            assert_eq!(unsafe { libc::kill(node.pid(), signo) }, 0);
+            assert_eq!(node.wait_signal().unwrap().signo, signo as u32);
+        }
     }
-    // And stop again when the program lets them.
-    both(&node, terminal::STOPS);
-    assert!(node.call(libc::SYS_getpgid, &[0]) >= 0);
-    // SAFETY: 1. As above.
-    assert_eq!(unsafe { libc::kill(node.pid(), libc::SIGTTOU) }, 0);
-    wait_for(|| stopped(&node));
 }
 
-/// The program has a handler: the call ends and the node has the signal already.
-fn background_use_is_handled() {
+/// The thread takes the signals: the call ends and the node has the signal already.
+fn background_use_interrupts() {
     let (mut node, fd) = background();
-    both(&node, terminal::HANDLED);
+    takes(&node, 0, BOTH);
     node.put_words(BUF, &[node.pid() as u64]);
     for (nr, args, signo) in [
         (libc::SYS_ioctl, [fd, libc::TIOCSPGRP, BUF], libc::SIGTTOU),
         (libc::SYS_read, [fd, BUF, 100], libc::SIGTTIN),
     ] {
         assert_eq!(node.call(nr, &args), -4); // EINTR
-        let signal = node.area().mailbox.take().unwrap();
-        assert_eq!((signal.signo, signal.code), (signo as u32, libc::SI_KERNEL));
-        assert!(node.area().mailbox.is_empty());
+        assert_posted(&node, signo);
     }
 }
 
-/// The stop is the worker's alone: once the watcher could take it, and passed it on to the node as well.
+/// Once what was said of one thread was true of all: which worker of them followed last decided what Linux does to the others.
+fn threads_differ() {
+    let (mut node, fd) = background();
+    assert!(node.host_op(HostOp::GrowWorkers, &[2]) >= 2);
+    node.start_thread(1, 0);
+    let tty = BUF + 64;
+    node.put_words(tty, &[node.pid() as u64]);
+    for (of_first, of_second, ret) in [(BOTH, 0, -5), (0, BOTH, -4)] {
+        takes(&node, 0, of_first);
+        takes(&node, 1, of_second);
+        assert!(node.call(libc::SYS_getpgid, &[0]) >= 0);
+        assert_eq!(node.call_on(1, libc::SYS_read, &[fd, BUF, 100]), ret);
+        if of_second != 0 {
+            assert_posted(&node, libc::SIGTTIN);
+        }
+    }
+    assert_eq!(node.call(libc::SYS_ioctl, &[fd, libc::TIOCSPGRP, tty]), 0);
+    assert!(node.area().mailbox.is_empty());
+}
+
+/// A program that takes the signal by default: the node stops it, and it goes on in the foreground.
 fn background_read_stops() {
     let (mut node, fd) = background();
-    node.begin(libc::SYS_read, &[fd, BUF, 100]);
+    takes(&node, 0, BOTH);
+    assert_eq!(node.call(libc::SYS_read, &[fd, BUF, 100]), -4); // EINTR
+    assert_posted(&node, libc::SIGTTIN);
+    node.begin_host_op(HostOp::Stop, &[u64::MAX]);
     wait_for(|| stopped(&node));
     assert!(!node.answered());
     let tty = File::open("/dev/tty").unwrap();
@@ -146,8 +179,9 @@ fn background_read_stops() {
         assert_eq!(libc::tcsetpgrp(tty.as_raw_fd(), node.pid()), 0);
         assert_eq!(libc::kill(-node.pid(), libc::SIGCONT), 0);
     }
-    assert_eq!(node.finish(), 6);
-    assert_eq!(node.get(BUF, 6), b"typed\n");
+    assert_eq!(node.finish(), 0);
     let signal = node.wait_signal().map(|signal| signal.signo);
     assert_eq!(signal, Some(libc::SIGCONT as u32));
+    assert_eq!(node.call(libc::SYS_read, &[fd, BUF, 100]), 6);
+    assert_eq!(node.get(BUF, 6), b"typed\n");
 }

@@ -323,15 +323,15 @@ fn limits_are_set_while_others_need_room() {
     }
 }
 
-/// Workers of threads that make no calls have not heard that the program handles or ignores a signal that stops. Once such a
-/// signal stopped the process, or was noted and not passed on.
+/// A worker that takes a signal while its thread makes no calls: once it was noted and not passed on.
 fn a_worker_that_sleeps_passes_signals_on() {
-    use wire::rank::terminal::{HANDLED, PASSES};
     let mut node = node_of(3);
-    node.area().node.terminal_stops.store(HANDLED | PASSES << 2);
-    assert!(node.call(libc::SYS_getpgid, &[0]) >= 0);
+    let signals = [libc::SIGTTIN, libc::SIGTTOU];
+    let both = signals.map(|signo| 1 << (signo - 1));
+    node.threads()[2].node.put_takes(both[0] | both[1]);
+    assert!(node.call_on(2, libc::SYS_getpgid, &[0]) >= 0);
     wait_for(|| state_of(&node, 2) == Some('S'));
-    for signo in [libc::SIGTTIN, libc::SIGTTOU] {
+    for signo in signals {
         let tid = node.threads()[2].host.tid.load();
         // SAFETY: 1. The proxy is our child.
         unsafe { libc::syscall(libc::SYS_tgkill, node.pid(), tid as i32, signo) };

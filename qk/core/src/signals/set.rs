@@ -115,6 +115,8 @@ impl SigSet {
             | 1 << (Signal::TTIN.0 - 1)
             | 1 << (Signal::TTOU.0 - 1),
     );
+    /// Those of them that a process gets for using its terminal from the background.
+    pub const BACKGROUND: Self = Self(1 << (Signal::TTIN.0 - 1) | 1 << (Signal::TTOU.0 - 1));
     /// Raised by the program's own instructions: delivered before all others (Linux:
     /// SYNCHRONOUS_MASK), so that the handler sees the fault where it happened.
     pub const SYNCHRONOUS: Self = Self(

@@ -240,6 +240,32 @@ fn ignored_signals_are_dropped_unless_blocked() {
     assert_eq!(p.pending.set(), SigSet::EMPTY);
 }
 
+/// What Linux looks at before it sends them.
+#[test]
+fn who_uses_a_terminal_takes_what_neither_it_blocks_nor_its_process_ignores() {
+    let (mut p, mut t) = pair();
+    let mut other = Thread::new(SigSet::of(Signal::TTOU), 8);
+    let takes = |p: &Process, t: &Thread| t.takes(p, SigSet::BACKGROUND);
+    let (ttin, ttou) = (SigSet::of(Signal::TTIN), SigSet::of(Signal::TTOU));
+    assert_eq!(takes(&p, &t), SigSet::BACKGROUND);
+    assert_eq!(takes(&p, &other), ttin, "masks are a thread's own");
+    p.set_action(Signal::TTOU, handler(0, SigSet::EMPTY))
+        .unwrap();
+    assert_eq!(
+        (takes(&p, &t), takes(&p, &other)),
+        (SigSet::BACKGROUND, ttin)
+    );
+    let ignore = Action {
+        handler: SIG_IGN,
+        ..Action::DEFAULT
+    };
+    p.set_action(Signal::TTIN, ignore).unwrap();
+    assert_eq!((takes(&p, &t), takes(&p, &other)), (ttou, SigSet::EMPTY));
+    t.set_blocked(ttou);
+    other.set_blocked(SigSet::EMPTY);
+    assert_eq!((takes(&p, &t), takes(&p, &other)), (SigSet::EMPTY, ttou));
+}
+
 #[test]
 fn stop_and_continue_cancel_each_other() {
     let (mut p, mut t) = pair();

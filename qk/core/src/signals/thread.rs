@@ -3,7 +3,7 @@
 use abi::Errno;
 
 use super::forgotten::Forgotten;
-use super::{AltStack, Pending, SigSet, Signal};
+use super::{AltStack, Pending, Process, SigSet, Signal};
 
 /// A thread's share.
 pub struct Thread {
@@ -64,6 +64,17 @@ impl Thread {
     /// What it blocks now.
     pub fn blocked(&self) -> SigSet {
         self.blocked
+    }
+
+    /// Those of a set that would do something to it at once: it does not block them, and its process does not ignore them.
+    pub fn takes(&self, process: &Process, set: SigSet) -> SigSet {
+        let open = set.without(self.blocked);
+        // BOUND: the signals.
+        let ignored = open
+            .iter()
+            .filter(|signal| process.action(*signal).ignores(*signal));
+        // BOUND: the signals.
+        ignored.fold(open, |takes, signal| takes.without(SigSet::of(signal)))
     }
 
     pub(super) fn blocks(&self, signal: Signal) -> bool {

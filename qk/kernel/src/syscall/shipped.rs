@@ -81,12 +81,12 @@ fn ship_plain(thread: &'static Thread, row: &Row, args: &[u64; 6]) -> i64 {
     note_written(rank, row, args);
     stats::count_shipped();
     if row.restart {
-        signal::publish_terminal_stops(thread); // of all that can use a terminal
+        signal::publish_takes(thread); // of all that can use a terminal
     }
     let ret = ship::linux_call(thread, u64::from(row.nr), args);
     renew_code(rank, row, args);
     if ret == Errno::EINTR.ret() {
-        signal::collect(rank); // what interrupted it may have been posted just before
+        signal::interrupted(thread);
     }
     ret
 }

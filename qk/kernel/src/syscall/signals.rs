@@ -227,16 +227,22 @@ fn from_self(call: &Call<'_>, signal: Signal, code: i32) -> SigInfo {
     )
 }
 
-/// To itself, here; to others, to its process group (also itself, through its proxy) and to all, on Linux. What the rank has sent to
-/// itself comes before the call returns (kill(2)), and what was sent to it while it was stopped by that.
+/// Its process group and all have itself among them, through its proxy: what the rank has sent to itself comes before the call
+/// returns (kill(2)), and what was sent to it while it was stopped by that.
+#[cold]
+fn kill_others(call: &mut Call<'_>, pid: i32) -> SysResult {
+    let result = ship_on(call);
+    if pid <= 0 {
+        signal::collect(call.rank);
+    }
+    result
+}
+
+/// To itself, here; to others, on Linux.
 pub fn kill(call: &mut Call<'_>) -> SysResult {
     let [pid, signo, ..] = call.args();
     if !is_self(call, pid) {
-        let result = ship_on(call);
-        if pid as i32 <= 0 {
-            signal::collect(call.rank);
-        }
-        return result;
+        return kill_others(call, pid as i32);
     }
     match signal_or_probe(signo)? {
         None => Ok(0),
