@@ -5,9 +5,9 @@ mod common;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use common::job::{limit_after, member, program, start};
+use common::job::{member, program, runs, spawn, start, start_limited};
 use common::{
     assert_gone, descendants, finish, has_state, is_stopped, run, signal, terminal, ticks,
     wait_for, yod,
@@ -31,16 +31,15 @@ fn a_rank_that_stops_itself_meets_the_time_limit() {
     }
 }
 
-/// Starts a job in a process group of its own with these options, and waits until a signal has stopped its yod.
-fn start_stopped(program: &Path, options: &[&str], what: &str) -> Child {
-    let mut yod = yod();
-    yod.env("MARGAY_OVERSUBSCRIBE", "1").process_group(0);
-    yod.args(["-m", "64M"]).args(options).arg(program).arg(what);
-    let child = yod.spawn().expect("yod starts");
-    wait_for("a stopped yod", || {
-        is_stopped(child.id() as i32).then_some(())
-    });
-    child
+/// Starts a job of so many ranks in a process group of its own, which a rank stops.
+fn spawn_group(yod: &mut Command, program: &Path, ranks: &str) -> Child {
+    yod.process_group(0).args(["-n", ranks]);
+    yod.arg(program).arg("g").spawn().expect("yod starts")
+}
+
+/// Whether a signal has stopped yod.
+fn stopped(yod: &Child) -> bool {
+    is_stopped(yod.id() as i32)
 }
 
 /// A rank that stopped its process group stopped yod with it, which its keeper had not been told: neither its time limit nor
@@ -51,14 +50,15 @@ fn a_rank_that_stops_its_group_meets_the_time_limit() {
         return;
     };
     for ranks in ["1", "2"] {
-        let begun = Instant::now();
-        let child = start_stopped(&program, &["-n", ranks], "g");
-        let limit = limit_after(begun.elapsed());
+        let mut yod = yod();
+        yod.env("MARGAY_OVERSUBSCRIBE", "1").args(["-m", "64M"]);
+        let child = spawn_group(&mut yod, &program, ranks);
+        wait_for("a stopped yod", || stopped(&child).then_some(()));
         let job = descendants(child.id() as i32);
         signal(child.id() as i32, Signal::TERM);
         assert_eq!(finish(child).status, 143, "-n {ranks}");
         assert_gone(&job);
-        let child = start_stopped(&program, &["-n", ranks, "--timeout", &limit], "g");
+        let child = start_limited(|yod| spawn_group(yod, &program, ranks), stopped);
         let job = descendants(child.id() as i32);
         assert_eq!(finish(child).status, 124, "-n {ranks}");
         assert_gone(&job);
@@ -79,10 +79,11 @@ fn a_rank_that_answers_by_stopping_its_group_ends() {
 /// yod continued the ranks that it knew to be stopped, before it looked which are.
 #[test]
 fn a_stopped_group_is_continued_with_its_yod() {
-    let Some((program, _)) = program("continues-group") else {
+    let Some((program, mut yod)) = program("continues-group") else {
         return;
     };
-    let child = start_stopped(&program, &[], "g");
+    let child = spawn_group(&mut yod, &program, "1");
+    wait_for("a stopped yod", || stopped(&child).then_some(()));
     let rank = member(&descendants(child.id() as i32), "program");
     // Its parent is told when the last of its threads has stopped.
     wait_for("a stopped rank", || {
@@ -104,28 +105,25 @@ fn a_yod_that_somebody_stops_stays_stopped() {
     let Some((program, _)) = program("somebody") else {
         return;
     };
-    let mut limit = String::new();
     for (end, status) in [
-        (Some(Signal::HUP), 143),
+        (Some(Signal::HUP), 129),
         (Some(Signal::CONT), 143),
         (None, 124),
     ] {
-        let mut yod = yod();
-        if end.is_none() {
-            yod.args(["--timeout", &limit]);
-        }
-        let begun = Instant::now();
-        let child = start(&program, yod.args(["-m", "64M"]), "w");
+        let child = match end {
+            Some(_) => start(&program, yod().args(["-m", "64M"]), "w"),
+            None => start_limited(|yod| spawn(&program, yod, "w"), |_| runs(&program)),
+        };
         let pid = child.id() as i32;
         let job = descendants(pid);
         let rank = job.iter().position(|process| process.name == "program");
         let rank = &job[rank.expect("a rank")];
         signal(pid, Signal::STOP);
         wait_for("a stopped yod", || is_stopped(pid).then_some(()));
-        signal(rank.pid, Signal::TERM);
-        assert_gone(std::slice::from_ref(rank));
-        // Longer than the keeper takes to look.
-        limit = limit_after(begun.elapsed() + Duration::from_secs(1));
+        if end != Some(Signal::HUP) {
+            signal(rank.pid, Signal::TERM);
+            assert_gone(std::slice::from_ref(rank));
+        }
         if let Some(end) = end {
             signal(pid, end);
         }
@@ -269,15 +267,12 @@ fn a_job_ends_with_a_part_of_it_stopped() {
         return;
     };
     for victim in ["margay-keeper", "qemu", "program"] {
-        let mut limit = String::new();
         for (by_time, status) in [(false, 143), (true, 124)] {
-            let mut yod = yod();
-            if by_time {
-                yod.args(["--timeout", &limit]);
-            }
-            let begun = Instant::now();
-            let child = start(&program, yod.args(["-m", "64M"]), "w");
-            limit = limit_after(begun.elapsed());
+            let child = if by_time {
+                start_limited(|yod| spawn(&program, yod, "w"), |_| runs(&program))
+            } else {
+                start(&program, yod().args(["-m", "64M"]), "w")
+            };
             let pid = child.id() as i32;
             let job = descendants(pid);
             let mut spent = [pid, member(&job, "program")].map(|pid| (pid, [ticks(pid); 2]));
@@ -285,7 +280,7 @@ fn a_job_ends_with_a_part_of_it_stopped() {
             if !by_time {
                 signal(pid, Signal::TERM);
             }
-            wait_for("the end", || {
+            wait_for(&format!("the end, {victim} stopped, {by_time}"), || {
                 for (pid, [_, now]) in &mut spent {
                     *now = ticks(*pid).or(*now);
                 }

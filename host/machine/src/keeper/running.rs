@@ -215,8 +215,9 @@ impl Running {
         }
         self.ticker.tick(&self.comm, self.plan.flags);
         self.bells_sent = self.bells_sent || self.bells.send().unwrap_or(true);
-        self.note_state();
+        // First: the node of one that has ended may have come up a moment before.
         let ended = self.qemu.try_wait();
+        self.note_state();
         self.read_pipes();
         if let Ok(Some(status)) = ended {
             self.qemu_ended = true;

@@ -3,9 +3,9 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::{Process, compile, dir, has_node, wait_for, yod};
+use super::{Process, compile, dir, has_node, has_state, wait_for, yod};
 
 /// Passes its time as it is told, once it has said "ready".
 const PROGRAM: &str = r#"
@@ -41,22 +41,46 @@ pub fn program(test: &str) -> Option<(PathBuf, Command)> {
 
 /// Starts a job whose output goes to a file, and waits until a rank runs.
 pub fn start(program: &Path, yod: &mut Command, what: &str) -> Child {
-    let out = program.with_file_name("out");
-    yod.stdout(File::create(&out).expect("a file"));
-    let child = yod.arg(program).arg(what).spawn().expect("yod starts");
-    wait_for("a running rank", || {
-        std::fs::read_to_string(&out)
-            .is_ok_and(|text| text.contains("ready"))
-            .then_some(())
-    });
+    let child = spawn(program, yod, what);
+    wait_for("a running rank", || runs(program).then_some(()));
     child
 }
 
-/// A time limit for a job like one that took so long to get ready: this one is ready long before, on a slow machine, too.
-pub fn limit_after(ready: Duration) -> String {
-    (4 * ready + Duration::from_secs(1))
-        .as_secs_f64()
-        .to_string()
+/// Starts a job whose output goes to a file.
+pub fn spawn(program: &Path, yod: &mut Command, what: &str) -> Child {
+    let out = File::create(program.with_file_name("out"));
+    yod.stdout(out.expect("a file"));
+    yod.arg(program).arg(what).spawn().expect("yod starts")
+}
+
+/// Whether a rank of such a job runs.
+pub fn runs(program: &Path) -> bool {
+    let out = std::fs::read_to_string(program.with_file_name("out"));
+    out.is_ok_and(|text| text.contains("ready"))
+}
+
+/// Starts a job with a time limit of which half is left when it is ready: on a slow machine a longer one.
+pub fn start_limited(
+    mut spawn: impl FnMut(&mut Command) -> Child,
+    ready: impl Fn(&Child) -> bool,
+) -> Child {
+    for limit_s in [4, 8, 16] {
+        let mut yod = yod();
+        yod.env("MARGAY_OVERSUBSCRIBE", "1")
+            .args(["-m", "64M", "--timeout", &limit_s.to_string()]);
+        let begun = Instant::now();
+        let mut child = spawn(&mut yod);
+        let pid = child.id() as i32;
+        wait_for("a job that is ready or over", || {
+            (ready(&child) || has_state(pid, 'Z')).then_some(())
+        });
+        if begun.elapsed() < Duration::from_secs(limit_s) / 2 {
+            return child;
+        }
+        child.kill().expect("signalled");
+        child.wait().expect("a child");
+    }
+    panic!("this machine is too slow");
 }
 
 /// The process of a job with this name.
