@@ -76,10 +76,10 @@ fn in_a_terminal(case: &str) {
 /// What a test starts: the leader of a session with a terminal, and of its foreground job.
 pub fn become_shell() -> ! {
     match std::env::args().nth(2).as_deref() {
-        Some(PASSES) => background_use_passes(),
-        Some(INTERRUPTS) => background_use_interrupts(),
-        Some(DIFFER) => threads_differ(),
-        _ => background_read_stops(),
+        Some(PASSES) => what_is_not_taken_does_not_interrupt(),
+        Some(INTERRUPTS) => what_is_taken_interrupts(),
+        Some(DIFFER) => a_worker_is_as_its_own_thread(),
+        _ => a_background_read_stops(),
     }
     std::process::exit(0)
 }
@@ -111,7 +111,7 @@ fn assert_posted(node: &Node, signo: i32) {
 
 /// Once the worker took the signals whatever the program did: a shell that ignores or blocks them, as all do, stopped for
 /// good when it took the terminal for itself.
-fn background_use_passes() {
+fn what_is_not_taken_does_not_interrupt() {
     let (mut node, fd) = background();
     node.put(BUF, b"seen\n");
     assert_eq!(node.call(libc::SYS_read, &[fd, BUF, 100]), -5); // EIO
@@ -132,7 +132,7 @@ fn background_use_passes() {
 
 /// The thread takes the signals: the call ends and the node has the signal already, and once: what the watcher received
 /// before the worker, Linux sent again.
-fn background_use_interrupts() {
+fn what_is_taken_interrupts() {
     let (mut node, fd) = background();
     takes(&node, 0, BOTH);
     node.put_words(BUF, &[node.pid() as u64]);
@@ -148,7 +148,7 @@ fn background_use_interrupts() {
 }
 
 /// Once what was said of one thread was true of all: which worker of them followed last decided what Linux does to the others.
-fn threads_differ() {
+fn a_worker_is_as_its_own_thread() {
     let (mut node, fd) = background();
     assert!(node.host_op(HostOp::GrowWorkers, &[2]) >= 2);
     node.start_thread(1, 0);
@@ -168,7 +168,7 @@ fn threads_differ() {
 }
 
 /// A program that takes the signal by default: the node stops it, and it goes on in the foreground.
-fn background_read_stops() {
+fn a_background_read_stops() {
     let (mut node, fd) = background();
     takes(&node, 0, BOTH);
     assert_eq!(node.call(libc::SYS_read, &[fd, BUF, 100]), -4); // EINTR
