@@ -67,8 +67,8 @@ fn act<const DEBUG: bool>(
         thread.attention.store(false, Ordering::SeqCst);
         ship::look_on();
         shootdown::catch_up();
+        signal::claim(thread);
         if thread.told.swap(false, Ordering::SeqCst) {
-            signal::claim(thread);
             deliver::<DEBUG>(thread, frame, interrupted);
         }
         if thread.rank.calls_back() && thread.must_end() {

@@ -82,7 +82,8 @@ pub fn is_wanted(thread: &Thread) -> bool {
     if thread.is_called_back() {
         return true;
     }
-    if !thread.told.load(Ordering::SeqCst) {
+    let unclaimed = &thread.rank.unclaimed;
+    if !thread.told.load(Ordering::SeqCst) && !unclaimed.load(Ordering::SeqCst) {
         return false;
     }
     claim(thread);
@@ -270,6 +271,7 @@ fn tell_another(rank: &'static Rank, signal: Signal, here: Option<&'static Threa
 /// Has a thread of the rank do what there was no time for: the one that runs here, if it is one.
 fn have_claimed(rank: &'static Rank, here: Option<&'static Thread>) {
     if let Some(thread) = here.or_else(|| rank.threads.first()) {
+        // Whom it tells may find just then that it has nothing to look at, and forget: so all look at this as well.
         rank.unclaimed.store(true, Ordering::SeqCst);
         tell(thread);
     }
