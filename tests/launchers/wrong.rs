@@ -1,6 +1,7 @@
 //! What can go wrong with yods that a launcher has started: one clear line, true statuses, nothing left.
 
 use std::fs;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -93,7 +94,17 @@ fn yods_stay_until_one_has_told_of_the_nodes_end() -> Result<()> {
     let others = || yods.iter().filter(|yod| Some(yod.pid()) != telling);
     let telling = telling.context("the keeper has no parent")?;
     ensure!(others().count() == 1);
-    process::signal(telling, Signal::STOP);
+    // A debugger holds it: one that a signal has stopped is continued when the node ends.
+    let mut debugger = Command::new("gdb")
+        .args(["-nx", "-quiet", "-p", &telling.to_string()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("gdb")?;
+    let status = format!("/proc/{telling}/status");
+    let is_held = || fs::read_to_string(&status).is_ok_and(|text| text.contains("State:\tt"));
+    ensure!(process::wait_until(HANG, is_held), "gdb does not hold it");
     ensure!(process::kill(job.process(Role::Qemu)?));
     let has_ended = |pid| {
         fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") Z "))
@@ -101,7 +112,9 @@ fn yods_stay_until_one_has_told_of_the_nodes_end() -> Result<()> {
     let left = process::wait_until(Duration::from_secs(1), || {
         others().any(|yod| has_ended(yod.pid()))
     });
-    process::signal(telling, Signal::CONT);
+    // At the end of its commands it lets go.
+    drop(debugger.stdin.take());
+    debugger.wait()?;
     ended_with(
         &job.finish(yods)?,
         &[137, 137],

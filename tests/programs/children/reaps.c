@@ -28,7 +28,10 @@ static void no_places(void)
     pid = child(1);
     check(waitid(P_PID, (id_t)pid, NULL, WEXITED) == 0, "nor need waitid");
     pid = child(1);
-    check(syscall(SYS_waitid, P_PID, pid, NULL, WEXITED, &usage) == 0 && usage.ru_maxrss > 0, "but what was used");
+    memset(&usage, 0xff, sizeof usage);
+    // Of a child that ends at once Linux may count no memory at all.
+    check(syscall(SYS_waitid, P_PID, pid, NULL, WEXITED, &usage) == 0 && usage.ru_maxrss >= 0 && usage.ru_nsignals == 0,
+          "but what was used");
     check_fails(waitpid(-1, NULL, 0), ECHILD, "all were waited for");
 }
 
