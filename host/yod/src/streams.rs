@@ -118,9 +118,10 @@ impl Streams {
 
     /// The ranks' output that could not be written first: what comes later may be a consequence.
     pub fn failure(&self) -> Option<Failure> {
-        let failed = [&self.out, &self.err].into_iter();
-        let failed = failed.filter(|sink| sink.failure().is_some());
-        failed.min_by_key(|sink| sink.broken_since())?.failure()
+        let sinks = [&self.out, &self.err].into_iter();
+        let failed = sinks.filter_map(|sink| Some((sink.broken_since()?, sink.failure()?)));
+        let (_, first) = failed.min_by_key(|(since, _)| *since)?;
+        Some(first)
     }
 
     /// A file beside the output that could not be written; the job does not depend on it.

@@ -10,7 +10,7 @@ use abi::Errno;
 use abi::map::{STACK_TOP, USER_BASE, USER_TOP};
 
 /// Work of a search in the region map, in instructions.
-pub(super) const SEARCH_WORK: u32 = 150;
+const SEARCH_WORK: u32 = 150;
 /// The map has room for a change: every plan checks that.
 const ROOM: &str = "the region map has room: it was asked";
 
@@ -174,14 +174,25 @@ impl<M: Machine> Aspace<M> {
         end: u64,
         mut visit: impl FnMut(&mut Self, Region) -> Result<(), OutOfMemory>,
     ) -> Result<(), OutOfMemory> {
+        self.each_piece(start, end, |aspace, piece| match piece.is_reservation() {
+            true => visit(aspace, piece),
+            false => Ok(()),
+        })
+    }
+
+    /// Shows `visit` what is mapped in `start .. end`, region by region; there may be holes. It may change what it is shown.
+    pub(super) fn each_piece<E>(
+        &mut self,
+        start: u64,
+        end: u64,
+        mut visit: impl FnMut(&mut Self, Region) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut at = start;
         while at < end {
             M::point(SEARCH_WORK);
             let piece = self.regions.iter_range(at, end).next();
             let Some(piece) = piece else { break };
-            if piece.is_reservation() {
-                visit(self, piece)?;
-            }
+            visit(self, piece)?;
             at = piece.end;
         }
         Ok(())

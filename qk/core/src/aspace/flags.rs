@@ -1,6 +1,5 @@
 //! Properties of regions that leave their frames as they are.
 
-use super::change::SEARCH_WORK;
 use super::{Aspace, Machine};
 use crate::mman::Lock;
 use crate::regions::RegionFlags;
@@ -35,14 +34,15 @@ impl<M: Machine> Aspace<M> {
     /// # Errors
     /// ENOMEM without room to cut regions.
     pub fn bind(&mut self, start: u64, end: u64, policy: RegionFlags) -> Result<(), Errno> {
-        self.change_flags(start, end, |flags| (flags - RegionFlags::POLICY) | policy)
+        self.change_flags(start, end, |flags| {
+            flags.remove(RegionFlags::POLICY);
+            flags.insert(policy);
+        })
     }
 
     /// Sets or clears the DONT_DUMP flag of what is mapped in `start .. end`.
     pub(super) fn leave_out(&mut self, start: u64, end: u64, out: bool) -> Result<(), Errno> {
-        let mut flag = RegionFlags::empty();
-        flag.set(RegionFlags::DONT_DUMP, out);
-        self.change_flags(start, end, |flags| (flags - RegionFlags::DONT_DUMP) | flag)
+        self.change_flags(start, end, |flags| flags.set(RegionFlags::DONT_DUMP, out))
     }
 
     /// Region by region; there may be holes.
@@ -50,20 +50,13 @@ impl<M: Machine> Aspace<M> {
         &mut self,
         start: u64,
         end: u64,
-        change: impl Fn(RegionFlags) -> RegionFlags,
+        change: impl Fn(&mut RegionFlags),
     ) -> Result<(), Errno> {
-        let mut at = start;
-        while at < end {
-            M::point(SEARCH_WORK);
-            let region = self.regions.iter_range(at, end).next();
-            let Some(region) = region else { break };
-            at = region.end;
-            self.regions
-                .update(region.start, region.end, |region| {
-                    region.flags = change(region.flags);
-                })
-                .map_err(|_| Errno::ENOMEM)?;
-        }
-        Ok(())
+        self.each_piece(start, end, |aspace, piece| {
+            aspace
+                .regions
+                .update(piece.start, piece.end, |region| change(&mut region.flags))
+                .map_err(|_| Errno::ENOMEM)
+        })
     }
 }

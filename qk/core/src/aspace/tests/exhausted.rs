@@ -3,6 +3,10 @@
 use super::text::{pieces, region, value};
 use super::*;
 
+/// Pages below the border of two tables, which need tables of their own, and above it, which have one.
+const LARGE: u64 = 3 * 512;
+const SMALL: u64 = 511;
+
 /// Takes every frame that is left.
 fn fill(a: &mut Aspace<Node>) {
     for pages in [512, 64, 8, 1] {
@@ -13,27 +17,30 @@ fn fill(a: &mut Aspace<Node>) {
     while a.mmap(0, 1, RW, 0).is_ok() {}
 }
 
+/// Leaves so many pages free and none that a table could be made of: what was set aside for tables is taken as well.
+fn leave(a: &mut Aspace<Node>, pages: u64) {
+    let own = A + (2 << 30);
+    a.mmap(own, 2 * 512 + LARGE, RW, FIXED).unwrap();
+    let small = own + (2 * 512 + LARGE) * P;
+    a.mmap(small, 256, RW, FIXED).unwrap();
+    a.mmap(small + 256 * P, 256, RW, FIXED).unwrap();
+    fill(a);
+    // Two splits take the tables that are set aside.
+    a.mprotect(own, 1, 1).unwrap();
+    a.mprotect(own + M2, 1, 1).unwrap();
+    a.munmap(own + 2 * M2, pages).unwrap();
+}
+
 /// Undoing it split a large page for which no table was set aside: the kernel panicked.
 #[test]
 fn an_mprotect_that_finds_no_table_half_way_changes_nothing() {
-    const LARGE: u64 = 3 * 512;
-    const SMALL: u64 = 511;
     let mut a = space(6000);
     // Below the border there are no tables yet, above it there are all.
     let border = A;
     let reserved = border - LARGE * P;
     a.mmap(border + SMALL * P, 1, RW, FIXED).unwrap();
     a.mmap(reserved, LARGE + SMALL, 0, FIXED).unwrap();
-    let own = A + (2 << 30);
-    a.mmap(own, 2 * 512 + LARGE, RW, FIXED).unwrap();
-    let small = own + (2 * 512 + LARGE) * P;
-    a.mmap(small, 256, RW, FIXED).unwrap();
-    a.mmap(small + 256 * P, 256, RW, FIXED).unwrap();
-    fill(&mut a);
-    // Two splits take the tables that are set aside.
-    a.mprotect(own, 1, 1).unwrap();
-    a.mprotect(own + M2, 1, 1).unwrap();
-    a.munmap(own + 2 * M2, LARGE + SMALL).unwrap();
+    leave(&mut a, LARGE + SMALL);
     let changed = a.mprotect(reserved, LARGE + SMALL, RW);
     assert_eq!(changed, Err(Errno::ENOMEM));
     assert_eq!((a.read(reserved), a.read(border)), (None, None));
@@ -55,8 +62,6 @@ fn held(a: &mut Aspace<Node>, va: u64) -> Option<u64> {
 /// which look like reservations while nobody may read them.
 #[test]
 fn what_was_there_survives_an_mprotect_that_fails() {
-    const LARGE: u64 = 3 * 512;
-    const SMALL: u64 = 511;
     let mut a = space(6000);
     a.map_text(region(0, 4), &pieces(0, 4)).unwrap();
     let file = A + 4 * P;
@@ -81,15 +86,7 @@ fn what_was_there_survives_an_mprotect_that_fails() {
     a.mmap(below, LARGE, 0, FIXED).unwrap();
     a.mmap(A + 9 * P, SMALL - 9, 0, FIXED).unwrap();
     a.mmap(A + SMALL * P, 1, RW, FIXED).unwrap();
-    let own = A + (2 << 30);
-    a.mmap(own, 2 * 512 + LARGE, RW, FIXED).unwrap();
-    let small = own + (2 * 512 + LARGE) * P;
-    a.mmap(small, 256, RW, FIXED).unwrap();
-    a.mmap(small + 256 * P, 256, RW, FIXED).unwrap();
-    fill(&mut a);
-    a.mprotect(own, 1, 1).unwrap();
-    a.mprotect(own + M2, 1, 1).unwrap();
-    a.munmap(own + 2 * M2, LARGE + SMALL - 9).unwrap();
+    leave(&mut a, LARGE + SMALL - 9);
     let before = [0, 3, 4, 7, 8].map(|page| held(&mut a, A + page * P));
     assert_eq!(
         before,
