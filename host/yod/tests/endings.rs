@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use common::job::{member, program, runs, spawn, start, start_limited};
+use common::job::{member, program, runs, small_yod, spawn, start, start_limited};
 use common::{
     assert_gone, descendants, finish, has_state, is_stopped, run, signal, terminal, ticks,
     wait_for, yod,
@@ -26,8 +26,7 @@ fn a_rank_that_stops_itself_meets_the_time_limit() {
             .arg(&program)
             .arg("s"));
         assert_eq!(ended.status, 124, "{ended:?}");
-        yod = common::yod();
-        yod.env("MARGAY_OVERSUBSCRIBE", "1").args(["-m", "64M"]);
+        yod = small_yod();
     }
 }
 
@@ -50,9 +49,7 @@ fn a_rank_that_stops_its_group_meets_the_time_limit() {
         return;
     };
     for ranks in ["1", "2"] {
-        let mut yod = yod();
-        yod.env("MARGAY_OVERSUBSCRIBE", "1").args(["-m", "64M"]);
-        let child = spawn_group(&mut yod, &program, ranks);
+        let child = spawn_group(&mut small_yod(), &program, ranks);
         wait_for("a stopped yod", || stopped(&child).then_some(()));
         let job = descendants(child.id() as i32);
         signal(child.id() as i32, Signal::TERM);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use common::job::program;
+use common::job::{program, small_yod};
 use common::{
     assert_gone, compile, descendants, dir, finish, has_node, run, signal, terminal, ticks,
     wait_for, yod,
@@ -44,8 +44,7 @@ fn a_destination_that_nothing_reads_holds_up_nobody() {
             (&["-n", "1", trace.as_str()], "c"),
             (&["-n", "2", "--"], "p"),
         ] {
-            let mut yod = yod();
-            yod.env("MARGAY_OVERSUBSCRIBE", "1").args(["-m", "64M"]);
+            let mut yod = small_yod();
             if by_time {
                 yod.args(["--timeout", "2"]);
             }
@@ -115,9 +114,8 @@ fn output_that_cannot_be_written_is_named_and_decides() {
         return;
     };
     for what in ["", "i", "p"] {
-        let mut yod = yod();
-        yod.env("MARGAY_OVERSUBSCRIBE", "1")
-            .args(["-m", "64M", "-n", "2"]);
+        let mut yod = small_yod();
+        yod.args(["-n", "2"]);
         yod.stdout(
             File::options()
                 .write(true)
@@ -169,9 +167,8 @@ fn a_reader_that_goes_away_ends_the_job_quietly() {
         return;
     };
     for ranks in ["1", "2"] {
-        let mut yod = yod();
-        yod.env("MARGAY_OVERSUBSCRIBE", "1")
-            .args(["-m", "64M", "-n", ranks]);
+        let mut yod = small_yod();
+        yod.args(["-n", ranks]);
         let mut child = yod.arg(&program).arg("p").spawn().expect("yod starts");
         drop(child.stdout.take());
         let ended = finish(child);

@@ -29,13 +29,18 @@ int main(int argc, char **argv) {
 }
 "#;
 
+/// A yod for ranks of 64 MiB, which may be more than there are cores.
+pub fn small_yod() -> Command {
+    let mut yod = yod();
+    yod.env("MARGAY_OVERSUBSCRIBE", "1").args(["-m", "64M"]);
+    yod
+}
+
 /// [`PROGRAM`] in a directory of the test's own, and a yod to run it; `None` where no kernel is built.
 pub fn program(test: &str) -> Option<(PathBuf, Command)> {
     has_node().then(|| {
         let program = compile(&dir(test), "program", PROGRAM);
-        let mut yod = yod();
-        yod.env("MARGAY_OVERSUBSCRIBE", "1").args(["-m", "64M"]);
-        (program, yod)
+        (program, small_yod())
     })
 }
 
@@ -65,9 +70,8 @@ pub fn start_limited(
     ready: impl Fn(&Child) -> bool,
 ) -> Child {
     for limit_s in [4, 8, 16] {
-        let mut yod = yod();
-        yod.env("MARGAY_OVERSUBSCRIBE", "1")
-            .args(["-m", "64M", "--timeout", &limit_s.to_string()]);
+        let mut yod = small_yod();
+        yod.args(["--timeout", &limit_s.to_string()]);
         let begun = Instant::now();
         let mut child = spawn(&mut yod);
         let pid = child.id() as i32;
