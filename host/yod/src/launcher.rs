@@ -10,7 +10,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use rustix::net::sockopt::socket_peercred;
+use machine::rendezvous::Peer;
 
 use crate::failure::{Failure, status};
 
@@ -144,8 +144,8 @@ fn daemon(pmi_fd: Option<String>) -> Option<Daemon> {
     let made = pmi_fd.and_then(|fd| {
         let open = machine::sys::open_descriptors();
         let fd = fd.parse().ok().filter(|fd| open.contains(fd))?;
-        let maker = machine::sys::with_descriptor(fd, |fd: BorrowedFd<'_>| socket_peercred(fd));
-        maker.ok().map(|maker| maker.pid)
+        let maker = machine::sys::with_descriptor(fd, |fd: BorrowedFd<'_>| Peer::of(&fd));
+        maker?.pid
     });
     let pid = made.or_else(rustix::process::getppid)?.as_raw_pid() as u32;
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok();

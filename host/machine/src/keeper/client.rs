@@ -5,11 +5,10 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use rustix::net::sockopt::socket_peercred;
-
 use super::guard::Guard;
 use crate::message::{Event, MOST_FDS, Message, receive, send};
 use crate::plan::Plan;
+use crate::rendezvous::Peer;
 use crate::serial::{Cursor, Log};
 
 /// Bytes of log per message.
@@ -35,7 +34,8 @@ impl Client {
         log: bool,
         due: Option<Instant>,
     ) -> io::Result<Client> {
-        let pid = socket_peercred(&socket)?.pid;
+        let pid = Peer::of(&socket).and_then(|peer| peer.pid);
+        let pid = pid.ok_or(io::ErrorKind::NotConnected)?;
         Ok(Client {
             socket,
             ranks,

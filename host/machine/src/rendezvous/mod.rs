@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::message::{Message, receive, send};
 use crate::resources::Resources;
 use gathering::Table;
+pub use peer::Peer;
 use socket_file::{Found, SocketFile};
 
 /// What all yods of a job must have in common.

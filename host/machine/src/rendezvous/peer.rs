@@ -11,8 +11,8 @@ use std::fs;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 
+use nix::sys::socket::{getsockopt, sockopt};
 use rustix::io::Errno;
-use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Pid, geteuid, test_kill_process};
 
 /// User ids of a complete map: all but -1 (user_namespaces(7)).
@@ -20,16 +20,39 @@ const ALL_IDS: u64 = u32::MAX as u64;
 /// The name of the process that starts proxies.
 const YOD: &str = "yod";
 
-/// Whether the process at the other end of a connection may take part. Of a listener that is the one that called listen(2).
-pub fn admits(connection: &impl AsFd) -> bool {
-    let peer = socket_peercred(connection);
-    peer.is_ok_and(|peer| Some(peer.uid.as_raw()) == user() && !may_be_rank(peer.pid))
+/// The process at the other end of a connection. Of a listener that is the one that called listen(2).
+#[derive(Clone, Copy, Debug)]
+pub struct Peer {
+    /// `None` in another PID namespace (pid_namespaces(7)).
+    pub pid: Option<Pid>,
+    uid: u32,
 }
 
-/// Whether the process at the other end is no more.
-pub fn has_ended(connection: &impl AsFd) -> bool {
-    let peer = socket_peercred(connection);
-    peer.is_ok_and(|peer| test_kill_process(peer.pid) == Err(Errno::SRCH))
+impl Peer {
+    /// By SO_PEERCRED (unix(7)); `None` of what has none.
+    pub fn of(connection: &impl AsFd) -> Option<Peer> {
+        let peer = getsockopt(connection, sockopt::PeerCredentials).ok()?;
+        Some(Peer {
+            pid: Pid::from_raw(peer.pid()),
+            uid: peer.uid(),
+        })
+    }
+
+    /// Whether it may take part.
+    pub fn is_admitted(self) -> bool {
+        Some(self.uid) == user() && self.pid.is_some_and(|pid| !may_be_rank(pid))
+    }
+
+    /// Whether it is no more.
+    pub fn has_ended(self) -> bool {
+        let found = self.pid.map(test_kill_process);
+        found == Some(Err(Errno::SRCH))
+    }
+}
+
+/// Whether the process at the other end of a connection may take part.
+pub fn admits(connection: &impl AsFd) -> bool {
+    Peer::of(connection).is_some_and(Peer::is_admitted)
 }
 
 /// This process's user, if that id is nobody else's.

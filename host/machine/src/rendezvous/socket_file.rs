@@ -6,7 +6,7 @@
 //! directory with the last file. What a yod that was killed meanwhile has left is removed by the next: a socket that refuses connections has
 //! no yod.
 //!
-//! The file system decides who reaches the socket; [`admits`] looks at the peer as well. Where users cannot be told apart there
+//! The file system decides who reaches the socket; [`Peer`] is looked at as well. Where users cannot be told apart there
 //! is no socket.
 
 use std::ffi::OsString;
@@ -22,7 +22,7 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
 };
 
-use super::peer::{admits, has_ended, user};
+use super::peer::{Peer, user};
 
 /// Connections that may wait.
 const BACKLOG: i32 = 255;
@@ -158,9 +158,15 @@ fn find_in(dir: &File, path: &Path) -> io::Result<Found> {
 fn connected(path: &Path) -> io::Result<Option<Found>> {
     let socket = socket()?;
     match connect(&socket, &SocketAddrUnix::new(path)?) {
-        Ok(()) if admits(&socket) => Ok(Some(Found::Connection(socket))),
-        Ok(()) if has_ended(&socket) => Err(io::ErrorKind::NotFound.into()),
-        Ok(()) => Err(io::ErrorKind::PermissionDenied.into()),
+        Ok(()) => match Peer::of(&socket) {
+            Some(peer) if peer.is_admitted() => Ok(Some(Found::Connection(socket))),
+            Some(peer) if peer.has_ended() => Err(io::ErrorKind::NotFound.into()),
+            Some(Peer { pid: None, .. }) => Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "a yod of another PID namespace (container) listens there",
+            )),
+            _ => Err(io::ErrorKind::PermissionDenied.into()),
+        },
         Err(Errno::AGAIN) => Ok(Some(Found::Busy)),
         Err(Errno::CONNREFUSED | Errno::NOENT) => Ok(None),
         Err(error) => Err(error.into()),
@@ -276,7 +282,7 @@ mod tests {
             panic!("nobody is there");
         };
         let connection = accept(&listener).expect("a connection");
-        assert!(admits(&connection));
+        assert!(Peer::of(&connection).is_some_and(Peer::is_admitted));
         let (other, Found::Listener(_listener)) = found(&place, "another job") else {
             panic!("jobs have their own sockets");
         };
@@ -313,6 +319,51 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
         drop(listener);
         assert!(connected(&path).expect("nobody at all").is_none());
+        fs::remove_dir_all(dir).expect("removed");
+    }
+
+    /// What is started in a PID namespace of its own: not a test by itself.
+    #[test]
+    #[ignore = "for another test to start"]
+    fn connects_from_elsewhere() {
+        let path = std::env::var_os("MARGAY_TEST_SOCKET").expect("a path");
+        let error = connected(Path::new(&path)).expect_err("nobody to be trusted");
+        assert!(error.to_string().contains("PID namespace"), "{error}");
+    }
+
+    /// Two containers with one temporary directory: which process listens cannot be told. Its number, 0, was no valid value of
+    /// the type that it was read into.
+    #[test]
+    fn a_listener_in_another_pid_namespace_is_named() {
+        let _alone = no_process_starts();
+        let unshare = || {
+            let mut command = Command::new("unshare");
+            command.args(["--user", "--map-root-user", "--pid", "--fork"]);
+            command
+        };
+        let can = unshare().arg("true").status();
+        if !can.is_ok_and(|status| status.success()) {
+            // print! is shown of tests that fail only.
+            let line = b"skipped: no namespaces here\n";
+            let _ = std::io::Write::write_all(&mut std::io::stdout(), line);
+            return;
+        }
+        let dir = scratch("elsewhere");
+        let path = dir.join("socket");
+        let listener = socket().expect("a socket");
+        bind(&listener, &SocketAddrUnix::new(&path).expect("short")).expect("bound");
+        listen(&listener, 1).expect("listens");
+        let own = std::env::current_exe().expect("this program");
+        let connects = unshare()
+            .arg(own)
+            .args(["--exact", "--ignored"])
+            .arg("rendezvous::socket_file::tests::connects_from_elsewhere")
+            .env("MARGAY_TEST_SOCKET", &path)
+            .output();
+        let connects = connects.expect("started");
+        let said = String::from_utf8_lossy(&connects.stdout);
+        assert!(connects.status.success(), "{said}");
+        assert!(said.contains("1 passed"), "{said}");
         fs::remove_dir_all(dir).expect("removed");
     }
 
@@ -366,6 +417,13 @@ mod tests {
         fs::set_permissions(&place, fs::Permissions::from_mode(0o755)).expect("its owner");
         let refused = find_at(&place.join("name")).expect_err("open to others");
         assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+        if rustix::process::geteuid().is_root() {
+            const NOBODY: u32 = 65534;
+            fs::set_permissions(&place, fs::Permissions::from_mode(0o700)).expect("its owner");
+            std::os::unix::fs::chown(&place, Some(NOBODY), None).expect("root's right");
+            let refused = find_at(&place.join("name")).expect_err("another user's");
+            assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+        }
         fs::remove_dir(&place).expect("empty");
         std::os::unix::fs::symlink(&dir, &place).expect("a link");
         assert!(

@@ -9,7 +9,8 @@ use std::os::fd::BorrowedFd;
 
 use abi::Errno;
 use abi::syscall::Call;
-use rustix::net::{Shutdown, sockopt};
+use nix::sys::socket::{getsockopt, sockopt};
+use rustix::net::Shutdown;
 
 use super::args::Scratch;
 use crate::rank::Rank;
@@ -131,8 +132,10 @@ pub fn check_connected(rank: &Rank, fd: u64) -> Result<(), Errno> {
     let _passed = rank.children.gate.pass();
     // SAFETY: 1. The number is only used for this call: Linux has just connected it.
     let socket = unsafe { BorrowedFd::borrow_raw(fd as i32) };
-    let peer = sockopt::socket_peercred(socket).map(|peer| peer.pid.as_raw_pid());
-    let process = peer.ok().filter(|pid| *pid > 0).and_then(Process::of);
+    let peer = getsockopt(&socket, sockopt::PeerCredentials);
+    // 0 of one in another PID namespace.
+    let pid = peer.ok().map(|peer| peer.pid()).filter(|pid| *pid > 0);
+    let process = pid.and_then(Process::of);
     if !process.is_some_and(|process| process.keeps_nodes()) {
         return Ok(());
     }
