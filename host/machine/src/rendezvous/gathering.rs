@@ -165,7 +165,7 @@ fn difference(a: &Member, b: &Member) -> Option<String> {
 
 #[cfg(test)]
 pub mod tests {
-    use super::super::no_process_starts;
+    use super::super::testing::no_process_starts;
     use super::*;
     use crate::message::send;
     use crate::resources::Resources;

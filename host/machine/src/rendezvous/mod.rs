@@ -7,6 +7,8 @@
 mod gathering;
 mod peer;
 mod socket_file;
+#[cfg(test)]
+mod testing;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -179,14 +181,6 @@ pub fn together<'a>(members: impl Iterator<Item = &'a Member> + Clone) -> Resour
         cores: quotas.min().unwrap_or(cpus.len()).min(cpus.len()).max(1),
         memory_bytes: memory.min().unwrap_or(0),
     }
-}
-
-/// For tests: a process that is being started has copies of all descriptors until it calls exec, so sockets and locks that
-/// another test has closed are not closed yet. Tests that start one, or that rely on what they have closed, hold this.
-#[cfg(test)]
-fn no_process_starts() -> std::sync::MutexGuard<'static, ()> {
-    static STARTS: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    STARTS.lock().unwrap_or_else(|error| error.into_inner())
 }
 
 #[cfg(test)]

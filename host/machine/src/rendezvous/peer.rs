@@ -106,38 +106,20 @@ fn status(pid: i32, field: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::no_process_starts;
+    use super::super::testing::{NOBODY, SOCKET, listener, no_process_starts, skipped};
     use super::*;
     use rustix::net::{
-        AddressFamily, RecvFlags, SocketAddrUnix, SocketType, accept, bind, connect, listen, recv,
-        socket,
+        AddressFamily, RecvFlags, SocketAddrUnix, SocketType, accept, connect, recv, socket,
     };
     use std::fs::Permissions;
-    use std::io::Write;
-    use std::os::fd::OwnedFd;
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::process::CommandExt;
-    use std::path::{Path, PathBuf};
+    use std::path::Path;
     use std::process::Command;
-
-    /// Where [`connects`] finds the listener.
-    const SOCKET: &str = "MARGAY_TEST_SOCKET";
 
     const CONNECTS: &str = "rendezvous::peer::tests::connects";
     /// By a shell: what this program itself has started would pass for a rank's proxy.
     const RUN: &str = "\"$0\" --exact \"$1\" --ignored >&2; exit $?";
-
-    /// A socket in a directory of its own that listens.
-    fn listener(test: &str) -> (PathBuf, PathBuf, OwnedFd) {
-        let name = format!("margay-peer-{test}-{}", std::process::id());
-        let dir = std::env::temp_dir().join(name);
-        fs::create_dir_all(&dir).expect("a directory");
-        let path = dir.join("socket");
-        let listener = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).expect("a socket");
-        bind(&listener, &SocketAddrUnix::new(&path).expect("short")).expect("bound");
-        listen(&listener, 1).expect("listens");
-        (dir, path, listener)
-    }
 
     /// What is started to connect: not a test by itself.
     #[test]
@@ -197,11 +179,8 @@ mod tests {
     /// Whoever could reach the socket, whatever its mode, was another user still.
     #[test]
     fn another_user_is_not_let_in() {
-        const NOBODY: u32 = 65534;
         if !geteuid().is_root() {
-            // print! is shown of tests that fail only.
-            let line = b"skipped: only root has a process of another user\n";
-            let _ = std::io::stdout().write_all(line);
+            skipped("only root has a process of another user");
             return;
         }
         let _alone = no_process_starts();
