@@ -5,7 +5,8 @@
 //!
 //! STREAM_SIZE is the length of the streams, 1G unless set.
 
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Arguments;
+use margay_tests::trial::trial;
 use margay_tests::{compare, manifest, tree};
 
 fn main() {
@@ -18,7 +19,7 @@ fn main() {
     let trials = rows.into_iter().map(|row| {
         let ignored = row.extra.needs_kvm && !kvm || row.extra.needs_vsyscall && !vsyscall;
         let name = format!("{}/{}", row.category, row.name);
-        Trial::test(name, move || Ok(compare::row(&row)?)).with_ignored_flag(ignored)
+        trial(name, move || compare::row(&row)).with_ignored_flag(ignored)
     });
     libtest_mimic::run(&arguments, trials.collect()).exit();
 }

@@ -5,11 +5,12 @@
 //! that notice are named in the manifest; one of them suffices.
 
 use anyhow::{Context, Result, bail, ensure};
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Arguments;
 use margay_tests::compare;
 use margay_tests::manifest::{self, Row};
 use margay_tests::report::Stderr;
 use margay_tests::run::{HANG, Run};
+use margay_tests::trial::trial;
 
 /// yod tells the node to refuse the calls named here.
 const REFUSE: &str = "MARGAY_REFUSE";
@@ -84,7 +85,7 @@ fn main() {
             .filter(|row| row.notices.iter().any(|name| name == call))
             .cloned()
             .collect();
-        Trial::test(*call, move || Ok(somebody_notices(call, &noticing)?))
+        trial(*call, move || somebody_notices(call, &noticing))
     });
     libtest_mimic::run(&arguments, trials.collect()).exit();
 }

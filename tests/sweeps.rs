@@ -6,11 +6,12 @@ use std::fs;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Arguments;
 use margay_tests::compare::checks_passed;
 use margay_tests::manifest::{self, End, Extra};
 use margay_tests::run::{HANG, Run};
 use margay_tests::tree;
+use margay_tests::trial::trial;
 
 /// So often a program repeats its cases in one node.
 const IN_A_NODE: u64 = 10;
@@ -33,7 +34,7 @@ fn main() {
         CORES.map(|cores| {
             let program = program.clone();
             let name = format!("{}.{}.{cores}", program.name, program.kind);
-            Trial::test(name, move || Ok(sweep(&program, cores, sweeps)?))
+            trial(name, move || sweep(&program, cores, sweeps))
         })
     });
     libtest_mimic::run(&arguments, trials.collect()).exit();

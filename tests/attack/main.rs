@@ -19,10 +19,11 @@ mod targets;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Arguments;
 use margay_tests::random::Random;
 use margay_tests::report::skipped;
 use margay_tests::tree;
+use margay_tests::trial::trial;
 
 /// What a round is told.
 #[derive(Clone, Copy)]
@@ -52,9 +53,9 @@ fn main() {
     let ranks = ranks();
     let trials = TARGETS.iter().map(|&(name, target)| {
         let ranks = ranks.clone();
-        let trial = Trial::test(name, move || {
-            let tried = attack(target, seed, &ranks, seconds).map_err(|error| format!("{error:#}"));
-            println!("{name}: {}", tried?);
+        let trial = trial(name, move || {
+            let tried = attack(target, seed, &ranks, seconds)?;
+            println!("{name}: {tried}");
             Ok(())
         });
         trial.with_ignored_flag(!confined::possible())

@@ -34,7 +34,7 @@ fn case(
     name: impl Into<String>,
     test: impl FnOnce() -> anyhow::Result<()> + Send + 'static,
 ) -> Trial {
-    Trial::test(name, move || Ok(test()?))
+    margay_tests::trial::trial(name, test)
 }
 
 /// A program that is fine.

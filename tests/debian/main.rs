@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Arguments;
 use margay_tests::capture::Captured;
 use margay_tests::compare;
 use margay_tests::manifest;
@@ -16,6 +16,7 @@ use margay_tests::report::Stderr;
 use margay_tests::run::{HANG, Outcome, Run};
 use margay_tests::scratch::Scratch;
 use margay_tests::tree;
+use margay_tests::trial::trial;
 
 /// The tables of this folder; each row is a case.
 const TABLES: &[&str] = &["programs.tsv", "threads.tsv", "children.tsv"];
@@ -32,9 +33,9 @@ fn main() {
     let commands = tables.flat_map(|table| manifest::commands(&table).expect("a right table"));
     let trials = commands.map(|command| {
         let name = command.name.clone();
-        Trial::test(name, move || Ok(check(&command)?))
+        trial(name, move || check(&command))
     });
-    let crash = Trial::test("sqlite3.crash", || Ok(crash::check()?));
+    let crash = trial("sqlite3.crash", crash::check);
     libtest_mimic::run(&arguments, trials.chain([crash]).collect()).exit();
 }
 

@@ -17,9 +17,10 @@ mod wire;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Arguments;
 use margay_tests::random::Random;
 use margay_tests::tree;
+use margay_tests::trial::trial;
 
 /// What a target is given: how long, and random numbers.
 pub struct Budget {
@@ -70,12 +71,12 @@ fn main() {
     let seconds = Duration::from_secs(tree::number("FUZZ_SECONDS", 5));
     let seed = Random::from_environment("FUZZ_SEED");
     let trials = TARGETS.iter().zip(seed..).map(|(&(name, target), seed)| {
-        Trial::test(name, move || {
+        trial(name, move || {
             let end = Instant::now() + seconds;
-            Ok(target(Budget {
+            target(Budget {
                 end,
                 random: Random::new(seed),
-            })?)
+            })
         })
     });
     libtest_mimic::run(&arguments, trials.collect()).exit();

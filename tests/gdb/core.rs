@@ -9,6 +9,7 @@ use margay_tests::clean;
 use margay_tests::report;
 use margay_tests::run::{Outcome, Run};
 use margay_tests::scratch::Scratch;
+use margay_tests::trial::trial;
 
 use crate::host::{build, functions, gdb};
 
@@ -16,9 +17,7 @@ use crate::host::{build, functions, gdb};
 const WRITTEN: &str = ": core file written to ";
 
 pub fn all() -> Vec<Trial> {
-    let case = |name: &str, test: fn() -> Result<()>| {
-        Trial::test(format!("core: {name}"), move || Ok(test()?))
-    };
+    let case = |name: &str, test: fn() -> Result<()>| trial(format!("core: {name}"), test);
     vec![
         case("one thread", || same_as_native(&[], &["alone", "null"])),
         case("one thread, static", || {

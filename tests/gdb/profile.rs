@@ -5,13 +5,13 @@ use libtest_mimic::Trial;
 use margay_tests::clean;
 use margay_tests::run::Run;
 use margay_tests::scratch::Scratch;
+use margay_tests::trial::trial;
 use std::process::Command;
 
 use crate::host::build;
 
 pub fn all() -> Vec<Trial> {
-    let sampled = || Ok(is_sampled()?);
-    vec![Trial::test("profile: as native", sampled)]
+    vec![trial("profile: as native", is_sampled)]
 }
 
 /// A line of the flat profile.

@@ -12,14 +12,13 @@ use margay_tests::clean;
 use margay_tests::process::{self, signal, wait_until};
 use margay_tests::run::{HANG, Outcome, Run, Started};
 use margay_tests::scratch::Scratch;
+use margay_tests::trial::trial;
 use rustix::process::Signal;
 
 use crate::host::{build, functions, gdb};
 
 pub fn all() -> Vec<Trial> {
-    let case = |name: &str, test: fn() -> Result<()>| {
-        Trial::test(format!("session: {name}"), move || Ok(test()?))
-    };
+    let case = |name: &str, test: fn() -> Result<()>| trial(format!("session: {name}"), test);
     vec![
         case("break, watch, step", breakpoints),
         case("as native", as_native),

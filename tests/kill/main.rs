@@ -11,10 +11,11 @@ mod round;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Arguments;
 use margay_tests::process::Role;
 use margay_tests::random::Random;
 use margay_tests::tree;
+use margay_tests::trial::trial;
 
 use round::{Blow, Round};
 
@@ -36,8 +37,7 @@ fn main() {
     let each = rounds.div_ceil(lanes.len() as u64);
     let trials = lanes.into_iter().zip(seed..).map(|((blow, victim), seed)| {
         let name = format!("{blow:?} {victim:?}").to_lowercase();
-        let lane = move || lane(blow, victim, each, seed).map_err(|error| format!("{error:#}"));
-        Trial::test(name, move || Ok(lane()?))
+        trial(name, move || lane(blow, victim, each, seed))
     });
     libtest_mimic::run(&arguments, trials.collect()).exit();
 }

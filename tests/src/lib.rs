@@ -18,3 +18,4 @@ pub mod run;
 pub mod scratch;
 pub mod stream;
 pub mod tree;
+pub mod trial;

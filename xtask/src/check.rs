@@ -180,9 +180,12 @@ fn system(name: &str) -> Command {
     command
 }
 
-/// The plugin of QEMU, where it could be built.
+/// The plugin of QEMU, where it could be built. One node at a time: how often a kernel waits for its host, and so what it
+/// executes, depends on what else the host runs.
 fn plugin_test() -> Command {
-    cargo_with(&["test", "-p", "margay-bench", "--test", "plugin"], &[])
+    let mut command = cargo_with(&["test", "-p", "margay-bench", "--test", "plugin"], &[]);
+    command.args(["--", "--test-threads", "1"]);
+    command
 }
 
 /// Without the test that the step `plugin` runs.
