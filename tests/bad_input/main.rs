@@ -12,7 +12,8 @@ mod options;
 mod programs;
 mod refused;
 
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Arguments;
+use margay_tests::trial::trial as case;
 
 fn main() {
     let arguments = Arguments::from_args();
@@ -27,14 +28,6 @@ fn main() {
         exhaustion::all(),
     ];
     libtest_mimic::run(&arguments, trials.into_iter().flatten().collect()).exit();
-}
-
-/// A case by its name.
-fn case(
-    name: impl Into<String>,
-    test: impl FnOnce() -> anyhow::Result<()> + Send + 'static,
-) -> Trial {
-    margay_tests::trial::trial(name, test)
 }
 
 /// A program that is fine.

@@ -1,4 +1,4 @@
-//! A test by name, for those whose cases come from tables.
+//! A case by its name, for test binaries that list their cases themselves.
 
 use anyhow::Result;
 use libtest_mimic::{Failed, Trial};
