@@ -85,7 +85,7 @@ static const struct {
     {"invpcid", SEVEN, B, 10, LISTED, 0},
     {"avx512f", SEVEN, B, 16, EXACT, ZMM},
     {"avx512dq", SEVEN, B, 17, EXACT, ZMM},
-    {"rdseed", SEVEN, B, 18, EXACT, 0},
+    {"rdseed", SEVEN, B, 18, LISTED, 0}, // Linux has it off on Zen 5 (AMD-SB-7055)
     {"adx", SEVEN, B, 19, EXACT, 0},
     {"smap", SEVEN, B, 20, LISTED, 0},
     {"avx512ifma", SEVEN, B, 21, EXACT, ZMM},
