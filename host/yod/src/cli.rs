@@ -140,6 +140,8 @@ const NP: &str = "np";
 pub const LAUNCHED_BY: &str = "launched-by";
 const RANKS: &str = "ranks";
 const COMMAND: &str = "command";
+/// Of the thread that reads the command line.
+const PARSER_STACK_BYTES: usize = 1 << 20;
 
 /// What to do with the arguments.
 #[derive(Debug)]
@@ -152,6 +154,19 @@ pub enum Parsed {
 
 /// Reads the arguments; the first is yod's own name.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Parsed, Failure> {
+    let args: Vec<OsString> = args.into_iter().collect();
+    // What describes all options takes 45 KiB of stack, which `ulimit -s` need not leave: they are read in a thread.
+    let reader = std::thread::Builder::new().stack_size(PARSER_STACK_BYTES);
+    let reader = reader
+        .spawn(|| parse_here(args))
+        .map_err(|error| Failure::os("start a thread that reads the arguments", error))?;
+    match reader.join() {
+        Ok(parsed) => parsed,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+fn parse_here(args: Vec<OsString>) -> Result<Parsed, Failure> {
     use clap::error::ErrorKind::{DisplayHelp, DisplayVersion};
     let matches = Cli::command().try_get_matches_from(with_long_np(args));
     let cli = matches.and_then(|matches| {
@@ -179,7 +194,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Parsed, Failure
 }
 
 /// clap has no options of two letters behind one dash: `-np` before the program becomes `--np`.
-fn with_long_np(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+fn with_long_np(mut args: Vec<OsString>) -> Vec<OsString> {
     let options = Cli::command();
     let takes_next = |word: &str| {
         let of = |arg: &&clap::Arg| {
@@ -190,7 +205,6 @@ fn with_long_np(args: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
         let option = options.get_arguments().find(of);
         option.is_some_and(|arg| arg.get_action().takes_values() && !arg.is_require_equals_set())
     };
-    let mut args: Vec<OsString> = args.into_iter().collect();
     let mut i = 1;
     while i < args.len() {
         if args[i] == "-np" {

@@ -2,8 +2,8 @@
 //!
 //! It finds out who started it ([`launcher`]), or that an MPI's launcher is to start the ranks ([`relaunch`]), meets the other yods
 //! of its job ([`party`]), checks what it is asked for ([`setup`]), has a keeper boot a node and forks a proxy per rank
-//! ([`job`], [`ranks`]), watches all of them ([`supervise`]) and ends as the ranks ended ([`verdict`]). It has one thread and no state outside of
-//! this process: when it is gone, everything it started is.
+//! ([`job`], [`ranks`]), watches all of them ([`supervise`]) and ends as the ranks ended ([`verdict`]). It has one thread,
+//! once the command line is read, and no state outside of this process: when it is gone, everything it started is.
 #![forbid(unsafe_code)]
 
 mod cli;

@@ -35,7 +35,7 @@ fn too_little_memory_is_said() {
     ended.one_line(126, "do not fit the node's memory");
 }
 
-/// Reading the ranks' output took more stack than `ulimit -s` may leave.
+/// Reading the ranks' output, and the command line, took more stack than `ulimit -s` may leave.
 #[test]
 fn a_small_stack_is_enough() {
     let Some(program) = program("small-stack") else {
@@ -45,7 +45,7 @@ fn a_small_stack_is_enough() {
         "-n 1 --strace=/dev/null --stats",
         "-n 2 --label --kernel-log=/dev/null",
     ] {
-        let script = format!("ulimit -s 64 && exec \"$0\" -m 64M {options} \"$1\" lines");
+        let script = format!("ulimit -s 52 && exec \"$0\" -m 64M {options} \"$1\" lines");
         let ended = run(Command::new("sh")
             .args(["-c", &script, env!("CARGO_BIN_EXE_yod")])
             .arg(&program)
