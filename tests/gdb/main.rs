@@ -1,5 +1,6 @@
 //! What the host's gdb makes of a rank, of the core file that it leaves and in a session with it; and its gprof of a profile.
 
+mod connection;
 mod core;
 mod host;
 mod profile;
@@ -9,6 +10,11 @@ use libtest_mimic::Arguments;
 
 fn main() {
     let arguments = Arguments::from_args();
-    let trials = [core::all(), session::all(), profile::all()];
+    let trials = [
+        core::all(),
+        session::all(),
+        connection::all(),
+        profile::all(),
+    ];
     libtest_mimic::run(&arguments, trials.into_iter().flatten().collect()).exit();
 }

@@ -1,19 +1,13 @@
-//! gdb sessions with a rank: what gdb shows of it, and what becomes of a rank whose gdb leaves or misbehaves.
+//! gdb sessions with a rank: what gdb shows of it, and what becomes of the rank.
 
-use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use libtest_mimic::Trial;
-use margay_tests::clean;
-use margay_tests::process::{self, signal, wait_until};
+use margay_tests::process::wait_until;
 use margay_tests::run::{HANG, Outcome, Run, Started};
 use margay_tests::scratch::Scratch;
 use margay_tests::trial::trial;
-use rustix::process::Signal;
 
 use crate::host::{build, functions, gdb};
 
@@ -21,6 +15,7 @@ pub fn all() -> Vec<Trial> {
     let case = |name: &str, test: fn() -> Result<()>| trial(format!("session: {name}"), test);
     vec![
         case("break, watch, step", breakpoints),
+        case("a wait after a breakpoint", waits),
         case("as native", as_native),
         case("threads and Ctrl-C", threads),
         case("a rank that dies", dies),
@@ -29,39 +24,34 @@ pub fn all() -> Vec<Trial> {
         case("two ranks", two_ranks),
         case("a breakpoint in what ranks share", breakpoint_in_text),
         case("detach", detaches),
-        case("garbage", garbage),
-        case("gdb goes", gdb_goes),
-        case("nobody comes", nobody_comes),
-        case("a socket in use", in_use),
-        case("a socket of the user alone", of_the_user_alone),
     ]
 }
 
 /// A rank that waits for gdb.
-struct Waiting {
-    scratch: Scratch,
-    program: String,
+pub struct Waiting {
+    pub scratch: Scratch,
+    pub program: String,
 }
 
 impl Waiting {
-    fn new(program: &str) -> Result<Waiting> {
+    pub fn new(program: &str) -> Result<Waiting> {
         let scratch = Scratch::new()?;
         let program = build(&scratch, program, &[])?;
         Ok(Waiting { scratch, program })
     }
 
-    fn socket(&self) -> PathBuf {
+    pub fn socket(&self) -> PathBuf {
         // A path of a socket has at most 107 bytes: relative to the working directory it fits.
         self.scratch.path().join("cwd/s")
     }
 
-    fn run(&self, options: &[&str], args: &[&str]) -> Run {
+    pub fn run(&self, options: &[&str], args: &[&str]) -> Run {
         let run = Run::yod(&["-m", "64M", "--gdb=s"]).args(options);
         run.args(&["--", &self.program]).args(args)
     }
 
     /// Starts yod; returns when the socket is there.
-    fn start(&self, options: &[&str], args: &[&str]) -> Result<Started<'_>> {
+    pub fn start(&self, options: &[&str], args: &[&str]) -> Result<Started<'_>> {
         let started = self.run(options, args).start(&self.scratch)?;
         let suffix = if options.contains(&"-n") { ".1" } else { "" };
         let socket = format!("{}{suffix}", self.socket().display());
@@ -78,7 +68,7 @@ impl Waiting {
         gdb(&self.scratch.path().join("cwd"), &[&self.program], &all)
     }
 
-    fn ended(&self, outcome: &Outcome, status: i32) -> Result<()> {
+    pub fn ended(&self, outcome: &Outcome, status: i32) -> Result<()> {
         ensure!(
             outcome.status == Some(status),
             "status {:?} instead of {status}: {}",
@@ -90,7 +80,7 @@ impl Waiting {
     }
 }
 
-fn has(text: &str, parts: &[&str]) -> Result<()> {
+pub fn has(text: &str, parts: &[&str]) -> Result<()> {
     let mut rest = text;
     for part in parts {
         let at = rest.find(part);
@@ -157,6 +147,17 @@ fn breakpoints() -> Result<()> {
         outcome.stdout.text()
     );
     Ok(())
+}
+
+/// The one thread of a rank halted by itself: the stop is over when it goes on, and calls it back from nothing.
+fn waits() -> Result<()> {
+    let waiting = Waiting::new("steps")?;
+    let started = waiting.start(&[], &["waits"])?;
+    let quietly = "handle SIGUSR1 nostop noprint";
+    let commands = [quietly, "break twice", "continue", "delete", "continue"];
+    let text = waiting.gdb("s", &commands)?;
+    has(&text, &["Breakpoint 1, twice", "exited with code 03"])?;
+    waiting.ended(&started.finish(HANG)?, 3)
 }
 
 /// The same commands, natively and with a rank: the same functions, and values.
@@ -340,107 +341,5 @@ fn detaches() -> Result<()> {
     let outcome = started.finish(HANG)?;
     waiting.ended(&outcome, 3)?;
     ensure!(outcome.stdout.text() == "sum 12 counter 1006\n");
-    Ok(())
-}
-
-/// A line of yod's, and the rank goes on.
-fn garbage() -> Result<()> {
-    let waiting = Waiting::new("steps")?;
-    let started = waiting.start(&[], &[])?;
-    let mut stream = UnixStream::connect(waiting.socket())?;
-    // What it answers does not matter; it may have gone before all is written.
-    let _ = stream
-        .write_all(b"hello\r\n\x00\xff$$$#zz+++$qSupported:x#00$m0,ffffffffffffffffff#00$Z9#00");
-    drop(stream);
-    let outcome = started.finish(HANG)?;
-    waiting.ended(&outcome, 3)?;
-    has(&outcome.stderr.text(), &["gdb is gone, the rank goes on: "])
-}
-
-/// gdb is killed while its breakpoint is in the program.
-fn gdb_goes() -> Result<()> {
-    let waiting = Waiting::new("steps")?;
-    let started = waiting.start(&[], &["loop"])?;
-    let mut child = Command::new("/usr/bin/gdb")
-        .args([
-            "-nx",
-            "-batch",
-            "-ex",
-            "set sysroot /",
-            "-ex",
-            "target remote s",
-        ])
-        .args([
-            "-ex",
-            "break twice",
-            "-ex",
-            "continue",
-            "-ex",
-            "set var go_on = 0",
-        ])
-        .args([
-            "-ex",
-            "shell echo 4711",
-            "-ex",
-            "python import time; time.sleep(60)",
-        ])
-        .arg(&waiting.program)
-        .current_dir(waiting.scratch.path().join("cwd"))
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()?;
-    let mut text = String::new();
-    let mut out = std::io::BufReader::new(child.stdout.take().expect("piped"));
-    while !text.contains("4711") {
-        ensure!(
-            std::io::BufRead::read_line(&mut out, &mut text)? > 0,
-            "{text}"
-        );
-    }
-    process::kill_group(&mut child);
-    let outcome = started.finish(HANG)?;
-    waiting.ended(&outcome, 3)?;
-    has(&outcome.stderr.text(), &["gdb is gone, the rank goes on: "]).with_context(|| text)
-}
-
-/// SIGTERM ends a rank that waits for gdb; nothing is left.
-fn nobody_comes() -> Result<()> {
-    let waiting = Waiting::new("steps")?;
-    let started = waiting.start(&[], &[])?;
-    ensure!(signal(started.pid(), Signal::TERM));
-    waiting.ended(&started.finish(HANG)?, 143)?;
-    let run = waiting.run(&["--timeout", "3"], &[]);
-    let outcome = clean::run_in(run, &waiting.scratch)?;
-    waiting.ended(&outcome, 124)
-}
-
-fn in_use() -> Result<()> {
-    let waiting = Waiting::new("steps")?;
-    std::fs::create_dir_all(waiting.scratch.path().join("cwd"))?;
-    std::fs::write(waiting.socket(), "a file")?;
-    let outcome = clean::run_in(waiting.run(&[], &[]), &waiting.scratch)?;
-    clean::one_line(&outcome, 71, "cannot listen for gdb at ")?;
-    ensure!(std::fs::read(waiting.socket())? == b"a file");
-    Ok(())
-}
-
-/// Whoever connects to it has the rank's memory. It is there under its name before yod could change its mode, so it is looked at as
-/// soon as it is, and where nothing else restricts it.
-fn of_the_user_alone() -> Result<()> {
-    let waiting = Waiting::new("steps")?;
-    let run = waiting.run(&[], &[]);
-    let run = run.under(&["/bin/sh", "-c", "umask 0; exec \"$@\"", "sh"]);
-    let started = run.start(&waiting.scratch)?;
-    let mut mode = None;
-    let there = wait_until(HANG, || {
-        let found = std::fs::metadata(waiting.socket());
-        mode = found.ok().map(|meta| meta.permissions().mode() & 0o7777);
-        mode.is_some()
-    });
-    ensure!(there, "no socket");
-    ensure!(signal(started.pid(), Signal::TERM));
-    waiting.ended(&started.finish(HANG)?, 143)?;
-    ensure!(mode == Some(0o600), "mode {:o}", mode.unwrap_or(0));
     Ok(())
 }

@@ -1,7 +1,8 @@
 // For gdb sessions: a function that is called, a variable that changes, a signal, a loop that gdb ends.
 //
-//   steps [loop|threads|zero|becomes]
+//   steps [loop|threads|waits|zero|becomes]
 
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -63,6 +64,8 @@ int main(int argc, char **argv)
         for (int i = 0; i < 3; i++)
             pthread_join(threads[i], NULL);
     }
+    if (strcmp(way, "waits") == 0)
+        poll(NULL, 0, 100);
     if (strcmp(way, "loop") == 0)
         loops();
     return strcmp(way, "zero") == 0 ? 0 : 3;
