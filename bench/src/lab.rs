@@ -251,8 +251,15 @@ impl Lab {
         if let Some(cores) = how.cores.or(one.as_deref()) {
             words.extend(["taskset", "--cpu-list", cores].map(OsString::from));
         }
+        let cpus = how
+            .cores
+            .map_or(how.ranks, |cores| cores.split(',').count());
         if let Some(mpi) = how.launch.mpi() {
-            words.extend(mpi.launcher(how.ranks).into_iter().map(OsString::from));
+            words.extend(
+                mpi.launcher(how.ranks, cpus)
+                    .into_iter()
+                    .map(OsString::from),
+            );
         }
         words.push(self.yod.clone().into());
         if how.launch == Launch::None {
@@ -261,7 +268,7 @@ impl Lab {
         }
         words.extend(["-m", how.memory, "--accel", "tcg"].map(OsString::from));
         words.extend(options.iter().map(OsString::from));
-        if how.icount && how.ranks > 1 {
+        if how.icount && how.ranks > 1 || how.ranks > cpus {
             words.push("--oversubscribe".into());
         }
         if how.stats {

@@ -39,14 +39,22 @@ impl Mpi {
         }
     }
 
-    /// Its launcher, which starts this many ranks of the program that follows, each bound to a CPU of its own. Open MPI's does that
-    /// itself, but per core unless told. Unbound ranks would stay on one CPU of a Linux that does not balance the other.
-    pub fn launcher(self, ranks: usize) -> Vec<String> {
+    /// Its launcher, which starts this many ranks of the program that follows, each bound to one of `cpus` CPUs, in turn. Open MPI's
+    /// does that itself, but per core unless told, and only while there are enough. Unbound ranks would stay on one CPU of a Linux
+    /// that does not balance the other.
+    pub fn launcher(self, ranks: usize, cpus: usize) -> Vec<String> {
         let words: &[&str] = match self {
             Mpi::OpenMpi => &["/usr/bin/mpirun.openmpi", "--use-hwthread-cpus"],
             Mpi::Mpich => &["/usr/bin/mpiexec.hydra", "-bind-to", "hwthread"],
         };
-        let mut words: Vec<String> = words.iter().map(ToString::to_string).collect();
+        let shared: &[&str] = match self {
+            Mpi::OpenMpi if ranks > cpus => {
+                &["--oversubscribe", "--bind-to", "hwthread:overload-allowed"]
+            }
+            Mpi::OpenMpi | Mpi::Mpich => &[],
+        };
+        let words = words.iter().chain(shared);
+        let mut words: Vec<String> = words.map(ToString::to_string).collect();
         words.extend(["-n".to_owned(), ranks.to_string()]);
         words
     }
@@ -139,8 +147,13 @@ mod tests {
             "{error}"
         );
         assert_eq!(
-            Mpi::Mpich.launcher(2),
+            Mpi::Mpich.launcher(2, 2),
             ["/usr/bin/mpiexec.hydra", "-bind-to", "hwthread", "-n", "2"]
+        );
+        let shared = Mpi::OpenMpi.launcher(4, 2);
+        assert!(
+            shared.contains(&"--oversubscribe".to_owned())
+                && shared.ends_with(&["-n".into(), "4".into()])
         );
     }
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::figure::Figure;
 
-/// The results of a program: lines `name value`, in order; other lines are not for us.
+/// The results of a program: lines `name value`, or `name=value` as others print them, in order; other lines are not for us.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Results(Vec<(String, f64)>);
 
@@ -16,7 +16,7 @@ impl Results {
     /// Reads a program's output.
     pub fn parse(text: &str) -> Results {
         let line = |line: &str| {
-            let (name, value) = line.trim_end().split_once(' ')?;
+            let (name, value) = line.trim_end().split_once([' ', '='])?;
             Some((name.to_owned(), value.parse().ok()?))
         };
         Results(text.lines().filter_map(line).collect())

@@ -85,7 +85,7 @@ impl Tuning {
     /// The CPUs of each process, as init.c takes them; none: Linux decides.
     fn cpus(self, order: &Order<'_>) -> Vec<String> {
         if order.launch != Launch::None {
-            return vec![format!("0-{}", order.ranks - 1)];
+            return vec![format!("0-{}", order.ranks.min(order.mode.cpus()) - 1)];
         }
         match (self, order.ranks, order.threads) {
             (_, 1, threads) if threads > 1 => vec![format!("0-{}", threads - 1)],
@@ -220,7 +220,7 @@ fn order_file(tuning: Tuning, order: &Order<'_>) -> String {
         for (name, value) in mpi.variables() {
             text.push_str(&format!("env {name}={value}\n"));
         }
-        launcher = mpi.launcher(order.ranks);
+        launcher = mpi.launcher(order.ranks, order.mode.cpus());
     }
     if let Some((path, words)) = launcher.split_first() {
         text.push_str(&format!("launcher {path}\n"));
@@ -335,6 +335,11 @@ mod tests {
             "{file}"
         );
         assert!(file.contains("env OMPI_ALLOW_RUN_AS_ROOT=1\n"), "{file}");
+        let shared = Order {
+            ranks: 4,
+            ..launched
+        };
+        assert_eq!(Tuning::Tuned.cpus(&shared), ["0-1"]);
         assert_eq!(order_file(Tuning::Tuned, &order(Mode::Wall, 1)), "rank 1\n");
     }
 

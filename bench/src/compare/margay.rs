@@ -19,7 +19,7 @@ pub const NAME: &str = "margay";
 pub const TITLE: &str = "Margay";
 
 /// Memory of a job, over all of its ranks. Other systems get the whole machine of such a job.
-const MEMORY: [&str; 2] = ["1G", "512M"];
+const MEMORY: [&str; 4] = ["1G", "512M", "256M", "256M"];
 
 /// Margay in a lab.
 pub struct Margay<'a>(&'a Lab);

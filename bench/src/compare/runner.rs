@@ -235,7 +235,7 @@ impl Runner<'_> {
         (job.args, job.prepare, job.mode as usize).hash(&mut hasher);
         (job.ranks, job.threads, job.launch).hash(&mut hasher);
         if let Some(mpi) = job.launch.mpi() {
-            (mpi.launcher(job.ranks), mpi.variables()).hash(&mut hasher);
+            (mpi.launcher(job.ranks, job.mode.cpus()), mpi.variables()).hash(&mut hasher);
         }
         for file in job.launch.files(self.lab.target()) {
             hash_file(&file, &mut hasher)?;

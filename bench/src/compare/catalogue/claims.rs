@@ -2,7 +2,8 @@
 
 use super::Together::{self, GeometricMean, Most};
 
-/// What is claimed of several figures together, as the ratio of the first system's to the last one's.
+/// What is claimed of several figures together, as the ratio of the first system's to the last one's, or of the last one's to the
+/// first's where more is better: below 1 the first is ahead.
 #[derive(Debug)]
 pub struct Claim {
     /// Its name, for ever.
@@ -53,6 +54,11 @@ pub const CLAIMS: &[Claim] = &[
     claim("barrier_2_ratio", "barrier of two ranks, Open MPI and MPICH", Most, &["openmpi_barrier_us", "mpich_barrier_us"]),
     claim("allreduce_8b_ratio", "allreduce of 8 B, Open MPI and MPICH", Most, &["openmpi_allreduce_us", "mpich_allreduce_us"]),
     claim("mpi_init_s_ratio", "MPI_Init to MPI_Finalize, Open MPI and MPICH", Most, &["openmpi_init_ms", "mpich_init_ms"]).at_most(1.5),
+    claim("barrier_4_on_2_ratio", "barrier of four ranks on two cores, Open MPI and MPICH", Most, &["openmpi_barrier_4_us", "mpich_barrier_4_us"]).at_most(5.0),
+    claim("hpcc_ratio", "HPC Challenge, Open MPI", GeometricMean, &[
+        "hpcc_hpl_ms", "hpcc_dgemm_mflops", "hpcc_ptrans_ms", "hpcc_random_ms", "hpcc_triad", "hpcc_fft_mflops",
+        "hpcc_latency_us", "hpcc_ring_us", "hpcc_bandwidth", "hpcc_ring_bandwidth",
+    ]),
     claim("coll_barrier_ratio", "barrier, lib/mpi against Open MPI's own", GeometricMean, &["coll_barrier_us"]),
     claim("coll_bcast_ratio", "bcast", GeometricMean, &["coll_bcast_8_us", "coll_bcast_1k_us", "coll_bcast_64k_us"]),
     claim("coll_allreduce_ratio", "allreduce", GeometricMean, &["coll_allreduce_8_us", "coll_allreduce_1k_us", "coll_allreduce_64k_us"]),

@@ -215,6 +215,9 @@ pub const JOBS: &[Job] = &[
     mpi::MESSAGES_MPICH,
     mpi::START_OPEN_MPI,
     mpi::START_MPICH,
+    mpi::SHARED_CORES,
+    mpi::SHARED_CORES_MPICH,
+    mpi::CHALLENGE,
     mpi::COLLECTIVES,
     Job {
         about: "from reset, firmware included, to a program's main, by the plugin; of all runs the one that waited least for the host",

@@ -126,8 +126,12 @@ pub enum Unit {
     SecondsAsMs,
     /// 10^6 bytes per second.
     MegabytesPerSecond,
+    /// 10^9 bytes per second, shown as 10^6.
+    GigabytesAsMegabytes,
     /// 10^6 operations per second.
     Megaflops,
+    /// 10^9 operations per second, shown as 10^6.
+    GigaflopsAsMegaflops,
     /// Times.
     Count,
     /// Of all.
@@ -154,8 +158,8 @@ impl Unit {
             Unit::TicksAsUs | Unit::Microseconds => "µs",
             Unit::Seconds => "s",
             Unit::TicksAsMs | Unit::SecondsAsMs => "ms",
-            Unit::MegabytesPerSecond => "MB/s",
-            Unit::Megaflops => "MFLOP/s",
+            Unit::MegabytesPerSecond | Unit::GigabytesAsMegabytes => "MB/s",
+            Unit::Megaflops | Unit::GigaflopsAsMegaflops => "MFLOP/s",
             Unit::Count => "times",
             Unit::Percent => "%",
             Unit::Ratio => "",
@@ -168,7 +172,7 @@ impl Unit {
             Unit::TicksAsNs => 1e9 / tsc_hz,
             Unit::TicksAsUs => 1e6 / tsc_hz,
             Unit::TicksAsMs => 1e3 / tsc_hz,
-            Unit::SecondsAsMs => 1e3,
+            Unit::SecondsAsMs | Unit::GigabytesAsMegabytes | Unit::GigaflopsAsMegaflops => 1e3,
             _ => 1.0,
         }
     }
@@ -308,8 +312,7 @@ mod tests {
             assert!(row(claim.name).is_none(), "{}", claim.name);
             assert!(!JOBS.iter().any(|job| job.name == claim.name));
             for name in claim.rows {
-                let row = row(name).unwrap_or_else(|| panic!("{}: no row {name}", claim.name));
-                assert_eq!(row.better, Better::Lower, "{name}");
+                assert!(row(name).is_some(), "{}: no row {name}", claim.name);
             }
         }
     }
@@ -323,7 +326,9 @@ mod tests {
             assert_eq!(job.launch.mpi(), mpi, "{}", job.name);
             // No launcher starts the run before.
             assert!(mpi.is_none() || job.prepare.is_empty(), "{}", job.name);
-            assert!(job.ranks * job.threads <= job.mode.cpus(), "{}", job.name);
+            // Only a launcher has ranks share a core.
+            let wanted = job.ranks * job.threads;
+            assert!(mpi.is_some() || wanted <= job.mode.cpus(), "{}", job.name);
             for plot in job.rows.iter().filter_map(|row| row.plot) {
                 assert!(PLOTS.iter().any(|known| known.name == plot), "{plot}");
             }

@@ -1,9 +1,11 @@
 //! Jobs of MPI programs, by the launchers of Debian's Open MPI and MPICH: on Linux in the guest; on Margay the host's, which start yods.
 
 use super::super::system::Mode::Wall;
-use super::Unit::{TicksAsMs, TicksAsUs};
-use super::short::{job, lower};
-use super::trees::{MPICH, OPEN_MPI};
+use super::Unit::{
+    GigabytesAsMegabytes, GigaflopsAsMegaflops, Microseconds, SecondsAsMs, TicksAsMs, TicksAsUs,
+};
+use super::short::{higher, job, lower};
+use super::trees::{HPCC, MPICH, OPEN_MPI};
 use super::{Job, Row};
 use crate::launch::{Launch, Mpi};
 
@@ -92,4 +94,42 @@ pub const COLLECTIVES: Job = Job {
         collective("coll_gather_64k_us", "gather, 64 KiB", "gather_65536_ticks"),
     ],
     ..ranks("collectives", Launch::Components, "openmpi_collectives", &[])
+};
+
+/// More ranks than cores.
+#[rustfmt::skip] // A table.
+pub const SHARED_CORES: Job = Job {
+    about: "four ranks of Open MPI on two cores meet: those that wait yield",
+    rows: &[lower("openmpi_barrier_4_us", "Open MPI, barrier of 4 ranks on 2 cores", "barrier_ticks", TicksAsUs, "mpi")],
+    ranks: 4,
+    ..ranks("openmpi_shared", Launch::Mpi(Mpi::OpenMpi), "openmpi_barrier", &[])
+};
+
+/// The same by MPICH.
+#[rustfmt::skip] // A table.
+pub const SHARED_CORES_MPICH: Job = Job {
+    about: "the same of MPICH",
+    rows: &[lower("mpich_barrier_4_us", "MPICH, barrier of 4 ranks on 2 cores", "barrier_ticks", TicksAsUs, "mpi")],
+    ranks: 4,
+    ..ranks("mpich_shared", Launch::Mpi(Mpi::Mpich), "mpich_barrier", &[])
+};
+
+/// The HPC Challenge, by Open MPI.
+#[rustfmt::skip] // A table.
+pub const CHALLENGE: Job = Job {
+    about: "hpcc as two ranks of Open MPI, with a matrix of 400 x 400, of which all its sizes follow",
+    rows: &[
+        lower("hpcc_hpl_ms", "HPL", "HPL_time", SecondsAsMs, "hpcc_times"),
+        higher("hpcc_dgemm_mflops", "DGEMM, both ranks at once", "StarDGEMM_Gflops", GigaflopsAsMegaflops, ""),
+        lower("hpcc_ptrans_ms", "PTRANS", "PTRANS_time", SecondsAsMs, "hpcc_times"),
+        lower("hpcc_random_ms", "RandomAccess over both ranks", "MPIRandomAccess_time", SecondsAsMs, "hpcc_times"),
+        higher("hpcc_triad", "STREAM triad, both ranks at once", "StarSTREAM_Triad", GigabytesAsMegabytes, ""),
+        higher("hpcc_fft_mflops", "FFT over both ranks", "MPIFFT_Gflops", GigaflopsAsMegaflops, ""),
+        lower("hpcc_latency_us", "ping-pong of 8 B", "AvgPingPongLatency_usec", Microseconds, "mpi"),
+        lower("hpcc_ring_us", "ring of 8 B", "RandomlyOrderedRingLatency_usec", Microseconds, "mpi"),
+        higher("hpcc_bandwidth", "ping-pong of 2 MB", "AvgPingPongBandwidth_GBytes", GigabytesAsMegabytes, ""),
+        higher("hpcc_ring_bandwidth", "ring of 2 MB", "RandomlyOrderedRingBandwidth_GBytes", GigabytesAsMegabytes, ""),
+    ],
+    tree: HPCC,
+    ..ranks("hpcc", Launch::Mpi(Mpi::OpenMpi), "openmpi_hpcc", &[])
 };

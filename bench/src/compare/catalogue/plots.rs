@@ -42,6 +42,7 @@ pub const PLOTS: &[Plot] = &[
     strips("threads", "Threads on two cores", true),
     strips("mpi", "Messages of two ranks", true),
     strips("mpi_start", "MPI_Init to MPI_Finalize of two ranks", true),
+    strips("hpcc_times", "HPC Challenge of two ranks", true),
     strips("collectives", "Collectives of two ranks", true),
     strips("openmp", "Constructs of OpenMP on two cores", true),
 ];

@@ -35,17 +35,26 @@ const fn optional(path: &'static str, package: &'static str) -> Wanted {
 /// What libraries of both MPIs load where it is.
 const HWLOC: Wanted = optional("/usr/lib/x86_64-linux-gnu/hwloc", "libhwloc-plugins");
 
+const LAUNCHER: Wanted = wanted("/usr/bin/mpirun.openmpi", "openmpi-bin");
+const PLUGINS: Wanted = wanted("/usr/lib/x86_64-linux-gnu/openmpi", "libopenmpi3");
+const TEXTS: Wanted = wanted("/usr/share/openmpi", "openmpi-common");
+const SETTINGS: Wanted = wanted("/etc/openmpi", "openmpi-common");
+const PMIX: Wanted = Wanted {
+    without: &["include", "libpmix.a"],
+    ..wanted("/usr/lib/x86_64-linux-gnu/pmix2", "libpmix2")
+};
+
 /// Open MPI: launcher, plugins, texts and settings.
-pub const OPEN_MPI: &[Wanted] = &[
-    wanted("/usr/bin/mpirun.openmpi", "openmpi-bin"),
-    wanted("/usr/lib/x86_64-linux-gnu/openmpi", "libopenmpi3"),
-    wanted("/usr/share/openmpi", "openmpi-common"),
-    wanted("/etc/openmpi", "openmpi-common"),
-    Wanted {
-        without: &["include", "libpmix.a"],
-        ..wanted("/usr/lib/x86_64-linux-gnu/pmix2", "libpmix2")
-    },
+pub const OPEN_MPI: &[Wanted] = &[LAUNCHER, PLUGINS, TEXTS, SETTINGS, PMIX, HWLOC];
+/// Open MPI, and what `programs/mpi/hpcc.c` executes.
+pub const HPCC: &[Wanted] = &[
+    LAUNCHER,
+    PLUGINS,
+    TEXTS,
+    SETTINGS,
+    PMIX,
     HWLOC,
+    wanted("/usr/bin/hpcc", "hpcc"),
 ];
 /// MPICH: launcher, its part on each machine, and plugins.
 pub const MPICH: &[Wanted] = &[

@@ -305,7 +305,14 @@ fn claims(jobs: &[JobEntry], against: &str) -> Vec<ClaimEntry> {
     };
     let entry = |claim: &'static Claim| {
         let rows: Vec<&RowEntry> = claim.rows.iter().map(row).collect::<Option<_>>()?;
-        let ratio = |row: &&RowEntry| Some(row.ratios.get(against)?.value);
+        let ratio = |row: &&RowEntry| {
+            let value = row.ratios.get(against)?.value;
+            Some(if row.lower_is_better {
+                value
+            } else {
+                1.0 / value
+            })
+        };
         let ratios: Option<Vec<f64>> = rows.iter().map(ratio).collect();
         Some(ClaimEntry {
             claim,

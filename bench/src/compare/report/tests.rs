@@ -125,21 +125,21 @@ fn what_cannot_be_written_keeps_nothing_else_away() {
     assert!(at("report.md").is_file() && at("boot.svg").is_file());
 }
 
-/// A job's figures on two systems, twice as large on the second; only the first of `rows` is there on it.
-fn on_two(name: &str, rows: &[&str]) -> JobEntry {
+/// A job's figures on two systems, twice as large on the second, which has only some of them.
+fn on_two(name: &str, rows: &[&str], on_second: &[&str]) -> JobEntry {
     let job = JOBS.iter().find(|job| job.name == name).expect("a job");
     let on = |system, rows: &[&str], value| {
         let values: Vec<(&str, &[f64])> = rows.iter().map(|row| (*row, value)).collect();
         vec![sample(name, system, &values)]
     };
-    let samples = vec![on("margay", rows, &[1.0]), on("other", &rows[..1], &[2.0])];
+    let samples = vec![on("margay", rows, &[1.0]), on("other", on_second, &[2.0])];
     job_entry(job, &[("margay", None), ("other", None)], samples, 1e9)
 }
 
 #[test]
 fn claims_are_made_of_the_rows_that_are_there() {
     let results = ["pingpong_8b_ticks", "oneway_64k_ticks"];
-    let jobs = [on_two("openmpi", &results), on_two("mpich", &results)];
+    let jobs = ["openmpi", "mpich"].map(|job| on_two(job, &results, &results[..1]));
     let seen = claims(&jobs, "other");
     let value = |name: &str| {
         seen.iter()
@@ -163,6 +163,15 @@ fn claims_are_made_of_the_rows_that_are_there() {
         "{text}"
     );
     assert!(text.contains("`oneway_64k_ratio` | missing |"), "{text}");
+}
+
+#[test]
+fn of_what_is_better_if_more_a_claim_takes_the_inverse() {
+    let job = JOBS.iter().find(|job| job.name == "hpcc").expect("a job");
+    let results: Vec<&str> = job.rows.iter().map(|row| row.result).collect();
+    let seen = claims(&[on_two("hpcc", &results, &results)], "other");
+    // Half as long, five times; and half as fast, five times.
+    assert_eq!((seen[0].name, seen[0].value), ("hpcc_ratio", Some(1.0)));
 }
 
 #[test]
