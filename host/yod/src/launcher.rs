@@ -6,7 +6,8 @@
 //! | mpiexec.hydra of MPICH, and its kin | MPI_LOCALRANKID, MPI_LOCALNRANKS | the process at the other end of PMI_FD, else the parent |
 //! | srun | SLURM_LOCALID, SLURM_STEP_TASKS_PER_NODE | SLURM_JOB_ID, SLURM_STEP_ID, SLURM_NODEID |
 //!
-//! They are looked for in this order: inside of an allocation of Slurm mpirun's own variables count.
+//! They are looked for in this order: inside of an allocation of Slurm mpirun's own variables count. A launcher that only serves
+//! PMIx, as PRRTE's `prterun` does by itself, tells no process which others are on its host.
 
 use std::os::fd::BorrowedFd;
 
@@ -94,11 +95,21 @@ fn launched(
             settings: EITHER,
         }));
     }
-    Ok(None)
+    match variable(PMIX[0]).filter(|_| variable(PMIX[1]).is_some()) {
+        Some(rank) => {
+            let line = format_args!(
+                "{}={rank}: the launcher does not say how many ranks are on this host; start them with mpirun, or prterun --personality ompi",
+                PMIX[0]
+            );
+            Err(Failure::new(status::USAGE, line))
+        }
+        None => Ok(None),
+    }
 }
 
 const OMPI: [&str; 2] = ["OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"];
 const HYDRA: [&str; 2] = ["MPI_LOCALRANKID", "MPI_LOCALNRANKS"];
+const PMIX: [&str; 2] = ["PMIX_RANK", "PMIX_NAMESPACE"];
 const SLURM: [&str; 2] = ["SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"];
 /// PMIx otherwise hands its data over in files that server and ranks map shared, which a node and a process outside cannot.
 const NO_FILES: (&str, &str) = ("PMIX_MCA_gds", "hash");
@@ -218,6 +229,8 @@ mod tests {
             ("SLURM_STEP_TASKS_PER_NODE", "2(x"),
         ];
         assert!(line(&step).starts_with("SLURM_STEP_TASKS_PER_NODE=2(x: "));
+        let only_pmix = line(&[("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "prterun-a-1@1")]);
+        assert!(only_pmix.contains("prterun --personality ompi"));
     }
 
     #[test]
