@@ -3,17 +3,15 @@
  *
  *   messages [SAMPLES] [BATCH]
  *
- * A sample is a batch of BATCH turns, as the first rank sees it, per turn.
  * Calls that the kernel refuses mark the first ping-pong for whoever traces
  * calls.
  */
-#include <mpi.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "../bench.h"
+#include "measure.h"
 
-enum { LONG_BYTES = 64 << 10, MOST_SAMPLES = 1001, WARM_UP = 3 };
+enum { LONG_BYTES = 64 << 10 };
 
 static char out[LONG_BYTES], in[LONG_BYTES];
 static int rank, other;
@@ -29,12 +27,6 @@ static void ping_pong(int bytes)
 	}
 }
 
-static void barrier(int bytes)
-{
-	(void)bytes;
-	MPI_Barrier(MPI_COMM_WORLD);
-}
-
 static void allreduce(int bytes)
 {
 	double one = 1, sum = 0;
@@ -42,25 +34,6 @@ static void allreduce(int bytes)
 	(void)bytes;
 	MPI_Allreduce(&one, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 	check(sum == 2, "a wrong sum");
-}
-
-/* The median over samples of what a turn takes, `shares` of it. */
-static void measure(const char *name, void (*turn)(int bytes), int bytes, int shares, uint64_t samples,
-		    uint64_t batch)
-{
-	static double ticks[MOST_SAMPLES];
-
-	for (uint64_t i = 0; i < WARM_UP * batch; i++)
-		turn(bytes);
-	MPI_Barrier(MPI_COMM_WORLD);
-	for (uint64_t i = 0; i < samples; i++) {
-		uint64_t begin = tsc();
-		for (uint64_t j = 0; j < batch; j++)
-			turn(bytes);
-		ticks[i] = (double)(tsc() - begin) / (double)batch / shares;
-	}
-	if (rank == 0)
-		report(name, median(ticks, samples));
 }
 
 static void mark(const char *text)
@@ -73,7 +46,7 @@ int main(int argc, char **argv)
 	uint64_t samples = number(argc, argv, 1, 51), batch = number(argc, argv, 2, 100);
 	int size;
 
-	check(samples > 0 && samples <= MOST_SAMPLES && batch > 0, "SAMPLES is 1 to 1001, BATCH at least 1");
+	check_numbers(samples, batch);
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
