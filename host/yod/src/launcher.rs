@@ -95,16 +95,15 @@ fn launched(
             settings: EITHER,
         }));
     }
-    match variable(PMIX[0]).filter(|_| variable(PMIX[1]).is_some()) {
-        Some(rank) => {
-            let line = format_args!(
-                "{}={rank}: the launcher does not say how many ranks are on this host; start them with mpirun, or prterun --personality ompi",
-                PMIX[0]
-            );
-            Err(Failure::new(status::USAGE, line))
-        }
-        None => Ok(None),
+    if both(PMIX[0], PMIX[1]) {
+        let line = format_args!(
+            "{}={}: the launcher does not say how many ranks are on this host; start them with mpirun, or prterun --personality ompi",
+            PMIX[0],
+            text(PMIX[0])
+        );
+        return Err(Failure::new(status::USAGE, line));
     }
+    Ok(None)
 }
 
 const OMPI: [&str; 2] = ["OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"];
