@@ -49,24 +49,12 @@ fn is_attached(rank: &Rank) -> bool {
 /// The host says that there is news of the debugger.
 pub fn look(rank: &'static Rank) {
     if wants_stop(rank) {
-        rank.call_back(true);
+        rank.call_back();
     }
 }
 
 /// Halts the thread if it has to; `true`: it did, and there may be more to do now. `nr` is the call that `frame` returns from.
 pub fn stops(thread: &'static Thread, frame: &mut UserFrame, nr: Option<u64>) -> bool {
-    let rank = thread.rank;
-    let stopped = stops_here(thread, frame, nr);
-    // A stop that is over calls nobody back, also where all had halted by themselves before they were called; unless another
-    // has begun.
-    if rank.calls_back() && !wants_stop(rank) {
-        rank.call_back(false);
-        look(rank);
-    }
-    stopped
-}
-
-fn stops_here(thread: &'static Thread, frame: &mut UserFrame, nr: Option<u64>) -> bool {
     let rank = thread.rank;
     let hits = hal::cpu::debug::take_hits();
     let stepped = nr.is_some() && thread.debugged.steps.load(Ordering::Relaxed);

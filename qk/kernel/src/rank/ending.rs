@@ -7,13 +7,13 @@ use core::sync::atomic::Ordering;
 
 use super::Rank;
 use crate::thread::Thread;
-use crate::{preempt, sched};
+use crate::{debug, preempt, sched};
 
 /// Marks the status as wait(2) says it, in the lower half: the rank ends with it.
 const ENDS: u64 = 1 << 32;
 /// With a core file.
 const DUMPS: u64 = 1 << 33;
-/// A debugger stops the threads.
+/// A debugger has stopped the threads, at least once: whether it does is to be looked at.
 const CALLED_BACK: u64 = 1 << 34;
 /// A thread replaces the program, and the others end.
 const EXECS: u64 = 1 << 35;
@@ -81,14 +81,10 @@ impl Rank {
         }
     }
 
-    /// Calls all threads back for a debugger, or lets them wait again.
-    pub fn call_back(&'static self, called: bool) {
-        if called {
-            self.ending.fetch_or(CALLED_BACK, Ordering::SeqCst);
-            self.call_threads();
-        } else {
-            self.ending.fetch_and(!CALLED_BACK, Ordering::SeqCst);
-        }
+    /// Calls all threads back for a debugger, which stops them.
+    pub fn call_back(&'static self) {
+        self.ending.fetch_or(CALLED_BACK, Ordering::SeqCst);
+        self.call_threads();
     }
 
     /// Whether it ends with a core file.
@@ -111,19 +107,14 @@ impl Rank {
 impl Thread {
     /// Whether it is to end: its rank's end is decided, or another thread replaces the program.
     pub fn must_end(&self) -> bool {
-        self.is_called(ENDS)
+        let ending = self.rank.ending.load(Ordering::SeqCst);
+        let executes = || self.rank.executor.load(Ordering::SeqCst) == self.index;
+        ending & ENDS != 0 || (ending & EXECS != 0 && !executes())
     }
 
     /// Whether it is to come back from what it waits for: it is to end, or a debugger stops the rank.
     #[inline]
     pub fn is_called_back(&self) -> bool {
-        self.rank.calls_back() && self.is_called(ENDS | CALLED_BACK)
-    }
-
-    /// By one of these marks, or another thread that replaces the program.
-    fn is_called(&self, marks: u64) -> bool {
-        let ending = self.rank.ending.load(Ordering::SeqCst);
-        let executes = || self.rank.executor.load(Ordering::SeqCst) == self.index;
-        ending & marks != 0 || (ending & EXECS != 0 && !executes())
+        self.rank.calls_back() && (self.must_end() || debug::wants_stop(self.rank))
     }
 }
