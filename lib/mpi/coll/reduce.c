@@ -13,7 +13,7 @@
 static const struct slot *result_of(const struct reduction *d, int rank)
 {
     const struct slot *slot;
-    if (smartmap_slot_read(d->m, rank, &slot) != OMPI_SUCCESS)
+    if (smartmap_slot_read(d->t, rank, &slot) != MPI_SUCCESS)
         return NULL;
     return slot->entry[1].address ? slot : NULL;
 }
@@ -21,7 +21,7 @@ static const struct slot *result_of(const struct reduction *d, int rank)
 /** Elements [begin, end) are rank `rank`'s piece; whole cache lines each. */
 static void piece_of(const struct reduction *d, int rank, size_t *begin, size_t *count)
 {
-    size_t n = (size_t)d->m->size, line = LINE_BYTES;
+    size_t n = (size_t)d->t->size, line = LINE_BYTES;
     size_t piece = ((d->count + n - 1) / n + line - 1) / line * line;
     *begin = piece * (size_t)rank < d->count ? piece * (size_t)rank : d->count;
     *count = d->count - *begin < piece ? d->count - *begin : piece;
@@ -29,7 +29,7 @@ static void piece_of(const struct reduction *d, int rank, size_t *begin, size_t 
 
 static bool goes_parallel(const struct reduction *d)
 {
-    return !d->small && d->span >= (size_t)d->m->use.parallel_bytes;
+    return !d->small && d->span >= (size_t)d->t->use.parallel_bytes;
 }
 
 /**
@@ -39,7 +39,7 @@ static bool goes_parallel(const struct reduction *d)
  */
 static bool allreduce_goes_parallel(const struct reduction *d)
 {
-    return goes_parallel(d) && (d->m->size > 2 || d->span > (size_t)64 << 20);
+    return goes_parallel(d) && (d->t->size > 2 || d->span > (size_t)64 << 20);
 }
 
 /** Copy rank `rank`'s finished piece into our result. */
@@ -49,21 +49,21 @@ static int take_piece(struct reduction *d, int rank, char *result)
     const struct slot *slot = result_of(d, rank);
     if (!slot)
         return MPI_ERR_OTHER; /* it died, and that was said */
-    int error = smartmap_wait(d->m, rank, &d->m->peer[rank]->stage, d->m->op);
+    int error = smartmap_wait(d->t, rank, &d->t->peer[rank]->stage, d->t->op);
     piece_of(d, rank, &begin, &count);
-    if (error != OMPI_SUCCESS || count == 0)
+    if (error != MPI_SUCCESS || count == 0)
         return error;
-    ptrdiff_t at = (ptrdiff_t)begin * d->extent, gap;
+    ptrdiff_t at = (ptrdiff_t)begin * d->shape.extent;
     const char *theirs = slot->entry[1].address;
     if (!(slot->far & FAR_RESULT)) {
-        reduction_copy(d, count, result + at, (char *)smartmap_view(d->m, rank, theirs) + at);
-        return OMPI_SUCCESS;
+        reduction_copy(d, count, result + at, (char *)smartmap_view(d->t, rank, theirs) + at);
+        return MPI_SUCCESS;
     }
-    size_t span = (size_t)opal_datatype_span(&d->type->super, count, &gap);
+    size_t span = reduction_span(d, count);
     char *copy = malloc(span);
-    error = copy ? smartmap_fetch(d->m, rank, copy, theirs + at + gap, span) : MPI_ERR_NO_MEM;
-    if (error == OMPI_SUCCESS)
-        reduction_copy(d, count, result + at, copy - gap);
+    error = copy ? smartmap_fetch(d->t, rank, copy, theirs + at + d->gap, span) : MPI_ERR_NO_MEM;
+    if (error == MPI_SUCCESS)
+        reduction_copy(d, count, result + at, copy - d->gap);
     free(copy);
     return error;
 }
@@ -71,17 +71,17 @@ static int take_piece(struct reduction *d, int rank, char *result)
 /** Allreduce of a large vector: fold our piece, then collect the others'. */
 static int allreduce_pieces(struct reduction *d, char *result, char *published)
 {
-    smartmap_module_t *m = d->m;
+    struct team *t = d->t;
     size_t begin, count;
-    piece_of(d, m->rank, &begin, &count);
-    int error = reduction_fold(d, 0, m->size - 1, begin, count,
-                               published + (ptrdiff_t)begin * d->extent);
-    atomic_store_explicit(&m->own->stage, m->op, memory_order_release);
+    piece_of(d, t->rank, &begin, &count);
+    int error = reduction_fold(d, 0, t->size - 1, begin, count,
+                               published + (ptrdiff_t)begin * d->shape.extent);
+    atomic_store_explicit(&t->own->stage, t->op, memory_order_release);
     if (published != result)
-        reduction_copy(d, count, result + (ptrdiff_t)begin * d->extent,
-                       published + (ptrdiff_t)begin * d->extent);
-    for (int i = 1; i < m->size && error == OMPI_SUCCESS; i++)
-        error = take_piece(d, (m->rank + i) % m->size, result);
+        reduction_copy(d, count, result + (ptrdiff_t)begin * d->shape.extent,
+                       published + (ptrdiff_t)begin * d->shape.extent);
+    for (int i = 1; i < t->size && error == MPI_SUCCESS; i++)
+        error = take_piece(d, (t->rank + i) % t->size, result);
     return error;
 }
 
@@ -95,39 +95,37 @@ static char *publishable(const struct reduction *d, char *result, void **extra)
     return *extra && smartmap_exports(*extra, d->span) ? (char *)*extra - d->gap : result;
 }
 
-int smartmap_allreduce(const void *send, void *receive, int count, ompi_datatype_t *type,
-                       ompi_op_t *op, ompi_communicator_t *comm,
-                       mca_coll_base_module_t *module)
+int smartmap_allreduce(struct team *t, const void *send, void *receive, size_t count,
+                       port_type_t type, port_op_t op)
 {
-    smartmap_module_t *m = (smartmap_module_t *)module;
     struct reduction d;
     void *extra = NULL;
-    if (!smartmap_ready(m, comm) || !reduction_start(&d, m, (size_t)count, type, op))
-        return SMARTMAP_PREVIOUS(m, allreduce, send, receive, count, type, op, comm);
+    if (!reduction_start(&d, t, count, type, op))
+        return NOT_SERVED;
     bool parallel = allreduce_goes_parallel(&d);
     char *published = parallel ? publishable(&d, receive, &extra) : NULL;
     int error = reduction_post(&d, send == MPI_IN_PLACE ? receive : send, published);
-    if (error == OMPI_SUCCESS)
-        error = reduction_collect(&d, 0, m->size - 1);
-    if (error == OMPI_SUCCESS && parallel) {
+    if (error == MPI_SUCCESS)
+        error = reduction_collect(&d, 0, t->size - 1);
+    if (error == MPI_SUCCESS && parallel) {
         error = allreduce_pieces(&d, receive, published);
         error = reduction_finish(&d, error, ALL_RANKS);
         free(extra);
         return error;
     }
-    if (send == MPI_IN_PLACE && d.held && error == OMPI_SUCCESS) {
+    if (send == MPI_IN_PLACE && d.held && error == MPI_SUCCESS) {
         /* Peers read our operand while we would overwrite it. */
         char *sum = malloc(d.span);
-        error = sum ? reduction_fold(&d, 0, m->size - 1, 0, d.count, sum - d.gap)
+        error = sum ? reduction_fold(&d, 0, t->size - 1, 0, d.count, sum - d.gap)
                     : MPI_ERR_NO_MEM;
         error = reduction_finish(&d, error, ALL_RANKS);
-        if (error == OMPI_SUCCESS)
+        if (error == MPI_SUCCESS)
             reduction_copy(&d, d.count, receive, sum - d.gap);
         free(sum);
         return error;
     }
-    if (error == OMPI_SUCCESS)
-        error = reduction_fold(&d, 0, m->size - 1, 0, d.count, receive);
+    if (error == MPI_SUCCESS)
+        error = reduction_fold(&d, 0, t->size - 1, 0, d.count, receive);
     return reduction_finish(&d, error, ALL_RANKS);
 }
 
@@ -135,35 +133,33 @@ int smartmap_allreduce(const void *send, void *receive, int count, ompi_datatype
 static int reduce_pieces(struct reduction *d, char *result)
 {
     size_t begin, count;
-    piece_of(d, d->m->rank, &begin, &count);
-    int error = reduction_collect(d, 0, d->m->size - 1);
-    if (error != OMPI_SUCCESS)
+    piece_of(d, d->t->rank, &begin, &count);
+    int error = reduction_collect(d, 0, d->t->size - 1);
+    if (error != MPI_SUCCESS)
         return error;
-    return reduction_fold(d, 0, d->m->size - 1, begin, count,
-                          result + (ptrdiff_t)begin * d->extent);
+    return reduction_fold(d, 0, d->t->size - 1, begin, count,
+                          result + (ptrdiff_t)begin * d->shape.extent);
 }
 
-int smartmap_reduce(const void *send, void *receive, int count, ompi_datatype_t *type,
-                    ompi_op_t *op, int root, ompi_communicator_t *comm,
-                    mca_coll_base_module_t *module)
+int smartmap_reduce(struct team *t, const void *send, void *receive, size_t count,
+                    port_type_t type, port_op_t op, int root)
 {
-    smartmap_module_t *m = (smartmap_module_t *)module;
     struct reduction d;
-    if (!smartmap_ready(m, comm) || !reduction_start(&d, m, (size_t)count, type, op))
-        return SMARTMAP_PREVIOUS(m, reduce, send, receive, count, type, op, root, comm);
-    d.small = d.span <= (size_t)m->use.one_way_bytes;
-    bool is_root = m->rank == root;
+    if (!reduction_start(&d, t, count, type, op))
+        return NOT_SERVED;
+    d.small = d.span <= (size_t)t->use.one_way_bytes;
+    bool is_root = t->rank == root;
     bool shared = is_root && goes_parallel(&d) &&
                   smartmap_exports((char *)receive + d.gap, d.span);
     int error = reduction_post(&d, send == MPI_IN_PLACE ? receive : send,
                                shared ? receive : NULL);
-    if (error != OMPI_SUCCESS)
+    if (error != MPI_SUCCESS)
         return reduction_finish(&d, error, NO_RANK);
     if (goes_parallel(&d)) {
         const struct slot *slot = is_root ? NULL : result_of(&d, root);
         char *result = shared ? receive : NULL;
         if (slot)
-            result = smartmap_view(m, root, slot->entry[1].address);
+            result = smartmap_view(t, root, slot->entry[1].address);
         if (result) {
             error = reduce_pieces(&d, result);
             d.held = true; /* and the root waits for its pieces */
@@ -171,9 +167,9 @@ int smartmap_reduce(const void *send, void *receive, int count, ompi_datatype_t 
         }
     }
     if (is_root) {
-        error = reduction_collect(&d, 0, m->size - 1);
-        if (error == OMPI_SUCCESS)
-            error = reduction_fold(&d, 0, m->size - 1, 0, d.count, receive);
+        error = reduction_collect(&d, 0, t->size - 1);
+        if (error == MPI_SUCCESS)
+            error = reduction_fold(&d, 0, t->size - 1, 0, d.count, receive);
     }
     return reduction_finish(&d, error, is_root ? NO_RANK : root);
 }

@@ -8,25 +8,28 @@
 
 enum { BLOCK_BYTES = 16384 }; /* fold so much at a time: stays in the L1 cache */
 
-bool reduction_start(struct reduction *d, smartmap_module_t *m, size_t count,
-                     ompi_datatype_t *type, ompi_op_t *op)
+bool reduction_start(struct reduction *d, struct team *t, size_t count,
+                     port_type_t type, port_op_t op)
 {
-    ptrdiff_t lb;
-    d->m = m;
+    d->t = t;
     d->type = type;
     d->op = op;
     d->count = count;
     d->temporary = NULL;
     d->held = false;
-    memset(d->fetched, 0, (size_t)m->size * sizeof *d->fetched);
-    ompi_datatype_get_extent(type, &lb, &d->extent);
-    d->span = (size_t)opal_datatype_span(&type->super, count, &d->gap);
-    d->small = d->span <= (size_t)m->use.inline_bytes;
-    ptrdiff_t true_lb, true_extent;
-    ompi_datatype_get_true_extent(type, &true_lb, &true_extent);
-    d->dense = ompi_datatype_is_contiguous_memory_layout(type, 2) &&
-               d->extent == true_extent;
-    return d->extent >= true_extent; /* elements must not overlap */
+    memset(d->fetched, 0, (size_t)t->size * sizeof *d->fetched);
+    d->shape = smartmap_shape(type);
+    d->gap = d->shape.true_lb;
+    d->span = reduction_span(d, count);
+    d->small = d->span <= (size_t)t->use.inline_bytes;
+    return d->shape.extent >= d->shape.true_extent; /* elements must not overlap */
+}
+
+/** Bytes from the first to the last of so many elements. */
+size_t reduction_span(const struct reduction *d, size_t count)
+{
+    return count == 0 ? 0
+                      : (count - 1) * (size_t)d->shape.extent + (size_t)d->shape.true_extent;
 }
 
 void reduction_copy(const struct reduction *d, size_t count, void *to,
@@ -34,11 +37,12 @@ void reduction_copy(const struct reduction *d, size_t count, void *to,
 {
     if (to == from || count == 0)
         return;
-    if (d->dense)
+    if (d->shape.dense)
         memcpy((char *)to + d->gap, (const char *)from + d->gap,
-               count * (size_t)d->extent);
+               count * (size_t)d->shape.extent);
     else
-        ompi_datatype_copy_content_same_ddt(d->type, (int32_t)count, to, (char *)from);
+        smartmap_convert(&(struct buffer){ (void *)from, count, d->type },
+                         &(struct buffer){ to, count, d->type });
 }
 
 /** An operand that peers cannot reach, copied to where they can, or far. */
@@ -60,9 +64,9 @@ static const char *reachable_copy(struct reduction *d, const char *from)
  */
 int reduction_post(struct reduction *d, const void *operand, const void *result)
 {
-    smartmap_module_t *m = d->m;
-    int error = smartmap_slot_open(m, &d->slot);
-    if (error != OMPI_SUCCESS)
+    struct team *t = d->t;
+    int error = smartmap_slot_open(t, &d->slot);
+    if (error != MPI_SUCCESS)
         return error;
     struct slot *slot = d->slot;
     const char *from = operand;
@@ -80,9 +84,9 @@ int reduction_post(struct reduction *d, const void *operand, const void *result)
     slot->kind = SLOT_SAME;
     slot->entry[0] = (struct entry){ from, d->span };
     slot->entry[1] = (struct entry){ result, d->span };
-    d->operand[m->rank] = from;
-    smartmap_slot_post(m, slot);
-    return OMPI_SUCCESS;
+    d->operand[t->rank] = from;
+    smartmap_slot_post(t, slot);
+    return MPI_SUCCESS;
 }
 
 /** A far operand of rank `rank`, copied here until the reduction ends. */
@@ -91,7 +95,7 @@ static int fetch_operand(struct reduction *d, int rank, const char *theirs)
     d->fetched[rank] = malloc(d->span);
     d->operand[rank] = (char *)d->fetched[rank] - d->gap;
     return d->fetched[rank]
-               ? smartmap_fetch(d->m, rank, d->fetched[rank], theirs + d->gap, d->span)
+               ? smartmap_fetch(d->t, rank, d->fetched[rank], theirs + d->gap, d->span)
                : MPI_ERR_NO_MEM;
 }
 
@@ -100,20 +104,20 @@ int reduction_collect(struct reduction *d, int first, int last)
 {
     for (int r = first; r <= last; r++) {
         const struct slot *slot;
-        if (r == d->m->rank)
+        if (r == d->t->rank)
             continue;
-        int error = smartmap_slot_read(d->m, r, &slot);
-        if (error != OMPI_SUCCESS)
+        int error = smartmap_slot_read(d->t, r, &slot);
+        if (error != MPI_SUCCESS)
             return error;
         if (slot->entry[0].bytes != d->span)
             return MPI_ERR_TRUNCATE;
-        d->operand[r] = smartmap_view(d->m, r, slot->entry[0].address);
+        d->operand[r] = smartmap_view(d->t, r, slot->entry[0].address);
         if (slot->far & FAR_DATA)
             error = fetch_operand(d, r, slot->entry[0].address);
-        if (error != OMPI_SUCCESS)
+        if (error != MPI_SUCCESS)
             return error;
     }
-    return OMPI_SUCCESS;
+    return MPI_SUCCESS;
 }
 
 /** Fold one block; `at` is its offset in each operand. */
@@ -121,17 +125,16 @@ static void fold_block(const struct reduction *d, int first, int last, ptrdiff_t
                        size_t count, char *to)
 {
     int r = last - 1;
-    bool three = ompi_op_is_intrinsic(d->op) && ompi_datatype_is_predefined(d->type) &&
-                 last > first;
+    bool three = last > first && smartmap_combines_three(d->op, d->type);
     if (three) { /* saves copying the last operand */
-        ompi_3buff_op_reduce(d->op, (char *)d->operand[r] + at,
-                             (char *)d->operand[last] + at, to, (int)count, d->type);
+        smartmap_combine_three(d->op, d->operand[r] + at, d->operand[last] + at, to, count,
+                               d->type);
         r--;
     } else {
         reduction_copy(d, count, to, d->operand[last] + at);
     }
     for (; r >= first; r--)
-        ompi_op_reduce(d->op, (char *)d->operand[r] + at, to, count, d->type);
+        smartmap_combine(d->op, d->operand[r] + at, to, count, d->type);
 }
 
 /**
@@ -141,41 +144,41 @@ static void fold_block(const struct reduction *d, int first, int last, ptrdiff_t
 int reduction_fold(const struct reduction *d, int first, int last, size_t from,
                    size_t count, char *to)
 {
-    size_t block = BLOCK_BYTES / (size_t)(d->extent > 0 ? d->extent : 1);
+    size_t block = BLOCK_BYTES / (size_t)(d->shape.extent > 0 ? d->shape.extent : 1);
     block = block > 0 ? block : 1;
     bool aliased = false;
-    ptrdiff_t base = (ptrdiff_t)from * d->extent;
+    ptrdiff_t base = (ptrdiff_t)from * d->shape.extent;
     for (int r = first; r <= last; r++)
         aliased = aliased || d->operand[r] + base == to;
     char *scratch = NULL;
     if (aliased && last > first &&
-        !(scratch = malloc((size_t)d->extent * block + (size_t)labs(d->gap))))
+        !(scratch = malloc((size_t)d->shape.extent * block + (size_t)labs(d->gap))))
         return MPI_ERR_NO_MEM;
     for (size_t i = 0; i < count; i += block) {
         size_t part = count - i < block ? count - i : block;
-        ptrdiff_t at = base + (ptrdiff_t)i * d->extent;
-        char *target = scratch ? scratch - d->gap : to + (ptrdiff_t)i * d->extent;
+        ptrdiff_t at = base + (ptrdiff_t)i * d->shape.extent;
+        char *target = scratch ? scratch - d->gap : to + (ptrdiff_t)i * d->shape.extent;
         fold_block(d, first, last, at, part, target);
         if (scratch)
-            reduction_copy(d, part, to + (ptrdiff_t)i * d->extent, target);
+            reduction_copy(d, part, to + (ptrdiff_t)i * d->shape.extent, target);
     }
     free(scratch);
-    return OMPI_SUCCESS;
+    return MPI_SUCCESS;
 }
 
 /** End: others may still be reading our operand in place. */
 int reduction_finish(struct reduction *d, int error, int reader)
 {
-    smartmap_module_t *m = d->m;
-    smartmap_done(m);
-    for (int i = 1; d->held && i < m->size; i++) {
-        int r = (m->rank + i) % m->size;
-        int waited = reader == ALL_RANKS || reader == r ? smartmap_wait_done(m, r, m->op)
-                                                        : OMPI_SUCCESS;
-        error = error != OMPI_SUCCESS ? error : waited;
+    struct team *t = d->t;
+    smartmap_done(t);
+    for (int i = 1; d->held && i < t->size; i++) {
+        int r = (t->rank + i) % t->size;
+        int waited = reader == ALL_RANKS || reader == r ? smartmap_wait_done(t, r, t->op)
+                                                        : MPI_SUCCESS;
+        error = error != MPI_SUCCESS ? error : waited;
     }
     free(d->temporary);
-    for (int r = 0; r < m->size; r++)
+    for (int r = 0; r < t->size; r++)
         free(d->fetched[r]);
     return error;
 }

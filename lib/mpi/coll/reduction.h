@@ -12,18 +12,18 @@
 #ifndef COLL_SMARTMAP_REDUCTION_H
 #define COLL_SMARTMAP_REDUCTION_H
 
-#include "coll_smartmap.h"
+#include "team.h"
 
 /** One reduction as one rank sees it. */
 struct reduction {
-    smartmap_module_t *m;
-    ompi_datatype_t *type;
-    ompi_op_t *op;
+    struct team *t;
+    port_type_t type;
+    port_op_t op;
     size_t count;
-    ptrdiff_t extent, gap; /* gap: from a buffer's address to its first byte */
-    size_t span;           /* bytes from first to last */
-    bool small;            /* operands travel in the slots */
-    bool dense;            /* elements without gaps: plain bytes */
+    struct shape shape; /* of an element */
+    ptrdiff_t gap;      /* from a buffer's address to its first byte */
+    size_t span;        /* bytes from first to last */
+    bool small;         /* operands travel in the slots */
     struct slot *slot;
     void *temporary;
     bool held;
@@ -32,8 +32,9 @@ struct reduction {
 };
 
 /** False: another component must do it. */
-bool reduction_start(struct reduction *d, smartmap_module_t *m, size_t count,
-                     ompi_datatype_t *type, ompi_op_t *op);
+bool reduction_start(struct reduction *d, struct team *t, size_t count,
+                     port_type_t type, port_op_t op);
+size_t reduction_span(const struct reduction *d, size_t count);
 void reduction_copy(const struct reduction *d, size_t count, void *to, const void *from);
 int reduction_post(struct reduction *d, const void *operand, const void *result);
 int reduction_collect(struct reduction *d, int first, int last);

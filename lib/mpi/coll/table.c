@@ -9,13 +9,12 @@
  *
  * A communicator takes the last row that asks for no more ranks than it has.
  */
-#include "coll_smartmap.h"
+#include "team.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "opal/util/output.h"
 
 enum { MAX_ROWS = 32 };
 
@@ -29,6 +28,8 @@ static struct row rows[MAX_ROWS] = {
     { 3, { 512, 2048, 32768, INT32_MAX } },
 };
 static size_t row_count = 2;
+
+struct tunables smartmap_given = { -1, -1, -1, -1 };
 
 /** One line of a file; false: it is no row. */
 static bool parse(const char *line, struct row *row)
@@ -70,10 +71,10 @@ void smartmap_read_table(const char *path)
         memcpy(rows, found, count * sizeof *rows);
         row_count = count;
     } else if (smartmap_rank() == 0 && !file) {
-        opal_output(0, "coll/smartmap: table %s: %s; using the built-in one", path,
+        smartmap_say("table %s: %s; using the built-in one", path,
                     strerror(errno));
     } else if (smartmap_rank() == 0) {
-        opal_output(0, "coll/smartmap: table %s, line %d: expected RANKS (2 first, ascending) "
+        smartmap_say("table %s, line %d: expected RANKS (2 first, ascending) "
                        "INLINE_BYTES ONE_WAY_BYTES (to 1 MiB) PARALLEL_BYTES PUT_BYTES; using the built-in one",
                     path, line);
     }
@@ -84,7 +85,7 @@ void smartmap_read_table(const char *path)
 /** What `ranks` ranks take: the table's, unless a variable was set. */
 struct tunables smartmap_tunables(int ranks)
 {
-    const struct tunables *given = &mca_coll_smartmap_component.given;
+    const struct tunables *given = &smartmap_given;
     size_t i = row_count - 1;
     while (rows[i].ranks > ranks)
         i--;

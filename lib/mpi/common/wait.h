@@ -1,7 +1,7 @@
 /*
  * Waiting for what peers write.
  *
- * A wait polls a word.  After a short while it also drives Open MPI's progress,
+ * A wait polls a word.  After a short while it also drives the MPI's progress,
  * because the peer may first need something from us (a rendezvous of an earlier
  * message); later it yields the CPU; and now and then it is time to see whether
  * the peer has died, so that MPI's error handler ends the job instead of a hang.
@@ -9,15 +9,11 @@
 #ifndef SMARTMAP_COMMON_WAIT_H
 #define SMARTMAP_COMMON_WAIT_H
 
-#include "ompi_config.h"
-
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "opal/class/opal_object.h"
-#include "opal/prefetch.h"
-#include "opal/runtime/opal_progress.h"
+#include "progress.h" /* of the MPI that this is compiled for */
 
 enum {
     SPINS = 500,          /* about 20 us of PAUSE before progress is driven */
@@ -46,7 +42,7 @@ static inline bool wait_more(struct wait *w)
         __builtin_ia32_pause();
         return false;
     }
-    opal_progress();
+    make_progress();
     w->spins = w->crowded ? SPINS_CROWDED : SPINS / 10;
     if (w->crowded || w->rounds > ROUNDS_TO_YIELD)
         sched_yield();
@@ -63,9 +59,9 @@ static inline bool drive_progress(void)
 {
     unsigned count = atomic_load_explicit(&smartmap_calls, memory_order_relaxed) + 1;
     atomic_store_explicit(&smartmap_calls, count, memory_order_relaxed);
-    if (OPAL_LIKELY(count % CALLS_TO_PROGRESS != 0))
+    if (__builtin_expect(count % CALLS_TO_PROGRESS != 0, 1))
         return false;
-    opal_progress();
+    make_progress();
     return true;
 }
 

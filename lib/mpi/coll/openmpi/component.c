@@ -2,7 +2,7 @@
  * The component as Open MPI's module loader sees it: name, version, tunables.
  * Without the preload it stands aside for the whole job.
  */
-#include "coll_smartmap.h"
+#include "component.h"
 
 #include "opal/util/output.h"
 #if OMPI_MAJOR_VERSION >= 5
@@ -27,13 +27,13 @@ static int register_variables(void)
         { "priority", "Priority; above tuned (30) it is chosen", &c->priority },
         { "verbose", "1: say once why a communicator falls back", &c->verbose },
         { "inline_bytes", "Contributions up to this size travel in the slot; -1: by the table",
-          &c->given.inline_bytes },
+          &smartmap_given.inline_bytes },
         { "one_way_bytes", "The same for ranks that only give (bcast, reduce)",
-          &c->given.one_way_bytes },
+          &smartmap_given.one_way_bytes },
         { "parallel_bytes", "From this size reductions are divided among the ranks",
-          &c->given.parallel_bytes },
+          &smartmap_given.parallel_bytes },
         { "put_bytes", "From this size ranks put what they give to an allgather",
-          &c->given.put_bytes },
+          &smartmap_given.put_bytes },
     };
     for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
         mca_base_component_var_register(base, variables[i].name, variables[i].text,
@@ -76,5 +76,4 @@ OMPI_DECLSPEC struct smartmap_component mca_coll_smartmap_component = {
     },
     .priority = 60,
     .verbose = 0,
-    .given = { -1, -1, -1, -1 },
 };

@@ -1,12 +1,22 @@
 /*
- * Datatypes: how many bytes a buffer packs to, whether they lie in one piece,
- * and packing and unpacking by Open MPI's own convertors.
+ * Datatypes and operations by Open MPI's own convertors and functions.
  */
-#include "coll_smartmap.h"
+#include "team.h"
 
 #include <string.h>
 
 #include "opal/datatype/opal_convertor.h"
+
+struct shape smartmap_shape(port_type_t type)
+{
+    struct shape shape;
+    ptrdiff_t lb;
+    ompi_datatype_get_extent(type, &lb, &shape.extent);
+    ompi_datatype_get_true_extent(type, &shape.true_lb, &shape.true_extent);
+    shape.dense = ompi_datatype_is_contiguous_memory_layout(type, 2) &&
+                  shape.extent == shape.true_extent;
+    return shape;
+}
 
 size_t smartmap_packed_bytes(const struct buffer *b)
 {
@@ -15,7 +25,6 @@ size_t smartmap_packed_bytes(const struct buffer *b)
     return size * b->count;
 }
 
-/** If the data lies in one piece, `start` is its first byte. */
 bool smartmap_is_contiguous(const struct buffer *b, char **start)
 {
     ptrdiff_t lb, extent;
@@ -45,7 +54,6 @@ static int convert(opal_convertor_t *convertor, step_fn *step, void *packed, siz
     return OMPI_SUCCESS;
 }
 
-/** Pack a buffer whose packed size is `bytes`. */
 int smartmap_pack(const struct buffer *b, void *to, size_t bytes)
 {
     char *start;
@@ -65,7 +73,6 @@ int smartmap_pack(const struct buffer *b, void *to, size_t bytes)
     return error;
 }
 
-/** Unpack `bytes` into a buffer; more than it holds is MPI_ERR_TRUNCATE. */
 int smartmap_unpack(const struct buffer *b, const void *from, size_t bytes)
 {
     char *start;
@@ -87,4 +94,26 @@ int smartmap_unpack(const struct buffer *b, const void *from, size_t bytes)
         error = convert(&convertor, opal_convertor_unpack, (void *)from, bytes);
     OBJ_DESTRUCT(&convertor);
     return error != OMPI_SUCCESS ? error : truncated;
+}
+
+int smartmap_convert(const struct buffer *from, const struct buffer *to)
+{
+    return ompi_datatype_sndrcv(from->address, (int32_t)from->count, from->type, to->address,
+                                (int32_t)to->count, to->type);
+}
+
+void smartmap_combine(port_op_t op, const void *a, void *target, size_t count, port_type_t type)
+{
+    ompi_op_reduce(op, (void *)a, target, count, type);
+}
+
+bool smartmap_combines_three(port_op_t op, port_type_t type)
+{
+    return ompi_op_is_intrinsic(op) && ompi_datatype_is_predefined(type);
+}
+
+void smartmap_combine_three(port_op_t op, const void *a, const void *b, void *target,
+                            size_t count, port_type_t type)
+{
+    ompi_3buff_op_reduce(op, (void *)a, (void *)b, target, (int)count, type);
 }

@@ -1,0 +1,17 @@
+/* What Open MPI 4.1 and 5.0 call the things that collectives are about. */
+#ifndef SMARTMAP_PORT_H
+#define SMARTMAP_PORT_H
+
+#include "ompi_config.h"
+
+#include "ompi/communicator/communicator.h"
+#include "ompi/datatype/ompi_datatype.h"
+#include "ompi/op/op.h"
+
+typedef ompi_communicator_t *port_comm_t;
+typedef ompi_datatype_t *port_type_t;
+typedef ompi_op_t *port_op_t;
+
+enum { PORT_MAX_COUNT = INT32_MAX }; /* of elements in one reduction: what Open MPI converts */
+
+#endif
