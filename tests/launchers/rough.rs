@@ -24,16 +24,34 @@ fn said(ended: &Outcome) -> Vec<String> {
 
 /// Waits for the end of a job, of which nothing is left; its status is this one.
 fn ended_with(job: &Job, started: Started<'_>, status: i32) -> Result<Outcome> {
+    ended_as(job, started, status, |ended| ended.status == Some(status))
+}
+
+/// The same; `is_right` says whether it ended as it had to, which usually is with this status.
+fn ended_as(
+    job: &Job,
+    started: Started<'_>,
+    status: i32,
+    is_right: impl Fn(&Outcome) -> bool,
+) -> Result<Outcome> {
     let ended = started.finish(HANG * 3)?;
     gone(job)?;
     ensure!(
-        ended.status == Some(status),
+        is_right(&ended),
         "status {:?} instead of {status}: {}{}",
         ended.status,
         ended.stdout.text(),
         ended.stderr.text()
     );
     Ok(ended)
+}
+
+/// hydra's mpiexec ends by an assertion of its own, now and then, when a rank is gone before all have begun: natively in 6 of 100
+/// jobs beside busy loops.
+fn hydra_gave_up(ended: &Outcome) -> bool {
+    let own = "HYDT_dmxu_poll_wait_for_event";
+    let text = ended.stderr.text();
+    ended.status == Some(255) && text.contains("assert (!closed) failed") && text.contains(own)
 }
 
 /// The other ranks wait for one that crashes: in MPI_Init.
@@ -45,7 +63,9 @@ fn ranks_that_crash_before_they_meet_end_the_job_as_natively() -> Result<()> {
                 let job = Job::new(2)?;
                 let program = mpi.compile(&job, "rough")?;
                 let started = job.start(mpi.run(&job, by, &[], &program, way))?;
-                ended_with(&job, started, status)
+                ended_as(&job, started, status, |ended| {
+                    ended.status == Some(status) || hydra_gave_up(ended)
+                })
             };
             let status = if mpi.name == "MPICH" { 11 } else { 139 };
             let what = || format!("{}, {way}", mpi.name);
