@@ -55,15 +55,14 @@ static int take_piece(struct reduction *d, int rank, char *result)
         return error;
     ptrdiff_t at = (ptrdiff_t)begin * d->shape.extent;
     const char *theirs = slot->entry[1].address;
-    if (!(slot->far & FAR_RESULT)) {
-        reduction_copy(d, count, result + at, (char *)smartmap_view(d->t, rank, theirs) + at);
-        return MPI_SUCCESS;
-    }
+    if (!(slot->far & FAR_RESULT))
+        return reduction_copy(d, count, result + at,
+                              (char *)smartmap_view(d->t, rank, theirs) + at);
     size_t span = reduction_span(d, count);
     char *copy = malloc(span);
     error = copy ? smartmap_fetch(d->t, rank, copy, theirs + at + d->gap, span) : MPI_ERR_NO_MEM;
     if (error == MPI_SUCCESS)
-        reduction_copy(d, count, result + at, copy - d->gap);
+        error = reduction_copy(d, count, result + at, copy - d->gap);
     free(copy);
     return error;
 }
@@ -77,9 +76,9 @@ static int allreduce_pieces(struct reduction *d, char *result, char *published)
     int error = reduction_fold(d, 0, t->size - 1, begin, count,
                                published + (ptrdiff_t)begin * d->shape.extent);
     atomic_store_explicit(&t->own->stage, t->op, memory_order_release);
-    if (published != result)
-        reduction_copy(d, count, result + (ptrdiff_t)begin * d->shape.extent,
-                       published + (ptrdiff_t)begin * d->shape.extent);
+    if (published != result && error == MPI_SUCCESS)
+        error = reduction_copy(d, count, result + (ptrdiff_t)begin * d->shape.extent,
+                               published + (ptrdiff_t)begin * d->shape.extent);
     for (int i = 1; i < t->size && error == MPI_SUCCESS; i++)
         error = take_piece(d, (t->rank + i) % t->size, result);
     return error;
@@ -120,7 +119,7 @@ int smartmap_allreduce(struct team *t, const void *send, void *receive, size_t c
                     : MPI_ERR_NO_MEM;
         error = reduction_finish(&d, error, ALL_RANKS);
         if (error == MPI_SUCCESS)
-            reduction_copy(&d, d.count, receive, sum - d.gap);
+            error = reduction_copy(&d, d.count, receive, sum - d.gap);
         free(sum);
         return error;
     }

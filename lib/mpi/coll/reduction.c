@@ -32,30 +32,28 @@ size_t reduction_span(const struct reduction *d, size_t count)
                       : (count - 1) * (size_t)d->shape.extent + (size_t)d->shape.true_extent;
 }
 
-void reduction_copy(const struct reduction *d, size_t count, void *to,
-                    const void *from)
+int reduction_copy(const struct reduction *d, size_t count, void *to, const void *from)
 {
     if (to == from || count == 0)
-        return;
-    if (d->shape.dense)
-        memcpy((char *)to + d->gap, (const char *)from + d->gap,
-               count * (size_t)d->shape.extent);
-    else
-        smartmap_convert(&(struct buffer){ (void *)from, count, d->type },
-                         &(struct buffer){ to, count, d->type });
+        return MPI_SUCCESS;
+    if (!d->shape.dense)
+        return smartmap_convert(&(struct buffer){ (void *)from, count, d->type },
+                                &(struct buffer){ to, count, d->type });
+    memcpy((char *)to + d->gap, (const char *)from + d->gap,
+           count * (size_t)d->shape.extent);
+    return MPI_SUCCESS;
 }
 
 /** An operand that peers cannot reach, copied to where they can, or far. */
 static const char *reachable_copy(struct reduction *d, const char *from)
 {
     d->temporary = malloc(d->span);
-    if (!d->temporary || !smartmap_exports(d->temporary, d->span)) {
-        d->slot->far |= FAR_DATA;
-        return from;
-    }
     char *copy = (char *)d->temporary - d->gap;
-    reduction_copy(d, d->count, copy, from);
-    return copy;
+    if (d->temporary && smartmap_exports(d->temporary, d->span) &&
+        reduction_copy(d, d->count, copy, from) == MPI_SUCCESS)
+        return copy;
+    d->slot->far |= FAR_DATA;
+    return from;
 }
 
 /**
@@ -72,7 +70,7 @@ int reduction_post(struct reduction *d, const void *operand, const void *result)
     const char *from = operand;
     if (d->small) {
         char *data = slot->data + 2 * sizeof(struct entry);
-        reduction_copy(d, d->count, data - d->gap, operand);
+        error = reduction_copy(d, d->count, data - d->gap, operand);
         from = data - d->gap;
     } else {
         d->held = true;
@@ -81,12 +79,12 @@ int reduction_post(struct reduction *d, const void *operand, const void *result)
     }
     if (result && !smartmap_exports((const char *)result + d->gap, d->span))
         slot->far |= FAR_RESULT;
-    slot->kind = SLOT_SAME;
+    slot->kind = error == MPI_SUCCESS ? SLOT_SAME : SLOT_ERROR;
     slot->entry[0] = (struct entry){ from, d->span };
     slot->entry[1] = (struct entry){ result, d->span };
     d->operand[t->rank] = from;
     smartmap_slot_post(t, slot);
-    return MPI_SUCCESS;
+    return error;
 }
 
 /** A far operand of rank `rank`, copied here until the reduction ends. */
@@ -121,20 +119,21 @@ int reduction_collect(struct reduction *d, int first, int last)
 }
 
 /** Fold one block; `at` is its offset in each operand. */
-static void fold_block(const struct reduction *d, int first, int last, ptrdiff_t at,
-                       size_t count, char *to)
+static int fold_block(const struct reduction *d, int first, int last, ptrdiff_t at,
+                      size_t count, char *to)
 {
     int r = last - 1;
-    bool three = last > first && smartmap_combines_three(d->op, d->type);
-    if (three) { /* saves copying the last operand */
-        smartmap_combine_three(d->op, d->operand[r] + at, d->operand[last] + at, to, count,
-                               d->type);
+    int error = last > first /* by three: saves copying the last operand */
+                    ? smartmap_combine_three(d->op, d->operand[r] + at, d->operand[last] + at,
+                                             to, count, d->type)
+                    : NOT_SERVED;
+    if (error == NOT_SERVED)
+        error = reduction_copy(d, count, to, d->operand[last] + at);
+    else
         r--;
-    } else {
-        reduction_copy(d, count, to, d->operand[last] + at);
-    }
-    for (; r >= first; r--)
-        smartmap_combine(d->op, d->operand[r] + at, to, count, d->type);
+    for (; r >= first && error == MPI_SUCCESS; r--)
+        error = smartmap_combine(d->op, d->operand[r] + at, to, count, d->type);
+    return error;
 }
 
 /**
@@ -154,16 +153,17 @@ int reduction_fold(const struct reduction *d, int first, int last, size_t from,
     if (aliased && last > first &&
         !(scratch = malloc((size_t)d->shape.extent * block + (size_t)labs(d->gap))))
         return MPI_ERR_NO_MEM;
-    for (size_t i = 0; i < count; i += block) {
+    int error = MPI_SUCCESS;
+    for (size_t i = 0; i < count && error == MPI_SUCCESS; i += block) {
         size_t part = count - i < block ? count - i : block;
         ptrdiff_t at = base + (ptrdiff_t)i * d->shape.extent;
         char *target = scratch ? scratch - d->gap : to + (ptrdiff_t)i * d->shape.extent;
-        fold_block(d, first, last, at, part, target);
-        if (scratch)
-            reduction_copy(d, part, to + (ptrdiff_t)i * d->shape.extent, target);
+        error = fold_block(d, first, last, at, part, target);
+        if (scratch && error == MPI_SUCCESS)
+            error = reduction_copy(d, part, to + (ptrdiff_t)i * d->shape.extent, target);
     }
     free(scratch);
-    return MPI_SUCCESS;
+    return error;
 }
 
 /** End: others may still be reading our operand in place. */

@@ -35,7 +35,7 @@ struct reduction {
 bool reduction_start(struct reduction *d, struct team *t, size_t count,
                      port_type_t type, port_op_t op);
 size_t reduction_span(const struct reduction *d, size_t count);
-void reduction_copy(const struct reduction *d, size_t count, void *to, const void *from);
+int reduction_copy(const struct reduction *d, size_t count, void *to, const void *from);
 int reduction_post(struct reduction *d, const void *operand, const void *result);
 int reduction_collect(struct reduction *d, int first, int last);
 int reduction_fold(const struct reduction *d, int first, int last, size_t from,

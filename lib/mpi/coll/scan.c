@@ -16,7 +16,7 @@ static int fold_segment(struct reduction *d, int last, size_t from, size_t count
     int error = reduction_fold(d, 0, last, from, count, sum ? sum - d->gap : receive);
     error = reduction_finish(d, error, ALL_RANKS);
     if (sum && error == MPI_SUCCESS)
-        reduction_copy(d, count, receive, sum - d->gap);
+        error = reduction_copy(d, count, receive, sum - d->gap);
     free(sum);
     return error;
 }

@@ -175,11 +175,11 @@ int smartmap_pack(const struct buffer *b, void *to, size_t bytes);
 int smartmap_unpack(const struct buffer *b, const void *from, size_t bytes);
 /** Copy between buffers of the same signature. */
 int smartmap_convert(const struct buffer *from, const struct buffer *to);
-/** target = a op target, or, where the MPI can, target = a op b. */
-void smartmap_combine(port_op_t op, const void *a, void *target, size_t count, port_type_t type);
-bool smartmap_combines_three(port_op_t op, port_type_t type);
-void smartmap_combine_three(port_op_t op, const void *a, const void *b, void *target,
-                            size_t count, port_type_t type);
+/** target = a op target. */
+int smartmap_combine(port_op_t op, const void *a, void *target, size_t count, port_type_t type);
+/** target = a op b; NOT_SERVED, with nothing done, where the MPI cannot. */
+int smartmap_combine_three(port_op_t op, const void *a, const void *b, void *target,
+                           size_t count, port_type_t type);
 
 /* What else the port gives */
 

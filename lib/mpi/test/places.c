@@ -4,11 +4,13 @@
  * heap pages that the program mapped over.  Bcast, allreduce, gather and
  * messages from each, small and large.
  *
- *     places [hog|protected]
+ *     places [hog|protected|remapped]
  *
  * hog: fill the arena (SMARTMAP_ARENA_BYTES) first; protected: all but what is
  * mapped over the heap, which nobody can read where process_vm_readv is
  * forbidden.  There a program that had protected one page of its heap died.
+ * remapped: no heap is protected, so that mapping over it has to be noticed by
+ * itself.  It was not where UCX had rewritten the entry of mmap.
  */
 #define _GNU_SOURCE
 #include <mpi.h>
@@ -117,9 +119,11 @@ int main(int argc, char **argv)
     MPI_Barrier(MPI_COMM_WORLD);
     for (int i = 0; argc > 1 && strcmp(argv[1], "hog") == 0 && i < 200; i++)
         memset(malloc(1 << 20), i, 1 << 20);
-    int only_protected = argc > 1 && strcmp(argv[1], "protected") == 0;
+    int left_out = argc > 1 && strcmp(argv[1], "protected") == 0  ? HEAP_MAPPED_OVER
+                   : argc > 1 && strcmp(argv[1], "remapped") == 0 ? HEAP_READ_ONLY
+                                                                  : PLACES;
     for (int place = 0; place < PLACES; place++) {
-        if (only_protected && place == HEAP_MAPPED_OVER)
+        if (place == left_out)
             continue;
         int *p = make(place), *heap = malloc(BYTES), *gathered = malloc((size_t)size * BYTES);
         if (!p || !heap || !gathered)

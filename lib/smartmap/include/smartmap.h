@@ -57,6 +57,8 @@ SMARTMAP_WEAK int smartmap_provider_reachable(int rank, const void *address,
                                               size_t bytes);
 SMARTMAP_WEAK int smartmap_provider_shows(int rank, const void *address, size_t bytes);
 SMARTMAP_WEAK int smartmap_provider_alive(int rank);
+SMARTMAP_WEAK int smartmap_provider_announce(const char *service);
+SMARTMAP_WEAK int smartmap_provider_announced(int rank, const char *service);
 
 /** Is a provider of the same version loaded? */
 static inline int smartmap_available(void)
@@ -96,6 +98,24 @@ static inline int smartmap_attach(int rank, pid_t pid)
 static inline int smartmap_join(int timeout_ms)
 {
     return smartmap_available() ? smartmap_provider_join(timeout_ms) : -38;
+}
+
+/**
+ * Tell the other ranks of the job, for as long as this process lives, that it
+ * offers `service`, a word of at most 32 bytes.  Returns 0 or a negative errno.
+ */
+static inline int smartmap_announce(const char *service)
+{
+    return smartmap_available() && smartmap_provider_announce != NULL
+               ? smartmap_provider_announce(service)
+               : -38;
+}
+
+/** Has rank `rank` of this job, of the same user, announced `service`? */
+static inline int smartmap_announced(int rank, const char *service)
+{
+    return smartmap_available() && smartmap_provider_announced != NULL &&
+           smartmap_provider_announced(rank, service);
 }
 
 /** Can peers reach these bytes of ours (if they have our window open)? */

@@ -98,6 +98,14 @@ int margay_attach(int rank, pid_t pid)
     return atomic_load_explicit(&info()->pids[rank], memory_order_relaxed) == (uint64_t)pid ? 0 : -EXDEV;
 }
 
+/** Rank 0's process: all ranks of a job start, or none goes on. */
+uint64_t margay_job(void)
+{
+    while (!is_in(info()->started, 0))
+        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+    return atomic_load_explicit(&info()->pids[0], memory_order_relaxed);
+}
+
 int margay_join(int timeout_ms)
 {
     for (int rank = 0; rank < margay_size(); rank++) {

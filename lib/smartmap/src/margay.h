@@ -14,6 +14,9 @@
 /** Are we a rank on Margay? Then the functions below answer. */
 bool margay_present(void);
 
+/** A number that all ranks of this job have, and no other job while it lasts. */
+uint64_t margay_job(void);
+
 /* As the functions of smartmap.h. */
 int margay_rank(void);
 int margay_size(void);

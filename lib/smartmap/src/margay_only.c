@@ -3,7 +3,9 @@
  * provider `margay` alone, static ones above all. On Linux such a program is
  * no rank, as without a provider.
  */
+#define _GNU_SOURCE
 #include "margay.h"
+#include "rendezvous.h"
 #include "smartmap.h"
 
 uint32_t smartmap_provider_abi(void)
@@ -49,4 +51,9 @@ int smartmap_provider_shows(int rank, const void *address, size_t bytes)
 int smartmap_provider_alive(int rank)
 {
     return margay_alive(rank);
+}
+
+uint64_t provider_job(void)
+{
+    return margay_present() ? margay_job() : 0;
 }

@@ -14,15 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "internal.h"
 #include "margay.h"
+#include "rendezvous.h"
 
 #define LINK_TARGET "/memfd:" ARENA_NAME " (deleted)"
 
@@ -246,50 +245,24 @@ int smartmap_provider_shows(int rank, const void *address, size_t bytes)
     return is_in_window(rank, address, bytes, PAGES_PROTECTED);
 }
 
-/* Rendezvous for programs without MPI: abstract sockets, unix(7), which go
- * with their process.  SO_PEERCRED names the pid of the one that listens. */
-
-static socklen_t rendezvous_name(struct sockaddr_un *name, int rank)
+uint64_t provider_job(void)
 {
-    *name = (struct sockaddr_un){ .sun_family = AF_UNIX };
-    int n = snprintf(name->sun_path + 1, sizeof name->sun_path - 1,
-                     "smartmap.%u.%016llx.%d", (unsigned)geteuid(),
-                     (unsigned long long)arena_own()->job, rank);
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+    if (margay_present())
+        return margay_job();
+    return arena_own() ? arena_own()->job : 0;
 }
 
-static int announce(void)
-{
-    struct sockaddr_un name;
-    socklen_t length = rendezvous_name(&name, arena_rank());
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return -errno;
-    if (bind(fd, (struct sockaddr *)&name, length) != 0 ||
-        listen(fd, SMARTMAP_MAX_RANKS) != 0) {
-        int failure = -errno;
-        close(fd);
-        return failure;
-    }
-    return 0; /* stays open, and announced, for life */
-}
+/** What programs announce that join without MPI. */
+#define JOIN "join"
 
 /** pid of a rank that has announced itself, or a negative errno. */
 static pid_t find_rank(int rank)
 {
-    struct sockaddr_un name;
-    struct ucred peer = { 0 };
-    socklen_t length = rendezvous_name(&name, rank), size = sizeof peer;
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return -errno;
-    int failed = connect(fd, (struct sockaddr *)&name, length) != 0 ||
-                 getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0;
-    int failure = -errno;
-    close(fd);
-    if (failed)
+    struct ucred peer;
+    int failure = rendezvous_with(rank, JOIN, &peer);
+    if (failure != 0)
         return failure;
-    return peer.uid == geteuid() && peer.pid > 0 ? peer.pid : -EPERM;
+    return peer.pid > 0 ? peer.pid : -EPERM; /* 0: of another PID namespace */
 }
 
 int smartmap_provider_join(int timeout_ms)
@@ -298,7 +271,7 @@ int smartmap_provider_join(int timeout_ms)
         return margay_join(timeout_ms);
     if (!arena_own())
         return -ENOENT;
-    int result = announce();
+    int result = smartmap_provider_announce(JOIN);
     for (int rank = 0; result == 0 && rank < smartmap_provider_size(); rank++) {
         if (rank == arena_rank())
             continue;

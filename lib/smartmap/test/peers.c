@@ -127,11 +127,25 @@ static void see_freed(int rank, int size)
     meet(3, size);
 }
 
+/** After all have met: each has said before what it offers. */
+static void see_services(int rank, int size)
+{
+    for (int r = 0; r < size; r++) {
+        CHECK(smartmap_announced(r, "some") == (r % 2 == 0));
+        CHECK(!smartmap_announced(r, "none"));
+    }
+    CHECK(!smartmap_announced(size, "some"));
+    CHECK(rank % 2 != 0 || smartmap_announce("some") == -EADDRINUSE);
+    meet(6, size); /* it goes with the process */
+}
+
 int rank_main(int rank, int size, const char *mode)
 {
     CHECK(smartmap_rank() == rank && smartmap_size() == size);
+    CHECK(rank % 2 != 0 || smartmap_announce("some") == 0);
     CHECK(smartmap_join(10000) == 0);
     read_and_write(rank, size);
+    see_services(rank, size);
     if (strcmp(mode, "kill") == 0)
         see_death(rank, size);
     if (strcmp(mode, "free") == 0)

@@ -12,6 +12,7 @@ typedef ompi_communicator_t *port_comm_t;
 typedef ompi_datatype_t *port_type_t;
 typedef ompi_op_t *port_op_t;
 
-enum { PORT_MAX_COUNT = INT32_MAX }; /* of elements in one reduction: what Open MPI converts */
+/** Elements of one reduction: as many as Open MPI converts. */
+#define PORT_MAX_COUNT INT32_MAX
 
 #endif

@@ -102,18 +102,17 @@ int smartmap_convert(const struct buffer *from, const struct buffer *to)
                                 (int32_t)to->count, to->type);
 }
 
-void smartmap_combine(port_op_t op, const void *a, void *target, size_t count, port_type_t type)
+int smartmap_combine(port_op_t op, const void *a, void *target, size_t count, port_type_t type)
 {
     ompi_op_reduce(op, (void *)a, target, count, type);
+    return MPI_SUCCESS;
 }
 
-bool smartmap_combines_three(port_op_t op, port_type_t type)
+int smartmap_combine_three(port_op_t op, const void *a, const void *b, void *target,
+                           size_t count, port_type_t type)
 {
-    return ompi_op_is_intrinsic(op) && ompi_datatype_is_predefined(type);
-}
-
-void smartmap_combine_three(port_op_t op, const void *a, const void *b, void *target,
-                            size_t count, port_type_t type)
-{
+    if (!ompi_op_is_intrinsic(op) || !ompi_datatype_is_predefined(type))
+        return NOT_SERVED;
     ompi_3buff_op_reduce(op, (void *)a, (void *)b, target, (int)count, type);
+    return MPI_SUCCESS;
 }

@@ -1,0 +1,46 @@
+/*
+ * What is known about an MPI handle (an int in MPICH's ABI): found without a
+ * lock in each collective, written when a handle is first seen and when it is
+ * freed.  Nodes are never given back, only used again, so a reader that meets
+ * one that changes finds nothing, and looks again under the lock.
+ */
+#ifndef SMARTMAP_MPICH_HANDLES_H
+#define SMARTMAP_MPICH_HANDLES_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+enum { BUCKETS = 64 };
+
+struct handle {
+    _Atomic int value;
+    struct handle *_Atomic next;
+};
+
+struct handles {
+    pthread_mutex_t lock;
+    struct handle *spare;
+    struct handle *_Atomic bucket[BUCKETS];
+};
+
+#define HANDLES_INITIALIZER { .lock = PTHREAD_MUTEX_INITIALIZER }
+
+/** NULL: it is not known, or just changing. */
+static inline struct handle *handles_find(struct handles *all, int value)
+{
+    struct handle *h = atomic_load_explicit(&all->bucket[value & (BUCKETS - 1)],
+                                            memory_order_acquire);
+    while (h && atomic_load_explicit(&h->value, memory_order_acquire) != value)
+        h = atomic_load_explicit(&h->next, memory_order_acquire);
+    return h;
+}
+
+/** Under the lock: a node of so many bytes, `struct handle` first; NULL: no memory. */
+struct handle *handles_take(struct handles *all, size_t bytes);
+/** Under the lock, once the rest of it is written. */
+void handles_add(struct handles *all, struct handle *h, int value);
+/** Under the lock: nobody finds it any more. */
+void handles_remove(struct handles *all, struct handle *h);
+
+#endif

@@ -1,0 +1,20 @@
+# What the scripts beside this one share: each line of a test says "ok" or "FAIL", and `failed` becomes 1.
+# The helpers themselves are tested by `run`.
+failed=0
+judge() { # name, whether its status is right, text that must appear, what it said
+    case $2,$4 in
+    yes,*"$3"*) echo "ok    $1" ;;
+    *) echo "FAIL  $1"; echo "$4" | head -20 | cut -c1-160; failed=1 ;;
+    esac
+}
+expect() { # name, text that must appear, command that must succeed...
+    name=$1 text=$2; shift 2
+    if said=$("$@"); then right=yes; else right="no, $?"; fi
+    judge "$name" "$right" "$text" "$said"
+}
+expect_failure() { # name, text that must appear, command that must fail but not hang...
+    name=$1 text=$2; shift 2
+    said=$("$@"); status=$?
+    case $status in 0 | 124) right="no, $status" ;; *) right=yes ;; esac
+    judge "$name" "$right" "$text" "$said"
+}
