@@ -17,14 +17,12 @@ static struct handles all = HANDLES_INITIALIZER;
 static int freed(MPI_Comm comm, int keyval, void *value, void *extra)
 {
     struct kept *kept = value;
-    pthread_mutex_lock(&all.lock);
     team_end(&kept->team);
     handles_remove(&all, &kept->handle);
-    pthread_mutex_unlock(&all.lock);
     return MPI_SUCCESS;
 }
 
-/** Under the lock: so that all threads use one. */
+/** Where nodes are made, so that all threads use one. */
 static int keyval(void)
 {
     static int known = MPI_KEYVAL_INVALID;
@@ -47,7 +45,7 @@ static struct kept *keep(MPI_Comm comm, bool refused)
 {
     int rank = 0, size = 0;
     bool ours = !refused && can_be_ours(comm, &rank, &size);
-    pthread_mutex_lock(&all.lock);
+    pthread_mutex_lock(&all.making);
     struct kept *kept = (struct kept *)handles_find(&all, comm);
     if (!kept) {
         kept = (struct kept *)handles_take(&all, sizeof *kept);
@@ -59,7 +57,7 @@ static struct kept *keep(MPI_Comm comm, bool refused)
             smartmap_abort(comm);
         handles_add(&all, &kept->handle, comm);
     }
-    pthread_mutex_unlock(&all.lock);
+    pthread_mutex_unlock(&all.making);
     return kept;
 }
 

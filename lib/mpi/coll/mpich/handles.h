@@ -2,7 +2,7 @@
  * What is known about an MPI handle (an int in MPICH's ABI): found without a
  * lock in each collective, written when a handle is first seen and when it is
  * freed.  Nodes are never given back, only used again, so a reader that meets
- * one that changes finds nothing, and looks again under the lock.
+ * one that changes finds nothing, and looks again where nodes are made.
  */
 #ifndef SMARTMAP_MPICH_HANDLES_H
 #define SMARTMAP_MPICH_HANDLES_H
@@ -19,12 +19,14 @@ struct handle {
 };
 
 struct handles {
-    pthread_mutex_t lock;
+    pthread_mutex_t making; /* held over calls of MPI, so never taken in its callbacks */
+    pthread_mutex_t lock;   /* never held over calls of MPI */
     struct handle *spare;
     struct handle *_Atomic bucket[BUCKETS];
 };
 
-#define HANDLES_INITIALIZER { .lock = PTHREAD_MUTEX_INITIALIZER }
+#define HANDLES_INITIALIZER \
+    { .making = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER }
 
 /** NULL: it is not known, or just changing. */
 static inline struct handle *handles_find(struct handles *all, int value)
@@ -36,11 +38,11 @@ static inline struct handle *handles_find(struct handles *all, int value)
     return h;
 }
 
-/** Under the lock: a node of so many bytes, `struct handle` first; NULL: no memory. */
+/** A node of so many bytes, `struct handle` first; NULL: no memory. */
 struct handle *handles_take(struct handles *all, size_t bytes);
-/** Under the lock, once the rest of it is written. */
+/** Once the rest of it is written. */
 void handles_add(struct handles *all, struct handle *h, int value);
-/** Under the lock: nobody finds it any more. */
+/** From now on it is not found. */
 void handles_remove(struct handles *all, struct handle *h);
 
 #endif

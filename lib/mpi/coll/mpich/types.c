@@ -12,25 +12,27 @@
 
 enum { PART_BYTES = 1 << 30 }; /* PMPI_Pack counts in int */
 
-struct kept {
-    struct handle handle;
+struct facts {
     size_t size;
     bool plain; /* packing leaves an element as it is */
     enum kind kind;
     struct shape shape;
 };
 
+struct kept {
+    struct handle handle;
+    struct facts facts;
+};
+
 static struct handles all = HANDLES_INITIALIZER;
 
 static int freed(MPI_Datatype type, int keyval, void *value, void *extra)
 {
-    pthread_mutex_lock(&all.lock);
     handles_remove(&all, value);
-    pthread_mutex_unlock(&all.lock);
     return MPI_SUCCESS;
 }
 
-/** Under the lock: so that all threads use one. */
+/** Where nodes are made, so that all threads use one. */
 static int keyval(void)
 {
     static int known = MPI_KEYVAL_INVALID;
@@ -58,45 +60,48 @@ static bool try_packing(MPI_Datatype type, size_t size, ptrdiff_t true_lb)
 }
 
 /** A datatype is seen for the first time. */
-static bool look_at(MPI_Datatype type, struct kept *kept)
+static bool look_at(MPI_Datatype type, struct facts *facts)
 {
     MPI_Count size, lb, extent, true_lb, true_extent;
     if (real.Type_size_x(type, &size) != MPI_SUCCESS ||
         real.Type_get_extent_x(type, &lb, &extent) != MPI_SUCCESS ||
         real.Type_get_true_extent_x(type, &true_lb, &true_extent) != MPI_SUCCESS)
         return false;
-    kept->size = (size_t)size;
-    kept->plain = size == true_extent && size > 0 && size <= PART_BYTES &&
-                  try_packing(type, kept->size, true_lb);
-    kept->kind = ops_kind(type);
-    kept->shape = (struct shape){ extent, true_lb, true_extent,
-                                  .dense = kept->plain && extent == size };
+    facts->size = (size_t)size;
+    facts->plain = size == true_extent && size > 0 && size <= PART_BYTES &&
+                   try_packing(type, facts->size, true_lb);
+    facts->kind = ops_kind(type);
+    facts->shape = (struct shape){ extent, true_lb, true_extent,
+                                   .dense = facts->plain && extent == size };
     return true;
 }
 
-/** What is known of `type`; of one that is none, nothing, and the MPI has said so. */
-static const struct kept *known(MPI_Datatype type)
+static const struct facts *keep(MPI_Datatype type, const struct facts *facts)
 {
-    static const struct kept none;
+    pthread_mutex_lock(&all.making);
     struct kept *kept = (struct kept *)handles_find(&all, type);
-    if (likely(kept != NULL))
-        return kept;
-    struct kept new = { 0 };
-    if (!look_at(type, &new))
-        return &none;
-    pthread_mutex_lock(&all.lock);
-    kept = (struct kept *)handles_find(&all, type);
     if (!kept) {
         kept = (struct kept *)handles_take(&all, sizeof *kept);
         if (!kept)
             smartmap_abort(MPI_COMM_WORLD);
-        new.handle = kept->handle;
-        *kept = new;
-        real.Type_set_attr(type, keyval(), kept);
+        kept->facts = *facts;
+        if (real.Type_set_attr(type, keyval(), kept) != MPI_SUCCESS)
+            smartmap_abort(MPI_COMM_WORLD); /* we would not learn when it is freed */
         handles_add(&all, &kept->handle, type);
     }
-    pthread_mutex_unlock(&all.lock);
-    return kept;
+    pthread_mutex_unlock(&all.making);
+    return &kept->facts;
+}
+
+/** What is known of `type`; of one that is none, nothing, and the MPI has said so. */
+static const struct facts *known(MPI_Datatype type)
+{
+    static const struct facts none;
+    struct facts facts = { 0 };
+    struct kept *kept = (struct kept *)handles_find(&all, type);
+    if (likely(kept != NULL))
+        return &kept->facts;
+    return look_at(type, &facts) ? keep(type, &facts) : &none;
 }
 
 struct shape smartmap_shape(port_type_t type)
@@ -111,20 +116,20 @@ size_t smartmap_packed_bytes(const struct buffer *b)
 
 bool smartmap_is_contiguous(const struct buffer *b, char **start)
 {
-    const struct kept *k = known(b->type);
+    const struct facts *k = known(b->type);
     *start = (char *)b->address + k->shape.true_lb;
     return k->shape.dense || (k->plain && b->count < 2);
 }
 
 /** So many elements at a time that PMPI_Pack can count their bytes; 0: not even one. */
-static size_t at_a_time(const struct kept *k)
+static size_t at_a_time(const struct facts *k)
 {
     return k->size > 0 ? PART_BYTES / k->size : PART_BYTES;
 }
 
 int smartmap_pack(const struct buffer *b, void *to, size_t bytes)
 {
-    const struct kept *k = known(b->type);
+    const struct facts *k = known(b->type);
     char *start, *at = to;
     if (bytes == 0)
         return MPI_SUCCESS;
@@ -149,7 +154,7 @@ int smartmap_pack(const struct buffer *b, void *to, size_t bytes)
 
 int smartmap_unpack(const struct buffer *b, const void *from, size_t bytes)
 {
-    const struct kept *k = known(b->type);
+    const struct facts *k = known(b->type);
     char *start;
     const char *at = from;
     size_t capacity = k->size * b->count;
