@@ -142,13 +142,14 @@ pub fn close(rank: &'static Rank) {
     members.ended.push(rank.id);
     for peer in &members.live {
         preempt::point(ENTRY_WORK);
-        peer.info.ends(rank.id);
         let used = paging::take_window_use(&peer.root, rank.id + 1);
         paging::set_window(&peer.root, rank.id + 1, None);
         if used {
             preempt::point(TELL_WORK);
             shootdown::drop_soon(peer.rank);
         }
+        // Last: who sees that it has ended does not reach it after its next system call.
+        peer.info.ends(rank.id);
     }
 }
 
