@@ -72,9 +72,10 @@ pub fn run(only: Option<&str>) -> Result<()> {
         .map(|mutant| &mutant.test)
         .collect::<BTreeSet<_>>()
     {
+        let (verdict, said) = copy.test(test)?;
         ensure!(
-            copy.test(test)? == Verdict::Survived,
-            "{} fails without any mutant",
+            verdict == Verdict::Survived,
+            "{} fails without any mutant:\n{said}",
             test.join(" ")
         );
     }
@@ -236,13 +237,13 @@ impl Copy {
         } else {
             Ok(())
         };
-        let verdict = built.and_then(|()| self.test(&mutant.test));
+        let tested = built.and_then(|()| self.test(&mutant.test));
         fs::write(&path, before)?;
-        verdict
+        Ok(tested?.0)
     }
 
-    /// Runs a test. It must have been there.
-    fn test(&self, [package, binary, name]: &[String; 3]) -> Result<Verdict> {
+    /// Runs a test, and what it printed. It must have been there.
+    fn test(&self, [package, binary, name]: &[String; 3]) -> Result<(Verdict, String)> {
         let cargo = self.cargo();
         let mut command = Command::new("timeout");
         command
@@ -260,7 +261,11 @@ impl Copy {
         };
         command.args(["--", name]);
         let output = command.output().context("cannot run timeout")?;
-        verdict(&output).with_context(|| format!("{package} {binary} {name}"))
+        let verdict = verdict(&output).with_context(|| format!("{package} {binary} {name}"))?;
+        Ok((
+            verdict,
+            String::from_utf8_lossy(&output.stdout).into_owned(),
+        ))
     }
 }
 
