@@ -137,6 +137,26 @@ static void counts_of_two_sizes(void) {}
 static void session(void) {}
 #endif
 
+/** Arguments that mean nothing on some ranks may be anything there. */
+static void without_meaning(void)
+{
+    int word = rank, sum = 0;
+    int *all = rank == 0 ? malloc((size_t)size * sizeof *all) : NULL;
+    /* Plain MPICH refuses it, although the standard allows it (MPI 6.11.2). */
+    MPI_Exscan(&word, rank == 0 ? NULL : &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    expect(sum == rank * (rank - 1) / 2, "exscan without a buffer on rank 0");
+    MPI_Reduce(rank == 0 ? MPI_IN_PLACE : &word, rank == 0 ? &word : NULL, 1, MPI_INT, MPI_SUM, 0,
+               MPI_COMM_WORLD);
+    expect(rank != 0 || word == size * (size - 1) / 2, "reduce without a buffer but at the root");
+    MPI_Gather(&rank, 1, MPI_INT, all, rank == 0 ? 1 : -1, rank == 0 ? MPI_INT : MPI_DATATYPE_NULL, 0,
+               MPI_COMM_WORLD);
+    expect(rank != 0 || all[size - 1] == size - 1, "gather");
+    MPI_Scatter(all, rank == 0 ? 1 : -1, rank == 0 ? MPI_INT : MPI_DATATYPE_NULL, &word, 1, MPI_INT, 0,
+                MPI_COMM_WORLD);
+    expect(word == rank, "scatter");
+    free(all);
+}
+
 /** Rank 0 waits in a collective for those who need its library for their locks. */
 static void one_sided(void)
 {
@@ -182,6 +202,9 @@ static void mistakes(void)
                "operation");
         expect(MPI_Allreduce(&word, words, 1, MPI_DOUBLE, MPI_BAND, comm) != MPI_SUCCESS,
                "an operation that a type has not");
+        expect(class_of(MPI_Bcast(NULL, 1, MPI_INT, 0, comm)) == MPI_ERR_BUFFER, "no buffer");
+        expect(MPI_Allreduce(&word, MPI_IN_PLACE, 1, MPI_INT, MPI_SUM, comm) != MPI_SUCCESS,
+               "a result in place");
         expect(class_of(MPI_Barrier(MPI_COMM_NULL)) == MPI_ERR_COMM, "no communicator");
         expect(sum_of_ranks(comm) == size * (size - 1) / 2, "after mistakes");
     }
@@ -235,6 +258,7 @@ int main(int argc, char **argv)
     datatypes();
     counts_of_two_sizes();
     session();
+    without_meaning();
     one_sided();
     mistakes();
     if (provided == MPI_THREAD_MULTIPLE)
