@@ -40,12 +40,13 @@ const PARTS: [&str; 15] = [
 const CROWDS: [&str; 2] = ["contended", "crowd"];
 const CROWDED: &str = "1600M";
 /// The programs of tests/programs/windows, with as many ranks, and for the race its time in ms and a seed.
-const WINDOWS: [(&str, &[&str], &[&str]); 13] = [
+const WINDOWS: [(&str, &[&str], &[&str]); 14] = [
     ("access", &["-n", "2"], &[]),
     ("appear", &["-n", "2"], &["3"]),
     ("calls", &["-n", "2"], &[]),
     ("vectors", &["-n", "2"], &[]),
     ("early", &["-n", "4"], &[]),
+    ("late", &["-n", "4"], &[]),
     ("forks", &["-n", "3"], &["2"]),
     ("touch", &["-n", "2"], &["call"]),
     ("nested", &["-n", "2"], &[]),
