@@ -158,6 +158,12 @@ struct exchange {
 };
 int smartmap_exchange(struct team *t, const struct exchange *x);
 
+/* pack.c */
+/** Pack a buffer whose packed size is `bytes`. */
+int smartmap_pack(const struct buffer *b, void *to, size_t bytes);
+/** Unpack `bytes` into a buffer; more than it holds is MPI_ERR_TRUNCATE. */
+int smartmap_unpack(const struct buffer *b, const void *from, size_t bytes);
+
 /* types.c of the port: datatypes and operations as the MPI knows them */
 
 /** What elements of a datatype look like in memory. */
@@ -169,10 +175,9 @@ struct shape smartmap_shape(port_type_t type);
 size_t smartmap_packed_bytes(const struct buffer *b);
 /** If the data lies in one piece, `start` is its first byte. */
 bool smartmap_is_contiguous(const struct buffer *b, char **start);
-/** Pack a buffer whose packed size is `bytes`. */
-int smartmap_pack(const struct buffer *b, void *to, size_t bytes);
-/** Unpack `bytes` into a buffer; more than it holds is MPI_ERR_TRUNCATE. */
-int smartmap_unpack(const struct buffer *b, const void *from, size_t bytes);
+/** For data in several pieces: as the functions of pack.c; some bytes, and no more than the buffer holds. */
+int smartmap_pack_scattered(const struct buffer *b, void *to, size_t bytes);
+int smartmap_unpack_scattered(const struct buffer *b, const void *from, size_t bytes);
 /** Copy between buffers of the same signature. */
 int smartmap_convert(const struct buffer *from, const struct buffer *to);
 /** target = a op target. */

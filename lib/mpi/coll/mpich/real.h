@@ -15,13 +15,13 @@
 
 /** Functions besides the collectives. */
 #define REAL_FUNCTIONS(X)                                                                 \
-    X(Init) X(Init_thread) X(Finalize) X(Abort) X(Barrier) X(Comm_create_from_group) X(Comm_rank)     \
-    X(Comm_size) X(Comm_group) X(Comm_test_inter) X(Comm_get_parent) X(Comm_get_name)     \
-    X(Comm_create_keyval) X(Comm_set_attr) X(Comm_call_errhandler)            \
-    X(Group_translate_ranks) X(Group_free) X(Type_get_extent_x)             \
-    X(Type_get_true_extent_x) X(Type_size_x) X(Type_create_keyval) X(Type_set_attr)       \
-    X(Pack) X(Unpack) X(Reduce_local) X(Grequest_start) X(Grequest_complete) X(Test)      \
-    X(Wait) X(Status_set_elements) X(Status_set_cancelled)
+    X(Init) X(Init_thread) X(Finalize) X(Abort) X(Barrier) X(Comm_create_from_group)      \
+    X(Comm_rank) X(Comm_size) X(Comm_group) X(Comm_test_inter) X(Comm_get_parent)         \
+    X(Comm_get_name) X(Comm_create_keyval) X(Comm_set_attr) X(Comm_call_errhandler)       \
+    X(Group_translate_ranks) X(Group_free) X(Type_size_x) X(Type_get_extent_x)            \
+    X(Type_get_true_extent_x) X(Type_create_keyval) X(Type_set_attr) X(Pack) X(Unpack)    \
+    X(Reduce_local) X(Grequest_start) X(Grequest_complete) X(Test) X(Wait)                \
+    X(Status_set_elements) X(Status_set_cancelled)
 
 struct real {
     bool found;

@@ -127,16 +127,10 @@ static size_t at_a_time(const struct facts *k)
     return k->size > 0 ? PART_BYTES / k->size : PART_BYTES;
 }
 
-int smartmap_pack(const struct buffer *b, void *to, size_t bytes)
+int smartmap_pack_scattered(const struct buffer *b, void *to, size_t bytes)
 {
     const struct facts *k = known(b->type);
-    char *start, *at = to;
-    if (bytes == 0)
-        return MPI_SUCCESS;
-    if (smartmap_is_contiguous(b, &start)) {
-        memcpy(to, start, bytes);
-        return MPI_SUCCESS;
-    }
+    char *at = to;
     size_t part = at_a_time(k);
     if (part == 0)
         return MPI_ERR_COUNT;
@@ -152,21 +146,10 @@ int smartmap_pack(const struct buffer *b, void *to, size_t bytes)
     return MPI_SUCCESS;
 }
 
-int smartmap_unpack(const struct buffer *b, const void *from, size_t bytes)
+int smartmap_unpack_scattered(const struct buffer *b, const void *from, size_t bytes)
 {
     const struct facts *k = known(b->type);
-    char *start;
     const char *at = from;
-    size_t capacity = k->size * b->count;
-    int truncated = bytes > capacity ? MPI_ERR_TRUNCATE : MPI_SUCCESS;
-    if (bytes > capacity)
-        bytes = capacity;
-    if (bytes == 0)
-        return truncated;
-    if (smartmap_is_contiguous(b, &start)) {
-        memcpy(start, from, bytes);
-        return truncated;
-    }
     size_t part = at_a_time(k), elements = bytes / k->size;
     if (part == 0)
         return MPI_ERR_COUNT;
@@ -179,7 +162,7 @@ int smartmap_unpack(const struct buffer *b, const void *from, size_t bytes)
             return error;
         at += (size_t)count * k->size;
     }
-    return truncated;
+    return MPI_SUCCESS;
 }
 
 int smartmap_convert(const struct buffer *from, const struct buffer *to)

@@ -3,8 +3,6 @@
  */
 #include "team.h"
 
-#include <string.h>
-
 #include "opal/datatype/opal_convertor.h"
 
 struct shape smartmap_shape(port_type_t type)
@@ -54,15 +52,8 @@ static int convert(opal_convertor_t *convertor, step_fn *step, void *packed, siz
     return OMPI_SUCCESS;
 }
 
-int smartmap_pack(const struct buffer *b, void *to, size_t bytes)
+int smartmap_pack_scattered(const struct buffer *b, void *to, size_t bytes)
 {
-    char *start;
-    if (bytes == 0)
-        return OMPI_SUCCESS;
-    if (smartmap_is_contiguous(b, &start)) {
-        memcpy(to, start, bytes);
-        return OMPI_SUCCESS;
-    }
     opal_convertor_t convertor;
     OBJ_CONSTRUCT(&convertor, opal_convertor_t);
     int error = opal_convertor_copy_and_prepare_for_send(
@@ -73,19 +64,8 @@ int smartmap_pack(const struct buffer *b, void *to, size_t bytes)
     return error;
 }
 
-int smartmap_unpack(const struct buffer *b, const void *from, size_t bytes)
+int smartmap_unpack_scattered(const struct buffer *b, const void *from, size_t bytes)
 {
-    char *start;
-    size_t capacity = smartmap_packed_bytes(b);
-    int truncated = bytes > capacity ? MPI_ERR_TRUNCATE : OMPI_SUCCESS;
-    if (bytes > capacity)
-        bytes = capacity;
-    if (bytes == 0)
-        return truncated;
-    if (smartmap_is_contiguous(b, &start)) {
-        memcpy(start, from, bytes);
-        return truncated;
-    }
     opal_convertor_t convertor;
     OBJ_CONSTRUCT(&convertor, opal_convertor_t);
     int error = opal_convertor_copy_and_prepare_for_recv(
@@ -93,7 +73,7 @@ int smartmap_unpack(const struct buffer *b, const void *from, size_t bytes)
     if (error == OPAL_SUCCESS)
         error = convert(&convertor, opal_convertor_unpack, (void *)from, bytes);
     OBJ_DESTRUCT(&convertor);
-    return error != OMPI_SUCCESS ? error : truncated;
+    return error;
 }
 
 int smartmap_convert(const struct buffer *from, const struct buffer *to)
