@@ -195,14 +195,15 @@ fn show_failure(name: &str) {
     println!("    (all of it: {})", log_path(name).display());
 }
 
-/// The beginning of what test runners tell of each failed test, under its "---- name ----".
+/// The beginning of what test runners tell of each failed test, under its "---- name ----"; of tests in shell, under
+/// their "FAIL  name" up to the next "ok".
 fn recap(output: &str) -> Vec<&str> {
     let mut lines = Vec::new();
     let mut left = 0;
     for line in output.lines() {
-        if line.starts_with("---- ") {
+        if line.starts_with("---- ") || line.starts_with("FAIL  ") {
             left = RECAP_LINES;
-        } else if line == "failures:" {
+        } else if line == "failures:" || line.starts_with("ok    ") {
             left = 0;
         }
         if left > 0 && !line.trim().is_empty() {
@@ -294,6 +295,13 @@ mod tests {
                 "7"
             ]
         );
+    }
+
+    /// In a log of hundreds of lines the end alone does not show which test failed.
+    #[test]
+    fn the_recap_has_what_failed_in_shell() {
+        let output = "ok    a\nFAIL  b\nwhat it said\nok    c\nmake: *** [Makefile:1: check] Error 1\n";
+        assert_eq!(recap(output), ["FAIL  b", "what it said"]);
     }
 
     /// Once a step that could not be run was not mentioned at all, and the check passed.
