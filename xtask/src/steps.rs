@@ -300,7 +300,8 @@ mod tests {
     /// In a log of hundreds of lines the end alone does not show which test failed.
     #[test]
     fn the_recap_has_what_failed_in_shell() {
-        let output = "ok    a\nFAIL  b\nwhat it said\nok    c\nmake: *** [Makefile:1: check] Error 1\n";
+        let output =
+            "ok    a\nFAIL  b\nwhat it said\nok    c\nmake: *** [Makefile:1: check] Error 1\n";
         assert_eq!(recap(output), ["FAIL  b", "what it said"]);
     }
 

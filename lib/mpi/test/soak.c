@@ -44,6 +44,8 @@ int main(int argc, char **argv)
     comms[0] = MPI_COMM_WORLD;
     MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &comms[1]);
     MPI_Comm_dup(MPI_COMM_WORLD, &comms[2]);
+    for (int i = 0; i < 3; i++)
+        MPI_Barrier(comms[i]); /* ranks meet by the MPI's own means, which may wait for the dead */
     if (rank == 0)
         fprintf(stderr, "soak: running\n");
     while (done < calls) {
