@@ -1,29 +1,29 @@
-//! Mutants: mistakes made on purpose in the source, each with the test that must notice (tests/mutants.txt). They are made in a
-//! copy of the tree with a target directory of its own, so nothing of what is being worked on changes.
+//! Mutants: mistakes made on purpose in the source, each with the test that must notice (tests/mutants.txt). They are made in
+//! copies of the tree, several at the same time.
 //!
-//! A test shows what it is worth only when what it tests is broken. Building is cheap here: without link-time optimisation, and
-//! only what a mutant changed; and only the named test is run.
+//! A test shows what it is worth only when what it tests is broken.
+
+mod copy;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::build::{NODE_TARGET, captured, cargo, replace, root, target};
+use crate::build::root;
 use crate::{plugin, programs};
+use copy::{Copy, Verdict};
 
 /// In the repository.
 const LIST: &str = "tests/mutants.txt";
 /// Packages whose tests need kernel, PCT and yod.
 const NODE_TESTS: [&str; 2] = ["margay-tests", "margay-bench"];
-/// A mutant may make a test hang that has no limit of its own.
-const LIMIT_S: &str = "240";
-/// What `timeout` returns then.
-const TIMED_OUT: i32 = 124;
+/// A build of the kernel keeps one processor busy, and has a gigabyte of files.
+const MOST_COPIES: usize = 4;
 
 /// A mistake.
 #[derive(PartialEq, Eq, Debug, Default)]
@@ -38,18 +38,41 @@ struct Mutant {
     test: [String; 3],
 }
 
-/// What came of one.
-#[derive(PartialEq, Eq, Debug)]
-enum Verdict {
-    Caught,
-    Survived,
-}
-
 /// Makes every mutant whose name contains `only`, and runs its test.
 ///
 /// # Errors
 /// A mutant is not noticed, or does not apply any more; a test fails without it.
 pub fn run(only: Option<&str>) -> Result<()> {
+    let mutants = chosen(only)?;
+    programs::all()?;
+    let _ = plugin::build()?;
+    let needs_node = mutants.iter().any(Mutant::needs_node);
+    let copies = Copy::several(thread::available_parallelism()?.get().min(MOST_COPIES))?;
+    let built = share(&copies, &copies, |copy, _| match needs_node {
+        true => copy.build(),
+        false => Ok(()),
+    });
+    built
+        .into_iter()
+        .collect::<Result<()>>()
+        .context("without any mutant")?;
+    let tests: BTreeSet<_> = mutants.iter().map(|mutant| &mutant.test).collect();
+    let tests = Vec::from_iter(tests);
+    let passes = share(&copies, &tests, |copy, test| passes(copy, test));
+    passes.into_iter().collect::<Result<()>>()?;
+    let caught = share(&copies, &mutants, is_caught);
+    let caught = caught.into_iter().filter(|caught| *caught).count();
+    println!("{} mutants: {caught} caught", mutants.len());
+    ensure!(
+        caught == mutants.len(),
+        "{} mutants were not noticed",
+        mutants.len() - caught
+    );
+    Ok(())
+}
+
+/// Those whose name contains `only`; each applies.
+fn chosen(only: Option<&str>) -> Result<Vec<Mutant>> {
     let text = fs::read_to_string(root().join(LIST)).with_context(|| LIST.to_owned())?;
     let mut mutants = parse(&text)?;
     mutants.retain(|mutant| only.is_none_or(|only| mutant.name.contains(only)));
@@ -61,54 +84,65 @@ pub fn run(only: Option<&str>) -> Result<()> {
     for mutant in &mutants {
         mutant.applied(&root())?;
     }
-    programs::all()?;
-    let _ = plugin::build()?;
-    let copy = Copy::new()?;
-    if mutants.iter().any(Mutant::needs_node) {
-        copy.build().context("without any mutant")?;
-    }
-    for test in mutants
-        .iter()
-        .map(|mutant| &mutant.test)
-        .collect::<BTreeSet<_>>()
-    {
-        let (verdict, said) = copy.test(test)?;
-        ensure!(
-            verdict == Verdict::Survived,
-            "{} fails without any mutant:\n{said}",
-            test.join(" ")
-        );
-    }
-    let mut survived = Vec::new();
-    for mutant in &mutants {
-        let start = Instant::now();
-        let verdict = copy.with(mutant).with_context(|| mutant.name.clone())?;
-        let word = match verdict {
-            Verdict::Caught => "caught",
-            Verdict::Survived => "SURVIVED",
-        };
-        println!(
-            "{word:<9} {:>5.1} s  {} ({})",
-            start.elapsed().as_secs_f64(),
-            mutant.name,
-            mutant.test[2]
-        );
-        if verdict == Verdict::Survived {
-            survived.push(&mutant.name);
-        }
-    }
-    let caught = mutants.len() - survived.len();
-    println!(
-        "{} mutants: {caught} caught, {} survived",
-        mutants.len(),
-        survived.len()
-    );
+    Ok(mutants)
+}
+
+/// Does something for every item, in each copy for one at a time; what came of it, in the order of the items.
+fn share<C: Sync, T: Sync, R: Send>(
+    copies: &[C],
+    items: &[T],
+    work: impl Fn(&C, &T) -> R + Sync,
+) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let take = || {
+        let at = next.fetch_add(1, Ordering::Relaxed);
+        items.get(at).map(|item| (at, item))
+    };
+    let in_copy = |copy| {
+        let items = std::iter::from_fn(take);
+        Vec::from_iter(items.map(|(at, item)| (at, work(copy, item))))
+    };
+    let mut done = thread::scope(|scope| {
+        let workers = copies.iter().map(|copy| scope.spawn(move || in_copy(copy)));
+        let workers = Vec::from_iter(workers);
+        let done = workers
+            .into_iter()
+            .map(|worker| worker.join().expect("it does not panic"));
+        Vec::from_iter(done.flatten())
+    });
+    done.sort_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+/// A test that fails without any mutant notices nothing.
+fn passes(copy: &Copy, test: &[String; 3]) -> Result<()> {
+    let (verdict, said) = copy.test(test)?;
     ensure!(
-        survived.is_empty(),
-        "{} mutants were not noticed",
-        survived.len()
+        verdict == Verdict::Survived,
+        "{} fails without any mutant:\n{said}",
+        test.join(" ")
     );
     Ok(())
+}
+
+/// Makes one, and says what came of it.
+fn is_caught(copy: &Copy, mutant: &Mutant) -> bool {
+    let start = Instant::now();
+    let verdict = copy.with(mutant);
+    let word = match &verdict {
+        Ok(Verdict::Caught) => "caught",
+        Ok(Verdict::Survived) => "SURVIVED",
+        Err(_) => "FAILED",
+    };
+    let seconds = start.elapsed().as_secs_f64();
+    println!(
+        "{word:<9} {seconds:>5.1} s  {} ({})",
+        mutant.name, mutant.test[2]
+    );
+    if let Err(error) = &verdict {
+        println!("    {error:#}");
+    }
+    matches!(verdict, Ok(Verdict::Caught))
 }
 
 impl Mutant {
@@ -135,160 +169,6 @@ impl Mutant {
         }
         Ok(text)
     }
-}
-
-/// The copy of the tree.
-struct Copy {
-    tree: PathBuf,
-    target: PathBuf,
-}
-
-impl Copy {
-    /// Brings it up to date: what did not change keeps its time, so it is not built again.
-    fn new() -> Result<Copy> {
-        let copy = Copy {
-            tree: target().join("mutants/tree"),
-            target: target().join("mutants/target"),
-        };
-        let list = [
-            "ls-files",
-            "-z",
-            "--cached",
-            "--others",
-            "--exclude-standard",
-        ];
-        let files = captured(Command::new("git").args(list).current_dir(root()))?;
-        let files = String::from_utf8(files).context("a file's name is no text")?;
-        for file in files.split_terminator('\0') {
-            let (from, to) = (root().join(file), copy.tree.join(file));
-            let (Ok(new), old) = (fs::read(&from), fs::read(&to)) else {
-                let _ = fs::remove_file(&to);
-                continue;
-            };
-            if old.is_ok_and(|old| old == new) {
-                continue;
-            }
-            fs::create_dir_all(to.parent().context("a file in no folder")?)?;
-            fs::copy(&from, &to).with_context(|| format!("cannot copy {file}"))?;
-        }
-        fs::create_dir_all(&copy.target)?;
-        // Programs and plugin are not changed by mutants.
-        for shared in ["programs", "plugin"] {
-            let link = copy.target.join(shared);
-            if !link.exists() {
-                symlink(target().join(shared), link)?;
-            }
-        }
-        Ok(copy)
-    }
-
-    /// cargo in the copy.
-    fn cargo(&self) -> Command {
-        let mut command = cargo();
-        command
-            .current_dir(&self.tree)
-            .env("CARGO_TARGET_DIR", &self.target)
-            .env("CARGO_INCREMENTAL", "1")
-            .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
-            .env("CARGO_PROFILE_KERNEL_LTO", "off")
-            // In pieces, what makes the ranks copies each on the stack, which is too small for that.
-            .env("CARGO_PROFILE_KERNEL_CODEGEN_UNITS", "1")
-            .env("RUST_BACKTRACE", "0")
-            .stdin(Stdio::null());
-        command
-    }
-
-    /// Kernel, PCT and yod.
-    fn build(&self) -> Result<()> {
-        let node = [
-            "build",
-            "--quiet",
-            "--profile",
-            "kernel",
-            "--target",
-            NODE_TARGET,
-        ];
-        must(
-            self.cargo()
-                .args(node)
-                .args(["-p", "margay", "-p", "pct"])
-                .env("CARGO_INCREMENTAL", "0"),
-        )?;
-        must(
-            self.cargo()
-                .args(["build", "--quiet", "--release", "-p", "yod"]),
-        )?;
-        let (built, to) = (
-            self.target.join(NODE_TARGET).join("kernel"),
-            self.target.join("margay"),
-        );
-        fs::create_dir_all(&to)?;
-        replace(&built.join("margay"), &to.join("margay.elf"))?;
-        replace(&built.join("pct"), &to.join("pct"))
-    }
-
-    /// Makes a mutant, runs its test, and takes it back.
-    fn with(&self, mutant: &Mutant) -> Result<Verdict> {
-        let path = self.tree.join(&mutant.file);
-        let before = fs::read_to_string(&path)?;
-        fs::write(&path, mutant.applied(&self.tree)?)?;
-        let built = if mutant.needs_node() {
-            self.build()
-        } else {
-            Ok(())
-        };
-        let tested = built.and_then(|()| self.test(&mutant.test));
-        fs::write(&path, before)?;
-        Ok(tested?.0)
-    }
-
-    /// Runs a test, and what it printed. It must have been there.
-    fn test(&self, [package, binary, name]: &[String; 3]) -> Result<(Verdict, String)> {
-        let cargo = self.cargo();
-        let mut command = Command::new("timeout");
-        command
-            .args(["--kill-after=5", LIMIT_S])
-            .arg(cargo.get_program());
-        command.current_dir(&self.tree).stdin(Stdio::null());
-        for (key, value) in cargo.get_envs() {
-            command.env(key, value.context("a variable without a value")?);
-        }
-        command.args(["test", "--quiet", "-p", package]);
-        match binary.as_str() {
-            "lib" => command.arg("--lib"),
-            "bin" => command.arg("--bins"),
-            _ => command.args(["--test", binary]),
-        };
-        command.args(["--", name]);
-        let output = command.output().context("cannot run timeout")?;
-        let verdict = verdict(&output).with_context(|| format!("{package} {binary} {name}"))?;
-        Ok((
-            verdict,
-            String::from_utf8_lossy(&output.stdout).into_owned(),
-        ))
-    }
-}
-
-/// Of a test runner.
-fn verdict(output: &Output) -> Result<Verdict> {
-    let text = String::from_utf8_lossy(&output.stdout);
-    let result = text.lines().rfind(|line| line.starts_with("test result: "));
-    match (output.status.code(), result) {
-        (Some(TIMED_OUT), _) => Ok(Verdict::Caught),
-        (Some(0), Some(line)) if !line.contains(" 0 passed") => Ok(Verdict::Survived),
-        (Some(0), _) => bail!("there is no such test"),
-        (_, Some(line)) if line.contains("FAILED") => Ok(Verdict::Caught),
-        _ => bail!("no verdict: {}", String::from_utf8_lossy(&output.stderr)),
-    }
-}
-
-fn must(command: &mut Command) -> Result<()> {
-    let output = command
-        .output()
-        .with_context(|| format!("cannot run {command:?}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "it does not build:\n{said}");
-    Ok(())
 }
 
 /// Paragraphs of lines "mutant", "file", "from", "to", "test", each with its text after a space; the list says more.

@@ -1,7 +1,7 @@
-use std::os::unix::process::ExitStatusExt;
-use std::process::ExitStatus;
+use std::process::Command;
 
 use super::*;
+use crate::build::captured;
 
 #[test]
 fn the_list_is_understood() {
@@ -30,20 +30,11 @@ fn every_mutant_still_applies() {
     }
 }
 
+/// Each item is taken once, and what came of it keeps its place.
 #[test]
-fn only_a_test_that_failed_has_noticed() {
-    let output = |status: i32, text: &str| Output {
-        status: ExitStatus::from_raw(status << 8),
-        stdout: text.into(),
-        stderr: Vec::new(),
-    };
-    let passed = "test result: ok. 1 passed; 0 failed; 0 ignored\n";
-    let failed = "test result: FAILED. 0 passed; 1 failed; 0 ignored\n";
-    assert_eq!(verdict(&output(0, passed)).ok(), Some(Verdict::Survived));
-    assert_eq!(verdict(&output(101, failed)).ok(), Some(Verdict::Caught));
-    assert_eq!(verdict(&output(124, "")).ok(), Some(Verdict::Caught));
-    let none = "test result: ok. 0 passed; 0 failed; 0 ignored\n";
-    assert!(verdict(&output(0, none)).is_err() && verdict(&output(101, "")).is_err());
+fn copies_share_the_work() {
+    let items = Vec::from_iter(0..100);
+    assert_eq!(share(&[(), ()], &items, |(), item| *item), items);
 }
 
 /// Three of them named tests that had been renamed; the run ended before its first mutant.
