@@ -92,9 +92,13 @@ fn arm() {
     let kept = core.deadlines.lock().next();
     let mut due = kept.map_or(NEVER, |due| due.max(1));
     let slice_end = core.slice_end.load(Ordering::Relaxed);
-    // Of a slice that is over the running thread knows.
-    if slice_end != 0 && slice_end < due && slice_end > hal::time::tsc() {
-        due = slice_end;
+    if slice_end != 0 && slice_end < due {
+        if slice_end > hal::time::tsc() {
+            due = slice_end;
+        } else if let Some(thread) = thread::current() {
+            // A hypervisor may have kept the core for longer than a slice since its end was set. No interrupt would tell of it.
+            thread.attention.store(true, Ordering::Relaxed);
+        }
     }
     if let Some(thread) = thread::current()
         && thread.rank.counts_cpu_time()
@@ -149,11 +153,7 @@ pub fn go_on(_: &Thread) {
 /// stays as it is, and is set anew when it expires: threads that switch often leave the hardware alone.
 pub fn enter(thread: &Thread, shared: bool) {
     let core = here();
-    let slice_end = if shared || sched::is_wanted() {
-        slice()
-    } else {
-        0
-    };
+    let slice_end = slice_on(core, shared);
     core.slice_end.store(slice_end, Ordering::Relaxed);
     let armed = core.armed.load(Ordering::Relaxed);
     let as_it_is = match slice_end {
@@ -168,10 +168,26 @@ pub fn enter(thread: &Thread, shared: bool) {
 /// Nobody shares this core any more: it runs nothing, or what lets others go first by itself.
 #[inline]
 pub fn alone() {
-    let slice_end = &here().slice_end;
-    if slice_end.load(Ordering::Relaxed) != 0 {
-        slice_end.store(0, Ordering::Relaxed);
+    let core = here();
+    if core.slice_end.load(Ordering::Relaxed) != 0 {
+        let slice_end = thread::current().map_or(0, |_| slice_on(core, false));
+        core.slice_end.store(slice_end, Ordering::Relaxed);
         arm();
+    }
+}
+
+/// When the slice ends that begins on a core now; 0: never. `shared`: somebody will wait for the core.
+#[inline]
+fn slice_on(core: &CoreTimer, shared: bool) -> u64 {
+    if !shared && core.slice_end.load(Ordering::Relaxed) != 0 {
+        // Whoever queues a task on a core that is shared sends it no interrupt (`sched::push`). So the queue is looked at after
+        // this, and not before.
+        core.slice_end.swap(0, Ordering::SeqCst);
+    }
+    if shared || sched::is_wanted() {
+        slice()
+    } else {
+        0
     }
 }
 
