@@ -12,6 +12,7 @@ use abi::Errno;
 use hal::sync::Mutex;
 use qk_core::posix_timers::Clock;
 use qk_core::sched::deadlines::Deadlines;
+use qk_core::sched::slice::{Due, Slice};
 use wire::boot::MAX_CPUS;
 
 use crate::rank;
@@ -53,8 +54,8 @@ struct CoreTimer {
     /// How many tasks and POSIX timers they have room for; changed by who has locked them.
     tasks: AtomicUsize,
     timers: AtomicUsize,
-    /// When the running task's slice ends (TSC); 0: it has the core to itself.
-    slice_end: AtomicU64,
+    /// Of the running task (TSC).
+    slice: Slice,
     /// What the hardware is set to (TSC), or [`NEVER`].
     armed: AtomicU64,
 }
@@ -64,7 +65,7 @@ static CORES: [CoreTimer; MAX_CPUS] = [const {
         deadlines: Mutex::new(Deadlines::new()),
         tasks: AtomicUsize::new(0),
         timers: AtomicUsize::new(0),
-        slice_end: AtomicU64::new(0),
+        slice: Slice::new(),
         armed: AtomicU64::new(NEVER),
     }
 }; MAX_CPUS];
@@ -91,13 +92,12 @@ fn arm() {
     let core = here();
     let kept = core.deadlines.lock().next();
     let mut due = kept.map_or(NEVER, |due| due.max(1));
-    let slice_end = core.slice_end.load(Ordering::Relaxed);
-    if slice_end != 0 && slice_end < due {
-        if slice_end > hal::time::tsc() {
-            due = slice_end;
-        } else if let Some(thread) = thread::current() {
-            // A hypervisor may have kept the core for longer than a slice since its end was set. No interrupt would tell of it.
-            thread.attention.store(true, Ordering::Relaxed);
+    match core.slice.due(due, hal::time::tsc) {
+        Due::At(end) => due = end,
+        Due::Over => {
+            if let Some(thread) = thread::current() {
+                thread.attention.store(true, Ordering::Relaxed);
+            }
         }
     }
     if let Some(thread) = thread::current()
@@ -153,8 +153,7 @@ pub fn go_on(_: &Thread) {
 /// stays as it is, and is set anew when it expires: threads that switch often leave the hardware alone.
 pub fn enter(thread: &Thread, shared: bool) {
     let core = here();
-    let slice_end = slice_on(core, shared);
-    core.slice_end.store(slice_end, Ordering::Relaxed);
+    let slice_end = core.slice.begin(shared, sched::is_wanted, slice_end);
     let armed = core.armed.load(Ordering::Relaxed);
     let as_it_is = match slice_end {
         0 => armed == NEVER,
@@ -168,30 +167,18 @@ pub fn enter(thread: &Thread, shared: bool) {
 /// Nobody shares this core any more: it runs nothing, or what lets others go first by itself.
 #[inline]
 pub fn alone() {
-    let core = here();
-    if core.slice_end.load(Ordering::Relaxed) != 0 {
-        let slice_end = thread::current().map_or(0, |_| slice_on(core, false));
-        core.slice_end.store(slice_end, Ordering::Relaxed);
+    let slice = &here().slice;
+    if slice.is_shared() {
+        match thread::current() {
+            Some(_) => _ = slice.begin(false, sched::is_wanted, slice_end),
+            None => slice.clear(),
+        }
         arm();
     }
 }
 
-/// When the slice ends that begins on a core now; 0: never. `shared`: somebody will wait for the core.
-#[inline]
-fn slice_on(core: &CoreTimer, shared: bool) -> u64 {
-    if !shared && core.slice_end.load(Ordering::Relaxed) != 0 {
-        // Whoever queues a task on a core that is shared sends it no interrupt (`sched::push`). So the queue is looked at after
-        // this, and not before.
-        core.slice_end.swap(0, Ordering::SeqCst);
-    }
-    if shared || sched::is_wanted() {
-        slice()
-    } else {
-        0
-    }
-}
-
-fn slice() -> u64 {
+/// Of a slice that begins now.
+fn slice_end() -> u64 {
     deadline_after(SLICE_NS)
 }
 
@@ -208,35 +195,31 @@ pub fn look() {
 /// Others wait for this core: what runs there has a slice from now on.
 pub fn share() {
     let core = here();
-    if core.slice_end.load(Ordering::Relaxed) == 0 && thread::current().is_some() {
-        let end = slice();
-        core.slice_end.store(end, Ordering::Relaxed);
-        if end < core.armed.load(Ordering::Relaxed) {
-            set(core, end);
-        }
+    if thread::current().is_some()
+        && let Some(end) = core.slice.share(slice_end)
+        && end < core.armed.load(Ordering::Relaxed)
+    {
+        set(core, end);
     }
 }
 
 /// What runs here lets others go first before it returns to ring 3.
 pub fn end_slice() {
     if let Some(thread) = thread::current() {
-        here().slice_end.store(1, Ordering::Relaxed);
+        here().slice.end();
         thread.attention.store(true, Ordering::Relaxed);
     }
 }
 
 /// Whether what runs on core `cpu` has a slice only.
 pub fn is_shared(cpu: usize) -> bool {
-    CORES[cpu].slice_end.load(Ordering::Relaxed) != 0
+    CORES[cpu].slice.is_shared()
 }
 
 /// Whether the slice of what runs here is over.
 #[inline]
 pub fn is_slice_over() -> bool {
-    match here().slice_end.load(Ordering::Relaxed) {
-        0 => false,
-        end => hal::time::tsc() >= end,
-    }
+    here().slice.is_over(hal::time::tsc)
 }
 
 /// Sets the end of a thread's sleep; `None` clears it.

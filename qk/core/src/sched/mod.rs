@@ -7,6 +7,7 @@
 pub mod deadlines;
 pub mod park;
 pub mod queue;
+pub mod slice;
 
 /// A set of cores.
 pub type CoreSet = crate::set::Set;

@@ -7,3 +7,4 @@
 
 mod futex;
 mod park;
+mod slice;
