@@ -131,24 +131,32 @@ pub fn gate(update: bool) -> Result<()> {
     Ok(())
 }
 
+/// What cargo is told to build kernel and PCT.
+pub const NODE_BUILD: [&str; 10] = [
+    "build",
+    "--quiet",
+    "--profile",
+    "kernel",
+    "--target",
+    NODE_TARGET,
+    "-p",
+    "margay",
+    "-p",
+    "pct",
+];
+
 /// Builds the kernel and the PCT into [`output`].
 fn node() -> Result<()> {
-    run(cargo().args([
-        "build",
-        "--quiet",
-        "--profile",
-        "kernel",
-        "--target",
-        NODE_TARGET,
-        "-p",
-        "margay",
-        "-p",
-        "pct",
-    ]))?;
-    let built = target().join(NODE_TARGET).join("kernel");
-    std::fs::create_dir_all(output())?;
-    for (from, to) in [("margay", "margay.elf"), ("pct", "pct")] {
-        replace(&built.join(from), &output().join(to))?;
+    run(cargo().args(NODE_BUILD))?;
+    place_node(&target(), &output())
+}
+
+/// Puts kernel and PCT, built in a target directory, where yod looks for them.
+pub fn place_node(target: &Path, to: &Path) -> Result<()> {
+    let built = target.join(NODE_TARGET).join("kernel");
+    std::fs::create_dir_all(to)?;
+    for (from, name) in [("margay", "margay.elf"), ("pct", "pct")] {
+        replace(&built.join(from), &to.join(name))?;
     }
     Ok(())
 }

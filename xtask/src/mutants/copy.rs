@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 
 use super::Mutant;
-use crate::build::{NODE_TARGET, captured, cargo, replace, root, target};
+use crate::build::{NODE_BUILD, captured, cargo, place_node, root, target};
 
 /// A mutant may make a test hang that has no limit of its own.
 const LIMIT_S: &str = "240";
@@ -101,31 +101,13 @@ impl Copy {
     /// # Errors
     /// With what the compiler says.
     pub fn build(&self) -> Result<()> {
-        let node = [
-            "build",
-            "--quiet",
-            "--profile",
-            "kernel",
-            "--target",
-            NODE_TARGET,
-        ];
-        must(
-            self.cargo()
-                .args(node)
-                .args(["-p", "margay", "-p", "pct"])
-                .env("CARGO_INCREMENTAL", "0"),
-        )?;
+        let mut node = self.cargo();
+        must(node.args(NODE_BUILD).env("CARGO_INCREMENTAL", "0"))?;
         must(
             self.cargo()
                 .args(["build", "--quiet", "--release", "-p", "yod"]),
         )?;
-        let (built, to) = (
-            self.target.join(NODE_TARGET).join("kernel"),
-            self.target.join("margay"),
-        );
-        fs::create_dir_all(&to)?;
-        replace(&built.join("margay"), &to.join("margay.elf"))?;
-        replace(&built.join("pct"), &to.join("pct"))
+        place_node(&self.target, &self.target.join("margay"))
     }
 
     /// Makes a mutant, runs its test, and takes it back.
