@@ -169,10 +169,8 @@ pub fn enter(thread: &Thread, shared: bool) {
 pub fn alone() {
     let slice = &here().slice;
     if slice.is_shared() {
-        match thread::current() {
-            Some(_) => _ = slice.begin(false, sched::is_wanted, slice_end),
-            None => slice.clear(),
-        }
+        let is_wanted = || thread::current().is_some() && sched::is_wanted();
+        slice.begin(false, is_wanted, slice_end);
         arm();
     }
 }
