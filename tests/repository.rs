@@ -3,7 +3,6 @@
 mod source;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::process::Command;
 
 use margay_tests::tree;
@@ -54,26 +53,6 @@ const UNSAFE: &[&str] = &[
 
 /// Longest source file; most are far shorter.
 const MOST_LINES: usize = 600;
-
-/// Folders whose README says in one screen what they are for.
-const FOLDERS: &[&str] = &[
-    ".",
-    "abi",
-    "wire",
-    "qk/core",
-    "qk/hal",
-    "qk/kernel",
-    "pct",
-    "host/machine",
-    "host/proxy",
-    "host/yod",
-    "lib/vdso",
-    "tests",
-    "tests/programs",
-    "bench",
-    "xtask",
-    "docs",
-];
 
 #[test]
 fn crates_depend_on_each_other_as_designed() {
@@ -324,12 +303,4 @@ fn every_sentence_of_the_trust_model_has_its_test() {
         named == numbers && named >= 10,
         "{named} of {numbers} sentences"
     );
-}
-
-#[test]
-fn every_folder_says_what_it_is_for() {
-    for folder in FOLDERS {
-        let readme = tree::root().join(folder).join("README.md");
-        assert!(Path::is_file(&readme), "{folder}/README.md is missing");
-    }
 }

@@ -1,4 +1,5 @@
-//! The plugin of bench/plugin, on programs whose counts are known beforehand. Needs it and yod built: `make check --only plugin`.
+//! The plugin of bench/plugin, on programs whose counts are known beforehand. Needs it and yod built:
+//! `cargo run -p xtask -- check --only plugin`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

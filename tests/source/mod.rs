@@ -1,6 +1,8 @@
 //! Reading the source tree: its files, and words in Rust code that are neither comment nor text.
 
+mod locks;
 pub mod loops;
+mod readmes;
 mod sleeps;
 
 use std::fs;

@@ -3,9 +3,10 @@
 //! All of it lives in one *communication area* of guest RAM, laid out by [`layout::Layout`] from the numbers in the
 //! [`boot::Header`] that the host writes before the node starts. Three rules hold everywhere:
 //!
-//! 1. Every word has one writer. Words are read with acquire and written with release order ([`word`]); there is no
-//!    read-modify-write, for the guest's locked instructions are not atomic against host processes under
-//!    single-threaded TCG.
+//! 1. Every word is written by one side, and but for the state of the node, which several cores move forward
+//!    ([`boot::Header::reach`]), by one writer. No word is changed by read-modify-write from both sides, for the guest's locked
+//!    instructions are not atomic against host processes under single-threaded TCG. What others depend on is read with acquire
+//!    and written with release order ([`word`]).
 //! 2. What a reader takes is copied once, checked, and only the copy is used: the other side is never trusted.
 //! 3. Whoever blocks says so first, then looks once more ([`ship`]); doorbells are rung only for those who block.
 #![no_std]

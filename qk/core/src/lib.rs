@@ -6,11 +6,13 @@
 //!
 //! | module | decides |
 //! |---|---|
+//! | [`bits`] | a set of numbers that finds its lowest member |
 //! | [`page`] | the three page sizes and which of them fits |
 //! | [`frames`] | which physical frames of a rank's share are free |
 //! | [`regions`] | what is mapped where in a rank's memory |
 //! | [`mman`] | what mmap and its kin may do, and which errors they give |
 //! | [`aspace`] | an address space: the four above together, and what its proxy is told |
+//! | [`objects`] | which frames of the node pool hold what of the files that ranks share |
 //! | [`paging`] | what page-table entries are to be, over table memory that the kernel supplies |
 //! | [`futex`] | who waits for a futex, who is woken, and what becomes of its word |
 //! | [`interval`] | when an interval timer expires |

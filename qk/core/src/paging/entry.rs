@@ -15,8 +15,9 @@
 //!   emptied table is freed without reading its 512 entries. (§5.4.1: available to software in
 //!   entries that point to tables, with protection keys on as well.)
 //!
-//! A is set in every entry from the start. Nobody here asks which pages were used, hardware then
-//! never writes to a table entry, and the count above needs no atomic update.
+//! A is set in every entry from the start, so that hardware never writes to a table entry and the
+//! count above needs no atomic update. Only the windows of a root table begin without A: whether a
+//! peer used one decides what has to be flushed (docs/adr/0018).
 
 use crate::page::PageSize;
 use crate::regions::Prot;
