@@ -27,7 +27,10 @@ fn listed(chapter: &str) -> BTreeSet<&str> {
     let mut is_listing = false;
     let mut names = BTreeSet::new();
     for line in chapter.lines() {
-        match line.strip_prefix("| ").and_then(|row| row.split(" | ").next()) {
+        match line
+            .strip_prefix("| ")
+            .and_then(|row| row.split(" | ").next())
+        {
             Some("lock") => is_listing = true,
             Some(first) if is_listing => names.extend(first.split('`').skip(1).step_by(2)),
             Some(_) | None => is_listing &= line.starts_with('|'),
@@ -39,9 +42,8 @@ fn listed(chapter: &str) -> BTreeSet<&str> {
 #[test]
 fn the_chapter_on_concurrency_names_all_locks() {
     let chapter = fs::read_to_string(tree::root().join("docs/concurrency.md")).expect("a chapter");
-    let kernel = files("rs").filter(|(path, _)| {
-        path.starts_with("qk/kernel/src/") || path.starts_with("qk/hal/src/")
-    });
+    let kernel = files("rs")
+        .filter(|(path, _)| path.starts_with("qk/kernel/src/") || path.starts_with("qk/hal/src/"));
     let code: Vec<String> = kernel.map(|(_, text)| code_only(&text)).collect();
     let mut declared: BTreeSet<&str> = code.iter().flat_map(|code| locks(code)).collect();
     // Its locks are those of its buckets, in qk-core.
@@ -54,6 +56,7 @@ fn locks_are_found_as_they_are_declared() {
     let code = "static A: Mutex<u8> = Mutex::new(0);\n    pub b: SleepLock<()>,\n    c: [SleepLock<()>; 2],\n    \
                 static D: Once<SleepLock<u8>> = Once::new();\n    fn with(lock: &Mutex<u8>) {\n    let e: Mutex<u8>;\n    f: u8,\n";
     assert_eq!(locks(code).collect::<Vec<_>>(), ["A", "b", "c", "D"]);
-    let chapter = "| lock | guards |\n|---|---|\n| `a` of a `b` | `c` |\n\n| other |\n|---|\n| `d` |\n";
+    let chapter =
+        "| lock | guards |\n|---|---|\n| `a` of a `b` | `c` |\n\n| other |\n|---|\n| `d` |\n";
     assert_eq!(listed(chapter), BTreeSet::from(["a", "b"]));
 }

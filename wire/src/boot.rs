@@ -78,7 +78,7 @@ pub mod node {
     pub const UP: u64 = 2;
     /// The PCT is gone (it faulted or could not be loaded): no rank can be started any more.
     pub const PCT_LOST: u64 = 3;
-    /// The kernel panicked; the epitaph is on the serial line.
+    /// The kernel panicked; the panic report is on the serial line.
     pub const PANICKED: u64 = 4;
 }
 

@@ -8,9 +8,9 @@
 //! copies, once, through [`RankMemory`]; [`Regions`] says before whether that can fault.
 //!
 //! # Pointers that are not the rank's
-//! Nothing is ever mapped in the first [`GUARD_BYTES`] above the rank's addresses. So a pointer that [`tame`] has seen
+//! Nothing is ever mapped in the first [`GUARD_BYTES`] above the rank's addresses. So a pointer that [`clamp`] has seen
 //! needs no length: a range that begins below and reaches beyond ends in the guard, where Linux faults as it would
-//! natively, and a pointer from beyond becomes the guard's first byte, [`NOWHERE`]. Which error that is, or whether
+//! natively, and a pointer from beyond becomes the guard's first byte, [`GUARD_ADDR`]. Which error that is, or whether
 //! Linux looks at the pointer at all, stays Linux's affair.
 
 mod copy;
@@ -38,19 +38,19 @@ use held::Found;
 pub use held::Held;
 
 /// An address at which nothing is ever mapped.
-pub const NOWHERE: u64 = USER_TOP;
+pub const GUARD_ADDR: u64 = USER_TOP;
 
-/// Bytes from [`NOWHERE`] on at which nothing is ever mapped. No system call touches more behind one pointer: byte counts
+/// Bytes from [`GUARD_ADDR`] on at which nothing is ever mapped. No system call touches more behind one pointer: byte counts
 /// are 32 bits wide or cut to MAX_RW_COUNT (2 GiB), and counts of elements have lower limits.
 const GUARD_BYTES: u64 = 16 << 30;
 
-/// A pointer of the rank that Linux may be given: itself or [`NOWHERE`].
+/// A pointer of the rank that Linux may be given: itself or [`GUARD_ADDR`].
 #[inline]
 #[must_use]
-pub const fn tame(addr: u64) -> u64 {
+pub const fn clamp(addr: u64) -> u64 {
     // From 2^47 on no process has memory, and Linux looks at that before anything else.
     match addr {
-        USER_TOP..WINDOW_TOP => NOWHERE,
+        USER_TOP..WINDOW_TOP => GUARD_ADDR,
         _ => addr,
     }
 }
@@ -148,7 +148,7 @@ impl Memory {
     /// # Errors
     /// ENOMEM when the address space is limited, EEXIST when something of this process lies there.
     pub fn reserve(ram: Arc<RamFiles>) -> io::Result<Memory> {
-        let len_bytes = NOWHERE + GUARD_BYTES - USER_BASE;
+        let len_bytes = GUARD_ADDR + GUARD_BYTES - USER_BASE;
         no_access(USER_BASE, len_bytes, MapFlags::FIXED_NOREPLACE)?;
         Ok(Memory {
             ram,
@@ -245,7 +245,7 @@ impl Memory {
     /// # Errors
     /// ENOMEM.
     pub fn keep_from_children(&self) -> Result<(), Errno> {
-        let len_bytes = NOWHERE + GUARD_BYTES - USER_BASE;
+        let len_bytes = GUARD_ADDR + GUARD_BYTES - USER_BASE;
         let all = without_provenance_mut(USER_BASE as usize);
         // SAFETY: 1. The range is what `reserve` has mapped, and what was mapped there since. 2. Its contents and access stay.
         unsafe { madvise(all, len_bytes as usize, Advice::LinuxDontFork) }.map_err(linux)
@@ -401,10 +401,10 @@ mod tests {
     #[test]
     fn pointers_beyond_the_rank_lead_nowhere() {
         for addr in [0, 8, USER_TOP - 1, WINDOW_TOP, 1 << 63, u64::MAX] {
-            assert_eq!(tame(addr), addr);
+            assert_eq!(clamp(addr), addr);
         }
         for addr in [USER_TOP, 0x5555_5555_5000, WINDOW_TOP - 1] {
-            assert_eq!(tame(addr), NOWHERE);
+            assert_eq!(clamp(addr), GUARD_ADDR);
         }
     }
 }

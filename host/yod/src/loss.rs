@@ -10,8 +10,8 @@ use rustix::process::{Pid, WaitOptions, waitpid};
 
 use crate::console;
 use crate::doctor::too_old;
-use crate::epitaph::Epitaph;
 use crate::failure::{Failure, signal_text, status};
+use crate::panic_report::PanicReport;
 use crate::verdict::ranks_text;
 
 /// What explanations need to know.
@@ -42,15 +42,15 @@ impl Loss {
     pub fn told(self, context: &Context<'_>, up: bool, speaks: bool) -> Failure {
         match &self {
             _ if speaks => self.explain(context, up),
-            // Its epitaph would be printed.
-            Loss::Node(ended) if Epitaph::find(&ended.log).is_some() => {
+            // Its panic report would be printed.
+            Loss::Node(ended) if PanicReport::find(&ended.log).is_some() => {
                 Failure::said(status::SOFTWARE)
             }
             _ => Failure::said(self.explain(context, up).status),
         }
     }
 
-    /// Says what happened; prints an epitaph if there is one. `up`: the kernel had come up.
+    /// Says what happened; prints a panic report if there is one. `up`: the kernel had come up.
     pub fn explain(self, context: &Context<'_>, up: bool) -> Failure {
         match self {
             Loss::Node(ended) => node(&ended, context, up),
@@ -69,13 +69,13 @@ impl Loss {
 }
 
 fn node(ended: &Ended, context: &Context<'_>, up: bool) -> Failure {
-    if let Some(epitaph) = Epitaph::find(&ended.log) {
-        console::err(epitaph.render(context.kernel));
+    if let Some(report) = PanicReport::find(&ended.log) {
+        console::err(report.render(context.kernel));
         return Failure::new(
             status::SOFTWARE,
             format_args!(
                 "the node's kernel panicked on {}: a fault of Margay, not of the program, please report it with these lines",
-                epitaph.reason
+                report.reason
             ),
         );
     }

@@ -2,7 +2,7 @@
 //!
 //! Its contents belong to programs, to the CPU's page walker or to the host, any of which may change them at any moment, so it is
 //! never seen through a plain reference: only through the copying accessors here, or as records made of atomics. Every access is checked
-//! against the pool, so a wrong address in the kernel's logic ends in an epitaph and not in a broken heap.
+//! against the pool, so a wrong address in the kernel's logic ends in a panic report and not in a broken heap.
 
 use crate::addr::{Phys, PhysRange};
 use crate::{boot, heap};

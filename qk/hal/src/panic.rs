@@ -1,7 +1,7 @@
-//! The end of the node: a kernel bug prints an epitaph and stops everything.
+//! The end of the node: a kernel bug prints a panic report and stops everything.
 //!
 //! The first CPU that panics wins: it stops the others by NMI, takes the serial port from whoever holds it, and prints lines that yod
-//! symbolises. A panic while printing an epitaph just stops.
+//! symbolises. A panic while printing a panic report just stops.
 
 use crate::task::kstack;
 use crate::traps::{self, UserFrame};
@@ -19,13 +19,13 @@ const EXIT_CODE: u8 = 0x7f >> 1;
 /// How long the others get to stop, in PAUSEs.
 const STOP_SPINS: u32 = 2000;
 
-const NOBODY: usize = usize::MAX;
+const NO_CPU: usize = usize::MAX;
 /// The CPU that is dying.
-static DYING: AtomicUsize = AtomicUsize::new(NOBODY);
+static PANICKING_CPU: AtomicUsize = AtomicUsize::new(NO_CPU);
 
 /// What is known about the end.
 #[derive(Debug)]
-pub struct Epitaph<'a> {
+pub struct PanicReport<'a> {
     /// The CPU that found the bug.
     pub cpu: usize,
     /// What happened, in one line.
@@ -36,16 +36,16 @@ pub struct Epitaph<'a> {
     pub backtrace: &'a [u64],
 }
 
-/// Whether a CPU is printing its epitaph.
+/// Whether a CPU is printing its panic report.
 pub(crate) fn in_progress() -> bool {
-    DYING.load(Ordering::SeqCst) != NOBODY
+    PANICKING_CPU.load(Ordering::SeqCst) != NO_CPU
 }
 
 /// Ends the node because of `reason`.
 pub(crate) fn die(reason: fmt::Arguments<'_>, registers: Option<&UserFrame>) -> ! {
     let cpu = cpu::id();
-    if DYING
-        .compare_exchange(NOBODY, cpu, Ordering::SeqCst, Ordering::Relaxed)
+    if PANICKING_CPU
+        .compare_exchange(NO_CPU, cpu, Ordering::SeqCst, Ordering::Relaxed)
         .is_err()
     {
         cpu::stop();
@@ -62,25 +62,22 @@ pub(crate) fn die(reason: fmt::Arguments<'_>, registers: Option<&UserFrame>) -> 
         Some(frame) => backtrace(frame.rip, frame.rbp),
         None => backtrace(0, frame_pointer()),
     };
-    let epitaph = Epitaph {
+    let report = PanicReport {
         cpu,
         reason: &text.0,
         registers,
         backtrace: &backtrace,
     };
-    print(&epitaph);
+    print(&report);
     if let Some(handlers) = traps::handlers() {
-        (handlers.panic)(&epitaph);
+        (handlers.panic)(&report);
     }
     cpu::exit_node(EXIT_CODE)
 }
 
-fn print(epitaph: &Epitaph<'_>) {
-    serial::line(format_args!(
-        "PANIC cpu {}: {}",
-        epitaph.cpu, epitaph.reason
-    ));
-    if let Some(r) = epitaph.registers {
+fn print(report: &PanicReport<'_>) {
+    serial::line(format_args!("PANIC cpu {}: {}", report.cpu, report.reason));
+    if let Some(r) = report.registers {
         for names in [
             [("rip", r.rip), ("rsp", r.rsp), ("rflags", r.rflags)],
             [("rax", r.rax), ("rbx", r.rbx), ("rcx", r.rcx)],
@@ -95,7 +92,7 @@ fn print(epitaph: &Epitaph<'_>) {
             ));
         }
     }
-    serial::line(format_args!("BACKTRACE{}", Addresses(epitaph.backtrace)));
+    serial::line(format_args!("BACKTRACE{}", Addresses(report.backtrace)));
 }
 
 /// ` 0x1 0x2 ...`
@@ -110,7 +107,7 @@ impl fmt::Display for Addresses<'_> {
     }
 }
 
-/// Keeps what fits and drops the rest; line breaks become spaces, so that the epitaph stays one line.
+/// Keeps what fits and drops the rest; line breaks become spaces, so that the panic report stays one line.
 struct Cut(ArrayString<MAX_REASON>);
 
 impl Write for Cut {

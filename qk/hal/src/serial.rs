@@ -1,7 +1,7 @@
 //! COM1 as the kernel log.
 //!
 //! A message holds the lock for a whole line, so lines of different CPUs do not mix. A panic breaks the lock: the other CPUs have been
-//! stopped by then, and an epitaph that is late because a dead CPU holds a lock is worth nothing.
+//! stopped by then, and a panic report that is late because a dead CPU holds a lock is worth nothing.
 
 use crate::sync::Mutex;
 use core::fmt::{self, Write};

@@ -1,5 +1,5 @@
 //! Interrupt vectors of the kernel, above the CPU's own exceptions (0..=31, Intel SDM vol. 3 §6.2).
-//! Higher vectors have higher priority in the local APIC; it only matters for the order within one [`irq_window`](crate::cpu::irq_window).
+//! Higher vectors have higher priority in the local APIC; it only matters for the order within one [`take_interrupts`](crate::cpu::take_interrupts).
 
 /// A vector that may be sent to another CPU.
 pub type Vector = u8;

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::Duration;
 
-/// QEMU's exit status for `exit_node(0)` and for an epitaph: code << 1 | 1.
+/// QEMU's exit status for `exit_node(0)` and for a panic report: code << 1 | 1.
 const ENDED_WELL: i32 = 1;
 const DIED: i32 = 127;
 
@@ -101,7 +101,7 @@ impl Machine<'_> {
         text
     }
 
-    /// The epitaph must have all of `parts`, and the last lines must be in order.
+    /// The panic report must have all of `parts`, and the last lines must be in order.
     fn must_die(&self, how: &str, parts: &[&str]) {
         let (status, text) = self.boot(how);
         assert_eq!(status, DIED, "{how}: {text}");
@@ -272,7 +272,7 @@ fn boots_within_a_million_instructions() {
 }
 
 #[test]
-fn dies_with_an_epitaph() {
+fn dies_with_a_report() {
     let machine = Machine::default();
     machine.must_die("panic", &["PANIC cpu 0: as told"]);
     machine.must_die("overflow", &["kernel stack overflow", "rsp ffffff00"]);

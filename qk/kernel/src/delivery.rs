@@ -64,11 +64,11 @@ fn act<const DEBUG: bool>(
     interrupted: &mut Option<(u64, Errno)>,
 ) {
     loop {
-        thread.attention.store(false, Ordering::SeqCst);
+        thread.pending_work.store(false, Ordering::SeqCst);
         ship::look_on();
         shootdown::catch_up();
         signal::claim(thread);
-        if thread.told.swap(false, Ordering::SeqCst) {
+        if thread.signal_pending.swap(false, Ordering::SeqCst) {
             deliver::<DEBUG>(thread, frame, interrupted);
         }
         if thread.rank.calls_back() && thread.must_end() {
@@ -87,7 +87,7 @@ fn act<const DEBUG: bool>(
                     sched::park();
                 }
             });
-        } else if !thread.attention.load(Ordering::SeqCst) {
+        } else if !thread.pending_work.load(Ordering::SeqCst) {
             return;
         }
     }

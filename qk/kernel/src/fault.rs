@@ -175,7 +175,9 @@ pub fn interrupt<const DEBUG: bool>(vector: u8, from_user: bool, frame: Option<&
         _ => counters.other_interrupts.add(1),
     }
     if let (Some(frame), Some(thread)) = (frame, thread::current())
-        && (DEBUG || thread.attention.load(Ordering::Relaxed) || sched::should_yield(&thread.task))
+        && (DEBUG
+            || thread.pending_work.load(Ordering::Relaxed)
+            || sched::should_yield(&thread.task))
     {
         delivery::before_return::<DEBUG>(thread, frame, None);
     }

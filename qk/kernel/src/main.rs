@@ -47,7 +47,7 @@ use abi::map::{PAGE, PAGE_2M};
 use arrayvec::ArrayVec;
 use hal::addr::{Phys, PhysRange};
 use hal::boot::Boot;
-use hal::panic::Epitaph;
+use hal::panic::PanicReport;
 use hal::traps::Handlers;
 use wire::boot::{TAIL_BYTES, flag, heap_bytes, node, thread_memory};
 
@@ -193,8 +193,8 @@ fn carve(free: &mut Ranges, gone: PhysRange) {
     }
 }
 
-/// After an epitaph: says so to the host, which finds the words on the serial line.
-fn panic(_: &Epitaph<'_>) {
+/// After a panic report: says so to the host, which finds the words on the serial line.
+fn panic(_: &PanicReport<'_>) {
     if comm::is_known() {
         comm::get().header().reach(node::PANICKED);
     }

@@ -11,7 +11,7 @@ use wire::boot::MAX_CPUS;
 
 use crate::stats;
 
-/// Work between two windows, in instructions, roughly.
+/// Work between two preemption points, in instructions, roughly.
 const SLICE: u32 = 2000;
 
 /// What each core has left of its slice.
@@ -27,7 +27,7 @@ pub fn point(work: u32) {
         left.store(before - work, Ordering::Relaxed);
     } else {
         left.store(SLICE, Ordering::Relaxed);
-        window();
+        take_interrupts();
     }
 }
 
@@ -48,15 +48,15 @@ pub fn up() {
 
 /// Lets pending interrupts in, now: for loops that wait.
 #[inline(never)] // Points are in many small functions, which are to stay small.
-pub fn window() {
+pub fn take_interrupts() {
     if !UP.load(Ordering::Relaxed) {
         return;
     }
     if stats::counting() {
         stats::section_ends();
-        hal::cpu::irq_window();
+        hal::cpu::take_interrupts();
         stats::section_starts();
     } else {
-        hal::cpu::irq_window();
+        hal::cpu::take_interrupts();
     }
 }

@@ -349,8 +349,8 @@ impl Rank {
         node.state.store(state::RUNNING);
         self.threads.born();
         let main = self.main();
-        main.told.store(true, Ordering::SeqCst);
-        main.attention.store(true, Ordering::SeqCst);
+        main.signal_pending.store(true, Ordering::SeqCst);
+        main.pending_work.store(true, Ordering::SeqCst);
         main.task
             .context()
             .begin(entry, stack, root, sched::ARRIVED);
@@ -364,12 +364,12 @@ impl Rank {
         // That thread, or the first, may still be on its way off its core.
         while !main.task.is_vacant() {
             hal::cpu::pause();
-            preempt::window();
+            preempt::take_interrupts();
         }
         debug::program_replaced(main);
         // Signals may wait, and a stop.
-        main.told.store(true, Ordering::SeqCst);
-        main.attention.store(true, Ordering::SeqCst);
+        main.signal_pending.store(true, Ordering::SeqCst);
+        main.pending_work.store(true, Ordering::SeqCst);
         let context = main.task.context();
         context.begin(entry, stack, root, sched::ARRIVED);
         main.task.start(Some(main), reload.core, reload.allowed);

@@ -64,7 +64,7 @@ pub fn register(thread: &Thread, [area, len_bytes, flags, signature]: [u64; 4]) 
 pub fn interrupted(thread: &Thread) {
     if thread.rseq[0].load(Ordering::Relaxed) != 0 {
         thread.rseq_due.store(true, Ordering::Relaxed);
-        thread.attention.store(true, Ordering::Relaxed);
+        thread.pending_work.store(true, Ordering::Relaxed);
     }
 }
 

@@ -91,7 +91,7 @@ pub fn rung() {
         && let Some(thread) = thread::current()
     {
         // It looks at the rest on its way back to ring 3, or before it halts again.
-        thread.attention.store(true, Ordering::Relaxed);
+        thread.pending_work.store(true, Ordering::Relaxed);
     }
 }
 
@@ -100,7 +100,7 @@ pub fn rung() {
 pub fn look_on() {
     let here = &ANSWERS[hal::cpu::id()];
     while here.more.load(Ordering::Relaxed) {
-        preempt::window();
+        preempt::take_interrupts();
         look(here);
     }
 }
@@ -208,14 +208,14 @@ fn call(
 fn spin(thread: &Thread, caller: &Caller) -> Option<i64> {
     let answer = || caller.result(&thread.area.slot);
     // How long interrupts are off does not depend on how soon the host answers.
-    preempt::window();
+    preempt::take_interrupts();
     if let Some(result) = answer() {
         return Some(result);
     }
     let deadline = hal::time::tsc() + clock::ticks(SPIN_NS);
     loop {
         hal::cpu::pause();
-        preempt::window();
+        preempt::take_interrupts();
         let result = answer();
         if result.is_some() || hal::time::tsc() > deadline || sched::is_wanted() {
             return result;
@@ -261,7 +261,7 @@ fn wait(thread: &'static Thread, caller: &Caller, interruptible: Interruptible) 
         }
         sched::park();
     };
-    hear(answers, thread, caller, rings);
+    await_doorbell(answers, thread, caller, rings);
     forget(answers, thread);
     ret
 }
@@ -281,14 +281,14 @@ fn forget(answers: &Answers, thread: &Thread) {
 
 /// Waits for the ring that comes with the answer, if there is one and there was none since there were `rings`: the program
 /// is not to be interrupted by it later.
-fn hear(answers: &Answers, thread: &Thread, caller: &Caller, rings: u64) {
+fn await_doorbell(answers: &Answers, thread: &Thread, caller: &Caller, rings: u64) {
     loop {
         match caller.is_rung(&thread.area.slot) {
             Some(true) if answers.rings.load(Ordering::Acquire) == rings => sched::park(),
             Some(_) => return,
             None => {
                 hal::cpu::pause();
-                preempt::window();
+                preempt::take_interrupts();
             }
         }
     }

@@ -112,7 +112,7 @@ fn ask_others(rank: &Rank, start: u64, end: u64) {
     }
     while !ours.asked.load().and(&ours.inside.load()).is_empty() {
         hal::cpu::pause();
-        preempt::window();
+        preempt::take_interrupts();
     }
 }
 
@@ -129,7 +129,7 @@ pub fn flush_all_on(cores: &CoreSet) {
     for cpu in others.iter() {
         while ALL[cpu].1.load(Ordering::SeqCst) < number {
             hal::cpu::pause();
-            preempt::window();
+            preempt::take_interrupts();
         }
     }
 }
@@ -151,7 +151,7 @@ pub fn drop_soon(rank: &'static Rank) {
     request(&rank.shootdown.inside());
     // POINT: thread::numbers::each
     for thread in rank.threads.each() {
-        thread.attention.store(true, Ordering::SeqCst);
+        thread.pending_work.store(true, Ordering::SeqCst);
     }
 }
 

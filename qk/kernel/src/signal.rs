@@ -83,7 +83,7 @@ pub fn is_wanted(thread: &Thread) -> bool {
         return true;
     }
     let unclaimed = &thread.rank.unclaimed;
-    if !thread.told.load(Ordering::SeqCst) && !unclaimed.load(Ordering::SeqCst) {
+    if !thread.signal_pending.load(Ordering::SeqCst) && !unclaimed.load(Ordering::SeqCst) {
         return false;
     }
     claim(thread);
@@ -95,14 +95,14 @@ fn recalculate(thread: &Thread) -> bool {
     let signals = thread.rank.signals.lock();
     let own = thread.signals.lock();
     let wanted = signals.process.has_deliverable(&own.thread);
-    thread.told.store(wanted, Ordering::SeqCst);
+    thread.signal_pending.store(wanted, Ordering::SeqCst);
     wanted
 }
 
 /// The thread, which runs here, may have something to act on now: its mask has changed.
 pub fn look_again(thread: &Thread) {
     if recalculate(thread) {
-        thread.attention.store(true, Ordering::Relaxed);
+        thread.pending_work.store(true, Ordering::Relaxed);
     }
 }
 
@@ -328,8 +328,8 @@ pub fn tell(thread: &'static Thread) {
 /// Has a thread look at its signals before it returns to ring 3.
 #[inline]
 fn note(thread: &Thread) {
-    thread.told.store(true, Ordering::SeqCst);
-    thread.attention.store(true, Ordering::SeqCst);
+    thread.signal_pending.store(true, Ordering::SeqCst);
+    thread.pending_work.store(true, Ordering::SeqCst);
 }
 
 /// Sends a signal to one thread.
@@ -347,15 +347,15 @@ pub fn force(thread: &Thread, info: SigInfo) {
     let mut signals = thread.rank.signals.lock();
     let mut own = thread.signals.lock();
     signals.process.force(&mut own.thread, info);
-    thread.told.store(true, Ordering::Relaxed);
-    thread.attention.store(true, Ordering::Relaxed);
+    thread.signal_pending.store(true, Ordering::Relaxed);
+    thread.pending_work.store(true, Ordering::Relaxed);
 }
 
 /// Takes over what the host has for the rank. Called by its threads, on whatever core, that must not return before what was posted
 /// is pending.
 pub fn collect(rank: &'static Rank) {
     while !collect_some(rank) {
-        preempt::window();
+        preempt::take_interrupts();
     }
 }
 

@@ -20,7 +20,7 @@ pub fn counting() -> bool {
 /// When interrupts were last turned off on each core, in TSC ticks; 0: the core does not count yet.
 static OFF_SINCE: [AtomicU64; MAX_CPUS] = [const { AtomicU64::new(0) }; MAX_CPUS];
 
-/// Starts a section with interrupts off: the kernel was entered, or an interrupt window closed.
+/// Starts a section with interrupts off: the kernel was entered, or interrupts were let in and are off again.
 pub fn section_starts() {
     OFF_SINCE[hal::cpu::id()].store(hal::time::tsc(), Ordering::Relaxed);
 }

@@ -50,9 +50,9 @@ pub struct Thread {
     pub awaits: AtomicU64,
     /// It is the one to act on a signal: its own, or one of the process that others are not to take before it
     /// (Linux: TIF_SIGPENDING).
-    pub told: AtomicBool,
+    pub signal_pending: AtomicBool,
     /// Something is to be done before the thread goes back to ring 3.
-    pub attention: AtomicBool,
+    pub pending_work: AtomicBool,
     /// Address of its restartable-sequence area (rseq(2)), 0: none; and its signature.
     pub rseq: [AtomicU64; 2],
     /// It was preempted or moved to another core: its restartable sequence is to be told.
@@ -145,7 +145,7 @@ impl Thread {
     /// A call of the thread ends early with `errno` ([`crate::syscall::RESTART`] or its kin): what it becomes is settled on
     /// the way back to ring 3.
     pub fn interrupted(&self, errno: Errno) -> Errno {
-        self.attention.store(true, Ordering::Relaxed);
+        self.pending_work.store(true, Ordering::Relaxed);
         errno
     }
 
@@ -207,8 +207,8 @@ impl Thread {
     /// Begins a life: `tid` is its worker's, `blocked` its mask.
     pub fn begin(&self, tid: u64, creator: usize, blocked: SigSet, policy: Policy) {
         self.signals.lock().begin(blocked);
-        self.told.store(false, Ordering::Relaxed);
-        self.attention.store(false, Ordering::Relaxed);
+        self.signal_pending.store(false, Ordering::Relaxed);
+        self.pending_work.store(false, Ordering::Relaxed);
         self.forget_program();
         *self.memory_policy.lock() = policy;
         self.clock.reset();
@@ -263,8 +263,8 @@ fn record(rank: &'static Rank, index: usize) -> Thread {
         caller: Mutex::new(Caller::default()),
         signals: Mutex::new(Own::new()),
         awaits: AtomicU64::new(0),
-        told: AtomicBool::new(false),
-        attention: AtomicBool::new(false),
+        signal_pending: AtomicBool::new(false),
+        pending_work: AtomicBool::new(false),
         rseq: [AtomicU64::new(0), AtomicU64::new(0)],
         rseq_due: AtomicBool::new(false),
         clear_tid: AtomicU64::new(0),

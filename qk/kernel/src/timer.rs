@@ -96,7 +96,7 @@ fn arm() {
         Due::At(end) => due = end,
         Due::Over => {
             if let Some(thread) = thread::current() {
-                thread.attention.store(true, Ordering::Relaxed);
+                thread.pending_work.store(true, Ordering::Relaxed);
             }
         }
     }
@@ -205,7 +205,7 @@ pub fn share() {
 pub fn end_slice() {
     if let Some(thread) = thread::current() {
         here().slice.end();
-        thread.attention.store(true, Ordering::Relaxed);
+        thread.pending_work.store(true, Ordering::Relaxed);
     }
 }
 
@@ -260,7 +260,7 @@ pub fn expired() {
     }
     if let Some(thread) = thread::current() {
         if is_slice_over() {
-            thread.attention.store(true, Ordering::Relaxed);
+            thread.pending_work.store(true, Ordering::Relaxed);
         }
         if thread.rank.counts_cpu_time() {
             expire_cpu_time(thread.rank);

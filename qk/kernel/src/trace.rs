@@ -92,7 +92,7 @@ fn append(thread: &Thread, ring: &TraceRing, record: &Record) {
         ring.append(record)
     };
     while !append() {
-        crate::preempt::window();
+        crate::preempt::take_interrupts();
         hal::cpu::pause();
     }
 }

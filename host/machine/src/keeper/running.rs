@@ -22,7 +22,7 @@ use crate::plan::Plan;
 use crate::serial::Log;
 use crate::sys;
 
-/// Bytes of the log that go with the news of the node's end: an epitaph is far shorter.
+/// Bytes of the log that go with the news of the node's end: a panic report is far shorter.
 const LAST_WORDS_BYTES: usize = 16 << 10;
 /// Bytes of QEMU's own messages that are kept.
 const COMPLAINT_BYTES: usize = 2 << 10;

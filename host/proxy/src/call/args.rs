@@ -16,7 +16,7 @@ use super::option;
 use super::others::Target;
 use super::own;
 use crate::fds;
-use crate::memory::{NOWHERE, RankMemory, tame};
+use crate::memory::{GUARD_ADDR, RankMemory, clamp};
 
 /// Longest string with its NUL (PATH_MAX, uapi/linux/limits.h).
 const STRING_BYTES: usize = 4096;
@@ -76,7 +76,7 @@ impl Scratch {
             .read(from, self.owner[first..].as_mut_bytes())
             .is_err()
         {
-            return NOWHERE;
+            return GUARD_ADDR;
         }
         let [kind, number] = self.owner;
         self.owner_of = if alone {
@@ -139,7 +139,7 @@ pub fn prepare(
                 args[i] = copy_string(strings, value, memory, scratch);
                 strings += 1;
             }
-            Arg::Mem(..) => args[i] = tame(value),
+            Arg::Mem(..) => args[i] = clamp(value),
             Arg::Iovec(_, count) => {
                 let count = args[usize::from(count)];
                 args[i] = scratch.nested.iovec(value, count, memory);
@@ -158,7 +158,7 @@ pub fn prepare(
                 after = After::Nested(messages.after);
             }
             Arg::SigsetPair => {
-                args[i] = NOWHERE;
+                args[i] = GUARD_ADDR;
                 if memory.read(value, scratch.mask_pair.as_mut_bytes()).is_ok() {
                     scratch.mask_pair[0] = mask(scratch.mask_pair[0], memory, scratch);
                     args[i] = scratch.mask_pair.as_ptr() as u64;
@@ -176,7 +176,7 @@ fn copy_string(index: usize, from: u64, memory: &impl RankMemory, scratch: &mut 
     scratch.lengths[index] = match memory.read_string(from, copy) {
         Ok(length) => length,
         Err(Errno::ENAMETOOLONG) => 0,
-        Err(_) => return NOWHERE,
+        Err(_) => return GUARD_ADDR,
     };
     copy.as_ptr() as u64
 }
@@ -189,7 +189,7 @@ fn mask(from: u64, memory: &impl RankMemory, scratch: &Scratch) -> u64 {
         _ if memory.read(from, &mut [0; size_of::<u64>()]).is_ok() => {
             &raw const scratch.blocked as u64
         }
-        _ => NOWHERE,
+        _ => GUARD_ADDR,
     }
 }
 
@@ -226,7 +226,7 @@ fn by_number(
             let copied = memory.read(args[1], scratch.rlimit.as_mut_bytes());
             let [soft, hard] = scratch.rlimit;
             if copied.is_err() {
-                args[1] = NOWHERE;
+                args[1] = GUARD_ADDR;
             } else if soft <= hard && hard > first_own_fd.into() {
                 return Err(Errno::EPERM);
             } else {
@@ -305,10 +305,10 @@ fn prepare_request(
     let value = args[at];
     scratch.owner_of = None;
     match request::argument(call, args[at - 1]) {
-        None => (args[at - 1], args[at]) = (request::NO_SUCH_REQUEST, NOWHERE),
+        None => (args[at - 1], args[at]) = (request::NO_SUCH_REQUEST, GUARD_ADDR),
         Some(request::Argument::Number) => {}
         Some(request::Argument::Fd) => args[at] = fds::visible(value, first_own_fd),
-        Some(request::Argument::Memory(..)) => args[at] = tame(value),
+        Some(request::Argument::Memory(..)) => args[at] = clamp(value),
         Some(request::Argument::Owner) => scratch.owner_of = Some(Target::signalled(value as i32)),
         Some(request::Argument::OwnerAt) => args[at] = scratch.copy_owner(value, true, memory),
         Some(request::Argument::OwnerEx) => args[at] = scratch.copy_owner(value, false, memory),

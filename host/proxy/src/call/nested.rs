@@ -1,6 +1,6 @@
-//! Structures with pointers inside: copied once, the pointers tamed, and the copy is what Linux follows.
+//! Structures with pointers inside: copied once, the pointers clamped, and the copy is what Linux follows.
 //!
-//! A structure that cannot be read lies [nowhere](NOWHERE): Linux says what is wrong with the call. The buffers that they point to are the rank's own, so data still moves without a copy. Only control messages that are
+//! A structure that cannot be read lies [nowhere](GUARD_ADDR): Linux says what is wrong with the call. The buffers that they point to are the rank's own, so data still moves without a copy. Only control messages that are
 //! sent are copied as well, for descriptors travel in them.
 
 use abi::Errno;
@@ -8,7 +8,7 @@ use abi::syscall::Dir;
 use zerocopy::IntoBytes;
 
 use crate::fds;
-use crate::memory::{NOWHERE, RankMemory, tame};
+use crate::memory::{GUARD_ADDR, RankMemory, clamp};
 
 /// Most buffers of one call (UIO_MAXIOV, uapi/linux/uio.h).
 const MAX_IOVECS: u64 = 1024;
@@ -97,7 +97,7 @@ impl Copies {
         self.begin_messages();
         let mut message: Msghdr = [0; 7];
         if memory.read(from, message.as_mut_bytes()).is_err() {
-            return (NOWHERE, After::Nothing);
+            return (GUARD_ADDR, After::Nothing);
         }
         self.add_message(&mut message, dir, first_own_fd, memory);
         self.message = message;
@@ -138,7 +138,7 @@ impl Copies {
             self.messages.push(message);
         }
         if self.messages.is_empty() {
-            let (address, after) = (NOWHERE, After::Nothing);
+            let (address, after) = (GUARD_ADDR, After::Nothing);
             return Messages {
                 address,
                 count,
@@ -159,18 +159,18 @@ impl Copies {
     /// Copies a struct ifconf; returns the copy's address.
     pub fn ifconf(&mut self, from: u64, memory: &impl RankMemory) -> (u64, After) {
         if memory.read(from, self.ifconf.as_mut_bytes()).is_err() {
-            return (NOWHERE, After::Nothing);
+            return (GUARD_ADDR, After::Nothing);
         }
-        self.ifconf[1] = tame(self.ifconf[1]);
+        self.ifconf[1] = clamp(self.ifconf[1]);
         (&raw mut self.ifconf as u64, After::Ifconf(from))
     }
 
     /// Copies a struct ifreq whose data is an ethtool structure of the rank; returns the copy's address.
     pub fn ethtool(&mut self, from: u64, memory: &impl RankMemory) -> u64 {
         if memory.read(from, self.ifreq.as_mut_bytes()).is_err() {
-            return NOWHERE;
+            return GUARD_ADDR;
         }
-        self.ifreq[2] = tame(self.ifreq[2]);
+        self.ifreq[2] = clamp(self.ifreq[2]);
         &raw mut self.ifreq as u64
     }
 
@@ -214,16 +214,16 @@ impl Copies {
     fn add_iovecs(&mut self, from: u64, count: u64, memory: &impl RankMemory) -> u64 {
         let count = u64::from(count as u32); // Linux takes an unsigned int
         if count > MAX_IOVECS {
-            return NOWHERE; // Linux refuses so many before it looks there
+            return GUARD_ADDR; // Linux refuses so many before it looks there
         }
         let first = self.iovecs.len();
         self.iovecs.resize(first + count as usize, [0; 2]);
         let added = &mut self.iovecs[first..];
         if memory.read(from, added.as_mut_bytes()).is_err() {
-            return NOWHERE;
+            return GUARD_ADDR;
         }
         for [base, _] in added.iter_mut() {
-            *base = tame(*base);
+            *base = clamp(*base);
         }
         added.as_mut_ptr() as u64
     }
@@ -235,12 +235,12 @@ impl Copies {
         first_own_fd: u32,
         memory: &impl RankMemory,
     ) {
-        message[NAME] = tame(message[NAME]);
+        message[NAME] = clamp(message[NAME]);
         message[IOV] = self.add_iovecs(message[IOV], message[IOVLEN], memory);
         message[CONTROL] = match (dir, message[CONTROL]) {
             (_, 0) => 0,
             (Dir::In, from) => self.add_control(from, message[CONTROLLEN], first_own_fd, memory),
-            (_, to) => tame(to),
+            (_, to) => clamp(to),
         };
     }
 
@@ -253,12 +253,12 @@ impl Copies {
     ) -> u64 {
         let first = self.control.len().next_multiple_of(8);
         if len_bytes > MAX_CONTROL_BYTES.saturating_sub(first as u64) {
-            return NOWHERE; // Linux refuses so much before it looks there
+            return GUARD_ADDR; // Linux refuses so much before it looks there
         }
         self.control.resize(first + len_bytes as usize, 0);
         let control = &mut self.control[first..];
         if memory.read(from, control).is_err() {
-            return NOWHERE;
+            return GUARD_ADDR;
         }
         close_ours(control, first_own_fd);
         control.as_mut_ptr() as u64

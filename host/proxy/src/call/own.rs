@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use abi::Errno;
 use zerocopy::IntoBytes;
 
-use crate::memory::{NOWHERE, RankMemory, tame};
+use crate::memory::{GUARD_ADDR, RankMemory, clamp};
 
 /// NGROUPS_MAX (uapi/linux/limits.h)
 const GROUPS_MAX: u32 = 65536;
@@ -33,7 +33,7 @@ pub fn groups(
     copy.clear();
     copy.resize(count as usize, 0);
     if count > 0 && memory.read(args[1], copy.as_mut_bytes()).is_err() {
-        args[1] = NOWHERE;
+        args[1] = GUARD_ADDR;
         return Ok(());
     }
     let own = rustix::process::getgroups().map_err(|_| Errno::EPERM)?;
@@ -65,7 +65,7 @@ pub const fn limits(args: &[u64; 6]) -> Result<(), Errno> {
 /// EINVAL for what the QK does not relay.
 pub fn process_control(args: &mut [u64; 6]) -> Result<(), Errno> {
     match args[0] {
-        SET_NAME | GET_NAME => args[1] = tame(args[1]),
+        SET_NAME | GET_NAME => args[1] = clamp(args[1]),
         SET_NO_NEW_PRIVS if args[1] == 1 => NO_NEW_PRIVS.store(true, Ordering::Relaxed),
         SET_NO_NEW_PRIVS => {}
         _ => return Err(Errno::EINVAL),

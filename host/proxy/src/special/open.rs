@@ -394,7 +394,7 @@ fn text_at(rank: &Rank, place: &Place, flags: i32) -> Result<Option<OwnedFd>, Er
 /// Makes one of the calls of this module.
 fn linux_call(nr: i64, args: &[u64; 4]) -> i64 {
     let [a, b, c, d] = *args;
-    // SAFETY: 1. openat, openat2 and truncate write no memory. 2. What they read is a private copy or tamed by `prepare`.
+    // SAFETY: 1. openat, openat2 and truncate write no memory. 2. What they read is a private copy or clamped by `prepare`.
     unsafe { stub::syscall(nr as u64, &[a, b, c, d, 0, 0]) }
 }
 

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::queue::{Entry, Kind};
 use super::slots::Position;
-use super::{ANY, Futexes, Key, Locks, MANY, NOWHERE, Waiter, Word};
+use super::{ANY, Futexes, Key, Locks, MANY, NOT_QUEUED, Waiter, Word};
 
 /// Words that a thread can wait for at once (FUTEX_WAITV_MAX of include/uapi/linux/futex.h).
 pub const MAX_MANY: usize = 128;
@@ -101,7 +101,7 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
                 woken = Some(index);
             }
         }
-        waiter.place().set(NOWHERE);
+        waiter.place().set(NOT_QUEUED);
         woken
     }
 }

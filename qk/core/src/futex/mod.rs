@@ -116,7 +116,7 @@ pub trait Locks {
 pub struct Place(AtomicU64);
 
 /// Value of a [`Place`]: nowhere, since it was woken or has not begun to wait.
-const NOWHERE: u64 = 0;
+const NOT_QUEUED: u64 = 0;
 /// Value of a [`Place`]: for several words; [`Many`] says where.
 const MANY: u64 = 1;
 /// Any other value of a [`Place`] is `PLAIN | bucket << 32 | slot`, or [`LOCK`] and these.
@@ -127,7 +127,7 @@ const LOCK: u64 = 1 << 62;
 impl Place {
     /// Whether the thread has been woken since it began to wait.
     pub fn is_woken(&self) -> bool {
-        self.0.load(Ordering::Acquire) == NOWHERE
+        self.0.load(Ordering::Acquire) == NOT_QUEUED
     }
 
     fn set(&self, value: u64) {
@@ -141,7 +141,7 @@ impl Place {
     /// The place's value, and the bucket in it.
     fn bucket(&self) -> Option<(u64, usize)> {
         match self.0.load(Ordering::Acquire) {
-            NOWHERE | MANY => None,
+            NOT_QUEUED | MANY => None,
             value => Some((value, (value >> 32) as usize & (MAX_BUCKETS - 1))),
         }
     }
@@ -246,7 +246,7 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
                 let found = waiter.place().is(value);
                 if found {
                     self.take_out(waiters, value);
-                    waiter.place().set(NOWHERE);
+                    waiter.place().set(NOT_QUEUED);
                 }
                 found
             });

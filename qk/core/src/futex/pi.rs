@@ -5,7 +5,7 @@
 use abi::Errno;
 
 use super::wake::RETRY_WORK;
-use super::{Futexes, Key, LOCK, Locks, NOWHERE, Ordering, SLICE, Waiter, Waiters, Word, fence};
+use super::{Futexes, Key, LOCK, Locks, NOT_QUEUED, Ordering, SLICE, Waiter, Waiters, Word, fence};
 
 /// Work of looking through a bucket, in instructions.
 const BUCKET_WORK: u32 = 50;
@@ -174,7 +174,7 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
             }
             if let Some((waiter, _)) = first {
                 waiters.locks.pass_on(key, waiter.tid());
-                waiter.place().set(NOWHERE);
+                waiter.place().set(NOT_QUEUED);
                 self.lock_waiters.fetch_sub(1, Ordering::Relaxed);
                 next = Some(waiter);
             }

@@ -27,7 +27,7 @@ pub struct Entry<W> {
 }
 
 /// No entry's position: a walk begins at the head.
-const NOWHERE: Position = Position {
+const NOT_QUEUED: Position = Position {
     index: NIL,
     ticket: 0,
 };
@@ -77,7 +77,7 @@ impl<W: Copy> Queue<W> {
     /// Where a walk over those who wait now begins.
     pub fn walk(&self) -> Cursor {
         Cursor {
-            at: NOWHERE,
+            at: NOT_QUEUED,
             floor: 0,
             end: self.slots.next_ticket(),
         }

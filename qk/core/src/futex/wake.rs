@@ -5,7 +5,9 @@ use arrayvec::ArrayVec;
 
 use super::queue::{Cursor, Entry, Kind};
 use super::slots::Position;
-use super::{Futexes, Key, LOOK_WORK, Locks, NOWHERE, PLAIN, SLICE, Waiter, Waiters, WakeOp, Word};
+use super::{
+    Futexes, Key, LOOK_WORK, Locks, NOT_QUEUED, PLAIN, SLICE, Waiter, Waiters, WakeOp, Word,
+};
 
 /// Threads that are taken out of a bucket before its lock is released and they are woken.
 const BATCH: usize = 16;
@@ -37,7 +39,7 @@ impl<W: Waiter> Batch<W> {
 
     /// Takes in a thread that has been taken out of a bucket whose lock is held. Returns whether there is room for more.
     pub fn add(&mut self, waiter: W) -> bool {
-        waiter.place().set(NOWHERE);
+        waiter.place().set(NOT_QUEUED);
         self.waiters.push(waiter);
         !self.waiters.is_full()
     }

@@ -38,7 +38,7 @@ pub const PS: u64 = 1 << 7;
 pub const NX: u64 = 1 << 63;
 
 /// Ours: a leaf without access whose frame is kept.
-const KEPT: u64 = 1 << 9;
+const PROT_NONE: u64 = 1 << 9;
 const COUNT_SHIFT: u32 = 52;
 const COUNT: u64 = 0x3ff << COUNT_SHIFT;
 const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
@@ -104,9 +104,9 @@ impl Entry {
     /// The same leaf with other access. x86 cannot express write-only or execute-only memory: any
     /// access brings read access, as on Linux.
     pub const fn with_prot(self, prot: Prot) -> Self {
-        let bare = self.0 & !(P | RW | NX | KEPT);
+        let bare = self.0 & !(P | RW | NX | PROT_NONE);
         if prot.is_empty() {
-            return Self(bare | KEPT);
+            return Self(bare | PROT_NONE);
         }
         let write = if prot.contains(Prot::WRITE) { RW } else { 0 };
         let no_exec = if prot.contains(Prot::EXEC) { 0 } else { NX };

@@ -367,14 +367,14 @@ fn sigsuspend_restores_the_old_mask_with_or_without_a_handler() {
     t.set_blocked(usr1);
     p.set_action(Signal::USR1, handler(0, SigSet::EMPTY))
         .unwrap();
-    t.borrow_mask(SigSet::EMPTY);
+    t.set_saved_mask(SigSet::EMPTY);
     raise(&mut p, &mut t, Signal::USR1);
     assert!(matches!(p.next(&mut t), Some(Delivery::Handler { restore, .. }) if restore == usr1));
     t.restore_mask();
     assert_eq!(t.blocked(), usr1);
     // What is ignored while the borrowed mask lets it through does not end the wait.
     t.set_blocked(SigSet::of(Signal::CHLD));
-    t.borrow_mask(SigSet::EMPTY);
+    t.set_saved_mask(SigSet::EMPTY);
     assert!(!raise(&mut p, &mut t, Signal::CHLD).pending);
     t.restore_mask();
     assert_eq!(t.blocked(), SigSet::of(Signal::CHLD));

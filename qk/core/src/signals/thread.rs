@@ -106,13 +106,13 @@ impl Thread {
 
     /// Puts the mask aside for the time of a sigsuspend, ppoll or the like. A handler that ends the
     /// wait restores it; call [`Self::restore_mask`] when none did.
-    pub fn borrow_mask(&mut self, set: SigSet) {
+    pub fn set_saved_mask(&mut self, set: SigSet) {
         let old = self.blocked;
         self.set_blocked(set);
         self.saved.get_or_insert(old);
     }
 
-    /// Ends [`Self::borrow_mask`] if no handler has.
+    /// Ends [`Self::set_saved_mask`] if no handler has.
     pub fn restore_mask(&mut self) {
         if let Some(old) = self.saved.take() {
             self.blocked = old;

@@ -57,7 +57,7 @@ fn wait_for(done: impl Fn() -> bool) -> bool {
         if time::tsc() > end {
             return false;
         }
-        cpu::irq_window();
+        cpu::take_interrupts();
         cpu::pause();
     }
     true
@@ -107,10 +107,10 @@ fn is_off_when_off() -> bool {
         apic::timer_off();
         let in_time = time::tsc() < deadline;
         // What was due before it was off comes now.
-        cpu::irq_window();
+        cpu::take_interrupts();
         let before = seen(VEC_TIMER);
         while time::tsc() < deadline + time::tsc_hz() / 1000 {
-            cpu::irq_window();
+            cpu::take_interrupts();
         }
         if in_time {
             return seen(VEC_TIMER) == before;

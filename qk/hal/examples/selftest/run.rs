@@ -4,7 +4,7 @@ use crate::{machine, pages, programs};
 use core::sync::atomic::{AtomicU64, Ordering};
 use qk_hal::addr::{Phys, PhysRange, User};
 use qk_hal::boot::Boot;
-use qk_hal::panic::Epitaph;
+use qk_hal::panic::PanicReport;
 use qk_hal::traps::{self, Handlers};
 use qk_hal::{aspace, cpu, heap, mem, serial, time, user};
 
@@ -81,11 +81,11 @@ pub fn kernel_main(boot: Boot) -> ! {
     cpu::exit_node(0)
 }
 
-fn last_words(epitaph: &Epitaph<'_>) {
+fn last_words(report: &PanicReport<'_>) {
     serial::line(format_args!(
         "handler: cpu {}, {} addresses",
-        epitaph.cpu,
-        epitaph.backtrace.len()
+        report.cpu,
+        report.backtrace.len()
     ));
 }
 

@@ -90,7 +90,7 @@ pub fn pause() {
 }
 
 /// Takes pending interrupts now, then returns with interrupts off again.
-pub fn irq_window() {
+pub fn take_interrupts() {
     // SAFETY: 1. Interrupt handlers save every register they change (traps::entry) and return here.
     //         2. `sti` delays interrupts by one instruction, hence the `nop`. No `nomem`: handlers change memory.
     unsafe { asm!("sti", "nop", "cli", options(nostack)) };
@@ -100,7 +100,7 @@ pub fn irq_window() {
 ///
 /// No wake-up is lost: an interrupt that is already pending ends the `hlt` at once.
 pub fn halt() {
-    // SAFETY: As in `irq_window`; `sti` takes effect after `hlt` has begun (Intel SDM vol. 2, STI).
+    // SAFETY: As in `take_interrupts`; `sti` takes effect after `hlt` has begun (Intel SDM vol. 2, STI).
     unsafe { asm!("sti", "hlt", "cli", options(nostack)) };
 }
 

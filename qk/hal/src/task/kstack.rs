@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A stack that runs over hits its guard: the page fault finds no stack either and becomes a double fault, which has one of its own and
-//! prints an epitaph. Stacks are recycled, never unmapped: no TLB shoot-down, and a stale translation is still a true one.
+//! prints a panic report. Stacks are recycled, never unmapped: no TLB shoot-down, and a stale translation is still a true one.
 
 use crate::addr::Phys;
 use crate::boot::paging;
@@ -26,7 +26,7 @@ const TOP_RESERVED: u64 = 16;
 
 /// End of the first free stack; each free stack's highest word holds the next one. 0 ends the list.
 static FREE: Mutex<u64> = Mutex::new(0);
-/// Stacks mapped so far. Changes under `FREE`'s lock; an epitaph reads it without.
+/// Stacks mapped so far. Changes under `FREE`'s lock; a panic report reads it without.
 static MADE: AtomicU64 = AtomicU64::new(0);
 
 /// A stack, given back when dropped.

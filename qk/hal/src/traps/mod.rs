@@ -1,8 +1,8 @@
 //! Every way into the kernel after boot: system calls, traps and interrupts.
 //!
 //! From ring 3 they all build the same [`UserFrame`] at the top of the task's kernel stack, so signal delivery, register dumps and a new
-//! task's first return see one layout. From ring 0 only three things are legal: an interrupt inside `irq_window` or `halt`,
-//! a fault of an instruction that has a fix-up (`user`), and an NMI. Anything else is a kernel bug and ends in an epitaph.
+//! task's first return see one layout. From ring 0 only three things are legal: an interrupt inside `take_interrupts` or `halt`,
+//! a fault of an instruction that has a fix-up (`user`), and an NMI. Anything else is a kernel bug and ends in a panic report.
 
 mod entry;
 mod frame;
@@ -11,7 +11,7 @@ mod idt;
 pub use frame::{Trap, UserFrame};
 
 use crate::cpu::{debug, local};
-use crate::panic::Epitaph;
+use crate::panic::PanicReport;
 use crate::sync::Once;
 use crate::task::kstack;
 use crate::vectors::{FIRST_INTERRUPT, VEC_SPURIOUS};
@@ -38,8 +38,8 @@ pub struct Handlers {
     /// A device interrupt or IPI, already acknowledged at the APIC, so the handler may switch tasks. The frame is there when
     /// it came from ring 3.
     pub interrupt: fn(vector: u8, from_user: bool, Option<&mut UserFrame>),
-    /// Called after an epitaph was printed, on the CPU that panicked; the others are stopped. Must not panic or allocate.
-    pub panic: fn(&Epitaph<'_>),
+    /// Called after a panic report was printed, on the CPU that panicked; the others are stopped. Must not panic or allocate.
+    pub panic: fn(&PanicReport<'_>),
 }
 
 static HANDLERS: Once<Handlers> = Once::new();

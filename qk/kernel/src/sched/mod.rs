@@ -250,7 +250,7 @@ impl Core {
 ///
 /// Interrupts are let in: many tasks in turn may wait, or end, without one of them coming to ring 3.
 pub fn park() {
-    preempt::window();
+    preempt::take_interrupts();
     ship::look_on();
     let task = current();
     if task.parking.take_token() {
@@ -266,7 +266,7 @@ pub fn park() {
 
 /// Ends this core's task.
 pub fn exit() -> ! {
-    preempt::window();
+    preempt::take_interrupts();
     leave(current(), Why::Ends, core().next());
     unreachable!("a task that ended was scheduled")
 }
@@ -365,7 +365,7 @@ extern "C" fn arrived() {
     let Some(task) = CURRENT.get() else { return };
     if task.fresh.swap(false, Ordering::Relaxed)
         && let Some(thread) = task.thread()
-        && thread.attention.load(Ordering::Relaxed)
+        && thread.pending_work.load(Ordering::Relaxed)
     {
         // It goes straight to ring 3. An interrupt that strikes right there delivers what came meanwhile.
         hal::cpu::send_ipi(hal::cpu::id(), VEC_WAKE);

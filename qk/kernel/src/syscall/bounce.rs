@@ -175,7 +175,7 @@ impl Bounce {
             }
         }
         // The last piece may have been a whole one.
-        preempt::window();
+        preempt::take_interrupts();
         let (start, end) = (self.base, self.base + self.len_bytes);
         let _ = rank.with_aspace(|aspace| aspace.unmap(start, end));
         if complete { Ok(()) } else { Err(Errno::EFAULT) }

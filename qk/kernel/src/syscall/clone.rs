@@ -207,7 +207,7 @@ fn begin(call: &Call<'_>, thread: &'static Thread, request: &Request, tid: u64, 
     context.begin_beside(&frame, fs_base, sched::ARRIVED);
     call.rank.threads.born();
     if call.rank.calls_back() || call.rank.is_stopped() {
-        thread.attention.store(true, Ordering::SeqCst);
+        thread.pending_work.store(true, Ordering::SeqCst);
     }
     let near = call.thread.task.core();
     thread

@@ -336,7 +336,7 @@ fn encode(result: SysResult) -> u64 {
 #[inline]
 fn finish<const DEBUG: bool>(frame: &mut UserFrame, thread: &'static Thread, result: u64) {
     frame.rax = result;
-    if DEBUG || thread.attention.load(Ordering::Relaxed) {
+    if DEBUG || thread.pending_work.load(Ordering::Relaxed) {
         let nr = Some(frame.orig_rax_or_vector).filter(|nr| *nr != delivery::NO_CALL);
         delivery::before_return::<DEBUG>(thread, frame, nr);
     }

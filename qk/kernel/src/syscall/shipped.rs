@@ -27,7 +27,7 @@ pub fn ship(call: &mut Call<'_>) -> SysResult {
     let Some(mask) = temporary_mask(row, &args) else {
         return ship_row(call.thread, row, &args);
     };
-    call.thread.signals.lock().thread.borrow_mask(mask);
+    call.thread.signals.lock().thread.set_saved_mask(mask);
     signal::look_again(call.thread);
     let result = ship_row(call.thread, row, &args);
     // A handler that is about to run restores the mask when it returns.
@@ -68,9 +68,9 @@ fn ship_row(thread: &'static Thread, row: &Row, args: &[u64; 6]) -> SysResult {
 #[inline(never)]
 fn ship_bounced(thread: &'static Thread, row: &Row, mut args: [u64; 6]) -> SysResult {
     let bounce = Bounce::begin(thread.rank, row, &mut args)?;
-    preempt::window();
+    preempt::take_interrupts();
     let ret = ship_plain(thread, row, &args);
-    preempt::window();
+    preempt::take_interrupts();
     bounce.end(thread.rank, ret)?;
     settle(thread, row, &args, ret)
 }

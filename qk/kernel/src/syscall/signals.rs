@@ -122,7 +122,7 @@ pub fn sigsuspend(call: &mut Call<'_>) -> SysResult {
     let [from, size, ..] = call.args();
     sigset_size(size)?;
     let [set] = get_words(from)?;
-    with_own(call, |thread| thread.borrow_mask(SigSet(set)));
+    with_own(call, |thread| thread.set_saved_mask(SigSet(set)));
     signal::look_again(call.thread);
     wait_for_signal(call.thread);
     Err(call.thread.interrupted(RESTART_NO_HANDLER))

@@ -77,7 +77,7 @@ fn shipped() -> Vec<&'static Call> {
 
 /// Whether this process has no memory there but the rank's.
 fn is_tame(addr: u64) -> bool {
-    addr <= NOWHERE || addr >= WINDOW_TOP
+    addr <= GUARD_ADDR || addr >= WINDOW_TOP
 }
 
 /// A word of a copy that Linux is given.
@@ -89,7 +89,7 @@ fn word_of(scratch: &Scratch, addr: u64, index: usize) -> u64 {
 }
 
 fn check_iovecs(scratch: &Scratch, addr: u64, count: u64) {
-    if addr != NOWHERE {
+    if addr != GUARD_ADDR {
         for i in 0..count as u32 as usize {
             assert!(is_tame(word_of(scratch, addr, 2 * i)), "buffer {i}");
         }
@@ -101,7 +101,7 @@ fn check_message(scratch: &Scratch, addr: u64, index: usize, dir: Dir) {
     assert!(is_tame(word(0)));
     check_iovecs(scratch, word(2), word(3));
     match (dir, word(4)) {
-        (_, 0 | NOWHERE) => {}
+        (_, 0 | GUARD_ADDR) => {}
         (Dir::In, control) => assert!(scratch.nested.is_control(control, word(5))),
         (_, control) => assert!(is_tame(control)),
     }
@@ -116,7 +116,7 @@ fn check_all(call: &Call, args: &[u64; 6], scratch: &Scratch) {
                 assert!((value as i32) < FIRST_OWN as i32 || value == fds::CLOSED as u64)
             }
             Arg::Int | Arg::Hex | Arg::Request => {}
-            _ if value == 0 || value == NOWHERE => {}
+            _ if value == 0 || value == GUARD_ADDR => {}
             Arg::Path | Arg::Str => assert!(scratch.is_string(value)),
             Arg::Mem(..) => assert!(scratch.holds(value) || is_tame(value)),
             Arg::Iovec(_, count) => check_iovecs(scratch, value, args[usize::from(count)]),
@@ -129,7 +129,7 @@ fn check_all(call: &Call, args: &[u64; 6], scratch: &Scratch) {
             Arg::SigsetPair => {
                 let copy = &raw const scratch.blocked as u64;
                 assert_eq!(value, scratch.mask_pair.as_ptr() as u64);
-                assert!([0, copy, NOWHERE].contains(&scratch.mask_pair[0]));
+                assert!([0, copy, GUARD_ADDR].contains(&scratch.mask_pair[0]));
             }
         }
     }
@@ -180,8 +180,8 @@ fn masks_are_the_workers() {
         for (from, given) in [
             (0, 0),
             (MEMORY.0, own),
-            (0x1000, NOWHERE),
-            (USER_TOP * 3, NOWHERE),
+            (0x1000, GUARD_ADDR),
+            (USER_TOP * 3, GUARD_ADDR),
         ] {
             let mut args = [0; 6];
             (args[mask], args[mask + 1]) = (from, 7);

@@ -259,7 +259,7 @@ fn about_system(nr: i64, args: &[u64; 6], at: usize) -> Result<i64, Errno> {
     if at > 0 && nr != libc::SYS_inotify_add_watch {
         args[at - 1] = libc::AT_FDCWD as u64;
     }
-    // SAFETY: 1. The rank could make this call itself: `prepare` has tamed what Linux writes through. 2. What is replaced is
+    // SAFETY: 1. The rank could make this call itself: `prepare` has clamped what Linux writes through. 2. What is replaced is
     // the path, a string that lives as long as the program.
     let ret = unsafe { stub::syscall(nr as u64, &args) };
     Errno::check(ret)

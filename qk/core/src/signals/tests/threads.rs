@@ -310,7 +310,7 @@ fn both(real: &mut Real, model: &mut Model, op: Op) -> Result<(), TestCaseError>
             model.threads[i].blocked = mask & !UNSTOPPABLE;
         }
         Op::Borrow(i, mask) => {
-            real.threads[i].borrow_mask(SigSet(mask));
+            real.threads[i].set_saved_mask(SigSet(mask));
             let thread = &mut model.threads[i];
             thread.saved.get_or_insert(thread.blocked);
             thread.blocked = mask & !UNSTOPPABLE;

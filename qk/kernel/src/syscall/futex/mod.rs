@@ -298,7 +298,7 @@ fn lock(call: &Call<'_>, (at, private): (u64, bool), until: Until) -> SysResult 
             // The owner is about to end.
             _ => {
                 sched::yield_now();
-                preempt::window();
+                preempt::take_interrupts();
             }
         }
     }

@@ -4,15 +4,15 @@ use std::path::{Path, PathBuf};
 
 use machine::serial::KEPT_BYTES;
 
-/// How an epitaph begins, and where its addresses are (qk/hal, panic).
+/// How a panic report begins, and where its addresses are (qk/hal, panic).
 const PANIC: &str = "PANIC ";
 const BACKTRACE: &str = "BACKTRACE";
-/// Lines of an epitaph; what else may be in the log is not part of it.
+/// Lines of a panic report; what else may be in the log is not part of it.
 const MOST_LINES: usize = 16;
 
 /// What a kernel that panicked left behind.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Epitaph {
+pub struct PanicReport {
     /// "cpu 1: reason".
     pub reason: String,
     /// Register lines.
@@ -21,28 +21,28 @@ pub struct Epitaph {
     pub backtrace: Vec<u64>,
 }
 
-impl Epitaph {
-    /// The first epitaph in a log, if there is one.
-    pub fn find(log: &str) -> Option<Epitaph> {
+impl PanicReport {
+    /// The first panic report in a log, if there is one.
+    pub fn find(log: &str) -> Option<PanicReport> {
         debug_assert!(log.len() <= 4 * KEPT_BYTES);
         let mut lines = log
             .lines()
             .map(str::trim_end)
             .skip_while(|line| !line.contains(PANIC));
         let (_, reason) = lines.next()?.split_once(PANIC)?;
-        let mut epitaph = Epitaph {
+        let mut report = PanicReport {
             reason: reason.to_owned(),
             registers: Vec::new(),
             backtrace: Vec::new(),
         };
         for line in lines.take(MOST_LINES) {
             if let Some((_, addresses)) = line.split_once(BACKTRACE) {
-                epitaph.backtrace = addresses.split_whitespace().filter_map(hex).collect();
+                report.backtrace = addresses.split_whitespace().filter_map(hex).collect();
                 break;
             }
-            epitaph.registers.push(line.to_owned());
+            report.registers.push(line.to_owned());
         }
-        Some(epitaph)
+        Some(report)
     }
 
     /// Registers and backtrace for people, with names from `kernel` or the file of its symbols beside it.
@@ -106,19 +106,19 @@ mod tests {
     const LOG: &str = "[0.1] booting\r\nPANIC cpu 1: page fault at 0x10\r\n   rip ffff rsp 1 rflags 2\r\nBACKTRACE 0xffffffff80200010 0x20 zz\r\nmore\r\n";
 
     #[test]
-    fn the_epitaph_is_found_in_the_log() {
-        let epitaph = Epitaph::find(LOG).expect("one");
-        assert_eq!(epitaph.reason, "cpu 1: page fault at 0x10");
-        assert_eq!(epitaph.registers, ["   rip ffff rsp 1 rflags 2"]);
-        assert_eq!(epitaph.backtrace, [0xffff_ffff_8020_0010, 0x20]);
-        assert_eq!(Epitaph::find("all is well\n"), None);
+    fn the_report_is_found_in_the_log() {
+        let report = PanicReport::find(LOG).expect("one");
+        assert_eq!(report.reason, "cpu 1: page fault at 0x10");
+        assert_eq!(report.registers, ["   rip ffff rsp 1 rflags 2"]);
+        assert_eq!(report.backtrace, [0xffff_ffff_8020_0010, 0x20]);
+        assert_eq!(PanicReport::find("all is well\n"), None);
     }
 
     #[test]
-    fn a_torn_epitaph_is_shown_as_far_as_it_goes() {
-        let epitaph = Epitaph::find("PANIC cpu 0: out of mem").expect("one");
-        assert_eq!(epitaph.reason, "cpu 0: out of mem");
-        assert_eq!(epitaph.render(Path::new("/nonexistent")), "");
+    fn a_torn_report_is_shown_as_far_as_it_goes() {
+        let report = PanicReport::find("PANIC cpu 0: out of mem").expect("one");
+        assert_eq!(report.reason, "cpu 0: out of mem");
+        assert_eq!(report.render(Path::new("/nonexistent")), "");
     }
 
     #[test]
