@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <semaphore.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 
 enum { RW = PROT_READ | PROT_WRITE, PAGES = 6, FILE_BYTES = PAGES * PAGE_BYTES };
@@ -115,6 +116,23 @@ static void written_back(int fd, char *m)
     strcpy(m, "not unmapped");
 }
 
+/* What lies in the heap goes with it: once what had been stored there was lost, and the pages never came back. */
+static void in_the_heap(int fd)
+{
+    char *end = (char *)syscall(SYS_brk, NULL);
+    char *at = (char *)(((uintptr_t)end + PAGE_BYTES - 1) & ~(uintptr_t)(PAGE_BYTES - 1));
+    for (int round = 0; round < 3; round++) {
+        char *top = at + 4 * PAGE_BYTES;
+        need((char *)syscall(SYS_brk, top) == top, "brk");
+        char *m = mmap(at + PAGE_BYTES, PAGE_BYTES, RW, MAP_SHARED | MAP_FIXED, fd, 0);
+        need(m == at + PAGE_BYTES, "mapped into the heap");
+        sprintf(m, "heap %d", round);
+        check((char *)syscall(SYS_brk, end) == end && !can_read(m), "the heap shrinks");
+        char held[8] = "";
+        check(pread(fd, held, sizeof held, 0) == sizeof held && held[5] == '0' + round, "the file has what was stored");
+    }
+}
+
 static void others(void)
 {
     int fd = memfd_create("object", 0);
@@ -142,6 +160,7 @@ int main(void)
     one_object(fd, m);
     end_of_the_file(fd, m);
     written_back(fd, m);
+    in_the_heap(fd);
     others();
     return check_done();
 }

@@ -5,14 +5,12 @@ use super::{Aspace, Machine, OutOfMemory, Purpose, ShareTables, TextEnds};
 use crate::mman::{self, Advice, AdvicePlan, BrkPlan, MmapPlan, ProtectPlan};
 use crate::page::{PAGE_BYTES, PageSize};
 use crate::paging::{self, MapOptions};
-use crate::regions::{Kind, Prot, Region};
+use crate::regions::{Kind, Prot, Region, RegionFlags};
 use abi::Errno;
 use abi::map::{STACK_TOP, USER_BASE, USER_TOP};
 
 /// Work of a search in the region map, in instructions.
 const SEARCH_WORK: u32 = 150;
-/// The map has room for a change: every plan checks that.
-const ROOM: &str = "the region map has room: it was asked";
 
 impl<M: Machine> Aspace<M> {
     /// Makes a mapping of zeros.
@@ -88,7 +86,7 @@ impl<M: Machine> Aspace<M> {
         Ok(())
     }
 
-    /// Removes all that is mapped, and forgets what was said of heap and stack: another program is to be loaded. Tables stay
+    /// Removes all that is mapped, and forgets what was said of heap, stack and mlockall: another program is to be loaded. Tables stay
     /// tables, so that peers see what comes, or nothing.
     ///
     /// # Errors
@@ -97,6 +95,7 @@ impl<M: Machine> Aspace<M> {
         self.unmap(USER_BASE, USER_TOP)?;
         self.heap = (0, 0);
         self.mmap_top = STACK_TOP;
+        self.new_flags = RegionFlags::empty();
         self.writable_code = false;
         self.text_ends = TextEnds::NONE;
         Ok(())
@@ -280,10 +279,5 @@ impl<M: Machine> Aspace<M> {
     /// Notes an access that lets the program write code.
     pub(super) fn note_code(&mut self, prot: Prot) {
         self.writable_code |= prot.contains(Prot::WRITE | Prot::EXEC);
-    }
-
-    /// Enters a region that was checked to fit.
-    pub(super) fn insert_checked(&mut self, region: Region) {
-        self.regions.insert(region).expect(ROOM);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Aspace, Machine};
 use crate::mman::{MmapPlan, RemapPlan, Span};
+use crate::page::{PAGE_BYTES, PageSize};
 use crate::paging;
 use crate::regions::Region;
 use abi::Errno;
@@ -64,13 +65,14 @@ impl<M: Machine> Aspace<M> {
         let Move { to, from, more, .. } = *change;
         let len_bytes = from.end - from.start;
         self.reserve_tables(from.start, from.end)?;
+        // Room in the region map as well: pages that have moved do not move back.
         let region = self
             .regions
-            .check_move(from.start, len_bytes, to)
+            .prepare_move(from.start, len_bytes, to)
             .map_err(|_| Errno::ENOMEM)?;
         let backs = region.is_backed();
         if change.keep_old && backs {
-            self.check_free(len_bytes)?;
+            self.check_free(len_bytes + table_bytes(len_bytes))?;
         }
         let max = self.max_page(&region);
         if let Some(more) = more.filter(|_| backs) {
@@ -82,12 +84,10 @@ impl<M: Machine> Aspace<M> {
             }
             return Err(error);
         }
+        let to_end = more.map_or(to + len_bytes, |more| more.end);
         self.regions
-            .move_range(from.start, len_bytes, to)
+            .move_range(from.start, len_bytes, to, to_end)
             .map_err(|_| Errno::ENOMEM)?;
-        if let Some(more) = more {
-            self.insert_checked(part(&region, more, region.offset_at(region.end)));
-        }
         self.publish_hole(from.start, from.end);
         self.publish(to, to + len_bytes);
         if change.keep_old {
@@ -115,6 +115,12 @@ impl<M: Machine> Aspace<M> {
         });
         Ok(moved?)
     }
+}
+
+/// The page tables that a range of this length may need, wherever it lies, in bytes.
+fn table_bytes(len_bytes: u64) -> u64 {
+    // Of the levels above, two each at the most.
+    (len_bytes / PageSize::Size2M.bytes() + 2 + 2 + 2) * PAGE_BYTES
 }
 
 /// A region like `whole`, elsewhere.

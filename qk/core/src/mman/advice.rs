@@ -96,7 +96,8 @@ fn refuse(advice: u64, region: &Region) -> Option<Errno> {
         madv::FREE => file || shared,
         // Linux's VM_SPECIAL.
         madv::DODUMP => region.kind == Kind::Vvar,
-        madv::WIPEONFORK => file || shared,
+        // Children get a copy of all: who is told so takes other measures.
+        madv::WIPEONFORK => true,
         // Punching holes into files is not served yet; Linux says EACCES where it may not either.
         madv::REMOVE if file => return Some(Errno::EACCES),
         madv::REMOVE => true,
@@ -107,7 +108,18 @@ fn refuse(advice: u64, region: &Region) -> Option<Errno> {
     refused.then_some(Errno::EINVAL)
 }
 
-/// Decides an msync: the range whose shared file pages are to be written back.
+/// An msync to be carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SyncPlan {
+    /// First byte of the range whose shared file pages are to be written back.
+    pub start: u64,
+    /// Its end; there may be holes before it.
+    pub end: u64,
+    /// What the call returns after that: ENOMEM when there was a hole.
+    pub result: Result<(), Errno>,
+}
+
+/// Decides an msync. None: success with nothing to do.
 ///
 /// # Errors
 /// As msync(2).
@@ -116,7 +128,7 @@ pub fn msync(
     len_bytes: u64,
     flags: u64,
     regions: &Regions,
-) -> Result<Option<(u64, u64)>, Errno> {
+) -> Result<Option<SyncPlan>, Errno> {
     const ASYNC: u64 = 1;
     const SYNC: u64 = 4;
     const ALL: u64 = 7;
@@ -126,10 +138,12 @@ pub fn msync(
     let Some((start, end)) = range(addr, len_bytes, Errno::ENOMEM, Wrap::Empty)? else {
         return Ok(None);
     };
-    match regions.first_hole(start, end) {
+    // Linux writes what is mapped on both sides of a hole.
+    let result = match regions.first_hole(start, end) {
         Some(_) => Err(Errno::ENOMEM),
-        None => Ok(Some((start, end))),
-    }
+        None => Ok(()),
+    };
+    Ok(Some(SyncPlan { start, end, result }))
 }
 
 /// Checks a mincore: returns how many bytes of the vector to set, all to 1.

@@ -16,7 +16,7 @@ mod remap;
 #[cfg(test)]
 mod tests;
 
-pub use advice::{Advice, AdvicePlan, Lock, madvise, mbind, mincore, mlock, msync};
+pub use advice::{Advice, AdvicePlan, Lock, SyncPlan, madvise, mbind, mincore, mlock, msync};
 pub use brk::{BrkPlan, Heap, brk};
 pub use map::{FileInfo, MmapArgs, MmapPlan, Source, mmap, source};
 pub use protect::{ProtectPlan, mprotect, munmap};

@@ -119,8 +119,9 @@ pub fn mremap(args: &MremapArgs, regions: &Regions, bounds: &Bounds) -> Result<R
     if from.end > region.end || new > old && !region.may_grow() {
         return Err(Errno::EFAULT);
     }
-    // What is left behind would be zeros, which are not what an object holds.
-    if args.flags & DONTUNMAP != 0 && region.is_object() {
+    // What is left behind are zeros, which are not what an object or a file holds. (Linux before 5.13 refuses files, too.)
+    let holds_zeros = matches!(region.kind, Kind::Anon | Kind::Heap | Kind::Stack);
+    if args.flags & DONTUNMAP != 0 && (region.is_object() || !holds_zeros) {
         return Err(Errno::EINVAL);
     }
     // The file is not at hand, and zeros are not what it holds; what is shared has its size for ever.

@@ -103,6 +103,18 @@ impl List {
         true
     }
 
+    /// How many chunks have storage set aside for them.
+    #[cfg(test)]
+    pub fn spare(&self) -> usize {
+        self.spare.len()
+    }
+
+    /// Gives back what is set aside.
+    #[cfg(test)]
+    pub fn forget_spare(&mut self) {
+        self.spare.clear();
+    }
+
     /// The first region that ends above `addr`.
     pub fn above(&self, addr: u64) -> Place {
         let chunk = self.chunks.partition_point(|c| c.end() <= addr);

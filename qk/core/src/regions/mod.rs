@@ -222,27 +222,43 @@ impl Regions {
         }
     }
 
-    /// Moves what is mapped in `[start, start + len)` to `to`, where nothing may be mapped outside
-    /// the old range. The old range must be one piece of one region (mremap's EFAULT otherwise).
+    /// Moves what is mapped in `[start, start + len)` to `to .. to_end`, which may be longer, and where nothing may be mapped
+    /// outside the old range. The old range must be one piece of one region (mremap's EFAULT otherwise).
     ///
     /// # Errors
-    /// As [`Self::check_move`].
-    pub fn move_range(&mut self, start: u64, len_bytes: u64, to: u64) -> Result<(), RegionError> {
-        let piece = self.check_move(start, len_bytes, to)?;
-        self.reserve(0, list::SPARE)?;
+    /// As [`Self::prepare_move`]; none after it.
+    pub fn move_range(
+        &mut self,
+        start: u64,
+        len_bytes: u64,
+        to: u64,
+        to_end: u64,
+    ) -> Result<(), RegionError> {
+        let piece = self.prepare_move(start, len_bytes, to)?;
         self.cut_out(self.list.above(piece.start), piece.start, piece.end);
         self.insert(Region {
             start: to,
-            end: to + len_bytes,
+            end: to_end,
             ..piece
         })
     }
 
-    /// Whether [`Self::move_range`] would go through; the piece that would be moved.
+    /// Sets aside what [`Self::move_range`] needs; the piece that would be moved.
     ///
     /// # Errors
     /// Invalid, Hole (also at the end of the first region), Overlap, Full.
-    pub fn check_move(&self, start: u64, len_bytes: u64, to: u64) -> Result<Region, RegionError> {
+    pub fn prepare_move(
+        &mut self,
+        start: u64,
+        len_bytes: u64,
+        to: u64,
+    ) -> Result<Region, RegionError> {
+        let piece = self.check_move(start, len_bytes, to)?;
+        self.reserve(0, list::SPARE)?;
+        Ok(piece)
+    }
+
+    fn check_move(&self, start: u64, len_bytes: u64, to: u64) -> Result<Region, RegionError> {
         let end = start.checked_add(len_bytes).ok_or(RegionError::Invalid)?;
         let to_end = to.checked_add(len_bytes).ok_or(RegionError::Invalid)?;
         check_range(start, end)?;

@@ -77,13 +77,31 @@ fn a_full_map_refuses_and_stays_as_it_was() {
     assert_eq!(r.insert(anon(40, 41, rw())), Err(RegionError::Full));
     assert_eq!(r.remove(2 * P, 3 * P), Err(RegionError::Full));
     assert_eq!(r.protect(2 * P, 10 * P, Prot::READ), Err(RegionError::Full));
-    assert_eq!(r.move_range(0, P, 50 * P), Err(RegionError::Full));
+    assert_eq!(r.move_range(0, P, 50 * P, 51 * P), Err(RegionError::Full));
     assert_eq!(bounds(&r), before);
     // These need no room: one joins, the others only shorten.
     r.insert(anon(10, 11, rw())).unwrap();
     r.remove(5 * P, 25 * P).unwrap();
-    r.move_range(0, 5 * P, 50 * P).unwrap();
+    r.move_range(0, 5 * P, 50 * P, 55 * P).unwrap();
     assert_eq!(bounds(&r), [(25, 30, 3), (50, 55, 3)]);
+}
+
+/// Once room for the region was looked for when its pages had moved already.
+#[test]
+fn a_move_that_is_prepared_needs_nothing_more() {
+    let mut r = Regions::new(200, |_| ()).unwrap();
+    for i in 0..60 {
+        r.insert(anon(10 * i, 10 * i + 3, rw())).unwrap();
+    }
+    for i in 0..60 {
+        r.list.forget_spare();
+        r.prepare_move((10 * i + 1) * P, P, (1000 + 5 * i) * P)
+            .unwrap();
+        assert_eq!(r.list.spare(), list::SPARE);
+        r.move_range((10 * i + 1) * P, P, (1000 + 5 * i) * P, (1003 + 5 * i) * P)
+            .unwrap();
+        assert!(r.list.spare() > 0, "used up: {i}");
+    }
 }
 
 #[test]
@@ -166,7 +184,7 @@ fn apply(r: &mut Regions, m: &mut Model, op: Op) -> Result<(), TestCaseError> {
         }
         Op::Move(s, n, t) => {
             let before = *m;
-            if r.move_range(s * P, n * P, t * P).is_ok() {
+            if r.move_range(s * P, n * P, t * P, (t + n) * P).is_ok() {
                 prop_assert!(before[cells(t, n)].iter().all(Option::is_none));
                 m[cells(t, n)].fill(before[s as usize]);
                 m[cells(s, n)].fill(None);

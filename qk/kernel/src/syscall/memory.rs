@@ -217,13 +217,22 @@ pub fn brk(call: &mut Call<'_>) -> SysResult {
     let [max_bytes, _] = call.rank.limits.lock()[RLIMIT_DATA];
     let wanted = call.frame.rdi;
     call.rank.with_aspace(|aspace| {
-        let current = aspace.heap(max_bytes).current;
-        Ok(
-            match expand(call.rank, aspace, || longer(current, wanted)) {
-                Ok(()) => aspace.brk(wanted, max_bytes),
-                Err(_) => current,
-            },
-        )
+        let heap = aspace.heap(max_bytes);
+        let prepared = match (heap.start..heap.current).contains(&wanted) {
+            // A program may have mapped a file into its heap.
+            true => {
+                let (start, end) = (
+                    wanted.next_multiple_of(PAGE),
+                    heap.current.next_multiple_of(PAGE),
+                );
+                shared::take_out(call.thread, aspace, start, end)
+            }
+            false => expand(call.rank, aspace, || longer(heap.current, wanted)),
+        };
+        Ok(match prepared {
+            Ok(()) => aspace.brk(wanted, max_bytes),
+            Err(_) => heap.current,
+        })
     })
 }
 
@@ -279,7 +288,10 @@ pub fn msync(call: &mut Call<'_>) -> SysResult {
     let [addr, len_bytes, flags, ..] = call.args();
     call.rank.with_aspace(
         |aspace| match mman::msync(addr, len_bytes, flags, aspace.regions())? {
-            Some((start, end)) => shared::write_back(call.thread, aspace, start, end).map(|()| 0),
+            Some(plan) => {
+                let written = shared::write_back(call.thread, aspace, plan.start, plan.end);
+                written.and(plan.result).map(|()| 0)
+            }
             None => Ok(0),
         },
     )

@@ -396,7 +396,10 @@ fn a_space_that_is_cleared_is_as_good_as_new() {
         let seen = a.seen_by_peer(A).expect("it is mapped");
         assert_eq!(Node::load(seen.0), round);
         a.set_heap(A);
+        a.lock_all(true, true);
         a.clear().unwrap();
+        // Once mlockall(MCL_FUTURE) went on in the next program.
+        assert!(a.bounds().new_flags.is_empty());
         assert!(a.regions().is_vacant(0, abi::map::USER_TOP) && a.read(A).is_none());
         assert_eq!(a.heap(u64::MAX).start, 0);
         Node.sync();

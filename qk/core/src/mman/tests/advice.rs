@@ -33,7 +33,12 @@ fn madvise_answers_as_linux_does() {
             .filter(|a| call(r, *a).is_ok())
             .collect::<std::vec::Vec<u64>>()
     };
-    let anon: std::vec::Vec<u64> = (0..5).chain([8]).chain(10..25).collect();
+    // WIPEONFORK was accepted, and a child had its parent's random numbers.
+    let anon: std::vec::Vec<u64> = (0..5)
+        .chain([8])
+        .chain(10..25)
+        .filter(|a| *a != 18)
+        .collect();
     assert_eq!(taken(&r), anon);
     let hole = madvise(B + 31 * P, 6 * P, 4, &r).unwrap().unwrap();
     assert_eq!(
@@ -79,11 +84,15 @@ fn msync_mincore_and_mlock_answer_as_linux_does() {
         assert_eq!(msync(addr, len, 4, &r), Ok(None));
         assert_eq!(mlock(addr, len, 0, &r), Ok(None));
     }
+    assert_eq!(msync(B, neg(P), 4, &r), Err(Errno::ENOMEM));
+    let plan = |start, end, result| Ok(Some(SyncPlan { start, end, result }));
+    assert_eq!(msync(B, P, 0, &r), plan(B, B + P, Ok(())));
+    // Once nothing was written back beside a hole.
+    let (start, end) = (B + 31 * P, B + 33 * P);
     assert_eq!(
-        (msync(B, neg(P), 4, &r), msync(B + 31 * P, 2 * P, 4, &r)),
-        (Err(Errno::ENOMEM), Err(Errno::ENOMEM))
+        msync(start, 2 * P, 4, &r),
+        plan(start, end, Err(Errno::ENOMEM))
     );
-    assert_eq!(msync(B, P, 0, &r), Ok(Some((B, B + P))));
     assert_eq!(mincore(B + 1, P, &r), Err(Errno::EINVAL));
     assert_eq!((mincore(B, 0, &r), mincore(B, P + 1, &r)), (Ok(0), Ok(2)));
     assert_eq!(

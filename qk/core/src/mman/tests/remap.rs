@@ -13,6 +13,32 @@ fn remap(addr: u64, old: u64, new: u64, flags: u64, to: u64) -> Result<RemapPlan
     mremap(&args, &regions(), &BOUNDS)
 }
 
+/// A file's pages were left as zeros.
+#[test]
+fn only_memory_of_zeros_is_left_behind() {
+    for kind in [
+        Kind::Anon,
+        Kind::Heap,
+        Kind::Stack,
+        Kind::File,
+        Kind::Image,
+        Kind::Vvar,
+    ] {
+        let mut r = regions();
+        r.update(B, B + P, |region| region.kind = kind).unwrap();
+        let args = MremapArgs {
+            addr: B,
+            old_len_bytes: P,
+            new_len_bytes: P,
+            flags: 5,
+            new_addr: 0,
+        };
+        let moves = mremap(&args, &r, &BOUNDS).map(|_| ());
+        let holds_zeros = matches!(kind, Kind::Anon | Kind::Heap | Kind::Stack);
+        assert_eq!(moves.is_ok(), holds_zeros, "{kind:?}: {moves:?}");
+    }
+}
+
 #[test]
 fn mremap_refuses_as_linux_does() {
     let neg = |n: u64| 0u64.wrapping_sub(n);

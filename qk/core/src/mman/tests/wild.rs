@@ -51,7 +51,7 @@ proptest! {
                 prop_assert!(sane(span.start, span.end));
                 prop_assert_eq!(r.remove(span.start, span.end), Ok(()));
             }
-            prop_assert_eq!(r.move_range(from.start, from.end - from.start, to), Ok(()));
+            prop_assert_eq!(r.move_range(from.start, from.end - from.start, to, to + (from.end - from.start)), Ok(()));
             prop_assert!(more.is_none_or(|m| sane(m.start, m.end) && r.is_vacant(m.start, m.end)));
         }
         let _ = (madvise(a, b, few, &r), msync(a, b, few, &r), mincore(a, b, &r), mlock(a, b, few & 1, &r));
