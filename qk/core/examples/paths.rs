@@ -109,7 +109,7 @@ impl Machine for Node {
 /// An address space with `count` regions of one page.
 fn aspace(count: u64) -> Aspace<Node> {
     let node = Node(Flat::new().tables);
-    let mut aspace = Aspace::new(node, P, 4095 * P, true, 4000).expect("room");
+    let mut aspace = Aspace::new(node, P, 4095 * P, true, 4000, 48_000).expect("room");
     (0..count).for_each(|i| aspace.map(&anon(AREA + 2 * i * P)).expect("room"));
     aspace
 }

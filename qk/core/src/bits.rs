@@ -64,6 +64,16 @@ impl BitTree {
         Some(l * 64 + self.leaf[l].trailing_zeros() as usize)
     }
 
+    /// The highest member.
+    pub fn last(&self) -> Option<usize> {
+        let highest = |word: u64| 63 - word.leading_zeros() as usize;
+        // BOUND: the words of the uppermost summary, each of 2^18 bits.
+        let (t, top) = self.top.iter().enumerate().rfind(|(_, word)| **word != 0)?;
+        let m = t * 64 + highest(*top);
+        let l = m * 64 + highest(self.mid[m]);
+        Some(l * 64 + highest(self.leaf[l]))
+    }
+
     /// Takes out the lowest member.
     pub fn pop_first(&mut self) -> Option<usize> {
         if self.leaf[self.low] == 0 {
@@ -132,6 +142,7 @@ mod tests {
                     model.remove(&victim);
                 }
                 prop_assert_eq!(tree.first(), model.first().copied());
+                prop_assert_eq!(tree.last(), model.last().copied());
                 prop_assert_eq!(tree.contains(i), model.contains(&i));
             }
         }

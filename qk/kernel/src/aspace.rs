@@ -16,9 +16,13 @@ use crate::{preempt, ship, shootdown, thread, windows};
 /// An address space of a rank, or of the PCT.
 pub type Aspace = qk_core::aspace::Aspace<Owner>;
 
-/// Regions that an address space may have. Linux's default is 65,530; the proxy, which maps the same on Linux, has to stay
-/// below that with every piece of physical memory by itself.
+/// Regions that an address space may have.
 pub const REGIONS: usize = 8192;
+
+/// Physically contiguous pieces, and holes between them, that an address space may have. Each is a mapping of its proxy, which
+/// Linux allows 65,530 (vm.max_map_count, its default). A region more may cut two of them, without being counted before; the
+/// rest is for the proxy itself.
+pub const PIECES: usize = 65_530 - 2 * REGIONS - 1_146;
 
 /// Whose address space it is; `None`: the PCT's, which no proxy maps.
 #[derive(Clone, Copy)]

@@ -15,7 +15,7 @@ use qk_core::mman::MmapPlan;
 use qk_core::regions::{Kind, Prot, Region, RegionFlags};
 use qk_core::sched::CoreSet;
 
-use crate::aspace::{Aspace, Owner};
+use crate::aspace::{Aspace, Owner, PIECES};
 use crate::{events, preempt, sched};
 
 /// Memory of the PCT: its image, its stack and its page tables.
@@ -43,6 +43,7 @@ pub fn load(initrd: PhysRange, share: PhysRange, zeroed: bool) -> Result<(), Str
         share.len_bytes(),
         zeroed,
         REGIONS,
+        PIECES,
     )
     .ok_or("PCT: no memory")?;
     // BOUND: before the first program.

@@ -1,6 +1,7 @@
 //! Finding frames: every accessible region is backed when it is made, with the largest pages that fit.
 
 use super::{Aspace, CLEAR_BYTES, Machine, OutOfMemory, Purpose, fresh, record, shown};
+use crate::frames::Place;
 use crate::page::{PAGE_BYTES, PageSize};
 use crate::paging::{self, Extent, MapOptions, Stretch};
 use crate::regions::Prot;
@@ -72,7 +73,8 @@ impl<M: Machine> Aspace<M> {
             } else {
                 // Of a hole that goes on in the next table all at once: it may have room for larger pages.
                 let next = self.hole_end(next, end);
-                self.fill(at, next, prot, max)?;
+                let place = self.behind(at);
+                self.fill(at, next, prot, max, place)?;
                 at = next;
             }
         }
@@ -92,11 +94,13 @@ impl<M: Machine> Aspace<M> {
     ) -> Result<(), OutOfMemory> {
         self.check_free(end - start)?;
         self.reclaim();
-        let filled = self.fill(start, end, prot, max);
-        if filled.is_err() {
-            self.take_back(start, end);
+        let place = self.newest.place(start, end);
+        let filled = self.fill(start, end, prot, max, place);
+        match filled {
+            Ok(pa) => self.newest.note(start, end, pa),
+            Err(_) => self.take_back(start, end),
         }
-        filled
+        filled.map(|_| ())
     }
 
     /// Takes back the frames of `start .. end`, which the proxy may know of. Recorded first: what is unmapped is retired up to
@@ -165,9 +169,19 @@ impl<M: Machine> Aspace<M> {
         at
     }
 
-    /// Maps fresh zeroed frames at `start .. end`, where nothing is mapped, and tells the proxy of those with an access, in as few
-    /// pieces as they have.
-    fn fill(&mut self, start: u64, end: u64, prot: Prot, max: PageSize) -> Result<(), OutOfMemory> {
+    /// Maps fresh zeroed frames at `start .. end`, where nothing is mapped, the first at `place` if they can be, and tells the proxy
+    /// of those with an access, in as few pieces as they have. Returns the address of the first, and behind the last.
+    fn fill(
+        &mut self,
+        start: u64,
+        end: u64,
+        prot: Prot,
+        max: PageSize,
+        mut place: Place,
+    ) -> Result<[u64; 2], OutOfMemory> {
+        // One, and a hole before it.
+        self.add_pieces(2)?;
+        let mut first = None;
         let mut piece = Extent {
             va: start,
             pa: 0,
@@ -177,18 +191,23 @@ impl<M: Machine> Aspace<M> {
         // POINT: fill_front
         loop {
             let at = piece.va + piece.len_bytes;
-            let prefer = (at > piece.va).then_some(piece.pa + piece.len_bytes);
+            let end_pa = piece.pa + piece.len_bytes;
             if at == end {
                 self.show(&piece);
-                return Ok(());
+                return Ok([first.unwrap_or(piece.pa), end_pa]);
             }
-            let taken = self.or_sync(|aspace| aspace.fill_front(at, end, fresh(prot, max), prefer));
+            let taken = self.or_sync(|aspace| aspace.fill_front(at, end, fresh(prot, max), place));
             let (pa, len_bytes) = taken?;
-            if prefer != Some(pa) {
-                self.show(&piece);
+            if pa != end_pa {
+                if at > start {
+                    self.show(&piece);
+                    self.add_pieces(1)?;
+                    first = first.or(Some(piece.pa));
+                }
                 (piece.va, piece.pa, piece.len_bytes) = (at, pa, 0);
             }
             piece.len_bytes += len_bytes;
+            place = Place::At(piece.pa + piece.len_bytes);
         }
     }
 
@@ -205,9 +224,9 @@ impl<M: Machine> Aspace<M> {
         start: u64,
         end: u64,
         options: MapOptions,
-        prefer: Option<u64>,
+        place: Place,
     ) -> Option<(u64, u64)> {
-        let taken = self.take(start, end - start, options.max, prefer)?;
+        let taken = self.take(start, end - start, options.max, place)?;
         let Taken { pa, len_bytes, .. } = taken;
         if !taken.zero {
             clear(self.machine, pa, len_bytes);
@@ -232,14 +251,14 @@ impl<M: Machine> Aspace<M> {
         va: u64,
         len_bytes: u64,
         max: PageSize,
-        prefer: Option<u64>,
+        place: Place,
     ) -> Option<Taken> {
         let mut size = PageSize::largest(va, len_bytes, max);
         // BOUND: the sizes of pages.
         while size != PageSize::Size4K {
-            let frame = match prefer {
-                Some(addr) => self.frames.alloc_prefer(size, addr),
-                None => self.frames.alloc(size),
+            let frame = match place {
+                Place::At(addr) | Place::Behind(addr) => self.frames.alloc_prefer(size, addr),
+                Place::Any | Place::Below(_) => self.frames.alloc(size),
             };
             if let Some(frame) = frame {
                 return Some(Taken {
@@ -253,7 +272,7 @@ impl<M: Machine> Aspace<M> {
         // Up to the next address where a larger page may start.
         let to_large = PageSize::Size2M.bytes() - va % PageSize::Size2M.bytes();
         let max_frames = len_bytes.min(to_large) / PAGE_BYTES;
-        let run = self.frames.alloc_run(max_frames as usize, prefer)?;
+        let run = self.frames.alloc_at(max_frames as usize, place)?;
         Some(Taken {
             pa: run.addr,
             len_bytes: run.len_bytes,

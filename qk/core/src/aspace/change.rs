@@ -46,6 +46,7 @@ impl<M: Machine> Aspace<M> {
         if !self.regions.is_vacant(region.start, region.end) {
             return Err(Errno::EEXIST);
         }
+        self.note_cut();
         self.renew(region.start, region.end);
         let (mut tables, root) = self.tables();
         let options = MapOptions {
@@ -82,6 +83,7 @@ impl<M: Machine> Aspace<M> {
         self.reclaim();
         self.reserve_tables(start, end)?;
         self.regions.remove(start, end).map_err(|_| Errno::ENOMEM)?;
+        self.note_cut();
         self.take_back(start, end);
         Ok(())
     }
@@ -127,6 +129,7 @@ impl<M: Machine> Aspace<M> {
             if stale {
                 self.flush_rights(start, end);
             }
+            self.note_cut();
             self.note_code(prot);
             if prot.contains(Prot::EXEC) {
                 self.renew_code(start, end);

@@ -16,6 +16,7 @@
 //! | `flags` | what leaves frames as they are: mlock, mbind |
 //! | `remap` | mremap |
 //! | `backing` | finding frames, giving them back |
+//! | `pieces` | how many mappings the proxy has, and where frames are adjacent |
 //! | `shared` | mappings of frames that ranks share |
 //! | `text` | such frames that nobody writes to |
 //! | `pool` | page-table frames |
@@ -36,6 +37,7 @@ mod backing;
 mod change;
 mod flags;
 mod machine;
+mod pieces;
 mod pool;
 mod remap;
 mod shared;
@@ -52,6 +54,7 @@ use crate::regions::{Prot, Region, RegionFlags, Regions};
 use abi::Errno;
 use abi::map::{STACK_TOP, USER_BASE, USER_TOP};
 pub use machine::{CLEAR_BYTES, Machine};
+use pieces::{Newest, Pieces};
 use pool::{Pool, Purpose, ShareTables};
 use stale::Stale;
 pub use text::Gone;
@@ -84,6 +87,8 @@ pub struct Aspace<M: Machine> {
     text_ends: TextEnds,
     /// Changes that failed because the share was used up.
     shortages: u64,
+    pieces: Pieces,
+    newest: Newest,
 }
 
 /// Memory of a share, in bytes.
@@ -98,14 +103,15 @@ pub struct Usage {
 }
 
 impl<M: Machine> Aspace<M> {
-    /// An empty address space over the share `base .. base + len_bytes`, for at most `regions` regions; `zeroed`: it is known
-    /// to hold zeros. `None` when there is no memory for its records, or not even the first tables fit.
+    /// An empty address space over the share `base .. base + len_bytes`, for at most `regions` regions and `pieces` physically
+    /// contiguous pieces; `zeroed`: it is known to hold zeros. `None` when there is no memory for its records, or not even the first tables fit.
     pub fn new(
         machine: M,
         base: u64,
         len_bytes: u64,
         zeroed: bool,
         regions: usize,
+        pieces: usize,
     ) -> Option<Self> {
         let mut frames = Frames::new(base, len_bytes, zeroed, M::point)?;
         M::point(frames::SET_UP_WORK);
@@ -134,6 +140,8 @@ impl<M: Machine> Aspace<M> {
             writable_code: false,
             text_ends: TextEnds::NONE,
             shortages: 0,
+            pieces: Pieces::new(pieces),
+            newest: Newest::NONE,
         };
         aspace.reserve_tables(0, 0).ok()?;
         Some(aspace)

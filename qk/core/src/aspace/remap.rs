@@ -63,6 +63,8 @@ impl<M: Machine> Aspace<M> {
     /// First what may fail: frames for what is new, then tables for what moves.
     fn relocate(&mut self, change: &Move) -> Result<(), Errno> {
         let Move { to, from, more, .. } = *change;
+        // What moves is cut out at two places, and lies between two holes where it goes.
+        self.add_pieces(4)?;
         let len_bytes = from.end - from.start;
         self.reserve_tables(from.start, from.end)?;
         // Room in the region map as well: pages that have moved do not move back.

@@ -13,6 +13,8 @@ impl<M: Machine> Aspace<M> {
     /// # Errors
     /// ENOMEM, with nothing changed.
     pub fn map_shared(&mut self, region: Region, pieces: &[Piece]) -> Result<(), Errno> {
+        // Each may lie apart from the others, and there may be a hole before and behind them.
+        self.add_pieces(pieces.len() + 2)?;
         let options = fresh(region.prot, self.max_page(&region));
         // POINT: paging::map::fill
         for piece in pieces {

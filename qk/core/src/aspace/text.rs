@@ -4,6 +4,7 @@
 //! is copied at a page fault. Whoever counts the mappings of the frames is told what has gone, a piece at a time.
 
 use super::{Aspace, Machine, Purpose, record, shown_as};
+use crate::frames::Place;
 use crate::objects::Piece;
 use crate::page::PageSize;
 use crate::paging::{self, Extent};
@@ -139,7 +140,9 @@ impl<M: Machine> Aspace<M> {
             return Ok(None);
         };
         self.reclaim();
-        let taken = self.or_sync(|aspace| aspace.take(va, len_bytes, max, None))?;
+        // The copy, and what is left on both sides.
+        self.add_pieces(3)?;
+        let taken = self.or_sync(|aspace| aspace.take(va, len_bytes, max, Place::Any))?;
         let end = va + taken.len_bytes;
         let replaced = self.replace_text(va, end, pa, taken.pa);
         if replaced.is_err() {

@@ -135,6 +135,26 @@ impl Bits {
         (next > first).then_some((first, next - first, zero))
     }
 
+    /// Whether a frame is free.
+    pub fn is_free(&self, frame: usize) -> bool {
+        self.used[frame / 64] >> (frame % 64) & 1 == 0
+    }
+
+    /// The longest run of free frames: the first of them, and how many.
+    pub fn longest_gap(&self) -> (usize, usize) {
+        let (mut longest, mut start) = ((0, 0), 0);
+        // BOUND: the frames of a chunk.
+        for end in 0..=FRAMES_PER_CHUNK {
+            if end == FRAMES_PER_CHUNK || !self.is_free(end) {
+                if end - start > longest.1 {
+                    longest = (start, end - start);
+                }
+                start = end + 1;
+            }
+        }
+        longest
+    }
+
     /// What a chunk whose frames have all become free again holds.
     pub fn summary(&self) -> Zero {
         if self.zero == [u64::MAX; 8] {

@@ -16,6 +16,7 @@
 //! considered; it needs links inside free frames (pool memory holds no kernel data) or a bit per
 //! order, and its only gain, sizes between 4 KiB and 2 MiB, is something the MMU cannot map.
 
+mod beside;
 mod chunk;
 mod retired;
 #[cfg(test)]
@@ -26,6 +27,7 @@ use crate::Point;
 use crate::bits::BitTree;
 use crate::page::{PAGE_BYTES, PageSize};
 use alloc::vec::Vec;
+pub use beside::Place;
 use chunk::{Bits, Chunk, FRAMES_PER_CHUNK, Zero};
 use whole::{CHUNKS_PER_GIB, Whole};
 
@@ -301,6 +303,12 @@ impl Frames {
 
     fn chunk_of(&self, addr: u64) -> usize {
         ((addr - self.origin) / CHUNK_BYTES) as usize
+    }
+
+    /// The frames of a chunk that is used by parts.
+    fn bits_of(&self, c: usize) -> Option<&Bits> {
+        let is_partial = self.partial.contains(c);
+        is_partial.then(|| &self.bits[c - self.lead])
     }
 
     fn chunk_addr(&self, c: usize) -> u64 {

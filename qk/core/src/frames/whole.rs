@@ -40,6 +40,11 @@ impl Whole {
         self.chunks.first()
     }
 
+    /// The highest member.
+    pub fn last(&self) -> Option<usize> {
+        self.chunks.last()
+    }
+
     /// The lowest gigabyte with all its chunks.
     pub fn first_gib(&self) -> Option<usize> {
         self.gibs.first()

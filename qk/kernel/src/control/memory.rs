@@ -11,7 +11,7 @@ use qk_core::regions::{Kind, Prot, Region, RegionFlags};
 use wire::boot::flag;
 
 use super::{put_words, user};
-use crate::aspace::{Aspace, Owner, REGIONS};
+use crate::aspace::{Aspace, Owner, PIECES, REGIONS};
 use crate::rank::Rank;
 use crate::{comm, preempt, shared};
 
@@ -61,8 +61,8 @@ pub fn aspace_create(rank: &'static Rank, base: u64, len_bytes: u64) -> Result<u
     }
     let comm = comm::get();
     let zeroed = comm.config.has(flag::RAM_ZEROED);
-    let aspace =
-        Aspace::new(Owner(Some(rank)), base, len_bytes, zeroed, REGIONS).ok_or(Errno::ENOMEM)?;
+    let aspace = Aspace::new(Owner(Some(rank)), base, len_bytes, zeroed, REGIONS, PIECES)
+        .ok_or(Errno::ENOMEM)?;
     shares.push((rank.id, share));
     rank.area.node.share[0].put(base);
     rank.area.node.share[1].put(len_bytes);

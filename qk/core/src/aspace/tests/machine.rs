@@ -338,6 +338,7 @@ impl Aspace<Node> {
 
     /// Checks what must hold between two changes.
     pub fn check(&mut self) {
+        self.check_pieces();
         let root = self.root;
         with(|s| check_table(s, root, 4));
         let mut frames = Node::table_frames();

@@ -4,6 +4,7 @@ mod exhausted;
 mod flags;
 mod machine;
 mod model;
+mod pieces;
 mod text;
 
 use super::*;
@@ -26,7 +27,7 @@ const CLOCK: u64 = 0x1000;
 
 fn space(pages: u64) -> Aspace<Node> {
     Node::reset();
-    Aspace::new(Node, SHARE, pages * P, true, 1000).expect("room for tables")
+    Aspace::new(Node, SHARE, pages * P, true, 1000, 10_000).expect("room for tables")
 }
 
 impl Aspace<Node> {

@@ -1,0 +1,82 @@
+//! Frames for a mapping that grows, adjacent to those that it has.
+//!
+//! The proxy maps every physically contiguous piece on its own, and Linux allows a process so many mappings. Two mappings that grow
+//! in turns, a page at a time each, would take every other frame of a chunk if they took the lowest free one. So who finds
+//! the adjacent frame taken goes on where there is room to grow, away from the other.
+
+use super::chunk::FRAMES_PER_CHUNK;
+use super::{Frames, Run, frame_in_chunk};
+use crate::page::PAGE_BYTES;
+
+/// Free frames in a row that are worth going on among, in a chunk that others use.
+const ROOM: usize = 64;
+/// Work of looking for them.
+const GAP_WORK: u32 = 3000;
+
+/// Where frames are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Anywhere.
+    Any,
+    /// Here, else anywhere.
+    At(u64),
+    /// For a mapping that grows towards higher addresses, whose frames end here.
+    Behind(u64),
+    /// For one that grows towards lower addresses, whose frames begin here.
+    Below(u64),
+}
+
+impl Frames {
+    /// As [`Self::alloc_run`], at `place`.
+    pub fn alloc_at(&mut self, frames: usize, place: Place) -> Option<Run> {
+        let len_bytes = frames as u64 * PAGE_BYTES;
+        match place {
+            Place::Any => self.alloc_run(frames, None),
+            Place::At(at) => self.alloc_run(frames, Some(at)),
+            Place::Behind(at) if self.is_free(at) => self.alloc_run(frames, Some(at)),
+            Place::Behind(taken) => self.alloc_apart(frames, taken),
+            Place::Below(end) => match end.checked_sub(len_bytes) {
+                Some(at) if self.is_free(at) && self.is_free(end - PAGE_BYTES) => {
+                    self.alloc_run(frames, Some(at))
+                }
+                _ => self.alloc_on_top(frames),
+            },
+        }
+    }
+
+    /// Where a mapping can grow upwards: in the middle of what is free in the chunk of `taken`, else in a chunk of its own.
+    fn alloc_apart(&mut self, frames: usize, taken: u64) -> Option<Run> {
+        (self.point)(GAP_WORK);
+        if self.holds(taken, PAGE_BYTES) {
+            let c = self.chunk_of(taken);
+            let (first, room) = self.bits_of(c).map_or((0, 0), |bits| bits.longest_gap());
+            if room >= ROOM.max(2 * frames) {
+                return self.take_run(c, Some(first + room / 2), frames);
+            }
+        }
+        match self.whole.first() {
+            Some(c) => self.take_run(c, Some(0), frames),
+            None => self.alloc_run(frames, None),
+        }
+    }
+
+    /// Where a mapping can grow downwards: at the end of the highest chunk that nobody uses.
+    fn alloc_on_top(&mut self, frames: usize) -> Option<Run> {
+        match self.whole.last() {
+            Some(c) => self.take_run(c, FRAMES_PER_CHUNK.checked_sub(frames), frames),
+            None => self.alloc_run(frames, None),
+        }
+    }
+
+    /// Whether the frame at `addr` is of this share and free.
+    fn is_free(&self, addr: u64) -> bool {
+        if !addr.is_multiple_of(PAGE_BYTES) || !self.holds(addr, PAGE_BYTES) {
+            return false;
+        }
+        let c = self.chunk_of(addr);
+        self.whole.contains(c)
+            || self
+                .bits_of(c)
+                .is_some_and(|bits| bits.is_free(frame_in_chunk(addr)))
+    }
+}
