@@ -32,23 +32,28 @@ struct Recent {
 }
 
 /// The two that grew last: a program's heap grows upwards, and its mappings follow each other downwards, in turns.
-pub(super) struct Newest([Recent; 2]);
+pub(super) struct Newest {
+    two: [Recent; 2],
+    /// The older one.
+    older: usize,
+}
 
 impl Newest {
     /// None as yet.
-    pub const NONE: Newest = Newest(
-        [Recent {
+    pub const NONE: Newest = Newest {
+        two: [Recent {
             start: 0,
             end: 0,
             pa: [0; 2],
         }; 2],
-    );
+        older: 0,
+    };
 
     /// Where frames for `start .. end` are adjacent to those of the mapping beside it.
     #[inline]
     pub fn place(&self, start: u64, end: u64) -> Place {
         // BOUND: two.
-        for recent in &self.0 {
+        for recent in &self.two {
             if recent.start == end {
                 return Place::Below(recent.pa[0]);
             }
@@ -62,26 +67,19 @@ impl Newest {
     /// Notes a new mapping; `pa`: of its first byte, and behind its last.
     #[inline]
     pub fn note(&mut self, start: u64, end: u64, pa: [u64; 2]) {
-        let Newest([last, other]) = self;
-        // The one that it continues becomes the last.
-        if other.start == end || other.end == start || last.start != end && last.end != start {
-            core::mem::swap(last, other);
+        // BOUND: two.
+        for (i, recent) in self.two.iter_mut().enumerate() {
+            if recent.start == end {
+                (recent.start, recent.pa[0], self.older) = (start, pa[0], 1 - i);
+                return;
+            }
+            if recent.end == start {
+                (recent.end, recent.pa[1], self.older) = (end, pa[1], 1 - i);
+                return;
+            }
         }
-        *last = if last.start == end {
-            Recent {
-                start,
-                pa: [pa[0], last.pa[1]],
-                ..*last
-            }
-        } else if last.end == start {
-            Recent {
-                end,
-                pa: [last.pa[0], pa[1]],
-                ..*last
-            }
-        } else {
-            Recent { start, end, pa }
-        };
+        self.two[self.older] = Recent { start, end, pa };
+        self.older = 1 - self.older;
     }
 }
 

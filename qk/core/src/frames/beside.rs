@@ -10,8 +10,6 @@ use crate::page::PAGE_BYTES;
 
 /// Free frames in a row that are worth going on among, in a chunk that others use.
 const ROOM: usize = 64;
-/// Work of looking for them.
-const GAP_WORK: u32 = 3000;
 
 /// Where frames are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,24 +27,31 @@ pub enum Place {
 impl Frames {
     /// As [`Self::alloc_run`], at `place`.
     pub fn alloc_at(&mut self, frames: usize, place: Place) -> Option<Run> {
-        let len_bytes = frames as u64 * PAGE_BYTES;
         match place {
             Place::Any => self.alloc_run(frames, None),
             Place::At(at) => self.alloc_run(frames, Some(at)),
-            Place::Behind(at) if self.is_free(at) => self.alloc_run(frames, Some(at)),
-            Place::Behind(taken) => self.alloc_apart(frames, taken),
-            Place::Below(end) => match end.checked_sub(len_bytes) {
-                Some(at) if self.is_free(at) && self.is_free(end - PAGE_BYTES) => {
-                    self.alloc_run(frames, Some(at))
-                }
-                _ => self.alloc_on_top(frames),
+            Place::Behind(at) => match self.run_at(at, frames) {
+                None => self.alloc_apart(frames, at),
+                found => found,
+            },
+            Place::Below(end) => match self.run_below(end, frames) {
+                None => self.alloc_on_top(frames),
+                found => found,
             },
         }
     }
 
+    /// Frames that end at `end`, if the first and the last of them are free.
+    fn run_below(&mut self, end: u64, frames: usize) -> Option<Run> {
+        let at = end.checked_sub(frames as u64 * PAGE_BYTES)?;
+        if frames > 1 && !self.is_free(end - PAGE_BYTES) {
+            return None;
+        }
+        self.run_at(at, frames)
+    }
+
     /// Where a mapping can grow upwards: in the middle of what is free in the chunk of `taken`, else in a chunk of its own.
     fn alloc_apart(&mut self, frames: usize, taken: u64) -> Option<Run> {
-        (self.point)(GAP_WORK);
         if self.holds(taken, PAGE_BYTES) {
             let c = self.chunk_of(taken);
             let (first, room) = self.bits_of(c).map_or((0, 0), |bits| bits.longest_gap());

@@ -140,19 +140,19 @@ impl Bits {
         self.used[frame / 64] >> (frame % 64) & 1 == 0
     }
 
-    /// The longest run of free frames: the first of them, and how many.
+    /// The longest run of words of free frames, 64 each: the first frame, and how many.
     pub fn longest_gap(&self) -> (usize, usize) {
         let (mut longest, mut start) = ((0, 0), 0);
-        // BOUND: the frames of a chunk.
-        for end in 0..=FRAMES_PER_CHUNK {
-            if end == FRAMES_PER_CHUNK || !self.is_free(end) {
+        // BOUND: the words of a chunk.
+        for (end, used) in self.used.iter().chain([&u64::MAX]).enumerate() {
+            if *used != 0 {
                 if end - start > longest.1 {
                     longest = (start, end - start);
                 }
                 start = end + 1;
             }
         }
-        longest
+        (longest.0 * 64, longest.1 * 64)
     }
 
     /// What a chunk whose frames have all become free again holds.

@@ -202,16 +202,20 @@ impl Frames {
     /// that frame is free. One call costs about what one frame costs.
     pub fn alloc_run(&mut self, max_frames: usize, prefer: Option<u64>) -> Option<Run> {
         if let Some(addr) = prefer
-            && addr.is_multiple_of(PAGE_BYTES)
-            && addr >= self.base
-            && addr < self.end
-            && let Some(run) =
-                self.take_run(self.chunk_of(addr), Some(frame_in_chunk(addr)), max_frames)
+            && let Some(run) = self.run_at(addr, max_frames)
         {
             return Some(run);
         }
         let c = self.partial.first().or_else(|| self.whole.first())?;
         self.take_run(c, None, max_frames)
+    }
+
+    /// A run that begins at `addr`, if that is a free frame.
+    fn run_at(&mut self, addr: u64, max_frames: usize) -> Option<Run> {
+        if !addr.is_multiple_of(PAGE_BYTES) || addr < self.base || addr >= self.end {
+            return None;
+        }
+        self.take_run(self.chunk_of(addr), Some(frame_in_chunk(addr)), max_frames)
     }
 
     /// Frees one page, or any aligned part of a larger one. `clean`: it holds zeros.
