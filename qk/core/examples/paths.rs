@@ -100,6 +100,9 @@ impl Machine for Node {
     fn log_applied(self) -> u64 {
         1
     }
+    fn is_written(self) -> bool {
+        false
+    }
     fn sync(self) {}
     fn point(work: u32) {
         keep(work);

@@ -146,6 +146,26 @@ pub fn zero(at: Phys, len_bytes: u64) {
     }
 }
 
+/// Writes `[at, at + len_bytes)` over itself, multiples of 8, each word in one step: what other CPUs store meanwhile stays.
+pub fn rewrite(at: Phys, len_bytes: u64) {
+    assert!(at.is_aligned(8) && len_bytes.is_multiple_of(8) && len_bytes > 0);
+    let start = pointer(at, len_bytes);
+    // SAFETY: 1. The bytes are pool memory (checked), and not empty. 2. Nothing changes. (Not `fetch_or`: compilers make a load of
+    //         one that changes nothing.)
+    unsafe {
+        asm!(
+            "2:",
+            "lock or qword ptr [{at}], 0",
+            "add {at}, 8",
+            "dec {left}",
+            "jnz 2b",
+            at = inout(reg) start => _,
+            left = inout(reg) len_bytes >> 3 => _,
+            options(nostack),
+        );
+    }
+}
+
 /// Copies `len_bytes` within the pool, upwards: overlapping ranges are right only when `to` is below `from`.
 pub fn copy(to: Phys, from: Phys, len_bytes: u64) {
     // SAFETY: Both ranges are pool memory (checked).

@@ -131,7 +131,7 @@ impl Machine for Owner {
     }
 
     fn rewrite(self, pa: u64) {
-        hal::mem::copy(Phys(pa), Phys(pa), abi::map::PAGE);
+        hal::mem::rewrite(Phys(pa), abi::map::PAGE);
     }
 
     fn flush(self, start: u64, end: u64) {
@@ -167,6 +167,12 @@ impl Machine for Owner {
 
     fn log_applied(self) -> u64 {
         self.0.map_or(u64::MAX, |rank| rank.log.applied())
+    }
+
+    #[inline]
+    fn is_written(self) -> bool {
+        self.0
+            .is_some_and(|rank| rank.writers.load(Ordering::SeqCst) > 0)
     }
 
     fn sync(self) {

@@ -116,6 +116,6 @@ fn rewrite(thread: &Thread, number: u64) {
     let [base, len_bytes] = thread.rank.area.node.share.each_ref().map(Word::peek);
     let at = number.saturating_mul(PAGE);
     if (base..base.saturating_add(len_bytes)).contains(&at) {
-        hal::mem::copy(Phys(at), Phys(at), PAGE);
+        hal::mem::rewrite(Phys(at), PAGE);
     }
 }

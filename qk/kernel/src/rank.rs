@@ -4,7 +4,7 @@ mod ending;
 pub mod home;
 mod still;
 
-use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use abi::Errno;
 use abi::control::RankInfo;
@@ -53,6 +53,8 @@ pub struct Rank {
     pub log: &'static RegionLog,
     /// Pages of its mappings that show the node pool ([`crate::shared`]): of objects, and of text in units of [`TEXT_PAGE`].
     pub pool_pages: AtomicU64,
+    /// Calls under way by which Linux may write to its memory.
+    pub writers: AtomicU32,
     /// Its threads.
     pub threads: Threads,
     /// Dispositions, and signals for the process as a whole.
@@ -139,6 +141,7 @@ pub fn init(comm: &'static comm::Comm) {
         aspace: SleepLock::new(None),
         log: comm.region_log(id),
         pool_pages: AtomicU64::new(0),
+        writers: AtomicU32::new(0),
         threads: Threads::new(),
         signals: Mutex::new(Signals::new()),
         limits: Mutex::new([[u64::MAX; 2]; RLIM_NLIMITS]),

@@ -113,13 +113,14 @@ impl<M: Machine> Aspace<M> {
     /// Takes the frames of `start .. end` out of the page tables. Tables for splits at the borders are reserved, and the log
     /// has what there is to tell.
     pub(super) fn take_out(&mut self, start: u64, end: u64) {
+        let written = self.machine.is_written();
         let (mut tables, root) = self.tables_for(Purpose::Borders);
         paging::unmap(
             &mut tables,
             root,
             start,
             end,
-            |tables, pa, len_bytes, dirty| tables.retire(pa, len_bytes, !dirty),
+            |tables, pa, len_bytes, dirty| tables.retire(pa, len_bytes, !dirty && !written),
         )
         .expect("tables for the borders are reserved");
         self.retired_at = self.machine.log_position();

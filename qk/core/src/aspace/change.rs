@@ -4,7 +4,7 @@ use super::backing::clear;
 use super::{Aspace, Machine, OutOfMemory, Purpose, ShareTables, TextEnds};
 use crate::mman::{self, Advice, AdvicePlan, BrkPlan, MmapPlan, ProtectPlan};
 use crate::page::{PAGE_BYTES, PageSize};
-use crate::paging::{self, MapOptions};
+use crate::paging::{self, Extent, MapOptions};
 use crate::regions::{Kind, Prot, Region, RegionFlags};
 use abi::Errno;
 use abi::map::{STACK_TOP, USER_BASE, USER_TOP};
@@ -246,7 +246,10 @@ impl<M: Machine> Aspace<M> {
         };
         // POINT: regions::list::next
         for region in self.regions.iter_range(start, end) {
-            if region.is_discardable() {
+            if region.is_discardable() && machine.is_written() {
+                let all = |extent: Extent| clear(machine, extent.pa, extent.len_bytes);
+                paging::extents(&tables, self.root, region.start, region.end, all);
+            } else if region.is_discardable() {
                 paging::visit_dirty(
                     &mut tables,
                     self.root,

@@ -22,8 +22,8 @@ pub trait Machine: Copy {
     /// Copies physical memory; at most [`CLEAR_BYTES`] at a time, which do not overlap.
     fn copy(self, to: u64, from: u64, len_bytes: u64);
 
-    /// Writes a page over itself: an emulator that keeps translated code drops what it translated before another process
-    /// filled the page (TCG does not see other processes' writes).
+    /// Writes a page over itself, without losing what others store there meanwhile: an emulator that keeps translated code drops
+    /// what it translated before another process filled the page (TCG does not see other processes' writes).
     fn rewrite(self, pa: u64);
 
     /// Drops translations of `start .. end` on the cores that run the rank.
@@ -43,6 +43,9 @@ pub trait Machine: Copy {
 
     /// Position up to which the proxy has applied the log.
     fn log_applied(self) -> u64;
+
+    /// Whether a call is under way that may write to the rank's memory: Linux then changes what the page tables call clean.
+    fn is_written(self) -> bool;
 
     /// Waits until the proxy has caught up with the log.
     fn sync(self);

@@ -226,14 +226,15 @@ impl<M: Machine> Aspace<M> {
         let machine = self.machine;
         let (regions, tables, root) = self.regions_and_tables(Purpose::Mapping);
         for region in regions.iter_range(start, end) {
-            // Written over itself, a page that other ranks write to could lose what they write. Text was renewed when it was filled.
+            // Other processes fill objects, against which no instruction is atomic under single-threaded TCG. Text was renewed when
+            // it was filled.
             if !region.prot.contains(Prot::EXEC) || region.is_object() || region.is_text() {
                 continue;
             }
             paging::extents(&tables, root, region.start, region.end, |extent| {
                 for pa in (extent.pa..extent.pa + extent.len_bytes).step_by(PAGE_BYTES as usize) {
                     machine.rewrite(pa);
-                    M::point(PAGE_BYTES as u32 / 8);
+                    M::point(PAGE_BYTES as u32 / 2);
                 }
             });
         }

@@ -3,6 +3,8 @@
 //! The proxy checks every pointer; here it matters only what Linux may have written: such pages count as dirty, and code in
 //! them is renewed, for neither the page tables nor an emulator's translations notice another process's writes.
 
+use core::sync::atomic::Ordering;
+
 use abi::Errno;
 use abi::map::USER_TOP;
 use abi::syscall::request::{self, Argument};
@@ -78,13 +80,15 @@ fn ship_bounced(thread: &'static Thread, row: &Row, mut args: [u64; 6]) -> SysRe
 /// Has Linux carry out the call; returns what Linux returned.
 fn ship_plain(thread: &'static Thread, row: &Row, args: &[u64; 6]) -> i64 {
     let rank = thread.rank;
-    note_written(rank, row, args);
+    let writes = may_write(row).then(|| note_written(rank, row, args));
     stats::count_shipped();
     if row.restart {
         signal::publish_takes(thread); // of all that can use a terminal
     }
     let ret = ship::linux_call(thread, u64::from(row.nr), args);
-    renew_code(rank, row, args);
+    if let Some(log_position) = writes {
+        has_written(rank, row, args, log_position);
+    }
     if ret == Errno::EINTR.ret() {
         signal::interrupted(thread);
     }
@@ -129,29 +133,31 @@ fn suppresses_sigpipe(row: &Row, args: &[u64; 6]) -> bool {
 /// What Linux reads or writes at most in one call, whatever a program asks for (MAX_RW_COUNT, include/linux/fs.h).
 const MAX_RW_BYTES: u64 = 0x7fff_f000;
 
-/// Counts what Linux may write as written: the page tables do not notice it.
-fn note_written(rank: &Rank, row: &Row, args: &[u64; 6]) {
-    if !may_write(row) {
-        return;
-    }
+/// Counts what Linux may write as written, which the page tables do not notice, until [`has_written`]. Returns the position of
+/// the region log.
+fn note_written(rank: &Rank, row: &Row, args: &[u64; 6]) -> u64 {
+    rank.writers.fetch_add(1, Ordering::SeqCst);
+    let log_position = rank.log.position();
     // A rank that ends meanwhile has nothing to be noted.
     let _ = rank.with_aspace(|aspace| {
         for_each_written(row, args, &mut |start, end| aspace.mark_dirty(start, end));
         Ok(())
     });
+    log_position
 }
 
-/// Has code that Linux may have written translated anew.
-fn renew_code(rank: &Rank, row: &Row, args: &[u64; 6]) {
-    if !may_write(row) {
-        return;
-    }
+/// Linux does not write any more: what was mapped since [`note_written`] counts as written, too, and code is translated anew.
+fn has_written(rank: &Rank, row: &Row, args: &[u64; 6], log_position: u64) {
     let _ = rank.with_aspace(|aspace| {
+        if rank.log.position() != log_position {
+            for_each_written(row, args, &mut |start, end| aspace.mark_dirty(start, end));
+        }
         if aspace.has_writable_code() {
             for_each_written(row, args, &mut |start, end| aspace.renew_code(start, end));
         }
         Ok(())
     });
+    rank.writers.fetch_sub(1, Ordering::SeqCst);
 }
 
 /// Whether a call may write to the program's memory at all.

@@ -37,6 +37,8 @@ struct State {
     applied: usize,
     /// Records that the log holds.
     room: usize,
+    /// A call is under way that may write to the rank's memory.
+    is_written: bool,
     /// What the proxy has mapped, by page.
     shown: Shown,
     /// Frames that were mapped at the last [`Aspace::check`].
@@ -204,6 +206,9 @@ impl Machine for Node {
     fn log_applied(self) -> u64 {
         with(|s| s.applied as u64)
     }
+    fn is_written(self) -> bool {
+        with(|s| s.is_written)
+    }
     fn sync(self) {
         with(|s| s.apply(s.log.len()));
     }
@@ -224,6 +229,11 @@ impl Node {
                 ..State::default()
             }
         });
+    }
+
+    /// A call begins, or ends, by which Linux may write to the rank's memory.
+    pub fn set_written(is_written: bool) {
+        with(|s| s.is_written = is_written);
     }
 
     /// The proxy applies some of what is in the log.

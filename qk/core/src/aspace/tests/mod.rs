@@ -414,3 +414,24 @@ fn a_space_that_is_cleared_is_as_good_as_new() {
         a.usage().used - new
     );
 }
+
+/// What Linux writes for a call under way changes no page table: a page that it had written was handed out again as zeros, and
+/// kept what it held over MADV_DONTNEED.
+#[test]
+fn what_a_call_under_way_has_written_is_cleared() {
+    let mut a = space(2048);
+    a.mmap(A, 2, RW, FIXED).unwrap();
+    let (tables, root) = a.tables();
+    let at = |va| paging::translate(&tables, root, va).unwrap().pa;
+    let pages = [at(A), at(A + P)];
+    Node::set_written(true);
+    pages.iter().for_each(|pa| Node::store(*pa, 7));
+    a.madvise(A, 1, DONTNEED).unwrap();
+    assert_eq!(a.read(A), Some(0));
+    a.munmap(A, 2).unwrap();
+    Node::set_written(false);
+    Node.sync();
+    a.mmap(A, 2, RW, FIXED).unwrap();
+    assert_eq!((a.read(A), a.read(A + P)), (Some(0), Some(0)));
+    a.check();
+}
