@@ -17,8 +17,9 @@ use qk_core::mman::{self, MmapArgs};
 use super::args::{
     MAX_VECTORS, MESSAGE_BYTES, MESSAGE_WORDS, VECTOR_BYTES, copy_between, get_words, put_words,
 };
-use crate::preempt;
 use crate::rank::Rank;
+use crate::thread::Thread;
+use crate::{preempt, shared};
 
 /// Most bytes that are bounced for one call: of longer buffers the beginning, and the call does as much.
 const MAX_BYTES: u64 = 4 << 20;
@@ -155,7 +156,7 @@ impl Bounce {
     ///
     /// # Errors
     /// EFAULT when the owner has taken away the memory meanwhile.
-    pub fn end(self, rank: &Rank, ret: i64) -> Result<(), Errno> {
+    pub fn end(self, thread: &'static Thread, ret: i64) -> Result<(), Errno> {
         let mut counted = u64::try_from(ret).unwrap_or(0);
         let mut complete = true;
         for piece in self.pieces.iter().filter(|_| ret >= 0) {
@@ -177,7 +178,11 @@ impl Bounce {
         // The last piece may have been a whole one.
         preempt::take_interrupts();
         let (start, end) = (self.base, self.base + self.len_bytes);
-        let _ = rank.with_aspace(|aspace| aspace.unmap(start, end));
+        let _ = thread.rank.with_aspace(|aspace| {
+            // Another thread may have mapped a file there meanwhile.
+            shared::take_out(thread, aspace, start, end)?;
+            aspace.unmap(start, end)
+        });
         if complete { Ok(()) } else { Err(Errno::EFAULT) }
     }
 

@@ -73,7 +73,7 @@ fn ship_bounced(thread: &'static Thread, row: &Row, mut args: [u64; 6]) -> SysRe
     preempt::take_interrupts();
     let ret = ship_plain(thread, row, &args);
     preempt::take_interrupts();
-    bounce.end(thread.rank, ret)?;
+    bounce.end(thread, ret)?;
     settle(thread, row, &args, ret)
 }
 
