@@ -14,6 +14,7 @@ use qk_core::signals::{SigInfo, SigSet, Signal, code};
 use super::args::{MAX_VECTORS, MESSAGE_BYTES, MESSAGE_WORDS, VECTOR_BYTES, get_words};
 use super::bounce::{self, Bounce};
 use super::{Call, RESTART, RESTART_NO_HANDLER, SysResult};
+use crate::aspace::Aspace;
 use crate::rank::Rank;
 use crate::thread::Thread;
 use crate::{preempt, ship, signal, stats};
@@ -140,17 +141,21 @@ fn note_written(rank: &Rank, row: &Row, args: &[u64; 6]) -> u64 {
     let log_position = rank.log.position();
     // A rank that ends meanwhile has nothing to be noted.
     let _ = rank.with_aspace(|aspace| {
-        for_each_written(row, args, &mut |start, end| aspace.mark_dirty(start, end));
+        mark_dirty(aspace, row, args);
         Ok(())
     });
     log_position
+}
+
+fn mark_dirty(aspace: &mut Aspace, row: &Row, args: &[u64; 6]) {
+    for_each_written(row, args, &mut |start, end| aspace.mark_dirty(start, end));
 }
 
 /// Linux does not write any more: what was mapped since [`note_written`] counts as written, too, and code is translated anew.
 fn has_written(rank: &Rank, row: &Row, args: &[u64; 6], log_position: u64) {
     let _ = rank.with_aspace(|aspace| {
         if rank.log.position() != log_position {
-            for_each_written(row, args, &mut |start, end| aspace.mark_dirty(start, end));
+            mark_dirty(aspace, row, args);
         }
         if aspace.has_writable_code() {
             for_each_written(row, args, &mut |start, end| aspace.renew_code(start, end));
