@@ -2,10 +2,10 @@
 //!
 //! For what a program changes in steps of unbounded number, such as its address space. Never taken by interrupt handlers.
 
-use alloc::collections::VecDeque;
 use core::ops::{Deref, DerefMut};
 
 use hal::sync::{Mutex, MutexGuard};
+use qk_core::sched::fifo::{Fifo, Linked};
 
 use crate::sched::{self, Task};
 
@@ -19,10 +19,21 @@ pub struct SleepLock<T> {
 #[derive(Default)]
 struct Gate {
     held: bool,
-    /// Who waits, the first to come in front.
-    waiters: VecDeque<&'static Task>,
+    /// Who waits, in the order of coming. Without memory: the heap may be used up, and waiting cannot fail.
+    waiters: Fifo<&'static Task>,
     /// The waiter that holds it now and has not noticed yet.
     given: Option<&'static Task>,
+}
+
+/// A task waits for one sleep lock at a time. Called under that lock's gate.
+impl Linked for &'static Task {
+    fn set_next(self, next: Self) {
+        *self.behind.lock() = Some(next);
+    }
+
+    fn take_next(self) -> Option<Self> {
+        self.behind.lock().take()
+    }
 }
 
 /// Holds the lock.
@@ -66,7 +77,7 @@ impl<T> SleepLock<T> {
             if !core::mem::replace(&mut gate.held, true) {
                 return;
             }
-            gate.waiters.push_back(sched::current());
+            gate.waiters.push(sched::current());
         }
         while !self.is_given() {
             sched::park();
@@ -86,7 +97,7 @@ impl<T> Drop for SleepGuard<'_, T> {
         self.value = None;
         let next = {
             let mut gate = self.gate.lock();
-            let next = gate.waiters.pop_front();
+            let next = gate.waiters.pop();
             match next {
                 Some(_) => gate.given = next,
                 None => gate.held = false,

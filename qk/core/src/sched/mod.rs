@@ -5,6 +5,7 @@
 //! whoever makes a thread reserves its place first, so that waking one cannot fail.
 
 pub mod deadlines;
+pub mod fifo;
 pub mod park;
 pub mod queue;
 pub mod slice;

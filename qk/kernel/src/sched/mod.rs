@@ -47,6 +47,8 @@ pub struct Task {
     fresh: AtomicBool,
     /// Whose program it runs; nobody's: the PCT's.
     thread: Once<&'static Thread>,
+    /// Who waits behind it for the sleep lock that it waits for. Taken only by who holds that lock's gate.
+    pub behind: Mutex<Option<&'static Task>>,
 }
 
 /// A core.
@@ -135,6 +137,7 @@ impl Task {
             allowed: AtomicCoreSet::new(),
             fresh: AtomicBool::new(false),
             thread: Once::new(),
+            behind: Mutex::new(None),
         }
     }
 
