@@ -188,8 +188,8 @@ fn enter(
         let mut own = thread.signals.lock();
         signals.process.force_segv(&mut own.thread, info.signal);
     }
-    // What the handler's mask blocks may be another thread's to take.
-    signal::hand_over(thread, action.mask);
+    // What the handler blocks may be another thread's to take.
+    signal::hand_over(thread, action.blocks(info.signal));
     // SYSRET does what a handler needs: it finds nothing of the program in rcx and r11. But it must not be given an address
     // that no code can have.
     if !entered || frame.rip >= USER_TOP {

@@ -9,6 +9,7 @@ use abi::Errno;
 use hal::traps::UserFrame;
 use qk_core::signals::{Action, AltStack, SigInfo, SigSet, Signal, code, sa};
 
+use crate::signal;
 use crate::syscall::args::{put_words, user};
 use crate::thread::{Own, Thread};
 
@@ -154,8 +155,7 @@ pub fn pop(this: &Thread, frame: &mut UserFrame) -> Result<(), Errno> {
     let from = user(at, HEAD_WORDS as u64 * 8)?;
     let head = hal::user::read_words_to(&mut head, from).map_err(|_| Errno::EFAULT)?;
     let [_, uc_flags, _, base, flags, size_bytes, context @ .., mask] = head;
-    let mut own = this.signals.lock();
-    own.thread.set_blocked(SigSet(*mask));
+    signal::change_mask(this, |own| own.set_blocked(SigSet(*mask)));
     load(frame, context, *uc_flags);
     load_fpu(context[FPU])?;
     let stack = AltStack {
@@ -164,7 +164,8 @@ pub fn pop(this: &Thread, frame: &mut UserFrame) -> Result<(), Errno> {
         size_bytes: *size_bytes,
     };
     // Linux ignores a stack that cannot be restored (restore_altstack).
-    let _ = own.thread.altstack.set(stack, frame.rsp, 0);
+    let altstack = &mut this.signals.lock().thread.altstack;
+    let _ = altstack.set(stack, frame.rsp, 0);
     Ok(())
 }
 

@@ -6,7 +6,9 @@
 use core::sync::atomic::Ordering;
 
 use abi::Errno;
-use qk_core::signals::{Action, Process, SIG_IGN, Sent, SigInfo, SigSet, Signal, Target, code};
+use qk_core::signals::{
+    self, Action, Process, SIG_IGN, Sent, SigInfo, SigSet, Signal, Target, code,
+};
 
 use crate::rank::Rank;
 use crate::thread::{self, Thread};
@@ -99,11 +101,27 @@ fn recalculate(thread: &Thread) -> bool {
     wanted
 }
 
-/// The thread, which runs here, may have something to act on now: its mask has changed.
-pub fn look_again(thread: &Thread) {
-    if recalculate(thread) {
-        thread.pending_work.store(true, Ordering::Relaxed);
-    }
+/// Changes the mask of the thread, which runs here (Linux: set_current_blocked): what it lets in now it may have to act on, and
+/// what it blocks now and did not before is others' to look at, for it may have been told. Returns the mask before, and what
+/// `change` did.
+pub fn change_mask<R>(
+    thread: &Thread,
+    change: impl FnOnce(&mut signals::Thread) -> R,
+) -> (SigSet, R) {
+    let (before, after, changed) = {
+        let process = &thread.rank.signals.lock().process;
+        let own = &mut thread.signals.lock().thread;
+        let before = own.blocked();
+        let changed = change(own);
+        let wanted = process.has_deliverable(own);
+        thread.signal_pending.store(wanted, Ordering::SeqCst);
+        if wanted {
+            thread.pending_work.store(true, Ordering::Relaxed);
+        }
+        (before, own.blocked(), changed)
+    };
+    hand_over(thread, after.without(before));
+    (before, changed)
 }
 
 /// Sends a signal to the process; real-time ones are lost when the queue is full.
@@ -419,5 +437,7 @@ pub fn publish_takes(thread: &Thread) {
 pub fn interrupted(thread: &Thread) {
     collect(thread.rank);
     claim(thread);
-    look_again(thread);
+    if recalculate(thread) {
+        thread.pending_work.store(true, Ordering::Relaxed);
+    }
 }

@@ -81,6 +81,15 @@ impl Action {
         mask: SigSet::EMPTY,
     };
 
+    /// What the handler of `signal` blocks besides what its thread does.
+    #[inline]
+    pub fn blocks(&self, signal: Signal) -> SigSet {
+        match self.flags & sa::NODEFER {
+            0 => self.mask.union(SigSet::of(signal)),
+            _ => self.mask,
+        }
+    }
+
     /// Whether delivering `signal` would do nothing.
     fn ignores(&self, signal: Signal) -> bool {
         match self.handler {
@@ -341,12 +350,7 @@ impl Process {
             self.actions[signal.index()].handler = SIG_DFL;
         }
         let restore = thread.saved.take().unwrap_or(thread.blocked);
-        let own = if action.flags & sa::NODEFER == 0 {
-            SigSet::of(signal)
-        } else {
-            SigSet::EMPTY
-        };
-        let blocked = thread.blocked.union(action.mask).union(own);
+        let blocked = thread.blocked.union(action.blocks(signal));
         thread.blocked = blocked.without(SigSet::UNSTOPPABLE);
         Some(Delivery::Handler {
             info: pending.pop(signal),

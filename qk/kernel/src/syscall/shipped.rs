@@ -30,13 +30,11 @@ pub fn ship(call: &mut Call<'_>) -> SysResult {
     let Some(mask) = temporary_mask(row, &args) else {
         return ship_row(call.thread, row, &args);
     };
-    call.thread.signals.lock().thread.set_saved_mask(mask);
-    signal::look_again(call.thread);
+    signal::change_mask(call.thread, |own| own.set_saved_mask(mask));
     let result = ship_row(call.thread, row, &args);
     // A handler that is about to run restores the mask when it returns.
     if !matches!(result, Err(RESTART | RESTART_NO_HANDLER)) || !signal::is_wanted(call.thread) {
-        call.thread.signals.lock().thread.restore_mask();
-        signal::look_again(call.thread);
+        signal::change_mask(call.thread, |own| own.restore_mask());
     }
     result
 }

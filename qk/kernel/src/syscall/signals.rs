@@ -70,13 +70,14 @@ pub fn sigaction(call: &mut Call<'_>) -> SysResult {
 pub fn sigprocmask(call: &mut Call<'_>) -> SysResult {
     let [how, new, old, size, ..] = call.args();
     sigset_size(size)?;
-    let before = with_own(call, |thread| thread.blocked());
-    if new != 0 {
-        let [set] = get_words(new)?;
-        with_own(call, |thread| thread.change_mask(how, SigSet(set)))?;
-        signal::look_again(call.thread);
-        signal::hand_over(call.thread, SigSet(set));
-    }
+    let before = if new == 0 {
+        with_own(call, |thread| thread.blocked())
+    } else {
+        let set = SigSet(get_words::<1>(new)?[0]);
+        let (before, changed) = signal::change_mask(call.thread, |own| own.change_mask(how, set));
+        changed?;
+        before
+    };
     put_u64_opt(old, before.0).map(|()| 0)
 }
 
@@ -85,7 +86,6 @@ pub fn sigreturn(call: &mut Call<'_>) -> SysResult {
         signal::force(call.thread, sigframe::bad_frame());
     }
     hal::cpu::set_return_slow();
-    signal::look_again(call.thread);
     // What is returned goes into rax: the program's own, which says nothing about an interrupted call.
     call.frame.orig_rax_or_vector = delivery::NO_CALL;
     Ok(call.frame.rax)
@@ -122,8 +122,7 @@ pub fn sigsuspend(call: &mut Call<'_>) -> SysResult {
     let [from, size, ..] = call.args();
     sigset_size(size)?;
     let [set] = get_words(from)?;
-    with_own(call, |thread| thread.set_saved_mask(SigSet(set)));
-    signal::look_again(call.thread);
+    signal::change_mask(call.thread, |own| own.set_saved_mask(SigSet(set)));
     wait_for_signal(call.thread);
     Err(call.thread.interrupted(RESTART_NO_HANDLER))
 }

@@ -1,0 +1,91 @@
+// Signals for the process while the masks of its threads change: each comes to a thread that does not block it by then. One case
+// per run.
+#include "../common/targets.h"
+
+#include <poll.h>
+
+// The first thread that takes a signal is told of two before it runs. Its handler blocks the second, which the other thread takes:
+// once nobody told that one, for only what sa_mask holds was handed over, not the signal itself.
+static atomic_int entered, left;
+static void meet(int signo)
+{
+    (void)signo;
+    entered++;
+    AWAIT(entered == 2);
+    left++;
+}
+static void handler_blocks(void)
+{
+    enum { ROUNDS = 20 };
+    sigset_t set = only(SIGRTMIN), old;
+    catch_signal(SIGRTMIN, meet, 0);
+    pthread_sigmask(SIG_BLOCK, &set, &old);
+    masks_are(set);
+    targets[0].mask = targets[1].mask = none();
+    targets_start();
+    for (int round = 0; round < ROUNDS; round++) {
+        entered = left = 0;
+        for (int i = 0; i < 2; i++)
+            need(sigqueue(getpid(), SIGRTMIN, (union sigval){0}) == 0, "sigqueue");
+        AWAIT(left == 2);
+    }
+    check(1, "two threads run the handler at a time, %d times", ROUNDS);
+    targets_end();
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+// A ppoll whose mask lets a signal in ends by a descriptor just when the signal comes: then another thread gets that. Once
+// nobody did, for who had been told blocked it again.
+enum { POLLS = 100 };
+static atomic_int poll_round, polls_begun;
+static int ready_end;
+static void *poll_ready(void *arg)
+{
+    sigset_t set = only(SIGUSR1), open = none();
+    struct pollfd ready = {.fd = ready_end, .events = POLLIN};
+    struct target *own = arg;
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    own->tid = own_tid();
+    for (int i = 1; i <= POLLS; i++) {
+        AWAIT(poll_round == i);
+        polls_begun = i;
+        ppoll(&ready, 1, NULL, &open);
+    }
+    return NULL;
+}
+static void poll_ends(void)
+{
+    sigset_t set = only(SIGUSR1), old;
+    int ends[2];
+    need(pipe(ends) == 0 && write(ends[1], "", 1) == 1, "pipe");
+    ready_end = ends[0];
+    catch_signal(SIGUSR1, note, 0);
+    pthread_sigmask(SIG_BLOCK, &set, &old);
+    memset(targets, 0, sizeof targets);
+    memset(hits, 0, sizeof hits);
+    poll_round = polls_begun = 0;
+    targets[0].thread = start(poll_ready, &targets[0]);
+    AWAIT(targets[0].tid);
+    targets[1].mask = none();
+    targets[1].thread = start(serve, &targets[1]);
+    AWAIT(targets[1].tid);
+    for (int i = 1; i <= POLLS; i++) {
+        poll_round = i;
+        AWAIT(polls_begun == i);
+        kill(getpid(), SIGUSR1);
+        AWAIT(hits[0] + hits[1] == i);
+    }
+    check(1, "a thread in ppoll or another gets each of %d signals", POLLS);
+    targets[1].end = 1;
+    joined(targets[0].thread);
+    joined(targets[1].thread);
+    close(ends[0]);
+    close(ends[1]);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {CASE(handler_blocks), CASE(poll_ends)};
+    return RUN_CASES(cases);
+}
