@@ -308,7 +308,8 @@ pub fn claim(thread: &Thread) {
 #[cold]
 fn claim_all(thread: &Thread) {
     collect(thread.rank);
-    hand_over_pending(thread, SigSet(u64::MAX));
+    // The thread may be the only one that takes a signal: it looks at those next, or is told.
+    tell_takers(thread.rank, SigSet(u64::MAX), |_| true);
     timer::posix::forgotten(thread.rank);
 }
 
@@ -316,17 +317,17 @@ fn claim_all(thread: &Thread) {
 #[inline]
 pub fn hand_over(thread: &Thread, set: SigSet) {
     if thread.rank.threads.live() > 1 {
-        hand_over_pending(thread, set);
+        tell_takers(thread.rank, set, |other| !core::ptr::eq(other, thread));
     }
 }
 
-fn hand_over_pending(thread: &Thread, set: SigSet) {
-    let rank = thread.rank;
+/// Tells of each pending signal of the process in `set` a thread that takes it, the first that `may` be told.
+fn tell_takers(rank: &'static Rank, set: SigSet, may: impl Fn(&Thread) -> bool) {
     let pending = rank.signals.lock().process.pending.set().and(set);
     for signal in pending.iter() {
         let takes = |other: &&Thread| {
             preempt::point(LOOK_WORK);
-            !core::ptr::eq(*other, thread) && other.takes(signal)
+            may(other) && other.takes(signal)
         };
         // POINT: thread::numbers::each
         if let Some(other) = rank.threads.each().find(takes) {

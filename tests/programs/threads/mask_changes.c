@@ -84,8 +84,73 @@ static void poll_ends(void)
     pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
+// One thread of many takes a signal, and not one of the first. While the sender still has to look who that is, it makes that
+// thread move, which then looks itself. Once it looked at all but itself, and went on with the signal pending.
+enum { MANY = 11, SENDS = 300 };
+static atomic_int caught, stop;
+static void count(int signo)
+{
+    (void)signo;
+    caught++;
+}
+static void *wait_for_stop(void *arg)
+{
+    AWAIT(futex_wait(&stop, 0) == -1);
+    return arg;
+}
+static void *run_until_stop(void *arg)
+{
+    sigset_t open = none();
+    pthread_sigmask(SIG_SETMASK, &open, NULL);
+    *(_Atomic pid_t *)arg = own_tid();
+    while (!stop)
+        ;
+    return NULL;
+}
+// The last two cores that there are.
+static void two_places(cpu_set_t places[2])
+{
+    cpu_set_t cores;
+    int found = 0;
+    need(sched_getaffinity(0, sizeof cores, &cores) == 0, "sched_getaffinity");
+    for (int core = CPU_SETSIZE - 1; core >= 0 && found < 2; core--)
+        if (CPU_ISSET(core, &cores)) {
+            CPU_ZERO(&places[found]);
+            CPU_SET(core, &places[found++]);
+        }
+    if (found == 1)
+        places[1] = places[0];
+}
+static void last_of_many(void)
+{
+    sigset_t set = only(SIGUSR1), old;
+    pthread_t threads[MANY];
+    _Atomic pid_t runs = 0;
+    cpu_set_t places[2];
+    catch_signal(SIGUSR1, count, 0);
+    pthread_sigmask(SIG_BLOCK, &set, &old);
+    two_places(places);
+    caught = stop = 0;
+    for (int i = 0; i < MANY; i++)
+        threads[i] = i < MANY - 1 ? start(wait_for_stop, NULL) : start(run_until_stop, &runs);
+    AWAIT(runs);
+    for (int i = 1; i <= SENDS; i++) {
+        need(sched_setaffinity(runs, sizeof places[0], &places[i % 2]) == 0, "sched_setaffinity");
+        for (volatile int spin = 0; spin < i * 7 % 300; spin++)
+            ;
+        kill(getpid(), SIGUSR1);
+        AWAIT(caught == i);
+    }
+    check(1, "the last of %d threads takes each of %d signals", MANY, SENDS);
+    stop = 1;
+    futex_wake(&stop, INT_MAX);
+    for (int i = 0; i < MANY; i++)
+        joined(threads[i]);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {CASE(handler_blocks), CASE(poll_ends)};
+    static const struct test_case cases[] = {CASE(handler_blocks), CASE(poll_ends), CASE(last_of_many)};
     return RUN_CASES(cases);
 }
