@@ -13,6 +13,7 @@ mod stage;
 mod steps;
 mod wait;
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,10 +68,24 @@ pub struct Gate {
     closing: AtomicBool,
 }
 
+thread_local! {
+    /// How often the thread has passed the gate, of which a process has one.
+    static PASSED: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Keeps the gate from being closed. Those of one thread end in the opposite order of their beginning.
+#[derive(Debug)]
+pub struct Pass<'a> {
+    _open: Option<RwLockReadGuard<'a, ()>>,
+}
+
 impl Gate {
-    /// Passes for as long as the guard lives.
-    pub fn pass(&self) -> RwLockReadGuard<'_, ()> {
-        self.open.read().unwrap_or_else(PoisonError::into_inner)
+    /// Passes for as long as the guard lives. Who has passed does so again without waiting: a lock that somebody wants to
+    /// write lets in no more readers, and would have the thread wait for itself.
+    pub fn pass(&self) -> Pass<'_> {
+        let first = PASSED.replace(PASSED.get() + 1) == 0;
+        let open = first.then(|| self.open.read().unwrap_or_else(PoisonError::into_inner));
+        Pass { _open: open }
     }
 
     /// Whether somebody waits for those that have passed.
@@ -90,6 +105,12 @@ impl Gate {
         let closed = self.open.write().unwrap_or_else(PoisonError::into_inner);
         self.closing.store(false, Ordering::SeqCst);
         closed
+    }
+}
+
+impl Drop for Pass<'_> {
+    fn drop(&mut self) {
+        PASSED.set(PASSED.get() - 1);
     }
 }
 

@@ -22,8 +22,9 @@ const WHO_THREAD: u64 = 1;
 #[inline]
 pub fn settle(rank: &Rank, index: usize) {
     if index != 0 && is_due(rank, index) {
+        // A child must not have what is opened here. Who settles has passed already, for others who have may come to settle.
+        let _passed = rank.children.gate.pass();
         let _settling = rank.settling.lock().unwrap_or_else(PoisonError::into_inner);
-        let _passed = rank.children.gate.pass(); // a child must not have what is opened here
         take_over(rank, index);
     }
 }

@@ -27,6 +27,10 @@ pub const CASES: &[Case] = &[
         "do_not_inherit_what_is_being_opened",
         do_not_inherit_what_is_being_opened,
     ),
+    (
+        "are_forked_beside_looks_at_threads",
+        are_forked_beside_looks_at_threads,
+    ),
     ("of_vfork_give_back_the_stack", of_vfork_give_back_the_stack),
     (
         "of_vfork_use_the_memory_of_the_rank",
@@ -336,6 +340,42 @@ fn do_not_inherit_what_is_being_opened() {
         }
         assert_eq!(node.call(libc::SYS_kill, &[pid as u64, 9]), 0);
         assert_eq!(wait(&mut node, pid), 9);
+    }
+}
+
+/// Two threads waited for each other for ever: one had passed the gate that a fork closes, found a thread that had yet to
+/// inherit its name, and was to pass the gate once more, behind the fork that waited for it. So did two that settled what
+/// one thread inherits, of which the second had not passed yet and kept the first from it.
+fn are_forked_beside_looks_at_threads() {
+    const ROUNDS: usize = 300;
+    let mut node = node_of(3);
+    node.log.append(&code()).unwrap();
+    describe(&node, CALL_AND_EXIT, [libc::SYS_getpid as u64, 0, 0, 0]);
+    let tid = node.threads()[2].host.tid.load();
+    // Linux is busy with the path for as long as it takes another thread to come to its fork.
+    let way = "../task/".repeat(480);
+    let path = node.put(
+        DATA.0,
+        format!("/proc/self/task/{way}{tid}/comm\0").as_bytes(),
+    );
+    for round in 0..ROUNDS {
+        node.threads()[2].node.ends();
+        node.start_thread(2, 0);
+        let opens = [path, libc::O_RDWR as u64, 0];
+        node.begin_on(1, libc::SYS_open, &opens);
+        node.begin_host_op(HostOp::Fork, &[]);
+        if round % 2 == 1 {
+            node.begin_on(2, libc::SYS_getpgid, &[0]);
+        }
+        let pid = node.finish();
+        assert!(pid > 0, "{pid}");
+        let fd = node.finish_on(1);
+        assert!(fd >= 0, "round {round}: {fd}");
+        if round % 2 == 1 {
+            assert!(node.finish_on(2) >= 0);
+        }
+        assert_eq!(node.call(libc::SYS_close, &[fd as u64]), 0);
+        assert_eq!(wait(&mut node, pid), (pid as i32 & 0xff) << 8);
     }
 }
 
