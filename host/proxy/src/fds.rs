@@ -14,12 +14,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_getfd};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::stub;
+
 /// Descriptors kept for the proxy besides one per core of the node.
 const RESERVE: u64 = 64;
 /// The rank's never lie higher: Linux keeps a table as long as the highest number, 8 bytes each.
 const CEILING: u64 = 1 << 16;
-/// Besides, as many for files that ranks share mappings of, where the hard limit has room.
-const HELD: u64 = 1 << 12;
+/// Besides, as many for what many threads open on the way at once, where the hard limit has room.
+const PASSING: u64 = 1 << 12;
+/// uapi/linux/close_range.h
+pub const CLOSE_RANGE_UNSHARE: u64 = 2;
 /// Fewer descriptors than these are of no use to a program.
 const LEAST: u64 = 16;
 
@@ -40,7 +44,7 @@ impl Limits {
     #[must_use]
     pub fn divide(soft: Option<u64>, hard: Option<u64>, cores: usize) -> Option<Limits> {
         let reserve = (RESERVE / 4 + cores as u64).max(RESERVE);
-        let raised = hard.unwrap_or(u64::MAX).min(CEILING + HELD);
+        let raised = hard.unwrap_or(u64::MAX).min(CEILING + PASSING);
         let first_own = raised.min(CEILING).checked_sub(reserve)?;
         let soft = soft.unwrap_or(u64::MAX).min(first_own);
         (soft >= LEAST).then_some(Limits {
@@ -155,6 +159,29 @@ pub fn close_on_exec(first: u64, keep: &[RawFd]) {
             unsafe { libc::close(fd) };
         }
     }
+}
+
+/// Gives the calling thread a table of descriptors of its own in which there is nothing but `keep`; whether that could be.
+/// All lie below `end`.
+pub fn leave_table(keep: RawFd, end: u64) -> bool {
+    const LAST: u64 = u32::MAX as u64;
+    let call = |nr: i64, args: [u64; 3]| {
+        let [a, b, c] = args;
+        // SAFETY: 1. No memory is passed. 2. The descriptors that are closed are this thread's alone, and it uses none of them.
+        unsafe { stub::syscall(nr as u64, &[a, b, c, 0, 0, 0]) == 0 }
+    };
+    // No descriptor is in this range. Linux before 5.9 has no close_range(2), and a container may keep unshare(2) from us.
+    let own = call(libc::SYS_close_range, [LAST, LAST, CLOSE_RANGE_UNSHARE])
+        || call(libc::SYS_unshare, [libc::CLONE_FILES as u64, 0, 0]);
+    let keep = keep as u64;
+    for (first, last) in [(0, keep - 1), (keep + 1, LAST)] {
+        if own && !call(libc::SYS_close_range, [first, last, 0]) {
+            for fd in first..=last.min(end) {
+                call(libc::SYS_close, [fd, 0, 0]);
+            }
+        }
+    }
+    own
 }
 
 fn number(name: &OsStr) -> Option<RawFd> {

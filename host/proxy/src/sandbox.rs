@@ -78,6 +78,11 @@ fn filter() -> Option<BpfProgram> {
     );
     let rule = SeccompRule::new(vec![is_thread.ok()?]).ok()?;
     rules.insert(libc::SYS_clone, vec![rule]);
+    // A thread may leave the table of descriptors, which takes it further from what the rank has (`objects::holder`).
+    let files = libc::CLONE_FILES as u64;
+    let of_files = SeccompCondition::new(0, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, files);
+    let rule = SeccompRule::new(vec![of_files.ok()?]).ok()?;
+    rules.insert(libc::SYS_unshare, vec![rule]);
     // What the watcher receives changes with the program.
     rules.insert(libc::SYS_signalfd4, Vec::new());
     // How Linux goes on with a call that a stop has interrupted.

@@ -21,7 +21,7 @@ use crate::exec::Exec;
 use crate::fds::{Limits, Own, close_on_exec};
 use crate::halt::Halted;
 use crate::memory::{Memory, RamFiles};
-use crate::objects::Objects;
+use crate::objects::{Holder, Objects};
 use crate::rank::{Rank, Stops};
 use crate::sandbox;
 use crate::shared::RankWords;
@@ -152,7 +152,8 @@ fn build(
         pool: keep(config.pool).map_err(&moved)?,
         layout: config.ram_layout,
     });
-    let objects = Objects::new(ram.clone());
+    let holder = Holder::new(keep).map_err(&moved)?;
+    let objects = Objects::new(ram.clone(), holder);
     let memory = Memory::reserve(ram).map_err(cannot("reserve 512 GiB of addresses"))?;
     let doorbell = keep(config.doorbell_in).map_err(&moved)?;
     let set = worker::doorbell_set(&doorbell).map_err(cannot("watch the doorbell"))?;

@@ -22,8 +22,6 @@ use crate::stub;
 const IOPRIO_WHO_PROCESS: u64 = 1;
 /// Bytes of struct rseq as programs of today register it.
 const RSEQ_BYTES: u64 = 32;
-/// uapi/linux/close_range.h
-const CLOSE_RANGE_UNSHARE: u64 = 2;
 const SIGSET_BYTES: u64 = 8;
 /// Bytes of a thread's name with its NUL (TASK_COMM_LEN, include/linux/sched.h).
 pub const NAME_BYTES: usize = 16;
@@ -238,7 +236,7 @@ impl Steps {
     pub fn close(&mut self, own: Range<u64>, table: Table) {
         const LAST: u64 = u32::MAX as u64;
         let flags = match table {
-            Table::Shared => CLOSE_RANGE_UNSHARE,
+            Table::Shared => fds::CLOSE_RANGE_UNSHARE,
             Table::Copied => 0,
             Table::CopiedByOldLinux => {
                 return own.for_each(|fd| self.call(libc::SYS_close, &[fd], Must::Return));

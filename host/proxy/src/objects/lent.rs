@@ -1,11 +1,11 @@
 //! Frames that children of the rank map.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use abi::Errno;
-use rustix::fs::OFlags;
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::{self, fcntl_dupfd_cloexec};
 
-use super::reopen;
 use crate::fds;
 use crate::gpa::Place;
 use crate::memory::RamFiles;
@@ -42,7 +42,7 @@ impl Lent {
             true => OFlags::RDWR,
             false => OFlags::RDONLY,
         };
-        let fd = fds::with_room(rank.raised_fds, || reopen(rank, ram.pool.as_fd(), flags));
+        let fd = fds::with_room(rank.raised_fds, || reopen(rank, &ram.pool, flags));
         fd.map(Lent).map_err(|_| Errno::ENFILE)
     }
 
@@ -59,6 +59,13 @@ impl Lent {
     pub fn raw(&self) -> u64 {
         fds::raw(&self.0)
     }
+}
+
+/// A description of its own for the file behind a descriptor.
+fn reopen(rank: &Rank, fd: &OwnedFd, flags: OFlags) -> io::Result<OwnedFd> {
+    let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    let file = open(path, flags | OFlags::CLOEXEC, Mode::empty())?;
+    fcntl_dupfd_cloexec(&file, rank.first_own_fd as RawFd)
 }
 
 /// A record lock as fcntl(2) takes it.

@@ -1,11 +1,10 @@
 //! What could not be written back. A program is told by msync; of what it unmaps or leaves mapped only its user can be told.
 
-use std::os::fd::AsRawFd;
 use std::sync::{Mutex, PoisonError};
 
 use abi::Errno;
 
-use super::{File, Source};
+use super::{File, Source, path_of};
 use crate::end;
 use crate::rank::Rank;
 
@@ -43,12 +42,12 @@ pub fn tell(rank: &Rank, file: File, why: Errno) {
 }
 
 fn name(rank: &Rank, file: File) -> String {
-    let held = rank.objects.held();
-    let path = match held.get(&file).map(|held| &held.source) {
-        Some(Source::File(fd)) => {
-            std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).ok()
+    let path = rank.objects.holder.have(rank, move |files| {
+        match files.get(&file).map(|held| &held.source) {
+            Some(Source::File(fd)) => std::fs::read_link(path_of(fd)).ok(),
+            Some(Source::Segment(_)) | None => None,
         }
-        Some(Source::Segment(_)) | None => None,
-    };
+    });
+    let path = path.ok().flatten();
     path.map_or_else(|| "a file".into(), |path| path.display().to_string())
 }

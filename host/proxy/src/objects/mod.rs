@@ -4,20 +4,20 @@
 //! lock: a record lock (fcntl(2)) on one byte of guest RAM's file, which all proxies of the node have and Linux drops when
 //! one dies. The frames that the directory lists stay what they are while the lock is held (`wire::objects`).
 
+mod holder;
 mod lent;
 mod lost;
 mod parts;
 pub mod segment;
 pub mod text;
 
-use std::collections::HashMap;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use abi::Errno;
 use rustix::fs::{FileType, Mode, OFlags, Stat, fcntl_getfl, fstat, open};
-use rustix::io::{self, fcntl_dupfd_cloexec};
+use rustix::io;
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 
 use crate::fds;
@@ -26,10 +26,12 @@ use crate::rank::Rank;
 use crate::signals;
 use crate::special::walk::linux;
 use crate::stub;
+use holder::Files;
 use lent::lock_of;
 use lost::Lost;
 use segment::Segment;
 
+pub use holder::Holder;
 pub use lent::{Lent, is_with_child};
 pub use parts::{Part, entries};
 
@@ -61,7 +63,7 @@ enum Source {
 /// All of it that this process knows.
 #[derive(Debug)]
 pub struct Objects {
-    held: Mutex<HashMap<File, Held>>,
+    holder: Holder,
     /// A record lock is the process's: its threads take turns.
     turn: Mutex<()>,
     pool: OnceLock<Option<Pool>>,
@@ -78,10 +80,10 @@ pub struct Locked<'a> {
 }
 
 impl Objects {
-    /// Nothing is held.
-    pub fn new(ram: Arc<RamFiles>) -> Objects {
+    /// Nothing is held yet.
+    pub fn new(ram: Arc<RamFiles>, holder: Holder) -> Objects {
         Objects {
-            held: Mutex::default(),
+            holder,
             turn: Mutex::default(),
             pool: OnceLock::new(),
             ram,
@@ -137,10 +139,6 @@ impl Objects {
             len_bytes,
         })
     }
-
-    fn held(&self) -> MutexGuard<'_, HashMap<File, Held>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Locked<'_> {
@@ -164,45 +162,36 @@ pub fn regular(stat: &Stat) -> Option<File> {
 /// # Errors
 /// ENODEV for anything but a regular file; ENFILE: the hard limit on descriptors has no room; what Linux says.
 pub fn hold(rank: &Rank, fd: BorrowedFd<'_>) -> Result<File, Errno> {
-    let file = regular(&fstat(fd).map_err(linux)?).ok_or(Errno::ENODEV)?;
-    let flags = fcntl_getfl(fd).map_err(linux)?;
-    let writable = flags & OFlags::RWMODE == OFlags::RDWR;
-    let mut held = rank.objects.held();
-    if held
-        .get(&file)
-        .is_some_and(|known| known.writable || !writable)
-    {
-        return Ok(file);
-    }
-    let kept = fds::with_room(rank.raised_fds, || keep(rank, fd, flags));
-    let kept = kept.map_err(|error| match error {
-        // Not what mmap says of the rank's own descriptors.
-        io::Errno::MFILE | io::Errno::INVAL => Errno::ENFILE,
-        error => linux(error),
-    })?;
-    held.insert(
-        file,
-        Held {
-            source: Source::File(kept),
-            writable,
-        },
-    );
-    Ok(file)
+    regular(&fstat(fd).map_err(linux)?).ok_or(Errno::ENODEV)?;
+    rank.objects.holder.give(rank, fd, |files, fd| {
+        let file = regular(&fstat(&fd).map_err(linux)?).ok_or(Errno::ENODEV)?;
+        let flags = fcntl_getfl(&fd).map_err(linux)?;
+        let writable = flags & OFlags::RWMODE == OFlags::RDWR;
+        let known = files.get(&file);
+        if known.is_none_or(|known| writable && !known.writable) {
+            let source = Source::File(kept(fd, flags)?);
+            files.insert(file, Held { source, writable });
+        }
+        Ok(file)
+    })
 }
 
 /// What writes at the end wherever it is told to, or only whole blocks, is opened anew.
-fn keep(rank: &Rank, fd: BorrowedFd<'_>, flags: OFlags) -> io::Result<OwnedFd> {
+fn kept(fd: OwnedFd, flags: OFlags) -> Result<OwnedFd, Errno> {
     if !flags.intersects(OFlags::APPEND | OFlags::DIRECT) {
-        return fcntl_dupfd_cloexec(fd, rank.first_own_fd as RawFd);
+        return Ok(fd);
     }
-    reopen(rank, fd, flags & OFlags::RWMODE)
+    let flags = flags & OFlags::RWMODE | OFlags::CLOEXEC;
+    open(path_of(&fd), flags, Mode::empty()).map_err(|error| match error {
+        // Not what mmap says of the rank's own descriptors.
+        io::Errno::MFILE => Errno::ENFILE,
+        error => linux(error),
+    })
 }
 
-/// A description of its own for the file behind a descriptor.
-fn reopen(rank: &Rank, fd: BorrowedFd<'_>, flags: OFlags) -> io::Result<OwnedFd> {
-    let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
-    let file = open(path, flags | OFlags::CLOEXEC, Mode::empty())?;
-    fcntl_dupfd_cloexec(&file, rank.first_own_fd as RawFd)
+/// The path by which the thread that holds a descriptor finds what is behind it.
+fn path_of(fd: &OwnedFd) -> String {
+    format!("/proc/thread-self/fd/{}", fd.as_raw_fd())
 }
 
 /// Reads a held file into frames, until all is there or it ends.
@@ -210,17 +199,16 @@ fn reopen(rank: &Rank, fd: BorrowedFd<'_>, flags: OFlags) -> io::Result<OwnedFd>
 /// # Errors
 /// EBADF: it is not held; EFAULT: the frames are not the pool's; what Linux says.
 pub fn load(rank: &Rank, file: File, gpa: u64, len_bytes: u64, offset: u64) -> Result<i64, Errno> {
-    let held = rank.objects.held();
-    let held = held.get(&file).ok_or(Errno::EBADF)?;
-    let to = rank
-        .objects
-        .frames(rank, gpa, len_bytes)
-        .ok_or(Errno::EFAULT)?;
+    let to = rank.objects.frames(rank, gpa, len_bytes);
     let _locked = rank.objects.lock(file);
-    match &held.source {
-        Source::File(fd) => move_frames(libc::SYS_pread64, fd.as_fd(), to, len_bytes, offset),
-        Source::Segment(segment) => Ok(segment.copy(to, len_bytes, offset, true)),
-    }
+    rank.objects.holder.have(rank, move |files| {
+        let held = files.get(&file).ok_or(Errno::EBADF)?;
+        let to = to.ok_or(Errno::EFAULT)?;
+        match &held.source {
+            Source::File(fd) => move_frames(libc::SYS_pread64, fd.as_fd(), to, len_bytes, offset),
+            Source::Segment(segment) => Ok(segment.copy(to, len_bytes, offset, true)),
+        }
+    })?
 }
 
 /// Writes frames to a held file, up to its end; `told`: the program is told if that fails, not its user.
@@ -237,18 +225,17 @@ pub fn write_back(rank: &Rank, file: File, place: [u64; 3], told: bool) -> Resul
 }
 
 fn write(rank: &Rank, file: File, [gpa, len_bytes, offset]: [u64; 3]) -> Result<i64, Errno> {
-    let held = rank.objects.held();
-    let held = held.get(&file).filter(|held| held.writable);
-    let held = held.ok_or(Errno::EBADF)?;
-    let from = rank
-        .objects
-        .frames(rank, gpa, len_bytes)
-        .ok_or(Errno::EFAULT)?;
+    let from = rank.objects.frames(rank, gpa, len_bytes);
     let _locked = rank.objects.lock(file);
-    match &held.source {
-        Source::File(fd) => write_file(fd, from, len_bytes, offset),
-        Source::Segment(segment) => Ok(segment.copy(from, len_bytes, offset, false)),
-    }
+    rank.objects.holder.have(rank, move |files| {
+        let held = files.get(&file).filter(|held| held.writable);
+        let held = held.ok_or(Errno::EBADF)?;
+        let from = from.ok_or(Errno::EFAULT)?;
+        match &held.source {
+            Source::File(fd) => write_file(fd, from, len_bytes, offset),
+            Source::Segment(segment) => Ok(segment.copy(from, len_bytes, offset, false)),
+        }
+    })?
 }
 
 fn write_file(fd: &OwnedFd, from: u64, len_bytes: u64, offset: u64) -> Result<i64, Errno> {
@@ -277,7 +264,10 @@ fn move_frames(
 pub fn release(rank: &Rank, file: File, last: bool) {
     drop(rank.objects.lock(file));
     if last {
-        rank.objects.held().remove(&file);
+        let _ = rank
+            .objects
+            .holder
+            .have(rank, move |files| drop(files.remove(&file)));
     }
 }
 
@@ -286,9 +276,9 @@ pub fn release(rank: &Rank, file: File, last: bool) {
 /// # Errors
 /// EBADF: it is not held; what fstat(2) says.
 pub fn file_bytes(rank: &Rank, file: File) -> Result<i64, Errno> {
-    let held = rank.objects.held();
-    match &held.get(&file).ok_or(Errno::EBADF)?.source {
+    let bytes = move |files: &mut Files| match &files.get(&file).ok_or(Errno::EBADF)?.source {
         Source::File(fd) => fstat(fd).map(|stat| stat.st_size).map_err(linux),
         Source::Segment(_) => Err(Errno::EBADF),
-    }
+    };
+    rank.objects.holder.have(rank, bytes)?
 }

@@ -85,14 +85,13 @@ pub fn hold(rank: &Rank, id: u64, flags: u64) -> Result<(File, i64), Errno> {
     let file = [SEGMENTS, id as u32 as u64];
     let segment = Segment::attach(id as i32, !writable)?;
     let pages_bytes = segment.pages_bytes() as i64;
-    let mut held = rank.objects.held();
-    let known = held
-        .get(&file)
-        .is_some_and(|known| known.writable || !writable);
-    if !known {
-        let source = Source::Segment(segment);
-        held.insert(file, Held { source, writable });
-    }
+    rank.objects.holder.have(rank, move |files| {
+        let known = files.get(&file);
+        if known.is_none_or(|known| writable && !known.writable) {
+            let source = Source::Segment(segment);
+            files.insert(file, Held { source, writable });
+        }
+    })?;
     Ok((file, pages_bytes))
 }
 

@@ -5,7 +5,8 @@ use wire::objects::Entry;
 
 use crate::Case;
 use crate::files::open;
-use crate::node::{DATA, Node, POOL};
+use crate::launch::Setup;
+use crate::node::{DATA, Directory, Node, POOL};
 
 pub const CASES: &[Case] = &[
     ("only_regular_files_are_held", only_regular_files_are_held),
@@ -17,6 +18,11 @@ pub const CASES: &[Case] = &[
         "what_cannot_be_written_back_is_told",
         what_cannot_be_written_back_is_told,
     ),
+    (
+        "a_file_is_let_go_with_its_locks",
+        a_file_is_let_go_with_its_locks,
+    ),
+    ("more_files_than_descriptors", more_files_than_descriptors),
     ("frames_are_the_pools", frames_are_the_pools),
     (
         "calls_read_and_write_the_frames",
@@ -136,6 +142,76 @@ fn what_cannot_be_written_back_is_told() {
         text.matches(line).count() == 1 && text.lines().count() == 1,
         "{text}"
     );
+}
+
+/// The process that has locked the file from its beginning to its end.
+fn locker(path: &std::path::Path) -> Option<i32> {
+    use std::os::fd::AsRawFd;
+    let file = std::fs::File::open(path).unwrap();
+    let mut lock = libc::flock {
+        l_type: libc::F_RDLCK as i16,
+        l_whence: libc::SEEK_SET as i16,
+        l_start: 0,
+        l_len: 0,
+        l_pid: 0,
+    };
+    // SAFETY: 1. Linux reads and writes the structure.
+    let ret = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &raw mut lock) };
+    assert_eq!(ret, 0);
+    (lock.l_type == libc::F_WRLCK as i16).then_some(lock.l_pid)
+}
+
+/// A rank lost the record locks that it had on a file when it unmapped it, and when what held the file for it was replaced by
+/// what could be written to: a process that closes any descriptor of a file loses them.
+fn a_file_is_let_go_with_its_locks() {
+    let directory = Directory::new("locks");
+    let path = directory.0.join("file");
+    std::fs::write(&path, [0; PAGE as usize]).unwrap();
+    let mut node = Node::new();
+    let lock = node.put_words(BUF, &[libc::F_WRLCK as u64, 0, 0, 0]);
+    for flags in [0, libc::O_APPEND] {
+        let read = open(&mut node, &directory.path("file"), 0) as u64;
+        let both = (libc::O_RDWR | flags) as u64;
+        let both = open(&mut node, &directory.path("file"), both) as u64;
+        let set = [both, libc::F_SETLK as u64, lock];
+        assert_eq!(node.call(libc::SYS_fcntl, &set), 0);
+        for fd in [read, both] {
+            assert_eq!(node.host_op(HoldFile, &[fd, 0x5000_0000, PAGE, 0]), 0);
+            assert_eq!(locker(&path), Some(node.pid()), "{flags:#x}, {fd}");
+        }
+        let [device, inode] = node.threads()[0].slot.more();
+        let load = [device, inode, POOL.0, PAGE, 0];
+        assert_eq!(node.host_op(LoadObject, &load), PAGE as i64);
+        assert_eq!(node.host_op(WriteObject, &load), PAGE as i64);
+        assert_eq!(node.host_op(ReleaseFile, &[device, inode, 1]), 0);
+        assert_eq!(locker(&path), Some(node.pid()), "{flags:#x}");
+        for fd in [read, both] {
+            assert_eq!(node.call(libc::SYS_close, &[fd]), 0);
+        }
+        assert_eq!(locker(&path), None);
+    }
+}
+
+/// The limit that the rank sets for itself does not count, the hard limit of the host does.
+fn more_files_than_descriptors() {
+    const ENFILE: i64 = -23;
+    let mut node = Node::with(Setup {
+        files: Some((16, 128)),
+        ..Setup::default()
+    });
+    let name = node.put(BUF, b"one of many\0");
+    let mut hold = || {
+        let fd = node.call(libc::SYS_memfd_create, &[name, 0]) as u64;
+        let held = node.host_op(HoldFile, &[fd, 0x5000_0000, PAGE, 0]);
+        assert_eq!(node.call(libc::SYS_close, &[fd]), 0);
+        held
+    };
+    let count = (0..).take_while(|_| hold() == 0).count();
+    assert!((100..128).contains(&count), "{count}");
+    assert_eq!(hold(), ENFILE);
+    let [device, inode] = node.threads()[0].slot.more();
+    assert_eq!(node.host_op(ReleaseFile, &[device, inode, 1]), 0);
+    assert_eq!(node.host_op(FileBytes, &[device, inode]), EBADF);
 }
 
 fn frames_are_the_pools() {

@@ -1,0 +1,166 @@
+//! Who holds the files: a thread with descriptors of its own.
+//!
+//! When a process closes a descriptor of a file, whichever it is, Linux takes all its record locks on the file away (fcntl(2)), and to Linux
+//! a process is who uses the same table of descriptors. So files are not held in the rank's table: it would lose its locks
+//! when one is let go. The thread, which is started for the first file, does all that needs a descriptor that is held.
+
+use std::collections::HashMap;
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use abi::Errno;
+use rustix::cmsg_space;
+use rustix::io::{self, retry_on_intr};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+
+use super::{File, Held};
+use crate::fds;
+use crate::rank::Rank;
+use crate::signals::{self, How};
+use crate::special::walk::linux;
+
+/// Bytes of its stack.
+const STACK_BYTES: usize = 64 << 10;
+
+/// What is held.
+pub(super) type Files = HashMap<File, Held>;
+
+type Job = Box<dyn FnOnce(&mut Files, BorrowedFd<'_>) + Send>;
+
+/// The thread, as others see it.
+#[derive(Debug)]
+pub struct Holder {
+    /// Descriptors for it are sent here,
+    to: OwnedFd,
+    /// and received there.
+    from: OwnedFd,
+    /// What it is to do, one after the other; `None` before it is started.
+    jobs: Mutex<Option<Sender<Job>>>,
+}
+
+impl Holder {
+    /// One that holds nothing; `keep` moves its descriptors out of the rank's way.
+    ///
+    /// # Errors
+    /// What Linux says.
+    pub fn new(keep: &impl Fn(OwnedFd) -> io::Result<OwnedFd>) -> io::Result<Holder> {
+        let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+        let (to, from) = socketpair(AddressFamily::UNIX, kind, flags, None)?;
+        Ok(Holder {
+            to: keep(to)?,
+            from: keep(from)?,
+            jobs: Mutex::default(),
+        })
+    }
+
+    /// Has it do something with what it holds, and waits.
+    ///
+    /// # Errors
+    /// EAGAIN or ENOMEM: there is no such thread.
+    pub(super) fn have<T: Send + 'static>(
+        &self,
+        rank: &Rank,
+        work: impl FnOnce(&mut Files) -> T + Send + 'static,
+    ) -> Result<T, Errno> {
+        let mut jobs = self.jobs();
+        self.run(rank, &mut jobs, |files, _| work(files))
+    }
+
+    /// Has it do something with a descriptor of its own of the same open file.
+    ///
+    /// # Errors
+    /// As [`Self::have`]; ENFILE: the hard limit on descriptors has no room; EBADF.
+    pub(super) fn give<T: Send + 'static>(
+        &self,
+        rank: &Rank,
+        fd: BorrowedFd<'_>,
+        work: impl FnOnce(&mut Files, OwnedFd) -> Result<T, Errno> + Send + 'static,
+    ) -> Result<T, Errno> {
+        let mut jobs = self.jobs(); // nobody sends another meanwhile
+        fds::with_room(rank.raised_fds, || {
+            send(&self.to, fd)?;
+            self.run(rank, &mut jobs, |files, from| work(files, receive(from)?))?
+        })
+    }
+
+    fn jobs(&self) -> MutexGuard<'_, Option<Sender<Job>>> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run<T: Send + 'static>(
+        &self,
+        rank: &Rank,
+        jobs: &mut Option<Sender<Job>>,
+        work: impl FnOnce(&mut Files, BorrowedFd<'_>) -> T + Send + 'static,
+    ) -> Result<T, Errno> {
+        let jobs = match jobs {
+            Some(jobs) => jobs,
+            None => jobs.insert(start(self.from.as_raw_fd(), rank.raised_fds)?),
+        };
+        let (tell, told) = mpsc::channel();
+        let job = move |files: &mut Files, from: BorrowedFd<'_>| {
+            let _ = tell.send(work(files, from));
+        };
+        let _ = jobs.send(Box::new(job));
+        told.recv().map_err(|_| Errno::ENOMEM) // it has ended, for it could have no table of its own
+    }
+}
+
+fn start(from: RawFd, end: u64) -> Result<Sender<Job>, Errno> {
+    let (jobs, to_do) = mpsc::channel();
+    let run = move || {
+        signals::mask(How::Set, signals::ALL);
+        if fds::leave_table(from, end) {
+            // SAFETY: 1. It is open, for it was in the table that this one is a copy of. 2. Nobody else uses this one.
+            let from = unsafe { OwnedFd::from_raw_fd(from) };
+            serve(&to_do, &from);
+        }
+    };
+    let builder = thread::Builder::new().name("files".into());
+    let started = builder.stack_size(STACK_BYTES).spawn(run);
+    started.map(|_| jobs).map_err(|_| Errno::EAGAIN)
+}
+
+fn serve(jobs: &Receiver<Job>, from: &OwnedFd) {
+    let mut files = Files::new();
+    for job in jobs {
+        job(&mut files, from.as_fd());
+    }
+}
+
+fn send(to: &OwnedFd, fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+    let mut sent = SendAncillaryBuffer::new(&mut space);
+    let fds = [fd];
+    sent.push(SendAncillaryMessage::ScmRights(&fds));
+    let bytes = [IoSlice::new(&[0])]; // not even one would be no message
+    retry_on_intr(|| sendmsg(to, &bytes, &mut sent, SendFlags::empty()))
+        .map(drop)
+        .map_err(linux)
+}
+
+fn receive(from: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+    let mut received = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let mut bytes = [IoSliceMut::new(&mut byte)];
+    recvmsg(
+        from,
+        &mut bytes,
+        &mut received,
+        RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT,
+    )
+    .map_err(linux)?;
+    let fd = received.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+        _ => None,
+    });
+    fd.ok_or(Errno::ENFILE) // Linux sends none for which there is no number
+}
