@@ -113,6 +113,12 @@ static void written_back(int fd, char *m)
     int cut = open("f", O_WRONLY | O_TRUNC);
     need(cut >= 0 && ftruncate(cut, FILE_BYTES) == 0, "cut");
     check(all_bytes(m, 0, FILE_BYTES), "O_TRUNC clears it");
+    strcpy(m + PAGE_BYTES - 4, "old text");
+    check(truncate("f", PAGE_BYTES) == 0 && truncate("f", FILE_BYTES) == 0 && memcmp(m + PAGE_BYTES - 4, "old \0\0\0\0", 8) == 0,
+          "so does truncate, from the new end on");
+    check(truncate("f", 0) == 0 && truncate("f", FILE_BYTES) == 0 && all_bytes(m, 0, FILE_BYTES), "nothing is left");
+    char bytes[8] = "old text";
+    check(pread(fd, bytes, 8, PAGE_BYTES - 4) == 8 && all_bytes(bytes, 0, 8), "nor in the file");
     strcpy(m, "not unmapped");
 }
 

@@ -7,7 +7,7 @@
 use std::os::fd::BorrowedFd;
 
 use abi::Errno;
-use rustix::fs::{OFlags, Stat, fcntl_getfl, fstat, stat};
+use rustix::fs::{OFlags, fcntl_getfl, fstat};
 
 use super::args::Scratch;
 use super::linux;
@@ -17,6 +17,8 @@ use crate::rank::Rank;
 
 /// RWF_APPEND of uapi/linux/fs.h.
 const RWF_APPEND: u64 = 0x10;
+/// uapi/linux/fs.h.
+const FICLONE: u32 = 0x4004_9409;
 /// Bytes that are copied at a time between the rank's memory and frames.
 const CHUNK: usize = 64 << 10;
 
@@ -29,22 +31,15 @@ pub fn carry_out(rank: &Rank, nr: u16, args: &[u64; 6], scratch: &Scratch) -> Op
     match call {
         libc::SYS_ftruncate => {
             let file = mapped(rank, args[0])?;
-            let locked = rank.objects.lock(file);
-            let ret = linux(nr, args);
-            clear(rank, &locked, file, (args[1], u64::MAX), ret);
-            Some(ret)
-        }
-        libc::SYS_truncate => {
-            let ret = linux(nr, args);
-            if ret == 0 {
-                cleared_by_path(rank, scratch, args[1]);
-            }
-            Some(ret)
+            Some(cut(rank, file, args[1], || linux(nr, args)))
         }
         libc::SYS_fallocate => fallocate(rank, nr, args),
         // Their callers read and write where these do not work (sendfile(2), "NOTES").
         libc::SYS_sendfile => either_is_mapped(rank, args[0], args[1]),
         libc::SYS_splice | libc::SYS_copy_file_range => either_is_mapped(rank, args[0], args[2]),
+        libc::SYS_ioctl if args[1] as u32 == FICLONE => {
+            either_is_mapped(rank, args[0], args[2]).map(|_| Errno::EOPNOTSUPP.ret())
+        }
         _ => {
             let transfer = Transfer::of(call, args, scratch)?;
             Some(transfer.carry_out(rank, mapped(rank, args[0])?, nr, args))
@@ -103,11 +98,7 @@ fn mapped(rank: &Rank, fd: u64) -> Option<File> {
 
 fn mapped_file(rank: &Rank, fd: BorrowedFd<'_>) -> Option<File> {
     let stat = fstat(fd).ok()?;
-    listed(rank, &stat)
-}
-
-fn listed(rank: &Rank, stat: &Stat) -> Option<File> {
-    objects::regular(stat).filter(|&file| !objects::entries(rank, file).is_empty())
+    objects::regular(&stat).filter(|&file| !objects::entries(rank, file).is_empty())
 }
 
 fn either_is_mapped(rank: &Rank, one: u64, other: u64) -> Option<i64> {
@@ -115,12 +106,25 @@ fn either_is_mapped(rank: &Rank, one: u64, other: u64) -> Option<i64> {
     either.map(|_| Errno::EINVAL.ret())
 }
 
-fn cleared_by_path(rank: &Rank, scratch: &Scratch, from: u64) {
-    if let Ok(stat) = stat(scratch.string())
-        && let Some(file) = listed(rank, &stat)
-    {
-        clear(rank, &rank.objects.lock(file), file, (from, u64::MAX), 0);
+/// Makes a call by which the file behind `fd` gets this length.
+pub fn truncate(
+    rank: &Rank,
+    fd: BorrowedFd<'_>,
+    len_bytes: u64,
+    call: impl FnOnce() -> i64,
+) -> i64 {
+    let mapped = || mapped_file(rank, fd);
+    match (!rank.words.objects.is_empty()).then(mapped).flatten() {
+        Some(file) => cut(rank, file, len_bytes, call),
+        None => call(),
     }
+}
+
+fn cut(rank: &Rank, file: File, len_bytes: u64, call: impl FnOnce() -> i64) -> i64 {
+    let locked = rank.objects.lock(file);
+    let ret = call();
+    clear(rank, &locked, file, (len_bytes, u64::MAX), ret);
+    ret
 }
 
 fn fallocate(rank: &Rank, nr: u16, args: &[u64; 6]) -> Option<i64> {

@@ -6,7 +6,7 @@
 
 mod pinned;
 
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use abi::Errno;
 use abi::syscall::Call;
@@ -16,6 +16,7 @@ use super::device;
 use super::place::Place;
 use super::walk::{Found, linux, walk};
 use super::{content, give, sys, text};
+use crate::call::coherent;
 use crate::fds;
 use crate::memory::RankMemory;
 use crate::rank::Rank;
@@ -293,7 +294,9 @@ pub fn truncate(rank: &Rank, len_bytes: u64, path: &[u8]) -> i64 {
         Err(errno) => return errno.ret(),
     };
     let path = format!("/proc/self/fd/{}\0", pinned.as_raw_fd());
-    linux_call(libc::SYS_truncate, &[path.as_ptr() as u64, len_bytes, 0, 0])
+    coherent::truncate(rank, pinned.as_fd(), len_bytes, || {
+        linux_call(libc::SYS_truncate, &[path.as_ptr() as u64, len_bytes, 0, 0])
+    })
 }
 
 /// Whether a path leads to what the rank may reach, by a call that follows links; `at` is its directory, if the call has one.

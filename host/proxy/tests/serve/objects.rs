@@ -34,6 +34,7 @@ pub const CASES: &[Case] = &[
         appended_bytes_reach_the_frames,
     ),
     ("a_file_that_is_cut_is_zero", a_file_that_is_cut_is_zero),
+    ("mapped_files_are_not_cloned", mapped_files_are_not_cloned),
     (
         "frames_that_are_not_filled_are_not_read",
         frames_that_are_not_filled_are_not_read,
@@ -287,6 +288,7 @@ fn appended_bytes_reach_the_frames() {
     assert_eq!(frames(&node, 0, 1), b"f");
 }
 
+/// truncate(2) left in the frames what they held.
 fn a_file_that_is_cut_is_zero() {
     let mut node = Node::new();
     let fd = mapped(&mut node);
@@ -298,10 +300,36 @@ fn a_file_that_is_cut_is_zero() {
     // By its path, too.
     let path = format!("/proc/self/fd/{fd}\0");
     let path = node.put(BUF, path.as_bytes());
+    assert_eq!(node.call(libc::SYS_truncate, &[path, u64::MAX]), EINVAL);
+    assert_eq!(frames(&node, PAGE, 1), b"f");
+    assert_eq!(node.call(libc::SYS_truncate, &[path, PAGE]), 0);
+    assert_eq!(frames(&node, PAGE - 1, 2), b"f\0");
     let (flags, at) = (libc::O_RDWR | libc::O_TRUNC, libc::AT_FDCWD as u64);
     let again = node.call(libc::SYS_openat, &[at, path, flags as u64, 0]);
     assert!(again >= 0, "{again}");
     assert_eq!(frames(&node, 0, 4), [0; 4]);
+}
+
+/// Linux would have cloned what the files hold, not the frames, on a file system that can: refused as by one that cannot. Of
+/// files on two devices Linux says EXDEV.
+fn mapped_files_are_not_cloned() {
+    const FICLONE: u64 = 0x4004_9409; // uapi/linux/fs.h
+    const EOPNOTSUPP: i64 = -95;
+    const EXDEV: i64 = -18;
+    let directory = Directory::new("clones");
+    let mut node = Node::new();
+    let fd = mapped(&mut node);
+    let flags = (libc::O_RDWR | libc::O_CREAT) as u64;
+    let [one, other] =
+        ["one", "other"].map(|name| open(&mut node, &directory.path(name), flags) as u64);
+    for pair in [[fd, one], [one, fd]] {
+        let args = [pair[0], FICLONE, pair[1]];
+        assert_eq!(node.call(libc::SYS_ioctl, &args), EOPNOTSUPP);
+    }
+    let name = node.put(BUF, b"unmapped\0");
+    let unmapped = node.call(libc::SYS_memfd_create, &[name, 0]) as u64;
+    let args = [unmapped, FICLONE, other];
+    assert_eq!(node.call(libc::SYS_ioctl, &args), EXDEV);
 }
 
 /// A file that is being read into frames holds what it held.
