@@ -13,6 +13,7 @@ use nix::sys::socket::{getsockopt, sockopt};
 use rustix::net::Shutdown;
 
 use super::args::Scratch;
+use crate::fds;
 use crate::rank::Rank;
 
 /// The names of the programs that keep nodes running.
@@ -108,16 +109,18 @@ fn target(call: &Call, args: &[u64; 6], scratch: &Scratch) -> Option<Target> {
 fn check_target(rank: &Rank, target: Target) -> Result<(), Errno> {
     let forbidden = match target {
         Target::One(0) | Target::Group(0) => false,
-        Target::One(number) | Target::Thread { number, .. } => match Process::of(number) {
+        Target::One(number) | Target::Thread { number, .. } => match Process::of(rank, number) {
             Some(Process { id, .. }) if !target.is_of(id) => return Err(Errno::ESRCH),
             Some(process) if process.id == rank.pid && !rank.has_thread(number as u32) => {
                 return Err(Errno::ESRCH);
             }
-            Some(process) => process.keeps_nodes(),
+            Some(process) => process.keeps_nodes(rank),
             None => false, // Linux says so
         },
         // Of yods it may be the rank's own group, which the user may well want to signal.
-        Target::Group(leader) => Process::of(leader).is_some_and(|leader| leader.name == KEEPER),
+        Target::Group(leader) => {
+            Process::of(rank, leader).is_some_and(|leader| leader.name == KEEPER)
+        }
         Target::All => true,
     };
     if forbidden { Err(Errno::EPERM) } else { Ok(()) }
@@ -135,8 +138,8 @@ pub fn check_connected(rank: &Rank, fd: u64) -> Result<(), Errno> {
     let peer = getsockopt(&socket, sockopt::PeerCredentials);
     // 0 of one in another PID namespace.
     let pid = peer.ok().map(|peer| peer.pid()).filter(|pid| *pid > 0);
-    let process = pid.and_then(Process::of);
-    if !process.is_some_and(|process| process.keeps_nodes()) {
+    let process = pid.and_then(|pid| Process::of(rank, pid));
+    if !process.is_some_and(|process| process.keeps_nodes(rank)) {
         return Ok(());
     }
     let _ = rustix::net::shutdown(socket, Shutdown::Both);
@@ -152,17 +155,19 @@ struct Process {
 
 impl Process {
     /// The process that a thread is of.
-    fn of(thread: i32) -> Option<Process> {
-        let process = Process::read(thread)?;
+    fn of(rank: &Rank, thread: i32) -> Option<Process> {
+        let process = Process::read(rank, thread)?;
         if process.id as i32 == thread {
             Some(process)
         } else {
-            Process::read(process.id as i32) // a thread has a name of its own
+            Process::read(rank, process.id as i32) // a thread has a name of its own
         }
     }
 
-    fn read(number: i32) -> Option<Process> {
-        let status = std::fs::read_to_string(format!("/proc/{number}/status")).ok()?;
+    fn read(rank: &Rank, number: i32) -> Option<Process> {
+        let path = format!("/proc/{number}/status");
+        // Also when the rank has used up its descriptors: whom nothing is known of it may signal.
+        let status = fds::with_room(rank.raised_fds, || std::fs::read_to_string(path)).ok()?;
         let field = |key| {
             let mut lines = status.lines().filter_map(|line| line.split_once(":\t"));
             lines.find(|(name, _)| *name == key).map(|(_, value)| value)
@@ -174,13 +179,13 @@ impl Process {
         })
     }
 
-    fn keeps_nodes(&self) -> bool {
+    fn keeps_nodes(&self, rank: &Rank) -> bool {
         let ours = rustix::process::getppid().map(|pid| pid.as_raw_pid() as u32);
         let is_keeper = |name: &str| name == KEEPER;
         Some(self.id) == ours
             || is_keeper(&self.name)
             || self.name == YOD
-            || Process::of(self.parent as i32).is_some_and(|parent| is_keeper(&parent.name))
+            || Process::of(rank, self.parent as i32).is_some_and(|parent| is_keeper(&parent.name))
     }
 }
 

@@ -20,6 +20,10 @@ pub const CASES: &[Case] = &[
     ("harmless_links_are_followed", harmless_links_are_followed),
     ("devices_that_take_pointers", devices_that_take_pointers),
     ("signals_to_what_keeps_nodes", signals_to_what_keeps_nodes),
+    (
+        "signals_by_one_without_descriptors",
+        signals_by_one_without_descriptors,
+    ),
     ("tracing_calls_are_refused", tracing_calls_are_refused),
     ("the_keepers_socket", the_keepers_socket),
     ("linux_keeps_the_proxy_in", linux_keeps_the_proxy_in),
@@ -359,6 +363,22 @@ fn signals_to_what_keeps_nodes() {
     let mut sleep = Command::new("sleep").arg("1000").spawn().unwrap();
     assert_eq!(node.call(libc::SYS_kill, &[sleep.id().into(), kill]), 0);
     assert!(!sleep.wait().unwrap().success());
+}
+
+/// Who a process is could not be read without a descriptor: a rank that had used up its own could signal them all.
+fn signals_by_one_without_descriptors() {
+    const EMFILE: i64 = -24;
+    const EPERM: i64 = -1;
+    let (mut node, keeper) = (Node::new(), Keeper::start());
+    let hard = node.area().host.rlimits[libc::RLIMIT_NOFILE as usize][1].load();
+    let limit = node.put_words(PATH, &[3, hard]);
+    let set = [libc::RLIMIT_NOFILE as u64, limit];
+    assert_eq!(node.call(libc::SYS_setrlimit, &set), 0);
+    assert_eq!(open(&mut node, b"/dev/null\0", 0), EMFILE);
+    for pid in [std::process::id(), keeper.process.id()] {
+        let args = [pid.into(), libc::SIGCONT as u64];
+        assert_eq!(node.call(libc::SYS_kill, &args), EPERM);
+    }
 }
 
 /// The node refuses them, or serves them itself (process_vm_readv and writev, between ranks); a proxy that is asked for them all
