@@ -89,7 +89,7 @@ impl Caller {
         let ret = match special::recognise(rank, call, &args, &self.scratch) {
             Special::No if waits_for_children(call) => child::wait(rank, call.nr, &args),
             Special::No => coherent::carry_out(rank, call.nr, &args, &self.scratch)
-                .unwrap_or_else(|| linux(call.nr, &args)),
+                .unwrap_or_else(|| by_number(rank, call.nr, &args)),
             Special::Answer(ret) => ret,
         };
         if i64::from(call.nr) == libc::SYS_connect && ret == 0 {
@@ -124,6 +124,29 @@ fn limits(call: &Call) -> bool {
         i64::from(call.nr),
         libc::SYS_prlimit64 | libc::SYS_setrlimit | libc::SYS_getrlimit
     )
+}
+
+/// Makes a call that may close what has one of the rank's numbers: not what another worker has opened on the way.
+fn by_number(rank: &Rank, nr: u16, args: &[u64; 6]) -> i64 {
+    let number = i64::from(nr);
+    let replaces = matches!(
+        number,
+        libc::SYS_dup2 | libc::SYS_dup3 | libc::SYS_close_range
+    );
+    if rank.workers.all().len() == 1 || !replaces && number != libc::SYS_close {
+        return linux(nr, args);
+    }
+    let turn = fds::turn();
+    if replaces {
+        return linux(nr, args);
+    }
+    // It may wait: it does so without keeping others from what they open. What is the rank's now stays so until it closes it.
+    let flags = linux(
+        libc::SYS_fcntl as u16,
+        &[args[0], libc::F_GETFD as u64, 0, 0, 0, 0],
+    );
+    drop(turn);
+    if flags < 0 { flags } else { linux(nr, args) }
 }
 
 /// Makes a call of the rank, whose arguments have been prepared.

@@ -6,6 +6,7 @@
 //!
 //! For this the rank's hard limit is lowered where it is high, and both limits where they are equal.
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
@@ -106,10 +107,32 @@ impl Own {
     }
 }
 
-/// Keeps the limit as the rank has set it, for as long as the guard lives: nobody raises it meanwhile.
-pub fn turn() -> MutexGuard<'static, ()> {
+thread_local! {
+    /// How many turns the thread has.
+    static TURNS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// See [`turn`]. Those of one thread end in the opposite order of their beginning.
+#[derive(Debug)]
+pub struct Turn {
+    _lock: Option<MutexGuard<'static, ()>>,
+}
+
+/// Keeps others, for as long as the guard lives, from raising the limit on descriptors, and from opening on the way what has
+/// one of the rank's numbers for a moment and is closed by it. Whoever makes room, opens something on the way or makes the
+/// rank's calls that close or replace by number takes it; as often as they like, for whoever has it. Who passes the gate of
+/// forks and takes what is to be settled as well does the first before, the other after this.
+pub fn turn() -> Turn {
     static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+    let first = TURNS.replace(TURNS.get() + 1) == 0;
+    let lock = first.then(|| TURN.lock().unwrap_or_else(PoisonError::into_inner));
+    Turn { _lock: lock }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        TURNS.set(TURNS.get() - 1);
+    }
 }
 
 /// The proxy's own hard limit, which the rank does not change: its own the node keeps. u64::MAX: unlimited.

@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 use abi::syscall::Call;
 use rustix::process::{Pid, getpriority_process, setpriority_process};
 
+use crate::fds;
 use crate::rank::Rank;
 use crate::stub;
 
@@ -24,6 +25,7 @@ pub fn settle(rank: &Rank, index: usize) {
     if index != 0 && is_due(rank, index) {
         // A child must not have what is opened here. Who settles has passed already, for others who have may come to settle.
         let _passed = rank.children.gate.pass();
+        let _turn = fds::turn();
         let _settling = rank.settling.lock().unwrap_or_else(PoisonError::into_inner);
         take_over(rank, index);
     }

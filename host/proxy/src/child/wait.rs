@@ -8,6 +8,7 @@ use wire::children::{Entry, state};
 use zerocopy::IntoBytes;
 
 use crate::call::linux;
+use crate::fds;
 use crate::memory::RankMemory;
 use crate::rank::Rank;
 
@@ -178,6 +179,7 @@ fn take_by_waitid(rank: &Rank, args: &[u64; 6], seen: &Look) -> Option<i64> {
 /// A child's name.
 fn name(rank: &Rank, pid: u32) -> Vec<u8> {
     let _passed = rank.children.gate.pass();
+    let _turn = fds::turn();
     let mut name = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
     name.pop_if(|last| *last == b'\n');
     name

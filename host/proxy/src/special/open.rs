@@ -190,6 +190,8 @@ fn opened(rank: &Rank, asked: &Asked<'_>) -> i64 {
     if pinned::is_due(rank, flags) {
         return pinned::open(rank, asked).unwrap_or_else(Errno::ret);
     }
+    // What cannot be had is closed again. A thread that is alone may be kept waiting, but has nobody in its way.
+    let _turn = (rank.workers.all().len() > 1).then(fds::turn);
     let file = match owned(reach(rank, asked)) {
         Ok(file) => file,
         Err(Errno::EACCES) => return unreadable(rank, asked),

@@ -161,6 +161,7 @@ pub fn refresh(rank: &Rank, call: &Call, args: &[u64; 6]) {
     if offset.or_else(|| seek(fd, SeekFrom::Current(0)).ok()) != Some(0) {
         return;
     }
+    let _turn = fds::turn();
     // What cannot be written anew stays as it is.
     let Some(text) = content(rank, &name) else {
         return;

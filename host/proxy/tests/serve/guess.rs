@@ -14,6 +14,10 @@ pub const CASES: &[Case] = &[
     ),
     ("threads_open_as_one_does", threads_open_as_one_does),
     ("numbers_run_out_alike", numbers_run_out_alike),
+    (
+        "numbers_that_are_taken_stay_open",
+        numbers_that_are_taken_stay_open,
+    ),
 ];
 
 const PATH: u64 = DATA.0;
@@ -170,4 +174,33 @@ fn numbers_run_out_alike() {
     };
     assert_eq!(numbers(1), [3, 4, 5, 6, -24]); // EMFILE
     assert_eq!(numbers(2), numbers(1));
+}
+
+/// What the proxy opens on the way has one of the rank's numbers for a moment, and is closed by it: a thread that had another
+/// file made of just this number lost it again.
+fn numbers_that_are_taken_stay_open() {
+    const ROUNDS: usize = 3000;
+    let mut node = node_of(2);
+    let null = node.put(PATH, b"/dev/null\0");
+    let tmp = node.put(BUF, b"/tmp\0");
+    let look = [tmp, 0];
+    node.begin_on(0, libc::SYS_access, &look);
+    for round in 0..ROUNDS {
+        let first = node.call_on(1, libc::SYS_open, &[null, 0, 0]) as u64;
+        for taken in first + 1..first + 4 {
+            let copied = node.call_on(1, libc::SYS_dup2, &[first, taken]);
+            assert_eq!(copied, taken as i64, "round {round}");
+            if node.answered_on(0) {
+                assert_eq!(node.finish_on(0), 0);
+                node.begin_on(0, libc::SYS_access, &look);
+            }
+        }
+        for taken in first..first + 4 {
+            let args = [taken, libc::F_GETFD as u64];
+            let open = node.call_on(1, libc::SYS_fcntl, &args);
+            assert_eq!(open, 0, "round {round}, {taken}");
+            assert_eq!(node.call_on(1, libc::SYS_close, &[taken]), 0);
+        }
+    }
+    assert_eq!(node.finish_on(0), 0);
 }

@@ -68,6 +68,7 @@ fn pin(rank: &Rank, asked: &Asked<'_>) -> Result<OwnedFd, Errno> {
     let mut without_access = asked.how.clone();
     set(&mut without_access, FLAGS_AT, flags as u64);
     set(&mut without_access, MODE_AT, 0);
+    let _turn = fds::turn();
     let low = owned(reach(rank, &asked.otherwise(without_access)))?;
     Ok(fds::with_room(rank.raised_fds, || {
         fds::above(low, rank.first_own_fd)
