@@ -5,7 +5,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{OFlags, fcntl_setfl};
-use rustix::io::Errno;
+use rustix::io::{Errno, ioctl_fionread};
 
 use crate::lines::Lines;
 use crate::sink::Sink;
@@ -23,6 +23,8 @@ pub struct Source {
     pipe: Option<OwnedFd>,
     lines: Lines,
     pub stream: Stream,
+    /// Once its rank has ended: what is left to read of what was in the pipe then.
+    left_bytes: Option<usize>,
 }
 
 impl Source {
@@ -32,6 +34,7 @@ impl Source {
             pipe: Some(pipe),
             lines: Lines::new(label),
             stream,
+            left_bytes: None,
         })
     }
 
@@ -50,17 +53,32 @@ impl Source {
             self.pipe = None;
         }
         while let Some(pipe) = self.pipe.as_ref().filter(|_| !sink.is_full()) {
-            match rustix::io::read(pipe, &mut *buffer) {
+            let room = buffer.len().min(self.left_bytes.unwrap_or(usize::MAX));
+            match rustix::io::read(pipe, &mut buffer[..room]) {
                 Ok(0) => self.finish(sink),
-                Ok(n) => self.lines.feed(&buffer[..n], sink.pending()),
+                Ok(n) => {
+                    self.lines.feed(&buffer[..n], sink.pending());
+                    self.left_bytes = self.left_bytes.map(|left| left - n);
+                }
                 Err(Errno::INTR) => {}
                 Err(_) => break,
             }
         }
     }
 
+    /// As [`read`](Source::read), of a rank that has ended: when what it left in the pipe is read, the stream is given up, for its
+    /// children may hold the pipe open and write on. True when that is so.
+    pub fn read_rest(&mut self, sink: &mut Sink, buffer: &mut [u8]) -> bool {
+        if let (Some(pipe), None) = (&self.pipe, self.left_bytes) {
+            // Linux answers this for every pipe.
+            self.left_bytes = Some(ioctl_fionread(pipe).unwrap_or_default() as usize);
+        }
+        self.read(sink, buffer);
+        self.pipe.is_none()
+    }
+
     /// Gives the stream up; what was read of it goes out.
-    pub fn finish(&mut self, sink: &mut Sink) {
+    fn finish(&mut self, sink: &mut Sink) {
         if self.pipe.take().is_some() {
             self.lines.finish(sink.pending());
         }
@@ -95,5 +113,22 @@ mod tests {
         assert!(soon(Box::new(|| {
             rustix::io::write(&rank_write, b"more\n") == Err(Errno::PIPE)
         })));
+    }
+
+    /// Else yod would not end before a child that writes on.
+    #[test]
+    fn what_comes_after_a_ranks_end_is_not_waited_for() {
+        let (_read, write) = rustix::pipe::pipe().expect("a pipe");
+        let (rank_read, rank_write) = rustix::pipe::pipe().expect("a pipe");
+        let mut sink = Sink::new("stdout", write.as_fd()).expect("a sink");
+        let mut source = Source::new(rank_read, String::new(), Stream::Out).expect("a source");
+        rustix::io::write(&rank_write, b"the rank's").expect("room");
+        // A full sink takes nothing of it.
+        sink.pending().resize(1 << 20, b'x');
+        assert!(!source.read_rest(&mut sink, &mut [0; 100]));
+        rustix::io::write(&rank_write, b" and its child's").expect("room");
+        sink.pending().clear();
+        assert!(source.read_rest(&mut sink, &mut [0; 100]));
+        assert_eq!(sink.pending(), b"the rank's");
     }
 }

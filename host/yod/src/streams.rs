@@ -70,26 +70,30 @@ impl Streams {
         if let Some(trace) = &mut self.trace {
             trace.drain(comm);
         }
-        self.read_sources();
+        self.for_each_source(Source::read);
         self.sinks_mut().for_each(Sink::write);
     }
 
     /// The ranks have ended: moves what they left. True when everything is written.
     pub fn finish(&mut self, comm: &Comm) -> bool {
-        if let Some(trace) = &mut self.trace {
+        let traced = self.trace.as_mut().is_none_or(|trace| {
             while trace.drain(comm) {}
-            if !trace.sink.is_full() {
+            let has_room = !trace.sink.is_full();
+            if has_room {
                 trace.finish();
             }
-        }
-        let full = self.sinks().any(Sink::is_full);
-        if !full {
-            // Children that a rank left behind may hold its pipes open: what is there now is all that is waited for.
-            self.read_sources();
-            self.for_each_source(Source::finish);
-        }
+            has_room
+        });
+        let all_read = self.read_rest();
         self.sinks_mut().for_each(Sink::write);
-        !full && self.sinks().all(Sink::is_empty)
+        traced && all_read && self.sinks().all(Sink::is_empty)
+    }
+
+    /// Reads what the ranks left in their pipes, as far as the sinks take it. True when that is all.
+    fn read_rest(&mut self) -> bool {
+        let mut all = true;
+        self.for_each_source(|source, sink, buffer| all &= source.read_rest(sink, buffer));
+        all
     }
 
     /// Gives up a trace that nothing reads: ranks wait for room in it, and that cannot be interrupted.
@@ -152,18 +156,13 @@ impl Streams {
             .chain(log)
     }
 
-    fn read_sources(&mut self) {
-        let mut buffer = std::mem::take(&mut self.buffer);
-        self.for_each_source(|source, sink| source.read(sink, &mut buffer));
-        self.buffer = buffer;
-    }
-
-    fn for_each_source(&mut self, mut act: impl FnMut(&mut Source, &mut Sink)) {
+    fn for_each_source(&mut self, mut act: impl FnMut(&mut Source, &mut Sink, &mut [u8])) {
         for source in &mut self.sources {
-            match source.stream {
-                Stream::Out => act(source, &mut self.out),
-                Stream::Err => act(source, &mut self.err),
-            }
+            let sink = match source.stream {
+                Stream::Out => &mut self.out,
+                Stream::Err => &mut self.err,
+            };
+            act(source, sink, &mut self.buffer);
         }
     }
 }
@@ -194,5 +193,46 @@ mod tests {
                 assert!(line.contains(first), "{line}");
             }
         }
+    }
+
+    /// What ranks had left in their pipes was lost without a word when the reader had been slow: the first of them filled the
+    /// sink again, and all were closed.
+    #[test]
+    fn what_ended_ranks_left_is_read_as_the_sink_takes_it() {
+        const PIPE_BYTES: usize = 64 << 10;
+        const PENDING_BYTES: usize = 200 << 10;
+        let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
+        let mut streams = Streams::new(None, None).expect("descriptors");
+        streams.out = Sink::new("stdout", writer.as_fd()).expect("a sink");
+        streams
+            .out
+            .pending()
+            .resize(PIPE_BYTES + PENDING_BYTES, b'x');
+        streams.out.write();
+        let (rank_pipes, mut held): (Vec<_>, Vec<_>) = (0..3)
+            .map(|_| {
+                let (read, write) = rustix::pipe::pipe().expect("a pipe");
+                rustix::io::write(&write, &[b'y'; PIPE_BYTES]).expect("room");
+                (read, write)
+            })
+            .unzip();
+        // Of the others nothing holds the writing end; of this one a child that the rank left behind.
+        held.truncate(1);
+        let sources = rank_pipes.into_iter();
+        let sources = sources.map(|pipe| Source::new(pipe, String::new(), Stream::Out));
+        streams.merge(sources.map(|source| source.expect("a source")).collect());
+
+        let mut buffer = vec![0; PIPE_BYTES];
+        let mut total_bytes = 0;
+        loop {
+            let all_read = streams.read_rest();
+            streams.out.write();
+            if all_read && streams.out.is_empty() {
+                break;
+            }
+            total_bytes += rustix::io::read(&reader, &mut buffer[..]).expect("output");
+        }
+        total_bytes += rustix::io::ioctl_fionread(&reader).expect("a pipe") as usize;
+        assert_eq!(total_bytes, 4 * PIPE_BYTES + PENDING_BYTES);
     }
 }

@@ -3,6 +3,7 @@
 mod common;
 
 use std::fs::File;
+use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -158,6 +159,56 @@ fn a_trace_or_log_that_cannot_be_written_is_named() {
             (0, "ready\n", line)
         );
     }
+}
+
+/// The first rank writes as much as a pipe and yod take before yod reads no more. Then each writes what its own pipe holds, and
+/// ends. All lines fill a page, so that pipes hold 16.
+const FILLS: &str = r#"
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include <fcntl.h>
+#include <sched.h>
+static char line[4096];
+static void lines(int count) {
+    for (int i = 0; i < count; i++) if (write(1, line, sizeof line) != sizeof line) _exit(1);
+}
+int main(int argc, char **argv) {
+    for (int i = 0; i < 4096; i++) line[i] = i < 4095 ? 'x' : '\n';
+    if (atoi(getenv("MARGAY_RANK")) == 0) {
+        lines(80);
+        for (int left = 1; left;) if (ioctl(1, FIONREAD, &left) || sched_yield()) return 2;
+        if (creat(argv[1], 0600) < 0) return 3;
+    }
+    while (access(argv[1], F_OK)) sched_yield();
+    lines(16);
+    return 0;
+}
+"#;
+
+/// What was left in the ranks' pipes was lost, with status 0 and no line: yod read one of them and gave the others up.
+#[test]
+fn output_that_is_read_late_is_whole() {
+    if !has_node() {
+        return;
+    }
+    let dir = dir("late");
+    let program = compile(&dir, "fills", FILLS);
+    let mut yod = small_yod();
+    let child = yod.args(["-n", "3"]).arg(&program).arg(dir.join("go"));
+    let mut child = child.spawn().expect("yod starts");
+    let pid = child.id() as i32;
+    let ranks = || descendants(pid).iter().any(|p| p.name == "fills");
+    wait_for("ranks", || ranks().then_some(()));
+    wait_for("the ranks' end", || (!ranks()).then_some(()));
+    // As much as lets yod read again.
+    let mut first = vec![0; 64 << 10];
+    let out = child.stdout.as_mut().expect("a pipe");
+    out.read_exact(&mut first).expect("output");
+    let ended = finish(child);
+    let bytes = first.len() + ended.out.len();
+    let expected = (80 + 3 * 16) * 4096;
+    assert_eq!((ended.status, bytes, ended.err.as_str()), (0, expected, ""));
 }
 
 /// A reader that has enough ends a program quietly, with one rank or more.
