@@ -100,7 +100,7 @@ pub struct Call {
     pub args: &'static [Arg],
     /// After a handler with SA_RESTART interrupted it, Linux starts it again.
     pub restart: bool,
-    /// EPIPE from it raises SIGPIPE.
+    /// Linux may send SIGPIPE for it.
     pub sigpipe: bool,
     /// It may block for long: its proxy worker need not expect an answer at once.
     pub blocks: bool,

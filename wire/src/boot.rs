@@ -15,7 +15,7 @@ pub const COMM_PARAM: &str = "margay.comm=";
 /// "MARGAYC" and a zero, little-endian.
 pub const MAGIC: u64 = 0x0043_5941_4752_414d;
 /// Version of everything in this crate; both sides must have the same.
-pub const VERSION: u64 = 6;
+pub const VERSION: u64 = 7;
 /// Most CPUs of a node.
 pub const MAX_CPUS: usize = 256;
 /// The ivshmem peer number of the node.

@@ -172,7 +172,7 @@ impl Server {
 }
 
 impl Slot {
-    /// What an operation found besides its result. To be written before the answer (server), and read after it (caller).
+    /// What an operation found besides its result; of a Linux call that may raise SIGPIPE, whether it did (0 or 1). To be written before the answer (server), and read after it (caller).
     pub fn put_more(&self, more: [u64; 2]) {
         for (word, value) in self.more.iter().zip(more) {
             word.put(value);

@@ -53,7 +53,13 @@ impl Caller {
     pub fn carry_out(&mut self, nr: u64, args: &[u64; 6]) -> i64 {
         match by_nr(nr) {
             Some(call) if call.serve == Serve::Shipped || call.relayed => {
-                self.shipped(call, *args).unwrap_or_else(Errno::ret)
+                let ret = self.shipped(call, *args).unwrap_or_else(Errno::ret);
+                if call.sigpipe {
+                    let raised = may_raise_sigpipe(call, args, ret) && signals::take_sigpipe();
+                    let slot = &self.rank.words.threads[self.index].slot;
+                    slot.put_more([raised.into(), 0]);
+                }
+                ret
             }
             // The QK ships nothing else; made here, these calls would act on the proxy.
             _ => Errno::ENOSYS.ret(),
@@ -107,6 +113,14 @@ impl Caller {
         }
         Ok(ret)
     }
+}
+
+/// Whether Linux may have sent SIGPIPE: it also does when a reader leaves after a part was written. What is done whole, as most
+/// is, should not cost another call.
+fn may_raise_sigpipe(call: &Call, args: &[u64; 6], ret: i64) -> bool {
+    let whole =
+        matches!(i64::from(call.nr), libc::SYS_write | libc::SYS_sendto) && ret as u64 == args[2];
+    ret == Errno::EPIPE.ret() || ret > 0 && !whole
 }
 
 fn waits_for_children(call: &Call) -> bool {

@@ -293,17 +293,48 @@ pub fn pass_on(signo: i32) {
 
 /// Takes a pending signal from the calling thread, which blocks it; whether there was one.
 pub fn forget(signo: i32) -> bool {
+    dequeue(signo).is_some()
+}
+
+/// Takes the SIGPIPE that Linux has sent to the calling thread, which blocks it, for a write; whether there was one. One that
+/// another process has sent is put back: that is for the whole process.
+pub fn take_sigpipe() -> bool {
+    let Some(info) = dequeue(libc::SIGPIPE) else {
+        return false;
+    };
+    let own_pid = std::process::id();
+    // SAFETY: 1. The union has a pid for any signal that is sent (send_sig, kernel/signal.c); whatever it has, it is plain data.
+    let own = info.si_code == libc::SI_USER && unsafe { info.si_pid() } as u32 == own_pid;
+    if !own {
+        let args = [
+            own_pid.into(),
+            libc::SIGPIPE as u64,
+            &raw const info as u64,
+            0,
+            0,
+            0,
+        ];
+        // SAFETY: 1. Linux reads a siginfo_t, and lets a process send itself any.
+        unsafe { stub::syscall(libc::SYS_rt_sigqueueinfo as u64, &args) };
+    }
+    own
+}
+
+fn dequeue(signo: i32) -> Option<libc::siginfo_t> {
+    // SAFETY: 1. All-zero is a valid siginfo_t.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     let (signals, no_time) = (set(signo), [0u64; 2]);
     let args = [
         &raw const signals as u64,
-        0,
+        &raw mut info as u64,
         no_time.as_ptr() as u64,
         SIGSET_BYTES,
         0,
         0,
     ];
-    // SAFETY: 1. Linux reads a u64 and a struct timespec, two u64.
-    unsafe { stub::syscall(libc::SYS_rt_sigtimedwait as u64, &args) > 0 }
+    // SAFETY: 1. Linux reads a u64 and a struct timespec, two u64, and writes a siginfo_t.
+    let ret = unsafe { stub::syscall(libc::SYS_rt_sigtimedwait as u64, &args) };
+    (ret > 0).then_some(info)
 }
 
 /// Ends the process by a signal's default action; by exit code 128 + signo when it has none that ends it.
@@ -332,6 +363,23 @@ mod tests {
     fn masks_hold_all_signals() {
         let old = mask(How::Block, set(32) | set(64));
         assert_eq!(mask(How::Set, old), old | set(32) | set(64));
+    }
+
+    #[test]
+    fn only_linuxs_own_sigpipe_is_taken_for_a_writes() {
+        let old = mask(How::Block, set(libc::SIGPIPE));
+        // SAFETY: 1. No preconditions.
+        send_to_thread(
+            std::process::id(),
+            unsafe { libc::gettid() } as u32,
+            libc::SIGPIPE,
+        );
+        assert!(!take_sigpipe());
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        std::io::Write::write(&mut &writer, b"x").expect_err("nothing reads");
+        assert!(take_sigpipe() && !take_sigpipe());
+        mask(How::Set, old);
     }
 
     #[test]

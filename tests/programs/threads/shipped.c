@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/timerfd.h>
@@ -277,6 +278,31 @@ static void close_while_reading(void)
     close(common[1]);
 }
 
+// The reader of a pipe goes while a thread writes more than the pipe holds.
+static atomic_int broken_pipes;
+static void count_broken(int signo) { broken_pipes += signo == SIGPIPE; }
+static void *write_much(void *arg)
+{
+    static char much[1 << 20];
+    *(ssize_t *)arg = write(common[1], much, sizeof much);
+    return NULL;
+}
+static void reader_leaves(void)
+{
+    ssize_t written = 0;
+    int size, held = 0;
+    broken_pipes = 0;
+    need(pipe(common) == 0, "pipe");
+    size = fcntl(common[1], F_GETPIPE_SZ);
+    catch_signal(SIGPIPE, count_broken, 0);
+    pthread_t thread = start(write_much, &written);
+    AWAIT(ioctl(common[0], FIONREAD, &held) == 0 && held == size);
+    close(common[0]);
+    joined(thread);
+    check(written == size && broken_pipes == 1, "a write that lost its reader says how much it wrote, and raises SIGPIPE");
+    close(common[1]);
+}
+
 // ---- Files --------------------------------------------------------------------
 
 enum { FILE_BLOCKS = 64, BLOCK = 4096 };
@@ -487,7 +513,7 @@ int main(int argc, char **argv)
         CASE(readers), CASE(one_pipe), CASE(pipe_ring), CASE(polls), CASE(epoll_and_eventfd),
         CASE(eventfd_semaphore), CASE(timerfds), CASE(accepts), CASE(shutdown_wakes), CASE(close_while_reading),
         CASE(preads), CASE(common_offset), CASE(appends), CASE(prints), CASE(opens), CASE(sleeps),
-        CASE(read_interrupted),
+        CASE(read_interrupted), CASE(reader_leaves),
     };
     return RUN_CASES(cases);
 }

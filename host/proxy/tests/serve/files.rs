@@ -12,6 +12,7 @@ pub const CASES: &[Case] = &[
     ("poll", poll),
     ("select", select),
     ("standard_streams", standard_streams),
+    ("sigpipe_is_said_once", sigpipe_is_said_once),
 ];
 
 const PATH: u64 = DATA.0;
@@ -183,4 +184,25 @@ fn standard_streams() {
     node.stdin(b"from stdin");
     assert_eq!(node.call(libc::SYS_read, &[0, BUF, 100]), 10);
     assert_eq!(node.get(BUF, 10), b"from stdin");
+}
+
+/// Linux's own SIGPIPE stayed pending in the worker, and the next call that took over what the process has posted it.
+fn sigpipe_is_said_once() {
+    let mut node = Node::new();
+    let raised = |node: &Node| node.threads()[0].slot.more()[0];
+    let unix = libc::AF_UNIX as u64;
+    for (kind, sends) in [(libc::SOCK_STREAM, 1), (libc::SOCK_SEQPACKET, 0)] {
+        let args = [unix, kind as u64, 0, BUF];
+        assert_eq!(node.call(libc::SYS_socketpair, &args), 0);
+        let (own, other) = (node.get_i32(BUF) as u64, node.get_i32(BUF + 4) as u64);
+        assert_eq!(node.call(libc::SYS_write, &[own, BUF, 4]), 4);
+        assert_eq!(raised(&node), 0);
+        assert_eq!(node.call(libc::SYS_shutdown, &[other, 0]), 0);
+        assert_eq!(node.call(libc::SYS_write, &[own, BUF, 4]), -32); // EPIPE
+        assert_eq!(raised(&node), sends);
+        assert_eq!(node.call(libc::SYS_write, &[64, BUF, 4]), -9); // EBADF
+        assert_eq!(raised(&node), 0);
+        assert_eq!(node.call(libc::SYS_kill, &[0, 0]), 0);
+        assert!(node.area().mailbox.is_empty());
+    }
 }

@@ -61,7 +61,7 @@ fn ship_row(thread: &'static Thread, row: &Row, args: &[u64; 6]) -> SysResult {
     if bounce::is_needed(row, args) {
         return ship_bounced(thread, row, *args);
     }
-    settle(thread, row, args, ship_plain(thread, row, args))
+    settle(thread, row, ship_plain(thread, row, args))
 }
 
 /// With buffers in other ranks' memory.
@@ -73,7 +73,7 @@ fn ship_bounced(thread: &'static Thread, row: &Row, mut args: [u64; 6]) -> SysRe
     let ret = ship_plain(thread, row, &args);
     preempt::take_interrupts();
     bounce.end(thread, ret)?;
-    settle(thread, row, &args, ret)
+    settle(thread, row, ret)
 }
 
 /// Has Linux carry out the call; returns what Linux returned.
@@ -88,6 +88,10 @@ fn ship_plain(thread: &'static Thread, row: &Row, args: &[u64; 6]) -> i64 {
     if let Some(log_position) = writes {
         has_written(rank, row, args, log_position);
     }
+    // Which calls send it Linux alone knows: a socket of packets does not, and a pipe also after a part was written.
+    if row.sigpipe && thread.area.slot.more()[0] != 0 {
+        raise_sigpipe(thread);
+    }
     if ret == Errno::EINTR.ret() {
         signal::interrupted(thread);
     }
@@ -95,38 +99,27 @@ fn ship_plain(thread: &'static Thread, row: &Row, args: &[u64; 6]) -> i64 {
 }
 
 /// What a call comes to that returned `ret`.
-fn settle(thread: &'static Thread, row: &Row, args: &[u64; 6], ret: i64) -> SysResult {
-    let rank = thread.rank;
+fn settle(thread: &'static Thread, row: &Row, ret: i64) -> SysResult {
     match Errno::from_ret(ret) {
         None => Ok(ret as u64),
         Some(Errno::EINTR) if row.restart => Err(thread.interrupted(RESTART)),
         Some(Errno::EINTR) if row.blocks => Err(thread.interrupted(RESTART_NO_HANDLER)),
-        Some(Errno::EPIPE) if row.sigpipe && !suppresses_sigpipe(row, args) => {
-            let identity = rank.identity();
-            let info = SigInfo::sent(
-                Signal::PIPE,
-                code::USER,
-                identity.pid as u32,
-                identity.info.uid as u32,
-                0,
-            );
-            // SIGPIPE is no real-time signal: its queue cannot be full.
-            signal::send_thread(thread, info).map_err(|_| Errno::EPIPE)?;
-            Err(Errno::EPIPE)
-        }
         Some(errno) => Err(errno),
     }
 }
 
-/// MSG_NOSIGNAL in the flags of the send family (include/linux/socket.h).
-fn suppresses_sigpipe(row: &Row, args: &[u64; 6]) -> bool {
-    const MSG_NOSIGNAL: u64 = 0x4000;
-    let flags = match row.name {
-        "sendto" | "sendmmsg" => args[3],
-        "sendmsg" => args[2],
-        _ => 0,
-    };
-    flags & MSG_NOSIGNAL != 0
+/// Raises SIGPIPE as Linux would have.
+fn raise_sigpipe(thread: &'static Thread) {
+    let identity = thread.rank.identity();
+    let info = SigInfo::sent(
+        Signal::PIPE,
+        code::USER,
+        identity.pid as u32,
+        identity.info.uid as u32,
+        0,
+    );
+    // It is no real-time signal: its queue cannot be full.
+    let _ = signal::send_thread(thread, info);
 }
 
 /// What Linux reads or writes at most in one call, whatever a program asks for (MAX_RW_COUNT, include/linux/fs.h).
