@@ -172,7 +172,8 @@ impl Server {
 }
 
 impl Slot {
-    /// What an operation found besides its result; of a Linux call that may raise SIGPIPE, whether it did (0 or 1). To be written before the answer (server), and read after it (caller).
+    /// What an operation found besides its result. Of a Linux call, 0 or 1 each: whether it raised SIGPIPE, if it is one that
+    /// may; whether EINTR is final, if it returned that. To be written before the answer (server), and read after it (caller).
     pub fn put_more(&self, more: [u64; 2]) {
         for (word, value) in self.more.iter().zip(more) {
             word.put(value);

@@ -6,6 +6,7 @@
 //! Linux left in a copy are written back. A call without strings and structures costs no allocation, no lock and no copy.
 
 mod args;
+mod aside;
 pub(crate) mod coherent;
 mod nested;
 mod option;
@@ -54,10 +55,9 @@ impl Caller {
         match by_nr(nr) {
             Some(call) if call.serve == Serve::Shipped || call.relayed => {
                 let ret = self.shipped(call, *args).unwrap_or_else(Errno::ret);
-                if call.sigpipe {
-                    let raised = may_raise_sigpipe(call, args, ret) && signals::take_sigpipe();
+                if call.sigpipe || ret == Errno::EINTR.ret() {
                     let slot = &self.rank.words.threads[self.index].slot;
-                    slot.put_more([raised.into(), 0]);
+                    slot.put_more(aside::found(call, args, ret));
                 }
                 ret
             }
@@ -113,14 +113,6 @@ impl Caller {
         }
         Ok(ret)
     }
-}
-
-/// Whether Linux may have sent SIGPIPE: it also does when a reader leaves after a part was written. What is done whole, as most
-/// is, should not cost another call.
-fn may_raise_sigpipe(call: &Call, args: &[u64; 6], ret: i64) -> bool {
-    let whole =
-        matches!(i64::from(call.nr), libc::SYS_write | libc::SYS_sendto) && ret as u64 == args[2];
-    ret == Errno::EPIPE.ret() || ret > 0 && !whole
 }
 
 fn waits_for_children(call: &Call) -> bool {

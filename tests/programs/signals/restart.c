@@ -1,8 +1,11 @@
 // A signal during a blocking read of a pipe: EINTR without SA_RESTART; with it
-// the read goes on and gets the byte that the handler wrote.
+// the read goes on and gets the byte that the handler wrote, but not on a
+// socket that has a timeout: that would begin anew each time (signal(7)).
 #include "../common/check.h"
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 
 static int ends[2];
 static volatile int calls, write_after;
@@ -20,6 +23,32 @@ static void timer(int interval_us)
 {
     struct itimerval t = {{0, interval_us}, {0, interval_us}};
     need(setitimer(ITIMER_REAL, &t, NULL) == 0, "setitimer");
+}
+
+static char bytes[4096];
+static struct iovec vector = {bytes, sizeof bytes};
+static struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1};
+static ssize_t by_read(int fd) { return read(fd, bytes, sizeof bytes); }
+static ssize_t by_readv(int fd) { return readv(fd, &vector, 1); }
+static ssize_t by_recv(int fd) { return recv(fd, bytes, sizeof bytes, 0); }
+static ssize_t by_recvmsg(int fd) { return recvmsg(fd, &message, 0); }
+static ssize_t by_write(int fd) { return write(fd, bytes, sizeof bytes); }
+static ssize_t by_writev(int fd) { return writev(fd, &vector, 1); }
+static ssize_t by_send(int fd) { return send(fd, bytes, sizeof bytes, 0); }
+static ssize_t by_sendmsg(int fd) { return sendmsg(fd, &message, 0); }
+
+static void with_timeout(int option, ssize_t (*call)(int), const char *what)
+{
+    int sockets[2];
+    struct timeval limit = {.tv_sec = 100};
+    need(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0, "socketpair");
+    need(setsockopt(sockets[0], SOL_SOCKET, option, &limit, sizeof limit) == 0, "setsockopt");
+    while (option == SO_SNDTIMEO && send(sockets[0], bytes, sizeof bytes, MSG_DONTWAIT) > 0)
+        ;
+    timer(20000);
+    check_fails(call(sockets[0]), EINTR, what);
+    timer(0);
+    close(sockets[0]), close(sockets[1]);
 }
 
 int main(void)
@@ -42,6 +71,15 @@ int main(void)
     check(read(ends[0], buf, 1) == 1 && buf[0] == 'z', "with SA_RESTART the read goes on");
     check(calls >= 5, "over five signals");
     timer(0);
+
+    with_timeout(SO_RCVTIMEO, by_read, "a read with a timeout");
+    with_timeout(SO_RCVTIMEO, by_readv, "a readv with a timeout");
+    with_timeout(SO_RCVTIMEO, by_recv, "a recv with a timeout");
+    with_timeout(SO_RCVTIMEO, by_recvmsg, "a recvmsg with a timeout");
+    with_timeout(SO_SNDTIMEO, by_write, "a write with a timeout");
+    with_timeout(SO_SNDTIMEO, by_writev, "a writev with a timeout");
+    with_timeout(SO_SNDTIMEO, by_send, "a send with a timeout");
+    with_timeout(SO_SNDTIMEO, by_sendmsg, "a sendmsg with a timeout");
 
     // Signals that strike during transfers: nothing lost, nothing doubled.
     calls = 0;

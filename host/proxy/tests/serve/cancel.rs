@@ -7,6 +7,10 @@ pub const CASES: &[Case] = &[
     ("a_blocking_read_ends", a_blocking_read_ends),
     ("a_blocking_poll_ends", a_blocking_poll_ends),
     (
+        "a_timeout_makes_the_end_final",
+        a_timeout_makes_the_end_final,
+    ),
+    (
         "what_need_not_wait_is_carried_out",
         what_need_not_wait_is_carried_out,
     ),
@@ -51,6 +55,26 @@ fn a_blocking_poll_ends() {
     node.begin_and_wait(libc::SYS_poll, &[BUF, 1, -1i64 as u64]);
     node.cancel();
     assert_eq!(node.finish(), EINTR);
+}
+
+/// The QK started calls at such sockets again, with the whole timeout, for ever.
+fn a_timeout_makes_the_end_final() {
+    let mut node = Node::new();
+    let args = [libc::AF_UNIX as u64, libc::SOCK_STREAM as u64, 0, BUF];
+    assert_eq!(node.call(libc::SYS_socketpair, &args), 0);
+    let own = node.get_i32(BUF) as u64;
+    for (seconds, is_final) in [(0, 0), (100, 1), (0, 0)] {
+        node.put_words(BUF, &[seconds, 0]);
+        let (level, option) = (libc::SOL_SOCKET as u64, libc::SO_RCVTIMEO as u64);
+        assert_eq!(
+            node.call(libc::SYS_setsockopt, &[own, level, option, BUF, 16]),
+            0
+        );
+        node.begin_and_wait(libc::SYS_read, &[own, BUF, 1]);
+        node.cancel();
+        assert_eq!(node.finish(), EINTR);
+        assert_eq!(node.threads()[0].slot.more()[1], is_final);
+    }
 }
 
 /// As with a signal pending: EINTR is for calls that would wait.

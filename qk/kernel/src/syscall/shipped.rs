@@ -102,6 +102,8 @@ fn ship_plain(thread: &'static Thread, row: &Row, args: &[u64; 6]) -> i64 {
 fn settle(thread: &'static Thread, row: &Row, ret: i64) -> SysResult {
     match Errno::from_ret(ret) {
         None => Ok(ret as u64),
+        // At a socket with a timeout, which would begin anew.
+        Some(Errno::EINTR) if row.restart && thread.area.slot.more()[1] != 0 => Err(Errno::EINTR),
         Some(Errno::EINTR) if row.restart => Err(thread.interrupted(RESTART)),
         Some(Errno::EINTR) if row.blocks => Err(thread.interrupted(RESTART_NO_HANDLER)),
         Some(errno) => Err(errno),
