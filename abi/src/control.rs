@@ -190,7 +190,8 @@ pub enum HostOp {
     ChildSignal = 14,
     /// is_with_child(gpa, len_bytes) -> 1 if a child of a rank maps any of these frames of the node pool, else 0.
     IsWithChild = 15,
-    /// hold_file(fd, addr, len_bytes, offset) -> 0, and the file's device and inode besides: keeps a regular file, which is being
+    /// hold_file(fd, addr, len_bytes, offset) -> 1 if the descriptor may be written to, else 0, and the file's device and inode
+    /// besides: keeps a regular file, which is being
     /// mapped there and shared, open until [`Self::ReleaseFile`]. ENODEV for anything but a regular file.
     HoldFile = 16,
     /// load_object(device, inode, gpa, len_bytes, offset) -> bytes read: from a file that is held into frames of the node pool.

@@ -132,10 +132,10 @@ fn load_file(rank: &Rank, args: &[u64; 6]) -> Result<i64, Errno> {
 fn hold_file(rank: &Rank, index: usize, args: &[u64; 6]) -> Result<i64, Errno> {
     let [fd, addr, len_bytes, offset, ..] = *args;
     let fd = descriptor(rank, fd)?;
-    let file = objects::hold(rank, fd)?;
+    let (file, is_writable) = objects::hold(rank, fd)?;
     place(rank, fd, addr, len_bytes, offset)?;
     rank.words.threads[index].slot.put_more(file);
-    Ok(0)
+    Ok(i64::from(is_writable))
 }
 
 /// Says what the text of a file is known by that is mapped (descriptor, address, bytes, offset).

@@ -300,6 +300,46 @@ static void unmap_under_read(void)
     check(right == 20, "memory that is gone is not written to by a read that waited, nor is what came after");
 }
 
+// ---- Descriptors ---------------------------------------------------------------
+
+enum { NUMBER = 100 };
+static int to_write, to_read;
+
+static void *replace(void *arg)
+{
+    for (long i = 0; i < 40 * rounds; i++)
+        wrong += dup2(i % 2 ? to_read : to_write, NUMBER) != NUMBER;
+    go = 0;
+    return arg;
+}
+/* The kernel looked at a descriptor twice: what it was to be, and what was mapped. In between it may become another file's. */
+static void replaced_descriptor(void)
+{
+    char held[16] = "";
+    to_write = open("races.write", O_RDWR | O_CREAT, 0600);
+    need(to_write >= 0 && ftruncate(to_write, PAGE_BYTES) == 0, "a file to write to");
+    int other = open("races.read", O_RDWR | O_CREAT, 0600);
+    need(other >= 0 && ftruncate(other, PAGE_BYTES) == 0 && close(other) == 0, "a file to read");
+    to_read = open("races.read", O_RDONLY);
+    need(to_read >= 0 && dup2(to_write, NUMBER) == NUMBER, "descriptors");
+    wrong = 0;
+    go = 1;
+    pthread_t thread = start(replace, NULL);
+    while (go) {
+        char *at = mmap(NULL, PAGE_BYTES, READ_WRITE, MAP_SHARED, NUMBER, 0);
+        if (at == MAP_FAILED) {
+            wrong += errno != EACCES;
+            continue;
+        }
+        strcpy(at, "stored");
+        wrong += pread(to_read, held, sizeof held, 0) != sizeof held || held[0];
+        wrong += munmap(at, PAGE_BYTES) != 0;
+    }
+    joined(thread);
+    check(wrong == 0, "a file that was opened for reading is not written to");
+    need(unlink("races.write") == 0 && unlink("races.read") == 0, "unlink");
+}
+
 // ---- malloc ------------------------------------------------------------------
 
 static void *allocate(void *arg)
@@ -387,8 +427,8 @@ int main(int argc, char **argv)
     static const struct test_case cases[] = {
         CASE(own_maps), CASE(own_protections), CASE(own_moves), CASE(own_discards), CASE(mixed),
         CASE(common_break), CASE(common_range), CASE(calls_and_unmap), CASE(calls_and_protect),
-        CASE(calls_and_discard), CASE(calls_and_move), CASE(calls_and_break), CASE(unmap_under_read), CASE(allocations), CASE(passed_on),
-        CASE(against_exit),
+        CASE(calls_and_discard), CASE(calls_and_move), CASE(calls_and_break), CASE(unmap_under_read),
+        CASE(replaced_descriptor), CASE(allocations), CASE(passed_on), CASE(against_exit),
     };
     rounds = argc > 1 && strcmp(argv[1], "all") != 0 ? number_arg(argc, argv, 2, rounds) : rounds;
     return RUN_CASES(cases);

@@ -157,11 +157,11 @@ pub fn regular(stat: &Stat) -> Option<File> {
     is_regular.then_some([stat.st_dev, stat.st_ino])
 }
 
-/// Keeps the file behind a descriptor of the rank; for mappings that can be written, one that can.
+/// Keeps the file behind a descriptor of the rank; for mappings that can be written, one that can. Whether this descriptor could.
 ///
 /// # Errors
 /// ENODEV for anything but a regular file; ENFILE: the hard limit on descriptors has no room; what Linux says.
-pub fn hold(rank: &Rank, fd: BorrowedFd<'_>) -> Result<File, Errno> {
+pub fn hold(rank: &Rank, fd: BorrowedFd<'_>) -> Result<(File, bool), Errno> {
     regular(&fstat(fd).map_err(linux)?).ok_or(Errno::ENODEV)?;
     rank.objects.holder.give(rank, fd, |files, fd| {
         let file = regular(&fstat(&fd).map_err(linux)?).ok_or(Errno::ENODEV)?;
@@ -172,7 +172,7 @@ pub fn hold(rank: &Rank, fd: BorrowedFd<'_>) -> Result<File, Errno> {
             let source = Source::File(kept(fd, flags)?);
             files.insert(file, Held { source, writable });
         }
-        Ok(file)
+        Ok((file, writable))
     })
 }
 

@@ -9,14 +9,14 @@ use qk_core::regions::Region;
 use crate::ship;
 use crate::thread::Thread;
 
-/// Has the proxy keep the file behind a descriptor, which is being mapped at `region`.
+/// Has the proxy keep the file behind a descriptor, which is being mapped at `region`. Whether the descriptor is one to write to.
 ///
 /// # Errors
 /// ENODEV for what is no regular file; EBADF, EMFILE.
-pub fn hold(thread: &'static Thread, fd: u64, region: &Region) -> Result<File, Errno> {
+pub fn hold(thread: &'static Thread, fd: u64, region: &Region) -> Result<(File, bool), Errno> {
     let args = [fd, region.start, region.len_bytes(), region.offset];
-    ship::host_op(thread, HostOp::HoldFile, args)?;
-    Ok(thread.area.slot.more())
+    let is_writable = ship::host_op(thread, HostOp::HoldFile, args)? != 0;
+    Ok((thread.area.slot.more(), is_writable))
 }
 
 /// Waits until no proxy uses what the log or the directory has taken away; `last`: closes the file.

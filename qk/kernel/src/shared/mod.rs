@@ -45,7 +45,7 @@ const OBJECT_SPACE: u64 = 1 << 32;
 /// Carries out a shared mapping of a file, as far as it exists: the rest of the region is behind its end.
 ///
 /// # Errors
-/// ENODEV: not a regular file. ENOMEM: the pool has no room, which yod is told. EIO: the file cannot be read.
+/// ENODEV: not a regular file. EACCES: none to write to, although it was described as one. ENOMEM: the pool has no room, which yod is told. EIO: the file cannot be read.
 pub fn map(
     thread: &'static Thread,
     aspace: &mut Aspace,
@@ -56,7 +56,12 @@ pub fn map(
     if plan.replace {
         aspace.unmap(plan.region.start, plan.region.end)?;
     }
-    let held = files::hold(thread, fd, &plan.region)?;
+    let (held, is_writable) = files::hold(thread, fd, &plan.region)?;
+    // Another thread may have replaced the descriptor since it was described.
+    if !is_writable && !plan.region.flags.contains(RegionFlags::READ_ONLY) {
+        files::release(thread, held, !maps(aspace, held));
+        return Err(Errno::EACCES);
+    }
     map_held(thread, aspace, held, plan.region, file.in_file_bytes)
 }
 
