@@ -16,8 +16,9 @@ fn locks(code: &str) -> impl Iterator<Item = &str> {
         let (before, kind) = line.split_once(": ")?;
         let name = before.rsplit(' ').next()?;
         let declares = !before.contains('(') && !before.contains("let ");
-        let kind = kind.trim_start_matches('[');
-        let kind = kind.strip_prefix("Once<").unwrap_or(kind);
+        let kind = ["Once<", "Box<", "["]
+            .iter()
+            .fold(kind, |kind, outer| kind.strip_prefix(outer).unwrap_or(kind));
         (declares && LOCKS.iter().any(|lock| kind.starts_with(lock))).then_some(name)
     })
 }
@@ -53,7 +54,7 @@ fn the_chapter_on_concurrency_names_all_locks() {
 
 #[test]
 fn locks_are_found_as_they_are_declared() {
-    let code = "static A: Mutex<u8> = Mutex::new(0);\n    pub b: SleepLock<()>,\n    c: [SleepLock<()>; 2],\n    \
+    let code = "static A: Mutex<u8> = Mutex::new(0);\n    pub b: SleepLock<()>,\n    c: Box<[SleepLock<()>]>,\n    \
                 static D: Once<SleepLock<u8>> = Once::new();\n    fn with(lock: &Mutex<u8>) {\n    let e: Mutex<u8>;\n    f: u8,\n";
     assert_eq!(locks(code).collect::<Vec<_>>(), ["A", "b", "c", "D"]);
     let chapter =

@@ -6,6 +6,7 @@
 //! child maps is free ([`Node::reclaim`]). So a frame never holds another file's bytes while somebody sees it as it was.
 
 use abi::Errno;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use hal::addr::PhysRange;
 use hal::sync::Once;
@@ -18,8 +19,9 @@ use crate::sleep_lock::{SleepGuard, SleepLock};
 use crate::thread::Thread;
 use crate::{comm, preempt, windows};
 
-/// Gates: two objects that have the same one are loaded one after the other.
-const GATES: usize = 8;
+/// Gates: two objects that have the same one are loaded one after the other. So many that a file that is slow to read, as one of a
+/// server that does not answer, hardly ever holds up who maps another one.
+const GATES: usize = 509;
 /// Work of changing an entry of the directory, in instructions.
 const ENTRY_WORK: u32 = 30;
 
@@ -28,7 +30,7 @@ pub struct Node {
     pool: PhysRange,
     /// Made at first use: a pool that no rank uses costs nothing.
     table: SleepLock<Option<Objects>>,
-    gates: [SleepLock<()>; GATES],
+    gates: Box<[SleepLock<()>]>,
     /// Held by who makes retired frames free.
     reclaiming: SleepLock<()>,
 }
@@ -89,7 +91,8 @@ pub fn init(pool: Option<PhysRange>) {
     let node = Node {
         pool,
         table: SleepLock::new(None),
-        gates: core::array::from_fn(|_| SleepLock::new(())),
+        // BOUND: once, when the node starts.
+        gates: (0..GATES).map(|_| SleepLock::new(())).collect(),
         reclaiming: SleepLock::new(()),
     };
     assert!(NODE.set(node).is_ok(), "the pool is set up once");
