@@ -5,6 +5,7 @@
 //! does what is written and nothing else ([`stage`]); its last step enters the program as a return from a signal ([`page`]).
 
 mod copies;
+mod lent;
 mod nursery;
 mod page;
 mod script;

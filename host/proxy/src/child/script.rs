@@ -10,13 +10,13 @@ use rustix::fd::AsRawFd;
 use wire::child::{Child, STACK_BYTES};
 
 use super::copies::Copies;
+use super::lent::Lent;
 use super::lock;
 use super::page;
 use super::shared::Shared;
 use super::stage::{Must, Step};
 use super::steps::{NAME_BYTES, Steps, Table, Whose, protection};
 use crate::memory::{Memory, RankMemory};
-use crate::objects::Lent;
 use crate::rank::Rank;
 use crate::regions::Regions;
 use crate::special;
@@ -65,7 +65,7 @@ pub struct Script {
     _limits: Vec<[u64; 2]>,
     _mm: Box<MmMap>,
     _auxv: Vec<u8>,
-    _lent: [Option<Lent>; 2],
+    _lent: Option<Box<Lent>>,
 }
 
 /// The piece of the parent thread's stack that child and parent share.
@@ -116,7 +116,7 @@ impl Script {
             stack.enter(&mut steps, regions);
         }
         let name = steps.thread(regions, child);
-        let table = Table::of(child.pidfd_at.peek() != 0);
+        let table = Table::of(steps.lent.is_some() || child.pidfd_at.peek() != 0);
         steps.close(rank.first_own_fd.into()..rank.raised_fds, table);
         let auxv = special::auxv(rank, memory).unwrap_or_default();
         let mm = Box::new(mm_map(rank, regions, child, &auxv));

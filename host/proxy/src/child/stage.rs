@@ -23,6 +23,15 @@ pub enum Step {
         /// What it has to return.
         must: Must,
     },
+    /// A file opened anew, in place of a descriptor.
+    Reopen {
+        /// Address of its path.
+        path: u64,
+        /// Flags of the open.
+        flags: u64,
+        /// The descriptor.
+        fd: u64,
+    },
     /// Bytes from a place of this process to one of the program.
     Copy {
         /// First byte.
@@ -97,6 +106,22 @@ unsafe fn follow(step: &Step) -> u32 {
                     }
                 }
                 _ => 0,
+            }
+        }
+        Step::Reopen { path, flags, fd } => {
+            // SAFETY: 1. As the caller of `run` promises.
+            let call = |nr: i64, args| unsafe { stub::syscall(nr as u64, &args) };
+            let at = libc::AT_FDCWD as u64;
+            let opened = call(libc::SYS_openat, [at, path, flags, 0, 0, 0]);
+            if opened < 0 {
+                return opened.unsigned_abs() as u32;
+            }
+            let moved = call(libc::SYS_dup3, [opened as u64, fd, 0, 0, 0, 0]);
+            call(libc::SYS_close, [opened as u64, 0, 0, 0, 0, 0]);
+            if moved < 0 {
+                moved.unsigned_abs() as u32
+            } else {
+                0
             }
         }
         Step::Copy {

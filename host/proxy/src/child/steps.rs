@@ -8,12 +8,11 @@ use abi::map::PAGE;
 use wire::child::{Child, LIMITS, RLIMIT_NOFILE, how};
 
 use super::copies::Copies;
+use super::lent::Lent;
 use super::page;
 use super::stage::{Must, Step};
 use crate::fds;
-use crate::gpa::Place;
 use crate::memory::{Memory, RamFiles};
-use crate::objects::Lent;
 use crate::rank::Rank;
 use crate::regions::{Region, Regions};
 use crate::stub;
@@ -47,14 +46,15 @@ pub enum Table {
 }
 
 impl Table {
-    /// Of a child whose pidfd the parent wants or not: in a shared table the child would have it, too.
-    pub fn of(wants_pidfd: bool) -> Table {
+    /// Of a child that opens something for itself or whose pidfd the parent wants, or of any other: in a shared table both would
+    /// have it.
+    pub fn of(apart: bool) -> Table {
         const LAST: u64 = u32::MAX as u64;
         // SAFETY: 1. There is no such descriptor: nothing is closed.
         let known =
             unsafe { stub::syscall(libc::SYS_close_range as u64, &[LAST, LAST, 0, 0, 0, 0]) };
         match known {
-            0 if wants_pidfd => Table::Copied,
+            0 if apart => Table::Copied,
             0 => Table::Shared,
             _ => Table::CopiedByOldLinux,
         }
@@ -66,8 +66,8 @@ impl Table {
 pub struct Steps {
     /// All of them.
     pub all: Vec<Step>,
-    /// What frames of the node pool are mapped by: to be read, to be written.
-    pub lent: [Option<Lent>; 2],
+    /// What frames of the node pool are mapped by, if there are any.
+    pub lent: Option<Box<Lent>>,
     /// The copy of the rank's memory, until there is a child.
     pub copies: Option<Copies>,
 }
@@ -114,8 +114,8 @@ impl Steps {
         let all: Vec<&Region> = memory.regions().iter().collect();
         let (shared, own): (Vec<&Region>, Vec<&Region>) =
             all.into_iter().partition(|region| region.shared);
-        for region in shared {
-            self.shared_region(rank, memory.ram(), region)?;
+        if !shared.is_empty() {
+            self.lent = Some(Lent::write(self, rank, memory.ram(), &shared)?);
         }
         match whose {
             Whose::Rank => own
@@ -123,25 +123,6 @@ impl Steps {
                 .try_for_each(|region| self.borrowed_region(memory.ram(), region)),
             Whose::Child => self.copied_regions(rank, memory, &own),
         }
-    }
-
-    /// The same frames as the rank has.
-    fn shared_region(&mut self, rank: &Rank, ram: &RamFiles, region: &Region) -> Result<(), Errno> {
-        let len_bytes = region.end - region.start;
-        let place = ram.layout.place(region.gpa, len_bytes);
-        let Some(Place::Pool(offset)) = place else {
-            return Err(Errno::EFAULT);
-        };
-        let lent = &mut self.lent[usize::from(region.write)];
-        let lent = match lent {
-            Some(lent) => lent,
-            None => lent.insert(Lent::new(rank, ram, region.write)?),
-        };
-        lent.lock(offset, len_bytes)?;
-        let (how, fd) = ((libc::MAP_SHARED | libc::MAP_FIXED) as u64, lent.raw());
-        let args = [region.start, len_bytes, protection(region), how, fd, offset];
-        self.call(libc::SYS_mmap, &args, Must::Be(region.start as i64));
-        Ok(())
     }
 
     /// What the rank has there, but for what the child stores there itself. A child of the child does not have it: it

@@ -27,12 +27,11 @@ use crate::signals;
 use crate::special::walk::linux;
 use crate::stub;
 use holder::Files;
-use lent::lock_of;
 use lost::Lost;
 use segment::Segment;
 
 pub use holder::Holder;
-pub use lent::{Lent, is_with_child};
+pub use lent::{is_with_child, lock_of};
 pub use parts::{Part, entries};
 
 /// A file: device and inode.

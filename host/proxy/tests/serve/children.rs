@@ -14,7 +14,7 @@ use wire::region_log::{Change, prot};
 
 use crate::Case;
 use crate::launch::Setup;
-use crate::node::{DATA, Directory, Node, SHARE, wait_for};
+use crate::node::{DATA, Directory, Node, POOL, SHARE, wait_for};
 use crate::threads::node_of;
 
 pub const CASES: &[Case] = &[
@@ -30,6 +30,10 @@ pub const CASES: &[Case] = &[
     (
         "are_forked_beside_looks_at_threads",
         are_forked_beside_looks_at_threads,
+    ),
+    (
+        "have_the_pool_by_no_descriptor_of_the_rank",
+        have_the_pool_by_no_descriptor_of_the_rank,
     ),
     ("of_vfork_give_back_the_stack", of_vfork_give_back_the_stack),
     (
@@ -376,6 +380,46 @@ fn are_forked_beside_looks_at_threads() {
         }
         assert_eq!(node.call(libc::SYS_close, &[fd as u64]), 0);
         assert_eq!(wait(&mut node, pid), (pid as i32 & 0xff) << 8);
+    }
+}
+
+/// A child maps frames of the pool by a description of its own of the pool's file. It was opened beside the rank's descriptors,
+/// to be read and written, and another thread that guessed its number could keep the whole pool.
+fn have_the_pool_by_no_descriptor_of_the_rank() {
+    const ROUNDS: i64 = 200;
+    const EBADF: i64 = -9;
+    const ADDR: u64 = 0x200_0000;
+    let mut node = node_of(2);
+    node.log.append(&code()).unwrap();
+    let shared = Change::Map {
+        addr: ADDR,
+        len_bytes: 0x1000,
+        gpa: POOL.0,
+        prot: prot::READ | prot::WRITE,
+    };
+    node.log.append(&shared).unwrap();
+    // add dword ptr [rdi], 1; pause()
+    let code = [&[0x83, 0x07, 1], PAUSE].concat();
+    describe(&node, &code, [0, ADDR, 0, 0]);
+    for round in 1..=ROUNDS {
+        node.begin_host_op(HostOp::Fork, &[]);
+        while !node.answered() {
+            let kept = node.call_on(1, libc::SYS_dup, &[3]);
+            assert_eq!(kept, EBADF, "round {round}");
+        }
+        let pid = node.finish();
+        assert!(pid > 0, "{pid}");
+        wait_for(|| status(pid).contains("\nState:\tS"));
+        assert_eq!(descriptors(pid), BTreeSet::from([0, 1, 2]));
+        assert_eq!(i64::from(node.get_gpa(POOL.0, 1)[0]), round & 0xff);
+        let is_with_child = |node: &mut Node| {
+            let pages = [0, 0x1000].map(|page| [POOL.0 + page, 0x1000]);
+            pages.map(|args| node.host_op(HostOp::IsWithChild, &args))
+        };
+        assert_eq!(is_with_child(&mut node), [1, 0]);
+        assert_eq!(node.call(libc::SYS_kill, &[pid as u64, 9]), 0);
+        assert_eq!(wait(&mut node, pid), 9);
+        assert_eq!(is_with_child(&mut node), [0, 0]);
     }
 }
 

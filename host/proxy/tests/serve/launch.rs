@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::io::FdFlags;
 
-use crate::node::{COMM_GPA, RAM_BYTES, WIRE};
+use crate::node::{COMM_GPA, POOL_FILE_BYTES, RAM_BYTES, WIRE};
 
 /// First argument of this binary when it is to be a proxy.
 pub const AS_PROXY: &str = "--as-proxy";
@@ -151,17 +151,17 @@ pub fn become_proxy(inherited: proxy::Inherited) -> ! {
     let program = args[1].as_str();
     proxy::serve(proxy::Config {
         ram: fd(3),
-        pool: File::open("/dev/null").unwrap().into(),
+        pool: fd(4),
         ram_layout: proxy::Ram {
             bytes: RAM_BYTES,
             lowmem_bytes: RAM_BYTES,
-            pool_bytes: 0,
+            pool_bytes: POOL_FILE_BYTES,
         },
         comm_gpa: COMM_GPA,
         wire: WIRE,
         rank: 0,
-        doorbell_in: fd(4),
-        core_doorbells: (5..args.len()).map(fd).collect(),
+        doorbell_in: fd(5),
+        core_doorbells: (6..args.len()).map(fd).collect(),
         program: proxy::Program {
             file: File::open(program).unwrap().into(),
             interpreter: File::open(format!("{program}.interpreter"))

@@ -26,6 +26,8 @@ pub const COMM_GPA: u64 = 1 << 20;
 pub const SHARE: (u64, u64) = (16 << 20, 96 << 20);
 /// Where the node pool lies, and how long it is.
 pub const POOL: (u64, u64) = (112 << 20, 8 << 20);
+/// Bytes of its file, to the end of RAM.
+pub const POOL_FILE_BYTES: u64 = RAM_BYTES - POOL.0;
 /// Rank memory that every test has, readable and writable: address and length; its frames are the first of the share.
 pub const DATA: (u64, u64) = (0x40_0000, 4 << 20);
 const LIMIT: Duration = Duration::from_secs(20);
@@ -64,9 +66,12 @@ impl Node {
     }
 
     pub fn with(setup: Setup) -> Node {
-        let flags = rustix::fs::MemfdFlags::CLOEXEC;
-        let memfd = rustix::fs::memfd_create("ram", flags).unwrap();
-        rustix::fs::ftruncate(&memfd, RAM_BYTES).unwrap();
+        let file = |name, len_bytes| {
+            let memfd = rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+            rustix::fs::ftruncate(&memfd, len_bytes).unwrap();
+            memfd
+        };
+        let (memfd, pool) = (file("ram", POOL.0), file("pool", POOL_FILE_BYTES));
         let (prot, shared) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
         // SAFETY: 1. A new mapping replaces nothing.
         let ram = unsafe {
@@ -81,6 +86,11 @@ impl Node {
             .unwrap()
         };
         let ram = ram.cast::<u8>();
+        // SAFETY: 1. What is replaced is the end of what was just mapped.
+        unsafe {
+            let (end, fixed) = (ram.add(POOL.0 as usize), shared | MapFlags::FIXED);
+            mmap(end.cast(), POOL_FILE_BYTES as usize, prot, fixed, &pool, 0).unwrap();
+        }
         let layout = Layout::new(&WIRE);
         // SAFETY: 1. All lie in the mapping, page-aligned, and consist of atomic words. 2. It is never unmapped.
         let (area, threads, log, objects) = unsafe {
@@ -100,7 +110,10 @@ impl Node {
         area.node.share[1].store(SHARE.1);
         area.node.cpus[0].store(1);
         threads.iter().for_each(|thread| thread.node.core.store(1));
-        let passed: Vec<&OwnedFd> = [&memfd, &doorbell].into_iter().chain(&cores).collect();
+        let passed: Vec<&OwnedFd> = [&memfd, &pool, &doorbell]
+            .into_iter()
+            .chain(&cores)
+            .collect();
         let proxy = start(&setup, &passed);
         let node = Node {
             ram,
