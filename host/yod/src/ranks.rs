@@ -8,7 +8,7 @@ use machine::sys::{self, Forked};
 use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::io::{FdFlags, fcntl_getfd};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, getpgid, getpgrp, kill_process, waitpid};
 
 use crate::console;
 use crate::failure::{Failure, status};
@@ -121,6 +121,13 @@ impl Ranks {
             // A proxy that has ended is not reaped yet: its process id is still its own.
             let _ = kill_process(rank.pid, signal);
         }
+    }
+
+    /// Whether a rank's proxy is in the process group of yod.
+    pub fn shares_group(&self, number: usize) -> bool {
+        let mut ranks = self.all.iter();
+        let rank = ranks.find(|rank| rank.number == number);
+        rank.is_some_and(|rank| getpgid(Some(rank.pid)) == Ok(getpgrp()))
     }
 
     /// Collects what became of the proxies since the last time.

@@ -216,11 +216,20 @@ impl Supervisor<'_> {
                     // A rank may answer by stopping its process group.
                     self.set_guard(state);
                 }
-                if let Some(signal) = Signal::from_named_raw(signo).filter(|_| ours_alone) {
-                    self.ranks.kill(signal, |_| true);
+                if let Some(named) = Signal::from_named_raw(signo).filter(|_| ours_alone) {
+                    // A rank cannot signal its yod alone: it has signalled the whole group.
+                    let groups = signal.from_process && self.is_rank(signal.pid);
+                    let has_it = |rank| groups && self.ranks.shares_group(rank);
+                    self.ranks.kill(named, |rank| !has_it(rank));
                 }
             }
         }
+    }
+
+    /// Whether a process is the proxy of a rank of the job, also one of another yod.
+    fn is_rank(&self, pid: i32) -> bool {
+        let mut ranks = (0..self.node.plan.ranks).map(|rank| self.node.comm.rank(rank));
+        ranks.any(|area| area.host.pid.load() == pid as u64)
     }
 
     /// Sees to it that ranks which were told to end can do so.

@@ -7,19 +7,24 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use common::{assert_gone, compile, descendants, dir, finish, has_node, run, yod};
+use common::{
+    assert_gone, compile, descendants, dir, finish, has_node, is_stopped, run, signal, wait_for,
+    yod,
+};
+use rustix::process::Signal;
 
-/// Reads a byte, and meanwhile counts signals; kills its own group once it has read one; or sends signals to another.
+/// Reads a byte, and meanwhile counts signals; signals its own group once it has read one; or sends signals to another.
 const PROGRAM: &str = r#"
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-static volatile sig_atomic_t last, queued, lost;
+static volatile sig_atomic_t last, queued, lost, user1, user2;
 static void on_63(int n) { last += n == 63; puts("63 came"); fflush(stdout); }
 static void on_64(int n) { queued += n == 64; }
 static void on_16(int n) { lost += n == SIGSTKFLT; }
+static void on_user(int n) { user1 += n == SIGUSR1; user2 += n == SIGUSR2; }
 static void handle(int n, void (*with)(int)) {
     struct sigaction action = {.sa_handler = with, .sa_flags = SA_RESTART};
     sigaction(n, &action, NULL);
@@ -37,10 +42,20 @@ int main(int argc, char **argv) {
     handle(63, on_63);
     handle(64, on_64);
     handle(SIGSTKFLT, on_16);
+    handle(SIGUSR1, on_user);
+    handle(SIGUSR2, on_user);
     printf("%d\n", getpid());
     fflush(stdout);
     long got = read(0, &byte, 1);
     if (!strcmp(argv[1], "group")) { kill(0, SIGKILL); for (;;) pause(); }
+    if (!strcmp(argv[1], "own")) {
+        kill(0, SIGUSR1);
+        puts("sent");
+        fflush(stdout);
+        while (!user2) getppid();
+        printf("%d of SIGUSR1\n", user1);
+        return 0;
+    }
     printf("read %ld, %d of 63, %d of 64, %d of 16\n", got, last, queued, lost);
     return 0;
 }
@@ -138,6 +153,28 @@ fn sigstkflt_from_outside_is_lost() {
     assert_eq!(job.line(), "63 came");
     job.answer();
     assert_eq!(job.line(), "read 1, 1 of 63, 10 of 64, 0 of 16");
+    let ended = finish(job.yod);
+    assert_eq!((ended.status, ended.err.as_str()), (0, ""));
+}
+
+/// Linux signals yod as well as the rank, and yod passed it on: the handler ran twice.
+#[test]
+fn a_rank_that_signals_its_group_is_signalled_once() {
+    if !has_node() {
+        return;
+    }
+    let program = compile(&dir("own"), "program", PROGRAM);
+    let mut job = Job::start(&program, "own");
+    let yod = job.yod.id() as i32;
+    // What comes while the first is pending would be one with it.
+    signal(yod, Signal::STOP);
+    wait_for("a stopped yod", || is_stopped(yod).then_some(()));
+    job.answer();
+    assert_eq!(job.line(), "sent");
+    // yod takes what has the lower number first, and passes this one on.
+    signal(yod, Signal::USR2);
+    signal(yod, Signal::CONT);
+    assert_eq!(job.line(), "1 of SIGUSR1");
     let ended = finish(job.yod);
     assert_eq!((ended.status, ended.err.as_str()), (0, ""));
 }
