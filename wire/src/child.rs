@@ -14,10 +14,12 @@ pub const SIGNALS: usize = abi::ident::NSIG as usize;
 /// (Intel SDM vol. 1 §13.4). What comes behind them, the parts of AVX-512 for one, lies elsewhere on other CPUs.
 pub const FPU_WORDS: usize = 832 / 8;
 
-/// Resource limits that the node has for the rank, and its proxy not: they would hit the proxy's own time, memory and stack
-/// (RLIMIT_CPU, _DATA, _STACK, _RSS, _MEMLOCK, _AS of include/uapi/asm-generic/resource.h).
-pub const LIMITS: [usize; 6] = [0, 2, 3, 5, 8, 9];
-/// The one of which the proxy has the soft limit only: it has descriptors of its own above the rank's hard limit
+/// Resource limits that the node has for the rank and its children, and its proxy not: they would hit the proxy's own time, memory
+/// and stack (RLIMIT_CPU, _DATA, _STACK, _RSS, _MEMLOCK, _AS of include/uapi/asm-generic/resource.h); and [`RLIMIT_FSIZE`].
+pub const LIMITS: [usize; 7] = [0, RLIMIT_FSIZE, 2, 3, 5, 8, 9];
+/// Of this the proxy has the soft limit only, and raises it for the files that stand for those of /proc.
+pub const RLIMIT_FSIZE: usize = 1;
+/// Of this too the proxy has the soft limit only: it has descriptors of its own above the rank's hard limit
 /// (docs/adr/0009).
 pub const RLIMIT_NOFILE: usize = 7;
 

@@ -135,11 +135,6 @@ impl Drop for Turn {
     }
 }
 
-/// The proxy's own hard limit, which the rank does not change: its own the node keeps. u64::MAX: unlimited.
-pub fn hard_limit() -> u64 {
-    getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX)
-}
-
 /// Raises the soft limit for as long as `work` takes, so that it gets descriptors when the rank has used up its own, and may
 /// have them above the rank's. The limit is the process's: workers that need room take turns, and one that has used up its
 /// descriptors just then may get one too many.

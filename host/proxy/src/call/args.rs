@@ -220,22 +220,7 @@ fn by_number(
         libc::SYS_select | libc::SYS_pselect6 if args[0] as i32 > 0 => {
             args[0] = (args[0] as u32).min(first_own_fd).into();
         }
-        // Beyond its hard limit a rank's descriptors would meet ours, even if the rank is privileged to raise it. The hard
-        // limit is the node's to keep: ours have to have room above it.
-        libc::SYS_setrlimit if args[0] as u32 == libc::RLIMIT_NOFILE => {
-            let copied = memory.read(args[1], scratch.rlimit.as_mut_bytes());
-            let [soft, hard] = scratch.rlimit;
-            if copied.is_err() {
-                args[1] = GUARD_ADDR;
-            } else if soft <= hard && hard > first_own_fd.into() {
-                return Err(Errno::EPERM);
-            } else {
-                if soft <= hard {
-                    scratch.rlimit[1] = fds::hard_limit();
-                }
-                args[1] = scratch.rlimit.as_ptr() as u64;
-            }
-        }
+        libc::SYS_setrlimit => own::limit(args, first_own_fd, memory, &mut scratch.rlimit)?,
         libc::SYS_setgroups => own::groups(args, memory, &mut scratch.groups)?,
         libc::SYS_prlimit64 => own::limits(args)?,
         libc::SYS_prctl => own::process_control(args)?,

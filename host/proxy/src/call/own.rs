@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use abi::Errno;
+use rustix::process::{Resource, getrlimit};
 use zerocopy::IntoBytes;
 
 use crate::memory::{GUARD_ADDR, RankMemory, clamp};
@@ -45,6 +46,42 @@ pub fn groups(
     }
     args[1] = copy.as_ptr() as u64;
     Ok(())
+}
+
+/// setrlimit: hard limits on descriptors and on file sizes are the node's to keep, for the proxy needs room above: for
+/// descriptors of its own, and for the files that stand for those of /proc ([`crate::special`]). Linux is given `copy`.
+///
+/// # Errors
+/// EPERM for more descriptors than the rank may have: they would meet ours, even if the rank is privileged to raise its limit.
+pub fn limit(
+    args: &mut [u64; 6],
+    first_own_fd: u32,
+    memory: &impl RankMemory,
+    copy: &mut [u64; 2],
+) -> Result<(), Errno> {
+    let own_hard = match args[0] as u32 {
+        libc::RLIMIT_NOFILE => hard(Resource::Nofile),
+        libc::RLIMIT_FSIZE => hard(Resource::Fsize),
+        _ => return Ok(()),
+    };
+    if memory.read(args[1], copy.as_mut_bytes()).is_err() {
+        args[1] = GUARD_ADDR;
+        return Ok(());
+    }
+    let [soft, hard] = *copy;
+    if soft <= hard {
+        if args[0] as u32 == libc::RLIMIT_NOFILE && hard > first_own_fd.into() {
+            return Err(Errno::EPERM);
+        }
+        copy[1] = hard.max(own_hard);
+    }
+    args[1] = copy.as_ptr() as u64;
+    Ok(())
+}
+
+/// The proxy's own hard limit; u64::MAX: unlimited.
+fn hard(resource: Resource) -> u64 {
+    getrlimit(resource).maximum.unwrap_or(u64::MAX)
 }
 
 /// prlimit64: another process's limits are looked at, not changed.

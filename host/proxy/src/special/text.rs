@@ -13,6 +13,7 @@ use abi::Errno;
 use abi::syscall::Call;
 use rustix::fs::{MemfdFlags, Mode, OFlags, SeekFrom, fchmod, memfd_create, open, readlink, seek};
 use rustix::io;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::content::File;
 use super::open::writes;
@@ -222,9 +223,23 @@ fn reopen(fd: i32, how: OFlags) -> io::Result<OwnedFd> {
     open(path, how | OFlags::CLOEXEC, Mode::empty())
 }
 
+/// Writes a text. What Linux shows in /proc is not limited (RLIMIT_FSIZE), and its file here is not either: the proxy raises the
+/// limit for this moment, in which another thread of the rank may write beyond it. To be called while the rank sets none
+/// ([`fds::turn`]).
 fn write(to: &OwnedFd, text: &[u8]) -> io::Result<()> {
+    let was = getrlimit(Resource::Fsize);
+    if was.current.is_some() {
+        let room = Rlimit {
+            current: was.maximum,
+            maximum: was.maximum,
+        };
+        let _ = setrlimit(Resource::Fsize, room);
+    }
     let written = to
         .try_clone()
         .and_then(|to| Stream::from(to).write_all(text));
+    if was.current.is_some() {
+        let _ = setrlimit(Resource::Fsize, was);
+    }
     written.map_err(|error| io::Errno::from_io_error(&error).unwrap_or(io::Errno::IO))
 }

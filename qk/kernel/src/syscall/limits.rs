@@ -1,11 +1,11 @@
 //! Resource limits. They are the proxy's own, which Linux enforces on files; those on memory and processor time mean the
-//! rank's and stay here ([`LIMITS`]), and so does the hard limit on descriptors. /proc and children have them from here. One that
+//! rank's and stay here ([`LIMITS`]), and so do the hard limits on descriptors and on file sizes. /proc and children have them from here. One that
 //! nothing here enforces cannot be lowered: a limit that was set holds.
 
 use abi::Errno;
 use abi::ident::RLIM_NLIMITS;
 use abi::syscall::by_name;
-use wire::child::LIMITS;
+use wire::child::{LIMITS, RLIMIT_FSIZE};
 
 use super::args::{get_words, put_words, put_words_opt};
 use super::others::{not_permitted_on, ship_on, thread_of};
@@ -82,7 +82,7 @@ fn set(call: &Call<'_>, resource: usize, from: u64) -> SysResult {
     if !can_enforce(resource, soft, old_soft) {
         return Err(Errno::EPERM);
     }
-    if !LIMITS.contains(&resource) {
+    if resource == RLIMIT_FSIZE || !LIMITS.contains(&resource) {
         let nr = by_name("setrlimit").map_or(0, |row| u64::from(row.nr));
         let ret = ship::linux_call(call.thread, nr, &[resource as u64, from, 0, 0, 0, 0]);
         Errno::check(ret)?;
