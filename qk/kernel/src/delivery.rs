@@ -38,13 +38,22 @@ pub fn before_return<const DEBUG: bool>(
     let mut interrupted = nr
         .zip(Errno::from_ret(frame.rax as i64))
         .filter(|(_, e)| [RESTART, RESTART_NO_HANDLER, RESTART_ALWAYS].contains(e));
-    // BOUND: again only with a SIGSEGV that cannot be blocked, which starts a handler or ends the thread.
+    let mut may_have_saved_mask = interrupted.is_some();
+    // BOUND: again once with the mask restored, and with a SIGSEGV that cannot be blocked, which starts a handler or ends the thread.
     loop {
         act::<DEBUG>(thread, frame, nr, &mut interrupted);
         // No handler ran: the call starts again as if nothing had been.
         if let Some((nr, _)) = interrupted.take() {
             settle_interrupted(frame, nr, true);
             hal::cpu::set_return_slow();
+        }
+        // No handler restores it, and the call is not to start under its temporary mask: a handler that ran in ring 3 before it
+        // started would not end it. What the old mask lets in comes first (Linux: restore_saved_sigmask).
+        if core::mem::take(&mut may_have_saved_mask) {
+            signal::change_mask(thread, |own| own.restore_mask());
+            if thread.pending_work.load(Ordering::SeqCst) {
+                continue;
+            }
         }
         match rseq::resume(thread, frame) {
             Ok(()) => break,

@@ -149,8 +149,46 @@ static void last_of_many(void)
     pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
+// A sigsuspend starts again after an ignored signal, and a signal with a handler comes just then: the handler ends the sigsuspend,
+// or does not run before that has begun again. Once it ran in between, under the mask of the sigsuspend, which then slept on.
+enum { SUSPENDS = 15000 };
+static atomic_int suspends, suspends_over;
+static void *end_suspends(void *arg)
+{
+    for (int i = 1; i <= SUSPENDS; i++) {
+        // Without a yield, or it comes too late for the restart.
+        for (int look = 0; look < 100000 && suspends != i; look++)
+            ;
+        AWAIT(suspends == i);
+        for (volatile int spin = 0; spin < i * 7919 % 1000; spin++)
+            ;
+        signal_thread(getpid(), SIGUSR1);
+        AWAIT(suspends_over == i);
+    }
+    return arg;
+}
+static void suspend_restarts(void)
+{
+    sigset_t set = only(SIGUSR1), open = none(), old;
+    sigaddset(&set, SIGCHLD);
+    catch_signal(SIGUSR1, count, 0);
+    pthread_sigmask(SIG_BLOCK, &set, &old);
+    caught = suspends = suspends_over = 0;
+    pthread_t thread = start(end_suspends, NULL);
+    int right = 1;
+    for (int i = 1; i <= SUSPENDS; i++) {
+        raise(SIGCHLD);
+        suspends = i;
+        right &= sigsuspend(&open) == -1 && errno == EINTR && caught == i;
+        suspends_over = i;
+    }
+    joined(thread);
+    check(right, "a handler ends each of %d sigsuspends", SUSPENDS);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {CASE(handler_blocks), CASE(poll_ends), CASE(last_of_many)};
+    static const struct test_case cases[] = {CASE(handler_blocks), CASE(poll_ends), CASE(last_of_many), CASE(suspend_restarts)};
     return RUN_CASES(cases);
 }

@@ -32,8 +32,8 @@ pub fn ship(call: &mut Call<'_>) -> SysResult {
     };
     signal::change_mask(call.thread, |own| own.set_saved_mask(mask));
     let result = ship_row(call.thread, row, &args);
-    // A handler that is about to run restores the mask when it returns.
-    if !matches!(result, Err(RESTART | RESTART_NO_HANDLER)) || !signal::is_wanted(call.thread) {
+    // A handler may be about to run under the temporary mask; if none does, delivery::before_return restores the old one.
+    if !matches!(result, Err(RESTART | RESTART_NO_HANDLER)) {
         signal::change_mask(call.thread, |own| own.restore_mask());
     }
     result
