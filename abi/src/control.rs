@@ -183,7 +183,7 @@ pub enum HostOp {
     /// the pidfd cannot be stored. EINTR: the rank ends. With [`FORK_OVER`] nothing is left to [await](Self::AwaitExec).
     Fork = 12,
     /// await_exec(pid) -> 0: blocks until a child that was started for vfork has called exec or ended, and takes over what it
-    /// has written on the stack. EINTR: the rank ends.
+    /// has written on the stack. EINTR: the rank ends, or is about to.
     AwaitExec = 13,
     /// child_signal(handler, flags) -> 0: what the program does with SIGCHLD, as struct sigaction says it. Linux looks at that when a
     /// child ends.

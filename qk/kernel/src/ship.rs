@@ -28,6 +28,8 @@ pub enum Interruptible {
     Yes,
     /// The end of the rank does, or of the thread when another replaces the program.
     ByTheEnd,
+    /// So does a signal that is about to end the rank.
+    ByWhatEnds,
     /// The kernel's own business.
     No,
 }
@@ -159,6 +161,18 @@ pub fn host_op_until_end<const N: usize>(
     own_call(thread, op, args, Interruptible::ByTheEnd)
 }
 
+/// The same, but a signal that is about to end the rank does not wait for it either (Linux: TASK_KILLABLE).
+///
+/// # Errors
+/// The proxy's.
+pub fn host_op_until_fatal<const N: usize>(
+    thread: &'static Thread,
+    op: HostOp,
+    args: [u64; N],
+) -> Result<u64, Errno> {
+    own_call(thread, op, args, Interruptible::ByWhatEnds)
+}
+
 /// The same for one that may wait as long as other processes like: a signal interrupts it, with EINTR unless it was done.
 ///
 /// # Errors
@@ -252,6 +266,7 @@ fn wait(thread: &'static Thread, caller: &Caller, interruptible: Interruptible) 
         let wanted = match interruptible {
             Interruptible::Yes => !cancelled && signal::is_wanted(thread),
             Interruptible::ByTheEnd => !cancelled && thread.must_end(),
+            Interruptible::ByWhatEnds => !cancelled && signal::is_ended(thread),
             Interruptible::No => false,
         };
         if wanted {

@@ -92,6 +92,20 @@ pub fn is_wanted(thread: &Thread) -> bool {
     recalculate(thread)
 }
 
+/// Whether a wait of the thread that no handler interrupts has to end: it is to end, or a signal is about to end
+/// the process (Linux: fatal_signal_pending).
+pub fn is_ended(thread: &Thread) -> bool {
+    if thread.must_end() {
+        return true;
+    }
+    claim(thread);
+    if !thread.signal_pending.load(Ordering::SeqCst) {
+        return false;
+    }
+    let process = &thread.rank.signals.lock().process;
+    process.has_fatal(&thread.signals.lock().thread)
+}
+
 /// Whether there is something that the thread does not block; if not, it is not told any more.
 fn recalculate(thread: &Thread) -> bool {
     let signals = thread.rank.signals.lock();

@@ -179,6 +179,22 @@ static void vforks(void)
     check(status_of(pid) == 128 + SIGKILL, "a child of vfork that is killed");
 }
 
+// A signal that ends the parent does so while the child of vfork goes on: once the parent waited for the child all the same.
+static void vfork_ended(void)
+{
+    enum { LIMIT_S = 10 };
+    if (vfork() == 0) {
+        pid_t parent = getppid();
+        int64_t end = clock_ns(CLOCK_MONOTONIC) + LIMIT_S * NS_PER_S;
+        kill(parent, SIGTERM);
+        while (getppid() == parent && clock_ns(CLOCK_MONOTONIC) < end)
+            sched_yield();
+        if (getppid() == parent)
+            write_all(1, "FAIL the parent lives\n", 22);
+        _exit(0);
+    }
+}
+
 static void *vfork_here(void *arg)
 {
     for (volatile int i = 0; i < 5; i++) {
@@ -353,8 +369,8 @@ int main(int argc, char **argv)
     if (argc > 2 && strcmp(argv[1], "as") == 0)
         return as(argv[2], argc, argv);
     static const struct test_case cases[] = {
-        CASE(exec), CASE(broken), CASE(too_long), CASE(vforks), CASE(vforks_of_threads), CASE(spawn), CASE(shell),
-        CASE(clones), CASE(own_stacks),
+        CASE(exec), CASE(broken), CASE(too_long), CASE(vforks), CASE(vfork_ended), CASE(vforks_of_threads), CASE(spawn),
+        CASE(shell), CASE(clones), CASE(own_stacks),
     };
     return RUN_CASES(cases);
 }

@@ -427,6 +427,20 @@ impl Process {
         !self.waiting(thread).and(thread.deliverable()).is_empty()
     }
 
+    /// Whether a signal waits that ends the process as soon as the thread looks at it, without a core file: what a wait that only
+    /// such signals interrupt checks (Linux: complete_signal, sig_fatal).
+    pub fn has_fatal(&self, thread: &Thread) -> bool {
+        let is_fatal = |signal: Signal| {
+            self.action(signal).handler == SIG_DFL
+                && signal.default_action() == DefaultAction::Terminate
+        };
+        // BOUND: the signals.
+        self.waiting(thread)
+            .and(thread.deliverable())
+            .iter()
+            .any(is_fatal)
+    }
+
     /// rt_sigpending: what waits because it is blocked.
     pub fn blocked_pending(&self, thread: &Thread) -> SigSet {
         self.waiting(thread).and(thread.blocked)

@@ -381,6 +381,26 @@ fn sigsuspend_restores_the_old_mask_with_or_without_a_handler() {
 }
 
 #[test]
+fn what_is_blocked_handled_ignored_or_leaves_a_core_file_ends_no_vfork() {
+    let (mut p, mut t) = pair();
+    t.set_blocked(SigSet::of(Signal::USR1));
+    p.set_action(Signal::USR2, handler(0, SigSet::EMPTY))
+        .unwrap();
+    for signal in [
+        Signal::USR1,
+        Signal::USR2,
+        Signal::CHLD,
+        Signal::STOP,
+        Signal::ABRT,
+    ] {
+        raise(&mut p, &mut t, signal);
+        assert!(!p.has_fatal(&t));
+    }
+    raise(&mut p, &mut t, Signal::TERM);
+    assert!(p.has_fatal(&t));
+}
+
+#[test]
 fn exec_keeps_only_what_is_ignored() {
     let (mut p, mut t) = pair();
     t.altstack.base = 0x1000;

@@ -90,7 +90,7 @@ pub fn start(call: &mut Call<'_>, birth: &Birth) -> SysResult {
     let _ = put_u32_opt(birth.parent_tid_at, pid as u32); // Linux does not mind a bad pointer
     if birth.how & how::VFORK != 0 && answer & FORK_OVER == 0 {
         // A rank that ends does not wait.
-        let _ = ship::host_op_until_end(call.thread, HostOp::AwaitExec, [pid]);
+        let _ = ship::host_op_until_fatal(call.thread, HostOp::AwaitExec, [pid]);
     }
     Ok(pid)
 }
