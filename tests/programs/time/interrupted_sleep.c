@@ -52,6 +52,14 @@ int main(void)
     sigaction(SIGALRM, &action, NULL);
     check_fails(nanosleep(&want, NULL), EINTR, "SA_RESTART does not restart a sleep");
     every_ms(0);
+
+    // A sleep whose rest cannot be told is over: once the next one ended where that was to end.
+    every_ms(50);
+    check_fails(nanosleep(&want, (struct timespec *)8), EFAULT, "a bad place for what is left");
+    every_ms(0);
+    start = now();
+    check(nanosleep(&want, NULL) == 0 && now() - start >= 300000000, "the next sleep is as long as it is to be");
+
     signal(SIGALRM, SIG_IGN);
     every_ms(50);
     start = now();

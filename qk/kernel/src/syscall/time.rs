@@ -160,9 +160,9 @@ fn sleep_for(call: &Call<'_>, ns: u64, left_to: u64) -> SysResult {
         .unwrap_or_else(|| timer::deadline_after(ns));
     let result = sleep_until(call.thread, deadline);
     if result.is_err() {
-        call.thread.keep_sleep_end(deadline);
         let left = clock::ticks_to_ns(deadline.saturating_sub(hal::time::tsc()));
         put_words_opt(left_to, &timespec(left))?;
+        call.thread.keep_sleep_end(deadline);
     }
     result.map(|()| 0)
 }
