@@ -293,12 +293,44 @@ static void shared_by_slices(void)
     sched_setaffinity(0, sizeof allowed, &allowed);
 }
 
+// Another thread's processor time, and a timer on it: once only the caller's own had clocks.
+static atomic_int runs, run_ends;
+static void *run_until(void *arg)
+{
+    runs = 1;
+    while (!run_ends)
+        ;
+    return arg;
+}
+static void clock_of_another(void)
+{
+    struct sigevent event = {.sigev_notify = SIGEV_NONE};
+    struct itimerspec wanted = {.it_value = timespec_of(MS)}, left;
+    struct timespec now;
+    clockid_t clock;
+    timer_t timer;
+    runs = run_ends = 0;
+    pthread_t thread = start(run_until, NULL);
+    AWAIT(runs);
+    check(pthread_getcpuclockid(thread, &clock) == 0 && clock_gettime(clock, &now) == 0, "another thread has a clock");
+    int64_t from = clock_ns(clock);
+    AWAIT(clock_ns(clock) - from >= 5 * MS);
+    int64_t of_thread = clock_ns(clock);
+    check(clock_ns(CLOCK_PROCESS_CPUTIME_ID) >= of_thread, "its time is part of the process's");
+    need(timer_create(clock, &event, &timer) == 0 && timer_settime(timer, 0, &wanted, NULL) == 0, "a timer");
+    AWAIT(timer_gettime(timer, &left) == 0 && left.it_value.tv_sec + left.it_value.tv_nsec == 0);
+    check(timer_delete(timer) == 0, "a timer on its time expires");
+    run_ends = 1;
+    joined(thread);
+    AWAIT(clock_gettime(clock, &now) == -1 && errno == EINVAL);
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         CASE(stack_size), CASE(stack_use), CASE(own_stack), CASE(main_stack), CASE(guard), CASE(refused),
         CASE(names), CASE(name_inherited), CASE(affinity_moves), CASE(affinity_inherited),
-        CASE(affinity_of_another), CASE(yield_on_one), CASE(shared_by_slices),
+        CASE(affinity_of_another), CASE(yield_on_one), CASE(shared_by_slices), CASE(clock_of_another),
     };
     return RUN_CASES(cases);
 }

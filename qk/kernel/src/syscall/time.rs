@@ -3,6 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use abi::Errno;
+use qk_core::posix_timers::Clock as CpuClock;
 
 use super::args::{get_words, put_words, put_words_opt};
 use super::others::ship_on;
@@ -53,6 +54,42 @@ fn timeval(ns: u64) -> [u64; 2] {
     [ns / NS_PER_S, ns % NS_PER_S / 1000]
 }
 
+/// The processor time whose clock has a negative number: which time is in bits 0 and 1, whether it is a thread's in bit 2, and the
+/// rest is the complement of the process's or thread's id, 0 for the caller's own (include/linux/posix-timers.h). User and kernel
+/// time are not told apart. Other processes' are not known here.
+///
+/// # Errors
+/// EINVAL: no such clock (Linux: pid_for_clock).
+pub fn cpu_clock(thread: &Thread, clock: u64) -> Result<CpuClock, Errno> {
+    /// Which time: these are CPUCLOCK_PROF, _VIRT and _SCHED.
+    const KINDS: u32 = 3;
+    const OF_THREAD: u32 = 4;
+    let number = clock as u32;
+    let id = u64::from((!number as i32 >> 3) as u32);
+    if (number as i32) >= 0 || number & 3 >= KINDS {
+        return Err(Errno::EINVAL);
+    }
+    if number & OF_THREAD == 0 {
+        let own = [0, thread.rank.identity().pid, thread.tid()].contains(&id);
+        return own.then_some(CpuClock::Process).ok_or(Errno::EINVAL);
+    }
+    let index = match id {
+        0 => thread.index,
+        id => thread.rank.by_tid(id).map_err(|_| Errno::EINVAL)?.index,
+    };
+    Ok(CpuClock::Thread(index))
+}
+
+fn read_cpu_clock(thread: &Thread, clock: u64) -> Result<u64, Errno> {
+    match cpu_clock(thread, clock)? {
+        CpuClock::Thread(index) => {
+            let counted = thread.rank.threads.get(index);
+            counted.map(Thread::cpu_ns).ok_or(Errno::EINVAL)
+        }
+        _ => Ok(thread.rank.cpu_ns()),
+    }
+}
+
 /// What a clock shows, in ns.
 ///
 /// # Errors
@@ -64,7 +101,7 @@ pub fn read_clock(thread: &Thread, clock: u64) -> Result<u64, Errno> {
         id::MONOTONIC | id::MONOTONIC_RAW | id::MONOTONIC_COARSE | id::BOOTTIME => Ok(monotonic),
         id::PROCESS_CPUTIME => Ok(thread.rank.cpu_ns()),
         id::THREAD_CPUTIME => Ok(thread.cpu_ns()),
-        _ => Err(Errno::EINVAL),
+        _ => read_cpu_clock(thread, clock),
     }
 }
 
@@ -77,9 +114,10 @@ pub fn clock_gettime(call: &mut Call<'_>) -> SysResult {
 pub fn clock_getres(call: &mut Call<'_>) -> SysResult {
     let [clock, to, ..] = call.args();
     match clock {
-        0..=7 | id::TAI => put_words_opt(to, &[0, 1]).map(|()| 0),
-        _ => Err(Errno::EINVAL),
+        0..=7 | id::TAI => {}
+        _ => _ = cpu_clock(call.thread, clock)?,
     }
+    put_words_opt(to, &[0, 1]).map(|()| 0)
 }
 
 pub fn gettimeofday(call: &mut Call<'_>) -> SysResult {
@@ -176,15 +214,17 @@ pub fn nanosleep(call: &mut Call<'_>) -> SysResult {
 pub fn clock_nanosleep(call: &mut Call<'_>) -> SysResult {
     const ABSOLUTE: u64 = 1;
     let [clock, flags, from, left_to, ..] = call.args();
-    if matches!(clock, id::THREAD_CPUTIME) {
-        return Err(Errno::EINVAL);
-    }
-    if !matches!(clock, id::REALTIME | id::MONOTONIC | id::BOOTTIME | id::TAI) {
-        return Err(if clock <= id::TAI {
-            Errno::EOPNOTSUPP
-        } else {
-            Errno::EINVAL
-        });
+    match clock {
+        id::REALTIME | id::MONOTONIC | id::BOOTTIME | id::TAI => {}
+        id::THREAD_CPUTIME => return Err(Errno::EINVAL),
+        _ if clock <= id::TAI => return Err(Errno::EOPNOTSUPP),
+        _ => {
+            let own = CpuClock::Thread(call.thread.index);
+            return Err(match cpu_clock(call.thread, clock)? {
+                clock if clock == own => Errno::EINVAL,
+                _ => Errno::EOPNOTSUPP,
+            });
+        }
     }
     let ns = timespec_ns(get_words(from)?)?;
     if flags & ABSOLUTE == 0 {

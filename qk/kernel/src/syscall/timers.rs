@@ -5,7 +5,7 @@ use qk_core::posix_timers::{Clock, Event, Notify, Setting};
 use qk_core::signals::Signal;
 
 use super::args::{get_words, put_u32, put_words};
-use super::time::{id, timespec, timespec_ns};
+use super::time::{cpu_clock, id, timespec, timespec_ns};
 use super::{Call, SysResult};
 use crate::timer::posix;
 
@@ -33,7 +33,7 @@ fn clock(call: &Call<'_>, number: u64) -> Result<Clock, Errno> {
         id::THREAD_CPUTIME => Ok(Clock::Thread(call.thread.index)),
         // A node has no clock that wakes it up (CLOCK_REALTIME_ALARM, CLOCK_BOOTTIME_ALARM), as a machine without RTC.
         id::MONOTONIC_RAW..=id::BOOTTIME_ALARM => Err(Errno::EOPNOTSUPP),
-        _ => Err(Errno::EINVAL),
+        _ => cpu_clock(call.thread, number),
     }
 }
 
