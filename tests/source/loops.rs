@@ -3,7 +3,7 @@
 //! "Longest section with interrupts off" was held by one demanding program, and it was false for programs that asked for something
 //! else. So in [`ROOMS`] every `for`, `while` and `loop`, and every call that goes over an iterator ([`CONSUMERS`]),
 //!
-//! - takes the point in its text: calls `point`, ends its turn with `Turns::next`, lets interrupts in (`window`), or parks;
+//! - takes the point in its text: calls `point`, ends its turn with `Turns::next`, lets interrupts in (`take_interrupts`), or parks;
 //! - goes over an array that is written there;
 //! - says `// POINT: module::function`, which is called in every turn: that function is looked up, and has to take the point;
 //! - or says `// BOUND: why`: few turns, whatever a program does.
@@ -21,7 +21,7 @@ use super::{code_only, files, places};
 /// The kernel. Once signals and timers were left out, and took 364,882 instructions.
 const ROOMS: &[&str] = &["qk/core/src/", "qk/hal/src/", "qk/kernel/src/"];
 /// How the point is taken.
-const POINTS: &[&str] = &["point", "window", "park"];
+const POINTS: &[&str] = &["point", "take_interrupts", "park"];
 /// The work of entries of a page table, gathered (qk_core::paging::Turns).
 const TURNS: &str = "turns.next(";
 /// What goes over an iterator, a slice or a vector; of something else they are methods with other arguments.
