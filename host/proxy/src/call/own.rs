@@ -60,8 +60,8 @@ pub fn limit(
     copy: &mut [u64; 2],
 ) -> Result<(), Errno> {
     let own_hard = match args[0] as u32 {
-        libc::RLIMIT_NOFILE => hard(Resource::Nofile),
-        libc::RLIMIT_FSIZE => hard(Resource::Fsize),
+        libc::RLIMIT_NOFILE => hard_limit(Resource::Nofile),
+        libc::RLIMIT_FSIZE => hard_limit(Resource::Fsize),
         _ => return Ok(()),
     };
     if memory.read(args[1], copy.as_mut_bytes()).is_err() {
@@ -80,7 +80,7 @@ pub fn limit(
 }
 
 /// The proxy's own hard limit; u64::MAX: unlimited.
-fn hard(resource: Resource) -> u64 {
+pub fn hard_limit(resource: Resource) -> u64 {
     getrlimit(resource).maximum.unwrap_or(u64::MAX)
 }
 

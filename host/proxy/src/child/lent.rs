@@ -9,9 +9,11 @@ use std::ffi::CString;
 use std::os::fd::AsRawFd;
 
 use abi::Errno;
+use rustix::process::Resource;
 
 use super::stage::{Must, Step};
 use super::steps::{Steps, protection};
+use crate::call::own::hard_limit;
 use crate::fds;
 use crate::gpa::Place;
 use crate::memory::RamFiles;
@@ -54,7 +56,7 @@ impl Lent {
         let path = format!("/proc/self/fd/{}", ram.pool.as_raw_fd());
         let lent = Box::new(Lent {
             path: CString::new(path).map_err(|_| Errno::EINVAL)?,
-            limit: [rank.raised_fds, fds::hard_limit()],
+            limit: [rank.raised_fds, hard_limit(Resource::Nofile)],
             locks: locks.collect(),
         });
         let limit_at = lent.limit.as_ptr().addr() as u64;
