@@ -102,7 +102,7 @@ pub struct Call {
     pub restart: bool,
     /// Linux may send SIGPIPE for it.
     pub sigpipe: bool,
-    /// It may block for long: its proxy worker need not expect an answer at once.
+    /// It may block for long, and Linux starts it again when no handler ran after all (not so epoll_wait and its kin: signal(7)).
     pub blocks: bool,
     /// Local, but handed on to the proxy where it concerns others than the rank (another process, a limit that Linux
     /// enforces on the proxy).

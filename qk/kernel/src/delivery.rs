@@ -35,10 +35,10 @@ pub fn before_return<const DEBUG: bool>(
     frame: &mut UserFrame,
     nr: Option<u64>,
 ) {
-    let mut interrupted = nr
-        .zip(Errno::from_ret(frame.rax as i64))
-        .filter(|(_, e)| [RESTART, RESTART_NO_HANDLER, RESTART_ALWAYS].contains(e));
-    let mut may_have_saved_mask = interrupted.is_some();
+    let failed = nr.zip(Errno::from_ret(frame.rax as i64));
+    let mut interrupted =
+        failed.filter(|(_, e)| [RESTART, RESTART_NO_HANDLER, RESTART_ALWAYS].contains(e));
+    let mut may_have_saved_mask = failed.is_some();
     // BOUND: again once with the mask restored, and with a SIGSEGV that cannot be blocked, which starts a handler or ends the thread.
     loop {
         act::<DEBUG>(thread, frame, nr, &mut interrupted);
@@ -47,8 +47,8 @@ pub fn before_return<const DEBUG: bool>(
             settle_interrupted(frame, nr, true);
             hal::cpu::set_return_slow();
         }
-        // No handler restores it, and the call is not to start under its temporary mask: a handler that ran in ring 3 before it
-        // started would not end it. What the old mask lets in comes first (Linux: restore_saved_sigmask).
+        // No handler restores it, and the call is not to start again under its temporary mask: a handler that ran in ring 3 before
+        // it started would not end it. What the old mask lets in comes first (Linux: restore_saved_sigmask).
         if core::mem::take(&mut may_have_saved_mask) {
             signal::change_mask(thread, |own| own.restore_mask());
             if thread.pending_work.load(Ordering::SeqCst) {

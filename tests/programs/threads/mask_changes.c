@@ -3,6 +3,7 @@
 #include "../common/targets.h"
 
 #include <poll.h>
+#include <sys/epoll.h>
 
 // The first thread that takes a signal is told of two before it runs. Its handler blocks the second, which the other thread takes:
 // once nobody told that one, for only what sa_mask holds was handed over, not the signal itself.
@@ -187,8 +188,66 @@ static void suspend_restarts(void)
     pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
+// A thread waits in a call while signals come again and again that only it lets in, and that are ignored: poll goes on to its
+// end, and epoll_wait is over. Once both began again, with their whole time.
+static atomic_int waited;
+static int64_t waited_ns;
+static long wait_result;
+static void *wait_in_poll(void *arg)
+{
+    enum { LIMIT_MS = 300 };
+    int64_t from = clock_ns(CLOCK_MONOTONIC);
+    wait_result = poll(NULL, 0, LIMIT_MS);
+    waited_ns = clock_ns(CLOCK_MONOTONIC) - from - LIMIT_MS * MS;
+    waited = 1;
+    return arg;
+}
+static void *wait_in_epoll(void *arg)
+{
+    struct epoll_event event;
+    wait_result = epoll_wait(*(int *)arg, &event, 1, -1) == -1 ? errno : 0;
+    waited = 1;
+    return arg;
+}
+static void *wait_in_epoll_pwait(void *arg)
+{
+    struct epoll_event event;
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+    sigdelset(&all, SIGCHLD);
+    wait_result = epoll_pwait(*(int *)arg, &event, 1, -1, &all) == -1 ? errno : 0;
+    waited = 1;
+    return arg;
+}
+static void with_ignored(void *(*wait)(void *), int *arg)
+{
+    sigset_t set = only(SIGCHLD), old;
+    waited = 0;
+    pthread_t thread = start(wait, arg);
+    pthread_sigmask(SIG_BLOCK, &set, &old);
+    AWAIT(({
+        kill(getpid(), SIGCHLD);
+        waited;
+    }));
+    joined(thread);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+static void ignored(void)
+{
+    int epoll = epoll_create1(0);
+    need(epoll >= 0, "epoll_create1");
+    with_ignored(wait_in_poll, NULL);
+    check(wait_result == 0 && waited_ns >= 0, "poll waits as long as it is to");
+    with_ignored(wait_in_epoll, &epoll);
+    check(wait_result == EINTR, "epoll_wait is interrupted");
+    with_ignored(wait_in_epoll_pwait, &epoll);
+    check(wait_result == EINTR, "epoll_pwait, too");
+    close(epoll);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {CASE(handler_blocks), CASE(poll_ends), CASE(last_of_many), CASE(suspend_restarts)};
+    static const struct test_case cases[] = {CASE(handler_blocks), CASE(poll_ends), CASE(last_of_many), CASE(suspend_restarts), CASE(ignored)};
     return RUN_CASES(cases);
 }

@@ -17,7 +17,7 @@ use super::{Call, RESTART, RESTART_NO_HANDLER, SysResult};
 use crate::aspace::Aspace;
 use crate::rank::Rank;
 use crate::thread::Thread;
-use crate::{preempt, ship, signal, stats};
+use crate::{clock, preempt, ship, signal, stats, timer};
 
 /// What a request of ioctl or fcntl may write at most: the largest flat structure is well below a page.
 const REQUEST_BYTES: u64 = 4096;
@@ -28,13 +28,43 @@ pub fn ship(call: &mut Call<'_>) -> SysResult {
     let row = by_nr(call.nr()).ok_or(Errno::ENOSYS)?;
     let args = call.args();
     let Some(mask) = temporary_mask(row, &args) else {
-        return ship_row(call.thread, row, &args);
+        return if row.name == "poll" {
+            ship_poll(call.thread, row, args)
+        } else {
+            ship_row(call.thread, row, &args)
+        };
     };
     signal::change_mask(call.thread, |own| own.set_saved_mask(mask));
     let result = ship_row(call.thread, row, &args);
-    // A handler may be about to run under the temporary mask; if none does, delivery::before_return restores the old one.
-    if !matches!(result, Err(RESTART | RESTART_NO_HANDLER)) {
-        signal::change_mask(call.thread, |own| own.restore_mask());
+    match result {
+        // A handler may be about to run under the temporary mask; if none does, delivery::before_return restores the old one.
+        Err(errno @ (RESTART | RESTART_NO_HANDLER | Errno::EINTR)) => {
+            Err(call.thread.interrupted(errno))
+        }
+        result => {
+            signal::change_mask(call.thread, |own| own.restore_mask());
+            result
+        }
+    }
+}
+
+/// poll(2), which has no place for what is left of its time: one that starts again goes on to its old end (Linux:
+/// do_restart_poll).
+fn ship_poll(thread: &'static Thread, row: &Row, mut args: [u64; 6]) -> SysResult {
+    const NS_PER_MS: u64 = 1_000_000;
+    let limit_ns = u64::try_from(args[2] as i32).unwrap_or(0) * NS_PER_MS;
+    if limit_ns == 0 {
+        return ship_row(thread, row, &args); // it does not wait, or for ever
+    }
+    let kept = thread.take_sleep_end();
+    let deadline = kept.unwrap_or_else(|| timer::deadline_after(limit_ns));
+    if kept.is_some() {
+        let left = deadline.saturating_sub(hal::time::tsc());
+        args[2] = clock::ticks_to_ns(left).div_ceil(NS_PER_MS);
+    }
+    let result = ship_row(thread, row, &args);
+    if result == Err(RESTART_NO_HANDLER) {
+        thread.keep_sleep_end(deadline);
     }
     result
 }
