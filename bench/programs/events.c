@@ -4,9 +4,11 @@
  *   events ticks N     timer interrupts while the program computes
  *   events long N      timer interrupts, one a millisecond, during single calls that
  *                      have N MiB to clear; the signals are ignored
+ *   events barriers N  barriers in the accesses of all processes (membarrier)
  *   events off         a region (../plugin/mark.h) around a getpid, and one
  *                      around mmap of a page: interrupts are off in both
  */
+#include <linux/membarrier.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -73,6 +75,12 @@ static void in_long_calls(size_t mib)
 	must(setitimer(ITIMER_REAL, &never, NULL) == 0, "setitimer");
 }
 
+static void barriers(size_t wanted)
+{
+	for (; (size_t)caught < wanted; caught++)
+		must(syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) == 0, "membarrier");
+}
+
 static void off(void)
 {
 	long page;
@@ -100,10 +108,12 @@ int main(int argc, char **argv)
 		ticks(wanted);
 	else if (strcmp(what, "long") == 0)
 		in_long_calls(wanted);
+	else if (strcmp(what, "barriers") == 0)
+		barriers(wanted);
 	else if (strcmp(what, "off") == 0)
 		off();
 	else
-		check(0, "events faults N | events ticks N | events long N | events off");
+		check(0, "events faults | ticks | long | barriers N, or events off");
 	check(what[0] == 'o' || what[0] == 'l' || (size_t)caught == wanted, "not as many as wanted");
 	report("events", (double)caught);
 	return 0;

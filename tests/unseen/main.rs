@@ -67,6 +67,18 @@ fn timer_interrupts_are_counted() -> Result<()> {
     Ok(())
 }
 
+/// Barriers for all processes that ordered the accesses of the caller's rank only: of two ranks with a core each, nobody interrupted
+/// the other.
+#[test]
+fn barriers_for_all_reach_other_ranks() -> Result<()> {
+    let options = ["-n", "2", "-m", SHARE.0];
+    let (_, stats) = run(&options, false, "events", &["barriers", "50"])?;
+    let ipis = stats.number("/total/ipis")?;
+    // Two may be taken at once while the other rank makes one itself.
+    ensure!(ipis >= 50, "{ipis} interrupts by 100 barriers");
+    Ok(())
+}
+
 /// Preemption points that never let anything in: a timer of 1 ms interrupts calls that take 16 ms, and not only their ends.
 #[test]
 fn preemption_points_let_interrupts_in() -> Result<()> {

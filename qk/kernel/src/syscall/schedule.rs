@@ -140,23 +140,27 @@ pub fn getcpu(call: &mut Call<'_>) -> SysResult {
     Ok(0)
 }
 
-/// The commands that order all threads' accesses interrupt the cores that run them; what a registration would prepare is there.
+/// The commands that order accesses interrupt the cores that run threads of the rank, or all of the node where they are for all
+/// processes: what those map in common is seen in order as well. What a registration would prepare is there.
 pub fn membarrier(call: &mut Call<'_>) -> SysResult {
+    // include/uapi/linux/membarrier.h; of each expedited command the registration follows.
     const QUERY: u64 = 0;
-    /// GLOBAL, GLOBAL_EXPEDITED, PRIVATE_EXPEDITED and their registrations (include/uapi/linux/membarrier.h).
+    const GLOBAL: u64 = 1;
+    const GLOBAL_EXPEDITED: u64 = 2;
+    const PRIVATE_EXPEDITED: u64 = 8;
     const KNOWN: u64 = 0x1f;
-    const REGISTRATIONS: u64 = 0x14;
     match (call.frame.rdi, call.frame.rsi) {
-        (QUERY, 0) => Ok(KNOWN),
-        (command, 0) if command.is_power_of_two() && command & KNOWN != 0 => {
-            if command & REGISTRATIONS == 0 {
-                call.rank.with_aspace(|_| {
-                    shootdown::barrier(call.rank);
-                    Ok(())
-                })?;
-            }
-            Ok(0)
+        (QUERY, 0) => return Ok(KNOWN),
+        (GLOBAL | GLOBAL_EXPEDITED, 0) => {
+            // Entering the kernel is what counts: that they drop translations besides does no harm.
+            shootdown::flush_all_on(&CoreSet::of(0, hal::cpu::count()));
         }
-        _ => Err(Errno::EINVAL),
+        (PRIVATE_EXPEDITED, 0) => call.rank.with_aspace(|_| {
+            shootdown::barrier(call.rank);
+            Ok(())
+        })?,
+        (command, 0) if command.is_power_of_two() && command & KNOWN != 0 => {}
+        _ => return Err(Errno::EINVAL),
     }
+    Ok(0)
 }
