@@ -14,8 +14,7 @@ use wire::region_log::{Change, prot};
 
 use crate::Case;
 use crate::launch::Setup;
-use crate::node::{DATA, Directory, Node, POOL, SHARE, wait_for};
-use crate::threads::node_of;
+use crate::node::{DATA, Directory, Node, SHARE, wait_for};
 
 pub const CASES: &[Case] = &[
     ("are_waited_for", are_waited_for),
@@ -23,18 +22,6 @@ pub const CASES: &[Case] = &[
     ("have_copies_of_memory", have_copies_of_memory),
     ("reach_no_other_process", reach_no_other_process),
     ("get_no_rights", get_no_rights),
-    (
-        "do_not_inherit_what_is_being_opened",
-        do_not_inherit_what_is_being_opened,
-    ),
-    (
-        "are_forked_beside_looks_at_threads",
-        are_forked_beside_looks_at_threads,
-    ),
-    (
-        "have_the_pool_by_no_descriptor_of_the_rank",
-        have_the_pool_by_no_descriptor_of_the_rank,
-    ),
     ("of_vfork_give_back_the_stack", of_vfork_give_back_the_stack),
     (
         "of_vfork_use_the_memory_of_the_rank",
@@ -70,14 +57,14 @@ const RSP: usize = 15;
 const RIP: usize = 16;
 
 /// syscall; exit_group(rax)
-const CALL_AND_EXIT: &[u8] = &[
+pub const CALL_AND_EXIT: &[u8] = &[
     0x0f, 0x05, // syscall
     0x89, 0xc7, // mov edi, eax
     0xb8, 231, 0, 0, 0, // mov eax, SYS_exit_group
     0x0f, 0x05, // syscall
 ];
 /// for (;;) pause();
-const PAUSE: &[u8] = &[
+pub const PAUSE: &[u8] = &[
     0xb8, 34, 0, 0, 0, // mov eax, SYS_pause
     0x0f, 0x05, // syscall
     0xeb, 0xf7, // jmp to the beginning
@@ -103,7 +90,7 @@ fn node_with(setup: Setup) -> Node {
 }
 
 /// The mapping of a child's code.
-fn code() -> Change {
+pub fn code() -> Change {
     Change::Map {
         addr: CODE,
         len_bytes: 0x1000,
@@ -113,7 +100,7 @@ fn code() -> Change {
 }
 
 /// Describes a child that begins at `code` with rax, rdi, rsi, rdx.
-fn describe(node: &Node, code: &[u8], registers: [u64; 4]) {
+pub fn describe(node: &Node, code: &[u8], registers: [u64; 4]) {
     node.put_gpa(CODE_GPA, code);
     let child = &node.area().child;
     child.exit_signal.put(libc::SIGCHLD as u64);
@@ -128,12 +115,12 @@ fn describe(node: &Node, code: &[u8], registers: [u64; 4]) {
     }
 }
 
-fn fork(node: &mut Node) -> i64 {
+pub fn fork(node: &mut Node) -> i64 {
     node.host_op(HostOp::Fork, &[])
 }
 
 /// Waits for a child; its status as wait(2) has it.
-fn wait(node: &mut Node, pid: i64) -> i32 {
+pub fn wait(node: &mut Node, pid: i64) -> i32 {
     let to = DATA.0 + 0x2000;
     assert_eq!(node.call(libc::SYS_wait4, &[pid as u64, to, 0, 0]), pid);
     node.get_i32(to)
@@ -150,7 +137,7 @@ fn are_waited_for() {
 }
 
 /// Numbers of a process's open descriptors.
-fn descriptors(pid: i64) -> BTreeSet<u32> {
+pub fn descriptors(pid: i64) -> BTreeSet<u32> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
     entries
         .map(|entry| {
@@ -165,7 +152,7 @@ fn descriptors(pid: i64) -> BTreeSet<u32> {
         .collect()
 }
 
-fn status(pid: i64) -> String {
+pub fn status(pid: i64) -> String {
     fs::read_to_string(format!("/proc/{pid}/status")).unwrap()
 }
 
@@ -320,107 +307,6 @@ fn get_no_rights() {
     let script = format!("{} -u >{}", id.display(), report.display());
     assert_eq!(shell(&mut node, &script), 0);
     assert_eq!(fs::read_to_string(&report).unwrap(), format!("{NOBODY}\n"));
-}
-
-/// The proxy's memory is open for as long as it takes to see what was opened: a child that was forked meanwhile would have it.
-fn do_not_inherit_what_is_being_opened() {
-    const ROUNDS: usize = 300;
-    const EACCES: i64 = -13;
-    let mut node = node_of(2);
-    node.log.append(&code()).unwrap();
-    describe(&node, PAUSE, [0; 4]);
-    let path = node.put(DATA.0, b"/proc/self/mem\0");
-    for round in 0..ROUNDS {
-        node.begin_on(1, libc::SYS_open, &[path, libc::O_RDWR as u64, 0]);
-        let pid = fork(&mut node);
-        assert!(pid > 0, "{pid}");
-        assert_eq!(node.finish_on(1), EACCES);
-        // The last of ours goes away with the step into the program.
-        wait_for(|| status(pid).contains("\nState:\tS"));
-        for fd in descriptors(pid) {
-            let link = fs::read_link(format!("/proc/{pid}/fd/{fd}")).unwrap();
-            let link = link.to_string_lossy();
-            assert!(!link.ends_with("/mem"), "round {round}: {fd} is {link}");
-        }
-        assert_eq!(node.call(libc::SYS_kill, &[pid as u64, 9]), 0);
-        assert_eq!(wait(&mut node, pid), 9);
-    }
-}
-
-/// Two threads waited for each other for ever: one had passed the gate that a fork closes, found a thread that had yet to
-/// inherit its name, and was to pass the gate once more, behind the fork that waited for it. So did two that settled what
-/// one thread inherits, of which the second had not passed yet and kept the first from it.
-fn are_forked_beside_looks_at_threads() {
-    const ROUNDS: usize = 300;
-    let mut node = node_of(3);
-    node.log.append(&code()).unwrap();
-    describe(&node, CALL_AND_EXIT, [libc::SYS_getpid as u64, 0, 0, 0]);
-    let tid = node.threads()[2].host.tid.load();
-    // Linux is busy with the path for as long as it takes another thread to come to its fork.
-    let way = "../task/".repeat(480);
-    let path = node.put(
-        DATA.0,
-        format!("/proc/self/task/{way}{tid}/comm\0").as_bytes(),
-    );
-    for round in 0..ROUNDS {
-        node.threads()[2].node.ends();
-        node.start_thread(2, 0);
-        let opens = [path, libc::O_RDWR as u64, 0];
-        node.begin_on(1, libc::SYS_open, &opens);
-        node.begin_host_op(HostOp::Fork, &[]);
-        if round % 2 == 1 {
-            node.begin_on(2, libc::SYS_getpgid, &[0]);
-        }
-        let pid = node.finish();
-        assert!(pid > 0, "{pid}");
-        let fd = node.finish_on(1);
-        assert!(fd >= 0, "round {round}: {fd}");
-        if round % 2 == 1 {
-            assert!(node.finish_on(2) >= 0);
-        }
-        assert_eq!(node.call(libc::SYS_close, &[fd as u64]), 0);
-        assert_eq!(wait(&mut node, pid), (pid as i32 & 0xff) << 8);
-    }
-}
-
-/// A child maps frames of the pool by a description of its own of the pool's file. It was opened beside the rank's descriptors,
-/// to be read and written, and another thread that guessed its number could keep the whole pool.
-fn have_the_pool_by_no_descriptor_of_the_rank() {
-    const ROUNDS: i64 = 200;
-    const EBADF: i64 = -9;
-    const ADDR: u64 = 0x200_0000;
-    let mut node = node_of(2);
-    node.log.append(&code()).unwrap();
-    let shared = Change::Map {
-        addr: ADDR,
-        len_bytes: 0x1000,
-        gpa: POOL.0,
-        prot: prot::READ | prot::WRITE,
-    };
-    node.log.append(&shared).unwrap();
-    // add dword ptr [rdi], 1; pause()
-    let code = [&[0x83, 0x07, 1], PAUSE].concat();
-    describe(&node, &code, [0, ADDR, 0, 0]);
-    for round in 1..=ROUNDS {
-        node.begin_host_op(HostOp::Fork, &[]);
-        while !node.answered() {
-            let kept = node.call_on(1, libc::SYS_dup, &[3]);
-            assert_eq!(kept, EBADF, "round {round}");
-        }
-        let pid = node.finish();
-        assert!(pid > 0, "{pid}");
-        wait_for(|| status(pid).contains("\nState:\tS"));
-        assert_eq!(descriptors(pid), BTreeSet::from([0, 1, 2]));
-        assert_eq!(i64::from(node.get_gpa(POOL.0, 1)[0]), round & 0xff);
-        let is_with_child = |node: &mut Node| {
-            let pages = [0, 0x1000].map(|page| [POOL.0 + page, 0x1000]);
-            pages.map(|args| node.host_op(HostOp::IsWithChild, &args))
-        };
-        assert_eq!(is_with_child(&mut node), [1, 0]);
-        assert_eq!(node.call(libc::SYS_kill, &[pid as u64, 9]), 0);
-        assert_eq!(wait(&mut node, pid), 9);
-        assert_eq!(is_with_child(&mut node), [0, 0]);
-    }
 }
 
 /// Starts a child and waits until it has called exec or ended.

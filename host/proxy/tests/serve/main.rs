@@ -2,6 +2,7 @@
 //!
 //! A test starts this binary again as the proxy, for a proxy never returns and wants a process of its own.
 
+mod beside;
 mod cancel;
 mod children;
 mod descriptors;
@@ -37,6 +38,7 @@ fn main() {
     launch::keep_to_ourselves();
     let mut tests = Vec::new();
     for (group, cases) in [
+        ("beside", beside::CASES),
         ("cancel", cancel::CASES),
         ("children", children::CASES),
         ("descriptors", descriptors::CASES),
