@@ -18,7 +18,7 @@ mod text;
 pub(crate) mod walk;
 pub mod xpmem;
 
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 use abi::Errno;
 use abi::syscall::{Arg, Call};
@@ -51,6 +51,9 @@ enum Name {
     /// A descriptor of the proxy.
     OwnFd,
 }
+
+/// A path that Linux does not look at (PATH_MAX, uapi/linux/limits.h).
+static TOO_LONG: [u8; 4096] = [b'x'; 4096];
 
 /// Looks whether a call speaks of the process or the machine; its arguments have been prepared.
 pub fn recognise(rank: &Rank, call: &Call, args: &[u64; 6], scratch: &Scratch) -> Special {
@@ -91,8 +94,8 @@ fn look(rank: &Rank, call: &Call, args: &[u64; 6], scratch: &Scratch) -> Special
 fn elsewhere(rank: &Rank, call: &Call, args: &[u64; 6], at: usize, path: &[u8]) -> Special {
     let mut args = *args;
     args[at] = path.as_ptr() as u64;
-    if at > 0 && call.args[at - 1] == Arg::DirFd {
-        args[at - 1] = libc::AT_FDCWD as u64;
+    if let Some(base) = base(call, at) {
+        args[base] = libc::AT_FDCWD as u64;
     }
     let special = of_path(rank, call, &args, at, &path[..path.len() - 1]);
     match sys::leave(call, &args, special) {
@@ -108,11 +111,48 @@ fn of_path(rank: &Rank, call: &Call, args: &[u64; 6], at: usize, path: &[u8]) ->
     if i64::from(call.nr) == libc::SYS_truncate && !path.is_empty() {
         return Special::Answer(open::truncate(rank, args[1], path));
     }
-    if through_link(call, args)
-        && let Err(errno) = open::may_reach(rank, (at > 0).then_some(args[0]), args[at], path)
-    {
-        return Special::Answer(errno.ret());
+    match of_named(rank, call, args, at, path) {
+        Special::No if through_link(call, args) && !path.is_empty() => {
+            pinned(rank, call, args, at, path)
+        }
+        special => special,
     }
+}
+
+/// Carries out a call on what its path was seen to lead to, and nothing else: a link may be exchanged before Linux follows it.
+fn pinned(rank: &Rank, call: &Call, args: &[u64; 6], at: usize, path: &[u8]) -> Special {
+    let here = libc::AT_FDCWD as u64;
+    let from = base(call, at).map_or(here, |base| args[base]);
+    let mut args = *args;
+    let object = match open::pin(rank, from, path, 0) {
+        Ok(object) => object,
+        Err(errno) => {
+            // What is wrong with other arguments Linux says first: before it looks at this path.
+            args[at] = TOO_LONG.as_ptr() as u64;
+            let ret = crate::call::linux(call.nr, &args);
+            let first = (ret != Errno::ENAMETOOLONG.ret()).then_some(ret);
+            return Special::Answer(first.unwrap_or_else(|| errno.ret()));
+        }
+    };
+    let path = format!("/proc/self/fd/{}\0", object.as_raw_fd());
+    args[at] = path.as_ptr() as u64;
+    if let Some(base) = base(call, at) {
+        args[base] = here;
+    }
+    match sys::leave(call, &args, Special::No) {
+        Special::No => Special::Answer(crate::call::linux(call.nr, &args)),
+        answer => answer,
+    }
+}
+
+/// Which argument names the directory that the path, argument `at`, begins in.
+fn base(call: &Call, at: usize) -> Option<usize> {
+    at.checked_sub(1)
+        .filter(|before| call.args[*before] == Arg::DirFd)
+}
+
+/// Answers a call about a few names in the directory of the process.
+fn of_named(rank: &Rank, call: &Call, args: &[u64; 6], at: usize, path: &[u8]) -> Special {
     let (directory, last) = split(path);
     let Some(name) = named(last, rank.first_own_fd) else {
         return Special::No;
@@ -179,8 +219,8 @@ fn follows(call: &Call, args: &[u64; 6]) -> bool {
     match i64::from(call.nr) {
         libc::SYS_newfstatat => without(args[3], libc::AT_SYMLINK_NOFOLLOW),
         libc::SYS_statx => without(args[2], libc::AT_SYMLINK_NOFOLLOW),
-        libc::SYS_stat | libc::SYS_access | libc::SYS_faccessat | libc::SYS_faccessat2 => true,
-        libc::SYS_statfs => true,
+        libc::SYS_faccessat2 => without(args[3], libc::AT_SYMLINK_NOFOLLOW),
+        libc::SYS_stat | libc::SYS_access | libc::SYS_faccessat | libc::SYS_statfs => true,
         _ => false,
     }
 }

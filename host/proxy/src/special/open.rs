@@ -6,6 +6,7 @@
 
 mod pinned;
 
+use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use abi::Errno;
@@ -301,46 +302,37 @@ pub fn truncate(rank: &Rank, len_bytes: u64, path: &[u8]) -> i64 {
     })
 }
 
-/// Whether a path leads to what the rank may reach, by a call that follows links; `at` is its directory, if the call has one.
-///
-/// # Errors
-/// Those of [`Place::link`]. Whatever else is wrong with the path the call itself says.
-pub fn may_reach(rank: &Rank, at: Option<u64>, name: u64, path: &[u8]) -> Result<(), Errno> {
-    let at = at.unwrap_or(libc::AT_FDCWD as u64);
-    let seen = fds::with_room(rank.raised_fds, || {
-        owned(without_magic(at, name, &how(libc::O_PATH as u64, 0))).map(drop)
-    });
-    if seen != Err(Errno::ELOOP) {
-        return Ok(());
-    }
-    match find(rank, at, path, 0) {
-        Err(denied @ (Errno::ENOENT | Errno::EACCES)) => Err(denied),
-        _ => Ok(()),
-    }
-}
-
 /// Opens what a path leads to without access, so that it cannot be another thing later; a final link only if `flags` have
 /// O_NOFOLLOW. It lies above the rank's descriptors.
 ///
 /// # Errors
-/// As open(2), but for what concerns access.
+/// As open(2), but for what concerns access; those of [`Place::link`].
 pub fn pin(rank: &Rank, at: u64, path: &[u8], flags: u64) -> Result<OwnedFd, Errno> {
     let at = if path.starts_with(b"/") {
         libc::AT_FDCWD as u64
     } else {
         at
     };
+    fds::with_room(rank.raised_fds, || {
+        let how = how(libc::O_PATH as u64 | flags & libc::O_NOFOLLOW as u64, 0);
+        let name = CString::new(path).map_err(|_| Errno::EINVAL)?;
+        let pinned = match owned(without_magic(at, name.as_ptr().addr() as u64, &how)) {
+            Err(Errno::ELOOP) => pin_behind_links(rank, at, path, flags)?,
+            pinned => pinned?,
+        };
+        Ok(fds::above(pinned, rank.first_own_fd))
+    })
+}
+
+fn pin_behind_links(rank: &Rank, at: u64, path: &[u8], flags: u64) -> Result<OwnedFd, Errno> {
     let found = find(rank, at, path, flags)?;
     let follow = if found.magic {
         OFlags::empty()
     } else {
         OFlags::NOFOLLOW
     };
-    fds::with_room(rank.raised_fds, || {
-        let flags = OFlags::PATH | OFlags::CLOEXEC | follow;
-        let pinned = openat(&found.directory, &found.name[..], flags, Mode::empty());
-        Ok(fds::above(pinned.map_err(linux)?, rank.first_own_fd))
-    })
+    let flags = OFlags::PATH | OFlags::CLOEXEC | follow;
+    openat(&found.directory, &found.name[..], flags, Mode::empty()).map_err(linux)
 }
 
 /// Looks at what was opened, whether the rank may have it; returns the text that the rank gets instead, if there is one.

@@ -2,9 +2,13 @@
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::CWD;
 
 use crate::Case;
-use crate::node::{DATA, Directory};
+use crate::node::{DATA, Directory, Node};
+use crate::reach::ram;
 use crate::threads::node_of;
 
 pub const CASES: &[Case] = &[
@@ -14,6 +18,10 @@ pub const CASES: &[Case] = &[
     ),
     ("threads_open_as_one_does", threads_open_as_one_does),
     ("numbers_run_out_alike", numbers_run_out_alike),
+    (
+        "links_that_change_lead_to_what_was_looked_at",
+        links_that_change_lead_to_what_was_looked_at,
+    ),
     (
         "numbers_that_are_taken_stay_open",
         numbers_that_are_taken_stay_open,
@@ -203,4 +211,41 @@ fn numbers_that_are_taken_stay_open() {
         }
     }
     assert_eq!(node.finish_on(0), 0);
+}
+
+/// Where a path led was looked at, and Linux followed it again for the call: a link that was exchanged in between led chmod to
+/// guest RAM.
+fn links_that_change_lead_to_what_was_looked_at() {
+    const ROUNDS: usize = 400;
+    const ENOENT: i64 = -2;
+    let directory = Directory::new("links_that_change");
+    let mut node = node_of(1);
+    let [file, link, other] = ["file", "link", "other"].map(|name| directory.0.join(name));
+    std::fs::write(&file, "").unwrap();
+    symlink("file", &link).unwrap();
+    symlink(format!("/proc/self/fd/{}", ram(&node)), &other).unwrap();
+    let mode = |node: &Node| rustix::fs::fstat(&node.memfd).unwrap().st_mode;
+    let before = mode(&node);
+    // On the way to the link there is time to exchange it.
+    std::fs::create_dir(directory.0.join("a")).unwrap();
+    node.put(
+        PATH,
+        &directory.path(&format!("{}link", "a/../".repeat(780))),
+    );
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                let flags = rustix::fs::RenameFlags::EXCHANGE;
+                rustix::fs::renameat_with(CWD, &link, CWD, &other, flags).unwrap();
+            }
+        });
+        let rets: Vec<i64> = (0..ROUNDS)
+            .map(|round| node.call(libc::SYS_chmod, &[PATH, 0o600 + round as u64 % 8]))
+            .collect();
+        done.store(true, Ordering::Relaxed);
+        assert!(rets.iter().all(|ret| [0, ENOENT].contains(ret)), "{rets:?}");
+        assert!(rets.contains(&0) && rets.contains(&ENOENT));
+    });
+    assert_eq!(mode(&node), before);
 }

@@ -18,6 +18,7 @@ pub const CASES: &[Case] = &[
     ("descriptors_of_the_proxy", descriptors_of_the_proxy),
     ("entries_of_other_processes", entries_of_other_processes),
     ("harmless_links_are_followed", harmless_links_are_followed),
+    ("its_own_program_file", its_own_program_file),
     ("devices_that_take_pointers", devices_that_take_pointers),
     ("signals_to_what_keeps_nodes", signals_to_what_keeps_nodes),
     (
@@ -93,7 +94,7 @@ fn watcher(node: &Node) -> i32 {
 }
 
 /// A descriptor of the proxy that is guest RAM.
-fn ram(node: &Node) -> i32 {
+pub fn ram(node: &Node) -> i32 {
     let open = std::fs::read_dir(format!("/proc/{}/fd", node.pid())).unwrap();
     let is_ram = |path: &std::path::Path| {
         let target = std::fs::read_link(path).unwrap_or_default();
@@ -318,6 +319,27 @@ fn the_keepers_socket() {
     let ret = node.call(libc::SYS_connect, &[socket, PATH, address.len() as u64]);
     assert_eq!(ret, -111); // ECONNREFUSED
     assert_eq!(node.call(libc::SYS_write, &[socket, PATH, 1]), -32); // EPIPE
+}
+
+/// Calls that do not only look at /proc/self/exe reached the proxy's program, not the rank's.
+fn its_own_program_file() {
+    use std::os::unix::fs::MetadataExt;
+    const EXDEV: i64 = -18;
+    let (mut node, directory) = (Node::new(), Directory::new("program"));
+    let program = open(&mut node, b"/proc/self/exe\0", 0);
+    let program = format!("/proc/{}/fd/{program}", node.pid());
+    let program = std::fs::metadata(program).unwrap();
+    let exe = node.put(PATH, b"/proc/self/exe\0");
+    let link = node.put(PATH + 0x100, &directory.path("link"));
+    let (here, follow) = (libc::AT_FDCWD as u64, libc::AT_SYMLINK_FOLLOW as u64);
+    match node.call(libc::SYS_linkat, &[here, exe, here, link, follow]) {
+        0 => {
+            let link = std::fs::metadata(directory.0.join("link")).unwrap();
+            assert_eq!((link.dev(), link.ino()), (program.dev(), program.ino()));
+        }
+        // Another's file, or one elsewhere, cannot be linked to.
+        ret => assert!([EXDEV, -1].contains(&ret), "{ret}"),
+    }
 }
 
 /// Once a rank could end the node of others by killing its keeper, its QEMU or their yods.
