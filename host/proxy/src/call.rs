@@ -106,7 +106,6 @@ impl Caller {
             watcher::settle(rank); // SIGCHLD, or what it has sent, comes before the call returns
         }
         special::complete(rank, call, &args, ret)?;
-        coherent::opened(rank, call.nr, &args, ret);
         args::finish(&after, ret, rank, &self.scratch)?;
         if ret == Errno::EFBIG.ret() {
             signals::pass_on(libc::SIGXFSZ); // RLIMIT_FSIZE: Linux tells the thread, not the process

@@ -47,30 +47,6 @@ pub fn carry_out(rank: &Rank, nr: u16, args: &[u64; 6], scratch: &Scratch) -> Op
     }
 }
 
-/// After an open that may have cut a file to nothing (O_TRUNC).
-pub fn opened(rank: &Rank, nr: u16, args: &[u64; 6], ret: i64) {
-    if rank.words.objects.is_empty() || ret < 0 {
-        return;
-    }
-    let flags = match i64::from(nr) {
-        libc::SYS_creat => libc::O_TRUNC as u64,
-        libc::SYS_open => args[1],
-        libc::SYS_openat => args[2],
-        libc::SYS_openat2 => {
-            let mut flags = [0; 8];
-            // Linux has just read it.
-            let _ = rank.read(args[2], &mut flags);
-            u64::from_le_bytes(flags)
-        }
-        _ => return,
-    };
-    if flags & libc::O_TRUNC as u64 != 0
-        && let Some(file) = mapped(rank, ret as u64)
-    {
-        clear(rank, &rank.objects.lock(file), file, (0, u64::MAX), 0);
-    }
-}
-
 /// Replaces what the rank read from a file, or was given of it, by what frames hold.
 pub fn overlay(rank: &Rank, fd: BorrowedFd<'_>, addr: u64, len_bytes: u64, offset: u64) {
     if rank.words.objects.is_empty() {
@@ -106,7 +82,7 @@ fn either_is_mapped(rank: &Rank, one: u64, other: u64) -> Option<i64> {
     either.map(|_| Errno::EINVAL.ret())
 }
 
-/// Makes a call by which the file behind `fd` gets this length.
+/// Makes a call by which the file behind `fd` gets this length, if it succeeds.
 pub fn truncate(
     rank: &Rank,
     fd: BorrowedFd<'_>,
@@ -145,9 +121,9 @@ fn fallocate(rank: &Rank, nr: u16, args: &[u64; 6]) -> Option<i64> {
     Some(ret)
 }
 
-/// Clears frames, when the call that cleared the file succeeded.
+/// Clears frames, when the call that cleared the file succeeded; of an open that is a descriptor.
 fn clear(rank: &Rank, locked: &Locked<'_>, file: File, range: (u64, u64), ret: i64) {
-    if ret == 0 {
+    if ret >= 0 {
         let parts = locked.parts(rank, file, range, false);
         parts.iter().for_each(Part::clear);
     }

@@ -202,7 +202,13 @@ fn opened(rank: &Rank, asked: &Asked<'_>) -> i64 {
         Some(text) => text::replace(rank, &text, &file, flags),
         None => Ok(()),
     });
-    seen.map_or_else(Errno::ret, |()| give(file))
+    if let Err(errno) = seen {
+        return errno.ret();
+    }
+    if flags & libc::O_TRUNC != 0 {
+        coherent::truncate(rank, file.as_fd(), 0, || 0);
+    }
+    give(file)
 }
 
 /// Opens what a path leads to, whatever it is; an empty path only as Linux does.

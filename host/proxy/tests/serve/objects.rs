@@ -7,6 +7,7 @@ use crate::Case;
 use crate::files::open;
 use crate::launch::Setup;
 use crate::node::{DATA, Directory, Node, POOL};
+use crate::threads::node_of;
 
 pub const CASES: &[Case] = &[
     ("only_regular_files_are_held", only_regular_files_are_held),
@@ -34,6 +35,10 @@ pub const CASES: &[Case] = &[
         appended_bytes_reach_the_frames,
     ),
     ("a_file_that_is_cut_is_zero", a_file_that_is_cut_is_zero),
+    (
+        "a_file_is_cut_as_the_open_was_told",
+        a_file_is_cut_as_the_open_was_told,
+    ),
     ("mapped_files_are_not_cloned", mapped_files_are_not_cloned),
     (
         "frames_that_are_not_filled_are_not_read",
@@ -309,6 +314,36 @@ fn a_file_that_is_cut_is_zero() {
     let again = node.call(libc::SYS_openat, &[at, path, flags as u64, 0]);
     assert!(again >= 0, "{again}");
     assert_eq!(frames(&node, 0, 4), [0; 4]);
+}
+
+/// The flags of openat2 were read once more after the call: another thread that took O_TRUNC out kept the frames of the file
+/// that was cut as they were.
+fn a_file_is_cut_as_the_open_was_told() {
+    const ROUNDS: u32 = 300;
+    let mut node = node_of(2);
+    let fd = mapped(&mut node);
+    let path = format!("/proc/self/fd/{}{fd}\0", "../fd/".repeat(50));
+    let path = node.put(BUF, path.as_bytes());
+    let how = node.put_words(DATA.0, &[0, 0, 0]);
+    let at = libc::AT_FDCWD as u64;
+    for round in 0..ROUNDS {
+        node.put_gpa(POOL.0, b"frame");
+        assert_eq!(node.call(libc::SYS_ftruncate, &[fd, 5]), 0);
+        node.begin_on(1, libc::SYS_openat2, &[at, path, how, 24]);
+        for turn in 0.. {
+            let flags = libc::O_RDWR | [0, libc::O_TRUNC][turn % 2];
+            node.put_words(how, &[flags as u64, 0, 0]);
+            if node.answered_on(1) {
+                break;
+            }
+        }
+        let again = node.finish_on(1);
+        assert!(again >= 0, "{again}");
+        assert_eq!(node.call(libc::SYS_close, &[again as u64]), 0);
+        let end = node.call(libc::SYS_lseek, &[fd, 0, libc::SEEK_END as u64]);
+        let held: &[u8] = if end == 0 { &[0; 5] } else { b"frame" };
+        assert_eq!(frames(&node, 0, 5), held, "round {round}");
+    }
 }
 
 /// Linux would have cloned what the files hold, not the frames, on a file system that can: refused as by one that cannot. Of

@@ -8,7 +8,7 @@
 //! What differs: F_GETFL does not show O_NOFOLLOW, and Linux's protection of others' files in directories like /tmp
 //! (fs.protected_regular), which looks at O_CREAT, is not asked.
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use abi::Errno;
 use rustix::fs::{FileType, fstat};
@@ -17,6 +17,7 @@ use super::{
     Asked, FLAGS_AT, MODE_AT, NEW, TEMPORARY, find, linux_call, look, owned, reach, set,
     without_magic, word,
 };
+use crate::call::coherent;
 use crate::fds;
 use crate::rank::Rank;
 use crate::special::text;
@@ -110,8 +111,10 @@ fn open_object(rank: &Rank, object: &OwnedFd, flags: i32) -> Result<i64, Errno> 
     let path = format!("/proc/self/fd/{}\0", object.as_raw_fd());
     let flags = flags & !(libc::O_CREAT | libc::O_NOFOLLOW);
     let at = libc::AT_FDCWD as u64;
-    Errno::check(linux_call(
-        libc::SYS_openat,
-        &[at, path.as_ptr() as u64, flags as u64, 0],
-    ))
+    let args = [at, path.as_ptr() as u64, flags as u64, 0];
+    let open = || linux_call(libc::SYS_openat, &args);
+    Errno::check(match flags & libc::O_TRUNC {
+        0 => open(),
+        _ => coherent::truncate(rank, object.as_fd(), 0, open),
+    })
 }
