@@ -7,8 +7,8 @@ use abi::Errno;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::Key;
-use super::slots::{List, NIL, Slots};
+use super::slots::{List, NIL, Slots, give_back};
+use super::{Key, Waiter};
 
 /// A lock that somebody waits for.
 pub struct Lock {
@@ -26,7 +26,7 @@ pub struct Contended<W> {
     slots: Slots<(Key, W)>,
 }
 
-impl<W: Copy> Contended<W> {
+impl<W: Waiter> Contended<W> {
     pub const fn new() -> Self {
         Contended {
             locks: Vec::new(),
@@ -42,8 +42,8 @@ impl<W: Copy> Contended<W> {
     /// Who waits longest for a lock, and whether somebody else does.
     pub fn first(&self, key: Key) -> Option<(W, bool)> {
         let head = self.locks[self.find(key)?].waiters.head();
-        let (entry, next) = self.slots.get(head);
-        entry.map(|(_, waiter)| (waiter, next != NIL))
+        let first = self.slots.slot(head);
+        Some((first.entry.1, first.next != NIL))
     }
 
     /// Waits for a lock that thread `owner` has; of one that is waited for already, it is known who has it. Returns the slot.
@@ -52,27 +52,24 @@ impl<W: Copy> Contended<W> {
     /// ENOMEM; nothing has changed then.
     pub fn push(&mut self, key: Key, owner: u32, waiter: W) -> Result<u32, Errno> {
         if let Some(at) = self.find(key) {
-            let position = self
-                .slots
-                .push(&mut self.locks[at].waiters, (key, waiter))?;
-            return Ok(position.index);
+            return self.slots.push(&mut self.locks[at].waiters, (key, waiter));
         }
         self.locks.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
-        let mut waiters = List::new();
-        let position = self.slots.push(&mut waiters, (key, waiter))?;
+        let (mut waiters, ticket) = (List::new(), self.slots.next_ticket());
+        let slot = self.slots.push(&mut waiters, (key, waiter))?;
         self.locks.push(Lock {
             key,
             owner,
-            ticket: position.ticket,
+            ticket,
             waiters,
         });
-        Ok(position.index)
+        Ok(slot)
     }
 
     /// Stops waiting.
     pub fn remove(&mut self, slot: u32) {
-        let (entry, _) = self.slots.get(slot);
-        if let Some(at) = entry.and_then(|(key, _)| self.find(key)) {
+        let (key, _) = self.slots.slot(slot).entry;
+        if let Some(at) = self.find(key) {
             self.take_out(at, slot);
         }
     }
@@ -104,10 +101,22 @@ impl<W: Copy> Contended<W> {
     }
 
     fn take_out(&mut self, at: usize, slot: u32) {
-        let waiters = &mut self.locks[at].waiters;
-        self.slots.remove(waiters, slot);
-        if waiters.head() == NIL {
-            self.locks.remove(at);
+        let moved = self.slots.remove(&mut self.locks[at].waiters, slot);
+        if let Some((key, waiter)) = moved.copied() {
+            waiter.place().moves(slot);
+            if let Some(its) = self.find(key) {
+                self.locks[its].waiters.moved(self.slots.len(), slot);
+            }
         }
+        if self.locks[at].waiters.head() == NIL {
+            self.locks.remove(at);
+            give_back(&mut self.locks);
+        }
+    }
+
+    /// Locks and waiters that there is memory for.
+    #[cfg(test)]
+    pub fn room(&self) -> [usize; 2] {
+        [self.locks.capacity(), self.slots.room()]
     }
 }

@@ -1,10 +1,10 @@
 //! futex_waitv: waiting for several words at once.
 
 use abi::Errno;
-use alloc::vec::Vec;
+use arrayvec::ArrayVec;
 
 use super::queue::{Entry, Kind};
-use super::slots::Position;
+use super::slots::NIL;
 use super::{ANY, Futexes, Key, Locks, MANY, NOT_QUEUED, Waiter, Word};
 
 /// Words that a thread can wait for at once (FUTEX_WAITV_MAX of include/uapi/linux/futex.h).
@@ -24,11 +24,11 @@ pub struct One<'a, T> {
     pub expected: u32,
 }
 
-/// Where a thread waits for several words. To be given to [`Futexes::finish`].
+/// In which buckets a thread waits for several words; its place says where in them. To be given to [`Futexes::finish`].
 #[must_use = "the thread has to leave the buckets again"]
 #[derive(Debug)]
 pub struct Many {
-    entered: Vec<(usize, Position)>,
+    entered: ArrayVec<u16, MAX_MANY>,
     /// It was woken before it had entered all buckets.
     woken: Option<usize>,
 }
@@ -48,19 +48,15 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
         if !(1..=MAX_MANY).contains(&words.len()) {
             return Err(Errno::EINVAL);
         }
-        let mut entered = Vec::new();
-        entered
-            .try_reserve_exact(words.len())
-            .map_err(|_| Errno::ENOMEM)?;
         let mut many = Many {
-            entered,
+            entered: ArrayVec::new(),
             woken: None,
         };
         waiter.place().set(MANY);
-        for one in words {
+        for (one, number) in words.zip(0..MAX_MANY as u8) {
             point(WORD_WORK);
-            match self.enter(&one, waiter) {
-                Ok(at) => many.entered.push(at),
+            match self.enter(&one, number, waiter) {
+                Ok(bucket) => many.entered.push(bucket as u16),
                 // A wake-up that was counted is not lost.
                 Err(errno) => {
                     many.woken = Some(self.leave(&mut many, waiter, point).ok_or(errno)?);
@@ -71,19 +67,21 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
         Ok(many)
     }
 
-    fn enter<T: Word>(&self, one: &One<'_, T>, waiter: W) -> Result<(usize, Position), Errno> {
+    /// Enters the bucket of a word. Returns which it is.
+    fn enter<T: Word>(&self, one: &One<'_, T>, number: u8, waiter: W) -> Result<usize, Errno> {
         let bucket = self.bucket_of(one.key);
         self.with(bucket, |waiters| {
             if one.word.load()? != one.expected {
                 return Err(Errno::EAGAIN);
             }
-            let position = waiters.plain.push(Entry {
+            let slot = waiters.plain.push(Entry {
                 key: one.key,
                 bits: ANY,
-                kind: Kind::Many,
+                kind: Kind::Many(number),
                 waiter,
             })?;
-            Ok((bucket, position))
+            waiter.place().set_one(number, slot);
+            Ok(bucket)
         })
     }
 
@@ -95,11 +93,12 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
 
     fn leave(&self, many: &mut Many, waiter: W, mut point: impl FnMut(u32)) -> Option<usize> {
         let mut woken = many.woken;
-        for (index, (bucket, position)) in many.entered.drain(..).enumerate() {
+        for (bucket, number) in many.entered.drain(..).zip(0..) {
             point(WORD_WORK);
-            if !self.with(bucket, |waiters| waiters.plain.remove_at(position)) {
-                woken = Some(index);
-            }
+            self.with(bucket.into(), |waiters| match waiter.place().one(number) {
+                NIL => woken = Some(number.into()),
+                slot => waiters.plain.remove(slot),
+            });
         }
         waiter.place().set(NOT_QUEUED);
         woken

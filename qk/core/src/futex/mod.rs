@@ -40,9 +40,9 @@ mod tests;
 mod wake;
 
 #[cfg(not(loom))]
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 #[cfg(loom)]
-use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 use abi::Errno;
 use alloc::boxed::Box;
@@ -55,6 +55,7 @@ pub use wake::Requeued;
 
 use contended::Contended;
 use queue::{Entry, Kind, Queue};
+use slots::NIL;
 
 /// Waiters that are looked at under a bucket's lock before it is released and taken again.
 const SLICE: usize = 64;
@@ -112,12 +113,26 @@ pub trait Locks {
 }
 
 /// Where a thread waits; each thread has one. Changed under the lock of the bucket where it waits.
-#[derive(Debug, Default)]
-pub struct Place(AtomicU64);
+#[derive(Debug)]
+pub struct Place {
+    at: AtomicU64,
+    /// For each of several words: the slot in its bucket, or NIL once it was woken for it. Only used under that bucket's lock.
+    many: [AtomicU32; MAX_MANY],
+}
+
+impl Default for Place {
+    /// Nowhere.
+    fn default() -> Place {
+        Place {
+            at: AtomicU64::new(NOT_QUEUED),
+            many: core::array::from_fn(|_| AtomicU32::new(NIL)),
+        }
+    }
+}
 
 /// Value of a [`Place`]: nowhere, since it was woken or has not begun to wait.
 const NOT_QUEUED: u64 = 0;
-/// Value of a [`Place`]: for several words; [`Many`] says where.
+/// Value of a [`Place`]: for several words; [`Many`] says in which buckets.
 const MANY: u64 = 1;
 /// Any other value of a [`Place`] is `PLAIN | bucket << 32 | slot`, or [`LOCK`] and these.
 const PLAIN: u64 = 1 << 63;
@@ -127,27 +142,38 @@ const LOCK: u64 = 1 << 62;
 impl Place {
     /// Whether the thread has been woken since it began to wait.
     pub fn is_woken(&self) -> bool {
-        self.0.load(Ordering::Acquire) == NOT_QUEUED
+        self.at.load(Ordering::Acquire) == NOT_QUEUED
     }
 
     fn set(&self, value: u64) {
-        self.0.store(value, Ordering::Release);
+        self.at.store(value, Ordering::Release);
     }
 
     fn set_at(&self, list: u64, bucket: usize, slot: u32) {
         self.set(list | (bucket as u64) << 32 | u64::from(slot));
     }
 
+    /// Another slot of the same bucket.
+    fn moves(&self, slot: u32) {
+        const SLOT: u64 = u32::MAX as u64;
+        self.set(self.at.load(Ordering::Relaxed) & !SLOT | u64::from(slot));
+    }
+
     /// The place's value, and the bucket in it.
     fn bucket(&self) -> Option<(u64, usize)> {
-        match self.0.load(Ordering::Acquire) {
+        match self.at.load(Ordering::Acquire) {
             NOT_QUEUED | MANY => None,
             value => Some((value, (value >> 32) as usize & (MAX_BUCKETS - 1))),
         }
     }
 
-    fn is(&self, value: u64) -> bool {
-        self.0.load(Ordering::Relaxed) == value
+    /// Where it waits for one of several words.
+    fn one(&self, word: u8) -> u32 {
+        self.many[usize::from(word)].load(Ordering::Relaxed)
+    }
+
+    fn set_one(&self, word: u8, slot: u32) {
+        self.many[usize::from(word)].store(slot, Ordering::Relaxed);
     }
 }
 
@@ -226,7 +252,7 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
                 kind: Kind::One,
                 waiter,
             })?;
-            waiter.place().set_at(PLAIN, bucket, slot.index);
+            waiter.place().set_at(PLAIN, bucket, slot);
             Ok(())
         })
     }
@@ -241,14 +267,14 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
     pub fn cancel(&self, waiter: W) -> bool {
         // A requeue may move it before its bucket is locked.
         // BOUND: again only when it was requeued meanwhile.
-        while let Some((value, bucket)) = waiter.place().bucket() {
-            let found = self.with(bucket, |waiters| {
-                let found = waiter.place().is(value);
-                if found {
+        while let Some((_, bucket)) = waiter.place().bucket() {
+            let found = self.with(bucket, |waiters| match waiter.place().bucket() {
+                Some((value, still)) if still == bucket => {
                     self.take_out(waiters, value);
                     waiter.place().set(NOT_QUEUED);
+                    true
                 }
-                found
+                _ => false,
             });
             if found {
                 return true;

@@ -5,15 +5,15 @@
 use abi::Errno;
 
 use super::slots::{List, NIL, Position, Slots};
-use super::{Key, SLICE};
+use super::{Key, NOT_QUEUED, SLICE, Waiter};
 
 /// Whom a wake-up reaches.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A thread that waits for this word only.
     One,
-    /// One that waits for several, of which none may be requeued: it knows where it put them.
-    Many,
+    /// One that waits for several, of which none may be requeued; which of them it is.
+    Many(u8),
 }
 
 /// A waiter for one word.
@@ -26,8 +26,28 @@ pub struct Entry<W> {
     pub waiter: W,
 }
 
+impl<W: Waiter> Entry<W> {
+    /// It is in another slot of its bucket. Called under the bucket's lock, as [`Entry::leaves`].
+    fn moves(&self, slot: u32) {
+        let place = self.waiter.place();
+        match self.kind {
+            Kind::One => place.moves(slot),
+            Kind::Many(word) => place.set_one(word, slot),
+        }
+    }
+
+    /// It has been woken.
+    pub fn leaves(&self) {
+        let place = self.waiter.place();
+        if let Kind::Many(word) = self.kind {
+            place.set_one(word, NIL);
+        }
+        place.set(NOT_QUEUED);
+    }
+}
+
 /// No entry's position: a walk begins at the head.
-const NOT_QUEUED: Position = Position {
+const HEAD: Position = Position {
     index: NIL,
     ticket: 0,
 };
@@ -43,12 +63,19 @@ pub struct Cursor {
     end: u64,
 }
 
+/// What becomes of an entry that a walk has come to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    Stays,
+    Leaves,
+}
+
 pub struct Queue<W> {
     slots: Slots<Entry<W>>,
     list: List,
 }
 
-impl<W: Copy> Queue<W> {
+impl<W: Waiter> Queue<W> {
     pub const fn new() -> Self {
         Queue {
             slots: Slots::new(),
@@ -56,51 +83,62 @@ impl<W: Copy> Queue<W> {
         }
     }
 
-    /// Appends an entry.
+    /// Appends an entry. Returns its slot, until the entry [moves](Entry::moves).
     ///
     /// # Errors
     /// ENOMEM; nothing has changed then.
-    pub fn push(&mut self, entry: Entry<W>) -> Result<Position, Errno> {
+    pub fn push(&mut self, entry: Entry<W>) -> Result<u32, Errno> {
         self.slots.push(&mut self.list, entry)
     }
 
-    /// Takes the entry out of a slot; `false`: there is none.
-    pub fn remove(&mut self, index: u32) -> bool {
-        self.slots.remove(&mut self.list, index)
-    }
-
-    /// Takes this very entry out; `false`: it is not there any more.
-    pub fn remove_at(&mut self, at: Position) -> bool {
-        self.slots.at(at).is_some_and(|index| self.remove(index))
+    /// Takes the entry out of a slot.
+    pub fn remove(&mut self, index: u32) {
+        if let Some(moved) = self.slots.remove(&mut self.list, index).copied() {
+            self.list.moved(self.slots.len(), index);
+            moved.moves(index);
+        }
     }
 
     /// Where a walk over those who wait now begins.
     pub fn walk(&self) -> Cursor {
         Cursor {
-            at: NOT_QUEUED,
+            at: HEAD,
             floor: 0,
             end: self.slots.next_ticket(),
         }
     }
 
-    /// Goes on with a walk, for at most [`SLICE`] slots. `visit` gets each entry once, may take it out or put it at the
-    /// end, and says whether to go on. Returns whether the walk has come to its end.
+    /// Goes on with a walk, for at most [`SLICE`] slots. `visit` gets each entry once, may put others at the end, and says what
+    /// becomes of it and whether to go on. Returns whether the walk has come to its end.
     pub fn slice(
         &mut self,
         cursor: &mut Cursor,
-        mut visit: impl FnMut(&mut Self, u32, Entry<W>) -> bool,
+        mut visit: impl FnMut(&mut Self, Entry<W>) -> (Fate, bool),
     ) -> bool {
         let mut index = self.slots.at(cursor.at).unwrap_or(self.list.head());
         // BOUND: SLICE.
         for _ in 0..SLICE {
-            let Position { ticket, .. } = self.slots.position(index);
-            if index == NIL || ticket >= cursor.end {
+            if index == NIL {
                 return true;
             }
-            let (entry, next) = self.slots.get(index);
-            let new = entry.filter(|_| ticket >= cursor.floor);
-            cursor.floor = cursor.floor.max(ticket + 1);
-            let more = new.is_none_or(|entry| visit(self, index, entry));
+            let slot = self.slots.slot(index);
+            if slot.ticket >= cursor.end {
+                return true;
+            }
+            let (mut next, mut more) = (slot.next, true);
+            if slot.ticket >= cursor.floor {
+                cursor.floor = slot.ticket + 1;
+                let entry = slot.entry;
+                let fate;
+                (fate, more) = visit(self, entry);
+                if fate == Fate::Leaves {
+                    self.remove(index);
+                    // The next one may be what has been put there.
+                    if next == self.slots.len() {
+                        next = index;
+                    }
+                }
+            }
             index = next;
             if !more {
                 break;
@@ -108,5 +146,11 @@ impl<W: Copy> Queue<W> {
         }
         cursor.at = self.slots.position(index);
         index == NIL
+    }
+
+    /// Entries that there is memory for.
+    #[cfg(test)]
+    pub fn room(&self) -> usize {
+        self.slots.room()
     }
 }

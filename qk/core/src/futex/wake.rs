@@ -3,11 +3,8 @@
 use abi::Errno;
 use arrayvec::ArrayVec;
 
-use super::queue::{Cursor, Entry, Kind};
-use super::slots::Position;
-use super::{
-    Futexes, Key, LOOK_WORK, Locks, NOT_QUEUED, PLAIN, SLICE, Waiter, Waiters, WakeOp, Word,
-};
+use super::queue::{Cursor, Entry, Fate, Kind};
+use super::{Futexes, Key, LOOK_WORK, Locks, PLAIN, SLICE, Waiter, Waiters, WakeOp, Word};
 
 /// Threads that are taken out of a bucket before its lock is released and they are woken.
 const BATCH: usize = 16;
@@ -37,10 +34,10 @@ impl<W: Waiter> Batch<W> {
         }
     }
 
-    /// Takes in a thread that has been taken out of a bucket whose lock is held. Returns whether there is room for more.
-    pub fn add(&mut self, waiter: W) -> bool {
-        waiter.place().set(NOT_QUEUED);
-        self.waiters.push(waiter);
+    /// Takes in the thread of an entry that leaves its bucket, whose lock is held. Returns whether there is room for more.
+    pub fn add(&mut self, entry: &Entry<W>) -> bool {
+        entry.leaves();
+        self.waiters.push(entry.waiter);
         !self.waiters.is_full()
     }
 
@@ -74,13 +71,12 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
         loop {
             let finished = self.with(self.bucket_of(key), |waiters| {
                 let cursor = begin(&mut cursor, waiters, key)?;
-                Ok::<_, Errno>(waiters.plain.slice(cursor, |queue, slot, entry| {
+                Ok::<_, Errno>(waiters.plain.slice(cursor, |_, entry| {
                     if entry.key != key || entry.bits & bits == 0 {
-                        return true;
+                        return (Fate::Stays, true);
                     }
-                    queue.remove(slot);
                     woken += 1;
-                    batch.add(entry.waiter) && woken < wanted
+                    (Fate::Leaves, batch.add(&entry) && woken < wanted)
                 }))
             })?;
             batch.wake(&mut point);
@@ -171,12 +167,11 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
             loop {
                 let finished = self.with(bucket, |waiters| {
                     let cursor = cursor.get_or_insert_with(|| waiters.plain.walk());
-                    waiters.plain.slice(cursor, |queue, slot, entry| {
+                    waiters.plain.slice(cursor, |_, entry| {
                         if !of(entry.key) {
-                            return true;
+                            return (Fate::Stays, true);
                         }
-                        queue.remove(slot);
-                        batch.add(entry.waiter)
+                        (Fate::Leaves, batch.add(&entry))
                     })
                 });
                 batch.wake(&mut point);
@@ -238,9 +233,9 @@ impl<W: Waiter> Requeue<W> {
         let mut cursor = *begin(&mut self.cursor, source, self.keys[0])?;
         let mut failed = None;
         let ended = self.left == [0, 0]
-            || source.plain.slice(&mut cursor, |queue, slot, entry| {
+            || source.plain.slice(&mut cursor, |queue, entry| {
                 if entry.key != self.keys[0] {
-                    return true;
+                    return (Fate::Stays, true);
                 }
                 if self.left[0] > 0 {
                     self.left[0] -= 1;
@@ -248,7 +243,7 @@ impl<W: Waiter> Requeue<W> {
                     self.left[1] -= 1;
                     if self.keys[0] == self.keys[1] {
                         self.done.moved += 1;
-                        return self.left != [0, 0];
+                        return (Fate::Stays, self.left != [0, 0]);
                     }
                     if entry.kind == Kind::One {
                         let moved = Entry {
@@ -259,22 +254,19 @@ impl<W: Waiter> Requeue<W> {
                             .as_deref_mut()
                             .map_or(&mut *queue, |target| &mut target.plain);
                         match to.push(moved) {
-                            Ok(Position { index, .. }) => {
-                                entry.waiter.place().set_at(PLAIN, self.target, index)
-                            }
+                            Ok(slot) => entry.waiter.place().set_at(PLAIN, self.target, slot),
                             Err(errno) => {
                                 failed = Some(errno);
-                                return false;
+                                return (Fate::Stays, false);
                             }
                         }
-                        queue.remove(slot);
                         self.done.moved += 1;
-                        return self.left != [0, 0];
+                        return (Fate::Leaves, self.left != [0, 0]);
                     }
                 }
-                queue.remove(slot);
                 self.done.woken += 1;
-                self.batch.add(entry.waiter) && self.left != [0, 0]
+                let more = self.batch.add(&entry) && self.left != [0, 0];
+                (Fate::Leaves, more)
             });
         self.cursor = Some(cursor);
         match failed {

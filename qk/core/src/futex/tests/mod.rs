@@ -1,6 +1,7 @@
 //! What each operation does, as futex(2) says, by one thread at a time. What threads see of each other is tried by
 //! `tests/loom`.
 
+mod memory;
 mod model;
 mod pi;
 mod plain;

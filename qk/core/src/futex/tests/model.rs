@@ -39,7 +39,7 @@ enum State {
     #[default]
     Runs,
     Waits,
-    WaitsForMany(Many),
+    WaitsForMany(Box<Many>),
 }
 
 struct Entry {
@@ -145,7 +145,7 @@ impl World {
         let result = match core::mem::take(&mut self.states[thread]) {
             State::Runs => None,
             State::Waits => (!self.table.cancel(handle)).then_some(0),
-            State::WaitsForMany(many) => self.table.finish(many, handle, |_| ()),
+            State::WaitsForMany(many) => self.table.finish(*many, handle, |_| ()),
         };
         self.model.entries.retain(|entry| entry.thread != thread);
         [result, self.model.woken[thread].take()]
@@ -175,7 +175,7 @@ impl World {
                 let many = self
                     .table
                     .wait_many(all.iter().map(one), self.threads[t], |_| ());
-                self.states[t] = State::WaitsForMany(many.unwrap());
+                self.states[t] = State::WaitsForMany(Box::new(many.unwrap()));
                 for (index, at) in all.into_iter().enumerate() {
                     self.enter(t, at, ANY, Some(index));
                 }

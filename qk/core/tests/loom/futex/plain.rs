@@ -122,3 +122,31 @@ fn one_of_many_words_is_enough() {
         assert_eq!(table.wake(A, 9) + table.wake(B, 9), 0, "it has left");
     });
 }
+
+/// Who leaves is replaced in memory by the last to have come, which then is found in another slot, by itself and by who wakes it.
+#[test]
+fn who_was_moved_in_memory_is_found() {
+    try_all(|| {
+        let (table, word) = (Table::one_bucket(), User::new(0));
+        let brief = thread::spawn({
+            let (table, word) = (table.clone(), word.clone());
+            move || table.wait_briefly(A, &word, 0, Me(1))
+        });
+        let waker = thread::spawn({
+            let table = table.clone();
+            move || table.wake(A, 1)
+        });
+        let twice = [A, B].map(|key| One {
+            key,
+            word: &word,
+            expected: 0,
+        });
+        let me = Me(0);
+        let many = table.0.wait_many(twice.into_iter(), me, |_| ());
+        let woken = table.0.finish(many.expect("the word is 0"), me, |_| ());
+        let counted = waker.join().expect("it ends");
+        let brief = brief.join().expect("it ends");
+        assert_eq!(counted, usize::from(brief) + usize::from(woken.is_some()));
+        assert_eq!(table.wake(A, 9) + table.wake(B, 9), 0, "all have left");
+    });
+}
