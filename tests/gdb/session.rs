@@ -16,6 +16,7 @@ pub fn all() -> Vec<Trial> {
     vec![
         case("break, watch, step", breakpoints),
         case("a wait after a breakpoint", waits),
+        case("a signal that is not passed on", drops),
         case("as native", as_native),
         case("threads and Ctrl-C", threads),
         case("a rank that dies", dies),
@@ -158,6 +159,22 @@ fn waits() -> Result<()> {
     let text = waiting.gdb("s", &commands)?;
     has(&text, &["Breakpoint 1, twice", "exited with code 03"])?;
     waiting.ended(&started.finish(HANG)?, 3)
+}
+
+/// A signal that gdb does not pass on leaves nothing behind: once it stayed blocked, as while its handler runs.
+fn drops() -> Result<()> {
+    let waiting = Waiting::new("steps")?;
+    let started = waiting.start(&[], &["blocks"])?;
+    let text = waiting.gdb("s", &["handle SIGUSR1 nostop noprint nopass", "continue"])?;
+    has(&text, &["exited with code 03"])?;
+    let outcome = started.finish(HANG)?;
+    waiting.ended(&outcome, 3)?;
+    ensure!(
+        outcome.stdout.text() == "sum 12 counter 6\nblocked 0\n",
+        "{}",
+        outcome.stdout.text()
+    );
+    Ok(())
 }
 
 /// The same commands, natively and with a rank: the same functions, and values.

@@ -117,6 +117,46 @@ fn stops(
     stopped
 }
 
+/// What the thread must do next because of a signal, and whether there are more.
+#[inline(always)] // Of every delivery.
+fn next(thread: &'static Thread) -> Option<(Delivery, bool)> {
+    let mut signals = thread.rank.signals.lock();
+    let mut own = thread.signals.lock();
+    let mut delivery = signals.process.next(&mut own.thread);
+    let more = signals.process.has_deliverable(&own.thread);
+    signals.publish_taken(thread.rank);
+    drop((own, signals));
+
+    let info = delivery.as_mut()?.info_mut();
+    if info.timer.is_some() {
+        timer::posix::taken(thread.rank, info);
+    }
+    Some((delivery?, more))
+}
+
+/// The same of a thread whose debugger may take signals away, before anything of their delivery is done.
+fn next_passed(thread: &'static Thread, frame: &mut UserFrame) -> Option<(Delivery, bool)> {
+    loop {
+        let taken = {
+            let mut signals = thread.rank.signals.lock();
+            let own = &mut thread.signals.lock().thread;
+            let taken = signals.process.take(own, own.deliverable());
+            signals.publish_taken(thread.rank);
+            taken
+        };
+        let mut info = taken?;
+        if info.timer.is_some() {
+            timer::posix::taken(thread.rank, &mut info);
+        }
+        if debug::passes(thread, frame, &info) {
+            let process = &mut thread.rank.signals.lock().process;
+            let own = &mut thread.signals.lock().thread;
+            let delivery = process.deliver(own, info);
+            return Some((delivery, process.has_deliverable(own)));
+        }
+    }
+}
+
 /// Acts on the thread's signals, one after the other.
 fn deliver<const DEBUG: bool>(
     thread: &'static Thread,
@@ -124,23 +164,15 @@ fn deliver<const DEBUG: bool>(
     interrupted: &mut Option<(u64, Errno)>,
 ) {
     loop {
-        let mut signals = thread.rank.signals.lock();
-        let mut own = thread.signals.lock();
-        let mut delivery = signals.process.next(&mut own.thread);
-        let more = signals.process.has_deliverable(&own.thread);
-        signals.publish_taken(thread.rank);
-        drop((own, signals));
-
-        let Some(delivery) = &mut delivery else {
+        let mut next = if DEBUG {
+            next_passed(thread, frame)
+        } else {
+            next(thread)
+        };
+        let Some((delivery, more)) = &mut next else {
             return;
         };
-        let info = delivery.info_mut();
-        if info.timer.is_some() {
-            timer::posix::taken(thread.rank, info);
-        }
-        if DEBUG && !debug::passes(thread, frame, info) {
-            continue;
-        }
+        let more = *more;
         if let Delivery::Terminate { info, .. } | Delivery::Handler { info, .. } = delivery {
             trace::signal(thread, info);
         }

@@ -1,6 +1,6 @@
 // For gdb sessions: a function that is called, a variable that changes, a signal, a loop that gdb ends.
 //
-//   steps [loop|threads|waits|zero|becomes]
+//   steps [loop|threads|waits|blocks|zero|becomes]
 
 #include <poll.h>
 #include <pthread.h>
@@ -66,6 +66,11 @@ int main(int argc, char **argv)
     }
     if (strcmp(way, "waits") == 0)
         poll(NULL, 0, 100);
+    if (strcmp(way, "blocks") == 0) {
+        sigset_t now;
+        sigprocmask(SIG_BLOCK, NULL, &now);
+        printf("blocked %d\n", sigismember(&now, SIGUSR1));
+    }
     if (strcmp(way, "loop") == 0)
         loops();
     return strcmp(way, "zero") == 0 ? 0 : 3;

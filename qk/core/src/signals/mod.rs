@@ -322,20 +322,20 @@ impl Process {
     /// delivery does. None: nothing (more) to do.
     #[inline(always)] // Of every delivery, in one place of each of its two forms.
     pub fn next(&mut self, thread: &mut Thread) -> Option<Delivery> {
-        thread.forget(&self.forgotten);
-        let (signal, of_thread) = self.first(thread, thread.deliverable())?;
+        let info = self.take(thread, thread.deliverable())?;
+        Some(self.deliver(thread, info))
+    }
+
+    /// What `thread` must do about a signal that it took ([`Self::take`]); changes disposition and mask as its delivery does.
+    #[inline(always)] // As above.
+    pub fn deliver(&mut self, thread: &mut Thread, info: SigInfo) -> Delivery {
+        let signal = info.signal;
         let action = self.action(signal);
-        let pending = if of_thread {
-            &mut thread.pending
-        } else {
-            &mut self.pending
-        };
         if action.ignores(signal) {
-            return Some(Delivery::Ignored(pending.pop(signal)));
+            return Delivery::Ignored(info);
         }
         if action.handler == SIG_DFL {
-            let info = pending.pop(signal);
-            return Some(match signal.default_action() {
+            return match signal.default_action() {
                 DefaultAction::Stop => {
                     self.continued = false;
                     Delivery::Stop(info)
@@ -344,7 +344,7 @@ impl Process {
                     info,
                     core: ends == DefaultAction::Core,
                 },
-            });
+            };
         }
         if action.flags & sa::RESETHAND != 0 {
             self.actions[signal.index()].handler = SIG_DFL;
@@ -352,14 +352,15 @@ impl Process {
         let restore = thread.saved.take().unwrap_or(thread.blocked);
         let blocked = thread.blocked.union(action.blocks(signal));
         thread.blocked = blocked.without(SigSet::UNSTOPPABLE);
-        Some(Delivery::Handler {
-            info: pending.pop(signal),
+        Delivery::Handler {
+            info,
             action,
             restore,
-        })
+        }
     }
 
-    /// Takes a pending signal of `wanted`, blocked or not, without acting on it (sigtimedwait).
+    /// Takes a pending signal of `wanted`, blocked or not, without acting on it.
+    #[inline]
     pub fn take(&mut self, thread: &mut Thread, wanted: SigSet) -> Option<SigInfo> {
         thread.forget(&self.forgotten);
         let (signal, of_thread) = self.first(thread, wanted)?;

@@ -81,7 +81,9 @@ impl Thread {
         self.blocked.contains(signal)
     }
 
-    pub(super) fn deliverable(&self) -> SigSet {
+    /// What it does not block.
+    #[inline]
+    pub fn deliverable(&self) -> SigSet {
         SigSet(!self.blocked.0)
     }
 
