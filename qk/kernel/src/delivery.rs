@@ -117,25 +117,9 @@ fn stops(
     stopped
 }
 
-/// What the thread must do next because of a signal, and whether there are more.
-#[inline(always)] // Of every delivery.
-fn next(thread: &'static Thread) -> Option<(Delivery, bool)> {
-    let mut signals = thread.rank.signals.lock();
-    let mut own = thread.signals.lock();
-    let mut delivery = signals.process.next(&mut own.thread);
-    let more = signals.process.has_deliverable(&own.thread);
-    signals.publish_taken(thread.rank);
-    drop((own, signals));
-
-    let info = delivery.as_mut()?.info_mut();
-    if info.timer.is_some() {
-        timer::posix::taken(thread.rank, info);
-    }
-    Some((delivery?, more))
-}
-
-/// The same of a thread whose debugger may take signals away, before anything of their delivery is done.
-fn next_passed(thread: &'static Thread, frame: &mut UserFrame) -> Option<(Delivery, bool)> {
+/// What the thread, whose debugger may take signals away before anything of their delivery is done, must do next because of one.
+fn next_passed(thread: &'static Thread, frame: &mut UserFrame) -> Option<Delivery> {
+    // BOUND: the thread halts for its debugger in each turn.
     loop {
         let taken = {
             let mut signals = thread.rank.signals.lock();
@@ -151,8 +135,7 @@ fn next_passed(thread: &'static Thread, frame: &mut UserFrame) -> Option<(Delive
         if debug::passes(thread, frame, &info) {
             let process = &mut thread.rank.signals.lock().process;
             let own = &mut thread.signals.lock().thread;
-            let delivery = process.deliver(own, info);
-            return Some((delivery, process.has_deliverable(own)));
+            return Some(process.deliver(own, info));
         }
     }
 }
@@ -164,15 +147,29 @@ fn deliver<const DEBUG: bool>(
     interrupted: &mut Option<(u64, Errno)>,
 ) {
     loop {
-        let mut next = if DEBUG {
+        let passed = if DEBUG {
             next_passed(thread, frame)
         } else {
-            next(thread)
+            None
         };
-        let Some((delivery, more)) = &mut next else {
+        let mut signals = thread.rank.signals.lock();
+        let mut own = thread.signals.lock();
+        let mut delivery = if DEBUG {
+            passed
+        } else {
+            signals.process.next(&mut own.thread)
+        };
+        let more = signals.process.has_deliverable(&own.thread);
+        signals.publish_taken(thread.rank);
+        drop((own, signals));
+
+        let Some(delivery) = &mut delivery else {
             return;
         };
-        let more = *more;
+        let info = delivery.info_mut();
+        if !DEBUG && info.timer.is_some() {
+            timer::posix::taken(thread.rank, info);
+        }
         if let Delivery::Terminate { info, .. } | Delivery::Handler { info, .. } = delivery {
             trace::signal(thread, info);
         }

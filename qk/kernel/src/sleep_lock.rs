@@ -93,20 +93,34 @@ impl<T> SleepLock<T> {
 }
 
 impl<T> Drop for SleepGuard<'_, T> {
+    #[inline]
     fn drop(&mut self) {
         self.value = None;
-        let next = {
-            let mut gate = self.gate.lock();
-            let next = gate.waiters.pop();
-            match next {
-                Some(_) => gate.given = next,
-                None => gate.held = false,
-            }
-            next
-        };
-        if let Some(task) = next {
-            sched::unpark(task);
+        if !self.gate.lock().open() {
+            pass_on(self.gate);
         }
+    }
+}
+
+impl Gate {
+    /// Opens the gate, unless somebody waits.
+    #[inline]
+    fn open(&mut self) -> bool {
+        self.held = !self.waiters.is_empty();
+        !self.held
+    }
+}
+
+/// Leaves the gate to who waits longest. Only the holder takes anybody out of the queue, so somebody still waits.
+#[cold]
+fn pass_on(gate: &Mutex<Gate>) {
+    let next = {
+        let mut gate = gate.lock();
+        gate.given = gate.waiters.pop();
+        gate.given
+    };
+    if let Some(task) = next {
+        sched::unpark(task);
     }
 }
 

@@ -24,6 +24,12 @@ impl<T: Linked> Fifo<T> {
         Fifo { ends: None }
     }
 
+    /// Whether nobody waits.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.ends.is_none()
+    }
+
     /// `waiter`, which is in no list, comes last.
     pub fn push(&mut self, waiter: T) {
         self.ends = match self.ends {
@@ -96,6 +102,7 @@ mod tests {
                     lists[list].push(task);
                     models[list].push_back(task);
                 }
+                prop_assert_eq!(lists[list].is_empty(), models[list].is_empty());
             }
         }
     }

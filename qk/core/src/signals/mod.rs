@@ -322,19 +322,36 @@ impl Process {
     /// delivery does. None: nothing (more) to do.
     #[inline(always)] // Of every delivery, in one place of each of its two forms.
     pub fn next(&mut self, thread: &mut Thread) -> Option<Delivery> {
-        let info = self.take(thread, thread.deliverable())?;
-        Some(self.deliver(thread, info))
+        thread.forget(&self.forgotten);
+        let (signal, of_thread) = self.first(thread, thread.deliverable())?;
+        Some(self.delivery(thread, signal, |process, thread| {
+            if of_thread {
+                thread.pending.pop(signal)
+            } else {
+                process.pending.pop(signal)
+            }
+        }))
     }
 
     /// What `thread` must do about a signal that it took ([`Self::take`]); changes disposition and mask as its delivery does.
-    #[inline(always)] // As above.
     pub fn deliver(&mut self, thread: &mut Thread, info: SigInfo) -> Delivery {
-        let signal = info.signal;
+        self.delivery(thread, info.signal, |_, _| info)
+    }
+
+    /// The same; `take` takes the signal out, straight to where it is to be.
+    #[inline(always)] // Of every delivery, as above.
+    fn delivery(
+        &mut self,
+        thread: &mut Thread,
+        signal: Signal,
+        take: impl FnOnce(&mut Self, &mut Thread) -> SigInfo,
+    ) -> Delivery {
         let action = self.action(signal);
         if action.ignores(signal) {
-            return Delivery::Ignored(info);
+            return Delivery::Ignored(take(self, thread));
         }
         if action.handler == SIG_DFL {
+            let info = take(self, thread);
             return match signal.default_action() {
                 DefaultAction::Stop => {
                     self.continued = false;
@@ -353,14 +370,13 @@ impl Process {
         let blocked = thread.blocked.union(action.blocks(signal));
         thread.blocked = blocked.without(SigSet::UNSTOPPABLE);
         Delivery::Handler {
-            info,
+            info: take(self, thread),
             action,
             restore,
         }
     }
 
     /// Takes a pending signal of `wanted`, blocked or not, without acting on it.
-    #[inline]
     pub fn take(&mut self, thread: &mut Thread, wanted: SigSet) -> Option<SigInfo> {
         thread.forget(&self.forgotten);
         let (signal, of_thread) = self.first(thread, wanted)?;
