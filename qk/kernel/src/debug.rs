@@ -110,22 +110,22 @@ fn send(thread: &'static Thread, signal: Signal) {
 }
 
 /// Whether the thread is to act on a signal: its debugger may take it away, or put another in its place.
-pub fn passes(thread: &'static Thread, frame: &mut UserFrame, info: &SigInfo) -> bool {
-    let signo = info.signal.number();
+pub fn passes(thread: &'static Thread, frame: &mut UserFrame, signal: Signal) -> bool {
+    let signo = signal.number();
     let passed = thread.debugged.passes.load(Ordering::Relaxed) == signo;
     if passed {
         thread.debugged.passes.store(0, Ordering::Relaxed);
     }
-    if passed || info.signal == Signal::KILL || !is_attached(thread.rank) {
+    if passed || signal == Signal::KILL || !is_attached(thread.rank) {
         return true;
     }
     let instead = pause(thread, frame, None, Halt::Signal, signo.into());
     match Signal::new(instead.into()) {
-        Some(signal) if signal != info.signal => {
-            send(thread, signal);
+        Some(other) if other != signal => {
+            send(thread, other);
             false
         }
-        signal => signal.is_some(),
+        same => same.is_some(),
     }
 }
 

@@ -6,7 +6,7 @@ use abi::Errno;
 use abi::control::HostOp;
 use abi::map::USER_TOP;
 use hal::traps::UserFrame;
-use qk_core::signals::{Action, Delivery, SigInfo, SigSet, sa};
+use qk_core::signals::{Action, Delivery, SigInfo, SigSet, Signal, sa};
 
 use crate::rank::Rank;
 use crate::syscall::{RESTART, RESTART_ALWAYS, RESTART_NO_HANDLER};
@@ -35,21 +35,20 @@ pub fn before_return<const DEBUG: bool>(
     frame: &mut UserFrame,
     nr: Option<u64>,
 ) {
-    let failed = nr.zip(Errno::from_ret(frame.rax as i64));
+    let mut failed = nr.zip(Errno::from_ret(frame.rax as i64));
     let mut interrupted =
         failed.filter(|(_, e)| [RESTART, RESTART_NO_HANDLER, RESTART_ALWAYS].contains(e));
-    let mut may_have_saved_mask = failed.is_some();
     // BOUND: again once with the mask restored, and with a SIGSEGV that cannot be blocked, which starts a handler or ends the thread.
     loop {
         act::<DEBUG>(thread, frame, nr, &mut interrupted);
-        // No handler ran: the call starts again as if nothing had been.
-        if let Some((nr, _)) = interrupted.take() {
-            settle_interrupted(frame, nr, true);
-            hal::cpu::set_return_slow();
-        }
-        // No handler restores it, and the call is not to start again under its temporary mask: a handler that ran in ring 3 before
-        // it started would not end it. What the old mask lets in comes first (Linux: restore_saved_sigmask).
-        if core::mem::take(&mut may_have_saved_mask) {
+        if failed.take().is_some() {
+            // No handler ran: the call starts again as if nothing had been.
+            if let Some((nr, _)) = interrupted.take() {
+                settle_interrupted(frame, nr, true);
+                hal::cpu::set_return_slow();
+            }
+            // No handler restores the mask, and the call is not to start again under its temporary one: a handler that ran in
+            // ring 3 before it started would not end it. What the old mask lets in comes first (Linux: restore_saved_sigmask).
             signal::change_mask(thread, |own| own.restore_mask());
             if thread.pending_work.load(Ordering::SeqCst) {
                 continue;
@@ -117,26 +116,23 @@ fn stops(
     stopped
 }
 
-/// What the thread, whose debugger may take signals away before anything of their delivery is done, must do next because of one.
-fn next_passed(thread: &'static Thread, frame: &mut UserFrame) -> Option<Delivery> {
+/// The signal that the thread must act on next, when its debugger, which may take signals away before anything of their delivery is
+/// done, has let it pass.
+fn passed(thread: &'static Thread, frame: &mut UserFrame) -> Option<Signal> {
     // BOUND: the thread halts for its debugger in each turn.
     loop {
-        let taken = {
-            let mut signals = thread.rank.signals.lock();
-            let own = &mut thread.signals.lock().thread;
-            let taken = signals.process.take(own, own.deliverable());
-            signals.publish_taken(thread.rank);
-            taken
+        let signal = {
+            let process = &thread.rank.signals.lock().process;
+            process.coming(&mut thread.signals.lock().thread)?
         };
-        let mut info = taken?;
-        if info.timer.is_some() {
-            timer::posix::taken(thread.rank, &mut info);
+        if debug::passes(thread, frame, signal) {
+            return Some(signal);
         }
-        if debug::passes(thread, frame, &info) {
-            let process = &mut thread.rank.signals.lock().process;
-            let own = &mut thread.signals.lock().thread;
-            return Some(process.deliver(own, info));
-        }
+        let mut signals = thread.rank.signals.lock();
+        let own = &mut thread.signals.lock().thread;
+        // Another thread may have taken it meanwhile.
+        let _ = signals.process.take(own, SigSet::of(signal));
+        signals.publish_taken(thread.rank);
     }
 }
 
@@ -147,27 +143,28 @@ fn deliver<const DEBUG: bool>(
     interrupted: &mut Option<(u64, Errno)>,
 ) {
     loop {
-        let passed = if DEBUG {
-            next_passed(thread, frame)
-        } else {
-            None
-        };
+        let mut among = SigSet(u64::MAX);
+        if DEBUG {
+            let Some(signal) = passed(thread, frame) else {
+                return;
+            };
+            among = SigSet::of(signal);
+        }
         let mut signals = thread.rank.signals.lock();
         let mut own = thread.signals.lock();
-        let mut delivery = if DEBUG {
-            passed
-        } else {
-            signals.process.next(&mut own.thread)
-        };
+        let mut delivery = signals.process.next_of(&mut own.thread, among);
         let more = signals.process.has_deliverable(&own.thread);
         signals.publish_taken(thread.rank);
         drop((own, signals));
 
         let Some(delivery) = &mut delivery else {
+            if DEBUG {
+                continue; // Another thread has taken it.
+            }
             return;
         };
         let info = delivery.info_mut();
-        if !DEBUG && info.timer.is_some() {
+        if info.timer.is_some() {
             timer::posix::taken(thread.rank, info);
         }
         if let Delivery::Terminate { info, .. } | Delivery::Handler { info, .. } = delivery {
@@ -227,7 +224,9 @@ fn enter(
         signals.process.force_segv(&mut own.thread, info.signal);
     }
     // What the handler blocks may be another thread's to take.
-    signal::hand_over(thread, action.blocks(info.signal));
+    if thread.rank.threads.live() > 1 {
+        signal::hand_over_blocked(thread);
+    }
     // SYSRET does what a handler needs: it finds nothing of the program in rcx and r11. But it must not be given an address
     // that no code can have.
     if !entered || frame.rip >= USER_TOP {

@@ -143,8 +143,7 @@ fn load(f: &mut UserFrame, words: &[u64; MASK - CONTEXT], uc_flags: u64) {
     }
 }
 
-/// rt_sigreturn: restores what [`push`] saved, or what the handler made of it, in Linux's order: the mask, registers, FPU
-/// state, alternate stack. A frame that ring 3 cannot have faults when it is returned to, as on Linux.
+/// rt_sigreturn: restores what [`push`] saved, or what the handler made of it, the mask, registers, FPU state, alternate stack. A frame that ring 3 cannot have faults when it is returned to, as on Linux.
 ///
 /// # Errors
 /// EFAULT when the frame or its FPU state cannot be taken: the caller forces SIGSEGV.
@@ -155,17 +154,21 @@ pub fn pop(this: &Thread, frame: &mut UserFrame) -> Result<(), Errno> {
     let from = user(at, HEAD_WORDS as u64 * 8)?;
     let head = hal::user::read_words_to(&mut head, from).map_err(|_| Errno::EFAULT)?;
     let [_, uc_flags, _, base, flags, size_bytes, context @ .., mask] = head;
-    signal::change_mask(this, |own| own.set_blocked(SigSet(*mask)));
     load(frame, context, *uc_flags);
-    load_fpu(context[FPU])?;
+    let mask = SigSet(*mask);
+    load_fpu(context[FPU]).inspect_err(|_| {
+        signal::change_mask(this, |own| own.set_blocked(mask));
+    })?;
     let stack = AltStack {
         base: *base,
         flags: *flags as u32,
         size_bytes: *size_bytes,
     };
-    // Linux ignores a stack that cannot be restored (restore_altstack).
-    let altstack = &mut this.signals.lock().thread.altstack;
-    let _ = altstack.set(stack, frame.rsp, 0);
+    signal::change_mask(this, |own| {
+        own.set_blocked(mask);
+        // Linux ignores a stack that cannot be restored (restore_altstack).
+        let _ = own.altstack.set(stack, frame.rsp, 0);
+    });
     Ok(())
 }
 

@@ -331,8 +331,22 @@ fn claim_all(thread: &Thread) {
 #[inline]
 pub fn hand_over(thread: &Thread, set: SigSet) {
     if thread.rank.threads.live() > 1 {
-        tell_takers(thread.rank, set, |other| !core::ptr::eq(other, thread));
+        hand_over_to_others(thread, set);
     }
+}
+
+#[cold]
+#[inline(never)] // Out of the way of a thread that is its rank's only one, as the next.
+fn hand_over_to_others(thread: &Thread, set: SigSet) {
+    tell_takers(thread.rank, set, |other| !core::ptr::eq(other, thread));
+}
+
+/// As [`hand_over`] of all that the thread blocks: others may have been told of some of it before.
+#[cold]
+#[inline(never)]
+pub fn hand_over_blocked(thread: &Thread) {
+    let blocked = thread.signals.lock().thread.blocked();
+    hand_over(thread, blocked);
 }
 
 /// Tells of each pending signal of the process in `set` a thread that takes it, the first that `may` be told.

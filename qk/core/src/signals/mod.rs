@@ -83,11 +83,12 @@ impl Action {
 
     /// What the handler of `signal` blocks besides what its thread does.
     #[inline]
-    pub fn blocks(&self, signal: Signal) -> SigSet {
-        match self.flags & sa::NODEFER {
-            0 => self.mask.union(SigSet::of(signal)),
-            _ => self.mask,
-        }
+    fn blocks(&self, signal: Signal) -> SigSet {
+        let own = match self.flags & sa::NODEFER {
+            0 => SigSet::of(signal),
+            _ => SigSet::EMPTY,
+        };
+        self.mask.union(own)
     }
 
     /// Whether delivering `signal` would do nothing.
@@ -318,41 +319,37 @@ impl Process {
         self.force(thread, SigInfo::new(Signal::SEGV, code::KERNEL));
     }
 
+    /// The signal that [`Self::next`] takes.
+    pub fn coming(&self, thread: &mut Thread) -> Option<Signal> {
+        thread.forget(&self.forgotten);
+        self.first(thread, thread.deliverable())
+            .map(|(signal, _)| signal)
+    }
+
     /// Takes the next signal that `thread` must act on or that is ignored, and changes disposition and mask as its
     /// delivery does. None: nothing (more) to do.
-    #[inline(always)] // Of every delivery, in one place of each of its two forms.
+    #[inline]
     pub fn next(&mut self, thread: &mut Thread) -> Option<Delivery> {
+        self.next_of(thread, SigSet(u64::MAX))
+    }
+
+    /// The same of the signals `among` all.
+    #[inline(always)] // Of every delivery, in one place of each of its two forms.
+    pub fn next_of(&mut self, thread: &mut Thread, among: SigSet) -> Option<Delivery> {
         thread.forget(&self.forgotten);
-        let (signal, of_thread) = self.first(thread, thread.deliverable())?;
-        Some(self.delivery(thread, signal, |process, thread| {
-            if of_thread {
-                thread.pending.pop(signal)
-            } else {
-                process.pending.pop(signal)
-            }
-        }))
-    }
-
-    /// What `thread` must do about a signal that it took ([`Self::take`]); changes disposition and mask as its delivery does.
-    pub fn deliver(&mut self, thread: &mut Thread, info: SigInfo) -> Delivery {
-        self.delivery(thread, info.signal, |_, _| info)
-    }
-
-    /// The same; `take` takes the signal out, straight to where it is to be.
-    #[inline(always)] // Of every delivery, as above.
-    fn delivery(
-        &mut self,
-        thread: &mut Thread,
-        signal: Signal,
-        take: impl FnOnce(&mut Self, &mut Thread) -> SigInfo,
-    ) -> Delivery {
+        let (signal, of_thread) = self.first(thread, thread.deliverable().and(among))?;
         let action = self.action(signal);
+        let pending = if of_thread {
+            &mut thread.pending
+        } else {
+            &mut self.pending
+        };
         if action.ignores(signal) {
-            return Delivery::Ignored(take(self, thread));
+            return Some(Delivery::Ignored(pending.pop(signal)));
         }
         if action.handler == SIG_DFL {
-            let info = take(self, thread);
-            return match signal.default_action() {
+            let info = pending.pop(signal);
+            return Some(match signal.default_action() {
                 DefaultAction::Stop => {
                     self.continued = false;
                     Delivery::Stop(info)
@@ -361,7 +358,7 @@ impl Process {
                     info,
                     core: ends == DefaultAction::Core,
                 },
-            };
+            });
         }
         if action.flags & sa::RESETHAND != 0 {
             self.actions[signal.index()].handler = SIG_DFL;
@@ -369,14 +366,14 @@ impl Process {
         let restore = thread.saved.take().unwrap_or(thread.blocked);
         let blocked = thread.blocked.union(action.blocks(signal));
         thread.blocked = blocked.without(SigSet::UNSTOPPABLE);
-        Delivery::Handler {
-            info: take(self, thread),
+        Some(Delivery::Handler {
+            info: pending.pop(signal),
             action,
             restore,
-        }
+        })
     }
 
-    /// Takes a pending signal of `wanted`, blocked or not, without acting on it.
+    /// Takes a pending signal of `wanted`, blocked or not, without acting on it (sigtimedwait).
     pub fn take(&mut self, thread: &mut Thread, wanted: SigSet) -> Option<SigInfo> {
         thread.forget(&self.forgotten);
         let (signal, of_thread) = self.first(thread, wanted)?;
