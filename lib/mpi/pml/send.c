@@ -169,22 +169,26 @@ static struct request *send_new(struct comm *c, const void *buffer, size_t count
     return r;
 }
 
-/** A piece of the user's buffer; what is done may have to be noticed first. */
+/**
+ * A piece of the user's buffer; what is done may have to be noticed first.  Not
+ * under the lock: where there is no room, the search itself runs Open MPI's
+ * progress, of which non-blocking collectives call this module.
+ */
 static char *buffer_piece(size_t bytes)
 {
+    leave();
     char *piece = mca_pml_base_bsend_request_alloc_buf(bytes);
     if (!piece) {
-        leave();
         opal_progress();
-        enter();
         piece = mca_pml_base_bsend_request_alloc_buf(bytes);
     }
+    enter();
     return piece;
 }
 
 /**
  * A copy of the data in the user's buffer goes instead of it, by a request of
- * its own; the user's is complete.
+ * its own; the user's is complete.  The lock is released meanwhile.
  */
 static int start_buffered(struct request *r)
 {
