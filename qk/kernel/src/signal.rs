@@ -341,12 +341,12 @@ fn hand_over_to_others(thread: &Thread, set: SigSet) {
     tell_takers(thread.rank, set, |other| !core::ptr::eq(other, thread));
 }
 
-/// As [`hand_over`] of all that the thread blocks: others may have been told of some of it before.
+/// As [`hand_over`] of all that a thread blocks which has others beside it: they may have been told of some of it before.
 #[cold]
 #[inline(never)]
 pub fn hand_over_blocked(thread: &Thread) {
     let blocked = thread.signals.lock().thread.blocked();
-    hand_over(thread, blocked);
+    hand_over_to_others(thread, blocked);
 }
 
 /// Tells of each pending signal of the process in `set` a thread that takes it, the first that `may` be told.

@@ -319,21 +319,21 @@ impl Process {
         self.force(thread, SigInfo::new(Signal::SEGV, code::KERNEL));
     }
 
-    /// The signal that [`Self::next`] takes.
+    /// The signal that [`Self::next_of`] takes of all.
     pub fn coming(&self, thread: &mut Thread) -> Option<Signal> {
         thread.forget(&self.forgotten);
         self.first(thread, thread.deliverable())
             .map(|(signal, _)| signal)
     }
 
-    /// Takes the next signal that `thread` must act on or that is ignored, and changes disposition and mask as its
-    /// delivery does. None: nothing (more) to do.
-    #[inline]
-    pub fn next(&mut self, thread: &mut Thread) -> Option<Delivery> {
+    /// [`Self::next_of`] all.
+    #[cfg(test)]
+    fn next(&mut self, thread: &mut Thread) -> Option<Delivery> {
         self.next_of(thread, SigSet(u64::MAX))
     }
 
-    /// The same of the signals `among` all.
+    /// Takes the next signal `among` those that `thread` must act on or that are ignored, and changes disposition and mask as
+    /// its delivery does. None: nothing (more) to do.
     #[inline(always)] // Of every delivery, in one place of each of its two forms.
     pub fn next_of(&mut self, thread: &mut Thread, among: SigSet) -> Option<Delivery> {
         thread.forget(&self.forgotten);

@@ -21,15 +21,18 @@ fn a_wake_up_is_not_lost() {
     });
 }
 
+/// A thread that waits for `A` and gives up; whether it was woken before.
+fn spawn_brief(table: &Table, word: &User) -> thread::JoinHandle<bool> {
+    let (table, word) = (table.clone(), word.clone());
+    thread::spawn(move || table.wait_briefly(A, &word, 0, Me(1)))
+}
+
 /// Of two that wait one gives up, and one is woken. Should it be the one that gave up, the other one needs another wake-up.
 #[test]
 fn who_gives_up_has_been_woken_or_not() {
     try_all(|| {
         let (table, word) = (Table::one_bucket(), User::new(0));
-        let brief = thread::spawn({
-            let (table, word) = (table.clone(), word.clone());
-            move || table.wait_briefly(A, &word, 0, Me(1))
-        });
+        let brief = spawn_brief(&table, &word);
         let waker = thread::spawn({
             let (table, word) = (table.clone(), word.clone());
             move || {
@@ -128,10 +131,7 @@ fn one_of_many_words_is_enough() {
 fn who_was_moved_in_memory_is_found() {
     try_all(|| {
         let (table, word) = (Table::one_bucket(), User::new(0));
-        let brief = thread::spawn({
-            let (table, word) = (table.clone(), word.clone());
-            move || table.wait_briefly(A, &word, 0, Me(1))
-        });
+        let brief = spawn_brief(&table, &word);
         let waker = thread::spawn({
             let table = table.clone();
             move || table.wake(A, 1)
