@@ -214,6 +214,21 @@ pub fn take_out(
     }
 }
 
+/// Unmaps `start .. end`, whatever it shows.
+///
+/// # Errors
+/// ENOMEM, as [`take_out`].
+#[inline]
+pub fn unmap(
+    thread: &'static Thread,
+    aspace: &mut Aspace,
+    start: u64,
+    end: u64,
+) -> Result<(), Errno> {
+    take_out(thread, aspace, start, end)?;
+    aspace.unmap(start, end)
+}
+
 #[cold]
 #[inline(never)]
 fn take_pool_out(

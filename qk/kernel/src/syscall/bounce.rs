@@ -178,11 +178,9 @@ impl Bounce {
         // The last piece may have been a whole one.
         preempt::take_interrupts();
         let (start, end) = (self.base, self.base + self.len_bytes);
-        let _ = thread.rank.with_aspace(|aspace| {
-            // Another thread may have mapped a file there meanwhile.
-            shared::take_out(thread, aspace, start, end)?;
-            aspace.unmap(start, end)
-        });
+        // Another thread may have mapped a file there meanwhile.
+        let rank = thread.rank;
+        let _ = rank.with_aspace(|aspace| shared::unmap(thread, aspace, start, end));
         if complete { Ok(()) } else { Err(Errno::EFAULT) }
     }
 

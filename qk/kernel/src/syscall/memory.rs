@@ -204,10 +204,7 @@ pub fn munmap(call: &mut Call<'_>) -> SysResult {
     let [addr, len_bytes, ..] = call.args();
     call.rank.with_aspace(
         |aspace| match mman::munmap(addr, len_bytes, &aspace.bounds())? {
-            Some((start, end)) => {
-                shared::take_out(call.thread, aspace, start, end)?;
-                aspace.unmap(start, end).map(|()| 0)
-            }
+            Some((start, end)) => shared::unmap(call.thread, aspace, start, end).map(|()| 0),
             None => Ok(0),
         },
     )
