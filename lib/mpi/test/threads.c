@@ -3,11 +3,10 @@
  * of the same number, by tag in one communicator: short, medium and long
  * messages, all ways to wait, and at the end a pool that all threads empty by
  * matched probes with wildcards.  And counters in windows, which threads of all
- * ranks use at once, locks of several targets, and MPI_Bsend without room.
+ * ranks use at once, and locks of several targets.
  */
 #include <mpi.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -145,60 +144,6 @@ static void judge_windows(void)
     MPI_Win_free(&locked);
 }
 
-/** All ranks come here without MPI, so that none makes progress meanwhile. */
-static void meet_outside(atomic_int *arrived)
-{
-    atomic_fetch_add(arrived, 1);
-    while (atomic_load(arrived) < size)
-        sched_yield();
-}
-
-/**
- * The search for room in a full buffer runs Open MPI's progress, which starts the
- * next round of an open collective by our messages.  It ran under the lock that
- * these need: the rank waited for itself.
- */
-static void full_buffer(void)
-{
-    enum { BYTES = 100000 };
-    MPI_Win window;
-    MPI_Aint window_bytes;
-    atomic_int *arrived;
-    int to = (rank + 1) % size, from = (rank + size - 1) % size, one = 1, ranks = 0;
-    int class, word, unit, bytes = BYTES + MPI_BSEND_OVERHEAD;
-    char *out = calloc(1, BYTES), *in = malloc(BYTES), *room = malloc((size_t)bytes);
-    MPI_Request request;
-    MPI_Win_allocate_shared(rank ? 0 : sizeof *arrived, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &arrived,
-                            &window);
-    MPI_Win_shared_query(window, 0, &window_bytes, &unit, &arrived);
-    if (rank == 0)
-        atomic_store(arrived, 0);
-    MPI_Barrier(MPI_COMM_WORLD);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    MPI_Buffer_attach(room, bytes);
-    MPI_Bsend(out, BYTES, MPI_BYTE, to, 0, MPI_COMM_WORLD);
-    MPI_Iallreduce(&one, &ranks, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
-    MPI_Send(&rank, 1, MPI_INT, to, 1, MPI_COMM_WORLD);
-    meet_outside(arrived);
-    /* It is there, with the first round's messages: the collective does not see them yet. */
-    MPI_Recv(&word, 1, MPI_INT, from, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    MPI_Error_class(MPI_Bsend(out, BYTES, MPI_BYTE, to, 0, MPI_COMM_WORLD), &class);
-    expect(class == MPI_ERR_BUFFER, "room in a full buffer");
-    MPI_Wait(&request, MPI_STATUS_IGNORE);
-    expect(ranks == size, "a collective beside a full buffer");
-    MPI_Barrier(MPI_COMM_WORLD); /* no buffer gets room before all have tried */
-    MPI_Recv(in, BYTES, MPI_BYTE, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    while (MPI_Bsend(out, BYTES, MPI_BYTE, to, 0, MPI_COMM_WORLD) != MPI_SUCCESS)
-        ;
-    MPI_Recv(in, BYTES, MPI_BYTE, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    MPI_Buffer_detach(&room, &bytes);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
-    MPI_Win_free(&window);
-    free(room);
-    free(out);
-    free(in);
-}
-
 static void *run(void *argument)
 {
     int me = (int)(long)argument;
@@ -232,8 +177,6 @@ int main(int argc, char **argv)
     expect(sum == POOL * (POOL - 1) / 2, "the pool's messages");
     if (size > 1)
         judge_windows();
-    if (size > 1)
-        full_buffer();
     mine = failures;
     MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (rank == 0)
