@@ -4,6 +4,8 @@
  *   events ticks N     timer interrupts while the program computes
  *   events long N      timer interrupts, one a millisecond, during single calls that
  *                      have N MiB to clear; the signals are ignored
+ *   events untaken N   timer interrupts of a timer of 1 us that sends a signal which
+ *                      is blocked, and then ignored, for N million turns of a loop each
  *   events barriers N  barriers in the accesses of all processes (membarrier)
  *   events off         a region (../plugin/mark.h) around a getpid, and one
  *                      around mmap of a page: interrupts are off in both
@@ -68,11 +70,34 @@ static void in_long_calls(size_t mib)
 	char *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	must(at != MAP_FAILED, "mmap");
-	must(signal(SIGALRM, SIG_IGN) != SIG_ERR, "signal");
+	must(signal(SIGPROF, SIG_IGN) != SIG_ERR, "signal");
 	memset(at, 1, bytes);
-	must(setitimer(ITIMER_REAL, &often, NULL) == 0, "setitimer");
+	must(setitimer(ITIMER_PROF, &often, NULL) == 0, "setitimer");
 	must(madvise(at, bytes, MADV_DONTNEED) == 0, "madvise");
-	must(setitimer(ITIMER_REAL, &never, NULL) == 0, "setitimer");
+	must(setitimer(ITIMER_PROF, &never, NULL) == 0, "setitimer");
+}
+
+static void turns(size_t millions)
+{
+	for (volatile size_t i = 0; i < millions * 1000000; i++)
+		;
+}
+
+static void untaken(size_t millions)
+{
+	struct itimerval often = { { 0, 1 }, { 0, 1 } };
+	sigset_t alarm;
+	int taken;
+
+	sigemptyset(&alarm);
+	sigaddset(&alarm, SIGALRM);
+	must(sigprocmask(SIG_BLOCK, &alarm, NULL) == 0, "sigprocmask");
+	must(setitimer(ITIMER_REAL, &often, NULL) == 0, "setitimer");
+	turns(millions);
+	must(sigwait(&alarm, &taken) == 0, "sigwait");
+	must(signal(SIGALRM, SIG_IGN) != SIG_ERR, "signal");
+	must(sigprocmask(SIG_UNBLOCK, &alarm, NULL) == 0, "sigprocmask");
+	turns(millions);
 }
 
 static void barriers(size_t wanted)
@@ -108,13 +133,15 @@ int main(int argc, char **argv)
 		ticks(wanted);
 	else if (strcmp(what, "long") == 0)
 		in_long_calls(wanted);
+	else if (strcmp(what, "untaken") == 0)
+		untaken(wanted);
 	else if (strcmp(what, "barriers") == 0)
 		barriers(wanted);
 	else if (strcmp(what, "off") == 0)
 		off();
 	else
-		check(0, "events faults | ticks | long | barriers N, or events off");
-	check(what[0] == 'o' || what[0] == 'l' || (size_t)caught == wanted, "not as many as wanted");
+		check(0, "events faults | ticks | long | untaken | barriers N, or events off");
+	check(strchr("olu", what[0]) || (size_t)caught == wanted, "not as many as wanted");
 	report("events", (double)caught);
 	return 0;
 }

@@ -17,6 +17,7 @@ pub fn all() -> Vec<Trial> {
         case("break, watch, step", breakpoints),
         case("a wait after a breakpoint", waits),
         case("a signal that is not passed on", drops),
+        case("timers go on", timers_go_on),
         case("as native", as_native),
         case("threads and Ctrl-C", threads),
         case("a rank that dies", dies),
@@ -174,6 +175,26 @@ fn drops() -> Result<()> {
         "{}",
         outcome.stdout.text()
     );
+    Ok(())
+}
+
+/// A timer whose signal gdb does not pass on goes on: once it waited for ever for the program to take it.
+fn timers_go_on() -> Result<()> {
+    for timer in ["interval", "timer"] {
+        let waiting = Waiting::new("steps")?;
+        let started = waiting.start(&[], &[timer])?;
+        let commands = [
+            "handle SIGUSR1 nostop noprint",
+            "handle SIGALRM stop nopass",
+            "continue",
+            "continue",
+            "handle SIGALRM nostop noprint pass",
+            "continue",
+        ];
+        let text = waiting.gdb("s", &commands)?;
+        has(&text, &["received signal SIGALRM", "exited with code 03"])?;
+        waiting.ended(&started.finish(HANG)?, 3)?;
+    }
     Ok(())
 }
 

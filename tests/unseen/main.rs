@@ -88,6 +88,19 @@ fn preemption_points_let_interrupts_in() -> Result<()> {
     Ok(())
 }
 
+/// A timer of a microsecond whose signal waits, or is ignored, interrupted its core at each expiration: whoever ran there.
+#[test]
+fn what_sends_nothing_interrupts_nobody() -> Result<()> {
+    let (_, stats) = run(&["-m", SHARE.0], true, "events", &["untaken", "10"])?;
+    let ticks = stats.number("/total/timer_interrupts")?;
+    // One before the signal waits, one when it was taken, one when it is ignored.
+    ensure!(
+        (1..=4).contains(&ticks),
+        "{ticks} timer interrupts of a timer that could send two or three signals"
+    );
+    Ok(())
+}
+
 /// Interval timers and sleeps that took twice as long as they were asked to.
 #[test]
 fn interval_timers_keep_their_interval() -> Result<()> {

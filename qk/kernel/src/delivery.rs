@@ -128,11 +128,17 @@ fn passed(thread: &'static Thread, frame: &mut UserFrame) -> Option<Signal> {
         if debug::passes(thread, frame, signal) {
             return Some(signal);
         }
-        let mut signals = thread.rank.signals.lock();
-        let own = &mut thread.signals.lock().thread;
+        let taken = {
+            let mut signals = thread.rank.signals.lock();
+            let own = &mut thread.signals.lock().thread;
+            let taken = signals.process.take(own, SigSet::of(signal));
+            signals.publish_taken(thread.rank);
+            taken
+        };
         // Another thread may have taken it meanwhile.
-        let _ = signals.process.take(own, SigSet::of(signal));
-        signals.publish_taken(thread.rank);
+        if let Some(mut info) = taken {
+            timer::taken(thread.rank, &mut info);
+        }
     }
 }
 
@@ -163,10 +169,7 @@ fn deliver<const DEBUG: bool>(
             }
             return;
         };
-        let info = delivery.info_mut();
-        if info.timer.is_some() {
-            timer::posix::taken(thread.rank, info);
-        }
+        timer::taken(thread.rank, delivery.info_mut());
         if let Delivery::Terminate { info, .. } | Delivery::Handler { info, .. } = delivery {
             trace::signal(thread, info);
         }

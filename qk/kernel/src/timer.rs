@@ -13,16 +13,17 @@ use hal::sync::Mutex;
 use qk_core::posix_timers::Clock;
 use qk_core::sched::deadlines::Deadlines;
 use qk_core::sched::slice::{Due, Slice};
+use qk_core::signals::{SigInfo, Signal};
 use wire::boot::MAX_CPUS;
 
-use crate::rank;
+use crate::rank::{self, Rank};
 use crate::thread::{self, Thread};
 use crate::{clock, sched};
 
 pub use intervals::{
     Timers, Which, clear, clear_posix, follow_cpu_limit, interval, prepare_cpu_limit, set_interval,
 };
-use intervals::{alarm_real, expire_cpu_time};
+use intervals::{alarm_real, expire_cpu_time, real_taken};
 
 /// How long a task runs when others want its core.
 const SLICE_NS: u64 = 4_000_000;
@@ -268,6 +269,17 @@ pub fn expired() {
         }
     }
     arm();
+}
+
+/// The program takes a signal, or its debugger takes it away: a timer that stands still until then goes on.
+#[inline]
+pub fn taken(rank: &'static Rank, info: &mut SigInfo) {
+    if info.timer.is_some() {
+        posix::taken(rank, info);
+    }
+    if info.signal == Signal::ALRM {
+        real_taken(rank);
+    }
 }
 
 /// The sleep of a thread that was set to end at `due` is over.

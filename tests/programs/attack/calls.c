@@ -286,7 +286,11 @@ static void undo(uint64_t number, const long *a, long result)
 {
     int tells_addresses = 0;
     switch (number) {
-    case SYS_rt_sigaction: set_handler((uint32_t)a[0]); tells_addresses = 1; break;
+    case SYS_rt_sigaction:
+        set_handler((uint32_t)a[0]);
+        set_timer(); // once ignored it stands still
+        tells_addresses = 1;
+        break;
     case SYS_arch_prctl: CALL(SYS_arch_prctl, ARCH_SET_FS, fs_base); tells_addresses = 1; break;
     case SYS_sigaltstack: case SYS_prctl: case SYS_get_robust_list: tells_addresses = 1; break;
     case SYS_alarm: case SYS_setitimer: set_timer(); break;

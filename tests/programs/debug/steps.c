@@ -1,12 +1,14 @@
 // For gdb sessions: a function that is called, a variable that changes, a signal, a loop that gdb ends.
 //
-//   steps [loop|threads|waits|blocks|zero|becomes]
+//   steps [loop|threads|waits|blocks|zero|becomes|interval|timer]
 
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 int counter;
@@ -35,6 +37,26 @@ static void *body(void *arg)
     pthread_barrier_wait(&ready);
     loops();
     return arg;
+}
+
+static void ends_loop(int signo)
+{
+    go_on = signo != SIGALRM;
+}
+
+// Loops until a handler is called by one of many signals of a timer.
+static void timed(int posix)
+{
+    struct itimerval interval = {{0, 1000}, {0, 1000}};
+    struct itimerspec often = {{0, 1000000}, {0, 1000000}};
+    timer_t timer;
+
+    signal(SIGALRM, ends_loop);
+    if (posix && timer_create(CLOCK_MONOTONIC, NULL, &timer) == 0)
+        timer_settime(timer, 0, &often, NULL);
+    if (!posix)
+        setitimer(ITIMER_REAL, &interval, NULL);
+    loops();
 }
 
 __attribute__((noinline)) static void becomes(void)
@@ -71,6 +93,8 @@ int main(int argc, char **argv)
         sigprocmask(SIG_BLOCK, NULL, &now);
         printf("blocked %d\n", sigismember(&now, SIGUSR1));
     }
+    if (strcmp(way, "interval") == 0 || strcmp(way, "timer") == 0)
+        timed(way[0] == 't');
     if (strcmp(way, "loop") == 0)
         loops();
     return strcmp(way, "zero") == 0 ? 0 : 3;

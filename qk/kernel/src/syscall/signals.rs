@@ -149,7 +149,7 @@ pub fn sigtimedwait(call: &mut Call<'_>) -> SysResult {
     // Others of these that came meanwhile and are blocked again may be another's.
     signal::hand_over(call.thread, wanted);
     let mut info = result?;
-    timer::posix::taken(call.rank, &mut info);
+    timer::taken(call.rank, &mut info);
     signal::publish_taken(call.rank);
     if info_to != 0 {
         put_bytes(info_to, &info.to_bytes())?;

@@ -57,7 +57,7 @@ impl Which {
 pub struct Timers {
     /// By [`Which`].
     intervals: [Interval; Which::ALL.len()],
-    /// Where ITIMER_REAL's deadline is kept: core and TSC.
+    /// Where ITIMER_REAL's deadline is kept: core and TSC. `None` while it is off, or stands still.
     real_at: Option<(usize, u64)>,
     /// The processor time at which RLIMIT_CPU's soft limit is reached.
     cpu_limit_ns: Option<u64>,
@@ -82,16 +82,50 @@ impl Timers {
 
     /// Has a core keep the deadline of ITIMER_REAL: the one that the caller runs on.
     fn keep_real(&mut self, rank: &Rank) {
-        let alarm = Alarm::Real(rank.id as u32);
-        if let Some((cpu, tsc)) = self.real_at.take() {
-            CORES[cpu].deadlines.lock().clear(alarm, tsc);
-        }
+        self.forget_real(rank);
         let interval = &self.intervals[Which::Real as usize];
         if let Some(due_ns) = interval.due_ns() {
             let from_now = due_ns.saturating_sub(Which::Real.now_ns(rank));
             let tsc = deadline_after(from_now);
+            let alarm = Alarm::Real(rank.id as u32);
             here().deadlines.lock().set(alarm, tsc);
             self.real_at = Some((hal::cpu::id(), tsc));
+        }
+    }
+
+    /// Has no core keep the deadline of ITIMER_REAL.
+    fn forget_real(&mut self, rank: &Rank) {
+        if let Some((cpu, tsc)) = self.real_at.take() {
+            let alarm = Alarm::Real(rank.id as u32);
+            CORES[cpu].deadlines.lock().clear(alarm, tsc);
+        }
+    }
+
+    /// Whether ITIMER_REAL has expired. A periodic one then stands still until the program takes SIGALRM, or sets it: an expiration
+    /// meanwhile would send nothing, and interrupt whoever runs (Linux: kernel/time/itimer.c, it_real_fn).
+    fn expire_real(&mut self, rank: &Rank) -> bool {
+        let interval = &mut self.intervals[Which::Real as usize];
+        let now_ns = Which::Real.now_ns(rank);
+        if self.real_at.is_none() {
+            return false;
+        }
+        if interval.due_ns().is_some_and(|due_ns| due_ns > now_ns) {
+            self.keep_real(rank);
+            return false;
+        }
+        if interval.period_ns() == 0 {
+            *interval = Interval::default();
+        }
+        self.forget_real(rank);
+        true
+    }
+
+    /// What is left of a timer, and its interval. Of one that stands still nothing is left (Linux: itimer_get_remtime).
+    fn left(&self, which: Which, now_ns: u64) -> (u64, u64) {
+        let (left_ns, interval_ns) = self.intervals[which as usize].left(now_ns);
+        match which {
+            Which::Real if self.real_at.is_none() => (0, interval_ns),
+            _ => (left_ns, interval_ns),
         }
     }
 }
@@ -108,7 +142,8 @@ pub fn set_interval(
     let new = Interval::new(now_ns, after_ns, interval_ns);
     let old = {
         let mut timers = rank.timers.lock();
-        let old = core::mem::replace(&mut timers.intervals[which as usize], new);
+        let old = timers.left(which, now_ns);
+        timers.intervals[which as usize] = new;
         if which == Which::Real {
             timers.keep_real(rank);
         }
@@ -117,7 +152,7 @@ pub fn set_interval(
     };
     tell_others(rank, which);
     arm();
-    old.left(now_ns)
+    old
 }
 
 /// A deadline on processor time concerns every core that runs the rank.
@@ -130,7 +165,7 @@ fn tell_others(rank: &'static Rank, which: Which) {
 /// What is left of a timer, and its interval, in ns; zero when it is off.
 pub fn interval(rank: &Rank, which: Which) -> (u64, u64) {
     let now_ns = which.now_ns(rank);
-    rank.timers.lock().intervals[which as usize].left(now_ns)
+    rank.timers.lock().left(which, now_ns)
 }
 
 /// Takes RLIMIT_CPU's soft limit from the rank's limits. The timer is armed when a thread goes on ([`go_on`]).
@@ -180,16 +215,25 @@ pub(super) fn alarm_real(rank: u32) {
     let Some(rank) = rank::all().get(rank as usize) else {
         return;
     };
-    let expired = {
-        let mut timers = rank.timers.lock();
-        let now_ns = Which::Real.now_ns(rank);
-        let expired = timers.intervals[Which::Real as usize].expire(now_ns);
-        timers.keep_real(rank);
-        expired
-    };
+    let expired = rank.timers.lock().expire_real(rank);
     if expired {
         signal::send_process(rank, SigInfo::new(Which::Real.signal(), code::KERNEL));
     }
+}
+
+/// The program takes SIGALRM, whoever sent it: if ITIMER_REAL stands still, it goes on at a multiple of its interval that is still to
+/// come (Linux: posixtimer_rearm_itimer).
+#[cold]
+pub(super) fn real_taken(rank: &Rank) {
+    {
+        let mut timers = rank.timers.lock();
+        if timers.real_at.is_some() {
+            return;
+        }
+        timers.intervals[Which::Real as usize].expire(Which::Real.now_ns(rank));
+        timers.keep_real(rank);
+    }
+    arm();
 }
 
 /// Acts on the deadlines of processor time.
