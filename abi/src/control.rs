@@ -158,8 +158,9 @@ pub enum HostOp {
     WriteStrings = 2,
     /// sync() -> 0: apply the region log and acknowledge it.
     Sync = 3,
-    /// stop(limit_ns) -> 0: the rank was stopped by a signal: stop the proxy too, until SIGCONT or until this time is over, when
-    /// a timer of the rank continues it; u64::MAX: there is none; 0: it has been continued already.
+    /// stop(limit_ns, signo) -> 0: the rank was stopped by this signal: stop the proxy too, until SIGCONT or until this time is over,
+    /// when a timer of the rank continues it; u64::MAX: there is none; 0: it has been continued already. Nothing stops where the
+    /// process group is orphaned, but by SIGSTOP.
     Stop = 4,
     /// read_interpreter(addr, len_bytes, offset) -> bytes read: as [`Self::ReadProgram`], from the file of the program's
     /// interpreter. ENOENT when it has none.

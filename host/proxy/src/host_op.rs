@@ -46,7 +46,7 @@ pub fn carry_out(rank: &'static Rank, index: usize, request: &Request) -> Result
         }
         Some(HostOp::Stop) => {
             if rank.stops.take() && args[0] != 0 {
-                signals::stop_self(args[0]);
+                signals::stop_self(args[1] as i32, args[0]);
                 watcher::settle(rank);
             }
             Ok(0)

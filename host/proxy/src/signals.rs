@@ -229,13 +229,29 @@ pub fn send_to_self(signo: i32) {
     unsafe { stub::syscall(libc::SYS_kill as u64, &args) };
 }
 
-/// Stops this process until SIGCONT comes, or for so long, in ns, by the clock that counts on while it is stopped; u64::MAX: for
-/// ever.
-pub fn stop_self(limit_ns: u64) {
+/// Stops this process by [`stop_by`] until SIGCONT comes, or for so long, in ns, by the clock that counts on while it is stopped;
+/// u64::MAX: for ever.
+pub fn stop_self(signo: i32, limit_ns: u64) {
     if let Some(timer) = *CONTINUES.get_or_init(continuing_timer) {
         set_timer(timer, limit_ns);
     }
-    send_to_self(libc::SIGSTOP);
+    stop_by(signo);
+}
+
+/// Does what a signal does by default that stops this process, which the calling thread blocks. Where the process group is orphaned, only
+/// SIGSTOP does anything. Linux looks at that when it delivers the signal (kernel/signal.c, get_signal) and tells of it nowhere: so
+/// it delivers one to this thread. SIGTSTP stands for SIGTTIN and SIGTTOU, which have handlers here.
+///
+/// A SIGTSTP for the whole process that comes at this moment has the same effect, and is not received.
+pub fn stop_by(signo: i32) {
+    if signo == libc::SIGSTOP {
+        return send_to_self(signo);
+    }
+    set_disposition(libc::SIGTSTP, false);
+    let tid = rustix::thread::gettid().as_raw_pid() as u32;
+    send_to_thread(std::process::id(), tid, libc::SIGTSTP);
+    let before = mask(How::Unblock, set(libc::SIGTSTP));
+    mask(How::Set, before);
 }
 
 /// Whether this is what ends a stop of limited time. The node sends its program's own SIGCONT itself.

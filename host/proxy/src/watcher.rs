@@ -278,7 +278,7 @@ fn act_by_default(rank: &Rank, signo: i32) {
         Default::Terminate => end::die(rank, signo),
         Default::Stop => {
             if rank.stops.take() {
-                signals::send_to_self(libc::SIGSTOP);
+                signals::stop_by(signo);
             }
         }
         Default::Ignore => {}

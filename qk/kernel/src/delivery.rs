@@ -175,7 +175,7 @@ fn deliver<const DEBUG: bool>(
         }
         match delivery {
             Delivery::Terminate { info, core } => terminate(thread, frame, info, *core),
-            Delivery::Stop(_) => stop(thread),
+            Delivery::Stop(info) => stop(thread, info.signal),
             Delivery::Ignored(_) => preempt::point(IGNORED_WORK),
             Delivery::Handler {
                 info,
@@ -239,12 +239,13 @@ fn enter(
 }
 
 /// Stops until SIGCONT: the proxy stops itself, as the shell expects of its job, and answers when it goes on. The other
-/// threads stop on their way back to ring 3.
-fn stop(thread: &'static Thread) {
+/// threads stop on their way back to ring 3. Its process group may be orphaned, which only Linux knows: then nothing stops.
+fn stop(thread: &'static Thread, signal: Signal) {
     let rank: &Rank = thread.rank;
     rank.stop(true);
     let limit_ns = timer::posix::stop_limit_ns(rank);
-    if let Err(errno) = ship::host_op(thread, HostOp::Stop, [limit_ns, 0, 0]) {
+    let signo = u64::from(signal.number());
+    if let Err(errno) = ship::host_op(thread, HostOp::Stop, [limit_ns, signo, 0]) {
         log::warn!("rank {}: its proxy could not stop: {errno}", rank.id);
     }
     rank.stop(false);

@@ -48,6 +48,7 @@ pub const CASES: &[Case] = &[
 ];
 
 const BUF: u64 = DATA.0;
+const STOP: u64 = libc::SIGSTOP as u64;
 /// A stop that only SIGCONT ends.
 const FOR_EVER: u64 = u64::MAX;
 
@@ -322,7 +323,7 @@ fn stop_and_continue() {
     let mut node = Node::new();
     kill(&node, libc::SIGTSTP);
     assert_eq!(node.wait_signal().unwrap().signo, libc::SIGTSTP as u32);
-    node.begin_host_op(HostOp::Stop, &[FOR_EVER]);
+    node.begin_host_op(HostOp::Stop, &[FOR_EVER, STOP]);
     wait_for(|| stopped(&node));
     assert!(!node.answered());
     kill(&node, libc::SIGCONT);
@@ -333,7 +334,7 @@ fn stop_and_continue() {
     node.wait_signal().unwrap();
     kill(&node, libc::SIGCONT);
     node.wait_signal().unwrap();
-    assert_eq!(node.host_op(HostOp::Stop, &[FOR_EVER]), 0);
+    assert_eq!(node.host_op(HostOp::Stop, &[FOR_EVER, STOP]), 0);
 }
 
 /// Once nothing continued a rank whose own timer did natively.
@@ -341,14 +342,18 @@ fn a_stop_may_have_an_end() {
     let mut node = Node::new();
     let limit_ns = 100_000_000;
     let since = Instant::now();
-    assert_eq!(node.host_op(HostOp::Stop, &[limit_ns]), 0);
+    assert_eq!(node.host_op(HostOp::Stop, &[limit_ns, STOP]), 0);
     assert!(since.elapsed() >= Duration::from_nanos(limit_ns));
-    assert_eq!(node.host_op(HostOp::Stop, &[0]), 0, "it is over already");
+    assert_eq!(
+        node.host_op(HostOp::Stop, &[0, STOP]),
+        0,
+        "it is over already"
+    );
     // What continued it is not the program's.
     kill(&node, libc::SIGUSR1);
     assert_eq!(node.wait_signal().unwrap().signo, libc::SIGUSR1 as u32);
     // The next one has none.
-    node.begin_host_op(HostOp::Stop, &[FOR_EVER]);
+    node.begin_host_op(HostOp::Stop, &[FOR_EVER, STOP]);
     wait_for(|| stopped(&node));
     kill(&node, libc::SIGCONT);
     assert_eq!(node.finish(), 0);

@@ -173,7 +173,7 @@ fn a_background_read_stops() {
     takes(&node, 0, BOTH);
     assert_eq!(node.call(libc::SYS_read, &[fd, BUF, 100]), -4); // EINTR
     assert_posted(&node, libc::SIGTTIN);
-    node.begin_host_op(HostOp::Stop, &[u64::MAX]);
+    node.begin_host_op(HostOp::Stop, &[u64::MAX, libc::SIGTTIN as u64]);
     wait_for(|| stopped(&node));
     assert!(!node.answered());
     let tty = File::open("/dev/tty").unwrap();

@@ -251,7 +251,7 @@ fn a_stop_stops_them_all() {
     let mut node = node_of(8);
     let (read, write) = pipe(&mut node);
     block(&mut node, 1..8, read);
-    node.begin_host_op(HostOp::Stop, &[u64::MAX]);
+    node.begin_host_op(HostOp::Stop, &[u64::MAX, libc::SIGSTOP as u64]);
     wait_for(|| (0..8).all(|thread| state_of(&node, thread) == Some('T')));
     // SAFETY: 1. The proxy is our child.
     unsafe { libc::kill(node.pid(), libc::SIGCONT) };
