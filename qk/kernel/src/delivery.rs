@@ -84,6 +84,7 @@ fn act<const DEBUG: bool>(
         }
         if sched::should_yield(&thread.task) {
             rseq::interrupted(thread);
+            ship::look_on(); // the core was rung since, perhaps, and what runs next was not told
             sched::yield_now();
         }
         if DEBUG && stops(thread, frame, nr, interrupted) {

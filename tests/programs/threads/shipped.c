@@ -507,13 +507,89 @@ static void read_interrupted(void)
     close(common[0]), close(common[1]), close(other->ends[0]), close(other->ends[1]);
 }
 
+// ---- Answers that come while a thread ends -----------------------------------
+
+enum { ALARMS = 64, ALARM_ROUNDS = 600, ALARM_NS = 400000, ENDERS = 12, ENDS_WITHIN_NS = 40000, ALARM_LIMIT_S = 5 };
+static struct alarm {
+    pthread_t thread;
+    int fd;
+    atomic_int came;
+} alarms[ALARMS];
+static atomic_int no_more_alarms;
+static _Atomic int64_t ends_at[ENDERS];
+
+static void *await_alarms(void *arg)
+{
+    struct alarm *alarm = arg;
+    uint64_t times;
+    while (!no_more_alarms)
+        if (read(alarm->fd, &times, sizeof times) == sizeof times)
+            alarm->came++;
+    return NULL;
+}
+static void *end_then(void *arg)
+{
+    while (clock_ns(CLOCK_MONOTONIC) < *(_Atomic int64_t *)arg)
+        ;
+    return arg;
+}
+static void set_alarm(struct alarm *alarm, int64_t at_ns)
+{
+    struct itimerspec at = {.it_value = timespec_of(at_ns)};
+    need(timerfd_settime(alarm->fd, TFD_TIMER_ABSTIME, &at, NULL) == 0, "timerfd_settime");
+}
+
+// On one processor 64 threads wait for the outside, one computes, and some end, one after the other, at about the time when one of the 64 has
+// its answer. A core that was rung looks at 16 waiters, and then at the others, unless a thread ended just then and the next
+// one did not enter the kernel: then the answer was not seen.
+static void beside_ends(void)
+{
+    cpu_set_t all, one;
+    need(sched_getaffinity(0, sizeof all, &all) == 0, "sched_getaffinity");
+    CPU_ZERO(&one);
+    for (int cpu = 0; CPU_COUNT(&one) == 0; cpu++)
+        if (CPU_ISSET(cpu, &all))
+            CPU_SET(cpu, &one);
+    need(sched_setaffinity(0, sizeof one, &one) == 0, "sched_setaffinity");
+    no_more_alarms = 0;
+    for (int i = 0; i < ALARMS; i++) {
+        alarms[i].fd = timerfd_create(CLOCK_MONOTONIC, 0);
+        alarms[i].thread = start(await_alarms, &alarms[i]);
+    }
+    uint32_t random = 1;
+    for (int round = 0; round < ALARM_ROUNDS; round++) {
+        random = random * 1664525 + 1013904223;
+        struct alarm *alarm = &alarms[(random >> 8) % ALARMS];
+        int before = alarm->came;
+        int64_t at = clock_ns(CLOCK_MONOTONIC) + ALARM_NS;
+        set_alarm(alarm, at);
+        for (int i = 0; i < ENDERS; i++) {
+            at += (random >> 4) % ENDS_WITHIN_NS;
+            ends_at[i] = at;
+            pthread_detach(start(end_then, &ends_at[i]));
+        }
+        sched_yield();
+        // No system call: the core is this thread's until somebody else is woken.
+        while (alarm->came == before)
+            need(clock_ns(CLOCK_MONOTONIC) < at + ALARM_LIMIT_S * NS_PER_S, "an answer was not seen");
+    }
+    no_more_alarms = 1;
+    for (int i = 0; i < ALARMS; i++) {
+        set_alarm(&alarms[i], 1);
+        joined(alarms[i].thread);
+        close(alarms[i].fd);
+    }
+    need(sched_setaffinity(0, sizeof all, &all) == 0, "sched_setaffinity");
+    check(1, "each answer is seen, whoever ends meanwhile");
+}
+
 int main(int argc, char **argv)
 {
     static const struct test_case cases[] = {
         CASE(readers), CASE(one_pipe), CASE(pipe_ring), CASE(polls), CASE(epoll_and_eventfd),
         CASE(eventfd_semaphore), CASE(timerfds), CASE(accepts), CASE(shutdown_wakes), CASE(close_while_reading),
         CASE(preads), CASE(common_offset), CASE(appends), CASE(prints), CASE(opens), CASE(sleeps),
-        CASE(read_interrupted), CASE(reader_leaves),
+        CASE(read_interrupted), CASE(reader_leaves), CASE(beside_ends),
     };
     return RUN_CASES(cases);
 }

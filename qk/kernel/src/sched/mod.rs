@@ -270,6 +270,8 @@ pub fn park() {
 /// Ends this core's task.
 pub fn exit() -> ! {
     preempt::take_interrupts();
+    // If the core was rung just now, this task was told: what runs next was not, and may stay in ring 3.
+    ship::look_on(); // before another task runs
     leave(current(), Why::Ends, core().next());
     unreachable!("a task that ended was scheduled")
 }
