@@ -140,6 +140,21 @@ fn every_rank_can_have_its_whole_share() -> Result<()> {
     Ok(())
 }
 
+/// Ranks that had as many threads, queued signals and regions as they may have left others without memory of the kernel for theirs.
+#[test]
+fn every_rank_can_have_its_regions() -> Result<()> {
+    const RANKS: usize = 16;
+    let options = ["-n", &RANKS.to_string(), "-m", "32M", "--label"];
+    let (outcome, _) = run(&options, false, "most", &[])?;
+    let had = numbers(&outcome.stdout.text(), "regions")?;
+    ensure!(had.len() == RANKS, "{} ranks", had.len());
+    ensure!(
+        had.iter().all(|&regions| regions == had[0]),
+        "ranks could have {had:?} regions"
+    );
+    Ok(())
+}
+
 /// Frames that were never given back: only a program that had to run out of memory noticed.
 #[test]
 fn no_frame_is_lost() -> Result<()> {

@@ -23,14 +23,14 @@ pub const NODE_PEER: u16 = 0;
 /// The ivshmem peer number of the host.
 pub const HOST_PEER: u16 = 1;
 
-/// Bytes of kernel heap besides [`thread_memory`]: a fixed part; per CPU its stacks and tables; per rank some 50 KiB for its main
-/// thread, its signals and its lists, and room for regions, some 100 bytes each; three bits per 4 KiB frame of RAM, and what
-/// finds them.
+/// Bytes of kernel heap besides [`thread_memory`]: a fixed part; per CPU its stacks and tables; per rank some 100 KiB for its main
+/// thread, its signals, its timers and its lists, and room for all regions that it may have: 8,192, of which a chunk of 1 KiB has 14 at
+/// least, on average; three bits per 4 KiB frame of RAM, and what finds them.
 #[must_use]
 pub const fn heap_bytes(ram_bytes: u64, cpus: u64, ranks: u64) -> u64 {
     const FIXED: u64 = 1 << 20;
     const PER_CPU: u64 = 256 << 10;
-    const PER_RANK: u64 = 256 << 10;
+    const PER_RANK: u64 = 704 << 10;
     FIXED + PER_CPU * cpus + PER_RANK * ranks + ram_bytes / 8192
 }
 
