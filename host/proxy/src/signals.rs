@@ -330,8 +330,12 @@ pub fn take_sigpipe() -> bool {
             0,
             0,
         ];
-        // SAFETY: 1. Linux reads a siginfo_t, and lets a process send itself any.
-        unsafe { stub::syscall(libc::SYS_rt_sigqueueinfo as u64, &args) };
+        // SAFETY: 1. Linux reads a siginfo_t.
+        let queued = unsafe { stub::syscall(libc::SYS_rt_sigqueueinfo as u64, &args) };
+        if queued != 0 {
+            // Only a process's first thread may say who has sent it (Linux: do_rt_sigqueueinfo).
+            send_to_self(libc::SIGPIPE);
+        }
     }
     own
 }

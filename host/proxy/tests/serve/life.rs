@@ -202,8 +202,13 @@ fn a_crash_report() {
     );
 }
 
+/// Signal 32 is the C library's, which starts threads with it unblocked: one that comes to a thread of the proxy that has not yet
+/// blocked it ends the proxy, as it ends a process that does not handle it.
 fn signals_are_posted() {
     let node = Node::new();
+    for thread in ["nursery", "watcher"] {
+        wait_for(|| node.is_blocked_by(thread, 32));
+    }
     for signo in [
         libc::SIGTERM,
         libc::SIGINT,

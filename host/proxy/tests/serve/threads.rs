@@ -26,6 +26,7 @@ pub const CASES: &[Case] = &[
     ("a_fatal_signal_ends_them_all", a_fatal_signal_ends_them_all),
     ("signals_come_while_all_block", signals_come_while_all_block),
     ("a_stop_stops_them_all", a_stop_stops_them_all),
+    ("a_sigpipe_of_others_is_kept", a_sigpipe_of_others_is_kept),
     (
         "a_worker_that_sleeps_passes_signals_on",
         a_worker_that_sleeps_passes_signals_on,
@@ -247,6 +248,25 @@ fn signals_come_while_all_block() {
     }
 }
 
+/// Linux lets only a process's first thread put back a signal as it came: of another thread it was lost.
+fn a_sigpipe_of_others_is_kept() {
+    let mut node = node_of(2);
+    let (read, write) = pipe(&mut node);
+    assert_eq!(node.call(libc::SYS_close, &[read]), 0);
+    for thread in 0..2 {
+        let tid = node.threads()[thread].host.tid.load();
+        let (pid, tid, signo) = (i64::from(node.pid()), tid as i64, libc::SIGPIPE);
+        // SAFETY: 1. The proxy is our child, and blocks all signals.
+        let sent = unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, signo) };
+        assert_eq!(sent, 0);
+        assert_eq!(node.call_on(thread, libc::SYS_write, &[write, BUF, 1]), -32); // EPIPE
+        assert_eq!(
+            node.wait_signal().map(|signal| signal.signo),
+            Some(signo as u32)
+        );
+    }
+}
+
 fn a_stop_stops_them_all() {
     let mut node = node_of(8);
     let (read, write) = pipe(&mut node);
@@ -280,7 +300,7 @@ fn mappings_change_under_blocked_calls() {
             let at = DATA.0 + 0x20_0000 + (round * 4 + thread) * 4096 % 0x10_0000;
             node.unmap(at, 4096);
             node.begin_on(thread as usize, libc::SYS_getpgid, &[0]);
-            node.map(at, 4096, crate::node::SHARE.0, true, true);
+            node.map(at, 4096, crate::node::PARTITION.0, true, true);
         }
         for thread in 0..4 {
             assert!(node.finish_on(thread) >= 0);
