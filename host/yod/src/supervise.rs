@@ -14,6 +14,7 @@
 //! SIGTERM and its kin end yod whoever else is stopped or does not read: what was told to end and is stopped is continued,
 //! a node that takes no signals is ended, output that nothing reads is given up.
 
+mod descent;
 mod progress;
 
 use std::os::fd::AsFd;
@@ -25,6 +26,7 @@ use machine::sys::{Arrived, Signals};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, getpid, getsid, kill_process};
 use wire::boot::node;
+use wire::children::Entry;
 use wire::rank::state;
 
 use crate::failure::Failure;
@@ -217,8 +219,9 @@ impl Supervisor<'_> {
                     self.set_guard(state);
                 }
                 if let Some(named) = Signal::from_named_raw(signo).filter(|_| ours_alone) {
-                    // A rank cannot signal its yod alone: it has signalled the whole group.
-                    let groups = signal.from_process && self.is_rank(signal.pid);
+                    // A rank cannot signal its yod alone: it has signalled the whole group. Its children can, but have no
+                    // reason to.
+                    let groups = signal.from_process && self.is_of_rank(signal.pid);
                     let has_it = |rank| groups && self.ranks.shares_group(rank);
                     self.ranks.kill(named, |rank| !has_it(rank));
                 }
@@ -226,10 +229,16 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Whether a process is the proxy of a rank of the job, also one of another yod.
-    fn is_rank(&self, pid: i32) -> bool {
-        let mut ranks = (0..self.node.plan.ranks).map(|rank| self.node.comm.rank(rank));
-        ranks.any(|area| area.host.pid.load() == pid as u64)
+    /// Whether a process is a rank of the job, also one of another yod, or descends from one.
+    fn is_of_rank(&self, pid: i32) -> bool {
+        descent::any(pid, |pid, is_gone| {
+            let mut ranks = (0..self.node.plan.ranks).map(|rank| self.node.comm.rank(rank));
+            ranks.any(|area| {
+                let is_it = |entry: &Entry| entry.pid.load() == pid as u64;
+                area.host.pid.load() == pid as u64
+                    || is_gone && area.children.listed().iter().any(is_it)
+            })
+        })
     }
 
     /// Sees to it that ranks which were told to end can do so.

@@ -19,6 +19,7 @@ const PROGRAM: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 static volatile sig_atomic_t last, queued, lost, user1, user2;
 static void on_63(int n) { last += n == 63; puts("63 came"); fflush(stdout); }
@@ -48,12 +49,27 @@ int main(int argc, char **argv) {
     fflush(stdout);
     long got = read(0, &byte, 1);
     if (!strcmp(argv[1], "group")) { kill(0, SIGKILL); for (;;) pause(); }
-    if (!strcmp(argv[1], "own")) {
-        kill(0, SIGUSR1);
+    pid_t child = 0;
+    if (!strcmp(argv[1], "own")) kill(0, SIGUSR1);
+    if (!strcmp(argv[1], "gone") || !strcmp(argv[1], "alive")) {
+        int ends[2];
+        if (pipe(ends) != 0 || (child = fork()) < 0) return 1;
+        if (child == 0) {
+            kill(0, SIGUSR1);
+            if (write(ends[1], "x", 1) != 1) _exit(1);
+            if (!strcmp(argv[1], "alive")) for (;;) pause();
+            _exit(0);
+        }
+        if (read(ends[0], &byte, 1) != 1) return 1;
+        if (!strcmp(argv[1], "gone")) waitpid(child, NULL, 0);
+        while (!user1) getppid();
+    }
+    if (child != 0 || !strcmp(argv[1], "own")) {
         puts("sent");
         fflush(stdout);
         while (!user2) getppid();
         printf("%d of SIGUSR1\n", user1);
+        if (!strcmp(argv[1], "alive")) kill(child, SIGKILL);
         return 0;
     }
     printf("read %ld, %d of 63, %d of 64, %d of 16\n", got, last, queued, lost);
@@ -160,11 +176,29 @@ fn sigstkflt_from_outside_is_lost() {
 /// Linux signals yod as well as the rank, and yod passed it on: the handler ran twice.
 #[test]
 fn a_rank_that_signals_its_group_is_signalled_once() {
+    signals_its_group_once("own");
+}
+
+/// The same with a child of the rank, which yod took for a stranger: the rank's handler ran twice.
+#[test]
+fn a_child_that_signals_its_group_signals_its_rank_once() {
+    signals_its_group_once("alive");
+    signals_its_group_once("gone");
+}
+
+fn signals_its_group_once(who: &str) {
     if !has_node() {
         return;
     }
-    let program = compile(&dir("own"), "program", PROGRAM);
-    let mut job = Job::start(&program, "own");
+    let program = compile(&dir(who), "program", PROGRAM);
+    let mut native = Job::of(Command::new(&program).arg(who));
+    native.answer();
+    assert_eq!(native.line(), "sent");
+    signal(native.yod.id() as i32, Signal::USR2);
+    assert_eq!(native.line(), "1 of SIGUSR1");
+    assert!(native.yod.wait().expect("an end").success());
+
+    let mut job = Job::start(&program, who);
     let yod = job.yod.id() as i32;
     // What comes while the first is pending would be one with it.
     signal(yod, Signal::STOP);

@@ -1,0 +1,48 @@
+//! From whom a process descends.
+
+/// Generations that are looked at.
+const GENERATIONS: usize = 64;
+
+/// Whether `is_it` says so of a process or one of its ancestors. It is told whether the process is gone: then its ancestors are not
+/// known.
+pub fn any(pid: i32, is_it: impl Fn(i32, bool) -> bool) -> bool {
+    let mut at = pid;
+    for _ in 0..GENERATIONS {
+        let parent = parent(at);
+        if is_it(at, parent.is_none()) {
+            return true;
+        }
+        match parent {
+            Some(parent) if parent > 1 => at = parent,
+            _ => return false,
+        }
+    }
+    false
+}
+
+/// `None`: it is gone.
+fn parent(pid: i32) -> Option<i32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    parent_in(&stat)
+}
+
+/// Field 4 of /proc/PID/stat (proc(5)); the name before may hold anything.
+fn parent_in(stat: &str) -> Option<i32> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ancestors_are_found_and_those_who_are_gone_said_to_be() {
+        let own = std::process::id() as i32;
+        let parent = std::os::unix::process::parent_id() as i32;
+        assert!(any(own, |pid, is_gone| pid == parent && !is_gone));
+        assert!(!any(own, |_, is_gone| is_gone));
+        assert!(any(i32::MAX, |pid, is_gone| pid == i32::MAX && is_gone));
+        assert_eq!(parent_in("7 (a) b) S 5 1"), Some(5));
+    }
+}
