@@ -17,7 +17,8 @@ use abi::image::Image;
 use abi::map::{PAGE, STACK_TOP};
 use abi::stack::{self, AUX_PAIRS, Contents, Plan};
 use rustix::fs::{Access, FileType, Mode, OFlags, access, fstat, open};
-use rustix::io::fcntl_getfd;
+use rustix::io::{self, fcntl_getfd};
+use rustix::thread::{NanosleepRelativeResult, Timespec, nanosleep};
 
 use crate::child;
 use crate::fds;
@@ -37,6 +38,11 @@ const OTHER_PAGES: u64 = 16;
 const TABLE_BYTES: u64 = 512 * PAGE;
 /// uapi/asm-generic/fcntl.h
 const F_SETSIG: i32 = 10;
+/// How long a lease is waited for before it is looked at again.
+const LEASED: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 5_000_000,
+};
 const AT_FDCWD: u64 = libc::AT_FDCWD as u64;
 
 /// What is to replace the rank's program.
@@ -129,18 +135,32 @@ fn executable(rank: &Rank, at: u64, path: &[u8], flags: u64) -> Result<OwnedFd, 
     let path = format!("/proc/self/fd/{}", pinned.as_raw_fd());
     // Also where the file system is mounted noexec.
     access(&*path, Access::EXEC_OK).map_err(linux)?;
-    let open = || open(&*path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-    // It may wait, for a lease to be given back or for a slow file system, and who makes room keeps others from it.
-    let file = match open() {
-        Err(rustix::io::Errno::MFILE) => fds::with_room(rank.raised_fds, open),
-        opened => opened,
-    };
-    let file = file.map_err(linux)?;
-    let file = fds::with_room(rank.raised_fds, || fds::above(file, rank.first_own_fd));
+    let file = open_above(rank, &path).map_err(linux)?;
     if is_written(&file) {
         return Err(Errno::ETXTBSY);
     }
     Ok(file)
+}
+
+/// Opens a regular file above the rank's descriptors. No other call of the rank sees the number that it has on the way, so
+/// nothing may be waited for meanwhile: while somebody has a lease on the file, it is tried again.
+fn open_above(rank: &Rank, path: &str) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    loop {
+        let opened = fds::with_room(rank.raised_fds, || {
+            let file = open(path, flags, Mode::empty())?;
+            Ok(fds::above(file, rank.first_own_fd))
+        });
+        if !matches!(opened, Err(io::Errno::AGAIN)) {
+            return opened;
+        }
+        // Who gives the call up interrupts this: EINTR.
+        match nanosleep(&LEASED) {
+            NanosleepRelativeResult::Ok => {}
+            NanosleepRelativeResult::Interrupted(_) => return Err(io::Errno::INTR),
+            NanosleepRelativeResult::Err(error) => return Err(error),
+        }
+    }
 }
 
 /// A descriptor as Linux may be given it.

@@ -120,6 +120,22 @@ static void beside_forks(void)
     give_back(&holder);
 }
 
+// The file that was being opened had a number of the program for as long as execve waited: EBUSY.
+static void beside_descriptors(void)
+{
+    struct holder holder = leased();
+    catch_signal(SIGUSR1, note, 0);
+    int next = dup(0);
+    need(next >= 0 && close(next) == 0, "dup");
+    pthread_t thread = start(replace, NULL);
+    await_waiter(&holder);
+    check(dup2(0, next) == next && failed_with == 0, "no number is taken by an execve that waits");
+    AWAIT((pthread_kill(thread, SIGUSR1), failed_with != 0));
+    joined(thread);
+    check(failed_with == EINTR && fcntl(next, F_GETFD) == 0, "nor closed by it");
+    give_back(&holder);
+}
+
 static void *end_all(void *holder)
 {
     await_waiter(holder);
@@ -139,6 +155,6 @@ static void ended(void)
 
 int main(int argc, char **argv)
 {
-    static const struct test_case cases[] = {CASE(interrupted), CASE(beside_forks), CASE(ended)};
+    static const struct test_case cases[] = {CASE(interrupted), CASE(beside_forks), CASE(beside_descriptors), CASE(ended)};
     return RUN_CASES(cases);
 }
