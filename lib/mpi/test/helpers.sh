@@ -18,3 +18,6 @@ expect_failure() { # name, text that must appear, command that must fail but not
     case $status in 0 | 124) right="no, $status" ;; *) right=yes ;; esac
     judge "$name" "$right" "$text" "$said"
 }
+gone() { # whether a process has ended; one that nobody has waited for yet has
+    case $(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null) in '' | [ZX]*) ;; *) return 1 ;; esac
+}
