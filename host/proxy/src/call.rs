@@ -79,6 +79,8 @@ impl Caller {
         }
         let after = args::prepare(call, &mut args, rank.first_own_fd, rank, &mut self.scratch)?;
         others::check(rank, call, &args, &self.scratch)?;
+        self.scratch
+            .widen_owner(rank.pid, |tid| rank.has_thread(tid));
         // Another worker would put back what it found, or this one read what is raised.
         let _turn = limits(call).then(fds::turn);
         let opening = &rank.workers.at(self.index).opening;

@@ -24,6 +24,9 @@ const STRING_BYTES: usize = 4096;
 const STRINGS: usize = 2;
 /// Most descriptors of a poll whose copy is kept between calls.
 const POLL_KEPT: usize = 1024;
+/// uapi/asm-generic/fcntl.h
+const F_OWNER_TID: i32 = 0;
+const F_OWNER_PID: i32 = 1;
 /// No such family or level.
 const NONE: u64 = -1i64 as u64;
 
@@ -59,7 +62,7 @@ impl Scratch {
             nested: nested::Copies::default(),
             pollfds: Vec::new(),
             groups: Vec::new(),
-            owner: [0; 2],
+            owner: [F_OWNER_PID, 0],
             owner_of: None,
         })
     }
@@ -69,9 +72,19 @@ impl Scratch {
         self.owner_of
     }
 
+    /// Names the process of a rank in place of one of its threads: a signal that Linux has for that thread alone stays with its
+    /// worker, which blocks all.
+    pub fn widen_owner(&mut self, pid: u32, has_thread: impl Fn(u32) -> bool) {
+        let [kind, number] = self.owner;
+        if kind == F_OWNER_TID && has_thread(number as u32) {
+            self.owner = [F_OWNER_PID, pid as i32];
+        }
+    }
+
     /// Copies a structure that names whom to signal, or its last int alone.
     fn copy_owner(&mut self, from: u64, alone: bool, memory: &impl RankMemory) -> u64 {
         let first = usize::from(alone);
+        self.owner = [F_OWNER_PID, 0];
         if memory
             .read(from, self.owner[first..].as_mut_bytes())
             .is_err()
