@@ -123,7 +123,7 @@ fn hwloc_shows_the_node() -> Result<()> {
     Ok(())
 }
 
-/// A rank's memory is its share.
+/// A rank's memory is its partition.
 #[test]
 fn free_and_uptime_speak_of_the_rank() -> Result<()> {
     let text = said(1, &["/usr/bin/free", "--mebi"])?;

@@ -1,4 +1,4 @@
-//! Ranks: 2, 4, 16 and 64 of them start and end, each with an equal contiguous share of memory and its cores: of its own
+//! Ranks: 2, 4, 16 and 64 of them start and end, each with an equal contiguous partition of memory and its cores: of its own
 //! where there are enough, else shared evenly.
 //!
 //! The kernel's records say what each rank was given; the programs say where they ran (getcpu) and that they had it.
@@ -11,8 +11,8 @@ use margay_tests::report::{Stats, Stderr};
 use margay_tests::run::{Outcome, Run, SECONDS_TO_BEGIN};
 use margay_tests::tree;
 
-/// Bytes of a share, as yod takes them and as the kernel counts them.
-const SHARE: (&str, u64) = ("16M", 16 << 20);
+/// Bytes of a partition, as yod takes them and as the kernel counts them.
+const PARTITION: (&str, u64) = ("16M", 16 << 20);
 
 /// Runs the program that says who and where it is, on so many ranks.
 fn hello(ranks: u64) -> Result<(Outcome, Stats)> {
@@ -21,7 +21,7 @@ fn hello(ranks: u64) -> Result<(Outcome, Stats)> {
         "-n",
         &ranks.to_string(),
         "-m",
-        SHARE.0,
+        PARTITION.0,
         "--oversubscribe",
         "--stats=json",
         "--",
@@ -56,20 +56,20 @@ fn numbers_after(text: &str, word: &str) -> Vec<u64> {
         .collect()
 }
 
-fn shares_and_cores(ranks: u64) -> Result<()> {
+fn partitions_and_cores(ranks: u64) -> Result<()> {
     let (outcome, stats) = hello(ranks)?;
     ensure!(
         stats.ranks() as u64 == ranks,
         "{} ranks in the records",
         stats.ranks()
     );
-    let (mut shares, mut cores) = (Vec::new(), Vec::new());
+    let (mut partitions, mut cores) = (Vec::new(), Vec::new());
     for rank in 0..ranks {
         let number = |name: &str| stats.number(&format!("/ranks/{rank}/{name}"));
         ensure!(
-            number("share_bytes")? == SHARE.1,
+            number("partition_bytes")? == PARTITION.1,
             "rank {rank}: {} bytes",
-            number("share_bytes")?
+            number("partition_bytes")?
         );
         ensure!(
             number("wait_status")? == 0,
@@ -77,13 +77,15 @@ fn shares_and_cores(ranks: u64) -> Result<()> {
             number("wait_status")?
         );
         ensure!(number("peak_bytes")? > 0, "rank {rank} used no memory");
-        shares.push(number("share_base")?);
+        partitions.push(number("partition_base")?);
         cores.push(number("first_core")?..number("first_core")? + number("cores")?);
     }
     evenly_placed(&cores, stats.cores())?;
-    shares.sort_unstable();
-    let apart = shares.windows(2).all(|pair| pair[1] - pair[0] >= SHARE.1);
-    ensure!(apart, "shares overlap: {shares:x?}");
+    partitions.sort_unstable();
+    let apart = partitions
+        .windows(2)
+        .all(|pair| pair[1] - pair[0] >= PARTITION.1);
+    ensure!(apart, "partitions overlap: {partitions:x?}");
     said_by_ranks(&outcome.stdout.text(), &cores)
 }
 
@@ -121,25 +123,25 @@ fn said_by_ranks(text: &str, cores: &[Range<u64>]) -> Result<()> {
 
 #[test]
 fn two_ranks() -> Result<()> {
-    shares_and_cores(2)
+    partitions_and_cores(2)
 }
 
 #[test]
 fn four_ranks() -> Result<()> {
-    shares_and_cores(4)
+    partitions_and_cores(4)
 }
 
 #[test]
 fn sixteen_ranks() -> Result<()> {
-    shares_and_cores(16)
+    partitions_and_cores(16)
 }
 
 #[test]
 fn sixty_four_ranks() -> Result<()> {
-    shares_and_cores(64)
+    partitions_and_cores(64)
 }
 
-/// The most there are, in small shares. Not run by itself: on a loaded host it may take longer than a run may.
+/// The most there are, in small partitions. Not run by itself: on a loaded host it may take longer than a run may.
 /// `cargo test -p margay-tests --test ranks -- --ignored`.
 #[test]
 #[ignore = "takes seconds that grow with the host's load"]
@@ -167,7 +169,7 @@ fn a_rank_that_spins_lets_others_of_its_core_go_on() -> Result<()> {
         if test $MARGAY_RANK != 15; then while :; do :; done; fi
         i=0; while test $i != 1000; do i=$((i + 1)); done
         echo rank 15 counted to $i; exit 15";
-    let outcome = Run::yod(&["-n", "16", "-m", SHARE.0, "--oversubscribe", "--"])
+    let outcome = Run::yod(&["-n", "16", "-m", PARTITION.0, "--oversubscribe", "--"])
         .args(&["/bin/sh", "-c", SCRIPT])
         .on_core(0)
         .run()?;
@@ -196,7 +198,7 @@ fn every_rank_enters_the_kernel_on_its_core() -> Result<()> {
 /// sched_getaffinity gives.
 #[test]
 fn ranks_get_as_many_cores_as_asked_for() -> Result<()> {
-    let options = ["-n", "2", "-d", "3", "-m", SHARE.0, "--oversubscribe"];
+    let options = ["-n", "2", "-d", "3", "-m", PARTITION.0, "--oversubscribe"];
     let outcome = Run::yod(&options)
         .args(&["--stats=json", "--", "nproc"])
         .run()?;
@@ -220,9 +222,17 @@ fn ranks_get_as_many_cores_as_asked_for() -> Result<()> {
 #[test]
 fn labels_tell_ranks_apart() -> Result<()> {
     let program = tree::program("glibc-static", "hello");
-    let outcome = Run::yod(&["-n", "3", "-m", SHARE.0, "--oversubscribe", "--label", "--"])
-        .args(&[program.to_string_lossy()])
-        .run()?;
+    let outcome = Run::yod(&[
+        "-n",
+        "3",
+        "-m",
+        PARTITION.0,
+        "--oversubscribe",
+        "--label",
+        "--",
+    ])
+    .args(&[program.to_string_lossy()])
+    .run()?;
     let text = outcome.stdout.text();
     for rank in 0..3 {
         let label = format!("[{rank}] hello");
@@ -240,7 +250,7 @@ fn labels_tell_ranks_apart() -> Result<()> {
 #[test]
 fn the_clock_of_a_rank_is_safe_from_another() -> Result<()> {
     let program = tree::program("glibc-static", "kernels_pages");
-    let outcome = Run::yod(&["-n", "2", "-m", SHARE.0, "--oversubscribe", "--"])
+    let outcome = Run::yod(&["-n", "2", "-m", PARTITION.0, "--oversubscribe", "--"])
         .args(&[program.to_string_lossy()])
         .run()?;
     let text = outcome.stdout.text();
@@ -274,15 +284,22 @@ fn a_rank_that_makes_no_call_does_not_hold_up_another() -> Result<()> {
 /// Which of two ranks that compute without a call have made none at all when their time is over.
 fn not_begun_within(seconds: &str) -> Result<Vec<u64>> {
     let program = tree::program("glibc-static", "endless");
-    let outcome = Run::yod(&["-n", "2", "-m", SHARE.0, "--oversubscribe", "--stats=json"])
-        .args(&[
-            "--timeout",
-            seconds,
-            "--",
-            &program.to_string_lossy(),
-            "spin",
-        ])
-        .run()?;
+    let outcome = Run::yod(&[
+        "-n",
+        "2",
+        "-m",
+        PARTITION.0,
+        "--oversubscribe",
+        "--stats=json",
+    ])
+    .args(&[
+        "--timeout",
+        seconds,
+        "--",
+        &program.to_string_lossy(),
+        "spin",
+    ])
+    .run()?;
     ensure!(
         outcome.status == Some(124),
         "status {:?}: {}",

@@ -14,7 +14,7 @@ pub enum Control {
     JobInfo = 0x4d01,
     /// wait_event() -> event code (see [`Event`]): blocks until something happens in the job.
     WaitEvent = 0x4d02,
-    /// aspace_create(rank, share_base, share_len_bytes): an empty address space over a share of memory.
+    /// aspace_create(rank, partition_base, partition_len_bytes): an empty address space over a partition of memory.
     AspaceCreate = 0x4d03,
     /// region_create(rank, start, len_bytes, prot, kind): backed and mapped at once. `prot` as PROT_*, `kind` a [`RegionKind`].
     RegionCreate = 0x4d04,
@@ -336,7 +336,7 @@ pub struct JobInfo {
     /// Cores of this node.
     pub cpus: u64,
     /// Bytes of memory each rank is to get; 0: divide what there is evenly.
-    pub share_bytes: u64,
+    pub partition_bytes: u64,
     /// Hardware capabilities for AT_HWCAP (CPUID 1 EDX) and AT_HWCAP2.
     pub hwcap: u64,
     /// See `hwcap`.
@@ -396,7 +396,7 @@ impl JobInfo {
         [
             self.ranks,
             self.cpus,
-            self.share_bytes,
+            self.partition_bytes,
             self.hwcap,
             self.hwcap2,
             self.min_sigstack_bytes,
@@ -411,7 +411,7 @@ impl JobInfo {
         JobInfo {
             ranks: w[0],
             cpus: w[1],
-            share_bytes: w[2],
+            partition_bytes: w[2],
             hwcap: w[3],
             hwcap2: w[4],
             min_sigstack_bytes: w[5],

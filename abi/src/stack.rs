@@ -83,20 +83,20 @@ impl Plan {
     }
 }
 
-/// Bytes of a main thread's stack: its limit, at most an eighth of the rank's share, at least what Linux programs
+/// Bytes of a main thread's stack: its limit, at most an eighth of the rank's partition, at least what Linux programs
 /// take for granted.
 #[must_use]
-pub fn size_bytes(limit_bytes: u64, share_bytes: u64) -> u64 {
+pub fn size_bytes(limit_bytes: u64, partition_bytes: u64) -> u64 {
     /// PTHREAD_STACK_MIN is 16 KiB, ARG_MAX 128 KiB (uapi/linux/limits.h): no stack is smaller.
     const SMALLEST_BYTES: u64 = 128 << 10;
-    let wanted = limit_bytes.min(share_bytes / 8).max(SMALLEST_BYTES);
+    let wanted = limit_bytes.min(partition_bytes / 8).max(SMALLEST_BYTES);
     wanted & !(map::PAGE - 1)
 }
 
 /// The stack's lowest address and its bytes; arguments as of [`size_bytes`].
 #[must_use]
-pub fn place(limit_bytes: u64, share_bytes: u64) -> (u64, u64) {
-    let len_bytes = size_bytes(limit_bytes, share_bytes);
+pub fn place(limit_bytes: u64, partition_bytes: u64) -> (u64, u64) {
+    let len_bytes = size_bytes(limit_bytes, partition_bytes);
     let base = map::STACK_TOP.saturating_sub(len_bytes).max(map::USER_BASE);
     (base, len_bytes.min(map::STACK_TOP - map::USER_BASE))
 }

@@ -247,7 +247,7 @@ static void use_all_memory(void)
 
 	for (size_t bytes = TOUCHED; bytes >= PAGE_BYTES; bytes /= 2)
 		for (long at; ticks_of_getting(bytes, &at) != 0;) {
-			must(count < MOST, "taking a share that large");
+			must(count < MOST, "taking a partition that large");
 			taken[count].at = at;
 			taken[count++].bytes = bytes;
 		}

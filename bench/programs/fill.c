@@ -45,7 +45,7 @@ static size_t all_there_is(void)
 	return sum;
 }
 
-/* A share is a few dozen MiB: a page that is lost in each round is missed at the end. */
+/* A partition is a few dozen MiB: a page that is lost in each round is missed at the end. */
 static void churn(size_t round)
 {
 	size_t bytes = 3 * MIB + round % 7 * PAGE_BYTES;

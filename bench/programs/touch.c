@@ -5,7 +5,7 @@
  *
  * fresh:    memory that nobody used since the machine handed it over; so
  *           nothing is freed between the rounds.
- * recycled: the whole share was dirtied and freed before; so all that is
+ * recycled: the whole partition was dirtied and freed before; so all that is
  *           mapped now was used by us.
  */
 #include <string.h>

@@ -82,7 +82,7 @@ pub const CATALOGUE: &[Row] = &[
         "min_memory_mib",
         "MiB",
         Aim::AtMost(12.0),
-        "smallest node besides the share that runs a program, -n 1, one core",
+        "smallest node besides the partition that runs a program, -n 1, one core",
     ),
     row(
         "local_call_instructions",
@@ -154,25 +154,25 @@ pub const CATALOGUE: &[Row] = &[
         "touch_recycled_4k_instructions",
         "instructions",
         Aim::Towards(1500.0),
-        "icount: mmap of 4 KiB and a store per 4 KiB, per 4 KiB, after the whole share was dirtied and freed, median",
+        "icount: mmap of 4 KiB and a store per 4 KiB, per 4 KiB, after the whole partition was dirtied and freed, median",
     ),
     row(
         "touch_recycled_64k_instructions",
         "instructions",
         Aim::Towards(620.0),
-        "icount: mmap of 64 KiB and a store per 4 KiB, per 4 KiB, after the whole share was dirtied and freed, median",
+        "icount: mmap of 64 KiB and a store per 4 KiB, per 4 KiB, after the whole partition was dirtied and freed, median",
     ),
     row(
         "touch_recycled_1m_instructions",
         "instructions",
         Aim::Towards(540.0),
-        "icount: mmap of 1 MiB and a store per 4 KiB, per 4 KiB, after the whole share was dirtied and freed, median",
+        "icount: mmap of 1 MiB and a store per 4 KiB, per 4 KiB, after the whole partition was dirtied and freed, median",
     ),
     row(
         "touch_recycled_2m_instructions",
         "instructions",
         Aim::AtMost(540.0),
-        "icount: mmap of 2 MiB and a store per 4 KiB, per 4 KiB, after the whole share was dirtied and freed, median",
+        "icount: mmap of 2 MiB and a store per 4 KiB, per 4 KiB, after the whole partition was dirtied and freed, median",
     ),
     row(
         "touch_recycled_instructions_per_4k",

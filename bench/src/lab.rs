@@ -46,7 +46,7 @@ pub struct How<'a> {
     pub plugin: Option<&'a str>,
     /// Where calls are written, as yod's --strace.
     pub trace: Option<&'a Path>,
-    /// Memory of the node besides the shares in MiB, when it is to be less than yod would give it.
+    /// Memory of the node besides the partitions in MiB, when it is to be less than yod would give it.
     pub node_mib: Option<u64>,
 }
 

@@ -73,7 +73,7 @@ impl Memory for Pages {
 
 #[derive(Default)]
 pub struct Rank {
-    pub share: Range,
+    pub partition: Range,
     /// Address spaces that were made.
     pub spaces: usize,
     pub regions: Vec<Region>,
@@ -215,10 +215,10 @@ impl Qk for Fake {
         Ok(event)
     }
 
-    fn aspace_create(&mut self, rank: u32, share: Range) -> Result<(), Errno> {
+    fn aspace_create(&mut self, rank: u32, partition: Range) -> Result<(), Errno> {
         self.step()?;
         self.rank(rank).spaces += 1;
-        self.rank(rank).share = share;
+        self.rank(rank).partition = partition;
         Ok(())
     }
 
@@ -258,7 +258,7 @@ impl Qk for Fake {
             return Err(Errno::EEXIST);
         }
         let used: u64 = regions.iter().map(|r| r.place.len_bytes).sum();
-        if used + place.len_bytes > self.rank(rank).share.len_bytes {
+        if used + place.len_bytes > self.rank(rank).partition.len_bytes {
             return Err(Errno::ENOMEM);
         }
         self.rank(rank).regions.push(Region { place, prot, kind });

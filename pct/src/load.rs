@@ -37,7 +37,7 @@ pub struct Place {
     /// The rank.
     pub rank: u32,
     /// Its memory.
-    pub share: Range,
+    pub partition: Range,
     /// Its cores.
     pub cores: Cores,
 }
@@ -47,7 +47,7 @@ pub struct Place {
 /// # Errors
 /// The line that tells why it cannot be.
 pub fn load(qk: &mut impl Qk, job: &JobInfo, place: Place) -> Result<(), Line> {
-    qk.aspace_create(place.rank, place.share)
+    qk.aspace_create(place.rank, place.partition)
         .map_err(|e| line!("no address space for it: {e}"))?;
     load_again(qk, job, place)
 }
@@ -62,7 +62,7 @@ pub fn load_again(qk: &mut impl Qk, job: &JobInfo, place: Place) -> Result<(), L
         .rank_info(rank)
         .map_err(|e| line!("its proxy did not describe it: {e}"))?;
     let mut loader = Loader { qk, rank, info };
-    let stack = loader.create_stack(place.share.len_bytes)?;
+    let stack = loader.create_stack(place.partition.len_bytes)?;
     let images = loader.read_images(stack)?;
     loader.load_segments(File::Program, &images.program)?;
     if let Some(interpreter) = &images.interpreter {
@@ -129,8 +129,8 @@ impl<Q: Qk> Loader<'_, Q> {
             .map_err(|e| line!("cannot protect its memory at {:#x}: {e}", place.base))
     }
 
-    fn create_stack(&mut self, share_bytes: u64) -> Result<Range, Line> {
-        let (base, len_bytes) = abi::stack::place(self.info.stack_limit, share_bytes);
+    fn create_stack(&mut self, partition_bytes: u64) -> Result<Range, Line> {
+        let (base, len_bytes) = abi::stack::place(self.info.stack_limit, partition_bytes);
         let stack = Range { base, len_bytes };
         self.create(stack, PROT_READ | PROT_WRITE, RegionKind::Stack)?;
         Ok(stack)

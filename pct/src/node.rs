@@ -101,10 +101,10 @@ impl Qk for Node {
         control(Control::WaitEvent, []).map(Event::decode)
     }
 
-    fn aspace_create(&mut self, rank: u32, share: Range) -> Result<(), Errno> {
+    fn aspace_create(&mut self, rank: u32, partition: Range) -> Result<(), Errno> {
         control(
             Control::AspaceCreate,
-            [rank.into(), share.base, share.len_bytes],
+            [rank.into(), partition.base, partition.len_bytes],
         )
         .map(drop)
     }

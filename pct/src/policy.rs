@@ -1,6 +1,6 @@
 //! Who gets what: memory and cores, divided evenly.
 //!
-//! Pure: ranges in, shares out. Every rank gets one physically contiguous share of the same length, aligned to 2 MiB
+//! Pure: ranges in, partitions out. Every rank gets one physically contiguous partition of the same length, aligned to 2 MiB
 //! so that its regions can use large pages, and consecutive cores ([`Cores::of`]). Memory that cannot be divided evenly
 //! stays unused: ranks of a parallel program that differ in memory would fail one by one.
 
@@ -27,12 +27,12 @@ pub enum Misfit {
         /// Cores of the node.
         cpus: u64,
     },
-    /// The shares do not fit into the node's memory.
+    /// The partitions do not fit into the node's memory.
     Memory {
         /// Ranks of the job.
         ranks: u64,
         /// Bytes that each was to get; the smallest possible when none were asked for.
-        share_bytes: u64,
+        partition_bytes: u64,
         /// Ranks that the memory is enough for.
         fit: u64,
     },
@@ -47,10 +47,10 @@ impl fmt::Display for Misfit {
             }
             Misfit::Memory {
                 ranks,
-                share_bytes,
+                partition_bytes,
                 fit,
             } => {
-                let mib = share_bytes >> 20;
+                let mib = partition_bytes >> 20;
                 write!(
                     f,
                     "{ranks} ranks of {mib} MiB do not fit the node's memory, only {fit} do"
@@ -62,24 +62,24 @@ impl fmt::Display for Misfit {
 
 /// The memory of a node, divided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Shares {
+pub struct Partitions {
     /// The usable part of each range, starting at a multiple of 2 MiB.
     ranges: [Range; MAX_RANGES],
-    /// Bytes of each share.
-    pub share_bytes: u64,
+    /// Bytes of each partition.
+    pub partition_bytes: u64,
 }
 
-impl Shares {
-    /// The share of a rank. Ranks fill the ranges one after the other, in order.
+impl Partitions {
+    /// The partition of a rank. Ranks fill the ranges one after the other, in order.
     #[must_use]
     pub fn get(&self, rank: u32) -> Option<Range> {
         let mut index = u64::from(rank);
         for range in self.ranges {
-            let here = range.len_bytes / self.share_bytes;
+            let here = range.len_bytes / self.partition_bytes;
             if index < here {
                 return Some(Range {
-                    base: range.base + index * self.share_bytes,
-                    len_bytes: self.share_bytes,
+                    base: range.base + index * self.partition_bytes,
+                    len_bytes: self.partition_bytes,
                 });
             }
             index -= here;
@@ -88,21 +88,22 @@ impl Shares {
     }
 }
 
-/// Divides memory into `ranks` equal shares, each contiguous, aligned to 2 MiB and within one range.
+/// Divides memory into `ranks` equal partitions, each contiguous, aligned to 2 MiB and within one range.
 ///
-/// `share_bytes` is what each rank is to get, rounded up to 2 MiB; 0 for as much as possible. Ranges must not overlap.
+/// `partition_bytes` is what each rank is to get, rounded up to 2 MiB; 0 for as much as possible. Ranges must not overlap.
 ///
 /// # Errors
-/// [`Misfit`] when there are not enough shares.
-pub fn divide(ranges: &[Range], ranks: u64, share_bytes: u64) -> Result<Shares, Misfit> {
+/// [`Misfit`] when there are not enough partitions.
+pub fn divide(ranges: &[Range], ranks: u64, partition_bytes: u64) -> Result<Partitions, Misfit> {
     if ranks == 0 || ranks > MAX_RANKS as u64 {
         return Err(Misfit::Ranks(ranks));
     }
     let usable = largest_aligned(ranges);
-    let fitting = |share: u64| -> u64 { usable.iter().map(|range| range.len_bytes / share).sum() };
-    let share_bytes = match share_bytes {
+    let fitting =
+        |partition: u64| -> u64 { usable.iter().map(|range| range.len_bytes / partition).sum() };
+    let partition_bytes = match partition_bytes {
         0 => {
-            // The largest number of 2 MiB units that still fits often enough: fitting() never grows with the share.
+            // The largest number of 2 MiB units that still fits often enough: fitting() never grows with the partition.
             let (mut fits, mut beyond) = (0, (1 << 44) / PAGE_2M);
             while beyond - fits > 1 {
                 let middle = fits + (beyond - fits) / 2;
@@ -118,17 +119,17 @@ pub fn divide(ranges: &[Range], ranks: u64, share_bytes: u64) -> Result<Shares, 
             .checked_next_multiple_of(PAGE_2M)
             .unwrap_or(!(PAGE_2M - 1)),
     };
-    let fit = fitting(share_bytes);
+    let fit = fitting(partition_bytes);
     if fit < ranks {
         return Err(Misfit::Memory {
             ranks,
-            share_bytes,
+            partition_bytes,
             fit,
         });
     }
-    Ok(Shares {
+    Ok(Partitions {
         ranges: usable,
-        share_bytes,
+        partition_bytes,
     })
 }
 
@@ -192,19 +193,19 @@ mod tests {
 
     #[test]
     fn memory_is_divided_evenly_and_in_order() {
-        let shares = divide(&[range(16, 1000), range(4096, 3000)], 4, 0).expect("fits");
+        let partitions = divide(&[range(16, 1000), range(4096, 3000)], 4, 0).expect("fits");
         // 3000/1000 = 3 in the upper range, one in the lower.
-        assert_eq!(shares.share_bytes, 1000 * MIB);
-        assert_eq!(shares.get(0), Some(range(16, 1000)));
-        assert_eq!(shares.get(1), Some(range(4096, 1000)));
-        assert_eq!(shares.get(3), Some(range(6096, 1000)));
-        assert_eq!(shares.get(4), None);
+        assert_eq!(partitions.partition_bytes, 1000 * MIB);
+        assert_eq!(partitions.get(0), Some(range(16, 1000)));
+        assert_eq!(partitions.get(1), Some(range(4096, 1000)));
+        assert_eq!(partitions.get(3), Some(range(6096, 1000)));
+        assert_eq!(partitions.get(4), None);
     }
 
     #[test]
-    fn a_share_that_was_asked_for_is_rounded_up() {
-        let shares = divide(&[range(16, 1000)], 2, 100 * MIB + 1).expect("fits");
-        assert_eq!(shares.share_bytes, 102 * MIB);
+    fn a_partition_that_was_asked_for_is_rounded_up() {
+        let partitions = divide(&[range(16, 1000)], 2, 100 * MIB + 1).expect("fits");
+        assert_eq!(partitions.partition_bytes, 102 * MIB);
         assert_eq!(
             divide(&[range(16, 1000)], 2, 600 * MIB)
                 .expect_err("too much")
@@ -240,7 +241,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn shares_are_equal_apart_and_inside(
+        fn partitions_are_equal_apart_and_inside(
             pieces in prop::collection::vec((0u64..64 * MIB, 0u64..2048 * MIB), 0..40),
             ranks in 1u64..=255,
             asked in prop_oneof![Just(0u64), 0u64..512 * MIB],
@@ -252,19 +253,19 @@ mod tests {
                 ranges.push(Range { base, len_bytes });
                 base += len_bytes;
             }
-            let Ok(shares) = divide(&ranges, ranks, asked) else { return Ok(()) };
-            prop_assert!(shares.share_bytes >= asked);
+            let Ok(partitions) = divide(&ranges, ranks, asked) else { return Ok(()) };
+            prop_assert!(partitions.partition_bytes >= asked);
             let mut end = 0;
             for rank in 0..ranks as u32 {
-                let share = shares.get(rank).expect("every rank has one");
-                prop_assert_eq!(share.len_bytes, shares.share_bytes);
-                prop_assert_eq!(share.base % PAGE_2M, 0);
-                prop_assert!(share.base >= end);
-                end = share.base + share.len_bytes;
-                prop_assert!(ranges.iter().any(|r| r.base <= share.base && end <= r.base + r.len_bytes));
+                let partition = partitions.get(rank).expect("every rank has one");
+                prop_assert_eq!(partition.len_bytes, partitions.partition_bytes);
+                prop_assert_eq!(partition.base % PAGE_2M, 0);
+                prop_assert!(partition.base >= end);
+                end = partition.base + partition.len_bytes;
+                prop_assert!(ranges.iter().any(|r| r.base <= partition.base && end <= r.base + r.len_bytes));
             }
             if asked == 0 {
-                prop_assert!(divide(&ranges, ranks, shares.share_bytes + PAGE_2M).is_err(), "not the largest");
+                prop_assert!(divide(&ranges, ranks, partitions.partition_bytes + PAGE_2M).is_err(), "not the largest");
             }
         }
 
@@ -273,8 +274,8 @@ mod tests {
             ranges in prop::collection::vec((any::<u64>(), any::<u64>()), 0..8), ranks: u64, asked: u64,
         ) {
             let ranges: Vec<_> = ranges.into_iter().map(|(base, len_bytes)| Range { base, len_bytes }).collect();
-            if let Ok(shares) = divide(&ranges, ranks, asked) {
-                let _ = shares.get(0);
+            if let Ok(partitions) = divide(&ranges, ranks, asked) {
+                let _ = partitions.get(0);
             }
         }
     }

@@ -44,7 +44,7 @@ pub trait Qk {
     fn memory_range(&mut self, index: u64) -> Result<Option<Range>, Errno>;
     /// `None` for an event this PCT does not know.
     fn wait_event(&mut self) -> Result<Option<Event>, Errno>;
-    fn aspace_create(&mut self, rank: u32, share: Range) -> Result<(), Errno>;
+    fn aspace_create(&mut self, rank: u32, partition: Range) -> Result<(), Errno>;
     fn aspace_write(&mut self, rank: u32, to: u64, bytes: &[u8]) -> Result<(), Errno>;
     fn aspace_read(&mut self, rank: u32, from: u64, bytes: &mut [u8]) -> Result<(), Errno>;
     fn region_create(

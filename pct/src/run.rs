@@ -7,7 +7,7 @@ use abi::map::MAX_RANKS;
 use crate::line;
 use crate::line::Line;
 use crate::load::{Place, load, load_again};
-use crate::policy::{self, MAX_RANGES, Misfit, Shares};
+use crate::policy::{self, MAX_RANGES, Misfit, Partitions};
 use crate::qk::{Qk, Range};
 
 /// Exit status of a program that was found but cannot be run, as shells have it.
@@ -29,8 +29,8 @@ pub fn run(qk: &mut impl Qk) -> Line {
     };
     let plan = plan(qk, &job);
     match &plan {
-        Ok(shares) => {
-            let (ranks, cpus, mib) = (job.ranks, job.cpus, shares.share_bytes >> 20);
+        Ok(partitions) => {
+            let (ranks, cpus, mib) = (job.ranks, job.cpus, partitions.partition_bytes >> 20);
             qk.log(line!("{ranks} ranks on {cpus} cores, {mib} MiB each").as_str());
         }
         Err(misfit) => qk.log(line!("{misfit}").as_str()),
@@ -70,7 +70,7 @@ pub fn run(qk: &mut impl Qk) -> Line {
 }
 
 /// Divides the node's memory; that there are enough cores belongs to it.
-fn plan(qk: &mut impl Qk, job: &JobInfo) -> Result<Shares, Misfit> {
+fn plan(qk: &mut impl Qk, job: &JobInfo) -> Result<Partitions, Misfit> {
     let mut ranges = [Range::default(); MAX_RANGES];
     let mut count = 0;
     while count < MAX_RANGES
@@ -79,9 +79,9 @@ fn plan(qk: &mut impl Qk, job: &JobInfo) -> Result<Shares, Misfit> {
         ranges[count] = range;
         count += 1;
     }
-    let shares = policy::divide(&ranges[..count], job.ranks, job.share_bytes)?;
+    let partitions = policy::divide(&ranges[..count], job.ranks, job.partition_bytes)?;
     policy::cores(0, job.ranks, job.cpus)?;
-    Ok(shares)
+    Ok(partitions)
 }
 
 /// Refuses a rank that could not be loaded.
@@ -93,13 +93,17 @@ fn refuse_if_not(qk: &mut impl Qk, rank: u32, loaded: Result<(), Line>) {
     }
 }
 
-fn place(job: &JobInfo, plan: &Result<Shares, Misfit>, rank: u32) -> Result<Place, Line> {
-    let shares = plan.as_ref().map_err(|misfit| line!("{misfit}"))?;
-    let share = shares
+fn place(job: &JobInfo, plan: &Result<Partitions, Misfit>, rank: u32) -> Result<Place, Line> {
+    let partitions = plan.as_ref().map_err(|misfit| line!("{misfit}"))?;
+    let partition = partitions
         .get(rank)
         .ok_or_else(|| line!("no memory is left for rank {rank}"))?;
     let cores = policy::cores(rank, job.ranks, job.cpus).map_err(|misfit| line!("{misfit}"))?;
-    Ok(Place { rank, share, cores })
+    Ok(Place {
+        rank,
+        partition,
+        cores,
+    })
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ const WAYS: &[(&str, &str, Option<&str>)] = &[
     (
         "memory",
         "1",
-        Some("asked for more memory than its share of 34M has left, refused: more with -m"),
+        Some("asked for more memory than its partition of 34M has left, refused: more with -m"),
     ),
     ("memory", "0", None),
     ("file", "3", Some("asked for a shared mapping of a file")),

@@ -225,7 +225,7 @@ fn header(random: &mut Random) -> Result<Header> {
         cpus: 1 + random.below(MAX_CPUS as u64) as usize,
         flags: random.below(flag::ALL + 1),
         tsc_hz: random.next(),
-        share_bytes: random.next(),
+        partition_bytes: random.next(),
         pool_bytes: random.next() & !(abi::map::PAGE_2M - 1),
     };
     config.write(&header);

@@ -13,7 +13,7 @@ use margay_tests::scratch::Scratch;
 use margay_tests::tree;
 
 /// Memory of a rank.
-const SHARE: &str = "32M";
+const PARTITION: &str = "32M";
 
 /// A job, and where it runs.
 pub struct Job {
@@ -40,7 +40,7 @@ impl Job {
     pub fn yod(&self, rank: usize, options: &[&str], program: (&str, &str), args: &[&str]) -> Run {
         let program = tree::program(program.0, program.1);
         self.place(
-            Run::yod(&["-m", SHARE]).args(options).args(&["--"]),
+            Run::yod(&["-m", PARTITION]).args(options).args(&["--"]),
             [
                 ("OMPI_COMM_WORLD_LOCAL_RANK", rank.to_string()),
                 ("OMPI_COMM_WORLD_LOCAL_SIZE", self.size.to_string()),

@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use crate::job::{Job, wait_for};
 
 /// Memory of a rank.
-const SHARE: &str = "256M";
+const PARTITION: &str = "256M";
 
 /// Who starts the ranks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,7 +85,7 @@ impl Mpi {
 
     /// What starts a job's ranks of the program.
     pub fn run(&self, job: &Job, by: By, options: &[&str], program: &Path, way: &str) -> Run {
-        let options = [&["-m", SHARE], options].concat();
+        let options = [&["-m", PARTITION], options].concat();
         let run = self.launch(job, by, &options);
         run.args(&[&*program.to_string_lossy(), way])
     }

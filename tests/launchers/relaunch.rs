@@ -98,7 +98,7 @@ fn options_are_handed_on() -> Result<()> {
         for rank in 0..2 {
             let its = &stats["ranks"][rank];
             ensure!(
-                its["cores"] == 1 && its["share_bytes"] == 256 << 20,
+                its["cores"] == 1 && its["partition_bytes"] == 256 << 20,
                 "rank {rank}: {its}"
             );
             ensure!(job.read(&format!("calls.{rank}"))?.contains("uname("));

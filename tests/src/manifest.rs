@@ -56,7 +56,7 @@ pub struct Extra {
     /// RLIMIT_STACK as ulimit takes it.
     pub stack: Option<String>,
     /// Memory of the rank.
-    pub share: Option<String>,
+    pub partition: Option<String>,
     /// Environment.
     pub env: Vec<(String, String)>,
     /// Environment of the native run only.
@@ -237,7 +237,7 @@ fn parse_extra(column: &str) -> Result<Extra> {
             Some(("native", name)) => extra.native_env.push((name.into(), owned())),
             _ => match key {
                 "stack" => extra.stack = Some(owned()),
-                "share" => extra.share = Some(owned()),
+                "partition" => extra.partition = Some(owned()),
                 "needs" if value == "kvm" => extra.needs_kvm = true,
                 "needs" if value == "vsyscall" => extra.needs_vsyscall = true,
                 "ranks" => extra.ranks = Some(value.parse()?),
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn rows_are_read() {
-        let line = "n.musl\tenv\tenv/n.c\tmusl-static\t-\tpipe:SIZE\t139\tshare=2G env.A=b=c native.N=1\tread write";
+        let line = "n.musl\tenv\tenv/n.c\tmusl-static\t-\tpipe:SIZE\t139\tpartition=2G env.A=b=c native.N=1\tread write";
         let row = parse(line, "1K").expect("right");
         assert_eq!((row.program.as_str(), row.stdin), ("n", Stdin::Pipe(1024)));
         assert_eq!(row.end, End::Status(139));
@@ -331,7 +331,7 @@ mod tests {
         assert_eq!(row.extra.native_env, [("N".into(), "1".into())]);
         assert_eq!(row.notices, ["read", "write"]);
         assert!(parse("too\tfew", "1K").is_err());
-        assert!(parse(&line.replace("share", "shore"), "1K").is_err());
+        assert!(parse(&line.replace("partition", "shore"), "1K").is_err());
     }
 
     #[test]

@@ -93,8 +93,8 @@ impl Run {
     #[must_use]
     pub fn margay(row: &Row, options: &[&str]) -> Run {
         let mut run = Run::yod(options);
-        if let Some(share) = &row.extra.share {
-            run = run.args(&["-m", share]);
+        if let Some(partition) = &row.extra.partition {
+            run = run.args(&["-m", partition]);
         }
         if let Some(ranks) = row.extra.ranks {
             run = run.args(&["-n", &ranks.to_string(), "--oversubscribe"]);

@@ -8,8 +8,8 @@ use margay_tests::run::{Outcome, Run};
 use margay_tests::scratch::Scratch;
 use margay_tests::tree;
 
-/// Bytes of a share, as yod takes them and as a number.
-const SHARE: (&str, f64) = ("64M", (64 << 20) as f64);
+/// Bytes of a partition, as yod takes them and as a number.
+const PARTITION: (&str, f64) = ("64M", (64 << 20) as f64);
 
 /// Runs a program of bench/programs on Margay; it must go well.
 fn run(options: &[&str], counted: bool, name: &str, args: &[&str]) -> Result<(Outcome, Stats)> {
@@ -46,7 +46,7 @@ fn first_core() -> Result<usize> {
 /// The counter of page faults could be dead: where none is expected, none was found.
 #[test]
 fn page_faults_are_counted() -> Result<()> {
-    let (_, stats) = run(&["-m", SHARE.0], false, "events", &["faults", "37"])?;
+    let (_, stats) = run(&["-m", PARTITION.0], false, "events", &["faults", "37"])?;
     let faults = stats.number("/total/page_faults")?;
     ensure!(faults == 37, "{faults} page faults counted of 37");
     Ok(())
@@ -55,7 +55,7 @@ fn page_faults_are_counted() -> Result<()> {
 /// So could that of timer interrupts, and that of entries.
 #[test]
 fn timer_interrupts_are_counted() -> Result<()> {
-    let (_, stats) = run(&["-m", SHARE.0], false, "events", &["ticks", "23"])?;
+    let (_, stats) = run(&["-m", PARTITION.0], false, "events", &["ticks", "23"])?;
     let ticks = stats.number("/total/timer_interrupts")?;
     ensure!(ticks == 23, "{ticks} timer interrupts counted of 23");
     let calls = stats.number("/total/local_calls")? + stats.number("/total/shipped_calls")?;
@@ -71,7 +71,7 @@ fn timer_interrupts_are_counted() -> Result<()> {
 /// the other.
 #[test]
 fn barriers_for_all_reach_other_ranks() -> Result<()> {
-    let options = ["-n", "2", "-m", SHARE.0];
+    let options = ["-n", "2", "-m", PARTITION.0];
     let (_, stats) = run(&options, false, "events", &["barriers", "50"])?;
     let ipis = stats.number("/total/ipis")?;
     // Two may be taken at once while the other rank makes one itself.
@@ -91,7 +91,7 @@ fn preemption_points_let_interrupts_in() -> Result<()> {
 /// A timer of a microsecond whose signal waits, or is ignored, interrupted its core at each expiration: whoever ran there.
 #[test]
 fn what_sends_nothing_interrupts_nobody() -> Result<()> {
-    let (_, stats) = run(&["-m", SHARE.0], true, "events", &["untaken", "10"])?;
+    let (_, stats) = run(&["-m", PARTITION.0], true, "events", &["untaken", "10"])?;
     let ticks = stats.number("/total/timer_interrupts")?;
     // One before the signal waits, one when it was taken, one when it is ignored.
     ensure!(
@@ -104,7 +104,7 @@ fn what_sends_nothing_interrupts_nobody() -> Result<()> {
 /// Interval timers and sleeps that took twice as long as they were asked to.
 #[test]
 fn interval_timers_keep_their_interval() -> Result<()> {
-    let (outcome, _) = run(&["-m", SHARE.0], true, "timers", &["1000", "20"])?;
+    let (outcome, _) = run(&["-m", PARTITION.0], true, "timers", &["1000", "20"])?;
     let text = outcome.stdout.text();
     let one = |name| -> Result<f64> { Ok(numbers(&text, name)?[0]) };
     // A tick is a nanosecond under icount.
@@ -126,16 +126,21 @@ fn interval_timers_keep_their_interval() -> Result<()> {
 
 /// Rank 1 that had 8 MiB less than rank 0: the test read the kernel's own record of it.
 #[test]
-fn every_rank_can_have_its_whole_share() -> Result<()> {
-    let (outcome, _) = run(&["-n", "3", "-m", SHARE.0, "--label"], false, "fill", &[])?;
+fn every_rank_can_have_its_whole_partition() -> Result<()> {
+    let (outcome, _) = run(
+        &["-n", "3", "-m", PARTITION.0, "--label"],
+        false,
+        "fill",
+        &[],
+    )?;
     let had = numbers(&outcome.stdout.text(), "before_bytes")?;
     ensure!(had.len() == 3, "{} ranks", had.len());
-    // A share has the stack, an eighth of it, and the program in it.
-    let least = SHARE.1 * 7.0 / 8.0 - f64::from(4 << 20);
+    // A partition has the stack, an eighth of it, and the program in it.
+    let least = PARTITION.1 * 7.0 / 8.0 - f64::from(4 << 20);
     ensure!(
         had.iter().all(|&bytes| bytes == had[0] && bytes > least),
         "ranks could have {had:?} bytes of {}",
-        SHARE.1
+        PARTITION.1
     );
     Ok(())
 }
@@ -161,7 +166,7 @@ fn no_frame_is_lost() -> Result<()> {
     const ROUNDS: &str = "1000";
     // Page tables that may be kept for later.
     const KEPT_BYTES: f64 = (256 << 10) as f64;
-    let (outcome, _) = run(&["-m", SHARE.0], false, "fill", &[ROUNDS])?;
+    let (outcome, _) = run(&["-m", PARTITION.0], false, "fill", &[ROUNDS])?;
     let text = outcome.stdout.text();
     let (before, after) = (
         numbers(&text, "before_bytes")?[0],

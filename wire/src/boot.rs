@@ -102,7 +102,7 @@ pub struct Header {
     /// Frequency of the guest's TSC in Hz; 0: calibrate.
     pub tsc_hz: Word,
     /// Bytes of memory per rank; 0: divide evenly.
-    pub share_bytes: Word,
+    pub partition_bytes: Word,
     /// Bytes of the node pool, which holds the mappings that ranks share; a multiple of 2 MiB, 0: there is none.
     pub pool_bytes: Word,
     /// System calls to treat as if they did not exist, a bit per number: for finding out who needs what.
@@ -168,8 +168,8 @@ pub struct Config {
     pub flags: u64,
     /// See [`Header::tsc_hz`].
     pub tsc_hz: u64,
-    /// See [`Header::share_bytes`].
-    pub share_bytes: u64,
+    /// See [`Header::partition_bytes`].
+    pub partition_bytes: u64,
     /// See [`Header::pool_bytes`].
     pub pool_bytes: u64,
 }
@@ -183,7 +183,7 @@ impl Config {
         header.cpus.put(self.cpus as u64);
         header.flags.put(self.flags);
         header.tsc_hz.put(self.tsc_hz);
-        header.share_bytes.put(self.share_bytes);
+        header.partition_bytes.put(self.partition_bytes);
         header.pool_bytes.put(self.pool_bytes);
         header.magic.store(MAGIC);
     }
@@ -214,7 +214,7 @@ impl Config {
             cpus: cpus as usize,
             flags,
             tsc_hz: header.tsc_hz.load(),
-            share_bytes: header.share_bytes.load(),
+            partition_bytes: header.partition_bytes.load(),
             pool_bytes: header.pool_bytes.load(),
         };
         if header.total_bytes.load() != Layout::new(&config).total_bytes as u64 {

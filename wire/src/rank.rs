@@ -109,7 +109,7 @@ impl Crash {
 pub struct Refusals {
     /// Calls that the table refuses, a bit per number.
     pub calls: [Word; MAX_CALLS / 64],
-    /// Requests for memory that its share had no room for.
+    /// Requests for memory that its partition had no room for.
     pub memory: Word,
     /// Shared mappings of files that the node pool had no room for.
     pub shared_maps: Word,
@@ -140,8 +140,8 @@ pub struct FromNode {
     pub wait_status: Word,
     /// First core of the rank (from boot on: the one its proxy rings when it attaches and for signals), and how many it has.
     pub cpus: [Word; 2],
-    /// Physical base and bytes of its share.
-    pub share: [Word; 2],
+    /// Physical base and bytes of its partition.
+    pub partition: [Word; 2],
     /// Resource limits, soft and hard, by RLIMIT_* number, as the rank has set or inherited them: /proc and children have these.
     pub rlimits: [[Word; 2]; RLIM_NLIMITS],
     /// Where its heap (brk) begins.
@@ -149,7 +149,7 @@ pub struct FromNode {
     /// What the node's processors can, as CPUID says it, two registers a word, the lower first: leaf 1 EDX and ECX; leaf 7
     /// EBX and ECX; leaf 7 EDX and leaf 7.1 EAX; leaf 0x8000_0001 EDX and ECX; leaf 0xd.1 EAX and leaf 0x8000_0008 EBX.
     pub features: [Word; 5],
-    /// Bytes of the share in use, and the most that ever were.
+    /// Bytes of the partition in use, and the most that ever were.
     pub used_bytes: Word,
     /// See `used_bytes`.
     pub peak_bytes: Word,

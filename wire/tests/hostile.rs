@@ -77,11 +77,11 @@ proptest! {
     #[test]
     fn boot_information_is_in_range(words in words::<Header>(), right in 0..10usize) {
         let mut words = words;
-        let config = Config { ranks: 2, cpus: 3, flags: flag::TRACE, tsc_hz: 0, share_bytes: 0, pool_bytes: 0 };
+        let config = Config { ranks: 2, cpus: 3, flags: flag::TRACE, tsc_hz: 0, partition_bytes: 0, pool_bytes: 0 };
         let good: Header = Header::new_zeroed();
         config.write(&good);
         let fields = [&good.magic, &good.version, &good.total_bytes, &good.ranks, &good.cpus, &good.flags,
-            &good.tsc_hz, &good.share_bytes, &good.pool_bytes];
+            &good.tsc_hz, &good.partition_bytes, &good.pool_bytes];
         for (to, from) in words.iter_mut().zip(fields).take(right) {
             *to = from.load();
         }

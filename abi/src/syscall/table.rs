@@ -67,7 +67,7 @@ const NO_PEEKING: &str = "access to another process's memory is not supported ye
 const NO_LANDLOCK: &str = "Landlock is not supported";
 const NO_IO_URING: &str = "io_uring is not supported";
 const NO_SCHED_CLASSES: &str = "a core runs its tasks in turn: there are no scheduling classes";
-const STAYS_PUT: &str = "memory does not move: a rank's share lies in one place";
+const STAYS_PUT: &str = "memory does not move: a rank's partition lies in one place";
 const FIXED_NAMESPACES: &str = "a rank stays in the namespaces it was started in";
 const FIXED_ROOT: &str =
     "mounts and the root directory are the host's and are not changed from a rank";

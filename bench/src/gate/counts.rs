@@ -12,8 +12,8 @@ use crate::lab::{How, Lab, Ran};
 use crate::suite::{self, interrupts, quiet};
 use crate::{control, plugin, process};
 
-/// Of the share and so of the node: what is scanned and handed out depends on it. Small enough to be dirtied quickly.
-const SHARE: &str = "96M";
+/// Of the partition and so of the node: what is scanned and handed out depends on it. Small enough to be dirtied quickly.
+const PARTITION: &str = "96M";
 /// Paths whose cost with the kernel's counters on (yod --stats) is held, too.
 const COUNTED: [&str; 3] = ["getpid", "lseek_shipped", "mmap_4K"];
 /// The row of bench/gate/paths.c whose count is known.
@@ -78,7 +78,7 @@ fn paths(lab: &Lab) -> Result<Vec<Count>> {
         let how = How {
             icount: true,
             stats,
-            memory: SHARE,
+            memory: PARTITION,
             ..How::default()
         };
         lab.margay(how, "paths", &[file])
@@ -157,7 +157,7 @@ fn demanding_faults(lab: &Lab) -> Result<u64> {
     let how = How {
         icount: true,
         stats: true,
-        memory: interrupts::SHARE,
+        memory: interrupts::PARTITION,
         ..How::default()
     };
     let ran = lab.margay(how, "demanding", &["64"])?;

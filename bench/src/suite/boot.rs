@@ -14,8 +14,8 @@ use crate::statistics::{median, median_interval};
 
 /// Runs for a figure that waiting for the host can only make larger.
 const COUNTED_RUNS: usize = 5;
-/// Of the share: how much memory there is, the kernel has to look through.
-const SHARE: &str = "96M";
+/// Of the partition: how much memory there is, the kernel has to look through.
+const PARTITION: &str = "96M";
 /// Jobs whose ranks are counted, and what that is called.
 const JOBS: [(usize, &str); 3] = [
     (16, "start_16_ranks_instructions"),
@@ -25,7 +25,7 @@ const JOBS: [(usize, &str); 3] = [
 /// Runs of each: waiting for the host can only make a count larger.
 const JOB_RUNS: usize = 3;
 /// Of each of many ranks.
-const RANK_SHARE: &str = "16M";
+const RANK_PARTITION: &str = "16M";
 /// Runs for wall time.
 const TIMED_RUNS: usize = 21;
 
@@ -49,7 +49,7 @@ pub fn instructions(lab: &Lab) -> Result<Vec<Reading>> {
 pub fn executed(lab: &Lab) -> Result<Vec<u64>> {
     let one = || -> Result<u64> {
         let how = How {
-            memory: SHARE,
+            memory: PARTITION,
             ..How::default()
         };
         let (_, report) = lab.watched(how, "first", &[])?;
@@ -78,7 +78,7 @@ fn whole(lab: &Lab, ranks: usize) -> Result<u64> {
     let run = |_| -> Result<u64> {
         let how = How {
             ranks,
-            memory: RANK_SHARE,
+            memory: RANK_PARTITION,
             ..How::default()
         };
         let (_, report) = lab.watched(how, "first", &[])?;

@@ -17,7 +17,7 @@ use crate::lab::{How, Lab, allowed_cores};
 use crate::plugin::{self, IrqsOff, Report};
 
 /// Memory for the demanding program with mappings of 64 MiB.
-pub const SHARE: &str = "256M";
+pub const PARTITION: &str = "256M";
 /// What the demanding program has, each with a longest section of its own.
 const PARTS: [&str; 15] = [
     "large",
@@ -78,7 +78,7 @@ pub fn demanding(lab: &Lab) -> Result<Vec<(&'static str, IrqsOff)>> {
             memory: if CROWDS.contains(&part) {
                 CROWDED
             } else {
-                SHARE
+                PARTITION
             },
             ..How::default()
         };

@@ -9,11 +9,11 @@ use crate::lab::{How, Lab};
 use crate::statistics::median;
 
 /// Large enough for seven mappings of 64 MiB that nobody used before, small enough to be dirtied quickly.
-const SHARE: &str = "512M";
-/// The share of the runs that look for the smallest node.
-const SMALL_SHARE_MIB: u64 = 32;
+const PARTITION: &str = "512M";
+/// The partition of the runs that look for the smallest node.
+const SMALL_PARTITION_MIB: u64 = 32;
 
-/// What is got at once, with the names of its figures, and how often: enough for a median, and no more than the share has.
+/// What is got at once, with the names of its figures, and how often: enough for a median, and no more than the partition has.
 const SIZES: [(&str, &str, &str, &str); 5] = [
     (
         "4096",
@@ -63,7 +63,7 @@ fn touch_kind(lab: &Lab, args: &[&str]) -> Result<Found> {
     let how = |stats| How {
         icount: true,
         stats,
-        memory: SHARE,
+        memory: PARTITION,
         ..How::default()
     };
     // Counting costs instructions: faults are looked for in a run of their own.
@@ -85,17 +85,17 @@ fn touch_kind(lab: &Lab, args: &[&str]) -> Result<Found> {
 
 /// The smallest node that runs a program.
 pub fn smallest(lab: &Lab) -> Result<Vec<Reading>> {
-    let share = format!("{SMALL_SHARE_MIB}M");
+    let partition = format!("{SMALL_PARTITION_MIB}M");
     let besides_mib = |node_mib| -> Result<u64> {
         let how = How {
             icount: true,
             stats: true,
-            memory: &share,
+            memory: &partition,
             node_mib,
             ..How::default()
         };
         let ram_bytes = lab.margay(how, "first", &[])?.stats()?.node.ram_bytes;
-        Ok(ram_bytes.div_ceil(1 << 20) - SMALL_SHARE_MIB)
+        Ok(ram_bytes.div_ceil(1 << 20) - SMALL_PARTITION_MIB)
     };
     // A little of the machine's RAM is never usable.
     let usual_mib = besides_mib(None)? + 1;
@@ -103,7 +103,7 @@ pub fn smallest(lab: &Lab) -> Result<Vec<Reading>> {
     let runs = |mib| besides_mib(Some(mib)).is_ok_and(|really| really <= mib);
     ensure!(runs(usual_mib), "a node of {usual_mib} MiB does not run");
     let smallest = bisect(0, usual_mib, runs);
-    let detail = format!("share {share}, the machine's RAM in steps of 1 MiB");
+    let detail = format!("partition {partition}, the machine's RAM in steps of 1 MiB");
     Ok(vec![(
         "min_memory_mib",
         Found::exactly(smallest as f64, detail),

@@ -82,7 +82,7 @@ mod tests {
         Plan {
             ranks,
             cpus,
-            share_bytes: 2 << 20,
+            partition_bytes: 2 << 20,
             pool_bytes: 0,
             ram: Ram::new(64 << 20),
             comm_base: 0x10_0000,

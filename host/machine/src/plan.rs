@@ -37,7 +37,7 @@ pub struct Request {
     /// Cores of each rank, if given.
     pub cores_per_rank: Option<usize>,
     /// Bytes of memory per rank, if given.
-    pub share_bytes: Option<u64>,
+    pub partition_bytes: Option<u64>,
     /// Bytes of the node pool, if given.
     pub pool_bytes: Option<u64>,
     /// Allow more cores of ranks than the host has.
@@ -46,7 +46,7 @@ pub struct Request {
     pub flags: u64,
     /// Frequency of the TSC in Hz; 0: the kernel finds out.
     pub tsc_hz: u64,
-    /// Bytes of memory besides the shares, instead of what is known to be enough: for finding that out.
+    /// Bytes of memory besides the partitions, instead of what is known to be enough: for finding that out.
     pub node_bytes: Option<u64>,
 }
 
@@ -58,7 +58,7 @@ pub struct Plan {
     /// Cores of the node.
     pub cpus: usize,
     /// Bytes of memory per rank; a multiple of 2 MiB.
-    pub share_bytes: u64,
+    pub partition_bytes: u64,
     /// Bytes of the node pool, which holds what ranks share; a multiple of 2 MiB.
     pub pool_bytes: u64,
     /// Guest RAM.
@@ -116,7 +116,7 @@ pub enum PlanError {
     /// -m 0.
     #[error("-m 0: a rank needs at least 2M of memory")]
     NoMemory,
-    /// Not even the smallest shares.
+    /// Not even the smallest partitions.
     #[error("-n {ranks}: a rank needs at least 2M of memory, only {} are available here, enough for {}", Bytes(*available_bytes), available_bytes / PAGE_2M)]
     TooLittleMemory {
         /// Processes.
@@ -133,12 +133,12 @@ pub enum PlanError {
         available_bytes: u64,
     },
     /// More memory than there is.
-    #[error("{ranks} x {} of memory: only {} are available here, ask for less with -m", Bytes(*share_bytes), Bytes(*available_bytes))]
+    #[error("{ranks} x {} of memory: only {} are available here, ask for less with -m", Bytes(*partition_bytes), Bytes(*available_bytes))]
     NotEnoughMemory {
         /// Processes.
         ranks: usize,
         /// Of each.
-        share_bytes: u64,
+        partition_bytes: u64,
         /// There.
         available_bytes: u64,
     },
@@ -172,14 +172,14 @@ pub fn plan(request: &Request, host: &Resources) -> Result<Plan, PlanError> {
         return Err(PlanError::TooManyRanks(ranks));
     }
     let cpus = cpus(request, host.cores)?;
-    let share_bytes = share_bytes(request, host)?;
-    let pool_bytes = pool_bytes(request, share_bytes, host)?;
+    let partition_bytes = partition_bytes(request, host)?;
+    let pool_bytes = pool_bytes(request, partition_bytes, host)?;
     let config = Config {
         ranks,
         cpus,
         flags: request.flags | flag::RAM_ZEROED,
         tsc_hz: request.tsc_hz,
-        share_bytes,
+        partition_bytes,
         pool_bytes,
     };
     let comm_bytes = Layout::new(&config).total_bytes as u64;
@@ -188,11 +188,11 @@ pub fn plan(request: &Request, host: &Resources) -> Result<Plan, PlanError> {
     } else {
         (LARGE_COMM_BASE, LARGE_COMM_BASE + comm_bytes)
     };
-    let shares_bytes = ranks as u64 * share_bytes;
+    let partitions_bytes = ranks as u64 * partition_bytes;
     let node_bytes = request.node_bytes.unwrap_or_else(|| {
-        let all_bytes = shares_bytes + pool_bytes;
+        let all_bytes = partitions_bytes + pool_bytes;
         let needed = comm_end + NODE_BYTES + heap_bytes(all_bytes, cpus as u64, ranks as u64);
-        let threads = thread_memory(needed + shares_bytes, ranks as u64);
+        let threads = thread_memory(needed + partitions_bytes, ranks as u64);
         // The part of RAM that is for threads has such a part itself.
         (needed + threads + threads / 16).next_multiple_of(PAGE_2M)
     });
@@ -200,12 +200,12 @@ pub fn plan(request: &Request, host: &Resources) -> Result<Plan, PlanError> {
     let ram = ram(
         node_bytes + pool_bytes + tail_bytes,
         ranks as u64,
-        share_bytes,
+        partition_bytes,
     );
     Ok(Plan {
         ranks,
         cpus,
-        share_bytes,
+        partition_bytes,
         pool_bytes,
         ram,
         comm_base,
@@ -237,9 +237,9 @@ fn cpus(request: &Request, cores: usize) -> Result<usize, PlanError> {
         .ok_or(PlanError::NotEnoughCoresForEach { ranks, each, cores })
 }
 
-fn share_bytes(request: &Request, host: &Resources) -> Result<u64, PlanError> {
+fn partition_bytes(request: &Request, host: &Resources) -> Result<u64, PlanError> {
     let ranks = request.ranks as u64;
-    let wanted = match request.share_bytes {
+    let wanted = match request.partition_bytes {
         Some(0) => return Err(PlanError::NoMemory),
         _ if host.memory_bytes / PAGE_2M < ranks => {
             return Err(PlanError::TooLittleMemory {
@@ -251,26 +251,26 @@ fn share_bytes(request: &Request, host: &Resources) -> Result<u64, PlanError> {
         None => Some(((host.memory_bytes / 5 * 4 / ranks) & !(PAGE_2M - 1)).max(PAGE_2M)),
     };
     wanted
-        .filter(|&share| {
-            let all = share.checked_mul(ranks);
+        .filter(|&partition| {
+            let all = partition.checked_mul(ranks);
             all.is_some_and(|all| all <= host.memory_bytes)
         })
         .ok_or(PlanError::NotEnoughMemory {
             ranks: request.ranks,
-            share_bytes: wanted.or(request.share_bytes).unwrap_or(0),
+            partition_bytes: wanted.or(request.partition_bytes).unwrap_or(0),
             available_bytes: host.memory_bytes,
         })
 }
 
-/// The node pool: an eighth of the shares together, unless it was asked for. Text lies in it, which takes at most half: at least
-/// what Python with numpy has (64 MiB) fits, whatever the shares are, where that is at most an eighth of this host's memory. Like
-/// the shares the pool is sparse: what nobody maps costs nothing.
-fn pool_bytes(request: &Request, share_bytes: u64, host: &Resources) -> Result<u64, PlanError> {
+/// The node pool: an eighth of the partitions together, unless it was asked for. Text lies in it, which takes at most half: at least
+/// what Python with numpy has (64 MiB) fits, whatever the partitions are, where that is at most an eighth of this host's memory. Like
+/// the partitions the pool is sparse: what nobody maps costs nothing.
+fn pool_bytes(request: &Request, partition_bytes: u64, host: &Resources) -> Result<u64, PlanError> {
     const LEAST: u64 = 16 << 20;
     const LEAST_WITH_TEXT: u64 = 160 << 20;
     let Some(bytes) = request.pool_bytes else {
         let least = (host.memory_bytes / 8).clamp(LEAST, LEAST_WITH_TEXT);
-        let eighth = request.ranks as u64 * share_bytes / 8;
+        let eighth = request.ranks as u64 * partition_bytes / 8;
         return Ok(eighth.max(least) & !(PAGE_2M - 1));
     };
     bytes
@@ -282,15 +282,15 @@ fn pool_bytes(request: &Request, share_bytes: u64, host: &Resources) -> Result<u
         })
 }
 
-/// RAM with room for every share in one piece: low memory is filled first, the rest goes above 4 GiB. When RAM is split,
+/// RAM with room for every partition in one piece: low memory is filled first, the rest goes above 4 GiB. When RAM is split,
 /// the kernel may take its own memory from either part.
-fn ram(node_bytes: u64, ranks: u64, share_bytes: u64) -> Ram {
-    let all = node_bytes + ranks * share_bytes;
+fn ram(node_bytes: u64, ranks: u64, partition_bytes: u64) -> Ram {
+    let all = node_bytes + ranks * partition_bytes;
     if all < SPLIT_BYTES {
         return Ram::new(all);
     }
-    let low_shares = (LOW_BYTES.saturating_sub(node_bytes) / share_bytes).min(ranks);
-    let high_bytes = (ranks - low_shares) * share_bytes + node_bytes;
+    let low_partitions = (LOW_BYTES.saturating_sub(node_bytes) / partition_bytes).min(ranks);
+    let high_bytes = (ranks - low_partitions) * partition_bytes + node_bytes;
     Ram::new(LOW_BYTES + high_bytes.max(SPLIT_BYTES - LOW_BYTES))
 }
 
@@ -303,7 +303,7 @@ impl Plan {
             cpus: self.cpus,
             flags: self.flags,
             tsc_hz: self.tsc_hz,
-            share_bytes: self.share_bytes,
+            partition_bytes: self.partition_bytes,
             pool_bytes: self.pool_bytes,
         }
     }
@@ -322,14 +322,14 @@ impl Plan {
     /// The node's name, `margay:RANKSxBYTES`: what others see of the plan in QEMU's command line.
     #[must_use]
     pub fn name(&self) -> String {
-        format!("{NAME}{}x{}", self.ranks, self.share_bytes)
+        format!("{NAME}{}x{}", self.ranks, self.partition_bytes)
     }
 
-    /// Ranks and bytes of each rank's share, from what [`Self::name`] made.
+    /// Ranks and bytes of each rank's partition, from what [`Self::name`] made.
     #[must_use]
     pub fn from_name(name: &str) -> Option<(usize, u64)> {
-        let (ranks, share_bytes) = name.strip_prefix(NAME)?.split_once('x')?;
-        Some((ranks.parse().ok()?, share_bytes.parse().ok()?))
+        let (ranks, partition_bytes) = name.strip_prefix(NAME)?.split_once('x')?;
+        Some((ranks.parse().ok()?, partition_bytes.parse().ok()?))
     }
 
     /// The cores that rank `rank` gets.

@@ -259,7 +259,7 @@ mod tests {
         let plan = Plan {
             ranks: 3,
             cpus: 3,
-            share_bytes: 2 << 20,
+            partition_bytes: 2 << 20,
             pool_bytes: 16 << 20,
             ram: Ram::new(64 << 20),
             comm_base: 0x10_0000,

@@ -222,8 +222,8 @@ fn load(
         NoProgram::Interpreter(_, errno) => errno,
         NoProgram::Read(error) => linux(error),
     })?;
-    let share = rank.words.area.node.share[1].load();
-    let (base, stack_bytes) = stack::place(stack_limit, share);
+    let partition = rank.words.area.node.partition[1].load();
+    let (base, stack_bytes) = stack::place(stack_limit, partition);
     let top = stack::images_top(base);
     let image = read_image(&file, Image::parse).map_err(unloadable(Errno::ENOEXEC))?;
     let mut images = vec![image];
@@ -253,12 +253,12 @@ fn load(
         aux_pairs: AUX_PAIRS as u64,
     };
     Plan::new(STACK_TOP, stack_bytes, contents)?;
-    fits(&images, top, stack_bytes, share)?;
+    fits(&images, top, stack_bytes, partition)?;
     Ok(program)
 }
 
 /// Checks that images have places and that there is memory for them.
-fn fits(images: &[Image], top: u64, stack_bytes: u64, share_bytes: u64) -> Result<(), Errno> {
+fn fits(images: &[Image], top: u64, stack_bytes: u64, partition_bytes: u64) -> Result<(), Errno> {
     let spans: Vec<(u64, u64)> = images.iter().map(Image::span).collect();
     let collide = |a: &(u64, u64), b: &(u64, u64)| a.0 < b.1 && b.0 < a.1;
     if spans.iter().any(|span| span.1 > top) || matches!(&spans[..], [a, b] if collide(a, b)) {
@@ -268,7 +268,7 @@ fn fits(images: &[Image], top: u64, stack_bytes: u64, share_bytes: u64) -> Resul
     let images: u64 = segments.map(|s| s.end_page() - s.first_page()).sum();
     let bytes = images + stack_bytes;
     let tables = bytes.div_ceil(TABLE_BYTES) * PAGE;
-    if bytes + tables + OTHER_PAGES * PAGE > share_bytes {
+    if bytes + tables + OTHER_PAGES * PAGE > partition_bytes {
         return Err(Errno::ENOMEM);
     }
     Ok(())

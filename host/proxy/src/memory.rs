@@ -85,8 +85,8 @@ pub enum BadChange {
 pub struct Allowed {
     /// The page with the clock, read-only.
     pub clock_gpa: u64,
-    /// Base and length of the rank's share.
-    pub share: (u64, u64),
+    /// Base and length of the rank's partition.
+    pub partition: (u64, u64),
     /// Base and length of the node pool, which ranks share.
     pub pool: (u64, u64),
 }
@@ -104,7 +104,7 @@ impl Allowed {
             let ends = gpa.checked_add(len_bytes).zip(base.checked_add(len));
             gpa >= base && ends.is_some_and(|(end, limit)| end <= limit)
         };
-        inside(self.share)
+        inside(self.partition)
             || inside(self.pool)
             || (!write && inside((self.clock_gpa, abi::map::PAGE)))
     }
@@ -380,12 +380,12 @@ mod tests {
 
     const ALLOWED: Allowed = Allowed {
         clock_gpa: 0x10_1000,
-        share: (0x20_0000, 0x10_0000),
+        partition: (0x20_0000, 0x10_0000),
         pool: (0x80_0000, 0x10_0000),
     };
 
     #[test]
-    fn only_the_share_the_pool_and_the_clock_may_be_shown() {
+    fn only_the_partition_the_pool_and_the_clock_may_be_shown() {
         assert!(ALLOWED.allows(0x20_0000, 0x10_0000, true));
         assert!(ALLOWED.allows(0x2f_f000, 0x1000, false));
         assert!(!ALLOWED.allows(0x2f_f000, 0x2000, false));

@@ -170,10 +170,10 @@ impl Rank {
             return Ok(());
         }
         let node = &self.words.area.node;
-        let share = (node.share[0].load(), node.share[1].load());
+        let partition = (node.partition[0].load(), node.partition[1].load());
         let allowed = Allowed {
             clock_gpa: self.clock_gpa,
-            share,
+            partition,
             pool: self.words.objects.pool(),
         };
         let mut memory = self.memory();

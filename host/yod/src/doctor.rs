@@ -24,7 +24,7 @@ use crate::loss::{Context, Loss};
 use crate::parts::Parts;
 
 /// Memory of the rank that the node is booted for.
-const SHARE_BYTES: u64 = 16 << 20;
+const PARTITION_BYTES: u64 = 16 << 20;
 
 /// What was found out about one thing.
 enum Finding {
@@ -163,7 +163,7 @@ fn boot(first: Sample) -> Result<accel::Accel, Failure> {
     let request = Request {
         ranks: 1,
         cores_per_rank: None,
-        share_bytes: Some(SHARE_BYTES),
+        partition_bytes: Some(PARTITION_BYTES),
         pool_bytes: Some(0),
         oversubscribe: false,
         flags: 0,

@@ -20,8 +20,8 @@ pub fn describe(setup: &Setup, plan: &Plan) -> String {
     let _ = writeln!(text, "ranks        {}", plan.ranks);
     let _ = writeln!(text, "cores        {} ({how})", plan.cpus);
     for rank in 0..plan.ranks {
-        let (cores, share) = (plan.cores(rank), Bytes(plan.share_bytes));
-        let _ = writeln!(text, "  rank {rank:<6} {cores}, {share} of memory");
+        let (cores, partition) = (plan.cores(rank), Bytes(plan.partition_bytes));
+        let _ = writeln!(text, "  rank {rank:<6} {cores}, {partition} of memory");
     }
     let _ = writeln!(
         text,

@@ -32,7 +32,7 @@ pub fn collect(plan: &Plan, comm: &Comm, ranks: Range<usize>) -> Vec<String> {
         let node = &comm.rank(rank).node;
         let ended_itself = node.state.load() == state::EXITED;
         let failed = ended_itself && node.wait_status.load() != 0;
-        for refused in refused(&node.refusals, plan.share_bytes, plan.pool_bytes) {
+        for refused in refused(&node.refusals, plan.partition_bytes, plan.pool_bytes) {
             let said = failed || ended_itself && refused.always;
             if !said {
                 continue;
@@ -49,7 +49,7 @@ pub fn collect(plan: &Plan, comm: &Comm, ranks: Range<usize>) -> Vec<String> {
     lines.into_iter().map(with_ranks).collect()
 }
 
-fn refused(refusals: &Refusals, share_bytes: u64, pool_bytes: u64) -> Vec<Refused> {
+fn refused(refusals: &Refusals, partition_bytes: u64, pool_bytes: u64) -> Vec<Refused> {
     let mut all = Vec::new();
     let mut add = |always, text: String| all.push(Refused { always, text });
     let calls: Vec<u64> = refusals.call_numbers().collect();
@@ -73,8 +73,8 @@ fn refused(refusals: &Refusals, share_bytes: u64, pool_bytes: u64) -> Vec<Refuse
         add(
             false,
             format!(
-                "more memory than its share of {} has left, refused: more with -m",
-                Bytes(share_bytes)
+                "more memory than its partition of {} has left, refused: more with -m",
+                Bytes(partition_bytes)
             ),
         );
     }
@@ -146,7 +146,7 @@ mod tests {
         });
         assert_eq!(
             lines[0],
-            "more memory than its share of 64M has left, refused: more with -m"
+            "more memory than its partition of 64M has left, refused: more with -m"
         );
         assert!(lines[1].contains("MAP_SHARED") && lines[1].contains("16M"));
         assert!(

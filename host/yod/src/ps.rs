@@ -34,7 +34,7 @@ fn render(all: &[Process]) -> String {
     let with = |pid: u32| all.iter().find(|process| process.pid == pid);
     let mut text = String::new();
     for qemu in all {
-        let Some((ranks, share_bytes)) = value(&qemu.args, "-name").and_then(|name| {
+        let Some((ranks, partition_bytes)) = value(&qemu.args, "-name").and_then(|name| {
             let name = name.split(',').next()?;
             Plan::from_name(name)
         }) else {
@@ -53,7 +53,7 @@ fn render(all: &[Process]) -> String {
             Some(yod) => (yod.pid.to_string(), printable(&yod.args.join(" "))),
             None => ("-".into(), String::new()),
         };
-        let share = Bytes(share_bytes);
+        let partition = Bytes(partition_bytes);
         let cores = value(&qemu.args, "-smp").and_then(|cpus| cpus.parse::<usize>().ok());
         let cores = match cores {
             Some(cores) if cores < ranks => format!("{cores} shared"),
@@ -66,7 +66,7 @@ fn render(all: &[Process]) -> String {
                 &age_text(qemu.age),
                 &ranks.to_string(),
                 &cores,
-                &format!("{ranks} x {share}"),
+                &format!("{ranks} x {partition}"),
                 &Bytes(qemu.shared_bytes).to_string(),
             ],
             &command,

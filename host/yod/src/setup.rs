@@ -26,7 +26,7 @@ const ICOUNT: &str = "MARGAY_ICOUNT";
 const OVERSUBSCRIBE: &str = "MARGAY_OVERSUBSCRIBE";
 /// Names of system calls, separated by commas, that the node is to treat as missing: finds out who needs what.
 const REFUSE: &str = "MARGAY_REFUSE";
-/// MiB of memory that a node gets besides the shares, for finding out how few are enough.
+/// MiB of memory that a node gets besides the partitions, for finding out how few are enough.
 const NODE_MIB: &str = "MARGAY_NODE_MIB";
 /// A plugin of QEMU's emulation, FILE[,ARGUMENT=VALUE...], for measurements.
 const QEMU_PLUGIN: &str = "MARGAY_QEMU_PLUGIN";
@@ -164,7 +164,7 @@ fn make_plan(
     let request = Request {
         ranks,
         cores_per_rank: cli.cores,
-        share_bytes: cli.memory,
+        partition_bytes: cli.memory,
         pool_bytes: cli.shared_memory,
         oversubscribe: oversubscribes(cli),
         flags,

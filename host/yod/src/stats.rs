@@ -41,8 +41,8 @@ struct Rank {
     rank: usize,
     first_core: u64,
     cores: u64,
-    share_base: u64,
-    share_bytes: u64,
+    partition_base: u64,
+    partition_bytes: u64,
     used_bytes: u64,
     peak_bytes: u64,
     /// Ranks that had SMARTMAP windows when it started, itself included, and what it took to open them.
@@ -207,7 +207,7 @@ impl Stats {
                 out,
                 "rank {}: {cores}, {} of memory, {} of it used at most",
                 rank.rank,
-                Bytes(rank.share_bytes),
+                Bytes(rank.partition_bytes),
                 Bytes(rank.peak_bytes)
             )?;
             rank.children.rows(out)?;
@@ -292,8 +292,8 @@ fn rank(number: usize, comm: &Comm) -> Rank {
         rank: number,
         first_core: node.cpus[0].load(),
         cores: node.cpus[1].load(),
-        share_base: node.share[0].load(),
-        share_bytes: node.share[1].load(),
+        partition_base: node.partition[0].load(),
+        partition_bytes: node.partition[1].load(),
         used_bytes: node.used_bytes.load(),
         peak_bytes: node.peak_bytes.load(),
         windows: node.windows[0].load(),
@@ -336,7 +336,7 @@ mod tests {
         let request = machine::plan::Request {
             ranks: 2,
             cores_per_rank: None,
-            share_bytes: Some(2 << 20),
+            partition_bytes: Some(2 << 20),
             pool_bytes: None,
             oversubscribe: false,
             flags: 0,

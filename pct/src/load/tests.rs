@@ -30,7 +30,7 @@ fn typical() -> Fake {
 fn load_into(fake: &mut Fake) -> Result<(), String> {
     let place = Place {
         rank: 0,
-        share: fake.memory[0],
+        partition: fake.memory[0],
         cores: Cores { first: 3, count: 2 },
     };
     let job = fake.job;

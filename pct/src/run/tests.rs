@@ -39,7 +39,10 @@ fn ranks_are_loaded_onto_their_cores_and_reaped() {
     for (rank, cores, base) in [(0, 0b00111, 16 << 20), (1, 0b11000, 144 << 20)] {
         let rank = &fake.ranks[&rank];
         assert_eq!(rank.started.expect("started").cores, [cores, 0, 0, 0]);
-        assert_eq!((rank.share.base, rank.share.len_bytes), (base, 128 << 20));
+        assert_eq!(
+            (rank.partition.base, rank.partition.len_bytes),
+            (base, 128 << 20)
+        );
         assert!(rank.reaped && rank.refused.is_none());
     }
 }
@@ -85,7 +88,7 @@ fn a_job_that_does_not_fit_is_refused_rank_by_rank() {
     assert_eq!(fake.ranks[&0].refused.as_deref(), why);
     assert_eq!(fake.ranks[&1].refused.as_deref(), why);
     let mut fake = job(2, 2, &[Event::Attached(0)]);
-    fake.job.share_bytes = 1 << 30;
+    fake.job.partition_bytes = 1 << 30;
     ended(&mut fake);
     assert_eq!(
         fake.ranks[&0].refused.as_deref(),
@@ -144,13 +147,13 @@ proptest! {
     fn any_kernel_ends_the_job(
         ranks in prop_oneof![0u64..5, any::<u64>()],
         cpus in prop_oneof![0u64..5, any::<u64>()],
-        share_bytes in prop_oneof![Just(0u64), any::<u64>()],
+        partition_bytes in prop_oneof![Just(0u64), any::<u64>()],
         memory in prop::collection::vec((any::<u64>(), any::<u64>()), 0..3),
         events in prop::collection::vec(any::<u64>().prop_map(|v| v & 0x7_0000_0007), 0..20),
         mishaps in prop::collection::hash_map(0usize..60, any::<u64>(), 0..6),
     ) {
         let mut fake = job(ranks, cpus, &[]);
-        fake.job.share_bytes = share_bytes;
+        fake.job.partition_bytes = partition_bytes;
         fake.memory.extend(memory.into_iter().map(|(base, len_bytes)| Range { base, len_bytes }));
         fake.events = events.into_iter().map(Event::decode).collect();
         fake.mishaps = mishaps

@@ -128,7 +128,7 @@ fn strings_that_are_too_few_or_unterminated_are_an_error() {
 }
 
 #[test]
-fn the_stack_is_bounded_by_limit_and_share() {
+fn the_stack_is_bounded_by_limit_and_partition() {
     assert_eq!(size_bytes(8 << 20, 1 << 30), 8 << 20);
     assert_eq!(size_bytes(u64::MAX, 1 << 30), 128 << 20);
     assert_eq!(size_bytes(u64::MAX, 0), 128 << 10);

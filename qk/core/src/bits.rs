@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 pub struct BitTree {
     leaf: Box<[u64]>,
     mid: Box<[u64]>,
-    /// One word per 2^18 members: a single word for any share that fits below 512 GiB.
+    /// One word per 2^18 members: a single word for any partition that fits below 512 GiB.
     top: Box<[u64]>,
     /// No word of `leaf` below this one has a bit set: members taken in a row are found at once.
     low: usize,

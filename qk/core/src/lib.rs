@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`bits`] | a set of numbers that finds its lowest member |
 //! | [`page`] | the three page sizes and which of them fits |
-//! | [`frames`] | which physical frames of a rank's share are free |
+//! | [`frames`] | which physical frames of a rank's partition are free |
 //! | [`regions`] | what is mapped where in a rank's memory |
 //! | [`mman`] | what mmap and its kin may do, and which errors they give |
 //! | [`aspace`] | an address space: the four above together, and what its proxy is told |

@@ -115,7 +115,7 @@ fn job_info() -> JobInfo {
     JobInfo {
         ranks: config.ranks as u64,
         cpus: config.cpus as u64,
-        share_bytes: config.share_bytes,
+        partition_bytes: config.partition_bytes,
         hwcap,
         hwcap2,
         min_sigstack_bytes: crate::sigframe::min_stack_bytes(),

@@ -113,7 +113,7 @@ fn load(thread: &Thread, f: &mut UserFrame) {
 
 /// Writes a page of the rank's memory once more.
 fn rewrite(thread: &Thread, number: u64) {
-    let [base, len_bytes] = thread.rank.area.node.share.each_ref().map(Word::peek);
+    let [base, len_bytes] = thread.rank.area.node.partition.each_ref().map(Word::peek);
     let at = number.saturating_mul(PAGE);
     if (base..base.saturating_add(len_bytes)).contains(&at) {
         hal::mem::rewrite(Phys(at), PAGE);

@@ -92,7 +92,7 @@ fn main(boot: Boot) -> ! {
     carve(&mut pool, header);
     carve(&mut pool, heap);
     hal::mem::add_to_pool(&pool);
-    let pct_share = take(&mut free, pct::SHARE_BYTES);
+    let pct_partition = take(&mut free, pct::PARTITION_BYTES);
     let kernel_bytes = ram_bytes - shared_bytes - unused(&free);
     shared::init(shared_pool);
 
@@ -126,7 +126,7 @@ fn main(boot: Boot) -> ! {
     let loaded = boot
         .initrd
         .ok_or("no PCT: the loader brought no initrd".into());
-    let state = match loaded.and_then(|initrd| pct::load(initrd, pct_share, zeroed)) {
+    let state = match loaded.and_then(|initrd| pct::load(initrd, pct_partition, zeroed)) {
         Ok(()) => node::UP,
         Err(why) => {
             log::error!("{why}");

@@ -1,7 +1,7 @@
 //! The process control thread: loading it, and its end.
 //!
 //! The PCT is an ordinary ring 3 program from the initrd, but for two things: it alone may use the control calls, and it
-//! has a small share of the node's memory instead of a rank's. When it faults, no further rank can be started; those
+//! has a small partition of the node's memory instead of a rank's. When it faults, no further rank can be started; those
 //! that run go on, and the host is told.
 
 use abi::image::{HEAD_BYTES, Image};
@@ -19,7 +19,7 @@ use crate::aspace::{Aspace, Owner, PIECES};
 use crate::{events, preempt, sched};
 
 /// Memory of the PCT: its image, its stack and its page tables.
-pub const SHARE_BYTES: u64 = 1 << 20;
+pub const PARTITION_BYTES: u64 = 1 << 20;
 /// Bytes of its stack.
 const STACK_BYTES: u64 = 64 << 10;
 /// Regions that its image and its stack may have.
@@ -28,19 +28,19 @@ const REGIONS: usize = 16;
 /// Kept for as long as the PCT runs.
 static ASPACE: Mutex<Option<Aspace>> = Mutex::new(None);
 
-/// Loads the PCT from the initrd into `share` and makes it runnable on core 0.
+/// Loads the PCT from the initrd into `partition` and makes it runnable on core 0.
 ///
 /// # Errors
 /// One line that says what is wrong with the image.
-pub fn load(initrd: PhysRange, share: PhysRange, zeroed: bool) -> Result<(), String> {
+pub fn load(initrd: PhysRange, partition: PhysRange, zeroed: bool) -> Result<(), String> {
     let mut head = [0; HEAD_BYTES];
     let head = &mut head[..HEAD_BYTES.min(initrd.len_bytes() as usize)];
     hal::mem::copy_in(head, initrd.start);
     let image = Image::parse(head, initrd.len_bytes()).map_err(|error| format!("PCT: {error}"))?;
     let mut aspace = Aspace::new(
         Owner(None),
-        share.start.0,
-        share.len_bytes(),
+        partition.start.0,
+        partition.len_bytes(),
         zeroed,
         REGIONS,
         PIECES,

@@ -1,4 +1,4 @@
-//! Ranks: the processes of the job, each with its cores, its share of memory, its threads and its proxy on the host.
+//! Ranks: the processes of the job, each with its cores, its partition of memory, its threads and its proxy on the host.
 
 mod ending;
 pub mod home;

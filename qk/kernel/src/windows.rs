@@ -5,7 +5,7 @@
 //! there. What a peer's core may hold of a window, what that could do, and when it is dropped: docs/adr/0018.
 //!
 //! What a window shows is all of slot 0, with the owner's access and never executable. Not all of that is memory of the
-//! rank's share: the clock page, the information page and the vDSO are seen, too. They are read-only to everybody, the first
+//! rank's partition: the clock page, the information page and the vDSO are seen, too. They are read-only to everybody, the first
 //! two are the node's for as long as it runs, and none holds anything that the peers have not at the same address. The
 //! kernel's memory lies in other slots, the PCT's in an address space that has no window.
 

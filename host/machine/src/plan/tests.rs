@@ -10,11 +10,11 @@ fn host(cores: usize, memory_bytes: u64) -> Resources {
     }
 }
 
-fn ask(ranks: usize, share_bytes: Option<u64>) -> Request {
+fn ask(ranks: usize, partition_bytes: Option<u64>) -> Request {
     Request {
         ranks,
         cores_per_rank: None,
-        share_bytes,
+        partition_bytes,
         pool_bytes: None,
         oversubscribe: false,
         flags: 0,
@@ -92,40 +92,40 @@ fn cores_per_rank_are_what_was_asked_for() {
 }
 
 #[test]
-fn shares_are_four_fifths_of_what_there_is() {
-    let share = |n, memory| {
+fn partitions_are_four_fifths_of_what_there_is() {
+    let partition = |n, memory| {
         plan(&ask(n, None), &host(16, memory))
             .expect("fits")
-            .share_bytes
+            .partition_bytes
     };
-    assert_eq!(share(1, 80 * GIB), 64 * GIB);
-    assert_eq!(share(4, GIB), 204 << 20);
+    assert_eq!(partition(1, 80 * GIB), 64 * GIB);
+    assert_eq!(partition(4, GIB), 204 << 20);
 }
 
 #[test]
-fn asked_shares_are_rounded_up_and_must_be_there() {
-    let share = |m| plan(&ask(2, Some(m)), &host(2, 4 * GIB)).map(|p| p.share_bytes);
-    assert_eq!(share(1), Ok(2 << 20));
-    assert_eq!(share((2 << 20) + 1), Ok(4 << 20));
-    assert_eq!(share(2 * GIB), Ok(2 * GIB));
-    assert_eq!(share(0), Err(PlanError::NoMemory));
+fn asked_partitions_are_rounded_up_and_must_be_there() {
+    let partition = |m| plan(&ask(2, Some(m)), &host(2, 4 * GIB)).map(|p| p.partition_bytes);
+    assert_eq!(partition(1), Ok(2 << 20));
+    assert_eq!(partition((2 << 20) + 1), Ok(4 << 20));
+    assert_eq!(partition(2 * GIB), Ok(2 * GIB));
+    assert_eq!(partition(0), Err(PlanError::NoMemory));
     assert_eq!(
-        share(3 * GIB).expect_err("too much").to_string(),
+        partition(3 * GIB).expect_err("too much").to_string(),
         "2 x 3G of memory: only 4G are available here, ask for less with -m"
     );
-    assert!(share(u64::MAX).is_err());
+    assert!(partition(u64::MAX).is_err());
 }
 
 /// Where the default came to nothing, the line was "255 x 0K of memory: ..., ask for less with -m".
 #[test]
 fn too_little_memory_for_so_many_ranks_is_said() {
-    let of = |memory_bytes, share_bytes| {
+    let of = |memory_bytes, partition_bytes| {
         let request = Request {
             oversubscribe: true,
-            ..ask(255, share_bytes)
+            ..ask(255, partition_bytes)
         };
         let plan = plan(&request, &host(2, memory_bytes));
-        plan.map(|plan| plan.share_bytes)
+        plan.map(|plan| plan.partition_bytes)
             .map_err(|error| error.to_string())
     };
     let line =
@@ -141,16 +141,16 @@ fn too_little_memory_for_so_many_ranks_is_said() {
 }
 
 #[test]
-fn one_rank_costs_at_most_twelve_mib_besides_its_share_and_room_for_threads() {
-    let beside = |share_bytes, cores| {
-        let plan = plan(&ask(1, Some(share_bytes)), &host(cores, 4 * GIB)).expect("fits");
+fn one_rank_costs_at_most_twelve_mib_besides_its_partition_and_room_for_threads() {
+    let beside = |partition_bytes, cores| {
+        let plan = plan(&ask(1, Some(partition_bytes)), &host(cores, 4 * GIB)).expect("fits");
         assert_eq!(plan.comm_base, COMM_BASE);
         let besides_pool = plan.ram.bytes - plan.pool_file_bytes();
-        besides_pool - thread_memory(besides_pool, 1) - share_bytes
+        besides_pool - thread_memory(besides_pool, 1) - partition_bytes
     };
     // Measured with MARGAY_NODE_MIB: one core takes 7 MiB, two take 9. RAM comes in pieces of 2 MiB.
-    for (share_bytes, cores) in [(64 << 20, 2), (GIB, 1), (GIB, 2), (GIB, 4)] {
-        let bytes = beside(share_bytes, cores);
+    for (partition_bytes, cores) in [(64 << 20, 2), (GIB, 1), (GIB, 2), (GIB, 4)] {
+        let bytes = beside(partition_bytes, cores);
         assert!(
             (9 << 20..=13 << 20).contains(&bytes),
             "{bytes} for {cores} cores"
@@ -168,7 +168,7 @@ fn a_name_tells_the_plan() {
 }
 
 #[test]
-fn memory_besides_the_share_can_be_set() {
+fn memory_besides_the_partition_can_be_set() {
     let request = Request {
         node_bytes: Some(7 << 20),
         ..ask(1, Some(64 << 20))
@@ -178,11 +178,11 @@ fn memory_besides_the_share_can_be_set() {
 }
 
 #[test]
-fn the_pool_is_an_eighth_of_the_shares_or_what_was_asked_for() {
-    let of = |ranks, share_bytes, pool_bytes| {
+fn the_pool_is_an_eighth_of_the_partitions_or_what_was_asked_for() {
+    let of = |ranks, partition_bytes, pool_bytes| {
         let request = Request {
             pool_bytes,
-            ..ask(ranks, Some(share_bytes))
+            ..ask(ranks, Some(partition_bytes))
         };
         plan(&request, &host(4, 8 * GIB)).map(|plan| plan.pool_bytes)
     };
@@ -198,13 +198,13 @@ fn the_pool_is_an_eighth_of_the_shares_or_what_was_asked_for() {
     assert!(of(1, GIB, Some(u64::MAX)).is_err());
 }
 
-/// With small shares the pool had no room for the text of Python: each rank read it into its own share, which it filled.
+/// With small partitions the pool had no room for the text of Python: each rank read it into its own partition, which it filled.
 #[test]
 fn the_pool_of_few_small_ranks_has_room_for_text() {
-    let of = |ranks, share_bytes, memory_bytes| {
+    let of = |ranks, partition_bytes, memory_bytes| {
         let request = Request {
             oversubscribe: true,
-            ..ask(ranks, Some(share_bytes))
+            ..ask(ranks, Some(partition_bytes))
         };
         plan(&request, &host(2, memory_bytes)).map(|plan| plan.pool_bytes)
     };
@@ -233,23 +233,23 @@ fn a_large_communication_area_goes_above_the_kernel() {
 
 proptest! {
     #[test]
-    fn every_share_finds_a_place_of_its_own(
+    fn every_partition_finds_a_place_of_its_own(
         ranks in 1usize..=255,
-        share in 1u64..16 << 30,
+        partition in 1u64..16 << 30,
         cores in 1usize..300,
         trace: bool,
     ) {
         let request = Request {
             oversubscribe: true,
             flags: if trace { flag::TRACE } else { 0 },
-            ..ask(ranks, Some(share))
+            ..ask(ranks, Some(partition))
         };
         let plan = plan(&request, &host(cores, 1 << 50)).expect("fits");
         prop_assert!(plan.cpus >= ranks.min(cores) && plan.cpus <= cores.min(255));
-        prop_assert!(plan.share_bytes >= share && plan.share_bytes.is_multiple_of(PAGE_2M));
+        prop_assert!(plan.partition_bytes >= partition && plan.partition_bytes.is_multiple_of(PAGE_2M));
         prop_assert_eq!(Ram::new(plan.ram.bytes), plan.ram);
-        let low = (plan.ram.low_bytes - NODE_BYTES) / plan.share_bytes;
-        let high = (plan.ram.bytes - plan.ram.low_bytes) / plan.share_bytes;
+        let low = (plan.ram.low_bytes - NODE_BYTES) / plan.partition_bytes;
+        let high = (plan.ram.bytes - plan.ram.low_bytes) / plan.partition_bytes;
         prop_assert!(low + high >= ranks as u64);
         let comm_bytes = Layout::new(&plan.config()).total_bytes as u64;
         prop_assert!(plan.ram.offset(plan.comm_base, comm_bytes).is_some());

@@ -156,8 +156,11 @@ impl File {
 
 /// The memory of NUMA domain 0, the only one.
 pub fn node_meminfo(rank: &Rank) -> String {
-    let Sizes { share, used, .. } = Sizes::of(rank);
-    let [total, free, used] = [share, share.saturating_sub(used), used].map(|bytes| bytes / 1024);
+    let Sizes {
+        partition, used, ..
+    } = Sizes::of(rank);
+    let [total, free, used] =
+        [partition, partition.saturating_sub(used), used].map(|bytes| bytes / 1024);
     [
         ("MemTotal", total),
         ("MemFree", free),
@@ -215,7 +218,7 @@ fn cores(rank: &Rank) -> [u64; 2] {
 /// Bytes of the rank's memory, and what else of it Linux cannot know.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
-    share: u64,
+    partition: u64,
     mapped: u64,
     used: u64,
     peak: u64,
@@ -234,7 +237,7 @@ impl Sizes {
             .sum();
         let used = node.used_bytes.load();
         Sizes {
-            share: node.share[1].load(),
+            partition: node.partition[1].load(),
             // What is used but has no access, such as page tables, is not mapped here.
             mapped: used.max(mapped),
             used,
@@ -321,7 +324,7 @@ impl Sizes {
         text
     }
 
-    /// All memory is the share, and what is used of it belongs to the program: no caches, nothing swapped.
+    /// All memory is the partition, and what is used of it belongs to the program: no caches, nothing swapped.
     fn meminfo(self, linux: &str) -> String {
         let mut text = String::with_capacity(linux.len());
         for line in linux.lines() {
@@ -329,8 +332,8 @@ impl Sizes {
                 continue;
             };
             let bytes = match key {
-                "MemTotal" | "CommitLimit" => self.share,
-                "MemFree" | "MemAvailable" => self.share.saturating_sub(self.used),
+                "MemTotal" | "CommitLimit" => self.partition,
+                "MemFree" | "MemAvailable" => self.partition.saturating_sub(self.used),
                 "Active" | "Active(anon)" | "AnonPages" | "Committed_AS" => self.used,
                 _ => 0,
             };
@@ -366,7 +369,7 @@ mod tests {
     fn stat_shows_the_ranks_sizes() {
         let fields: Vec<String> = (3..=52).map(|field| field.to_string()).collect();
         let sizes = Sizes {
-            share: 16384,
+            partition: 16384,
             mapped: 8192,
             used: 4096,
             peak: 4096,
@@ -380,7 +383,7 @@ mod tests {
     #[test]
     fn status_shows_the_ranks_sizes() {
         let sizes = Sizes {
-            share: 16384 * 1024,
+            partition: 16384 * 1024,
             mapped: 8192 * 1024,
             used: 4096 * 1024,
             peak: 5000 * 1024,

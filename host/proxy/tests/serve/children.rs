@@ -14,7 +14,7 @@ use wire::region_log::{Change, prot};
 
 use crate::Case;
 use crate::launch::Setup;
-use crate::node::{DATA, Directory, Node, SHARE, wait_for};
+use crate::node::{DATA, Directory, Node, PARTITION, wait_for};
 
 pub const CASES: &[Case] = &[
     ("are_waited_for", are_waited_for),
@@ -44,7 +44,7 @@ pub const CASES: &[Case] = &[
 const NOBODY: u32 = 65534;
 /// Where the child's code is.
 const CODE: u64 = 0x100_0000;
-const CODE_GPA: u64 = SHARE.0 + DATA.1;
+const CODE_GPA: u64 = PARTITION.0 + DATA.1;
 const STACK: u64 = DATA.0 + DATA.1 - 0x1000;
 const ECHILD: i64 = -10;
 

@@ -149,7 +149,7 @@ fn own_ones_survive_close_range() {
     assert_eq!(node.call(libc::SYS_close_range, &[3, 4, 2]), 0); // CLOSE_RANGE_UNSHARE
     assert_eq!(node.call(libc::SYS_close, &[3]), EBADF);
     // Doorbell, memory and watcher still work.
-    node.map(0x10_0000_0000, 4096, crate::node::SHARE.0, true, true);
+    node.map(0x10_0000_0000, 4096, crate::node::PARTITION.0, true, true);
     assert!(node.call(libc::SYS_getpgid, &[0]) >= 0);
     signal(&node, libc::SIGUSR1);
     assert!(node.wait_signal().is_some());

@@ -113,7 +113,7 @@ fn big_reads() {
     std::fs::write(directory.0.join("file"), &content).unwrap();
     let mut node = Node::new();
     // Two mappings side by side, their frames in the wrong order.
-    let (gpa, half) = (crate::node::SHARE.0 + DATA.1, LEN as u64 / 2);
+    let (gpa, half) = (crate::node::PARTITION.0 + DATA.1, LEN as u64 / 2);
     let at = 0x10_0000_0000;
     node.map(at, half, gpa + half, true, true);
     node.map(at + half, half, gpa, true, true);

@@ -10,7 +10,7 @@ use wire::rank::state;
 
 use crate::Case;
 use crate::launch::{AS_YOD, Setup};
-use crate::node::{DATA, Node, SHARE, wait_for};
+use crate::node::{DATA, Node, PARTITION, wait_for};
 
 pub const CASES: &[Case] = &[
     ("it_says_who_it_is", it_says_who_it_is),
@@ -305,7 +305,7 @@ fn ignored_signals_stay_ignored() {
     assert_eq!(ignored & i32::MAX, 1 << (libc::SIGHUP - 1));
     kill(&node, libc::SIGHUP);
     node.area().node.state.store(state::RUNNING);
-    node.map(DATA.0, DATA.1, SHARE.0, true, true);
+    node.map(DATA.0, DATA.1, PARTITION.0, true, true);
     assert!(node.call(libc::SYS_getpgid, &[0]) >= 0);
 }
 

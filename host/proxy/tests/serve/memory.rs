@@ -5,7 +5,7 @@ use abi::control::{HostOp, MappedFile};
 use crate::Case;
 use crate::files::open;
 use crate::launch::Setup;
-use crate::node::{DATA, Directory, Node, SHARE};
+use crate::node::{DATA, Directory, Node, PARTITION};
 
 pub const CASES: &[Case] = &[
     ("wild_pointers_fault", wild_pointers_fault),
@@ -85,7 +85,7 @@ fn wild_pointers_fault() {
     assert_eq!(node.call(libc::SYS_read, &[zero, BUF, 1 << 39]), rest);
     assert_eq!(node.call(libc::SYS_read, &[zero, BUF, u64::MAX]), EFAULT);
     let top = (1 << 39) - 4096;
-    node.map(top, 4096, SHARE.0 + DATA.1, true, true);
+    node.map(top, 4096, PARTITION.0 + DATA.1, true, true);
     for len in [8192, 0x7fff_f000, 1 << 40] {
         assert_eq!(node.call(libc::SYS_read, &[zero, top, len]), 4096);
     }
@@ -100,18 +100,18 @@ fn wild_pointers_fault() {
 fn protection_holds() {
     let mut node = Node::new();
     let at = 0x10_0000_0000;
-    node.put_gpa(SHARE.0 + DATA.1, b"/dev/zero\0");
-    node.map(at, 4096, SHARE.0 + DATA.1, true, false);
+    node.put_gpa(PARTITION.0 + DATA.1, b"/dev/zero\0");
+    node.map(at, 4096, PARTITION.0 + DATA.1, true, false);
     let zero = node.call(libc::SYS_openat, &[0, at, 0, 0]) as u64;
     assert_eq!(zero, 3);
     assert_eq!(node.call(libc::SYS_read, &[zero, at, 1]), EFAULT);
     assert_eq!(node.call(libc::SYS_write, &[1, at, 1]), 1);
-    node.map(at, 4096, SHARE.0 + DATA.1, false, false);
+    node.map(at, 4096, PARTITION.0 + DATA.1, false, false);
     assert_eq!(node.call(libc::SYS_write, &[1, at, 1]), EFAULT);
     assert_eq!(node.call(libc::SYS_openat, &[0, at, 0, 0]), EFAULT);
-    node.map(at, 4096, SHARE.0 + DATA.1, true, true);
+    node.map(at, 4096, PARTITION.0 + DATA.1, true, true);
     assert_eq!(node.call(libc::SYS_read, &[zero, at, 1]), 1);
-    assert_eq!(node.get_gpa(SHARE.0 + DATA.1, 4), b"\0dev");
+    assert_eq!(node.get_gpa(PARTITION.0 + DATA.1, 4), b"\0dev");
 }
 
 fn what_is_unmapped_is_gone() {
@@ -133,8 +133,8 @@ fn remapping_shows_other_frames() {
     let mut node = Node::new();
     let (at, one, two) = (
         0x10_0000_0000,
-        SHARE.0 + DATA.1,
-        SHARE.0 + DATA.1 + 0x10_0000,
+        PARTITION.0 + DATA.1,
+        PARTITION.0 + DATA.1 + 0x10_0000,
     );
     node.put_gpa(one, b"one");
     node.put_gpa(two, b"two");
@@ -173,8 +173,8 @@ fn memory_of_others_ends_the_rank() {
     for (gpa, len) in [
         (0, 4096),
         (1 << 20, 4096),
-        (SHARE.0 + SHARE.1 - 4096, 8192),
-        (SHARE.0 - 4096, 8192),
+        (PARTITION.0 + PARTITION.1 - 4096, 8192),
+        (PARTITION.0 - 4096, 8192),
         (4 << 30, 4096),
     ] {
         let node = labelled();
@@ -202,7 +202,7 @@ fn sync_acknowledges() {
         node.map(
             0x10_0000_0000 + page * 8192,
             4096,
-            SHARE.0 + DATA.1 + page * 4096,
+            PARTITION.0 + DATA.1 + page * 4096,
             true,
             true,
         );
@@ -216,7 +216,7 @@ fn a_full_log_is_worked_off() {
     let mut node = Node::new();
     for _ in 0..3 {
         while node.log.room() > 0 {
-            node.map(0x10_0000_0000, 4096, SHARE.0 + DATA.1, true, true);
+            node.map(0x10_0000_0000, 4096, PARTITION.0 + DATA.1, true, true);
         }
         assert_eq!(node.host_op(HostOp::Sync, &[]), 0);
     }

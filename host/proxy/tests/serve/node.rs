@@ -22,13 +22,13 @@ use crate::launch::{Setup, start};
 /// Bytes of guest RAM, all of it below the hole.
 pub const RAM_BYTES: u64 = 128 << 20;
 pub const COMM_GPA: u64 = 1 << 20;
-/// Where the rank's share lies, and how long it is.
-pub const SHARE: (u64, u64) = (16 << 20, 96 << 20);
+/// Where the rank's partition lies, and how long it is.
+pub const PARTITION: (u64, u64) = (16 << 20, 96 << 20);
 /// Where the node pool lies, and how long it is.
 pub const POOL: (u64, u64) = (112 << 20, 8 << 20);
 /// Bytes of its file, to the end of RAM.
 pub const POOL_FILE_BYTES: u64 = RAM_BYTES - POOL.0;
-/// Rank memory that every test has, readable and writable: address and length; its frames are the first of the share.
+/// Rank memory that every test has, readable and writable: address and length; its frames are the first of the partition.
 pub const DATA: (u64, u64) = (0x40_0000, 4 << 20);
 const LIMIT: Duration = Duration::from_secs(20);
 /// More than most hosts of tests have.
@@ -39,7 +39,7 @@ pub const WIRE: Config = Config {
     cpus: CORES,
     flags: 0,
     tsc_hz: 0,
-    share_bytes: 0,
+    partition_bytes: 0,
     pool_bytes: 0,
 };
 
@@ -106,8 +106,8 @@ impl Node {
         let doorbell = event();
         let cores: Vec<OwnedFd> = (0..CORES).map(|_| event()).collect();
         objects.set_pool(POOL.0, POOL.1);
-        area.node.share[0].store(SHARE.0);
-        area.node.share[1].store(SHARE.1);
+        area.node.partition[0].store(PARTITION.0);
+        area.node.partition[1].store(PARTITION.1);
         area.node.cpus[0].store(1);
         threads.iter().for_each(|thread| thread.node.core.store(1));
         let passed: Vec<&OwnedFd> = [&memfd, &pool, &doorbell]
@@ -130,7 +130,7 @@ impl Node {
         if setup.attach {
             node.wait_attached();
             node.area.node.state.store(state::RUNNING);
-            node.map(DATA.0, DATA.1, SHARE.0, true, true);
+            node.map(DATA.0, DATA.1, PARTITION.0, true, true);
         }
         node
     }
@@ -440,7 +440,7 @@ impl Drop for Node {
 
 fn gpa(addr: u64, len: usize) -> u64 {
     assert!(addr >= DATA.0 && addr + len as u64 <= DATA.0 + DATA.1);
-    addr - DATA.0 + SHARE.0
+    addr - DATA.0 + PARTITION.0
 }
 
 /// Polls a condition for at most [`LIMIT`].

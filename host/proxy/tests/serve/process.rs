@@ -134,7 +134,7 @@ fn texts_are_the_ranks() {
     assert!(status.contains("VmRSS:\t      64 kB\n") && status.contains("Threads:\t1\n"));
     assert_eq!(text(&mut node, "/proc/self/comm"), "true\n");
     let memory = text(&mut node, "/proc/meminfo");
-    let total = format!("MemTotal:       {:>8} kB\n", crate::node::SHARE.1 >> 10);
+    let total = format!("MemTotal:       {:>8} kB\n", crate::node::PARTITION.1 >> 10);
     assert!(memory.starts_with(&total), "{memory}");
     // Once it listed the host's processors and what they can.
     let processors = text(&mut node, "/proc/cpuinfo");

@@ -9,7 +9,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::Case;
 use crate::files::open;
-use crate::node::{Directory, Node, POOL, SHARE, wait_for};
+use crate::node::{Directory, Node, PARTITION, POOL, wait_for};
 
 pub const CASES: &[Case] = &[
     (
@@ -138,7 +138,7 @@ fn only_regular_files_are_text() {
 /// Loads `len_bytes` to `gpa`, and sees that nothing is written but what is allowed.
 fn refused(node: &mut Node, fd: u64, [gpa, len_bytes]: [u64; 2]) -> i64 {
     let answer = node.host_op(LoadText, &[fd, gpa, len_bytes, 0]);
-    let around = [SHARE.0, POOL.0 - PAGE, POOL.0, POOL.0 + POOL.1 - PAGE];
+    let around = [PARTITION.0, POOL.0 - PAGE, POOL.0, POOL.0 + POOL.1 - PAGE];
     for page in around {
         let bytes = node.get_gpa(page, PAGE as usize);
         let first = bytes[0];
@@ -153,13 +153,13 @@ fn only_frames_of_the_pool_are_filled() {
     let mut node = Node::new();
     let fd = file(&mut node, &directory);
     fill_pool(&node);
-    for page in [SHARE.0, POOL.0 - PAGE] {
+    for page in [PARTITION.0, POOL.0 - PAGE] {
         node.put_gpa(page, &[b's'; PAGE as usize]);
     }
     let end = POOL.0 + POOL.1;
     for place in [
         [0, PAGE],
-        [SHARE.0, PAGE],
+        [PARTITION.0, PAGE],
         [POOL.0 - PAGE, PAGE],
         [POOL.0 - PAGE, 2 * PAGE],
         [end - PAGE, 2 * PAGE],

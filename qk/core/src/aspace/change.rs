@@ -38,7 +38,7 @@ impl<M: Machine> Aspace<M> {
         self.add_region(region)
     }
 
-    /// Maps a physical page that is not of the share, for reading.
+    /// Maps a physical page that is not of the partition, for reading.
     ///
     /// # Errors
     /// ENOMEM, EEXIST.
@@ -200,7 +200,7 @@ impl<M: Machine> Aspace<M> {
         Ok(())
     }
 
-    /// Takes out the pages of a reservation that are the share's and hold zeros: without them it reads the same. Whole ones only: no
+    /// Takes out the pages of a reservation that are the partition's and hold zeros: without them it reads the same. Whole ones only: no
     /// tables are set aside to split one.
     fn take_out_clean(&mut self, start: u64, end: u64) {
         let mut at = start;

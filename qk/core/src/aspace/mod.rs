@@ -1,4 +1,4 @@
-//! An address space: a rank's share of memory, its regions, its page tables, and what its proxy has been told of them.
+//! An address space: a rank's partition of memory, its regions, its page tables, and what its proxy has been told of them.
 //!
 //! Nothing is lazy: what a program may touch is backed and mapped. Each change first sets aside all that it may need
 //! (frames, tables for a large page that has to be split at either border, room in the region map) and then goes through:
@@ -25,12 +25,12 @@
 //! # When is a frame free again?
 //! A frame that was unmapped may still be mapped by the proxy. It is retired, and released once the proxy has
 //! acknowledged the log up to the record that removed it; this rank's TLBs are flushed before that. A peer may still have
-//! a translation through its SMARTMAP window. That reaches memory of this same rank, since a share is never divided anew
+//! a translation through its SMARTMAP window. That reaches memory of this same rank, since a partition is never divided anew
 //! while the job lives; what would let a peer reach more, or see what is not there any more, waits for
 //! [`Machine::flush_windows`] (docs/adr/0018).
 //!
 //! # Foreign frames
-//! A page that is not of the share (the clock page, the node pool) is never retired, cleared or written: what a region may become is a
+//! A page that is not of the partition (the clock page, the node pool) is never retired, cleared or written: what a region may become is a
 //! rule of its kind ([`crate::regions::Kind`]), and where a frame goes is decided by where it lies.
 
 mod backing;
@@ -85,17 +85,17 @@ pub struct Aspace<M: Machine> {
     writable_code: bool,
     /// Where text that ranks share may lie.
     text_ends: TextEnds,
-    /// Changes that failed because the share was used up.
+    /// Changes that failed because the partition was used up.
     shortages: u64,
     pieces: Pieces,
     newest: Newest,
 }
 
-/// Memory of a share, in bytes.
+/// Memory of a partition, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
     /// All of it.
-    pub share: u64,
+    pub partition: u64,
     /// In use.
     pub used: u64,
     /// The most that was ever in use.
@@ -103,7 +103,7 @@ pub struct Usage {
 }
 
 impl<M: Machine> Aspace<M> {
-    /// An empty address space over the share `base .. base + len_bytes`, for at most `regions` regions and `pieces` physically
+    /// An empty address space over the partition `base .. base + len_bytes`, for at most `regions` regions and `pieces` physically
     /// contiguous pieces; `zeroed`: it is known to hold zeros. `None` when there is no memory for its records, or not even the first tables fit.
     pub fn new(
         machine: M,
@@ -187,16 +187,16 @@ impl<M: Machine> Aspace<M> {
         self.heap = (start, start);
     }
 
-    /// What is used of the share.
+    /// What is used of the partition.
     pub fn usage(&self) -> Usage {
         Usage {
-            share: self.frames.end() - self.frames.base(),
+            partition: self.frames.end() - self.frames.base(),
             used: self.frames.used_bytes(),
             peak: self.frames.peak_bytes(),
         }
     }
 
-    /// Changes that failed because the share was used up.
+    /// Changes that failed because the partition was used up.
     pub fn shortages(&self) -> u64 {
         self.shortages
     }

@@ -114,7 +114,7 @@ impl Pool {
     }
 }
 
-/// Page tables in memory of a share.
+/// Page tables in memory of a partition.
 pub(super) struct ShareTables<'a, M> {
     pub machine: M,
     /// Where new tables come from.
@@ -162,7 +162,7 @@ impl<M: Machine> ShareTables<'_, M> {
         })
     }
 
-    /// Retires what was unmapped; `clean`: it holds zeros. What is not of the share is left to whom it belongs.
+    /// Retires what was unmapped; `clean`: it holds zeros. What is not of the partition is left to whom it belongs.
     pub fn retire(&mut self, pa: u64, len_bytes: u64, clean: bool) {
         if self.frames.holds(pa, len_bytes) {
             self.frames

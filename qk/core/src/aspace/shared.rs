@@ -1,4 +1,4 @@
-//! Mappings of shared objects: frames of the node pool, which are not the share's.
+//! Mappings of shared objects: frames of the node pool, which are not the partition's.
 
 use super::{Aspace, Machine, fresh};
 use crate::objects::Piece;

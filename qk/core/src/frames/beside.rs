@@ -73,7 +73,7 @@ impl Frames {
         }
     }
 
-    /// Whether the frame at `addr` is of this share and free.
+    /// Whether the frame at `addr` is of this partition and free.
     fn is_free(&self, addr: u64) -> bool {
         if !addr.is_multiple_of(PAGE_BYTES) || !self.holds(addr, PAGE_BYTES) {
             return false;

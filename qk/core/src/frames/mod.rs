@@ -1,8 +1,8 @@
-//! Frame allocator over one rank's share: a single physically contiguous range.
+//! Frame allocator over one rank's partition: a single physically contiguous range.
 //!
 //! Free memory is known at three grains. A bit per wholly free gigabyte and a bit per wholly free
 //! 2 MiB chunk sit in [`BitTree`]s, so handing out a large page costs the same few reads however
-//! large the share is. Only a chunk used by parts has a bitmap in force. There is no free list:
+//! large the partition is. Only a chunk used by parts has a bitmap in force. There is no free list:
 //! freeing the parts of a large page in any order makes it whole again by itself.
 //!
 //! Each free frame also carries whether it is known to hold zeros. Clearing memory is the dearest
@@ -65,13 +65,13 @@ pub struct Run {
 pub enum FreeError {
     /// Address or length is not a multiple of 4 KiB, or the length is zero.
     Misaligned,
-    /// Not inside this share.
-    OutsideShare,
+    /// Not inside this partition.
+    OutsidePartition,
     /// Some frame of it was free already.
     DoubleFree,
 }
 
-/// The allocator. Chunk numbers count 2 MiB steps from `origin`, the share's base rounded down to
+/// The allocator. Chunk numbers count 2 MiB steps from `origin`, the partition's base rounded down to
 /// 1 GiB, so that a gigabyte is always 512 chunks starting at a multiple of 512.
 pub struct Frames {
     base: u64,
@@ -101,7 +101,10 @@ impl Frames {
     /// # Panics
     /// When `base + len_bytes` wraps.
     pub fn new(base: u64, len_bytes: u64, all_zero: bool, point: Point) -> Option<Self> {
-        let end = base.checked_add(len_bytes).expect("a share does not wrap") & !(PAGE_BYTES - 1);
+        let end = base
+            .checked_add(len_bytes)
+            .expect("a partition does not wrap")
+            & !(PAGE_BYTES - 1);
         let base = base.next_multiple_of(PAGE_BYTES).min(end);
         let origin = base & !(GIB_BYTES - 1);
         let lead = ((base - origin) / CHUNK_BYTES) as usize;
@@ -142,7 +145,7 @@ impl Frames {
             if hi - lo == FRAMES_PER_CHUNK {
                 frames.whole.insert(c);
             } else if hi > lo {
-                // A chunk that sticks out of the share: what is outside stays in use for ever.
+                // A chunk that sticks out of the partition: what is outside stays in use for ever.
                 frames.bits[c - lead] = Bits::ALL_USED;
                 frames.bits[c - lead].release(lo, hi, all_zero);
                 frames.partial.insert(c);
@@ -246,7 +249,7 @@ impl Frames {
         Ok(())
     }
 
-    /// Whether `[addr, addr + len_bytes)` belongs to the share.
+    /// Whether `[addr, addr + len_bytes)` belongs to the partition.
     pub fn holds(&self, addr: u64, len_bytes: u64) -> bool {
         addr >= self.base && addr < self.end && len_bytes <= self.end - addr
     }
@@ -262,7 +265,7 @@ impl Frames {
         let end = addr
             .checked_add(len_bytes)
             .filter(|end| addr >= self.base && *end <= self.end);
-        let end = end.ok_or(FreeError::OutsideShare)?;
+        let end = end.ok_or(FreeError::OutsidePartition)?;
         let in_use = (self.chunk_of(addr)..=self.chunk_of(end - 1)).all(|c| {
             let (lo, hi) = self.clip(c, addr, end);
             (self.point)(CHUNK_WORK);
@@ -280,12 +283,12 @@ impl Frames {
         }
     }
 
-    /// First byte of the share.
+    /// First byte of the partition.
     pub fn base(&self) -> u64 {
         self.base
     }
 
-    /// End of the share.
+    /// End of the partition.
     pub fn end(&self) -> u64 {
         self.end
     }

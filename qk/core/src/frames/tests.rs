@@ -71,7 +71,7 @@ fn gigabytes_need_their_alignment() {
 }
 
 #[test]
-fn an_unaligned_share_uses_its_edges() {
+fn an_unaligned_partition_uses_its_edges() {
     let mut f = Frames::new(M2 - 4096, M2 + 3 * 4096, true, |_| ()).unwrap();
     assert_eq!(f.alloc(PageSize::Size4K).unwrap().addr, M2 - 4096);
     assert_eq!(f.alloc(PageSize::Size4K).unwrap().addr, 2 * M2);
@@ -81,7 +81,7 @@ fn an_unaligned_share_uses_its_edges() {
 }
 
 #[test]
-fn an_empty_share_has_nothing() {
+fn an_empty_partition_has_nothing() {
     let mut f = Frames::new(M2 + 1, 4096, true, |_| ()).unwrap();
     assert_eq!((f.free_bytes(), f.alloc(PageSize::Size4K)), (0, None));
 }
@@ -92,10 +92,10 @@ fn wrong_frees_are_told_apart() {
     f.alloc(PageSize::Size2M).unwrap();
     assert_eq!(f.check_free(M2, 0), Err(FreeError::Misaligned));
     assert_eq!(f.check_free(M2 + 1, 4096), Err(FreeError::Misaligned));
-    assert_eq!(f.check_free(0, M2), Err(FreeError::OutsideShare));
+    assert_eq!(f.check_free(0, M2), Err(FreeError::OutsidePartition));
     assert_eq!(
         f.check_free(u64::MAX - 4095, 4096),
-        Err(FreeError::OutsideShare)
+        Err(FreeError::OutsidePartition)
     );
     assert_eq!(f.check_free(M2, 2 * M2), Err(FreeError::DoubleFree));
     f.free(M2, PageSize::Size4K, false).unwrap();
@@ -239,8 +239,8 @@ proptest! {
     }
 }
 
-/// The kernel panicked where its heap had no room for the records of a share.
+/// The kernel panicked where its heap had no room for the records of a partition.
 #[test]
-fn a_share_whose_records_do_not_fit_is_refused() {
+fn a_partition_whose_records_do_not_fit_is_refused() {
     assert!(Frames::new(0, 1 << 62, true, |_| ()).is_none());
 }

@@ -34,7 +34,7 @@ pub struct Bounds {
     pub mmap_top: u64,
     /// End of user memory (`abi::map::USER_TOP`): Linux's TASK_SIZE.
     pub top: u64,
-    /// The largest page the machine and the share allow.
+    /// The largest page the machine and the partition allow.
     pub max_page: PageSize,
     /// What each new region has besides.
     pub new_flags: RegionFlags,

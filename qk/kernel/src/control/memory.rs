@@ -17,7 +17,7 @@ use crate::{comm, preempt, shared};
 
 /// Free memory for ranks, and what of it has been given out.
 static MEMORY: Mutex<ArrayVec<PhysRange, 16>> = Mutex::new(ArrayVec::new_const());
-static SHARES: Mutex<ArrayVec<(usize, PhysRange), { abi::map::MAX_RANKS }>> =
+static PARTITIONS: Mutex<ArrayVec<(usize, PhysRange), { abi::map::MAX_RANKS }>> =
     Mutex::new(ArrayVec::new_const());
 
 /// Tells what memory there is for ranks; ranges beyond the sixteenth are left unused.
@@ -42,20 +42,20 @@ pub fn aspace_create(rank: &'static Rank, base: u64, len_bytes: u64) -> Result<u
     {
         return Err(Errno::EINVAL);
     }
-    let share = PhysRange::new(hal::addr::Phys(base), len_bytes);
+    let partition = PhysRange::new(hal::addr::Phys(base), len_bytes);
     // BOUND: the ranges of RAM.
     if !MEMORY
         .lock()
         .iter()
-        .any(|range| range.holds(share.start, len_bytes))
+        .any(|range| range.holds(partition.start, len_bytes))
     {
         return Err(Errno::EINVAL);
     }
-    let mut shares = SHARES.lock();
+    let mut partitions = PARTITIONS.lock();
     // BOUND: the ranks of the node.
-    if shares
+    if partitions
         .iter()
-        .any(|&(owner, other)| owner == rank.id || other.overlaps(share))
+        .any(|&(owner, other)| owner == rank.id || other.overlaps(partition))
     {
         return Err(Errno::EBUSY);
     }
@@ -63,9 +63,9 @@ pub fn aspace_create(rank: &'static Rank, base: u64, len_bytes: u64) -> Result<u
     let zeroed = comm.config.has(flag::RAM_ZEROED);
     let aspace = Aspace::new(Owner(Some(rank)), base, len_bytes, zeroed, REGIONS, PIECES)
         .ok_or(Errno::ENOMEM)?;
-    shares.push((rank.id, share));
-    rank.area.node.share[0].put(base);
-    rank.area.node.share[1].put(len_bytes);
+    partitions.push((rank.id, partition));
+    rank.area.node.partition[0].put(base);
+    rank.area.node.partition[1].put(len_bytes);
     *rank.aspace.lock() = Some(aspace);
     Ok(0)
 }

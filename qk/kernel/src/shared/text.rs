@@ -122,7 +122,7 @@ fn describe(thread: &'static Thread, op: HostOp, args: [u64; 4]) -> Result<TextK
 /// Gives the rank a copy of its own of all text in `start .. end`, with the same access.
 ///
 /// # Errors
-/// ENOMEM: if the share is fragmented, some of it may be the rank's own then, which cannot be told.
+/// ENOMEM: if the partition is fragmented, some of it may be the rank's own then, which cannot be told.
 #[inline]
 pub fn own(
     thread: &'static Thread,

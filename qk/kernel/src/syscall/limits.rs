@@ -98,7 +98,7 @@ fn set(call: &Call<'_>, resource: usize, from: u64) -> SysResult {
 }
 
 /// Whether the soft limit can become `soft` and hold. Of memory that is RLIMIT_AS, and for the heap RLIMIT_DATA as it was
-/// inherited; besides, the share is the limit. The stack has its size from the start. Linux does not enforce RLIMIT_RSS either.
+/// inherited; besides, the partition is the limit. The stack has its size from the start. Linux does not enforce RLIMIT_RSS either.
 fn can_enforce(resource: usize, soft: u64, old_soft: u64) -> bool {
     match resource {
         RLIMIT_STACK => soft == old_soft,

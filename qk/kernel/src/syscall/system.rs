@@ -36,10 +36,12 @@ pub fn uname(call: &mut Call<'_>) -> SysResult {
     put_bytes(call.frame.rdi, &uts).map(|()| 0)
 }
 
-/// struct sysinfo (include/uapi/linux/sysinfo.h): the node as this rank has it, so "total" is its share.
+/// struct sysinfo (include/uapi/linux/sysinfo.h): the node as this rank has it, so "total" is its partition.
 pub fn sysinfo(call: &mut Call<'_>) -> SysResult {
     let Usage {
-        share: total, used, ..
+        partition: total,
+        used,
+        ..
     } = call.rank.with_aspace(|aspace| Ok(aspace.usage()))?;
     let uptime_s = clock::monotonic_ns() / 1_000_000_000;
     let procs = rank::all().len() as u64;

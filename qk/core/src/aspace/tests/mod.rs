@@ -15,19 +15,19 @@ use std::vec::Vec;
 
 const P: u64 = PAGE_BYTES;
 const M2: u64 = PageSize::Size2M.bytes();
-/// A share that begins with a large page.
-const SHARE: u64 = 0x4000_0000;
+/// A partition that begins with a large page.
+const PARTITION: u64 = 0x4000_0000;
 const A: u64 = 0x10_0000_0000;
 const RW: u64 = 3;
 const READ_EXEC: u64 = 5;
 const PRIVATE_ANON: u64 = 0x22;
 const FIXED: u64 = 0x10;
-/// Where the clock page lies: outside of any share.
+/// Where the clock page lies: outside of any partition.
 const CLOCK: u64 = 0x1000;
 
 fn space(pages: u64) -> Aspace<Node> {
     Node::reset();
-    Aspace::new(Node, SHARE, pages * P, true, 1000, 10_000).expect("room for tables")
+    Aspace::new(Node, PARTITION, pages * P, true, 1000, 10_000).expect("room for tables")
 }
 
 impl Aspace<Node> {
@@ -97,7 +97,7 @@ impl Aspace<Node> {
 
 const DONTNEED: u64 = 4;
 
-/// The clock page was unmapped like the rank's own memory, and its frame given to the share: the kernel panicked at the next
+/// The clock page was unmapped like the rank's own memory, and its frame given to the partition: the kernel panicked at the next
 /// mmap.
 #[test]
 fn a_foreign_page_that_is_unmapped_does_not_become_the_ranks() {
@@ -146,10 +146,10 @@ fn a_file_is_not_discarded() {
     }
 }
 
-/// With the share full, munmap inside of a large page found no frame for the table that the split takes: ENOMEM, after the
+/// With the partition full, munmap inside of a large page found no frame for the table that the split takes: ENOMEM, after the
 /// region had gone. A later mmap there showed the old contents.
 #[test]
-fn a_full_share_can_be_unmapped_in_parts() {
+fn a_full_partition_can_be_unmapped_in_parts() {
     let mut a = space(1536);
     let big = a.mmap(0, 512, RW, 0).unwrap();
     while a.mmap(0, 1, RW, 0).is_ok() {}
@@ -346,7 +346,7 @@ fn adjacent_frames_are_told_at_once() {
 fn an_mmap_that_fails_leaves_nothing_with_the_proxy() {
     let mut a = space(1024);
     a.mmap(A - 8 * P, 1, RW, FIXED).unwrap();
-    while a.usage().share - a.usage().used > 6 * P {
+    while a.usage().partition - a.usage().used > 6 * P {
         a.mmap(0, 1, RW, 0).unwrap();
     }
     Node.sync();
@@ -380,7 +380,7 @@ fn memory_is_left_out_of_a_core_file_and_put_back() {
     assert_eq!(marked(&a), []);
 }
 
-/// After exec all of the share is there for the next program, and a peer sees what that has, not what was there.
+/// After exec all of the partition is there for the next program, and a peer sees what that has, not what was there.
 #[test]
 fn a_space_that_is_cleared_is_as_good_as_new() {
     let mut a = space(4096);

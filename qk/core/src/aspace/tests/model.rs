@@ -1,4 +1,4 @@
-//! An address space against a model with one entry per page, with a share that is too small, a log that is too short and a
+//! An address space against a model with one entry per page, with a partition that is too small, a log that is too short and a
 //! proxy that is slow.
 
 use super::text::{self, at};

@@ -4,7 +4,7 @@ use super::*;
 use crate::aspace::Gone;
 use crate::objects::Piece;
 
-/// Where the node pool lies: outside of any share.
+/// Where the node pool lies: outside of any partition.
 const POOL: u64 = 0x8000_0000;
 
 pub fn at(page: u64) -> u64 {
@@ -82,7 +82,7 @@ fn in_turn(a: &mut Aspace<Node>, pages: u64, next: Next) -> Vec<Gone> {
 }
 
 #[test]
-fn text_takes_nothing_of_the_share_but_tables() {
+fn text_takes_nothing_of_the_partition_but_tables() {
     let mut a = space(2048);
     a.mmap(A - M2, 1, RW, FIXED).unwrap();
     let before = a.usage().used;
@@ -110,7 +110,7 @@ fn what_is_to_be_written_is_copied_before() {
     assert_eq!(Node::load(POOL + 3 * P), value(3));
     Node.sync();
     assert_eq!(Node::shown()[&at(2)], (POOL + 2 * P, false));
-    assert!((SHARE..SHARE + 2048 * P).contains(&Node::shown()[&at(3)].0));
+    assert!((PARTITION..PARTITION + 2048 * P).contains(&Node::shown()[&at(3)].0));
     a.check();
 }
 
