@@ -42,7 +42,7 @@
 #include "smartmap.h"
 
 enum {
-    PROTOCOL = 2, /* processes must agree on it before they share memory */
+    PROTOCOL = 3, /* processes must agree on it before they share memory */
     SHORT_BYTES = 48,
     COMMUNICATORS = 65536, /* ob1's limit for 4.1, which we keep */
 };

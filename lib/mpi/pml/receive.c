@@ -136,7 +136,7 @@ static void piece_line(int node, const struct line *l)
 {
     struct request *r = (struct request *)l->receiver;
     request_unpack(r, channel_take(&job.peer[node].in, l->bytes), l->bytes);
-    if (r->moved == r->bytes)
+    if (r->moved == r->bytes || l->bytes == 0)
         request_finish(r, r->super.req_status.MPI_ERROR);
 }
 

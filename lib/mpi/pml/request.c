@@ -201,7 +201,7 @@ static size_t convert(struct request *r, step_fn *step, char *packed, size_t byt
     return at;
 }
 
-/** The next bytes of a send: how many there were, at least one element's. */
+/** The next bytes of a send: how many there were; none where the next element does not fit. */
 size_t request_pack(struct request *r, char *to, size_t bytes)
 {
     size_t moved = bytes;

@@ -94,14 +94,15 @@ static size_t next_piece(const struct request *r)
     return left < most ? left : most;
 }
 
+/** An empty piece is the last: a truncating receive ends within the next element. */
 static bool write_pieces(struct peer *p, struct request *r)
 {
-    while (r->moved < r->bytes) {
+    for (size_t bytes = 1; r->moved < r->bytes && bytes > 0;) {
         struct line *l = channel_line(&p->out);
         char *room = l ? channel_room(&p->out, next_piece(r)) : NULL;
         if (!room)
             return false;
-        size_t bytes = request_pack(r, room, next_piece(r));
+        bytes = request_pack(r, room, next_piece(r));
         l->kind = LINE_PIECE;
         l->receiver = r->partner;
         l->bytes = bytes;
