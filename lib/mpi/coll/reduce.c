@@ -67,13 +67,17 @@ static int take_piece(struct reduction *d, int rank, char *result)
     return error;
 }
 
-/** Allreduce of a large vector: fold our piece, then collect the others'. */
-static int allreduce_pieces(struct reduction *d, char *result, char *published)
+/**
+ * Allreduce of a large vector: fold our piece, then collect the others'.  After
+ * an error, too, the others must not wait for our piece.
+ */
+static int allreduce_pieces(struct reduction *d, int error, char *result, char *published)
 {
     struct team *t = d->t;
     size_t begin, count;
     piece_of(d, t->rank, &begin, &count);
-    int error = reduction_fold(d, 0, t->size - 1, begin, count,
+    if (error == MPI_SUCCESS)
+        error = reduction_fold(d, 0, t->size - 1, begin, count,
                                published + (ptrdiff_t)begin * d->shape.extent);
     atomic_store_explicit(&t->own->stage, t->op, memory_order_release);
     if (published != result && error == MPI_SUCCESS)
@@ -101,13 +105,13 @@ int smartmap_allreduce(struct team *t, const void *send, void *receive, size_t c
     void *extra = NULL;
     if (!reduction_start(&d, t, count, type, op))
         return NOT_SERVED;
-    bool parallel = allreduce_goes_parallel(&d);
-    char *published = parallel ? publishable(&d, receive, &extra) : NULL;
+    d.divided = allreduce_goes_parallel(&d);
+    char *published = d.divided ? publishable(&d, receive, &extra) : NULL;
     int error = reduction_post(&d, send == MPI_IN_PLACE ? receive : send, published);
     if (error == MPI_SUCCESS)
         error = reduction_collect(&d, 0, t->size - 1);
-    if (error == MPI_SUCCESS && parallel) {
-        error = allreduce_pieces(&d, receive, published);
+    if (d.divided) {
+        error = allreduce_pieces(&d, error, receive, published);
         error = reduction_finish(&d, error, ALL_RANKS);
         free(extra);
         return error;
@@ -160,6 +164,7 @@ int smartmap_reduce(struct team *t, const void *send, void *receive, size_t coun
         if (slot)
             result = smartmap_view(t, root, slot->entry[1].address);
         if (result) {
+            d.divided = true;
             error = reduce_pieces(&d, result);
             d.held = true; /* and the root waits for its pieces */
             return reduction_finish(&d, error, ALL_RANKS);

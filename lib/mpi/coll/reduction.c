@@ -16,7 +16,7 @@ bool reduction_start(struct reduction *d, struct team *t, size_t count,
     d->op = op;
     d->count = count;
     d->temporary = NULL;
-    d->held = false;
+    d->held = d->divided = false;
     memset(d->fetched, 0, (size_t)t->size * sizeof *d->fetched);
     d->shape = smartmap_shape(type);
     d->gap = d->shape.true_lb;
@@ -97,25 +97,30 @@ static int fetch_operand(struct reduction *d, int rank, const char *theirs)
                : MPI_ERR_NO_MEM;
 }
 
-/** Wait for the operands of ranks [first, last]. */
+static int collect_from(struct reduction *d, int rank)
+{
+    const struct slot *slot;
+    int error = smartmap_slot_read(d->t, rank, &slot);
+    if (error != MPI_SUCCESS)
+        return error;
+    if (slot->entry[0].bytes != d->span)
+        return MPI_ERR_TRUNCATE;
+    d->operand[rank] = smartmap_view(d->t, rank, slot->entry[0].address);
+    return slot->far & FAR_DATA ? fetch_operand(d, rank, slot->entry[0].address) : MPI_SUCCESS;
+}
+
+/**
+ * Wait for the operands of ranks [first, last]: of all, whatever is wrong with
+ * one, unless it has died (MPI_ERR_OTHER), for `failed` has one word.
+ */
 int reduction_collect(struct reduction *d, int first, int last)
 {
-    for (int r = first; r <= last; r++) {
-        const struct slot *slot;
-        if (r == d->t->rank)
-            continue;
-        int error = smartmap_slot_read(d->t, r, &slot);
-        if (error != MPI_SUCCESS)
-            return error;
-        if (slot->entry[0].bytes != d->span)
-            return MPI_ERR_TRUNCATE;
-        d->operand[r] = smartmap_view(d->t, r, slot->entry[0].address);
-        if (slot->far & FAR_DATA)
-            error = fetch_operand(d, r, slot->entry[0].address);
-        if (error != MPI_SUCCESS)
-            return error;
+    int failed = MPI_SUCCESS;
+    for (int r = first; r <= last && failed != MPI_ERR_OTHER; r++) {
+        int error = r == d->t->rank ? MPI_SUCCESS : collect_from(d, r);
+        failed = failed == MPI_SUCCESS || error == MPI_ERR_OTHER ? error : failed;
     }
-    return MPI_SUCCESS;
+    return failed;
 }
 
 /** Fold one block; `at` is its offset in each operand. */
@@ -166,15 +171,27 @@ int reduction_fold(const struct reduction *d, int first, int last, size_t from,
     return error;
 }
 
+/** Wait until rank `rank` reads no more; of a divided reduction, whether it has succeeded. */
+static int wait_reader(const struct reduction *d, int rank)
+{
+    struct team *t = d->t;
+    int error = smartmap_wait_done(t, rank, t->op);
+    if (error == MPI_SUCCESS && d->divided &&
+        atomic_load_explicit(&t->peer[rank]->failed, memory_order_relaxed) >= t->op)
+        return MPI_ERR_OTHER;
+    return error;
+}
+
 /** End: others may still be reading our operand in place. */
 int reduction_finish(struct reduction *d, int error, int reader)
 {
     struct team *t = d->t;
+    if (d->divided && error != MPI_SUCCESS)
+        atomic_store_explicit(&t->own->failed, t->op, memory_order_relaxed);
     smartmap_done(t);
     for (int i = 1; d->held && i < t->size; i++) {
         int r = (t->rank + i) % t->size;
-        int waited = reader == ALL_RANKS || reader == r ? smartmap_wait_done(t, r, t->op)
-                                                        : MPI_SUCCESS;
+        int waited = reader == ALL_RANKS || reader == r ? wait_reader(d, r) : MPI_SUCCESS;
         error = error != MPI_SUCCESS ? error : waited;
     }
     free(d->temporary);

@@ -27,6 +27,7 @@ struct reduction {
     struct slot *slot;
     void *temporary;
     bool held;
+    bool divided; /* each rank folds a piece: where one fails, all do */
     const char *operand[SMARTMAP_MAX_RANKS];
     void *fetched[SMARTMAP_MAX_RANKS]; /* copies of far operands; NULL: none */
 };

@@ -10,6 +10,7 @@
  *   done              the last collective in which the owner has finished
  *                     reading from others, and putting
  *   stage             the last collective whose first half the owner finished
+ *   failed            the last divided reduction in which the owner failed
  *   barriers          how many barriers the owner has entered
  *
  * A collective then is: post my slot; wait for the slots I read from, and
@@ -79,6 +80,7 @@ struct slot {
 struct control {
     _Alignas(LINE_BYTES) _Atomic uint64_t done;
     _Alignas(LINE_BYTES) _Atomic uint64_t stage;
+    _Atomic uint64_t failed; /* written before `done`, once all others have posted */
     _Alignas(LINE_BYTES) _Atomic uint64_t barriers;
     _Alignas(LINE_BYTES) _Atomic uint32_t gone; /* the communicator is freed */
     _Alignas(LINE_BYTES) char slots[];
