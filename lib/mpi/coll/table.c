@@ -82,12 +82,12 @@ void smartmap_read_table(const char *path)
         fclose(file);
 }
 
-/** What `ranks` ranks take: the table's, unless a variable was set. */
+/** What `ranks` ranks take: the table's, unless a variable was set.  Fewer than 2 take the first row. */
 struct tunables smartmap_tunables(int ranks)
 {
     const struct tunables *given = &smartmap_given;
     size_t i = row_count - 1;
-    while (rows[i].ranks > ranks)
+    while (i > 0 && rows[i].ranks > ranks)
         i--;
     struct tunables use = rows[i].use;
     if (given->inline_bytes >= 0 && given->inline_bytes <= MAX_SLOT_BYTES)
