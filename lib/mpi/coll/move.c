@@ -242,16 +242,17 @@ static int copy_own(const struct buffer *out, const struct buffer *in)
     return smartmap_convert(out, in);
 }
 
+/** Until all are done, or dead: where one has died, others may still use our memory. */
 static int wait_readers(struct team *t, int reader)
 {
+    int failed = MPI_SUCCESS;
     for (int i = 1; i < t->size; i++) {
         int r = (t->rank + i) % t->size;
         int error = reader == ALL_RANKS || reader == r ? smartmap_wait_done(t, r, t->op)
                                                        : MPI_SUCCESS;
-        if (error != MPI_SUCCESS)
-            return error;
+        failed = failed != MPI_SUCCESS ? failed : error;
     }
-    return MPI_SUCCESS;
+    return failed;
 }
 
 int smartmap_exchange(struct team *t, const struct exchange *x)
