@@ -81,16 +81,17 @@ static void empty_limbo(void)
 static void enter_limbo(struct team *t)
 {
     struct farewell *f = malloc(sizeof *f);
-    atomic_store(&t->own->gone, 1);
+    struct control *own = t->own;
+    atomic_store(&own->gone, 1);
+    t->own = NULL;
     if (!f)
-        return; /* the block stays allocated: the safe side */
-    *f = (struct farewell){ .size = t->size, .rank = t->rank, .own = t->own,
+        return; /* the block stays allocated: peers may still read it */
+    *f = (struct farewell){ .size = t->size, .rank = t->rank, .own = own,
                             .peer = t->peer, .node_rank = t->node_rank };
     pthread_mutex_lock(&limbo_lock);
     f->next = limbo;
     limbo = f;
     pthread_mutex_unlock(&limbo_lock);
-    t->own = NULL;
     t->peer = NULL;
     t->node_rank = NULL;
 }

@@ -1,14 +1,19 @@
 /*
- * failing: memory runs out in the component of one rank, or two, in the middle
- * of a reduction of which each rank folds a piece.  The others took what that
- * rank had not written for its piece, and called it right, or waited for it for
- * ever; and what was allocated beside it stayed.
+ * failing: memory runs out in the component of one rank, or two.
+ *
+ * In the middle of a reduction of which each rank folds a piece, the others took
+ * what that rank had not written for its piece, and called it right, or waited
+ * for it for ever; and what was allocated beside it stayed.
  *
  * Each allocation of the component fails once, under each of the others' ways
  * to its data.  Wanted: all ranks get an error, or the right result.
+ *
+ * When a communicator is freed, its control block was freed at once, though the
+ * others were still to read it.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <malloc.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,14 +47,23 @@ void *malloc(size_t bytes)
     return reallocarray(NULL, 1, bytes); /* of realloc gcc would make this malloc */
 }
 
+/** Whoever reads it afterwards finds nothing that is right. */
 void free(void *memory)
 {
     static void (*next)(void *);
     if (!next)
         *(void **)&next = dlsym(RTLD_NEXT, "free");
-    if (armed && memory && is_called_by_component(__builtin_return_address(0)))
+    if (armed && memory && is_called_by_component(__builtin_return_address(0))) {
+        memset(memory, 0xff, malloc_usable_size(memory));
         kept--;
+    }
     next(memory);
+}
+
+static void arm(unsigned mine)
+{
+    refused = mine, made = failed = kept = 0;
+    armed = 1;
 }
 
 static void expect(int right, const char *what, enum way way, int root, unsigned mine)
@@ -74,8 +88,7 @@ static int run(enum way way, int root, unsigned mine)
         in[i] = in_place ? out[i] : -1;
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    refused = mine, made = failed = kept = 0;
-    armed = 1;
+    arm(mine);
     int error = root < 0 ? MPI_Allreduce(in_place ? MPI_IN_PLACE : out, in, COUNT, MPI_DOUBLE, MPI_SUM,
                                          MPI_COMM_WORLD)
                          : MPI_Reduce(in_place ? MPI_IN_PLACE : out, in, COUNT, MPI_DOUBLE, MPI_SUM,
@@ -97,6 +110,28 @@ static int run(enum way way, int root, unsigned mine)
     return all > 0;
 }
 
+/** Rank 0 has freed a communicator before the others take what it gave there. */
+static void free_early(void)
+{
+    MPI_Comm comm;
+    int word = rank == 0 ? 4711 : -1, error = MPI_SUCCESS;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Barrier(comm);
+    if (rank == 0) {
+        error = MPI_Bcast(&word, 1, MPI_INT, 0, comm);
+        arm(~0u);
+        MPI_Comm_free(&comm);
+        armed = 0;
+        expect(failed > 0, "no memory was needed to free a communicator", HEAP, 0, ~0u);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank != 0) {
+        error = MPI_Bcast(&word, 1, MPI_INT, 0, comm);
+        MPI_Comm_free(&comm);
+    }
+    expect(error == MPI_SUCCESS && word == 4711, "data of a rank that has freed its side", HEAP, 0, 0);
+}
+
 int main(int argc, char **argv)
 {
     int size, all, seen = 0;
@@ -111,6 +146,7 @@ int main(int argc, char **argv)
                 seen += run(way, root, rank == 1 ? one : 0);
                 seen += run(way, root, rank == 1 ? one : 3); /* the others' data is far */
             }
+    free_early();
     expect(seen > 0, "nothing has failed", 0, 0, 0);
     MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (rank == 0)
