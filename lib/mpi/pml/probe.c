@@ -52,10 +52,12 @@ static int error_of_none(const struct comm *c, int rank)
     return lost ? MPI_ERR_OTHER : OMPI_SUCCESS;
 }
 
+/** The message holds its communicator, which the program may free before it receives. */
 static ompi_message_t *wrap(struct comm *c, struct arrival *a)
 {
     ompi_message_t *message = ompi_message_alloc();
     message->comm = c->ompi;
+    OBJ_RETAIN(c->ompi);
     message->req_ptr = a;
     message->peer = a->message.key.source;
     message->count = a->message.bytes;
@@ -111,10 +113,11 @@ int smartmap_mprobe(int rank, int tag, ompi_communicator_t *comm, ompi_message_t
     return OMPI_SUCCESS;
 }
 
-/** Receive a message that a probe has taken. */
+/** Receive a message that a probe has taken; from now on the request holds the communicator. */
 static void receive_probed(struct request *r, ompi_message_t **message)
 {
     struct arrival *a = (*message)->req_ptr;
+    OBJ_RELEASE((*message)->comm);
     ompi_message_return(*message);
     *message = MPI_MESSAGE_NULL;
     request_activate(r);
