@@ -46,7 +46,7 @@ static struct kept *keep(MPI_Comm comm, bool refused)
     int rank = 0, size = 0;
     bool ours = !refused && can_be_ours(comm, &rank, &size);
     pthread_mutex_lock(&all.making);
-    struct kept *kept = (struct kept *)handles_find(&all, comm);
+    struct kept *kept = (struct kept *)handles_search(&all, comm);
     if (!kept) {
         kept = (struct kept *)handles_take(&all, sizeof *kept);
         if (!kept)

@@ -7,6 +7,14 @@ static struct handle *_Atomic *bucket_of(struct handles *all, int value)
     return &all->bucket[value & (BUCKETS - 1)];
 }
 
+struct handle *handles_search(struct handles *all, int value)
+{
+    pthread_mutex_lock(&all->lock);
+    struct handle *h = handles_find(all, value);
+    pthread_mutex_unlock(&all->lock);
+    return h;
+}
+
 struct handle *handles_take(struct handles *all, size_t bytes)
 {
     pthread_mutex_lock(&all->lock);

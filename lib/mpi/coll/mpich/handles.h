@@ -2,7 +2,7 @@
  * What is known about an MPI handle (an int in MPICH's ABI): found without a
  * lock in each collective, written when a handle is first seen and when it is
  * freed.  Nodes are never given back, only used again, so a reader that meets
- * one that changes finds nothing, and looks again where nodes are made.
+ * one that changes finds nothing, and searches with the lock where nodes are made.
  */
 #ifndef SMARTMAP_MPICH_HANDLES_H
 #define SMARTMAP_MPICH_HANDLES_H
@@ -38,6 +38,8 @@ static inline struct handle *handles_find(struct handles *all, int value)
     return h;
 }
 
+/** NULL: it is not known.  While `making` is held, that stays so. */
+struct handle *handles_search(struct handles *all, int value);
 /** A node of so many bytes, `struct handle` first; NULL: no memory. */
 struct handle *handles_take(struct handles *all, size_t bytes);
 /** Once the rest of it is written. */

@@ -79,7 +79,7 @@ static bool look_at(MPI_Datatype type, struct facts *facts)
 static const struct facts *keep(MPI_Datatype type, const struct facts *facts)
 {
     pthread_mutex_lock(&all.making);
-    struct kept *kept = (struct kept *)handles_find(&all, type);
+    struct kept *kept = (struct kept *)handles_search(&all, type);
     if (!kept) {
         kept = (struct kept *)handles_take(&all, sizeof *kept);
         if (!kept)
