@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -35,6 +36,8 @@ static struct {
     _Atomic bool forked; /* the heap is a private copy, nobody's window */
     struct job job;
     uint64_t bytes;
+    int fd;            /* open for life, unless the program closes what it does not know */
+    struct stat file;  /* what it was when it was opened */
     _Atomic int lock;
     uint64_t next;     /* granule at which the next search begins */
     uint16_t pages_used[GRANULES];
@@ -164,6 +167,8 @@ static bool create(void)
     }
     leave_out_of_dumps(base, bytes, true);
     arena.bytes = bytes;
+    arena.fd = fd;
+    fstat(fd, &arena.file);
     arena.pages_used[0] = GRANULE_PAGES; /* the header's granule */
     arena.next = 1;
     struct arena_header *h = header();
@@ -363,6 +368,15 @@ void arena_for_each_used(void (*visit)(uint64_t start, uint64_t bytes, void *con
     for (uint64_t g = 0; g < limit; g++)
         if (arena.pages_used[g] != 0)
             visit(ARENA_BASE + g * GRANULE_BYTES, GRANULE_BYTES, context);
+}
+
+/** The arena's file, or -1: the program has closed it, or opened another in its place. */
+int arena_descriptor(void)
+{
+    struct stat now;
+    bool same = fstat(arena.fd, &now) == 0 && now.st_dev == arena.file.st_dev &&
+                now.st_ino == arena.file.st_ino;
+    return same ? arena.fd : -1;
 }
 
 void arena_become_private(void)

@@ -35,6 +35,7 @@
 struct copy {
     char *start;    /* of the arena's; NULL: there is none */
     uint64_t bytes; /* 0: none is needed */
+    uint64_t from, to; /* of the data that was found last, while it is made */
 };
 
 static char *place_in(const struct copy *copy, uint64_t address)
@@ -49,7 +50,38 @@ static void drop(struct copy *copy)
     copy->start = NULL;
 }
 
-/** Copy the resident pages of a granule; others read as zeros anyway. */
+/**
+ * The first data of the arena's file at or after `address`, in memory or swapped
+ * out (mincore(2) knows the former only).  Where that cannot be told it is all.
+ */
+static void find_data(struct copy *copy, uint64_t address)
+{
+    int fd = arena_descriptor();
+    copy->from = address;
+    copy->to = ARENA_BASE + copy->bytes;
+    long data = syscall(SYS_lseek, fd, address - ARENA_BASE, SEEK_DATA);
+    if (data < 0 && errno == ENXIO)
+        copy->from = copy->to; /* no more */
+    long hole = data < 0 ? -1 : syscall(SYS_lseek, fd, data, SEEK_HOLE);
+    if (hole >= 0) {
+        copy->from = ARENA_BASE + (uint64_t)data;
+        copy->to = ARENA_BASE + (uint64_t)hole;
+    }
+}
+
+/** Has the arena's file this page?  To be called in the order of addresses. */
+static bool is_data(struct copy *copy, uint64_t page)
+{
+    if (page >= copy->to)
+        find_data(copy, page);
+    return page >= copy->from && page < copy->to;
+}
+
+/**
+ * Copy the pages of a granule that the arena's file has, swapped out or not, and
+ * those that are in memory all the same: what the program has mapped over them.
+ * Others read as zeros anyway.
+ */
 static void copy_granule(uint64_t start, uint64_t bytes, void *context)
 {
     struct copy *copy = context;
@@ -62,7 +94,7 @@ static void copy_granule(uint64_t start, uint64_t bytes, void *context)
     bool known = syscall(SYS_mincore, start, bytes, resident) == 0;
     for (uint64_t page = 0; page < bytes / PAGE_BYTES; page++) {
         uint64_t from = start + page * PAGE_BYTES;
-        if (!known || (resident[page] & 1))
+        if (!known || (resident[page] & 1) || is_data(copy, from))
             memcpy(place_in(copy, from), (void *)from, PAGE_BYTES);
     }
 }
@@ -70,7 +102,7 @@ static void copy_granule(uint64_t start, uint64_t bytes, void *context)
 static struct copy make_copy(void)
 {
     const struct arena_header *own = arena_own();
-    struct copy copy = { NULL, own ? own->bytes : 0 };
+    struct copy copy = { .bytes = own ? own->bytes : 0 };
     int saved = errno;
     if (own) {
         void *at = raw_mmap(NULL, copy.bytes, PROT_NONE,

@@ -72,6 +72,7 @@ void arena_drop_pages(void *address, size_t bytes);
 bool arena_clear(void *address, size_t bytes);
 void arena_for_each_used(void (*visit)(uint64_t start, uint64_t bytes, void *context),
                          void *context);
+int arena_descriptor(void);
 void arena_become_private(void);
 
 /* fork.c */

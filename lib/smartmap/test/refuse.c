@@ -1,7 +1,7 @@
 /*
- * refuse memfd|cma|madvise PROGRAM ARGS: run a program under a seccomp profile
- * in which memfd_create, or process_vm_readv and writev, or madvise (huge pages,
- * punching out) fail with EPERM.
+ * refuse memfd|cma|madvise|mincore PROGRAM ARGS: run a program under a seccomp
+ * profile in which memfd_create, or process_vm_readv and writev, or madvise (huge
+ * pages, punching out) fail with EPERM, or mincore tells nothing.
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -17,7 +17,9 @@ int main(int argc, char **argv)
 {
     if (argc < 3)
         return 125;
-    int memfd = strcmp(argv[1], "memfd") == 0, advice = strcmp(argv[1], "madvise") == 0;
+    int memfd = strcmp(argv[1], "memfd") == 0, cma = strcmp(argv[1], "cma") == 0;
+    int mincore = strcmp(argv[1], "mincore") == 0;
+    unsigned call = memfd ? ~0U : cma ? SYS_process_vm_readv : mincore ? SYS_mincore : SYS_madvise;
     /* memfd_create(2): flags is the second argument; the arena asks for
      * sealing (MFD_ALLOW_SEALING, 2), the test harness's board does not. */
     struct sock_filter filter[] = {
@@ -25,9 +27,9 @@ int main(int argc, char **argv)
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, memfd ? SYS_memfd_create : ~0U, 0, 2),
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
         BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 2, 2, 3),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, memfd ? ~0U : advice ? SYS_madvise : SYS_process_vm_readv, 1, 0),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, memfd || advice ? ~0U : SYS_process_vm_writev, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, cma ? SYS_process_vm_writev : ~0U, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (mincore ? 0 : EPERM)),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     struct sock_fprog program = { sizeof filter / sizeof filter[0], filter };
