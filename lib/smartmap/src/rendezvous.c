@@ -2,7 +2,8 @@
  * What ranks know of each other without MPI, and before it: each announces what
  * it offers by a socket in Linux's abstract name space (unix(7)), which goes
  * with its process.  SO_PEERCRED tells the user and the pid of the one that
- * listens; nobody accepts.
+ * listens.  Connections are never accepted, so a queue fills up (its length is
+ * net.core.somaxconn at most) and then says EAGAIN: there is such a socket.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -61,5 +62,8 @@ int rendezvous_with(int rank, const char *service, struct ucred *peer)
 int smartmap_provider_announced(int rank, const char *service)
 {
     struct ucred peer;
-    return provider_job() != 0 && rendezvous_with(rank, service, &peer) == 0;
+    if (provider_job() == 0)
+        return 0;
+    int result = rendezvous_with(rank, service, &peer);
+    return result == 0 || result == -EAGAIN;
 }

@@ -255,11 +255,33 @@ uint64_t provider_job(void)
 /** What programs announce that join without MPI. */
 #define JOIN "join"
 
+/** pid of a rank by the arena that it holds, or -EAGAIN. */
+static pid_t search_rank(int rank)
+{
+    DIR *processes = opendir("/proc");
+    pid_t found = -EAGAIN;
+    for (struct dirent *e; processes && found < 0 && (e = readdir(processes)) != NULL;) {
+        pid_t pid = atoi(e->d_name);
+        int wanted = rank;
+        uint64_t bytes;
+        int fd = pid > 0 ? open_arena_of(pid, &wanted, &bytes) : -ENOENT;
+        if (fd < 0)
+            continue;
+        close(fd);
+        found = pid;
+    }
+    if (processes)
+        closedir(processes);
+    return found;
+}
+
 /** pid of a rank that has announced itself, or a negative errno. */
 static pid_t find_rank(int rank)
 {
     struct ucred peer;
     int failure = rendezvous_with(rank, JOIN, &peer);
+    if (failure == -EAGAIN)
+        return search_rank(rank);
     if (failure != 0)
         return failure;
     return peer.pid > 0 ? peer.pid : -EPERM; /* 0: of another PID namespace */
