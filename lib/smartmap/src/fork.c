@@ -26,6 +26,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -78,6 +79,30 @@ static bool is_data(struct copy *copy, uint64_t page)
 }
 
 /**
+ * Copy pages.  Where the program may not read one itself, as a guard page, it is
+ * what the arena's file has.  A program that may not call process_vm_readv has to
+ * be able to read them all.
+ */
+static void copy_pages(const struct copy *copy, uint64_t from, uint64_t bytes)
+{
+    for (uint64_t done = 0; done < bytes;) {
+        struct iovec local = { place_in(copy, from + done), bytes - done };
+        struct iovec remote = { (void *)(from + done), bytes - done };
+        long copied = syscall(SYS_process_vm_readv, getpid(), &local, 1, &remote, 1, 0);
+        if (copied < 0 && errno != EFAULT) {
+            memcpy(local.iov_base, remote.iov_base, bytes - done);
+            return;
+        }
+        if (copied <= 0) {
+            copied = PAGE_BYTES;
+            syscall(SYS_pread64, arena_descriptor(), local.iov_base, copied,
+                    from + done - ARENA_BASE);
+        }
+        done += (uint64_t)copied;
+    }
+}
+
+/**
  * Copy the pages of a granule that the arena's file has, swapped out or not, and
  * those that are in memory all the same: what the program has mapped over them.
  * Others read as zeros anyway.
@@ -92,11 +117,16 @@ static void copy_granule(uint64_t start, uint64_t bytes, void *context)
     if (!copy->start)
         return;
     bool known = syscall(SYS_mincore, start, bytes, resident) == 0;
-    for (uint64_t page = 0; page < bytes / PAGE_BYTES; page++) {
-        uint64_t from = start + page * PAGE_BYTES;
-        if (!known || (resident[page] & 1) || is_data(copy, from))
-            memcpy(place_in(copy, from), (void *)from, PAGE_BYTES);
+    uint64_t run = 0;
+    for (uint64_t at = 0; at < bytes; at += PAGE_BYTES) {
+        if (!known || (resident[at / PAGE_BYTES] & 1) || is_data(copy, start + at)) {
+            run += PAGE_BYTES;
+            continue;
+        }
+        copy_pages(copy, start + at - run, run);
+        run = 0;
     }
+    copy_pages(copy, start + bytes - run, run);
 }
 
 static struct copy make_copy(void)

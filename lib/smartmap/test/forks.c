@@ -3,7 +3,10 @@
  * heap as of the fork, neither side sees the other's later writes, and the
  * child is no rank.
  *
- *     test-forks LIBRARY RANKS [closed]    with other files in place of the preload's
+ *     test-forks LIBRARY RANKS [closed|guarded]
+ *
+ * closed: with other files in place of the preload's; guarded: with a page in the
+ * heap that may not be read, so that there are no windows.
  */
 #include "harness.h"
 
@@ -12,9 +15,22 @@
 
 enum { BYTES = 3 << 20, CHILDREN = 20 };
 
+static char *guard; /* the page after it may not be read, as those that guard stacks */
+
+static void make_guard(void)
+{
+    guard = aligned_alloc(4096, 3 * 4096);
+    CHECK(guard != NULL);
+    memset(guard, 7, 3 * 4096);
+    CHECK(mprotect(guard + 4096, 4096, PROT_NONE) == 0);
+}
+
 static void child(volatile char *heap)
 {
     CHECK(smartmap_rank() == -1);
+    CHECK(!guard || mprotect(guard + 4096, 4096, PROT_READ) == 0);
+    for (int i = 0; guard && i < 3; i++)
+        CHECK(guard[i * 4096] == 7);
     for (int i = 0; i < BYTES; i += 4096)
         CHECK(heap[i] == 1);
     memset((char *)heap, 3, BYTES);
@@ -92,6 +108,8 @@ int rank_main(int rank, int size, const char *mode)
     meet(3, size);
     if (strcmp(mode, "closed") == 0)
         replace_descriptors();
+    if (strcmp(mode, "guarded") == 0)
+        make_guard();
     char *heap = malloc(BYTES);
     memset(heap, 1, BYTES);
     board->address[rank] = heap;
@@ -111,8 +129,8 @@ int rank_main(int rank, int size, const char *mode)
     pthread_join(thread, NULL);
     meet(1, size);
     int next = (rank + 1) % size; /* windows still show the parent */
-    CHECK(size == 1 || smartmap_reachable(next, board->address[next], BYTES));
-    CHECK(size == 1 ||
+    CHECK(size == 1 || guard || smartmap_reachable(next, board->address[next], BYTES));
+    CHECK(size == 1 || guard ||
           *(char *)smartmap_remote((unsigned)next, board->address[next]) == 1);
     meet(2, size);
     return 0;
