@@ -1,4 +1,4 @@
-//! Control calls: what the PCT, and only the PCT, may ask of the QK.
+//! Control calls: what the PCT, and only the PCT, may request of the QK.
 //!
 //! They use the `syscall` instruction with the numbers below, arguments in rdi, rsi, rdx, r10, r8, r9 and the
 //! result in rax as Linux has it (negative: an [`Errno`](crate::Errno)). From any other process these numbers
@@ -89,7 +89,7 @@ pub enum Event {
     /// This rank has ended; its memory can be reaped.
     Exited(u32),
     /// This rank's program is to be replaced by another (execve): nothing is mapped any more, no thread runs, and
-    /// [`Control::RankInfo`] tells of the new one.
+    /// [`Control::RankInfo`] describes the new one.
     Exec(u32),
 }
 
@@ -147,7 +147,7 @@ impl RegionKind {
     }
 }
 
-/// What the QK may ask of a proxy besides Linux system calls.
+/// What the QK may request of a proxy besides Linux system calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
 pub enum HostOp {
@@ -165,7 +165,7 @@ pub enum HostOp {
     /// read_interpreter(addr, len_bytes, offset) -> bytes read: as [`Self::ReadProgram`], from the file of the program's
     /// interpreter. ENOENT when it has none.
     ReadInterpreter = 5,
-    /// describe_file(fd, offset, len_bytes) -> [`MappedFile::encode`]: what mmap has to know of a descriptor.
+    /// describe_file(fd, offset, len_bytes) -> [`MappedFile::encode`]: what mmap needs of a descriptor.
     DescribeFile = 6,
     /// load_file(fd, addr, len_bytes, offset) -> bytes read: as [`Self::ReadProgram`], from a descriptor of the rank that
     /// is being mapped there.
@@ -176,7 +176,7 @@ pub enum HostOp {
     /// halted(why, with) -> [`Order::encode`](crate::halt::Order::encode): a thread has halted, see
     /// [`Halt`](crate::halt::Halt).
     Halted = 9,
-    /// leave_out(start, end) -> 0: the program wants this memory left out of a core file (MADV_DONTDUMP).
+    /// leave_out(start, end) -> 0: this memory is to be left out of a core file (MADV_DONTDUMP).
     LeaveOut = 10,
     /// write_core() -> 1 if there is a core file now: all threads have ended.
     WriteCore = 11,
@@ -198,7 +198,7 @@ pub enum HostOp {
     /// load_object(device, inode, gpa, len_bytes, offset) -> bytes read: from a file that is held into frames of the node pool.
     LoadObject = 17,
     /// write_object(device, inode, gpa, len_bytes, offset, told) -> bytes written: as much as lies before the file's end, from
-    /// frames of the node pool. `told` is 1 when the program gets the error; else its user is told.
+    /// frames of the node pool. `told` is 1 when the program gets the error; else its user gets a line.
     WriteObject = 18,
     /// release_file(device, inode, last) -> 0: no call of this proxy uses frames of the file any more that the log has taken
     /// away, and no call of any proxy uses what the directory does not list any more. `last` is 1 when nothing of the
@@ -214,7 +214,7 @@ pub enum HostOp {
     /// changes yet. As execve(2): all its errors. EINTR also when it is given up while a file is being opened.
     PrepareExec = 22,
     /// commit_exec() -> 0: the rank runs the program that was prepared last: descriptors with O_CLOEXEC are closed, its name is
-    /// the program's, and the rank's [`RankInfo`] tells of it. The calling thread was the last; the first has its nice value
+    /// the program's, and the rank's [`RankInfo`] describes it. The calling thread was the last; the first has its nice value
     /// from now on. EINVAL when none was prepared.
     CommitExec = 23,
     /// describe_text(fd, addr, len_bytes, offset) -> when a regular file, which is being mapped there and not to be written to, was last
@@ -275,7 +275,7 @@ pub const SEGMENTS: u64 = u64::MAX;
 /// Set in the answer to [`HostOp::Fork`]: a child that was started for vfork has called exec or ended already.
 pub const FORK_OVER: u64 = 1 << 32;
 
-/// What mmap has to know of a descriptor ([`HostOp::DescribeFile`]).
+/// What mmap needs of a descriptor ([`HostOp::DescribeFile`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MappedFile {
     /// Number of the file, from 1, by which a rank's mappings are told apart. A file that has been changed has another one.

@@ -1,7 +1,7 @@
-//! What a thread that halts tells its proxy, and what the proxy has it do.
+//! Why a thread halts for its proxy, and what the proxy orders it to do.
 //!
-//! A thread halts on its way back to ring 3: when its rank is dumped, when a debugger wants all threads to stop, and when
-//! something happens to it that a debugger is to know. It says so by [`HostOp::Halted`](crate::control::HostOp::Halted),
+//! A thread halts on its way back to ring 3: when its rank is dumped, when a debugger stops all threads, and when
+//! something happens to it that a debugger is to know. It reports this by [`HostOp::Halted`](crate::control::HostOp::Halted),
 //! carries out the [`Order`] that is the answer, says that it is [done](Halt::Done), and so on until it is to
 //! [go](Order::Go). So a debugger needs nothing of the kernel but threads that have halted.
 
@@ -13,7 +13,7 @@ pub enum Halt {
     Done = 0,
     /// It ends with its rank, which is dumped.
     Ends = 1,
-    /// The debugger wants all threads to stop.
+    /// The debugger stops all threads.
     Asked = 2,
     /// A breakpoint instruction; rip is behind it.
     Break = 3,

@@ -1,4 +1,4 @@
-//! Identifiers that tell a program, a test or a user that this is Margay.
+//! Identifiers by which a program, a test or a user recognises Margay.
 
 /// What uname(2) says in `sysname`: programs compare it, so it stays Linux.
 pub const SYSNAME: &str = "Linux";

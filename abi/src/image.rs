@@ -22,7 +22,7 @@ use elf::segment::{ProgramHeader, SegmentTable};
 use crate::map;
 pub use error::{ImageError, SegmentFault};
 
-/// Bytes of the file's beginning that hold all there is to know of nearly every program.
+/// Bytes of the file's beginning that hold all that is needed of nearly every program.
 pub const HEAD_BYTES: usize = 4096;
 /// Segments a program may have; linkers make four to six.
 pub const MAX_SEGMENTS: usize = 16;
@@ -100,7 +100,7 @@ pub struct Image {
     pub relocatable: bool,
     /// What was added to the addresses in the file; a multiple of the page size, 0 unless `relocatable`.
     pub bias: u64,
-    /// The program asks for an executable stack (PT_GNU_STACK).
+    /// The program requests an executable stack (PT_GNU_STACK).
     pub stack_exec: bool,
     /// Where the file has the path of its interpreter, with its NUL: offset and bytes. `None`: statically linked.
     pub interpreter: Option<(u64, u64)>,
@@ -274,7 +274,7 @@ fn program_headers<'a>(
     Ok(SegmentTable::new(header.endianness, Class::ELF64, bytes))
 }
 
-/// Where the path in a PT_INTERP segment lies, as Linux wants it.
+/// Where the path in a PT_INTERP segment lies, as Linux requires it.
 fn interpreter_path(interp: &ProgramHeader, file_bytes: u64) -> Result<(u64, u64), ImageError> {
     let len_bytes = interp.p_filesz;
     if !INTERPRETER_PATH_BYTES.contains(&len_bytes) {

@@ -17,7 +17,7 @@
 //!   0000_0010_0000_0000  PIE_BASE      position-independent programs (64 GiB)
 //!   (end of image)       brk heap, grows up, up to the next region
 //!        ...             mmap area, top down from below the stack and its gap; the program's interpreter first
-//!   0000_007f_ffef_f000  INFO_PAGE     who is in the job, and who lives
+//!   0000_007f_ffef_f000  INFO_PAGE     the ranks of the job, and which live
 //!   0000_007f_fff0_0000  VDSO_AREA     vvar page, then the vDSO
 //!   0000_007f_ffe0_0000  STACK_TOP     the stack grows down from here
 //!   0000_0080_0000_0000  USER_TOP
@@ -52,7 +52,7 @@ pub const STACK_GAP: u64 = 1 << 20;
 /// The vvar page; the vDSO's pages follow it.
 pub const VDSO_AREA: u64 = 0x7f_fff0_0000;
 
-/// The information page: who is in the job, and who lives.
+/// The information page: the ranks of the job, and which live.
 pub const INFO_PAGE: u64 = VDSO_AREA - PAGE;
 
 /// Entry of the auxiliary vector with the address of the information page; no number of Linux's (uapi/linux/auxvec.h).
@@ -76,7 +76,7 @@ pub const fn remote(rank: usize, addr: u64) -> u64 {
     ((rank as u64 + 1) << SLOT_SHIFT) | addr
 }
 
-/// The rank in whose window `addr` lies, and the address there as that rank has it. `None`: in nobody's.
+/// The rank in whose window `addr` lies, and the address there as that rank has it. `None`: in no window.
 #[must_use]
 pub const fn in_window(addr: u64) -> Option<(usize, u64)> {
     match addr {

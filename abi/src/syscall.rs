@@ -15,14 +15,14 @@ pub use table::ALL;
 /// Numbers below this have a row or are unknown; above are unknown. A power of two, so that lookup is a mask.
 pub const MAX_CALLS: usize = 512;
 
-/// Who serves a call.
+/// How a call is served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Serve {
     /// The QK, on the calling core.
     Local,
     /// The rank's proxy, by the same Linux call in its own context.
     Shipped,
-    /// Nobody: this error, for this reason (one line, shown in the documentation and when a rank fails).
+    /// Not served: this error, for this reason (one line, shown in the documentation and when a rank fails).
     Refused(Errno, &'static str),
 }
 
@@ -94,7 +94,7 @@ pub struct Call {
     pub nr: u16,
     /// Linux's name.
     pub name: &'static str,
-    /// Who serves it.
+    /// How it is served.
     pub serve: Serve,
     /// Its arguments, in order; at most six.
     pub args: &'static [Arg],

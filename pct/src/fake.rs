@@ -1,4 +1,4 @@
-//! A kernel made of vectors, for the tests: it checks what the real one would check and remembers what it was told.
+//! A kernel made of vectors, for the tests: it checks what the real one would check and records the calls.
 
 extern crate std;
 
@@ -83,7 +83,7 @@ pub struct Rank {
     pub reaped: bool,
 }
 
-/// The kernel. Fields are what it tells; `ranks` is what it was told.
+/// The kernel. Fields are what it answers; `ranks` records the calls.
 pub struct Fake {
     pub job: JobInfo,
     pub info: RankInfo,

@@ -2,8 +2,8 @@
 //!
 //! Everything a program needs is there before its first instruction: its segments with their zeroes, those of its
 //! interpreter if it is dynamically linked, its stack, the vDSO and the clock page. The interpreter (the host's own ld.so)
-//! starts first and maps the libraries by system calls, as on Linux. The file is read by the rank's proxy straight into place; what the PCT itself wants to see
-//! of it goes through the low end of the stack, which nobody uses yet. A program that cannot be loaded is refused with
+//! starts first and maps the libraries by system calls, as on Linux. The file is read by the rank's proxy straight into place; what the PCT itself reads
+//! of it goes through the low end of the stack, which is unused yet. A program that cannot be loaded is refused with
 //! one line, which its proxy prints after the program's name.
 
 mod runs;
@@ -24,9 +24,9 @@ use crate::stack::{self, Memory, at};
 use crate::vdso;
 use runs::{Run, Runs};
 
-/// Most bytes that the proxy is asked for at once: below what one read(2) gives (MAX_RW_COUNT, just under 2 GiB).
+/// Most bytes that one request to the proxy reads: below what one read(2) gives (MAX_RW_COUNT, just under 2 GiB).
 const READ_BYTES: u64 = 1 << 30;
-/// Reads that may return less than they were asked for before the file is taken for broken.
+/// Reads that may return less than requested before the file is taken for broken.
 const SHORT_READS: u32 = 64;
 /// AT_CLKTCK: USER_HZ of Linux on x86 (uapi/asm-generic/param.h).
 const CLOCK_TICKS: u64 = 100;
@@ -45,7 +45,7 @@ pub struct Place {
 /// Makes the rank's address space, loads its program and starts it.
 ///
 /// # Errors
-/// The line that tells why it cannot be.
+/// The line that says why it cannot be.
 pub fn load(qk: &mut impl Qk, job: &JobInfo, place: Place) -> Result<(), Line> {
     qk.aspace_create(place.rank, place.partition)
         .map_err(|e| line!("no address space for it: {e}"))?;
@@ -55,7 +55,7 @@ pub fn load(qk: &mut impl Qk, job: &JobInfo, place: Place) -> Result<(), Line> {
 /// Loads the rank's program into its address space, which is empty, and starts it.
 ///
 /// # Errors
-/// The line that tells why it cannot be.
+/// The line that says why it cannot be.
 pub fn load_again(qk: &mut impl Qk, job: &JobInfo, place: Place) -> Result<(), Line> {
     let rank = place.rank;
     let info = qk
@@ -217,7 +217,7 @@ impl<Q: Qk> Loader<'_, Q> {
         Ok(())
     }
 
-    /// Shows what other ranks show, too, where a run is all of a segment that nobody writes to.
+    /// Shows what other ranks show, too, where a run is all of a segment that is never written to.
     fn share(&mut self, file: File, image: &Image, run: &Run) -> Result<bool, Line> {
         let is_run = |segment: &&Segment| {
             segment.first_page() == run.place.base

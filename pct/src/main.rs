@@ -10,7 +10,7 @@ use core::panic::PanicInfo;
 use node::Node;
 use pct::{Qk, line};
 
-/// Serves the job. When that ends, the node learns why and the job ends with it.
+/// Serves the job. When that ends, the node gets the reason and the job ends with it.
 fn main() -> ! {
     let why = pct::run(&mut Node);
     Node.log(why.as_str());

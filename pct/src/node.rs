@@ -12,8 +12,8 @@ use pct::Qk;
 use pct::qk::{Range, Start, Text};
 
 /// Where the QK starts the PCT, with an empty stack of any alignment.
-// SAFETY: (1) The name is the linker's entry point and nobody else defines it; (2) the body only aligns the stack
-// pointer to 16, as the System V ABI wants it before a call, ends the chain of frames, and calls a function that never
+// SAFETY: (1) The name is the linker's entry point and nothing else defines it; (2) the body only aligns the stack
+// pointer to 16, as the System V ABI requires before a call, ends the chain of frames, and calls a function that never
 // returns.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
@@ -66,7 +66,7 @@ pub struct Node;
 
 impl Qk for Node {
     fn log(&mut self, text: &str) {
-        // There is nobody to tell that telling failed.
+        // There is no other place to report a failed report.
         let _ = control(Control::Log, [text.as_ptr() as u64, text.len() as u64]);
     }
 

@@ -1,4 +1,4 @@
-//! Who gets what: memory and cores, divided evenly.
+//! What each rank gets: memory and cores, divided evenly.
 //!
 //! Pure: ranges in, partitions out. Every rank gets one physically contiguous partition of the same length, aligned to 2 MiB
 //! so that its regions can use large pages, and consecutive cores ([`Cores::of`]). Memory that cannot be divided evenly
@@ -31,7 +31,7 @@ pub enum Misfit {
     Memory {
         /// Ranks of the job.
         ranks: u64,
-        /// Bytes that each was to get; the smallest possible when none were asked for.
+        /// Bytes that each was to get; the smallest possible when none were given.
         partition_bytes: u64,
         /// Ranks that the memory is enough for.
         fit: u64,

@@ -42,7 +42,7 @@ pub trait Qk {
     fn rank_info(&mut self, rank: u32) -> Result<RankInfo, Errno>;
     /// `None` after the last range.
     fn memory_range(&mut self, index: u64) -> Result<Option<Range>, Errno>;
-    /// `None` for an event this PCT does not know.
+    /// `None` for an event unknown to this PCT.
     fn wait_event(&mut self) -> Result<Option<Event>, Errno>;
     fn aspace_create(&mut self, rank: u32, partition: Range) -> Result<(), Errno>;
     fn aspace_write(&mut self, rank: u32, to: u64, bytes: &[u8]) -> Result<(), Errno>;

@@ -21,7 +21,7 @@ enum Stage {
     Ended,
 }
 
-/// Serves the job. Returns only when it cannot go on, with the line that tells why.
+/// Serves the job. Returns only when it cannot go on, with the line that says why.
 pub fn run(qk: &mut impl Qk) -> Line {
     let job = match qk.job_info() {
         Ok(job) => job,

@@ -1,7 +1,7 @@
 //! Boot information: the header of the communication area.
 //!
-//! The host fills it before the node starts and tells the kernel its physical address on the command line
-//! (`margay.comm=0x100000`). The kernel believes nothing of it until [`Config::read`] has checked it.
+//! The host fills it before the node starts and passes the kernel its physical address on the command line
+//! (`margay.comm=0x100000`). The kernel uses nothing of it until [`Config::read`] has checked it.
 
 use core::sync::atomic::Ordering;
 
@@ -45,7 +45,7 @@ pub const fn thread_memory(ram_bytes: u64, ranks: u64) -> u64 {
     if part < most { part } else { most }
 }
 
-/// Rounds in which the host learns the guest's TSC; see [`Header::ping`].
+/// Rounds in which the host measures the guest's TSC; see [`Header::ping`].
 pub const PING_ROUNDS: u64 = 8;
 
 /// Bits of [`Header::flags`].
@@ -58,7 +58,7 @@ pub mod flag {
     pub const COUNTERS: u64 = 4;
     /// The host does not write the clock page: the guest's clock is its own (`-icount`).
     pub const OWN_CLOCK: u64 = 8;
-    /// Debuggers may attach to ranks: every way back to ring 3 looks for what they want.
+    /// Debuggers may attach to ranks: every way back to ring 3 checks for their requests.
     pub const DEBUG: u64 = 16;
     /// All flags there are.
     pub const ALL: u64 = 31;
@@ -70,7 +70,7 @@ pub const TAIL_BYTES: u64 = abi::map::PAGE_2M;
 
 /// State of the node: [`Header::node_state`]. It only goes up, to what is worse ([`Header::reach`]).
 pub mod node {
-    /// Not heard of yet.
+    /// Not reported yet.
     pub const RESET: u64 = 0;
     /// The kernel has accepted the boot information.
     pub const BOOTING: u64 = 1;
@@ -105,7 +105,7 @@ pub struct Header {
     pub partition_bytes: Word,
     /// Bytes of the node pool, which holds the mappings that ranks share; a multiple of 2 MiB, 0: there is none.
     pub pool_bytes: Word,
-    /// System calls to treat as if they did not exist, a bit per number: for finding out who needs what.
+    /// System calls to treat as if they did not exist, a bit per number: for finding out which program needs what.
     pub refuse: [Word; 8],
     // Written by the QK.
     /// See [`node`]; written by [`Self::reach`].
@@ -120,7 +120,7 @@ pub struct Header {
     /// number says that there will be none, and brings the last `pong_tsc`. A node with its own clock stays at 0.
     ///
     /// The guest's TSC counts from the start of the machine. A look at the host's between `ping_tsc` and the round's
-    /// `pong_tsc` tells how far apart they are, to within the time between the two.
+    /// `pong_tsc` shows how far apart they are, to within the time between the two.
     pub ping: Word,
     /// The guest's TSC just before the round began. It and `pong_tsc` stay as they are until the host has answered.
     pub ping_tsc: Word,

@@ -1,4 +1,4 @@
-//! What a child of a rank begins with: the registers of the thread that forks, and what else the QK knows of the process.
+//! What a child of a rank begins with: the registers of the thread that forks, and what else the QK has of the process.
 //!
 //! The QK fills the record in and then has the proxy fork ([`abi::control::HostOp::Fork`]); one fork of a rank at a time.
 
@@ -42,7 +42,7 @@ pub struct Child {
     pub how: Word,
     /// The signal that the parent gets when it ends; 0: none.
     pub exit_signal: Word,
-    /// Where its pidfd goes in the parent; 0: none is wanted.
+    /// Where its pidfd goes in the parent; 0: none is requested.
     pub pidfd_at: Word,
     /// Where its thread id goes in its own memory; 0: nowhere.
     pub set_tid_at: Word,

@@ -13,7 +13,7 @@ pub mod state {
     pub const LIVES: u64 = 0;
     /// It has ended, and all is known.
     pub const ENDED: u64 = 1;
-    /// It is gone and nobody waited for it: SIGCHLD was ignored.
+    /// It is gone and was not waited for: SIGCHLD was ignored.
     pub const UNSEEN: u64 = 2;
 }
 

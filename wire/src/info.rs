@@ -1,4 +1,4 @@
-//! The information page: what a rank can know of its job without a call. Each rank has one, mapped read-only at
+//! The information page: what a rank can read of its job without a call. Each rank has one, mapped read-only at
 //! [`abi::map::INFO_PAGE`]; the QK writes it. lib/smartmap reads this layout in C (src/margay.h).
 
 use abi::map::MAX_RANKS;
@@ -18,7 +18,7 @@ pub const SET_WORDS: usize = MAX_RANKS.div_ceil(64);
 pub struct InfoPage {
     /// [`VERSION`].
     pub version: Word,
-    /// Whose page it is.
+    /// The rank that the page belongs to.
     pub rank: Word,
     /// Ranks of the job on this node.
     pub ranks: Word,

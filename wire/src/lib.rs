@@ -8,7 +8,7 @@
 //!    instructions are not atomic against host processes under single-threaded TCG. What others depend on is read with acquire
 //!    and written with release order ([`word`]).
 //! 2. What a reader takes is copied once, checked, and only the copy is used: the other side is never trusted.
-//! 3. Whoever blocks says so first, then looks once more ([`ship`]); doorbells are rung only for those who block.
+//! 3. A side that blocks says so first, then checks once more ([`ship`]); doorbells are rung only for a side that blocks.
 #![no_std]
 #![forbid(unsafe_code)]
 

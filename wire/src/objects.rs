@@ -3,7 +3,7 @@
 //! The QK writes it, all proxies of the node read it: a call on a file that some rank has mapped goes to the file and to the
 //! frames (docs/shared-memory.md). A reader that finds the version as it was before has seen
 //! entries of one moment. A proxy holds the file's lock from before it looks until it has used what it found; the QK takes an
-//! entry out first, then has a proxy take and release that lock, and only then gives the frames to somebody else.
+//! entry out first, then has a proxy take and release that lock, and only then gives the frames to another use.
 
 use zerocopy::{FromBytes, KnownLayout};
 
@@ -99,7 +99,7 @@ impl Directory {
         self.used.load() == 0
     }
 
-    /// What tells whether entries have changed; `None` while one is being written.
+    /// What shows whether entries have changed; `None` while one is being written.
     #[must_use]
     pub fn version(&self) -> Option<u64> {
         Some(self.version.load()).filter(|version| version % 2 == 0)

@@ -62,7 +62,7 @@ pub struct FromHost {
     pub domainname: Text<9>,
     /// How many threads have a worker: those with the indices below. It only grows ([`abi::control::HostOp::GrowWorkers`]).
     pub workers: Word,
-    /// What its debugger wants: bits of [`abi::halt::debugger`]. After a change a [`crate::signal::LOOK`] is posted.
+    /// What its debugger requests: bits of [`abi::halt::debugger`]. After a change a [`crate::signal::LOOK`] is posted.
     pub debugger: Word,
     /// DR0 to DR3 and DR7, written while all threads are halted; and how often they were.
     pub watches: [Word; 5],
@@ -103,7 +103,7 @@ impl Crash {
     ];
 }
 
-/// What a rank asked for and did not get: yod names it when the rank ends badly.
+/// What a rank requested and did not get: yod names it when the rank ends badly.
 #[derive(FromBytes, KnownLayout, Default, Debug)]
 #[repr(C)]
 pub struct Refusals {

@@ -1,9 +1,9 @@
-//! The region log: how a rank's proxy learns what is mapped where.
+//! The region log: by which a rank's proxy follows what is mapped where.
 //!
 //! The QK appends a record for every change of the rank's mappings; the proxy applies records in order, at the latest
 //! before it carries out a request that names their position ([`crate::ship::Request::log_position`]), and says how far
 //! it got. The QK reuses a frame only after the removal of its last mapping has been acknowledged, and never overwrites a
-//! record that was not: when the log is full it asks the proxy to catch up (`HostOp::Sync`). So there is no overflow.
+//! record that was not: when the log is full it has the proxy catch up (`HostOp::Sync`). So there is no overflow.
 
 use zerocopy::{FromBytes, KnownLayout};
 
@@ -44,7 +44,7 @@ pub mod prot {
     pub const WRITE: u8 = 2;
     /// PROT_EXEC
     pub const EXEC: u8 = 4;
-    /// Not access, but whose the memory is: other ranks show the same frames, and nobody writes to them.
+    /// Not access, but what the memory is: other ranks show the same frames, and they are never written to.
     pub const TEXT: u8 = 8;
     /// All of them.
     pub const ALL: u8 = 15;

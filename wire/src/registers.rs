@@ -12,7 +12,7 @@ pub const GENERAL: usize = 27;
 /// Room for the FPU state: x87 to PKRU take 2696 bytes (Intel SDM vol. 1 §13.5).
 pub const FPU_BYTES: usize = 4096;
 
-/// The registers in shared memory: whoever writes them publishes them by a request or an answer of the thread's ship slot.
+/// The registers in shared memory: the writing side publishes them by a request or an answer of the thread's ship slot.
 #[derive(FromBytes, KnownLayout, Debug)]
 #[repr(C)]
 pub struct Registers {

@@ -9,7 +9,7 @@
 //!  fence; server_waiting? ring                      ... carries the call out ...
 //!  spin a little on done == n        ◄───────────── put ret; done = n
 //!  caller_waiting = n; fence;                       fence; caller_waiting == n?
-//!  look again (both ways); halt  ◄───────────────── bell = n, yes or no; if yes, ring the core
+//!  check (both ways); halt       ◄───────────────── bell = n, yes or no; if yes, ring the core
 //! ```
 //!
 //! Each side says that it is going to block *before* its last look, with a full fence between, so one of the two always
@@ -17,7 +17,7 @@
 //! between that the emulator itself cannot reorder (a device register read takes QEMU's lock), and must also look at
 //! `server_waiting` once more there.
 //!
-//! A caller that said that it is going to wait may find the answer before it halts, and not know whether it is being rung
+//! A caller that said that it is going to wait may find the answer before it halts, without a sign of whether it is being rung
 //! nevertheless. An interrupt that comes when the program computes again is noise; so the server says in `bell` what it
 //! does, and the caller waits for the ring if there is to be one.
 
@@ -25,7 +25,7 @@ use zerocopy::{FromBytes, KnownLayout};
 
 use crate::word::{Word, full_fence};
 
-/// What is asked for.
+/// What is requested.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Request {
     /// Sequence number, from 1.
@@ -118,7 +118,7 @@ impl Caller {
         slot.done.load() != self.seq && slot.server_waiting.load() != 0
     }
 
-    /// Asks the server to give up on the request if it blocks (a signal is to be delivered); the server must be rung by
+    /// Has the server give up on the request if it blocks (a signal is to be delivered); the server must be rung by
     /// the caller's doorbell if it [waits](Self::must_ring), and interrupts its own worker otherwise.
     pub fn cancel(&self, slot: &Slot) {
         slot.cancel.store(self.seq);
@@ -187,13 +187,13 @@ impl Slot {
     }
 
     /// Whether the server has said that it waits although there is a request: it has to be woken, unless it has seen that
-    /// itself. For whoever hears the doorbell in the server's place.
+    /// itself. For the one that waits for the doorbell in the server's place.
     #[must_use]
     pub fn is_overdue(&self) -> bool {
         self.server_waiting.load() != 0 && self.seq.load() != self.done.load()
     }
 
-    /// Whether the caller wants the request `seq` given up.
+    /// Whether the caller has cancelled the request `seq`.
     #[must_use]
     pub fn cancelled(&self, seq: u64) -> bool {
         self.cancel.load() == seq

@@ -16,7 +16,7 @@ pub const QUEUED: u64 = 32;
 /// First real-time signal (SIGRTMIN of the kernel, uapi/asm/signal.h).
 pub const FIRST_REAL_TIME: u32 = 32;
 
-/// In place of a signal's number: there is news of the debugger, see [`crate::rank::FromHost::debugger`].
+/// In place of a signal's number: the debugger's requests have changed, see [`crate::rank::FromHost::debugger`].
 pub const LOOK: u32 = 0;
 
 /// A signal with what siginfo says of its sender.

@@ -64,7 +64,7 @@ impl FromNode {
         self.life.store(life + life % 2);
     }
 
-    /// The thread takes the signals `set`, of those that Linux sends to who uses a terminal from the background (QK only).
+    /// The thread takes the signals `set`, of those that Linux sends for use of a terminal from the background (QK only).
     #[inline]
     pub fn put_takes(&self, set: u64) {
         if self.takes.peek() != set {
@@ -79,7 +79,7 @@ impl FromNode {
         self.takes.peek()
     }
 
-    /// Whose area this is now.
+    /// The life that the area belongs to now.
     #[must_use]
     pub fn life(&self) -> Life {
         Life(self.life.load())

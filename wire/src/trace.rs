@@ -1,8 +1,8 @@
 //! The trace ring: what a rank's system calls and signals were, for `--strace`. QK to host; one producer, one consumer.
 //!
 //! A call gives a record when it begins and one when it returns. Each carries copies of the memory that its arguments point to
-//! ([`Pieces`]), taken at that moment: what the call reads when it begins, what it wrote when it returns. The QK knows from the
-//! table only which memory that is; what it means is decided by the reader. Of long buffers the beginning is kept, and a record
+//! ([`Pieces`]), taken at that moment: what the call reads when it begins, what it wrote when it returns. The table gives
+//! the QK only which memory that is; what it means is decided by the reader. Of long buffers the beginning is kept, and a record
 //! has room for [`DATA_BYTES`], so a program cannot make tracing expensive by what it passes.
 
 use zerocopy::{FromBytes, KnownLayout};

@@ -1,4 +1,4 @@
-//! The parser against programs that linkers make, and against bytes that nobody should have made.
+//! The parser against programs that linkers make, and against bytes that no linker should make.
 
 extern crate std;
 

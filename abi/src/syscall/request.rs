@@ -1,7 +1,7 @@
 //! What the third argument of ioctl(2) and fcntl(2) is.
 //!
 //! A closed list: a request that is not here might follow pointers that were not checked, so it does not exist. Linux is
-//! given [`NO_SUCH_REQUEST`] in its place and says what it says of one that a device or it itself does not know.
+//! given [`NO_SUCH_REQUEST`] in its place and says what it says of one that neither a device nor it has.
 
 pub mod xpmem;
 
@@ -56,7 +56,7 @@ pub fn argument(call: &Call, request: u64) -> Option<Argument> {
     }
 }
 
-/// A request that no device and no file knows (ENOTTY, EINVAL).
+/// A request that no device and no file has (ENOTTY, EINVAL).
 pub const NO_SUCH_REQUEST: u64 = u32::MAX as u64;
 
 /// uapi/asm-generic/fcntl.h, uapi/linux/fcntl.h.

@@ -11,16 +11,16 @@
 //! | [`frames`] | which physical frames of a rank's partition are free |
 //! | [`regions`] | what is mapped where in a rank's memory |
 //! | [`mman`] | what mmap and its kin may do, and which errors they give |
-//! | [`aspace`] | an address space: the four above together, and what its proxy is told |
+//! | [`aspace`] | an address space: the four above together, and the log for its proxy |
 //! | [`objects`] | which frames of the node pool hold what of the files that ranks share |
 //! | [`paging`] | what page-table entries are to be, over table memory that the kernel supplies |
-//! | [`futex`] | who waits for a futex, who is woken, and what becomes of its word |
+//! | [`futex`] | which threads wait for a futex, which are woken, and what becomes of its word |
 //! | [`interval`] | when an interval timer expires |
 //! | [`posix_timers`] | the timers of timer_create: their ids, signals and overruns |
-//! | [`sched`] | where a task is, which cores it may use, who runs next, who is woken when |
+//! | [`sched`] | where a task is, which cores it may use, which runs next, which is woken when |
 //! | [`set`] | sets of cores or ranks |
 //! | [`signals`] | dispositions, masks, what is pending and what is delivered next |
-//! | [`xpmem`] | who may attach which memory of whom |
+//! | [`xpmem`] | which rank may attach which memory of which other |
 #![no_std]
 #![forbid(unsafe_code)]
 

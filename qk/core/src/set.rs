@@ -146,7 +146,7 @@ impl AtomicSet {
     }
 
     /// Adds a member. In the one order of all such accesses (a core enters an address space and then loads its tables; another
-    /// changes the tables and then reads who is in it).
+    /// changes the tables and then reads which are in it).
     ///
     /// # Panics
     /// When it is not below [`LIMIT`].
@@ -162,7 +162,7 @@ impl AtomicSet {
         self.0[member / WORD_BITS].fetch_and(!bit(member), Ordering::SeqCst);
     }
 
-    /// Makes it another set. Whoever loads it meanwhile sees some words of either.
+    /// Makes it another set. A load meanwhile sees some words of either.
     pub fn store(&self, set: Set) {
         // BOUND: the words of a set.
         for (to, from) in self.0.iter().zip(set.words()) {

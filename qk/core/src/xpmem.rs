@@ -1,4 +1,4 @@
-//! XPMEM: who may attach which memory of whom. The interface, its ids and its errors are the Linux module's
+//! XPMEM: which rank may attach which memory of which other. The interface, its ids and its errors are the Linux module's
 //! (github.com/hpc/xpmem, include/xpmem.h); where the memory is seen follows from the windows (docs/adr/0027).
 //!
 //! A process offers a range of its addresses as a segment; another gets a permit for it, and attaches parts by the permit. Ids
@@ -119,11 +119,11 @@ impl<T> Numbered<T> {
 pub struct Segment {
     start: u64,
     len_bytes: u64,
-    /// Permission bits as a file's: who may read and write.
+    /// Permission bits as a file's: which users may read and write.
     mode: u32,
 }
 
-/// Who asks for a permit, as the segment's owner sees it.
+/// The process that requests a permit, relative to the segment's owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Who {
     /// Root.
@@ -132,7 +132,7 @@ pub enum Who {
     User,
     /// The same group.
     Group,
-    /// Anybody else.
+    /// Any other.
     Other,
 }
 
@@ -174,7 +174,7 @@ impl Segment {
         Ok(self.start + offset)
     }
 
-    /// Whether somebody gets a permit to access it so (ipcperms, ipc/util.c).
+    /// Whether `who` gets a permit to access it so (ipcperms, ipc/util.c).
     ///
     /// # Errors
     /// EACCES.
@@ -202,7 +202,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// What a program asks for.
+    /// What a program requests.
     ///
     /// # Errors
     /// EINVAL.

@@ -1,4 +1,4 @@
-//! The four facts the kernel wants from ACPI's static tables (ACPI 6.4 §5.2): CPUs, the PM timer, the PCI configuration window.
+//! The four facts the kernel needs from ACPI's static tables (ACPI 6.4 §5.2): CPUs, the PM timer, the PCI configuration window.
 //!
 //! Read once during boot, because some firmware keeps the tables in memory it reports as free. Everything is optional: a table that is
 //! missing or garbled means one CPU, no PM timer, port-based PCI access. Pure code over [`Memory`], so the host tests it.

@@ -36,7 +36,7 @@ pub fn give(range: PhysRange) {
     );
     GIVEN.lock().push(range);
     // SAFETY: 1. The range is RAM that holds no Rust object yet: free after boot, not heap, not pool (asserted above).
-    //         2. The direct map shows it for good, and nobody else reaches it: `mem` refuses ranges that overlap the heap.
+    //         2. The direct map shows it for good, and nothing else reaches it: `mem` refuses ranges that overlap the heap.
     let claimed = unsafe {
         HEAP.lock()
             .claim(range.start.direct() as *mut u8, range.len_bytes() as usize)
@@ -60,7 +60,7 @@ pub fn try_box<T>(value: T) -> Option<Box<T>> {
         return None;
     }
     // SAFETY: 1. `memory` is fresh, aligned and large enough for a T.
-    //         2. It comes from the global allocator with T's layout, as Box wants it.
+    //         2. It comes from the global allocator with T's layout, as Box requires.
     unsafe {
         memory.write(value);
         Some(Box::from_raw(memory))

@@ -1,6 +1,6 @@
 //! The end of the node: a kernel bug prints a panic report and stops everything.
 //!
-//! The first CPU that panics wins: it stops the others by NMI, takes the serial port from whoever holds it, and prints lines that yod
+//! The first CPU that panics wins: it stops the others by NMI, takes the serial port from its holder, and prints lines that yod
 //! symbolises. A panic while printing a panic report just stops.
 
 use crate::task::kstack;

@@ -77,7 +77,7 @@ impl Device {
     /// Writes the dword at `register`, a multiple of 4.
     pub(crate) fn write(self, register: u16, value: u32) {
         if let Some(at) = self.window(register) {
-            // SAFETY: As in `read`. What configuration does to the device is up to the caller, who owns it.
+            // SAFETY: As in `read`. What configuration does to the device is up to the caller, which owns it.
             return unsafe { at.write_volatile(value) };
         }
         let _ports = PORTS.lock();

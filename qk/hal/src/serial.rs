@@ -70,7 +70,7 @@ pub fn line(text: fmt::Arguments<'_>) {
     let _ = writeln!(PORT.lock(), "{text}");
 }
 
-/// Takes the port from whoever holds it.
+/// Takes the port from its holder.
 ///
 /// For a panic, after the other CPUs were stopped; the guard is given to the only code still running.
 pub(crate) fn break_lock() {

@@ -14,7 +14,7 @@ pub struct RawSpin(AtomicBool);
 // SAFETY: 1. `try_lock` wins only by changing false to true, so there is one holder (mutual exclusion).
 //         2. Acquire on success and Release in `unlock` order the protected accesses.
 unsafe impl lock_api::RawMutex for RawSpin {
-    #[allow(clippy::declare_interior_mutable_const)] // How lock_api asks for the initial value.
+    #[allow(clippy::declare_interior_mutable_const)] // How lock_api takes the initial value.
     const INIT: Self = Self(AtomicBool::new(false));
     type GuardMarker = lock_api::GuardNoSend;
 
@@ -81,7 +81,7 @@ impl<T> Once<T> {
         {
             return Err(value);
         }
-        // SAFETY: EMPTY -> BUSY happens once and we did it, so nobody else touches the value until FULL.
+        // SAFETY: EMPTY -> BUSY happens once and we did it, so nothing else touches the value until FULL.
         unsafe { (*self.value.get()).write(value) };
         self.state.store(FULL, Ordering::Release);
         Ok(())

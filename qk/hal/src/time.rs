@@ -31,7 +31,7 @@ pub fn tsc_hz() -> u64 {
     TSC_HZ.load(Ordering::Relaxed)
 }
 
-/// Learns the TSC's frequency, `known_tsc_hz` or from CPUID or by measuring (5 ms), and the APIC timer's (100 µs). Once, on
+/// Determines the TSC's frequency, `known_tsc_hz` or from CPUID or by measuring (5 ms), and the APIC timer's (100 µs). Once, on
 /// the boot CPU, before the timer is used.
 pub fn init(known_tsc_hz: Option<u64>) {
     let hz = known_tsc_hz.or_else(from_cpuid).unwrap_or_else(measure);
@@ -85,7 +85,7 @@ fn wait_pit() -> (u64, u64) {
         Port::<u8>::new(0x43),
         Port::<u8>::new(0x42),
     );
-    // SAFETY: PIT channel 2 drives the PC speaker, which is kept off; nobody else uses these ports.
+    // SAFETY: PIT channel 2 drives the PC speaker, which is kept off; nothing else uses these ports.
     unsafe {
         let old = gate.read();
         gate.write(old & !2 | 1);

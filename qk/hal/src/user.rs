@@ -355,7 +355,7 @@ pub(crate) fn read_stamp(from: User) -> Result<(FrameStamp, u32), Fault> {
     let mut failed = 1u64;
     let (mxcsr, first, second, third): (u32, u64, u64, u64);
     // SAFETY: 1. The address is a `User`'s, so no instruction can reach the kernel half (module docs).
-    //         2. A fault continues at 4 with `failed` still 1: then nobody looks at what the other registers hold.
+    //         2. A fault continues at 4 with `failed` still 1: then what the other registers hold is not used.
     unsafe {
         asm!(
             open!(),

@@ -12,7 +12,7 @@ pub const VEC_DOORBELL: Vector = 0x40;
 pub const VEC_TIMER: Vector = 0x50;
 /// Another CPU has work for this one.
 pub const VEC_WAKE: Vector = 0xe0;
-/// Another CPU asks for a TLB shoot-down.
+/// Another CPU requests a TLB shoot-down.
 pub const VEC_TLB: Vector = 0xf0;
 /// The APIC's spurious vector; the low four bits must be ones on old parts (Intel SDM vol. 3 §11.9).
 pub const VEC_SPURIOUS: Vector = 0xff;

@@ -9,7 +9,7 @@ use crate::comm;
 /// The TSC's frequency in Hz.
 static TSC_HZ: Once<u64> = Once::new();
 
-/// Remembers the frequency; writes the clock page when the node's clock is its own.
+/// Stores the frequency; writes the clock page when the node's clock is its own.
 pub fn init(tsc_hz: u64) {
     TSC_HZ.set(tsc_hz).expect("clock set twice");
     let comm = comm::get();
@@ -27,10 +27,10 @@ pub fn init(tsc_hz: u64) {
     }
 }
 
-/// What a node with its own clock takes for the time of boot: 2026-01-01 00:00 UTC. It knows no better, and runs are repeatable.
+/// What a node with its own clock takes for the time of boot: 2026-01-01 00:00 UTC. It has no other source, and runs are repeatable.
 const OWN_EPOCH_NS: u64 = 1_767_225_600_000_000_000;
 
-/// Most time that the host gets to learn this node's TSC. A busy one may take long to run the keeper, without which no rank
+/// Most time that the host gets to measure this node's TSC. A busy one may take long to run the keeper, without which no rank
 /// could be started anyway.
 const PING_NS: u64 = 10_000_000_000;
 

@@ -18,7 +18,7 @@ use wire::trace::TraceRing;
 pub struct Comm {
     base: Phys,
     layout: Layout,
-    /// What the host asked for.
+    /// What the host requested.
     pub config: Config,
 }
 
@@ -45,10 +45,10 @@ pub fn address(cmdline: &str) -> Option<Phys> {
     (addr % abi::map::PAGE == 0).then_some(Phys(addr))
 }
 
-/// Checks the header at `base` and remembers it. The area must lie in pool memory.
+/// Checks the header at `base` and stores it. The area must lie in pool memory.
 ///
 /// # Panics
-/// When host and kernel do not understand each other: there is nobody to tell but the log.
+/// When host and kernel do not agree: the only report is the log.
 pub fn init(base: Phys) -> &'static Comm {
     let header = hal::mem::shared::<Header>(base);
     let config = match Config::read(header) {
@@ -95,7 +95,7 @@ impl Comm {
         Phys(self.base.0 + self.layout.info(rank) as u64)
     }
 
-    /// What a rank can know of its job.
+    /// What a rank can read of its job.
     pub fn info(&self, rank: usize) -> &'static InfoPage {
         self.part(self.layout.info(rank))
     }

@@ -198,7 +198,7 @@ fn rank_refuse(rank: &'static Rank, status: u64, from: u64, len_bytes: u64) -> R
     let mut wait_status = (status & 0xff) << 8;
     let reload = rank.reload.lock().take();
     if reload.is_some() {
-        // The old program is gone, there is none to tell an error (Linux: bprm_execve).
+        // The old program is gone, there is none to return an error to (Linux: bprm_execve).
         exec::give_up(rank);
         wait_status = Signal::SEGV.number().into();
     }

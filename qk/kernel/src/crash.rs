@@ -64,7 +64,7 @@ pub fn write(thread: &'static Thread) -> bool {
     ship::host_op(thread, HostOp::WriteCore, []) == Ok(1)
 }
 
-/// The first region from `at` on that the program wants left out.
+/// The first region from `at` on that is to be left out.
 fn left_out(rank: &Rank, at: u64) -> Result<Option<Region>, Errno> {
     let is_left_out = |region: &Region| region.flags.contains(RegionFlags::DONT_DUMP);
     // POINT: regions::list::next

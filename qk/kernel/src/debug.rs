@@ -1,4 +1,4 @@
-//! What a debugger of the host wants of threads, in nodes whose ranks may be debugged.
+//! What a debugger of the host requests of threads, in nodes whose ranks may be debugged.
 //!
 //! Such a node has its own instance of every way back to ring 3 ([`crate::delivery::before_return`]), which all threads go
 //! every time: there they halt for the debugger, get its watches into the debug registers of their core, and step. In other
@@ -28,7 +28,7 @@ const STEPPED: u64 = 1 << 14;
 pub struct Debugged {
     /// It is to halt after one instruction.
     steps: AtomicBool,
-    /// The debugger has sent it this signal, of which it need not be told; 0: none.
+    /// The debugger has sent it this signal, which need not be reported to it; 0: none.
     passes: AtomicU8,
     /// It begins a program that has replaced another.
     begins: AtomicBool,
@@ -46,7 +46,7 @@ fn is_attached(rank: &Rank) -> bool {
     rank.area.host.debugger.load() & debugger::ATTACHED != 0
 }
 
-/// The host says that there is news of the debugger.
+/// The host says that the debugger's requests have changed.
 pub fn look(rank: &'static Rank) {
     if wants_stop(rank) {
         rank.call_back();

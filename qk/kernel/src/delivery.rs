@@ -84,7 +84,7 @@ fn act<const DEBUG: bool>(
         }
         if sched::should_yield(&thread.task) {
             rseq::interrupted(thread);
-            ship::look_on(); // the core was rung since, perhaps, and what runs next was not told
+            ship::look_on(); // the core was rung since, perhaps, which what runs next does not see
             sched::yield_now();
         }
         if DEBUG && stops(thread, frame, nr, interrupted) {
@@ -240,7 +240,7 @@ fn enter(
 }
 
 /// Stops until SIGCONT: the proxy stops itself, as the shell expects of its job, and answers when it goes on. The other
-/// threads stop on their way back to ring 3. Its process group may be orphaned, which only Linux knows: then nothing stops.
+/// threads stop on their way back to ring 3. Its process group may be orphaned, which only Linux can see: then nothing stops.
 fn stop(thread: &'static Thread, signal: Signal) {
     let rank: &Rank = thread.rank;
     rank.stop(true);
@@ -256,7 +256,7 @@ fn stop(thread: &'static Thread, signal: Signal) {
 
 /// The rank ends by a signal, if nothing else has ended it, and the thread with it.
 fn terminate(thread: &'static Thread, frame: &UserFrame, info: &SigInfo, core: bool) -> ! {
-    // Only faults have a place worth reporting: a program that ends itself (abort), or is told to by the keyboard, was nowhere
+    // Only faults have a place worth reporting: a program that ends itself (abort), or is ended from the keyboard, was nowhere
     // in particular.
     if core && info.code > 0 && SigSet::SYNCHRONOUS.contains(info.signal) {
         crash::report(thread, frame, info);

@@ -1,4 +1,4 @@
-//! News for the PCT: proxies that attached, ranks that ended.
+//! Events for the PCT: proxies that attached, ranks that ended.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,7 +15,7 @@ static QUEUE: Mutex<ArrayVec<Event, { 3 * MAX_RANKS }>> = Mutex::new(ArrayVec::n
 /// Work of looking whether a proxy attached, and of taking over what one says, in instructions.
 const LOOK_WORK: u32 = 20;
 const ATTACH_WORK: u32 = 1000;
-/// The PCT is gone: nobody is told any more.
+/// The PCT is gone: events are dropped.
 static PCT_LOST: AtomicBool = AtomicBool::new(false);
 
 /// Adds an event and lets the PCT run on this core.

@@ -20,7 +20,7 @@ pub fn end(thread: &'static Thread, wait_status: u64) -> ! {
     leave(thread)
 }
 
-/// Ends the calling thread of a rank that goes on if it has others. What waits for its end is told.
+/// Ends the calling thread of a rank that goes on if it has others. What waits for its end is woken.
 pub fn exit_thread(thread: &'static Thread, code: u64) -> ! {
     let rank = thread.rank;
     rank.thread_exits((code & 0xff) << 8);
@@ -54,7 +54,7 @@ fn leave(thread: &'static Thread) -> ! {
         futex::thread_ends(thread);
     }
     thread.end();
-    // From here on nobody tells it of a signal of the process: what it was told of is others' to look at.
+    // From here on no signal of the process is announced to it: those that were are for others to take.
     if !rank.is_ending() {
         signal::hand_over(thread, SigSet(u64::MAX));
     }

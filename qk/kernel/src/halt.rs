@@ -1,4 +1,4 @@
-//! Threads that halt for their proxy, which sees their registers and says when they go on ([`abi::halt`]).
+//! Threads that halt for their proxy, which reads their registers and says when they go on ([`abi::halt`]).
 
 use abi::control::HostOp;
 use abi::halt::{Halt, Order};

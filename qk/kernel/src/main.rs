@@ -3,7 +3,7 @@
 //!
 //! Where things are: `main` (order of initialisation) → `comm` (what the host says) → `pct`, `control` (policy from ring 3) →
 //! `rank`, `thread`, `aspace` (a rank, its threads and its memory) → `syscall`, `ship` (its calls) → `signal`, `delivery`, `exit`
-//! (the way back to ring 3) → `fault`, `timer` (interrupts) → `sched` (tasks and cores), `shootdown` (what cores ask each other),
+//! (the way back to ring 3) → `fault`, `timer` (interrupts) → `sched` (tasks and cores), `shootdown` (requests between cores),
 //! `windows` (SMARTMAP).
 #![no_std]
 #![no_main]
@@ -63,7 +63,7 @@ fn main(boot: Boot) -> ! {
     let mut pool: Ranges = boot.memory.iter().copied().take(24).collect();
     // BOUND: the ranges of RAM, at boot.
     let ram_bytes: u64 = pool.iter().map(|range| range.len_bytes()).sum();
-    // How much heap there must be, the header tells.
+    // The header says how much heap there must be.
     let header = PhysRange::new(comm_at, PAGE);
     hal::mem::add_to_pool(&[header]);
     let comm = comm::init(comm_at);

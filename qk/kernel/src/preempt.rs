@@ -1,8 +1,8 @@
 //! The preemption point: where the kernel, which runs with interrupts off, takes pending ones.
 //!
-//! Whoever does work whose amount a program chooses says in every turn how much it was ([`point`]); after a slice of work
+//! Code whose amount of work a program chooses says in every turn how much it was ([`point`]); after a slice of work
 //! interrupts are let in. So the longest section with interrupts off is the slice, and the largest piece of work that is
-//! said at once, whatever the program asks for (docs/adr/0014; after seL4's preemption points). That no loop is without it, or says
+//! said at once, whatever the program requests (docs/adr/0014; after seL4's preemption points). That no loop is without it, or says
 //! why, is held by tests/source/loops.rs.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -38,7 +38,7 @@ pub fn start() {
     LEFT[hal::cpu::id()].store(SLICE, Ordering::Relaxed);
 }
 
-/// Interrupts have handlers that may run: before the first core has booted nobody waits for one.
+/// Interrupts have handlers that may run: before the first core has booted nothing waits for one.
 static UP: AtomicBool = AtomicBool::new(false);
 
 /// From now on interrupts are let in.

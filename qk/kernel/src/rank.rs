@@ -49,7 +49,7 @@ pub struct Rank {
     pub identity: Once<Identity>,
     /// Its memory; `None` before it is loaded and after it is reaped. Held from the decision of a change to its end.
     pub aspace: SleepLock<Option<Aspace>>,
-    /// How its proxy learns of changes of its memory.
+    /// By which its proxy follows changes of its memory.
     pub log: &'static RegionLog,
     /// Pages of its mappings that show the node pool ([`crate::shared`]): of objects, and of text in units of [`TEXT_PAGE`].
     pub pool_pages: AtomicU64,
@@ -79,7 +79,7 @@ pub struct Rank {
     ending: AtomicU64,
     /// The status of the thread that exited last by itself: the rank's, should nothing else decide it.
     exit_status: AtomicU64,
-    /// There was no time to look who takes a signal of the process ([`crate::signal::claim`]).
+    /// There was no time to find which thread takes a signal of the process ([`crate::signal::claim`]).
     pub unclaimed: AtomicBool,
     /// Signals that were forgotten since timers that sent some went on ([`crate::timer::posix::forgotten`]).
     pub forgotten: AtomicU64,
@@ -109,7 +109,7 @@ pub struct Rank {
     pub tracing: Mutex<()>,
     /// What it offers to attach, and may attach.
     pub xpmem: Xpmem,
-    /// Told to the PCT already.
+    /// Reported to the PCT already.
     announced: AtomicBool,
 }
 
@@ -234,7 +234,7 @@ impl Rank {
         self.identity.set(identity).is_ok()
     }
 
-    /// Changes a resource limit and tells the proxy; returns what it is now.
+    /// Changes a resource limit, here and for the proxy; returns what it is now.
     pub fn change_limit(&self, resource: usize, change: impl FnOnce(&mut [u64; 2])) -> [u64; 2] {
         let limit = &mut self.limits.lock()[resource];
         change(limit);
@@ -285,7 +285,7 @@ impl Rank {
         self.threads.each().find(is_it).ok_or(Errno::ESRCH)
     }
 
-    /// Carries out `change` on the address space, or asks it something.
+    /// Carries out `change` on the address space, or reads from it.
     ///
     /// # Errors
     /// Those of `change`; ESRCH without an address space.

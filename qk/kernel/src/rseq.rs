@@ -60,7 +60,7 @@ pub fn register(thread: &Thread, [area, len_bytes, flags, signature]: [u64; 4]) 
     Ok(0)
 }
 
-/// The thread was preempted, or runs on another core: before it goes on its sequence is told. For who switches.
+/// The thread was preempted, or runs on another core: before it goes on its sequence is updated. For the code that switches.
 pub fn interrupted(thread: &Thread) {
     if thread.rseq[0].load(Ordering::Relaxed) != 0 {
         thread.rseq_due.store(true, Ordering::Relaxed);
@@ -68,7 +68,7 @@ pub fn interrupted(thread: &Thread) {
     }
 }
 
-/// Tells a thread on which core it goes on, and starts again the critical section that its last core left. A program that
+/// Writes on which core a thread goes on, and starts again the critical section that its last core left. A program that
 /// made its area unwritable ends (Linux: rseq_handle_notify_resume).
 ///
 /// # Errors

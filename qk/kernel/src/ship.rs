@@ -1,7 +1,7 @@
 //! Function shipping, the calling side: a request goes into the thread's ship slot and its worker answers (`wire::ship`).
 //!
 //! The caller first spins, since a worker that was just used answers within microseconds, unless the call is one that blocks
-//! or others want the core; then it parks until the proxy rings the core that the caller named.
+//! or others wait for the core; then it parks until the proxy rings the core that the caller named.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -34,7 +34,7 @@ pub enum Interruptible {
     No,
 }
 
-/// Who waits on a core for an answer.
+/// A task that waits on a core for an answer.
 struct Waiter {
     /// In whose slot the call is.
     thread: &'static Thread,
@@ -43,14 +43,14 @@ struct Waiter {
     caller: Caller,
 }
 
-/// Those who wait on a core and have not been woken.
+/// The waiters of a core that have not been woken.
 struct Waiters {
     list: Vec<Waiter>,
     /// Of them the first so many have not been looked at since the core was rung.
     due: usize,
 }
 
-/// What a core knows of answers.
+/// A core's state of waiting for answers.
 struct Answers {
     waiters: Mutex<Waiters>,
     /// Some are still to be looked at.
@@ -80,7 +80,7 @@ pub fn make_room(cpu: usize, calls: usize) -> Result<(), Errno> {
     list.try_reserve(more).map_err(|_| Errno::ENOMEM)
 }
 
-/// The host rang this core: whoever has an answer goes on.
+/// The host rang this core: waiters that have an answer go on.
 pub fn rung() {
     let here = &ANSWERS[hal::cpu::id()];
     here.rings.fetch_add(1, Ordering::Release);
@@ -97,7 +97,7 @@ pub fn rung() {
     }
 }
 
-/// Looks at those who wait on this core and could not be looked at when the host rang.
+/// Looks at the waiters on this core that could not be looked at when the host rang.
 #[inline]
 pub fn look_on() {
     let here = &ANSWERS[hal::cpu::id()];
@@ -107,7 +107,7 @@ pub fn look_on() {
     }
 }
 
-/// Wakes those of some waiters who have an answer.
+/// Wakes those of some waiters that have an answer.
 fn look(here: &Answers) {
     let Waiters { list, due } = &mut *here.waiters.lock();
     let first = due.saturating_sub(LOOKS);
@@ -149,7 +149,7 @@ pub fn host_op<const N: usize>(
     own_call(thread, op, args, Interruptible::No)
 }
 
-/// The same for one that may take as long as a program likes: it is given up when the rank ends.
+/// The same for one that may take as long as a program chooses: it is given up when the rank ends.
 ///
 /// # Errors
 /// The proxy's.

@@ -1,12 +1,12 @@
 //! Dropping translations on the cores that run a rank's threads, before a change of its memory is done.
 //!
 //! A core is *in* a rank from when it is about to load the rank's page tables until it is about to load others: idle cores
-//! keep the last. Who changes memory asks every core that is in the rank and waits until each has answered or left, with
-//! interrupts let in, so that two that ask each other both get their answers. It holds the address space, a sleeping lock,
-//! and no spin lock. A core that loads page tables has no old translations: it answers without being asked.
+//! keep the last. A change of memory sends a request to every core in the rank and waits until each has answered or left, with
+//! interrupts let in, so that two that wait for each other both get their answers. It holds the address space, a sleeping lock,
+//! and no spin lock. A core that loads page tables has no old translations: it answers without a request.
 //!
 //! What cores hold of other ranks' windows they drop with all the rest ([`flush_all_on`], [`drop_soon`]). Each request has a
-//! number, higher than those before: a core that has done one has done all up to it, whoever made them.
+//! number, higher than those before: a core that has done one has done all up to it, whichever cores made them.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,7 +18,7 @@ use wire::boot::MAX_CPUS;
 use crate::preempt;
 use crate::rank::Rank;
 
-/// What a rank asks of the cores that are in it.
+/// A rank's requests to the cores that are in it.
 pub struct Shootdown {
     /// Cores whose page tables are the rank's.
     inside: AtomicCoreSet,
@@ -54,7 +54,7 @@ impl Shootdown {
         self.inside.load()
     }
 
-    /// Nobody is inside.
+    /// No core is inside.
     pub const fn new() -> Shootdown {
         Shootdown {
             inside: AtomicCoreSet::new(),
@@ -134,7 +134,7 @@ pub fn flush_all_on(cores: &CoreSet) {
     }
 }
 
-/// The cores that have been told to drop all their translations and have not yet.
+/// The cores with a request to drop all their translations that have not yet.
 pub fn not_dropped() -> CoreSet {
     let mut cores = CoreSet::EMPTY;
     // BOUND: the cores.
@@ -155,7 +155,7 @@ pub fn drop_soon(rank: &'static Rank) {
     }
 }
 
-/// Drops all translations of this core, if it has been asked to.
+/// Drops all translations of this core, if that has been requested.
 pub fn catch_up() {
     let (asked, done) = &ALL[hal::cpu::id()];
     let until = asked.load(Ordering::SeqCst);
@@ -165,7 +165,7 @@ pub fn catch_up() {
     }
 }
 
-/// Another core asks this one.
+/// Another core's request has come.
 pub fn asked() {
     catch_up();
     let here = hal::cpu::id();

@@ -183,7 +183,7 @@ fn load_fpu(at: u64) -> Result<(), Errno> {
     }
 }
 
-/// What a bad frame earns.
+/// The signal for a bad frame.
 pub fn bad_frame() -> SigInfo {
     SigInfo::new(Signal::SEGV, code::KERNEL)
 }

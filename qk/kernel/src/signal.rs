@@ -106,7 +106,7 @@ pub fn is_ended(thread: &Thread) -> bool {
     process.has_fatal(&thread.signals.lock().thread)
 }
 
-/// Whether there is something that the thread does not block; if not, it is not told any more.
+/// Whether there is something that the thread does not block; if not, its pending flag is cleared.
 fn recalculate(thread: &Thread) -> bool {
     let signals = thread.rank.signals.lock();
     let own = thread.signals.lock();
@@ -116,7 +116,7 @@ fn recalculate(thread: &Thread) -> bool {
 }
 
 /// Changes the mask of the thread, which runs here (Linux: set_current_blocked): what it lets in now it may have to act on, and
-/// what it blocks now and did not before is others' to look at, for it may have been told. Returns the mask before, and what
+/// what it blocks now and did not before is others' to look at, for it may have been announced. Returns the mask before, and what
 /// `change` did.
 pub fn change_mask<R>(
     thread: &Thread,
@@ -215,7 +215,7 @@ pub fn release_timer(rank: &Rank, to: Option<&Thread>, id: u32) {
     }
 }
 
-/// Tells who has to know of a signal that was sent.
+/// Has a signal that was sent looked at by a thread that takes it.
 #[inline(always)]
 pub fn announce(rank: &'static Rank, to: Option<&'static Thread>, signal: Signal, sent: Sent) {
     forgotten(rank, sent.cancelled);
@@ -261,7 +261,7 @@ pub fn note_continued(rank: &Rank) {
 #[cold]
 fn forgotten_some(rank: &'static Rank, set: SigSet) {
     if set == SigSet::STOPPING {
-        note_continued(rank); // SIGCONT was sent, by whomever
+        note_continued(rank); // SIGCONT was sent, by any sender
     }
     if timer::posix::has_any(rank) {
         rank.forgotten.fetch_or(set.0, Ordering::SeqCst);
@@ -303,13 +303,13 @@ fn tell_another(rank: &'static Rank, signal: Signal, here: Option<&'static Threa
 /// Has a thread of the rank do what there was no time for: the one that runs here, if it is one.
 fn have_claimed(rank: &'static Rank, here: Option<&'static Thread>) {
     if let Some(thread) = here.or_else(|| rank.threads.first()) {
-        // Whom it tells may find just then that it has nothing to look at, and forget: so all look at this as well.
+        // The thread may find just then that it has nothing to look at, and forget: so all look at this as well.
         rank.unclaimed.store(true, Ordering::SeqCst);
         tell(thread);
     }
 }
 
-/// Does what there was no time for when a signal was sent: takes over the host's, looks who takes them, and which timers go on.
+/// Does what there was no time for when a signal was sent: takes over the host's, finds which threads take them, which timers go on.
 #[inline]
 pub fn claim(thread: &Thread) {
     if thread.rank.unclaimed.load(Ordering::SeqCst)
@@ -322,7 +322,7 @@ pub fn claim(thread: &Thread) {
 #[cold]
 fn claim_all(thread: &Thread) {
     collect(thread.rank);
-    // The thread may be the only one that takes a signal: it looks at those next, or is told.
+    // The thread may be the only one that takes a signal: it looks at those next, or is interrupted.
     tell_takers(thread.rank, SigSet(u64::MAX), |_| true);
     timer::posix::forgotten(thread.rank);
 }
@@ -341,7 +341,7 @@ fn hand_over_to_others(thread: &Thread, set: SigSet) {
     tell_takers(thread.rank, set, |other| !core::ptr::eq(other, thread));
 }
 
-/// As [`hand_over`] of all that a thread blocks which has others beside it: they may have been told of some of it before.
+/// As [`hand_over`] of all that a thread blocks which has others beside it: some of it may have been announced to them before.
 #[cold]
 #[inline(never)]
 pub fn hand_over_blocked(thread: &Thread) {
@@ -349,7 +349,7 @@ pub fn hand_over_blocked(thread: &Thread) {
     hand_over_to_others(thread, blocked);
 }
 
-/// Tells of each pending signal of the process in `set` a thread that takes it, the first that `may` be told.
+/// Has each pending signal of the process in `set` looked at by a thread that takes it, the first for which `may` holds.
 fn tell_takers(rank: &'static Rank, set: SigSet, may: impl Fn(&Thread) -> bool) {
     let pending = rank.signals.lock().process.pending.set().and(set);
     for signal in pending.iter() {
@@ -444,12 +444,12 @@ fn collect_some(rank: &'static Rank) -> bool {
     is_all
 }
 
-/// Tells the proxy how many of the host's signals are no longer pending, after some were taken or forgotten.
+/// Publishes to the proxy how many of the host's signals are no longer pending, after some were taken or forgotten.
 pub fn publish_taken(rank: &Rank) {
     rank.signals.lock().publish_taken(rank);
 }
 
-/// Tells the proxy which of SIGTTIN and SIGTTOU a thread takes that is about to make a call that can use a terminal: Linux
+/// Publishes to the proxy which of SIGTTIN and SIGTTOU a thread takes that is about to make a call that can use a terminal: Linux
 /// looks at that before it sends them.
 pub fn publish_takes(thread: &Thread) {
     let takes = {

@@ -1,4 +1,4 @@
-//! A lock whose holder may wait and be interrupted: whoever finds it taken parks, and gets it in the order of coming.
+//! A lock whose holder may wait and be interrupted: a task that finds it taken parks, and gets it in order of arrival.
 //!
 //! For what a program changes in steps of unbounded number, such as its address space. Never taken by interrupt handlers.
 
@@ -12,14 +12,14 @@ use crate::sched::{self, Task};
 /// The lock around a `T`.
 pub struct SleepLock<T> {
     gate: Mutex<Gate>,
-    /// Taken only by who holds the gate, so it is never contended.
+    /// Taken only by the holder of the gate, so it is never contended.
     value: Mutex<T>,
 }
 
 #[derive(Default)]
 struct Gate {
     held: bool,
-    /// Who waits, in the order of coming. Without memory: the heap may be used up, and waiting cannot fail.
+    /// The waiters, in order of arrival. Without memory: the heap may be used up, and waiting cannot fail.
     waiters: Fifo<&'static Task>,
     /// The waiter that holds it now and has not noticed yet.
     given: Option<&'static Task>,
@@ -103,7 +103,7 @@ impl<T> Drop for SleepGuard<'_, T> {
 }
 
 impl Gate {
-    /// Opens the gate, unless somebody waits.
+    /// Opens the gate, unless a task waits.
     #[inline]
     fn open(&mut self) -> bool {
         self.held = !self.waiters.is_empty();
@@ -111,7 +111,7 @@ impl Gate {
     }
 }
 
-/// Leaves the gate to who waits longest. Only the holder takes anybody out of the queue, so somebody still waits.
+/// Leaves the gate to the first waiter. Only the holder takes tasks out of the queue, so one still waits.
 #[cold]
 fn pass_on(gate: &Mutex<Gate>) {
     let next = {

@@ -29,7 +29,7 @@ use crate::{clock, comm, stats, timer};
 /// Particulars of pending signals kept for a thread.
 const QUEUE: usize = 256;
 /// Bytes of kernel heap that a thread takes at most besides its stack and its FPU state: its record, its pending signals, its
-/// places in lists, above all as one of those who wait for many futexes.
+/// places in lists, above all as a waiter for many futexes.
 const RECORD_BYTES: usize = 26 << 10;
 
 /// A thread.
@@ -40,7 +40,7 @@ pub struct Thread {
     pub index: usize,
     /// Its words in the communication area.
     pub area: &'static ThreadArea,
-    /// What the scheduler knows of it.
+    /// The scheduler's part of it.
     pub task: Task,
     /// Its end of its ship slot.
     pub caller: Mutex<Caller>,
@@ -55,7 +55,7 @@ pub struct Thread {
     pub pending_work: AtomicBool,
     /// Address of its restartable-sequence area (rseq(2)), 0: none; and its signature.
     pub rseq: [AtomicU64; 2],
-    /// It was preempted or moved to another core: its restartable sequence is to be told.
+    /// It was preempted or moved to another core: its restartable sequence is to be updated.
     pub rseq_due: AtomicBool,
     /// Where to write 0 and wake a waiter when it ends (set_tid_address(2)); 0: nowhere.
     pub clear_tid: AtomicU64,
@@ -65,19 +65,19 @@ pub struct Thread {
     pub memory_policy: Mutex<Policy>,
     /// Where it waits for a futex.
     pub futex: Place,
-    /// What its debugger wants.
+    /// What its debugger requests.
     pub debugged: Debugged,
     /// It has begun to end: others get its locks.
     pub ends: AtomicBool,
     /// Its processor time.
     pub clock: CpuClock,
-    /// Its end of a sleep, as the core that keeps it knows it: core and TSC.
+    /// Its end of a sleep, as the core that keeps it has it: core and TSC.
     pub alarm: Mutex<Option<(usize, u64)>>,
     /// Where an interrupted sleep ends (TSC), should it go on; 0: none.
     sleep_end: AtomicU64,
-    /// Its place among those who wait on a core for an answer, if it does.
+    /// Its place among the waiters of a core for an answer, if it is one.
     pub waits_at: AtomicUsize,
-    /// Its Linux thread id; 0 while nobody uses the number.
+    /// Its Linux thread id; 0 while the number is unused.
     tid: AtomicU64,
 }
 
@@ -113,7 +113,7 @@ impl Own {
 /// The thread whose program runs on each core.
 static CURRENT: PerCpu<Thread> = PerCpu::new();
 
-/// The thread whose program runs on this core; `None`: the PCT does, or nobody.
+/// The thread whose program runs on this core; `None`: the PCT does, or none.
 #[inline]
 pub fn current() -> Option<&'static Thread> {
     CURRENT.get()
@@ -131,7 +131,7 @@ pub fn set_current(thread: Option<&'static Thread>) {
 }
 
 impl Thread {
-    /// Its Linux thread id; 0: nobody uses the number.
+    /// Its Linux thread id; 0: the number is unused.
     #[inline]
     pub fn tid(&self) -> u64 {
         self.tid.load(Ordering::Relaxed)
@@ -155,7 +155,7 @@ impl Thread {
         awaits.contains(signal) || !self.signals.lock().thread.blocked().contains(signal)
     }
 
-    /// Remembers the end of a sleep that a signal interrupts.
+    /// Stores the end of a sleep that a signal interrupts.
     pub fn keep_sleep_end(&self, tsc: u64) {
         self.sleep_end.store(tsc, Ordering::Relaxed);
     }
@@ -246,7 +246,7 @@ impl Thread {
         self.forget_program();
     }
 
-    /// Ends it: from here on nobody finds it among the rank's threads.
+    /// Ends it: from here on it is not found among the rank's threads.
     pub fn end(&self) {
         self.tid.store(0, Ordering::Release);
         self.rank.threads.note_living(self.index, false);

@@ -25,7 +25,7 @@ pub use intervals::{
 };
 use intervals::{alarm_real, expire_cpu_time, real_taken};
 
-/// How long a task runs when others want its core.
+/// How long a task runs when others wait for its core.
 const SLICE_NS: u64 = 4_000_000;
 /// Deadlines that one interrupt acts on; another follows at once for the rest.
 const AT_ONCE: usize = 2;
@@ -52,7 +52,7 @@ impl Alarm {
 /// The timer of a core.
 struct CoreTimer {
     deadlines: Mutex<Deadlines<Alarm>>,
-    /// How many tasks and POSIX timers they have room for; changed by who has locked them.
+    /// How many tasks and POSIX timers they have room for; changed with the deadlines locked.
     tasks: AtomicUsize,
     timers: AtomicUsize,
     /// Of the running task (TSC).
@@ -150,7 +150,7 @@ pub fn go_on(_: &Thread) {
     arm();
 }
 
-/// A thread has got this core; `shared`: whoever had it before will wait for it. A timer that is set to an earlier slice's end
+/// A thread has got this core; `shared`: the one before it will wait for it. A timer that is set to an earlier slice's end
 /// stays as it is, and is set anew when it expires: threads that switch often leave the hardware alone.
 pub fn enter(thread: &Thread, shared: bool) {
     let core = here();
@@ -165,7 +165,7 @@ pub fn enter(thread: &Thread, shared: bool) {
     }
 }
 
-/// Nobody shares this core any more: it runs nothing, or what lets others go first by itself.
+/// This core is not shared any more: it runs nothing, or a task that yields by itself.
 #[inline]
 pub fn alone() {
     let slice = &here().slice;

@@ -195,7 +195,7 @@ fn copy_message(record: &mut Record, dir: Dir, at: u64) {
     copy_vectors(record, dir, iov, count);
 }
 
-/// As much as is asked for: all of it or nothing.
+/// As much as is requested: all of it or nothing.
 fn memory(at: u64) -> impl FnOnce(&mut [u8]) -> Option<usize> {
     move |to| {
         let user = User::range(at, to.len() as u64)?;

@@ -5,7 +5,7 @@
 //! there. What a peer's core may hold of a window, what that could do, and when it is dropped: docs/adr/0018.
 //!
 //! What a window shows is all of slot 0, with the owner's access and never executable. Not all of that is memory of the
-//! rank's partition: the clock page, the information page and the vDSO are seen, too. They are read-only to everybody, the first
+//! rank's partition: the clock page, the information page and the vDSO are seen, too. They are read-only to all, the first
 //! two are the node's for as long as it runs, and none holds anything that the peers have not at the same address. The
 //! kernel's memory lies in other slots, the PCT's in an address space that has no window.
 
@@ -47,7 +47,7 @@ struct Member {
     pid: u64,
 }
 
-/// Taken by who starts or ends a rank.
+/// Taken to start or end a rank.
 static MEMBERS: Once<SleepLock<Members>> = Once::new();
 
 /// What peers have windows on.
@@ -148,13 +148,13 @@ pub fn close(rank: &'static Rank) {
             preempt::point(TELL_WORK);
             shootdown::drop_soon(peer.rank);
         }
-        // Last: who sees that it has ended does not reach it after its next system call.
+        // Last: a peer that sees that it has ended does not reach it after its next system call.
         peer.info.ends(rank.id);
     }
 }
 
 /// Drops what cores hold of windows on `owner` that were used since the last time; returns when they have. The caller holds
-/// the address space: the entries looked at are nobody else's to change, but for peers that start or end, which run nowhere.
+/// the address space: the entries looked at are changed by no other task, but for peers that start or end, which run nowhere.
 pub fn flush(owner: &Rank) {
     if !owner.has_windows() {
         return; // It is being loaded, or has ended.
@@ -196,7 +196,7 @@ impl Drop for Flush {
 /// Drops what cores hold of any window, also on ranks that have ended; returns when they have. The use of windows stays as it
 /// is: it is the owners' to take.
 pub fn flush_all() {
-    // Who ends tells the cores under this lock.
+    // The end of a rank notifies the cores under this lock.
     let members = members().lock();
     let mut cores = shootdown::not_dropped();
     for peer in &members.live {
@@ -207,7 +207,7 @@ pub fn flush_all() {
                 cores = cores.or(&inside);
             }
         }
-        // A flush that has taken a use, and was not seen to have told the cores: they are among all.
+        // A flush that has taken a use, and was not seen to have notified the cores: they are among all.
         if FLUSHES.load(Ordering::SeqCst) != 0 {
             cores = cores.or(&inside);
         }
@@ -230,7 +230,7 @@ pub fn freshen(owner: &Rank) {
     }
 }
 
-/// Whose memory a program's address leads to, and where that is: through a window, if there is one.
+/// The rank whose memory a program's address leads to, and where that is: through a window, if there is one.
 pub fn owner(addr: u64) -> Option<(&'static Rank, u64)> {
     let (rank, addr) = in_window(addr)?;
     let rank = rank::all().get(rank)?;

@@ -1,4 +1,4 @@
-//! The ship slot: nobody sleeps through what they wait for, requests and results arrive once and whole, and a core is not
+//! The ship slot: no side sleeps through what it waits for, requests and results arrive once and whole, and a core is not
 //! rung any more when its call is over.
 
 use std::sync::Arc;
@@ -38,7 +38,7 @@ impl Ends {
         }
     }
 
-    /// As the kernel: posts, spins (once), says that it waits, waits. `cancel`: asks to give up before it waits.
+    /// As the kernel: posts, spins (once), says that it waits, waits. `cancel`: cancels before it waits.
     fn call(&self, caller: &mut Caller, n: u64, cancel: bool) -> i64 {
         self.buffer.with_mut(drop);
         self.calling.store(true, Ordering::Relaxed);
@@ -203,7 +203,7 @@ fn giving_up_ends_a_call_that_blocks() {
     });
 }
 
-/// A worker that does not hear the doorbell itself: whoever does looks at its slot and wakes it.
+/// A worker that does not wait for the doorbell itself: the one that does checks its slot and wakes it.
 #[test]
 fn a_worker_is_woken_by_who_hears_the_doorbell() {
     try_all(|| {

@@ -8,7 +8,7 @@ pub const VERSION: u64 = 0x2_7004;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
 pub enum Request {
-    /// The version of the interface. It is also how the QK asks the proxy whether a descriptor is the device.
+    /// The version of the interface. The QK also finds out by it whether a descriptor is the device.
     Version = 0x7800,
     /// Offers a range of addresses (struct xpmem_cmd_make).
     Make,

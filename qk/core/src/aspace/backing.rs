@@ -81,7 +81,7 @@ impl<M: Machine> Aspace<M> {
         Ok(())
     }
 
-    /// Backs `start .. end` as [`Self::back`], and tells the proxy, or leaves it as it was. It is wholly vacant, and no region's.
+    /// Backs `start .. end` as [`Self::back`], and logs it, or leaves it as it was. It is wholly vacant, and no region's.
     ///
     /// # Errors
     /// [`OutOfMemory`].
@@ -103,7 +103,7 @@ impl<M: Machine> Aspace<M> {
         filled.map(|_| ())
     }
 
-    /// Takes back the frames of `start .. end`, which the proxy may know of. Recorded first: what is unmapped is retired up to
+    /// Takes back the frames of `start .. end`, which the proxy may have mapped. Recorded first: what is unmapped is retired up to
     /// this record. Tables for splits at the borders are reserved.
     pub(super) fn take_back(&mut self, start: u64, end: u64) {
         self.publish_hole(start, end);
@@ -111,7 +111,7 @@ impl<M: Machine> Aspace<M> {
     }
 
     /// Takes the frames of `start .. end` out of the page tables. Tables for splits at the borders are reserved, and the log
-    /// has what there is to tell.
+    /// has the change.
     pub(super) fn take_out(&mut self, start: u64, end: u64) {
         let written = self.machine.is_written();
         let (mut tables, root) = self.tables_for(Purpose::Borders);
@@ -170,8 +170,8 @@ impl<M: Machine> Aspace<M> {
         at
     }
 
-    /// Maps fresh zeroed frames at `start .. end`, where nothing is mapped, the first at `place` if they can be, and tells the proxy
-    /// of those with an access, in as few pieces as they have. Returns the address of the first, and behind the last.
+    /// Maps fresh zeroed frames at `start .. end`, where nothing is mapped, the first at `place` if they can be, and logs
+    /// those with an access, in as few pieces as they have. Returns the address of the first, and behind the last.
     fn fill(
         &mut self,
         start: u64,
@@ -212,7 +212,7 @@ impl<M: Machine> Aspace<M> {
         }
     }
 
-    /// Tells the proxy of frames that are mapped with an access.
+    /// Logs frames that are mapped with an access, for the proxy.
     fn show(&self, piece: &Extent) {
         if piece.len_bytes > 0 && !piece.prot.is_empty() {
             record(self.machine, &shown(piece));

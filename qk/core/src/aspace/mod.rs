@@ -1,4 +1,4 @@
-//! An address space: a rank's partition of memory, its regions, its page tables, and what its proxy has been told of them.
+//! An address space: a rank's partition of memory, its regions, its page tables, and what its proxy's log says of them.
 //!
 //! Nothing is lazy: what a program may touch is backed and mapped. Each change first sets aside all that it may need
 //! (frames, tables for a large page that has to be split at either border, room in the region map) and then goes through:
@@ -10,7 +10,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | here | the type, and what can be asked of it |
+//! | here | the type, and its queries |
 //! | `machine` | what it needs of the machine and of the proxy |
 //! | `change` | map, unmap, protect, discard, brk |
 //! | `flags` | what leaves frames as they are: mlock, mbind |
@@ -18,7 +18,7 @@
 //! | `backing` | finding frames, giving them back |
 //! | `pieces` | how many mappings the proxy has, and where frames are adjacent |
 //! | `shared` | mappings of frames that ranks share |
-//! | `text` | such frames that nobody writes to |
+//! | `text` | such frames that are never written to |
 //! | `pool` | page-table frames |
 //! | `stale` | addresses that peers may still see as they were |
 //!
@@ -213,7 +213,7 @@ impl<M: Machine> Aspace<M> {
         Some((t.pa, t.size.bytes() - t.pa % t.size.bytes()))
     }
 
-    /// Notes that somebody who does not come through the page tables writes to `start .. end` (any alignment).
+    /// Notes a write to `start .. end` (any alignment) that does not go through the page tables.
     pub fn mark_dirty(&mut self, start: u64, end: u64) {
         let end = end.min(USER_TOP).next_multiple_of(PAGE_BYTES);
         let (mut tables, root) = self.tables();
@@ -288,7 +288,7 @@ impl<M: Machine> Aspace<M> {
         }
     }
 
-    /// Tells the proxy what is at `start .. end`, but for holes.
+    /// Logs what is at `start .. end` for the proxy, but for holes.
     fn publish(&mut self, start: u64, end: u64) {
         if self.may_show_text(start, end) {
             return self.publish_by_regions(start, end);
@@ -300,7 +300,7 @@ impl<M: Machine> Aspace<M> {
         });
     }
 
-    /// Tells the proxy that nothing is at `start .. end` any more.
+    /// Logs for the proxy that nothing is at `start .. end` any more.
     fn publish_hole(&self, start: u64, end: u64) {
         let change = Change::Unmap {
             addr: start,
@@ -318,7 +318,7 @@ impl<M: Machine> Aspace<M> {
     }
 }
 
-/// Tells the proxy of a change.
+/// Logs a change for the proxy.
 fn record<M: Machine>(machine: M, change: &Change) {
     M::point(LOG_WORK);
     // BOUND: `sync` waits until there is room.
@@ -327,7 +327,7 @@ fn record<M: Machine>(machine: M, change: &Change) {
     }
 }
 
-/// What the proxy is told of frames that are mapped.
+/// The log's record of frames that are mapped.
 fn shown(extent: &Extent) -> Change {
     shown_as(extent, 0)
 }

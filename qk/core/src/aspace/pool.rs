@@ -1,14 +1,14 @@
 //! Frames of page tables. They are type-stable: a frame that was a table of some level is only ever a table of that level
 //! again while the address space lives.
 //!
-//! A peer that has a window on this rank may keep a translation of an upper entry for as long as it likes. It then walks a
+//! A peer that has a window on this rank may keep a translation of an upper entry for any time. It then walks a
 //! table that has another place by now, and reaches memory of this same rank, or nothing. Were the frame a page of data,
 //! or a table of another level, the peer would take its contents for entries, and reach whatever they say.
 //!
 //! The other way round a frame that was data becomes a table only after the peers' cores have dropped their translations of
 //! it ([`super::stale`]): with one that is left, a peer could write entries of its own.
 //!
-//! Free tables are linked through their first entry, which has P clear, so that whoever still walks one finds nothing.
+//! Free tables are linked through their first entry, which has P clear, so that a walk that still reaches one finds nothing.
 
 use crate::frames::Frames;
 use crate::page::{PAGE_BYTES, PageSize};
@@ -162,7 +162,7 @@ impl<M: Machine> ShareTables<'_, M> {
         })
     }
 
-    /// Retires what was unmapped; `clean`: it holds zeros. What is not of the partition is left to whom it belongs.
+    /// Retires what was unmapped; `clean`: it holds zeros. What is not of the partition is left to its owner.
     pub fn retire(&mut self, pa: u64, len_bytes: u64, clean: bool) {
         if self.frames.holds(pa, len_bytes) {
             self.frames

@@ -1,5 +1,5 @@
 //! Addresses that peers may still see as they were: a core that used a window on this rank keeps translations of it after
-//! the rank has unmapped the memory, for nobody tells it (docs/adr/0018).
+//! the rank has unmapped the memory, for no flush is requested (docs/adr/0018).
 //!
 //! Most of that is harmless: what is behind such a translation is memory of this same rank. Two uses are not, and wait until
 //! those cores have dropped what they hold: showing another frame at such an address, which a peer would not see; and making

@@ -1,7 +1,7 @@
-//! Text that ranks share: frames of the node pool, of private mappings, which nobody writes to.
+//! Text that ranks share: frames of the node pool, of private mappings, which are never written to.
 //!
 //! They are mapped without write access. Before a rank gets that, it gets a copy of its own ([`Aspace::own`]), so that nothing
-//! is copied at a page fault. Whoever counts the mappings of the frames is told what has gone, a piece at a time.
+//! is copied at a page fault. The counter of the frames' mappings is told what has gone, a piece at a time.
 
 use super::{Aspace, Machine, Purpose, record, shown_as};
 use crate::frames::Place;

@@ -1,8 +1,8 @@
 //! Frames for a mapping that grows, adjacent to those that it has.
 //!
 //! The proxy maps every physically contiguous piece on its own, and Linux allows a process so many mappings. Two mappings that grow
-//! in turns, a page at a time each, would take every other frame of a chunk if they took the lowest free one. So who finds
-//! the adjacent frame taken goes on where there is room to grow, away from the other.
+//! in turns, a page at a time each, would take every other frame of a chunk if they took the lowest free one. So one that
+//! finds the adjacent frame taken goes on where there is room to grow, away from the other.
 
 use super::chunk::FRAMES_PER_CHUNK;
 use super::{Frames, Run, frame_in_chunk};
@@ -11,7 +11,7 @@ use crate::page::PAGE_BYTES;
 /// Free frames in a row that are worth going on among, in a chunk that others use.
 const ROOM: usize = 64;
 
-/// Where frames are wanted.
+/// Where frames are to lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Anywhere.
@@ -65,7 +65,7 @@ impl Frames {
         }
     }
 
-    /// Where a mapping can grow downwards: at the end of the highest chunk that nobody uses.
+    /// Where a mapping can grow downwards: at the end of the highest unused chunk.
     fn alloc_on_top(&mut self, frames: usize) -> Option<Run> {
         match self.whole.last() {
             Some(c) => self.take_run(c, FRAMES_PER_CHUNK.checked_sub(frames), frames),

@@ -33,7 +33,7 @@ use whole::{CHUNKS_PER_GIB, Whole};
 
 const CHUNK_BYTES: u64 = PageSize::Size2M.bytes();
 const GIB_BYTES: u64 = PageSize::Size1G.bytes();
-/// Work of setting one up, besides that of each chunk, for who does so (see [`Point`]).
+/// Work of setting one up, besides that of each chunk, for its caller (see [`Point`]).
 pub const SET_UP_WORK: u32 = 5000;
 /// Work per chunk in a loop over chunks.
 const CHUNK_WORK: u32 = 100;
@@ -95,7 +95,7 @@ pub struct Frames {
 
 impl Frames {
     /// An allocator over the whole 4 KiB frames inside `[base, base + len_bytes)`, all free.
-    /// `all_zero`: the machine handed this memory over zeroed and nobody has written to it.
+    /// `all_zero`: the machine handed this memory over zeroed and it has not been written to.
     /// `point` is called in every loop over chunks. `None` when there is no memory for its own tables.
     ///
     /// # Panics

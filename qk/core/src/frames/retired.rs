@@ -4,7 +4,7 @@ use super::chunk::{Bits, FRAMES_PER_CHUNK, Zero};
 use super::{CHUNK_WORK, Chunk, Frames, FreeError};
 
 impl Frames {
-    /// Retires `[addr, addr + len_bytes)`, which is in use. `clean`: it holds zeros, and nobody writes to it any more.
+    /// Retires `[addr, addr + len_bytes)`, which is in use. `clean`: it holds zeros, and is not written to any more.
     ///
     /// # Errors
     /// As [`Self::free_range`].

@@ -111,7 +111,7 @@ fn a_double_free_panics_in_debug_builds() {
         .free(M2, PageSize::Size4K, false);
 }
 
-/// One byte per frame: what the allocator must know, written the slow way.
+/// One byte per frame: what the allocator must record, written the slow way.
 struct Model {
     base: u64,
     used: Vec<bool>,

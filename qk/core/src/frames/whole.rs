@@ -6,7 +6,7 @@ use alloc::boxed::Box;
 /// Chunks in a gigabyte.
 pub const CHUNKS_PER_GIB: usize = 512;
 
-/// A set of chunk numbers that knows the gigabytes it holds every chunk of.
+/// A set of chunk numbers, and the gigabytes it holds every chunk of.
 pub struct Whole {
     chunks: BitTree,
     gibs: BitTree,

@@ -1,6 +1,6 @@
-//! The locks with an owner (PI) of a bucket that somebody waits for: of each who has it, and who waits, in order of arrival.
+//! The locks with an owner (PI) of a bucket that have waiters: of each its owner, and its waiters in order of arrival.
 //!
-//! A bucket has any number of waiters, and few locks: programs do not know which words hash alike. So all that goes through
+//! A bucket has any number of waiters, and few locks: which words hash alike is hidden from programs. So all that goes through
 //! locks here is short, however many threads wait for one of them.
 
 use abi::Errno;
@@ -10,10 +10,10 @@ use core::ops::Range;
 use super::slots::{List, NIL, Slots, give_back};
 use super::{Key, Waiter};
 
-/// A lock that somebody waits for.
+/// A lock that has waiters.
 pub struct Lock {
     pub key: Key,
-    /// The thread id of who has it.
+    /// The thread id of its owner.
     pub owner: u32,
     /// Larger than that of all locks that were waited for before; never another's.
     pub ticket: u64,
@@ -34,19 +34,19 @@ impl<W: Waiter> Contended<W> {
         }
     }
 
-    /// Who has a lock that somebody waits for.
+    /// The owner of a lock that has waiters.
     pub fn owner(&self, key: Key) -> Option<u32> {
         Some(self.locks[self.find(key)?].owner)
     }
 
-    /// Who waits longest for a lock, and whether somebody else does.
+    /// The first waiter for a lock, and whether there are more.
     pub fn first(&self, key: Key) -> Option<(W, bool)> {
         let head = self.locks[self.find(key)?].waiters.head();
         let first = self.slots.slot(head);
         Some((first.entry.1, first.next != NIL))
     }
 
-    /// Waits for a lock that thread `owner` has; of one that is waited for already, it is known who has it. Returns the slot.
+    /// Waits for a lock that thread `owner` has; of one that has waiters already, the owner is known. Returns the slot.
     ///
     /// # Errors
     /// ENOMEM; nothing has changed then.
@@ -74,7 +74,7 @@ impl<W: Waiter> Contended<W> {
         }
     }
 
-    /// Gives a lock to who waits longest, whose thread id is `owner`.
+    /// Gives a lock to its first waiter, whose thread id is `owner`.
     pub fn pass_on(&mut self, key: Key, owner: u32) {
         if let Some(at) = self.find(key) {
             let lock = &mut self.locks[at];

@@ -1,10 +1,10 @@
-//! futex(2): who waits for which word, in which order they are woken, and what becomes of the words.
+//! futex(2): which threads wait for which word, in which order they are woken, and what becomes of the words.
 //!
 //! | file | what |
 //! |---|---|
 //! | here | the table, waiting for a word and giving up |
-//! | `queue` | who waits for the plain words of a bucket |
-//! | `contended` | who waits for its locks with an owner |
+//! | `queue` | the waiters for the plain words of a bucket |
+//! | `contended` | the waiters for its locks with an owner |
 //! | `slots` | the lists of both |
 //! | `wake` | WAKE, WAKE_OP, REQUEUE, CMP_REQUEUE |
 //! | `many` | futex_waitv |
@@ -13,7 +13,7 @@
 //! | `op` | the operation that WAKE_OP carries |
 //!
 //! # No wake-up is lost or counted twice
-//! A waiter compares the word and enters its bucket under the bucket's lock. Whoever wakes has changed the word before and
+//! A waiter compares the word and enters its bucket under the bucket's lock. A waker has changed the word before and
 //! takes the same lock: either the waiter sees the new value, or it is seen. A woken waiter leaves the bucket and its
 //! [`Place`] says so, both under the lock; a waiter that gives up takes the lock as well ([`Futexes::cancel`]), so it has
 //! either left by itself or been woken, never both.
@@ -108,7 +108,7 @@ pub trait Locks {
     /// An unlocked one.
     fn new<T>(value: T) -> Self::Of<T>;
 
-    /// Runs `section` while nobody else has the lock.
+    /// Runs `section` with the lock held.
     fn with<T, R>(lock: &Self::Of<T>, section: impl FnOnce(&mut T) -> R) -> R;
 }
 
@@ -180,7 +180,7 @@ impl Place {
 /// Buckets of a table, at most.
 pub const MAX_BUCKETS: usize = 1 << 16;
 
-/// Those who wait for words that hash alike. In a cache line of its own.
+/// The waiters for words that hash alike. In a cache line of its own.
 #[repr(align(64))]
 struct Bucket<L: Locks, W: Waiter>(L::Of<Waiters<W>>);
 
@@ -191,7 +191,7 @@ struct Waiters<W> {
     locks: Contended<W>,
 }
 
-/// Everybody who waits for a futex.
+/// All waiters for futexes.
 pub struct Futexes<L: Locks, W: Waiter> {
     buckets: Box<[Bucket<L, W>]>,
     seed: u64,
@@ -200,7 +200,7 @@ pub struct Futexes<L: Locks, W: Waiter> {
 }
 
 impl<L: Locks, W: Waiter> Futexes<L, W> {
-    /// A table of `buckets` buckets. A `seed` that programs do not know keeps them from filling one bucket on purpose.
+    /// A table of `buckets` buckets. A `seed` that is hidden from programs keeps them from filling one bucket on purpose.
     ///
     /// # Errors
     /// ENOMEM.

@@ -2,7 +2,7 @@
 
 use abi::Errno;
 
-/// How FUTEX_WAKE_OP changes a word, as its third value encodes it, and whether those who wait for that word are woken, too.
+/// How FUTEX_WAKE_OP changes a word, as its third value encodes it, and whether the waiters for that word are woken, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WakeOp {
     operation: u32,

@@ -1,5 +1,5 @@
 //! Locks with an owner (PTHREAD_PRIO_INHERIT): the word holds the owner's thread id, and flags
-//! (include/uapi/linux/futex.h). Who waits gets the lock from whoever releases it, in order of arrival. (There are no
+//! (include/uapi/linux/futex.h). A release gives the lock to its waiters, in order of arrival. (There are no
 //! priorities to inherit.)
 
 use abi::Errno;
@@ -13,7 +13,7 @@ const BUCKET_WORK: u32 = 50;
 pub(super) const TID_MASK: u32 = 0x3fff_ffff;
 /// The lock's owner ended without releasing it.
 pub(super) const OWNER_DIED: u32 = 1 << 30;
-/// Somebody waits: the owner has to release it by futex(2).
+/// It has waiters: the owner has to release it by futex(2).
 pub(super) const WAITERS: u32 = 1 << 31;
 
 /// What is known of the thread that a lock's word names.
@@ -42,7 +42,7 @@ pub enum Locked {
     Unknown(u32),
 }
 
-/// What becomes of a lock's word when thread `tid` wants it and the word is `old`; `None`: another thread has it.
+/// What becomes of a lock's word when thread `tid` is to take it and the word is `old`; `None`: another thread has it.
 ///
 /// # Errors
 /// EDEADLK: the thread has it already.
@@ -64,7 +64,7 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
     /// bucket's lock.
     ///
     /// # Errors
-    /// EDEADLK: the caller has it. ESRCH: its owner is gone. EINVAL: somebody waits for a lock that nobody has: the word was
+    /// EDEADLK: the caller has it. ESRCH: its owner is gone. EINVAL: the lock has waiters but no owner: the word was
     /// overwritten. EFAULT. ENOMEM.
     pub fn lock_pi(
         &self,
@@ -115,7 +115,7 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
         })
     }
 
-    /// Releases the lock: gives it to the first who waits, if any. FUTEX_WAITERS is set if there are more. (Linux sets it in
+    /// Releases the lock: gives it to the first waiter, if any. FUTEX_WAITERS is set if there are more. (Linux sets it in
     /// any case; then the next release is a system call that finds no waiter.)
     ///
     /// # Errors
@@ -133,8 +133,8 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
             .ok_or(Errno::EPERM)
     }
 
-    /// The lock's owner `tid` ends: gives it to the first who waits, marked FUTEX_OWNER_DIED. `false`: it does not have it.
-    /// It has it as well when somebody waits for it to release it, whatever the word has become: C libraries mark what a
+    /// The lock's owner `tid` ends: gives it to the first waiter, marked FUTEX_OWNER_DIED. `false`: it does not have it.
+    /// It has it as well when a thread waits for its release, whatever the word has become: C libraries mark what a
     /// thread leaves behind themselves.
     ///
     /// # Errors
@@ -195,7 +195,7 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
         word: impl Fn(Key) -> Option<T>,
         mut point: impl FnMut(u32),
     ) {
-        // Whoever enters later, sees that the thread ends: see `lock_pi`.
+        // A thread that enters later sees that this one ends: see `lock_pi`.
         fence(Ordering::SeqCst);
         if self.lock_waiters.load(Ordering::Relaxed) == 0 {
             return;
@@ -221,7 +221,7 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
                     locks.len() <= SLICE
                 });
                 if let Some((key, word)) = found {
-                    // A word whose memory has gone meanwhile is nobody's lock.
+                    // A word whose memory has gone meanwhile is no lock.
                     let _ = self.owner_died(key, &word, tid, &mut point);
                 }
                 point(BUCKET_WORK);
@@ -245,7 +245,7 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
     }
 }
 
-/// Takes the lock for thread `tid`, or sees to it that its owner has to release it by futex(2) ([`Locked::Queued`]: the
+/// Takes the lock for thread `tid`, or makes its owner release it by futex(2) ([`Locked::Queued`]: the
 /// caller may enter). With the thread that has it then; its end passes the lock on, whatever the word has become by then.
 /// `None`: the word changed meanwhile.
 fn acquire<W: Waiter>(
@@ -258,7 +258,7 @@ fn acquire<W: Waiter>(
     let old = word.load()?;
     if let Some(new) = lock(old, tid)? {
         return match waiters.locks.owner(key) {
-            // Who has it ends, and has marked the word itself: the first who waits is about to get it.
+            // Its owner ends, and has marked the word itself: the first waiter is about to get it.
             Some(holder) if old & OWNER_DIED != 0 => Ok(Some((Locked::Queued, holder))),
             Some(_) => Err(Errno::EINVAL),
             None => {

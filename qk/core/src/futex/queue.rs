@@ -1,4 +1,4 @@
-//! Who waits for the plain words of a bucket, in the order in which they came.
+//! The waiters for the plain words of a bucket, in order of arrival.
 //!
 //! Every entry has a ticket, larger than all before it; a walk that lets go of the bucket's lock goes on by it ([`Cursor`]).
 
@@ -7,7 +7,7 @@ use abi::Errno;
 use super::slots::{List, NIL, Position, Slots};
 use super::{Key, NOT_QUEUED, SLICE, Waiter};
 
-/// Whom a wake-up reaches.
+/// Which waiters a wake-up reaches.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A thread that waits for this word only.
@@ -52,7 +52,7 @@ const HEAD: Position = Position {
     ticket: 0,
 };
 
-/// How far a walk over those who wait when it began has come.
+/// How far a walk over the waiters of its begin has come.
 #[derive(Clone, Copy)]
 pub struct Cursor {
     /// Where to go on. If that entry has left meanwhile: at the head.
@@ -99,7 +99,7 @@ impl<W: Waiter> Queue<W> {
         }
     }
 
-    /// Where a walk over those who wait now begins.
+    /// Where a walk over the present waiters begins.
     pub fn walk(&self) -> Cursor {
         Cursor {
             at: HEAD,

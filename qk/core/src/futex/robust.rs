@@ -8,7 +8,7 @@ use super::{ANY, Futexes, Key, Locks, Waiter, Word};
 
 /// Entries that are followed, at most: a list may be circular (ROBUST_LIST_LIMIT).
 const LIMIT: usize = 2048;
-/// Bytes of `struct robust_list_head`, which set_robust_list(2) wants to be told.
+/// Bytes of `struct robust_list_head`, which set_robust_list(2) has to be given.
 pub const HEAD_BYTES: u64 = 24;
 
 /// A lock that a thread leaves behind, unless it turns out not to be its own.
@@ -83,7 +83,7 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
         }
         loop {
             let old = word.load()?;
-            // It was released, and whoever waits for it may not have been woken yet; or it was about to be taken by this
+            // It was released, and its waiter may not have been woken yet; or it was about to be taken by this
             // thread, which was woken for it: another has to be woken in its place.
             let free = left.pending && old & TID_MASK == 0;
             if !free {
@@ -96,7 +96,7 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
                 }
             }
             if free || old & WAITERS != 0 {
-                // Somebody who uses the word as another kind of lock as well is not woken.
+                // A waiter for the word as another kind of lock is not woken.
                 let _ = self.wake(key, 1, ANY, point);
             }
             return Ok(());

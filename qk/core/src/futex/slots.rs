@@ -14,7 +14,7 @@ pub const NIL: u32 = u32::MAX;
 
 /// Slots for entries of any number of lists.
 pub struct Slots<T> {
-    /// All full; what is in slots from `len` on is nobody's.
+    /// All full; what is in slots from `len` on is unused.
     chunks: Vec<Vec<Slot<T>>>,
     len: u32,
     next_ticket: u64,
@@ -112,7 +112,7 @@ impl<T: Copy> Slots<T> {
     }
 
     /// Takes the entry out of a slot, and so out of its list. Returns the entry that is there now, if any is: its list and
-    /// whoever knows its slot have to be told that it was slot [`Slots::len`].
+    /// other holders of its slot have to be told that it was slot [`Slots::len`].
     #[inline]
     pub fn remove(&mut self, list: &mut List, index: u32) -> Option<&T> {
         let Slot { prev, next, .. } = *self.slot(index);
@@ -189,7 +189,7 @@ impl<T: Copy> Slots<T> {
         &self.slot(index).entry
     }
 
-    /// Gives back chunks that are not in use any more, but for one: who waits again and again allocates nothing.
+    /// Gives back chunks that are not in use any more, but for one: repeated waits allocate nothing.
     #[inline]
     fn trim(&mut self) {
         let kept = self.len as usize / CHUNK + 1;

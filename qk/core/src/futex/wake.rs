@@ -51,11 +51,11 @@ impl<W: Waiter> Batch<W> {
 }
 
 impl<L: Locks, W: Waiter> Futexes<L, W> {
-    /// Wakes at most `count` of those who wait for `key` with one of `bits`, in the order in which they came; one when
+    /// Wakes at most `count` of the waiters for `key` with one of `bits`, in order of arrival; one when
     /// `count` is zero or less, as Linux does. Returns how many. `point` is called without a lock.
     ///
     /// # Errors
-    /// EINVAL: no bits, or somebody waits for `key` as for a lock with an owner.
+    /// EINVAL: no bits, or a thread waits for `key` as for a lock with an owner.
     pub fn wake(
         &self,
         key: Key,
@@ -87,8 +87,8 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
         }
     }
 
-    /// FUTEX_WAKE_OP: changes `word` (of key `changed`), wakes at most `counts[0]` of those who wait for `key`, and, if what
-    /// the word was compares, at most `counts[1]` of those who wait for the word. Returns how many in all.
+    /// FUTEX_WAKE_OP: changes `word` (of key `changed`), wakes at most `counts[0]` of the waiters for `key`, and, if what
+    /// the word was compares, at most `counts[1]` of the waiters for the word. Returns how many in all.
     ///
     /// # Errors
     /// EFAULT, and as [`Futexes::wake`].
@@ -116,12 +116,12 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
         Ok(woken)
     }
 
-    /// Wakes at most `counts[0]` of those who wait for `from`, and makes at most `counts[1]` more wait for `to`. With
+    /// Wakes at most `counts[0]` of the waiters for `from`, and makes at most `counts[1]` more wait for `to`. With
     /// `expected`: if `from`'s word is that. A thread that waits for several words is woken instead of moved, which it has
     /// to expect: it looks at the words again.
     ///
     /// # Errors
-    /// EINVAL: a negative count, or somebody waits for `from` as for a lock with an owner. EAGAIN: the word is another.
+    /// EINVAL: a negative count, or a thread waits for `from` as for a lock with an owner. EAGAIN: the word is another.
     /// EFAULT. ENOMEM: none could be moved for lack of memory.
     pub fn requeue(
         &self,
@@ -160,7 +160,7 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
         }
     }
 
-    /// Wakes all who wait for plain words with keys like these: they look at their words again.
+    /// Wakes all waiters for plain words with keys like these: they read their words once more.
     pub fn wake_where(&self, of: impl Fn(Key) -> bool, mut point: impl FnMut(u32)) {
         for bucket in 0..self.buckets.len() {
             let (mut cursor, mut batch) = (None, Batch::new());
@@ -199,7 +199,7 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
     }
 }
 
-/// The cursor of a walk over those who wait for plain words, where it is the first slice: from the start.
+/// The cursor of a walk over the waiters for plain words, where it is the first slice: from the start.
 fn begin<'a, W: Waiter>(
     cursor: &'a mut Option<Cursor>,
     waiters: &Waiters<W>,

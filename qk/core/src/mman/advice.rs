@@ -96,7 +96,7 @@ fn refuse(advice: u64, region: &Region) -> Option<Errno> {
         madv::FREE => file || shared,
         // Linux's VM_SPECIAL.
         madv::DODUMP => region.kind == Kind::Vvar,
-        // Children get a copy of all: who is told so takes other measures.
+        // Children get a copy of all: a program that gets an error takes other measures.
         madv::WIPEONFORK => true,
         // Punching holes into files is not served yet; Linux says EACCES where it may not either.
         madv::REMOVE if file => return Some(Errno::EACCES),

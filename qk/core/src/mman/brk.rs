@@ -17,7 +17,7 @@ pub struct Heap {
 /// What a brk comes to. It never fails: when refused, the call returns the old break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BrkPlan {
-    /// Refused, or only asked: nothing changes.
+    /// Refused, or only read: nothing changes.
     Keep,
     /// The break moves within its page.
     Set,

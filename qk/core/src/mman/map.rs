@@ -136,7 +136,7 @@ pub fn mmap(
     })
 }
 
-/// Without a pool of huge pages Linux answers ENOMEM to a size it knows, EINVAL to others.
+/// Without a pool of huge pages Linux answers ENOMEM to a size it supports, EINVAL to others.
 fn refuse_hugetlb(args: &MmapArgs, file: bool) -> Errno {
     let log2_bytes = args.flags >> 26 & 63;
     if file || args.len_bytes == 0 || ![0, 21, 30].contains(&log2_bytes) {

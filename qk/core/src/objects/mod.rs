@@ -2,11 +2,11 @@
 //!
 //! An object is known by the file's device and inode and lives while some rank maps any of it. It has frames for what
 //! was ever mapped of it, in runs of adjacent frames (*pieces*) as long as the pool has them. All of its frames come
-//! back together, when its last mapping goes: those who may still write to them have to let go first. The ranks' proxies at
+//! back together, when its last mapping goes: what may still write to them has to let go first. The ranks' proxies at
 //! once: [`Objects::detach`] hands the pieces out and [`Objects::retire`] takes them back. Cores that reached them by a window,
 //! and children of ranks, when the frames are needed: [`Objects::release`].
 //!
-//! The pool's other use is text that ranks share and nobody writes to ([`Objects::attach_text`]).
+//! The pool's other use is text that ranks share and never write to ([`Objects::attach_text`]).
 //!
 //! What would make us revisit it: programs that slide a window over a file much larger than the pool. Then mappings would have
 //! to be counted per piece.
@@ -241,8 +241,8 @@ impl Objects {
         &self.retired
     }
 
-    /// Makes retired frames free, and their slots: those of some pieces of [`Self::retired`], in that order. Nobody can reach
-    /// them any more: no window, no child.
+    /// Makes retired frames free, and their slots: those of some pieces of [`Self::retired`], in that order. They cannot be
+    /// reached any more: by no window, no child.
     pub fn release(&mut self, pieces: &[Piece]) {
         take_out(&mut self.retired, pieces, self.point);
         self.free(pieces);

@@ -199,7 +199,7 @@ proptest! {
     }
 }
 
-/// Text against a model: who maps which pages of which file.
+/// Text against a model: which rank maps which pages of which file.
 mod text {
     use super::*;
 
@@ -310,7 +310,7 @@ mod text {
             ops in proptest::collection::vec((0..3u64, 0..40u64, 1..20u64, any::<bool>()), 1..60),
         ) {
             let mut objects = objects(2 * MIB);
-            // What is mapped: file, range and frames; and where each page lies as long as anybody maps it.
+            // What is mapped: file, range and frames; and where each page lies as long as it is mapped.
             let mut mapped: Vec<(u64, u64, Vec<Piece>)> = Vec::new();
             for (inode, first, pages, maps) in ops {
                 if maps {

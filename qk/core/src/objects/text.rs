@@ -1,7 +1,7 @@
-//! Text: what ranks of the node have mapped of files without write access, in frames of the node pool that nobody writes to.
+//! Text: what ranks of the node have mapped of files without write access, in frames of the node pool that are never written to.
 //!
-//! It is known by the file and the time of its last change, so a file that has changed is another one. It stays when nobody maps
-//! it any more, for the next program that does, until the pool runs short ([`Objects::take_idle_text`]); and it never takes more
+//! It is known by the file and the time of its last change, so a file that has changed is another one. It stays when it is not
+//! mapped any more, for the next program that does, until the pool runs short ([`Objects::take_idle_text`]); and it never takes more
 //! than half of the pool, which files that ranks write to need. There is no object: each piece counts its own mappings.
 
 use abi::Errno;
@@ -18,7 +18,7 @@ pub struct TextKey {
     pub changed_ns: u64,
 }
 
-/// A piece, and who shows it.
+/// A piece, and how much of it is mapped.
 pub(super) struct Text {
     key: TextKey,
     piece: Piece,
@@ -44,7 +44,7 @@ impl Text {
 const LOOK_WORK: u32 = 20;
 
 impl Objects {
-    /// Frames for what the pool does not have of `from .. to` of a text, by offset. Nobody else gets to know of them before
+    /// Frames for what the pool does not have of `from .. to` of a text, by offset. No other rank finds them before
     /// [`Self::enter_text`].
     ///
     /// # Errors
@@ -140,7 +140,7 @@ impl Objects {
         }
     }
 
-    /// Takes out what nobody maps. It may be given to [`Self::free_text`] when no window reaches it any more.
+    /// Takes out what is not mapped. It may be given to [`Self::free_text`] when no window reaches it any more.
     pub fn take_idle_text(&mut self) -> Vec<Piece> {
         let (mut idle, point) = (Vec::new(), self.point);
         self.texts.retain(|text| {

@@ -31,8 +31,8 @@ pub fn protect(
     Ok(flush)
 }
 
-/// Has what is mapped or kept in `[start, end)`, which nobody can write to, show adjacent frames from `pa` instead, with the same
-/// access. Whoever reads meanwhile finds either frame.
+/// Has what is mapped or kept in `[start, end)`, which cannot be written to, show adjacent frames from `pa` instead, with the same
+/// access. A read meanwhile finds either frame.
 ///
 /// # Errors
 /// [`OutOfTables`], with nothing changed.
@@ -73,8 +73,8 @@ pub fn visit_dirty(
     });
 }
 
-/// Marks the pages that touch `[start, end)` dirty, as a write by somebody who does not come
-/// through these tables (the kernel's direct map, the proxy) makes them.
+/// Marks the pages that touch `[start, end)` dirty, as a write that does not go through
+/// these tables (the kernel's direct map, the proxy) makes them.
 pub fn mark_dirty(t: &mut impl Tables, root: u64, start: u64, end: u64) {
     for_each_leaf(t, root, [start, end], ANY, &mut |_, slot, leaf| {
         // Hardware could only set the same bit: a plain store loses nothing.

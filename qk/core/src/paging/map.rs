@@ -8,7 +8,7 @@ use crate::regions::Prot;
 /// How to map.
 #[derive(Clone, Copy, Debug)]
 pub struct MapOptions {
-    /// Access; empty keeps the frames without letting anybody at them.
+    /// Access; empty keeps the frames without any access.
     pub prot: Prot,
     /// The largest page to use (stacks: 4 KiB; 1 GiB only where CPUID has it).
     pub max: PageSize,
@@ -26,7 +26,7 @@ pub fn own_table(t: &impl Tables, root: u64) -> Option<u64> {
 /// Never executable: NX in a table entry covers all below it (AMD APM vol. 2 §5.6.1).
 ///
 /// Unlike all other entries it begins without A: hardware sets that before it caches anything of the window (AMD APM vol. 2
-/// §5.4.2, Intel SDM vol. 3 §4.8), and so tells who has to be flushed ([`take_window_use`]).
+/// §5.4.2, Intel SDM vol. 3 §4.8), which says what has to be flushed ([`take_window_use`]).
 #[inline]
 pub fn set_window(root: &impl Table, slot: usize, table: Option<u64>) {
     debug_assert!((1..256).contains(&slot));
@@ -41,8 +41,8 @@ pub fn window_is_used(root: &impl Table, slot: usize) -> bool {
     root.get(slot).0 & A != 0
 }
 
-/// Whether the window in slot `slot` of the table `root` was used since it was set, or since this was last asked. The cores
-/// that have the table loaded must then be flushed: only after that they will say so again.
+/// Whether the window in slot `slot` of the table `root` was used since it was set, or since the last call. The cores
+/// that have the table loaded must then be flushed: only after that a use shows again.
 #[inline]
 pub fn take_window_use(root: &impl Table, slot: usize) -> bool {
     debug_assert!((1..256).contains(&slot));
@@ -170,7 +170,7 @@ impl Mapping {
         let mut leaf = Entry::leaf(pa, level, self.options.prot, self.options.dirty);
         let end = first + leaves as usize;
         debug_assert!(
-            // BOUND: the entries of a table; whoever asked counts them.
+            // BOUND: the entries of a table; the caller counts them.
             (first..end).all(|i| table.get(i).is_empty()),
             "mapping over something"
         );
@@ -179,7 +179,7 @@ impl Mapping {
             write_groups(table, first, groups, leaf, span(level));
             leaf = Entry(leaf.0 + (groups * GROUP) as u64 * span(level));
         }
-        // BOUND: the entries of a table; whoever asked counts them.
+        // BOUND: the entries of a table; the caller counts them.
         for i in first + groups * GROUP..end {
             table.set(i, leaf);
             leaf = leaf.following(level);
@@ -189,7 +189,7 @@ impl Mapping {
 
 #[inline(never)]
 fn write_groups(table: &impl Table, first: usize, groups: usize, mut leaf: Entry, step: u64) {
-    // BOUND: the entries of a table; whoever asked counts them.
+    // BOUND: the entries of a table; the caller counts them.
     for i in (first..).step_by(GROUP).take(groups) {
         table.set_group(i, leaf, step);
         leaf = Entry(leaf.0 + GROUP as u64 * step);
@@ -197,8 +197,8 @@ fn write_groups(table: &impl Table, first: usize, groups: usize, mut leaf: Entry
 }
 
 /// Unmaps `[start, end)`, holes allowed, splitting large pages at the borders and freeing tables
-/// that become empty. `visit(tables, pa, len_bytes, dirty)` sees what went, kept pages too, in as few pieces
-/// as one table tells; `dirty` means that a piece may hold something else than zeros.
+/// that become empty. `visit(tables, pa, len_bytes, dirty)` gets what went, kept pages too, in as few pieces
+/// as one table shows; `dirty` means that a piece may hold something else than zeros.
 ///
 /// # Errors
 /// [`OutOfTables`], with nothing unmapped.
@@ -219,7 +219,7 @@ pub fn unmap<T: Tables>(
     Ok(())
 }
 
-/// Empties slot 0 and frees its tables, the topmost too: nobody may have a window to it any more.
+/// Empties slot 0 and frees its tables, the topmost too: no window may show it any more.
 pub fn destroy<T: Tables>(t: &mut T, root: u64, mut visit: impl FnMut(u64, u64, bool)) {
     if let Some(table) = own_table(t, root) {
         remove(t, root, [0, span(4)], &mut |_, run: Run| {

@@ -165,7 +165,7 @@ impl<T: Table> Slot<T> {
             count += self.take_groups(first, racing, most - 1);
         }
         let mut next = Entry(first.0 + (count - 1) as u64 * span(self.level));
-        // BOUND: the entries of a table; whoever asked counts them.
+        // BOUND: the entries of a table; the caller counts them.
         while count < most {
             next = next.following(self.level);
             let index = self.index + count;
@@ -192,7 +192,7 @@ impl<T: Table> Slot<T> {
             count += self.run_of_groups(next, most - 1);
             next = Entry(next.0 + (count - 1) as u64 * span(self.level));
         }
-        // BOUND: the entries of a table; whoever asked counts them.
+        // BOUND: the entries of a table; the caller counts them.
         while count < most {
             next = next.following(self.level);
             if self.table.get(self.index + count).clean() != next {
@@ -207,11 +207,11 @@ impl<T: Table> Slot<T> {
     fn without(&self, bits: u64, end: u64) -> usize {
         let most = self.entries_until(end);
         let mut count = 0;
-        // BOUND: the entries of a table; whoever asked counts them.
+        // BOUND: the entries of a table; the caller counts them.
         while count + GROUP <= most && self.table.bits_of_group(self.index + count) & bits == 0 {
             count += GROUP;
         }
-        // BOUND: the entries of a table; whoever asked counts them.
+        // BOUND: the entries of a table; the caller counts them.
         while count < most && self.table.get(self.index + count).0 & bits == 0 {
             count += 1;
         }
@@ -224,7 +224,7 @@ impl<T: Table> Slot<T> {
     fn take_groups(&self, first: Entry, racing: bool, most: usize) -> usize {
         let step = span(self.level);
         let mut count = 0;
-        // BOUND: the entries of a table; whoever asked counts them.
+        // BOUND: the entries of a table; the caller counts them.
         while count + GROUP <= most {
             let expected = Entry(first.0 + (count as u64 + 1) * step);
             let index = self.index + 1 + count;
@@ -249,7 +249,7 @@ impl<T: Table> Slot<T> {
     fn run_of_groups(&self, first: Entry, most: usize) -> usize {
         let step = span(self.level);
         let mut count = 0;
-        // BOUND: the entries of a table; whoever asked counts them.
+        // BOUND: the entries of a table; the caller counts them.
         while count + GROUP <= most {
             let expected = Entry(first.0 + (count as u64 + 1) * step);
             let table = &self.table;

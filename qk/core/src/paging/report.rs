@@ -102,7 +102,7 @@ pub struct Stretch {
     pub mapped: bool,
 }
 
-/// The stretch that starts at `va`, as far as one table tells, up to `end` (above `va`, at most 512 GiB).
+/// The stretch that starts at `va`, as far as one table shows, up to `end` (above `va`, at most 512 GiB).
 pub fn stretch(t: &impl Tables, root: u64, va: u64, end: u64) -> Stretch {
     let Some(mut table) = own_table(t, root).map(|frame| t.table(frame)) else {
         return Stretch { end, mapped: false };

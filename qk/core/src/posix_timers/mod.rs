@@ -55,10 +55,10 @@ impl Clock {
     }
 }
 
-/// Who gets a timer's signal.
+/// The target of a timer's signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notify {
-    /// Nobody: the timer is there to be looked at (SIGEV_NONE), or its thread has ended.
+    /// Nothing: the timer is only read (SIGEV_NONE), or its thread has ended.
     Nobody,
     /// The process.
     Process,
@@ -71,7 +71,7 @@ pub enum Notify {
 pub struct Event {
     /// The clock.
     pub clock: Clock,
-    /// Who gets the signal.
+    /// The target of the signal.
     pub notify: Notify,
     /// Which signal.
     pub signal: Signal,
@@ -99,7 +99,7 @@ pub struct Timer {
     interval: Interval,
     /// It stands still: the expiration whose signal has been sent and not been taken.
     waits: Option<u64>,
-    /// Expirations that no signal told of, since one did.
+    /// Expirations without a signal, since the last one.
     missed: u64,
     /// timer_getoverrun.
     overrun: u32,
@@ -120,13 +120,13 @@ impl Timer {
         }
     }
 
-    /// Who gets its signal.
+    /// The target of its signal.
     #[must_use]
     pub fn notify(&self) -> Notify {
         self.event.notify
     }
 
-    /// The deadline to be kept, and its clock: none while it is off, stands still, or has nobody to tell.
+    /// The deadline to be kept, and its clock: none while it is off, stands still, or sends no signal.
     #[must_use]
     pub fn due(&self) -> Option<(Clock, u64)> {
         let runs = self.waits.is_none()
@@ -136,8 +136,8 @@ impl Timer {
         Some((self.clock, due_ns))
     }
 
-    /// What is left until it expires next, and its period; zeros when it is off. Expirations that nobody was told of
-    /// yet are over.
+    /// What is left until it expires next, and its period; zeros when it is off. Expirations that were not
+    /// notified yet are over.
     fn left(&self, now: impl Fn(Clock) -> u64) -> (u64, u64) {
         if self.clock == Clock::Ended {
             return (0, 0);
@@ -361,7 +361,7 @@ impl Table {
     }
 
     /// The deadline of a timer may have come: the signal to send, if so. [`Self::dropped`] is to be
-    /// told when it is not.
+    /// called when it is not.
     pub fn expire(&mut self, id: u32, now: impl Fn(Clock) -> u64) -> Option<SigInfo> {
         let turn = self.turns;
         let timer = self.get_mut(id).ok()?;
@@ -380,7 +380,7 @@ impl Table {
         Some(SigInfo::expired(signal, value.unwrap_or(0), expiration))
     }
 
-    /// The program takes the signal: it is told how many expirations it missed, and the timer goes on. Returns whether it does.
+    /// The program takes the signal: it gets the number of expirations it missed, and the timer goes on. Returns whether it does.
     pub fn taken(&mut self, info: &mut SigInfo, now: impl Fn(Clock) -> u64) -> bool {
         let Some((timer, expiration)) = info
             .timer
@@ -428,7 +428,7 @@ impl Table {
         stood
     }
 
-    /// A thread ends: if this timer is for it, it tells nobody from now on, and if it counts its processor time, that stands
+    /// A thread ends: if this timer is for it, it sends nothing from now on, and if it counts its processor time, that stands
     /// still. Returns whether the timer has changed.
     pub fn thread_ends(&mut self, id: u32, thread: usize) -> bool {
         let Ok(timer) = self.get_mut(id) else {

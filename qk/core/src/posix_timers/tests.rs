@@ -251,7 +251,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What the manual says: when it was due first, and all expirations that the program has been told of.
+/// What the manual says: when it was due first, and all expirations that have been reported to the program.
 #[derive(Clone, Copy, Default)]
 struct Model {
     first_ns: Option<u64>,
@@ -272,7 +272,7 @@ impl Model {
         }
     }
 
-    /// When it expires next, but for what the program has not been told of.
+    /// When it expires next, but for what has not been reported to the program.
     fn next(&self, now_ns: u64) -> Option<u64> {
         let (first_ns, count) = (self.first_ns?, self.until(now_ns));
         (count == 0 || self.period_ns > 0).then_some(first_ns + count * self.period_ns)
@@ -280,7 +280,7 @@ impl Model {
 }
 
 proptest! {
-    /// Each expiration is told of once: by a signal, or as the overrun of one. Each deadline is met at the next interrupt.
+    /// Each expiration is reported once: by a signal, or as the overrun of one. Each deadline is met at the next interrupt.
     #[test]
     fn no_expiration_is_lost(ops in proptest::collection::vec(op(), 1..120)) {
         let (mut table, mut now_ns) = (Table::new(), 0);

@@ -1,7 +1,7 @@
 //! Regions in the order of their addresses, in chunks of bounded length.
 //!
 //! Programs have tens of regions, some have thousands. One sorted array would move half of them for
-//! each insertion; here an insertion moves at most a chunk. Each chunk knows the largest hole below
+//! each insertion; here an insertion moves at most a chunk. Each chunk holds the largest hole below
 //! one of its regions, so that the search for a hole passes over chunks instead of regions.
 //!
 //! The storage of chunks is set aside by [`List::reserve`], the one operation that can fail.

@@ -37,9 +37,9 @@ bitflags! {
         const UNWRITTEN = 256;
         /// MADV_DONTDUMP: left out of a core file.
         const DONT_DUMP = 512;
-        /// A private mapping of a file, or a part of a program, whose frames others may show, too: nobody writes to them.
+        /// A private mapping of a file, or a part of a program, whose frames others may show, too: never written to.
         const TEXT = 1024;
-        /// What mbind has set, as the kernel packs it; none: the policy of who asks.
+        /// What mbind has set, as the kernel packs it; none: the policy of the calling thread.
         const POLICY = 0x1f << 11;
     }
 }

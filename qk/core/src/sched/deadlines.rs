@@ -1,4 +1,4 @@
-//! When somebody on a core wants to be woken.
+//! When the sleepers of a core are to be woken.
 //!
 //! A sorted array: a core has few sleepers, most of which are woken before their deadline, so what counts is that the
 //! earliest is at hand and that nothing is allocated. Setting and clearing move the entries that are due earlier, some

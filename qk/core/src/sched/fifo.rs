@@ -1,4 +1,4 @@
-//! Who waits for the same thing, in the order of coming. The list runs through the waiters themselves, so that entering it needs
+//! The waiters for the same thing, in order of arrival. The list runs through the waiters themselves, so that entering it needs
 //! no memory and cannot fail.
 
 /// A waiter, as a handle. It is in one list at a time.
@@ -6,7 +6,7 @@ pub trait Linked: Copy {
     /// `next` comes behind it.
     fn set_next(self, next: Self);
 
-    /// Who comes behind it, if anybody does; from now on nobody.
+    /// The waiter behind it, if there is one; from now on none.
     fn take_next(self) -> Option<Self>;
 }
 
@@ -18,13 +18,13 @@ pub struct Fifo<T> {
 }
 
 impl<T: Linked> Fifo<T> {
-    /// Nobody waits.
+    /// No waiters.
     #[must_use]
     pub const fn new() -> Fifo<T> {
         Fifo { ends: None }
     }
 
-    /// Whether nobody waits.
+    /// Whether there are no waiters.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.ends.is_none()

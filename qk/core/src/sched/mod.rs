@@ -1,8 +1,8 @@
-//! The scheduler's bookkeeping: where a task is, which cores it may use, and who comes next.
+//! The scheduler's bookkeeping: where a task is, which cores it may use, and which comes next.
 //!
-//! Switching contexts, locks, interrupts and the clock are the kernel's. A task that waits *parks*; whoever has an event for
-//! it *unparks* it, and an unpark that comes first is not lost ([`park`]). Lists here never allocate while they are used:
-//! whoever makes a thread reserves its place first, so that waking one cannot fail.
+//! Switching contexts, locks, interrupts and the clock are the kernel's. A task that waits *parks*; an event for it
+//! *unparks* it, and an unpark that comes first is not lost ([`park`]). Lists here never allocate while they are used:
+//! a new thread's place is reserved first, so that waking one cannot fail.
 
 pub mod deadlines;
 pub mod fifo;

@@ -5,9 +5,9 @@
 //!
 //! A core with nothing to run halts, in its idle context or right in a task that parks. It announces the halt
 //! ([`HaltFlag::announce`]), looks at its queue and at its task's token once more, and halts; an interrupt that comes after
-//! the look ends the halt at once. An unparker changes the word (and the queue) and then asks [`HaltFlag::is_set`]: in the
+//! the look ends the halt at once. An unparker changes the word (and the queue) and then reads [`HaltFlag::is_set`]: in the
 //! one order of all these accesses, either the core's look sees the token, or the unparker sees the flag and interrupts.
-//! An unparker that finds a token needs not ask: whoever left the token does.
+//! An unparker that finds a token need not read it: the one that left the token does.
 
 use core::sync::atomic::Ordering::SeqCst;
 
@@ -21,7 +21,7 @@ mod sync {
     pub use loom::sync::atomic::{AtomicBool, AtomicU8};
 
     /// Between an access and one that must not come before it. Both are sequentially consistent, which is enough; loom takes
-    /// them for acquire and release accesses only, but knows the fence.
+    /// them for acquire and release accesses only, but models the fence.
     #[inline]
     pub fn order() {
         #[cfg(loom)]
@@ -51,7 +51,7 @@ pub enum Unparked {
     Queue,
     /// The task runs or halts on its core and has a token now: wake that core if it halts.
     OnCore,
-    /// Nothing: it is queued already, somebody else left a token and wakes the core, or the task is gone.
+    /// Nothing: it is queued already, another unparker left a token and wakes the core, or the task is gone.
     Nothing,
 }
 

@@ -1,4 +1,4 @@
-//! Who waits for a core.
+//! The tasks that wait for a core.
 
 use abi::Errno;
 use alloc::collections::VecDeque;

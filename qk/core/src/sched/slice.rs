@@ -1,8 +1,8 @@
-//! How long a task may keep its core: for ever while nobody else wants it, else until its slice ends.
+//! How long a task may keep its core: for ever while no other task waits for it, else until its slice ends.
 //!
-//! The core itself begins and ends slices. Another one that queues a task there asks [`Slice::is_shared`] after that, and
+//! The core itself begins and ends slices. Another one that queues a task there reads [`Slice::is_shared`] after that, and
 //! interrupts a core that is not shared; one that is will look at its queue at the slice's end. So a core says that it is
-//! not shared any more before it looks whether anybody waits, not after: the queue's lock puts the two looks in an order.
+//! not shared any more before it looks whether a task waits, not after: the queue's lock puts the two looks in an order.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -23,7 +23,7 @@ pub struct Slice(AtomicU64);
 pub enum Due {
     /// It ends at this time at the latest.
     At(u64),
-    /// It ended, which no interrupt will tell any more: a host may keep a core for longer than a slice in the middle of setting
+    /// It ended, which no interrupt will show any more: a host may keep a core for longer than a slice in the middle of setting
     /// its timer.
     Over,
 }
@@ -49,7 +49,7 @@ impl Slice {
         self.0.load(Relaxed) != 0
     }
 
-    /// The core goes on with a task, which has a slice until `end` if somebody waits: certainly (`shared`) or as the queue tells
+    /// The core goes on with a task, which has a slice until `end` if a task waits: certainly (`shared`) or as the queue shows
     /// (`is_wanted`). Returns the end; 0: never.
     #[inline]
     pub fn begin(
@@ -69,7 +69,7 @@ impl Slice {
         end
     }
 
-    /// Somebody waits for the core. Returns the end of the slice that begins with that; `None`: there was one.
+    /// A task waits for the core. Returns the end of the slice that begins with that; `None`: there was one.
     #[inline]
     pub fn share(&self, end: impl FnOnce() -> u64) -> Option<u64> {
         if self.0.load(Relaxed) != 0 {

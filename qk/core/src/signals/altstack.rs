@@ -63,7 +63,7 @@ impl AltStack {
     }
 
     /// Where a handler's frame is to be placed below, for a thread interrupted at `sp`: the top of
-    /// the alternate stack when the action asks for it (`onstack`), there is one, and it is not in
+    /// the alternate stack when the action requests it (`onstack`), there is one, and it is not in
     /// use; else below the red zone.
     pub fn frame_top(&self, sp: u64, onstack: bool) -> u64 {
         if onstack && self.state(sp) == 0 {

@@ -318,7 +318,7 @@ impl Pending {
     }
 
     /// Takes out the first `signal`, which is pending.
-    #[inline(never)] // So that the result is written where it is wanted, and not copied there.
+    #[inline(never)] // So that the result is written in place, and not copied there.
     pub fn pop(&mut self, signal: Signal) -> SigInfo {
         let is_one = |entry: &Entry| entry.info.signal == signal;
         // BOUND: the signals that may be queued, and the timers.

@@ -2,7 +2,7 @@
 //! next. A process has one [`Process`] and, per thread, one [`Thread`].
 //!
 //! Pure bookkeeping: frames on user stacks, waking sleepers and stopping the proxy are the
-//! kernel's, told by the values returned here. Each signal takes the way
+//! kernel's, by the values returned here. Each signal takes the way
 //! [`Process::send`] (may drop it) → pending → [`Process::next`] (decides) → the kernel acts.
 
 mod altstack;
@@ -47,7 +47,7 @@ pub mod sa {
     pub const NODEFER: u64 = 0x4000_0000;
     /// Back to the default action on entry.
     pub const RESETHAND: u64 = 0x8000_0000;
-    /// What a kernel keeps; it clears other bits, so that programs can ask what is supported.
+    /// What a kernel keeps; it clears other bits, so that programs can test what is supported.
     pub const KNOWN: u64 = NOCLDSTOP
         | NOCLDWAIT
         | SIGINFO
@@ -73,7 +73,7 @@ pub struct Action {
 }
 
 impl Action {
-    /// The action of a program that never asked for another.
+    /// The action of a program that has set no other.
     pub const DEFAULT: Self = Self {
         handler: SIG_DFL,
         flags: 0,
@@ -120,7 +120,7 @@ pub struct Sent {
 pub enum Delivery {
     /// Run a handler; the blocked mask has been changed for it already.
     Handler {
-        /// What the handler is told.
+        /// What the handler gets.
         info: SigInfo,
         /// How; `flags` and `restorer` are as when it was installed.
         action: Action,
@@ -164,7 +164,7 @@ pub struct Process {
     continued: bool,
 }
 
-/// Who gets a signal.
+/// The target of a signal.
 pub enum Target<'a> {
     /// Any thread of the process; the main one is named, for its mask decides whether an ignored
     /// signal is dropped or kept for sigwait.

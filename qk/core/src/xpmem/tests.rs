@@ -53,7 +53,7 @@ proptest! {
         }
     }
 
-    /// Whatever is asked for: what is attached lies in the segment, and the segment in the program's memory.
+    /// Whatever is requested: what is attached lies in the segment, and the segment in the program's memory.
     #[test]
     fn parts_lie_in_their_segment(start in wild(), len in wild(), offset in wild(), part in wild()) {
         if let Ok(segment) = Segment::new(start, len, 1, 0o600) {

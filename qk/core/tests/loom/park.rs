@@ -25,7 +25,7 @@ fn try_all(scene: impl Fn() + Sync + Send + 'static) {
 /// How a task waits.
 #[derive(Clone, Copy, PartialEq)]
 enum Wait {
-    /// Right on its core, as long as no other task wants to run there.
+    /// Right on its core, as long as no other task is to run there.
     Halting,
     /// By leaving its core, which the idle context then halts.
     Leaving,
@@ -43,7 +43,7 @@ enum Step {
 
 struct Task {
     parking: Parking,
-    /// What it waits for: how many events there were. Relaxed, for whoever unparks publishes it by that.
+    /// What it waits for: how many events there were. Relaxed, for the unpark publishes it.
     events: AtomicUsize,
 }
 

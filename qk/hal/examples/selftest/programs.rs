@@ -21,7 +21,7 @@ const CODE: u64 = 0x40_0000;
 const DATA: u64 = 0x50_0000;
 const STACK_TOP: u64 = DATA + 0x3000;
 
-// Call numbers; the programs below know them.
+// Call numbers; the programs below use them.
 const EXIT: u64 = 0;
 const YIELD: u64 = 1;
 const SAVE_FPU: u64 = 2;
@@ -137,7 +137,7 @@ pub fn user_trap(frame: &mut UserFrame, trap: Trap) {
     frame.rip = core::mem::take(&mut frame.r15);
 }
 
-/// Arms the timer at the first call; then tells whether it has interrupted ring 3.
+/// Arms the timer at the first call; then returns whether it has interrupted ring 3.
 fn arm_timer() -> u64 {
     if ARMED.swap(1, Ordering::Relaxed) == 0 {
         apic::timer_set(time::tsc() + time::tsc_hz() / 10_000);
@@ -247,7 +247,7 @@ pub fn run_all() {
     );
     check("signal frame images", run_pair(&raw const frames));
     let entries = || ENTRIES.load(Ordering::Relaxed);
-    // The one trap nobody enters for: the kernel's own verdict on a non-canonical return, once in each of the two `traps`.
+    // The one trap without an entry: the kernel's own verdict on a non-canonical return, once in each of the two `traps`.
     check(
         "every entry from ring 3 is counted",
         entries() + 2 == CALLS.load(Ordering::Relaxed),

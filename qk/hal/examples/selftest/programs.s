@@ -35,7 +35,7 @@ MUST_EQUAL $6, %r8; MUST_EQUAL $7, %r9; MUST_EQUAL $8, %r10; MUST_EQUAL $9, %r12
 MUST_EQUAL $11, %r14; MUST_EQUAL $12, %r15
 movq %xmm0, %rax
 MUST_EQUAL %rax, %rsp
-// The handler changes rbx and asks for a full return.
+// The handler changes rbx and requests a full return.
 CALL {change_rbx}
 MUST_EQUAL $0x1234, %rbx
 jmp pass

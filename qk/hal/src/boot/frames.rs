@@ -61,7 +61,7 @@ pub(crate) fn take(count: u64) -> Option<Phys> {
         "boot ran out of early frames"
     );
     arena.next = taken + count * PAGE;
-    // SAFETY: 1. The range is free RAM that was just taken out of the arena, so nobody else knows it.
+    // SAFETY: 1. The range is free RAM that was just taken out of the arena, so nothing else uses it.
     //         2. It lies below 4 GiB, where the early and the final direct map both show RAM.
     unsafe { core::ptr::write_bytes(taken.direct() as *mut u8, 0, (count * PAGE) as usize) };
     Some(taken)

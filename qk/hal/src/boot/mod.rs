@@ -24,7 +24,7 @@ pub type MemRange = PhysRange;
 /// Longest command line kept, in bytes.
 pub const MAX_CMDLINE: usize = 2048;
 
-/// What the loader told, checked and copied out of the loader's memory.
+/// What the loader passed, checked and copied out of the loader's memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Boot {
     /// The command line; cut at [`MAX_CMDLINE`] bytes or at the first byte that is not UTF-8.

@@ -47,7 +47,7 @@ fn image_borders() -> [u64; 4] {
 /// How far the image was loaded from where it was linked.
 static DELTA: AtomicU64 = AtomicU64::new(0);
 
-/// Where the image was loaded, `delta` bytes from where it was linked; remembers `delta`.
+/// Where the image was loaded, `delta` bytes from where it was linked; stores `delta`.
 pub(super) fn image_range(delta: u64) -> PhysRange {
     DELTA.store(delta, Ordering::Relaxed);
     let [start, _, _, end] = image_borders();

@@ -1,4 +1,4 @@
-//! What the CPU can do, and the control bits the kernel wants everywhere.
+//! What the CPU can do, and the control bits the kernel sets everywhere.
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,7 +22,7 @@ pub fn xcr0() -> u64 {
     XCR0.load(Ordering::Relaxed)
 }
 
-/// Whether the CPU has 1 GiB pages; asked once, for CPUID is slow in a virtual machine.
+/// Whether the CPU has 1 GiB pages; read once, for CPUID is slow in a virtual machine.
 static GIANT_PAGES: AtomicBool = AtomicBool::new(false);
 
 /// Whether the CPU has 1 GiB pages.

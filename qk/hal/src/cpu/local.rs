@@ -24,7 +24,7 @@ pub(crate) struct CpuLocal {
     this: AtomicPtr<CpuLocal>,
     id: AtomicU64,
     /// Where entries from ring 3 build their frame on the running task's kernel stack. Mirrors TSS.RSP0. The word at this
-    /// address tells the syscall exit to restore every register (`set_return_slow`): it belongs to the task, not to the CPU.
+    /// address makes the syscall exit restore every register (`set_return_slow`): it belongs to the task, not to the CPU.
     pub kstack_top: AtomicU64,
     /// Scratch of the syscall entry.
     user_rsp: AtomicU64,
@@ -36,7 +36,7 @@ pub(crate) struct CpuLocal {
     pub root: AtomicU64,
     /// The context whose FPU state the registers hold.
     pub fpu_owner: AtomicPtr<Context>,
-    /// Interrupts that nobody asked for.
+    /// Interrupts without a request.
     pub spurious: AtomicU64,
     /// What debug exceptions in ring 0 have said.
     pub debug_hits: AtomicU64,
@@ -85,7 +85,7 @@ impl CpuLocal {
     /// Loads GDT, TSS and GS of the CPU this runs on. `self` must be no other CPU's record.
     ///
     /// # Panics
-    /// When there is no such CPU; before anybody can ask for its number.
+    /// When there is no such CPU; before its number can be read.
     pub(crate) fn install(&'static self, id: usize) {
         let slot = &CPUS[id];
         let this = core::ptr::from_ref(self).cast_mut();
@@ -150,7 +150,7 @@ pub(crate) fn count() -> usize {
     COUNT.load(Ordering::Relaxed)
 }
 
-/// The boot CPU's record: the first thing Rust does, because everything else may ask `cpu::id`.
+/// The boot CPU's record: the first thing Rust does, because everything else may call `cpu::id`.
 pub(crate) fn init_bsp() {
     BSP.install(0);
     super::init_this_cpu();

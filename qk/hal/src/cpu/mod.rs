@@ -33,7 +33,7 @@ const DEBUG_EXIT_PORT: u16 = 0xf4;
 #[must_use]
 pub fn id() -> usize {
     let id: u64;
-    // SAFETY: 1. GS points to this CPU's `CpuLocal` in the kernel (set before the first Rust code that can ask).
+    // SAFETY: 1. GS points to this CPU's `CpuLocal` in the kernel (set before the first Rust code that can call this).
     //         2. Not `pure`: a task may continue on another CPU after a switch, so the load must not be reused.
     unsafe {
         asm!("mov {}, gs:[{off}]", out(reg) id, off = const offsets::ID, options(nostack, preserves_flags, readonly))
@@ -84,7 +84,7 @@ pub(crate) fn init_this_cpu() {
     features::set_tsc_aux(id() as u64);
 }
 
-/// Tells the CPU that this is a spin loop.
+/// Marks a spin loop for the CPU.
 pub fn pause() {
     core::hint::spin_loop();
 }
@@ -117,7 +117,7 @@ pub fn set_entry_counter(cpu: usize, counter: &'static AtomicU64) {
 
 /// Makes the running task's return to ring 3 restore every register from its frame (by IRETQ).
 ///
-/// To be called by whoever edits more of a system call's frame than `rax`, `rdx`, `rsi`, `rdi`, `rsp` and flags, or makes it return to an
+/// For code that edits more of a system call's frame than `rax`, `rdx`, `rsi`, `rdi`, `rsp` and flags, or makes it return to an
 /// address that may lie above [`USER_TOP`](abi::map::USER_TOP), where SYSRET could fault: sigreturn, execve. Returns from traps and interrupts always restore everything. The request stays with the task if it is switched away before it returns.
 pub fn set_return_slow() {
     let word = local().kstack_top.load(Ordering::Relaxed) as *mut u64;
@@ -143,7 +143,7 @@ pub(crate) fn stop() -> ! {
     }
 }
 
-/// A random number of the CPU's generator, when it has one that answers (Intel SDM vol. 1 §7.3.17 asks for ten tries).
+/// A random number of the CPU's generator, when it has one that answers (Intel SDM vol. 1 §7.3.17 recommends ten tries).
 #[must_use]
 pub fn rdrand() -> Option<u64> {
     let random = x86_64::instructions::random::RdRand::new()?;

@@ -27,7 +27,7 @@ const STARTUP_WAIT_US: u64 = 2_000;
 /// All CPUs must be up by then, emulated on a loaded host too.
 const READY_WAIT_US: u64 = 10_000_000;
 
-/// What an AP needs to begin; the assembly knows the offsets 0 and 8.
+/// What an AP needs to begin; the assembly uses the offsets 0 and 8.
 #[repr(C)]
 struct ApStart {
     stack_top: u64,
@@ -122,7 +122,7 @@ global_asm!(
     "movq (%rdi), %rsp",
     "xorl %ebp, %ebp",
     "call {ap_main}",
-    // Nobody expects this CPU.
+    // This CPU is not expected.
     "2: cli",
     "hlt",
     "jmp 2b",
@@ -136,7 +136,7 @@ global_asm!(
     options(att_syntax),
 );
 
-/// APIC ids in the order of CPU numbers: the boot CPU, then the others as ACPI lists them. For the boot CPU to ask.
+/// APIC ids in the order of CPU numbers: the boot CPU, then the others as ACPI lists them. For the boot CPU to call.
 pub(crate) fn apic_ids() -> impl Iterator<Item = u8> {
     let own = apic::id();
     let others = boot::acpi()

@@ -150,7 +150,7 @@ impl Context {
         self.acquire();
         // SAFETY: 1. A program's stack holds its frame at the top, from `new_user` on and while it is in the kernel.
         //         2. `running` is ours, so neither the thread nor another editor uses the frame. Its handler up the stack does hold a
-        //            `&mut`, but it is suspended in `switch`, a call the compiler knows nothing about, and reads afresh after it.
+        //            `&mut`, but it is suspended in `switch`, a call opaque to the compiler, and reads afresh after it.
         let result = edit(unsafe { &mut *stack.frame() });
         stack.set_return_slow();
         self.running.store(false, Ordering::Release);
@@ -282,7 +282,7 @@ pub fn switch(from: &Context, to: &Context) {
 fn load_program(cpu: &CpuLocal, to: &Context, fpu: &UnsafeCell<FpuState>) {
     let this = core::ptr::from_ref(to).cast_mut();
     let id = cpu.id() as u64;
-    // Back on the CPU it left last with nobody's program in between: the registers still hold its state.
+    // Back on the CPU it left last with no other program in between: the registers still hold its state.
     let still_there =
         cpu.fpu_owner.load(Ordering::Relaxed) == this && to.fpu_cpu.load(Ordering::Relaxed) == id;
     if !still_there {
@@ -299,8 +299,8 @@ fn load_program(cpu: &CpuLocal, to: &Context, fpu: &UnsafeCell<FpuState>) {
     }
 }
 
-/// Saves the callee-saved registers and the stack pointer to `save`, continues on the stack `load`, and then says that nobody is on the
-/// old stack any more.
+/// Saves the callee-saved registers and the stack pointer to `save`, continues on the stack `load`, and then says that the
+/// old stack is unused.
 ///
 /// # Safety
 /// `load` must be a stack pointer stored by this function or built by `push_saved`.
@@ -315,7 +315,7 @@ unsafe extern "C" fn switch_stacks(save: &AtomicU64, load: u64, left: &AtomicBoo
         "push r15",
         "mov [rdi], rsp",
         "mov rsp, rsi",
-        // Stores are seen in order on x86-64: whoever finds the flag clear finds `save` written.
+        // Stores are seen in order on x86-64: a CPU that finds the flag clear finds `save` written.
         "mov byte ptr [rdx], 0",
         "pop r15",
         "pop r14",

@@ -36,7 +36,7 @@ const MXCSR_INIT: u32 = 0x1f80;
 /// XSAVE aligns to this.
 const ALIGN: usize = 64;
 
-/// Bytes of an XSAVE image of the enabled states, 0 until asked first.
+/// Bytes of an XSAVE image of the enabled states, 0 until first read.
 static IMAGE_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 /// Bytes of an XSAVE image (CPUID leaf 0xd, EBX: for what XCR0 enables).

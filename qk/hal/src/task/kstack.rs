@@ -92,7 +92,7 @@ impl KStack {
 
     /// Makes the next system call exit on this stack restore every register (`cpu::set_return_slow`).
     pub(crate) fn set_return_slow(&self) {
-        // SAFETY: The word is reserved for this, and whoever owns the stack's context calls.
+        // SAFETY: The word is reserved for this, and the owner of the stack's context calls.
         unsafe { (self.top_addr() as *mut u64).write(1) };
     }
 
@@ -107,7 +107,7 @@ impl KStack {
 impl Drop for KStack {
     fn drop(&mut self) {
         let mut free = FREE.lock();
-        // SAFETY: Nobody uses the stack any more: contexts are dropped only when they do not run (task::Context).
+        // SAFETY: The stack is unused: contexts are dropped only when they do not run (task::Context).
         unsafe { ((self.end - 8) as *mut u64).write(*free) };
         *free = self.end;
     }

@@ -2,12 +2,12 @@
 //!
 //! Three kinds of entry:
 //! - SYSCALL: the hot path, about 45 instructions in and out; interrupts, DF, AC and TF are masked by SFMASK.
-//! - Exceptions and interrupts: a stub per vector, then one common path. CS tells whether GS must be swapped.
+//! - Exceptions and interrupts: a stub per vector, then one common path. CS says whether GS must be swapped.
 //! - NMI, double fault, machine check: they may strike between an entry and its `swapgs`, so neither CS nor GS (programs can set any base
-//!   with FSGSBASE) tells what GS holds. They run on IST stacks whose top word is the CPU's record, and restore GS as it was.
+//!   with FSGSBASE) shows what GS holds. They run on IST stacks whose top word is the CPU's record, and restore GS as it was.
 //!
 //! Not handled: a debug exception on the first instruction of an entry. It takes data breakpoints on the kernel's memory, which
-//! nobody can set (`cpu::debug`).
+//! cannot be set (`cpu::debug`).
 
 use super::frame::FRAME_BYTES;
 use crate::cpu::{KERNEL_CS, SYSRET_BASE, USER_CS, USER_SS, offsets};
@@ -19,7 +19,7 @@ use x86_64::registers::rflags::RFlags;
 /// Every stub is padded to this.
 pub(super) const STUB_BYTES: usize = 16;
 
-/// STAR: segment bases of SYSCALL and SYSRET (AMD APM vol. 2 §6.1.1). The x86_64 crate's wrapper wants types of its own GDT.
+/// STAR: segment bases of SYSCALL and SYSRET (AMD APM vol. 2 §6.1.1). The x86_64 crate's wrapper takes types of its own GDT.
 const MSR_STAR: u32 = 0xc000_0081;
 
 unsafe extern "C" {
@@ -74,8 +74,8 @@ global_asm!(
     "cmpq $0, {frame_bytes}(%rsp)",
     "jne return_to_user",
     // Rust preserved rbx, rbp and r12..r15; rcx and r11 are SYSRET's rip and rflags, as the program expects after SYSCALL. SYSRET cannot
-    // fault on a non-canonical rip here: nothing above slot 0 is executable, so SYSCALL's return address lies below 512 GiB, and who writes
-    // another one sees to that (cpu::set_return_slow).
+    // fault on a non-canonical rip here: nothing above slot 0 is executable, so SYSCALL's return address lies below 512 GiB, and code
+    // that writes another one calls cpu::set_return_slow.
     "movq 56(%rsp), %r10",
     "movq 64(%rsp), %r9",
     "movq 72(%rsp), %r8",
@@ -181,7 +181,7 @@ pub(crate) fn init_syscall() {
         | RFlags::TRAP_FLAG
         | RFlags::NESTED_TASK
         | RFlags::RESUME_FLAG;
-    // SAFETY: 1. The selectors are those of the loaded GDT, in the order SYSCALL and SYSRET want (cpu::gdt).
+    // SAFETY: 1. The selectors are those of the loaded GDT, in the order SYSCALL and SYSRET require (cpu::gdt).
     //         2. `syscall_entry` switches to a kernel stack before it uses one.
     unsafe {
         Msr::new(MSR_STAR).write(u64::from(SYSRET_BASE) << 48 | u64::from(KERNEL_CS) << 32);
@@ -199,7 +199,7 @@ pub(crate) fn init_syscall() {
 pub(crate) fn sort_fixups() {
     let (start, end) = (&raw mut __ex_table_start, &raw mut __ex_table_end);
     // SAFETY: 1. The linker script brackets an array of address pairs. 2. It is writable through the early tables. 3. One CPU
-    //         runs, and nothing faults meanwhile, so nobody else looks at it.
+    //         runs, and nothing faults meanwhile, so nothing else reads it.
     let table = unsafe { core::slice::from_raw_parts_mut(start, end.offset_from_unsigned(start)) };
     // BOUND: at boot; the places that the image has.
     table.sort_unstable();

@@ -131,7 +131,7 @@ extern "C" fn make_returnable(frame: &mut UserFrame) {
 fn mend(frame: &mut UserFrame) {
     // BOUND: two turns: a handler of the program begins with a frame of the kernel's, or the program ends.
     while let Some(error) = frame.return_fault() {
-        // What the CPU would say, blamed on the program that asked for it. The handler must mend the frame or not come back.
+        // What the CPU would say, blamed on the program that caused it. The handler must mend the frame or not come back.
         user_trap(
             frame,
             Trap {
@@ -189,7 +189,7 @@ extern "C" fn entered_paranoid(frame: &mut UserFrame) {
     local().spurious.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Interrupts so far on this CPU that nobody asked for (spurious vector, stray NMIs).
+/// Interrupts so far on this CPU without a request (spurious vector, stray NMIs).
 #[must_use]
 pub fn spurious_count() -> u64 {
     local().spurious.load(Ordering::Relaxed)

@@ -20,7 +20,7 @@ static MEMORY: Mutex<ArrayVec<PhysRange, 16>> = Mutex::new(ArrayVec::new_const()
 static PARTITIONS: Mutex<ArrayVec<(usize, PhysRange), { abi::map::MAX_RANKS }>> =
     Mutex::new(ArrayVec::new_const());
 
-/// Tells what memory there is for ranks; ranges beyond the sixteenth are left unused.
+/// Sets what memory there is for ranks; ranges beyond the sixteenth are left unused.
 pub fn set_memory(ranges: impl Iterator<Item = PhysRange>) {
     // BOUND: the ranges of RAM, at boot.
     MEMORY.lock().extend(ranges.take(16));
@@ -203,7 +203,7 @@ pub fn copy(rank: &Rank, theirs: u64, ours: u64, len_bytes: u64, way: Way) -> Re
     })
 }
 
-/// Memory is not handed to anybody else within the job: the proxy, and peers' windows, may still show it.
+/// Memory is not handed to another rank within the job: the proxy, and peers' windows, may still show it.
 pub fn rank_reap(rank: &Rank) -> Result<u64, Errno> {
     if rank.is_running() {
         return Err(Errno::EBUSY);

@@ -27,7 +27,7 @@ impl Rank {
         (ending & ENDS != 0).then_some(u64::from(ending as u32))
     }
 
-    /// Decides how the rank ends, and whether it is dumped, unless that is decided. Its threads end as they get to know. Says
+    /// Decides how the rank ends, and whether it is dumped, unless that is decided. Its threads end as they see it. Returns
     /// whether it was decided now.
     pub fn end(&'static self, wait_status: u64, dumped: bool) -> bool {
         let dumps = if dumped { DUMPS } else { 0 };
@@ -72,7 +72,7 @@ impl Rank {
         self.ending.fetch_and(!EXECS, Ordering::SeqCst);
     }
 
-    /// A thread has ended: tells the one that waits for the others to end.
+    /// A thread has ended: wakes the one that waits for the others to end.
     pub fn tell_executor(&'static self) {
         if self.ending.load(Ordering::SeqCst) & EXECS != 0
             && let Some(executor) = self.threads.get(self.executor.load(Ordering::SeqCst))

@@ -57,7 +57,7 @@ impl Rank {
         }
     }
 
-    /// It has ended: nobody is to look at it when its proxy's core is rung.
+    /// It has ended: no core is to look at it when its proxy's core is rung.
     pub fn leave_home(&self) {
         let sets = RANKS.get().expect("found when the ranks were made");
         sets[self.home()].remove(self.id);

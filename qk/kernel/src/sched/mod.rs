@@ -1,16 +1,16 @@
-//! Tasks and cores: who runs where, and how a task waits.
+//! Tasks and cores: which task runs where, and how a task waits.
 //!
-//! A task that waits *parks*; whoever has news *unparks* it. As with threads of the same names, an unpark that comes first
+//! A task that waits *parks*; an event for it *unparks* it. As with threads of the same names, an unpark that comes first
 //! is not lost (`qk_core::sched::park`). A parked task whose core has nothing else to run halts the core right where it is;
 //! there is no tick, and an idle core executes nothing. Where more tasks are runnable than cores, a core gives each a slice
 //! of time in turn, by a one-shot timer that is gone when one is left.
 //!
 //! A task runs on the cores that it is allowed: on its last one if that is idle, else on any that is. The PCT runs on
-//! whatever core has news for it.
+//! whatever core has an event for it.
 //!
 //! # Locks
-//! In this order: a rank's mailbox, its timers, its signals, a thread's signals, a core's timers, a core's run queue. Nobody
-//! waits for anything with one of them held, and no user memory of unknown size is touched.
+//! In this order: a rank's mailbox, its timers, its signals, a thread's signals, a core's timers, a core's run queue. There is
+//! no waiting with one of them held, and no user memory of unknown size is touched.
 
 mod queues;
 
@@ -45,9 +45,9 @@ pub struct Task {
     allowed: AtomicCoreSet,
     /// It enters ring 3 without having been in the kernel before.
     fresh: AtomicBool,
-    /// Whose program it runs; nobody's: the PCT's.
+    /// The thread whose program it runs; none: the PCT's.
     thread: Once<&'static Thread>,
-    /// Who waits behind it for the sleep lock that it waits for. Taken only by who holds that lock's gate.
+    /// The next waiter for the sleep lock that it waits for. Taken only with that lock's gate held.
     pub behind: Mutex<Option<&'static Task>>,
 }
 
@@ -58,7 +58,7 @@ struct Core {
     halted: HaltFlag,
     /// Tasks that may run here.
     tenants: AtomicUsize,
-    /// Who was switched away from, until the core is off its stack; and why.
+    /// The task that was switched away from, until the core is off its stack; and why.
     left: Mutex<Option<(&'static Task, Why)>>,
 }
 
@@ -147,7 +147,7 @@ impl Task {
     /// ENOMEM.
     pub fn make_context(&self) -> Result<(), Errno> {
         if self.context.get().is_none() {
-            // Nobody else prepares the same task.
+            // No other core prepares the same task.
             let _ = self.context.set(Context::new_user().ok_or(Errno::ENOMEM)?);
         }
         Ok(())
@@ -184,7 +184,7 @@ impl Task {
         self.allowed.load()
     }
 
-    /// Changes where it may run; it goes there when it next could run, or when its core is told.
+    /// Changes where it may run; it goes there when it next could run, or when its core is notified.
     pub fn allow(&'static self, allowed: CoreSet) {
         self.allowed.store(allowed);
         let cpu = self.core.load(Ordering::Acquire);
@@ -261,7 +261,7 @@ pub fn park() {
     }
     match core().next() {
         Some(next) => leave(task, Why::Parks, Some(next)),
-        // Whatever ended the halt may be news for the caller, with an unpark or without.
+        // Whatever ended the halt may be an event for the caller, with an unpark or without.
         None => halt(),
     }
     let _ = task.parking.take_token(); // the caller looks now
@@ -270,7 +270,7 @@ pub fn park() {
 /// Ends this core's task.
 pub fn exit() -> ! {
     preempt::take_interrupts();
-    // If the core was rung just now, this task was told: what runs next was not, and may stay in ring 3.
+    // If the core was rung just now, this task was to look: what runs next was not, and may stay in ring 3.
     ship::look_on(); // before another task runs
     leave(current(), Why::Ends, core().next());
     unreachable!("a task that ended was scheduled")
@@ -322,7 +322,7 @@ fn switch(core: &'static Core, from: &Context, next: Option<&'static Task>, shar
     arrived();
 }
 
-/// `next` is what this core runs from now on; `shared`: somebody will wait for the core.
+/// `next` is what this core runs from now on; `shared`: another task will wait for the core.
 fn enter(next: &'static Task, shared: bool) {
     next.parking.run();
     let here = hal::cpu::id();
@@ -385,7 +385,7 @@ fn halt() {
     let core = core();
     HALTED.fetch_add(1, Ordering::Relaxed);
     core.halted.announce();
-    // Somebody may have pushed before we said that we halt; an interrupt after this look ends the halt.
+    // Another core may have pushed before we said that we halt; an interrupt after this look ends the halt.
     let woken = CURRENT.get().is_some_and(|task| task.parking.has_token());
     if core.queue.lock().is_empty() && !woken {
         stats::halting(hal::cpu::halt);

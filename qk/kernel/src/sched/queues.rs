@@ -35,7 +35,7 @@ pub(super) fn enqueue(task: &'static Task) {
         let cpu = place(task);
         task.core.store(cpu, Ordering::Release);
         push(task, cpu);
-        // Where it is allowed may have changed meanwhile, and whoever changed it has not found it in a queue.
+        // Where it is allowed may have changed meanwhile, and the change has not found it in a queue.
         if task.allowed.contains(cpu) || !take_back(task, cpu) {
             return;
         }
@@ -65,7 +65,7 @@ pub(super) fn push(task: &'static Task, cpu: usize) {
             queue.push(Runnable(task));
         }
     }
-    // Who runs there has to share from now on, or halts.
+    // The task that runs there has to share from now on, or halts.
     if cpu == hal::cpu::id() {
         // Also when its task halts: what it waits for may have come with the same interrupt, and then it goes on.
         if first {
@@ -140,7 +140,7 @@ pub fn is_wanted() -> bool {
 pub fn make_room(allowed: CoreSet, tasks: usize) -> Result<(), Errno> {
     // BOUND: the cores.
     for cpu in allowed.iter() {
-        // Counted first: whoever makes room at the same time makes it for both.
+        // Counted first: another call that makes room at the same time makes it for both.
         let tenants = cores()[cpu].tenants.fetch_add(tasks, Ordering::SeqCst) + tasks;
         if let Err(errno) = make_room_on(cpu, tenants) {
             let so_far = allowed.iter().take_while(|other| *other <= cpu);

@@ -1,8 +1,8 @@
 //! Children of ranks share what the rank that forked had mapped and shared: the same frames, for as long as they map them. They
-//! are processes of Linux, so the QK learns of their end only when it looks ([`is_mapped`]).
+//! are processes of Linux, so the QK finds their end only when it looks ([`is_mapped`]).
 //!
-//! What a child stores no page table of the node knows of: all that its rank could have written counts as written by then.
-//! A futex in such memory has waiters on both sides: who wakes here wakes there, too ([`wake`]), and who waits here looks at
+//! What a child stores shows in no page table of the node: all that its rank could have written counts as written by then.
+//! A futex in such memory has waiters on both sides: a wake here wakes there, too ([`wake`]), and a waiter here reads
 //! the word every few milliseconds ([`poll`]), for Linux wakes only its own.
 
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,7 @@ use crate::syscall::futex;
 use crate::thread::Thread;
 use crate::{ship, timer};
 
-/// How long who waits does not look, in nanoseconds.
+/// How long a waiter does not read the word, in nanoseconds.
 const POLL_NS: u64 = 5_000_000;
 
 /// Forks under way of ranks that map objects.
@@ -53,7 +53,7 @@ pub fn share(thread: &'static Thread, fork: impl FnOnce() -> SysResult) -> SysRe
         mark_written(rank, aspace);
         let forked = fork();
         begins_to_share();
-        // Who waits already does not look.
+        // Present waiters do not poll yet.
         futex::wake_shared();
         FORKS.fetch_sub(1, Ordering::SeqCst);
         forked
@@ -79,7 +79,7 @@ pub fn is_mapped(thread: &'static Thread, pa: u64, len_bytes: u64) -> bool {
     SHARING.load(Ordering::SeqCst) != 0 && is_with_child() != Ok(0)
 }
 
-/// When a wait for this futex looks at its word, whether or not it was woken (TSC); `None`: all who wake it are on the node.
+/// When a wait for this futex looks at its word, whether or not it was woken (TSC); `None`: all its wakers are on the node.
 #[inline]
 pub fn poll(key: Key) -> Option<u64> {
     let shared = is_shared(key) && SHARING.load(Ordering::SeqCst) != 0;

@@ -38,7 +38,7 @@ pub fn load(thread: &'static Thread, [device, inode]: File, piece: &Piece) -> Re
     ship::host_op(thread, HostOp::LoadObject, args).map(|_| ())
 }
 
-/// Who is told when a file cannot be written to.
+/// Where it is reported that a file cannot be written to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Told {
     /// The program, by what its call returns.

@@ -1,14 +1,14 @@
 //! Mappings that are shared: files mapped with MAP_SHARED, by ranks and children, and memory without a file, by a rank and its
 //! children. `qk_core::objects` says which frames hold what of them;
-//! docs/shared-memory.md tells the whole.
+//! docs/shared-memory.md describes the whole.
 //!
 //! An object's frames are what its file holds, for every rank of the node. They are filled from the file when they are
 //! first mapped, and each rank writes back what it has written: at msync, when it unmaps, when it becomes another program, and when it ends.
 //!
 //! # Lock order
-//! The address space of the calling rank, then a gate ([`pool::Node::gate`]), then whoever makes frames free
+//! The address space of the calling rank, then a gate ([`pool::Node::gate`]), then the lock for making frames free
 //! ([`pool::Node::reclaim`]), then the table. A gate is held while its file is read,
-//! so who maps the same pages waits until they are there; the table only for as long as an entry takes. The shipped operations
+//! so others that map its pages wait until they are there; the table only for as long as an entry takes. The shipped operations
 //! under a gate depend on nothing but the caller's own proxy and the file.
 
 mod anonymous;
@@ -184,7 +184,7 @@ fn detach(thread: &'static Thread, aspace: &Aspace, object: u32, len_bytes: u64)
     let last = !regions(aspace, 0, USER_TOP).any(|region| region.object == object);
     match dead {
         Some(pieces) => recycle(thread, file, &pieces, last),
-        // Also so that its proxy has let go of the frames, whoever gives them back later.
+        // Also so that its proxy has let go of the frames, whichever rank gives them back later.
         None => files::release(thread, file, last),
     }
 }
@@ -331,7 +331,7 @@ fn write_region(
 }
 
 /// The program of the calling thread, its rank's only one, has ended: writes back and unmaps all objects that it maps. Text stays,
-/// for who looks at what the program has left ([`text::end`]).
+/// for readers of what the program has left ([`text::end`]).
 pub fn let_go_objects(thread: &'static Thread) {
     if thread.rank.maps_objects() {
         // Without its address space there is nothing to write back.

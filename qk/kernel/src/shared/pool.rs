@@ -1,9 +1,9 @@
-//! The node pool: who holds its records, and when its frames are free.
+//! The node pool: what holds its records, and when its frames are free.
 //!
 //! Frames that an object had are retired when its last mapping is gone and no proxy uses them. Two kinds of others may still
 //! reach them: cores that used a window on a rank that mapped them, and children of ranks, which share what the rank had
 //! when it forked. Neither is told or waited for then. When the pool runs short, the cores drop what they hold, and what no
-//! child maps is free ([`Node::reclaim`]). So a frame never holds another file's bytes while somebody sees it as it was.
+//! child maps is free ([`Node::reclaim`]). So a frame never holds another file's bytes while a core or child sees it as it was.
 
 use abi::Errno;
 use alloc::boxed::Box;
@@ -20,7 +20,7 @@ use crate::thread::Thread;
 use crate::{comm, preempt, windows};
 
 /// Gates: two objects that have the same one are loaded one after the other. So many that a file that is slow to read, as one of a
-/// server that does not answer, hardly ever holds up who maps another one.
+/// server that does not answer, hardly ever holds up a mapping of another one.
 const GATES: usize = 509;
 /// Work of changing an entry of the directory, in instructions.
 const ENTRY_WORK: u32 = 30;
@@ -31,7 +31,7 @@ pub struct Node {
     /// Made at first use: a pool that no rank uses costs nothing.
     table: SleepLock<Option<Objects>>,
     gates: Box<[SleepLock<()>]>,
-    /// Held by who makes retired frames free.
+    /// Held while retired frames are made free.
     reclaiming: SleepLock<()>,
 }
 
@@ -53,7 +53,7 @@ impl Node {
         self.pool
     }
 
-    /// Makes frames free that nobody can reach any more, of retired objects and of text that nobody maps; whether there were any.
+    /// Makes frames free that cannot be reached any more, of retired objects and of unmapped text; whether there were any.
     pub fn reclaim(&self, thread: &'static Thread) -> bool {
         let _turn = self.reclaiming.lock();
         let mut pieces = Vec::new();
@@ -63,7 +63,7 @@ impl Node {
                 pieces.extend_from_slice(retired);
             }
         });
-        // From now on nobody maps it anew.
+        // From now on it is not mapped anew.
         let text = self.with(Objects::take_idle_text);
         if pieces.is_empty() && text.is_empty() {
             return false;
@@ -129,7 +129,7 @@ pub fn enter(file: File, pieces: &[Piece], filled: bool) {
     }
 }
 
-/// Retires frames of an object that nobody maps any more, once no proxy uses them. `last`: the calling rank maps nothing of
+/// Retires frames of an object that is not mapped any more, once no proxy uses them. `last`: the calling rank maps nothing of
 /// the file.
 pub fn recycle(thread: &'static Thread, file: File, pieces: &[Piece], last: bool) {
     let Ok(node) = node() else { return };

@@ -1,7 +1,7 @@
 //! Text that ranks share: what they map of files without write access lies once in the node pool (`qk_core::objects`;
 //! docs/adr/0024), also for a rank that is alone: the next program that it becomes finds it there (docs/adr/0032).
 //!
-//! The first rank to map it has its proxy read it. The frames are never written to after that: a rank that wants write access
+//! The first rank to map it has its proxy read it. The frames are never written to after that: a rank that is to get write access
 //! gets a copy before ([`own`]), and so does one whose debugger writes. Where text cannot be shared, for whatever
 //! reason, the rank reads it into memory of its own.
 
@@ -92,7 +92,7 @@ fn fill(
         .try_for_each(|piece| load(thread, fd, key, piece));
     let entered = filled.and_then(|()| node.with(|objects| objects.enter_text(key, &fresh)));
     if entered.is_err() {
-        // Nobody but the proxy, which is done, has known of them.
+        // Only the proxy, which is done, has used them.
         node.with(|objects| objects.free_text(&fresh));
     }
     entered
@@ -122,7 +122,7 @@ fn describe(thread: &'static Thread, op: HostOp, args: [u64; 4]) -> Result<TextK
 /// Gives the rank a copy of its own of all text in `start .. end`, with the same access.
 ///
 /// # Errors
-/// ENOMEM: if the partition is fragmented, some of it may be the rank's own then, which cannot be told.
+/// ENOMEM: if the partition is fragmented, some of it may be the rank's own then, without a sign which.
 #[inline]
 pub fn own(
     thread: &'static Thread,
@@ -185,7 +185,7 @@ fn each(
 ) -> Result<(), Errno> {
     let node = node()?;
     let mut gone = ArrayVec::<Gone, 32>::new();
-    // BOUND: `next` takes the point, see whoever gives it; after 32 pieces the proxy is waited for.
+    // BOUND: `next` takes the point, see the callers; after 32 pieces the proxy is waited for.
     loop {
         // BOUND: 32 pieces.
         let last = loop {

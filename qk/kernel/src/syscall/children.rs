@@ -28,7 +28,7 @@ pub struct Birth {
     pub stack: u64,
     /// Its FS base, if not the caller's.
     pub tls: Option<u64>,
-    /// Where the caller is told its process id; 0: nowhere.
+    /// Where the caller gets its process id; 0: nowhere.
     pub parent_tid_at: u64,
     /// See [`Child`].
     pub pidfd_at: u64,
@@ -69,7 +69,7 @@ pub fn vfork(call: &mut Call<'_>) -> SysResult {
 pub fn start(call: &mut Call<'_>, birth: &Birth) -> SysResult {
     let rank = call.rank;
     if birth.pidfd_at != 0 {
-        put_u32(birth.pidfd_at, 0)?; // Linux writes it behind the back of the page tables, which have to know of it
+        put_u32(birth.pidfd_at, 0)?; // Linux does not write it through the page tables, which have to show it
     }
     let answer = {
         let _turn = rank.births.lock();

@@ -37,7 +37,7 @@ mod flag {
     pub const CLEAR_SIGHAND: u64 = 0x1_0000_0000;
     /// What all threads of a rank share.
     pub const SHARED: u64 = VM | FS | FILES | SIGHAND | THREAD;
-    /// What a thread may ask for besides. Nobody traces here, and there are no System V semaphores.
+    /// What a thread may request besides. There is no tracing here, and there are no System V semaphores.
     pub const OPTIONAL: u64 = SYSVSEM
         | SETTLS
         | PARENT_SETTID
@@ -48,14 +48,14 @@ mod flag {
         | UNTRACED
         | IO
         | EXIT_SIGNAL;
-    /// What a process may be asked for; [`VM`] only with [`VFORK`], for it has memory of its own.
+    /// What may be requested of a process; [`VM`] only with [`VFORK`], for it has memory of its own.
     pub const OF_PROCESS: u64 = OPTIONAL | VM | VFORK | PIDFD | CLEAR_SIGHAND;
 }
 
 /// Fewest workers that are made when there is none for a new thread.
 const WORKERS_AT_ONCE: u64 = 8;
 
-/// What is asked for.
+/// What is requested.
 struct Request {
     flags: u64,
     stack: u64,
@@ -108,7 +108,7 @@ pub fn clone3(call: &mut Call<'_>) -> SysResult {
         stack_bytes,
         tls,
     ] = get_words(args)?;
-    // set_tid, its size, cgroup; behind them nothing may be asked for that is not known.
+    // set_tid, its size, cgroup; behind them nothing may be requested that is not known.
     for at in (FIRST_BYTES..len_bytes).step_by(8) {
         preempt::point(WORD_WORK);
         let mut word = [0; 8];

@@ -1,4 +1,4 @@
-//! Who the caller is: fixed when the proxy attaches, so answered without a lock.
+//! The caller's ids: fixed when the proxy attaches, so answered without a lock.
 
 use core::sync::atomic::Ordering;
 

@@ -1,6 +1,6 @@
 //! System calls of the ranks: from the table in `abi` to the handler.
 //!
-//! The rows of `abi::syscall` say who serves a call; [`HANDLERS`] is made from them when the kernel is compiled, and it does not
+//! The rows of `abi::syscall` say how a call is served; [`HANDLERS`] is made from them when the kernel is compiled, and it does not
 //! compile when a local row has no handler here or a handler no local row.
 
 pub mod args;
@@ -42,7 +42,7 @@ use crate::{comm, control, delivery, stats, trace};
 pub struct Call<'a> {
     /// The caller's registers: arguments in rdi, rsi, rdx, r10, r8, r9.
     pub frame: &'a mut UserFrame,
-    /// Whose call it is.
+    /// The calling thread.
     pub thread: &'static Thread,
     /// Its rank.
     pub rank: &'static Rank,
@@ -318,7 +318,7 @@ fn nr(frame: &UserFrame) -> u64 {
     u64::from(frame.rax as u32)
 }
 
-/// Who serves call `nr`.
+/// How call `nr` is served.
 #[inline]
 fn handler(nr: u64) -> Handler {
     let found = TABLE.get().and_then(|table| table.get(nr as usize));

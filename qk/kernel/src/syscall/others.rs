@@ -46,7 +46,7 @@ pub fn not_permitted_on(call: &Call<'_>, pid: u64) -> SysResult {
         return Err(Errno::ESRCH);
     }
     let kill = by_name("kill").map_or(0, |row| u64::from(row.nr));
-    // Signal 0 only asks. A negative number would name a group.
+    // Signal 0 only checks. A negative number would name a group.
     let pid = u64::from(pid as u32 & i32::MAX as u32);
     match Errno::from_ret(ship::linux_call(call.thread, kill, &[pid, 0, 0, 0, 0, 0])) {
         Some(Errno::ESRCH) => Err(Errno::ESRCH),

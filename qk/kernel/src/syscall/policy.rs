@@ -1,5 +1,5 @@
 //! NUMA memory policies (set_mempolicy(2)). A node has one memory node, so every policy that can be set is one that its
-//! memory follows already; it is kept to be told back.
+//! memory follows already; it is kept to be returned.
 
 use abi::Errno;
 use abi::map::PAGE;
@@ -65,7 +65,7 @@ const NODE_0: u64 = 1;
 /// Most bits of a mask that Linux takes (mm/mempolicy.c, get_nodes).
 const MASK_BITS: u64 = PAGE * 8;
 
-/// What is asked for, if it is known and this node can follow it.
+/// What is requested, if it is known and this node can follow it.
 ///
 /// # Errors
 /// EINVAL, EFAULT: as mpol_new and get_nodes have it.
@@ -115,7 +115,7 @@ pub fn set_mempolicy(call: &mut Call<'_>) -> SysResult {
     Ok(0)
 }
 
-/// The memory lies where any policy wants it.
+/// The memory lies where any policy would place it.
 pub fn mbind(call: &mut Call<'_>) -> SysResult {
     /// MPOL_MF_STRICT, MPOL_MF_MOVE, MPOL_MF_MOVE_ALL
     const FLAGS: u64 = 7;

@@ -37,7 +37,7 @@ pub fn arch_prctl(call: &mut Call<'_>) -> SysResult {
     }
 }
 
-/// What can be answered without Linux, and what Linux is to know: the name, which /proc shows, and no_new_privs, which
+/// What can be answered without Linux, and what Linux is to have: the name, which /proc shows, and no_new_privs, which
 /// children inherit. The rest says EINVAL, as a Linux without the feature does.
 pub fn prctl(call: &mut Call<'_>) -> SysResult {
     /// include/uapi/linux/prctl.h
@@ -55,7 +55,7 @@ pub fn prctl(call: &mut Call<'_>) -> SysResult {
     match option {
         SET_NAME => ship_on(call),
         GET_NAME => {
-            // Linux writes behind the back of the page tables, which have to know of it.
+            // Linux does not write it through the page tables, which have to show it.
             put_bytes(arg, &[0; NAME_BYTES])?;
             ship_on(call)
         }
@@ -77,7 +77,7 @@ pub fn prctl(call: &mut Call<'_>) -> SysResult {
     }
 }
 
-/// PER_LINUX, with or without ADDR_NO_RANDOMIZE; asked with all ones it says which.
+/// PER_LINUX, with or without ADDR_NO_RANDOMIZE; all ones only reads it.
 pub fn personality(call: &mut Call<'_>) -> SysResult {
     let wanted = u64::from(call.frame.rdi as u32);
     let now = &call.rank.personality;

@@ -11,7 +11,7 @@ use crate::{sched, shootdown};
 
 /// Only SCHED_OTHER (include/uapi/linux/sched.h) is known, at priority 0.
 const SCHED_OTHER: u64 = 0;
-/// Policies that Linux knows: SCHED_DEADLINE is the last.
+/// Policies of Linux: SCHED_DEADLINE is the last.
 const POLICIES: core::ops::RangeInclusive<u64> = 0..=6;
 
 pub fn sched_yield(_: &mut Call<'_>) -> SysResult {
@@ -19,7 +19,7 @@ pub fn sched_yield(_: &mut Call<'_>) -> SysResult {
     Ok(0)
 }
 
-/// The thread that a thread id means: of the rank, or `None`, a process of which Linux knows.
+/// The thread that a thread id means: of the rank, or `None`, a process of Linux.
 ///
 /// # Errors
 /// EINVAL for a negative one.

@@ -69,7 +69,7 @@ fn ship_poll(thread: &'static Thread, row: &Row, mut args: [u64; 6]) -> SysResul
     result
 }
 
-/// The signal mask that ppoll and its kin want for the time of the call; `None` without one, or with one that Linux will
+/// The signal mask that ppoll and its kin set for the time of the call; `None` without one, or with one that Linux will
 /// refuse in its own order of looking at things.
 fn temporary_mask(row: &Row, args: &[u64; 6]) -> Option<SigSet> {
     let (at, len_bytes) = match row.name {
@@ -118,7 +118,7 @@ fn ship_plain(thread: &'static Thread, row: &Row, args: &[u64; 6]) -> i64 {
     if let Some(log_position) = writes {
         has_written(rank, row, args, log_position);
     }
-    // Which calls send it Linux alone knows: a socket of packets does not, and a pipe also after a part was written.
+    // Only Linux can say which calls send it: a socket of packets does not, and a pipe also after a part was written.
     if row.sigpipe && thread.area.slot.more()[0] != 0 {
         raise_sigpipe(thread);
     }
@@ -154,7 +154,7 @@ fn raise_sigpipe(thread: &'static Thread) {
     let _ = signal::send_thread(thread, info);
 }
 
-/// What Linux reads or writes at most in one call, whatever a program asks for (MAX_RW_COUNT, include/linux/fs.h).
+/// What Linux reads or writes at most in one call, whatever a program requests (MAX_RW_COUNT, include/linux/fs.h).
 const MAX_RW_BYTES: u64 = 0x7fff_f000;
 
 /// Counts what Linux may write as written, which the page tables do not notice, until [`has_written`]. Returns the position of

@@ -207,7 +207,7 @@ pub fn sigaltstack(call: &mut Call<'_>) -> SysResult {
     .map(|()| 0)
 }
 
-/// The signal with number `signo`; `None` for 0, which only asks whether the target is there.
+/// The signal with number `signo`; `None` for 0, which only checks whether the target is there.
 fn signal_or_probe(signo: u64) -> Result<Option<Signal>, Errno> {
     match signo as u32 {
         0 => Ok(None),

@@ -81,7 +81,7 @@ pub fn cpu_clock(thread: &Thread, clock: u64) -> Result<CpuClock, Errno> {
 }
 
 #[cold]
-#[inline(never)] // Out of the way of the clocks that are asked for often; as the next.
+#[inline(never)] // Out of the way of the clocks that are read often; as the next.
 fn get_cpu_clock(thread: &Thread, clock: u64, to: u64) -> SysResult {
     let ns = match cpu_clock(thread, clock)? {
         CpuClock::Thread(index) => {

@@ -1,8 +1,8 @@
 //! XPMEM: the requests of /dev/xpmem (docs/adr/0027). All that an attachment needs is there: the window on the owner. So the
 //! answer to one is an address, and to detach has nothing to undo.
 //!
-//! The device itself is the proxy's: it opens one, and knows which descriptors are. That is asked once for a descriptor, and
-//! remembered until one is closed that could have been this.
+//! The device itself is the proxy's: it opens one, and says which descriptors are. That is requested once for a descriptor, and
+//! kept until one is closed that could have been this.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

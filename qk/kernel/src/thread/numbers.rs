@@ -88,7 +88,7 @@ impl Threads {
         self.live.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
-    /// A number that nobody uses, to be given back by [`Self::release`].
+    /// An unused number, to be given back by [`Self::release`].
     ///
     /// # Errors
     /// EAGAIN: there is room for no more threads.
@@ -163,7 +163,7 @@ impl Threads {
         None
     }
 
-    /// All that live, with a preemption point for each number: most may be nobody's.
+    /// All that live, with a preemption point for each number: most may be unused.
     pub fn each(&self) -> impl Iterator<Item = &Thread> {
         (0..self.made()).filter_map(|index| {
             preempt::point(NUMBER_WORK);

@@ -102,7 +102,7 @@ impl Timers {
     }
 
     /// Whether ITIMER_REAL has expired. A periodic one then stands still until the program takes SIGALRM, or sets it: an expiration
-    /// meanwhile would send nothing, and interrupt whoever runs (Linux: kernel/time/itimer.c, it_real_fn).
+    /// meanwhile would send nothing, and interrupt the running thread (Linux: kernel/time/itimer.c, it_real_fn).
     fn expire_real(&mut self, rank: &Rank) -> bool {
         let interval = &mut self.intervals[Which::Real as usize];
         let now_ns = Which::Real.now_ns(rank);
@@ -221,7 +221,7 @@ pub(super) fn alarm_real(rank: u32) {
     }
 }
 
-/// The program takes SIGALRM, whoever sent it: if ITIMER_REAL stands still, it goes on at a multiple of its interval that is still to
+/// The program takes any SIGALRM: if ITIMER_REAL stands still, it goes on at a multiple of its interval that is still to
 /// come (Linux: posixtimer_rearm_itimer).
 #[cold]
 pub(super) fn real_taken(rank: &Rank) {

@@ -2,7 +2,7 @@
 //! `qk_core::posix_timers`'.
 //!
 //! A timer's signal is sent with the rank's timers locked, so that one that is deleted, or whose thread has ended, sends
-//! none; who has to know of it is told without.
+//! none; threads are notified of it without.
 
 use core::sync::atomic::Ordering;
 
@@ -180,7 +180,7 @@ fn goes_on(rank: &Rank, id: u32, timer: &mut Timer) -> bool {
     timer.due().is_some_and(|(clock, _)| clock.is_cpu())
 }
 
-/// The program takes a signal: if a timer sent it, it is told how many expirations it missed, and the timer goes on.
+/// The program takes a signal: if a timer sent it, it gets the number of expirations it missed, and the timer goes on.
 pub fn taken(rank: &'static Rank, info: &mut SigInfo) {
     let Some(expiration) = info.timer else { return };
     let on_cpu_time = {
@@ -228,7 +228,7 @@ pub fn forgotten(rank: &'static Rank) {
     }
 }
 
-/// The thread has ended: timers that were for it tell nobody.
+/// The thread has ended: timers that were for it send nothing.
 pub fn thread_ends(thread: &Thread) {
     let rank = thread.rank;
     let mut any = false;

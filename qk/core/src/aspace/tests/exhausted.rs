@@ -59,7 +59,7 @@ fn held(a: &mut Aspace<Node>, va: u64) -> Option<u64> {
 }
 
 /// Nothing but what was added is taken back: not text and files that ranks share, nor what the program has stored, all of
-/// which look like reservations while nobody may read them.
+/// which look like reservations while they may not be read.
 #[test]
 fn what_was_there_survives_an_mprotect_that_fails() {
     let mut a = space(6000);

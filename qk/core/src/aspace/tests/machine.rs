@@ -16,7 +16,7 @@ use wire::region_log::{Change, prot};
 /// Page frames and their translation by the proxy.
 type Shown = BTreeMap<u64, (u64, bool)>;
 
-/// A core that uses a window and drops nothing by itself, as far as it remembers the rank's tables and pages.
+/// A core that uses a window and drops nothing by itself, as far as it has cached the rank's tables and pages.
 #[derive(Default)]
 struct Peer {
     /// By the level of what it found and the first address that it translates: tables.
@@ -75,7 +75,7 @@ impl State {
         })
     }
 
-    /// The leaf that a peer finds from the lowest table that it remembers, or from `top`.
+    /// The leaf that a peer finds from the lowest table that it has cached, or from `top`.
     fn walk_as_peer(&mut self, va: u64, top: u64) -> Option<(Level, Entry)> {
         let base = |level| va & !(span(level) - 1);
         let known = |level: Level| self.peer.tables.get(&(level, base(level + 1)));
@@ -328,8 +328,8 @@ impl Aspace<Node> {
         leaves
     }
 
-    /// What a peer's core finds at `va` through its window: physical address and access. From what it remembers, as far as it
-    /// does; it remembers the rest.
+    /// What a peer's core finds at `va` through its window: physical address and access. From what it has cached, as far as it
+    /// has; it caches the rest.
     pub fn seen_by_peer(&mut self, va: u64) -> Option<(u64, Prot)> {
         let (tables, root) = self.tables();
         let top = paging::own_table(&tables, root)?;

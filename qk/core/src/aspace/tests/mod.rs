@@ -261,7 +261,7 @@ fn a_page_table_is_no_frame_that_a_peer_may_write_to() {
     }
     a.munmap(A + 16 * P, (at - A) / P - 16).unwrap();
     Node.sync();
-    // Where nothing was mapped: at an address that is used again the peer forgets in any case.
+    // Where nothing was mapped: at an address that is used again the peer drops it in any case.
     for i in 8..64 {
         a.mmap(A + i * M2, 1, RW, FIXED | 0x20000).unwrap();
         a.check();
@@ -324,7 +324,7 @@ fn long_changes_have_preemption_points_everywhere() {
     assert!(Node::most_work_at_once() <= 7500);
 }
 
-/// The tables were walked again to tell the proxy, and each record was of 64 pages at most.
+/// The tables were walked again for the proxy's log, and each record was of 64 pages at most.
 #[test]
 fn adjacent_frames_are_told_at_once() {
     let mut a = space(4096);
@@ -341,7 +341,7 @@ fn adjacent_frames_are_told_at_once() {
     assert_eq!(shown, mapped);
 }
 
-/// What is told as it is mapped has to be taken back when the rest finds no memory.
+/// What is logged as it is mapped has to be taken back when the rest finds no memory.
 #[test]
 fn an_mmap_that_fails_leaves_nothing_with_the_proxy() {
     let mut a = space(1024);

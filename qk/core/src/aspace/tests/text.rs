@@ -1,4 +1,4 @@
-//! Text that ranks share. [`Node::store`] asserts that nobody ever writes to its frames.
+//! Text that ranks share. [`Node::store`] asserts that its frames are never written to.
 
 use super::*;
 use crate::aspace::Gone;
@@ -173,7 +173,7 @@ fn without_memory_for_the_copy_nothing_changes() {
     a.check();
 }
 
-/// Text comes out in pieces, of which each is told; what is not text stays.
+/// Text comes out in pieces, of which each is reported; what is not text stays.
 #[test]
 fn text_is_taken_out_in_pieces() {
     let mut a = with_text(8);

@@ -1,4 +1,4 @@
-//! How much memory the table keeps: that of who waits now.
+//! How much memory the table keeps: that of the present waiters.
 
 use super::*;
 
@@ -7,7 +7,7 @@ const WORDS: u64 = 12;
 /// Entries that there is memory for, besides those there are: what is left of a chunk, and a spare one.
 const SPARE: usize = 31;
 
-/// One who waits for many words, all of them the same: as many entries in a bucket as a thread can have.
+/// A waiter for many words, all of them the same: as many entries in a bucket as a thread can have.
 fn wait_for_one(table: &Table, at: u64, thread: Handle) -> Many {
     let word = Memory::of(0);
     let all = [0; MAX_MANY].map(|expected| One {
@@ -88,7 +88,7 @@ fn who_stays_keeps_no_memory_of_others() {
     holds(&table, 0);
 }
 
-/// The same for those who wait for locks, each for one of its own.
+/// The same for waiters for locks, each for one of its own.
 #[test]
 fn locks_that_nobody_waits_for_take_no_memory() {
     let table = table(1);

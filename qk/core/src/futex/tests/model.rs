@@ -1,4 +1,4 @@
-//! The table against one list of all who wait, in the order in which they came.
+//! The table against one list of all waiters, in order of arrival.
 
 use proptest::prelude::*;
 
@@ -204,7 +204,7 @@ impl World {
 }
 
 proptest! {
-    /// Each wake-up reaches whom it should, in order, is counted once, and is seen by the thread.
+    /// Each wake-up reaches the right waiters, in order, is counted once, and is seen by the thread.
     #[test]
     fn as_the_model_says(buckets in 0..3u32, ops in prop::collection::vec(op(), 1..60)) {
         let mut world = World::new(1 << buckets);

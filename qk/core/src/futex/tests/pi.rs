@@ -104,7 +104,7 @@ fn the_end_of_an_owner_passes_its_locks_on() {
     assert_eq!(listed.get(), b.tid | OWNER_DIED, "nobody waits: left alone");
 }
 
-/// A C library that marks the lock itself when its owner ends (musl) left who waited for it waiting.
+/// A C library that marks the lock itself when its owner ends (musl) left its waiters waiting.
 #[test]
 fn the_end_of_an_owner_counts_whatever_the_word_is() {
     let (table, [owner, first, second]) = (table(4), threads::<3>());
@@ -121,8 +121,8 @@ fn the_end_of_an_owner_counts_whatever_the_word_is() {
     assert_eq!(woken(&[owner, first, second]), [0, 1, 1]);
 }
 
-/// Whom a waiter waits for was read from the word once more when it entered: of a lock that its owner had marked in between
-/// nobody was known to be the owner, and the waiter was never woken (musl's robust lock with PTHREAD_PRIO_INHERIT).
+/// The owner was read from the word once more when a waiter entered: of a lock that its owner had marked in between
+/// no owner was known, and the waiter was never woken (musl's robust lock with PTHREAD_PRIO_INHERIT).
 #[test]
 fn a_mark_that_comes_while_a_waiter_enters_loses_nobody() {
     let (table, [owner, waiter]) = (table(4), threads());
@@ -138,8 +138,8 @@ fn a_mark_that_comes_while_a_waiter_enters_loses_nobody() {
     assert_eq!(word.get(), waiter.tid | OWNER_DIED);
 }
 
-/// Who came between the mark and the owner's end got EINVAL if another waited already, and ESRCH if the end was over at once;
-/// Linux lets the one wait too, and looks at the word again for the other.
+/// A thread that came between the mark and the owner's end got EINVAL if another waited, and ESRCH if the end was over at once;
+/// Linux lets the one wait too, and reads the word once more for the other.
 #[test]
 fn a_mark_that_comes_before_a_waiter_is_no_error() {
     let (table, [owner, first, second]) = (table(4), threads());

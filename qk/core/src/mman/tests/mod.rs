@@ -195,7 +195,7 @@ fn mmap_places_as_asked_or_where_large_pages_fit() {
         anon(1 << 60, P, AP).unwrap().region.start,
         BOUNDS.mmap_top - P
     );
-    // Once a page that asked for the place right below the stack got it.
+    // Once a page requested right below the stack got that place.
     for hint in [BOUNDS.mmap_top, BOUNDS.mmap_top + STACK_GAP - P] {
         assert_eq!(anon(hint, P, AP).unwrap().region.start, BOUNDS.mmap_top - P);
     }

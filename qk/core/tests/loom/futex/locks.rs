@@ -61,7 +61,7 @@ fn a_lock_has_one_owner_at_a_time() {
     });
 }
 
-/// Who gives up has not been given the lock, or has.
+/// A waiter that gives up has not been given the lock, or has.
 #[test]
 fn a_lock_is_not_given_to_who_gave_up() {
     try_all(|| {
@@ -83,7 +83,7 @@ fn a_lock_is_not_given_to_who_gave_up() {
     });
 }
 
-/// The owner ends while another begins to wait: that gets the lock, or is told that its owner is gone.
+/// The owner ends while another begins to wait: that gets the lock, or the error that its owner is gone.
 #[test]
 fn the_end_of_an_owner_leaves_nobody_waiting() {
     const STATES: [Owner; 3] = [Owner::Lives, Owner::Ends, Owner::Gone];

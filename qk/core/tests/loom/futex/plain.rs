@@ -126,7 +126,7 @@ fn one_of_many_words_is_enough() {
     });
 }
 
-/// Who leaves is replaced in memory by the last to have come, which then is found in another slot, by itself and by who wakes it.
+/// A waiter that leaves is replaced in memory by the last one, which is then found in another slot, by itself and by its waker.
 #[test]
 fn who_was_moved_in_memory_is_found() {
     try_all(|| {

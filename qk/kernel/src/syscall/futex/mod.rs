@@ -1,4 +1,4 @@
-//! futex(2) and futex_waitv: arguments, and waiting; who waits for what is decided by [`qk_core::futex`].
+//! futex(2) and futex_waitv: arguments, and waiting; which thread waits for what is decided by [`qk_core::futex`].
 
 mod ends;
 mod many;
@@ -182,7 +182,7 @@ struct Holder {
 }
 
 impl Holder {
-    /// Whom no word of a lock names that somebody has.
+    /// Named by no word of a lock that is held.
     const NOBODY: Holder = Holder {
         tid: 0,
         thread: None,
@@ -233,7 +233,7 @@ fn is_own(thread: &Thread, key: Key) -> bool {
     key.space >> 1 == thread.rank.id as u64
 }
 
-#[inline(always)] // Nearly every wake-up finds nobody, or one.
+#[inline(always)] // Nearly every wake-up finds no waiter, or one.
 fn wake(call: &Call<'_>, at: u64, private: bool, count: i32, bits: u32) -> SysResult {
     let key = named(call.thread, at, private)?;
     let woken = futexes().wake(key, count, bits, preempt::point)?;
@@ -244,7 +244,7 @@ fn wake(call: &Call<'_>, at: u64, private: bool, count: i32, bits: u32) -> SysRe
     Ok(woken as u64)
 }
 
-/// Has all who wait for futexes in shared memory look at their words again.
+/// Has all waiters for futexes in shared memory read their words once more.
 pub fn wake_shared() {
     futexes().wake_where(shared::is_shared, preempt::point);
 }
@@ -332,7 +332,7 @@ fn try_lock(call: &Call<'_>, (at, private): (u64, bool)) -> SysResult {
 
 fn unlock(call: &Call<'_>, (at, private): (u64, bool)) -> SysResult {
     let tid = call.thread.tid() as u32;
-    // Linux looks whose it is before it looks where it is.
+    // Linux checks the owner before it checks the place.
     if !qk_core::futex::owns(UserWord(user(at, 4)?).load()?, tid) {
         return Err(Errno::EPERM);
     }

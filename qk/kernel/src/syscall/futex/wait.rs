@@ -15,7 +15,7 @@ use crate::{sched, signal, timer};
 pub enum Until {
     /// Only by being woken.
     Woken,
-    /// It was told relative to its begin: a wait that goes on keeps its end.
+    /// It was given relative to its begin: a wait that goes on keeps its end.
     Relative(u64),
     /// By a clock.
     Absolute(u64),

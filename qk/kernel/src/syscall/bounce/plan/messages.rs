@@ -31,7 +31,7 @@ impl Plan {
     }
 
     /// An array of struct mmsghdr in argument `i`, its count in argument `count`: as many of them as there is room for, at least
-    /// one. Linux may always do fewer than it is asked for.
+    /// one. Linux may always do fewer than requested.
     ///
     /// # Errors
     /// ENOMEM.
