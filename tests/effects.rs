@@ -39,7 +39,7 @@ fn every_local_call_has_its_effect_seen() {
     assert!(forgotten.is_empty(), "no effect is seen of {forgotten:?}");
 }
 
-/// prctl is many calls: each option that the kernel knows has its effect seen.
+/// prctl is many calls: each option that the kernel supports has its effect seen.
 #[test]
 fn every_option_of_prctl_has_its_effect_seen() {
     let kernel = source("qk/kernel/src/syscall/process.rs");

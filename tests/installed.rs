@@ -1,4 +1,4 @@
-//! yod as users have it: installed under a prefix, started by somebody without rights, twenty at once.
+//! yod as users have it: installed under a prefix, started by a user without rights, twenty at once.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -20,7 +20,7 @@ const ALL_OF_THEM: Duration = Duration::from_secs(60);
 /// `make install` of one tree at the same time.
 const INSTALLATIONS: usize = 4;
 
-/// A prefix that somebody else can read, away from the build tree: nothing may be found there by accident.
+/// A prefix that another user can read, away from the build tree: nothing may be found there by accident.
 struct Prefix(PathBuf);
 
 const INSTALLED: &[&str] = &[
@@ -124,7 +124,7 @@ fn installations_at_the_same_time_do_not_meet() -> Result<()> {
     Ok(())
 }
 
-/// Whoever runs it, /proc/PID/mem of a keeper is root's: no other process of the user traces it or reads its memory.
+/// Whatever user runs it, /proc/PID/mem of a keeper is root's: no other process of the user traces it or reads its memory.
 #[test]
 fn a_keeper_is_out_of_its_users_reach() -> Result<()> {
     let prefix = Prefix::install()?;

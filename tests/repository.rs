@@ -135,7 +135,7 @@ fn every_unsafe_block_argues() {
         for number in source::words(&text, "unsafe") {
             let line = lines[number - 1];
             if !line.contains("unsafe {") && !line.contains("unsafe impl") {
-                continue; // A declaration or an attribute: whoever calls or links it argues.
+                continue; // A declaration or an attribute: the code that calls or links it argues.
             }
             let above = &lines[number.saturating_sub(ARGUMENT_LINES + 1)..number];
             assert!(

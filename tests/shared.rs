@@ -94,7 +94,7 @@ fn a_pool_without_room_is_said() -> Result<()> {
     Ok(())
 }
 
-/// Frames that a child of a rank still maps are nobody else's, and come back when it ends.
+/// Frames that a child of a rank still maps are not given out, and come back when it ends.
 #[test]
 fn a_child_keeps_what_its_parent_unmaps() -> Result<()> {
     let program = tree::program("glibc-static", "kept");

@@ -113,7 +113,7 @@ fn an_owner_has_children_while_its_memory_is_used() -> Result<()> {
     checks_passed(&run.run()?)
 }
 
-/// Each has a node of its own; what one knows of the other leads nowhere.
+/// Each has a node of its own; what one has of the other leads nowhere.
 #[test]
 fn two_jobs_have_nothing_of_each_other() -> Result<()> {
     let scratch = Scratch::new()?;
@@ -145,7 +145,7 @@ fn the_xpmem_library_attaches_memory() -> Result<()> {
     checks_passed(&run(&["-n", "2"], "xpmem_library", &[]).run()?)
 }
 
-/// Text that ranks share, and one of them tries to write: nobody else sees anything of it.
+/// Text that ranks share, and one of them tries to write: no other sees anything of it.
 #[test]
 fn text_is_each_ranks_own() -> Result<()> {
     let options = ["-n", "2", "--shared-memory", "64M", "--stats=json"];

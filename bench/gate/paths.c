@@ -125,7 +125,7 @@ static void mappings(void)
 	xpmem();
 }
 
-/* Moving addresses that are kept free: there are no pages, and nobody looks for them one by one. */
+/* Moving addresses that are kept free: there are no pages, and they are not looked for one by one. */
 static void mremap_reserved(void)
 {
 	const long bytes = 200L << 30;
@@ -220,7 +220,7 @@ static const struct {
 
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
-/* Memory that nobody used since the machine handed it over: none is given back. */
+/* Memory that was not used since the machine handed it over: none is given back. */
 static void touch_fresh(void)
 {
 	for (int size = 0; size < SIZES; size++) {
@@ -272,8 +272,8 @@ static void touch_recycled(void)
 	}
 }
 
-/* Buffers side by side, and one at the other end of all memory: the kernel notes what Linux may write of each, and whoever
- * takes them for one range goes through 512 GiB. More than 16 buffers, and messages, are what it once did that for. */
+/* Buffers side by side, and one at the other end of all memory: the kernel notes what Linux may write of each, and code
+ * that takes them for one range goes through 512 GiB. More than 16 buffers, and messages, are what it once did that for. */
 static void far_buffers(long fd)
 {
 	enum { VECTORS = 17, MESSAGES = 8, BYTES = 8 };

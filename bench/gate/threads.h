@@ -8,7 +8,7 @@ enum { STACK_BYTES = 16 << 10 };
  * thread id until it has ended, and whether it shall. */
 static volatile uint32_t others_turn, own_turn, other_lives, done;
 
-/* As pthread_create asks for one. */
+/* As pthread_create makes one. */
 enum {
 	THREAD = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
 		 CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID

@@ -1,7 +1,7 @@
 /* Which pages the system really gave a program, read from the guest's own page
  * tables (AMD APM vol. 2, 5.3): so it is known of every guest alike.
  *
- * A plugin is not told where the tables are, but it knows what addresses
+ * A plugin is not told where the tables are, but it can find what addresses
  * translate to. The page of the guest's memory from which a walk leads there is
  * the top of the tables. It is searched for once; each later walk has to lead
  * where QEMU went, or it is searched for again.

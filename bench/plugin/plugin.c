@@ -58,7 +58,7 @@ struct vcpu {
 	struct model model;
 	struct pages pages;
 	struct irqs irqs;
-	/* NULL: nobody wants to know. */
+	/* NULL: nothing is watched. */
 	struct watched *watched;
 };
 

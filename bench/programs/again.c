@@ -4,7 +4,7 @@
  *   again [SCRIPT] [ROUNDS]
  *
  * Python's last statement executes this program again, so a round is two
- * execve; what a round is to know is in the arguments that Python hands back.
+ * execve; what a round needs is in the arguments that Python hands back.
  * So Python's own end is not in it. Python runs without `site`, which would
  * load whatever other packages have added.
  */

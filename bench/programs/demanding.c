@@ -275,7 +275,7 @@ static void *wait_in_crowd(void *number)
 	return NULL;
 }
 
-/* Deadlines and calls that wait, signals that nobody takes, half of the calls answered at once, and the end of all. */
+/* Deadlines and calls that wait, signals that no thread takes, half of the calls answered at once, and the end of all. */
 static void crowd(void)
 {
 	enum { SOME = 200, SIGNALS = 8 };

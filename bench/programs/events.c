@@ -1,4 +1,4 @@
-/* Events of which the number is known: whoever counts them must find as many.
+/* Events of which the number is known: what counts them must find as many.
  *
  *   events faults N    page faults, each answered by a handler
  *   events ticks N     timer interrupts while the program computes

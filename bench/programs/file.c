@@ -3,7 +3,7 @@
  *   file read|write FILE [BYTES] [BYTES-PER-CALL]
  *
  * Writing does not shorten the file first: its pages are there already. Reading
- * wants a file that this program wrote.
+ * needs a file that this program wrote.
  */
 #include <fcntl.h>
 #include <string.h>

@@ -6,7 +6,7 @@
  *   fwq [SAMPLES] [WORK]
  *
  * WORK is turns of a loop of two instructions. What a sample takes beyond the
- * shortest one of its thread was taken from the program by somebody else.
+ * shortest one of its thread was taken from the program by other code.
  */
 #define _GNU_SOURCE
 #include "cores.h"

@@ -57,7 +57,7 @@ static void count(struct listing *all, const char *entries, long bytes)
 
 static struct listing list(void)
 {
-	/* As much as the C library's readdir asks for. */
+	/* As much as the C library's readdir requests. */
 	static char entries[32768] __attribute__((aligned(8)));
 	struct listing all = { 0, 0, 0 };
 	int fd = open(dir, O_RDONLY | O_DIRECTORY);

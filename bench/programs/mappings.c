@@ -34,7 +34,7 @@ static double map_pair(size_t bytes, int touched)
 	return (double)(tsc() - start);
 }
 
-/* brk itself: the C library's asks for nothing that it believes to have. */
+/* brk itself: the C library's makes no call for memory that it counts as its own. */
 static char *heap_end(char *wanted)
 {
 	return (char *)syscall(SYS_brk, wanted);

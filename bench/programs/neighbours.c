@@ -30,7 +30,7 @@ static void count_signal(int signo)
 	signals++;
 }
 
-/* The handlers come after the output: who sees the kernel count their calls knows that the core is done with the host. */
+/* The handlers come after the output: once the kernel has counted their calls, the core is done with the host. */
 static void begin(const char *what)
 {
 	struct sigaction action = { .sa_handler = count_signal, .sa_flags = SA_RESTART };

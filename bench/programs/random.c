@@ -1,13 +1,13 @@
-/* Random access to memory, where what matters is how many pages the CPU knows
+/* Random access to memory, where what matters is how many pages the TLB holds
  * at a time: updates as in the HPC Challenge's RandomAccess (GUPS), and a chain
  * in which each address is what the one before it held.
  *
  *   random [MIB] [UPDATES] [large|small]
  *
- * large: asks Linux for large pages. small: asks for small ones, and changes
+ * large: requests large pages from Linux. small: requests small ones, and changes
  * the access of one page in each 2 MiB there and back, after which no system
  * has a large page there unless it puts one together again. What was really in
- * use is reported where the system tells; Margay does not, for its
+ * use is reported where the system shows it; Margay does not, for its
  * /proc/self/smaps is the proxy's.
  *
  * Results are checked: updates done twice leave the table as it was, and a chain

@@ -1,4 +1,4 @@
-/* How a process finds out which rank it is, without anybody telling it: by the
+/* How a process finds out which rank it is, without a message: by the
  * CPUs that it may use. Margay gives each rank its own, in order; elsewhere the
  * processes are started bound to CPUs of their own.
  */

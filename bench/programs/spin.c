@@ -1,4 +1,4 @@
-/* A program that computes and asks the kernel for nothing.
+/* A program that computes and makes no requests to the kernel.
  *
  *   spin [SECONDS]
  *

@@ -3,7 +3,7 @@
  *
  *   touch [fresh|recycled] [BYTES] [ROUNDS]
  *
- * fresh:    memory that nobody used since the machine handed it over; so
+ * fresh:    memory that was not used since the machine handed it over; so
  *           nothing is freed between the rounds.
  * recycled: the whole partition was dirtied and freed before; so all that is
  *           mapped now was used by us.

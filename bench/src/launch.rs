@@ -76,7 +76,7 @@ impl Mpi {
 /// How ranks are started.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Launch {
-    /// By the system: the program knows nothing of MPI.
+    /// By the system: the program does not use MPI.
     None,
     /// By the launcher of an MPI.
     Mpi(Mpi),

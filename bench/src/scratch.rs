@@ -42,7 +42,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Nobody is left who could be told.
+        // No caller is left to take an error.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -81,7 +81,7 @@ impl Stats {
 }
 
 impl Counters {
-    /// Entries from ring 3 that the program did not ask for: neither its calls nor the PCT's.
+    /// Entries from ring 3 that the program did not request: neither its calls nor the PCT's.
     pub fn unasked_entries(&self) -> i64 {
         let asked = self.pct_entries + self.local_calls + self.shipped_calls;
         self.entries as i64 - asked as i64

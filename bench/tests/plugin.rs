@@ -110,7 +110,7 @@ fn known_regions_have_the_counts_they_must_have() {
     let [misses, walks, references] = tlb(first, "2M");
     assert!((32..=33).contains(&walks) && misses == walks && references == 3 * walks);
     assert!(tlb(first, "1G")[1] <= 2);
-    // The second level has room for all of them, and nobody else came by.
+    // The second level has room for all of them, and nothing else used it.
     assert_eq!(tlb(again, "2M")[1..], [0, 0]);
     let model = still.user.model.as_ref().expect("a model");
     assert!(model.l1d_misses <= 1 && tlb(still, "4K")[1] <= 1);

@@ -1,4 +1,4 @@
-/* What FFTW's test program asks of its build, for Debian on x86-64. */
+/* What FFTW's test program requires of its build, for Debian on x86-64. */
 #define PACKAGE "fftw"
 #define PACKAGE_VERSION "3.3.10"
 #define VERSION "3.3.10"

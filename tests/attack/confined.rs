@@ -17,7 +17,7 @@ const SCRATCH: &str = "/mnt/scratch";
 /// No job of an attack takes longer, on a machine that is busy with others.
 const LIMIT: Duration = Duration::from_secs(240);
 
-/// Whether programs can be confined here: only root can become somebody else.
+/// Whether programs can be confined here: only root can become another user.
 pub fn possible() -> bool {
     fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
 }

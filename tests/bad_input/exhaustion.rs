@@ -20,7 +20,7 @@ pub fn all() -> Vec<Trial> {
     ]
 }
 
-/// The room for threads was one for all ranks: whoever came first took it, and others could start none at all.
+/// The room for threads was one for all ranks: the first rank took it, and others could start none at all.
 fn kernel_memory() -> Result<()> {
     let program = tree::program("glibc-static", "kernel_heap");
     let ranks = RANKS.to_string();

@@ -197,7 +197,7 @@ fn not_executable() -> Result<()> {
     refused_file(&fs::read(fine())?, 0o644, "not executable")
 }
 
-/// Root can read everything, so it has to be somebody else.
+/// Root can read everything, so it has to be another user.
 fn not_readable() -> Result<()> {
     let scratch = Scratch::new()?;
     let cwd = scratch.path().join("cwd");

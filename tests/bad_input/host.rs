@@ -126,7 +126,7 @@ fn limited(option: &str, value: &str, part: &str) -> Result<()> {
     one_line(&outcome, status, part)
 }
 
-/// Somebody who may not open the device.
+/// A user who may not open the device.
 fn kvm_not_ours() -> Result<()> {
     let run = Run::bare_yod(&["--accel", "kvm", "--", &fine()]).as_nobody();
     unavailable(run, "/dev/kvm")

@@ -1,4 +1,4 @@
-//! Options that make no sense, or ask for more than the host has.
+//! Options that make no sense, or request more than the host has.
 
 use anyhow::Result;
 use libtest_mimic::Trial;

@@ -44,7 +44,7 @@ fn never_ends(row: &Row) -> Result<()> {
     Ok(())
 }
 
-/// Where the emulated CPU cannot do as the program asks, the program goes on, and one line says so.
+/// Where the emulated CPU cannot do as the program requests, the program goes on, and one line says so.
 fn emulation_says(row: &Row) -> Result<()> {
     let outcome = clean::run(Run::margay(row, &[]))?;
     one_line(&outcome, 0, "emulated CPU")

@@ -74,7 +74,7 @@ fn are_listed_with_name_time_and_end() -> Result<()> {
     Ok(())
 }
 
-/// Of a child that nobody waits for something is known nevertheless: a zombie's end, another's name.
+/// Of a child that is not waited for something is known nevertheless: a zombie's end, another's name.
 #[test]
 fn that_nobody_waited_for_are_listed() -> Result<()> {
     let program = tree::program("glibc-static", "kills");
@@ -176,7 +176,7 @@ fn are_executed_under_stress() -> Result<()> {
     Ok(())
 }
 
-/// An orphan lives on when its rank has ended, as natively; it is whoever started it that ends it.
+/// An orphan lives on when its rank has ended, as natively; what started it ends it.
 #[test]
 fn live_on_as_orphans() -> Result<()> {
     let scratch = Scratch::new()?;
@@ -205,7 +205,7 @@ fn may_be_ten_thousand_in_a_row() -> Result<()> {
     Ok(())
 }
 
-/// Linux counts processes by user: one that nobody else is, and another for the second run, for zombies count as well.
+/// Linux counts processes by user: one without other processes, and another for the second run, for zombies count as well.
 #[test]
 fn may_be_as_many_as_the_limit_says() -> Result<()> {
     const LONELY: u32 = 54_322;

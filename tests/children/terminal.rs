@@ -48,8 +48,8 @@ struct Terminal {
 }
 
 impl Terminal {
-    /// `startup` is a file for dash to begin with. Signals are as usual: a shell that is started with SIGINT ignored, as whoever runs
-    /// the tests in the background may do, has its jobs ignore it, too.
+    /// `startup` is a file for dash to begin with. Signals are as usual: a shell that is started with SIGINT ignored, as when the
+    /// tests run in the background, has its jobs ignore it, too.
     fn new(command: &str, startup: &Path) -> Result<Terminal> {
         let mut script = Command::new("/usr/bin/env")
             .args(["--default-signal", "/usr/bin/script"])

@@ -1,4 +1,4 @@
-//! A program on a node that makes random system calls, of those that harm nobody whoever makes them, seed after seed.
+//! A program on a node that makes random system calls, of those that do no harm whatever makes them, seed after seed.
 
 use anyhow::{Context, Result, ensure};
 use margay_tests::clean;

@@ -19,7 +19,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("glibc-dynamic", "linked"),
     ("glibc-nopie", "linked"),
 ];
-/// Bytes in which everything that the loader believes is said.
+/// Bytes in which everything stands that the loader uses.
 const HEADERS_BYTES: u64 = 64 + 14 * 56;
 
 pub fn images(mut budget: Budget) -> Result<()> {

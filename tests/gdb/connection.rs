@@ -108,8 +108,8 @@ fn in_use() -> Result<()> {
     Ok(())
 }
 
-/// Whoever connects to it has the rank's memory. It is there under its name before yod could change its mode, so it is looked at as
-/// soon as it is, and where nothing else restricts it.
+/// A process that connects to it has the rank's memory. It is there under its name before yod could change its mode, so it is looked at
+/// as soon as it is, and where nothing else restricts it.
 fn of_the_user_alone() -> Result<()> {
     let waiting = Waiting::new("steps")?;
     let run = waiting.run(&[], &[]);

@@ -193,7 +193,7 @@ fn memory() -> Result<()> {
         ensure!(text.contains(part), "no {part:?}:\n{text}");
     }
     ensure!(!text.contains("left out"), "it is there:\n{text}");
-    // Text of libraries is not in it, and memory that nobody touched takes no room.
+    // Text of libraries is not in it, and memory that was never touched takes no room.
     let core = fs::metadata(dumped.core()?)?;
     let blocks_bytes = std::os::unix::fs::MetadataExt::blocks(&core) * 512;
     ensure!(blocks_bytes < 2 << 20, "{blocks_bytes} bytes");

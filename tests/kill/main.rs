@@ -1,4 +1,4 @@
-//! Ends of jobs that nobody planned: yod, the keeper, QEMU or a proxy is hit at a random moment, and nothing stays.
+//! Ends of jobs that were not planned: yod, the keeper, QEMU or a proxy is hit at a random moment, and nothing stays.
 //!
 //! What hits it: SIGKILL; SIGSTOP; SIGHUP; SIGKILL while all that the job writes goes to a full disk; and the end of the
 //! terminal whose session yod leads. KILL_ROUNDS jobs (100 unless set) of 1, 2 or 4 ranks; half of them are short, so that

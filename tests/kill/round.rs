@@ -101,7 +101,7 @@ impl Round {
         }
     }
 
-    /// For whoever has to find out what went wrong.
+    /// For finding out what went wrong.
     pub fn name(&self) -> String {
         format!(
             "round {}: {:?} {:?} of {} ranks, {}, after {:?}, limit {:?}, SIGTERM {}",
@@ -193,7 +193,7 @@ impl Round {
     /// Hits the victim, and sees to it that what is then certain to go on for ever ends.
     fn strike(&self, mark: &str, started: &Started<'_>) -> Result<bool> {
         if self.blow == Blow::CloseTerminal {
-            // Whoever holds the terminal's other side is gone, and that is all that Linux tells.
+            // The process with the terminal's other side is gone, and that is all that Linux reports.
             return Ok(process::signal(started.pid(), Signal::KILL));
         }
         let family = process::of_job(mark, started.pid());
@@ -225,7 +225,7 @@ impl Round {
     fn told(&self, outcome: &Outcome, hit: bool) -> Result<()> {
         let status = outcome.status.context("it hung")?;
         if self.blow == Blow::CloseTerminal {
-            return Ok(()); // Nobody is there to be told.
+            return Ok(()); // There is no user to be told.
         }
         let lines = report::own_lines(outcome.stderr.head());
         ensure!(
@@ -257,7 +257,7 @@ impl Round {
             _ if self.way.is_none() && TOLD_TO_END.contains(&status) => {
                 ensure!(lines <= 1, "{lines} lines for status {status}");
             }
-            // To Linux a rank's proxy is the rank: with one rank, nobody else can say what ended it.
+            // To Linux a rank's proxy is the rank: with one rank, no other process can say what ended it.
             _ if self.ranks == 1 => ensure!(lines <= 1, "{lines} lines"),
             _ => ensure!(lines == 1, "{lines} lines for status {status}"),
         }

@@ -126,7 +126,7 @@ fn errors() -> Result<()> {
     both_conform("errors")
 }
 
-/// The spawned process is on Linux, and PMIx must hand over what it knows of ranks and of it in the same way (docs/mpi.md). MPICH 4.0.2
+/// The spawned process is on Linux, and PMIx must hand over what it has of ranks and of it in the same way (docs/mpi.md). MPICH 4.0.2
 /// refuses to spawn, natively, too.
 #[test]
 fn spawning() -> Result<()> {

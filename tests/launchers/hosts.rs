@@ -136,7 +136,7 @@ fn nodes_of_two_hosts_are_one_job_of_mpich() -> Result<()> {
     Ok(())
 }
 
-/// What jobs may leave on a host that is nobody else's: processes, files and segments of memory that ranks share.
+/// What jobs may leave on a host that has no other users: processes, files and segments of memory that ranks share.
 fn left(inside: &Namespaces) -> Result<String> {
     inside.ask(&[
         "/bin/sh",

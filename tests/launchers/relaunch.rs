@@ -191,7 +191,7 @@ fn what_is_no_launcher_is_passed_over() -> Result<()> {
             |at| Ok(fs::write(at, "mpirun (Open MPI) 4.1.4\n")?),
             "not executable (chmod +x makes it so)",
         ),
-        // It would start yod for ever, in an environment that tells of nothing.
+        // It would start yod for ever, in an environment that shows nothing.
         (
             |at| {
                 let yod = tree::yod();

@@ -209,7 +209,7 @@ fn hosts_that_lack_something_are_as_natively() -> Result<()> {
     Ok(())
 }
 
-/// A job on such a host ends with this status; of one that goes well both ranks are heard.
+/// A job on such a host ends with this status; of one that goes well both ranks' output is there.
 fn on(host: &Host, mpi: &Mpi, by: By, status: i32) -> Result<()> {
     let job = Job::new(2)?;
     let program = mpi.ring(&job)?;
@@ -344,7 +344,7 @@ fn jobs_of_two_users_do_not_meet() -> Result<()> {
         let jobs = [Job::new(2)?, Job::new(2)?];
         let start = |job| -> Result<Started<'_>> {
             let program = mpi.ring(job)?;
-            // For nobody, too.
+            // For the user "nobody", too.
             for path in [job.temporary(), job.directory()] {
                 fs::set_permissions(path, fs::Permissions::from_mode(0o777))?;
             }

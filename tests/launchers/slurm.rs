@@ -14,7 +14,7 @@ use crate::job::{Job, wait_long_for};
 use crate::mpi::{MPICH, Mpi, OPEN_MPI, gone};
 use crate::namespaces::{Namespaces, same_lines};
 
-/// What MPIs ask to be started by.
+/// What MPIs have to be started by.
 const PMI: [(Mpi, &str); 2] = [(MPICH, "--mpi=pmi2"), (OPEN_MPI, "--mpi=pmix")];
 
 /// The cluster.

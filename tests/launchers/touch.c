@@ -1,4 +1,4 @@
-// Touches as many MiB as its argument says, tells so, and waits for ever.
+// Touches as many MiB as its argument says, prints a line, and waits for ever.
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -61,7 +61,7 @@ fn all_yods_killed_at_once_leave_nothing() -> Result<()> {
     Ok(())
 }
 
-/// QEMU's death is told by one yod. Of the keeper's only its parent knows how it ended.
+/// QEMU's death is told by one yod. How the keeper ended only its parent can find out.
 #[test]
 fn the_end_of_the_node_is_told() -> Result<()> {
     let job = Job::new(2)?;
@@ -263,7 +263,7 @@ fn the_first_is_killed_while_it_waits() -> Result<()> {
     ensure!(process::kill(first.pid()));
     let ended = [first.finish(HANG)?];
     ensure!(statuses(&ended) == [Some(137)]);
-    // It had come before, or comes after and finds a socket without anybody.
+    // It had come before, or comes after and finds a socket without a listener.
     let third = job.start(
         job.yod(0, &[], HELLO, &[])
             .env(&[("MARGAY_BOOT_TIMEOUT_S", "2")]),

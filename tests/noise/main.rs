@@ -2,7 +2,7 @@
 //!
 //! On one core under `-icount` every instruction counts, so the usual measures of noise (FWQ, FTQ, selfish detour, programs of
 //! bench/programs) must find exactly none. On several cores the kernel's own counters say whether it was entered: they are
-//! read while the node runs, from its memory, which disturbs nobody; a plugin of QEMU confirms it, where there is one. Each
+//! read while the node runs, from its memory, which disturbs nothing; a plugin of QEMU confirms it, where there is one. Each
 //! test has a control in which there is noise.
 
 mod barriers;
@@ -208,7 +208,7 @@ fn first_core() -> Result<String> {
     Ok(digits.collect())
 }
 
-/// Whether a child still runs, which nobody has waited for yet.
+/// Whether a child still runs that has not been waited for yet.
 fn alive(process: u32) -> bool {
     fs::read_to_string(format!("/proc/{process}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }

@@ -11,7 +11,7 @@
 //! A file says `//! BOUND: why` in its head for all of its loops.
 //!
 //! A call says so above its statement or in it, and one comment does for the statement. What only passes an iterator on (`map`,
-//! `filter`) is no loop: whoever goes over it is.
+//! `filter`) is no loop: the code that goes over it is.
 //!
 //! What this does not see: whether the point is reached in every turn, and counts as much as is done; recursion; copies and
 //! other work of one call that grows with its length (`Vec` when it grows or ends, `fill`, `insert`, `contains`).

@@ -34,7 +34,7 @@ const PROGRAMS: &[(&str, usize)] = &[
     ("tests/programs/attack/stale.c", 1),       // polls
     ("tests/programs/bad/endless.c", 1),        // never ends
     ("tests/programs/bad/rank_ends.c", 2),      // to be ended; polls
-    ("tests/programs/children/execs.c", 1),     // whoever does not wait for it is found out
+    ("tests/programs/children/execs.c", 1),     // a missing wait for it is found out
     ("tests/programs/children/replaced.c", 1),  // to be ended
     ("tests/programs/common/settle.h", 1),      // polls
     ("tests/programs/effects/of_signals.c", 4), // a clock stands still; nothing comes; sleeping

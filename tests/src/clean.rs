@@ -13,7 +13,7 @@ use crate::report;
 use crate::run::{HANG, Outcome, Run};
 use crate::scratch::Scratch;
 
-/// Whoever ends a job's processes takes a moment to notice; after this one that nobody has killed is left over.
+/// What ends a job's processes takes a moment to notice; a process that still lives after this is left over.
 pub const GONE: Duration = Duration::from_secs(2);
 /// Where nothing may be left, and parts of names that we or QEMU would choose there ("vl." is QEMU's own): other programs
 /// use these directories too.

@@ -126,7 +126,7 @@ fn limit(row: &Row) -> Duration {
     }
 }
 
-/// Runs a row natively and on a node and checks that nobody can tell them apart, and that the second was on a node.
+/// Runs a row natively and on a node and checks that they cannot be told apart, and that the second was on a node.
 ///
 /// # Errors
 /// Says what differs.

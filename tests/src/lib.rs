@@ -2,7 +2,7 @@
 //! everything that can be seen of the two runs.
 //!
 //! There are no golden files: what a program does on Linux is found out in the same run. The programs and the manifests
-//! that list them are in `programs/`. Nothing here knows how yod works inside; it is started as a user starts it.
+//! that list them are in `programs/`. Nothing here depends on how yod works inside; it is started as a user starts it.
 
 #![forbid(unsafe_code)]
 

@@ -150,7 +150,7 @@ pub struct Command {
 }
 
 impl Command {
-    /// Whether it asks the loader for a list of libraries.
+    /// Whether it has the loader list libraries.
     #[must_use]
     pub fn for_loader(&self) -> bool {
         let traces = |(name, _): &(String, String)| name == "LD_TRACE_LOADED_OBJECTS";
@@ -260,7 +260,7 @@ fn arguments(column: &str, size: &str) -> Result<Vec<String>> {
     Ok(all)
 }
 
-/// Splits words as a shell would that knows single quotes only.
+/// Splits words as a shell would that has single quotes only.
 fn split(column: &str) -> Result<Vec<String>> {
     let mut all = Vec::new();
     let mut word: Option<String> = None;

@@ -269,7 +269,7 @@ impl Run {
         })
     }
 
-    /// With all signals as usual: whoever runs the tests may ignore some (shells do for what they start in the background).
+    /// With all signals as usual: the caller of the tests may ignore some (shells do for what they start in the background).
     fn command_line(&self) -> Command {
         let mut command = Command::new("/usr/bin/env");
         command.arg("--default-signal");
@@ -344,7 +344,7 @@ fn text(path: &Path) -> String {
 fn reader(pipe: Option<impl Read + Send + 'static>) -> Output {
     let (sender, receiver) = channel();
     if let Some(mut pipe) = pipe {
-        // Whoever waits may have given up; then nobody wants it.
+        // The receiver may have given up; then it is not needed.
         std::thread::spawn(move || sender.send(Captured::read(&mut pipe)));
     }
     receiver

@@ -65,7 +65,7 @@ pub fn fresh_in(parent: &Path, mut name: impl FnMut() -> String) -> io::Result<P
 }
 
 /// Writes a file that is run soon. Another process does it: a process that a test beside this one is just starting has what is open
-/// here until its own exec, and Linux runs no file that somebody has open for writing (ETXTBSY).
+/// here until its own exec, and Linux runs no file that is open for writing (ETXTBSY).
 ///
 /// # Errors
 /// When install(1) is missing or fails.

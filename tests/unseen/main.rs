@@ -67,8 +67,8 @@ fn timer_interrupts_are_counted() -> Result<()> {
     Ok(())
 }
 
-/// Barriers for all processes that ordered the accesses of the caller's rank only: of two ranks with a core each, nobody interrupted
-/// the other.
+/// Barriers for all processes that ordered the accesses of the caller's rank only: of two ranks with a core each, neither
+/// interrupted the other.
 #[test]
 fn barriers_for_all_reach_other_ranks() -> Result<()> {
     let options = ["-n", "2", "-m", PARTITION.0];
@@ -88,7 +88,7 @@ fn preemption_points_let_interrupts_in() -> Result<()> {
     Ok(())
 }
 
-/// A timer of a microsecond whose signal waits, or is ignored, interrupted its core at each expiration: whoever ran there.
+/// A timer of a microsecond whose signal waits, or is ignored, interrupted its core at each expiration, whatever ran there.
 #[test]
 fn what_sends_nothing_interrupts_nobody() -> Result<()> {
     let (_, stats) = run(&["-m", PARTITION.0], true, "events", &["untaken", "10"])?;
@@ -101,7 +101,7 @@ fn what_sends_nothing_interrupts_nobody() -> Result<()> {
     Ok(())
 }
 
-/// Interval timers and sleeps that took twice as long as they were asked to.
+/// Interval timers and sleeps that took twice as long as requested.
 #[test]
 fn interval_timers_keep_their_interval() -> Result<()> {
     let (outcome, _) = run(&["-m", PARTITION.0], true, "timers", &["1000", "20"])?;

@@ -1,6 +1,6 @@
 //! The report of a volunteer whose CPU has KVM: the whole check and the benchmarks, with what the machine is.
 //!
-//! Nobody who develops Margay need have such a machine, so docs/SPECIFICATION.md marks what was not seen under KVM. The
+//! A developer of Margay need not have such a machine, so docs/SPECIFICATION.md marks what was not seen under KVM. The
 //! report holds no names of users, hosts or files outside of the target directory.
 
 use std::fmt::Write as _;

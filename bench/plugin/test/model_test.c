@@ -97,7 +97,7 @@ static void pages_in_use(void)
 	assert(!model_in_use(&model, 4096, &first));
 	assert(model_in_use(&model, 2 * large - 1, &first) && first);
 	assert(!model_in_use(&model, 2 * large, &first));
-	/* As many small pages of the same set as the first level has ways: the second still knows the large one. */
+	/* As many small pages of the same set as the first level has ways: the second still has the large one. */
 	for (int i = 0; i < TLB1_WAYS; i++)
 		model_put_in_use(&model, large * 8 + 4096 * (uint64_t)(1 + i * TLB1_SETS), PAGE_4K);
 	assert(model_in_use(&model, large, &first) && !first);

@@ -3,7 +3,7 @@
  *
  *   messages [SAMPLES] [BATCH]
  *
- * Calls that the kernel refuses mark the first ping-pong for whoever traces
+ * Calls that the kernel refuses mark the first ping-pong for a trace of
  * calls.
  */
 #include <string.h>

@@ -2,7 +2,7 @@
 //!
 //! 1. The machine is the one that yod would start (`machine`).
 //! 2. The program goes into an initial RAM disk (`cpio`), with the files that it needs (`tree`), bench/linux/init.c as the first
-//!    process and a file that tells it what to run. The machine gets as much more memory as that disk takes.
+//!    process and a file that says what to run. The machine gets as much more memory as that disk takes.
 //! 3. Output comes over the serial console (`console`).
 //!
 //! xtask fetches the kernel; it is never installed.

@@ -92,7 +92,7 @@ pub struct Order<'a> {
     pub ranks: usize,
     /// How they are started.
     pub launch: Launch,
-    /// Threads of a process that want a core each; 1: it has one core.
+    /// Threads of a process that need a core each; 1: it has one core.
     pub threads: usize,
     /// Cores of this host that the machine may use, as taskset names them; as many as the machine has CPUs.
     pub cores: &'a str,

@@ -151,7 +151,7 @@ impl Baseline {
     }
 
     /// The same table with other values, where they differ by more than they may. Rows that are not measured any more go, but not
-    /// those that only could not be measured here; new ones are exact until somebody knows better.
+    /// those that only could not be measured here; new ones are exact until edited.
     pub fn updated(&self, measured: &Measured) -> Baseline {
         let row = |count: &Count| match self.row(&count.name) {
             Some(row) if row.within.judge(row.value, count.value) == Verdict::Same => row.clone(),

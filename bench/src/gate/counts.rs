@@ -21,7 +21,7 @@ const KNOWN: &str = "loop_of_2000";
 /// A program without calls for two seconds, and the same for none.
 const SPIN: (&str, &[&str], &[&str]) = ("spin", &["0"], &["2"]);
 
-/// Of a rank: its regions lie around it. Low enough for whoever has a hard limit.
+/// Of a rank: its regions lie around it. Low enough for a user with a hard limit.
 const STACK_BYTES: u64 = 1 << 20;
 
 /// Rows that the plugin counts.
@@ -152,7 +152,7 @@ fn build_paths(lab: &Lab) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// Page faults of the program that asks for as much as it can.
+/// Page faults of the program that requests as much as it can.
 fn demanding_faults(lab: &Lab) -> Result<u64> {
     let how = How {
         icount: true,
@@ -164,7 +164,7 @@ fn demanding_faults(lab: &Lab) -> Result<u64> {
     Ok(ran.stats()?.total.page_faults)
 }
 
-/// Events on a core whose program asks for nothing.
+/// Events on a core whose program requests nothing.
 fn quiet_core(lab: &Lab) -> Result<[Count; 3]> {
     let more = quiet::beyond_idle(lab, &[SPIN])?;
     Ok([

@@ -8,7 +8,7 @@ use crate::figure::Found;
 use crate::lab::{How, Lab};
 use crate::statistics::median;
 
-/// Large enough for seven mappings of 64 MiB that nobody used before, small enough to be dirtied quickly.
+/// Large enough for seven mappings of 64 MiB of memory never used before, small enough to be dirtied quickly.
 const PARTITION: &str = "512M";
 /// The partition of the runs that look for the smallest node.
 const SMALL_PARTITION_MIB: u64 = 32;
@@ -99,7 +99,7 @@ pub fn smallest(lab: &Lab) -> Result<Vec<Reading>> {
     };
     // A little of the machine's RAM is never usable.
     let usual_mib = besides_mib(None)? + 1;
-    // A node that is too small fails in any way it likes.
+    // A node that is too small may fail in any way.
     let runs = |mib| besides_mib(Some(mib)).is_ok_and(|really| really <= mib);
     ensure!(runs(usual_mib), "a node of {usual_mib} MiB does not run");
     let smallest = bisect(0, usual_mib, runs);

@@ -1,4 +1,4 @@
-//! What the kernel does on a core whose program asks for nothing: nothing.
+//! What the kernel does on a core whose program requests nothing: nothing.
 //!
 //! Runs on as many cores as the host has (event counts, multi-threaded emulation). Starting and ending have events of their
 //! own, such as a doorbell that finds the program already running again; so each program also runs with nothing to do, and

@@ -1,7 +1,7 @@
 //! Which accelerator runs the node: KVM where the CPU has it, emulation (TCG) elsewhere.
 //!
 //! A /dev/kvm node can exist and still be unable to run a kernel (a nested software KVM), so the CPU itself must show
-//! the feature, whoever asks for it.
+//! the feature, whatever the request.
 
 use std::io::Read;
 use std::path::Path;
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(choose(Choice::Tcg), Ok(Accel::Tcg));
     }
 
-    /// yod waited 20 s for a node that the doctor knew to be impossible.
+    /// yod waited 20 s for a node that the doctor reported as impossible.
     #[test]
     fn what_the_doctor_says_holds_for_the_choice() {
         assert_eq!(choose(Choice::Kvm), kvm().map(|()| Accel::Kvm));

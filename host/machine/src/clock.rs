@@ -3,14 +3,14 @@
 //! The guest's TSC runs at the rate of the host's but from another origin, that of the machine's start. How far apart they
 //! are is found while the kernel boots: it notes its TSC before and after a look of the keeper's at the host's, a few times
 //! (`wire::boot::Header::ping`), and [`Offset`] takes what agrees with all of them. That is exact to about a microsecond.
-//! When the keeper does not get to run in time, all it knows is that the node came up before it noticed: then guest clocks
+//! When the keeper does not get to run in time, all that is known is that the node came up before it noticed: then guest clocks
 //! are ahead of the host's by that much at most.
 //!
 //! From then on the clock is continuous: a refresh begins where the old parameters stand and sets the rate so that host
-//! and node agree again at the next refresh. Only a lag that nobody can catch up with (the host slept) is jumped over,
+//! and node agree again at the next refresh. Only a lag that cannot be caught up with (the host slept) is jumped over,
 //! forwards.
 //!
-//! How far CLOCK_REALTIME is from CLOCK_MONOTONIC changes only when somebody sets the host's time, but two readings after one
+//! How far CLOCK_REALTIME is from CLOCK_MONOTONIC changes only when the host's time is set, but two readings after one
 //! another tell it no better than the time between them ([`Ahead`]).
 
 use wire::clock::ClockParams;
@@ -321,7 +321,7 @@ mod tests {
         assert_eq!(offset.get(), Some(900u64.wrapping_neg()));
         offset.host_first(1000, 140);
         assert_eq!(offset.get(), Some(880u64.wrapping_neg()));
-        offset.guest_first(90, 1000); // Tells nothing new.
+        offset.guest_first(90, 1000); // Adds nothing.
         offset.host_first(2000, 1104);
         assert_eq!(offset.get(), Some(898u64.wrapping_neg()));
     }

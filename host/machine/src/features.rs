@@ -7,7 +7,7 @@
 /// /proc/cpuinfo. What every x86-64 processor has, and what is of use only to a kernel, is not among them.
 ///
 /// Protection keys (`pku`) stay on every host: the node's kernel does not let programs use them, but their state comes last
-/// in an XSAVE image. So a program that asks how large an image is (the C library's loader, once) leaves room for one of any
+/// in an XSAVE image. So a program that queries how large an image is (the C library's loader, once) leaves room for one of any
 /// host, where its child saves more states than the emulator has.
 const EMULATED: &[(&str, &str)] = &[
     ("sse3", "pni"),

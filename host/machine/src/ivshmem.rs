@@ -17,7 +17,7 @@ use rustix::net::{
 };
 use wire::boot::{HOST_PEER, NODE_PEER};
 
-/// Bytes of the device's own shared memory, which nobody uses; a power of two.
+/// Bytes of the device's own shared memory, which is unused; a power of two.
 const SHM_BYTES: u64 = 4096;
 /// Linux allows at least so much without privileges; each queued descriptor takes a part of it.
 const SEND_BUFFER_BYTES: usize = 212_992;

@@ -56,7 +56,7 @@ pub enum Message {
     Event {
         /// What.
         event: Event,
-        /// Of all yods this one tells the user.
+        /// Of all yods this one reports to the user.
         speaks: bool,
     },
     /// Keeper, to a yod that leaves: others stay, so do I.

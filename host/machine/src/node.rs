@@ -59,7 +59,7 @@ pub struct Node {
 /// Why there is no node.
 #[derive(Debug)]
 pub enum NoNode {
-    /// The keeper could not make one; whether this yod tells the user, of all.
+    /// The keeper could not make one; whether this yod reports to the user, of all.
     Ended(Ended, bool),
     /// The first yod of the job has found a reason, said it, and ends with this status.
     Dismissed(u8),
@@ -146,7 +146,7 @@ impl Keeper {
         Node::new(plan, fds)
     }
 
-    /// What happened, if anything did, and whether this yod tells the user, of all.
+    /// What happened, if anything did, and whether this yod reports to the user, of all.
     #[must_use]
     pub fn next_event(&self) -> Option<(Event, bool)> {
         match receive(&self.socket, false) {

@@ -29,7 +29,7 @@ const LARGE_COMM_BASE: u64 = 16 << 20;
 /// How the name of every node begins.
 const NAME: &str = "margay:";
 
-/// What the user asks for.
+/// What the user requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
     /// Processes to run.
@@ -264,7 +264,7 @@ fn partition_bytes(request: &Request, host: &Resources) -> Result<u64, PlanError
 
 /// The node pool: an eighth of the partitions together, unless it was asked for. Text lies in it, which takes at most half: at least
 /// what Python with numpy has (64 MiB) fits, whatever the partitions are, where that is at most an eighth of this host's memory. Like
-/// the partitions the pool is sparse: what nobody maps costs nothing.
+/// the partitions the pool is sparse: what is not mapped costs nothing.
 fn pool_bytes(request: &Request, partition_bytes: u64, host: &Resources) -> Result<u64, PlanError> {
     const LEAST: u64 = 16 << 20;
     const LEAST_WITH_TEXT: u64 = 160 << 20;

@@ -74,8 +74,8 @@ impl Qemu {
         Ok(Qemu { path, qboot })
     }
 
-    /// Asks the program. This takes about as long as booting a node, so it is done only when something went wrong or
-    /// the user wants to know.
+    /// Runs the program to find out. This takes about as long as booting a node, so it is done only when something went wrong or
+    /// the user requested it.
     #[must_use]
     pub fn version(&self) -> Option<Version> {
         let out = std::process::Command::new(&self.path)

@@ -27,7 +27,7 @@ impl Resources {
     }
 }
 
-/// The CPUs of the host that this process may run on, as far as Linux tells.
+/// The CPUs of the host that this process may run on, as far as Linux reports.
 #[must_use]
 pub fn allowed_cpus() -> Vec<u32> {
     let mask = sched_getaffinity(None).unwrap_or_default();
@@ -110,7 +110,7 @@ impl Group {
         usize::try_from(cores).ok()
     }
 
-    /// Bytes that the memory limit at this level leaves. File pages that nobody uses count as free: they are given up
+    /// Bytes that the memory limit at this level leaves. Unused file pages count as free: they are given up
     /// when memory runs short.
     fn memory_left(&self, dir: &Path, read: Read<'_>) -> Option<u64> {
         let (limit, usage) = if self.v2 {

@@ -90,7 +90,7 @@ impl Signals {
         let set = signal_set(signals);
         let mut old = MaybeUninit::uninit();
         // SAFETY: 1. `set` is initialised. 2. `old` is written by pthread_sigmask, which cannot fail for SIG_BLOCK. 3. A
-        //            descriptor that signalfd returns is new and belongs to nobody else.
+        //            descriptor that signalfd returns is new and has no other owner.
         unsafe {
             libc::pthread_sigmask(libc::SIG_BLOCK, &set, old.as_mut_ptr());
             match libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) {
@@ -147,7 +147,7 @@ pub fn die_by(signo: i32) -> ! {
     let set = signal_set(&[signo]);
     set_ignored(signo, false);
     // SAFETY: 1. `none` and `set` are initialised and live through the calls. 2. What the signal does to this process is
-    //            what the caller wants.
+    //            what the caller requests.
     unsafe {
         libc::setrlimit(libc::RLIMIT_CORE, &none);
         libc::raise(signo);
@@ -160,7 +160,7 @@ pub fn die_by(signo: i32) -> ! {
 pub fn close_all_but(keep: &[RawFd]) {
     for fd in open_descriptors() {
         if !keep.contains(&fd) {
-            // SAFETY: 1. The child of a fork never drops what its parent still owns, for it never returns: nobody uses or
+            // SAFETY: 1. The child of a fork never drops what its parent still owns, for it never returns: no code uses or
             //            closes the number again.
             unsafe { libc::close(fd) };
         }
@@ -250,7 +250,7 @@ pub fn become_program(
     command.exec()
 }
 
-/// Asks the scheduler to let this thread run soon after it wakes up, for short times.
+/// Has the scheduler let this thread run soon after it wakes up, for short times.
 ///
 /// Since Linux 6.12 a thread of the normal policy may choose its time slice, and one with a shorter slice goes before
 /// others (sched_setattr(2)); older kernels ignore the wish.

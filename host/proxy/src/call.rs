@@ -110,7 +110,7 @@ impl Caller {
         special::complete(rank, call, &args, ret)?;
         args::finish(&after, ret, rank, &self.scratch)?;
         if ret == Errno::EFBIG.ret() {
-            signals::pass_on(libc::SIGXFSZ); // RLIMIT_FSIZE: Linux tells the thread, not the process
+            signals::pass_on(libc::SIGXFSZ); // RLIMIT_FSIZE: Linux signals the thread, not the process
         }
         Ok(ret)
     }

@@ -1,6 +1,6 @@
 //! Children of the rank: Linux processes, forked from this one (docs/adr/0019).
 //!
-//! A worker is asked for one by the QK. It writes down what the child has to do before the program goes on there
+//! The QK requests one of a worker. It writes down what the child has to do before the program goes on there
 //! ([`script`]), with the rank's memory locked, and has a thread that is outside of the filter fork ([`nursery`]). The child
 //! does what is written and nothing else ([`stage`]); its last step enters the program as a return from a signal ([`page`]).
 
@@ -41,7 +41,7 @@ pub use wait::{carry_out as wait, settle};
 pub struct Children {
     /// Who forks.
     pub nursery: Nursery,
-    /// Closed while somebody forks.
+    /// Closed while a thread forks.
     pub gate: Gate,
     /// Landlock's rules for a child, if there are any.
     pub rules: Option<OwnedFd>,
@@ -65,7 +65,7 @@ impl Children {
 #[derive(Debug, Default)]
 pub struct Gate {
     open: RwLock<()>,
-    /// Somebody wants to close it: openings that block are to be kicked.
+    /// A thread waits to close it: openings that block are to be kicked.
     closing: AtomicBool,
 }
 
@@ -81,21 +81,21 @@ pub struct Pass<'a> {
 }
 
 impl Gate {
-    /// Passes for as long as the guard lives. Who has passed does so again without waiting: a lock that somebody wants to
-    /// write lets in no more readers, and would have the thread wait for itself.
+    /// Passes for as long as the guard lives. A thread that has passed does so again without waiting: a lock
+    /// with a waiting writer lets in no more readers, and would have the thread wait for itself.
     pub fn pass(&self) -> Pass<'_> {
         let first = PASSED.replace(PASSED.get() + 1) == 0;
         let open = first.then(|| self.open.read().unwrap_or_else(PoisonError::into_inner));
         Pass { _open: open }
     }
 
-    /// Whether somebody waits for those that have passed.
+    /// Whether a thread waits for those that have passed.
     pub fn is_closing(&self) -> bool {
         self.closing.load(Ordering::SeqCst)
     }
 
     fn close(&self, rank: &Rank) -> RwLockWriteGuard<'_, ()> {
-        // As a rule nobody is inside, and waking the watcher costs a tenth of a fork.
+        // As a rule no thread is inside, and waking the watcher costs a tenth of a fork.
         match self.open.try_write() {
             Ok(closed) => return closed,
             Err(TryLockError::Poisoned(closed)) => return closed.into_inner(),
@@ -153,7 +153,7 @@ pub fn fork(rank: &'static Rank, index: usize) -> Result<i64, Errno> {
 fn let_go(rank: &Rank, pid: u32, job: &Job) {
     waited_for(rank, |all| all.remove(&pid));
     for (at, bytes) in job.script.stack_changes() {
-        let _ = rank.write(at, &bytes); // another thread may have unmapped it: then nobody misses it
+        let _ = rank.write(at, &bytes); // another thread may have unmapped it: then it is not needed
     }
 }
 

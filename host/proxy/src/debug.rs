@@ -30,7 +30,7 @@ use crate::halt::Halted;
 use crate::rank::Rank;
 use target::Target;
 
-/// How often a stop is asked for again while the rank's mailbox is full.
+/// How often a stop is requested again while the rank's mailbox is full.
 const RETRY: Duration = Duration::from_millis(5);
 /// How often it is looked whether anything runs while some threads are held.
 const LOOK_AGAIN: Timespec = Timespec {
@@ -65,14 +65,14 @@ impl Gdb {
     }
 }
 
-/// What the rest of the proxy has to know of gdb.
+/// What the rest of the proxy needs of gdb.
 #[derive(Default, Debug)]
 pub struct Debug {
     /// The rank halts until gdb connects.
     awaited: AtomicBool,
     /// gdb is there.
     present: AtomicBool,
-    /// How the rank has ended, as wait(2) says it; `None` again when gdb knows.
+    /// How the rank has ended, as wait(2) says it; `None` again when gdb has been told.
     end: Mutex<Option<i32>>,
     told: Condvar,
 }
@@ -125,7 +125,7 @@ fn serve(rank: &'static Rank, gdb: Gdb) {
     crate::signals::mask(crate::signals::How::Set, crate::signals::ALL);
     let Gdb { socket, path } = gdb;
     let accepted = socket.accept().and_then(|(stream, _)| {
-        // The rank has not started: nobody misses the number that the connection had at first.
+        // The rank has not started and does not use the number that the connection had at first.
         let stream = OwnedFd::from(stream);
         let first_own = rank.first_own_fd as i32;
         let kept = fds::with_room(rank.raised_fds, || {
@@ -163,7 +163,7 @@ fn serve(rank: &'static Rank, gdb: Gdb) {
     }
 }
 
-/// Tells the node of a change of what the debugger wants.
+/// Passes a change of what the debugger requests to the node.
 fn announce(rank: &Rank, wanted: u64) {
     rank.words.area.host.debugger.store(wanted);
     let look = Signal {

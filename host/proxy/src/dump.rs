@@ -47,7 +47,7 @@ pub struct Dump {
 }
 
 impl Dump {
-    /// The program wants this memory left out; ranges come in the order of their addresses.
+    /// Leaves this memory out, as the program requested; ranges come in the order of their addresses.
     pub fn leave_out(&self, start: u64, end: u64) {
         let left_out = &mut self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
         left_out.push((start, end));

@@ -103,7 +103,7 @@ pub fn say(rank: &Rank, text: &str) {
         match rustix::io::write(rank.stderr.as_fd(), rest) {
             Ok(written) => rest = &rest[written..],
             Err(rustix::io::Errno::INTR) => {}
-            Err(_) => return, // nobody to tell
+            Err(_) => return, // no output left
         }
     }
 }

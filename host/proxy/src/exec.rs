@@ -58,7 +58,7 @@ impl Exec {
 /// Carries out [`abi::control::HostOp::PrepareExec`] for thread `index`.
 ///
 /// # Errors
-/// As execveat(2); EINTR also when somebody forks while a file is being opened.
+/// As execveat(2); EINTR also when a thread forks while a file is being opened.
 pub fn prepare(rank: &Rank, index: usize, args: &[u64; 6]) -> Result<i64, Errno> {
     *rank.exec.lock() = None;
     let [at, path, argv, envp, flags, stack_limit] = *args;
@@ -143,7 +143,7 @@ fn executable(rank: &Rank, at: u64, path: &[u8], flags: u64) -> Result<OwnedFd, 
 }
 
 /// Opens a regular file above the rank's descriptors. No other call of the rank sees the number that it has on the way, so
-/// nothing may be waited for meanwhile: while somebody has a lease on the file, it is tried again.
+/// nothing may be waited for meanwhile: while a process has a lease on the file, it is tried again.
 fn open_above(rank: &Rank, path: &str) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     loop {
@@ -185,7 +185,7 @@ fn of_descriptor(rank: &Rank, at: u64) -> Result<OwnedFd, Errno> {
     })
 }
 
-/// Whether somebody has the file open for writing: then no read lease on it can be had (fcntl(2)). Of files that are not the
+/// Whether a process has the file open for writing: then no read lease on it can be had (fcntl(2)). Of files that are not the
 /// user's own that cannot be known.
 fn is_written(file: &OwnedFd) -> bool {
     let fcntl = |command: i32, arg: i32| {

@@ -119,9 +119,9 @@ pub struct Turn {
 }
 
 /// Keeps others, for as long as the guard lives, from raising the limit on descriptors, and from opening on the way what has
-/// one of the rank's numbers for a moment and is closed by it. Whoever makes room, opens something on the way or makes the
-/// rank's calls that close or replace by number takes it; as often as they like, for whoever has it. Who passes the gate of
-/// forks and takes what is to be settled as well does the first before, the other after this.
+/// one of the rank's numbers for a moment and is closed by it. A thread that makes room, opens something on the way or makes
+/// the rank's calls that close or replace by number takes it; the thread that has it may take it again. A thread that passes
+/// the gate of forks and takes what is to be settled as well does the first before, the other after this.
 pub fn turn() -> Turn {
     static TURN: Mutex<()> = Mutex::new(());
     let first = TURNS.replace(TURNS.get() + 1) == 0;
@@ -173,7 +173,7 @@ pub fn close_on_exec(first: u64, keep: &[RawFd]) {
         // SAFETY: 1. The borrow ends before anything is closed. 2. A number that is not open gives EBADF.
         let flags = fcntl_getfd(unsafe { BorrowedFd::borrow_raw(fd) });
         if flags.is_ok_and(|flags| flags.contains(FdFlags::CLOEXEC)) {
-            // SAFETY: 1. What yod's code owned it never returns to; the rank's descriptors nobody here owns.
+            // SAFETY: 1. What yod's code owned it never returns to; the rank's descriptors no code here owns.
             unsafe { libc::close(fd) };
         }
     }

@@ -1,4 +1,4 @@
-//! Which file's bytes lie where in the rank's memory, for /proc/self/maps, and numbers by which the node tells files apart.
+//! Which file's bytes lie where in the rank's memory, for /proc/self/maps, and numbers by which the node distinguishes files.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
@@ -74,7 +74,7 @@ impl Files {
         fstat(fd).map(|stat| self.enter(fd, &stat))
     }
 
-    /// What mmap has to know of a descriptor and `len_bytes` of it from `offset` on.
+    /// What mmap needs of a descriptor and `len_bytes` of it from `offset` on.
     ///
     /// # Errors
     /// EBADF.

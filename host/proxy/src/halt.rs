@@ -143,7 +143,7 @@ impl Halted {
         let _ = rustix::io::read(&self.bell, &mut [0; 8]);
     }
 
-    /// Has whoever waits for the bell look.
+    /// Wakes the thread that waits for the bell.
     pub fn ring(&self) {
         let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
     }

@@ -36,7 +36,7 @@ pub fn settle_all(rank: &Rank) {
     (1..rank.threads().len()).for_each(|index| settle(rank, index));
 }
 
-/// Whether a call asks for or changes what is inherited, of whatever thread.
+/// Whether a call reads or changes what is inherited, of whatever thread.
 pub fn concerns(call: &Call) -> bool {
     matches!(
         i64::from(call.nr),
@@ -65,7 +65,7 @@ fn is_due(rank: &Rank, index: usize) -> bool {
 fn take_over(rank: &Rank, index: usize) {
     let mut line = Vec::new();
     let mut at = index;
-    // Whom a broken node names may be anybody: no worker comes twice.
+    // A broken node may name any thread: no worker comes twice.
     while at != 0 && is_due(rank, at) {
         let node = &rank.words.threads[at].node;
         let creator = node.creator();

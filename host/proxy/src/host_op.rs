@@ -1,4 +1,4 @@
-//! What the QK asks for besides Linux calls.
+//! What the QK requests besides Linux calls.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;

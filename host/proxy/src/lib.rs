@@ -47,7 +47,7 @@ pub use program::Program;
 pub use signals::Inherited;
 pub use start::{EXIT_IMPOSSIBLE, Impossible, check_limits};
 
-/// All a proxy needs to know.
+/// All a proxy needs.
 #[derive(Debug)]
 pub struct Config {
     /// Guest RAM but for its end.

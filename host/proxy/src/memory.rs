@@ -174,7 +174,7 @@ impl Memory {
                     [prot::READ, prot::WRITE, prot::EXEC].map(|bit| prot & bit != 0);
                 let text = prot & prot::TEXT != 0;
                 let place = self.ram.place(gpa, len_bytes);
-                // Nobody writes to text.
+                // Text is never written to.
                 let place =
                     place.filter(|_| allowed.allows(gpa, len_bytes, write) && !(text && write));
                 let place = place.ok_or(BadChange::NotOurs { gpa, len_bytes })?;
@@ -261,7 +261,7 @@ impl Memory {
         &self.ram
     }
 
-    /// What RAM holds of a region: the rest nobody has ever touched, and is zero.
+    /// What RAM holds of a region: the rest was never touched, and is zero.
     ///
     /// # Errors
     /// What lseek(2) says.

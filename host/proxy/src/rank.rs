@@ -23,7 +23,7 @@ use crate::watcher::{Posted, Signalfds};
 use crate::workers::Workers;
 use crate::{Program, Room};
 
-/// A rank as its proxy knows it. There is one per process.
+/// A rank as its proxy sees it. There is one per process.
 #[derive(Debug)]
 pub struct Rank {
     /// How messages name it besides its program: "rank N", or nothing if it is the only one.
@@ -130,7 +130,7 @@ impl Rank {
 
     fn ring_core(&self, core: &Word) {
         let core = core.load() as usize;
-        // A full counter rings as well; a core that does not exist has nobody waiting.
+        // A full counter rings as well; on a core that does not exist no thread waits.
         if let Some(doorbell) = self.core_doorbells.get(core) {
             let _ = rustix::io::write(doorbell, &1u64.to_ne_bytes());
         }

@@ -1,7 +1,7 @@
 //! What the rank has mapped where: the proxy's own copy, made from the region log.
 //!
 //! It says whether a copy into or out of the rank's memory can fault before it is made, and feeds the crash report. Shipped
-//! calls read and write; what may be executed is known for those that ask (/proc/self/maps).
+//! calls read and write; what may be executed is kept for /proc/self/maps.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -31,7 +31,7 @@ impl Region {
         [self.read, self.write, self.exec]
     }
 
-    /// Whether it begins where one with the same access ends: a program knows no border between them.
+    /// Whether it begins where one with the same access ends: a program sees no border between them.
     pub fn adjoins(&self, before: &Region) -> bool {
         before.end == self.start && before.is_like(self)
     }
@@ -180,7 +180,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a model that knows every page by itself.
+        /// Against a model of every page by itself.
         #[test]
         fn regions_are_what_was_mapped_last(ops in proptest::collection::vec(op(), 0..24)) {
             let mut regions = Regions::default();

@@ -171,7 +171,7 @@ fn build(
         .or_else(|_| open_null())
         .map_err(&moved)?;
     let core_doorbells: Result<_, _> = config.core_doorbells.into_iter().map(keep).collect();
-    // It stays open for as long as the epoll sets are to hear it.
+    // It stays open for as long as the epoll sets are to report it.
     let _ = doorbell.into_raw_fd();
     let program = Program {
         file: keep(config.program.file).map_err(&moved)?,
@@ -248,7 +248,7 @@ fn end_on_panic() {
     }));
 }
 
-/// Blocks all signals, for the watcher to receive, and forgets yod's handlers.
+/// Blocks all signals, for the watcher to receive, and drops yod's handlers.
 fn take_signals(config: &Config) {
     signals::mask(How::Set, signals::ALL);
     for signo in 1..=NSIG as i32 {

@@ -4,7 +4,7 @@
 //! the instruction is lost on the call, so kicks are repeated until the call is over. The call is made in any case: as a
 //! process with a signal pending, a rank is told EINTR only where Linux would really have waited.
 //!
-//! A kick must not reach the *next* call either. [`Kick`] holds the two sides' handshake: whoever cancels says that it is
+//! A kick must not reach the *next* call either. [`Kick`] holds the two sides' handshake: the thread that cancels says that it is
 //! about to kick, looks whether the call is still running, kicks, and says that it has; the worker that finishes a kicked
 //! call waits for that last word, and the pending signal is taken as it next enters Linux.
 

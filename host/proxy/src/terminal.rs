@@ -64,7 +64,7 @@ impl Follower {
             *count -= usize::from(blocked & one != 0);
         }
         let received = takers.received(rank.blocked);
-        // What is pending meanwhile is there for whoever is to have it afterwards.
+        // What is pending meanwhile is there for the thread that is to take it afterwards.
         signals::mask(How::Block, blocked);
         rank.signalfds.receive(received);
         signals::mask(How::Set, blocked);

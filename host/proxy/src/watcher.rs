@@ -99,7 +99,7 @@ impl Posted {
 #[derive(Debug)]
 pub struct Signalfds {
     standard: OwnedFd,
-    /// Real-time signals, which queue up in Linux for as long as nobody reads them here.
+    /// Real-time signals, which queue up in Linux for as long as they are not read here.
     real_time: OwnedFd,
 }
 
@@ -312,6 +312,6 @@ fn signalfd(set: u64) -> io::Result<OwnedFd> {
     if let Some(errno) = abi::Errno::from_ret(ret) {
         return Err(io::Errno::from_raw_os_error(errno.0.into()));
     }
-    // SAFETY: 1. Linux has just made this descriptor, nobody else owns it.
+    // SAFETY: 1. Linux has just made this descriptor, no other code owns it.
     Ok(unsafe { std::os::fd::FromRawFd::from_raw_fd(ret as i32) })
 }

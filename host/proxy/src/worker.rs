@@ -9,8 +9,8 @@
 //! The node rings the same doorbell for a new request of any thread, for a call to give up and when the rank has ended.
 //! The first worker and the watcher wait for it with an epoll set each, both exclusive and the worker's first: Linux wakes
 //! the worker when it waits there and the watcher otherwise. Should it wake both, nothing is lost but time. Both sets are
-//! edge-triggered: each ring is reported once, and nobody has to read the doorbell (its counter overflows after 2^64 rings).
-//! Whoever hears it wakes the other workers (module `workers`).
+//! edge-triggered: each ring is reported once, and the doorbell need not be read (its counter overflows after 2^64 rings).
+//! The one that is woken wakes the other workers (module `workers`).
 
 use std::hint;
 use std::os::fd::OwnedFd;
@@ -34,7 +34,7 @@ const SPIN: Duration = Duration::from_micros(2);
 pub fn run((rank, doorbell_set): (&'static Rank, OwnedFd)) -> ! {
     serve(rank, 0, || {
         wait(&doorbell_set);
-        // The ring may have meant anybody.
+        // The ring may be for any worker.
         rank.workers.wake(rank);
         if rank.workers.any_to_kick(rank) {
             rank.ring_watcher();
@@ -42,7 +42,7 @@ pub fn run((rank, doorbell_set): (&'static Rank, OwnedFd)) -> ! {
     })
 }
 
-/// Serves another thread of it: whoever hears the doorbell wakes this one.
+/// Serves another thread of it: the thread that the doorbell wakes wakes this one.
 pub fn sleep_and_serve(rank: &'static Rank, index: usize) -> ! {
     serve(rank, index, std::thread::park)
 }
@@ -81,7 +81,7 @@ fn carry_out(rank: &'static Rank, index: usize, caller: &mut Caller, request: &R
 pub fn interruptible<T>(rank: &Rank, index: usize, seq: u64, work: impl FnOnce() -> T) -> T {
     let kick = &rank.workers.at(index).kick;
     kick.begin(seq);
-    // A watcher that was rung before `begin` could not know that the call runs: so look once after.
+    // A watcher that was rung before `begin` did not see the call as running: so check once after.
     if rank.words.threads[index].slot.cancelled(seq) {
         rank.ring_watcher();
     }

@@ -1,14 +1,14 @@
 //! The workers of a rank: one for each thread that it has, or may soon have.
 //!
 //! Worker `i` serves the slot of thread `i`. Worker 0 is the process's first thread and waits for the doorbell itself; the
-//! others are made when the node asks for more (`HostOp::GrowWorkers`) and sleep until they are woken here. They are never
+//! others are made when the node requests more (`HostOp::GrowWorkers`) and sleep until they are woken here. They are never
 //! ended: a thread that is created later has that of a predecessor (module `heritage`).
 //!
 //! # Who is woken
-//! The node rings one doorbell whatever it wants. Whoever hears it, worker 0 or the watcher (module `worker`), looks at all
+//! The node rings one doorbell for all events. The thread it wakes, worker 0 or the watcher (module `worker`), looks at all
 //! slots: it wakes the workers that wait and have a request, and sees to it that calls are given up. A worker says that it
 //! waits before its last look and the node posts before it looks whether to ring, as [`wire::ship`] has it; and a worker
-//! that is woken before it sleeps does not fall asleep. So no request is slept through, whoever hears the ring and when.
+//! that is woken before it sleeps does not fall asleep. So no request is slept through, whichever thread the ring wakes and when.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError, mpsc};
@@ -25,18 +25,18 @@ use crate::worker;
 /// Bytes of a worker's stack. What it works with is on the heap.
 const STACK_BYTES: usize = 256 << 10;
 
-/// What others have to know of a worker.
+/// What others need of a worker.
 #[derive(Debug, Default)]
 pub struct Worker {
     /// Gives up its calls.
     pub kick: Kick,
     /// Its thread id; 0: there is none yet.
     tid: AtomicU32,
-    /// For waking it; worker 0 has none, for it hears the doorbell.
+    /// For waking it; worker 0 has none, for it waits for the doorbell.
     thread: OnceLock<Thread>,
     /// [Whose](wire::thread::Life::number) heritage it has (module `heritage`).
     pub heir_of: AtomicU64,
-    /// It opens something, which may block, and nobody forks meanwhile.
+    /// It opens something, which may block, and no thread forks meanwhile.
     pub opening: AtomicBool,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! | status | meaning |
 //! |---|---|
-//! | 2 | usage: options that make no sense, or ask for more than the host has |
+//! | 2 | usage: options that make no sense, or request more than the host has |
 //! | 69 | something a run needs is missing or does not work: QEMU, kernel, accelerator (EX_UNAVAILABLE, sysexits.h) |
 //! | 70 | Margay's own fault: the kernel panicked (EX_SOFTWARE) |
 //! | 71 | Linux refused something: processes, memory, descriptors (EX_OSERR) |

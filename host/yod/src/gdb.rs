@@ -91,7 +91,7 @@ fn default_base() -> PathBuf {
     directory.join(format!("margay-gdb-{}", std::process::id()))
 }
 
-/// Listens for the user alone. A socket that nobody listens at was left by a yod that was killed.
+/// Listens for the user alone. A socket without a listener was left by a yod that was killed.
 fn listen(path: &Path) -> std::io::Result<UnixListener> {
     match bind(path) {
         Err(error) if error.kind() == ErrorKind::AddrInUse && is_left_over(path) => {

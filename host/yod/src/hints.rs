@@ -1,7 +1,7 @@
 //! What may have made a rank fail: that Margay refused something, and what can be done.
 //!
 //! Programs try calls that they can do without, so what was refused to a rank that ended well says nothing. The exception
-//! is a child process: who asked for one wanted it.
+//! is a child process: a program that requests one needs it.
 
 use std::ops::Range;
 

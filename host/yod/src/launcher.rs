@@ -7,7 +7,7 @@
 //! | srun | SLURM_LOCALID, SLURM_STEP_TASKS_PER_NODE | SLURM_JOB_ID, SLURM_STEP_ID, SLURM_NODEID |
 //!
 //! They are looked for in this order: inside of an allocation of Slurm mpirun's own variables count. A launcher that only serves
-//! PMIx, as PRRTE's `prterun` does by itself, tells no process which others are on its host.
+//! PMIx, as PRRTE's `prterun` does by itself, gives no process the others on its host.
 
 use std::os::fd::BorrowedFd;
 

@@ -14,7 +14,7 @@ use crate::failure::{Failure, signal_text, status};
 use crate::panic_report::PanicReport;
 use crate::verdict::ranks_text;
 
-/// What explanations need to know.
+/// What explanations need.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     pub qemu: &'a Qemu,
@@ -102,7 +102,7 @@ fn node(ended: &Ended, context: &Context<'_>, up: bool) -> Failure {
             up,
             format_args!("ended by {}{when}", signal_text(signo)),
         ),
-        // With -no-reboot QEMU ends when the machine is reset, which nobody but a triple fault does.
+        // With -no-reboot QEMU ends when the machine is reset, which only a triple fault does.
         Cause::Exited(0) => Failure::new(
             status::SOFTWARE,
             format_args!(
@@ -129,7 +129,7 @@ fn node(ended: &Ended, context: &Context<'_>, up: bool) -> Failure {
     }
 }
 
-/// A signal to QEMU. 128 + n tells of what the program met, or of what was done to its node.
+/// A signal to QEMU. 128 + n stands for what the program met, or for what was done to its node.
 fn by_qemus_signal(signo: i32, up: bool, what: std::fmt::Arguments<'_>) -> Failure {
     let status = if up {
         status::SIGNAL + (signo as u8 & 0x7f)
@@ -139,7 +139,7 @@ fn by_qemus_signal(signo: i32, up: bool, what: std::fmt::Arguments<'_>) -> Failu
     Failure::new(status, format_args!("QEMU was {what}"))
 }
 
-/// SIGKILL that nobody sent is the kernel's: at the limit on processor time, or when memory is short.
+/// SIGKILL that no process sent is the kernel's: at the limit on processor time, or when memory is short.
 fn killed_hint(signo: i32, ended: &Ended) -> String {
     match (signo, ended.used_up) {
         (libc::SIGKILL | libc::SIGXCPU, Some(UsedUp { used_ms, limit_s })) => format!(
@@ -309,7 +309,7 @@ mod tests {
         assert_eq!(failure.status, 69);
         let line = format!("QEMU was killed by signal 9 (SIGKILL) before the node was up {why}");
         assert_eq!(failure.line, line);
-        // Whoever crashes did not run out of anything.
+        // A process that crashes did not run out of anything.
         let line = "QEMU was killed by signal 11 (SIGSEGV)";
         assert_eq!(killed(11, true).line, line);
     }

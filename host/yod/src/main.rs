@@ -1,7 +1,7 @@
 //! yod: runs a program on a Margay node, as one process per rank.
 //!
 //! It finds out who started it ([`launcher`]), or that an MPI's launcher is to start the ranks ([`relaunch`]), meets the other yods
-//! of its job ([`party`]), checks what it is asked for ([`setup`]), has a keeper boot a node and forks a proxy per rank
+//! of its job ([`party`]), checks what is requested ([`setup`]), has a keeper boot a node and forks a proxy per rank
 //! ([`job`], [`ranks`]), watches all of them ([`supervise`]) and ends as the ranks ended ([`verdict`]). It has one thread,
 //! once the command line is read, and no state outside of this process: when it is gone, everything it started is.
 #![forbid(unsafe_code)]
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     // The earlier it is looked at, the better the clock's rate is known when the node needs it.
     let first = Sample::now();
     let inherited = proxy::Inherited::now();
-    // Whoever ignores it is not told of its children's ends and cannot wait for them. The program still inherits what was.
+    // A process that ignores it is not told of its children's ends and cannot wait for them. The program still inherits what was.
     machine::sys::set_ignored(libc::SIGCHLD, false);
     match run(first, inherited) {
         Ok(status) => ExitCode::from(status),

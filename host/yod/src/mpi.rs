@@ -29,7 +29,7 @@ pub struct Mpi {
     /// Options of the launcher that give ranks what `yod -n` gives them, all cores to choose from; and processes that ranks spawn, which
     /// no yod starts, what those need.
     pub options: &'static [&'static str],
-    /// Its option for more ranks than cores, if it minds them.
+    /// Its option for more ranks than cores, if it refuses them otherwise.
     pub oversubscribe: Option<&'static str>,
     /// What its ranks need.
     pub settings: Settings,
@@ -165,7 +165,7 @@ mod tests {
         }
     }
 
-    /// The launcher of another MPI than the program's does not know its ranks.
+    /// The launcher of another MPI than the program's does not connect its ranks.
     #[test]
     fn libraries_that_the_program_names_are_not_debians() {
         let place = std::env::temp_dir().join(format!("margay-mpi-{}", std::process::id()));

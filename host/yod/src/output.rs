@@ -46,7 +46,7 @@ impl Source {
             .map(AsFd::as_fd)
     }
 
-    /// Moves what is there to the sink. A sink that cannot write closes the pipe: the rank learns it by EPIPE.
+    /// Moves what is there to the sink. A sink that cannot write closes the pipe: the rank gets EPIPE.
     /// `buffer` is room to read into.
     pub fn read(&mut self, sink: &mut Sink, buffer: &mut [u8]) {
         if sink.is_broken() {

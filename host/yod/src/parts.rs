@@ -54,7 +54,7 @@ fn places(exe: &Path, file: &str) -> Vec<PathBuf> {
         .clone()
         .nth(1)
         .map(|prefix| prefix.join("lib/margay").join(file));
-    // A build tree's directory; the root of a file system is nobody's.
+    // A build tree's directory; the root of a file system is not one.
     let built = above.take(4).map(|dir| dir.join("margay").join(file));
     installed.into_iter().chain(built).collect()
 }

@@ -1,6 +1,6 @@
 //! `--ps`: the nodes of this user on this host.
 //!
-//! A node is a QEMU of the user's whose name tells its plan ([`Plan::name`]); its parent is the node's keeper, and the keeper's
+//! A node is a QEMU of the user's whose name holds its plan ([`Plan::name`]); its parent is the node's keeper, and the keeper's
 //! parent the yod that started it, while that lives. All of that is in /proc for every user to read (proc(5)), so no node is disturbed and
 //! none is needed to answer.
 

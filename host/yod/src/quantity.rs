@@ -19,7 +19,7 @@ pub fn memory(text: &str) -> Result<u64, String> {
         "T" | "t" => 40,
         _ => return Err("write a number with K, M or G, as in 512M".into()),
     };
-    // f64 knows exponents, signs and "inf" as well.
+    // f64 parses exponents, signs and "inf" as well.
     let plain = number
         .bytes()
         .all(|byte| byte.is_ascii_digit() || byte == b'.');

@@ -7,11 +7,11 @@
 //! - yod ends, even by SIGKILL: Linux ends the proxies, the keeper sees it and ends the node.
 //!
 //! Keys pressed in the terminal reach the proxies by themselves, for they are in its foreground process group. What
-//! another process sends to yod is passed on to every rank, and so is the end of the terminal, which Linux tells only the
+//! another process sends to yod is passed on to every rank, and so is the end of the terminal, which Linux reports only to the
 //! leader of the session. When all ranks have stopped, yod stops itself, so that the shell sees the job stop; continuing it
-//! continues them. A stopped yod, whoever has stopped it, is continued by its keeper when something happens that it has to see.
+//! continues them. A stopped yod, whatever has stopped it, is continued by its keeper when something happens that it has to see.
 //!
-//! SIGTERM and its kin end yod whoever else is stopped or does not read: what was told to end and is stopped is continued,
+//! SIGTERM and its kin end yod whatever else is stopped or does not read: what was told to end and is stopped is continued,
 //! a node that takes no signals is ended, output that nothing reads is given up.
 
 mod descent;
@@ -186,7 +186,7 @@ impl Supervisor<'_> {
     fn take_signal(&mut self, state: &mut State, signal: Arrived) {
         let fatal = FATAL.contains(&signal.signo);
         state.interrupted |= signal.signo == libc::SIGINT;
-        // Of a terminal's end Linux tells the leader of its session, and a key's signal goes to the whole group.
+        // Linux reports a terminal's end to the leader of its session, and a key's signal goes to the whole group.
         let ours_alone = signal.from_process || signal.signo == libc::SIGHUP && leads_session();
         match signal.signo {
             libc::SIGCHLD | libc::SIGTSTP => {}
@@ -202,7 +202,7 @@ impl Supervisor<'_> {
                 self.reap(state);
                 self.ranks.continue_stopped();
             }
-            // Nobody there who could take it: the node boots, or only output is left.
+            // No rank is there to take it: the node boots, or only output is left.
             signo if fatal && self.ranks.all_ended() => {
                 state.abandoned = true;
                 state.failure.get_or_insert(loss::by_signal(signo));
@@ -376,7 +376,7 @@ impl Supervisor<'_> {
         state.boot_due += before.elapsed();
     }
 
-    /// Tells the keeper for how long yod may be stopped: its ranks or somebody else may stop it at any moment. What ends has
+    /// Tells the keeper for how long yod may be stopped: its ranks or another process may stop it at any moment. What ends has
     /// no time left for that.
     fn set_guard(&self, state: &mut State) {
         let ending = state.is_ending() || state.verdict.first().is_some();

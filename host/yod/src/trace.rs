@@ -78,7 +78,7 @@ impl Rank {
 }
 
 impl Trace {
-    /// As the command line wants it; `None` without `--strace`.
+    /// As the command line says; `None` without `--strace`.
     pub fn new(cli: &Cli, place: &Place) -> Result<Option<Trace>, Failure> {
         let only = only(&cli.strace_only)?;
         let Some(file) = &cli.strace else {

@@ -69,7 +69,7 @@ fn the_clock_is_the_hosts() {
         return;
     }
     let mut yod = program(&dir("clock"));
-    // A host that lets no round of the kernel's and the keeper's pass without a pause knows no better: not again and again.
+    // A host that lets no round of the kernel's and the keeper's pass without a pause gets no better value, but not each time.
     let mut errors = Vec::new();
     while errors.iter().all(|&ns| ns >= 200_000) {
         assert!(errors.len() < 50, "{errors:?} ns");

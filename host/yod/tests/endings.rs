@@ -1,4 +1,4 @@
-//! Jobs that have to end although somebody is stopped or gone. Skipped where no kernel is built.
+//! Jobs that have to end although a process of theirs is stopped or gone. Skipped where no kernel is built.
 
 mod common;
 
@@ -62,7 +62,7 @@ fn a_rank_that_stops_its_group_meets_the_time_limit() {
     }
 }
 
-/// Who is told to end is continued, whoever has stopped it meanwhile.
+/// A rank that is told to end is continued, whatever has stopped it meanwhile.
 #[test]
 fn a_rank_that_answers_by_stopping_its_group_ends() {
     let Some((program, mut yod)) = program("answers") else {
@@ -73,7 +73,7 @@ fn a_rank_that_answers_by_stopping_its_group_ends() {
     assert_eq!(finish(child).status, 7);
 }
 
-/// yod continued the ranks that it knew to be stopped, before it looked which are.
+/// yod continued the ranks that it had seen stopped, before it looked which are.
 #[test]
 fn a_stopped_group_is_continued_with_its_yod() {
     let Some((program, mut yod)) = program("continues-group") else {
@@ -96,7 +96,7 @@ fn a_stopped_group_is_continued_with_its_yod() {
     assert_eq!(finish(child).status, 0);
 }
 
-/// What somebody else has stopped is for them to continue, whatever becomes of its ranks, until its time is over.
+/// A yod that another process stopped stays so, whatever becomes of its ranks, until that continues it or its time is over.
 #[test]
 fn a_yod_that_somebody_stops_stays_stopped() {
     let Some((program, _)) = program("somebody") else {
@@ -211,7 +211,7 @@ fn a_stopped_keeper_ends_with_its_yod() {
     assert_gone(&job);
 }
 
-/// Linux tells only the leader of a session that its terminal is gone: the ranks went on without one.
+/// Linux reports only to the leader of a session that its terminal is gone: the ranks went on without one.
 #[test]
 fn closing_the_terminal_ends_a_job_that_leads_the_session() {
     let Some((program, _)) = program("hang-up") else {
@@ -219,7 +219,7 @@ fn closing_the_terminal_ends_a_job_that_leads_the_session() {
     };
     for (ranks, what) in [("1", "w"), ("2", "c"), ("1", "s")] {
         let (master, other) = terminal();
-        // Whoever runs the tests may ignore SIGHUP (nohup), which a program inherits.
+        // The caller of the tests may ignore SIGHUP (nohup), which a program inherits.
         let mut command = Command::new("env");
         command
             .args([

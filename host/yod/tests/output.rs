@@ -1,4 +1,4 @@
-//! Output, traces and logs that nobody reads, that cannot be written, or that are closed. Skipped where no kernel is built.
+//! Output, traces and logs that are not read, that cannot be written, or that are closed. Skipped where no kernel is built.
 
 mod common;
 

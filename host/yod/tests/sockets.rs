@@ -29,8 +29,8 @@ fn listens(pid: i32) -> bool {
     listening.any(|socket| targets.contains(&socket))
 }
 
-/// A keeper listened by an abstract name, which anybody could take or connect to. Now nobody can connect to one, a job has
-/// nothing in the file system while it runs, and so leaves nothing, whoever is killed.
+/// A keeper listened by an abstract name, which any process could take or connect to. Now none can connect to one, a job has
+/// nothing in the file system while it runs, and so leaves nothing, whichever process is killed.
 #[test]
 fn a_running_job_has_no_socket_and_no_file() {
     let Some((program, _)) = program("socket") else {

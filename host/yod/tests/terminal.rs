@@ -136,7 +136,7 @@ const NATIVE: &[&str] = &[
     "\"$0\" \"$@\"; exit $?",
 ];
 
-/// Interactive shells stopped for good: SIGTTOU stopped whoever ignores or blocks it, too.
+/// Interactive shells stopped for good: SIGTTOU stopped processes that ignore or block it, too.
 #[test]
 fn who_ignores_blocks_or_handles_sigttou_is_not_stopped() {
     if !has_node() {

@@ -3,7 +3,7 @@
 // other calls are changing. Meanwhile a second thread moves about what the arguments point to. It must not be run but as a
 // user that owns nothing but the current directory.
 //
-// Whatever a call does to it that it was asked to do is undone at once (masks, handlers, descriptors, memory), so that each
+// Whatever a call does to it as requested is undone at once (masks, handlers, descriptors, memory), so that each
 // next call finds the program whole; then its own memory must be unharmed, its clock goes on, and Linux answers.
 // A timer ends the calls that wait. What is left out, and why, says `left_out`.
 #define _GNU_SOURCE
@@ -143,7 +143,7 @@ static void fill_data(void)
     }
 }
 
-// What a call is not asked, for it would do as told and end or blind the program, or harm who else uses the machine.
+// Calls that are left out: they would end or blind the program, or harm others that use the machine.
 
 static const char *left_out(uint64_t number)
 {

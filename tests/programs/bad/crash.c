@@ -51,7 +51,7 @@ static void iret(void)
     // A return to a kernel code segment must not be believed. QEMU's TCG (7.2)
     // reads the frame with a supervisor's rights, so that with SMAP this is a
     // page fault from ring 3 whose error code has no user bit: Linux takes that
-    // for its own mistake. Only the saved CS tells who it was.
+    // for its own mistake. Only the saved CS shows what it was.
     __asm__ volatile("pushq $0\n pushq %rsp\n pushfq\n pushq $0x10\n pushq $0x400000\n iretq");
 }
 

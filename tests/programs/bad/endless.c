@@ -1,5 +1,5 @@
 // Never ends by itself, in the way its argument names: spin (computing), calls
-// (making system calls), read (a pipe that nobody writes), sleep, ignore (spins
+// (making system calls), read (a pipe without a writer), sleep, ignore (spins
 // with all signals ignored and blocked), print (output without end), stop (stops
 // itself, again and again).
 #include "../common/check.h"

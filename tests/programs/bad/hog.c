@@ -1,4 +1,4 @@
-// Asks for more memory than there is, in the way its argument names: mmap (one
+// Requests more memory than there is, in the way its argument names: mmap (one
 // map of 64 TB), touch (maps of 64 MB until refused, all written to), brk,
 // commit (reserve much, then mprotect), malloc. Each is refused, none is fatal.
 #include "../common/check.h"

@@ -1,4 +1,4 @@
-// Asks for what Margay refuses or limits, in the way its first argument names,
+// Requests what Margay refuses or limits, in the way its first argument names,
 // and ends with the status that its second argument is.
 #include "../common/check.h"
 #include <fcntl.h>

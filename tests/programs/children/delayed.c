@@ -1,8 +1,8 @@
 // An execve whose program cannot be opened yet: `delayed CASE`.
 //
-// A child has a write lease on the program's file (fcntl(2)): whoever opens it
+// A child has a write lease on the program's file (fcntl(2)): an open of it
 // waits until the lease is given back, or for /proc/sys/fs/lease-break-time
-// (45 s). Linux tells the child of that by SIGIO.
+// (45 s). Linux sends the child SIGIO for that.
 #include "../common/children.h"
 
 #include <fcntl.h>
@@ -13,7 +13,7 @@ static char *const envp_x[] = {NULL};
 static volatile sig_atomic_t caught;
 static void note(int signo) { caught = signo; }
 
-// Holds the lease until its input ends; of each who waits for it, it tells by
+// Holds the lease until its input ends; for each waiter it writes
 // a byte.
 static void hold_lease(int input, int output)
 {
@@ -82,7 +82,7 @@ static void *interrupt_exec(void *holder)
     return NULL;
 }
 
-// It was as if nobody could be heard until the file was open.
+// Regression: no signal was taken until the file was open.
 static void interrupted(void)
 {
     struct holder holder = leased();

@@ -124,7 +124,7 @@ static int use_descriptors(void)
     if (read(file, text, 3) != 3 || strcmp(text, "abc") != 0 || write(ends[1], "x", 1) != 1)
         return 1;
     close(ends[1]);
-    // Nothing that the parent does not know of is open.
+    // Nothing is open that the parent does not have.
     for (int fd = 0; fd < END; fd = next_number(fd))
         if (fd != ends[1] && is_open[fd] != (fcntl(fd, F_GETFD) != -1))
             return 2;

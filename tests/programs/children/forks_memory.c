@@ -77,7 +77,7 @@ static int look_at_sparse(void)
     return !(at[5 << 20] == 'm' && at[0] == 0 && at[(16 << 20) - 1] == 0);
 }
 
-// Memory that nobody touched costs a child nothing and is zero there.
+// Memory that was never touched costs a child nothing and is zero there.
 static void untouched(void)
 {
     char *at = sparse = mmap(NULL, 16 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

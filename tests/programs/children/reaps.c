@@ -144,7 +144,7 @@ static void zombies(void)
 // ---- Orphans -------------------------------------------------------------------
 
 static int ends[2];
-// Its child tells, once it is an orphan, whether it has got another parent.
+// Its child reports, once it is an orphan, whether it has got another parent.
 static int leave_orphan(void)
 {
     pid_t self = getpid();

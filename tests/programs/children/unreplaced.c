@@ -1,5 +1,5 @@
 // Programs that cannot replace this one: each time it goes on as if it had not
-// asked. And what replaces it by other ways than its path: execveat, scripts.
+// called. And what replaces it by other ways than its path: execveat, scripts.
 #include "../common/parallel.h"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // Shared by the C programs of children/: children that end by themselves, and
-// what is heard of them.
+// what they report.
 #ifndef MARGAY_CHILDREN_H
 #define MARGAY_CHILDREN_H
 

@@ -70,7 +70,7 @@ static void advice(void)
     check_fails(msync(at + PAGE_BYTES, PAGE_BYTES, MS_SYNC), ENOMEM, "what is not cannot");
 }
 
-// As /proc tells.
+// As /proc shows.
 static int kib_locked(void) { return atoi(proc_line("/proc/self/status", "VmLck:")); }
 
 static int discarded(char *at) { return madvise(at, PAGE_BYTES, MADV_DONTNEED) == 0; }

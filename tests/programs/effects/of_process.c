@@ -244,7 +244,7 @@ static void of_addresses(void)
     check_fails(syscall(SYS_get_mempolicy, &here, NULL, 0, at, 0), EINVAL, "an address unasked for");
 }
 
-// Where the kernel knows of memory nodes.
+// Where the kernel supports memory nodes.
 static void nodes(void)
 {
     unsigned long node_0 = 1, told[16] = {0};
@@ -331,7 +331,7 @@ static int is_called(const char *by)
     return got == length && memcmp(line, wanted, (size_t)length) == 0;
 }
 
-// Becomes this program again, unless something was wrong so far: whoever comes then counts anew.
+// Becomes this program again, unless something was wrong so far: the new program counts anew.
 static void become(const char *by, int by_descriptor)
 {
     char *arguments[] = {"of_process", (char *)by, NULL};

@@ -1,5 +1,5 @@
 // The auxiliary vector: page size, random bytes, program headers, entry point,
-// identities, capabilities as cpuid tells them, the name, the vDSO's ELF header;
+// identities, capabilities as cpuid shows them, the name, the vDSO's ELF header;
 // and /proc/self/auxv, which is this vector with its end.
 #include "../common/check.h"
 #include <cpuid.h>

@@ -1,8 +1,8 @@
 // What can be done to the files of /proc that speak of the process and the machine, but read them: nothing. They are a user's
 // as natively, have no size, do not become writable by a way round, and opened again by /proc/self/fd they are of that moment.
 //
-// Regression: a text could be given other permissions and then be opened for writing, and whoever is root and asked for
-// writing was shown the proxy's own.
+// Regression: a text could be given other permissions and then be opened for writing, and root, opening for
+// writing, was shown the proxy's own.
 #include "../common/check.h"
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-// /proc/self/maps: access, offset, device, inode and name of what the program knows itself.
+// /proc/self/maps: access, offset, device, inode and name of what the program can check itself.
 #include "../common/check.h"
 #include <limits.h>
 #include <sys/mman.h>

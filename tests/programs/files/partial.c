@@ -1,4 +1,4 @@
-// A call that moves less than it was asked to says how much: into a pipe that has
+// A call that moves less than requested returns how much: into a pipe that has
 // room for a part, out of one that has a part, at the end of a file, and at a
 // limit on files' sizes.
 #include "../common/check.h"

@@ -1,4 +1,4 @@
-// Says where it runs: rank and size as a launcher tells them, process, CPU.
+// Says where it runs: rank and size as a launcher gives them, process, CPU.
 #define _GNU_SOURCE
 #include <sched.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // Nothing is put right below the stack: a program that needs more of it than
 // there is must fault, not write into its own data. Linux keeps 256 pages free
-// (stack_guard_gap), also from a mapping that asks for a place there.
+// (stack_guard_gap), also from a mapping that requests a place there.
 #include "../common/check.h"
 
 #include <sys/mman.h>

@@ -2,7 +2,7 @@
 // happened to the page since, it reads as zero once it was given up
 // (MADV_DONTNEED, munmap), and so does the memory that comes next.
 //
-// A kernel that clears only pages that were written to must know of all that
+// A kernel that clears only pages that were written to must track all that
 // were: also of those that Linux wrote to for it, and those of the program's own
 // file. After that all memory that can be had is looked through: NATIVE_MIB of it
 // where a system has more than one would like to touch.

@@ -105,7 +105,7 @@ static void communicators(void)
     MPI_Comm_free_keyval(&key);
 }
 
-// What Open MPI tells ranks apart by; whom of them the launcher has put where is its own to say.
+// What Open MPI distinguishes ranks by; whom of them the launcher has put where is its own to say.
 static const struct {
     int type;
     const char *name;

@@ -92,7 +92,7 @@ static int counted(MPI_Win window, int *mine)
         MPI_Win_flush(0, window);
         right &= i == 0 || seen[i] > seen[i - 1];
         for (int old = 0, was = -1; was != old;) {
-            // Until nobody came between.
+            // Until no other rank came between.
             MPI_Fetch_and_op(NULL, &old, MPI_INT, 0, 2, MPI_NO_OP, window);
             MPI_Win_flush(0, window);
             int new = old + 1;

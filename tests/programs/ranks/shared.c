@@ -220,7 +220,7 @@ static void futexes(void)
         check(board->sum == 1, "a wake-up counts the other rank");
 }
 
-// Rank 1 ends with the lock, and with stores that nobody has written back.
+// Rank 1 ends with the lock, and with stores that were not written back.
 static void leaves(void)
 {
     if (rank == 1)

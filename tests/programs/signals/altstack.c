@@ -1,4 +1,4 @@
-// sigaltstack: handlers run on it when asked, a stack overflow is survived on
+// sigaltstack: handlers run on it with SA_ONSTACK, a stack overflow is survived on
 // it, its state is told right, and the refusals.
 #include "../common/check.h"
 #include <sys/mman.h>

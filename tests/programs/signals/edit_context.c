@@ -22,7 +22,7 @@ static void edit(int signo, siginfo_t *info, void *context)
         r[REG_RIP] += 2;
         r[REG_EFL] |= 0x41;
         break;
-    case 3: // ask for what no program may have: IOPL 3, interrupts off
+    case 3: // request what no program may have: IOPL 3, interrupts off
         r[REG_RIP] += 2;
         r[REG_EFL] = (r[REG_EFL] | 0x3000) & ~0x200l;
         break;

@@ -1,7 +1,7 @@
 // Returns through hostile signal frames: every field in turn with every value
 // that has ever harmed a kernel, then SEED's random ones. What the program then
 // meets (a signal, with its code, or nothing) must be what it meets on Linux,
-// and whoever runs it must live.
+// and the system that runs it must live.
 //
 // The frame that is returned to lies on the alternate stack and is a copy of a
 // real one, which resumes at `landed` with the stack as it was: without a

@@ -9,7 +9,7 @@ static void count(int signo) { calls += signo == SIGPIPE; }
 // A call that takes over what Linux has for the process.
 static void settle(void) { check(kill(0, 0) == 0, "the process group is there"); }
 
-// Linux tells it of streams alone (unix_dgram_sendmsg).
+// Linux sends it for streams alone (unix_dgram_sendmsg).
 static void packets(int type, const char *what)
 {
     int ends[2];

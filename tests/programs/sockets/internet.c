@@ -1,5 +1,5 @@
 // TCP and UDP over the loopback network: connections, datagrams, options,
-// errors; nobody but this program takes part.
+// errors; only this program takes part.
 #include "../common/check.h"
 
 #include <arpa/inet.h>

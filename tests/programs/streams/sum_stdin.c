@@ -1,5 +1,5 @@
 // Reads the numbered stream from stdin and verifies every word: any lost,
-// doubled or swapped piece shows. Arguments: size, and bytes asked per read.
+// doubled or swapped piece shows. Arguments: size, and bytes requested per read.
 #include "../common/check.h"
 
 int main(int argc, char **argv)

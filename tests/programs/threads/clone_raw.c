@@ -134,7 +134,7 @@ static void short_clone3(void)
     await_end();
 }
 
-// A structure with more to it than the kernel knows is fine as long as that is zero.
+// A structure with more to it than the kernel defines is fine as long as that is zero.
 static void long_clone3(void)
 {
     struct {
@@ -155,7 +155,7 @@ static void long_clone3(void)
     await_end();
 }
 
-// A tid that cannot be stored or cleared harms nobody.
+// A tid that cannot be stored or cleared does no harm.
 static void wild_words(void)
 {
     prepare();

@@ -1,4 +1,4 @@
-// How a process of several threads ends, whoever ends it and whatever the
+// How a process of several threads ends, whatever ends it and whatever the
 // others do meanwhile. `ends CASE`: the status is the table's.
 #include "../common/parallel.h"
 
@@ -161,7 +161,7 @@ static void thread_kills(void)
     start(kill_process, (void *)SIGKILL);
     pause();
 }
-// A signal for one thread that nobody catches ends all.
+// A signal for one thread that is not caught ends all.
 static void *sleep_on(void *arg)
 {
     *(_Atomic pid_t *)arg = own_tid();

@@ -137,7 +137,7 @@ static void bitset_zero(void)
 
 // ---- Timeouts ------------------------------------------------------------
 
-// A wait that nobody ends: it times out, and not before its time.
+// A wait that is not ended: it times out, and not before its time.
 static void times_out(int op, clockid_t clock, int absolute, const char *what)
 {
     int64_t from = clock_ns(clock);

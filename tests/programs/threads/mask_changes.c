@@ -6,7 +6,7 @@
 #include <sys/epoll.h>
 
 // The first thread that takes a signal is told of two before it runs. Its handler blocks the second, which the other thread takes:
-// once nobody told that one, for only what sa_mask holds was handed over, not the signal itself.
+// once that one was not told, for only what sa_mask holds was handed over, not the signal itself.
 static atomic_int entered, left;
 static void meet(int signo)
 {
@@ -36,7 +36,7 @@ static void handler_blocks(void)
 }
 
 // A ppoll whose mask lets a signal in ends by a descriptor just when the signal comes: then another thread gets that. Once
-// nobody did, for who had been told blocked it again.
+// none did, for the thread that had been told blocked it again.
 enum { POLLS = 100 };
 static atomic_int poll_round, polls_begun;
 static int ready_end;

@@ -385,7 +385,7 @@ static void limited(void)
     check(raw_create(CLOCK_MONOTONIC, NULL, &id) == 0 && removed(id), "one may");
 }
 
-// A signal for a thread that is gone would end the program: it is nobody's, nor that of a thread that came after.
+// A signal for a thread that is gone would end the program: no thread gets it, nor one that came after.
 static void ended_thread(void)
 {
     struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGRTMIN};
@@ -458,7 +458,7 @@ static void ends_a_wait(void)
     check(removed(id), "deleted");
 }
 
-// A stopped process is continued by its own timer, whether it takes the signal or not. Once nobody continued it.
+// A stopped process is continued by its own timer, whether it takes the signal or not. Once it was not continued.
 static void ends_a_stop(void)
 {
     int id = made(CLOCK_MONOTONIC, SIGEV_SIGNAL, SIGCONT);

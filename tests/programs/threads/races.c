@@ -18,7 +18,7 @@ static uint32_t next(uint32_t *state)
     return *state >> 16;
 }
 
-// Whoever leaves holes in memory begins when all stacks are there: one might be put into a hole.
+// A thread that leaves holes in memory begins when all stacks are there: one might be put into a hole.
 static atomic_int go;
 
 static void in_threads(void *(*body)(void *), const char *what)
@@ -115,7 +115,7 @@ static void mixed(void) { in_threads(all_kinds, "one maps, one protects, one mov
 
 // ---- Memory of all ----------------------------------------------------------
 
-// The end of the heap is one for all, so nobody may rely on it; only that nothing breaks.
+// The end of the heap is one for all, so no thread may rely on it; only that nothing breaks.
 static void *move_break(void *arg)
 {
     for (long i = 0; i < rounds; i++) {

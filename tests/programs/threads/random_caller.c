@@ -4,11 +4,11 @@
 //     random_caller [SEED [ROUNDS]]
 //
 // A thread's own part has a model of its own and needs no lock. The common part
-// and its model are behind one: calls on them are made one at a time, by whoever
-// has it. Own and common parts lie in turn beside each other, so that what one
+// and its model are behind one: calls on them are made one at a time, by the thread
+// that has it. Own and common parts lie in turn beside each other, so that what one
 // thread maps next to another's is merged and split by the kernel. Each access
 // is foretold by the model: contents, or a fault. Prints a digest of what each
-// thread did and saw: the same for the same seed, whoever ran when.
+// thread did and saw: the same for the same seed, in whatever order they ran.
 #include "../common/parallel.h"
 
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 enum { THREADS = 4, PAGES = 24, STRIDE = PAGES * PAGE_BYTES, PARTS = 2 * THREADS, BURST = 8 };
 enum { READ_WRITE = PROT_READ | PROT_WRITE, ANON = MAP_PRIVATE | MAP_ANONYMOUS };
 
-// What the model knows of a page: a byte for all of it. Pages are written whole.
+// What the model has of a page: a byte for all of it. Pages are written whole.
 struct page {
     signed char prot; // -1: not mapped
     unsigned char value;

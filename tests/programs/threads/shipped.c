@@ -569,7 +569,7 @@ static void beside_ends(void)
             pthread_detach(start(end_then, &ends_at[i]));
         }
         sched_yield();
-        // No system call: the core is this thread's until somebody else is woken.
+        // No system call: the core is this thread's until another is woken.
         while (alarm->came == before)
             need(clock_ns(CLOCK_MONOTONIC) < at + ALARM_LIMIT_S * NS_PER_S, "an answer was not seen");
     }

@@ -37,7 +37,7 @@ static void one_waits(void)
     targets_end();
     pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
-// Each signal is taken once, whoever of several takes it.
+// Each signal is taken once, whichever of several takes it.
 static void *take_any(void *arg)
 {
     sigset_t set = only(SIGRTMIN + 1);

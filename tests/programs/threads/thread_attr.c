@@ -1,10 +1,10 @@
-// Attributes of threads: stacks and guards as wanted, names, processors, and
-// what pthread_getattr_np tells of a running thread. One case per run.
+// Attributes of threads: stacks and guards as set, names, processors, and
+// what pthread_getattr_np returns of a running thread. One case per run.
 #include "../common/parallel.h"
 
 #include <sys/prctl.h>
 
-// Where a running thread's stack is, as the C library tells it.
+// Where a running thread's stack is, as the C library reports it.
 struct stack {
     char *low;
     size_t size, guard;

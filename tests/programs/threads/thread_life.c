@@ -91,7 +91,7 @@ static void *wait_for_release(void *arg)
         futex_wait(&released, 0);
     return arg;
 }
-// They sleep: with so many nobody should have to wait for those that only yield.
+// They sleep: with so many none should have to wait for those that only yield.
 static void asleep_at_once(int count)
 {
     pthread_t *threads = calloc((size_t)count, sizeof *threads);

@@ -45,7 +45,7 @@ static void prefers_main(void)
     targets_end();
 }
 
-// What all block waits for whoever unblocks it first.
+// What all block waits for the first thread that unblocks it.
 static atomic_int unblock;
 static void *unblock_later(void *arg)
 {

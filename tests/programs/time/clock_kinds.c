@@ -23,7 +23,7 @@ static int64_t ns(struct timespec t) { return t.tv_sec * INT64_C(1000000000) + t
 enum { VIRTUAL = 1, SCHED = 2, FD = 3, OF_THREAD = 4 };
 static clockid_t clock_of(pid_t id, unsigned bits) { return (clockid_t)(~(unsigned)id << 3 | bits); }
 
-// Once the kernel knew none of these.
+// Once the kernel had none of these.
 static void by_id(void)
 {
     static const struct {

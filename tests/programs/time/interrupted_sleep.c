@@ -1,5 +1,5 @@
 // A signal ends a sleep: EINTR and what is left of it, which sums up; an
-// absolute sleep can simply be asked again; SA_RESTART does not hide it.
+// absolute sleep can simply be repeated; SA_RESTART does not hide it.
 #include "../common/check.h"
 #include <sys/time.h>
 #include <time.h>

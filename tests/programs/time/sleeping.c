@@ -1,4 +1,4 @@
-// nanosleep and clock_nanosleep sleep at least as long as asked; absolute times,
+// nanosleep and clock_nanosleep sleep at least as long as requested; absolute times,
 // times in the past, and the refusals. How much longer depends on the machine: a
 // sleep without an end is noticed by the harness, one that is too long by
 // tests/unseen, where instructions are the clock.

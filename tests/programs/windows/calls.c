@@ -199,7 +199,7 @@ static void process_vm(void)
     check(get(other, two, 2, &r, 1, 0) == 20, "up to a vector without memory");
 }
 
-// What the other rank has unmapped is not there, though this core has read it. A munmap tells the peers' cores nothing, and
+// What the other rank has unmapped is not there, though this core has read it. A munmap sends the peers' cores nothing, and
 // process_vm_readv went on to find the memory.
 static void forgotten(void)
 {

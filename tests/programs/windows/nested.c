@@ -144,7 +144,7 @@ static void sets_and_masks(void)
 {
     int pipes[2];
     need(pipe(pipes) == 0 && write(pipes[1], "x", 1) == 1, "a pipe");
-    // A set at the very end of a mapping: as long as the descriptors want it, and no longer.
+    // A set at the very end of a mapping: as long as the descriptors need it, and no longer.
     unsigned long *set = (unsigned long *)(before_edge + EDGE_BYTES - 8);
     struct timeval *none = (struct timeval *)there;
     memset(there, 0, 64);

@@ -4,8 +4,8 @@
 //   race MILLISECONDS SEED [PROGRAM]
 //
 // Each rank has slots of memory (slots.h) and says of each, in a word that all see, what it has there. It changes a slot only
-// when nobody has pinned it, and becomes another program or ends only when nobody is its visitor. A visitor that has pinned a
-// slot must find just what the word says: the value in every page, no right more or less. Who has not may meet anything but
+// when no rank has pinned it, and becomes another program or ends only when it has no visitor. A visitor that has pinned a
+// slot must find just what the word says: the value in every page, no right more or less. One that has not may meet anything but
 // another rank's data, or the kernel's. All ranks but 0 are several programs one after the other; odd numbers end early.
 #include "slots.h"
 
@@ -116,7 +116,7 @@ static int store_of(int rank, enum way way, uint64_t at, uint64_t value)
 
 // ---- Others' slots -------------------------------------------------------
 
-// One of so many pages: often the first, which every visitor knows from before.
+// One of so many pages: often the first, which every visitor has seen before.
 static uint64_t any_page(unsigned pages) { return any(2) ? 0 : (uint64_t)any(pages) * PAGE_BYTES; }
 
 static int enter(int rank)

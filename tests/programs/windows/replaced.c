@@ -7,7 +7,7 @@ enum { ROUNDS = 12, WORDS = 64 << 10 };
 #define TAG UINT64_C(0x7461670000000000)
 #define SECRET UINT64_C(0x7365637265740000)
 
-// At the same address in each program; of rank 0 it holds what nobody else has.
+// At the same address in each program; of rank 0 it holds what no other program has.
 static volatile uint64_t words[WORDS];
 static volatile uint32_t released;
 static volatile pid_t own_pid;

@@ -15,7 +15,7 @@ int main(void)
         *OF(next, &turn) = sum + (uint64_t)own_rank + 1;
     else
         check(sum == (uint64_t)ranks * (ranks + 1) / 2, "%d ranks have had their turn", ranks);
-    // Whoever is written to must be there still.
+    // A rank that is written to must be there still.
     meet(0);
     return end_ranks();
 }

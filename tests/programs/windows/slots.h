@@ -83,7 +83,7 @@ CHECK_HELPER void remove_files(void)
 
 // ---- The heap ------------------------------------------------------------
 
-// Behind what the C library has of it, which is enough for all that this program asks of it.
+// Behind what the C library has of it, which is enough for all that this program requests of it.
 static char *heap;
 
 CHECK_HELPER void begin_heap(void)
@@ -222,7 +222,7 @@ CHECK_HELPER void churn_tables(void)
     munmap((void *)SPARSE, (uint64_t)TABLES * (2 << 20));
 }
 
-// Changes one at random, if nobody has pinned it; whether it could.
+// Changes one at random, if no rank has pinned it; whether it could.
 CHECK_HELPER int change(void)
 {
     struct slot *slot = &slots[popular(SLOTS)];

@@ -1,4 +1,4 @@
-// XPMEM between ranks, by plain requests to /dev/xpmem: rank 1 offers memory, rank 0 attaches it, and asks for what it must not
+// XPMEM between ranks, by plain requests to /dev/xpmem: rank 1 offers memory, rank 0 attaches it, and requests what it must not
 // get. Then rank 1 becomes another program, and ends.
 #include "requests.h"
 
@@ -158,7 +158,7 @@ static void own_memory(void)
     check_fails(removed(segment), ENOENT, "removed twice");
 }
 
-// Results that cannot be written: nothing is left behind, or the ids would be used up by what nobody can name.
+// Results that cannot be written: nothing is left behind, or the ids would be used up by what cannot be named.
 static void not_written(void)
 {
     enum { MOST = 1024 };

@@ -36,7 +36,7 @@ pub struct Job {
     pub ranks: usize,
     /// How they are started.
     pub launch: Launch,
-    /// Threads of a process that want a core each.
+    /// Threads of a process that need a core each.
     pub threads: usize,
     /// What is read from its output.
     pub rows: &'static [Row],

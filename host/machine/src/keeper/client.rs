@@ -20,7 +20,7 @@ pub struct Client {
     /// Its ranks.
     pub ranks: Range<usize>,
     guard: Guard,
-    /// Place in the kernel log, for those who want it.
+    /// Place in the kernel log, for those that take it.
     log: Option<Cursor>,
     /// Messages it has been told of, of those in the keeper's list.
     told: usize,
@@ -87,7 +87,7 @@ impl Client {
     }
 
     /// Passes on log and events as far as it takes them. True when it has to be tried again. `speaks`: of
-    /// all yods this one tells the user.
+    /// all yods this one reports to the user.
     pub fn tell(&mut self, log: &Log, events: &[Event], speaks: bool) -> bool {
         while let Some(cursor) = self.log {
             let bytes = log.next(cursor, LOG_BYTES);

@@ -1,5 +1,5 @@
 //! Continuing a yod that is stopped: by itself because its ranks have stopped, by one of them that stopped its process group,
-//! by anybody else.
+//! by any other process.
 //!
 //! A stopped process takes no signal but SIGKILL and SIGCONT, and its time limit passes unseen. Its keeper, in a session of
 //! its own, is not stopped with it. Only a parent is told of a stop, which a keeper is not: it has to look. So that an idle

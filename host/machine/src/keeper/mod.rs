@@ -2,11 +2,11 @@
 //!
 //! yod forks it into a session of its own, so that keys pressed in the terminal do not reach QEMU, and so that the death
 //! of one yod does not take the node from the others of its job. It ends, QEMU first, when the last yod has left or died:
-//! their sockets tell. QEMU in turn is killed by Linux when the keeper dies. So whoever dies first, nothing stays.
+//! their sockets tell. QEMU in turn is killed by Linux when the keeper dies. So whichever dies first, nothing stays.
 //!
 //! The first yod and its keeper are connected by a pair of sockets that the fork inherits: no other process can take part,
-//! and there is no moment at which a keeper could wait for somebody who is already gone. The other yods of the job were connected to the
-//! first ([`crate::rendezvous`]); the keeper inherits those connections, too. Nobody can join later.
+//! and there is no moment at which a keeper could wait for a yod that is already gone. The other yods of the job were connected to the
+//! first ([`crate::rendezvous`]); the keeper inherits those connections, too. No process can join later.
 
 mod client;
 mod guard;
@@ -37,7 +37,7 @@ use crate::qemu::{Machine, Qemu};
 use crate::rendezvous::Guest;
 use crate::sys::{self, Forked};
 
-/// What a keeper needs to know.
+/// What a keeper needs.
 #[derive(Clone, Debug)]
 pub struct Launch {
     /// The program.
@@ -82,7 +82,7 @@ pub struct Job {
     pub plan: Plan,
     /// The ranks of the yod that forks the keeper.
     pub ranks: Range<usize>,
-    /// It wants the kernel log.
+    /// It takes the kernel log.
     pub log: bool,
     /// Its time limit until the node is there: before it can tell its keeper, it may be stopped.
     pub due: Option<Instant>,

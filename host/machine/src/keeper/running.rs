@@ -22,7 +22,7 @@ use crate::plan::Plan;
 use crate::serial::Log;
 use crate::sys;
 
-/// Bytes of the log that go with the news of the node's end: a panic report is far shorter.
+/// Bytes of the log that go with the report of the node's end: a panic report is far shorter.
 const LAST_WORDS_BYTES: usize = 16 << 10;
 /// Bytes of QEMU's own messages that are kept.
 const COMPLAINT_BYTES: usize = 2 << 10;
@@ -50,7 +50,7 @@ pub struct Running {
     state: u64,
     events: Vec<Event>,
     clients: Vec<Client>,
-    /// Have left, and are not let go before the yod that tells the user has left as well.
+    /// Have left, and are not let go before the yod that reports to the user has left as well.
     held: Vec<Client>,
 }
 
@@ -327,7 +327,7 @@ fn used_up(used_ms: u64, limit_s: u64) -> Option<UsedUp> {
     up.then_some(UsedUp { used_ms, limit_s })
 }
 
-/// Reads what is there; forgets a pipe that has ended, for poll would report it for ever.
+/// Reads what is there; drops a pipe that has ended, for poll would report it for ever.
 fn drain(pipe: &mut Option<impl Read>, mut take: impl FnMut(&[u8])) {
     let mut bytes = [0u8; 4096];
     while let Some(open) = pipe {
@@ -343,7 +343,7 @@ fn drain(pipe: &mut Option<impl Read>, mut take: impl FnMut(&[u8])) {
 mod tests {
     use super::*;
 
-    /// At once it was taken for a lack of memory; and what has used little was killed by somebody.
+    /// At once it was taken for a lack of memory; and what has used little was killed by another process.
     #[test]
     fn a_limit_is_used_up_shortly_before_it_is_reached() {
         let what = |used_ms, limit_s| used_up(used_ms, limit_s).map(|up| (up.used_ms, up.limit_s));

@@ -12,7 +12,7 @@ use crate::clock::{Clock, Offset, Sample};
 use crate::comm::Comm;
 use crate::sys;
 
-/// The kernel rings when it has news, and when it boots that is never missed for longer.
+/// The kernel rings for each event; one during its boot is never missed for longer.
 const BOOT_LOOK: Duration = Duration::from_millis(2);
 /// How often rounds are looked for once they have begun, and how long a look lasts: a round takes about a microsecond.
 const ROUND_LOOK: Duration = Duration::from_micros(50);

@@ -68,7 +68,7 @@ impl<'a> Table<'a> {
         for socket in std::mem::take(&mut self.newcomers) {
             self.introduce(socket)?;
         }
-        // Nobody says more than once who he is.
+        // A yod introduces itself only once.
         let is_gone = |guest: &&Guest| !is_quiet(&receive(&guest.socket, false));
         match self.guests.iter().find(is_gone) {
             Some(guest) => Err(Why::Gone(guest.member.rank)),
@@ -85,7 +85,7 @@ impl<'a> Table<'a> {
         }
         let member = match received {
             Ok((Message::Hello(member), _)) => member,
-            // It only looked whether somebody is here.
+            // It only checked whether a yod listens here.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
             _ => {
                 self.newcomers.push(socket);
@@ -259,7 +259,7 @@ pub mod tests {
         );
     }
 
-    /// Whoever comes last, the line is the first rank's.
+    /// Whichever comes last, the line is the first rank's.
     #[test]
     fn one_that_cannot_run_is_heard() {
         let _alone = no_process_starts();

@@ -1,6 +1,6 @@
 //! The yods of a job find each other before there is a node (docs/adr/0021).
 //!
-//! A launcher starts a yod per rank. Whoever comes first gathers the others: it listens at a socket that is named after the job
+//! A launcher starts a yod per rank. The first to come gathers the others: it listens at a socket that is named after the job
 //! ([`socket_file`]); they connect and introduce themselves. Only when all are there is it known how many cores they may use
 //! together, so that the node can be planned. The connections then become the keeper's, and the socket is gone.
 
@@ -26,7 +26,7 @@ use socket_file::{Found, SocketFile};
 pub struct Terms {
     /// The path of yod's own file, for people.
     pub yod: String,
-    /// What tells that file from others: device, inode, and its time of change.
+    /// What distinguishes that file from others: device, inode, and its time of change.
     pub file: [u64; 3],
     /// Ranks of the job on this host.
     pub size: usize,
@@ -43,7 +43,7 @@ pub struct Member {
     pub cpus: Vec<u32>,
     /// Cores and memory that it may use.
     pub resources: Resources,
-    /// It wants the kernel log.
+    /// It takes the kernel log.
     pub log: bool,
     /// What it must have in common with the others.
     pub terms: Terms,
@@ -77,7 +77,7 @@ pub enum Why {
     NoUser,
     /// No socket can be made, or something else that Linux says.
     Io(io::Error),
-    /// The caller does not wait any longer; ranks that are missing, as far as it knows.
+    /// The caller does not wait any longer; ranks that are missing, as far as known.
     GivenUp(Vec<usize>),
     /// A yod has other terms; what differs, as a sentence.
     Differs(String),

@@ -1,7 +1,7 @@
 //! Who may be at the other end of a connection between yods.
 //!
 //! It must be a process of this user. Where user ids are mapped in part, as in a user namespace, all others read as one and
-//! the same id (overflowuid): when that is the user's own as well, users cannot be told apart, and nobody is let in.
+//! the same id (overflowuid): when that is the user's own as well, users cannot be told apart, and no peer is let in.
 //!
 //! And it must not be a rank's proxy, which makes the calls of a program. A proxy looks at whom it has connected its rank to,
 //! but another thread of the rank may speak before it has. So those that are spoken to look as well, before they listen:
@@ -55,7 +55,7 @@ pub fn admits(connection: &impl AsFd) -> bool {
     Peer::of(connection).is_some_and(Peer::is_admitted)
 }
 
-/// This process's user, if that id is nobody else's.
+/// This process's user, if no other user has that id.
 pub fn user() -> Option<u32> {
     let number = |path| fs::read_to_string(path).ok()?.trim().parse().ok();
     let overflow = number("/proc/sys/kernel/overflowuid")?;
@@ -73,7 +73,7 @@ fn is_unique(own: u32, overflow: u32, map: &str) -> bool {
     own != overflow || mapped >= ALL_IDS
 }
 
-/// Whether a process is a rank's proxy, or cannot be looked at: where /proc hides processes it hides those that nobody may trace.
+/// Whether a process is a rank's proxy, or cannot be looked at: where /proc hides processes it hides those that may not be traced.
 fn may_be_rank(pid: Pid) -> bool {
     let parent = status(pid.as_raw_pid(), "PPid").and_then(|parent| parent.parse().ok());
     parent.is_none_or(is_yod)
@@ -176,7 +176,7 @@ mod tests {
         fs::remove_dir_all(dir).expect("removed");
     }
 
-    /// Whoever could reach the socket, whatever its mode, was another user still.
+    /// A process of another user is refused, even where the mode lets it reach the socket.
     #[test]
     fn another_user_is_not_let_in() {
         if !geteuid().is_root() {

@@ -2,7 +2,7 @@
 //!
 //! The directory is `margay` in XDG_RUNTIME_DIR, which goes away with the session, else `margay-UID` in TMPDIR, else in
 //! /tmp; it belongs to the user and has mode 0700, or it is not used. A lock on it decides who listens when several come at
-//! the same moment, and is held by nobody for longer than that takes. The file is removed when all have met, and the
+//! the same moment, and is not held for longer than that takes. The file is removed when all have met, and the
 //! directory with the last file. What a yod that was killed meanwhile has left is removed by the next: a socket that refuses connections has
 //! no yod.
 //!
@@ -76,7 +76,7 @@ impl SocketFile {
         Err(last)
     }
 
-    /// Removes the file if nobody listens there any more.
+    /// Removes the file if no process listens there any more.
     pub fn remove_stale(&self) {
         for path in &self.paths {
             let (Some(place), Some(name)) = (path.parent(), path.file_name()) else {
@@ -139,7 +139,7 @@ fn find_in(dir: &File, path: &Path) -> io::Result<Found> {
         Err(Errno::WOULDBLOCK) => return Ok(Found::Busy),
         Err(error) => return Err(error.into()),
     }
-    // Before the lock was ours somebody may have come.
+    // Another yod may have come before the lock was ours.
     if let Some(found) = connected(path)? {
         return Ok(found);
     }
@@ -154,7 +154,7 @@ fn find_in(dir: &File, path: &Path) -> io::Result<Found> {
     Ok(Found::Listener(listener))
 }
 
-/// A connection, if somebody of this user listens. NotFound for one that was killed in the moment between: look again.
+/// A connection, if a process of this user listens. NotFound for one that was killed in the moment between: retry.
 fn connected(path: &Path) -> io::Result<Option<Found>> {
     let socket = socket()?;
     match connect(&socket, &SocketAddrUnix::new(path)?) {
@@ -209,11 +209,11 @@ fn through(dir: &File) -> PathBuf {
     format!("/proc/self/fd/{}", dir.as_raw_fd()).into()
 }
 
-/// A socket that nobody listens at. Between bind(2) and listen(2) its yod holds the lock.
+/// A socket at which no process listens. Between bind(2) and listen(2) its yod holds the lock.
 fn is_stale(path: &Path) -> bool {
     use std::os::unix::fs::FileTypeExt;
     let is_socket = fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket());
-    // A full backlog (EAGAIN) is somebody's.
+    // A full backlog (EAGAIN) has a listener.
     let refuses = || {
         let to = SocketAddrUnix::new(path)?;
         connect(&socket()?, &to)

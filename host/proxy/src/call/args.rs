@@ -283,7 +283,7 @@ fn prepare_poll(
         any_ours |= visible != fd;
         *pollfd = *pollfd & !0xffff_ffff | visible;
     }
-    // What the rank's other threads write meanwhile can make Linux poll one of the proxy's: that tells and changes nothing.
+    // What the rank's other threads write meanwhile can make Linux poll one of the proxy's: that reveals and changes nothing.
     if !any_ours {
         return After::Nothing;
     }

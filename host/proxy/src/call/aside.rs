@@ -1,4 +1,4 @@
-//! What the QK has to know of a call besides its result, and Linux does not say in it: whether it sent SIGPIPE, and whether a
+//! What the QK needs of a call besides its result, and Linux does not say in it: whether it sent SIGPIPE, and whether a
 //! call that was interrupted may be started again.
 
 use std::os::fd::BorrowedFd;

@@ -1,7 +1,7 @@
 //! Calls that act on other processes: not for a rank are those that keep nodes running.
 //!
 //! These are every yod, every node's keeper, and what that has started, QEMU: with them would end ranks of others. A rank
-//! may signal whom its user may otherwise, other ranks too, but nobody by way of "all processes". They are known by their
+//! may signal whom its user may otherwise, other ranks too, but no process by way of "all processes". They are known by their
 //! names, which their own code has set (`margay-keeper`, `yod`), by their parents, and this proxy's yod as its parent.
 //! Threads of this proxy that the rank does not have do not exist.
 
@@ -90,7 +90,7 @@ pub fn check(rank: &Rank, call: &Call, args: &[u64; 6], scratch: &Scratch) -> Re
 
 fn target(call: &Call, args: &[u64; 6], scratch: &Scratch) -> Option<Target> {
     let [a, b, c] = [args[0] as i32, args[1] as i32, args[2] as i32];
-    // Signal 0 only asks whether the target is there.
+    // Signal 0 only checks whether the target is there.
     let sent = |signo, target| (signo != 0).then_some(target);
     match i64::from(call.nr) {
         libc::SYS_kill => sent(b, Target::signalled(a)),
@@ -127,7 +127,7 @@ fn check_target(rank: &Rank, target: Target) -> Result<(), Errno> {
 }
 
 /// Looks at whom a socket was connected to. A keeper gives its node to every yod of the user that joins, and a rank is none:
-/// it finds nobody there.
+/// it finds no listener there.
 ///
 /// # Errors
 /// ECONNREFUSED; nothing can be sent or received then.

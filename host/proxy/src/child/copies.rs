@@ -26,7 +26,7 @@ const HUGE_BYTES: u64 = 2 << 20;
 /// A huge page of which so much is used costs less than the small pages, and not much memory that is not used.
 const WORTH_BYTES: u64 = HUGE_BYTES / 4;
 
-/// For less than this it is not asked what the host has left: that takes as long as to copy some MiB.
+/// For less than this it is not checked what the host has left: that takes as long as to copy some MiB.
 const MUCH_BYTES: u64 = 32 << 20;
 
 /// Memory of this process, unmapped when it is dropped.
@@ -156,7 +156,7 @@ impl Copies {
         assert!(self.has(start, len_bytes));
         let offset = (start - self.address()) as usize;
         // SAFETY: 1. The range is mapped by `self` (just checked), readable and writable in an area, and zero at first.
-        // 2. `&mut self` says that nobody else has it.
+        // 2. `&mut self` says that no other code has it.
         unsafe { slice::from_raw_parts_mut(self.start.add(offset), len_bytes as usize) }
     }
 }

@@ -20,10 +20,10 @@ use crate::stub;
 
 /// Bytes of a stack.
 const STACK_BYTES: usize = 64 << 10;
-/// How often it is looked whether a child has died that says nothing, and whether somebody still waits.
+/// How often to check whether a silent child has died, and whether a thread still waits.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long a child of vfork has for exec before its parent's node is answered, and asks again. Meanwhile other threads of the
-/// rank change no mappings. Starting a program takes a tenth of it.
+/// How long a child of vfork has for exec before its parent's node is answered, and repeats the request. Meanwhile other threads
+/// of the rank change no mappings. Starting a program takes a tenth of it.
 const SOON: Duration = Duration::from_millis(5);
 /// Bytes of the word's page.
 const PAGE_BYTES: usize = abi::map::PAGE as usize;
@@ -51,7 +51,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// One that nobody has begun yet.
+    /// One that has not begun yet.
     ///
     /// # Errors
     /// ENOMEM.
@@ -291,7 +291,7 @@ fn serve(rank: &'static Rank) {
     leave_restartable_sequences();
     loop {
         let (job, last) = rank.children.nursery.next();
-        // Whoever waits for a vfork child does not fork meanwhile.
+        // A thread that waits for a vfork child does not fork meanwhile.
         if job.vfork && last {
             let _ = start_thread(rank);
         }
@@ -317,7 +317,7 @@ fn leave_restartable_sequences() {
     let area = thread_pointer.wrapping_add_signed(offset as i64);
     for len_bytes in RSEQ_BYTES.step_by(4) {
         let args = [area, len_bytes, RSEQ_UNREGISTER, RSEQ_SIGNATURE, 0, 0];
-        // SAFETY: 1. Linux forgets the area; the C library does not look at it here.
+        // SAFETY: 1. Linux drops the area; the C library does not look at it here.
         if unsafe { stub::syscall(libc::SYS_rseq as u64, &args) } == 0 {
             return;
         }

@@ -51,10 +51,10 @@ impl Shared {
         unsafe { &*self.start.cast::<AtomicU32>() }
     }
 
-    /// Fills it before there is a child, or after it is gone: nobody else has it then.
+    /// Fills it before there is a child, or after it is gone: no other process has it then.
     pub fn fill(&mut self, bytes: &[u8]) {
         let len = bytes.len().min(self.len_bytes);
-        // SAFETY: 1. The mapping is so long, and `&mut self` says that nobody of this process uses it.
+        // SAFETY: 1. The mapping is so long, and `&mut self` says that no other code of this process uses it.
         unsafe { slice::from_raw_parts_mut(self.start, len) }.copy_from_slice(&bytes[..len]);
     }
 

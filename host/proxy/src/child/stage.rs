@@ -51,7 +51,7 @@ pub enum Step {
 /// What a call has to return for the child to go on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Must {
-    /// Whatever it likes.
+    /// Any value.
     Return,
     /// No error.
     Succeed,

@@ -46,7 +46,7 @@ pub enum Table {
 }
 
 impl Table {
-    /// Of a child that opens something for itself or whose pidfd the parent wants, or of any other: in a shared table both would
+    /// Of a child that opens something for itself or whose parent takes a pidfd, or of any other: in a shared table both would
     /// have it.
     pub fn of(apart: bool) -> Table {
         const LAST: u64 = u32::MAX as u64;

@@ -1,6 +1,6 @@
-//! wait4(2) and waitid(2), and what `yod --stats` tells of children.
+//! wait4(2) and waitid(2), and what `yod --stats` shows of children.
 //!
-//! A child says its name and what it used for as long as nobody has waited for it. So whoever is about to be waited for is
+//! A child's name and what it used can be read until it is waited for. So a child that is about to be waited for is
 //! looked at first (WNOWAIT), then waited for by its number. Another thread may come first: then all begins again.
 
 use abi::Errno;
@@ -12,7 +12,7 @@ use crate::fds;
 use crate::memory::RankMemory;
 use crate::rank::Rank;
 
-/// Options that wait4 knows (uapi/linux/wait.h); waitid checks its own.
+/// Options that wait4 accepts (uapi/linux/wait.h); waitid checks its own.
 const WAIT4_OPTIONS: u64 = (libc::WNOHANG
     | libc::WUNTRACED
     | libc::WCONTINUED
@@ -34,7 +34,7 @@ struct Look {
 }
 
 impl Look {
-    /// 0: there was nobody.
+    /// 0: there was no child.
     fn pid(&self) -> u32 {
         self.info[2] as u32
     }
@@ -58,7 +58,7 @@ impl Look {
     }
 }
 
-/// waitid(2) with places of our own for what it tells.
+/// waitid(2) with places of our own for what it reports.
 fn waitid(kind: u64, id: u64, options: u64) -> Result<Look, Errno> {
     let mut look = Look::default();
     let [info, usage] = [
@@ -80,7 +80,7 @@ struct Wait {
 }
 
 impl Wait {
-    /// `None`: it takes nobody who has ended, or makes no sense.
+    /// `None`: it takes no child that has ended, or makes no sense.
     fn of(nr: u16, args: &[u64; 6]) -> Option<Wait> {
         if i64::from(nr) == libc::SYS_waitid {
             let [kind, id, _, options, ..] = *args;

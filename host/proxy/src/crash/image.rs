@@ -36,7 +36,7 @@ pub struct Frame {
 }
 
 impl Image {
-    /// The program in an open file; `None` when the file tells nothing.
+    /// The program in an open file; `None` when it cannot be parsed.
     pub fn of(file: &OwnedFd) -> Option<Image> {
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let bytes = std::fs::read(&path).ok()?;

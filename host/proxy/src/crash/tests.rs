@@ -128,7 +128,7 @@ fn what_the_node_lacks_is_named() {
         text.contains(": the node has no AVX512F: compile with"),
         "{text}"
     );
-    // ud2, and bytes that are no instruction, are nobody's lack.
+    // ud2, and bytes that are no instruction, are not what the node lacks.
     assert!(!said(b"\x0f\x0b").contains("the node has no"));
     assert!(!said(b"\x06").contains("the node has no"));
 }
@@ -170,7 +170,7 @@ fn a_stack_that_is_used_up_is_told_from_other_faults() {
 }
 
 /// Whatever another thread than the main one touched below the main stack was that one's overflow, with the wrong advice; and of
-/// a thread's own overflow the report knew nothing.
+/// a thread's own overflow the report said nothing.
 #[test]
 fn a_thread_s_guard_page_is_named() {
     const STACK: u64 = 0x20_0000;

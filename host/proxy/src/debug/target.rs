@@ -28,7 +28,7 @@ struct Action {
     signo: u8,
 }
 
-/// The rank, all of whose threads are halted while gdb is asked for anything.
+/// The rank, all of whose threads are halted while gdb is served.
 pub struct Target {
     rank: &'static Rank,
     /// Instructions that breakpoints have replaced the first byte of.
@@ -37,9 +37,9 @@ pub struct Target {
     actions: BTreeMap<usize, Action>,
     /// Threads without an action stay halted.
     locked: bool,
-    /// Threads whose reason to halt gdb knows.
+    /// Threads whose reason to halt was reported to gdb.
     reported: Vec<usize>,
-    /// How often the program had been replaced when gdb was last asked for anything.
+    /// How often the program had been replaced when gdb was last served.
     execs: u64,
 }
 
@@ -133,7 +133,7 @@ impl Target {
         self.take_event()
     }
 
-    /// What gdb is to know of the threads, which are all halted.
+    /// What is to be reported to gdb of the threads, which are all halted.
     fn take_event(&mut self) -> Option<MultiThreadStopReason<u64>> {
         let (index, why) = self.event()?;
         self.reported = vec![index];
@@ -157,7 +157,7 @@ impl Target {
         }
     }
 
-    /// A thread that has halted by itself, which gdb does not know.
+    /// A thread that has halted by itself, not yet reported to gdb.
     fn event(&self) -> Option<(usize, (Halt, u64))> {
         let waiting = self.rank.halted.waiting().into_iter();
         let unknown = waiting.filter(|(index, _)| !self.reported.contains(index));
@@ -238,7 +238,7 @@ impl Target {
         self.rank.halted.command(index, Order::Load);
     }
 
-    /// Lets the threads go on as gdb has said, unless one has halted for a reason that gdb does not know.
+    /// Lets the threads go on as gdb has said, unless one has halted for a reason not yet reported to gdb.
     fn go_on(&mut self) {
         if self.event().is_some() {
             self.rank.halted.ring();
@@ -254,7 +254,7 @@ impl Target {
                 step: false,
                 signo: 0,
             })) else {
-                // gdb knows why it halted.
+                // Why it halted was reported to gdb.
                 self.reported.push(index);
                 continue;
             };

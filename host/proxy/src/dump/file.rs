@@ -107,7 +107,7 @@ mod tests {
         assert!(matches!(core.write(&[3]), Err(Cut::Limit)));
         core.finish().expect("a length");
         assert_eq!(std::fs::read(&path).expect("readable"), blocks);
-        // What was there is gone, whoever is to read it.
+        // What was there is gone, whichever user is to read it.
         Core::create(&path, 1).expect("the same file");
         assert_eq!(std::fs::metadata(&path).expect("there").len(), 0);
         std::fs::remove_file(&path).expect("removed");

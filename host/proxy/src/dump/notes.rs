@@ -1,4 +1,4 @@
-//! The notes of a core file: what a debugger learns of the process and its threads (include/uapi/linux/elfcore.h).
+//! The notes of a core file: what a debugger reads of the process and its threads (include/uapi/linux/elfcore.h).
 
 use object::elf;
 use zerocopy::IntoBytes;

@@ -29,7 +29,7 @@ pub struct Facts {
 
 /// The file that `pattern` names; relative to the rank's working directory if it is no absolute path. `None`: it names none.
 ///
-/// A pattern that begins with `|` starts a program, which is to be given the core of a process that Linux knows. There is
+/// A pattern that begins with `|` starts a program, which is to be given the core of a process of Linux. There is
 /// none here, so the file is `core.PID` then.
 pub fn path(pattern: &[u8], uses_pid: bool, facts: &Facts) -> Option<PathBuf> {
     let pattern = pattern.trim_ascii_end();

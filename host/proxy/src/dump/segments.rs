@@ -1,6 +1,6 @@
 //! What of the rank's memory goes into a core file: what Linux dumps by default (core(5), coredump_filter 0x33).
 //!
-//! All memory that the program may read, but for what it wants left out, and what is as in its file: of that only the first
+//! All memory that the program may read, but for what it has left out, and what is as in its file: of that only the first
 //! page, if an ELF file begins there.
 
 use std::fs::File;

@@ -45,7 +45,7 @@ pub trait RankMemory {
 }
 
 /// Copies bytes between memory of the rank and our own, in assembly: the node writes to the rank's memory at any time,
-/// which is no race that the language knows.
+/// which is no race in terms of the language.
 ///
 /// # Safety
 /// The source must be readable, the destination writable, and they must not overlap.

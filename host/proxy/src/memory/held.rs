@@ -1,7 +1,7 @@
 //! What a file of guest RAM holds, as far as it was found out.
 //!
-//! Linux looks at each page to say where a run of them ends (lseek(2), SEEK_HOLE). Nobody makes holes in guest RAM, so what was once there is
-//! not looked for again. Where somebody did, a copy would read zeros, as it should.
+//! Linux looks at each page to say where a run of them ends (lseek(2), SEEK_HOLE). No holes are made in guest RAM, so what was once there is
+//! not looked for again. Where one was made, a copy would read zeros, as it should.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -83,7 +83,7 @@ impl Holder {
         fd: BorrowedFd<'_>,
         work: impl FnOnce(&mut Files, OwnedFd) -> Result<T, Errno> + Send + 'static,
     ) -> Result<T, Errno> {
-        let mut jobs = self.jobs(); // nobody sends another meanwhile
+        let mut jobs = self.jobs(); // no thread sends another meanwhile
         fds::with_room(rank.raised_fds, || {
             send(&self.to, fd)?;
             self.run(rank, &mut jobs, |files, from| work(files, receive(from)?))?
@@ -118,7 +118,7 @@ fn start(from: RawFd, end: u64) -> Result<Sender<Job>, Errno> {
     let run = move || {
         signals::mask(How::Set, signals::ALL);
         if fds::leave_table(from, end) {
-            // SAFETY: 1. It is open, for it was in the table that this one is a copy of. 2. Nobody else uses this one.
+            // SAFETY: 1. It is open, for it was in the table that this one is a copy of. 2. No other code uses this one.
             let from = unsafe { OwnedFd::from_raw_fd(from) };
             serve(&to_do, &from);
         }

@@ -1,6 +1,6 @@
 //! Files and segments that ranks of the node share mappings of: held open for the node, read into frames of the node pool and written back.
 //!
-//! A call on such a file goes to the file and to the frames (module `call::coherent`). Whoever touches both holds the file's
+//! A call on such a file goes to the file and to the frames (module `call::coherent`). Code that touches both holds the file's
 //! lock: a record lock (fcntl(2)) on one byte of guest RAM's file, which all proxies of the node have and Linux drops when
 //! one dies. The frames that the directory lists stay what they are while the lock is held (`wire::objects`).
 
@@ -59,7 +59,7 @@ enum Source {
     Segment(Segment),
 }
 
-/// All of it that this process knows.
+/// All of it that this process holds.
 #[derive(Debug)]
 pub struct Objects {
     holder: Holder,
@@ -255,7 +255,7 @@ fn move_frames(
     len_bytes: u64,
     offset: u64,
 ) -> Result<i64, Errno> {
-    // SAFETY: 1. All of the range is the pool's (the callers have asked `frames`), where no Rust object lies.
+    // SAFETY: 1. All of the range is the pool's (the callers have checked by `frames`), where no Rust object lies.
     unsafe { move_all(nr, file, address, len_bytes, offset) }
 }
 

@@ -1,4 +1,4 @@
-//! Text that ranks share: files in frames of the node pool that nobody writes to once they are filled.
+//! Text that ranks share: files in frames of the node pool that are not written to once they are filled.
 
 use std::os::fd::BorrowedFd;
 

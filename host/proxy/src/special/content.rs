@@ -48,7 +48,7 @@ pub enum File {
     Cpuinfo,
     /// What was counted since the machine started: here nothing.
     SystemStat,
-    /// How many want to run.
+    /// How many are ready to run.
     Loadavg,
     /// Whose memory a process may access, where the host has Yama: ranks that of each other.
     PtraceScope,
@@ -215,7 +215,7 @@ fn cores(rank: &Rank) -> [u64; 2] {
     [cpus[0].load(), cpus[1].load()]
 }
 
-/// Bytes of the rank's memory, and what else of it Linux cannot know.
+/// Bytes of the rank's memory, and what else of it is unknown to Linux.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     partition: u64,
@@ -284,7 +284,7 @@ impl Sizes {
         text + "\n"
     }
 
-    /// Linux's lines without those about the proxy's signals, which only the node knows of the rank.
+    /// Linux's lines without those about the proxy's signals, which only the node has of the rank.
     fn status(self, linux: &str, [first, count]: [u64; 2]) -> String {
         let mut text = String::with_capacity(linux.len());
         for line in linux.lines() {

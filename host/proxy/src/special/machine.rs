@@ -64,7 +64,7 @@ pub fn loadavg(pid: u32) -> String {
 }
 
 /// /proc/sys/kernel/yama/ptrace_scope (Documentation/admin-guide/LSM/Yama.rst): process_vm_readv between ranks is the QK's,
-/// which asks for nothing more than the same user. MPI libraries read this file to find out.
+/// which requires nothing more than the same user. MPI libraries read this file to find out.
 pub fn ptrace_scope() -> String {
     "0\n".into()
 }

@@ -38,7 +38,7 @@ pub const NEW: i32 = libc::O_CREAT | libc::O_EXCL;
 /// O_TMPFILE's own bit.
 pub const TEMPORARY: i32 = libc::O_TMPFILE & !libc::O_DIRECTORY;
 
-/// The bits that open(2) knows; it leaves out the others, which openat2(2) refuses (VALID_OPEN_FLAGS, include/linux/fcntl.h).
+/// The bits that open(2) uses; it leaves out the others, which openat2(2) refuses (VALID_OPEN_FLAGS, include/linux/fcntl.h).
 const KNOWN: i32 = libc::O_ACCMODE
     | libc::O_CREAT
     | libc::O_EXCL
@@ -62,7 +62,7 @@ const LARGEFILE: i32 = 0o100_000;
 /// What O_PATH lets stand beside it (O_PATH_FLAGS).
 const WITH_PATH: i32 = libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_PATH | libc::O_CLOEXEC;
 
-/// What the rank wants opened.
+/// What the rank is to open.
 struct Asked<'a> {
     /// The directory that a relative path begins in.
     at: u64,
@@ -191,7 +191,7 @@ fn opened(rank: &Rank, asked: &Asked<'_>) -> i64 {
     if pinned::is_due(rank, flags) {
         return pinned::open(rank, asked).unwrap_or_else(Errno::ret);
     }
-    // What cannot be had is closed again. A thread that is alone may be kept waiting, but has nobody in its way.
+    // What cannot be had is closed again. A thread that is alone may be kept waiting, but no other is in its way.
     let _turn = (rank.workers.all().len() > 1).then(fds::turn);
     let file = match owned(reach(rank, asked)) {
         Ok(file) => file,
@@ -223,7 +223,7 @@ fn reach(rank: &Rank, asked: &Asked<'_>) -> i64 {
 /// The descriptor that a call has just made.
 fn owned(ret: i64) -> Result<OwnedFd, Errno> {
     let fd = Errno::check(ret)?;
-    // SAFETY: 1. Every caller passes on what a call has just returned that opens; nobody else owns it.
+    // SAFETY: 1. Every caller passes on what a call has just returned that opens; no other code owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
@@ -385,7 +385,7 @@ fn text_at(rank: &Rank, place: &Place, flags: i32) -> Result<Option<OwnedFd>, Er
         return Ok(None);
     };
     match file {
-        // The machine's, for all its processes: whoever may set it may.
+        // The machine's, for all its processes: a user that may set it may.
         content::File::PtraceScope if writes(flags) => return Ok(None),
         _ if writes(flags) => return Err(Errno::EACCES),
         _ => {}

@@ -2,8 +2,8 @@
 //!
 //! The rank is its proxy's process, and its threads are those of the workers that serve one. The proxy's other threads do
 //! not exist for it. It has no access to any other
-//! process beyond what every user has: what Linux gives to whoever may trace a process (ptrace(2), "access mode checking")
-//! is denied, whoever the rank's user is.
+//! process beyond what every user has: what Linux gives to a process that may trace another (ptrace(2), "access mode checking")
+//! is denied, whatever the rank's user is.
 
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -22,7 +22,7 @@ pub enum Whose {
     Proxy,
     /// Another process's.
     Other,
-    /// Nobody's: the machine's.
+    /// No process's: the machine's.
     System,
 }
 

@@ -85,8 +85,8 @@ fn mode(name: &str) -> Mode {
     Mode::from_raw_mode(if owners { 0o400 } else { 0o444 })
 }
 
-/// The text of the same name anew, if an open file is a text (behind a link of /proc/self/fd): `None` for others. Whoever had
-/// the first one open for writing could put anything into it.
+/// The text of the same name anew, if an open file is a text (behind a link of /proc/self/fd): `None` for others. A process
+/// with the first one open for writing could put anything into it.
 ///
 /// # Errors
 /// EACCES, and those of [`create`].

@@ -1,7 +1,7 @@
 //! /dev/xpmem, which the node has whatever the host has: its requests are the QK's (docs/adr/0027). Here it is a path, behind
 //! which there is the device of nothing, and a mark at the descriptors that were opened by it.
 //!
-//! A mark may be stale: then another open /dev/null may pass for the device, which gives nobody more than opening it would.
+//! A mark may be stale: then another open /dev/null may pass for the device, which gives no more rights than opening it would.
 
 use std::ffi::CStr;
 use std::os::fd::BorrowedFd;
@@ -20,7 +20,7 @@ const NAME: &[u8] = b"xpmem";
 /// What it is for Linux.
 const NOTHING: &CStr = c"/dev/null";
 
-/// What a request of ioctl(2) comes to that only asks whether the descriptor is the device; `None`: it is another, or not.
+/// What a request of ioctl(2) comes to that only checks whether the descriptor is the device; `None`: it is another, or not.
 pub fn version(rank: &Rank, call: &Call, args: &[u64; 6]) -> Option<i64> {
     let asks = i64::from(call.nr) == libc::SYS_ioctl
         && Request::of(args[1]) == Some(Request::Version)

@@ -36,7 +36,7 @@ fn a_call_that_ends_meanwhile_is_not_kicked() {
 
 #[test]
 fn arguments_arrive_in_order() {
-    // The first four by what is read; the sixth by a flag that copy_file_range does not know.
+    // The first four by what is read; the sixth by a flag that copy_file_range does not have.
     let mut buf = [0u8; 4];
     let file = std::fs::File::open("/proc/self/exe").unwrap();
     let fd = std::os::fd::AsRawFd::as_raw_fd(&file) as u64;

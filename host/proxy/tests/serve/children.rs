@@ -402,7 +402,7 @@ fn may_be_many() {
     assert!(lines(node.pid()) <= first + 8, "mappings are left");
 }
 
-/// RLIMIT_NPROC, which Linux counts by user: one that nobody else is.
+/// RLIMIT_NPROC, which Linux counts by user: one without other processes.
 fn are_refused_at_the_limit() {
     const LONELY: u32 = 54_321;
     const EAGAIN: i64 = -11;

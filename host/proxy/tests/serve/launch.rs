@@ -119,7 +119,7 @@ pub fn start(setup: &Setup, fds: &[&OwnedFd]) -> Child {
                     libc::setrlimit(resource, &raw const limit);
                 }
             }
-            // Whoever runs the tests may ignore some.
+            // The caller of the tests may ignore some.
             for signo in 1..=libc::SIGRTMAX() {
                 libc::signal(signo, libc::SIG_DFL);
             }

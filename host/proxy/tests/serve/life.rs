@@ -96,7 +96,7 @@ fn it_dies_with_yod() {
         .read_line(&mut line)
         .unwrap();
     let proxy: i32 = line.trim().parse().unwrap();
-    // SAFETY: 1. Signal 0 only asks whether the process is there.
+    // SAFETY: 1. Signal 0 only checks whether the process is there.
     let alive = || unsafe { libc::kill(proxy, 0) } == 0 && !zombie(proxy);
     assert!(alive());
     yod.kill().unwrap();

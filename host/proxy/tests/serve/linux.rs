@@ -315,7 +315,7 @@ fn answers_are_linuxs() {
     std::fs::write(directory.0.join("file"), b"0123456789").unwrap();
     let flags = MapFlags::PRIVATE | MapFlags::FIXED_NOREPLACE;
     let prot = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: 1. Nothing that exists is replaced. 2. Nothing else uses the addresses, for they are given to nobody.
+    // SAFETY: 1. Nothing that exists is replaced. 2. Nothing else uses the addresses, for they are given out to no code.
     let mapped = unsafe { mmap_anonymous(DATA.0 as *mut _, DATA.1 as usize, prot, flags) };
     mapped.expect("addresses that this program does not use");
 

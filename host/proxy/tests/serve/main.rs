@@ -1,6 +1,6 @@
 //! The proxy against a node that is only played: the tests write the node's words, no kernel is involved.
 //!
-//! A test starts this binary again as the proxy, for a proxy never returns and wants a process of its own.
+//! A test starts this binary again as the proxy, for a proxy never returns and needs a process of its own.
 
 mod beside;
 mod cancel;

@@ -403,7 +403,7 @@ fn signals_by_one_without_descriptors() {
     }
 }
 
-/// The node refuses them, or serves them itself (process_vm_readv and writev, between ranks); a proxy that is asked for them all
+/// The node refuses them, or serves them itself (process_vm_readv and writev, between ranks); a proxy that gets them all
 /// the same refuses them.
 fn tracing_calls_are_refused() {
     let (mut node, other) = (Node::new(), Node::new());

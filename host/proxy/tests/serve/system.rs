@@ -1,4 +1,4 @@
-//! What /sys says of processors and memory: the node's, whatever the host has, and by whatever way it is asked.
+//! What /sys says of processors and memory: the node's, whatever the host has, and by whatever way it is read.
 
 use std::os::unix::fs::symlink;
 

@@ -1,4 +1,4 @@
-//! Text that ranks share: what a file is known by, and how it gets into frames of the node pool. Whatever a node asks for, nothing
+//! Text that ranks share: what a file is known by, and how it gets into frames of the node pool. Whatever a node requests, nothing
 //! but frames of the pool is written to, and no key is given for what may change unseen.
 
 use std::os::unix::fs::MetadataExt;

@@ -158,7 +158,7 @@ fn a_limit_on_processes_is_told() {
 }
 
 /// Requests meet workers that spin, that are about to sleep and that sleep; at last while the first one is in a call, so that
-/// the watcher hears the doorbell.
+/// the doorbell wakes the watcher.
 fn no_request_is_slept_through() {
     const THREADS: usize = 8;
     let mut node = node_of(THREADS);
@@ -189,7 +189,7 @@ fn no_request_is_slept_through() {
     }
 }
 
-/// The first worker waits for the doorbell, or is in a call itself so that the watcher hears it.
+/// The first worker waits for the doorbell, or is in a call itself so that the watcher takes it.
 fn a_call_is_given_up_whoever_hears_of_it() {
     let mut node = node_of(3);
     let (read, write) = pipe(&mut node);
@@ -213,7 +213,7 @@ fn an_exit_ends_them_all() {
     let (read, _) = pipe(&mut node);
     block(&mut node, 0..100, read);
     assert_eq!(node.exit(3 << 8).code(), Some(3));
-    // The first worker hears of it as well.
+    // The first worker is woken as well.
     let mut node = node_of(100);
     let (read, _) = pipe(&mut node);
     block(&mut node, 1..100, read);

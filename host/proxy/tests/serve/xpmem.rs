@@ -1,4 +1,4 @@
-//! /dev/xpmem: the proxy has the path and knows the descriptors; the requests are the kernel's.
+//! /dev/xpmem: the proxy has the path and recognizes the descriptors; the requests are the kernel's.
 
 use std::os::unix::fs::symlink;
 

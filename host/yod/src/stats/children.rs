@@ -41,7 +41,7 @@ enum End {
     Lives,
     /// It ended.
     Ended,
-    /// Nobody waited for it.
+    /// It was not waited for.
     Unseen,
 }
 

@@ -1,4 +1,4 @@
-//! What the loop of [`super::Supervisor`] remembers.
+//! The state of the loop of [`super::Supervisor`].
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ pub struct Asked {
 /// What has happened to the job so far.
 pub struct State {
     pub up: bool,
-    /// The node is gone, which ranks that have ended on it need not know.
+    /// The node is gone, which does not affect ranks that have ended on it.
     pub node_gone: bool,
     pub boot_due: Instant,
     pub timeout_due: Option<Instant>,

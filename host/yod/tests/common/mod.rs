@@ -37,7 +37,7 @@ impl Ended {
     }
 }
 
-/// Whoever runs the tests may ignore signals (shells do for what they start in the background), and yod and its ranks inherit
+/// The caller of the tests may ignore signals (shells do for what they start in the background), and yod and its ranks inherit
 /// that: they are started with all signals as usual.
 pub fn yod() -> Command {
     let mut command = Command::new("/usr/bin/env");
@@ -112,7 +112,7 @@ pub fn dir(test: &str) -> PathBuf {
 }
 
 /// An executable file. Another process writes it: a process that a test beside this one is just starting has what is open here until
-/// its own exec, and Linux runs no file that somebody has open for writing (ETXTBSY).
+/// its own exec, and Linux runs no file that is open for writing (ETXTBSY).
 pub fn executable(path: &Path, bytes: &[u8]) {
     let mut install = Command::new("install")
         .args(["-m", "755", "/dev/stdin"])

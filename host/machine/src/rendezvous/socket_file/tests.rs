@@ -68,7 +68,7 @@ fn listens() {
     listen(std::io::stdin(), 1).expect("a socket that is bound");
 }
 
-/// Who was killed while another yod connected to it could not be looked at, and passed for somebody who may not take part.
+/// A yod killed while another yod connected to it could not be looked at, and passed for a process that may not take part.
 #[test]
 fn one_that_is_killed_meanwhile_is_nobody() {
     let _alone = no_process_starts();
@@ -171,7 +171,7 @@ fn one_of_many_listens() {
     fs::remove_dir(dir).expect("empty");
 }
 
-/// Anybody could take the keeper's name first.
+/// Any process could take the keeper's name first.
 #[test]
 fn a_directory_that_others_may_enter_is_not_used() {
     let dir = scratch("others");

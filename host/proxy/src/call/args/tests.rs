@@ -12,7 +12,7 @@ const BLOCKED: u64 = 0x1234;
 /// Where the made-up rank has memory.
 const MEMORY: (u64, u64) = (0x40_0000, 0x2_0000);
 
-/// A rank's memory with a pattern in it; what is written is remembered by nobody.
+/// A rank's memory with a pattern in it; what is written is not kept.
 struct Pattern(Vec<u64>);
 
 impl RankMemory for Pattern {

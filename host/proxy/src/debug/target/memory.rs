@@ -79,7 +79,7 @@ impl Target {
         Some(())
     }
 
-    /// The proxy knows of every mapping that the halted threads have made.
+    /// Records every mapping that the halted threads have made.
     fn catch_up(&self) {
         let position = self.rank.words.log.position();
         if let Err(why) = self.rank.catch_up(position) {

@@ -1,4 +1,4 @@
-//! What gdbstub asks of a target.
+//! What gdbstub requires of a target.
 
 use gdbstub::common::{Pid, Signal, Tid};
 use gdbstub::target::ext::auxv::{Auxv, AuxvOps};

@@ -2,11 +2,11 @@
 //!
 //! A descriptor is there for all threads as soon as Linux has made it, and its number is easy to guess. So nothing may be open
 //! before it was looked at. What a path leads to is opened without access first (O_PATH), by which nothing can be read or
-//! written, and looked at. Then Linux opens that very object, by its link in /proc/self/fd, with the access that was asked for.
+//! written, and looked at. Then Linux opens that very object, by its link in /proc/self/fd, with the access that was requested.
 //! A file that does not exist yet is only made new (O_EXCL): that it is harmless is known.
 //!
 //! What differs: F_GETFL does not show O_NOFOLLOW, and Linux's protection of others' files in directories like /tmp
-//! (fs.protected_regular), which looks at O_CREAT, is not asked.
+//! (fs.protected_regular), which looks at O_CREAT, is not applied.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
