@@ -14,6 +14,7 @@ use std::os::fd::BorrowedFd;
 use machine::rendezvous::Peer;
 
 use crate::failure::{Failure, status};
+use crate::stat;
 
 /// What a launcher has told.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -158,15 +159,8 @@ fn daemon(pmi_fd: Option<String>) -> Option<Daemon> {
         maker?.pid
     });
     let pid = made.or_else(rustix::process::getppid)?.as_raw_pid() as u32;
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok();
-    let start = stat.as_deref().and_then(start_ticks);
+    let start = stat::read(pid).and_then(|stat| stat::field(&stat, stat::START));
     Some((pid, start.unwrap_or(0)))
-}
-
-/// Field 22 of /proc/PID/stat (proc(5)); the name before may hold anything.
-fn start_ticks(stat: &str) -> Option<u64> {
-    let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_whitespace().nth(19)?.parse().ok()
 }
 
 #[cfg(test)]

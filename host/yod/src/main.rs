@@ -32,6 +32,7 @@ mod ranks;
 mod relaunch;
 mod setup;
 mod sink;
+mod stat;
 mod stats;
 mod streams;
 mod supervise;

@@ -10,6 +10,8 @@ use std::time::Duration;
 use machine::plan::{Bytes, Plan};
 use rustix::process::getuid;
 
+use crate::stat;
+
 /// A process as /proc shows it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Process {
@@ -117,10 +119,10 @@ fn processes() -> impl Iterator<Item = Process> {
         let pid = entry.file_name().to_str()?.parse().ok()?;
         // One that ends meanwhile is none.
         let file = |name| fs::read(entry.path().join(name)).ok();
-        let (stat, status) = (file("stat")?, file("status")?);
+        let status = file("status")?;
         process(
             pid,
-            &String::from_utf8_lossy(&stat),
+            &stat::read(pid)?,
             &String::from_utf8_lossy(&status),
             &String::from_utf8_lossy(&file("cmdline")?),
             up_seconds?,
@@ -132,13 +134,8 @@ fn processes() -> impl Iterator<Item = Process> {
 const USER_HZ: f64 = 100.0;
 
 fn process(pid: u32, stat: &str, status: &str, cmdline: &str, up_seconds: f64) -> Option<Process> {
-    // The name in parentheses may hold anything.
-    let (_, stat) = stat.rsplit_once(')')?;
-    let stat: Vec<&str> = stat.split_whitespace().collect();
-    let (parent, start) = (
-        stat.get(1)?.parse().ok()?,
-        stat.get(19)?.parse::<f64>().ok()?,
-    );
+    let parent = stat::field(stat, stat::PARENT)?;
+    let start: f64 = stat::field(stat, stat::START)?;
     let number = |field: &str| -> Option<u64> {
         let line = status.lines().find_map(|line| line.strip_prefix(field))?;
         line.split_whitespace().next()?.parse().ok()

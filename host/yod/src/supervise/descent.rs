@@ -1,5 +1,7 @@
 //! From whom a process descends.
 
+use crate::stat;
+
 /// Generations that are looked at.
 const GENERATIONS: usize = 64;
 
@@ -22,14 +24,7 @@ pub fn any(pid: i32, is_it: impl Fn(i32, bool) -> bool) -> bool {
 
 /// `None`: it is gone.
 fn parent(pid: i32) -> Option<i32> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    parent_in(&stat)
-}
-
-/// Field 4 of /proc/PID/stat (proc(5)); the name before may hold anything.
-fn parent_in(stat: &str) -> Option<i32> {
-    let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_whitespace().nth(1)?.parse().ok()
+    stat::field(&stat::read(pid as u32)?, stat::PARENT)
 }
 
 #[cfg(test)]
@@ -43,6 +38,5 @@ mod tests {
         assert!(any(own, |pid, is_gone| pid == parent && !is_gone));
         assert!(!any(own, |_, is_gone| is_gone));
         assert!(any(i32::MAX, |pid, is_gone| pid == i32::MAX && is_gone));
-        assert_eq!(parent_in("7 (a) b) S 5 1"), Some(5));
     }
 }
