@@ -19,6 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "caller.h"
+
 enum { COUNT = 100000, MOST = 10, RANKS = 3 };
 enum way { HEAP, IN_PLACE, STATIC, WAYS };
 
@@ -29,9 +31,7 @@ static int made, failed, kept;
 
 static int is_called_by_component(const void *address)
 {
-    Dl_info caller;
-    return dladdr(address, &caller) != 0 && (strstr(caller.dli_fname, "mca_coll_smartmap") != NULL ||
-                                             strstr(caller.dli_fname, "libsmartmap_mpich") != NULL);
+    return is_called_by(address, "mca_coll_smartmap") || is_called_by(address, "libsmartmap_mpich");
 }
 
 /** In place of libc's: the libraries call them here. */

@@ -6,7 +6,6 @@
  * Needs a launcher that lets survivors go on, as lost.c does.
  */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <mpi.h>
 #include <sched.h>
 #include <signal.h>
@@ -19,6 +18,7 @@
 #include <unistd.h>
 
 #include "../../smartmap/include/smartmap.h"
+#include "caller.h"
 
 enum { GIVER, VICTIM, LATE, RANKS };
 enum { INTS = 100000, LIMIT_S = 100 };
@@ -28,16 +28,11 @@ enum step { TURN_OF_LATE = 1, READ, SAID };
 static _Atomic int *step; /* where the ranks are, shared by them */
 static int yields = -1;   /* of rank 0 in its collective */
 
-static int is_called_by_component(const void *address)
-{
-    Dl_info caller;
-    return dladdr(address, &caller) != 0 && strstr(caller.dli_fname, "mca_coll_smartmap") != NULL;
-}
-
 /** In place of libc's: a wait calls it here. */
 int sched_yield(void)
 {
-    if (yields >= 0 && is_called_by_component(__builtin_return_address(0)) && ++yields == YIELDS)
+    if (yields >= 0 && is_called_by(__builtin_return_address(0), "mca_coll_smartmap") &&
+        ++yields == YIELDS)
         atomic_store(step, TURN_OF_LATE);
     return (int)syscall(SYS_sched_yield);
 }

@@ -4,24 +4,19 @@
  * ever.  Now all of them leave messages to ob1.
  */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int fails, failed;
+#include "caller.h"
 
-static int is_called_by_component(const void *address)
-{
-    Dl_info caller;
-    return dladdr(address, &caller) != 0 && strstr(caller.dli_fname, "mca_pml_smartmap") != NULL;
-}
+static int fails, failed;
 
 /** In place of libc's: the libraries call it here. */
 void *calloc(size_t count, size_t bytes)
 {
-    if (fails && is_called_by_component(__builtin_return_address(0))) {
+    if (fails && is_called_by(__builtin_return_address(0), "mca_pml_smartmap")) {
         failed = 1;
         return NULL;
     }
