@@ -1,29 +1,21 @@
 // SIGTSTP, SIGTTIN and SIGTTOU stop a process by default, but not where its process group is orphaned: who would continue it? Once a
 // rank that was the leader of a session was stopped by them for ever.
-#include "../common/check.h"
-#include <sys/time.h>
+#include "../common/parallel.h"
+
 #include <sys/wait.h>
-#include <time.h>
 
 static const int stopping[] = {SIGTSTP, SIGTTIN, SIGTTOU};
 enum { STOPPING = sizeof stopping / sizeof *stopping, AFTER_NS = 100000000 };
-
-static int64_t now_ns(void)
-{
-    struct timespec now;
-    need(clock_gettime(CLOCK_MONOTONIC, &now) == 0, "clock_gettime");
-    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
 
 // A process group of its own, whose leader has a parent in another one of the session.
 static void stops(timer_t timer, int signo)
 {
     // Again and again, or one that expires before the stop would be missed.
     struct itimerspec after = {.it_value.tv_nsec = AFTER_NS, .it_interval.tv_nsec = AFTER_NS}, never = {0};
-    int64_t at = now_ns() + AFTER_NS;
+    int64_t at = clock_ns(CLOCK_MONOTONIC) + AFTER_NS;
     need(timer_settime(timer, 0, &after, NULL) == 0, "timer_settime");
     need(raise(signo) == 0, "raise");
-    check(now_ns() >= at, "signal %d stops until a timer continues it", signo);
+    check(clock_ns(CLOCK_MONOTONIC) >= at, "signal %d stops until a timer continues it", signo);
     need(timer_settime(timer, 0, &never, NULL) == 0, "timer_settime");
 }
 

@@ -18,6 +18,14 @@ static void expires_soon(void)
     need(setitimer(ITIMER_REAL, &soon, NULL) == 0, "setitimer");
 }
 
+static void await_pending(void)
+{
+    sigset_t pending;
+    do
+        need(sigpending(&pending) == 0, "sigpending");
+    while (!sigismember(&pending, SIGALRM));
+}
+
 static struct itimerval now(void)
 {
     struct itimerval now;
@@ -30,7 +38,7 @@ static int goes(struct itimerval timer) { return !is_zero(timer.it_value) && tim
 
 int main(void)
 {
-    sigset_t alarms, pending;
+    sigset_t alarms;
     int signo = 0;
     struct itimerval old, stop = {0};
     sigemptyset(&alarms);
@@ -38,25 +46,19 @@ int main(void)
     need(sigprocmask(SIG_BLOCK, &alarms, NULL) == 0, "sigprocmask");
 
     expires_soon();
-    do
-        need(sigpending(&pending) == 0, "sigpending");
-    while (!sigismember(&pending, SIGALRM));
+    await_pending();
     check(stands(now()), "while its signal waits nothing is left");
     check(sigwait(&alarms, &signo) == 0 && signo == SIGALRM, "the signal is taken");
     check(goes(now()), "and the timer goes on");
 
     expires_soon();
-    do
-        need(sigpending(&pending) == 0, "sigpending");
-    while (!sigismember(&pending, SIGALRM));
+    await_pending();
     check(setitimer(ITIMER_REAL, &stop, &old) == 0 && stands(old), "setitimer tells the same");
     check(sigwait(&alarms, &signo) == 0 && is_zero(now().it_value), "one that is off stays off");
 
     need(signal(SIGALRM, count) != SIG_ERR, "signal");
     expires_soon();
-    do
-        need(sigpending(&pending) == 0, "sigpending");
-    while (!sigismember(&pending, SIGALRM));
+    await_pending();
     need(sigprocmask(SIG_UNBLOCK, &alarms, NULL) == 0, "sigprocmask");
     check(calls == 1 && goes(now()), "a handler takes it, too");
 
