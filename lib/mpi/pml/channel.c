@@ -7,6 +7,8 @@
  */
 #include "pml_smartmap.h"
 
+#include <string.h>
+
 static size_t round_up(size_t bytes)
 {
     return (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
@@ -65,10 +67,45 @@ void channel_post(struct channel_end *out, struct line *line, size_t ring_bytes)
     atomic_store_explicit(&line->turn, lap, memory_order_release);
 }
 
+/** Write the last `bytes` of what a posted line announced; its reader follows. */
+void channel_follow(struct channel_end *out, char *room, const char *data, size_t bytes)
+{
+    uint64_t written = out->byte - round_up(bytes);
+    for (size_t part; bytes > 0; bytes -= part, room += part, data += part) {
+        part = bytes < FOLLOW_BYTES ? bytes : FOLLOW_BYTES;
+        memcpy(room, data, part);
+        written += round_up(part);
+        atomic_store_explicit(&out->channel->bytes_written, written, memory_order_release);
+    }
+}
+
 /** The reader's side of channel_room; freed with the line. */
 const char *channel_take(struct channel_end *in, size_t bytes)
 {
     uint64_t at = place(in->byte, bytes);
     in->byte = at + round_up(bytes);
     return in->ring + (at & (job.sizes.ring_bytes - 1));
+}
+
+/** How many bytes are there of what was taken last, `bytes` which follow their line. */
+size_t channel_written(const struct channel_end *in, size_t bytes)
+{
+    uint64_t begin = in->byte - round_up(bytes);
+    uint64_t at = atomic_load_explicit(&in->channel->bytes_written, memory_order_acquire);
+    if (at >= in->byte)
+        return bytes;
+    return at < begin + FOLLOW_BYTES ? FOLLOW_BYTES : at - begin;
+}
+
+/**
+ * A line is read, and what was taken since position `begin`: a store into each
+ * makes it the reader's alone.  A writer's stores into lines that two caches
+ * hold wait one after the other; those into lines that another cache holds
+ * alone do not (docs/adr/0038).
+ */
+void channel_own(const struct channel_end *in, struct line *line, uint64_t begin)
+{
+    *(volatile uint16_t *)&line->attended = 0;
+    for (uint64_t at = begin; at < in->byte; at += LINE_BYTES)
+        *(volatile char *)(in->ring + (at & (job.sizes.ring_bytes - 1))) = 0;
 }

@@ -6,10 +6,12 @@
  * one message with its flag, and a ring of bytes for what a line cannot take.
  *
  *   short   the data in the line
- *   medium  the data in the ring of bytes; as a short one it is gone from the
- *           sender's buffer when the send returns
- *   long    the address of the data: the receiver copies it and answers DONE,
- *           or, where it cannot read it, answers ASK and gets it in PIECES
+ *   medium  the data in the ring of bytes, whose end may still be written when
+ *           the line is there; as a short one it is gone from the sender's
+ *           buffer when the send returns
+ *   long    the address of the data: the receiver copies it and answers DONE.
+ *           Where it cannot read it, or the sender is in a blocking call and so
+ *           can do its half, it answers ASK and gets the data in PIECES
  *
  * A process empties its channels into its receives, or into memory (unexpected
  * messages), whatever its own state, and what it cannot write because a channel
@@ -42,8 +44,9 @@
 #include "smartmap.h"
 
 enum {
-    PROTOCOL = 3, /* processes must agree on it before they share memory */
+    PROTOCOL = 4, /* processes must agree on it before they share memory */
     SHORT_BYTES = 48,
+    FOLLOW_BYTES = 2048, /* what medium data is written and read in, to overlap */
     COMMUNICATORS = 65536, /* ob1's limit for 4.1, which we keep */
 };
 
@@ -55,7 +58,8 @@ struct line {
     int32_t tag;
     uint16_t communicator, source; /* the sender's rank in it */
     uint8_t kind, short_bytes;
-    uint16_t unused;
+    uint16_t attended; /* the sender is still at it: medium data follows the line, or
+                          the call that sends long data does not return before */
     union {
         char data[SHORT_BYTES];
         struct {
@@ -72,6 +76,7 @@ _Static_assert(sizeof(struct line) == LINE_BYTES, "a message is one cache line")
 struct channel {
     _Alignas(LINE_BYTES) _Atomic uint64_t lines_read; /* the receiver's words */
     _Atomic uint64_t bytes_read;
+    _Alignas(LINE_BYTES) _Atomic uint64_t bytes_written; /* the sender's: of data that follows */
     _Alignas(LINE_BYTES) struct line line[]; /* then the ring of bytes */
 };
 
@@ -155,6 +160,7 @@ struct incoming {
     struct match_key key;
     int node;
     enum line_kind kind;
+    bool attended; /* as in struct line */
     size_t bytes;
     uint64_t sender, address;
     const char *data; /* of short and medium ones */
@@ -249,7 +255,10 @@ static inline void leave(void)
 struct line *channel_line(struct channel_end *out);
 char *channel_room(struct channel_end *out, size_t bytes);
 void channel_post(struct channel_end *out, struct line *line, size_t ring_bytes);
+void channel_follow(struct channel_end *out, char *room, const char *data, size_t bytes);
+size_t channel_written(const struct channel_end *in, size_t bytes);
 const char *channel_take(struct channel_end *in, size_t bytes);
+void channel_own(const struct channel_end *in, struct line *line, uint64_t begin);
 size_t channel_bytes(const struct sizes *sizes);
 struct channel_end channel_end(struct block *block, int index, const struct sizes *sizes);
 

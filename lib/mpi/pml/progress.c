@@ -32,14 +32,16 @@ static int empty_channel(int node)
     struct channel_end *in = &job.peer[node].in;
     int lines = 0;
     for (; lines < LINES_AT_ONCE; lines++) {
-        const struct line *l = &in->channel->line[in->line & (job.sizes.lines - 1)];
+        struct line *l = &in->channel->line[in->line & (job.sizes.lines - 1)];
         uint32_t lap = (uint32_t)(in->line / job.sizes.lines) + 1;
         if (atomic_load_explicit(&l->turn, memory_order_acquire) != lap)
             break;
         in->line++;
         /* A stream: its next line may be written already. */
         __builtin_prefetch(&in->channel->line[in->line & (job.sizes.lines - 1)]);
+        uint64_t begin = in->byte;
         receive_line(node, l);
+        channel_own(in, l, begin);
         /* Not all at the end: the sender would wait for it, and then we for the sender. */
         if (in->byte - in->bytes_read >= job.sizes.ring_bytes / 4)
             free_read(in);

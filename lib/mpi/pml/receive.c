@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "pml_smartmap.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,11 @@ static bool read_by_linux(const struct peer *p, char *to, uint64_t from, size_t 
     return true;
 }
 
-/** Copy long data from where it lies; false: the sender must send pieces. */
+/**
+ * Copy long data from where it lies; false: the sender must send pieces.  These
+ * are faster where both have a CPU: the two halves overlap, and the sender's
+ * buffer stays its cache's alone (docs/adr/0038).
+ */
 static bool copy_long(struct request *r, const struct incoming *m)
 {
     const struct peer *p = &job.peer[m->node];
@@ -38,10 +43,45 @@ static bool copy_long(struct request *r, const struct incoming *m)
         return false;
     if (m->node == job.self)
         request_unpack(r, address, r->bytes);
+    else if (m->attended && !job.crowded)
+        return false;
     else if (smartmap_reachable(p->smartmap_rank, address, r->bytes))
         request_unpack(r, smartmap_remote((unsigned)p->smartmap_rank, address), r->bytes);
     else
         return r->start && read_by_linux(p, r->start, m->address, r->bytes);
+    return true;
+}
+
+/** More than `have` bytes of short or medium data, for which it waits; `have`: the sender died. */
+static size_t arrived(const struct incoming *m, size_t have)
+{
+    enum { POLLS_TO_CHECK = 4096 };
+    if (!m->attended)
+        return m->bytes;
+    const struct peer *p = &job.peer[m->node];
+    size_t bytes = channel_written(&p->in, m->bytes);
+    for (unsigned polls = 1; bytes == have; polls++) {
+        bool dead = polls % POLLS_TO_CHECK == 0 && !smartmap_alive(p->smartmap_rank);
+        bytes = channel_written(&p->in, m->bytes);
+        if (dead)
+            break;
+        if (polls % POLLS_TO_CHECK == 0)
+            sched_yield();
+    }
+    return bytes;
+}
+
+/** Short or medium data, as it arrives; false: its sender died before the end. */
+static bool copy_arriving(struct request *r, const struct incoming *m)
+{
+    for (size_t have = 0, now; have < m->bytes; have = now) {
+        now = arrived(m, have);
+        if (now == have)
+            return false;
+        size_t end = now < r->bytes ? now : r->bytes;
+        if (end > r->moved)
+            request_unpack(r, m->data + r->moved, end - r->moved);
+    }
     return true;
 }
 
@@ -60,14 +100,12 @@ static void receive_message(struct request *r, const struct incoming *m)
     r->node = m->node;
     if (m->kind == LINE_LONG)
         send_queue(r, copy_long(r, m) ? ERRAND_DONE : ERRAND_ASK);
-    else {
-        if (r->bytes > 0)
-            request_unpack(r, m->data, r->bytes);
-        if (m->sender)
-            send_queue(r, ERRAND_DONE);
-        else
-            request_finish(r, status->MPI_ERROR);
-    }
+    else if (!copy_arriving(r, m))
+        request_finish(r, MPI_ERR_OTHER);
+    else if (m->sender)
+        send_queue(r, ERRAND_DONE);
+    else
+        request_finish(r, status->MPI_ERROR);
 }
 
 /** Under the lock: the same for a message that has waited. */
@@ -100,8 +138,16 @@ static void keep(const struct incoming *m)
     a->match.key = m->key;
     a->message = *m;
     a->message.data = a->data;
-    if (bytes > 0)
-        memcpy(a->data, m->data, bytes);
+    for (size_t have = 0, now; have < bytes; have = now) {
+        now = arrived(m, have);
+        if (now == have) { /* the sender died */
+            free(a);
+            return;
+        }
+        memcpy(a->data + have, m->data + have, now - have);
+    }
+    if (m->kind != LINE_LONG)
+        a->message.attended = false;
     match_keep(&job.unexpected, &a->match);
 }
 
@@ -119,6 +165,7 @@ static void message_line(int node, const struct line *l)
             m.data = channel_take(&job.peer[node].in, m.bytes);
         else
             m.address = l->address;
+        m.attended = l->attended;
     }
     struct match_item *item =
         job.posted.items > 0 ? match_receive(&job.posted, &m.key) : NULL;

@@ -36,11 +36,15 @@ static bool write_data(struct peer *p, const struct comm *c, int tag, const char
         l->sender = sender;
     }
     address_line(l, in_line ? LINE_SHORT : LINE_MEDIUM, c, tag);
+    l->attended = start && bytes > FOLLOW_BYTES && !job.crowded;
+    size_t first = l->attended ? FOLLOW_BYTES : bytes;
     if (OPAL_LIKELY(start != NULL))
-        memcpy(to, start, bytes);
+        memcpy(to, start, first);
     else if (bytes > 0)
         request_pack(r, to, bytes);
     channel_post(&p->out, l, in_line ? 0 : bytes);
+    if (l->attended)
+        channel_follow(&p->out, to + first, start + first, bytes - first);
     return true;
 }
 
@@ -64,6 +68,7 @@ static bool write_send(struct peer *p, struct request *r)
     l->bytes = r->bytes;
     l->sender = (uint64_t)r;
     l->address = (uint64_t)r->start;
+    l->attended = r->borrowed;
     channel_post(&p->out, l, 0);
     request_await(r);
     return true;
@@ -90,8 +95,9 @@ static bool write_answer(struct peer *p, struct request *r)
 /** Short enough that the receiver empties one while the next is written. */
 static size_t next_piece(const struct request *r)
 {
-    size_t most = job.sizes.ring_bytes / 4, left = r->bytes - r->moved;
-    return left < most ? left : most;
+    enum { MOST_BYTES = 8192 }; /* the best of 4096 to 32768, and a quarter of the least ring */
+    size_t left = r->bytes - r->moved;
+    return left < MOST_BYTES ? left : MOST_BYTES;
 }
 
 /** An empty piece is the last: a truncating receive ends within the next element. */
