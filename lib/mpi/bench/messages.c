@@ -3,7 +3,8 @@
  * BATCHES batches, which a loaded machine disturbs least.
  *
  *   flag            one way of a word stored until the other process sees it
- *   one way N       half a round of N bytes; "any": received from MPI_ANY_SOURCE
+ *   one way N       half a round of N bytes; "any": received from MPI_ANY_SOURCE;
+ *                   "new": from one buffer, written before it is sent, into another
  *   stream N        one message of many in one direction; "both": in both; "new":
  *                   each from a place of its own, and written before it is sent
  *   posted, unexpected   a round of 8 bytes with 1,000 others before the match
@@ -33,6 +34,19 @@ static void ping_pong_from(int turns, int bytes, int source)
 }
 
 static void one_way(int turns, int bytes) { ping_pong_from(turns, bytes, 1 - rank); }
+
+/** As programs do: what is sent was computed since the last time. */
+static void one_way_new(int turns, int bytes)
+{
+    for (int i = 0; i < turns; i++) {
+        if (rank == 1)
+            MPI_Recv(in, bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        memset(out, i, (size_t)bytes);
+        MPI_Send(out, bytes, MPI_BYTE, 1 - rank, 0, MPI_COMM_WORLD);
+        if (rank == 0)
+            MPI_Recv(in, bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+}
 
 static void one_way_any(int turns, int bytes) { ping_pong_from(turns, bytes, MPI_ANY_SOURCE); }
 
@@ -122,9 +136,11 @@ int main(int argc, char **argv)
     memset(in, 1, MOST);
     MPI_Win win = open_word(rank);
     cell("flag", 8, 1000, 2, flag);
-    for (int i = 0; i < 9; i++)
-        cell("one way", sizes[i], sizes[i] <= 4096 ? 500 : sizes[i] <= 262144 ? 50 : 5, 2,
-             one_way);
+    for (int i = 0; i < 9; i++) {
+        int turns = sizes[i] <= 4096 ? 500 : sizes[i] <= 262144 ? 50 : 5;
+        cell("one way", sizes[i], turns, 2, one_way);
+        cell("one way new", sizes[i], turns, 2, one_way_new);
+    }
     cell("one way any", 8, 500, 2, one_way_any);
     for (int i = 0; i < 6; i++) {
         cell("stream", sizes[i], 640, 1, stream);

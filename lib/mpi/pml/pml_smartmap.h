@@ -10,8 +10,8 @@
  *           the line is there; as a short one it is gone from the sender's
  *           buffer when the send returns
  *   long    the address of the data: the receiver copies it and answers DONE.
- *           Where it cannot read it, or the sender is in a blocking call and so
- *           can do its half, it answers ASK and gets the data in PIECES
+ *           Where it cannot read it, or new data is sent by a blocking call,
+ *           which can do its half, it answers ASK and gets the data in PIECES
  *
  * A process empties its channels into its receives, or into memory (unexpected
  * messages), whatever its own state, and what it cannot write because a channel
@@ -58,8 +58,8 @@ struct line {
     int32_t tag;
     uint16_t communicator, source; /* the sender's rank in it */
     uint8_t kind, short_bytes;
-    uint16_t attended; /* the sender is still at it: medium data follows the line, or
-                          the call that sends long data does not return before */
+    uint16_t attended; /* the sender is still at it: medium data follows the line; long
+                          data it will send in pieces, and that will be faster */
     union {
         char data[SHORT_BYTES];
         struct {
@@ -286,6 +286,10 @@ int smartmap_isend(const void *, size_t, ompi_datatype_t *, int, int,
                    mca_pml_base_send_mode_t, ompi_communicator_t *, ompi_request_t **);
 int smartmap_send(const void *, size_t, ompi_datatype_t *, int, int,
                   mca_pml_base_send_mode_t, ompi_communicator_t *);
+
+/* sent.c */
+bool sent_unchanged(const char *start, size_t bytes);
+void sent_overwritten(const char *start, size_t bytes);
 
 /* receive.c */
 int receive_start(struct request *r);

@@ -98,9 +98,11 @@ static void receive_message(struct request *r, const struct incoming *m)
     status->MPI_ERROR = truncated ? MPI_ERR_TRUNCATE : OMPI_SUCCESS;
     r->partner = m->sender;
     r->node = m->node;
-    if (m->kind == LINE_LONG)
+    if (m->kind == LINE_LONG) {
+        if (r->start)
+            sent_overwritten(r->start, r->bytes);
         send_queue(r, copy_long(r, m) ? ERRAND_DONE : ERRAND_ASK);
-    else if (!copy_arriving(r, m))
+    } else if (!copy_arriving(r, m))
         request_finish(r, MPI_ERR_OTHER);
     else if (m->sender)
         send_queue(r, ERRAND_DONE);

@@ -68,7 +68,7 @@ static bool write_send(struct peer *p, struct request *r)
     l->bytes = r->bytes;
     l->sender = (uint64_t)r;
     l->address = (uint64_t)r->start;
-    l->attended = r->borrowed;
+    l->attended = r->borrowed && r->start && !sent_unchanged(r->start, r->bytes);
     channel_post(&p->out, l, 0);
     request_await(r);
     return true;
