@@ -43,7 +43,7 @@ static bool copy_long(struct request *r, const struct incoming *m)
         return false;
     if (m->node == job.self)
         request_unpack(r, address, r->bytes);
-    else if (m->attended && !job.crowded)
+    else if (m->attended)
         return false;
     else if (smartmap_reachable(p->smartmap_rank, address, r->bytes))
         request_unpack(r, smartmap_remote((unsigned)p->smartmap_rank, address), r->bytes);

@@ -68,7 +68,8 @@ static bool write_send(struct peer *p, struct request *r)
     l->bytes = r->bytes;
     l->sender = (uint64_t)r;
     l->address = (uint64_t)r->start;
-    l->attended = r->borrowed && r->start && !sent_unchanged(r->start, r->bytes);
+    l->attended = r->borrowed && !job.crowded && r->start &&
+                  !sent_unchanged(r->start, r->bytes);
     channel_post(&p->out, l, 0);
     request_await(r);
     return true;

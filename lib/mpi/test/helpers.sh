@@ -13,6 +13,9 @@ timed() { # runs a command: `said`, `status`, and where it took long, the time i
     seconds=$(($(date +%s) - begin))
     [ $seconds -lt 20 ] || name="$name ($seconds s)"
 }
+hung() { # whether a status is one of `timeout -k`
+    case $1 in 124 | 137) ;; *) return 1 ;; esac
+}
 expect() { # name, text that must appear, command that must succeed...
     name=$1 text=$2; shift 2
     timed "$@"
@@ -28,7 +31,7 @@ expect_failure() { # name, text that must appear, command that must fail but not
 expect_survivors() { # as expect; what the launcher makes of the dead does not matter, a hang does
     name=$1 text=$2; shift 2
     timed "$@"
-    case $status in 124 | 137) right="no, $status" ;; *) right=yes ;; esac
+    if hung $status; then right="no, $status"; else right=yes; fi
     judge "$name" "$right" "$text" "$said"
 }
 gone() { # whether a process has ended; one that nobody has waited for yet has
