@@ -128,11 +128,18 @@ impl Copy {
         Ok(tested?.0)
     }
 
-    /// Runs a test, and what it printed.
+    /// Runs a test, and what it printed. The limit is the test's alone: it is built before.
     ///
     /// # Errors
     /// There is no such test, or it does not build.
     pub fn test(&self, [package, binary, name]: &[String; 3]) -> Result<(Verdict, String)> {
+        let mut of_package = vec!["test", "--quiet", "-p", package];
+        match binary.as_str() {
+            "lib" => of_package.push("--lib"),
+            "bin" => of_package.push("--bins"),
+            _ => of_package.extend(["--test", binary]),
+        }
+        must(self.cargo().args(&of_package).arg("--no-run"))?;
         let cargo = self.cargo();
         let mut command = Command::new("timeout");
         command
@@ -142,13 +149,7 @@ impl Copy {
         for (key, value) in cargo.get_envs() {
             command.env(key, value.context("a variable without a value")?);
         }
-        command.args(["test", "--quiet", "-p", package]);
-        match binary.as_str() {
-            "lib" => command.arg("--lib"),
-            "bin" => command.arg("--bins"),
-            _ => command.args(["--test", binary]),
-        };
-        command.args(["--", name]);
+        command.args(&of_package).args(["--", name]);
         let output = command.output().context("cannot run timeout")?;
         let verdict = verdict(&output).with_context(|| format!("{package} {binary} {name}"))?;
         Ok((
