@@ -12,28 +12,29 @@ MACHINE = ("flag", "copy_once", "copy_twice")  # rows that measure no library
 POINT_TO_POINT = ("pingpong", "stream")
 ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 CELL_LIMIT = 1.05  # "never more than 5 % slower than the best of the others"
+PROGRAM_LIMIT = 1.02  # of whole programs
 NEAR_US = 0.1  # a flag between cores of one cache takes less, across caches more
 
 
-def configurations(folder, stem="bench"):
-    """Name -> (command prefix, extra environment, program) of what is installed; `stem`: of the programs' names."""
+def configurations(folder, benchmark="collectives"):
+    """Name -> (command prefix, extra environment, program) of what is installed."""
     found = {}
     mpirun = ["mpirun.openmpi", "--bind-to", "core", "-n", "2"]
-    program = [os.path.join(folder, f"{stem}-openmpi")]
+    program = [os.path.join(folder, "bench", f"{benchmark}-openmpi")]
     no_cma = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
     found["smartmap"] = (mpirun + [RUN], {"SMARTMAP_TARGET": os.path.join(folder, "..")}, program)
     found["openmpi 4.1"] = (mpirun, {}, program)
     found["same, no CMA"] = (mpirun, no_cma, program)
-    mpich = os.path.join(folder, f"{stem}-mpich")
+    mpich = os.path.join(folder, "bench", f"{benchmark}-mpich")
     if shutil.which("mpirun.mpich") and os.path.exists(mpich):
         found["mpich 4.0"] = (["mpirun.mpich", "-bind-to", "core", "-n", "2"], {}, [mpich])
     peers = os.path.join(folder, "peers")
-    program = os.path.join(peers, f"{stem}-openmpi")
+    program = os.path.join(peers, f"{benchmark}-openmpi")
     if os.path.exists(program):
         # Without a network UCX only complains, of windows that live in shared memory.
         found["openmpi 5.0"] = ([f"{peers}/openmpi/bin/mpirun", "--bind-to", "core", "-n", "2"],
                                 {"OMPI_MCA_osc": "^ucx"}, [program])
-    program = os.path.join(peers, f"{stem}-mpich")
+    program = os.path.join(peers, f"{benchmark}-mpich")
     if os.path.exists(program):
         found["mpich 5.0"] = ([f"{peers}/mpich/bin/mpiexec", "-bind-to", "core", "-n", "2"],
                               {}, [program])
@@ -70,11 +71,12 @@ def collective(cell):
     return cell[0] not in MACHINE + POINT_TO_POINT
 
 
-def judged(what, gains):
+def judged(what, gains, limit=CELL_LIMIT):
     """One line on {cell: best of the others / ours}: the mean, and where ours is slower."""
-    slow = [f"{cell} ({1 / g:.2f} times the best)" for cell, g in gains.items() if g < 1 / CELL_LIMIT]
+    slow = [f"{cell} ({1 / g:.2f} times the best)" for cell, g in gains.items() if g < 1 / limit]
     return (f"speed of {what} against the best of the others {geometric_mean(gains.values()):.2f} (geometric mean), "
-            f"{len(slow)} of {len(gains)} cells more than 5 % slower" + (": " + ", ".join(slow) if slow else ""))
+            f"{len(slow)} of {len(gains)} cells more than {limit - 1:.0%} slower".replace("%", " %")
+            + (": " + ", ".join(slow) if slow else ""))
 
 
 def cpu_name():

@@ -1,0 +1,418 @@
+/*
+ * kernels [BATCHES]: what applications do between and in their messages, in small,
+ * after the NAS Parallel Benchmarks.  Each line is a cell and the nanoseconds of a
+ * step, the fastest of BATCHES (15) batches, which a loaded machine disturbs least.
+ *
+ *   cg N       conjugate gradient on N^3 points of a rank: planes to and from both
+ *              neighbours (Isend, Irecv, Waitall), two sums
+ *   lu N       wavefronts there and back: from one neighbour N doubles, to the
+ *              other what was computed of them (Recv, Send), BLOCKS times
+ *   ft N       lines of N complex numbers transformed, transposed (Alltoall), and back
+ *   is N       N integers of a rank sorted over all (Alltoall, Alltoallv)
+ *   ep N       N points of a rank in the circle counted, one sum
+ *
+ * Any number of ranks that divides 64.  What is wrong ends the job.
+ */
+#include <complex.h>
+#include <math.h>
+#include <mpi.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BATCH_US = 20000, CG_STEPS = 60, BLOCKS = 32, MOST_RANKS = 64 };
+
+static int rank, ranks, before, after; /* MPI_PROC_NULL at the ends */
+
+static void must(bool right, const char *what)
+{
+    if (!right) {
+        fprintf(stderr, "kernels: rank %d: %s\n", rank, what);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+}
+
+static void *memory(size_t bytes)
+{
+    void *start = calloc(1, bytes);
+    must(start != NULL, "out of memory");
+    return start;
+}
+
+static double sum_over_ranks(double own)
+{
+    double sum;
+    MPI_Allreduce(&own, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    return sum;
+}
+
+static uint64_t next_random(uint64_t *state) /* Knuth's MMIX */
+{
+    *state = *state * 6364136223846793005 + 1442695040888963407;
+    return *state >> 33;
+}
+
+/* cg: a cube of n^3 points in a frame of zeros, and of the neighbours' planes */
+
+static struct {
+    int n, steps;
+    size_t plane; /* in doubles, frame included */
+    double *x, *r, *p, *q, rr;
+} cg;
+
+static void cg_restart(void)
+{
+    size_t points = cg.plane * (size_t)(cg.n + 2);
+    memset(cg.x, 0, points * sizeof *cg.x);
+    cg.rr = 0;
+    for (int k = 1; k <= cg.n; k++)
+        for (int j = 1; j <= cg.n; j++)
+            for (int i = 1; i <= cg.n; i++) {
+                size_t at = (size_t)k * cg.plane + (size_t)(j * (cg.n + 2) + i);
+                cg.r[at] = cg.p[at] = 1.0 + (i * 7 + j * 5 + k * 3 + rank) % 11;
+                cg.rr += cg.r[at] * cg.r[at];
+            }
+    cg.rr = sum_over_ranks(cg.rr);
+    cg.steps = 0;
+}
+
+static void cg_begin(int n)
+{
+    cg.n = n;
+    cg.plane = (size_t)(n + 2) * (size_t)(n + 2);
+    double **vectors[] = { &cg.x, &cg.r, &cg.p, &cg.q };
+    for (int i = 0; i < 4; i++)
+        *vectors[i] = memory(cg.plane * (size_t)(n + 2) * sizeof(double));
+    cg_restart();
+}
+
+static void cg_exchange(void)
+{
+    MPI_Request requests[4];
+    int count = (int)cg.plane;
+    double *first = cg.p + cg.plane, *last = cg.p + (size_t)cg.n * cg.plane;
+    MPI_Irecv(first - cg.plane, count, MPI_DOUBLE, before, 0, MPI_COMM_WORLD, &requests[0]);
+    MPI_Irecv(last + cg.plane, count, MPI_DOUBLE, after, 0, MPI_COMM_WORLD, &requests[1]);
+    MPI_Isend(first, count, MPI_DOUBLE, before, 0, MPI_COMM_WORLD, &requests[2]);
+    MPI_Isend(last, count, MPI_DOUBLE, after, 0, MPI_COMM_WORLD, &requests[3]);
+    MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
+}
+
+/** q = A p, and p . q of this rank. */
+static double cg_apply(void)
+{
+    double sum = 0;
+    ptrdiff_t line = cg.n + 2, plane = (ptrdiff_t)cg.plane;
+    for (int k = 1; k <= cg.n; k++)
+        for (int j = 1; j <= cg.n; j++) {
+            const double *p = cg.p + k * plane + j * line;
+            double *q = cg.q + k * plane + j * line;
+            for (int i = 1; i <= cg.n; i++) {
+                q[i] = 6.5 * p[i] - p[i - 1] - p[i + 1] - p[i - line] - p[i + line] - p[i - plane] -
+                       p[i + plane];
+                sum += p[i] * q[i];
+            }
+        }
+    return sum;
+}
+
+static void cg_step(void)
+{
+    if (cg.steps++ == CG_STEPS)
+        cg_restart();
+    cg_exchange();
+    double alpha = cg.rr / sum_over_ranks(cg_apply()), rr = 0;
+    for (size_t at = cg.plane; at < cg.plane * (size_t)(cg.n + 1); at++) {
+        cg.x[at] += alpha * cg.p[at];
+        cg.r[at] -= alpha * cg.q[at];
+        rr += cg.r[at] * cg.r[at];
+    }
+    rr = sum_over_ranks(rr);
+    for (size_t at = cg.plane; at < cg.plane * (size_t)(cg.n + 1); at++)
+        cg.p[at] = cg.r[at] + rr / cg.rr * cg.p[at];
+    cg.rr = rr;
+}
+
+static void cg_end(void)
+{
+    cg_restart();
+    double start = cg.rr;
+    for (int i = 0; i < CG_STEPS; i++)
+        cg_step();
+    must(cg.rr < start * 1e-16, "cg: it does not converge");
+    free(cg.x), free(cg.r), free(cg.p), free(cg.q);
+}
+
+/* lu: each rank adds 1 on the way there, and on the way back */
+
+static struct {
+    int n;
+    double *values;
+} lu;
+
+static void lu_begin(int n)
+{
+    lu.n = n;
+    lu.values = memory((size_t)n * sizeof *lu.values);
+}
+
+static void lu_sweep(int from, int to)
+{
+    for (int block = 0; block < BLOCKS; block++) {
+        if (from == MPI_PROC_NULL)
+            for (int i = 0; i < lu.n; i++)
+                lu.values[i] = block + i;
+        MPI_Recv(lu.values, lu.n, MPI_DOUBLE, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        for (int i = 0; i < lu.n; i++)
+            lu.values[i] += 1;
+        MPI_Send(lu.values, lu.n, MPI_DOUBLE, to, 0, MPI_COMM_WORLD);
+    }
+}
+
+static void lu_step(void)
+{
+    lu_sweep(before, after);
+    lu_sweep(after, before);
+}
+
+static void lu_end(void)
+{
+    lu_step();
+    for (int i = 0; i < lu.n; i++)
+        must(lu.values[i] == BLOCKS - 1 + i + ranks - rank, "lu: a wrong value");
+    free(lu.values);
+}
+
+/* ft: an n x n matrix by lines */
+
+static struct {
+    int n, lines;
+    double complex *matrix, *sent, *start, *roots;
+} ft;
+
+static double complex ft_value(int line, int i) { return (line * 13 + i * 7) % 17 - 8 + (line + i) % 5 * I; }
+
+static void ft_begin(int n)
+{
+    ft.n = n;
+    ft.lines = n / ranks;
+    size_t bytes = (size_t)n * (size_t)ft.lines * sizeof *ft.matrix;
+    ft.matrix = memory(bytes);
+    ft.sent = memory(bytes);
+    ft.roots = memory((size_t)n * sizeof *ft.roots);
+    for (int i = 0; i < n; i++)
+        ft.roots[i] = cexp(-2 * M_PI * I * i / n);
+    for (int line = 0; line < ft.lines; line++)
+        for (int i = 0; i < n; i++)
+            ft.matrix[line * n + i] = ft_value(rank * ft.lines + line, i);
+}
+
+static void ft_line(double complex *line, bool back)
+{
+    int n = ft.n;
+    for (int i = 1, j = 0; i < n; i++) { /* in the order of reversed bits */
+        int bit = n >> 1;
+        for (; j & bit; bit >>= 1)
+            j ^= bit;
+        j ^= bit;
+        if (i < j) {
+            double complex other = line[i];
+            line[i] = line[j];
+            line[j] = other;
+        }
+    }
+    for (int half = 1; half < n; half *= 2)
+        for (int first = 0; first < n; first += 2 * half)
+            for (int i = 0; i < half; i++) {
+                double complex root = ft.roots[i * (n / 2 / half)];
+                double complex odd = line[first + half + i] * (back ? conj(root) : root);
+                line[first + half + i] = line[first + i] - odd;
+                line[first + i] += odd;
+            }
+}
+
+static void ft_transpose(void)
+{
+    int n = ft.n, lines = ft.lines;
+    for (int to = 0; to < ranks; to++)
+        for (int i = 0; i < lines; i++)
+            for (int line = 0; line < lines; line++)
+                ft.sent[(to * lines + i) * lines + line] = ft.matrix[line * n + to * lines + i];
+    double complex *got = memory((size_t)n * (size_t)lines * sizeof *got);
+    int count = lines * lines * 2;
+    MPI_Alltoall(ft.sent, count, MPI_DOUBLE, got, count, MPI_DOUBLE, MPI_COMM_WORLD);
+    for (int from = 0; from < ranks; from++)
+        for (int line = 0; line < lines; line++)
+            memcpy(ft.matrix + line * n + from * lines, got + (from * lines + line) * lines,
+                   (size_t)lines * sizeof *got);
+    free(got);
+}
+
+static void ft_transform(bool back)
+{
+    for (int pass = 0; pass < 2; pass++) {
+        for (int line = 0; line < ft.lines; line++)
+            ft_line(ft.matrix + line * ft.n, back);
+        ft_transpose();
+    }
+}
+
+static void ft_step(void)
+{
+    ft_transform(false);
+    ft_transform(true);
+    double points = (double)ft.n * ft.n;
+    for (int i = 0; i < ft.n * ft.lines; i++)
+        ft.matrix[i] /= points;
+}
+
+static void ft_end(void)
+{
+    for (int line = 0; line < ft.lines; line++)
+        for (int i = 0; i < ft.n; i++)
+            must(cabs(ft.matrix[line * ft.n + i] - ft_value(rank * ft.lines + line, i)) < 1e-6,
+                 "ft: not what it was");
+    free(ft.matrix), free(ft.sent), free(ft.roots);
+}
+
+/* is: keys below KEYS, of which each rank gets a range */
+
+enum { KEYS = 1 << 16 };
+static struct {
+    int n, got;
+    uint64_t random;
+    int32_t *keys, *sent, *received;
+} is;
+
+static void is_begin(int n)
+{
+    is.n = n;
+    is.random = (uint64_t)rank + 1;
+    is.keys = memory((size_t)n * sizeof *is.keys);
+    is.sent = memory((size_t)n * sizeof *is.sent);
+    is.received = memory((size_t)n * (size_t)ranks * sizeof *is.received);
+}
+
+static void is_step(void)
+{
+    int width = KEYS / ranks, counts[MOST_RANKS] = { 0 }, places[MOST_RANKS], at[MOST_RANKS];
+    int theirs[MOST_RANKS], to[MOST_RANKS];
+    for (int i = 0; i < is.n; i++) {
+        is.keys[i] = (int32_t)(next_random(&is.random) % KEYS);
+        counts[is.keys[i] / width]++;
+    }
+    MPI_Alltoall(counts, 1, MPI_INT, theirs, 1, MPI_INT, MPI_COMM_WORLD);
+    places[0] = to[0] = 0;
+    for (int r = 1; r < ranks; r++) {
+        places[r] = places[r - 1] + counts[r - 1];
+        to[r] = to[r - 1] + theirs[r - 1];
+    }
+    memcpy(at, places, sizeof at);
+    for (int i = 0; i < is.n; i++)
+        is.sent[at[is.keys[i] / width]++] = is.keys[i];
+    is.got = to[ranks - 1] + theirs[ranks - 1];
+    MPI_Alltoallv(is.sent, counts, places, MPI_INT32_T, is.received, theirs, to, MPI_INT32_T,
+                  MPI_COMM_WORLD);
+    static int32_t often[KEYS];
+    memset(often, 0, (size_t)width * sizeof *often);
+    for (int i = 0; i < is.got; i++)
+        often[is.received[i] - rank * width]++;
+    for (int key = 0, i = 0; key < width; key++)
+        for (int32_t times = often[key]; times > 0; times--)
+            is.received[i++] = rank * width + key;
+}
+
+static void is_end(void)
+{
+    is_step();
+    for (int i = 0; i < is.got; i++)
+        must(is.received[i] / (KEYS / ranks) == rank && (i == 0 || is.received[i - 1] <= is.received[i]),
+             "is: not in order");
+    must(sum_over_ranks(is.got) == (double)is.n * ranks, "is: keys are lost");
+    free(is.keys), free(is.sent), free(is.received);
+}
+
+/* ep: pi by random points */
+
+static struct {
+    int n;
+    uint64_t random;
+    double inside;
+} ep;
+
+static void ep_begin(int n)
+{
+    ep.n = n;
+    ep.random = (uint64_t)rank + 1;
+}
+
+static void ep_step(void)
+{
+    int inside = 0;
+    for (int i = 0; i < ep.n; i++) {
+        double x = (double)next_random(&ep.random) / 0x1p31, y = (double)next_random(&ep.random) / 0x1p31;
+        inside += x * x + y * y < 1;
+    }
+    ep.inside = sum_over_ranks(inside);
+}
+
+static void ep_end(void)
+{
+    double pi = 4 * ep.inside / ((double)ep.n * ranks);
+    must(fabs(pi - M_PI) < 5 / sqrt(ep.n), "ep: that is not pi");
+}
+
+static const struct kernel {
+    const char *name;
+    void (*begin)(int n), (*step)(void), (*end)(void);
+    int sizes[4];
+} kernels[] = {
+    { "cg", cg_begin, cg_step, cg_end, { 12, 24, 48, 96 } },
+    { "lu", lu_begin, lu_step, lu_end, { 10, 200, 2000, 20000 } },
+    { "ft", ft_begin, ft_step, ft_end, { 64, 256, 512 } },
+    { "is", is_begin, is_step, is_end, { 1 << 12, 1 << 16, 1 << 19 } },
+    { "ep", ep_begin, ep_step, ep_end, { 1 << 12, 1 << 16 } },
+};
+
+/** Seconds of so many steps, of all ranks. */
+static double time_of(const struct kernel *kernel, int steps)
+{
+    MPI_Barrier(MPI_COMM_WORLD);
+    double start = MPI_Wtime();
+    for (int i = 0; i < steps; i++)
+        kernel->step();
+    MPI_Barrier(MPI_COMM_WORLD);
+    return MPI_Wtime() - start;
+}
+
+static void run(const struct kernel *kernel, int size, int batches)
+{
+    kernel->begin(size);
+    kernel->step(); /* once for nothing */
+    double best = time_of(kernel, 3) / 3;
+    int steps = 1 + (int)(BATCH_US * 1e-6 / best);
+    MPI_Bcast(&steps, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    for (int batch = 0; batch < batches; batch++)
+        best = fmin(best, time_of(kernel, steps) / steps);
+    kernel->end();
+    if (rank == 0)
+        printf("%s %d: %.0f\n", kernel->name, size, best * 1e9);
+}
+
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    must(MOST_RANKS % ranks == 0, "a number of ranks that divides 64, please");
+    before = rank > 0 ? rank - 1 : MPI_PROC_NULL;
+    after = rank < ranks - 1 ? rank + 1 : MPI_PROC_NULL;
+    for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++)
+        for (int i = 0; i < 4 && kernels[k].sizes[i] > 0; i++)
+            run(&kernels[k], kernels[k].sizes[i], argc > 1 ? atoi(argv[1]) : 15);
+    MPI_Finalize();
+    return 0;
+}
