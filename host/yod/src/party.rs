@@ -294,3 +294,25 @@ fn missing_line(missing: &[usize], place: &Place, limit: Duration) -> String {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    /// Only one that comes later is heard by this way: which one that is, no test of whole jobs can choose.
+    #[test]
+    fn one_that_cannot_run_its_rank_says_why() {
+        let cli = Cli::parse_from(["yod", "./a.out"]);
+        let place = Place {
+            ranks: 1..2,
+            size: 2,
+            launched: None,
+        };
+        let failure = Failure::new(127, "yod: ./a.out: no such file");
+        let unfit = member(&cli, &place, Some(&failure)).unfit;
+        assert_eq!(unfit, Some((127, failure.line)));
+        assert_eq!(member(&cli, &place, None).unfit, None);
+    }
+}

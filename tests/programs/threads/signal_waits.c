@@ -30,8 +30,12 @@ static void one_waits(void)
     masks_are(set);
     targets_start();
     pthread_t thread = start(take, &count);
-    for (int i = 0; i < count; i++)
+    // Half of them one after the other: on one processor the thread waits when the next one is sent.
+    for (int i = 0; i < count; i++) {
         need(sigqueue(getpid(), SIGRTMIN + 1, (union sigval){.sival_int = i}) == 0, "sigqueue");
+        if (i < count / 2)
+            AWAIT(taken > i);
+    }
     joined(thread);
     check(taken == count && wrong_value == 0, "one thread takes %d signals by sigwaitinfo, in order", count);
     targets_end();

@@ -242,6 +242,34 @@ static void affinity_of_another(void)
     check_fails(sched_setaffinity(stay_tid, sizeof allowed, &allowed), ESRCH, "a thread that has ended");
 }
 
+// One that computes, and makes no call, goes there all the same.
+static atomic_int look_cpu, look_end;
+static void *look(void *arg)
+{
+    while (!look_end)
+        look_cpu = sched_getcpu();
+    return arg;
+}
+static void affinity_of_busy(void)
+{
+    need(sched_getaffinity(0, sizeof allowed, &allowed) == 0, "sched_getaffinity");
+    look_cpu = -1;
+    look_end = 0;
+    pthread_t thread = start(look, NULL);
+    AWAIT(look_cpu != -1);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &allowed)) {
+            cpu_set_t one;
+            CPU_ZERO(&one);
+            CPU_SET(cpu, &one);
+            need(pthread_setaffinity_np(thread, sizeof one, &one) == 0, "pthread_setaffinity_np");
+            AWAIT(look_cpu == cpu);
+        }
+    look_end = 1;
+    joined(thread);
+    check(1, "a thread that makes no calls is moved to each processor in turn");
+}
+
 // Two threads on one processor take turns by yielding alone.
 static atomic_int turn;
 static void *take_turns(void *arg)
@@ -330,7 +358,8 @@ int main(int argc, char **argv)
     static const struct test_case cases[] = {
         CASE(stack_size), CASE(stack_use), CASE(own_stack), CASE(main_stack), CASE(guard), CASE(refused),
         CASE(names), CASE(name_inherited), CASE(affinity_moves), CASE(affinity_inherited),
-        CASE(affinity_of_another), CASE(yield_on_one), CASE(shared_by_slices), CASE(clock_of_another),
+        CASE(affinity_of_another), CASE(affinity_of_busy), CASE(yield_on_one), CASE(shared_by_slices),
+        CASE(clock_of_another),
     };
     return RUN_CASES(cases);
 }

@@ -84,6 +84,23 @@ static void *keep(void *arg)
     return NULL;
 }
 
+// A thread begins with its maker's control words.
+static void *rounding_at_start(void *arg)
+{
+    uint16_t control;
+    __asm__ volatile("fnstcw %0" : "=m"(control));
+    *(int *)arg = (control >> 10 & 3) == FE_UPWARD >> 10 ? fegetround() : -1;
+    return NULL;
+}
+static void control_words_are_inherited(void)
+{
+    int rounding = -1;
+    fesetround(FE_UPWARD);
+    joined(start(rounding_at_start, &rounding));
+    check(rounding == FE_UPWARD, "a thread rounds as its maker does");
+    fesetround(FE_TONEAREST);
+}
+
 int main(int argc, char **argv)
 {
     pthread_t threads[64];
@@ -92,6 +109,7 @@ int main(int argc, char **argv)
     need(thread_count > 0 && thread_count <= 64, "1 to 64 threads");
     if (!__builtin_cpu_supports("avx"))
         need(0, "AVX");
+    control_words_are_inherited();
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(sched_getcpu(), &one);

@@ -223,14 +223,19 @@ fn more_files_than_descriptors() {
 
 fn frames_are_the_pools() {
     let mut node = Node::new();
-    let (_, [device, inode]) = file(&mut node);
+    let (fd, [device, inode]) = file(&mut node);
     let end = POOL.0 + POOL.1;
+    node.put_gpa(end - PAGE, b"last");
     for gpa in [0, POOL.0 - PAGE, end - PAGE, end, u64::MAX - PAGE + 1] {
         for op in [LoadObject, WriteObject] {
             let args = [device, inode, gpa, 2 * PAGE, 0];
             assert_eq!(node.host_op(op, &args), EFAULT, "{gpa:#x}");
         }
     }
+    // Not even those that were inside.
+    assert_eq!(node.get_gpa(end - PAGE, 4), b"last");
+    assert_eq!(node.call(libc::SYS_pread64, &[fd, BUF, 4, 0]), 4);
+    assert_eq!(node.get(BUF, 4), b"xxxx");
 }
 
 fn calls_read_and_write_the_frames() {
@@ -399,9 +404,10 @@ fn calls_wait_for_the_lock() {
     };
     assert_eq!(lock(libc::F_WRLCK), 0);
     node.begin_and_wait(libc::SYS_pread64, &[fd, BUF, 4, 0]);
+    node.put_gpa(POOL.0, b"late");
     assert_eq!(lock(libc::F_UNLCK), 0);
     assert_eq!(node.finish(), 4);
-    assert_eq!(node.get(BUF, 4), b"ffff");
+    assert_eq!(node.get(BUF, 4), b"late");
 }
 
 fn other_files_are_left_alone() {
