@@ -150,10 +150,16 @@ fn peers_see_the_copy() {
     let mut a = with_text(4);
     assert_eq!(a.seen_by_peer(at(1)), Some((POOL + P, Prot::READ)));
     a.own_all(at(1), 1).unwrap();
+    let (copy, prot) = a.seen_by_peer(at(1)).unwrap();
+    assert_ne!(copy, POOL + P);
+    assert_eq!((Node::load(copy), prot), (value(1), Prot::READ));
     a.mprotect(at(1), 1, RW).unwrap();
-    let (pa, prot) = a.seen_by_peer(at(1)).unwrap();
+    assert_eq!(
+        a.seen_by_peer(at(1)),
+        Some((copy, Prot::READ | Prot::WRITE))
+    );
     assert!(a.write(at(1), 7));
-    assert_eq!((Node::load(pa), prot), (7, Prot::READ | Prot::WRITE));
+    assert_eq!(Node::load(copy), 7);
 }
 
 #[test]
