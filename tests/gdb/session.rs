@@ -154,12 +154,20 @@ fn breakpoints() -> Result<()> {
 /// The one thread of a rank halted by itself: the stop is over when it goes on, and calls it back from nothing.
 fn waits() -> Result<()> {
     let waiting = Waiting::new("steps")?;
-    let started = waiting.start(&[], &["waits"])?;
+    let started = waiting.start(&["--stats"], &["waits"])?;
     let quietly = "handle SIGUSR1 nostop noprint";
     let commands = [quietly, "break twice", "continue", "delete", "continue"];
     let text = waiting.gdb("s", &commands)?;
     has(&text, &["Breakpoint 1, twice", "exited with code 03"])?;
-    waiting.ended(&started.finish(HANG)?, 3)
+    let outcome = started.finish(HANG)?;
+    waiting.ended(&outcome, 3)?;
+    let stats = outcome.stderr.text();
+    let of_poll = stats
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("poll "));
+    let calls: Option<u32> = of_poll.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+    ensure!(calls.is_some_and(|calls| calls < 10), "{stats}");
+    Ok(())
 }
 
 /// A signal that gdb does not pass on leaves nothing behind: once it stayed blocked, as while its handler runs.

@@ -123,8 +123,10 @@ static void written_back(int fd, char *m)
 }
 
 /* What lies in the heap goes with it: once what had been stored there was lost, and the pages never came back. */
-static void in_the_heap(int fd)
+static void in_the_heap(void)
 {
+    int fd = open("heap", O_CREAT | O_RDWR, 0600); // mapped nowhere else
+    need(fd >= 0 && ftruncate(fd, PAGE_BYTES) == 0, "a file");
     char *end = (char *)syscall(SYS_brk, NULL);
     char *at = (char *)(((uintptr_t)end + PAGE_BYTES - 1) & ~(uintptr_t)(PAGE_BYTES - 1));
     for (int round = 0; round < 3; round++) {
@@ -137,6 +139,7 @@ static void in_the_heap(int fd)
         char held[8] = "";
         check(pread(fd, held, sizeof held, 0) == sizeof held && held[5] == '0' + round, "the file has what was stored");
     }
+    close(fd);
 }
 
 static void others(void)
@@ -166,7 +169,7 @@ int main(void)
     one_object(fd, m);
     end_of_the_file(fd, m);
     written_back(fd, m);
-    in_the_heap(fd);
+    in_the_heap();
     others();
     return check_done();
 }
