@@ -62,7 +62,7 @@ void channel_post(struct channel_end *out, struct line *line, size_t ring_bytes)
 {
     if (ring_bytes > 0)
         out->byte = place(out->byte, ring_bytes) + round_up(ring_bytes);
-    uint32_t lap = (uint32_t)(out->line / job.sizes.lines) + 1;
+    uint32_t lap = channel_lap(out);
     out->line++;
     atomic_store_explicit(&line->turn, lap, memory_order_release);
 }

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "ompi/proc/proc.h"
+#include "opal/mca/btl/base/base.h"
 #include "opal/runtime/opal_progress.h"
 #include "opal/util/output.h"
 #if OMPI_MAJOR_VERSION >= 5
@@ -177,6 +178,21 @@ static bool read_cards(ompi_group_t *world, uint64_t *blocks)
     return all;
 }
 
+/**
+ * Transports bring only what other processes send.  They are looked at once for
+ * eight times that our channels are; Open MPI looks at them each time again when
+ * it meets further processes.
+ */
+static void demote_transports(void)
+{
+    mca_btl_base_selected_module_t *module;
+    OPAL_LIST_FOREACH(module, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t) {
+        opal_progress_callback_t progress = module->btl_component->btl_progress;
+        if (progress && opal_progress_unregister(progress) == OPAL_SUCCESS)
+            opal_progress_register_lp(progress);
+    }
+}
+
 /** Decide whether messages between the processes of this job are ours. */
 void job_meet(ompi_communicator_t *world)
 {
@@ -201,6 +217,7 @@ void job_meet(ompi_communicator_t *world)
     say("messages go through windows");
     job.crowded = is_crowded();
     job_watch_windows();
+    demote_transports();
     opal_progress_register(smartmap_progress);
 }
 

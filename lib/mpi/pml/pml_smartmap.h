@@ -251,6 +251,12 @@ static inline void leave(void)
         smartmap_run_deferred(list);
 }
 
+/** The lap of the ring in which the next line is. */
+static inline uint32_t channel_lap(const struct channel_end *end)
+{
+    return (uint32_t)(end->line >> __builtin_ctz(job.sizes.lines)) + 1;
+}
+
 /* channel.c: room is looked for first, so what begins can be finished */
 struct line *channel_line(struct channel_end *out);
 char *channel_room(struct channel_end *out, size_t bytes);

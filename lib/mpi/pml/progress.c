@@ -12,10 +12,10 @@
 enum {
     LINES_AT_ONCE = 64,     /* from one peer before the next one's turn */
     SPINS = 32,             /* of our own progress for one of Open MPI's */
-    IDLE_TO_YIELD = 2000,   /* polls that found nothing: some 50 us */
-    IDLE_TO_YIELD_CROWDED = 8,
-    POLLS_TO_CHECK = 4096,  /* for peers that died: in so many, full channels empty twice */
-    POLLS_TO_CHECK_CROWDED = 512, /* each eighth of these yields */
+    IDLE_TO_YIELD = 2048,   /* polls that found nothing: some 50 us */
+    /* Powers of 2.  A program that tests its requests while it computes polls as often as one that waits. */
+    POLLS_TO_YIELD = 64, POLLS_TO_YIELD_CROWDED = 8, /* a call takes as long as 10 polls */
+    POLLS_TO_CHECK = 4096, POLLS_TO_CHECK_CROWDED = 512, /* for peers that died: in so many, full channels empty twice */
 };
 
 /** The sender may use again what was read. */
@@ -33,8 +33,7 @@ static int empty_channel(int node)
     int lines = 0;
     for (; lines < LINES_AT_ONCE; lines++) {
         struct line *l = &in->channel->line[in->line & (job.sizes.lines - 1)];
-        uint32_t lap = (uint32_t)(in->line / job.sizes.lines) + 1;
-        if (atomic_load_explicit(&l->turn, memory_order_acquire) != lap)
+        if (atomic_load_explicit(&l->turn, memory_order_acquire) != channel_lap(in))
             break;
         in->line++;
         /* A stream: its next line may be written already. */
@@ -81,6 +80,12 @@ static unsigned count(_Atomic unsigned *counter)
     return value;
 }
 
+/** One of so many, a power of 2. */
+static bool is_one_of(unsigned number, unsigned many)
+{
+    return (number & (many - 1)) == 0;
+}
+
 int smartmap_progress(void)
 {
     static _Atomic unsigned polls, idle_polls;
@@ -88,14 +93,15 @@ int smartmap_progress(void)
         return 0; /* another thread is at it */
     int events = poll_peers();
     leave();
-    if (count(&polls) % (job.crowded ? POLLS_TO_CHECK_CROWDED : POLLS_TO_CHECK) == 0)
+    if (is_one_of(count(&polls), job.crowded ? POLLS_TO_CHECK_CROWDED : POLLS_TO_CHECK))
         check_peers();
     if (events > 0) {
         atomic_store_explicit(&idle_polls, 0, memory_order_relaxed);
         return events;
     }
     unsigned idle = count(&idle_polls);
-    if (idle % IDLE_TO_YIELD_CROWDED == 0 && (job.crowded || idle > IDLE_TO_YIELD))
+    if (is_one_of(idle, job.crowded ? POLLS_TO_YIELD_CROWDED : POLLS_TO_YIELD) &&
+        (job.crowded || idle > IDLE_TO_YIELD))
         sched_yield(); /* let others have the CPU */
     return 0;
 }

@@ -98,6 +98,36 @@ static void see_what_is_dumped(void)
     CHECK(freed <= before);
 }
 
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
+}
+
+/** Each step of a program that frees its memory and takes it again had page faults for it. */
+static void see_that_freed_memory_is_kept(void)
+{
+    enum { BYTES = 4 << 20, PAGES = BYTES / 4096, TIMES = 8, EACH_MS = 40, TOGETHER = 3 };
+    struct rusage before, after;
+    char *block[TOGETHER];
+    CHECK(getrusage(RUSAGE_SELF, &before) == 0);
+    for (int i = 0; i < TIMES; i++) {
+        for (int k = 0; k < TOGETHER; k++) {
+            block[k] = malloc(BYTES);
+            CHECK(block[k] != NULL);
+            memset(block[k], i, BYTES);
+        }
+        for (int k = 0; k < TOGETHER; k++) {
+            free(block[k]); /* and mimalloc looks for what was freed long ago */
+            for (int64_t end = now_ms() + EACH_MS; now_ms() < end;)
+                ;
+        }
+    }
+    CHECK(getrusage(RUSAGE_SELF, &after) == 0);
+    CHECK(after.ru_minflt - before.ru_minflt < 2 * TOGETHER * PAGES);
+}
+
 /** It took all memory, page by page, of the arena. */
 static void lock_all(void)
 {
@@ -137,8 +167,10 @@ int rank_main(int rank, int size, const char *mode)
         pthread_join(threads[t], NULL);
     if (strcmp(mode, "small") == 0)
         exhaust();
-    else if (strcmp(mode, "") == 0)
+    else if (strcmp(mode, "") == 0) {
         see_what_is_dumped();
+        see_that_freed_memory_is_kept();
+    }
     if (strcmp(mode, "lock") == 0)
         lock_all();
     return 0;
