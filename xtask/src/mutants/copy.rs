@@ -2,12 +2,14 @@
 //!
 //! Building is cheap here: without link-time optimisation, and only what a mutant changed; and only the named test is run.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::Mutant;
 use crate::build::{NODE_BUILD, captured, cargo, place_node, root, target};
@@ -151,11 +153,29 @@ impl Copy {
         }
         command.args(&of_package).args(["--", name]);
         let output = command.output().context("cannot run timeout")?;
+        self.end_leftovers()?;
         let verdict = verdict(&output).with_context(|| format!("{package} {binary} {name}"))?;
         Ok((
             verdict,
             String::from_utf8_lossy(&output.stdout).into_owned(),
         ))
+    }
+
+    /// Ends what runs a program of the copy: a mutant may keep a job from ending, which would take a processor from all later ones.
+    /// With its keeper a node's QEMU ends.
+    fn end_leftovers(&self) -> Result<()> {
+        let own = fs::canonicalize(&self.target)?;
+        for entry in fs::read_dir("/proc")? {
+            let folder = entry?.path();
+            let name = folder.file_name().and_then(OsStr::to_str);
+            let pid = name.and_then(|name| Pid::from_raw(name.parse().ok()?));
+            if let (Some(pid), Ok(program)) = (pid, fs::read_link(folder.join("exe")))
+                && program.starts_with(&own)
+            {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+        Ok(())
     }
 }
 
