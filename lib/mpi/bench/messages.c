@@ -5,6 +5,7 @@
  *   flag            one way of a word stored until the other process sees it
  *   one way N       half a round of N bytes; "any": received from MPI_ANY_SOURCE;
  *                   "new": from one buffer, written before it is sent, into another
+ *   swap N          both write N bytes and send them to each other: Irecv, Isend, Waitall
  *   stream N        one message of many in one direction; "both": in both; "new":
  *                   each from a place of its own, and written before it is sent
  *   posted, unexpected   a round of 8 bytes with 1,000 others before the match
@@ -49,6 +50,17 @@ static void one_way_new(int turns, int bytes)
 }
 
 static void one_way_any(int turns, int bytes) { ping_pong_from(turns, bytes, MPI_ANY_SOURCE); }
+
+static void swap(int turns, int bytes)
+{
+    MPI_Request requests[2];
+    for (int i = 0; i < turns; i++) {
+        memset(out, i, (size_t)bytes);
+        MPI_Irecv(in, bytes, MPI_BYTE, 1 - rank, 0, MPI_COMM_WORLD, &requests[0]);
+        MPI_Isend(out, bytes, MPI_BYTE, 1 - rank, 0, MPI_COMM_WORLD, &requests[1]);
+        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    }
+}
 
 static void stream_by(int turns, int bytes, int senders)
 {
@@ -140,6 +152,7 @@ int main(int argc, char **argv)
         int turns = sizes[i] <= 4096 ? 500 : sizes[i] <= 262144 ? 50 : 5;
         cell("one way", sizes[i], turns, 2, one_way);
         cell("one way new", sizes[i], turns, 2, one_way_new);
+        cell("swap", sizes[i], turns, 1, swap);
     }
     cell("one way any", 8, 500, 2, one_way_any);
     for (int i = 0; i < 6; i++) {

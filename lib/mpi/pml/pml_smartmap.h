@@ -10,8 +10,8 @@
  *           the line is there; as a short one it is gone from the sender's
  *           buffer when the send returns
  *   long    the address of the data: the receiver copies it and answers DONE.
- *           Where it cannot read it, or new data is sent by a blocking call,
- *           which can do its half, it answers ASK and gets the data in PIECES
+ *           Where it cannot read it, or new data is sent by a process that waits
+ *           and can do its half, it answers ASK and gets the data in PIECES
  *
  * A process empties its channels into its receives, or into memory (unexpected
  * messages), whatever its own state, and what it cannot write because a channel
@@ -44,10 +44,17 @@
 #include "smartmap.h"
 
 enum {
-    PROTOCOL = 4, /* processes must agree on it before they share memory */
+    PROTOCOL = 5, /* processes must agree on it before they share memory */
     SHORT_BYTES = 48,
     FOLLOW_BYTES = 2048, /* what medium data is written and read in, to overlap */
     COMMUNICATORS = 65536, /* ob1's limit for 4.1, which we keep */
+};
+
+/** Of data whose first bytes, or address, are there: does its sender stay at it? */
+enum attendance {
+    ATTENDS_NOT,
+    ATTENDS_MAYBE, /* new long data of a non-blocking send: it does while it waits */
+    ATTENDS,       /* medium data follows its line; long data it will send in pieces */
 };
 
 enum line_kind { LINE_SHORT, LINE_MEDIUM, LINE_LONG, LINE_DONE, LINE_ASK, LINE_PIECE };
@@ -58,8 +65,7 @@ struct line {
     int32_t tag;
     uint16_t communicator, source; /* the sender's rank in it */
     uint8_t kind, short_bytes;
-    uint16_t attended; /* the sender is still at it: medium data follows the line; long
-                          data it will send in pieces, and that will be faster */
+    uint16_t attended; /* enum attendance */
     union {
         char data[SHORT_BYTES];
         struct {
@@ -92,6 +98,7 @@ struct block {
     struct sizes sizes;
     _Atomic uint32_t verdict; /* can the owner reach all others? */
     uint32_t cpus[32];        /* where the owner may run */
+    _Alignas(LINE_BYTES) _Atomic unsigned polls; /* how often the owner has looked for messages */
     _Alignas(LINE_BYTES) char channels[];
 };
 
@@ -160,7 +167,7 @@ struct incoming {
     struct match_key key;
     int node;
     enum line_kind kind;
-    bool attended; /* as in struct line */
+    enum attendance attended;
     size_t bytes;
     uint64_t sender, address;
     const char *data; /* of short and medium ones */
@@ -231,6 +238,7 @@ static inline struct comm *comm_of(const ompi_communicator_t *comm)
 
 /* progress.c */
 int smartmap_progress(void);
+bool smartmap_waits(const struct peer *p);
 void smartmap_wait_for(struct request *r);
 void smartmap_run_deferred(struct request *list);
 

@@ -29,10 +29,16 @@ static bool read_by_linux(const struct peer *p, char *to, uint64_t from, size_t 
 }
 
 /**
- * Copy long data from where it lies; false: the sender must send pieces.  These
- * are faster where both have a CPU: the two halves overlap, and the sender's
- * buffer stays its cache's alone (docs/adr/0038).
+ * Pieces are faster where both have a CPU: the two halves overlap, and the
+ * sender's buffer stays its cache's alone (docs/adr/0038).
  */
+static bool wants_pieces(const struct incoming *m)
+{
+    return m->attended == ATTENDS ||
+           (m->attended == ATTENDS_MAYBE && smartmap_waits(&job.peer[m->node]));
+}
+
+/** Copy long data from where it lies; false: the sender must send pieces. */
 static bool copy_long(struct request *r, const struct incoming *m)
 {
     const struct peer *p = &job.peer[m->node];
@@ -43,7 +49,7 @@ static bool copy_long(struct request *r, const struct incoming *m)
         return false;
     if (m->node == job.self)
         request_unpack(r, address, r->bytes);
-    else if (m->attended)
+    else if (wants_pieces(m))
         return false;
     else if (smartmap_reachable(p->smartmap_rank, address, r->bytes))
         request_unpack(r, smartmap_remote((unsigned)p->smartmap_rank, address), r->bytes);
@@ -56,7 +62,7 @@ static bool copy_long(struct request *r, const struct incoming *m)
 static size_t arrived(const struct incoming *m, size_t have)
 {
     enum { POLLS_TO_CHECK = 4096 };
-    if (!m->attended)
+    if (m->attended == ATTENDS_NOT)
         return m->bytes;
     const struct peer *p = &job.peer[m->node];
     size_t bytes = channel_written(&p->in, m->bytes);
@@ -110,9 +116,14 @@ static void receive_message(struct request *r, const struct incoming *m)
         request_finish(r, status->MPI_ERROR);
 }
 
-/** Under the lock: the same for a message that has waited. */
+/**
+ * Under the lock: the same for a message that has waited.  A non-blocking receive
+ * may not come back for pieces, so it copies what it can here.
+ */
 void receive_take(struct request *r, struct arrival *a)
 {
+    if (a->message.attended == ATTENDS_MAYBE && !r->borrowed)
+        a->message.attended = ATTENDS_NOT;
     receive_message(r, &a->message);
     free(a);
 }
@@ -149,7 +160,7 @@ static void keep(const struct incoming *m)
         memcpy(a->data + have, m->data + have, now - have);
     }
     if (m->kind != LINE_LONG)
-        a->message.attended = false;
+        a->message.attended = ATTENDS_NOT;
     match_keep(&job.unexpected, &a->match);
 }
 

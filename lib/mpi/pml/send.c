@@ -36,16 +36,30 @@ static bool write_data(struct peer *p, const struct comm *c, int tag, const char
         l->sender = sender;
     }
     address_line(l, in_line ? LINE_SHORT : LINE_MEDIUM, c, tag);
-    l->attended = start && bytes > FOLLOW_BYTES && !job.crowded;
-    size_t first = l->attended ? FOLLOW_BYTES : bytes;
+    bool follows = start && bytes > FOLLOW_BYTES && !job.crowded;
+    l->attended = follows ? ATTENDS : ATTENDS_NOT;
+    size_t first = follows ? FOLLOW_BYTES : bytes;
     if (OPAL_LIKELY(start != NULL))
         memcpy(to, start, first);
     else if (bytes > 0)
         request_pack(r, to, bytes);
     channel_post(&p->out, l, in_line ? 0 : bytes);
-    if (l->attended)
+    if (follows)
         channel_follow(&p->out, to + first, start + first, bytes - first);
     return true;
+}
+
+/**
+ * Whether pieces are faster than one copy by the receiver (docs/adr/0038).  Of a
+ * non-blocking send only what the ring takes at once: its sender need not come
+ * back for the rest, nor its receiver before other messages can follow.
+ */
+static enum attendance attendance(const struct request *r)
+{
+    if (job.crowded || !r->start || (!r->borrowed && r->bytes > job.sizes.ring_bytes) ||
+        sent_unchanged(r->start, r->bytes))
+        return ATTENDS_NOT;
+    return r->borrowed ? ATTENDS : ATTENDS_MAYBE;
 }
 
 static bool write_send(struct peer *p, struct request *r)
@@ -68,8 +82,7 @@ static bool write_send(struct peer *p, struct request *r)
     l->bytes = r->bytes;
     l->sender = (uint64_t)r;
     l->address = (uint64_t)r->start;
-    l->attended = r->borrowed && !job.crowded && r->start &&
-                  !sent_unchanged(r->start, r->bytes);
+    l->attended = attendance(r);
     channel_post(&p->out, l, 0);
     request_await(r);
     return true;
