@@ -30,12 +30,14 @@ static bool read_by_linux(const struct peer *p, char *to, uint64_t from, size_t 
 
 /**
  * Pieces are faster where both have a CPU: the two halves overlap, and the
- * sender's buffer stays its cache's alone (docs/adr/0038).
+ * sender's buffer stays its cache's alone (docs/adr/0038).  Not of one that waits
+ * for what we send it: it has a copy of its own to make.
  */
 static bool wants_pieces(const struct incoming *m)
 {
+    const struct peer *p = &job.peer[m->node];
     return m->attended == ATTENDS ||
-           (m->attended == ATTENDS_MAYBE && smartmap_waits(&job.peer[m->node]));
+           (m->attended == ATTENDS_MAYBE && !p->awaiting && smartmap_waits(p));
 }
 
 /** Copy long data from where it lies; false: the sender must send pieces. */
