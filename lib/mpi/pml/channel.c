@@ -27,6 +27,19 @@ struct channel_end channel_end(struct block *block, int index, const struct size
     return (struct channel_end){ .channel = c, .ring = (char *)&c->line[sizes->lines] };
 }
 
+/** The lap of the ring in which the next line is. */
+static uint32_t lap_of(const struct channel_end *end)
+{
+    return (uint32_t)(end->line >> __builtin_ctz(job.sizes.lines)) + 1;
+}
+
+/** What says that the next line is there. */
+void channel_await(const struct channel_end *in, struct awaited *a)
+{
+    a->turn = &in->channel->line[in->line & (job.sizes.lines - 1)].turn;
+    a->lap = lap_of(in);
+}
+
 /** The next line to write, or NULL when the ring is full. */
 struct line *channel_line(struct channel_end *out)
 {
@@ -62,7 +75,7 @@ void channel_post(struct channel_end *out, struct line *line, size_t ring_bytes)
 {
     if (ring_bytes > 0)
         out->byte = place(out->byte, ring_bytes) + round_up(ring_bytes);
-    uint32_t lap = channel_lap(out);
+    uint32_t lap = lap_of(out);
     out->line++;
     atomic_store_explicit(&line->turn, lap, memory_order_release);
 }

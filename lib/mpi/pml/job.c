@@ -120,6 +120,7 @@ static bool reach(int node, uint64_t address)
         return false;
     p->block = b;
     p->in = channel_end(job.block, node, &job.sizes);
+    channel_await(&p->in, &job.awaited[node]);
     p->out = channel_end(b, job.self, &job.sizes);
     return true;
 }
@@ -204,7 +205,8 @@ void job_meet(ompi_communicator_t *world)
     }
     uint64_t *blocks = calloc(job.sizes.processes, sizeof *blocks);
     job.peer = calloc(job.sizes.processes, sizeof *job.peer);
-    bool all = blocks && job.peer && read_cards(world->c_local_group, blocks);
+    job.awaited = calloc(job.sizes.processes, sizeof *job.awaited);
+    bool all = blocks && job.peer && job.awaited && read_cards(world->c_local_group, blocks);
     bool met = all && reach_all(blocks) && start_serving();
     free(blocks);
     atomic_store(&job.block->verdict, met ? VERDICT_YES : VERDICT_NO);

@@ -110,6 +110,12 @@ struct channel_end {
     uint64_t lines_read, bytes_read; /* as last seen of the receiver, or told by it */
 };
 
+/** The next line of a channel: it is there when `*turn` is `lap`. */
+struct awaited {
+    const _Atomic uint32_t *turn;
+    uint32_t lap;
+};
+
 struct request;
 
 struct peer {
@@ -189,6 +195,8 @@ struct job {
     struct sizes sizes;
     struct block *block;
     struct peer *peer;
+    struct awaited *awaited; /* from each of them */
+    bool queued;             /* something may wait for room in a channel to one of them */
     struct match_table posted, unexpected;
     struct request *deferred; /* finished, with something to do without the lock */
     opal_free_list_t requests;
@@ -259,12 +267,6 @@ static inline void leave(void)
         smartmap_run_deferred(list);
 }
 
-/** The lap of the ring in which the next line is. */
-static inline uint32_t channel_lap(const struct channel_end *end)
-{
-    return (uint32_t)(end->line >> __builtin_ctz(job.sizes.lines)) + 1;
-}
-
 /* channel.c: room is looked for first, so what begins can be finished */
 struct line *channel_line(struct channel_end *out);
 char *channel_room(struct channel_end *out, size_t bytes);
@@ -272,6 +274,7 @@ void channel_post(struct channel_end *out, struct line *line, size_t ring_bytes)
 void channel_follow(struct channel_end *out, char *room, const char *data, size_t bytes);
 size_t channel_written(const struct channel_end *in, size_t bytes);
 const char *channel_take(struct channel_end *in, size_t bytes);
+void channel_await(const struct channel_end *in, struct awaited *a);
 void channel_own(const struct channel_end *in, struct line *line, uint64_t begin);
 size_t channel_bytes(const struct sizes *sizes);
 struct channel_end channel_end(struct block *block, int index, const struct sizes *sizes);

@@ -14,7 +14,7 @@ enum {
     SPINS = 32,             /* of our own progress for one of Open MPI's */
     IDLE_TO_YIELD = 2048,   /* polls that found nothing: some 50 us */
     /* Powers of 2.  A program that tests its requests while it computes polls as often as one that waits. */
-    POLLS_TO_YIELD = 64, POLLS_TO_YIELD_CROWDED = 8, /* a call takes as long as 10 polls */
+    POLLS_TO_YIELD = 256, POLLS_TO_YIELD_CROWDED = 8, /* a call takes as long as 20 to 50 polls */
     POLLS_TO_CHECK = 4096, POLLS_TO_CHECK_CROWDED = 512, /* for peers that died: in so many, full channels empty twice */
 };
 
@@ -30,12 +30,14 @@ static void free_read(struct channel_end *in)
 static int empty_channel(int node)
 {
     struct channel_end *in = &job.peer[node].in;
+    struct awaited *a = &job.awaited[node];
     int lines = 0;
     for (; lines < LINES_AT_ONCE; lines++) {
         struct line *l = &in->channel->line[in->line & (job.sizes.lines - 1)];
-        if (atomic_load_explicit(&l->turn, memory_order_acquire) != channel_lap(in))
+        if (atomic_load_explicit(a->turn, memory_order_acquire) != a->lap)
             break;
         in->line++;
+        channel_await(in, a);
         /* A stream: its next line may be written already. */
         __builtin_prefetch(&in->channel->line[in->line & (job.sizes.lines - 1)]);
         uint64_t begin = in->byte;
@@ -50,14 +52,30 @@ static int empty_channel(int node)
     return lines;
 }
 
-static int poll_peers(void)
+/** Kept apart, so that a poll which finds nothing is short: programs test their requests at every step. */
+static bool is_there_work(void)
+{
+    if (OPAL_UNLIKELY(job.queued))
+        return true;
+    for (uint32_t node = 0; node < job.sizes.processes; node++) {
+        const struct awaited *a = &job.awaited[node];
+        if (atomic_load_explicit(a->turn, memory_order_acquire) == a->lap)
+            return true;
+    }
+    return false;
+}
+
+static __attribute__((noinline)) int poll_peers(void)
 {
     int events = 0;
+    bool queued = false;
     for (uint32_t node = 0; node < job.sizes.processes; node++) {
         events += empty_channel((int)node);
         if (OPAL_UNLIKELY(job.peer[node].first != NULL))
             send_queued(&job.peer[node]);
+        queued |= job.peer[node].first != NULL;
     }
+    job.queued = queued;
     return events;
 }
 
@@ -105,7 +123,7 @@ int smartmap_progress(void)
     static _Atomic unsigned idle_polls;
     if (OPAL_UNLIKELY(opal_using_threads()) && pthread_mutex_trylock(&job.lock) != 0)
         return 0; /* another thread is at it */
-    int events = poll_peers();
+    int events = is_there_work() ? poll_peers() : 0;
     leave();
     if (is_one_of(count(&job.block->polls), job.crowded ? POLLS_TO_CHECK_CROWDED : POLLS_TO_CHECK))
         check_peers();

@@ -153,6 +153,7 @@ void send_queue(struct request *r, enum errand errand)
     }
     if (!p->first && run_errand(p, r))
         return;
+    job.queued = true;
     if (p->last)
         p->last->next = r;
     else
