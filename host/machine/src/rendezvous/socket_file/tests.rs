@@ -40,6 +40,7 @@ fn found(place: &Path, job: &str) -> (SocketFile, Found) {
 
 #[test]
 fn the_first_listens_and_the_next_connects() {
+    let _alone = no_process_starts();
     let dir = scratch("first");
     let place = dir.join("margay");
     let (file, Found::Listener(listener)) = found(&place, "job") else {
