@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 // A program uses some of these helpers, never all.
@@ -215,6 +216,17 @@ CHECK_HELPER size_t read_full(int fd, void *buf, size_t len_bytes)
         got += (size_t)n;
     }
     return got;
+}
+
+// ---- Time ----------------------------------------------------------------
+
+#define NS_PER_S INT64_C(1000000000)
+
+CHECK_HELPER int64_t clock_ns(clockid_t clock)
+{
+    struct timespec now;
+    need(clock_gettime(clock, &now) == 0, "clock_gettime");
+    return now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 
 #endif

@@ -14,7 +14,6 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 
 // ---- Cases ---------------------------------------------------------------
 
@@ -60,15 +59,7 @@ CHECK_HELPER long number_arg(int argc, char **argv, int index, long otherwise)
 // ---- Time ----------------------------------------------------------------
 
 enum { HANG_S = 20 };
-#define NS_PER_S INT64_C(1000000000)
 #define MS INT64_C(1000000)
-
-CHECK_HELPER int64_t clock_ns(clockid_t clock)
-{
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return now.tv_sec * NS_PER_S + now.tv_nsec;
-}
 
 CHECK_HELPER struct timespec timespec_of(int64_t ns)
 {

@@ -2,7 +2,6 @@
 // has it go on. Once it went on expiring, which interrupted its core at each of its intervals.
 #include "../common/check.h"
 #include <sys/time.h>
-#include <time.h>
 
 enum { INTERVAL_S = 100 };
 
@@ -37,21 +36,14 @@ static int is_zero(struct timeval time) { return time.tv_sec == 0 && time.tv_use
 static int stands(struct itimerval timer) { return is_zero(timer.it_value) && timer.it_interval.tv_sec == INTERVAL_S; }
 static int goes(struct itimerval timer) { return !is_zero(timer.it_value) && timer.it_interval.tv_sec == INTERVAL_S; }
 
-static int64_t monotonic_ns(void)
-{
-    struct timespec now;
-    need(clock_gettime(CLOCK_MONOTONIC, &now) == 0, "clock_gettime");
-    return now.tv_sec * 1000000000LL + now.tv_nsec;
-}
-
 // Less than a microsecond reads as nothing as well, before the timer expires: so it is read again when that time is over.
 static void await_expired(void)
 {
     do {
         while (goes(now()))
             ;
-        int64_t read_ns = monotonic_ns();
-        while (monotonic_ns() < read_ns + 2000)
+        int64_t read_ns = clock_ns(CLOCK_MONOTONIC);
+        while (clock_ns(CLOCK_MONOTONIC) < read_ns + 2000)
             ;
     } while (goes(now()));
 }

@@ -154,16 +154,22 @@ static void name_inherited(void)
 
 static cpu_set_t allowed;
 
+static cpu_set_t only_cpu(int cpu)
+{
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    return one;
+}
+
 // The first processor that this thread may be on, and all of them in `allowed`.
 static cpu_set_t first_allowed(void)
 {
-    cpu_set_t one;
+    int cpu = 0;
     need(sched_getaffinity(0, sizeof allowed, &allowed) == 0, "sched_getaffinity");
-    CPU_ZERO(&one);
-    for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; cpu++)
-        if (CPU_ISSET(cpu, &allowed))
-            CPU_SET(cpu, &one);
-    return one;
+    while (!CPU_ISSET(cpu, &allowed))
+        cpu++;
+    return only_cpu(cpu);
 }
 
 static void *where(void *arg)
@@ -182,9 +188,7 @@ static void *move_around(void *arg)
 {
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
         if (CPU_ISSET(cpu, &allowed)) {
-            cpu_set_t one, now;
-            CPU_ZERO(&one);
-            CPU_SET(cpu, &one);
+            cpu_set_t one = only_cpu(cpu), now;
             if (sched_setaffinity(0, sizeof one, &one) != 0 || sched_getaffinity(0, sizeof now, &now) < 0 ||
                 !CPU_EQUAL(&one, &now) || where((void *)(intptr_t)cpu) == NULL)
                 return NULL;
@@ -259,9 +263,7 @@ static void affinity_of_busy(void)
     AWAIT(look_cpu != -1);
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
         if (CPU_ISSET(cpu, &allowed)) {
-            cpu_set_t one;
-            CPU_ZERO(&one);
-            CPU_SET(cpu, &one);
+            cpu_set_t one = only_cpu(cpu);
             need(pthread_setaffinity_np(thread, sizeof one, &one) == 0, "pthread_setaffinity_np");
             AWAIT(look_cpu == cpu);
         }

@@ -1,15 +1,9 @@
 // rdtsc from user mode and clock_gettime run side by side: both only forward,
 // at a ratio that does not change by more than a few per cent.
 #include "../common/check.h"
-#include <time.h>
 #include <x86intrin.h>
 
-static int64_t now(void)
-{
-    struct timespec t;
-    need(clock_gettime(CLOCK_MONOTONIC, &t) == 0, "clock_gettime");
-    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
-}
+static int64_t now(void) { return clock_ns(CLOCK_MONOTONIC); }
 
 // Time stamps per nanosecond over about 50 ms. Of several readings at each end
 // the tightest counts, so that a pause in between does not spoil it.
