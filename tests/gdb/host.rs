@@ -23,18 +23,38 @@ pub fn build(scratch: &Scratch, name: &str, options: &[&str]) -> Result<String> 
     Ok(program)
 }
 
+const GDB: &str = "/usr/bin/gdb";
+/// Of every session: nothing of the user's or from the network, one line for each thing.
+const OPTIONS: [&str; 10] = [
+    "-nx",
+    "-batch",
+    "-iex",
+    "set debuginfod enabled off",
+    "-iex",
+    "set auto-load safe-path /",
+    "-iex",
+    "set width 0",
+    "-iex",
+    "set pagination off",
+];
+
+/// The words of a session of these commands about `program`.
+fn words<'a>(program: &[&'a str], commands: &[&'a str]) -> Vec<&'a str> {
+    let commands = commands.iter().flat_map(|command| ["-ex", command]);
+    let words = OPTIONS.into_iter().chain(commands);
+    words.chain(program.iter().copied()).collect()
+}
+
+/// A command of gdb that runs another session meanwhile. No word may hold a quote.
+pub fn nested(program: &str, commands: &[&str]) -> String {
+    let words = words(&[program], commands);
+    format!("shell {GDB} '{}'", words.join("' '"))
+}
+
 /// What gdb prints when it carries out these commands in `directory`.
 pub fn gdb(directory: &Path, arguments: &[&str], commands: &[&str]) -> Result<String> {
-    let mut command = Command::new("/usr/bin/gdb");
-    command
-        .args(["-nx", "-batch", "-iex", "set debuginfod enabled off"])
-        .args(["-iex", "set auto-load safe-path /"])
-        .args(["-iex", "set width 0", "-iex", "set pagination off"]);
-    for one in commands {
-        command.args(["-ex", one]);
-    }
-    let mut child = command
-        .args(arguments)
+    let mut child = Command::new(GDB)
+        .args(words(arguments, commands))
         .current_dir(directory)
         .env("LC_ALL", "C")
         .stdin(Stdio::null())

@@ -9,7 +9,10 @@ use margay_tests::run::{HANG, Outcome, Run, Started};
 use margay_tests::scratch::Scratch;
 use margay_tests::trial::trial;
 
-use crate::host::{build, functions, gdb};
+use crate::host::{build, functions, gdb, nested};
+
+/// Libraries are the host's own.
+const SYSROOT: &str = "set sysroot /";
 
 pub fn all() -> Vec<Trial> {
     let case = |name: &str, test: fn() -> Result<()>| trial(format!("session: {name}"), test);
@@ -65,7 +68,7 @@ impl Waiting {
     /// A session with these commands.
     fn gdb(&self, socket: &str, commands: &[&str]) -> Result<String> {
         let remote = format!("target remote {socket}");
-        let mut all = vec!["set sysroot /", remote.as_str()];
+        let mut all = vec![SYSROOT, remote.as_str()];
         all.extend(commands);
         gdb(&self.scratch.path().join("cwd"), &[&self.program], &all)
     }
@@ -356,7 +359,6 @@ fn two_ranks() -> Result<()> {
     waiting.ended(&started.finish(HANG)?, 0)
 }
 
-/// The rank goes on without breakpoints.
 /// A breakpoint in a library of one rank is none of the other's, which would die of it.
 /// In the C library: what is as short as the program itself is not shared. The second rank runs while the first one's breakpoints
 /// are there; gdb takes them out when it stops, unless told otherwise.
@@ -364,11 +366,8 @@ fn breakpoint_in_text() -> Result<()> {
     let waiting = Waiting::new("steps")?;
     let started = waiting.start(&["-n", "2", "--oversubscribe"], &["zero"])?;
     const QUIET: &str = "handle SIGUSR1 nostop noprint";
-    let second = format!(
-        "shell gdb -nx -batch -iex 'set debuginfod enabled off' -ex 'set sysroot /' -ex 'target remote s.1' -ex '{QUIET}' \
-         -ex continue {}",
-        waiting.program
-    );
+    let second = [SYSROOT, "target remote s.1", QUIET, "continue"];
+    let second = nested(&waiting.program, &second);
     let text = waiting.gdb(
         "s.0",
         &[
@@ -390,6 +389,7 @@ fn breakpoint_in_text() -> Result<()> {
     waiting.ended(&started.finish(HANG)?, 0)
 }
 
+/// The rank goes on without breakpoints.
 fn detaches() -> Result<()> {
     let waiting = Waiting::new("steps")?;
     let started = waiting.start(&[], &[])?;
