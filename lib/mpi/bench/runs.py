@@ -75,8 +75,7 @@ def judged(what, gains, limit=CELL_LIMIT):
     """One line on {cell: best of the others / ours}: the mean, and where ours is slower."""
     slow = [f"{cell} ({1 / g:.2f} times the best)" for cell, g in gains.items() if g < 1 / limit]
     return (f"speed of {what} against the best of the others {geometric_mean(gains.values()):.2f} (geometric mean), "
-            f"{len(slow)} of {len(gains)} cells more than {limit - 1:.0%} slower".replace("%", " %")
-            + (": " + ", ".join(slow) if slow else ""))
+            f"{len(slow)} of {len(gains)} cells more than {100 * (limit - 1):.0f} % slower" + (": " + ", ".join(slow) if slow else ""))
 
 
 def cpu_name():

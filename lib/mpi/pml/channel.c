@@ -33,10 +33,10 @@ static uint32_t lap_of(const struct channel_end *end)
     return (uint32_t)(end->line >> __builtin_ctz(job.sizes.lines)) + 1;
 }
 
-/** What says that the next line is there. */
+/** Where the next line will be, and how it is known. */
 void channel_await(const struct channel_end *in, struct awaited *a)
 {
-    a->turn = &in->channel->line[in->line & (job.sizes.lines - 1)].turn;
+    a->line = &in->channel->line[in->line & (job.sizes.lines - 1)];
     a->lap = lap_of(in);
 }
 

@@ -110,9 +110,9 @@ struct channel_end {
     uint64_t lines_read, bytes_read; /* as last seen of the receiver, or told by it */
 };
 
-/** The next line of a channel: it is there when `*turn` is `lap`. */
+/** The next line of a channel: it is there when its `turn` is `lap`. */
 struct awaited {
-    const _Atomic uint32_t *turn;
+    struct line *line;
     uint32_t lap;
 };
 

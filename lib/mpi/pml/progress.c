@@ -27,19 +27,24 @@ static void free_read(struct channel_end *in)
     in->bytes_read = in->byte;
 }
 
+static bool is_written(const struct awaited *a)
+{
+    return atomic_load_explicit(&a->line->turn, memory_order_acquire) == a->lap;
+}
+
 static int empty_channel(int node)
 {
     struct channel_end *in = &job.peer[node].in;
     struct awaited *a = &job.awaited[node];
     int lines = 0;
     for (; lines < LINES_AT_ONCE; lines++) {
-        struct line *l = &in->channel->line[in->line & (job.sizes.lines - 1)];
-        if (atomic_load_explicit(a->turn, memory_order_acquire) != a->lap)
+        struct line *l = a->line;
+        if (!is_written(a))
             break;
         in->line++;
         channel_await(in, a);
         /* A stream: its next line may be written already. */
-        __builtin_prefetch(&in->channel->line[in->line & (job.sizes.lines - 1)]);
+        __builtin_prefetch(a->line);
         uint64_t begin = in->byte;
         receive_line(node, l);
         channel_own(in, l, begin);
@@ -57,11 +62,9 @@ static bool is_there_work(void)
 {
     if (OPAL_UNLIKELY(job.queued))
         return true;
-    for (uint32_t node = 0; node < job.sizes.processes; node++) {
-        const struct awaited *a = &job.awaited[node];
-        if (atomic_load_explicit(a->turn, memory_order_acquire) == a->lap)
+    for (uint32_t node = 0; node < job.sizes.processes; node++)
+        if (is_written(&job.awaited[node]))
             return true;
-    }
     return false;
 }
 

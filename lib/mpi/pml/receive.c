@@ -30,8 +30,8 @@ static bool read_by_linux(const struct peer *p, char *to, uint64_t from, size_t 
 
 /**
  * Pieces are faster where both have a CPU: the two halves overlap, and the
- * sender's buffer stays its cache's alone (docs/adr/0038).  Not of one that waits
- * for what we send it: it has a copy of its own to make.
+ * sender's buffer stays its cache's alone (docs/adr/0038).  Not of one that
+ * has an answer for us to give: it copies what we send it, or is at pieces already.
  */
 static bool wants_pieces(const struct incoming *m)
 {
