@@ -19,13 +19,14 @@ use crate::plugin::{self, IrqsOff, Report};
 /// Memory for the demanding program with mappings of 64 MiB.
 pub const PARTITION: &str = "256M";
 /// What the demanding program has, each with a longest section of its own.
-const PARTS: [&str; 15] = [
+const PARTS: [&str; 17] = [
     "large",
     "odd",
     "shattered",
     "heap",
     "vectors",
     "signals",
+    "queue",
     "messages",
     "bounced",
     "untouched",
@@ -33,11 +34,12 @@ const PARTS: [&str; 15] = [
     "reserved",
     "objects",
     "timers",
+    "instant",
     "contended",
     "crowd",
 ];
 /// Those of them with as many threads as there may be, and memory for them: a 32nd of it is the kernel's.
-const CROWDS: [&str; 2] = ["contended", "crowd"];
+const CROWDS: [&str; 3] = ["instant", "contended", "crowd"];
 const CROWDED: &str = "1600M";
 /// The programs of tests/programs/windows, with as many ranks, and for the race its time in ms and a seed.
 const WINDOWS: [(&str, &[&str], &[&str]); 14] = [
@@ -138,12 +140,17 @@ impl Longest {
 type Test = (String, Run);
 
 /// Every row of the tests' tables that can run here, and the programs of windows. Once rows with threads were left out. A program
-/// that is built with several C libraries comes once, but for that the kernel maps what a dynamic one loads.
+/// that is built with several C libraries comes once, but for that the kernel maps what a dynamic one loads; what is another row,
+/// but longer, is left out.
 fn tests() -> Result<Vec<Test>> {
     let mut seen = Vec::new();
     let mut rows = manifest::conformance(STREAM)?;
-    // Under -icount one thread of QEMU's runs all cores, and who spins on one keeps it for 100 ms of the node's: minutes here.
-    rows.iter_mut().for_each(|row| row.extra.cores = None);
+    for row in &mut rows {
+        // Under -icount one thread of QEMU's runs all cores, and who spins on one keeps it for 100 ms of the node's: minutes here.
+        row.extra.cores = None;
+        // The plugin writes to a directory of the user that runs this.
+        row.extra.is_unprivileged = false;
+    }
     rows.retain(|row| {
         let Row {
             program,
@@ -153,7 +160,7 @@ fn tests() -> Result<Vec<Test>> {
             ..
         } = row.clone();
         let run = (program, args, stdin, extra, row.kind.contains("dynamic"));
-        let is_new = !row.extra.needs_kvm && !seen.contains(&run);
+        let is_new = !row.extra.needs_kvm && !row.extra.once && !seen.contains(&run);
         seen.push(run);
         is_new
     });

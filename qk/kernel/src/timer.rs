@@ -33,7 +33,7 @@ const AT_ONCE: usize = 2;
 const NEVER: u64 = u64::MAX;
 
 /// What a deadline of a core is about.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Alarm {
     /// The sleep of a thread: its rank's number and its own.
     Sleep(u32, u32),

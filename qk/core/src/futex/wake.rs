@@ -8,8 +8,12 @@ use super::{Futexes, Key, LOOK_WORK, Locks, PLAIN, SLICE, Waiter, Waiters, WakeO
 
 /// Threads that are taken out of a bucket before its lock is released and they are woken.
 const BATCH: usize = 16;
+/// Threads that are put into another bucket before the locks are released.
+const MOVES: usize = 8;
 /// Work of waking a thread, in instructions.
 const WAKE_WORK: u32 = 300;
+/// Work of making a thread wait for another word.
+const MOVE_WORK: u32 = 250;
 /// Work of a turn that found the word changed.
 pub(super) const RETRY_WORK: u32 = 100;
 
@@ -142,7 +146,7 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
             done: Requeued::default(),
         };
         loop {
-            let first = work.cursor.is_none();
+            let (first, moved_before) = (work.cursor.is_none(), work.done.moved);
             let finished = self.with_two(self.bucket_of(from), work.target, |source, target| {
                 if let Some((word, expected)) = expected.filter(|_| first)
                     && word.load()? != expected
@@ -154,7 +158,10 @@ impl<L: Locks, W: Waiter> Futexes<L, W> {
             work.batch.wake(&mut point);
             match finished {
                 Err(errno) if work.done == Requeued::default() => return Err(errno),
-                Ok(false) => point(SLICE as u32 * LOOK_WORK),
+                Ok(false) => {
+                    let moved = (work.done.moved - moved_before) as u32;
+                    point(SLICE as u32 * LOOK_WORK + moved * MOVE_WORK);
+                }
                 _ => return Ok(work.done),
             }
         }
@@ -231,7 +238,7 @@ impl<W: Waiter> Requeue<W> {
         mut target: Option<&mut Waiters<W>>,
     ) -> Result<bool, Errno> {
         let mut cursor = *begin(&mut self.cursor, source, self.keys[0])?;
-        let mut failed = None;
+        let (mut failed, mut moves) = (None, 0);
         let ended = self.left == [0, 0]
             || source.plain.slice(&mut cursor, |queue, entry| {
                 if entry.key != self.keys[0] {
@@ -261,7 +268,8 @@ impl<W: Waiter> Requeue<W> {
                             }
                         }
                         self.done.moved += 1;
-                        return (Fate::Leaves, self.left != [0, 0]);
+                        moves += 1;
+                        return (Fate::Leaves, moves < MOVES && self.left != [0, 0]);
                     }
                 }
                 self.done.woken += 1;

@@ -10,11 +10,12 @@ use alloc::vec::Vec;
 /// The deadlines of one core: at most one per key, in the caller's unit.
 #[derive(Debug)]
 pub struct Deadlines<K> {
-    /// The earliest last, so that it is taken without moving the others. Of two at the same time, the one set first.
+    /// The earliest last, so that it is taken without moving the others. Of those at the same time, which a program may make as
+    /// many as it has threads, the one with the least key: so each is found by bisection.
     list: Vec<(u64, K)>,
 }
 
-impl<K: Copy + Eq> Deadlines<K> {
+impl<K: Copy + Ord> Deadlines<K> {
     /// None, and room for none.
     #[must_use]
     pub const fn new() -> Deadlines<K> {
@@ -42,18 +43,17 @@ impl<K: Copy + Eq> Deadlines<K> {
             self.list.len() < self.list.capacity(),
             "room for every key's deadline is reserved"
         );
-        self.list.insert(self.place(deadline), (deadline, key));
+        self.list.insert(self.place(deadline, key), (deadline, key));
     }
 
     /// Forgets the deadline of `key`, which was set to `deadline`. False: it was not, or has been taken.
     pub fn clear(&mut self, key: K, deadline: u64) -> bool {
-        let at = self.place(deadline);
-        // BOUND: those due at the same time: a rank's threads, which all may sleep until then, and its timers.
-        let found = self.list[at..]
-            .iter()
-            .take_while(|(d, _)| *d == deadline)
-            .position(|(_, k)| *k == key);
-        found.map(|i| self.list.remove(at + i)).is_some()
+        let at = self.place(deadline, key);
+        let found = self.list.get(at) == Some(&(deadline, key));
+        if found {
+            self.list.remove(at);
+        }
+        found
     }
 
     /// The earliest deadline.
@@ -67,13 +67,13 @@ impl<K: Copy + Eq> Deadlines<K> {
         self.list.pop_if(|(deadline, _)| *deadline <= now)
     }
 
-    /// Where the entries begin that are due at `deadline` or earlier.
-    fn place(&self, deadline: u64) -> usize {
-        self.list.partition_point(|(d, _)| *d > deadline)
+    /// Where the entries begin that come with `key` at `deadline` or earlier.
+    fn place(&self, deadline: u64, key: K) -> usize {
+        self.list.partition_point(|entry| *entry > (deadline, key))
     }
 }
 
-impl<K: Copy + Eq> Default for Deadlines<K> {
+impl<K: Copy + Ord> Default for Deadlines<K> {
     fn default() -> Deadlines<K> {
         Deadlines::new()
     }
@@ -103,37 +103,36 @@ mod tests {
     }
 
     proptest! {
-        /// The model has what each key waits for, and when it was set.
+        /// The model has what each key waits for.
         #[test]
         fn behaves_as_a_map(ops in proptest::collection::vec(op(), 1..200)) {
             let mut deadlines = Deadlines::new();
             deadlines.try_reserve(KEYS.into()).unwrap();
             let room = deadlines.list.capacity();
-            let mut model = BTreeMap::<u8, (u64, usize)>::new();
-            for (turn, op) in ops.into_iter().enumerate() {
+            let mut model = BTreeMap::<u8, u64>::new();
+            for op in ops {
                 match op {
                     Op::Set(key, deadline) => {
-                        if let Some((before, _)) = model.get(&key) {
+                        if let Some(before) = model.get(&key) {
                             prop_assert!(deadlines.clear(key, *before));
                         }
                         deadlines.set(key, deadline);
-                        model.insert(key, (deadline, turn));
+                        model.insert(key, deadline);
                     }
                     Op::Clear(key) => {
                         let was = model.remove(&key);
-                        let deadline = was.map_or(7, |(deadline, _)| deadline);
+                        let deadline = was.unwrap_or(7);
                         prop_assert!(!deadlines.clear(key, deadline + 1));
                         prop_assert_eq!(deadlines.clear(key, deadline), was.is_some());
                     }
                     Op::PopDue(now) => {
-                        let first = model.iter().min_by_key(|(_, at)| **at);
-                        let due = first.filter(|(_, (deadline, _))| *deadline <= now);
-                        let due = due.map(|(key, (deadline, _))| (*deadline, *key));
+                        let first = model.iter().map(|(key, deadline)| (*deadline, *key)).min();
+                        let due = first.filter(|(deadline, _)| *deadline <= now);
                         prop_assert_eq!(deadlines.pop_due(now), due);
                         due.map(|(_, key)| model.remove(&key));
                     }
                 }
-                prop_assert_eq!(deadlines.next(), model.values().map(|(deadline, _)| *deadline).min());
+                prop_assert_eq!(deadlines.next(), model.values().copied().min());
             }
             prop_assert_eq!(deadlines.list.capacity(), room, "nothing is allocated");
         }
@@ -165,5 +164,41 @@ mod tests {
     #[should_panic(expected = "reserved")]
     fn without_room_nothing_is_allocated() {
         Deadlines::new().set(0, 1);
+    }
+
+    /// One of those at the same time was sought among all of them, with interrupts off: a rank's threads may all sleep until then.
+    #[test]
+    fn few_of_those_at_the_same_time_are_looked_at() {
+        use std::cmp::Ordering;
+        use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+        static LOOKS: AtomicUsize = AtomicUsize::new(0);
+        #[derive(Clone, Copy, Debug)]
+        struct Key(u32);
+        impl Ord for Key {
+            fn cmp(&self, other: &Key) -> Ordering {
+                LOOKS.fetch_add(1, Relaxed);
+                self.0.cmp(&other.0)
+            }
+        }
+        impl PartialOrd for Key {
+            fn partial_cmp(&self, other: &Key) -> Option<Ordering> {
+                Some(self.cmp(other))
+            }
+        }
+        impl PartialEq for Key {
+            fn eq(&self, other: &Key) -> bool {
+                self.cmp(other).is_eq()
+            }
+        }
+        impl Eq for Key {}
+        const KEYS: u32 = 1000;
+        let mut deadlines = Deadlines::new();
+        deadlines.try_reserve(KEYS as usize).unwrap();
+        deadlines
+            .list
+            .extend((0..KEYS).rev().map(|key| (7, Key(key))));
+        assert!(deadlines.clear(Key(500), 7));
+        let looks = LOOKS.load(Relaxed);
+        assert!(looks < 30, "{looks} looks");
     }
 }
