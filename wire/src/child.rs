@@ -32,9 +32,11 @@ pub mod how {
     pub const VFORK: u64 = 1;
     /// The child begins with default actions in place of handlers (CLONE_CLEAR_SIGHAND).
     pub const CLEAR_HANDLERS: u64 = 2;
+    /// The parent gets a descriptor for it (CLONE_PIDFD), which the proxy writes to [`super::Child::pidfd`].
+    pub const PIDFD: u64 = 4;
 }
 
-/// The record; written by the QK.
+/// The record; written by the QK, but for [`Child::pidfd`].
 #[derive(FromBytes, KnownLayout, Debug)]
 #[repr(C, align(64))]
 pub struct Child {
@@ -42,8 +44,8 @@ pub struct Child {
     pub how: Word,
     /// The signal that the parent gets when it ends; 0: none.
     pub exit_signal: Word,
-    /// Where its pidfd goes in the parent; 0: none is requested.
-    pub pidfd_at: Word,
+    /// Its pidfd in the parent, if there is to be one.
+    pub pidfd: Word,
     /// Where its thread id goes in its own memory; 0: nowhere.
     pub set_tid_at: Word,
     /// What is cleared in its memory when it ends; 0: nothing.
@@ -82,7 +84,7 @@ impl Default for Child {
         Child {
             how: Word::default(),
             exit_signal: Word::default(),
-            pidfd_at: Word::default(),
+            pidfd: Word::default(),
             set_tid_at: Word::default(),
             clear_tid_at: Word::default(),
             stack_at: Word::default(),

@@ -24,6 +24,7 @@ use std::sync::{
 
 use abi::Errno;
 use abi::control::FORK_OVER;
+use abi::ident::NSIG;
 use wire::child::{Child, how};
 
 use crate::heritage;
@@ -124,12 +125,12 @@ pub fn fork(rank: &'static Rank, index: usize) -> Result<i64, Errno> {
     let record = &rank.words.area.child;
     let action = &record.actions[libc::SIGCHLD as usize - 1];
     child_signal(rank, action[0].peek(), action[1].peek());
-    let vfork = record.how.peek() & how::VFORK != 0;
-    let pidfd_at = record.pidfd_at.peek();
+    let asked = |what: u64| record.how.peek() & what != 0;
+    let (vfork, pidfd) = (asked(how::VFORK), asked(how::PIDFD));
     let closed = rank.children.gate.close(rank);
     let memory = rank.memory();
     let script = Script::write(rank, &memory, record)?;
-    let job = Arc::new(Job::new(script, exit_signal(record), vfork, pidfd_at != 0)?);
+    let job = Arc::new(Job::new(script, exit_signal(record), vfork, pidfd)?);
     rank.children.nursery.begin(job.clone());
     // A child of vfork is waited for once: it has called exec, as a rule, before it were known here that it is ready.
     let over = vfork && job.is_soon_over();
@@ -139,8 +140,8 @@ pub fn fork(rank: &'static Rank, index: usize) -> Result<i64, Errno> {
     }
     drop((memory, closed));
     wait::born(rank, pid);
-    if pidfd_at != 0 {
-        rank.write(pidfd_at, &job.pidfd().to_ne_bytes())?; // the QK has seen that it can be
+    if pidfd {
+        record.pidfd.put(job.pidfd() as u64);
     }
     if over {
         let_go(rank, pid, &job);
@@ -161,8 +162,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The signal that the parent gets at its end. Linux sends none by a number that no signal has, which only clone(2) takes.
 fn exit_signal(record: &Child) -> u64 {
-    record.exit_signal.peek() & 0xff
+    let number = record.exit_signal.peek() & 0xff;
+    if number <= NSIG.into() { number } else { 0 }
 }
 
 fn waited_for<R>(rank: &Rank, change: impl FnOnce(&mut HashMap<u32, Arc<Job>>) -> R) -> R {

@@ -12,6 +12,7 @@ FLAG(PARENT, 0x8000);
 FLAG(THREAD, 0x10000);
 FLAG(NEWNS, 0x20000);
 FLAG(SYSVSEM, 0x40000);
+FLAG(SETTLS, 0x80000);
 FLAG(PARENT_SETTID, 0x100000);
 FLAG(CHILD_CLEARTID, 0x200000);
 FLAG(DETACHED, 0x400000);
@@ -232,6 +233,10 @@ static void wrong_clone3(void)
     bad = good;
     bad.stack = UINT64_C(0xffff800000000000);
     check(raw_clone3(&bad, sizeof bad) == -EINVAL, "a stack in the kernel's half");
+    bad = good;
+    bad.flags |= SETTLS;
+    bad.tls = UINT64_C(1) << 62;
+    check(raw_clone3(&bad, sizeof bad) == -EPERM, "a thread area where there can be no memory");
     bad = good;
     bad.flags |= DETACHED;
     check(raw_clone3(&bad, sizeof bad) == -EINVAL, "an old flag");

@@ -2,10 +2,12 @@
 #include "windows.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
 enum { AREA_BYTES = 256 << 10, LARGE_BYTES = 6 << 20, BOUNCED_BYTES = 4 << 20 };
 
@@ -32,6 +34,20 @@ static void made_by_the_kernel(void)
     sigset_t set;
     sigemptyset(&set);
     check(syscall(SYS_rt_sigprocmask, SIG_BLOCK, OF(0, &set), there, 8) == 0, "rt_sigprocmask from our own window");
+}
+
+// Regression: there was a child, and clone answered EFAULT.
+static void told_by_clone(void)
+{
+    int *pidfd = (int *)there;
+    *pidfd = -1;
+    long child = syscall(SYS_clone, CLONE_PIDFD | SIGCHLD, 0, pidfd, 0, 0);
+    if (child == 0)
+        syscall(SYS_exit_group, 0);
+    check(child > 0 && *pidfd >= 0 && close(*pidfd) == 0, "a child's descriptor there");
+    check(waitpid((pid_t)child, NULL, 0) == child, "and it is the caller's child");
+    check_fails(syscall(SYS_clone, CLONE_PIDFD | SIGCHLD, 0, not_writable, 0, 0), EFAULT, "in read-only memory");
+    check_fails(waitpid(-1, NULL, __WALL), ECHILD, "there is no child");
 }
 
 static void files(void)
@@ -238,6 +254,7 @@ int main(void)
         edge = *OF(1, &edge);
         read_only = *OF(1, &read_only);
         made_by_the_kernel();
+        told_by_clone();
         files();
         large_buffers();
         messages();

@@ -7,7 +7,7 @@ use abi::Errno;
 use abi::ident::ADDR_NO_RANDOMIZE;
 use abi::map::{PAGE, USER_BASE, USER_TOP, VDSO_AREA};
 use rustix::fd::AsRawFd;
-use wire::child::{Child, STACK_BYTES};
+use wire::child::{Child, STACK_BYTES, how};
 
 use super::copies::Copies;
 use super::lent::Lent;
@@ -116,7 +116,7 @@ impl Script {
             stack.enter(&mut steps, regions);
         }
         let name = steps.thread(regions, child);
-        let table = Table::of(steps.lent.is_some() || child.pidfd_at.peek() != 0);
+        let table = Table::of(steps.lent.is_some() || child.how.peek() & how::PIDFD != 0);
         steps.close(rank.first_own_fd.into()..rank.raised_fds, table);
         let auxv = special::auxv(rank, memory).unwrap_or_default();
         let mm = Box::new(mm_map(rank, regions, child, &auxv));

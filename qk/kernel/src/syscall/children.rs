@@ -30,8 +30,8 @@ pub struct Birth {
     pub tls: Option<u64>,
     /// Where the caller gets its process id; 0: nowhere.
     pub parent_tid_at: u64,
-    /// See [`Child`].
-    pub pidfd_at: u64,
+    /// Where the caller gets a descriptor for it, if it is to have one.
+    pub pidfd_at: Option<u64>,
     /// See [`Child`].
     pub set_tid_at: u64,
     /// See [`Child`].
@@ -68,10 +68,10 @@ pub fn vfork(call: &mut Call<'_>) -> SysResult {
 /// As fork(2).
 pub fn start(call: &mut Call<'_>, birth: &Birth) -> SysResult {
     let rank = call.rank;
-    if birth.pidfd_at != 0 {
-        put_u32(birth.pidfd_at, 0)?; // Linux does not write it through the page tables, which have to show it
+    if let Some(at) = birth.pidfd_at {
+        put_u32(at, 0)?; // that it cannot be written has to be known before there is a child
     }
-    let answer = {
+    let (answer, pidfd) = {
         let _turn = rank.births.lock();
         record(call, birth, &rank.area.child)?;
         if birth.shares_stack {
@@ -84,9 +84,13 @@ pub fn start(call: &mut Call<'_>, birth: &Birth) -> SysResult {
             false => Some(rank.keep_still()?),
         };
         let fork = || ship::host_op_until_end(call.thread, HostOp::Fork, []);
-        shared::children::share(call.thread, fork)?
+        let answer = shared::children::share(call.thread, fork)?;
+        (answer, rank.area.child.pidfd.peek())
     };
     let pid = answer & !FORK_OVER;
+    if let Some(at) = birth.pidfd_at {
+        let _ = put_u32(at, pidfd as u32); // another thread may have unmapped it
+    }
     let _ = put_u32_opt(birth.parent_tid_at, pid as u32); // Linux does not mind a bad pointer
     if birth.how & how::VFORK != 0 && answer & FORK_OVER == 0 {
         // A rank that ends does not wait.
@@ -107,9 +111,9 @@ fn note_stack(call: &Call<'_>, rank: &Rank) {
 
 /// Says what the child begins with.
 fn record(call: &Call<'_>, birth: &Birth, child: &Child) -> Result<(), Errno> {
-    child.how.put(birth.how);
+    let pidfd = birth.pidfd_at.map_or(0, |_| how::PIDFD);
+    child.how.put(birth.how | pidfd);
     child.exit_signal.put(birth.exit_signal);
-    child.pidfd_at.put(birth.pidfd_at);
     child.set_tid_at.put(birth.set_tid_at);
     child.clear_tid_at.put(birth.clear_tid_at);
     let stack_at = if birth.shares_stack {

@@ -85,8 +85,9 @@ pub fn clone(call: &mut Call<'_>) -> SysResult {
 }
 
 pub fn clone3(call: &mut Call<'_>) -> SysResult {
-    /// Bytes of struct clone_args in its first version, in its newest, and what Linux reads at most.
+    /// Bytes of struct clone_args in its first version, up to `cgroup`, in its newest, and what Linux reads at most.
     const FIRST_BYTES: u64 = 64;
+    const CGROUP: u64 = 80;
     const NEWEST_BYTES: u64 = 88;
     const MOST_BYTES: u64 = 4096;
     /// Work of reading one word of it, in instructions.
@@ -108,7 +109,7 @@ pub fn clone3(call: &mut Call<'_>) -> SysResult {
         stack_bytes,
         tls,
     ] = get_words(args)?;
-    // set_tid, its size, cgroup; behind them nothing may be requested that is not known.
+    // set_tid and its size; cgroup, which means nothing without its flag; behind them nothing that is not known may be requested.
     for at in (FIRST_BYTES..len_bytes).step_by(8) {
         preempt::point(WORD_WORK);
         let mut word = [0; 8];
@@ -118,7 +119,7 @@ pub fn clone3(call: &mut Call<'_>) -> SysResult {
             user(args.wrapping_add(at), bytes as u64)?,
         )
         .map_err(|_| Errno::EFAULT)?;
-        if u64::from_le_bytes(word) != 0 {
+        if at != CGROUP && u64::from_le_bytes(word) != 0 {
             return Err(if at < NEWEST_BYTES {
                 Errno::EINVAL
             } else {
@@ -126,7 +127,10 @@ pub fn clone3(call: &mut Call<'_>) -> SysResult {
             });
         }
     }
+    let both = |one: u64, other: u64| flags & one != 0 && flags & other != 0;
     if flags & (flag::EXIT_SIGNAL | flag::DETACHED) != 0
+        || both(flag::SIGHAND, flag::CLEAR_SIGHAND)
+        || (both(flag::PIDFD, flag::PARENT_SETTID) && pidfd == parent_tid)
         || exit_signal > u64::from(NSIG)
         || (flags & (flag::THREAD | flag::PARENT) != 0 && exit_signal != 0)
         || (stack == 0) != (stack_bytes == 0)
@@ -161,11 +165,11 @@ fn start(call: &mut Call<'_>, request: &Request) -> SysResult {
     if flags & (flag::VFORK | flag::PIDFD) != 0 {
         return refuse(call);
     }
-    if flags & flag::SHARED != flag::SHARED
-        || flags & !(flag::SHARED | flag::OPTIONAL) != 0
-        || (flags & flag::SETTLS != 0 && request.tls >= USER_TOP)
-    {
+    if flags & flag::SHARED != flag::SHARED || flags & !(flag::SHARED | flag::OPTIONAL) != 0 {
         return Err(Errno::EINVAL);
+    }
+    if flags & flag::SETTLS != 0 && request.tls >= USER_TOP {
+        return Err(Errno::EPERM);
     }
     let thread = place(call)?;
     let tid = thread.area.host.tid.load();
@@ -251,7 +255,7 @@ fn start_process(call: &mut Call<'_>, request: &Request) -> SysResult {
         stack: request.stack,
         tls: asked(flag::SETTLS).then_some(request.tls),
         parent_tid_at: only(flag::PARENT_SETTID, request.parent_tid),
-        pidfd_at: only(flag::PIDFD, request.pidfd),
+        pidfd_at: asked(flag::PIDFD).then_some(request.pidfd),
         set_tid_at: only(flag::CHILD_SETTID, request.child_tid),
         clear_tid_at: only(flag::CHILD_CLEARTID, request.child_tid),
     };
