@@ -289,4 +289,30 @@ mod tests {
         assert_eq!(may("/proc/7/task/8/fdinfo/100", false), Err(Errno::ENOENT));
         assert_eq!(may("/proc/kcore", false), Err(Errno::EACCES));
     }
+
+    #[test]
+    fn what_others_have_is_not_listed() {
+        let may = |path: &str| Place::parse(path, 7, whose).may_list();
+        for list in ["fd", "fdinfo", "ns"] {
+            for (place, want) in [
+                ("7", Ok(())),
+                ("7/task/8", Ok(())),
+                ("8", Ok(())),
+                ("6", Err(Errno::ENOENT)),
+                ("7/task/6", Err(Errno::ENOENT)),
+                ("9", Err(Errno::EACCES)),
+                ("9/task/9", Err(Errno::EACCES)),
+            ] {
+                let path = format!("/proc/{place}/{list}");
+                assert_eq!(may(&path), want, "{path}");
+            }
+        }
+        // Mappings are the proxy's: for the rank itself they are not listed either.
+        assert_eq!(may("/proc/7/map_files"), Err(Errno::EACCES));
+        assert_eq!(may("/proc/9/map_files"), Err(Errno::EACCES));
+        assert_eq!(may("/proc/6/map_files"), Err(Errno::ENOENT));
+        for public in ["/proc", "/proc/7", "/proc/9", "/proc/9/task", "/proc/sys"] {
+            assert_eq!(may(public), Ok(()), "{public}");
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -17,6 +17,7 @@ pub const CASES: &[Case] = &[
     ("threads_of_the_proxy", threads_of_the_proxy),
     ("descriptors_of_the_proxy", descriptors_of_the_proxy),
     ("entries_of_other_processes", entries_of_other_processes),
+    ("lists_of_other_processes", lists_of_other_processes),
     ("harmless_links_are_followed", harmless_links_are_followed),
     ("its_own_program_file", its_own_program_file),
     ("devices_that_take_pointers", devices_that_take_pointers),
@@ -205,6 +206,56 @@ fn entries_of_other_processes() {
     }
 }
 
+/// What lists a process's descriptors, namespaces or mappings is closed of yod, keeper, what a keeper has started, and another
+/// rank's proxy; its threads are as public as its name. Those of the rank's own proxy are not there.
+fn lists_of_other_processes() {
+    let (mut node, other, keeper) = (Node::new(), Node::new(), Keeper::start());
+    let directory = Directory::new("lists");
+    let (link, own) = (directory.0.join("link"), watcher(&node));
+    let mut answers = |path: &str| {
+        let _ = std::fs::remove_file(&link);
+        symlink(path, &link).unwrap();
+        let mut answers = Vec::new();
+        for flags in [libc::O_DIRECTORY, libc::O_DIRECTORY | libc::O_PATH] {
+            for path in [format!("{path}\0").as_bytes(), &directory.path("link")] {
+                let ret = open(&mut node, path, flags as u64);
+                if ret >= 0 {
+                    node.call(libc::SYS_close, &[ret as u64]);
+                }
+                answers.push(ret.min(0));
+            }
+        }
+        answers
+    };
+    let yod = std::process::id() as i32;
+    for pid in [
+        yod,
+        keeper.process.id() as i32,
+        keeper.child,
+        other.pid(),
+        watcher(&other),
+    ] {
+        for name in ["fd", "fdinfo", "ns"] {
+            for path in [
+                format!("/proc/{pid}/{name}"),
+                format!("/proc/{pid}/task/{pid}/{name}"),
+            ] {
+                assert_eq!(answers(&path), [EACCES; 4], "{path}");
+            }
+        }
+        let path = format!("/proc/{pid}/map_files");
+        assert_eq!(answers(&path), [EACCES; 4], "{path}");
+        let path = format!("/proc/{pid}/task");
+        assert_eq!(answers(&path), [0; 4], "{path}");
+    }
+    for list in ["fd", "fdinfo", "task"] {
+        let path = format!("/proc/{own}/{list}");
+        assert_eq!(answers(&path), [ENOENT; 4], "{path}");
+    }
+    assert_eq!(answers("/proc/self/fd"), [0; 4]);
+    assert_eq!(answers("/proc/self/task"), [0; 4]);
+}
+
 fn harmless_links_are_followed() {
     let (mut node, directory) = (Node::new(), Directory::new("links"));
     std::fs::write(directory.0.join("file"), "content").unwrap();
@@ -248,14 +299,34 @@ fn harmless_links_are_followed() {
     assert!(directory.0.join("absent").exists() && directory.0.join("new").exists());
 }
 
-/// Their drivers follow pointers in what is written: into the proxy's memory.
+/// Their drivers follow pointers in what is written: into the proxy's memory. Once only root, who can make one, looked.
 fn devices_that_take_pointers() {
+    const ENXIO: i64 = -6;
     let (mut node, directory) = (Node::new(), Directory::new("devices"));
     let path = std::ffi::CString::new(directory.0.join("mem").to_str().unwrap()).unwrap();
     let device = rustix::fs::makedev(1, 1);
     // SAFETY: 1. mknod reads the path.
-    if unsafe { libc::mknod(path.as_ptr(), libc::S_IFCHR | 0o600, device) } == 0 {
-        assert_eq!(open(&mut node, path.as_bytes_with_nul(), 0), -6); // ENXIO
+    let made = unsafe { libc::mknod(path.as_ptr(), libc::S_IFCHR | 0o600, device) } == 0;
+    if made {
+        assert_eq!(open(&mut node, path.as_bytes_with_nul(), 0), ENXIO);
+    }
+    // Miscellaneous ones and SCSI generic (Documentation/admin-guide/devices.txt). Without access nothing is set going, and all may.
+    let is_other = |path: &std::path::PathBuf| {
+        std::fs::metadata(path).is_ok_and(|of| {
+            of.file_type().is_char_device() && [10, 21].contains(&rustix::fs::major(of.rdev()))
+        })
+    };
+    let devices = std::fs::read_dir("/dev").unwrap().flatten();
+    let devices: Vec<_> = devices.map(|entry| entry.path()).filter(is_other).collect();
+    for path in &devices {
+        let path = format!("{}\0", path.display());
+        let ret = open(&mut node, path.as_bytes(), libc::O_PATH as u64);
+        assert_eq!(ret, ENXIO, "{path}");
+    }
+    if !made && devices.is_empty() {
+        println!(
+            "skipped: this host has no device that takes pointers, and only root can make one"
+        );
     }
     for name in ["/dev/null\0", "/dev/zero\0", "/dev/urandom\0"] {
         let fd = open(&mut node, name.as_bytes(), 0);
@@ -323,7 +394,6 @@ fn the_keepers_socket() {
 
 /// Calls that do not only look at /proc/self/exe reached the proxy's program, not the rank's.
 fn its_own_program_file() {
-    use std::os::unix::fs::MetadataExt;
     const EXDEV: i64 = -18;
     let (mut node, directory) = (Node::new(), Directory::new("program"));
     let program = open(&mut node, b"/proc/self/exe\0", 0);
@@ -463,7 +533,7 @@ fn of_a_user() -> (Node, bool) {
 fn no_other_process_traces_it() {
     let (node, _) = of_a_user();
     let owner = std::fs::metadata(format!("/proc/{}/mem", node.pid())).unwrap();
-    assert_eq!(std::os::unix::fs::MetadataExt::uid(&owner), 0);
+    assert_eq!(owner.uid(), 0);
 }
 
 /// Nor does another process of the user give it another name: by its name a keeper is known.
