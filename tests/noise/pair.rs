@@ -14,7 +14,7 @@ use wire::stats::CpuStats;
 
 use crate::node::{Node, calls, disturbances};
 use crate::watched::{Counts, Watched};
-use crate::{LIMIT, MOMENT, SETTLED, send, wait_until};
+use crate::{LIMIT, SETTLED, send, wait_until};
 
 /// Seconds for which rank 0 computes, about: longer than any test takes.
 const COMPUTE_S: &str = "600";
@@ -115,15 +115,16 @@ impl<'a> Pair<'a> {
         Ok(self.node.rank(rank)?.host.pid.load().try_into()?)
     }
 
-    /// Signals while it works; looks go on all the time, as yod's own would.
+    /// Signals while it works, until all that is to disturb has happened; looks go on all the time, as yod's own would.
     pub fn disturb_the_busy_one(&self) -> Result<()> {
-        let (pid, end) = (self.pid(1)?, Instant::now() + 2 * SETTLED);
-        while Instant::now() < end {
+        let (pid, before) = (self.pid(1)?, self.look()?);
+        let end = Instant::now() + 2 * SETTLED;
+        wait_until(|| {
             send(pid, Signal::USR1);
-            self.look()?;
-            std::thread::sleep(MOMENT);
-        }
-        Ok(())
+            let shows_progress = self.look()?.shows_progress_since(&before).is_ok();
+            Ok(shows_progress && Instant::now() >= end)
+        })?;
+        self.look()?.shows_progress_since(&before)
     }
 
     /// It must have gone well.

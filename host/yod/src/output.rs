@@ -98,7 +98,7 @@ mod tests {
         let mut source = Source::new(rank_read, String::new(), Stream::Out).expect("a source");
         // A process that another test forks just now holds a copy of the ends closed here, for a moment.
         let soon = |mut holds: Box<dyn FnMut() -> bool + '_>| {
-            (0..2000).any(|_| {
+            (0..20_000).any(|_| {
                 std::thread::sleep(std::time::Duration::from_millis(1));
                 holds()
             })

@@ -355,9 +355,19 @@ fn a_host_without_dev_null_is_named() {
 fn twenty_at_once_fail_by_themselves() {
     let dir = dir("twenty");
     let program = program(&dir);
-    let mut yod = with_qemu(&dir, "sleep 0.1; echo 'qemu: done' >&2; exit 1");
+    let there = dir.display();
+    let script = format!(
+        ": >{there}/begun.$$; until [ -e {there}/all ]; do sleep 0.01; done; echo 'qemu: done' >&2; exit 1"
+    );
+    let mut yod = with_qemu(&dir, &script);
     yod.arg(&program);
     let all: Vec<_> = (0..20).map(|_| yod.spawn().expect("yod starts")).collect();
+    wait_for("QEMUs at once", || {
+        let names = std::fs::read_dir(&dir).expect("a directory").flatten();
+        let begun = names.filter(|it| it.file_name().to_string_lossy().starts_with("begun"));
+        (begun.count() == all.len()).then_some(())
+    });
+    std::fs::write(dir.join("all"), "").expect("written");
     for child in all {
         finish(child).one_line(69, "qemu: done");
     }

@@ -1,16 +1,19 @@
 //! Programs on a real node: what a user of yod sees. Skipped where no kernel is built.
 
 mod common;
+#[path = "common/header.rs"]
+mod header;
 
 use std::io::Write;
+use std::mem::offset_of;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use common::{
-    assert_gone, compile, descendants, dir, finish, has_node, run, signal, wait_for, yod,
+    assert_gone, compile, descendants, dir, finish, has_node, has_state, run, signal, wait_for, yod,
 };
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
+use wire::boot::{Header, node};
 
 /// Says who it is, or does what it is told.
 const PROGRAM: &str = r#"
@@ -320,18 +323,45 @@ fn a_proxy_may_attach_long_after_the_node_is_up() {
     let Some((program, mut yod)) = program("late") else {
         return;
     };
-    let child = yod.args(["-m", "64M"]).arg(&program).spawn().expect("yod");
-    let pid = child.id() as i32;
-    wait_for("a keeper", || (!descendants(pid).is_empty()).then_some(()));
-    signal(pid, Signal::STOP);
-    std::thread::sleep(Duration::from_secs(2));
-    signal(pid, Signal::CONT);
-    let ended = finish(child);
-    assert_eq!(
-        (ended.status, ended.out.as_str()),
-        (0, "hello\n"),
-        "{ended:?}"
-    );
+    yod.args(["-m", "64M"])
+        .env("MARGAY_BOOT_TIMEOUT_S", "60")
+        .arg(&program);
+    let mut attaches_late = || {
+        let child = yod.spawn().expect("yod");
+        let pid = child.id() as i32;
+        wait_for("a keeper", || (!descendants(pid).is_empty()).then_some(()));
+        signal(pid, Signal::STOP);
+        let is_qemu = |p: &common::Process| p.name.starts_with("qemu");
+        let qemu = wait_for("a node that is up and idle", || {
+            let qemu = descendants(pid).into_iter().find(is_qemu)?;
+            let state = header::word(qemu.pid, offset_of!(Header, node_state))?;
+            (state == node::UP && is_idle(qemu.pid)).then_some(qemu)
+        });
+        let family = descendants(pid);
+        let is_late = family
+            .iter()
+            .all(|p| [qemu.pid, qemu.parent].contains(&p.pid));
+        signal(pid, Signal::CONT);
+        let ended = finish(child);
+        assert_eq!(
+            (ended.status, ended.out.as_str()),
+            (0, "hello\n"),
+            "{ended:?}"
+        );
+        is_late
+    };
+    // A yod that has started its proxy before it was stopped is followed by another.
+    wait_for("a late proxy", || attaches_late().then_some(()));
+}
+
+/// Whether all threads of a process sleep.
+fn is_idle(process: i32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter();
+    let mut names = threads.flatten().flatten().map(|task| task.file_name());
+    names.all(|name| {
+        let id = name.to_str().and_then(|name| name.parse().ok());
+        id.is_some_and(|id| has_state(id, 'S'))
+    })
 }
 
 #[test]

@@ -43,6 +43,7 @@ fn a_destination_that_nothing_reads_holds_up_nobody() {
     for by_time in [true, false] {
         for (options, what) in [
             (&["-n", "1", trace.as_str()], "c"),
+            (&["-n", "1", "--"], "p"),
             (&["-n", "2", "--"], "p"),
         ] {
             let mut yod = small_yod();

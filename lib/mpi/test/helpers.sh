@@ -37,3 +37,11 @@ expect_survivors() { # as expect; what the launcher makes of the dead does not m
 gone() { # whether a process has ended; one that nobody has waited for yet has
     case $(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null) in '' | [ZX]*) ;; *) return 1 ;; esac
 }
+wait_until() { # command...: false when it takes too long: limit_s
+    tenths=$((limit_s * 10))
+    while ! "$@"; do
+        tenths=$((tenths - 1))
+        [ $tenths -gt 0 ] || return 1
+        sleep 0.1
+    done
+}

@@ -189,7 +189,9 @@ static int look_at_signals(void)
     if (caught != SIGUSR1)
         return 7;
     caught = 0;
-    alarm(1);
+    // An interval: a signal between the look and the wait is followed by another.
+    timer.it_value.tv_usec = timer.it_interval.tv_usec = 20000;
+    setitimer(ITIMER_REAL, &timer, NULL);
     while (caught != SIGALRM)
         pause();
     return 0;

@@ -3,6 +3,7 @@
 #include "../common/children.h"
 
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/times.h>
 
 // A child that ends with this status once its parent closes the gate.
@@ -211,8 +212,11 @@ static void interrupted(void)
     need(pipe(gate) == 0, "pipe");
     pid_t pid = child_behind_gate(0);
     catch_signal(SIGALRM, alarmed, 0);
-    alarm(1);
+    // An interval, so that a first signal before the wait begins does no harm.
+    struct itimerval soon = {{0, 20000}, {0, 20000}}, stop = {0};
+    need(setitimer(ITIMER_REAL, &soon, NULL) == 0, "setitimer");
     check_fails(waitpid(pid, NULL, 0), EINTR, "a signal ends wait");
+    need(setitimer(ITIMER_REAL, &stop, NULL) == 0, "setitimer");
     open_gate();
     check(waitpid(pid, NULL, 0) == pid, "which can be made again");
 }

@@ -244,12 +244,20 @@ static void what_is_left(void)
 
 static void deleted(void)
 {
-    int gone = made(CLOCK_MONOTONIC, SIGEV_SIGNAL, SIGRTMIN), id = made(CLOCK_MONOTONIC, SIGEV_SIGNAL, SIGRTMIN + 1);
-    catch_timer(SIGRTMIN);
+    int id = made(CLOCK_MONOTONIC, SIGEV_SIGNAL, SIGRTMIN + 1), gone, is_gone;
+    int64_t at, ahead = 10 * MS;
     block(SIGRTMIN + 1);
-    arm(gone, 0, 200 * MS, MS);
-    check(removed(gone), "deleted while it runs");
-    arm(id, 0, 250 * MS, 0);
+    // One that may have expired before it was deleted is followed by another with more time.
+    do {
+        catch_timer(SIGRTMIN);
+        gone = made(CLOCK_MONOTONIC, SIGEV_SIGNAL, SIGRTMIN);
+        ahead *= 2;
+        at = clock_ns(CLOCK_MONOTONIC) + ahead;
+        arm(gone, TIMER_ABSTIME, at, MS);
+        is_gone = removed(gone);
+    } while (is_gone && clock_ns(CLOCK_MONOTONIC) >= at);
+    check(is_gone, "deleted while it runs");
+    arm(id, TIMER_ABSTIME, at + 50 * MS, 0);
     wait_for(SIGRTMIN + 1);
     check(hits == 0, "nothing comes of it");
     check_fails(removed(gone) - 1, EINVAL, "delete it again");
@@ -465,9 +473,14 @@ static void ends_a_stop(void)
     for (int taken = 0; taken < 2; taken++) {
         if (taken)
             catch_timer(SIGCONT);
-        int64_t at = clock_ns(CLOCK_MONOTONIC) + 100 * MS;
-        arm(id, TIMER_ABSTIME, at, 100 * MS); // again and again, or one that expires before the stop would be missed
-        need(raise(SIGSTOP) == 0, "raise");
+        int64_t at, from;
+        // Again and again: one that expires before the stop does not end it. Then the check would tell nothing, and it stops once more.
+        do {
+            at = clock_ns(CLOCK_MONOTONIC) + 100 * MS;
+            arm(id, TIMER_ABSTIME, at, 100 * MS);
+            from = clock_ns(CLOCK_MONOTONIC);
+            need(raise(SIGSTOP) == 0, "raise");
+        } while (from >= at);
         check(clock_ns(CLOCK_MONOTONIC) >= at, "stopped until its timer continues it");
         if (taken)
             AWAIT(hits >= 1);
@@ -480,7 +493,7 @@ static void ends_a_stop(void)
 static void ends_a_stopped_one(void)
 {
     int id = made(CLOCK_REALTIME, SIGEV_SIGNAL, SIGKILL);
-    arm(id, 0, 20 * MS, 0);
+    arm(id, 0, NS_PER_S, 0); // ample time: one that is killed before the stop tests nothing
     raise(SIGSTOP);
     AWAIT(0);
 }

@@ -142,7 +142,9 @@ mod tests {
                 std::thread::sleep(Duration::from_micros(200));
             }
             header.ping.store(round);
+            let due = Instant::now() + LIMIT;
             while round <= rounds && header.pong.load() != round {
+                assert!(Instant::now() < due, "no answer to round {round}");
                 std::hint::spin_loop();
             }
             seen_tsc = sys::tsc().wrapping_add(OFFSET);
@@ -150,6 +152,8 @@ mod tests {
     }
 
     const OFFSET: u64 = 1u64 << 40;
+    /// What takes longer hangs.
+    const LIMIT: Duration = Duration::from_secs(20);
 
     /// The clock was wrong by however late the keeper noticed that the node was up.
     #[test]
@@ -159,7 +163,9 @@ mod tests {
         assert!(!rounds.answer(header), "nothing there, no waiting");
         std::thread::scope(|scope| {
             scope.spawn(|| node(header, PING_ROUNDS));
+            let due = Instant::now() + LIMIT;
             while !rounds.answer(header) {
+                assert!(Instant::now() < due, "the rounds do not end");
                 std::thread::sleep(ROUND_LOOK);
             }
         });
