@@ -1,6 +1,7 @@
 // Requests more memory than there is, in the way its argument names: mmap (one
 // map of 64 TB), touch (maps of 64 MB until refused, all written to), brk,
 // commit (reserve much, then mprotect), malloc. Each is refused, none is fatal.
+// holes: with nothing left, single pages are given back out of large ones.
 #include "../common/check.h"
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -8,6 +9,28 @@
 
 enum { RW = PROT_READ | PROT_WRITE, ANON = MAP_PRIVATE | MAP_ANONYMOUS };
 #define MB(n) ((size_t)(n) << 20)
+
+// Regression: munmap answered ENOMEM though the pages had gone, and what was mapped there later had their contents.
+static void holes(void)
+{
+    enum { PAGES = 512, LARGE_BYTES = PAGES * PAGE_BYTES };
+    char *first = mmap(NULL, MB(64), RW, ANON, -1, 0);
+    need(first != MAP_FAILED, "mmap");
+    for (size_t len = MB(16); len >= PAGE_BYTES; len /= 2)
+        while (mmap(NULL, len, RW, ANON, -1, 0) != MAP_FAILED)
+            ;
+    char *large = first + LARGE_BYTES - (uintptr_t)first % LARGE_BYTES;
+    memset(large, 7, LARGE_BYTES);
+    int gone = 0, zero = 0;
+    for (int i = 0; i < PAGES; i += 2)
+        gone += munmap(large + i * PAGE_BYTES, PAGE_BYTES) == 0;
+    check(gone == PAGES / 2, "each second page of a large one is unmapped");
+    for (int i = 0; i < PAGES; i += 2) {
+        char *page = mmap(large + i * PAGE_BYTES, PAGE_BYTES, RW, ANON | MAP_FIXED, -1, 0);
+        zero += page != MAP_FAILED && all_bytes(page, 0, PAGE_BYTES) && all_bytes(page + PAGE_BYTES, 7, PAGE_BYTES);
+    }
+    check(zero == PAGES / 2, "zeros are mapped there, and the others are as they were");
+}
 
 int main(int argc, char **argv)
 {
@@ -52,6 +75,8 @@ int main(int argc, char **argv)
             got += MB(8);
         }
         check(got > 0 && got < MB(65536) && errno == ENOMEM, "malloc returns NULL in the end");
+    } else if (strcmp(way, "holes") == 0) {
+        holes();
     } else {
         return 2;
     }

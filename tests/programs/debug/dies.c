@@ -93,7 +93,8 @@ int main(int argc, char **argv)
     hidden = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     strcpy(hidden, "left out");
     strcpy(hidden + 4096, "dumped");
-    madvise(hidden, 4096, MADV_DONTDUMP);
+    madvise(hidden, 8192, MADV_DONTDUMP);
+    madvise(hidden + 4096, 4096, MADV_DODUMP);
     mine = 6;
     if (together) {
         pthread_t thread;

@@ -104,6 +104,29 @@ static void of_signals(void)
     check(lower(RLIMIT_SIGPENDING, soft) && queues(), "and then one can again");
 }
 
+// Those that the node leaves to Linux, and that on core files (what it does: tests/gdb/core.rs).
+static void of_proc(void)
+{
+    static const struct {
+        int resource;
+        const char *name;
+    } shown[] = {
+        {RLIMIT_FSIZE, "Max file size"},          {RLIMIT_CORE, "Max core file size"},
+        {RLIMIT_RSS, "Max resident set"},         {RLIMIT_NPROC, "Max processes"},
+        {RLIMIT_NOFILE, "Max open files"},        {RLIMIT_LOCKS, "Max file locks"},
+        {RLIMIT_MSGQUEUE, "Max msgqueue size"},   {RLIMIT_NICE, "Max nice priority"},
+        {RLIMIT_RTPRIO, "Max realtime priority"}, {RLIMIT_RTTIME, "Max realtime timeout"},
+    };
+    for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++) {
+        struct rlimit before = of(shown[i].resource);
+        unsigned long soft = before.rlim_cur > 1000 ? 1000 : before.rlim_cur / 2, told = ~0ul;
+        check(lower(shown[i].resource, soft), "another soft limit");
+        sscanf(proc_line("/proc/self/limits", shown[i].name), "%lu", &told);
+        check(told == soft, "which /proc shows: %s", shown[i].name);
+        check(setrlimit(shown[i].resource, &before) == 0, "as before");
+    }
+}
+
 static volatile sig_atomic_t caught;
 static void catch(int signo) { caught = signo; }
 
@@ -148,6 +171,7 @@ int main(void)
 {
     of_address_space();
     of_memory();
+    of_proc();
     of_signals();
     of_time();
     the_end();

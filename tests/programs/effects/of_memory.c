@@ -4,6 +4,7 @@
 #include <sys/shm.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 
 static char *pages(int count)
 {
@@ -53,12 +54,56 @@ static void segments(void)
     shmctl(id, IPC_RMID, NULL);
 }
 
+static void of_locked_pages(void)
+{
+    char *at = pages(1);
+    memset(at, 7, PAGE_BYTES);
+    need(mlock(at, PAGE_BYTES) == 0, "mlock");
+    int gone = madvise(at, PAGE_BYTES, MADV_DONTNEED_LOCKED) == 0; // since Linux 5.18
+    check(all_bytes(at, gone ? 0 : 7, PAGE_BYTES), "DONTNEED_LOCKED: those of a locked page are gone, too, or it was refused");
+}
+
+static void of_pages_to_come(void)
+{
+    char *at = pages(2), *shared = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    need(shared != MAP_FAILED, "mmap");
+    int read = madvise(at, PAGE_BYTES, MADV_POPULATE_READ) == 0; // since Linux 5.14
+    check(!read || resident(at), "POPULATE_READ: resident without having been touched, or it was refused");
+    int written = madvise(at + PAGE_BYTES, PAGE_BYTES, MADV_POPULATE_WRITE) == 0;
+    check(!written || resident(at + PAGE_BYTES), "POPULATE_WRITE: so it is");
+    memset(shared, 7, PAGE_BYTES);
+    int gone = madvise(shared, PAGE_BYTES, MADV_REMOVE) == 0;
+    check(all_bytes(shared, gone ? 0 : 7, PAGE_BYTES), "REMOVE: contents are gone, or it was refused");
+}
+
+// What a child reads where the parent has 7, after advice about children; 0 when that was refused.
+static int reads_in_child(int advice)
+{
+    char *at = pages(1);
+    int status = 0;
+    at[0] = 7;
+    if (madvise(at, PAGE_BYTES, advice) != 0)
+        return 0;
+    fflush(stdout);
+    pid_t child = forked();
+    if (child == 0)
+        _exit(at[0]);
+    need(waitpid(child, &status, 0) == child && WIFEXITED(status), "a child");
+    return WEXITSTATUS(status);
+}
+
+// What MADV_DONTDUMP and MADV_DODUMP do is seen in a core file: debug/dies.c, by tests/gdb/core.rs.
 static void advice(void)
 {
     char *at = pages(2);
     call("madvise");
     memset(at, 7, PAGE_BYTES);
     check(madvise(at, PAGE_BYTES, MADV_DONTNEED) == 0 && all_bytes(at, 0, PAGE_BYTES), "DONTNEED: contents are gone");
+    at[0] = 7;
+    check(madvise(at, PAGE_BYTES, MADV_FREE) == 0 && (at[0] == 7 || at[0] == 0), "FREE: they may be gone");
+    of_locked_pages();
+    of_pages_to_come();
+    check(reads_in_child(MADV_WIPEONFORK) == 0, "WIPEONFORK: a child has zeros, or it was refused");
     call("mincore");
     at[0] = 1;
     check(resident(at), "a page that was touched is resident");

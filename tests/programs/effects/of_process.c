@@ -99,17 +99,18 @@ static void other_ids(void)
 
 static void prctls(void)
 {
-    char name[17] = "", comm[64] = "";
+    char name[17] = "";
     call("prctl");
-    FILE *file = fopen("/proc/self/comm", "r");
-    need(file != NULL && fgets(comm, sizeof comm, file) != NULL, "/proc/self/comm");
-    fclose(file);
-    comm[strcspn(comm, "\n")] = 0;
-    check(prctl(PR_GET_NAME, name) == 0 && strcmp(name, comm) == 0 && strcmp(name, "of_process") == 0, "the program's name");
+    check(prctl(PR_GET_NAME, name) == 0 && strcmp(name, "of_process") == 0, "the program's name");
+    check(strcmp(proc_line("/proc/self/comm", ""), name) == 0, "/proc shows it");
     check(prctl(PR_SET_NAME, "another-name-too-long") == 0 && prctl(PR_GET_NAME, name) == 0, "another name");
     check(strcmp(name, "another-name-to") == 0, "is cut to 15 bytes");
-    const char *shown = proc_line("/proc/self/status", "Name:\t");
-    check(strcmp(shown, name) == 0, "/proc shows %s", shown);
+    char task[64];
+    snprintf(task, sizeof task, "/proc/self/task/%d/comm", getpid());
+    check(strcmp(proc_line("/proc/self/status", "Name:\t"), name) == 0, "/proc shows it as its status");
+    check(strcmp(proc_line("/proc/self/comm", ""), name) == 0 && strcmp(proc_line(task, ""), name) == 0, "its name, and its thread's");
+    snprintf(task, sizeof task, "%d (%s) ", getpid(), name);
+    check(strncmp(proc_line("/proc/self/stat", ""), task, strlen(task)) == 0, "and in its line of figures");
     check_fails(prctl(PR_SET_NAME, 8), EFAULT, "a bad pointer");
     check(prctl(PR_GET_DUMPABLE) == 1, "dumpable at first");
     check(prctl(PR_SET_DUMPABLE, 0) == 0 && prctl(PR_GET_DUMPABLE) == 0, "not dumpable, and told back");

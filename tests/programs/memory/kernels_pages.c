@@ -6,6 +6,7 @@
 // unmapped, the kernel panicked at the next call that was shipped.
 #include "../common/check.h"
 #include <fcntl.h>
+#include <linux/mempolicy.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -58,6 +59,11 @@ static void below_the_lowest(void)
     check_fails(mprotect(NULL, PAGE_BYTES, PROT_READ), ENOMEM, "mprotect of page 0");
     check_fails(madvise(NULL, PAGE_BYTES, MADV_DONTNEED), ENOMEM, "madvise of page 0");
     check_fails((long)mremap(NULL, PAGE_BYTES, 2 * PAGE_BYTES, MREMAP_MAYMOVE), EFAULT, "mremap of page 0");
+    unsigned char page;
+    check_fails(msync(NULL, PAGE_BYTES, MS_SYNC), ENOMEM, "msync of page 0");
+    check_fails(mincore(NULL, PAGE_BYTES, &page), ENOMEM, "mincore of page 0");
+    check_fails(mlock(NULL, PAGE_BYTES), ENOMEM, "mlock of page 0");
+    check_fails(syscall(SYS_mbind, NULL, PAGE_BYTES, MPOL_DEFAULT, NULL, 0, 0), EFAULT, "mbind of page 0");
 }
 
 static void changing_the_clock(void)

@@ -78,12 +78,38 @@ static void reserved(void)
     need(munmap(q, len + KB(4)) == 0 && munmap(p + len, KB(4)) == 0, "munmap");
 }
 
+// One page in each of more page tables than the kernel's list of emptied ones takes at once. Once it panicked.
+static void many_tables(void)
+{
+    enum { TABLES = 1100 };
+    const size_t table = KB(2048), len = TABLES * table;
+    char *p = mmap(NULL, 2 * len, PROT_NONE, ANON | MAP_NORESERVE, -1, 0), *q = p + len;
+    need(p != MAP_FAILED, "reserve");
+    for (int i = 0; i < TABLES; i++) {
+        char *page = p + i * table;
+        need(mprotect(page, KB(4), RW) == 0, "mprotect");
+        *(int *)page = i;
+        need(mprotect(page, KB(4), PROT_NONE) == 0, "mprotect");
+    }
+    check(mremap(p, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, q) == q, "%d page tables are emptied by one call", TABLES);
+    int kept = 0;
+    for (int i = 0; i < TABLES; i++) {
+        char *page = q + i * table;
+        need(mprotect(page, KB(4), PROT_READ) == 0, "mprotect");
+        kept += *(int *)page == i;
+        need(mprotect(page, KB(4), PROT_NONE) == 0, "mprotect");
+    }
+    check(kept == TABLES && !can_read(p), "contents kept, the old place is free");
+    need(munmap(q, len) == 0, "munmap");
+}
+
 int main(void)
 {
     in_place();
     fixed();
     refusals();
     reserved();
+    many_tables();
     char *p = map(KB(4));
     for (size_t len = KB(4); len < KB(32768); len *= 2) {
         memset(p + len / 2, (int)(len >> 12), len / 2);
