@@ -5,6 +5,7 @@
 //! | target | what it does | what must hold |
 //! |---|---|---|
 //! | calls | random system calls: all numbers, wild and straddling pointers, windows, the kernel's half, while a thread moves what they point to | each rank goes on unharmed and ends with 0 |
+//! | births | random fork, vfork, clone, clone3 and execve: wild flags, pointers, stacks and sizes, paths, arguments and environments, while a thread moves them, has children or becomes another program | each has an answer of Linux's, what is born and the next program have what they must, nothing is left, and each rank ends with 0 |
 //! | frames | returns through signal frames with random contents | what comes of them is what natively does |
 //! | memory | random memory calls against a model of each page | the model agrees, here and natively, and both runs are the same |
 //! | images | programs with mutated headers | each ends in time, with a line or a status of its own; the node is not to blame |
@@ -39,6 +40,7 @@ type Target = fn(Round) -> Result<u64>;
 
 const TARGETS: &[(&str, Target)] = &[
     ("calls", targets::calls),
+    ("births", targets::births),
     ("frames", targets::frames),
     ("memory", targets::memory),
     ("images", targets::images),

@@ -14,6 +14,7 @@ use crate::confined::{self, Confined};
 
 /// Calls of all ranks of a round, and so on: a round is to take a few seconds, most of them not the boot of its node.
 const CALLS: u64 = 60_000;
+const BIRTHS: u64 = 600;
 const FRAMES: u64 = 40_000;
 const OPERATIONS: u64 = 60_000;
 const PATHS: u64 = 12_000;
@@ -46,15 +47,34 @@ const IN_EVERY_ROUND: &[&str] = &[
     "words moved",
 ];
 
+/// What happens in every round of random births.
+const IN_EVERY_ROUND_OF_BIRTHS: &[&str] = &[
+    "births",
+    "refused births",
+    "threads",
+    "children",
+    "programs",
+    "refused programs",
+    "executions",
+    "races",
+    "words moved",
+    "signals",
+];
+
 /// Random system calls.
 pub fn calls(round: Round) -> Result<u64> {
     let each = CALLS / round.ranks;
     let outcome = own_program("calls", &[], round, each)?;
-    for what in IN_EVERY_ROUND {
-        let count = finished(&outcome, round, what)?;
-        ensure!(count > 0, "no {what}; {}", told(&outcome));
-    }
+    happened(&outcome, round, IN_EVERY_ROUND)?;
     finished(&outcome, round, "calls")
+}
+
+/// Random births and programs.
+pub fn births(round: Round) -> Result<u64> {
+    let each = BIRTHS / round.ranks;
+    let outcome = own_program("births", &[], round, each)?;
+    happened(&outcome, round, IN_EVERY_ROUND_OF_BIRTHS)?;
+    Ok(each * round.ranks)
 }
 
 /// Random paths below /proc.
@@ -221,6 +241,15 @@ fn finished(outcome: &Outcome, round: Round, what: &str) -> Result<u64> {
     let all = counts.len() as u64 == round.ranks;
     ensure!(outcome.status == Some(0) && all, "{}", told(outcome));
     Ok(counts.iter().sum())
+}
+
+/// All of it happened in some rank.
+fn happened(outcome: &Outcome, round: Round, all: &[&str]) -> Result<()> {
+    for what in all {
+        let count = finished(outcome, round, what)?;
+        ensure!(count > 0, "no {what}; {}", told(outcome));
+    }
+    Ok(())
 }
 
 /// Every rank printed what the program prints natively.
