@@ -116,8 +116,14 @@ impl Round {
         )
     }
 
-    /// The job, the blow, and what is left of it.
-    pub fn run(&self) -> Result<()> {
+    /// The same once more, for a short job that was over before it was hit: sooner, and with more time.
+    pub fn sooner(&mut self) {
+        self.moment /= 2;
+        self.limit = self.limit.map(|limit| (limit * 2).min(HANG / 2));
+    }
+
+    /// The job, the blow, and what is left of it; whether a short job was hit.
+    pub fn run(&self) -> Result<bool> {
         let scratch = Scratch::new()?;
         let (mark, before) = (new_mark(), clean::shared_files());
         let temporary = scratch.path().join("tmp");
@@ -128,10 +134,14 @@ impl Round {
             ("XDG_STATE_HOME", &scratch.path().to_string_lossy()),
         ]);
         let started = run.start(&scratch)?;
+        let wait_for = |roles: &[Role]| wait_for(roles, &mark, started.pid());
         if self.way.is_some() {
-            self.wait_for_node(&mark, started.pid());
+            wait_for(&[Role::Qemu, self.victim]);
         }
         std::thread::sleep(self.moment);
+        if self.way.is_none() {
+            wait_for(&[self.victim]);
+        }
         let hit = self.strike(&mark, &started)?;
         ensure!(
             hit || self.may_end_before(),
@@ -142,7 +152,8 @@ impl Round {
         self.told(&outcome, hit).with_context(|| {
             let status = outcome.status;
             format!("status {status:?}, stderr:\n{}", outcome.stderr.text())
-        })
+        })?;
+        Ok(hit || self.way.is_some())
     }
 
     /// Whether the job may be over before the blow: by itself, by its time limit, or because a rank prints after the first
@@ -151,15 +162,6 @@ impl Round {
         let prints_again = self.ranks > 1 || self.way == Some("print");
         let loses_output = self.blow == Blow::KillOnFullDisk;
         self.way.is_none() || self.limit.is_some() || loses_output && prints_again
-    }
-
-    /// Waits until a long job has its node and its victim, however slow the machine is, or has ended.
-    fn wait_for_node(&self, mark: &str, yod: u32) {
-        process::wait_until(HANG, || {
-            let family = process::of_job(mark, yod);
-            let has = |role| family.iter().any(|process| process.role == role);
-            family.is_empty() || has(Role::Qemu) && has(self.victim)
-        });
     }
 
     fn job(&self) -> Run {
@@ -192,13 +194,12 @@ impl Round {
 
     /// Hits the victim, and sees to it that what is then certain to go on for ever ends.
     fn strike(&self, mark: &str, started: &Started<'_>) -> Result<bool> {
-        if self.blow == Blow::CloseTerminal {
-            // The process with the terminal's other side is gone, and that is all that Linux reports.
-            return Ok(process::signal(started.pid(), Signal::KILL));
-        }
         let family = process::of_job(mark, started.pid());
         let victim = family.iter().find(|process| process.role == self.victim);
         let hit = victim.is_some_and(|victim| process::signal(victim.pid, self.blow.signal()));
+        if self.blow == Blow::CloseTerminal {
+            return Ok(hit);
+        }
         let yod = started.pid();
         if self.blow == Blow::Stop && self.victim == Role::Yod && hit {
             wait_until_stopped(yod);
@@ -274,10 +275,20 @@ impl Blow {
     fn signal(self) -> Signal {
         match self {
             Blow::Stop => Signal::STOP,
-            Blow::HangUp | Blow::CloseTerminal => Signal::HUP,
-            Blow::Kill | Blow::KillOnFullDisk => Signal::KILL,
+            Blow::HangUp => Signal::HUP,
+            // The process with the terminal's other side is gone, and that is all that Linux reports.
+            Blow::Kill | Blow::KillOnFullDisk | Blow::CloseTerminal => Signal::KILL,
         }
     }
+}
+
+/// Waits until a job has processes of these roles, however slow the machine is, or has ended.
+fn wait_for(roles: &[Role], mark: &str, yod: u32) {
+    process::wait_until(HANG, || {
+        let family = process::of_job(mark, yod);
+        let has = |role: &Role| family.iter().any(|process| process.role == *role);
+        family.is_empty() || roles.iter().all(has)
+    });
 }
 
 /// A stopped process that is continued too early would not have been stopped at all.
