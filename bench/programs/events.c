@@ -6,16 +6,23 @@
  *                      have N MiB to clear; the signals are ignored
  *   events untaken N   timer interrupts of a timer of 1 us that sends a signal which
  *                      is blocked, and then ignored, for N million turns of a loop each
+ *   events shared N    timer interrupts while two threads of a core each compute for
+ *                      N million turns of a loop
+ *   events left N      the same, and then one computes alone for twice as many
+ *   events blocked N   16 threads wait in read for N milliseconds: the kernel has nothing
+ *                      to do, and is not entered
  *   events barriers N  barriers in the accesses of all processes (membarrier)
  *   events off         a region (../plugin/mark.h) around a getpid, and one
  *                      around mmap of a page: interrupts are off in both
  */
 #include <linux/membarrier.h>
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "bench.h"
@@ -100,6 +107,48 @@ static void untaken(size_t millions)
 	turns(millions);
 }
 
+static void *compute(void *millions)
+{
+	turns(*(size_t *)millions);
+	return NULL;
+}
+
+static void share(size_t millions)
+{
+	pthread_t other;
+
+	must(pthread_create(&other, NULL, compute, &millions) == 0, "pthread_create");
+	turns(millions);
+	must(pthread_join(other, NULL) == 0, "pthread_join");
+}
+
+static void *read_all(void *from)
+{
+	char byte;
+
+	/* Until no writer is left. */
+	must(read(*(int *)from, &byte, 1) == 0, "read");
+	return NULL;
+}
+
+static void block(size_t ms)
+{
+	enum { THREADS = 16 };
+	struct itimerspec once = { .it_value = { (time_t)(ms / 1000), (long)(ms % 1000) * 1000000 + 1 } };
+	int ends[2], timer = timerfd_create(CLOCK_MONOTONIC, 0);
+	uint64_t expirations;
+	pthread_t threads[THREADS];
+
+	must(pipe(ends) == 0, "pipe");
+	must(timer >= 0 && timerfd_settime(timer, 0, &once, NULL) == 0, "timerfd");
+	for (int i = 0; i < THREADS; i++)
+		must(pthread_create(&threads[i], NULL, read_all, &ends[0]) == 0, "pthread_create");
+	must(read(timer, &expirations, sizeof expirations) == sizeof expirations, "read");
+	must(close(ends[1]) == 0, "close");
+	for (int i = 0; i < THREADS; i++)
+		must(pthread_join(threads[i], NULL) == 0, "pthread_join");
+}
+
 static void barriers(size_t wanted)
 {
 	for (; (size_t)caught < wanted; caught++)
@@ -135,13 +184,20 @@ int main(int argc, char **argv)
 		in_long_calls(wanted);
 	else if (strcmp(what, "untaken") == 0)
 		untaken(wanted);
+	else if (strcmp(what, "shared") == 0)
+		share(wanted);
+	else if (strcmp(what, "left") == 0) {
+		share(wanted);
+		turns(2 * wanted);
+	} else if (strcmp(what, "blocked") == 0)
+		block(wanted);
 	else if (strcmp(what, "barriers") == 0)
 		barriers(wanted);
 	else if (strcmp(what, "off") == 0)
 		off();
 	else
-		check(0, "events faults | ticks | long | untaken | barriers N, or events off");
-	check(strchr("olu", what[0]) || (size_t)caught == wanted, "not as many as wanted");
+		check(0, "events faults | ticks | long | untaken | shared | left | blocked | barriers N, or events off");
+	check(!strchr("ft", what[0]) || (size_t)caught == wanted, "not as many as wanted");
 	report("events", (double)caught);
 	return 0;
 }

@@ -11,6 +11,8 @@
  * unit, where it matters least how exactly its length is known. The original takes
  * powers of two for intervals. An interval that was lost as a whole counts 1.
  */
+#define _GNU_SOURCE
+#include "cores.h"
 #include "detours.h"
 
 enum { UNIT_TURNS = 500 };
@@ -41,9 +43,9 @@ static double ticks_of_units(size_t units, void *counts)
 int main(int argc, char **argv)
 {
 	enum { CALIBRATION_UNITS = 100 };
-	size_t samples = number(argc, argv, 1, 2000);
+	size_t samples = number(argc, argv, 1, 2000), threads = team_size();
 	uint64_t wanted = number(argc, argv, 2, 100000);
-	double *counts = room_for(samples + 2 * CALIBRATION_UNITS);
+	double *counts = room_for(threads * samples + 2 * CALIBRATION_UNITS);
 
 	check(samples > 0 && wanted > 0, "usage: ftq [SAMPLES] [TICKS]");
 	double unit = turn_of(ticks_of_units, CALIBRATION_UNITS, counts).each;
@@ -51,21 +53,29 @@ int main(int argc, char **argv)
 	double units = (double)(uint64_t)((double)wanted / unit + 0.5);
 	uint64_t interval = (uint64_t)((units < 1 ? 1 : units) * unit + 0.5);
 
+	bind_threads();
 	double start = seconds();
-	count_units(counts, samples, interval, (uint64_t)(unit / 2));
-	double taken = seconds() - start, min = counts[0], max = counts[0], sum = 0;
-	for (size_t i = 0; i < samples; i++) {
-		min = counts[i] < min ? counts[i] : min;
-		max = counts[i] > max ? counts[i] : max;
-		sum += counts[i];
+	OMP(omp parallel)
+	count_units(counts + team_place() * samples, samples, interval, (uint64_t)(unit / 2));
+	double taken = seconds() - start, least = counts[0], most = 0, longest = 0;
+	for (size_t thread = 0; thread < threads; thread++) {
+		double *own = counts + thread * samples, min = own[0], max = own[0], sum = 0;
+		for (size_t i = 0; i < samples; i++) {
+			min = own[i] < min ? own[i] : min;
+			max = own[i] > max ? own[i] : max;
+			sum += own[i];
+		}
+		check(sum >= (double)samples, "an interval without a unit of work");
+		longest = max - min > longest ? max - min : longest;
+		least = min < least ? min : least;
+		most = max > most ? max : most;
 	}
-	check(sum >= (double)samples, "an interval without a unit of work");
-	report("longest_detour_ticks", (max - min) * unit);
+	report("longest_detour_ticks", longest * unit);
 	report("unit_ticks", unit);
 	report("interval_ticks", (double)interval);
-	report("min_count", min);
-	report("max_count", max);
+	report("min_count", least);
+	report("max_count", most);
 	report("seconds", taken);
-	report_series("ftq_count", counts, samples);
+	report_series("ftq_count", counts, threads * samples);
 	return 0;
 }

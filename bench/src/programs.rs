@@ -15,7 +15,7 @@ const FLAGS: [&str; 6] = ["-std=gnu11", "-O2", "-g0", "-Wall", "-Wextra", "-Werr
 const STATIC: &str = "-static";
 
 /// Files that are also compiled with OpenMP. Its library could load others, which the linker warns of: it has no need to.
-pub const WITH_OPENMP: [&str; 4] = ["cg", "constructs", "fwq", "stream"];
+pub const WITH_OPENMP: [&str; 6] = ["cg", "constructs", "ftq", "fwq", "selfish", "stream"];
 const OPENMP_FLAGS: [&str; 2] = ["-fopenmp", "-Wl,--no-warnings"];
 
 /// Where the source of a program is, in bench/programs.

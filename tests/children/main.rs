@@ -15,9 +15,6 @@ use margay_tests::run::{HANG, Outcome, Run};
 use margay_tests::scratch::Scratch;
 use margay_tests::tree;
 
-/// A user without rights ("nobody").
-const NOBODY: u32 = 65534;
-
 /// What runs the arguments that follow as a process of this Linux, and what runs them as a rank.
 fn natively_and_on_a_node() -> [Run; 2] {
     [Run::new([""; 0]), Run::yod(&["--"])]
@@ -111,16 +108,6 @@ fn may_start_nodes() -> Result<()> {
     Ok(())
 }
 
-fn scratch_of_nobody() -> Result<Scratch> {
-    let scratch = Scratch::new()?;
-    let cwd = scratch.path().join("cwd");
-    std::fs::create_dir_all(&cwd)?;
-    for directory in [scratch.path(), &cwd] {
-        std::os::unix::fs::chown(directory, Some(NOBODY), Some(NOBODY))?;
-    }
-    Ok(scratch)
-}
-
 /// The conformance set is right as Linux has it, without rights that root has.
 #[test]
 fn are_the_same_to_a_user_without_rights() -> Result<()> {
@@ -132,7 +119,7 @@ fn are_the_same_to_a_user_without_rights() -> Result<()> {
     for row in rows {
         let outcome = Run::native(&row)
             .as_nobody()
-            .run_in(&scratch_of_nobody()?)?;
+            .run_in(&Scratch::of_nobody()?)?;
         ensure!(
             outcome.status.map(End::Status) == Some(row.end),
             "{}: status {:?}: {}",
@@ -160,7 +147,7 @@ fn are_executed_under_stress() -> Result<()> {
     for run in natively_and_on_a_node() {
         let run = run.args(STRESS);
         let (run, scratch) = if rustix::process::geteuid().is_root() {
-            (run.as_nobody(), scratch_of_nobody()?)
+            (run.as_nobody(), Scratch::of_nobody()?)
         } else {
             (run, Scratch::new()?)
         };

@@ -16,18 +16,32 @@ use crate::node::{Node, calls, disturbances};
 use crate::pair::group;
 use crate::{LIMIT, SETTLED, wait_until};
 
-/// Samples that each take longer than any test: the threads are in the first.
-const ENDLESS: [&str; 2] = ["1000", "1000000000000"];
+/// As a number of turns or ticks, longer than any test.
+const ENDLESS: &str = "1000000000000";
 const CORES: usize = 2;
 
-/// With counters that do not count, it would be quiet as well: so what ends the threads has to show on both cores.
 #[test]
 fn two_threads_of_a_rank_are_left_alone() -> Result<()> {
+    left_alone("omp_fwq", &["1000", ENDLESS])
+}
+
+#[test]
+fn two_threads_with_fixed_time_quanta_are_left_alone() -> Result<()> {
+    left_alone("omp_ftq", &["1000", ENDLESS])
+}
+
+#[test]
+fn two_threads_that_look_for_detours_are_left_alone() -> Result<()> {
+    left_alone("omp_selfish", &[ENDLESS])
+}
+
+/// With counters that do not count, it would be quiet as well: so what ends the threads has to show on both cores.
+fn left_alone(name: &str, endless: &[&str]) -> Result<()> {
     let (scratch, mark) = (Scratch::new()?, new_mark());
-    let program = build(&scratch, "omp_fwq")?;
+    let program = build(&scratch, name)?;
     let started = Run::yod(&["-n", "1", "-d", "2", "-m", "64M", "--oversubscribe"])
         .args(&["--stats=json", "--", &program.to_string_lossy()])
-        .args(&ENDLESS)
+        .args(endless)
         .env(&[(MARK, &mark)])
         .start(&scratch)?;
     let after = Node::of(&mark, started.pid()).and_then(|node| quiet_for_a_while(&node));

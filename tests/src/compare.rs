@@ -8,6 +8,7 @@ use crate::capture::Captured;
 use crate::manifest::{End, Row};
 use crate::report::{self, Stderr};
 use crate::run::{HANG, Outcome, Run};
+use crate::scratch::Scratch;
 
 /// What Margay's uname(2) has in its release.
 const MARK: &str = "margay";
@@ -117,13 +118,22 @@ fn cut(line: &str) -> String {
     line.chars().take(200).collect()
 }
 
-/// Gibibytes that are computed, moved and checked on an emulated CPU take their time.
+/// Gibibytes that are computed, moved and checked on an emulated CPU take their time, and so does what is done once for that.
 fn limit(row: &Row) -> Duration {
-    if row.category == "streams" {
+    if row.category == "streams" || row.extra.once {
         12 * HANG
     } else {
         HANG
     }
+}
+
+fn outcome(row: &Row, run: Run) -> Result<Outcome> {
+    let scratch = if row.runs_as_nobody() {
+        Scratch::of_nobody()?
+    } else {
+        Scratch::new()?
+    };
+    run.limit(limit(row)).run_in(&scratch)
 }
 
 /// Runs a row natively and on a node and checks that they cannot be told apart, and that the second was on a node.
@@ -131,7 +141,15 @@ fn limit(row: &Row) -> Duration {
 /// # Errors
 /// Says what differs.
 pub fn row(row: &Row) -> Result<()> {
-    let native = Run::native(row).limit(limit(row)).run()?;
+    on_a_node(row, &natively(row)?)
+}
+
+/// Runs a row natively.
+///
+/// # Errors
+/// When it does not end as the row says.
+pub fn natively(row: &Row) -> Result<Outcome> {
+    let native = outcome(row, Run::native(row))?;
     let End::Status(wanted) = row.end else {
         bail!("a program that does not end cannot be compared");
     };
@@ -143,9 +161,15 @@ pub fn row(row: &Row) -> Result<()> {
         last_lines(&native.stdout),
         native.stderr.text()
     );
-    let margay = Run::margay(row, &["--stats=json"])
-        .limit(limit(row))
-        .run()?;
+    Ok(native)
+}
+
+/// Runs a row on a node and checks that it was on one, and cannot be told apart from the native run.
+///
+/// # Errors
+/// Says what differs.
+pub fn on_a_node(row: &Row, native: &Outcome) -> Result<()> {
+    let margay = outcome(row, Run::margay(row, &["--stats=json"]))?;
     ensure!(
         margay.status.is_some(),
         "hung for {} s; stderr:\n{}",
@@ -157,12 +181,12 @@ pub fn row(row: &Row) -> Result<()> {
         Err(_) => (None, margay.stderr.head().to_vec()),
     };
     // A rank that died of a fault is reported; no other run has anything on stderr that is not its own.
-    let own = if wanted > 128 {
+    let own = if native.status > Some(128) {
         report::without_own_lines(&rest)
     } else {
         rest
     };
-    same(&native, &margay, &own)?;
+    same(native, &margay, &own)?;
     let release = margay.release.as_deref().unwrap_or_default();
     ensure!(
         release.contains(MARK),

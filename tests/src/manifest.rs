@@ -3,6 +3,7 @@
 use std::fs;
 
 use anyhow::{Context, Result, bail, ensure};
+use rustix::process::geteuid;
 
 use crate::{stream, tree};
 
@@ -27,6 +28,14 @@ pub struct Row {
     pub extra: Extra,
     /// System calls whose loss it notices.
     pub notices: Vec<String>,
+}
+
+impl Row {
+    /// Whether another user than the one who runs the tests runs it.
+    #[must_use]
+    pub fn runs_as_nobody(&self) -> bool {
+        self.extra.is_unprivileged && geteuid().is_root()
+    }
 }
 
 /// Standard input.
@@ -69,6 +78,10 @@ pub struct Extra {
     pub ranks: Option<usize>,
     /// Cores of the rank.
     pub cores: Option<usize>,
+    /// As a user that owns nothing, where root runs it.
+    pub is_unprivileged: bool,
+    /// It takes too long to be repeated, or to be watched by the plugin.
+    pub once: bool,
 }
 
 /// The tables of programs/ whose rows run on Linux and on a node, and are not to be told apart.
@@ -242,6 +255,8 @@ fn parse_extra(column: &str) -> Result<Extra> {
                 "needs" if value == "vsyscall" => extra.needs_vsyscall = true,
                 "ranks" => extra.ranks = Some(value.parse()?),
                 "cores" => extra.cores = Some(value.parse()?),
+                "user" if value == "nobody" => extra.is_unprivileged = true,
+                "once" if value == "yes" => extra.once = true,
                 _ => bail!("no such extra: {word}"),
             },
         }
@@ -332,6 +347,7 @@ mod tests {
         assert_eq!(row.notices, ["read", "write"]);
         assert!(parse("too\tfew", "1K").is_err());
         assert!(parse(&line.replace("partition", "shore"), "1K").is_err());
+        assert!(parse(&line.replace("partition=2G", "user=root"), "1K").is_err());
     }
 
     #[test]

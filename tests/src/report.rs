@@ -78,6 +78,14 @@ impl Stats {
         Ok(all - pct)
     }
 
+    /// How often the ranks made a system call.
+    #[must_use]
+    pub fn calls(&self, name: &str) -> u64 {
+        let calls = self.0["calls"].as_array().into_iter().flatten();
+        let of_name = calls.filter(|call| call["name"] == name);
+        of_name.filter_map(|call| call["count"].as_u64()).sum()
+    }
+
     /// How many cores the node has.
     #[must_use]
     pub fn cores(&self) -> usize {
@@ -157,11 +165,13 @@ mod tests {
 
     #[test]
     fn statistics_are_taken_out() {
-        let text = b"program\nno newline{\"tsc_hz\":1,\"total\":{\"entries\":7,\"pct_entries\":3},\"ranks\":[{}]}\nafter";
+        let text = b"program\nno newline{\"tsc_hz\":1,\"total\":{\"entries\":7,\"pct_entries\":3},\"ranks\":[{}],\"calls\":[{\"name\":\"futex\",\"count\":5}]}\nafter";
         let stderr = Stderr::new(text).expect("statistics");
         assert_eq!(stderr.rest, b"program\nno newlineafter");
         assert_eq!(stderr.stats.rank_entries().expect("numbers"), 4);
         assert_eq!(stderr.stats.ranks(), 1);
+        assert_eq!(stderr.stats.calls("futex"), 5);
+        assert_eq!(stderr.stats.calls("read"), 0);
         assert!(stderr.stats.number("/total/absent").is_err());
         assert!(Stderr::new(b"nothing").is_err());
     }

@@ -21,6 +21,8 @@ use crate::{stream, tree};
 pub const HANG: Duration = Duration::from_secs(20);
 /// Time limits, in seconds, of programs that never end: where one has not begun within the first, the machine is busy and it gets more.
 pub const SECONDS_TO_BEGIN: [&str; 4] = ["2", "4", "8", "16"];
+/// A user that owns nothing ("nobody"), and its group.
+pub const NOBODY: u32 = 65534;
 /// The environment that both runs have besides their row's: yod looks for QEMU along it.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// The program writes what uname says into this file, outside of the directory that is compared.
@@ -152,8 +154,8 @@ impl Run {
     pub fn as_nobody(mut self) -> Run {
         let nobody = [
             "/usr/bin/setpriv",
-            "--reuid=65534",
-            "--regid=65534",
+            &format!("--reuid={NOBODY}"),
+            &format!("--regid={NOBODY}"),
             "--clear-groups",
         ];
         self.command.splice(0..0, nobody.map(String::from));
@@ -164,6 +166,9 @@ impl Run {
         self.stdin = row.stdin;
         if let Some(stack) = &row.extra.stack {
             self = self.ulimit("-s", stack);
+        }
+        if row.runs_as_nobody() {
+            self = self.as_nobody();
         }
         self.env(&row.extra.env)
             .env(&[("MARGAY_TEST_MARK", MARK_FILE)])

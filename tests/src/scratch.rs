@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -11,6 +11,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::capture::Captured;
 use crate::clean::new_mark;
+use crate::run::NOBODY;
 use crate::tree;
 
 /// A directory that is removed with everything in it.
@@ -31,6 +32,20 @@ impl Scratch {
         let path =
             path.with_context(|| format!("cannot make a directory in {}", parent.display()))?;
         Ok(Scratch { path })
+    }
+
+    /// Makes one for a run as a user that owns nothing; only root can do that.
+    ///
+    /// # Errors
+    /// When it cannot be made, or given away.
+    pub fn of_nobody() -> Result<Scratch> {
+        let scratch = Scratch::new()?;
+        let cwd = scratch.path.join("cwd");
+        fs::create_dir_all(&cwd)?;
+        for directory in [&scratch.path, &cwd] {
+            chown(directory, Some(NOBODY), Some(NOBODY))?;
+        }
+        Ok(scratch)
     }
 
     /// Where it is.

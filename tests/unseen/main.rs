@@ -13,6 +13,17 @@ const PARTITION: (&str, f64) = ("64M", (64 << 20) as f64);
 
 /// Runs a program of bench/programs on Margay; it must go well.
 fn run(options: &[&str], counted: bool, name: &str, args: &[&str]) -> Result<(Outcome, Stats)> {
+    run_under(&[], options, counted, name, args)
+}
+
+/// As [`run`], with yod as an argument of another command.
+fn run_under(
+    command: &[&str],
+    options: &[&str],
+    counted: bool,
+    name: &str,
+    args: &[&str],
+) -> Result<(Outcome, Stats)> {
     let scratch = Scratch::new()?;
     let program = build(&scratch, name)?;
     // Under KVM there is no count of instructions.
@@ -25,7 +36,7 @@ fn run(options: &[&str], counted: bool, name: &str, args: &[&str]) -> Result<(Ou
         // The TSC counts instructions of one core, whatever the host does meanwhile.
         run = run.on_core(first_core()?).env(&[("MARGAY_ICOUNT", "1")]);
     }
-    let outcome = run.run_in(&scratch)?;
+    let outcome = run.under(command).run_in(&scratch)?;
     outcome.ended_well()?;
     let said = outcome.stderr.text();
     let stats = Stderr::new(outcome.stderr.head()).context(said)?.stats;
@@ -98,6 +109,107 @@ fn what_sends_nothing_interrupts_nobody() -> Result<()> {
         (1..=4).contains(&ticks),
         "{ticks} timer interrupts of a timer that could send two or three signals"
     );
+    Ok(())
+}
+
+/// The timer of a core that two threads shared went on when one of them had ended.
+#[test]
+fn a_core_that_is_not_shared_any_more_has_no_timer() -> Result<()> {
+    let ticks = |kind| -> Result<u64> {
+        let (_, stats) = run(&["-m", PARTITION.0], true, "events", &[kind, "10"])?;
+        stats.number("/total/timer_interrupts")
+    };
+    let (shared, left) = (ticks("shared")?, ticks("left")?);
+    ensure!(
+        shared >= 10,
+        "{shared} timer interrupts while two threads shared a core"
+    );
+    // The last slice may end when the other thread is gone.
+    ensure!(
+        left <= shared + 1,
+        "{left} timer interrupts instead of {shared} when one of two threads went on alone"
+    );
+    Ok(())
+}
+
+/// Threads that wait in calls for a peer that does nothing looked for it again and again.
+#[test]
+fn blocked_threads_cost_nothing() -> Result<()> {
+    const TIMED: [&str; 4] = [
+        "/bin/bash",
+        "-c",
+        "TIMEFORMAT=$'user_s %U\nsystem_s %S'; time \"$@\"",
+        "bash",
+    ];
+    const BLOCKED_S: f64 = 4.0;
+    // Interrupts of slices as the threads start, and doorbells, more or less.
+    const FEW: u64 = 20;
+    let blocked = |ms: &str| -> Result<([u64; 2], f64)> {
+        let options = ["-m", "256M", "-d", "2"];
+        let (outcome, stats) = run_under(&TIMED, &options, false, "events", &["blocked", ms])?;
+        let text = outcome.stderr.text();
+        let seconds = numbers(&text, "user_s")?[0] + numbers(&text, "system_s")?[0];
+        let counted = [
+            stats.rank_entries()?,
+            stats.number("/total/timer_interrupts")?,
+        ];
+        Ok((counted, seconds))
+    };
+    let (before, start_s) = blocked("1")?;
+    let (after, all_s) = blocked(&(BLOCKED_S * 1000.0).to_string())?;
+    for (what, before, after) in [
+        ("entries into the kernel", before[0], after[0]),
+        ("timer interrupts", before[1], after[1]),
+    ] {
+        ensure!(
+            after <= before + FEW,
+            "{after} {what} by threads that waited for {BLOCKED_S} s, {before} by those that did not"
+        );
+    }
+    let took_s = all_s - start_s;
+    // Who looks again and again uses a processor all the time; how long a start takes is up to the host.
+    ensure!(
+        took_s < BLOCKED_S / 2.0,
+        "{took_s} s of processor time in {BLOCKED_S} s in which all threads waited"
+    );
+    Ok(())
+}
+
+/// What enters the kernel between regions of OpenMP besides futexes: then there is more of it in a run with more regions.
+#[test]
+fn regions_of_openmp_enter_by_futexes_alone() -> Result<()> {
+    // Doorbells, and interrupts by the other core, that come while a thread computes; ticks of a core that a new thread shares until
+    // it binds itself.
+    const FEW: u64 = 20;
+    type Args = &'static [&'static str];
+    let programs: [(_, Args, Args, _); 2] = [
+        ("omp_stream", &["20000", "5"], &["20000", "105"], 400),
+        (
+            "omp_cg",
+            &["16", "16", "16", "5"],
+            &["16", "16", "16", "65"],
+            300,
+        ),
+    ];
+    for (name, few, many, regions) in programs {
+        let besides = |args| -> Result<u64> {
+            let (_, stats) = run(&["-m", PARTITION.0, "-d", "2"], false, name, args)?;
+            let faults = stats.number("/total/page_faults")?;
+            let ticks = stats.number("/total/timer_interrupts")?;
+            ensure!(
+                faults == 0 && ticks <= FEW,
+                "{name}: {faults} page faults, {ticks} timer interrupts"
+            );
+            let futexes = stats.calls("futex");
+            ensure!(futexes > 0, "{name}: no futex is counted");
+            Ok(stats.rank_entries()? - futexes)
+        };
+        let (before, after) = (besides(few)?, besides(many)?);
+        ensure!(
+            after <= before + FEW,
+            "{name}: {after} entries besides futexes, {before} with {regions} regions less"
+        );
+    }
     Ok(())
 }
 

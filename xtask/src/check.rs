@@ -108,7 +108,7 @@ pub fn attack(seconds: u64, ranks: &str) -> Result<()> {
     build::run(&mut command)
 }
 
-/// Runs the cases of the programs with threads so often.
+/// Runs the programs about signals and threads so often.
 ///
 /// # Errors
 /// When something is missing or cannot be built, or a case failed.

@@ -85,7 +85,7 @@ enum Task {
         #[arg(long, default_value = "1,2,16")]
         ranks: String,
     },
-    /// Run all cases of the programs with threads on nodes of 1, 2 and 4 cores, again and again (tests/sweeps.rs).
+    /// Run all programs about signals and threads on nodes of 1, 2 and 4 cores, again and again (tests/sweeps.rs).
     Sweeps {
         /// How often.
         #[arg(long, default_value_t = 200)]

@@ -5,7 +5,8 @@
 //
 // It goes on until there were so many switches in the middle of a check, which
 // the threads count themselves: one that comes after another one has switched.
-// The tables ask for some 10,000; 4 1000000 takes seconds on a quiet machine.
+// The tables ask for some 10,000, and once for a million, which take seconds on
+// a quiet machine.
 #include "../common/parallel.h"
 
 #include <fenv.h>
