@@ -96,14 +96,15 @@ pub fn fuzz() -> Result<()> {
     finish(&steps::run([fuzz_step(FUZZ_SECONDS_LONG)])?)
 }
 
-/// Runs the attacks on nodes, each for so long.
+/// Runs the attacks on nodes, each for so long, all side by side.
 ///
 /// # Errors
 /// When something is missing or cannot be built.
 pub fn attack(seconds: u64, ranks: &str) -> Result<()> {
     build::all()?;
     programs::all()?;
-    let mut command = attack_command(seconds);
+    const MOST_AT_ONCE: &str = "16";
+    let mut command = attack_command(seconds, MOST_AT_ONCE);
     command.args(["--nocapture"]).env("ATTACK_RANKS", ranks);
     build::run(&mut command)
 }
@@ -169,14 +170,19 @@ fn all_steps() -> Vec<Step> {
             vec![library("smartmap"), library("mpi"), library("xpmem")],
         ),
         fuzz_step(FUZZ_SECONDS_CHECK),
-        Step::new("attack", attack_command(ATTACK_SECONDS_CHECK)),
+        Step::new("attack", attack_command(ATTACK_SECONDS_CHECK, NODES)),
     ]
 }
 
 /// A test binary of tests/.
 fn system(name: &str) -> Command {
+    system_with(name, NODES)
+}
+
+/// One, so many of whose tests run at the same time.
+fn system_with(name: &str, at_once: &str) -> Command {
     let mut command = cargo_with(&["test", "-p", "margay-tests", "--test", name], &[]);
-    command.args(["--", "--test-threads", NODES]);
+    command.args(["--", "--test-threads", at_once]);
     command
 }
 
@@ -210,8 +216,8 @@ fn fuzz_step(seconds: &str) -> Step {
     Step::new("fuzz", command)
 }
 
-fn attack_command(seconds: u64) -> Command {
-    let mut command = system("attack");
+fn attack_command(seconds: u64, at_once: &str) -> Command {
+    let mut command = system_with("attack", at_once);
     command.env("ATTACK_SECONDS", seconds.to_string());
     command
 }
