@@ -2,15 +2,13 @@
 //! where no kernel is built.
 
 mod common;
-#[path = "common/header.rs"]
-mod header;
 
 use std::mem::offset_of;
 use std::path::Path;
 use std::process::Command;
 
 use common::{
-    Ended, compile, descendants, dir, finish, has_node, run, signal, ticks, wait_for, yod,
+    Ended, compile, descendants, dir, finish, has_node, header, run, signal, ticks, wait_for, yod,
 };
 use rustix::process::Signal;
 use wire::boot::{Header, node};

@@ -1,8 +1,6 @@
 //! Programs on a real node: what a user of yod sees. Skipped where no kernel is built.
 
 mod common;
-#[path = "common/header.rs"]
-mod header;
 
 use std::io::Write;
 use std::mem::offset_of;
@@ -10,7 +8,8 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
 
 use common::{
-    assert_gone, compile, descendants, dir, finish, has_node, has_state, run, signal, wait_for, yod,
+    assert_gone, compile, descendants, dir, finish, has_node, has_state, header, run, signal,
+    wait_for, yod,
 };
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
 use wire::boot::{Header, node};

@@ -34,8 +34,7 @@ static void move_words(void)
     static uint64_t own = 1;
     const struct timespec pause = {0, 50000}; // the proxy needs the host's cores, too
     for (int i = 0; i < MOVED_WORDS; i++) {
-        own = own * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-        uint64_t at = (own >> 32) % RACED_WORDS;
+        uint64_t at = draw(&own) % RACED_WORDS;
         raced_words[at] = choices[at][(own >> 48) % CHOICES];
     }
     life.words_moved += MOVED_WORDS;
@@ -257,14 +256,6 @@ static void check_all(void)
 
 // ---- Its life ---------------------------------------------------------------------
 
-struct action {
-    void (*handler)(int);
-    unsigned long flags;
-    void (*restorer)(void);
-    uint64_t mask;
-};
-void restorer(void);
-__asm__("restorer: mov $15, %eax\n\tsyscall");
 static void on_signal(int signo) { life.signals += signo > 0; }
 
 static void make_memory(void)
@@ -333,7 +324,7 @@ int main(int argc, char **argv, char **envp)
     make_memory();
     open_descriptors();
     for (int signo = 1; signo <= 64; signo++)
-        CALL(SYS_rt_sigaction, signo, (&(struct action){on_signal, 0x04000000 /* SA_RESTORER */, restorer, 0}), 0, 8);
+        CALL(SYS_rt_sigaction, signo, (&(struct action)ACTION(on_signal)), 0, 8);
     start_beside();
     lowest_fd = first_free_fd();
     listed_maps = entries("/proc/self/maps", 0);

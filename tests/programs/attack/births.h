@@ -3,6 +3,9 @@
 #define MARGAY_BIRTHS_H
 
 #define _GNU_SOURCE
+#include "bare.h"
+#include "random.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -49,23 +52,8 @@ static uint64_t canary[CANARY_WORDS] __attribute__((used));
 // Written by `birth`, and seen where memory is shared.
 static _Atomic uint32_t born __attribute__((used)), harmed __attribute__((used));
 
-static uint64_t next(uint64_t below)
-{
-    life.state = life.state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (life.state >> 32) % below;
-}
-#define PICK(list) (list)[next(sizeof(list) / sizeof((list)[0]))]
+static uint64_t next(uint64_t below) { return draw(&life.state) % below; }
 #define COUNT(list) ((int)(sizeof(list) / sizeof((list)[0])))
-
-static long raw(uint64_t number, long a, long b, long c, long d, long e, long f)
-{
-    register long r10 __asm__("r10") = d, r8 __asm__("r8") = e, r9 __asm__("r9") = f;
-    long result;
-    __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9) : "rcx", "r11", "memory");
-    return result;
-}
-#define CALL(number, ...) CALL_(number, ##__VA_ARGS__, 0, 0, 0, 0, 0, 0)
-#define CALL_(number, a, b, c, d, e, f, ...) raw(number, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
 
 // ---- Failures -------------------------------------------------------------
 

@@ -7,6 +7,9 @@
 // next call finds the program whole; then its own memory must be unharmed, its clock goes on, and Linux answers.
 // A timer ends the calls that wait. What is left out, and why, says `left_out`.
 #define _GNU_SOURCE
+#include "bare.h"
+#include "random.h"
+
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -39,22 +42,7 @@ static struct {
 
 static uint64_t word(uint64_t k) { return (k + 1) * UINT64_C(0x9E3779B97F4A7C15); }
 
-static uint64_t next(uint64_t below)
-{
-    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (state >> 32) % below;
-}
-#define PICK(list) (list)[next(sizeof(list) / sizeof((list)[0]))]
-
-static long raw(uint64_t number, long a, long b, long c, long d, long e, long f)
-{
-    register long r10 __asm__("r10") = d, r8 __asm__("r8") = e, r9 __asm__("r9") = f;
-    long result;
-    __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9) : "rcx", "r11", "memory");
-    return result;
-}
-#define CALL(number, ...) CALL_(number, ##__VA_ARGS__, 0, 0, 0, 0, 0, 0)
-#define CALL_(number, a, b, c, d, e, f, ...) raw(number, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
+static uint64_t next(uint64_t below) { return draw(&state) % below; }
 
 static void fail(const char *what, long value)
 {
@@ -232,21 +220,12 @@ static void tame(uint64_t number, long *a)
 
 // Undoing.
 
-struct action {
-    void (*handler)(int);
-    unsigned long flags;
-    void (*restorer)(void);
-    uint64_t mask;
-};
-void restorer(void);
-__asm__("restorer: mov $15, %eax\n\tsyscall");
-
 static void on_signal(int signo) { ticks += signo == SIGALRM; }
 
 // All that can be caught and that no fault of the program raises.
 static void set_handler(uint64_t signo)
 {
-    struct action action = {on_signal, 0x04000000 /* SA_RESTORER */, restorer, 0};
+    struct action action = ACTION(on_signal);
     if (signo - 1 < 64 && !((1ul << SIGSEGV | 1ul << SIGBUS | 1ul << SIGILL | 1ul << SIGFPE | 1ul << SIGTRAP | 1ul << SIGKILL | 1ul << SIGSTOP) >> signo & 1))
         CALL(SYS_rt_sigaction, signo, &action, 0, 8);
 }
@@ -432,8 +411,8 @@ static void *race(void *unused)
     uint64_t mine = state ^ 0x5deece66d;
     for (;; words_moved += MOVED_WORDS) {
         for (int i = 0; i < MOVED_WORDS; i++) {
-            mine = mine * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-            words[(mine >> 32) % WORDS] = words[(mine >> 48) % WORDS];
+            uint64_t to = draw(&mine) % WORDS;
+            words[to] = words[(mine >> 48) % WORDS];
         }
         CALL(SYS_nanosleep, &pause, NULL);
     }

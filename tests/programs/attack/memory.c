@@ -3,6 +3,8 @@
 // value, or a signal with its code), what Linux meets that reads or writes the page for a shipped call, and what
 // /proc/self/maps shows of what can be touched (Margay shows no more). The last line is a digest of all results, which is the same on any kernel.
 #define _GNU_SOURCE
+#include "random.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -33,12 +35,7 @@ static sigjmp_buf back;
 static volatile int fault_code;
 static char doing[160], line[256]; // no memory of the C library
 
-static uint64_t next(uint64_t below)
-{
-    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (state >> 32) % below;
-}
-#define PICK(list) (list)[next(sizeof(list) / sizeof((list)[0]))]
+static uint64_t next(uint64_t below) { return draw(&state) % below; }
 
 static void expect(const char *what, uint64_t page, long wanted, long got)
 {

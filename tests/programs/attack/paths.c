@@ -2,6 +2,8 @@
 // those who may trace them, of the own one not what shows or changes the proxy's memory, nor its descriptors and threads.
 // That what may open does so by every spelling shows that the spellings are right. docs/trust.md has the promise.
 #define _GNU_SOURCE
+#include "random.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,12 +21,7 @@ static uint64_t state, opened, refused, read_bytes;
 static int own, others[MOST], other_count, proc_fd;
 static char shelf[64]; // a directory of this rank's, for links
 
-static uint64_t next(uint64_t below)
-{
-    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (state >> 32) % below;
-}
-#define PICK(list) (list)[next(sizeof(list) / sizeof((list)[0]))]
+static uint64_t next(uint64_t below) { return draw(&state) % below; }
 
 static void fail(const char *what, const char *path)
 {

@@ -7,6 +7,7 @@
 // that is neither 0 nor has the number of the rank in whose window it was found is another rank's, a page table's or the
 // kernel's. What it stores in such a page carries the owner's number, too: in a page table it would end the owner.
 #include "../common/check.h"
+#include "random.h"
 
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -38,12 +39,7 @@ static volatile sig_atomic_t guarded;
 static _Atomic unsigned started;
 static _Atomic int pids[SLOTS];
 
-static uint64_t next(uint64_t below)
-{
-    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (state >> 32) % below;
-}
-#define PICK(list) (list)[next(sizeof(list) / sizeof((list)[0]))]
+static uint64_t next(uint64_t below) { return draw(&state) % below; }
 
 static void fail(const char *what, unsigned rank, uint64_t at, uint64_t found)
 {

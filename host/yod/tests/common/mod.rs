@@ -3,6 +3,7 @@
 // Each test binary uses a part of this.
 #![allow(dead_code)]
 
+pub mod header;
 pub mod job;
 
 use std::io::{Read, Write};
