@@ -143,10 +143,6 @@ impl Round {
             wait_for(&[self.victim]);
         }
         let hit = self.strike(&mark, &started)?;
-        ensure!(
-            hit || self.may_end_before(),
-            "the victim was not there to be hit"
-        );
         let outcome = started.finish(HANG)?;
         nothing_left(&mark, &temporary, &before)?;
         self.told(&outcome, hit).with_context(|| {
@@ -224,6 +220,10 @@ impl Round {
 
     /// What the user saw.
     fn told(&self, outcome: &Outcome, hit: bool) -> Result<()> {
+        ensure!(
+            hit || self.may_end_before(),
+            "the victim was not there to be hit"
+        );
         let status = outcome.status.context("it hung")?;
         if self.blow == Blow::CloseTerminal {
             return Ok(()); // There is no user to be told.
@@ -282,12 +282,13 @@ impl Blow {
     }
 }
 
-/// Waits until a job has processes of these roles, however slow the machine is, or has ended.
+/// Waits until a job has processes of these roles, however slow the machine is, or has ended. That none is found is not its
+/// end: in the middle of execve a process has no environment (environ_read in fs/proc/base.c).
 fn wait_for(roles: &[Role], mark: &str, yod: u32) {
     process::wait_until(HANG, || {
         let family = process::of_job(mark, yod);
         let has = |role: &Role| family.iter().any(|process| process.role == *role);
-        family.is_empty() || roles.iter().all(has)
+        state_is(yod, &['Z']) || roles.iter().all(has)
     });
 }
 

@@ -312,13 +312,10 @@ impl Supervisor<'_> {
                 Loss::Keeper(self.keeper.pid())
             }
         };
-        // Ranks that have ended on the node need it no more.
-        if self
-            .ranks
-            .alive()
-            .iter()
-            .all(|&rank| self.has_ended_on_node(rank))
-        {
+        // Ranks that have ended on the node need it no more; it may have been lost before it rang for them.
+        let alive = self.ranks.alive();
+        if alive.iter().all(|&rank| self.has_ended_on_node(rank)) {
+            alive.iter().for_each(|&rank| self.node.ring_host(rank));
             state.up = true;
             return;
         }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use common::{
-    Ended, compile, descendants, dir, finish, has_node, header, run, signal, ticks, wait_for, yod,
+    Ended, comm, compile, descendants, dir, finish, has_node, run, signal, ticks, wait_for, yod,
 };
 use rustix::process::Signal;
 use wire::boot::{Header, node};
@@ -94,16 +94,16 @@ fn a_late_keeper_sets_the_clock_right() {
             let all = descendants(yod.id() as i32);
             let qemu = all.into_iter().find(|it| it.name.starts_with("qemu"))?;
             stop(qemu.parent);
-            (header::word(qemu.pid, offset_of!(Header, ping)) >= Some(1)).then_some(qemu)
+            (comm::word(qemu.pid, offset_of!(Header, ping)) >= Some(1)).then_some(qemu)
         });
         // It keeps its CPU busy for 100 ms more, or comes up without a clock.
         let until = guest_ticks(qemu.pid) + 10;
         wait_for("the kernel waits for the keeper", || {
             stop(qemu.parent);
-            let state = header::word(qemu.pid, offset_of!(Header, node_state));
+            let state = comm::word(qemu.pid, offset_of!(Header, node_state));
             (guest_ticks(qemu.pid) >= until || state >= Some(node::UP)).then_some(())
         });
-        let is_late = header::word(qemu.pid, offset_of!(Header, pong)) == Some(0);
+        let is_late = comm::word(qemu.pid, offset_of!(Header, pong)) == Some(0);
         signal(qemu.parent, Signal::CONT);
         let ended = finish(yod);
         assert!(off_by(&ended) < 10_000_000, "{ended:?}");

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use common::job::{member, program, runs, small_yod, spawn, start, start_limited};
 use common::{
-    assert_gone, descendants, finish, has_state, is_stopped, run, signal, terminal, ticks,
-    wait_for, yod,
+    assert_gone, comm, descendants, finish, has_state, is_idle, is_stopped, run, signal, terminal,
+    ticks, wait_for, yod,
 };
 use rustix::process::{Pid, Signal, WaitOptions, waitpid};
+use wire::rank::state;
 
 /// A rank that stopped itself stopped yod as well, and neither its time limit nor SIGTERM reached it any more.
 #[test]
@@ -308,4 +309,28 @@ fn a_keeper_that_is_stopped_while_booting_is_given_up() {
     signal(pid, Signal::TERM);
     assert_eq!(finish(child).status, 143);
     assert_gone(&job);
+}
+
+/// The node was lost between a rank's last word and the doorbell after it: the proxy was never told, and yod waited for it.
+#[test]
+fn a_rank_that_ended_with_its_node_is_told() {
+    let Some((program, mut yod)) = program("last-word") else {
+        return;
+    };
+    for victim in ["qemu", "margay-keeper"] {
+        let child = start(&program, &mut yod, "w");
+        let job = descendants(child.id() as i32);
+        let qemu = member(&job, "qemu");
+        signal(qemu, Signal::STOP);
+        wait_for("a node that stands still", || {
+            is_stopped(qemu).then_some(())
+        });
+        let proxy = member(&job, "program");
+        wait_for("a proxy that waits", || is_idle(proxy).then_some(()));
+        comm::set_rank_state(qemu, 0, state::EXITED).expect("a node");
+        signal(member(&job, victim), Signal::KILL);
+        assert_eq!(finish(child).status, 0, "{victim}");
+        assert_gone(&job);
+        yod = small_yod();
+    }
 }

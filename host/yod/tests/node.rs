@@ -8,8 +8,8 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
 
 use common::{
-    assert_gone, compile, descendants, dir, finish, has_node, has_state, header, run, signal,
-    wait_for, yod,
+    assert_gone, comm, compile, descendants, dir, finish, has_node, is_idle, run, signal, wait_for,
+    yod,
 };
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
 use wire::boot::{Header, node};
@@ -333,7 +333,7 @@ fn a_proxy_may_attach_long_after_the_node_is_up() {
         let is_qemu = |p: &common::Process| p.name.starts_with("qemu");
         let qemu = wait_for("a node that is up and idle", || {
             let qemu = descendants(pid).into_iter().find(is_qemu)?;
-            let state = header::word(qemu.pid, offset_of!(Header, node_state))?;
+            let state = comm::word(qemu.pid, offset_of!(Header, node_state))?;
             (state == node::UP && is_idle(qemu.pid)).then_some(qemu)
         });
         let family = descendants(pid);
@@ -351,16 +351,6 @@ fn a_proxy_may_attach_long_after_the_node_is_up() {
     };
     // A yod that has started its proxy before it was stopped is followed by another.
     wait_for("a late proxy", || attaches_late().then_some(()));
-}
-
-/// Whether all threads of a process sleep.
-fn is_idle(process: i32) -> bool {
-    let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter();
-    let mut names = threads.flatten().flatten().map(|task| task.file_name());
-    names.all(|name| {
-        let id = name.to_str().and_then(|name| name.parse().ok());
-        id.is_some_and(|id| has_state(id, 'S'))
-    })
 }
 
 #[test]

@@ -3,7 +3,7 @@
 // Each test binary uses a part of this.
 #![allow(dead_code)]
 
-pub mod header;
+pub mod comm;
 pub mod job;
 
 use std::io::{Read, Write};
@@ -272,6 +272,16 @@ pub fn has_state(pid: i32, state: char) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')')
         .is_some_and(|(_, rest)| rest.trim_start().starts_with(state))
+}
+
+/// Whether all threads of a process sleep.
+pub fn is_idle(process: i32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter();
+    let mut names = threads.flatten().flatten().map(|task| task.file_name());
+    names.all(|name| {
+        let id = name.to_str().and_then(|name| name.parse().ok());
+        id.is_some_and(|id| has_state(id, 'S'))
+    })
 }
 
 /// The processor time of a process so far, or of a thread as "PID/task/TID", in ticks of 10 ms (proc(5)); `None` when it is gone.
