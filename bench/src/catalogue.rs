@@ -201,7 +201,7 @@ pub const CATALOGUE: &[Row] = &[
     row(
         "irqs_off_max_instructions",
         "instructions",
-        Aim::AtMost(12_000.0),
+        Aim::AtMost(10_000.0),
         "plugin, by the flag: longest section with interrupts off over demanding programs, all conformance programs and those of windows",
     ),
     row(

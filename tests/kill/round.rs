@@ -212,6 +212,9 @@ impl Round {
         if self.term {
             process::signal(yod, Signal::TERM);
         }
+        if self.victim == Role::Yod && guarded {
+            continue_without_keeper(mark, yod);
+        }
         if !hit && self.way.is_some() && self.blow.kills() {
             ensure!(process::kill(yod), "yod is gone, and nobody killed it");
         }
@@ -295,6 +298,18 @@ fn wait_for(roles: &[Role], mark: &str, yod: u32) {
 /// A stopped process that is continued too early would not have been stopped at all.
 fn wait_until_stopped(pid: u32) {
     process::wait_until(HANG, || state_is(pid, &['T', 'Z']));
+}
+
+/// A yod that was stopped on its way out has no keeper any more: it is continued as a user would do it.
+fn continue_without_keeper(mark: &str, yod: u32) {
+    process::wait_until(HANG, || {
+        let ended = state_is(yod, &['Z']);
+        let family = process::of_job(mark, yod);
+        if !ended && !family.iter().any(|process| process.role == Role::Keeper) {
+            process::signal(yod, Signal::CONT);
+        }
+        ended
+    });
 }
 
 /// What stops meanwhile is continued, as a user would do it.
