@@ -7,8 +7,9 @@
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, PollFlags, eventfd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::io::Errno;
 use rustix::net::{
@@ -16,6 +17,8 @@ use rustix::net::{
     sendmsg, socketpair,
 };
 use wire::boot::{HOST_PEER, NODE_PEER};
+
+use crate::ready;
 
 /// Bytes of the device's own shared memory, which is unused; a power of two.
 const SHM_BYTES: u64 = 4096;
@@ -102,6 +105,15 @@ impl Doorbells {
         Ok(true)
     }
 
+    /// Forgets rings of the host's doorbell `vector`. Without any it would block, now and then: QEMU shares the open file, and takes
+    /// O_NONBLOCK off a descriptor that it receives (io/channel-socket.c) until it knows what it is for (hw/misc/ivshmem.c).
+    pub fn clear(&self, vector: usize) {
+        let rung = |bell: &&OwnedFd| ready::within(Duration::ZERO, bell, PollFlags::IN);
+        if let Some(bell) = self.host.get(vector).filter(rung) {
+            let _ = rustix::io::read(bell, &mut [0u8; 8]);
+        }
+    }
+
     /// The socket, to be polled for writing while [`Self::send`] has something left.
     #[must_use]
     pub fn socket(&self) -> BorrowedFd<'_> {
@@ -127,6 +139,8 @@ fn send_message(
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{OFlags, fcntl_setfl};
+
     use super::*;
 
     #[test]
@@ -137,6 +151,26 @@ mod tests {
             .map(|(n, _)| n)
             .collect();
         assert_eq!(numbers, [0, 0, -1, 1, 1, 0, 0]);
+    }
+
+    /// A keeper that looked while QEMU started could wait for the node's first ring, and was deaf until then.
+    #[test]
+    fn no_ring_is_not_waited_for() {
+        let (bells, _qemu) = Doorbells::new(1).expect("doorbells");
+        let bell = bells.host[0].try_clone().expect("a descriptor");
+        let rung = || ready::within(Duration::ZERO, &bell, PollFlags::IN);
+        fcntl_setfl(&bell, OFlags::empty()).expect("a descriptor");
+        rustix::io::write(&bell, &1u64.to_ne_bytes()).expect("room");
+        assert!(rung());
+        let (done, is_done) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            bells.clear(0);
+            bells.clear(0);
+            let _ = done.send(());
+        });
+        let limit = Duration::from_secs(20);
+        is_done.recv_timeout(limit).expect("it does not block");
+        assert!(!rung());
     }
 
     #[test]

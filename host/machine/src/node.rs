@@ -14,6 +14,9 @@ use crate::message::{Ended, Event, Message, receive, send};
 use crate::plan::Plan;
 use crate::ready;
 
+/// How often a keeper that is to end is continued: it may be stopped at any moment.
+const CONTINUE_PERIOD: Duration = Duration::from_millis(250);
+
 /// The keeper of this job's node, and the connection to it.
 #[derive(Debug)]
 pub struct Keeper {
@@ -170,11 +173,10 @@ impl Keeper {
         send(self.socket.as_fd(), &message, &[]).is_ok() && self.process.signal(Signal::CONT)
     }
 
-    /// Leaves the node. Returns once the keeper is gone and the node with it, or has said that others stay. A keeper that was
+    /// Leaves the node. Returns once the keeper is gone and the node with it, or has said that others stay. A keeper that is
     /// stopped is continued, and one that does neither within `limit` is killed: Linux then ends its node.
     pub fn leave(self, limit: Duration) {
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
-        let _ = self.process.signal(Signal::CONT);
         let due = Instant::now() + limit;
         loop {
             match receive(&self.socket, false) {
@@ -186,7 +188,8 @@ impl Keeper {
                         let _ = self.process.signal(Signal::KILL);
                         break;
                     }
-                    ready::within(left, &self.socket, PollFlags::IN);
+                    let _ = self.process.signal(Signal::CONT);
+                    ready::within(left.min(CONTINUE_PERIOD), &self.socket, PollFlags::IN);
                 }
                 Err(_) => break,
             }
@@ -239,5 +242,35 @@ impl AsFd for Keeper {
     /// Readable when [`Self::next_event`] has something.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    use super::*;
+
+    /// It was continued once, before it was stopped, and then waited for as long as it may take to end.
+    #[test]
+    fn a_keeper_that_is_stopped_while_it_ends_is_continued() {
+        let flags = SocketFlags::CLOEXEC;
+        let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+        let (socket, keepers) = pair.expect("a pair");
+        // The command holds its stdin for as long as it lives.
+        let keeper = Command::new("sh")
+            .args(["-c", "read leaves; kill -STOP $$"])
+            .stdin(Stdio::from(keepers))
+            .spawn();
+        let pid = Pid::from_child(&keeper.expect("sh runs"));
+        let (done, is_done) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            Keeper::of_child(pid, socket).leave(Duration::from_secs(3600));
+            let _ = done.send(());
+        });
+        let limit = Duration::from_secs(20);
+        is_done.recv_timeout(limit).expect("it has left");
     }
 }
