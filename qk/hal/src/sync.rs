@@ -21,6 +21,7 @@ unsafe impl lock_api::RawMutex for RawSpin {
     fn lock(&self) {
         // BOUND: as long as another CPU holds it, which lets no interrupts in meanwhile and has no loops but short ones.
         while !self.try_lock() {
+            core::hint::cold_path();
             // BOUND: as above.
             while self.0.load(Ordering::Relaxed) {
                 core::hint::spin_loop();

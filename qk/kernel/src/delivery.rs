@@ -83,9 +83,7 @@ fn act<const DEBUG: bool>(
             exit::leave_ending(thread, frame, nr);
         }
         if sched::should_yield(&thread.task) {
-            rseq::interrupted(thread);
-            ship::look_on(); // the core was rung since, perhaps, which what runs next does not see
-            sched::yield_now();
+            give_way(thread);
         }
         if DEBUG && stops(thread, frame, nr, interrupted) {
             continue;
@@ -99,7 +97,17 @@ fn act<const DEBUG: bool>(
         } else if !thread.pending_work.load(Ordering::SeqCst) {
             return;
         }
+        core::hint::cold_path(); // Mostly that was all.
     }
+}
+
+/// Lets others go first: the thread's slice is over, or it is to go on elsewhere.
+#[cold]
+#[inline(never)] // Out of the way of signals.
+fn give_way(thread: &'static Thread) {
+    rseq::interrupted(thread);
+    ship::look_on(); // the core was rung since, perhaps, which what runs next does not see
+    sched::yield_now(&thread.task);
 }
 
 /// Halts the thread for its debugger, which may let it go on elsewhere: then the call that it was in is over. `true`: it did.

@@ -2,14 +2,31 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use hal::cpu::PerCpu;
 use wire::boot::{MAX_CPUS, flag};
 use wire::stats::CpuStats;
 
 use crate::comm;
 
+/// The counters of each core that counts.
+static COUNTERS: PerCpu<CpuStats> = PerCpu::new();
+
+/// This core counts from now on: what comes before is boot.
+pub fn begin() {
+    let cpu = hal::cpu::id();
+    let counters = comm::get().stats(cpu);
+    COUNTERS.set(Some(counters));
+    hal::cpu::set_entry_counter(cpu, counters.entries.as_atomic());
+    section_starts();
+}
+
 /// This core's counters.
+///
+/// # Panics
+/// Before [`begin`].
+#[inline]
 pub fn here() -> &'static CpuStats {
-    comm::get().stats(hal::cpu::id())
+    COUNTERS.get().expect("a core counts before it runs tasks")
 }
 
 /// Whether the dearer counters are on.

@@ -168,12 +168,17 @@ pub fn enter(thread: &Thread, shared: bool) {
 /// This core is not shared any more: it runs nothing, or a task that yields by itself.
 #[inline]
 pub fn alone() {
-    let slice = &here().slice;
-    if slice.is_shared() {
-        let is_wanted = || thread::current().is_some() && sched::is_wanted();
-        slice.begin(false, is_wanted, slice_end);
-        arm();
+    if here().slice.is_shared() {
+        end_sharing();
     }
+}
+
+#[cold]
+#[inline(never)] // Out of the way of a task that yields by itself.
+fn end_sharing() {
+    let is_wanted = || thread::current().is_some() && sched::is_wanted();
+    here().slice.begin(false, is_wanted, slice_end);
+    arm();
 }
 
 /// Of a slice that begins now.

@@ -30,11 +30,13 @@ const IOVEC_BYTES: u64 = 16;
 const MSGHDR_BYTES: usize = 56;
 
 /// A call begins.
+#[inline]
 pub fn enter(thread: &Thread, nr: u64, args: &[u64; 6]) {
     call(thread, Kind::Enter, nr, args, 0);
 }
 
 /// It returns.
+#[inline]
 pub fn exit(thread: &Thread, nr: u64, args: &[u64; 6], ret: i64) {
     call(thread, Kind::Exit, nr, args, ret);
 }
@@ -62,10 +64,16 @@ fn append_signal(thread: &Thread, ring: &TraceRing, info: &SigInfo) {
     append(thread, ring, &record);
 }
 
+#[inline]
 fn call(thread: &Thread, kind: Kind, nr: u64, args: &[u64; 6], ret: i64) {
-    let Some(ring) = comm::get().trace(thread.rank.id) else {
-        return;
-    };
+    if let Some(ring) = comm::get().trace(thread.rank.id) {
+        append_call(thread, ring, kind, nr, args, ret);
+    }
+}
+
+#[cold]
+#[inline(never)] // Out of the way of calls that are only counted.
+fn append_call(thread: &Thread, ring: &TraceRing, kind: Kind, nr: u64, args: &[u64; 6], ret: i64) {
     let mut record = Record {
         kind,
         time_ns: crate::clock::now_ns().1,

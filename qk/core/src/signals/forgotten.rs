@@ -51,6 +51,7 @@ impl Forgotten {
     }
 
     #[cold]
+    #[inline(never)] // Out of the way of each look at what waits.
     fn later(&self, times: u64, set: SigSet) -> SigSet {
         let later = set
             .iter()

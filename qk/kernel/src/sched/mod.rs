@@ -30,7 +30,7 @@ use qk_core::sched::{AtomicCoreSet, CoreSet};
 use crate::thread::{self, Thread};
 use crate::{events, preempt, rseq, ship, shootdown, stats, timer};
 
-use queues::{Runnable, enqueue, push, take_back};
+use queues::{Runnable, enqueue, next, push, take_back};
 pub use queues::{is_wanted, make_room};
 
 /// A task: a thread of a rank, or the PCT.
@@ -259,7 +259,7 @@ pub fn park() {
     if task.parking.take_token() {
         return;
     }
-    match core().next() {
+    match next() {
         Some(next) => leave(task, Why::Parks, Some(next)),
         // Whatever ended the halt may be an event for the caller, with an unpark or without.
         None => halt(),
@@ -272,17 +272,17 @@ pub fn exit() -> ! {
     preempt::take_interrupts();
     // If the core was rung just now, this task was to look: what runs next was not, and may stay in ring 3.
     ship::look_on(); // before another task runs
-    leave(current(), Why::Ends, core().next());
+    leave(current(), Why::Ends, next());
     unreachable!("a task that ended was scheduled")
 }
 
-/// Lets others on this core go first, if there are any, and moves to another core if this one is not allowed any more.
-pub fn yield_now() {
-    let task = current();
-    let here = hal::cpu::id();
-    match core().next() {
+/// Lets others on this core go before `task`, which it runs, if there are any; moves it to another core if this one is not allowed
+/// any more.
+#[inline]
+pub fn yield_now(task: &'static Task) {
+    match next() {
         Some(next) => leave(task, Why::Yields, Some(next)),
-        None if !task.allowed.contains(here) => leave(task, Why::Yields, None),
+        None if !task.allowed.contains(hal::cpu::id()) => leave(task, Why::Yields, None),
         None => timer::alone(),
     }
 }
@@ -401,14 +401,13 @@ pub fn idle() -> ! {
         core.idle.set(hal::task::adopt()).is_ok(),
         "core started twice"
     );
-    hal::cpu::set_entry_counter(hal::cpu::id(), stats::here().entries.as_atomic());
-    stats::section_starts();
+    stats::begin();
     // Proxies that attached before this core could be rung.
     events::look(hal::cpu::id());
     // BOUND: every turn ends in a task or a halt, which let interrupts in.
     loop {
         ship::look_on();
-        match core.next() {
+        match next() {
             Some(next) => switch(core, core.idle_context(), Some(next), false),
             None => halt(),
         }

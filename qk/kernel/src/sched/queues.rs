@@ -6,7 +6,7 @@ use abi::Errno;
 use hal::vectors::VEC_WAKE;
 use qk_core::sched::CoreSet;
 
-use super::{Core, HALTED, Task, core, cores, pct};
+use super::{HALTED, Task, core, cores, pct};
 use crate::{preempt, ship, timer};
 
 /// Tasks in all run queues: idle cores look at others' only when there are any.
@@ -101,31 +101,30 @@ fn place(task: &Task) -> usize {
     }
 }
 
-impl Core {
-    /// The next task for this core: of its own queue, else of another's that may run here.
-    #[inline]
-    pub(super) fn next(&self) -> Option<&'static Task> {
-        if QUEUED.load(Ordering::Relaxed) == 0 {
-            return None;
-        }
-        self.take()
+/// The next task for this core: of its own queue, else of another's that may run here.
+#[inline]
+pub(super) fn next() -> Option<&'static Task> {
+    if QUEUED.load(Ordering::Relaxed) == 0 {
+        return None;
     }
+    take()
+}
 
-    fn take(&self) -> Option<&'static Task> {
-        let here = hal::cpu::id();
-        let may_run = |task: &Runnable| task.0.allowed.contains(here);
-        let own = self.queue.lock().pop(may_run);
-        let Runnable(task) = match own {
-            Some(task) => task,
-            None => {
-                let mut others = cores().iter().filter(|core| !core::ptr::eq(*core, self));
-                // BOUND: the cores, and LOOKS tasks of each.
-                others.find_map(|core| core.queue.lock().pop_among(LOOKS, may_run))?
-            }
-        };
-        QUEUED.fetch_sub(1, Ordering::Relaxed);
-        Some(task)
-    }
+#[inline(never)] // Mostly no task waits.
+fn take() -> Option<&'static Task> {
+    let (core, here) = (core(), hal::cpu::id());
+    let may_run = |task: &Runnable| task.0.allowed.contains(here);
+    let own = core.queue.lock().pop(may_run);
+    let Runnable(task) = match own {
+        Some(task) => task,
+        None => {
+            let mut others = cores().iter().filter(|other| !core::ptr::eq(*other, core));
+            // BOUND: the cores, and LOOKS tasks of each.
+            others.find_map(|other| other.queue.lock().pop_among(LOOKS, may_run))?
+        }
+    };
+    QUEUED.fetch_sub(1, Ordering::Relaxed);
+    Some(task)
 }
 
 /// Whether others wait for this core.

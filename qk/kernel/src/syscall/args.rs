@@ -24,6 +24,14 @@ pub fn user(addr: u64, len_bytes: u64) -> Result<User, Errno> {
     User::range(addr, len_bytes).ok_or(Errno::EFAULT)
 }
 
+/// Reads a 64-bit word.
+///
+/// # Errors
+/// EFAULT.
+pub fn get_u64(addr: u64) -> Result<u64, Errno> {
+    hal::user::read_u64(user(addr, 8)?).map_err(|_| Errno::EFAULT)
+}
+
 /// Reads `N` 64-bit words.
 ///
 /// # Errors

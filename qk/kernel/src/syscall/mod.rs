@@ -322,7 +322,11 @@ fn nr(frame: &UserFrame) -> u64 {
 #[inline]
 fn handler(nr: u64) -> Handler {
     let found = TABLE.get().and_then(|table| table.get(nr as usize));
-    found.map_or(unknown, |handler| *handler)
+    let Some(handler) = found else {
+        core::hint::cold_path();
+        return unknown;
+    };
+    *handler
 }
 
 #[inline]

@@ -14,8 +14,8 @@ const SCHED_OTHER: u64 = 0;
 /// Policies of Linux: SCHED_DEADLINE is the last.
 const POLICIES: core::ops::RangeInclusive<u64> = 0..=6;
 
-pub fn sched_yield(_: &mut Call<'_>) -> SysResult {
-    sched::yield_now();
+pub fn sched_yield(call: &mut Call<'_>) -> SysResult {
+    sched::yield_now(&call.thread.task);
     Ok(0)
 }
 
@@ -65,7 +65,7 @@ pub fn sched_setaffinity(call: &mut Call<'_>) -> SysResult {
     }
     thread.task.allow(allowed);
     if core::ptr::eq(thread, call.thread) {
-        sched::yield_now();
+        sched::yield_now(&thread.task);
     } else {
         sched::interrupt(&thread.task);
     }

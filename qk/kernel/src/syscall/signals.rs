@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 use abi::Errno;
 use qk_core::signals::{self, Action, AltStack, SigInfo, SigSet, Signal, code};
 
-use super::args::{get_words, put_bytes, put_u64_opt, put_words_opt, user};
+use super::args::{get_u64, get_words, put_bytes, put_u64_opt, put_words_opt, user};
 use super::children;
 use super::others::{is_self, ship_on, thread_of};
 use super::{Call, RESTART_NO_HANDLER, SysResult};
@@ -26,6 +26,14 @@ pub fn sigset_size(len_bytes: u64) -> Result<(), Errno> {
     } else {
         Err(Errno::EINVAL)
     }
+}
+
+/// Reads a signal set.
+///
+/// # Errors
+/// EFAULT.
+fn get_set(at: u64) -> Result<SigSet, Errno> {
+    get_u64(at).map(SigSet)
 }
 
 fn with_own<R>(call: &Call<'_>, f: impl FnOnce(&mut signals::Thread) -> R) -> R {
@@ -73,7 +81,7 @@ pub fn sigprocmask(call: &mut Call<'_>) -> SysResult {
     let before = if new == 0 {
         with_own(call, |thread| thread.blocked())
     } else {
-        let set = SigSet(get_words::<1>(new)?[0]);
+        let set = get_set(new)?;
         let (before, changed) = signal::change_mask(call.thread, |own| own.change_mask(how, set));
         changed?;
         before
@@ -121,8 +129,8 @@ pub fn pause(call: &mut Call<'_>) -> SysResult {
 pub fn sigsuspend(call: &mut Call<'_>) -> SysResult {
     let [from, size, ..] = call.args();
     sigset_size(size)?;
-    let [set] = get_words(from)?;
-    signal::change_mask(call.thread, |own| own.set_saved_mask(SigSet(set)));
+    let set = get_set(from)?;
+    signal::change_mask(call.thread, |own| own.set_saved_mask(set));
     wait_for_signal(call.thread);
     Err(call.thread.interrupted(RESTART_NO_HANDLER))
 }
@@ -130,8 +138,7 @@ pub fn sigsuspend(call: &mut Call<'_>) -> SysResult {
 pub fn sigtimedwait(call: &mut Call<'_>) -> SysResult {
     let [from, info_to, timeout, size, ..] = call.args();
     sigset_size(size)?;
-    let [set] = get_words(from)?;
-    let wanted = SigSet(set).without(SigSet::UNSTOPPABLE);
+    let wanted = get_set(from)?.without(SigSet::UNSTOPPABLE);
     let deadline = match timeout {
         0 => None,
         _ => Some(timer::deadline_after(super::time::timespec_ns(get_words(

@@ -297,7 +297,7 @@ fn lock(call: &Call<'_>, (at, private): (u64, bool), until: Until) -> SysResult 
             _ if owns(&word, thread)? => return Ok(0),
             // The owner is about to end.
             _ => {
-                sched::yield_now();
+                sched::yield_now(&thread.task);
                 preempt::take_interrupts();
             }
         }
