@@ -93,16 +93,13 @@ impl Regions {
     pub fn insert(&mut self, region: Region) -> Result<(), RegionError> {
         check_range(region.start, region.end)?;
         let (before, at) = self.place(region.start);
-        if self
-            .list
-            .get(at)
-            .is_some_and(|next| next.start < region.end)
-        {
+        let next = self.list.get(at);
+        if next.is_some_and(|next| next.start < region.end) {
             return Err(RegionError::Overlap);
         }
         let joins = Joins {
             before: before.filter(|b| self.list.get(*b).is_some_and(|b| b.joins(&region))),
-            after: self.list.get(at).is_some_and(|after| region.joins(after)),
+            after: next.is_some_and(|next| region.joins(next)),
         };
         let added = 1 - i32::from(joins.before.is_some()) - i32::from(joins.after);
         self.reserve(added, 1)?;
