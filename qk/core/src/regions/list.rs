@@ -191,6 +191,42 @@ impl List {
         self.gap_shrank(at, was_bytes);
     }
 
+    /// Lets the region at `at` begin at `start`, inside of it.
+    pub fn trim_front(&mut self, at: Place, start: u64) {
+        if let Some(region) = self.get_mut(at) {
+            *region = region.clip(start, u64::MAX);
+        }
+        self.gap_grew(at);
+    }
+
+    /// Lets the region at `at` end at `end`, inside of it.
+    pub fn trim_back(&mut self, at: Place, end: u64) {
+        if let Some(region) = self.get_mut(at) {
+            region.end = end;
+        }
+        self.gap_grew(self.next(at));
+    }
+
+    /// Makes two of the region at `at`, of which the second begins at `addr`, inside of it. Returns the place of the first. The
+    /// caller has reserved storage.
+    pub fn split(&mut self, at: Place, addr: u64) -> Place {
+        (self.point)(MOVE * CHUNK as u32);
+        let upper = self.make_room(Place {
+            slot: at.slot + 1,
+            ..at
+        });
+        let lower = Place {
+            slot: upper.slot - 1,
+            ..upper
+        };
+        let slots = &mut self.chunks[upper.chunk].slots;
+        let rest = slots[lower.slot].clip(addr, u64::MAX);
+        slots[lower.slot].end = addr;
+        slots.insert(upper.slot, rest);
+        self.len += 1;
+        lower
+    }
+
     /// Takes out the region at `at` and those behind it that begin below `end`.
     pub fn remove_until(&mut self, at: Place, end: u64) {
         let Place { mut chunk, slot } = at;

@@ -182,11 +182,9 @@ impl Regions {
         end: u64,
         change: impl FnMut(&mut Region),
     ) -> Result<(), RegionError> {
-        let stop = self.check_update(start, end)?;
+        let Reach { first, stop } = self.reach(start, end)?;
         self.reserve(0, 2)?;
-        self.split_at(start);
-        self.split_at(stop);
-        self.edit(start, stop, change);
+        self.edit(first, [start, stop], change);
         self.join(start, stop);
         if stop < end {
             Err(RegionError::Hole { at: stop })
@@ -197,23 +195,42 @@ impl Regions {
 
     /// The same for all that there is.
     pub fn update_all(&mut self, change: impl FnMut(&mut Region)) {
-        self.edit(0, u64::MAX, change);
+        self.edit(self.list.above(0), [0, u64::MAX], change);
         self.join(0, u64::MAX);
     }
 
-    /// Whether [`Self::update`] would have room; up to where it would get: the first hole, or `end`.
+    /// Whether [`Self::update`] would have room.
     ///
     /// # Errors
     /// Invalid, Full; Hole when nothing is mapped at `start`.
-    pub fn check_update(&self, start: u64, end: u64) -> Result<u64, RegionError> {
+    pub fn check_update(&self, start: u64, end: u64) -> Result<(), RegionError> {
+        self.reach(start, end).map(|_| ())
+    }
+
+    /// As [`Self::check_update`]: where it would begin and end.
+    fn reach(&self, start: u64, end: u64) -> Result<Reach, RegionError> {
         check_range(start, end)?;
-        let stop = self.first_hole(start, end).unwrap_or(end);
+        let first = self.list.above(start);
+        let (mut stop, mut cuts) = (start, 0);
+        let mut at = first;
+        // POINT: regions::list::next
+        while let Some(region) = self.list.get(at).filter(|r| r.start <= stop) {
+            cuts += usize::from(region.start < start);
+            stop = region.end;
+            if stop >= end {
+                break;
+            }
+            at = self.list.next(at);
+        }
         if stop == start {
             return Err(RegionError::Hole { at: start });
         }
-        let cuts = usize::from(self.cuts_at(start)) + usize::from(self.cuts_at(stop));
+        cuts += usize::from(end < stop);
         if self.has_room(cuts) {
-            Ok(stop)
+            Ok(Reach {
+                first,
+                stop: stop.min(end),
+            })
         } else {
             Err(RegionError::Full)
         }
@@ -293,11 +310,6 @@ impl Regions {
         }
     }
 
-    /// Whether a region begins below `addr` and ends above it.
-    fn cuts_at(&self, addr: u64) -> bool {
-        self.lookup(addr).is_some_and(|r| r.start < addr)
-    }
-
     /// The last region that ends at or below `addr`, and the place behind it.
     fn place(&self, addr: u64) -> (Option<list::Place>, list::Place) {
         let at = self.list.above(addr);
@@ -318,37 +330,52 @@ impl Regions {
         }
     }
 
-    /// Makes `addr` a border.
-    fn split_at(&mut self, addr: u64) {
-        let at = self.list.above(addr);
-        let Some(region) = self.list.get_mut(at).filter(|r| r.start < addr) else {
-            return;
-        };
-        let upper = region.clip(addr, u64::MAX);
-        region.end = addr;
-        self.list.insert(self.list.next(at), upper);
-    }
-
     /// Removes `[start, end)`; `first` is the first region that ends above `start`.
-    fn cut_out(&mut self, mut first: list::Place, start: u64, end: u64) {
-        if self.list.get(first).is_some_and(|r| r.start < start) {
-            self.split_at(start);
-            first = self.list.above(start);
-        }
-        let Some(region) = self.list.get(first).filter(|r| r.start < end) else {
+    fn cut_out(&mut self, first: list::Place, start: u64, end: u64) {
+        let Some(&region) = self.list.get(first).filter(|r| r.start < end) else {
             return;
         };
-        if region.end != end {
-            self.split_at(end);
-            first = self.list.above(start);
+        let mut at = first;
+        if region.start < start {
+            if end < region.end {
+                at = self.list.split(first, end);
+            }
+            self.list.trim_back(at, start);
+            if end <= region.end {
+                return;
+            }
+            at = self.list.next(at);
+        } else if end < region.end {
+            return self.list.trim_front(first, end);
         }
-        self.list.remove_until(first, end);
+        if region.end < end {
+            // The last one may go on above.
+            let last = self.list.above(end);
+            if self.list.get(last).is_some_and(|r| r.start < end) {
+                self.list.trim_front(last, end);
+            }
+        }
+        self.list.remove_until(at, end);
     }
 
-    fn edit(&mut self, start: u64, end: u64, mut change: impl FnMut(&mut Region)) {
-        let mut at = self.list.above(start);
+    /// Edits what lies in `[start, end)`, splitting regions at its borders; `first` is the first region that ends above `start`.
+    fn edit(
+        &mut self,
+        first: list::Place,
+        [start, end]: [u64; 2],
+        mut change: impl FnMut(&mut Region),
+    ) {
+        let mut at = first;
+        if self.list.get(at).is_some_and(|r| r.start < start) {
+            let below = self.list.split(at, start);
+            at = self.list.next(below);
+        }
         // POINT: regions::list::next
         while let Some(region) = self.list.get_mut(at).filter(|r| r.start < end) {
+            if end < region.end {
+                at = self.list.split(at, end);
+                continue;
+            }
             change(region);
             at = self.list.next(at);
         }
@@ -370,6 +397,14 @@ impl Regions {
             self.list.shorten(at);
         }
     }
+}
+
+/// What a change of a range gets to.
+struct Reach {
+    /// The first region that ends above the range's start.
+    first: list::Place,
+    /// The first hole, or the range's end.
+    stop: u64,
 }
 
 /// Which neighbours a new region is like.

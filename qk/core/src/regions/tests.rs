@@ -49,6 +49,8 @@ fn file_mappings_join_only_when_their_offsets_follow() {
     assert_eq!(r.iter().count(), 2);
     r.remove(3 * P, 4 * P).unwrap();
     assert_eq!(r.iter().nth(1).unwrap().offset, 9 * P);
+    r.remove(0, P).unwrap();
+    assert_eq!(r.iter().next().unwrap().offset, 6 * P);
 }
 
 #[test]
