@@ -48,13 +48,9 @@ pub fn mprotect(
     if prot & !(u64::from(Prot::all().bits()) | PROT_SEM) != 0 {
         return Err(Errno::EINVAL);
     }
-    let first = regions.iter_range(addr, end).next().ok_or(Errno::ENOMEM)?;
-    let whole = regions.lookup(first.start).ok_or(Errno::ENOMEM)?;
     let start = match grows {
-        0 if first.start > addr => return Err(Errno::ENOMEM),
         0 => addr,
-        PROT_GROWSDOWN if whole.flags.contains(RegionFlags::GROWSDOWN) => whole.start,
-        _ => return Err(Errno::EINVAL),
+        _ => growing(addr, end, grows, regions)?,
     };
     if !regions.has_room(2) {
         return Err(Errno::ENOMEM);
@@ -64,23 +60,41 @@ pub fn mprotect(
         r.flags.contains(RegionFlags::READ_ONLY) && prot.contains(Prot::WRITE)
             || !r.kind.may_have().contains(prot)
     };
+    let (mut stop, mut result) = (start, Ok(()));
     // POINT: regions::list::next
-    let stop = regions
-        .iter_range(start, end)
-        .find(refuses)
-        .map_or(end, |r| r.start);
-    let hole = regions.first_hole(start, stop);
-    let result = match hole {
-        Some(_) => Err(Errno::ENOMEM),
-        None if stop < end => Err(Errno::EACCES),
-        None => Ok(()),
-    };
+    for region in regions.iter_range(start, end) {
+        if region.start > stop {
+            break;
+        }
+        if refuses(&region) {
+            result = Err(Errno::EACCES);
+            break;
+        }
+        stop = region.end;
+    }
+    if result.is_ok() && stop < end {
+        result = Err(Errno::ENOMEM);
+    }
+    if stop == start {
+        // Nothing is changed: it has failed.
+        return result.map(|()| None);
+    }
     Ok(Some(ProtectPlan {
         start,
-        end: hole.unwrap_or(stop),
+        end: stop,
         prot,
         result,
     }))
+}
+
+/// Where a change begins that is to reach down to the end of a stack. None reaches up on x86.
+fn growing(addr: u64, end: u64, grows: u64, regions: &Regions) -> Result<u64, Errno> {
+    let first = regions.iter_range(addr, end).next().ok_or(Errno::ENOMEM)?;
+    let whole = regions.lookup(first.start).ok_or(Errno::ENOMEM)?;
+    match grows {
+        PROT_GROWSDOWN if whole.flags.contains(RegionFlags::GROWSDOWN) => Ok(whole.start),
+        _ => Err(Errno::EINVAL),
+    }
 }
 
 /// Decides a munmap: the range to unmap, holes allowed. Linux lets it reach from 0 up to its own TASK_SIZE; below and above a
