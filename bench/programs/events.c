@@ -2,8 +2,9 @@
  *
  *   events faults N    page faults, each answered by a handler
  *   events ticks N     timer interrupts while the program computes
- *   events long N      timer interrupts, one a millisecond, during single calls that
- *                      have N MiB to clear; the signals are ignored
+ *   events cleared N   timer interrupts, one a millisecond, during a call that has N MiB
+ *                      to clear; the signals are ignored
+ *   events copied N    the same of one that has N MiB to copy
  *   events untaken N   timer interrupts of a timer of 1 us that sends a signal which
  *                      is blocked, and then ignored, for N million turns of a loop each
  *   events shared N    timer interrupts while two threads of a core each compute for
@@ -15,6 +16,7 @@
  *   events off         a region (../plugin/mark.h) around a getpid, and one
  *                      around mmap of a page: interrupts are off in both
  */
+#define _GNU_SOURCE
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <signal.h>
@@ -23,6 +25,7 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "bench.h"
@@ -69,8 +72,21 @@ static void ticks(size_t wanted)
 	}
 }
 
-/* What is timed are the calls: dirtying is the program's own work. */
-static void in_long_calls(size_t mib)
+static int clear(char *at, size_t bytes)
+{
+	return madvise(at, bytes, MADV_DONTNEED) == 0;
+}
+
+/* The upper half of memory becomes what the lower half is. */
+static int copy(char *at, size_t bytes)
+{
+	struct iovec from = { at, bytes / 2 }, to = { at + bytes / 2, bytes / 2 };
+
+	return process_vm_readv(getpid(), &to, 1, &from, 1, 0) == (ssize_t)(bytes / 2);
+}
+
+/* What is timed is the call: dirtying is the program's own work. */
+static void in_long_call(int (*call)(char *, size_t), size_t mib)
 {
 	struct itimerval often = { { 0, 1000 }, { 0, 1000 } }, never = { 0 };
 	size_t bytes = mib << 20;
@@ -80,7 +96,7 @@ static void in_long_calls(size_t mib)
 	must(signal(SIGPROF, SIG_IGN) != SIG_ERR, "signal");
 	memset(at, 1, bytes);
 	must(setitimer(ITIMER_PROF, &often, NULL) == 0, "setitimer");
-	must(madvise(at, bytes, MADV_DONTNEED) == 0, "madvise");
+	must(call(at, bytes), "the long call");
 	must(setitimer(ITIMER_PROF, &never, NULL) == 0, "setitimer");
 }
 
@@ -180,8 +196,10 @@ int main(int argc, char **argv)
 		faults(wanted);
 	else if (strcmp(what, "ticks") == 0)
 		ticks(wanted);
-	else if (strcmp(what, "long") == 0)
-		in_long_calls(wanted);
+	else if (strcmp(what, "cleared") == 0)
+		in_long_call(clear, wanted);
+	else if (strcmp(what, "copied") == 0)
+		in_long_call(copy, 2 * wanted);
 	else if (strcmp(what, "untaken") == 0)
 		untaken(wanted);
 	else if (strcmp(what, "shared") == 0)
@@ -196,7 +214,7 @@ int main(int argc, char **argv)
 	else if (strcmp(what, "off") == 0)
 		off();
 	else
-		check(0, "events faults | ticks | long | untaken | shared | left | blocked | barriers N, or events off");
+		check(0, "events faults | ticks | cleared | copied | untaken | shared | left | blocked | barriers N, or events off");
 	check(!strchr("ft", what[0]) || (size_t)caught == wanted, "not as many as wanted");
 	report("events", (double)caught);
 	return 0;

@@ -90,10 +90,20 @@ fn barriers_for_all_reach_other_ranks() -> Result<()> {
     Ok(())
 }
 
-/// Preemption points that never let anything in: a timer of 1 ms interrupts calls that take 16 ms, and not only their ends.
+/// Preemption points that never let anything in: a timer of 1 ms interrupts a call that takes 8 ms, and not only its end.
 #[test]
 fn preemption_points_let_interrupts_in() -> Result<()> {
-    let (_, stats) = run(&["-m", "96M"], true, "events", &["long", "64"])?;
+    interrupts_come_in(&["-m", "160M"], &["copied", "64"])
+}
+
+/// The same of memory that is cleared, which has no such points: interrupts are on.
+#[test]
+fn clearing_lets_interrupts_in() -> Result<()> {
+    interrupts_come_in(&["-m", "96M"], &["cleared", "64"])
+}
+
+fn interrupts_come_in(options: &[&str], call: &[&str]) -> Result<()> {
+    let (_, stats) = run(options, true, "events", call)?;
     let ticks = stats.number("/total/timer_interrupts")?;
     ensure!(ticks >= 5, "{ticks} timer interrupts during a long call");
     Ok(())

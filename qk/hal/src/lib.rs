@@ -3,7 +3,7 @@
 //! Everything above (`qk/kernel`) is `#![forbid(unsafe_code)]` and speaks to the machine through the safe functions here. Two rules
 //! carry most of the safety arguments and are worth knowing before reading on:
 //!
-//! 1. **Interrupts are off in the kernel**, except inside [`cpu::take_interrupts`] and [`cpu::halt`]. Nothing in the kernel is preempted,
+//! 1. **Interrupts are off in the kernel**, except inside [`cpu::take_interrupts`], [`cpu::halt`] and [`mem::zero_interruptibly`]. Nothing is preempted,
 //!    so per-CPU data needs no lock.
 //! 2. **Two kinds of RAM.** Memory that holds Rust objects (image, heap, stacks) is only reached through Rust references.
 //!    All other RAM is *pool* memory ([`mem`]): it is only reached through bounds-checked accessors, so no address computed

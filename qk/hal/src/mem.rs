@@ -146,6 +146,26 @@ pub fn zero(at: Phys, len_bytes: u64) {
     }
 }
 
+/// Zeroes `[at, at + len_bytes)`, a multiple of 8, with interrupts on, and returns with them off. However long it is, they come in
+/// at once: a repeated store takes them between two of its turns (Intel SDM vol. 2, REP).
+pub fn zero_interruptibly(at: Phys, len_bytes: u64) {
+    let to = pointer(at, len_bytes);
+    debug_assert!(len_bytes.is_multiple_of(8));
+    // SAFETY: 1. The bytes are pool memory (checked). 2. DF is clear in the kernel. 3. Interrupt handlers save every register they
+    //         change (traps::entry) and return here, where RCX and RDI say how far it has come.
+    unsafe {
+        asm!(
+            "sti",
+            "rep stosq",
+            "cli",
+            inout("rcx") len_bytes >> 3 => _,
+            inout("rdi") to => _,
+            in("rax") 0,
+            options(nostack),
+        );
+    }
+}
+
 /// Writes `[at, at + len_bytes)` over itself, multiples of 8, each word in one step: what other CPUs store meanwhile stays.
 pub fn rewrite(at: Phys, len_bytes: u64) {
     assert!(at.is_aligned(8) && len_bytes.is_multiple_of(8) && len_bytes > 0);

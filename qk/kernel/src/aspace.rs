@@ -123,7 +123,7 @@ impl Machine for Owner {
     }
 
     fn zero(self, pa: u64, len_bytes: u64) {
-        hal::mem::zero(Phys(pa), len_bytes);
+        preempt::zero(Phys(pa), len_bytes);
     }
 
     fn copy(self, to: u64, from: u64, len_bytes: u64) {

@@ -7,6 +7,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use hal::addr::Phys;
 use wire::boot::MAX_CPUS;
 
 use crate::stats;
@@ -59,4 +60,17 @@ pub fn take_interrupts() {
     } else {
         hal::cpu::take_interrupts();
     }
+}
+
+/// Clears memory, of any length: as one preemption point all along. A slice starts after it.
+pub fn zero(at: Phys, len_bytes: u64) {
+    if !UP.load(Ordering::Relaxed) {
+        return hal::mem::zero(at, len_bytes);
+    }
+    if stats::counting() {
+        stats::between_sections(|| hal::mem::zero_interruptibly(at, len_bytes));
+    } else {
+        hal::mem::zero_interruptibly(at, len_bytes);
+    }
+    start();
 }

@@ -56,6 +56,18 @@ pub fn section_ends() {
     }
 }
 
+/// Does `work`, with interrupts on, as the end of one section with interrupts off and the start of the next. It is time in the
+/// kernel, too; of the handlers that come in meanwhile each counts its own.
+pub fn between_sections(work: impl FnOnce()) {
+    section_ends();
+    let kernel_ticks = &here().kernel_ticks;
+    let (begun, counted) = (hal::time::tsc(), kernel_ticks.peek());
+    work();
+    let of_handlers = kernel_ticks.peek() - counted;
+    kernel_ticks.add(hal::time::tsc() - begun - of_handlers);
+    section_starts();
+}
+
 /// Counts time spent waiting, for the host or for a deadline.
 pub fn waited(ticks: u64) {
     if counting() {

@@ -1,6 +1,6 @@
 //! Finding frames: every accessible region is backed when it is made, with the largest pages that fit.
 
-use super::{Aspace, CLEAR_BYTES, Machine, OutOfMemory, Purpose, fresh, record, shown};
+use super::{Aspace, Machine, OutOfMemory, Purpose, fresh, record, shown};
 use crate::frames::Place;
 use crate::page::{PAGE_BYTES, PageSize};
 use crate::paging::{self, Extent, MapOptions, Stretch};
@@ -230,7 +230,7 @@ impl<M: Machine> Aspace<M> {
         let taken = self.take(start, end - start, options.max, place)?;
         let Taken { pa, len_bytes, .. } = taken;
         if !taken.zero {
-            clear(self.machine, pa, len_bytes);
+            self.machine.zero(pa, len_bytes);
         }
         M::point(FILL_WORK);
         self.renew(start, start + len_bytes);
@@ -279,14 +279,5 @@ impl<M: Machine> Aspace<M> {
             len_bytes: run.len_bytes,
             zero: run.zero,
         })
-    }
-}
-
-/// Clears physical memory, with preemption points.
-pub(super) fn clear<M: Machine>(machine: M, pa: u64, len_bytes: u64) {
-    for at in (pa..pa + len_bytes).step_by(CLEAR_BYTES as usize) {
-        let step = CLEAR_BYTES.min(pa + len_bytes - at);
-        machine.zero(at, step);
-        M::point(step as u32 / 8);
     }
 }

@@ -1,6 +1,5 @@
 //! Carrying out what `mman` decided.
 
-use super::backing::clear;
 use super::{Aspace, Machine, OutOfMemory, Purpose, ShareTables, TextEnds};
 use crate::mman::{self, Advice, AdvicePlan, BrkPlan, MmapPlan, ProtectPlan};
 use crate::page::{PAGE_BYTES, PageSize};
@@ -247,7 +246,7 @@ impl<M: Machine> Aspace<M> {
         // POINT: regions::list::next
         for region in self.regions.iter_range(start, end) {
             if region.is_discardable() && machine.is_written() {
-                let all = |extent: Extent| clear(machine, extent.pa, extent.len_bytes);
+                let all = |extent: Extent| machine.zero(extent.pa, extent.len_bytes);
                 paging::extents(&tables, self.root, region.start, region.end, all);
             } else if region.is_discardable() {
                 paging::visit_dirty(
@@ -255,7 +254,7 @@ impl<M: Machine> Aspace<M> {
                     self.root,
                     region.start,
                     region.end,
-                    |_, pa, len_bytes| clear(machine, pa, len_bytes),
+                    |_, pa, len_bytes| machine.zero(pa, len_bytes),
                 );
             }
         }

@@ -16,10 +16,10 @@ pub trait Machine: Copy {
     /// Gives the zeroed frame `root` the kernel half.
     fn init_root(self, root: u64);
 
-    /// Clears physical memory; at most [`CLEAR_BYTES`] at a time.
+    /// Clears physical memory, of any length: a preemption point all along.
     fn zero(self, pa: u64, len_bytes: u64);
 
-    /// Copies physical memory; at most [`CLEAR_BYTES`] at a time, which do not overlap.
+    /// Copies physical memory; at most [`COPY_BYTES`] at a time, which do not overlap.
     fn copy(self, to: u64, from: u64, len_bytes: u64);
 
     /// Writes a page over itself, without losing what others store there meanwhile: an emulator that keeps translated code drops
@@ -54,5 +54,5 @@ pub trait Machine: Copy {
     fn point(work: u32);
 }
 
-/// Bytes that are cleared or copied between two preemption points.
-pub const CLEAR_BYTES: u64 = 16 << 10;
+/// Bytes that are copied between two preemption points.
+pub const COPY_BYTES: u64 = 16 << 10;

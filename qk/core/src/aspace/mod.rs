@@ -53,7 +53,7 @@ use crate::paging::{self, Extent, MapOptions, Tables};
 use crate::regions::{Prot, Region, RegionFlags, Regions};
 use abi::Errno;
 use abi::map::{STACK_TOP, USER_BASE, USER_TOP};
-pub use machine::{CLEAR_BYTES, Machine};
+pub use machine::{COPY_BYTES, Machine};
 use pieces::{Newest, Pieces};
 use pool::{Pool, Purpose, ShareTables};
 use stale::Stale;

@@ -15,8 +15,8 @@ use crate::page::{PAGE_BYTES, PageSize};
 use crate::paging::entry::{Entry, Level, span};
 use crate::paging::{self, Table, Tables};
 
+use super::Machine;
 use super::stale::Stale;
-use super::{CLEAR_BYTES, Machine};
 
 /// Tables of each level that a change may need: a large page is split at either border, a gigabyte in two steps.
 const RESERVED: usize = 2;
@@ -179,9 +179,7 @@ impl<M: Machine> ShareTables<'_, M> {
             self.stale.clear();
         }
         if !frame.zero {
-            const { assert!(PageSize::Size4K.bytes() <= CLEAR_BYTES) };
             self.machine.zero(frame.addr, PageSize::Size4K.bytes());
-            M::point(PageSize::Size4K.bytes() as u32 / 8);
         }
         Some(frame.addr)
     }

@@ -13,7 +13,7 @@ use abi::Errno;
 use abi::map::USER_TOP;
 use wire::region_log::prot;
 
-use super::CLEAR_BYTES;
+use super::COPY_BYTES;
 
 /// Adjacent frames of the node pool that are not mapped any more. They may only be counted as gone when the proxy has caught up
 /// with the log.
@@ -160,8 +160,8 @@ impl<M: Machine> Aspace<M> {
             .check_update(start, end)
             .map_err(|_| Errno::ENOMEM)?;
         self.reserve_tables(start, end)?;
-        for at in (0..end - start).step_by(CLEAR_BYTES as usize) {
-            let step = CLEAR_BYTES.min(end - start - at);
+        for at in (0..end - start).step_by(COPY_BYTES as usize) {
+            let step = COPY_BYTES.min(end - start - at);
             self.machine.copy(to + at, from + at, step);
             M::point(step as u32 / 8);
         }

@@ -1,7 +1,7 @@
 //! Every way into the kernel after boot: system calls, traps and interrupts.
 //!
 //! From ring 3 they all build the same [`UserFrame`] at the top of the task's kernel stack, so signal delivery, register dumps and a new
-//! task's first return see one layout. From ring 0 only three things are legal: an interrupt inside `take_interrupts` or `halt`,
+//! task's first return see one layout. From ring 0 only three things are legal: an interrupt where the kernel lets them in (`lib.rs`),
 //! a fault of an instruction that has a fix-up (`user`), and an NMI. Anything else is a kernel bug and ends in a panic report.
 
 mod entry;

@@ -154,13 +154,10 @@ fn fill(
 }
 
 fn load(thread: &'static Thread, file: File, piece: &Piece) -> Result<(), Errno> {
+    const LOAD_WORK: u32 = 100;
+    preempt::point(LOAD_WORK);
     if !piece.zero {
-        const STEP: u64 = qk_core::aspace::CLEAR_BYTES;
-        for at in (0..piece.len_bytes).step_by(STEP as usize) {
-            let step = STEP.min(piece.len_bytes - at);
-            hal::mem::zero(Phys(piece.pa + at), step);
-            preempt::point(step as u32 / 8);
-        }
+        preempt::zero(Phys(piece.pa), piece.len_bytes);
     }
     match anonymous::is(file) {
         true => Ok(()),

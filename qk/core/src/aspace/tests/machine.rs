@@ -165,7 +165,6 @@ impl Machine for Node {
     }
     fn init_root(self, _: u64) {}
     fn zero(self, pa: u64, len_bytes: u64) {
-        assert!(len_bytes <= crate::aspace::CLEAR_BYTES);
         with(|s| {
             (pa..pa + len_bytes)
                 .step_by(P as usize)
@@ -173,7 +172,7 @@ impl Machine for Node {
         });
     }
     fn copy(self, to: u64, from: u64, len_bytes: u64) {
-        assert!(len_bytes <= crate::aspace::CLEAR_BYTES);
+        assert!(len_bytes <= crate::aspace::COPY_BYTES);
         for at in (0..len_bytes).step_by(P as usize) {
             Node::store(to + at, Node::load(from + at));
         }
