@@ -46,4 +46,5 @@ pub mod regions;
 pub mod sched;
 pub mod set;
 pub mod signals;
+mod sync;
 pub mod xpmem;

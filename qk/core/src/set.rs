@@ -1,9 +1,11 @@
 //! Sets of cores or ranks, as one value and as words that cores change at the same time.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 
 use abi::map::MAX_RANKS;
 use wire::boot::MAX_CPUS;
+
+use crate::sync::{AtomicU64, order};
 
 /// What may be members: the numbers below, of which a node has no more cores, and no more ranks.
 pub const LIMIT: usize = MAX_CPUS;
@@ -140,9 +142,17 @@ pub struct AtomicSet([AtomicU64; WORDS]);
 
 impl AtomicSet {
     /// Without members.
+    #[cfg(not(loom))]
     #[must_use]
     pub const fn new() -> AtomicSet {
         AtomicSet([const { AtomicU64::new(0) }; WORDS])
+    }
+
+    /// Without members.
+    #[cfg(loom)]
+    #[must_use]
+    pub fn new() -> AtomicSet {
+        AtomicSet(core::array::from_fn(|_| AtomicU64::new(0)))
     }
 
     /// Adds a member. In the one order of all such accesses (a core enters an address space and then loads its tables; another
@@ -168,6 +178,7 @@ impl AtomicSet {
         for (to, from) in self.0.iter().zip(set.words()) {
             to.store(*from, Ordering::SeqCst);
         }
+        order();
     }
 
     /// The members.

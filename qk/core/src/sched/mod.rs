@@ -8,6 +8,7 @@ pub mod deadlines;
 pub mod fifo;
 pub mod park;
 pub mod queue;
+pub mod queues;
 pub mod slice;
 
 /// A set of cores.

@@ -11,23 +11,7 @@
 
 use core::sync::atomic::Ordering::SeqCst;
 
-use sync::{AtomicBool, AtomicU8, order};
-
-/// The atomics, or what stands for them under loom (`--cfg loom`).
-mod sync {
-    #[cfg(not(loom))]
-    pub use core::sync::atomic::{AtomicBool, AtomicU8};
-    #[cfg(loom)]
-    pub use loom::sync::atomic::{AtomicBool, AtomicU8};
-
-    /// Between an access and one that must not come before it. Both are sequentially consistent, which is enough; loom takes
-    /// them for acquire and release accesses only, but models the fence.
-    #[inline]
-    pub fn order() {
-        #[cfg(loom)]
-        loom::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
-    }
-}
+use crate::sync::{AtomicBool, AtomicU8, order};
 
 /// Waits to be unparked, its context complete.
 const PARKED: u8 = 0;
@@ -75,9 +59,8 @@ impl Parking {
     }
 
     /// The place of a task that has not begun: as of one that is gone.
-    #[cfg(not(loom))]
     #[must_use]
-    pub const fn vacant() -> Parking {
+    pub fn vacant() -> Parking {
         Parking(AtomicU8::new(GONE))
     }
 

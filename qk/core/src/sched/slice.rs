@@ -6,10 +6,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-#[cfg(not(loom))]
-use core::sync::atomic::AtomicU64;
-#[cfg(loom)]
-use loom::sync::atomic::AtomicU64;
+use crate::sync::AtomicU64;
 
 /// The end of a slice that is over whatever the time is.
 const PAST: u64 = 1;

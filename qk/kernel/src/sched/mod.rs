@@ -23,26 +23,23 @@ use hal::cpu::PerCpu;
 use hal::sync::{Mutex, Once};
 use hal::task::Context;
 use hal::vectors::VEC_WAKE;
-use qk_core::sched::park::{HaltFlag, Parking, Unparked};
+use qk_core::sched::CoreSet;
+use qk_core::sched::park::HaltFlag;
 use qk_core::sched::queue::RunQueue;
-use qk_core::sched::{AtomicCoreSet, CoreSet};
+use qk_core::sched::queues as run_queues;
 
 use crate::thread::{self, Thread};
 use crate::{events, preempt, rseq, ship, shootdown, stats, timer};
 
-use queues::{Runnable, enqueue, next, push, take_back};
+use queues::{Node, Runnable, next};
 pub use queues::{is_wanted, make_room};
 
 /// A task: a thread of a rank, or the PCT.
 pub struct Task {
-    parking: Parking,
+    whereabouts: run_queues::Whereabouts,
     context: Once<Box<Context>>,
-    /// The core that it runs on or ran on last, or whose queue it is in.
-    core: AtomicUsize,
     /// The core that it runs on or ran on last.
     ran_on: AtomicUsize,
-    /// Where it may run.
-    allowed: AtomicCoreSet,
     /// It enters ring 3 without having been in the kernel before.
     fresh: AtomicBool,
     /// The thread whose program it runs; none: the PCT's.
@@ -77,8 +74,6 @@ enum Why {
 static CURRENT: PerCpu<Task> = PerCpu::new();
 static CORES: Once<Box<[Core]>> = Once::new();
 static PCT: Once<Box<Task>> = Once::new();
-/// Cores that halt, or are about to.
-static HALTED: AtomicUsize = AtomicUsize::new(0);
 
 /// Makes the cores.
 pub fn init(cpus: usize) {
@@ -130,11 +125,9 @@ impl Task {
     /// A task that does not run yet.
     pub fn new() -> Task {
         Task {
-            parking: Parking::vacant(),
+            whereabouts: run_queues::Whereabouts::new(),
             context: Once::new(),
-            core: AtomicUsize::new(0),
             ran_on: AtomicUsize::new(0),
-            allowed: AtomicCoreSet::new(),
             fresh: AtomicBool::new(false),
             thread: Once::new(),
             behind: Mutex::new(None),
@@ -163,7 +156,7 @@ impl Task {
 
     /// Whether it has ended, and its core has left it.
     pub fn is_vacant(&self) -> bool {
-        self.parking.is_vacant()
+        self.whereabouts.parking.is_vacant()
     }
 
     /// Makes it runnable: its context has begun. It starts on `core`, if that is allowed and nothing speaks against it.
@@ -171,31 +164,27 @@ impl Task {
         if let Some(thread) = thread {
             let _ = self.thread.set(thread);
         }
-        self.core.store(core, Ordering::Relaxed);
-        self.allowed.store(allowed);
         self.fresh.store(true, Ordering::Relaxed);
-        // Until now unparks did nothing: there was no context to run.
-        self.parking.reuse();
-        unpark(self);
+        run_queues::start(&Node, Runnable(self), core, allowed);
     }
 
     /// Where it may run.
     pub fn allowed(&self) -> CoreSet {
-        self.allowed.load()
+        self.whereabouts.allowed.load()
     }
 
     /// Changes where it may run; it goes there when it next could run, or when its core is notified.
     pub fn allow(&'static self, allowed: CoreSet) {
-        self.allowed.store(allowed);
-        let cpu = self.core.load(Ordering::Acquire);
-        if !allowed.contains(cpu) && take_back(self, cpu) {
-            enqueue(self);
-        }
+        run_queues::allow(&Node, Runnable(self), allowed);
     }
 
     /// The core that it runs on or ran on last.
     pub fn core(&self) -> usize {
-        self.core.load(Ordering::Acquire)
+        self.whereabouts.core()
+    }
+
+    fn may_run_here(&self) -> bool {
+        self.whereabouts.allowed.contains(hal::cpu::id())
     }
 
     fn thread(&self) -> Option<&'static Thread> {
@@ -205,40 +194,17 @@ impl Task {
 
 /// Makes a parked task runnable, or lets its next [`park`] return at once.
 pub fn unpark(task: &'static Task) {
-    match task.parking.unpark() {
-        Unparked::Queue => enqueue(task),
-        Unparked::OnCore => wake(task.core()),
-        Unparked::Nothing => {}
-    }
+    run_queues::unpark(&Node, Runnable(task));
 }
 
 /// As [`unpark`]; a task that runs on another core in ring 3 enters the kernel now.
 pub fn interrupt(task: &'static Task) {
-    unpark(task);
-    let cpu = task.core();
-    if cpu != hal::cpu::id() && !cores()[cpu].halted.is_set() {
-        hal::cpu::send_ipi(cpu, VEC_WAKE);
-    }
+    run_queues::interrupt(&Node, Runnable(task));
 }
 
 /// Lets the PCT run, on this core if it waits.
 pub fn unpark_pct() {
-    let task = pct();
-    match task.parking.unpark() {
-        Unparked::Queue => {
-            task.core.store(hal::cpu::id(), Ordering::Release);
-            push(task, hal::cpu::id());
-        }
-        Unparked::OnCore => wake(task.core()),
-        Unparked::Nothing => {}
-    }
-}
-
-/// Ends a halt of core `cpu`.
-fn wake(cpu: usize) {
-    if cpu != hal::cpu::id() && cores()[cpu].halted.is_set() {
-        hal::cpu::send_ipi(cpu, VEC_WAKE);
-    }
+    run_queues::unpark_here(&Node, Runnable(pct()));
 }
 
 impl Core {
@@ -256,7 +222,7 @@ pub fn park() {
     preempt::take_interrupts();
     ship::look_on();
     let task = current();
-    if task.parking.take_token() {
+    if task.whereabouts.parking.take_token() {
         return;
     }
     match next() {
@@ -264,7 +230,7 @@ pub fn park() {
         // Whatever ended the halt may be an event for the caller, with an unpark or without.
         None => halt(),
     }
-    let _ = task.parking.take_token(); // the caller looks now
+    let _ = task.whereabouts.parking.take_token(); // the caller looks now
 }
 
 /// Ends this core's task.
@@ -282,7 +248,7 @@ pub fn exit() -> ! {
 pub fn yield_now(task: &'static Task) {
     match next() {
         Some(next) => leave(task, Why::Yields, Some(next)),
-        None if !task.allowed.contains(hal::cpu::id()) => leave(task, Why::Yields, None),
+        None if !task.may_run_here() => leave(task, Why::Yields, None),
         None => timer::alone(),
     }
 }
@@ -290,7 +256,7 @@ pub fn yield_now(task: &'static Task) {
 /// Whether `task`, which this core runs, should let others go first before it returns to ring 3.
 #[inline]
 pub fn should_yield(task: &Task) -> bool {
-    timer::is_slice_over() || !task.allowed.contains(hal::cpu::id())
+    timer::is_slice_over() || !task.may_run_here()
 }
 
 /// Switches from the running task to `next`, or to the idle context; returns when the task has a core again.
@@ -324,9 +290,8 @@ fn switch(core: &'static Core, from: &Context, next: Option<&'static Task>, shar
 
 /// `next` is what this core runs from now on; `shared`: another task will wait for the core.
 fn enter(next: &'static Task, shared: bool) {
-    next.parking.run();
     let here = hal::cpu::id();
-    next.core.store(here, Ordering::Release);
+    next.whereabouts.enter(here);
     let moved = next.ran_on.swap(here, Ordering::Relaxed) != here;
     CURRENT.set(Some(next));
     let thread = next.thread();
@@ -348,7 +313,7 @@ extern "C" fn arrived() {
     if let Some((task, why)) = left {
         match why {
             Why::Ends => {
-                task.parking.gone();
+                task.whereabouts.parking.gone();
                 // The main thread's number is the rank's for as long as it lives.
                 if let Some(thread) = task.thread().filter(|thread| thread.index != 0) {
                     thread.rank.threads.release(thread.index);
@@ -356,8 +321,8 @@ extern "C" fn arrived() {
             }
             // The core that it prefers may be another one by now.
             Why::Parks | Why::Yields => {
-                if task.parking.left(why == Why::Yields) {
-                    enqueue(task);
+                if task.whereabouts.parking.left(why == Why::Yields) {
+                    run_queues::enqueue(&Node, Runnable(task));
                     // It got a slice's end set here, and went elsewhere.
                     let elsewhere = task.core() != hal::cpu::id();
                     if why == Why::Yields && elsewhere && !is_wanted() {
@@ -382,16 +347,12 @@ pub const ARRIVED: hal::task::Arrived = arrived;
 
 /// Halts until an interrupt, unless there is something to do.
 fn halt() {
-    let core = core();
-    HALTED.fetch_add(1, Ordering::Relaxed);
-    core.halted.announce();
-    // Another core may have pushed before we said that we halt; an interrupt after this look ends the halt.
-    let woken = CURRENT.get().is_some_and(|task| task.parking.has_token());
-    if core.queue.lock().is_empty() && !woken {
-        stats::halting(hal::cpu::halt);
-    }
-    core.halted.withdraw();
-    HALTED.fetch_sub(1, Ordering::Relaxed);
+    let is_woken = || {
+        CURRENT
+            .get()
+            .is_some_and(|task| task.whereabouts.parking.has_token())
+    };
+    run_queues::halt(&Node, core(), is_woken, || stats::halting(hal::cpu::halt));
 }
 
 /// What every core does when it has nothing to do, on the stack it started on.

@@ -1,24 +1,22 @@
-//! Run queues: where a runnable task goes, and what a core runs next.
+//! What the run queues of `qk_core::sched::queues` are here, and their memory.
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::Ordering;
 
 use abi::Errno;
 use hal::vectors::VEC_WAKE;
 use qk_core::sched::CoreSet;
+use qk_core::sched::park::HaltFlag;
+use qk_core::sched::queue::RunQueue;
+use qk_core::sched::queues::{self, Counts, Whereabouts};
 
-use super::{HALTED, Task, core, cores, pct};
+use super::{Core, Task, core, cores, pct};
 use crate::{preempt, ship, timer};
 
-/// Tasks in all run queues: idle cores look at others' only when there are any.
-static QUEUED: AtomicUsize = AtomicUsize::new(0);
-
-/// Tasks of each other core that an idle one looks at before it halts. There may be a thousand that may not run here, and those that
-/// may come to the front in their turn.
-const LOOKS: usize = 8;
+static COUNTS: Counts = Counts::new();
 
 /// A task, compared by identity.
 #[derive(Clone, Copy)]
-pub(super) struct Runnable(&'static Task);
+pub(super) struct Runnable(pub &'static Task);
 
 impl PartialEq for Runnable {
     fn eq(&self, other: &Runnable) -> bool {
@@ -28,103 +26,70 @@ impl PartialEq for Runnable {
 
 impl Eq for Runnable {}
 
-/// Puts a runnable task into the queue of the core that suits it best.
-pub(super) fn enqueue(task: &'static Task) {
-    // BOUND: again only when the task's cores were changed meanwhile.
-    loop {
-        let cpu = place(task);
-        task.core.store(cpu, Ordering::Release);
-        push(task, cpu);
-        // Where it is allowed may have changed meanwhile, and the change has not found it in a queue.
-        if task.allowed.contains(cpu) || !take_back(task, cpu) {
-            return;
-        }
+impl queues::Task for Runnable {
+    fn whereabouts(&self) -> &Whereabouts {
+        &self.0.whereabouts
+    }
+
+    /// The PCT goes before all others: while ranks compute there, each step of loading another would else take a slice of every one
+    /// of them.
+    fn is_first(&self) -> bool {
+        core::ptr::eq(self.0, pct())
     }
 }
 
-/// Takes a task out of the queue of core `cpu`; `false`: it was not there any more.
-pub(super) fn take_back(task: &'static Task, cpu: usize) -> bool {
-    let taken = cores()[cpu].queue.lock().remove(&Runnable(task));
-    if taken {
-        QUEUED.fetch_sub(1, Ordering::Relaxed);
+impl queues::Core for Core {
+    type Task = Runnable;
+
+    fn with_queue<R>(&self, section: impl FnOnce(&mut RunQueue<Runnable>) -> R) -> R {
+        section(&mut self.queue.lock())
     }
-    taken
+
+    fn halted(&self) -> &HaltFlag {
+        &self.halted
+    }
 }
 
-/// Puts a runnable task into the queue of core `cpu`. The PCT goes before all others: while ranks compute there, each step
-/// of loading another would else take a slice of every one of them.
-pub(super) fn push(task: &'static Task, cpu: usize) {
-    let first = core::ptr::eq(task, pct());
-    let core = &cores()[cpu];
-    QUEUED.fetch_add(1, Ordering::Relaxed);
-    {
-        let mut queue = core.queue.lock();
-        if first {
-            queue.push_front(Runnable(task));
-        } else {
-            queue.push(Runnable(task));
-        }
+/// The node, as this core sees it.
+pub(super) struct Node;
+
+impl queues::Node for Node {
+    type Core = Core;
+
+    fn cores(&self) -> &[Core] {
+        cores()
     }
-    // The task that runs there has to share from now on, or halts.
-    if cpu == hal::cpu::id() {
-        // Also when its task halts: what it waits for may have come with the same interrupt, and then it goes on.
+
+    fn counts(&self) -> &Counts {
+        &COUNTS
+    }
+
+    fn here(&self) -> usize {
+        hal::cpu::id()
+    }
+
+    /// Also when the PCT's task halts: what it waits for may have come with the same interrupt, and then it goes on.
+    fn share(&self, first: bool) {
         if first {
             timer::end_slice();
         } else {
             timer::share();
         }
-    } else if core.halted.is_set() || !timer::is_shared(cpu) {
-        hal::cpu::send_ipi(cpu, VEC_WAKE);
     }
-}
 
-/// The core for a task that becomes runnable: its last one if it is idle, else any idle one, else its last one.
-fn place(task: &Task) -> usize {
-    let last = task.core.load(Ordering::Relaxed);
-    if HALTED.load(Ordering::Relaxed) == 0 && task.allowed.contains(last) {
-        return last;
+    fn is_shared(&self, cpu: usize) -> bool {
+        timer::is_shared(cpu)
     }
-    let allowed = task.allowed.load();
-    let idle = |cpu: usize| {
-        let core = &cores()[cpu];
-        core.halted.is_set() && core.queue.lock().is_empty()
-    };
-    let usable = allowed.contains(last);
-    if usable && (allowed.len() == 1 || idle(last)) {
-        return last;
-    }
-    // BOUND: the cores.
-    match allowed.iter().find(|cpu| idle(*cpu)) {
-        Some(cpu) => cpu,
-        None if usable => last,
-        None => allowed.first().unwrap_or(last),
+
+    fn interrupt(&self, cpu: usize) {
+        hal::cpu::send_ipi(cpu, VEC_WAKE);
     }
 }
 
 /// The next task for this core: of its own queue, else of another's that may run here.
 #[inline]
 pub(super) fn next() -> Option<&'static Task> {
-    if QUEUED.load(Ordering::Relaxed) == 0 {
-        return None;
-    }
-    take()
-}
-
-#[inline(never)] // Mostly no task waits.
-fn take() -> Option<&'static Task> {
-    let (core, here) = (core(), hal::cpu::id());
-    let may_run = |task: &Runnable| task.0.allowed.contains(here);
-    let own = core.queue.lock().pop(may_run);
-    let Runnable(task) = match own {
-        Some(task) => task,
-        None => {
-            let mut others = cores().iter().filter(|other| !core::ptr::eq(*other, core));
-            // BOUND: the cores, and LOOKS tasks of each.
-            others.find_map(|other| other.queue.lock().pop_among(LOOKS, may_run))?
-        }
-    };
-    QUEUED.fetch_sub(1, Ordering::Relaxed);
-    Some(task)
+    queues::next(&Node).map(|task| task.0)
 }
 
 /// Whether others wait for this core.
