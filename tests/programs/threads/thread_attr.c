@@ -2,6 +2,7 @@
 // what pthread_getattr_np returns of a running thread. One case per run.
 #include "../common/parallel.h"
 
+#include <semaphore.h>
 #include <sys/prctl.h>
 
 // Where a running thread's stack is, as the C library reports it.
@@ -272,6 +273,37 @@ static void affinity_of_busy(void)
     check(1, "a thread that makes no calls is moved to each processor in turn");
 }
 
+// One that waits goes on there, too: once it went on wherever it had waited, until something interrupted it.
+static sem_t wake_up, awake;
+static void *wait_to_look(void *arg)
+{
+    unsigned cpu;
+    while (sem_wait(&wake_up) == 0 && !look_end) {
+        look_cpu = syscall(SYS_getcpu, &cpu, NULL, NULL) == 0 ? (int)cpu : -1;
+        sem_post(&awake);
+    }
+    return arg;
+}
+static void affinity_of_waiting(void)
+{
+    need(sched_getaffinity(0, sizeof allowed, &allowed) == 0, "sched_getaffinity");
+    need(sem_init(&wake_up, 0, 0) == 0 && sem_init(&awake, 0, 0) == 0, "sem_init");
+    int astray = look_end = 0;
+    pthread_t thread = start(wait_to_look, NULL);
+    for (int i = 0; i < 50 * CPU_SETSIZE; i++)
+        if (CPU_ISSET(i % CPU_SETSIZE, &allowed)) {
+            cpu_set_t one = only_cpu(i % CPU_SETSIZE);
+            need(pthread_setaffinity_np(thread, sizeof one, &one) == 0, "pthread_setaffinity_np");
+            sem_post(&wake_up);
+            sem_wait(&awake);
+            astray += look_cpu != i % CPU_SETSIZE;
+        }
+    check(astray == 0, "a thread that waits goes on on the processor that it was sent to");
+    look_end = 1;
+    sem_post(&wake_up);
+    joined(thread);
+}
+
 // Two threads on one processor take turns by yielding alone.
 static atomic_int turn;
 static void *take_turns(void *arg)
@@ -360,8 +392,8 @@ int main(int argc, char **argv)
     static const struct test_case cases[] = {
         CASE(stack_size), CASE(stack_use), CASE(own_stack), CASE(main_stack), CASE(guard), CASE(refused),
         CASE(names), CASE(name_inherited), CASE(affinity_moves), CASE(affinity_inherited),
-        CASE(affinity_of_another), CASE(affinity_of_busy), CASE(yield_on_one), CASE(shared_by_slices),
-        CASE(clock_of_another),
+        CASE(affinity_of_another), CASE(affinity_of_busy), CASE(affinity_of_waiting), CASE(yield_on_one),
+        CASE(shared_by_slices), CASE(clock_of_another),
     };
     return RUN_CASES(cases);
 }

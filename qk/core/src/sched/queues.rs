@@ -72,6 +72,9 @@ pub trait Task: Copy + Eq {
 
     /// Whether it goes before all others.
     fn is_first(&self) -> bool;
+
+    /// Before it goes on in ring 3 it has to look whether it may run where it is.
+    fn has_to_look(&self);
 }
 
 /// A core, as all see it.
@@ -202,6 +205,8 @@ fn wake<N: Node>(node: &N, cpu: usize) {
 pub fn allow<N: Node>(node: &N, task: TaskOf<N>, allowed: CoreSet) {
     let its = task.whereabouts();
     its.allowed.store(allowed);
+    // It may wait on a core without leaving it, or another core may have taken it just before.
+    task.has_to_look();
     let cpu = its.core();
     if !allowed.contains(cpu) && take_back(node, task, cpu) {
         enqueue(node, task);

@@ -36,6 +36,12 @@ impl queues::Task for Runnable {
     fn is_first(&self) -> bool {
         core::ptr::eq(self.0, pct())
     }
+
+    fn has_to_look(&self) {
+        if let Some(thread) = self.0.thread() {
+            thread.pending_work.store(true, Ordering::SeqCst);
+        }
+    }
 }
 
 impl queues::Core for Core {
