@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 use abi::map::MAX_RANKS;
 use wire::boot::MAX_CPUS;
 
-use crate::sync::{AtomicU64, order};
+use crate::sync::AtomicU64;
 
 /// What may be members: the numbers below, of which a node has no more cores, and no more ranks.
 pub const LIMIT: usize = MAX_CPUS;
@@ -178,7 +178,6 @@ impl AtomicSet {
         for (to, from) in self.0.iter().zip(set.words()) {
             to.store(*from, Ordering::SeqCst);
         }
-        order();
     }
 
     /// The members.

@@ -18,7 +18,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use super::park::{HaltFlag, Parking, Unparked};
 use super::queue::RunQueue;
 use super::{AtomicCoreSet, CoreSet};
-use crate::sync::AtomicUsize;
+use crate::sync::{AtomicUsize, order};
 
 /// Tasks of each other core that an idle one looks at before it halts. There may be a thousand that may not run here, and those that
 /// may come to the front in their turn.
@@ -46,8 +46,10 @@ impl Whereabouts {
         }
     }
 
-    /// The core that it runs on or ran on last, or whose queue it is in.
+    /// The core that it runs on or ran on last, or whose queue it is in. Read after a change of `parking` or `allowed`, which on
+    /// x86 are locked instructions: a core that has not seen that change has been seen here.
     pub fn core(&self) -> usize {
+        order();
         self.core.load(Acquire)
     }
 

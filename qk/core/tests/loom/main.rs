@@ -7,4 +7,5 @@
 
 mod futex;
 mod park;
+mod queues;
 mod slice;
