@@ -4,7 +4,7 @@
 use abi::Errno;
 use abi::map::PAGE;
 
-use super::args::{get_words, put_u32_opt, put_words};
+use super::args::{get_u64, put_u32_opt, put_words};
 use super::{Call, SysResult};
 use crate::preempt;
 use qk_core::mman;
@@ -95,10 +95,10 @@ fn mask(at: u64, max_node: u64) -> Result<u64, Errno> {
     if bits > MASK_BITS {
         return Err(Errno::EINVAL);
     }
-    let [first] = get_words(at)?;
+    let first = get_u64(at)?;
     for word in 1..bits.div_ceil(64) {
         preempt::point(WORD_WORK);
-        if get_words(at.wrapping_add(word * 8))? != [0] {
+        if get_u64(at.wrapping_add(word * 8))? != 0 {
             return Err(Errno::EINVAL);
         }
     }

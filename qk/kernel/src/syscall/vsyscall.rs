@@ -5,7 +5,7 @@
 use abi::Errno;
 use hal::traps::UserFrame;
 
-use super::args::get_words;
+use super::args::get_u64;
 use super::{Call, SysResult, schedule, time};
 use crate::thread::Thread;
 
@@ -27,7 +27,7 @@ pub fn emulate(thread: &'static Thread, frame: &mut UserFrame) -> Option<Result<
         _ => return None,
     };
     let mut carry_out = || {
-        let [caller] = get_words(frame.rsp)?;
+        let caller = get_u64(frame.rsp)?;
         frame.rax = handler(&mut Call {
             frame,
             thread,

@@ -12,7 +12,7 @@ use abi::syscall::request::xpmem::{Request, VERSION};
 use hal::sync::Mutex;
 use qk_core::xpmem::{Access, Id, Numbered, Segment, Who};
 
-use super::args::{get_words, put_words};
+use super::args::{get_u64, get_words, put_words};
 use super::{Call, SysResult, shipped};
 use crate::rank::{self, Rank};
 use crate::{preempt, ship};
@@ -114,19 +114,19 @@ fn serve(own: &'static Rank, request: Request, at: u64) -> SysResult {
         Request::Version => Ok(VERSION),
         Request::Make => make(own, at),
         Request::Remove => {
-            let [id] = get_words(at)?;
+            let id = get_u64(at)?;
             let number = own_id(own, id)?;
             own.xpmem.segments.lock().remove(number).map(|_| 0)
         }
         Request::Get => get(own, at),
         Request::Release => {
-            let [id] = get_words(at)?;
+            let id = get_u64(at)?;
             let number = own_id(own, id)?;
             own.xpmem.permits.lock().remove(number).map(|_| 0)
         }
         Request::Attach => attach(own, at),
         Request::Detach => {
-            let [addr] = get_words(at)?;
+            let addr = get_u64(at)?;
             detach(own, addr)
         }
         // Children get copies of what is the rank's own memory, and no windows: there is nothing to prepare.
