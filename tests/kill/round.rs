@@ -207,13 +207,15 @@ impl Round {
         }
         if self.victim == Role::Keeper && self.way == Some("stop") {
             // It is stopped with its ranks, and so is, or gone, the keeper that would continue it.
-            continue_until_ended(yod);
+            continue_until_ended(yod, || true);
         }
         if self.term {
             process::signal(yod, Signal::TERM);
         }
         if self.victim == Role::Yod && guarded {
-            continue_without_keeper(mark, yod);
+            // On its way out it has none any more.
+            let is_keeper = |process: &process::Process| process.role == Role::Keeper;
+            continue_until_ended(yod, || !process::of_job(mark, yod).iter().any(is_keeper));
         }
         if !hit && self.way.is_some() && self.blow.kills() {
             ensure!(process::kill(yod), "yod is gone, and nobody killed it");
@@ -300,23 +302,11 @@ fn wait_until_stopped(pid: u32) {
     process::wait_until(HANG, || state_is(pid, &['T', 'Z']));
 }
 
-/// A yod that was stopped on its way out has no keeper any more: it is continued as a user would do it.
-fn continue_without_keeper(mark: &str, yod: u32) {
-    process::wait_until(HANG, || {
-        let ended = state_is(yod, &['Z']);
-        let family = process::of_job(mark, yod);
-        if !ended && !family.iter().any(|process| process.role == Role::Keeper) {
-            process::signal(yod, Signal::CONT);
-        }
-        ended
-    });
-}
-
-/// What stops meanwhile is continued, as a user would do it.
-fn continue_until_ended(pid: u32) {
+/// What is stopped meanwhile is continued where it `may` be, as a user would do it.
+fn continue_until_ended(pid: u32, may: impl Fn() -> bool) {
     process::wait_until(HANG, || {
         let ended = state_is(pid, &['Z']);
-        if !ended && state_is(pid, &['T']) {
+        if !ended && state_is(pid, &['T']) && may() {
             process::signal(pid, Signal::CONT);
         }
         ended

@@ -25,6 +25,13 @@ pub fn target() -> PathBuf {
     root().join(set.map_or_else(|| "target".into(), PathBuf::from))
 }
 
+/// Has cargo build for loom, in a folder of its own: with other flags for the compiler, everything is built anew.
+pub fn for_loom(cargo: &mut Command, target: &Path) {
+    cargo
+        .env("RUSTFLAGS", "--cfg loom")
+        .env("CARGO_TARGET_DIR", target.join("loom"));
+}
+
 /// Where the built node files are, and where yod looks for them in a build tree.
 pub fn output() -> PathBuf {
     target().join("margay")

@@ -226,16 +226,13 @@ fn unit() -> Command {
     cargo_with(&["test", "--no-fail-fast"], HOST_CRATES)
 }
 
-/// Every order of the protocols of shared words, parked tasks and futexes (the READMEs of wire and qk/core). In a target directory
-/// of its own: with other flags for the compiler, everything is built anew.
+/// Every order of the protocols of shared words, parked tasks and futexes (the READMEs of wire and qk/core).
 fn loom() -> Command {
     let mut command = cargo_with(
         &["test", "--release", "--test", "loom"],
         &["margay-wire", "qk-core"],
     );
-    command
-        .env("RUSTFLAGS", "--cfg loom")
-        .env("CARGO_TARGET_DIR", build::target().join("loom"));
+    build::for_loom(&mut command, &build::target());
     command
 }
 

@@ -30,3 +30,22 @@ pub mod shared;
 pub mod sys;
 
 pub use message::{Cause, Ended, Event, UsedUp};
+
+/// For tests of what must not hang.
+#[cfg(test)]
+mod hang {
+    use std::sync::mpsc::channel;
+    use std::thread::spawn;
+    use std::time::Duration;
+
+    /// Panics when `work` takes longer than anything does.
+    pub fn not(work: impl FnOnce() + Send + 'static) {
+        let (done, is_done) = channel();
+        spawn(move || {
+            work();
+            let _ = done.send(());
+        });
+        let ended = is_done.recv_timeout(Duration::from_secs(20));
+        ended.expect("it hangs, or failed");
+    }
+}

@@ -252,6 +252,7 @@ mod tests {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
     use super::*;
+    use crate::hang;
 
     /// It was continued once, before it was stopped, and then waited for as long as it may take to end.
     #[test]
@@ -265,12 +266,6 @@ mod tests {
             .stdin(Stdio::from(keepers))
             .spawn();
         let pid = Pid::from_child(&keeper.expect("sh runs"));
-        let (done, is_done) = std::sync::mpsc::channel();
-        std::thread::spawn(move || {
-            Keeper::of_child(pid, socket).leave(Duration::from_secs(3600));
-            let _ = done.send(());
-        });
-        let limit = Duration::from_secs(20);
-        is_done.recv_timeout(limit).expect("it has left");
+        hang::not(move || Keeper::of_child(pid, socket).leave(Duration::from_secs(3600)));
     }
 }

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::Mutant;
-use crate::build::{NODE_BUILD, captured, cargo, place_node, root, target};
+use crate::build::{NODE_BUILD, captured, cargo, for_loom, place_node, root, target};
 
 /// A mutant may make a test hang that has no limit of its own.
 const LIMIT_S: &str = "240";
@@ -143,12 +143,8 @@ impl Copy {
         }
         let mut cargo = self.cargo();
         if binary == "loom" {
-            // In a folder of its own: with other flags for the compiler, everything is built anew.
             of_package.push("--release");
-            let target = self.target.join("loom");
-            cargo
-                .env("RUSTFLAGS", "--cfg loom")
-                .env("CARGO_TARGET_DIR", target);
+            for_loom(&mut cargo, &self.target);
         }
         let mut command = Command::new("timeout");
         command

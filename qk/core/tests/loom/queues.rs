@@ -26,6 +26,8 @@ const PREEMPTIONS: usize = 4;
 /// Cores that run tasks; threads of a scene with higher numbers are others, which only put tasks into queues.
 const CORES: usize = 2;
 const TASKS: usize = 2;
+/// The cores.
+const ALL: CoreSet = CoreSet::of(0, CORES);
 /// When slices end.
 const SLICE_END: u64 = 10;
 

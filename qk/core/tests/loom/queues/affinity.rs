@@ -5,9 +5,7 @@ use loom::thread;
 use qk_core::sched::CoreSet;
 use qk_core::sched::queues;
 
-use super::{CORES, NODE, On, Task, try_all};
-
-const ALL: CoreSet = CoreSet::of(0, CORES);
+use super::{ALL, NODE, On, Task, try_all};
 
 /// It is in one queue then, of a core that it may use and that has been interrupted.
 fn waits_where_it_may(task: Task) {

@@ -6,9 +6,7 @@ use loom::thread;
 use qk_core::sched::CoreSet;
 use qk_core::sched::queues::{self, Core, Node};
 
-use super::{CORES, On, SLICE_END, TASKS, Task, try_all};
-
-const ALL: CoreSet = CoreSet::of(0, CORES);
+use super::{ALL, CORES, On, SLICE_END, TASKS, Task, try_all};
 
 /// It looks at its queue after it has announced the halt, or is interrupted.
 #[test]
