@@ -66,14 +66,11 @@ impl Node {
 
 /// Entries into the kernel from ring 3, and interrupts, of a core between two readings of its counters.
 pub fn disturbances(before: &CpuStats, after: &CpuStats) -> [u64; 2] {
-    let interrupts = |core: &CpuStats| -> u64 {
-        let kinds = [
-            &core.timer_interrupts,
-            &core.ipis,
-            &core.doorbells,
-            &core.other_interrupts,
-        ];
-        kinds.iter().map(|counter| counter.load()).sum()
+    let interrupts = |core: &CpuStats| {
+        core.interrupts()
+            .map(|kind| kind.load())
+            .iter()
+            .sum::<u64>()
     };
     [
         after.entries.load() - before.entries.load(),

@@ -185,6 +185,22 @@ fn blocked_threads_cost_nothing() -> Result<()> {
     Ok(())
 }
 
+/// A core that two threads wake in turn never polled before it halted; or one did that only its own timer wakes.
+#[test]
+fn cores_poll_that_others_wake() -> Result<()> {
+    let polls = |cores: &str, name: &str, args: &[&str]| -> Result<u64> {
+        let (_, stats) = run(&["-m", PARTITION.0, "-d", cores], false, name, args)?;
+        stats.number("/total/halt_polls")
+    };
+    let by_threads = polls("2", "round_trip", &["500"])?;
+    let by_timer = polls("1", "timers", &["1000", "50"])?;
+    ensure!(
+        by_threads > 0 && by_timer == 0,
+        "{by_threads} polls of cores that wake each other, {by_timer} of one that its timer wakes"
+    );
+    Ok(())
+}
+
 /// What enters the kernel between regions of OpenMP besides futexes: then there is more of it in a run with more regions.
 #[test]
 fn regions_of_openmp_enter_by_futexes_alone() -> Result<()> {

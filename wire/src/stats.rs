@@ -36,8 +36,23 @@ pub struct CpuStats {
     pub ship_wait_ticks: Word,
     /// Entries from ring 3 by the PCT (part of `entries`).
     pub pct_entries: Word,
+    /// Times that the core polled before it would halt (always counted).
+    pub halt_polls: Word,
     /// Room to grow.
-    pub reserved: [Word; 3],
+    pub reserved: [Word; 2],
     /// Calls by number.
     pub by_call: [Word; MAX_CALLS],
+}
+
+impl CpuStats {
+    /// Interrupts of every kind.
+    #[must_use]
+    pub fn interrupts(&self) -> [&Word; 4] {
+        [
+            &self.timer_interrupts,
+            &self.ipis,
+            &self.doorbells,
+            &self.other_interrupts,
+        ]
+    }
 }

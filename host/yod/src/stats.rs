@@ -74,6 +74,7 @@ struct Core {
     ipis: u64,
     doorbells: u64,
     other_interrupts: u64,
+    halt_polls: u64,
     irqs_off_max: Ticks,
     kernel: Ticks,
     ship_wait: Ticks,
@@ -140,7 +141,7 @@ impl Stats {
     fn rows(&self, out: &mut String) -> std::fmt::Result {
         let count = |get: fn(&Core) -> u64| move |core: &Core| get(core).to_string();
         type Show<'a> = Box<dyn Fn(&Core) -> String + 'a>;
-        let rows: [(&str, Show<'_>); 13] = [
+        let rows: [(&str, Show<'_>); 14] = [
             ("entries from ring 3", Box::new(count(|c| c.entries))),
             ("  of these the PCT's", Box::new(count(|c| c.pct_entries))),
             ("local calls", Box::new(count(|c| c.local_calls))),
@@ -151,6 +152,7 @@ impl Stats {
             ("IPIs", Box::new(count(|c| c.ipis))),
             ("doorbells", Box::new(count(|c| c.doorbells))),
             ("other interrupts", Box::new(count(|c| c.other_interrupts))),
+            ("polls before halting", Box::new(count(|c| c.halt_polls))),
             (
                 "longest interrupts-off",
                 Box::new(|c| c.irqs_off_max.to_string()),
@@ -259,6 +261,7 @@ impl Core {
             ipis: self.ipis + other.ipis,
             doorbells: self.doorbells + other.doorbells,
             other_interrupts: self.other_interrupts + other.other_interrupts,
+            halt_polls: self.halt_polls + other.halt_polls,
             irqs_off_max: std::cmp::max_by_key(self.irqs_off_max, other.irqs_off_max, |t| t.ticks),
             kernel: self.kernel.plus(other.kernel),
             ship_wait: self.ship_wait.plus(other.ship_wait),
@@ -279,6 +282,7 @@ fn core(core: Option<usize>, stats: &CpuStats, ticks: impl Fn(u64) -> Ticks) -> 
         ipis: stats.ipis.load(),
         doorbells: stats.doorbells.load(),
         other_interrupts: stats.other_interrupts.load(),
+        halt_polls: stats.halt_polls.load(),
         irqs_off_max: ticks(stats.irqs_off_max_ticks.load()),
         kernel: ticks(stats.kernel_ticks.load()),
         ship_wait: ticks(stats.ship_wait_ticks.load()),

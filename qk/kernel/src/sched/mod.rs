@@ -1,8 +1,8 @@
 //! Tasks and cores: which task runs where, and how a task waits.
 //!
 //! A task that waits *parks*; an event for it *unparks* it. As with threads of the same names, an unpark that comes first
-//! is not lost (`qk_core::sched::park`). A parked task whose core has nothing else to run halts the core right where it is;
-//! there is no tick, and an idle core executes nothing. Where more tasks are runnable than cores, a core gives each a slice
+//! is not lost (`qk_core::sched::park`). A parked task whose core has nothing else to run halts the core right where it is
+//! ([`idle`]); there is no tick, and a halted core executes nothing. Where more tasks are runnable than cores, a core gives each a slice
 //! of time in turn, by a one-shot timer that is gone when one is left.
 //!
 //! A task runs on the cores that it is allowed: on its last one if that is idle, else on any that is. The PCT runs on
@@ -12,6 +12,7 @@
 //! In this order: a rank's mailbox, its timers, its signals, a thread's signals, a core's timers, a core's run queue. There is
 //! no waiting with one of them held, and no user memory of unknown size is touched.
 
+mod idle;
 mod queues;
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -24,13 +25,16 @@ use hal::sync::{Mutex, Once};
 use hal::task::Context;
 use hal::vectors::VEC_WAKE;
 use qk_core::sched::CoreSet;
+use qk_core::sched::halt_poll::HaltPoll;
 use qk_core::sched::park::HaltFlag;
 use qk_core::sched::queue::RunQueue;
 use qk_core::sched::queues as run_queues;
 
 use crate::thread::{self, Thread};
-use crate::{events, preempt, rseq, ship, shootdown, stats, timer};
+use crate::{preempt, rseq, ship, shootdown, timer};
 
+use idle::halt;
+pub use idle::idle;
 use queues::{Node, Runnable, next};
 pub use queues::{is_wanted, make_room};
 
@@ -53,6 +57,7 @@ struct Core {
     idle: Once<Box<Context>>,
     queue: Mutex<RunQueue<Runnable>>,
     halted: HaltFlag,
+    poll: HaltPoll,
     /// Tasks that may run here.
     tenants: AtomicUsize,
     /// The task that was switched away from, until the core is off its stack; and why.
@@ -81,6 +86,7 @@ pub fn init(cpus: usize) {
         idle: Once::new(),
         queue: Mutex::new(RunQueue::new()),
         halted: HaltFlag::new(),
+        poll: HaltPoll::new(),
         tenants: AtomicUsize::new(0),
         left: Mutex::new(None),
     };
@@ -344,33 +350,3 @@ extern "C" fn arrived() {
 
 /// What a task's context is to call when it begins.
 pub const ARRIVED: hal::task::Arrived = arrived;
-
-/// Halts until an interrupt, unless there is something to do.
-fn halt() {
-    let is_woken = || {
-        CURRENT
-            .get()
-            .is_some_and(|task| task.whereabouts.parking.has_token())
-    };
-    run_queues::halt(&Node, core(), is_woken, || stats::halting(hal::cpu::halt));
-}
-
-/// What every core does when it has nothing to do, on the stack it started on.
-pub fn idle() -> ! {
-    let core = core();
-    assert!(
-        core.idle.set(hal::task::adopt()).is_ok(),
-        "core started twice"
-    );
-    stats::begin();
-    // Proxies that attached before this core could be rung.
-    events::look(hal::cpu::id());
-    // BOUND: every turn ends in a task or a halt, which let interrupts in.
-    loop {
-        ship::look_on();
-        match next() {
-            Some(next) => switch(core, core.idle_context(), Some(next), false),
-            None => halt(),
-        }
-    }
-}
