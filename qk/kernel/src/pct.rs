@@ -9,7 +9,7 @@ use abi::map::{PAGE, STACK_TOP};
 use alloc::format;
 use alloc::string::String;
 use hal::addr::{Phys, PhysRange};
-use hal::sync::Mutex;
+use hal::sync::Once;
 use hal::traps::{Trap, UserFrame};
 use qk_core::mman::MmapPlan;
 use qk_core::regions::{Kind, Prot, Region, RegionFlags};
@@ -26,7 +26,7 @@ const STACK_BYTES: u64 = 64 << 10;
 const REGIONS: usize = 16;
 
 /// Kept for as long as the PCT runs.
-static ASPACE: Mutex<Option<Aspace>> = Mutex::new(None);
+static ASPACE: Once<Aspace> = Once::new();
 
 /// Loads the PCT from the initrd into `partition` and makes it runnable on core 0.
 ///
@@ -67,7 +67,7 @@ pub fn load(initrd: PhysRange, partition: PhysRange, zeroed: bool) -> Result<(),
     task.make_context().map_err(|_| "PCT: no memory")?;
     task.context()
         .begin(image.entry, STACK_TOP, Phys(aspace.root()), sched::ARRIVED);
-    *ASPACE.lock() = Some(aspace);
+    let _ = ASPACE.set(aspace); // loaded once
     task.start(None, 0, CoreSet::of(0, hal::cpu::expected()));
     Ok(())
 }

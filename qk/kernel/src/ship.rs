@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use abi::Errno;
 use abi::control::HostOp;
 use alloc::vec::Vec;
-use hal::sync::Mutex;
+use hal::sync::{Mutex, MutexGuard, Once};
 use wire::boot::MAX_CPUS;
 use wire::ship::Caller;
 
@@ -52,30 +52,45 @@ struct Waiters {
 
 /// A core's state of waiting for answers.
 struct Answers {
-    waiters: Mutex<Waiters>,
+    waiters: Once<Mutex<Waiters>>,
     /// Some are still to be looked at.
     more: AtomicBool,
     /// Doorbells so far.
     rings: AtomicU64,
 }
 
+/// All zeros until [`init`]: so they take no room in the kernel's file.
 static ANSWERS: [Answers; MAX_CPUS] = [const {
     Answers {
-        waiters: Mutex::new(Waiters {
-            list: Vec::new(),
-            due: 0,
-        }),
+        waiters: Once::new(),
         more: AtomicBool::new(false),
         rings: AtomicU64::new(0),
     }
 }; MAX_CPUS];
+
+/// Makes the lists of waiters.
+pub fn init(cpus: usize) {
+    // BOUND: the cores.
+    for core in &ANSWERS[..cpus] {
+        let (list, due) = (Vec::new(), 0);
+        let fresh = core.waiters.set(Mutex::new(Waiters { list, due })).is_ok();
+        assert!(fresh, "lists of waiters set up twice");
+    }
+}
+
+impl Answers {
+    fn waiters(&self) -> MutexGuard<'_, Waiters> {
+        let made = self.waiters.get().expect("made before a core is rung");
+        made.lock()
+    }
+}
 
 /// Makes room for `calls` that wait on core `cpu`.
 ///
 /// # Errors
 /// ENOMEM.
 pub fn make_room(cpu: usize, calls: usize) -> Result<(), Errno> {
-    let list = &mut ANSWERS[cpu].waiters.lock().list;
+    let list = &mut ANSWERS[cpu].waiters().list;
     let more = calls.saturating_sub(list.len());
     list.try_reserve(more).map_err(|_| Errno::ENOMEM)
 }
@@ -84,11 +99,7 @@ pub fn make_room(cpu: usize, calls: usize) -> Result<(), Errno> {
 pub fn rung() {
     let here = &ANSWERS[hal::cpu::id()];
     here.rings.fetch_add(1, Ordering::Release);
-    {
-        let waiters = &mut *here.waiters.lock();
-        waiters.due = waiters.list.len();
-    }
-    look(here);
+    look(here, true);
     if here.more.load(Ordering::Relaxed)
         && let Some(thread) = thread::current()
     {
@@ -103,13 +114,16 @@ pub fn look_on() {
     let here = &ANSWERS[hal::cpu::id()];
     while here.more.load(Ordering::Relaxed) {
         preempt::take_interrupts();
-        look(here);
+        look(here, false);
     }
 }
 
-/// Wakes those of some waiters that have an answer.
-fn look(here: &Answers) {
-    let Waiters { list, due } = &mut *here.waiters.lock();
+/// Wakes those of some waiters that have an answer; `afresh`: all are to be looked at again.
+fn look(here: &Answers, afresh: bool) {
+    let Waiters { list, due } = &mut *here.waiters();
+    if afresh {
+        *due = list.len();
+    }
     let first = due.saturating_sub(LOOKS);
     // BOUND: LOOKS.
     while *due > first {
@@ -243,7 +257,7 @@ fn wait(thread: &'static Thread, caller: &Caller, interruptible: Interruptible) 
     let answers = &ANSWERS[core];
     let rings = answers.rings.load(Ordering::Acquire);
     {
-        let list = &mut answers.waiters.lock().list;
+        let list = &mut answers.waiters().list;
         thread.waits_at.store(list.len(), Ordering::Relaxed);
         list.push(Waiter {
             thread,
@@ -282,7 +296,7 @@ fn wait(thread: &'static Thread, caller: &Caller, interruptible: Interruptible) 
 }
 
 fn forget(answers: &Answers, thread: &Thread) {
-    let Waiters { list, due } = &mut *answers.waiters.lock();
+    let Waiters { list, due } = &mut *answers.waiters();
     let own = thread.waits_at.load(Ordering::Relaxed);
     if list
         .get(own)

@@ -9,7 +9,8 @@ pub mod posix;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use abi::Errno;
-use hal::sync::Mutex;
+use alloc::boxed::Box;
+use hal::sync::{Mutex, MutexGuard, Once};
 use qk_core::posix_timers::Clock;
 use qk_core::sched::deadlines::Deadlines;
 use qk_core::sched::slice::{Due, Slice};
@@ -51,7 +52,9 @@ impl Alarm {
 
 /// The timer of a core.
 struct CoreTimer {
-    deadlines: Mutex<Deadlines<Alarm>>,
+    deadlines: Once<Box<Mutex<Deadlines<Alarm>>>>,
+    /// The earliest of them (TSC), or [`NEVER`], for who arms the timer without taking the lock; changed with them locked.
+    first: AtomicU64,
     /// How many tasks and POSIX timers they have room for; changed with the deadlines locked.
     tasks: AtomicUsize,
     timers: AtomicUsize,
@@ -61,15 +64,54 @@ struct CoreTimer {
     armed: AtomicU64,
 }
 
+/// All zeros until [`init`]: so they take no room in the kernel's file.
 static CORES: [CoreTimer; MAX_CPUS] = [const {
     CoreTimer {
-        deadlines: Mutex::new(Deadlines::new()),
+        deadlines: Once::new(),
+        first: AtomicU64::new(0),
         tasks: AtomicUsize::new(0),
         timers: AtomicUsize::new(0),
         slice: Slice::new(),
-        armed: AtomicU64::new(NEVER),
+        armed: AtomicU64::new(0),
     }
 }; MAX_CPUS];
+
+/// Makes the timers of all cores, which are off.
+pub fn init(cpus: usize) {
+    // BOUND: the cores.
+    for core in &CORES[..cpus] {
+        core.first.store(NEVER, Ordering::Relaxed);
+        core.armed.store(NEVER, Ordering::Relaxed);
+        let none = Box::new(Mutex::new(Deadlines::new()));
+        assert!(core.deadlines.set(none).is_ok(), "timers set up twice");
+    }
+}
+
+impl CoreTimer {
+    fn deadlines(&self) -> MutexGuard<'_, Deadlines<Alarm>> {
+        let made = self.deadlines.get();
+        made.expect("made before there is a program").lock()
+    }
+
+    /// Changes the deadlines.
+    fn change<R>(&self, change: impl FnOnce(&mut Deadlines<Alarm>) -> R) -> R {
+        let mut deadlines = self.deadlines();
+        let done = change(&mut deadlines);
+        let first = deadlines.next().unwrap_or(NEVER);
+        self.first.store(first, Ordering::Relaxed);
+        done
+    }
+
+    /// Sets the deadline of `alarm`, which has none.
+    fn keep(&self, alarm: Alarm, tsc: u64) {
+        self.change(|deadlines| deadlines.set(alarm, tsc));
+    }
+
+    /// Forgets the deadline of `alarm`, if it was not taken.
+    fn forget(&self, alarm: Alarm, tsc: u64) {
+        self.change(|deadlines| deadlines.clear(alarm, tsc));
+    }
+}
 
 fn here() -> &'static CoreTimer {
     &CORES[hal::cpu::id()]
@@ -81,18 +123,19 @@ fn here() -> &'static CoreTimer {
 /// ENOMEM.
 pub fn make_room(cpu: usize, tasks: usize) -> Result<(), Errno> {
     let core = &CORES[cpu];
-    let mut deadlines = core.deadlines.lock();
+    let mut deadlines = core.deadlines();
     deadlines.try_reserve(2 * tasks + core.timers.load(Ordering::Relaxed))?;
     // Another core may have made room for more meanwhile.
-    core.tasks.fetch_max(tasks, Ordering::Relaxed);
+    let tasks = tasks.max(core.tasks.load(Ordering::Relaxed));
+    core.tasks.store(tasks, Ordering::Relaxed);
     Ok(())
 }
 
 /// Sets this core's timer to what is due first.
+#[inline(never)] // It is in many functions, which are to stay small.
 fn arm() {
     let core = here();
-    let kept = core.deadlines.lock().next();
-    let mut due = kept.map_or(NEVER, |due| due.max(1));
+    let mut due = core.first.load(Ordering::Relaxed).max(1);
     match core.slice.due(due, hal::time::tsc) {
         Due::At(end) => due = end,
         Due::Over => {
@@ -230,15 +273,19 @@ pub fn is_slice_over() -> bool {
 pub fn set_sleep(thread: &Thread, deadline_tsc: Option<u64>) {
     let alarm = Alarm::of(thread);
     let mut kept = thread.alarm.lock();
-    if let Some((cpu, tsc)) = kept.take() {
-        CORES[cpu].deadlines.lock().clear(alarm, tsc);
+    let before = kept.take();
+    if let Some((cpu, tsc)) = before {
+        CORES[cpu].forget(alarm, tsc);
     }
     if let Some(tsc) = deadline_tsc {
-        here().deadlines.lock().set(alarm, tsc);
+        here().keep(alarm, tsc);
         *kept = Some((hal::cpu::id(), tsc));
     }
     drop(kept);
-    arm();
+    // Else nothing has changed: a sleep that was over has had the timer set anew.
+    if before.is_some() || deadline_tsc.is_some() {
+        arm();
+    }
 }
 
 /// The TSC value `ns` from now, or just after it; of what is very far, one that is never reached.
@@ -255,7 +302,7 @@ pub fn expired() {
     // BOUND: AT_ONCE.
     for _ in 0..AT_ONCE {
         let now = hal::time::tsc();
-        let Some((due, alarm)) = core.deadlines.lock().pop_due(now) else {
+        let Some((due, alarm)) = core.change(|deadlines| deadlines.pop_due(now)) else {
             break;
         };
         match alarm {

@@ -94,6 +94,8 @@ pub fn init(cpus: usize) {
     let cores: Vec<Core> = (0..cpus).map(core).collect();
     let fresh = CORES.set(cores.into()).is_ok() && PCT.set(Box::new(Task::new())).is_ok();
     assert!(fresh, "scheduler set up twice");
+    timer::init(cpus);
+    ship::init(cpus);
     make_room(CoreSet::of(0, cpus), 1).expect("the heap has room for the PCT");
 }
 

@@ -110,9 +110,10 @@ pub fn is_wanted() -> bool {
 pub fn make_room(allowed: CoreSet, tasks: usize) -> Result<(), Errno> {
     // BOUND: the cores.
     for cpu in allowed.iter() {
+        let core = &cores()[cpu];
         // Counted first: another call that makes room at the same time makes it for both.
-        let tenants = cores()[cpu].tenants.fetch_add(tasks, Ordering::SeqCst) + tasks;
-        if let Err(errno) = make_room_on(cpu, tenants) {
+        let tenants = core.tenants.fetch_add(tasks, Ordering::SeqCst) + tasks;
+        if let Err(errno) = make_room_on(core, cpu, tenants) {
             let so_far = allowed.iter().take_while(|other| *other <= cpu);
             // BOUND: the cores.
             so_far.for_each(|cpu| _ = cores()[cpu].tenants.fetch_sub(tasks, Ordering::SeqCst));
@@ -123,10 +124,10 @@ pub fn make_room(allowed: CoreSet, tasks: usize) -> Result<(), Errno> {
 }
 
 /// Each list may have to be moved as a whole.
-fn make_room_on(cpu: usize, tenants: usize) -> Result<(), Errno> {
+fn make_room_on(core: &Core, cpu: usize, tenants: usize) -> Result<(), Errno> {
     const MOVED_WORDS: u32 = 6; // of a tenant, at most
     let work = MOVED_WORDS * tenants as u32;
-    cores()[cpu].queue.lock().try_reserve(tenants)?;
+    core.queue.lock().try_reserve(tenants)?;
     preempt::point(work);
     timer::make_room(cpu, tenants)?;
     preempt::point(work);

@@ -88,7 +88,7 @@ impl Timers {
             let from_now = due_ns.saturating_sub(Which::Real.now_ns(rank));
             let tsc = deadline_after(from_now);
             let alarm = Alarm::Real(rank.id as u32);
-            here().deadlines.lock().set(alarm, tsc);
+            here().keep(alarm, tsc);
             self.real_at = Some((hal::cpu::id(), tsc));
         }
     }
@@ -97,7 +97,7 @@ impl Timers {
     fn forget_real(&mut self, rank: &Rank) {
         if let Some((cpu, tsc)) = self.real_at.take() {
             let alarm = Alarm::Real(rank.id as u32);
-            CORES[cpu].deadlines.lock().clear(alarm, tsc);
+            CORES[cpu].forget(alarm, tsc);
         }
     }
 

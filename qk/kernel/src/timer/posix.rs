@@ -42,7 +42,7 @@ fn keep(rank: &Rank, id: u32, timer: &mut Timer) {
     if let Some((clock, due_ns)) = timer.due().filter(|(clock, _)| !clock.is_cpu()) {
         let tsc = deadline_after(due_ns.saturating_sub(now_ns(rank, clock)));
         let alarm = Alarm::Posix(rank.id as u32, id);
-        here().deadlines.lock().set(alarm, tsc);
+        here().keep(alarm, tsc);
         timer.kept_at = Some((hal::cpu::id(), tsc));
     }
 }
@@ -51,7 +51,7 @@ fn keep(rank: &Rank, id: u32, timer: &mut Timer) {
 fn forget(rank: &Rank, id: u32, timer: &mut Timer) {
     if let Some((cpu, tsc)) = timer.kept_at.take() {
         let alarm = Alarm::Posix(rank.id as u32, id);
-        CORES[cpu].deadlines.lock().clear(alarm, tsc);
+        CORES[cpu].forget(alarm, tsc);
     }
 }
 
@@ -63,14 +63,14 @@ fn make_room(cores: CoreSet) -> Result<(), Errno> {
     // BOUND: the cores.
     for (done, cpu) in cores.iter().enumerate() {
         let core = &CORES[cpu];
-        let mut deadlines = core.deadlines.lock();
+        let mut deadlines = core.deadlines();
         let timers = core.timers.load(Ordering::Relaxed) + 1;
         let keys = 2 * core.tasks.load(Ordering::Relaxed) + timers;
         if deadlines.try_reserve(keys).is_err() {
             drop(deadlines);
             // BOUND: the cores.
             for cpu in cores.iter().take(done) {
-                let _deadlines = CORES[cpu].deadlines.lock();
+                let _deadlines = CORES[cpu].deadlines();
                 CORES[cpu].timers.fetch_sub(1, Ordering::Relaxed);
             }
             return Err(Errno::EAGAIN);
