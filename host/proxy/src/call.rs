@@ -133,18 +133,46 @@ fn limits(call: &Call) -> bool {
     )
 }
 
-/// Makes a call that may close what has one of the rank's numbers: not what another worker has opened on the way.
+/// Whether a call gives the rank its lowest free number. Those that may wait (accept, recvmsg) are not looked at: they would
+/// keep others from what they open, and may skip a number.
+fn takes_lowest(number: i64, args: &[u64; 6]) -> bool {
+    match number {
+        libc::SYS_fcntl => matches!(args[1] as i32, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC),
+        _ => matches!(
+            number,
+            libc::SYS_dup
+                | libc::SYS_pipe
+                | libc::SYS_pipe2
+                | libc::SYS_socket
+                | libc::SYS_socketpair
+                | libc::SYS_epoll_create
+                | libc::SYS_epoll_create1
+                | libc::SYS_eventfd
+                | libc::SYS_eventfd2
+                | libc::SYS_timerfd_create
+                | libc::SYS_inotify_init
+                | libc::SYS_inotify_init1
+                | libc::SYS_memfd_create
+                | libc::SYS_pidfd_open
+                | libc::SYS_mq_open
+        ),
+    }
+}
+
+/// Makes a call that may close or take what is one of the rank's numbers, or skip one: not what another worker has opened
+/// on the way.
 fn by_number(rank: &Rank, nr: u16, args: &[u64; 6]) -> i64 {
     let number = i64::from(nr);
     let replaces = matches!(
         number,
         libc::SYS_dup2 | libc::SYS_dup3 | libc::SYS_close_range
     );
-    if rank.workers.all().len() == 1 || !replaces && number != libc::SYS_close {
+    let at_once = replaces || takes_lowest(number, args);
+    if rank.workers.all().len() == 1 || !at_once && number != libc::SYS_close {
         return linux(nr, args);
     }
     let turn = fds::turn();
-    if replaces {
+    if at_once {
         return linux(nr, args);
     }
     // It may wait: it does so without keeping others from what they open. What is the rank's now stays so until it closes it.

@@ -302,6 +302,35 @@ static void nothing_changes(void)
     check(sigaltstack(NULL, &now) == 0 && now.ss_sp == stack.ss_sp, "there is an alternate stack");
 }
 
+// ---- Beside other calls ------------------------------------------------------
+
+enum { TRIES = 12000, MANY = 100 };
+static volatile int tries;
+
+static void *fail(void *arg)
+{
+    for (; tries < TRIES; tries++)
+        execve("text", argv_x, envp_x);
+    return arg;
+}
+
+// The file that was looked at had the lowest free number for a moment: others got the next.
+static void beside_calls(void)
+{
+    int skipped = 0, lowest = 3;
+    make_text("text", "no program\n");
+    pthread_t thread = start(fail, NULL);
+    while (tries < TRIES) {
+        need(syscall(SYS_close_range, lowest, ~0u, 0) == 0, "close_range");
+        for (int i = 0; i < MANY; i++) {
+            int fd = i % 2 ? dup(0) : fcntl(0, F_DUPFD, 0);
+            skipped += fd != lowest + i;
+        }
+    }
+    joined(thread);
+    check(skipped == 0, "no number is skipped (%d were)", skipped);
+}
+
 int main(int argc, char **argv)
 {
     need(readlink("/proc/self/exe", self, sizeof self - 1) > 0, "readlink");
@@ -313,6 +342,7 @@ int main(int argc, char **argv)
         return as_script(argc, argv);
     static const struct test_case cases[] = {
         CASE(files), CASE(images), CASE(pointers), CASE(sizes), CASE(descriptors), CASE(scripts), CASE(nothing_changes),
+        CASE(beside_calls),
     };
     return RUN_CASES(cases);
 }
