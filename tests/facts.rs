@@ -2,7 +2,7 @@
 //! of as many as the host has.
 
 use anyhow::{Result, ensure};
-use margay_tests::run::Run;
+use margay_tests::{run::Run, tree};
 
 /// More cores than hosts of tests have processors.
 const CORES: usize = 6;
@@ -158,4 +158,12 @@ fn no_flag_is_shown_that_the_host_lacks() -> Result<()> {
         "{node:?}, not all of {host:?}"
     );
     Ok(())
+}
+
+/// Memory that a program had given back was not free until it asked for some again.
+#[test]
+fn memory_that_is_given_back_is_free() -> Result<()> {
+    let program = tree::program("glibc-static", "given_back");
+    let text = said(1, &[&program.to_string_lossy(), "free"])?;
+    has(&text, "5 checks, 0 failed")
 }

@@ -149,10 +149,12 @@ pub struct FromNode {
     /// What the node's processors can, as CPUID says it, two registers a word, the lower first: leaf 1 EDX and ECX; leaf 7
     /// EBX and ECX; leaf 7 EDX and leaf 7.1 EAX; leaf 0x8000_0001 EDX and ECX; leaf 0xd.1 EAX and leaf 0x8000_0008 EBX.
     pub features: [Word; 5],
-    /// Bytes of the partition in use, and the most that ever were.
+    /// Bytes of the partition in use, and the most that were while it ran the present program.
     pub used_bytes: Word,
     /// See `used_bytes`.
     pub peak_bytes: Word,
+    /// The most that earlier programs had in use ([`FromNode::most_bytes`]).
+    pub past_peak_bytes: Word,
     /// A line for the user ([`state::REFUSED`]).
     pub message: Text<32>,
     /// The program's MXCSR at its end: the exceptions that it unmasked, and those that happened.
@@ -172,6 +174,13 @@ pub struct FromNode {
     pub registers: Registers,
     /// What it did not get.
     pub refusals: Refusals,
+}
+
+impl FromNode {
+    /// The most bytes of the partition that were ever in use, by whichever of its programs.
+    pub fn most_bytes(&self) -> u64 {
+        self.past_peak_bytes.load().max(self.peak_bytes.load())
+    }
 }
 
 /// All of a rank's shared words but its region log, its trace and those of its threads.

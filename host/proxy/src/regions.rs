@@ -62,41 +62,60 @@ impl fmt::Display for Region {
 
 /// All regions of a rank; they do not overlap.
 #[derive(Default, Debug)]
-pub struct Regions(BTreeMap<u64, Region>);
+pub struct Regions {
+    by_start: BTreeMap<u64, Region>,
+    mapped_bytes: u64,
+    peak_bytes: u64,
+}
 
 impl Regions {
     /// Enters a region in place of whatever was there.
     pub fn map(&mut self, new: Region) {
-        self.unmap(new.start, new.end);
+        self.cut(new.start, new.end);
+        self.mapped_bytes += new.end - new.start;
+        self.peak_bytes = self.peak_bytes.max(self.mapped_bytes);
         let mut merged = new;
-        if let Some(before) = self.0.range(..new.start).next_back().map(|(_, r)| *r)
+        if let Some(before) = self
+            .by_start
+            .range(..new.start)
+            .next_back()
+            .map(|(_, r)| *r)
             && merged.continues(&before)
         {
-            self.0.remove(&before.start);
+            self.by_start.remove(&before.start);
             merged = Region {
                 end: merged.end,
                 ..before
             };
         }
-        if let Some(after) = self.0.get(&new.end).copied()
+        if let Some(after) = self.by_start.get(&new.end).copied()
             && after.continues(&merged)
         {
-            self.0.remove(&after.start);
+            self.by_start.remove(&after.start);
             merged.end = after.end;
         }
-        self.0.insert(merged.start, merged);
+        self.by_start.insert(merged.start, merged);
     }
 
     /// Removes everything in `start..end`, cutting what reaches beyond.
     pub fn unmap(&mut self, start: u64, end: u64) {
-        while let Some(old) = self.0.range(..end).next_back().map(|(_, r)| *r) {
+        self.cut(start, end);
+        // No program runs without memory: what is mapped next is another's.
+        if self.mapped_bytes == 0 {
+            self.peak_bytes = 0;
+        }
+    }
+
+    fn cut(&mut self, start: u64, end: u64) {
+        while let Some(old) = self.by_start.range(..end).next_back().map(|(_, r)| *r) {
             if old.end <= start {
                 break;
             }
-            self.0.remove(&old.start);
+            self.by_start.remove(&old.start);
+            self.mapped_bytes -= old.end.min(end) - old.start.max(start);
             if old.end > end {
                 let gpa = old.gpa + (end - old.start);
-                self.0.insert(
+                self.by_start.insert(
                     end,
                     Region {
                         start: end,
@@ -106,7 +125,8 @@ impl Regions {
                 );
             }
             if old.start < start {
-                self.0.insert(old.start, Region { end: start, ..old });
+                self.by_start
+                    .insert(old.start, Region { end: start, ..old });
                 break;
             }
         }
@@ -115,7 +135,7 @@ impl Regions {
     /// The region that holds an address.
     #[must_use]
     pub fn at(&self, addr: u64) -> Option<&Region> {
-        let (_, region) = self.0.range(..=addr).next_back()?;
+        let (_, region) = self.by_start.range(..=addr).next_back()?;
         (addr < region.end).then_some(region)
     }
 
@@ -151,9 +171,21 @@ impl Regions {
         end
     }
 
+    /// Bytes of all.
+    #[must_use]
+    pub fn mapped_bytes(&self) -> u64 {
+        self.mapped_bytes
+    }
+
+    /// The most bytes that were mapped at once by the present program.
+    #[must_use]
+    pub fn peak_bytes(&self) -> u64 {
+        self.peak_bytes
+    }
+
     /// The regions in the order of their addresses.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Region> {
-        self.0.values()
+        self.by_start.values()
     }
 }
 
@@ -185,6 +217,7 @@ mod tests {
         fn regions_are_what_was_mapped_last(ops in proptest::collection::vec(op(), 0..24)) {
             let mut regions = Regions::default();
             let mut model = [None; PAGES];
+            let mut peak = 0;
             for op in ops {
                 match op {
                     Op::Map(start, end, gpa, access) => {
@@ -199,6 +232,9 @@ mod tests {
                         model[start as usize..end as usize].fill(None);
                     }
                 }
+                let mapped = model.iter().flatten().count() as u64;
+                peak = if mapped == 0 { 0 } else { mapped.max(peak) };
+                prop_assert_eq!((regions.mapped_bytes(), regions.peak_bytes()), (mapped, peak));
             }
             for (page, want) in model.iter().enumerate() {
                 let have = regions.at(page as u64).map(|r| (r.gpa + page as u64 - r.start, r.access()));

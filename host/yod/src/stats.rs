@@ -299,7 +299,7 @@ fn rank(number: usize, comm: &Comm) -> Rank {
         partition_base: node.partition[0].load(),
         partition_bytes: node.partition[1].load(),
         used_bytes: node.used_bytes.load(),
-        peak_bytes: node.peak_bytes.load(),
+        peak_bytes: node.most_bytes(),
         windows: node.windows[0].load(),
         windows_ticks: node.windows[1].load(),
         wait_status: node.wait_status.load(),

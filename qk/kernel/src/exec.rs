@@ -56,6 +56,9 @@ fn forget_program(thread: &'static Thread) -> Result<(), Errno> {
     rank.dumpable.store(true, Ordering::Relaxed);
     rank.xpmem.program_ends();
     shared::let_go(thread);
+    // The next program's peak begins anew, the process's does not.
+    let node = &rank.area.node;
+    node.past_peak_bytes.put(node.most_bytes());
     rank.with_aspace(Aspace::clear)?;
     // With it the proxy lets go of all memory.
     ship::host_op(thread, HostOp::CommitExec, [])?;

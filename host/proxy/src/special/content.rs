@@ -220,8 +220,9 @@ fn cores(rank: &Rank) -> [u64; 2] {
 struct Sizes {
     partition: u64,
     mapped: u64,
+    mapped_peak: u64,
     used: u64,
-    peak: u64,
+    used_peak: u64,
     /// How many threads there are.
     threads: usize,
 }
@@ -229,19 +230,20 @@ struct Sizes {
 impl Sizes {
     fn of(rank: &Rank) -> Sizes {
         let node = &rank.words.area.node;
-        let mapped = rank
-            .memory()
-            .regions()
-            .iter()
-            .map(|r| r.end - r.start)
-            .sum();
+        let (mapped, mapped_peak) = {
+            let memory = rank.memory();
+            let regions = memory.regions();
+            (regions.mapped_bytes(), regions.peak_bytes())
+        };
         let used = node.used_bytes.load();
+        let used_peak = node.peak_bytes.load().max(used);
         Sizes {
             partition: node.partition[1].load(),
             // What is used but has no access, such as page tables, is not mapped here.
             mapped: used.max(mapped),
+            mapped_peak: used_peak.max(mapped_peak),
             used,
-            peak: node.peak_bytes.load().max(used),
+            used_peak,
             threads: rank.workers.tids(rank).count(),
         }
     }
@@ -293,9 +295,9 @@ impl Sizes {
             };
             let kib = |bytes: u64| format!("{:>8} kB", bytes / 1024);
             let value = match key {
-                "VmPeak" => kib(self.mapped.max(self.peak)),
+                "VmPeak" => kib(self.mapped_peak),
                 "VmSize" => kib(self.mapped),
-                "VmHWM" => kib(self.peak),
+                "VmHWM" => kib(self.used_peak),
                 // None of it is ever paged out, whether the program has locked it or not.
                 "VmRSS" | "RssAnon" | "VmData" | "VmLck" => kib(self.used),
                 "VmPin" | "VmStk" | "VmExe" | "VmLib" | "VmPTE" | "VmSwap" | "RssFile"
@@ -371,8 +373,9 @@ mod tests {
         let sizes = Sizes {
             partition: 16384,
             mapped: 8192,
+            mapped_peak: 8192,
             used: 4096,
-            peak: 4096,
+            used_peak: 4096,
             threads: 1,
         };
         let text = sizes.stat(&format!("7 (a )b) {}\n", fields.join(" ")));
@@ -385,15 +388,16 @@ mod tests {
         let sizes = Sizes {
             partition: 16384 * 1024,
             mapped: 8192 * 1024,
+            mapped_peak: 9000 * 1024,
             used: 4096 * 1024,
-            peak: 5000 * 1024,
+            used_peak: 5000 * 1024,
             threads: 3,
         };
         let linux = "Name:\ta.out\nVmPeak:\t  999 kB\nVmHWM:\t 1 kB\nVmRSS:\t 1 kB\nVmLck:\t 0 kB\nThreads:\t2\n\
             SigBlk:\tffffffffffffffff\nNoNewPrivs:\t1\nCpus_allowed_list:\t0-63\n";
         assert_eq!(
             sizes.status(linux, [2, 2]),
-            "Name:\ta.out\nVmPeak:\t    8192 kB\nVmHWM:\t    5000 kB\nVmRSS:\t    4096 kB\nVmLck:\t    4096 kB\nThreads:\t3\n\
+            "Name:\ta.out\nVmPeak:\t    9000 kB\nVmHWM:\t    5000 kB\nVmRSS:\t    4096 kB\nVmLck:\t    4096 kB\nThreads:\t3\n\
             NoNewPrivs:\t0\nCpus_allowed_list:\t2-3\n"
         );
         assert_eq!(sizes.statm(), "2048 1024 0 0 0 2048 0\n");

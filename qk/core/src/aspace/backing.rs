@@ -28,7 +28,7 @@ impl<M: Machine> Aspace<M> {
 
     /// Whether `len_bytes` could be backed, given that what is retired comes back.
     pub(super) fn check_free(&mut self, len_bytes: u64) -> Result<(), OutOfMemory> {
-        if len_bytes <= self.frames.free_bytes() + self.frames.retired_bytes() {
+        if len_bytes <= self.frames.unused_bytes() {
             Ok(())
         } else {
             self.shortages += 1;

@@ -87,8 +87,8 @@ impl<M: Machine> Aspace<M> {
         Ok(())
     }
 
-    /// Removes all that is mapped, and forgets what was said of heap, stack and mlockall: another program is to be loaded. Tables stay
-    /// tables, so that peers see what comes, or nothing.
+    /// Removes all that is mapped, and forgets what was said of heap, stack and mlockall, and the peak: another program is to
+    /// be loaded. Tables stay tables, so that peers see what comes, or nothing.
     ///
     /// # Errors
     /// None, unless the map of regions is broken.
@@ -99,6 +99,7 @@ impl<M: Machine> Aspace<M> {
         self.new_flags = RegionFlags::empty();
         self.writable_code = false;
         self.text_ends = TextEnds::NONE;
+        self.frames.restart_peak();
         Ok(())
     }
 

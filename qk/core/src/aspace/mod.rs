@@ -96,9 +96,9 @@ pub struct Aspace<M: Machine> {
 pub struct Usage {
     /// All of it.
     pub partition: u64,
-    /// In use.
+    /// In use by the program and for its page tables. What it has given back is not, whether it is free already or retired.
     pub used: u64,
-    /// The most that was ever in use.
+    /// The most that was in use at once since the program was loaded.
     pub peak: u64,
 }
 

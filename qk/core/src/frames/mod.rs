@@ -21,6 +21,7 @@ mod chunk;
 mod retired;
 #[cfg(test)]
 mod tests;
+mod usage;
 mod whole;
 
 use crate::Point;
@@ -293,21 +294,6 @@ impl Frames {
         self.end
     }
 
-    /// Bytes free now.
-    pub fn free_bytes(&self) -> u64 {
-        self.end - self.base - self.used_bytes
-    }
-
-    /// Bytes allocated now.
-    pub fn used_bytes(&self) -> u64 {
-        self.used_bytes
-    }
-
-    /// The most bytes that were ever allocated at once.
-    pub fn peak_bytes(&self) -> u64 {
-        self.peak_bytes
-    }
-
     fn chunk_of(&self, addr: u64) -> usize {
         ((addr - self.origin) / CHUNK_BYTES) as usize
     }
@@ -330,11 +316,6 @@ impl Frames {
             ((from - start) / PAGE_BYTES) as usize,
             ((to - start) / PAGE_BYTES) as usize,
         )
-    }
-
-    fn count_alloc(&mut self, len_bytes: u64) {
-        self.used_bytes += len_bytes;
-        self.peak_bytes = self.peak_bytes.max(self.used_bytes);
     }
 
     /// Takes chunk `c`, wholly free until it left `whole`, as one page.

@@ -1,4 +1,5 @@
-//! Frames that were unmapped and may still be mapped by others: no longer in use, not free yet.
+//! Frames that were unmapped and may still be mapped by others: no longer in use, not free yet. They do not count as used: to the
+//! program they are given back, and an allocation that needs them waits until they are free.
 
 use super::chunk::{Bits, FRAMES_PER_CHUNK, Zero};
 use super::{CHUNK_WORK, Chunk, Frames, FreeError};
@@ -15,12 +16,13 @@ impl Frames {
             "retirement of {addr:#x}+{len_bytes:#x}: {checked:?}"
         );
         let end = checked?;
+        self.used_bytes -= len_bytes;
+        self.retired_bytes += len_bytes;
         for c in self.chunk_of(addr)..=self.chunk_of(end - 1) {
             let (lo, hi) = self.clip(c, addr, end);
             self.retire_in_chunk(c, lo, hi, clean);
             (self.point)(CHUNK_WORK);
         }
-        self.retired_bytes += len_bytes;
         Ok(())
     }
 
@@ -38,12 +40,7 @@ impl Frames {
                 self.add_free(c, retired);
             }
         }
-        self.used_bytes -= core::mem::take(&mut self.retired_bytes);
-    }
-
-    /// Bytes that are retired; they count as used.
-    pub fn retired_bytes(&self) -> u64 {
-        self.retired_bytes
+        self.retired_bytes = 0;
     }
 
     /// Retires frames `lo..hi` of chunk `c`, known to be in use.

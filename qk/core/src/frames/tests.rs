@@ -231,10 +231,12 @@ proptest! {
                 model.take(addr, len, zero);
                 held.push((addr, len));
             }
-            let used = 4096 * model.used.iter().filter(|u| **u).count() as u64;
+            let not_free = 4096 * model.used.iter().filter(|u| **u).count() as u64;
+            let waiting = retired.iter().map(|(_, bytes, _)| bytes).sum::<u64>();
+            let used = not_free - waiting;
             peak = peak.max(used);
             prop_assert_eq!((f.used_bytes(), f.peak_bytes()), (used, peak));
-            prop_assert_eq!(f.retired_bytes(), retired.iter().map(|(_, bytes, _)| bytes).sum::<u64>());
+            prop_assert_eq!((f.retired_bytes(), f.free_bytes()), (waiting, frames * 4096 - not_free));
         }
     }
 }

@@ -6,6 +6,7 @@ mod machine;
 mod model;
 mod pieces;
 mod text;
+mod usage;
 
 use super::*;
 use crate::mman::{self, MmapArgs, MremapArgs};
