@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -60,10 +61,15 @@ static void large(size_t bytes)
 	must(munmap(at, bytes) == 0, "munmap");
 }
 
-/* Addresses kept free, as much as there is room for, with a page here and there. */
+/* Addresses kept free, as much as there is room for, with a page here and there. Not where addresses are limited, as on the
+ * Linux of the comparison, which would let the program write to more than there is. */
 static void reserved(void)
 {
 	const size_t bytes = 200ul << 30, step = 1ul << 30;
+	struct rlimit addresses;
+	must(getrlimit(RLIMIT_AS, &addresses) == 0, "getrlimit");
+	if (addresses.rlim_cur < bytes)
+		return;
 	char *at = mmap(NULL, bytes, PROT_NONE, ANON | MAP_NORESERVE, -1, 0);
 	must(at != MAP_FAILED, "mmap");
 	char *to = at - bytes;
