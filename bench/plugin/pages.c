@@ -13,6 +13,8 @@
 enum { PRESENT = 1 << 0, LARGE = 1 << 7, LEVELS = 4, TABLE_BYTES = 4096, ENTRIES = 512 };
 
 static const uint64_t ADDRESS = 0x000ffffffffff000;
+/* Of the guest's physical addresses, all that a q35 has. */
+static const uint64_t ADDRESSES = (uint64_t)1 << 40;
 
 /* A search reads all of memory. What has not been found so often is not there, as before paging is switched on. */
 enum { MOST_SEARCHES_IN_VAIN = 4 };
@@ -64,8 +66,8 @@ static uint64_t entry_at(uint64_t physical_address)
 	return got == sizeof entry ? entry : 0;
 }
 
-/* Goes through the tables; PAGE_SIZES when the address does not lead to that one. */
-static enum page_size walk(uint64_t table, uint64_t virtual_address, uint64_t physical_address)
+/* Goes through the tables to what an address translates to; PAGE_SIZES: to nothing. */
+static enum page_size walk(uint64_t table, uint64_t virtual_address, uint64_t *found)
 {
 	for (int level = LEVELS; level > 0; level--) {
 		enum page_size size = (enum page_size)(level - 1);
@@ -76,24 +78,40 @@ static enum page_size walk(uint64_t table, uint64_t virtual_address, uint64_t ph
 			break;
 		if (level == 1 || (level < LEVELS && entry & LARGE)) {
 			uint64_t offset = ((uint64_t)1 << bits) - 1;
-			uint64_t found = (entry & ADDRESS & ~offset) | (virtual_address & offset);
-			return found == physical_address ? size : PAGE_SIZES;
+			*found = (entry & ADDRESS & ~offset) | (virtual_address & offset);
+			return size;
 		}
 		table = entry & ADDRESS;
 	}
 	return PAGE_SIZES;
 }
 
-/* The size of the page that translates an address so; PAGE_SIZES: unknown. */
-static enum page_size size_of(struct pages *pages, uint64_t virtual_address,
-			      uint64_t physical_address)
+/* The same, if it leads to where QEMU went. Of a device's memory, such as the pool of files that ranks share, QEMU says where it
+ * keeps it, not where the guest sees it: then that it does not lead to RAM has to do. */
+static enum page_size leads(uint64_t top, uint64_t virtual_address, uint64_t physical_address,
+			    uint64_t *found)
 {
-	enum page_size size = walk(pages->top, virtual_address, physical_address);
+	enum page_size size = walk(top, virtual_address, found);
+	bool in_memory = physical_address < memory.bytes;
 
-	if (size != PAGE_SIZES || pages->searched_in_vain == MOST_SEARCHES_IN_VAIN)
+	if (size == PAGE_SIZES)
+		return size;
+	if (in_memory ? *found != physical_address : *found < memory.bytes || *found >= ADDRESSES)
+		return PAGE_SIZES;
+	return size;
+}
+
+/* The size of the page that translates an address so, and where the guest sees that; PAGE_SIZES: unknown. */
+static enum page_size size_of(struct pages *pages, uint64_t virtual_address,
+			      uint64_t physical_address, uint64_t *found)
+{
+	enum page_size size = leads(pages->top, virtual_address, physical_address, found);
+
+	if (size != PAGE_SIZES || physical_address >= memory.bytes ||
+	    pages->searched_in_vain == MOST_SEARCHES_IN_VAIN)
 		return size;
 	for (uint64_t top = 0; top < memory.bytes; top += TABLE_BYTES) {
-		size = walk(top, virtual_address, physical_address);
+		size = leads(top, virtual_address, physical_address, found);
 		if (size != PAGE_SIZES) {
 			pages->top = top;
 			return size;
@@ -125,21 +143,22 @@ void pages_look(struct pages *pages, struct model *model, uint64_t virtual_addre
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	enum page_size size = PAGE_SIZES;
 	bool first_level, there = model_in_use(model, virtual_address, &first_level);
+	uint64_t found;
 
 	counts->l1_misses += !first_level;
 	if (there)
 		return;
 	pthread_once(&once, open_memory);
 	if (!pages->touched)
-		pages->touched = calloc(1, (memory.bytes >> model_page_bits(PAGE_4K) >> 3) + 1);
-	if (pages->touched && physical_address < memory.bytes)
-		size = size_of(pages, virtual_address, physical_address);
+		pages->touched = calloc(1, ADDRESSES >> model_page_bits(PAGE_4K) >> 3);
+	if (pages->touched && memory.bytes > 0)
+		size = size_of(pages, virtual_address, physical_address, &found);
 	if (size == PAGE_SIZES) {
 		counts->unknown++;
 		return;
 	}
 	uint64_t bytes = (uint64_t)1 << model_page_bits(size);
 	counts->walks[size]++;
-	counts->touched_bytes[size] += touch(pages, physical_address & -bytes) ? bytes : 0;
+	counts->touched_bytes[size] += touch(pages, found & -bytes) ? bytes : 0;
 	model_put_in_use(model, virtual_address, size);
 }

@@ -10,6 +10,7 @@
  * programs' half is found, and the one above it goes unseen. Memory is what QEMU
  * has from the memfd that yod calls margay-ram, or that QEMU makes for other
  * guests (memory-backend-memfd), below the hole for devices (2 GiB on a q35).
+ * A walk to what a device has, as the pool of files, has to lead elsewhere.
  */
 #ifndef PAGES_H
 #define PAGES_H
@@ -22,7 +23,7 @@
 struct pages {
 	uint64_t top;
 	unsigned searched_in_vain;
-	/* A bit for each 4 KiB of the guest's memory. */
+	/* A bit for each 4 KiB of the guest's physical addresses. */
 	uint8_t *touched;
 };
 

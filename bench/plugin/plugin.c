@@ -114,7 +114,9 @@ static void model_access(struct vcpu *vcpu, struct side_counts *counts, qemu_plu
 		physical = qemu_plugin_hwaddr_phys_addr(where);
 	else
 		counts->unresolved++;
-	if (counts == &vcpu->now.side[USER] && !model_is_last_page(&vcpu->model, address))
+	/* What the CPU reads and writes on its way into the kernel lies in the upper half. */
+	if (counts == &vcpu->now.side[USER] && !(address >> 63) &&
+	    !model_is_last_page(&vcpu->model, address))
 		pages_look(&vcpu->pages, &vcpu->model, address, physical, &vcpu->now.in_use);
 	look(vcpu, counts, address, physical);
 	/* The second page of an access is taken to follow the first in memory, so it is not looked for among the pages in use. */

@@ -11,6 +11,8 @@ use margay_bench::plugin::{Counts, Report, Side};
 const TMP: &str = env!("CARGO_TARGET_TMPDIR");
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/plugin");
 const PAGES: u64 = 64 << 8;
+/// Pages of a file that it loads from.
+const FILE_PAGES: u64 = 16;
 
 fn target() -> &'static Path {
     Path::new(TMP).parent().expect("a target directory")
@@ -90,7 +92,7 @@ fn known_regions_have_the_counts_they_must_have() {
         counted(command, &out).0
     };
     let report = run();
-    let [counting, first, again, still, call] = &report.vcpus[0].regions[..] else {
+    let [counting, first, again, still, call, _] = &report.vcpus[0].regions[..] else {
         panic!("{report:?}");
     };
     assert!(!report.vcpus[0].open);
@@ -151,7 +153,8 @@ fn pages_are_as_margay_gives_them(first: &Counts, again: &Counts) {
     assert!(again.pages.values().all(|pages| pages.touched_bytes == 0));
 }
 
-/// The largest memfd was taken for the node's RAM, and no page was known where the pool of shared files was larger.
+/// The largest memfd was taken for the node's RAM, and no page was known where the pool of shared files was larger. Then none
+/// that lies in the pool, as what is mapped of a file does.
 #[test]
 fn memory_is_found_beside_a_larger_pool() {
     let probe = compile(&["test/probe.c"], "plugin-probe-pool");
@@ -160,10 +163,12 @@ fn memory_is_found_beside_a_larger_pool() {
     command.args(["--shared-memory", "512M"]);
     command.env("MARGAY_ICOUNT", "1").arg(&probe).arg("1");
     let report = counted(command, &out).0;
-    let [_, first, again, ..] = &report.vcpus[0].regions[..] else {
+    let [_, first, again, _, _, file] = &report.vcpus[0].regions[..] else {
         panic!("{report:?}");
     };
     pages_are_as_margay_gives_them(first, again);
+    let file = file.in_use.as_ref().expect("a model");
+    assert_eq!((file.pages["4K"].walks, file.unknown), (FILE_PAGES, 0));
 }
 
 /// Two ranks at once, on threads of their own, each with another number of rounds.
@@ -198,7 +203,7 @@ fn each_cpu_has_its_own_counts() {
             .find_map(|line| line.strip_prefix(&format!("[{rank}] ")))
             .expect("each rank says its rounds");
         let rounds: u64 = rounds.parse().expect("a number");
-        assert_eq!(vcpu.regions.len(), 5);
+        assert_eq!(vcpu.regions.len(), 6);
         assert_eq!(user(&vcpu.regions[0]), (2 * rounds, 0, 0));
         assert_eq!(user(&vcpu.regions[1]), (4 * PAGES, PAGES, 0));
         assert_eq!(vcpu.regions[0].user.model, None);

@@ -5,8 +5,10 @@
  * In this order: a loop of two instructions, ROUNDS times (without an argument,
  * a number of each process's own, which it prints); a load from each page of
  * 64 MiB, which makes four instructions; the same again; as many loads from one
- * line; one system call. The memory is not touched before: it is there.
+ * line; one system call; a load from each of some pages of a file.
+ * The memory is not touched before: it is there.
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -14,7 +16,7 @@
 
 #include "../mark.h"
 
-enum { PAGE_BYTES = 4096, WALKED = 64 << 20 };
+enum { PAGE_BYTES = 4096, WALKED = 64 << 20, FILE_PAGES = 16 };
 
 /* The marks as part of what they enclose: a compiler may otherwise put
  * instructions of its own between the two. */
@@ -32,11 +34,9 @@ static void loop(unsigned long rounds)
 			 : "cc");
 }
 
-/* A load every `stride` bytes. */
-static void walk(const char *at, long stride)
+/* So many loads, one every `stride` bytes. */
+static void walk(const char *at, long stride, long left)
 {
-	long left = WALKED / PAGE_BYTES;
-
 	__asm__ volatile(MARKED("1: movb (%[at]), %%al\n\t"
 				"add %[stride], %[at]\n\t"
 				"dec %[left]\n\t"
@@ -67,17 +67,19 @@ int main(int argc, char **argv)
 {
 	unsigned long rounds = 1000 + (unsigned long)getpid() % 1000;
 	char *pages = mmap(NULL, WALKED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *file = mmap(NULL, FILE_PAGES * PAGE_BYTES, PROT_READ, MAP_PRIVATE, open("/bin/sh", O_RDONLY), 0);
 
-	if (pages == MAP_FAILED)
+	if (pages == MAP_FAILED || file == MAP_FAILED)
 		return 1;
 	if (argc > 1)
 		rounds = strtoul(argv[1], NULL, 0);
 	settle();
 	loop(rounds);
-	walk(pages, PAGE_BYTES);
-	walk(pages, PAGE_BYTES);
-	walk(pages, 0);
+	walk(pages, PAGE_BYTES, WALKED / PAGE_BYTES);
+	walk(pages, PAGE_BYTES, WALKED / PAGE_BYTES);
+	walk(pages, 0, WALKED / PAGE_BYTES);
 	call();
+	walk(file, PAGE_BYTES, FILE_PAGES);
 	printf("%lu\n", rounds);
 	return 0;
 }
