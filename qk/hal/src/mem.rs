@@ -153,9 +153,12 @@ pub fn zero_interruptibly(at: Phys, len_bytes: u64) {
     debug_assert!(len_bytes.is_multiple_of(8));
     // SAFETY: 1. The bytes are pool memory (checked). 2. DF is clear in the kernel. 3. Interrupt handlers save every register they
     //         change (traps::entry) and return here, where RCX and RDI say how far it has come.
+    // The `nop` is what `sti` delays interrupts by: QEMU leaves its translated code after each turn of an instruction that is,
+    // and takes five times as long.
     unsafe {
         asm!(
             "sti",
+            "nop",
             "rep stosq",
             "cli",
             inout("rcx") len_bytes >> 3 => _,
