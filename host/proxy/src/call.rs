@@ -136,27 +136,25 @@ fn limits(call: &Call) -> bool {
 /// Whether a call gives the rank its lowest free number. Those that may wait (accept, recvmsg) are not looked at: they would
 /// keep others from what they open, and may skip a number.
 fn takes_lowest(number: i64, args: &[u64; 6]) -> bool {
-    match number {
-        libc::SYS_fcntl => matches!(args[1] as i32, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC),
-        _ => matches!(
-            number,
-            libc::SYS_dup
-                | libc::SYS_pipe
-                | libc::SYS_pipe2
-                | libc::SYS_socket
-                | libc::SYS_socketpair
-                | libc::SYS_epoll_create
-                | libc::SYS_epoll_create1
-                | libc::SYS_eventfd
-                | libc::SYS_eventfd2
-                | libc::SYS_timerfd_create
-                | libc::SYS_inotify_init
-                | libc::SYS_inotify_init1
-                | libc::SYS_memfd_create
-                | libc::SYS_pidfd_open
-                | libc::SYS_mq_open
-        ),
-    }
+    let duplicates = || matches!(args[1] as i32, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC);
+    matches!(
+        number,
+        libc::SYS_dup
+            | libc::SYS_pipe
+            | libc::SYS_pipe2
+            | libc::SYS_socket
+            | libc::SYS_socketpair
+            | libc::SYS_epoll_create
+            | libc::SYS_epoll_create1
+            | libc::SYS_eventfd
+            | libc::SYS_eventfd2
+            | libc::SYS_timerfd_create
+            | libc::SYS_inotify_init
+            | libc::SYS_inotify_init1
+            | libc::SYS_memfd_create
+            | libc::SYS_pidfd_open
+            | libc::SYS_mq_open
+    ) || number == libc::SYS_fcntl && duplicates()
 }
 
 /// Makes a call that may close or take what is one of the rank's numbers, or skip one: not what another worker has opened

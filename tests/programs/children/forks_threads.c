@@ -1,6 +1,7 @@
 // Forks of programs with threads: `forks_threads CASE`. The child checks by its
 // exit status: only the parent prints.
 #include "../common/children.h"
+#include "../common/proc.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -20,11 +21,7 @@ static void in_child_handler(void) { in_child_count++; }
 
 static int one_thread(void)
 {
-    char line[256];
-    int threads = 0;
-    FILE *status = fopen("/proc/self/status", "r");
-    while (status != NULL && fgets(line, sizeof line, status) != NULL)
-        sscanf(line, "Threads: %d", &threads);
+    int threads = atoi(proc_line("/proc/self/status", "Threads:"));
     if (threads != 1 || own != 7 || in_child_count != 1)
         return 1;
     own = 8;

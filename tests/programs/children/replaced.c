@@ -2,6 +2,7 @@
 // thread. `replaced CASE` prepares something and becomes itself, as
 // `replaced as CASE ...`, which looks.
 #include "../common/parallel.h"
+#include "../common/proc.h"
 
 #include <fcntl.h>
 #include <sys/auxv.h>
@@ -49,13 +50,7 @@ static int descriptors(void)
     return open;
 }
 
-static int threads_here(void)
-{
-    char status[4096];
-    contents("/proc/self/status", status, sizeof status);
-    const char *line = strstr(status, "\nThreads:");
-    return line == NULL ? -1 : atoi(line + 9);
-}
+static int threads_here(void) { return atoi(proc_line("/proc/self/status", "Threads:")); }
 
 // ---- What a program begins with ------------------------------------------------
 

@@ -1,22 +1,9 @@
 // A program that becomes another: VmPeak and VmHWM begin anew, what getrusage says of the process stays.
-#include "../common/check.h"
+#include "../common/proc.h"
 #include <sys/mman.h>
 #include <sys/resource.h>
 
 enum { BYTES = 32 << 20 };
-
-static long status_bytes(const char *name)
-{
-    static char text[8192];
-    FILE *f = fopen("/proc/self/status", "r");
-    need(f != NULL, "status");
-    size_t len = fread(text, 1, sizeof text - 1, f);
-    fclose(f);
-    text[len] = '\0';
-    const char *line = strstr(text, name);
-    need(line != NULL, name);
-    return strtol(line + strlen(name), NULL, 10) << 10;
-}
 
 static long most_resident_bytes(void)
 {
@@ -27,7 +14,7 @@ static long most_resident_bytes(void)
 
 static void looks(const char *who)
 {
-    check(status_bytes("\nVmPeak:") < BYTES && status_bytes("\nVmHWM:") < BYTES, "%s: no peaks of another", who);
+    check(status_bytes("VmPeak:") < BYTES && status_bytes("VmHWM:") < BYTES, "%s: no peaks of another", who);
 }
 
 int main(int argc, char **argv)
@@ -44,7 +31,7 @@ int main(int argc, char **argv)
         char *at = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         need(at != MAP_FAILED, "mmap");
         memset(at, 1, BYTES);
-        check(status_bytes("\nVmPeak:") >= BYTES && status_bytes("\nVmHWM:") >= BYTES, "its own");
+        check(status_bytes("VmPeak:") >= BYTES && status_bytes("VmHWM:") >= BYTES, "its own");
         check(most_resident_bytes() >= BYTES, "and getrusage's");
     }
     execv("/proc/self/exe", (char *[]){argv[0], round == 0 ? "1" : "2", NULL});

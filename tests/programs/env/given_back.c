@@ -5,7 +5,7 @@
 //
 // "free" looks at the memory of the machine, and runs on a node only: natively others use it too, and Linux keeps lists of
 // free pages that it does not count.
-#include "../common/check.h"
+#include "../common/proc.h"
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
 
@@ -13,22 +13,9 @@
 enum { BYTES = 32 << 20, ABOUT = BYTES / 8 };
 enum { ACCESS = PROT_READ | PROT_WRITE, ANONYMOUS = MAP_PRIVATE | MAP_ANONYMOUS };
 
-static long status_bytes(const char *name)
-{
-    static char text[8192];
-    FILE *f = fopen("/proc/self/status", "r");
-    need(f != NULL, "status");
-    size_t len = fread(text, 1, sizeof text - 1, f);
-    fclose(f);
-    text[len] = '\0';
-    const char *line = strstr(text, name);
-    need(line != NULL, name);
-    return strtol(line + strlen(name), NULL, 10) << 10;
-}
-
 static long resident_bytes(void)
 {
-    return status_bytes("\nVmRSS:");
+    return status_bytes("VmRSS:");
 }
 
 static long used_bytes(void)
@@ -114,22 +101,22 @@ static void shared(void)
 {
     char *at = mmap(NULL, BYTES, ACCESS, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     need(at != MAP_FAILED, "shared memory");
-    long peak = status_bytes("\nVmPeak:");
+    long peak = status_bytes("VmPeak:");
     check(peak >= BYTES, "VmPeak has shared memory");
     unmap(at);
-    check(status_bytes("\nVmPeak:") >= peak, "VmPeak does not fall when it goes");
+    check(status_bytes("VmPeak:") >= peak, "VmPeak does not fall when it goes");
 }
 
 // Later and smaller mappings lower nothing.
 static void peaks(void)
 {
     unmap(mapped(BYTES));
-    long peak = status_bytes("\nVmPeak:"), high = status_bytes("\nVmHWM:");
-    check(peak >= status_bytes("\nVmSize:") + BYTES - ABOUT, "VmPeak has what was mapped between two looks");
+    long peak = status_bytes("VmPeak:"), high = status_bytes("VmHWM:");
+    check(peak >= status_bytes("VmSize:") + BYTES - ABOUT, "VmPeak has what was mapped between two looks");
     check(high >= resident_bytes() + BYTES - ABOUT, "VmHWM too");
     munmap(mapped(BYTES / 4), BYTES / 4);
-    check(status_bytes("\nVmPeak:") >= peak, "VmPeak never falls");
-    check(status_bytes("\nVmHWM:") + ABOUT >= high, "nor does VmHWM");
+    check(status_bytes("VmPeak:") >= peak, "VmPeak never falls");
+    check(status_bytes("VmHWM:") + ABOUT >= high, "nor does VmHWM");
 }
 
 // Memory that was given back and taken again was never there twice.
@@ -137,8 +124,8 @@ static void again(void)
 {
     for (int i = 0; i < 4; i++)
         unmap(mapped(BYTES));
-    check(status_bytes("\nVmHWM:") <= resident_bytes() + BYTES + ABOUT, "VmHWM has it once");
-    check(status_bytes("\nVmPeak:") <= status_bytes("\nVmSize:") + BYTES + ABOUT, "VmPeak too");
+    check(status_bytes("VmHWM:") <= resident_bytes() + BYTES + ABOUT, "VmHWM has it once");
+    check(status_bytes("VmPeak:") <= status_bytes("VmSize:") + BYTES + ABOUT, "VmPeak too");
 }
 
 int main(int argc, char **argv)
