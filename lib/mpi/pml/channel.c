@@ -27,28 +27,21 @@ struct channel_end channel_end(struct block *block, int index, const struct size
     return (struct channel_end){ .channel = c, .ring = (char *)&c->line[sizes->lines] };
 }
 
-/** The lap of the ring in which the next line is. */
-static uint32_t lap_of(const struct channel_end *end)
+/** Are the next lines to write one after the other, and not at both ends of the ring? */
+bool channel_adjoins(const struct channel_end *out, unsigned lines)
 {
-    return (uint32_t)(end->line >> __builtin_ctz(job.sizes.lines)) + 1;
+    return (out->line & (job.sizes.lines - 1)) + lines <= job.sizes.lines;
 }
 
-/** Where the next line will be, and how it is known. */
-void channel_await(const struct channel_end *in, struct awaited *a)
+/** The first of so many lines to write, or NULL: no room. */
+struct line *channel_lines(struct channel_end *out, unsigned lines)
 {
-    a->line = &in->channel->line[in->line & (job.sizes.lines - 1)];
-    a->lap = lap_of(in);
-}
-
-/** The next line to write, or NULL when the ring is full. */
-struct line *channel_line(struct channel_end *out)
-{
-    if (OPAL_UNLIKELY(out->line - out->lines_read >= job.sizes.lines)) {
+    if (OPAL_UNLIKELY(out->line + lines - out->lines_read > job.sizes.lines)) {
         out->lines_read = atomic_load_explicit(&out->channel->lines_read, memory_order_acquire);
-        if (out->line - out->lines_read >= job.sizes.lines)
+        if (out->line + lines - out->lines_read > job.sizes.lines)
             return NULL;
     }
-    return &out->channel->line[out->line & (job.sizes.lines - 1)];
+    return channel_next(out);
 }
 
 /** Where `bytes` go that begin at or after position `at`. */
@@ -70,14 +63,13 @@ char *channel_room(struct channel_end *out, size_t bytes)
     return out->ring + (at & (job.sizes.ring_bytes - 1));
 }
 
-/** Publish a line, and with it what was written into channel_room. */
-void channel_post(struct channel_end *out, struct line *line, size_t ring_bytes)
+/** Publish lines, and with them what was written into channel_room. */
+void channel_post(struct channel_end *out, struct line *line, unsigned lines, size_t ring_bytes)
 {
     if (ring_bytes > 0)
         out->byte = place(out->byte, ring_bytes) + round_up(ring_bytes);
-    uint32_t lap = lap_of(out);
-    out->line++;
-    atomic_store_explicit(&line->turn, lap, memory_order_release);
+    out->line += lines;
+    atomic_store_explicit(&line->written, 1, memory_order_release);
 }
 
 /** Write the last `bytes` of what a posted line announced; its reader follows. */
@@ -111,14 +103,15 @@ size_t channel_written(const struct channel_end *in, size_t bytes)
 }
 
 /**
- * A line is read, and what was taken since position `begin`: a store into each
+ * Lines are read, and what was taken since position `begin`: a store into each
  * makes it the reader's alone.  A writer's stores into lines that two caches
  * hold wait one after the other; those into lines that another cache holds
  * alone do not (docs/adr/0038).
  */
-void channel_own(const struct channel_end *in, struct line *line, uint64_t begin)
+void channel_own(const struct channel_end *in, struct line *line, unsigned lines, uint64_t begin)
 {
-    *(volatile uint16_t *)&line->attended = 0;
+    for (unsigned i = 0; i < lines; i++)
+        atomic_store_explicit(&line[i].written, 0, memory_order_relaxed);
     for (uint64_t at = begin; at < in->byte; at += LINE_BYTES)
         *(volatile char *)(in->ring + (at & (job.sizes.ring_bytes - 1))) = 0;
 }

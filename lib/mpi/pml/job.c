@@ -120,7 +120,7 @@ static bool reach(int node, uint64_t address)
         return false;
     p->block = b;
     p->in = channel_end(job.block, node, &job.sizes);
-    channel_await(&p->in, &job.awaited[node]);
+    job.awaited[node] = channel_next(&p->in);
     p->out = channel_end(b, job.self, &job.sizes);
     return true;
 }

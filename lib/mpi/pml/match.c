@@ -85,17 +85,29 @@ static void grow(struct match_table *t)
         link_classes(t, item);
 }
 
-static void insert(struct match_table *t, struct match_item *item, unsigned classes)
+static void hash(struct match_table *t, struct match_item *item)
 {
     if (t->items > t->mask)
         grow(t);
+    link_classes(t, item);
+    for (unsigned class = 0; class < CLASSES; class++)
+        t->in_class[class] += item->classes >> class & 1;
+}
+
+static void insert(struct match_table *t, struct match_item *item, unsigned classes)
+{
     item->classes = (uint8_t)classes;
     item->turn = ++t->turn;
+    if (t->items == 0) {
+        t->lone = item;
+    } else {
+        if (t->lone)
+            hash(t, t->lone);
+        t->lone = NULL;
+        hash(t, item);
+    }
     append(&t->all, item, offsetof(struct match_item, all));
-    link_classes(t, item);
     t->items++;
-    for (unsigned class = 0; class < CLASSES; class++)
-        t->in_class[class] += classes >> class & 1;
 }
 
 bool match_start(struct match_table *t)
@@ -116,7 +128,7 @@ void match_post(struct match_table *t, struct match_item *receive)
     insert(t, receive, 1U << class_of(&receive->key));
 }
 
-/** ANY_TAG stands for the tags of users, which are not negative. */
+/** With ANY_TAG only those that it stands for; see takes. */
 static unsigned classes_of_message(const struct match_key *key)
 {
     unsigned with_tag = 1U << 0 | 1U << OPEN_SOURCE;
@@ -131,12 +143,24 @@ void match_keep(struct match_table *t, struct match_item *message)
 void match_remove(struct match_table *t, struct match_item *item)
 {
     detach(&t->all, item, offsetof(struct match_item, all));
+    t->items--;
+    if (item == t->lone) {
+        t->lone = NULL;
+        return;
+    }
     for (unsigned class = 0; class < CLASSES; class++)
         if (item->classes >> class & 1) {
             detach(bucket_of(t, class, &item->key), item, link_in(class));
             t->in_class[class]--;
         }
-    t->items--;
+}
+
+/** ANY_TAG stands for the tags of users, which are not negative. */
+static bool takes(const struct match_key *receive, const struct match_key *message)
+{
+    return receive->communicator == message->communicator &&
+           (receive->source == MATCH_ANY_SOURCE || receive->source == message->source) &&
+           (receive->tag == MATCH_ANY_TAG ? message->tag >= 0 : receive->tag == message->tag);
 }
 
 static struct match_item *first_in_class(const struct match_table *t, unsigned class,
@@ -150,6 +174,8 @@ static struct match_item *first_in_class(const struct match_table *t, unsigned c
 
 struct match_item *match_receive(const struct match_table *t, const struct match_key *key)
 {
+    if (t->lone)
+        return takes(&t->lone->key, key) ? t->lone : NULL;
     struct match_item *first = NULL;
     unsigned classes = classes_of_message(key);
     for (unsigned class = 0; class < CLASSES; class++) {
@@ -164,6 +190,8 @@ struct match_item *match_receive(const struct match_table *t, const struct match
 
 struct match_item *match_message(const struct match_table *t, const struct match_key *key)
 {
+    if (t->lone)
+        return takes(key, &t->lone->key) ? t->lone : NULL;
     unsigned class = class_of(key);
     return t->in_class[class] == 0 ? NULL : first_in_class(t, class, key);
 }

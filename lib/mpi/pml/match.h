@@ -7,7 +7,8 @@
  * (ANY_SOURCE), with source only (ANY_TAG), and neither.  A receive is in the
  * class of its wildcards; an arriving message looks in each class and takes the
  * earliest receive.  An unexpected message is in all classes, so that a receive
- * looks in its own only.  Nothing here knows Open MPI.
+ * looks in its own only.  What is alone in its table, as in most programs that
+ * wait for one message at a time, is not hashed.  Nothing here knows Open MPI.
  */
 #ifndef PML_MATCH_H
 #define PML_MATCH_H
@@ -47,6 +48,7 @@ struct match_table {
     size_t mask;
     size_t items;
     size_t in_class[CLASSES];
+    struct match_item *lone; /* the only one, and in no class yet; or NULL */
     uint64_t turn;
     struct match_list all; /* in order of insertion */
 };

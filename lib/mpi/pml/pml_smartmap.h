@@ -5,7 +5,7 @@
  * windows.  It holds a channel for each of them: a ring of cache lines, each
  * one message with its flag, and a ring of bytes for what a line cannot take.
  *
- *   short   the data in the line
+ *   short   the data in the line, and in up to three that follow it
  *   medium  the data in the ring of bytes, whose end may still be written when
  *           the line is there; as a short one it is gone from the sender's
  *           buffer when the send returns
@@ -44,8 +44,10 @@
 #include "smartmap.h"
 
 enum {
-    PROTOCOL = 5, /* processes must agree on it before they share memory */
-    SHORT_BYTES = 48,
+    PROTOCOL = 6, /* processes must agree on it before they share memory */
+    LINE_DATA_BYTES = 48,
+    SHORT_LINES = 4,
+    SHORT_BYTES = LINE_DATA_BYTES + (SHORT_LINES - 1) * LINE_BYTES,
     FOLLOW_BYTES = 2048, /* what medium data is written and read in, to overlap */
     COMMUNICATORS = 65536, /* ob1's limit for 4.1, which we keep */
 };
@@ -59,15 +61,15 @@ enum attendance {
 
 enum line_kind { LINE_SHORT, LINE_MEDIUM, LINE_LONG, LINE_DONE, LINE_ASK, LINE_PIECE };
 
-/** One message or answer in a channel; `turn` is written last. */
+/** One message or answer in a channel; the further lines of a short message are all data. */
 struct line {
-    _Atomic uint32_t turn; /* the lap of the ring, from 1 */
+    _Atomic uint32_t written; /* set last; the reader clears it, of every line */
     int32_t tag;
     uint16_t communicator, source; /* the sender's rank in it */
     uint8_t kind, short_bytes;
     uint16_t attended; /* enum attendance */
     union {
-        char data[SHORT_BYTES];
+        char data[LINE_DATA_BYTES]; /* and on through the lines that follow */
         struct {
             uint64_t bytes;
             uint64_t sender;   /* the sender's request; 0: wants no answer */
@@ -76,7 +78,14 @@ struct line {
         };
     };
 };
-_Static_assert(sizeof(struct line) == LINE_BYTES, "a message is one cache line");
+_Static_assert(sizeof(struct line) == LINE_BYTES, "a line of a channel is one of the cache");
+_Static_assert(SHORT_BYTES <= UINT8_MAX, "short_bytes holds it");
+
+/** How many lines a short message takes. */
+static inline unsigned short_lines(size_t bytes)
+{
+    return (unsigned)((bytes + sizeof(struct line) - LINE_DATA_BYTES + LINE_BYTES - 1) / LINE_BYTES);
+}
 
 /** From one sender to one receiver, in the receiver's block. */
 struct channel {
@@ -108,12 +117,6 @@ struct channel_end {
     char *ring;
     uint64_t line, byte;            /* the next to use */
     uint64_t lines_read, bytes_read; /* as last seen of the receiver, or told by it */
-};
-
-/** The next line of a channel: it is there when its `turn` is `lap`. */
-struct awaited {
-    struct line *line;
-    uint32_t lap;
 };
 
 struct request;
@@ -195,7 +198,7 @@ struct job {
     struct sizes sizes;
     struct block *block;
     struct peer *peer;
-    struct awaited *awaited; /* from each of them */
+    struct line **awaited;   /* the next from each of them */
     bool queued;             /* something may wait for room in a channel to one of them */
     struct match_table posted, unexpected;
     struct request *deferred; /* finished, with something to do without the lock */
@@ -268,16 +271,22 @@ static inline void leave(void)
 }
 
 /* channel.c: room is looked for first, so what begins can be finished */
-struct line *channel_line(struct channel_end *out);
+bool channel_adjoins(const struct channel_end *out, unsigned lines);
+struct line *channel_lines(struct channel_end *out, unsigned lines);
 char *channel_room(struct channel_end *out, size_t bytes);
-void channel_post(struct channel_end *out, struct line *line, size_t ring_bytes);
+void channel_post(struct channel_end *out, struct line *line, unsigned lines, size_t ring_bytes);
 void channel_follow(struct channel_end *out, char *room, const char *data, size_t bytes);
 size_t channel_written(const struct channel_end *in, size_t bytes);
 const char *channel_take(struct channel_end *in, size_t bytes);
-void channel_await(const struct channel_end *in, struct awaited *a);
-void channel_own(const struct channel_end *in, struct line *line, uint64_t begin);
+void channel_own(const struct channel_end *in, struct line *line, unsigned lines, uint64_t begin);
 size_t channel_bytes(const struct sizes *sizes);
 struct channel_end channel_end(struct block *block, int index, const struct sizes *sizes);
+
+/** The next line to read or to write. */
+static inline struct line *channel_next(const struct channel_end *end)
+{
+    return &end->channel->line[end->line & (job.sizes.lines - 1)];
+}
 
 /* request.c */
 struct request *request_new(void);

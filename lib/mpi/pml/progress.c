@@ -10,13 +10,20 @@
 #include "opal/runtime/opal_progress.h"
 
 enum {
-    LINES_AT_ONCE = 64,     /* from one peer before the next one's turn */
+    EVENTS_AT_ONCE = 64,    /* from one peer before the next one's turn */
     SPINS = 32,             /* of our own progress for one of Open MPI's */
     IDLE_TO_YIELD = 2048,   /* polls that found nothing: some 50 us */
     /* Powers of 2.  A program that tests its requests while it computes polls as often as one that waits. */
     POLLS_TO_YIELD = 256, POLLS_TO_YIELD_CROWDED = 8, /* a call takes as long as 20 to 50 polls */
     POLLS_TO_CHECK = 4096, POLLS_TO_CHECK_CROWDED = 512, /* for peers that died: in so many, full channels empty twice */
 };
+
+/** Is it time to tell the sender?  Not only at the end: it would wait for us, and then we for it. */
+static bool is_much_read(const struct channel_end *in)
+{
+    return in->line - in->lines_read >= job.sizes.lines / 4 ||
+           in->byte - in->bytes_read >= job.sizes.ring_bytes / 4;
+}
 
 /** The sender may use again what was read. */
 static void free_read(struct channel_end *in)
@@ -27,34 +34,38 @@ static void free_read(struct channel_end *in)
     in->bytes_read = in->byte;
 }
 
-static bool is_written(const struct awaited *a)
+static bool is_written(const struct line *line)
 {
-    return atomic_load_explicit(&a->line->turn, memory_order_acquire) == a->lap;
+    return atomic_load_explicit(&line->written, memory_order_acquire) != 0;
 }
 
-static int empty_channel(int node)
+/**
+ * Not on when `wanted` is complete: what comes after it is likely to be for
+ * receives that are yet to be posted, and would have to be kept in memory.  One
+ * line is read in any case, so that no peer starves while another's stream lasts.
+ */
+static int empty_channel(int node, const struct request *wanted)
 {
     struct channel_end *in = &job.peer[node].in;
-    struct awaited *a = &job.awaited[node];
-    int lines = 0;
-    for (; lines < LINES_AT_ONCE; lines++) {
-        struct line *l = a->line;
-        if (!is_written(a))
-            break;
-        in->line++;
-        channel_await(in, a);
+    int events = 0;
+    bool is_complete = false;
+    while (events < EVENTS_AT_ONCE && !is_complete && is_written(job.awaited[node])) {
+        struct line *l = job.awaited[node];
+        unsigned lines = l->kind == LINE_SHORT ? short_lines(l->short_bytes) : 1;
+        in->line += lines;
+        job.awaited[node] = channel_next(in);
         /* A stream: its next line may be written already. */
-        __builtin_prefetch(a->line);
+        __builtin_prefetch(job.awaited[node]);
         uint64_t begin = in->byte;
         receive_line(node, l);
-        channel_own(in, l, begin);
-        /* Not all at the end: the sender would wait for it, and then we for the sender. */
-        if (in->byte - in->bytes_read >= job.sizes.ring_bytes / 4)
+        channel_own(in, l, lines, begin);
+        /* A word that the sender reads now and then is not written for each message of a stream. */
+        if (is_much_read(in) || !is_written(job.awaited[node]))
             free_read(in);
+        events++;
+        is_complete = wanted && REQUEST_COMPLETE(&wanted->super);
     }
-    if (lines > 0)
-        free_read(in);
-    return lines;
+    return events;
 }
 
 /** Kept apart, so that a poll which finds nothing is short: programs test their requests at every step. */
@@ -63,17 +74,17 @@ static bool is_there_work(void)
     if (OPAL_UNLIKELY(job.queued))
         return true;
     for (uint32_t node = 0; node < job.sizes.processes; node++)
-        if (is_written(&job.awaited[node]))
+        if (is_written(job.awaited[node]))
             return true;
     return false;
 }
 
-static __attribute__((noinline)) int poll_peers(void)
+static __attribute__((noinline)) int poll_peers(const struct request *wanted)
 {
     int events = 0;
     bool queued = false;
     for (uint32_t node = 0; node < job.sizes.processes; node++) {
-        events += empty_channel((int)node);
+        events += empty_channel((int)node, wanted);
         if (OPAL_UNLIKELY(job.peer[node].first != NULL))
             send_queued(&job.peer[node]);
         queued |= job.peer[node].first != NULL;
@@ -121,12 +132,13 @@ bool smartmap_waits(const struct peer *p)
     return false;
 }
 
-int smartmap_progress(void)
+/** For whom waits for `wanted`, or NULL. */
+static int progress(const struct request *wanted)
 {
     static _Atomic unsigned idle_polls;
     if (OPAL_UNLIKELY(opal_using_threads()) && pthread_mutex_trylock(&job.lock) != 0)
         return 0; /* another thread is at it */
-    int events = is_there_work() ? poll_peers() : 0;
+    int events = is_there_work() ? poll_peers(wanted) : 0;
     leave();
     if (is_one_of(count(&job.block->polls), job.crowded ? POLLS_TO_CHECK_CROWDED : POLLS_TO_CHECK))
         check_peers();
@@ -141,12 +153,17 @@ int smartmap_progress(void)
     return 0;
 }
 
+int smartmap_progress(void)
+{
+    return progress(NULL);
+}
+
 /** Until a request is complete. */
 void smartmap_wait_for(struct request *r)
 {
     while (!REQUEST_COMPLETE(&r->super)) {
         for (int i = 0; i < SPINS && !REQUEST_COMPLETE(&r->super); i++)
-            smartmap_progress();
+            progress(r);
         if (opal_using_threads()) {
             ompi_request_wait_completion(&r->super);
             return;

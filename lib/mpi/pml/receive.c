@@ -172,7 +172,7 @@ static void message_line(int node, const struct line *l)
                           .node = node, .kind = l->kind };
     if (l->kind == LINE_SHORT) {
         m.bytes = l->short_bytes;
-        m.data = l->data;
+        m.data = (const char *)l + offsetof(struct line, data);
     } else {
         m.bytes = l->bytes;
         m.sender = l->sender;

@@ -23,19 +23,20 @@ static void address_line(struct line *l, enum line_kind kind, const struct comm 
 static bool write_data(struct peer *p, const struct comm *c, int tag, const char *start,
                        size_t bytes, struct request *r, uint64_t sender)
 {
-    struct line *l = channel_line(&p->out);
-    bool in_line = bytes <= SHORT_BYTES && sender == 0;
-    char *to = !l || in_line ? NULL : channel_room(&p->out, bytes);
-    if (!l || !(to || in_line))
+    bool in_lines = bytes <= SHORT_BYTES && sender == 0 && channel_adjoins(&p->out, short_lines(bytes));
+    unsigned lines = in_lines ? short_lines(bytes) : 1;
+    struct line *l = channel_lines(&p->out, lines);
+    char *to = !l || in_lines ? NULL : channel_room(&p->out, bytes);
+    if (!l || !(to || in_lines))
         return false;
-    if (in_line) {
-        to = l->data;
+    if (in_lines) {
+        to = (char *)l + offsetof(struct line, data);
         l->short_bytes = (uint8_t)bytes;
     } else {
         l->bytes = bytes;
         l->sender = sender;
     }
-    address_line(l, in_line ? LINE_SHORT : LINE_MEDIUM, c, tag);
+    address_line(l, in_lines ? LINE_SHORT : LINE_MEDIUM, c, tag);
     bool follows = start && bytes > FOLLOW_BYTES && !job.crowded;
     l->attended = follows ? ATTENDS : ATTENDS_NOT;
     size_t first = follows ? FOLLOW_BYTES : bytes;
@@ -43,7 +44,7 @@ static bool write_data(struct peer *p, const struct comm *c, int tag, const char
         memcpy(to, start, first);
     else if (bytes > 0)
         request_pack(r, to, bytes);
-    channel_post(&p->out, l, in_line ? 0 : bytes);
+    channel_post(&p->out, l, lines, in_lines ? 0 : bytes);
     if (follows)
         channel_follow(&p->out, to + first, start + first, bytes - first);
     return true;
@@ -75,7 +76,7 @@ static bool write_send(struct peer *p, struct request *r)
             request_finish(r, OMPI_SUCCESS);
         return true;
     }
-    struct line *l = channel_line(&p->out);
+    struct line *l = channel_lines(&p->out, 1);
     if (!l)
         return false;
     address_line(l, LINE_LONG, r->comm, r->tag);
@@ -83,7 +84,7 @@ static bool write_send(struct peer *p, struct request *r)
     l->sender = (uint64_t)r;
     l->address = (uint64_t)r->start;
     l->attended = attendance(r);
-    channel_post(&p->out, l, 0);
+    channel_post(&p->out, l, 1, 0);
     request_await(r);
     return true;
 }
@@ -91,14 +92,14 @@ static bool write_send(struct peer *p, struct request *r)
 /** DONE ends both requests; ASK lets the sender begin with pieces. */
 static bool write_answer(struct peer *p, struct request *r)
 {
-    struct line *l = channel_line(&p->out);
+    struct line *l = channel_lines(&p->out, 1);
     if (!l)
         return false;
     l->kind = r->errand == ERRAND_DONE ? LINE_DONE : LINE_ASK;
     l->sender = r->partner;
     l->receiver = (uint64_t)r;
     l->bytes = r->bytes;
-    channel_post(&p->out, l, 0);
+    channel_post(&p->out, l, 1, 0);
     if (r->errand == ERRAND_DONE)
         request_finish(r, r->super.req_status.MPI_ERROR);
     else
@@ -118,7 +119,7 @@ static size_t next_piece(const struct request *r)
 static bool write_pieces(struct peer *p, struct request *r)
 {
     for (size_t bytes = 1; r->moved < r->bytes && bytes > 0;) {
-        struct line *l = channel_line(&p->out);
+        struct line *l = channel_lines(&p->out, 1);
         char *room = l ? channel_room(&p->out, next_piece(r)) : NULL;
         if (!room)
             return false;
@@ -126,7 +127,7 @@ static bool write_pieces(struct peer *p, struct request *r)
         l->kind = LINE_PIECE;
         l->receiver = r->partner;
         l->bytes = bytes;
-        channel_post(&p->out, l, bytes);
+        channel_post(&p->out, l, 1, bytes);
     }
     request_finish(r, OMPI_SUCCESS);
     return true;

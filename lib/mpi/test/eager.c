@@ -45,7 +45,7 @@ static void receive_all(char *data, int bytes, int done)
 
 int main(int argc, char **argv)
 {
-    static const int sizes[] = { 0, 8, 48, 49, 1024, 4096, MOST };
+    static const int sizes[] = { 0, 8, 48, 49, 112, 113, 240, 241, 1024, 4096, MOST };
     int all, unit;
     MPI_Win window;
     MPI_Aint bytes;

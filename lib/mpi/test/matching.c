@@ -53,7 +53,7 @@ static struct entry *unused(struct entry *list)
 
 static struct match_key draw_key(int is_receive, int tags)
 {
-    struct match_key key = { draw(3), draw(4), draw(tags) - tags / 8 };
+    struct match_key key = { draw(3), draw(4), draw(tags) - 2 };
     if (is_receive && draw(4) == 0)
         key.source = MATCH_ANY_SOURCE;
     if (key.tag == MATCH_ANY_TAG || (is_receive && draw(4) == 0))
@@ -86,13 +86,27 @@ static void step(struct match_table *table, struct entry *list, const struct mat
         match_keep(table, &e->item);
 }
 
+static void empty(struct match_table *table, struct entry *list)
+{
+    for (int i = 0; i < MOST; i++)
+        if (list[i].used) {
+            match_remove(table, &list[i].item);
+            list[i].used = 0;
+        }
+}
+
 int main(void)
 {
     struct match_table posted, kept;
     if (!match_start(&posted) || !match_start(&kept))
         return 1;
     for (unsigned long turn = 1; turn <= STEPS; turn++) {
-        int tags = turn < STEPS / 2 ? 8 : 2000; /* first long queues, then many */
+        /* First a few items, then long queues, then many. */
+        int tags = turn < STEPS / 4 ? 4 : turn < STEPS / 2 ? 8 : 2000;
+        if (turn < STEPS / 4 && posted.items + kept.items > 3) {
+            empty(&posted, receives);
+            empty(&kept, messages);
+        }
         int is_receive = draw(100) < (turn / 2000 % 2 ? 70 : 30);
         struct match_key key = draw_key(is_receive, tags);
         if (is_receive)

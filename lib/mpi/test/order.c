@@ -52,7 +52,7 @@ static int draw_bytes(void)
 {
     int kind = draw(100), header = HEADER_INTS * (int)sizeof(int);
     if (kind < 90)
-        return header + 4 * draw(20);
+        return header + 4 * draw(70); /* in one to four lines, and in the ring of bytes */
     return kind < 99 ? header + 4 * draw(5000) : header + 4 * draw(MOST_BYTES / 4 - 4);
 }
 
