@@ -16,10 +16,14 @@ PROGRAM_LIMIT = 1.02  # of whole programs
 NEAR_US = 0.1  # a flag between cores of one cache takes less, across caches more
 
 
-def configurations(folder, benchmark="collectives"):
+def configurations(folder, benchmark="collectives", ranks=2):
     """Name -> (command prefix, extra environment, program) of what is installed."""
     found = {}
-    mpirun = ["mpirun.openmpi", "--bind-to", "core", "-n", "2"]
+    n = ["-n", str(ranks)]
+    is_crowded = ranks > os.cpu_count()
+    openmpi = ["--oversubscribe", "--bind-to", "none", *n] if is_crowded else ["--bind-to", "core", *n]
+    hydra = n if is_crowded else ["-bind-to", "core", *n]
+    mpirun = ["mpirun.openmpi", *openmpi]
     program = [os.path.join(folder, "bench", f"{benchmark}-openmpi")]
     no_cma = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
     found["smartmap"] = (mpirun + [RUN], {"SMARTMAP_TARGET": os.path.join(folder, "..")}, program)
@@ -27,22 +31,20 @@ def configurations(folder, benchmark="collectives"):
     found["same, no CMA"] = (mpirun, no_cma, program)
     mpich = os.path.join(folder, "bench", f"{benchmark}-mpich")
     if shutil.which("mpirun.mpich") and os.path.exists(mpich):
-        found["mpich 4.0"] = (["mpirun.mpich", "-bind-to", "core", "-n", "2"], {}, [mpich])
+        found["mpich 4.0"] = (["mpirun.mpich", *hydra], {}, [mpich])
     peers = os.path.join(folder, "peers")
     program = os.path.join(peers, f"{benchmark}-openmpi")
     if os.path.exists(program):
         # Without a network UCX only complains, of windows that live in shared memory.
-        found["openmpi 5.0"] = ([f"{peers}/openmpi/bin/mpirun", "--bind-to", "core", "-n", "2"],
-                                {"OMPI_MCA_osc": "^ucx"}, [program])
+        found["openmpi 5.0"] = ([f"{peers}/openmpi/bin/mpirun", *openmpi], {"OMPI_MCA_osc": "^ucx"}, [program])
     program = os.path.join(peers, f"{benchmark}-mpich")
     if os.path.exists(program):
-        found["mpich 5.0"] = ([f"{peers}/mpich/bin/mpiexec", "-bind-to", "core", "-n", "2"],
-                              {}, [program])
+        found["mpich 5.0"] = ([f"{peers}/mpich/bin/mpiexec", *hydra], {}, [program])
     if os.path.exists(program) and os.path.exists(f"{peers}/impi-rt/bin/mpiexec"):
         # Of one ABI with MPICH, so the same program runs; it pins by itself.
         intel = {"LD_LIBRARY_PATH": f"{peers}/impi-rt/lib", "I_MPI_ROOT": f"{peers}/impi-rt",
                  "I_MPI_FABRICS": "shm"}
-        found["intel 2021"] = ([f"{peers}/impi-rt/bin/mpiexec", "-n", "2"], intel, [program])
+        found["intel 2021"] = ([f"{peers}/impi-rt/bin/mpiexec", *n], intel, [program])
     return found
 
 
