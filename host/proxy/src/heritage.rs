@@ -61,23 +61,22 @@ fn is_due(rank: &Rank, index: usize) -> bool {
     life.is_on() && rank.workers.at(index).heir_of.load(Ordering::Acquire) != life.number()
 }
 
-/// The creator first, which may not have its own yet.
+/// The creator first, which may not have its own yet. A worker has taken over once all is copied: until then its own call waits,
+/// else what that sets would be overwritten.
 fn take_over(rank: &Rank, index: usize) {
     let mut line = Vec::new();
     let mut at = index;
-    // A broken node may name any thread: no worker comes twice.
-    while at != 0 && is_due(rank, at) {
+    // A broken node may name any thread as creator, and several one another.
+    while at != 0 && is_due(rank, at) && line.len() < rank.threads().len() {
         let node = &rank.words.threads[at].node;
         let creator = node.creator();
-        let worker = rank.workers.at(at);
-        worker
-            .heir_of
-            .store(node.life().number(), Ordering::Release);
-        line.push((creator, at));
+        line.push((creator, at, node.life().number()));
         at = creator;
     }
-    for (creator, heir) in line.into_iter().rev() {
-        copy(rank.workers.at(creator).tid(), rank.workers.at(heir).tid());
+    for (creator, heir, life) in line.into_iter().rev() {
+        let worker = rank.workers.at(heir);
+        copy(rank.workers.at(creator).tid(), worker.tid());
+        worker.heir_of.store(life, Ordering::Release);
     }
 }
 

@@ -127,8 +127,8 @@ static void *sleep_long(void *arg)
     struct timespec time = {.tv_sec = 1000}, left = {0};
     target->tid = own_tid();
     int result = nanosleep(&time, &left);
-    target->end = result == -1 && errno == EINTR && left.tv_sec > 0 ? 2 : 1;
     sleeps_done++;
+    target->end = result == -1 && errno == EINTR && left.tv_sec > 0 ? 2 : 1; // last: it is waited for
     return NULL;
 }
 static void interrupts_one(void)

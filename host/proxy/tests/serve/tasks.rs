@@ -1,5 +1,7 @@
 //! What is seen of a rank's threads: by itself, in /proc, and what they inherit.
 
+use std::time::{Duration, Instant};
+
 use crate::Case;
 use crate::files::{names, open};
 use crate::node::{DATA, Node};
@@ -14,6 +16,10 @@ pub const CASES: &[Case] = &[
     (
         "a_name_that_another_gives_stays",
         a_name_that_another_gives_stays,
+    ),
+    (
+        "names_that_new_threads_give_themselves_at_once_stay",
+        names_that_new_threads_give_themselves_at_once_stay,
     ),
     ("priorities_are_inherited", priorities_are_inherited),
 ];
@@ -160,6 +166,34 @@ fn a_name_is_inherited() {
     node.start_thread(2, 0);
     assert_eq!(name(&mut node, 2), name(&mut node, 0));
     assert_ne!(name(&mut node, 2), "one");
+}
+
+/// One had all others take over their creator's name, and one of these had given itself a name meanwhile.
+fn names_that_new_threads_give_themselves_at_once_stay() {
+    const ROUNDS: u64 = 2000;
+    let mut node = node_of(3);
+    let given = ["", "first", "second"];
+    let at = |thread: usize| PATH + 64 * thread as u64;
+    for thread in [1, 2] {
+        node.put(at(thread), format!("{}\0", given[thread]).as_bytes());
+    }
+    for round in 0..ROUNDS {
+        for thread in [1, 2] {
+            node.threads()[thread].node.ends();
+            node.start_thread(thread, 0);
+        }
+        node.begin_on(1, libc::SYS_prctl, &[SET_NAME, at(1)]);
+        // At each moment of what the first thread's worker does for both.
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_micros(round % 100) {}
+        node.begin_on(2, libc::SYS_prctl, &[SET_NAME, at(2)]);
+        for thread in [1, 2] {
+            assert_eq!(node.finish_on(thread), 0);
+        }
+        for thread in [1, 2] {
+            assert_eq!(name(&mut node, thread), given[thread], "round {round}");
+        }
+    }
 }
 
 /// As pthread_setname_np does it, before the thread has made any call.
