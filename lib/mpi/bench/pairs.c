@@ -1,5 +1,5 @@
 /*
- * pairs: any number of ranks; each sends to each of the others at the same time,
+ * pairs: 2 to 64 ranks; each sends to each of the others at the same time,
  * WINDOW messages before it waits for all.  Each line is a cell, "pairs N", and
  * the nanoseconds of a message of N bytes: the time of a batch over the messages
  * that one rank sends in it, the fastest of BATCHES.
@@ -7,7 +7,6 @@
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { BATCHES = 25, MOST = 16384, WINDOW = 16, WINDOWS = 10, MOST_RANKS = 64 };
 

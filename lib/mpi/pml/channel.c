@@ -103,8 +103,9 @@ size_t channel_written(const struct channel_end *in, size_t bytes)
 }
 
 /**
- * Lines are read, and what was taken since position `begin`: a store into each
- * makes it the reader's alone.  A writer's stores into lines that two caches
+ * Lines are read, and what was taken since position `begin`.  No flag may stay:
+ * a line may be the first of the next message, and hold data of this one.  And a
+ * store into each makes it the reader's alone.  A writer's stores into lines that two caches
  * hold wait one after the other; those into lines that another cache holds
  * alone do not (docs/adr/0038).
  */

@@ -128,7 +128,7 @@ void match_post(struct match_table *t, struct match_item *receive)
     insert(t, receive, 1U << class_of(&receive->key));
 }
 
-/** With ANY_TAG only those that it stands for; see takes. */
+/** ANY_TAG stands for the tags of users, which are not negative. */
 static unsigned classes_of_message(const struct match_key *key)
 {
     unsigned with_tag = 1U << 0 | 1U << OPEN_SOURCE;
@@ -155,12 +155,10 @@ void match_remove(struct match_table *t, struct match_item *item)
         }
 }
 
-/** ANY_TAG stands for the tags of users, which are not negative. */
 static bool takes(const struct match_key *receive, const struct match_key *message)
 {
-    return receive->communicator == message->communicator &&
-           (receive->source == MATCH_ANY_SOURCE || receive->source == message->source) &&
-           (receive->tag == MATCH_ANY_TAG ? message->tag >= 0 : receive->tag == message->tag);
+    unsigned class = class_of(receive);
+    return classes_of_message(message) >> class & 1 && same_key(class, receive, message);
 }
 
 static struct match_item *first_in_class(const struct match_table *t, unsigned class,

@@ -2,8 +2,8 @@
  * pml/smartmap: MPI's messages over peers' memory, for Open MPI 4.1 and 5.0.
  *
  * Every process owns one block in its arena; peers write into it through their
- * windows.  It holds a channel for each of them: a ring of cache lines, each
- * one message with its flag, and a ring of bytes for what a line cannot take.
+ * windows.  It holds a channel for each of them: a ring of cache lines, where
+ * each message has its flag, and a ring of bytes for what these cannot take.
  *
  *   short   the data in the line, and in up to three that follow it
  *   medium  the data in the ring of bytes, whose end may still be written when

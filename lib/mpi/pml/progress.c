@@ -48,8 +48,7 @@ static int empty_channel(int node, const struct request *wanted)
 {
     struct channel_end *in = &job.peer[node].in;
     int events = 0;
-    bool is_complete = false;
-    while (events < EVENTS_AT_ONCE && !is_complete && is_written(job.awaited[node])) {
+    while (events < EVENTS_AT_ONCE && is_written(job.awaited[node])) {
         struct line *l = job.awaited[node];
         unsigned lines = l->kind == LINE_SHORT ? short_lines(l->short_bytes) : 1;
         in->line += lines;
@@ -63,7 +62,8 @@ static int empty_channel(int node, const struct request *wanted)
         if (is_much_read(in) || !is_written(job.awaited[node]))
             free_read(in);
         events++;
-        is_complete = wanted && REQUEST_COMPLETE(&wanted->super);
+        if (wanted && REQUEST_COMPLETE(&wanted->super))
+            break;
     }
     return events;
 }

@@ -26,11 +26,12 @@ static bool write_data(struct peer *p, const struct comm *c, int tag, const char
     bool in_lines = bytes <= SHORT_BYTES && sender == 0 && channel_adjoins(&p->out, short_lines(bytes));
     unsigned lines = in_lines ? short_lines(bytes) : 1;
     struct line *l = channel_lines(&p->out, lines);
-    char *to = !l || in_lines ? NULL : channel_room(&p->out, bytes);
-    if (!l || !(to || in_lines))
+    if (!l)
+        return false;
+    char *to = in_lines ? (char *)l + offsetof(struct line, data) : channel_room(&p->out, bytes);
+    if (!to)
         return false;
     if (in_lines) {
-        to = (char *)l + offsetof(struct line, data);
         l->short_bytes = (uint8_t)bytes;
     } else {
         l->bytes = bytes;
