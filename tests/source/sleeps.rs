@@ -63,7 +63,8 @@ const SLEEPERS: &[(&str, usize)] = &[
     ("tests/programs/threads/ends.c", 1),   // to be ended
     ("tests/programs/threads/posix_timers.c", 1), // to be interrupted
     ("tests/programs/threads/shipped.c", 1), // sleeping
-    ("tests/programs/threads/signal_waits.c", 1), // to be interrupted
+    ("tests/programs/threads/fatal_signals.c", 1), // to be interrupted, as the next
+    ("tests/programs/threads/signal_waits.c", 1),
     // Scripts.
     ("lib/mpi/test/helpers.sh", 1),   // polls
     ("lib/mpi/test/kill", 1),         // the moment of the blow

@@ -42,7 +42,8 @@ pub fn wants_stop(rank: &Rank) -> bool {
     rank.area.host.debugger.load() & debugger::STOP != 0
 }
 
-fn is_attached(rank: &Rank) -> bool {
+/// Whether a debugger is told what it does.
+pub fn is_attached(rank: &Rank) -> bool {
     rank.area.host.debugger.load() & debugger::ATTACHED != 0
 }
 

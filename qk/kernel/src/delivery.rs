@@ -168,7 +168,7 @@ fn deliver<const DEBUG: bool>(
         let mut signals = thread.rank.signals.lock();
         let mut own = thread.signals.lock();
         let mut delivery = signals.process.next_of(&mut own.thread, among);
-        let more = signals.process.has_deliverable(&own.thread);
+        let more = signals.process.has_more(&own.thread);
         signals.publish_taken(thread.rank);
         drop((own, signals));
 
@@ -179,9 +179,6 @@ fn deliver<const DEBUG: bool>(
             return;
         };
         timer::taken(thread.rank, delivery.info_mut());
-        if let Delivery::Terminate { info, .. } | Delivery::Handler { info, .. } = delivery {
-            trace::signal(thread, info);
-        }
         match delivery {
             Delivery::Terminate { info, core } => terminate(thread, frame, info, *core),
             Delivery::Stop(info) => stop(thread, info.signal),
@@ -191,6 +188,7 @@ fn deliver<const DEBUG: bool>(
                 action,
                 restore,
             } => {
+                trace::signal(thread, info);
                 if let Some((nr, errno)) = interrupted.take() {
                     thread.take_sleep_end();
                     let restart = match errno {
@@ -271,8 +269,11 @@ fn terminate(thread: &'static Thread, frame: &UserFrame, info: &SigInfo, core: b
     }
     let dumped = core && crash::is_due(thread.rank);
     let status = u64::from(info.signal.number());
-    if thread.rank.end(status, dumped) && dumped {
-        crash::note_signal(thread, info);
+    if thread.rank.end(status, dumped) {
+        trace::signal(thread, info);
+        if dumped {
+            crash::note_signal(thread, info);
+        }
     }
     exit::leave_ending(thread, frame, None)
 }

@@ -165,8 +165,8 @@ pub fn send_from(
     forgotten(rank, sent.cancelled);
     match to {
         _ if !sent.pending => {}
-        None if sender.takes(signal) => note(sender),
-        None => tell_another(rank, signal, Some(sender)),
+        None if rank.threads.live() == 1 => note(sender),
+        None => tell_one(rank, signal),
         Some(thread) if core::ptr::eq(thread, sender) => note(sender),
         Some(thread) => tell(thread),
     }
@@ -187,12 +187,35 @@ fn queue(rank: &'static Rank, info: SigInfo) -> Result<(), Errno> {
 #[inline(always)]
 pub fn add(rank: &Rank, to: Option<&Thread>, info: SigInfo) -> Result<Sent, Errno> {
     let mut signals = rank.signals.lock();
-    let mut own = to.unwrap_or(rank.main()).signals.lock();
-    let target = match to {
-        None => Target::Process(&own.thread),
-        Some(_) => Target::Thread(&mut own.thread),
+    let process = &mut signals.process;
+    let blocks = |thread: &Thread| thread.signals.lock().thread.blocked().contains(info.signal);
+    let sent = match to {
+        None => {
+            let main_blocks = process.ignores(info.signal) && blocks(rank.main());
+            process.send(Target::Process { main_blocks }, info)?
+        }
+        Some(thread) => process.send(Target::Thread(&mut thread.signals.lock().thread), info)?,
     };
-    signals.process.send(target, info)
+    if process.is_fatal(info.signal) {
+        decide(rank, process, to, info.signal);
+    }
+    Ok(sent)
+}
+
+/// A signal that was just sent ends the process at once if the thread that is to take it does not block it, and there is no debugger
+/// that may take it away. Then the call that sends it does not return.
+#[cold]
+#[inline(never)]
+fn decide(rank: &Rank, process: &mut Process, to: Option<&Thread>, signal: Signal) {
+    let taker = to.or_else(|| first_taker(rank, signal));
+    let blocks = |taker: &Thread| taker.signals.lock().thread.blocked().contains(signal);
+    if taker.is_some_and(|taker| !blocks(taker)) && !debug::is_attached(rank) {
+        let mut own = to.map(|thread| thread.signals.lock());
+        process.decide(own.as_mut().map(|own| &mut own.thread), signal);
+        if let Some(here) = current_of(rank) {
+            note(here);
+        }
+    }
 }
 
 /// Makes a place for the signal of a timer, which is for the process (`None`) or for one thread.
@@ -265,39 +288,36 @@ fn forgotten_some(rank: &'static Rank, set: SigSet) {
     }
     if timer::posix::has_any(rank) {
         rank.forgotten.fetch_or(set.0, Ordering::SeqCst);
-        let here = thread::current().filter(|thread| core::ptr::eq(thread.rank, rank));
+        let here = current_of(rank);
         have_claimed(rank, here);
     }
 }
 
-/// Has a thread that does not block a signal of the process look at it: the one that runs here, else the main thread, else
-/// the first (Linux: complete_signal). When all block it, it stays pending for the first that will not.
-///
-/// Interrupts send signals, too. So only the first threads are looked at here; if none of them takes it, one of the rank's
-/// looks at the others ([`claim`]).
-#[inline(always)]
+/// Has a thread that takes a signal of the process look at it. When there is none, it stays pending for the first that will.
 fn tell_one(rank: &'static Rank, signal: Signal) {
-    let takes = |thread: &&Thread| thread.is_live() && thread.takes(signal);
-    let here = thread::current().filter(|thread| core::ptr::eq(thread.rank, rank));
-    if let Some(thread) = here.filter(takes) {
+    if let Some(thread) = first_taker(rank, signal) {
         tell(thread);
-    } else {
-        tell_another(rank, signal, here);
+    } else if rank.threads.made() > LOOKS {
+        let here = current_of(rank);
+        have_claimed(rank, here);
     }
 }
 
-/// [`tell_one`] where the thread that runs here, if it is the rank's, does not take the signal.
-#[cold]
-fn tell_another(rank: &'static Rank, signal: Signal, here: Option<&'static Thread>) {
+/// The main thread, if it takes a signal, or else the first that does (Linux: complete_signal).
+///
+/// Interrupts send signals, too. So only the first threads are looked at here; if none of them takes it, one of the rank's
+/// looks at the others ([`claim`]).
+fn first_taker(rank: &Rank, signal: Signal) -> Option<&Thread> {
     let takes = |thread: &&Thread| thread.is_live() && thread.takes(signal);
     // BOUND: LOOKS.
     let mut first = (0..LOOKS).filter_map(|index| rank.threads.get(index));
     // BOUND: LOOKS.
-    if let Some(thread) = first.find(takes) {
-        tell(thread);
-    } else if rank.threads.made() > LOOKS {
-        have_claimed(rank, here);
-    }
+    first.find(takes)
+}
+
+/// The thread that runs here, if it is the rank's.
+fn current_of(rank: &Rank) -> Option<&'static Thread> {
+    thread::current().filter(|thread| core::ptr::eq(thread.rank, rank))
 }
 
 /// Has a thread of the rank do what there was no time for: the one that runs here, if it is one.
@@ -409,7 +429,7 @@ pub fn collect(rank: &'static Rank) {
 /// The same, called by the doorbell on the core that the proxy rings: it may leave the rest to a thread of the rank.
 pub fn rung(rank: &'static Rank) {
     if !collect_some(rank) {
-        let here = thread::current().filter(|thread| core::ptr::eq(thread.rank, rank));
+        let here = current_of(rank);
         have_claimed(rank, here);
     }
 }

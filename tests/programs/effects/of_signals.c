@@ -198,7 +198,7 @@ static void sleeps(void)
     struct timeval day, later;
     check(syscall(SYS_gettimeofday, &day, NULL) == 0 && gettimeofday(&later, NULL) == 0 && !timercmp(&later, &day, <), "goes on");
     call("time");
-    check(syscall(SYS_time, NULL) >= day.tv_sec, "goes on");
+    check(syscall(SYS_time, NULL) >= day.tv_sec - 1, "goes on"); // Linux tells the time of its last tick
     while (now_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu < 30000000)
         ;
     call("times");

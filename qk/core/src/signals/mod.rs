@@ -92,6 +92,7 @@ impl Action {
     }
 
     /// Whether delivering `signal` would do nothing.
+    #[inline(always)] // Of every signal that is sent.
     fn ignores(&self, signal: Signal) -> bool {
         match self.handler {
             SIG_IGN => true,
@@ -103,6 +104,8 @@ impl Action {
         }
     }
 }
+
+const KILL: SigSet = SigSet::of(Signal::KILL);
 
 /// What became of a signal that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,13 +165,17 @@ pub struct Process {
     queue_limit: usize,
     /// See [`Process::is_continued`].
     continued: bool,
+    /// What goes before all others and is not held up: SIGKILL, or what [`Process::decide`] was told.
+    urgent: SigSet,
 }
 
 /// The target of a signal.
 pub enum Target<'a> {
-    /// Any thread of the process; the main one is named, for its mask decides whether an ignored
-    /// signal is dropped or kept for sigwait.
-    Process(&'a Thread),
+    /// Any thread of the process.
+    Process {
+        /// The main one blocks it: then it is kept for sigwait even if it is [ignored](Process::ignores).
+        main_blocks: bool,
+    },
     /// One thread.
     Thread(&'a mut Thread),
 }
@@ -183,12 +190,19 @@ impl Process {
             kept: Kept::default(),
             queue_limit: usize::MAX,
             continued: false,
+            urgent: KILL,
         }
     }
 
     /// The action for `signal`.
     pub fn action(&self, signal: Signal) -> Action {
         self.actions[signal.index()]
+    }
+
+    /// Whether delivering `signal` would do nothing.
+    #[inline(always)] // Of every signal that is sent.
+    pub fn ignores(&self, signal: Signal) -> bool {
+        self.actions[signal.index()].ignores(signal)
     }
 
     /// rt_sigaction with a new action. Returns the old one, and which pending signals are forgotten, by all threads, because they
@@ -206,6 +220,9 @@ impl Process {
         }
         new.flags &= sa::KNOWN;
         new.mask = new.mask.without(SigSet::UNSTOPPABLE);
+        if self.decided().contains(signal) {
+            return Ok((self.action(signal), SigSet::EMPTY));
+        }
         let discard = if new.ignores(signal) {
             SigSet::of(signal)
         } else {
@@ -244,7 +261,9 @@ impl Process {
     pub fn reset_for_exec(&mut self, thread: &mut Thread) {
         thread.altstack = AltStack::NONE;
         thread.pending.discard_expired();
-        self.pending.discard_expired();
+        if self.decided().is_empty() {
+            self.pending.discard_expired();
+        }
         // BOUND: the signals.
         for action in &mut self.actions {
             let handler = if action.handler == SIG_IGN {
@@ -274,9 +293,9 @@ impl Process {
         if !cancelled.is_empty() {
             self.forget(cancelled);
         }
-        let ignored = self.action(signal).ignores(signal);
+        let ignored = self.ignores(signal);
         let (pending, blocked) = match target {
-            Target::Process(main) => (&mut self.pending, main.blocks(signal)),
+            Target::Process { main_blocks } => (&mut self.pending, main_blocks),
             Target::Thread(thread) => {
                 thread.forget(&self.forgotten);
                 let blocked = thread.blocks(signal);
@@ -293,6 +312,36 @@ impl Process {
             resume,
             cancelled,
         })
+    }
+
+    /// A signal that [ends the process](Self::is_fatal) was sent to it (`None`) or to one thread, and meets one that does not block it:
+    /// nothing that threads block, wait for or set from now on takes that back (Linux: complete_signal).
+    pub fn decide(&mut self, thread: Option<&mut Thread>, signal: Signal) {
+        if self.decided().is_empty() && !self.pending.set().contains(Signal::KILL) {
+            self.urgent = SigSet::of(signal);
+            if let Some(thread) = thread {
+                let info = thread.pending.pop(signal);
+                self.put_back(info);
+            }
+        }
+    }
+
+    /// What ends the process, if that is decided and it is not SIGKILL: it waits in `pending`, and stays there.
+    fn decided(&self) -> SigSet {
+        self.urgent.without(KILL)
+    }
+
+    /// Where there is no room its particulars are lost, as kill's may be. A timer's place is the timer's.
+    #[cold]
+    #[inline(never)]
+    fn put_back(&mut self, info: SigInfo) {
+        let bare = SigInfo::new(info.signal, code::USER);
+        let info = SigInfo {
+            timer: None,
+            ..info
+        };
+        let mut push = |info| self.pending.push(info, usize::MAX, &self.kept);
+        let _ = push(info).or_else(|_| push(bare));
     }
 
     /// Sends a signal that the thread cannot go on without taking: a fault, or a frame that could
@@ -322,7 +371,7 @@ impl Process {
     /// The signal that [`Self::next_of`] takes of all.
     pub fn coming(&self, thread: &mut Thread) -> Option<Signal> {
         thread.forget(&self.forgotten);
-        self.first(thread, thread.deliverable())
+        self.first(thread, self.deliverable(thread))
             .map(|(signal, _)| signal)
     }
 
@@ -337,7 +386,7 @@ impl Process {
     #[inline(always)] // Of every delivery, in one place of each of its two forms.
     pub fn next_of(&mut self, thread: &mut Thread, among: SigSet) -> Option<Delivery> {
         thread.forget(&self.forgotten);
-        let (signal, of_thread) = self.first(thread, thread.deliverable().and(among))?;
+        let (signal, of_thread) = self.first(thread, self.deliverable(thread).and(among))?;
         let action = self.action(signal);
         let pending = if of_thread {
             &mut thread.pending
@@ -349,6 +398,9 @@ impl Process {
         }
         if action.handler == SIG_DFL {
             let info = pending.pop(signal);
+            if self.decided().contains(signal) {
+                self.put_back(info);
+            }
             return Some(match signal.default_action() {
                 DefaultAction::Stop => {
                     self.continued = false;
@@ -376,7 +428,7 @@ impl Process {
     /// Takes a pending signal of `wanted`, blocked or not, without acting on it (sigtimedwait).
     pub fn take(&mut self, thread: &mut Thread, wanted: SigSet) -> Option<SigInfo> {
         thread.forget(&self.forgotten);
-        let (signal, of_thread) = self.first(thread, wanted)?;
+        let (signal, of_thread) = self.first(thread, wanted.without(self.decided()))?;
         let pending = if of_thread {
             &mut thread.pending
         } else {
@@ -409,17 +461,21 @@ impl Process {
         self.pending.set().union(own.without(forgotten))
     }
 
-    /// The pending signal of `wanted` that comes first, and whether it is the thread's. SIGKILL goes before all others; the
+    /// What a thread acts on: what it does not block, and what ends the process.
+    #[inline]
+    fn deliverable(&self, thread: &Thread) -> SigSet {
+        SigSet(!thread.blocked.0).union(self.urgent)
+    }
+
+    /// The pending signal of `wanted` that comes first, and whether it is the thread's. What is urgent goes before all others; the
     /// thread's own come before the process's.
     #[inline]
     fn first(&self, thread: &Thread, wanted: SigSet) -> Option<(Signal, bool)> {
-        const KILL: SigSet = SigSet::of(Signal::KILL);
         let (own, all) = (thread.pending.set(), self.pending.set());
         let waiting = own.union(all).and(wanted);
-        let urgent = if waiting.contains(Signal::KILL) {
-            KILL
-        } else {
-            waiting
+        let urgent = match waiting.and(self.urgent) {
+            SigSet::EMPTY => waiting,
+            urgent => urgent,
         };
         let of_thread = !own.and(urgent).is_empty();
         let set = if of_thread { own } else { all };
@@ -436,23 +492,32 @@ impl Process {
         self.continued
     }
 
+    /// Whether there is more after [`Self::next_of`], by which the thread has forgotten what it was to forget.
+    #[inline]
+    pub fn has_more(&self, thread: &Thread) -> bool {
+        let waiting = thread.pending.set().union(self.pending.set());
+        !waiting.and(self.deliverable(thread)).is_empty()
+    }
+
     /// Whether [`Self::next`] has anything to look at: what a blocking call checks before it sleeps.
     pub fn has_deliverable(&self, thread: &Thread) -> bool {
-        !self.waiting(thread).and(thread.deliverable()).is_empty()
+        let deliverable = self.deliverable(thread);
+        !self.waiting(thread).and(deliverable).is_empty()
     }
 
     /// Whether a signal waits that ends the process as soon as the thread looks at it, without a core file: what a wait that only
     /// such signals interrupt checks (Linux: complete_signal, sig_fatal).
     pub fn has_fatal(&self, thread: &Thread) -> bool {
-        let is_fatal = |signal: Signal| {
-            self.action(signal).handler == SIG_DFL
-                && signal.default_action() == DefaultAction::Terminate
-        };
+        let waiting = self.waiting(thread).and(self.deliverable(thread));
         // BOUND: the signals.
-        self.waiting(thread)
-            .and(thread.deliverable())
-            .iter()
-            .any(is_fatal)
+        waiting.iter().any(|signal| self.is_fatal(signal))
+    }
+
+    /// Whether the signal's action ends the process, without a core file.
+    #[inline]
+    pub fn is_fatal(&self, signal: Signal) -> bool {
+        self.actions[signal.index()].handler == SIG_DFL
+            && signal.default_action() == DefaultAction::Terminate
     }
 
     /// rt_sigpending: what waits because it is blocked.

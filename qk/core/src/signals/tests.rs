@@ -23,8 +23,14 @@ fn kill(signal: Signal) -> SigInfo {
     SigInfo::sent(signal, code::USER, 7, 0, 0)
 }
 
+/// Sends it to the process whose main thread `t` is.
+fn to_process(p: &mut Process, t: &Thread, info: SigInfo) -> Result<Sent, Errno> {
+    let main_blocks = t.blocked().contains(info.signal);
+    p.send(Target::Process { main_blocks }, info)
+}
+
 fn raise(p: &mut Process, t: &mut Thread, signal: Signal) -> Sent {
-    p.send(Target::Process(t), kill(signal)).unwrap()
+    to_process(p, t, kill(signal)).unwrap()
 }
 
 fn rt(n: u64) -> Signal {
@@ -153,21 +159,18 @@ fn the_limit_on_queued_signals_holds() {
     t.set_blocked(SigSet(u64::MAX));
     p.limit_queue(2);
     let queued = |signal| SigInfo::sent(signal, code::QUEUE, 7, 0, 1);
-    p.send(Target::Process(&t), queued(rt(40))).unwrap();
+    to_process(&mut p, &t, queued(rt(40))).unwrap();
     p.send(Target::Thread(&mut t), queued(rt(40))).unwrap();
     for full in [rt(40), rt(41)] {
-        assert_eq!(
-            p.send(Target::Process(&t), queued(full)),
-            Err(Errno::EAGAIN)
-        );
+        assert_eq!(to_process(&mut p, &t, queued(full)), Err(Errno::EAGAIN));
         assert_eq!(
             p.send(Target::Thread(&mut t), queued(full)),
             Err(Errno::EAGAIN)
         );
     }
-    assert!(p.send(Target::Process(&t), kill(rt(42))).is_ok());
-    p.send(Target::Process(&t), queued(Signal::USR1)).unwrap();
-    p.send(Target::Process(&t), kill(Signal::USR2)).unwrap();
+    assert!(to_process(&mut p, &t, kill(rt(42))).is_ok());
+    to_process(&mut p, &t, queued(Signal::USR1)).unwrap();
+    to_process(&mut p, &t, kill(Signal::USR2)).unwrap();
     let value = |p: &mut Process, t: &mut Thread, signal| {
         p.take(t, SigSet::of(signal))
             .map(|info| (info.code, info.fields[0]))
@@ -341,20 +344,12 @@ fn standard_signals_merge_and_real_time_ones_queue_in_order() {
 fn a_full_queue_refuses_sigqueue_but_not_kill() {
     let (mut p, t) = pair();
     for _ in 0..8 {
-        p.send(
-            Target::Process(&t),
-            SigInfo::sent(rt(34), code::QUEUE, 1, 0, 0),
-        )
-        .unwrap();
+        to_process(&mut p, &t, SigInfo::sent(rt(34), code::QUEUE, 1, 0, 0)).unwrap();
     }
     let more = SigInfo::sent(rt(35), code::QUEUE, 1, 0, 0);
-    assert_eq!(p.send(Target::Process(&t), more), Err(Errno::EAGAIN));
-    assert!(p.send(Target::Process(&t), kill(rt(35))).unwrap().pending);
-    assert!(
-        p.send(Target::Process(&t), kill(Signal::TERM))
-            .unwrap()
-            .pending
-    );
+    assert_eq!(to_process(&mut p, &t, more), Err(Errno::EAGAIN));
+    assert!(to_process(&mut p, &t, kill(rt(35))).unwrap().pending);
+    assert!(to_process(&mut p, &t, kill(Signal::TERM)).unwrap().pending);
     assert_eq!(
         p.pending.pop(Signal::TERM),
         SigInfo::new(Signal::TERM, code::USER)
@@ -424,7 +419,7 @@ fn exec_keeps_only_what_is_ignored() {
         SigInfo::sent(rt(40), code::TIMER, 7, 0, 1),
         SigInfo::sent(rt(40), code::QUEUE, 7, 0, 2),
     ] {
-        p.send(Target::Process(&t), info).unwrap();
+        to_process(&mut p, &t, info).unwrap();
     }
     p.pending.release(timer.id);
     raise(&mut p, &mut t, Signal::TERM);
@@ -494,8 +489,12 @@ proptest! {
                 t.set_blocked(SigSet(mask));
             } else {
                 let info = SigInfo::sent(signal, code::QUEUE, 1, 0, 0);
-                let target = if to_thread { Target::Thread(&mut t) } else { Target::Process(&t) };
-                let accepted = p.send(target, info).is_ok();
+                let accepted = if to_thread {
+                    p.send(Target::Thread(&mut t), info)
+                } else {
+                    to_process(&mut p, &t, info)
+                };
+                let accepted = accepted.is_ok();
                 sent += usize::from(accepted && signal.is_real_time());
             }
             if signal == Signal::KILL && op != 0 {

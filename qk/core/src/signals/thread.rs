@@ -81,12 +81,6 @@ impl Thread {
         self.blocked.contains(signal)
     }
 
-    /// What it does not block.
-    #[inline]
-    pub fn deliverable(&self) -> SigSet {
-        SigSet(!self.blocked.0)
-    }
-
     /// Sets the mask (sigreturn).
     pub fn set_blocked(&mut self, set: SigSet) {
         self.blocked = set.without(SigSet::UNSTOPPABLE);

@@ -1,6 +1,7 @@
 //! A process with several threads against a model written from signal(7), sigaction(2) and getrlimit(2).
 
 use super::super::*;
+use super::to_process;
 use alloc::vec;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
@@ -280,11 +281,10 @@ impl Real {
                 .iter_mut()
                 .for_each(|thread| self.process.forget_in(thread));
         }
-        let target = match thread {
-            Some(i) => Target::Thread(&mut self.threads[i]),
-            None => Target::Process(&self.threads[0]),
+        let sent = match thread {
+            Some(i) => (self.process).send(Target::Thread(&mut self.threads[i]), info)?,
+            None => to_process(&mut self.process, &self.threads[0], info)?,
         };
-        let sent = self.process.send(target, info)?;
         assert_eq!(sent.resume, matches!(info.signal.number(), 9 | 18));
         Ok(sent.pending)
     }
@@ -397,12 +397,55 @@ fn the_limit_counts_the_signals_of_all_threads() {
         process.send(Target::Thread(&mut threads[0]), queued),
         Err(Errno::EAGAIN)
     );
-    assert_eq!(
-        process.send(Target::Process(&main), queued),
-        Err(Errno::EAGAIN)
-    );
+    assert_eq!(to_process(&mut process, &main, queued), Err(Errno::EAGAIN));
     drop(threads);
     for _ in 0..2 {
-        assert!(process.send(Target::Process(&main), queued).is_ok());
+        assert!(to_process(&mut process, &main, queued).is_ok());
+    }
+}
+
+/// A thread that polled by sigtimedwait once took a signal that another was about to end by, and the process lived.
+#[test]
+fn what_ends_the_process_is_decided_when_it_is_sent() {
+    let fatal = |signal, action| {
+        let mut process = Process::new(PLACES);
+        if let Some(action) = action {
+            process.set_action(signal, action).unwrap();
+        }
+        let main = Thread::new(SigSet(u64::MAX), PLACES);
+        let info = SigInfo::sent(signal, code::USER, 7, 0, 0);
+        to_process(&mut process, &main, info).unwrap();
+        process.is_fatal(signal).then_some((process, info))
+    };
+    let caught = Action {
+        handler: HANDLER,
+        ..Action::DEFAULT
+    };
+    let ignored = Action {
+        handler: SIG_IGN,
+        ..Action::DEFAULT
+    };
+    assert!(fatal(Signal::TERM, Some(caught)).is_none());
+    assert!(fatal(Signal::TERM, Some(ignored)).is_none());
+    assert!(fatal(Signal::QUIT, None).is_none(), "it dumps core");
+    assert!(fatal(Signal::TSTP, None).is_none() && fatal(Signal::CHLD, None).is_none());
+    assert!(fatal(Signal::KILL, None).is_some() && fatal(number(64), None).is_some());
+
+    let (mut process, info) = fatal(Signal::TERM, None).unwrap();
+    let mut blocks = Thread::new(SigSet(u64::MAX), PLACES);
+    assert!(!process.has_deliverable(&blocks) && !process.has_fatal(&blocks));
+    process.decide(None, info.signal);
+    assert!(process.has_deliverable(&blocks) && process.has_fatal(&blocks));
+    assert_eq!(process.take(&mut blocks, SigSet::of(Signal::TERM)), None);
+    process.set_action(Signal::TERM, caught).unwrap();
+    process.set_action(Signal::TERM, ignored).unwrap();
+    process.reset_for_exec(&mut blocks);
+    let kill = SigInfo::sent(Signal::KILL, code::USER, 7, 0, 0);
+    process.send(Target::Thread(&mut blocks), kill).unwrap();
+    process.decide(Some(&mut blocks), Signal::KILL);
+    assert_eq!(process.coming(&mut blocks), Some(Signal::TERM));
+    let ends = Some(Delivery::Terminate { info, core: false });
+    for _ in 0..2 {
+        assert_eq!(process.next(&mut blocks), ends, "each of its threads");
     }
 }

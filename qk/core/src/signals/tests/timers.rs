@@ -11,9 +11,9 @@ fn a_timer_has_one_signal_and_a_place_for_it() {
     p.reserve_timer(None).unwrap();
     p.reserve_timer(Some(&mut t)).unwrap();
     let queued = SigInfo::sent(rt(40), code::QUEUE, 7, 0, 1);
-    p.send(Target::Process(&t), queued).unwrap();
+    to_process(&mut p, &t, queued).unwrap();
     let full = Err(Errno::EAGAIN);
-    assert_eq!(p.send(Target::Process(&t), queued), full, "timers count");
+    assert_eq!(to_process(&mut p, &t, queued), full, "timers count");
     assert_eq!(p.reserve_timer(None), full.map(|_: Sent| ()));
     raise(&mut p, &mut t, Signal::ALRM);
     for turn in [7, 8] {
@@ -21,11 +21,11 @@ fn a_timer_has_one_signal_and_a_place_for_it() {
             expired(Signal::ALRM, 0, turn),
             expired(Signal::ALRM, 1, turn),
         ] {
-            let target = match info.timer.unwrap().id {
-                0 => Target::Process(&t),
-                _ => Target::Thread(&mut t),
+            let sent = match info.timer.unwrap().id {
+                0 => to_process(&mut p, &t, info),
+                _ => p.send(Target::Thread(&mut t), info),
             };
-            assert!(p.send(target, info).unwrap().pending);
+            assert!(sent.unwrap().pending);
         }
     }
     let mut twice = [expired(Signal::ALRM, 1, 8), expired(Signal::ALRM, 0, 8)];
@@ -37,6 +37,28 @@ fn a_timer_has_one_signal_and_a_place_for_it() {
     assert_eq!(twice[1].fields, [1 << 32, 5, 0, 0]);
 }
 
+/// Any thread finds what a timer has sent to one and ends the process, also where there is no room for it.
+#[test]
+fn the_signal_of_a_timer_can_end_the_process() {
+    for queued in [0, 8] {
+        let (mut p, mut t) = pair();
+        let mut other = Thread::new(SigSet(u64::MAX), 8);
+        for _ in 0..queued {
+            to_process(&mut p, &other, SigInfo::sent(rt(41), code::QUEUE, 7, 0, 1)).unwrap();
+        }
+        p.reserve_timer(Some(&mut t)).unwrap();
+        p.send(Target::Thread(&mut t), expired(rt(40), 0, 1))
+            .unwrap();
+        p.decide(Some(&mut t), rt(40));
+        for thread in [&mut other, &mut t] {
+            let ends = p.next(thread);
+            assert!(
+                matches!(ends, Some(Delivery::Terminate { info, .. }) if info.signal == rt(40))
+            );
+        }
+    }
+}
+
 /// A timer that is gone leaves its signal, and its place only with that; so does a thread that ends.
 #[test]
 fn the_place_of_a_deleted_timer_is_free_when_its_signal_is() {
@@ -44,7 +66,7 @@ fn the_place_of_a_deleted_timer_is_free_when_its_signal_is() {
     t.set_blocked(SigSet(u64::MAX));
     p.limit_queue(1);
     p.reserve_timer(None).unwrap();
-    p.send(Target::Process(&t), expired(rt(40), 0, 1)).unwrap();
+    to_process(&mut p, &t, expired(rt(40), 0, 1)).unwrap();
     p.pending.release(0);
     assert_eq!(p.reserve_timer(None), Err(Errno::EAGAIN));
     assert_eq!(
@@ -54,10 +76,10 @@ fn the_place_of_a_deleted_timer_is_free_when_its_signal_is() {
     // One with the same id is another one, even while the last signal of the first waits.
     p.limit_queue(2);
     p.reserve_timer(None).unwrap();
-    p.send(Target::Process(&t), expired(rt(40), 0, 2)).unwrap();
+    to_process(&mut p, &t, expired(rt(40), 0, 2)).unwrap();
     p.pending.release(0);
     p.reserve_timer(None).unwrap();
-    p.send(Target::Process(&t), expired(rt(40), 0, 3)).unwrap();
+    to_process(&mut p, &t, expired(rt(40), 0, 3)).unwrap();
     p.pending.discard(SigSet::of(rt(40)));
     p.reserve_timer(Some(&mut t)).unwrap();
     assert_eq!(p.reserve_timer(None), Err(Errno::EAGAIN));
@@ -72,7 +94,7 @@ fn ignored_signals_are_told() {
     t.set_blocked(SigSet(u64::MAX));
     p.reserve_timer(None).unwrap();
     for info in [expired(Signal::CHLD, 0, 1), kill(Signal::WINCH)] {
-        p.send(Target::Process(&t), info).unwrap();
+        to_process(&mut p, &t, info).unwrap();
     }
     t.set_blocked(SigSet::EMPTY);
     let mut told = p.next(&mut t).unwrap();

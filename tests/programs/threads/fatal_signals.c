@@ -1,0 +1,137 @@
+// A signal whose default action ends the process: that is decided when it is
+// sent (Linux: complete_signal). `fatal_signals CASE`: the status is the table's.
+#include "../common/targets.h"
+
+static pid_t main_tid;
+static atomic_int ready;
+
+static void returned(void)
+{
+    printf("the call that ends the process has returned\n");
+    fflush(stdout);
+    _exit(1);
+}
+
+// Who sends it blocks it, the main thread does not.
+static void *end_all(void *arg)
+{
+    (void)arg;
+    sigset_t set = only(SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    AWAIT(ready);
+    kill(getpid(), SIGTERM);
+    returned();
+    return NULL;
+}
+static void sender_blocks(void)
+{
+    start(end_all, NULL);
+    check(1, "a thread that blocks it sends it");
+    ready = 1;
+    AWAIT(0);
+}
+
+static void *end_main(void *arg)
+{
+    (void)arg;
+    sigset_t set = only(SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    AWAIT(ready);
+    signal_thread(main_tid, SIGTERM);
+    returned();
+    return NULL;
+}
+static void for_main(void)
+{
+    main_tid = own_tid();
+    start(end_main, NULL);
+    check(1, "a thread that blocks it sends it to the main thread");
+    ready = 1;
+    AWAIT(0);
+}
+
+// Others look for it all the time, which block it.
+static void *look(void *arg)
+{
+    sigset_t set = only(SIGTERM);
+    struct timespec zero = {0};
+    ready++;
+    for (;;)
+        if (sigtimedwait(&set, NULL, &zero) == SIGTERM) {
+            printf("it was taken\n");
+            fflush(stdout);
+            _exit(1);
+        }
+    return arg;
+}
+static void beside_looks(void)
+{
+    sigset_t set = only(SIGTERM), old;
+    pthread_sigmask(SIG_BLOCK, &set, &old);
+    for (int i = 0; i < 3; i++)
+        start(look, NULL);
+    AWAIT(ready == 3);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    check(1, "three threads look for it, and the main thread sends it");
+    kill(getpid(), SIGTERM);
+    returned();
+}
+
+// The main thread waits for it: it comes before the one that sends it, which does not block it.
+static char state_of_main(void)
+{
+    char path[64], text[64] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)main_tid);
+    FILE *file = fopen(path, "r");
+    need(file && fgets(text, sizeof text, file), "stat");
+    fclose(file);
+    const char *name_end = strrchr(text, ')');
+    return name_end ? name_end[2] : '?';
+}
+static void *send_to_waiting(void *arg)
+{
+    (void)arg;
+    sigset_t set = none();
+    pthread_sigmask(SIG_SETMASK, &set, NULL);
+    AWAIT(ready && state_of_main() == 'S');
+    kill(getpid(), SIGTERM);
+    return NULL;
+}
+static void main_waits(void)
+{
+    sigset_t set = only(SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    main_tid = own_tid();
+    pthread_t thread = start(send_to_waiting, NULL);
+    ready = 1;
+    check(sigwaitinfo(&set, NULL) == SIGTERM, "the main thread takes what it waits for, and the process lives");
+    joined(thread);
+}
+
+// And it runs the handler of what a thread sends to the process.
+static void *send_caught(void *arg)
+{
+    (void)arg;
+    AWAIT(ready && state_of_main() == 'S');
+    kill(getpid(), SIGUSR1);
+    return NULL;
+}
+static void main_is_woken(void)
+{
+    struct timespec long_time = {.tv_sec = 1000};
+    catch_signal(SIGUSR1, note, 0);
+    main_tid = own_tid();
+    pthread_t thread = start(send_caught, NULL);
+    ready = 1;
+    check_fails(nanosleep(&long_time, NULL), EINTR, "the main thread is woken by what another sends to the process");
+    check(main_hits == 1 && other_hits == 0, "and runs the handler");
+    joined(thread);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        CASE(sender_blocks), CASE(for_main), CASE(beside_looks), CASE(main_waits), CASE(main_is_woken),
+    };
+    return RUN_CASES(cases);
+}
