@@ -99,13 +99,15 @@ static void *send_to_waiting(void *arg)
 }
 static void main_waits(void)
 {
-    sigset_t set = only(SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    sigset_t set = only(SIGTERM), old;
+    pthread_sigmask(SIG_BLOCK, &set, &old);
     main_tid = own_tid();
+    ready = 0;
     pthread_t thread = start(send_to_waiting, NULL);
     ready = 1;
     check(sigwaitinfo(&set, NULL) == SIGTERM, "the main thread takes what it waits for, and the process lives");
     joined(thread);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
 // And it runs the handler of what a thread sends to the process.
@@ -121,6 +123,7 @@ static void main_is_woken(void)
     struct timespec long_time = {.tv_sec = 1000};
     catch_signal(SIGUSR1, note, 0);
     main_tid = own_tid();
+    ready = main_hits = other_hits = 0;
     pthread_t thread = start(send_caught, NULL);
     ready = 1;
     check_fails(nanosleep(&long_time, NULL), EINTR, "the main thread is woken by what another sends to the process");
