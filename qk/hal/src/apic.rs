@@ -225,15 +225,15 @@ pub(crate) fn calibrate_timer(tsc_hz: u64) {
     TICKS_PER_TSC.store(ratio.max(1), Ordering::Relaxed);
 }
 
-/// Ticks of the running timer, and of the TSC, over a span of at least `span` TSC ticks. Both clocks are read in the same order at
-/// both ends, so the cost of reading cancels.
+/// Ticks of the running timer, and of the TSC, over a span of at least `span` TSC ticks.
 fn timer_against_tsc(span: u64) -> (u32, u64) {
-    let (first, start) = (read(Register::TimerCurrent), time::tsc());
+    let now = || time::with_tsc(|| read(Register::TimerCurrent));
+    let (first, start) = now();
     // BOUND: at boot, for as long as it measures.
     while time::tsc() - start < span {
         core::hint::spin_loop();
     }
-    let (last, end) = (read(Register::TimerCurrent), time::tsc());
+    let (last, end) = now();
     (first - last, end - start)
 }
 

@@ -1,7 +1,10 @@
-//! Signals of a rank: where they come from and which thread looks at them. What a thread does with them on its way back to
-//! ring 3 is in [`crate::delivery`].
+//! Signals of a rank: how they are sent, by its threads, by others and from the host ([`host`]), and which thread looks at
+//! them ([`takers`]). What a thread does with them on its way back to ring 3 is in [`crate::delivery`].
 //!
 //! The rules are `qk_core::signals`'. Locks: the rank's mailbox (`Rank::collecting`), its timers, its signals, a thread's signals.
+
+mod host;
+mod takers;
 
 use core::sync::atomic::Ordering;
 
@@ -11,8 +14,12 @@ use qk_core::signals::{
 };
 
 use crate::rank::Rank;
-use crate::thread::{self, Thread};
-use crate::{debug, preempt, sched, timer};
+use crate::thread::Thread;
+use crate::{debug, preempt, timer};
+
+pub use host::{collect, interrupted, publish_taken, publish_takes, rung};
+pub use takers::{claim, hand_over, hand_over_blocked, tell};
+use takers::{current_of, first_taker, have_claimed, note, tell_one};
 
 /// Particulars of pending signals kept for a process besides those of the host.
 const QUEUE: usize = 256;
@@ -20,10 +27,6 @@ const QUEUE: usize = 256;
 const HOST_QUEUE: usize = wire::signal::QUEUED as usize;
 /// What looking whether one thread takes a signal counts at preemption points.
 const LOOK_WORK: u32 = 40;
-/// Threads that are looked at where there can be no preemption points.
-const LOOKS: usize = 8;
-/// Signals of the host that are taken over at once.
-const AT_ONCE: usize = 8;
 
 /// Signal state of a rank as a whole.
 pub struct Signals {
@@ -288,115 +291,8 @@ fn forgotten_some(rank: &'static Rank, set: SigSet) {
     }
     if timer::posix::has_any(rank) {
         rank.forgotten.fetch_or(set.0, Ordering::SeqCst);
-        let here = current_of(rank);
-        have_claimed(rank, here);
+        have_claimed(rank);
     }
-}
-
-/// Has a thread that takes a signal of the process look at it. When there is none, it stays pending for the first that will.
-fn tell_one(rank: &'static Rank, signal: Signal) {
-    if let Some(thread) = first_taker(rank, signal) {
-        tell(thread);
-    } else if rank.threads.made() > LOOKS {
-        let here = current_of(rank);
-        have_claimed(rank, here);
-    }
-}
-
-/// The main thread, if it takes a signal, or else the first that does (Linux: complete_signal).
-///
-/// Interrupts send signals, too. So only the first threads are looked at here; if none of them takes it, one of the rank's
-/// looks at the others ([`claim`]).
-fn first_taker(rank: &Rank, signal: Signal) -> Option<&Thread> {
-    let takes = |thread: &&Thread| thread.is_live() && thread.takes(signal);
-    // BOUND: LOOKS.
-    let mut first = (0..LOOKS).filter_map(|index| rank.threads.get(index));
-    // BOUND: LOOKS.
-    first.find(takes)
-}
-
-/// The thread that runs here, if it is the rank's.
-fn current_of(rank: &Rank) -> Option<&'static Thread> {
-    thread::current().filter(|thread| core::ptr::eq(thread.rank, rank))
-}
-
-/// Has a thread of the rank do what there was no time for: the one that runs here, if it is one.
-fn have_claimed(rank: &'static Rank, here: Option<&'static Thread>) {
-    if let Some(thread) = here.or_else(|| rank.threads.first()) {
-        // The thread may find just then that it has nothing to look at, and forget: so all look at this as well.
-        rank.unclaimed.store(true, Ordering::SeqCst);
-        tell(thread);
-    }
-}
-
-/// Does what there was no time for when a signal was sent: takes over the host's, finds which threads take them, which timers go on.
-#[inline]
-pub fn claim(thread: &Thread) {
-    if thread.rank.unclaimed.load(Ordering::SeqCst)
-        && thread.rank.unclaimed.swap(false, Ordering::SeqCst)
-    {
-        claim_all(thread);
-    }
-}
-
-#[cold]
-fn claim_all(thread: &Thread) {
-    collect(thread.rank);
-    // The thread may be the only one that takes a signal: it looks at those next, or is interrupted.
-    tell_takers(thread.rank, SigSet(u64::MAX), |_| true);
-    timer::posix::forgotten(thread.rank);
-}
-
-/// Signals of the process that the thread no longer takes are others' to look at: it blocked them, or it ends.
-#[inline]
-pub fn hand_over(thread: &Thread, set: SigSet) {
-    if thread.rank.threads.live() > 1 {
-        hand_over_to_others(thread, set);
-    }
-}
-
-#[cold]
-#[inline(never)] // Out of the way of a thread that is its rank's only one, as the next.
-fn hand_over_to_others(thread: &Thread, set: SigSet) {
-    tell_takers(thread.rank, set, |other| !core::ptr::eq(other, thread));
-}
-
-/// As [`hand_over`] of all that a thread blocks which has others beside it: some of it may have been announced to them before.
-#[cold]
-#[inline(never)]
-pub fn hand_over_blocked(thread: &Thread) {
-    let blocked = thread.signals.lock().thread.blocked();
-    hand_over_to_others(thread, blocked);
-}
-
-/// Has each pending signal of the process in `set` looked at by a thread that takes it, the first for which `may` holds.
-fn tell_takers(rank: &'static Rank, set: SigSet, may: impl Fn(&Thread) -> bool) {
-    let pending = rank.signals.lock().process.pending.set().and(set);
-    for signal in pending.iter() {
-        let takes = |other: &&Thread| {
-            preempt::point(LOOK_WORK);
-            may(other) && other.takes(signal)
-        };
-        // POINT: thread::numbers::each
-        if let Some(other) = rank.threads.each().find(takes) {
-            tell(other);
-        }
-    }
-}
-
-/// Has a thread look at its signals before it returns to ring 3, and now if it waits or runs elsewhere. The one that runs here
-/// may be about to wait, and have let this interrupt in meanwhile: it does not.
-#[inline]
-pub fn tell(thread: &'static Thread) {
-    note(thread);
-    sched::interrupt(&thread.task);
-}
-
-/// Has a thread look at its signals before it returns to ring 3.
-#[inline]
-fn note(thread: &Thread) {
-    thread.signal_pending.store(true, Ordering::SeqCst);
-    thread.pending_work.store(true, Ordering::SeqCst);
 }
 
 /// Sends a signal to one thread.
@@ -416,77 +312,4 @@ pub fn force(thread: &Thread, info: SigInfo) {
     signals.process.force(&mut own.thread, info);
     thread.signal_pending.store(true, Ordering::Relaxed);
     thread.pending_work.store(true, Ordering::Relaxed);
-}
-
-/// Takes over what the host has for the rank. Called by its threads, on whatever core, that must not return before what was posted
-/// is pending.
-pub fn collect(rank: &'static Rank) {
-    while !collect_some(rank) {
-        preempt::take_interrupts();
-    }
-}
-
-/// The same, called by the doorbell on the core that the proxy rings: it may leave the rest to a thread of the rank.
-pub fn rung(rank: &'static Rank) {
-    if !collect_some(rank) {
-        let here = current_of(rank);
-        have_claimed(rank, here);
-    }
-}
-
-/// Whether that is all.
-fn collect_some(rank: &'static Rank) -> bool {
-    let mut has_request = false;
-    let is_all = {
-        // The mailbox has one consumer. A caller that finds it empty finds what another core took out of it pending.
-        let _turn = rank.collecting.lock();
-        // BOUND: AT_ONCE.
-        for _ in 0..AT_ONCE {
-            let Some(signal) = rank.area.mailbox.take() else {
-                break;
-            };
-            if let Some(number) = Signal::new(u64::from(signal.signo)) {
-                let info = SigInfo::sent(number, signal.code, signal.pid, signal.uid, signal.value);
-                let _ = queue(rank, info); // the host posts no more than there are places
-                if number.is_real_time() {
-                    rank.signals.lock().from_host += 1;
-                }
-            } else {
-                has_request = true;
-            }
-        }
-        rank.area.mailbox.is_empty()
-    };
-    if has_request {
-        debug::look(rank); // it has preemption points
-    }
-    publish_taken(rank);
-    is_all
-}
-
-/// Publishes to the proxy how many of the host's signals are no longer pending, after some were taken or forgotten.
-pub fn publish_taken(rank: &Rank) {
-    rank.signals.lock().publish_taken(rank);
-}
-
-/// Publishes to the proxy which of SIGTTIN and SIGTTOU a thread takes that is about to make a call that can use a terminal: Linux
-/// looks at that before it sends them.
-pub fn publish_takes(thread: &Thread) {
-    let takes = {
-        let process = &thread.rank.signals.lock().process;
-        let own = &thread.signals.lock().thread;
-        own.takes(process, SigSet::BACKGROUND)
-    };
-    thread.area.node.put_takes(takes.0);
-}
-
-/// A call of the thread came back early: what interrupted it may have been posted just before, and is for this thread if it
-/// takes it. Left to another one, it would be sent again by the same call.
-#[cold]
-pub fn interrupted(thread: &Thread) {
-    collect(thread.rank);
-    claim(thread);
-    if recalculate(thread) {
-        thread.pending_work.store(true, Ordering::Relaxed);
-    }
 }
