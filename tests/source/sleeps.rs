@@ -41,6 +41,7 @@ const SLEEPERS: &[(&str, usize)] = &[
     ("tests/noise/team.rs", 1),  // quiet for so long
     ("tests/src/process.rs", 2), // polls; to be ended
     ("tests/src/run.rs", 1),     // to be ended
+    ("tests/src/run/doings.rs", 1), // to be ended
     // Programs.
     ("bench/programs/demanding_threads.h", 3), // to be ended, twice; timers expire meanwhile, by the same clock
     ("bench/programs/neighbours.c", 1),        // a system call like others

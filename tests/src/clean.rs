@@ -68,12 +68,7 @@ pub fn run_in(run: Run, scratch: &Scratch) -> Result<Outcome> {
         ("TMPDIR", &temporary.to_string_lossy()),
     ]);
     let outcome = run.run_in(scratch)?;
-    ensure!(
-        outcome.status.is_some(),
-        "hung for {} s; stderr:\n{}",
-        outcome.took.as_secs(),
-        outcome.stderr.text()
-    );
+    outcome.ended()?;
     nothing_left(&mark, &temporary, &before)?;
     Ok(outcome)
 }

@@ -83,6 +83,7 @@ fn failed_checks(output: &Captured) -> String {
 /// # Errors
 /// Shows all that it said.
 pub fn checks_passed(outcome: &Outcome) -> Result<()> {
+    outcome.ended()?;
     let (said, stderr) = (outcome.stdout.text(), outcome.stderr.text());
     let failed = said.lines().any(|line| line.starts_with("FAIL"));
     ensure!(
@@ -170,12 +171,7 @@ pub fn natively(row: &Row) -> Result<Outcome> {
 /// Says what differs.
 pub fn on_a_node(row: &Row, native: &Outcome) -> Result<()> {
     let margay = outcome(row, Run::margay(row, &["--stats=json"]))?;
-    ensure!(
-        margay.status.is_some(),
-        "hung for {} s; stderr:\n{}",
-        margay.took.as_secs(),
-        margay.stderr.text()
-    );
+    margay.ended()?;
     let (stats, rest) = match Stderr::new(margay.stderr.head()) {
         Ok(stderr) => (Some(stderr.stats), stderr.rest),
         Err(_) => (None, margay.stderr.head().to_vec()),

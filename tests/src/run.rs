@@ -1,5 +1,8 @@
 //! One run of a program, natively or under yod, and everything that can be seen of it.
 
+mod doings;
+mod outcome;
+
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read;
@@ -13,9 +16,10 @@ use anyhow::{Context, Result, ensure};
 
 use crate::capture::Captured;
 use crate::manifest::{Row, Stdin};
-use crate::process;
-use crate::scratch::{self, Left, Scratch};
-use crate::{stream, tree};
+use crate::scratch::{self, Scratch};
+use crate::{process, stream, tree};
+
+pub use outcome::Outcome;
 
 /// After this a run counts as hung.
 pub const HANG: Duration = Duration::from_secs(20);
@@ -51,23 +55,6 @@ pub struct Started<'a> {
 
 /// What comes out of a pipe once it has ended.
 type Output = Receiver<std::io::Result<Captured>>;
-
-/// What was seen of a run.
-#[derive(Debug)]
-pub struct Outcome {
-    /// As a shell sees it; `None`: it hung and was killed.
-    pub status: Option<i32>,
-    /// Standard output.
-    pub stdout: Captured,
-    /// Standard error.
-    pub stderr: Captured,
-    /// What it left in its directory.
-    pub files: BTreeMap<PathBuf, Left>,
-    /// What uname(2) told the program, if it says so.
-    pub release: Option<String>,
-    /// How long it took.
-    pub took: Duration,
-}
 
 impl Run {
     /// A command line; the program is an absolute path.
@@ -293,23 +280,6 @@ impl Run {
     }
 }
 
-impl Outcome {
-    /// That the status is 0.
-    ///
-    /// # Errors
-    /// It is not: with all that was printed.
-    pub fn ended_well(&self) -> Result<()> {
-        ensure!(
-            self.status == Some(0),
-            "status {:?}: {}{}",
-            self.status,
-            self.stdout.text(),
-            self.stderr.text()
-        );
-        Ok(())
-    }
-}
-
 impl Started<'_> {
     /// Its process id: that of the command itself.
     #[must_use]
@@ -323,11 +293,14 @@ impl Started<'_> {
     /// When something keeps its output open after its end.
     pub fn finish(mut self, limit: Duration) -> Result<Outcome> {
         let ended = process::wait(&mut self.child, limit)?;
+        let mut doings = String::new();
         if ended.is_none() {
+            doings = doings::of(self.child.id());
             process::kill_group(&mut self.child);
         }
         Ok(Outcome {
             status: ended.map(process::shell_status),
+            doings,
             stdout: drained(&self.stdout).context("stdout")?,
             stderr: drained(&self.stderr).context("stderr")?,
             files: scratch::list(&self.scratch.path().join("cwd"))?,
@@ -390,12 +363,14 @@ mod tests {
 
     #[test]
     fn a_hung_run_is_ended() {
-        let seen = shell("sleep 60")
+        let seen = shell("echo begun; exec sleep 60")
             .limit(Duration::from_millis(100))
             .run()
             .expect("ran");
         assert_eq!(seen.status, None);
         assert!(seen.took < HANG);
+        let why = seen.ended().expect_err("it hung").to_string();
+        assert!(why.contains("(sleep) S"), "{why}");
     }
 
     #[test]
