@@ -12,6 +12,8 @@ use crate::{preempt, rank, sched};
 
 /// Each rank attaches once and ends once, and has its program replaced once at a time.
 static QUEUE: Mutex<ArrayVec<Event, { 3 * MAX_RANKS }>> = Mutex::new(ArrayVec::new_const());
+/// A proxy has attached that the PCT has not taken note of.
+static HAS_NEW: AtomicBool = AtomicBool::new(false);
 /// Work of looking whether a proxy attached, and of taking over what one says, in instructions.
 const LOOK_WORK: u32 = 20;
 const ATTACH_WORK: u32 = 1000;
@@ -33,12 +35,17 @@ pub fn look(cpu: usize) {
     // BOUND: the ranks of a core, a few instructions each.
     let is_new = rank::home::ranks(cpu).any(Rank::is_new);
     if is_new && !PCT_LOST.load(Ordering::Acquire) {
+        HAS_NEW.store(true, Ordering::SeqCst);
         sched::unpark_pct();
     }
 }
 
-/// Looks for proxies that attached.
+/// Looks for proxies that attached, if a core was rung by one since it last did: each of many ranks' events would else cost a look
+/// at all of them.
 fn look_for_new() {
+    if !HAS_NEW.swap(false, Ordering::SeqCst) {
+        return;
+    }
     for rank in rank::all() {
         preempt::point(LOOK_WORK);
         if rank.attach() {
