@@ -23,6 +23,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compute.h"
+
 enum { BATCH_US = 20000, CG_STEPS = 60, BLOCKS = 32, MOST_RANKS = 64 };
 
 static int rank, ranks, before, after; /* MPI_PROC_NULL at the ends */
@@ -49,34 +51,16 @@ static double sum_over_ranks(double own)
     return sum;
 }
 
-static uint64_t next_random(uint64_t *state) /* Knuth's MMIX */
-{
-    *state = *state * 6364136223846793005 + 1442695040888963407;
-    return *state >> 33;
-}
-
 /* cg: a cube of n^3 points in a frame of zeros, and of the neighbours' planes */
 
-static struct {
-    int n, steps;
-    size_t plane; /* in doubles, frame included */
-    double *x, *r, *p, *q, rr;
-} cg;
+static struct cube cg;
+static double cg_rr;
+static int cg_steps;
 
 static void cg_restart(void)
 {
-    size_t points = cg.plane * (size_t)(cg.n + 2);
-    memset(cg.x, 0, points * sizeof *cg.x);
-    cg.rr = 0;
-    for (int k = 1; k <= cg.n; k++)
-        for (int j = 1; j <= cg.n; j++)
-            for (int i = 1; i <= cg.n; i++) {
-                size_t at = (size_t)k * cg.plane + (size_t)(j * (cg.n + 2) + i);
-                cg.r[at] = cg.p[at] = 1.0 + (i * 7 + j * 5 + k * 3 + rank) % 11;
-                cg.rr += cg.r[at] * cg.r[at];
-            }
-    cg.rr = sum_over_ranks(cg.rr);
-    cg.steps = 0;
+    cg_rr = sum_over_ranks(cube_fill(&cg, rank));
+    cg_steps = 0;
 }
 
 static void cg_begin(int n)
@@ -101,48 +85,24 @@ static void cg_exchange(void)
     MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
 }
 
-/** q = A p, and p . q of this rank. */
-static double cg_apply(void)
-{
-    double sum = 0;
-    ptrdiff_t line = cg.n + 2, plane = (ptrdiff_t)cg.plane;
-    for (int k = 1; k <= cg.n; k++)
-        for (int j = 1; j <= cg.n; j++) {
-            const double *p = cg.p + k * plane + j * line;
-            double *q = cg.q + k * plane + j * line;
-            for (int i = 1; i <= cg.n; i++) {
-                q[i] = 6.5 * p[i] - p[i - 1] - p[i + 1] - p[i - line] - p[i + line] - p[i - plane] -
-                       p[i + plane];
-                sum += p[i] * q[i];
-            }
-        }
-    return sum;
-}
-
 static void cg_step(void)
 {
-    if (cg.steps++ == CG_STEPS)
+    if (cg_steps++ == CG_STEPS)
         cg_restart();
     cg_exchange();
-    double alpha = cg.rr / sum_over_ranks(cg_apply()), rr = 0;
-    for (size_t at = cg.plane; at < cg.plane * (size_t)(cg.n + 1); at++) {
-        cg.x[at] += alpha * cg.p[at];
-        cg.r[at] -= alpha * cg.q[at];
-        rr += cg.r[at] * cg.r[at];
-    }
-    rr = sum_over_ranks(rr);
-    for (size_t at = cg.plane; at < cg.plane * (size_t)(cg.n + 1); at++)
-        cg.p[at] = cg.r[at] + rr / cg.rr * cg.p[at];
-    cg.rr = rr;
+    double alpha = cg_rr / sum_over_ranks(cube_apply(&cg));
+    double rr = sum_over_ranks(cube_advance(&cg, alpha));
+    cube_turn(&cg, rr / cg_rr);
+    cg_rr = rr;
 }
 
 static void cg_end(void)
 {
     cg_restart();
-    double start = cg.rr;
+    double start = cg_rr;
     for (int i = 0; i < CG_STEPS; i++)
         cg_step();
-    must(cg.rr < start * 1e-16, "cg: it does not converge");
+    must(cg_rr < start * 1e-16, "cg: it does not converge");
     free(cg.x), free(cg.r), free(cg.p), free(cg.q);
 }
 
@@ -163,11 +123,9 @@ static void lu_sweep(int from, int to)
 {
     for (int block = 0; block < BLOCKS; block++) {
         if (from == MPI_PROC_NULL)
-            for (int i = 0; i < lu.n; i++)
-                lu.values[i] = block + i;
+            values_fill(lu.values, lu.n, block);
         MPI_Recv(lu.values, lu.n, MPI_DOUBLE, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        for (int i = 0; i < lu.n; i++)
-            lu.values[i] += 1;
+        values_add_one(lu.values, lu.n);
         MPI_Send(lu.values, lu.n, MPI_DOUBLE, to, 0, MPI_COMM_WORLD);
     }
 }
@@ -210,44 +168,13 @@ static void ft_begin(int n)
             ft.matrix[line * n + i] = ft_value(rank * ft.lines + line, i);
 }
 
-static void ft_line(double complex *line, bool back)
-{
-    int n = ft.n;
-    for (int i = 1, j = 0; i < n; i++) { /* in the order of reversed bits */
-        int bit = n >> 1;
-        for (; j & bit; bit >>= 1)
-            j ^= bit;
-        j ^= bit;
-        if (i < j) {
-            double complex other = line[i];
-            line[i] = line[j];
-            line[j] = other;
-        }
-    }
-    for (int half = 1; half < n; half *= 2)
-        for (int first = 0; first < n; first += 2 * half)
-            for (int i = 0; i < half; i++) {
-                double complex root = ft.roots[i * (n / 2 / half)];
-                double complex odd = line[first + half + i] * (back ? conj(root) : root);
-                line[first + half + i] = line[first + i] - odd;
-                line[first + i] += odd;
-            }
-}
-
 static void ft_transpose(void)
 {
-    int n = ft.n, lines = ft.lines;
-    for (int to = 0; to < ranks; to++)
-        for (int i = 0; i < lines; i++)
-            for (int line = 0; line < lines; line++)
-                ft.sent[(to * lines + i) * lines + line] = ft.matrix[line * n + to * lines + i];
-    double complex *got = memory((size_t)n * (size_t)lines * sizeof *got);
-    int count = lines * lines * 2;
+    lines_to_blocks(ft.matrix, ft.lines, ft.n, ft.sent);
+    int count = ft.lines * ft.lines * 2;
+    double complex *got = memory((size_t)ft.n * (size_t)ft.lines * sizeof *got);
     MPI_Alltoall(ft.sent, count, MPI_DOUBLE, got, count, MPI_DOUBLE, MPI_COMM_WORLD);
-    for (int from = 0; from < ranks; from++)
-        for (int line = 0; line < lines; line++)
-            memcpy(ft.matrix + line * n + from * lines, got + (from * lines + line) * lines,
-                   (size_t)lines * sizeof *got);
+    blocks_to_lines(got, ft.lines, ft.n, ft.matrix);
     free(got);
 }
 
@@ -255,7 +182,7 @@ static void ft_transform(bool back)
 {
     for (int pass = 0; pass < 2; pass++) {
         for (int line = 0; line < ft.lines; line++)
-            ft_line(ft.matrix + line * ft.n, back);
+            line_transform(ft.matrix + line * ft.n, ft.n, ft.roots, back);
         ft_transpose();
     }
 }
@@ -264,9 +191,7 @@ static void ft_step(void)
 {
     ft_transform(false);
     ft_transform(true);
-    double points = (double)ft.n * ft.n;
-    for (int i = 0; i < ft.n * ft.lines; i++)
-        ft.matrix[i] /= points;
+    numbers_divide(ft.matrix, (size_t)ft.n * (size_t)ft.lines, (double)ft.n * ft.n);
 }
 
 static void ft_end(void)
@@ -280,7 +205,6 @@ static void ft_end(void)
 
 /* is: keys below KEYS, of which each rank gets a range */
 
-enum { KEYS = 1 << 16 };
 static struct {
     int n, got;
     uint64_t random;
@@ -300,10 +224,7 @@ static void is_step(void)
 {
     int width = KEYS / ranks, counts[MOST_RANKS] = { 0 }, places[MOST_RANKS], at[MOST_RANKS];
     int theirs[MOST_RANKS], to[MOST_RANKS];
-    for (int i = 0; i < is.n; i++) {
-        is.keys[i] = (int32_t)(next_random(&is.random) % KEYS);
-        counts[is.keys[i] / width]++;
-    }
+    keys_draw(is.keys, is.n, width, &is.random, counts);
     MPI_Alltoall(counts, 1, MPI_INT, theirs, 1, MPI_INT, MPI_COMM_WORLD);
     places[0] = to[0] = 0;
     for (int r = 1; r < ranks; r++) {
@@ -311,18 +232,11 @@ static void is_step(void)
         to[r] = to[r - 1] + theirs[r - 1];
     }
     memcpy(at, places, sizeof at);
-    for (int i = 0; i < is.n; i++)
-        is.sent[at[is.keys[i] / width]++] = is.keys[i];
+    keys_deal(is.keys, is.n, width, at, is.sent);
     is.got = to[ranks - 1] + theirs[ranks - 1];
     MPI_Alltoallv(is.sent, counts, places, MPI_INT32_T, is.received, theirs, to, MPI_INT32_T,
                   MPI_COMM_WORLD);
-    static int32_t often[KEYS];
-    memset(often, 0, (size_t)width * sizeof *often);
-    for (int i = 0; i < is.got; i++)
-        often[is.received[i] - rank * width]++;
-    for (int key = 0, i = 0; key < width; key++)
-        for (int32_t times = often[key]; times > 0; times--)
-            is.received[i++] = rank * width + key;
+    keys_sort(is.received, is.got, rank * width, width);
 }
 
 static void is_end(void)
@@ -351,12 +265,7 @@ static void ep_begin(int n)
 
 static void ep_step(void)
 {
-    int inside = 0;
-    for (int i = 0; i < ep.n; i++) {
-        double x = (double)next_random(&ep.random) / 0x1p31, y = (double)next_random(&ep.random) / 0x1p31;
-        inside += x * x + y * y < 1;
-    }
-    ep.inside = sum_over_ranks(inside);
+    ep.inside = sum_over_ranks(points_inside(ep.n, &ep.random));
 }
 
 static void ep_end(void)
