@@ -49,6 +49,7 @@ enum {
     SHORT_LINES = 4,
     SHORT_BYTES = LINE_DATA_BYTES + (SHORT_LINES - 1) * LINE_BYTES,
     FOLLOW_BYTES = 2048, /* what medium data is written and read in, to overlap */
+    FETCHED_BYTES = 1024, /* of a buffer, at once: about as many lines as a core can await */
     COMMUNICATORS = 65536, /* ob1's limit for 4.1, which we keep */
 };
 
@@ -257,6 +258,13 @@ static inline void enter(void)
 {
     if (OPAL_UNLIKELY(opal_using_threads()))
         pthread_mutex_lock(&job.lock);
+}
+
+/** Into the cache before they are read or written; does not wait for them. */
+static inline void fetch_lines(const char *start, size_t bytes)
+{
+    for (size_t at = 0; at < bytes; at += LINE_BYTES)
+        __builtin_prefetch(start + at);
 }
 
 /** Completion callbacks run here: they may call the module again. */

@@ -158,9 +158,27 @@ int smartmap_progress(void)
     return progress(NULL);
 }
 
+/**
+ * Who waits for a message fetches the lines that it will be copied to, some between
+ * two looks.  Else the copy waits for them, and so does all that is stored after
+ * it, an answer among it.
+ */
+static void fetch_buffer(struct request *r)
+{
+    const char *start = r->start;
+    size_t bytes = start ? r->bytes : 0, most = (size_t)job.sizes.medium_bytes;
+    for (size_t at = 0; at < bytes && at < most && !REQUEST_COMPLETE(&r->super); at += FETCHED_BYTES) {
+        size_t left = bytes - at;
+        fetch_lines(start + at, left < FETCHED_BYTES ? left : FETCHED_BYTES);
+        progress(r);
+    }
+}
+
 /** Until a request is complete. */
 void smartmap_wait_for(struct request *r)
 {
+    if (r->receive)
+        fetch_buffer(r);
     while (!REQUEST_COMPLETE(&r->super)) {
         for (int i = 0; i < SPINS && !REQUEST_COMPLETE(&r->super); i++)
             progress(r);
