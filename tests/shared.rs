@@ -46,13 +46,7 @@ fn two_ranks_share_files_as_two_processes_do() -> Result<()> {
             .args(&[program()])
             .env(&name("node")),
     )?;
-    ensure!(
-        on_node.status == Some(0),
-        "status {:?}: {}{}",
-        on_node.status,
-        on_node.stdout.text(),
-        on_node.stderr.text()
-    );
+    on_node.ended_well()?;
     ensure!(
         on_node.stdout.text() == native.stdout.text(),
         "{}",

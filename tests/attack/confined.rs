@@ -92,11 +92,7 @@ impl Confined {
         let stderr = outcome.stderr.text();
         let log = fs::read(self.scratch.path().join("log/kernel")).unwrap_or_default();
         let log = String::from_utf8_lossy(&log);
-        let took = outcome.took.as_secs();
-        ensure!(
-            outcome.status.is_some(),
-            "hung for {took} s; stderr:\n{stderr}"
-        );
+        outcome.ended()?;
         ensure!(
             outcome.status != Some(70) && !log.contains("PANIC"),
             "the node is to blame; stderr:\n{stderr}\nkernel:\n{log}"

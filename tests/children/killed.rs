@@ -57,11 +57,7 @@ fn round(random: &mut Random) -> Result<()> {
     let yod = started.pid();
     process::signal(yod, rustix::process::Signal::TERM);
     let outcome = started.finish(HANG)?;
-    ensure!(
-        outcome.status.is_some(),
-        "hung; stderr: {}",
-        outcome.stderr.text()
-    );
+    outcome.ended()?;
     ensure!(
         process::left_over(&mark, GONE).is_empty(),
         "children are left"

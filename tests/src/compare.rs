@@ -134,7 +134,9 @@ fn outcome(row: &Row, run: Run) -> Result<Outcome> {
     } else {
         Scratch::new()?
     };
-    run.limit(limit(row)).run_in(&scratch)
+    let outcome = run.limit(limit(row)).run_in(&scratch)?;
+    outcome.ended()?;
+    Ok(outcome)
 }
 
 /// Runs a row natively and on a node and checks that they cannot be told apart, and that the second was on a node.
@@ -150,7 +152,7 @@ pub fn row(row: &Row) -> Result<()> {
 /// # Errors
 /// When it does not end as the row says.
 pub fn natively(row: &Row) -> Result<Outcome> {
-    let native = outcome(row, Run::native(row))?;
+    let native = outcome(row, Run::native(row)).context("natively")?;
     let End::Status(wanted) = row.end else {
         bail!("a program that does not end cannot be compared");
     };
@@ -171,7 +173,6 @@ pub fn natively(row: &Row) -> Result<Outcome> {
 /// Says what differs.
 pub fn on_a_node(row: &Row, native: &Outcome) -> Result<()> {
     let margay = outcome(row, Run::margay(row, &["--stats=json"]))?;
-    margay.ended()?;
     let (stats, rest) = match Stderr::new(margay.stderr.head()) {
         Ok(stderr) => (Some(stderr.stats), stderr.rest),
         Err(_) => (None, margay.stderr.head().to_vec()),
