@@ -33,8 +33,8 @@ const PROGRAMS: &[(&str, &str)] = &[
 const HEADERS_BYTES: u64 = 64 + 16 * 56;
 /// Of the offset of the section headers (`e_shoff`, ELF-64 Object File Format 1.5, figure 2), which are for linkers.
 const SECTIONS_AT: usize = 40;
-/// A mutated program may run for ever.
-const IMAGE_LIMIT: &str = "5";
+/// A mutated program may run for ever; one that must run has the time of every job, for a machine may be busy.
+const MUTATED_LIMIT: &[&str] = &["--timeout", "5"];
 
 /// What happens in every round of random calls: where all of them fail at once, nothing is attacked.
 const IN_EVERY_ROUND: &[&str] = &[
@@ -136,17 +136,17 @@ pub fn images(round: Round) -> Result<u64> {
         let (kind, name) = *random.pick(PROGRAMS);
         let mut bytes = fs::read(tree::program(kind, name))?;
         let harmless = number == 0;
-        let done = if harmless {
+        let (done, options): (_, &[_]) = if harmless {
             bytes[SECTIONS_AT..SECTIONS_AT + 8].copy_from_slice(&random.next().to_le_bytes());
-            "only where no loader looks".to_owned()
+            ("only where no loader looks".to_owned(), &[])
         } else {
-            mutate(&mut bytes, &mut random)
+            (mutate(&mut bytes, &mut random), MUTATED_LIMIT)
         };
         bring_libraries(kind, &confined.cwd())?;
         let path = confined.cwd().join("mutated");
         fs::write(&path, &bytes)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
-        let outcome = confined.job(round.ranks, &["--timeout", IMAGE_LIMIT], &["./mutated"])?;
+        let outcome = confined.job(round.ranks, options, &["./mutated"])?;
         said_why(&outcome, round).with_context(|| format!("{kind}/{name}, {done}"))?;
         let ran = outcome.status == Some(0) && outcome.stdout.len_bytes > 0;
         ensure!(
