@@ -1,16 +1,39 @@
 /*
  * MPI's data-moving collectives, each said as an exchange (move.c).
  */
+#include "copy.h"
 #include "team.h"
+
+enum { FETCHED_BYTES = 2048 }; /* about as many lines as a core can await */
 
 /** One buffer per rank; a job's ranks on a node are few enough for the stack. */
 typedef struct buffer pieces_t[SMARTMAP_MAX_RANKS];
+
+/**
+ * Short data that will be read or written, on its way into the cache before the first
+ * peer is waited for.  Else each copy waits for its lines, and so does all that is stored
+ * after it.  Of longer data the processor fetches the next lines by itself.
+ */
+static inline __attribute__((always_inline)) void fetch_short(const char *start, size_t bytes)
+{
+    if (bytes <= FETCHED_BYTES)
+        fetch_lines(start, bytes);
+}
+
+/** MPI_IN_PLACE comes with no count and no type (MPI 6.2.3). */
+static struct buffer one_piece(const void *address, size_t count, port_type_t type)
+{
+    if (address != MPI_IN_PLACE)
+        fetch_short(address, count * (size_t)smartmap_shape(type).extent);
+    return (struct buffer){ (void *)address, count, type };
+}
 
 /** Equal pieces of `count` elements, one after the other. */
 static void equal_pieces(pieces_t to, int size, const void *base, size_t count,
                          port_type_t type)
 {
     ptrdiff_t step = (ptrdiff_t)count * smartmap_shape(type).extent;
+    fetch_short(base, (size_t)(size * step));
     for (int r = 0; r < size; r++)
         to[r] = (struct buffer){ (char *)base + r * step, count, type };
 }
@@ -36,7 +59,7 @@ static void typed_pieces(pieces_t to, int size, const void *base, struct numbers
 
 int smartmap_bcast(struct team *t, void *buffer, size_t count, port_type_t type, int root)
 {
-    struct buffer whole = { buffer, count, type };
+    struct buffer whole = one_piece(buffer, count, type);
     pieces_t in;
     in[root] = whole;
     struct exchange x = { .out_same = true, .reader = ALL_RANKS, .writer = NO_RANK };
@@ -65,7 +88,7 @@ int smartmap_gather(struct team *t, const void *send, size_t scount, port_type_t
     pieces_t in;
     if (t->rank == root)
         equal_pieces(in, t->size, receive, rcount, rtype);
-    struct buffer own = { (void *)send, scount, stype };
+    struct buffer own = one_piece(send, scount, stype);
     return gather(t, own, send == MPI_IN_PLACE, in, root);
 }
 
@@ -76,7 +99,7 @@ int smartmap_gatherv(struct team *t, const void *send, size_t scount, port_type_
     pieces_t in;
     if (t->rank == root)
         varied_pieces(in, t->size, receive, rcounts, displacements, rtype);
-    struct buffer own = { (void *)send, scount, stype };
+    struct buffer own = one_piece(send, scount, stype);
     return gather(t, own, send == MPI_IN_PLACE, in, root);
 }
 
@@ -98,7 +121,7 @@ int smartmap_scatter(struct team *t, const void *send, size_t scount, port_type_
     pieces_t out;
     if (t->rank == root)
         equal_pieces(out, t->size, send, scount, stype);
-    struct buffer own = { receive, rcount, rtype };
+    struct buffer own = one_piece(receive, rcount, rtype);
     return scatter(t, out, own, receive == MPI_IN_PLACE, root);
 }
 
@@ -109,7 +132,7 @@ int smartmap_scatterv(struct team *t, const void *send, struct numbers scounts,
     pieces_t out;
     if (t->rank == root)
         varied_pieces(out, t->size, send, scounts, displacements, stype);
-    struct buffer own = { receive, rcount, rtype };
+    struct buffer own = one_piece(receive, rcount, rtype);
     return scatter(t, out, own, receive == MPI_IN_PLACE, root);
 }
 
@@ -126,7 +149,7 @@ int smartmap_allgather(struct team *t, const void *send, size_t scount, port_typ
 {
     pieces_t in;
     equal_pieces(in, t->size, receive, rcount, rtype);
-    struct buffer own = { (void *)send, scount, stype };
+    struct buffer own = one_piece(send, scount, stype);
     return allgather(t, own, send == MPI_IN_PLACE, in);
 }
 
@@ -136,7 +159,7 @@ int smartmap_allgatherv(struct team *t, const void *send, size_t scount, port_ty
 {
     pieces_t in;
     varied_pieces(in, t->size, receive, rcounts, displacements, rtype);
-    struct buffer own = { (void *)send, scount, stype };
+    struct buffer own = one_piece(send, scount, stype);
     return allgather(t, own, send == MPI_IN_PLACE, in);
 }
 

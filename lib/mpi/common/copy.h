@@ -1,9 +1,21 @@
-/* Copying what a peer reads next. */
+/* Copying what a peer reads next, and what comes before it. */
 #ifndef SMARTMAP_COMMON_COPY_H
 #define SMARTMAP_COMMON_COPY_H
 
+#include "place.h"
+
 #include <stddef.h>
 #include <string.h>
+
+/**
+ * Into the cache before they are read or written; does not wait for them.  GCC leaves out
+ * calls of functions that do nothing else.
+ */
+static inline __attribute__((always_inline)) void fetch_lines(const char *start, size_t bytes)
+{
+    for (size_t at = 0; at < bytes; at += LINE_BYTES)
+        __builtin_prefetch(start + at);
+}
 
 /**
  * memcpy by pieces: from some MiB on glibc's writes past the caches, which

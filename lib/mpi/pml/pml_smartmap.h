@@ -260,13 +260,6 @@ static inline void enter(void)
         pthread_mutex_lock(&job.lock);
 }
 
-/** Into the cache before they are read or written; does not wait for them. */
-static inline void fetch_lines(const char *start, size_t bytes)
-{
-    for (size_t at = 0; at < bytes; at += LINE_BYTES)
-        __builtin_prefetch(start + at);
-}
-
 /** Completion callbacks run here: they may call the module again. */
 static inline void leave(void)
 {

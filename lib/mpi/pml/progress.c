@@ -3,6 +3,7 @@
  * that have died.
  */
 #define _GNU_SOURCE
+#include "copy.h"
 #include "pml_smartmap.h"
 
 #include <sched.h>

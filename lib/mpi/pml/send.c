@@ -1,6 +1,7 @@
 /*
  * Sends: into the peer's channel at once, or as soon as it has room.
  */
+#include "copy.h"
 #include "pml_smartmap.h"
 
 #include <string.h>

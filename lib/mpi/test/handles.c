@@ -154,7 +154,18 @@ static void without_meaning(void)
     MPI_Scatter(all, rank == 0 ? 1 : -1, rank == 0 ? MPI_INT : MPI_DATATYPE_NULL, &word, 1, MPI_INT, 0,
                 MPI_COMM_WORLD);
     expect(word == rank, "scatter");
+    MPI_Gather(rank == 0 ? MPI_IN_PLACE : &word, rank == 0 ? -1 : 1, rank == 0 ? MPI_DATATYPE_NULL : MPI_INT, all,
+               1, MPI_INT, 0, MPI_COMM_WORLD);
+    expect(rank != 0 || all[size - 1] == size - 1, "gather in place");
+    MPI_Scatter(all, 1, MPI_INT, rank == 0 ? MPI_IN_PLACE : &word, rank == 0 ? -1 : 1,
+                rank == 0 ? MPI_DATATYPE_NULL : MPI_INT, 0, MPI_COMM_WORLD);
+    expect(word == rank, "scatter in place");
     free(all);
+    int *words = malloc((size_t)size * sizeof *words);
+    words[rank] = rank;
+    MPI_Allgather(MPI_IN_PLACE, -1, MPI_DATATYPE_NULL, words, 1, MPI_INT, MPI_COMM_WORLD);
+    expect(words[0] == 0 && words[size - 1] == size - 1, "allgather in place");
+    free(words);
 }
 
 /** Rank 0 waits in a collective for those who need its library for their locks. */
