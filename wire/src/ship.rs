@@ -172,8 +172,8 @@ impl Server {
 }
 
 impl Slot {
-    /// What an operation found besides its result. Of a Linux call, 0 or 1 each: whether it raised SIGPIPE, if it is one that
-    /// may; whether EINTR is final, if it returned that. To be written before the answer (server), and read after it (caller).
+    /// What an operation found besides its result. Of a Linux call: the signal that it raised, SIGPIPE or SIGXFSZ, if it is one that
+    /// may, or 0; whether EINTR is final, 0 or 1, if it returned that. To be written before the answer (server), and read after it (caller).
     pub fn put_more(&self, more: [u64; 2]) {
         for (word, value) in self.more.iter().zip(more) {
             word.put(value);

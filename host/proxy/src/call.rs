@@ -22,7 +22,6 @@ use crate::child;
 use crate::fds;
 use crate::heritage;
 use crate::rank::Rank;
-use crate::signals;
 use crate::special::{self, Special};
 use crate::stub;
 use crate::terminal::Follower;
@@ -55,7 +54,7 @@ impl Caller {
         match by_nr(nr) {
             Some(call) if call.serve == Serve::Shipped || call.relayed => {
                 let ret = self.shipped(call, *args).unwrap_or_else(Errno::ret);
-                if call.sigpipe || ret == Errno::EINTR.ret() {
+                if aside::is_found(call, ret) {
                     let slot = &self.rank.words.threads[self.index].slot;
                     slot.put_more(aside::found(call, args, ret));
                 }
@@ -109,9 +108,6 @@ impl Caller {
         }
         special::complete(rank, call, &args, ret)?;
         args::finish(&after, ret, rank, &self.scratch)?;
-        if ret == Errno::EFBIG.ret() {
-            signals::pass_on(libc::SIGXFSZ); // RLIMIT_FSIZE: Linux signals the thread, not the process
-        }
         Ok(ret)
     }
 }

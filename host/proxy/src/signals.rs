@@ -299,23 +299,15 @@ fn set_timer(timer: i32, after_ns: u64) {
     unsafe { stub::syscall(libc::SYS_timer_settime as u64, &args) };
 }
 
-/// Passes a signal that Linux has sent to the calling thread itself on to the whole process, where it is received. Does
-/// nothing when none is pending.
-pub fn pass_on(signo: i32) {
-    if forget(signo) {
-        send_to_self(signo);
-    }
-}
-
 /// Takes a pending signal from the calling thread, which blocks it; whether there was one.
 pub fn forget(signo: i32) -> bool {
     dequeue(signo).is_some()
 }
 
-/// Takes the SIGPIPE that Linux has sent to the calling thread, which blocks it, for a write; whether there was one. One that
+/// Takes the signal that Linux has sent to the calling thread, which blocks it, for what it did; whether there was one. One that
 /// another process has sent is put back: that is for the whole process.
-pub fn take_sigpipe() -> bool {
-    let Some(info) = dequeue(libc::SIGPIPE) else {
+pub fn take_own(signo: i32) -> bool {
+    let Some(info) = dequeue(signo) else {
         return false;
     };
     let own_pid = std::process::id();
@@ -324,7 +316,7 @@ pub fn take_sigpipe() -> bool {
     if !own {
         let args = [
             own_pid.into(),
-            libc::SIGPIPE as u64,
+            signo as u64,
             &raw const info as u64,
             0,
             0,
@@ -334,7 +326,7 @@ pub fn take_sigpipe() -> bool {
         let queued = unsafe { stub::syscall(libc::SYS_rt_sigqueueinfo as u64, &args) };
         if queued != 0 {
             // Only a process's first thread may say who has sent it (Linux: do_rt_sigqueueinfo).
-            send_to_self(libc::SIGPIPE);
+            send_to_self(signo);
         }
     }
     own
@@ -394,11 +386,11 @@ mod tests {
             unsafe { libc::gettid() } as u32,
             libc::SIGPIPE,
         );
-        assert!(!take_sigpipe());
+        assert!(!take_own(libc::SIGPIPE));
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
         std::io::Write::write(&mut &writer, b"x").expect_err("nothing reads");
-        assert!(take_sigpipe() && !take_sigpipe());
+        assert!(take_own(libc::SIGPIPE) && !take_own(libc::SIGPIPE));
         mask(How::Set, old);
     }
 

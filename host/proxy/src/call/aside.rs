@@ -1,4 +1,4 @@
-//! What the QK needs of a call besides its result, and Linux does not say in it: whether it sent SIGPIPE, and whether a
+//! What the QK needs of a call besides its result, and Linux does not say in it: whether it sent SIGPIPE or SIGXFSZ, and whether a
 //! call that was interrupted may be started again.
 
 use std::os::fd::BorrowedFd;
@@ -9,11 +9,27 @@ use rustix::net::sockopt::{Timeout, socket_timeout};
 
 use crate::signals;
 
-/// The two answers, 0 or 1 each, of a call with the arguments that the rank gave.
+/// Whether there is something to say of a call that returned `ret`; else the QK does not ask.
+pub fn is_found(call: &Call, ret: i64) -> bool {
+    call.sigpipe || [Errno::EINTR.ret(), Errno::EFBIG.ret()].contains(&ret)
+}
+
+/// The two answers, as [`wire::ship::Slot::put_more`] says, of a call with the arguments that the rank gave.
 pub fn found(call: &Call, args: &[u64; 6], ret: i64) -> [u64; 2] {
-    let sigpipe = call.sigpipe && may_raise_sigpipe(call, args, ret) && signals::take_sigpipe();
     let is_final = ret == Errno::EINTR.ret() && has_timeout(call, args);
-    [sigpipe.into(), is_final.into()]
+    [raised(call, args, ret), is_final.into()]
+}
+
+/// The signal that Linux has sent to this thread for the call, or 0. It blocks both.
+fn raised(call: &Call, args: &[u64; 6], ret: i64) -> u64 {
+    let signo = if ret == Errno::EFBIG.ret() {
+        libc::SIGXFSZ // RLIMIT_FSIZE
+    } else if call.sigpipe && may_raise_sigpipe(call, args, ret) {
+        libc::SIGPIPE
+    } else {
+        return 0;
+    };
+    u64::from(signals::take_own(signo)) * signo as u64
 }
 
 /// Whether Linux may have sent SIGPIPE: it also does when a reader leaves after a part was written. What is done whole, as most

@@ -191,7 +191,10 @@ fn sigpipe_is_said_once() {
     let mut node = Node::new();
     let raised = |node: &Node| node.threads()[0].slot.more()[0];
     let unix = libc::AF_UNIX as u64;
-    for (kind, sends) in [(libc::SOCK_STREAM, 1), (libc::SOCK_SEQPACKET, 0)] {
+    for (kind, sends) in [
+        (libc::SOCK_STREAM, libc::SIGPIPE as u64),
+        (libc::SOCK_SEQPACKET, 0),
+    ] {
         let args = [unix, kind as u64, 0, BUF];
         assert_eq!(node.call(libc::SYS_socketpair, &args), 0);
         let (own, other) = (node.get_i32(BUF) as u64, node.get_i32(BUF + 4) as u64);
