@@ -81,33 +81,32 @@ static void grow(struct match_table *t)
     free(t->buckets);
     t->buckets = more;
     t->mask = buckets - 1;
-    for (struct match_item *item = t->all.first; item; item = item->all.next)
+    for (struct match_item *item = t->all.first; item != t->unhashed; item = item->all.next)
         link_classes(t, item);
 }
 
-static void hash(struct match_table *t, struct match_item *item)
+static void hash_all(struct match_table *t)
 {
-    if (t->items > t->mask)
-        grow(t);
-    link_classes(t, item);
-    for (unsigned class = 0; class < CLASSES; class++)
-        t->in_class[class] += item->classes >> class & 1;
+    for (struct match_item *item = t->unhashed; item; item = item->all.next) {
+        if (t->items > t->mask)
+            grow(t);
+        link_classes(t, item);
+        for (unsigned class = 0; class < CLASSES; class++)
+            t->in_class[class] += item->classes >> class & 1;
+        item->hashed = true;
+        t->unhashed = item->all.next;
+    }
 }
 
 static void insert(struct match_table *t, struct match_item *item, unsigned classes)
 {
     item->classes = (uint8_t)classes;
+    item->hashed = false;
     item->turn = ++t->turn;
-    if (t->items == 0) {
-        t->lone = item;
-    } else {
-        if (t->lone)
-            hash(t, t->lone);
-        t->lone = NULL;
-        hash(t, item);
-    }
     append(&t->all, item, offsetof(struct match_item, all));
     t->items++;
+    if (!t->unhashed)
+        t->unhashed = item;
 }
 
 bool match_start(struct match_table *t)
@@ -142,12 +141,12 @@ void match_keep(struct match_table *t, struct match_item *message)
 
 void match_remove(struct match_table *t, struct match_item *item)
 {
+    if (t->unhashed == item)
+        t->unhashed = item->all.next;
     detach(&t->all, item, offsetof(struct match_item, all));
     t->items--;
-    if (item == t->lone) {
-        t->lone = NULL;
+    if (!item->hashed)
         return;
-    }
     for (unsigned class = 0; class < CLASSES; class++)
         if (item->classes >> class & 1) {
             detach(bucket_of(t, class, &item->key), item, link_in(class));
@@ -170,11 +169,13 @@ static struct match_item *first_in_class(const struct match_table *t, unsigned c
     return item;
 }
 
-struct match_item *match_receive(const struct match_table *t, const struct match_key *key)
+struct match_item *match_receive(struct match_table *t, const struct match_key *key)
 {
-    if (t->lone)
-        return takes(&t->lone->key, key) ? t->lone : NULL;
-    struct match_item *first = NULL;
+    struct match_item *first = t->all.first;
+    if (!first || takes(&first->key, key))
+        return first;
+    hash_all(t);
+    first = NULL;
     unsigned classes = classes_of_message(key);
     for (unsigned class = 0; class < CLASSES; class++) {
         if (t->in_class[class] == 0 || !(classes >> class & 1))
@@ -186,10 +187,12 @@ struct match_item *match_receive(const struct match_table *t, const struct match
     return first;
 }
 
-struct match_item *match_message(const struct match_table *t, const struct match_key *key)
+struct match_item *match_message(struct match_table *t, const struct match_key *key)
 {
-    if (t->lone)
-        return takes(key, &t->lone->key) ? t->lone : NULL;
+    struct match_item *first = t->all.first;
+    if (!first || takes(key, &first->key))
+        return first;
+    hash_all(t);
     unsigned class = class_of(key);
     return t->in_class[class] == 0 ? NULL : first_in_class(t, class, key);
 }

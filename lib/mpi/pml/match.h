@@ -7,8 +7,9 @@
  * (ANY_SOURCE), with source only (ANY_TAG), and neither.  A receive is in the
  * class of its wildcards; an arriving message looks in each class and takes the
  * earliest receive.  An unexpected message is in all classes, so that a receive
- * looks in its own only.  What is alone in its table, as in most programs that
- * wait for one message at a time, is not hashed.  Nothing here knows Open MPI.
+ * looks in its own only.  What is met in the order of the table, as in most
+ * programs, is never hashed: the rest is when something is not.  Nothing here
+ * knows Open MPI.
  */
 #ifndef PML_MATCH_H
 #define PML_MATCH_H
@@ -33,7 +34,8 @@ struct match_link {
 /** Embedded in a receive or a message. */
 struct match_item {
     struct match_key key;
-    uint8_t classes;              /* bit c: linked in class c */
+    uint8_t classes;              /* bit c: in class c, once it is hashed */
+    bool hashed;
     uint64_t turn;                /* order of insertion */
     struct match_link in[CLASSES];
     struct match_link all;
@@ -48,7 +50,7 @@ struct match_table {
     size_t mask;
     size_t items;
     size_t in_class[CLASSES];
-    struct match_item *lone; /* the only one, and in no class yet; or NULL */
+    struct match_item *unhashed; /* the first of them; those after it in `all` are, too */
     uint64_t turn;
     struct match_list all; /* in order of insertion */
 };
@@ -66,9 +68,9 @@ void match_keep(struct match_table *t, struct match_item *message);
 void match_remove(struct match_table *t, struct match_item *item);
 
 /** The earliest receive that takes a message with this key, or NULL. */
-struct match_item *match_receive(const struct match_table *t, const struct match_key *key);
+struct match_item *match_receive(struct match_table *t, const struct match_key *key);
 
 /** The earliest message that a receive with this key takes, or NULL. */
-struct match_item *match_message(const struct match_table *t, const struct match_key *key);
+struct match_item *match_message(struct match_table *t, const struct match_key *key);
 
 #endif
