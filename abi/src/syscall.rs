@@ -147,6 +147,14 @@ impl Call {
         self.sigpipe = true;
         self
     }
+
+    /// Whether Linux may have sent a signal to the thread that made the call, which returned `ret`: SIGPIPE, or SIGXFSZ for a file
+    /// that would be longer than RLIMIT_FSIZE.
+    #[inline]
+    #[must_use]
+    pub const fn may_raise(&self, ret: i64) -> bool {
+        self.sigpipe || ret == Errno::EFBIG.ret()
+    }
 }
 
 const fn nests(args: &[Arg]) -> bool {

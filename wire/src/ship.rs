@@ -172,8 +172,9 @@ impl Server {
 }
 
 impl Slot {
-    /// What an operation found besides its result. Of a Linux call: the signal that it raised, SIGPIPE or SIGXFSZ, if it is one that
-    /// may, or 0; whether EINTR is final, 0 or 1, if it returned that. To be written before the answer (server), and read after it (caller).
+    /// What an operation found besides its result. Of a Linux call: the number of the signal that it raised, if it
+    /// [may](abi::syscall::Call::may_raise), or 0; whether EINTR is final, 0 or 1, if it returned that. To be written before the answer
+    /// (server), and read after it (caller).
     pub fn put_more(&self, more: [u64; 2]) {
         for (word, value) in self.more.iter().zip(more) {
             word.put(value);

@@ -11,7 +11,7 @@ use crate::signals;
 
 /// Whether there is something to say of a call that returned `ret`; else the QK does not ask.
 pub fn is_found(call: &Call, ret: i64) -> bool {
-    call.sigpipe || [Errno::EINTR.ret(), Errno::EFBIG.ret()].contains(&ret)
+    call.may_raise(ret) || ret == Errno::EINTR.ret()
 }
 
 /// The two answers, as [`wire::ship::Slot::put_more`] says, of a call with the arguments that the rank gave.

@@ -118,12 +118,12 @@ fn ship_plain(thread: &'static Thread, row: &Row, args: &[u64; 6]) -> i64 {
     if let Some(log_position) = writes {
         has_written(rank, row, args, log_position);
     }
-    // Only Linux can say which calls send one: a socket of packets does not, and a pipe also after a part was written.
-    if row.sigpipe {
-        raise(thread, thread.area.slot.more()[0]);
-    }
     if ret == Errno::EINTR.ret() {
         signal::interrupted(thread);
+    }
+    // Only Linux can say which calls send one: a socket of packets does not, and a pipe also after a part was written.
+    if row.may_raise(ret) {
+        raise(thread);
     }
     ret
 }
@@ -136,18 +136,13 @@ fn settle(thread: &'static Thread, row: &Row, ret: i64) -> SysResult {
         Some(Errno::EINTR) if row.restart && thread.area.slot.more()[1] != 0 => Err(Errno::EINTR),
         Some(Errno::EINTR) if row.restart => Err(thread.interrupted(RESTART)),
         Some(Errno::EINTR) if row.blocks => Err(thread.interrupted(RESTART_NO_HANDLER)),
-        // Of those that may send SIGPIPE it was raised before.
-        Some(Errno::EFBIG) if !row.sigpipe => {
-            raise(thread, thread.area.slot.more()[0]);
-            Err(Errno::EFBIG)
-        }
         Some(errno) => Err(errno),
     }
 }
 
 /// Raises the signal that Linux has sent for a call, if it is one of those.
-fn raise(thread: &'static Thread, signo: u64) {
-    let signal = match Signal::new(signo) {
+fn raise(thread: &'static Thread) {
+    let signal = match Signal::new(thread.area.slot.more()[0]) {
         Some(signal @ (Signal::PIPE | Signal::XFSZ)) => signal,
         _ => return,
     };
