@@ -4,28 +4,21 @@
 #include "copy.h"
 #include "team.h"
 
-enum { FETCHED_BYTES = 2048 }; /* about as many lines as a core can await */
+enum { FETCHED_BYTES = 2048 }; /* two pieces of 1 KiB */
 
 /** One buffer per rank; a job's ranks on a node are few enough for the stack. */
 typedef struct buffer pieces_t[SMARTMAP_MAX_RANKS];
 
 /**
- * Short data that will be read or written, on its way into the cache before the first
- * peer is waited for.  Else each copy waits for its lines, and so does all that is stored
- * after it.  Of longer data the processor fetches the next lines by itself.
+ * Short pieces are fetched before the first peer is waited for.  Else each copy waits for
+ * its lines, and so does all that is stored after it.
  */
-static inline __attribute__((always_inline)) void fetch_short(const char *start, size_t bytes)
-{
-    if (bytes <= FETCHED_BYTES)
-        fetch_lines(start, bytes);
-}
-
-/** MPI_IN_PLACE comes with no count and no type (MPI 6.2.3). */
 static struct buffer one_piece(const void *address, size_t count, port_type_t type)
 {
-    if (address != MPI_IN_PLACE)
-        fetch_short(address, count * (size_t)smartmap_shape(type).extent);
-    return (struct buffer){ (void *)address, count, type };
+    struct buffer piece = { (void *)address, count, type };
+    if (address != MPI_IN_PLACE) /* which comes with no count and no type (MPI 6.2.3) */
+        fetch_short(address, smartmap_packed_bytes(&piece), FETCHED_BYTES);
+    return piece;
 }
 
 /** Equal pieces of `count` elements, one after the other. */
@@ -33,7 +26,7 @@ static void equal_pieces(pieces_t to, int size, const void *base, size_t count,
                          port_type_t type)
 {
     ptrdiff_t step = (ptrdiff_t)count * smartmap_shape(type).extent;
-    fetch_short(base, (size_t)(size * step));
+    fetch_short(base, (size_t)(size * step), FETCHED_BYTES);
     for (int r = 0; r < size; r++)
         to[r] = (struct buffer){ (char *)base + r * step, count, type };
 }

@@ -17,6 +17,13 @@ static inline __attribute__((always_inline)) void fetch_lines(const char *start,
         __builtin_prefetch(start + at);
 }
 
+/** Of at most `most` bytes: of more the processor fetches the next lines by itself. */
+static inline __attribute__((always_inline)) void fetch_short(const char *start, size_t bytes, size_t most)
+{
+    if (bytes <= most)
+        fetch_lines(start, bytes);
+}
+
 /**
  * memcpy by pieces: from some MiB on glibc's writes past the caches, which
  * measured 4 to 5 times slower for 4 MiB that the receiver has in its cache.

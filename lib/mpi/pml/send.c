@@ -265,8 +265,7 @@ static bool send_now(struct comm *c, const void *buffer, size_t count, ompi_data
     ptrdiff_t lb = 0, extent;
     if (OPAL_UNLIKELY(type->super.true_lb != 0))
         ompi_datatype_get_true_extent(type, &lb, &extent);
-    if (size * count <= FETCHED_BYTES) /* of more the processor fetches the next lines by itself */
-        fetch_lines((const char *)buffer + lb, size * count);
+    fetch_short((const char *)buffer + lb, size * count, FETCHED_BYTES);
     enter();
     struct peer *p = &job.peer[c->node[rank]];
     bool written = !p->first && OPAL_LIKELY(!p->lost) &&
