@@ -102,17 +102,33 @@ size_t channel_written(const struct channel_end *in, size_t bytes)
     return at < begin + FOLLOW_BYTES ? FOLLOW_BYTES : at - begin;
 }
 
-/**
- * Lines are read, and what was taken since position `begin`.  No flag may stay:
- * a line may be the first of the next message, and hold data of this one.  And a
- * store into each makes it the reader's alone.  A writer's stores into lines that two caches
- * hold wait one after the other; those into lines that another cache holds
- * alone do not (docs/adr/0038).
- */
-void channel_own(const struct channel_end *in, struct line *line, unsigned lines, uint64_t begin)
+/** Lines are read.  No flag may stay: a line may be the first of the next message, and hold data of this one. */
+void channel_clear(struct line *line, unsigned lines)
 {
     for (unsigned i = 0; i < lines; i++)
         atomic_store_explicit(&line[i].written, 0, memory_order_relaxed);
-    for (uint64_t at = begin; at < in->byte; at += LINE_BYTES)
-        *(volatile char *)(in->ring + (at & (job.sizes.ring_bytes - 1))) = 0;
+}
+
+/**
+ * A store into each line of the ring that was read makes it the reader's alone.
+ * A writer's stores into lines that two caches hold wait one after the other;
+ * those into lines that another cache holds alone do not (docs/adr/0038).
+ */
+void channel_own(struct channel_end *in)
+{
+    char *ring = in->ring;
+    uint64_t mask = job.sizes.ring_bytes - 1, end = in->byte;
+    for (uint64_t at = in->owned; at < end; at += LINE_BYTES)
+        *(volatile char *)(ring + (at & mask)) = 0;
+    in->owned = end;
+}
+
+/** The sender may use again what was read. */
+void channel_free(struct channel_end *in)
+{
+    channel_own(in);
+    atomic_store_explicit(&in->channel->bytes_read, in->byte, memory_order_release);
+    atomic_store_explicit(&in->channel->lines_read, in->line, memory_order_release);
+    in->lines_read = in->line;
+    in->bytes_read = in->byte;
 }

@@ -48,7 +48,7 @@ enum {
     LINE_DATA_BYTES = 48,
     SHORT_LINES = 4,
     SHORT_BYTES = LINE_DATA_BYTES + (SHORT_LINES - 1) * LINE_BYTES,
-    FOLLOW_BYTES = 2048, /* what medium data is written and read in, to overlap */
+    FOLLOW_BYTES = 8192, /* what medium data is written and read in, to overlap */
     FETCHED_BYTES = 1024, /* of a buffer, at once: about as many lines as a core can await */
     COMMUNICATORS = 65536, /* ob1's limit for 4.1, which we keep */
 };
@@ -118,6 +118,7 @@ struct channel_end {
     char *ring;
     uint64_t line, byte;            /* the next to use */
     uint64_t lines_read, bytes_read; /* as last seen of the receiver, or told by it */
+    uint64_t owned;                 /* the reader's: up to here it has stored into what it read */
 };
 
 struct request;
@@ -201,6 +202,7 @@ struct job {
     struct peer *peer;
     struct line **awaited;   /* the next from each of them */
     bool queued;             /* something may wait for room in a channel to one of them */
+    bool read;               /* something is read that its sender has not been told of */
     struct match_table posted, unexpected;
     struct request *deferred; /* finished, with something to do without the lock */
     opal_free_list_t requests;
@@ -279,7 +281,9 @@ void channel_post(struct channel_end *out, struct line *line, unsigned lines, si
 void channel_follow(struct channel_end *out, char *room, const char *data, size_t bytes);
 size_t channel_written(const struct channel_end *in, size_t bytes);
 const char *channel_take(struct channel_end *in, size_t bytes);
-void channel_own(const struct channel_end *in, struct line *line, unsigned lines, uint64_t begin);
+void channel_clear(struct line *line, unsigned lines);
+void channel_own(struct channel_end *in);
+void channel_free(struct channel_end *in);
 size_t channel_bytes(const struct sizes *sizes);
 struct channel_end channel_end(struct block *block, int index, const struct sizes *sizes);
 

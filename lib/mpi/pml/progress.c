@@ -19,20 +19,15 @@ enum {
     POLLS_TO_CHECK = 4096, POLLS_TO_CHECK_CROWDED = 512, /* for peers that died: in so many, full channels empty twice */
 };
 
-/** Is it time to tell the sender?  Not only at the end: it would wait for us, and then we for it. */
+/**
+ * Is it time to tell the sender, though we have other work?  It would wait for
+ * us, and then we for it; and what is medium has room whatever we do meanwhile.
+ */
 static bool is_much_read(const struct channel_end *in)
 {
-    return in->line - in->lines_read >= job.sizes.lines / 4 ||
-           in->byte - in->bytes_read >= job.sizes.ring_bytes / 4;
-}
-
-/** The sender may use again what was read. */
-static void free_read(struct channel_end *in)
-{
-    atomic_store_explicit(&in->channel->bytes_read, in->byte, memory_order_release);
-    atomic_store_explicit(&in->channel->lines_read, in->line, memory_order_release);
-    in->lines_read = in->line;
-    in->bytes_read = in->byte;
+    uint64_t bytes = in->byte - in->bytes_read;
+    return in->line - in->lines_read >= job.sizes.lines / 4 || bytes >= job.sizes.ring_bytes / 4 ||
+           (bytes > 0 && bytes + 2 * job.sizes.medium_bytes > job.sizes.ring_bytes);
 }
 
 static bool is_written(const struct line *line)
@@ -56,12 +51,12 @@ static int empty_channel(int node, const struct request *wanted)
         job.awaited[node] = channel_next(in);
         /* A stream: its next line may be written already. */
         __builtin_prefetch(job.awaited[node]);
-        uint64_t begin = in->byte;
+        channel_own(in);
         receive_line(node, l);
-        channel_own(in, l, lines, begin);
-        /* A word that the sender reads now and then is not written for each message of a stream. */
-        if (is_much_read(in) || !is_written(job.awaited[node]))
-            free_read(in);
+        channel_clear(l, lines);
+        job.read = true;
+        if (is_much_read(in))
+            channel_free(in);
         events++;
         if (wanted && REQUEST_COMPLETE(&wanted->super))
             break;
@@ -92,6 +87,15 @@ static __attribute__((noinline)) int poll_peers(const struct request *wanted)
     }
     job.queued = queued;
     return events;
+}
+
+/** Nothing else to do: tell senders what is read. */
+static __attribute__((noinline)) void free_all_read(void)
+{
+    for (uint32_t node = 0; node < job.sizes.processes; node++)
+        if (job.peer[node].in.line != job.peer[node].in.lines_read)
+            channel_free(&job.peer[node].in);
+    job.read = false;
 }
 
 /**
@@ -139,7 +143,11 @@ static int progress(const struct request *wanted)
     static _Atomic unsigned idle_polls;
     if (OPAL_UNLIKELY(opal_using_threads()) && pthread_mutex_trylock(&job.lock) != 0)
         return 0; /* another thread is at it */
-    int events = is_there_work() ? poll_peers(wanted) : 0;
+    int events = 0;
+    if (is_there_work())
+        events = poll_peers(wanted);
+    else if (job.read)
+        free_all_read();
     leave();
     if (is_one_of(count(&job.block->polls), job.crowded ? POLLS_TO_CHECK_CROWDED : POLLS_TO_CHECK))
         check_peers();
