@@ -101,10 +101,9 @@ static int scatter(struct team *t, const struct buffer *out, struct buffer own, 
 {
     pieces_t in;
     in[root] = own;
-    struct exchange x = { .in = in, .writer = root, .reader = NO_RANK };
-    if (t->rank == root)
-        x = (struct exchange){ .out = out, .reader = ALL_RANKS, .in = in,
-                               .writer = root, .own_in_place = in_place };
+    bool gives = t->rank == root;
+    struct exchange x = { .out = gives ? out : NULL, .reader = gives ? ALL_RANKS : NO_RANK,
+                          .in = in, .writer = root, .own_in_place = in_place };
     return smartmap_exchange(t, &x);
 }
 

@@ -34,11 +34,12 @@ static size_t out_bytes(const struct team *t, const struct exchange *x)
 
 /**
  * Up to how many bytes a copy into the slot costs less than waiting for the
- * readers: more for a rank that takes nothing, for else it would not wait.
+ * readers: more for a rank that takes nothing from others, for else it would not wait.
  */
 static size_t inline_limit(const struct team *t, const struct exchange *x)
 {
-    return (size_t)(x->in ? t->use.inline_bytes : t->use.one_way_bytes);
+    bool takes = x->in && x->writer != t->rank;
+    return (size_t)(takes ? t->use.inline_bytes : t->use.one_way_bytes);
 }
 
 /** One place for all pieces: the slot, or the heap. NULL: out of memory. */

@@ -28,7 +28,7 @@ static int register_variables(void)
         { "verbose", "1: say once why a communicator falls back", &c->verbose },
         { "inline_bytes", "Contributions up to this size travel in the slot; -1: by the table",
           &smartmap_given.inline_bytes },
-        { "one_way_bytes", "The same for ranks that only give (bcast, reduce)",
+        { "one_way_bytes", "The same for ranks that only give (bcast, scatter, reduce)",
           &smartmap_given.one_way_bytes },
         { "parallel_bytes", "From this size reductions are divided among the ranks",
           &smartmap_given.parallel_bytes },
