@@ -2,6 +2,9 @@
  * Time collectives and messages in the manner of IMB and OSU: buffers rotate
  * from call to call ("cold": they left the nearer caches) or stay the same
  * ("warm"), results are validated, and each line is one cell of the table.
+ * Whatever a library does when it first meets a page of a buffer is timed by
+ * itself: the first bcast goes once through memory that no message has been in,
+ * and each cell begins with a turn through all of it.
  *
  *     collectives [SAMPLES [cold|warm [BYTES...]]]     prints  name bytes median least
  *
@@ -17,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_BYTES = 1 << 20, ROTATE_BYTES = 8 << 20, MAX_SAMPLES = 1001, STREAM = 32,
+enum { MAX_BYTES = 1 << 20, FIRST_BYTES = 65536, ROTATE_BYTES = 8 << 20, MAX_SAMPLES = 1001, STREAM = 32,
        MAX_SIZES = 16 };
 
 static char *out_area, *in_area;
@@ -172,22 +175,23 @@ static const struct {
     const char *name;
     operation_fn *run;
     double per_call; /* what one call counts as */
-    bool one_size;
+    enum { ALL_SIZES, ONE_SIZE, FIRST_USE } what;
 } operations[] = {
-    { "flag", do_flag, 2, true },
-    { "barrier", do_barrier, 1, true },
-    { "copy_once", do_copy_once, 1, false },
-    { "copy_twice", do_copy_twice, 1, false },
-    { "bcast", do_bcast, 1, false },
-    { "reduce", do_reduce, 1, false },
-    { "allreduce", do_allreduce, 1, false },
-    { "allgather", do_allgather, 1, false },
-    { "alltoall", do_alltoall, 1, false },
-    { "gather", do_gather, 1, false },
-    { "scatter", do_scatter, 1, false },
-    { "pingpong", do_pingpong, 2, false },
-    { "stream", do_stream, STREAM, false },
-    { "flag_after", do_flag, 2, true }, /* has the placement moved? */
+    { "flag", do_flag, 2, ONE_SIZE },
+    { "barrier", do_barrier, 1, ONE_SIZE },
+    { "copy_once", do_copy_once, 1, ALL_SIZES },
+    { "copy_twice", do_copy_twice, 1, ALL_SIZES },
+    { "first_bcast", do_bcast, 1, FIRST_USE },
+    { "bcast", do_bcast, 1, ALL_SIZES },
+    { "reduce", do_reduce, 1, ALL_SIZES },
+    { "allreduce", do_allreduce, 1, ALL_SIZES },
+    { "allgather", do_allgather, 1, ALL_SIZES },
+    { "alltoall", do_alltoall, 1, ALL_SIZES },
+    { "gather", do_gather, 1, ALL_SIZES },
+    { "scatter", do_scatter, 1, ALL_SIZES },
+    { "pingpong", do_pingpong, 2, ALL_SIZES },
+    { "stream", do_stream, STREAM, ALL_SIZES },
+    { "flag_after", do_flag, 2, ONE_SIZE }, /* has the placement moved? */
 };
 
 static int ascending(const void *a, const void *b)
@@ -208,6 +212,12 @@ static double sample(operation_fn *run, int bytes, int calls)
     return (MPI_Wtime() - start) / calls;
 }
 
+/** Calls that meet every place of the buffers once. */
+static int turn_calls(int bytes)
+{
+    return warm ? 1 : (int)(area_bytes / rotation_step(bytes));
+}
+
 static void measure(const char *name, operation_fn *run, double per_call, int bytes,
                     int samples)
 {
@@ -216,7 +226,7 @@ static void measure(const char *name, operation_fn *run, double per_call, int by
     if (run == do_stream)
         calls = calls / 10 + 1;
     place = 0;
-    sample(run, bytes, 2 * calls);
+    sample(run, bytes, 2 * calls > turn_calls(bytes) ? 2 * calls : turn_calls(bytes));
     for (int i = 0; i < samples; i++)
         mine[i] = sample(run, bytes, calls);
     MPI_Reduce(mine, times, samples, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
@@ -224,6 +234,18 @@ static void measure(const char *name, operation_fn *run, double per_call, int by
     if (rank == 0)
         printf("%s %d %.4f %.4f\n", name, bytes, times[samples / 2] / per_call * 1e6,
                times[0] / per_call * 1e6);
+}
+
+/** Of buffers that stay the same only one call could be the first. */
+static void measure_first_use(const char *name, operation_fn *run)
+{
+    if (warm)
+        return;
+    place = 0;
+    double mine = sample(run, FIRST_BYTES, turn_calls(FIRST_BYTES)), time = 0;
+    MPI_Reduce(&mine, &time, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    if (rank == 0)
+        printf("%s %d %.4f %.4f\n", name, FIRST_BYTES, time * 1e6, time * 1e6);
 }
 
 int main(int argc, char **argv)
@@ -250,10 +272,15 @@ int main(int argc, char **argv)
         ((double *)out_area)[i] = 1;
     memset(in_area, 0, area_bytes);
     share();
-    for (size_t o = 0; o < sizeof operations / sizeof *operations; o++)
-        for (int s = 0; s < (operations[o].one_size ? 1 : count); s++)
-            measure(operations[o].name, operations[o].run, operations[o].per_call,
-                    sizes[s], samples);
+    for (size_t o = 0; o < sizeof operations / sizeof *operations; o++) {
+        int sizes_of_it = operations[o].what == ALL_SIZES ? count : 1;
+        if (operations[o].what == FIRST_USE)
+            measure_first_use(operations[o].name, operations[o].run);
+        else
+            for (int s = 0; s < sizes_of_it; s++)
+                measure(operations[o].name, operations[o].run, operations[o].per_call,
+                        sizes[s], samples);
+    }
     if (wrong)
         fprintf(stderr, "rank %d: %d wrong results\n", rank, wrong);
     MPI_Win_free(&window);
