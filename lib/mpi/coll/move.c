@@ -9,18 +9,23 @@
  * Where all give the same to all (allgather), a giver reads its own memory once
  * for all takers, not each taker anew.
  */
+#include "copy.h"
 #include "team.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { PUT_AT_ONCE = 16384 }; /* so much of a piece goes to all: stays in the L1 cache */
+enum {
+    PUT_AT_ONCE = 16384, /* so much of a piece goes to all: stays in the L1 cache */
+    FETCHED_BYTES = 16384, /* of what others read in place; of more, no difference */
+};
 
 /** What posting cost, until all readers are done. */
 struct posting {
     void *temporary;
     bool held; /* others read our memory outside the slot, or write to it */
     const struct slot *gives; /* our slot, if it is a SLOT_GIVES */
+    const struct slot *given; /* the same, if others read in place what it says, and we only wait */
 };
 
 static size_t out_bytes(const struct team *t, const struct exchange *x)
@@ -32,14 +37,19 @@ static size_t out_bytes(const struct team *t, const struct exchange *x)
     return sum;
 }
 
+/** Does this rank take something from others, and so wait for them? */
+static bool takes(const struct team *t, const struct exchange *x)
+{
+    return x->in && x->writer != t->rank;
+}
+
 /**
  * Up to how many bytes a copy into the slot costs less than waiting for the
- * readers: more for a rank that takes nothing from others, for else it would not wait.
+ * readers: more for a rank that takes nothing, for else it would not wait.
  */
 static size_t inline_limit(const struct team *t, const struct exchange *x)
 {
-    bool takes = x->in && x->writer != t->rank;
-    return (size_t)(takes ? t->use.inline_bytes : t->use.one_way_bytes);
+    return (size_t)(takes(t, x) ? t->use.inline_bytes : t->use.one_way_bytes);
 }
 
 /** One place for all pieces: the slot, or the heap. NULL: out of memory. */
@@ -170,6 +180,21 @@ static int wanted_at(struct team *t, const struct exchange *x, size_t bytes, voi
     return error;
 }
 
+/**
+ * What others read in place, while we wait for them: if it has left our cache,
+ * two cores fetch it instead of one.
+ */
+static inline __attribute__((always_inline)) void fetch_given(
+    const struct team *t, const struct exchange *x, const struct slot *slot)
+{
+    size_t left = FETCHED_BYTES;
+    for (int i = 0; i < (x->out_same ? 1 : t->size); i++) {
+        size_t bytes = slot->entry[i].bytes < left ? slot->entry[i].bytes : left;
+        fetch_lines(slot->entry[i].address, bytes);
+        left -= bytes;
+    }
+}
+
 /** Post our contribution; on failure the slot tells the readers. */
 static int post(struct team *t, const struct exchange *x, struct posting *p)
 {
@@ -200,6 +225,8 @@ static int post(struct team *t, const struct exchange *x, struct posting *p)
     if (error != MPI_SUCCESS)
         slot->kind = SLOT_ERROR;
     smartmap_slot_post(t, slot);
+    if (p->held && !p->temporary && !takes(t, x))
+        p->given = slot;
     return error;
 }
 
@@ -258,7 +285,7 @@ static int wait_readers(struct team *t, int reader)
 
 int smartmap_exchange(struct team *t, const struct exchange *x)
 {
-    struct posting p = { NULL, false, NULL };
+    struct posting p = { 0 };
     int error = post(t, x, &p), failed = error;
     bool reads_own = x->in && (x->writer == ALL_RANKS || x->writer == t->rank);
     bool own_done = x->own_in_place;
@@ -266,6 +293,8 @@ int smartmap_exchange(struct team *t, const struct exchange *x)
         error = put_all(t, x, p.gives, &own_done);
     if (reads_own && x->out && !own_done && error == MPI_SUCCESS)
         error = copy_own(&x->out[x->out_same ? 0 : t->rank], &x->in[t->rank]);
+    if (p.given)
+        fetch_given(t, x, p.given);
     for (int i = 1; i < t->size; i++) {
         int from = (t->rank + i) % t->size;
         failed = failed != MPI_SUCCESS ? failed : error;
