@@ -203,7 +203,7 @@ struct job {
     struct peer *peer;
     struct line **awaited;   /* the next from each of them */
     bool queued;             /* something may wait for room in a channel to one of them */
-    bool read;               /* something is read that its sender has not been told of */
+    bool untold;             /* something is read that its sender has not been told of */
     struct match_table posted, unexpected;
     struct request *deferred; /* finished, with something to do without the lock */
     opal_free_list_t requests;

@@ -54,7 +54,7 @@ static int empty_channel(int node, const struct request *wanted)
         channel_own(in);
         receive_line(node, l);
         channel_clear(l, lines);
-        job.read = true;
+        job.untold = true;
         if (is_much_read(in))
             channel_free(in);
         events++;
@@ -95,7 +95,7 @@ static __attribute__((noinline)) void free_all_read(void)
     for (uint32_t node = 0; node < job.sizes.processes; node++)
         if (job.peer[node].in.line != job.peer[node].in.lines_read)
             channel_free(&job.peer[node].in);
-    job.read = false;
+    job.untold = false;
 }
 
 /**
@@ -146,7 +146,7 @@ static int progress(const struct request *wanted)
     int events = 0;
     if (is_there_work())
         events = poll_peers(wanted);
-    else if (job.read)
+    else if (job.untold)
         free_all_read();
     leave();
     if (is_one_of(count(&job.block->polls), job.crowded ? POLLS_TO_CHECK_CROWDED : POLLS_TO_CHECK))
