@@ -110,23 +110,23 @@ void channel_clear(struct line *line, unsigned lines)
 }
 
 /**
- * A store into each line of the ring that was read makes it the reader's alone.
- * A writer's stores into lines that two caches hold wait one after the other;
- * those into lines that another cache holds alone do not (docs/adr/0038).
+ * A store into each line of the ring that was read, and not given back yet, makes
+ * it the reader's alone.  A writer's stores into lines that two caches hold wait
+ * one after the other; those into lines that another cache holds alone do not
+ * (docs/adr/0038).  For who has nothing to read: while there is something, the writer
+ * is ahead, and may pay.
  */
-void channel_own(struct channel_end *in)
+void channel_own(const struct channel_end *in)
 {
     char *ring = in->ring;
     uint64_t mask = job.sizes.ring_bytes - 1, end = in->byte;
-    for (uint64_t at = in->owned; at < end; at += LINE_BYTES)
+    for (uint64_t at = in->bytes_read; at < end; at += LINE_BYTES)
         *(volatile char *)(ring + (at & mask)) = 0;
-    in->owned = end;
 }
 
 /** The sender may use again what was read. */
 void channel_free(struct channel_end *in)
 {
-    channel_own(in);
     atomic_store_explicit(&in->channel->bytes_read, in->byte, memory_order_release);
     atomic_store_explicit(&in->channel->lines_read, in->line, memory_order_release);
     in->lines_read = in->line;

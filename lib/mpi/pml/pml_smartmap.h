@@ -119,7 +119,6 @@ struct channel_end {
     char *ring;
     uint64_t line, byte;            /* the next to use */
     uint64_t lines_read, bytes_read; /* as last seen of the receiver, or told by it */
-    uint64_t owned;                 /* the reader's: up to here it has stored into what it read */
 };
 
 struct request;
@@ -283,7 +282,7 @@ void channel_follow(struct channel_end *out, char *room, const char *data, size_
 size_t channel_written(const struct channel_end *in, size_t bytes);
 const char *channel_take(struct channel_end *in, size_t bytes);
 void channel_clear(struct line *line, unsigned lines);
-void channel_own(struct channel_end *in);
+void channel_own(const struct channel_end *in);
 void channel_free(struct channel_end *in);
 size_t channel_bytes(const struct sizes *sizes);
 struct channel_end channel_end(struct block *block, int index, const struct sizes *sizes);

@@ -19,15 +19,18 @@ enum {
     POLLS_TO_CHECK = 4096, POLLS_TO_CHECK_CROWDED = 512, /* for peers that died: in so many, full channels empty twice */
 };
 
-/**
- * Is it time to tell the sender, though we have other work?  It would wait for
- * us, and then we for it; and what is medium has room whatever we do meanwhile.
- */
+/** Is it time to tell the sender, though we have other work?  It would wait for us, and then we for it. */
 static bool is_much_read(const struct channel_end *in)
 {
+    return in->line - in->lines_read >= job.sizes.lines / 4 ||
+           in->byte - in->bytes_read >= job.sizes.ring_bytes / 4;
+}
+
+/** Might a medium message else find no room, though all is read?  We may compute now, and it may not wait. */
+static bool is_room_scarce(const struct channel_end *in)
+{
     uint64_t bytes = in->byte - in->bytes_read;
-    return in->line - in->lines_read >= job.sizes.lines / 4 || bytes >= job.sizes.ring_bytes / 4 ||
-           (bytes > 0 && bytes + 2 * job.sizes.medium_bytes > job.sizes.ring_bytes);
+    return bytes > 0 && bytes + 2 * job.sizes.medium_bytes > job.sizes.ring_bytes;
 }
 
 static bool is_written(const struct line *line)
@@ -51,11 +54,12 @@ static int empty_channel(int node, const struct request *wanted)
         job.awaited[node] = channel_next(in);
         /* A stream: its next line may be written already. */
         __builtin_prefetch(job.awaited[node]);
-        channel_own(in);
         receive_line(node, l);
         channel_clear(l, lines);
         job.untold = true;
-        if (is_much_read(in))
+        if (is_room_scarce(in))
+            channel_own(in);
+        if (is_room_scarce(in) || is_much_read(in))
             channel_free(in);
         events++;
         if (wanted && REQUEST_COMPLETE(&wanted->super))
@@ -89,12 +93,16 @@ static __attribute__((noinline)) int poll_peers(const struct request *wanted)
     return events;
 }
 
-/** Nothing else to do: tell senders what is read. */
+/** Nothing else to do: tell senders what is read, and have its lines ready for them. */
 static __attribute__((noinline)) void free_all_read(void)
 {
-    for (uint32_t node = 0; node < job.sizes.processes; node++)
-        if (job.peer[node].in.line != job.peer[node].in.lines_read)
-            channel_free(&job.peer[node].in);
+    for (uint32_t node = 0; node < job.sizes.processes; node++) {
+        struct channel_end *in = &job.peer[node].in;
+        if (in->line == in->lines_read)
+            continue;
+        channel_own(in);
+        channel_free(in);
+    }
     job.untold = false;
 }
 
