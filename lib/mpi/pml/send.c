@@ -54,12 +54,13 @@ static bool write_data(struct peer *p, const struct comm *c, int tag, const char
 
 /**
  * Whether pieces are faster than one copy by the receiver (docs/adr/0038).  Of a
- * non-blocking send only what the ring takes at once: its sender need not come
- * back for the rest, nor its receiver before other messages can follow.
+ * non-blocking send only what the ring takes at once, though a quarter may be lost at
+ * its end and another not given back: its sender need not come back for the
+ * rest, nor its receiver before other messages can follow.
  */
 static enum attendance attendance(const struct request *r)
 {
-    if (job.crowded || !r->start || (!r->borrowed && r->bytes > job.sizes.ring_bytes) ||
+    if (job.crowded || !r->start || (!r->borrowed && r->bytes > job.sizes.ring_bytes / 2) ||
         sent_unchanged(r->start, r->bytes))
         return ATTENDS_NOT;
     return r->borrowed ? ATTENDS : ATTENDS_MAYBE;
@@ -113,12 +114,11 @@ static bool write_answer(struct peer *p, struct request *r)
     return true;
 }
 
-/** Short enough that the receiver empties one while the next is written. */
+/** Short enough that the receiver empties one while the next is written: a quarter of the ring. */
 static size_t next_piece(const struct request *r)
 {
-    enum { MOST_BYTES = 8192 }; /* the best of 4096 to 32768, and a quarter of the least ring */
-    size_t left = r->bytes - r->moved;
-    return left < MOST_BYTES ? left : MOST_BYTES;
+    size_t left = r->bytes - r->moved, most = job.sizes.ring_bytes / 4;
+    return left < most ? left : most;
 }
 
 /** An empty piece is the last: a truncating receive ends within the next element. */
