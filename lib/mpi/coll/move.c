@@ -15,10 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    PUT_AT_ONCE = 16384, /* so much of a piece goes to all: stays in the L1 cache */
-    FETCHED_BYTES = 16384, /* of what others read in place; of more, no difference */
-};
+enum { PUT_AT_ONCE = 16384 }; /* so much of a piece goes to all: stays in the L1 cache */
 
 /** What posting cost, until all readers are done. */
 struct posting {
@@ -180,14 +177,11 @@ static int wanted_at(struct team *t, const struct exchange *x, size_t bytes, voi
     return error;
 }
 
-/**
- * What others read in place, while we wait for them: if it has left our cache,
- * two cores fetch it instead of one.
- */
+/** What others read in place, while we wait for them. */
 static inline __attribute__((always_inline)) void fetch_given(
     const struct team *t, const struct exchange *x, const struct slot *slot)
 {
-    size_t left = FETCHED_BYTES;
+    size_t left = OFFERED_BYTES;
     for (int i = 0; i < (x->out_same ? 1 : t->size); i++) {
         size_t bytes = slot->entry[i].bytes < left ? slot->entry[i].bytes : left;
         fetch_lines(slot->entry[i].address, bytes);

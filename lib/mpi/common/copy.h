@@ -25,6 +25,13 @@ static inline __attribute__((always_inline)) void fetch_short(const char *start,
 }
 
 /**
+ * So much of what others read in place is fetched by who only waits for them: if it
+ * has left its cache, two cores fetch it instead of one.  More gains a bcast of 32 KiB
+ * what it costs a scatter (docs/smartmap-mpi.md).
+ */
+enum { OFFERED_BYTES = 16384 };
+
+/**
  * memcpy by pieces: from some MiB on glibc's writes past the caches, which
  * measured 4 to 5 times slower for 4 MiB that the receiver has in its cache.
  */

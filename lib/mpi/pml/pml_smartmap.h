@@ -50,7 +50,6 @@ enum {
     SHORT_BYTES = LINE_DATA_BYTES + (SHORT_LINES - 1) * LINE_BYTES,
     FOLLOW_BYTES = 8192, /* what medium data is written and read in, to overlap */
     FETCHED_BYTES = 1024, /* of a buffer, at once: about as many lines as a core can await */
-    OFFERED_BYTES = 16384, /* fetched of long data that is read in place, while its sender waits */
     COMMUNICATORS = 65536, /* ob1's limit for 4.1, which we keep */
 };
 

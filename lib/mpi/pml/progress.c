@@ -33,6 +33,12 @@ static bool is_room_scarce(const struct channel_end *in)
     return bytes > 0 && bytes + 2 * job.sizes.medium_bytes > job.sizes.ring_bytes;
 }
 
+static void own_and_free(struct channel_end *in)
+{
+    channel_own(in);
+    channel_free(in);
+}
+
 static bool is_written(const struct line *line)
 {
     return atomic_load_explicit(&line->written, memory_order_acquire) != 0;
@@ -58,8 +64,8 @@ static int empty_channel(int node, const struct request *wanted)
         channel_clear(l, lines);
         job.untold = true;
         if (is_room_scarce(in))
-            channel_own(in);
-        if (is_room_scarce(in) || is_much_read(in))
+            own_and_free(in);
+        else if (is_much_read(in))
             channel_free(in);
         events++;
         if (wanted && REQUEST_COMPLETE(&wanted->super))
@@ -98,10 +104,8 @@ static __attribute__((noinline)) void free_all_read(void)
 {
     for (uint32_t node = 0; node < job.sizes.processes; node++) {
         struct channel_end *in = &job.peer[node].in;
-        if (in->line == in->lines_read)
-            continue;
-        channel_own(in);
-        channel_free(in);
+        if (in->line != in->lines_read)
+            own_and_free(in);
     }
     job.untold = false;
 }

@@ -89,7 +89,6 @@ static bool write_send(struct peer *p, struct request *r)
     enum attendance attended = attendance(r);
     l->attended = attended;
     channel_post(&p->out, l, 1, 0);
-    /* If it has left our cache, two cores fetch it instead of one. */
     if (r->borrowed && r->start && attended == ATTENDS_NOT)
         fetch_lines(r->start, r->bytes < OFFERED_BYTES ? r->bytes : OFFERED_BYTES);
     request_await(r);
