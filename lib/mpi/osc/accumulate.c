@@ -3,10 +3,11 @@
  *
  * One element of up to 8 bytes is changed by one instruction (single.c); anything
  * else by one rank at a time, the target's folder (fold.c).  The two must not
- * meet: a rank says in `single` where it is about to use its instruction, and
- * then sees whether there is a folder; a folder says that it is one, and then
- * sees who is still at an instruction here.  So ranks that use a counter
- * together move its cache line only, and none waits for one that has no CPU.
+ * meet.  Until somebody folds at a target, a rank says in `single` where it is
+ * about to use its instruction, and then sees that nobody has folded there; who
+ * folds there first says so, and then sees who is still at an instruction.  So
+ * ranks that use a counter together move its cache line only, and none waits for
+ * one that has no CPU.  Once somebody has folded, all at that target take turns.
  *
  * Who has the target's exclusive lock is alone there.  Where threads are in use
  * those of a process take turns.
@@ -15,43 +16,23 @@
 
 #include <string.h>
 
+enum { FOLDED = 1u << 31 }; /* in `folder`, for ever: somebody has folded here */
+
 static bool is_alone(const smartmap_window_t *w, int target)
 {
     return w->target[target].lock == LOCK_EXCLUSIVE;
 }
 
 /** Wait until nobody folds at `target`. */
-static int await_folder(const smartmap_window_t *w, int target)
+static SELDOM int await_folder(const smartmap_window_t *w, int target)
 {
     const _Atomic uint32_t *folder = &w->target[target].control->folder;
     struct wait waited = wait_begin(w->crowded);
-    for (uint32_t who; (who = atomic_load(folder)) != 0;)
-        if (wait_more(&waited) && window_has_lost(w, (int)who - 1) && atomic_load(folder) == who)
+    for (uint32_t who; (who = atomic_load(folder) & ~FOLDED) != 0;)
+        if (wait_more(&waited) && window_has_lost(w, (int)who - 1) &&
+            (atomic_load(folder) & ~FOLDED) == who)
             return window_lost(w, (int)who - 1);
     return OMPI_SUCCESS;
-}
-
-static int begin_single(smartmap_window_t *w, int target)
-{
-    enter(w);
-    while (!is_alone(w, target)) {
-        atomic_store(&w->own->single, (uint32_t)target + 1);
-        if (OPAL_LIKELY(atomic_load(&w->target[target].control->folder) == 0))
-            break;
-        atomic_store(&w->own->single, 0);
-        int error = await_folder(w, target);
-        if (error != OMPI_SUCCESS) {
-            leave(w);
-            return error;
-        }
-    }
-    return OMPI_SUCCESS;
-}
-
-static void end_single(smartmap_window_t *w)
-{
-    atomic_store_explicit(&w->own->single, 0, memory_order_release);
-    leave(w);
 }
 
 /** One that died at its instruction is no longer there. */
@@ -64,30 +45,63 @@ static void await_single(const smartmap_window_t *w, int rank, int target)
             return;
 }
 
-static int begin_fold(smartmap_window_t *w, int target)
+/** The first folder: from here on nobody begins an instruction there, and those that began end. */
+static SELDOM void await_singles(const smartmap_window_t *w, int target)
 {
-    _Atomic uint32_t *folder = &w->target[target].control->folder;
-    enter(w);
-    if (is_alone(w, target))
-        return OMPI_SUCCESS;
-    for (uint32_t none = 0; !atomic_compare_exchange_strong(folder, &none, (uint32_t)w->rank + 1);
-         none = 0) {
-        int error = await_folder(w, target);
-        if (error != OMPI_SUCCESS) {
-            leave(w);
-            return error;
-        }
-    }
     for (int r = 0; r < w->size; r++)
         if (r != w->rank)
             await_single(w, r, target);
-    return OMPI_SUCCESS;
 }
 
-static void end_fold(smartmap_window_t *w, int target)
+/** In place of what `before` says: FOLDED, or 0 for the first. */
+static bool try_to_fold(smartmap_window_t *w, int target, uint32_t before)
 {
-    if (!is_alone(w, target))
-        atomic_store_explicit(&w->target[target].control->folder, 0, memory_order_release);
+    return atomic_compare_exchange_strong(&w->target[target].control->folder, &before,
+                                          FOLDED | ((uint32_t)w->rank + 1));
+}
+
+static SELDOM int wait_to_fold(smartmap_window_t *w, int target)
+{
+    int error = OMPI_SUCCESS;
+    while (error == OMPI_SUCCESS && !try_to_fold(w, target, FOLDED)) {
+        if (try_to_fold(w, target, 0)) {
+            await_singles(w, target);
+            break;
+        }
+        error = await_folder(w, target);
+    }
+    return error;
+}
+
+static int become_folder(smartmap_window_t *w, int target)
+{
+    return OPAL_LIKELY(try_to_fold(w, target, FOLDED)) ? OMPI_SUCCESS : wait_to_fold(w, target);
+}
+
+/** For one instruction, or else for a fold. */
+static int begin(smartmap_window_t *w, int target, bool single)
+{
+    enter(w);
+    if (is_alone(w, target))
+        return OMPI_SUCCESS;
+    if (single) {
+        atomic_store(&w->own->single, (uint32_t)target + 1);
+        if (OPAL_LIKELY(atomic_load(&w->target[target].control->folder) == 0))
+            return OMPI_SUCCESS;
+        atomic_store_explicit(&w->own->single, 0, memory_order_relaxed);
+    }
+    int error = become_folder(w, target);
+    if (error != OMPI_SUCCESS)
+        leave(w);
+    return error;
+}
+
+static void end(smartmap_window_t *w, int target)
+{
+    if (atomic_load_explicit(&w->own->single, memory_order_relaxed) != 0)
+        atomic_store_explicit(&w->own->single, 0, memory_order_release);
+    else if (!is_alone(w, target))
+        atomic_store_explicit(&w->target[target].control->folder, FOLDED, memory_order_release);
     leave(w);
 }
 
@@ -119,23 +133,20 @@ static int accumulate(smartmap_window_t *w, int rank, ptrdiff_t displacement,
     int error = window_place(w, rank, displacement, target);
     if (OPAL_UNLIKELY(error != OMPI_SUCCESS))
         return error;
-    if (is_single(target, origin, result, op)) {
-        error = begin_single(w, rank);
-        if (OPAL_UNLIKELY(error != OMPI_SUCCESS))
-            return error;
-        single_fetch_and_op(origin->address, result ? result->address : NULL, target->address,
-                            target->type, op);
-        end_single(w);
-        return OMPI_SUCCESS;
-    }
-    error = begin_fold(w, rank);
+    bool single = is_single(target, origin, result, op);
+    error = begin(w, rank, single);
     if (OPAL_UNLIKELY(error != OMPI_SUCCESS))
         return error;
-    error = change(target, origin, result, op);
-    end_fold(w, rank);
+    if (single)
+        single_fetch_and_op(origin->address, result ? result->address : NULL, target->address,
+                            target->type, op);
+    else
+        error = change(target, origin, result, op);
+    end(w, rank);
     return error;
 }
 
+SHORT_CALL
 int smartmap_accumulate(const void *origin, int origin_count, ompi_datatype_t *origin_type,
                         int rank, ptrdiff_t displacement, int count, ompi_datatype_t *type,
                         ompi_op_t *op, ompi_win_t *win)
@@ -145,6 +156,7 @@ int smartmap_accumulate(const void *origin, int origin_count, ompi_datatype_t *o
     return accumulate(window_of(win), rank, displacement, &target, &from, NULL, op);
 }
 
+SHORT_CALL
 int smartmap_get_accumulate(const void *origin, int origin_count, ompi_datatype_t *origin_type,
                             void *result, int result_count, ompi_datatype_t *result_type,
                             int rank, ptrdiff_t displacement, int count, ompi_datatype_t *type,
@@ -156,6 +168,7 @@ int smartmap_get_accumulate(const void *origin, int origin_count, ompi_datatype_
     return accumulate(window_of(win), rank, displacement, &target, &from, &before, op);
 }
 
+SHORT_CALL
 int smartmap_fetch_and_op(const void *origin, void *result, ompi_datatype_t *type, int rank,
                           ptrdiff_t displacement, ompi_op_t *op, ompi_win_t *win)
 {
@@ -175,6 +188,7 @@ static int compare_and_swap(const struct buffer *target, const struct buffer *or
     return buffer_move(target, origin);
 }
 
+SHORT_CALL
 int smartmap_compare_and_swap(const void *origin, const void *compare, void *result,
                               ompi_datatype_t *type, int rank, ptrdiff_t displacement,
                               ompi_win_t *win)
@@ -186,16 +200,14 @@ int smartmap_compare_and_swap(const void *origin, const void *compare, void *res
     if (error != OMPI_SUCCESS)
         return error;
     bool single = single_suits(type, target.address);
-    error = single ? begin_single(w, rank) : begin_fold(w, rank);
+    error = begin(w, rank, single);
     if (OPAL_UNLIKELY(error != OMPI_SUCCESS))
         return error;
-    if (single) {
+    if (single)
         single_compare_and_swap(origin, compare, result, target.address, type->super.size);
-        end_single(w);
-        return OMPI_SUCCESS;
-    }
-    error = compare_and_swap(&target, &from, compare, &before);
-    end_fold(w, rank);
+    else
+        error = compare_and_swap(&target, &from, compare, &before);
+    end(w, rank);
     return error;
 }
 

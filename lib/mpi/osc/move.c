@@ -67,6 +67,7 @@ int buffer_move(const struct buffer *to, const struct buffer *from)
     return give <= take ? OMPI_SUCCESS : MPI_ERR_TRUNCATE;
 }
 
+SHORT_CALL
 int smartmap_put(const void *origin, int origin_count, ompi_datatype_t *origin_type, int target,
                  ptrdiff_t displacement, int count, ompi_datatype_t *type, ompi_win_t *win)
 {
@@ -77,6 +78,7 @@ int smartmap_put(const void *origin, int origin_count, ompi_datatype_t *origin_t
     return buffer_move(&to, &(struct buffer){ (char *)origin, origin_count, origin_type });
 }
 
+SHORT_CALL
 int smartmap_get(void *origin, int origin_count, ompi_datatype_t *origin_type, int target,
                  ptrdiff_t displacement, int count, ompi_datatype_t *type, ompi_win_t *win)
 {

@@ -40,7 +40,7 @@
 #include "smartmap.h"
 #include "wait.h"
 
-enum { PROTOCOL = 1 }; /* processes must agree on it before they share memory */
+enum { PROTOCOL = 2 }; /* processes must agree on it before they share memory */
 
 struct mail {
     _Alignas(LINE_BYTES) _Atomic uint64_t fences;
@@ -51,7 +51,7 @@ struct mail {
 struct control {
     _Alignas(LINE_BYTES) _Atomic uint32_t tickets; /* drawn for the lock */
     _Atomic uint64_t turns; /* whose turn it is: shared (low half) and exclusive (high) */
-    _Alignas(LINE_BYTES) _Atomic uint32_t folder; /* who accumulates here: its rank + 1 */
+    _Alignas(LINE_BYTES) _Atomic uint32_t folder; /* who folds here: its rank + 1; 0: nobody has */
     _Alignas(LINE_BYTES) _Atomic uint32_t single; /* the owner accumulates one element at
                                                      this rank - 1 */
     struct mail mail[];
@@ -105,6 +105,10 @@ struct smartmap_osc_component {
     int verbose;
 };
 OMPI_DECLSPEC extern struct smartmap_osc_component mca_osc_smartmap_component;
+
+/* A call that takes as long as some function calls is one function; what it seldom needs stays apart. */
+#define SHORT_CALL __attribute__((flatten))
+#define SELDOM __attribute__((noinline, cold))
 
 static inline smartmap_window_t *window_of(const ompi_win_t *win)
 {

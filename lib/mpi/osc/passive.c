@@ -48,20 +48,29 @@ static int find_lost_holder(const smartmap_window_t *w, int target)
     return -1;
 }
 
-static int acquire(smartmap_window_t *w, int target, enum lock kind)
+static SELDOM int await_turn(const smartmap_window_t *w, int target, uint32_t ticket, enum lock kind)
 {
-    struct control *c = w->target[target].control;
-    want_lock(w, target, true);
-    uint32_t ticket = atomic_fetch_add(&c->tickets, 1);
+    const struct control *c = w->target[target].control;
     struct wait waited = wait_begin(w->crowded);
     while (!is_turn_of(c, ticket, kind)) {
         int lost = wait_more(&waited) ? find_lost_holder(w, target) : -1;
         if (lost >= 0 && !is_turn_of(c, ticket, kind))
             return window_lost(w, lost);
     }
-    if (kind == LOCK_SHARED)
-        pass_on(c);
     return OMPI_SUCCESS;
+}
+
+static int acquire(smartmap_window_t *w, int target, enum lock kind)
+{
+    struct control *c = w->target[target].control;
+    want_lock(w, target, true);
+    uint32_t ticket = atomic_fetch_add(&c->tickets, 1);
+    int error = OMPI_SUCCESS;
+    if (OPAL_UNLIKELY(!is_turn_of(c, ticket, kind)))
+        error = await_turn(w, target, ticket, kind);
+    if (error == OMPI_SUCCESS && kind == LOCK_SHARED)
+        pass_on(c);
+    return error;
 }
 
 /** Have a shared lock if that takes no waiting. */
@@ -112,6 +121,7 @@ static void end(smartmap_window_t *w, struct target *t)
     leave(w);
 }
 
+SHORT_CALL
 int smartmap_lock(int type, int target, int assert, ompi_win_t *win)
 {
     smartmap_window_t *w = window_of(win);
@@ -121,11 +131,9 @@ int smartmap_lock(int type, int target, int assert, ompi_win_t *win)
     if (error != OMPI_SUCCESS)
         return error;
     t->unchecked = assert & MPI_MODE_NOCHECK;
-    if (OPAL_UNLIKELY(window_has_lost(w, target)))
-        error = window_lost(w, target);
-    else if (!t->unchecked)
+    if (!t->unchecked)
         error = acquire(w, target, kind);
-    if (error != OMPI_SUCCESS)
+    if (OPAL_UNLIKELY(error != OMPI_SUCCESS))
         end(w, t);
     return error;
 }
@@ -144,6 +152,7 @@ static int finish(const smartmap_window_t *w, int first, int last)
     return OMPI_SUCCESS;
 }
 
+SHORT_CALL
 int smartmap_unlock(int target, ompi_win_t *win)
 {
     smartmap_window_t *w = window_of(win);
@@ -176,6 +185,7 @@ static int acquire_all(smartmap_window_t *w)
     }
 }
 
+SHORT_CALL
 int smartmap_lock_all(int assert, ompi_win_t *win)
 {
     smartmap_window_t *w = window_of(win);
@@ -187,6 +197,7 @@ int smartmap_lock_all(int assert, ompi_win_t *win)
     return error;
 }
 
+SHORT_CALL
 int smartmap_unlock_all(ompi_win_t *win)
 {
     smartmap_window_t *w = window_of(win);
@@ -206,6 +217,7 @@ int smartmap_sync(ompi_win_t *win)
     return OMPI_SUCCESS;
 }
 
+SHORT_CALL
 int smartmap_flush(int target, ompi_win_t *win)
 {
     smartmap_window_t *w = window_of(win);

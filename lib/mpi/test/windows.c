@@ -112,6 +112,33 @@ static void atomic(void)
     MPI_Win_free(&win);
 }
 
+/** In each window anew: several elements for the first time, while others change one at a time. */
+static void first_folds(void)
+{
+    enum { ADDS = 24 };
+    int64_t ones[MANY], got;
+    for (int i = 0; i < MANY; i++)
+        ones[i] = 1;
+    for (int i = 0; i < TURNS; i++) {
+        MPI_Win win;
+        int64_t *words = make(MANY, MPI_INFO_NULL, &win), sum = 0;
+        MPI_Win_lock_all(0, win);
+        for (int add = 0; add < ADDS; add++) {
+            if (add == i % ADDS && rank == i % size)
+                MPI_Accumulate(ones, MANY, MPI_INT64_T, 0, 0, MANY, MPI_INT64_T, MPI_SUM, win);
+            MPI_Fetch_and_op(ones, &got, MPI_INT64_T, 0, (add * 37 + i) % MANY, MPI_SUM, win);
+        }
+        MPI_Win_unlock_all(win);
+        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Win_lock(MPI_LOCK_SHARED, rank, 0, win);
+        for (int w = 0; w < MANY; w++)
+            sum += words[w];
+        MPI_Win_unlock(rank, win);
+        expect(rank != 0 || sum == MANY + (int64_t)ADDS * size, "the first fold lost an accumulate");
+        MPI_Win_free(&win);
+    }
+}
+
 /** What the right has written, and what the left has put: by nothing but the epochs. */
 static void epochs(int by_fence)
 {
@@ -351,6 +378,7 @@ int main(int argc, char **argv)
     own = argc > 1 && strcmp(argv[1], "own") == 0;
     counter();
     atomic();
+    first_folds();
     epochs(0);
     epochs(1);
     locks();
