@@ -4,6 +4,7 @@
 #include "osc_smartmap.h"
 
 #include "copy.h"
+#include "strided.h"
 
 static bool may_access(smartmap_window_t *w, int target)
 {
@@ -60,10 +61,13 @@ int buffer_move(const struct buffer *to, const struct buffer *from)
     char *target = in_one_piece(to), *source = in_one_piece(from);
     if (give == 0)
         return OMPI_SUCCESS;
-    if (!target || !source)
+    size_t bytes = give < take ? give : take;
+    if (target && source)
+        copy_in_pieces(target, source, bytes);
+    else if (!strided_move(&(struct layout){ to->address, (size_t)to->count, to->type, target },
+                           &(struct layout){ from->address, (size_t)from->count, from->type, source }, bytes))
         return ompi_datatype_sndrcv(from->address, from->count, from->type, to->address,
                                     to->count, to->type);
-    copy_in_pieces(target, source, give < take ? give : take);
     return give <= take ? OMPI_SUCCESS : MPI_ERR_TRUNCATE;
 }
 

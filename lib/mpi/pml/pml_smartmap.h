@@ -42,6 +42,7 @@
 #include "match.h"
 #include "place.h"
 #include "smartmap.h"
+#include "strided.h"
 
 enum {
     PROTOCOL = 6, /* processes must agree on it before they share memory */
@@ -155,6 +156,7 @@ struct request {
     bool finished;    /* we are done with it (not: the user) */
     bool free_called; /* released as soon as it is finished */
     bool prepared;    /* the convertor is in use */
+    bool by_blocks;   /* `blocks` says where the data lies */
     mca_pml_base_send_mode_t mode;
     void *buffer;
     size_t count;
@@ -167,6 +169,7 @@ struct request {
     size_t moved;     /* of these, in pieces */
     uint64_t partner; /* the other side's request */
     void *copy;       /* part of the user's buffer for MPI_Bsend, to give back */
+    struct strided blocks;
     opal_convertor_t convertor;
 };
 OBJ_CLASS_DECLARATION(smartmap_request_t);

@@ -173,6 +173,9 @@ void request_prepare(struct request *r, bool send)
         return;
     }
     r->start = NULL;
+    r->by_blocks = strided_describe(&r->blocks, r->buffer, r->count, r->type);
+    if (r->by_blocks)
+        return;
     if (r->prepared)
         opal_convertor_cleanup(&r->convertor);
     r->prepared = true;
@@ -207,6 +210,8 @@ size_t request_pack(struct request *r, char *to, size_t bytes)
     size_t moved = bytes;
     if (r->start)
         copy_in_pieces(to, r->start + r->moved, bytes);
+    else if (r->by_blocks)
+        strided_pack(&r->blocks, r->moved, to, bytes);
     else
         moved = convert(r, opal_convertor_pack, to, bytes);
     r->moved += moved;
@@ -218,6 +223,8 @@ void request_unpack(struct request *r, const char *from, size_t bytes)
 {
     if (r->start)
         copy_in_pieces(r->start + r->moved, from, bytes);
+    else if (r->by_blocks)
+        strided_unpack(&r->blocks, r->moved, from, bytes);
     else
         convert(r, opal_convertor_unpack, (char *)from, bytes);
     r->moved += bytes;

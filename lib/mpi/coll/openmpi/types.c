@@ -1,6 +1,7 @@
 /*
  * Datatypes and operations by Open MPI's own convertors and functions.
  */
+#include "strided.h"
 #include "team.h"
 
 #include "opal/datatype/opal_convertor.h"
@@ -54,6 +55,11 @@ static int convert(opal_convertor_t *convertor, step_fn *step, void *packed, siz
 
 int smartmap_pack_scattered(const struct buffer *b, void *to, size_t bytes)
 {
+    struct strided blocks;
+    if (strided_describe(&blocks, b->address, b->count, b->type)) {
+        strided_pack(&blocks, 0, to, bytes);
+        return OMPI_SUCCESS;
+    }
     opal_convertor_t convertor;
     OBJ_CONSTRUCT(&convertor, opal_convertor_t);
     int error = opal_convertor_copy_and_prepare_for_send(
@@ -66,6 +72,11 @@ int smartmap_pack_scattered(const struct buffer *b, void *to, size_t bytes)
 
 int smartmap_unpack_scattered(const struct buffer *b, const void *from, size_t bytes)
 {
+    struct strided blocks;
+    if (strided_describe(&blocks, b->address, b->count, b->type)) {
+        strided_unpack(&blocks, 0, from, bytes);
+        return OMPI_SUCCESS;
+    }
     opal_convertor_t convertor;
     OBJ_CONSTRUCT(&convertor, opal_convertor_t);
     int error = opal_convertor_copy_and_prepare_for_recv(
