@@ -5,6 +5,7 @@
  *   flag            one way of a word stored until the other process sees it
  *   one way N       half a round of N bytes; "any": received from MPI_ANY_SOURCE;
  *                   "new": from one buffer, written before it is sent, into another
+ *   column N        half a round of N bytes, doubles 128 bytes apart on both sides
  *   swap N          both write N bytes and send them to each other: Irecv, Isend, Waitall
  *   stream N        one message of many in one direction; "both": in both; "new":
  *                   each from a place of its own, and written before it is sent
@@ -50,6 +51,21 @@ static void one_way_new(int turns, int bytes)
 }
 
 static void one_way_any(int turns, int bytes) { ping_pong_from(turns, bytes, MPI_ANY_SOURCE); }
+
+static void column(int turns, int bytes)
+{
+    MPI_Datatype type;
+    MPI_Type_vector(bytes / 8, 1, 16, MPI_DOUBLE, &type);
+    MPI_Type_commit(&type);
+    for (int i = 0; i < turns; i++) {
+        if (rank == 0)
+            MPI_Send(in, 1, type, 1, 0, MPI_COMM_WORLD);
+        MPI_Recv(in, 1, type, 1 - rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (rank == 1)
+            MPI_Send(in, 1, type, 0, 0, MPI_COMM_WORLD);
+    }
+    MPI_Type_free(&type);
+}
 
 static void swap(int turns, int bytes)
 {
@@ -155,6 +171,8 @@ int main(int argc, char **argv)
         cell("swap", sizes[i], turns, 1, swap);
     }
     cell("one way any", 8, 500, 2, one_way_any);
+    for (int i = 2; i < 6; i++)
+        cell("column", sizes[i], 100, 2, column);
     for (int i = 0; i < 6; i++) {
         cell("stream", sizes[i], 640, 1, stream);
         cell("stream both", sizes[i], 640, 2, stream_both);
