@@ -113,8 +113,7 @@ void channel_clear(struct line *line, unsigned lines)
  * A store into each line of the ring that was read, and not given back yet, makes
  * it the reader's alone.  A writer's stores into lines that two caches hold wait
  * one after the other; those into lines that another cache holds alone do not
- * (docs/adr/0038).  For who has nothing to read: while there is something, the writer
- * is ahead, and may pay.
+ * (docs/adr/0038).
  */
 void channel_own(const struct channel_end *in)
 {

@@ -63,7 +63,8 @@ static int empty_channel(int node, const struct request *wanted)
         receive_line(node, l);
         channel_clear(l, lines);
         job.untold = true;
-        if (is_room_scarce(in))
+        /* A stream of messages goes as fast as its writer finds lines; of pieces the reader has more to do. */
+        if (is_room_scarce(in) || (is_much_read(in) && l->kind != LINE_PIECE))
             own_and_free(in);
         else if (is_much_read(in))
             channel_free(in);
