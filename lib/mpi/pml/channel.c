@@ -115,7 +115,7 @@ void channel_clear(struct line *line, unsigned lines)
  * one after the other; those into lines that another cache holds alone do not
  * (docs/adr/0038).
  */
-void channel_own(const struct channel_end *in)
+static void own_what_was_read(const struct channel_end *in)
 {
     char *ring = in->ring;
     uint64_t mask = job.sizes.ring_bytes - 1, end = in->byte;
@@ -126,6 +126,7 @@ void channel_own(const struct channel_end *in)
 /** The sender may use again what was read. */
 void channel_free(struct channel_end *in)
 {
+    own_what_was_read(in);
     atomic_store_explicit(&in->channel->bytes_read, in->byte, memory_order_release);
     atomic_store_explicit(&in->channel->lines_read, in->line, memory_order_release);
     in->lines_read = in->line;

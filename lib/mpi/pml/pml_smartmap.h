@@ -284,7 +284,6 @@ void channel_follow(struct channel_end *out, char *room, const char *data, size_
 size_t channel_written(const struct channel_end *in, size_t bytes);
 const char *channel_take(struct channel_end *in, size_t bytes);
 void channel_clear(struct line *line, unsigned lines);
-void channel_own(const struct channel_end *in);
 void channel_free(struct channel_end *in);
 size_t channel_bytes(const struct sizes *sizes);
 struct channel_end channel_end(struct block *block, int index, const struct sizes *sizes);

@@ -33,12 +33,6 @@ static bool is_room_scarce(const struct channel_end *in)
     return bytes > 0 && bytes + 2 * job.sizes.medium_bytes > job.sizes.ring_bytes;
 }
 
-static void own_and_free(struct channel_end *in)
-{
-    channel_own(in);
-    channel_free(in);
-}
-
 static bool is_written(const struct line *line)
 {
     return atomic_load_explicit(&line->written, memory_order_acquire) != 0;
@@ -63,10 +57,7 @@ static int empty_channel(int node, const struct request *wanted)
         receive_line(node, l);
         channel_clear(l, lines);
         job.untold = true;
-        /* A stream of messages goes as fast as its writer finds lines; of pieces the reader has more to do. */
-        if (is_room_scarce(in) || (is_much_read(in) && l->kind != LINE_PIECE))
-            own_and_free(in);
-        else if (is_much_read(in))
+        if (is_much_read(in) || is_room_scarce(in))
             channel_free(in);
         events++;
         if (wanted && REQUEST_COMPLETE(&wanted->super))
@@ -106,7 +97,7 @@ static __attribute__((noinline)) void free_all_read(void)
     for (uint32_t node = 0; node < job.sizes.processes; node++) {
         struct channel_end *in = &job.peer[node].in;
         if (in->line != in->lines_read)
-            own_and_free(in);
+            channel_free(in);
     }
     job.untold = false;
 }
