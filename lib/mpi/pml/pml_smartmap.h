@@ -45,7 +45,7 @@
 #include "strided.h"
 
 enum {
-    PROTOCOL = 6, /* processes must agree on it before they share memory */
+    PROTOCOL = 7, /* processes must agree on it before they share memory */
     LINE_DATA_BYTES = 48,
     SHORT_LINES = 4,
     SHORT_BYTES = LINE_DATA_BYTES + (SHORT_LINES - 1) * LINE_BYTES,
@@ -75,7 +75,7 @@ struct line {
         struct {
             uint64_t bytes;
             uint64_t sender;   /* the sender's request; 0: wants no answer */
-            uint64_t receiver; /* the receiver's request, in answers and pieces */
+            uint64_t receiver; /* the receiver's request, in answers and pieces; of long data its serial number */
             uint64_t address;  /* of long data; 0: it comes in pieces only */
         };
     };
@@ -130,6 +130,8 @@ struct peer {
     pid_t pid;
     const struct block *block;
     struct request *awaiting;  /* requests that wait for this process's answer */
+    unsigned asked;            /* of these, receives that wait for pieces */
+    unsigned polls_seen;       /* of the process, when we last looked */
     bool silent, lost;         /* has died; and what it wrote before is read */
 };
 
@@ -168,6 +170,12 @@ struct request {
     size_t bytes;     /* to move */
     size_t moved;     /* of these, in pieces */
     uint64_t partner; /* the other side's request */
+    /* Long data in pieces (pieces.c), of a send: */
+    _Atomic uint64_t claimed;  /* its serial number, and how many pieces are written or begun */
+    bool in_pieces;            /* it was asked for them, and waits for room */
+    /* and of a receive that has asked: */
+    uint64_t address;          /* where the data lies, or 0: not to be had from there */
+    uint32_t serial, pieces_read, pieces_seen;
     void *copy;       /* part of the user's buffer for MPI_Bsend, to give back */
     struct strided blocks;
     opal_convertor_t convertor;
@@ -183,6 +191,7 @@ struct incoming {
     enum attendance attended;
     size_t bytes;
     uint64_t sender, address;
+    uint32_t serial;  /* of long ones */
     const char *data; /* of short and medium ones */
 };
 
@@ -205,6 +214,8 @@ struct job {
     struct line **awaited;   /* the next from each of them */
     bool queued;             /* something may wait for room in a channel to one of them */
     bool untold;             /* something is read that its sender has not been told of */
+    unsigned asked;          /* receives that wait for pieces, of any peer */
+    uint32_t serial;         /* of the last long data that was offered */
     struct match_table posted, unexpected;
     struct request *deferred; /* finished, with something to do without the lock */
     opal_free_list_t requests;
@@ -257,6 +268,7 @@ int smartmap_progress(void);
 bool smartmap_waits(const struct peer *p);
 void smartmap_wait_for(struct request *r);
 void smartmap_run_deferred(struct request *list);
+void progress_count(void);
 
 static inline void enter(void)
 {
@@ -312,12 +324,22 @@ int smartmap_start(size_t count, ompi_request_t **requests);
 int send_start(struct request *r);
 void send_queue(struct request *r, enum errand errand);
 void send_queued(struct peer *peer);
+void send_unqueue(struct request *r);
 int smartmap_isend_init(const void *, size_t, ompi_datatype_t *, int, int,
                         mca_pml_base_send_mode_t, ompi_communicator_t *, ompi_request_t **);
 int smartmap_isend(const void *, size_t, ompi_datatype_t *, int, int,
                    mca_pml_base_send_mode_t, ompi_communicator_t *, ompi_request_t **);
 int smartmap_send(const void *, size_t, ompi_datatype_t *, int, int,
                   mca_pml_base_send_mode_t, ompi_communicator_t *);
+
+/* pieces.c */
+uint32_t pieces_offer(struct request *send);
+bool pieces_write(struct peer *p, struct request *send);
+void pieces_asked(struct request *send);
+void pieces_done(struct request *send);
+void pieces_expect(struct request *r, const struct incoming *m);
+void pieces_read(struct request *r, const char *data, size_t bytes);
+void pieces_look(void);
 
 /* sent.c */
 bool sent_unchanged(const char *start, size_t bytes);

@@ -121,6 +121,12 @@ static unsigned count(_Atomic unsigned *counter)
     return value;
 }
 
+/** For who sees whether we wait in the library. */
+void progress_count(void)
+{
+    count(&job.block->polls);
+}
+
 /** One of so many, a power of 2. */
 static bool is_one_of(unsigned number, unsigned many)
 {
@@ -135,6 +141,7 @@ bool smartmap_waits(const struct peer *p)
     unsigned before = atomic_load_explicit(polls, memory_order_relaxed);
     for (int i = 0; i < LOOKS; i++) {
         __builtin_ia32_pause();
+        progress_count(); /* it may look for us just now */
         if (atomic_load_explicit(polls, memory_order_relaxed) != before)
             return true;
     }
@@ -152,6 +159,8 @@ static int progress(const struct request *wanted)
         events = poll_peers(wanted);
     else if (job.untold)
         free_all_read();
+    else if (OPAL_UNLIKELY(job.asked > 0))
+        pieces_look();
     leave();
     if (is_one_of(count(&job.block->polls), job.crowded ? POLLS_TO_CHECK_CROWDED : POLLS_TO_CHECK))
         check_peers();

@@ -30,14 +30,14 @@ static bool read_by_linux(const struct peer *p, char *to, uint64_t from, size_t 
 
 /**
  * Pieces are faster where both have a CPU: the two halves overlap, and the
- * sender's buffer stays its cache's alone (docs/adr/0038).  Not of one that
- * has an answer for us to give: it copies what we send it, or is at pieces already.
+ * sender's buffer stays its cache's alone (docs/adr/0038).  Not of one that is at
+ * pieces already: we can copy meanwhile.
  */
 static bool wants_pieces(const struct incoming *m)
 {
     const struct peer *p = &job.peer[m->node];
     return m->attended == ATTENDS ||
-           (m->attended == ATTENDS_MAYBE && !p->awaiting && smartmap_waits(p));
+           (m->attended == ATTENDS_MAYBE && p->asked == 0 && smartmap_waits(p));
 }
 
 /** Copy long data from where it lies; false: the sender must send pieces. */
@@ -109,7 +109,10 @@ static void receive_message(struct request *r, const struct incoming *m)
     if (m->kind == LINE_LONG) {
         if (r->start)
             sent_overwritten(r->start, r->bytes);
-        send_queue(r, copy_long(r, m) ? ERRAND_DONE : ERRAND_ASK);
+        bool copied = copy_long(r, m);
+        if (!copied)
+            pieces_expect(r, m);
+        send_queue(r, copied ? ERRAND_DONE : ERRAND_ASK);
     } else if (!copy_arriving(r, m))
         request_finish(r, MPI_ERR_OTHER);
     else if (m->sender)
@@ -118,14 +121,9 @@ static void receive_message(struct request *r, const struct incoming *m)
         request_finish(r, status->MPI_ERROR);
 }
 
-/**
- * Under the lock: the same for a message that has waited.  A non-blocking receive
- * may not come back for pieces, so it copies what it can here.
- */
+/** Under the lock: the same for a message that has waited. */
 void receive_take(struct request *r, struct arrival *a)
 {
-    if (a->message.attended == ATTENDS_MAYBE && !r->borrowed)
-        a->message.attended = ATTENDS_NOT;
     receive_message(r, &a->message);
     free(a);
 }
@@ -179,7 +177,7 @@ static void message_line(int node, const struct line *l)
         if (l->kind == LINE_MEDIUM)
             m.data = channel_take(&job.peer[node].in, m.bytes);
         else
-            m.address = l->address;
+            m.address = l->address, m.serial = (uint32_t)l->receiver;
         m.attended = l->attended;
     }
     struct match_item *item =
@@ -194,30 +192,21 @@ static void message_line(int node, const struct line *l)
     receive_message(r, &m);
 }
 
-static void piece_line(int node, const struct line *l)
-{
-    struct request *r = (struct request *)l->receiver;
-    request_unpack(r, channel_take(&job.peer[node].in, l->bytes), l->bytes);
-    if (r->moved == r->bytes || l->bytes == 0)
-        request_finish(r, r->super.req_status.MPI_ERROR);
-}
-
 /** Under the lock: handle a line from process `node`. */
 void receive_line(int node, const struct line *l)
 {
     struct request *send = (struct request *)l->sender;
     switch (l->kind) {
     case LINE_DONE:
-        request_finish(send, OMPI_SUCCESS);
+        pieces_done(send);
         break;
     case LINE_ASK:
-        request_answered(send);
         send->partner = l->receiver;
         send->bytes = l->bytes;
-        send_queue(send, ERRAND_PIECES);
+        pieces_asked(send);
         break;
     case LINE_PIECE:
-        piece_line(node, l);
+        pieces_read((struct request *)l->receiver, channel_take(&job.peer[node].in, l->bytes), l->bytes);
         break;
     default:
         message_line(node, l);

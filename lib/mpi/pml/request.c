@@ -35,7 +35,7 @@ struct request *request_new(void)
         ompi_mpi_abort(&ompi_mpi_comm_world.comm, MPI_ERR_NO_MEM);
     }
     r->finished = true;
-    r->free_called = r->posted = r->awaits = r->prepared = r->borrowed = false;
+    r->free_called = r->posted = r->awaits = r->prepared = r->borrowed = r->in_pieces = false;
     r->copy = NULL;
     return r;
 }
@@ -78,6 +78,8 @@ void request_await(struct request *r)
 {
     struct request **first = &job.peer[r->node].awaiting;
     r->awaits = true;
+    job.asked += r->receive;
+    job.peer[r->node].asked += r->receive;
     r->before = NULL;
     r->after = *first;
     if (*first)
@@ -91,6 +93,8 @@ void request_answered(struct request *r)
     if (!r->awaits)
         return;
     r->awaits = false;
+    job.asked -= r->receive;
+    job.peer[r->node].asked -= r->receive;
     if (r->before)
         r->before->after = r->after;
     else

@@ -54,13 +54,12 @@ static bool write_data(struct peer *p, const struct comm *c, int tag, const char
 
 /**
  * Whether pieces are faster than one copy by the receiver (docs/adr/0038).  Of a
- * non-blocking send only what the ring takes at once, though a quarter may be lost at
- * its end and another not given back: its sender need not come back for the
- * rest, nor its receiver before other messages can follow.
+ * non-blocking send not of more than near cores keep: the receiver's cache has given it back
+ * before it is written anew.
  */
 static enum attendance attendance(const struct request *r)
 {
-    if (job.crowded || !r->start || (!r->borrowed && r->bytes > job.sizes.ring_bytes / 2) ||
+    if (job.crowded || !r->start || (!r->borrowed && r->bytes > 4 * job.sizes.ring_bytes) ||
         sent_unchanged(r->start, r->bytes))
         return ATTENDS_NOT;
     return r->borrowed ? ATTENDS : ATTENDS_MAYBE;
@@ -85,6 +84,7 @@ static bool write_send(struct peer *p, struct request *r)
     address_line(l, LINE_LONG, r->comm, r->tag);
     l->bytes = r->bytes;
     l->sender = (uint64_t)r;
+    l->receiver = pieces_offer(r);
     l->address = (uint64_t)r->start;
     enum attendance attended = attendance(r);
     l->attended = attended;
@@ -113,36 +113,11 @@ static bool write_answer(struct peer *p, struct request *r)
     return true;
 }
 
-/** Short enough that the receiver empties one while the next is written: a quarter of the ring. */
-static size_t next_piece(const struct request *r)
-{
-    size_t left = r->bytes - r->moved, most = job.sizes.ring_bytes / 4;
-    return left < most ? left : most;
-}
-
-/** An empty piece is the last: a truncating receive ends within the next element. */
-static bool write_pieces(struct peer *p, struct request *r)
-{
-    for (size_t bytes = 1; r->moved < r->bytes && bytes > 0;) {
-        struct line *l = channel_lines(&p->out, 1);
-        char *room = l ? channel_room(&p->out, next_piece(r)) : NULL;
-        if (!room)
-            return false;
-        bytes = request_pack(r, room, next_piece(r));
-        l->kind = LINE_PIECE;
-        l->receiver = r->partner;
-        l->bytes = bytes;
-        channel_post(&p->out, l, 1, bytes);
-    }
-    request_finish(r, OMPI_SUCCESS);
-    return true;
-}
-
 static bool run_errand(struct peer *p, struct request *r)
 {
     switch (r->errand) {
     case ERRAND_SEND: return write_send(p, r);
-    case ERRAND_PIECES: return write_pieces(p, r);
+    case ERRAND_PIECES: return pieces_write(p, r);
     default: return write_answer(p, r);
     }
 }
@@ -165,6 +140,18 @@ void send_queue(struct request *r, enum errand errand)
     else
         p->first = r;
     p->last = r;
+}
+
+/** Under the lock: it has nothing more to write. */
+void send_unqueue(struct request *r)
+{
+    struct peer *p = &job.peer[r->node];
+    struct request *before = NULL;
+    for (struct request *q = p->first; q && q != r; q = q->next)
+        before = q;
+    *(before ? &before->next : &p->first) = r->next;
+    if (!r->next)
+        p->last = before;
 }
 
 /** Under the lock: write what waits for a peer, in order, while there is room. */
