@@ -1,7 +1,8 @@
 /*
  * taken: a sender of long data leaves the library in the middle of it.  Its
  * receiver must have all nevertheless, before the sender comes back: the sender
- * computes until it is told so, through shared memory and without MPI.
+ * computes until it is told so, through shared memory and without MPI.  In other
+ * turns it comes back at any moment, also that of taking back.
  */
 #include <mpi.h>
 #include <sched.h>
@@ -11,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { TURNS = 400, MOST = 3 << 20, LIMIT_S = 20, RECEIVING = 1, RECEIVED = 2 };
+enum { TURNS = 800, MOST = 3 << 20, LIMIT_S = 20, RECEIVING = 1, RECEIVED = 2 };
 
 static int rank, wrong;
 static _Atomic int *state; /* of the turn, by the receiver: 4 times the turn and one of those */
@@ -51,6 +52,11 @@ static void send(char *data, int turn)
         MPI_Test(&request, &done, MPI_STATUS_IGNORE);
     for (int i = 0; i < tests && !done; i++)
         MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    for (unsigned i = 1; turn / 8 % 2 && !done && atomic_load(state) < 4 * turn + RECEIVED; i++) {
+        for (volatile unsigned spins = i * 2654435761u % 60000; spins > 0; spins--)
+            ;
+        MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    }
     await(turn, RECEIVED);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
