@@ -30,14 +30,14 @@ static bool read_by_linux(const struct peer *p, char *to, uint64_t from, size_t 
 
 /**
  * Pieces are faster where both have a CPU: the two halves overlap, and the
- * sender's buffer stays its cache's alone (docs/adr/0038).  Not of one that is at
- * pieces already: we can copy meanwhile.
+ * sender's buffer stays its cache's alone (docs/adr/0038).  Of one that may leave only
+ * what can be taken back from it, and not while it is at pieces already: we can copy meanwhile.
  */
-static bool wants_pieces(const struct incoming *m)
+static bool wants_pieces(const struct incoming *m, bool in_window)
 {
     const struct peer *p = &job.peer[m->node];
     return m->attended == ATTENDS ||
-           (m->attended == ATTENDS_MAYBE && p->asked == 0 && smartmap_waits(p));
+           (m->attended == ATTENDS_MAYBE && in_window && p->asked == 0 && smartmap_waits(p));
 }
 
 /** Copy long data from where it lies; false: the sender must send pieces. */
@@ -49,14 +49,16 @@ static bool copy_long(struct request *r, const struct incoming *m)
         return true;
     if (!address)
         return false;
-    if (m->node == job.self)
+    if (m->node == job.self) {
         request_unpack(r, address, r->bytes);
-    else if (wants_pieces(m))
+        return true;
+    }
+    bool in_window = smartmap_reachable(p->smartmap_rank, address, r->bytes);
+    if (wants_pieces(m, in_window))
         return false;
-    else if (smartmap_reachable(p->smartmap_rank, address, r->bytes))
-        request_unpack(r, smartmap_remote((unsigned)p->smartmap_rank, address), r->bytes);
-    else
+    if (!in_window)
         return r->start && read_by_linux(p, r->start, m->address, r->bytes);
+    request_unpack(r, smartmap_remote((unsigned)p->smartmap_rank, address), r->bytes);
     return true;
 }
 
@@ -174,10 +176,12 @@ static void message_line(int node, const struct line *l)
     } else {
         m.bytes = l->bytes;
         m.sender = l->sender;
-        if (l->kind == LINE_MEDIUM)
+        if (l->kind == LINE_MEDIUM) {
             m.data = channel_take(&job.peer[node].in, m.bytes);
-        else
-            m.address = l->address, m.serial = (uint32_t)l->receiver;
+        } else {
+            m.address = l->address;
+            m.serial = (uint32_t)l->receiver;
+        }
         m.attended = l->attended;
     }
     struct match_item *item =
