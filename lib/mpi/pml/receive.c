@@ -123,9 +123,15 @@ static void receive_message(struct request *r, const struct incoming *m)
         request_finish(r, status->MPI_ERROR);
 }
 
-/** Under the lock: the same for a message that has waited. */
+/**
+ * Under the lock: the same for a message that has waited.  A non-blocking receive may
+ * not come back for pieces.  So it copies here what might not all find room in the ring, of
+ * which a quarter may be lost at its end and another not given back: its sender would wait.
+ */
 void receive_take(struct request *r, struct arrival *a)
 {
+    if (a->message.attended == ATTENDS_MAYBE && !r->borrowed && r->bytes > job.sizes.ring_bytes / 2)
+        a->message.attended = ATTENDS_NOT;
     receive_message(r, &a->message);
     free(a);
 }
