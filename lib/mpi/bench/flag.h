@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 #include <stdatomic.h>
+#include <stdio.h>
 
 static _Atomic long *own_word, *other_word; /* far enough apart not to be prefetched together */
 static int follows; /* the rank that answers */
@@ -38,6 +39,24 @@ static void flag(int turns, int unused)
             atomic_store_explicit(own_word, i, memory_order_release);
     }
     base += turns;
+}
+
+/** Prints one way of the flag, the fastest of some batches: a cell. */
+static inline void print_flag(const char *before, int rank)
+{
+    enum { BATCHES_OF_FLAG = 15, TURNS_OF_FLAG = 1000 };
+    MPI_Win win = open_word(rank);
+    double best = 1;
+    for (int b = 0; b < BATCHES_OF_FLAG; b++) {
+        MPI_Barrier(MPI_COMM_WORLD);
+        double begin = MPI_Wtime();
+        flag(TURNS_OF_FLAG, 0);
+        double took = (MPI_Wtime() - begin) / TURNS_OF_FLAG / 2;
+        best = took < best ? took : best;
+    }
+    if (rank == 0)
+        printf("%sflag 8: %.0f\n", before, best * 1e9);
+    MPI_Win_free(&win);
 }
 
 #endif

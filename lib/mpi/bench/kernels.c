@@ -312,23 +312,6 @@ static void run(const struct kernel *kernel, int size, int batches)
         printf("%s %d: %.0f\n", kernel->name, size, best * 1e9);
 }
 
-/** One way between two ranks, before and after: where their cores are decides much. */
-static void measure_flag(const char *when)
-{
-    enum { BATCHES = 15, TURNS = 1000 };
-    MPI_Win win = open_word(rank);
-    double best = 1;
-    for (int batch = 0; batch < BATCHES; batch++) {
-        MPI_Barrier(MPI_COMM_WORLD);
-        double start = MPI_Wtime();
-        flag(TURNS, 0);
-        best = fmin(best, (MPI_Wtime() - start) / TURNS / 2);
-    }
-    if (rank == 0)
-        printf("%s: flag 8: %.0f\n", when, best * 1e9);
-    MPI_Win_free(&win);
-}
-
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
@@ -338,12 +321,12 @@ int main(int argc, char **argv)
     before = rank > 0 ? rank - 1 : MPI_PROC_NULL;
     after = rank < ranks - 1 ? rank + 1 : MPI_PROC_NULL;
     if (ranks == 2)
-        measure_flag("begin");
+        print_flag("begin: ", rank);
     for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++)
         for (int i = 0; i < 4 && kernels[k].sizes[i] > 0; i++)
             run(&kernels[k], kernels[k].sizes[i], argc > 1 ? atoi(argv[1]) : 15);
     if (ranks == 2)
-        measure_flag("end");
+        print_flag("end: ", rank);
     MPI_Finalize();
     return 0;
 }

@@ -24,18 +24,18 @@ static int rank;
 static char *out, *in;
 
 /** One buffer for both ways: what is sent was written since it was last read. */
-static void ping_pong_from(int turns, int bytes, int source)
+static void ping_pong(int turns, int count, MPI_Datatype type, int source)
 {
     for (int i = 0; i < turns; i++) {
         if (rank == 0)
-            MPI_Send(in, bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
-        MPI_Recv(in, bytes, MPI_BYTE, source, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Send(in, count, type, 1, 0, MPI_COMM_WORLD);
+        MPI_Recv(in, count, type, source, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         if (rank == 1)
-            MPI_Send(in, bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
+            MPI_Send(in, count, type, 0, 0, MPI_COMM_WORLD);
     }
 }
 
-static void one_way(int turns, int bytes) { ping_pong_from(turns, bytes, 1 - rank); }
+static void one_way(int turns, int bytes) { ping_pong(turns, bytes, MPI_BYTE, 1 - rank); }
 
 /** As programs do: what is sent was computed since the last time. */
 static void one_way_new(int turns, int bytes)
@@ -50,20 +50,14 @@ static void one_way_new(int turns, int bytes)
     }
 }
 
-static void one_way_any(int turns, int bytes) { ping_pong_from(turns, bytes, MPI_ANY_SOURCE); }
+static void one_way_any(int turns, int bytes) { ping_pong(turns, bytes, MPI_BYTE, MPI_ANY_SOURCE); }
 
 static void column(int turns, int bytes)
 {
     MPI_Datatype type;
     MPI_Type_vector(bytes / 8, 1, 16, MPI_DOUBLE, &type);
     MPI_Type_commit(&type);
-    for (int i = 0; i < turns; i++) {
-        if (rank == 0)
-            MPI_Send(in, 1, type, 1, 0, MPI_COMM_WORLD);
-        MPI_Recv(in, 1, type, 1 - rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        if (rank == 1)
-            MPI_Send(in, 1, type, 0, 0, MPI_COMM_WORLD);
-    }
+    ping_pong(turns, 1, type, 1 - rank);
     MPI_Type_free(&type);
 }
 

@@ -120,21 +120,6 @@ static void cell(enum way way, int bytes)
         printf("%s%s %d: %.0f\n", ways[way], names[operation], bytes, best);
 }
 
-static void time_flag(void)
-{
-    enum { TURNS = 1000 };
-    double best = 1e30;
-    for (int b = 0; b < BATCHES; b++) {
-        MPI_Barrier(MPI_COMM_WORLD);
-        double begin = MPI_Wtime();
-        flag(TURNS, 0);
-        double ns = (MPI_Wtime() - begin) / TURNS / 2 * 1e9;
-        best = ns < best ? ns : best;
-    }
-    if (rank == 0)
-        printf("flag 8: %.0f\n", best);
-}
-
 int main(int argc, char **argv)
 {
     static const int sizes[] = { 8, 1024, 16384, 65536, MOST };
@@ -143,13 +128,11 @@ int main(int argc, char **argv)
     MPI_Cart_create(MPI_COMM_WORLD, 1, (int[]){ RANKS }, (int[]){ 1 }, 0, &ring);
     out = calloc(RANKS, MOST);
     in = calloc(RANKS, MOST);
-    MPI_Win words = open_word(rank);
-    time_flag();
+    print_flag("", rank);
     for (operation = 0; operation < OPERATIONS; operation++)
         for (int s = 0; s < (operation == BARRIER ? 1 : 5); s++)
             for (enum way way = 0; way < WAYS; way++)
                 cell(way, sizes[s]);
-    MPI_Win_free(&words);
     MPI_Finalize();
     return 0;
 }

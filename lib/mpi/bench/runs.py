@@ -49,6 +49,12 @@ def configurations(folder, benchmark="collectives", ranks=2):
     return found
 
 
+def placement(flags):
+    """Where a run's two ranks were, by what its flags took, in microseconds; None: it has none."""
+    where = {"near" if us < NEAR_US else "far" for us in flags}
+    return "moved" if len(where) > 1 else where.pop() if where else None
+
+
 def run_once(prefix, environment, program, samples, warm, sizes=()):
     """One run: {(name, bytes): (median, fastest) in microseconds}, and its placement."""
     arguments = [str(samples), "warm" if warm else "cold", *map(str, sizes)]
@@ -56,8 +62,7 @@ def run_once(prefix, environment, program, samples, warm, sizes=()):
                           env={**os.environ, **ROOT, **environment}, stdout=subprocess.PIPE, text=True)
     rows = (line.split() for line in done.stdout.splitlines())
     cells = {(r[0], int(r[1])): (float(r[2]), float(r[3])) for r in rows if len(r) == 4}
-    near = {cells["flag", 8][0] < NEAR_US, cells.pop(("flag_after", 8))[0] < NEAR_US}
-    return cells, "moved" if len(near) == 2 else "near" if near.pop() else "far"
+    return cells, placement([cells["flag", 8][0], cells.pop(("flag_after", 8))[0]])
 
 
 def run_stubbornly(name, repeated, *run):

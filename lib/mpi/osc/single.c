@@ -55,27 +55,17 @@ static bool swap(void *target, uint64_t *expected, uint64_t value, size_t bytes)
     BY_SIZE(bytes, SWAP)
 }
 
-/** What the user's buffer has, in the low bytes: the CPU is little-endian. */
+#define TAKE(type) ({ type value_; memcpy(&value_, from, sizeof value_); value_; })
+/** What the user's buffer has, wherever it lies. */
 static uint64_t take(const void *from, size_t bytes)
 {
-    uint64_t value = 0;
-    switch (bytes) { /* sizes that the compiler knows: no calls */
-    case 1: memcpy(&value, from, 1); break;
-    case 2: memcpy(&value, from, 2); break;
-    case 4: memcpy(&value, from, 4); break;
-    default: memcpy(&value, from, 8);
-    }
-    return value;
+    BY_SIZE(bytes, TAKE)
 }
 
+#define GIVE(type) (void)memcpy(to, &(type){ (type)value }, sizeof(type))
 static void give(void *to, uint64_t value, size_t bytes)
 {
-    switch (bytes) {
-    case 1: memcpy(to, &value, 1); break;
-    case 2: memcpy(to, &value, 2); break;
-    case 4: memcpy(to, &value, 4); break;
-    default: memcpy(to, &value, 8);
-    }
+    BY_SIZE(bytes, GIVE)
 }
 
 /** By Open MPI's function, which takes as long as all the rest; the most frequent sum without it. */

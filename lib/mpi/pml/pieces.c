@@ -29,14 +29,13 @@ uint32_t pieces_offer(struct request *send)
 void pieces_asked(struct request *send)
 {
     request_answered(send);
-    send->in_pieces = true;
     send_queue(send, ERRAND_PIECES);
 }
 
-/** Under the lock: its receiver has all. */
+/** Under the lock: its receiver has all.  A send that does not wait for that waits for room for a piece. */
 void pieces_done(struct request *send)
 {
-    if (send->in_pieces)
+    if (!send->awaits)
         send_unqueue(send);
     request_finish(send, OMPI_SUCCESS);
 }
@@ -81,7 +80,6 @@ bool pieces_write(struct peer *p, struct request *send)
         channel_post(&p->out, l, 1, bytes);
         progress_count();
     }
-    send->in_pieces = false;
     if (ours)
         request_finish(send, OMPI_SUCCESS);
     else
@@ -89,16 +87,10 @@ bool pieces_write(struct peer *p, struct request *send)
     return true;
 }
 
-/** Under the lock: a receive is about to ask for the pieces of `m`. */
-void pieces_expect(struct request *r, const struct incoming *m)
+/** Under the lock: a receive is about to ask for the pieces of the sending with this number. */
+void pieces_expect(struct request *r, uint32_t serial)
 {
-    int rank = job.peer[m->node].smartmap_rank;
-    const struct request *send = (const struct request *)m->sender;
-    bool reachable = m->node != job.self && m->address != 0 &&
-                     smartmap_reachable(rank, &send->claimed, sizeof send->claimed) &&
-                     smartmap_reachable(rank, (const void *)m->address, r->bytes);
-    r->address = reachable ? m->address : 0;
-    r->serial = m->serial;
+    r->serial = serial;
     r->pieces_read = 0;
     r->pieces_seen = UINT32_MAX; /* the first look is none */
 }
@@ -113,11 +105,13 @@ void pieces_read(struct request *r, const char *data, size_t bytes)
         request_finish(r, r->super.req_status.MPI_ERROR);
 }
 
-/** Unless the sender has begun another piece, or has written all. */
+/** Unless the sender has begun another piece, or has written all, or died. */
 static void take_back(struct request *r)
 {
     unsigned rank = (unsigned)job.peer[r->node].smartmap_rank;
     struct request *send = (struct request *)r->partner;
+    if (!smartmap_reachable((int)rank, &send->claimed, sizeof send->claimed))
+        return;
     _Atomic uint64_t *claimed = smartmap_remote(rank, &send->claimed);
     uint64_t expected = claim(r->serial, r->pieces_read);
     if (!atomic_compare_exchange_strong(claimed, &expected, claim(r->serial, TAKEN_BACK)))
@@ -142,7 +136,7 @@ static void look_at(struct peer *p)
     p->polls_seen = polls;
     for (struct request *after, *r = p->awaiting; r; r = after) {
         after = r->after;
-        if (r->receive && !has_got_on(r) && !polled && r->address != 0 && smartmap_alive(p->smartmap_rank))
+        if (r->receive && !has_got_on(r) && !polled && r->address != 0)
             take_back(r);
     }
 }
@@ -154,6 +148,6 @@ void pieces_look(void)
     if (++idle % IDLE_TO_LOOK != 0)
         return;
     for (uint32_t node = 0; node < job.sizes.processes; node++)
-        if ((int)node != job.self && !job.peer[node].lost)
+        if (job.peer[node].asked > 0)
             look_at(&job.peer[node]);
 }

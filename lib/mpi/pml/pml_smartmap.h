@@ -170,10 +170,9 @@ struct request {
     size_t bytes;     /* to move */
     size_t moved;     /* of these, in pieces */
     uint64_t partner; /* the other side's request */
-    /* Long data in pieces (pieces.c), of a send: */
+    /* Long data in pieces (pieces.c).  Of a send: */
     _Atomic uint64_t claimed;  /* its serial number, and how many pieces are written or begun */
-    bool in_pieces;            /* it was asked for them, and waits for room */
-    /* and of a receive that has asked: */
+    /* Of a receive that asks: */
     uint64_t address;          /* where the data lies, or 0: not to be had from there */
     uint32_t serial, pieces_read, pieces_seen;
     void *copy;       /* part of the user's buffer for MPI_Bsend, to give back */
@@ -268,7 +267,7 @@ int smartmap_progress(void);
 bool smartmap_waits(const struct peer *p);
 void smartmap_wait_for(struct request *r);
 void smartmap_run_deferred(struct request *list);
-void progress_count(void);
+unsigned progress_count(void);
 
 static inline void enter(void)
 {
@@ -337,7 +336,7 @@ uint32_t pieces_offer(struct request *send);
 bool pieces_write(struct peer *p, struct request *send);
 void pieces_asked(struct request *send);
 void pieces_done(struct request *send);
-void pieces_expect(struct request *r, const struct incoming *m);
+void pieces_expect(struct request *r, uint32_t serial);
 void pieces_read(struct request *r, const char *data, size_t bytes);
 void pieces_look(void);
 

@@ -121,10 +121,10 @@ static unsigned count(_Atomic unsigned *counter)
     return value;
 }
 
-/** For who sees whether we wait in the library. */
-void progress_count(void)
+/** For who sees whether we wait in the library; how often that was. */
+unsigned progress_count(void)
 {
-    count(&job.block->polls);
+    return count(&job.block->polls);
 }
 
 /** One of so many, a power of 2. */
@@ -162,7 +162,7 @@ static int progress(const struct request *wanted)
     else if (OPAL_UNLIKELY(job.asked > 0))
         pieces_look();
     leave();
-    if (is_one_of(count(&job.block->polls), job.crowded ? POLLS_TO_CHECK_CROWDED : POLLS_TO_CHECK))
+    if (is_one_of(progress_count(), job.crowded ? POLLS_TO_CHECK_CROWDED : POLLS_TO_CHECK))
         check_peers();
     if (events > 0) {
         atomic_store_explicit(&idle_polls, 0, memory_order_relaxed);

@@ -47,6 +47,7 @@ static bool copy_long(struct request *r, const struct incoming *m)
     const void *address = (const void *)m->address;
     if (r->bytes == 0)
         return true;
+    r->address = 0;
     if (!address)
         return false;
     if (m->node == job.self) {
@@ -54,6 +55,8 @@ static bool copy_long(struct request *r, const struct incoming *m)
         return true;
     }
     bool in_window = smartmap_reachable(p->smartmap_rank, address, r->bytes);
+    if (in_window)
+        r->address = m->address;
     if (wants_pieces(m, in_window))
         return false;
     if (!in_window)
@@ -113,7 +116,7 @@ static void receive_message(struct request *r, const struct incoming *m)
             sent_overwritten(r->start, r->bytes);
         bool copied = copy_long(r, m);
         if (!copied)
-            pieces_expect(r, m);
+            pieces_expect(r, m->serial);
         send_queue(r, copied ? ERRAND_DONE : ERRAND_ASK);
     } else if (!copy_arriving(r, m))
         request_finish(r, MPI_ERR_OTHER);

@@ -35,7 +35,7 @@ struct request *request_new(void)
         ompi_mpi_abort(&ompi_mpi_comm_world.comm, MPI_ERR_NO_MEM);
     }
     r->finished = true;
-    r->free_called = r->posted = r->awaits = r->prepared = r->borrowed = r->in_pieces = false;
+    r->free_called = r->posted = r->awaits = r->prepared = r->borrowed = false;
     r->copy = NULL;
     return r;
 }

@@ -49,20 +49,16 @@ static void copy_blocks(char *to, ptrdiff_t to_step, const char *from, ptrdiff_t
 static void move(const struct strided *s, size_t at, char *packed, size_t bytes, bool pack)
 {
     char *block = s->first + (ptrdiff_t)(at / s->block_bytes) * s->distance;
-    for (size_t begin = at % s->block_bytes, part; bytes > 0; begin = 0, bytes -= part, packed += part) {
-        if (begin == 0 && bytes >= s->block_bytes) {
-            size_t blocks = bytes / s->block_bytes;
-            part = blocks * s->block_bytes;
-            if (pack)
-                copy_blocks(packed, (ptrdiff_t)s->block_bytes, block, s->distance, s->block_bytes, blocks);
-            else
-                copy_blocks(block, s->distance, packed, (ptrdiff_t)s->block_bytes, s->block_bytes, blocks);
-            block += (ptrdiff_t)blocks * s->distance;
-            continue;
-        }
-        part = s->block_bytes - begin < bytes ? s->block_bytes - begin : bytes;
-        memcpy(pack ? packed : block + begin, pack ? block + begin : packed, part);
-        block += s->distance;
+    for (size_t begin = at % s->block_bytes; bytes > 0; begin = 0) {
+        size_t left = s->block_bytes - begin, length = left < bytes ? left : bytes;
+        size_t blocks = length == s->block_bytes ? bytes / length : 1;
+        if (pack)
+            copy_blocks(packed, (ptrdiff_t)length, block + begin, s->distance, length, blocks);
+        else
+            copy_blocks(block + begin, s->distance, packed, (ptrdiff_t)length, length, blocks);
+        block += (ptrdiff_t)blocks * s->distance;
+        packed += blocks * length;
+        bytes -= blocks * length;
     }
 }
 
