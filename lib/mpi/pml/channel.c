@@ -7,8 +7,6 @@
  */
 #include "pml_smartmap.h"
 
-#include <string.h>
-
 static size_t round_up(size_t bytes)
 {
     return (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
@@ -57,6 +55,7 @@ char *channel_room(struct channel_end *out, size_t bytes)
     uint64_t at = place(out->byte, bytes), end = at + round_up(bytes);
     if (OPAL_UNLIKELY(end - out->bytes_read > job.sizes.ring_bytes)) {
         out->bytes_read = atomic_load_explicit(&out->channel->bytes_read, memory_order_acquire);
+        stores_weigh(out);
         if (end - out->bytes_read > job.sizes.ring_bytes)
             return NULL;
     }
@@ -73,22 +72,24 @@ void channel_post(struct channel_end *out, struct line *line, unsigned lines, si
 }
 
 /** Write the last `bytes` of what a posted line announced; its reader follows. */
-void channel_follow(struct channel_end *out, char *room, const char *data, size_t bytes)
+void channel_follow(struct channel_end *out, char *room, const char *data, size_t bytes, unsigned stores)
 {
     uint64_t written = out->byte - round_up(bytes);
     for (size_t part; bytes > 0; bytes -= part, room += part, data += part) {
         part = bytes < FOLLOW_BYTES ? bytes : FOLLOW_BYTES;
-        memcpy(room, data, part);
+        stores_copy(room, data, part, stores);
         written += round_up(part);
         atomic_store_explicit(&out->channel->bytes_written, written, memory_order_release);
     }
 }
 
 /** The reader's side of channel_room; freed with the line. */
-const char *channel_take(struct channel_end *in, size_t bytes)
+const char *channel_take(struct channel_end *in, size_t bytes, unsigned stores)
 {
     uint64_t at = place(in->byte, bytes);
     in->byte = at + round_up(bytes);
+    if (stores & STORES_PAST_CACHES)
+        in->written_past = in->byte;
     return in->ring + (at & (job.sizes.ring_bytes - 1));
 }
 
@@ -110,23 +111,29 @@ void channel_clear(struct line *line, unsigned lines)
 }
 
 /**
- * A store into each line of the ring that was read, and not given back yet, makes
+ * A store into each line of the ring from `begin` on that was read, and not given back yet, makes
  * it the reader's alone.  A writer's stores into lines that two caches hold wait
  * one after the other; those into lines that another cache holds alone do not
  * (docs/adr/0038).
  */
-static void own_what_was_read(const struct channel_end *in)
+static void own_from(const struct channel_end *in, uint64_t begin)
 {
     char *ring = in->ring;
     uint64_t mask = job.sizes.ring_bytes - 1, end = in->byte;
-    for (uint64_t at = in->bytes_read; at < end; at += LINE_BYTES)
+    for (uint64_t at = begin; at < end; at += LINE_BYTES)
         *(volatile char *)(ring + (at & mask)) = 0;
+}
+
+/** What was taken last, `bytes`: at once, to see what it costs. */
+void channel_own(const struct channel_end *in, size_t bytes)
+{
+    own_from(in, in->byte - round_up(bytes));
 }
 
 /** The sender may use again what was read. */
 void channel_free(struct channel_end *in)
 {
-    own_what_was_read(in);
+    own_from(in, in->bytes_read > in->written_past ? in->bytes_read : in->written_past);
     atomic_store_explicit(&in->channel->bytes_read, in->byte, memory_order_release);
     atomic_store_explicit(&in->channel->lines_read, in->line, memory_order_release);
     in->lines_read = in->line;

@@ -51,10 +51,10 @@ static bool claim_next(struct request *send)
     return (uint32_t)now != TAKEN_BACK && atomic_compare_exchange_strong(&send->claimed, &now, now + 1);
 }
 
-/** Short enough that the receiver empties one while the next is written: a quarter of the ring. */
-static size_t next_piece(const struct request *send)
+/** Short enough that the receiver empties one while the next is written. */
+static size_t next_piece(const struct peer *p, const struct request *send)
 {
-    size_t left = send->bytes - send->moved, most = job.sizes.ring_bytes / 4;
+    size_t left = send->bytes - send->moved, most = job.sizes.ring_bytes / (stores_now(&p->out) ? 4 : 8);
     return left < most ? left : most;
 }
 
@@ -66,18 +66,23 @@ bool pieces_write(struct peer *p, struct request *send)
 {
     bool ours = !is_taken_back(send);
     for (size_t bytes = 1; ours && send->moved < send->bytes && bytes > 0;) {
+        bytes = next_piece(p, send);
         struct line *l = channel_lines(&p->out, 1);
-        char *room = l ? channel_room(&p->out, next_piece(send)) : NULL;
+        char *room = l ? channel_room(&p->out, bytes) : NULL;
         if (!room)
             return false;
         ours = claim_next(send);
         if (!ours)
             break;
-        bytes = request_pack(send, room, next_piece(send));
+        unsigned stores = send->start ? stores_choose(&p->out, bytes) : 0;
+        uint64_t began = stores_begin(stores);
+        bytes = request_pack(send, room, bytes, stores);
         l->kind = LINE_PIECE;
+        l->stores = (uint8_t)stores;
         l->receiver = send->partner;
         l->bytes = bytes;
         channel_post(&p->out, l, 1, bytes);
+        stores_written(&p->out, bytes, stores, began);
         progress_count();
     }
     if (ours)
@@ -95,14 +100,16 @@ void pieces_expect(struct request *r, uint32_t serial)
     r->pieces_seen = UINT32_MAX; /* the first look is none */
 }
 
-/** Under the lock: one has come. */
-void pieces_read(struct request *r, const char *data, size_t bytes)
+/** Under the lock: one has come; true: it is not the last. */
+bool pieces_read(struct request *r, const char *data, size_t bytes)
 {
     r->pieces_read++;
     request_unpack(r, data, bytes);
     progress_count();
-    if (r->moved == r->bytes || bytes == 0)
+    bool more = r->moved < r->bytes && bytes > 0;
+    if (!more)
         request_finish(r, r->super.req_status.MPI_ERROR);
+    return more;
 }
 
 /** Unless the sender has begun another piece, or has written all, or died. */

@@ -45,10 +45,11 @@
 #include "strided.h"
 
 enum {
-    PROTOCOL = 7, /* processes must agree on it before they share memory */
+    PROTOCOL = 8, /* processes must agree on it before they share memory */
     LINE_DATA_BYTES = 48,
     SHORT_LINES = 4,
     SHORT_BYTES = LINE_DATA_BYTES + (SHORT_LINES - 1) * LINE_BYTES,
+    HEAD_BYTES = 8192, /* of long data that goes in pieces: the receiver copies it while it asks for them */
     FOLLOW_BYTES = 8192, /* what medium data is written and read in, to overlap */
     FETCHED_BYTES = 1024, /* of a buffer, at once: about as many lines as a core can await */
     COMMUNICATORS = 65536, /* ob1's limit for 4.1, which we keep */
@@ -61,6 +62,12 @@ enum attendance {
     ATTENDS,       /* medium data follows its line; long data it will send in pieces */
 };
 
+/** How data is written into the ring of bytes (stores.c). */
+enum {
+    STORES_PAST_CACHES = 1, /* by non-temporal stores */
+    STORES_TIMED = 2,       /* both sides measure what it costs them */
+};
+
 enum line_kind { LINE_SHORT, LINE_MEDIUM, LINE_LONG, LINE_DONE, LINE_ASK, LINE_PIECE };
 
 /** One message or answer in a channel; the further lines of a short message are all data. */
@@ -69,7 +76,7 @@ struct line {
     int32_t tag;
     uint16_t communicator, source; /* the sender's rank in it */
     uint8_t kind, short_bytes;
-    uint16_t attended; /* enum attendance */
+    uint8_t attended, stores; /* enum attendance; of data in the ring of bytes, STORES_ flags */
     union {
         char data[LINE_DATA_BYTES]; /* and on through the lines that follow */
         struct {
@@ -77,6 +84,7 @@ struct line {
             uint64_t sender;   /* the sender's request; 0: wants no answer */
             uint64_t receiver; /* the receiver's request, in answers and pieces; of long data its serial number */
             uint64_t address;  /* of long data; 0: it comes in pieces only */
+            uint64_t head;     /* of long data: so many of its first bytes are in the ring of bytes */
         };
     };
 };
@@ -93,6 +101,7 @@ static inline unsigned short_lines(size_t bytes)
 struct channel {
     _Alignas(LINE_BYTES) _Atomic uint64_t lines_read; /* the receiver's words */
     _Atomic uint64_t bytes_read;
+    _Atomic uint32_t read_cost[2]; /* by STORES_PAST_CACHES, as channel_end.write_cost */
     _Alignas(LINE_BYTES) _Atomic uint64_t bytes_written; /* the sender's: of data that follows */
     _Alignas(LINE_BYTES) struct line line[]; /* then the ring of bytes */
 };
@@ -119,6 +128,11 @@ struct channel_end {
     char *ring;
     uint64_t line, byte;            /* the next to use */
     uint64_t lines_read, bytes_read; /* as last seen of the receiver, or told by it */
+    uint64_t written_past;           /* the reader's: what was read before it is in no other cache */
+    /* The writer's (stores.c): */
+    uint32_t write_cost[2]; /* by STORES_PAST_CACHES, ticks of 16 lines; 0: not known */
+    unsigned timed;         /* the last round in which something was */
+    unsigned stores;        /* STORES_PAST_CACHES, or 0 */
 };
 
 struct request;
@@ -188,10 +202,11 @@ struct incoming {
     int node;
     enum line_kind kind;
     enum attendance attended;
-    size_t bytes;
+    unsigned stores; /* not of a message that is kept in memory */
+    size_t bytes, head;
     uint64_t sender, address;
     uint32_t serial;  /* of long ones */
-    const char *data; /* of short and medium ones */
+    const char *data; /* of short and medium ones, and the head of long ones */
 };
 
 /** An unexpected message, with its data. */
@@ -266,6 +281,7 @@ static inline struct comm *comm_of(const ompi_communicator_t *comm)
 int smartmap_progress(void);
 bool smartmap_waits(const struct peer *p);
 void smartmap_wait_for(struct request *r);
+void smartmap_stay_for(const struct request *r);
 void smartmap_run_deferred(struct request *list);
 unsigned progress_count(void);
 
@@ -291,10 +307,11 @@ bool channel_adjoins(const struct channel_end *out, unsigned lines);
 struct line *channel_lines(struct channel_end *out, unsigned lines);
 char *channel_room(struct channel_end *out, size_t bytes);
 void channel_post(struct channel_end *out, struct line *line, unsigned lines, size_t ring_bytes);
-void channel_follow(struct channel_end *out, char *room, const char *data, size_t bytes);
+void channel_follow(struct channel_end *out, char *room, const char *data, size_t bytes, unsigned stores);
 size_t channel_written(const struct channel_end *in, size_t bytes);
-const char *channel_take(struct channel_end *in, size_t bytes);
+const char *channel_take(struct channel_end *in, size_t bytes, unsigned stores);
 void channel_clear(struct line *line, unsigned lines);
+void channel_own(const struct channel_end *in, size_t bytes);
 void channel_free(struct channel_end *in);
 size_t channel_bytes(const struct sizes *sizes);
 struct channel_end channel_end(struct block *block, int index, const struct sizes *sizes);
@@ -305,6 +322,15 @@ static inline struct line *channel_next(const struct channel_end *end)
     return &end->channel->line[end->line & (job.sizes.lines - 1)];
 }
 
+/* stores.c */
+unsigned stores_now(const struct channel_end *out);
+unsigned stores_choose(struct channel_end *out, size_t bytes);
+void stores_weigh(struct channel_end *out);
+void stores_copy(char *to, const char *from, size_t bytes, unsigned stores);
+uint64_t stores_begin(unsigned stores);
+void stores_written(struct channel_end *out, size_t bytes, unsigned stores, uint64_t began);
+void stores_read(struct channel_end *in, size_t bytes, unsigned stores, uint64_t began);
+
 /* request.c */
 struct request *request_new(void);
 void request_retain(struct request *r, bool persistent);
@@ -314,7 +340,7 @@ void request_answered(struct request *r);
 void request_finish(struct request *r, int error);
 int smartmap_request_free(ompi_request_t **request);
 void request_prepare(struct request *r, bool send);
-size_t request_pack(struct request *r, char *to, size_t bytes);
+size_t request_pack(struct request *r, char *to, size_t bytes, unsigned stores);
 void request_unpack(struct request *r, const char *from, size_t bytes);
 void request_activate(struct request *r);
 int smartmap_start(size_t count, ompi_request_t **requests);
@@ -337,7 +363,7 @@ bool pieces_write(struct peer *p, struct request *send);
 void pieces_asked(struct request *send);
 void pieces_done(struct request *send);
 void pieces_expect(struct request *r, uint32_t serial);
-void pieces_read(struct request *r, const char *data, size_t bytes);
+bool pieces_read(struct request *r, const char *data, size_t bytes);
 void pieces_look(void);
 
 /* sent.c */
@@ -346,7 +372,7 @@ void sent_overwritten(const char *start, size_t bytes);
 
 /* receive.c */
 int receive_start(struct request *r);
-void receive_line(int node, const struct line *line);
+bool receive_line(int node, const struct line *line);
 int smartmap_irecv_init(void *, size_t, ompi_datatype_t *, int, int, ompi_communicator_t *,
                         ompi_request_t **);
 int smartmap_irecv(void *, size_t, ompi_datatype_t *, int, int, ompi_communicator_t *,
@@ -355,7 +381,7 @@ int smartmap_recv(void *, size_t, ompi_datatype_t *, int, int, ompi_communicator
                   ompi_status_public_t *);
 struct request *receive_new(struct comm *c, void *buffer, size_t count, ompi_datatype_t *type,
                             int rank, int tag);
-void receive_take(struct request *r, struct arrival *a);
+bool receive_take(struct request *r, struct arrival *a);
 int smartmap_cancel(ompi_request_t *request, int flag);
 
 /* probe.c */

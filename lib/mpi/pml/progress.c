@@ -19,11 +19,14 @@ enum {
     POLLS_TO_CHECK = 4096, POLLS_TO_CHECK_CROWDED = 512, /* for peers that died: in so many, full channels empty twice */
 };
 
-/** Is it time to tell the sender, though we have other work?  It would wait for us, and then we for it. */
-static bool is_much_read(const struct channel_end *in)
+/**
+ * Is it time to tell the sender, though we have other work?  It would wait for us, and then we for it.
+ * Earlier where more of the same data is to come: what was just read is in the first cache.
+ */
+static bool is_much_read(const struct channel_end *in, bool more)
 {
     return in->line - in->lines_read >= job.sizes.lines / 4 ||
-           in->byte - in->bytes_read >= job.sizes.ring_bytes / 4;
+           in->byte - in->bytes_read >= job.sizes.ring_bytes / (more ? 8 : 4);
 }
 
 /** Might a medium message else find no room, though all is read?  We may compute now, and it may not wait. */
@@ -54,10 +57,10 @@ static int empty_channel(int node, const struct request *wanted)
         job.awaited[node] = channel_next(in);
         /* A stream: its next line may be written already. */
         __builtin_prefetch(job.awaited[node]);
-        receive_line(node, l);
+        bool more = receive_line(node, l);
         channel_clear(l, lines);
         job.untold = true;
-        if (is_much_read(in) || is_room_scarce(in))
+        if (is_much_read(in, more) || is_room_scarce(in))
             channel_free(in);
         events++;
         if (wanted && REQUEST_COMPLETE(&wanted->super))
@@ -194,6 +197,16 @@ static void fetch_buffer(struct request *r)
         fetch_lines(start + at, left < FETCHED_BYTES ? left : FETCHED_BYTES);
         progress(r);
     }
+}
+
+/**
+ * A receive that found long data waiting and has asked for its pieces: if it is non-blocking, its process
+ * may compute next, and their sender would wait for it.  They come, or are soon taken back.
+ */
+void smartmap_stay_for(const struct request *r)
+{
+    while (!REQUEST_COMPLETE(&r->super))
+        progress(r);
 }
 
 /** Until a request is complete. */

@@ -40,29 +40,51 @@ static bool wants_pieces(const struct incoming *m, bool in_window)
            (m->attended == ATTENDS_MAYBE && in_window && p->asked == 0 && smartmap_waits(p));
 }
 
-/** Copy long data from where it lies; false: the sender must send pieces. */
-static bool copy_long(struct request *r, const struct incoming *m)
+/** Copy long data, but its head, from where it lies; false: the sender must send pieces. */
+static bool copy_rest(struct request *r, const struct incoming *m, bool in_window)
 {
     const struct peer *p = &job.peer[m->node];
-    const void *address = (const void *)m->address;
-    if (r->bytes == 0)
+    const char *address = (const char *)m->address + r->moved;
+    size_t bytes = r->bytes - r->moved;
+    if (bytes == 0)
         return true;
-    r->address = 0;
-    if (!address)
-        return false;
-    if (m->node == job.self) {
-        request_unpack(r, address, r->bytes);
-        return true;
-    }
-    bool in_window = smartmap_reachable(p->smartmap_rank, address, r->bytes);
-    if (in_window)
-        r->address = m->address;
-    if (wants_pieces(m, in_window))
+    if (m->address == 0)
         return false;
     if (!in_window)
-        return r->start && read_by_linux(p, r->start, m->address, r->bytes);
-    request_unpack(r, smartmap_remote((unsigned)p->smartmap_rank, address), r->bytes);
+        return r->start && read_by_linux(p, r->start + r->moved, (uint64_t)address, bytes);
+    request_unpack(r, m->node == job.self ? address : smartmap_remote((unsigned)p->smartmap_rank, address), bytes);
     return true;
+}
+
+static void ask_for_pieces(struct request *r, const struct incoming *m)
+{
+    pieces_expect(r, m->serial);
+    send_queue(r, ERRAND_ASK);
+}
+
+/** Long data: who is sure to need pieces asks for them before it copies the head. */
+static void receive_long(struct request *r, const struct incoming *m)
+{
+    const struct peer *p = &job.peer[m->node];
+    size_t head = m->head < r->bytes ? m->head : r->bytes;
+    bool in_window = m->node == job.self ||
+                     (m->address != 0 && smartmap_reachable(p->smartmap_rank, (void *)m->address, r->bytes));
+    bool asks = head < r->bytes && m->node != job.self && !p->lost && (m->address == 0 || wants_pieces(m, in_window));
+    r->address = in_window ? m->address : 0;
+    if (r->start)
+        sent_overwritten(r->start, r->bytes);
+    if (asks)
+        ask_for_pieces(r, m);
+    uint64_t began = stores_begin(m->stores);
+    if (head > 0)
+        request_unpack(r, m->data, head);
+    stores_read(&job.peer[m->node].in, head, m->stores, began);
+    if (asks)
+        return;
+    if (copy_rest(r, m, in_window))
+        send_queue(r, ERRAND_DONE);
+    else
+        ask_for_pieces(r, m);
 }
 
 /** More than `have` bytes of short or medium data, for which it waits; `have`: the sender died. */
@@ -87,6 +109,7 @@ static size_t arrived(const struct incoming *m, size_t have)
 /** Short or medium data, as it arrives; false: its sender died before the end. */
 static bool copy_arriving(struct request *r, const struct incoming *m)
 {
+    uint64_t began = stores_begin(m->stores);
     for (size_t have = 0, now; have < m->bytes; have = now) {
         now = arrived(m, have);
         if (now == have)
@@ -95,6 +118,7 @@ static bool copy_arriving(struct request *r, const struct incoming *m)
         if (end > r->moved)
             request_unpack(r, m->data + r->moved, end - r->moved);
     }
+    stores_read(&job.peer[m->node].in, r->bytes, m->stores, began);
     return true;
 }
 
@@ -111,14 +135,9 @@ static void receive_message(struct request *r, const struct incoming *m)
     status->MPI_ERROR = truncated ? MPI_ERR_TRUNCATE : OMPI_SUCCESS;
     r->partner = m->sender;
     r->node = m->node;
-    if (m->kind == LINE_LONG) {
-        if (r->start)
-            sent_overwritten(r->start, r->bytes);
-        bool copied = copy_long(r, m);
-        if (!copied)
-            pieces_expect(r, m->serial);
-        send_queue(r, copied ? ERRAND_DONE : ERRAND_ASK);
-    } else if (!copy_arriving(r, m))
+    if (m->kind == LINE_LONG)
+        receive_long(r, m);
+    else if (!copy_arriving(r, m))
         request_finish(r, MPI_ERR_OTHER);
     else if (m->sender)
         send_queue(r, ERRAND_DONE);
@@ -126,17 +145,12 @@ static void receive_message(struct request *r, const struct incoming *m)
         request_finish(r, status->MPI_ERROR);
 }
 
-/**
- * Under the lock: the same for a message that has waited.  A non-blocking receive may
- * not come back for pieces.  So it copies here what might not all find room in the ring, of
- * which a quarter may be lost at its end and another not given back: its sender would wait.
- */
-void receive_take(struct request *r, struct arrival *a)
+/** Under the lock: the same for a message that has waited; true: smartmap_stay_for it after. */
+bool receive_take(struct request *r, struct arrival *a)
 {
-    if (a->message.attended == ATTENDS_MAYBE && !r->borrowed && r->bytes > job.sizes.ring_bytes / 2)
-        a->message.attended = ATTENDS_NOT;
     receive_message(r, &a->message);
     free(a);
+    return r->awaits && r->address != 0;
 }
 
 /** Not by opal_output, which would need memory itself. */
@@ -152,7 +166,8 @@ static void say_out_of_memory(void)
 /** No receive takes it yet: keep it, with its data. */
 static void keep(const struct incoming *m)
 {
-    size_t bytes = m->kind == LINE_LONG ? 0 : m->bytes;
+    bool is_long = m->kind == LINE_LONG;
+    size_t bytes = is_long ? m->head : m->bytes;
     struct arrival *a = malloc(sizeof *a + bytes);
     if (!a) {
         say_out_of_memory();
@@ -163,14 +178,15 @@ static void keep(const struct incoming *m)
     a->message = *m;
     a->message.data = a->data;
     for (size_t have = 0, now; have < bytes; have = now) {
-        now = arrived(m, have);
+        now = is_long ? m->head : arrived(m, have);
         if (now == have) { /* the sender died */
             free(a);
             return;
         }
         memcpy(a->data + have, m->data + have, now - have);
     }
-    if (m->kind != LINE_LONG)
+    a->message.stores = 0;
+    if (!is_long)
         a->message.attended = ATTENDS_NOT;
     match_keep(&job.unexpected, &a->match);
 }
@@ -185,12 +201,14 @@ static void message_line(int node, const struct line *l)
     } else {
         m.bytes = l->bytes;
         m.sender = l->sender;
-        if (l->kind == LINE_MEDIUM) {
-            m.data = channel_take(&job.peer[node].in, m.bytes);
-        } else {
+        size_t in_ring = m.bytes;
+        if (l->kind == LINE_LONG) {
             m.address = l->address;
             m.serial = (uint32_t)l->receiver;
+            m.head = in_ring = l->head;
         }
+        m.stores = in_ring > 0 ? l->stores : 0;
+        m.data = channel_take(&job.peer[node].in, in_ring, m.stores);
         m.attended = l->attended;
     }
     struct match_item *item =
@@ -205,8 +223,16 @@ static void message_line(int node, const struct line *l)
     receive_message(r, &m);
 }
 
-/** Under the lock: handle a line from process `node`. */
-void receive_line(int node, const struct line *l)
+static bool piece_line(struct channel_end *in, const struct line *l)
+{
+    uint64_t began = stores_begin(l->stores);
+    bool more = pieces_read((struct request *)l->receiver, channel_take(in, l->bytes, l->stores), l->bytes);
+    stores_read(in, l->bytes, l->stores, began);
+    return more;
+}
+
+/** Under the lock: handle a line from process `node`; true: more pieces are to come. */
+bool receive_line(int node, const struct line *l)
 {
     struct request *send = (struct request *)l->sender;
     switch (l->kind) {
@@ -219,11 +245,11 @@ void receive_line(int node, const struct line *l)
         pieces_asked(send);
         break;
     case LINE_PIECE:
-        pieces_read((struct request *)l->receiver, channel_take(&job.peer[node].in, l->bytes), l->bytes);
-        break;
+        return piece_line(&job.peer[node].in, l);
     default:
         message_line(node, l);
     }
+    return false;
 }
 
 struct request *receive_new(struct comm *c, void *buffer, size_t count, ompi_datatype_t *type,
@@ -248,9 +274,10 @@ int receive_start(struct request *r)
     enter();
     struct match_item *item =
         job.unexpected.items > 0 ? match_message(&job.unexpected, &r->match.key) : NULL;
+    bool stays = false;
     if (item) {
         match_remove(&job.unexpected, item);
-        receive_take(r, (struct arrival *)item);
+        stays = receive_take(r, (struct arrival *)item);
     } else if (OPAL_UNLIKELY(job.any_lost) && job_lost_source(r->comm, r->rank)) {
         request_finish(r, MPI_ERR_OTHER);
     } else {
@@ -258,6 +285,8 @@ int receive_start(struct request *r)
         match_post(&job.posted, &r->match);
     }
     leave();
+    if (stays)
+        smartmap_stay_for(r);
     return OMPI_SUCCESS;
 }
 

@@ -209,11 +209,11 @@ static size_t convert(struct request *r, step_fn *step, char *packed, size_t byt
 }
 
 /** The next bytes of a send: how many there were; none where the next element does not fit. */
-size_t request_pack(struct request *r, char *to, size_t bytes)
+size_t request_pack(struct request *r, char *to, size_t bytes, unsigned stores)
 {
     size_t moved = bytes;
     if (r->start)
-        copy_in_pieces(to, r->start + r->moved, bytes);
+        stores_copy(to, r->start + r->moved, bytes, stores);
     else if (r->by_blocks)
         strided_pack(&r->blocks, r->moved, to, bytes);
     else

@@ -17,6 +17,46 @@ static void address_line(struct line *l, enum line_kind kind, const struct comm 
     l->kind = (uint8_t)kind;
 }
 
+/** In lines, of which only these hold the data; nothing may delay the last store, for the receiver looks at the first. */
+static void write_short(struct peer *p, struct line *l, const struct comm *c, int tag,
+                        const char *start, size_t bytes, struct request *r)
+{
+    char *to = (char *)l + offsetof(struct line, data);
+    l->short_bytes = (uint8_t)bytes;
+    address_line(l, LINE_SHORT, c, tag);
+    if (OPAL_LIKELY(start != NULL))
+        memcpy(to, start, bytes);
+    else if (bytes > 0)
+        request_pack(r, to, bytes, 0);
+    channel_post(&p->out, l, short_lines(bytes), 0);
+}
+
+static bool write_medium(struct peer *p, struct line *l, const struct comm *c, int tag,
+                         const char *start, size_t bytes, struct request *r, uint64_t sender)
+{
+    char *to = channel_room(&p->out, bytes);
+    if (!to)
+        return false;
+    unsigned stores = start ? stores_choose(&p->out, bytes) : 0;
+    bool follows = start && bytes > FOLLOW_BYTES && !job.crowded && !(stores & STORES_TIMED);
+    size_t first = follows ? FOLLOW_BYTES : bytes;
+    l->bytes = bytes;
+    l->sender = sender;
+    l->attended = follows ? ATTENDS : ATTENDS_NOT;
+    l->stores = (uint8_t)stores;
+    address_line(l, LINE_MEDIUM, c, tag);
+    uint64_t began = stores_begin(stores);
+    if (OPAL_LIKELY(start != NULL))
+        stores_copy(to, start, first, stores);
+    else if (bytes > 0)
+        request_pack(r, to, bytes, 0);
+    channel_post(&p->out, l, 1, bytes);
+    if (follows)
+        channel_follow(&p->out, to + first, start + first, bytes - first, stores);
+    stores_written(&p->out, bytes, stores, began);
+    return true;
+}
+
 /**
  * Write a message of at most `medium_bytes`; false: no room.  The data is at
  * `start`, or else `r` packs it.  `sender` is the request that wants DONE, or 0.
@@ -25,30 +65,12 @@ static bool write_data(struct peer *p, const struct comm *c, int tag, const char
                        size_t bytes, struct request *r, uint64_t sender)
 {
     bool in_lines = bytes <= SHORT_BYTES && sender == 0 && channel_adjoins(&p->out, short_lines(bytes));
-    unsigned lines = in_lines ? short_lines(bytes) : 1;
-    struct line *l = channel_lines(&p->out, lines);
+    struct line *l = channel_lines(&p->out, in_lines ? short_lines(bytes) : 1);
     if (!l)
         return false;
-    char *to = in_lines ? (char *)l + offsetof(struct line, data) : channel_room(&p->out, bytes);
-    if (!to)
-        return false;
-    if (in_lines) {
-        l->short_bytes = (uint8_t)bytes;
-    } else {
-        l->bytes = bytes;
-        l->sender = sender;
-    }
-    address_line(l, in_lines ? LINE_SHORT : LINE_MEDIUM, c, tag);
-    bool follows = start && bytes > FOLLOW_BYTES && !job.crowded;
-    l->attended = follows ? ATTENDS : ATTENDS_NOT;
-    size_t first = follows ? FOLLOW_BYTES : bytes;
-    if (OPAL_LIKELY(start != NULL))
-        memcpy(to, start, first);
-    else if (bytes > 0)
-        request_pack(r, to, bytes);
-    channel_post(&p->out, l, lines, in_lines ? 0 : bytes);
-    if (follows)
-        channel_follow(&p->out, to + first, start + first, bytes - first);
+    if (!in_lines)
+        return write_medium(p, l, c, tag, start, bytes, r, sender);
+    write_short(p, l, c, tag, start, bytes, r);
     return true;
 }
 
@@ -63,6 +85,27 @@ static enum attendance attendance(const struct request *r)
         sent_unchanged(r->start, r->bytes))
         return ATTENDS_NOT;
     return r->borrowed ? ATTENDS : ATTENDS_MAYBE;
+}
+
+/** Is it likely to go in pieces?  In a stream, where others wait for their answer, receivers copy. */
+static bool wants_head(const struct peer *p, const struct request *r, enum attendance attended)
+{
+    return attended == ATTENDS || !r->start || (attended == ATTENDS_MAYBE && !p->awaiting);
+}
+
+/** How many of the first bytes are in the ring now. */
+static size_t write_head(struct peer *p, struct request *r, struct line *l)
+{
+    size_t bytes = r->bytes < HEAD_BYTES ? r->bytes : HEAD_BYTES;
+    char *room = channel_room(&p->out, bytes);
+    unsigned stores = room && r->start ? stores_choose(&p->out, bytes) : 0;
+    l->stores = (uint8_t)stores;
+    if (!room)
+        return 0;
+    uint64_t began = stores_begin(stores);
+    bytes = request_pack(r, room, bytes, stores);
+    stores_written(&p->out, bytes, stores, began);
+    return bytes;
 }
 
 static bool write_send(struct peer *p, struct request *r)
@@ -88,7 +131,8 @@ static bool write_send(struct peer *p, struct request *r)
     l->address = (uint64_t)r->start;
     enum attendance attended = attendance(r);
     l->attended = attended;
-    channel_post(&p->out, l, 1, 0);
+    l->head = wants_head(p, r, attended) ? write_head(p, r, l) : 0;
+    channel_post(&p->out, l, 1, l->head);
     if (r->borrowed && r->start && attended == ATTENDS_NOT)
         fetch_lines(r->start, r->bytes < OFFERED_BYTES ? r->bytes : OFFERED_BYTES);
     request_await(r);
@@ -213,7 +257,7 @@ static int start_buffered(struct request *r)
         r->super.req_state = OMPI_REQUEST_INACTIVE;
         return MPI_ERR_BUFFER;
     }
-    request_pack(r, copy, r->bytes);
+    request_pack(r, copy, r->bytes, 0);
     struct request *carrier = send_new(r->comm, copy, r->bytes, &ompi_mpi_byte.dt, r->rank,
                                        r->tag, MCA_PML_BASE_SEND_STANDARD);
     request_retain(carrier, false);

@@ -2,7 +2,9 @@
  * taken: a sender of long data leaves the library in the middle of it.  Its
  * receiver must have all nevertheless, before the sender comes back: the sender
  * computes until it is told so, through shared memory and without MPI.  In other
- * turns it comes back at any moment, also that of taking back.
+ * turns it comes back at any moment, also that of taking back.  Then the other way
+ * round: a receive that does not wait finds such data, and its process computes
+ * until the sender's call is complete.
  */
 #include <mpi.h>
 #include <sched.h>
@@ -12,10 +14,11 @@
 #include <string.h>
 #include <time.h>
 
-enum { TURNS = 800, MOST = 3 << 20, LIMIT_S = 20, RECEIVING = 1, RECEIVED = 2 };
+enum { TURNS = 800, FOUND_TURNS = 160, MOST = 3 << 20, LIMIT_S = 20, RECEIVING = 1, RECEIVED = 2 };
 
 static int rank, wrong;
 static _Atomic int *state; /* of the turn, by the receiver: 4 times the turn and one of those */
+static _Atomic int *sent;  /* the last turn whose send is complete */
 
 static void await(int turn, int what)
 {
@@ -89,6 +92,40 @@ static void receive(char *data, int turn)
     MPI_Type_free(&type);
 }
 
+static void send_found(char *data, int turn)
+{
+    int bytes = bytes_of(turn);
+    fill(data, bytes, turn);
+    if (turn / 8 % 2) {
+        MPI_Request request;
+        MPI_Isend(data, bytes, MPI_BYTE, 1, turn, MPI_COMM_WORLD, &request);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else {
+        MPI_Send(data, bytes, MPI_BYTE, 1, turn, MPI_COMM_WORLD);
+    }
+    atomic_store(sent, turn);
+}
+
+static void receive_found(char *data, int turn)
+{
+    MPI_Request request;
+    time_t end = time(NULL) + LIMIT_S;
+    int bytes = bytes_of(turn);
+    memset(data, -1, (size_t)bytes);
+    MPI_Probe(0, turn, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Irecv(data, bytes, MPI_BYTE, 0, turn, MPI_COMM_WORLD, &request);
+    while (atomic_load(sent) != turn) {
+        sched_yield();
+        if (time(NULL) > end) {
+            fprintf(stderr, "taken: turn %d: not sent while its receiver computes\n", turn);
+            MPI_Abort(MPI_COMM_WORLD, 1);
+        }
+    }
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    for (int i = 0; i < bytes; i++)
+        wrong += data[i] != (char)(i * 3 + i / 4099 + turn);
+}
+
 int main(int argc, char **argv)
 {
     MPI_Win win;
@@ -100,8 +137,11 @@ int main(int argc, char **argv)
     MPI_Win_allocate_shared(rank == 0 ? 64 : 0, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
     MPI_Win_shared_query(win, 0, &bytes, &unit, &base);
     state = base;
-    if (rank == 0)
+    sent = state + 1;
+    if (rank == 0) {
         atomic_store(state, 0);
+        atomic_store(sent, 0);
+    }
     MPI_Barrier(MPI_COMM_WORLD);
     char *data = malloc((size_t)2 * MOST);
     for (int turn = 1; turn <= TURNS; turn++) {
@@ -110,9 +150,15 @@ int main(int argc, char **argv)
         else
             receive(data, turn);
     }
+    for (int turn = 1; turn <= FOUND_TURNS; turn++) {
+        if (rank == 0)
+            send_found(data, turn);
+        else
+            receive_found(data, turn);
+    }
     MPI_Allreduce(&wrong, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (rank == 0)
-        printf("taken: %d turns: %d wrong\n", TURNS, all);
+        printf("taken: %d turns: %d wrong\n", TURNS + FOUND_TURNS, all);
     free(data);
     MPI_Win_free(&win);
     MPI_Finalize();

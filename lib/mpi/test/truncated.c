@@ -1,7 +1,8 @@
 /*
  * truncated: a receive ends in the middle of an element of a message that comes
  * in pieces.  Its sender had nothing that it could pack for the rest, and wrote
- * pieces of no bytes for ever.
+ * pieces of no bytes for ever.  And receives that take nothing of longer messages, many
+ * enough that some are timed: how long for each line?
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -39,6 +40,24 @@ static void receive_in(MPI_Datatype pairs, const double *out, int room)
     free(in);
 }
 
+static void receive_nothing(void)
+{
+    enum { BYTES = 40000, MESSAGES = 60 };
+    int to = (rank + 1) % size, from = (rank + size - 1) % size, class;
+    char *out = calloc(1, BYTES);
+    for (int i = 0; i < MESSAGES; i++) {
+        int bytes = i % 2 ? BYTES : 8192;
+        out[BYTES / 3] = (char)i;
+        MPI_Request request;
+        MPI_Isend(out, bytes, MPI_BYTE, to, 0, MPI_COMM_WORLD, &request);
+        int error = MPI_Recv(NULL, 0, MPI_BYTE, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Error_class(error, &class);
+        expect(class == MPI_ERR_TRUNCATE, "a message that has no room must say so");
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    free(out);
+}
+
 int main(int argc, char **argv)
 {
     static double out[3 * PAIRS];
@@ -55,6 +74,7 @@ int main(int argc, char **argv)
     for (int odd = 0; odd < 8; odd++)
         receive_in(pairs, out, 160000 + odd);
     receive_in(pairs, out, 3); /* not even one */
+    receive_nothing();
     MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     expect(sum == size * (size - 1) / 2, "afterwards");
     MPI_Type_free(&pairs);
