@@ -131,6 +131,7 @@ struct channel_end {
     uint64_t written_past;           /* the reader's: what was read before it is in no other cache */
     /* The writer's (stores.c): */
     uint32_t write_cost[2]; /* by STORES_PAST_CACHES, ticks of 16 lines; 0: not known */
+    uint64_t long_bytes;    /* written in messages and pieces that are long enough to be timed */
     unsigned timed;         /* the last round in which something was */
     unsigned stores;        /* STORES_PAST_CACHES, or 0 */
 };

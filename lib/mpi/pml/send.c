@@ -17,17 +17,26 @@ static void address_line(struct line *l, enum line_kind kind, const struct comm 
     l->kind = (uint8_t)kind;
 }
 
-/** In lines, of which only these hold the data; nothing may delay the last store, for the receiver looks at the first. */
+/*
+ * The receiver looks at a line all the time, which takes it from us.  So a line is
+ * written at the end, and at once: between its first store and its last none goes elsewhere.
+ */
+
+/** Data that lies in lines, the others before the first. */
 static void write_short(struct peer *p, struct line *l, const struct comm *c, int tag,
                         const char *start, size_t bytes, struct request *r)
 {
-    char *to = (char *)l + offsetof(struct line, data);
+    char packed[SHORT_BYTES];
+    if (OPAL_UNLIKELY(!start)) {
+        if (bytes > 0)
+            request_pack(r, packed, bytes, 0);
+        start = packed;
+    }
+    if (bytes > LINE_DATA_BYTES)
+        memcpy(l + 1, start + LINE_DATA_BYTES, bytes - LINE_DATA_BYTES);
+    memcpy(l->data, start, bytes < LINE_DATA_BYTES ? bytes : LINE_DATA_BYTES);
     l->short_bytes = (uint8_t)bytes;
     address_line(l, LINE_SHORT, c, tag);
-    if (OPAL_LIKELY(start != NULL))
-        memcpy(to, start, bytes);
-    else if (bytes > 0)
-        request_pack(r, to, bytes, 0);
     channel_post(&p->out, l, short_lines(bytes), 0);
 }
 
@@ -40,16 +49,16 @@ static bool write_medium(struct peer *p, struct line *l, const struct comm *c, i
     unsigned stores = start ? stores_choose(&p->out, bytes) : 0;
     bool follows = start && bytes > FOLLOW_BYTES && !job.crowded && !(stores & STORES_TIMED);
     size_t first = follows ? FOLLOW_BYTES : bytes;
-    l->bytes = bytes;
-    l->sender = sender;
-    l->attended = follows ? ATTENDS : ATTENDS_NOT;
-    l->stores = (uint8_t)stores;
-    address_line(l, LINE_MEDIUM, c, tag);
     uint64_t began = stores_begin(stores);
     if (OPAL_LIKELY(start != NULL))
         stores_copy(to, start, first, stores);
     else if (bytes > 0)
         request_pack(r, to, bytes, 0);
+    l->bytes = bytes;
+    l->sender = sender;
+    l->attended = follows ? ATTENDS : ATTENDS_NOT;
+    l->stores = (uint8_t)stores;
+    address_line(l, LINE_MEDIUM, c, tag);
     channel_post(&p->out, l, 1, bytes);
     if (follows)
         channel_follow(&p->out, to + first, start + first, bytes - first, stores);
@@ -94,17 +103,16 @@ static bool wants_head(const struct peer *p, const struct request *r, enum atten
 }
 
 /** How many of the first bytes are in the ring now. */
-static size_t write_head(struct peer *p, struct request *r, struct line *l)
+static size_t write_head(struct peer *p, struct request *r, unsigned *stores)
 {
     size_t bytes = r->bytes < HEAD_BYTES ? r->bytes : HEAD_BYTES;
     char *room = channel_room(&p->out, bytes);
-    unsigned stores = room && r->start ? stores_choose(&p->out, bytes) : 0;
-    l->stores = (uint8_t)stores;
     if (!room)
         return 0;
-    uint64_t began = stores_begin(stores);
-    bytes = request_pack(r, room, bytes, stores);
-    stores_written(&p->out, bytes, stores, began);
+    *stores = r->start ? stores_choose(&p->out, bytes) : 0;
+    uint64_t began = stores_begin(*stores);
+    bytes = request_pack(r, room, bytes, *stores);
+    stores_written(&p->out, bytes, *stores, began);
     return bytes;
 }
 
@@ -124,15 +132,18 @@ static bool write_send(struct peer *p, struct request *r)
     struct line *l = channel_lines(&p->out, 1);
     if (!l)
         return false;
-    address_line(l, LINE_LONG, r->comm, r->tag);
+    enum attendance attended = attendance(r);
+    unsigned stores = 0;
+    size_t head = wants_head(p, r, attended) ? write_head(p, r, &stores) : 0;
     l->bytes = r->bytes;
     l->sender = (uint64_t)r;
     l->receiver = pieces_offer(r);
     l->address = (uint64_t)r->start;
-    enum attendance attended = attendance(r);
+    l->head = head;
     l->attended = attended;
-    l->head = wants_head(p, r, attended) ? write_head(p, r, l) : 0;
-    channel_post(&p->out, l, 1, l->head);
+    l->stores = (uint8_t)stores;
+    address_line(l, LINE_LONG, r->comm, r->tag);
+    channel_post(&p->out, l, 1, head);
     if (r->borrowed && r->start && attended == ATTENDS_NOT)
         fetch_lines(r->start, r->bytes < OFFERED_BYTES ? r->bytes : OFFERED_BYTES);
     request_await(r);

@@ -4,9 +4,9 @@
  * Between cores of one cache ordinary stores are faster: the data goes from cache to cache.
  * Between cores that are far apart memory may be the shorter way (docs/adr/0038).
  * Which holds depends on the machine and on where the processes run, and a virtual
- * machine moves them.  So both sides measure it once in a round, of as many bytes as a ring
- * has; in two of CYCLE rounds the sender tries the other stores.  The second tells: in the
- * first it still meets lines that the former stores have left in some cache.
+ * machine moves them.  So both sides measure it once in a round, of as many bytes that can be
+ * measured as a ring has; in some of CYCLE rounds the sender tries the other stores.  The first of these does not
+ * tell: it still meets lines that the former stores have left in some cache.
  */
 #include "copy.h"
 #include "pml_smartmap.h"
@@ -18,21 +18,22 @@ enum {
     PAST_LEAST_BYTES = 2048,  /* shorter data waits longer for the fence than it gains */
     TIMED_LEAST_BYTES = 4096, /* of shorter data the fences are too large a part */
     ROUND_BYTES = 128 << 10,
-    CYCLE = 128,
+    CYCLE = 256,
     TRIAL = 2, /* the round in a cycle with which a trial begins */
+    TRIAL_ROUNDS = 4,
     COST_LINES = 16,
 };
 
 static unsigned round_in_cycle(const struct channel_end *out)
 {
-    return out->byte / ROUND_BYTES % CYCLE;
+    return out->long_bytes / ROUND_BYTES % CYCLE;
 }
 
 /** Those of now, for data that is long enough. */
 unsigned stores_now(const struct channel_end *out)
 {
     unsigned round = round_in_cycle(out);
-    bool tries = (round == TRIAL || round == TRIAL + 1) && !job.crowded;
+    bool tries = round >= TRIAL && round < TRIAL + TRIAL_ROUNDS && !job.crowded;
     return tries ? out->stores ^ STORES_PAST_CACHES : out->stores;
 }
 
@@ -42,10 +43,13 @@ unsigned stores_choose(struct channel_end *out, size_t bytes)
     if (bytes < PAST_LEAST_BYTES)
         return 0;
     unsigned stores = stores_now(out), round = round_in_cycle(out);
-    if (bytes < TIMED_LEAST_BYTES || round == out->timed || job.crowded)
+    if (bytes < TIMED_LEAST_BYTES || job.crowded)
+        return stores;
+    out->long_bytes += bytes;
+    if (round == out->timed)
         return stores;
     out->timed = round;
-    return round == TRIAL || round == TRIAL + 2 ? stores : stores | STORES_TIMED;
+    return round == TRIAL || round == TRIAL + TRIAL_ROUNDS ? stores : stores | STORES_TIMED;
 }
 
 static uint32_t cost(const struct channel_end *out, unsigned stores)
