@@ -2,10 +2,15 @@
  * Channels: a ring of cache lines and a ring of bytes, one writer, one reader.
  *
  * The writer learns from two words of the reader how far it has read, and asks
- * only when a ring seems full.  Positions count up; both ends compute where a
- * piece of the ring of bytes lies, for it never wraps within one.
+ * only when a ring seems full.  Positions count up; a line tells where its data lies in
+ * the ring of bytes, which never wraps within it.
  */
 #include "pml_smartmap.h"
+
+enum {
+    GAP_BYTES = 1024, /* with one, a jump at the end of the ring, and the data, an empty ring is not full */
+    GAP_LEAST_BYTES = 512, GAP_MOST_BYTES = 8192, /* shorter data is not taken for a stream, and of longer data few lines are met again */
+};
 
 static size_t round_up(size_t bytes)
 {
@@ -49,24 +54,49 @@ static uint64_t place(uint64_t at, size_t bytes)
     return offset + bytes > job.sizes.ring_bytes ? at - offset + job.sizes.ring_bytes : at;
 }
 
-/** Room for `bytes`, at most half of the ring, or NULL; channel_post uses it. */
-char *channel_room(struct channel_end *out, size_t bytes)
+static char *room_at(struct channel_end *out, uint64_t at, size_t bytes)
 {
-    uint64_t at = place(out->byte, bytes), end = at + round_up(bytes);
+    uint64_t end = at + round_up(bytes);
     if (OPAL_UNLIKELY(end - out->bytes_read > job.sizes.ring_bytes)) {
         out->bytes_read = atomic_load_explicit(&out->channel->bytes_read, memory_order_acquire);
         stores_weigh(out);
         if (end - out->bytes_read > job.sizes.ring_bytes)
             return NULL;
     }
+    out->room = at;
     return out->ring + (at & (job.sizes.ring_bytes - 1));
+}
+
+/**
+ * A message that does not follow other data at once leaves a gap.  The reader's processor fetches
+ * lines beyond those that it reads, and the writer would have to get them back.
+ */
+static size_t gap(const struct channel_end *out, size_t bytes)
+{
+    bool apart = out->waits != job.waits && bytes >= GAP_LEAST_BYTES && bytes <= GAP_MOST_BYTES;
+    return apart ? GAP_BYTES : 0;
+}
+
+/** Room for a message, at most half of the ring, or NULL; channel_post uses it. */
+char *channel_message_room(struct channel_end *out, size_t bytes)
+{
+    return room_at(out, place(out->byte + gap(out, bytes), bytes), bytes);
+}
+
+/** The same for part of one. */
+char *channel_room(struct channel_end *out, size_t bytes)
+{
+    return room_at(out, place(out->byte, bytes), bytes);
 }
 
 /** Publish lines, and with them what was written into channel_room. */
 void channel_post(struct channel_end *out, struct line *line, unsigned lines, size_t ring_bytes)
 {
-    if (ring_bytes > 0)
-        out->byte = place(out->byte, ring_bytes) + round_up(ring_bytes);
+    if (ring_bytes > 0) {
+        line->at = out->room;
+        out->byte = out->room + round_up(ring_bytes);
+        out->waits = job.waits;
+    }
     out->line += lines;
     atomic_store_explicit(&line->written, 1, memory_order_release);
 }
@@ -84,13 +114,14 @@ void channel_follow(struct channel_end *out, char *room, const char *data, size_
 }
 
 /** The reader's side of channel_room; freed with the line. */
-const char *channel_take(struct channel_end *in, size_t bytes, unsigned stores)
+const char *channel_take(struct channel_end *in, const struct line *line, size_t bytes)
 {
-    uint64_t at = place(in->byte, bytes);
-    in->byte = at + round_up(bytes);
-    if (stores & STORES_PAST_CACHES)
+    if (bytes == 0)
+        return NULL;
+    in->byte = line->at + round_up(bytes);
+    if (line->stores & STORES_PAST_CACHES)
         in->written_past = in->byte;
-    return in->ring + (at & (job.sizes.ring_bytes - 1));
+    return in->ring + (line->at & (job.sizes.ring_bytes - 1));
 }
 
 /** How many bytes are there of what was taken last, `bytes` which follow their line. */

@@ -45,7 +45,7 @@
 #include "strided.h"
 
 enum {
-    PROTOCOL = 8, /* processes must agree on it before they share memory */
+    PROTOCOL = 9, /* processes must agree on it before they share memory */
     LINE_DATA_BYTES = 48,
     SHORT_LINES = 4,
     SHORT_BYTES = LINE_DATA_BYTES + (SHORT_LINES - 1) * LINE_BYTES,
@@ -85,6 +85,7 @@ struct line {
             uint64_t receiver; /* the receiver's request, in answers and pieces; of long data its serial number */
             uint64_t address;  /* of long data; 0: it comes in pieces only */
             uint64_t head;     /* of long data: so many of its first bytes are in the ring of bytes */
+            uint64_t at;       /* the position of what is there */
         };
     };
 };
@@ -127,6 +128,8 @@ struct channel_end {
     struct channel *channel;
     char *ring;
     uint64_t line, byte;            /* the next to use */
+    uint64_t room;                  /* the writer's: where channel_room was, from `byte` on */
+    unsigned waits;                 /* job.waits when it last wrote into the ring of bytes */
     uint64_t lines_read, bytes_read; /* as last seen of the receiver, or told by it */
     uint64_t written_past;           /* the reader's: what was read before it is in no other cache */
     /* The writer's (stores.c): */
@@ -230,6 +233,8 @@ struct job {
     bool queued;             /* something may wait for room in a channel to one of them */
     bool untold;             /* something is read that its sender has not been told of */
     unsigned asked;          /* receives that wait for pieces, of any peer */
+    unsigned waits;          /* how often we have begun to find nothing */
+    bool waiting;            /* we have found nothing since */
     uint32_t serial;         /* of the last long data that was offered */
     struct match_table posted, unexpected;
     struct request *deferred; /* finished, with something to do without the lock */
@@ -306,11 +311,12 @@ static inline void leave(void)
 /* channel.c: room is looked for first, so what begins can be finished */
 bool channel_adjoins(const struct channel_end *out, unsigned lines);
 struct line *channel_lines(struct channel_end *out, unsigned lines);
+char *channel_message_room(struct channel_end *out, size_t bytes);
 char *channel_room(struct channel_end *out, size_t bytes);
 void channel_post(struct channel_end *out, struct line *line, unsigned lines, size_t ring_bytes);
 void channel_follow(struct channel_end *out, char *room, const char *data, size_t bytes, unsigned stores);
 size_t channel_written(const struct channel_end *in, size_t bytes);
-const char *channel_take(struct channel_end *in, size_t bytes, unsigned stores);
+const char *channel_take(struct channel_end *in, const struct line *line, size_t bytes);
 void channel_clear(struct line *line, unsigned lines);
 void channel_own(const struct channel_end *in, size_t bytes);
 void channel_free(struct channel_end *in);

@@ -105,6 +105,17 @@ static __attribute__((noinline)) void free_all_read(void)
     job.untold = false;
 }
 
+/** A poll found nothing: time for what may wait. */
+static void find_nothing(void)
+{
+    job.waits += !job.waiting;
+    job.waiting = true;
+    if (job.untold)
+        free_all_read();
+    else if (OPAL_UNLIKELY(job.asked > 0))
+        pieces_look();
+}
+
 /**
  * Do the others live?  Not only when nothing comes: who waits for one that has
  * died would wait for ever while others send.
@@ -158,12 +169,12 @@ static int progress(const struct request *wanted)
     if (OPAL_UNLIKELY(opal_using_threads()) && pthread_mutex_trylock(&job.lock) != 0)
         return 0; /* another thread is at it */
     int events = 0;
-    if (is_there_work())
+    if (is_there_work()) {
         events = poll_peers(wanted);
-    else if (job.untold)
-        free_all_read();
-    else if (OPAL_UNLIKELY(job.asked > 0))
-        pieces_look();
+        job.waiting = false;
+    } else {
+        find_nothing();
+    }
     leave();
     if (is_one_of(progress_count(), job.crowded ? POLLS_TO_CHECK_CROWDED : POLLS_TO_CHECK))
         check_peers();

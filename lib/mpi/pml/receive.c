@@ -208,7 +208,7 @@ static void message_line(int node, const struct line *l)
             m.head = in_ring = l->head;
         }
         m.stores = in_ring > 0 ? l->stores : 0;
-        m.data = channel_take(&job.peer[node].in, in_ring, m.stores);
+        m.data = channel_take(&job.peer[node].in, l, in_ring);
         m.attended = l->attended;
     }
     struct match_item *item =
@@ -226,7 +226,7 @@ static void message_line(int node, const struct line *l)
 static bool piece_line(struct channel_end *in, const struct line *l)
 {
     uint64_t began = stores_begin(l->stores);
-    bool more = pieces_read((struct request *)l->receiver, channel_take(in, l->bytes, l->stores), l->bytes);
+    bool more = pieces_read((struct request *)l->receiver, channel_take(in, l, l->bytes), l->bytes);
     stores_read(in, l->bytes, l->stores, began);
     return more;
 }

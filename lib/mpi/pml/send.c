@@ -43,7 +43,7 @@ static void write_short(struct peer *p, struct line *l, const struct comm *c, in
 static bool write_medium(struct peer *p, struct line *l, const struct comm *c, int tag,
                          const char *start, size_t bytes, struct request *r, uint64_t sender)
 {
-    char *to = channel_room(&p->out, bytes);
+    char *to = channel_message_room(&p->out, bytes);
     if (!to)
         return false;
     unsigned stores = start ? stores_choose(&p->out, bytes) : 0;
