@@ -131,7 +131,7 @@ size_t channel_written(const struct channel_end *in, size_t bytes)
     uint64_t at = atomic_load_explicit(&in->channel->bytes_written, memory_order_acquire);
     if (at >= in->byte)
         return bytes;
-    return at < begin + FOLLOW_BYTES ? FOLLOW_BYTES : at - begin;
+    return at < begin + FIRST_BYTES ? FIRST_BYTES : at - begin;
 }
 
 /** Lines are read.  No flag may stay: a line may be the first of the next message, and hold data of this one. */

@@ -50,7 +50,8 @@ enum {
     SHORT_LINES = 4,
     SHORT_BYTES = LINE_DATA_BYTES + (SHORT_LINES - 1) * LINE_BYTES,
     HEAD_BYTES = 8192, /* of long data that goes in pieces: the receiver copies it while it asks for them */
-    FOLLOW_BYTES = 8192, /* what medium data is written and read in, to overlap */
+    FIRST_BYTES = 4096,  /* so much of medium data is there with its line if the rest follows, */
+    FOLLOW_BYTES = 8192, /* in parts of so much */
     FETCHED_BYTES = 1024, /* of a buffer, at once: about as many lines as a core can await */
     COMMUNICATORS = 65536, /* ob1's limit for 4.1, which we keep */
 };

@@ -48,7 +48,7 @@ static bool write_medium(struct peer *p, struct line *l, const struct comm *c, i
         return false;
     unsigned stores = start ? stores_choose(&p->out, bytes) : 0;
     bool follows = start && bytes > FOLLOW_BYTES && !job.crowded && !(stores & STORES_TIMED);
-    size_t first = follows ? FOLLOW_BYTES : bytes;
+    size_t first = follows ? FIRST_BYTES : bytes;
     uint64_t began = stores_begin(stores);
     if (OPAL_LIKELY(start != NULL))
         stores_copy(to, start, first, stores);
