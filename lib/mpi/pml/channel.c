@@ -8,8 +8,10 @@
 #include "pml_smartmap.h"
 
 enum {
-    GAP_BYTES = 1024, /* with one, a jump at the end of the ring, and the data, an empty ring is not full */
-    GAP_LEAST_BYTES = 512, GAP_MOST_BYTES = 8192, /* shorter data is not taken for a stream, and of longer data few lines are met again */
+    GAP_BYTES = 1024,
+    /* Shorter data is not taken for a stream; of longer data few lines are met again.  The least
+     * ring has room for a gap, a jump at its end and the most, with a quarter that is not given back. */
+    GAP_LEAST_BYTES = 512, GAP_MOST_BYTES = 8192,
 };
 
 static size_t round_up(size_t bytes)

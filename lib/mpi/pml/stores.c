@@ -4,9 +4,9 @@
  * Between cores of one cache ordinary stores are faster: the data goes from cache to cache.
  * Between cores that are far apart memory may be the shorter way (docs/adr/0038).
  * Which holds depends on the machine and on where the processes run, and a virtual
- * machine moves them.  So both sides measure it once in a round, of as many bytes that can be
- * measured as a ring has; in some of CYCLE rounds the sender tries the other stores.  The first of these does not
- * tell: it still meets lines that the former stores have left in some cache.
+ * machine moves them.  So both sides measure it once in a round: as many bytes as a ring has,
+ * of data that is long enough.  In some of CYCLE rounds the sender tries the other stores; the
+ * first of these does not tell, for it meets lines that the former stores have left in some cache.
  */
 #include "copy.h"
 #include "pml_smartmap.h"
