@@ -29,14 +29,14 @@ static bool read_by_linux(const struct peer *p, char *to, uint64_t from, size_t 
 }
 
 /**
- * Pieces are faster where both have a CPU: the two halves overlap, and the
+ * What has no address comes in pieces only.  Else they are faster where both have a CPU: the two halves overlap, and the
  * sender's buffer stays its cache's alone (docs/adr/0038).  Of one that may leave only
  * what can be taken back from it, and not while it is at pieces already: we can copy meanwhile.
  */
 static bool wants_pieces(const struct incoming *m, bool in_window)
 {
     const struct peer *p = &job.peer[m->node];
-    return m->attended == ATTENDS ||
+    return m->address == 0 || m->attended == ATTENDS ||
            (m->attended == ATTENDS_MAYBE && in_window && p->asked == 0 && smartmap_waits(p));
 }
 
@@ -69,7 +69,7 @@ static void receive_long(struct request *r, const struct incoming *m)
     size_t head = m->head < r->bytes ? m->head : r->bytes;
     bool in_window = m->node == job.self ||
                      (m->address != 0 && smartmap_reachable(p->smartmap_rank, (void *)m->address, r->bytes));
-    bool asks = head < r->bytes && m->node != job.self && !p->lost && (m->address == 0 || wants_pieces(m, in_window));
+    bool asks = head < r->bytes && m->node != job.self && !p->lost && wants_pieces(m, in_window);
     r->address = in_window ? m->address : 0;
     if (r->start)
         sent_overwritten(r->start, r->bytes);

@@ -33,7 +33,7 @@ static unsigned round_in_cycle(const struct channel_end *out)
 unsigned stores_now(const struct channel_end *out)
 {
     unsigned round = round_in_cycle(out);
-    bool tries = round >= TRIAL && round < TRIAL + TRIAL_ROUNDS && !job.crowded;
+    bool tries = round >= TRIAL && round < TRIAL + TRIAL_ROUNDS;
     return tries ? out->stores ^ STORES_PAST_CACHES : out->stores;
 }
 

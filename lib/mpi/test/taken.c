@@ -20,13 +20,13 @@ static int rank, wrong;
 static _Atomic int *state; /* of the turn, by the receiver: 4 times the turn and one of those */
 static _Atomic int *sent;  /* the last turn whose send is complete */
 
-static void await(int turn, int what)
+static void await(_Atomic int *word, int least, int turn, const char *what)
 {
     time_t end = time(NULL) + LIMIT_S;
-    while (atomic_load(state) < 4 * turn + what) {
+    while (atomic_load(word) < least) {
         sched_yield();
         if (time(NULL) > end) {
-            fprintf(stderr, "taken: turn %d: not received while its sender computes\n", turn);
+            fprintf(stderr, "taken: turn %d: %s\n", turn, what);
             MPI_Abort(MPI_COMM_WORLD, 1);
         }
     }
@@ -39,10 +39,23 @@ static int bytes_of(int turn)
     return sizes[turn % 8];
 }
 
+static char byte_of(int i, int turn) { return (char)(i * 3 + i / 4099 + turn); }
+
 static void fill(char *data, int bytes, int turn)
 {
     for (int i = 0; i < bytes; i++)
-        data[i] = (char)(i * 3 + i / 4099 + turn);
+        data[i] = byte_of(i, turn);
+}
+
+/** Bytes `step` apart. */
+static void check(const char *data, int bytes, int step, int turn)
+{
+    for (int i = 0; i < bytes; i++)
+        if (data[i * step] != byte_of(i, turn)) {
+            if (wrong++ < 5)
+                fprintf(stderr, "taken: turn %d: byte %d of %d is wrong\n", turn, i, bytes);
+            break;
+        }
 }
 
 static void send(char *data, int turn)
@@ -60,7 +73,7 @@ static void send(char *data, int turn)
             ;
         MPI_Test(&request, &done, MPI_STATUS_IGNORE);
     }
-    await(turn, RECEIVED);
+    await(state, 4 * turn + RECEIVED, turn, "not received while its sender computes");
     MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
@@ -83,12 +96,7 @@ static void receive(char *data, int turn)
         MPI_Recv(data, 1, type, 0, turn, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     }
     atomic_store(state, 4 * turn + RECEIVED);
-    for (int i = 0; i < bytes; i++)
-        if (data[i * step] != (char)(i * 3 + i / 4099 + turn)) {
-            if (wrong++ < 5)
-                fprintf(stderr, "taken: turn %d: byte %d of %d is wrong\n", turn, i, bytes);
-            break;
-        }
+    check(data, bytes, step, turn);
     MPI_Type_free(&type);
 }
 
@@ -109,21 +117,13 @@ static void send_found(char *data, int turn)
 static void receive_found(char *data, int turn)
 {
     MPI_Request request;
-    time_t end = time(NULL) + LIMIT_S;
     int bytes = bytes_of(turn);
     memset(data, -1, (size_t)bytes);
     MPI_Probe(0, turn, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     MPI_Irecv(data, bytes, MPI_BYTE, 0, turn, MPI_COMM_WORLD, &request);
-    while (atomic_load(sent) != turn) {
-        sched_yield();
-        if (time(NULL) > end) {
-            fprintf(stderr, "taken: turn %d: not sent while its receiver computes\n", turn);
-            MPI_Abort(MPI_COMM_WORLD, 1);
-        }
-    }
+    await(sent, turn, turn, "not sent while its receiver computes");
     MPI_Wait(&request, MPI_STATUS_IGNORE);
-    for (int i = 0; i < bytes; i++)
-        wrong += data[i] != (char)(i * 3 + i / 4099 + turn);
+    check(data, bytes, 1, turn);
 }
 
 int main(int argc, char **argv)
