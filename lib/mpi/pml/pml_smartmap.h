@@ -41,6 +41,7 @@
 
 #include "match.h"
 #include "place.h"
+#include "sent.h"
 #include "smartmap.h"
 #include "strided.h"
 
@@ -238,6 +239,7 @@ struct job {
     bool waiting;            /* we have found nothing since */
     uint32_t serial;         /* of the last long data that was offered */
     struct match_table posted, unexpected;
+    struct sent_log sent;    /* by blocking calls and those that may attend */
     struct request *deferred; /* finished, with something to do without the lock */
     opal_free_list_t requests;
     struct comm *comm[COMMUNICATORS];
@@ -373,10 +375,6 @@ void pieces_done(struct request *send);
 void pieces_expect(struct request *r, uint32_t serial);
 bool pieces_read(struct request *r, const char *data, size_t bytes);
 void pieces_look(void);
-
-/* sent.c */
-bool sent_unchanged(const char *start, size_t bytes);
-void sent_overwritten(const char *start, size_t bytes);
 
 /* receive.c */
 int receive_start(struct request *r);

@@ -72,7 +72,7 @@ static void receive_long(struct request *r, const struct incoming *m)
     bool asks = head < r->bytes && m->node != job.self && !p->lost && wants_pieces(m, in_window);
     r->address = in_window ? m->address : 0;
     if (r->start)
-        sent_overwritten(r->start, r->bytes);
+        sent_overwritten(&job.sent, r->start, r->bytes);
     if (asks)
         ask_for_pieces(r, m);
     uint64_t began = stores_begin(m->stores);

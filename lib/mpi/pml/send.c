@@ -91,7 +91,7 @@ static bool write_data(struct peer *p, const struct comm *c, int tag, const char
 static enum attendance attendance(const struct request *r)
 {
     if (job.crowded || !r->start || (!r->borrowed && r->bytes > 4 * job.sizes.ring_bytes) ||
-        sent_unchanged(r->start, r->bytes))
+        sent_unchanged(&job.sent, r->start, r->bytes))
         return ATTENDS_NOT;
     return r->borrowed ? ATTENDS : ATTENDS_MAYBE;
 }
