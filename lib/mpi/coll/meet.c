@@ -8,6 +8,7 @@
  * Freeing a communicator does not synchronise its ranks, so a control block
  * outlives it in `limbo` until every peer has freed its side too, or died.
  */
+#include "sent.h"
 #include "team.h"
 
 #include <pthread.h>
@@ -15,18 +16,20 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { PROTOCOL = 2 }; /* what control blocks and slots hold, and who reads them when */
+
 struct hello {
     uint64_t address; /* of the control block, in its owner's space */
     int32_t node_rank;
     int32_t pid;
-    uint32_t abi;
+    uint32_t abi, protocol;
     struct tunables use; /* all must take the same ways */
 };
 
 static void say_hello(struct hello *h, const struct team *t)
 {
     *h = (struct hello){ (uint64_t)t->own, smartmap_rank(), (int32_t)getpid(), SMARTMAP_ABI,
-                         t->use };
+                         PROTOCOL, t->use };
 }
 
 struct farewell {
@@ -111,6 +114,7 @@ void team_end(struct team *t)
     free(t->node_rank);
     free(t->pid);
     free(t->seen_done);
+    free(t->given);
 }
 
 static bool create_control(struct team *t)
@@ -127,6 +131,7 @@ static bool create_control(struct team *t)
     t->node_rank = calloc((size_t)t->size, sizeof *t->node_rank);
     t->pid = calloc((size_t)t->size, sizeof *t->pid);
     t->seen_done = calloc((size_t)t->size, sizeof *t->seen_done);
+    t->given = smartmap_writable() ? calloc(1, sizeof *t->given) : NULL;
     char *page = aligned_alloc(PAGE_BYTES, (bytes / PAGE_BYTES + 2) * PAGE_BYTES);
     t->own = page ? (struct control *)(page + smartmap_place_in_page(t->rank)) : NULL;
     if (!t->own || !t->peer || !t->node_rank || !t->pid || !t->seen_done)
@@ -142,6 +147,7 @@ static bool meet_peers(struct team *t, const struct hello *hello)
         t->node_rank[r] = hello[r].node_rank;
         t->pid[r] = hello[r].pid;
         if (hello[r].address == 0 || hello[r].abi != SMARTMAP_ABI ||
+            hello[r].protocol != PROTOCOL ||
             memcmp(&hello[r].use, &t->use, sizeof t->use) != 0)
             return false;
         if (r != t->rank && (smartmap_attach(hello[r].node_rank, hello[r].pid) != 0 ||

@@ -4,7 +4,9 @@
  * the sender's memory must be reachable; what is not (stack, static data, or
  * scattered by its datatype) is packed into memory that is.
  *
- * Two kinds of large pieces are put instead, where the taker wants them.  Where
+ * Who takes a piece of fresh data, alone, keeps its lines (copy.h).
+ *
+ * Two kinds of large pieces that are not fresh are put instead, where the taker wants them.  Where
  * one rank takes from all (gather), it would copy alone while the others wait.
  * Where all give the same to all (allgather), a giver reads its own memory once
  * for all takers, not each taker anew.
@@ -22,13 +24,19 @@ struct posting {
     void *temporary;
     bool held; /* others read our memory outside the slot, or write to it */
     const struct slot *gives; /* our slot, if it is a SLOT_GIVES */
+    const struct slot *placed; /* the same, if its entries tell of the user's memory */
     const struct slot *given; /* the same, if others read in place what it says, and we only wait */
 };
+
+static int entries_of(const struct team *t, const struct exchange *x)
+{
+    return x->out_same ? 1 : t->size;
+}
 
 static size_t out_bytes(const struct team *t, const struct exchange *x)
 {
     size_t sum = 0;
-    for (int i = 0; i < (x->out_same ? 1 : t->size); i++)
+    for (int i = 0; i < entries_of(t, x); i++)
         if (x->out_same || i != t->rank)
             sum += smartmap_packed_bytes(&x->out[i]);
     return sum;
@@ -53,7 +61,7 @@ static size_t inline_limit(const struct team *t, const struct exchange *x)
 static char *staging(struct team *t, const struct exchange *x, struct slot *slot,
                      size_t bytes, struct posting *p)
 {
-    size_t table = (x->out_same ? 1 : (size_t)t->size) * sizeof(struct entry);
+    size_t table = (size_t)entries_of(t, x) * sizeof(struct entry);
     if (table + bytes <= t->data_bytes && bytes <= inline_limit(t, x))
         return slot->data + table;
     p->temporary = malloc(bytes);
@@ -74,7 +82,7 @@ static bool in_place(const struct buffer *b, size_t bytes, struct entry *entry)
 /** Fill the slot's entries with pieces in place where all of them can be. */
 static bool all_in_place(struct team *t, const struct exchange *x, struct slot *slot)
 {
-    for (int i = 0; i < (x->out_same ? 1 : t->size); i++) {
+    for (int i = 0; i < entries_of(t, x); i++) {
         size_t bytes = smartmap_packed_bytes(&x->out[i]);
         slot->entry[i] = (struct entry){ NULL, 0 };
         if (bytes > 0 && (x->out_same || i != t->rank) &&
@@ -87,7 +95,7 @@ static bool all_in_place(struct team *t, const struct exchange *x, struct slot *
 static int pack_all(struct team *t, const struct exchange *x, struct slot *slot,
                     size_t bytes, struct posting *p)
 {
-    int entries = x->out_same ? 1 : t->size;
+    int entries = entries_of(t, x);
     char *to = staging(t, x, slot, bytes, p);
     if (!to)
         return MPI_ERR_NO_MEM;
@@ -120,6 +128,12 @@ static void post_wishes(struct team *t, const struct exchange *x, struct slot *s
     wish(t, x, inline_limit(t, x) + 1, slot->entry);
     slot->kind = SLOT_TAKES;
     smartmap_slot_post(t, slot);
+}
+
+/** Is each piece for one peer?  Several would take its lines from each other. */
+static bool one_reads(const struct team *t, const struct exchange *x)
+{
+    return !x->out_same || x->reader != ALL_RANKS || t->size == 2;
 }
 
 /** Our piece lies in place: shall we put it to all others? */
@@ -182,7 +196,7 @@ static inline __attribute__((always_inline)) void fetch_given(
     const struct team *t, const struct exchange *x, const struct slot *slot)
 {
     size_t left = OFFERED_BYTES;
-    for (int i = 0; i < (x->out_same ? 1 : t->size); i++) {
+    for (int i = 0; i < entries_of(t, x); i++) {
         size_t bytes = slot->entry[i].bytes < left ? slot->entry[i].bytes : left;
         fetch_lines(slot->entry[i].address, bytes);
         left -= bytes;
@@ -193,7 +207,7 @@ static inline __attribute__((always_inline)) void fetch_given(
 static int post(struct team *t, const struct exchange *x, struct posting *p)
 {
     struct slot *slot;
-    void *to;
+    void *to = NULL;
     int error = smartmap_slot_open(t, &slot);
     if (error != MPI_SUCCESS)
         return error;
@@ -202,14 +216,17 @@ static int post(struct team *t, const struct exchange *x, struct posting *p)
     if (x->reader == NO_RANK || !x->out)
         return MPI_SUCCESS;
     size_t bytes = out_bytes(t, x);
-    error = wanted_at(t, x, bytes, &to);
+    bool placed = bytes > inline_limit(t, x) && !x->out_copied && all_in_place(t, x, slot);
+    p->placed = placed ? slot : NULL;
+    slot->fresh = placed && one_reads(t, x) && smartmap_fresh(t, slot->entry, entries_of(t, x));
+    if (!slot->fresh)
+        error = wanted_at(t, x, bytes, &to);
     slot->kind = to ? SLOT_PUT : x->out_same ? SLOT_SAME : SLOT_TABLE;
     if (to)
         error = smartmap_pack(x->out, to, bytes);
-    else if (error == MPI_SUCCESS && bytes > inline_limit(t, x) && !x->out_copied &&
-             all_in_place(t, x, slot)) {
+    else if (error == MPI_SUCCESS && placed) {
         p->held = true;
-        if (gives(t, x, bytes)) {
+        if (!slot->fresh && gives(t, x, bytes)) {
             wish(t, x, (size_t)t->use.put_bytes, slot->entry + 1);
             slot->kind = SLOT_GIVES;
             p->gives = slot;
@@ -219,7 +236,7 @@ static int post(struct team *t, const struct exchange *x, struct posting *p)
     if (error != MPI_SUCCESS)
         slot->kind = SLOT_ERROR;
     smartmap_slot_post(t, slot);
-    if (p->held && !p->temporary && !takes(t, x))
+    if (p->held && !p->temporary && !slot->fresh && !takes(t, x))
         p->given = slot;
     return error;
 }
@@ -230,7 +247,7 @@ static int pull_far(struct team *t, int from, struct entry e, const struct buffe
     void *copy = malloc(e.bytes);
     int error = copy ? smartmap_fetch(t, from, copy, e.address, e.bytes) : MPI_ERR_NO_MEM;
     if (error == MPI_SUCCESS)
-        error = smartmap_unpack(in, copy, e.bytes);
+        error = smartmap_unpack(in, copy, e.bytes, false);
     free(copy);
     return error;
 }
@@ -249,7 +266,7 @@ static int pull(struct team *t, int from, const struct buffer *in,
         return MPI_SUCCESS;
     if (slot->far && e.bytes > 0)
         return pull_far(t, from, e, in);
-    return smartmap_unpack(in, smartmap_view(t, from, e.address), e.bytes);
+    return smartmap_unpack(in, smartmap_view(t, from, e.address), e.bytes, slot->fresh);
 }
 
 static int copy_own(const struct buffer *out, const struct buffer *in)
@@ -297,6 +314,8 @@ int smartmap_exchange(struct team *t, const struct exchange *x)
     }
     failed = failed != MPI_SUCCESS ? failed : error;
     smartmap_done(t);
+    if (p.placed)
+        smartmap_note_given(t, p.placed->entry, entries_of(t, x));
     if (p.held) {
         error = wait_readers(t, x->reader);
         failed = failed != MPI_SUCCESS ? failed : error;

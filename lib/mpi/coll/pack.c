@@ -1,6 +1,7 @@
 /*
  * Packing: a plain copy of data in one piece, else the MPI's own way.
  */
+#include "copy.h"
 #include "team.h"
 
 #include <string.h>
@@ -16,7 +17,7 @@ int smartmap_pack(const struct buffer *b, void *to, size_t bytes)
     return MPI_SUCCESS;
 }
 
-int smartmap_unpack(const struct buffer *b, const void *from, size_t bytes)
+int smartmap_unpack(const struct buffer *b, const void *from, size_t bytes, bool keep)
 {
     char *start;
     size_t capacity = smartmap_packed_bytes(b);
@@ -25,9 +26,11 @@ int smartmap_unpack(const struct buffer *b, const void *from, size_t bytes)
         bytes = capacity;
     if (bytes == 0)
         return truncated;
-    if (smartmap_is_contiguous(b, &start))
-        memcpy(start, from, bytes);
-    else
+    if (!smartmap_is_contiguous(b, &start))
         error = smartmap_unpack_scattered(b, from, bytes);
+    else if (keep)
+        copy_and_keep(start, from, bytes);
+    else
+        memcpy(start, from, bytes);
     return error != MPI_SUCCESS ? error : truncated;
 }

@@ -3,8 +3,10 @@
  *
  *   small   operands in the slots, every rank folds for itself
  *   large   each rank folds one piece of the vector; allreduce then collects
- *           the pieces, reduce writes them into the root's memory
+ *           the pieces, reduce writes them into the root's memory; the root of
+ *           two whose operand is fresh folds alone
  */
+#include "copy.h"
 #include "reduction.h"
 
 #include <stdlib.h>
@@ -33,13 +35,28 @@ static bool goes_parallel(const struct reduction *d)
 }
 
 /**
- * Two ranks fold everything twice: measured, that costs less than handing each
- * other half of the result, for lines that the peer has read are dear to write
- * again.  Beyond 64 MiB the memory for it would be the greater price.
+ * More than two ranks divide a large vector; two do if both operands are fresh (fresh_in_both).
+ * Else each folds everything: measured, that costs less, for the operands lie in both caches.
+ * Beyond 64 MiB the memory for it would be the greater price.
  */
-static bool allreduce_goes_parallel(const struct reduction *d)
+static bool allreduce_divides(const struct reduction *d)
 {
     return goes_parallel(d) && (d->t->size > 2 || d->span > (size_t)64 << 20);
+}
+
+/** Of two ranks, when the operands are collected: both say the same. */
+static bool fresh_in_both(const struct reduction *d, const void *published)
+{
+    return d->t->size == 2 && d->fresh && published && result_of(d, 1 - d->t->rank);
+}
+
+/** Of two ranks' results each half is read by one, who keeps its lines. */
+static int copy_piece(const struct reduction *d, size_t count, char *to, const char *from)
+{
+    if (!d->keeps || !d->shape.dense || d->t->size > 2)
+        return reduction_copy(d, count, to, from);
+    copy_and_keep(to + d->gap, from + d->gap, count * (size_t)d->shape.extent);
+    return MPI_SUCCESS;
 }
 
 /** Copy rank `rank`'s finished piece into our result. */
@@ -56,8 +73,8 @@ static int take_piece(struct reduction *d, int rank, char *result)
     ptrdiff_t at = (ptrdiff_t)begin * d->shape.extent;
     const char *theirs = slot->entry[1].address;
     if (!(slot->far & FAR_RESULT))
-        return reduction_copy(d, count, result + at,
-                              (char *)smartmap_view(d->t, rank, theirs) + at);
+        return copy_piece(d, count, result + at,
+                          (const char *)smartmap_view(d->t, rank, theirs) + at);
     size_t span = reduction_span(d, count);
     char *copy = malloc(span);
     error = copy ? smartmap_fetch(d->t, rank, copy, theirs + at + d->gap, span) : MPI_ERR_NO_MEM;
@@ -105,11 +122,16 @@ int smartmap_allreduce(struct team *t, const void *send, void *receive, size_t c
     void *extra = NULL;
     if (!reduction_start(&d, t, count, type, op))
         return NOT_SERVED;
-    d.divided = allreduce_goes_parallel(&d);
+    d.divided = allreduce_divides(&d);
     char *published = d.divided ? publishable(&d, receive, &extra) : NULL;
+    if (t->size == 2 && !d.divided && !d.small && smartmap_exports((char *)receive + d.gap, d.span))
+        published = receive;
     int error = reduction_post(&d, send == MPI_IN_PLACE ? receive : send, published);
     if (error == MPI_SUCCESS)
         error = reduction_collect(&d, 0, t->size - 1);
+    if (error == MPI_SUCCESS && fresh_in_both(&d, published))
+        d.divided = true;
+    d.keeps = d.divided && t->given;
     if (d.divided) {
         error = allreduce_pieces(&d, error, receive, published);
         error = reduction_finish(&d, error, ALL_RANKS);
@@ -158,12 +180,13 @@ int smartmap_reduce(struct team *t, const void *send, void *receive, size_t coun
                                shared ? receive : NULL);
     if (error != MPI_SUCCESS)
         return reduction_finish(&d, error, NO_RANK);
+    d.keeps = !d.small && t->given;
     if (goes_parallel(&d)) {
         const struct slot *slot = is_root ? NULL : result_of(&d, root);
         char *result = shared ? receive : NULL;
         if (slot)
             result = smartmap_view(t, root, slot->entry[1].address);
-        if (result) {
+        if (result && !(t->size == 2 && (is_root ? d.fresh : slot->fresh))) {
             d.divided = true;
             error = reduce_pieces(&d, result);
             d.held = true; /* and the root waits for its pieces */

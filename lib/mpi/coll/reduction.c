@@ -1,6 +1,7 @@
 /*
  * Operands: where they lie, how peers reach them, and folding them.
  */
+#include "copy.h"
 #include "reduction.h"
 
 #include <stdlib.h>
@@ -16,7 +17,9 @@ bool reduction_start(struct reduction *d, struct team *t, size_t count,
     d->op = op;
     d->count = count;
     d->temporary = NULL;
-    d->held = d->divided = false;
+    d->held = d->fresh = d->divided = d->keeps = false;
+    d->given = (struct entry){ NULL, 0 };
+    d->kept[t->rank] = false;
     memset(d->fetched, 0, (size_t)t->size * sizeof *d->fetched);
     d->shape = smartmap_shape(type);
     d->gap = d->shape.true_lb;
@@ -76,10 +79,13 @@ int reduction_post(struct reduction *d, const void *operand, const void *result)
         d->held = true;
         if (!smartmap_exports(from + d->gap, d->span))
             from = reachable_copy(d, operand);
+        else
+            d->given = (struct entry){ from + d->gap, d->span };
     }
     if (result && !smartmap_exports((const char *)result + d->gap, d->span))
         slot->far |= FAR_RESULT;
     slot->kind = error == MPI_SUCCESS ? SLOT_SAME : SLOT_ERROR;
+    slot->fresh = d->fresh = d->given.bytes > 0 && smartmap_fresh(t, &d->given, 1);
     slot->entry[0] = (struct entry){ from, d->span };
     slot->entry[1] = (struct entry){ result, d->span };
     d->operand[t->rank] = from;
@@ -106,6 +112,8 @@ static int collect_from(struct reduction *d, int rank)
     if (slot->entry[0].bytes != d->span)
         return MPI_ERR_TRUNCATE;
     d->operand[rank] = smartmap_view(d->t, rank, slot->entry[0].address);
+    d->kept[rank] = slot->fresh && d->shape.dense; /* what lies in gaps may be written meanwhile */
+    d->fresh = d->fresh && slot->fresh;
     return slot->far & FAR_DATA ? fetch_operand(d, rank, slot->entry[0].address) : MPI_SUCCESS;
 }
 
@@ -138,6 +146,9 @@ static int fold_block(const struct reduction *d, int first, int last, ptrdiff_t 
         r--;
     for (; r >= first && error == MPI_SUCCESS; r--)
         error = smartmap_combine(d->op, d->operand[r] + at, to, count, d->type);
+    for (r = first; d->keeps && r <= last; r++)
+        if (d->kept[r])
+            keep_lines(d->operand[r] + at + d->gap, count * (size_t)d->shape.extent);
     return error;
 }
 
@@ -189,6 +200,8 @@ int reduction_finish(struct reduction *d, int error, int reader)
     if (d->divided && error != MPI_SUCCESS)
         atomic_store_explicit(&t->own->failed, t->op, memory_order_relaxed);
     smartmap_done(t);
+    if (d->given.bytes > 0)
+        smartmap_note_given(t, &d->given, 1);
     for (int i = 1; d->held && i < t->size; i++) {
         int r = (t->rank + i) % t->size;
         int waited = reader == ALL_RANKS || reader == r ? wait_reader(d, r) : MPI_SUCCESS;

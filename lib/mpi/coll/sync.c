@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "sent.h"
 #include "wait.h"
 
 static int wait_long(struct team *t, int rank, const _Atomic uint64_t *word,
@@ -64,7 +65,7 @@ int smartmap_slot_open(struct team *t, struct slot **slot)
         if (unlikely(error != MPI_SUCCESS))
             return error;
     }
-    (*slot)->far = 0;
+    (*slot)->far = (*slot)->fresh = 0;
     return MPI_SUCCESS;
 }
 
@@ -90,6 +91,30 @@ int smartmap_slot_read(struct team *t, int rank, const struct slot **slot)
     if (error == MPI_SUCCESS && unlikely(s->kind == SLOT_ERROR))
         return MPI_ERR_NO_MEM;
     return error;
+}
+
+/** So much at least is looked at by itself. */
+enum { FRESH_LEAST_BYTES = 4096 };
+
+/**
+ * Of data that is read in place: shall who reads it keep its lines?  If it had changed when it
+ * was given last; data that stays is read again from the readers' caches.
+ */
+bool smartmap_fresh(const struct team *t, const struct entry *entry, int entries)
+{
+    bool fresh = false;
+    for (int i = 0; t->given && i < entries; i++)
+        fresh = fresh || (entry[i].bytes >= FRESH_LEAST_BYTES &&
+                          sent_changes(t->given, entry[i].address));
+    return fresh;
+}
+
+/** For smartmap_fresh the next time.  It waits for the data, so it is called when there is nothing else to do. */
+void smartmap_note_given(const struct team *t, const struct entry *entry, int entries)
+{
+    for (int i = 0; t->given && i < entries; i++)
+        if (entry[i].bytes >= FRESH_LEAST_BYTES)
+            (void)sent_unchanged(t->given, entry[i].address, entry[i].bytes);
 }
 
 /** Say that we have read all we need for the current collective. */

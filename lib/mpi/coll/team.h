@@ -70,7 +70,8 @@ enum { FAR_DATA = 1, FAR_RESULT = 2 };
 struct slot {
     _Atomic uint64_t op; /* written last: the collective this belongs to */
     uint32_t kind;
-    uint32_t far; /* FAR_DATA: entry[0] or all; FAR_RESULT: entry[1] of reductions */
+    uint16_t far;   /* FAR_DATA: entry[0] or all; FAR_RESULT: entry[1] of reductions */
+    uint16_t fresh; /* the owner writes its data each time: who reads it shall keep its lines */
     union {
         struct entry entry[1];
         char data[1];
@@ -102,6 +103,7 @@ struct team {
     int *node_rank;          /* each rank's SMARTMAP rank */
     pid_t *pid;              /* each rank's process */
     uint64_t *seen_done;     /* last value read of each rank's `done` */
+    struct sent_log *given;  /* what we let peers read in place; NULL: nobody may keep lines of it */
 };
 
 /** What a collective returns that this cannot do, alike on all ranks. */
@@ -130,6 +132,8 @@ int smartmap_slot_open(struct team *t, struct slot **slot);
 void smartmap_slot_post(struct team *t, struct slot *slot);
 int smartmap_slot_read(struct team *t, int rank, const struct slot **slot);
 void smartmap_done(struct team *t);
+bool smartmap_fresh(const struct team *t, const struct entry *entry, int entries);
+void smartmap_note_given(const struct team *t, const struct entry *entry, int entries);
 int smartmap_fetch(struct team *t, int rank, void *to, const void *from, size_t bytes);
 
 /** Address of another rank's object as seen here. */
@@ -163,8 +167,8 @@ int smartmap_exchange(struct team *t, const struct exchange *x);
 /* pack.c */
 /** Pack a buffer whose packed size is `bytes`. */
 int smartmap_pack(const struct buffer *b, void *to, size_t bytes);
-/** Unpack `bytes` into a buffer; more than it holds is MPI_ERR_TRUNCATE. */
-int smartmap_unpack(const struct buffer *b, const void *from, size_t bytes);
+/** Unpack `bytes` into a buffer, and keep their lines; more than it holds is MPI_ERR_TRUNCATE. */
+int smartmap_unpack(const struct buffer *b, const void *from, size_t bytes, bool keep);
 
 /* types.c of the port: datatypes and operations as the MPI knows them */
 

@@ -43,4 +43,26 @@ static inline void copy_in_pieces(char *to, const char *from, size_t bytes)
     memcpy(to, from, bytes);
 }
 
+/**
+ * Store into each line what is there, so that it is ours alone: its owner, who writes it next,
+ * gets it from one cache.  Lines that both have it calls back one by one (docs/adr/0041).
+ */
+static inline void keep_lines(const char *start, size_t bytes)
+{
+    volatile char *at = (volatile char *)start;
+    for (size_t i = 0; i < bytes; i += LINE_BYTES)
+        at[i] = at[i];
+}
+
+/** Copy, and keep the lines that were read, while they are in the first cache. */
+static inline void copy_and_keep(char *to, const char *from, size_t bytes)
+{
+    enum { AT_ONCE = 8192 };
+    for (size_t part; bytes > 0; bytes -= part, to += part, from += part) {
+        part = bytes < AT_ONCE ? bytes : AT_ONCE;
+        memcpy(to, from, part);
+        keep_lines(from, part);
+    }
+}
+
 #endif

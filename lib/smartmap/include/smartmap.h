@@ -56,6 +56,7 @@ SMARTMAP_WEAK int smartmap_provider_exports(const void *address, size_t bytes);
 SMARTMAP_WEAK int smartmap_provider_reachable(int rank, const void *address,
                                               size_t bytes);
 SMARTMAP_WEAK int smartmap_provider_shows(int rank, const void *address, size_t bytes);
+SMARTMAP_WEAK int smartmap_provider_writable(void);
 SMARTMAP_WEAK int smartmap_provider_alive(int rank);
 SMARTMAP_WEAK int smartmap_provider_announce(const char *service);
 SMARTMAP_WEAK int smartmap_provider_announced(int rank, const char *service);
@@ -140,6 +141,16 @@ static inline int smartmap_shows(int rank, const void *address, size_t bytes)
 {
     return smartmap_available() && smartmap_provider_shows != NULL &&
            smartmap_provider_shows(rank, address, bytes);
+}
+
+/**
+ * Can all that windows show be written, whatever its owner has protected?  No where
+ * they show static data as well, which may be constant.
+ */
+static inline int smartmap_writable(void)
+{
+    return smartmap_available() && smartmap_provider_writable != NULL &&
+           smartmap_provider_writable();
 }
 
 /**

@@ -250,6 +250,11 @@ int smartmap_provider_exports(const void *address, size_t bytes)
            atomic_load_explicit(&own->irregular, memory_order_relaxed) == 0;
 }
 
+int smartmap_provider_writable(void)
+{
+    return !margay_present();
+}
+
 void arena_mark_irregular(const void *address, size_t bytes, uint32_t how)
 {
     uint64_t start = (uint64_t)address;

@@ -48,6 +48,11 @@ int smartmap_provider_shows(int rank, const void *address, size_t bytes)
     return margay_reachable(rank, address, bytes);
 }
 
+int smartmap_provider_writable(void)
+{
+    return 0;
+}
+
 int smartmap_provider_alive(int rank)
 {
     return margay_alive(rank);

@@ -171,7 +171,7 @@ int smartmap_convert(const struct buffer *from, const struct buffer *to)
     void *packed = malloc(bytes);
     int error = packed || bytes == 0 ? smartmap_pack(from, packed, bytes) : MPI_ERR_NO_MEM;
     if (error == MPI_SUCCESS)
-        error = smartmap_unpack(to, packed, bytes);
+        error = smartmap_unpack(to, packed, bytes, false);
     free(packed);
     return error;
 }
