@@ -131,7 +131,7 @@ static bool create_control(struct team *t)
     t->node_rank = calloc((size_t)t->size, sizeof *t->node_rank);
     t->pid = calloc((size_t)t->size, sizeof *t->pid);
     t->seen_done = calloc((size_t)t->size, sizeof *t->seen_done);
-    t->given = smartmap_writable() ? calloc(1, sizeof *t->given) : NULL;
+    t->given = smartmap_keeps() ? calloc(1, sizeof *t->given) : NULL;
     char *page = aligned_alloc(PAGE_BYTES, (bytes / PAGE_BYTES + 2) * PAGE_BYTES);
     t->own = page ? (struct control *)(page + smartmap_place_in_page(t->rank)) : NULL;
     if (!t->own || !t->peer || !t->node_rank || !t->pid || !t->seen_done)

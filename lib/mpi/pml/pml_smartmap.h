@@ -46,7 +46,7 @@
 #include "strided.h"
 
 enum {
-    PROTOCOL = 9, /* processes must agree on it before they share memory */
+    PROTOCOL = 10, /* processes must agree on it before they share memory */
     LINE_DATA_BYTES = 48,
     SHORT_LINES = 4,
     SHORT_BYTES = LINE_DATA_BYTES + (SHORT_LINES - 1) * LINE_BYTES,
@@ -57,11 +57,11 @@ enum {
     COMMUNICATORS = 65536, /* ob1's limit for 4.1, which we keep */
 };
 
-/** Of data whose first bytes, or address, are there: does its sender stay at it? */
-enum attendance {
-    ATTENDS_NOT,
-    ATTENDS_MAYBE, /* new long data of a non-blocking send: it does while it waits */
-    ATTENDS,       /* medium data follows its line; long data it will send in pieces */
+/** Of data whose first bytes, or address, are there. */
+enum state {
+    STATE_WHOLE,
+    STATE_FOLLOWS, /* medium data: the rest is being written */
+    STATE_FRESH,   /* long data, written anew since it was sent last: who copies it keeps its lines */
 };
 
 /** How data is written into the ring of bytes (stores.c). */
@@ -78,15 +78,15 @@ struct line {
     int32_t tag;
     uint16_t communicator, source; /* the sender's rank in it */
     uint8_t kind, short_bytes;
-    uint8_t attended, stores; /* enum attendance; of data in the ring of bytes, STORES_ flags */
+    uint8_t state, stores; /* enum state; of data in the ring of bytes, STORES_ flags */
     union {
         char data[LINE_DATA_BYTES]; /* and on through the lines that follow */
         struct {
             uint64_t bytes;
             uint64_t sender;   /* the sender's request; 0: wants no answer */
-            uint64_t receiver; /* the receiver's request, in answers and pieces; of long data its serial number */
+            uint64_t receiver; /* the receiver's request, in answers and pieces */
             uint64_t address;  /* of long data; 0: it comes in pieces only */
-            uint64_t head;     /* of long data: so many of its first bytes are in the ring of bytes */
+            uint64_t head;     /* of long data: so many of its first bytes are in the ring of bytes; its sender waits */
             uint64_t at;       /* the position of what is there */
         };
     };
@@ -121,7 +121,6 @@ struct block {
     struct sizes sizes;
     _Atomic uint32_t verdict; /* can the owner reach all others? */
     uint32_t cpus[32];        /* where the owner may run */
-    _Alignas(LINE_BYTES) _Atomic unsigned polls; /* how often the owner has looked for messages */
     _Alignas(LINE_BYTES) char channels[];
 };
 
@@ -150,8 +149,7 @@ struct peer {
     pid_t pid;
     const struct block *block;
     struct request *awaiting;  /* requests that wait for this process's answer */
-    unsigned asked;            /* of these, receives that wait for pieces */
-    unsigned polls_seen;       /* of the process, when we last looked */
+    unsigned long_sends;       /* of fresh data by blocking calls */
     bool silent, lost;         /* has died; and what it wrote before is read */
 };
 
@@ -190,11 +188,6 @@ struct request {
     size_t bytes;     /* to move */
     size_t moved;     /* of these, in pieces */
     uint64_t partner; /* the other side's request */
-    /* Long data in pieces (pieces.c).  Of a send: */
-    _Atomic uint64_t claimed;  /* its serial number, and how many pieces are written or begun */
-    /* Of a receive that asks: */
-    uint64_t address;          /* where the data lies, or 0: not to be had from there */
-    uint32_t serial, pieces_read, pieces_seen;
     void *copy;       /* part of the user's buffer for MPI_Bsend, to give back */
     struct strided blocks;
     opal_convertor_t convertor;
@@ -207,11 +200,10 @@ struct incoming {
     struct match_key key;
     int node;
     enum line_kind kind;
-    enum attendance attended;
+    enum state state;
     unsigned stores; /* not of a message that is kept in memory */
     size_t bytes, head;
     uint64_t sender, address;
-    uint32_t serial;  /* of long ones */
     const char *data; /* of short and medium ones, and the head of long ones */
 };
 
@@ -234,12 +226,10 @@ struct job {
     struct line **awaited;   /* the next from each of them */
     bool queued;             /* something may wait for room in a channel to one of them */
     bool untold;             /* something is read that its sender has not been told of */
-    unsigned asked;          /* receives that wait for pieces, of any peer */
     unsigned waits;          /* how often we have begun to find nothing */
     bool waiting;            /* we have found nothing since */
-    uint32_t serial;         /* of the last long data that was offered */
     struct match_table posted, unexpected;
-    struct sent_log sent;    /* by blocking calls and those that may attend */
+    struct sent_log sent;    /* long data that others reach */
     struct request *deferred; /* finished, with something to do without the lock */
     opal_free_list_t requests;
     struct comm *comm[COMMUNICATORS];
@@ -288,11 +278,8 @@ static inline struct comm *comm_of(const ompi_communicator_t *comm)
 
 /* progress.c */
 int smartmap_progress(void);
-bool smartmap_waits(const struct peer *p);
 void smartmap_wait_for(struct request *r);
-void smartmap_stay_for(const struct request *r);
 void smartmap_run_deferred(struct request *list);
-unsigned progress_count(void);
 
 static inline void enter(void)
 {
@@ -359,7 +346,6 @@ int smartmap_start(size_t count, ompi_request_t **requests);
 int send_start(struct request *r);
 void send_queue(struct request *r, enum errand errand);
 void send_queued(struct peer *peer);
-void send_unqueue(struct request *r);
 int smartmap_isend_init(const void *, size_t, ompi_datatype_t *, int, int,
                         mca_pml_base_send_mode_t, ompi_communicator_t *, ompi_request_t **);
 int smartmap_isend(const void *, size_t, ompi_datatype_t *, int, int,
@@ -368,13 +354,9 @@ int smartmap_send(const void *, size_t, ompi_datatype_t *, int, int,
                   mca_pml_base_send_mode_t, ompi_communicator_t *);
 
 /* pieces.c */
-uint32_t pieces_offer(struct request *send);
 bool pieces_write(struct peer *p, struct request *send);
 void pieces_asked(struct request *send);
-void pieces_done(struct request *send);
-void pieces_expect(struct request *r, uint32_t serial);
 bool pieces_read(struct request *r, const char *data, size_t bytes);
-void pieces_look(void);
 
 /* receive.c */
 int receive_start(struct request *r);
@@ -387,7 +369,7 @@ int smartmap_recv(void *, size_t, ompi_datatype_t *, int, int, ompi_communicator
                   ompi_status_public_t *);
 struct request *receive_new(struct comm *c, void *buffer, size_t count, ompi_datatype_t *type,
                             int rank, int tag);
-bool receive_take(struct request *r, struct arrival *a);
+void receive_take(struct request *r, struct arrival *a);
 int smartmap_cancel(ompi_request_t *request, int flag);
 
 /* probe.c */

@@ -123,10 +123,8 @@ static void receive_probed(struct request *r, ompi_message_t **message)
     request_activate(r);
     request_prepare(r, false);
     enter();
-    bool stays = receive_take(r, a);
+    receive_take(r, a);
     leave();
-    if (stays)
-        smartmap_stay_for(r);
 }
 
 int smartmap_imrecv(void *buffer, size_t count, ompi_datatype_t *type,

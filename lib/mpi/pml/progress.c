@@ -112,8 +112,6 @@ static void find_nothing(void)
     job.waiting = true;
     if (job.untold)
         free_all_read();
-    else if (OPAL_UNLIKELY(job.asked > 0))
-        pieces_look();
 }
 
 /**
@@ -135,37 +133,16 @@ static unsigned count(_Atomic unsigned *counter)
     return value;
 }
 
-/** For who sees whether we wait in the library; how often that was. */
-unsigned progress_count(void)
-{
-    return count(&job.block->polls);
-}
-
 /** One of so many, a power of 2. */
 static bool is_one_of(unsigned number, unsigned many)
 {
     return (number & (many - 1)) == 0;
 }
 
-/** Does a process wait in the library just now?  Then its polls go on. */
-bool smartmap_waits(const struct peer *p)
-{
-    enum { LOOKS = 16 }; /* some 300 ns: a tenth of what the least long message takes */
-    const _Atomic unsigned *polls = &p->block->polls;
-    unsigned before = atomic_load_explicit(polls, memory_order_relaxed);
-    for (int i = 0; i < LOOKS; i++) {
-        __builtin_ia32_pause();
-        progress_count(); /* it may look for us just now */
-        if (atomic_load_explicit(polls, memory_order_relaxed) != before)
-            return true;
-    }
-    return false;
-}
-
 /** For whom waits for `wanted`, or NULL. */
 static int progress(const struct request *wanted)
 {
-    static _Atomic unsigned idle_polls;
+    static _Atomic unsigned polls, idle_polls;
     if (OPAL_UNLIKELY(opal_using_threads()) && pthread_mutex_trylock(&job.lock) != 0)
         return 0; /* another thread is at it */
     int events = 0;
@@ -176,7 +153,7 @@ static int progress(const struct request *wanted)
         find_nothing();
     }
     leave();
-    if (is_one_of(progress_count(), job.crowded ? POLLS_TO_CHECK_CROWDED : POLLS_TO_CHECK))
+    if (is_one_of(count(&polls), job.crowded ? POLLS_TO_CHECK_CROWDED : POLLS_TO_CHECK))
         check_peers();
     if (events > 0) {
         atomic_store_explicit(&idle_polls, 0, memory_order_relaxed);
@@ -208,16 +185,6 @@ static void fetch_buffer(struct request *r)
         fetch_lines(start + at, left < FETCHED_BYTES ? left : FETCHED_BYTES);
         progress(r);
     }
-}
-
-/**
- * A receive that found long data waiting and has asked for its pieces: if it is non-blocking, its process
- * may compute next, and their sender would wait for it.  They come, or are soon taken back.
- */
-void smartmap_stay_for(const struct request *r)
-{
-    while (!REQUEST_COMPLETE(&r->super))
-        progress(r);
 }
 
 /** Until a request is complete. */

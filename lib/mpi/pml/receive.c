@@ -2,6 +2,7 @@
  * Receives, and what comes out of channels.
  */
 #define _GNU_SOURCE
+#include "copy.h"
 #include "pml_smartmap.h"
 
 #include <sched.h>
@@ -28,70 +29,56 @@ static bool read_by_linux(const struct peer *p, char *to, uint64_t from, size_t 
     return true;
 }
 
-/**
- * What has no address comes in pieces only.  Else they are faster where both have a CPU: the two halves overlap, and the
- * sender's buffer stays its cache's alone (docs/adr/0038).  Of one that may leave only
- * what can be taken back from it, and not while it is at pieces already: we can copy meanwhile.
- */
-static bool wants_pieces(const struct incoming *m, bool in_window)
-{
-    const struct peer *p = &job.peer[m->node];
-    return m->address == 0 || m->attended == ATTENDS ||
-           (m->attended == ATTENDS_MAYBE && in_window && p->asked == 0 && smartmap_waits(p));
-}
-
-/** Copy long data, but its head, from where it lies; false: the sender must send pieces. */
-static bool copy_rest(struct request *r, const struct incoming *m, bool in_window)
+/** Copy long data, but its head, from where it lies; false: its sender must send it. */
+static bool copy_rest(struct request *r, const struct incoming *m)
 {
     const struct peer *p = &job.peer[m->node];
     const char *address = (const char *)m->address + r->moved;
     size_t bytes = r->bytes - r->moved;
-    if (bytes == 0)
-        return true;
     if (m->address == 0)
         return false;
-    if (!in_window)
+    if (m->node == job.self)
+        request_unpack(r, address, bytes);
+    else if (!smartmap_reachable(p->smartmap_rank, address, bytes))
         return r->start && read_by_linux(p, r->start + r->moved, (uint64_t)address, bytes);
-    request_unpack(r, m->node == job.self ? address : smartmap_remote((unsigned)p->smartmap_rank, address), bytes);
+    else if (m->state == STATE_FRESH && r->start)
+        copy_and_keep(r->start + r->moved, smartmap_remote((unsigned)p->smartmap_rank, address), bytes);
+    else
+        request_unpack(r, smartmap_remote((unsigned)p->smartmap_rank, address), bytes);
     return true;
 }
 
-static void ask_for_pieces(struct request *r, const struct incoming *m)
+/**
+ * What has no address comes in pieces, and what its sender waits with, if we wait as well: a
+ * process that does not may compute next, and they would not come.
+ */
+static bool wants_pieces(const struct request *r, const struct incoming *m)
 {
-    pieces_expect(r, m->serial);
-    send_queue(r, ERRAND_ASK);
+    return m->address == 0 || (m->head > 0 && r->borrowed);
 }
 
-/** Long data: who is sure to need pieces asks for them before it copies the head. */
+/** Long data: who wants pieces asks for them before it copies the head. */
 static void receive_long(struct request *r, const struct incoming *m)
 {
-    const struct peer *p = &job.peer[m->node];
     size_t head = m->head < r->bytes ? m->head : r->bytes;
-    bool in_window = m->node == job.self ||
-                     (m->address != 0 && smartmap_reachable(p->smartmap_rank, (void *)m->address, r->bytes));
-    bool asks = head < r->bytes && m->node != job.self && !p->lost && wants_pieces(m, in_window);
-    r->address = in_window ? m->address : 0;
+    bool asks = head < r->bytes && !job.peer[m->node].lost && wants_pieces(r, m);
     if (r->start)
         sent_overwritten(&job.sent, r->start, r->bytes);
     if (asks)
-        ask_for_pieces(r, m);
+        send_queue(r, ERRAND_ASK);
     uint64_t began = stores_begin(m->stores);
     if (head > 0)
         request_unpack(r, m->data, head);
     stores_read(&job.peer[m->node].in, head, m->stores, began);
-    if (asks)
-        return;
-    if (copy_rest(r, m, in_window))
-        send_queue(r, ERRAND_DONE);
-    else
-        ask_for_pieces(r, m);
+    if (!asks)
+        send_queue(r, head == r->bytes || copy_rest(r, m) ? ERRAND_DONE : ERRAND_ASK);
 }
 
 /** More than `have` bytes of short or medium data, for which it waits; `have`: the sender died. */
 static size_t arrived(const struct incoming *m, size_t have)
 {
     enum { POLLS_TO_CHECK = 4096 };
-    if (m->attended == ATTENDS_NOT)
+    if (m->state != STATE_FOLLOWS)
         return m->bytes;
     const struct peer *p = &job.peer[m->node];
     size_t bytes = channel_written(&p->in, m->bytes);
@@ -145,12 +132,11 @@ static void receive_message(struct request *r, const struct incoming *m)
         request_finish(r, status->MPI_ERROR);
 }
 
-/** Under the lock: the same for a message that has waited; true: smartmap_stay_for it after. */
-bool receive_take(struct request *r, struct arrival *a)
+/** Under the lock: the same for a message that has waited. */
+void receive_take(struct request *r, struct arrival *a)
 {
     receive_message(r, &a->message);
     free(a);
-    return r->awaits && r->address != 0;
 }
 
 /** Not by opal_output, which would need memory itself. */
@@ -187,7 +173,7 @@ static void keep(const struct incoming *m)
     }
     a->message.stores = 0;
     if (!is_long)
-        a->message.attended = ATTENDS_NOT;
+        a->message.state = STATE_WHOLE;
     match_keep(&job.unexpected, &a->match);
 }
 
@@ -204,12 +190,11 @@ static void message_line(int node, const struct line *l)
         size_t in_ring = m.bytes;
         if (l->kind == LINE_LONG) {
             m.address = l->address;
-            m.serial = (uint32_t)l->receiver;
             m.head = in_ring = l->head;
         }
         m.stores = in_ring > 0 ? l->stores : 0;
         m.data = channel_take(&job.peer[node].in, l, in_ring);
-        m.attended = l->attended;
+        m.state = l->state;
     }
     struct match_item *item =
         job.posted.items > 0 ? match_receive(&job.posted, &m.key) : NULL;
@@ -237,7 +222,7 @@ bool receive_line(int node, const struct line *l)
     struct request *send = (struct request *)l->sender;
     switch (l->kind) {
     case LINE_DONE:
-        pieces_done(send);
+        request_finish(send, OMPI_SUCCESS);
         break;
     case LINE_ASK:
         send->partner = l->receiver;
@@ -274,10 +259,9 @@ int receive_start(struct request *r)
     enter();
     struct match_item *item =
         job.unexpected.items > 0 ? match_message(&job.unexpected, &r->match.key) : NULL;
-    bool stays = false;
     if (item) {
         match_remove(&job.unexpected, item);
-        stays = receive_take(r, (struct arrival *)item);
+        receive_take(r, (struct arrival *)item);
     } else if (OPAL_UNLIKELY(job.any_lost) && job_lost_source(r->comm, r->rank)) {
         request_finish(r, MPI_ERR_OTHER);
     } else {
@@ -285,8 +269,6 @@ int receive_start(struct request *r)
         match_post(&job.posted, &r->match);
     }
     leave();
-    if (stays)
-        smartmap_stay_for(r);
     return OMPI_SUCCESS;
 }
 

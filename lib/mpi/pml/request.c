@@ -78,8 +78,6 @@ void request_await(struct request *r)
 {
     struct request **first = &job.peer[r->node].awaiting;
     r->awaits = true;
-    job.asked += r->receive;
-    job.peer[r->node].asked += r->receive;
     r->before = NULL;
     r->after = *first;
     if (*first)
@@ -93,8 +91,6 @@ void request_answered(struct request *r)
     if (!r->awaits)
         return;
     r->awaits = false;
-    job.asked -= r->receive;
-    job.peer[r->node].asked -= r->receive;
     if (r->before)
         r->before->after = r->after;
     else

@@ -56,7 +56,7 @@ static bool write_medium(struct peer *p, struct line *l, const struct comm *c, i
         request_pack(r, to, bytes, 0);
     l->bytes = bytes;
     l->sender = sender;
-    l->attended = follows ? ATTENDS : ATTENDS_NOT;
+    l->state = follows ? STATE_FOLLOWS : STATE_WHOLE;
     l->stores = (uint8_t)stores;
     address_line(l, LINE_MEDIUM, c, tag);
     channel_post(&p->out, l, 1, bytes);
@@ -84,22 +84,16 @@ static bool write_data(struct peer *p, const struct comm *c, int tag, const char
 }
 
 /**
- * Whether pieces are faster than one copy by the receiver (docs/adr/0038).  Of a
- * non-blocking send not of more than near cores keep: the receiver's cache has given it back
- * before it is written anew.
+ * Should both copy, in pieces through the ring?  While the sender waits, that is faster than a copy by Linux,
+ * and between far cores also than one by the receiver alone (docs/adr/0042).  Some go so in any case,
+ * for that the cores are far apart is measured in the ring (stores.c).
  */
-static enum attendance attendance(const struct request *r)
+static bool goes_in_pieces(struct peer *p, const struct request *r, bool in_window, bool unchanged)
 {
-    if (job.crowded || !r->start || (!r->borrowed && r->bytes > 4 * job.sizes.ring_bytes) ||
-        sent_unchanged(&job.sent, r->start, r->bytes))
-        return ATTENDS_NOT;
-    return r->borrowed ? ATTENDS : ATTENDS_MAYBE;
-}
-
-/** Is it likely to go in pieces?  In a stream, where others wait for their answer, receivers copy. */
-static bool wants_head(const struct peer *p, const struct request *r, enum attendance attended)
-{
-    return attended == ATTENDS || !r->start || (attended == ATTENDS_MAYBE && !p->awaiting);
+    enum { ONE_OF = 16 };
+    if (!r->borrowed || job.crowded || unchanged || r->node == job.self)
+        return !r->start;
+    return !in_window || p->out.stores != 0 || ++p->long_sends % ONE_OF == 0;
 }
 
 /** How many of the first bytes are in the ring now. */
@@ -132,19 +126,20 @@ static bool write_send(struct peer *p, struct request *r)
     struct line *l = channel_lines(&p->out, 1);
     if (!l)
         return false;
-    enum attendance attended = attendance(r);
+    bool in_window = r->start && smartmap_exports(r->start, r->bytes);
+    bool unchanged = in_window && sent_unchanged(&job.sent, r->start, r->bytes);
+    bool in_pieces = goes_in_pieces(p, r, in_window, unchanged);
     unsigned stores = 0;
-    size_t head = wants_head(p, r, attended) ? write_head(p, r, &stores) : 0;
+    size_t head = in_pieces ? write_head(p, r, &stores) : 0;
     l->bytes = r->bytes;
     l->sender = (uint64_t)r;
-    l->receiver = pieces_offer(r);
-    l->address = (uint64_t)r->start;
+    l->address = in_window || !in_pieces ? (uint64_t)r->start : 0;
     l->head = head;
-    l->attended = attended;
+    l->state = in_window && !unchanged && !job.crowded && smartmap_keeps() ? STATE_FRESH : STATE_WHOLE;
     l->stores = (uint8_t)stores;
     address_line(l, LINE_LONG, r->comm, r->tag);
     channel_post(&p->out, l, 1, head);
-    if (r->borrowed && r->start && attended == ATTENDS_NOT)
+    if (r->borrowed && unchanged)
         fetch_lines(r->start, r->bytes < OFFERED_BYTES ? r->bytes : OFFERED_BYTES);
     request_await(r);
     return true;
@@ -195,18 +190,6 @@ void send_queue(struct request *r, enum errand errand)
     else
         p->first = r;
     p->last = r;
-}
-
-/** Under the lock: it has nothing more to write. */
-void send_unqueue(struct request *r)
-{
-    struct peer *p = &job.peer[r->node];
-    struct request *before = NULL;
-    for (struct request *q = p->first; q && q != r; q = q->next)
-        before = q;
-    *(before ? &before->next : &p->first) = r->next;
-    if (!r->next)
-        p->last = before;
 }
 
 /** Under the lock: write what waits for a peer, in order, while there is room. */

@@ -1,6 +1,6 @@
 /*
- * fresh: collectives whose operands are written anew each time, so that who reads them stores
- * into their lines (common/copy.h).  What is given stays as it is, and so does what lies beside
+ * fresh: collectives and messages of data that is written anew each time, so that who reads it stores
+ * into its lines (common/copy.h).  What is given stays as it is, and so does what lies beside
  * it in the same lines, although a thread of the owner counts there all the time.
  *
  *     fresh [ROUNDS]
@@ -146,6 +146,23 @@ static void by_root(int n, int root, int at_end)
     expect_kept(n * ranks, "given to scatter");
 }
 
+/** To the next rank, by a blocking call or not. */
+static void by_neighbours(int n, int at_end)
+{
+    int next = (rank + 1) % ranks, last = (rank + ranks - 1) % ranks;
+    MPI_Request requests[2];
+    give(n, at_end);
+    MPI_Sendrecv(given, n, MPI_DOUBLE, next, 0, got, n, MPI_DOUBLE, last, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    expect(from_root_right(got, n, last, 0), "a message", n);
+    expect_kept(n, "given to a message");
+    give(n, at_end);
+    MPI_Irecv(got, n, MPI_DOUBLE, last, 0, MPI_COMM_WORLD, &requests[0]);
+    MPI_Isend(given, n, MPI_DOUBLE, next, 0, MPI_COMM_WORLD, &requests[1]);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    expect(from_root_right(got, n, last, 0), "a non-blocking message", n);
+    expect_kept(n, "given to a non-blocking message");
+}
+
 /** Memory in whose lines the thread counts, too. */
 static int allocate(void)
 {
@@ -176,6 +193,7 @@ int main(int argc, char **argv)
             for (int turn = 0; turn < TURNS; turn++) {
                 by_all(counts[c], turn % 2);
                 by_root(counts[c], (turn / 2 + round) % ranks, turn % 2);
+                by_neighbours(counts[c], turn % 2);
             }
     atomic_store(&done, true);
     pthread_join(thread, NULL);

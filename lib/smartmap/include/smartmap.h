@@ -56,7 +56,7 @@ SMARTMAP_WEAK int smartmap_provider_exports(const void *address, size_t bytes);
 SMARTMAP_WEAK int smartmap_provider_reachable(int rank, const void *address,
                                               size_t bytes);
 SMARTMAP_WEAK int smartmap_provider_shows(int rank, const void *address, size_t bytes);
-SMARTMAP_WEAK int smartmap_provider_writable(void);
+SMARTMAP_WEAK int smartmap_provider_keeps(void);
 SMARTMAP_WEAK int smartmap_provider_alive(int rank);
 SMARTMAP_WEAK int smartmap_provider_announce(const char *service);
 SMARTMAP_WEAK int smartmap_provider_announced(int rank, const char *service);
@@ -144,13 +144,13 @@ static inline int smartmap_shows(int rank, const void *address, size_t bytes)
 }
 
 /**
- * Can all that windows show be written, whatever its owner has protected?  No where
- * they show static data as well, which may be constant.
+ * May peers that have read what we export store there what they have read, so that the lines are
+ * in their own caches only?  Not where windows show constants as well, nor with SMARTMAP_KEEP=0.
  */
-static inline int smartmap_writable(void)
+static inline int smartmap_keeps(void)
 {
-    return smartmap_available() && smartmap_provider_writable != NULL &&
-           smartmap_provider_writable();
+    return smartmap_available() && smartmap_provider_keeps != NULL &&
+           smartmap_provider_keeps();
 }
 
 /**

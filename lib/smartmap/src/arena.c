@@ -250,9 +250,9 @@ int smartmap_provider_exports(const void *address, size_t bytes)
            atomic_load_explicit(&own->irregular, memory_order_relaxed) == 0;
 }
 
-int smartmap_provider_writable(void)
+int smartmap_provider_keeps(void)
 {
-    return !margay_present();
+    return !margay_present() && arena.job.keeps;
 }
 
 void arena_mark_irregular(const void *address, size_t bytes, uint32_t how)

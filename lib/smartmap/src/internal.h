@@ -56,6 +56,7 @@ struct job {
     int size;       /* ranks on the node */
     uint64_t key;   /* hash of user and job name */
     uint64_t arena_bytes; /* 0: the default */
+    bool keeps;     /* peers may store what they have read */
 };
 
 void job_identify(struct job *job);

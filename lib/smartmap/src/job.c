@@ -127,5 +127,7 @@ void job_identify(struct job *job)
     const char *bytes = lookup(block, length, "SMARTMAP_ARENA_BYTES");
     if (bytes)
         job->arena_bytes = strtoull(bytes, NULL, 0);
+    const char *keep = lookup(block, length, "SMARTMAP_KEEP");
+    job->keeps = !keep || *keep != '0';
     raw_munmap(block, ENVIRON_MAX_BYTES);
 }

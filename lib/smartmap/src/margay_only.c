@@ -48,7 +48,7 @@ int smartmap_provider_shows(int rank, const void *address, size_t bytes)
     return margay_reachable(rank, address, bytes);
 }
 
-int smartmap_provider_writable(void)
+int smartmap_provider_keeps(void)
 {
     return 0;
 }

@@ -14,7 +14,7 @@ static void read_and_write(int rank, int size)
 {
     uint64_t *mine = malloc(WORDS * sizeof *mine);
     CHECK(mine && smartmap_exports(mine, WORDS * sizeof *mine));
-    CHECK(smartmap_writable() == !is_on_margay());
+    CHECK(smartmap_keeps() == !is_on_margay());
     for (int i = 0; i < WORDS; i++)
         mine[i] = (uint64_t)rank << 32 | (unsigned)i;
     board->address[rank] = mine;
