@@ -44,10 +44,10 @@ static bool allreduce_divides(const struct reduction *d)
     return goes_parallel(d) && (d->t->size > 2 || d->span > (size_t)64 << 20);
 }
 
-/** Of two ranks, when the operands are collected: both say the same. */
+/** Of two ranks, when the operands are collected: both say the same.  With a piece for each. */
 static bool fresh_in_both(const struct reduction *d, const void *published)
 {
-    return d->t->size == 2 && d->fresh && published && result_of(d, 1 - d->t->rank);
+    return d->t->size == 2 && d->count > LINE_BYTES && d->fresh && published && result_of(d, 1 - d->t->rank);
 }
 
 /** Of two ranks' results each half is read by one, who keeps its lines. */

@@ -106,7 +106,7 @@ bool smartmap_fresh(const struct team *t, const struct entry *entry, int entries
     for (int i = 0; t->given && i < entries; i++)
         fresh = fresh || (entry[i].bytes >= FRESH_LEAST_BYTES &&
                           sent_changes(t->given, entry[i].address));
-    return fresh;
+    return fresh && PORT_KEEPS;
 }
 
 /** For smartmap_fresh the next time.  It waits for the data, so it is called when there is nothing else to do. */

@@ -86,7 +86,7 @@ struct line {
             uint64_t sender;   /* the sender's request; 0: wants no answer */
             uint64_t receiver; /* the receiver's request, in answers and pieces */
             uint64_t address;  /* of long data; 0: it comes in pieces only */
-            uint64_t head;     /* of long data: so many of its first bytes are in the ring of bytes; its sender waits */
+            uint64_t head;     /* of long data: so many of its first bytes are in the ring of bytes; if it has an address, its sender waits */
             uint64_t at;       /* the position of what is there */
         };
     };

@@ -2,6 +2,7 @@
  * Sends: into the peer's channel at once, or as soon as it has room.
  */
 #include "copy.h"
+#include "exposed.h"
 #include "pml_smartmap.h"
 
 #include <string.h>
@@ -84,16 +85,16 @@ static bool write_data(struct peer *p, const struct comm *c, int tag, const char
 }
 
 /**
- * Should both copy, in pieces through the ring?  While the sender waits, that is faster than a copy by Linux,
- * and between far cores also than one by the receiver alone (docs/adr/0042).  Some go so in any case,
- * for that the cores are far apart is measured in the ring (stores.c).
+ * Should both copy, in pieces through the ring?  While the sender waits, that is faster than a copy by Linux or one
+ * without keeping the lines, and between far cores also than one that keeps them (docs/adr/0042).  Some go
+ * so in any case, for that the cores are far apart is measured in the ring (stores.c).
  */
-static bool goes_in_pieces(struct peer *p, const struct request *r, bool in_window, bool unchanged)
+static bool goes_in_pieces(struct peer *p, const struct request *r, bool kept, bool unchanged)
 {
     enum { ONE_OF = 16 };
     if (!r->borrowed || job.crowded || unchanged || r->node == job.self)
         return !r->start;
-    return !in_window || p->out.stores != 0 || ++p->long_sends % ONE_OF == 0;
+    return !kept || p->out.stores != 0 || ++p->long_sends % ONE_OF == 0;
 }
 
 /** How many of the first bytes are in the ring now. */
@@ -128,14 +129,15 @@ static bool write_send(struct peer *p, struct request *r)
         return false;
     bool in_window = r->start && smartmap_exports(r->start, r->bytes);
     bool unchanged = in_window && sent_unchanged(&job.sent, r->start, r->bytes);
-    bool in_pieces = goes_in_pieces(p, r, in_window, unchanged);
+    bool kept = in_window && smartmap_keeps() && !smartmap_exposes();
+    bool in_pieces = goes_in_pieces(p, r, kept, unchanged);
     unsigned stores = 0;
     size_t head = in_pieces ? write_head(p, r, &stores) : 0;
     l->bytes = r->bytes;
     l->sender = (uint64_t)r;
     l->address = in_window || !in_pieces ? (uint64_t)r->start : 0;
     l->head = head;
-    l->state = in_window && !unchanged && !job.crowded && smartmap_keeps() ? STATE_FRESH : STATE_WHOLE;
+    l->state = kept && !unchanged && !job.crowded ? STATE_FRESH : STATE_WHOLE;
     l->stores = (uint8_t)stores;
     address_line(l, LINE_LONG, r->comm, r->tag);
     channel_post(&p->out, l, 1, head);
