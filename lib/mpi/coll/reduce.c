@@ -50,10 +50,10 @@ static bool fresh_in_both(const struct reduction *d, const void *published)
     return d->t->size == 2 && d->count > LINE_BYTES && d->fresh && published && result_of(d, 1 - d->t->rank);
 }
 
-/** Of two ranks' results each half is read by one, who keeps its lines. */
-static int copy_piece(const struct reduction *d, size_t count, char *to, const char *from)
+/** Of two ranks' results each half is read by one, who keeps its lines if it may those of rank `rank`'s operand. */
+static int copy_piece(const struct reduction *d, int rank, size_t count, char *to, const char *from)
 {
-    if (!d->keeps || !d->shape.dense || d->t->size > 2)
+    if (!d->kept[rank] || d->t->size > 2)
         return reduction_copy(d, count, to, from);
     copy_and_keep(to + d->gap, from + d->gap, count * (size_t)d->shape.extent);
     return MPI_SUCCESS;
@@ -73,7 +73,7 @@ static int take_piece(struct reduction *d, int rank, char *result)
     ptrdiff_t at = (ptrdiff_t)begin * d->shape.extent;
     const char *theirs = slot->entry[1].address;
     if (!(slot->far & FAR_RESULT))
-        return copy_piece(d, count, result + at,
+        return copy_piece(d, rank, count, result + at,
                           (const char *)smartmap_view(d->t, rank, theirs) + at);
     size_t span = reduction_span(d, count);
     char *copy = malloc(span);
@@ -131,7 +131,7 @@ int smartmap_allreduce(struct team *t, const void *send, void *receive, size_t c
         error = reduction_collect(&d, 0, t->size - 1);
     if (error == MPI_SUCCESS && fresh_in_both(&d, published))
         d.divided = true;
-    d.keeps = d.divided && t->given;
+    d.keeps = d.divided;
     if (d.divided) {
         error = allreduce_pieces(&d, error, receive, published);
         error = reduction_finish(&d, error, ALL_RANKS);
@@ -180,7 +180,7 @@ int smartmap_reduce(struct team *t, const void *send, void *receive, size_t coun
                                shared ? receive : NULL);
     if (error != MPI_SUCCESS)
         return reduction_finish(&d, error, NO_RANK);
-    d.keeps = !d.small && t->given;
+    d.keeps = !d.small;
     if (goes_parallel(&d)) {
         const struct slot *slot = is_root ? NULL : result_of(&d, root);
         char *result = shared ? receive : NULL;

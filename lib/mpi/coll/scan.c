@@ -25,7 +25,7 @@ static int reduce_scatter(struct team *t, const void *send, void *receive,
                           size_t from, size_t count, struct reduction *d)
 {
     bool in_place = send == MPI_IN_PLACE;
-    d->keeps = !d->small && t->given;
+    d->keeps = !d->small;
     int error = reduction_post(d, in_place ? receive : send, NULL);
     if (error == MPI_SUCCESS)
         error = reduction_collect(d, 0, t->size - 1);

@@ -96,23 +96,31 @@ int smartmap_slot_read(struct team *t, int rank, const struct slot **slot)
 /** So much at least is looked at by itself. */
 enum { FRESH_LEAST_BYTES = 4096 };
 
+static bool may_be_kept(const struct team *t)
+{
+    return t->given && PORT_KEEPS;
+}
+
 /**
  * Of data that is read in place: shall who reads it keep its lines?  If it had changed when it
  * was given last; data that stays is read again from the readers' caches.
  */
 bool smartmap_fresh(const struct team *t, const struct entry *entry, int entries)
 {
-    bool fresh = false;
-    for (int i = 0; t->given && i < entries; i++)
-        fresh = fresh || (entry[i].bytes >= FRESH_LEAST_BYTES &&
-                          sent_changes(t->given, entry[i].address));
-    return fresh && PORT_KEEPS;
+    if (!may_be_kept(t))
+        return false;
+    for (int i = 0; i < entries; i++)
+        if (entry[i].bytes >= FRESH_LEAST_BYTES && sent_changes(t->given, entry[i].address))
+            return true;
+    return false;
 }
 
 /** For smartmap_fresh the next time.  It waits for the data, so it is called when there is nothing else to do. */
 void smartmap_note_given(const struct team *t, const struct entry *entry, int entries)
 {
-    for (int i = 0; t->given && i < entries; i++)
+    if (!may_be_kept(t))
+        return;
+    for (int i = 0; i < entries; i++)
         if (entry[i].bytes >= FRESH_LEAST_BYTES)
             (void)sent_unchanged(t->given, entry[i].address, entry[i].bytes);
 }
