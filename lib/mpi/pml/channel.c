@@ -103,16 +103,40 @@ void channel_post(struct channel_end *out, struct line *line, unsigned lines, si
     atomic_store_explicit(&line->written, 1, memory_order_release);
 }
 
-/** Write the last `bytes` of what a posted line announced; its reader follows. */
-void channel_follow(struct channel_end *out, char *room, const char *data, size_t bytes, unsigned stores)
+/*
+ * Of data that follows its line, channel.bytes_written says how much is in the ring.  Its writer moves
+ * that on, part by part.  A reader that copies data from where it lies instead sets COPYING, and
+ * when it is done, moves it to the end.  So all comes into the ring, or the writer waits for the reader.
+ */
+enum { COPYING = 1 }; /* else it is a multiple of LINE_BYTES */
+
+/**
+ * Write the last `bytes` of what a posted line announced, in parts; its reader follows.
+ * False: it copies, or has copied, the data from where it lies.
+ */
+bool channel_follow(struct channel_end *out, char *room, const char *data, size_t bytes, size_t part, unsigned stores)
 {
+    _Atomic uint64_t *word = &out->channel->bytes_written;
     uint64_t written = out->byte - round_up(bytes);
-    for (size_t part; bytes > 0; bytes -= part, room += part, data += part) {
-        part = bytes < FOLLOW_BYTES ? bytes : FOLLOW_BYTES;
+    for (; bytes > 0; bytes -= part, room += part, data += part) {
+        part = bytes < part ? bytes : part;
+        if (atomic_load_explicit(word, memory_order_relaxed) != out->followed)
+            return false;
         stores_copy(room, data, part, stores);
         written += round_up(part);
-        atomic_store_explicit(&out->channel->bytes_written, written, memory_order_release);
+        uint64_t former = out->followed;
+        if (!atomic_compare_exchange_strong_explicit(word, &former, written, memory_order_release, memory_order_relaxed))
+            return false;
+        out->followed = written;
     }
+    return true;
+}
+
+/** After channel_follow was false: has the reader copied it? */
+bool channel_is_copied(struct channel_end *out)
+{
+    out->followed = atomic_load_explicit(&out->channel->bytes_written, memory_order_acquire);
+    return out->followed == out->byte;
 }
 
 /** The reader's side of channel_room; freed with the line. */
@@ -126,14 +150,33 @@ const char *channel_take(struct channel_end *in, const struct line *line, size_t
     return in->ring + (line->at & (job.sizes.ring_bytes - 1));
 }
 
-/** How many bytes are there of what was taken last, `bytes` which follow their line. */
-size_t channel_written(const struct channel_end *in, size_t bytes)
+/** How many bytes are in the ring of what was taken last, `bytes` which follow their line, but for the `first`. */
+size_t channel_written(const struct channel_end *in, size_t bytes, size_t first)
 {
     uint64_t begin = in->byte - round_up(bytes);
     uint64_t at = atomic_load_explicit(&in->channel->bytes_written, memory_order_acquire);
     if (at >= in->byte)
         return bytes;
-    return at < begin + FIRST_BYTES ? FIRST_BYTES : at - begin;
+    return at < begin + first ? first : at - begin;
+}
+
+/** May the reader copy what channel_take was last called for from where it lies?  Then channel_copied must follow. */
+bool channel_claim(struct channel_end *in)
+{
+    _Atomic uint64_t *word = &in->channel->bytes_written;
+    uint64_t written = atomic_load_explicit(word, memory_order_relaxed);
+    do {
+        if (written >= in->byte)
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(word, &written, written | COPYING, memory_order_acquire, memory_order_relaxed));
+    in->written_past = in->byte;
+    return true;
+}
+
+/** Its writer may go on. */
+void channel_copied(struct channel_end *in)
+{
+    atomic_store_explicit(&in->channel->bytes_written, in->byte, memory_order_release);
 }
 
 /** Lines are read.  No flag may stay: a line may be the first of the next message, and hold data of this one. */

@@ -6,9 +6,10 @@
  * each message has its flag, and a ring of bytes for what these cannot take.
  *
  *   short   the data in the line, and in up to three that follow it
- *   medium  the data in the ring of bytes, whose end may still be written when
- *           the line is there; as a short one it is gone from the sender's
- *           buffer when the send returns
+ *   medium  the data in the ring of bytes, which may still be written when the line
+ *           is there; as a short one it is gone from the sender's buffer when the
+ *           send returns.  Data that has not changed since it was sent last has an
+ *           address as well: a receiver that waits copies it from there instead
  *   long    the address of the data: the receiver copies it and answers DONE.
  *           Where it cannot read it, or new data is sent by a process that waits
  *           and can do its half, it answers ASK and gets the data in PIECES
@@ -46,13 +47,15 @@
 #include "strided.h"
 
 enum {
-    PROTOCOL = 10, /* processes must agree on it before they share memory */
+    PROTOCOL = 11, /* processes must agree on it before they share memory */
     LINE_DATA_BYTES = 48,
     SHORT_LINES = 4,
     SHORT_BYTES = LINE_DATA_BYTES + (SHORT_LINES - 1) * LINE_BYTES,
     HEAD_BYTES = 8192, /* of long data that goes in pieces: the receiver copies it while it asks for them */
     FIRST_BYTES = 4096,  /* so much of medium data is there with its line if the rest follows, */
     FOLLOW_BYTES = 8192, /* in parts of so much */
+    OFFERED_LEAST_BYTES = 4096, /* of medium data that its receiver may copy from where it lies, */
+    OFFERED_PART_BYTES = 2048,  /* until all such parts are in the ring */
     FETCHED_BYTES = 1024, /* of a buffer, at once: about as many lines as a core can await */
     COMMUNICATORS = 65536, /* ob1's limit for 4.1, which we keep */
 };
@@ -85,7 +88,7 @@ struct line {
             uint64_t bytes;
             uint64_t sender;   /* the sender's request; 0: wants no answer */
             uint64_t receiver; /* the receiver's request, in answers and pieces */
-            uint64_t address;  /* of long data; 0: it comes in pieces only */
+            uint64_t address;  /* of long and medium data; 0: it is, or comes, in the ring only */
             uint64_t head;     /* of long data: so many of its first bytes are in the ring of bytes; if it has an address, its sender waits */
             uint64_t at;       /* the position of what is there */
         };
@@ -105,7 +108,7 @@ struct channel {
     _Alignas(LINE_BYTES) _Atomic uint64_t lines_read; /* the receiver's words */
     _Atomic uint64_t bytes_read;
     _Atomic uint32_t read_cost[2]; /* by STORES_PAST_CACHES, as channel_end.write_cost */
-    _Alignas(LINE_BYTES) _Atomic uint64_t bytes_written; /* the sender's: of data that follows */
+    _Alignas(LINE_BYTES) _Atomic uint64_t bytes_written; /* of data that follows: see channel_follow */
     _Alignas(LINE_BYTES) struct line line[]; /* then the ring of bytes */
 };
 
@@ -130,9 +133,10 @@ struct channel_end {
     char *ring;
     uint64_t line, byte;            /* the next to use */
     uint64_t room;                  /* the writer's: where channel_room was, from `byte` on */
+    uint64_t followed;              /* the writer's: what it wrote, or saw, as bytes_written */
     unsigned waits;                 /* job.waits when it last wrote into the ring of bytes */
     uint64_t lines_read, bytes_read; /* as last seen of the receiver, or told by it */
-    uint64_t written_past;           /* the reader's: what was read before it is in no other cache */
+    uint64_t written_past;           /* the reader's: what was before it is in no other cache, or was not read */
     /* The writer's (stores.c): */
     uint32_t write_cost[2]; /* by STORES_PAST_CACHES, ticks of 16 lines; 0: not known */
     uint64_t long_bytes;    /* written in messages and pieces that are long enough to be timed */
@@ -149,7 +153,8 @@ struct peer {
     pid_t pid;
     const struct block *block;
     struct request *awaiting;  /* requests that wait for this process's answer */
-    unsigned long_sends;       /* of fresh data by blocking calls */
+    unsigned direct_sends;     /* that need not go through the ring of bytes */
+    uint64_t lines_met;        /* in.line when it was last sent medium data that it might copy */
     bool silent, lost;         /* has died; and what it wrote before is read */
 };
 
@@ -304,8 +309,11 @@ struct line *channel_lines(struct channel_end *out, unsigned lines);
 char *channel_message_room(struct channel_end *out, size_t bytes);
 char *channel_room(struct channel_end *out, size_t bytes);
 void channel_post(struct channel_end *out, struct line *line, unsigned lines, size_t ring_bytes);
-void channel_follow(struct channel_end *out, char *room, const char *data, size_t bytes, unsigned stores);
-size_t channel_written(const struct channel_end *in, size_t bytes);
+bool channel_follow(struct channel_end *out, char *room, const char *data, size_t bytes, size_t part, unsigned stores);
+bool channel_is_copied(struct channel_end *out);
+size_t channel_written(const struct channel_end *in, size_t bytes, size_t first);
+bool channel_claim(struct channel_end *in);
+void channel_copied(struct channel_end *in);
 const char *channel_take(struct channel_end *in, const struct line *line, size_t bytes);
 void channel_clear(struct line *line, unsigned lines);
 void channel_own(const struct channel_end *in, size_t bytes);
@@ -321,6 +329,7 @@ static inline struct line *channel_next(const struct channel_end *end)
 
 /* stores.c */
 unsigned stores_now(const struct channel_end *out);
+bool stores_need(struct peer *p);
 unsigned stores_choose(struct channel_end *out, size_t bytes);
 void stores_weigh(struct channel_end *out);
 void stores_copy(char *to, const char *from, size_t bytes, unsigned stores);

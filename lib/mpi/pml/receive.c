@@ -62,8 +62,6 @@ static void receive_long(struct request *r, const struct incoming *m)
 {
     size_t head = m->head < r->bytes ? m->head : r->bytes;
     bool asks = head < r->bytes && !job.peer[m->node].lost && wants_pieces(r, m);
-    if (r->start)
-        sent_overwritten(&job.sent, r->start, r->bytes);
     if (asks)
         send_queue(r, ERRAND_ASK);
     uint64_t began = stores_begin(m->stores);
@@ -81,16 +79,28 @@ static size_t arrived(const struct incoming *m, size_t have)
     if (m->state != STATE_FOLLOWS)
         return m->bytes;
     const struct peer *p = &job.peer[m->node];
-    size_t bytes = channel_written(&p->in, m->bytes);
+    size_t first = m->address ? 0 : FIRST_BYTES, bytes = channel_written(&p->in, m->bytes, first);
     for (unsigned polls = 1; bytes == have; polls++) {
         bool dead = polls % POLLS_TO_CHECK == 0 && !smartmap_alive(p->smartmap_rank);
-        bytes = channel_written(&p->in, m->bytes);
+        bytes = channel_written(&p->in, m->bytes, first);
         if (dead)
             break;
         if (polls % POLLS_TO_CHECK == 0)
             sched_yield();
     }
     return bytes;
+}
+
+/** Medium data from where it lies; false: it is not offered, or is in the ring, or comes there. */
+static bool copy_offered(struct request *r, const struct incoming *m)
+{
+    struct peer *p = &job.peer[m->node];
+    const char *address = (const char *)m->address;
+    if (!address || !smartmap_reachable(p->smartmap_rank, address, r->bytes) || !channel_claim(&p->in))
+        return false;
+    request_unpack(r, smartmap_remote((unsigned)p->smartmap_rank, address), r->bytes);
+    channel_copied(&p->in);
+    return true;
 }
 
 /** Short or medium data, as it arrives; false: its sender died before the end. */
@@ -122,9 +132,11 @@ static void receive_message(struct request *r, const struct incoming *m)
     status->MPI_ERROR = truncated ? MPI_ERR_TRUNCATE : OMPI_SUCCESS;
     r->partner = m->sender;
     r->node = m->node;
+    if (r->start && r->bytes >= OFFERED_LEAST_BYTES)
+        sent_overwritten(&job.sent, r->start, r->bytes);
     if (m->kind == LINE_LONG)
         receive_long(r, m);
-    else if (!copy_arriving(r, m))
+    else if (!copy_offered(r, m) && !copy_arriving(r, m))
         request_finish(r, MPI_ERR_OTHER);
     else if (m->sender)
         send_queue(r, ERRAND_DONE);
@@ -172,8 +184,10 @@ static void keep(const struct incoming *m)
         memcpy(a->data + have, m->data + have, now - have);
     }
     a->message.stores = 0;
-    if (!is_long)
+    if (!is_long) {
         a->message.state = STATE_WHOLE;
+        a->message.address = 0;
+    }
     match_keep(&job.unexpected, &a->match);
 }
 
@@ -187,11 +201,10 @@ static void message_line(int node, const struct line *l)
     } else {
         m.bytes = l->bytes;
         m.sender = l->sender;
+        m.address = l->address;
         size_t in_ring = m.bytes;
-        if (l->kind == LINE_LONG) {
-            m.address = l->address;
+        if (l->kind == LINE_LONG)
             m.head = in_ring = l->head;
-        }
         m.stores = in_ring > 0 ? l->stores : 0;
         m.data = channel_take(&job.peer[node].in, l, in_ring);
         m.state = l->state;

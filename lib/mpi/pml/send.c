@@ -5,6 +5,7 @@
 #include "exposed.h"
 #include "pml_smartmap.h"
 
+#include <sched.h>
 #include <string.h>
 
 #include "ompi/mca/pml/base/pml_base_bsend.h"
@@ -41,15 +42,44 @@ static void write_short(struct peer *p, struct line *l, const struct comm *c, in
     channel_post(&p->out, l, short_lines(bytes), 0);
 }
 
+/**
+ * May a receiver that waits already copy medium data from where it lies?  Of data that has not changed
+ * that is faster.  It is not for a stream, whose sender would wait for each copy, and data that has
+ * changed a receiver had better not read where it is written next (docs/adr/0043).
+ */
+static bool is_offered(struct peer *p, const char *start, size_t bytes)
+{
+    if (!start || bytes < OFFERED_LEAST_BYTES || job.crowded || p == &job.peer[job.self])
+        return false;
+    bool in_stream = p->in.line == p->lines_met;
+    p->lines_met = p->in.line;
+    return !in_stream && smartmap_exports(start, bytes) && sent_unchanged(&job.sent, start, bytes) &&
+           !stores_need(p);
+}
+
+/** Its receiver copies what was offered: until it has done so, or died. */
+static void await_copied(struct peer *p)
+{
+    enum { POLLS_TO_CHECK = 4096 };
+    for (unsigned polls = 1; !channel_is_copied(&p->out); polls++) {
+        if (polls % POLLS_TO_CHECK != 0)
+            continue;
+        if (!smartmap_alive(p->smartmap_rank))
+            return;
+        sched_yield();
+    }
+}
+
 static bool write_medium(struct peer *p, struct line *l, const struct comm *c, int tag,
                          const char *start, size_t bytes, struct request *r, uint64_t sender)
 {
     char *to = channel_message_room(&p->out, bytes);
     if (!to)
         return false;
-    unsigned stores = start ? stores_choose(&p->out, bytes) : 0;
-    bool follows = start && bytes > FOLLOW_BYTES && !job.crowded && !(stores & STORES_TIMED);
-    size_t first = follows ? FIRST_BYTES : bytes;
+    bool offered = is_offered(p, start, bytes);
+    unsigned stores = start && !offered ? stores_choose(&p->out, bytes) : 0;
+    bool follows = offered || (start && bytes > FOLLOW_BYTES && !job.crowded && !(stores & STORES_TIMED));
+    size_t first = offered ? 0 : follows ? FIRST_BYTES : bytes;
     uint64_t began = stores_begin(stores);
     if (OPAL_LIKELY(start != NULL))
         stores_copy(to, start, first, stores);
@@ -57,12 +87,14 @@ static bool write_medium(struct peer *p, struct line *l, const struct comm *c, i
         request_pack(r, to, bytes, 0);
     l->bytes = bytes;
     l->sender = sender;
+    l->address = offered ? (uint64_t)start : 0;
     l->state = follows ? STATE_FOLLOWS : STATE_WHOLE;
     l->stores = (uint8_t)stores;
     address_line(l, LINE_MEDIUM, c, tag);
     channel_post(&p->out, l, 1, bytes);
-    if (follows)
-        channel_follow(&p->out, to + first, start + first, bytes - first, stores);
+    size_t part = offered ? OFFERED_PART_BYTES : FOLLOW_BYTES;
+    if (follows && !channel_follow(&p->out, to + first, start + first, bytes - first, part, stores))
+        await_copied(p);
     stores_written(&p->out, bytes, stores, began);
     return true;
 }
@@ -86,15 +118,13 @@ static bool write_data(struct peer *p, const struct comm *c, int tag, const char
 
 /**
  * Should both copy, in pieces through the ring?  While the sender waits, that is faster than a copy by Linux or one
- * without keeping the lines, and between far cores also than one that keeps them (docs/adr/0042).  Some go
- * so in any case, for that the cores are far apart is measured in the ring (stores.c).
+ * without keeping the lines, and between far cores also than one that keeps them (docs/adr/0042).
  */
 static bool goes_in_pieces(struct peer *p, const struct request *r, bool kept, bool unchanged)
 {
-    enum { ONE_OF = 16 };
     if (!r->borrowed || job.crowded || unchanged || r->node == job.self)
         return !r->start;
-    return !kept || p->out.stores != 0 || ++p->long_sends % ONE_OF == 0;
+    return !kept || p->out.stores != 0 || stores_need(p);
 }
 
 /** How many of the first bytes are in the ring now. */

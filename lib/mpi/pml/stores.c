@@ -37,6 +37,13 @@ unsigned stores_now(const struct channel_end *out)
     return tries ? out->stores ^ STORES_PAST_CACHES : out->stores;
 }
 
+/** One of so many sends goes through the ring though it need not, to be measured. */
+bool stores_need(struct peer *p)
+{
+    enum { ONE_OF = 16 };
+    return ++p->direct_sends % ONE_OF == 0;
+}
+
 /** STORES_ flags for data that goes to channel_room. */
 unsigned stores_choose(struct channel_end *out, size_t bytes)
 {

@@ -3,6 +3,9 @@
  * whose beginning rank 0 copies already.  What was sent before comes; of this
  * message rank 0 gets an error, and it does not wait for the end.
  *
+ * half copying: rank 1 dies while it copies data that rank 0 has offered it where
+ * it lies.  Rank 0's send ends, and its receive fails.
+ *
  * Two ranks with a CPU each: else a message is written before it is seen.
  * Needs a launcher that lets survivors go on, as lost.c does.
  */
@@ -18,7 +21,8 @@
 #include "../../smartmap/include/smartmap.h"
 
 enum { JUDGE, VICTIM, RANKS };
-enum { WHOLE, HALF }; /* tags */
+enum { WHOLE, HALF, ANSWER }; /* tags */
+enum { OFFERS = 4, SETTLED_US = 100000 };
 enum { PAGE_BYTES = 4096, BYTES = 4 * PAGE_BYTES, READABLE_BYTES = 2 * PAGE_BYTES };
 
 static char data[BYTES];
@@ -29,14 +33,39 @@ static void die(int signo)
     kill(getpid(), SIGKILL);
 }
 
-/** The data of the second message ends in memory that cannot be read. */
-static void send_half(void)
+/** BYTES, of which the last cannot be used: who tries dies. */
+static char *half_of_it(void)
 {
     char *part = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     memset(part, 2, BYTES);
     mprotect(part + READABLE_BYTES, BYTES - READABLE_BYTES, PROT_NONE);
     signal(SIGSEGV, die);
-    MPI_Send(part, BYTES, MPI_BYTE, JUDGE, HALF, MPI_COMM_WORLD);
+    return part;
+}
+
+/** Data that stays is offered.  The victim waits for the last of it with a buffer that ends too early. */
+static int judge_copying(void)
+{
+    int wrong = 0;
+    char *offered = malloc(BYTES);
+    memset(offered, 1, BYTES);
+    for (int i = 0; i < OFFERS; i++) {
+        usleep(SETTLED_US);
+        wrong += MPI_Send(offered, BYTES, MPI_BYTE, VICTIM, WHOLE, MPI_COMM_WORLD) != MPI_SUCCESS;
+        wrong += (MPI_Recv(NULL, 0, MPI_BYTE, VICTIM, ANSWER, MPI_COMM_WORLD, MPI_STATUS_IGNORE) == MPI_SUCCESS) !=
+                 (i < OFFERS - 1);
+    }
+    free(offered);
+    return wrong;
+}
+
+static void receive_until_death(void)
+{
+    for (int i = 0; i < OFFERS; i++) {
+        char *to = i < OFFERS - 1 ? data : half_of_it();
+        MPI_Recv(to, BYTES, MPI_BYTE, JUDGE, WHOLE, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Send(NULL, 0, MPI_BYTE, JUDGE, ANSWER, MPI_COMM_WORLD);
+    }
 }
 
 static int judge(int unexpected)
@@ -54,7 +83,8 @@ static int judge(int unexpected)
 
 int main(int argc, char **argv)
 {
-    int rank, size, unexpected = argc > 1 && strcmp(argv[1], "unexpected") == 0;
+    const char *what = argc > 1 ? argv[1] : "posted";
+    int rank, size, unexpected = strcmp(what, "unexpected") == 0, copying = strcmp(what, "copying") == 0;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -64,12 +94,14 @@ int main(int argc, char **argv)
     memset(data, 1, BYTES);
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == JUDGE) {
-        printf("half: %d wrong\n", judge(unexpected));
+        printf("half: %d wrong\n", copying ? judge_copying() : judge(unexpected));
         fflush(stdout);
         _exit(0);
     }
+    if (copying)
+        receive_until_death();
     if (unexpected)
         MPI_Send(data, BYTES, MPI_BYTE, JUDGE, WHOLE, MPI_COMM_WORLD);
-    send_half();
+    MPI_Send(half_of_it(), BYTES, MPI_BYTE, JUDGE, HALF, MPI_COMM_WORLD);
     _exit(1); /* it was not to return */
 }
