@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PROTOCOL = 2 }; /* what control blocks and slots hold, and who reads them when */
+enum { PROTOCOL = 3 }; /* what control blocks and slots hold, and who reads them when */
 
 struct hello {
     uint64_t address; /* of the control block, in its owner's space */

@@ -4,12 +4,16 @@
  *   small   operands in the slots, every rank folds for itself
  *   large   each rank folds one piece of the vector; allreduce then collects
  *           the pieces, reduce writes them into the root's memory; the root of
- *           two whose operand is fresh folds alone
+ *           two whose operand is fresh folds alone, and two ranks whose short
+ *           operands are fresh both fold all of an allreduce
  */
 #include "copy.h"
 #include "reduction.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+enum { EXCHANGED_BYTES = 4096 };
 
 /** The slot in which rank `rank` told where its result lies; NULL: nowhere. */
 static const struct slot *result_of(const struct reduction *d, int rank)
@@ -48,6 +52,28 @@ static bool allreduce_divides(const struct reduction *d)
 static bool fresh_in_both(const struct reduction *d, const void *published)
 {
     return d->t->size == 2 && d->count > LINE_BYTES && d->fresh && published && result_of(d, 1 - d->t->rank);
+}
+
+/**
+ * Wait for all operands, and choose what two ranks do with fresh ones: both alike.  If they are short each folds
+ * all, its own from a copy in `own`, so that the other alone reads that where it lies; divided, a second
+ * word would have to travel.
+ */
+static int collect_all(struct reduction *d, const void *published, char *own)
+{
+    int rank = d->t->rank;
+    bool is_short = d->t->size == 2 && !d->small && d->span <= EXCHANGED_BYTES;
+    if (is_short && d->fresh)
+        memcpy(own, d->operand[rank] + d->gap, d->span);
+    int error = reduction_collect(d, 0, d->t->size - 1);
+    if (error != MPI_SUCCESS || d->divided)
+        return error;
+    bool exchanged = is_short && d->fresh;
+    if (exchanged)
+        d->operand[rank] = own - d->gap;
+    d->divided = !exchanged && fresh_in_both(d, published);
+    d->keeps = exchanged || d->divided;
+    return MPI_SUCCESS;
 }
 
 /** Of two ranks' results each half is read by one, who keeps its lines if it may those of rank `rank`'s operand. */
@@ -119,19 +145,17 @@ int smartmap_allreduce(struct team *t, const void *send, void *receive, size_t c
                        port_type_t type, port_op_t op)
 {
     struct reduction d;
+    char own[EXCHANGED_BYTES];
     void *extra = NULL;
     if (!reduction_start(&d, t, count, type, op))
         return NOT_SERVED;
-    d.divided = allreduce_divides(&d);
+    d.divided = d.keeps = allreduce_divides(&d);
     char *published = d.divided ? publishable(&d, receive, &extra) : NULL;
     if (t->size == 2 && !d.divided && !d.small && smartmap_exports((char *)receive + d.gap, d.span))
         published = receive;
     int error = reduction_post(&d, send == MPI_IN_PLACE ? receive : send, published);
     if (error == MPI_SUCCESS)
-        error = reduction_collect(&d, 0, t->size - 1);
-    if (error == MPI_SUCCESS && fresh_in_both(&d, published))
-        d.divided = true;
-    d.keeps = d.divided;
+        error = collect_all(&d, published, own);
     if (d.divided) {
         error = allreduce_pieces(&d, error, receive, published);
         error = reduction_finish(&d, error, ALL_RANKS);

@@ -94,7 +94,7 @@ int smartmap_slot_read(struct team *t, int rank, const struct slot **slot)
 }
 
 /** So much at least is looked at by itself. */
-enum { FRESH_LEAST_BYTES = 4096 };
+enum { FRESH_LEAST_BYTES = 1024 };
 
 static bool may_be_kept(const struct team *t)
 {

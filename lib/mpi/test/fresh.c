@@ -181,7 +181,7 @@ static int allocate(void)
 
 int main(int argc, char **argv)
 {
-    static const int counts[] = { 515, 1025, 4099, MOST - 5 };
+    static const int counts[] = { 150, 300, 515, 1025, 4099, MOST - 5 };
     int rounds = argc > 1 ? atoi(argv[1]) : 3, all, provided;
     pthread_t thread;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
