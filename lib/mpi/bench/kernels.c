@@ -1,5 +1,5 @@
 /*
- * kernels [BATCHES]: what applications do between and in their messages, in small,
+ * kernels [BATCHES [KERNEL...]]: what applications do between and in their messages, in small,
  * after the NAS Parallel Benchmarks.  Each line is a cell and the nanoseconds of a
  * step, the fastest of BATCHES (15) batches, which a loaded machine disturbs least.
  *
@@ -287,6 +287,25 @@ static const struct kernel {
     { "ep", ep_begin, ep_step, ep_end, { 1 << 12, 1 << 16 } },
 };
 
+enum { KERNELS = sizeof kernels / sizeof *kernels };
+
+static bool is_kernel(const char *name)
+{
+    for (size_t k = 0; k < KERNELS; k++)
+        if (strcmp(kernels[k].name, name) == 0)
+            return true;
+    return false;
+}
+
+/** All are, if the arguments name none. */
+static bool is_wanted(const struct kernel *kernel, int argc, char **argv)
+{
+    for (int i = 2; i < argc; i++)
+        if (strcmp(kernel->name, argv[i]) == 0)
+            return true;
+    return argc < 3;
+}
+
 /** Seconds of so many steps, of all ranks. */
 static double time_of(const struct kernel *kernel, int steps)
 {
@@ -322,8 +341,10 @@ int main(int argc, char **argv)
     after = rank < ranks - 1 ? rank + 1 : MPI_PROC_NULL;
     if (ranks == 2)
         print_flag("begin: ", rank);
-    for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++)
-        for (int i = 0; i < 4 && kernels[k].sizes[i] > 0; i++)
+    for (char **name = argv + 2; name < argv + argc; name++)
+        must(is_kernel(*name), "cg, lu, ft, is or ep, please");
+    for (size_t k = 0; k < KERNELS; k++)
+        for (int i = 0; i < 4 && kernels[k].sizes[i] > 0 && is_wanted(&kernels[k], argc, argv); i++)
             run(&kernels[k], kernels[k].sizes[i], argc > 1 ? atoi(argv[1]) : 15);
     if (ranks == 2)
         print_flag("end: ", rank);
