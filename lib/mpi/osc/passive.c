@@ -87,7 +87,10 @@ static bool try_shared(smartmap_window_t *w, int target)
     return false;
 }
 
-/** With a full fence: what was stored is seen before anything is loaded. */
+/**
+ * What was stored is seen before what the next holder of the lock loads.  Before what we load after it: acquire,
+ * and where nothing is acquired start_unchecked, are full fences.
+ */
 static void release(smartmap_window_t *w, int target, enum lock kind)
 {
     struct control *c = w->target[target].control;
@@ -95,7 +98,7 @@ static void release(smartmap_window_t *w, int target, enum lock kind)
         atomic_fetch_add(&c->turns, turns_of(0, 1));
     } else { /* nobody else changes them */
         uint32_t next = exclusive_turn(atomic_load_explicit(&c->turns, memory_order_relaxed)) + 1;
-        atomic_store(&c->turns, turns_of(next, next));
+        atomic_store_explicit(&c->turns, turns_of(next, next), memory_order_release);
     }
     want_lock(w, target, false);
 }
@@ -121,6 +124,12 @@ static void end(smartmap_window_t *w, struct target *t)
     leave(w);
 }
 
+/** For MPI_MODE_NOCHECK. */
+static void start_unchecked(void)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
 SHORT_CALL
 int smartmap_lock(int type, int target, int assert, ompi_win_t *win)
 {
@@ -131,7 +140,9 @@ int smartmap_lock(int type, int target, int assert, ompi_win_t *win)
     if (error != OMPI_SUCCESS)
         return error;
     t->unchecked = assert & MPI_MODE_NOCHECK;
-    if (!t->unchecked)
+    if (t->unchecked)
+        start_unchecked();
+    else
         error = acquire(w, target, kind);
     if (OPAL_UNLIKELY(error != OMPI_SUCCESS))
         end(w, t);
@@ -192,6 +203,8 @@ int smartmap_lock_all(int assert, ompi_win_t *win)
     if (w->locks > 0 || w->access > ACCESS_FENCE || w->fence_used)
         return MPI_ERR_RMA_SYNC;
     w->all_unchecked = assert & MPI_MODE_NOCHECK;
+    if (w->all_unchecked)
+        start_unchecked();
     int error = w->all_unchecked ? OMPI_SUCCESS : acquire_all(w);
     w->access = error == OMPI_SUCCESS ? ACCESS_LOCK_ALL : ACCESS_NONE;
     return error;
