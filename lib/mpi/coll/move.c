@@ -126,6 +126,7 @@ static void wish(struct team *t, const struct exchange *x, size_t least,
 static void post_wishes(struct team *t, const struct exchange *x, struct slot *slot)
 {
     wish(t, x, inline_limit(t, x) + 1, slot->entry);
+    order_streamed();
     slot->kind = SLOT_TAKES;
     smartmap_slot_post(t, slot);
 }
@@ -195,7 +196,7 @@ static int wanted_at(struct team *t, const struct exchange *x, size_t bytes, voi
 static inline __attribute__((always_inline)) void fetch_given(
     const struct team *t, const struct exchange *x, const struct slot *slot)
 {
-    size_t left = OFFERED_BYTES;
+    size_t left = GIVEN_BYTES;
     for (int i = 0; i < entries_of(t, x); i++) {
         size_t bytes = slot->entry[i].bytes < left ? slot->entry[i].bytes : left;
         fetch_lines(slot->entry[i].address, bytes);
@@ -226,6 +227,7 @@ static int post(struct team *t, const struct exchange *x, struct posting *p)
         error = smartmap_pack(x->out, to, bytes);
     else if (error == MPI_SUCCESS && placed) {
         p->held = true;
+        order_streamed();
         if (!slot->fresh && gives(t, x, bytes)) {
             wish(t, x, (size_t)t->use.put_bytes, slot->entry + 1);
             slot->kind = SLOT_GIVES;

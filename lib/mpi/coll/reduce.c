@@ -39,7 +39,7 @@ static bool goes_parallel(const struct reduction *d)
 }
 
 /**
- * More than two ranks divide a large vector; two do if both operands are fresh (fresh_in_both).
+ * More than two ranks divide a large vector; two do if both operands are fresh, and not short (collect_all).
  * Else each folds everything: measured, that costs less, for the operands lie in both caches.
  * Beyond 64 MiB the memory for it would be the greater price.
  */
@@ -56,21 +56,23 @@ static bool fresh_in_both(const struct reduction *d, const void *published)
 
 /**
  * Wait for all operands, and choose what two ranks do with fresh ones: both alike.  If they are short each folds
- * all, its own from a copy in `own`, so that the other alone reads that where it lies; divided, a second
- * word would have to travel.
+ * all, its own from a copy in `own`, EXCHANGED_BYTES and a line, so that the other alone reads that where it
+ * lies; divided, a second word would have to travel.
  */
 static int collect_all(struct reduction *d, const void *published, char *own)
 {
     int rank = d->t->rank;
+    const char *operand = d->operand[rank] + d->gap;
+    char *copy = own + (uintptr_t)operand % LINE_BYTES; /* aligned as that is */
     bool is_short = d->t->size == 2 && !d->small && d->span <= EXCHANGED_BYTES;
     if (is_short && d->fresh)
-        memcpy(own, d->operand[rank] + d->gap, d->span);
+        memcpy(copy, operand, d->span);
     int error = reduction_collect(d, 0, d->t->size - 1);
     if (error != MPI_SUCCESS || d->divided)
         return error;
     bool exchanged = is_short && d->fresh;
     if (exchanged)
-        d->operand[rank] = own - d->gap;
+        d->operand[rank] = copy - d->gap;
     d->divided = !exchanged && fresh_in_both(d, published);
     d->keeps = exchanged || d->divided;
     return MPI_SUCCESS;
@@ -145,7 +147,7 @@ int smartmap_allreduce(struct team *t, const void *send, void *receive, size_t c
                        port_type_t type, port_op_t op)
 {
     struct reduction d;
-    char own[EXCHANGED_BYTES];
+    _Alignas(LINE_BYTES) char own[EXCHANGED_BYTES + LINE_BYTES];
     void *extra = NULL;
     if (!reduction_start(&d, t, count, type, op))
         return NOT_SERVED;

@@ -77,6 +77,7 @@ int reduction_post(struct reduction *d, const void *operand, const void *result)
         from = data - d->gap;
     } else {
         d->held = true;
+        order_streamed();
         if (!smartmap_exports(from + d->gap, d->span))
             from = reachable_copy(d, operand);
         else

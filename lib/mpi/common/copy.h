@@ -6,6 +6,16 @@
 
 #include <stddef.h>
 #include <string.h>
+#include <xmmintrin.h>
+
+/**
+ * Before a peer is told of memory that it reads or writes in place: a program may have stored there past
+ * its caches, and ordinary stores, ours that tell it, do not wait for that (Intel SDM vol. 1, 10.4.6.2).
+ */
+static inline void order_streamed(void)
+{
+    _mm_sfence();
+}
 
 /**
  * Into the cache before they are read or written; does not wait for them.  GCC leaves out
@@ -29,7 +39,7 @@ static inline __attribute__((always_inline)) void fetch_short(const char *start,
  * has left its cache, two cores fetch it instead of one.  More gains a bcast of 32 KiB
  * what it costs a scatter (docs/smartmap-mpi.md).
  */
-enum { OFFERED_BYTES = 16384 };
+enum { GIVEN_BYTES = 16384 };
 
 /**
  * memcpy by pieces: from some MiB on glibc's writes past the caches, which

@@ -4,6 +4,7 @@
  *
  * MPI's assertions are not used: all they could save is a store.
  */
+#include "copy.h"
 #include "osc_smartmap.h"
 
 #include <stdlib.h>
@@ -13,6 +14,7 @@ int window_barrier(smartmap_window_t *w)
 {
     uint64_t turn = ++w->fences;
     int error = OMPI_SUCCESS;
+    order_streamed();
     for (int r = 0; r < w->size; r++)
         atomic_store_explicit(&w->target[r].control->mail[w->rank].fences, turn,
                               memory_order_release);
@@ -64,6 +66,7 @@ int smartmap_post(ompi_group_t *group, int assert, ompi_win_t *win)
     if (w->posted.active)
         return MPI_ERR_RMA_SYNC;
     int error = find_members(win, group, &w->posted);
+    order_streamed();
     for (int i = 0; i < w->posted.count; i++) {
         struct target *t = &w->target[w->posted.rank[i]];
         atomic_store_explicit(&t->control->mail[w->rank].posts, ++t->posts,

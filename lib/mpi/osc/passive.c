@@ -6,6 +6,7 @@
  * MPI_Win_lock_all, which does not hold some while it waits for others: a rank
  * that locks one target after another would wait for it, and it for that rank.
  */
+#include "copy.h"
 #include "osc_smartmap.h"
 
 static uint64_t turns_of(uint32_t shared, uint32_t exclusive)
@@ -88,8 +89,8 @@ static bool try_shared(smartmap_window_t *w, int target)
 }
 
 /**
- * What was stored is seen before what the next holder of the lock loads.  Before what we load after it: acquire,
- * and where nothing is acquired start_unchecked, are full fences.
+ * What was stored comes before what the next holder of the lock loads.  What we load next may come before: of
+ * operations that need not be so, locks, flushes, MPI_Win_sync and accumulates begin with a full fence.
  */
 static void release(smartmap_window_t *w, int target, enum lock kind)
 {
@@ -98,6 +99,7 @@ static void release(smartmap_window_t *w, int target, enum lock kind)
         atomic_fetch_add(&c->turns, turns_of(0, 1));
     } else { /* nobody else changes them */
         uint32_t next = exclusive_turn(atomic_load_explicit(&c->turns, memory_order_relaxed)) + 1;
+        order_streamed();
         atomic_store_explicit(&c->turns, turns_of(next, next), memory_order_release);
     }
     want_lock(w, target, false);

@@ -150,7 +150,7 @@ const char *channel_take(struct channel_end *in, const struct line *line, size_t
     return in->ring + (line->at & (job.sizes.ring_bytes - 1));
 }
 
-/** How many bytes are in the ring of what was taken last, `bytes` which follow their line, but for the `first`. */
+/** How many bytes are in the ring of what was taken last, `bytes` of which the `first` came with their line and the others follow. */
 size_t channel_written(const struct channel_end *in, size_t bytes, size_t first)
 {
     uint64_t begin = in->byte - round_up(bytes);

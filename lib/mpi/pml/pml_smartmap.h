@@ -52,7 +52,7 @@ enum {
     SHORT_LINES = 4,
     SHORT_BYTES = LINE_DATA_BYTES + (SHORT_LINES - 1) * LINE_BYTES,
     HEAD_BYTES = 8192, /* of long data that goes in pieces: the receiver copies it while it asks for them */
-    FIRST_BYTES = 4096,  /* so much of medium data is there with its line if the rest follows, */
+    FIRST_BYTES = 4096,  /* so much of medium data that is not offered is there with its line if the rest follows, */
     FOLLOW_BYTES = 8192, /* in parts of so much */
     OFFERED_LEAST_BYTES = 4096, /* of medium data that its receiver may copy from where it lies, */
     OFFERED_PART_BYTES = 2048,  /* until all such parts are in the ring */
@@ -136,7 +136,7 @@ struct channel_end {
     uint64_t followed;              /* the writer's: what it wrote, or saw, as bytes_written */
     unsigned waits;                 /* job.waits when it last wrote into the ring of bytes */
     uint64_t lines_read, bytes_read; /* as last seen of the receiver, or told by it */
-    uint64_t written_past;           /* the reader's: what was before it is in no other cache, or was not read */
+    uint64_t written_past;           /* the reader's: lines before it are given back as they are */
     /* The writer's (stores.c): */
     uint32_t write_cost[2]; /* by STORES_PAST_CACHES, ticks of 16 lines; 0: not known */
     uint64_t long_bytes;    /* written in messages and pieces that are long enough to be timed */
@@ -154,7 +154,7 @@ struct peer {
     const struct block *block;
     struct request *awaiting;  /* requests that wait for this process's answer */
     unsigned direct_sends;     /* that need not go through the ring of bytes */
-    uint64_t lines_met;        /* in.line when it was last sent medium data that it might copy */
+    uint64_t lines_met;        /* in.line when it was last sent medium data of OFFERED_LEAST_BYTES or more */
     bool silent, lost;         /* has died; and what it wrote before is read */
 };
 
@@ -234,7 +234,7 @@ struct job {
     unsigned waits;          /* how often we have begun to find nothing */
     bool waiting;            /* we have found nothing since */
     struct match_table posted, unexpected;
-    struct sent_log sent;    /* long data that others reach */
+    struct sent_log sent;    /* long data, and medium data that might be offered, which others reach */
     struct request *deferred; /* finished, with something to do without the lock */
     opal_free_list_t requests;
     struct comm *comm[COMMUNICATORS];
@@ -329,7 +329,7 @@ static inline struct line *channel_next(const struct channel_end *end)
 
 /* stores.c */
 unsigned stores_now(const struct channel_end *out);
-bool stores_need(struct peer *p);
+bool stores_take_turn(struct peer *p);
 unsigned stores_choose(struct channel_end *out, size_t bytes);
 void stores_weigh(struct channel_end *out);
 void stores_copy(char *to, const char *from, size_t bytes, unsigned stores);

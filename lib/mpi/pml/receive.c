@@ -96,7 +96,7 @@ static bool copy_offered(struct request *r, const struct incoming *m)
 {
     struct peer *p = &job.peer[m->node];
     const char *address = (const char *)m->address;
-    if (!address || !smartmap_reachable(p->smartmap_rank, address, r->bytes) || !channel_claim(&p->in))
+    if (!address || r->bytes == 0 || !smartmap_reachable(p->smartmap_rank, address, r->bytes) || !channel_claim(&p->in))
         return false;
     request_unpack(r, smartmap_remote((unsigned)p->smartmap_rank, address), r->bytes);
     channel_copied(&p->in);

@@ -54,7 +54,7 @@ static bool is_offered(struct peer *p, const char *start, size_t bytes)
     bool in_stream = p->in.line == p->lines_met;
     p->lines_met = p->in.line;
     return !in_stream && smartmap_exports(start, bytes) && sent_unchanged(&job.sent, start, bytes) &&
-           !stores_need(p);
+           !stores_take_turn(p);
 }
 
 /** Its receiver copies what was offered: until it has done so, or died. */
@@ -88,6 +88,8 @@ static bool write_medium(struct peer *p, struct line *l, const struct comm *c, i
     l->bytes = bytes;
     l->sender = sender;
     l->address = offered ? (uint64_t)start : 0;
+    if (offered)
+        order_streamed();
     l->state = follows ? STATE_FOLLOWS : STATE_WHOLE;
     l->stores = (uint8_t)stores;
     address_line(l, LINE_MEDIUM, c, tag);
@@ -124,7 +126,7 @@ static bool goes_in_pieces(struct peer *p, const struct request *r, bool kept, b
 {
     if (!r->borrowed || job.crowded || unchanged || r->node == job.self)
         return !r->start;
-    return !kept || p->out.stores != 0 || stores_need(p);
+    return !kept || p->out.stores != 0 || stores_take_turn(p);
 }
 
 /** How many of the first bytes are in the ring now. */
@@ -166,13 +168,14 @@ static bool write_send(struct peer *p, struct request *r)
     l->bytes = r->bytes;
     l->sender = (uint64_t)r;
     l->address = in_window || !in_pieces ? (uint64_t)r->start : 0;
+    order_streamed();
     l->head = head;
     l->state = kept && !unchanged && !job.crowded ? STATE_FRESH : STATE_WHOLE;
     l->stores = (uint8_t)stores;
     address_line(l, LINE_LONG, r->comm, r->tag);
     channel_post(&p->out, l, 1, head);
     if (r->borrowed && unchanged)
-        fetch_lines(r->start, r->bytes < OFFERED_BYTES ? r->bytes : OFFERED_BYTES);
+        fetch_lines(r->start, r->bytes < GIVEN_BYTES ? r->bytes : GIVEN_BYTES);
     request_await(r);
     return true;
 }

@@ -37,8 +37,8 @@ unsigned stores_now(const struct channel_end *out)
     return tries ? out->stores ^ STORES_PAST_CACHES : out->stores;
 }
 
-/** One of so many sends goes through the ring though it need not, to be measured. */
-bool stores_need(struct peer *p)
+/** Counts a send that need not go through the ring: one of so many does, to be measured. */
+bool stores_take_turn(struct peer *p)
 {
     enum { ONE_OF = 16 };
     return ++p->direct_sends % ONE_OF == 0;

@@ -22,7 +22,7 @@
 
 enum { JUDGE, VICTIM, RANKS };
 enum { WHOLE, HALF, ANSWER }; /* tags */
-enum { OFFERS = 4, SETTLED_US = 100000 };
+enum { OFFERS = 4 };
 enum { PAGE_BYTES = 4096, BYTES = 4 * PAGE_BYTES, READABLE_BYTES = 2 * PAGE_BYTES };
 
 static char data[BYTES];
@@ -50,7 +50,6 @@ static int judge_copying(void)
     char *offered = malloc(BYTES);
     memset(offered, 1, BYTES);
     for (int i = 0; i < OFFERS; i++) {
-        usleep(SETTLED_US);
         wrong += MPI_Send(offered, BYTES, MPI_BYTE, VICTIM, WHOLE, MPI_COMM_WORLD) != MPI_SUCCESS;
         wrong += (MPI_Recv(NULL, 0, MPI_BYTE, VICTIM, ANSWER, MPI_COMM_WORLD, MPI_STATUS_IGNORE) == MPI_SUCCESS) !=
                  (i < OFFERS - 1);
@@ -61,9 +60,9 @@ static int judge_copying(void)
 
 static void receive_until_death(void)
 {
+    char *half = half_of_it();
     for (int i = 0; i < OFFERS; i++) {
-        char *to = i < OFFERS - 1 ? data : half_of_it();
-        MPI_Recv(to, BYTES, MPI_BYTE, JUDGE, WHOLE, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Recv(i < OFFERS - 1 ? data : half, BYTES, MPI_BYTE, JUDGE, WHOLE, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         MPI_Send(NULL, 0, MPI_BYTE, JUDGE, ANSWER, MPI_COMM_WORLD);
     }
 }
