@@ -26,6 +26,7 @@ pub mod resources;
 pub mod serial;
 #[allow(unsafe_code)]
 pub mod shared;
+pub mod stat;
 #[allow(unsafe_code)]
 pub mod sys;
 

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use rustix::process::Pid;
 
+use crate::stat;
+
 /// Where [`fork`] returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Forked {
@@ -23,11 +25,11 @@ pub enum Forked {
 /// # Errors
 /// More threads than one, or no room for another process.
 pub fn fork() -> io::Result<Forked> {
-    if std::fs::read_dir("/proc/self/task")?.count() != 1 {
+    if stat::threads_running()? != 1 {
         return Err(io::Error::other("fork with more than one thread"));
     }
-    // SAFETY: 1. There is one thread, as was just counted, and only a thread can start another: no lock is held by a
-    //            thread that the child does not have, so the child may do all that the parent may.
+    // SAFETY: 1. One thread runs the program, as was just counted, and only such a one can start another: no lock is
+    //            held by a thread that the child does not have, so the child may do all that the parent may.
     let pid = unsafe { libc::fork() };
     match pid {
         -1 => Err(io::Error::last_os_error()),

@@ -12,9 +12,9 @@
 use std::os::fd::BorrowedFd;
 
 use machine::rendezvous::Peer;
+use machine::stat;
 
 use crate::failure::{Failure, status};
-use crate::stat;
 
 /// What a launcher has told.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -32,7 +32,6 @@ mod ranks;
 mod relaunch;
 mod setup;
 mod sink;
-mod stat;
 mod stats;
 mod streams;
 mod supervise;

@@ -8,9 +8,8 @@ use std::fs;
 use std::time::Duration;
 
 use machine::plan::{Bytes, Plan};
+use machine::stat;
 use rustix::process::getuid;
-
-use crate::stat;
 
 /// A process as /proc shows it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

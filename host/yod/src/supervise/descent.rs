@@ -1,6 +1,6 @@
 //! From whom a process descends.
 
-use crate::stat;
+use machine::stat;
 
 /// Generations that are looked at.
 const GENERATIONS: usize = 64;
