@@ -126,10 +126,11 @@ static void end(smartmap_window_t *w, struct target *t)
     leave(w);
 }
 
-/** For MPI_MODE_NOCHECK. */
-static void start_unchecked(void)
+/** In place of acquire, for MPI_MODE_NOCHECK. */
+static int start_unchecked(void)
 {
     atomic_thread_fence(memory_order_seq_cst);
+    return OMPI_SUCCESS;
 }
 
 SHORT_CALL
@@ -142,10 +143,7 @@ int smartmap_lock(int type, int target, int assert, ompi_win_t *win)
     if (error != OMPI_SUCCESS)
         return error;
     t->unchecked = assert & MPI_MODE_NOCHECK;
-    if (t->unchecked)
-        start_unchecked();
-    else
-        error = acquire(w, target, kind);
+    error = t->unchecked ? start_unchecked() : acquire(w, target, kind);
     if (OPAL_UNLIKELY(error != OMPI_SUCCESS))
         end(w, t);
     return error;
@@ -205,9 +203,7 @@ int smartmap_lock_all(int assert, ompi_win_t *win)
     if (w->locks > 0 || w->access > ACCESS_FENCE || w->fence_used)
         return MPI_ERR_RMA_SYNC;
     w->all_unchecked = assert & MPI_MODE_NOCHECK;
-    if (w->all_unchecked)
-        start_unchecked();
-    int error = w->all_unchecked ? OMPI_SUCCESS : acquire_all(w);
+    int error = w->all_unchecked ? start_unchecked() : acquire_all(w);
     w->access = error == OMPI_SUCCESS ? ACCESS_LOCK_ALL : ACCESS_NONE;
     return error;
 }

@@ -8,6 +8,7 @@
  */
 #include "pml_smartmap.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -109,6 +110,16 @@ void job_find_lost(void)
                     smartmap_rank(), p->smartmap_rank);
         fail_waiting((int)node);
     }
+}
+
+/** Between two looks at what `p` writes meanwhile, counted from 1: now and then yields, and sees whether it has died. */
+bool job_is_dead(const struct peer *p, unsigned looks)
+{
+    enum { LOOKS_TO_CHECK = 4096 };
+    if (looks % LOOKS_TO_CHECK != 0)
+        return false;
+    sched_yield();
+    return !smartmap_alive(p->smartmap_rank);
 }
 
 /** Is a process lost that a receive from `rank` could wait for? */

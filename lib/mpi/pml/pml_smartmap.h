@@ -263,6 +263,7 @@ void job_leave(void);
 /* lost.c */
 void job_find_lost(void);
 void job_watch_windows(void);
+bool job_is_dead(const struct peer *p, unsigned looks);
 bool job_lost_source(const struct comm *c, int rank);
 
 /* comm.c */

@@ -5,7 +5,6 @@
 #include "copy.h"
 #include "pml_smartmap.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,18 +74,14 @@ static void receive_long(struct request *r, const struct incoming *m)
 /** More than `have` bytes of short or medium data, for which it waits; `have`: the sender died. */
 static size_t arrived(const struct incoming *m, size_t have)
 {
-    enum { POLLS_TO_CHECK = 4096 };
     if (m->state != STATE_FOLLOWS)
         return m->bytes;
     const struct peer *p = &job.peer[m->node];
     size_t first = m->address ? 0 : FIRST_BYTES, bytes = channel_written(&p->in, m->bytes, first);
-    for (unsigned polls = 1; bytes == have; polls++) {
-        bool dead = polls % POLLS_TO_CHECK == 0 && !smartmap_alive(p->smartmap_rank);
+    bool dead = false;
+    for (unsigned looks = 1; bytes == have && !dead; looks++) {
+        dead = job_is_dead(p, looks);
         bytes = channel_written(&p->in, m->bytes, first);
-        if (dead)
-            break;
-        if (polls % POLLS_TO_CHECK == 0)
-            sched_yield();
     }
     return bytes;
 }

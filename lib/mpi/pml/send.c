@@ -5,7 +5,6 @@
 #include "exposed.h"
 #include "pml_smartmap.h"
 
-#include <sched.h>
 #include <string.h>
 
 #include "ompi/mca/pml/base/pml_base_bsend.h"
@@ -60,14 +59,8 @@ static bool is_offered(struct peer *p, const char *start, size_t bytes)
 /** Its receiver copies what was offered: until it has done so, or died. */
 static void await_copied(struct peer *p)
 {
-    enum { POLLS_TO_CHECK = 4096 };
-    for (unsigned polls = 1; !channel_is_copied(&p->out); polls++) {
-        if (polls % POLLS_TO_CHECK != 0)
-            continue;
-        if (!smartmap_alive(p->smartmap_rank))
-            return;
-        sched_yield();
-    }
+    for (unsigned looks = 1; !channel_is_copied(&p->out) && !job_is_dead(p, looks); looks++)
+        ;
 }
 
 static bool write_medium(struct peer *p, struct line *l, const struct comm *c, int tag,
