@@ -15,7 +15,7 @@ fn locks(code: &str) -> impl Iterator<Item = &str> {
     code.lines().filter_map(|line| {
         let (before, kind) = line.split_once(": ")?;
         let name = before.rsplit(' ').next()?;
-        let declares = !before.contains('(') && !before.contains("let ");
+        let declares = !before.replace("pub(", "").contains('(') && !before.contains("let ");
         let kind = ["Once<", "Box<", "["]
             .iter()
             .fold(kind, |kind, outer| kind.strip_prefix(outer).unwrap_or(kind));
@@ -55,8 +55,8 @@ fn the_chapter_on_concurrency_names_all_locks() {
 #[test]
 fn locks_are_found_as_they_are_declared() {
     let code = "static A: Mutex<u8> = Mutex::new(0);\n    pub b: SleepLock<()>,\n    c: Box<[SleepLock<()>]>,\n    \
-                static D: Once<SleepLock<u8>> = Once::new();\n    fn with(lock: &Mutex<u8>) {\n    let e: Mutex<u8>;\n    f: u8,\n";
-    assert_eq!(locks(code).collect::<Vec<_>>(), ["A", "b", "c", "D"]);
+                static D: Once<SleepLock<u8>> = Once::new();\n    pub(super) g: Mutex<u8>,\n    fn with(lock: &Mutex<u8>) {\n    let e: Mutex<u8>;\n    f: u8,\n";
+    assert_eq!(locks(code).collect::<Vec<_>>(), ["A", "b", "c", "D", "g"]);
     let chapter =
         "| lock | guards |\n|---|---|\n| `a` of a `b` | `c` |\n\n| other |\n|---|\n| `d` |\n";
     assert_eq!(listed(chapter), BTreeSet::from(["a", "b"]));

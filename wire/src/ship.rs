@@ -133,6 +133,14 @@ pub struct Server {
 }
 
 impl Server {
+    /// One that goes on where the answers in the slot end: all requests so far have been answered.
+    #[must_use]
+    pub fn after_answers(slot: &Slot) -> Server {
+        Server {
+            seen: slot.done.load(),
+        }
+    }
+
     /// A copy of the next request, if there is one.
     pub fn poll(&mut self, slot: &Slot) -> Option<Request> {
         let seq = slot.seq.load();

@@ -149,6 +149,7 @@ fn all_steps() -> Vec<Step> {
         Step::new("configure", make_in("tests/apps", &["check-hello"])),
         Step::new("exec", system("exec")),
         Step::new("facts", system("facts")),
+        Step::new("alone", system("alone")),
         Step::new("ranks", system("ranks")),
         Step::new("windows", system("windows")),
         Step::new("shared", system("shared")),

@@ -30,7 +30,7 @@ const MESSAGE_ADDRESS: u32 = 0xfee0_0000;
 static REGISTERS: AtomicU64 = AtomicU64::new(0);
 
 /// Finds the device and directs its vectors: i to core i, as [`cpu::start_aps`] numbers them. Returns how many cores the host can ring;
-/// 0 when there is no device (then [`ring`] does nothing).
+/// 0 when there is no device.
 pub fn init() -> usize {
     let Some(device) = pci::find(VENDOR, DEVICE) else {
         return 0;
@@ -85,10 +85,13 @@ fn write(at: Phys, value: u32) {
     unsafe { (at.direct() as *mut u32).write_volatile(value) };
 }
 
-/// Signals vector `vector` of the host. Stores made before are visible to the host when it wakes up.
-pub fn ring(vector: u16) {
+/// Signals vector `vector` of the host; `false`: there is no device. Stores made before are visible to the host when it wakes up.
+#[must_use]
+pub fn ring(vector: u16) -> bool {
     let registers = REGISTERS.load(Ordering::Relaxed);
-    if registers != 0 {
-        write(Phys(registers + DOORBELL), HOST << 16 | u32::from(vector));
+    if registers == 0 {
+        return false;
     }
+    write(Phys(registers + DOORBELL), HOST << 16 | u32::from(vector));
+    true
 }

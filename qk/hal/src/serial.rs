@@ -11,14 +11,21 @@ use uart_16550::{BaudRate, Config, Uart16550};
 /// COM1's first I/O port, fixed since the IBM PC.
 const COM1: u16 = 0x3f8;
 
-struct Com1(Option<Uart16550<PioBackend>>);
+struct Com1 {
+    uart: Option<Uart16550<PioBackend>>,
+    /// A program has put out part of a line.
+    in_line: bool,
+}
 
-static PORT: Mutex<Com1> = Mutex::new(Com1(None));
+static PORT: Mutex<Com1> = Mutex::new(Com1 {
+    uart: None,
+    in_line: false,
+});
 static LOGGER: Logger = Logger;
 
 impl Write for Com1 {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        if let Some(uart) = &mut self.0 {
+        if let Some(uart) = &mut self.uart {
             uart.send_bytes_exact(text.as_bytes());
         }
         Ok(())
@@ -57,12 +64,28 @@ pub(crate) fn init() {
             ..Config::default()
         };
         if uart.init(config).is_ok() {
-            PORT.lock().0 = Some(uart);
+            PORT.lock().uart = Some(uart);
         }
     }
     // The second caller would fail here; there is one.
     let _ = log::set_logger(&LOGGER);
     log::set_max_level(log::LevelFilter::Info);
+}
+
+/// Writes what a program puts out, as the console of the node.
+pub fn bytes(text: &[u8]) {
+    let mut port = PORT.lock();
+    if let (Some(uart), Some(last)) = (&mut port.uart, text.last()) {
+        uart.send_bytes_exact(text);
+        port.in_line = *last != b'\n';
+    }
+}
+
+/// Writes the last line of the console: a line of its own, whatever a program has put out before.
+pub fn last_line(text: fmt::Arguments<'_>) {
+    let mut port = PORT.lock();
+    let end = if port.in_line { "\n" } else { "" };
+    let _ = writeln!(port, "{end}{text}");
 }
 
 /// Writes one line without a prefix, as the console of the node.

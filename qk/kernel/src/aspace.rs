@@ -10,8 +10,9 @@ use qk_core::paging::entry::Entry;
 use qk_core::paging::{GROUP, Table};
 use wire::region_log::Change;
 
+use crate::host::ship;
 use crate::rank::Rank;
-use crate::{preempt, ship, shootdown, thread, windows};
+use crate::{preempt, shootdown, thread, windows};
 
 /// An address space of a rank, or of the PCT.
 pub type Aspace = qk_core::aspace::Aspace<Owner>;
@@ -158,15 +159,15 @@ impl Machine for Owner {
     }
 
     fn log(self, change: &Change) -> bool {
-        self.0.is_none_or(|rank| rank.log.append(change).is_some())
+        self.0.is_none_or(|rank| rank.host.publish_mapping(change))
     }
 
     fn log_position(self) -> u64 {
-        self.0.map_or(0, |rank| rank.log.position())
+        self.0.map_or(0, |rank| rank.host.mappings())
     }
 
     fn log_applied(self) -> u64 {
-        self.0.map_or(u64::MAX, |rank| rank.log.applied())
+        self.0.map_or(u64::MAX, |rank| rank.host.mappings_applied())
     }
 
     #[inline]

@@ -12,11 +12,11 @@ use hal::addr::{Phys, User};
 use hal::traps::UserFrame;
 use qk_core::sched::CoreSet;
 use qk_core::signals::Signal;
-use wire::rank::state;
 
+use crate::host::{self, Stage, ship};
 use crate::rank::{self, Rank};
 use crate::syscall::limits::RLIMIT_STACK;
-use crate::{comm, events, exec, shared, ship};
+use crate::{events, exec, shared};
 pub use memory::set_memory;
 use memory::{
     Way, aspace_create, copy, memory_range, rank_reap, region_create, region_protect, text_create,
@@ -51,7 +51,7 @@ pub fn call(frame: &mut UserFrame) -> Result<u64, Errno> {
 /// own.
 fn loading(id: u64) -> Result<&'static Rank, Errno> {
     let rank = rank::get(id)?;
-    if rank.area.node.state.peek() == state::LOADING || rank.reload.lock().is_some() {
+    if rank.host.is(Stage::Loading) || rank.reload.lock().is_some() {
         Ok(rank)
     } else {
         Err(Errno::EBUSY)
@@ -71,7 +71,7 @@ fn attached(id: u64) -> Result<&'static Rank, Errno> {
 fn info(rank: &Rank) -> RankInfo {
     RankInfo {
         stack_limit: rank.limits.lock()[RLIMIT_STACK][0],
-        ..rank.described()
+        ..rank.host.described()
     }
 }
 
@@ -110,7 +110,7 @@ fn log_line(from: u64, len_bytes: u64) -> Result<u64, Errno> {
 }
 
 fn job_info() -> JobInfo {
-    let config = &comm::get().config;
+    let config = host::config();
     let (hwcap, hwcap2) = hal::cpu::hwcaps();
     JobInfo {
         ranks: config.ranks as u64,
@@ -126,11 +126,7 @@ fn job_info() -> JobInfo {
 fn wait_event() -> Result<u64, Errno> {
     let event = events::wait();
     if let Event::Attached(id) = event {
-        rank::get(u64::from(id))?
-            .area
-            .node
-            .state
-            .store(state::LOADING);
+        rank::get(u64::from(id))?.host.loads();
     }
     Ok(event.encode())
 }
@@ -177,13 +173,8 @@ fn rank_start(
         aspace.set_heap(heap);
         Ok(Phys(aspace.root()))
     })?;
-    let node = &rank.area.node;
-    node.heap_start.put(heap);
     let features = hal::cpu::feature_words();
-    // BOUND: the words of a record.
-    for (word, features) in node.features.iter().zip(features) {
-        word.put(features);
-    }
+    rank.host.publish_program(heap, features);
     let reload = rank.reload.lock().take();
     if let Some(reload) = reload {
         rank.restart(reload, [entry, stack], root);
@@ -194,7 +185,6 @@ fn rank_start(
 
 fn rank_refuse(rank: &'static Rank, status: u64, from: u64, len_bytes: u64) -> Result<u64, Errno> {
     let line = text::<256>(from, len_bytes)?;
-    rank.area.node.message.put(&line);
     let mut wait_status = (status & 0xff) << 8;
     let reload = rank.reload.lock().take();
     if reload.is_some() {
@@ -203,10 +193,8 @@ fn rank_refuse(rank: &'static Rank, status: u64, from: u64, len_bytes: u64) -> R
         wait_status = Signal::SEGV.number().into();
     }
     shared::text::end(rank);
-    rank.area.node.wait_status.put(wait_status);
-    rank.area.node.state.store(state::REFUSED);
     rank.leave_home();
-    hal::doorbell::ring(rank.id as u16);
+    rank.host.refused(wait_status, &line);
     events::post(Event::Exited(rank.id as u32));
     Ok(0)
 }

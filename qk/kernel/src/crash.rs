@@ -10,14 +10,14 @@ use hal::traps::UserFrame;
 use qk_core::regions::{Region, RegionFlags};
 use qk_core::signals::SigInfo;
 
+use crate::host::ship;
 use crate::rank::Rank;
-use crate::ship;
 use crate::syscall::limits::RLIMIT_CORE;
 use crate::thread::Thread;
 
 /// Fills in the crash record of a fault; it is published with the rank's end.
 pub fn report(thread: &Thread, f: &UserFrame, info: &SigInfo) {
-    let crash = &thread.rank.area.node.crash;
+    let crash = thread.rank.host.crash();
     let trap = thread.signals.lock().trap;
     crash.signo.put(u64::from(info.signal.number()));
     crash.code.put(i64::from(info.code) as u64);
@@ -45,7 +45,7 @@ pub fn is_due(rank: &Rank) -> bool {
 
 /// Notes which thread took the signal that ends the rank.
 pub fn note_signal(thread: &Thread, info: &SigInfo) {
-    let crash = &thread.rank.area.node.crash;
+    let crash = thread.rank.host.crash();
     crash.thread.put(thread.index as u64);
     // BOUND: the words of a record.
     for (to, from) in crash.info.iter().zip(info.to_words()) {

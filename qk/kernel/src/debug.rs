@@ -11,7 +11,6 @@ use hal::cpu::debug::TRAP_FLAG;
 use hal::traps::{Trap, UserFrame};
 use qk_core::signals::{SigInfo, Signal, code};
 use wire::boot::MAX_CPUS;
-use wire::word::Word;
 
 use crate::rank::Rank;
 use crate::thread::Thread;
@@ -39,12 +38,12 @@ static LOADED: [AtomicU64; MAX_CPUS] = [const { AtomicU64::new(0) }; MAX_CPUS];
 
 /// Whether all threads of the rank are to halt.
 pub fn wants_stop(rank: &Rank) -> bool {
-    rank.area.host.debugger.load() & debugger::STOP != 0
+    rank.host.debugger() & debugger::STOP != 0
 }
 
 /// Whether a debugger is told what it does.
 pub fn is_attached(rank: &Rank) -> bool {
-    rank.area.host.debugger.load() & debugger::ATTACHED != 0
+    rank.host.debugger() & debugger::ATTACHED != 0
 }
 
 /// The host says that the debugger's requests have changed.
@@ -150,11 +149,11 @@ pub fn takes(thread: &'static Thread, frame: &mut UserFrame, trap: Trap) -> bool
 
 /// The last thing before the thread returns to ring 3: watches and steps.
 pub fn returns(thread: &Thread, frame: &mut UserFrame) {
-    let host = &thread.rank.area.host;
-    let wanted = (thread.rank.id as u64) << 32 | host.watch_version.load();
+    let host = &thread.rank.host;
+    let wanted = (thread.rank.id as u64) << 32 | host.watch_version();
     let here = &LOADED[hal::cpu::id()];
     if here.load(Ordering::Relaxed) != wanted {
-        hal::cpu::debug::set_watches(host.watches.each_ref().map(Word::peek));
+        hal::cpu::debug::set_watches(host.watches());
         here.store(wanted, Ordering::Relaxed);
     }
     if thread.debugged.steps.load(Ordering::Relaxed) {

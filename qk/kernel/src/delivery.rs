@@ -8,12 +8,11 @@ use abi::map::USER_TOP;
 use hal::traps::UserFrame;
 use qk_core::signals::{Action, Delivery, SigInfo, SigSet, Signal, sa};
 
+use crate::host::{ship, trace};
 use crate::rank::Rank;
 use crate::syscall::{RESTART, RESTART_ALWAYS, RESTART_NO_HANDLER};
 use crate::thread::Thread;
-use crate::{
-    crash, debug, exit, preempt, rseq, sched, ship, shootdown, sigframe, signal, timer, trace,
-};
+use crate::{crash, debug, exit, preempt, rseq, sched, shootdown, sigframe, signal, timer};
 
 /// What pushing a frame counts at preemption points.
 const FRAME_WORK: u32 = 1000;

@@ -8,7 +8,7 @@ use arrayvec::ArrayVec;
 use hal::sync::Mutex;
 
 use crate::rank::Rank;
-use crate::{preempt, rank, sched};
+use crate::{host, preempt, rank, sched};
 
 /// Each rank attaches once and ends once, and has its program replaced once at a time.
 static QUEUE: Mutex<ArrayVec<Event, { 3 * MAX_RANKS }>> = Mutex::new(ArrayVec::new_const());
@@ -69,7 +69,5 @@ pub fn wait() -> Event {
 /// The PCT ended: the host is told that no rank can be started any more.
 pub fn pct_is_lost() {
     PCT_LOST.store(true, Ordering::Release);
-    let header = crate::comm::get().header();
-    header.reach(wire::boot::node::PCT_LOST);
-    hal::doorbell::ring(rank::all().len() as u16);
+    host::pct_is_lost();
 }

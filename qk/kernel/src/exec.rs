@@ -11,10 +11,11 @@ use abi::control::{Event, HostOp};
 use qk_core::signals::{SigInfo, Signal, code};
 
 use crate::aspace::Aspace;
+use crate::host::{ship, trace};
 use crate::rank::{Rank, Reload};
 use crate::syscall::{children, futex};
 use crate::thread::Thread;
-use crate::{events, sched, shared, ship, signal, timer, trace, windows};
+use crate::{events, sched, shared, signal, timer, windows};
 
 /// Waits until the calling thread is its rank's only one. `false`: the rank ends.
 pub fn await_others(thread: &'static Thread) -> bool {
@@ -56,9 +57,7 @@ fn forget_program(thread: &'static Thread) -> Result<(), Errno> {
     rank.dumpable.store(true, Ordering::Relaxed);
     rank.xpmem.program_ends();
     shared::let_go(thread);
-    // The next program's peak begins anew, the process's does not.
-    let node = &rank.area.node;
-    node.past_peak_bytes.put(node.most_bytes());
+    rank.host.program_ends();
     rank.with_aspace(Aspace::clear)?;
     // With it the proxy lets go of all memory.
     ship::host_op(thread, HostOp::CommitExec, [])?;
@@ -75,8 +74,7 @@ fn hand_over(thread: &'static Thread) -> ! {
     };
     timer::set_sleep(thread, None);
     rank.main().goes_on_as(thread);
-    let execs = &rank.area.node.execs;
-    execs.put(execs.peek() + 1);
+    rank.host.note_exec();
     *rank.reload.lock() = Some(reload);
     events::post(Event::Exec(rank.id as u32));
     sched::exit()

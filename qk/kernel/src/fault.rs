@@ -9,11 +9,12 @@ use qk_core::paging::{self, WindowFault};
 use qk_core::regions::{Prot, RegionFlags};
 use qk_core::signals::{SigInfo, Signal, code};
 
+use crate::host::ship;
 use crate::rank::{self, Rank};
 use crate::syscall::vsyscall;
 use crate::thread::{self, Thread};
 use crate::{
-    debug, delivery, events, pct, sched, shared, ship, shootdown, signal, stats, timer, windows,
+    debug, delivery, events, pct, sched, shared, shootdown, signal, stats, timer, windows,
 };
 
 /// Exceptions (AMD APM vol. 2 §8.2).
@@ -193,7 +194,7 @@ fn doorbell() {
     // Of many ranks that share the core one was meant.
     // BOUND: the ranks of a core, of each signal::AT_ONCE.
     rank::home::ranks(here)
-        .filter(|rank| !rank.area.mailbox.is_empty())
+        .filter(|rank| rank.host.has_signals())
         .for_each(signal::rung);
     ship::rung();
 }

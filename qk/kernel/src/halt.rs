@@ -8,8 +8,9 @@ use hal::traps::UserFrame;
 use wire::registers::{FPU_BYTES, GENERAL};
 use wire::word::Word;
 
+use crate::host::ship;
+use crate::shared;
 use crate::thread::Thread;
-use crate::{shared, ship};
 
 /// orig_rax of a thread that is in no system call.
 const NO_CALL: u64 = u64::MAX;
@@ -54,7 +55,7 @@ pub fn halt(
 
 /// Copies the registers of the running thread to the rank's record.
 fn show(thread: &Thread, f: &UserFrame, nr: Option<u64>) {
-    let record = &thread.rank.area.node.registers;
+    let record = thread.rank.host.shown_registers();
     let (fs_base, gs_base) = (hal::task::fs_base(), hal::task::gs_base());
     let call = nr.unwrap_or(NO_CALL);
     // The selectors of ds, es, fs and gs are 0 in 64-bit programs.
@@ -75,7 +76,7 @@ fn show(thread: &Thread, f: &UserFrame, nr: Option<u64>) {
 
 /// Takes the registers of the running thread from the proxy's record; segments stay, and bases that cannot be.
 fn load(thread: &Thread, f: &mut UserFrame) {
-    let record = &thread.rank.area.host.registers;
+    let record = thread.rank.host.given_registers();
     let words = record.general.each_ref().map(Word::peek);
     [
         f.r15,
@@ -113,9 +114,11 @@ fn load(thread: &Thread, f: &mut UserFrame) {
 
 /// Writes a page of the rank's memory once more.
 fn rewrite(thread: &Thread, number: u64) {
-    let [base, len_bytes] = thread.rank.area.node.partition.each_ref().map(Word::peek);
     let at = number.saturating_mul(PAGE);
-    if (base..base.saturating_add(len_bytes)).contains(&at) {
+    let is_own = thread
+        .rank
+        .with_aspace(|aspace| Ok(aspace.partition().contains(&at)));
+    if is_own == Ok(true) {
         hal::mem::rewrite(Phys(at), PAGE);
     }
 }

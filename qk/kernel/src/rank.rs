@@ -8,17 +8,16 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering
 
 use abi::Errno;
 use abi::control::RankInfo;
-use abi::ident::{ADDR_NO_RANDOMIZE, RLIM_NLIMITS};
+use abi::ident::RLIM_NLIMITS;
 use alloc::boxed::Box;
 use hal::addr::Phys;
 use hal::sync::{Mutex, Once};
 use qk_core::sched::{AtomicCoreSet, CoreSet};
 use qk_core::signals::SigSet;
-use wire::rank::{RankArea, proxy, state};
-use wire::region_log::RegionLog;
-use wire::word::Word;
+use wire::boot::Config;
 
 use crate::aspace::Aspace;
+use crate::host::{RankPort, Stage};
 use crate::shootdown::Shootdown;
 use crate::signal::Signals;
 use crate::sleep_lock::SleepLock;
@@ -27,7 +26,7 @@ use crate::syscall::policy::Policy;
 use crate::syscall::xpmem::Xpmem;
 use crate::thread::{self, Thread, Threads};
 use crate::timer::{self, Timers};
-use crate::{clock, comm, crash, debug, events, preempt, sched, shared, windows};
+use crate::{clock, crash, debug, events, preempt, sched, shared, windows};
 
 /// What never changes after the proxy attached: served without a lock.
 pub struct Identity {
@@ -43,14 +42,12 @@ pub struct Identity {
 pub struct Rank {
     /// Its number.
     pub id: usize,
-    /// Its words in the communication area.
-    pub area: &'static RankArea,
+    /// Its end of the port to the host.
+    pub host: RankPort,
     /// Set when the PCT is told of its proxy.
     pub identity: Once<Identity>,
     /// Its memory; `None` before it is loaded and after it is reaped. Held from the decision of a change to its end.
     pub aspace: SleepLock<Option<Aspace>>,
-    /// By which its proxy follows changes of its memory.
-    pub log: &'static RegionLog,
     /// Pages of its mappings that show the node pool ([`crate::shared`]): of objects, and of text in units of [`TEXT_PAGE`].
     pub pool_pages: AtomicU64,
     /// Calls under way by which Linux may write to its memory.
@@ -105,8 +102,6 @@ pub struct Rank {
     pub reload: Mutex<Option<Reload>>,
     /// It has started children.
     pub has_children: AtomicBool,
-    /// Held while a record is added to its trace.
-    pub tracing: Mutex<()>,
     /// What it offers to attach, and may attach.
     pub xpmem: Xpmem,
     /// Reported to the PCT already.
@@ -131,15 +126,13 @@ const CORE_WRITTEN: u64 = 0x80;
 static RANKS: Once<Box<[Rank]>> = Once::new();
 
 /// Makes the ranks of the configuration.
-pub fn init(comm: &'static comm::Comm) {
-    let config = &comm.config;
+pub fn init(config: &Config) {
     // BOUND: before the first program.
     let ranks = (0..config.ranks).map(|id| Rank {
         id,
-        area: comm.rank(id),
+        host: RankPort::new(id),
         identity: Once::new(),
         aspace: SleepLock::new(None),
-        log: comm.region_log(id),
         pool_pages: AtomicU64::new(0),
         writers: AtomicU32::new(0),
         threads: Threads::new(),
@@ -167,7 +160,6 @@ pub fn init(comm: &'static comm::Comm) {
         executor: AtomicUsize::new(0),
         reload: Mutex::new(None),
         has_children: AtomicBool::new(false),
-        tracing: Mutex::new(()),
         xpmem: Xpmem::new(),
         announced: AtomicBool::new(false),
     });
@@ -179,8 +171,8 @@ pub fn init(comm: &'static comm::Comm) {
         let main = rank.threads.take(rank);
         assert!(main.is_ok(), "every rank has room for its main thread");
         // Proxies ring a core that is idle until their rank runs there, not one where another rank computes.
-        rank.main().area.node.core.store(rank.home() as u64);
-        rank.area.node.cpus[0].store(rank.home() as u64);
+        rank.main().host.set_core(rank.home());
+        rank.host.publish_home(rank.home());
     }
 }
 
@@ -201,35 +193,28 @@ pub fn get(id: u64) -> Result<&'static Rank, Errno> {
 impl Rank {
     /// Whether its proxy has attached, and it was not [attached](Self::attach) yet.
     pub fn is_new(&self) -> bool {
-        let state = self.area.host.state.load();
-        state == proxy::ATTACHED && !self.announced.load(Ordering::Acquire)
+        self.host.has_proxy() && !self.announced.load(Ordering::Acquire)
     }
 
     /// Takes over what the proxy says of the rank, once; `true` when it is new.
     pub fn attach(&self) -> bool {
-        let host = &self.area.host;
-        if host.state.load() != proxy::ATTACHED || self.announced.swap(true, Ordering::AcqRel) {
+        if !self.host.has_proxy() || self.announced.swap(true, Ordering::AcqRel) {
             return false;
         }
+        let proxy = self.host.proxy();
         let identity = Identity {
-            pid: host.pid.peek(),
-            ppid: host.ppid.peek(),
-            info: self.described(),
+            pid: proxy.pid,
+            ppid: proxy.ppid,
+            info: self.host.described(),
         };
         // BOUND: the limits.
-        for (resource, words) in host.rlimits.iter().enumerate() {
-            let limit = words.each_ref().map(Word::peek);
+        for (resource, limit) in proxy.limits.into_iter().enumerate() {
             self.change_limit(resource, |inherited| *inherited = limit);
         }
         let queue_limit = self.limits.lock()[RLIMIT_SIGPENDING][0];
-        self.signals
-            .lock()
-            .inherit(host.ignored.peek(), queue_limit);
-        self.personality.store(
-            host.personality.peek() & ADDR_NO_RANDOMIZE,
-            Ordering::Relaxed,
-        );
-        let blocked = SigSet(host.blocked.peek());
+        self.signals.lock().inherit(proxy.ignored, queue_limit);
+        self.personality.store(proxy.personality, Ordering::Relaxed);
+        let blocked = SigSet(proxy.blocked);
         self.main().begin(identity.pid, 0, blocked, Policy::DEFAULT);
         self.identity.set(identity).is_ok()
     }
@@ -238,16 +223,8 @@ impl Rank {
     pub fn change_limit(&self, resource: usize, change: impl FnOnce(&mut [u64; 2])) -> [u64; 2] {
         let limit = &mut self.limits.lock()[resource];
         change(limit);
-        let told = self.area.node.rlimits[resource].iter();
-        // BOUND: two words.
-        told.zip(*limit).for_each(|(word, value)| word.put(value));
+        self.host.publish_limit(resource, *limit);
         *limit
-    }
-
-    /// What its proxy says of it and of the program that is to be loaded.
-    pub fn described(&self) -> RankInfo {
-        let words = self.area.host.info.each_ref().map(Word::peek);
-        RankInfo::from_words(&words)
     }
 
     /// Makes room on its cores for `tasks` more.
@@ -297,11 +274,7 @@ impl Rank {
         let aspace = guard.as_mut().ok_or(Errno::ESRCH)?;
         preempt::start();
         let result = change(aspace);
-        let usage = aspace.usage();
-        self.area.node.used_bytes.put(usage.used);
-        self.area.node.peak_bytes.put(usage.peak);
-        // For yod to say, should the rank end badly.
-        self.area.node.refusals.memory.put(aspace.shortages());
+        self.host.publish_usage(aspace.usage(), aspace.shortages());
         result
     }
 
@@ -345,11 +318,9 @@ impl Rank {
         self.cores.store(cores);
         timer::prepare_cpu_limit(self);
         windows::open(self, root);
-        let node = &self.area.node;
-        node.cpus[0].put(first as u64);
-        node.cpus[1].put(cores.len() as u64);
-        // From here on the host's signals are the program's, and its debugger's stop: both come before its first instruction.
-        node.state.store(state::RUNNING);
+        self.host.publish_cores(&cores);
+        // The host's signals and its debugger's stop come before the program's first instruction.
+        self.host.runs();
         self.threads.born();
         let main = self.main();
         main.signal_pending.store(true, Ordering::SeqCst);
@@ -436,16 +407,13 @@ impl Rank {
             status |= CORE_WRITTEN;
         }
         shared::text::end(self);
-        self.area.node.mxcsr.put(hal::task::mxcsr().into());
-        self.area.node.wait_status.put(status);
-        self.area.node.state.store(state::EXITED);
         self.leave_home();
-        hal::doorbell::ring(self.id as u16);
+        self.host.exited(status, hal::task::mxcsr());
         events::post(abi::control::Event::Exited(self.id as u32));
     }
 
     /// Whether the rank has been started and has not ended.
     pub fn is_running(&self) -> bool {
-        self.area.node.state.peek() == state::RUNNING
+        self.host.is(Stage::Running)
     }
 }

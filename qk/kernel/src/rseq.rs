@@ -13,36 +13,35 @@ use crate::thread::Thread;
 /// Bytes of struct rseq as registered by glibc 2.35 and later.
 const AREA_BYTES: u64 = 32;
 const UNREGISTER: u64 = 1;
-/// Offset of rseq_cs in the area.
+/// Offset of rseq_cs in the at.
 const CRITICAL_SECTION: u64 = 8;
 /// RSEQ_CPU_ID_UNINITIALIZED, in both of the first fields.
 const NO_CPU: u64 = 0xffff_ffff_0000_0000;
 
-/// rseq(area, len_bytes, flags, signature): registers or unregisters the thread's area.
+/// rseq(at, len_bytes, flags, signature): registers or unregisters the thread's at.
 ///
 /// # Errors
 /// As Linux (kernel/rseq.c): EINVAL, EBUSY when registered already, EPERM for a wrong signature, EFAULT.
-pub fn register(thread: &Thread, [area, len_bytes, flags, signature]: [u64; 4]) -> SysResult {
+pub fn register(thread: &Thread, [at, len_bytes, flags, signature]: [u64; 4]) -> SysResult {
     let [registered, known] = [
         thread.rseq[0].load(Ordering::Relaxed),
         thread.rseq[1].load(Ordering::Relaxed),
     ];
     let signature = u64::from(signature as u32);
-    if flags & !UNREGISTER != 0 || (flags == UNREGISTER && (registered != area || registered == 0))
-    {
+    if flags & !UNREGISTER != 0 || (flags == UNREGISTER && (registered != at || registered == 0)) {
         return Err(Errno::EINVAL);
     }
     if flags == UNREGISTER {
         if known != signature {
             return Err(Errno::EPERM);
         }
-        put_words(area, &[NO_CPU])?;
+        put_words(at, &[NO_CPU])?;
         thread.rseq[0].store(0, Ordering::Relaxed);
         return Ok(0);
     }
     if registered != 0 {
         return Err(
-            if registered != area || len_bytes as u32 != AREA_BYTES as u32 {
+            if registered != at || len_bytes as u32 != AREA_BYTES as u32 {
                 Errno::EINVAL
             } else if known != signature {
                 Errno::EPERM
@@ -51,11 +50,11 @@ pub fn register(thread: &Thread, [area, len_bytes, flags, signature]: [u64; 4]) 
             },
         );
     }
-    if area == 0 || area % AREA_BYTES != 0 || len_bytes as u32 != AREA_BYTES as u32 {
+    if at == 0 || at % AREA_BYTES != 0 || len_bytes as u32 != AREA_BYTES as u32 {
         return Err(Errno::EINVAL);
     }
-    put_core(area)?;
-    thread.rseq[0].store(area, Ordering::Relaxed);
+    put_core(at)?;
+    thread.rseq[0].store(at, Ordering::Relaxed);
     thread.rseq[1].store(signature, Ordering::Relaxed);
     Ok(0)
 }
@@ -69,7 +68,7 @@ pub fn interrupted(thread: &Thread) {
 }
 
 /// Writes on which core a thread goes on, and starts again the critical section that its last core left. A program that
-/// made its area unwritable ends (Linux: rseq_handle_notify_resume).
+/// made its at unwritable ends (Linux: rseq_handle_notify_resume).
 ///
 /// # Errors
 /// EFAULT.
@@ -78,27 +77,27 @@ pub fn resume(thread: &Thread, frame: &mut UserFrame) -> Result<(), Errno> {
     if !thread.rseq_due.swap(false, Ordering::Relaxed) {
         return Ok(());
     }
-    let area = thread.rseq[0].load(Ordering::Relaxed);
-    if area == 0 {
+    let at = thread.rseq[0].load(Ordering::Relaxed);
+    if at == 0 {
         return Ok(());
     }
     abort_if_inside(thread, frame);
-    put_core(area)
+    put_core(at)
 }
 
 /// Writes the core's number where the program reads it: cpu_id_start and cpu_id.
-fn put_core(area: u64) -> Result<(), Errno> {
+fn put_core(at: u64) -> Result<(), Errno> {
     let cpu = hal::cpu::id() as u64;
-    put_words(area, &[cpu | cpu << 32])
+    put_words(at, &[cpu | cpu << 32])
 }
 
 /// Sends a thread that is about to run a handler to the abort address of the critical section it is in.
 pub fn abort_if_inside(thread: &Thread, frame: &mut UserFrame) {
-    let area = thread.rseq[0].load(Ordering::Relaxed);
-    if area == 0 {
+    let at = thread.rseq[0].load(Ordering::Relaxed);
+    if at == 0 {
         return;
     }
-    let Ok([section]) = get_words(area + CRITICAL_SECTION) else {
+    let Ok([section]) = get_words(at + CRITICAL_SECTION) else {
         return;
     };
     if section == 0 {
@@ -115,6 +114,6 @@ pub fn abort_if_inside(thread: &Thread, frame: &mut UserFrame) {
     if frame.rip.wrapping_sub(start) < length && signature == Some(expected) {
         frame.rip = abort;
     }
-    // Outside of it the pointer is stale: Linux clears it either way. A program that made its area unwritable keeps it.
-    let _ = put_words(area + CRITICAL_SECTION, &[0]);
+    // Outside of it the pointer is stale: Linux clears it either way. A program that made its at unwritable keeps it.
+    let _ = put_words(at + CRITICAL_SECTION, &[0]);
 }

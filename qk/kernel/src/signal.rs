@@ -77,7 +77,7 @@ impl Signals {
         if self.taken != self.from_host {
             let pending = self.process.pending.queued() as u64;
             self.taken = self.taken.max(self.from_host.saturating_sub(pending));
-            rank.area.node.signals_taken.store(self.taken);
+            rank.host.publish_taken(self.taken);
         }
     }
 }

@@ -6,7 +6,7 @@ use hal::cpu::PerCpu;
 use wire::boot::{MAX_CPUS, flag};
 use wire::stats::CpuStats;
 
-use crate::comm;
+use crate::host;
 
 /// The counters of each core that counts.
 static COUNTERS: PerCpu<CpuStats> = PerCpu::new();
@@ -14,7 +14,7 @@ static COUNTERS: PerCpu<CpuStats> = PerCpu::new();
 /// This core counts from now on: what comes before is boot.
 pub fn begin() {
     let cpu = hal::cpu::id();
-    let counters = comm::get().stats(cpu);
+    let counters = host::counters(cpu);
     COUNTERS.set(Some(counters));
     hal::cpu::set_entry_counter(cpu, counters.entries.as_atomic());
     section_starts();
@@ -31,7 +31,7 @@ pub fn here() -> &'static CpuStats {
 
 /// Whether the dearer counters are on.
 pub fn counting() -> bool {
-    comm::get().config.has(flag::COUNTERS)
+    host::config().has(flag::COUNTERS)
 }
 
 /// When interrupts were last turned off on each core, in TSC ticks; 0: the core does not count yet.

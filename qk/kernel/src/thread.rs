@@ -1,14 +1,14 @@
 //! Threads of a rank: what each has of its own, and where they come from.
 //!
 //! A rank's threads are numbered; thread 0 is the main thread. A number that is free again is used again, and with it its
-//! place in the communication area, its worker on the host, whose id is the thread's, and its record here, which is never
+//! place in the port to the host, its worker on the host, whose id is the thread's, and its record here, which is never
 //! freed: so a reference to a thread stays good, and at worst speaks of a later thread with the same number.
 
 mod numbers;
 
 pub use numbers::{Threads, heap_bytes, set_room};
 
-use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use abi::Errno;
 use hal::cpu::PerCpu;
@@ -16,15 +16,14 @@ use hal::sync::Mutex;
 use hal::traps::Trap;
 use qk_core::futex::Place;
 use qk_core::signals::{self, SigSet, Signal};
-use wire::ship::Caller;
-use wire::thread::ThreadArea;
 
 use crate::cpu_clock::CpuClock;
 use crate::debug::Debugged;
+use crate::host::ThreadPort;
 use crate::rank::Rank;
 use crate::sched::Task;
 use crate::syscall::policy::Policy;
-use crate::{clock, comm, stats, timer};
+use crate::{clock, stats, timer};
 
 /// Particulars of pending signals kept for a thread.
 const QUEUE: usize = 256;
@@ -38,12 +37,10 @@ pub struct Thread {
     pub rank: &'static Rank,
     /// Its number there.
     pub index: usize,
-    /// Its words in the communication area.
-    pub area: &'static ThreadArea,
+    /// Its end of the port to the host.
+    pub host: ThreadPort,
     /// The scheduler's part of it.
     pub task: Task,
-    /// Its end of its ship slot.
-    pub caller: Mutex<Caller>,
     /// Its mask, alternate stack and own pending signals. Locked after the rank's.
     pub signals: Mutex<Own>,
     /// Signals that the thread waits for in sigtimedwait, blocked or not.
@@ -53,7 +50,7 @@ pub struct Thread {
     pub signal_pending: AtomicBool,
     /// Something is to be done before the thread goes back to ring 3.
     pub pending_work: AtomicBool,
-    /// Address of its restartable-sequence area (rseq(2)), 0: none; and its signature.
+    /// Address of its struct rseq (rseq(2)), 0: none; and its signature.
     pub rseq: [AtomicU64; 2],
     /// It was preempted or moved to another core: its restartable sequence is to be updated.
     pub rseq_due: AtomicBool,
@@ -75,8 +72,6 @@ pub struct Thread {
     pub alarm: Mutex<Option<(usize, u64)>>,
     /// Where an interrupted sleep ends (TSC), should it go on; 0: none.
     sleep_end: AtomicU64,
-    /// Its place among the waiters of a core for an answer, if it is one.
-    pub waits_at: AtomicUsize,
     /// Its Linux thread id; 0 while the number is unused.
     tid: AtomicU64,
 }
@@ -212,7 +207,7 @@ impl Thread {
         self.forget_program();
         *self.memory_policy.lock() = policy;
         self.clock.reset();
-        self.area.node.starts(creator);
+        self.host.starts(creator);
         self.rank.threads.note_living(self.index, true);
         self.tid.store(tid, Ordering::Release);
     }
@@ -239,7 +234,7 @@ impl Thread {
             self.clock.take_over(&thread.clock);
             let policy = *thread.memory_policy.lock();
             *self.memory_policy.lock() = policy;
-            self.area.node.starts(thread.index);
+            self.host.starts(thread.index);
             self.rank.threads.note_living(self.index, true);
             self.tid.store(self.rank.identity().pid, Ordering::Release);
         }
@@ -250,7 +245,7 @@ impl Thread {
     pub fn end(&self) {
         self.tid.store(0, Ordering::Release);
         self.rank.threads.note_living(self.index, false);
-        self.area.node.ends();
+        self.host.ends();
     }
 }
 
@@ -258,9 +253,8 @@ fn record(rank: &'static Rank, index: usize) -> Thread {
     Thread {
         rank,
         index,
-        area: &comm::get().threads(rank.id)[index],
+        host: ThreadPort::new(rank.id, index),
         task: Task::new(),
-        caller: Mutex::new(Caller::default()),
         signals: Mutex::new(Own::new()),
         awaits: AtomicU64::new(0),
         signal_pending: AtomicBool::new(false),
@@ -276,7 +270,6 @@ fn record(rank: &'static Rank, index: usize) -> Thread {
         clock: CpuClock::default(),
         alarm: Mutex::new(None),
         sleep_end: AtomicU64::new(0),
-        waits_at: AtomicUsize::new(0),
         tid: AtomicU64::new(0),
     }
 }

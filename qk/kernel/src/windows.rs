@@ -24,7 +24,7 @@ use wire::info::{InfoPage, VERSION};
 use crate::aspace::PoolTable;
 use crate::rank::{self, Rank};
 use crate::sleep_lock::SleepLock;
-use crate::{comm, preempt, shootdown};
+use crate::{preempt, shootdown};
 
 /// What one peer's entry counts at preemption points, in instructions.
 const ENTRY_WORK: u32 = 30;
@@ -81,9 +81,9 @@ pub fn init(ranks: usize) {
     });
     assert!(MEMBERS.set(members).is_ok(), "windows are set up once");
     // BOUND: before the first program.
-    for rank in 0..ranks {
-        let info = comm::get().info(rank);
-        info.rank.put(rank as u64);
+    for rank in rank::all() {
+        let info = rank.host.info();
+        info.rank.put(rank.id as u64);
         info.ranks.put(ranks as u64);
         info.version.store(VERSION);
     }
@@ -99,7 +99,7 @@ pub fn open(rank: &'static Rank, root: Phys) {
     let Some(table) = paging::own_table(&Walk, root.0) else {
         return; // Nothing is mapped there.
     };
-    let (own_info, pid) = (comm::get().info(rank.id), rank.identity().pid);
+    let (own_info, pid) = (rank.host.info(), rank.identity().pid);
     let mut members = members().lock();
     members.live.push(Member {
         rank,
@@ -116,9 +116,8 @@ pub fn open(rank: &'static Rank, root: Phys) {
         peer.info.begins(rank.id, pid);
         own_info.begins(peer.rank.id, peer.pid);
     }
-    let node = &rank.area.node;
-    node.windows[0].put(members.live.len() as u64);
-    node.windows[1].put(hal::time::tsc() - begun);
+    let took = hal::time::tsc() - begun;
+    rank.host.publish_windows(members.live.len(), took);
     // BOUND: the ranks of the node.
     for ended in &members.ended {
         own_info.begins(*ended, 0);

@@ -53,6 +53,7 @@ use crate::paging::{self, Extent, MapOptions, Tables};
 use crate::regions::{Prot, Region, RegionFlags, Regions};
 use abi::Errno;
 use abi::map::{STACK_TOP, USER_BASE, USER_TOP};
+use core::ops::Range;
 pub use machine::{COPY_BYTES, Machine};
 use pieces::{Newest, Pieces};
 use pool::{Pool, Purpose, ShareTables};
@@ -185,6 +186,11 @@ impl<M: Machine> Aspace<M> {
     /// Says where the heap begins.
     pub fn set_heap(&mut self, start: u64) {
         self.heap = (start, start);
+    }
+
+    /// Where its partition lies.
+    pub fn partition(&self) -> Range<u64> {
+        self.frames.base()..self.frames.end()
     }
 
     /// What is used of the partition.

@@ -8,6 +8,7 @@
 
 pub(crate) mod entry;
 pub(crate) mod frames;
+mod modules;
 pub(crate) mod paging;
 mod pvh;
 
@@ -17,6 +18,7 @@ use crate::sync::Once;
 use crate::{acpi, apic, cpu, serial, traps};
 use abi::map::PAGE;
 use arrayvec::ArrayString;
+use modules::Modules;
 
 /// One range of usable RAM.
 pub type MemRange = PhysRange;
@@ -30,10 +32,10 @@ pub struct Boot {
     /// The command line; cut at [`MAX_CMDLINE`] bytes or at the first byte that is not UTF-8.
     pub cmdline: &'static str,
     /// Free RAM from 1 MiB up, also above 4 GiB: sorted, disjoint, whole pages, without the kernel image and what the
-    /// hardware layer took during boot. It still includes the initrd. RAM below 1 MiB is left to firmware tables and the AP trampoline.
+    /// hardware layer took during boot. It still includes the modules. RAM below 1 MiB is left to firmware tables and the AP trampoline.
     pub memory: &'static [MemRange],
-    /// The first module of the loader.
-    pub initrd: Option<PhysRange>,
+    /// The files that the loader brought along, in its order.
+    pub modules: &'static [PhysRange],
     /// Where the kernel image lies (not in `memory`).
     pub kernel: PhysRange,
     /// The ACPI root pointer, 0 when the loader named none.
@@ -65,7 +67,7 @@ struct Facts {
     cmdline: ArrayString<MAX_CMDLINE>,
     memory: Ranges,
     kernel: PhysRange,
-    initrd: Option<PhysRange>,
+    modules: Modules,
     rsdp: Phys,
     acpi: acpi::Facts,
     trampoline: Option<Phys>,
@@ -107,7 +109,7 @@ extern "C" fn early_main(info: u64, delta: u64) -> ! {
         cmdline: loader.cmdline,
         memory: free,
         kernel,
-        initrd: loader.initrd,
+        modules: loader.modules,
         rsdp: loader.rsdp,
         acpi,
         trampoline: ranges::first_fit(&loader.memory, LOWEST_TRAMPOLINE, REAL_MODE_END, PAGE)
@@ -126,7 +128,7 @@ extern "C" fn start_kernel() -> ! {
     let boot = Boot {
         cmdline: &facts.cmdline,
         memory: &facts.memory,
-        initrd: facts.initrd,
+        modules: &facts.modules,
         kernel: facts.kernel,
         rsdp: facts.rsdp,
     };

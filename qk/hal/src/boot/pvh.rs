@@ -6,6 +6,7 @@
 //! BOUND: at boot only.
 
 use super::MAX_CMDLINE;
+use super::modules::{self, MAX_MODULES, Modules};
 use super::paging::read_low;
 use crate::addr::{Phys, PhysRange};
 use crate::ranges::{self, Ranges};
@@ -60,7 +61,7 @@ pub(super) struct Loader {
     pub cmdline: ArrayString<MAX_CMDLINE>,
     /// All RAM.
     pub memory: Ranges,
-    pub initrd: Option<PhysRange>,
+    pub modules: Modules,
     pub rsdp: Phys,
     /// What must survive until boot has finished.
     pub in_use: Ranges,
@@ -94,26 +95,31 @@ pub(super) fn read(at: Phys) -> Result<Loader, &'static str> {
             );
         }
     }
-    let mut initrd = None;
-    if info.nr_modules > 0 {
-        let module: Module = read_low(Phys(info.modlist)).ok_or("module list not below 4 GiB")?;
+    let cmdline = read_cmdline(Phys(info.cmdline));
+    let mut modules = Modules::new();
+    for index in 0..u64::from(info.nr_modules).min(MAX_MODULES as u64) {
+        let module: Module =
+            read_low(Phys(info.modlist + index * 32)).ok_or("module list not below 4 GiB")?;
         let end = module
             .start
             .checked_add(module.len_bytes)
             .ok_or("module wraps")?;
-        initrd = Some(PhysRange {
+        modules.push(PhysRange {
             start: Phys(module.start),
             end: Phys(end),
         });
     }
-    in_use.extend(initrd.map(|range| PhysRange {
+    in_use.extend(modules.iter().map(|range| PhysRange {
         start: range.start.align_down(4096),
         end: range.end.align_up(4096),
     }));
+    if let [only] = modules[..] {
+        modules = modules::of_one(only, &cmdline)?;
+    }
     Ok(Loader {
-        cmdline: read_cmdline(Phys(info.cmdline)),
+        cmdline,
         memory,
-        initrd,
+        modules,
         rsdp: Phys(info.rsdp),
         in_use,
     })

@@ -13,7 +13,7 @@ use wire::boot::flag;
 use super::{put_words, user};
 use crate::aspace::{Aspace, Owner, PIECES, REGIONS};
 use crate::rank::Rank;
-use crate::{comm, preempt, shared};
+use crate::{host, preempt, shared};
 
 /// Free memory for ranks, and what of it has been given out.
 static MEMORY: Mutex<ArrayVec<PhysRange, 16>> = Mutex::new(ArrayVec::new_const());
@@ -59,13 +59,11 @@ pub fn aspace_create(rank: &'static Rank, base: u64, len_bytes: u64) -> Result<u
     {
         return Err(Errno::EBUSY);
     }
-    let comm = comm::get();
-    let zeroed = comm.config.has(flag::RAM_ZEROED);
+    let zeroed = host::config().has(flag::RAM_ZEROED);
     let aspace = Aspace::new(Owner(Some(rank)), base, len_bytes, zeroed, REGIONS, PIECES)
         .ok_or(Errno::ENOMEM)?;
     partitions.push((rank.id, partition));
-    rank.area.node.partition[0].put(base);
-    rank.area.node.partition[1].put(len_bytes);
+    rank.host.publish_partition(base, len_bytes);
     *rank.aspace.lock() = Some(aspace);
     Ok(0)
 }
@@ -110,9 +108,9 @@ pub fn region_create(
             return Err(Errno::EEXIST);
         }
         match kind {
-            RegionKind::Vvar => return aspace.map_foreign(region, comm::get().clock_page().0),
+            RegionKind::Vvar => return aspace.map_foreign(region, host::clock_page().0),
             RegionKind::Info => {
-                return aspace.map_foreign(region, comm::get().info_page(rank.id).0);
+                return aspace.map_foreign(region, rank.host.info_page().0);
             }
             RegionKind::Image | RegionKind::Stack | RegionKind::Vdso => {}
         }

@@ -5,7 +5,8 @@ use wire::word::Word;
 
 use super::queues::{Node, next};
 use super::{CURRENT, core, switch};
-use crate::{clock, events, ship, stats};
+use crate::host::ship;
+use crate::{clock, events, stats};
 
 /// How long a core polls before it halts, if it polls: longer than the host takes to wake a halted one.
 const POLL_NS: u64 = 50_000;

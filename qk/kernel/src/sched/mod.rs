@@ -30,8 +30,9 @@ use qk_core::sched::park::HaltFlag;
 use qk_core::sched::queue::RunQueue;
 use qk_core::sched::queues as run_queues;
 
+use crate::host::ship;
 use crate::thread::{self, Thread};
-use crate::{preempt, rseq, ship, shootdown, timer};
+use crate::{preempt, rseq, shootdown, timer};
 
 use idle::halt;
 pub use idle::idle;

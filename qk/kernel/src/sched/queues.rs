@@ -10,7 +10,8 @@ use qk_core::sched::queue::RunQueue;
 use qk_core::sched::queues::{self, Counts, Whereabouts};
 
 use super::{Core, Task, core, cores, pct};
-use crate::{preempt, ship, timer};
+use crate::host::ship;
+use crate::{preempt, timer};
 
 static COUNTS: Counts = Counts::new();
 

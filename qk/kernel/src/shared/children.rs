@@ -16,11 +16,12 @@ use qk_core::regions::RegionFlags;
 use super::pool::node;
 use super::{is_shared, next_object};
 use crate::aspace::Aspace;
+use crate::host::ship;
 use crate::rank::Rank;
 use crate::syscall::SysResult;
 use crate::syscall::futex;
 use crate::thread::Thread;
-use crate::{ship, timer};
+use crate::timer;
 
 /// How long a waiter does not read the word, in nanoseconds.
 const POLL_NS: u64 = 5_000_000;

@@ -6,7 +6,7 @@ use abi::map::PAGE;
 use qk_core::objects::{File, Piece};
 use qk_core::regions::Region;
 
-use crate::ship;
+use crate::host::ship;
 use crate::thread::Thread;
 
 /// Has the proxy keep the file behind a descriptor, which is being mapped at `region`. Whether the descriptor is one to write to.
@@ -16,7 +16,7 @@ use crate::thread::Thread;
 pub fn hold(thread: &'static Thread, fd: u64, region: &Region) -> Result<(File, bool), Errno> {
     let args = [fd, region.start, region.len_bytes(), region.offset];
     let is_writable = ship::host_op(thread, HostOp::HoldFile, args)? != 0;
-    Ok((thread.area.slot.more(), is_writable))
+    Ok((thread.host.more(), is_writable))
 }
 
 /// Waits until no proxy uses what the log or the directory has taken away; `last`: closes the file.

@@ -413,6 +413,6 @@ fn object_key(rank: &Rank, at: u64) -> Option<Key> {
 /// converters).
 fn note_shortage(rank: &Rank, region: &Region) {
     if !region.flags.contains(RegionFlags::READ_ONLY) {
-        rank.area.node.refusals.shared_maps.add(1);
+        rank.host.note_shared_map();
     }
 }

@@ -17,7 +17,7 @@ use wire::objects::Entry;
 use super::{children, files};
 use crate::sleep_lock::{SleepGuard, SleepLock};
 use crate::thread::Thread;
-use crate::{comm, preempt, windows};
+use crate::{host, preempt, windows};
 
 /// Gates: two objects that have the same one are loaded one after the other. So many that a file that is slow to read, as one of a
 /// server that does not answer, hardly ever holds up a mapping of another one.
@@ -85,9 +85,7 @@ impl Node {
 /// Says where the pool is, if there is one.
 pub fn init(pool: Option<PhysRange>) {
     let Some(pool) = pool else { return };
-    comm::get()
-        .objects()
-        .set_pool(pool.start.0, pool.len_bytes());
+    host::directory().set_pool(pool.start.0, pool.len_bytes());
     let node = Node {
         pool,
         table: SleepLock::new(None),
@@ -106,7 +104,7 @@ pub fn node() -> Result<&'static Node, Errno> {
     let node = NODE.get().ok_or(Errno::ENOMEM)?;
     let mut table = node.table.lock();
     if table.is_none() {
-        let zeroed = comm::get().config.has(flag::RAM_ZEROED);
+        let zeroed = host::config().has(flag::RAM_ZEROED);
         let (base, len_bytes) = (node.pool.start.0, node.pool.len_bytes());
         let made = Objects::new(base, len_bytes, zeroed, preempt::point);
         *table = Some(made.ok_or(Errno::ENOMEM)?);
@@ -125,7 +123,7 @@ pub fn enter(file: File, pieces: &[Piece], filled: bool) {
             gpa: piece.pa,
             filled,
         };
-        comm::get().objects().put(piece.slot, &entry);
+        host::directory().put(piece.slot, &entry);
     }
 }
 
@@ -134,7 +132,7 @@ pub fn enter(file: File, pieces: &[Piece], filled: bool) {
 pub fn recycle(thread: &'static Thread, file: File, pieces: &[Piece], last: bool) {
     let Ok(node) = node() else { return };
     node.with(|_| {
-        let directory = comm::get().objects();
+        let directory = host::directory();
         for piece in pieces {
             preempt::point(ENTRY_WORK);
             directory.remove(piece.slot);

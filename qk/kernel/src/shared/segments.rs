@@ -9,7 +9,7 @@ use qk_core::regions::Region;
 use super::pool::node;
 use super::{files, map_held, maps, regions, take_out};
 use crate::aspace::Aspace;
-use crate::ship;
+use crate::host::ship;
 use crate::thread::Thread;
 
 /// SHM_* of include/uapi/linux/shm.h.
@@ -46,7 +46,7 @@ pub fn attach(
 ) -> Result<u64, Errno> {
     let (addr, how) = place(addr, flags)?;
     let bytes = ship::host_op(thread, HostOp::HoldSegment, [id, flags])?;
-    let held = thread.area.slot.more();
+    let held = thread.host.more();
     let writable = flags & shm::RDONLY == 0;
     let mut prot = prot::READ;
     prot |= if writable { prot::WRITE } else { 0 };

@@ -18,9 +18,10 @@ use qk_core::regions::{Prot, Region};
 
 use super::pool::{Node, node};
 use crate::aspace::Aspace;
+use crate::host::ship;
+use crate::preempt;
 use crate::rank::{Rank, TEXT_PAGE};
 use crate::thread::Thread;
-use crate::{preempt, ship};
 
 /// Work of going over a piece, in instructions.
 const PIECE_WORK: u32 = 10;
@@ -115,7 +116,7 @@ fn load(thread: &'static Thread, fd: u64, key: TextKey, piece: &Piece) -> Result
 /// An operation that says what the text of a file is known by.
 fn describe(thread: &'static Thread, op: HostOp, args: [u64; 4]) -> Result<TextKey, Errno> {
     let changed_ns = ship::host_op(thread, op, args)?;
-    let file = thread.area.slot.more();
+    let file = thread.host.more();
     Ok(TextKey { file, changed_ns })
 }
 

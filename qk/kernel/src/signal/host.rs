@@ -36,7 +36,7 @@ fn collect_some(rank: &'static Rank) -> bool {
         let _turn = rank.collecting.lock();
         // BOUND: AT_ONCE.
         for _ in 0..AT_ONCE {
-            let Some(signal) = rank.area.mailbox.take() else {
+            let Some(signal) = rank.host.take_signal() else {
                 break;
             };
             if let Some(number) = Signal::new(u64::from(signal.signo)) {
@@ -49,7 +49,7 @@ fn collect_some(rank: &'static Rank) -> bool {
                 has_request = true;
             }
         }
-        rank.area.mailbox.is_empty()
+        !rank.host.has_signals()
     };
     if has_request {
         debug::look(rank); // it has preemption points
@@ -71,7 +71,7 @@ pub fn publish_takes(thread: &Thread) {
         let own = &thread.signals.lock().thread;
         own.takes(process, SigSet::BACKGROUND)
     };
-    thread.area.node.put_takes(takes.0);
+    thread.host.publish_takes(takes.0);
 }
 
 /// A call of the thread came back early: what interrupted it may have been posted just before, and is for this thread if it

@@ -11,9 +11,10 @@ use wire::child::{Child, STACK_BYTES, how};
 
 use super::args::{put_u32, put_u32_opt};
 use super::{Call, SysResult, shipped};
+use crate::host::ship;
 use crate::rank::Rank;
 use crate::thread::Thread;
-use crate::{shared, ship, signal};
+use crate::{shared, signal};
 
 /// What a child is to be like.
 #[derive(Default)]
@@ -73,7 +74,7 @@ pub fn start(call: &mut Call<'_>, birth: &Birth) -> SysResult {
     }
     let (answer, pidfd) = {
         let _turn = rank.births.lock();
-        record(call, birth, &rank.area.child)?;
+        record(call, birth, rank.host.child())?;
         if birth.shares_stack {
             note_stack(call, rank);
         }
@@ -85,7 +86,7 @@ pub fn start(call: &mut Call<'_>, birth: &Birth) -> SysResult {
         };
         let fork = || ship::host_op_until_end(call.thread, HostOp::Fork, []);
         let answer = shared::children::share(call.thread, fork)?;
-        (answer, rank.area.child.pidfd.peek())
+        (answer, rank.host.child().pidfd.peek())
     };
     let pid = answer & !FORK_OVER;
     if let Some(at) = birth.pidfd_at {

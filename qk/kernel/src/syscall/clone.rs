@@ -11,8 +11,9 @@ use wire::child::how;
 use super::args::{get_words, put_u32, user};
 use super::children::{self, Birth};
 use super::{Call, SysResult};
+use crate::host::ship;
 use crate::thread::Thread;
-use crate::{preempt, sched, ship};
+use crate::{preempt, sched};
 
 /// Flags (include/uapi/linux/sched.h).
 mod flag {
@@ -172,7 +173,7 @@ fn start(call: &mut Call<'_>, request: &Request) -> SysResult {
         return Err(Errno::EPERM);
     }
     let thread = place(call)?;
-    let tid = thread.area.host.tid.load();
+    let tid = thread.host.worker_tid();
     let own = call.thread.signals.lock().thread.blocked();
     begin(call, thread, request, tid, own);
     Ok(tid)
@@ -223,7 +224,7 @@ fn begin(call: &Call<'_>, thread: &'static Thread, request: &Request, tid: u64, 
 fn place(call: &Call<'_>) -> Result<&'static Thread, Errno> {
     let rank = call.rank;
     let thread = rank.threads.take(rank)?;
-    let workers = rank.area.host.workers.load();
+    let workers = rank.host.workers();
     if thread.index as u64 >= workers {
         let wanted = (workers * 2)
             .clamp(workers + WORKERS_AT_ONCE, MAX_THREADS as u64)
@@ -264,6 +265,6 @@ fn start_process(call: &mut Call<'_>, request: &Request) -> SysResult {
 
 /// What shares more with the rank than a process here can.
 fn refuse(call: &Call<'_>) -> SysResult {
-    call.rank.area.node.refusals.note_call(call.nr());
+    call.rank.host.note_refused(call.nr());
     Err(Errno::ENOSYS)
 }

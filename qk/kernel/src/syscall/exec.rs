@@ -5,7 +5,8 @@ use abi::control::HostOp;
 
 use super::limits::RLIMIT_STACK;
 use super::{Call, RESTART, RESTART_ALWAYS, SysResult};
-use crate::{exec, ship};
+use crate::exec;
+use crate::host::ship;
 
 /// AT_FDCWD (include/uapi/linux/fcntl.h).
 const CURRENT_DIRECTORY: u64 = -100i64 as u64;

@@ -10,7 +10,8 @@ use wire::child::{LIMITS, RLIMIT_FSIZE};
 use super::args::{get_words, put_words, put_words_opt};
 use super::others::{not_permitted_on, ship_on, thread_of};
 use super::{Call, SysResult};
-use crate::{ship, timer};
+use crate::host::ship;
+use crate::timer;
 
 /// RLIMIT_* (include/uapi/asm-generic/resource.h).
 pub const RLIMIT_CPU: usize = 0;

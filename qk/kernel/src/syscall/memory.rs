@@ -10,9 +10,10 @@ use super::args::put_bytes;
 use super::limits::{RLIMIT_AS, RLIMIT_DATA};
 use super::{Call, SysResult};
 use crate::aspace::Aspace;
+use crate::host::ship;
 use crate::rank::Rank;
 use crate::thread::Thread;
-use crate::{preempt, shared, ship};
+use crate::{preempt, shared};
 
 pub fn mmap(call: &mut Call<'_>) -> SysResult {
     let [addr, len_bytes, prot, flags, fd, offset] = call.args();

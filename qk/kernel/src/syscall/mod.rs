@@ -34,9 +34,10 @@ use hal::sync::Once;
 use hal::traps::UserFrame;
 use wire::boot::flag;
 
+use crate::host::{self, trace};
 use crate::rank::Rank;
 use crate::thread::{self, Thread};
-use crate::{comm, control, delivery, stats, trace};
+use crate::{control, delivery, stats};
 
 /// What a handler works on.
 pub struct Call<'a> {
@@ -255,7 +256,7 @@ fn refused(call: &mut Call<'_>) -> u64 {
         Some(Serve::Refused(errno, _)) => errno,
         _ => Errno::ENOSYS,
     };
-    call.rank.area.node.refusals.note_call(call.nr());
+    call.rank.host.note_refused(call.nr());
     encode(Err(errno))
 }
 
@@ -264,22 +265,20 @@ static TABLE: Once<Box<[Handler; MAX_CALLS]>> = Once::new();
 /// Makes the dispatch table: the compiled one without what the boot information refuses. Returns what is to be called for
 /// each `syscall` instruction.
 pub fn init() -> extern "C" fn(&mut UserFrame) {
-    let comm = comm::get();
-    let refuse = &comm.header().refuse;
-    let kept = |nr: usize| refuse[nr / 64].load() >> (nr % 64) & 1 == 0;
     let table: Box<[Handler]> = HANDLERS
         .iter()
         .enumerate()
         // BOUND: the calls that there are, at boot.
-        .map(|(nr, handler)| if kept(nr) { *handler } else { unknown })
+        .map(|(nr, handler)| if host::refuses(nr) { unknown } else { *handler })
         .collect();
     let table = table
         .try_into()
         .ok()
         .and_then(|table| TABLE.set(table).ok());
     assert!(table.is_some(), "system calls are set up once");
-    let watched = comm.config.has(flag::COUNTERS) || comm.config.has(flag::TRACE);
-    match (watched, comm.config.has(flag::DEBUG)) {
+    let config = host::config();
+    let watched = config.has(flag::COUNTERS) || config.has(flag::TRACE);
+    match (watched, config.has(flag::DEBUG)) {
         (false, false) => entered::<false>,
         (false, true) => entered::<true>,
         (true, false) => entered_observed::<false>,

@@ -4,8 +4,9 @@ use abi::Errno;
 use abi::syscall::by_name;
 
 use super::{Call, SysResult, shipped};
+use crate::host::ship;
+use crate::preempt;
 use crate::thread::Thread;
-use crate::{preempt, ship};
 
 /// Work of looking at a thread, in instructions.
 const LOOK_WORK: u32 = 20;
@@ -38,7 +39,7 @@ pub fn not_permitted_on(call: &Call<'_>, pid: u64) -> SysResult {
     let threads = &call.rank.threads;
     let is_it = |index| {
         preempt::point(LOOK_WORK);
-        let tid = threads.get(index).map(|thread| thread.area.host.tid.peek());
+        let tid = threads.get(index).map(|thread| thread.host.worker_tid());
         tid == Some(u64::from(pid as u32))
     };
     // POINT: not_permitted_on

@@ -91,8 +91,8 @@ pub fn personality(call: &mut Call<'_>) -> SysResult {
 }
 
 pub fn rseq(call: &mut Call<'_>) -> SysResult {
-    let [area, len_bytes, flags, signature, ..] = call.args();
-    sequences::register(call.thread, [area, len_bytes, flags, signature])
+    let [at, len_bytes, flags, signature, ..] = call.args();
+    sequences::register(call.thread, [at, len_bytes, flags, signature])
 }
 
 /// sizeof(struct robust_list_head)

@@ -15,9 +15,10 @@ use super::args::{MAX_VECTORS, MESSAGE_BYTES, MESSAGE_WORDS, VECTOR_BYTES, get_w
 use super::bounce::{self, Bounce};
 use super::{Call, RESTART, RESTART_NO_HANDLER, SysResult};
 use crate::aspace::Aspace;
+use crate::host::ship;
 use crate::rank::Rank;
 use crate::thread::Thread;
-use crate::{clock, preempt, ship, signal, stats, timer};
+use crate::{clock, preempt, signal, stats, timer};
 
 /// What a request of ioctl or fcntl may write at most: the largest flat structure is well below a page.
 const REQUEST_BYTES: u64 = 4096;
@@ -133,7 +134,7 @@ fn settle(thread: &'static Thread, row: &Row, ret: i64) -> SysResult {
     match Errno::from_ret(ret) {
         None => Ok(ret as u64),
         // At a socket with a timeout, which would begin anew.
-        Some(Errno::EINTR) if row.restart && thread.area.slot.more()[1] != 0 => Err(Errno::EINTR),
+        Some(Errno::EINTR) if row.restart && thread.host.more()[1] != 0 => Err(Errno::EINTR),
         Some(Errno::EINTR) if row.restart => Err(thread.interrupted(RESTART)),
         Some(Errno::EINTR) if row.blocks => Err(thread.interrupted(RESTART_NO_HANDLER)),
         Some(errno) => Err(errno),
@@ -142,7 +143,7 @@ fn settle(thread: &'static Thread, row: &Row, ret: i64) -> SysResult {
 
 /// Raises the signal that Linux has sent for a call, if it is one of those.
 fn raise(thread: &'static Thread) {
-    let signal = match Signal::new(thread.area.slot.more()[0]) {
+    let signal = match Signal::new(thread.host.more()[0]) {
         Some(signal @ (Signal::PIPE | Signal::XFSZ)) => signal,
         _ => return,
     };
@@ -165,7 +166,7 @@ const MAX_RW_BYTES: u64 = 0x7fff_f000;
 /// the region log.
 fn note_written(rank: &Rank, row: &Row, args: &[u64; 6]) -> u64 {
     rank.writers.fetch_add(1, Ordering::SeqCst);
-    let log_position = rank.log.position();
+    let log_position = rank.host.mappings();
     // A rank that ends meanwhile has nothing to be noted.
     let _ = rank.with_aspace(|aspace| {
         mark_dirty(aspace, row, args);
@@ -181,7 +182,7 @@ fn mark_dirty(aspace: &mut Aspace, row: &Row, args: &[u64; 6]) {
 /// Linux does not write any more: what was mapped since [`note_written`] counts as written, too, and code is translated anew.
 fn has_written(rank: &Rank, row: &Row, args: &[u64; 6], log_position: u64) {
     let _ = rank.with_aspace(|aspace| {
-        if rank.log.position() != log_position {
+        if rank.host.mappings() != log_position {
             mark_dirty(aspace, row, args);
         }
         if aspace.has_writable_code() {

@@ -18,15 +18,15 @@ const WORD_WORK: u32 = 60;
 
 /// Linux's names, with Margay's mark in release and version; the host's node and domain names.
 pub fn uname(call: &mut Call<'_>) -> SysResult {
-    let host = &call.rank.area.host;
     let (mut node, mut domain) = ([0; 64], [0; 64]);
+    let [node, domain] = call.rank.host.names(&mut node, &mut domain);
     let fields: [&[u8]; 6] = [
         ident::SYSNAME.as_bytes(),
-        host.nodename.get(&mut node),
+        node,
         ident::RELEASE.as_bytes(),
         ident::VERSION.as_bytes(),
         ident::MACHINE.as_bytes(),
-        host.domainname.get(&mut domain),
+        domain,
     ];
     let mut uts = [0; 6 * UTS_FIELD_BYTES];
     // BOUND: the fields of a struct utsname.

@@ -173,7 +173,7 @@ pub fn getrusage(call: &mut Call<'_>) -> SysResult {
                 id::THREAD_CPUTIME
             };
             usage[..2].copy_from_slice(&timeval(read_clock(call.thread, used)?));
-            usage[MAX_RSS_KIB] = call.rank.area.node.most_bytes() / 1024;
+            usage[MAX_RSS_KIB] = call.rank.host.most_bytes() / 1024;
         }
         CHILDREN => return ship_on(call),
         _ => return Err(Errno::EINVAL),

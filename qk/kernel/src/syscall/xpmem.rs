@@ -14,8 +14,9 @@ use qk_core::xpmem::{Access, Id, Numbered, Segment, Who};
 
 use super::args::{get_u64, get_words, put_words};
 use super::{Call, SysResult, shipped};
+use crate::host::ship;
+use crate::preempt;
 use crate::rank::{self, Rank};
-use crate::{preempt, ship};
 
 /// Work of looking at one rank, in instructions.
 const LOOK_WORK: u32 = 10;

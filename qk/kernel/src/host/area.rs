@@ -1,6 +1,8 @@
 //! The communication area: where it is, and typed views of its parts (layout and rules: crate `wire`).
 
-use hal::addr::Phys;
+use abi::map::PAGE;
+use hal::addr::{Phys, PhysRange};
+use hal::boot::Boot;
 use hal::mem::Shared;
 use hal::sync::Once;
 use wire::boot::{COMM_PARAM, Config, Header, node};
@@ -14,29 +16,55 @@ use wire::stats::CpuStats;
 use wire::thread::ThreadAreas;
 use wire::trace::TraceRing;
 
+use super::resident;
+use crate::ram::Free;
+
 /// The checked communication area.
-pub struct Comm {
+pub(super) struct Area {
     base: Phys,
     layout: Layout,
-    /// What the host requested.
-    pub config: Config,
+    config: Config,
 }
 
-static COMM: Once<Comm> = Once::new();
+static AREA: Once<Area> = Once::new();
 
 /// The communication area; [`init`] must have been called.
-pub fn get() -> &'static Comm {
-    COMM.get()
-        .expect("communication area used before it was found")
+pub(super) fn get() -> &'static Area {
+    AREA.get().expect("the port is set up before it is used")
 }
 
-/// Whether there is one yet.
-pub fn is_known() -> bool {
-    COMM.get().is_some()
+/// The same, if there is one yet.
+pub(super) fn known() -> Option<&'static Area> {
+    AREA.get()
 }
 
-/// The physical address on the command line, if there is one.
-pub fn address(cmdline: &str) -> Option<Phys> {
+/// What the host requested of the node.
+pub fn config() -> &'static Config {
+    &get().config
+}
+
+/// Whether the host has taken away system call `nr`.
+pub fn refuses(nr: usize) -> bool {
+    get().header().refuse[nr / 64].load() >> (nr % 64) & 1 != 0
+}
+
+/// The counters of a CPU.
+pub fn counters(cpu: usize) -> &'static CpuStats {
+    get().part(get().layout.cpu_stats(cpu))
+}
+
+/// The directory of the node pool.
+pub fn directory() -> &'static Directory {
+    get().part(get().layout.objects)
+}
+
+/// Physical address of the clock page.
+pub fn clock_page() -> Phys {
+    get().clock_page()
+}
+
+/// The physical address of the area on the command line, if there is one.
+pub(super) fn address(cmdline: &str) -> Option<Phys> {
     // BOUND: the words of the command line, at boot.
     let value = cmdline
         .split_ascii_whitespace()
@@ -45,27 +73,38 @@ pub fn address(cmdline: &str) -> Option<Phys> {
     (addr % abi::map::PAGE == 0).then_some(Phys(addr))
 }
 
-/// Checks the header at `base` and stores it. The area must lie in pool memory.
+/// Sets the port up: with the area that the command line names or, where it names none, with one of the kernel's own. Returns the
+/// part of it that is in the pool already; the rest of RAM is the caller's to add.
 ///
 /// # Panics
 /// When host and kernel do not agree: the only report is the log.
-pub fn init(base: Phys) -> &'static Comm {
+pub fn init(boot: &Boot, free: &mut Free) -> PhysRange {
+    let (base, pooled) = match address(boot.cmdline) {
+        Some(base) => {
+            // The header says how long the area is.
+            let header = PhysRange::new(base, PAGE);
+            hal::mem::add_to_pool(&[header]);
+            (base, header)
+        }
+        None => resident::make_area(boot, free),
+    };
     let header = hal::mem::shared::<Header>(base);
     let config = match Config::read(header) {
         Ok(config) => config,
         Err(bad) => panic!("boot information at {:#x}: {bad:?}", base.0),
     };
-    let comm = Comm {
+    let area = Area {
         base,
         layout: Layout::new(&config),
         config,
     };
-    assert!(COMM.set(comm).is_ok(), "communication area found twice");
+    free.carve(PhysRange::new(base, area.layout.total_bytes as u64));
+    assert!(AREA.set(area).is_ok(), "the port is set up twice");
     header.reach(node::BOOTING);
-    get()
+    pooled
 }
 
-impl Comm {
+impl Area {
     fn part<T: Shared>(&self, offset: usize) -> &'static T {
         hal::mem::shared(Phys(self.base.0 + offset as u64))
     }
@@ -75,13 +114,7 @@ impl Comm {
         self.part(0)
     }
 
-    /// Bytes of the whole area.
-    pub fn total_bytes(&self) -> u64 {
-        self.layout.total_bytes as u64
-    }
-
-    /// Physical address of the clock page.
-    pub fn clock_page(&self) -> Phys {
+    fn clock_page(&self) -> Phys {
         Phys(self.base.0 + self.layout.clock as u64)
     }
 
@@ -100,11 +133,6 @@ impl Comm {
         self.part(self.layout.info(rank))
     }
 
-    /// A CPU's counters.
-    pub fn stats(&self, cpu: usize) -> &'static CpuStats {
-        self.part(self.layout.cpu_stats(cpu))
-    }
-
     /// A rank's area.
     pub fn rank(&self, rank: usize) -> &'static RankArea {
         self.part(self.layout.rank(rank))
@@ -118,11 +146,6 @@ impl Comm {
     /// A rank's region log.
     pub fn region_log(&self, rank: usize) -> &'static RegionLog {
         self.part(self.layout.region_log(rank))
-    }
-
-    /// The directory of the node pool.
-    pub fn objects(&self) -> &'static Directory {
-        self.part(self.layout.objects)
     }
 
     /// A rank's trace ring, when calls are traced.

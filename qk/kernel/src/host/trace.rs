@@ -1,4 +1,4 @@
-//! The trace for `--strace`: records of a rank's calls and signals, in its ring in the communication area.
+//! The trace for `--strace`: records of a rank's calls and signals, in its ring of the area.
 //!
 //! Memory is copied as the table's kinds of arguments say: what a call reads before it is carried out, what it wrote
 //! afterwards, so that the program cannot change it in between. How much is bounded (constants below). A copy that faults is
@@ -9,7 +9,6 @@ use hal::addr::User;
 use qk_core::signals::SigInfo;
 use wire::trace::{Kind, Pieces, Record, TraceRing};
 
-use crate::comm;
 use crate::syscall::args::get_words;
 use crate::thread::Thread;
 
@@ -44,7 +43,7 @@ pub fn exit(thread: &Thread, nr: u64, args: &[u64; 6], ret: i64) {
 /// A signal is acted on.
 #[inline]
 pub fn signal(thread: &Thread, info: &SigInfo) {
-    if let Some(ring) = comm::get().trace(thread.rank.id) {
+    if let Some(ring) = thread.rank.host.trace {
         append_signal(thread, ring, info);
     }
 }
@@ -66,7 +65,7 @@ fn append_signal(thread: &Thread, ring: &TraceRing, info: &SigInfo) {
 
 #[inline]
 fn call(thread: &Thread, kind: Kind, nr: u64, args: &[u64; 6], ret: i64) {
-    if let Some(ring) = comm::get().trace(thread.rank.id) {
+    if let Some(ring) = thread.rank.host.trace {
         append_call(thread, ring, kind, nr, args, ret);
     }
 }
@@ -96,7 +95,7 @@ fn append_call(thread: &Thread, ring: &TraceRing, kind: Kind, nr: u64, args: &[u
 /// Adds a record, waiting for room: the host reads all the time, and nothing is lost.
 fn append(thread: &Thread, ring: &TraceRing, record: &Record) {
     let append = || {
-        let _one_at_a_time = thread.rank.tracing.lock();
+        let _one_at_a_time = thread.rank.host.tracing.lock();
         ring.append(record)
     };
     while !append() {

@@ -12,6 +12,7 @@ use hal::sync::{Mutex, MutexGuard, Once};
 use wire::boot::MAX_CPUS;
 use wire::ship::Caller;
 
+use super::resident;
 use crate::sched::{self, Task};
 use crate::thread::{self, Thread};
 use crate::{clock, preempt, signal};
@@ -129,7 +130,7 @@ fn look(here: &Answers, afresh: bool) {
     while *due > first {
         *due -= 1;
         let waiter = &list[*due];
-        if waiter.caller.result(&waiter.thread.area.slot).is_some() {
+        if waiter.caller.result(waiter.thread.host.slot()).is_some() {
             sched::unpark(waiter.task);
             // The last, which was looked at, takes its place.
             take_out(list, *due);
@@ -142,7 +143,7 @@ fn look(here: &Answers, afresh: bool) {
 fn take_out(list: &mut Vec<Waiter>, at: usize) {
     list.swap_remove(at);
     if let Some(moved) = list.get(at) {
-        moved.thread.waits_at.store(at, Ordering::Relaxed);
+        moved.thread.host.waits_at.store(at, Ordering::Relaxed);
     }
 }
 
@@ -222,11 +223,12 @@ fn call(
     host_op: bool,
     interruptible: Interruptible,
 ) -> i64 {
-    let log_position = thread.rank.log.position();
+    let log_position = thread.rank.host.mappings();
+    let slot = thread.host.slot();
     let caller = {
-        let mut caller = thread.caller.lock();
-        if caller.post(&thread.area.slot, nr, args, host_op, log_position) {
-            hal::doorbell::ring(thread.rank.id as u16);
+        let mut caller = thread.host.caller.lock();
+        if caller.post(slot, nr, args, host_op, log_position) {
+            bell(thread);
         }
         *caller
     };
@@ -234,7 +236,8 @@ fn call(
 }
 
 fn spin(thread: &Thread, caller: &Caller) -> Option<i64> {
-    let answer = || caller.result(&thread.area.slot);
+    let slot = thread.host.slot();
+    let answer = || caller.result(slot);
     // How long interrupts are off does not depend on how soon the host answers.
     preempt::take_interrupts();
     if let Some(result) = answer() {
@@ -252,25 +255,25 @@ fn spin(thread: &Thread, caller: &Caller) -> Option<i64> {
 }
 
 fn wait(thread: &'static Thread, caller: &Caller, interruptible: Interruptible) -> i64 {
-    let slot = &thread.area.slot;
+    let slot = thread.host.slot();
     let core = hal::cpu::id();
     let answers = &ANSWERS[core];
     let rings = answers.rings.load(Ordering::Acquire);
     {
         let list = &mut answers.waiters().list;
-        thread.waits_at.store(list.len(), Ordering::Relaxed);
+        thread.host.waits_at.store(list.len(), Ordering::Relaxed);
         list.push(Waiter {
             thread,
             task: sched::current(),
             caller: *caller,
         });
     }
-    thread.area.node.core.put(core as u64);
+    thread.host.set_core(core);
     caller.announce_wait(slot);
     // QEMU leaves fences out when one thread runs all CPUs; taking its lock for a device register it cannot.
     hal::apic::device_fence();
     if caller.must_ring(slot) {
-        hal::doorbell::ring(thread.rank.id as u16);
+        bell(thread);
     }
     let mut cancelled = false;
     let ret = loop {
@@ -286,7 +289,7 @@ fn wait(thread: &'static Thread, caller: &Caller, interruptible: Interruptible) 
         if wanted {
             cancelled = true;
             caller.cancel(slot);
-            hal::doorbell::ring(thread.rank.id as u16);
+            bell(thread);
         }
         sched::park();
     };
@@ -295,9 +298,16 @@ fn wait(thread: &'static Thread, caller: &Caller, interruptible: Interruptible) 
     ret
 }
 
+/// Rings the worker of a thread that has a request for it.
+fn bell(thread: &'static Thread) {
+    if !hal::doorbell::ring(thread.rank.id as u16) {
+        resident::serve(thread);
+    }
+}
+
 fn forget(answers: &Answers, thread: &Thread) {
     let Waiters { list, due } = &mut *answers.waiters();
-    let own = thread.waits_at.load(Ordering::Relaxed);
+    let own = thread.host.waits_at.load(Ordering::Relaxed);
     if list
         .get(own)
         .is_some_and(|waiter| core::ptr::eq(waiter.thread, thread))
@@ -312,7 +322,7 @@ fn forget(answers: &Answers, thread: &Thread) {
 /// is not to be interrupted by it later.
 fn await_doorbell(answers: &Answers, thread: &Thread, caller: &Caller, rings: u64) {
     loop {
-        match caller.is_rung(&thread.area.slot) {
+        match caller.is_rung(thread.host.slot()) {
             Some(true) if answers.rings.load(Ordering::Acquire) == rings => sched::park(),
             Some(_) => return,
             None => {

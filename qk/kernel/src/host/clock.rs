@@ -1,0 +1,77 @@
+//! The clock page, which the host keeps: how it learns this node's TSC, and what it says of the time.
+
+use wire::boot::{PING_ROUNDS, flag};
+use wire::clock::ClockParams;
+
+use super::area::get;
+use crate::clock::ticks;
+
+/// What a node with its own clock takes for the time of boot: 2026-01-01 00:00 UTC. It has no other source, and runs are repeatable.
+const OWN_EPOCH_NS: u64 = 1_767_225_600_000_000_000;
+
+/// Most time that the host gets to measure this node's TSC. A busy one may take long to run the keeper, without which no rank
+/// could be started anyway.
+const PING_NS: u64 = 10_000_000_000;
+
+/// The TSC's frequency as the host knows it, in Hz.
+pub fn tsc_hz() -> Option<u64> {
+    Some(get().header().tsc_hz.load()).filter(|hz| *hz != 0)
+}
+
+/// Writes the clock page when the node's clock is its own.
+pub fn start(tsc_hz: u64) {
+    if !super::config().has(flag::OWN_CLOCK) {
+        return;
+    }
+    // ns = ticks * (10^9 / hz), with 32 fractional bits.
+    let mult = (1_000_000_000u128 << 32) / u128::from(tsc_hz);
+    get().clock().write(&ClockParams {
+        tsc_base: 0,
+        mono_ns: 0,
+        real_ns: OWN_EPOCH_NS,
+        mult: mult as u64,
+        shift: 32,
+    });
+}
+
+/// Shows the host this node's TSC, in a few quick rounds (see [`wire::boot::Header::ping`]); it then writes the clock page.
+///
+/// A host that has not answered by then takes the time at which it notices that the node is up.
+pub fn show() {
+    if super::config().has(flag::OWN_CLOCK) {
+        return;
+    }
+    let header = get().header();
+    let limit = hal::time::tsc() + ticks(PING_NS);
+    let mut seen_tsc = 0;
+    // BOUND: before the first program.
+    for round in 1..=PING_ROUNDS {
+        header.pong_tsc.put(seen_tsc);
+        header.ping_tsc.put(hal::time::tsc());
+        header.ping.store(round);
+        if round == 1 {
+            super::bell_node(); // From then on it watches.
+        }
+        // BOUND: PING_NS, before the first program.
+        while header.pong.load() != round {
+            if hal::time::tsc() > limit {
+                return;
+            }
+            hal::cpu::pause();
+        }
+        seen_tsc = hal::time::tsc();
+    }
+    header.pong_tsc.put(seen_tsc);
+    header.ping.store(PING_ROUNDS + 1);
+}
+
+/// The clock as it is now.
+pub fn read() -> ClockParams {
+    // BOUND: as long as the host writes some words.
+    loop {
+        if let Some(params) = get().clock().read() {
+            return params;
+        }
+        hal::cpu::pause();
+    }
+}

@@ -1,0 +1,71 @@
+//! The port to the host: the one room of the kernel that knows who serves what is not memory, time or signals.
+//!
+//! Everything that host and kernel say to each other are records of crate `wire` in the communication area, and bells. Where the
+//! area lies and who answers is chosen once, when the node starts:
+//!
+//! * **SharedRam**: the host has laid out the area in RAM that its processes map, and says where on the command line. Bells are
+//!   QEMU's ivshmem device. Every rank has a proxy.
+//! * **None**: nothing is on the command line. The area is memory of the kernel's own, and a bell is a call of the
+//!   [resident server](resident), which runs one program that the loader brought along.
+//!
+//! The records are the same, so that no path of a call has to know which it is: the choice is made where a bell is sent
+//! ([`bell`]), and where there is a device to ring nothing else is looked at.
+//!
+//! Outside of this room no part of the kernel names the area: a rank has its end of the port in [`RankPort`], a thread in
+//! [`ThreadPort`].
+
+mod area;
+mod clock;
+mod rank;
+mod resident;
+pub mod ship;
+mod thread;
+pub mod trace;
+
+pub use area::{clock_page, config, counters, directory, init, refuses};
+pub use clock::{read as clock_params, show as show_clock, start as start_clock, tsc_hz};
+pub use rank::{RankPort, Stage};
+pub use resident::attach as serve_alone;
+pub use thread::ThreadPort;
+
+use wire::boot::node;
+
+/// Bytes of RAM: all that the kernel found, and what it takes for itself.
+pub fn publish_memory(ram_bytes: u64, kernel_bytes: u64) {
+    let header = area::get().header();
+    header.ram_bytes.put(ram_bytes);
+    header.kernel_bytes.put(kernel_bytes);
+}
+
+/// The node has booted, with the PCT (`true`) or without.
+pub fn up(has_pct: bool) {
+    let header = area::get().header();
+    header.up_tsc.put(hal::time::tsc());
+    header.reach(if has_pct { node::UP } else { node::PCT_LOST });
+    bell_node();
+}
+
+/// The PCT ended: no rank can be started any more.
+pub fn pct_is_lost() {
+    area::get().header().reach(node::PCT_LOST);
+    bell_node();
+}
+
+/// The kernel panics: the host finds the words on the serial line. A node without a host ends with the report.
+pub fn panicked() {
+    if let Some(area) = area::known() {
+        area.header().reach(node::PANICKED);
+    }
+}
+
+/// Rings the host for the node as a whole.
+fn bell_node() {
+    bell(config().ranks);
+}
+
+/// Rings who serves rank `number`, or the node as a whole if there is no such rank.
+fn bell(number: usize) {
+    if !hal::doorbell::ring(number as u16) {
+        resident::rung(number);
+    }
+}

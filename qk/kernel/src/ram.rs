@@ -1,0 +1,126 @@
+//! RAM at boot: what there is, and what of it is free.
+//!
+//! BOUND: the ranges of RAM, at boot; so all below.
+
+use abi::map::{PAGE, PAGE_2M};
+use arrayvec::ArrayVec;
+use hal::addr::{Phys, PhysRange};
+use hal::boot::Boot;
+use wire::boot::TAIL_BYTES;
+
+/// Ranges of RAM that are worked with at boot.
+type Ranges = ArrayVec<PhysRange, 32>;
+
+/// The RAM of the node, and what of it nothing lies in yet.
+pub struct Free {
+    ram: Ranges,
+    free: Ranges,
+}
+
+impl Free {
+    /// All RAM but what the loader brought along.
+    pub fn of(boot: &Boot) -> Free {
+        // BOUND: as above.
+        let ram: Ranges = boot.memory.iter().copied().take(24).collect();
+        let mut free = Free {
+            free: ram.clone(),
+            ram,
+        };
+        // BOUND: the loader's modules.
+        for module in boot.modules {
+            free.carve(PhysRange::new(
+                module.start,
+                module.len_bytes().next_multiple_of(PAGE),
+            ));
+        }
+        free
+    }
+
+    /// Bytes of RAM.
+    pub fn ram_bytes(&self) -> u64 {
+        // BOUND: as above.
+        self.ram.iter().map(|range| range.len_bytes()).sum()
+    }
+
+    /// Bytes that are free.
+    pub fn free_bytes(&self) -> u64 {
+        // BOUND: as above.
+        self.free.iter().map(|range| range.len_bytes()).sum()
+    }
+
+    /// Takes `len_bytes` from the first range that has them.
+    ///
+    /// # Panics
+    /// When none has.
+    pub fn take(&mut self, len_bytes: u64) -> PhysRange {
+        // BOUND: as above.
+        let start = self
+            .free
+            .iter()
+            .find(|range| range.len_bytes() >= len_bytes)
+            .map(|range| range.start)
+            .expect("not enough memory for the kernel");
+        let taken = PhysRange::new(start, len_bytes);
+        self.carve(taken);
+        taken
+    }
+
+    /// Takes the node pool, which the host has in a file of its own: the last `len_bytes` of RAM before the tail. What a firmware or
+    /// the loader has put there, an initrd too, lies in the tail.
+    ///
+    /// # Panics
+    /// When the end of RAM is not free.
+    pub fn take_end(&mut self, len_bytes: u64) -> PhysRange {
+        // BOUND: as above.
+        let end = self.ram.iter().map(|range| range.end.0).max().unwrap_or(0);
+        let apart = len_bytes + TAIL_BYTES;
+        let start = end.next_multiple_of(PAGE_2M).checked_sub(apart);
+        let taken = start.map(|start| PhysRange::new(Phys(start), len_bytes));
+        let is_free = |taken: &PhysRange| {
+            let mut ranges = self.free.iter();
+            // BOUND: as above.
+            ranges.any(|range| range.holds(taken.start, taken.len_bytes()))
+        };
+        let taken = taken
+            .filter(is_free)
+            .expect("the end of RAM has no room for the node pool");
+        self.carve(PhysRange::new(taken.start, apart));
+        taken
+    }
+
+    /// Takes `gone` out of what is free.
+    pub fn carve(&mut self, gone: PhysRange) {
+        carve(&mut self.free, gone);
+    }
+
+    /// All RAM but `gone`.
+    pub fn ram_without<const N: usize>(&self, gone: [PhysRange; N]) -> impl AsRef<[PhysRange]> {
+        let mut ram = self.ram.clone();
+        // BOUND: a few.
+        for range in gone {
+            carve(&mut ram, range);
+        }
+        ram
+    }
+
+    /// What is free, at last.
+    pub fn into_ranges(self) -> impl Iterator<Item = PhysRange> {
+        self.free.into_iter()
+    }
+}
+
+fn carve(ranges: &mut Ranges, gone: PhysRange) {
+    let before = core::mem::take(ranges);
+    // BOUND: as above.
+    for range in before {
+        if !range.overlaps(gone) {
+            ranges.push(range);
+            continue;
+        }
+        for (start, end) in [(range.start, gone.start), (gone.end, range.end)] {
+            if start < end {
+                ranges.push(PhysRange { start, end });
+            }
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! A node without a host: QEMU starts the kernel with two modules, the PCT and a static program, and nothing else. There is no
+//! communication area, no ivshmem device and no proxy; the console is all that comes out.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use margay_tests::manifest::{self, Row};
+use margay_tests::run::{Outcome, Run};
+use margay_tests::scratch::Scratch;
+use margay_tests::tree;
+
+const PAGE: usize = 4096;
+/// A machine with as little as there can be: no PCI device but the bridges.
+const MACHINE: &str = "-nodefaults -no-user-config -display none -no-reboot -accel tcg -cpu max -bios qboot.rom \
+    -M q35,sata=off,smbus=off,vmport=off,hpet=off,i8042=off -serial stdio -device isa-debug-exit,iobase=0xf4,iosize=4";
+/// Programs of the conformance set, natively and here: output and status are the same.
+const PROGRAMS: &[&str] = &[
+    "exit_exit_255",
+    "malloc_churn",
+    "remap",
+    "handlers",
+    "timers",
+    "futex_wait.ping_pong",
+    "abort_handlers",
+    "realtime.musl",
+];
+
+/// What came of a node.
+struct Console {
+    /// What the program has put out.
+    output: String,
+    /// The last line.
+    last: String,
+    /// QEMU's exit status.
+    status: Option<i32>,
+    /// The log.
+    log: Vec<String>,
+}
+
+impl Console {
+    fn of(outcome: &Outcome) -> Result<Console> {
+        outcome.ended()?;
+        let text = outcome.stdout.text();
+        let is_log = |line: &&str| {
+            let number = line
+                .strip_prefix('[')
+                .and_then(|line| line.split_once("] "));
+            number.is_some_and(|(cpu, _)| cpu.parse::<u32>().is_ok())
+        };
+        let (log, rest): (Vec<&str>, Vec<&str>) = text.lines().partition(is_log);
+        let (last, output) = rest.split_last().context("nothing on the console")?;
+        Ok(Console {
+            output: output.join("\n"),
+            last: (*last).to_owned(),
+            status: outcome.status,
+            log: log.into_iter().map(String::from).collect(),
+        })
+    }
+
+    /// That the last line is this one, and QEMU's status says the same.
+    fn ended(&self, line: &str, status: i32) -> Result<()> {
+        ensure!(
+            self.last == line && self.status == Some((status << 1 | 1) & 0xff),
+            "not '{line}', but '{}' with QEMU's status {:?}; log: {:#?}",
+            self.last,
+            self.status,
+            self.log
+        );
+        Ok(())
+    }
+}
+
+fn pct() -> PathBuf {
+    tree::node_files().join("pct")
+}
+
+/// Starts a node with these modules, which QEMU passes as one, and arguments for the program.
+fn node(modules: &[&[u8]], memory: &str, args: &[String]) -> Result<Console> {
+    let scratch = Scratch::new()?;
+    let bundle = scratch.path().join("modules");
+    let mut bytes = Vec::new();
+    let mut lengths = Vec::new();
+    for module in modules {
+        bytes.resize(bytes.len().next_multiple_of(PAGE), 0);
+        bytes.extend_from_slice(module);
+        lengths.push(module.len().to_string());
+    }
+    fs::write(&bundle, &bytes)?;
+    let kernel = tree::node_files().join("margay.elf");
+    let mut command: Vec<String> = vec!["/usr/bin/env".into(), "qemu-system-x86_64".into()];
+    command.extend(MACHINE.split_whitespace().map(String::from));
+    command.extend(["-smp", "2", "-m", memory, "-kernel"].map(String::from));
+    command.push(text(&kernel));
+    if !modules.is_empty() {
+        command.extend(["-initrd".into(), text(&bundle), "-append".into()]);
+        let arguments = args.join(" ");
+        let lengths = lengths.join(",");
+        command.push(format!("margay.modules={lengths} -- {arguments}"));
+    }
+    Console::of(&Run::new(command).run()?)
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+fn row(name: &str) -> Result<Row> {
+    let rows = manifest::conformance("64K")?;
+    let row = rows.into_iter().find(|row| row.name == name);
+    row.with_context(|| format!("no program {name}"))
+}
+
+/// Runs a program with the arguments that it has natively; [`Run::native`] gives it its path as its name.
+fn program(row: &Row) -> Result<Console> {
+    let path = tree::program(&row.kind, &row.program);
+    let args: Vec<String> = [text(&path)]
+        .into_iter()
+        .chain(row.args.iter().cloned())
+        .collect();
+    let file = fs::read(&path).with_context(|| text(&path))?;
+    node(&[&fs::read(pct())?, &file], "128", &args)
+}
+
+#[test]
+fn programs_run_as_natively() -> Result<()> {
+    for name in PROGRAMS {
+        let row = row(name)?;
+        let native = Run::native(&row).run()?;
+        let here = program(&row).context(*name)?;
+        ensure!(
+            here.output == native.stdout.text().trim_end_matches('\n'),
+            "{name}: natively\n{}\nhere\n{}",
+            native.stdout.text(),
+            here.output
+        );
+        let status = native.status.context("hung natively")?;
+        let line = match status {
+            129..=192 => format!("margay: ended by signal {}", status - 128),
+            _ => format!("margay: exited with status {status}"),
+        };
+        here.ended(&line, status).context(*name)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_not_served_is_said_once() -> Result<()> {
+    let here = program(&row("stdio_files")?)?;
+    ensure!(here.last.starts_with("margay: "), "{}", here.last);
+    let said =
+        |line: &&String| line.contains("openat (257) is not served on a node without a host");
+    ensure!(here.log.iter().filter(said).count() == 1, "{:#?}", here.log);
+    Ok(())
+}
+
+#[test]
+fn modules_that_cannot_run_get_one_line() -> Result<()> {
+    let pct = fs::read(pct())?;
+    let hello = fs::read(tree::program("glibc-static", "hello"))?;
+    let dynamic = fs::read(tree::program("glibc-dynamic", "blas_threads"))?;
+    let args = ["a".to_owned()];
+    let nothing =
+        "margay: nothing to run: the program is the loader's second module, after the PCT";
+    node(&[], "64", &args)?.ended(nothing, 71)?;
+    node(&[&pct], "64", &args)?.ended(nothing, 71)?;
+    node(&[&pct[..100], &hello], "64", &args)?
+        .ended("margay: the PCT is gone: nothing can be run", 71)?;
+    let refused = |modules: &[&[u8]], part: &str| {
+        let here = node(modules, "64", &args)?;
+        ensure!(here.last.contains(part), "'{}' without '{part}'", here.last);
+        here.ended(&here.last, 126)
+    };
+    refused(&[&pct, b"#!/bin/sh\n"], "not an ELF program")?;
+    refused(&[&pct, &hello[..200]], "truncated")?;
+    refused(&[&pct, &dynamic], "it needs an interpreter")?;
+    refused(&[&pct, &with_much_memory(&hello)?], "does not fit")
+}
+
+/// The same program with a segment of 4 GiB (Elf64_Phdr of elf(5)).
+fn with_much_memory(program: &[u8]) -> Result<Vec<u8>> {
+    const LOAD_WRITABLE: [u8; 8] = [1, 0, 0, 0, 6, 0, 0, 0];
+    const MEMSZ: usize = 40;
+    let mut program = program.to_vec();
+    let at = program
+        .windows(8)
+        .position(|window| window == LOAD_WRITABLE)
+        .context("a segment that can be written")?;
+    program[at + MEMSZ..at + MEMSZ + 8].copy_from_slice(&(4u64 << 30).to_le_bytes());
+    Ok(program)
+}
