@@ -4,7 +4,7 @@
 //! symbolises. A panic while printing a panic report just stops.
 
 use crate::task::kstack;
-use crate::traps::{self, UserFrame};
+use crate::traps::{self, Registers};
 use crate::{cpu, serial};
 use arrayvec::{ArrayString, ArrayVec};
 use core::fmt::{self, Write};
@@ -31,7 +31,7 @@ pub struct PanicReport<'a> {
     /// What happened, in one line.
     pub reason: &'a str,
     /// The registers, when an exception was the cause.
-    pub registers: Option<&'a UserFrame>,
+    pub registers: Option<Registers>,
     /// Return addresses, innermost first.
     pub backtrace: &'a [u64],
 }
@@ -42,7 +42,7 @@ pub(crate) fn in_progress() -> bool {
 }
 
 /// Ends the node because of `reason`.
-pub(crate) fn die(reason: fmt::Arguments<'_>, registers: Option<&UserFrame>) -> ! {
+pub(crate) fn die(reason: fmt::Arguments<'_>, registers: Option<Registers>) -> ! {
     let cpu = cpu::id();
     if PANICKING_CPU
         .compare_exchange(NO_CPU, cpu, Ordering::SeqCst, Ordering::Relaxed)
@@ -59,7 +59,7 @@ pub(crate) fn die(reason: fmt::Arguments<'_>, registers: Option<&UserFrame>) -> 
     // A message that cannot be formatted is printed as far as it came.
     let _ = text.write_fmt(reason);
     let backtrace = match registers {
-        Some(frame) => backtrace(frame.rip, frame.rbp),
+        Some(at) => backtrace(at.rip, at.general.rbp),
         None => backtrace(0, frame_pointer()),
     };
     let report = PanicReport {
@@ -77,9 +77,10 @@ pub(crate) fn die(reason: fmt::Arguments<'_>, registers: Option<&UserFrame>) -> 
 
 fn print(report: &PanicReport<'_>) {
     serial::line(format_args!("PANIC cpu {}: {}", report.cpu, report.reason));
-    if let Some(r) = report.registers {
+    if let Some(all) = report.registers {
+        let r = all.general;
         for names in [
-            [("rip", r.rip), ("rsp", r.rsp), ("rflags", r.rflags)],
+            [("rip", all.rip), ("rsp", all.rsp), ("rflags", all.rflags)],
             [("rax", r.rax), ("rbx", r.rbx), ("rcx", r.rcx)],
             [("rdx", r.rdx), ("rsi", r.rsi), ("rdi", r.rdi)],
             [("rbp", r.rbp), ("r8", r.r8), ("r9", r.r9)],

@@ -25,8 +25,24 @@ pub fn report(thread: &Thread, f: &UserFrame, info: &SigInfo) {
     crash.trap[0].put(u64::from(trap.vector));
     crash.trap[1].put(trap.error);
     let regs = [
-        f.rip, f.rsp, f.rflags, f.rax, f.rbx, f.rcx, f.rdx, f.rsi, f.rdi, f.rbp, f.r8, f.r9, f.r10,
-        f.r11, f.r12, f.r13, f.r14, f.r15,
+        f.rip(),
+        f.rsp,
+        f.rflags(),
+        f.rax,
+        f.rbx,
+        f.rcx,
+        f.rdx,
+        f.rsi,
+        f.rdi,
+        f.rbp,
+        f.r8,
+        f.r9,
+        f.r10,
+        f.r11,
+        f.r12,
+        f.r13,
+        f.r14,
+        f.r15,
     ];
     // BOUND: the words of a record.
     crash

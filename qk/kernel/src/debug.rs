@@ -86,7 +86,7 @@ fn pause(
     with: u64,
 ) -> u8 {
     if thread.debugged.steps.swap(false, Ordering::Relaxed) {
-        frame.rflags &= !TRAP_FLAG;
+        frame.set_rflags(frame.rflags() & !TRAP_FLAG);
     }
     let go = halt::halt(thread, frame, nr, why, with);
     thread.debugged.steps.store(go.step, Ordering::Relaxed);
@@ -157,7 +157,7 @@ pub fn returns(thread: &Thread, frame: &mut UserFrame) {
         here.store(wanted, Ordering::Relaxed);
     }
     if thread.debugged.steps.load(Ordering::Relaxed) {
-        frame.rflags |= TRAP_FLAG;
-        hal::cpu::set_return_slow();
+        frame.set_rflags(frame.rflags() | TRAP_FLAG);
+        frame.return_fully();
     }
 }

@@ -4,7 +4,6 @@ use core::sync::atomic::Ordering;
 
 use abi::Errno;
 use abi::control::HostOp;
-use abi::map::USER_TOP;
 use hal::traps::UserFrame;
 use qk_core::signals::{Action, Delivery, SigInfo, SigSet, Signal, sa};
 
@@ -44,7 +43,7 @@ pub fn before_return<const DEBUG: bool>(
             // No handler ran: the call starts again as if nothing had been.
             if let Some((nr, _)) = interrupted.take() {
                 settle_interrupted(frame, nr, true);
-                hal::cpu::set_return_slow();
+                frame.return_fully();
             }
             // No handler restores the mask, and the call is not to start again under its temporary one: a handler that ran in
             // ring 3 before it started would not end it. What the old mask lets in comes first (Linux: restore_saved_sigmask).
@@ -116,9 +115,9 @@ fn stops(
     nr: Option<u64>,
     interrupted: &mut Option<(u64, Errno)>,
 ) -> bool {
-    let (rip, rax) = (frame.rip, frame.rax);
+    let (rip, rax) = (frame.rip(), frame.rax);
     let stopped = debug::stops(thread, frame, nr);
-    if (frame.rip, frame.rax) != (rip, rax) {
+    if (frame.rip(), frame.rax) != (rip, rax) {
         *interrupted = None;
     }
     stopped
@@ -209,7 +208,7 @@ fn deliver<const DEBUG: bool>(
 
 fn settle_interrupted(frame: &mut UserFrame, nr: u64, restart: bool) {
     if restart {
-        frame.rip -= SYSCALL_BYTES;
+        frame.set_rip(frame.rip().wrapping_sub(SYSCALL_BYTES));
         frame.rax = nr;
     } else {
         frame.rax = Errno::EINTR.ret() as u64;
@@ -236,10 +235,9 @@ fn enter(
     if thread.rank.threads.live() > 1 {
         signal::hand_over_blocked(thread);
     }
-    // SYSRET does what a handler needs: it finds nothing of the program in rcx and r11. But it must not be given an address
-    // that no code can have.
-    if !entered || frame.rip >= USER_TOP {
-        hal::cpu::set_return_slow();
+    // SYSRET does what a handler needs: it finds nothing of the program in rcx and r11.
+    if !entered {
+        frame.return_fully();
     }
     entered
 }

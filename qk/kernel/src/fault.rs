@@ -87,7 +87,7 @@ fn fetched(
     frame: &mut UserFrame,
     trap: Trap,
 ) -> Option<Result<(), abi::Errno>> {
-    (trap.vector == vector::PAGE && trap.cr2 == frame.rip)
+    (trap.vector == vector::PAGE && trap.cr2 == frame.rip())
         .then(|| vsyscall::emulate(thread, frame))
         .flatten()
 }
@@ -99,7 +99,7 @@ fn grown(thread: &'static Thread, trap: Trap) -> bool {
 
 /// Linux's signal, code and address for an exception (arch/x86/kernel/traps.c, arch/x86/mm/fault.c).
 fn info(rank: &Rank, frame: &UserFrame, trap: Trap) -> SigInfo {
-    let here = frame.rip;
+    let here = frame.rip();
     match trap.vector {
         vector::DIVIDE => SigInfo::fault(Signal::FPE, si::FPE_INTDIV, here),
         vector::DEBUG => SigInfo::fault(Signal::TRAP, si::TRAP_TRACE, here),

@@ -60,8 +60,33 @@ fn show(thread: &Thread, f: &UserFrame, nr: Option<u64>) {
     let call = nr.unwrap_or(NO_CALL);
     // The selectors of ds, es, fs and gs are 0 in 64-bit programs.
     let general: [u64; GENERAL] = [
-        f.r15, f.r14, f.r13, f.r12, f.rbp, f.rbx, f.r11, f.r10, f.r9, f.r8, f.rax, f.rcx, f.rdx,
-        f.rsi, f.rdi, call, f.rip, f.cs, f.rflags, f.rsp, f.ss, fs_base, gs_base, 0, 0, 0, 0,
+        f.r15,
+        f.r14,
+        f.r13,
+        f.r12,
+        f.rbp,
+        f.rbx,
+        f.r11,
+        f.r10,
+        f.r9,
+        f.r8,
+        f.rax,
+        f.rcx,
+        f.rdx,
+        f.rsi,
+        f.rdi,
+        call,
+        f.rip(),
+        f.cs,
+        f.rflags(),
+        f.rsp,
+        f.ss,
+        fs_base,
+        gs_base,
+        0,
+        0,
+        0,
+        0,
     ];
     // BOUND: the registers.
     for (to, from) in record.general.iter().zip(general) {
@@ -97,13 +122,15 @@ fn load(thread: &Thread, f: &mut UserFrame) {
         ..,
     ] = words;
     let [.., rip, _, rflags, rsp, _, fs_base, gs_base, _, _, _, _] = words;
-    (f.rip, f.rsp, f.rflags) = (rip, rsp, rflags);
+    f.set_rip(rip);
+    f.set_rflags(rflags);
+    f.rsp = rsp;
     // What cannot be an address cannot be a base either: it stays as it is.
     if fs_base < WINDOW_TOP && gs_base < WINDOW_TOP {
         let _ = hal::task::set_fs_base(fs_base);
         let _ = hal::task::set_gs_base(gs_base);
     }
-    hal::cpu::set_return_slow();
+    f.return_fully();
     thread.task.context().with_fpu(|image, _| {
         let mut bytes = [0; FPU_BYTES];
         let len_bytes = record.get_fpu(&mut bytes).min(image.len());

@@ -109,7 +109,7 @@ pub fn fault(frame: &UserFrame, trap: Trap) -> ! {
     log::error!(
         "PCT: {} at rip {:#x}, address {:#x}, rsp {:#x}: no rank can be started any more",
         hal::traps::name(trap.vector),
-        frame.rip,
+        frame.rip(),
         trap.cr2,
         frame.rsp
     );

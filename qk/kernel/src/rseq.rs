@@ -111,8 +111,8 @@ pub fn abort_if_inside(thread: &Thread, frame: &mut UserFrame) {
         .ok()
         .and_then(|at| hal::user::read_u32(at).ok());
     let expected = thread.rseq[1].load(Ordering::Relaxed) as u32;
-    if frame.rip.wrapping_sub(start) < length && signature == Some(expected) {
-        frame.rip = abort;
+    if frame.rip().wrapping_sub(start) < length && signature == Some(expected) {
+        frame.set_rip(abort);
     }
     // Outside of it the pointer is stale: Linux clears it either way. A program that made its at unwritable keeps it.
     let _ = put_words(at + CRITICAL_SECTION, &[0]);

@@ -71,13 +71,13 @@ pub fn push(
     // A handler starts with the FPU of a fresh program (Linux: fpu__clear_user_states).
     hal::task::reset_fpu();
     thread.altstack.enter_handler();
-    frame.rip = action.handler;
+    frame.set_rip(action.handler);
     frame.rsp = at;
     frame.rdi = u64::from(info.signal.number());
     frame.rsi = at + HEAD_WORDS as u64 * 8;
     frame.rdx = at + UCONTEXT;
     frame.rax = 0;
-    frame.rflags &= !HANDLER_CLEARS;
+    frame.set_rflags(frame.rflags() & !HANDLER_CLEARS);
     frame.set_user_segments();
     Ok(())
 }
@@ -97,7 +97,7 @@ fn words(
     let words = [
         restorer, UC_FLAGS, 0, stack_base, stack_flags, stack_bytes,
         f.r8, f.r9, f.r10, f.r11, f.r12, f.r13, f.r14, f.r15, f.rdi, f.rsi, f.rbp, f.rbx, f.rdx,
-        f.rax, f.rcx, f.rsp, f.rip, f.rflags, selectors, error, vector, old_mask, cr2, fpu,
+        f.rax, f.rcx, f.rsp, f.rip(), f.rflags(), selectors, error, vector, old_mask, cr2, fpu,
         0, 0, 0, 0, 0, 0, 0, 0,
         old_mask,
         signo, code, a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
@@ -133,8 +133,9 @@ fn load(f: &mut UserFrame, words: &[u64; MASK - CONTEXT], uc_flags: u64) {
     (f.r12, f.r13, f.r14, f.r15) = (*r12, *r13, *r14, *r15);
     (f.rdi, f.rsi, f.rbp, f.rbx) = (*rdi, *rsi, *rbp, *rbx);
     (f.rdx, f.rax, f.rcx) = (*rdx, *rax, *rcx);
-    (f.rsp, f.rip) = (*rsp, *rip);
-    f.rflags = f.rflags & !RETURNED_FLAGS | rflags & RETURNED_FLAGS;
+    f.rsp = *rsp;
+    f.set_rip(*rip);
+    f.set_rflags(f.rflags() & !RETURNED_FLAGS | rflags & RETURNED_FLAGS);
     let (cs, ss) = (selectors & 0xffff | 3, selectors >> 48 | 3);
     f.set_user_segments();
     f.cs = cs;

@@ -113,12 +113,11 @@ pub extern "C" fn syscall(frame: &mut UserFrame) {
         (SET_FS, _) => task::set_fs_base(frame.rdi).map_or(22, |()| 0),
         (CHANGE_RBX, _) => {
             frame.rbx = 0x1234;
-            cpu::set_return_slow();
+            frame.return_fully();
             0
         }
         (GO, _) => {
-            frame.rip = frame.rdi;
-            cpu::set_return_slow();
+            frame.set_rip(frame.rdi);
             0
         }
         (ARM_TIMER, _) => arm_timer(),
@@ -134,7 +133,8 @@ pub fn user_trap(frame: &mut UserFrame, trap: Trap) {
         frame.r15 >= CODE,
         "unannounced {trap:x?} in ring 3, {frame:x?}"
     );
-    frame.rip = core::mem::take(&mut frame.r15);
+    let after = core::mem::take(&mut frame.r15);
+    frame.set_rip(after);
 }
 
 /// Arms the timer at the first call; then returns whether it has interrupted ring 3.
@@ -179,7 +179,7 @@ fn map(root: Phys, va: u64, frame_at: Phys, flags: u64) {
 /// After a switch there is nothing to do.
 extern "C" fn arrived() {}
 
-/// An address space with the programs, data and a stack; starts at `entry` with `index` in rdi.
+/// An address space with the programs, data and a stack with `index` on top; starts at `entry`.
 fn load(entry: *const u8, index: u64) -> Box<Context> {
     let (start, end) = (&raw const programs, &raw const programs_end);
     // SAFETY: The two labels bracket the programs in .rodata.
@@ -188,9 +188,11 @@ fn load(entry: *const u8, index: u64) -> Box<Context> {
     aspace::new_root(root);
     mem::copy_out(code, image);
     map(root, CODE, code, P | U);
-    (DATA..STACK_TOP)
-        .step_by(4096)
-        .for_each(|va| map(root, va, frame(), P | W | U | NX));
+    (DATA..STACK_TOP).step_by(4096).for_each(|va| {
+        let at = frame();
+        mem::write_u64(at + 4088, index);
+        map(root, va, at, P | W | U | NX);
+    });
     let Some(context) = Context::new_user() else {
         panic!("no memory for a context")
     };
@@ -200,7 +202,6 @@ fn load(entry: *const u8, index: u64) -> Box<Context> {
         root,
         arrived,
     );
-    context.with_frame(|frame| frame.rdi = index);
     context
 }
 

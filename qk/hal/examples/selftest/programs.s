@@ -105,9 +105,10 @@ lsll %eax, %ebx
 MUST_EQUAL $0, %rbx
 jmp pass
 
-// Two of these yield to each other; rdi tells them apart.
+// Two of these yield to each other; the top of the stack tells them apart.
 .global switching
 switching:
+movq {data} + 0x2ff8, %rdi
 leaq 0x1111(%rdi), %rbx
 leaq {data}(, %rdi, 8), %r12
 movq %rbx, %xmm3

@@ -24,7 +24,7 @@ pub(crate) struct CpuLocal {
     this: AtomicPtr<CpuLocal>,
     id: AtomicU64,
     /// Where entries from ring 3 build their frame on the running task's kernel stack. Mirrors TSS.RSP0. The word at this
-    /// address makes the syscall exit restore every register (`set_return_slow`): it belongs to the task, not to the CPU.
+    /// address is the frame's last.
     pub kstack_top: AtomicU64,
     /// Scratch of the syscall entry.
     user_rsp: AtomicU64,

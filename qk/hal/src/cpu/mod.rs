@@ -115,18 +115,6 @@ pub fn set_entry_counter(cpu: usize, counter: &'static AtomicU64) {
     }
 }
 
-/// Makes the running task's return to ring 3 restore every register from its frame (by IRETQ).
-///
-/// For code that edits more of a system call's frame than `rax`, `rdx`, `rsi`, `rdi`, `rsp` and flags, or makes it return to an
-/// address that may lie above [`USER_TOP`](abi::map::USER_TOP), where SYSRET could fault: sigreturn, execve. Returns from traps and interrupts always restore everything. The request stays with the task if it is switched away before it returns.
-pub fn set_return_slow() {
-    let word = local().kstack_top.load(Ordering::Relaxed) as *mut u64;
-    // SAFETY: 1. `kstack_top` is the running context's, set before any entry from ring 3: 16 bytes above it are reserved
-    //            for this word (task::kstack) and hold no Rust object.
-    //         2. Only this CPU uses the stack of its running task.
-    unsafe { word.write(1) };
-}
-
 /// Ends the node: QEMU's exit status becomes `code << 1 | 1`. On a machine without that device the CPU stops.
 pub fn exit_node(code: u8) -> ! {
     // SAFETY: Writing the debug-exit port ends the machine or, without the device, does nothing.

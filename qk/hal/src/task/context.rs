@@ -104,7 +104,6 @@ impl Context {
         };
         self.acquire();
         let top = stack
-            .top()
             .push_frame(frame)
             .push(traps::first_return())
             .push(arrived as *const () as u64);
@@ -138,25 +137,6 @@ impl Context {
         panic!("a context was to run on two CPUs");
     }
 
-    /// Lets `edit` see and change the registers the thread will return to ring 3 with; all of them are restored then. For threads
-    /// that are not running: a new one, or one that was switched away. The running one has its frame from its handler.
-    ///
-    /// # Panics
-    /// When the thread keeps running, or is a kernel thread.
-    pub fn with_frame<R>(&self, edit: impl FnOnce(&mut UserFrame) -> R) -> R {
-        let (Some(stack), true) = (&self.stack, self.fpu.is_some()) else {
-            panic!("kernel threads have no user frame")
-        };
-        self.acquire();
-        // SAFETY: 1. A program's stack holds its frame at the top, from `new_user` on and while it is in the kernel.
-        //         2. `running` is ours, so neither the thread nor another editor uses the frame. Its handler up the stack does hold a
-        //            `&mut`, but it is suspended in `switch`, a call opaque to the compiler, and reads afresh after it.
-        let result = edit(unsafe { &mut *stack.frame() });
-        stack.set_return_slow();
-        self.running.store(false, Ordering::Release);
-        result
-    }
-
     /// Lets `look` see the FPU state of the running program, whose context this is: as XSAVE lays it out, and which state
     /// components that are (XCR0). What it changes takes effect, as far as the CPU can load it, when it returns `true`.
     ///
@@ -174,26 +154,6 @@ impl Context {
         if look(state.bytes(), features::xcr0()) {
             state.make_loadable();
             state.restore();
-        }
-    }
-
-    /// Sets the FS and GS bases of a thread that is not running. Not canonical ones become 0.
-    pub fn set_bases(&self, fs: u64, gs: u64) {
-        self.acquire();
-        self.fs_base.store(canonical(fs), Ordering::Relaxed);
-        self.gs_base.store(canonical(gs), Ordering::Relaxed);
-        self.running.store(false, Ordering::Release);
-    }
-
-    /// Moves the thread to another address space, at its next switch or, when it is the running one, now (execve).
-    ///
-    /// # Panics
-    /// When `root` is not an address space.
-    pub fn set_root(&self, root: Phys) {
-        aspace::check_root(root);
-        self.root.store(root.0, Ordering::Relaxed);
-        if core::ptr::eq(local().current.load(Ordering::Relaxed), self) {
-            aspace::load(root);
         }
     }
 

@@ -11,7 +11,7 @@ use crate::addr::Phys;
 use crate::boot::paging;
 use crate::heap;
 use crate::sync::Mutex;
-use crate::traps::UserFrame;
+use crate::traps::{FRAME_BYTES, UserFrame};
 use abi::map::{KSTACKS, PAGE};
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,7 +21,7 @@ pub const KSTACK_BYTES: u64 = 16 << 10;
 const STRIDE: u64 = KSTACK_BYTES + PAGE;
 /// Stacks that the area may hold (1 GiB of addresses).
 const MAX_STACKS: u64 = (1 << 30) / STRIDE;
-/// Kept free above the frame of an entry from ring 3: the word of `cpu::set_return_slow`, and alignment.
+/// Above what the CPU and the entries push: the last word of a frame, and alignment.
 const TOP_RESERVED: u64 = 16;
 
 /// End of the first free stack; each free stack's highest word holds the next one. 0 ends the list.
@@ -87,13 +87,14 @@ impl KStack {
 
     /// Where entries from ring 3 put their frame.
     pub(crate) fn frame(&self) -> *mut UserFrame {
-        (self.top_addr() - size_of::<UserFrame>() as u64) as *mut UserFrame
+        (self.top_addr() - FRAME_BYTES as u64) as *mut UserFrame
     }
 
-    /// Makes the next system call exit on this stack restore every register (`cpu::set_return_slow`).
-    pub(crate) fn set_return_slow(&self) {
-        // SAFETY: The word is reserved for this, and the owner of the stack's context calls.
-        unsafe { (self.top_addr() as *mut u64).write(1) };
+    /// Puts a frame where entries from ring 3 have theirs. What was on the stack is gone.
+    pub(crate) fn push_frame(&self, frame: &UserFrame) -> StackTop {
+        // SAFETY: 1. The stack is mapped, unused, and far larger than a frame.
+        unsafe { self.frame().write(*frame) };
+        StackTop(self.frame() as u64)
     }
 
     /// Gives the stack to its CPU for good.
@@ -123,14 +124,6 @@ impl StackTop {
         let at = self.0 - size_of::<u64>() as u64;
         // SAFETY: The stack is mapped, unused, and far larger than what its owner prepares on it (a frame and a few words).
         unsafe { (at as *mut u64).write(word) };
-        Self(at)
-    }
-
-    /// Puts a frame on the stack.
-    pub(crate) fn push_frame(self, frame: &UserFrame) -> Self {
-        let at = self.0 - size_of::<UserFrame>() as u64;
-        // SAFETY: As in `push`.
-        unsafe { (at as *mut UserFrame).write(*frame) };
         Self(at)
     }
 }

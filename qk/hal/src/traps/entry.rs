@@ -74,8 +74,8 @@ global_asm!(
     "cmpq $0, {frame_bytes}(%rsp)",
     "jne return_to_user",
     // Rust preserved rbx, rbp and r12..r15; rcx and r11 are SYSRET's rip and rflags, as the program expects after SYSCALL. SYSRET cannot
-    // fault on a non-canonical rip here: nothing above slot 0 is executable, so SYSCALL's return address lies below 512 GiB, and code
-    // that writes another one calls cpu::set_return_slow.
+    // fault on a non-canonical rip here: nothing above slot 0 is executable, so SYSCALL's return address lies below 512 GiB, and
+    // another one is written by UserFrame::set_rip only.
     "movq 56(%rsp), %r10",
     "movq 64(%rsp), %r9",
     "movq 72(%rsp), %r8",
@@ -92,7 +92,6 @@ global_asm!(
     ".balign 16",
     ".global return_to_user",
     "return_to_user:",
-    "movq $0, {frame_bytes}(%rsp)",
     "movq %rsp, %rdi",
     "call {make_returnable}",
     "9: POP_REGISTERS",
@@ -110,7 +109,6 @@ global_asm!(
     "movq %rsp, %rdi",
     "xorl %ebp, %ebp",
     "call {entered_from_user}",
-    "movq $0, {frame_bytes}(%rsp)",
     "jmp 9b",
     "1: PUSH_REGISTERS",
     "movq %rsp, %rdi",

@@ -8,7 +8,8 @@ mod entry;
 mod frame;
 mod idt;
 
-pub use frame::{Trap, UserFrame};
+use frame::KernelFrame;
+pub use frame::{General, Registers, Trap, UserFrame};
 
 use crate::cpu::{debug, local};
 use crate::panic::PanicReport;
@@ -19,6 +20,7 @@ use crate::{apic, panic};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 pub(crate) use entry::{first_return, init_syscall, sort_fixups};
+pub(crate) use frame::FRAME_BYTES;
 
 /// Page fault.
 const PAGE_FAULT: u8 = 14;
@@ -31,7 +33,8 @@ const DOUBLE_FAULT: u8 = 8;
 /// The kernel's side, set once.
 #[derive(Clone, Copy)]
 pub struct Handlers {
-    /// A system call; the frame's `rax` becomes the result. Other edits need [`crate::cpu::set_return_slow`].
+    /// A system call; the frame's `rax` becomes the result, and edits of `rdx`, `rsi`, `rdi`, `rsp`, rip and flags take effect. Those
+    /// of other registers need [`UserFrame::return_fully`].
     pub syscall: extern "C" fn(&mut UserFrame),
     /// An exception in ring 3. Edits of the frame take effect.
     pub user_trap: fn(&mut UserFrame, Trap),
@@ -82,7 +85,7 @@ fn user_trap(frame: &mut UserFrame, trap: Trap) {
         Some(handlers) => (handlers.user_trap)(frame, trap),
         None => panic::die(
             format_args!("trap {} in ring 3 before there are handlers", trap.vector),
-            Some(frame),
+            Some(frame.registers()),
         ),
     }
 }
@@ -102,6 +105,7 @@ fn interrupt(vector: u8, frame: Option<&mut UserFrame>) {
 
 /// An exception or interrupt in ring 3.
 extern "C" fn entered_from_user(frame: &mut UserFrame) {
+    frame.entered_by_trap();
     let vector = frame.vector();
     if vector < FIRST_INTERRUPT {
         user_trap(
@@ -120,10 +124,10 @@ extern "C" fn entered_from_user(frame: &mut UserFrame) {
 
 /// The last step of every full return to ring 3: makes IRETQ unable to fault, whatever was edited.
 extern "C" fn make_returnable(frame: &mut UserFrame) {
-    frame.force_user_flags();
     if frame.return_fault().is_some() {
         mend(frame);
     }
+    frame.leaves();
 }
 
 #[cold]
@@ -140,12 +144,11 @@ fn mend(frame: &mut UserFrame) {
                 cr2: 0,
             },
         );
-        frame.force_user_flags();
     }
 }
 
 /// An exception or interrupt in ring 0.
-extern "C" fn entered_from_kernel(frame: &mut UserFrame) {
+extern "C" fn entered_from_kernel(frame: &mut KernelFrame) {
     let vector = frame.vector();
     if vector >= FIRST_INTERRUPT {
         interrupt(vector, None);
@@ -162,13 +165,13 @@ extern "C" fn entered_from_kernel(frame: &mut UserFrame) {
                 name(vector),
                 frame.error
             ),
-            Some(frame),
+            Some(frame.registers()),
         );
     }
 }
 
 /// NMI, double fault and machine check: may strike anywhere, on their own stacks.
-extern "C" fn entered_paranoid(frame: &mut UserFrame) {
+extern "C" fn entered_paranoid(frame: &mut KernelFrame) {
     let vector = frame.vector();
     if vector != NMI {
         let (error, cr2) = (frame.error, read_cr2());
@@ -180,7 +183,7 @@ extern "C" fn entered_paranoid(frame: &mut UserFrame) {
         };
         panic::die(
             format_args!("{what}, error {error:#x}, address {cr2:#x}"),
-            Some(frame),
+            Some(frame.registers()),
         );
     }
     if panic::in_progress() {

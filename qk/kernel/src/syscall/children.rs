@@ -143,8 +143,24 @@ fn record_registers(call: &Call<'_>, birth: &Birth, child: &Child) -> Result<(),
     let rsp = if birth.stack == 0 { f.rsp } else { birth.stack };
     // The child finds 0 in rax, and what SYSCALL leaves in rcx and r11.
     let registers = [
-        f.r8, f.r9, f.r10, f.rflags, f.r12, f.r13, f.r14, f.r15, f.rdi, f.rsi, f.rbp, f.rbx, f.rdx,
-        0, f.rip, rsp, f.rip, f.rflags,
+        f.r8,
+        f.r9,
+        f.r10,
+        f.rflags(),
+        f.r12,
+        f.r13,
+        f.r14,
+        f.r15,
+        f.rdi,
+        f.rsi,
+        f.rbp,
+        f.rbx,
+        f.rdx,
+        0,
+        f.rip(),
+        rsp,
+        f.rip(),
+        f.rflags(),
     ];
     // BOUND: the words of a record.
     for (to, from) in child.registers.iter().zip(registers) {

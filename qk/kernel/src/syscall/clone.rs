@@ -199,7 +199,7 @@ fn begin(call: &Call<'_>, thread: &'static Thread, request: &Request, tid: u64, 
     let mut frame = *call.frame;
     frame.rax = 0;
     // What SYSCALL leaves there.
-    (frame.rcx, frame.r11) = (frame.rip, frame.rflags);
+    (frame.rcx, frame.r11) = (frame.rip(), frame.rflags());
     if request.stack != 0 {
         frame.rsp = request.stack;
     }

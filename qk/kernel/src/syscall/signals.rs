@@ -93,7 +93,7 @@ pub fn sigreturn(call: &mut Call<'_>) -> SysResult {
     if sigframe::pop(call.thread, call.frame).is_err() {
         signal::force(call.thread, sigframe::bad_frame());
     }
-    hal::cpu::set_return_slow();
+    call.frame.return_fully();
     // What is returned goes into rax: the program's own, which says nothing about an interrupted call.
     call.frame.orig_rax_or_vector = delivery::NO_CALL;
     Ok(call.frame.rax)

@@ -20,7 +20,7 @@ const GETCPU: u64 = PAGE + 0x800;
 /// # Errors
 /// EFAULT for a bad pointer or stack, which is fatal; `None` when there is no such call.
 pub fn emulate(thread: &'static Thread, frame: &mut UserFrame) -> Option<Result<(), Errno>> {
-    let handler: fn(&mut Call<'_>) -> SysResult = match frame.rip {
+    let handler: fn(&mut Call<'_>) -> SysResult = match frame.rip() {
         GETTIMEOFDAY => time::gettimeofday,
         TIME => time::time,
         GETCPU => schedule::getcpu,
@@ -33,7 +33,7 @@ pub fn emulate(thread: &'static Thread, frame: &mut UserFrame) -> Option<Result<
             thread,
             rank: thread.rank,
         })?;
-        frame.rip = caller;
+        frame.set_rip(caller);
         frame.rsp += 8;
         Ok(())
     };
