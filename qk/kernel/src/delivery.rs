@@ -215,7 +215,8 @@ fn settle_interrupted(frame: &mut UserFrame, nr: u64, restart: bool) {
     }
 }
 
-/// Makes `frame` enter a handler; `false`: its stack has no room, and the thread gets SIGSEGV instead.
+/// Makes `frame` enter a handler; `false`: its stack has no room, or the critical section that was interrupted is none, and the
+/// thread gets SIGSEGV.
 #[inline(always)] // Of every delivery, in one place of each of its two forms.
 fn enter(
     thread: &'static Thread,
@@ -224,8 +225,9 @@ fn enter(
     action: &Action,
     restore: SigSet,
 ) -> bool {
-    rseq::abort_if_inside(thread, frame);
-    let entered = sigframe::push(thread, frame, info, action, restore).is_ok();
+    // As on Linux the handler is entered after a bad critical section, too; SIGSEGV then comes before its first instruction.
+    let restarted = rseq::abort_if_inside(thread, frame).is_ok();
+    let entered = sigframe::push(thread, frame, info, action, restore).is_ok() && restarted;
     if !entered {
         let mut signals = thread.rank.signals.lock();
         let mut own = thread.signals.lock();

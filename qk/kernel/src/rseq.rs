@@ -4,21 +4,23 @@
 use core::sync::atomic::Ordering;
 
 use abi::Errno;
+use abi::map::USER_TOP;
 use hal::traps::UserFrame;
 
 use crate::syscall::SysResult;
-use crate::syscall::args::{get_words, put_words, user};
+use crate::syscall::args::{get_u32, get_words, put_words};
 use crate::thread::Thread;
 
 /// Bytes of struct rseq as registered by glibc 2.35 and later.
 const AREA_BYTES: u64 = 32;
 const UNREGISTER: u64 = 1;
-/// Offset of rseq_cs in the at.
+/// Offsets of rseq_cs and of flags in the area.
 const CRITICAL_SECTION: u64 = 8;
+const FLAGS: u64 = 16;
 /// RSEQ_CPU_ID_UNINITIALIZED, in both of the first fields.
 const NO_CPU: u64 = 0xffff_ffff_0000_0000;
 
-/// rseq(at, len_bytes, flags, signature): registers or unregisters the thread's at.
+/// rseq(area, len_bytes, flags, signature): registers or unregisters the thread's area.
 ///
 /// # Errors
 /// As Linux (kernel/rseq.c): EINVAL, EBUSY when registered already, EPERM for a wrong signature, EFAULT.
@@ -28,7 +30,8 @@ pub fn register(thread: &Thread, [at, len_bytes, flags, signature]: [u64; 4]) ->
         thread.rseq[1].load(Ordering::Relaxed),
     ];
     let signature = u64::from(signature as u32);
-    if flags & !UNREGISTER != 0 || (flags == UNREGISTER && (registered != at || registered == 0)) {
+    if flags & !UNREGISTER != 0 || (flags == UNREGISTER && (registered != at || registered == 0))
+    {
         return Err(Errno::EINVAL);
     }
     if flags == UNREGISTER {
@@ -67,11 +70,11 @@ pub fn interrupted(thread: &Thread) {
     }
 }
 
-/// Writes on which core a thread goes on, and starts again the critical section that its last core left. A program that
-/// made its at unwritable ends (Linux: rseq_handle_notify_resume).
+/// Writes on which core a thread goes on, and starts again the critical section that its last core left.
 ///
 /// # Errors
-/// EFAULT.
+/// As [`abort_if_inside`], and EFAULT when the area cannot be written to: the thread gets SIGSEGV (Linux:
+/// rseq_handle_notify_resume).
 #[inline]
 pub fn resume(thread: &Thread, frame: &mut UserFrame) -> Result<(), Errno> {
     if !thread.rseq_due.swap(false, Ordering::Relaxed) {
@@ -81,7 +84,7 @@ pub fn resume(thread: &Thread, frame: &mut UserFrame) -> Result<(), Errno> {
     if at == 0 {
         return Ok(());
     }
-    abort_if_inside(thread, frame);
+    abort_if_inside(thread, frame)?;
     put_core(at)
 }
 
@@ -91,29 +94,66 @@ fn put_core(at: u64) -> Result<(), Errno> {
     put_words(at, &[cpu | cpu << 32])
 }
 
-/// Sends a thread that is about to run a handler to the abort address of the critical section it is in.
-pub fn abort_if_inside(thread: &Thread, frame: &mut UserFrame) {
+/// Sends a thread that is interrupted to the abort address of the critical section it is in.
+///
+/// # Errors
+/// What Linux answers with SIGSEGV (kernel/rseq.c, rseq_ip_fixup): EFAULT, EINVAL for a section that cannot be one.
+pub fn abort_if_inside(thread: &Thread, frame: &mut UserFrame) -> Result<(), Errno> {
     let at = thread.rseq[0].load(Ordering::Relaxed);
     if at == 0 {
-        return;
+        return Ok(());
     }
-    let Ok([section]) = get_words(at + CRITICAL_SECTION) else {
-        return;
-    };
-    if section == 0 {
-        return;
+    let [pointer] = get_words(at + CRITICAL_SECTION)?;
+    if pointer == 0 {
+        return Ok(());
     }
-    // struct rseq_cs: version and flags, start_ip, post_commit_offset, abort_ip.
-    let Ok([_, start, length, abort]) = get_words(section) else {
-        return;
-    };
-    let signature = user(abort.wrapping_sub(4), 4)
-        .ok()
-        .and_then(|at| hal::user::read_u32(at).ok());
-    let expected = thread.rseq[1].load(Ordering::Relaxed) as u32;
-    if frame.rip().wrapping_sub(start) < length && signature == Some(expected) {
-        frame.set_rip(abort);
+    let section = Section::read(pointer)?;
+    section.check(thread.rseq[1].load(Ordering::Relaxed) as u32)?;
+    let inside = frame.rip().wrapping_sub(section.start) < section.len_bytes;
+    // No flag is defined any more, in the section or in the area, but those that once kept a section from starting again.
+    if inside && (section.flags != 0 || get_u32(at + FLAGS)? != 0) {
+        return Err(Errno::EINVAL);
     }
-    // Outside of it the pointer is stale: Linux clears it either way. A program that made its at unwritable keeps it.
-    let _ = put_words(at + CRITICAL_SECTION, &[0]);
+    // Outside of it the pointer is stale.
+    put_words(at + CRITICAL_SECTION, &[0])?;
+    if inside {
+        frame.set_rip(section.abort);
+    }
+    Ok(())
+}
+
+/// struct rseq_cs, as the program has it.
+struct Section {
+    version: u32,
+    flags: u32,
+    start: u64,
+    len_bytes: u64,
+    abort: u64,
+}
+
+impl Section {
+    fn read(at: u64) -> Result<Section, Errno> {
+        let [version_flags, start, len_bytes, abort] = get_words(at)?;
+        Ok(Section {
+            version: version_flags as u32,
+            flags: (version_flags >> 32) as u32,
+            start,
+            len_bytes,
+            abort,
+        })
+    }
+
+    /// Whether the program can be sent to the abort address: it is code's, not in the section itself, and marked by the
+    /// signature in front of it.
+    fn check(&self, signature: u32) -> Result<(), Errno> {
+        let end = self.start.checked_add(self.len_bytes);
+        let is_section = self.version == 0
+            && end.is_some_and(|end| end < USER_TOP)
+            && self.abort < USER_TOP
+            && self.abort.wrapping_sub(self.start) >= self.len_bytes;
+        if !is_section || get_u32(self.abort.wrapping_sub(4))? != signature {
+            return Err(Errno::EINVAL);
+        }
+        Ok(())
+    }
 }

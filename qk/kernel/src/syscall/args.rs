@@ -32,6 +32,14 @@ pub fn get_u64(addr: u64) -> Result<u64, Errno> {
     hal::user::read_u64(user(addr, 8)?).map_err(|_| Errno::EFAULT)
 }
 
+/// Reads a 32-bit word.
+///
+/// # Errors
+/// EFAULT.
+pub fn get_u32(addr: u64) -> Result<u32, Errno> {
+    hal::user::read_u32(user(addr, 4)?).map_err(|_| Errno::EFAULT)
+}
+
 /// Reads `N` 64-bit words.
 ///
 /// # Errors

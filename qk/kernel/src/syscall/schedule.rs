@@ -3,7 +3,7 @@
 use abi::Errno;
 use qk_core::sched::CoreSet;
 
-use super::args::{put_u32_opt, put_words};
+use super::args::{get_u32, put_u32_opt, put_words};
 use super::others::{not_permitted_on, ship_on, thread_of};
 use super::{Call, SysResult};
 use crate::thread::Thread;
@@ -97,8 +97,7 @@ fn set_policy(call: &Call<'_>, pid: u64, policy: u64, param: u64) -> SysResult {
     if concerned(call, pid)?.is_none() {
         return not_permitted_on(call, pid);
     }
-    let user = super::args::user(param, 4)?;
-    let priority = hal::user::read_u32(user).map_err(|_| Errno::EFAULT)?;
+    let priority = get_u32(param)?;
     match (policy, priority) {
         (SCHED_OTHER, 0) => Ok(0),
         (SCHED_OTHER, _) => Err(Errno::EINVAL),

@@ -1,0 +1,148 @@
+// Restartable sequences (rseq(2)): a critical section that a signal or another thread interrupts starts again at its abort
+// address, and what cannot be a section ends the program by SIGSEGV. Built with musl, which registers no area of its own.
+#include "../common/parallel.h"
+
+#define SIGNATURE 0x53053053
+
+// struct rseq and struct rseq_cs (include/uapi/linux/rseq.h).
+static struct {
+    uint32_t cpu_start, cpu;
+    uint64_t section;
+    uint32_t flags, rest[3];
+} __attribute__((aligned(32))) area;
+static struct {
+    uint32_t version, flags;
+    uint64_t start, len_bytes, abort;
+} __attribute__((aligned(32))) section;
+
+// Makes the call `nr` in the critical section. Returns 1 when that was interrupted and went on at the abort address, which
+// the signature stands in front of; 2 when it went on behind the call.
+long in_section(long nr, long a, long b, uint64_t of_area, uint64_t *pointer);
+extern char section_start[], section_end[], section_abort[];
+__asm__(".text\n"
+        "in_section: movq %rdi, %rax; movq %rsi, %rdi; movq %rdx, %rsi\n"
+        "movq %rcx, (%r8)\n"
+        "section_start: syscall\n"
+        "nop\n"
+        "section_end: movl $2, %eax\n"
+        "ret\n"
+        ".long 0x53053053\n"
+        "section_abort: movl $1, %eax\n"
+        "ret\n"
+        ".long 0\n"
+        "unsigned_abort: ret\n");
+extern char unsigned_abort[];
+
+static volatile sig_atomic_t handled;
+static void count(int signo) { handled += signo == SIGUSR1; }
+
+static void set_up(void)
+{
+    signal(SIGUSR1, count);
+    need(syscall(SYS_rseq, &area, sizeof area, 0, SIGNATURE) == 0, "rseq");
+    section.start = (uintptr_t)section_start;
+    section.len_bytes = (uint64_t)(section_end - section_start);
+    section.abort = (uintptr_t)section_abort;
+}
+
+static long interrupted(void) { return in_section(SYS_tkill, syscall(SYS_gettid), SIGUSR1, (uintptr_t)&section, &area.section); }
+
+static void restarts(void)
+{
+    set_up();
+    check(interrupted() == 1 && handled == 1, "a signal in the section: it starts again after the handler");
+    check(area.section == 0, "and is left");
+}
+
+static void outside(void)
+{
+    set_up();
+    area.section = (uintptr_t)&section;
+    raise(SIGUSR1);
+    check(handled == 1 && area.section == 0, "a signal elsewhere: what the area points to is left");
+    // The end is not part of it.
+    section.len_bytes = 2;
+    check(interrupted() == 2 && handled == 2, "a signal behind the section: it does not start again");
+}
+
+// ---- Preempted by the other thread of a core ------------------------------
+
+static atomic_int over;
+static void *yield(void *arg)
+{
+    while (!atomic_load(&over))
+        sched_yield();
+    return arg;
+}
+
+// Gives the core away in the section, until it was interrupted there.
+static long preempted(void)
+{
+    cpu_set_t one;
+    need(sched_getaffinity(0, sizeof one, &one) == 0, "sched_getaffinity");
+    int cpu = 0;
+    while (!CPU_ISSET(cpu, &one))
+        cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    need(sched_setaffinity(0, sizeof one, &one) == 0, "sched_setaffinity");
+    pthread_t other;
+    need(pthread_create(&other, NULL, yield, NULL) == 0, "pthread_create");
+    int64_t end = clock_ns(CLOCK_MONOTONIC) + HANG_S * NS_PER_S;
+    long how;
+    do
+        how = in_section(SYS_sched_yield, 0, 0, (uintptr_t)&section, &area.section);
+    while (how != 1 && clock_ns(CLOCK_MONOTONIC) < end);
+    atomic_store(&over, 1);
+    pthread_join(other, NULL);
+    return how;
+}
+
+static void yields(void)
+{
+    set_up();
+    check(preempted() == 1, "another thread ran: the section starts again");
+}
+
+static void yields_bad(void)
+{
+    set_up();
+    section.version = 1;
+    preempted();
+}
+
+// ---- What ends the program ------------------------------------------------
+
+#define ENDS(name, change)                                                                                             \
+    static void name(void)                                                                                             \
+    {                                                                                                                  \
+        set_up();                                                                                                      \
+        change;                                                                                                        \
+        check(interrupted() < 0, "the program goes on");                                                               \
+    }
+ENDS(version, section.version = 1)
+ENDS(flags, section.flags = 1)
+ENDS(area_flags, area.flags = 8)
+ENDS(abort_inside, section.abort = section.start + 2)
+ENDS(abort_above, section.abort = UINT64_C(1) << 47)
+ENDS(abort_kernel, section.abort = UINT64_C(0xffff800000000000))
+ENDS(abort_low, section.abort = 2)
+ENDS(unsigned_, section.abort = (uintptr_t)unsigned_abort)
+ENDS(start_above, section.start = UINT64_C(1) << 47)
+ENDS(wraps, section.len_bytes = -section.start + 1)
+
+static void unreadable(void)
+{
+    set_up();
+    check(in_section(SYS_tkill, syscall(SYS_gettid), SIGUSR1, 8, &area.section) < 0, "the program goes on");
+}
+
+int main(int argc, char **argv)
+{
+    static const struct test_case cases[] = {
+        CASE(restarts),     CASE(outside),    CASE(yields),       CASE(yields_bad), CASE(version),
+        CASE(flags),        CASE(area_flags), CASE(abort_inside), CASE(abort_above), CASE(abort_kernel),
+        CASE(abort_low),    CASE(unsigned_),  CASE(start_above),  CASE(wraps),      CASE(unreadable),
+    };
+    return RUN_CASES(cases);
+}
