@@ -13,6 +13,7 @@ pub mod halt;
 pub mod ident;
 pub mod image;
 pub mod map;
+pub mod pte;
 pub mod script;
 pub mod stack;
 pub mod syscall;

@@ -1,4 +1,4 @@
-//! Address spaces as the CPU sees them: the entry bits, CR3 and the TLB.
+//! Address spaces as the CPU sees them: CR3 and the TLB.
 //!
 //! Walking and changing user page tables is pure logic in `qk/core` over pool memory; here is only what needs instructions, and the one
 //! thing all address spaces share: the kernel half (PML4 slots 256..=511), fixed at boot, so it is copied once per root and never again.
@@ -9,27 +9,6 @@ use crate::mem;
 use abi::map;
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
-
-/// Present.
-pub const P: u64 = 1;
-/// Writable.
-pub const W: u64 = 1 << 1;
-/// Reachable from ring 3.
-pub const U: u64 = 1 << 2;
-/// Write-through; with [`PCD`] strong uncacheable (PAT entry 3 at reset).
-pub const PWT: u64 = 1 << 3;
-/// Cache disable.
-pub const PCD: u64 = 1 << 4;
-/// Accessed.
-pub const A: u64 = 1 << 5;
-/// Dirty.
-pub const D: u64 = 1 << 6;
-/// Large page (levels 2 and 3).
-pub const PS: u64 = 1 << 7;
-/// Global.
-pub const G: u64 = 1 << 8;
-/// Not executable.
-pub const NX: u64 = 1 << 63;
 
 static KERNEL_ROOT: AtomicU64 = AtomicU64::new(0);
 

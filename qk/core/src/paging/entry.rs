@@ -1,19 +1,8 @@
-//! One 8-byte entry of a translation table (AMD APM vol. 2 §5.4, "Page-Translation-Table Entry
-//! Fields").
-//!
-//! ```text
-//!  63  62      52 51                                   12 11  9 8 7  6 5 4   3   2  1  0
-//! ┌──┬───────────┬─────────────────────────────────────┬─────┬─┬──┬─┬─┬───┬───┬───┬──┬─┐
-//! │NX│ available │ physical address                    │avail│G│PS│D│A│PCD│PWT│U/S│RW│P│
-//! └──┴───────────┴─────────────────────────────────────┴─────┴─┴──┴─┴─┴───┴───┴───┴──┴─┘
-//! ```
+//! One 8-byte entry of a translation table (bits: [`abi::pte`]).
 //!
 //! Three kinds: empty (0), a table, a leaf. Two conventions of ours, in bits the MMU ignores:
-//! - A **kept** leaf has P clear and bit 9 set: PROT_NONE memory whose frame stays. Hardware ignores
-//!   all bits of an entry whose P is clear.
-//! - A table entry carries in bits 52..=61 how many entries of that table are not empty, so that an
-//!   emptied table is freed without reading its 512 entries. (§5.4.1: available to software in
-//!   entries that point to tables, with protection keys on as well.)
+//! - A **kept** leaf has P clear and PROT_NONE set: PROT_NONE memory whose frame stays.
+//! - A table entry carries in COUNT how many entries of that table are not empty.
 //!
 //! A is set in every entry from the start, so that hardware never writes to a table entry and the
 //! count above needs no atomic update. Only the windows of a root table begin without A: whether a
@@ -21,46 +10,8 @@
 
 use crate::page::PageSize;
 use crate::regions::Prot;
-
-/// Present.
-pub const P: u64 = 1 << 0;
-/// Writable.
-pub const RW: u64 = 1 << 1;
-/// Accessible from ring 3.
-pub const US: u64 = 1 << 2;
-/// Accessed.
-pub const A: u64 = 1 << 5;
-/// Dirty: set by hardware on the first write through a leaf.
-pub const D: u64 = 1 << 6;
-/// In a directory entry: a leaf (2 MiB or 1 GiB) rather than a table.
-pub const PS: u64 = 1 << 7;
-/// No execute.
-pub const NX: u64 = 1 << 63;
-
-/// Ours: a leaf without access whose frame is kept.
-const PROT_NONE: u64 = 1 << 9;
-const COUNT_SHIFT: u32 = 52;
-const COUNT: u64 = 0x3ff << COUNT_SHIFT;
-const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
-
-/// Levels as APM vol. 2 §5.3 draws them: 4 = PML4, 3 = page-directory pointers, 2 = page directory,
-/// 1 = page table.
-pub type Level = u32;
-
-/// log2 of the bytes one entry of a table at `level` covers.
-pub const fn shift(level: Level) -> u32 {
-    12 + 9 * (level - 1)
-}
-
-/// Bytes one entry of a table at `level` covers.
-pub const fn span(level: Level) -> u64 {
-    1 << shift(level)
-}
-
-/// Which entry of a table at `level` translates `va`.
-pub const fn index(va: u64, level: Level) -> usize {
-    (va >> shift(level)) as usize & 511
-}
+pub use abi::pte::{A, D, Level, NX, P, PS, U, W, index, shift, span};
+use abi::pte::{ADDRESS, COUNT, COUNT_SHIFT, PROT_NONE};
 
 /// The level whose entries map pages of `size`.
 pub const fn level_of(size: PageSize) -> Level {
@@ -91,24 +42,24 @@ impl Entry {
     /// An entry that points to the table in `frame` with `count` entries in use. Access is decided
     /// by the leaves.
     pub const fn table(frame: u64, count: u64) -> Self {
-        Self(frame | P | RW | US | A | count << COUNT_SHIFT)
+        Self(frame | P | W | U | A | count << COUNT_SHIFT)
     }
 
     /// A leaf for the frame at `pa`. No access at all makes it a kept one.
     pub const fn leaf(pa: u64, level: Level, prot: Prot, dirty: bool) -> Self {
         let size = if level > 1 { PS } else { 0 };
         let dirty = if dirty { D } else { 0 };
-        Self(pa | US | A | size | dirty).with_prot(prot)
+        Self(pa | U | A | size | dirty).with_prot(prot)
     }
 
     /// The same leaf with other access. x86 cannot express write-only or execute-only memory: any
     /// access brings read access, as on Linux.
     pub const fn with_prot(self, prot: Prot) -> Self {
-        let bare = self.0 & !(P | RW | NX | PROT_NONE);
+        let bare = self.0 & !(P | W | NX | PROT_NONE);
         if prot.is_empty() {
             return Self(bare | PROT_NONE);
         }
-        let write = if prot.contains(Prot::WRITE) { RW } else { 0 };
+        let write = if prot.contains(Prot::WRITE) { W } else { 0 };
         let no_exec = if prot.contains(Prot::EXEC) { 0 } else { NX };
         Self(bare | P | write | no_exec)
     }
@@ -130,7 +81,7 @@ impl Entry {
 
     /// Whether hardware may set D at any moment.
     pub const fn may_become_dirty(self) -> bool {
-        self.0 & (P | RW | D) == P | RW
+        self.0 & (P | W | D) == P | W
     }
 
     /// The same leaf without D.
@@ -173,7 +124,7 @@ impl Entry {
         let mut prot = Prot::empty();
         if self.is_present() {
             prot |= Prot::READ;
-            prot.set(Prot::WRITE, self.0 & RW != 0);
+            prot.set(Prot::WRITE, self.0 & W != 0);
             prot.set(Prot::EXEC, self.0 & NX == 0);
         }
         prot

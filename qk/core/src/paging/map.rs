@@ -1,6 +1,6 @@
 //! Mapping and unmapping.
 
-use super::entry::{A, Entry, Level, NX, P, RW, US, index, level_of, shift, span};
+use super::entry::{A, Entry, Level, NX, P, U, W, index, level_of, shift, span};
 use super::{GROUP, OutOfTables, Path, Slot, Table, Tables, Turns, descend};
 use crate::page::PageSize;
 use crate::regions::Prot;
@@ -30,7 +30,7 @@ pub fn own_table(t: &impl Tables, root: u64) -> Option<u64> {
 #[inline]
 pub fn set_window(root: &impl Table, slot: usize, table: Option<u64>) {
     debug_assert!((1..256).contains(&slot));
-    let window = table.map_or(0, |frame| frame | P | RW | US | NX);
+    let window = table.map_or(0, |frame| frame | P | W | U | NX);
     root.set(slot, Entry(window));
 }
 

@@ -1,10 +1,9 @@
 //! The kernel half of the address space, walked entry by entry.
 
 use crate::run::check;
+use abi::pte::{ADDRESS, NX, P, PS, U, W, span};
 use qk_hal::addr::Phys;
-use qk_hal::aspace::{self, NX, P, PS, U, W};
-
-const FRAME: u64 = 0x000f_ffff_ffff_f000;
+use qk_hal::aspace;
 
 /// What the walk counts.
 #[derive(Default)]
@@ -23,7 +22,7 @@ pub fn audit() {
         if entry & P != 0 && slot < 256 {
             found.lower_half += 1;
         } else if entry & P != 0 {
-            walk(Phys(entry & FRAME), 3, &mut found);
+            walk(Phys(entry & ADDRESS), 3, &mut found);
         }
     }
     check("kernel root has no lower half", found.lower_half == 0);
@@ -46,9 +45,9 @@ fn walk(table: Phys, level: u32, found: &mut Found) {
         }
         found.user += u64::from(entry & U != 0);
         if level > 1 && entry & PS == 0 {
-            walk(Phys(entry & FRAME), level - 1, found);
+            walk(Phys(entry & ADDRESS), level - 1, found);
         } else if entry & NX == 0 {
-            found.executable_bytes += 1 << (12 + 9 * (level - 1));
+            found.executable_bytes += span(level);
             found.writable_and_executable += u64::from(entry & W != 0);
         }
     }

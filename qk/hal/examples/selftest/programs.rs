@@ -5,12 +5,12 @@
 
 use crate::machine;
 use crate::run::{check, frame, with_frames};
+use abi::pte::{NX, P, U, W, index};
 use alloc::boxed::Box;
 use core::arch::global_asm;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use qk_hal::addr::{Phys, User};
-use qk_hal::aspace::{NX, P, U, W};
 use qk_hal::task::{self, Context};
 use qk_hal::traps::{Trap, UserFrame};
 use qk_hal::{apic, aspace, cpu, mem, time};
@@ -167,13 +167,13 @@ fn hand_over() {
 fn map(root: Phys, va: u64, frame_at: Phys, flags: u64) {
     let mut table = root;
     for level in (2..=4).rev() {
-        let at = table + (va >> (12 + 9 * (level - 1)) & 511) * 8;
+        let at = table + index(va, level) as u64 * 8;
         if mem::read_u64(at) & P == 0 {
             mem::write_u64(at, frame().0 | P | W | U);
         }
         table = Phys(mem::read_u64(at) & !0xfff);
     }
-    mem::write_u64(table + (va >> 12 & 511) * 8, frame_at.0 | flags);
+    mem::write_u64(table + index(va, 1) as u64 * 8, frame_at.0 | flags);
 }
 
 /// After a switch there is nothing to do.

@@ -10,10 +10,10 @@
 
 use super::frames;
 use crate::addr::{Phys, PhysRange};
-use crate::aspace::{NX, P, PCD, PS, PWT, W};
 use crate::ranges::{self, Ranges};
 use crate::{acpi, aspace, heap};
 use abi::map::{self, PAGE, PAGE_1G, PAGE_2M};
+use abi::pte::{ADDRESS, NX, P, PCD, PS, PWT, W, index};
 use core::mem::{MaybeUninit, size_of};
 use core::sync::atomic::{AtomicU64, Ordering};
 use zerocopy::FromBytes;
@@ -23,8 +23,6 @@ const LOW: PhysRange = PhysRange {
     start: Phys(0),
     end: Phys(4 << 30),
 };
-/// Bits of an entry that hold the frame's address (AMD APM vol. 2 §5.3).
-const FRAME_MASK: u64 = 0x000f_ffff_ffff_f000;
 
 unsafe extern "C" {
     static __image_start: u8;
@@ -222,7 +220,7 @@ impl Tables {
                 found & PS == 0,
                 "kernel mapping {va:#x} overlaps a large page"
             );
-            table = Phys(found & FRAME_MASK);
+            table = Phys(found & ADDRESS);
         }
         Some(table)
     }
@@ -230,6 +228,5 @@ impl Tables {
 
 /// Where the entry for `va` lies in `table`, a table of `level`.
 fn entry_of(table: Phys, va: u64, level: u32) -> *mut u64 {
-    let index = va >> (12 + 9 * (level - 1)) & 511;
-    (table.direct() + index * 8) as *mut u64
+    (table.direct() + index(va, level) as u64 * 8) as *mut u64
 }
