@@ -30,8 +30,7 @@ pub fn register(thread: &Thread, [at, len_bytes, flags, signature]: [u64; 4]) ->
         thread.rseq[1].load(Ordering::Relaxed),
     ];
     let signature = u64::from(signature as u32);
-    if flags & !UNREGISTER != 0 || (flags == UNREGISTER && (registered != at || registered == 0))
-    {
+    if flags & !UNREGISTER != 0 || (flags == UNREGISTER && (registered != at || registered == 0)) {
         return Err(Errno::EINVAL);
     }
     if flags == UNREGISTER {

@@ -1,8 +1,6 @@
 //! The communication area: where it is, and typed views of its parts (layout and rules: crate `wire`).
 
-use abi::map::PAGE;
 use hal::addr::{Phys, PhysRange};
-use hal::boot::Boot;
 use hal::mem::Shared;
 use hal::sync::Once;
 use wire::boot::{COMM_PARAM, Config, Header, node};
@@ -15,9 +13,6 @@ use wire::region_log::RegionLog;
 use wire::stats::CpuStats;
 use wire::thread::ThreadAreas;
 use wire::trace::TraceRing;
-
-use super::resident;
-use crate::ram::Free;
 
 /// The checked communication area.
 pub(super) struct Area {
@@ -73,21 +68,11 @@ pub(super) fn address(cmdline: &str) -> Option<Phys> {
     (addr % abi::map::PAGE == 0).then_some(Phys(addr))
 }
 
-/// Sets the port up: with the area that the command line names or, where it names none, with one of the kernel's own. Returns the
-/// part of it that is in the pool already; the rest of RAM is the caller's to add.
+/// Checks the header at `base`, which lies in the pool, and with it the area.
 ///
 /// # Panics
 /// When host and kernel do not agree: the only report is the log.
-pub fn init(boot: &Boot, free: &mut Free) -> PhysRange {
-    let (base, pooled) = match address(boot.cmdline) {
-        Some(base) => {
-            // The header says how long the area is.
-            let header = PhysRange::new(base, PAGE);
-            hal::mem::add_to_pool(&[header]);
-            (base, header)
-        }
-        None => resident::make_area(boot, free),
-    };
+pub(super) fn set(base: Phys) -> PhysRange {
     let header = hal::mem::shared::<Header>(base);
     let config = match Config::read(header) {
         Ok(config) => config,
@@ -98,10 +83,10 @@ pub fn init(boot: &Boot, free: &mut Free) -> PhysRange {
         layout: Layout::new(&config),
         config,
     };
-    free.carve(PhysRange::new(base, area.layout.total_bytes as u64));
+    let range = PhysRange::new(base, area.layout.total_bytes as u64);
     assert!(AREA.set(area).is_ok(), "the port is set up twice");
     header.reach(node::BOOTING);
-    pooled
+    range
 }
 
 impl Area {

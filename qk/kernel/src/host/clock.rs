@@ -3,15 +3,15 @@
 use wire::boot::{PING_ROUNDS, flag};
 use wire::clock::ClockParams;
 
-use super::area::get;
-use crate::clock::ticks;
+use super::area::{config, get};
+use super::bell;
 
 /// What a node with its own clock takes for the time of boot: 2026-01-01 00:00 UTC. It has no other source, and runs are repeatable.
 const OWN_EPOCH_NS: u64 = 1_767_225_600_000_000_000;
 
-/// Most time that the host gets to measure this node's TSC. A busy one may take long to run the keeper, without which no rank
-/// could be started anyway.
-const PING_NS: u64 = 10_000_000_000;
+/// Most time that the host gets to measure this node's TSC, in seconds. A busy one may take long to run the keeper, without which no
+/// rank could be started anyway.
+const PING_S: u64 = 10;
 
 /// The TSC's frequency as the host knows it, in Hz.
 pub fn tsc_hz() -> Option<u64> {
@@ -20,7 +20,7 @@ pub fn tsc_hz() -> Option<u64> {
 
 /// Writes the clock page when the node's clock is its own.
 pub fn start(tsc_hz: u64) {
-    if !super::config().has(flag::OWN_CLOCK) {
+    if !config().has(flag::OWN_CLOCK) {
         return;
     }
     // ns = ticks * (10^9 / hz), with 32 fractional bits.
@@ -38,11 +38,11 @@ pub fn start(tsc_hz: u64) {
 ///
 /// A host that has not answered by then takes the time at which it notices that the node is up.
 pub fn show() {
-    if super::config().has(flag::OWN_CLOCK) {
+    if config().has(flag::OWN_CLOCK) {
         return;
     }
     let header = get().header();
-    let limit = hal::time::tsc() + ticks(PING_NS);
+    let limit = hal::time::tsc() + PING_S * hal::time::tsc_hz();
     let mut seen_tsc = 0;
     // BOUND: before the first program.
     for round in 1..=PING_ROUNDS {
@@ -50,9 +50,9 @@ pub fn show() {
         header.ping_tsc.put(hal::time::tsc());
         header.ping.store(round);
         if round == 1 {
-            super::bell_node(); // From then on it watches.
+            bell::node(); // From then on it watches.
         }
-        // BOUND: PING_NS, before the first program.
+        // BOUND: PING_S, before the first program.
         while header.pong.load() != round {
             if hal::time::tsc() > limit {
                 return;

@@ -15,6 +15,7 @@
 //! [`ThreadPort`].
 
 mod area;
+mod bell;
 mod clock;
 mod rank;
 mod resident;
@@ -22,13 +23,37 @@ pub mod ship;
 mod thread;
 pub mod trace;
 
-pub use area::{clock_page, config, counters, directory, init, refuses};
+pub use area::{clock_page, config, counters, directory, refuses};
 pub use clock::{read as clock_params, show as show_clock, start as start_clock, tsc_hz};
 pub use rank::{RankPort, Stage};
 pub use resident::attach as serve_alone;
 pub use thread::ThreadPort;
 
+use abi::map::PAGE;
+use hal::addr::PhysRange;
+use hal::boot::Boot;
 use wire::boot::node;
+
+use crate::ram::Free;
+
+/// Sets the port up: with the area that the command line names or, where it names none, with one of the kernel's own. Returns the
+/// part of it that is in the pool already; the rest of RAM is the caller's to add.
+///
+/// # Panics
+/// When host and kernel do not agree: the only report is the log.
+pub fn init(boot: &Boot, free: &mut Free) -> PhysRange {
+    let pooled = match area::address(boot.cmdline) {
+        Some(base) => {
+            // The header says how long the area is.
+            let header = PhysRange::new(base, PAGE);
+            hal::mem::add_to_pool(&[header]);
+            header
+        }
+        None => resident::make_area(boot, free),
+    };
+    free.carve(area::set(pooled.start));
+    pooled
+}
 
 /// Bytes of RAM: all that the kernel found, and what it takes for itself.
 pub fn publish_memory(ram_bytes: u64, kernel_bytes: u64) {
@@ -42,30 +67,18 @@ pub fn up(has_pct: bool) {
     let header = area::get().header();
     header.up_tsc.put(hal::time::tsc());
     header.reach(if has_pct { node::UP } else { node::PCT_LOST });
-    bell_node();
+    bell::node();
 }
 
 /// The PCT ended: no rank can be started any more.
 pub fn pct_is_lost() {
     area::get().header().reach(node::PCT_LOST);
-    bell_node();
+    bell::node();
 }
 
 /// The kernel panics: the host finds the words on the serial line. A node without a host ends with the report.
 pub fn panicked() {
     if let Some(area) = area::known() {
         area.header().reach(node::PANICKED);
-    }
-}
-
-/// Rings the host for the node as a whole.
-fn bell_node() {
-    bell(config().ranks);
-}
-
-/// Rings who serves rank `number`, or the node as a whole if there is no such rank.
-fn bell(number: usize) {
-    if !hal::doorbell::ring(number as u16) {
-        resident::rung(number);
     }
 }

@@ -19,7 +19,7 @@ use wire::signal::Signal;
 use wire::trace::TraceRing;
 use wire::word::Word;
 
-use super::area;
+use super::{area, bell};
 
 /// Where a rank is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,7 +79,7 @@ impl RankPort {
 
     /// Rings its proxy.
     pub fn bell(&self) {
-        super::bell(self.id);
+        bell::rank(self.id);
     }
 
     /// Where it is in its life.
@@ -310,10 +310,5 @@ impl RankPort {
     /// Up to which position its proxy has carried them out.
     pub fn mappings_applied(&self) -> u64 {
         self.log.applied()
-    }
-
-    /// What the [resident server](super::resident) fills in for a proxy, and reads as one.
-    pub(super) fn records(&self) -> (&'static RankArea, &'static RegionLog) {
-        (self.area, self.log)
     }
 }

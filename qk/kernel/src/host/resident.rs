@@ -7,6 +7,7 @@
 
 mod calls;
 
+use abi::Errno;
 use abi::control::RankInfo;
 use hal::addr::{Phys, PhysRange};
 use hal::boot::Boot;
@@ -14,15 +15,15 @@ use hal::sync::Once;
 use wire::boot::{Config, Header, MAX_CPUS, flag, node};
 use wire::layout::Layout;
 use wire::rank::{proxy, state};
-use wire::ship::Server;
+use wire::ship::{Server, Slot};
 
 use super::area;
 use crate::ram::Free;
-use crate::rank::{self, Rank};
-use crate::thread::Thread;
 
 /// What the program is called when the command line gives it no arguments.
 const NAME: &str = "a.out";
+/// The only rank.
+const RANK: usize = 0;
 /// The program's process id: it is the only process.
 const PID: u64 = 1;
 /// RLIMIT_STACK's number (include/uapi/asm-generic/resource.h), and what Linux starts programs with.
@@ -30,6 +31,15 @@ const RLIMIT_STACK: usize = 3;
 const STACK_BYTES: u64 = 8 << 20;
 /// Exit status where there is nothing to run, or nobody to load it (EX_OSERR of sysexits.h, as yod has it).
 const CANNOT_RUN: u8 = 71;
+
+/// The rank's memory, which need not be the running one's.
+pub(super) trait Memory {
+    /// Has `copy` fill `len_bytes` from `to` on, piece by piece: where, how far it is, how many bytes. Returns `len_bytes`.
+    ///
+    /// # Errors
+    /// EFAULT; ESRCH without an address space.
+    fn fill(&self, to: u64, len_bytes: u64, copy: &dyn Fn(Phys, u64, u64)) -> Result<u64, Errno>;
+}
 
 /// What is served.
 struct Resident {
@@ -40,8 +50,8 @@ struct Resident {
 
 static RESIDENT: Once<Resident> = Once::new();
 
-/// Lays out a communication area for one rank on all CPUs. Returns where it is, and what of it is in the pool: all.
-pub(super) fn make_area(boot: &Boot, free: &mut Free) -> (Phys, PhysRange) {
+/// Lays out a communication area for one rank on all CPUs, in the pool.
+pub(super) fn make_area(boot: &Boot, free: &mut Free) -> PhysRange {
     let config = Config {
         ranks: 1,
         cpus: hal::cpu::expected().min(MAX_CPUS),
@@ -59,7 +69,7 @@ pub(super) fn make_area(boot: &Boot, free: &mut Free) -> (Phys, PhysRange) {
         cmdline: boot.cmdline,
     };
     assert!(RESIDENT.set(resident).is_ok(), "one server is resident");
-    (area.start, area)
+    area
 }
 
 /// Attaches to the rank as a proxy does, on a node without a host; ends the node if there is nothing to run.
@@ -75,8 +85,7 @@ pub fn attach() {
             ),
         );
     };
-    let (area, _) = rank::all()[0].host.records();
-    let host = &area.host;
+    let host = &area::get().rank(RANK).host;
     host.pid.put(PID);
     // BOUND: the limits.
     for limit in host.rlimits.iter().flatten() {
@@ -99,7 +108,7 @@ pub fn attach() {
     for (to, from) in host.info.iter().zip(info.to_words()) {
         to.put(from);
     }
-    calls::grow_workers(0, 1);
+    calls::grow_workers(1);
     host.state.store(proxy::ATTACHED);
 }
 
@@ -124,20 +133,19 @@ impl Resident {
 
 /// Carries out the request of a thread, if there is one, and answers it. On a node with a host it does nothing.
 #[cold]
-pub(super) fn serve(thread: &'static Thread) {
+pub(super) fn serve(slot: &Slot, memory: &dyn Memory) {
     let Some(resident) = RESIDENT.get() else {
         return;
     };
-    let slot = thread.host.slot();
     let mut server = Server::after_answers(slot);
     let Some(request) = server.poll(slot) else {
         return;
     };
-    let (_, log) = thread.rank.host.records();
     // No other process shows the rank's memory: a change is carried out as soon as it is known.
+    let log = area::get().region_log(RANK);
     let _ = log.catch_up(request.log_position, |_| {});
     slot.put_more([0; 2]);
-    let ret = calls::carry_out(resident, thread, &request);
+    let ret = calls::carry_out(resident, memory, &request);
     let _ = server.answer(slot, ret);
 }
 
@@ -147,19 +155,19 @@ pub(super) fn rung(number: usize) {
     if RESIDENT.get().is_none() {
         return;
     }
-    match rank::all().get(number) {
-        Some(rank) => ended(rank),
-        None if area::get().header().node_state.load() >= node::PCT_LOST => end(
+    match number {
+        RANK => ended(),
+        _ if area::get().header().node_state.load() >= node::PCT_LOST => end(
             CANNOT_RUN,
             format_args!("the PCT is gone: nothing can be run"),
         ),
-        None => {}
+        _ => {}
     }
 }
 
 /// Ends the node as its rank has ended, if it has.
-fn ended(rank: &Rank) {
-    let node = &rank.host.records().0.node;
+fn ended() {
+    let node = &area::get().rank(RANK).node;
     let status = node.wait_status.peek();
     match node.state.load() {
         state::REFUSED => {

@@ -7,12 +7,15 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use abi::Errno;
 use abi::control::HostOp;
+use abi::map::PAGE;
 use alloc::vec::Vec;
+use hal::addr::Phys;
 use hal::sync::{Mutex, MutexGuard, Once};
 use wire::boot::MAX_CPUS;
 use wire::ship::Caller;
 
 use super::resident;
+use crate::rank::Rank;
 use crate::sched::{self, Task};
 use crate::thread::{self, Thread};
 use crate::{clock, preempt, signal};
@@ -301,7 +304,27 @@ fn wait(thread: &'static Thread, caller: &Caller, interruptible: Interruptible) 
 /// Rings the worker of a thread that has a request for it.
 fn bell(thread: &'static Thread) {
     if !hal::doorbell::ring(thread.rank.id as u16) {
-        resident::serve(thread);
+        resident::serve(thread.host.slot(), &RankMemory(thread.rank));
+    }
+}
+
+/// A rank's memory as the resident server reaches it.
+struct RankMemory(&'static Rank);
+
+impl resident::Memory for RankMemory {
+    fn fill(&self, to: u64, len_bytes: u64, copy: &dyn Fn(Phys, u64, u64)) -> Result<u64, Errno> {
+        self.0.with_aspace(|aspace| {
+            let mut done = 0;
+            while done < len_bytes {
+                let at = to.checked_add(done).ok_or(Errno::EFAULT)?;
+                let (pa, room) = aspace.translate(at).ok_or(Errno::EFAULT)?;
+                let step = room.min(len_bytes - done).min(PAGE);
+                copy(Phys(pa), done, step);
+                preempt::point(step as u32 / 8);
+                done += step;
+            }
+            Ok(done)
+        })
     }
 }
 

@@ -9,12 +9,10 @@ use abi::syscall::{MAX_CALLS, by_nr};
 use hal::addr::{Phys, User};
 use wire::ship::{Request, Server};
 
-use super::{PID, Resident};
+use super::{Memory, PID, RANK, Resident};
 use crate::host::area;
 use crate::preempt;
-use crate::rank::{self, Rank};
 use crate::syscall::args::{MAX_VECTORS, get_words};
-use crate::thread::Thread;
 
 /// Numbers of the Linux calls that are served (arch/x86/entry/syscalls/syscall_64.tbl).
 const WRITE: u64 = 1;
@@ -29,10 +27,10 @@ const BYTE_WORK: u32 = 30;
 static SAID: [AtomicU64; MAX_CALLS / 64] = [const { AtomicU64::new(0) }; _];
 
 /// Carries out a request; returns what Linux or a proxy would return.
-pub(super) fn carry_out(resident: &Resident, thread: &'static Thread, request: &Request) -> i64 {
+pub(super) fn carry_out(resident: &Resident, memory: &dyn Memory, request: &Request) -> i64 {
     let result = match (request.host_op, HostOp::from_nr(request.nr)) {
         (false, _) => linux_call(request.nr, request.args),
-        (true, Some(op)) => host_op(resident, thread.rank, op, request.args),
+        (true, Some(op)) => host_op(resident, memory, op, request.args),
         (true, None) => Err(Errno::ENOSYS),
     };
     result.map_or_else(Errno::ret, |value| value as i64)
@@ -98,14 +96,14 @@ fn write_vectors(at: u64, count: u64) -> Result<u64, Errno> {
 
 fn host_op(
     resident: &Resident,
-    rank: &'static Rank,
+    memory: &dyn Memory,
     op: HostOp,
     [a0, a1, a2, ..]: [u64; 6],
 ) -> Result<u64, Errno> {
     match op {
-        HostOp::ReadProgram => read_program(resident, rank, a0, a1, a2),
-        HostOp::WriteStrings => write_strings(resident, rank, a0, a1),
-        HostOp::GrowWorkers => Ok(grow_workers(rank.id, a0)),
+        HostOp::ReadProgram => read_program(resident, memory, [a0, a1, a2]),
+        HostOp::WriteStrings => write_strings(resident, memory, a0, a1),
+        HostOp::GrowWorkers => Ok(grow_workers(a0)),
         // The log is carried out before each request. No file is held, no child runs, and nothing continues what is stopped.
         HostOp::Sync
         | HostOp::Stop
@@ -122,16 +120,14 @@ fn host_op(
 /// The program's file into the rank's memory.
 fn read_program(
     resident: &Resident,
-    rank: &'static Rank,
-    to: u64,
-    len_bytes: u64,
-    offset: u64,
+    memory: &dyn Memory,
+    [to, len_bytes, offset]: [u64; 3],
 ) -> Result<u64, Errno> {
     let file = resident.program.ok_or(Errno::ENOENT)?;
     let left = file.len_bytes().saturating_sub(offset);
     let len_bytes = len_bytes.min(left);
     let from = file.start.0 + offset;
-    put(rank, to, len_bytes, |pa, done, step| {
+    memory.fill(to, len_bytes, &|pa, done, step| {
         hal::mem::copy(pa, Phys(from + done), step);
     })
 }
@@ -139,12 +135,12 @@ fn read_program(
 /// Arguments and path into the rank's memory.
 fn write_strings(
     resident: &Resident,
-    rank: &'static Rank,
+    memory: &dyn Memory,
     to: u64,
     capacity: u64,
 ) -> Result<u64, Errno> {
     let mut done = 0;
-    // POINT: put
+    // POINT: fill
     for text in resident.strings() {
         // BOUND: the command line.
         for bytes in [text.as_bytes(), b"\0"] {
@@ -152,7 +148,7 @@ fn write_strings(
             if len_bytes > capacity - done {
                 return Err(Errno::E2BIG);
             }
-            put(rank, to + done, len_bytes, |pa, at, step| {
+            memory.fill(to + done, len_bytes, &|pa, at, step| {
                 hal::mem::copy_out(pa, &bytes[at as usize..(at + step) as usize]);
             })?;
             done += len_bytes;
@@ -161,33 +157,10 @@ fn write_strings(
     Ok(done)
 }
 
-/// Has `copy` fill memory of a rank that is not the running one, piece by piece: where, how far it is, how many bytes.
-fn put(
-    rank: &'static Rank,
-    to: u64,
-    len_bytes: u64,
-    copy: impl Fn(Phys, u64, u64),
-) -> Result<u64, Errno> {
-    const PIECE: u64 = 4096;
-    rank.with_aspace(|aspace| {
-        let mut done = 0;
-        while done < len_bytes {
-            let at = to.checked_add(done).ok_or(Errno::EFAULT)?;
-            let (pa, room) = aspace.translate(at).ok_or(Errno::EFAULT)?;
-            let step = room.min(len_bytes - done).min(PIECE);
-            copy(Phys(pa), done, step);
-            preempt::point(step as u32 / 8);
-            done += step;
-        }
-        Ok(done)
-    })
-}
-
 /// Gives threads a worker each, whose id is the thread's; returns how many have one.
-pub(super) fn grow_workers(rank: usize, wanted: u64) -> u64 {
-    let (area, _) = rank::all()[rank].host.records();
-    let threads = area::get().threads(rank);
-    let (had, wanted) = (area.host.workers.load(), wanted.min(MAX_THREADS as u64));
+pub(super) fn grow_workers(wanted: u64) -> u64 {
+    let (host, threads) = (&area::get().rank(RANK).host, area::get().threads(RANK));
+    let (had, wanted) = (host.workers.load(), wanted.min(MAX_THREADS as u64));
     for index in had..wanted {
         preempt::point(BYTE_WORK);
         let thread = &threads[index as usize];
@@ -195,6 +168,6 @@ pub(super) fn grow_workers(rank: usize, wanted: u64) -> u64 {
         // A request always rings, and the ring is the call.
         Server::default().announce_wait(&thread.slot, true);
     }
-    area.host.workers.store(wanted.max(had));
+    host.workers.store(wanted.max(had));
     wanted.max(had)
 }
