@@ -40,6 +40,7 @@ mod stats;
 mod syscall;
 mod thread;
 mod timer;
+mod user;
 mod windows;
 
 use abi::map::{PAGE, PAGE_2M};

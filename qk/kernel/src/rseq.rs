@@ -8,8 +8,8 @@ use abi::map::USER_TOP;
 use hal::traps::UserFrame;
 
 use crate::syscall::SysResult;
-use crate::syscall::args::{get_u32, get_words, put_words};
 use crate::thread::Thread;
+use crate::user::{get_u32, get_words, put_words};
 
 /// Bytes of struct rseq as registered by glibc 2.35 and later.
 const AREA_BYTES: u64 = 32;

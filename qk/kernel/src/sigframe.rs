@@ -10,8 +10,8 @@ use hal::traps::UserFrame;
 use qk_core::signals::{Action, AltStack, SigInfo, SigSet, Signal, code, sa};
 
 use crate::signal;
-use crate::syscall::args::{put_words, user};
 use crate::thread::{Own, Thread};
+use crate::user::{put_words, user};
 
 /// pretcode, uc_flags, uc_link, uc_stack (3), sigcontext (32), uc_sigmask.
 const HEAD_WORDS: usize = 39;

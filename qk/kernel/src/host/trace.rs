@@ -9,8 +9,8 @@ use hal::addr::User;
 use qk_core::signals::SigInfo;
 use wire::trace::{Kind, Pieces, Record, TraceRing};
 
-use crate::syscall::args::get_words;
 use crate::thread::Thread;
+use crate::user::get_words;
 
 /// Bytes kept of a path or another string.
 const STRING_BYTES: usize = 256;

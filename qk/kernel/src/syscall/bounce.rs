@@ -14,11 +14,11 @@ use alloc::vec::Vec;
 use plan::{Back, Piece, Plan, Value, is_remote_request};
 use qk_core::mman::{self, MmapArgs};
 
-use super::args::{
-    MAX_VECTORS, MESSAGE_BYTES, MESSAGE_WORDS, VECTOR_BYTES, copy_between, get_words, put_words,
-};
 use crate::rank::Rank;
 use crate::thread::Thread;
+use crate::user::{
+    MAX_VECTORS, MESSAGE_BYTES, MESSAGE_WORDS, VECTOR_BYTES, copy_between, get_words, put_words,
+};
 use crate::{preempt, shared};
 
 /// Most bytes that are bounced for one call: of longer buffers the beginning, and the call does as much.

@@ -9,11 +9,11 @@ use abi::map::PAGE;
 use qk_core::signals::{Action, Signal};
 use wire::child::{Child, STACK_BYTES, how};
 
-use super::args::{put_u32, put_u32_opt};
 use super::{Call, SysResult, shipped};
 use crate::host::ship;
 use crate::rank::Rank;
 use crate::thread::Thread;
+use crate::user::{put_u32, put_u32_opt};
 use crate::{shared, signal};
 
 /// What a child is to be like.

@@ -8,11 +8,11 @@ use core::sync::atomic::Ordering;
 use qk_core::signals::SigSet;
 use wire::child::how;
 
-use super::args::{get_words, put_u32, user};
 use super::children::{self, Birth};
 use super::{Call, SysResult};
 use crate::host::ship;
 use crate::thread::Thread;
+use crate::user::{get_words, put_u32, user};
 use crate::{preempt, sched};
 
 /// Flags (include/uapi/linux/sched.h).

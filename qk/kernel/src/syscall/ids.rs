@@ -4,9 +4,9 @@ use core::sync::atomic::Ordering;
 
 use abi::Errno;
 
-use super::args::put_bytes;
 use super::others::ship_on;
 use super::{Call, SysResult};
+use crate::user::put_bytes;
 
 pub fn getpid(call: &mut Call<'_>) -> SysResult {
     Ok(call.rank.identity().pid)

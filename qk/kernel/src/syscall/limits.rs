@@ -7,11 +7,11 @@ use abi::ident::RLIM_NLIMITS;
 use abi::syscall::by_name;
 use wire::child::{LIMITS, RLIMIT_FSIZE};
 
-use super::args::{get_words, put_words, put_words_opt};
 use super::others::{not_permitted_on, ship_on, thread_of};
 use super::{Call, SysResult};
 use crate::host::ship;
 use crate::timer;
+use crate::user::{get_words, put_words, put_words_opt};
 
 /// RLIMIT_* (include/uapi/asm-generic/resource.h).
 pub const RLIMIT_CPU: usize = 0;

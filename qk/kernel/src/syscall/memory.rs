@@ -6,13 +6,13 @@ use abi::map::{PAGE, USER_TOP};
 use qk_core::mman::{self, FileInfo, MmapArgs, MmapPlan, MremapArgs, ProtectPlan, Source};
 use qk_core::regions::{Prot, Region, RegionFlags};
 
-use super::args::put_bytes;
 use super::limits::{RLIMIT_AS, RLIMIT_DATA};
 use super::{Call, SysResult};
 use crate::aspace::Aspace;
 use crate::host::ship;
 use crate::rank::Rank;
 use crate::thread::Thread;
+use crate::user::put_bytes;
 use crate::{preempt, shared};
 
 pub fn mmap(call: &mut Call<'_>) -> SysResult {

@@ -3,7 +3,6 @@
 //! The rows of `abi::syscall` say how a call is served; [`HANDLERS`] is made from them when the kernel is compiled, and it does not
 //! compile when a local row has no handler here or a handler no local row.
 
-pub mod args;
 mod bounce;
 pub mod children;
 mod clone;

@@ -4,9 +4,9 @@
 use abi::Errno;
 use abi::map::PAGE;
 
-use super::args::{get_u64, put_u32_opt, put_words};
 use super::{Call, SysResult};
 use crate::preempt;
+use crate::user::{get_u64, put_u32_opt, put_words};
 use qk_core::mman;
 use qk_core::regions::{Region, RegionFlags};
 

@@ -4,9 +4,9 @@ use abi::Errno;
 use abi::ident::ADDR_NO_RANDOMIZE;
 use core::sync::atomic::Ordering;
 
-use super::args::{put_bytes, put_words};
 use super::others::{not_permitted_on, ship_on, thread_of};
 use super::{Call, SysResult};
+use crate::user::{put_bytes, put_words};
 use crate::{exit, rseq as sequences};
 
 pub fn exit_group(call: &mut Call<'_>) -> SysResult {

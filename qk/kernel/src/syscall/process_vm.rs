@@ -7,10 +7,10 @@ use abi::map::{USER_TOP, remote};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
-use super::args::{MAX_VECTORS, VECTOR_BYTES, copy_between, get_words, user};
 use super::others::not_permitted_on;
 use super::{Call, SysResult};
 use crate::rank::{self, Rank};
+use crate::user::{MAX_VECTORS, VECTOR_BYTES, copy_between, get_words, user};
 use crate::{preempt, windows};
 
 /// Most bytes of one call (MAX_RW_COUNT, include/linux/fs.h).

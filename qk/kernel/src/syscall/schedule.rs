@@ -3,10 +3,10 @@
 use abi::Errno;
 use qk_core::sched::CoreSet;
 
-use super::args::{get_u32, put_u32_opt, put_words};
 use super::others::{not_permitted_on, ship_on, thread_of};
 use super::{Call, SysResult};
 use crate::thread::Thread;
+use crate::user::{get_u32, put_u32_opt, put_words};
 use crate::{sched, shootdown};
 
 /// Only SCHED_OTHER (include/uapi/linux/sched.h) is known, at priority 0.
@@ -55,7 +55,7 @@ pub fn sched_setaffinity(call: &mut Call<'_>) -> SysResult {
     };
     let mut mask = [0; MASK_BYTES];
     let len = (len_bytes as usize).min(MASK_BYTES);
-    hal::user::copy_in(&mut mask[..len], super::args::user(from, len as u64)?)
+    hal::user::copy_in(&mut mask[..len], crate::user::user(from, len as u64)?)
         .map_err(|_| Errno::EFAULT)?;
     let (words, _) = mask.as_chunks();
     let wanted = CoreSet::from_words(core::array::from_fn(|i| u64::from_le_bytes(words[i])));

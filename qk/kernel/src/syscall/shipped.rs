@@ -11,13 +11,13 @@ use abi::syscall::request::{self, Argument};
 use abi::syscall::{Arg, Call as Row, Dir, Len, by_nr, bytes_of_bits};
 use qk_core::signals::{SigInfo, SigSet, Signal, code};
 
-use super::args::{MAX_VECTORS, MESSAGE_BYTES, MESSAGE_WORDS, VECTOR_BYTES, get_words};
 use super::bounce::{self, Bounce};
 use super::{Call, RESTART, RESTART_NO_HANDLER, SysResult};
 use crate::aspace::Aspace;
 use crate::host::ship;
 use crate::rank::Rank;
 use crate::thread::Thread;
+use crate::user::{MAX_VECTORS, MESSAGE_BYTES, MESSAGE_WORDS, VECTOR_BYTES, get_words};
 use crate::{clock, preempt, signal, stats, timer};
 
 /// What a request of ioctl or fcntl may write at most: the largest flat structure is well below a page.

@@ -5,11 +5,11 @@ use core::sync::atomic::Ordering;
 use abi::Errno;
 use qk_core::signals::{self, Action, AltStack, SigInfo, SigSet, Signal, code};
 
-use super::args::{get_u64, get_words, put_bytes, put_u64_opt, put_words_opt, user};
 use super::children;
 use super::others::{is_self, ship_on, thread_of};
 use super::{Call, RESTART_NO_HANDLER, SysResult};
 use crate::thread::Thread;
+use crate::user::{get_u64, get_words, put_bytes, put_u64_opt, put_words_opt, user};
 use crate::{delivery, sched, sigframe, signal, timer};
 
 /// sizeof(sigset_t) in the kernel's ABI.

@@ -4,8 +4,8 @@ use abi::Errno;
 use abi::ident;
 use qk_core::aspace::Usage;
 
-use super::args::{put_bytes, put_words};
 use super::{Call, SysResult};
+use crate::user::{put_bytes, put_words};
 use crate::{clock, preempt, rank};
 
 /// Bytes of a field of struct new_utsname (include/uapi/linux/utsname.h).

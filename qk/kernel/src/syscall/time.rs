@@ -5,11 +5,11 @@ use core::sync::atomic::Ordering;
 use abi::Errno;
 use qk_core::posix_timers::Clock as CpuClock;
 
-use super::args::{get_words, put_words, put_words_opt};
 use super::others::ship_on;
 use super::{Call, RESTART_NO_HANDLER, SysResult};
 use crate::thread::Thread;
 use crate::timer::Which;
+use crate::user::{get_words, put_words, put_words_opt};
 use crate::{clock, sched, signal, timer};
 
 const NS_PER_S: u64 = 1_000_000_000;

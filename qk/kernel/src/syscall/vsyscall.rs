@@ -5,9 +5,9 @@
 use abi::Errno;
 use hal::traps::UserFrame;
 
-use super::args::get_u64;
 use super::{Call, SysResult, schedule, time};
 use crate::thread::Thread;
+use crate::user::get_u64;
 
 /// VSYSCALL_ADDR (arch/x86/include/uapi/asm/vsyscall.h); an entry each KiB.
 const PAGE: u64 = 0xffff_ffff_ff60_0000;

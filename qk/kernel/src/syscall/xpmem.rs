@@ -12,11 +12,11 @@ use abi::syscall::request::xpmem::{Request, VERSION};
 use hal::sync::Mutex;
 use qk_core::xpmem::{Access, Id, Numbered, Segment, Who};
 
-use super::args::{get_u64, get_words, put_words};
 use super::{Call, SysResult, shipped};
 use crate::host::ship;
 use crate::preempt;
 use crate::rank::{self, Rank};
+use crate::user::{get_u64, get_words, put_words};
 
 /// Work of looking at one rank, in instructions.
 const LOOK_WORK: u32 = 10;

@@ -12,7 +12,7 @@ use wire::ship::{Request, Server};
 use super::{Memory, PID, RANK, Resident};
 use crate::host::area;
 use crate::preempt;
-use crate::syscall::args::{MAX_VECTORS, get_words};
+use crate::user::{MAX_VECTORS, get_words};
 
 /// Numbers of the Linux calls that are served (arch/x86/entry/syscalls/syscall_64.tbl).
 const WRITE: u64 = 1;

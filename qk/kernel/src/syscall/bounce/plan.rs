@@ -14,7 +14,7 @@ use super::{
     LOOK_WORK, MAX_BYTES, MAX_VECTORS, VECTOR_BYTES, WORD_WORK, has_remote_message,
     has_remote_vectors, is_remote, names_remote,
 };
-use crate::syscall::args::get_words;
+use crate::user::get_words;
 use crate::{preempt, windows};
 
 /// Longest string with its NUL (PATH_MAX, include/uapi/linux/limits.h).

@@ -4,10 +4,10 @@ use core::sync::atomic::Ordering;
 
 use qk_core::futex::{ANY, Key, robust};
 
-use super::super::args::{get_words, put_u32_opt, user};
 use super::{ENTRY_WORK, UserWord, futexes, is_own, key};
 use crate::preempt;
 use crate::thread::Thread;
+use crate::user::{get_words, put_u32_opt, user};
 
 /// What others wait for when a thread of a rank that goes on ends: its locks, and the word that says so.
 pub fn thread_ends(thread: &'static Thread) {

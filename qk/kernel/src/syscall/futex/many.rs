@@ -4,13 +4,13 @@ use abi::Errno;
 use arrayvec::ArrayVec;
 use qk_core::futex::{Key, MAX_MANY, One};
 
-use super::super::args::get_words;
 use super::super::time::REALTIME;
 use super::super::{Call, RESTART, SysResult};
 use super::{
     ENTRY_WORK, Ended, MONOTONIC, Sleeper, Until, UserWord, absolute, futexes, key, op, sleep, word,
 };
 use crate::preempt;
+use crate::user::get_words;
 
 /// struct futex_waitv (include/uapi/linux/futex.h), in words.
 const ONE_WORDS: usize = 3;

@@ -11,11 +11,11 @@ use hal::addr::User;
 use hal::sync::{Mutex, Once};
 use qk_core::futex::{ANY, Futexes, Key, Locked, Locks, Owner, Place, Waiter, WakeOp, Word};
 
-use super::args::user;
 use super::{Call, RESTART_ALWAYS, SysResult};
 use crate::rank::Rank;
 use crate::shared::{self, children};
 use crate::thread::Thread;
+use crate::user::user;
 use crate::{preempt, rank, sched};
 use wait::{Ended, Until, absolute, relative, sleep, wait};
 

@@ -2,12 +2,12 @@
 
 use abi::Errno;
 
-use super::super::args::get_words;
 use super::super::time::{REALTIME, read_clock, timespec_ns};
 use super::super::{Call, RESTART, RESTART_NO_HANDLER, SysResult};
 use super::{MONOTONIC, Sleeper, futexes, key, word};
 use crate::shared::children;
 use crate::thread::Thread;
+use crate::user::get_words;
 use crate::{sched, signal, timer};
 
 /// When a wait ends (TSC).

@@ -9,7 +9,7 @@ use super::super::{
 };
 use super::{Back, Plan, Value, back};
 use crate::preempt;
-use crate::syscall::args::get_words;
+use crate::user::get_words;
 
 /// A struct user_msghdr.
 type Header = [u64; MESSAGE_WORDS];
