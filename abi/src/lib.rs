@@ -14,6 +14,7 @@ pub mod ident;
 pub mod image;
 pub mod map;
 pub mod pte;
+pub mod rlimit;
 pub mod script;
 pub mod stack;
 pub mod syscall;

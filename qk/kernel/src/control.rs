@@ -7,6 +7,7 @@ mod memory;
 use abi::Errno;
 use abi::control::{Control, CoreWords, Event, HostOp, JobInfo, RankInfo};
 use abi::map::USER_TOP;
+use abi::rlimit;
 use arrayvec::ArrayVec;
 use hal::addr::{Phys, User};
 use hal::traps::UserFrame;
@@ -15,7 +16,6 @@ use qk_core::signals::Signal;
 
 use crate::host::{self, Stage, ship};
 use crate::rank::{self, Rank};
-use crate::syscall::limits::RLIMIT_STACK;
 use crate::{events, exec, shared};
 pub use memory::set_memory;
 use memory::{
@@ -70,7 +70,7 @@ fn attached(id: u64) -> Result<&'static Rank, Errno> {
 /// The rank and its program, with the limit on the stack as the rank has it now.
 fn info(rank: &Rank) -> RankInfo {
     RankInfo {
-        stack_limit: rank.limits.lock()[RLIMIT_STACK][0],
+        stack_limit: rank.limits.lock()[rlimit::STACK][0],
         ..rank.host.described()
     }
 }

@@ -6,13 +6,13 @@
 
 use abi::Errno;
 use abi::control::HostOp;
+use abi::rlimit;
 use hal::traps::UserFrame;
 use qk_core::regions::{Region, RegionFlags};
 use qk_core::signals::SigInfo;
 
 use crate::host::ship;
 use crate::rank::Rank;
-use crate::syscall::limits::RLIMIT_CORE;
 use crate::thread::Thread;
 
 /// Fills in the crash record of a fault; it is published with the rank's end.
@@ -56,7 +56,7 @@ pub fn report(thread: &Thread, f: &UserFrame, info: &SigInfo) {
 /// Whether a core file of the rank may be written: it has not forbidden it by prctl or RLIMIT_CORE.
 pub fn is_due(rank: &Rank) -> bool {
     use core::sync::atomic::Ordering::Relaxed;
-    rank.dumpable.load(Relaxed) && rank.limits.lock()[RLIMIT_CORE][0] != 0
+    rank.dumpable.load(Relaxed) && rank.limits.lock()[rlimit::CORE][0] != 0
 }
 
 /// Notes which thread took the signal that ends the rank.

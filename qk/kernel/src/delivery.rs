@@ -9,7 +9,7 @@ use qk_core::signals::{Action, Delivery, SigInfo, SigSet, Signal, sa};
 
 use crate::host::{ship, trace};
 use crate::rank::Rank;
-use crate::syscall::{RESTART, RESTART_ALWAYS, RESTART_NO_HANDLER};
+use crate::result::{RESTART, RESTART_ALWAYS, RESTART_NO_HANDLER};
 use crate::thread::Thread;
 use crate::{crash, debug, exit, preempt, rseq, sched, shootdown, sigframe, signal, timer};
 

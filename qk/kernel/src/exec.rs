@@ -13,9 +13,8 @@ use qk_core::signals::{SigInfo, Signal, code};
 use crate::aspace::Aspace;
 use crate::host::{ship, trace};
 use crate::rank::{Rank, Reload};
-use crate::syscall::{children, futex};
 use crate::thread::Thread;
-use crate::{events, sched, shared, signal, timer, windows};
+use crate::{children, events, futex, sched, shared, signal, timer, windows};
 
 /// Waits until the calling thread is its rank's only one. `false`: the rank ends.
 pub fn await_others(thread: &'static Thread) -> bool {

@@ -10,9 +10,8 @@ use hal::traps::UserFrame;
 use qk_core::signals::SigSet;
 
 use crate::halt::halt;
-use crate::syscall::futex;
 use crate::thread::Thread;
-use crate::{sched, shared, signal, timer};
+use crate::{futex, sched, shared, signal, timer};
 
 /// Ends the rank of the calling thread, and the thread; `wait_status` as wait(2) says it.
 pub fn end(thread: &'static Thread, wait_status: u64) -> ! {

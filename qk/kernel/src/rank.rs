@@ -9,6 +9,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering
 use abi::Errno;
 use abi::control::RankInfo;
 use abi::ident::RLIM_NLIMITS;
+use abi::rlimit;
 use alloc::boxed::Box;
 use hal::addr::Phys;
 use hal::sync::{Mutex, Once};
@@ -21,11 +22,10 @@ use crate::host::{RankPort, Stage};
 use crate::shootdown::Shootdown;
 use crate::signal::Signals;
 use crate::sleep_lock::SleepLock;
-use crate::syscall::limits::RLIMIT_SIGPENDING;
-use crate::syscall::policy::Policy;
-use crate::syscall::xpmem::Xpmem;
+use crate::thread::policy::Policy;
 use crate::thread::{self, Thread, Threads};
 use crate::timer::{self, Timers};
+use crate::xpmem::Xpmem;
 use crate::{clock, crash, debug, events, preempt, sched, shared, windows};
 
 /// What never changes after the proxy attached: served without a lock.
@@ -211,7 +211,7 @@ impl Rank {
         for (resource, limit) in proxy.limits.into_iter().enumerate() {
             self.change_limit(resource, |inherited| *inherited = limit);
         }
-        let queue_limit = self.limits.lock()[RLIMIT_SIGPENDING][0];
+        let queue_limit = self.limits.lock()[rlimit::SIGPENDING][0];
         self.signals.lock().inherit(proxy.ignored, queue_limit);
         self.personality.store(proxy.personality, Ordering::Relaxed);
         let blocked = SigSet(proxy.blocked);

@@ -7,7 +7,7 @@ use abi::Errno;
 use abi::map::USER_TOP;
 use hal::traps::UserFrame;
 
-use crate::syscall::SysResult;
+use crate::result::SysResult;
 use crate::thread::Thread;
 use crate::user::{get_u32, get_words, put_words};
 

@@ -5,8 +5,10 @@
 //! freed: so a reference to a thread stays good, and at worst speaks of a later thread with the same number.
 
 mod numbers;
+pub mod policy;
 
 pub use numbers::{Threads, heap_bytes, set_room};
+use policy::Policy;
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -22,7 +24,6 @@ use crate::debug::Debugged;
 use crate::host::ThreadPort;
 use crate::rank::Rank;
 use crate::sched::Task;
-use crate::syscall::policy::Policy;
 use crate::{clock, stats, timer};
 
 /// Particulars of pending signals kept for a thread.
@@ -137,7 +138,7 @@ impl Thread {
         self.tid() != 0
     }
 
-    /// A call of the thread ends early with `errno` ([`crate::syscall::RESTART`] or its kin): what it becomes is settled on
+    /// A call of the thread ends early with `errno` ([`crate::result::RESTART`] or its kin): what it becomes is settled on
     /// the way back to ring 3.
     pub fn interrupted(&self, errno: Errno) -> Errno {
         self.pending_work.store(true, Ordering::Relaxed);

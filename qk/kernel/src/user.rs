@@ -5,6 +5,8 @@ use hal::addr::User;
 
 use crate::preempt;
 
+/// Nanoseconds of a second.
+pub const NS_PER_S: u64 = 1_000_000_000;
 /// Most vectors, or messages, of a call (UIO_MAXIOV, include/uapi/linux/uio.h).
 pub const MAX_VECTORS: u64 = 1024;
 /// sizeof(struct iovec).
@@ -106,6 +108,17 @@ pub fn put_u32_opt(addr: u64, value: u32) -> Result<(), Errno> {
 /// EFAULT.
 pub fn put_bytes(addr: u64, bytes: &[u8]) -> Result<(), Errno> {
     hal::user::copy_out(user(addr, bytes.len() as u64)?, bytes).map_err(|_| Errno::EFAULT)
+}
+
+/// Nanoseconds of a struct timespec.
+///
+/// # Errors
+/// EINVAL when it is not a time.
+pub fn timespec_ns([s, ns]: [u64; 2]) -> Result<u64, Errno> {
+    if (s as i64) < 0 || ns >= NS_PER_S {
+        return Err(Errno::EINVAL);
+    }
+    Ok(s.saturating_mul(NS_PER_S).saturating_add(ns))
 }
 
 /// Copies between two places of the program; returns how much of it could be.

@@ -9,6 +9,7 @@ mod calls;
 
 use abi::Errno;
 use abi::control::RankInfo;
+use abi::rlimit;
 use hal::addr::{Phys, PhysRange};
 use hal::boot::Boot;
 use hal::sync::Once;
@@ -26,8 +27,7 @@ const NAME: &str = "a.out";
 const RANK: usize = 0;
 /// The program's process id: it is the only process.
 const PID: u64 = 1;
-/// RLIMIT_STACK's number (include/uapi/asm-generic/resource.h), and what Linux starts programs with.
-const RLIMIT_STACK: usize = 3;
+/// RLIMIT_STACK as Linux starts programs with it.
 const STACK_BYTES: u64 = 8 << 20;
 /// Exit status where there is nothing to run, or nobody to load it (EX_OSERR of sysexits.h, as yod has it).
 const CANNOT_RUN: u8 = 71;
@@ -91,7 +91,7 @@ pub fn attach() {
     for limit in host.rlimits.iter().flatten() {
         limit.put(u64::MAX);
     }
-    host.rlimits[RLIMIT_STACK][0].put(STACK_BYTES);
+    host.rlimits[rlimit::STACK][0].put(STACK_BYTES);
     host.nodename.put(b"margay");
     let random = || hal::cpu::rdrand().unwrap_or_else(hal::time::tsc);
     let info = RankInfo {

@@ -16,10 +16,10 @@ use qk_core::regions::RegionFlags;
 use super::pool::node;
 use super::{is_shared, next_object};
 use crate::aspace::Aspace;
+use crate::futex;
 use crate::host::ship;
 use crate::rank::Rank;
-use crate::syscall::SysResult;
-use crate::syscall::futex;
+use crate::result::SysResult;
 use crate::thread::Thread;
 use crate::timer;
 

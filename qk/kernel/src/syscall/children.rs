@@ -12,7 +12,6 @@ use wire::child::{Child, STACK_BYTES, how};
 use super::{Call, SysResult, shipped};
 use crate::host::ship;
 use crate::rank::Rank;
-use crate::thread::Thread;
 use crate::user::{put_u32, put_u32_opt};
 use crate::{shared, signal};
 
@@ -207,12 +206,4 @@ pub fn wait(call: &mut Call<'_>) -> SysResult {
     let result = shipped::ship(call);
     signal::collect(call.rank);
     result
-}
-
-/// What the program does with SIGCHLD has changed, which Linux looks at when a child ends.
-pub fn publish_action(thread: &'static Thread, action: &Action) {
-    if thread.rank.has_children.load(Ordering::Relaxed) {
-        let args = [action.handler, action.flags];
-        let _ = ship::host_op(thread, HostOp::ChildSignal, args); // never fails
-    }
 }

@@ -2,8 +2,8 @@
 
 use abi::Errno;
 use abi::control::HostOp;
+use abi::rlimit;
 
-use super::limits::RLIMIT_STACK;
 use super::{Call, RESTART, RESTART_ALWAYS, SysResult};
 use crate::exec;
 use crate::host::ship;
@@ -26,7 +26,7 @@ fn replace(call: &mut Call<'_>, [directory, path, argv, envp, flags]: [u64; 5]) 
     let (thread, rank) = (call.thread, call.rank);
     {
         let _turn = rank.execs.lock();
-        let stack_limit = rank.limits.lock()[RLIMIT_STACK][0];
+        let stack_limit = rank.limits.lock()[rlimit::STACK][0];
         let args = [directory, path, argv, envp, flags, stack_limit];
         if !thread.must_end() {
             match ship::host_op_until_signal(thread, HostOp::PrepareExec, args) {

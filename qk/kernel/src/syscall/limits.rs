@@ -4,6 +4,7 @@
 
 use abi::Errno;
 use abi::ident::RLIM_NLIMITS;
+use abi::rlimit;
 use abi::syscall::by_name;
 use wire::child::{LIMITS, RLIMIT_FSIZE};
 
@@ -12,20 +13,6 @@ use super::{Call, SysResult};
 use crate::host::ship;
 use crate::timer;
 use crate::user::{get_words, put_words, put_words_opt};
-
-/// RLIMIT_* (include/uapi/asm-generic/resource.h).
-pub const RLIMIT_CPU: usize = 0;
-/// See [`RLIMIT_CPU`].
-pub const RLIMIT_DATA: usize = 2;
-/// See [`RLIMIT_CPU`].
-pub const RLIMIT_STACK: usize = 3;
-/// See [`RLIMIT_CPU`].
-pub const RLIMIT_CORE: usize = 4;
-const RLIMIT_MEMLOCK: usize = 8;
-/// See [`RLIMIT_CPU`].
-pub const RLIMIT_AS: usize = 9;
-/// See [`RLIMIT_CPU`].
-pub const RLIMIT_SIGPENDING: usize = 11;
 
 pub fn getrlimit(call: &mut Call<'_>) -> SysResult {
     let [resource, to, ..] = call.args();
@@ -91,19 +78,19 @@ fn set(call: &Call<'_>, resource: usize, from: u64) -> SysResult {
     call.rank
         .change_limit(resource, |limit| *limit = [soft, hard]);
     match resource {
-        RLIMIT_CPU => timer::follow_cpu_limit(call.rank),
-        RLIMIT_SIGPENDING => call.rank.signals.lock().process.limit_queue(soft),
+        rlimit::CPU => timer::follow_cpu_limit(call.rank),
+        rlimit::SIGPENDING => call.rank.signals.lock().process.limit_queue(soft),
         _ => {}
     }
     Ok(0)
 }
 
-/// Whether the soft limit can become `soft` and hold. Of memory that is RLIMIT_AS, and for the heap RLIMIT_DATA as it was
+/// Whether the soft limit can become `soft` and hold. Of memory that is rlimit::AS, and for the heap rlimit::DATA as it was
 /// inherited; besides, the partition is the limit. The stack has its size from the start. Linux does not enforce RLIMIT_RSS either.
 fn can_enforce(resource: usize, soft: u64, old_soft: u64) -> bool {
     match resource {
-        RLIMIT_STACK => soft == old_soft,
-        RLIMIT_DATA | RLIMIT_MEMLOCK => soft >= old_soft,
+        rlimit::STACK => soft == old_soft,
+        rlimit::DATA | rlimit::MEMLOCK => soft >= old_soft,
         _ => true,
     }
 }

@@ -3,10 +3,10 @@
 use abi::Errno;
 use abi::control::{HostOp, MappedFile};
 use abi::map::{PAGE, USER_TOP};
+use abi::rlimit;
 use qk_core::mman::{self, FileInfo, MmapArgs, MmapPlan, MremapArgs, ProtectPlan, Source};
 use qk_core::regions::{Prot, Region, RegionFlags};
 
-use super::limits::{RLIMIT_AS, RLIMIT_DATA};
 use super::{Call, SysResult};
 use crate::aspace::Aspace;
 use crate::host::ship;
@@ -66,7 +66,7 @@ fn expand(
     aspace: &Aspace,
     more_bytes: impl FnOnce() -> Option<u64>,
 ) -> Result<(), Errno> {
-    let [limit_bytes, _] = rank.limits.lock()[RLIMIT_AS];
+    let [limit_bytes, _] = rank.limits.lock()[rlimit::AS];
     if limit_bytes == u64::MAX {
         return Ok(());
     }
@@ -212,7 +212,7 @@ pub fn munmap(call: &mut Call<'_>) -> SysResult {
 }
 
 pub fn brk(call: &mut Call<'_>) -> SysResult {
-    let [max_bytes, _] = call.rank.limits.lock()[RLIMIT_DATA];
+    let [max_bytes, _] = call.rank.limits.lock()[rlimit::DATA];
     let wanted = call.frame.rdi;
     call.rank.with_aspace(|aspace| {
         let heap = aspace.heap(max_bytes);

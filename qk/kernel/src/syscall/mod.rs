@@ -7,12 +7,12 @@ mod bounce;
 pub mod children;
 mod clone;
 mod exec;
-pub mod futex;
+mod futex;
 mod ids;
-pub mod limits;
+mod limits;
 mod memory;
 mod others;
-pub mod policy;
+mod policy;
 mod process;
 mod process_vm;
 mod schedule;
@@ -22,7 +22,7 @@ mod system;
 mod time;
 mod timers;
 pub mod vsyscall;
-pub mod xpmem;
+mod xpmem;
 
 use core::sync::atomic::Ordering;
 
@@ -35,6 +35,7 @@ use wire::boot::flag;
 
 use crate::host::{self, trace};
 use crate::rank::Rank;
+use crate::result::{RESTART, RESTART_ALWAYS, RESTART_NO_HANDLER, SysResult};
 use crate::thread::{self, Thread};
 use crate::{control, delivery, stats};
 
@@ -48,18 +49,8 @@ pub struct Call<'a> {
     pub rank: &'static Rank,
 }
 
-/// What a handler answers.
-pub type SysResult = Result<u64, Errno>;
 /// A system call's entry in the table; returns what goes into rax.
 type Handler = fn(&mut Call<'_>) -> u64;
-
-/// A handler was to run while the call waited: start the call again afterwards if the handler was installed with
-/// SA_RESTART, else EINTR (Linux's ERESTARTSYS; programs never see it). Made by [`Thread::interrupted`].
-pub const RESTART: Errno = Errno(512);
-/// As [`RESTART`], but only if no handler ran after all (Linux's ERESTARTNOHAND).
-pub const RESTART_NO_HANDLER: Errno = Errno(514);
-/// Start the call again, whatever ran (Linux's ERESTARTNOINTR).
-pub const RESTART_ALWAYS: Errno = Errno(513);
 
 impl Call<'_> {
     /// Its number. Linux takes it as an unsigned int: the register's upper half says nothing (arch/x86/entry/common.c,

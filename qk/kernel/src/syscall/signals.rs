@@ -5,11 +5,10 @@ use core::sync::atomic::Ordering;
 use abi::Errno;
 use qk_core::signals::{self, Action, AltStack, SigInfo, SigSet, Signal, code};
 
-use super::children;
 use super::others::{is_self, ship_on, thread_of};
 use super::{Call, RESTART_NO_HANDLER, SysResult};
 use crate::thread::Thread;
-use crate::user::{get_u64, get_words, put_bytes, put_u64_opt, put_words_opt, user};
+use crate::user::{get_u64, get_words, put_bytes, put_u64_opt, put_words_opt, timespec_ns, user};
 use crate::{delivery, sched, sigframe, signal, timer};
 
 /// sizeof(sigset_t) in the kernel's ABI.
@@ -64,7 +63,7 @@ pub fn sigaction(call: &mut Call<'_>) -> SysResult {
         }
     };
     if let Some(action) = action.filter(|_| signal == Signal::CHLD) {
-        children::publish_action(call.thread, &action);
+        crate::children::publish_action(call.thread, &action);
     }
     signal::forgotten(call.rank, discard);
     signal::publish_taken(call.rank); // an ignored one is forgotten
@@ -141,9 +140,7 @@ pub fn sigtimedwait(call: &mut Call<'_>) -> SysResult {
     let wanted = get_set(from)?.without(SigSet::UNSTOPPABLE);
     let deadline = match timeout {
         0 => None,
-        _ => Some(timer::deadline_after(super::time::timespec_ns(get_words(
-            timeout,
-        )?)?)),
+        _ => Some(timer::deadline_after(timespec_ns(get_words(timeout)?)?)),
     };
     let awaits = &call.thread.awaits;
     awaits.store(wanted.0, Ordering::SeqCst);

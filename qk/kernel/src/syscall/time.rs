@@ -9,20 +9,16 @@ use super::others::ship_on;
 use super::{Call, RESTART_NO_HANDLER, SysResult};
 use crate::thread::Thread;
 use crate::timer::Which;
-use crate::user::{get_words, put_words, put_words_opt};
+use crate::user::{NS_PER_S, get_words, put_words, put_words_opt, timespec_ns};
 use crate::{clock, sched, signal, timer};
 
-const NS_PER_S: u64 = 1_000_000_000;
 const US_PER_S: u64 = 1_000_000;
 /// USER_HZ: what times(2) counts in.
 const CLOCK_TICK_NS: u64 = 10_000_000;
 
-/// CLOCK_REALTIME
-pub const REALTIME: u64 = 0;
-
 /// Clocks (include/uapi/linux/time.h).
 pub mod id {
-    pub const REALTIME: u64 = super::REALTIME;
+    pub const REALTIME: u64 = 0;
     pub const MONOTONIC: u64 = 1;
     pub const PROCESS_CPUTIME: u64 = 2;
     pub const THREAD_CPUTIME: u64 = 3;
@@ -32,17 +28,6 @@ pub mod id {
     pub const BOOTTIME: u64 = 7;
     pub const BOOTTIME_ALARM: u64 = 9;
     pub const TAI: u64 = 11;
-}
-
-/// Nanoseconds of a struct timespec.
-///
-/// # Errors
-/// EINVAL when it is not a time.
-pub fn timespec_ns([s, ns]: [u64; 2]) -> Result<u64, Errno> {
-    if (s as i64) < 0 || ns >= NS_PER_S {
-        return Err(Errno::EINVAL);
-    }
-    Ok(s.saturating_mul(NS_PER_S).saturating_add(ns))
 }
 
 /// A struct timespec of so many nanoseconds.

@@ -4,10 +4,10 @@ use abi::Errno;
 use qk_core::posix_timers::{Clock, Event, Notify, Setting};
 use qk_core::signals::Signal;
 
-use super::time::{cpu_clock, id, timespec, timespec_ns};
+use super::time::{cpu_clock, id, timespec};
 use super::{Call, SysResult};
 use crate::timer::posix;
-use crate::user::{get_words, put_u32, put_words};
+use crate::user::{get_words, put_u32, put_words, timespec_ns};
 
 /// sigev_notify (include/uapi/asm-generic/siginfo.h).
 mod notify {

@@ -4,73 +4,20 @@
 //! The device itself is the proxy's: it opens one, and says which descriptors are. That is requested once for a descriptor, and
 //! kept until one is closed that could have been this.
 
-use core::sync::atomic::{AtomicU64, Ordering};
-
 use abi::Errno;
 use abi::map::{in_window, remote};
 use abi::syscall::request::xpmem::{Request, VERSION};
-use hal::sync::Mutex;
-use qk_core::xpmem::{Access, Id, Numbered, Segment, Who};
+use qk_core::xpmem::{Access, Id, Segment, Who};
 
 use super::{Call, SysResult, shipped};
 use crate::host::ship;
 use crate::preempt;
 use crate::rank::{self, Rank};
 use crate::user::{get_u64, get_words, put_words};
+use crate::xpmem::Permit;
 
 /// Work of looking at one rank, in instructions.
 const LOOK_WORK: u32 = 10;
-
-/// What a rank has to do with XPMEM.
-pub struct Xpmem {
-    /// What it offers.
-    segments: Mutex<Numbered<Segment>>,
-    /// What it may attach.
-    permits: Mutex<Numbered<Permit>>,
-    /// In the lower half a descriptor that is known to be the device, or [`NONE`]; in the upper how often one was closed.
-    device: AtomicU64,
-}
-
-/// No descriptor.
-const NONE: u64 = u32::MAX as u64;
-
-/// A permit for a segment, which may be gone.
-#[derive(Clone, Copy)]
-struct Permit {
-    owner: &'static Rank,
-    segment: u32,
-    access: Access,
-}
-
-impl Xpmem {
-    /// Of a rank that has not begun.
-    pub fn new() -> Xpmem {
-        Xpmem {
-            segments: Mutex::new(Numbered::default()),
-            permits: Mutex::new(Numbered::default()),
-            device: AtomicU64::new(NONE),
-        }
-    }
-
-    /// The program is over: takes back what it offered, and what it got.
-    pub fn program_ends(&self) {
-        self.segments.lock().clear();
-        self.permits.lock().clear();
-        self.forget_device();
-    }
-
-    fn is_device(&self, fd: u64) -> bool {
-        fd as u32 as u64 == self.device.load(Ordering::Acquire) & NONE && fd as u32 as u64 != NONE
-    }
-
-    /// Descriptors have been closed: it may have been one.
-    fn forget_device(&self) {
-        let closed = |word: u64| Some((word | NONE).wrapping_add(1) | NONE);
-        let _ = self
-            .device
-            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, closed);
-    }
-}
 
 /// ioctl(2): a request of the device is served here, any other by Linux.
 pub fn ioctl(call: &mut Call<'_>) -> SysResult {
@@ -97,15 +44,11 @@ fn is_device(call: &Call<'_>, fd: u64) -> Result<bool, Errno> {
     if xpmem.is_device(fd) {
         return Ok(true);
     }
-    let before = xpmem.device.load(Ordering::Acquire);
+    let before = xpmem.devices();
     let args = [fd, Request::Version.nr(), 0, 0, 0, 0];
     let is_device = ship::linux_call(call.thread, call.nr(), &args) == VERSION as i64;
     if is_device {
-        // Unless one was closed meanwhile.
-        let known = before & !NONE | u64::from(fd as u32);
-        let _ = xpmem
-            .device
-            .compare_exchange(before, known, Ordering::AcqRel, Ordering::Relaxed);
+        xpmem.note_device(fd, before);
     }
     Ok(is_device)
 }
@@ -187,7 +130,7 @@ fn get(own: &'static Rank, at: u64) -> SysResult {
     let offered = *owner.xpmem.segments.lock().get(segment.number)?;
     offered.admit(who(own, owner), access)?;
     let permit = Permit {
-        owner,
+        owner: owner.id,
         segment: segment.number,
         access,
     };
@@ -215,11 +158,12 @@ fn attach(own: &'static Rank, at: u64) -> SysResult {
     let [permit, offset, len_bytes, wanted, _] = get_words(at)?;
     let number = own_id(own, permit)?;
     let permit = *own.xpmem.permits.lock().get(number)?;
-    let offered = *permit.owner.xpmem.segments.lock().get(permit.segment)?;
+    let owner = &rank::all()[permit.owner];
+    let offered = *owner.xpmem.segments.lock().get(permit.segment)?;
     if !permit.access.writes {
         return Err(Errno::EACCES); // as the module has it: an attachment can be written
     }
-    let there = remote(permit.owner.id, offered.part(offset, len_bytes)?);
+    let there = remote(permit.owner, offered.part(offset, len_bytes)?);
     if wanted != 0 && wanted != there {
         return Err(Errno::EINVAL);
     }

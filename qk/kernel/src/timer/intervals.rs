@@ -1,12 +1,12 @@
 //! The interval timers of setitimer(2), and the limit on processor time of a rank.
 
+use abi::rlimit;
 use qk_core::interval::Interval;
 use qk_core::posix_timers::{Clock, Table};
 use qk_core::signals::{SigInfo, Signal, code};
 
 use super::{Alarm, CORES, arm, deadline_after, here, posix};
 use crate::rank::{self, Rank};
-use crate::syscall::limits::RLIMIT_CPU;
 use crate::{clock, preempt, signal};
 
 const NS_PER_S: u64 = 1_000_000_000;
@@ -170,7 +170,7 @@ pub fn interval(rank: &Rank, which: Which) -> (u64, u64) {
 
 /// Takes RLIMIT_CPU's soft limit from the rank's limits. The timer is armed when a thread goes on ([`go_on`]).
 pub fn prepare_cpu_limit(rank: &Rank) {
-    let [soft_s, _] = rank.limits.lock()[RLIMIT_CPU];
+    let [soft_s, _] = rank.limits.lock()[rlimit::CPU];
     let limit_ns = (soft_s != u64::MAX).then(|| soft_s.saturating_mul(NS_PER_S));
     let mut timers = rank.timers.lock();
     timers.cpu_limit_ns = limit_ns;
@@ -257,7 +257,7 @@ pub(super) fn expire_cpu_time(rank: &'static Rank) {
 /// The soft limit on processor time is reached: SIGXCPU, and again each second until the hard limit's SIGKILL
 /// (Linux: kernel/time/posix-cpu-timers.c, check_process_timers).
 fn raise_cpu_limit(rank: &Rank) -> Signal {
-    let [_, hard_s] = rank.change_limit(RLIMIT_CPU, |[soft_s, _]| {
+    let [_, hard_s] = rank.change_limit(rlimit::CPU, |[soft_s, _]| {
         *soft_s = soft_s.saturating_add(1);
     });
     prepare_cpu_limit(rank);

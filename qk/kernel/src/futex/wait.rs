@@ -2,13 +2,12 @@
 
 use abi::Errno;
 
-use super::super::time::{REALTIME, read_clock, timespec_ns};
-use super::super::{Call, RESTART, RESTART_NO_HANDLER, SysResult};
-use super::{MONOTONIC, Sleeper, futexes, key, word};
+use super::{Sleeper, futexes, key, word};
+use crate::result::{RESTART, RESTART_NO_HANDLER, SysResult};
 use crate::shared::children;
 use crate::thread::Thread;
-use crate::user::get_words;
-use crate::{sched, signal, timer};
+use crate::user::{get_words, timespec_ns};
+use crate::{clock, sched, signal, timer};
 
 /// When a wait ends (TSC).
 #[derive(Clone, Copy)]
@@ -54,13 +53,13 @@ pub fn relative(thread: &Thread, timeout: u64) -> Result<Until, Errno> {
 ///
 /// # Errors
 /// EFAULT, EINVAL.
-pub fn absolute(call: &Call<'_>, timeout: u64, realtime: bool) -> Result<Until, Errno> {
+pub fn absolute(timeout: u64, realtime: bool) -> Result<Until, Errno> {
     if timeout == 0 {
         return Ok(Until::Woken);
     }
-    let clock = if realtime { REALTIME } else { MONOTONIC };
     let ns = timespec_ns(get_words(timeout)?)?;
-    let from_now = ns.saturating_sub(read_clock(call.thread, clock)?);
+    let (mono_ns, real_ns) = clock::now_ns();
+    let from_now = ns.saturating_sub(if realtime { real_ns } else { mono_ns });
     Ok(Until::Absolute(timer::deadline_after(from_now)))
 }
 
@@ -69,13 +68,12 @@ pub fn absolute(call: &Call<'_>, timeout: u64, realtime: bool) -> Result<Until, 
 /// # Errors
 /// As futex(2).
 pub fn wait(
-    call: &Call<'_>,
+    thread: &'static Thread,
     (at, private): (u64, bool),
     bits: u32,
     expected: u32,
     until: Until,
 ) -> SysResult {
-    let thread = call.thread;
     let (word, key) = (word(at)?, key(thread, at, private));
     let give_up = || futexes().cancel(Sleeper(thread));
     let mut looked = false;

@@ -4,28 +4,35 @@ use abi::Errno;
 use arrayvec::ArrayVec;
 use qk_core::futex::{Key, MAX_MANY, One};
 
-use super::super::time::REALTIME;
-use super::super::{Call, RESTART, SysResult};
 use super::{
-    ENTRY_WORK, Ended, MONOTONIC, Sleeper, Until, UserWord, absolute, futexes, key, op, sleep, word,
+    ENTRY_WORK, Ended, MONOTONIC, REALTIME, Sleeper, Until, UserWord, absolute, futexes, key, op,
+    sleep, word,
 };
 use crate::preempt;
+use crate::result::{RESTART, SysResult};
+use crate::thread::Thread;
 use crate::user::get_words;
 
 /// struct futex_waitv (include/uapi/linux/futex.h), in words.
 const ONE_WORDS: usize = 3;
 
-pub fn futex_waitv(call: &mut Call<'_>) -> SysResult {
+/// Carries out futex_waitv.
+///
+/// # Errors
+/// As futex_waitv.
+pub fn wait_many(
+    thread: &'static Thread,
+    [list, count, flags, timeout, clock, _]: [u64; 6],
+) -> SysResult {
     /// FUTEX2_SIZE_U32, the only size there is.
     const SIZE_U32: u64 = 2;
-    let [list, count, flags, timeout, clock, _] = call.args();
     let count = u64::from(count as u32);
     if flags as u32 != 0 || count == 0 || count > MAX_MANY as u64 || list == 0 {
         return Err(Errno::EINVAL);
     }
     let until = match (timeout, clock) {
         (0, _) => Until::Woken,
-        (_, REALTIME | MONOTONIC) => absolute(call, timeout, clock == REALTIME)?,
+        (_, REALTIME | MONOTONIC) => absolute(timeout, clock == REALTIME)?,
         _ => return Err(Errno::EINVAL),
     };
     let mut words = ArrayVec::<(UserWord, Key, u32), MAX_MANY>::new();
@@ -37,10 +44,9 @@ pub fn futex_waitv(call: &mut Call<'_>) -> SysResult {
         if flags & !op::PRIVATE != SIZE_U32 || expected > u64::from(u32::MAX) {
             return Err(Errno::EINVAL);
         }
-        let key = key(call.thread, at, flags & op::PRIVATE != 0);
+        let key = key(thread, at, flags & op::PRIVATE != 0);
         words.push((word(at)?, key, expected as u32));
     }
-    let thread = call.thread;
     let all = words.iter().map(|(word, key, expected)| One {
         key: *key,
         word,

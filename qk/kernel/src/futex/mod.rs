@@ -1,4 +1,4 @@
-//! futex(2) and futex_waitv: arguments, and waiting; which thread waits for what is decided by [`qk_core::futex`].
+//! futex(2) and futex_waitv: operations, and waiting; which thread waits for what is decided by [`qk_core::futex`].
 
 mod ends;
 mod many;
@@ -11,8 +11,8 @@ use hal::addr::User;
 use hal::sync::{Mutex, Once};
 use qk_core::futex::{ANY, Futexes, Key, Locked, Locks, Owner, Place, Waiter, WakeOp, Word};
 
-use super::{Call, RESTART_ALWAYS, SysResult};
 use crate::rank::Rank;
+use crate::result::{RESTART_ALWAYS, SysResult};
 use crate::shared::{self, children};
 use crate::thread::Thread;
 use crate::user::user;
@@ -20,7 +20,7 @@ use crate::{preempt, rank, sched};
 use wait::{Ended, Until, absolute, relative, sleep, wait};
 
 pub use ends::thread_ends;
-pub use many::futex_waitv;
+pub use many::wait_many;
 
 /// Operations (include/uapi/linux/futex.h).
 mod op {
@@ -39,7 +39,9 @@ mod op {
     pub const CLOCK_REALTIME: u64 = 256;
 }
 
-/// CLOCK_MONOTONIC
+/// CLOCK_REALTIME and CLOCK_MONOTONIC (include/uapi/linux/time.h).
+const REALTIME: u64 = 0;
+/// See [`REALTIME`].
 const MONOTONIC: u64 = 1;
 /// Buckets for each core: as many threads as there are cores wait in places of their own, mostly.
 const BUCKETS_PER_CORE: usize = 64;
@@ -108,8 +110,14 @@ fn futexes() -> &'static Futexes<SpinLocks, Sleeper> {
     FUTEXES.get().expect("set up at boot")
 }
 
-pub fn futex(call: &mut Call<'_>) -> SysResult {
-    let [at, operation, value, timeout, at2, value3] = call.args();
+/// Carries out futex(2).
+///
+/// # Errors
+/// As futex(2).
+pub fn operate(
+    thread: &'static Thread,
+    [at, operation, value, timeout, at2, value3]: [u64; 6],
+) -> SysResult {
     let realtime = operation & op::CLOCK_REALTIME != 0;
     let private = operation & op::PRIVATE != 0;
     let operation = operation as u32 as u64 & !(op::PRIVATE | op::CLOCK_REALTIME);
@@ -120,24 +128,24 @@ pub fn futex(call: &mut Call<'_>) -> SysResult {
     let counts = [value, timeout].map(|count| count as i32);
     match operation {
         op::WAIT => {
-            let until = relative(call.thread, timeout)?;
-            wait(call, (at, private), ANY, value as u32, until)
+            let until = relative(thread, timeout)?;
+            wait(thread, (at, private), ANY, value as u32, until)
         }
         op::WAIT_BITSET => {
-            let until = absolute(call, timeout, realtime)?;
-            wait(call, (at, private), bits, value as u32, until)
+            let until = absolute(timeout, realtime)?;
+            wait(thread, (at, private), bits, value as u32, until)
         }
-        op::WAKE => wake(call, at, private, counts[0], ANY),
-        op::WAKE_BITSET => wake(call, at, private, counts[0], bits),
+        op::WAKE => wake(thread, at, private, counts[0], ANY),
+        op::WAKE_BITSET => wake(thread, at, private, counts[0], bits),
         op::REQUEUE | op::CMP_REQUEUE => {
             let expected = (operation == op::CMP_REQUEUE).then_some(bits);
-            requeue(call, [at, at2], private, counts, expected)
+            requeue(thread, [at, at2], private, counts, expected)
         }
-        op::WAKE_OP => wake_op(call, [at, at2], private, counts, bits),
-        op::LOCK_PI => lock(call, (at, private), absolute(call, timeout, true)?),
-        op::LOCK_PI2 => lock(call, (at, private), absolute(call, timeout, realtime)?),
-        op::TRYLOCK_PI => try_lock(call, (at, private)),
-        op::UNLOCK_PI => unlock(call, (at, private)),
+        op::WAKE_OP => wake_op(thread, [at, at2], private, counts, bits),
+        op::LOCK_PI => lock(thread, (at, private), absolute(timeout, true)?),
+        op::LOCK_PI2 => lock(thread, (at, private), absolute(timeout, realtime)?),
+        op::TRYLOCK_PI => try_lock(thread, (at, private)),
+        op::UNLOCK_PI => unlock(thread, (at, private)),
         _ => Err(Errno::ENOSYS),
     }
 }
@@ -234,12 +242,12 @@ fn is_own(thread: &Thread, key: Key) -> bool {
 }
 
 #[inline(always)] // Nearly every wake-up finds no waiter, or one.
-fn wake(call: &Call<'_>, at: u64, private: bool, count: i32, bits: u32) -> SysResult {
-    let key = named(call.thread, at, private)?;
+fn wake(thread: &'static Thread, at: u64, private: bool, count: i32, bits: u32) -> SysResult {
+    let key = named(thread, at, private)?;
     let woken = futexes().wake(key, count, bits, preempt::point)?;
     if shared::is_shared(key) {
         let wanted = count.max(1) as usize;
-        return children::wake(call.thread, at, wanted - woken).map(|more| (woken + more) as u64);
+        return children::wake(thread, at, wanted - woken).map(|more| (woken + more) as u64);
     }
     Ok(woken as u64)
 }
@@ -250,7 +258,7 @@ pub fn wake_shared() {
 }
 
 fn requeue(
-    call: &Call<'_>,
+    thread: &'static Thread,
     [from, to]: [u64; 2],
     private: bool,
     counts: [i32; 2],
@@ -260,10 +268,7 @@ fn requeue(
     if counts.iter().any(|count| *count < 0) {
         return Err(Errno::EINVAL);
     }
-    let keys = [
-        named(call.thread, from, private)?,
-        named(call.thread, to, private)?,
-    ];
+    let keys = [named(thread, from, private)?, named(thread, to, private)?];
     let from = word(from)?;
     let expected = expected.map(|value| (&from as &dyn Word, value));
     let done = futexes().requeue(keys, counts, expected, preempt::point)?;
@@ -271,22 +276,21 @@ fn requeue(
 }
 
 fn wake_op(
-    call: &Call<'_>,
+    thread: &'static Thread,
     [at, changed]: [u64; 2],
     private: bool,
     counts: [i32; 2],
     encoded: u32,
 ) -> SysResult {
-    let key = named(call.thread, at, private)?;
-    let changed_key = named(call.thread, changed, private)?;
+    let key = named(thread, at, private)?;
+    let changed_key = named(thread, changed, private)?;
     let operation = WakeOp::decode(encoded)?;
     let changed = (changed_key, &word(changed)?);
     let woken = futexes().wake_op(key, changed, operation, counts, preempt::point)?;
     Ok(woken as u64)
 }
 
-fn lock(call: &Call<'_>, (at, private): (u64, bool), until: Until) -> SysResult {
-    let thread = call.thread;
+fn lock(thread: &'static Thread, (at, private): (u64, bool), until: Until) -> SysResult {
     let (word, key) = (word(at)?, key(thread, at, private));
     let mut holder = Holder::NOBODY;
     loop {
@@ -315,8 +319,7 @@ fn owns(word: &UserWord, thread: &Thread) -> Result<bool, Errno> {
     Ok(qk_core::futex::owns(word.load()?, thread.tid() as u32))
 }
 
-fn try_lock(call: &Call<'_>, (at, private): (u64, bool)) -> SysResult {
-    let thread = call.thread;
+fn try_lock(thread: &'static Thread, (at, private): (u64, bool)) -> SysResult {
     let (word, key) = (word(at)?, key(thread, at, private));
     let mut holder = Holder::NOBODY;
     loop {
@@ -330,13 +333,13 @@ fn try_lock(call: &Call<'_>, (at, private): (u64, bool)) -> SysResult {
     }
 }
 
-fn unlock(call: &Call<'_>, (at, private): (u64, bool)) -> SysResult {
-    let tid = call.thread.tid() as u32;
+fn unlock(thread: &'static Thread, (at, private): (u64, bool)) -> SysResult {
+    let tid = thread.tid() as u32;
     // Linux checks the owner before it checks the place.
     if !qk_core::futex::owns(UserWord(user(at, 4)?).load()?, tid) {
         return Err(Errno::EPERM);
     }
-    let (word, key) = (word(at)?, key(call.thread, at, private));
+    let (word, key) = (word(at)?, key(thread, at, private));
     futexes()
         .unlock_pi(key, &word, tid, preempt::point)
         .map(|()| 0)
