@@ -76,7 +76,7 @@ fn virtual_cpu(name: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ram::Ram;
+    use crate::qemu::ram::Ram;
 
     fn plan(ranks: usize, cpus: usize) -> Plan {
         Plan {

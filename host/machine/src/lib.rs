@@ -8,18 +8,14 @@
 //! `unsafe` lives in [`sys`] and [`shared`] only: fork, signal masks, mapping shared memory, reading the TSC.
 #![deny(unsafe_code)]
 
-pub mod accel;
 pub mod binding;
 pub mod clock;
 pub mod comm;
-pub mod features;
-mod ivshmem;
 pub mod keeper;
 mod message;
 pub mod node;
 pub mod plan;
 pub mod qemu;
-pub mod ram;
 pub mod ready;
 pub mod rendezvous;
 pub mod resources;

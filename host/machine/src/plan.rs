@@ -14,7 +14,7 @@ use thiserror::Error;
 use wire::boot::{Config, TAIL_BYTES, flag, heap_bytes, thread_memory};
 use wire::layout::Layout;
 
-use crate::ram::{LOW_BYTES, Ram, SPLIT_BYTES};
+use crate::qemu::ram::{LOW_BYTES, Ram, SPLIT_BYTES};
 use crate::resources::Resources;
 
 /// Most cores of a node: xAPIC ids have 8 bits and 255 means everybody (Intel SDM vol. 3, 11.6.1).

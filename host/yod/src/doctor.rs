@@ -5,11 +5,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use machine::Event;
-use machine::accel::{self, Choice};
 use machine::clock::Sample;
 use machine::keeper::{self, Job, Launch};
 use machine::node::{Keeper, NoNode};
 use machine::plan::{self, Bytes, Request};
+use machine::qemu::accel::{self, Choice};
 use machine::qemu::{OLDEST, Qemu};
 use machine::ready;
 use machine::resources::Resources;

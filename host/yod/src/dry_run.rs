@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use machine::accel::Accel;
 use machine::plan::{Bytes, Plan};
+use machine::qemu::accel::Accel;
 
 use crate::setup::Setup;
 

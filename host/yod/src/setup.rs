@@ -4,11 +4,11 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use machine::accel::{self, Accel, Choice};
 use machine::clock::{self, Sample};
 use machine::keeper::Launch;
 use machine::plan::{Plan, Request, plan};
 use machine::qemu::Qemu;
+use machine::qemu::accel::{self, Accel, Choice};
 use machine::resources::Resources;
 use rustix::io::{Errno, fcntl_getfd};
 use rustix::process::{WaitOptions, getpid, test_kill_process, waitpid};

@@ -26,14 +26,13 @@ use self::client::Client;
 use self::running::Running;
 use rustix::process::{DumpableBehavior, Signal, set_dumpable_behavior};
 
-use crate::accel::Accel;
 use crate::binding::Binding;
 use crate::clock::Sample;
-use crate::features;
 use crate::message::{Cause, Ended, Event, receive};
 use crate::node::Keeper;
 use crate::plan::Plan;
-use crate::qemu::{Machine, Qemu};
+use crate::qemu::accel::Accel;
+use crate::qemu::{self, Machine, Qemu};
 use crate::rendezvous::Guest;
 use crate::sys::{self, Forked};
 
@@ -68,7 +67,7 @@ impl Launch {
             icount: self.icount,
             plugin: self.plugin.as_deref(),
             plan,
-            lacking: features::lacking(),
+            lacking: qemu::lacking(),
             kernel: &self.kernel,
             pct: &self.pct,
         }

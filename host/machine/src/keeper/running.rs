@@ -16,9 +16,9 @@ use super::ticker::Ticker;
 use super::{Job, Launch};
 use crate::binding::Binding;
 use crate::comm::Comm;
-use crate::ivshmem::Doorbells;
 use crate::message::{Cause, Ended, Event, UsedUp};
 use crate::plan::Plan;
+use crate::qemu::ivshmem::Doorbells;
 use crate::serial::Log;
 use crate::sys;
 
