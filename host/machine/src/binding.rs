@@ -76,7 +76,6 @@ fn virtual_cpu(name: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::qemu::ram::Ram;
 
     fn plan(ranks: usize, cpus: usize) -> Plan {
         Plan {
@@ -84,8 +83,8 @@ mod tests {
             cpus,
             partition_bytes: 2 << 20,
             pool_bytes: 0,
-            ram: Ram::new(64 << 20),
-            comm_base: 0x10_0000,
+            node_bytes: 8 << 20,
+            comm_offset: 0x10_0000,
             flags: 0,
             tsc_hz: 0,
         }

@@ -12,6 +12,7 @@ pub mod binding;
 pub mod clock;
 pub mod comm;
 pub mod keeper;
+pub mod memory;
 mod message;
 pub mod node;
 pub mod plan;

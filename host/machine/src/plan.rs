@@ -1,4 +1,4 @@
-//! The plan: how many cores and how much memory a job gets, and where in guest RAM what lies. Pure.
+//! The plan: how many cores and how much memory a job gets. Pure. Where that memory lies is the machine's to say.
 //!
 //! Defaults, documented in the book: cores per rank = cores available / ranks; ranks that are more share the cores. Memory per rank = 80 % of
 //! the available memory / ranks. Guest RAM is sparse, so what is not touched costs nothing: neither this host's memory
@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use wire::boot::{Config, TAIL_BYTES, flag, heap_bytes, thread_memory};
 use wire::layout::Layout;
+use wire::ram::Ram;
 
-use crate::qemu::ram::{LOW_BYTES, Ram, SPLIT_BYTES};
 use crate::resources::Resources;
 
 /// Most cores of a node: xAPIC ids have 8 bits and 255 means everybody (Intel SDM vol. 3, 11.6.1).
@@ -61,10 +61,10 @@ pub struct Plan {
     pub partition_bytes: u64,
     /// Bytes of the node pool, which holds what ranks share; a multiple of 2 MiB.
     pub pool_bytes: u64,
-    /// Guest RAM.
-    pub ram: Ram,
-    /// Guest-physical address of the communication area.
-    pub comm_base: u64,
+    /// Bytes of memory besides the partitions and the node pool.
+    pub node_bytes: u64,
+    /// Where the communication area lies, in bytes from the start of RAM.
+    pub comm_offset: u64,
     /// Bits of [`wire::boot::flag`].
     pub flags: u64,
     /// Frequency of the TSC in Hz; 0: the kernel finds out.
@@ -183,7 +183,7 @@ pub fn plan(request: &Request, host: &Resources) -> Result<Plan, PlanError> {
         pool_bytes,
     };
     let comm_bytes = Layout::new(&config).total_bytes as u64;
-    let (comm_base, comm_end) = if COMM_BASE + comm_bytes <= KERNEL_PHYS {
+    let (comm_offset, comm_end) = if COMM_BASE + comm_bytes <= KERNEL_PHYS {
         (COMM_BASE, 0) // In memory that the kernel does not use: it costs nothing.
     } else {
         (LARGE_COMM_BASE, LARGE_COMM_BASE + comm_bytes)
@@ -196,19 +196,13 @@ pub fn plan(request: &Request, host: &Resources) -> Result<Plan, PlanError> {
         // The part of RAM that is for threads has such a part itself.
         (needed + threads + threads / 16).next_multiple_of(PAGE_2M)
     });
-    let tail_bytes = if pool_bytes > 0 { TAIL_BYTES } else { 0 };
-    let ram = ram(
-        node_bytes + pool_bytes + tail_bytes,
-        ranks as u64,
-        partition_bytes,
-    );
     Ok(Plan {
         ranks,
         cpus,
         partition_bytes,
         pool_bytes,
-        ram,
-        comm_base,
+        node_bytes,
+        comm_offset,
         flags: config.flags,
         tsc_hz: request.tsc_hz,
     })
@@ -282,18 +276,6 @@ fn pool_bytes(request: &Request, partition_bytes: u64, host: &Resources) -> Resu
         })
 }
 
-/// RAM with room for every partition in one piece: low memory is filled first, the rest goes above 4 GiB. When RAM is split,
-/// the kernel may take its own memory from either part.
-fn ram(node_bytes: u64, ranks: u64, partition_bytes: u64) -> Ram {
-    let all = node_bytes + ranks * partition_bytes;
-    if all < SPLIT_BYTES {
-        return Ram::new(all);
-    }
-    let low_partitions = (LOW_BYTES.saturating_sub(node_bytes) / partition_bytes).min(ranks);
-    let high_bytes = (ranks - low_partitions) * partition_bytes + node_bytes;
-    Ram::new(LOW_BYTES + high_bytes.max(SPLIT_BYTES - LOW_BYTES))
-}
-
 impl Plan {
     /// Boot information for the kernel.
     #[must_use]
@@ -306,6 +288,12 @@ impl Plan {
             partition_bytes: self.partition_bytes,
             pool_bytes: self.pool_bytes,
         }
+    }
+
+    /// Guest-physical address of the communication area.
+    #[must_use]
+    pub const fn comm_base(&self, ram: &Ram) -> u64 {
+        ram.base().saturating_add(self.comm_offset)
     }
 
     /// Bytes at the end of guest RAM that are in a file of their own: the node pool and what follows it, or 0. Children of

@@ -114,7 +114,9 @@ impl Prepared {
                     streams: Streams::new(None, None)?,
                 }));
             };
-            console::out(dry_run::describe(&setup, plan));
+            let ram = machine::qemu::ram(plan);
+            let ram = ram.map_err(|bad| Failure::os("start the node", bad))?;
+            console::out(dry_run::describe(&setup, plan, &ram));
             return Ok(None);
         }
         let stats = cli.stats.as_ref().filter(|_| place.has_first());

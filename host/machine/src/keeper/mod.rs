@@ -21,6 +21,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use wire::ram::Ram;
 
 use self::client::Client;
 use self::running::Running;
@@ -60,13 +61,14 @@ pub struct Launch {
 impl Launch {
     /// For the command line.
     #[must_use]
-    pub fn machine<'a>(&'a self, plan: &'a Plan) -> Machine<'a> {
+    pub fn machine<'a>(&'a self, plan: &'a Plan, ram: &'a Ram) -> Machine<'a> {
         Machine {
             qemu: &self.qemu,
             accel: self.accel,
             icount: self.icount,
             plugin: self.plugin.as_deref(),
             plan,
+            ram,
             lacking: qemu::lacking(),
             kernel: &self.kernel,
             pct: &self.pct,

@@ -1,7 +1,7 @@
 //! A keeper with a node: setting it up, and the loop that serves it.
 
 use std::io::{self, Read};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -16,9 +16,10 @@ use super::ticker::Ticker;
 use super::{Job, Launch};
 use crate::binding::Binding;
 use crate::comm::Comm;
+use crate::memory::Memory;
 use crate::message::{Cause, Ended, Event, UsedUp};
 use crate::plan::Plan;
-use crate::qemu::ivshmem::Doorbells;
+use crate::qemu::{self, ivshmem::Doorbells};
 use crate::serial::Log;
 use crate::sys;
 
@@ -36,8 +37,7 @@ const USED_UP_PERCENT: u64 = 75;
 pub struct Running {
     plan: Plan,
     binding: Option<Binding>,
-    ram: OwnedFd,
-    pool: OwnedFd,
+    memory: Memory,
     comm: Comm,
     bells: Doorbells,
     bells_sent: bool,
@@ -58,18 +58,21 @@ impl Running {
     /// Makes RAM and doorbells, writes the boot information and starts QEMU.
     pub fn start(launch: &Launch, job: &Job, signals: sys::Signals) -> io::Result<Running> {
         let plan = job.plan;
-        let ram = memfd_create("margay-ram", MemfdFlags::CLOEXEC)?;
-        ftruncate(&ram, plan.ram.bytes - plan.pool_file_bytes())?;
+        let ram = qemu::ram(&plan).map_err(io::Error::other)?;
+        let file = memfd_create("margay-ram", MemfdFlags::CLOEXEC)?;
+        ftruncate(&file, ram.bytes() - plan.pool_file_bytes())?;
         let pool = memfd_create("margay-pool", MemfdFlags::CLOEXEC)?;
         ftruncate(&pool, plan.pool_file_bytes())?;
-        let comm = Comm::map(ram.as_fd(), &plan)?;
+        let memory = Memory { ram, file, pool };
+        let comm = Comm::map(&memory, &plan)?;
         for (to, from) in comm.header().refuse.iter().zip(launch.refuse) {
             to.put(from);
         }
         plan.config().write(comm.header());
         let (mut bells, qemu_end) = Doorbells::new(plan.vectors())?;
         let bells_sent = bells.send()?;
-        let descriptors = [ram.as_fd(), pool.as_fd(), qemu_end.as_fd()];
+        let [file, pool] = memory.files();
+        let descriptors = [file, pool, qemu_end.as_fd()];
         // QEMU sets handlers for some of them, which end it. One that runs a plugin must be able to end in order.
         let blocked = match &launch.plugin {
             None => &super::OF_THE_RANKS[..],
@@ -77,7 +80,11 @@ impl Running {
         };
         let qemu = sys::spawn_bound(
             Command::new(&launch.qemu.path)
-                .args(launch.machine(&plan).arguments_with(descriptors))
+                .args(
+                    launch
+                        .machine(&plan, &memory.ram)
+                        .arguments_with(descriptors),
+                )
                 .stdin(Stdio::null())
                 .stdout(Stdio::piped())
                 .stderr(Stdio::piped()),
@@ -100,8 +107,7 @@ impl Running {
         Ok(Running {
             plan,
             binding: job.binding.clone(),
-            ram,
-            pool,
+            memory,
             comm,
             bells,
             bells_sent,
@@ -121,10 +127,10 @@ impl Running {
     /// Serves until the last yod has left.
     pub fn run(mut self, clients: Vec<Client>, launch: &Launch) -> io::Result<()> {
         self.clients = clients;
-        let fds = descriptors([&self.ram, &self.pool], &self.bells, &self.plan);
+        let fds = descriptors(&self.memory, &self.bells, &self.plan);
         for client in &self.clients {
             // One that is gone is noticed when it is read from.
-            let _ = client.welcome(&self.plan, &fds);
+            let _ = client.welcome(&self.plan, &self.memory.ram, &fds);
         }
         while !self.clients.is_empty() {
             let again = self.tell();
@@ -298,17 +304,12 @@ impl Running {
     }
 }
 
-fn descriptors<'a>(
-    memory: [&'a OwnedFd; 2],
-    bells: &'a Doorbells,
-    plan: &Plan,
-) -> Vec<BorrowedFd<'a>> {
-    memory
-        .into_iter()
-        .chain(&bells.node[..plan.cpus])
-        .chain(&bells.host[..plan.ranks])
-        .map(AsFd::as_fd)
-        .collect()
+fn descriptors<'a>(memory: &'a Memory, bells: &'a Doorbells, plan: &Plan) -> Vec<BorrowedFd<'a>> {
+    let bells = bells.node[..plan.cpus]
+        .iter()
+        .chain(&bells.host[..plan.ranks]);
+    let bells = bells.map(AsFd::as_fd);
+    memory.files().into_iter().chain(bells).collect()
 }
 
 /// The limit on processor time, if QEMU, the only child, has used it up.

@@ -4,6 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::Path;
 
+use wire::ram::Ram;
+
 use super::accel::Accel;
 use super::features::MODEL;
 use super::program::Qemu;
@@ -22,6 +24,8 @@ pub struct Machine<'a> {
     pub plugin: Option<&'a OsStr>,
     /// Cores and memory.
     pub plan: &'a Plan,
+    /// What [`super::ram`] makes of the plan.
+    pub ram: &'a Ram,
     /// Features that the host lacks ([`super::features::lacking`]).
     pub lacking: Vec<&'static str>,
     /// The kernel, an ELF with a PVH note.
@@ -57,9 +61,9 @@ impl Machine<'_> {
         if let Some(plugin) = self.plugin {
             args.pair("-plugin", plugin);
         }
-        args.words(&format!("-smp {} -m {}B", plan.cpus, plan.ram.bytes));
+        args.words(&format!("-smp {} -m {}B", plan.cpus, self.ram.bytes()));
         let pool_bytes = plan.pool_file_bytes();
-        args.memory("ram", plan.ram.bytes - pool_bytes, ram);
+        args.memory("ram", self.ram.bytes() - pool_bytes, ram);
         if pool_bytes > 0 {
             // RAM of two files must be of two NUMA nodes, which follow one another in guest-physical memory.
             args.memory("pool", pool_bytes, pool);
@@ -90,7 +94,7 @@ impl Machine<'_> {
         args.pair("-initrd", self.pct);
         args.pair(
             "-append",
-            &format!("{}{:#x}", wire::boot::COMM_PARAM, plan.comm_base),
+            &format!("{}{:#x}", wire::boot::COMM_PARAM, plan.comm_base(self.ram)),
         );
         args.0
     }
@@ -130,7 +134,6 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::qemu::ram::Ram;
 
     fn arguments(accel: Accel, qboot: Option<&str>, icount: bool, plugin: Option<&str>) -> String {
         let plan = Plan {
@@ -138,8 +141,8 @@ mod tests {
             cpus: 3,
             partition_bytes: 2 << 20,
             pool_bytes: 16 << 20,
-            ram: Ram::new(64 << 20),
-            comm_base: 0x10_0000,
+            node_bytes: 40 << 20,
+            comm_offset: 0x10_0000,
             flags: 0,
             tsc_hz: 0,
         };
@@ -152,6 +155,7 @@ mod tests {
             icount,
             plugin: plugin.map(OsStr::new),
             plan: &plan,
+            ram: &crate::qemu::ram(&plan).expect("RAM"),
             lacking: vec!["mpx", "rdseed"],
             kernel: Path::new("/k"),
             pct: Path::new("/p"),

@@ -7,8 +7,9 @@ mod command;
 mod features;
 pub(crate) mod ivshmem;
 mod program;
-pub(crate) mod ram;
+mod ram;
 
 pub use command::Machine;
 pub use features::lacking;
 pub use program::{NotFound, OLDEST, Qemu, Version};
+pub use ram::of as ram;
