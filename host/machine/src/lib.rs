@@ -1,17 +1,19 @@
 //! The machine under the node: what the host has, how much of it a job gets, and who keeps it.
 //!
-//! A node is a QEMU machine. Its keeper ([`keeper`]), a process of its own session, owns QEMU and the guest's RAM and
-//! hands both to every yod of the job ([`node`]), which have met before there was a node ([`rendezvous`]). The node ends
+//! A node is a machine ([`machine`]): today QEMU's ([`qemu`]). Its keeper ([`keeper`]), a process of its own session, owns
+//! machine and RAM and hands both to every yod of the job ([`node`]), which have met before there was a node ([`rendezvous`]). The node ends
 //! when the last yod has left or died, so nothing outlives a job, however it ends. Which machine it is gets decided before anything is started, by pure code
 //! ([`plan`]) from what the host has ([`resources`], [`qemu`]).
 //!
 //! `unsafe` lives in [`sys`] and [`shared`] only: fork, signal masks, mapping shared memory, reading the TSC.
 #![deny(unsafe_code)]
 
+pub mod bells;
 pub mod binding;
 pub mod clock;
 pub mod comm;
 pub mod keeper;
+pub mod machine;
 pub mod memory;
 mod message;
 pub mod node;

@@ -123,17 +123,17 @@ pub enum Event {
 /// How a node ended.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Ended {
-    /// What became of QEMU.
+    /// What became of the machine.
     pub cause: Cause,
-    /// What QEMU complained of, if anything: its last lines.
+    /// What it complained of, if anything: its last lines.
     pub complaint: String,
     /// The end of the kernel log.
     pub log: String,
-    /// The limit on its processor time (RLIMIT_CPU), when QEMU has used it up.
+    /// The limit on its processor time (RLIMIT_CPU), when it has used that up.
     pub used_up: Option<UsedUp>,
 }
 
-/// A limit on processor time that QEMU has used up, or nearly so by another account than the limit's.
+/// A limit on processor time that a machine has used up, or nearly so by another account than the limit's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct UsedUp {
     /// Milliseconds that it has used.
@@ -142,7 +142,7 @@ pub struct UsedUp {
     pub limit_s: u64,
 }
 
-/// What became of QEMU.
+/// What became of a machine.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Cause {
     /// It was never started, for this reason.

@@ -8,23 +8,18 @@
 mod tests;
 
 use abi::cores::Cores;
-use abi::map::{COMM_BASE, MAX_RANKS, PAGE_2M};
+use abi::map::{MAX_RANKS, PAGE_2M};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use wire::boot::{Config, TAIL_BYTES, flag, heap_bytes, thread_memory};
+use wire::boot::{COMM_PARAM, Config, TAIL_BYTES, flag, heap_bytes, thread_memory};
 use wire::layout::Layout;
 use wire::ram::Ram;
 
+use crate::machine::Limits;
 use crate::resources::Resources;
 
-/// Most cores of a node: xAPIC ids have 8 bits and 255 means everybody (Intel SDM vol. 3, 11.6.1).
-const MAX_CORES: usize = 255;
 /// Kernel without its heap, PCT and firmware.
 const NODE_BYTES: u64 = 8 << 20;
-/// The kernel image is loaded here: below it is room for a small communication area.
-const KERNEL_PHYS: u64 = PAGE_2M;
-/// A large communication area lies here, above the kernel image.
-const LARGE_COMM_BASE: u64 = 16 << 20;
 
 /// How the name of every node begins.
 const NAME: &str = "margay:";
@@ -105,13 +100,15 @@ pub enum PlanError {
         /// There.
         cores: usize,
     },
-    /// Beyond what xAPIC ids can tell apart.
-    #[error("-n {ranks} -d {each}: a node has room for at most {MAX_CORES} cores")]
+    /// More than a node of this machine can have.
+    #[error("-n {ranks} -d {each}: a node has room for at most {most} cores")]
     TooManyCores {
         /// Processes.
         ranks: usize,
         /// Cores of each.
         each: usize,
+        /// Of the node.
+        most: usize,
     },
     /// -m 0.
     #[error("-m 0: a rank needs at least 2M of memory")]
@@ -159,11 +156,11 @@ impl std::fmt::Display for Bytes {
     }
 }
 
-/// Makes the plan.
+/// Makes the plan for a machine with these limits.
 ///
 /// # Errors
 /// [`PlanError`] when the host does not have what is asked for.
-pub fn plan(request: &Request, host: &Resources) -> Result<Plan, PlanError> {
+pub fn plan(request: &Request, host: &Resources, limits: &Limits) -> Result<Plan, PlanError> {
     let ranks = request.ranks;
     if ranks == 0 {
         return Err(PlanError::NoRanks);
@@ -171,22 +168,23 @@ pub fn plan(request: &Request, host: &Resources) -> Result<Plan, PlanError> {
     if ranks > MAX_RANKS {
         return Err(PlanError::TooManyRanks(ranks));
     }
-    let cpus = cpus(request, host.cores)?;
+    let cpus = cpus(request, host.cores, limits.cores)?;
     let partition_bytes = partition_bytes(request, host)?;
     let pool_bytes = pool_bytes(request, partition_bytes, host)?;
     let config = Config {
         ranks,
         cpus,
-        flags: request.flags | flag::RAM_ZEROED,
+        flags: request.flags | if limits.zeroed { flag::RAM_ZEROED } else { 0 },
         tsc_hz: request.tsc_hz,
         partition_bytes,
         pool_bytes,
     };
     let comm_bytes = Layout::new(&config).total_bytes as u64;
-    let (comm_offset, comm_end) = if COMM_BASE + comm_bytes <= KERNEL_PHYS {
-        (COMM_BASE, 0) // In memory that the kernel does not use: it costs nothing.
+    let unused = &limits.unused;
+    let (comm_offset, comm_end) = if comm_bytes <= unused.end - unused.start {
+        (unused.start, 0)
     } else {
-        (LARGE_COMM_BASE, LARGE_COMM_BASE + comm_bytes)
+        (limits.above_kernel, limits.above_kernel + comm_bytes)
     };
     let partitions_bytes = ranks as u64 * partition_bytes;
     let node_bytes = request.node_bytes.unwrap_or_else(|| {
@@ -209,10 +207,10 @@ pub fn plan(request: &Request, host: &Resources) -> Result<Plan, PlanError> {
 }
 
 /// Cores of the node: as many for each rank, or those of the host, which the ranks share.
-fn cpus(request: &Request, cores: usize) -> Result<usize, PlanError> {
+fn cpus(request: &Request, cores: usize, most: usize) -> Result<usize, PlanError> {
     let ranks = request.ranks;
     let Some(each) = request.cores_per_rank else {
-        let there = cores.clamp(1, MAX_CORES);
+        let there = cores.clamp(1, most);
         return match there / ranks {
             0 if request.oversubscribe => Ok(there),
             0 => Err(PlanError::NotEnoughCores { ranks, cores }),
@@ -224,8 +222,8 @@ fn cpus(request: &Request, cores: usize) -> Result<usize, PlanError> {
     }
     let cpus = ranks
         .checked_mul(each)
-        .filter(|&cpus| cpus <= MAX_CORES)
-        .ok_or(PlanError::TooManyCores { ranks, each })?;
+        .filter(|&cpus| cpus <= most)
+        .ok_or(PlanError::TooManyCores { ranks, each, most })?;
     Some(cpus)
         .filter(|&cpus| cpus <= cores || request.oversubscribe)
         .ok_or(PlanError::NotEnoughCoresForEach { ranks, each, cores })
@@ -296,6 +294,12 @@ impl Plan {
         ram.base().saturating_add(self.comm_offset)
     }
 
+    /// The kernel's command line.
+    #[must_use]
+    pub fn command_line(&self, ram: &Ram) -> String {
+        format!("{COMM_PARAM}{:#x}", self.comm_base(ram))
+    }
+
     /// Bytes at the end of guest RAM that are in a file of their own: the node pool and what follows it, or 0. Children of
     /// ranks map what they share from it, and it has nothing else that they could reach.
     #[must_use]
@@ -325,12 +329,5 @@ impl Plan {
     pub fn cores(&self, rank: usize) -> Cores {
         Cores::of(rank as u64, self.ranks as u64, self.cpus as u64)
             .expect("a plan has ranks and cores")
-    }
-
-    /// Doorbells of either peer: one per core towards the node; one per rank and one for the keeper towards the host.
-    #[must_use]
-    pub const fn vectors(&self) -> usize {
-        let host = self.ranks + 1;
-        if self.cpus > host { self.cpus } else { host }
     }
 }

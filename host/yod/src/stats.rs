@@ -333,6 +333,7 @@ fn calls<'a>(cores: impl Iterator<Item = &'a CpuStats> + Clone) -> Vec<Call> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use machine::machine::Machine;
     use machine::memory::Memory;
 
     /// A node's communication area that no node ever wrote.
@@ -351,7 +352,8 @@ mod tests {
             cores: 2,
             memory_bytes: 1 << 30,
         };
-        let plan = machine::plan::plan(&request, &host).expect("a plan");
+        let plan =
+            machine::plan::plan(&request, &host, &machine::qemu::Q35::LIMITS).expect("a plan");
         let file =
             || rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC).expect("memfd");
         let memory = Memory {

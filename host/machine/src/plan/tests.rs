@@ -2,6 +2,11 @@ use super::*;
 use proptest::prelude::*;
 use wire::ram::Place;
 
+use abi::map::COMM_BASE;
+
+use crate::machine::Machine;
+use crate::qemu::Q35;
+
 const GIB: u64 = 1 << 30;
 
 fn host(cores: usize, memory_bytes: u64) -> Resources {
@@ -22,6 +27,10 @@ fn ask(ranks: usize, partition_bytes: Option<u64>) -> Request {
         tsc_hz: 0,
         node_bytes: None,
     }
+}
+
+fn plan(request: &Request, host: &Resources) -> Result<Plan, PlanError> {
+    super::plan(request, host, &Q35::LIMITS)
 }
 
 fn ram(plan: &Plan) -> Ram {
@@ -235,8 +244,8 @@ fn a_large_communication_area_goes_above_the_kernel() {
     };
     let plan = plan(&request, &host(2, 64 * GIB)).expect("fits");
     let comm_bytes = Layout::new(&plan.config()).total_bytes as u64;
-    assert_eq!(plan.comm_offset, LARGE_COMM_BASE);
-    assert!(ram(&plan).bytes() > LARGE_COMM_BASE + comm_bytes + 255 * (2 << 20));
+    assert_eq!(plan.comm_offset, Q35::LIMITS.above_kernel);
+    assert!(ram(&plan).bytes() > Q35::LIMITS.above_kernel + comm_bytes + 255 * (2 << 20));
 }
 
 proptest! {

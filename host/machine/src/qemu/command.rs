@@ -2,43 +2,38 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::path::Path;
 
 use wire::ram::Ram;
 
+use super::Q35;
 use super::accel::Accel;
-use super::features::MODEL;
-use super::program::Qemu;
+use super::features::{self, MODEL};
+use super::process::vectors;
+use crate::machine::Boot;
 use crate::plan::Plan;
 
-/// What the node is made of.
-#[derive(Clone, Debug)]
-pub struct Machine<'a> {
-    /// The program.
-    pub qemu: &'a Qemu,
-    /// Who executes.
-    pub accel: Accel,
-    /// Virtual time: the TSC counts instructions. For measurements.
-    pub icount: bool,
-    /// A plugin of QEMU's emulation with its arguments, as -plugin takes it. For measurements.
-    pub plugin: Option<&'a OsStr>,
-    /// Cores and memory.
-    pub plan: &'a Plan,
-    /// What [`super::ram`] makes of the plan.
-    pub ram: &'a Ram,
-    /// Features that the host lacks ([`super::features::lacking`]).
-    pub lacking: Vec<&'static str>,
-    /// The kernel, an ELF with a PVH note.
-    pub kernel: &'a Path,
-    /// The PCT, handed over as initial RAM disk.
-    pub pct: &'a Path,
-}
-
-impl Machine<'_> {
-    /// QEMU's arguments. `ram`, `pool` and `ivshmem` name the descriptors that QEMU inherits: numbers, or words for people.
+impl Q35 {
+    /// QEMU's arguments. `descriptors` names those that QEMU inherits, of RAM, pool and ivshmem: numbers, or words for people.
     #[must_use]
-    pub fn arguments(&self, ram: &str, pool: &str, ivshmem: &str) -> Vec<OsString> {
-        let plan = self.plan;
+    pub fn arguments(
+        &self,
+        plan: &Plan,
+        ram: &Ram,
+        boot: &Boot<'_>,
+        descriptors: [&str; 3],
+    ) -> Vec<OsString> {
+        self.without(&features::lacking(), plan, ram, boot, descriptors)
+    }
+
+    /// The same on a host that lacks features of the emulator, by QEMU's names.
+    fn without(
+        &self,
+        lacking: &[&str],
+        plan: &Plan,
+        ram: &Ram,
+        boot: &Boot<'_>,
+        [ram_fd, pool_fd, ivshmem]: [&str; 3],
+    ) -> Vec<OsString> {
         let mut args = Arguments(Vec::with_capacity(48));
         args.pair("-name", &format!("{},debug-threads=on", plan.name()));
         args.words("-no-user-config -nodefaults -display none -no-reboot");
@@ -47,26 +42,22 @@ impl Machine<'_> {
             // TCG counts and executes every iteration of a rep string instruction: software that sees ERMS or FSRM
             // would copy bytes where copying words is far cheaper.
             Accel::Tcg => {
-                let lacking: String = self
-                    .lacking
-                    .iter()
-                    .map(|name| format!(",-{name}"))
-                    .collect();
+                let lacking: String = lacking.iter().map(|name| format!(",-{name}")).collect();
                 args.words(&format!("-accel tcg -cpu max,{MODEL},-erms,-fsrm{lacking}"));
             }
         }
         if self.icount {
             args.words("-icount shift=0,sleep=off");
         }
-        if let Some(plugin) = self.plugin {
+        if let Some(plugin) = &self.plugin {
             args.pair("-plugin", plugin);
         }
-        args.words(&format!("-smp {} -m {}B", plan.cpus, self.ram.bytes()));
+        args.words(&format!("-smp {} -m {}B", plan.cpus, ram.bytes()));
         let pool_bytes = plan.pool_file_bytes();
-        args.memory("ram", self.ram.bytes() - pool_bytes, ram);
+        args.memory("ram", ram.bytes() - pool_bytes, ram_fd);
         if pool_bytes > 0 {
             // RAM of two files must be of two NUMA nodes, which follow one another in guest-physical memory.
-            args.memory("pool", pool_bytes, pool);
+            args.memory("pool", pool_bytes, pool_fd);
             args.words("-numa node,memdev=ram -numa node,memdev=pool");
         }
         // Everything that the kernel has no driver for is off: less to set up, less to attack.
@@ -85,25 +76,27 @@ impl Machine<'_> {
         args.pair("-chardev", &format!("socket,id=iv,fd={ivshmem}"));
         args.pair(
             "-device",
-            &format!("ivshmem-doorbell,vectors={},chardev=iv", plan.vectors()),
+            &format!("ivshmem-doorbell,vectors={},chardev=iv", vectors(plan)),
         );
         // The kernel log comes out of QEMU's standard output.
         args.words("-chardev stdio,id=con,signal=off -serial chardev:con");
         args.words("-device isa-debug-exit,iobase=0xf4,iosize=4");
-        args.pair("-kernel", self.kernel);
-        args.pair("-initrd", self.pct);
-        args.pair(
-            "-append",
-            &format!("{}{:#x}", wire::boot::COMM_PARAM, plan.comm_base(self.ram)),
-        );
+        args.pair("-kernel", boot.kernel);
+        args.pair("-initrd", boot.pct);
+        args.pair("-append", boot.command_line);
         args.0
     }
 
     /// The same with real descriptors.
-    #[must_use]
-    pub fn arguments_with(&self, descriptors: [BorrowedFd<'_>; 3]) -> Vec<OsString> {
-        let [ram, pool, ivshmem] = descriptors.map(|fd| fd.as_raw_fd().to_string());
-        self.arguments(&ram, &pool, &ivshmem)
+    pub(super) fn arguments_with(
+        &self,
+        plan: &Plan,
+        ram: &Ram,
+        boot: &Boot<'_>,
+        descriptors: [BorrowedFd<'_>; 3],
+    ) -> Vec<OsString> {
+        let numbers = descriptors.map(|fd| fd.as_raw_fd().to_string());
+        self.arguments(plan, ram, boot, numbers.each_ref().map(String::as_str))
     }
 }
 
@@ -131,9 +124,10 @@ impl Arguments {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
+    use std::path::{Path, PathBuf};
 
     use super::*;
+    use crate::qemu::Qemu;
 
     fn arguments(accel: Accel, qboot: Option<&str>, icount: bool, plugin: Option<&str>) -> String {
         let plan = Plan {
@@ -146,22 +140,23 @@ mod tests {
             flags: 0,
             tsc_hz: 0,
         };
-        let machine = Machine {
-            qemu: &Qemu {
+        let machine = Q35 {
+            qemu: Qemu {
                 path: "/q".into(),
                 qboot: qboot.map(PathBuf::from),
             },
             accel,
             icount,
-            plugin: plugin.map(OsStr::new),
-            plan: &plan,
-            ram: &crate::qemu::ram(&plan).expect("RAM"),
-            lacking: vec!["mpx", "rdseed"],
+            plugin: plugin.map(OsString::from),
+        };
+        let ram = crate::qemu::ram(&plan).expect("RAM");
+        let boot = Boot {
             kernel: Path::new("/k"),
             pct: Path::new("/p"),
+            command_line: &plan.command_line(&ram),
         };
         let words: Vec<String> = machine
-            .arguments("7", "9", "8")
+            .without(&["mpx", "rdseed"], &plan, &ram, &boot, ["7", "9", "8"])
             .into_iter()
             .map(|w| w.to_string_lossy().into_owned())
             .collect();
