@@ -14,7 +14,7 @@ use abi::map::PAGE;
 
 /// Most ranges. A PC has two or three, a host with several memory controllers a few per controller; memory that Linux gives up in
 /// contiguous pieces is asked for in few of them.
-pub const MAX_RANGES: usize = 64;
+pub const MAX_RANGES: usize = abi::map::MAX_RAM_RANGES;
 
 /// No physical address has more bits (AMD APM vol. 2, 5.3).
 const PHYSICAL_BITS: u32 = 52;

@@ -251,7 +251,7 @@ fn a_large_communication_area_goes_above_the_kernel() {
 proptest! {
     #[test]
     fn every_partition_finds_a_place_of_its_own(
-        ranks in 1usize..=255,
+        ranks in 1usize..=MAX_RANKS,
         partition in 1u64..16 << 30,
         cores in 1usize..300,
         trace: bool,
@@ -262,7 +262,7 @@ proptest! {
             ..ask(ranks, Some(partition))
         };
         let plan = plan(&request, &host(cores, 1 << 50)).expect("fits");
-        prop_assert!(plan.cpus >= ranks.min(cores) && plan.cpus <= cores.min(255));
+        prop_assert!(plan.cpus >= ranks.min(cores) && plan.cpus <= cores.min(Q35::LIMITS.cores));
         prop_assert!(plan.partition_bytes >= partition && plan.partition_bytes.is_multiple_of(PAGE_2M));
         let ram = ram(&plan);
         let low_bytes: u64 = ram.ranges().iter().filter(|range| range.gpa < 4 * GIB).map(|range| range.len_bytes).sum();

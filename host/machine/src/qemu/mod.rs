@@ -16,6 +16,7 @@ use std::io;
 
 use abi::map::{COMM_BASE, PAGE_2M};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use wire::boot::MAX_CPUS;
 
 use self::accel::Accel;
 use self::process::Process;
@@ -25,6 +26,10 @@ use crate::plan::Plan;
 
 pub use program::{NotFound, OLDEST, Qemu, Version};
 pub use ram::of as ram;
+
+/// Cores that xAPIC ids tell apart: these have 8 bits, and 255 means everybody (Intel SDM vol. 3, 11.6.1).
+const XAPIC_CORES: usize = 0xff;
+const _: () = assert!(XAPIC_CORES <= MAX_CPUS);
 
 /// QEMU's model of a PC with PCI Express.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,8 +47,7 @@ pub struct Q35 {
 
 impl Machine for Q35 {
     const LIMITS: Limits = Limits {
-        // xAPIC ids have 8 bits and 255 means everybody (Intel SDM vol. 3, 11.6.1).
-        cores: 255,
+        cores: XAPIC_CORES,
         zeroed: true,
         // Between what firmware leaves below 1 MiB and the kernel's image.
         unused: COMM_BASE..PAGE_2M,
