@@ -79,7 +79,7 @@ impl Control {
 }
 
 /// A set of cores of the node ([`Control::RankStart`]): bit `n % 64` of word `n / 64` is core `n`, as in Linux's cpu_set_t.
-pub type CoreWords = [u64; 4];
+pub type CoreWords = [u64; crate::cores::MAX_CPUS / 64];
 
 /// What [`Control::WaitEvent`] returns: the kind in the upper half, the rank in the lower 32 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,6 +7,9 @@ use core::fmt;
 
 use crate::control::CoreWords;
 
+/// Most cores of a node: what is kept for each core has places for so many. A multiple of 64. Machines may give fewer.
+pub const MAX_CPUS: usize = 256;
+
 /// Consecutive cores.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cores {
@@ -64,6 +67,7 @@ mod tests {
     use std::vec::Vec;
 
     use super::*;
+    use crate::map::MAX_RANKS;
 
     fn all(ranks: u64, cpus: u64) -> Vec<Cores> {
         let of = |rank| Cores::of(rank, ranks, cpus).expect("ranks and cores");
@@ -85,7 +89,9 @@ mod tests {
     /// Cores of their own where there are enough, else one each, and as many ranks on every core, but for one.
     #[test]
     fn every_core_has_its_part_of_the_ranks() {
-        for (ranks, cpus) in (1..=255).flat_map(|ranks| (1..=256).map(move |cpus| (ranks, cpus))) {
+        for (ranks, cpus) in (1..=MAX_RANKS as u64)
+            .flat_map(|ranks| (1..=MAX_CPUS as u64).map(move |cpus| (ranks, cpus)))
+        {
             let mut tenants = std::vec![0; cpus as usize];
             let mut before = Cores { first: 0, count: 0 };
             for cores in all(ranks, cpus) {
@@ -114,7 +120,7 @@ mod tests {
         let words = |first, count| Cores { first, count }.words();
         assert_eq!(words(3, 2), [0b11000, 0, 0, 0]);
         assert_eq!(words(62, 4), [3 << 62, 3, 0, 0]);
-        assert_eq!(words(0, 256), [u64::MAX; 4]);
+        assert_eq!(words(0, MAX_CPUS as u64), [u64::MAX; _]);
         assert_eq!(words(255, 1), [0, 0, 0, 1 << 63]);
         assert_eq!(words(255, u64::MAX), [0, 0, 0, 1 << 63]);
     }

@@ -7,6 +7,8 @@ use core::sync::atomic::Ordering;
 
 use zerocopy::{FromBytes, KnownLayout};
 
+pub use abi::cores::MAX_CPUS;
+
 use crate::layout::Layout;
 use crate::word::Word;
 
@@ -16,8 +18,6 @@ pub const COMM_PARAM: &str = "margay.comm=";
 pub const MAGIC: u64 = 0x0043_5941_4752_414d;
 /// Version of everything in this crate; both sides must have the same.
 pub const VERSION: u64 = 7;
-/// Most CPUs of a node.
-pub const MAX_CPUS: usize = 256;
 /// The ivshmem peer number of the node.
 pub const NODE_PEER: u16 = 0;
 /// The ivshmem peer number of the host.

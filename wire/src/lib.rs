@@ -21,6 +21,7 @@ pub mod layout;
 #[cfg(loom)]
 pub mod model;
 pub mod objects;
+pub mod ram;
 pub mod rank;
 pub mod region_log;
 pub mod registers;

@@ -1,10 +1,7 @@
-//! Which CPUs of the host a node's virtual CPUs run on, where a launcher has bound each rank to CPUs of its own.
+//! Which CPUs of the host a node's cores run on, where a launcher has bound each rank to CPUs of its own.
 //!
-//! The keeper takes the union of all bindings before it starts QEMU, whose threads inherit it. Once the node is up, the threads
-//! that are virtual CPUs get the binding of the rank whose core they are. QEMU names them (`-name ...,debug-threads=on`): "CPU 3/TCG"
-//! or "CPU 3/KVM". Under `-icount` one thread is all of them, has another name and keeps the union.
-
-use std::fs;
+//! The keeper takes the union of all bindings before it starts the machine, whose threads inherit it. Once the node is up, the
+//! threads that are its cores get the binding of the rank whose core they are.
 
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -31,19 +28,11 @@ impl Binding {
         let _ = sched_setaffinity(None, &set(self.ranks.iter().flatten()));
     }
 
-    /// Binds QEMU's virtual CPUs.
-    pub fn bind_cpus(&self, qemu: Pid, plan: &Plan) {
-        let threads = format!("/proc/{}/task", qemu.as_raw_pid());
-        for thread in fs::read_dir(threads).into_iter().flatten().flatten() {
-            let name = fs::read_to_string(thread.path().join("comm")).unwrap_or_default();
-            let tid = thread.file_name().to_str().and_then(|tid| tid.parse().ok());
-            let (Some(cpu), Some(tid)) = (virtual_cpu(&name), tid.and_then(Pid::from_raw)) else {
-                continue;
-            };
-            let cpus = self.of_core(cpu, plan);
-            if !cpus.is_empty() {
-                let _ = sched_setaffinity(Some(tid), &set(&cpus));
-            }
+    /// Binds a thread of this host that is core `core` of the node.
+    pub fn bind(&self, thread: Pid, core: u64, plan: &Plan) {
+        let cpus = self.of_core(core, plan);
+        if !cpus.is_empty() {
+            let _ = sched_setaffinity(Some(thread), &set(&cpus));
         }
     }
 
@@ -67,16 +56,9 @@ fn set<'a>(cpus: impl IntoIterator<Item = &'a u32>) -> CpuSet {
     set
 }
 
-/// The number in the name of a thread that is a virtual CPU.
-fn virtual_cpu(name: &str) -> Option<u64> {
-    let (number, _) = name.strip_prefix("CPU ")?.split_once('/')?;
-    number.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ram::Ram;
 
     fn plan(ranks: usize, cpus: usize) -> Plan {
         Plan {
@@ -84,8 +66,8 @@ mod tests {
             cpus,
             partition_bytes: 2 << 20,
             pool_bytes: 0,
-            ram: Ram::new(64 << 20),
-            comm_base: 0x10_0000,
+            node_bytes: 8 << 20,
+            comm_offset: 0x10_0000,
             flags: 0,
             tsc_hz: 0,
         }
@@ -103,14 +85,5 @@ mod tests {
         );
         assert_eq!(Binding::new(vec![vec![0, 1]; 3]), None);
         assert_eq!(Binding::new(vec![vec![0]]), None);
-    }
-
-    #[test]
-    fn virtual_cpus_are_known_by_name() {
-        assert_eq!(virtual_cpu("CPU 12/TCG\n"), Some(12));
-        assert_eq!(virtual_cpu("CPU 0/KVM\n"), Some(0));
-        for other in ["ALL CPUs/TCG\n", "qemu-system-x86\n", "CPU x/TCG", ""] {
-            assert_eq!(virtual_cpu(other), None);
-        }
     }
 }

@@ -1,7 +1,6 @@
 //! The communication area as the host sees it: typed views of its parts (layout and rules: crate `wire`).
 
 use std::io;
-use std::os::fd::BorrowedFd;
 
 use wire::boot::Header;
 use wire::clock::ClockPage;
@@ -10,6 +9,7 @@ use wire::rank::RankArea;
 use wire::stats::CpuStats;
 use wire::trace::TraceRing;
 
+use crate::memory::Memory;
 use crate::plan::Plan;
 use crate::shared::Shared;
 
@@ -21,17 +21,13 @@ pub struct Comm {
 }
 
 impl Comm {
-    /// Maps the area of a node's RAM.
+    /// Maps the area of a node's memory.
     ///
     /// # Errors
-    /// What mmap says.
-    pub fn map(ram: BorrowedFd<'_>, plan: &Plan) -> io::Result<Comm> {
+    /// [`Memory::map`].
+    pub fn map(memory: &Memory, plan: &Plan) -> io::Result<Comm> {
         let layout = Layout::new(&plan.config());
-        let offset = plan
-            .ram
-            .offset(plan.comm_base, layout.total_bytes as u64)
-            .ok_or(io::ErrorKind::InvalidInput)?;
-        let memory = Shared::map(ram, offset, layout.total_bytes)?;
+        let memory = memory.map(plan.comm_base(&memory.ram), layout.total_bytes)?;
         Ok(Comm { memory, layout })
     }
 

@@ -1,25 +1,24 @@
 //! The machine under the node: what the host has, how much of it a job gets, and who keeps it.
 //!
-//! A node is a QEMU machine. Its keeper ([`keeper`]), a process of its own session, owns QEMU and the guest's RAM and
-//! hands both to every yod of the job ([`node`]), which have met before there was a node ([`rendezvous`]). The node ends
+//! A node is a machine ([`machine`]): today QEMU's ([`qemu`]). Its keeper ([`keeper`]), a process of its own session, owns
+//! machine and RAM and hands both to every yod of the job ([`node`]), which have met before there was a node ([`rendezvous`]). The node ends
 //! when the last yod has left or died, so nothing outlives a job, however it ends. Which machine it is gets decided before anything is started, by pure code
 //! ([`plan`]) from what the host has ([`resources`], [`qemu`]).
 //!
 //! `unsafe` lives in [`sys`] and [`shared`] only: fork, signal masks, mapping shared memory, reading the TSC.
 #![deny(unsafe_code)]
 
-pub mod accel;
+pub mod bells;
 pub mod binding;
 pub mod clock;
 pub mod comm;
-pub mod features;
-mod ivshmem;
 pub mod keeper;
+pub mod machine;
+pub mod memory;
 mod message;
 pub mod node;
 pub mod plan;
 pub mod qemu;
-pub mod ram;
 pub mod ready;
 pub mod rendezvous;
 pub mod resources;

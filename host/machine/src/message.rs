@@ -13,6 +13,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 use serde::{Deserialize, Serialize};
+use wire::ram::{Place, RamRange};
 
 use crate::plan::Plan;
 use crate::rendezvous::Member;
@@ -45,6 +46,8 @@ pub enum Message {
     Welcome {
         /// Its plan.
         plan: Plan,
+        /// Its RAM; checked again where it is received.
+        ram: Vec<Piece>,
         /// The keeper's process id.
         keeper: i32,
         /// RAM, the node's doorbells, the host's.
@@ -61,6 +64,37 @@ pub enum Message {
     },
     /// Keeper, to a yod that leaves: others stay, so do I.
     Staying,
+}
+
+/// A [`RamRange`] as it is passed on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Piece {
+    gpa: u64,
+    len_bytes: u64,
+    pool: bool,
+    offset: u64,
+}
+
+impl From<&RamRange> for Piece {
+    fn from(range: &RamRange) -> Piece {
+        Piece {
+            gpa: range.gpa,
+            len_bytes: range.len_bytes,
+            pool: matches!(range.place, Place::Pool(_)),
+            offset: range.place.offset(),
+        }
+    }
+}
+
+impl From<Piece> for RamRange {
+    fn from(range: Piece) -> RamRange {
+        let place = if range.pool { Place::Pool } else { Place::Ram };
+        RamRange {
+            gpa: range.gpa,
+            len_bytes: range.len_bytes,
+            place: place(range.offset),
+        }
+    }
 }
 
 /// What happens to a node.
@@ -89,17 +123,17 @@ pub enum Event {
 /// How a node ended.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Ended {
-    /// What became of QEMU.
+    /// What became of the machine.
     pub cause: Cause,
-    /// What QEMU complained of, if anything: its last lines.
+    /// What it complained of, if anything: its last lines.
     pub complaint: String,
     /// The end of the kernel log.
     pub log: String,
-    /// The limit on its processor time (RLIMIT_CPU), when QEMU has used it up.
+    /// The limit on its processor time (RLIMIT_CPU), when it has used that up.
     pub used_up: Option<UsedUp>,
 }
 
-/// A limit on processor time that QEMU has used up, or nearly so by another account than the limit's.
+/// A limit on processor time that a machine has used up, or nearly so by another account than the limit's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct UsedUp {
     /// Milliseconds that it has used.
@@ -108,7 +142,7 @@ pub struct UsedUp {
     pub limit_s: u64,
 }
 
-/// What became of QEMU.
+/// What became of a machine.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Cause {
     /// It was never started, for this reason.
@@ -179,7 +213,10 @@ pub fn receive(socket: &impl AsFd, wait: bool) -> io::Result<(Message, Vec<Owned
 #[cfg(test)]
 mod tests {
     use super::*;
+    use abi::map::MAX_RANKS;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    use wire::boot::MAX_CPUS;
+    use wire::ram::{MAX_RANGES, Ram};
 
     fn pair() -> (OwnedFd, OwnedFd) {
         socketpair(
@@ -218,6 +255,39 @@ mod tests {
         };
         send(a.as_fd(), &event, &[]).expect("sent");
         assert!(receive(&b, true).is_ok());
+    }
+
+    #[test]
+    fn the_longest_list_of_ram_arrives() {
+        let (a, b) = pair();
+        let range = |i: u64| RamRange {
+            gpa: (1 << 51) + i * (2 << 20),
+            len_bytes: 1 << 20,
+            place: [Place::Ram, Place::Pool][(i % 2) as usize]((1 << 50) + i * (1 << 20)),
+        };
+        let ranges = (0..MAX_RANGES as u64).map(range);
+        let ram = Ram::new(ranges).expect("room");
+        let plan = Plan {
+            ranks: MAX_RANKS,
+            cpus: MAX_CPUS,
+            partition_bytes: u64::MAX,
+            pool_bytes: u64::MAX,
+            node_bytes: u64::MAX,
+            comm_offset: u64::MAX,
+            flags: u64::MAX,
+            tsc_hz: u64::MAX,
+        };
+        let welcome = Message::Welcome {
+            plan,
+            ram: ram.ranges().iter().map(Piece::from).collect(),
+            keeper: i32::MAX,
+            descriptors: usize::MAX,
+        };
+        send(a.as_fd(), &welcome, &[]).expect("sent");
+        let Ok((Message::Welcome { ram: arrived, .. }, _)) = receive(&b, true) else {
+            panic!("no welcome");
+        };
+        assert_eq!(Ram::new(arrived.into_iter().map(RamRange::from)), Ok(ram));
     }
 
     /// A keeper killed at the wrong moment gave "Connection reset by peer".

@@ -8,8 +8,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, pidfd_send_signal, waitpid,
 };
+use wire::ram::{Ram, RamRange};
 
 use crate::comm::Comm;
+use crate::memory::Memory;
 use crate::message::{Ended, Event, Message, receive, send};
 use crate::plan::Plan;
 use crate::ready;
@@ -47,10 +49,8 @@ impl Process {
 pub struct Node {
     /// What it is made of.
     pub plan: Plan,
-    /// Guest RAM but for its end.
-    pub ram: OwnedFd,
-    /// Its end: the node pool.
-    pub pool: OwnedFd,
+    /// Its RAM.
+    pub memory: Memory,
     /// Rings core c of the node.
     pub node_bells: Vec<OwnedFd>,
     /// Rung by the node for rank r.
@@ -122,12 +122,13 @@ impl Keeper {
                 return Err(NoNode::GivenUp);
             }
         };
-        let (plan, keeper, descriptors) = match next()?.0 {
+        let (plan, ram, keeper, descriptors) = match next()?.0 {
             Message::Welcome {
                 plan,
+                ram,
                 keeper,
                 descriptors,
-            } => (plan, keeper, descriptors),
+            } => (plan, ram, keeper, descriptors),
             Message::Event {
                 event: Event::Ended(ended),
                 speaks,
@@ -146,7 +147,8 @@ impl Keeper {
         if let Process::Other(process) = &mut self.process {
             *process = self::process(&self.socket, keeper);
         }
-        Node::new(plan, fds)
+        let ram = Ram::new(ram.into_iter().map(RamRange::from)).map_err(io::Error::other)?;
+        Node::new(plan, ram, fds)
     }
 
     /// What happened, if anything did, and whether this yod reports to the user, of all.
@@ -212,19 +214,19 @@ fn process(socket: &OwnedFd, pid: i32) -> Option<(Pid, OwnedFd)> {
 }
 
 impl Node {
-    fn new(plan: Plan, mut fds: Vec<OwnedFd>) -> Result<Node, NoNode> {
+    fn new(plan: Plan, ram: Ram, mut fds: Vec<OwnedFd>) -> Result<Node, NoNode> {
         if fds.len() != 2 + plan.cpus + plan.ranks {
             return Err(NoNode::Io(io::ErrorKind::InvalidData.into()));
         }
         let host_bells = fds.split_off(2 + plan.cpus);
         let node_bells = fds.split_off(2);
         let pool = fds.remove(1);
-        let ram = fds.remove(0);
-        let comm = Comm::map(ram.as_fd(), &plan)?;
+        let file = fds.remove(0);
+        let memory = Memory { ram, file, pool };
+        let comm = Comm::map(&memory, &plan)?;
         Ok(Node {
             plan,
-            ram,
-            pool,
+            memory,
             node_bells,
             host_bells,
             comm,

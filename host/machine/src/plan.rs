@@ -1,4 +1,4 @@
-//! The plan: how many cores and how much memory a job gets, and where in guest RAM what lies. Pure.
+//! The plan: how many cores and how much memory a job gets. Pure. Where that memory lies is the machine's to say.
 //!
 //! Defaults, documented in the book: cores per rank = cores available / ranks; ranks that are more share the cores. Memory per rank = 80 % of
 //! the available memory / ranks. Guest RAM is sparse, so what is not touched costs nothing: neither this host's memory
@@ -8,23 +8,18 @@
 mod tests;
 
 use abi::cores::Cores;
-use abi::map::{COMM_BASE, MAX_RANKS, PAGE_2M};
+use abi::map::{MAX_RANKS, PAGE_2M};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use wire::boot::{Config, TAIL_BYTES, flag, heap_bytes, thread_memory};
+use wire::boot::{COMM_PARAM, Config, TAIL_BYTES, flag, heap_bytes, thread_memory};
 use wire::layout::Layout;
+use wire::ram::Ram;
 
-use crate::ram::{LOW_BYTES, Ram, SPLIT_BYTES};
+use crate::machine::Limits;
 use crate::resources::Resources;
 
-/// Most cores of a node: xAPIC ids have 8 bits and 255 means everybody (Intel SDM vol. 3, 11.6.1).
-const MAX_CORES: usize = 255;
 /// Kernel without its heap, PCT and firmware.
 const NODE_BYTES: u64 = 8 << 20;
-/// The kernel image is loaded here: below it is room for a small communication area.
-const KERNEL_PHYS: u64 = PAGE_2M;
-/// A large communication area lies here, above the kernel image.
-const LARGE_COMM_BASE: u64 = 16 << 20;
 
 /// How the name of every node begins.
 const NAME: &str = "margay:";
@@ -61,10 +56,10 @@ pub struct Plan {
     pub partition_bytes: u64,
     /// Bytes of the node pool, which holds what ranks share; a multiple of 2 MiB.
     pub pool_bytes: u64,
-    /// Guest RAM.
-    pub ram: Ram,
-    /// Guest-physical address of the communication area.
-    pub comm_base: u64,
+    /// Bytes of memory besides the partitions and the node pool.
+    pub node_bytes: u64,
+    /// Where the communication area lies, in bytes from the start of RAM.
+    pub comm_offset: u64,
     /// Bits of [`wire::boot::flag`].
     pub flags: u64,
     /// Frequency of the TSC in Hz; 0: the kernel finds out.
@@ -105,13 +100,15 @@ pub enum PlanError {
         /// There.
         cores: usize,
     },
-    /// Beyond what xAPIC ids can tell apart.
-    #[error("-n {ranks} -d {each}: a node has room for at most {MAX_CORES} cores")]
+    /// More than a node of this machine can have.
+    #[error("-n {ranks} -d {each}: a node has room for at most {most} cores")]
     TooManyCores {
         /// Processes.
         ranks: usize,
         /// Cores of each.
         each: usize,
+        /// Of the node.
+        most: usize,
     },
     /// -m 0.
     #[error("-m 0: a rank needs at least 2M of memory")]
@@ -159,11 +156,11 @@ impl std::fmt::Display for Bytes {
     }
 }
 
-/// Makes the plan.
+/// Makes the plan for a machine with these limits.
 ///
 /// # Errors
 /// [`PlanError`] when the host does not have what is asked for.
-pub fn plan(request: &Request, host: &Resources) -> Result<Plan, PlanError> {
+pub fn plan(request: &Request, host: &Resources, limits: &Limits) -> Result<Plan, PlanError> {
     let ranks = request.ranks;
     if ranks == 0 {
         return Err(PlanError::NoRanks);
@@ -171,22 +168,23 @@ pub fn plan(request: &Request, host: &Resources) -> Result<Plan, PlanError> {
     if ranks > MAX_RANKS {
         return Err(PlanError::TooManyRanks(ranks));
     }
-    let cpus = cpus(request, host.cores)?;
+    let cpus = cpus(request, host.cores, limits.cores)?;
     let partition_bytes = partition_bytes(request, host)?;
     let pool_bytes = pool_bytes(request, partition_bytes, host)?;
     let config = Config {
         ranks,
         cpus,
-        flags: request.flags | flag::RAM_ZEROED,
+        flags: request.flags | if limits.zeroed { flag::RAM_ZEROED } else { 0 },
         tsc_hz: request.tsc_hz,
         partition_bytes,
         pool_bytes,
     };
     let comm_bytes = Layout::new(&config).total_bytes as u64;
-    let (comm_base, comm_end) = if COMM_BASE + comm_bytes <= KERNEL_PHYS {
-        (COMM_BASE, 0) // In memory that the kernel does not use: it costs nothing.
+    let unused = &limits.unused;
+    let (comm_offset, comm_end) = if comm_bytes <= unused.end - unused.start {
+        (unused.start, 0)
     } else {
-        (LARGE_COMM_BASE, LARGE_COMM_BASE + comm_bytes)
+        (limits.above_kernel, limits.above_kernel + comm_bytes)
     };
     let partitions_bytes = ranks as u64 * partition_bytes;
     let node_bytes = request.node_bytes.unwrap_or_else(|| {
@@ -196,29 +194,23 @@ pub fn plan(request: &Request, host: &Resources) -> Result<Plan, PlanError> {
         // The part of RAM that is for threads has such a part itself.
         (needed + threads + threads / 16).next_multiple_of(PAGE_2M)
     });
-    let tail_bytes = if pool_bytes > 0 { TAIL_BYTES } else { 0 };
-    let ram = ram(
-        node_bytes + pool_bytes + tail_bytes,
-        ranks as u64,
-        partition_bytes,
-    );
     Ok(Plan {
         ranks,
         cpus,
         partition_bytes,
         pool_bytes,
-        ram,
-        comm_base,
+        node_bytes,
+        comm_offset,
         flags: config.flags,
         tsc_hz: request.tsc_hz,
     })
 }
 
 /// Cores of the node: as many for each rank, or those of the host, which the ranks share.
-fn cpus(request: &Request, cores: usize) -> Result<usize, PlanError> {
+fn cpus(request: &Request, cores: usize, most: usize) -> Result<usize, PlanError> {
     let ranks = request.ranks;
     let Some(each) = request.cores_per_rank else {
-        let there = cores.clamp(1, MAX_CORES);
+        let there = cores.clamp(1, most);
         return match there / ranks {
             0 if request.oversubscribe => Ok(there),
             0 => Err(PlanError::NotEnoughCores { ranks, cores }),
@@ -230,8 +222,8 @@ fn cpus(request: &Request, cores: usize) -> Result<usize, PlanError> {
     }
     let cpus = ranks
         .checked_mul(each)
-        .filter(|&cpus| cpus <= MAX_CORES)
-        .ok_or(PlanError::TooManyCores { ranks, each })?;
+        .filter(|&cpus| cpus <= most)
+        .ok_or(PlanError::TooManyCores { ranks, each, most })?;
     Some(cpus)
         .filter(|&cpus| cpus <= cores || request.oversubscribe)
         .ok_or(PlanError::NotEnoughCoresForEach { ranks, each, cores })
@@ -282,18 +274,6 @@ fn pool_bytes(request: &Request, partition_bytes: u64, host: &Resources) -> Resu
         })
 }
 
-/// RAM with room for every partition in one piece: low memory is filled first, the rest goes above 4 GiB. When RAM is split,
-/// the kernel may take its own memory from either part.
-fn ram(node_bytes: u64, ranks: u64, partition_bytes: u64) -> Ram {
-    let all = node_bytes + ranks * partition_bytes;
-    if all < SPLIT_BYTES {
-        return Ram::new(all);
-    }
-    let low_partitions = (LOW_BYTES.saturating_sub(node_bytes) / partition_bytes).min(ranks);
-    let high_bytes = (ranks - low_partitions) * partition_bytes + node_bytes;
-    Ram::new(LOW_BYTES + high_bytes.max(SPLIT_BYTES - LOW_BYTES))
-}
-
 impl Plan {
     /// Boot information for the kernel.
     #[must_use]
@@ -306,6 +286,18 @@ impl Plan {
             partition_bytes: self.partition_bytes,
             pool_bytes: self.pool_bytes,
         }
+    }
+
+    /// Guest-physical address of the communication area.
+    #[must_use]
+    pub const fn comm_base(&self, ram: &Ram) -> u64 {
+        ram.base().saturating_add(self.comm_offset)
+    }
+
+    /// The kernel's command line.
+    #[must_use]
+    pub fn command_line(&self, ram: &Ram) -> String {
+        format!("{COMM_PARAM}{:#x}", self.comm_base(ram))
     }
 
     /// Bytes at the end of guest RAM that are in a file of their own: the node pool and what follows it, or 0. Children of
@@ -337,12 +329,5 @@ impl Plan {
     pub fn cores(&self, rank: usize) -> Cores {
         Cores::of(rank as u64, self.ranks as u64, self.cpus as u64)
             .expect("a plan has ranks and cores")
-    }
-
-    /// Doorbells of either peer: one per core towards the node; one per rank and one for the keeper towards the host.
-    #[must_use]
-    pub const fn vectors(&self) -> usize {
-        let host = self.ranks + 1;
-        if self.cpus > host { self.cpus } else { host }
     }
 }

@@ -11,6 +11,17 @@ use rustix::process::Pid;
 
 use crate::stat;
 
+/// Signals that a job is sent for its ranks. Batch systems and service managers send them to every process that they find: what
+/// they mean is the yods' to say, and a node lives until the last of these has left.
+pub const OF_THE_RANKS: [i32; 6] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGTERM,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+];
+
 /// Where [`fork`] returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Forked {

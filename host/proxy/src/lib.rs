@@ -19,7 +19,6 @@ mod end;
 mod exec;
 mod fds;
 mod files;
-mod gpa;
 mod halt;
 mod heritage;
 mod host_op;
@@ -42,7 +41,6 @@ mod workers;
 use std::os::fd::OwnedFd;
 
 pub use debug::Gdb;
-pub use gpa::Ram;
 pub use program::Program;
 pub use signals::Inherited;
 pub use start::{EXIT_IMPOSSIBLE, Impossible, check_limits};
@@ -54,8 +52,8 @@ pub struct Config {
     pub ram: OwnedFd,
     /// Its end, with the node pool.
     pub pool: OwnedFd,
-    /// How its file offsets relate to guest-physical addresses.
-    pub ram_layout: Ram,
+    /// Which guest-physical addresses are RAM, and where in these files they lie.
+    pub ram_layout: wire::ram::Ram,
     /// Guest-physical address of the communication area.
     pub comm_gpa: u64,
     /// What the communication area is laid out by.

@@ -25,11 +25,10 @@ use abi::Errno;
 use abi::map::{PAGE, USER_BASE, USER_TOP, WINDOW_TOP};
 use rustix::io;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous};
+use wire::ram::{Place, Ram};
 use wire::region_log::{Change, prot};
 
-use crate::Ram;
 use crate::files::Files;
-use crate::gpa::Place;
 use crate::regions::{Region, Regions};
 use crate::special::walk::linux;
 

@@ -10,12 +10,11 @@ use rustix::io;
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use wire::layout::Layout;
 use wire::objects::Directory;
+use wire::ram::{Place, Ram};
 use wire::rank::RankArea;
 use wire::region_log::RegionLog;
 use wire::thread::ThreadAreas;
 use zerocopy::{FromBytes, KnownLayout};
-
-use crate::Ram;
 
 /// A rank's records.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +36,7 @@ impl RankWords {
     /// EINVAL when they do not lie in RAM, or what mmap says.
     pub fn map(
         ram: impl AsFd,
-        ram_layout: Ram,
+        ram_layout: &Ram,
         comm_gpa: u64,
         layout: &Layout,
         rank: usize,
@@ -54,13 +53,13 @@ impl RankWords {
 /// Maps a structure of shared words at a page-aligned guest-physical address.
 fn map_shared<T: FromBytes + KnownLayout>(
     ram: impl AsFd,
-    layout: Ram,
+    layout: &Ram,
     gpa: u64,
 ) -> io::Result<&'static T> {
     let len_bytes = size_of::<T>().next_multiple_of(abi::map::PAGE as usize);
-    let offset = layout
-        .offset(gpa, len_bytes as u64)
-        .ok_or(io::Errno::INVAL)?;
+    let Some(Place::Ram(offset)) = layout.place(gpa, len_bytes as u64) else {
+        return Err(io::Errno::INVAL);
+    };
     // SAFETY: 1. No address is asked for, so nothing that exists is replaced.
     let start = unsafe {
         mmap(

@@ -141,7 +141,7 @@ fn build(
     let layout = Layout::new(&config.wire);
     let words = RankWords::map(
         config.ram.as_fd(),
-        config.ram_layout,
+        &config.ram_layout,
         config.comm_gpa,
         &layout,
         config.rank,

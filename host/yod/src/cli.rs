@@ -8,7 +8,7 @@ use clap::error::ContextKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, ValueEnum};
 use clap_complete::Shell;
-use machine::accel;
+use machine::qemu::accel;
 
 use crate::failure::{Failure, status};
 use crate::quantity::{memory, memory_or_none, time};

@@ -5,12 +5,13 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use machine::Event;
-use machine::accel::{self, Choice};
 use machine::clock::Sample;
 use machine::keeper::{self, Job, Launch};
+use machine::machine::Machine;
 use machine::node::{Keeper, NoNode};
 use machine::plan::{self, Bytes, Request};
-use machine::qemu::{OLDEST, Qemu};
+use machine::qemu::accel::{self, Choice};
+use machine::qemu::{OLDEST, Q35, Qemu};
 use machine::ready;
 use machine::resources::Resources;
 use rustix::event::PollFlags;
@@ -173,7 +174,7 @@ fn boot(first: Sample) -> Result<accel::Accel, Failure> {
     let missing = |why: String| Failure::new(status::UNAVAILABLE, why);
     let limit = boot_limit()?;
     let parts = Parts::find()?;
-    let plan = plan::plan(&request, &Resources::of_host());
+    let plan = plan::plan(&request, &Resources::of_host(), &Q35::LIMITS);
     let job = Job {
         plan: plan.map_err(|no| missing(no.to_string()))?,
         ranks: 0..1,
@@ -183,18 +184,20 @@ fn boot(first: Sample) -> Result<accel::Accel, Failure> {
         binding: None,
     };
     let launch = Launch {
-        qemu: Qemu::find().map_err(|none| missing(none.to_string()))?,
-        accel: accel::choose(Choice::Auto).map_err(|no| missing(no.to_string()))?,
-        icount: false,
-        plugin: None,
+        machine: Q35 {
+            qemu: Qemu::find().map_err(|none| missing(none.to_string()))?,
+            accel: accel::choose(Choice::Auto).map_err(|no| missing(no.to_string()))?,
+            icount: false,
+            plugin: None,
+        },
         kernel: parts.kernel,
         pct: parts.pct,
         refuse: [0; 8],
         first,
     };
     let context = Context {
-        qemu: &launch.qemu,
-        accel: launch.accel,
+        qemu: &launch.machine.qemu,
+        accel: launch.machine.accel,
         kernel: &launch.kernel,
     };
     let cannot = |error: std::io::Error| Failure::os("start the node keeper", error);
@@ -210,7 +213,7 @@ fn boot(first: Sample) -> Result<accel::Accel, Failure> {
         .and_then(|_| comes_up(&keeper, due, limit));
     let outcome = came_up.map_err(|loss| loss.explain(&context, false));
     keeper.leave(END_LIMIT);
-    outcome.map(|()| launch.accel)
+    outcome.map(|()| launch.machine.accel)
 }
 
 /// Waits for the kernel to say so.

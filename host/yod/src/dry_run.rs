@@ -2,13 +2,15 @@
 
 use std::fmt::Write;
 
-use machine::accel::Accel;
+use machine::machine::Boot;
 use machine::plan::{Bytes, Plan};
+use machine::qemu::accel::Accel;
+use wire::ram::Ram;
 
 use crate::setup::Setup;
 
 /// The plan as text.
-pub fn describe(setup: &Setup, plan: &Plan) -> String {
+pub fn describe(setup: &Setup, plan: &Plan, ram: &Ram) -> String {
     let launch = &setup.launch;
     let how = match plan.cpus / plan.ranks {
         0 => "shared by the ranks".into(),
@@ -28,18 +30,26 @@ pub fn describe(setup: &Setup, plan: &Plan) -> String {
         "shared       {} for mappings of all ranks",
         Bytes(plan.pool_bytes)
     );
-    let (all, low) = (Bytes(plan.ram.bytes), Bytes(plan.ram.low_bytes));
+    let low = ram.ranges().iter().filter(|range| range.gpa < 4 << 30);
+    let low = Bytes(low.map(|range| range.len_bytes).sum());
+    let all = Bytes(ram.bytes());
     let _ = writeln!(text, "guest RAM    {all}, {low} of it below 4 GiB");
-    let emulation = if launch.accel == Accel::Tcg {
+    let emulation = if launch.machine.accel == Accel::Tcg {
         " (emulation)"
     } else {
         ""
     };
-    let _ = writeln!(text, "accelerator  {}{emulation}", launch.accel);
+    let _ = writeln!(text, "accelerator  {}{emulation}", launch.machine.accel);
     let _ = writeln!(text, "kernel       {}", launch.kernel.display());
     let _ = writeln!(text, "PCT          {}", launch.pct.display());
-    let _ = write!(text, "QEMU         {}", launch.qemu.path.display());
-    for word in launch.machine(plan).arguments("RAM", "POOL", "IVSHMEM") {
+    let _ = write!(text, "QEMU         {}", launch.machine.qemu.path.display());
+    let boot = Boot {
+        kernel: &launch.kernel,
+        pct: &launch.pct,
+        command_line: &plan.command_line(ram),
+    };
+    let descriptors = ["RAM", "POOL", "IVSHMEM"];
+    for word in launch.machine.arguments(plan, ram, &boot, descriptors) {
         let word = word.to_string_lossy();
         let option = word.starts_with('-') && !word.contains(',');
         let _ = if option {

@@ -114,7 +114,9 @@ impl Prepared {
                     streams: Streams::new(None, None)?,
                 }));
             };
-            console::out(dry_run::describe(&setup, plan));
+            let ram = machine::qemu::ram(plan);
+            let ram = ram.map_err(|bad| Failure::os("start the node", bad))?;
+            console::out(dry_run::describe(&setup, plan, &ram));
             return Ok(None);
         }
         let stats = cli.stats.as_ref().filter(|_| place.has_first());
@@ -150,13 +152,13 @@ impl With<'_> {
     ) -> Result<(Outcome, Vec<String>), Failure> {
         let (cli, setup, place) = (self.cli, self.setup, self.place);
         let context = Context {
-            qemu: &setup.launch.qemu,
-            accel: setup.launch.accel,
+            qemu: &setup.launch.machine.qemu,
+            accel: setup.launch.machine.accel,
             kernel: &setup.launch.kernel,
         };
         let node = self.node(&context)?;
         if !cli.quiet && place.has_first() {
-            notice::emulation(setup.launch.accel);
+            notice::emulation(setup.launch.machine.accel);
         }
         let path = cli.gdb.as_ref();
         let sockets = path.map(|path| Sockets::new(path.as_deref(), place));
@@ -190,7 +192,7 @@ impl With<'_> {
             return Ok((outcome, Vec::new()));
         }
         let mxcsr = |rank| (rank, node.comm.rank(rank).node.mxcsr.load());
-        notice::exceptions(setup.launch.accel, place.ranks.clone().map(mxcsr));
+        notice::exceptions(setup.launch.machine.accel, place.ranks.clone().map(mxcsr));
         let hints = hints::collect(&node.plan, &node.comm, place.ranks.clone());
         Ok((outcome, hints))
     }

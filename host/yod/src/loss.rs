@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use machine::accel::Accel;
+use machine::qemu::accel::Accel;
 use machine::qemu::{OLDEST, Qemu};
 use machine::{Cause, Ended, UsedUp};
 use rustix::process::{Pid, WaitOptions, waitpid};

@@ -8,7 +8,7 @@ use std::fs::OpenOptions;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
-use machine::accel::Accel;
+use machine::qemu::accel::Accel;
 
 use crate::console;
 use crate::verdict::ranks_text;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use machine::binding::Binding;
 use machine::keeper::{self, Job, Launch};
+use machine::machine::Machine;
 use machine::node::Keeper;
 use machine::plan::Plan;
 use machine::rendezvous::{self, Guest, Member, NoMeeting, Role, Terms, Why};
@@ -146,7 +147,7 @@ impl Party {
     /// No process, descriptor or memory left.
     pub fn keeper(
         self,
-        launch: &Launch,
+        launch: &Launch<impl Machine>,
         plan: Option<Plan>,
         place: &Place,
         due: Option<Instant>,

@@ -202,14 +202,10 @@ fn proxy_config(
     let node = job.node;
     let several = node.plan.ranks > 1;
     Ok(proxy::Config {
-        ram: node.ram.try_clone()?,
-        pool: node.pool.try_clone()?,
-        ram_layout: proxy::Ram {
-            bytes: node.plan.ram.bytes,
-            lowmem_bytes: node.plan.ram.low_bytes,
-            pool_bytes: node.plan.pool_file_bytes(),
-        },
-        comm_gpa: node.plan.comm_base,
+        ram: node.memory.file.try_clone()?,
+        pool: node.memory.pool.try_clone()?,
+        ram_layout: node.memory.ram.clone(),
+        comm_gpa: node.plan.comm_base(&node.memory.ram),
         wire: node.plan.config(),
         rank,
         doorbell_in: node.host_bells[rank].try_clone()?,

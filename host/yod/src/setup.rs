@@ -4,11 +4,12 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use machine::accel::{self, Accel, Choice};
 use machine::clock::{self, Sample};
 use machine::keeper::Launch;
+use machine::machine::Machine;
 use machine::plan::{Plan, Request, plan};
-use machine::qemu::Qemu;
+use machine::qemu::accel::{self, Accel, Choice};
+use machine::qemu::{Q35, Qemu};
 use machine::resources::Resources;
 use rustix::io::{Errno, fcntl_getfd};
 use rustix::process::{WaitOptions, getpid, test_kill_process, waitpid};
@@ -39,7 +40,7 @@ pub const NODE_VARIABLES: [&str; 5] = [ICOUNT, OVERSUBSCRIBE, REFUSE, NODE_MIB, 
 /// Ready to run.
 pub struct Setup {
     pub program: Program,
-    pub launch: Launch,
+    pub launch: Launch<Q35>,
     /// What the node will be; `None` when another yod decides that.
     pub plan: Option<Plan>,
 }
@@ -64,10 +65,12 @@ impl Setup {
         Ok(Setup {
             program,
             launch: Launch {
-                qemu,
-                accel,
-                icount,
-                plugin,
+                machine: Q35 {
+                    qemu,
+                    accel,
+                    icount,
+                    plugin,
+                },
                 kernel,
                 pct,
                 refuse,
@@ -175,7 +178,7 @@ fn make_plan(
         },
         node_bytes: node_bytes()?,
     };
-    plan(&request, host).map_err(|error| Failure::new(status::USAGE, error))
+    plan(&request, host, &Q35::LIMITS).map_err(|error| Failure::new(status::USAGE, error))
 }
 
 fn node_bytes() -> Result<Option<u64>, Failure> {

@@ -333,7 +333,8 @@ fn calls<'a>(cores: impl Iterator<Item = &'a CpuStats> + Clone) -> Vec<Call> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::fd::AsFd;
+    use machine::machine::Machine;
+    use machine::memory::Memory;
 
     /// A node's communication area that no node ever wrote.
     fn area() -> (Plan, Comm) {
@@ -351,10 +352,17 @@ mod tests {
             cores: 2,
             memory_bytes: 1 << 30,
         };
-        let plan = machine::plan::plan(&request, &host).expect("a plan");
-        let ram = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC).expect("memfd");
-        rustix::fs::ftruncate(&ram, plan.ram.bytes).expect("grows");
-        let comm = Comm::map(ram.as_fd(), &plan).expect("maps");
+        let plan =
+            machine::plan::plan(&request, &host, &machine::qemu::Q35::LIMITS).expect("a plan");
+        let file =
+            || rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::CLOEXEC).expect("memfd");
+        let memory = Memory {
+            ram: machine::qemu::ram(&plan).expect("RAM"),
+            file: file(),
+            pool: file(),
+        };
+        rustix::fs::ftruncate(&memory.file, memory.ram.bytes()).expect("grows");
+        let comm = Comm::map(&memory, &plan).expect("maps");
         (plan, comm)
     }
 

@@ -5,8 +5,10 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use wire::ram::Ram;
+
 use super::guard::Guard;
-use crate::message::{Event, MOST_FDS, Message, receive, send};
+use crate::message::{Event, MOST_FDS, Message, Piece, receive, send};
 use crate::plan::Plan;
 use crate::rendezvous::Peer;
 use crate::serial::{Cursor, Log};
@@ -72,11 +74,12 @@ impl Client {
     }
 
     /// Hands over the node: RAM, the node's doorbells, the host's.
-    pub fn welcome(&self, plan: &Plan, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    pub fn welcome(&self, plan: &Plan, ram: &Ram, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         send(
             self.socket.as_fd(),
             &Message::Welcome {
                 plan: *plan,
+                ram: ram.ranges().iter().map(Piece::from).collect(),
                 keeper: rustix::process::getpid().as_raw_pid(),
                 descriptors: fds.len(),
             },

@@ -1,8 +1,9 @@
 //! The node keeper: the process that owns a node.
 //!
-//! yod forks it into a session of its own, so that keys pressed in the terminal do not reach QEMU, and so that the death
-//! of one yod does not take the node from the others of its job. It ends, QEMU first, when the last yod has left or died:
-//! their sockets tell. QEMU in turn is killed by Linux when the keeper dies. So whichever dies first, nothing stays.
+//! yod forks it into a session of its own, so that keys pressed in the terminal do not reach it, and so that the death
+//! of one yod does not take the node from the others of its job. It ends, its machine first, when the last yod has left or died:
+//! their sockets tell. The machine in turn ends with the keeper, as QEMU is killed by Linux when its parent dies. So whichever
+//! dies first, nothing stays.
 //!
 //! The first yod and its keeper are connected by a pair of sockets that the fork inherits: no other process can take part,
 //! and there is no moment at which a keeper could wait for a yod that is already gone. The other yods of the job were connected to the
@@ -11,9 +12,10 @@
 mod client;
 mod guard;
 mod running;
+#[cfg(test)]
+mod tests;
 mod ticker;
 
-use std::ffi::OsString;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -26,28 +28,20 @@ use self::client::Client;
 use self::running::Running;
 use rustix::process::{DumpableBehavior, Signal, set_dumpable_behavior};
 
-use crate::accel::Accel;
 use crate::binding::Binding;
 use crate::clock::Sample;
-use crate::features;
+use crate::machine::Machine;
 use crate::message::{Cause, Ended, Event, receive};
 use crate::node::Keeper;
 use crate::plan::Plan;
-use crate::qemu::{Machine, Qemu};
 use crate::rendezvous::Guest;
 use crate::sys::{self, Forked};
 
 /// What a keeper needs.
 #[derive(Clone, Debug)]
-pub struct Launch {
-    /// The program.
-    pub qemu: Qemu,
-    /// Who executes.
-    pub accel: Accel,
-    /// Virtual time.
-    pub icount: bool,
-    /// A plugin of QEMU's emulation: the absolute path of its file, and its arguments. It writes when QEMU ends in order.
-    pub plugin: Option<OsString>,
+pub struct Launch<M> {
+    /// What the node is made of.
+    pub machine: M,
     /// The kernel; an absolute path.
     pub kernel: PathBuf,
     /// The PCT; an absolute path.
@@ -56,23 +50,6 @@ pub struct Launch {
     pub refuse: [u64; 8],
     /// All clocks of the host, some time ago: the longer, the better the TSC's rate is known.
     pub first: Sample,
-}
-
-impl Launch {
-    /// For the command line.
-    #[must_use]
-    pub fn machine<'a>(&'a self, plan: &'a Plan) -> Machine<'a> {
-        Machine {
-            qemu: &self.qemu,
-            accel: self.accel,
-            icount: self.icount,
-            plugin: self.plugin.as_deref(),
-            plan,
-            lacking: features::lacking(),
-            kernel: &self.kernel,
-            pct: &self.pct,
-        }
-    }
 }
 
 /// Whose node it is.
@@ -96,7 +73,7 @@ pub struct Job {
 ///
 /// # Errors
 /// No process, descriptor or memory left.
-pub fn start(launch: &Launch, job: Job) -> io::Result<Keeper> {
+pub fn start<M: Machine>(launch: &Launch<M>, job: Job) -> io::Result<Keeper> {
     let (ours, keepers) = socketpair(
         AddressFamily::UNIX,
         SocketType::SEQPACKET,
@@ -111,16 +88,16 @@ pub fn start(launch: &Launch, job: Job) -> io::Result<Keeper> {
 }
 
 /// The keeper's life.
-fn keep(first: OwnedFd, launch: &Launch, job: Job) -> ! {
+fn keep<M: Machine>(first: OwnedFd, launch: &Launch<M>, job: Job) -> ! {
     let guests = job.guests.iter().map(|guest| guest.socket.as_raw_fd());
     let sockets: Vec<RawFd> = guests.chain([first.as_raw_fd()]).collect();
     sys::close_all_but(&sockets);
-    let running = detach().and_then(|signals| {
+    let running = detach().and_then(|()| {
         job.binding.iter().for_each(Binding::take_all);
-        Running::start(launch, &job, signals)
+        Running::start(launch, &job)
     });
     let status = clients(first, job).and_then(|clients| match running {
-        Ok(running) => running.run(clients, launch),
+        Ok(running) => running.run(clients),
         Err(error) => refuse(clients, &explain(&error)),
     });
     std::process::exit(i32::from(status.is_err()))
@@ -135,19 +112,8 @@ fn clients(first: OwnedFd, job: Job) -> io::Result<Vec<Client>> {
     std::iter::once(first).chain(guests).collect()
 }
 
-/// Signals that a job is sent for its ranks. Batch systems and service managers send them to every process that they find: what
-/// they mean is the yods' to say, and a node lives until the last of these has left.
-const OF_THE_RANKS: [i32; 6] = [
-    libc::SIGHUP,
-    libc::SIGINT,
-    libc::SIGQUIT,
-    libc::SIGTERM,
-    libc::SIGUSR1,
-    libc::SIGUSR2,
-];
-
 /// Leaves the terminal, the working directory and the signals of the yod that forked it.
-fn detach() -> io::Result<sys::Signals> {
+fn detach() -> io::Result<()> {
     rustix::process::setsid()?;
     // Should it be stopped when its yod dies: it then goes on, and ends.
     rustix::process::set_parent_process_death_signal(Some(Signal::CONT))?;
@@ -161,7 +127,7 @@ fn detach() -> io::Result<sys::Signals> {
         )?);
     }
     sys::set_ignored(libc::SIGTSTP, false);
-    for signo in OF_THE_RANKS {
+    for signo in sys::OF_THE_RANKS {
         sys::set_ignored(signo, true);
     }
     // A limit on file sizes makes growing RAM fail with an error, not with a signal.
@@ -170,7 +136,7 @@ fn detach() -> io::Result<sys::Signals> {
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     let _ = rustix::thread::set_name(c"margay-keeper");
     sys::Mask::NONE.restore();
-    sys::Signals::new(&[libc::SIGCHLD]).map(|(signals, _)| signals)
+    Ok(())
 }
 
 fn explain(error: &io::Error) -> String {

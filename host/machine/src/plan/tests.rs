@@ -1,5 +1,11 @@
 use super::*;
 use proptest::prelude::*;
+use wire::ram::Place;
+
+use abi::map::COMM_BASE;
+
+use crate::machine::Machine;
+use crate::qemu::Q35;
 
 const GIB: u64 = 1 << 30;
 
@@ -21,6 +27,14 @@ fn ask(ranks: usize, partition_bytes: Option<u64>) -> Request {
         tsc_hz: 0,
         node_bytes: None,
     }
+}
+
+fn plan(request: &Request, host: &Resources) -> Result<Plan, PlanError> {
+    super::plan(request, host, &Q35::LIMITS)
+}
+
+fn ram(plan: &Plan) -> Ram {
+    crate::qemu::ram(plan).expect("RAM")
 }
 
 #[test]
@@ -144,8 +158,8 @@ fn too_little_memory_for_so_many_ranks_is_said() {
 fn one_rank_costs_at_most_twelve_mib_besides_its_partition_and_room_for_threads() {
     let beside = |partition_bytes, cores| {
         let plan = plan(&ask(1, Some(partition_bytes)), &host(cores, 4 * GIB)).expect("fits");
-        assert_eq!(plan.comm_base, COMM_BASE);
-        let besides_pool = plan.ram.bytes - plan.pool_file_bytes();
+        assert_eq!(plan.comm_offset, COMM_BASE);
+        let besides_pool = ram(&plan).bytes() - plan.pool_file_bytes();
         besides_pool - thread_memory(besides_pool, 1) - partition_bytes
     };
     // Measured with MARGAY_NODE_MIB: one core takes 7 MiB, two take 9. RAM comes in pieces of 2 MiB.
@@ -174,7 +188,10 @@ fn memory_besides_the_partition_can_be_set() {
         ..ask(1, Some(64 << 20))
     };
     let plan = plan(&request, &host(2, 4 * GIB)).expect("fits");
-    assert_eq!(plan.ram.bytes, ((64 + 7) << 20) + plan.pool_file_bytes());
+    assert_eq!(
+        ram(&plan).bytes(),
+        ((64 + 7) << 20) + plan.pool_file_bytes()
+    );
 }
 
 #[test]
@@ -227,14 +244,14 @@ fn a_large_communication_area_goes_above_the_kernel() {
     };
     let plan = plan(&request, &host(2, 64 * GIB)).expect("fits");
     let comm_bytes = Layout::new(&plan.config()).total_bytes as u64;
-    assert_eq!(plan.comm_base, LARGE_COMM_BASE);
-    assert!(plan.ram.bytes > LARGE_COMM_BASE + comm_bytes + 255 * (2 << 20));
+    assert_eq!(plan.comm_offset, Q35::LIMITS.above_kernel);
+    assert!(ram(&plan).bytes() > Q35::LIMITS.above_kernel + comm_bytes + 255 * (2 << 20));
 }
 
 proptest! {
     #[test]
     fn every_partition_finds_a_place_of_its_own(
-        ranks in 1usize..=255,
+        ranks in 1usize..=MAX_RANKS,
         partition in 1u64..16 << 30,
         cores in 1usize..300,
         trace: bool,
@@ -245,13 +262,15 @@ proptest! {
             ..ask(ranks, Some(partition))
         };
         let plan = plan(&request, &host(cores, 1 << 50)).expect("fits");
-        prop_assert!(plan.cpus >= ranks.min(cores) && plan.cpus <= cores.min(255));
+        prop_assert!(plan.cpus >= ranks.min(cores) && plan.cpus <= cores.min(Q35::LIMITS.cores));
         prop_assert!(plan.partition_bytes >= partition && plan.partition_bytes.is_multiple_of(PAGE_2M));
-        prop_assert_eq!(Ram::new(plan.ram.bytes), plan.ram);
-        let low = (plan.ram.low_bytes - NODE_BYTES) / plan.partition_bytes;
-        let high = (plan.ram.bytes - plan.ram.low_bytes) / plan.partition_bytes;
+        let ram = ram(&plan);
+        let low_bytes: u64 = ram.ranges().iter().filter(|range| range.gpa < 4 * GIB).map(|range| range.len_bytes).sum();
+        let low = (low_bytes - NODE_BYTES) / plan.partition_bytes;
+        let high = (ram.bytes() - low_bytes) / plan.partition_bytes;
         prop_assert!(low + high >= ranks as u64);
         let comm_bytes = Layout::new(&plan.config()).total_bytes as u64;
-        prop_assert!(plan.ram.offset(plan.comm_base, comm_bytes).is_some());
+        let comm = ram.place(plan.comm_base(&ram), comm_bytes);
+        prop_assert_eq!(comm, Some(Place::Ram(plan.comm_offset)));
     }
 }

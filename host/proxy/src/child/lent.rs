@@ -10,12 +10,12 @@ use std::os::fd::AsRawFd;
 
 use abi::Errno;
 use rustix::process::Resource;
+use wire::ram::Place;
 
 use super::stage::{Must, Step};
 use super::steps::{Steps, protection};
 use crate::call::own::hard_limit;
 use crate::fds;
-use crate::gpa::Place;
 use crate::memory::RamFiles;
 use crate::objects::lock_of;
 use crate::rank::Rank;

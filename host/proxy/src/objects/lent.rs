@@ -1,9 +1,9 @@
 //! Frames that children of the rank map.
 
 use abi::Errno;
+use wire::ram::Place;
 
 use crate::fds;
-use crate::gpa::Place;
 use crate::rank::Rank;
 use crate::stub;
 

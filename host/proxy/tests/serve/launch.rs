@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::io::FdFlags;
 
-use crate::node::{COMM_GPA, POOL_FILE_BYTES, RAM_BYTES, WIRE};
+use crate::node::{COMM_GPA, WIRE, ram};
 
 /// First argument of this binary when it is to be a proxy.
 pub const AS_PROXY: &str = "--as-proxy";
@@ -152,11 +152,7 @@ pub fn become_proxy(inherited: proxy::Inherited) -> ! {
     proxy::serve(proxy::Config {
         ram: fd(3),
         pool: fd(4),
-        ram_layout: proxy::Ram {
-            bytes: RAM_BYTES,
-            lowmem_bytes: RAM_BYTES,
-            pool_bytes: POOL_FILE_BYTES,
-        },
+        ram_layout: ram(),
         comm_gpa: COMM_GPA,
         wire: WIRE,
         rank: 0,

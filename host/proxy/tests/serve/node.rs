@@ -11,6 +11,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap};
 use wire::boot::Config;
 use wire::layout::Layout;
 use wire::objects::Directory as Objects;
+use wire::ram::{Place, Ram, RamRange};
 use wire::rank::{RankArea, proxy as attached, state};
 use wire::region_log::{Change, RegionLog, prot};
 use wire::ship::Caller;
@@ -19,20 +20,34 @@ use wire::thread::ThreadAreas;
 
 use crate::launch::{Setup, start};
 
-/// Bytes of guest RAM, all of it below the hole.
-pub const RAM_BYTES: u64 = 128 << 20;
+/// Bytes of guest RAM, in one piece.
+const RAM_BYTES: u64 = 128 << 20;
 pub const COMM_GPA: u64 = 1 << 20;
 /// Where the rank's partition lies, and how long it is.
 pub const PARTITION: (u64, u64) = (16 << 20, 96 << 20);
 /// Where the node pool lies, and how long it is.
 pub const POOL: (u64, u64) = (112 << 20, 8 << 20);
 /// Bytes of its file, to the end of RAM.
-pub const POOL_FILE_BYTES: u64 = RAM_BYTES - POOL.0;
+const POOL_FILE_BYTES: u64 = RAM_BYTES - POOL.0;
 /// Rank memory that every test has, readable and writable: address and length; its frames are the first of the partition.
 pub const DATA: (u64, u64) = (0x40_0000, 4 << 20);
 const LIMIT: Duration = Duration::from_secs(20);
 /// More than most hosts of tests have.
 const CORES: usize = 5;
+
+/// RAM, with its end in the pool's file.
+pub fn ram() -> Ram {
+    let range = |gpa, len_bytes, place| RamRange {
+        gpa,
+        len_bytes,
+        place,
+    };
+    Ram::new([
+        range(0, POOL.0, Place::Ram(0)),
+        range(POOL.0, POOL_FILE_BYTES, Place::Pool(0)),
+    ])
+    .unwrap()
+}
 
 pub const WIRE: Config = Config {
     ranks: 1,

@@ -7,9 +7,7 @@
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
 
-use rustix::event::{EventfdFlags, PollFlags, eventfd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::io::Errno;
 use rustix::net::{
@@ -18,36 +16,27 @@ use rustix::net::{
 };
 use wire::boot::{HOST_PEER, NODE_PEER};
 
-use crate::ready;
+use crate::bells::Bells;
 
 /// Bytes of the device's own shared memory, which is unused; a power of two.
 const SHM_BYTES: u64 = 4096;
 /// Linux allows at least so much without privileges; each queued descriptor takes a part of it.
 const SEND_BUFFER_BYTES: usize = 212_992;
 
-/// The doorbells and what QEMU has yet to be told of them.
+/// The server, and what QEMU has yet to be told by it.
 #[derive(Debug)]
-pub struct Doorbells {
-    /// Rings core c of the node.
-    pub node: Vec<OwnedFd>,
-    /// Rung by the node: rank r, and behind the ranks the keeper.
-    pub host: Vec<OwnedFd>,
+pub struct Server {
     shm: OwnedFd,
     socket: OwnedFd,
     sent: usize,
 }
 
-impl Doorbells {
-    /// Makes the doorbells; also returns QEMU's end of the socket.
+impl Server {
+    /// Makes the socket; also returns QEMU's end of it.
     ///
     /// # Errors
     /// No descriptors or memory left.
-    pub fn new(vectors: usize) -> io::Result<(Doorbells, OwnedFd)> {
-        let bells = || -> io::Result<Vec<OwnedFd>> {
-            (0..vectors)
-                .map(|_| Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
-                .collect()
-        };
+    pub fn new() -> io::Result<(Server, OwnedFd)> {
         let shm = memfd_create("margay-ivshmem", MemfdFlags::CLOEXEC)?;
         ftruncate(&shm, SHM_BYTES)?;
         let (socket, qemu) = socketpair(
@@ -57,19 +46,21 @@ impl Doorbells {
             None,
         )?;
         rustix::net::sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES)?;
-        let doorbells = Doorbells {
-            node: bells()?,
-            host: bells()?,
+        let server = Server {
             shm,
             socket,
             sent: 0,
         };
-        Ok((doorbells, qemu))
+        Ok((server, qemu))
     }
 
     /// Message number `index`; `None` behind the last.
-    fn message(&self, index: usize) -> Option<(i64, Option<BorrowedFd<'_>>)> {
-        let vectors = self.host.len();
+    fn message<'a>(
+        &'a self,
+        index: usize,
+        bells: &'a Bells,
+    ) -> Option<(i64, Option<BorrowedFd<'a>>)> {
+        let vectors = bells.host.len();
         match index {
             0 => Some((0, None)),
             1 => Some((NODE_PEER.into(), None)),
@@ -77,9 +68,9 @@ impl Doorbells {
             _ => {
                 let bell = index - 3;
                 let (peer, bells) = if bell < vectors {
-                    (HOST_PEER, &self.host)
+                    (HOST_PEER, &bells.host)
                 } else {
-                    (NODE_PEER, &self.node)
+                    (NODE_PEER, &bells.node)
                 };
                 bells
                     .get(bell % vectors)
@@ -89,13 +80,13 @@ impl Doorbells {
         }
     }
 
-    /// Sends what is left to send, as far as the socket takes it; true when nothing is left. With many vectors the rest
+    /// Sends what is left to send of the doorbells, as many for either peer, as far as the socket takes it; true when nothing is left. With many vectors the rest
     /// waits until QEMU reads.
     ///
     /// # Errors
     /// QEMU is gone.
-    pub fn send(&mut self) -> io::Result<bool> {
-        while let Some((number, fd)) = self.message(self.sent) {
+    pub fn send(&mut self, bells: &Bells) -> io::Result<bool> {
+        while let Some((number, fd)) = self.message(self.sent, bells) {
             match send_message(self.socket.as_fd(), number, fd) {
                 Ok(()) => self.sent += 1,
                 Err(Errno::AGAIN) => return Ok(false),
@@ -103,15 +94,6 @@ impl Doorbells {
             }
         }
         Ok(true)
-    }
-
-    /// Forgets rings of the host's doorbell `vector`. Without any it would block, now and then: QEMU shares the open file, and takes
-    /// O_NONBLOCK off a descriptor that it receives (io/channel-socket.c) until it knows what it is for (hw/misc/ivshmem.c).
-    pub fn clear(&self, vector: usize) {
-        let rung = |bell: &&OwnedFd| ready::within(Duration::ZERO, bell, PollFlags::IN);
-        if let Some(bell) = self.host.get(vector).filter(rung) {
-            let _ = rustix::io::read(bell, &mut [0u8; 8]);
-        }
     }
 
     /// The socket, to be polled for writing while [`Self::send`] has something left.
@@ -139,51 +121,38 @@ fn send_message(
 
 #[cfg(test)]
 mod tests {
-    use rustix::fs::{OFlags, fcntl_setfl};
-
     use super::*;
-    use crate::hang;
+
+    fn server(vectors: usize) -> (Bells, Server, OwnedFd) {
+        let bells = Bells::new(vectors, vectors).expect("doorbells");
+        let (server, qemu) = Server::new().expect("a socket");
+        (bells, server, qemu)
+    }
 
     #[test]
     fn the_order_is_the_protocols() {
-        let (bells, _qemu) = Doorbells::new(2).expect("doorbells");
+        let (bells, server, _qemu) = server(2);
         let numbers: Vec<i64> = (0..8)
-            .map_while(|i| bells.message(i))
+            .map_while(|i| server.message(i, &bells))
             .map(|(n, _)| n)
             .collect();
         assert_eq!(numbers, [0, 0, -1, 1, 1, 0, 0]);
     }
 
-    /// A keeper that looked while QEMU started could wait for the node's first ring, and was deaf until then.
-    #[test]
-    fn no_ring_is_not_waited_for() {
-        let (bells, _qemu) = Doorbells::new(1).expect("doorbells");
-        let bell = bells.host[0].try_clone().expect("a descriptor");
-        let rung = || ready::within(Duration::ZERO, &bell, PollFlags::IN);
-        fcntl_setfl(&bell, OFlags::empty()).expect("a descriptor");
-        rustix::io::write(&bell, &1u64.to_ne_bytes()).expect("room");
-        assert!(rung());
-        hang::not(move || {
-            bells.clear(0);
-            bells.clear(0);
-        });
-        assert!(!rung());
-    }
-
     #[test]
     fn a_small_node_is_told_everything_before_it_starts() {
-        let (mut bells, _qemu) = Doorbells::new(17).expect("doorbells");
-        assert!(bells.send().expect("open"));
+        let (bells, mut server, _qemu) = server(17);
+        assert!(server.send(&bells).expect("open"));
     }
 
     #[test]
     fn a_large_node_is_told_the_rest_as_it_reads() {
-        let (mut bells, qemu) = Doorbells::new(256).expect("doorbells");
+        let (bells, mut server, qemu) = server(256);
         let mut numbers = Vec::new();
         let mut fds = 0;
         let mut done = false;
         while numbers.len() < 3 + 2 * 256 {
-            done = done || bells.send().expect("open");
+            done = done || server.send(&bells).expect("open");
             let mut bytes = [0u8; 8];
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
             let mut control = rustix::net::RecvAncillaryBuffer::new(&mut space);
@@ -203,6 +172,6 @@ mod tests {
             numbers.push(i64::from_le_bytes(bytes));
         }
         assert_eq!(fds, 1 + 2 * 256);
-        assert!(bells.send().expect("open"));
+        assert!(server.send(&bells).expect("open"));
     }
 }

@@ -1,0 +1,322 @@
+//! The keeper with a machine that is no QEMU: RAM elsewhere and in pieces, no process, a death that is a descriptor.
+
+use std::io::Write;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::pipe::{PipeFlags, pipe_with};
+use wire::boot::{Config, flag, node};
+use wire::ram::{Bad, MAX_RANGES, Place, Ram, RamRange};
+
+use super::*;
+use crate::bells::Bells;
+use crate::hang;
+use crate::machine::{Boot, Death, Instance, Limits};
+use crate::memory::Memory;
+use crate::message::UsedUp;
+use crate::node::Node;
+use crate::plan::{Plan, Request, plan};
+use crate::ready;
+use crate::resources::Resources;
+
+const MIB: u64 = 1 << 20;
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// What is seen of the machine from outside.
+enum Seen {
+    Started { command_line: String, bells: Bells },
+    Bound,
+    Ended,
+}
+
+/// A machine of parts that the test holds the other ends of.
+struct Fake {
+    ram: Vec<RamRange>,
+    /// Where its log comes from.
+    log: Mutex<Option<OwnedFd>>,
+    /// Readable once it is dead.
+    death: OwnedFd,
+    seen: Sender<Seen>,
+}
+
+struct Runs {
+    bells: Bells,
+    log: std::fs::File,
+    death: OwnedFd,
+    seen: Sender<Seen>,
+}
+
+fn copies(fds: &[OwnedFd]) -> Vec<OwnedFd> {
+    let copies = fds.iter().map(|fd| fd.try_clone().expect("a descriptor"));
+    copies.collect()
+}
+
+impl Machine for Fake {
+    const LIMITS: Limits = Limits {
+        cores: 3,
+        zeroed: false,
+        unused: 0..0,
+        above_kernel: 16 * MIB,
+    };
+    type Instance = Runs;
+
+    fn memory(&self, _: &Plan) -> io::Result<Memory> {
+        let ram = Ram::new(self.ram.iter().copied()).map_err(io::Error::other)?;
+        let file = memfd_create("fake", MemfdFlags::CLOEXEC)?;
+        ftruncate(&file, ram.bytes())?;
+        let pool = memfd_create("fake-pool", MemfdFlags::CLOEXEC)?;
+        Ok(Memory { ram, file, pool })
+    }
+
+    fn start(&self, plan: &Plan, _: &Memory, boot: &Boot<'_>) -> io::Result<Runs> {
+        let bells = Bells::new(plan.cpus, plan.ranks + 1)?;
+        let started = Seen::Started {
+            command_line: boot.command_line.into(),
+            bells: Bells {
+                node: copies(&bells.node),
+                host: copies(&bells.host),
+            },
+        };
+        self.seen.send(started).expect("the test goes on");
+        let log = self.log.lock().expect("no panic").take();
+        Ok(Runs {
+            bells,
+            log: log.expect("one start").into(),
+            death: self.death.try_clone()?,
+            seen: self.seen.clone(),
+        })
+    }
+}
+
+impl Instance for Runs {
+    fn bells(&self) -> &Bells {
+        &self.bells
+    }
+
+    fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
+        fds.push(PollFd::new(&self.log, PollFlags::IN));
+        fds.push(PollFd::new(&self.death, PollFlags::IN));
+    }
+
+    fn serve(&mut self) {}
+
+    fn read_log(&mut self, mut take: impl FnMut(&[u8])) {
+        let mut bytes = [0; 100];
+        while let Ok(count @ 1..) = rustix::io::read(&self.log, &mut bytes[..]) {
+            take(&bytes[..count]);
+        }
+    }
+
+    fn death(&mut self) -> Option<Death> {
+        ready::within(Duration::ZERO, &self.death, PollFlags::IN).then(|| Death {
+            cause: Cause::Exited(3),
+            complaint: "it is no machine".into(),
+            used_up: None::<UsedUp>,
+        })
+    }
+
+    fn bind(&self, _: &Binding, _: &Plan) {
+        self.seen.send(Seen::Bound).expect("the test goes on");
+    }
+
+    fn end(&mut self) {
+        self.seen.send(Seen::Ended).expect("the test goes on");
+    }
+}
+
+/// A launch of a machine with this RAM, the other ends of its parts, and a plan for it.
+struct Test {
+    launch: Launch<Fake>,
+    log: std::fs::File,
+    death: OwnedFd,
+    seen: Receiver<Seen>,
+    plan: Plan,
+}
+
+impl Test {
+    fn new(ram: Vec<RamRange>) -> Test {
+        let (log_end, log) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).expect("a pipe");
+        let death = eventfd(0, EventfdFlags::CLOEXEC).expect("a descriptor");
+        let (tells, seen) = channel();
+        let request = Request {
+            ranks: 2,
+            cores_per_rank: None,
+            partition_bytes: Some(2 * MIB),
+            pool_bytes: Some(0),
+            oversubscribe: false,
+            flags: flag::OWN_CLOCK,
+            tsc_hz: 1,
+            node_bytes: None,
+        };
+        let host = Resources {
+            cores: 8,
+            memory_bytes: 1 << 30,
+        };
+        Test {
+            launch: Launch {
+                machine: Fake {
+                    ram,
+                    log: Mutex::new(Some(log_end)),
+                    death: death.try_clone().expect("a descriptor"),
+                    seen: tells,
+                },
+                kernel: "/kernel".into(),
+                pct: "/pct".into(),
+                refuse: [0; 8],
+                first: Sample::now(),
+            },
+            log: log.into(),
+            death,
+            seen,
+            plan: plan(&request, &host, &Fake::LIMITS).expect("fits"),
+        }
+    }
+
+    fn job(&self) -> Job {
+        Job {
+            plan: self.plan,
+            ranks: 0..2,
+            log: true,
+            due: None,
+            guests: Vec::new(),
+            binding: Binding::new(vec![vec![0], vec![1]]),
+        }
+    }
+}
+
+fn ring(bell: &OwnedFd) {
+    rustix::io::write(bell, &1u64.to_ne_bytes()).expect("room");
+}
+
+fn rings(bell: &OwnedFd) -> bool {
+    ready::within(LIMIT, bell, PollFlags::IN)
+}
+
+fn next_event(keeper: &Keeper) -> Event {
+    loop {
+        if let Some((event, speaks)) = keeper.next_event() {
+            assert!(speaks);
+            return event;
+        }
+        assert!(ready::within(LIMIT, keeper, PollFlags::IN), "no event");
+    }
+}
+
+/// Two pieces as Linux may give them up, the lower one from further behind in the file.
+fn pieces() -> Vec<RamRange> {
+    let range = |gpa, len_bytes, offset| RamRange {
+        gpa,
+        len_bytes,
+        place: Place::Ram(offset),
+    };
+    vec![
+        range(0x6000_0000, 64 * MIB, 16 * MIB),
+        range(0x1_4000_0000, 16 * MIB, 0),
+    ]
+}
+
+fn join(ours: OwnedFd) -> (Keeper, Node) {
+    let mut keeper = Keeper::of_job(ours);
+    let node = keeper.node(|socket| ready::within(LIMIT, socket, PollFlags::IN));
+    let node = node.expect("a node");
+    (keeper, node)
+}
+
+/// Everything that a yod sees of a node, from its start to its end.
+#[test]
+fn a_node_is_whatever_the_machine_says() {
+    hang::not(|| {
+        let test = Test::new(pieces());
+        let (plan, job) = (test.plan, test.job());
+        assert_eq!((plan.cpus, plan.flags), (2, flag::OWN_CLOCK));
+        let flags = SocketFlags::CLOEXEC;
+        let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+        let (ours, keepers) = pair.expect("a pair");
+        let Test {
+            launch,
+            mut log,
+            death,
+            seen,
+            ..
+        } = test;
+        let keeper_thread = std::thread::spawn(move || {
+            let running = Running::start(&launch, &job)?;
+            running.run(clients(keepers, job)?)
+        });
+        let Ok(Seen::Started {
+            command_line,
+            bells,
+        }) = seen.recv()
+        else {
+            panic!("not started");
+        };
+        assert_eq!(command_line, "margay.comm=0x61000000");
+        let (keeper, node) = join(ours);
+        assert_eq!(node.memory.ram.ranges(), pieces());
+        assert_eq!(Config::read(node.comm.header()), Ok(plan.config()));
+        let place = node.memory.ram.place(0x6100_0000, 1);
+        assert_eq!(place, Some(Place::Ram(32 * MIB)));
+
+        // Doorbells in both directions, of every core and rank.
+        for (to, from) in node.node_bells.iter().zip(&bells.node) {
+            ring(to);
+            assert!(rings(from));
+        }
+        for (to, from) in bells.host.iter().zip(&node.host_bells) {
+            ring(to);
+            assert!(rings(from));
+        }
+        node.comm.header().reach(node::UP);
+        ring(&bells.host[plan.ranks]);
+        let up = Event::State {
+            state: node::UP,
+            log: String::new(),
+        };
+        assert_eq!(next_event(&keeper), up);
+        assert!(matches!(seen.recv(), Ok(Seen::Bound)));
+        log.write_all(b"a word").expect("room");
+        assert_eq!(next_event(&keeper), Event::Log("a word".into()));
+        ring(&death);
+        let ended = Event::Ended(Ended {
+            cause: Cause::Exited(3),
+            complaint: "it is no machine".into(),
+            log: "a word".into(),
+            used_up: None,
+        });
+        assert_eq!(next_event(&keeper), ended);
+
+        drop((keeper, node));
+        assert!(matches!(seen.recv(), Ok(Seen::Ended)));
+        assert!(keeper_thread.join().expect("no panic").is_ok());
+    });
+}
+
+/// Memory behind the last place in the list would have been lost, or the node would have been one with less than it was given.
+#[test]
+fn memory_in_too_many_pieces_is_said() {
+    let range = |i: u64| RamRange {
+        gpa: 2 * i * MIB,
+        len_bytes: MIB,
+        place: Place::Ram(i * MIB),
+    };
+    let test = Test::new((0..=MAX_RANGES as u64).map(range).collect());
+    let error = Running::start(&test.launch, &test.job()).err();
+    let line = explain(&error.expect("too many"));
+    assert_eq!(line, Bad::TooMany.to_string());
+    assert!(test.seen.try_recv().is_err(), "started all the same");
+}
+
+/// The communication area must not be anywhere but in RAM.
+#[test]
+fn memory_without_room_for_the_communication_area_is_refused() {
+    let short = RamRange {
+        len_bytes: 16 * MIB + abi::map::PAGE,
+        ..pieces()[0]
+    };
+    let test = Test::new(vec![short]);
+    assert!(Running::start(&test.launch, &test.job()).is_err());
+    assert!(test.seen.try_recv().is_err(), "started all the same");
+}

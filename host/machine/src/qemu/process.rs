@@ -1,0 +1,221 @@
+//! A QEMU that runs: its process, what it writes, what it has yet to be told.
+
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::process::{Pid, Resource, Signal, getrlimit, kill_process};
+
+use super::ivshmem::Server;
+use super::{Q35, cpus};
+use crate::bells::Bells;
+use crate::binding::Binding;
+use crate::machine::{Boot, Death, Instance};
+use crate::memory::Memory;
+use crate::message::{Cause, UsedUp};
+use crate::plan::Plan;
+use crate::sys;
+
+/// Bytes of QEMU's own messages that are kept.
+const COMPLAINT_BYTES: usize = 2 << 10;
+/// For QEMU to end in order, when it has a plugin. Writing takes milliseconds.
+const END_LIMIT: Duration = Duration::from_secs(10);
+
+/// QEMU has used up the limit on processor time when it has used so many percent of it: getrusage's account is exact, what
+/// Linux compares with the limit is a count of ticks, and on a machine with much to do the two are tenths of a second apart.
+const USED_UP_PERCENT: u64 = 75;
+
+/// The process, a child of this one.
+pub struct Process {
+    child: Child,
+    /// Of its end.
+    signals: sys::Signals,
+    ended: bool,
+    bells: Bells,
+    server: Server,
+    /// It was sent all doorbells.
+    sent: bool,
+    complaint: Vec<u8>,
+    /// It runs a plugin, which writes when it ends in order.
+    has_plugin: bool,
+}
+
+impl Process {
+    /// Starts QEMU.
+    pub fn start(
+        machine: &Q35,
+        plan: &Plan,
+        memory: &Memory,
+        boot: &Boot<'_>,
+    ) -> io::Result<Process> {
+        let (signals, _) = sys::Signals::new(&[libc::SIGCHLD])?;
+        let vectors = vectors(plan);
+        let bells = Bells::new(vectors, vectors)?;
+        let (mut server, qemu_end) = Server::new()?;
+        let sent = server.send(&bells)?;
+        let [file, pool] = memory.files();
+        let descriptors = [file, pool, qemu_end.as_fd()];
+        // QEMU sets handlers for some of them, which end it. One that runs a plugin must be able to end in order.
+        let blocked = match &machine.plugin {
+            None => &sys::OF_THE_RANKS[..],
+            Some(_) => &[],
+        };
+        let child = sys::spawn_bound(
+            Command::new(&machine.qemu.path)
+                .args(machine.arguments_with(plan, &memory.ram, boot, descriptors))
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped()),
+            &descriptors,
+            blocked,
+        )
+        .map_err(|error| {
+            let path = machine.qemu.path.display();
+            io::Error::new(error.kind(), format!("{path}: {error}"))
+        })?;
+        if let (Some(out), Some(err)) = (&child.stdout, &child.stderr) {
+            fcntl_setfl(out, OFlags::NONBLOCK)?;
+            fcntl_setfl(err, OFlags::NONBLOCK)?;
+        }
+        Ok(Process {
+            child,
+            signals,
+            ended: false,
+            bells,
+            server,
+            sent,
+            complaint: Vec::new(),
+            has_plugin: machine.plugin.is_some(),
+        })
+    }
+
+    /// Lets QEMU's plugin write what it has; a QEMU that cannot end is killed by the caller.
+    fn end_in_order(&mut self) {
+        let pid = Pid::from_child(&self.child);
+        if self.ended || kill_process(pid, Signal::TERM).is_err() {
+            return;
+        }
+        let start = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) && start.elapsed() < END_LIMIT {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn read_complaint(&mut self) {
+        drain(&mut self.child.stderr, |bytes| {
+            let room = COMPLAINT_BYTES.saturating_sub(self.complaint.len());
+            self.complaint
+                .extend_from_slice(&bytes[..bytes.len().min(room)]);
+        });
+    }
+}
+
+/// Doorbells of either peer: one per core towards the node; one per rank and one for the keeper towards the host.
+pub const fn vectors(plan: &Plan) -> usize {
+    let host = plan.ranks + 1;
+    if plan.cpus > host { plan.cpus } else { host }
+}
+
+impl Instance for Process {
+    fn bells(&self) -> &Bells {
+        &self.bells
+    }
+
+    fn watch<'a>(&'a self, fds: &mut Vec<PollFd<'a>>) {
+        fds.push(PollFd::new(&self.signals, PollFlags::IN));
+        if let Some(pipe) = &self.child.stdout {
+            fds.push(PollFd::new(pipe, PollFlags::IN));
+        }
+        if let Some(pipe) = &self.child.stderr {
+            fds.push(PollFd::new(pipe, PollFlags::IN));
+        }
+        if !self.sent {
+            let socket = self.server.socket();
+            fds.push(PollFd::from_borrowed_fd(socket, PollFlags::OUT));
+        }
+    }
+
+    fn serve(&mut self) {
+        self.sent = self.sent || self.server.send(&self.bells).unwrap_or(true);
+        self.read_complaint();
+    }
+
+    fn read_log(&mut self, take: impl FnMut(&[u8])) {
+        drain(&mut self.child.stdout, take);
+    }
+
+    fn death(&mut self) -> Option<Death> {
+        while self.signals.next().is_some() {}
+        let status = self.child.try_wait().ok()??;
+        self.ended = true;
+        self.read_complaint();
+        let cause = match std::os::unix::process::ExitStatusExt::signal(&status) {
+            Some(signo) => Cause::Killed(signo),
+            None => Cause::Exited(status.code().unwrap_or(-1)),
+        };
+        Some(Death {
+            cause,
+            complaint: String::from_utf8_lossy(&self.complaint).trim().to_owned(),
+            used_up: used_up_cpu_limit(),
+        })
+    }
+
+    fn bind(&self, binding: &Binding, plan: &Plan) {
+        cpus::bind(Pid::from_child(&self.child), binding, plan);
+    }
+
+    fn end(&mut self) {
+        if self.has_plugin {
+            self.end_in_order();
+        }
+        // Dying takes QEMU a while: its memory is given back. It must not be seen alive after yod has ended.
+        if self.child.kill().is_ok() {
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// The limit on processor time, if QEMU, the only child, has used it up.
+fn used_up_cpu_limit() -> Option<UsedUp> {
+    used_up(
+        sys::ended_children_cpu_time().as_millis() as u64,
+        getrlimit(Resource::Cpu).current?,
+    )
+}
+
+fn used_up(used_ms: u64, limit_s: u64) -> Option<UsedUp> {
+    let up = used_ms / 10 >= limit_s.saturating_mul(USED_UP_PERCENT);
+    up.then_some(UsedUp { used_ms, limit_s })
+}
+
+/// Reads what is there; drops a pipe that has ended, for poll would report it for ever.
+fn drain(pipe: &mut Option<impl Read>, mut take: impl FnMut(&[u8])) {
+    let mut bytes = [0u8; 4096];
+    while let Some(open) = pipe {
+        match open.read(&mut bytes) {
+            Ok(0) => *pipe = None,
+            Ok(n) => take(&bytes[..n]),
+            Err(_) => break,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// At once it was taken for a lack of memory; and what has used little was killed by another process.
+    #[test]
+    fn a_limit_is_used_up_shortly_before_it_is_reached() {
+        let what = |used_ms, limit_s| used_up(used_ms, limit_s).map(|up| (up.used_ms, up.limit_s));
+        assert_eq!(what(0, 2), None);
+        assert_eq!(what(1490, 2), None);
+        assert_eq!(what(1500, 2), Some((1500, 2)));
+        assert_eq!(what(2000, 2), Some((2000, 2)));
+        assert_eq!(what(9000, 2), Some((9000, 2)));
+        assert_eq!(what(u64::MAX, u64::MAX), None);
+    }
+}
