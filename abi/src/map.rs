@@ -41,6 +41,10 @@ pub const MAX_RANKS: usize = 255;
 /// Threads that a rank may have at a time.
 pub const MAX_THREADS: usize = 1024;
 
+/// Separate ranges of RAM that a node works with, of all that its firmware names the largest: a virtual machine has about three, a
+/// UEFI machine a few dozen.
+pub const MAX_RAM_RANGES: usize = 64;
+
 /// Lowest address a program may map (Linux's default vm.mmap_min_addr; a proxy without privileges cannot map below).
 pub const USER_BASE: u64 = 0x1_0000;
 /// Load base of position-independent programs.
@@ -62,6 +66,8 @@ pub const AT_MARGAY: u64 = 0x4d47;
 pub const DIRECT_MAP: u64 = 0xffff_8000_0000_0000;
 /// Kernel stacks with their guard pages.
 pub const KSTACKS: u64 = 0xffff_ff00_0000_0000;
+/// Bytes of physical memory that the direct map has room for.
+pub const DIRECT_MAP_BYTES: u64 = KSTACKS - DIRECT_MAP;
 /// Base of the top 2 GiB, where the kernel image is linked (code model "kernel").
 pub const KERNEL_BASE: u64 = 0xffff_ffff_8000_0000;
 

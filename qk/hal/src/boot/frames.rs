@@ -6,7 +6,7 @@
 //! BOUND: at boot only.
 
 use crate::addr::{Phys, PhysRange};
-use crate::ranges::{self, Ranges};
+use crate::ranges::Ranges;
 use crate::sync::Mutex;
 use abi::map::PAGE;
 
@@ -31,11 +31,10 @@ static ARENA: Mutex<Arena> = Mutex::new(Arena {
 /// Chooses the arena: free RAM, not in use by the loader, preferably above the kernel image.
 pub(super) fn open(free: &Ranges, in_use: &Ranges, kernel: PhysRange) {
     let mut candidates = free.clone();
-    in_use
-        .iter()
-        .for_each(|range| ranges::subtract(&mut candidates, *range));
-    let PhysRange { start, end } = ranges::first_fit(&candidates, kernel.end, REACH, WANTED_BYTES)
-        .or_else(|| ranges::first_fit(&candidates, Phys(0), REACH, WANTED_BYTES))
+    in_use.iter().for_each(|range| candidates.subtract(*range));
+    let PhysRange { start, end } = candidates
+        .first_fit(kernel.end, REACH, WANTED_BYTES)
+        .or_else(|| candidates.first_fit(Phys(0), REACH, WANTED_BYTES))
         .unwrap_or_else(|| {
             panic!(
                 "no {} KiB of free RAM below 4 GiB to boot in",

@@ -13,10 +13,10 @@ pub(crate) mod paging;
 mod pvh;
 
 use crate::addr::{Phys, PhysRange};
-use crate::ranges::{self, Ranges};
+use crate::ranges::Ranges;
 use crate::sync::Once;
 use crate::{acpi, apic, cpu, serial, traps};
-use abi::map::PAGE;
+use abi::map::{MAX_RAM_RANGES, PAGE};
 use arrayvec::ArrayString;
 use modules::Modules;
 
@@ -87,14 +87,11 @@ extern "C" fn early_main(info: u64, delta: u64) -> ! {
     let kernel = paging::image_range(delta);
     let acpi = acpi::read(&paging::LowMemory, loader.rsdp);
     let mut free = loader.memory.clone();
-    ranges::subtract(
-        &mut free,
-        PhysRange {
-            start: Phys(0),
-            end: Phys(LOW_MEMORY_END),
-        },
-    );
-    ranges::subtract(&mut free, kernel);
+    free.subtract(PhysRange {
+        start: Phys(0),
+        end: Phys(LOW_MEMORY_END),
+    });
+    free.subtract(kernel);
     frames::open(&free, &loader.in_use, kernel);
 
     cpu::features::patch_smap_sites();
@@ -102,9 +99,9 @@ extern "C" fn early_main(info: u64, delta: u64) -> ! {
     paging::build(&loader.memory, kernel);
     let taken = cpu::init_bsp_stacks();
 
-    ranges::subtract(&mut free, frames::close());
-    free.iter_mut()
-        .for_each(|range| *range = range.whole_pages());
+    free.subtract(frames::close());
+    free.keep_whole_pages();
+    free.keep_largest(MAX_RAM_RANGES);
     let facts = Facts {
         cmdline: loader.cmdline,
         memory: free,
@@ -112,7 +109,9 @@ extern "C" fn early_main(info: u64, delta: u64) -> ! {
         modules: loader.modules,
         rsdp: loader.rsdp,
         acpi,
-        trampoline: ranges::first_fit(&loader.memory, LOWEST_TRAMPOLINE, REAL_MODE_END, PAGE)
+        trampoline: loader
+            .memory
+            .first_fit(LOWEST_TRAMPOLINE, REAL_MODE_END, PAGE)
             .map(|range| range.start),
     };
     assert!(FACTS.set(facts).is_ok(), "early_main ran twice");

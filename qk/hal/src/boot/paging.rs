@@ -10,7 +10,7 @@
 
 use super::frames;
 use crate::addr::{Phys, PhysRange};
-use crate::ranges::{self, Ranges};
+use crate::ranges::Ranges;
 use crate::{acpi, aspace, heap};
 use abi::map::{self, PAGE, PAGE_1G, PAGE_2M};
 use abi::pte::{ADDRESS, NX, P, PCD, PS, PWT, W, index};
@@ -114,24 +114,23 @@ pub(super) fn build(memory: &Ranges, image: PhysRange) {
 
     let mut ram = Ranges::new();
     // BOUND: the ranges of RAM, at boot; so all below.
-    for range in memory {
+    for range in memory.iter() {
         let rounded = PhysRange {
             start: range.start.align_down(PAGE_2M),
             end: range.end.align_up(PAGE_2M),
         };
-        ranges::insert(&mut ram, rounded);
+        ram.insert(rounded);
     }
     let mut devices = Ranges::new();
-    ranges::insert(&mut devices, LOW);
+    devices.insert(LOW);
     // BOUND: the ranges of RAM.
-    ram.iter()
-        .for_each(|range| ranges::subtract(&mut devices, *range));
+    ram.iter().for_each(|range| devices.subtract(*range));
 
     let read_only = PhysRange {
         start: phys(start),
         end: phys(rodata_end),
     };
-    ranges::subtract(&mut ram, read_only);
+    ram.subtract(read_only);
     tables.map_direct(read_only, P | NX);
     // BOUND: the ranges of RAM.
     ram.iter()

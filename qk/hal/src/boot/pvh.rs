@@ -9,7 +9,7 @@ use super::MAX_CMDLINE;
 use super::modules::{self, MAX_MODULES, Modules};
 use super::paging::read_low;
 use crate::addr::{Phys, PhysRange};
-use crate::ranges::{self, Ranges};
+use crate::ranges::Ranges;
 use arrayvec::ArrayString;
 use zerocopy::FromBytes;
 
@@ -86,13 +86,10 @@ pub(super) fn read(at: Phys) -> Result<Loader, &'static str> {
             .checked_add(entry.len_bytes)
             .ok_or("memory map entry wraps")?;
         if entry.kind == TYPE_RAM {
-            ranges::insert(
-                &mut memory,
-                PhysRange {
-                    start: Phys(entry.start),
-                    end: Phys(end),
-                },
-            );
+            memory.insert(PhysRange {
+                start: Phys(entry.start),
+                end: Phys(end),
+            });
         }
     }
     let cmdline = read_cmdline(Phys(info.cmdline));
