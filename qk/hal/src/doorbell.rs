@@ -53,11 +53,15 @@ pub fn init() -> usize {
     device.write(msix, control | MSIX_ENABLE | MSIX_MASK_ALL);
     let mut directed = 0;
     // BOUND: the CPUs, at boot.
-    for (index, apic_id) in cpu::apic_ids().enumerate().take(entries) {
+    for (index, cpu) in cpu::cpus().iter().enumerate().take(entries) {
+        // Messages carry 8 bits of an id.
+        let Ok(destination) = u8::try_from(cpu.apic_id) else {
+            continue;
+        };
         let entry = table + index as u64 * MSIX_ENTRY_BYTES;
         // Address, upper address, data, mask bit.
         let words = [
-            MESSAGE_ADDRESS | u32::from(apic_id) << 12,
+            MESSAGE_ADDRESS | u32::from(destination) << 12,
             0,
             VEC_DOORBELL.into(),
             0,

@@ -9,14 +9,14 @@
 //!    All other RAM is *pool* memory ([`mem`]): it is only reached through bounds-checked accessors, so no address computed
 //!    by safe code can break a Rust object.
 //!
-//! The modules that touch the machine are compiled only for the bare target; the pure ones ([`addr`], [`ranges`], the table parsers)
+//! The modules that touch the machine are compiled only for the bare target; the pure ones ([`addr`], [`ranges`], [`firmware`])
 //! also build on the host, where their unit tests run.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;
 
-pub mod acpi;
 pub mod addr;
+pub mod firmware;
 pub mod ranges;
 pub mod vectors;
 
