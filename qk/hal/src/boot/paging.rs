@@ -153,6 +153,32 @@ pub(super) fn build(memory: &Ranges, image: PhysRange) {
     aspace::set_kernel_root(root);
 }
 
+/// Makes the direct map show `device` uncached, for good. False: it is partly RAM, or too high, or there is no memory for page tables.
+/// For the boot CPU, before others run.
+pub(crate) fn map_device(device: PhysRange) -> bool {
+    // BOUND: the ranges of RAM, at boot.
+    let is_ram = super::ram()
+        .iter()
+        .any(|range| mapped_as_ram(*range).overlaps(device));
+    if is_ram || device.end.0 > map::DIRECT_MAP_BYTES || device.is_empty() {
+        return false;
+    }
+    let tables = kernel_tables();
+    let mut page = device.start.align_down(PAGE);
+    // BOUND: the pages of a device, at boot.
+    while page < device.end {
+        // Below, everything is shown already.
+        if page >= LOW.end {
+            if tables.table(page.direct(), 1).is_none() {
+                return false;
+            }
+            tables.set(page.direct(), 1, page.0 | P | W | NX | PCD | PWT);
+        }
+        page = page + PAGE;
+    }
+    true
+}
+
 /// What is mapped for `range` of RAM: whole pages of 2 MiB.
 fn mapped_as_ram(range: PhysRange) -> PhysRange {
     PhysRange {
