@@ -12,6 +12,7 @@ const PM_TIMER_HZ: u64 = 3_579_545;
 const PM_TIMER_MASK: u64 = 0xff_ffff;
 /// The PIT's input clock.
 const PIT_HZ: u64 = 1_193_182;
+const PIT_MASK: u64 = 0xffff;
 /// Measuring time: 5 ms are 17,900 ticks of the ACPI timer, 60 ppm.
 const MEASURE_HZ: u64 = 200;
 /// Readings of a clock against the TSC, of which the quickest counts.
@@ -20,8 +21,8 @@ const LOOKS: usize = 8;
 const FASTEST_TSC_HZ: u64 = 5_000_000_000;
 /// Slower than any TSC: what seems to run so was measured by something that is no clock.
 const SLOWEST_TSC_HZ: u64 = 100_000_000;
-/// TSC ticks after which a clock stands: a second of the fastest, and far more than 1 / [`MEASURE_HZ`] of any.
-const GIVE_UP_TICKS: u64 = FASTEST_TSC_HZ;
+/// TSC ticks after which a clock that has not moved far stands: ten times 1 / [`MEASURE_HZ`] of the fastest.
+const GIVE_UP_TICKS: u64 = 10 * FASTEST_TSC_HZ / MEASURE_HZ;
 
 static TSC_HZ: AtomicU64 = AtomicU64::new(0);
 
@@ -141,9 +142,8 @@ fn wait_pm_timer(port: u16) -> Option<u64> {
     wait_counter(read, PM_TIMER_MASK, PM_TIMER_HZ)
 }
 
-/// The same with PIT channel 2, whose gate and output are at port 0x61.
+/// The same with PIT channel 2, whose gate is at port 0x61: it counts down, over and over.
 fn wait_pit() -> Option<u64> {
-    const TICKS: u64 = PIT_HZ / MEASURE_HZ;
     let (mut gate, mut command, mut data) = (
         Port::<u8>::new(0x61),
         Port::<u8>::new(0x43),
@@ -153,18 +153,18 @@ fn wait_pit() -> Option<u64> {
     unsafe {
         let old = gate.read();
         gate.write(old & !2 | 1);
-        // Channel 2, both bytes, mode 0: the output goes high when the count ends.
+        // Channel 2, both bytes, mode 0, from the largest count.
         command.write(0xb0);
-        data.write(TICKS as u8);
-        data.write((TICKS >> 8) as u8);
-        let start = tsc();
-        // BOUND: at boot, for as long as it measures.
-        while gate.read() & 0x20 == 0 && tsc() - start < GIVE_UP_TICKS {
-            core::hint::spin_loop();
-        }
-        let end = tsc();
+        data.write(0xff);
+        data.write(0xff);
+        let counter = || {
+            // Latch channel 2.
+            command.write(0x80);
+            u64::from(!u16::from_le_bytes([data.read(), data.read()]))
+        };
+        let hz = wait_counter(counter, PIT_MASK, PIT_HZ);
         gate.write(old);
-        rate(end - start, TICKS, PIT_HZ)
+        hz
     }
 }
 

@@ -32,25 +32,36 @@ impl Memory for Fake {
 impl Fake {
     /// Start information with a command line, a map of (start, length, is RAM) and a root pointer.
     pub fn new(cmdline: &str, map: &[(u64, u64, bool)], rsdp: u64) -> Self {
+        Self::at(INFO, MAP, cmdline, map, rsdp)
+    }
+
+    /// The same, with places for start information and map.
+    pub fn at(
+        info_at: u64,
+        map_at: u64,
+        cmdline: &str,
+        map: &[(u64, u64, bool)],
+        rsdp: u64,
+    ) -> Self {
         let mut fake = Self::default();
         let mut info = Vec::new();
         for half in [0x336e_c578u32, 1, 0, 0] {
             info.extend(half.to_le_bytes());
         }
-        for word in [0, INFO + 0x100, rsdp, MAP] {
+        for word in [0, info_at + 0x100, rsdp, map_at] {
             info.extend(word.to_le_bytes());
         }
         info.extend((map.len() as u64).to_le_bytes());
-        fake.0.insert(INFO, info);
+        fake.0.insert(info_at, info);
         fake.0
-            .insert(INFO + 0x100, [cmdline.as_bytes(), &[0]].concat());
+            .insert(info_at + 0x100, [cmdline.as_bytes(), &[0]].concat());
         let entries = map.iter().flat_map(|&(start, len_bytes, is_ram)| {
             let kind = if is_ram { 1 } else { 2u64 };
             [start, len_bytes, kind]
                 .into_iter()
                 .flat_map(u64::to_le_bytes)
         });
-        fake.0.insert(MAP, entries.collect());
+        fake.0.insert(map_at, entries.collect());
         fake
     }
 
