@@ -175,7 +175,12 @@ pub fn srat(cpus: &[(u32, u32)]) -> Vec<u8> {
 
 /// A FADT of ACPI 2 and later with flags, and the ports of its timer: the old field, and the extended one.
 pub fn fadt(flags: u32, pm_timer: u32, extended: u64) -> Vec<u8> {
-    let mut body = vec![0; 244 - 36];
+    fadt_of(244, flags, pm_timer, extended)
+}
+
+/// The same of another length; 116 is that of ACPI 1, without the extended field.
+pub fn fadt_of(len_bytes: usize, flags: u32, pm_timer: u32, extended: u64) -> Vec<u8> {
+    let mut body = vec![0; len_bytes - 36];
     let mut put =
         |at: usize, bytes: &[u8]| body[at - 36..at - 36 + bytes.len()].copy_from_slice(bytes);
     put(76, &pm_timer.to_le_bytes());
