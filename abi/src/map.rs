@@ -66,6 +66,8 @@ pub const AT_MARGAY: u64 = 0x4d47;
 pub const DIRECT_MAP: u64 = 0xffff_8000_0000_0000;
 /// Kernel stacks with their guard pages.
 pub const KSTACKS: u64 = 0xffff_ff00_0000_0000;
+/// Bytes of physical memory that the direct map has room for.
+pub const DIRECT_MAP_BYTES: u64 = KSTACKS - DIRECT_MAP;
 /// Base of the top 2 GiB, where the kernel image is linked (code model "kernel").
 pub const KERNEL_BASE: u64 = 0xffff_ffff_8000_0000;
 

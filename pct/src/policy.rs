@@ -7,13 +7,9 @@
 use core::fmt;
 
 use abi::cores::Cores;
-use abi::map::{MAX_RANKS, PAGE_2M};
+use abi::map::{MAX_RAM_RANGES, MAX_RANKS, PAGE_2M};
 
 use crate::qk::Range;
-
-/// Separate ranges of memory a node may have; the largest are used if it has more. A PC has two or three, a NUMA
-/// machine about one per domain.
-pub const MAX_RANGES: usize = 32;
 
 /// Why a job does not fit its node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,7 +60,7 @@ impl fmt::Display for Misfit {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Partitions {
     /// The usable part of each range, starting at a multiple of 2 MiB.
-    ranges: [Range; MAX_RANGES],
+    ranges: [Range; MAX_RAM_RANGES],
     /// Bytes of each partition.
     pub partition_bytes: u64,
 }
@@ -98,7 +94,7 @@ pub fn divide(ranges: &[Range], ranks: u64, partition_bytes: u64) -> Result<Part
     if ranks == 0 || ranks > MAX_RANKS as u64 {
         return Err(Misfit::Ranks(ranks));
     }
-    let usable = largest_aligned(ranges);
+    let usable = whole_pages(ranges);
     let fitting =
         |partition: u64| -> u64 { usable.iter().map(|range| range.len_bytes / partition).sum() };
     let partition_bytes = match partition_bytes {
@@ -133,23 +129,11 @@ pub fn divide(ranges: &[Range], ranks: u64, partition_bytes: u64) -> Result<Part
     })
 }
 
-/// The ranges cut to whole 2 MiB pages, in their order; the smallest are left out when there are too many.
-fn largest_aligned(ranges: &[Range]) -> [Range; MAX_RANGES] {
-    let mut kept = [Range::default(); MAX_RANGES];
-    let mut count = 0;
-    for range in ranges.iter().filter_map(aligned) {
-        if count == MAX_RANGES {
-            let smallest = (0..count)
-                .min_by_key(|&i| kept[i].len_bytes)
-                .unwrap_or_default();
-            if kept[smallest].len_bytes >= range.len_bytes {
-                continue;
-            }
-            kept.copy_within(smallest + 1.., smallest);
-            count -= 1;
-        }
-        kept[count] = range;
-        count += 1;
+/// The ranges cut to whole 2 MiB pages, in their order. The kernel names no more than [`MAX_RAM_RANGES`].
+fn whole_pages(ranges: &[Range]) -> [Range; MAX_RAM_RANGES] {
+    let mut kept = [Range::default(); MAX_RAM_RANGES];
+    for (to, range) in kept.iter_mut().zip(ranges.iter().filter_map(aligned)) {
+        *to = range;
     }
     kept
 }
@@ -232,11 +216,15 @@ mod tests {
     }
 
     #[test]
-    fn too_many_ranges_leave_out_the_smallest() {
-        let many: Vec<Range> = (0..40).map(|i| range(i * 100, 2 + 2 * (i % 20))).collect();
-        let kept = largest_aligned(&many);
-        assert!(kept.windows(2).all(|pair| pair[0].base < pair[1].base));
-        assert_eq!(kept.iter().filter(|r| r.len_bytes < 10 * MIB).count(), 0);
+    fn as_many_ranges_as_the_kernel_names_are_all_used() {
+        let many: Vec<Range> = (0..MAX_RAM_RANGES as u64)
+            .map(|i| range(i * 100, 2))
+            .collect();
+        let partitions = divide(&many, MAX_RAM_RANGES as u64, 2 * MIB).expect("fits");
+        assert_eq!(
+            partitions.get(MAX_RAM_RANGES as u32 - 1),
+            many.last().copied()
+        );
     }
 
     proptest! {

@@ -2,12 +2,12 @@
 //! has ended.
 
 use abi::control::{Event, JobInfo};
-use abi::map::MAX_RANKS;
+use abi::map::{MAX_RAM_RANGES, MAX_RANKS};
 
 use crate::line;
 use crate::line::Line;
 use crate::load::{Place, load, load_again};
-use crate::policy::{self, MAX_RANGES, Misfit, Partitions};
+use crate::policy::{self, Misfit, Partitions};
 use crate::qk::{Qk, Range};
 
 /// Exit status of a program that was found but cannot be run, as shells have it.
@@ -71,9 +71,9 @@ pub fn run(qk: &mut impl Qk) -> Line {
 
 /// Divides the node's memory; that there are enough cores belongs to it.
 fn plan(qk: &mut impl Qk, job: &JobInfo) -> Result<Partitions, Misfit> {
-    let mut ranges = [Range::default(); MAX_RANGES];
+    let mut ranges = [Range::default(); MAX_RAM_RANGES];
     let mut count = 0;
-    while count < MAX_RANGES
+    while count < MAX_RAM_RANGES
         && let Ok(Some(range)) = qk.memory_range(count as u64)
     {
         ranges[count] = range;

@@ -14,6 +14,11 @@ use crate::word::Word;
 
 /// The command line word that carries the communication area's physical address in hexadecimal.
 pub const COMM_PARAM: &str = "margay.comm=";
+/// The command line word that says where the kernel log goes: [`LOG_COM1`], or nowhere. Without it COM1 is used where ACPI does not deny
+/// that the machine is a PC.
+pub const LOG_PARAM: &str = "margay.log=";
+/// COM1 takes the log.
+pub const LOG_COM1: &str = "com1";
 /// "MARGAYC" and a zero, little-endian.
 pub const MAGIC: u64 = 0x0043_5941_4752_414d;
 /// Version of everything in this crate; both sides must have the same.

@@ -5,8 +5,8 @@
 
 use crate::addr::Phys;
 use crate::cpu::features::cpuid;
-use crate::time;
 use crate::vectors::{VEC_SPURIOUS, VEC_TIMER, Vector};
+use crate::{boot, time};
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use x86_64::instructions::port::Port;
 use x86_64::registers::model_specific::Msr;
@@ -98,15 +98,17 @@ fn write(register: Register, value: u32) {
     }
 }
 
-/// Switches this CPU's APIC on, with every local source but NMI masked. The boot CPU calls first and also silences the old PICs.
+/// Switches this CPU's APIC on, with every local source but NMI masked. The boot CPU calls first and also silences the old PICs, where
+/// there are any.
 pub(crate) fn init_cpu() {
     let mut msr = MSR_APIC_BASE;
     // SAFETY: Every 64-bit CPU has this MSR.
     let base = unsafe { msr.read() };
     if mode() == OFF {
-        mask_pics();
-        let x2 =
-            base & APIC_BASE_X2 != 0 || cpuid().get_feature_info().is_some_and(|f| f.has_x2apic());
+        if boot::acpi().legacy.pics {
+            mask_pics();
+        }
+        let x2 = base & APIC_BASE_X2 != 0 || has_x2apic();
         WINDOW.store(base & APIC_BASE_ADDRESS, Ordering::Relaxed);
         MODE.store(if x2 { X2APIC } else { XAPIC }, Ordering::Relaxed);
     }
@@ -148,20 +150,15 @@ fn mask_pics() {
     }
 }
 
+/// Whether this CPU has x2APIC, with ids of 32 bits.
+pub(crate) fn has_x2apic() -> bool {
+    cpuid().get_feature_info().is_some_and(|f| f.has_x2apic())
+}
+
 fn has_deadline() -> bool {
     cpuid()
         .get_feature_info()
         .is_some_and(|f| f.has_tsc_deadline())
-}
-
-/// This CPU's APIC id.
-pub(crate) fn id() -> u8 {
-    let id = read(Register::Id);
-    if mode() == X2APIC {
-        id as u8
-    } else {
-        (id >> 24) as u8
-    }
 }
 
 /// Acknowledges the interrupt in service. Done by the trap layer before a handler runs.
@@ -170,7 +167,7 @@ pub(crate) fn eoi() {
 }
 
 /// Sends `command` to the CPU with APIC id `to`.
-fn command(to: u8, command: u32) {
+fn command(to: u32, command: u32) {
     if mode() == X2APIC {
         // WRMSR to x2APIC is not ordered after earlier stores (§11.12.3): what the receiver is to see must be out.
         core::sync::atomic::fence(Ordering::SeqCst);
@@ -185,27 +182,28 @@ fn command(to: u8, command: u32) {
         }
         core::hint::spin_loop();
     }
-    write(Register::CommandHigh, u32::from(to) << 24);
+    // Ids above 254 are left out where there is no x2APIC (`firmware::acpi`).
+    write(Register::CommandHigh, to << 24);
     write(Register::Command, command);
 }
 
 /// Interrupts the CPU with APIC id `to`.
-pub(crate) fn ipi(to: u8, vector: Vector) {
+pub(crate) fn ipi(to: u32, vector: Vector) {
     command(to, ICR_ASSERT | u32::from(vector));
 }
 
 /// Resets a CPU into its wait-for-SIPI state.
-pub(crate) fn send_init(to: u8) {
+pub(crate) fn send_init(to: u32) {
     command(to, ICR_ASSERT | ICR_INIT);
 }
 
 /// Starts a CPU in real mode at `page`, below 1 MiB.
-pub(crate) fn send_startup(to: u8, page: Phys) {
+pub(crate) fn send_startup(to: u32, page: Phys) {
     command(to, ICR_ASSERT | ICR_STARTUP | (page.0 >> 12) as u32 & 0xff);
 }
 
 /// Interrupts a CPU that cannot be masked.
-pub(crate) fn send_nmi(to: u8) {
+pub(crate) fn send_nmi(to: u32) {
     command(to, ICR_ASSERT | ICR_NMI);
 }
 

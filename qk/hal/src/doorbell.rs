@@ -5,7 +5,7 @@
 //! Another transport (a co-kernel's IPI, a virtio queue) replaces this module.
 
 use crate::addr::Phys;
-use crate::pci::{self, Device};
+use crate::pci::{self, Config, Device};
 use crate::vectors::VEC_DOORBELL;
 use crate::{cpu, pci::COMMAND};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -25,9 +25,13 @@ const MSIX_MASK_ALL: u32 = 1 << 30;
 const MSIX_ENTRY_BYTES: u64 = 16;
 /// Where message interrupts go: the local APICs' window, destination id from bit 12 (Intel SDM vol. 3 §11.11).
 const MESSAGE_ADDRESS: u32 = 0xfee0_0000;
+/// The destination that is not one CPU.
+const ALL_CPUS: u8 = 0xff;
 
 /// Physical address of the registers; 0: no device.
 static REGISTERS: AtomicU64 = AtomicU64::new(0);
+/// Bytes of the registers that are used.
+const REGISTER_BYTES: u64 = 16;
 
 /// Finds the device and directs its vectors: i to core i, as [`cpu::start_aps`] numbers them. Returns how many cores the host can ring;
 /// 0 when there is no device.
@@ -40,24 +44,40 @@ pub fn init() -> usize {
         COMMAND,
         device.read(COMMAND) & 0xffff & !pci::COMMAND_MEMORY,
     );
-    let (Some(registers), Some(msix)) = (device.memory_bar(0), device.capability(CAPABILITY_MSIX))
-    else {
+    let found = (
+        device.memory(0, 0, REGISTER_BYTES),
+        device.capability(CAPABILITY_MSIX),
+    );
+    let (Some(registers), Some(msix)) = found else {
         return 0;
     };
-    let Some(table) = msix_table(device, msix) else {
+    let control = device.read(msix);
+    let entries = (control >> 16 & 0x7ff) as usize + 1;
+    let Some(table) = msix_table(device, msix, entries) else {
         return 0;
     };
     device.enable();
-    let control = device.read(msix);
-    let entries = (control >> 16 & 0x7ff) as usize + 1;
     device.write(msix, control | MSIX_ENABLE | MSIX_MASK_ALL);
-    let mut directed = 0;
+    let directed = direct(table, entries);
+    device.write(msix, control & !MSIX_MASK_ALL | MSIX_ENABLE);
+    REGISTERS.store(registers.0, Ordering::Relaxed);
+    directed
+}
+
+/// Directs as many vectors as there are cores; returns how many were.
+fn direct(table: Phys, entries: usize) -> usize {
+    let (mut directed, mut out_of_reach) = (0, 0);
     // BOUND: the CPUs, at boot.
-    for (index, apic_id) in cpu::apic_ids().enumerate().take(entries) {
+    for (index, cpu) in cpu::cpus().iter().enumerate().take(entries) {
+        // Messages carry 8 bits of an id; their entries stay masked, as they are after reset.
+        let Some(destination) = u8::try_from(cpu.apic_id).ok().filter(|&id| id != ALL_CPUS) else {
+            out_of_reach += 1;
+            continue;
+        };
         let entry = table + index as u64 * MSIX_ENTRY_BYTES;
         // Address, upper address, data, mask bit.
         let words = [
-            MESSAGE_ADDRESS | u32::from(apic_id) << 12,
+            MESSAGE_ADDRESS | u32::from(destination) << 12,
             0,
             VEC_DOORBELL.into(),
             0,
@@ -68,19 +88,21 @@ pub fn init() -> usize {
         }
         directed += 1;
     }
-    device.write(msix, control & !MSIX_MASK_ALL | MSIX_ENABLE);
-    REGISTERS.store(registers.0, Ordering::Relaxed);
+    if out_of_reach > 0 {
+        log::warn!("the host cannot interrupt {out_of_reach} CPUs: their APIC ids are above 254");
+    }
     directed
 }
 
 /// The MSI-X table: a base address register (bits 0..=2) and an offset in it.
-fn msix_table(device: Device, msix: u16) -> Option<Phys> {
+fn msix_table(device: Device, msix: u16, entries: usize) -> Option<Phys> {
     let table = device.read(msix + 4);
-    Some(device.memory_bar(table as u16 & 7)? + u64::from(table & !7))
+    let len_bytes = entries as u64 * MSIX_ENTRY_BYTES;
+    device.memory(table as u16 & 7, u64::from(table & !7), len_bytes)
 }
 
 fn write(at: Phys, value: u32) {
-    // SAFETY: 1. `at` lies in a memory BAR of our device, below 4 GiB and not RAM, so the direct map shows it uncached.
+    // SAFETY: 1. `at` lies in what `Device::memory` has returned: a memory BAR of our device, outside of RAM, shown uncached.
     //         2. The device's registers cannot touch memory other than by the messages programmed here.
     unsafe { (at.direct() as *mut u32).write_volatile(value) };
 }

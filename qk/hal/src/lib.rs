@@ -9,14 +9,17 @@
 //!    All other RAM is *pool* memory ([`mem`]): it is only reached through bounds-checked accessors, so no address computed
 //!    by safe code can break a Rust object.
 //!
-//! The modules that touch the machine are compiled only for the bare target; the pure ones ([`addr`], [`ranges`], the table parsers)
+//! The modules that touch the machine are compiled only for the bare target; the pure ones ([`addr`], [`ranges`], [`firmware`], [`pci`]'s registers)
 //! also build on the host, where their unit tests run.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;
 
-pub mod acpi;
 pub mod addr;
+pub mod firmware;
+// The host only tests it.
+#[cfg_attr(not(target_os = "none"), allow(dead_code))]
+pub mod pci;
 pub mod ranges;
 pub mod vectors;
 
@@ -36,8 +39,6 @@ pub mod heap;
 pub mod mem;
 #[cfg(target_os = "none")]
 pub mod panic;
-#[cfg(target_os = "none")]
-mod pci;
 #[cfg(target_os = "none")]
 pub mod serial;
 #[cfg(target_os = "none")]

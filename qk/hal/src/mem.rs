@@ -12,8 +12,8 @@ use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
 use zerocopy::{FromBytes, KnownLayout};
 
-/// Ranges a pool may consist of.
-pub const MAX_POOL_RANGES: usize = 16;
+/// Ranges a pool may consist of: those of RAM, and what was added first.
+pub const MAX_POOL_RANGES: usize = crate::ranges::ROOM + 1;
 
 /// One range; empty until [`add_to_pool`].
 struct Slot {

@@ -53,11 +53,11 @@ impl log::Log for Logger {
     fn flush(&self) {}
 }
 
-/// Finds COM1 and installs the logger. A machine without COM1 runs on silently.
-pub(crate) fn init() {
+/// Installs the logger, on COM1 if there is to be one. A machine without runs on silently.
+pub(crate) fn init(com1: bool) {
     // SAFETY: COM1's ports belong to this driver alone (no other module names them).
-    let port = unsafe { Uart16550::new_port(COM1) };
-    if let Ok(mut uart) = port {
+    let port = com1.then(|| unsafe { Uart16550::new_port(COM1) });
+    if let Some(Ok(mut uart)) = port {
         let config = Config {
             baud_rate: BaudRate::Baud115200,
             check_cts_before_sending: false,

@@ -70,7 +70,7 @@ fn main(boot: Boot) -> ! {
     let heap = free.take((heap_bytes + for_threads).next_multiple_of(PAGE));
     hal::heap::give(heap);
     // Everything but the heap (and the image, which is not in the list) may be reached by physical address.
-    hal::mem::add_to_pool(free.ram_without([pooled, heap]).as_ref());
+    hal::mem::add_to_pool(&free.ram_without([pooled, heap]));
     let pct_partition = free.take(pct::PARTITION_BYTES);
     let kernel_bytes = ram_bytes - shared_bytes - free.free_bytes();
     shared::init(shared_pool);

@@ -3,13 +3,10 @@
 //! BOUND: the ranges of RAM, at boot; so all below.
 
 use abi::map::{PAGE, PAGE_2M};
-use arrayvec::ArrayVec;
 use hal::addr::{Phys, PhysRange};
 use hal::boot::Boot;
+use hal::ranges::Ranges;
 use wire::boot::TAIL_BYTES;
-
-/// Ranges of RAM that are worked with at boot.
-type Ranges = ArrayVec<PhysRange, 32>;
 
 /// The RAM of the node, and what of it nothing lies in yet.
 pub struct Free {
@@ -21,7 +18,7 @@ impl Free {
     /// All RAM but what the loader brought along.
     pub fn of(boot: &Boot) -> Free {
         // BOUND: as above.
-        let ram: Ranges = boot.memory.iter().copied().take(24).collect();
+        let ram: Ranges = boot.memory.iter().copied().collect();
         let mut free = Free {
             free: ram.clone(),
             ram,
@@ -38,14 +35,12 @@ impl Free {
 
     /// Bytes of RAM.
     pub fn ram_bytes(&self) -> u64 {
-        // BOUND: as above.
-        self.ram.iter().map(|range| range.len_bytes()).sum()
+        self.ram.bytes()
     }
 
     /// Bytes that are free.
     pub fn free_bytes(&self) -> u64 {
-        // BOUND: as above.
-        self.free.iter().map(|range| range.len_bytes()).sum()
+        self.free.bytes()
     }
 
     /// Takes `len_bytes` from the first range that has them.
@@ -90,37 +85,21 @@ impl Free {
 
     /// Takes `gone` out of what is free.
     pub fn carve(&mut self, gone: PhysRange) {
-        carve(&mut self.free, gone);
+        self.free.subtract(gone);
     }
 
     /// All RAM but `gone`.
-    pub fn ram_without<const N: usize>(&self, gone: [PhysRange; N]) -> impl AsRef<[PhysRange]> {
+    pub fn ram_without<const N: usize>(&self, gone: [PhysRange; N]) -> Ranges {
         let mut ram = self.ram.clone();
         // BOUND: a few.
         for range in gone {
-            carve(&mut ram, range);
+            ram.subtract(range);
         }
         ram
     }
 
     /// What is free, at last.
-    pub fn into_ranges(self) -> impl Iterator<Item = PhysRange> {
-        self.free.into_iter()
-    }
-}
-
-fn carve(ranges: &mut Ranges, gone: PhysRange) {
-    let before = core::mem::take(ranges);
-    // BOUND: as above.
-    for range in before {
-        if !range.overlaps(gone) {
-            ranges.push(range);
-            continue;
-        }
-        for (start, end) in [(range.start, gone.start), (gone.end, range.end)] {
-            if start < end {
-                ranges.push(PhysRange { start, end });
-            }
-        }
+    pub fn into_ranges(self) -> Ranges {
+        self.free
     }
 }

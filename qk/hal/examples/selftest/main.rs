@@ -1,4 +1,4 @@
-//! A kernel that tests the hardware layer on the machine it is for. `tests/machine.rs` builds and boots it.
+//! A kernel that tests the hardware layer on the machine it is for. `tests/machine` builds and boots it.
 //!
 //! Without a word on the command line it runs everything that ends well and prints `ok <name>` for each part, then `PASS`. With a
 //! word it dies in the way named, and the test looks at the panic report. Test code, so `unsafe` is used where a test must do what the layer

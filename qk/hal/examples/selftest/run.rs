@@ -6,7 +6,7 @@ use qk_hal::addr::{Phys, PhysRange, User};
 use qk_hal::boot::Boot;
 use qk_hal::panic::PanicReport;
 use qk_hal::traps::{self, Handlers};
-use qk_hal::{aspace, cpu, heap, mem, serial, time, user};
+use qk_hal::{aspace, cpu, heap, mem, pci, serial, time, user};
 
 const HEAP_BYTES: u64 = 4 << 20;
 /// An address with nothing at it, and its neighbours below 2^47.
@@ -107,9 +107,31 @@ fn die_as_told(cmdline: &str, boot: &Boot) {
             "smep" => core::mem::transmute::<u64, fn()>(programs::enter_memory().0)(),
             "pool" => mem::write_u64(boot.kernel.start, 0),
             "ap" => machine::die_on_ap(),
+            "show" => show(boot),
             _ => {}
         }
     }
+}
+
+/// Prints what boot has found out, and ends well.
+fn show(boot: &Boot) -> ! {
+    for range in boot.memory {
+        serial::line(format_args!("ram {range:?}"));
+    }
+    for cpu in boot.cpus {
+        serial::line(format_args!("cpu {:#x} node {}", cpu.apic_id, cpu.node));
+    }
+    // QEMU's pci-testdev, whose BAR 2 may be of any size; without it BAR 0 is in memory.
+    if let Some(device) = pci::find(0x1b36, 0x0005) {
+        let at = device
+            .memory(2, 0, 4096)
+            .or_else(|| device.memory(0, 0, 4096));
+        let at = at.unwrap_or_default();
+        // SAFETY: Device memory that the layer has mapped.
+        let word = unsafe { (at.direct() as *const u32).read_volatile() };
+        serial::line(format_args!("testdev {at:?} {word:#x}"));
+    }
+    cpu::exit_node(0)
 }
 
 /// Runs into the guard page.

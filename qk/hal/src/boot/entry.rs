@@ -5,14 +5,15 @@
 //! is computed, not assumed: EBP holds the difference `delta` to the linked physical address (a multiple of 2 MiB, see link/kernel.ld).
 //!
 //! The early tables map the low 4 GiB twice (identity, for the jump to long mode, and at DIRECT_MAP, for Rust) and 64 MiB at KERNEL_BASE,
-//! all with 2 MiB pages. `paging` replaces them within a few ten thousand instructions; they stay in .bss as the identity map that APs
+//! all with 2 MiB pages, and one page above the 4 GiB is a window to any other address. `paging` replaces them within a few ten thousand instructions; they stay in .bss as the identity map that APs
 //! need for the same jump.
 
 use abi::map;
 use core::arch::global_asm;
 
-/// Bytes of the stack that `early_main` runs on. Not guarded: nothing is mapped with 4 KiB pages yet, and its use is bounded.
-const BOOT_STACK_BYTES: usize = 16 << 10;
+/// Bytes of the stack that `early_main` runs on. Not guarded: nothing is mapped with 4 KiB pages yet, and its use is bounded; the lists of
+/// RAM and CPUs, which are moved twice, take most of it.
+const BOOT_STACK_BYTES: usize = 32 << 10;
 
 /// CR0: PG, AM, WP, NE, ET, MP, PE (Intel SDM vol. 3 §2.5).
 pub(crate) const CR0_LONG_MODE: u32 = 0x8005_0033;
@@ -79,6 +80,9 @@ global_asm!(
     "movl %eax, 16(%edi)",
     "addl $0x1000, %eax",
     "movl %eax, 24(%edi)",
+    // And one for the window to what lies above them (`paging::Physical`).
+    "leal (early_pd_window - {base} + 3)(%ebp), %eax",
+    "movl %eax, 32(%edi)",
     "leal (early_pd_image - {base} + 3)(%ebp), %eax",
     "movl %eax, (early_pdpt_image - {base} + 8 * 510)(%ebp)",
     "leal (early_pml4 - {base})(%ebp), %edi",
@@ -135,6 +139,8 @@ global_asm!(
     "early_pdpt_image: .skip 4096",
     "early_pd_image: .skip 4096",
     "early_pd: .skip 4 * 4096",
+    ".global early_pd_window",
+    "early_pd_window: .skip 4096",
     "boot_stack: .skip {stack_bytes}",
     "boot_stack_top:",
     ".popsection",

@@ -6,12 +6,13 @@
 //! BOUND: at boot only.
 
 use crate::addr::{Phys, PhysRange};
-use crate::ranges::{self, Ranges};
+use crate::cpu;
+use crate::ranges::Ranges;
 use crate::sync::Mutex;
-use abi::map::PAGE;
+use abi::map::{PAGE, PAGE_1G};
 
-/// Enough for page tables of several TiB of RAM with 1 GiB pages, or 200 GiB without.
-const WANTED_BYTES: u64 = 1 << 20;
+/// Page tables with 1 GiB pages, of stacks and of RAM that begins or ends in the middle of them.
+const FIXED_BYTES: u64 = 1 << 20;
 /// Boot sees only the low 4 GiB (the early direct map).
 const REACH: Phys = Phys(4 << 30);
 
@@ -28,19 +29,28 @@ static ARENA: Mutex<Arena> = Mutex::new(Arena {
     end: Phys(0),
 });
 
-/// Chooses the arena: free RAM, not in use by the loader, preferably above the kernel image.
-pub(super) fn open(free: &Ranges, in_use: &Ranges, kernel: PhysRange) {
+/// Chooses the arena: free RAM without the loader's modules, preferably above the kernel image. Without 1 GiB pages it has room for the
+/// page table of each GiB of RAM, too.
+pub(super) fn open(free: &Ranges, modules: &[PhysRange], kernel: PhysRange) {
     let mut candidates = free.clone();
-    in_use
-        .iter()
-        .for_each(|range| ranges::subtract(&mut candidates, *range));
-    let PhysRange { start, end } = ranges::first_fit(&candidates, kernel.end, REACH, WANTED_BYTES)
-        .or_else(|| ranges::first_fit(&candidates, Phys(0), REACH, WANTED_BYTES))
+    for &PhysRange { start, end } in modules {
+        candidates.subtract(PhysRange {
+            start: start.align_down(PAGE),
+            end: end.align_up(PAGE),
+        });
+    }
+    let for_tables = if cpu::giant_pages() {
+        0
+    } else {
+        free.bytes() / PAGE_1G * PAGE
+    };
+    let wanted = FIXED_BYTES + for_tables;
+    let PhysRange { start, end } = candidates
+        .first_fit(kernel.end, REACH, wanted)
+        .or_else(|| candidates.first_fit(Phys(0), REACH, wanted))
         .unwrap_or_else(|| {
-            panic!(
-                "no {} KiB of free RAM below 4 GiB to boot in",
-                WANTED_BYTES >> 10
-            )
+            let (wanted, there) = (wanted >> 10, free.bytes() >> 10);
+            panic!("no {wanted} KiB of free RAM in one piece below 4 GiB to boot in, of {there} KiB in all")
         });
     *ARENA.lock() = Arena {
         start,

@@ -1,39 +1,37 @@
 //! From the loader's 32-bit entry to `kernel_main`.
 //!
-//! `entry` (assembly) reaches long mode on a temporary identity map and calls [`early_main`], which reads the PVH start
-//! information, builds the final page tables, moves to a guarded stack and hands a [`Boot`] to the kernel. Other loaders (multiboot2 from
-//! an ISO, a co-kernel start) will need another reader beside `pvh` and nothing else: everything later sees only [`Boot`].
+//! `entry` (assembly) reaches long mode on a temporary identity map and calls [`early_main`], which reads what loader and firmware say
+//! ([`crate::firmware`]), builds the final page tables, moves to a guarded stack and hands a [`Boot`] to the kernel. Other loaders
+//! (multiboot2 from an ISO, a co-kernel start) will need another reader beside `firmware::pvh` and nothing else: everything later sees
+//! only [`Boot`].
 //!
 //! BOUND: at boot only.
 
 pub(crate) mod entry;
 pub(crate) mod frames;
-mod modules;
 pub(crate) mod paging;
-mod pvh;
 
 use crate::addr::{Phys, PhysRange};
-use crate::ranges::{self, Ranges};
+use crate::firmware::acpi::{Cpu, Facts};
+use crate::firmware::{self, Machine, Remark};
+use crate::ranges::Ranges;
 use crate::sync::Once;
-use crate::{acpi, apic, cpu, serial, traps};
+use crate::{apic, cpu, serial, traps};
 use abi::map::PAGE;
-use arrayvec::ArrayString;
-use modules::Modules;
 
 /// One range of usable RAM.
 pub type MemRange = PhysRange;
 
-/// Longest command line kept, in bytes.
-pub const MAX_CMDLINE: usize = 2048;
-
 /// What the loader passed, checked and copied out of the loader's memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Boot {
-    /// The command line; cut at [`MAX_CMDLINE`] bytes or at the first byte that is not UTF-8.
+    /// The command line; cut at [`firmware::MAX_CMDLINE`] bytes or at the first byte that is not UTF-8.
     pub cmdline: &'static str,
     /// Free RAM from 1 MiB up, also above 4 GiB: sorted, disjoint, whole pages, without the kernel image and what the
     /// hardware layer took during boot. It still includes the modules. RAM below 1 MiB is left to firmware tables and the AP trampoline.
     pub memory: &'static [MemRange],
+    /// The CPUs that the node will have, by APIC id and NUMA node: this one first.
+    pub cpus: &'static [Cpu],
     /// The files that the loader brought along, in its order.
     pub modules: &'static [PhysRange],
     /// Where the kernel image lies (not in `memory`).
@@ -62,102 +60,108 @@ unsafe extern "Rust" {
     fn qk_kernel_main(boot: Boot) -> !;
 }
 
-/// What outlives boot of the loader's information.
-struct Facts {
-    cmdline: ArrayString<MAX_CMDLINE>,
-    memory: Ranges,
-    kernel: PhysRange,
-    modules: Modules,
-    rsdp: Phys,
-    acpi: acpi::Facts,
-    trampoline: Option<Phys>,
+/// What outlives boot.
+struct Kept {
+    machine: Machine,
+    /// RAM that boot left to the kernel.
+    free: Ranges,
+    image: PhysRange,
 }
 
-static FACTS: Once<Facts> = Once::new();
+static KEPT: Once<Kept> = Once::new();
 
 /// First Rust code, called once by `entry` on the boot stack with the early page tables: `info` is the physical address of
 /// the PVH start information, `delta` how far the image lies from where it was linked.
 extern "C" fn early_main(info: u64, delta: u64) -> ! {
     cpu::init_bsp();
-    serial::init();
     traps::init();
+    let mut machine = read_machine(Phys(info));
     cpu::features::check();
 
-    let loader = pvh::read(Phys(info)).unwrap_or_else(|why| panic!("PVH start information: {why}"));
-    let kernel = paging::image_range(delta);
-    let acpi = acpi::read(&paging::LowMemory, loader.rsdp);
-    let mut free = loader.memory.clone();
-    ranges::subtract(
-        &mut free,
-        PhysRange {
-            start: Phys(0),
-            end: Phys(LOW_MEMORY_END),
-        },
-    );
-    ranges::subtract(&mut free, kernel);
-    frames::open(&free, &loader.in_use, kernel);
+    let image = paging::image_range(delta);
+    let free = machine.free(image);
+    frames::open(&free, &machine.modules, image);
 
     cpu::features::patch_smap_sites();
     traps::sort_fixups();
-    paging::build(&loader.memory, kernel);
-    let taken = cpu::init_bsp_stacks();
+    paging::build(&machine.ram, image);
+    let stack = cpu::init_bsp_stacks();
 
-    ranges::subtract(&mut free, frames::close());
-    free.iter_mut()
-        .for_each(|range| *range = range.whole_pages());
-    let facts = Facts {
-        cmdline: loader.cmdline,
-        memory: free,
-        kernel,
-        modules: loader.modules,
-        rsdp: loader.rsdp,
-        acpi,
-        trampoline: ranges::first_fit(&loader.memory, LOWEST_TRAMPOLINE, REAL_MODE_END, PAGE)
-            .map(|range| range.start),
+    let mut free = free;
+    free.subtract(frames::close());
+    let free = firmware::hand_over(free, &mut machine.remarks);
+    // BOUND: the remarks, a few.
+    machine.remarks.iter().for_each(say);
+    let kept = Kept {
+        machine,
+        free,
+        image,
     };
-    assert!(FACTS.set(facts).is_ok(), "early_main ran twice");
+    assert!(KEPT.set(kept).is_ok(), "early_main ran twice");
     apic::init_cpu();
-    entry::run_on(taken, start_kernel)
+    entry::run_on(stack, start_kernel)
+}
+
+/// Reads what there is, and opens the log where that says.
+fn read_machine(info: Phys) -> Machine {
+    let machine = firmware::read(&paging::Physical, info, cpu::this());
+    serial::init(machine.as_ref().map_or(true, Machine::logs_on_com1));
+    machine.unwrap_or_else(|why| panic!("PVH start information: {why}"))
+}
+
+fn say(remark: &Remark) {
+    log::warn!("{remark}");
 }
 
 /// On the guarded stack: the last step of boot.
 extern "C" fn start_kernel() -> ! {
-    let Some(facts) = FACTS.get() else {
-        unreachable!("early_main sets the facts")
-    };
+    let Kept {
+        machine,
+        free,
+        image,
+    } = kept();
     let boot = Boot {
-        cmdline: &facts.cmdline,
-        memory: &facts.memory,
-        modules: &facts.modules,
-        kernel: facts.kernel,
-        rsdp: facts.rsdp,
+        cmdline: &machine.cmdline,
+        memory: free,
+        cpus: &machine.acpi.cpus,
+        modules: &machine.modules,
+        kernel: *image,
+        rsdp: machine.rsdp,
     };
     // SAFETY: 1. `entry!` is the only definition of the symbol and checks the signature.
     //         2. It is called once: `early_main` panics on a second run.
     unsafe { qk_kernel_main(boot) }
 }
 
-/// End of the first MiB: BIOS data, EBDA, option ROMs.
-const LOW_MEMORY_END: u64 = 0x10_0000;
 /// Where real-mode code can be: above the BIOS data area, below the VGA window.
 const LOWEST_TRAMPOLINE: Phys = Phys(0x1000);
 const REAL_MODE_END: Phys = Phys(0xa_0000);
 
-/// RAM that boot left to the kernel; empty before boot has finished.
-pub(crate) fn free_memory() -> &'static [MemRange] {
-    FACTS.get().map_or(&[], |facts| &facts.memory)
+fn kept() -> &'static Kept {
+    let Some(kept) = KEPT.get() else {
+        panic!("what the firmware says is known after boot")
+    };
+    kept
 }
 
-/// What ACPI said.
-pub(crate) fn acpi() -> &'static acpi::Facts {
-    let Some(facts) = FACTS.get() else {
-        panic!("ACPI facts are known after boot")
-    };
-    &facts.acpi
+/// RAM that boot left to the kernel; empty before boot has finished.
+pub(crate) fn free_memory() -> &'static [MemRange] {
+    KEPT.get().map_or(&[], |kept| &kept.free)
+}
+
+/// What ACPI says.
+pub(crate) fn acpi() -> &'static Facts {
+    &kept().machine.acpi
+}
+
+/// All RAM.
+pub(crate) fn ram() -> &'static Ranges {
+    &kept().machine.ram
 }
 
 /// A page below 640 KiB for AP startup.
 pub(crate) fn trampoline_page() -> Phys {
-    let page = FACTS.get().and_then(|facts| facts.trampoline);
+    let page = ram().first_fit(LOWEST_TRAMPOLINE, REAL_MODE_END, PAGE);
     page.unwrap_or_else(|| panic!("no RAM below 640 KiB to start CPUs in"))
+        .start
 }

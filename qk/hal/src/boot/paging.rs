@@ -10,13 +10,12 @@
 
 use super::frames;
 use crate::addr::{Phys, PhysRange};
-use crate::ranges::{self, Ranges};
-use crate::{acpi, aspace, heap};
+use crate::firmware::Memory;
+use crate::ranges::Ranges;
+use crate::{aspace, heap};
 use abi::map::{self, PAGE, PAGE_1G, PAGE_2M};
 use abi::pte::{ADDRESS, NX, P, PCD, PS, PWT, W, index};
-use core::mem::{MaybeUninit, size_of};
 use core::sync::atomic::{AtomicU64, Ordering};
-use zerocopy::FromBytes;
 
 /// Where devices end and only RAM follows.
 const LOW: PhysRange = PhysRange {
@@ -29,6 +28,8 @@ unsafe extern "C" {
     static __text_end: u8;
     static __rodata_end: u8;
     static __image_end: u8;
+    /// The first entry of the directory that the early tables have for the GiB after the low four (boot::entry).
+    static mut early_pd_window: u64;
 }
 
 /// Linked (virtual) borders of the image: start, end of .text, end of .rodata, end.
@@ -60,40 +61,53 @@ pub(crate) fn image_phys(va: u64) -> Phys {
     Phys((va - map::KERNEL_BASE).wrapping_add(DELTA.load(Ordering::Relaxed)))
 }
 
-/// The low 4 GiB as the firmware's tables are read from them.
-pub(super) struct LowMemory;
+/// Physical memory as the tables of loader and firmware are read from it during boot, with the early page tables.
+pub(super) struct Physical;
 
-impl acpi::Memory for LowMemory {
+impl Memory for Physical {
     fn read(&self, at: Phys, to: &mut [u8]) -> bool {
-        let inside = LOW.holds(at, to.len() as u64);
-        if inside {
-            // SAFETY: 1. The direct map, early or final, shows the whole low 4 GiB. 2. The addresses come from the firmware's
-            //            tables and are read during boot, before a Rust object could lie there.
-            unsafe {
-                core::ptr::copy_nonoverlapping(at.direct() as *const u8, to.as_mut_ptr(), to.len())
+        let mut done = 0;
+        // BOUND: a piece is a page of 2 MiB, and tables are smaller.
+        while done < to.len() {
+            let Some(at) = at.0.checked_add(done as u64).map(Phys) else {
+                return false;
             };
+            let in_page = (PAGE_2M - at.0 % PAGE_2M) as usize;
+            let part = to.len().min(done + in_page);
+            let to = &mut to[done..part];
+            let Some(from) = early_view(at) else {
+                return false;
+            };
+            // SAFETY: 1. `early_view` shows the bytes up to the end of a page of 2 MiB.
+            //         2. The addresses come from the tables of loader and firmware and are read during boot, before a Rust object
+            //            could lie there.
+            unsafe { core::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
+            done = part;
         }
-        inside
+        true
     }
 }
 
-/// Copies a `T` out of the low 4 GiB: tables of the loader and the firmware. `None` when it lies above.
-pub(crate) fn read_low<T: FromBytes>(at: Phys) -> Option<T> {
-    if !LOW.holds(at, size_of::<T>() as u64) {
+/// Where the early page tables show `at`, up to the end of its page of 2 MiB: above 4 GiB through a window, until the next call. `None`:
+/// the CPU has no such address.
+fn early_view(at: Phys) -> Option<*const u8> {
+    if at < LOW.end {
+        return Some(at.direct() as *const u8);
+    }
+    if at.0 >> crate::cpu::features::physical_address_bits() != 0 {
         return None;
     }
-    let mut value = MaybeUninit::<T>::uninit();
-    // SAFETY: 1. The direct map, early or final, shows the whole low 4 GiB.
-    //         2. Bytes are copied, so alignment does not matter, and any bytes are a `T` (FromBytes).
-    //         3. The callers name tables of the firmware or the loader, which hold no Rust object.
+    let page = at.align_down(PAGE_2M);
+    // The early tables show the low 4 GiB of the direct map; the window follows.
+    let window = LOW.end.direct();
+    // SAFETY: 1. `early_pd_window` is the page directory behind `window` in the early page tables, which only this CPU uses, for
+    //            nothing else.
+    //         2. What it shows is read only, and nothing keeps the pointer beyond the next call.
     unsafe {
-        core::ptr::copy_nonoverlapping(
-            at.direct() as *const u8,
-            value.as_mut_ptr().cast(),
-            size_of::<T>(),
-        );
-        Some(value.assume_init())
+        (&raw mut early_pd_window).write_volatile(page.0 | P | PS | NX);
+        core::arch::asm!("invlpg [{}]", in(reg) window, options(nostack, preserves_flags));
     }
+    Some((window + (at - page)) as *const u8)
 }
 
 /// Builds the kernel half for RAM at `memory` and the image at `image`, and moves this CPU to it.
@@ -114,24 +128,19 @@ pub(super) fn build(memory: &Ranges, image: PhysRange) {
 
     let mut ram = Ranges::new();
     // BOUND: the ranges of RAM, at boot; so all below.
-    for range in memory {
-        let rounded = PhysRange {
-            start: range.start.align_down(PAGE_2M),
-            end: range.end.align_up(PAGE_2M),
-        };
-        ranges::insert(&mut ram, rounded);
+    for range in memory.iter() {
+        ram.insert(mapped_as_ram(*range));
     }
     let mut devices = Ranges::new();
-    ranges::insert(&mut devices, LOW);
+    devices.insert(LOW);
     // BOUND: the ranges of RAM.
-    ram.iter()
-        .for_each(|range| ranges::subtract(&mut devices, *range));
+    ram.iter().for_each(|range| devices.subtract(*range));
 
     let read_only = PhysRange {
         start: phys(start),
         end: phys(rodata_end),
     };
-    ranges::subtract(&mut ram, read_only);
+    ram.subtract(read_only);
     tables.map_direct(read_only, P | NX);
     // BOUND: the ranges of RAM.
     ram.iter()
@@ -142,6 +151,40 @@ pub(super) fn build(memory: &Ranges, image: PhysRange) {
         .for_each(|range| tables.map_direct(*range, P | W | NX | PCD | PWT));
 
     aspace::set_kernel_root(root);
+}
+
+/// Makes the direct map show `device` uncached, for good. False: it is partly RAM, or too high, or there is no memory for page tables.
+/// For the boot CPU, before others run.
+pub(crate) fn map_device(device: PhysRange) -> bool {
+    // BOUND: the ranges of RAM, at boot.
+    let is_ram = super::ram()
+        .iter()
+        .any(|range| mapped_as_ram(*range).overlaps(device));
+    if is_ram || device.end.0 > map::DIRECT_MAP_BYTES || device.is_empty() {
+        return false;
+    }
+    let tables = kernel_tables();
+    let mut page = device.start.align_down(PAGE);
+    // BOUND: the pages of a device, at boot.
+    while page < device.end {
+        // Below, everything is shown already.
+        if page >= LOW.end {
+            if tables.table(page.direct(), 1).is_none() {
+                return false;
+            }
+            tables.set(page.direct(), 1, page.0 | P | W | NX | PCD | PWT);
+        }
+        page = page + PAGE;
+    }
+    true
+}
+
+/// What is mapped for `range` of RAM: whole pages of 2 MiB.
+fn mapped_as_ram(range: PhysRange) -> PhysRange {
+    PhysRange {
+        start: range.start.align_down(PAGE_2M),
+        end: range.end.align_up(PAGE_2M),
+    }
 }
 
 /// Maps the frame `frame` at `va`, a page of the kernel stack area, in every address space.

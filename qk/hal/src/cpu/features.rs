@@ -43,6 +43,25 @@ pub fn hwcaps() -> (u64, u64) {
     (edx.into(), if fsgsbase { HWCAP2_FSGSBASE } else { 0 })
 }
 
+/// This CPU's APIC id, as it was at reset: leaf 0xb, EDX, which has all bits of it, else leaf 1, EBX (Intel SDM vol. 3 §10.4.6).
+/// The other CPUs find theirs in the same way (`smp`).
+pub(crate) fn apic_id() -> u32 {
+    use core::arch::x86_64::__cpuid_count;
+    if __cpuid_count(0, 0).eax >= 0xb {
+        let level = __cpuid_count(0xb, 0);
+        if level.ebx & 0xffff != 0 {
+            return level.edx;
+        }
+    }
+    __cpuid_count(1, 0).ebx >> 24
+}
+
+/// Bits of a physical address (leaf 0x80000008, EAX).
+pub(crate) fn physical_address_bits() -> u8 {
+    let capacity = cpuid().get_processor_capacity_feature_info();
+    capacity.map_or(36, |capacity| capacity.physical_address_bits())
+}
+
 /// What the CPU can, for /proc/cpuinfo: the registers of [`wire::rank::FromNode::features`]. Leaves that it does not have are 0
 /// (AMD APM vol. 3, appendix E).
 #[must_use]

@@ -126,7 +126,7 @@ impl CpuLocal {
 pub(crate) fn set_count(count: usize) {
     COUNT.store(count, Ordering::Relaxed);
     BSP.apic_id
-        .store(crate::apic::id().into(), Ordering::Relaxed);
+        .store(super::features::apic_id(), Ordering::Relaxed);
 }
 
 /// This CPU's record.

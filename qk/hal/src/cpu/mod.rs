@@ -14,17 +14,17 @@ pub(crate) use local::{
     offsets,
 };
 pub use percpu::PerCpu;
-pub(crate) use smp::apic_ids;
+pub(crate) use smp::cpus;
 pub use smp::{expected, start_aps};
 
 use crate::apic;
+use crate::firmware::ThisCpu;
 use crate::vectors::Vector;
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
 use x86_64::instructions::port::Port;
 
-/// CPUs the per-CPU tables have room for; 8-bit APIC ids end here.
-pub const MAX_CPUS: usize = 255;
+pub use wire::boot::MAX_CPUS;
 
 /// I/O port of QEMU's isa-debug-exit device (`-device isa-debug-exit,iobase=0xf4`).
 const DEBUG_EXIT_PORT: u16 = 0xf4;
@@ -52,8 +52,8 @@ pub fn count() -> usize {
 
 /// The local APIC id of CPU `cpu`.
 #[must_use]
-pub fn apic_id(cpu: usize) -> Option<u8> {
-    local::of(cpu).map(|local| local.apic_id.load(Ordering::Relaxed) as u8)
+pub fn apic_id(cpu: usize) -> Option<u32> {
+    local::of(cpu).map(|local| local.apic_id.load(Ordering::Relaxed))
 }
 
 /// Interrupts CPU `cpu` with `vector`. Stores made before are visible to its handler.
@@ -75,7 +75,15 @@ pub(crate) fn stop_others() {
         .filter(|&cpu| cpu != id())
         .filter_map(local::of)
         .filter(|local| local.takes_nmi.load(Ordering::SeqCst))
-        .for_each(|local| apic::send_nmi(local.apic_id.load(Ordering::Relaxed) as u8));
+        .for_each(|local| apic::send_nmi(local.apic_id.load(Ordering::Relaxed)));
+}
+
+/// This CPU, as the reader of the firmware's tables wants to know it.
+pub(crate) fn this() -> ThisCpu {
+    ThisCpu {
+        apic_id: features::apic_id(),
+        x2apic: apic::has_x2apic(),
+    }
 }
 
 /// What every CPU does for itself, after its record is installed.

@@ -4,20 +4,23 @@
 //! (QEMU counts phantom instructions when an INIT resets a CPU under `-icount`: some ten million each.) A CPU that is just slow may be
 //! reset when it has begun; so what it does before the boot CPU says [`GO`] can be done again, and each attempt has a number.
 //!
-//! All start in parallel. Each finds its own record by its APIC id, so the trampoline carries no per-CPU word and no lock. It uses the
+//! All start in parallel. Each finds its own record by its APIC id of 32 bits, so the trampoline carries no per-CPU word and no lock. It uses the
 //! early page tables of boot, whose identity map shows the trampoline and whose image window shows `ap_start64`; from
 //! there the AP moves to the kernel's tables before it has a stack.
 //!
 //! BOUND: at boot only.
 
+use super::MAX_CPUS;
 use super::local::{self, CpuLocal};
 use crate::addr::Phys;
 use crate::boot::entry::{CR0_LONG_MODE, CR4_LONG_MODE, EFER_LONG_MODE};
+use crate::firmware::acpi::Cpu;
 use crate::task::StackTop;
 use crate::task::kstack::KStack;
 use crate::{apic, aspace, boot, time, traps};
 use alloc::boxed::Box;
 use core::arch::global_asm;
+use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 /// Between INIT and the startup IPI. The 10 ms of the manual were for discrete APICs; CPUs with integrated ones need none.
@@ -27,10 +30,11 @@ const STARTUP_WAIT_US: u64 = 2_000;
 /// All CPUs must be up by then, emulated on a loaded host too.
 const READY_WAIT_US: u64 = 10_000_000;
 
-/// What an AP needs to begin; the assembly uses the offsets 0 and 8.
+/// What an AP needs to begin; the assembly uses the first two.
 #[repr(C)]
 struct ApStart {
     stack_top: u64,
+    apic_id: u32,
     local: &'static CpuLocal,
     id: usize,
     /// How often it was reset and started.
@@ -42,8 +46,9 @@ struct ApStart {
 /// No AP will be reset any more: those that have begun go on.
 static GO: AtomicBool = AtomicBool::new(false);
 
-/// By APIC id. The assembly reads it.
-static STARTS: [AtomicPtr<ApStart>; 256] = [const { AtomicPtr::new(core::ptr::null_mut()) }; 256];
+/// By CPU number; the boot CPU has none. The assembly goes over it.
+static STARTS: [AtomicPtr<ApStart>; MAX_CPUS] =
+    [const { AtomicPtr::new(core::ptr::null_mut()) }; MAX_CPUS];
 /// The kernel's CR3, for the assembly.
 static ROOT: AtomicU64 = AtomicU64::new(0);
 /// The function the APs run.
@@ -111,15 +116,33 @@ global_asm!(
     "movl %eax, %gs",
     "movq {root}(%rip), %rax",
     "movq %rax, %cr3",
-    // CPUID leaf 1, EBX bits 31..24: the initial APIC id.
-    "movl $1, %eax",
+    // The APIC id as `features::apic_id` finds it: CPUID leaf 0xb, EDX, where EBX is not 0, else leaf 1, EBX bits 31..24.
+    "xorl %eax, %eax",
+    "cpuid",
+    "cmpl $0xb, %eax",
+    "jb 3f",
+    "movl $0xb, %eax",
+    "xorl %ecx, %ecx",
+    "cpuid",
+    "testw %bx, %bx",
+    "jnz 4f",
+    "3: movl $1, %eax",
     "cpuid",
     "shrl $24, %ebx",
-    "leaq {starts}(%rip), %rax",
-    "movq (%rax, %rbx, 8), %rdi",
+    "movl %ebx, %edx",
+    // The record with that id.
+    "4: leaq {starts}(%rip), %rax",
+    "movl ${starts_len}, %ecx",
+    "5: movq (%rax), %rdi",
+    "addq $8, %rax",
     "testq %rdi, %rdi",
-    "jz 2f",
-    "movq (%rdi), %rsp",
+    "jz 6f",
+    "cmpl %edx, {apic_id}(%rdi)",
+    "je 7f",
+    "6: decl %ecx",
+    "jnz 5b",
+    "jmp 2f",
+    "7: movq (%rdi), %rsp",
     "xorl %ebp, %ebp",
     "call {ap_main}",
     // This CPU is not expected.
@@ -132,25 +155,21 @@ global_asm!(
     efer = const EFER_LONG_MODE,
     root = sym ROOT,
     starts = sym STARTS,
+    starts_len = const MAX_CPUS,
+    apic_id = const offset_of!(ApStart, apic_id),
     ap_main = sym ap_main,
     options(att_syntax),
 );
 
-/// APIC ids in the order of CPU numbers: the boot CPU, then the others as ACPI lists them. For the boot CPU to call.
-pub(crate) fn apic_ids() -> impl Iterator<Item = u8> {
-    let own = apic::id();
-    let others = boot::acpi()
-        .apic_ids
-        .iter()
-        .copied()
-        .filter(move |&id| id != own);
-    core::iter::once(own).chain(others)
+/// The CPUs of the node: the boot CPU, then the others as ACPI lists them.
+pub(crate) fn cpus() -> &'static [Cpu] {
+    &boot::acpi().cpus
 }
 
 /// CPUs the node will have once [`start_aps`] is done: those ACPI names, and the boot CPU in any case.
 #[must_use]
 pub fn expected() -> usize {
-    apic_ids().count()
+    cpus().len()
 }
 
 /// Starts every other CPU that ACPI names; each calls `main` on its own guarded stack, with descriptor tables, exception stacks, FPU
@@ -163,17 +182,9 @@ pub fn start_aps(main: fn() -> !) {
         MAIN.swap(main as *mut (), Ordering::Relaxed).is_null(),
         "CPUs are started once"
     );
-    let own = apic::id();
-    let others = || {
-        boot::acpi()
-            .apic_ids
-            .iter()
-            .copied()
-            .filter(move |&id| id != own)
-    };
-    let total = 1 + others().count();
-    for (index, apic_id) in others().enumerate() {
-        prepare(index + 1, apic_id);
+    let total = expected();
+    for (id, cpu) in cpus().iter().enumerate().skip(1) {
+        prepare(id, cpu.apic_id);
     }
     ROOT.store(aspace::kernel_root().0, Ordering::Relaxed);
     local::set_count(total);
@@ -182,7 +193,7 @@ pub fn start_aps(main: fn() -> !) {
     }
     let page = boot::trampoline_page();
     place_trampoline(page);
-    wake(page, others);
+    wake(page);
     let ready = time::spin_until(READY_WAIT_US, || READY.load(Ordering::Acquire) == total);
     assert!(
         ready,
@@ -191,23 +202,20 @@ pub fn start_aps(main: fn() -> !) {
     );
 }
 
-/// Makes all `others` begin `ap_main`, and lets them go on once none will be reset any more.
-fn wake<I: Iterator<Item = u8>>(page: Phys, others: impl Fn() -> I) {
-    let has_begun = |id: &u8| {
-        record(*id).begun.load(Ordering::Acquire) == record(*id).attempt.load(Ordering::Relaxed)
-    };
-    let missing = || others().filter(move |id| !has_begun(id));
+/// Makes all others begin `ap_main`, and lets them go on once none will be reset any more.
+fn wake(page: Phys) {
+    let missing = || records().filter(|ap| !ap.has_begun());
     let all_begun = || missing().next().is_none();
-    missing().for_each(|id| apic::send_startup(id, page));
+    missing().for_each(|ap| apic::send_startup(ap.apic_id, page));
     if !time::spin_until(STARTUP_WAIT_US, all_begun) {
-        missing().for_each(|id| {
-            apic::send_init(id);
+        missing().for_each(|ap| {
+            apic::send_init(ap.apic_id);
             time::spin_until(INIT_WAIT_US, || false);
-            record(id).attempt.store(2, Ordering::Release);
+            ap.attempt.store(2, Ordering::Release);
         });
         // Twice, as the manual says; a CPU that runs already ignores it.
         let begun = [STARTUP_WAIT_US, READY_WAIT_US].into_iter().any(|wait_us| {
-            missing().for_each(|id| apic::send_startup(id, page));
+            missing().for_each(|ap| apic::send_startup(ap.apic_id, page));
             time::spin_until(wait_us, all_begun)
         });
         assert!(begun, "{} CPUs did not start", missing().count());
@@ -215,31 +223,35 @@ fn wake<I: Iterator<Item = u8>>(page: Phys, others: impl Fn() -> I) {
     GO.store(true, Ordering::Release);
 }
 
-/// What `prepare` made for an AP.
-fn record(apic_id: u8) -> &'static ApStart {
-    // SAFETY: `prepare` made the records of all APs, which live for ever.
-    unsafe {
-        STARTS[usize::from(apic_id)]
-            .load(Ordering::Acquire)
-            .as_ref()
+/// What `prepare` made.
+fn records() -> impl Iterator<Item = &'static ApStart> {
+    STARTS.iter().filter_map(|start| {
+        // SAFETY: Entries that are not null were stored by `prepare` and live for ever.
+        unsafe { start.load(Ordering::Acquire).as_ref() }
+    })
+}
+
+impl ApStart {
+    fn has_begun(&self) -> bool {
+        self.begun.load(Ordering::Acquire) == self.attempt.load(Ordering::Relaxed)
     }
-    .expect("only prepared CPUs are started")
 }
 
 /// Makes the record and the stacks of CPU `id`.
-fn prepare(id: usize, apic_id: u8) {
+fn prepare(id: usize, apic_id: u32) {
     let local: &'static CpuLocal = Box::leak(Box::new(CpuLocal::new()));
-    local.apic_id.store(apic_id.into(), Ordering::Relaxed);
+    local.apic_id.store(apic_id, Ordering::Relaxed);
     local.install_ist();
     let stack_top = StackTop::addr(KStack::new().leak());
     let start = Box::leak(Box::new(ApStart {
         stack_top,
+        apic_id,
         local,
         id,
         attempt: AtomicU8::new(1),
         begun: AtomicU8::new(0),
     }));
-    STARTS[usize::from(apic_id)].store(start, Ordering::Release);
+    STARTS[id].store(start, Ordering::Release);
 }
 
 /// Copies the trampoline to `page` and fills in its addresses.

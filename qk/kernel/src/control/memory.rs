@@ -2,9 +2,10 @@
 
 use abi::Errno;
 use abi::control::{INTERPRETER, PROGRAM, RegionKind};
-use abi::map::{PAGE, USER_BASE, USER_TOP};
+use abi::map::{MAX_RAM_RANGES, PAGE, USER_BASE, USER_TOP};
 use arrayvec::ArrayVec;
 use hal::addr::{Phys, PhysRange};
+use hal::ranges::Ranges;
 use hal::sync::Mutex;
 use qk_core::mman::{MmapPlan, ProtectPlan};
 use qk_core::regions::{Kind, Prot, Region, RegionFlags};
@@ -16,14 +17,18 @@ use crate::rank::Rank;
 use crate::{host, preempt, shared};
 
 /// Free memory for ranks, and what of it has been given out.
-static MEMORY: Mutex<ArrayVec<PhysRange, 16>> = Mutex::new(ArrayVec::new_const());
+static MEMORY: Mutex<Ranges> = Mutex::new(Ranges::new());
 static PARTITIONS: Mutex<ArrayVec<(usize, PhysRange), { abi::map::MAX_RANKS }>> =
     Mutex::new(ArrayVec::new_const());
 
-/// Sets what memory there is for ranks; ranges beyond the sixteenth are left unused.
-pub fn set_memory(ranges: impl Iterator<Item = PhysRange>) {
-    // BOUND: the ranges of RAM, at boot.
-    MEMORY.lock().extend(ranges.take(16));
+/// Sets what memory there is for ranks: as many ranges as the PCT works with.
+pub fn set_memory(mut ranges: Ranges) {
+    ranges.keep_largest(MAX_RAM_RANGES);
+    let lost = ranges.lost();
+    if lost.ranges > 0 {
+        log::warn!("{lost}");
+    }
+    *MEMORY.lock() = ranges;
 }
 
 pub fn memory_range(index: u64, to: u64) -> Result<u64, Errno> {

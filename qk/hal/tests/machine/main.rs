@@ -2,6 +2,11 @@
 //!
 //! Needs qemu-system-x86_64 and the target x86_64-unknown-none.
 
+#[path = "../firmware/build.rs"]
+#[allow(dead_code)] // The other test uses all of it.
+mod build;
+mod given;
+
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -38,11 +43,15 @@ fn kernel() -> &'static PathBuf {
 
 /// Options that are the same for every machine; `timeout` ends one that hangs.
 const FIXED: &str = "20 qemu-system-x86_64 -nodefaults -no-user-config -display none -no-reboot -accel tcg \
-    -M q35,sata=off,smbus=off,vmport=off,hpet=off,i8042=off -serial stdio -device isa-debug-exit,iobase=0xf4,iosize=4";
+    -serial stdio -device isa-debug-exit,iobase=0xf4,iosize=4";
+
+/// The kind of machine that Margay uses.
+const Q35: &str = "q35,sata=off,smbus=off,vmport=off,hpet=off,i8042=off";
 
 /// A machine as Margay uses it, less what the self-test does not need.
 struct Machine<'a> {
     kernel: &'a Path,
+    machine: &'a str,
     cpu: &'a str,
     cpus: &'a str,
     memory: &'a str,
@@ -55,6 +64,7 @@ impl Default for Machine<'_> {
     fn default() -> Self {
         Self {
             kernel: kernel(),
+            machine: Q35,
             cpu: "max",
             cpus: "4",
             memory: "64",
@@ -74,6 +84,7 @@ impl Machine<'_> {
         };
         Command::new("timeout")
             .args(FIXED.split_whitespace())
+            .args(["-M", self.machine])
             .args(["-cpu", self.cpu, "-smp", self.cpus, "-m", self.memory])
             .args(bios)
             .args(self.more)
@@ -155,6 +166,48 @@ fn passes_under_seabios_and_with_memory_above_4_gib() {
         ..Machine::default()
     }
     .must_pass();
+}
+
+/// The older machine of QEMU: no configuration space in memory; and the one without a PC's devices, where COM1 has to be named.
+#[test]
+fn passes_on_other_machines() {
+    for qboot in [true, false] {
+        let text = Machine {
+            machine: "pc,vmport=off,hpet=off,i8042=off",
+            qboot,
+            ..Machine::default()
+        }
+        .must_pass();
+        assert!(text.contains("PASS 4 cpus"), "{text}");
+    }
+    let machine = Machine {
+        machine: "microvm,pit=off,pic=off,rtc=off",
+        ..Machine::default()
+    };
+    let (status, text) = machine.boot("margay.log=com1");
+    assert!(
+        status == ENDED_WELL && text.contains("PASS 4 cpus"),
+        "status {status}\n{text}"
+    );
+}
+
+/// SeaBIOS puts so large a BAR of 64 bits above 4 GiB.
+#[test]
+fn maps_devices_above_4_gib() {
+    let machine = Machine {
+        qboot: false,
+        more: &["-device", "pci-testdev,membar=8G,addr=7"],
+        ..Machine::default()
+    };
+    let (status, text) = machine.boot("show");
+    let at = text
+        .split("testdev p:0x")
+        .nth(1)
+        .and_then(|rest| u64::from_str_radix(rest.split_whitespace().next()?, 16).ok());
+    assert!(
+        status == ENDED_WELL && at.is_some_and(|at| at >> 32 != 0),
+        "{text}"
+    );
 }
 
 #[test]

@@ -1,0 +1,128 @@
+//! What loader and firmware say of the machine: memory map, CPUs, timers, and which devices of the PC there are.
+//!
+//! Read once during boot, because some firmware keeps its tables in memory that it reports as free. Pure code over [`Memory`], so that the
+//! host runs it on the recorded tables of real machines (tests/machines.rs) and on damaged ones. Whatever the tables say, reading them
+//! ends, and what is left out of them becomes a [`Remark`], one line of the log each.
+//!
+//! BOUND: at boot only, and no more than the tables have bytes.
+
+pub mod acpi;
+mod modules;
+mod pvh;
+mod ram;
+mod remark;
+
+pub use modules::{MAX_MODULES, Modules};
+pub use pvh::{MAX_CMDLINE, MAX_MAP_ENTRIES};
+pub use ram::LOW_MEMORY_END;
+pub use remark::{Remark, Remarks, TableFault};
+
+use crate::addr::{Phys, PhysRange};
+use crate::ranges::Ranges;
+use abi::map::MAX_RAM_RANGES;
+use arrayvec::ArrayString;
+use wire::boot::{LOG_COM1, LOG_PARAM};
+
+/// Physical memory as tables are read from it.
+pub trait Memory {
+    /// Fills `to` from `at`; false when that is not possible.
+    fn read(&self, at: Phys, to: &mut [u8]) -> bool;
+}
+
+/// The CPU that reads: which of the others it can interrupt.
+#[derive(Clone, Copy, Debug)]
+pub struct ThisCpu {
+    /// Its APIC id.
+    pub apic_id: u32,
+    /// Whether it has x2APIC: without, ids end at 254.
+    pub x2apic: bool,
+}
+
+/// Everything that boot needs to know.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// The command line; cut at [`MAX_CMDLINE`] bytes or at the first byte that is not UTF-8.
+    pub cmdline: ArrayString<MAX_CMDLINE>,
+    /// All RAM, whole pages.
+    pub ram: Ranges,
+    /// The files that the loader brought along, in its order.
+    pub modules: Modules,
+    /// The ACPI root pointer, 0 when the loader named none.
+    pub rsdp: Phys,
+    /// What ACPI says.
+    pub acpi: acpi::Facts,
+    /// What is to be logged.
+    pub remarks: Remarks,
+}
+
+/// Reads the PVH start information at `info` and what it leads to.
+///
+/// # Errors
+/// Why there is no start information.
+pub fn read(memory: &impl Memory, info: Phys, this: ThisCpu) -> Result<Machine, &'static str> {
+    let mut remarks = Remarks::new();
+    let loader = pvh::read(memory, info)?;
+    let ram = ram::usable(|| loader.map(memory), &mut remarks);
+    if loader.map_entries_left_out > 0 {
+        remark::push(
+            &mut remarks,
+            Remark::MapEntries(loader.map_entries_left_out),
+        );
+    }
+    let acpi = acpi::read(memory, loader.rsdp, this, &ram, &mut remarks);
+    Ok(Machine {
+        cmdline: loader.cmdline,
+        ram,
+        modules: loader.modules,
+        rsdp: loader.rsdp,
+        acpi,
+        remarks,
+    })
+}
+
+impl Machine {
+    /// Whether COM1 takes the log: where the command line says so, else on a PC.
+    #[must_use]
+    pub fn logs_on_com1(&self) -> bool {
+        let mut words = self.cmdline.split(' ');
+        let named = words.find_map(|word| word.strip_prefix(LOG_PARAM));
+        named.map_or(self.acpi.legacy.pc, |name| name == LOG_COM1)
+    }
+
+    /// RAM for the kernel: without the first MiB, which is left to firmware tables and the trampoline of the other CPUs, and without
+    /// `image`.
+    #[must_use]
+    pub fn free(&self, image: PhysRange) -> Ranges {
+        let mut free = self.ram.clone();
+        free.subtract(PhysRange {
+            start: Phys(0),
+            end: LOW_MEMORY_END,
+        });
+        free.subtract(image);
+        free
+    }
+}
+
+/// What the kernel gets of `free`: whole pages, of [`MAX_RAM_RANGES`] ranges at most. What is lost is remarked.
+pub fn hand_over(mut free: Ranges, remarks: &mut Remarks) -> Ranges {
+    free.keep_largest(MAX_RAM_RANGES);
+    if free.lost().ranges > 0 {
+        remark::push(remarks, Remark::SmallRanges(free.lost()));
+    }
+    free
+}
+
+/// The little-endian number in `bytes`, eight at most.
+fn le(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .rev()
+        .fold(0, |number, &byte| number << 8 | u64::from(byte))
+}
+
+/// The little-endian number of `N` bytes at `offset` from `at`.
+fn number<const N: usize>(memory: &impl Memory, at: Phys, offset: u64) -> Option<u64> {
+    let mut bytes = [0u8; N];
+    let at = Phys(at.0.checked_add(offset)?);
+    memory.read(at, &mut bytes).then(|| le(&bytes))
+}
