@@ -5,7 +5,8 @@ use abi::control::{INTERPRETER, PROGRAM, RegionKind};
 use abi::map::{PAGE, USER_BASE, USER_TOP};
 use arrayvec::ArrayVec;
 use hal::addr::{Phys, PhysRange};
-use hal::sync::Mutex;
+use hal::sync::{Mutex, Once};
+use qk_core::aspace::Memory;
 use qk_core::mman::{MmapPlan, ProtectPlan};
 use qk_core::regions::{Kind, Prot, Region, RegionFlags};
 use wire::boot::flag;
@@ -20,10 +21,21 @@ static MEMORY: Mutex<ArrayVec<PhysRange, 16>> = Mutex::new(ArrayVec::new_const()
 static PARTITIONS: Mutex<ArrayVec<(usize, PhysRange), { abi::map::MAX_RANKS }>> =
     Mutex::new(ArrayVec::new_const());
 
-/// Sets what memory there is for ranks; ranges beyond the sixteenth are left unused.
-pub fn set_memory(ranges: impl Iterator<Item = PhysRange>) {
+/// Page tables of the ranks, in the same order, as many bytes for each. No partition has any of it, so no proxy maps it.
+static TABLES: Once<(PhysRange, u64)> = Once::new();
+
+/// Sets what memory there is for ranks, and what is for page tables of `ranks` of them; ranges beyond the sixteenth are left unused.
+pub fn set_memory(ranges: impl Iterator<Item = PhysRange>, tables: PhysRange, ranks: u64) {
     // BOUND: the ranges of RAM, at boot.
     MEMORY.lock().extend(ranges.take(16));
+    let each = tables.len_bytes() / ranks & !(PAGE - 1);
+    assert!(TABLES.set((tables, each)).is_ok(), "memory is set once");
+}
+
+/// Where the page tables of a rank lie: base and length.
+fn tables(rank: &Rank) -> Option<(u64, u64)> {
+    let (all, each) = TABLES.get()?;
+    Some((all.start.0 + rank.id as u64 * each, *each))
 }
 
 pub fn memory_range(index: u64, to: u64) -> Result<u64, Errno> {
@@ -59,9 +71,12 @@ pub fn aspace_create(rank: &'static Rank, base: u64, len_bytes: u64) -> Result<u
     {
         return Err(Errno::EBUSY);
     }
-    let zeroed = host::config().has(flag::RAM_ZEROED);
-    let aspace = Aspace::new(Owner(Some(rank)), base, len_bytes, zeroed, REGIONS, PIECES)
-        .ok_or(Errno::ENOMEM)?;
+    let memory = Memory {
+        partition: (base, len_bytes),
+        tables: tables(rank).ok_or(Errno::ENOMEM)?,
+        zeroed: host::config().has(flag::RAM_ZEROED),
+    };
+    let aspace = Aspace::new(Owner(Some(rank)), memory, REGIONS, PIECES).ok_or(Errno::ENOMEM)?;
     partitions.push((rank.id, partition));
     rank.host.publish_partition(base, len_bytes);
     *rank.aspace.lock() = Some(aspace);
