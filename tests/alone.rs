@@ -18,7 +18,7 @@ const MACHINE: &str = "-nodefaults -no-user-config -display none -no-reboot -acc
 const PROGRAMS: &[&str] = &[
     "exit_exit_255",
     "malloc_churn",
-    "remap",
+    "protect_split",
     "handlers",
     "timers",
     "futex_wait.ping_pong",

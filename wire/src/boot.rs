@@ -50,6 +50,16 @@ pub const fn thread_memory(ram_bytes: u64, ranks: u64) -> u64 {
     if part < most { part } else { most }
 }
 
+/// Bytes of RAM that the kernel keeps for the page tables of a rank with a partition of `partition_bytes`: a multiple of 4 KiB. They lie
+/// outside of all partitions, where no host process maps them. A 512th of the partition is enough to map it with 4 KiB pages
+/// where mappings are adjacent. Eight times that, and a fixed part, is for those that lie apart, which take a table or two each, and
+/// for what ranks share. When it is used up, what would need more fails with ENOMEM.
+#[must_use]
+pub const fn table_bytes(partition_bytes: u64) -> u64 {
+    const FIXED: u64 = 512 << 10;
+    FIXED + (partition_bytes / 64).next_multiple_of(abi::map::PAGE)
+}
+
 /// Rounds in which the host measures the guest's TSC; see [`Header::ping`].
 pub const PING_ROUNDS: u64 = 8;
 

@@ -11,7 +11,7 @@ use abi::cores::Cores;
 use abi::map::{MAX_RANKS, PAGE_2M};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use wire::boot::{COMM_PARAM, Config, TAIL_BYTES, flag, heap_bytes, thread_memory};
+use wire::boot::{COMM_PARAM, Config, TAIL_BYTES, flag, heap_bytes, table_bytes, thread_memory};
 use wire::layout::Layout;
 use wire::ram::Ram;
 
@@ -189,7 +189,9 @@ pub fn plan(request: &Request, host: &Resources, limits: &Limits) -> Result<Plan
     let partitions_bytes = ranks as u64 * partition_bytes;
     let node_bytes = request.node_bytes.unwrap_or_else(|| {
         let all_bytes = partitions_bytes + pool_bytes;
-        let needed = comm_end + NODE_BYTES + heap_bytes(all_bytes, cpus as u64, ranks as u64);
+        let tables = ranks as u64 * table_bytes(partition_bytes);
+        let heap = heap_bytes(all_bytes, cpus as u64, ranks as u64);
+        let needed = comm_end + NODE_BYTES + heap + tables;
         let threads = thread_memory(needed + partitions_bytes, ranks as u64);
         // The part of RAM that is for threads has such a part itself.
         (needed + threads + threads / 16).next_multiple_of(PAGE_2M)

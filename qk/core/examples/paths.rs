@@ -1,7 +1,7 @@
 //! The hot paths in loops, one per argument, to be counted by `valgrind --tool=callgrind`:
 //! instructions of `paths NAME 2000` less those of `paths NAME 1000`, over 1000.
 
-use qk_core::aspace::{Aspace, Machine};
+use qk_core::aspace::{Aspace, Machine, Memory};
 use qk_core::frames::Frames;
 use qk_core::mman::{MmapPlan, ProtectPlan};
 use qk_core::page::PageSize;
@@ -112,7 +112,12 @@ impl Machine for Node {
 /// An address space with `count` regions of one page.
 fn aspace(count: u64) -> Aspace<Node> {
     let node = Node(Flat::new().tables);
-    let mut aspace = Aspace::new(node, P, 4095 * P, true, 4000, 48_000).expect("room");
+    let memory = Memory {
+        partition: (P, 3071 * P),
+        tables: (3072 * P, 1024 * P),
+        zeroed: true,
+    };
+    let mut aspace = Aspace::new(node, memory, 4000, 48_000).expect("room");
     (0..count).for_each(|i| aspace.map(&anon(AREA + 2 * i * P)).expect("room"));
     aspace
 }

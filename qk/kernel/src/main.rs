@@ -52,7 +52,7 @@ use hal::boot::Boot;
 use hal::panic::PanicReport;
 use hal::traps::Handlers;
 use ram::Free;
-use wire::boot::{flag, heap_bytes, thread_memory};
+use wire::boot::{flag, heap_bytes, table_bytes, thread_memory};
 
 hal::entry!(main);
 
@@ -72,6 +72,12 @@ fn main(boot: Boot) -> ! {
     // Everything but the heap (and the image, which is not in the list) may be reached by physical address.
     hal::mem::add_to_pool(&free.ram_without([pooled, heap]));
     let pct_partition = free.take(pct::PARTITION_BYTES);
+    let partition_bytes = match config.partition_bytes {
+        // At most: all that is left, evenly divided.
+        0 => free.free_bytes() / ranks,
+        given => given,
+    };
+    let tables = free.take(ranks * table_bytes(partition_bytes));
     let kernel_bytes = ram_bytes - shared_bytes - free.free_bytes();
     shared::init(shared_pool);
 
@@ -100,7 +106,7 @@ fn main(boot: Boot) -> ! {
         panic,
     });
     host::publish_memory(ram_bytes, kernel_bytes);
-    control::set_memory(free.into_ranges());
+    control::set_memory(free.into_ranges(), tables, ranks);
     let zeroed = config.has(flag::RAM_ZEROED);
     let module = boot.modules.first();
     let loaded = module.ok_or("no PCT: the loader brought no module".into());

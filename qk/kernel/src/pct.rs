@@ -11,6 +11,7 @@ use alloc::string::String;
 use hal::addr::{Phys, PhysRange};
 use hal::sync::Once;
 use hal::traps::{Trap, UserFrame};
+use qk_core::aspace::Memory;
 use qk_core::mman::MmapPlan;
 use qk_core::regions::{Kind, Prot, Region, RegionFlags};
 use qk_core::sched::CoreSet;
@@ -20,6 +21,8 @@ use crate::{events, preempt, sched};
 
 /// Memory of the PCT: its image, its stack and its page tables.
 pub const PARTITION_BYTES: u64 = 1 << 20;
+/// Bytes of it, at its end, for page tables.
+const TABLE_BYTES: u64 = 64 << 10;
 /// Bytes of its stack.
 const STACK_BYTES: u64 = 64 << 10;
 /// Regions that its image and its stack may have.
@@ -37,15 +40,13 @@ pub fn load(initrd: PhysRange, partition: PhysRange, zeroed: bool) -> Result<(),
     let head = &mut head[..HEAD_BYTES.min(initrd.len_bytes() as usize)];
     hal::mem::copy_in(head, initrd.start);
     let image = Image::parse(head, initrd.len_bytes()).map_err(|error| format!("PCT: {error}"))?;
-    let mut aspace = Aspace::new(
-        Owner(None),
-        partition.start.0,
-        partition.len_bytes(),
+    let tables = partition.end.0 - TABLE_BYTES;
+    let memory = Memory {
+        partition: (partition.start.0, tables - partition.start.0),
+        tables: (tables, TABLE_BYTES),
         zeroed,
-        REGIONS,
-        PIECES,
-    )
-    .ok_or("PCT: no memory")?;
+    };
+    let mut aspace = Aspace::new(Owner(None), memory, REGIONS, PIECES).ok_or("PCT: no memory")?;
     // BOUND: before the first program.
     for segment in image.segments() {
         let (start, end) = (segment.first_page(), segment.end_page());

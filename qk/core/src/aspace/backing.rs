@@ -36,6 +36,16 @@ impl<M: Machine> Aspace<M> {
         }
     }
 
+    /// Whether there are page tables for two new mappings of `len_bytes` each, wherever they lie.
+    pub(super) fn check_tables_for_two(&mut self, len_bytes: u64) -> Result<(), OutOfMemory> {
+        if self.pool.has_room_for_two(len_bytes) {
+            Ok(())
+        } else {
+            self.shortages += 1;
+            Err(OutOfMemory)
+        }
+    }
+
     /// Bytes of `start .. end` that have no frame.
     pub(super) fn vacant_bytes(&mut self, start: u64, end: u64) -> u64 {
         let (tables, root) = self.tables();

@@ -241,7 +241,6 @@ impl<M: Machine> Aspace<M> {
             machine,
             frames: &mut self.frames,
             pool: &mut self.pool,
-            stale: &mut self.stale,
             purpose: Purpose::Mapping,
         };
         // POINT: regions::list::next

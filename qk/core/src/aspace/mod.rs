@@ -1,4 +1,5 @@
-//! An address space: a rank's partition of memory, its regions, its page tables, and what its proxy's log says of them.
+//! An address space: a rank's partition of memory, its regions, its page tables (in memory of their own), and what its proxy's
+//! log says of them.
 //!
 //! Nothing is lazy: what a program may touch is backed and mapped. Each change first sets aside all that it may need
 //! (frames, tables for a large page that has to be split at either border, room in the region map) and then goes through:
@@ -19,7 +20,7 @@
 //! | `pieces` | how many mappings the proxy has, and where frames are adjacent |
 //! | `shared` | mappings of frames that ranks share |
 //! | `text` | such frames that are never written to |
-//! | `pool` | page-table frames |
+//! | `pool` | page tables, and the memory they lie in |
 //! | `stale` | addresses that peers may still see as they were |
 //!
 //! # When is a frame free again?
@@ -97,32 +98,35 @@ pub struct Aspace<M: Machine> {
 pub struct Usage {
     /// All of it.
     pub partition: u64,
-    /// In use by the program and for its page tables. What it has given back is not, whether it is free already or retired.
+    /// In use by the program. What it has given back is not, whether it is free already or retired.
     pub used: u64,
     /// The most that was in use at once since the program was loaded.
     pub peak: u64,
 }
 
+/// Memory for an address space. Base and length of each in bytes, multiples of 4 KiB.
+#[derive(Clone, Copy, Debug)]
+pub struct Memory {
+    /// What is mapped: the proxy may see all of it.
+    pub partition: (u64, u64),
+    /// Page tables, which kernel and CPU alone see.
+    pub tables: (u64, u64),
+    /// Both are known to hold zeros.
+    pub zeroed: bool,
+}
+
 impl<M: Machine> Aspace<M> {
-    /// An empty address space over the partition `base .. base + len_bytes`, for at most `regions` regions and `pieces` physically
-    /// contiguous pieces; `zeroed`: it is known to hold zeros. `None` when there is no memory for its records, or not even the first tables fit.
-    pub fn new(
-        machine: M,
-        base: u64,
-        len_bytes: u64,
-        zeroed: bool,
-        regions: usize,
-        pieces: usize,
-    ) -> Option<Self> {
-        let mut frames = Frames::new(base, len_bytes, zeroed, M::point)?;
+    /// An empty address space over `memory`, for at most `regions` regions and `pieces` physically contiguous pieces. `None` when
+    /// there is no memory for its records, or not even the first tables fit.
+    pub fn new(machine: M, memory: Memory, regions: usize, pieces: usize) -> Option<Self> {
+        let (base, len_bytes) = memory.partition;
+        let mut frames = Frames::new(base, len_bytes, memory.zeroed, M::point)?;
         M::point(frames::SET_UP_WORK);
-        let mut pool = Pool::new();
-        let mut stale = Stale::default();
+        let mut pool = Pool::new(memory.tables, memory.zeroed);
         let root = ShareTables {
             machine,
             frames: &mut frames,
             pool: &mut pool,
-            stale: &mut stale,
             purpose: Purpose::Mapping,
         }
         .alloc_table(4)?;
@@ -133,7 +137,7 @@ impl<M: Machine> Aspace<M> {
             frames,
             pool,
             regions: Regions::new(regions, M::point)?,
-            stale,
+            stale: Stale::default(),
             retired_at: 0,
             heap: (0, 0),
             mmap_top: STACK_TOP,
@@ -262,7 +266,6 @@ impl<M: Machine> Aspace<M> {
             machine: self.machine,
             frames: &mut self.frames,
             pool: &mut self.pool,
-            stale: &mut self.stale,
             purpose,
         };
         (&self.regions, tables, self.root)

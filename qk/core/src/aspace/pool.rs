@@ -1,22 +1,22 @@
-//! Frames of page tables. They are type-stable: a frame that was a table of some level is only ever a table of that level
-//! again while the address space lives.
+//! Frames of page tables: memory set aside for the rank when it is loaded, outside of its partition. No host process maps
+//! it, no program's page ever lies in it, and it is never another rank's.
 //!
-//! A peer that has a window on this rank may keep a translation of an upper entry for any time. It then walks a
-//! table that has another place by now, and reaches memory of this same rank, or nothing. Were the frame a page of data,
-//! or a table of another level, the peer would take its contents for entries, and reach whatever they say.
-//!
-//! The other way round a frame that was data becomes a table only after the peers' cores have dropped their translations of
-//! it ([`super::stale`]): with one that is left, a peer could write entries of its own.
+//! The frames are type-stable: one that was a table of some level is only ever a table of that level again while the address
+//! space lives. A peer that has a window on this rank may keep a translation of an upper entry for any time. It then walks a
+//! table that has another place by now, and reaches memory of this same rank, or nothing. Were the frame a table of another
+//! level, the peer would take its entries for what they are not.
 //!
 //! Free tables are linked through their first entry, which has P clear, so that a walk that still reaches one finds nothing.
+//!
+//! When none is left, a change fails with ENOMEM, as it does without frames for its pages. What is set aside for each rank
+//! (`wire::boot::table_bytes`) is twice what a partition mapped with 4 KiB pages takes; more is for mappings that lie apart.
 
 use crate::frames::Frames;
-use crate::page::{PAGE_BYTES, PageSize};
+use crate::page::PAGE_BYTES;
 use crate::paging::entry::{Entry, Level, span};
 use crate::paging::{self, Table, Tables};
 
 use super::Machine;
-use super::stale::Stale;
 
 /// Tables of each level that a change may need: a large page is split at either border, a gigabyte in two steps.
 const RESERVED: usize = 2;
@@ -65,17 +65,51 @@ impl List {
 
 /// Free tables of levels 1 and 2. There is one of level 3 and one of level 4, which stay.
 pub(super) struct Pool {
+    /// Frames that were never a table: the next, and the end.
+    unused: [u64; 2],
+    /// Those hold zeros.
+    zeroed: bool,
     free: [List; 2],
     /// Emptied since the last flush: this rank's cores may still walk them.
     emptied: [List; 2],
 }
 
 impl Pool {
-    pub fn new() -> Pool {
+    /// All of `base .. base + len_bytes` is free; `zeroed`: it is known to hold zeros.
+    pub fn new((base, len_bytes): (u64, u64), zeroed: bool) -> Pool {
         Pool {
+            unused: [base, base + len_bytes],
+            zeroed,
             free: Default::default(),
             emptied: Default::default(),
         }
+    }
+
+    /// Bytes of frames that were never a table.
+    pub fn unused_bytes(&self) -> u64 {
+        self.unused[1] - self.unused[0]
+    }
+
+    /// A zeroed frame that was never a table.
+    fn fresh(&mut self, machine: impl Machine) -> Option<u64> {
+        let frame = self.unused[0];
+        if self.unused_bytes() < PAGE_BYTES {
+            return None;
+        }
+        self.unused[0] += PAGE_BYTES;
+        if !self.zeroed {
+            machine.zero(frame, PAGE_BYTES);
+        }
+        Some(frame)
+    }
+
+    /// Whether there are tables for two new mappings of `len_bytes` each, wherever they lie.
+    pub fn has_room_for_two(&self, len_bytes: u64) -> bool {
+        let lowest = 2 * (len_bytes / span(2) + 2);
+        // Of the level above, two at either end.
+        let above = 2 * (len_bytes / span(3) + 2);
+        let free = self.free[0].len.saturating_sub(RESERVED) as u64;
+        (lowest.saturating_sub(free) + above) * PAGE_BYTES <= self.unused_bytes()
     }
 
     /// Bytes that one of the tables emptied since the last flush covered: of the largest; of none a page.
@@ -98,6 +132,11 @@ impl Pool {
 
 #[cfg(test)]
 impl Pool {
+    /// Has `left` frames that were never a table.
+    pub fn leave(&mut self, left: u64) {
+        self.unused[1] = self.unused[0] + left * PAGE_BYTES;
+    }
+
     /// All free tables.
     pub fn frames(&self, machine: impl Machine) -> std::vec::Vec<u64> {
         let mut frames = std::vec::Vec::new();
@@ -114,15 +153,13 @@ impl Pool {
     }
 }
 
-/// Page tables in memory of a partition.
+/// Page tables of an address space.
 pub(super) struct ShareTables<'a, M> {
     pub machine: M,
-    /// Where new tables come from.
+    /// Where what was mapped goes.
     pub frames: &'a mut Frames,
-    /// Where old ones go.
+    /// Where tables come from, and go.
     pub pool: &'a mut Pool,
-    /// What peers may still see as it was.
-    pub stale: &'a mut Stale,
     pub purpose: Purpose,
 }
 
@@ -153,7 +190,7 @@ impl<M: Machine> ShareTables<'_, M> {
         (0..self.pool.free.len()).all(|i| {
             // BOUND: RESERVED.
             while self.pool.free[i].len < RESERVED {
-                let Some(frame) = self.fresh_table() else {
+                let Some(frame) = self.pool.fresh(self.machine) else {
                     break;
                 };
                 self.pool.free[i].push(self.machine, frame);
@@ -169,19 +206,6 @@ impl<M: Machine> ShareTables<'_, M> {
                 .retire(pa, len_bytes, clean)
                 .expect("what was mapped was in use");
         }
-    }
-
-    fn fresh_table(&mut self) -> Option<u64> {
-        let frame = self.frames.alloc(PageSize::Size4K)?;
-        if !self.stale.is_empty() {
-            // Among what peers may still see it may have been data.
-            self.machine.flush_windows();
-            self.stale.clear();
-        }
-        if !frame.zero {
-            self.machine.zero(frame.addr, PageSize::Size4K.bytes());
-        }
-        Some(frame.addr)
     }
 
     /// The lists of tables of `level`.
@@ -209,7 +233,7 @@ impl<M: Machine> Tables for ShareTables<'_, M> {
         Self::index(level)
             .filter(|&i| self.pool.free[i].len > kept)
             .and_then(|i| self.pool.free[i].pop(self.machine))
-            .or_else(|| self.fresh_table())
+            .or_else(|| self.pool.fresh(self.machine))
     }
 
     fn free_table(&mut self, frame: u64, level: Level) {

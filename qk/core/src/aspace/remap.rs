@@ -2,7 +2,6 @@
 
 use super::{Aspace, Machine};
 use crate::mman::{MmapPlan, RemapPlan, Span};
-use crate::page::{PAGE_BYTES, PageSize};
 use crate::paging;
 use crate::regions::Region;
 use abi::Errno;
@@ -74,7 +73,8 @@ impl<M: Machine> Aspace<M> {
             .map_err(|_| Errno::ENOMEM)?;
         let backs = region.is_backed();
         if change.keep_old && backs {
-            self.check_free(len_bytes + table_bytes(len_bytes))?;
+            self.check_free(len_bytes)?;
+            self.check_tables_for_two(len_bytes)?;
         }
         let max = self.max_page(&region);
         if let Some(more) = more.filter(|_| backs) {
@@ -117,12 +117,6 @@ impl<M: Machine> Aspace<M> {
         });
         Ok(moved?)
     }
-}
-
-/// The page tables that a range of this length may need, wherever it lies, in bytes.
-fn table_bytes(len_bytes: u64) -> u64 {
-    // Of the levels above, two each at the most.
-    (len_bytes / PageSize::Size2M.bytes() + 2 + 2 + 2) * PAGE_BYTES
 }
 
 /// A region like `whole`, elsewhere.

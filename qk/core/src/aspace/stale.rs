@@ -1,9 +1,9 @@
 //! Addresses that peers may still see as they were: a core that used a window on this rank keeps translations of it after
 //! the rank has unmapped the memory, for no flush is requested (docs/adr/0018).
 //!
-//! Most of that is harmless: what is behind such a translation is memory of this same rank. Two uses are not, and wait until
-//! those cores have dropped what they hold: showing another frame at such an address, which a peer would not see; and making
-//! a page table of a frame that was data, which a peer could write to.
+//! Most of that is harmless: what is behind such a translation is memory of this same rank. One use is not, and waits until
+//! those cores have dropped what they hold: showing another frame at such an address, which a peer would not see. (Page tables
+//! have memory of their own: a frame that was data never becomes one.)
 
 /// Ranges that are told apart; more are merged.
 const RANGES: usize = 4;
@@ -17,12 +17,6 @@ pub(super) struct Stale {
 }
 
 impl Stale {
-    /// Whether nothing was put in.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// Whether an address of `start .. end` is in the set.
     pub fn meets(&self, start: u64, end: u64) -> bool {
         let mut ranges = self.ranges[..self.len].iter();
@@ -87,7 +81,7 @@ mod tests {
                 prop_assert!(!stale.meets(0, low.unwrap()) && !stale.meets(high.unwrap(), 2000));
             }
             stale.clear();
-            prop_assert!(stale.is_empty() && !stale.meets(0, 2000));
+            prop_assert!(!stale.meets(0, 2000));
         }
     }
 

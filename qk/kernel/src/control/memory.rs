@@ -6,7 +6,8 @@ use abi::map::{MAX_RAM_RANGES, PAGE, USER_BASE, USER_TOP};
 use arrayvec::ArrayVec;
 use hal::addr::{Phys, PhysRange};
 use hal::ranges::Ranges;
-use hal::sync::Mutex;
+use hal::sync::{Mutex, Once};
+use qk_core::aspace::Memory;
 use qk_core::mman::{MmapPlan, ProtectPlan};
 use qk_core::regions::{Kind, Prot, Region, RegionFlags};
 use wire::boot::flag;
@@ -21,14 +22,25 @@ static MEMORY: Mutex<Ranges> = Mutex::new(Ranges::new());
 static PARTITIONS: Mutex<ArrayVec<(usize, PhysRange), { abi::map::MAX_RANKS }>> =
     Mutex::new(ArrayVec::new_const());
 
-/// Sets what memory there is for ranks: as many ranges as the PCT works with.
-pub fn set_memory(mut ranges: Ranges) {
+/// Page tables of the ranks, in the same order, as many bytes for each. No partition has any of it, so no proxy maps it.
+static TABLES: Once<(PhysRange, u64)> = Once::new();
+
+/// Sets what memory there is for ranks, as many ranges as the PCT works with, and what is for page tables of `ranks` of them.
+pub fn set_memory(mut ranges: Ranges, tables: PhysRange, ranks: u64) {
     ranges.keep_largest(MAX_RAM_RANGES);
     let lost = ranges.lost();
     if lost.ranges > 0 {
         log::warn!("{lost}");
     }
     *MEMORY.lock() = ranges;
+    let each = tables.len_bytes() / ranks & !(PAGE - 1);
+    assert!(TABLES.set((tables, each)).is_ok(), "memory is set once");
+}
+
+/// Where the page tables of a rank lie: base and length.
+fn tables(rank: &Rank) -> Option<(u64, u64)> {
+    let (all, each) = TABLES.get()?;
+    Some((all.start.0 + rank.id as u64 * each, *each))
 }
 
 pub fn memory_range(index: u64, to: u64) -> Result<u64, Errno> {
@@ -64,9 +76,12 @@ pub fn aspace_create(rank: &'static Rank, base: u64, len_bytes: u64) -> Result<u
     {
         return Err(Errno::EBUSY);
     }
-    let zeroed = host::config().has(flag::RAM_ZEROED);
-    let aspace = Aspace::new(Owner(Some(rank)), base, len_bytes, zeroed, REGIONS, PIECES)
-        .ok_or(Errno::ENOMEM)?;
+    let memory = Memory {
+        partition: (base, len_bytes),
+        tables: tables(rank).ok_or(Errno::ENOMEM)?,
+        zeroed: host::config().has(flag::RAM_ZEROED),
+    };
+    let aspace = Aspace::new(Owner(Some(rank)), memory, REGIONS, PIECES).ok_or(Errno::ENOMEM)?;
     partitions.push((rank.id, partition));
     rank.host.publish_partition(base, len_bytes);
     *rank.aspace.lock() = Some(aspace);

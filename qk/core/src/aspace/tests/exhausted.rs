@@ -2,53 +2,41 @@
 
 use super::text::{pieces, region, value};
 use super::*;
+use crate::mman::{RemapPlan, Span};
 
-/// Pages below the border of two tables, which need tables of their own, and above it, which have one.
+/// Pages below the border of two tables, and above it.
 const LARGE: u64 = 3 * 512;
 const SMALL: u64 = 511;
 
-/// Takes every frame that is left.
-fn fill(a: &mut Aspace<Node>) {
-    for pages in [512, 64, 8, 1] {
-        while a.mmap(0, pages, RW, 0).is_ok() {}
-    }
-    Node.sync();
-    a.reclaim();
-    while a.mmap(0, 1, RW, 0).is_ok() {}
-}
-
-/// Leaves so many pages free and none that a table could be made of: what was set aside for tables is taken as well.
-fn leave(a: &mut Aspace<Node>, pages: u64) {
+/// Leaves one page table, and none of those that are set aside for borders.
+fn leave_one(a: &mut Aspace<Node>) {
     let own = A + (2 << 30);
-    a.mmap(own, 2 * 512 + LARGE, RW, FIXED).unwrap();
-    let small = own + (2 * 512 + LARGE) * P;
-    a.mmap(small, 256, RW, FIXED).unwrap();
-    a.mmap(small + 256 * P, 256, RW, FIXED).unwrap();
-    fill(a);
+    a.mmap(own, 2 * 512, RW, FIXED).unwrap();
+    a.pool.leave(0);
     // Two splits take the tables that are set aside.
     a.mprotect(own, 1, 1).unwrap();
     a.mprotect(own + M2, 1, 1).unwrap();
-    a.munmap(own + 2 * M2, pages).unwrap();
+    a.pool.leave(1);
 }
 
 /// Undoing it split a large page for which no table was set aside: the kernel panicked.
 #[test]
 fn an_mprotect_that_finds_no_table_half_way_changes_nothing() {
     let mut a = space(6000);
-    // Below the border there are no tables yet, above it there are all.
+    // Below the border one table is enough for large pages; above it there is none.
     let border = A;
     let reserved = border - LARGE * P;
-    a.mmap(border + SMALL * P, 1, RW, FIXED).unwrap();
     a.mmap(reserved, LARGE + SMALL, 0, FIXED).unwrap();
-    leave(&mut a, LARGE + SMALL);
+    let used = a.usage().used;
+    leave_one(&mut a);
     let changed = a.mprotect(reserved, LARGE + SMALL, RW);
     assert_eq!(changed, Err(Errno::ENOMEM));
     assert_eq!((a.read(reserved), a.read(border)), (None, None));
     a.check();
-    // What was freed is there again.
+    // What was taken is there again.
     Node.sync();
     a.reclaim();
-    a.mmap(0, LARGE + SMALL - 8, RW, 0).unwrap();
+    assert_eq!(a.usage().used, used + 2 * 512 * P);
     a.check();
 }
 
@@ -84,15 +72,14 @@ fn what_was_there_survives_an_mprotect_that_fails() {
     a.mprotect(A, 9, 0).unwrap();
     let below = A - LARGE * P;
     a.mmap(below, LARGE, 0, FIXED).unwrap();
-    a.mmap(A + 9 * P, SMALL - 9, 0, FIXED).unwrap();
-    a.mmap(A + SMALL * P, 1, RW, FIXED).unwrap();
-    leave(&mut a, LARGE + SMALL - 9);
+    a.mmap(A + 9 * P, LARGE, 0, FIXED).unwrap();
+    leave_one(&mut a);
     let before = [0, 3, 4, 7, 8].map(|page| held(&mut a, A + page * P));
     assert_eq!(
         before,
         [Some(value(0)), Some(value(3)), Some(5), Some(0), Some(6)]
     );
-    assert_eq!(a.mprotect(below, LARGE + SMALL, 1), Err(Errno::ENOMEM));
+    assert_eq!(a.mprotect(below, 2 * LARGE, 1), Err(Errno::ENOMEM));
     assert_eq!(
         before,
         [0, 3, 4, 7, 8].map(|page| held(&mut a, A + page * P))
@@ -111,10 +98,50 @@ fn a_move_that_finds_no_table_half_way_leaves_no_translation() {
     a.mmap(to - P, 1, RW, FIXED).unwrap();
     let from = a.mmap(0, 4, RW, 0).unwrap();
     assert!(a.write(from, 1));
-    fill(&mut a);
+    a.pool.leave(0);
     assert_eq!(a.mremap(from, 4, 4, Some(to)), Err(Errno::ENOMEM));
     // When what was there went, and when what was shown there did.
     assert_eq!(Node::flushes_of(to, to + 4 * P), 2);
     assert_eq!((a.read(from), a.read(to)), (Some(1), None));
     a.check();
+}
+
+/// A mapping that moves and leaves its addresses mapped (MREMAP_DONTUNMAP) had moved when there was no table for what is left,
+/// which had no large page any more.
+#[test]
+fn a_move_that_leaves_its_place_mapped_has_tables_for_both() {
+    let mut a = space(3 * 512);
+    let from = A + (4 << 30);
+    a.mmap(from, 512, RW, FIXED).unwrap();
+    assert!(a.write(from, 1));
+    // No large page is left.
+    let apart = a.mmap(0, 1024, RW, 0x20000).unwrap();
+    a.munmap(apart + P, 1022).unwrap();
+    Node.sync();
+    let to = A + P;
+    let plan = RemapPlan::Move {
+        to,
+        from: Span {
+            start: from,
+            end: from + M2,
+        },
+        more: None,
+        replace: None,
+        trim: None,
+        keep_old: true,
+    };
+    for left in 0..16 {
+        a.pool.leave(left);
+        let moved = a.remap(&plan).is_ok();
+        let expected = match moved {
+            true => (Some(0), Some(1)),
+            false => (Some(1), None),
+        };
+        assert_eq!((a.read(from), a.read(to)), expected, "{left} left");
+        a.check();
+        if moved {
+            return;
+        }
+    }
+    panic!("sixteen tables are more than it takes");
 }

@@ -352,6 +352,10 @@ impl Aspace<Node> {
         with(|s| check_table(s, root, 4));
         let mut frames = Node::table_frames();
         frames.extend(self.pool.frames(Node));
+        assert!(
+            frames.iter().all(|frame| !self.frames.holds(*frame, P)),
+            "a page table lies in the partition"
+        );
         with(|s| {
             for ((level, va), leaf) in &s.peer.leaves {
                 let pages = (0..span(*level)).step_by(P as usize);

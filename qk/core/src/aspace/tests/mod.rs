@@ -23,12 +23,24 @@ const RW: u64 = 3;
 const READ_EXEC: u64 = 5;
 const PRIVATE_ANON: u64 = 0x22;
 const FIXED: u64 = 0x10;
+/// Where page tables lie.
+const TABLES: u64 = 0x2000_0000;
 /// Where the clock page lies: outside of any partition.
 const CLOCK: u64 = 0x1000;
 
 fn space(pages: u64) -> Aspace<Node> {
+    space_with(pages, 10_000, 10_000)
+}
+
+/// With so many pages of memory, so many for page tables, and at most so many pieces.
+fn space_with(pages: u64, tables: u64, pieces: usize) -> Aspace<Node> {
     Node::reset();
-    Aspace::new(Node, PARTITION, pages * P, true, 1000, 10_000).expect("room for tables")
+    let memory = Memory {
+        partition: (PARTITION, pages * P),
+        tables: (TABLES, tables * P),
+        zeroed: true,
+    };
+    Aspace::new(Node, memory, 1000, pieces).expect("room for tables")
 }
 
 impl Aspace<Node> {
@@ -147,13 +159,16 @@ fn a_file_is_not_discarded() {
     }
 }
 
-/// With the partition full, munmap inside of a large page found no frame for the table that the split takes: ENOMEM, after the
+/// With all memory in use, munmap inside of a large page found no frame for the table that the split takes: ENOMEM, after the
 /// region had gone. A later mmap there showed the old contents.
 #[test]
 fn a_full_partition_can_be_unmapped_in_parts() {
     let mut a = space(1536);
     let big = a.mmap(0, 512, RW, 0).unwrap();
-    while a.mmap(0, 1, RW, 0).is_ok() {}
+    a.mmap(A, 1, RW, FIXED).unwrap();
+    a.pool.leave(0);
+    assert_eq!(a.mmap(A + M2, 1, RW, FIXED), Err(Errno::ENOMEM));
+    while a.mmap(A + P, 1, RW, 0).is_ok() {}
     assert!(a.write(big + 5 * P, 1));
     for page in 3..500 {
         a.munmap(big + page * P, 1).unwrap();
@@ -222,7 +237,7 @@ fn a_peer_sees_what_is_mapped_anew_at_an_address() {
 fn a_peer_finds_a_page_whose_table_was_another_one() {
     let mut a = space(2048);
     let small = FIXED | 0x20000;
-    // Enough tables for what follows: one more would be a frame that may have been data, which makes the peer forget.
+    // Enough tables for what follows, which are used again.
     for i in 0..6 {
         a.mmap(A + i * M2, 1, RW, small).unwrap();
     }
@@ -251,9 +266,9 @@ fn peers_are_not_flushed_for_addresses_that_were_vacant() {
 }
 
 /// A frame of data became a page table while a peer's core had a translation of it: the peer could write entries, and reach
-/// all memory by them.
+/// all memory by them. And a proxy that had mapped all of the partition could write them at any time.
 #[test]
-fn a_page_table_is_no_frame_that_a_peer_may_write_to() {
+fn page_tables_lie_outside_of_the_partition() {
     let mut a = space(600);
     let mut at = A;
     while a.mmap(at, 1, RW, FIXED | 0x20000).is_ok() {
@@ -267,6 +282,7 @@ fn a_page_table_is_no_frame_that_a_peer_may_write_to() {
         a.mmap(A + i * M2, 1, RW, FIXED | 0x20000).unwrap();
         a.check();
     }
+    assert_eq!(Node::peer_flushes(), 0);
 }
 
 /// What a rank protects is protected from its peers when mprotect returns.
@@ -347,9 +363,7 @@ fn adjacent_frames_are_told_at_once() {
 fn an_mmap_that_fails_leaves_nothing_with_the_proxy() {
     let mut a = space(1024);
     a.mmap(A - 8 * P, 1, RW, FIXED).unwrap();
-    while a.usage().partition - a.usage().used > 6 * P {
-        a.mmap(0, 1, RW, 0).unwrap();
-    }
+    a.pool.leave(0);
     Node.sync();
     let (used, shown) = (a.usage().used, Node::shown());
     // There are frames for six pages, but none for the page tables of those from A on.
@@ -385,7 +399,7 @@ fn memory_is_left_out_of_a_core_file_and_put_back() {
 #[test]
 fn a_space_that_is_cleared_is_as_good_as_new() {
     let mut a = space(4096);
-    let new = a.usage().used;
+    let unused = a.pool.unused_bytes();
     for round in 0..20 {
         a.mmap(A, 4, RW, FIXED).unwrap();
         a.mmap(A + M2, 1200, RW, FIXED).unwrap();
@@ -408,12 +422,10 @@ fn a_space_that_is_cleared_is_as_good_as_new() {
         a.check();
     }
     a.mmap(A, 1, RW, FIXED).unwrap();
-    // Tables stay tables.
-    assert!(
-        a.usage().used < new + 16 * P,
-        "{} bytes are lost",
-        a.usage().used - new
-    );
+    assert_eq!(a.usage().used, P);
+    // Tables are used again.
+    let tables = unused - a.pool.unused_bytes();
+    assert!(tables < 16 * P, "{tables:#x} bytes are lost");
 }
 
 /// What Linux writes for a call under way changes no page table: a page that it had written was handed out again as zeros, and

@@ -41,8 +41,7 @@ fn mappings_that_follow_each_other_do_not_scatter() {
 /// What would need too many is refused, with everything as it was, and can be had when others are gone.
 #[test]
 fn too_many_pieces_are_refused() {
-    Node::reset();
-    let mut a = Aspace::new(Node, PARTITION, 8000 * P, true, 1000, 200).expect("room for tables");
+    let mut a = space_with(8000, 1000, 200);
     a.mmap(A, 1000, RW, FIXED).unwrap();
     a.mmap(A + 4 * M2, 1000, RW, FIXED).unwrap();
     let mut refused = 0;
