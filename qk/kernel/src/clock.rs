@@ -39,3 +39,10 @@ pub fn now_ns() -> (u64, u64) {
 pub fn monotonic_ns() -> u64 {
     now_ns().0
 }
+
+/// The TSC value `ns` from now, or just after it; of what is very far, one that is never reached.
+pub fn deadline_after(ns: u64) -> u64 {
+    hal::time::tsc()
+        .saturating_add(ticks(ns.min(FAR_NS)))
+        .saturating_add(1)
+}

@@ -20,6 +20,7 @@ mod cpu_clock;
 mod crash;
 mod debug;
 mod delivery;
+mod dispatch;
 mod events;
 mod exec;
 mod exit;
@@ -51,6 +52,7 @@ use abi::map::{PAGE, PAGE_2M};
 use hal::boot::Boot;
 use hal::panic::PanicReport;
 use hal::traps::Handlers;
+use qk_core::sched::CoreSet;
 use ram::Free;
 use wire::boot::{flag, heap_bytes, table_bytes, thread_memory};
 
@@ -84,7 +86,10 @@ fn main(boot: Boot) -> ! {
     hal::time::init(host::tsc_hz());
     clock::init(hal::time::tsc_hz());
     hal::doorbell::init();
-    sched::init(cpus);
+    timer::init(cpus);
+    host::ship::init(cpus);
+    sched::init(cpus, dispatch::HOOKS);
+    sched::make_room(CoreSet::of(0, cpus), 1).expect("the heap has room for the PCT");
     futex::init(cpus);
     thread::set_room(for_threads as usize / thread::heap_bytes() / ranks.max(1) as usize);
     rank::init(config);
@@ -116,9 +121,18 @@ fn main(boot: Boot) -> ! {
         events::pct_is_lost();
     }
     preempt::up();
-    hal::cpu::start_aps(sched::idle);
+    hal::cpu::start_aps(run_core);
     host::show_clock();
     host::up(loaded.is_ok());
+    run_core()
+}
+
+/// What every core does from boot on.
+fn run_core() -> ! {
+    sched::adopt();
+    stats::begin();
+    // Proxies that attached before this core could be rung.
+    events::look(hal::cpu::id());
     sched::idle()
 }
 

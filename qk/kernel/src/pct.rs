@@ -69,7 +69,7 @@ pub fn load(initrd: PhysRange, partition: PhysRange, zeroed: bool) -> Result<(),
     task.context()
         .begin(image.entry, STACK_TOP, Phys(aspace.root()), sched::ARRIVED);
     let _ = ASPACE.set(aspace); // loaded once
-    task.start(None, 0, CoreSet::of(0, hal::cpu::expected()));
+    sched::start(task, None, 0, CoreSet::of(0, hal::cpu::expected()));
     Ok(())
 }
 

@@ -328,7 +328,7 @@ impl Rank {
         main.task
             .context()
             .begin(entry, stack, root, sched::ARRIVED);
-        main.task.start(Some(main), first, cores);
+        sched::start(&main.task, Some(main), first, cores);
         Ok(())
     }
 
@@ -346,7 +346,7 @@ impl Rank {
         main.pending_work.store(true, Ordering::SeqCst);
         let context = main.task.context();
         context.begin(entry, stack, root, sched::ARRIVED);
-        main.task.start(Some(main), reload.core, reload.allowed);
+        sched::start(&main.task, Some(main), reload.core, reload.allowed);
     }
 
     /// Processor time of all threads, ended ones too, in ns.

@@ -13,7 +13,6 @@ use alloc::boxed::Box;
 use hal::sync::{Mutex, MutexGuard, Once};
 use qk_core::posix_timers::Clock;
 use qk_core::sched::deadlines::Deadlines;
-use qk_core::sched::slice::{Due, Slice};
 use qk_core::signals::{SigInfo, Signal};
 use wire::boot::MAX_CPUS;
 
@@ -26,8 +25,6 @@ pub use intervals::{
 };
 use intervals::{alarm_real, expire_cpu_time, real_taken};
 
-/// How long a task runs when others wait for its core.
-const SLICE_NS: u64 = 4_000_000;
 /// Deadlines that one interrupt acts on; another follows at once for the rest.
 const AT_ONCE: usize = 2;
 /// The TSC value of a timer that is off.
@@ -58,8 +55,6 @@ struct CoreTimer {
     /// How many tasks and POSIX timers they have room for; changed with the deadlines locked.
     tasks: AtomicUsize,
     timers: AtomicUsize,
-    /// Of the running task (TSC).
-    slice: Slice,
     /// What the hardware is set to (TSC), or [`NEVER`].
     armed: AtomicU64,
 }
@@ -71,7 +66,6 @@ static CORES: [CoreTimer; MAX_CPUS] = [const {
         first: AtomicU64::new(0),
         tasks: AtomicUsize::new(0),
         timers: AtomicUsize::new(0),
-        slice: Slice::new(),
         armed: AtomicU64::new(0),
     }
 }; MAX_CPUS];
@@ -133,17 +127,9 @@ pub fn make_room(cpu: usize, tasks: usize) -> Result<(), Errno> {
 
 /// Sets this core's timer to what is due first.
 #[inline(never)] // It is in many functions, which are to stay small.
-fn arm() {
+pub fn arm() {
     let core = here();
-    let mut due = core.first.load(Ordering::Relaxed).max(1);
-    match core.slice.due(due, hal::time::tsc) {
-        Due::At(end) => due = end,
-        Due::Over => {
-            if let Some(thread) = thread::current() {
-                thread.pending_work.store(true, Ordering::Relaxed);
-            }
-        }
-    }
+    let mut due = sched::slice_due(core.first.load(Ordering::Relaxed).max(1));
     if let Some(thread) = thread::current()
         && thread.rank.counts_cpu_time()
         && let Some(used_up) = cpu_deadline(thread)
@@ -185,7 +171,7 @@ fn cpu_deadline(thread: &Thread) -> Option<u64> {
         .into_iter()
         .chain(of_thread)
         .min()
-        .map(deadline_after)
+        .map(clock::deadline_after)
 }
 
 /// The thread that runs here goes on after it waited, and with it its rank's processor time.
@@ -197,7 +183,7 @@ pub fn go_on(_: &Thread) {
 /// stays as it is, and is set anew when it expires: threads that switch often leave the hardware alone.
 pub fn enter(thread: &Thread, shared: bool) {
     let core = here();
-    let slice_end = core.slice.begin(shared, sched::is_wanted, slice_end);
+    let slice_end = sched::begin_slice(shared);
     let armed = core.armed.load(Ordering::Relaxed);
     let as_it_is = match slice_end {
         0 => armed == NEVER,
@@ -208,65 +194,14 @@ pub fn enter(thread: &Thread, shared: bool) {
     }
 }
 
-/// This core is not shared any more: it runs nothing, or a task that yields by itself.
-#[inline]
-pub fn alone() {
-    if here().slice.is_shared() {
-        end_sharing();
-    }
-}
-
-#[cold]
-#[inline(never)] // Out of the way of a task that yields by itself.
-fn end_sharing() {
-    let is_wanted = || thread::current().is_some() && sched::is_wanted();
-    here().slice.begin(false, is_wanted, slice_end);
-    arm();
-}
-
-/// Of a slice that begins now.
-fn slice_end() -> u64 {
-    deadline_after(SLICE_NS)
-}
-
 /// Another core may have queued a task here, or changed what this core's timer depends on.
 pub fn look() {
     if sched::is_wanted() {
-        share();
+        sched::share();
     }
     if thread::current().is_some_and(|thread| thread.rank.counts_cpu_time()) {
         arm();
     }
-}
-
-/// Others wait for this core: what runs there has a slice from now on.
-pub fn share() {
-    let core = here();
-    if thread::current().is_some()
-        && let Some(end) = core.slice.share(slice_end)
-        && end < core.armed.load(Ordering::Relaxed)
-    {
-        set(core, end);
-    }
-}
-
-/// What runs here lets others go first before it returns to ring 3.
-pub fn end_slice() {
-    if let Some(thread) = thread::current() {
-        here().slice.end();
-        thread.pending_work.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Whether what runs on core `cpu` has a slice only.
-pub fn is_shared(cpu: usize) -> bool {
-    CORES[cpu].slice.is_shared()
-}
-
-/// Whether the slice of what runs here is over.
-#[inline]
-pub fn is_slice_over() -> bool {
-    here().slice.is_over(hal::time::tsc)
 }
 
 /// Sets the end of a thread's sleep; `None` clears it.
@@ -288,13 +223,6 @@ pub fn set_sleep(thread: &Thread, deadline_tsc: Option<u64>) {
     }
 }
 
-/// The TSC value `ns` from now, or just after it; of what is very far, one that is never reached.
-pub fn deadline_after(ns: u64) -> u64 {
-    hal::time::tsc()
-        .saturating_add(clock::ticks(ns.min(clock::FAR_NS)))
-        .saturating_add(1)
-}
-
 /// The timer interrupt.
 pub fn expired() {
     let core = here();
@@ -312,7 +240,7 @@ pub fn expired() {
         }
     }
     if let Some(thread) = thread::current() {
-        if is_slice_over() {
+        if sched::is_slice_over() {
             thread.pending_work.store(true, Ordering::Relaxed);
         }
         if thread.rank.counts_cpu_time() {

@@ -45,7 +45,7 @@ pub fn relative(thread: &Thread, timeout: u64) -> Result<Until, Errno> {
     let ns = timespec_ns(get_words(timeout)?)?;
     let kept = thread.take_sleep_end();
     Ok(Until::Relative(
-        kept.unwrap_or_else(|| timer::deadline_after(ns)),
+        kept.unwrap_or_else(|| clock::deadline_after(ns)),
     ))
 }
 
@@ -60,7 +60,7 @@ pub fn absolute(timeout: u64, realtime: bool) -> Result<Until, Errno> {
     let ns = timespec_ns(get_words(timeout)?)?;
     let (mono_ns, real_ns) = clock::now_ns();
     let from_now = ns.saturating_sub(if realtime { real_ns } else { mono_ns });
-    Ok(Until::Absolute(timer::deadline_after(from_now)))
+    Ok(Until::Absolute(clock::deadline_after(from_now)))
 }
 
 /// FUTEX_WAIT_BITSET.

@@ -3,7 +3,7 @@
 //! The caller first spins, since a worker that was just used answers within microseconds, unless the call is one that blocks
 //! or others wait for the core; then it parks until the proxy rings the core that the caller named.
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use abi::Errno;
 use abi::control::HostOp;
@@ -57,8 +57,6 @@ struct Waiters {
 /// A core's state of waiting for answers.
 struct Answers {
     waiters: Once<Mutex<Waiters>>,
-    /// Some are still to be looked at.
-    more: AtomicBool,
     /// Doorbells so far.
     rings: AtomicU64,
 }
@@ -67,7 +65,6 @@ struct Answers {
 static ANSWERS: [Answers; MAX_CPUS] = [const {
     Answers {
         waiters: Once::new(),
-        more: AtomicBool::new(false),
         rings: AtomicU64::new(0),
     }
 }; MAX_CPUS];
@@ -104,7 +101,7 @@ pub fn rung() {
     let here = &ANSWERS[hal::cpu::id()];
     here.rings.fetch_add(1, Ordering::Release);
     look(here, true);
-    if here.more.load(Ordering::Relaxed)
+    if sched::has_left_work()
         && let Some(thread) = thread::current()
     {
         // It looks at the rest on its way back to ring 3, or before it halts again.
@@ -116,7 +113,7 @@ pub fn rung() {
 #[inline]
 pub fn look_on() {
     let here = &ANSWERS[hal::cpu::id()];
-    while here.more.load(Ordering::Relaxed) {
+    while sched::has_left_work() {
         preempt::take_interrupts();
         look(here, false);
     }
@@ -139,7 +136,7 @@ fn look(here: &Answers, afresh: bool) {
             take_out(list, *due);
         }
     }
-    here.more.store(*due > 0, Ordering::Relaxed);
+    sched::leave_work(*due > 0);
 }
 
 /// Takes a waiter out, whose place the last one takes.

@@ -9,23 +9,11 @@ use qk_core::sched::park::HaltFlag;
 use qk_core::sched::queue::RunQueue;
 use qk_core::sched::queues::{self, Counts, Whereabouts};
 
-use super::{Core, Task, core, cores, pct};
-use crate::host::ship;
-use crate::{preempt, timer};
+use super::slices;
+use super::task::{Core, Owner, Runnable, Task, cores, hooks, pct};
+use crate::preempt;
 
 static COUNTS: Counts = Counts::new();
-
-/// A task, compared by identity.
-#[derive(Clone, Copy)]
-pub(super) struct Runnable(pub &'static Task);
-
-impl PartialEq for Runnable {
-    fn eq(&self, other: &Runnable) -> bool {
-        core::ptr::eq(self.0, other.0)
-    }
-}
-
-impl Eq for Runnable {}
 
 impl queues::Task for Runnable {
     fn whereabouts(&self) -> &Whereabouts {
@@ -39,8 +27,8 @@ impl queues::Task for Runnable {
     }
 
     fn has_to_look(&self) {
-        if let Some(thread) = self.0.thread() {
-            thread.pending_work.store(true, Ordering::SeqCst);
+        if let Some(owner) = self.0.owner() {
+            owner.note_work();
         }
     }
 }
@@ -78,14 +66,14 @@ impl queues::Node for Node {
     /// Also when the PCT's task halts: what it waits for may have come with the same interrupt, and then it goes on.
     fn share(&self, first: bool) {
         if first {
-            timer::end_slice();
+            slices::end();
         } else {
-            timer::share();
+            slices::share();
         }
     }
 
     fn is_shared(&self, cpu: usize) -> bool {
-        timer::is_shared(cpu)
+        slices::is_shared(cpu)
     }
 
     fn interrupt(&self, cpu: usize) {
@@ -97,11 +85,6 @@ impl queues::Node for Node {
 #[inline]
 pub(super) fn next() -> Option<&'static Task> {
     queues::next(&Node).map(|task| task.0)
-}
-
-/// Whether others wait for this core.
-pub fn is_wanted() -> bool {
-    !core().queue.lock().is_empty()
 }
 
 /// Makes room for `tasks` more that may run on any of `allowed`: wherever a core lists them.
@@ -127,12 +110,42 @@ pub fn make_room(allowed: CoreSet, tasks: usize) -> Result<(), Errno> {
 /// Each list may have to be moved as a whole.
 fn make_room_on(core: &Core, cpu: usize, tenants: usize) -> Result<(), Errno> {
     const MOVED_WORDS: u32 = 6; // of a tenant, at most
-    let work = MOVED_WORDS * tenants as u32;
     core.queue.lock().try_reserve(tenants)?;
-    preempt::point(work);
-    timer::make_room(cpu, tenants)?;
-    preempt::point(work);
-    ship::make_room(cpu, tenants)?;
-    preempt::point(work);
-    Ok(())
+    preempt::point(MOVED_WORDS * tenants as u32);
+    (hooks().make_room)(cpu, tenants)
+}
+
+/// Makes a task of `owner`'s runnable: its context has begun. It starts on `core`, if that is allowed and nothing speaks against it.
+/// `None`: it is the PCT's.
+pub fn start(
+    task: &'static Task,
+    owner: Option<&'static dyn Owner>,
+    core: usize,
+    allowed: CoreSet,
+) {
+    if let Some(owner) = owner {
+        let _ = task.owner.set(owner);
+    }
+    task.fresh.store(true, Ordering::Relaxed);
+    queues::start(&Node, Runnable(task), core, allowed);
+}
+
+/// Changes where a task may run; it goes there when it next could run, or when its core is notified.
+pub fn allow(task: &'static Task, allowed: CoreSet) {
+    queues::allow(&Node, Runnable(task), allowed);
+}
+
+/// Makes a parked task runnable, or lets its next [`park`] return at once.
+pub fn unpark(task: &'static Task) {
+    queues::unpark(&Node, Runnable(task));
+}
+
+/// As [`unpark`]; a task that runs on another core in ring 3 enters the kernel now.
+pub fn interrupt(task: &'static Task) {
+    queues::interrupt(&Node, Runnable(task));
+}
+
+/// Lets the PCT run, on this core if it waits.
+pub fn unpark_pct() {
+    queues::unpark_here(&Node, Runnable(pct()));
 }

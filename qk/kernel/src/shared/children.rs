@@ -16,12 +16,12 @@ use qk_core::regions::RegionFlags;
 use super::pool::node;
 use super::{is_shared, next_object};
 use crate::aspace::Aspace;
+use crate::clock;
 use crate::futex;
 use crate::host::ship;
 use crate::rank::Rank;
 use crate::result::SysResult;
 use crate::thread::Thread;
-use crate::timer;
 
 /// How long a waiter does not read the word, in nanoseconds.
 const POLL_NS: u64 = 5_000_000;
@@ -84,7 +84,7 @@ pub fn is_mapped(thread: &'static Thread, pa: u64, len_bytes: u64) -> bool {
 #[inline]
 pub fn poll(key: Key) -> Option<u64> {
     let shared = is_shared(key) && SHARING.load(Ordering::SeqCst) != 0;
-    shared.then(|| timer::deadline_after(POLL_NS))
+    shared.then(|| clock::deadline_after(POLL_NS))
 }
 
 /// Notes it if all children that shared frames are gone.

@@ -215,9 +215,8 @@ fn begin(call: &Call<'_>, thread: &'static Thread, request: &Request, tid: u64, 
         thread.pending_work.store(true, Ordering::SeqCst);
     }
     let near = call.thread.task.core();
-    thread
-        .task
-        .start(Some(thread), near, call.thread.task.allowed());
+    let allowed = call.thread.task.allowed();
+    sched::start(&thread.task, Some(thread), near, allowed);
 }
 
 /// A thread that does not run, with a worker on the host.

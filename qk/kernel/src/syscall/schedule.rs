@@ -63,7 +63,7 @@ pub fn sched_setaffinity(call: &mut Call<'_>) -> SysResult {
     if allowed.is_empty() {
         return Err(Errno::EINVAL);
     }
-    thread.task.allow(allowed);
+    sched::allow(&thread.task, allowed);
     if core::ptr::eq(thread, call.thread) {
         sched::yield_now(&thread.task);
     } else {

@@ -18,7 +18,7 @@ use crate::host::ship;
 use crate::rank::Rank;
 use crate::thread::Thread;
 use crate::user::{MAX_VECTORS, MESSAGE_BYTES, MESSAGE_WORDS, VECTOR_BYTES, get_words};
-use crate::{clock, preempt, signal, stats, timer};
+use crate::{clock, preempt, signal, stats};
 
 /// What a request of ioctl or fcntl may write at most: the largest flat structure is well below a page.
 const REQUEST_BYTES: u64 = 4096;
@@ -58,7 +58,7 @@ fn ship_poll(thread: &'static Thread, row: &Row, mut args: [u64; 6]) -> SysResul
         return ship_row(thread, row, &args); // it does not wait, or for ever
     }
     let kept = thread.take_sleep_end();
-    let deadline = kept.unwrap_or_else(|| timer::deadline_after(limit_ns));
+    let deadline = kept.unwrap_or_else(|| clock::deadline_after(limit_ns));
     if kept.is_some() {
         let left = deadline.saturating_sub(hal::time::tsc());
         args[2] = clock::ticks_to_ns(left).div_ceil(NS_PER_MS);

@@ -9,7 +9,7 @@ use super::others::{is_self, ship_on, thread_of};
 use super::{Call, RESTART_NO_HANDLER, SysResult};
 use crate::thread::Thread;
 use crate::user::{get_u64, get_words, put_bytes, put_u64_opt, put_words_opt, timespec_ns, user};
-use crate::{delivery, sched, sigframe, signal, timer};
+use crate::{clock, delivery, sched, sigframe, signal, timer};
 
 /// sizeof(sigset_t) in the kernel's ABI.
 const SIGSET_BYTES: u64 = 8;
@@ -140,7 +140,7 @@ pub fn sigtimedwait(call: &mut Call<'_>) -> SysResult {
     let wanted = get_set(from)?.without(SigSet::UNSTOPPABLE);
     let deadline = match timeout {
         0 => None,
-        _ => Some(timer::deadline_after(timespec_ns(get_words(timeout)?)?)),
+        _ => Some(clock::deadline_after(timespec_ns(get_words(timeout)?)?)),
     };
     let awaits = &call.thread.awaits;
     awaits.store(wanted.0, Ordering::SeqCst);

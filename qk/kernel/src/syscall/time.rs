@@ -192,7 +192,7 @@ fn sleep_for(call: &Call<'_>, ns: u64, left_to: u64) -> SysResult {
     let deadline = call
         .thread
         .take_sleep_end()
-        .unwrap_or_else(|| timer::deadline_after(ns));
+        .unwrap_or_else(|| clock::deadline_after(ns));
     let result = sleep_until(call.thread, deadline);
     if result.is_err() {
         let left = clock::ticks_to_ns(deadline.saturating_sub(hal::time::tsc()));
@@ -228,7 +228,7 @@ pub fn clock_nanosleep(call: &mut Call<'_>) -> SysResult {
         return sleep_for(call, ns, left_to);
     }
     let from_now = ns.saturating_sub(read_clock(call.thread, clock)?);
-    sleep_until(call.thread, timer::deadline_after(from_now)).map(|()| 0)
+    sleep_until(call.thread, clock::deadline_after(from_now)).map(|()| 0)
 }
 
 fn timeval_ns([s, us]: [u64; 2]) -> Result<u64, Errno> {

@@ -5,7 +5,7 @@ use qk_core::interval::Interval;
 use qk_core::posix_timers::{Clock, Table};
 use qk_core::signals::{SigInfo, Signal, code};
 
-use super::{Alarm, CORES, arm, deadline_after, here, posix};
+use super::{Alarm, CORES, arm, here, posix};
 use crate::rank::{self, Rank};
 use crate::{clock, preempt, signal};
 
@@ -86,7 +86,7 @@ impl Timers {
         let interval = &self.intervals[Which::Real as usize];
         if let Some(due_ns) = interval.due_ns() {
             let from_now = due_ns.saturating_sub(Which::Real.now_ns(rank));
-            let tsc = deadline_after(from_now);
+            let tsc = clock::deadline_after(from_now);
             let alarm = Alarm::Real(rank.id as u32);
             here().keep(alarm, tsc);
             self.real_at = Some((hal::cpu::id(), tsc));

@@ -11,7 +11,7 @@ use qk_core::posix_timers::{Clock, Event, Notify, Setting, Table, Timer};
 use qk_core::sched::CoreSet;
 use qk_core::signals::{Sent, SigInfo, SigSet, Signal};
 
-use super::{AT_ONCE, Alarm, CORES, Timers, arm, deadline_after, here};
+use super::{AT_ONCE, Alarm, CORES, Timers, arm, here};
 use crate::rank::{self, Rank};
 use crate::thread::Thread;
 use crate::{clock, preempt, signal};
@@ -40,7 +40,7 @@ fn now_ns(rank: &Rank, clock: Clock) -> u64 {
 fn keep(rank: &Rank, id: u32, timer: &mut Timer) {
     forget(rank, id, timer);
     if let Some((clock, due_ns)) = timer.due().filter(|(clock, _)| !clock.is_cpu()) {
-        let tsc = deadline_after(due_ns.saturating_sub(now_ns(rank, clock)));
+        let tsc = clock::deadline_after(due_ns.saturating_sub(now_ns(rank, clock)));
         let alarm = Alarm::Posix(rank.id as u32, id);
         here().keep(alarm, tsc);
         timer.kept_at = Some((hal::cpu::id(), tsc));

@@ -1,35 +1,14 @@
-//! What a core does while it has nothing to run.
+//! How a core halts that has nothing to run.
 
 use qk_core::sched::queues as run_queues;
 use wire::word::Word;
 
-use super::queues::{Node, next};
-use super::{CURRENT, core, switch};
-use crate::host::ship;
-use crate::{clock, events, stats};
+use super::queues::Node;
+use super::task::{CURRENT, core};
+use crate::{clock, stats};
 
 /// How long a core polls before it halts, if it polls: longer than the host takes to wake a halted one.
 const POLL_NS: u64 = 50_000;
-
-/// What every core does when it has nothing to do, on the stack it started on.
-pub fn idle() -> ! {
-    let core = core();
-    assert!(
-        core.idle.set(hal::task::adopt()).is_ok(),
-        "core started twice"
-    );
-    stats::begin();
-    // Proxies that attached before this core could be rung.
-    events::look(hal::cpu::id());
-    // BOUND: every turn ends in a task or a halt, which let interrupts in.
-    loop {
-        ship::look_on();
-        match next() {
-            Some(next) => switch(core, core.idle_context(), Some(next), false),
-            None => halt(),
-        }
-    }
-}
 
 /// Halts until an interrupt, unless there is something to do.
 pub(super) fn halt() {

@@ -1,0 +1,59 @@
+//! What the scheduler has done for tasks that are threads.
+
+use core::sync::atomic::Ordering;
+
+use abi::Errno;
+
+use crate::host::ship;
+use crate::sched::{Hooks, Owner};
+use crate::thread::{self, Thread};
+use crate::{preempt, rseq, shootdown, timer};
+
+/// What is done at the scheduler's request besides what a task's owner does.
+pub const HOOKS: Hooks = Hooks {
+    vacant: || thread::set_current(None),
+    arm: timer::arm,
+    left_work: ship::look_on,
+    make_room,
+};
+
+fn make_room(cpu: usize, tenants: usize) -> Result<(), Errno> {
+    const MOVED_WORDS: u32 = 6; // of a tenant, at most
+    let work = MOVED_WORDS * tenants as u32;
+    timer::make_room(cpu, tenants)?;
+    preempt::point(work);
+    ship::make_room(cpu, tenants)?;
+    preempt::point(work);
+    Ok(())
+}
+
+impl Owner for Thread {
+    fn enters(&'static self, moved: bool, shared: bool) {
+        thread::set_current(Some(self));
+        shootdown::enter(self.rank);
+        self.switched_in();
+        if moved {
+            rseq::interrupted(self);
+        }
+        timer::enter(self, shared);
+    }
+
+    fn leaves(&self) {
+        self.switched_out();
+    }
+
+    fn gone(&self) {
+        // The main thread's number is the rank's for as long as it lives.
+        if self.index != 0 {
+            self.rank.threads.release(self.index);
+        }
+    }
+
+    fn note_work(&self) {
+        self.pending_work.store(true, Ordering::SeqCst);
+    }
+
+    fn has_work(&self) -> bool {
+        self.pending_work.load(Ordering::Relaxed)
+    }
+}
