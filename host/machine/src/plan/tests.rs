@@ -163,30 +163,30 @@ fn one_rank_costs_at_most_twelve_mib_besides_its_partition_and_room_for_threads_
         let tables = table_bytes(partition_bytes);
         besides_pool - thread_memory(besides_pool, 1) - tables - partition_bytes
     };
-    // Measured with MARGAY_NODE_MIB: one core takes 7 MiB, two take 9. RAM comes in pieces of 2 MiB.
+    // Measured with MARGAY_NODE_MIB: one core takes 7 MiB, two take 9. RAM comes in pieces of 2 MiB: that rounds all of it up.
     for (partition_bytes, cores) in [(64 << 20, 2), (GIB, 1), (GIB, 2), (GIB, 4)] {
         let bytes = beside(partition_bytes, cores);
         assert!(
-            (9 << 20..=13 << 20).contains(&bytes),
+            (9 << 20..(12 << 20) + PAGE_2M).contains(&bytes),
             "{bytes} for {cores} cores"
         );
     }
 }
 
-/// As much as maps a partition with 4 KiB pages, and more for what lies apart; of RAM less than a hundredth.
+/// As much as maps a partition with 4 KiB pages, and more for what lies apart; of RAM less than a sixtieth.
 #[test]
 fn page_tables_have_memory_of_their_own() {
     for partition_bytes in [PAGE_2M, 64 << 20, GIB, 1 << 40] {
         let tables = table_bytes(partition_bytes);
         assert!(tables.is_multiple_of(4096) && tables >= partition_bytes / 512 + (256 << 10));
-        assert!(tables <= partition_bytes / 100 + (256 << 10));
+        assert!(tables <= partition_bytes / 60 + (512 << 10));
     }
     let bytes = |ranks| {
         let plan = plan(&ask(ranks, Some(GIB)), &host(4, 64 * GIB)).expect("fits");
         let config = plan.config();
         let heap = heap_bytes(ranks as u64 * GIB + plan.pool_bytes, 4, ranks as u64);
         assert_eq!(config.partition_bytes, GIB);
-        plan.ram.bytes - plan.pool_file_bytes() - ranks as u64 * GIB - heap
+        ram(&plan).bytes() - plan.pool_file_bytes() - ranks as u64 * GIB - heap
     };
     assert!(bytes(4) - bytes(1) >= 3 * table_bytes(GIB));
 }
