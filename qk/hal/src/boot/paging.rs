@@ -160,7 +160,8 @@ pub(crate) fn map_device(device: PhysRange) -> bool {
     let is_ram = super::ram()
         .iter()
         .any(|range| mapped_as_ram(*range).overlaps(device));
-    if is_ram || device.end.0 > map::DIRECT_MAP_BYTES || device.is_empty() {
+    let reach = 1u64 << crate::cpu::features::physical_address_bits();
+    if is_ram || device.end.0 > map::DIRECT_MAP_BYTES.min(reach) || device.is_empty() {
         return false;
     }
     let tables = kernel_tables();

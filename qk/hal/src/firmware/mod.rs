@@ -19,7 +19,7 @@ pub use remark::{Remark, Remarks, TableFault};
 
 use crate::addr::{Phys, PhysRange};
 use crate::ranges::Ranges;
-use abi::map::MAX_RAM_RANGES;
+use abi::map::{DIRECT_MAP_BYTES, MAX_RAM_RANGES};
 use arrayvec::ArrayString;
 use wire::boot::{LOG_COM1, LOG_PARAM};
 
@@ -29,13 +29,23 @@ pub trait Memory {
     fn read(&self, at: Phys, to: &mut [u8]) -> bool;
 }
 
-/// The CPU that reads: which of the others it can interrupt.
+/// The CPU that reads: which of the others it can interrupt, and how far its addresses reach.
 #[derive(Clone, Copy, Debug)]
 pub struct ThisCpu {
     /// Its APIC id.
     pub apic_id: u32,
     /// Whether it has x2APIC: without, ids end at 254.
     pub x2apic: bool,
+    /// Bits of a physical address.
+    pub address_bits: u8,
+}
+
+impl ThisCpu {
+    /// End of the physical addresses that the kernel can use.
+    fn reach(self) -> Phys {
+        let by_cpu = 1u64.checked_shl(self.address_bits.into());
+        Phys(by_cpu.unwrap_or(u64::MAX).min(DIRECT_MAP_BYTES))
+    }
 }
 
 /// Everything that boot needs to know.
@@ -62,7 +72,7 @@ pub struct Machine {
 pub fn read(memory: &impl Memory, info: Phys, this: ThisCpu) -> Result<Machine, &'static str> {
     let mut remarks = Remarks::new();
     let loader = pvh::read(memory, info)?;
-    let ram = ram::usable(|| loader.map(memory), &mut remarks);
+    let ram = ram::usable(|| loader.map(memory), this.reach(), &mut remarks);
     if loader.map_entries_left_out > 0 {
         remark::push(
             &mut remarks,

@@ -68,6 +68,7 @@ fn the_boot_cpu_comes_first_and_once() {
     let this = ThisCpu {
         apic_id: 4,
         x2apic: true,
+        address_bits: 52,
     };
     let cpus = madt(true, &[(0, true), (4, true), (0, true), (9, true)]);
     assert_eq!(
@@ -113,6 +114,7 @@ fn without_x2apic_ids_end_at_254() {
     let this = ThisCpu {
         apic_id: 0,
         x2apic: false,
+        address_bits: 52,
     };
     let tables = vec![madt(
         true,
@@ -203,6 +205,12 @@ fn devices_are_not_in_ram_and_not_too_high() {
     let high = |ecam| machine(0xf_0000, tables(ecam), true).acpi.ecam;
     assert_eq!(high(0x38_0000_0000), Some((Phys(0x38_0000_0000), 1)));
     assert_eq!(high(DIRECT_MAP_BYTES), None);
+    let this = ThisCpu {
+        address_bits: 36,
+        ..X2APIC
+    };
+    let tables = vec![mcfg(0x38_0000_0000, 0)];
+    assert_eq!(machine_for(this, 0xf_0000, tables, true).acpi.ecam, None);
     assert_eq!(high(0xb000_1000), None);
 }
 
