@@ -73,11 +73,9 @@ pub fn read(memory: &impl Memory, info: Phys, this: ThisCpu) -> Result<Machine, 
     let mut remarks = Remarks::new();
     let loader = pvh::read(memory, info)?;
     let ram = ram::usable(|| loader.map(memory), this.reach(), &mut remarks);
-    if loader.map_entries_left_out > 0 {
-        remark::push(
-            &mut remarks,
-            Remark::MapEntries(loader.map_entries_left_out),
-        );
+    let left_out = loader.map_entries - loader.map(memory).count() as u64;
+    if left_out > 0 {
+        remark::push(&mut remarks, Remark::MapEntries(left_out));
     }
     let acpi = acpi::read(memory, loader.rsdp, this, &ram, &mut remarks);
     Ok(Machine {

@@ -4,7 +4,7 @@ use crate::build::{Fake, X2APIC, fadt, hpet, madt, mcfg, srat};
 use abi::map::DIRECT_MAP_BYTES;
 use qk_hal::addr::Phys;
 use qk_hal::firmware::acpi::{Cpu, Legacy};
-use qk_hal::firmware::{Machine, Remark, TableFault, ThisCpu};
+use qk_hal::firmware::{MAX_MAP_ENTRIES, Machine, Remark, TableFault, ThisCpu};
 use wire::boot::MAX_CPUS;
 
 const MIB: u64 = 1 << 20;
@@ -212,6 +212,21 @@ fn devices_are_not_in_ram_and_not_too_high() {
     let tables = vec![mcfg(0x38_0000_0000, 0)];
     assert_eq!(machine_for(this, 0xf_0000, tables, true).acpi.ecam, None);
     assert_eq!(high(0xb000_1000), None);
+}
+
+#[test]
+fn entries_of_the_map_that_are_not_read_are_counted() {
+    let many: Vec<_> = (0..MAX_MAP_ENTRIES + 5)
+        .map(|i| (i * MIB, MIB, true))
+        .collect();
+    let machine = Fake::new("", &many, 0).boot(X2APIC);
+    assert_eq!(machine.remarks[..], [Remark::MapEntries(5)]);
+    assert_eq!(machine.ram.bytes(), MAX_MAP_ENTRIES * MIB);
+    // A map that ends before it should: in no memory.
+    let mut fake = Fake::new("", MAP, 0);
+    let (_, map) = fake.0.iter_mut().next_back().expect("the map");
+    map.truncate(24 + 10);
+    assert_eq!(fake.boot(X2APIC).remarks[..], [Remark::MapEntries(1)]);
 }
 
 #[test]
