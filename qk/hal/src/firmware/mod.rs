@@ -122,10 +122,9 @@ pub fn hand_over(mut free: Ranges, remarks: &mut Remarks) -> Ranges {
 
 /// The little-endian number in `bytes`, eight at most.
 fn le(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .rev()
-        .fold(0, |number, &byte| number << 8 | u64::from(byte))
+    let mut all = [0; 8];
+    all[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(all)
 }
 
 /// The little-endian number of `N` bytes at `offset` from `at`.

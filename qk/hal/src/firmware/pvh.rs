@@ -6,7 +6,7 @@
 
 use super::modules::{self, MAX_MODULES, Modules};
 use super::ram::Entry;
-use super::{Memory, number};
+use super::{Memory, le, number};
 use crate::addr::{Phys, PhysRange};
 use arrayvec::ArrayString;
 
@@ -95,12 +95,12 @@ impl Loader {
     pub(super) fn map(&self, memory: &impl Memory) -> impl Iterator<Item = Entry> {
         const ENTRY_BYTES: u64 = 24;
         (0..self.map_entries.min(MAX_MAP_ENTRIES)).map_while(move |index| {
-            let offset = index * ENTRY_BYTES;
-            let word = |field| number::<8>(memory, self.map, offset + field);
-            Some(Entry {
-                start: word(0)?,
-                len_bytes: word(8)?,
-                is_ram: number::<4>(memory, self.map, offset + 16)? == TYPE_RAM,
+            let mut entry = [0u8; ENTRY_BYTES as usize];
+            let at = Phys(self.map.0.checked_add(index * ENTRY_BYTES)?);
+            memory.read(at, &mut entry).then(|| Entry {
+                start: le(&entry[..8]),
+                len_bytes: le(&entry[8..16]),
+                is_ram: le(&entry[16..20]) == TYPE_RAM,
             })
         })
     }
