@@ -88,24 +88,30 @@ impl Memory for Physical {
     }
 }
 
+/// The page that the window of the early page tables shows; 0: none.
+static EARLY_PAGE: AtomicU64 = AtomicU64::new(0);
+
 /// Where the early page tables show `at`, up to the end of its page of 2 MiB: above 4 GiB through a window, until the next call. `None`:
 /// the CPU has no such address.
 fn early_view(at: Phys) -> Option<*const u8> {
     if at < LOW.end {
         return Some(at.direct() as *const u8);
     }
-    if at.0 >> crate::cpu::features::physical_address_bits() != 0 {
-        return None;
-    }
     let page = at.align_down(PAGE_2M);
     // The early tables show the low 4 GiB of the direct map; the window follows.
     let window = LOW.end.direct();
-    // SAFETY: 1. `early_pd_window` is the page directory behind `window` in the early page tables, which only this CPU uses, for
-    //            nothing else.
-    //         2. What it shows is read only, and nothing keeps the pointer beyond the next call.
-    unsafe {
-        (&raw mut early_pd_window).write_volatile(page.0 | P | PS | NX);
-        core::arch::asm!("invlpg [{}]", in(reg) window, options(nostack, preserves_flags));
+    if EARLY_PAGE.load(Ordering::Relaxed) != page.0 {
+        if at.0 >> crate::cpu::features::physical_address_bits() != 0 {
+            return None;
+        }
+        // SAFETY: 1. `early_pd_window` is the page directory behind `window` in the early page tables, which only this CPU uses, for
+        //            nothing else.
+        //         2. What it shows is read only, and nothing keeps the pointer beyond the next call.
+        unsafe {
+            (&raw mut early_pd_window).write_volatile(page.0 | P | PS | NX);
+            core::arch::asm!("invlpg [{}]", in(reg) window, options(nostack, preserves_flags));
+        }
+        EARLY_PAGE.store(page.0, Ordering::Relaxed);
     }
     Some((window + (at - page)) as *const u8)
 }
@@ -160,7 +166,8 @@ pub(crate) fn map_device(device: PhysRange) -> bool {
     let is_ram = super::ram()
         .iter()
         .any(|range| mapped_as_ram(*range).overlaps(device));
-    if is_ram || device.end.0 > map::DIRECT_MAP_BYTES || device.is_empty() {
+    let reach = 1u64 << crate::cpu::features::physical_address_bits();
+    if is_ram || device.end.0 > map::DIRECT_MAP_BYTES.min(reach) || device.is_empty() {
         return false;
     }
     let tables = kernel_tables();

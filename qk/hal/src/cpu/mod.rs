@@ -83,6 +83,7 @@ pub(crate) fn this() -> ThisCpu {
     ThisCpu {
         apic_id: features::apic_id(),
         x2apic: apic::has_x2apic(),
+        address_bits: features::physical_address_bits(),
     }
 }
 

@@ -19,7 +19,7 @@ pub use remark::{Remark, Remarks, TableFault};
 
 use crate::addr::{Phys, PhysRange};
 use crate::ranges::Ranges;
-use abi::map::MAX_RAM_RANGES;
+use abi::map::{DIRECT_MAP_BYTES, MAX_RAM_RANGES};
 use arrayvec::ArrayString;
 use wire::boot::{LOG_COM1, LOG_PARAM};
 
@@ -29,13 +29,23 @@ pub trait Memory {
     fn read(&self, at: Phys, to: &mut [u8]) -> bool;
 }
 
-/// The CPU that reads: which of the others it can interrupt.
+/// The CPU that reads: which of the others it can interrupt, and how far its addresses reach.
 #[derive(Clone, Copy, Debug)]
 pub struct ThisCpu {
     /// Its APIC id.
     pub apic_id: u32,
     /// Whether it has x2APIC: without, ids end at 254.
     pub x2apic: bool,
+    /// Bits of a physical address.
+    pub address_bits: u8,
+}
+
+impl ThisCpu {
+    /// End of the physical addresses that the kernel can use.
+    fn reach(self) -> Phys {
+        let by_cpu = 1u64.checked_shl(self.address_bits.into());
+        Phys(by_cpu.unwrap_or(u64::MAX).min(DIRECT_MAP_BYTES))
+    }
 }
 
 /// Everything that boot needs to know.
@@ -62,12 +72,10 @@ pub struct Machine {
 pub fn read(memory: &impl Memory, info: Phys, this: ThisCpu) -> Result<Machine, &'static str> {
     let mut remarks = Remarks::new();
     let loader = pvh::read(memory, info)?;
-    let ram = ram::usable(|| loader.map(memory), &mut remarks);
-    if loader.map_entries_left_out > 0 {
-        remark::push(
-            &mut remarks,
-            Remark::MapEntries(loader.map_entries_left_out),
-        );
+    let ram = ram::usable(|| loader.map(memory), this.reach(), &mut remarks);
+    let left_out = loader.map_entries - loader.map(memory).count() as u64;
+    if left_out > 0 {
+        remark::push(&mut remarks, Remark::MapEntries(left_out));
     }
     let acpi = acpi::read(memory, loader.rsdp, this, &ram, &mut remarks);
     Ok(Machine {
@@ -114,10 +122,9 @@ pub fn hand_over(mut free: Ranges, remarks: &mut Remarks) -> Ranges {
 
 /// The little-endian number in `bytes`, eight at most.
 fn le(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .rev()
-        .fold(0, |number, &byte| number << 8 | u64::from(byte))
+    let mut all = [0; 8];
+    all[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(all)
 }
 
 /// The little-endian number of `N` bytes at `offset` from `at`.

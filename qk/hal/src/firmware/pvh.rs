@@ -6,7 +6,7 @@
 
 use super::modules::{self, MAX_MODULES, Modules};
 use super::ram::Entry;
-use super::{Memory, number};
+use super::{Memory, le, number};
 use crate::addr::{Phys, PhysRange};
 use arrayvec::ArrayString;
 
@@ -38,9 +38,8 @@ pub(super) struct Loader {
     pub modules: Modules,
     pub rsdp: Phys,
     map: Phys,
-    map_entries: u64,
-    /// Entries of the map beyond [`MAX_MAP_ENTRIES`].
-    pub map_entries_left_out: u64,
+    /// Entries that the map is said to have.
+    pub map_entries: u64,
 }
 
 /// Reads the start information at `at`.
@@ -66,14 +65,12 @@ pub(super) fn read(memory: &impl Memory, at: Phys) -> Result<Loader, &'static st
     if let [only] = modules[..] {
         modules = modules::of_one(only, &cmdline)?;
     }
-    let map_entries = entries.min(MAX_MAP_ENTRIES);
     Ok(Loader {
         cmdline,
         modules,
         rsdp: Phys(word(start_info::RSDP)?),
         map: Phys(word(start_info::MEMMAP)?),
-        map_entries,
-        map_entries_left_out: entries - map_entries,
+        map_entries: entries,
     })
 }
 
@@ -93,16 +90,17 @@ fn module(memory: &impl Memory, list: Phys, index: u64) -> Result<PhysRange, &'s
 }
 
 impl Loader {
-    /// The memory map, `struct hvm_memmap_table_entry`: start, length, type. It ends where it cannot be read.
+    /// The memory map, `struct hvm_memmap_table_entry`: start, length, type. It ends where it cannot be
+    /// read, at the latest after [`MAX_MAP_ENTRIES`].
     pub(super) fn map(&self, memory: &impl Memory) -> impl Iterator<Item = Entry> {
         const ENTRY_BYTES: u64 = 24;
-        (0..self.map_entries).map_while(move |index| {
-            let offset = index * ENTRY_BYTES;
-            let word = |field| number::<8>(memory, self.map, offset + field);
-            Some(Entry {
-                start: word(0)?,
-                len_bytes: word(8)?,
-                is_ram: number::<4>(memory, self.map, offset + 16)? == TYPE_RAM,
+        (0..self.map_entries.min(MAX_MAP_ENTRIES)).map_while(move |index| {
+            let mut entry = [0u8; ENTRY_BYTES as usize];
+            let at = Phys(self.map.0.checked_add(index * ENTRY_BYTES)?);
+            memory.read(at, &mut entry).then(|| Entry {
+                start: le(&entry[..8]),
+                len_bytes: le(&entry[8..16]),
+                is_ram: le(&entry[16..20]) == TYPE_RAM,
             })
         })
     }

@@ -7,7 +7,6 @@
 use super::remark::{Remark, Remarks, push};
 use crate::addr::{Phys, PhysRange};
 use crate::ranges::Ranges;
-use abi::map::DIRECT_MAP_BYTES;
 
 /// End of the first MiB: BIOS data, EBDA, option ROMs. Not for the kernel, whatever the map says.
 pub const LOW_MEMORY_END: Phys = Phys(0x10_0000);
@@ -20,12 +19,18 @@ pub(super) struct Entry {
     pub is_ram: bool,
 }
 
-/// RAM by the entries that `map` goes over: whole pages that the direct map shows.
+/// RAM by the entries that `map` goes over: whole pages below `reach`.
 pub(super) fn usable<I: Iterator<Item = Entry>>(
     map: impl Fn() -> I,
+    reach: Phys,
     remarks: &mut Remarks,
 ) -> Ranges {
-    let mut found = Found::default();
+    let mut found = Found {
+        reach,
+        ram: Ranges::new(),
+        too_high_bytes: 0,
+        partial_bytes: 0,
+    };
     let mut open = PhysRange::default();
     let mut at = 0;
     loop {
@@ -65,8 +70,8 @@ fn piece(map: impl Iterator<Item = Entry>, at: u64) -> (bool, u64) {
 }
 
 /// What comes out.
-#[derive(Default)]
 struct Found {
+    reach: Phys,
     ram: Ranges,
     too_high_bytes: u64,
     partial_bytes: u64,
@@ -76,7 +81,7 @@ impl Found {
     fn add(&mut self, range: PhysRange) {
         let low = PhysRange {
             start: range.start,
-            end: range.end.min(Phys(DIRECT_MAP_BYTES)),
+            end: range.end.min(self.reach),
         };
         let pages = low.whole_pages();
         self.too_high_bytes += range.len_bytes() - low.len_bytes();
@@ -91,7 +96,7 @@ impl Found {
 
     fn say(&self, remarks: &mut Remarks) {
         if self.too_high_bytes > 0 {
-            push(remarks, Remark::TooHigh(self.too_high_bytes));
+            push(remarks, Remark::TooHigh(self.too_high_bytes, self.reach));
         }
         if self.partial_bytes > 0 {
             push(remarks, Remark::PartialPages(self.partial_bytes));
@@ -102,7 +107,7 @@ impl Found {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use abi::map::{MAX_RAM_RANGES, PAGE};
+    use abi::map::{DIRECT_MAP_BYTES, MAX_RAM_RANGES, PAGE};
     use proptest::prelude::*;
 
     const MIB: u64 = 1 << 20;
@@ -118,7 +123,7 @@ mod tests {
 
     fn usable_of(map: &[Entry]) -> (Ranges, Remarks) {
         let mut remarks = Remarks::new();
-        let ram = usable(|| map.iter().copied(), &mut remarks);
+        let ram = usable(|| map.iter().copied(), Phys(DIRECT_MAP_BYTES), &mut remarks);
         (ram, remarks)
     }
 
@@ -155,7 +160,10 @@ mod tests {
             *ram,
             [range(0, 0x9f000), range(MIB + PAGE, 2 * MIB - PAGE), high]
         );
-        let lost = [Remark::TooHigh(5 * MIB), Remark::PartialPages(2 * PAGE - 4)];
+        let lost = [
+            Remark::TooHigh(5 * MIB, Phys(DIRECT_MAP_BYTES)),
+            Remark::PartialPages(2 * PAGE - 4),
+        ];
         assert_eq!(remarks[..], lost);
     }
 
@@ -167,7 +175,7 @@ mod tests {
         let (ram, remarks) = usable_of(&map);
         assert_eq!(ram.len(), 2);
         assert!(
-            matches!(remarks[..], [Remark::TooHigh(_), ..]),
+            matches!(remarks[..], [Remark::TooHigh(..), ..]),
             "{remarks:?}"
         );
     }

@@ -1,7 +1,7 @@
 //! What is to be logged of what was read. The log is opened later: where it is, is read here.
 
+use crate::addr::Phys;
 use crate::ranges::Lost;
-use abi::map::DIRECT_MAP_BYTES;
 use arrayvec::ArrayVec;
 use core::fmt;
 use wire::boot::MAX_CPUS;
@@ -16,8 +16,8 @@ pub enum Remark {
     MapEntries(u64),
     /// RAM in ranges beyond those that a node works with.
     SmallRanges(Lost),
-    /// Bytes of RAM above what the direct map has room for.
-    TooHigh(u64),
+    /// Bytes of RAM above what this CPU and the direct map reach.
+    TooHigh(u64, Phys),
     /// Bytes of RAM above the first MiB in pages that are not RAM as a whole.
     PartialPages(u64),
     /// A table of ACPI is not as it should be.
@@ -55,9 +55,9 @@ impl fmt::Display for Remark {
                 write!(f, "memory map: the last {count} entries are not read")
             }
             Self::SmallRanges(lost) => write!(f, "{lost}"),
-            Self::TooHigh(bytes) => {
-                let tib = DIRECT_MAP_BYTES >> 40;
-                write!(f, "{bytes} bytes of RAM are not used: above {tib} TiB")
+            Self::TooHigh(bytes, reach) => {
+                let gib = reach.0 >> 30;
+                write!(f, "{bytes} bytes of RAM are not used: above {gib} GiB")
             }
             Self::PartialPages(bytes) => {
                 write!(f, "{bytes} bytes of RAM are not used: parts of pages")

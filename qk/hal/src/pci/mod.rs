@@ -11,6 +11,7 @@ mod device;
 pub use device::{Device, find};
 
 use crate::addr::{Phys, PhysRange};
+use abi::map::PAGE_2M;
 
 /// Configuration registers.
 pub(crate) const COMMAND: u16 = 0x04;
@@ -112,12 +113,13 @@ const DEVICES: PhysRange = PhysRange {
 };
 
 impl Window {
-    /// What of the place for devices lies above all RAM of the low 4 GiB and `ecam`.
+    /// What of the place for devices lies above all RAM of the low 4 GiB and `ecam`. The last page of 2 MiB that has RAM is RAM as a whole:
+    /// what firmware keeps for itself is there, and it is mapped so.
     pub(crate) fn new(ram: &[PhysRange], ecam: Option<PhysRange>) -> Self {
         let taken = ram.iter().copied().chain(ecam);
         let next = taken
             .filter(|range| range.overlaps(DEVICES))
-            .map(|range| range.end)
+            .map(|range| range.end.align_up(PAGE_2M))
             .fold(DEVICES.start, Phys::max);
         Self { next: next.0 }
     }
@@ -181,8 +183,8 @@ mod tests {
 
     #[test]
     fn a_bar_that_firmware_has_not_set_gets_a_free_place() {
-        let ram = [PhysRange::new(Phys(0), 0xc100_0000)];
-        let ecam = PhysRange::new(Phys(0xd000_0000), 1 << 28);
+        let ram = [PhysRange::new(Phys(0), 0xdffe_0000)];
+        let ecam = PhysRange::new(Phys(0xc000_0000), 1 << 28);
         let mut window = Window::new(&ram, Some(ecam));
         let fake = device(1 << 20);
         assert_eq!(fake.memory_bar(0, &mut window), Some(Phys(0xe000_0000)));

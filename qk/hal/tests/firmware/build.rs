@@ -110,6 +110,7 @@ impl Fake {
 pub const X2APIC: ThisCpu = ThisCpu {
     apic_id: 0,
     x2apic: true,
+    address_bits: 52,
 };
 
 /// A table with a right checksum.

@@ -78,7 +78,11 @@ impl Recording {
             "rsdp" => (self.rsdp, self.xsdt) = (hex(first)?, more == "xsdt"),
             "boot" => {
                 let (apic_id, x2apic) = (hex(first)? as u32, more == "x2apic");
-                self.this = Some(ThisCpu { apic_id, x2apic });
+                self.this = Some(ThisCpu {
+                    apic_id,
+                    x2apic,
+                    address_bits: 52,
+                });
             }
             "apic" => {
                 self.cpus = cpus(more)?;
@@ -223,7 +227,7 @@ impl Recording {
 fn said_bytes(machine: &Machine) -> u64 {
     let bytes = machine.remarks.iter().map(|remark| match remark {
         Remark::SmallRanges(lost) => lost.bytes,
-        Remark::TooHigh(bytes) | Remark::PartialPages(bytes) => *bytes,
+        Remark::TooHigh(bytes, _) | Remark::PartialPages(bytes) => *bytes,
         _ => 0,
     });
     bytes.sum()

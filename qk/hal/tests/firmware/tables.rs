@@ -4,7 +4,7 @@ use crate::build::{Fake, X2APIC, fadt, hpet, madt, mcfg, srat};
 use abi::map::DIRECT_MAP_BYTES;
 use qk_hal::addr::Phys;
 use qk_hal::firmware::acpi::{Cpu, Legacy};
-use qk_hal::firmware::{Machine, Remark, TableFault, ThisCpu};
+use qk_hal::firmware::{MAX_MAP_ENTRIES, Machine, Remark, TableFault, ThisCpu};
 use wire::boot::MAX_CPUS;
 
 const MIB: u64 = 1 << 20;
@@ -68,6 +68,7 @@ fn the_boot_cpu_comes_first_and_once() {
     let this = ThisCpu {
         apic_id: 4,
         x2apic: true,
+        address_bits: 52,
     };
     let cpus = madt(true, &[(0, true), (4, true), (0, true), (9, true)]);
     assert_eq!(
@@ -113,6 +114,7 @@ fn without_x2apic_ids_end_at_254() {
     let this = ThisCpu {
         apic_id: 0,
         x2apic: false,
+        address_bits: 52,
     };
     let tables = vec![madt(
         true,
@@ -203,7 +205,28 @@ fn devices_are_not_in_ram_and_not_too_high() {
     let high = |ecam| machine(0xf_0000, tables(ecam), true).acpi.ecam;
     assert_eq!(high(0x38_0000_0000), Some((Phys(0x38_0000_0000), 1)));
     assert_eq!(high(DIRECT_MAP_BYTES), None);
+    let this = ThisCpu {
+        address_bits: 36,
+        ..X2APIC
+    };
+    let tables = vec![mcfg(0x38_0000_0000, 0)];
+    assert_eq!(machine_for(this, 0xf_0000, tables, true).acpi.ecam, None);
     assert_eq!(high(0xb000_1000), None);
+}
+
+#[test]
+fn entries_of_the_map_that_are_not_read_are_counted() {
+    let many: Vec<_> = (0..MAX_MAP_ENTRIES + 5)
+        .map(|i| (i * MIB, MIB, true))
+        .collect();
+    let machine = Fake::new("", &many, 0).boot(X2APIC);
+    assert_eq!(machine.remarks[..], [Remark::MapEntries(5)]);
+    assert_eq!(machine.ram.bytes(), MAX_MAP_ENTRIES * MIB);
+    // A map that ends before it should: in no memory.
+    let mut fake = Fake::new("", MAP, 0);
+    let (_, map) = fake.0.iter_mut().next_back().expect("the map");
+    map.truncate(24 + 10);
+    assert_eq!(fake.boot(X2APIC).remarks[..], [Remark::MapEntries(1)]);
 }
 
 #[test]

@@ -78,9 +78,13 @@ pub(super) fn read(
         }
         !is
     };
-    let ecam = tables.mcfg.and_then(|table| places::ecam(&table));
+    let ecam = tables
+        .mcfg
+        .and_then(|table| places::ecam(&table, this.reach()));
     let ecam = ecam.filter(|&(base, _)| in_ram(base, ECAM_BUS_BYTES, *b"MCFG"));
-    let hpet = tables.hpet.and_then(|table| places::hpet(&table));
+    let hpet = tables
+        .hpet
+        .and_then(|table| places::hpet(&table, this.reach()));
     let hpet = hpet.filter(|&base| in_ram(base, HPET_BYTES, *b"HPET"));
     Facts {
         legacy: Legacy {
