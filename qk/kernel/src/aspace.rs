@@ -8,6 +8,7 @@ use qk_core::aspace::Machine;
 use qk_core::page::PageSize;
 use qk_core::paging::entry::Entry;
 use qk_core::paging::{GROUP, Table};
+use qk_core::signals::Signal;
 use wire::region_log::Change;
 
 use crate::host::ship;
@@ -182,6 +183,10 @@ impl Machine for Owner {
             // with it the rank.
             let caller = thread::current().unwrap_or(rank.main());
             let _ = ship::host_op(caller, HostOp::Sync, [0; 3]);
+            if rank.host.has_lost_mappings() {
+                // Its proxy says that it has carried them out and has not: the rank cannot go on with it.
+                rank.end(u64::from(Signal::KILL.number()), false);
+            }
         }
     }
 

@@ -9,8 +9,8 @@ use wire::registers::{FPU_BYTES, GENERAL};
 use wire::word::Word;
 
 use crate::host::ship;
-use crate::shared;
 use crate::thread::Thread;
+use crate::{sched, shared};
 
 /// orig_rax of a thread that is in no system call.
 const NO_CALL: u64 = u64::MAX;
@@ -46,6 +46,10 @@ pub fn halt(
             None => break,
         }
         why = Halt::Done;
+        // Orders may come without end, and no order may have to be waited for.
+        if sched::is_wanted() {
+            sched::yield_now(&thread.task);
+        }
     }
     Go {
         signo: 0,

@@ -70,13 +70,18 @@ pub(super) fn address(cmdline: &str) -> Option<Phys> {
 
 /// Checks the header at `base`, which lies in the pool, and with it the area.
 ///
-/// # Panics
-/// When host and kernel do not agree: the only report is the log.
+/// The node ends when host and kernel do not agree: the only report is the log.
 pub(super) fn set(base: Phys) -> PhysRange {
     let header = hal::mem::shared::<Header>(base);
     let config = match Config::read(header) {
         Ok(config) => config,
-        Err(bad) => panic!("boot information at {:#x}: {bad:?}", base.0),
+        Err(bad) => {
+            hal::serial::last_line(format_args!(
+                "margay: the boot information at {:#x} is none of this kernel's: {bad:?}",
+                base.0
+            ));
+            hal::cpu::exit_node(1)
+        }
     };
     let area = Area {
         base,

@@ -38,9 +38,7 @@ use crate::ram::Free;
 
 /// Sets the port up: with the area that the command line names or, where it names none, with one of the kernel's own. Returns the
 /// part of it that is in the pool already; the rest of RAM is the caller's to add.
-///
-/// # Panics
-/// When host and kernel do not agree: the only report is the log.
+/// The node ends when host and kernel do not agree.
 pub fn init(boot: &Boot, free: &mut Free) -> PhysRange {
     let pooled = match area::address(boot.cmdline) {
         Some(base) => {

@@ -2,7 +2,7 @@
 //!
 //! What the kernel publishes here it never reads back to decide by: the words lie where the host can write.
 
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use abi::control::RankInfo;
 use abi::ident::{ADDR_NO_RANDOMIZE, RLIM_NLIMITS};
@@ -61,6 +61,8 @@ pub struct RankPort {
     pub(super) tracing: Mutex<()>,
     /// As [`wire::rank::FromNode::state`] has it, for the kernel itself.
     stage: AtomicU8,
+    /// Its proxy does not follow the changes of its mappings.
+    is_deaf: AtomicBool,
 }
 
 impl RankPort {
@@ -74,6 +76,7 @@ impl RankPort {
             trace: area.trace(id),
             tracing: Mutex::new(()),
             stage: AtomicU8::new(Stage::Empty as u8),
+            is_deaf: AtomicBool::new(false),
         }
     }
 
@@ -297,9 +300,19 @@ impl RankPort {
         self.area.node.refusals.shared_maps.add(1);
     }
 
-    /// Publishes a change of its mappings; `false` when its proxy has to catch up first.
+    /// Publishes a change of its mappings; `false` when its proxy has to catch up first. To one that does not, nothing is published any
+    /// more.
     pub fn publish_mapping(&self, change: &Change) -> bool {
-        self.log.append(change).is_some()
+        self.log.append(change).is_some() || self.is_deaf.load(Ordering::Relaxed)
+    }
+
+    /// To be called when its proxy says that it has caught up, and nothing was published since: whether it has not. Then it never will.
+    pub fn has_lost_mappings(&self) -> bool {
+        let lost = self.log.room() == 0;
+        if lost {
+            self.is_deaf.store(true, Ordering::Relaxed);
+        }
+        lost
     }
 
     /// The position after the last change that was published.

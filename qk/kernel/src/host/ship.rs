@@ -22,6 +22,8 @@ use crate::{clock, preempt, signal};
 
 /// How long a caller spins before it parks.
 const SPIN_NS: u64 = 30_000;
+/// How long a proxy that has answered may take to say whether it rings.
+const DECISION_NS: u64 = 10_000_000;
 /// Waiters that are looked at in one go; an interrupt leaves the others to the core's task ([`look_on`]).
 const LOOKS: usize = 16;
 
@@ -339,13 +341,22 @@ fn forget(answers: &Answers, thread: &Thread) {
 }
 
 /// Waits for the ring that comes with the answer, if there is one and there was none since there were `rings`: the program
-/// is not to be interrupted by it later.
+/// is not to be interrupted by it later. A proxy that does not say at once whether it rings is not waited for, nor is one that
+/// does not ring when the thread has to end.
 fn await_doorbell(answers: &Answers, thread: &Thread, caller: &Caller, rings: u64) {
+    let mut limit = None;
     loop {
         match caller.is_rung(thread.host.slot()) {
-            Some(true) if answers.rings.load(Ordering::Acquire) == rings => sched::park(),
+            Some(true) if answers.rings.load(Ordering::Acquire) == rings && !thread.must_end() => {
+                sched::park();
+            }
             Some(_) => return,
             None => {
+                let now = hal::time::tsc();
+                let limit = *limit.get_or_insert(now + clock::ticks(DECISION_NS));
+                if now > limit || sched::is_wanted() {
+                    return;
+                }
                 hal::cpu::pause();
                 preempt::take_interrupts();
             }

@@ -11,6 +11,7 @@ use wire::trace::{Kind, Pieces, Record, TraceRing};
 
 use crate::thread::Thread;
 use crate::user::get_words;
+use crate::{clock, preempt, sched};
 
 /// Bytes kept of a path or another string.
 const STRING_BYTES: usize = 256;
@@ -28,32 +29,35 @@ const REQUEST_BYTES: usize = 64;
 const IOVEC_BYTES: u64 = 16;
 const MSGHDR_BYTES: usize = 56;
 
+/// How long the records of a thread that has to end wait for room.
+const LAST_NS: u64 = 1_000_000_000;
+
 /// A call begins.
 #[inline]
-pub fn enter(thread: &Thread, nr: u64, args: &[u64; 6]) {
+pub fn enter(thread: &'static Thread, nr: u64, args: &[u64; 6]) {
     call(thread, Kind::Enter, nr, args, 0);
 }
 
 /// It returns.
 #[inline]
-pub fn exit(thread: &Thread, nr: u64, args: &[u64; 6], ret: i64) {
+pub fn exit(thread: &'static Thread, nr: u64, args: &[u64; 6], ret: i64) {
     call(thread, Kind::Exit, nr, args, ret);
 }
 
 /// A signal is acted on.
 #[inline]
-pub fn signal(thread: &Thread, info: &SigInfo) {
+pub fn signal(thread: &'static Thread, info: &SigInfo) {
     if let Some(ring) = thread.rank.host.trace {
         append_signal(thread, ring, info);
     }
 }
 
 #[cold]
-fn append_signal(thread: &Thread, ring: &TraceRing, info: &SigInfo) {
+fn append_signal(thread: &'static Thread, ring: &TraceRing, info: &SigInfo) {
     let [a, b, c, d] = info.fields;
     let record = Record {
         kind: Kind::Signal,
-        time_ns: crate::clock::now_ns().1,
+        time_ns: clock::now_ns().1,
         nr: u64::from(info.signal.number()),
         args: [a, b, c, d, 0, 0],
         ret: i64::from(info.code),
@@ -64,7 +68,7 @@ fn append_signal(thread: &Thread, ring: &TraceRing, info: &SigInfo) {
 }
 
 #[inline]
-fn call(thread: &Thread, kind: Kind, nr: u64, args: &[u64; 6], ret: i64) {
+fn call(thread: &'static Thread, kind: Kind, nr: u64, args: &[u64; 6], ret: i64) {
     if let Some(ring) = thread.rank.host.trace {
         append_call(thread, ring, kind, nr, args, ret);
     }
@@ -72,10 +76,17 @@ fn call(thread: &Thread, kind: Kind, nr: u64, args: &[u64; 6], ret: i64) {
 
 #[cold]
 #[inline(never)] // Out of the way of calls that are only counted.
-fn append_call(thread: &Thread, ring: &TraceRing, kind: Kind, nr: u64, args: &[u64; 6], ret: i64) {
+fn append_call(
+    thread: &'static Thread,
+    ring: &TraceRing,
+    kind: Kind,
+    nr: u64,
+    args: &[u64; 6],
+    ret: i64,
+) {
     let mut record = Record {
         kind,
-        time_ns: crate::clock::now_ns().1,
+        time_ns: clock::now_ns().1,
         nr,
         args: *args,
         ret,
@@ -92,15 +103,24 @@ fn append_call(thread: &Thread, ring: &TraceRing, kind: Kind, nr: u64, args: &[u
     append(thread, ring, &record);
 }
 
-/// Adds a record, waiting for room: the host reads all the time, and nothing is lost.
-fn append(thread: &Thread, ring: &TraceRing, record: &Record) {
+/// Adds a record, waiting for room: the host reads all the time, and nothing is lost. One that does not read holds up its rank, and no
+/// other, and its end for [`LAST_NS`] at most.
+fn append(thread: &'static Thread, ring: &TraceRing, record: &Record) {
     let append = || {
         let _one_at_a_time = thread.rank.host.tracing.lock();
         ring.append(record)
     };
+    let mut limit = None;
     while !append() {
-        crate::preempt::take_interrupts();
+        let now = hal::time::tsc();
+        if thread.must_end() && now > *limit.get_or_insert(now + clock::ticks(LAST_NS)) {
+            return;
+        }
+        preempt::take_interrupts();
         hal::cpu::pause();
+        if sched::is_wanted() {
+            sched::yield_now(&thread.task);
+        }
     }
 }
 

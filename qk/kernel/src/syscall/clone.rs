@@ -226,8 +226,9 @@ fn place(call: &Call<'_>) -> Result<&'static Thread, Errno> {
     let workers = rank.host.workers();
     if thread.index as u64 >= workers {
         let wanted = (workers * 2)
-            .clamp(workers + WORKERS_AT_ONCE, MAX_THREADS as u64)
-            .max(thread.index as u64 + 1);
+            .max(workers + WORKERS_AT_ONCE)
+            .max(thread.index as u64 + 1)
+            .min(MAX_THREADS as u64);
         let grown = ship::host_op(call.thread, HostOp::GrowWorkers, [wanted]);
         if !grown.is_ok_and(|workers| (thread.index as u64) < workers) {
             rank.threads.release(thread.index);

@@ -1,0 +1,187 @@
+//! One job under a hostile host.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use margay_tests::clean::{self, new_mark, nothing_left};
+use margay_tests::process::{self, MARK, Role, wait_until};
+use margay_tests::random::Random;
+use margay_tests::report;
+use margay_tests::run::{HANG, Run, Started};
+use margay_tests::scratch::Scratch;
+use margay_tests::tree;
+use rustix::process::Signal;
+
+use crate::area::Area;
+use crate::host::{self, Plan, Way};
+
+/// The node is left alone so long at most, and then written to.
+const LATE_MS: u64 = 300;
+const LONG_MS: u64 = 500;
+/// A rank whose signals or calls were lost does not end when it is told to, as one whose proxy loses them: yod ends it then.
+const TIME_LIMIT: &str = "5";
+/// The emulator's options are yod's, but for how its CPUs share the host's.
+const EMULATOR: &str = "#!/bin/sh
+for word in \"$@\"; do
+    shift
+    [ \"$word\" = tcg ] && word=tcg,thread=THREADS
+    set -- \"$@\" \"$word\"
+done
+exec /usr/bin/qemu-system-x86_64 \"$@\"
+";
+
+/// What a seed says.
+#[derive(Debug)]
+struct Round {
+    ranks: u64,
+    one_core: bool,
+    options: Vec<String>,
+    plan: Plan,
+    late: Duration,
+    long: Duration,
+}
+
+impl Round {
+    fn new(random: &mut Random, scratch: &Path) -> Round {
+        let ranks = 1 + random.below(2);
+        let way = *random.pick(&[
+            Way::AllWords,
+            Way::HostWords,
+            Way::Answers,
+            Way::HostWordsAndAnswers,
+        ]);
+        let mut options = Vec::new();
+        if random.once_in(4) {
+            options.push("--strace=/dev/null".into());
+        }
+        if random.once_in(4) {
+            options.push("--stats=/dev/null".into());
+        }
+        // A rank with a debugger waits for it.
+        if ranks == 1 && random.once_in(4) {
+            options.push(format!("--gdb={}", scratch.join("gdb").display()));
+        }
+        Round {
+            ranks,
+            one_core: random.once_in(2),
+            options,
+            plan: Plan {
+                way,
+                only: random.once_in(2).then_some(0),
+                pause: *random.pick(&[0, 100, 10_000, 1_000_000]),
+                part: random.once_in(3).then(|| random.next()),
+            },
+            late: Duration::from_millis(random.below(LATE_MS)),
+            long: Duration::from_millis(random.below(LONG_MS)),
+        }
+    }
+
+    fn job(&self, scratch: &Path, seed: u64) -> Run {
+        let ranks = self.ranks.to_string();
+        let log = scratch.join("kernel").to_string_lossy().into_owned();
+        let busy = tree::program("attack", "busy")
+            .to_string_lossy()
+            .into_owned();
+        let job = Run::bare_yod(&["--accel", "tcg", "-n", &ranks, "--oversubscribe"])
+            .args(&["-m", "64M", "--quiet", "--kernel-log", &log])
+            .args(&["--timeout", TIME_LIMIT])
+            .args(&self.options)
+            .args(&["--", &busy, &seed.to_string(), "1000000"]);
+        if self.one_core { job.on_core(0) } else { job }
+    }
+}
+
+/// Plays a round; how many words were written.
+pub fn play(threads: &str, seed: u64) -> Result<u64> {
+    let scratch = Scratch::new()?;
+    let mut random = Random::new(seed);
+    let round = Round::new(&mut random, scratch.path());
+    let bin = scratch.path().join("bin");
+    let temporary = scratch.path().join("tmp");
+    fs::create_dir(&bin)?;
+    fs::create_dir(&temporary)?;
+    let emulator = bin.join("qemu-system-x86_64");
+    fs::write(&emulator, EMULATOR.replace("THREADS", threads))?;
+    fs::set_permissions(&emulator, fs::Permissions::from_mode(0o755))?;
+    let (mark, before) = (new_mark(), clean::shared_files());
+    let job = round.job(scratch.path(), seed).env(&[
+        (MARK, mark.as_str()),
+        ("PATH", &format!("{}:/usr/bin:/bin", bin.display())),
+        ("TMPDIR", &temporary.to_string_lossy()),
+        ("XDG_STATE_HOME", &scratch.path().to_string_lossy()),
+    ]);
+    let started = job.start(&scratch)?;
+    let written =
+        attack(&round, &mark, &started, seed, scratch.path()).with_context(|| format!("{round:?}"));
+    process::signal(started.pid(), Signal::TERM);
+    let outcome = started.finish(HANG)?;
+    let log = fs::read(scratch.path().join("kernel")).unwrap_or_default();
+    let log = String::from_utf8_lossy(&log);
+    let stderr = outcome.stderr.text();
+    let told = || {
+        format!(
+            "{round:?}\nstatus {:?}, stderr:\n{stderr}\nkernel:\n{log}",
+            outcome.status
+        )
+    };
+    ensure!(!log.contains("PANIC"), "the kernel panicked: {}", told());
+    outcome
+        .status
+        .with_context(|| format!("it hung: {}", told()))?;
+    nothing_left(&mark, &temporary, &before)?;
+    let lines = report::own_lines(outcome.stderr.head());
+    ensure!(
+        lines.len() as u64 <= 1 + round.ranks,
+        "{} lines: {}",
+        lines.len(),
+        told()
+    );
+    written.with_context(told)
+}
+
+/// Writes into the node's words for a while. Then a rank whose words were left alone must go on.
+fn attack(
+    round: &Round,
+    mark: &str,
+    started: &Started<'_>,
+    seed: u64,
+    scratch: &Path,
+) -> Result<u64> {
+    let mut area = None;
+    wait_until(HANG, || {
+        let family = process::of_job(mark, started.pid());
+        let qemu = family.iter().find(|process| process.role == Role::Qemu);
+        area = qemu.and_then(|qemu| Area::of(qemu.pid));
+        area.is_some() || has_ended(started.pid())
+    });
+    let area = area.context("there is no node")?;
+    thread::sleep(round.late);
+    let (stop, written) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        for writer in 0..2 {
+            let (area, stop, written) = (&area, &stop, &written);
+            scope.spawn(move || host::write(area, round.plan, seed ^ writer << 32, stop, written));
+        }
+        thread::sleep(round.long);
+        stop.store(true, Ordering::Relaxed);
+    });
+    if round.plan.only.is_some() && round.ranks > 1 {
+        let counted = || fs::read(scratch.join("cwd/witness")).unwrap_or_default();
+        let before = counted();
+        let goes_on = wait_until(HANG, || counted() != before || has_ended(started.pid()));
+        ensure!(goes_on, "another rank stands still");
+    }
+    Ok(written.into_inner())
+}
+
+/// Whether yod has ended, and was not waited for yet (proc(5)).
+fn has_ended(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ")
+        .is_none_or(|(_, rest)| rest.starts_with('Z'))
+}
