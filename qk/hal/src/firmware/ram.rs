@@ -3,6 +3,8 @@
 //! Maps are not sorted, entries overlap and repeat, and the worst have a thousand. What two entries contradict each other about is not RAM, as in
 //! Linux (arch/x86/kernel/e820.c). The map is swept from the lowest address up, with one pass over the entries for each border, so that
 //! nothing is stored but what comes out: quadratic, which ten entries do not notice and a thousand take some milliseconds for.
+//!
+//! BOUND: at boot only, of entries squared, at most MAX_MAP_ENTRIES of them.
 
 use super::remark::{Remark, Remarks, push};
 use crate::addr::{Phys, PhysRange};

@@ -1,5 +1,7 @@
 //! Devices on bus 0: configuration space through the memory window that ACPI's MCFG names, or, on a PC, through ports CF8/CFC where
 //! there is none.
+//!
+//! BOUND: at boot only.
 
 use super::{Config, Window};
 use crate::addr::{Phys, PhysRange};

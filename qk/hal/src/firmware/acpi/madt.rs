@@ -1,4 +1,6 @@
 //! The CPUs: who they are (multiple APIC description table, §5.2.12) and where (system resource affinity table, §5.2.16).
+//!
+//! BOUND: at boot only, no more than the tables have bytes, for each CPU.
 
 use super::tables::{HEADER_BYTES, Table};
 use super::{Cpu, Memory, Remark, Remarks, ThisCpu, push};

@@ -1,4 +1,6 @@
 //! Where PCI's configuration space and the HPET are.
+//!
+//! BOUND: at boot only, no more than the tables have bytes.
 
 use super::tables::{HEADER_BYTES, Table};
 use super::{ECAM_BUS_BYTES, HPET_BYTES, Memory};

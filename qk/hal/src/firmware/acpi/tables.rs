@@ -1,4 +1,6 @@
 //! The way to the tables: root pointer, root table, headers, and the list of entries that three of them have.
+//!
+//! BOUND: at boot only, no more than the tables have bytes.
 
 use super::super::number;
 use super::{Memory, Remark, Remarks, TableFault, push};
