@@ -89,9 +89,9 @@ fn every_advice_has_its_effect_seen() {
 /// So is setrlimit.
 #[test]
 fn every_limit_has_its_effect_seen() {
-    let kernel = source("qk/kernel/src/syscall/limits.rs");
+    let kernel = source("abi/src/rlimit.rs");
     let program = source("tests/programs/effects/of_limits.c");
-    all_are_in(&program, &constants(&kernel, "RLIMIT_", "usize", ""));
+    all_are_in(&program, &constants(&kernel, "", "usize", "RLIMIT_"));
 }
 
 /// Names, as C has them, of the constants of a type in Rust's `text` whose names begin so.

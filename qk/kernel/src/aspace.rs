@@ -140,7 +140,7 @@ impl Machine for Owner {
         match self.0 {
             Some(rank) => {
                 rank.root.removed();
-                shootdown::flush(rank, start, end);
+                shootdown::flush(&rank.shootdown, start, end);
             }
             None => hal::aspace::flush(start, end),
         }

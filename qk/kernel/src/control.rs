@@ -3,24 +3,27 @@
 //! The PCT is trusted to decide, not to be right: every argument is checked, and a bad one is an error number.
 
 mod memory;
+mod words;
 
 use abi::Errno;
 use abi::control::{Control, CoreWords, Event, HostOp, JobInfo, RankInfo};
 use abi::map::USER_TOP;
 use abi::rlimit;
 use arrayvec::ArrayVec;
-use hal::addr::{Phys, User};
+use hal::addr::Phys;
 use hal::traps::UserFrame;
 use qk_core::sched::CoreSet;
 use qk_core::signals::Signal;
 
 use crate::host::{self, Stage, ship};
 use crate::rank::{self, Rank};
-use crate::{events, exec, shared};
+use crate::user::user;
+use crate::{events, exec, life, shared};
 pub use memory::set_memory;
 use memory::{
     Way, aspace_create, copy, memory_range, rank_reap, region_create, region_protect, text_create,
 };
+use words::put_words;
 
 /// Carries out the control call in `frame`.
 pub fn call(frame: &mut UserFrame) -> Result<u64, Errno> {
@@ -73,22 +76,6 @@ fn info(rank: &Rank) -> RankInfo {
         stack_limit: rank.limits.lock()[rlimit::STACK][0],
         ..rank.host.described()
     }
-}
-
-fn user(addr: u64, len_bytes: u64) -> Result<User, Errno> {
-    User::range(addr, len_bytes).ok_or(Errno::EFAULT)
-}
-
-fn put_words<const N: usize>(to: u64, len_bytes: u64, words: &[u64; N]) -> Result<u64, Errno> {
-    if len_bytes != N as u64 * 8 {
-        return Err(Errno::EINVAL);
-    }
-    // BOUND: the words of a record.
-    for (i, word) in words.iter().enumerate() {
-        let at = user(to.wrapping_add(i as u64 * 8), 8)?;
-        hal::user::write_u64(at, *word).map_err(|_| Errno::EFAULT)?;
-    }
-    Ok(0)
 }
 
 /// Text of at most `N` bytes from the PCT.
@@ -177,10 +164,10 @@ fn rank_start(
     rank.host.publish_program(heap, features);
     let reload = rank.reload.lock().take();
     if let Some(reload) = reload {
-        rank.restart(reload, [entry, stack], root);
+        life::restart(rank, reload, [entry, stack], root);
         return Ok(0);
     }
-    rank.start(cores, [entry, stack], root).map(|()| 0)
+    life::start(rank, cores, [entry, stack], root).map(|()| 0)
 }
 
 fn rank_refuse(rank: &'static Rank, status: u64, from: u64, len_bytes: u64) -> Result<u64, Errno> {

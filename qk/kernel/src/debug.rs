@@ -4,15 +4,14 @@
 //! every time: there they halt for the debugger, get its watches into the debug registers of their core, and step. In other
 //! nodes nothing of this is compiled into the paths that ranks take.
 
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
-use abi::halt::{Halt, debugger};
+use abi::halt::Halt;
 use hal::cpu::debug::TRAP_FLAG;
 use hal::traps::{Trap, UserFrame};
 use qk_core::signals::{SigInfo, Signal, code};
 use wire::boot::MAX_CPUS;
 
-use crate::rank::Rank;
 use crate::thread::Thread;
 use crate::{halt, signal};
 
@@ -22,36 +21,8 @@ const BREAKPOINT: u8 = 3;
 /// DR6: the exception is a step.
 const STEPPED: u64 = 1 << 14;
 
-/// What a thread has of its debugger.
-#[derive(Default)]
-pub struct Debugged {
-    /// It is to halt after one instruction.
-    steps: AtomicBool,
-    /// The debugger has sent it this signal, which need not be reported to it; 0: none.
-    passes: AtomicU8,
-    /// It begins a program that has replaced another.
-    begins: AtomicBool,
-}
-
 /// Whose watches each core has: rank and version.
 static LOADED: [AtomicU64; MAX_CPUS] = [const { AtomicU64::new(0) }; MAX_CPUS];
-
-/// Whether all threads of the rank are to halt.
-pub fn wants_stop(rank: &Rank) -> bool {
-    rank.host.debugger() & debugger::STOP != 0
-}
-
-/// Whether a debugger is told what it does.
-pub fn is_attached(rank: &Rank) -> bool {
-    rank.host.debugger() & debugger::ATTACHED != 0
-}
-
-/// The host says that the debugger's requests have changed.
-pub fn look(rank: &'static Rank) {
-    if wants_stop(rank) {
-        rank.call_back();
-    }
-}
 
 /// Halts the thread if it has to; `true`: it did, and there may be more to do now. `nr` is the call that `frame` returns from.
 pub fn stops(thread: &'static Thread, frame: &mut UserFrame, nr: Option<u64>) -> bool {
@@ -59,10 +30,10 @@ pub fn stops(thread: &'static Thread, frame: &mut UserFrame, nr: Option<u64>) ->
     let hits = hal::cpu::debug::take_hits();
     let stepped = nr.is_some() && thread.debugged.steps.load(Ordering::Relaxed);
     let begins = thread.debugged.begins.swap(false, Ordering::Relaxed);
-    if is_attached(rank) && (stepped || begins || hits != 0) {
+    if rank.is_debugged() && (stepped || begins || hits != 0) {
         let status = if stepped { hits | STEPPED } else { hits };
         stop(thread, frame, nr, Halt::Debug, status);
-    } else if wants_stop(rank) {
+    } else if rank.is_to_halt() {
         stop(thread, frame, nr, Halt::Asked, 0);
     } else {
         return false;
@@ -116,7 +87,7 @@ pub fn passes(thread: &'static Thread, frame: &mut UserFrame, signal: Signal) ->
     if passed {
         thread.debugged.passes.store(0, Ordering::Relaxed);
     }
-    if passed || signal == Signal::KILL || !is_attached(thread.rank) {
+    if passed || signal == Signal::KILL || !thread.rank.is_debugged() {
         return true;
     }
     let instead = pause(thread, frame, None, Halt::Signal, signo.into());
@@ -136,7 +107,7 @@ pub fn takes(thread: &'static Thread, frame: &mut UserFrame, trap: Trap) -> bool
         BREAKPOINT => Halt::Break,
         _ => return false,
     };
-    let attached = is_attached(thread.rank);
+    let attached = thread.rank.is_debugged();
     if attached {
         let status = match why {
             Halt::Debug => hal::cpu::debug::take_status(),

@@ -30,7 +30,7 @@ fn make_room(cpu: usize, tenants: usize) -> Result<(), Errno> {
 impl Owner for Thread {
     fn enters(&'static self, moved: bool, shared: bool) {
         thread::set_current(Some(self));
-        shootdown::enter(self.rank);
+        shootdown::enter(&self.rank.shootdown);
         self.switched_in();
         if moved {
             rseq::interrupted(self);

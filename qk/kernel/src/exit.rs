@@ -11,7 +11,7 @@ use qk_core::signals::SigSet;
 
 use crate::halt::halt;
 use crate::thread::Thread;
-use crate::{futex, sched, shared, signal, timer};
+use crate::{futex, life, sched, shared, signal, timer};
 
 /// Ends the rank of the calling thread, and the thread; `wait_status` as wait(2) says it.
 pub fn end(thread: &'static Thread, wait_status: u64) -> ! {
@@ -61,7 +61,7 @@ fn leave(thread: &'static Thread) -> ! {
     thread.signals.lock().thread.end();
     if rank.threads.died() {
         shared::let_go_objects(thread);
-        rank.exited(thread);
+        life::exited(rank, thread);
     } else {
         rank.tell_executor();
     }

@@ -28,6 +28,7 @@ mod fault;
 mod futex;
 mod halt;
 mod host;
+mod life;
 mod pct;
 mod preempt;
 mod ram;

@@ -2,16 +2,19 @@
 
 mod ending;
 pub mod home;
+mod root;
 mod still;
+
+pub use root::Root;
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use abi::Errno;
 use abi::control::RankInfo;
+use abi::halt::debugger;
 use abi::ident::RLIM_NLIMITS;
 use abi::rlimit;
 use alloc::boxed::Box;
-use hal::addr::Phys;
 use hal::sync::{Mutex, Once};
 use qk_core::sched::{AtomicCoreSet, CoreSet};
 use qk_core::signals::SigSet;
@@ -24,9 +27,9 @@ use crate::signal::Signals;
 use crate::sleep_lock::SleepLock;
 use crate::thread::policy::Policy;
 use crate::thread::{self, Thread, Threads};
-use crate::timer::{self, Timers};
+use crate::timer::Timers;
 use crate::xpmem::Xpmem;
-use crate::{clock, crash, debug, events, preempt, sched, shared, windows};
+use crate::{clock, preempt, sched};
 
 /// What never changes after the proxy attached: served without a lock.
 pub struct Identity {
@@ -65,7 +68,7 @@ pub struct Rank {
     /// Cores whose translations are to be dropped.
     pub shootdown: Shootdown,
     /// Its page tables, for as long as peers have windows on them.
-    pub root: windows::Root,
+    pub root: Root,
     /// ITIMERs and the limit on processor time.
     pub timers: Mutex<Timers>,
     /// Processor time of its threads but what runs now, in TSC ticks.
@@ -120,9 +123,6 @@ pub struct Reload {
 /// A page of text in [`Rank::pool_pages`].
 pub const TEXT_PAGE: u64 = 1 << 32;
 
-/// Of a status as wait(2) says it: there is a core file.
-const CORE_WRITTEN: u64 = 0x80;
-
 static RANKS: Once<Box<[Rank]>> = Once::new();
 
 /// Makes the ranks of the configuration.
@@ -141,7 +141,7 @@ pub fn init(config: &Config) {
         home: AtomicUsize::new(home::first(id, config)),
         cores: AtomicCoreSet::new(),
         shootdown: Shootdown::new(),
-        root: windows::Root::default(),
+        root: Root::default(),
         timers: Mutex::new(Timers::default()),
         used: AtomicU64::new(0),
         counts_cpu_time: AtomicBool::new(false),
@@ -301,54 +301,6 @@ impl Rank {
         self.cores.load()
     }
 
-    /// The program starts now, on `cores`: its main thread at `entry` with stack pointer `stack`.
-    ///
-    /// # Errors
-    /// ENOMEM.
-    pub fn start(
-        &'static self,
-        cores: CoreSet,
-        [entry, stack]: [u64; 2],
-        root: Phys,
-    ) -> Result<(), Errno> {
-        let first = cores.first().ok_or(Errno::EINVAL)?;
-        sched::make_room(cores, 1)?;
-        self.main().task.make_context()?;
-        self.settle(first);
-        self.cores.store(cores);
-        timer::prepare_cpu_limit(self);
-        windows::open(self, root);
-        self.host.publish_cores(&cores);
-        // The host's signals and its debugger's stop come before the program's first instruction.
-        self.host.runs();
-        self.threads.born();
-        let main = self.main();
-        main.signal_pending.store(true, Ordering::SeqCst);
-        main.pending_work.store(true, Ordering::SeqCst);
-        main.task
-            .context()
-            .begin(entry, stack, root, sched::ARRIVED);
-        sched::start(&main.task, Some(main), first, cores);
-        Ok(())
-    }
-
-    /// The new program starts, where the thread was that replaced the old one.
-    pub fn restart(&'static self, reload: Reload, [entry, stack]: [u64; 2], root: Phys) {
-        let main = self.main();
-        // That thread, or the first, may still be on its way off its core.
-        while !main.task.is_vacant() {
-            hal::cpu::pause();
-            preempt::take_interrupts();
-        }
-        debug::program_replaced(main);
-        // Signals may wait, and a stop.
-        main.signal_pending.store(true, Ordering::SeqCst);
-        main.pending_work.store(true, Ordering::SeqCst);
-        let context = main.task.context();
-        context.begin(entry, stack, root, sched::ARRIVED);
-        sched::start(&main.task, Some(main), reload.core, reload.allowed);
-    }
-
     /// Processor time of all threads, ended ones too, in ns.
     pub fn cpu_ns(&self) -> u64 {
         let running = |cpu| {
@@ -396,20 +348,34 @@ impl Rank {
         self.stopped.load(Ordering::SeqCst) || self.is_copied.load(Ordering::SeqCst)
     }
 
-    /// Its last thread, `last`, has ended: publishes how; its proxy does the same on the host.
-    pub fn exited(&'static self, last: &'static Thread) {
-        timer::clear(self);
-        self.xpmem.program_ends();
-        windows::close(self);
-        let decided = self.decided_status();
-        let mut status = decided.unwrap_or_else(|| self.exit_status.load(Ordering::SeqCst));
-        if self.is_dumped() && crash::write(last) {
-            status |= CORE_WRITTEN;
+    /// Its program starts on `cores`, and its proxy rings `first` of them.
+    pub fn place(&self, cores: CoreSet, first: usize) {
+        self.settle(first);
+        self.cores.store(cores);
+        self.host.publish_cores(&cores);
+    }
+
+    /// The status that it ends with, as wait(2) says it: the decided one, or that of the last thread.
+    pub fn status(&self) -> u64 {
+        let of_last = || self.exit_status.load(Ordering::SeqCst);
+        self.decided_status().unwrap_or_else(of_last)
+    }
+
+    /// Whether a debugger is told what it does.
+    pub fn is_debugged(&self) -> bool {
+        self.host.debugger() & debugger::ATTACHED != 0
+    }
+
+    /// Whether a debugger wants all its threads to halt.
+    pub fn is_to_halt(&self) -> bool {
+        self.host.debugger() & debugger::STOP != 0
+    }
+
+    /// The host says that its debugger's requests have changed.
+    pub fn debugger_changed(&'static self) {
+        if self.is_to_halt() {
+            self.call_back();
         }
-        shared::text::end(self);
-        self.leave_home();
-        self.host.exited(status, hal::task::mxcsr());
-        events::post(abi::control::Event::Exited(self.id as u32));
     }
 
     /// Whether the rank has been started and has not ended.

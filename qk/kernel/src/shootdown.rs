@@ -16,7 +16,6 @@ use qk_core::sched::{AtomicCoreSet, CoreSet};
 use wire::boot::MAX_CPUS;
 
 use crate::preempt;
-use crate::rank::Rank;
 
 /// A rank's requests to the cores that are in it.
 pub struct Shootdown {
@@ -29,7 +28,7 @@ pub struct Shootdown {
 }
 
 /// The rank whose page tables each core has.
-static LOADED: PerCpu<Rank> = PerCpu::new();
+static LOADED: PerCpu<Shootdown> = PerCpu::new();
 
 /// The last request to drop all translations.
 static REQUESTS: AtomicU64 = AtomicU64::new(0);
@@ -66,51 +65,50 @@ impl Shootdown {
 
 /// This core is about to load the page tables of `rank`, if it has not.
 #[inline]
-pub fn enter(rank: &'static Rank) {
+pub fn enter(rank: &'static Shootdown) {
     let before = LOADED.get();
     if before.is_some_and(|before| core::ptr::eq(before, rank)) {
         return;
     }
     let here = hal::cpu::id();
     if let Some(before) = before {
-        before.shootdown.inside.remove(here);
+        before.inside.remove(here);
     }
     LOADED.set(Some(rank));
-    rank.shootdown.inside.insert(here);
-    rank.shootdown.asked.remove(here);
+    rank.inside.insert(here);
+    rank.asked.remove(here);
 }
 
 /// Drops translations of `start .. end` on every core that is in `rank`. The caller holds the rank's address space, so there
 /// is one at a time.
-pub fn flush(rank: &Rank, start: u64, end: u64) {
+pub fn flush(rank: &Shootdown, start: u64, end: u64) {
     hal::aspace::flush(start, end);
     ask(rank, start, end);
 }
 
 /// Has every other core that is in `rank` enter the kernel, and with it order its memory accesses.
-pub fn barrier(rank: &Rank) {
+pub fn barrier(rank: &Shootdown) {
     ask(rank, 0, 0);
 }
 
 #[inline]
-fn ask(rank: &Rank, start: u64, end: u64) {
-    if rank.shootdown.inside.has_other_than(hal::cpu::id()) {
+fn ask(rank: &Shootdown, start: u64, end: u64) {
+    if rank.inside.has_other_than(hal::cpu::id()) {
         ask_others(rank, start, end);
     }
 }
 
-fn ask_others(rank: &Rank, start: u64, end: u64) {
-    let ours = &rank.shootdown;
-    let mut others = ours.inside.load();
+fn ask_others(rank: &Shootdown, start: u64, end: u64) {
+    let mut others = rank.inside.load();
     others.remove(hal::cpu::id());
-    ours.range[0].store(start, Ordering::Relaxed);
-    ours.range[1].store(end, Ordering::Relaxed);
-    ours.asked.store(others);
+    rank.range[0].store(start, Ordering::Relaxed);
+    rank.range[1].store(end, Ordering::Relaxed);
+    rank.asked.store(others);
     // BOUND: the cores.
     for cpu in others.iter() {
         hal::cpu::send_ipi(cpu, VEC_TLB);
     }
-    while !ours.asked.load().and(&ours.inside.load()).is_empty() {
+    while !rank.asked.load().and(&rank.inside.load()).is_empty() {
         hal::cpu::pause();
         preempt::take_interrupts();
     }
@@ -146,13 +144,10 @@ pub fn not_dropped() -> CoreSet {
     cores
 }
 
-/// Has the cores that are in `rank` drop all their translations when they next leave the kernel, without interrupting them.
-pub fn drop_soon(rank: &'static Rank) {
-    request(&rank.shootdown.inside());
-    // POINT: thread::numbers::each
-    for thread in rank.threads.each() {
-        thread.pending_work.store(true, Ordering::SeqCst);
-    }
+/// Has the cores that are in `rank` drop all their translations when they next leave the kernel, without interrupting them: the
+/// caller has its threads look.
+pub fn drop_soon(rank: &Shootdown) {
+    request(&rank.inside());
 }
 
 /// Drops all translations of this core, if that has been requested.
@@ -170,10 +165,10 @@ pub fn asked() {
     catch_up();
     let here = hal::cpu::id();
     if let Some(rank) = LOADED.get()
-        && rank.shootdown.asked.contains(here)
+        && rank.asked.contains(here)
     {
-        let [start, end] = [0, 1].map(|i| rank.shootdown.range[i].load(Ordering::Relaxed));
+        let [start, end] = [0, 1].map(|i| rank.range[i].load(Ordering::Relaxed));
         hal::aspace::flush(start, end);
-        rank.shootdown.asked.remove(here);
+        rank.asked.remove(here);
     }
 }

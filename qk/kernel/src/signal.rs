@@ -15,7 +15,7 @@ use qk_core::signals::{
 
 use crate::rank::Rank;
 use crate::thread::Thread;
-use crate::{debug, preempt, timer};
+use crate::{preempt, timer};
 
 pub use host::{collect, interrupted, publish_taken, publish_takes, rung};
 pub use takers::{claim, hand_over, hand_over_blocked, tell};
@@ -212,7 +212,7 @@ pub fn add(rank: &Rank, to: Option<&Thread>, info: SigInfo) -> Result<Sent, Errn
 fn decide(rank: &Rank, process: &mut Process, to: Option<&Thread>, signal: Signal) {
     let taker = to.or_else(|| first_taker(rank, signal));
     let blocks = |taker: &Thread| taker.signals.lock().thread.blocked().contains(signal);
-    if taker.is_some_and(|taker| !blocks(taker)) && !debug::is_attached(rank) {
+    if taker.is_some_and(|taker| !blocks(taker)) && !rank.is_debugged() {
         let mut own = to.map(|thread| thread.signals.lock());
         process.decide(own.as_mut().map(|own| &mut own.thread), signal);
         if let Some(here) = current_of(rank) {

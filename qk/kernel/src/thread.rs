@@ -4,9 +4,11 @@
 //! place in the port to the host, its worker on the host, whose id is the thread's, and its record here, which is never
 //! freed: so a reference to a thread stays good, and at worst speaks of a later thread with the same number.
 
+mod debugged;
 mod numbers;
 pub mod policy;
 
+use debugged::Debugged;
 pub use numbers::{Threads, heap_bytes, set_room};
 use policy::Policy;
 
@@ -20,11 +22,10 @@ use qk_core::futex::Place;
 use qk_core::signals::{self, SigSet, Signal};
 
 use crate::cpu_clock::CpuClock;
-use crate::debug::Debugged;
 use crate::host::ThreadPort;
 use crate::rank::Rank;
 use crate::sched::Task;
-use crate::{clock, stats, timer};
+use crate::{clock, sched, stats};
 
 /// Particulars of pending signals kept for a thread.
 const QUEUE: usize = 256;
@@ -174,7 +175,7 @@ impl Thread {
         self.clock.waits.store(false, Ordering::Relaxed);
         stats::waited(self.clock.start() - from);
         if self.rank.counts_cpu_time() {
-            timer::go_on(self);
+            sched::rearm();
         }
         result
     }

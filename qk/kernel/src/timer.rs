@@ -174,11 +174,6 @@ fn cpu_deadline(thread: &Thread) -> Option<u64> {
         .map(clock::deadline_after)
 }
 
-/// The thread that runs here goes on after it waited, and with it its rank's processor time.
-pub fn go_on(_: &Thread) {
-    arm();
-}
-
 /// A thread has got this core; `shared`: the one before it will wait for it. A timer that is set to an earlier slice's end
 /// stays as it is, and is set anew when it expires: threads that switch often leave the hardware alone.
 pub fn enter(thread: &Thread, shared: bool) {

@@ -7,6 +7,8 @@ use crate::preempt;
 
 /// Nanoseconds of a second.
 pub const NS_PER_S: u64 = 1_000_000_000;
+/// sizeof(sigset_t) in the kernel's ABI.
+pub const SIGSET_BYTES: u64 = 8;
 /// Most vectors, or messages, of a call (UIO_MAXIOV, include/uapi/linux/uio.h).
 pub const MAX_VECTORS: u64 = 1024;
 /// sizeof(struct iovec).
@@ -119,6 +121,18 @@ pub fn timespec_ns([s, ns]: [u64; 2]) -> Result<u64, Errno> {
         return Err(Errno::EINVAL);
     }
     Ok(s.saturating_mul(NS_PER_S).saturating_add(ns))
+}
+
+/// Checks the size that a program passes along with a signal set.
+///
+/// # Errors
+/// EINVAL.
+pub fn sigset_size(len_bytes: u64) -> Result<(), Errno> {
+    if len_bytes == SIGSET_BYTES {
+        Ok(())
+    } else {
+        Err(Errno::EINVAL)
+    }
 }
 
 /// Copies between two places of the program; returns how much of it could be.

@@ -50,24 +50,6 @@ struct Member {
 /// Taken to start or end a rank.
 static MEMBERS: Once<SleepLock<Members>> = Once::new();
 
-/// What peers have windows on.
-#[derive(Default)]
-pub struct Root {
-    /// The root table of a rank, for as long as it has windows; else 0.
-    table: AtomicU64,
-    /// How often memory was taken away, or rights.
-    removals: AtomicU64,
-}
-
-impl Root {
-    /// Page table entries have gone or lost rights. The caller holds the address space.
-    #[inline]
-    pub fn removed(&self) {
-        let before = self.removals.load(Ordering::Relaxed);
-        self.removals.store(before + 1, Ordering::Release);
-    }
-}
-
 /// Of each core for which rank's window it last dropped what is old, and that rank's removals then.
 static FRESH: [AtomicU64; MAX_CPUS] = [const { AtomicU64::new(0) }; MAX_CPUS];
 /// Bits of a rank's removals there.
@@ -123,7 +105,7 @@ pub fn open(rank: &'static Rank, root: Phys) {
         own_info.begins(*ended, 0);
         own_info.ends(*ended);
     }
-    rank.root.table.store(root.0, Ordering::Release);
+    rank.root.show(Some(root));
 }
 
 /// Closes the windows on `rank`, which runs no more. Its memory stays as it is until the job ends, its page tables too, so
@@ -131,7 +113,7 @@ pub fn open(rank: &'static Rank, root: Phys) {
 /// kernel.
 pub fn close(rank: &'static Rank) {
     let mut members = members().lock();
-    rank.root.table.store(0, Ordering::Release);
+    rank.root.show(None);
     let is_own = |member: &Member| core::ptr::eq(member.rank, rank);
     // BOUND: the ranks of the node.
     let Some(own) = members.live.iter().position(is_own) else {
@@ -145,10 +127,19 @@ pub fn close(rank: &'static Rank) {
         paging::set_window(&peer.root, rank.id + 1, None);
         if used {
             preempt::point(TELL_WORK);
-            shootdown::drop_soon(peer.rank);
+            drop_soon(peer.rank);
         }
         // Last: a peer that sees that it has ended does not reach it after its next system call.
         peer.info.ends(rank.id);
+    }
+}
+
+/// Has the cores in `peer` drop what they hold when they next leave the kernel.
+fn drop_soon(peer: &'static Rank) {
+    shootdown::drop_soon(&peer.shootdown);
+    // POINT: thread::numbers::each
+    for thread in peer.threads.each() {
+        thread.pending_work.store(true, Ordering::SeqCst);
     }
 }
 
@@ -161,10 +152,10 @@ pub fn flush(owner: &Rank) {
     let (mut cores, mut flush) = (CoreSet::EMPTY, None);
     for peer in rank::all() {
         preempt::point(ENTRY_WORK);
-        let root = peer.root.table.load(Ordering::Acquire);
-        if root != 0 && paging::window_is_used(&PoolTable::at(root), owner.id + 1) {
+        let root = peer.root.shown().map(|root| PoolTable::at(root.0));
+        if let Some(root) = root.filter(|root| paging::window_is_used(root, owner.id + 1)) {
             flush.get_or_insert_with(Flush::begin);
-            paging::take_window_use(&PoolTable::at(root), owner.id + 1);
+            paging::take_window_use(&root, owner.id + 1);
             cores = cores.or(&peer.shootdown.inside());
         }
     }
@@ -220,7 +211,7 @@ pub fn flush_all() {
 /// Has this core find through its window on `owner` nothing that was taken away before: what munmap leaves to the program when
 /// that goes there by itself, the kernel must not do in its name.
 pub fn freshen(owner: &Rank) {
-    let removals = owner.root.removals.load(Ordering::Acquire);
+    let removals = owner.root.removals();
     let now = (owner.id as u64) << REMOVALS_BITS | removals & ((1 << REMOVALS_BITS) - 1);
     let fresh = &FRESH[hal::cpu::id()];
     if fresh.load(Ordering::Relaxed) != now {
@@ -239,17 +230,14 @@ pub fn owner(addr: u64) -> Option<(&'static Rank, u64)> {
 impl Rank {
     /// Whether the others have windows on it.
     pub fn has_windows(&self) -> bool {
-        self.root.table.load(Ordering::Acquire) != 0
+        self.root.shown().is_some()
     }
 
     /// What its page tables say of an address in slot 0, read without a lock while it may change them: tables are tables of
     /// the same level for ever. `None`: nothing is mapped there, or the rank has no windows.
     pub fn peek_translation(&self, addr: u64) -> Option<Translation> {
-        let root = self.root.table.load(Ordering::Acquire);
-        if root == 0 || addr >= USER_TOP {
-            return None;
-        }
-        paging::translate(&Walk, root, addr)
+        let root = self.root.shown().filter(|_| addr < USER_TOP)?;
+        paging::translate(&Walk, root.0, addr)
     }
 }
 

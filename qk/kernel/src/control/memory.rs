@@ -12,9 +12,10 @@ use qk_core::mman::{MmapPlan, ProtectPlan};
 use qk_core::regions::{Kind, Prot, Region, RegionFlags};
 use wire::boot::flag;
 
-use super::{put_words, user};
+use super::words::put_words;
 use crate::aspace::{Aspace, Owner, PIECES, REGIONS};
 use crate::rank::Rank;
+use crate::user::user;
 use crate::{host, preempt, shared};
 
 /// Free memory for ranks, and what of it has been given out.

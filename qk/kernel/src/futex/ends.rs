@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering;
 
 use qk_core::futex::{ANY, Key, robust};
 
-use super::{ENTRY_WORK, UserWord, futexes, is_own, key};
+use super::table::{ENTRY_WORK, UserWord, futexes, is_own, key};
 use crate::preempt;
 use crate::thread::Thread;
 use crate::user::{get_words, put_u32_opt, user};

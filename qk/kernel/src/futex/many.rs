@@ -4,10 +4,8 @@ use abi::Errno;
 use arrayvec::ArrayVec;
 use qk_core::futex::{Key, MAX_MANY, One};
 
-use super::{
-    ENTRY_WORK, Ended, MONOTONIC, REALTIME, Sleeper, Until, UserWord, absolute, futexes, key, op,
-    sleep, word,
-};
+use super::table::{ENTRY_WORK, MONOTONIC, REALTIME, Sleeper, UserWord, futexes, key, op, word};
+use super::wait::{Ended, Until, absolute, sleep};
 use crate::preempt;
 use crate::result::{RESTART, SysResult};
 use crate::thread::Thread;

@@ -2,14 +2,13 @@
 
 mod ends;
 mod many;
+mod table;
 mod wait;
 
 use core::sync::atomic::Ordering;
 
 use abi::Errno;
-use hal::addr::User;
-use hal::sync::{Mutex, Once};
-use qk_core::futex::{ANY, Futexes, Key, Locked, Locks, Owner, Place, Waiter, WakeOp, Word};
+use qk_core::futex::{ANY, Key, Locked, Owner, WakeOp, Word};
 
 use crate::rank::Rank;
 use crate::result::{RESTART_ALWAYS, SysResult};
@@ -21,94 +20,8 @@ use wait::{Ended, Until, absolute, relative, sleep, wait};
 
 pub use ends::thread_ends;
 pub use many::wait_many;
-
-/// Operations (include/uapi/linux/futex.h).
-mod op {
-    pub const WAIT: u64 = 0;
-    pub const WAKE: u64 = 1;
-    pub const REQUEUE: u64 = 3;
-    pub const CMP_REQUEUE: u64 = 4;
-    pub const WAKE_OP: u64 = 5;
-    pub const LOCK_PI: u64 = 6;
-    pub const UNLOCK_PI: u64 = 7;
-    pub const TRYLOCK_PI: u64 = 8;
-    pub const WAIT_BITSET: u64 = 9;
-    pub const WAKE_BITSET: u64 = 10;
-    pub const LOCK_PI2: u64 = 13;
-    pub const PRIVATE: u64 = 128;
-    pub const CLOCK_REALTIME: u64 = 256;
-}
-
-/// CLOCK_REALTIME and CLOCK_MONOTONIC (include/uapi/linux/time.h).
-const REALTIME: u64 = 0;
-/// See [`REALTIME`].
-const MONOTONIC: u64 = 1;
-/// Buckets for each core: as many threads as there are cores wait in places of their own, mostly.
-const BUCKETS_PER_CORE: usize = 64;
-
-/// What reading an entry of a program's list counts at preemption points.
-const ENTRY_WORK: u32 = 60;
-
-/// The kernel's spin lock.
-struct SpinLocks;
-
-impl Locks for SpinLocks {
-    type Of<T> = Mutex<T>;
-
-    fn new<T>(value: T) -> Mutex<T> {
-        Mutex::new(value)
-    }
-
-    fn with<T, R>(lock: &Mutex<T>, section: impl FnOnce(&mut T) -> R) -> R {
-        section(&mut lock.lock())
-    }
-}
-
-/// A thread as it waits.
-#[derive(Clone, Copy)]
-struct Sleeper(&'static Thread);
-
-impl Waiter for Sleeper {
-    fn wake(self) {
-        sched::unpark(&self.0.task);
-    }
-
-    fn tid(self) -> u32 {
-        self.0.tid() as u32
-    }
-
-    fn place(&self) -> &Place {
-        &self.0.futex
-    }
-}
-
-/// A word of the calling program.
-#[derive(Clone, Copy)]
-struct UserWord(User);
-
-impl Word for UserWord {
-    fn load(&self) -> Result<u32, Errno> {
-        hal::user::read_u32(self.0).map_err(|_| Errno::EFAULT)
-    }
-
-    fn compare_exchange(&self, old: u32, new: u32) -> Result<u32, Errno> {
-        hal::user::compare_exchange_u32(self.0, old, new).map_err(|_| Errno::EFAULT)
-    }
-}
-
-static FUTEXES: Once<Futexes<SpinLocks, Sleeper>> = Once::new();
-
-/// Makes the table.
-pub fn init(cpus: usize) {
-    let buckets = (cpus * BUCKETS_PER_CORE).next_power_of_two();
-    let seed = hal::cpu::rdrand().unwrap_or_else(hal::time::tsc);
-    let table = Futexes::new(buckets, seed).expect("the heap has room for futexes");
-    assert!(FUTEXES.set(table).is_ok(), "futexes are set up once");
-}
-
-fn futexes() -> &'static Futexes<SpinLocks, Sleeper> {
-    FUTEXES.get().expect("set up at boot")
-}
+pub use table::init;
+use table::{ENTRY_WORK, Sleeper, UserWord, futexes, key, op, word};
 
 /// Carries out futex(2).
 ///
@@ -150,17 +63,6 @@ pub fn operate(
     }
 }
 
-/// The futex at this address.
-///
-/// # Errors
-/// EINVAL when it is not aligned, EFAULT when no program can have memory there.
-fn word(at: u64) -> Result<UserWord, Errno> {
-    if !at.is_multiple_of(4) {
-        return Err(Errno::EINVAL);
-    }
-    user(at, 4).map(UserWord)
-}
-
 /// A futex that is only named: one that processes share has to have memory (Linux: get_futex_key).
 fn named(thread: &Thread, at: u64, private: bool) -> Result<Key, Errno> {
     let word = word(at)?;
@@ -168,18 +70,6 @@ fn named(thread: &Thread, at: u64, private: bool) -> Result<Key, Errno> {
         word.load()?;
     }
     Ok(key(thread, at, private))
-}
-
-/// What ranks share goes by the object and the offset in it; all other memory is the rank's own. As on Linux, operations that
-/// are private do not meet those that are not, whatever the memory is.
-fn key(thread: &Thread, at: u64, private: bool) -> Key {
-    if !private && let Some(key) = shared::futex_key(thread.rank, at) {
-        return key;
-    }
-    Key {
-        space: (thread.rank.id as u64) << 1 | u64::from(private),
-        at,
-    }
 }
 
 /// The thread that a lock's word named when it was looked for: one of the rank, or of another if they share memory.
@@ -234,11 +124,6 @@ impl Holder {
             Some(_) => Owner::Lives,
         }
     }
-}
-
-/// Whether a key speaks of this thread's memory.
-fn is_own(thread: &Thread, key: Key) -> bool {
-    key.space >> 1 == thread.rank.id as u64
 }
 
 #[inline(always)] // Nearly every wake-up finds no waiter, or one.

@@ -2,7 +2,7 @@
 
 use abi::Errno;
 
-use super::{Sleeper, futexes, key, word};
+use super::table::{Sleeper, futexes, key, word};
 use crate::result::{RESTART, RESTART_NO_HANDLER, SysResult};
 use crate::shared::children;
 use crate::thread::Thread;

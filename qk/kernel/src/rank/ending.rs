@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering;
 
 use super::Rank;
 use crate::thread::Thread;
-use crate::{debug, preempt, sched};
+use crate::{preempt, sched};
 
 /// Marks the status as wait(2) says it, in the lower half: the rank ends with it.
 const ENDS: u64 = 1 << 32;
@@ -115,6 +115,6 @@ impl Thread {
     /// Whether it is to come back from what it waits for: it is to end, or a debugger stops the rank.
     #[inline]
     pub fn is_called_back(&self) -> bool {
-        self.rank.calls_back() && (self.must_end() || debug::wants_stop(self.rank))
+        self.rank.calls_back() && (self.must_end() || self.rank.is_to_halt())
     }
 }

@@ -29,7 +29,7 @@ impl Rank {
             self.is_copied.store(true, Ordering::SeqCst);
             self.call_threads();
             self.with_aspace(|_| {
-                shootdown::barrier(self);
+                shootdown::barrier(&self.shootdown);
                 Ok(())
             })?;
         }

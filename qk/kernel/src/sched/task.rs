@@ -131,6 +131,11 @@ pub fn has_left_work() -> bool {
     LEFT_WORK[hal::cpu::id()].load(Ordering::Relaxed)
 }
 
+/// Has this core's timer set anew.
+pub fn rearm() {
+    (hooks().arm)();
+}
+
 pub(super) fn hooks() -> &'static Hooks {
     HOOKS.get().expect("set with the cores")
 }

@@ -17,7 +17,6 @@ use super::pool::node;
 use super::{is_shared, next_object};
 use crate::aspace::Aspace;
 use crate::clock;
-use crate::futex;
 use crate::host::ship;
 use crate::rank::Rank;
 use crate::result::SysResult;
@@ -38,12 +37,16 @@ fn begins_to_share() {
     SHARING.store(number, Ordering::SeqCst);
 }
 
-/// Has `fork` make a child that goes on with the rank's memory. Nothing is mapped or unmapped meanwhile: what the child gets is
+/// Has `fork` make a child that goes on with the rank's memory, and `wake_waiters` wake all that wait for futexes in shared memory. Nothing is mapped or unmapped meanwhile: what the child gets is
 /// what is looked at here.
 ///
 /// # Errors
 /// What `fork` says.
-pub fn share(thread: &'static Thread, fork: impl FnOnce() -> SysResult) -> SysResult {
+pub fn share(
+    thread: &'static Thread,
+    fork: impl FnOnce() -> SysResult,
+    wake_waiters: fn(),
+) -> SysResult {
     let rank = thread.rank;
     rank.with_aspace(|aspace| {
         if !rank.maps_objects() {
@@ -55,7 +58,7 @@ pub fn share(thread: &'static Thread, fork: impl FnOnce() -> SysResult) -> SysRe
         let forked = fork();
         begins_to_share();
         // Present waiters do not poll yet.
-        futex::wake_shared();
+        wake_waiters();
         FORKS.fetch_sub(1, Ordering::SeqCst);
         forked
     })

@@ -6,9 +6,9 @@ use qk_core::signals::{SigInfo, SigSet, Signal};
 
 use super::takers::have_claimed;
 use super::{claim, queue, recalculate};
+use crate::preempt;
 use crate::rank::Rank;
 use crate::thread::Thread;
-use crate::{debug, preempt};
 
 /// Signals of the host that are taken over at once.
 const AT_ONCE: usize = 8;
@@ -52,7 +52,7 @@ fn collect_some(rank: &'static Rank) -> bool {
         !rank.host.has_signals()
     };
     if has_request {
-        debug::look(rank); // it has preemption points
+        rank.debugger_changed(); // it has preemption points
     }
     publish_taken(rank);
     is_all

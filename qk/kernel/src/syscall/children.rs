@@ -13,7 +13,7 @@ use super::{Call, SysResult, shipped};
 use crate::host::ship;
 use crate::rank::Rank;
 use crate::user::{put_u32, put_u32_opt};
-use crate::{shared, signal};
+use crate::{futex, shared, signal};
 
 /// What a child is to be like.
 #[derive(Default)]
@@ -84,7 +84,7 @@ pub fn start(call: &mut Call<'_>, birth: &Birth) -> SysResult {
             false => Some(rank.keep_still()?),
         };
         let fork = || ship::host_op_until_end(call.thread, HostOp::Fork, []);
-        let answer = shared::children::share(call.thread, fork)?;
+        let answer = shared::children::share(call.thread, fork, futex::wake_shared)?;
         (answer, rank.host.child().pidfd.peek())
     };
     let pid = answer & !FORK_OVER;

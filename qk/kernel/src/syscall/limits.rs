@@ -85,7 +85,7 @@ fn set(call: &Call<'_>, resource: usize, from: u64) -> SysResult {
     Ok(0)
 }
 
-/// Whether the soft limit can become `soft` and hold. Of memory that is rlimit::AS, and for the heap rlimit::DATA as it was
+/// Whether the soft limit can become `soft` and hold. Of memory that is RLIMIT_AS, and for the heap RLIMIT_DATA as it was
 /// inherited; besides, the partition is the limit. The stack has its size from the start. Linux does not enforce RLIMIT_RSS either.
 fn can_enforce(resource: usize, soft: u64, old_soft: u64) -> bool {
     match resource {

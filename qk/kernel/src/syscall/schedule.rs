@@ -155,7 +155,7 @@ pub fn membarrier(call: &mut Call<'_>) -> SysResult {
             shootdown::flush_all_on(&CoreSet::of(0, hal::cpu::count()));
         }
         (PRIVATE_EXPEDITED, 0) => call.rank.with_aspace(|_| {
-            shootdown::barrier(call.rank);
+            shootdown::barrier(&call.rank.shootdown);
             Ok(())
         })?,
         (command, 0) if command.is_power_of_two() && command & KNOWN != 0 => {}

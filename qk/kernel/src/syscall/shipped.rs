@@ -17,7 +17,9 @@ use crate::aspace::Aspace;
 use crate::host::ship;
 use crate::rank::Rank;
 use crate::thread::Thread;
-use crate::user::{MAX_VECTORS, MESSAGE_BYTES, MESSAGE_WORDS, VECTOR_BYTES, get_words};
+use crate::user::{
+    MAX_VECTORS, MESSAGE_BYTES, MESSAGE_WORDS, VECTOR_BYTES, get_words, sigset_size,
+};
 use crate::{clock, preempt, signal, stats};
 
 /// What a request of ioctl or fcntl may write at most: the largest flat structure is well below a page.
@@ -82,7 +84,7 @@ fn temporary_mask(row: &Row, args: &[u64; 6]) -> Option<SigSet> {
             .ok()?,
         _ => return None,
     };
-    if at == 0 || super::signals::sigset_size(len_bytes).is_err() {
+    if at == 0 || sigset_size(len_bytes).is_err() {
         return None;
     }
     get_words(at).map(|[set]| SigSet(set)).ok()

@@ -8,24 +8,13 @@ use qk_core::signals::{self, Action, AltStack, SigInfo, SigSet, Signal, code};
 use super::others::{is_self, ship_on, thread_of};
 use super::{Call, RESTART_NO_HANDLER, SysResult};
 use crate::thread::Thread;
-use crate::user::{get_u64, get_words, put_bytes, put_u64_opt, put_words_opt, timespec_ns, user};
+use crate::user::{
+    SIGSET_BYTES, get_u64, get_words, put_bytes, put_u64_opt, put_words_opt, sigset_size,
+    timespec_ns, user,
+};
 use crate::{clock, delivery, sched, sigframe, signal, timer};
 
-/// sizeof(sigset_t) in the kernel's ABI.
-const SIGSET_BYTES: u64 = 8;
 const SIGINFO_BYTES: usize = 128;
-
-/// Checks the size that a program passes along with a signal set.
-///
-/// # Errors
-/// EINVAL.
-pub fn sigset_size(len_bytes: u64) -> Result<(), Errno> {
-    if len_bytes == SIGSET_BYTES {
-        Ok(())
-    } else {
-        Err(Errno::EINVAL)
-    }
-}
 
 /// Reads a signal set.
 ///
