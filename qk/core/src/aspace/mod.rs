@@ -51,7 +51,7 @@ use crate::frames::{self, Frames};
 use crate::mman::{Bounds, Heap};
 use crate::page::{PAGE_BYTES, PageSize, page_floor};
 use crate::paging::{self, Extent, MapOptions, Tables};
-use crate::regions::{Prot, Region, RegionFlags, Regions};
+use crate::regions::{Backing, Prot, Region, RegionFlags, Regions};
 use abi::Errno;
 use abi::map::{STACK_TOP, USER_BASE, USER_TOP};
 use core::ops::Range;
@@ -238,7 +238,7 @@ impl<M: Machine> Aspace<M> {
         for region in regions.iter_range(start, end) {
             // Other processes fill objects, against which no instruction is atomic under single-threaded TCG. Text was renewed when
             // it was filled.
-            if !region.prot.contains(Prot::EXEC) || region.is_object() || region.is_text() {
+            if !region.prot.contains(Prot::EXEC) || region.backing() != Backing::Own {
                 continue;
             }
             paging::extents(&tables, root, region.start, region.end, |extent| {
