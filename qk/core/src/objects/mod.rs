@@ -11,12 +11,14 @@
 //! What would make us revisit it: programs that slide a window over a file much larger than the pool. Then mappings would have
 //! to be counted per piece.
 
+mod lease;
 mod text;
 
 #[cfg(test)]
 mod tests;
 
-pub use text::TextKey;
+pub use lease::{Lease, TextLease};
+pub use text::{AttachedText, TextKey};
 
 use abi::Errno;
 use alloc::vec::Vec;
@@ -41,6 +43,29 @@ const ENTER_WORK: u32 = 1000;
 /// What a file is told apart by on the host: device and inode.
 pub type File = [u64; 2];
 
+/// Adjacent frames that hold something of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Run {
+    /// Offset in the file of the first byte.
+    pub offset: u64,
+    /// Physical address of the first byte.
+    pub pa: u64,
+    /// Length in bytes.
+    pub len_bytes: u64,
+}
+
+impl Run {
+    /// Makes it longer by `next`; `false`: that is not adjacent both ways.
+    pub fn append(&mut self, next: &Run) -> bool {
+        let (end, end_pa) = (self.offset + self.len_bytes, self.pa + self.len_bytes);
+        let is_adjacent = next.offset == end && next.pa == end_pa;
+        if is_adjacent {
+            self.len_bytes += next.len_bytes;
+        }
+        is_adjacent
+    }
+}
+
 /// Bytes of an object in adjacent frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Piece {
@@ -60,6 +85,15 @@ impl Piece {
     /// End of it in the file.
     pub const fn end(&self) -> u64 {
         self.offset + self.len_bytes
+    }
+
+    /// Its frames.
+    pub const fn run(&self) -> Run {
+        Run {
+            offset: self.offset,
+            pa: self.pa,
+            len_bytes: self.len_bytes,
+        }
     }
 
     /// The part in `from .. to` of the file, which must overlap.
@@ -140,11 +174,11 @@ impl Objects {
         })
     }
 
-    /// Notes a mapping of `len_bytes` of a file, before it is made; returns the object's number.
+    /// Lends `len_bytes` of a file to a mapping that is about to be made.
     ///
     /// # Errors
     /// ENOMEM.
-    pub fn attach(&mut self, file: File, len_bytes: u64) -> Result<u32, Errno> {
+    pub fn attach(&mut self, file: File, len_bytes: u64) -> Result<Lease, Errno> {
         let known = |object: &Option<Object>| object.as_ref().is_some_and(|o| o.file == file);
         let index = match self.entry(known) {
             Some(index) => index,
@@ -156,12 +190,13 @@ impl Objects {
             pieces: Vec::new(),
         });
         object.mapped_bytes += len_bytes;
-        Ok(FIRST + index as u32)
+        Ok(Lease::new(FIRST + index as u32, len_bytes))
     }
 
-    /// Notes that `len_bytes` of mappings of an object are gone. After the last one there is no such object any more: its pieces
-    /// are returned, for [`Self::retire`].
-    pub fn detach(&mut self, id: u32, len_bytes: u64) -> Option<Vec<Piece>> {
+    /// Takes back what was lent to mappings of an object that are gone. After the last one there is no such object any more: its
+    /// pieces are returned, for [`Self::retire`].
+    pub fn detach(&mut self, lease: Lease) -> Option<Vec<Piece>> {
+        let (id, len_bytes) = lease.end();
         let slot = self.objects.get_mut((id.checked_sub(FIRST)?) as usize)?;
         let object = slot.as_mut()?;
         object.mapped_bytes = object.mapped_bytes.saturating_sub(len_bytes);

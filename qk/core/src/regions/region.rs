@@ -70,9 +70,9 @@ pub enum Kind {
 pub enum Backing {
     /// The partition's: retired, and free when the proxy has let go of them.
     Own,
-    /// An object's of the node pool ([`crate::objects`]): back to it, what was written first.
+    /// An object's of the node pool ([`crate::objects`]): given back to it, with what was written.
     Object(u32),
-    /// Text of the node pool: back to it; copied before it can be written to.
+    /// Text of the node pool: given back to it; copied before it can be written to.
     Text,
     /// A page that belongs to the kernel: nowhere.
     Foreign,

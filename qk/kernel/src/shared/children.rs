@@ -13,12 +13,11 @@ use abi::map::USER_TOP;
 use qk_core::futex::Key;
 use qk_core::regions::RegionFlags;
 
+use super::is_shared;
 use super::pool::node;
-use super::{is_shared, next_object};
 use crate::aspace::Aspace;
 use crate::futex;
 use crate::host::ship;
-use crate::rank::Rank;
 use crate::result::SysResult;
 use crate::thread::Thread;
 use crate::timer;
@@ -51,7 +50,7 @@ pub fn share(thread: &'static Thread, fork: impl FnOnce() -> SysResult) -> SysRe
         }
         FORKS.fetch_add(1, Ordering::SeqCst);
         begins_to_share();
-        mark_written(rank, aspace);
+        mark_written(aspace);
         let forked = fork();
         begins_to_share();
         // Present waiters do not poll yet.
@@ -62,10 +61,10 @@ pub fn share(thread: &'static Thread, fork: impl FnOnce() -> SysResult) -> SysRe
 }
 
 /// What the child may write counts as written.
-fn mark_written(rank: &Rank, aspace: &mut Aspace) {
+fn mark_written(aspace: &mut Aspace) {
     let mut at = 0;
     // POINT: shared::regions
-    while let Some(region) = next_object(rank, aspace, at, USER_TOP) {
+    while let Some(region) = aspace.object(at, USER_TOP) {
         if !region.flags.contains(RegionFlags::READ_ONLY) {
             aspace.mark_dirty(region.start, region.end);
         }
