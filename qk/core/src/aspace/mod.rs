@@ -22,6 +22,7 @@
 //! | `text` | such frames that are never written to |
 //! | `receipt` | what a change lets go of that is not the partition's, and who gets it |
 //! | `evict` | taking such memory out before anything else becomes of its addresses |
+//! | `leases` | when retired frames are free |
 //! | `pool` | page tables, and the memory they lie in |
 //! | `stale` | addresses that peers may still see as they were |
 //!
@@ -48,6 +49,7 @@ mod backing;
 mod change;
 mod evict;
 mod flags;
+mod leases;
 mod machine;
 mod pieces;
 mod pool;
@@ -69,6 +71,7 @@ use abi::Errno;
 use abi::map::{STACK_TOP, USER_BASE, USER_TOP};
 use alloc::vec::Vec;
 use core::ops::Range;
+use leases::Leases;
 pub use machine::{COPY_BYTES, Machine};
 use pieces::{Newest, Pieces};
 use pool::{Pool, Purpose, ShareTables};
@@ -89,8 +92,8 @@ pub struct Aspace<M: Machine> {
     regions: Regions,
     /// What peers may still see as it was.
     stale: Stale,
-    /// Position of the log that covers the removal of all retired frames.
-    retired_at: u64,
+    /// On retired frames.
+    leases: Leases,
     /// Start and end of the brk heap, in bytes; equal when it is empty.
     heap: (u64, u64),
     /// Where the mmap area ends: below the stack and its gap.
@@ -156,7 +159,7 @@ impl<M: Machine> Aspace<M> {
             pool,
             regions: Regions::new(regions, M::point)?,
             stale: Stale::default(),
-            retired_at: 0,
+            leases: Leases::NONE,
             heap: (0, 0),
             mmap_top: STACK_TOP,
             new_flags: RegionFlags::empty(),
