@@ -69,7 +69,7 @@ impl<M: Machine> Aspace<M> {
             let mapped = self.or_sync(|aspace| {
                 aspace.renew(va, va + piece.len_bytes);
                 let (mut tables, root) = aspace.tables();
-                paging::map(&mut tables, root, va, piece.pa, piece.len_bytes, options).ok()
+                paging::map(&mut tables, root, va, piece.pa.0, piece.len_bytes, options).ok()
             });
             if let Err(error) = mapped {
                 // Some of it may have been mapped until a table was missing, and another thread or a peer may have used that.

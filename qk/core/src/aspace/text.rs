@@ -11,6 +11,7 @@ use crate::page::PageSize;
 use crate::paging::{self, Extent};
 use crate::regions::{Prot, Region, RegionFlags};
 use abi::Errno;
+use abi::addr::Phys;
 use abi::map::USER_TOP;
 use wire::region_log::prot;
 
@@ -107,7 +108,7 @@ impl<M: Machine> Aspace<M> {
         {
             match let_go(self, &run) {
                 Ok(len_bytes) => {
-                    let (offset, pa) = (region.offset_at(run.va), run.pa);
+                    let (offset, pa) = (region.offset_at(run.va), Phys(run.pa));
                     at = run.va + len_bytes;
                     runs.push(Run {
                         offset,
@@ -216,7 +217,7 @@ impl<M: Machine> Aspace<M> {
             paging::extents(&tables, root, region.start, region.end, |run| {
                 left(TextLease::of(Run {
                     offset: region.offset_at(run.va),
-                    pa: run.pa,
+                    pa: Phys(run.pa),
                     len_bytes: run.len_bytes,
                 }));
             });

@@ -3,6 +3,7 @@
 //! what is lent is what is mapped.
 
 use super::Run;
+use abi::addr::Phys;
 
 /// Bytes of an object, lent to a mapping.
 #[must_use = "the object stays until it is given back"]
@@ -49,7 +50,7 @@ impl Drop for Lease {
 #[must_use = "the text stays until it is given back"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct TextLease {
-    pa: u64,
+    pa: Phys,
     len_bytes: u64,
 }
 
@@ -66,7 +67,7 @@ impl TextLease {
     }
 
     /// It is over: the frames.
-    pub(crate) fn end(mut self) -> (u64, u64) {
+    pub(crate) fn end(mut self) -> (Phys, u64) {
         (self.pa, core::mem::take(&mut self.len_bytes))
     }
 }

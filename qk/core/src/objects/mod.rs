@@ -21,6 +21,7 @@ pub use lease::{Lease, TextLease};
 pub use text::{AttachedText, TextKey};
 
 use abi::Errno;
+use abi::addr::{Phys, PhysRange};
 use alloc::vec::Vec;
 
 use crate::Point;
@@ -48,8 +49,8 @@ pub type File = [u64; 2];
 pub struct Run {
     /// Offset in the file of the first byte.
     pub offset: u64,
-    /// Physical address of the first byte.
-    pub pa: u64,
+    /// Address of the first byte.
+    pub pa: Phys,
     /// Length in bytes.
     pub len_bytes: u64,
 }
@@ -73,8 +74,8 @@ pub struct Piece {
     pub offset: u64,
     /// Length in bytes; a multiple of 4 KiB.
     pub len_bytes: u64,
-    /// Physical address of the first byte.
-    pub pa: u64,
+    /// Address of the first byte.
+    pub pa: Phys,
     /// Known to hold zeros, when it is new.
     pub zero: bool,
     /// Number of its place in the directory; [`MOST_PIECES`]: it has none.
@@ -155,15 +156,15 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// No objects, and a pool of `len_bytes` at `base`; `zeroed`: it is known to hold zeros. `None` when there is no memory for
+    /// No objects, and frames of `pool`; `zeroed`: it is known to hold zeros. `None` when there is no memory for
     /// its records.
-    pub fn new(base: u64, len_bytes: u64, zeroed: bool, point: Point) -> Option<Objects> {
+    pub fn new(pool: PhysRange, zeroed: bool, point: Point) -> Option<Objects> {
         point(frames::SET_UP_WORK);
         let mut retired = Vec::new();
         // Each piece has a slot, so there is always room.
         retired.try_reserve_exact(MOST_PIECES).ok()?;
         Some(Objects {
-            frames: Frames::new(base, len_bytes, zeroed, point)?,
+            frames: Frames::new(pool.start.0, pool.len_bytes(), zeroed, point)?,
             objects: Vec::new(),
             retired,
             slots: [0; _],
@@ -287,7 +288,7 @@ impl Objects {
         // POINT: frames::free_range
         for piece in pieces {
             self.frames
-                .free_range(piece.pa, piece.len_bytes, false)
+                .free_range(piece.pa.0, piece.len_bytes, false)
                 .expect("frames of an object were in use");
             if let Some(word) = self.slots.get_mut(piece.slot / 64) {
                 *word &= !(1 << (piece.slot % 64));
@@ -366,7 +367,7 @@ impl Objects {
     }
 
     /// Frames for the front of `offset .. offset + len_bytes`: a large page where one can be mapped.
-    fn take(&mut self, offset: u64, len_bytes: u64, prefer: Option<u64>) -> Option<Piece> {
+    fn take(&mut self, offset: u64, len_bytes: u64, prefer: Option<Phys>) -> Option<Piece> {
         const LARGE: PageSize = PageSize::Size2M;
         let piece = |pa, len_bytes, zero| Piece {
             offset,
@@ -376,15 +377,17 @@ impl Objects {
             slot: MOST_PIECES,
         };
         if PageSize::largest(offset, len_bytes, LARGE) == LARGE {
-            let frame = self.frames.alloc_prefer(LARGE, prefer.unwrap_or(0));
+            let frame = self
+                .frames
+                .alloc_prefer(LARGE, prefer.unwrap_or_default().0);
             if let Some(frame) = frame {
-                return Some(piece(frame.addr, LARGE.bytes(), frame.zero));
+                return Some(piece(Phys(frame.addr), LARGE.bytes(), frame.zero));
             }
         }
         let to_large = LARGE.bytes() - offset % LARGE.bytes();
         let most = (len_bytes.min(to_large) / PAGE_BYTES) as usize;
-        let run = self.frames.alloc_run(most, prefer)?;
-        Some(piece(run.addr, run.len_bytes, run.zero))
+        let run = self.frames.alloc_run(most, prefer.map(|pa| pa.0))?;
+        Some(piece(Phys(run.addr), run.len_bytes, run.zero))
     }
 
     /// Begins a piece with frames just taken, which go back if there is no room for it.

@@ -8,11 +8,11 @@ use proptest::prelude::*;
 
 use super::*;
 
-const BASE: u64 = 0x4000_0000;
+const BASE: Phys = Phys(0x4000_0000);
 const MIB: u64 = 1 << 20;
 
 fn objects(len_bytes: u64) -> Objects {
-    Objects::new(BASE, len_bytes, true, |_| ()).expect("memory for its records")
+    Objects::new(PhysRange::new(BASE, len_bytes), true, |_| ()).expect("memory for its records")
 }
 
 fn give_back(objects: &mut Objects, pieces: &[Piece]) {
@@ -93,7 +93,7 @@ fn large_pages_are_used_where_they_fit() {
     let fresh = objects.extend(id, MIB, 7 * MIB).expect("frames");
     let of_large = |piece: &Piece| {
         let lead = piece.offset.next_multiple_of(2 * MIB) - piece.offset;
-        piece.len_bytes >= lead + 2 * MIB && (piece.pa + lead).is_multiple_of(2 * MIB)
+        piece.len_bytes >= lead + 2 * MIB && (piece.pa + lead).is_aligned(2 * MIB)
     };
     assert!(fresh.iter().any(of_large), "{fresh:x?}");
 }
@@ -167,7 +167,7 @@ proptest! {
     fn pages_have_frames_of_their_own(steps in prop::collection::vec(step(), 1..60)) {
         let mut objects = objects(4 * MIB);
         let mut mapped: Vec<(u64, u32, u64)> = Vec::new();
-        let mut frames: BTreeMap<(u64, u64), u64> = BTreeMap::new();
+        let mut frames: BTreeMap<(u64, u64), Phys> = BTreeMap::new();
         for step in steps {
             match step {
                 Step::Map { file, from, pages } => {
@@ -205,7 +205,7 @@ proptest! {
                     }
                 }
             }
-            let distinct: BTreeSet<u64> = frames.values().copied().collect();
+            let distinct: BTreeSet<Phys> = frames.values().copied().collect();
             prop_assert_eq!(distinct.len(), frames.len());
             prop_assert!(distinct.iter().all(|pa| (BASE..BASE + 4 * MIB).contains(pa)));
             prop_assert_eq!(objects.used_bytes(), frames.len() as u64 * PAGE_BYTES);
@@ -302,7 +302,8 @@ mod text {
         thread_local!(static WORK: Cell<u64> = const { Cell::new(0) });
         const PAGES: u64 = MOST_PIECES as u64 / 2;
         let point = |work: u32| WORK.set(WORK.get() + u64::from(work));
-        let mut objects = Objects::new(BASE, 2 * PAGES * PAGE_BYTES, true, point).expect("memory");
+        let mut objects = Objects::new(PhysRange::new(BASE, 2 * PAGES * PAGE_BYTES), true, point)
+            .expect("memory");
         // All frames go in turn to two files, of which one is let go.
         let files = [[1, 2], [1, 3]].map(|file| objects.lend(file, PAGE_BYTES).expect("room"));
         for from in (0..PAGES).map(|page| page * PAGE_BYTES) {
@@ -379,8 +380,10 @@ fn going_over_all_of_them_takes_the_preemption_point() {
         work();
         POINTS.get()
     };
-    let mut objects = Objects::new(BASE, 16 * MIB, true, |_| POINTS.set(POINTS.get() + 1))
-        .expect("memory for its records");
+    let mut objects = Objects::new(PhysRange::new(BASE, 16 * MIB), true, |_| {
+        POINTS.set(POINTS.get() + 1)
+    })
+    .expect("memory for its records");
     let mut dead = Vec::new();
     for file in 0..FILES {
         let id = objects.lend([1, file], PAGE_BYTES).expect("room");

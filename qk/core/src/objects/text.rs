@@ -5,6 +5,7 @@
 //! than half of the pool, which files that ranks write to need. There is no object: each piece counts its own mappings.
 
 use abi::Errno;
+use abi::addr::Phys;
 use alloc::vec::Vec;
 
 use super::{File, Objects, Piece, TextLease, push};
@@ -66,8 +67,8 @@ pub(super) struct Text {
 
 impl Text {
     /// Bytes of it from `pa` on; 0: that is not in it.
-    fn bytes_from(&self, pa: u64) -> u64 {
-        match pa.checked_sub(self.piece.pa) {
+    fn bytes_from(&self, pa: Phys) -> u64 {
+        match pa.0.checked_sub(self.piece.pa.0) {
             Some(skip) => self.piece.len_bytes.saturating_sub(skip),
             None => 0,
         }
@@ -167,7 +168,7 @@ impl Objects {
     }
 
     /// Sets what is mapped of each piece that has some of these frames to `count(mapped_bytes, bytes)`.
-    fn count_text(&mut self, pa: u64, len_bytes: u64, count: fn(u64, u64) -> u64) {
+    fn count_text(&mut self, pa: Phys, len_bytes: u64, count: fn(u64, u64) -> u64) {
         let (mut at, end) = (pa, pa + len_bytes);
         // POINT: find_text
         while at < end
@@ -175,7 +176,7 @@ impl Objects {
         {
             let bytes = text.bytes_from(at).min(end - at);
             text.mapped_bytes = count(text.mapped_bytes, bytes);
-            at += bytes;
+            at = at + bytes;
         }
     }
 

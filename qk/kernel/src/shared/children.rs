@@ -10,6 +10,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use abi::Errno;
 use abi::control::HostOp;
 use abi::map::USER_TOP;
+use hal::addr::Phys;
 use qk_core::futex::Key;
 use qk_core::regions::RegionFlags;
 
@@ -73,8 +74,8 @@ fn mark_written(aspace: &mut Aspace) {
 }
 
 /// Whether a child maps any of these frames of the pool.
-pub fn is_mapped(thread: &'static Thread, pa: u64, len_bytes: u64) -> bool {
-    let is_with_child = || ship::host_op(thread, HostOp::IsWithChild, [pa, len_bytes]);
+pub fn is_mapped(thread: &'static Thread, pa: Phys, len_bytes: u64) -> bool {
+    let is_with_child = || ship::host_op(thread, HostOp::IsWithChild, [pa.0, len_bytes]);
     // Where that cannot be said, it may be.
     SHARING.load(Ordering::SeqCst) != 0 && is_with_child() != Ok(0)
 }
@@ -95,7 +96,7 @@ pub fn look(thread: &'static Thread) {
     let Ok(pool) = node().map(|node| node.pool()) else {
         return;
     };
-    if !is_mapped(thread, pool.start.0, pool.len_bytes()) && FORKS.load(Ordering::SeqCst) == 0 {
+    if !is_mapped(thread, pool.start, pool.len_bytes()) && FORKS.load(Ordering::SeqCst) == 0 {
         // One that was made meanwhile has changed the number.
         let _ = SHARING.compare_exchange(seen, 0, Ordering::SeqCst, Ordering::SeqCst);
     }

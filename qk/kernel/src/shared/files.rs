@@ -34,7 +34,7 @@ pub fn release(thread: &'static Thread, [device, inode]: File, last: bool) {
 /// # Errors
 /// EIO and what else the host says.
 pub fn load(thread: &'static Thread, [device, inode]: File, piece: &Piece) -> Result<(), Errno> {
-    let args = [device, inode, piece.pa, piece.len_bytes, piece.offset];
+    let args = [device, inode, piece.pa.0, piece.len_bytes, piece.offset];
     ship::host_op(thread, HostOp::LoadObject, args).map(|_| ())
 }
 
@@ -63,7 +63,7 @@ pub fn write(
         len_bytes,
     } = run;
     let told = u64::from(told == Told::Program);
-    let args = [device, inode, pa, len_bytes, offset, told];
+    let args = [device, inode, pa.0, len_bytes, offset, told];
     ship::host_op(thread, HostOp::WriteObject, args).map(|_| ())
 }
 

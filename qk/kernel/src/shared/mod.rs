@@ -165,7 +165,7 @@ fn load(thread: &'static Thread, file: File, piece: &Piece) -> Result<(), Errno>
     const LOAD_WORK: u32 = 100;
     preempt::point(LOAD_WORK);
     if !piece.zero {
-        preempt::zero(Phys(piece.pa), piece.len_bytes);
+        preempt::zero(piece.pa, piece.len_bytes);
     }
     match anonymous::is(file) {
         true => Ok(()),
@@ -261,7 +261,7 @@ fn write_region(
     aspace.visit_dirty(region.start, region.end, |va, pa, len_bytes| {
         let run = Run {
             offset: region.offset_at(va),
-            pa,
+            pa: Phys(pa),
             len_bytes,
         };
         if !waiting.as_mut().is_some_and(|last| last.append(&run)) {

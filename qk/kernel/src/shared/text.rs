@@ -8,7 +8,6 @@
 use abi::Errno;
 use abi::control::HostOp;
 use abi::map::{PAGE, USER_TOP};
-use hal::addr::Phys;
 use qk_core::objects::{Piece, TextKey, TextLease};
 use qk_core::regions::{Prot, Region};
 
@@ -88,12 +87,12 @@ fn fill(
 /// Reads a piece. Emulators do not notice that what they may have translated before is other code now, but of stores of the
 /// node itself.
 fn load(thread: &'static Thread, fd: u64, key: TextKey, piece: &Piece) -> Result<(), Errno> {
-    let args = [fd, piece.pa, piece.len_bytes, piece.offset];
+    let args = [fd, piece.pa.0, piece.len_bytes, piece.offset];
     if describe(thread, HostOp::LoadText, args)? != key {
         return Err(Errno::EAGAIN);
     }
-    for pa in (piece.pa..piece.pa + piece.len_bytes).step_by(PAGE as usize) {
-        hal::mem::copy(Phys(pa), Phys(pa), PAGE);
+    for at in (0..piece.len_bytes).step_by(PAGE as usize) {
+        hal::mem::copy(piece.pa + at, piece.pa + at, PAGE);
         preempt::point(PAGE as u32 / 8);
     }
     Ok(())

@@ -3,6 +3,7 @@
 use super::machine::with;
 use super::*;
 use crate::objects::{AttachedText, Lease, Objects, Piece, Run, TextLease};
+use abi::addr::{Phys, PhysRange};
 use std::collections::BTreeMap;
 
 /// Where the pool lies, outside of any partition: text first, then the object.
@@ -22,7 +23,7 @@ impl Lender for Pool {
         assert!(!runs.is_empty());
         for run in runs {
             for at in (0..run.len_bytes).step_by(P as usize) {
-                let value = Node::load(run.pa + at);
+                let value = Node::load(run.pa.0 + at);
                 with(|s| {
                     let objects = s.objects.as_ref().expect("there is one");
                     let offset = run.offset + at;
@@ -52,7 +53,7 @@ impl Lender for Pool {
 /// Text is not mapped any more, also by the proxy.
 pub fn take_back(lease: TextLease) {
     let (pa, len_bytes) = lease.end();
-    for frame in (pa..pa + len_bytes).step_by(P as usize) {
+    for frame in (pa.0..pa.0 + len_bytes).step_by(P as usize) {
         assert!(
             with(|s| s.lent_text.remove(&frame)),
             "{frame:#x} is not lent"
@@ -67,7 +68,7 @@ pub fn take_back(lease: TextLease) {
 /// Lends text.
 pub fn text(pieces: Vec<Piece>) -> AttachedText {
     for piece in &pieces {
-        let frames = (piece.pa..piece.pa + piece.len_bytes).step_by(P as usize);
+        let frames = (piece.pa.0..piece.pa.0 + piece.len_bytes).step_by(P as usize);
         with(|s| s.lent_text.extend(frames));
     }
     AttachedText::of(pieces)
@@ -92,7 +93,9 @@ impl Aspace<Node> {
     ) -> Result<(), Errno> {
         let len_bytes = pages * P;
         let mut lease = with(|s| {
-            let make = || Objects::new(OBJECTS, 4096 * P, true, |_| ()).expect("memory");
+            let make = || {
+                Objects::new(PhysRange::new(Phys(OBJECTS), 4096 * P), true, |_| ()).expect("memory")
+            };
             s.lent_bytes += len_bytes;
             s.objects.get_or_insert_with(make).attach(FILE, len_bytes)
         })?;
@@ -170,7 +173,7 @@ pub fn frames(region: &Region) -> Vec<Piece> {
     });
     for piece in &fresh {
         for at in (0..piece.len_bytes).step_by(P as usize) {
-            Node::store(piece.pa + at, in_file((piece.offset + at) / P));
+            Node::store(piece.pa.0 + at, in_file((piece.offset + at) / P));
         }
     }
     pieces

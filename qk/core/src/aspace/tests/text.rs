@@ -3,6 +3,7 @@
 use super::lender::POOL;
 use super::*;
 use crate::objects::Piece;
+use abi::addr::Phys;
 
 pub fn at(page: u64) -> u64 {
     A + page * P
@@ -32,7 +33,7 @@ pub fn pieces(first: u64, pages: u64) -> Vec<Piece> {
         Piece {
             offset: first * P,
             len_bytes: pages * P,
-            pa: POOL + first * P,
+            pa: Phys(POOL + first * P),
             zero: false,
             slot: crate::objects::MOST_PIECES,
         }
@@ -180,7 +181,7 @@ fn pieces_are_found_without_a_walk_over_the_others() {
     // Of one page each, and apart from each other.
     let scattered: Vec<Piece> = (0..PIECES)
         .map(|page| Piece {
-            pa: POOL + 2 * page * P,
+            pa: Phys(POOL + 2 * page * P),
             ..pieces(page, 1)[0]
         })
         .collect();
