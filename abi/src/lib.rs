@@ -6,6 +6,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod addr;
 pub mod control;
 pub mod cores;
 pub mod errno;

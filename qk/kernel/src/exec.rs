@@ -55,9 +55,8 @@ fn forget_program(thread: &'static Thread) -> Result<(), Errno> {
     };
     rank.dumpable.store(true, Ordering::Relaxed);
     rank.xpmem.program_ends();
-    shared::let_go(thread);
     rank.host.program_ends();
-    rank.with_aspace(Aspace::clear)?;
+    rank.with_aspace(|aspace| shared::complete(thread, aspace, Aspace::clear))?;
     // With it the proxy lets go of all memory.
     ship::host_op(thread, HostOp::CommitExec, [])?;
     children::publish_action(thread, &child_action);

@@ -12,7 +12,6 @@ use hal::addr::{Phys, PhysRange};
 use hal::sync::Once;
 use hal::traps::{Trap, UserFrame};
 use qk_core::aspace::Memory;
-use qk_core::mman::MmapPlan;
 use qk_core::regions::{Kind, Prot, Region, RegionFlags};
 use qk_core::sched::CoreSet;
 
@@ -83,10 +82,7 @@ fn map(aspace: &mut Aspace, start: u64, end: u64, prot: Prot) -> Result<(), Stri
         ..Region::new(start, end, prot, Kind::Image)
     };
     aspace
-        .map(&MmapPlan {
-            region,
-            replace: false,
-        })
+        .map_new(region)
         .map_err(|_| String::from("PCT: image larger than its memory"))
 }
 

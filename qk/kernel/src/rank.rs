@@ -51,8 +51,8 @@ pub struct Rank {
     pub identity: Once<Identity>,
     /// Its memory; `None` before it is loaded and after it is reaped. Held from the decision of a change to its end.
     pub aspace: SleepLock<Option<Aspace>>,
-    /// Pages of its mappings that show the node pool ([`crate::shared`]): of objects, and of text in units of [`TEXT_PAGE`].
-    pub pool_pages: AtomicU64,
+    /// Pages of its mappings that show objects ([`crate::shared`]), for those who do not have the lock on its memory.
+    pub object_pages: AtomicU64,
     /// Calls under way by which Linux may write to its memory.
     pub writers: AtomicU32,
     /// Its threads.
@@ -120,9 +120,6 @@ pub struct Reload {
     pub allowed: CoreSet,
 }
 
-/// A page of text in [`Rank::pool_pages`].
-pub const TEXT_PAGE: u64 = 1 << 32;
-
 static RANKS: Once<Box<[Rank]>> = Once::new();
 
 /// Makes the ranks of the configuration.
@@ -133,7 +130,7 @@ pub fn init(config: &Config) {
         host: RankPort::new(id),
         identity: Once::new(),
         aspace: SleepLock::new(None),
-        pool_pages: AtomicU64::new(0),
+        object_pages: AtomicU64::new(0),
         writers: AtomicU32::new(0),
         threads: Threads::new(),
         signals: Mutex::new(Signals::new()),
@@ -281,19 +278,7 @@ impl Rank {
     /// Whether it maps anything that ranks share.
     #[inline]
     pub fn maps_objects(&self) -> bool {
-        self.pool_pages.load(Ordering::Relaxed) as u32 != 0
-    }
-
-    /// Whether it maps anything of the node pool: what ranks share, or text.
-    #[inline]
-    pub fn maps_pool(&self) -> bool {
-        self.pool_pages.load(Ordering::Relaxed) != 0
-    }
-
-    /// Whether it maps text that ranks share.
-    #[inline]
-    pub fn maps_text(&self) -> bool {
-        self.pool_pages.load(Ordering::Relaxed) >= TEXT_PAGE
+        self.object_pages.load(Ordering::Relaxed) != 0
     }
 
     /// Its cores.

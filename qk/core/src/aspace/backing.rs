@@ -133,13 +133,13 @@ impl<M: Machine> Aspace<M> {
             |tables, pa, len_bytes, dirty| tables.retire(pa, len_bytes, !dirty && !written),
         )
         .expect("tables for the borders are reserved");
-        self.retired_at = self.machine.log_position();
+        self.leases.begin(self.machine);
         self.flush(start, end);
     }
 
     /// Takes back frames that the proxy has let go.
     pub(super) fn reclaim(&mut self) {
-        if self.frames.retired_bytes() > 0 && self.machine.log_applied() >= self.retired_at {
+        if self.frames.retired_bytes() > 0 && self.leases.have_ended(self.machine) {
             self.frames.release_retired();
         }
     }

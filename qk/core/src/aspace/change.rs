@@ -1,10 +1,10 @@
 //! Carrying out what `mman` decided.
 
-use super::{Aspace, Machine, OutOfMemory, Purpose, ShareTables, TextEnds};
+use super::{Aspace, Machine, OutOfMemory, Purpose, ShareTables, TextEnds, Unfinished};
 use crate::mman::{self, Advice, AdvicePlan, BrkPlan, MmapPlan, ProtectPlan};
 use crate::page::{PAGE_BYTES, PageSize};
 use crate::paging::{self, Extent, MapOptions};
-use crate::regions::{Kind, Prot, Region, RegionFlags};
+use crate::regions::{Backing, Kind, Prot, Region, RegionFlags};
 use abi::Errno;
 use abi::map::{STACK_TOP, USER_BASE, USER_TOP};
 
@@ -15,23 +15,44 @@ impl<M: Machine> Aspace<M> {
     /// Makes a mapping of zeros.
     ///
     /// # Errors
-    /// ENOMEM, with nothing changed; or with what was to be replaced gone, when memory is so fragmented that there is
-    /// none for page tables.
-    pub fn map(&mut self, plan: &MmapPlan) -> Result<(), Errno> {
-        let region = plan.region;
+    /// [`Unfinished::Owes`]. ENOMEM, with nothing changed; or with what was to be replaced gone, when memory is so fragmented that
+    /// there is none for page tables.
+    #[inline(always)] // Mostly nothing is replaced; as for `protect`, where mostly nothing needs a copy.
+    pub fn map(&mut self, plan: &MmapPlan) -> Result<(), Unfinished> {
+        if plan.replace {
+            self.make_vacant(&plan.region)?;
+        }
+        Ok(self.map_new(plan.region)?)
+    }
+
+    /// Takes away what lies where `region` is to be mapped.
+    ///
+    /// # Errors
+    /// [`Unfinished::Owes`]. ENOMEM, with nothing changed.
+    #[inline(never)]
+    fn make_vacant(&mut self, region: &Region) -> Result<(), Unfinished> {
         let (start, end) = (region.start, region.end);
         // Where nothing is mapped there is nothing that peers have seen.
-        if plan.replace && !self.regions.is_vacant(start, end) {
-            if region.is_backed() {
-                // What lies there comes back first.
-                let vacant = self.vacant_bytes(start, end);
-                self.check_free(vacant)?;
-            }
-            self.unmap(start, end)?;
+        if self.regions.is_vacant(start, end) {
+            return Ok(());
         }
         if region.is_backed() {
+            // What lies there comes back first, to whom it belongs.
+            let others = self.vacant_bytes(start, end) + self.lent_bytes(start, end);
+            self.check_free(others)?;
+        }
+        self.unmap(start, end)
+    }
+
+    /// Makes a mapping of zeros where nothing is mapped.
+    ///
+    /// # Errors
+    /// ENOMEM, with nothing changed.
+    pub fn map_new(&mut self, region: Region) -> Result<(), Errno> {
+        debug_assert_eq!(region.backing(), Backing::Own);
+        if region.is_backed() {
             let max = self.max_page(&region);
-            self.back_new(start, end, region.prot, max)?;
+            self.back_new(region.start, region.end, region.prot, max)?;
             self.note_code(region.prot);
         }
         self.add_region(region)
@@ -42,6 +63,7 @@ impl<M: Machine> Aspace<M> {
     /// # Errors
     /// ENOMEM, EEXIST.
     pub fn map_foreign(&mut self, region: Region, pa: u64) -> Result<(), Errno> {
+        debug_assert_eq!(region.backing(), Backing::Foreign);
         if !self.regions.is_vacant(region.start, region.end) {
             return Err(Errno::EEXIST);
         }
@@ -74,11 +96,21 @@ impl<M: Machine> Aspace<M> {
         added.map_err(|_| Errno::ENOMEM)
     }
 
-    /// Removes `start .. end`; holes are allowed.
+    /// Unmaps `start .. end`, whatever it shows; holes are allowed.
+    ///
+    /// # Errors
+    /// [`Unfinished::Owes`]. ENOMEM, when a region or a large page would have to be cut in two and there is no room.
+    #[inline]
+    pub fn unmap(&mut self, start: u64, end: u64) -> Result<(), Unfinished> {
+        self.evict(start, end)?;
+        Ok(self.remove(start, end)?)
+    }
+
+    /// Removes `start .. end`, of which nothing is lent, or what is lent is put on a receipt.
     ///
     /// # Errors
     /// ENOMEM, with nothing changed, when a region or a large page would have to be cut in two and there is no room.
-    pub fn unmap(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+    pub(super) fn remove(&mut self, start: u64, end: u64) -> Result<(), Errno> {
         self.reclaim();
         self.reserve_tables(start, end)?;
         self.regions.remove(start, end).map_err(|_| Errno::ENOMEM)?;
@@ -91,8 +123,8 @@ impl<M: Machine> Aspace<M> {
     /// be loaded. Tables stay tables, so that peers see what comes, or nothing.
     ///
     /// # Errors
-    /// None, unless the map of regions is broken.
-    pub fn clear(&mut self) -> Result<(), Errno> {
+    /// [`Unfinished::Owes`]; no other, unless the map of regions is broken.
+    pub fn clear(&mut self) -> Result<(), Unfinished> {
         self.unmap(USER_BASE, USER_TOP)?;
         self.heap = (0, 0);
         self.mmap_top = STACK_TOP;
@@ -106,16 +138,26 @@ impl<M: Machine> Aspace<M> {
     /// Changes the access of a range that is wholly mapped; backs what has no frame yet.
     ///
     /// # Errors
-    /// ENOMEM, with nothing changed; what the plan says, after it was carried out. EFAULT, with nothing changed, for write access to
-    /// text that ranks share: [`Self::own`] comes first.
-    pub fn protect(&mut self, plan: &ProtectPlan) -> Result<(), Errno> {
+    /// [`Unfinished::Owes`], when text that ranks share may be written to from now on: it becomes the rank's own. ENOMEM, with no
+    /// access changed; what the plan says, after it was carried out.
+    #[inline(always)]
+    pub fn protect(&mut self, plan: &ProtectPlan) -> Result<(), Unfinished> {
+        if plan.prot.contains(Prot::WRITE) {
+            self.own(plan.start, plan.end)?;
+        }
+        Ok(self.change_access(plan)?)
+    }
+
+    /// The same of what needs no copy.
+    ///
+    /// # Errors
+    /// ENOMEM, with no access changed; what the plan says.
+    #[inline(never)]
+    fn change_access(&mut self, plan: &ProtectPlan) -> Result<(), Errno> {
         let ProtectPlan {
             start, end, prot, ..
         } = *plan;
         if start < end {
-            if prot.contains(Prot::WRITE) && self.text(start, end).is_some() {
-                return Err(Errno::EFAULT);
-            }
             self.reserve_tables(start, end)?;
             if !prot.is_empty() {
                 self.commit(start, end)?;
@@ -261,24 +303,28 @@ impl<M: Machine> Aspace<M> {
     }
 
     /// Moves the break to `wanted` if it can; returns where it is then. `max_bytes` is the limit on the heap.
-    pub fn brk(&mut self, wanted: u64, max_bytes: u64) -> u64 {
+    ///
+    /// # Errors
+    /// [`Unfinished::Owes`] only: a program may have mapped a file into its heap.
+    pub fn brk(&mut self, wanted: u64, max_bytes: u64) -> Result<u64, Unfinished> {
         let heap = self.heap(max_bytes);
         let done = match mman::brk(&heap, wanted, &self.regions, &self.bounds()) {
-            BrkPlan::Keep => return heap.current,
+            BrkPlan::Keep => return Ok(heap.current),
             BrkPlan::Set => Ok(()),
-            BrkPlan::Grow { start, end } => self.map(&MmapPlan {
-                region: Region {
-                    flags: self.new_flags,
-                    ..Region::new(start, end, Prot::READ | Prot::WRITE, Kind::Heap)
-                },
-                replace: false,
+            BrkPlan::Grow { start, end } => self.map_new(Region {
+                flags: self.new_flags,
+                ..Region::new(start, end, Prot::READ | Prot::WRITE, Kind::Heap)
             }),
-            BrkPlan::Shrink { start, end } => self.unmap(start, end),
+            BrkPlan::Shrink { start, end } => match self.unmap(start, end) {
+                Err(Unfinished::Failed(errno)) => Err(errno),
+                Err(owes) => return Err(owes),
+                Ok(()) => Ok(()),
+            },
         };
         if done.is_ok() {
             self.heap.1 = wanted;
         }
-        self.heap.1
+        Ok(self.heap.1)
     }
 
     /// Notes an access that lets the program write code.

@@ -20,6 +20,9 @@
 //! | `pieces` | how many mappings the proxy has, and where frames are adjacent |
 //! | `shared` | mappings of frames that ranks share |
 //! | `text` | such frames that are never written to |
+//! | `receipt` | what a change lets go of that is not the partition's, and who gets it |
+//! | `evict` | taking such memory out before anything else becomes of its addresses |
+//! | `leases` | when retired frames are free |
 //! | `pool` | page tables, and the memory they lie in |
 //! | `stale` | addresses that peers may still see as they were |
 //!
@@ -30,16 +33,27 @@
 //! while the job lives; what would let a peer reach more, or see what is not there any more, waits for
 //! [`Machine::flush_windows`] (docs/adr/0018).
 //!
-//! # Foreign frames
-//! A page that is not of the partition (the clock page, the node pool) is never retired, cleared or written: what a region may become is a
-//! rule of its kind ([`crate::regions::Kind`]), and where a frame goes is decided by where it lies.
+//! # Whose frames?
+//! What a region shows says whose frames they are ([`Backing`]), what becomes of them, and what the region may become:
+//!
+//! | frames | where they go when they are unmapped |
+//! |---|---|
+//! | the partition's | retired, then free |
+//! | of an object | to the node pool, by a receipt that says what was written |
+//! | text | to the node pool, by a receipt, after the proxy has caught up; a copy takes their place before they can be written to |
+//! | foreign | nowhere: the clock page is the kernel's |
+//!
+//! No caller has to know which of them lie in a range: each change sees to all ([`receipt`]).
 
 mod backing;
 mod change;
+mod evict;
 mod flags;
+mod leases;
 mod machine;
 mod pieces;
 mod pool;
+pub mod receipt;
 mod remap;
 mod shared;
 mod stale;
@@ -49,17 +63,20 @@ mod text;
 
 use crate::frames::{self, Frames};
 use crate::mman::{Bounds, Heap};
+use crate::objects::Run;
 use crate::page::{PAGE_BYTES, PageSize, page_floor};
 use crate::paging::{self, Extent, MapOptions, Tables};
-use crate::regions::{Prot, Region, RegionFlags, Regions};
+use crate::regions::{Backing, Prot, Region, RegionFlags, Regions};
 use abi::Errno;
 use abi::map::{STACK_TOP, USER_BASE, USER_TOP};
+use alloc::vec::Vec;
 use core::ops::Range;
+use leases::Leases;
 pub use machine::{COPY_BYTES, Machine};
 use pieces::{Newest, Pieces};
 use pool::{Pool, Purpose, ShareTables};
+pub use receipt::{Lender, Receipt, Unfinished};
 use stale::Stale;
-pub use text::Gone;
 use text::TextEnds;
 use wire::region_log::Change;
 
@@ -75,8 +92,8 @@ pub struct Aspace<M: Machine> {
     regions: Regions,
     /// What peers may still see as it was.
     stale: Stale,
-    /// Position of the log that covers the removal of all retired frames.
-    retired_at: u64,
+    /// On retired frames.
+    leases: Leases,
     /// Start and end of the brk heap, in bytes; equal when it is empty.
     heap: (u64, u64),
     /// Where the mmap area ends: below the stack and its gap.
@@ -87,6 +104,10 @@ pub struct Aspace<M: Machine> {
     writable_code: bool,
     /// Where text that ranks share may lie.
     text_ends: TextEnds,
+    /// Bytes of regions that show objects.
+    object_bytes: u64,
+    /// Room for a receipt, once anything of the node pool was mapped.
+    runs: Vec<Run>,
     /// Changes that failed because the partition was used up.
     shortages: u64,
     pieces: Pieces,
@@ -138,12 +159,14 @@ impl<M: Machine> Aspace<M> {
             pool,
             regions: Regions::new(regions, M::point)?,
             stale: Stale::default(),
-            retired_at: 0,
+            leases: Leases::NONE,
             heap: (0, 0),
             mmap_top: STACK_TOP,
             new_flags: RegionFlags::empty(),
             writable_code: false,
             text_ends: TextEnds::NONE,
+            object_bytes: 0,
+            runs: Vec::new(),
             shortages: 0,
             pieces: Pieces::new(pieces),
             newest: Newest::NONE,
@@ -238,7 +261,7 @@ impl<M: Machine> Aspace<M> {
         for region in regions.iter_range(start, end) {
             // Other processes fill objects, against which no instruction is atomic under single-threaded TCG. Text was renewed when
             // it was filled.
-            if !region.prot.contains(Prot::EXEC) || region.is_object() || region.is_text() {
+            if !region.prot.contains(Prot::EXEC) || region.backing() != Backing::Own {
                 continue;
             }
             paging::extents(&tables, root, region.start, region.end, |extent| {

@@ -1,7 +1,7 @@
 //! mremap.
 
-use super::{Aspace, Machine};
-use crate::mman::{MmapPlan, RemapPlan, Span};
+use super::{Aspace, Machine, Unfinished};
+use crate::mman::{RemapPlan, Span};
 use crate::paging;
 use crate::regions::Region;
 use abi::Errno;
@@ -19,19 +19,22 @@ impl<M: Machine> Aspace<M> {
     /// Carries out an mremap; returns the address of the mapping.
     ///
     /// # Errors
-    /// ENOMEM, with the old mapping as it was; what lay at a fixed destination is gone then, as on Linux.
-    pub fn remap(&mut self, plan: &RemapPlan) -> Result<u64, Errno> {
+    /// [`Unfinished::Owes`]: text that moves or grows becomes the rank's own. ENOMEM, with the old mapping as it was; what lay at a
+    /// fixed destination is gone then, as on Linux.
+    pub fn remap(&mut self, plan: &RemapPlan) -> Result<u64, Unfinished> {
+        // BOUND: where it goes, and what it loses.
+        for gone in plan.unmaps() {
+            self.evict(gone.start, gone.end)?;
+        }
         match *plan {
             RemapPlan::Stay { addr, trim } => {
-                self.unmap_span(trim)?;
+                self.remove_span(trim)?;
                 Ok(addr)
             }
             RemapPlan::Grow { addr, more } => {
+                self.own(addr, more.start)?;
                 let old = *self.regions.lookup(more.start - 1).ok_or(Errno::EFAULT)?;
-                self.map(&MmapPlan {
-                    region: part(&old, more, old.offset_at(more.start)),
-                    replace: false,
-                })?;
+                self.map_new(part(&old, more, old.offset_at(more.start)))?;
                 Ok(addr)
             }
             RemapPlan::Move {
@@ -42,8 +45,9 @@ impl<M: Machine> Aspace<M> {
                 trim,
                 keep_old,
             } => {
-                self.unmap_span(replace)?;
-                self.unmap_span(trim)?;
+                self.own(from.start, from.end)?;
+                self.remove_span(replace)?;
+                self.remove_span(trim)?;
                 self.relocate(&Move {
                     to,
                     from,
@@ -55,8 +59,8 @@ impl<M: Machine> Aspace<M> {
         }
     }
 
-    fn unmap_span(&mut self, span: Option<Span>) -> Result<(), Errno> {
-        span.map_or(Ok(()), |span| self.unmap(span.start, span.end))
+    fn remove_span(&mut self, span: Option<Span>) -> Result<(), Errno> {
+        span.map_or(Ok(()), |span| self.remove(span.start, span.end))
     }
 
     /// First what may fail: frames for what is new, then tables for what moves.
@@ -93,10 +97,7 @@ impl<M: Machine> Aspace<M> {
         self.publish_hole(from.start, from.end);
         self.publish(to, to + len_bytes);
         if change.keep_old {
-            self.map(&MmapPlan {
-                region,
-                replace: false,
-            })?;
+            self.map_new(region)?;
         }
         Ok(())
     }

@@ -1,28 +1,75 @@
 //! Mappings of shared objects: frames of the node pool, which are not the partition's.
 
 use super::{Aspace, Machine, fresh};
-use crate::objects::Piece;
+use crate::objects::{Lease, Piece};
 use crate::paging;
-use crate::regions::Region;
+use crate::regions::{Backing, Region, RegionFlags};
 use abi::Errno;
+use abi::map::USER_TOP;
 
 impl<M: Machine> Aspace<M> {
-    /// Maps frames of the node pool at `region`, where nothing is mapped; `pieces` hold its part of the object, by offset and
-    /// without gaps. They have frames even without access, for mprotect to find.
+    /// Maps a part of an object at `region`, where nothing is mapped; `pieces` hold it, by offset and without gaps, or nothing
+    /// where the file has ended. They have frames even without access, for mprotect to find. Takes its bytes from `lease`.
     ///
     /// # Errors
     /// ENOMEM, with nothing changed.
-    pub fn map_shared(&mut self, region: Region, pieces: &[Piece]) -> Result<(), Errno> {
+    pub fn map_object(
+        &mut self,
+        region: Region,
+        pieces: &[Piece],
+        lease: &mut Lease,
+    ) -> Result<(), Errno> {
+        debug_assert_eq!(region.backing(), Backing::Object(lease.object()));
+        self.map_pieces(region, pieces, region.offset)?;
+        self.show_new(region)?;
+        self.object_bytes += region.len_bytes();
+        lease.pass_on(region.len_bytes());
+        Ok(())
+    }
+
+    /// Gives `region`, a part of an object behind the end of its file as yet, the frames of `pieces`.
+    ///
+    /// # Errors
+    /// ENOMEM, with nothing changed.
+    pub fn extend_object(&mut self, region: Region, pieces: &[Piece]) -> Result<(), Errno> {
+        let (start, end) = (region.start, region.end);
+        let regions = &self.regions;
+        regions
+            .check_update(start, end)
+            .map_err(|_| Errno::ENOMEM)?;
+        self.map_pieces(region, pieces, region.offset)?;
+        let in_file = |region: &mut Region| region.flags.remove(RegionFlags::PAST_END);
+        if self.regions.update(start, end, in_file).is_err() {
+            self.take_out(start, end);
+            return Err(Errno::ENOMEM);
+        }
+        self.note_cut();
+        self.note_code(region.prot);
+        self.publish(start, end);
+        Ok(())
+    }
+
+    /// Maps `pieces` at `region`, from the offset `from` on.
+    ///
+    /// # Errors
+    /// ENOMEM, with nothing changed.
+    pub(super) fn map_pieces(
+        &mut self,
+        region: Region,
+        pieces: &[Piece],
+        from: u64,
+    ) -> Result<(), Errno> {
+        self.reserve_receipt()?;
         // Each may lie apart from the others, and there may be a hole before and behind them.
         self.add_pieces(pieces.len() + 2)?;
         let options = fresh(region.prot, self.max_page(&region));
         // POINT: paging::map::fill
         for piece in pieces {
-            let va = region.start + (piece.offset - region.offset);
+            let va = region.start + (piece.offset - from);
             let mapped = self.or_sync(|aspace| {
                 aspace.renew(va, va + piece.len_bytes);
                 let (mut tables, root) = aspace.tables();
-                paging::map(&mut tables, root, va, piece.pa, piece.len_bytes, options).ok()
+                paging::map(&mut tables, root, va, piece.pa.0, piece.len_bytes, options).ok()
             });
             if let Err(error) = mapped {
                 // Some of it may have been mapped until a table was missing, and another thread or a peer may have used that.
@@ -33,10 +80,23 @@ impl<M: Machine> Aspace<M> {
                 return Err(error.into());
             }
         }
+        Ok(())
+    }
+
+    /// Enters and logs a region whose frames are mapped.
+    pub(super) fn show_new(&mut self, region: Region) -> Result<(), Errno> {
         self.add_region(region)?;
         self.note_code(region.prot);
         self.publish(region.start, region.end);
         Ok(())
+    }
+
+    /// Whether no region shows an object.
+    pub fn is_without(&self, object: u32) -> bool {
+        // POINT: aspace::evict::looked_at
+        !self
+            .looked_at(0, USER_TOP)
+            .any(|region| region.object == object)
     }
 
     /// Shows `visit(va, pa, len_bytes)` what may have been written of `start .. end` since it was mapped.

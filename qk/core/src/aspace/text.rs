@@ -1,31 +1,19 @@
 //! Text that ranks share: frames of the node pool, of private mappings, which are never written to.
 //!
 //! They are mapped without write access. Before a rank gets that, it gets a copy of its own ([`Aspace::own`]), so that nothing
-//! is copied at a page fault. The counter of the frames' mappings is told what has gone, a piece at a time.
+//! is copied at a page fault.
 
-use super::{Aspace, Machine, Purpose, record, shown_as};
+use super::receipt::{RUNS, Receipt};
+use super::{Aspace, COPY_BYTES, Machine, Purpose, Unfinished, record, shown_as};
 use crate::frames::Place;
-use crate::objects::Piece;
+use crate::objects::{AttachedText, Run, TextLease};
 use crate::page::PageSize;
 use crate::paging::{self, Extent};
 use crate::regions::{Prot, Region, RegionFlags};
 use abi::Errno;
+use abi::addr::Phys;
 use abi::map::USER_TOP;
 use wire::region_log::prot;
-
-use super::COPY_BYTES;
-
-/// Adjacent frames of the node pool that are not mapped any more. They may only be counted as gone when the proxy has caught up
-/// with the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gone {
-    /// Physical address of the first byte.
-    pub pa: u64,
-    /// Length in bytes.
-    pub len_bytes: u64,
-    /// Where they were mapped until: what lies below has been seen to.
-    pub end: u64,
-}
 
 /// A program's text lies below its heap, that of its libraries at the upper end of the mmap area. What it maps and unmaps as it
 /// runs lies between, mostly, where no region has to be looked at.
@@ -52,17 +40,29 @@ impl TextEnds {
 }
 
 impl<M: Machine> Aspace<M> {
-    /// Maps text at `region`, where nothing is mapped, without write access; `pieces` are as for [`Self::map_shared`].
+    /// Maps text at `region`, where nothing is mapped, without write access.
     ///
     /// # Errors
-    /// ENOMEM, with nothing changed; EACCES.
-    pub fn map_text(&mut self, mut region: Region, pieces: &[Piece]) -> Result<(), Errno> {
-        if region.prot.contains(Prot::WRITE) {
-            return Err(Errno::EACCES);
-        }
-        self.text_ends.widen(region.start, region.end);
+    /// ENOMEM, EACCES; with nothing changed, and the text for its owner.
+    pub fn map_text(
+        &mut self,
+        mut region: Region,
+        text: AttachedText,
+    ) -> Result<(), (Errno, AttachedText)> {
         region.flags |= RegionFlags::TEXT;
-        self.map_shared(region, pieces)
+        let from = text.pieces().first().map_or(0, |piece| piece.offset);
+        let mapped = match region.prot.contains(Prot::WRITE) {
+            true => Err(Errno::EACCES),
+            false => self.map_pieces(region, text.pieces(), from),
+        };
+        self.text_ends.widen(region.start, region.end);
+        match mapped.and_then(|()| self.show_new(region)) {
+            Ok(()) => {
+                text.pass_on();
+                Ok(())
+            }
+            Err(errno) => Err((errno, text)),
+        }
     }
 
     /// Whether some of `start .. end` may be text.
@@ -82,76 +82,96 @@ impl<M: Machine> Aspace<M> {
 
     #[inline(never)] // Out of the way of what is no text; as the next.
     fn find_text(&self, start: u64, end: u64) -> Option<Region> {
-        const LOOK_WORK: u32 = 20;
-        let mut regions = self.regions.iter_range(start, end);
-        let is_text = |region: &Region| {
-            M::point(LOOK_WORK);
-            region.is_text()
-        };
-        // POINT: find_text
-        (start < end).then(|| regions.find(is_text)).flatten()
+        // POINT: aspace::evict::looked_at
+        (start < end)
+            .then(|| self.looked_at(start, end).find(Region::is_text))
+            .flatten()
     }
 
-    /// Unmaps the first piece of text in `start .. end`; `None`: there is none.
+    /// Has `let_go` take the front of `start .. end` that is text out of the tables, a run of adjacent frames after another, each at
+    /// most `most_bytes`; it says how much of it has gone.
     ///
     /// # Errors
-    /// ENOMEM, with nothing changed.
+    /// [`Unfinished::Owes`] when there was text; those of `let_go`.
+    pub(super) fn each_text_run(
+        &mut self,
+        start: u64,
+        end: u64,
+        most_bytes: u64,
+        mut let_go: impl FnMut(&mut Self, &Extent) -> Result<u64, Errno>,
+    ) -> Result<(), Unfinished> {
+        let mut runs = self.take_runs()?;
+        let (mut at, mut result) = (start, Ok(()));
+        // BOUND: RUNS.
+        while runs.len() < RUNS
+            && let Some((region, run)) = self.text_piece(at, end, most_bytes)
+        {
+            match let_go(self, &run) {
+                Ok(len_bytes) => {
+                    let (offset, pa) = (region.offset_at(run.va), Phys(run.pa));
+                    at = run.va + len_bytes;
+                    runs.push(Run {
+                        offset,
+                        pa,
+                        len_bytes,
+                    });
+                }
+                Err(errno) => {
+                    result = Err(errno.into());
+                    break;
+                }
+            }
+        }
+        if runs.is_empty() {
+            self.runs = runs;
+            return result;
+        }
+        // What failed fails again, when it is called again.
+        Err(Receipt::of_text(runs).into())
+    }
+
+    /// Gives all text in `start .. end` frames of the rank's own, which hold the same, with the same access.
+    ///
+    /// # Errors
+    /// [`Unfinished::Owes`] when there was text. ENOMEM: when memory is so fragmented that there is none for page tables, some of it
+    /// may be the rank's own then, without a sign which.
+    #[inline]
+    pub fn own(&mut self, start: u64, end: u64) -> Result<(), Unfinished> {
+        match self.text(start, end) {
+            Some(first) => self.own_text(first.start, end),
+            None => Ok(()),
+        }
+    }
+
+    #[cold]
     #[inline(never)]
-    pub fn take_text(&mut self, start: u64, end: u64) -> Result<Option<Gone>, Errno> {
-        let Some(Extent {
-            va, pa, len_bytes, ..
-        }) = self.text_piece(start, end, u64::MAX)
-        else {
-            return Ok(None);
-        };
-        let end = va + len_bytes;
-        self.unmap(va, end)?;
-        Ok(Some(Gone { pa, len_bytes, end }))
-    }
-
-    /// Whether there is memory for a copy of all text in `start .. end`.
-    ///
-    /// # Errors
-    /// ENOMEM.
-    pub fn check_own(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+    fn own_text(&mut self, start: u64, end: u64) -> Result<(), Unfinished> {
         let mut bytes = 0;
         let mut at = start;
-        // POINT: find_text
+        // POINT: aspace::evict::looked_at
         while let Some(region) = self.text(at, end) {
             bytes += region.len_bytes();
             at = region.end;
         }
-        Ok(self.check_free(bytes)?)
+        self.check_free(bytes)?; // for all of it, before the first
+        self.each_text_run(start, end, PageSize::Size2M.bytes(), Self::own_run)
     }
 
-    /// Gives the front of the first text in `start .. end` frames of the rank's own, which hold the same; `None`: there is no text.
-    /// Its access stays.
-    ///
-    /// # Errors
-    /// ENOMEM, with nothing changed: also after [`Self::check_own`], when memory is so fragmented that there is none for page tables.
-    #[inline(never)]
-    pub fn own(&mut self, start: u64, end: u64) -> Result<Option<Gone>, Errno> {
+    /// The same for the front of adjacent frames of text; returns how much of them.
+    fn own_run(&mut self, run: &Extent) -> Result<u64, Errno> {
         let max = PageSize::Size2M.min(self.machine.largest_page());
-        let most_bytes = PageSize::Size2M.bytes();
-        let Some(Extent {
-            va, pa, len_bytes, ..
-        }) = self.text_piece(start, end, most_bytes)
-        else {
-            return Ok(None);
-        };
         self.reclaim();
         // The copy, and what is left on both sides.
         self.add_pieces(3)?;
-        let taken = self.or_sync(|aspace| aspace.take(va, len_bytes, max, Place::Any))?;
-        let end = va + taken.len_bytes;
-        let replaced = self.replace_text(va, end, pa, taken.pa);
+        let taken = self.or_sync(|aspace| aspace.take(run.va, run.len_bytes, max, Place::Any))?;
+        let end = run.va + taken.len_bytes;
+        let replaced = self.replace_text(run.va, end, run.pa, taken.pa);
         if replaced.is_err() {
             self.frames
                 .free_range(taken.pa, taken.len_bytes, false)
                 .expect("a frame just allocated can be freed");
         }
-        let len_bytes = taken.len_bytes;
-        replaced.map(|()| Some(Gone { pa, len_bytes, end }))
+        replaced.map(|()| taken.len_bytes)
     }
 
     /// Puts a copy at `to` in the place of the text at `from`.
@@ -179,22 +199,31 @@ impl<M: Machine> Aspace<M> {
 
     /// The first adjacent frames of the first text in `start .. end`, at most `most_bytes`. A region of text has frames for all
     /// of it.
-    fn text_piece(&mut self, start: u64, end: u64, most_bytes: u64) -> Option<Extent> {
+    fn text_piece(&mut self, start: u64, end: u64, most_bytes: u64) -> Option<(Region, Extent)> {
         let region = self.text(start, end)?;
         let (tables, root) = self.tables();
         let most = region.len_bytes().min(most_bytes);
-        paging::extent_at(&tables, root, region.start, region.start + most)
+        let run = paging::extent_at(&tables, root, region.start, region.start + most)?;
+        Some((region, run))
     }
 
-    /// Shows `visit` all text in `start .. end`, adjacent frames at a time.
-    pub fn visit_text(&mut self, start: u64, end: u64, mut visit: impl FnMut(Extent)) {
-        let mut at = start;
-        // POINT: find_text
-        while let Some(region) = self.text(at, end) {
+    /// The program has ended: gives back all text, although it stays mapped, for a report of how it ended. Nothing is unmapped
+    /// after this.
+    pub fn end_text(&mut self, mut left: impl FnMut(TextLease)) {
+        let mut at = 0;
+        // POINT: aspace::evict::looked_at
+        while let Some(region) = self.text(at, USER_TOP) {
             let (tables, root) = self.tables();
-            paging::extents(&tables, root, region.start, region.end, &mut visit);
+            paging::extents(&tables, root, region.start, region.end, |run| {
+                left(TextLease::of(Run {
+                    offset: region.offset_at(run.va),
+                    pa: Phys(run.pa),
+                    len_bytes: run.len_bytes,
+                }));
+            });
             at = region.end;
         }
+        self.text_ends = TextEnds::NONE;
     }
 
     /// As [`Self::publish`], with what is text said to be that.

@@ -11,14 +11,17 @@
 //! What would make us revisit it: programs that slide a window over a file much larger than the pool. Then mappings would have
 //! to be counted per piece.
 
+mod lease;
 mod text;
 
 #[cfg(test)]
 mod tests;
 
-pub use text::TextKey;
+pub use lease::{Lease, TextLease};
+pub use text::{AttachedText, TextKey};
 
 use abi::Errno;
+use abi::addr::{Phys, PhysRange};
 use alloc::vec::Vec;
 
 use crate::Point;
@@ -41,6 +44,29 @@ const ENTER_WORK: u32 = 1000;
 /// What a file is told apart by on the host: device and inode.
 pub type File = [u64; 2];
 
+/// Adjacent frames that hold something of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Run {
+    /// Offset in the file of the first byte.
+    pub offset: u64,
+    /// Address of the first byte.
+    pub pa: Phys,
+    /// Length in bytes.
+    pub len_bytes: u64,
+}
+
+impl Run {
+    /// Makes it longer by `next`; `false`: that is not adjacent both ways.
+    pub fn append(&mut self, next: &Run) -> bool {
+        let (end, end_pa) = (self.offset + self.len_bytes, self.pa + self.len_bytes);
+        let is_adjacent = next.offset == end && next.pa == end_pa;
+        if is_adjacent {
+            self.len_bytes += next.len_bytes;
+        }
+        is_adjacent
+    }
+}
+
 /// Bytes of an object in adjacent frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Piece {
@@ -48,8 +74,8 @@ pub struct Piece {
     pub offset: u64,
     /// Length in bytes; a multiple of 4 KiB.
     pub len_bytes: u64,
-    /// Physical address of the first byte.
-    pub pa: u64,
+    /// Address of the first byte.
+    pub pa: Phys,
     /// Known to hold zeros, when it is new.
     pub zero: bool,
     /// Number of its place in the directory; [`MOST_PIECES`]: it has none.
@@ -60,6 +86,15 @@ impl Piece {
     /// End of it in the file.
     pub const fn end(&self) -> u64 {
         self.offset + self.len_bytes
+    }
+
+    /// Its frames.
+    pub const fn run(&self) -> Run {
+        Run {
+            offset: self.offset,
+            pa: self.pa,
+            len_bytes: self.len_bytes,
+        }
     }
 
     /// The part in `from .. to` of the file, which must overlap.
@@ -121,15 +156,15 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// No objects, and a pool of `len_bytes` at `base`; `zeroed`: it is known to hold zeros. `None` when there is no memory for
+    /// No objects, and frames of `pool`; `zeroed`: it is known to hold zeros. `None` when there is no memory for
     /// its records.
-    pub fn new(base: u64, len_bytes: u64, zeroed: bool, point: Point) -> Option<Objects> {
+    pub fn new(pool: PhysRange, zeroed: bool, point: Point) -> Option<Objects> {
         point(frames::SET_UP_WORK);
         let mut retired = Vec::new();
         // Each piece has a slot, so there is always room.
         retired.try_reserve_exact(MOST_PIECES).ok()?;
         Some(Objects {
-            frames: Frames::new(base, len_bytes, zeroed, point)?,
+            frames: Frames::new(pool.start.0, pool.len_bytes(), zeroed, point)?,
             objects: Vec::new(),
             retired,
             slots: [0; _],
@@ -140,11 +175,11 @@ impl Objects {
         })
     }
 
-    /// Notes a mapping of `len_bytes` of a file, before it is made; returns the object's number.
+    /// Lends `len_bytes` of a file to a mapping that is about to be made.
     ///
     /// # Errors
     /// ENOMEM.
-    pub fn attach(&mut self, file: File, len_bytes: u64) -> Result<u32, Errno> {
+    pub fn attach(&mut self, file: File, len_bytes: u64) -> Result<Lease, Errno> {
         let known = |object: &Option<Object>| object.as_ref().is_some_and(|o| o.file == file);
         let index = match self.entry(known) {
             Some(index) => index,
@@ -156,12 +191,13 @@ impl Objects {
             pieces: Vec::new(),
         });
         object.mapped_bytes += len_bytes;
-        Ok(FIRST + index as u32)
+        Ok(Lease::new(FIRST + index as u32, len_bytes))
     }
 
-    /// Notes that `len_bytes` of mappings of an object are gone. After the last one there is no such object any more: its pieces
-    /// are returned, for [`Self::retire`].
-    pub fn detach(&mut self, id: u32, len_bytes: u64) -> Option<Vec<Piece>> {
+    /// Takes back what was lent to mappings of an object that are gone. After the last one there is no such object any more: its
+    /// pieces are returned, for [`Self::retire`].
+    pub fn detach(&mut self, lease: Lease) -> Option<Vec<Piece>> {
+        let (id, len_bytes) = lease.end();
         let slot = self.objects.get_mut((id.checked_sub(FIRST)?) as usize)?;
         let object = slot.as_mut()?;
         object.mapped_bytes = object.mapped_bytes.saturating_sub(len_bytes);
@@ -252,7 +288,7 @@ impl Objects {
         // POINT: frames::free_range
         for piece in pieces {
             self.frames
-                .free_range(piece.pa, piece.len_bytes, false)
+                .free_range(piece.pa.0, piece.len_bytes, false)
                 .expect("frames of an object were in use");
             if let Some(word) = self.slots.get_mut(piece.slot / 64) {
                 *word &= !(1 << (piece.slot % 64));
@@ -331,7 +367,7 @@ impl Objects {
     }
 
     /// Frames for the front of `offset .. offset + len_bytes`: a large page where one can be mapped.
-    fn take(&mut self, offset: u64, len_bytes: u64, prefer: Option<u64>) -> Option<Piece> {
+    fn take(&mut self, offset: u64, len_bytes: u64, prefer: Option<Phys>) -> Option<Piece> {
         const LARGE: PageSize = PageSize::Size2M;
         let piece = |pa, len_bytes, zero| Piece {
             offset,
@@ -341,15 +377,17 @@ impl Objects {
             slot: MOST_PIECES,
         };
         if PageSize::largest(offset, len_bytes, LARGE) == LARGE {
-            let frame = self.frames.alloc_prefer(LARGE, prefer.unwrap_or(0));
+            let frame = self
+                .frames
+                .alloc_prefer(LARGE, prefer.unwrap_or_default().0);
             if let Some(frame) = frame {
-                return Some(piece(frame.addr, LARGE.bytes(), frame.zero));
+                return Some(piece(Phys(frame.addr), LARGE.bytes(), frame.zero));
             }
         }
         let to_large = LARGE.bytes() - offset % LARGE.bytes();
         let most = (len_bytes.min(to_large) / PAGE_BYTES) as usize;
-        let run = self.frames.alloc_run(most, prefer)?;
-        Some(piece(run.addr, run.len_bytes, run.zero))
+        let run = self.frames.alloc_run(most, prefer.map(|pa| pa.0))?;
+        Some(piece(Phys(run.addr), run.len_bytes, run.zero))
     }
 
     /// Begins a piece with frames just taken, which go back if there is no room for it.

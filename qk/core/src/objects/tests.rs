@@ -8,11 +8,11 @@ use proptest::prelude::*;
 
 use super::*;
 
-const BASE: u64 = 0x4000_0000;
+const BASE: Phys = Phys(0x4000_0000);
 const MIB: u64 = 1 << 20;
 
 fn objects(len_bytes: u64) -> Objects {
-    Objects::new(BASE, len_bytes, true, |_| ()).expect("memory for its records")
+    Objects::new(PhysRange::new(BASE, len_bytes), true, |_| ()).expect("memory for its records")
 }
 
 fn give_back(objects: &mut Objects, pieces: &[Piece]) {
@@ -20,27 +20,41 @@ fn give_back(objects: &mut Objects, pieces: &[Piece]) {
     objects.release(pieces);
 }
 
+impl Objects {
+    /// Lends `len_bytes` to a mapping that is made; returns the object's number.
+    fn lend(&mut self, file: File, len_bytes: u64) -> Result<u32, Errno> {
+        let mut lease = self.attach(file, len_bytes)?;
+        lease.pass_on(len_bytes);
+        Ok(lease.object())
+    }
+
+    /// So much of what was lent is mapped no more.
+    fn end(&mut self, id: u32, len_bytes: u64) -> Option<Vec<Piece>> {
+        self.detach(Lease::new(id, len_bytes))
+    }
+}
+
 #[test]
 fn one_file_is_one_object() {
     let mut objects = objects(16 * MIB);
-    let first = objects.attach([1, 2], PAGE_BYTES).expect("room");
-    assert_eq!(objects.attach([1, 2], PAGE_BYTES), Ok(first));
-    assert_ne!(objects.attach([1, 3], PAGE_BYTES), Ok(first));
-    assert_ne!(objects.attach([2, 2], PAGE_BYTES), Ok(first));
+    let first = objects.lend([1, 2], PAGE_BYTES).expect("room");
+    assert_eq!(objects.lend([1, 2], PAGE_BYTES), Ok(first));
+    assert_ne!(objects.lend([1, 3], PAGE_BYTES), Ok(first));
+    assert_ne!(objects.lend([2, 2], PAGE_BYTES), Ok(first));
     assert_eq!(objects.file(first), Some([1, 2]));
 }
 
 #[test]
 fn frames_stay_until_the_last_mapping_is_gone() {
     let mut objects = objects(16 * MIB);
-    let id = objects.attach([1, 2], 4 * PAGE_BYTES).expect("room");
-    objects.attach([1, 2], 2 * PAGE_BYTES).expect("room");
+    let id = objects.lend([1, 2], 4 * PAGE_BYTES).expect("room");
+    objects.lend([1, 2], 2 * PAGE_BYTES).expect("room");
     let fresh = objects.extend(id, 0, 4 * PAGE_BYTES).expect("frames");
     assert_eq!(fresh.len(), 1, "adjacent frames are one piece");
     assert_eq!(objects.extend(id, 0, 2 * PAGE_BYTES), Ok(Vec::new()));
-    assert_eq!(objects.detach(id, 4 * PAGE_BYTES), None);
+    assert_eq!(objects.end(id, 4 * PAGE_BYTES), None);
     assert_eq!(objects.pieces(id, 0, 4 * PAGE_BYTES), Ok(fresh.clone()));
-    let dead = objects.detach(id, 2 * PAGE_BYTES).expect("the last one");
+    let dead = objects.end(id, 2 * PAGE_BYTES).expect("the last one");
     assert_eq!((&dead, objects.file(id)), (&fresh, None));
     assert_eq!(objects.used_bytes(), 4 * PAGE_BYTES, "until they are free");
     objects.retire(&dead);
@@ -50,7 +64,7 @@ fn frames_stay_until_the_last_mapping_is_gone() {
     );
     objects.release(&dead);
     assert_eq!((objects.retired(), objects.used_bytes()), (&[][..], 0));
-    let again = objects.attach([1, 2], PAGE_BYTES).expect("room");
+    let again = objects.lend([1, 2], PAGE_BYTES).expect("room");
     let fresh = objects.extend(again, 0, PAGE_BYTES).expect("frames");
     assert!(!fresh[0].zero, "what was used holds something");
 }
@@ -61,12 +75,12 @@ fn half_of_the_pool_and_of_the_directory_can_be_left() {
     let mut objects = objects(16 * MIB);
     assert!(objects.leaves_half(8 * MIB) && !objects.leaves_half(8 * MIB + PAGE_BYTES));
     assert!(!objects.leaves_half(u64::MAX));
-    let id = objects.attach([1, 2], 6 * MIB).expect("room");
+    let id = objects.lend([1, 2], 6 * MIB).expect("room");
     objects.extend(id, 0, 6 * MIB).expect("frames");
     assert!(objects.leaves_half(2 * MIB) && !objects.leaves_half(3 * MIB));
     for file in 0..MOST_PIECES as u64 / 2 - 1 {
         assert!(objects.leaves_half(PAGE_BYTES), "{file}");
-        let id = objects.attach([2, file], PAGE_BYTES).expect("room");
+        let id = objects.lend([2, file], PAGE_BYTES).expect("room");
         objects.extend(id, 0, PAGE_BYTES).expect("frames");
     }
     assert!(!objects.leaves_half(PAGE_BYTES));
@@ -75,11 +89,11 @@ fn half_of_the_pool_and_of_the_directory_can_be_left() {
 #[test]
 fn large_pages_are_used_where_they_fit() {
     let mut objects = objects(16 * MIB);
-    let id = objects.attach([1, 2], 8 * MIB).expect("room");
+    let id = objects.lend([1, 2], 8 * MIB).expect("room");
     let fresh = objects.extend(id, MIB, 7 * MIB).expect("frames");
     let of_large = |piece: &Piece| {
         let lead = piece.offset.next_multiple_of(2 * MIB) - piece.offset;
-        piece.len_bytes >= lead + 2 * MIB && (piece.pa + lead).is_multiple_of(2 * MIB)
+        piece.len_bytes >= lead + 2 * MIB && (piece.pa + lead).is_aligned(2 * MIB)
     };
     assert!(fresh.iter().any(of_large), "{fresh:x?}");
 }
@@ -87,7 +101,7 @@ fn large_pages_are_used_where_they_fit() {
 #[test]
 fn a_full_pool_changes_nothing() {
     let mut objects = objects(2 * MIB);
-    let id = objects.attach([1, 2], 4 * MIB).expect("room");
+    let id = objects.lend([1, 2], 4 * MIB).expect("room");
     objects.extend(id, 0, MIB).expect("frames");
     assert_eq!(objects.extend(id, 0, 4 * MIB), Err(Errno::ENOMEM));
     assert_eq!(objects.used_bytes(), MIB);
@@ -97,7 +111,7 @@ fn a_full_pool_changes_nothing() {
 #[test]
 fn there_are_as_many_pieces_as_the_directory_has_places() {
     let mut objects = objects(64 * MIB);
-    let id = objects.attach([1, 2], 4 * MIB).expect("room");
+    let id = objects.lend([1, 2], 4 * MIB).expect("room");
     let page = |n: usize| (n as u64 * 2 * PAGE_BYTES, (n as u64 * 2 + 1) * PAGE_BYTES);
     let mut slots = BTreeSet::new();
     for n in 0..MOST_PIECES {
@@ -115,7 +129,7 @@ fn there_are_as_many_pieces_as_the_directory_has_places() {
 #[test]
 fn what_could_not_be_loaded_is_taken_back() {
     let mut objects = objects(16 * MIB);
-    let id = objects.attach([1, 2], 4 * MIB).expect("room");
+    let id = objects.lend([1, 2], 4 * MIB).expect("room");
     objects.extend(id, 0, PAGE_BYTES).expect("frames");
     let fresh = objects.extend(id, 0, MIB).expect("frames");
     objects.retract(id, &fresh);
@@ -128,7 +142,7 @@ fn what_could_not_be_loaded_is_taken_back() {
 fn numbers_that_are_no_objects_are_none() {
     let mut objects = objects(2 * MIB);
     for id in [0, 1, FIRST, FIRST + 9, u32::MAX] {
-        assert_eq!((objects.file(id), objects.detach(id, 1)), (None, None));
+        assert_eq!((objects.file(id), objects.end(id, 1)), (None, None));
         assert_eq!(objects.extend(id, 0, PAGE_BYTES), Err(Errno::ENOMEM));
     }
 }
@@ -153,14 +167,14 @@ proptest! {
     fn pages_have_frames_of_their_own(steps in prop::collection::vec(step(), 1..60)) {
         let mut objects = objects(4 * MIB);
         let mut mapped: Vec<(u64, u32, u64)> = Vec::new();
-        let mut frames: BTreeMap<(u64, u64), u64> = BTreeMap::new();
+        let mut frames: BTreeMap<(u64, u64), Phys> = BTreeMap::new();
         for step in steps {
             match step {
                 Step::Map { file, from, pages } => {
                     let (from, to) = (from * PAGE_BYTES, (from + pages) * PAGE_BYTES);
-                    let id = objects.attach([9, file], to - from).expect("room");
+                    let id = objects.lend([9, file], to - from).expect("room");
                     if objects.extend(id, from, to).is_err() {
-                        if let Some(dead) = objects.detach(id, to - from) {
+                        if let Some(dead) = objects.end(id, to - from) {
                             give_back(&mut objects, &dead);
                         }
                         continue;
@@ -183,7 +197,7 @@ proptest! {
                     }
                     let (file, id, len) = mapped.swap_remove(which % mapped.len());
                     let last = !mapped.iter().any(|(other, ..)| *other == file);
-                    let dead = objects.detach(id, len);
+                    let dead = objects.end(id, len);
                     prop_assert_eq!(dead.is_some(), last);
                     if let Some(dead) = dead {
                         give_back(&mut objects, &dead);
@@ -191,7 +205,7 @@ proptest! {
                     }
                 }
             }
-            let distinct: BTreeSet<u64> = frames.values().copied().collect();
+            let distinct: BTreeSet<Phys> = frames.values().copied().collect();
             prop_assert_eq!(distinct.len(), frames.len());
             prop_assert!(distinct.iter().all(|pa| (BASE..BASE + 4 * MIB).contains(pa)));
             prop_assert_eq!(objects.used_bytes(), frames.len() as u64 * PAGE_BYTES);
@@ -214,12 +228,15 @@ mod text {
     fn map(objects: &mut Objects, key: TextKey, from: u64, to: u64) -> Result<Vec<Piece>, Errno> {
         let fresh = objects.extend_text(key, from, to)?;
         objects.enter_text(key, &fresh)?;
-        objects.attach_text(key, from, to)
+        let text = objects.attach_text(key, from, to)?;
+        let pieces = text.pieces().to_vec();
+        text.pass_on();
+        Ok(pieces)
     }
 
     fn unmap(objects: &mut Objects, pieces: &[Piece]) {
         for piece in pieces {
-            objects.detach_text(piece.pa, piece.len_bytes);
+            objects.detach_text(TextLease::of(piece.run()));
         }
     }
 
@@ -231,7 +248,7 @@ mod text {
         let changed = map(&mut objects, key(2, 8), 0, MIB).expect("room");
         assert_ne!(changed, first);
         // Nor is it ever what ranks write to.
-        let id = objects.attach([1, 2], MIB).expect("room");
+        let id = objects.lend([1, 2], MIB).expect("room");
         let written = objects.extend(id, 0, MIB).expect("room");
         assert!(written.iter().all(|piece| piece.pa != first[0].pa));
         assert_eq!(objects.used_bytes(), 3 * MIB);
@@ -264,7 +281,7 @@ mod text {
             objects.extend_text(key(3, 7), 0, PAGE_BYTES),
             Err(Errno::ENOMEM)
         );
-        let id = objects.attach([1, 2], 8 * MIB).expect("room");
+        let id = objects.lend([1, 2], 8 * MIB).expect("room");
         objects.extend(id, 0, 8 * MIB).expect("the other half");
     }
 
@@ -274,7 +291,7 @@ mod text {
         for i in 0..MOST_PIECES as u64 + 10 {
             map(&mut objects, key(i, 7), 0, PAGE_BYTES).expect("room");
         }
-        let id = objects.attach([1, 2], PAGE_BYTES).expect("room");
+        let id = objects.lend([1, 2], PAGE_BYTES).expect("room");
         let fresh = objects.extend(id, 0, PAGE_BYTES).expect("a place");
         assert_eq!(fresh[0].slot, 0);
     }
@@ -285,16 +302,17 @@ mod text {
         thread_local!(static WORK: Cell<u64> = const { Cell::new(0) });
         const PAGES: u64 = MOST_PIECES as u64 / 2;
         let point = |work: u32| WORK.set(WORK.get() + u64::from(work));
-        let mut objects = Objects::new(BASE, 2 * PAGES * PAGE_BYTES, true, point).expect("memory");
+        let mut objects = Objects::new(PhysRange::new(BASE, 2 * PAGES * PAGE_BYTES), true, point)
+            .expect("memory");
         // All frames go in turn to two files, of which one is let go.
-        let files = [[1, 2], [1, 3]].map(|file| objects.attach(file, PAGE_BYTES).expect("room"));
+        let files = [[1, 2], [1, 3]].map(|file| objects.lend(file, PAGE_BYTES).expect("room"));
         for from in (0..PAGES).map(|page| page * PAGE_BYTES) {
             for file in files {
                 let end = from + PAGE_BYTES;
                 objects.extend(file, from, end).expect("a frame");
             }
         }
-        let pieces = objects.detach(files[0], PAGE_BYTES).expect("the last one");
+        let pieces = objects.end(files[0], PAGE_BYTES).expect("the last one");
         give_back(&mut objects, &pieces);
         WORK.set(0);
         let pieces = map(&mut objects, key(2, 7), 0, PAGES * PAGE_BYTES).expect("room");
@@ -362,17 +380,19 @@ fn going_over_all_of_them_takes_the_preemption_point() {
         work();
         POINTS.get()
     };
-    let mut objects = Objects::new(BASE, 16 * MIB, true, |_| POINTS.set(POINTS.get() + 1))
-        .expect("memory for its records");
+    let mut objects = Objects::new(PhysRange::new(BASE, 16 * MIB), true, |_| {
+        POINTS.set(POINTS.get() + 1)
+    })
+    .expect("memory for its records");
     let mut dead = Vec::new();
     for file in 0..FILES {
-        let id = objects.attach([1, file], PAGE_BYTES).expect("room");
+        let id = objects.lend([1, file], PAGE_BYTES).expect("room");
         objects.extend(id, 0, PAGE_BYTES).expect("frames");
     }
-    let look = points(&mut || _ = objects.attach([2, 0], 0).expect("room"));
+    let look = points(&mut || _ = objects.lend([2, 0], 0).expect("room"));
     assert!(look >= 2 * FILES as u32, "{look}");
     for id in FIRST..FIRST + FILES as u32 {
-        dead.extend(objects.detach(id, PAGE_BYTES).expect("the last"));
+        dead.extend(objects.end(id, PAGE_BYTES).expect("the last"));
     }
     assert_eq!(dead.len(), FILES as usize);
     objects.retire(&dead);
@@ -390,7 +410,16 @@ fn going_over_all_of_them_takes_the_preemption_point() {
 #[should_panic(expected = "another order")]
 fn what_was_not_retired_does_not_become_free() {
     let mut objects = objects(16 * MIB);
-    let id = objects.attach([1, 2], PAGE_BYTES).expect("room");
+    let id = objects.lend([1, 2], PAGE_BYTES).expect("room");
     let fresh = objects.extend(id, 0, PAGE_BYTES).expect("frames");
     objects.release(&fresh);
+}
+
+/// What is lent and not mapped would stay for ever.
+#[test]
+#[should_panic(expected = "was not given back")]
+#[cfg(debug_assertions)]
+fn a_lease_that_is_lost_is_noticed() {
+    let mut objects = objects(16 * MIB);
+    let _ = objects.attach([1, 2], PAGE_BYTES);
 }

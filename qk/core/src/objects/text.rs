@@ -5,9 +5,10 @@
 //! than half of the pool, which files that ranks write to need. There is no object: each piece counts its own mappings.
 
 use abi::Errno;
+use abi::addr::Phys;
 use alloc::vec::Vec;
 
-use super::{File, Objects, Piece, push};
+use super::{File, Objects, Piece, TextLease, push};
 
 /// What a file's text is told apart by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,6 +17,44 @@ pub struct TextKey {
     pub file: File,
     /// When it was last changed (st_ctime), in nanoseconds.
     pub changed_ns: u64,
+}
+
+/// Text that is lent to a mapping that is about to be made.
+#[must_use = "the text stays until it is given back"]
+#[derive(Debug)]
+pub struct AttachedText {
+    /// By offset, without gaps.
+    pieces: Vec<Piece>,
+}
+
+impl AttachedText {
+    /// As if these were text.
+    #[cfg(test)]
+    pub(crate) fn of(pieces: Vec<Piece>) -> AttachedText {
+        AttachedText { pieces }
+    }
+
+    /// The frames, by offset and without gaps.
+    pub fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    /// A region takes it over.
+    pub(crate) fn pass_on(mut self) {
+        self.pieces.clear();
+    }
+
+    /// It is not mapped after all.
+    pub fn into_leases(mut self) -> impl Iterator<Item = TextLease> {
+        let pieces = core::mem::take(&mut self.pieces);
+        pieces.into_iter().map(|piece| TextLease::of(piece.run()))
+    }
+}
+
+impl Drop for AttachedText {
+    fn drop(&mut self) {
+        debug_assert!(self.pieces.is_empty(), "text was not given back");
+    }
 }
 
 /// A piece, and how much of it is mapped.
@@ -28,8 +67,8 @@ pub(super) struct Text {
 
 impl Text {
     /// Bytes of it from `pa` on; 0: that is not in it.
-    fn bytes_from(&self, pa: u64) -> u64 {
-        match pa.checked_sub(self.piece.pa) {
+    fn bytes_from(&self, pa: Phys) -> u64 {
+        match pa.0.checked_sub(self.piece.pa.0) {
             Some(skip) => self.piece.len_bytes.saturating_sub(skip),
             None => 0,
         }
@@ -102,11 +141,11 @@ impl Objects {
         Ok(())
     }
 
-    /// The frames of `from .. to`, by offset, which are mapped once more from now on.
+    /// Lends the frames of `from .. to`, which are mapped once more from now on.
     ///
     /// # Errors
     /// ENOMEM, with nothing changed: also when the pool does not have all of it.
-    pub fn attach_text(&mut self, key: TextKey, from: u64, to: u64) -> Result<Vec<Piece>, Errno> {
+    pub fn attach_text(&mut self, key: TextKey, from: u64, to: u64) -> Result<AttachedText, Errno> {
         let mut found = Vec::new();
         let mut at = from;
         // POINT: find_text
@@ -119,16 +158,17 @@ impl Objects {
         for piece in &found {
             self.count_text(piece.pa, piece.len_bytes, |mapped, bytes| mapped + bytes);
         }
-        Ok(found)
+        Ok(AttachedText { pieces: found })
     }
 
-    /// Notes that a mapping of these frames is gone: no core of its rank reaches them by it, and its proxy neither.
-    pub fn detach_text(&mut self, pa: u64, len_bytes: u64) {
+    /// Takes back what was lent to a mapping that is gone: no core of its rank reaches the frames by it, and its proxy neither.
+    pub fn detach_text(&mut self, lease: TextLease) {
+        let (pa, len_bytes) = lease.end();
         self.count_text(pa, len_bytes, u64::saturating_sub);
     }
 
     /// Sets what is mapped of each piece that has some of these frames to `count(mapped_bytes, bytes)`.
-    fn count_text(&mut self, pa: u64, len_bytes: u64, count: fn(u64, u64) -> u64) {
+    fn count_text(&mut self, pa: Phys, len_bytes: u64, count: fn(u64, u64) -> u64) {
         let (mut at, end) = (pa, pa + len_bytes);
         // POINT: find_text
         while at < end
@@ -136,7 +176,7 @@ impl Objects {
         {
             let bytes = text.bytes_from(at).min(end - at);
             text.mapped_bytes = count(text.mapped_bytes, bytes);
-            at += bytes;
+            at = at + bytes;
         }
     }
 

@@ -8,7 +8,7 @@ mod region;
 #[cfg(test)]
 mod tests;
 
-pub use region::{Kind, Prot, Region, RegionFlags};
+pub use region::{Backing, Kind, Prot, Region, RegionFlags};
 
 use crate::Point;
 use list::List;

@@ -65,6 +65,29 @@ pub enum Kind {
     File,
 }
 
+/// Whose frames a region shows, from which follows where they go when it does not any more, and what it may become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backing {
+    /// The partition's: retired, and free when the proxy has let go of them.
+    Own,
+    /// An object's of the node pool ([`crate::objects`]): given back to it, with what was written.
+    Object(u32),
+    /// Text of the node pool: given back to it; copied before it can be written to.
+    Text,
+    /// A page that belongs to the kernel: nowhere.
+    Foreign,
+}
+
+impl Backing {
+    /// Whether the frames are the node pool's, which counts what it has lent.
+    pub const fn is_lent(self) -> bool {
+        match self {
+            Backing::Own | Backing::Foreign => false,
+            Backing::Object(_) | Backing::Text => true,
+        }
+    }
+}
+
 /// A range of user addresses that are alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
@@ -121,6 +144,19 @@ impl Region {
     /// Whether it is a reservation: addresses that may get frames by mprotect.
     pub const fn is_reservation(&self) -> bool {
         self.prot.is_empty() && !self.flags.contains(RegionFlags::PAST_END)
+    }
+
+    /// Whose frames it shows, or will show.
+    pub const fn backing(&self) -> Backing {
+        if self.is_text() {
+            Backing::Text
+        } else if self.is_object() {
+            Backing::Object(self.object)
+        } else if matches!(self.kind, Kind::Vvar) {
+            Backing::Foreign
+        } else {
+            Backing::Own
+        }
     }
 
     /// Whether it shows an object that ranks share ([`crate::objects`]).

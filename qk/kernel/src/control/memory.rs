@@ -8,7 +8,7 @@ use hal::addr::{Phys, PhysRange};
 use hal::ranges::Ranges;
 use hal::sync::{Mutex, Once};
 use qk_core::aspace::Memory;
-use qk_core::mman::{MmapPlan, ProtectPlan};
+use qk_core::mman::ProtectPlan;
 use qk_core::regions::{Kind, Prot, Region, RegionFlags};
 use wire::boot::flag;
 
@@ -135,10 +135,7 @@ pub fn region_create(
             }
             RegionKind::Image | RegionKind::Stack | RegionKind::Vdso => {}
         }
-        aspace.map(&MmapPlan {
-            region,
-            replace: false,
-        })?;
+        aspace.map_new(region)?;
         if kind == RegionKind::Stack {
             aspace.set_mmap_top(start - abi::map::STACK_GAP);
         }
@@ -169,19 +166,22 @@ pub fn text_create(
     })
 }
 
-pub fn region_protect(rank: &Rank, start: u64, len_bytes: u64, prot: u64) -> Result<u64, Errno> {
+pub fn region_protect(
+    rank: &'static Rank,
+    start: u64,
+    len_bytes: u64,
+    prot: u64,
+) -> Result<u64, Errno> {
     let (start, end) = range(start, len_bytes)?;
     let prot = Prot::from_bits(prot as u8).ok_or(Errno::EINVAL)?;
-    let result = Ok(());
-    rank.with_aspace(|aspace| {
-        aspace.protect(&ProtectPlan {
-            start,
-            end,
-            prot,
-            result,
-        })
-    })
-    .map(|()| 0)
+    let plan = ProtectPlan {
+        start,
+        end,
+        prot,
+        result: Ok(()),
+    };
+    rank.with_aspace(|aspace| shared::complete(rank.main(), aspace, |aspace| aspace.protect(&plan)))
+        .map(|()| 0)
 }
 
 /// Which way [`copy`] goes.

@@ -10,8 +10,8 @@ use abi::control::SEGMENTS;
 use qk_core::mman::MmapPlan;
 use qk_core::objects::File;
 
-use super::map_held;
 use super::pool::node;
+use super::{complete, make_vacant, map_held};
 use crate::aspace::Aspace;
 use crate::thread::Thread;
 
@@ -32,14 +32,12 @@ pub fn is(file: File) -> bool {
 pub fn map(thread: &'static Thread, aspace: &mut Aspace, plan: &MmapPlan) -> Result<(), Errno> {
     let region = plan.region;
     if region.prot.is_empty() || !has_room(thread, region.len_bytes()) {
-        return aspace.map(plan);
+        return complete(thread, aspace, |aspace| aspace.map(plan));
     }
-    if plan.replace {
-        aspace.unmap(region.start, region.end)?;
-    }
+    make_vacant(thread, aspace, plan)?;
     let file = [NO_DEVICE, NEXT.fetch_add(1, Ordering::Relaxed)];
     match map_held(thread, aspace, file, region, region.len_bytes()) {
-        Err(Errno::ENOMEM) => aspace.map(plan),
+        Err(Errno::ENOMEM) => aspace.map_new(region),
         mapped => mapped,
     }
 }

@@ -10,15 +10,15 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use abi::Errno;
 use abi::control::HostOp;
 use abi::map::USER_TOP;
+use hal::addr::Phys;
 use qk_core::futex::Key;
 use qk_core::regions::RegionFlags;
 
+use super::is_shared;
 use super::pool::node;
-use super::{is_shared, next_object};
 use crate::aspace::Aspace;
 use crate::clock;
 use crate::host::ship;
-use crate::rank::Rank;
 use crate::result::SysResult;
 use crate::thread::Thread;
 
@@ -54,7 +54,7 @@ pub fn share(
         }
         FORKS.fetch_add(1, Ordering::SeqCst);
         begins_to_share();
-        mark_written(rank, aspace);
+        mark_written(aspace);
         let forked = fork();
         begins_to_share();
         // Present waiters do not poll yet.
@@ -65,10 +65,10 @@ pub fn share(
 }
 
 /// What the child may write counts as written.
-fn mark_written(rank: &Rank, aspace: &mut Aspace) {
+fn mark_written(aspace: &mut Aspace) {
     let mut at = 0;
     // POINT: shared::regions
-    while let Some(region) = next_object(rank, aspace, at, USER_TOP) {
+    while let Some(region) = aspace.object(at, USER_TOP) {
         if !region.flags.contains(RegionFlags::READ_ONLY) {
             aspace.mark_dirty(region.start, region.end);
         }
@@ -77,8 +77,8 @@ fn mark_written(rank: &Rank, aspace: &mut Aspace) {
 }
 
 /// Whether a child maps any of these frames of the pool.
-pub fn is_mapped(thread: &'static Thread, pa: u64, len_bytes: u64) -> bool {
-    let is_with_child = || ship::host_op(thread, HostOp::IsWithChild, [pa, len_bytes]);
+pub fn is_mapped(thread: &'static Thread, pa: Phys, len_bytes: u64) -> bool {
+    let is_with_child = || ship::host_op(thread, HostOp::IsWithChild, [pa.0, len_bytes]);
     // Where that cannot be said, it may be.
     SHARING.load(Ordering::SeqCst) != 0 && is_with_child() != Ok(0)
 }
@@ -99,7 +99,7 @@ pub fn look(thread: &'static Thread) {
     let Ok(pool) = node().map(|node| node.pool()) else {
         return;
     };
-    if !is_mapped(thread, pool.start.0, pool.len_bytes()) && FORKS.load(Ordering::SeqCst) == 0 {
+    if !is_mapped(thread, pool.start, pool.len_bytes()) && FORKS.load(Ordering::SeqCst) == 0 {
         // One that was made meanwhile has changed the number.
         let _ = SHARING.compare_exchange(seen, 0, Ordering::SeqCst, Ordering::SeqCst);
     }

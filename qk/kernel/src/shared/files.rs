@@ -3,7 +3,7 @@
 use abi::Errno;
 use abi::control::HostOp;
 use abi::map::PAGE;
-use qk_core::objects::{File, Piece};
+use qk_core::objects::{File, Piece, Run};
 use qk_core::regions::Region;
 
 use crate::host::ship;
@@ -34,7 +34,7 @@ pub fn release(thread: &'static Thread, [device, inode]: File, last: bool) {
 /// # Errors
 /// EIO and what else the host says.
 pub fn load(thread: &'static Thread, [device, inode]: File, piece: &Piece) -> Result<(), Errno> {
-    let args = [device, inode, piece.pa, piece.len_bytes, piece.offset];
+    let args = [device, inode, piece.pa.0, piece.len_bytes, piece.offset];
     ship::host_op(thread, HostOp::LoadObject, args).map(|_| ())
 }
 
@@ -54,11 +54,16 @@ pub enum Told {
 pub fn write(
     thread: &'static Thread,
     [device, inode]: File,
-    (offset, pa, len_bytes): (u64, u64, u64),
+    run: Run,
     told: Told,
 ) -> Result<(), Errno> {
+    let Run {
+        offset,
+        pa,
+        len_bytes,
+    } = run;
     let told = u64::from(told == Told::Program);
-    let args = [device, inode, pa, len_bytes, offset, told];
+    let args = [device, inode, pa.0, len_bytes, offset, told];
     ship::host_op(thread, HostOp::WriteObject, args).map(|_| ())
 }
 

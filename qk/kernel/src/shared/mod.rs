@@ -15,11 +15,13 @@ mod anonymous;
 pub mod children;
 mod files;
 mod pool;
+mod receipt;
 mod segments;
 pub mod text;
 
 pub use anonymous::map as map_anonymous;
 pub use pool::init;
+pub use receipt::complete;
 pub use segments::{attach as attach_segment, detach as detach_segment};
 
 use core::sync::atomic::Ordering;
@@ -29,7 +31,7 @@ use abi::map::{PAGE, USER_TOP};
 use hal::addr::Phys;
 use qk_core::futex::Key;
 use qk_core::mman::{FileInfo, MmapPlan};
-use qk_core::objects::{File, Piece};
+use qk_core::objects::{File, Lease, Piece, Run};
 use qk_core::regions::{Prot, Region, RegionFlags};
 
 use crate::aspace::Aspace;
@@ -53,9 +55,7 @@ pub fn map(
     fd: u64,
     file: &FileInfo,
 ) -> Result<(), Errno> {
-    if plan.replace {
-        aspace.unmap(plan.region.start, plan.region.end)?;
-    }
+    make_vacant(thread, aspace, plan)?;
     let (held, is_writable) = files::hold(thread, fd, &plan.region)?;
     // Another thread may have replaced the descriptor since it was described.
     if !is_writable && !plan.region.flags.contains(RegionFlags::READ_ONLY) {
@@ -75,23 +75,30 @@ fn map_held(
 ) -> Result<(), Errno> {
     let len_bytes = region.len_bytes();
     let attached = node().and_then(|node| node.with(|objects| objects.attach(held, len_bytes)));
-    region.object = match attached {
-        Ok(object) => object,
+    let mut lease = match attached {
+        Ok(lease) => lease,
         Err(errno) => {
             note_shortage(thread.rank, &region);
             files::release(thread, held, !maps(aspace, held));
             return Err(errno);
         }
     };
+    region.object = lease.object();
     thread
         .rank
-        .pool_pages
+        .object_pages
         .fetch_add(len_bytes / PAGE, Ordering::Relaxed);
     let in_file = region.start + in_file_bytes.min(len_bytes);
-    let mapped = map_parts(thread, aspace, held, region, in_file);
+    let mapped = map_parts(thread, aspace, held, region, in_file, &mut lease);
+    // All of it is mapped, or what is not goes back, and then what is.
+    if lease.len_bytes() > 0 {
+        let last = aspace.is_without(region.object);
+        detach(thread, lease, last);
+    }
     if mapped.is_err() {
-        let _ = aspace.unmap(region.start, region.end);
-        detach(thread, aspace, region.object, len_bytes);
+        let _ = complete(thread, aspace, |aspace| {
+            aspace.unmap(region.start, region.end)
+        });
     }
     mapped
 }
@@ -103,27 +110,28 @@ fn map_parts(
     file: File,
     region: Region,
     in_file: u64,
+    lease: &mut Lease,
 ) -> Result<(), Errno> {
     if in_file < region.end {
         let mut behind = region.clip(in_file, region.end);
         behind.flags |= RegionFlags::PAST_END;
-        aspace.map(&MmapPlan {
-            region: behind,
-            replace: false,
-        })?;
+        aspace.map_object(behind, &[], lease)?;
     }
-    match in_file > region.start {
-        true => fill(thread, aspace, file, region.clip(region.start, in_file)),
-        false => Ok(()),
+    if in_file == region.start {
+        return Ok(());
     }
+    let there = region.clip(region.start, in_file);
+    fill(thread, file, &there, |pieces| {
+        aspace.map_object(there, pieces, lease)
+    })
 }
 
-/// Maps the part of an object that `region` names, with frames that hold what the file holds.
+/// Has `map` map the part of an object that `region` names, in frames that hold what the file holds.
 fn fill(
     thread: &'static Thread,
-    aspace: &mut Aspace,
     file: File,
-    region: Region,
+    region: &Region,
+    map: impl FnOnce(&[Piece]) -> Result<(), Errno>,
 ) -> Result<(), Errno> {
     let node = node()?;
     let (from, to) = (region.offset, region.offset + region.len_bytes());
@@ -139,7 +147,7 @@ fn fill(
         Err(_) if node.reclaim(thread) => extend(),
         fresh => fresh,
     };
-    let fresh = fresh.inspect_err(|_| note_shortage(thread.rank, &region))?;
+    let fresh = fresh.inspect_err(|_| note_shortage(thread.rank, region))?;
     // POINT: shared::load
     if let Err(errno) = fresh.iter().try_for_each(|piece| load(thread, file, piece)) {
         node.with(|objects| objects.retract(region.object, &fresh));
@@ -150,14 +158,14 @@ fn fill(
         enter(file, &fresh, true);
         objects.pieces(region.object, from, to)
     })?;
-    aspace.map_shared(region, &pieces)
+    map(&pieces)
 }
 
 fn load(thread: &'static Thread, file: File, piece: &Piece) -> Result<(), Errno> {
     const LOAD_WORK: u32 = 100;
     preempt::point(LOAD_WORK);
     if !piece.zero {
-        preempt::zero(Phys(piece.pa), piece.len_bytes);
+        preempt::zero(piece.pa, piece.len_bytes);
     }
     match anonymous::is(file) {
         true => Ok(()),
@@ -165,20 +173,18 @@ fn load(thread: &'static Thread, file: File, piece: &Piece) -> Result<(), Errno>
     }
 }
 
-/// `len_bytes` of mappings of an object, by the calling thread's rank, are gone.
-fn detach(thread: &'static Thread, aspace: &Aspace, object: u32, len_bytes: u64) {
+/// A mapping of an object, by the calling thread's rank, is gone; `last`: it has no other.
+fn detach(thread: &'static Thread, lease: Lease, last: bool) {
     thread
         .rank
-        .pool_pages
-        .fetch_sub(len_bytes / PAGE, Ordering::Relaxed);
-    let Ok(node) = node() else { return };
+        .object_pages
+        .fetch_sub(lease.len_bytes() / PAGE, Ordering::Relaxed);
+    let node = node().expect("it has lent something");
     let (file, dead) = node.with(|objects| {
-        let file = objects.file(object);
-        (file, objects.detach(object, len_bytes))
+        let file = objects.file(lease.object());
+        (file, objects.detach(lease))
     });
     let Some(file) = file else { return };
-    // POINT: shared::regions
-    let last = !regions(aspace, 0, USER_TOP).any(|region| region.object == object);
     match dead {
         Some(pieces) => recycle(thread, file, &pieces, last),
         // Also so that its proxy has let go of the frames, whichever rank gives them back later.
@@ -194,65 +200,13 @@ fn maps(aspace: &Aspace, file: File) -> bool {
     node.with(|table| objects.any(|region| table.file(region.object) == Some(file)))
 }
 
-/// Unmaps what shows the node pool in `start .. end`, after writing back what was written; the rest of the range stays.
-///
-/// # Errors
-/// ENOMEM, when there is no room for cutting a region in two.
-#[inline]
-pub fn take_out(
-    thread: &'static Thread,
-    aspace: &mut Aspace,
-    start: u64,
-    end: u64,
-) -> Result<(), Errno> {
-    match thread.rank.maps_pool() {
-        true => take_pool_out(thread, aspace, start, end),
+/// Takes away what a shared mapping that is about to be made replaces.
+fn make_vacant(thread: &'static Thread, aspace: &mut Aspace, plan: &MmapPlan) -> Result<(), Errno> {
+    let Region { start, end, .. } = plan.region;
+    match plan.replace {
+        true => complete(thread, aspace, |aspace| aspace.unmap(start, end)),
         false => Ok(()),
     }
-}
-
-/// Unmaps `start .. end`, whatever it shows.
-///
-/// # Errors
-/// ENOMEM, as [`take_out`].
-#[inline]
-pub fn unmap(
-    thread: &'static Thread,
-    aspace: &mut Aspace,
-    start: u64,
-    end: u64,
-) -> Result<(), Errno> {
-    take_out(thread, aspace, start, end)?;
-    aspace.unmap(start, end)
-}
-
-#[cold]
-#[inline(never)]
-fn take_pool_out(
-    thread: &'static Thread,
-    aspace: &mut Aspace,
-    start: u64,
-    end: u64,
-) -> Result<(), Errno> {
-    text::take_out(thread, aspace, start, end)?;
-    take_out_objects(thread, aspace, start, end)
-}
-
-/// The same for objects.
-fn take_out_objects(
-    thread: &'static Thread,
-    aspace: &mut Aspace,
-    start: u64,
-    end: u64,
-) -> Result<(), Errno> {
-    // POINT: regions
-    while let Some(region) = next_object(thread.rank, aspace, start, end) {
-        // Like Linux, munmap does not say that the disk is full.
-        let _ = write_region(thread, aspace, &region, Told::User);
-        aspace.unmap(region.start, region.end)?;
-        detach(thread, aspace, region.object, region.len_bytes());
-    }
-    Ok(())
 }
 
 /// Writes back what was written to shared mappings in `start .. end`.
@@ -267,21 +221,12 @@ pub fn write_back(
 ) -> Result<(), Errno> {
     let (mut at, mut result) = (start, Ok(()));
     // POINT: regions
-    while let Some(region) = next_object(thread.rank, aspace, at, end) {
-        let written = write_region(thread, aspace, &region, Told::Program);
+    while let Some(region) = aspace.object(at, end) {
+        let written = write_region(thread, aspace, &region);
         result = result.and(written);
         at = region.end;
     }
     result
-}
-
-/// The first part of `start .. end` that shows an object.
-fn next_object(rank: &Rank, aspace: &Aspace, start: u64, end: u64) -> Option<Region> {
-    if !rank.maps_objects() || start >= end {
-        return None;
-    }
-    // POINT: shared::regions
-    regions(aspace, start, end).find(Region::is_object)
 }
 
 /// The regions in `start .. end`, which may be many.
@@ -296,7 +241,6 @@ fn write_region(
     thread: &'static Thread,
     aspace: &mut Aspace,
     region: &Region,
-    told: Told,
 ) -> Result<(), Errno> {
     if region.flags.contains(RegionFlags::READ_ONLY) {
         return Ok(());
@@ -306,21 +250,22 @@ fn write_region(
     if anonymous::is(file) {
         return Ok(());
     }
-    let mut waiting: Option<(u64, u64, u64)> = None;
+    let mut waiting: Option<Run> = None;
     let mut result = Ok(());
-    let mut write = |part: Option<(u64, u64, u64)>| {
-        if let Some(part) = part {
-            let written = files::write(thread, file, part, told);
+    let mut write = |run: Option<Run>| {
+        if let Some(run) = run {
+            let written = files::write(thread, file, run, Told::Program);
             result = result.and(written);
         }
     };
     aspace.visit_dirty(region.start, region.end, |va, pa, len_bytes| {
-        let offset = region.offset_at(va);
-        match &mut waiting {
-            Some((from, first, len)) if *from + *len == offset && *first + *len == pa => {
-                *len += len_bytes;
-            }
-            _ => write(waiting.replace((offset, pa, len_bytes))),
+        let run = Run {
+            offset: region.offset_at(va),
+            pa: Phys(pa),
+            len_bytes,
+        };
+        if !waiting.as_mut().is_some_and(|last| last.append(&run)) {
+            write(waiting.replace(run));
         }
     });
     write(waiting);
@@ -332,18 +277,10 @@ fn write_region(
 pub fn let_go_objects(thread: &'static Thread) {
     if thread.rank.maps_objects() {
         // Without its address space there is nothing to write back.
-        let _ = thread
-            .rank
-            .with_aspace(|aspace| take_out_objects(thread, aspace, 0, USER_TOP));
+        let _ = thread.rank.with_aspace(|aspace| {
+            complete(thread, aspace, |aspace| aspace.evict_objects(0, USER_TOP))
+        });
     }
-}
-
-/// The program of the calling thread, its rank's only one, is replaced: writes back and unmaps all of the pool.
-pub fn let_go(thread: &'static Thread) {
-    // Without its address space there is nothing to unmap.
-    let _ = thread
-        .rank
-        .with_aspace(|aspace| take_out(thread, aspace, 0, USER_TOP));
 }
 
 /// Makes memory behind the end of a file accessible if the file has grown and the region `allows` the access; `true`: `addr` has
@@ -368,17 +305,10 @@ pub fn grow(thread: &'static Thread, addr: u64, allows: impl FnOnce(Prot) -> boo
         if addr >= in_file {
             return Err(Errno::EFAULT);
         }
-        let mut there = region.clip(region.start, in_file);
-        aspace.unmap(there.start, there.end)?;
-        there.flags -= RegionFlags::PAST_END;
-        let filled = fill(thread, aspace, file, there);
-        if filled.is_err() {
-            aspace.map(&MmapPlan {
-                region: region.clip(there.start, there.end),
-                replace: false,
-            })?;
-        }
-        filled
+        let there = region.clip(region.start, in_file);
+        fill(thread, file, &there, |pieces| {
+            aspace.extend_object(there, pieces)
+        })
     });
     grown.is_ok()
 }

@@ -105,8 +105,7 @@ pub fn node() -> Result<&'static Node, Errno> {
     let mut table = node.table.lock();
     if table.is_none() {
         let zeroed = host::config().has(flag::RAM_ZEROED);
-        let (base, len_bytes) = (node.pool.start.0, node.pool.len_bytes());
-        let made = Objects::new(base, len_bytes, zeroed, preempt::point);
+        let made = Objects::new(node.pool, zeroed, preempt::point);
         *table = Some(made.ok_or(Errno::ENOMEM)?);
     }
     Ok(node)
@@ -120,7 +119,7 @@ pub fn enter(file: File, pieces: &[Piece], filled: bool) {
             file,
             offset: piece.offset,
             len_bytes: piece.len_bytes,
-            gpa: piece.pa,
+            gpa: piece.pa.0,
             filled,
         };
         host::directory().put(piece.slot, &entry);

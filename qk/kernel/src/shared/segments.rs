@@ -7,7 +7,7 @@ use qk_core::mman::{self, FileInfo, MmapArgs};
 use qk_core::regions::Region;
 
 use super::pool::node;
-use super::{files, map_held, maps, regions, take_out};
+use super::{complete, files, make_vacant, map_held, maps, regions};
 use crate::aspace::Aspace;
 use crate::host::ship;
 use crate::thread::Thread;
@@ -76,10 +76,7 @@ pub fn attach(
             Errno::EEXIST => Errno::EINVAL,
             errno => errno,
         })?;
-        if plan.replace {
-            take_out(thread, aspace, plan.region.start, plan.region.end)?;
-            aspace.unmap(plan.region.start, plan.region.end)?;
-        }
+        make_vacant(thread, aspace, &plan)?;
         Ok(plan.region)
     });
     match planned {
@@ -121,7 +118,7 @@ pub fn detach(thread: &'static Thread, aspace: &mut Aspace, addr: u64) -> Result
     }
     // POINT: shared::regions
     while let Some(part) = part_at(aspace, addr, |object| object == first.object) {
-        take_out(thread, aspace, part.start, part.end)?;
+        complete(thread, aspace, |aspace| aspace.unmap(part.start, part.end))?;
     }
     Ok(())
 }

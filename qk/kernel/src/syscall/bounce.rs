@@ -133,7 +133,7 @@ impl Bounce {
                 offset: 0,
             };
             let plan = mman::mmap(&args, None, aspace.regions(), &aspace.bounds())?;
-            aspace.map(&plan).map(|()| plan.region.start)
+            aspace.map_new(plan.region).map(|()| plan.region.start)
         })?;
         let bounce = Bounce {
             base,
@@ -180,7 +180,9 @@ impl Bounce {
         let (start, end) = (self.base, self.base + self.len_bytes);
         // Another thread may have mapped a file there meanwhile.
         let rank = thread.rank;
-        let _ = rank.with_aspace(|aspace| shared::unmap(thread, aspace, start, end));
+        let _ = rank.with_aspace(|aspace| {
+            shared::complete(thread, aspace, |aspace| aspace.unmap(start, end))
+        });
         if complete { Ok(()) } else { Err(Errno::EFAULT) }
     }
 

@@ -40,14 +40,11 @@ pub fn mmap(call: &mut Call<'_>) -> SysResult {
             protect(call.thread, aspace, &access(&plan.region))?;
             return Ok(start);
         }
-        if plan.replace {
-            shared::take_out(call.thread, aspace, start, end)?;
-        }
         match &file {
             None if plan.region.flags.contains(RegionFlags::SHARED) => {
                 shared::map_anonymous(call.thread, aspace, &plan)?;
             }
-            None => aspace.map(&plan)?,
+            None => shared::complete(call.thread, aspace, |aspace| aspace.map(&plan))?,
             Some(file) if plan.region.flags.contains(RegionFlags::SHARED) => {
                 shared::map(call.thread, aspace, &plan, fd, file)?;
             }
@@ -102,12 +99,14 @@ fn map_file(
     file: &FileInfo,
 ) -> Result<(), Errno> {
     let Region { start, end, .. } = plan.region;
+    let unmap =
+        |aspace: &mut Aspace| shared::complete(thread, aspace, |aspace| aspace.unmap(start, end));
     if plan.replace {
-        aspace.unmap(start, end)?;
+        unmap(aspace)?;
     }
     let mapped = map_private(thread, aspace, fd, plan.region, file);
     if mapped.is_err() {
-        aspace.unmap(start, end)?;
+        unmap(aspace)?;
     }
     mapped
 }
@@ -146,14 +145,10 @@ fn map_private(
     let Region { start, end, .. } = region;
     region.flags |= RegionFlags::UNWRITTEN;
     let in_file = start + file.in_file_bytes.min(end - start);
-    let plan = |region| MmapPlan {
-        region,
-        replace: false,
-    };
     if in_file < end {
         let mut behind = region.clip(in_file, end);
         behind.flags |= RegionFlags::PAST_END;
-        aspace.map(&plan(behind))?;
+        aspace.map_new(behind)?;
     }
     if in_file == start {
         return Ok(());
@@ -165,12 +160,12 @@ fn map_private(
     }
     let mut writable = region.clip(start, in_file);
     writable.prot = Prot::READ | Prot::WRITE;
-    aspace.map(&plan(writable))?;
+    aspace.map_new(writable)?;
     aspace.mark_dirty(start, in_file);
     // What the file has not stays zero.
     let args = [fd, start, in_file - start, region.offset];
     ship::host_op(thread, HostOp::LoadFile, args)?;
-    aspace.protect(&access(&region.clip(start, in_file)))
+    protect(thread, aspace, &access(&region.clip(start, in_file)))
 }
 
 /// The change that gives a region's pages its access.
@@ -183,12 +178,10 @@ fn access(region: &Region) -> ProtectPlan {
     }
 }
 
-/// Changes access; what becomes writable is the rank's own before.
+/// Changes access.
+#[inline(always)] // A frame less for every mprotect.
 fn protect(thread: &'static Thread, aspace: &mut Aspace, plan: &ProtectPlan) -> Result<(), Errno> {
-    if plan.prot.contains(Prot::WRITE) {
-        shared::text::own(thread, aspace, plan.start, plan.end)?;
-    }
-    aspace.protect(plan)
+    shared::complete(thread, aspace, |aspace| aspace.protect(plan))
 }
 
 pub fn mprotect(call: &mut Call<'_>) -> SysResult {
@@ -205,7 +198,9 @@ pub fn munmap(call: &mut Call<'_>) -> SysResult {
     let [addr, len_bytes, ..] = call.args();
     call.rank.with_aspace(
         |aspace| match mman::munmap(addr, len_bytes, &aspace.bounds())? {
-            Some((start, end)) => shared::unmap(call.thread, aspace, start, end).map(|()| 0),
+            Some((start, end)) => {
+                shared::complete(call.thread, aspace, |aspace| aspace.unmap(start, end)).map(|()| 0)
+            }
             None => Ok(0),
         },
     )
@@ -216,21 +211,11 @@ pub fn brk(call: &mut Call<'_>) -> SysResult {
     let wanted = call.frame.rdi;
     call.rank.with_aspace(|aspace| {
         let heap = aspace.heap(max_bytes);
-        let prepared = match (heap.start..heap.current).contains(&wanted) {
-            // A program may have mapped a file into its heap.
-            true => {
-                let (start, end) = (
-                    wanted.next_multiple_of(PAGE),
-                    heap.current.next_multiple_of(PAGE),
-                );
-                shared::take_out(call.thread, aspace, start, end)
-            }
-            false => expand(call.rank, aspace, || longer(heap.current, wanted)),
-        };
-        Ok(match prepared {
-            Ok(()) => aspace.brk(wanted, max_bytes),
-            Err(_) => heap.current,
-        })
+        let shrinks = (heap.start..heap.current).contains(&wanted);
+        if !shrinks && expand(call.rank, aspace, || longer(heap.current, wanted)).is_err() {
+            return Ok(heap.current);
+        }
+        shared::complete(call.thread, aspace, |aspace| aspace.brk(wanted, max_bytes))
     })
 }
 
@@ -246,14 +231,7 @@ pub fn mremap(call: &mut Call<'_>) -> SysResult {
     call.rank.with_aspace(|aspace| {
         let plan = mman::mremap(&args, aspace.regions(), &aspace.bounds())?;
         expand(call.rank, aspace, || longer(old_len_bytes, new_len_bytes))?;
-        // BOUND: what is moved, where it goes, and what it loses.
-        for gone in plan.unmaps() {
-            shared::take_out(call.thread, aspace, gone.start, gone.end)?;
-        }
-        // What moves is the rank's own.
-        let end = addr.saturating_add(old_len_bytes).next_multiple_of(PAGE);
-        shared::text::own(call.thread, aspace, addr, end)?;
-        aspace.remap(&plan)
+        shared::complete(call.thread, aspace, |aspace| aspace.remap(&plan))
     })
 }
 

@@ -51,21 +51,9 @@ fn held(a: &mut Aspace<Node>, va: u64) -> Option<u64> {
 #[test]
 fn what_was_there_survives_an_mprotect_that_fails() {
     let mut a = space(6000);
-    a.map_text(region(0, 4), &pieces(0, 4)).unwrap();
+    a.show_text(region(0, 4), pieces(0, 4)).unwrap();
     let file = A + 4 * P;
-    let shared = Region {
-        object: crate::objects::FIRST,
-        flags: RegionFlags::SHARED,
-        ..Region::new(file, file + 4 * P, Prot::READ | Prot::WRITE, Kind::File)
-    };
-    let piece = crate::objects::Piece {
-        offset: 0,
-        len_bytes: 4 * P,
-        pa: CLOCK + P,
-        zero: false,
-        slot: crate::objects::MOST_PIECES,
-    };
-    a.map_shared(shared, &[piece]).unwrap();
+    a.show_file(file, [0, 4], 4).unwrap();
     let stored = A + 8 * P;
     a.mmap(stored, 1, RW, FIXED).unwrap();
     assert!(a.write(file, 5) && a.write(stored, 6));
@@ -77,7 +65,13 @@ fn what_was_there_survives_an_mprotect_that_fails() {
     let before = [0, 3, 4, 7, 8].map(|page| held(&mut a, A + page * P));
     assert_eq!(
         before,
-        [Some(value(0)), Some(value(3)), Some(5), Some(0), Some(6)]
+        [
+            Some(value(0)),
+            Some(value(3)),
+            Some(5),
+            Some(super::lender::in_file(3)),
+            Some(6)
+        ]
     );
     assert_eq!(a.mprotect(below, 2 * LARGE, 1), Err(Errno::ENOMEM));
     assert_eq!(

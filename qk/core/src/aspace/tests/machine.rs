@@ -1,7 +1,9 @@
 //! The machine and the proxy, in hash maps: one node per thread.
 
+use super::lender::POOL;
 use super::{Machine, P};
 use crate::aspace::Aspace;
+use crate::objects::Objects;
 use crate::page::PageSize;
 use crate::paging::entry::{Entry, Level, index, span};
 use crate::paging::{self, Table};
@@ -27,7 +29,7 @@ struct Peer {
 
 /// Everything that is not the address space.
 #[derive(Default)]
-struct State {
+pub(super) struct State {
     tables: HashMap<u64, Box<[Entry; 512]>>,
     /// The level of every frame that ever was a table.
     levels: HashMap<u64, Level>,
@@ -45,6 +47,12 @@ struct State {
     used: HashSet<u64>,
     /// Frames of other ranks' text, too.
     text: HashSet<u64>,
+    /// The node pool's objects, of one file, and what lies in that on the host, by page.
+    pub objects: Option<Objects>,
+    pub file: HashMap<u64, u64>,
+    /// What the pool has lent, in bytes: of objects, and of text by frame.
+    pub lent_bytes: u64,
+    pub lent_text: HashSet<u64>,
     /// Ranges whose translations the rank's cores were to drop.
     flushed: Vec<(u64, u64)>,
     /// What a peer's core holds of its window, and how often it had to drop that.
@@ -62,7 +70,7 @@ thread_local! {
     static STATE: RefCell<State> = RefCell::default();
 }
 
-fn with<R>(work: impl FnOnce(&mut State) -> R) -> R {
+pub(super) fn with<R>(work: impl FnOnce(&mut State) -> R) -> R {
     STATE.with(|state| work(&mut state.borrow_mut()))
 }
 
@@ -376,18 +384,20 @@ impl Aspace<Node> {
                 with(|s| !s.levels.contains_key(&pa)),
                 "a page table is mapped"
             );
-            assert!(owner.insert(pa, va).is_none(), "{pa:#x} is mapped twice");
+            let other = owner.insert(pa, va);
+            assert!(other.is_none() || pa >= POOL, "{pa:#x} is mapped twice");
         }
         let regions: Vec<_> = self.regions().iter().copied().collect();
-        for region in regions.iter().filter(|r| !r.prot.is_empty()) {
+        for region in regions.iter().filter(|r| r.is_backed()) {
             let mapped = leaves.range(region.start..region.end).count() as u64;
             assert_eq!(mapped, region.len_bytes() / P, "{region:x?}");
         }
+        self.check_lent(&regions, &leaves);
         // A frame that came into use since the last look is not shown elsewhere by the proxy.
         let before = with(|s| core::mem::replace(&mut s.used, owner.keys().copied().collect()));
         for (va, (pa, _)) in Node::shown() {
             assert!(
-                before.contains(&pa) || owner.get(&pa).is_none_or(|user| *user == va),
+                before.contains(&pa) || pa >= POOL || owner.get(&pa).is_none_or(|user| *user == va),
                 "{pa:#x} is reused while the proxy has it"
             );
         }

@@ -2,9 +2,11 @@
 
 mod exhausted;
 mod flags;
+mod lender;
 mod machine;
 mod model;
 mod pieces;
+mod receipt;
 mod text;
 mod usage;
 
@@ -44,6 +46,14 @@ fn space_with(pages: u64, tables: u64, pieces: usize) -> Aspace<Node> {
 }
 
 impl Aspace<Node> {
+    /// Carries out a change, with what it entails at the node pool.
+    fn done<T>(
+        &mut self,
+        change: impl FnMut(&mut Self) -> Result<T, Unfinished>,
+    ) -> Result<T, Errno> {
+        self.complete(&mut lender::Pool, change)
+    }
+
     fn mmap(&mut self, addr: u64, pages: u64, prot: u64, flags: u64) -> Result<u64, Errno> {
         let args = MmapArgs {
             addr,
@@ -53,19 +63,19 @@ impl Aspace<Node> {
             offset: 0,
         };
         let plan = mman::mmap(&args, None, self.regions(), &self.bounds())?;
-        self.map(&plan).map(|()| plan.region.start)
+        self.done(|a| a.map(&plan)).map(|()| plan.region.start)
     }
 
     fn mprotect(&mut self, addr: u64, pages: u64, prot: u64) -> Result<(), Errno> {
         match mman::mprotect(addr, pages * P, prot, self.regions())? {
-            Some(plan) => self.protect(&plan),
+            Some(plan) => self.done(|a| a.protect(&plan)),
             None => Ok(()),
         }
     }
 
     fn munmap(&mut self, addr: u64, pages: u64) -> Result<(), Errno> {
         let range = mman::munmap(addr, pages * P, &self.bounds())?;
-        range.map_or(Ok(()), |(start, end)| self.unmap(start, end))
+        range.map_or(Ok(()), |(start, end)| self.done(|a| a.unmap(start, end)))
     }
 
     fn mremap(&mut self, addr: u64, old: u64, new: u64, to: Option<u64>) -> Result<u64, Errno> {
@@ -77,7 +87,7 @@ impl Aspace<Node> {
             new_addr: to.unwrap_or(0),
         };
         let plan = mman::mremap(&args, self.regions(), &self.bounds())?;
-        self.remap(&plan)
+        self.done(|a| a.remap(&plan))
     }
 
     fn madvise(&mut self, addr: u64, pages: u64, advice: u64) -> Result<(), Errno> {
@@ -147,11 +157,7 @@ fn a_file_is_not_discarded() {
     for kind in [Kind::Image, Kind::File] {
         let mut a = space(2048);
         let region = Region::new(A, A + P, Prot::READ | Prot::WRITE, kind);
-        a.map(&mman::MmapPlan {
-            region,
-            replace: false,
-        })
-        .unwrap();
+        a.map_new(region).unwrap();
         assert!(a.write(A, 7));
         a.mprotect(A, 1, READ_EXEC).unwrap();
         assert_eq!(a.madvise(A, 1, DONTNEED), Err(Errno::EINVAL), "{kind:?}");
@@ -312,7 +318,7 @@ fn shared_memory_is_not_discarded() {
         offset: 0,
     };
     let plan = mman::mmap(&args, None, a.regions(), &a.bounds()).unwrap();
-    a.map(&plan).unwrap();
+    a.map_new(plan.region).unwrap();
     assert!(a.write(plan.region.start, 3));
     a.madvise(plan.region.start, 1, DONTNEED).unwrap();
     assert_eq!(a.read(plan.region.start), Some(3));
@@ -413,7 +419,7 @@ fn a_space_that_is_cleared_is_as_good_as_new() {
         assert_eq!(Node::load(seen.0), round);
         a.set_heap(A);
         a.lock_all(true, true);
-        a.clear().unwrap();
+        a.done(Aspace::clear).unwrap();
         // Once mlockall(MCL_FUTURE) went on in the next program.
         assert!(a.bounds().new_flags.is_empty());
         assert!(a.regions().is_vacant(0, abi::map::USER_TOP) && a.read(A).is_none());

@@ -1,11 +1,9 @@
 //! Text that ranks share. [`Node::store`] asserts that its frames are never written to.
 
+use super::lender::POOL;
 use super::*;
-use crate::aspace::Gone;
 use crate::objects::Piece;
-
-/// Where the node pool lies: outside of any partition.
-const POOL: u64 = 0x8000_0000;
+use abi::addr::Phys;
 
 pub fn at(page: u64) -> u64 {
     A + page * P
@@ -35,7 +33,7 @@ pub fn pieces(first: u64, pages: u64) -> Vec<Piece> {
         Piece {
             offset: first * P,
             len_bytes: pages * P,
-            pa: POOL + first * P,
+            pa: Phys(POOL + first * P),
             zero: false,
             slot: crate::objects::MOST_PIECES,
         }
@@ -47,38 +45,23 @@ pub fn pieces(first: u64, pages: u64) -> Vec<Piece> {
 }
 
 impl Aspace<Node> {
-    /// Gives a range frames of the rank's own.
+    /// Gives a range frames of the rank's own; how many bytes of text it had.
     pub fn own_all(&mut self, addr: u64, pages: u64) -> Result<u64, Errno> {
-        let (mut at, end) = (addr, addr + pages * P);
-        self.check_own(at, end)?;
-        let mut bytes = 0;
-        while let Some(gone) = self.own(at, end)? {
-            bytes += gone.len_bytes;
-            at = gone.end;
-            self.check();
-        }
-        Ok(bytes)
+        let before = lent_bytes();
+        self.done(|a| a.own(addr, addr + pages * P))?;
+        Ok(before - lent_bytes())
     }
+}
+
+/// Bytes of text that are lent.
+fn lent_bytes() -> u64 {
+    machine::with(|s| s.lent_text.len()) as u64 * P
 }
 
 fn with_text(pages: u64) -> Aspace<Node> {
     let mut a = space(2048);
-    a.map_text(region(0, pages), &pieces(0, pages)).unwrap();
+    a.show_text(region(0, pages), pieces(0, pages)).unwrap();
     a
-}
-
-/// [`Aspace::own`] or [`Aspace::take_text`].
-type Next = fn(&mut Aspace<Node>, u64, u64) -> Result<Option<Gone>, Errno>;
-
-/// All text of the first `pages`, as it is let go.
-fn in_turn(a: &mut Aspace<Node>, pages: u64, next: Next) -> Vec<Gone> {
-    let mut all = std::vec![];
-    let mut from = at(0);
-    while let Some(gone) = next(a, from, at(pages)).unwrap() {
-        from = gone.end;
-        all.push(gone);
-    }
-    all
 }
 
 #[test]
@@ -86,7 +69,7 @@ fn text_takes_nothing_of_the_partition_but_tables() {
     let mut a = space(2048);
     a.mmap(A - M2, 1, RW, FIXED).unwrap();
     let before = a.usage().used;
-    a.map_text(region(0, 600), &pieces(0, 600)).unwrap();
+    a.show_text(region(0, 600), pieces(0, 600)).unwrap();
     assert!(a.usage().used < before + 10 * P);
     assert_eq!(a.read(at(599)), Some(value(599)));
     assert!(!a.write(at(599), 7));
@@ -99,7 +82,6 @@ fn text_takes_nothing_of_the_partition_but_tables() {
 #[test]
 fn what_is_to_be_written_is_copied_before() {
     let mut a = with_text(600);
-    assert_eq!(a.mprotect(at(3), 2, RW), Err(Errno::EFAULT));
     assert_eq!(a.own_all(at(3), 2), Ok(2 * P));
     assert_eq!(a.own_all(at(3), 2), Ok(0));
     assert!(!a.write(at(3), 7), "its access stays");
@@ -131,10 +113,9 @@ fn text_is_found_wherever_it_lies() {
                 end: start + 4 * P,
                 ..region(first, 4)
             };
-            a.map_text(there, &pieces(first, 4)).unwrap();
+            a.show_text(there, pieces(first, 4)).unwrap();
         }
         for start in starts {
-            assert_eq!(a.mprotect(start + 3 * P, 1, RW), Err(Errno::EFAULT));
             assert_eq!(a.text(start - P, start + P).unwrap().start, start);
             assert_eq!(a.text(start + 4 * P, start + 5 * P), None);
             assert_eq!(a.own_all(start + 2 * P, 8), Ok(2 * P));
@@ -165,7 +146,7 @@ fn peers_see_the_copy() {
 #[test]
 fn without_memory_for_the_copy_nothing_changes() {
     let mut a = space(24);
-    a.map_text(region(0, 64), &pieces(0, 64)).unwrap();
+    a.show_text(region(0, 64), pieces(0, 64)).unwrap();
     let used = a.usage().used;
     assert_eq!(a.own_all(at(0), 64), Err(Errno::ENOMEM));
     assert_eq!(a.usage().used, used);
@@ -179,19 +160,17 @@ fn without_memory_for_the_copy_nothing_changes() {
     a.check();
 }
 
-/// Text comes out in pieces, of which each is reported; what is not text stays.
+/// Text comes out in runs of adjacent frames, each with a lease of its own; what is not text any more is the partition's.
 #[test]
-fn text_is_taken_out_in_pieces() {
+fn text_is_taken_out_in_runs() {
     let mut a = with_text(8);
     a.mprotect(at(5), 1, 0).unwrap();
-    a.own_all(at(6), 1).unwrap();
-    let gone = in_turn(&mut a, 8, Aspace::take_text);
-    let pages: u64 = gone.iter().map(|gone| gone.len_bytes / P).sum();
-    assert_eq!(pages, 7);
-    let has = |gone: &Gone, pa| (gone.pa..gone.pa + gone.len_bytes).contains(&pa);
-    assert!(!gone.iter().any(|gone| has(gone, POOL + 6 * P)));
+    assert_eq!(a.own_all(at(6), 1), Ok(P));
     assert_eq!(a.read(at(6)), Some(value(6)));
-    assert!(a.regions().is_vacant(at(0), at(6)) && a.regions().is_vacant(at(7), at(8)));
+    a.check();
+    a.munmap(at(0), 8).unwrap();
+    assert_eq!(lent_bytes(), 0);
+    assert!(a.regions().is_vacant(at(0), at(8)));
     a.check();
 }
 
@@ -202,20 +181,34 @@ fn pieces_are_found_without_a_walk_over_the_others() {
     // Of one page each, and apart from each other.
     let scattered: Vec<Piece> = (0..PIECES)
         .map(|page| Piece {
-            pa: POOL + 2 * page * P,
+            pa: Phys(POOL + 2 * page * P),
             ..pieces(page, 1)[0]
         })
         .collect();
-    let entries_for = |next: Next| {
+    let change: [fn(&mut Aspace<Node>) -> Result<(), Errno>; 2] = [
+        |a| a.munmap(at(0), PIECES),
+        |a| a.own_all(at(0), PIECES).map(|_| ()),
+    ];
+    for change in change {
         let mut a = space(4096);
-        a.map_text(region(0, PIECES), &scattered).unwrap();
+        a.show_text(region(0, PIECES), scattered.clone()).unwrap();
         let before = Node::all_entries();
-        assert_eq!(in_turn(&mut a, PIECES, next).len() as u64, PIECES);
-        Node::all_entries() - before
-    };
-    for entries in [Aspace::take_text, Aspace::own].map(|next: Next| entries_for(next)) {
+        change(&mut a).unwrap();
+        assert_eq!(lent_bytes(), 0);
+        let entries = Node::all_entries() - before;
         assert!(entries < 100 * PIECES, "{entries} entries");
     }
+}
+
+/// A program that has ended leaves its text to be read, for a report; the pool has it back.
+#[test]
+fn text_that_is_ended_can_be_read() {
+    let mut a = with_text(600);
+    a.own_all(at(3), 1).unwrap();
+    let mut bytes = 0;
+    a.end_text(|lease| bytes += lease.end().1);
+    assert_eq!((bytes, a.read(at(599))), (599 * P, Some(value(599))));
+    a.end_text(|lease| panic!("{lease:?} is given back twice"));
 }
 
 #[test]
@@ -223,7 +216,7 @@ fn text_is_never_mapped_to_be_written() {
     let mut a = space(64);
     let mut writable = region(0, 1);
     writable.prot |= Prot::WRITE;
-    assert_eq!(a.map_text(writable, &pieces(0, 1)), Err(Errno::EACCES));
+    assert_eq!(a.show_text(writable, pieces(0, 1)), Err(Errno::EACCES));
 }
 
 /// The proxy is told which frames are other ranks', too, whatever access they have: children get copies of those.

@@ -30,6 +30,6 @@ fn the_peak_is_the_present_programs() {
     let used = a.usage().used;
     a.munmap(A, 200).unwrap();
     assert!(a.usage().peak >= used);
-    a.clear().unwrap();
+    a.done(Aspace::clear).unwrap();
     assert_eq!(a.usage().peak, a.usage().used);
 }

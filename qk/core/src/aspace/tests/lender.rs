@@ -1,0 +1,185 @@
+//! The node pool: an object, whose file is a map from pages to values, and text.
+
+use super::machine::with;
+use super::*;
+use crate::objects::{AttachedText, Lease, Objects, Piece, Run, TextLease};
+use abi::addr::{Phys, PhysRange};
+use std::collections::BTreeMap;
+
+/// Where the pool lies, outside of any partition: text first, then the object.
+pub const POOL: u64 = 0x8000_0000;
+const OBJECTS: u64 = 0xc000_0000;
+const FILE: crate::objects::File = [1, 2];
+
+/// Gets what is left.
+pub struct Pool;
+
+impl Lender for Pool {
+    fn text_left(&mut self, text: impl Iterator<Item = TextLease>) {
+        text.for_each(take_back);
+    }
+
+    fn written(&mut self, object: u32, runs: &[Run]) {
+        assert!(!runs.is_empty());
+        for run in runs {
+            for at in (0..run.len_bytes).step_by(P as usize) {
+                let value = Node::load(run.pa.0 + at);
+                with(|s| {
+                    let objects = s.objects.as_ref().expect("there is one");
+                    let offset = run.offset + at;
+                    let held = objects.pieces(object, offset, offset + P).expect("memory");
+                    assert_eq!(held[0].pa, run.pa + at, "the object has the frame no more");
+                    s.file.insert(offset / P, value);
+                });
+            }
+        }
+    }
+
+    fn object_left(&mut self, lease: Lease, last: bool) {
+        Node.sync();
+        with(|s| {
+            s.lent_bytes -= lease.len_bytes();
+            let objects = s.objects.as_mut().expect("there is one");
+            let dead = objects.detach(lease);
+            assert_eq!(dead.is_some(), last);
+            if let Some(pieces) = dead {
+                objects.retire(&pieces);
+                objects.release(&pieces);
+            }
+        });
+    }
+}
+
+/// Text is not mapped any more, also by the proxy.
+pub fn take_back(lease: TextLease) {
+    let (pa, len_bytes) = lease.end();
+    for frame in (pa.0..pa.0 + len_bytes).step_by(P as usize) {
+        assert!(
+            with(|s| s.lent_text.remove(&frame)),
+            "{frame:#x} is not lent"
+        );
+        assert!(
+            Node::shown().values().all(|(shown, _)| *shown != frame),
+            "the proxy has it"
+        );
+    }
+}
+
+/// Lends text.
+pub fn text(pieces: Vec<Piece>) -> AttachedText {
+    for piece in &pieces {
+        let frames = (piece.pa.0..piece.pa.0 + piece.len_bytes).step_by(P as usize);
+        with(|s| s.lent_text.extend(frames));
+    }
+    AttachedText::of(pieces)
+}
+
+impl Aspace<Node> {
+    /// As [`Aspace::map_text`], with what was lent taken back should it fail.
+    pub fn show_text(&mut self, region: Region, pieces: Vec<Piece>) -> Result<(), Errno> {
+        self.map_text(region, text(pieces))
+            .map_err(|(errno, text)| {
+                text.into_leases().for_each(take_back);
+                errno
+            })
+    }
+
+    /// Maps pages `first .. first + pages` of the file, as far as it has them, at `start`, where nothing is mapped.
+    pub fn show_file(
+        &mut self,
+        start: u64,
+        [first, pages]: [u64; 2],
+        in_file: u64,
+    ) -> Result<(), Errno> {
+        let len_bytes = pages * P;
+        let mut lease = with(|s| {
+            let make = || {
+                Objects::new(PhysRange::new(Phys(OBJECTS), 4096 * P), true, |_| ()).expect("memory")
+            };
+            s.lent_bytes += len_bytes;
+            s.objects.get_or_insert_with(make).attach(FILE, len_bytes)
+        })?;
+        let object = lease.object();
+        let region = Region {
+            offset: first * P,
+            object,
+            flags: RegionFlags::SHARED,
+            ..Region::new(
+                start,
+                start + len_bytes,
+                Prot::READ | Prot::WRITE,
+                Kind::File,
+            )
+        };
+        let border = start + in_file.min(pages) * P;
+        let mapped = self.show_parts(region, border, &mut lease);
+        if lease.len_bytes() > 0 {
+            Pool.object_left(lease, self.is_without(object));
+        }
+        if mapped.is_err() {
+            self.done(|a| a.unmap(start, region.end)).expect("room");
+        }
+        mapped
+    }
+
+    fn show_parts(&mut self, region: Region, border: u64, lease: &mut Lease) -> Result<(), Errno> {
+        if border < region.end {
+            let mut behind = region.clip(border, region.end);
+            behind.flags |= RegionFlags::PAST_END;
+            self.map_object(behind, &[], lease)?;
+        }
+        if region.start < border {
+            let there = region.clip(region.start, border);
+            self.map_object(there, &frames(&there), lease)?;
+        }
+        Ok(())
+    }
+
+    /// Bytes of regions that show objects are those that are lent, and so is text; each page is of the kind that its region says.
+    pub fn check_lent(&mut self, regions: &[Region], leaves: &BTreeMap<u64, u64>) {
+        let [mut objects, mut text] = [0; 2];
+        for region in regions {
+            let range = match region.backing() {
+                Backing::Own => PARTITION..POOL,
+                Backing::Foreign => 0..PARTITION,
+                Backing::Text => POOL..OBJECTS,
+                Backing::Object(_) => OBJECTS..u64::MAX,
+            };
+            match region.backing() {
+                Backing::Own | Backing::Foreign => {}
+                Backing::Text => text += region.len_bytes(),
+                Backing::Object(_) => objects += region.len_bytes(),
+            }
+            for (va, pa) in leaves.range(region.start..region.end) {
+                assert!(range.contains(pa), "{pa:#x} at {va:#x}: {region:x?}");
+            }
+        }
+        assert_eq!(objects, self.object_bytes);
+        assert_eq!(objects, with(|s| s.lent_bytes));
+        assert_eq!(text, with(|s| s.lent_text.len()) as u64 * P);
+    }
+}
+
+/// The frames of a part of the file, which hold what it holds.
+pub fn frames(region: &Region) -> Vec<Piece> {
+    let (from, to) = (region.offset, region.offset + region.len_bytes());
+    let (fresh, pieces) = with(|s| {
+        let objects = s.objects.as_mut().expect("it was attached");
+        let fresh = objects.extend(region.object, from, to).expect("frames");
+        (
+            fresh,
+            objects.pieces(region.object, from, to).expect("memory"),
+        )
+    });
+    for piece in &fresh {
+        for at in (0..piece.len_bytes).step_by(P as usize) {
+            Node::store(piece.pa.0 + at, in_file((piece.offset + at) / P));
+        }
+    }
+    pieces
+}
+
+/// What a page of the file holds on the host.
+pub fn in_file(page: u64) -> u64 {
+    with(|s| s.file.get(&page).copied().unwrap_or(page + 5000))
+}

@@ -1,0 +1,54 @@
+//! The node pool's side of a change: what an address space has let go of is written back and given back.
+
+use abi::Errno;
+use qk_core::aspace::{Lender, Unfinished};
+use qk_core::objects::{Lease, Run, TextLease};
+
+use super::files::{self, Told};
+use super::pool::node;
+use super::{anonymous, detach, text};
+use crate::aspace::Aspace;
+use crate::thread::Thread;
+
+/// The node pool, as a thread gives back to it.
+struct Pool {
+    thread: &'static Thread,
+}
+
+/// Carries out a change of the calling thread's address space, with all that it entails outside of it.
+///
+/// # Errors
+/// Those of `change`.
+#[inline]
+pub fn complete<T>(
+    thread: &'static Thread,
+    aspace: &mut Aspace,
+    change: impl FnMut(&mut Aspace) -> Result<T, Unfinished>,
+) -> Result<T, Errno> {
+    aspace.complete(&mut Pool { thread }, change)
+}
+
+impl Lender for Pool {
+    fn text_left(&mut self, leases: impl Iterator<Item = TextLease>) {
+        let node = node().expect("it has lent something");
+        // BOUND: the runs of a receipt.
+        leases.for_each(|lease| text::give_back(node, lease));
+    }
+
+    fn written(&mut self, object: u32, runs: &[Run]) {
+        let node = node().expect("it has lent something");
+        let file = node.with(|objects| objects.file(object));
+        let Some(file) = file.filter(|file| !anonymous::is(*file)) else {
+            return;
+        };
+        // BOUND: the runs of a receipt.
+        for run in runs {
+            // Like Linux, munmap does not say that the disk is full.
+            let _ = files::write(self.thread, file, *run, Told::User);
+        }
+    }
+
+    fn object_left(&mut self, lease: Lease, last: bool) {
+        detach(self.thread, lease, last);
+    }
+}
