@@ -11,7 +11,7 @@ use crate::{preempt, rseq, shootdown, timer};
 
 /// What is done at the scheduler's request besides what a task's owner does.
 pub const HOOKS: Hooks = Hooks {
-    vacant: || thread::set_current(None),
+    vacant: || leave(None),
     arm: timer::arm,
     left_work: ship::look_on,
     make_room,
@@ -27,19 +27,24 @@ fn make_room(cpu: usize, tenants: usize) -> Result<(), Errno> {
     Ok(())
 }
 
+/// The thread that ran here leaves this core, for `next` or for none.
+#[inline]
+fn leave(next: Option<&'static Thread>) {
+    if let Some(before) = thread::current() {
+        before.switched_out();
+    }
+    thread::set_current(next);
+}
+
 impl Owner for Thread {
     fn enters(&'static self, moved: bool, shared: bool) {
-        thread::set_current(Some(self));
+        leave(Some(self));
         shootdown::enter(&self.rank.shootdown);
         self.switched_in();
         if moved {
             rseq::interrupted(self);
         }
         timer::enter(self, shared);
-    }
-
-    fn leaves(&self) {
-        self.switched_out();
     }
 
     fn gone(&self) {

@@ -29,6 +29,7 @@ mod futex;
 mod halt;
 mod host;
 mod life;
+mod one_shot;
 mod pct;
 mod preempt;
 mod ram;

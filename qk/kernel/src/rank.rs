@@ -106,7 +106,7 @@ pub struct Rank {
     /// It has started children.
     pub has_children: AtomicBool,
     /// What it offers to attach, and may attach.
-    pub xpmem: Xpmem,
+    pub xpmem: Xpmem<&'static Rank>,
     /// Reported to the PCT already.
     announced: AtomicBool,
 }

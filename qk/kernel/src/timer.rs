@@ -16,6 +16,7 @@ use qk_core::sched::deadlines::Deadlines;
 use qk_core::signals::{SigInfo, Signal};
 use wire::boot::MAX_CPUS;
 
+use crate::one_shot::{self, NEVER};
 use crate::rank::{self, Rank};
 use crate::thread::{self, Thread};
 use crate::{clock, sched};
@@ -27,8 +28,6 @@ use intervals::{alarm_real, expire_cpu_time, real_taken};
 
 /// Deadlines that one interrupt acts on; another follows at once for the rest.
 const AT_ONCE: usize = 2;
-/// The TSC value of a timer that is off.
-const NEVER: u64 = u64::MAX;
 
 /// What a deadline of a core is about.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,8 +54,6 @@ struct CoreTimer {
     /// How many tasks and POSIX timers they have room for; changed with the deadlines locked.
     tasks: AtomicUsize,
     timers: AtomicUsize,
-    /// What the hardware is set to (TSC), or [`NEVER`].
-    armed: AtomicU64,
 }
 
 /// All zeros until [`init`]: so they take no room in the kernel's file.
@@ -66,16 +63,15 @@ static CORES: [CoreTimer; MAX_CPUS] = [const {
         first: AtomicU64::new(0),
         tasks: AtomicUsize::new(0),
         timers: AtomicUsize::new(0),
-        armed: AtomicU64::new(0),
     }
 }; MAX_CPUS];
 
 /// Makes the timers of all cores, which are off.
 pub fn init(cpus: usize) {
+    one_shot::init(cpus);
     // BOUND: the cores.
     for core in &CORES[..cpus] {
         core.first.store(NEVER, Ordering::Relaxed);
-        core.armed.store(NEVER, Ordering::Relaxed);
         let none = Box::new(Mutex::new(Deadlines::new()));
         assert!(core.deadlines.set(none).is_ok(), "timers set up twice");
     }
@@ -136,18 +132,7 @@ pub fn arm() {
     {
         due = due.min(used_up);
     }
-    set(core, due);
-}
-
-/// Sets this core's timer to `due`.
-fn set(core: &CoreTimer, due: u64) {
-    if core.armed.swap(due, Ordering::Relaxed) == due {
-        return;
-    }
-    match due {
-        NEVER => hal::apic::timer_off(),
-        due => hal::apic::timer_set(due),
-    }
+    one_shot::set(due);
 }
 
 /// When a deadline on the processor time of the rank could be reached at the earliest, as all its cores count; or one on the
@@ -177,9 +162,8 @@ fn cpu_deadline(thread: &Thread) -> Option<u64> {
 /// A thread has got this core; `shared`: the one before it will wait for it. A timer that is set to an earlier slice's end
 /// stays as it is, and is set anew when it expires: threads that switch often leave the hardware alone.
 pub fn enter(thread: &Thread, shared: bool) {
-    let core = here();
     let slice_end = sched::begin_slice(shared);
-    let armed = core.armed.load(Ordering::Relaxed);
+    let armed = one_shot::due();
     let as_it_is = match slice_end {
         0 => armed == NEVER,
         end => armed <= end,
@@ -221,7 +205,7 @@ pub fn set_sleep(thread: &Thread, deadline_tsc: Option<u64>) {
 /// The timer interrupt.
 pub fn expired() {
     let core = here();
-    core.armed.store(NEVER, Ordering::Relaxed);
+    one_shot::expired();
     // BOUND: AT_ONCE.
     for _ in 0..AT_ONCE {
         let now = hal::time::tsc();

@@ -5,12 +5,12 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use hal::sync::Mutex;
 use qk_core::xpmem::{Access, Numbered, Segment};
 
-/// What a rank has to do with XPMEM.
-pub struct Xpmem {
+/// What a rank has to do with XPMEM; `O` is how it knows the owner of a segment.
+pub struct Xpmem<O> {
     /// What it offers.
     pub segments: Mutex<Numbered<Segment>>,
     /// What it may attach.
-    pub permits: Mutex<Numbered<Permit>>,
+    pub permits: Mutex<Numbered<Permit<O>>>,
     /// In the lower half a descriptor that is known to be the device, or [`NONE`]; in the upper how often one was closed.
     device: AtomicU64,
 }
@@ -20,18 +20,18 @@ const NONE: u64 = u32::MAX as u64;
 
 /// A permit for a segment, which may be gone.
 #[derive(Clone, Copy)]
-pub struct Permit {
+pub struct Permit<O> {
     /// The rank that offers it.
-    pub owner: usize,
+    pub owner: O,
     /// The segment's number there.
     pub segment: u32,
     /// What was asked for.
     pub access: Access,
 }
 
-impl Xpmem {
+impl<O> Xpmem<O> {
     /// Of a rank that has not begun.
-    pub fn new() -> Xpmem {
+    pub fn new() -> Xpmem<O> {
         Xpmem {
             segments: Mutex::new(Numbered::default()),
             permits: Mutex::new(Numbered::default()),

@@ -4,7 +4,7 @@ use qk_core::sched::slice::{Due, Slice};
 use wire::boot::MAX_CPUS;
 
 use super::task::{CURRENT, hooks, is_owned, is_wanted};
-use crate::clock;
+use crate::{clock, one_shot};
 
 /// How long a task runs when others wait for its core.
 const SLICE_NS: u64 = 4_000_000;
@@ -61,8 +61,11 @@ fn end_sharing() {
 
 /// Others wait for this core: what runs there has a slice from now on.
 pub fn share() {
-    if is_owned() && here().share(end_of_new).is_some() {
-        (hooks().arm)();
+    if is_owned()
+        && let Some(end) = here().share(end_of_new)
+        && end < one_shot::due()
+    {
+        one_shot::set(end);
     }
 }
 

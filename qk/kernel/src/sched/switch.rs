@@ -88,9 +88,6 @@ pub fn should_yield(task: &Task) -> bool {
 /// Switches from the running task to `next`, or to the idle context; returns when the task has a core again.
 fn leave(task: &'static Task, why: Why, next: Option<&'static Task>) {
     let core = core();
-    if let Some(owner) = task.owner() {
-        owner.leaves();
-    }
     *core.left.lock() = Some((task, why));
     let from = task.context.get().expect("a running task has a context");
     switch(core, from, next, why == Why::Yields);

@@ -15,13 +15,11 @@ use qk_core::sched::queue::RunQueue;
 use qk_core::sched::queues as run_queues;
 use wire::boot::MAX_CPUS;
 
-/// Whose task it is: what is done for that as the task gets and leaves cores, with interrupts off.
+/// Whose task it is: what is done for that as the task gets cores, with interrupts off. It leaves a core when another owner's task enters
+/// that, or the core is [vacant](Hooks::vacant).
 pub trait Owner: Sync {
     /// The task has this core from now on. `moved`: it ran on another one before. `shared`: the task before it will wait for the core.
     fn enters(&'static self, moved: bool, shared: bool);
-
-    /// It leaves its core.
-    fn leaves(&self);
 
     /// It has ended, and its core has left its stack.
     fn gone(&self);

@@ -130,7 +130,7 @@ fn get(own: &'static Rank, at: u64) -> SysResult {
     let offered = *owner.xpmem.segments.lock().get(segment.number)?;
     offered.admit(who(own, owner), access)?;
     let permit = Permit {
-        owner: owner.id,
+        owner,
         segment: segment.number,
         access,
     };
@@ -158,12 +158,11 @@ fn attach(own: &'static Rank, at: u64) -> SysResult {
     let [permit, offset, len_bytes, wanted, _] = get_words(at)?;
     let number = own_id(own, permit)?;
     let permit = *own.xpmem.permits.lock().get(number)?;
-    let owner = &rank::all()[permit.owner];
-    let offered = *owner.xpmem.segments.lock().get(permit.segment)?;
+    let offered = *permit.owner.xpmem.segments.lock().get(permit.segment)?;
     if !permit.access.writes {
         return Err(Errno::EACCES); // as the module has it: an attachment can be written
     }
-    let there = remote(permit.owner, offered.part(offset, len_bytes)?);
+    let there = remote(permit.owner.id, offered.part(offset, len_bytes)?);
     if wanted != 0 && wanted != there {
         return Err(Errno::EINVAL);
     }
