@@ -120,6 +120,12 @@ fn layouts() -> impl Strategy<Value = (Vec<RamRange>, Model)> {
     })
 }
 
+/// Bytes from the start of something, on a page's edge as often as not.
+fn bytes(pages: u64) -> impl Strategy<Value = u64> {
+    let in_page = prop_oneof![Just(0), Just(0), Just(1), Just(PAGE - 1), 0..PAGE];
+    (0..pages, in_page).prop_map(|(page, byte)| page * PAGE + byte)
+}
+
 /// Where the bytes lie, one after the other.
 fn slowly(model: &Model, gpa: u64, len_bytes: u64) -> Option<Place> {
     let byte = |gpa: u64| match *model.get(&(gpa / PAGE))? {
@@ -148,7 +154,7 @@ fn slowly(model: &Model, gpa: u64, len_bytes: u64) -> Option<Place> {
 proptest! {
     #[test]
     fn places_are_those_of_every_byte(
-        (ranges, model) in layouts(), gpa in 0..PAGES * PAGE, len_bytes in 0..8 * PAGE,
+        (ranges, model) in layouts(), gpa in bytes(PAGES), len_bytes in bytes(8),
     ) {
         let ram = Ram::new(ranges).expect("sorted");
         prop_assert_eq!(ram.bytes(), model.len() as u64 * PAGE);
@@ -161,7 +167,7 @@ proptest! {
 
     #[test]
     fn addresses_are_where_the_bytes_lie(
-        (ranges, model) in layouts(), offset in 0..PAGES * PAGE, len_bytes in 0..8 * PAGE, pool: bool,
+        (ranges, model) in layouts(), offset in bytes(PAGES), len_bytes in bytes(8), pool: bool,
     ) {
         let ram = Ram::new(ranges).expect("sorted");
         let place = if pool { Place::Pool(offset) } else { Place::Ram(offset) };
