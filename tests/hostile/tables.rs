@@ -67,6 +67,10 @@ fn look(mark: &str, started: &Started<'_>) -> Result<()> {
 
 fn check(area: &Area) -> Result<()> {
     let shown = area.shown();
+    ensure!(
+        shown.len() == 3 * RANKS as usize && shown.iter().all(|(_, len_bytes)| *len_bytes > 0),
+        "host processes map {shown:x?}"
+    );
     let is_shown = |frame: u64| {
         shown
             .iter()
