@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::time::Duration;
 
 use abi::map::PAGE;
 use anyhow::{Context, Result, ensure};
@@ -58,7 +57,6 @@ fn look(mark: &str, started: &Started<'_>) -> Result<()> {
         seen.as_ref().is_some_and(running)
     });
     let (qemu, area) = seen.context("there is no node")?;
-    std::thread::sleep(Duration::from_millis(100)); // in the middle of something
     process::signal(qemu, Signal::STOP);
     let checked = check(&area);
     process::signal(qemu, Signal::CONT);
