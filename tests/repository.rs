@@ -217,6 +217,7 @@ fn the_limit_on_regions_is_the_one_that_is_written_down() {
 #[test]
 fn test_programs_look_whether_there_is_a_child() {
     const LOOK: &[&str] = &[
+        "tests/programs/attack/busy.c",
         "tests/programs/common/check.h",
         "tests/programs/children/misused.c",
     ];

@@ -11,6 +11,7 @@ use wire::children::Children;
 use wire::clock::ClockPage;
 use wire::info::InfoPage;
 use wire::layout::Layout;
+use wire::mappable::Mappable;
 use wire::objects::Directory;
 use wire::rank::{FromHost, FromNode, RankArea, state};
 use wire::region_log::RegionLog;
@@ -111,20 +112,24 @@ impl Area {
         self.get((self.layout.rank(rank) + state) as u64) == state::RUNNING
     }
 
-    /// All that host processes map, as base and length: the area itself, the partitions, and the node pool.
+    /// A copy of a record; `None`: the node is gone.
+    fn record<T: FromBytes>(&self, offset: usize) -> Option<T> {
+        let mut bytes = vec![0; size_of::<T>()];
+        let at = self.base + offset as u64;
+        self.file.read_exact_at(&mut bytes, at).ok()?;
+        T::read_from_bytes(&bytes).ok()
+    }
+
+    /// All that host processes map, as base and length.
     pub fn shown(&self) -> Vec<(u64, u64)> {
-        let mut shown = vec![(self.base, self.layout.total_bytes as u64)];
+        let mut shown = Vec::new();
+        let directory: Option<Directory> = self.record(self.layout.objects);
         for rank in 0..self.config.ranks {
-            let partition = offset_of!(RankArea, node) + offset_of!(FromNode, partition);
-            let at = (self.layout.rank(rank) + partition) as u64;
-            shown.push((self.get(at), self.get(at + 8)));
-        }
-        let mut directory = vec![0; size_of::<Directory>()];
-        let at = self.base + self.layout.objects as u64;
-        // Of a node that is gone there is nothing to read.
-        let _ = self.file.read_exact_at(&mut directory, at);
-        if let Ok(directory) = Directory::read_from_bytes(&directory) {
-            shown.push(directory.pool());
+            let node = self.layout.rank(rank) + offset_of!(RankArea, node);
+            if let (Some(node), Some(directory)) = (self.record(node), &directory) {
+                let mappable = Mappable::of(self.base, &self.layout, &node, directory);
+                shown.extend(mappable.ranges());
+            }
         }
         shown
     }

@@ -32,7 +32,7 @@ fn main() {
     let trials = ["single", "multi"].map(|threads| {
         trial(threads, move || play(threads, seed, time)).with_ignored_flag(!possible)
     });
-    let tables = trial("page tables are not mapped", tables::are_not_mapped);
+    let tables = trial("tables", tables::are_not_mapped);
     let trials = trials
         .into_iter()
         .chain([tables.with_ignored_flag(!possible)]);

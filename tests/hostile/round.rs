@@ -12,7 +12,7 @@ use margay_tests::clean::{self, new_mark, nothing_left};
 use margay_tests::process::{self, MARK, Role, wait_until};
 use margay_tests::random::Random;
 use margay_tests::report;
-use margay_tests::run::{HANG, Run, Started};
+use margay_tests::run::{HANG, Outcome, Run, Started};
 use margay_tests::scratch::Scratch;
 use margay_tests::tree;
 use rustix::process::Signal;
@@ -122,26 +122,28 @@ pub fn play(threads: &str, seed: u64) -> Result<u64> {
     let outcome = started.finish(HANG)?;
     let log = fs::read(scratch.path().join("kernel")).unwrap_or_default();
     let log = String::from_utf8_lossy(&log);
-    let stderr = outcome.stderr.text();
-    let told = || {
-        format!(
-            "{round:?}\nstatus {:?}, stderr:\n{stderr}\nkernel:\n{log}",
-            outcome.status
-        )
-    };
-    ensure!(!log.contains("PANIC"), "the kernel panicked: {}", told());
-    outcome
-        .status
-        .with_context(|| format!("it hung: {}", told()))?;
+    let judged = the_kernel_survives(&log)
+        .and_then(|()| the_job_ends(&round, &outcome))
+        .and(written);
+    let words = judged.with_context(|| {
+        let (status, stderr) = (outcome.status, outcome.stderr.text());
+        format!("{round:?}\nstatus {status:?}, stderr:\n{stderr}\nkernel:\n{log}")
+    })?;
     nothing_left(&mark, &temporary, &before)?;
-    let lines = report::own_lines(outcome.stderr.head());
-    ensure!(
-        lines.len() as u64 <= 1 + round.ranks,
-        "{} lines: {}",
-        lines.len(),
-        told()
-    );
-    written.with_context(told)
+    Ok(words)
+}
+
+fn the_kernel_survives(log: &str) -> Result<()> {
+    ensure!(!log.contains("PANIC"), "the kernel panicked");
+    Ok(())
+}
+
+/// Each rank may have been lost by itself, and the node with all of them.
+fn the_job_ends(round: &Round, outcome: &Outcome) -> Result<()> {
+    outcome.status.context("the job does not end")?;
+    let lines = report::own_lines(outcome.stderr.head()).len() as u64;
+    ensure!(lines <= 1 + round.ranks, "{lines} lines");
+    Ok(())
 }
 
 /// Writes into the node's words for a while. Then a rank whose words were left alone must go on.
@@ -171,12 +173,18 @@ fn attack(
         stop.store(true, Ordering::Relaxed);
     });
     if round.plan.only.is_some() && round.ranks > 1 {
-        let counted = || fs::read(scratch.join("cwd/witness")).unwrap_or_default();
-        let before = counted();
-        let goes_on = wait_until(HANG, || counted() != before || has_ended(started.pid()));
-        ensure!(goes_on, "another rank stands still");
+        other_ranks_go_on(started, scratch)?;
     }
     Ok(written.into_inner())
+}
+
+/// The witness counts, unless the job has ended.
+fn other_ranks_go_on(started: &Started<'_>, scratch: &Path) -> Result<()> {
+    let counted = || fs::read(scratch.join("cwd/witness")).unwrap_or_default();
+    let before = counted();
+    let goes_on = wait_until(HANG, || counted() != before || has_ended(started.pid()));
+    ensure!(goes_on, "another rank stands still");
+    Ok(())
 }
 
 /// Whether yod has ended, and was not waited for yet (proc(5)).

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::time::Duration;
 
 use abi::map::PAGE;
 use anyhow::{Context, Result, ensure};
@@ -58,7 +57,6 @@ fn look(mark: &str, started: &Started<'_>) -> Result<()> {
         seen.as_ref().is_some_and(running)
     });
     let (qemu, area) = seen.context("there is no node")?;
-    std::thread::sleep(Duration::from_millis(100)); // in the middle of something
     process::signal(qemu, Signal::STOP);
     let checked = check(&area);
     process::signal(qemu, Signal::CONT);
@@ -67,6 +65,10 @@ fn look(mark: &str, started: &Started<'_>) -> Result<()> {
 
 fn check(area: &Area) -> Result<()> {
     let shown = area.shown();
+    ensure!(
+        shown.len() == 3 * RANKS as usize && shown.iter().all(|(_, len_bytes)| *len_bytes > 0),
+        "host processes map {shown:x?}"
+    );
     let is_shown = |frame: u64| {
         shown
             .iter()

@@ -32,6 +32,7 @@ const SLEEPERS: &[(&str, usize)] = &[
     ("tests/children/main.rs", 1), // to be ended
     ("tests/children/terminal.rs", 1), // to be ended
     ("tests/gdb/connection.rs", 1), // to be ended
+    ("tests/hostile/round.rs", 2), // the moment of the attack, and how long it lasts
     ("tests/kill/round.rs", 1),  // the moment of the blow
     ("tests/launchers/kill.rs", 2), // the moment of the blow
     ("tests/noise/barriers.rs", 1), // quiet for so long
@@ -49,6 +50,7 @@ const SLEEPERS: &[(&str, usize)] = &[
     ("lib/smartmap/test/harness.h", 1),        // polls
     ("lib/smartmap/test/peers.c", 1),          // the moment of the blow
     ("tests/launchers/ring.c", 1),             // polls
+    ("tests/programs/attack/busy.c", 1),       // a system call like others
     ("tests/programs/attack/stale.c", 1),      // polls
     ("tests/programs/bad/endless.c", 1),       // never ends
     ("tests/programs/bad/rank_ends.c", 2),     // to be ended; polls

@@ -18,6 +18,7 @@ pub mod children;
 pub mod clock;
 pub mod info;
 pub mod layout;
+pub mod mappable;
 #[cfg(loom)]
 pub mod model;
 pub mod objects;

@@ -43,6 +43,9 @@ const FUZZ_SECONDS_CHECK: &str = "30";
 /// Seconds of each fuzz target in `make fuzz`.
 const FUZZ_SECONDS_LONG: &str = "600";
 
+/// Seconds of a hostile host in a check, by each of the emulator's ways of running CPUs.
+const HOSTILE_SECONDS_CHECK: &str = "30";
+
 /// Seconds of each attack in a check.
 const ATTACK_SECONDS_CHECK: u64 = 60;
 
@@ -171,6 +174,7 @@ fn all_steps() -> Vec<Step> {
             vec![library("smartmap"), library("mpi"), library("xpmem")],
         ),
         fuzz_step(FUZZ_SECONDS_CHECK),
+        hostile_step(),
         Step::new("attack", attack_command(ATTACK_SECONDS_CHECK, NODES)),
     ]
 }
@@ -215,6 +219,14 @@ fn fuzz_step(seconds: &str) -> Step {
         command.env("FUZZ_SECONDS", seconds);
     }
     Step::new("fuzz", command)
+}
+
+fn hostile_step() -> Step {
+    let mut command = system("hostile");
+    if std::env::var_os("HOSTILE_SECONDS").is_none() {
+        command.env("HOSTILE_SECONDS", HOSTILE_SECONDS_CHECK);
+    }
+    Step::new("hostile", command)
 }
 
 fn attack_command(seconds: u64, at_once: &str) -> Command {

@@ -25,6 +25,7 @@ use abi::Errno;
 use abi::map::{PAGE, USER_BASE, USER_TOP, WINDOW_TOP};
 use rustix::io;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous};
+use wire::mappable::Mappable;
 use wire::ram::{Place, Ram};
 use wire::region_log::{Change, prot};
 
@@ -79,36 +80,6 @@ pub enum BadChange {
     },
 }
 
-/// Physical memory that a rank may be shown.
-#[derive(Clone, Copy, Debug)]
-pub struct Allowed {
-    /// The page with the clock, read-only.
-    pub clock_gpa: u64,
-    /// Base and length of the rank's partition.
-    pub partition: (u64, u64),
-    /// Base and length of the node pool, which ranks share.
-    pub pool: (u64, u64),
-}
-
-impl Allowed {
-    /// Whether memory that may be shown is the pool's.
-    fn is_shared(&self, gpa: u64) -> bool {
-        let (base, len_bytes) = self.pool;
-        gpa.checked_sub(base)
-            .is_some_and(|offset| offset < len_bytes)
-    }
-
-    fn allows(&self, gpa: u64, len_bytes: u64, write: bool) -> bool {
-        let inside = |(base, len): (u64, u64)| {
-            let ends = gpa.checked_add(len_bytes).zip(base.checked_add(len));
-            gpa >= base && ends.is_some_and(|(end, limit)| end <= limit)
-        };
-        inside(self.partition)
-            || inside(self.pool)
-            || (!write && inside((self.clock_gpa, abi::map::PAGE)))
-    }
-}
-
 /// The files of guest RAM.
 #[derive(Debug)]
 pub struct RamFiles {
@@ -161,7 +132,7 @@ impl Memory {
     ///
     /// # Errors
     /// [`BadChange`]; then nothing was changed.
-    pub fn apply(&mut self, change: &Change, allowed: &Allowed) -> Result<(), BadChange> {
+    pub fn apply(&mut self, change: &Change, allowed: &Mappable) -> Result<(), BadChange> {
         match *change {
             Change::Map {
                 addr,
@@ -376,26 +347,6 @@ fn rank_address(addr: u64) -> *mut u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const ALLOWED: Allowed = Allowed {
-        clock_gpa: 0x10_1000,
-        partition: (0x20_0000, 0x10_0000),
-        pool: (0x80_0000, 0x10_0000),
-    };
-
-    #[test]
-    fn only_the_partition_the_pool_and_the_clock_may_be_shown() {
-        assert!(ALLOWED.allows(0x20_0000, 0x10_0000, true));
-        assert!(ALLOWED.allows(0x2f_f000, 0x1000, false));
-        assert!(!ALLOWED.allows(0x2f_f000, 0x2000, false));
-        assert!(!ALLOWED.allows(0x1f_f000, 0x2000, false));
-        assert!(ALLOWED.allows(0x10_1000, 0x1000, false));
-        assert!(!ALLOWED.allows(0x10_1000, 0x1000, true));
-        assert!(!ALLOWED.allows(0x10_0000, 0x1000, false));
-        assert!(ALLOWED.allows(0x80_0000, 0x10_0000, true));
-        assert!(!ALLOWED.allows(0x8f_f000, 0x2000, true));
-        assert!(!ALLOWED.allows(u64::MAX - 0xfff, 0x2000, false));
-    }
 
     #[test]
     fn pointers_beyond_the_rank_lead_nowhere() {

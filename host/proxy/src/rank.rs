@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use abi::Errno;
+use wire::layout::Layout;
+use wire::mappable::Mappable;
 use wire::thread::ThreadArea;
 use wire::word::Word;
 
@@ -13,7 +15,7 @@ use crate::debug::Debug;
 use crate::dump::Dump;
 use crate::exec::Exec;
 use crate::halt::Halted;
-use crate::memory::{Allowed, BadChange, Memory, RankMemory};
+use crate::memory::{BadChange, Memory, RankMemory};
 use crate::objects::Objects;
 use crate::shared::RankWords;
 use crate::signals::Inherited;
@@ -34,8 +36,8 @@ pub struct Rank {
     pub memory: Mutex<Memory>,
     /// Files that ranks share mappings of.
     pub objects: Objects,
-    /// Guest-physical address of the clock page.
-    pub clock_gpa: u64,
+    /// The communication area: its guest-physical address, and what lies where in it.
+    pub area: (u64, Layout),
     /// The node's cores.
     pub core_doorbells: Vec<OwnedFd>,
     /// Where messages go, whatever the rank does with its descriptors.
@@ -170,12 +172,8 @@ impl Rank {
             return Ok(());
         }
         let node = &self.words.area.node;
-        let partition = (node.partition[0].load(), node.partition[1].load());
-        let allowed = Allowed {
-            clock_gpa: self.clock_gpa,
-            partition,
-            pool: self.words.objects.pool(),
-        };
+        let (area_gpa, layout) = &self.area;
+        let allowed = Mappable::of(*area_gpa, layout, node, self.words.objects);
         let mut memory = self.memory();
         let mut bad: Option<BadChange> = None;
         let read = log.catch_up(position, |change| {

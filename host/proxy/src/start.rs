@@ -188,7 +188,7 @@ fn build(
         words,
         memory: Mutex::new(memory),
         objects,
-        clock_gpa: config.comm_gpa + layout.clock as u64,
+        area: (config.comm_gpa, layout),
         core_doorbells: core_doorbells.map_err(&moved)?,
         stderr: keep(stderr).map_err(&moved)?,
         first_own_fd: 0, // known when the limit is

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use machine::machine::Boot;
 use machine::plan::{Bytes, Plan};
 use machine::qemu::accel::Accel;
+use wire::boot::table_bytes;
 use wire::ram::Ram;
 
 use crate::setup::Setup;
@@ -33,6 +34,11 @@ pub fn describe(setup: &Setup, plan: &Plan, ram: &Ram) -> String {
     let low = ram.ranges().iter().filter(|range| range.gpa < 4 << 30);
     let low = Bytes(low.map(|range| range.len_bytes).sum());
     let all = Bytes(ram.bytes());
+    let _ = writeln!(
+        text,
+        "tables       {} per rank besides its memory, for page tables",
+        Bytes(table_bytes(plan.partition_bytes))
+    );
     let _ = writeln!(text, "guest RAM    {all}, {low} of it below 4 GiB");
     let emulation = if launch.machine.accel == Accel::Tcg {
         " (emulation)"

@@ -19,7 +19,7 @@ use crate::aspace::{Aspace, Owner, PIECES};
 use crate::{events, preempt, sched};
 
 /// Memory of the PCT: its image, its stack and its page tables.
-pub const PARTITION_BYTES: u64 = 1 << 20;
+pub const PARTITION_BYTES: u64 = 512 << 10;
 /// Bytes of it, at its end, for page tables.
 const TABLE_BYTES: u64 = 64 << 10;
 /// Bytes of its stack.

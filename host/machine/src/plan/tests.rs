@@ -181,6 +181,7 @@ fn page_tables_have_memory_of_their_own() {
         assert!(tables.is_multiple_of(4096) && tables >= partition_bytes / 512 + (256 << 10));
         assert!(tables <= partition_bytes / 60 + (512 << 10));
     }
+    assert_eq!(table_bytes(GIB), 33 << 19, "of the specification");
     let bytes = |ranks| {
         let plan = plan(&ask(ranks, Some(GIB)), &host(4, 64 * GIB)).expect("fits");
         let config = plan.config();

@@ -9,7 +9,7 @@
 //! Free tables are linked through their first entry, which has P clear, so that a walk that still reaches one finds nothing.
 //!
 //! When none is left, a change fails with ENOMEM, as it does without frames for its pages. What is set aside for each rank
-//! (`wire::boot::table_bytes`) is twice what a partition mapped with 4 KiB pages takes; more is for mappings that lie apart.
+//! (`wire::boot::table_bytes`) is eight times what a partition mapped with 4 KiB pages takes: more is for mappings that lie apart.
 
 use crate::frames::Frames;
 use crate::page::PAGE_BYTES;
