@@ -19,7 +19,7 @@ pub use smp::{expected, start_aps};
 
 use crate::apic;
 use crate::firmware::ThisCpu;
-use crate::vectors::Vector;
+use crate::vectors::{FIRST_INTERRUPT, Vector};
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
 use x86_64::instructions::port::Port;
@@ -59,8 +59,14 @@ pub fn apic_id(cpu: usize) -> Option<u32> {
 /// Interrupts CPU `cpu` with `vector`. Stores made before are visible to its handler.
 ///
 /// # Panics
-/// When there is no such CPU.
+/// When there is no such CPU, or the vector is an exception's: its handler takes what it finds on the stack for what the CPU pushes.
+#[inline] // The vector is a constant.
 pub fn send_ipi(cpu: usize, vector: Vector) {
+    assert!(vector >= FIRST_INTERRUPT, "an IPI is no exception");
+    interrupt(cpu, vector);
+}
+
+fn interrupt(cpu: usize, vector: Vector) {
     let Some(to) = apic_id(cpu) else {
         panic!("IPI to CPU {cpu}, which does not run")
     };

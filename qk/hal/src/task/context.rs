@@ -69,7 +69,11 @@ impl Context {
             traps::handlers().is_some(),
             "programs run only after set_handlers"
         );
-        Self::new(Some(KStack::try_new()?), Some(FpuState::new()?))
+        let kstack = KStack::try_new()?;
+        let rsp = first_call(&kstack, never_began);
+        let context = Self::new(Some(kstack), Some(FpuState::new()?))?;
+        context.rsp.store(rsp, Ordering::Relaxed);
+        Some(context)
     }
 
     /// The next switch to it calls `arrived` and goes to ring 3 at `entry` with stack pointer `stack`, all other registers zero and a
@@ -118,10 +122,9 @@ impl Context {
     #[must_use]
     pub fn new_kernel(main: fn() -> !) -> Box<Self> {
         let kstack = KStack::new();
-        // A return address of 0 aligns the stack as a call would and ends backtraces.
-        let top = kstack.top().push(0).push(main as *const () as u64);
+        let rsp = first_call(&kstack, main);
         let context = Self::new(Some(kstack), None).expect("memory for a kernel thread");
-        context.rsp.store(push_saved(top), Ordering::Relaxed);
+        context.rsp.store(rsp, Ordering::Relaxed);
         context
     }
 
@@ -137,24 +140,45 @@ impl Context {
         panic!("a context was to run on two CPUs");
     }
 
-    /// Lets `look` see the FPU state of the running program, whose context this is: as XSAVE lays it out, and which state
-    /// components that are (XCR0). What it changes takes effect, as far as the CPU can load it, when it returns `true`.
+    /// Copies the FPU state of the running program, whose context this is, to `to`, as XSAVE lays it out and as much as there is
+    /// room for. Returns how much that is, and which state components there are (XCR0).
     ///
     /// # Panics
     /// When it is not the running one, or a kernel thread's.
-    pub fn with_fpu(&self, look: impl FnOnce(&mut [u8], u64) -> bool) {
+    pub fn read_fpu(&self, to: &mut [u8]) -> (usize, u64) {
+        let state = self.running_fpu();
+        state.save();
+        let image = state.bytes();
+        let len_bytes = image.len().min(to.len());
+        to[..len_bytes].copy_from_slice(&image[..len_bytes]);
+        (len_bytes, features::xcr0())
+    }
+
+    /// Loads the FPU state of the running program, whose context this is, from `from`, as XSAVE lays it out: as far as the CPU can
+    /// load it, and what is longer than `from` stays.
+    ///
+    /// # Panics
+    /// When it is not the running one, or a kernel thread's.
+    pub fn write_fpu(&self, from: &[u8]) {
+        let state = self.running_fpu();
+        state.save();
+        let image = state.bytes();
+        let len_bytes = image.len().min(from.len());
+        image[..len_bytes].copy_from_slice(&from[..len_bytes]);
+        state.make_loadable();
+        state.restore();
+    }
+
+    /// The FPU state of the context, which runs here. For a moment: its callers call nothing that could get it once more.
+    #[allow(clippy::mut_from_ref)] // The flag is the lock.
+    fn running_fpu(&self) -> &mut FpuState {
         let runs_here = core::ptr::eq(local().current.load(Ordering::Relaxed), self);
         let (Some(state), true) = (&self.fpu, runs_here) else {
             panic!("not the running program's context")
         };
-        // SAFETY: The context runs here (checked), so we hold its flag; `look` is called with interrupts off and gets no way
-        // to switch.
-        let state = unsafe { &mut *state.get() };
-        state.save();
-        if look(state.bytes(), features::xcr0()) {
-            state.make_loadable();
-            state.restore();
-        }
+        // SAFETY: 1. The context runs here (checked), so we hold its flag (rule 3). 2. Interrupts are off (rule 1), and the two
+        //            callers call no code from outside of this crate: there is no other reference.
+        unsafe { &mut *state.get() }
     }
 
     /// The address space, `None` for kernel threads.
@@ -177,6 +201,17 @@ impl Drop for Context {
 /// What WRFSBASE takes: not canonical bases become 0.
 const fn canonical(base: u64) -> u64 {
     if base < abi::map::WINDOW_TOP { base } else { 0 }
+}
+
+/// The stack pointer for a first switch to `main`, at the top of an unused stack.
+fn first_call(stack: &KStack, main: fn() -> !) -> u64 {
+    // A return address of 0 aligns the stack as a call would and ends backtraces.
+    push_saved(stack.top().push(0).push(main as *const () as u64))
+}
+
+/// What a program's context runs that was not given anything to run.
+fn never_began() -> ! {
+    panic!("switched to a context that never began")
 }
 
 /// The six callee-saved registers that `switch_stacks` pops, all zero.

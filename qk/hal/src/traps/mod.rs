@@ -55,8 +55,8 @@ pub(crate) static SYSCALL: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut())
 /// # Panics
 /// On a second call.
 pub fn set_handlers(handlers: Handlers) {
-    SYSCALL.store(handlers.syscall as *mut (), Ordering::Relaxed);
     assert!(HANDLERS.set(handlers).is_ok(), "trap handlers are set once");
+    SYSCALL.store(handlers.syscall as *mut (), Ordering::Relaxed);
 }
 
 pub(crate) fn handlers() -> Option<&'static Handlers> {
