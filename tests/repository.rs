@@ -51,6 +51,19 @@ const UNSAFE: &[&str] = &[
     "host/proxy/tests/",
 ];
 
+/// Modules of a crate that may be in circles of imports. Only ever fewer.
+const CIRCLES: &[(&str, usize)] = &[
+    ("abi", 6),
+    ("wire", 2),
+    ("qk/core", 30),
+    ("qk/hal", 11),
+    ("qk/kernel", 40),
+    ("pct", 0),
+    ("host/machine", 6),
+    ("host/proxy", 53),
+    ("host/yod", 8),
+];
+
 /// Longest source file; most are far shorter.
 const MOST_LINES: usize = 600;
 
@@ -122,6 +135,19 @@ fn crates_refuse_unsafe_by_themselves() {
             "{path} neither forbids nor denies unsafe_code"
         );
     }
+}
+
+#[test]
+fn modules_import_each_other_in_few_circles() {
+    let mut tight = Vec::new();
+    for (folder, most) in CIRCLES {
+        let found = source::cycles::of_crate(folder);
+        let count = found.len();
+        if count > *most {
+            tight.push(format!("{folder}: {count} modules, not {most}: {found:?}"));
+        }
+    }
+    assert!(tight.is_empty(), "{}", tight.join("\n"));
 }
 
 /// Lines above a block in which its argument begins.

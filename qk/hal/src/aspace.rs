@@ -4,7 +4,7 @@
 //! thing all address spaces share: the kernel half (PML4 slots 256..=511), fixed at boot, so it is copied once per root and never again.
 
 use crate::addr::Phys;
-use crate::cpu::local;
+use crate::cpu::local::local;
 use crate::mem;
 use abi::map;
 use core::arch::asm;

@@ -1,7 +1,7 @@
 //! The boot-time heap (talc): task contexts, per-CPU records, tables of the kernel. Nothing on a hot path allocates.
 
 use crate::addr::{Phys, PhysRange};
-use crate::boot::{self, frames};
+use crate::boot::{frames, kept};
 use crate::mem;
 use crate::sync::{Mutex, RawSpin};
 use abi::map::{DIRECT_MAP, PAGE};
@@ -25,7 +25,7 @@ pub fn give(range: PhysRange) {
     let range = range.whole_pages();
     // BOUND: at boot.
     assert!(
-        boot::free_memory()
+        kept::free_memory()
             .iter()
             .any(|free| free.holds(range.start, range.len_bytes())),
         "{range:?} is not free RAM"

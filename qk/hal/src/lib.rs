@@ -42,6 +42,8 @@ pub mod panic;
 #[cfg(target_os = "none")]
 pub mod serial;
 #[cfg(target_os = "none")]
+pub mod smp;
+#[cfg(target_os = "none")]
 pub mod sync;
 #[cfg(target_os = "none")]
 pub mod task;

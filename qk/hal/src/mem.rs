@@ -5,7 +5,8 @@
 //! against the pool, so a wrong address in the kernel's logic ends in a panic report and not in a broken heap.
 
 use crate::addr::{Phys, PhysRange};
-use crate::{boot, heap};
+use crate::boot::kept;
+use crate::heap;
 use abi::map::PAGE;
 use arrayvec::ArrayVec;
 use core::arch::asm;
@@ -50,7 +51,7 @@ pub fn add_to_pool(ranges: &[PhysRange]) {
     for range in ranges.iter().map(|range| range.whole_pages()) {
         // BOUND: the ranges of RAM, at boot.
         assert!(
-            boot::free_memory()
+            kept::free_memory()
                 .iter()
                 .any(|free| free.holds(range.start, range.len_bytes())),
             "{range:?} is not free RAM"

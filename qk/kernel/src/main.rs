@@ -64,7 +64,7 @@ fn main(boot: Boot) -> ! {
     let ram_bytes = free.ram_bytes();
     let pooled = host::init(&boot, &mut free);
     let config = host::config();
-    let (cpus, ranks) = (hal::cpu::expected(), config.ranks as u64);
+    let (cpus, ranks) = (hal::smp::expected(), config.ranks as u64);
     let with_shared = free.free_bytes();
     let shared_pool = (config.pool_bytes > 0).then(|| free.take_end(config.pool_bytes));
     let shared_bytes = with_shared - free.free_bytes();
@@ -122,7 +122,7 @@ fn main(boot: Boot) -> ! {
         events::pct_is_lost();
     }
     preempt::up();
-    hal::cpu::start_aps(run_core);
+    hal::smp::start_aps(run_core);
     host::show_clock();
     host::up(loaded.is_ok());
     run_core()

@@ -68,7 +68,7 @@ pub fn load(initrd: PhysRange, partition: PhysRange, zeroed: bool) -> Result<(),
     task.context()
         .begin(image.entry, STACK_TOP, Phys(aspace.root()), sched::ARRIVED);
     let _ = ASPACE.set(aspace); // loaded once
-    sched::start(task, None, 0, CoreSet::of(0, hal::cpu::expected()));
+    sched::start(task, None, 0, CoreSet::of(0, hal::smp::expected()));
     Ok(())
 }
 
