@@ -32,6 +32,8 @@ pub const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 /// Ours: a leaf without access (P clear) whose frame is kept, for PROT_NONE memory. Hardware ignores all bits of an entry whose P
 /// is clear.
 pub const PROT_NONE: u64 = 1 << 9;
+/// Ours: the entry points to a table. By this bit alone walks tell it from a leaf.
+pub const TABLE: u64 = 1 << 10;
 /// Ours: in an entry that points to a table, how many entries of that table are not empty, so that an emptied table is freed
 /// without reading its 512 entries. (§5.4.1: available to software in entries that point to tables, with protection keys on as well.)
 pub const COUNT: u64 = 0x3ff << COUNT_SHIFT;

@@ -1,5 +1,6 @@
 //! Reading the source tree: its files, and words in Rust code that are neither comment nor text.
 
+pub mod cycles;
 mod locks;
 pub mod loops;
 mod readmes;

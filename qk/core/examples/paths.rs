@@ -81,7 +81,7 @@ impl Machine for Node {
     fn table(self, frame: u64) -> Entries {
         Entries(&self.0[(frame / P) as usize])
     }
-    fn init_root(self, _: u64) {}
+    fn new_table(self, _: u64, _: Level) {}
     fn zero(self, _: u64, _: u64) {}
     fn copy(self, _: u64, _: u64, _: u64) {}
     fn rewrite(self, _: u64) {}

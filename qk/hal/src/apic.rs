@@ -4,9 +4,10 @@
 //! CPUID has them. QEMU's TCG has neither, KVM and current machines have both.
 
 use crate::addr::Phys;
+use crate::boot::kept;
 use crate::cpu::features::cpuid;
+use crate::time;
 use crate::vectors::{VEC_SPURIOUS, VEC_TIMER, Vector};
-use crate::{boot, time};
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use x86_64::instructions::port::Port;
 use x86_64::registers::model_specific::Msr;
@@ -88,7 +89,7 @@ fn read(register: Register) -> u32 {
 }
 
 fn write(register: Register, value: u32) {
-    // SAFETY: As in `read`. The values written are valid for their registers, so the MSRs do not fault; what they make the CPU
+    // SAFETY: 1. As in `read`. The values written are valid for their registers, so the MSRs do not fault; what they make the CPU
     //         do (take interrupts) is what the handlers are for.
     unsafe {
         match mode() {
@@ -102,17 +103,17 @@ fn write(register: Register, value: u32) {
 /// there are any.
 pub(crate) fn init_cpu() {
     let mut msr = MSR_APIC_BASE;
-    // SAFETY: Every 64-bit CPU has this MSR.
+    // SAFETY: 1. Every 64-bit CPU has this MSR.
     let base = unsafe { msr.read() };
     if mode() == OFF {
-        if boot::acpi().legacy.pics {
+        if kept::acpi().legacy.pics {
             mask_pics();
         }
         let x2 = base & APIC_BASE_X2 != 0 || has_x2apic();
         WINDOW.store(base & APIC_BASE_ADDRESS, Ordering::Relaxed);
         MODE.store(if x2 { X2APIC } else { XAPIC }, Ordering::Relaxed);
     }
-    // SAFETY: xAPIC first, then x2APIC: a valid transition from any state but x2APIC, which keeps both bits (§11.12.5).
+    // SAFETY: 1. xAPIC first, then x2APIC: a valid transition from any state but x2APIC, which keeps both bits (§11.12.5).
     unsafe {
         msr.write(base | APIC_BASE_ENABLE);
         if mode() == X2APIC {
@@ -145,7 +146,7 @@ pub(crate) fn init_cpu() {
 /// Masks the two 8259s, which firmware may have left open.
 fn mask_pics() {
     for port in [0x21, 0xa1] {
-        // SAFETY: The data ports of the 8259s, which no one else uses.
+        // SAFETY: 1. The data ports of the 8259s, which no one else uses.
         unsafe { Port::<u8>::new(port).write(0xff) };
     }
 }
@@ -171,7 +172,7 @@ fn command(to: u32, command: u32) {
     if mode() == X2APIC {
         // WRMSR to x2APIC is not ordered after earlier stores (§11.12.3): what the receiver is to see must be out.
         core::sync::atomic::fence(Ordering::SeqCst);
-        // SAFETY: A well-formed command; the receivers have handlers for all vectors.
+        // SAFETY: 1. A well-formed command. 2. The receivers have handlers for all vectors.
         unsafe { x2_msr(Register::Command).write(u64::from(to) << 32 | u64::from(command)) };
         return;
     }
@@ -242,7 +243,7 @@ pub fn timer_set(deadline_tsc: u64) {
     let ratio = TICKS_PER_TSC.load(Ordering::Relaxed);
     if ratio == 0 {
         // A deadline of 0 would disarm the timer.
-        // SAFETY: The MSR exists: without TSC-deadline support `time::init` has stored a ratio.
+        // SAFETY: 1. The MSR exists: without TSC-deadline support `time::init` has stored a ratio.
         unsafe { Msr::new(MSR_TSC_DEADLINE).write(deadline_tsc.max(1)) };
         return;
     }
@@ -264,7 +265,7 @@ pub fn device_fence() {
 /// Disarms the timer. An interrupt that is already pending still comes.
 pub fn timer_off() {
     if TICKS_PER_TSC.load(Ordering::Relaxed) == 0 {
-        // SAFETY: As in `timer_set`; 0 disarms.
+        // SAFETY: 1. As in `timer_set`; 0 disarms.
         unsafe { Msr::new(MSR_TSC_DEADLINE).write(0) };
     } else {
         write(Register::TimerInitial, 0);

@@ -1,59 +1,39 @@
 //! Address spaces as the CPU sees them: CR3 and the TLB.
 //!
-//! Walking and changing user page tables is pure logic in `qk/core` over pool memory; here is only what needs instructions, and the one
+//! Walking user page tables is pure logic in `qk/core`, changing them is `tables`; here is only what needs instructions, and the one
 //! thing all address spaces share: the kernel half (PML4 slots 256..=511), fixed at boot, so it is copied once per root and never again.
 
 use crate::addr::Phys;
-use crate::cpu::local;
-use crate::mem;
+use crate::cpu::local::local;
+use crate::tables;
 use abi::map;
 use core::arch::asm;
-use core::sync::atomic::{AtomicU64, Ordering};
-
-static KERNEL_ROOT: AtomicU64 = AtomicU64::new(0);
+use core::sync::atomic::Ordering;
 
 /// The root with nothing in the lower half.
 #[must_use]
 pub fn kernel_root() -> Phys {
-    Phys(KERNEL_ROOT.load(Ordering::Relaxed))
+    tables::kernel_root()
 }
 
 /// Boot's step from the early tables to the final ones.
 pub(crate) fn set_kernel_root(root: Phys) {
-    KERNEL_ROOT.store(root.0, Ordering::Relaxed);
+    tables::set_kernel_root(root);
     load(root);
 }
 
 /// Loads CR3 unconditionally.
 pub(crate) fn load(root: Phys) {
     local().root.store(root.0, Ordering::Relaxed);
-    // SAFETY: 1. Every root that gets here has the kernel half: the boot root, or one checked by `activate`.
+    // SAFETY: 1. Every root that gets here has the kernel half: the boot root, or one checked by `check_root` (rule 6).
     //         2. The lower half cannot be seen by kernel code except through `user`, which expects any mapping.
     unsafe { asm!("mov cr3, {}", in(reg) root.0, options(nostack, preserves_flags)) };
-}
-
-/// The first PML4 slot of the kernel half.
-const KERNEL_SLOTS: u64 = 256;
-
-/// Gives the zeroed pool frame `root` the kernel half.
-pub fn new_root(root: Phys) {
-    let table = mem::shared::<[AtomicU64; 512]>(root);
-    // BOUND: half a table, once in a root table.
-    for slot in KERNEL_SLOTS..512 {
-        table[slot as usize].store(kernel_entry(slot), Ordering::Relaxed);
-    }
-}
-
-/// The kernel root's PML4 entry `slot`.
-fn kernel_entry(slot: u64) -> u64 {
-    // SAFETY: The kernel root is a frame of the hardware layer, constant after boot and shown by the direct map.
-    unsafe { ((kernel_root().direct() + slot * 8) as *const u64).read() }
 }
 
 /// Loads `root` on this CPU; flushes the TLB.
 ///
 /// # Panics
-/// When `root` is neither [`kernel_root`] nor a frame prepared by [`new_root`].
+/// When `root` is neither [`kernel_root`] nor a root table ([`Table::new`](tables::Table::new)).
 pub fn activate(root: Phys) {
     check_root(root);
     load(root);
@@ -68,15 +48,8 @@ pub fn active() -> Phys {
 
 /// Panics unless `root` has the kernel half: without it the next instruction would be the last.
 pub(crate) fn check_root(root: Phys) {
-    let slots = [map::DIRECT_MAP, map::KSTACKS, map::KERNEL_BASE]
-        .map(|address| address >> map::SLOT_SHIFT & 511);
-    // BOUND: three slots.
-    let whole = root == kernel_root()
-        || slots
-            .iter()
-            .all(|&slot| mem::read_u64(root + slot * 8) == kernel_entry(slot));
     assert!(
-        whole && root.is_aligned(map::PAGE),
+        tables::is_root(root),
         "{root:?} is not the root of an address space"
     );
 }
@@ -99,7 +72,7 @@ pub fn flush(start: u64, end: u64) {
 /// Drops this CPU's translation of the page at `va`, and what it caches of the tables that lead there (Intel SDM vol. 3
 /// §4.10.4.1; AMD APM vol. 2 §5.5.2, with EFER.TCE clear).
 fn flush_page(va: u64) {
-    // SAFETY: Forgetting a translation is harmless.
+    // SAFETY: 1. Forgetting a translation is harmless: the tables still say what may be seen (rule 6).
     unsafe { asm!("invlpg [{}]", in(reg) va, options(nostack, preserves_flags)) };
 }
 

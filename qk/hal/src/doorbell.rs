@@ -6,8 +6,8 @@
 
 use crate::addr::Phys;
 use crate::pci::{self, Config, Device};
+use crate::smp;
 use crate::vectors::VEC_DOORBELL;
-use crate::{cpu, pci::COMMAND};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 const VENDOR: u16 = 0x1af4;
@@ -33,17 +33,12 @@ static REGISTERS: AtomicU64 = AtomicU64::new(0);
 /// Bytes of the registers that are used.
 const REGISTER_BYTES: u64 = 16;
 
-/// Finds the device and directs its vectors: i to core i, as [`cpu::start_aps`] numbers them. Returns how many cores the host can ring;
+/// Finds the device and directs its vectors: i to core i, as [`smp::start_aps`] numbers them. Returns how many cores the host can ring;
 /// 0 when there is no device.
 pub fn init() -> usize {
     let Some(device) = pci::find(VENDOR, DEVICE) else {
         return 0;
     };
-    // Base addresses are moved only while nothing is decoded.
-    device.write(
-        COMMAND,
-        device.read(COMMAND) & 0xffff & !pci::COMMAND_MEMORY,
-    );
     let found = (
         device.memory(0, 0, REGISTER_BYTES),
         device.capability(CAPABILITY_MSIX),
@@ -68,7 +63,7 @@ pub fn init() -> usize {
 fn direct(table: Phys, entries: usize) -> usize {
     let (mut directed, mut out_of_reach) = (0, 0);
     // BOUND: the CPUs, at boot.
-    for (index, cpu) in cpu::cpus().iter().enumerate().take(entries) {
+    for (index, cpu) in smp::cpus().iter().enumerate().take(entries) {
         // Messages carry 8 bits of an id; their entries stay masked, as they are after reset.
         let Some(destination) = u8::try_from(cpu.apic_id).ok().filter(|&id| id != ALL_CPUS) else {
             out_of_reach += 1;

@@ -1,12 +1,11 @@
 //! The boot-time heap (talc): task contexts, per-CPU records, tables of the kernel. Nothing on a hot path allocates.
 
 use crate::addr::{Phys, PhysRange};
-use crate::boot::{self, frames};
-use crate::mem;
-use crate::sync::{Mutex, RawSpin};
+use crate::boot::frames;
+use crate::ram;
+use crate::sync::RawSpin;
 use abi::map::{DIRECT_MAP, PAGE};
 use alloc::boxed::Box;
-use arrayvec::ArrayVec;
 use core::alloc::{GlobalAlloc, Layout};
 use talc::TalcLock;
 use talc::source::Manual;
@@ -14,29 +13,15 @@ use talc::source::Manual;
 #[global_allocator]
 static HEAP: TalcLock<RawSpin, Manual> = TalcLock::new(Manual);
 
-/// Ranges that were given; few, because it happens at boot.
-static GIVEN: Mutex<ArrayVec<PhysRange, 8>> = Mutex::new(ArrayVec::new_const());
-
-/// Gives whole pages of free RAM to the heap, for good.
+/// Gives whole pages of free RAM to the heap, for good, before other CPUs run.
 ///
 /// # Panics
-/// When the range is not free RAM of the boot information, or was given before, to the heap or to the pool.
+/// When other CPUs run already, and when the range is not free RAM of the boot information, or is in use already.
 pub fn give(range: PhysRange) {
     let range = range.whole_pages();
-    // BOUND: at boot.
-    assert!(
-        boot::free_memory()
-            .iter()
-            .any(|free| free.holds(range.start, range.len_bytes())),
-        "{range:?} is not free RAM"
-    );
-    assert!(
-        !overlaps(range) && !mem::overlaps(range),
-        "{range:?} is in use already"
-    );
-    GIVEN.lock().push(range);
-    // SAFETY: 1. The range is RAM that holds no Rust object yet: free after boot, not heap, not pool (asserted above).
-    //         2. The direct map shows it for good, and nothing else reaches it: `mem` refuses ranges that overlap the heap.
+    ram::claim(range);
+    // SAFETY: 1. The range is free RAM that was just claimed: it holds no Rust object, and nothing else reaches it (rule 2).
+    //         2. The direct map shows it for good.
     let claimed = unsafe {
         HEAP.lock()
             .claim(range.start.direct() as *mut u8, range.len_bytes() as usize)
@@ -44,17 +29,11 @@ pub fn give(range: PhysRange) {
     assert!(claimed.is_some(), "{range:?} is too small for a heap");
 }
 
-/// Whether the heap holds a byte of `range`.
-pub(crate) fn overlaps(range: PhysRange) -> bool {
-    // BOUND: the ranges that were given, at boot.
-    GIVEN.lock().iter().any(|given| given.overlaps(range))
-}
-
 /// A box, or `None` when the heap has no room for it.
 pub fn try_box<T>(value: T) -> Option<Box<T>> {
     let layout = Layout::new::<T>();
     assert!(layout.size() > 0, "a box of nothing needs no heap");
-    // SAFETY: The layout has a size greater than zero; null is handled.
+    // SAFETY: 1. The layout has a size greater than zero. 2. Null is handled.
     let memory = unsafe { HEAP.alloc(layout) }.cast::<T>();
     if memory.is_null() {
         return None;
@@ -76,7 +55,7 @@ pub(crate) fn frames(count: u64) -> Option<Phys> {
     let Ok(layout) = Layout::from_size_align((count * PAGE) as usize, PAGE as usize) else {
         unreachable!("a few pages are a valid layout")
     };
-    // SAFETY: The layout has a size greater than zero; null is handled.
+    // SAFETY: 1. The layout has a size greater than zero. 2. Null is handled.
     let memory = unsafe { HEAP.alloc_zeroed(layout) };
     (!memory.is_null()).then(|| Phys(memory as u64 - DIRECT_MAP))
 }

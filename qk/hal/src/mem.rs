@@ -1,11 +1,11 @@
-//! Pool memory: all RAM that holds no Rust object. User pages, page tables, the areas shared with the host.
+//! Pool memory: the RAM that holds no Rust object and no page table. User pages, the areas shared with the host.
 //!
-//! Its contents belong to programs, to the CPU's page walker or to the host, any of which may change them at any moment, so it is
+//! Its contents belong to programs or to the host, either of which may change them at any moment, so it is
 //! never seen through a plain reference: only through the copying accessors here, or as records made of atomics. Every access is checked
 //! against the pool, so a wrong address in the kernel's logic ends in a panic report and not in a broken heap.
 
 use crate::addr::{Phys, PhysRange};
-use crate::{boot, heap};
+use crate::ram;
 use abi::map::PAGE;
 use arrayvec::ArrayVec;
 use core::arch::asm;
@@ -18,47 +18,51 @@ pub const MAX_POOL_RANGES: usize = crate::ranges::ROOM + 1;
 /// One range; empty until [`add_to_pool`].
 struct Slot {
     start: AtomicU64,
-    end: AtomicU64,
+    len_bytes: AtomicU64,
+}
+
+impl Slot {
+    #[inline]
+    fn range(&self) -> PhysRange {
+        let start = Phys(self.start.load(Ordering::Relaxed));
+        PhysRange::new(start, self.len_bytes.load(Ordering::Relaxed))
+    }
+
+    /// As [`PhysRange::holds`], with less to do.
+    #[inline]
+    fn holds(&self, at: Phys, len_bytes: u64) -> bool {
+        let offset = at.0.wrapping_sub(self.start.load(Ordering::Relaxed));
+        let all = self.len_bytes.load(Ordering::Relaxed);
+        offset <= all && len_bytes <= all - offset
+    }
 }
 
 /// Largest range first, so that nearly every check is settled by the first comparison.
 static POOL: [Slot; MAX_POOL_RANGES] = [const {
     Slot {
         start: AtomicU64::new(0),
-        end: AtomicU64::new(0),
+        len_bytes: AtomicU64::new(0),
     }
 }; MAX_POOL_RANGES];
 
 /// The ranges of the pool.
 fn pool() -> impl Iterator<Item = PhysRange> {
-    let ranges = POOL.iter().map(|slot| PhysRange {
-        start: Phys(slot.start.load(Ordering::Relaxed)),
-        end: Phys(slot.end.load(Ordering::Relaxed)),
-    });
-    ranges.filter(|range| range.start < range.end)
+    POOL.iter()
+        .map(Slot::range)
+        .filter(|range| !range.is_empty())
 }
 
 /// Adds the whole pages of `ranges` to the pool, before other CPUs run.
 ///
 /// # Panics
-/// On more than [`MAX_POOL_RANGES`] ranges in all, and when a range is not free RAM of the boot information, touches the heap or
-/// is in the pool already.
+/// On more than [`MAX_POOL_RANGES`] ranges in all, when other CPUs run already, and when a range is not free RAM of the boot
+/// information, or is in use already.
 pub fn add_to_pool(ranges: &[PhysRange]) {
     // BOUND: MAX_POOL_RANGES, at boot; so all below.
     let mut sorted: ArrayVec<PhysRange, MAX_POOL_RANGES> = pool().collect();
     // BOUND: MAX_POOL_RANGES, at boot.
     for range in ranges.iter().map(|range| range.whole_pages()) {
-        // BOUND: the ranges of RAM, at boot.
-        assert!(
-            boot::free_memory()
-                .iter()
-                .any(|free| free.holds(range.start, range.len_bytes())),
-            "{range:?} is not free RAM"
-        );
-        assert!(
-            !heap::overlaps(range) && !overlaps(range),
-            "{range:?} is in use already"
-        );
+        ram::claim(range);
         assert!(!sorted.is_full(), "too many pool ranges");
         sorted.push(range);
     }
@@ -67,27 +71,21 @@ pub fn add_to_pool(ranges: &[PhysRange]) {
     // BOUND: MAX_POOL_RANGES, at boot.
     for (slot, range) in POOL.iter().zip(sorted) {
         slot.start.store(range.start.0, Ordering::Relaxed);
-        slot.end.store(range.end.0, Ordering::Relaxed);
+        slot.len_bytes.store(range.len_bytes(), Ordering::Relaxed);
     }
 }
 
 /// Whether `[at, at + len_bytes)` is pool memory, within one range.
+#[inline]
 #[must_use]
 pub fn in_pool(at: Phys, len_bytes: u64) -> bool {
-    // BOUND: MAX_POOL_RANGES; nearly always the first.
-    POOL.iter().any(|slot| {
-        let range = PhysRange {
-            start: Phys(slot.start.load(Ordering::Relaxed)),
-            end: Phys(slot.end.load(Ordering::Relaxed)),
-        };
-        range.holds(at, len_bytes)
-    })
+    POOL[0].holds(at, len_bytes) || in_others(at, len_bytes)
 }
 
-/// Whether the pool shares a byte with `range`.
-pub(crate) fn overlaps(range: PhysRange) -> bool {
+#[inline(never)]
+fn in_others(at: Phys, len_bytes: u64) -> bool {
     // BOUND: MAX_POOL_RANGES.
-    pool().any(|part| part.overlaps(range))
+    POOL[1..].iter().any(|slot| slot.holds(at, len_bytes))
 }
 
 /// Where the direct map shows `[at, at + len_bytes)`, which must be pool memory.
@@ -109,7 +107,7 @@ fn outside(at: Phys, len_bytes: u64) -> ! {
 fn word(at: Phys) -> &'static AtomicU64 {
     let pointer = pointer(at, 8);
     assert!(at.is_aligned(8), "{at:?} is not aligned");
-    // SAFETY: 1. Pool memory: mapped for ever by the direct map, no Rust object but shared records, which are atomics too.
+    // SAFETY: 1. Pool memory (rule 2): mapped for ever by the direct map, no Rust object but shared records, which are atomics too.
     //         2. Aligned (asserted).
     unsafe { AtomicU64::from_ptr(pointer.cast()) }
 }
@@ -129,9 +127,17 @@ pub fn write_u64(at: Phys, value: u64) {
 
 /// Zeroes `[at, at + len_bytes)`.
 pub fn zero(at: Phys, len_bytes: u64) {
-    let to = pointer(at, len_bytes);
-    // SAFETY: 1. The bytes are pool memory (checked). 2. DF is clear in the kernel. 3. `rep stosq` beats `stosb` eight to one
-    //         under emulation (each iteration is an instruction).
+    // SAFETY: 1. The bytes are pool memory (checked; rule 2).
+    unsafe { clear(pointer(at, len_bytes), len_bytes) };
+}
+
+/// Zeroes bytes that may be shared with others.
+///
+/// # Safety
+/// 1. They must be mapped, and hold no Rust object but atomics.
+pub(crate) unsafe fn clear(to: *mut u8, len_bytes: u64) {
+    // SAFETY: 1. The caller's promise. 2. DF is clear in the kernel. 3. `rep stosq` beats `stosb` eight to one under emulation
+    //            (each iteration is an instruction).
     unsafe {
         asm!(
             "rep stosq",
@@ -151,7 +157,7 @@ pub fn zero(at: Phys, len_bytes: u64) {
 pub fn zero_interruptibly(at: Phys, len_bytes: u64) {
     let to = pointer(at, len_bytes);
     debug_assert!(len_bytes.is_multiple_of(8));
-    // SAFETY: 1. The bytes are pool memory (checked). 2. DF is clear in the kernel. 3. Interrupt handlers save every register they
+    // SAFETY: 1. The bytes are pool memory (checked; rule 2). 2. DF is clear in the kernel. 3. Interrupt handlers save every register they
     //         change (traps::entry) and return here, where RCX and RDI say how far it has come.
     // The `nop` is what `sti` delays interrupts by: QEMU leaves its translated code after each turn of an instruction that is,
     // and takes five times as long.
@@ -173,7 +179,7 @@ pub fn zero_interruptibly(at: Phys, len_bytes: u64) {
 pub fn rewrite(at: Phys, len_bytes: u64) {
     assert!(at.is_aligned(8) && len_bytes.is_multiple_of(8) && len_bytes > 0);
     let start = pointer(at, len_bytes);
-    // SAFETY: 1. The bytes are pool memory (checked), and not empty. 2. Nothing changes. (Not `fetch_or`: compilers make a load of
+    // SAFETY: 1. The bytes are pool memory (checked; rule 2), and not empty. 2. Nothing changes. (Not `fetch_or`: compilers make a load of
     //         one that changes nothing.)
     unsafe {
         asm!(
@@ -191,7 +197,7 @@ pub fn rewrite(at: Phys, len_bytes: u64) {
 
 /// Copies `len_bytes` within the pool, upwards: overlapping ranges are right only when `to` is below `from`.
 pub fn copy(to: Phys, from: Phys, len_bytes: u64) {
-    // SAFETY: Both ranges are pool memory (checked).
+    // SAFETY: 1. Both ranges are pool memory (checked), which holds no Rust object (rule 2).
     unsafe {
         copy_words(
             pointer(to, len_bytes),
@@ -203,13 +209,13 @@ pub fn copy(to: Phys, from: Phys, len_bytes: u64) {
 
 /// Copies pool memory at `from` into `to`.
 pub fn copy_in(to: &mut [u8], from: Phys) {
-    // SAFETY: `from` is pool memory (checked), which no slice of the kernel overlaps.
+    // SAFETY: 1. `from` is pool memory (checked), which no slice of the kernel overlaps (rule 2).
     unsafe { copy_words(to.as_mut_ptr(), pointer(from, to.len() as u64), to.len()) }
 }
 
 /// Copies `from` into pool memory at `to`.
 pub fn copy_out(to: Phys, from: &[u8]) {
-    // SAFETY: As in `copy_in`.
+    // SAFETY: 1. `to` is pool memory (checked), which no slice of the kernel overlaps (rule 2).
     unsafe { copy_words(pointer(to, from.len() as u64), from.as_ptr(), from.len()) }
 }
 
@@ -218,7 +224,7 @@ pub fn copy_out(to: Phys, from: &[u8]) {
 /// # Safety
 /// Both ranges must be mapped, and `to` must be pool memory or exclusively borrowed.
 unsafe fn copy_words(to: *mut u8, from: *const u8, len_bytes: usize) {
-    // SAFETY: The caller's promise; DF is clear in the kernel.
+    // SAFETY: 1. The caller's promise. 2. DF is clear in the kernel.
     unsafe {
         asm!(
             "rep movsq",
@@ -241,8 +247,6 @@ pub unsafe trait Shared: FromBytes + KnownLayout {}
 
 // SAFETY: 1. It is one.
 unsafe impl Shared for AtomicU64 {}
-// SAFETY: 1. As above: a page table.
-unsafe impl Shared for [AtomicU64; 512] {}
 // SAFETY: 1. All records of crate `wire` consist of words, each an atomic.
 unsafe impl Shared for wire::boot::Header {}
 // SAFETY: 1. As above.
@@ -273,7 +277,7 @@ pub fn shared<T: Shared>(at: Phys) -> &'static T {
         record.is_aligned() && (align_of::<T>() as u64) <= PAGE,
         "{at:?} is not aligned"
     );
-    // SAFETY: 1. Pool memory: mapped for ever, in bounds (checked), aligned (asserted).
+    // SAFETY: 1. Pool memory (rule 2): mapped for ever, in bounds (checked), aligned (asserted).
     //         2. Any bytes are a `T` (FromBytes), and a `T` of atomics may change under a shared reference (Shared).
     unsafe { &*record }
 }

@@ -149,7 +149,7 @@ fn backtrace(rip: u64, mut rbp: u64) -> ArrayVec<u64, MAX_BACKTRACE> {
 
 fn frame_pointer() -> u64 {
     let rbp;
-    // SAFETY: Reading a register.
+    // SAFETY: 1. Reading a register.
     unsafe {
         core::arch::asm!("mov {}, rbp", out(reg) rbp, options(nomem, nostack, preserves_flags))
     };

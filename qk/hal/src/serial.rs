@@ -45,7 +45,7 @@ impl log::Log for Logger {
         let _ = writeln!(
             PORT.lock(),
             "[{}] {level:5} {}",
-            crate::cpu::id(),
+            crate::cpu::local::id(),
             record.args()
         );
     }
@@ -55,7 +55,7 @@ impl log::Log for Logger {
 
 /// Installs the logger, on COM1 if there is to be one. A machine without runs on silently.
 pub(crate) fn init(com1: bool) {
-    // SAFETY: COM1's ports belong to this driver alone (no other module names them).
+    // SAFETY: 1. COM1's ports belong to this driver alone (no other module names them).
     let port = com1.then(|| unsafe { Uart16550::new_port(COM1) });
     if let Some(Ok(mut uart)) = port {
         let config = Config {

@@ -82,7 +82,7 @@ impl<T> Once<T> {
         {
             return Err(value);
         }
-        // SAFETY: EMPTY -> BUSY happens once and we did it, so nothing else touches the value until FULL.
+        // SAFETY: 1. EMPTY -> BUSY happens once and we did it, so nothing else touches the value until FULL.
         unsafe { (*self.value.get()).write(value) };
         self.state.store(FULL, Ordering::Release);
         Ok(())
@@ -94,7 +94,7 @@ impl<T> Once<T> {
         if self.state.load(Ordering::Acquire) != FULL {
             return None;
         }
-        // SAFETY: FULL means initialised, and it is never written again.
+        // SAFETY: 1. FULL means initialised, and it is never written again.
         Some(unsafe { (*self.value.get()).assume_init_ref() })
     }
 }

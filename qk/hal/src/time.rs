@@ -2,7 +2,8 @@
 
 mod hpet;
 
-use crate::{apic, boot};
+use crate::apic;
+use crate::boot::kept;
 use core::sync::atomic::{AtomicU64, Ordering};
 use raw_cpuid::CpuId;
 use x86_64::instructions::port::Port;
@@ -30,7 +31,7 @@ static TSC_HZ: AtomicU64 = AtomicU64::new(0);
 #[inline]
 #[must_use]
 pub fn tsc() -> u64 {
-    // SAFETY: RDTSC only reads.
+    // SAFETY: 1. RDTSC only reads.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
@@ -100,7 +101,7 @@ fn guess() -> u64 {
 
 /// Measures against the ACPI timer, else the HPET, else the PIT, whichever there is and runs.
 fn measure() -> Option<u64> {
-    let facts = boot::acpi();
+    let facts = kept::acpi();
     let by_pm_timer = || wait_pm_timer(facts.pm_timer_port?);
     let by_hpet = || hpet::wait(facts.hpet?);
     let by_pit = || facts.legacy.pc.then(wait_pit).flatten();
@@ -137,7 +138,7 @@ fn wait_counter(mut read: impl FnMut() -> u64, mask: u64, clock_hz: u64) -> Opti
 
 fn wait_pm_timer(port: u16) -> Option<u64> {
     let mut timer = Port::<u32>::new(port);
-    // SAFETY: The firmware names this port as the timer; reading it has no side effect.
+    // SAFETY: 1. The firmware names this port as the timer. 2. Reading it has no side effect.
     let read = || unsafe { timer.read() }.into();
     wait_counter(read, PM_TIMER_MASK, PM_TIMER_HZ)
 }
@@ -149,7 +150,7 @@ fn wait_pit() -> Option<u64> {
         Port::<u8>::new(0x43),
         Port::<u8>::new(0x42),
     );
-    // SAFETY: The machine is a PC. PIT channel 2 drives the PC speaker, which is kept off; nothing else uses these ports.
+    // SAFETY: 1. The machine is a PC. PIT channel 2 drives the PC speaker, which is kept off; nothing else uses these ports.
     unsafe {
         let old = gate.read();
         gate.write(old & !2 | 1);

@@ -43,7 +43,7 @@ macro_rules! guarded {
         let mut failed = 1u64;
         // SAFETY: 1. The address is a `User`'s, so the instruction cannot reach the kernel half (module docs); another operand in
         //            memory is the kernel's own, and valid.
-        //         2. A fault continues at 4 with `failed` still 1.
+        //         2. A fault continues at 4 with `failed` still 1 (rule 4).
         unsafe {
             asm!(
                 open!(),
@@ -66,7 +66,7 @@ macro_rules! guarded {
 /// # Errors
 /// [`Fault`] when a byte is not readable.
 pub fn copy_in(to: &mut [u8], from: User) -> Result<(), Fault> {
-    // SAFETY: `to` is exclusively borrowed; the other side may fault.
+    // SAFETY: 1. `to` is exclusively borrowed. 2. The other side is a `User`'s, and may fault (rule 4).
     unsafe { copy(to.as_mut_ptr() as u64, from.addr(), to.len()) }
 }
 
@@ -75,7 +75,7 @@ pub fn copy_in(to: &mut [u8], from: User) -> Result<(), Fault> {
 /// # Errors
 /// [`Fault`] when a byte is not writable.
 pub fn copy_out(to: User, from: &[u8]) -> Result<(), Fault> {
-    // SAFETY: `from` is borrowed; the other side may fault.
+    // SAFETY: 1. `from` is borrowed. 2. The other side is a `User`'s, and may fault (rule 4).
     unsafe { copy(to.addr(), from.as_ptr() as u64, from.len()) }
 }
 
@@ -84,7 +84,7 @@ pub fn copy_out(to: User, from: &[u8]) -> Result<(), Fault> {
 /// # Errors
 /// [`Fault`] when one is not readable.
 pub fn copy_in_words(to: &mut [u64], from: User) -> Result<(), Fault> {
-    // SAFETY: `to` is exclusively borrowed; the other side may fault.
+    // SAFETY: 1. `to` is exclusively borrowed. 2. The other side is a `User`'s, and may fault (rule 4).
     unsafe { copy_words(to.as_mut_ptr() as u64, from.addr(), to.len()) }
 }
 
@@ -106,9 +106,9 @@ pub fn read_words_to<const N: usize>(
     to: &mut MaybeUninit<[u64; N]>,
     from: User,
 ) -> Result<&[u64; N], Fault> {
-    // SAFETY: `to` is exclusively borrowed, and has room for them; the other side may fault.
+    // SAFETY: 1. `to` is exclusively borrowed, and has room for them. 2. The other side is a `User`'s, and may fault (rule 4).
     unsafe { copy_words(to.as_mut_ptr() as u64, from.addr(), N) }?;
-    // SAFETY: All are written: there was no fault.
+    // SAFETY: 1. All are written: there was no fault.
     Ok(unsafe { to.assume_init_ref() })
 }
 
@@ -117,7 +117,7 @@ pub fn read_words_to<const N: usize>(
 /// # Errors
 /// [`Fault`] when one is not writable.
 pub fn copy_out_words(to: User, from: &[u64]) -> Result<(), Fault> {
-    // SAFETY: `from` is borrowed; the other side may fault.
+    // SAFETY: 1. `from` is borrowed. 2. The other side is a `User`'s, and may fault (rule 4).
     unsafe { copy_words(to.addr(), from.as_ptr() as u64, from.len()) }
 }
 
@@ -202,7 +202,8 @@ pub fn copy_between(to: User, from: User, len_bytes: u64) -> u64 {
 /// [`Fault`] when a byte is not writable; those before it may be zero by then.
 pub fn zero(to: User, len_bytes: u64) -> Result<(), Fault> {
     let mut failed = 1u64;
-    // SAFETY: As in `copy`; only the user side exists.
+    // SAFETY: 1. The address is a `User`'s: no byte of the kernel half is reached (module docs). 2. Faults continue at 4 (rule 4).
+    //         3. DF is clear in the kernel.
     unsafe {
         asm!(
             open!(),
@@ -305,7 +306,7 @@ pub(crate) fn xsave(
     const CLEARED_WORDS: usize = (HEADER + HEADER_BYTES - CLEARED) / 8;
     let mut failed = 1u64;
     // SAFETY: 1. The address is a `User`'s, so no instruction can reach the kernel half (module docs).
-    //         2. A fault continues at 4 with `failed` still 1. 3. DF is clear in the kernel.
+    //         2. A fault continues at 4 with `failed` still 1 (rule 4). 3. DF is clear in the kernel.
     unsafe {
         asm!(
             open!(),

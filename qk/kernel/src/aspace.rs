@@ -1,13 +1,13 @@
 //! Address spaces on this machine: `qk_core::aspace` over pool memory, CR3 and the rank's region log.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 
 use abi::control::HostOp;
 use hal::addr::Phys;
 use qk_core::aspace::Machine;
 use qk_core::page::PageSize;
-use qk_core::paging::entry::Entry;
-use qk_core::paging::{GROUP, Table};
+use qk_core::paging::Table;
+use qk_core::paging::entry::{Entry, Level};
 use qk_core::signals::Signal;
 use wire::region_log::Change;
 
@@ -26,102 +26,111 @@ pub const REGIONS: usize = 8192;
 /// rest is for the proxy itself.
 pub const PIECES: usize = 65_530 - 2 * REGIONS - 1_146;
 
+/// Work of emptying a new table, in instructions.
+const TABLE_WORK: u32 = 600;
+
 /// Whose address space it is; `None`: the PCT's, which no proxy maps.
 #[derive(Clone, Copy)]
 pub struct Owner(pub Option<&'static Rank>);
 
-/// A page table in pool memory.
+/// A page table, as `qk_core` works on it.
 #[derive(Clone, Copy)]
-pub struct PoolTable(&'static [AtomicU64; 512]);
+pub struct PageTable(hal::tables::Table);
 
-impl PoolTable {
+impl PageTable {
     /// The table in `frame`.
     #[inline]
-    pub fn at(frame: u64) -> PoolTable {
-        PoolTable(hal::mem::shared(Phys(frame)))
+    pub fn at(frame: u64) -> PageTable {
+        PageTable(hal::tables::Table::at(Phys(frame)))
     }
 
-    /// Entries side by side: a fixed number, so that looking at them all needs no loop.
+    /// The table that entry `index` points to, or the one that `entry` did when it was read there.
     #[inline]
-    fn group(&self, first: usize) -> &[AtomicU64; GROUP] {
-        let group = self.0[first..].first_chunk();
-        group.expect("a group lies in its table")
+    pub fn below(&self, index: usize, entry: Entry) -> PageTable {
+        let below = self.0.below(index).map(PageTable);
+        below.unwrap_or_else(|| PageTable::at(entry.address()))
     }
 }
 
-impl Table for PoolTable {
+impl Table for PageTable {
     #[inline]
     fn get(&self, index: usize) -> Entry {
-        Entry(self.0[index].load(Ordering::Relaxed))
+        Entry(self.0.get(index))
     }
 
     #[inline]
     fn bits_of_group(&self, first: usize) -> u64 {
         // BOUND: GROUP.
-        self.group(first)
-            .iter()
-            .fold(0, |bits, entry| bits | entry.load(Ordering::Relaxed))
+        self.0.group(first).fold(0, |bits, entry| bits | entry)
     }
 
     #[inline]
-    fn set_group(&self, first: usize, leaf: Entry, step: u64) {
-        // BOUND: GROUP.
-        for (i, entry) in self.group(first).iter().enumerate() {
-            entry.store(leaf.0 + i as u64 * step, Ordering::Relaxed);
-        }
+    fn set(&self, index: usize, entry: Entry) {
+        self.0.set(index, entry.0);
     }
 
     #[inline]
-    fn take_group(&self, first: usize, leaf: Entry, step: u64) -> usize {
-        let mut next = leaf.0;
-        let is_taken = |entry: &AtomicU64| {
-            let taken = entry.compare_exchange(next, 0, Ordering::SeqCst, Ordering::SeqCst);
-            next += step;
-            taken.is_ok()
-        };
-        let group = self.group(first);
-        // BOUND: GROUP.
-        group
-            .iter()
-            .map(is_taken)
-            .position(|taken| !taken)
-            .unwrap_or(GROUP)
+    fn set_leaves(&self, first: usize, count: usize, leaf: Entry, _: Level) {
+        self.0.set_leaves(first, count, leaf.0);
+    }
+
+    #[inline]
+    fn clear_group(&self, first: usize) {
+        self.0.clear_group(first);
+    }
+
+    #[inline]
+    fn set_count(&self, index: usize, _: Entry, count: u64) {
+        self.0.set_count(index, count);
+    }
+
+    #[inline]
+    fn note(&self, index: usize, frame: u64) {
+        self.0.note(index, Phys(frame));
+    }
+
+    #[inline]
+    fn take_groups(&self, first: usize, groups: usize, leaf: Entry, _: Level) -> usize {
+        self.0.take_groups(first, groups, leaf.0)
     }
 
     #[inline]
     fn differences_of_group(&self, first: usize, leaf: Entry, step: u64) -> u64 {
-        let difference = |(i, entry): (usize, &AtomicU64)| {
-            entry.load(Ordering::Relaxed) ^ (leaf.0 + i as u64 * step)
+        let mut next = leaf.0;
+        let difference = |entry: u64| {
+            let difference = entry ^ next;
+            next = next.wrapping_add(step);
+            difference
         };
-        let all = self.group(first).iter().enumerate().map(difference);
+        let all = self.0.group(first).map(difference);
         // BOUND: GROUP.
         all.fold(0, |bits, difference| bits | difference)
     }
 
     #[inline]
-    fn set(&self, index: usize, entry: Entry) {
-        self.0[index].store(entry.0, Ordering::Relaxed);
-    }
-
-    #[inline]
     fn exchange(&self, index: usize, current: Entry, new: Entry) -> Result<(), Entry> {
-        self.0[index]
-            .compare_exchange(current.0, new.0, Ordering::SeqCst, Ordering::SeqCst)
-            .map(|_| ())
-            .map_err(Entry)
+        self.0.exchange(index, current.0, new.0).map_err(Entry)
     }
 }
 
+const _: () = assert!(qk_core::paging::GROUP == hal::tables::GROUP);
+
 impl Machine for Owner {
-    type Table = PoolTable;
+    type Table = PageTable;
 
     #[inline]
-    fn table(self, frame: u64) -> PoolTable {
-        PoolTable::at(frame)
+    fn table(self, frame: u64) -> PageTable {
+        PageTable::at(frame)
     }
 
-    fn init_root(self, root: u64) {
-        hal::aspace::new_root(Phys(root));
+    #[inline]
+    fn below(self, table: &PageTable, index: usize, entry: Entry) -> PageTable {
+        table.below(index, entry)
+    }
+
+    fn new_table(self, frame: u64, level: Level) {
+        preempt::point(TABLE_WORK);
+        let _ = hal::tables::Table::new(Phys(frame), level);
     }
 
     fn zero(self, pa: u64, len_bytes: u64) {

@@ -58,6 +58,7 @@ pub fn halt(
 }
 
 /// Copies the registers of the running thread to the rank's record.
+#[inline(never)] // Its image is a quarter of the stack, as that of `load`.
 fn show(thread: &Thread, f: &UserFrame, nr: Option<u64>) {
     let record = thread.rank.host.shown_registers();
     let (fs_base, gs_base) = (hal::task::fs_base(), hal::task::gs_base());
@@ -96,14 +97,14 @@ fn show(thread: &Thread, f: &UserFrame, nr: Option<u64>) {
     for (to, from) in record.general.iter().zip(general) {
         to.put(from);
     }
-    thread.task.context().with_fpu(|image, states| {
-        record.states.put(states);
-        record.put_fpu(image);
-        false
-    });
+    let mut image = [0; FPU_BYTES];
+    let (len_bytes, states) = thread.task.context().read_fpu(&mut image);
+    record.states.put(states);
+    record.put_fpu(&image[..len_bytes]);
 }
 
 /// Takes the registers of the running thread from the proxy's record; segments stay, and bases that cannot be.
+#[inline(never)]
 fn load(thread: &Thread, f: &mut UserFrame) {
     let record = thread.rank.host.given_registers();
     let words = record.general.each_ref().map(Word::peek);
@@ -135,12 +136,9 @@ fn load(thread: &Thread, f: &mut UserFrame) {
         let _ = hal::task::set_gs_base(gs_base);
     }
     f.return_fully();
-    thread.task.context().with_fpu(|image, _| {
-        let mut bytes = [0; FPU_BYTES];
-        let len_bytes = record.get_fpu(&mut bytes).min(image.len());
-        image[..len_bytes].copy_from_slice(&bytes[..len_bytes]);
-        true
-    });
+    let mut image = [0; FPU_BYTES];
+    let len_bytes = record.get_fpu(&mut image);
+    thread.task.context().write_fpu(&image[..len_bytes]);
 }
 
 /// Writes a page of the rank's memory once more.

@@ -51,6 +51,7 @@ mod windows;
 mod xpmem;
 
 use abi::map::{PAGE, PAGE_2M};
+use hal::addr::PhysRange;
 use hal::boot::Boot;
 use hal::panic::PanicReport;
 use hal::traps::Handlers;
@@ -65,7 +66,7 @@ fn main(boot: Boot) -> ! {
     let ram_bytes = free.ram_bytes();
     let pooled = host::init(&boot, &mut free);
     let config = host::config();
-    let (cpus, ranks) = (hal::cpu::expected(), config.ranks as u64);
+    let (cpus, ranks) = (hal::smp::expected(), config.ranks as u64);
     let with_shared = free.free_bytes();
     let shared_pool = (config.pool_bytes > 0).then(|| free.take_end(config.pool_bytes));
     let shared_bytes = with_shared - free.free_bytes();
@@ -73,15 +74,19 @@ fn main(boot: Boot) -> ! {
     let heap_bytes = heap_bytes(ram_bytes, cpus as u64, ranks).next_multiple_of(PAGE_2M);
     let heap = free.take((heap_bytes + for_threads).next_multiple_of(PAGE));
     hal::heap::give(heap);
-    // Everything but the heap (and the image, which is not in the list) may be reached by physical address.
-    hal::mem::add_to_pool(&free.ram_without([pooled, heap]));
     let pct_partition = free.take(pct::PARTITION_BYTES);
     let partition_bytes = match config.partition_bytes {
         // At most: all that is left, evenly divided.
         0 => free.free_bytes() / ranks,
         given => given,
     };
-    let tables = free.take(ranks * table_bytes(partition_bytes));
+    let table_bytes = pct::TABLE_BYTES + ranks * table_bytes(partition_bytes);
+    let tables = free.take(table_bytes);
+    // Everything else (but the image, which is not in the list) may be reached by physical address.
+    hal::mem::add_to_pool(&free.ram_without([pooled, heap, tables]));
+    let mut tables = hal::tables::give(tables);
+    let pct_tables = PhysRange::new(tables.start, pct::TABLE_BYTES);
+    tables.start = pct_tables.end;
     let kernel_bytes = ram_bytes - shared_bytes - free.free_bytes();
     shared::init(shared_pool);
 
@@ -117,13 +122,13 @@ fn main(boot: Boot) -> ! {
     let zeroed = config.has(flag::RAM_ZEROED);
     let module = boot.modules.first();
     let loaded = module.ok_or("no PCT: the loader brought no module".into());
-    let loaded = loaded.and_then(|pct| pct::load(*pct, pct_partition, zeroed));
+    let loaded = loaded.and_then(|pct| pct::load(*pct, pct_partition, pct_tables, zeroed));
     if let Err(why) = &loaded {
         log::error!("{why}");
         events::pct_is_lost();
     }
     preempt::up();
-    hal::cpu::start_aps(run_core);
+    hal::smp::start_aps(run_core);
     host::show_clock();
     host::up(loaded.is_ok());
     run_core()

@@ -18,10 +18,10 @@ use qk_core::sched::CoreSet;
 use crate::aspace::{Aspace, Owner, PIECES};
 use crate::{events, preempt, sched};
 
-/// Memory of the PCT: its image, its stack and its page tables.
-pub const PARTITION_BYTES: u64 = 512 << 10;
-/// Bytes of it, at its end, for page tables.
-const TABLE_BYTES: u64 = 64 << 10;
+/// Memory of the PCT: its image and its stack.
+pub const PARTITION_BYTES: u64 = (512 << 10) - TABLE_BYTES;
+/// Bytes for its page tables.
+pub const TABLE_BYTES: u64 = 64 << 10;
 /// Bytes of its stack.
 const STACK_BYTES: u64 = 64 << 10;
 /// Regions that its image and its stack may have.
@@ -34,15 +34,19 @@ static ASPACE: Once<Aspace> = Once::new();
 ///
 /// # Errors
 /// One line that says what is wrong with the image.
-pub fn load(initrd: PhysRange, partition: PhysRange, zeroed: bool) -> Result<(), String> {
+pub fn load(
+    initrd: PhysRange,
+    partition: PhysRange,
+    tables: PhysRange,
+    zeroed: bool,
+) -> Result<(), String> {
     let mut head = [0; HEAD_BYTES];
     let head = &mut head[..HEAD_BYTES.min(initrd.len_bytes() as usize)];
     hal::mem::copy_in(head, initrd.start);
     let image = Image::parse(head, initrd.len_bytes()).map_err(|error| format!("PCT: {error}"))?;
-    let tables = partition.end.0 - TABLE_BYTES;
     let memory = Memory {
-        partition: (partition.start.0, tables - partition.start.0),
-        tables: (tables, TABLE_BYTES),
+        partition: (partition.start.0, partition.len_bytes()),
+        tables: (tables.start.0, tables.len_bytes()),
         zeroed,
     };
     let mut aspace = Aspace::new(Owner(None), memory, REGIONS, PIECES).ok_or("PCT: no memory")?;
@@ -68,7 +72,7 @@ pub fn load(initrd: PhysRange, partition: PhysRange, zeroed: bool) -> Result<(),
     task.context()
         .begin(image.entry, STACK_TOP, Phys(aspace.root()), sched::ARRIVED);
     let _ = ASPACE.set(aspace); // loaded once
-    sched::start(task, None, 0, CoreSet::of(0, hal::cpu::expected()));
+    sched::start(task, None, 0, CoreSet::of(0, hal::smp::expected()));
     Ok(())
 }
 

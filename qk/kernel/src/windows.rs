@@ -15,13 +15,14 @@ use abi::map::{USER_TOP, in_window};
 use alloc::vec::Vec;
 use hal::addr::Phys;
 use hal::sync::Once;
-use qk_core::paging::entry::Level;
+use hal::tables;
+use qk_core::paging::entry::{Entry, Level};
 use qk_core::paging::{self, Tables, Translation};
 use qk_core::sched::CoreSet;
 use wire::boot::MAX_CPUS;
 use wire::info::{InfoPage, VERSION};
 
-use crate::aspace::PoolTable;
+use crate::aspace::PageTable;
 use crate::rank::{self, Rank};
 use crate::sleep_lock::SleepLock;
 use crate::{preempt, shootdown};
@@ -40,9 +41,9 @@ struct Members {
 /// A rank that has been started and has not ended.
 struct Member {
     rank: &'static Rank,
-    root: PoolTable,
+    root: tables::Root,
     /// What the windows on it point to.
-    table: u64,
+    window: tables::Window,
     info: &'static InfoPage,
     pid: u64,
 }
@@ -77,8 +78,9 @@ fn members() -> &'static SleepLock<Members> {
 
 /// Opens the windows between `rank`, whose root table is `root`, and all that have been started, itself as well.
 pub fn open(rank: &'static Rank, root: Phys) {
-    let own = PoolTable::at(root.0);
-    let Some(table) = paging::own_table(&Walk, root.0) else {
+    let own = tables::Root::at(root);
+    let table = paging::own_table(&Walk, root.0).map(|frame| tables::Table::at(Phys(frame)));
+    let Some(window) = table.and_then(|table| table.window()) else {
         return; // Nothing is mapped there.
     };
     let (own_info, pid) = (rank.host.info(), rank.identity().pid);
@@ -86,15 +88,15 @@ pub fn open(rank: &'static Rank, root: Phys) {
     members.live.push(Member {
         rank,
         root: own,
-        table,
+        window,
         info: own_info,
         pid,
     });
     let begun = hal::time::tsc();
     for peer in &members.live {
         preempt::point(ENTRY_WORK);
-        paging::set_window(&own, peer.rank.id + 1, Some(peer.table));
-        paging::set_window(&peer.root, rank.id + 1, Some(table));
+        own.set_window(peer.rank.id + 1, Some(peer.window));
+        peer.root.set_window(rank.id + 1, Some(window));
         peer.info.begins(rank.id, pid);
         own_info.begins(peer.rank.id, peer.pid);
     }
@@ -123,8 +125,8 @@ pub fn close(rank: &'static Rank) {
     members.ended.push(rank.id);
     for peer in &members.live {
         preempt::point(ENTRY_WORK);
-        let used = paging::take_window_use(&peer.root, rank.id + 1);
-        paging::set_window(&peer.root, rank.id + 1, None);
+        let used = peer.root.take_window_use(rank.id + 1);
+        peer.root.set_window(rank.id + 1, None);
         if used {
             preempt::point(TELL_WORK);
             drop_soon(peer.rank);
@@ -152,10 +154,10 @@ pub fn flush(owner: &Rank) {
     let (mut cores, mut flush) = (CoreSet::EMPTY, None);
     for peer in rank::all() {
         preempt::point(ENTRY_WORK);
-        let root = peer.root.shown().map(|root| PoolTable::at(root.0));
-        if let Some(root) = root.filter(|root| paging::window_is_used(root, owner.id + 1)) {
+        let root = peer.root.shown().map(tables::Root::at);
+        if let Some(root) = root.filter(|root| root.window_is_used(owner.id + 1)) {
             flush.get_or_insert_with(Flush::begin);
-            paging::take_window_use(&root, owner.id + 1);
+            root.take_window_use(owner.id + 1);
             cores = cores.or(&peer.shootdown.inside());
         }
     }
@@ -193,7 +195,7 @@ pub fn flush_all() {
         let inside = peer.rank.shootdown.inside();
         for owner in &members.live {
             preempt::point(ENTRY_WORK);
-            if paging::window_is_used(&peer.root, owner.rank.id + 1) {
+            if peer.root.window_is_used(owner.rank.id + 1) {
                 cores = cores.or(&inside);
             }
         }
@@ -245,10 +247,15 @@ impl Rank {
 struct Walk;
 
 impl Tables for Walk {
-    type Table = PoolTable;
+    type Table = PageTable;
 
-    fn table(&self, frame: u64) -> PoolTable {
-        PoolTable::at(frame)
+    fn table(&self, frame: u64) -> PageTable {
+        PageTable::at(frame)
+    }
+
+    #[inline]
+    fn below(&self, table: &PageTable, index: usize, entry: Entry) -> PageTable {
+        table.below(index, entry)
     }
 
     fn alloc_table(&mut self, _: Level) -> Option<u64> {

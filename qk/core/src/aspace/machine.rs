@@ -4,6 +4,7 @@ use wire::region_log::Change;
 
 use crate::page::PageSize;
 use crate::paging::Table;
+use crate::paging::entry::{Entry, Level};
 
 /// What an address space needs of the machine and of the proxy. A handle, copied at will.
 pub trait Machine: Copy {
@@ -13,8 +14,16 @@ pub trait Machine: Copy {
     /// The page table in `frame`.
     fn table(self, frame: u64) -> Self::Table;
 
-    /// Gives the zeroed frame `root` the kernel half.
-    fn init_root(self, root: u64);
+    /// The table that entry `index` of `table` points to; `entry` is what was read there.
+    #[inline]
+    fn below(self, table: &Self::Table, index: usize, entry: Entry) -> Self::Table {
+        let _ = (table, index);
+        self.table(entry.address())
+    }
+
+    /// Makes a frame that was none an empty table of `level`: from now on it is one of that level. A root (level 4) gets the
+    /// kernel's half.
+    fn new_table(self, frame: u64, level: Level);
 
     /// Clears physical memory, of any length: a preemption point all along.
     fn zero(self, pa: u64, len_bytes: u64);

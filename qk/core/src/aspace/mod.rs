@@ -132,7 +132,7 @@ pub struct Memory {
     pub partition: (u64, u64),
     /// Page tables, which kernel and CPU alone see.
     pub tables: (u64, u64),
-    /// Both are known to hold zeros.
+    /// The partition is known to hold zeros.
     pub zeroed: bool,
 }
 
@@ -143,7 +143,8 @@ impl<M: Machine> Aspace<M> {
         let (base, len_bytes) = memory.partition;
         let mut frames = Frames::new(base, len_bytes, memory.zeroed, M::point)?;
         M::point(frames::SET_UP_WORK);
-        let mut pool = Pool::new(memory.tables, memory.zeroed);
+        let regions = Regions::new(regions, M::point)?;
+        let mut pool = Pool::new(memory.tables);
         let root = ShareTables {
             machine,
             frames: &mut frames,
@@ -151,13 +152,12 @@ impl<M: Machine> Aspace<M> {
             purpose: Purpose::Mapping,
         }
         .alloc_table(4)?;
-        machine.init_root(root);
         let mut aspace = Aspace {
             machine,
             root,
             frames,
             pool,
-            regions: Regions::new(regions, M::point)?,
+            regions,
             stale: Stale::default(),
             leases: Leases::NONE,
             heap: (0, 0),

@@ -32,7 +32,7 @@ struct List {
 
 impl List {
     fn push(&mut self, machine: impl Machine, frame: u64) {
-        machine.table(frame).set(0, Entry(self.first));
+        machine.table(frame).note(0, self.first);
         if self.len == 0 {
             self.last = frame;
         }
@@ -52,7 +52,7 @@ impl List {
     /// Moves all of `other` in front.
     fn take(&mut self, machine: impl Machine, other: &mut List) {
         if other.len > 0 {
-            machine.table(other.last).set(0, Entry(self.first));
+            machine.table(other.last).note(0, self.first);
             if self.len == 0 {
                 self.last = other.last;
             }
@@ -67,19 +67,16 @@ impl List {
 pub(super) struct Pool {
     /// Frames that were never a table: the next, and the end.
     unused: [u64; 2],
-    /// Those hold zeros.
-    zeroed: bool,
     free: [List; 2],
     /// Emptied since the last flush: this rank's cores may still walk them.
     emptied: [List; 2],
 }
 
 impl Pool {
-    /// All of `base .. base + len_bytes` is free; `zeroed`: it is known to hold zeros.
-    pub fn new((base, len_bytes): (u64, u64), zeroed: bool) -> Pool {
+    /// All of `base .. base + len_bytes` is free.
+    pub fn new((base, len_bytes): (u64, u64)) -> Pool {
         Pool {
             unused: [base, base + len_bytes],
-            zeroed,
             free: Default::default(),
             emptied: Default::default(),
         }
@@ -90,16 +87,14 @@ impl Pool {
         self.unused[1] - self.unused[0]
     }
 
-    /// A zeroed frame that was never a table.
-    fn fresh(&mut self, machine: impl Machine) -> Option<u64> {
+    /// An empty table of `level` in a frame that was none.
+    fn fresh(&mut self, machine: impl Machine, level: Level) -> Option<u64> {
         let frame = self.unused[0];
         if self.unused_bytes() < PAGE_BYTES {
             return None;
         }
         self.unused[0] += PAGE_BYTES;
-        if !self.zeroed {
-            machine.zero(frame, PAGE_BYTES);
-        }
+        machine.new_table(frame, level);
         Some(frame)
     }
 
@@ -190,7 +185,7 @@ impl<M: Machine> ShareTables<'_, M> {
         (0..self.pool.free.len()).all(|i| {
             // BOUND: RESERVED.
             while self.pool.free[i].len < RESERVED {
-                let Some(frame) = self.pool.fresh(self.machine) else {
+                let Some(frame) = self.pool.fresh(self.machine, i as Level + 1) else {
                     break;
                 };
                 self.pool.free[i].push(self.machine, frame);
@@ -225,6 +220,11 @@ impl<M: Machine> Tables for ShareTables<'_, M> {
         self.machine.table(frame)
     }
 
+    #[inline]
+    fn below(&self, table: &M::Table, index: usize, entry: Entry) -> M::Table {
+        self.machine.below(table, index, entry)
+    }
+
     fn alloc_table(&mut self, level: Level) -> Option<u64> {
         let kept = match self.purpose {
             Purpose::Borders => 0,
@@ -233,7 +233,7 @@ impl<M: Machine> Tables for ShareTables<'_, M> {
         Self::index(level)
             .filter(|&i| self.pool.free[i].len > kept)
             .and_then(|i| self.pool.free[i].pop(self.machine))
-            .or_else(|| self.pool.fresh(self.machine))
+            .or_else(|| self.pool.fresh(self.machine, level))
     }
 
     fn free_table(&mut self, frame: u64, level: Level) {

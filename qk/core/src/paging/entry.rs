@@ -2,16 +2,15 @@
 //!
 //! Three kinds: empty (0), a table, a leaf. Two conventions of ours, in bits the MMU ignores:
 //! - A **kept** leaf has P clear and PROT_NONE set: PROT_NONE memory whose frame stays.
-//! - A table entry carries in COUNT how many entries of that table are not empty.
+//! - A table entry has TABLE set, and in COUNT how many entries of that table are not empty.
 //!
 //! A is set in every entry from the start, so that hardware never writes to a table entry and the
-//! count above needs no atomic update. Only the windows of a root table begin without A: whether a
-//! peer used one decides what has to be flushed (docs/adr/0018).
+//! count above needs no atomic update.
 
 use crate::page::PageSize;
 use crate::regions::Prot;
 pub use abi::pte::{A, D, Level, NX, P, PS, U, W, index, shift, span};
-use abi::pte::{ADDRESS, COUNT, COUNT_SHIFT, PROT_NONE};
+use abi::pte::{ADDRESS, COUNT, COUNT_SHIFT, PROT_NONE, TABLE};
 
 /// The level whose entries map pages of `size`.
 pub const fn level_of(size: PageSize) -> Level {
@@ -42,7 +41,7 @@ impl Entry {
     /// An entry that points to the table in `frame` with `count` entries in use. Access is decided
     /// by the leaves.
     pub const fn table(frame: u64, count: u64) -> Self {
-        Self(frame | P | W | U | A | count << COUNT_SHIFT)
+        Self(frame | P | W | U | A | TABLE | count << COUNT_SHIFT)
     }
 
     /// A leaf for the frame at `pa`. No access at all makes it a kept one.
@@ -70,8 +69,8 @@ impl Entry {
     }
 
     /// Points to a table one level down.
-    pub const fn is_table(self, level: Level) -> bool {
-        self.0 & P != 0 && level > 1 && self.0 & PS == 0
+    pub const fn is_table(self) -> bool {
+        self.0 & TABLE != 0
     }
 
     /// Translated by the MMU (not empty, not kept).
@@ -130,9 +129,8 @@ impl Entry {
         prot
     }
 
-    /// Leaf number `i` of the 512 that stand for this leaf of `level` one level down.
-    pub const fn part(self, level: Level, i: u64) -> Self {
-        let flags = if level == 2 { self.0 & !PS } else { self.0 };
-        Self(flags + i * span(level - 1))
+    /// The first of the 512 leaves that stand for this leaf of `level` one level down.
+    pub const fn part(self, level: Level) -> Self {
+        Self(if level == 2 { self.0 & !PS } else { self.0 })
     }
 }

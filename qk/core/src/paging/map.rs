@@ -1,7 +1,7 @@
 //! Mapping and unmapping.
 
-use super::entry::{A, Entry, Level, NX, P, U, W, index, level_of, shift, span};
-use super::{GROUP, OutOfTables, Path, Slot, Table, Tables, Turns, descend};
+use super::entry::{Entry, Level, index, level_of, shift, span};
+use super::{OutOfTables, Path, Slot, Table, Tables, Turns, descend};
 use crate::page::PageSize;
 use crate::regions::Prot;
 
@@ -20,39 +20,6 @@ pub struct MapOptions {
 pub fn own_table(t: &impl Tables, root: u64) -> Option<u64> {
     let entry = t.table(root).get(0);
     entry.is_present().then(|| entry.address())
-}
-
-/// Makes slot `slot` (1..=255) of the table `root` show the memory of the rank whose [`own_table`] is given, or nothing.
-/// Never executable: NX in a table entry covers all below it (AMD APM vol. 2 §5.6.1).
-///
-/// Unlike all other entries it begins without A: hardware sets that before it caches anything of the window (AMD APM vol. 2
-/// §5.4.2, Intel SDM vol. 3 §4.8), which says what has to be flushed ([`take_window_use`]).
-#[inline]
-pub fn set_window(root: &impl Table, slot: usize, table: Option<u64>) {
-    debug_assert!((1..256).contains(&slot));
-    let window = table.map_or(0, |frame| frame | P | W | U | NX);
-    root.set(slot, Entry(window));
-}
-
-/// Whether the window in slot `slot` of the table `root` was used since it was set, or since its use was last taken.
-#[inline]
-pub fn window_is_used(root: &impl Table, slot: usize) -> bool {
-    debug_assert!((1..256).contains(&slot));
-    root.get(slot).0 & A != 0
-}
-
-/// Whether the window in slot `slot` of the table `root` was used since it was set, or since the last call. The cores
-/// that have the table loaded must then be flushed: only after that a use shows again.
-#[inline]
-pub fn take_window_use(root: &impl Table, slot: usize) -> bool {
-    debug_assert!((1..256).contains(&slot));
-    let entry = root.get(slot);
-    if entry.0 & A == 0 {
-        return false;
-    }
-    // Hardware can only set A: what is lost by a plain store is a use by a core that is about to be flushed.
-    root.set(slot, Entry(entry.0 & !A));
-    true
 }
 
 /// Maps `[va, va + len_bytes)`, where nothing may be mapped or kept, to adjacent frames from `pa`,
@@ -87,7 +54,7 @@ pub fn map(
     let (added, reached) = mapping.fill(t, &path.table, path.level, va, end);
     if let Some(above) = path.entries(va).next() {
         let entry = above.read();
-        above.write(entry.with_count(entry.count() + added));
+        above.write_count(entry, entry.count() + added);
     }
     if reached == end {
         return Ok(());
@@ -130,22 +97,24 @@ impl Mapping {
             }
             let slot = index(va, level);
             let old = table.get(slot);
-            let child = if old.is_empty() {
+            let (child, child_table) = if old.is_empty() {
                 match t.alloc_table(level - 1) {
-                    Some(frame) => Entry::table(frame, 0),
+                    Some(frame) => (Entry::table(frame, 0), t.table(frame)),
                     None => return (added, va),
                 }
             } else {
-                old
+                (old, t.below(table, slot, old))
             };
             let stop = end.min((va & !(span(level) - 1)) + span(level));
-            let (below, reached) = self.fill(t, &t.table(child.address()), level - 1, va, stop);
+            let (below, reached) = self.fill(t, &child_table, level - 1, va, stop);
             let count = child.count() + below;
             if count == 0 {
                 t.free_table(child.address(), level - 1);
-            } else {
+            } else if old.is_empty() {
                 table.set(slot, child.with_count(count));
-                added += u64::from(old.is_empty());
+                added += 1;
+            } else {
+                table.set_count(slot, child, count);
             }
             va = reached;
             if reached < stop {
@@ -167,32 +136,13 @@ impl Mapping {
     fn write_leaves(&self, table: &impl Table, level: Level, va: u64, leaves: u64) {
         let first = index(va, level);
         let pa = va.wrapping_add(self.offset);
-        let mut leaf = Entry::leaf(pa, level, self.options.prot, self.options.dirty);
-        let end = first + leaves as usize;
+        let leaf = Entry::leaf(pa, level, self.options.prot, self.options.dirty);
         debug_assert!(
             // BOUND: the entries of a table; the caller counts them.
-            (first..end).all(|i| table.get(i).is_empty()),
+            (first..first + leaves as usize).all(|i| table.get(i).is_empty()),
             "mapping over something"
         );
-        let groups = leaves as usize / GROUP;
-        if groups > 0 {
-            write_groups(table, first, groups, leaf, span(level));
-            leaf = Entry(leaf.0 + (groups * GROUP) as u64 * span(level));
-        }
-        // BOUND: the entries of a table; the caller counts them.
-        for i in first + groups * GROUP..end {
-            table.set(i, leaf);
-            leaf = leaf.following(level);
-        }
-    }
-}
-
-#[inline(never)]
-fn write_groups(table: &impl Table, first: usize, groups: usize, mut leaf: Entry, step: u64) {
-    // BOUND: the entries of a table; the caller counts them.
-    for i in (first..).step_by(GROUP).take(groups) {
-        table.set_group(i, leaf, step);
-        leaf = Entry(leaf.0 + GROUP as u64 * step);
+        table.set_leaves(first, leaves as usize, leaf, level);
     }
 }
 
@@ -286,8 +236,8 @@ fn remove_below<T: Tables>(
         let slot = Slot::of(table, level, va);
         let mut stop = end.min(slot.va + span(level));
         let entry = slot.read();
-        if entry.is_table(level) {
-            let below = t.table(entry.address());
+        if entry.is_table() {
+            let below = t.below(&slot.table, slot.index, entry);
             let gone = remove_below(t, &below, level - 1, va, stop, visit);
             emptied += u64::from(drop_count(t, &slot, entry, gone));
         } else if !entry.is_empty() {
@@ -317,7 +267,7 @@ fn remove_below<T: Tables>(
 fn drop_count<T: Tables>(t: &mut T, slot: &Slot<T::Table>, entry: Entry, gone: u64) -> bool {
     let left = entry.count() - gone;
     if left > 0 {
-        slot.write(entry.with_count(left));
+        slot.write_count(entry, left);
         return false;
     }
     slot.write(Entry::EMPTY);

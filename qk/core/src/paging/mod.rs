@@ -2,7 +2,7 @@
 //!
 //! The kernel implements [`Tables`] over physical memory; tests implement it over a hash map. All
 //! ranges are page-aligned and lie inside slot 0 (below 512 GiB). Every walk has preemption points. SMARTMAP windows of other ranks
-//! point at the very same page-directory-pointer table ([`set_window`]), therefore that table stays
+//! point at the very same page-directory-pointer table ([`own_table`]), therefore that table stays
 //! where it is as long as the address space lives, while lower tables come and go.
 //!
 //! Other CPUs walk these tables at any time: this rank's threads, and every peer through its
@@ -25,9 +25,7 @@ mod tests;
 
 pub use change::{mark_dirty, protect, replace, visit_dirty};
 pub use fault::{WindowFault, allows, window_fault};
-pub use map::{
-    MapOptions, destroy, map, own_table, set_window, take_window_use, unmap, window_is_used,
-};
+pub use map::{MapOptions, destroy, map, own_table, unmap};
 pub use relocate::move_range;
 pub use report::{Extent, Stretch, Translation, extent_at, extents, stretch, translate};
 
@@ -51,23 +49,43 @@ pub trait Table: Clone {
     /// Sets an entry with a single 8-byte store.
     fn set(&self, index: usize, entry: Entry);
 
-    /// Sets [`GROUP`] entries from `first` on to `leaf` and those that follow it, which is `step` from one to the next.
-    fn set_group(&self, first: usize, leaf: Entry, step: u64) {
-        // BOUND: GROUP.
-        for i in 0..GROUP {
-            self.set(first + i, Entry(leaf.0 + i as u64 * step));
+    /// Sets `count` entries from `first` on to `leaf` and those that follow it. As one change, so that a table which checks what is
+    /// set has one check to do.
+    fn set_leaves(&self, first: usize, count: usize, mut leaf: Entry, level: Level) {
+        // BOUND: the entries of a table; the caller counts them.
+        for i in first..first + count {
+            self.set(i, leaf);
+            leaf = leaf.following(level);
         }
     }
 
-    /// Empties [`GROUP`] entries from `first` on as [`Table::exchange`] does, up to the first that is not `leaf` or the one that
-    /// follows it. Returns how many.
-    fn take_group(&self, first: usize, leaf: Entry, step: u64) -> usize {
+    /// Empties [`GROUP`] entries from `first` on.
+    fn clear_group(&self, first: usize) {
+        // BOUND: GROUP.
+        for i in 0..GROUP {
+            self.set(first + i, Entry::EMPTY);
+        }
+    }
+
+    /// Sets how many entries are in use of the table that an entry points to.
+    fn set_count(&self, index: usize, entry: Entry, count: u64) {
+        self.set(index, entry.with_count(count));
+    }
+
+    /// Keeps the address of a frame in an entry of a table that is not in use.
+    fn note(&self, index: usize, frame: u64) {
+        self.set(index, Entry(frame));
+    }
+
+    /// Empties `groups` times [`GROUP`] entries from `first` on as [`Table::exchange`] does, up to the first that is not `leaf` or the
+    /// one that follows it. Returns how many. As one change, as [`Table::set_leaves`].
+    fn take_groups(&self, first: usize, groups: usize, leaf: Entry, level: Level) -> usize {
         let is_taken = |i: &usize| {
-            let next = Entry(leaf.0 + *i as u64 * step);
+            let next = Entry(leaf.0 + *i as u64 * span(level));
             self.exchange(first + i, next, Entry::EMPTY).is_ok()
         };
-        // BOUND: GROUP.
-        (0..GROUP).take_while(is_taken).count()
+        // BOUND: the entries of a table; the caller counts them.
+        (0..groups * GROUP).take_while(is_taken).count()
     }
 
     /// The bits in which [`GROUP`] entries from `first` on differ from `leaf` and those that follow it.
@@ -93,6 +111,14 @@ pub trait Tables {
 
     /// The table in `frame`.
     fn table(&self, frame: u64) -> Self::Table;
+
+    /// The table that entry `index` of `table` points to; `entry` is what was read there. Where every entry that points to a table is
+    /// known to, it need not be looked up.
+    #[inline]
+    fn below(&self, table: &Self::Table, index: usize, entry: Entry) -> Self::Table {
+        let _ = (table, index);
+        self.table(entry.address())
+    }
 
     /// A zeroed frame for a new table of `level`.
     fn alloc_table(&mut self, level: Level) -> Option<u64>;
@@ -137,6 +163,11 @@ impl<T: Table> Slot<T> {
 
     fn write(&self, entry: Entry) {
         self.table.set(self.index, entry);
+    }
+
+    /// Has its entry, which points to a table, say how many of that table's are in use.
+    fn write_count(&self, entry: Entry, count: u64) {
+        self.table.set_count(self.index, entry, count);
     }
 
     /// Replaces leaf `old` by what `new` makes of it, without losing a D that hardware sets
@@ -223,23 +254,23 @@ impl<T: Table> Slot<T> {
     #[inline(never)]
     fn take_groups(&self, first: Entry, racing: bool, most: usize) -> usize {
         let step = span(self.level);
+        if racing {
+            let next = Entry(first.0 + step);
+            let groups = most / GROUP;
+            return self
+                .table
+                .take_groups(self.index + 1, groups, next, self.level);
+        }
         let mut count = 0;
         // BOUND: the entries of a table; the caller counts them.
         while count + GROUP <= most {
             let expected = Entry(first.0 + (count as u64 + 1) * step);
             let index = self.index + 1 + count;
-            let taken = if racing {
-                self.table.take_group(index, expected, step)
-            } else if self.table.differences_of_group(index, expected, step) == 0 {
-                self.table.set_group(index, Entry::EMPTY, 0);
-                GROUP
-            } else {
-                0
-            };
-            count += taken;
-            if taken < GROUP {
+            if self.table.differences_of_group(index, expected, step) != 0 {
                 break;
             }
+            self.table.clear_group(index);
+            count += GROUP;
         }
         count
     }
@@ -303,17 +334,17 @@ struct Path<T> {
 /// The [`Path`] to `[start, end)`; None: nothing has been mapped yet.
 #[inline]
 fn descend<T: Tables>(t: &T, root: u64, start: u64, end: u64) -> Option<Path<T::Table>> {
-    let mut path = Path::from_top(t.table(own_table(t, root)?));
+    let mut path = Path::from_top(top(t, root)?);
     // BOUND: the levels.
     while path.level > 1 && (start ^ (end - 1)) >> entry::shift(path.level) == 0 {
         let slot = Slot::of(&path.table, path.level, start);
         let entry = slot.read();
-        if !entry.is_table(path.level) {
+        if !entry.is_table() {
             break;
         }
         path.level -= 1;
+        path.table = t.below(&slot.table, slot.index, entry);
         path.above[path.level as usize - 1] = Some(slot.table);
-        path.table = t.table(entry.address());
     }
     Some(path)
 }
@@ -331,8 +362,8 @@ fn walk<T: Tables>(
         let slot = Slot::of(table, level, va);
         let mut stop = end.min(slot.va + span(level));
         let entry = slot.read();
-        if entry.is_table(level) {
-            let below = t.table(entry.address());
+        if entry.is_table() {
+            let below = t.below(&slot.table, slot.index, entry);
             walk(t, (&below, level - 1), [va, stop], bits, visit);
         } else if entry.0 & bits != 0 {
             visit(t, &slot, entry);
@@ -371,7 +402,7 @@ impl Turns {
 
 /// The leaf that translates (or keeps) `va`.
 fn find_leaf<T: Tables>(t: &T, root: u64, va: u64) -> Option<(Slot<T::Table>, Entry)> {
-    let mut table = t.table(own_table(t, root)?);
+    let mut table = top(t, root)?;
     let mut level = 3;
     // BOUND: the levels.
     loop {
@@ -380,12 +411,20 @@ fn find_leaf<T: Tables>(t: &T, root: u64, va: u64) -> Option<(Slot<T::Table>, En
         if entry.is_empty() {
             return None;
         }
-        if !entry.is_table(level) {
+        if !entry.is_table() {
             return Some((slot, entry));
         }
-        table = t.table(entry.address());
+        table = t.below(&slot.table, slot.index, entry);
         level -= 1;
     }
+}
+
+/// The table at level 3, once something has been mapped.
+#[inline]
+fn top<T: Tables>(t: &T, root: u64) -> Option<T::Table> {
+    let root = t.table(root);
+    let entry = root.get(0);
+    entry.is_present().then(|| t.below(&root, 0, entry))
 }
 
 impl<T: Table> Path<T> {
@@ -449,10 +488,8 @@ fn split<T: Tables>(t: &mut T, slot: Slot<T::Table>, leaf: Entry) -> Result<(), 
     let mut current = leaf;
     // BOUND: again only when hardware has set D, which it does once.
     loop {
-        // BOUND: the entries of a table, which were counted above.
-        for i in 0..512 {
-            parts.set(i, current.part(slot.level, i as u64));
-        }
+        let first = current.part(slot.level);
+        parts.set_leaves(0, 512, first, slot.level - 1);
         match slot
             .table
             .exchange(slot.index, current, Entry::table(frame, 512))

@@ -1,7 +1,7 @@
 //! Questions about the tables that change nothing.
 
 use super::entry::{Level, shift, span};
-use super::{Slot, Table, Tables, Turns, descend, find_leaf, own_table};
+use super::{Slot, Table, Tables, Turns, descend, find_leaf, top};
 use crate::page::PageSize;
 use crate::regions::Prot;
 
@@ -104,14 +104,14 @@ pub struct Stretch {
 
 /// The stretch that starts at `va`, as far as one table shows, up to `end` (above `va`, at most 512 GiB).
 pub fn stretch(t: &impl Tables, root: u64, va: u64, end: u64) -> Stretch {
-    let Some(mut table) = own_table(t, root).map(|frame| t.table(frame)) else {
+    let Some(mut table) = top(t, root) else {
         return Stretch { end, mapped: false };
     };
     let mut level = 3;
     loop {
         let slot = Slot::of(&table, level, va);
         let entry = slot.read();
-        if !entry.is_table(level) {
+        if !entry.is_table() {
             let mapped = !entry.is_empty();
             let count = match mapped {
                 true => leaves(t, &slot, end),
@@ -122,7 +122,7 @@ pub fn stretch(t: &impl Tables, root: u64, va: u64, end: u64) -> Stretch {
             let end = next.min(end);
             return Stretch { end, mapped };
         }
-        table = t.table(entry.address());
+        table = t.below(&slot.table, slot.index, entry);
         level -= 1;
     }
 }
@@ -134,7 +134,7 @@ fn leaves<T: Tables>(t: &T, first: &Slot<T::Table>, end: u64) -> u64 {
     let mut count = 1;
     while count < most {
         let entry = first.table.get(first.index + count);
-        if entry.is_empty() || entry.is_table(first.level) {
+        if entry.is_empty() || entry.is_table() {
             break;
         }
         count += 1;
@@ -172,8 +172,8 @@ fn spans_below<T: Tables>(
         let slot = Slot::of(table, level, va);
         let mut stop = end.min(slot.va + span(level));
         let entry = slot.read();
-        if entry.is_table(level) {
-            let below = t.table(entry.address());
+        if entry.is_table() {
+            let below = t.below(&slot.table, slot.index, entry);
             spans_below(t, &below, level - 1, va, stop, visit);
         } else if entry.is_empty() {
             visit(va, stop - va, None);

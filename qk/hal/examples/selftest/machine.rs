@@ -4,7 +4,7 @@ use crate::run::check;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use qk_hal::traps::UserFrame;
 use qk_hal::vectors::{VEC_TIMER, VEC_WAKE};
-use qk_hal::{apic, cpu, task, time};
+use qk_hal::{apic, cpu, smp, task, time};
 
 /// Interrupts by vector, all CPUs.
 static SEEN: [AtomicU64; 256] = [const { AtomicU64::new(0) }; 256];
@@ -65,11 +65,11 @@ fn wait_for(done: impl Fn() -> bool) -> bool {
 
 /// Starts all CPUs, interrupts each, and sees each one's timer.
 pub fn start() {
-    cpu::start_aps(ap_main);
+    smp::start_aps(ap_main);
     let others = cpu::count() as u64 - 1;
     check(
         "every CPU runs",
-        cpu::count() == cpu::expected() && wait_for(|| UP.load(Ordering::Acquire) as u64 == others),
+        cpu::count() == smp::expected() && wait_for(|| UP.load(Ordering::Acquire) as u64 == others),
     );
     check("every CPU's timer", wait_for(|| seen(VEC_TIMER) == others));
     (0..cpu::count()).for_each(|cpu| cpu::send_ipi(cpu, VEC_WAKE));
@@ -122,7 +122,7 @@ fn is_off_when_off() -> bool {
 /// CPU 1 panics while the others spin.
 pub fn die_on_ap() {
     DOOMED.store(true, Ordering::Relaxed);
-    cpu::start_aps(ap_main);
+    smp::start_aps(ap_main);
     loop {
         cpu::pause();
     }

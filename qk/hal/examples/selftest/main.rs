@@ -8,6 +8,8 @@
 #[cfg(target_os = "none")]
 mod machine;
 #[cfg(target_os = "none")]
+mod misuse;
+#[cfg(target_os = "none")]
 mod pages;
 #[cfg(target_os = "none")]
 mod programs;

@@ -4,13 +4,14 @@
 //! (by the address to continue at in r15) fails the test.
 
 use crate::machine;
-use crate::run::{check, frame, with_frames};
-use abi::pte::{NX, P, U, W, index};
+use crate::run::{check, frame, table_frame, with_frames};
+use abi::pte::{ADDRESS, NX, P, TABLE, U, W, index};
 use alloc::boxed::Box;
 use core::arch::global_asm;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use qk_hal::addr::{Phys, User};
+use qk_hal::tables::Table;
 use qk_hal::task::{self, Context};
 use qk_hal::traps::{Trap, UserFrame};
 use qk_hal::{apic, aspace, cpu, mem, time};
@@ -65,7 +66,7 @@ struct Stage {
 }
 
 struct OnBootCpu(UnsafeCell<Stage>);
-// SAFETY: Only the boot CPU runs programs.
+// SAFETY: 1. Only the boot CPU runs programs.
 unsafe impl Sync for OnBootCpu {}
 
 static STAGE: OnBootCpu = OnBootCpu(UnsafeCell::new(Stage {
@@ -81,7 +82,7 @@ static ARMED: AtomicU64 = AtomicU64::new(0);
 
 /// The stage; contexts in it do not move while the pair runs.
 fn stage() -> &'static mut Stage {
-    // SAFETY: One CPU, no reference is held across a switch except to boxed contexts.
+    // SAFETY: 1. One CPU, no reference is held across a switch except to boxed contexts.
     unsafe { &mut *STAGE.0.get() }
 }
 
@@ -164,16 +165,31 @@ fn hand_over() {
     }
 }
 
+/// Has the address space show `frame_at` at `va`, in place of what was there.
 fn map(root: Phys, va: u64, frame_at: Phys, flags: u64) {
-    let mut table = root;
+    let mut table = Table::at(root);
     for level in (2..=4).rev() {
-        let at = table + index(va, level) as u64 * 8;
-        if mem::read_u64(at) & P == 0 {
-            mem::write_u64(at, frame().0 | P | W | U);
+        let slot = index(va, level);
+        if table.get(slot) == 0 {
+            let below = table_frame();
+            let _ = Table::new(below, level - 1);
+            table.set(slot, below.0 | P | W | U | TABLE);
         }
-        table = Phys(mem::read_u64(at) & !0xfff);
+        table = Table::at(Phys(table.get(slot) & ADDRESS));
     }
-    mem::write_u64(table + index(va, 1) as u64 * 8, frame_at.0 | flags);
+    table.set(index(va, 1), frame_at.0 | flags);
+}
+
+/// The root of address space `index`, made at first use: tables stay tables.
+fn root(index: u64) -> Phys {
+    static ROOTS: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+    let root = &ROOTS[index as usize];
+    if root.load(Ordering::Relaxed) == 0 {
+        let at = table_frame();
+        let _ = Table::new(at, 4);
+        root.store(at.0, Ordering::Relaxed);
+    }
+    Phys(root.load(Ordering::Relaxed))
 }
 
 /// After a switch there is nothing to do.
@@ -182,10 +198,9 @@ extern "C" fn arrived() {}
 /// An address space with the programs, data and a stack with `index` on top; starts at `entry`.
 fn load(entry: *const u8, index: u64) -> Box<Context> {
     let (start, end) = (&raw const programs, &raw const programs_end);
-    // SAFETY: The two labels bracket the programs in .rodata.
+    // SAFETY: 1. The two labels bracket the programs in .rodata.
     let image = unsafe { core::slice::from_raw_parts(start, end as usize - start as usize) };
-    let (root, code) = (frame(), frame());
-    aspace::new_root(root);
+    let (root, code) = (root(index), frame());
     mem::copy_out(code, image);
     map(root, CODE, code, P | U);
     (DATA..STACK_TOP).step_by(4096).for_each(|va| {
@@ -205,11 +220,17 @@ fn load(entry: *const u8, index: u64) -> Box<Context> {
     context
 }
 
+/// A context is to run in an address space that is none.
+pub fn begin_in(root: Phys) {
+    if let Some(context) = Context::new_user() {
+        context.begin(CODE, STACK_TOP, root, arrived);
+    }
+}
+
 /// A program's memory, active on this CPU: addresses of its code and of its data. Both are there, so it is for SMEP and SMAP to
 /// keep the kernel out.
 pub fn enter_memory() -> (u64, u64) {
-    let root = frame();
-    aspace::new_root(root);
+    let root = root(0);
     map(root, CODE, frame(), P | U);
     map(root, DATA, frame(), P | W | U | NX);
     aspace::activate(root);

@@ -1,20 +1,22 @@
 //! Order of the tests, and the ways to die.
 
-use crate::{machine, pages, programs};
+use crate::{machine, misuse, pages, programs};
 use core::sync::atomic::{AtomicU64, Ordering};
 use qk_hal::addr::{Phys, PhysRange, User};
 use qk_hal::boot::Boot;
 use qk_hal::panic::PanicReport;
 use qk_hal::traps::{self, Handlers};
-use qk_hal::{aspace, cpu, heap, mem, pci, serial, time, user};
+use qk_hal::{aspace, cpu, heap, mem, pci, serial, tables, time, user};
 
 const HEAP_BYTES: u64 = 4 << 20;
+const TABLE_BYTES: u64 = 256 << 10;
 /// An address with nothing at it, and its neighbours below 2^47.
 const NOWHERE: u64 = 0x1000;
 const LAST_WORD: u64 = (1 << 47) - 8;
 
-/// Next free pool frame.
+/// Next free pool frame, and the next that may be a page table.
 static NEXT: AtomicU64 = AtomicU64::new(0);
+static NEXT_TABLE: AtomicU64 = AtomicU64::new(0);
 
 /// A zeroed pool frame.
 pub fn frame() -> Phys {
@@ -23,7 +25,12 @@ pub fn frame() -> Phys {
     at
 }
 
-/// Runs `use_them` and then frees all frames it took.
+/// A frame that may become a page table.
+pub fn table_frame() -> Phys {
+    Phys(NEXT_TABLE.fetch_add(4096, Ordering::Relaxed))
+}
+
+/// Runs `use_them` and then frees all pool frames it took.
 pub fn with_frames(use_them: impl FnOnce()) {
     let mark = NEXT.load(Ordering::Relaxed);
     use_them();
@@ -47,12 +54,15 @@ pub fn kernel_main(boot: Boot) -> ! {
         panic!("little memory")
     };
     heap::give(PhysRange::new(ram.start, HEAP_BYTES));
+    let for_tables = PhysRange::new(ram.start + HEAP_BYTES, TABLE_BYTES);
+    let tables = tables::give(for_tables);
     let pool = PhysRange {
-        start: ram.start + HEAP_BYTES,
+        start: for_tables.end,
         end: ram.end,
     };
     mem::add_to_pool(&[pool]);
     NEXT.store(pool.start.0, Ordering::Relaxed);
+    NEXT_TABLE.store(tables.start.0, Ordering::Relaxed);
     traps::set_handlers(Handlers {
         syscall: programs::syscall,
         user_trap: programs::user_trap,
@@ -66,8 +76,10 @@ pub fn kernel_main(boot: Boot) -> ! {
         boot.cmdline
     ));
     die_as_told(boot.cmdline, &boot);
+    misuse::die_as_told(boot.cmdline, ram.start);
 
     pages::audit();
+    pages::tables_of_programs();
     pool_memory(pool);
     user_faults();
     machine::start();
@@ -92,7 +104,7 @@ fn last_words(report: &PanicReport<'_>) {
 /// Dies if the command line says how.
 fn die_as_told(cmdline: &str, boot: &Boot) {
     let text = boot.kernel.start.direct() as *mut u8;
-    // SAFETY: None: these accesses must fault, and the test is that they do.
+    // SAFETY: 1. None: these accesses must fault, and the test is that they do.
     unsafe {
         match cmdline {
             "panic" => panic!("as\ntold"),
@@ -127,7 +139,7 @@ fn show(boot: &Boot) -> ! {
             .memory(2, 0, 4096)
             .or_else(|| device.memory(0, 0, 4096));
         let at = at.unwrap_or_default();
-        // SAFETY: Device memory that the layer has mapped.
+        // SAFETY: 1. Device memory that the layer has mapped.
         let word = unsafe { (at.direct() as *const u32).read_volatile() };
         serial::line(format_args!("testdev {at:?} {word:#x}"));
     }
@@ -149,11 +161,8 @@ fn pool_memory(pool: PhysRange) {
     let (a, b) = (frame(), frame());
     mem::write_u64(a + 8, 5);
     check("pool word", mem::read_u64(a + 8) == 5);
-    let table: &[AtomicU64; 512] = mem::shared(a);
-    for (i, entry) in table.iter().enumerate() {
-        entry.store(3 + i as u64 * 0x1000, Ordering::Relaxed);
-    }
-    check("pool table", mem::read_u64(a + 511 * 8) == 3 + 511 * 0x1000);
+    (0..512).for_each(|i| mem::write_u64(a + i * 8, 3 + i * 0x1000));
+    check("pool words", mem::read_u64(a + 511 * 8) == 3 + 511 * 0x1000);
     mem::copy(b + 1, a, 4095);
     let mut bytes = [0u8; 11];
     mem::copy_in(&mut bytes, b + 1);

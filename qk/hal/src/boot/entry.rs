@@ -155,7 +155,7 @@ global_asm!(
 );
 
 /// Leaves the current stack for good and runs `main` on the one that ends at `stack_top` (16-byte aligned, owned by this CPU).
-pub(crate) fn run_on(stack_top: crate::task::StackTop, main: extern "C" fn() -> !) -> ! {
+pub(crate) fn run_on(stack_top: crate::task::kstack::StackTop, main: extern "C" fn() -> !) -> ! {
     // SAFETY: 1. A `StackTop` is the end of a mapped, unused stack owned by the caller.
     //         2. Nothing on the old stack is used again: `main` does not return.
     unsafe {

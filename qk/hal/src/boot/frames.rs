@@ -6,7 +6,7 @@
 //! BOUND: at boot only.
 
 use crate::addr::{Phys, PhysRange};
-use crate::cpu;
+use crate::cpu::features;
 use crate::ranges::Ranges;
 use crate::sync::Mutex;
 use abi::map::{PAGE, PAGE_1G};
@@ -39,7 +39,7 @@ pub(super) fn open(free: &Ranges, modules: &[PhysRange], kernel: PhysRange) {
             end: end.align_up(PAGE),
         });
     }
-    let for_tables = if cpu::giant_pages() {
+    let for_tables = if features::giant_pages() {
         0
     } else {
         free.bytes() / PAGE_1G * PAGE

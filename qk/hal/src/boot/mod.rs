@@ -9,15 +9,15 @@
 
 pub(crate) mod entry;
 pub(crate) mod frames;
+pub(crate) mod kept;
 pub(crate) mod paging;
 
 use crate::addr::{Phys, PhysRange};
-use crate::firmware::acpi::{Cpu, Facts};
+use crate::firmware::acpi::Cpu;
 use crate::firmware::{self, Machine, Remark};
-use crate::ranges::Ranges;
-use crate::sync::Once;
+use crate::task::kstack;
 use crate::{apic, cpu, serial, traps};
-use abi::map::PAGE;
+use kept::Kept;
 
 /// One range of usable RAM.
 pub type MemRange = PhysRange;
@@ -60,16 +60,6 @@ unsafe extern "Rust" {
     fn qk_kernel_main(boot: Boot) -> !;
 }
 
-/// What outlives boot.
-struct Kept {
-    machine: Machine,
-    /// RAM that boot left to the kernel.
-    free: Ranges,
-    image: PhysRange,
-}
-
-static KEPT: Once<Kept> = Once::new();
-
 /// First Rust code, called once by `entry` on the boot stack with the early page tables: `info` is the physical address of
 /// the PVH start information, `delta` how far the image lies from where it was linked.
 extern "C" fn early_main(info: u64, delta: u64) -> ! {
@@ -85,7 +75,7 @@ extern "C" fn early_main(info: u64, delta: u64) -> ! {
     cpu::features::patch_smap_sites();
     traps::sort_fixups();
     paging::build(&machine.ram, image);
-    let stack = cpu::init_bsp_stacks();
+    let stack = kstack::init_bsp();
 
     let mut free = free;
     free.subtract(frames::close());
@@ -97,7 +87,7 @@ extern "C" fn early_main(info: u64, delta: u64) -> ! {
         free,
         image,
     };
-    assert!(KEPT.set(kept).is_ok(), "early_main ran twice");
+    kept::keep(kept);
     apic::init_cpu();
     entry::run_on(stack, start_kernel)
 }
@@ -119,7 +109,7 @@ extern "C" fn start_kernel() -> ! {
         machine,
         free,
         image,
-    } = kept();
+    } = kept::get();
     let boot = Boot {
         cmdline: &machine.cmdline,
         memory: free,
@@ -131,37 +121,4 @@ extern "C" fn start_kernel() -> ! {
     // SAFETY: 1. `entry!` is the only definition of the symbol and checks the signature.
     //         2. It is called once: `early_main` panics on a second run.
     unsafe { qk_kernel_main(boot) }
-}
-
-/// Where real-mode code can be: above the BIOS data area, below the VGA window.
-const LOWEST_TRAMPOLINE: Phys = Phys(0x1000);
-const REAL_MODE_END: Phys = Phys(0xa_0000);
-
-fn kept() -> &'static Kept {
-    let Some(kept) = KEPT.get() else {
-        panic!("what the firmware says is known after boot")
-    };
-    kept
-}
-
-/// RAM that boot left to the kernel; empty before boot has finished.
-pub(crate) fn free_memory() -> &'static [MemRange] {
-    KEPT.get().map_or(&[], |kept| &kept.free)
-}
-
-/// What ACPI says.
-pub(crate) fn acpi() -> &'static Facts {
-    &kept().machine.acpi
-}
-
-/// All RAM.
-pub(crate) fn ram() -> &'static Ranges {
-    &kept().machine.ram
-}
-
-/// A page below 640 KiB for AP startup.
-pub(crate) fn trampoline_page() -> Phys {
-    let page = ram().first_fit(LOWEST_TRAMPOLINE, REAL_MODE_END, PAGE);
-    page.unwrap_or_else(|| panic!("no RAM below 640 KiB to start CPUs in"))
-        .start
 }

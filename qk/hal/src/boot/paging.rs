@@ -163,7 +163,7 @@ pub(super) fn build(memory: &Ranges, image: PhysRange) {
 /// For the boot CPU, before others run.
 pub(crate) fn map_device(device: PhysRange) -> bool {
     // BOUND: the ranges of RAM, at boot.
-    let is_ram = super::ram()
+    let is_ram = super::kept::ram()
         .iter()
         .any(|range| mapped_as_ram(*range).overlaps(device));
     let reach = 1u64 << crate::cpu::features::physical_address_bits();
@@ -249,7 +249,7 @@ impl Tables {
     /// Writes the entry for `va` at `level` (1 = 4 KiB), making the tables above it.
     fn set(&self, va: u64, level: u32, value: u64) {
         let table = self.table(va, level).expect("memory for page tables");
-        // SAFETY: As in `table`.
+        // SAFETY: 1. The entry lies in a page table of the kernel half: boot and the stack allocator, under its lock, change it.
         unsafe { entry_of(table, va, level).write(value) };
     }
 
@@ -259,11 +259,11 @@ impl Tables {
         // BOUND: the levels of tables.
         for upper in (level + 1..=4).rev() {
             let entry = entry_of(table, va, upper);
-            // SAFETY: `entry_of` points into a page table that only boot and the stack allocator (under its lock) change.
+            // SAFETY: 1. `entry_of` points into a page table of the kernel half: boot and the stack allocator, under its lock, change it.
             let mut found = unsafe { entry.read() };
             if found & P == 0 {
                 found = heap::frames(1)?.0 | P | W;
-                // SAFETY: As above.
+                // SAFETY: 1. As above.
                 unsafe { entry.write(found) };
             }
             assert!(

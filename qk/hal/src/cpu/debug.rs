@@ -1,6 +1,6 @@
 //! The debug registers (Intel SDM vol. 3 §17.2).
 
-use super::local;
+use super::local::local;
 use abi::map::USER_TOP;
 use core::sync::atomic::Ordering;
 use x86_64::registers::debug::{DebugAddressRegister, Dr0, Dr1, Dr2, Dr3, Dr6, Dr7, Dr7Value};
@@ -49,7 +49,7 @@ pub(crate) fn note_hit() {
 }
 
 fn clear_status() {
-    // SAFETY: Writing DR6 changes only what the next debug exception says.
+    // SAFETY: 1. Writing DR6 changes only what the next debug exception says.
     unsafe {
         core::arch::asm!("mov dr6, {}", in(reg) 0u64, options(nomem, nostack, preserves_flags))
     };

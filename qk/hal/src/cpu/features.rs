@@ -143,7 +143,7 @@ fn enable_states() {
             states |= part;
         }
     }
-    // SAFETY: CR4.OSXSAVE is set and every bit is supported, in a valid combination.
+    // SAFETY: 1. CR4.OSXSAVE is set and every bit is supported, in a valid combination.
     unsafe { XCr0::write(states) };
     XCR0.store(states.bits(), Ordering::Relaxed);
 }
@@ -160,7 +160,7 @@ pub(crate) fn set_tsc_aux(value: u64) {
             .get_extended_feature_info()
             .is_some_and(|f| f.has_rdpid())
     {
-        // SAFETY: The MSR exists with either instruction, and only programs read it.
+        // SAFETY: 1. The MSR exists with either instruction, and only programs read it.
         unsafe { Msr::new(IA32_TSC_AUX).write(value) };
     }
 }
@@ -209,7 +209,7 @@ pub(crate) fn patch_smap_sites() {
             site = site.add(1);
         }
     }
-    // SAFETY: CPUID serialises, so the new bytes are what is executed (Intel SDM vol. 3 §8.1.3).
+    // SAFETY: 1. CPUID serialises, so the new bytes are what is executed (Intel SDM vol. 3 §8.1.3).
     unsafe {
         asm!("push rbx", "cpuid", "pop rbx", inout("eax") 0 => _, out("ecx") _, out("edx") _)
     };

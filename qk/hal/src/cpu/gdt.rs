@@ -43,7 +43,7 @@ pub(crate) struct Tables {
     tss: UnsafeCell<TaskStateSegment>,
 }
 
-// SAFETY: Only the owning CPU touches its tables, with interrupts off (module `local`).
+// SAFETY: 1. Only the owning CPU touches its tables, with interrupts off (rule 1).
 unsafe impl Sync for Tables {}
 
 impl Tables {
@@ -84,13 +84,13 @@ impl Tables {
 
     /// The stack that interrupts from ring 3 start on.
     pub(crate) fn set_rsp0(&self, top: u64) {
-        // SAFETY: Only this CPU changes its TSS, and the processor reads it only on an entry from ring 3.
+        // SAFETY: 1. Only this CPU changes its TSS, with interrupts off (rule 1). 2. The processor reads it only on an entry from ring 3.
         unsafe { (*self.tss.get()).privilege_stack_table[0] = VirtAddr::new_unsafe(top) };
     }
 
     /// The stack of IST slot `slot`, 1..=7.
     pub(crate) fn set_ist(&self, slot: u16, top: u64) {
-        // SAFETY: As in `set_rsp0`; the slot is read only when its exception strikes.
+        // SAFETY: 1. As in `set_rsp0`. 2. The slot is read only when its exception strikes.
         unsafe {
             (*self.tss.get()).interrupt_stack_table[usize::from(slot) - 1] =
                 VirtAddr::new_unsafe(top)

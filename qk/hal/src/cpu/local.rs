@@ -3,12 +3,10 @@
 //! Most words are used by their own CPU only, with interrupts off; they are atomics with relaxed order (plain moves on x86-64) so that the
 //! record can be shared by reference without `unsafe` at every use.
 
-use super::{MAX_CPUS, gdt};
-use crate::task::Context;
-use crate::task::kstack::{KStack, StackTop};
+use super::{features, gdt};
 use core::arch::asm;
-use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use wire::boot::MAX_CPUS;
 use x86_64::VirtAddr;
 use x86_64::registers::model_specific::{GsBase, KernelGsBase};
 
@@ -30,12 +28,12 @@ pub(crate) struct CpuLocal {
     user_rsp: AtomicU64,
     /// The word counting entries from ring 3.
     pub entries: AtomicPtr<AtomicU64>,
-    /// The running context.
-    pub current: AtomicPtr<Context>,
+    /// The running `task::Context`, to be compared only.
+    pub current: AtomicPtr<()>,
     /// CR3.
     pub root: AtomicU64,
-    /// The context whose FPU state the registers hold.
-    pub fpu_owner: AtomicPtr<Context>,
+    /// The context whose FPU state the registers hold, to be compared only.
+    pub fpu_owner: AtomicPtr<()>,
     /// Interrupts without a request.
     pub spurious: AtomicU64,
     /// What debug exceptions in ring 0 have said.
@@ -50,7 +48,8 @@ pub(crate) struct CpuLocal {
 
 /// Offsets for assembly.
 pub(crate) mod offsets {
-    use super::{CpuLocal, offset_of};
+    use crate::cpu::local::CpuLocal;
+    use core::mem::offset_of;
     pub(crate) const ID: usize = offset_of!(CpuLocal, id);
     pub(crate) const KSTACK_TOP: usize = offset_of!(CpuLocal, kstack_top);
     pub(crate) const USER_RSP: usize = offset_of!(CpuLocal, user_rsp);
@@ -101,16 +100,6 @@ impl CpuLocal {
         slot.store(this, Ordering::Release);
     }
 
-    /// Gives the CPU its exception stacks.
-    pub(crate) fn install_ist(&'static self) {
-        for slot in [IST_NMI, IST_DOUBLE_FAULT, IST_MACHINE_CHECK] {
-            let top = KStack::new().leak();
-            // The paranoid entry finds the CPU's record on top of its stack (traps::entry).
-            let top = top.push(core::ptr::from_ref(self) as u64).push(0);
-            self.tables.set_ist(slot, top.addr());
-        }
-    }
-
     /// Points entries from ring 3 at the stack that ends at `top`.
     pub(crate) fn set_kstack(&self, top: u64) {
         self.kstack_top.store(top, Ordering::Relaxed);
@@ -122,17 +111,31 @@ impl CpuLocal {
     }
 }
 
+/// This CPU's number, 0..[`count`](super::count).
+#[must_use]
+pub fn id() -> usize {
+    let id: u64;
+    // SAFETY: 1. GS points to this CPU's `CpuLocal` in the kernel (set before the first Rust code that can call this).
+    //         2. Not `pure`: a task may continue on another CPU after a switch, so the load must not be reused.
+    unsafe {
+        asm!("mov {}, gs:[{off}]", out(reg) id, off = const offsets::ID, options(nostack, preserves_flags, readonly))
+    };
+    // SAFETY: 1. `CpuLocal::install`, which loads GS, takes numbers below MAX_CPUS only.
+    // It spares looking into a table of all CPUs, which every entry does, a test.
+    unsafe { core::hint::assert_unchecked(id < MAX_CPUS as u64) };
+    id as usize
+}
+
 /// How many CPUs there will be.
 pub(crate) fn set_count(count: usize) {
     COUNT.store(count, Ordering::Relaxed);
-    BSP.apic_id
-        .store(super::features::apic_id(), Ordering::Relaxed);
+    BSP.apic_id.store(features::apic_id(), Ordering::Relaxed);
 }
 
 /// This CPU's record.
 pub(crate) fn local() -> &'static CpuLocal {
     let this: *const CpuLocal;
-    // SAFETY: GS points to a record whose first word is its own address, from `install` on; it lives for ever.
+    // SAFETY: 1. GS points to a record whose first word is its own address, from `install` on. 2. It lives for ever.
     unsafe {
         asm!("mov {}, gs:[0]", out(reg) this, options(nostack, preserves_flags, readonly));
         &*this
@@ -142,7 +145,7 @@ pub(crate) fn local() -> &'static CpuLocal {
 /// Another CPU's record.
 pub(crate) fn of(cpu: usize) -> Option<&'static CpuLocal> {
     let this = CPUS.get(cpu)?.load(Ordering::Acquire);
-    // SAFETY: Non-null entries point to records that live for ever.
+    // SAFETY: 1. Non-null entries point to records that live for ever.
     unsafe { this.as_ref() }
 }
 
@@ -150,14 +153,7 @@ pub(crate) fn count() -> usize {
     COUNT.load(Ordering::Relaxed)
 }
 
-/// The boot CPU's record: the first thing Rust does, because everything else may call `cpu::id`.
-pub(crate) fn init_bsp() {
+/// The boot CPU's record.
+pub(crate) fn install_bsp() {
     BSP.install(0);
-    super::init_this_cpu();
-}
-
-/// Exception stacks and the stack of `kernel_main`, as soon as stacks can be mapped.
-pub(crate) fn init_bsp_stacks() -> StackTop {
-    BSP.install_ist();
-    KStack::new().leak()
 }

@@ -2,24 +2,17 @@
 
 pub mod debug;
 pub mod features;
-mod gdt;
-mod local;
+pub(crate) mod gdt;
+pub(crate) mod local;
 mod percpu;
-mod smp;
 
 pub use features::{feature_words, giant_pages, hwcaps};
-pub(crate) use gdt::{KERNEL_CS, SYSRET_BASE, USER_CS, USER_SS};
-pub(crate) use local::{
-    CpuLocal, IST_DOUBLE_FAULT, IST_MACHINE_CHECK, IST_NMI, init_bsp, init_bsp_stacks, local,
-    offsets,
-};
+pub use local::id;
 pub use percpu::PerCpu;
-pub(crate) use smp::cpus;
-pub use smp::{expected, start_aps};
 
 use crate::apic;
 use crate::firmware::ThisCpu;
-use crate::vectors::Vector;
+use crate::vectors::{FIRST_INTERRUPT, Vector};
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
 use x86_64::instructions::port::Port;
@@ -28,21 +21,6 @@ pub use wire::boot::MAX_CPUS;
 
 /// I/O port of QEMU's isa-debug-exit device (`-device isa-debug-exit,iobase=0xf4`).
 const DEBUG_EXIT_PORT: u16 = 0xf4;
-
-/// This CPU's number, 0..[`count`].
-#[must_use]
-pub fn id() -> usize {
-    let id: u64;
-    // SAFETY: 1. GS points to this CPU's `CpuLocal` in the kernel (set before the first Rust code that can call this).
-    //         2. Not `pure`: a task may continue on another CPU after a switch, so the load must not be reused.
-    unsafe {
-        asm!("mov {}, gs:[{off}]", out(reg) id, off = const offsets::ID, options(nostack, preserves_flags, readonly))
-    };
-    // SAFETY: 1. `CpuLocal::install`, which loads GS, takes numbers below MAX_CPUS only.
-    // It spares looking into a table of all CPUs, which every entry does, a test.
-    unsafe { core::hint::assert_unchecked(id < MAX_CPUS as u64) };
-    id as usize
-}
 
 /// CPUs that run the kernel.
 #[must_use]
@@ -59,8 +37,14 @@ pub fn apic_id(cpu: usize) -> Option<u32> {
 /// Interrupts CPU `cpu` with `vector`. Stores made before are visible to its handler.
 ///
 /// # Panics
-/// When there is no such CPU.
+/// When there is no such CPU, or the vector is an exception's: its handler takes what it finds on the stack for what the CPU pushes.
+#[inline] // The vector is a constant.
 pub fn send_ipi(cpu: usize, vector: Vector) {
+    assert!(vector >= FIRST_INTERRUPT, "an IPI is no exception");
+    interrupt(cpu, vector);
+}
+
+fn interrupt(cpu: usize, vector: Vector) {
     let Some(to) = apic_id(cpu) else {
         panic!("IPI to CPU {cpu}, which does not run")
     };
@@ -87,6 +71,12 @@ pub(crate) fn this() -> ThisCpu {
     }
 }
 
+/// The boot CPU's record: the first thing Rust does, because everything else may call [`id`].
+pub(crate) fn init_bsp() {
+    local::install_bsp();
+    init_this_cpu();
+}
+
 /// What every CPU does for itself, after its record is installed.
 pub(crate) fn init_this_cpu() {
     features::enable();
@@ -100,7 +90,7 @@ pub fn pause() {
 
 /// Takes pending interrupts now, then returns with interrupts off again.
 pub fn take_interrupts() {
-    // SAFETY: 1. Interrupt handlers save every register they change (traps::entry) and return here.
+    // SAFETY: 1. Interrupt handlers save every register they change (traps::entry) and return here (rule 1).
     //         2. `sti` delays interrupts by one instruction, hence the `nop`. No `nomem`: handlers change memory.
     unsafe { asm!("sti", "nop", "cli", options(nostack)) };
 }
@@ -109,7 +99,8 @@ pub fn take_interrupts() {
 ///
 /// No wake-up is lost: an interrupt that is already pending ends the `hlt` at once.
 pub fn halt() {
-    // SAFETY: As in `take_interrupts`; `sti` takes effect after `hlt` has begun (Intel SDM vol. 2, STI).
+    // SAFETY: 1. Interrupt handlers save every register they change and return here (rule 1). 2. `sti` takes effect after `hlt` has begun
+    //            (Intel SDM vol. 2, STI).
     unsafe { asm!("sti", "hlt", "cli", options(nostack)) };
 }
 
@@ -126,7 +117,7 @@ pub fn set_entry_counter(cpu: usize, counter: &'static AtomicU64) {
 
 /// Ends the node: QEMU's exit status becomes `code << 1 | 1`. On a machine without that device the CPU stops.
 pub fn exit_node(code: u8) -> ! {
-    // SAFETY: Writing the debug-exit port ends the machine or, without the device, does nothing.
+    // SAFETY: 1. Writing the debug-exit port ends the machine or, without the device, does nothing.
     unsafe { Port::<u32>::new(DEBUG_EXIT_PORT).write(u32::from(code)) };
     stop()
 }
@@ -135,7 +126,7 @@ pub fn exit_node(code: u8) -> ! {
 pub(crate) fn stop() -> ! {
     // BOUND: the CPU stops, and nothing is to run on it.
     loop {
-        // SAFETY: With interrupts off, `hlt` only ends for an NMI, and then we halt again.
+        // SAFETY: 1. With interrupts off, `hlt` only ends for an NMI, and then we halt again.
         unsafe { asm!("cli", "hlt", options(nomem, nostack)) };
     }
 }

@@ -1,9 +1,10 @@
 //! A shared reference per CPU, for what the kernel needs on its shortest paths.
 
-use super::{MAX_CPUS, id};
+use super::local::id;
 use core::marker::PhantomData;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
+use wire::boot::MAX_CPUS;
 
 /// A `&'static T` or nothing for each CPU; each CPU sees and sets its own.
 pub struct PerCpu<T: 'static>([AtomicPtr<T>; MAX_CPUS], PhantomData<&'static T>);
@@ -41,7 +42,7 @@ impl<T: Sync> PerCpu<T> {
     /// When the tables have no room for such a CPU.
     #[must_use]
     pub fn of(&self, cpu: usize) -> Option<&'static T> {
-        // SAFETY: Only null and `&'static T` are ever stored, and T may be shared between CPUs.
+        // SAFETY: 1. Only null and `&'static T` are ever stored. 2. T may be shared between CPUs.
         unsafe { self.0[cpu].load(Ordering::Acquire).as_ref() }
     }
 }

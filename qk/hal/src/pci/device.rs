@@ -3,9 +3,9 @@
 //!
 //! BOUND: at boot only.
 
-use super::{Config, Window};
+use super::{COMMAND, COMMAND_MEMORY, Config, Window};
 use crate::addr::{Phys, PhysRange};
-use crate::boot::{self, paging};
+use crate::boot::{kept, paging};
 use crate::firmware::acpi::ECAM_BUS_BYTES;
 use crate::sync::{Mutex, Once};
 use x86_64::instructions::port::Port;
@@ -33,7 +33,7 @@ fn access() -> Access {
     if let Some(access) = ACCESS.get() {
         return *access;
     }
-    let acpi = boot::acpi();
+    let acpi = kept::acpi();
     let bus = |base| PhysRange::new(base, ECAM_BUS_BYTES);
     let access = match acpi.ecam {
         Some((base, _)) if paging::map_device(bus(base)) => Access::Memory(base),
@@ -60,16 +60,21 @@ pub fn find(vendor: u16, device: u16) -> Option<Device> {
 
 impl Device {
     /// Where base address `index` shows the device's memory, mapped from `offset` for `len_bytes`, whatever address it has. Assigns one, of the
-    /// device memory that no RAM lies in, if firmware did not. Decoding must be off.
+    /// device memory that no RAM lies in, if firmware did not.
     #[must_use]
     pub fn memory(self, index: u16, offset: u64, len_bytes: u64) -> Option<Phys> {
         static WINDOW: Mutex<Option<Window>> = Mutex::new(None);
-        let ecam = boot::acpi()
+        let ecam = kept::acpi()
             .ecam
             .map(|(base, buses)| PhysRange::new(base, u64::from(buses) * ECAM_BUS_BYTES));
         let mut window = WINDOW.lock();
-        let window = window.get_or_insert_with(|| Window::new(boot::ram(), ecam));
-        let at = Phys(self.memory_bar(index, window)?.0.checked_add(offset)?);
+        let window = window.get_or_insert_with(|| Window::new(kept::ram(), ecam));
+        let command = self.read(COMMAND) & 0xffff;
+        // Base addresses are moved only while nothing is decoded.
+        self.write(COMMAND, command & !COMMAND_MEMORY);
+        let bar = self.memory_bar(index, window);
+        self.write(COMMAND, command);
+        let at = Phys(bar?.0.checked_add(offset)?);
         let end = Phys(at.0.checked_add(len_bytes)?);
         let shown = paging::map_device(PhysRange { start: at, end });
         if !shown {
@@ -88,7 +93,7 @@ impl Device {
 
     fn select(self, register: u16) {
         let address = 1 << 31 | u32::from(self.0) << 11 | u32::from(register & 0xfc);
-        // SAFETY: The configuration address port of a PC; the caller holds `PORTS`.
+        // SAFETY: 1. The configuration address port of a PC. 2. The caller holds `PORTS`.
         unsafe { Port::<u32>::new(CONFIG_ADDRESS).write(address) };
     }
 }
@@ -96,12 +101,12 @@ impl Device {
 impl Config for Device {
     fn read(&self, register: u16) -> u32 {
         match access() {
-            // SAFETY: The firmware names this memory, which is not RAM; `map_device` shows it.
+            // SAFETY: 1. The firmware names this memory, which is not RAM: no Rust object lies there. 2. `map_device` shows it.
             Access::Memory(base) => unsafe { self.at(base, register).read_volatile() },
             Access::Ports => {
                 let _ports = PORTS.lock();
                 self.select(register);
-                // SAFETY: The configuration data port, with the address just selected.
+                // SAFETY: 1. The configuration data port, with the address just selected.
                 unsafe { Port::<u32>::new(CONFIG_DATA).read() }
             }
             Access::None => NOTHING,
@@ -110,12 +115,12 @@ impl Config for Device {
 
     fn write(&self, register: u16, value: u32) {
         match access() {
-            // SAFETY: As in `read`. What configuration does to the device is up to the caller, which owns it.
+            // SAFETY: 1. As in `read`. What configuration does to the device is up to the caller, which owns it.
             Access::Memory(base) => unsafe { self.at(base, register).write_volatile(value) },
             Access::Ports => {
                 let _ports = PORTS.lock();
                 self.select(register);
-                // SAFETY: As in `read`.
+                // SAFETY: 1. As in `read`.
                 unsafe { Port::<u32>::new(CONFIG_DATA).write(value) }
             }
             Access::None => {}

@@ -1,11 +1,12 @@
 //! Contexts and the switch between them.
 
+use super::bases::{fs_base, gs_base, write_fs_base, write_user_gs_base};
 use super::fpu::FpuState;
 use super::kstack::{KStack, StackTop};
-use super::{fs_base, gs_base, write_fs_base, write_user_gs_base};
 use crate::addr::Phys;
 use crate::aspace;
-use crate::cpu::{self, CpuLocal, features, local};
+use crate::cpu::features;
+use crate::cpu::local::{CpuLocal, local};
 use crate::heap;
 use crate::traps::{self, UserFrame};
 use alloc::boxed::Box;
@@ -41,7 +42,7 @@ pub struct Context {
     running: AtomicBool,
 }
 
-// SAFETY: Everything but `fpu` is atomic, and `fpu` is touched only by the holder of `running` (or by `&mut`).
+// SAFETY: 1. Everything but `fpu` is atomic. 2. `fpu` is touched only by the holder of `running` (rule 3), or by `&mut`.
 unsafe impl Sync for Context {}
 
 impl Context {
@@ -69,7 +70,11 @@ impl Context {
             traps::handlers().is_some(),
             "programs run only after set_handlers"
         );
-        Self::new(Some(KStack::try_new()?), Some(FpuState::new()?))
+        let kstack = KStack::try_new()?;
+        let rsp = first_call(&kstack, never_began);
+        let context = Self::new(Some(kstack), Some(FpuState::new()?))?;
+        context.rsp.store(rsp, Ordering::Relaxed);
+        Some(context)
     }
 
     /// The next switch to it calls `arrived` and goes to ring 3 at `entry` with stack pointer `stack`, all other registers zero and a
@@ -108,7 +113,7 @@ impl Context {
             .push(traps::first_return())
             .push(arrived as *const () as u64);
         self.rsp.store(push_saved(top), Ordering::Relaxed);
-        // SAFETY: `running` is ours.
+        // SAFETY: 1. `running` is ours (rule 3).
         fpu(unsafe { &mut *state.get() });
         self.fpu_cpu.store(NO_CPU, Ordering::Relaxed);
         self.running.store(false, Ordering::Release);
@@ -118,10 +123,9 @@ impl Context {
     #[must_use]
     pub fn new_kernel(main: fn() -> !) -> Box<Self> {
         let kstack = KStack::new();
-        // A return address of 0 aligns the stack as a call would and ends backtraces.
-        let top = kstack.top().push(0).push(main as *const () as u64);
+        let rsp = first_call(&kstack, main);
         let context = Self::new(Some(kstack), None).expect("memory for a kernel thread");
-        context.rsp.store(push_saved(top), Ordering::Relaxed);
+        context.rsp.store(rsp, Ordering::Relaxed);
         context
     }
 
@@ -132,29 +136,55 @@ impl Context {
             if !self.running.swap(true, Ordering::Acquire) {
                 return;
             }
-            cpu::pause();
+            core::hint::spin_loop();
         }
         panic!("a context was to run on two CPUs");
     }
 
-    /// Lets `look` see the FPU state of the running program, whose context this is: as XSAVE lays it out, and which state
-    /// components that are (XCR0). What it changes takes effect, as far as the CPU can load it, when it returns `true`.
+    /// Copies the FPU state of the running program, whose context this is, to `to`, as XSAVE lays it out and as much as there is
+    /// room for. Returns how much that is, and which state components there are (XCR0).
     ///
     /// # Panics
     /// When it is not the running one, or a kernel thread's.
-    pub fn with_fpu(&self, look: impl FnOnce(&mut [u8], u64) -> bool) {
-        let runs_here = core::ptr::eq(local().current.load(Ordering::Relaxed), self);
+    pub fn read_fpu(&self, to: &mut [u8]) -> (usize, u64) {
+        let state = self.running_fpu();
+        state.save();
+        let image = state.bytes();
+        let len_bytes = image.len().min(to.len());
+        to[..len_bytes].copy_from_slice(&image[..len_bytes]);
+        (len_bytes, features::xcr0())
+    }
+
+    /// Loads the FPU state of the running program, whose context this is, from `from`, as XSAVE lays it out: as far as the CPU can
+    /// load it, and what is longer than `from` stays.
+    ///
+    /// # Panics
+    /// When it is not the running one, or a kernel thread's.
+    pub fn write_fpu(&self, from: &[u8]) {
+        let state = self.running_fpu();
+        state.save();
+        let image = state.bytes();
+        let len_bytes = image.len().min(from.len());
+        image[..len_bytes].copy_from_slice(&from[..len_bytes]);
+        state.make_loadable();
+        state.restore();
+    }
+
+    /// The FPU state of the context, which runs here. For a moment: its callers call nothing that could get it once more.
+    #[allow(clippy::mut_from_ref)] // The flag is the lock.
+    fn running_fpu(&self) -> &mut FpuState {
+        let runs_here = local().current.load(Ordering::Relaxed) == self.as_ptr();
         let (Some(state), true) = (&self.fpu, runs_here) else {
             panic!("not the running program's context")
         };
-        // SAFETY: The context runs here (checked), so we hold its flag; `look` is called with interrupts off and gets no way
-        // to switch.
-        let state = unsafe { &mut *state.get() };
-        state.save();
-        if look(state.bytes(), features::xcr0()) {
-            state.make_loadable();
-            state.restore();
-        }
+        // SAFETY: 1. The context runs here (checked), so we hold its flag (rule 3). 2. Interrupts are off (rule 1), and the two
+        //            callers call no code from outside of this crate: there is no other reference.
+        unsafe { &mut *state.get() }
+    }
+
+    /// To be compared only.
+    fn as_ptr(&self) -> *mut () {
+        core::ptr::from_ref(self).cast_mut().cast()
     }
 
     /// The address space, `None` for kernel threads.
@@ -179,6 +209,17 @@ const fn canonical(base: u64) -> u64 {
     if base < abi::map::WINDOW_TOP { base } else { 0 }
 }
 
+/// The stack pointer for a first switch to `main`, at the top of an unused stack.
+fn first_call(stack: &KStack, main: fn() -> !) -> u64 {
+    // A return address of 0 aligns the stack as a call would and ends backtraces.
+    push_saved(stack.top().push(0).push(main as *const () as u64))
+}
+
+/// What a program's context runs that was not given anything to run.
+fn never_began() -> ! {
+    panic!("switched to a context that never began")
+}
+
 /// The six callee-saved registers that `switch_stacks` pops, all zero.
 fn push_saved(top: StackTop) -> u64 {
     // BOUND: six registers.
@@ -200,8 +241,7 @@ pub fn adopt() -> Box<Context> {
         "CPU {} has a context already",
         cpu.id()
     );
-    cpu.current
-        .store(core::ptr::from_ref(&*context).cast_mut(), Ordering::Relaxed);
+    cpu.current.store(context.as_ptr(), Ordering::Relaxed);
     context
 }
 
@@ -215,12 +255,12 @@ pub fn switch(from: &Context, to: &Context) {
     }
     let cpu = local();
     assert!(
-        core::ptr::eq(cpu.current.load(Ordering::Relaxed), from),
+        cpu.current.load(Ordering::Relaxed) == from.as_ptr(),
         "switch from a context that does not run here"
     );
     to.acquire();
     if let Some(fpu) = &from.fpu {
-        // SAFETY: `from` runs here, so we hold its flag.
+        // SAFETY: 1. `from` runs here, so we hold its flag (rule 3).
         unsafe { &mut *fpu.get() }.save();
         from.fs_base.store(fs_base(), Ordering::Relaxed);
         from.gs_base.store(gs_base(), Ordering::Relaxed);
@@ -231,22 +271,21 @@ pub fn switch(from: &Context, to: &Context) {
     if let Some(stack) = &to.stack {
         cpu.set_kstack(stack.top_addr());
     }
-    cpu.current
-        .store(core::ptr::from_ref(to).cast_mut(), Ordering::Relaxed);
-    // SAFETY: 1. `to.rsp` is a stack made by `new_user` or `new_kernel` or left by an earlier switch; its flag is ours.
+    cpu.current.store(to.as_ptr(), Ordering::Relaxed);
+    // SAFETY: 1. `to.rsp` is a stack made by `new_user`, `begin` or `new_kernel`, or left by an earlier switch; its flag is ours (rule 3).
     //         2. Both contexts outlive the switch: `drop` waits for the flags.
     unsafe { switch_stacks(&from.rsp, to.rsp.load(Ordering::Relaxed), &from.running) };
 }
 
 /// Loads what a program sees of the CPU besides the general registers.
 fn load_program(cpu: &CpuLocal, to: &Context, fpu: &UnsafeCell<FpuState>) {
-    let this = core::ptr::from_ref(to).cast_mut();
+    let this = to.as_ptr();
     let id = cpu.id() as u64;
     // Back on the CPU it left last with no other program in between: the registers still hold its state.
     let still_there =
         cpu.fpu_owner.load(Ordering::Relaxed) == this && to.fpu_cpu.load(Ordering::Relaxed) == id;
     if !still_there {
-        // SAFETY: `switch` has taken `to`'s flag.
+        // SAFETY: 1. `switch` has taken `to`'s flag (rule 3).
         unsafe { &mut *fpu.get() }.restore();
         cpu.fpu_owner.store(this, Ordering::Relaxed);
         to.fpu_cpu.store(id, Ordering::Relaxed);

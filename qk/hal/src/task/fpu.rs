@@ -79,15 +79,15 @@ pub(super) struct FpuState {
     image: NonNull<u8>,
 }
 
-// SAFETY: The area is owned like a Box, and its users hold the context's `running` flag (task::Context).
+// SAFETY: 1. The area is owned like a Box. 2. Its users hold the context's `running` flag (rule 3).
 unsafe impl Send for FpuState {}
-// SAFETY: As above: shared references alone do not reach the bytes, see `Context`.
+// SAFETY: 1. Shared references alone do not reach the bytes: `Context` gives them to who holds its flag (rule 3).
 unsafe impl Sync for FpuState {}
 
 impl FpuState {
     /// The state of a program that just started; `None` when there is no memory.
     pub(super) fn new() -> Option<Self> {
-        // SAFETY: The layout is not empty.
+        // SAFETY: 1. The layout is not empty.
         let image = NonNull::new(unsafe { alloc_zeroed(layout()) })?;
         let mut state = Self { image };
         state.clear();
@@ -101,7 +101,7 @@ impl FpuState {
 
     /// The image.
     pub(super) fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: The allocation has this size, was zeroed, and is borrowed as `self` is.
+        // SAFETY: 1. The allocation has this size, was zeroed, and is borrowed as `self` is.
         unsafe { core::slice::from_raw_parts_mut(self.image.as_ptr(), image_bytes()) }
     }
 
@@ -126,7 +126,7 @@ impl FpuState {
     /// Registers to memory.
     pub(super) fn save(&mut self) {
         let states = features::xcr0();
-        // SAFETY: The area is 64-byte aligned and as large as CPUID says for XCR0.
+        // SAFETY: 1. The area is 64-byte aligned and as large as CPUID says for XCR0.
         unsafe {
             asm!("xsave64 [{}]", in(reg) self.image.as_ptr(), in("eax") states as u32, in("edx") (states >> 32) as u32,
                 options(nostack, preserves_flags));
@@ -135,7 +135,7 @@ impl FpuState {
 
     /// Memory to registers.
     pub(super) fn restore(&mut self) {
-        // SAFETY: The image is valid: from `new` or `save`, and as large as CPUID says for XCR0.
+        // SAFETY: 1. The image is valid: from `new` or `save`, and as large as CPUID says for XCR0.
         unsafe { xrstor(self.image.as_ptr(), features::xcr0()) };
     }
 }
@@ -145,7 +145,7 @@ impl FpuState {
 /// # Safety
 /// A valid image, with room for those of `states` that its header has.
 unsafe fn xrstor(image: *const u8, states: u64) {
-    // SAFETY: By the caller's promise it cannot fault.
+    // SAFETY: 1. By the caller's promise it cannot fault.
     unsafe {
         asm!("xrstor64 [{}]", in(reg) image, in("eax") states as u32, in("edx") (states >> 32) as u32,
             options(nostack, preserves_flags, readonly));
@@ -154,7 +154,7 @@ unsafe fn xrstor(image: *const u8, states: u64) {
 
 /// Gives the live registers of `states` their reset values.
 fn reset(states: u64) {
-    // SAFETY: Its header has none.
+    // SAFETY: 1. Its header has none.
     unsafe { xrstor(FRESH.0.as_ptr(), states) };
 }
 
@@ -242,7 +242,7 @@ fn stamped_states(from: User, stamp: FrameStamp) -> Result<Option<u64>, Fault> {
 
 impl Drop for FpuState {
     fn drop(&mut self) {
-        // SAFETY: Allocated in `new` with the same layout (the size never changes).
+        // SAFETY: 1. Allocated in `new` with the same layout (the size never changes).
         unsafe { dealloc(self.image.as_ptr(), layout()) };
     }
 }

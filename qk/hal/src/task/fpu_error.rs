@@ -45,7 +45,7 @@ fn simd_exceptions() -> u32 {
 #[must_use]
 pub fn mxcsr() -> u32 {
     let mut mxcsr = 0u32;
-    // SAFETY: Stores a word to a local; SSE is enabled on every x86-64 CPU (CR4.OSFXSR is set at boot).
+    // SAFETY: 1. Stores a word to a local. 2. SSE is enabled on every x86-64 CPU (CR4.OSFXSR is set at boot).
     unsafe { asm!("stmxcsr [{}]", in(reg) &mut mxcsr, options(nostack, preserves_flags)) };
     mxcsr
 }

@@ -9,9 +9,10 @@
 
 use crate::addr::Phys;
 use crate::boot::paging;
+use crate::cpu::local::{CpuLocal, IST_DOUBLE_FAULT, IST_MACHINE_CHECK, IST_NMI, local};
 use crate::heap;
 use crate::sync::Mutex;
-use crate::traps::{FRAME_BYTES, UserFrame};
+use crate::traps::frame::{FRAME_BYTES, UserFrame};
 use abi::map::{KSTACKS, PAGE};
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -53,7 +54,7 @@ impl KStack {
         let mut free = FREE.lock();
         let end = *free;
         if end != 0 {
-            // SAFETY: `end` is a stack in the free list, mapped, and its highest word is the link (see `drop`).
+            // SAFETY: 1. `end` is a stack in the free list, mapped, and its highest word is the link (see `drop`).
             *free = unsafe { ((end - 8) as *const u64).read() };
             return Some(Self { end });
         }
@@ -105,10 +106,26 @@ impl KStack {
     }
 }
 
+/// Gives a CPU its exception stacks.
+pub(crate) fn install_ist(local: &'static CpuLocal) {
+    for slot in [IST_NMI, IST_DOUBLE_FAULT, IST_MACHINE_CHECK] {
+        let top = KStack::new().leak();
+        // The paranoid entry finds the CPU's record on top of its stack (traps::entry).
+        let top = top.push(core::ptr::from_ref(local) as u64).push(0);
+        local.tables.set_ist(slot, top.addr());
+    }
+}
+
+/// Exception stacks of the boot CPU and the stack of `kernel_main`, as soon as stacks can be mapped.
+pub(crate) fn init_bsp() -> StackTop {
+    install_ist(local());
+    KStack::new().leak()
+}
+
 impl Drop for KStack {
     fn drop(&mut self) {
         let mut free = FREE.lock();
-        // SAFETY: The stack is unused: contexts are dropped only when they do not run (task::Context).
+        // SAFETY: 1. The stack is mapped for ever, and unused: contexts are dropped only when they do not run (rule 3).
         unsafe { ((self.end - 8) as *mut u64).write(*free) };
         *free = self.end;
     }
@@ -122,7 +139,7 @@ impl StackTop {
     /// Puts a word on the stack.
     pub(crate) fn push(self, word: u64) -> Self {
         let at = self.0 - size_of::<u64>() as u64;
-        // SAFETY: The stack is mapped, unused, and far larger than what its owner prepares on it (a frame and a few words).
+        // SAFETY: 1. The stack is mapped, unused (rule 3), and far larger than what its owner prepares on it (a frame and a few words).
         unsafe { (at as *mut u64).write(word) };
         Self(at)
     }
@@ -144,6 +161,6 @@ pub(crate) fn read_pair(at: u64) -> Option<[u64; 2]> {
     if !at.is_multiple_of(8) || offset / STRIDE >= made || !(PAGE..=STRIDE - 16).contains(&within) {
         return None;
     }
-    // SAFETY: The 16 bytes lie in a mapped stack; they are copied as numbers.
+    // SAFETY: 1. The 16 bytes lie in a mapped stack; they are copied as numbers.
     Some(unsafe { (at as *const [u64; 2]).read_volatile() })
 }

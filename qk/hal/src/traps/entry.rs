@@ -10,7 +10,8 @@
 //! cannot be set (`cpu::debug`).
 
 use super::frame::FRAME_BYTES;
-use crate::cpu::{KERNEL_CS, SYSRET_BASE, USER_CS, USER_SS, offsets};
+use crate::cpu::gdt::{KERNEL_CS, SYSRET_BASE, USER_CS, USER_SS};
+use crate::cpu::local::offsets;
 use core::arch::global_asm;
 use x86_64::VirtAddr;
 use x86_64::registers::model_specific::{Efer, LStar, Msr, SFMask};

@@ -9,7 +9,7 @@
 //!
 //! Both hold for every value of the type: there is no other way to make one than to copy one.
 
-use crate::cpu::{USER_CS, USER_SS};
+use crate::cpu::gdt::{USER_CS, USER_SS};
 use abi::map::{DIRECT_MAP, USER_TOP, WINDOW_TOP};
 use core::ops::{Deref, DerefMut};
 

@@ -1,7 +1,8 @@
 //! The interrupt descriptor table: one for all CPUs, 256 gates to 256 stubs.
 
 use super::entry::{STUB_BYTES, stubs};
-use crate::cpu::{IST_DOUBLE_FAULT, IST_MACHINE_CHECK, IST_NMI, KERNEL_CS};
+use crate::cpu::gdt::KERNEL_CS;
+use crate::cpu::local::{IST_DOUBLE_FAULT, IST_MACHINE_CHECK, IST_NMI};
 use core::sync::atomic::{AtomicU64, Ordering};
 use x86_64::VirtAddr;
 use x86_64::instructions::tables::lidt;
@@ -47,6 +48,6 @@ pub(super) fn load() {
         limit: (size_of::<Idt>() - 1) as u16,
         base,
     };
-    // SAFETY: The table lives for ever and every gate is valid: `fill` ran before.
+    // SAFETY: 1. The table lives for ever and every gate is valid: `fill` ran before.
     unsafe { lidt(&pointer) };
 }

@@ -5,13 +5,14 @@
 //! a fault of an instruction that has a fix-up (`user`), and an NMI. Anything else is a kernel bug and ends in a panic report.
 
 mod entry;
-mod frame;
+pub(crate) mod frame;
 mod idt;
 
 use frame::KernelFrame;
 pub use frame::{General, Registers, Trap, UserFrame};
 
-use crate::cpu::{debug, local};
+use crate::cpu::debug;
+use crate::cpu::local::local;
 use crate::panic::PanicReport;
 use crate::sync::Once;
 use crate::task::kstack;
@@ -20,7 +21,6 @@ use crate::{apic, panic};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 pub(crate) use entry::{first_return, init_syscall, sort_fixups};
-pub(crate) use frame::FRAME_BYTES;
 
 /// Page fault.
 const PAGE_FAULT: u8 = 14;
@@ -55,8 +55,8 @@ pub(crate) static SYSCALL: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut())
 /// # Panics
 /// On a second call.
 pub fn set_handlers(handlers: Handlers) {
-    SYSCALL.store(handlers.syscall as *mut (), Ordering::Relaxed);
     assert!(HANDLERS.set(handlers).is_ok(), "trap handlers are set once");
+    SYSCALL.store(handlers.syscall as *mut (), Ordering::Relaxed);
 }
 
 pub(crate) fn handlers() -> Option<&'static Handlers> {
@@ -204,7 +204,7 @@ fn fault_address(vector: u8) -> u64 {
 
 fn read_cr2() -> u64 {
     let address;
-    // SAFETY: Reading CR2 has no effect.
+    // SAFETY: 1. Reading CR2 has no effect.
     unsafe {
         core::arch::asm!("mov {}, cr2", out(reg) address, options(nomem, nostack, preserves_flags))
     };

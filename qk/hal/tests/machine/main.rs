@@ -359,3 +359,53 @@ fn a_panic_stops_the_other_cpus() {
     };
     machine.must_die("ap", &["PANIC cpu 1: as told"]);
 }
+
+/// What a kernel without `unsafe` can try with the safe functions of the hardware layer to reach a Rust object (README.md). Once
+/// any frame could be entered in any page table, by the accessors of pool memory, too.
+#[test]
+fn ends_what_could_break_a_rust_object() {
+    const ENTRY: &str = "a page table of level";
+    const IN_USE: &str = "is in use already";
+    const NOT_POOL: &str = "is not pool memory";
+    let machine = Machine {
+        cpus: "2",
+        ..Machine::default()
+    };
+    for (how, why) in [
+        ("show-heap", ENTRY),
+        ("show-heap-later", ENTRY),
+        ("show-heap-instead", ENTRY),
+        ("show-table", ENTRY),
+        ("link-page", ENTRY),
+        ("link-unused", ENTRY),
+        ("link-level", ENTRY),
+        ("page-as-table", ENTRY),
+        ("large-root", ENTRY),
+        ("kernel-slot", ENTRY),
+        ("kernel-group", ENTRY),
+        ("kernel-take", ENTRY),
+        ("kernel-note", ENTRY),
+        ("kernel-window", "index out of bounds"),
+        ("no-root", "is not a root table"),
+        ("activate-page", "is not the root of an address space"),
+        ("activate-table", "is not the root of an address space"),
+        ("begin-page", "is not the root of an address space"),
+        ("table-in-pool", "is not of the memory for page tables"),
+        ("table-unused", "is no page table"),
+        ("table-twice", "is a page table already"),
+        ("table-level", "tables have no level 5"),
+        ("table-words", NOT_POOL),
+        ("table-records", NOT_POOL),
+        ("table-bytes", NOT_POOL),
+        ("heap-as-pool", IN_USE),
+        ("tables-as-heap", IN_USE),
+        ("tables-twice", IN_USE),
+        ("late-heap", "before other CPUs are started"),
+        ("late-pool", "before other CPUs are started"),
+        ("exception", "an IPI is no exception"),
+        ("unbegun", "a context that never began"),
+        ("twice", "does not run here"),
+    ] {
+        machine.must_die(how, &[why]);
+    }
+}

@@ -54,7 +54,7 @@ static RESIDENT: Once<Resident> = Once::new();
 pub(super) fn make_area(boot: &Boot, free: &mut Free) -> PhysRange {
     let config = Config {
         ranks: 1,
-        cpus: hal::cpu::expected().min(MAX_CPUS),
+        cpus: hal::smp::expected().min(MAX_CPUS),
         flags: flag::OWN_CLOCK,
         tsc_hz: 0,
         partition_bytes: 0,

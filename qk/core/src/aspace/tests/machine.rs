@@ -94,7 +94,7 @@ impl State {
             if !entry.is_present() {
                 return None;
             }
-            if !entry.is_table(level) {
+            if !entry.is_table() {
                 self.peer.leaves.insert((level, base(level)), entry);
                 return Some((level, entry));
             }
@@ -171,7 +171,7 @@ impl Machine for Node {
     fn table(self, frame: u64) -> Page {
         Page(frame)
     }
-    fn init_root(self, _: u64) {}
+    fn new_table(self, _: u64, _: Level) {}
     fn zero(self, pa: u64, len_bytes: u64) {
         with(|s| {
             (pa..pa + len_bytes)
@@ -409,7 +409,7 @@ fn check_table(s: &mut State, frame: u64, level: Level) {
     assert_eq!(known, level, "{frame:#x} was a table of another level");
     // One that was never touched is empty.
     let entries = s.tables.get(&frame).map_or([Entry::EMPTY; 512], |t| **t);
-    for entry in entries.iter().filter(|e| e.is_table(level)) {
+    for entry in entries.iter().filter(|e| e.is_table()) {
         check_table(s, entry.address(), level - 1);
     }
 }

@@ -10,14 +10,14 @@
 //!
 //! BOUND: at boot only.
 
-use super::MAX_CPUS;
-use super::local::{self, CpuLocal};
 use crate::addr::Phys;
 use crate::boot::entry::{CR0_LONG_MODE, CR4_LONG_MODE, EFER_LONG_MODE};
+use crate::boot::{kept, paging};
+use crate::cpu::local::{self, CpuLocal};
+use crate::cpu::{self, MAX_CPUS};
 use crate::firmware::acpi::Cpu;
-use crate::task::StackTop;
-use crate::task::kstack::KStack;
-use crate::{apic, aspace, boot, time, traps};
+use crate::task::kstack::{self, KStack, StackTop};
+use crate::{apic, aspace, time, traps};
 use alloc::boxed::Box;
 use core::arch::global_asm;
 use core::mem::offset_of;
@@ -163,7 +163,7 @@ global_asm!(
 
 /// The CPUs of the node: the boot CPU, then the others as ACPI lists them.
 pub(crate) fn cpus() -> &'static [Cpu] {
-    &boot::acpi().cpus
+    &kept::acpi().cpus
 }
 
 /// CPUs the node will have once [`start_aps`] is done: those ACPI names, and the boot CPU in any case.
@@ -191,7 +191,7 @@ pub fn start_aps(main: fn() -> !) {
     if total == 1 {
         return;
     }
-    let page = boot::trampoline_page();
+    let page = kept::trampoline_page();
     place_trampoline(page);
     wake(page);
     let ready = time::spin_until(READY_WAIT_US, || READY.load(Ordering::Acquire) == total);
@@ -226,7 +226,7 @@ fn wake(page: Phys) {
 /// What `prepare` made.
 fn records() -> impl Iterator<Item = &'static ApStart> {
     STARTS.iter().filter_map(|start| {
-        // SAFETY: Entries that are not null were stored by `prepare` and live for ever.
+        // SAFETY: 1. Entries that are not null were stored by `prepare` and live for ever.
         unsafe { start.load(Ordering::Acquire).as_ref() }
     })
 }
@@ -241,7 +241,7 @@ impl ApStart {
 fn prepare(id: usize, apic_id: u32) {
     let local: &'static CpuLocal = Box::leak(Box::new(CpuLocal::new()));
     local.apic_id.store(apic_id, Ordering::Relaxed);
-    local.install_ist();
+    kstack::install_ist(local);
     let stack_top = StackTop::addr(KStack::new().leak());
     let start = Box::leak(Box::new(ApStart {
         stack_top,
@@ -269,10 +269,7 @@ fn place_trampoline(page: Phys) {
                 .write_unaligned(value as u32)
         };
         put(gdtr, page.0 + gdt);
-        put(
-            cr3,
-            boot::paging::image_phys(&raw const early_pml4 as u64).0,
-        );
+        put(cr3, paging::image_phys(&raw const early_pml4 as u64).0);
         put(far, page.0 + code);
     }
 }
@@ -285,17 +282,17 @@ extern "C" fn ap_main(start: &'static ApStart) -> ! {
         let attempt = start.attempt.load(Ordering::Acquire);
         // An INIT that was sent before this attempt got its number strikes here at the latest: emulators look for it
         // between blocks of code.
-        super::pause();
+        cpu::pause();
         start.begun.store(attempt, Ordering::Release);
     }
     start.local.install(start.id);
     aspace::load(aspace::kernel_root());
-    super::init_this_cpu();
+    cpu::init_this_cpu();
     traps::init_cpu();
     apic::init_cpu();
     READY.fetch_add(1, Ordering::Release);
     let main = MAIN.load(Ordering::Relaxed);
-    // SAFETY: `start_aps` stored a `fn() -> !` before it started this CPU.
+    // SAFETY: 1. `start_aps` stored a `fn() -> !` before it started this CPU.
     let main: fn() -> ! = unsafe { core::mem::transmute(main) };
     main()
 }
