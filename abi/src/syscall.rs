@@ -211,6 +211,24 @@ pub const fn by_nr(nr: u64) -> Option<&'static Call> {
 
 /// The row of the call with this name.
 #[must_use]
-pub fn by_name(name: &str) -> Option<&'static Call> {
-    ALL.iter().find(|call| call.name == name)
+pub const fn by_name(name: &str) -> Option<&'static Call> {
+    let mut i = 0;
+    while i < ALL.len() {
+        if same(ALL[i].name, name) {
+            return Some(&ALL[i]);
+        }
+        i += 1;
+    }
+    None
+}
+
+/// Whether two names are the same, for tables that the compiler makes.
+#[must_use]
+pub const fn same(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let mut i = 0;
+    while i < a.len() && i < b.len() && a[i] == b[i] {
+        i += 1;
+    }
+    i == a.len() && i == b.len()
 }
