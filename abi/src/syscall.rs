@@ -4,10 +4,14 @@
 //! proxy, strace, the counters and the documentation. Numbers and prototypes: arch/x86/entry/syscalls/syscall_64.tbl
 //! and include/linux/syscalls.h of Linux 6.1.
 
+pub mod layout;
+pub mod operand;
 pub mod request;
 mod table;
 #[cfg(test)]
 mod tests;
+
+use core::num::NonZeroU8;
 
 use crate::Errno;
 pub use table::ALL;
@@ -24,12 +28,6 @@ pub enum Serve {
     Shipped,
     /// Not served: this error, for this reason (one line, shown in the documentation and when a rank fails).
     Refused(Errno, &'static str),
-}
-
-/// Bytes of a set of bits ([`Len::Bits`]).
-#[must_use]
-pub const fn bytes_of_bits(bits: u64) -> u64 {
-    (bits as u32 as u64).div_ceil(64) * 8
 }
 
 /// Which way memory behind a pointer moves, seen from the program.
@@ -58,11 +56,26 @@ pub enum Len {
     AtPtr(u8),
 }
 
+/// What becomes of a call that a signal interrupts (signal(7)).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Restart {
+    /// It fails with EINTR, or it is over soon.
+    Never,
+    /// It starts again when no handler ran after all. It may block for long.
+    NoHandler,
+    /// The same of one that has no place for what is left of its time ([`Arg::Millis`]): it goes on to its old end (do_restart_poll).
+    OldEnd,
+    /// It starts again also after a handler with SA_RESTART. It may block for long.
+    Handler,
+}
+
 /// What an argument is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arg {
     /// A number, shown in decimal.
     Int,
+    /// A number: the milliseconds that the call waits at most, for ever when negative.
+    Millis,
     /// Flags, addresses and masks: a number shown in hexadecimal; never dereferenced by Linux.
     Hex,
     /// A descriptor of the rank.
@@ -81,9 +94,13 @@ pub enum Arg {
     Msghdr(Dir),
     /// Array of struct mmsghdr, count in the argument with this index.
     Mmsghdr(Dir, u8),
-    /// An open file's third argument: meaning depends on the request in the argument before (ioctl, fcntl).
-    Request,
-    /// epoll_pwait's, ppoll's, pselect's sigset: In memory of 8 bytes, or pselect6's pair of pointer and size.
+    /// What it is depends on the request in the argument before, of ioctl(2).
+    Ioctl,
+    /// The same of fcntl(2).
+    Fcntl,
+    /// A signal mask for the time of the call, its length in the argument with this index.
+    Sigset(u8),
+    /// pselect6's pair of pointer to such a mask and length.
     SigsetPair,
 }
 
@@ -98,38 +115,50 @@ pub struct Call {
     pub serve: Serve,
     /// Its arguments, in order; at most six.
     pub args: &'static [Arg],
-    /// After a handler with SA_RESTART interrupted it, Linux starts it again.
-    pub restart: bool,
+    /// What becomes of it when a signal interrupts it.
+    pub restart: Restart,
     /// Linux may send SIGPIPE for it.
     pub sigpipe: bool,
-    /// It may block for long, and Linux starts it again when no handler ran after all (not so epoll_wait and its kin: signal(7)).
-    pub blocks: bool,
     /// Local, but handed on to the proxy where it concerns others than the rank (another process, a limit that Linux
     /// enforces on the proxy).
     pub relayed: bool,
     /// Some argument may have pointers inside: to buffers (vectors, messages, requests), to a mask.
     pub nests: bool,
+    /// It may write to the program's memory.
+    pub writes: bool,
+    /// The argument, if any, that is a signal mask for the time of the call; never the first.
+    pub mask_at: Option<NonZeroU8>,
 }
 
 impl Call {
     const fn new(nr: u16, name: &'static str, serve: Serve, args: &'static [Arg]) -> Call {
         assert!(args.len() <= 6 && (nr as usize) < MAX_CALLS);
+        let (mut nests, mut writes, mut mask_at) = (false, false, None);
+        let mut i = 0;
+        while i < args.len() {
+            nests |= args[i].nests();
+            writes |= args[i].writes();
+            if matches!(args[i], Arg::Sigset(_) | Arg::SigsetPair) {
+                mask_at = NonZeroU8::new(i as u8);
+            }
+            i += 1;
+        }
         Call {
             nr,
             name,
             serve,
             args,
-            restart: false,
+            restart: Restart::Never,
             sigpipe: false,
-            blocks: false,
             relayed: false,
-            nests: nests(args),
+            nests,
+            writes,
+            mask_at,
         }
     }
 
     const fn restart(mut self) -> Call {
-        self.restart = true;
-        self.blocks = true;
+        self.restart = Restart::Handler;
         self
     }
 
@@ -139,7 +168,12 @@ impl Call {
     }
 
     const fn blocks(mut self) -> Call {
-        self.blocks = true;
+        self.restart = Restart::NoHandler;
+        self
+    }
+
+    const fn blocks_to_its_end(mut self) -> Call {
+        self.restart = Restart::OldEnd;
         self
     }
 
@@ -157,19 +191,30 @@ impl Call {
     }
 }
 
-const fn nests(args: &[Arg]) -> bool {
-    let mut i = 0;
-    while i < args.len() {
-        let arg = args[i];
-        if matches!(
-            arg,
-            Arg::Iovec(..) | Arg::Msghdr(_) | Arg::Mmsghdr(..) | Arg::SigsetPair | Arg::Request
-        ) {
-            return true;
-        }
-        i += 1;
+impl Arg {
+    /// Whether it may lead to memory.
+    #[inline]
+    const fn may_lead(&self) -> bool {
+        !matches!(
+            self,
+            Arg::Int | Arg::Millis | Arg::Hex | Arg::Fd | Arg::DirFd
+        )
     }
-    false
+
+    const fn nests(&self) -> bool {
+        use Arg::{Fcntl, Ioctl, Iovec, Mmsghdr, Msghdr, SigsetPair};
+        matches!(
+            self,
+            Iovec(..) | Msghdr(_) | Mmsghdr(..) | SigsetPair | Ioctl | Fcntl
+        )
+    }
+
+    const fn writes(&self) -> bool {
+        match self {
+            Arg::Mem(dir, _) | Arg::Iovec(dir, _) | Arg::Msghdr(dir) => !matches!(dir, Dir::In),
+            _ => matches!(self, Arg::Mmsghdr(..) | Arg::Ioctl | Arg::Fcntl),
+        }
+    }
 }
 
 const fn local(nr: u16, name: &'static str, args: &'static [Arg]) -> Call {
@@ -211,6 +256,24 @@ pub const fn by_nr(nr: u64) -> Option<&'static Call> {
 
 /// The row of the call with this name.
 #[must_use]
-pub fn by_name(name: &str) -> Option<&'static Call> {
-    ALL.iter().find(|call| call.name == name)
+pub const fn by_name(name: &str) -> Option<&'static Call> {
+    let mut i = 0;
+    while i < ALL.len() {
+        if same(ALL[i].name, name) {
+            return Some(&ALL[i]);
+        }
+        i += 1;
+    }
+    None
+}
+
+/// Whether two names are the same, for tables that the compiler makes.
+#[must_use]
+pub const fn same(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let mut i = 0;
+    while i < a.len() && i < b.len() && a[i] == b[i] {
+        i += 1;
+    }
+    i == a.len() && i == b.len()
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use margay_abi::syscall::{ALL, Arg, Call, Dir, Len, Serve};
+use margay_abi::syscall::{ALL, Arg, Call, Dir, Len, Restart, Serve};
 
 const HEAD: &str = "\
 # System calls
@@ -23,7 +23,7 @@ const LEGEND: &str = "
 
 Arguments: `fd` and `dirfd` descriptors, checked to be the rank's; `path` and `string` end with a NUL; `int` and `hex` are passed as they are;
 `in`, `out` and `inout` point to memory that the call reads, writes or both, with its length in bytes (`#3`: what the third argument
-says, `*#3`: what the number behind it says); `iovec` and `msghdr` are followed to what they name; `request` is what ioctl or fcntl take.
+says, `*#3`: what the number behind it says); `iovec` and `msghdr` are followed to what they name; `request` is what ioctl or fcntl take; `sigset` is a mask for the time of the call.
 *Restarts*: a handler with SA_RESTART does not end it.
 
 ";
@@ -65,7 +65,7 @@ fn what(call: &Call) -> String {
     }
     let args: Vec<String> = call.args.iter().copied().map(argument).collect();
     let mut text = args.join(", ");
-    if call.restart {
+    if call.restart == Restart::Handler {
         text.push_str(" *restarts*");
     }
     text
@@ -73,7 +73,7 @@ fn what(call: &Call) -> String {
 
 fn argument(arg: Arg) -> String {
     match arg {
-        Arg::Int => "int".into(),
+        Arg::Int | Arg::Millis => "int".into(),
         Arg::Hex => "hex".into(),
         Arg::Fd => "fd".into(),
         Arg::DirFd => "dirfd".into(),
@@ -83,8 +83,9 @@ fn argument(arg: Arg) -> String {
         Arg::Iovec(way, count) => format!("{} iovec(#{})", direction(way), count + 1),
         Arg::Msghdr(way) => format!("{} msghdr", direction(way)),
         Arg::Mmsghdr(way, count) => format!("{} mmsghdr(#{})", direction(way), count + 1),
-        Arg::Request => "request".into(),
-        Arg::SigsetPair => "sigset".into(),
+        Arg::Ioctl | Arg::Fcntl => "request".into(),
+        Arg::Sigset(len) => format!("sigset(#{})", len + 1),
+        Arg::SigsetPair => "sigset and length".into(),
     }
 }
 

@@ -15,7 +15,8 @@ mod n200;
 mod n300;
 
 use super::Arg::{
-    DirFd, Fd, Hex, Int, Iovec, Mem, Mmsghdr, Msghdr, Path, Request, SigsetPair, Str,
+    DirFd, Fcntl, Fd, Hex, Int, Ioctl, Iovec, Mem, Millis, Mmsghdr, Msghdr, Path, Sigset,
+    SigsetPair, Str,
 };
 use super::Dir::{In, InOut, Out};
 use super::Len::{Arg as Len, AtPtr, Bits, Bytes, Times};
@@ -84,7 +85,6 @@ const RUSAGE: u32 = 144; // struct rusage (uapi/linux/resource.h)
 const RLIMIT: u32 = 16; // struct rlimit, struct rlimit64 (uapi/linux/resource.h)
 const SIGINFO: u32 = 128; // siginfo_t (uapi/asm-generic/siginfo.h, SI_MAX_SIZE)
 const SIGEVENT: u32 = 64; // struct sigevent (uapi/asm-generic/siginfo.h, SIGEV_MAX_SIZE)
-const SIGSET: u32 = 8; // sigset_t of the kernel: _NSIG / 8
 const SOCKLEN: u32 = 4; // socklen_t
 const POLLFD: u32 = 8; // struct pollfd (uapi/asm-generic/poll.h)
 const EPOLL_EVENT: u32 = 12; // struct epoll_event, packed on x86-64 (uapi/linux/eventpoll.h)

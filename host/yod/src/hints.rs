@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use abi::syscall::{Serve, by_name, by_nr};
+use abi::syscall::{Call, Serve, by_nr};
 use machine::comm::Comm;
 use machine::plan::{Bytes, Plan};
 use wire::rank::{Refusals, state};
@@ -13,7 +13,7 @@ use wire::rank::{Refusals, state};
 use crate::verdict::ranks_text;
 
 /// Calls that start a process.
-const CHILDREN: [&str; 2] = ["clone", "clone3"];
+const CHILDREN: [i64; 2] = [libc::SYS_clone, libc::SYS_clone3];
 /// Most other calls that a line names.
 const CALLS_NAMED: usize = 3;
 
@@ -52,19 +52,15 @@ pub fn collect(plan: &Plan, comm: &Comm, ranks: Range<usize>) -> Vec<String> {
 fn refused(refusals: &Refusals, partition_bytes: u64, pool_bytes: u64) -> Vec<Refused> {
     let mut all = Vec::new();
     let mut add = |always, text: String| all.push(Refused { always, text });
-    let calls: Vec<u64> = refusals.call_numbers().collect();
-    let made = |name: &str| by_name(name).is_some_and(|call| calls.contains(&call.nr.into()));
-    // A C library that is refused clone3 tries again with clone.
-    let children = CHILDREN.into_iter().filter(|name| made(name));
-    let children: Vec<&str> = children
-        .filter(|name| *name != "clone3" || !made("clone"))
-        .collect();
-    if !children.is_empty() {
-        let names = children.join(", ");
+    let calls = refusals.call_numbers().filter_map(by_nr);
+    let (children, others): (Vec<&Call>, Vec<&Call>) =
+        calls.partition(|call| CHILDREN.contains(&call.nr.into()));
+    // A C library that is refused clone3 tries again with clone, which has the lower number.
+    if let Some(Call { name, .. }) = children.first() {
         add(
             true,
             format!(
-                "a child process ({names}), refused: {}",
+                "a child process ({name}), refused: {}",
                 "it would share more with the rank than a process on Linux can"
             ),
         );
@@ -87,31 +83,29 @@ fn refused(refusals: &Refusals, partition_bytes: u64, pool_bytes: u64) -> Vec<Re
             ),
         );
     }
-    let others = calls.iter().filter_map(|&nr| by_nr(nr));
-    let others: Vec<&str> = others
-        .map(|call| call.name)
-        .filter(|name| !CHILDREN.contains(name))
-        .collect();
     if let Some(first) = others.first() {
         let more = match others.len().saturating_sub(CALLS_NAMED) {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        let names = others[..others.len().min(CALLS_NAMED)].join(", ");
+        let names = others.iter().take(CALLS_NAMED).map(|call| call.name);
+        let names = names.collect::<Vec<_>>().join(", ");
         add(false, format!("{names}{more}, refused: {}", reason(first)));
     }
     all
 }
 
-fn reason(name: &str) -> &'static str {
-    match by_name(name).map(|call| call.serve) {
-        Some(Serve::Refused(_, why)) => why,
+fn reason(call: &Call) -> &'static str {
+    match call.serve {
+        Serve::Refused(_, why) => why,
         _ => "see docs/syscalls.md",
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use abi::syscall::by_name;
+
     use super::*;
 
     fn texts(act: impl Fn(&Refusals)) -> Vec<String> {

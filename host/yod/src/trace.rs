@@ -32,6 +32,9 @@ const READER_LOOK: Duration = Duration::from_millis(10);
 /// A call that takes longer is shown before it returns, so that one that never does is seen while it hangs.
 const PATIENCE: Duration = Duration::from_millis(500);
 
+/// The call that ends a thread.
+const EXIT: u64 = libc::SYS_exit as u64;
+
 /// Where the lines go, and what is known of calls that have not returned.
 pub struct Trace {
     pub sink: Sink,
@@ -69,7 +72,7 @@ impl Rank {
     /// The last line of a thread that ends before the rank does, when `record` is the beginning of its last call. The end of the
     /// main thread is the rank's.
     fn thread_end(&mut self, record: &Record) -> Option<Line> {
-        let ends = record.kind == Kind::Enter && record.nr == number("exit");
+        let ends = record.kind == Kind::Enter && record.nr == EXIT;
         (ends && self.live.remove(&record.tid)).then(|| {
             let text = format!("+++ exited with {} +++", record.args[0] & 0xff);
             Line::at(record.time_ns, text).of(record.tid)
@@ -179,7 +182,7 @@ impl Trace {
                     since: Instant::now(),
                     shown: None,
                 };
-                if rank.threads.len() > 1 && pending.record.nr == number("exit") {
+                if rank.threads.len() > 1 && pending.record.nr == EXIT {
                     lines.push(no_return_line(&pending));
                     lines.extend(rank.thread_end(&pending.record));
                 } else {
@@ -395,14 +398,7 @@ fn exit_line(pending: &Pending, exit: &Record) -> Line {
 }
 
 fn is_exit(record: &Record) -> bool {
-    ["exit", "exit_group"]
-        .iter()
-        .any(|name| number(name) == record.nr)
-}
-
-/// Number of a call, of those there are.
-fn number(name: &str) -> u64 {
-    by_name(name).map_or(u64::MAX, |call| call.nr.into())
+    [EXIT, libc::SYS_exit_group as u64].contains(&record.nr)
 }
 
 fn no_return_line(pending: &Pending) -> Line {

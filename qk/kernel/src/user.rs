@@ -1,6 +1,7 @@
 //! Arguments that are pointers: an address from a program is a claim, and reading or writing through it can fail.
 
 use abi::Errno;
+use abi::syscall::operand::Reader;
 use hal::addr::User;
 
 use crate::preempt;
@@ -9,14 +10,8 @@ use crate::preempt;
 pub const NS_PER_S: u64 = 1_000_000_000;
 /// sizeof(sigset_t) in the kernel's ABI.
 pub const SIGSET_BYTES: u64 = 8;
-/// Most vectors, or messages, of a call (UIO_MAXIOV, include/uapi/linux/uio.h).
-pub const MAX_VECTORS: u64 = 1024;
-/// sizeof(struct iovec).
-pub const VECTOR_BYTES: u64 = 16;
-/// Words of a struct user_msghdr: name, namelen (int), iov, iovlen, control, controllen, flags (int).
-pub const MESSAGE_WORDS: usize = 7;
-/// sizeof(struct mmsghdr): a user_msghdr, then msg_len (unsigned int).
-pub const MESSAGE_BYTES: u64 = 64;
+/// Work of finding out that memory cannot be read: a page fault in the kernel.
+const FAULT_WORK: u32 = 400;
 /// Bytes that are copied between two preemption points: an iteration for each eight, which an emulator counts as an instruction.
 const PIECE_BYTES: u64 = 64 << 10;
 
@@ -26,6 +21,35 @@ const PIECE_BYTES: u64 = 64 << 10;
 /// EFAULT.
 pub fn user(addr: u64, len_bytes: u64) -> Result<User, Errno> {
     User::range(addr, len_bytes).ok_or(Errno::EFAULT)
+}
+
+/// Reads what a call's arguments lead to, with a preemption point of so much work, in instructions, for each structure.
+pub struct Program(pub u32);
+
+impl Reader for Program {
+    #[inline]
+    fn words<const N: usize>(&self, at: u64) -> Option<[u64; N]> {
+        self.read(|| get_words(at))
+    }
+
+    #[inline(never)] // Out of the way of lengths that are arguments.
+    fn int(&self, at: u64) -> Option<u32> {
+        self.read(|| hal::user::read_u32(user(at, 4)?).map_err(|_| Errno::EFAULT))
+    }
+}
+
+impl Program {
+    #[inline]
+    fn read<T>(&self, read: impl FnOnce() -> Result<T, Errno>) -> Option<T> {
+        preempt::point(self.0);
+        read().inspect_err(|_| faulted()).ok()
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn faulted() {
+    preempt::point(FAULT_WORK);
 }
 
 /// Reads a 64-bit word.
@@ -50,6 +74,27 @@ pub fn get_u32(addr: u64) -> Result<u32, Errno> {
 /// EFAULT.
 pub fn get_words<const N: usize>(addr: u64) -> Result<[u64; N], Errno> {
     hal::user::read_words(user(addr, N as u64 * 8)?).map_err(|_| Errno::EFAULT)
+}
+
+/// Bytes of a string with its NUL, or so many of a longer one; `None`: it cannot be read.
+pub fn string_bytes(at: u64, most_bytes: u64) -> Option<u64> {
+    /// Divides a page: what begins in front of its end can be read as a whole or not at all.
+    const CHUNK: u64 = 64;
+    let mut done = 0;
+    // BOUND: PATH_MAX.
+    while done < most_bytes {
+        let from = at.checked_add(done)?;
+        let mut chunk = [0; CHUNK as usize];
+        let bytes = CHUNK - from % CHUNK;
+        let chunk = &mut chunk[..bytes as usize];
+        hal::user::copy_in(chunk, User::range(from, bytes)?).ok()?;
+        // BOUND: CHUNK.
+        if let Some(end) = chunk.iter().position(|byte| *byte == 0) {
+            return Some((done + end as u64 + 1).min(most_bytes));
+        }
+        done += bytes;
+    }
+    Some(most_bytes)
 }
 
 /// Writes 64-bit words.

@@ -173,6 +173,17 @@ static void sets_and_masks(void)
     close(queue), close(pipes[0]), close(pipes[1]);
 }
 
+// A length that is the last that there is on a page was read as eight bytes: the address had none, and did not come.
+static void names(void)
+{
+    socklen_t *length = (socklen_t *)(before_edge + EDGE_BYTES - sizeof *length);
+    struct sockaddr_un *name = (struct sockaddr_un *)there;
+    *length = sizeof *name;
+    name->sun_family = AF_UNSPEC;
+    check(getsockname(pair[0], (struct sockaddr *)name, length) == 0 && *length == sizeof name->sun_family, "getsockname");
+    check(name->sun_family == AF_UNIX, "with the name there");
+}
+
 // A mask that lies there is in force during the call.
 static void woken(int signo) { (void)signo; }
 static void masks_are_in_force(void)
@@ -215,6 +226,7 @@ int main(void)
         wrong_messages();
         requests();
         interfaces();
+        names();
         sets_and_masks();
         masks_are_in_force();
     }

@@ -59,7 +59,7 @@ pub(super) const ROWS: &[Call] = &[
     refuse(438, "pidfd_getfd", Errno::EPERM, "descriptors of another process are out of reach"),
     ship(439, "faccessat2", &[DirFd, Path, Hex, Hex]),
     refuse(440, "process_madvise", Errno::ENOSYS, NO_PEEKING),
-    ship(441, "epoll_pwait2", &[Fd, Mem(Out, Times(2, EPOLL_EVENT)), Int, Mem(In, Bytes(TIMESPEC)), Mem(In, Bytes(SIGSET)), Int]),
+    ship(441, "epoll_pwait2", &[Fd, Mem(Out, Times(2, EPOLL_EVENT)), Int, Mem(In, Bytes(TIMESPEC)), Sigset(5), Int]),
     refuse(442, "mount_setattr", Errno::EPERM, FIXED_ROOT),
     refuse(443, "quotactl_fd", Errno::EPERM, HOST_ADMIN),
     refuse(444, "landlock_create_ruleset", Errno::EOPNOTSUPP, NO_LANDLOCK),

@@ -8,7 +8,8 @@
 mod tests;
 
 use abi::Errno;
-use abi::syscall::{Arg, Call, request};
+use abi::syscall::operand::Operand;
+use abi::syscall::{Call, layout, request};
 use zerocopy::IntoBytes;
 
 use super::nested;
@@ -18,8 +19,8 @@ use super::own;
 use crate::fds;
 use crate::memory::{GUARD_ADDR, RankMemory, clamp};
 
-/// Longest string with its NUL (PATH_MAX, uapi/linux/limits.h).
-const STRING_BYTES: usize = 4096;
+/// Longest string with its NUL.
+const STRING_BYTES: usize = layout::STRING_BYTES as usize;
 /// Most strings of any one call.
 const STRINGS: usize = 2;
 /// Most descriptors of a poll whose copy is kept between calls.
@@ -140,43 +141,50 @@ pub fn prepare(
 ) -> Result<After, Errno> {
     let mut after = After::Nothing;
     let mut strings = 0;
-    for (i, &arg) in call.args.iter().enumerate() {
+    scratch.owner_of = None;
+    for i in 0..call.args.len() {
         let value = args[i];
-        match arg {
-            Arg::Int | Arg::Hex => {}
-            Arg::Fd | Arg::DirFd => args[i] = fds::visible(value, first_own_fd),
-            Arg::Request => after = prepare_request(call, i, args, first_own_fd, memory, scratch),
+        match call.operand(i, args) {
+            Operand::Number => {}
+            Operand::Fd => args[i] = fds::visible(value, first_own_fd),
+            Operand::Unknown => (args[i - 1], args[i]) = (request::NO_SUCH_REQUEST, GUARD_ADDR),
+            Operand::Owner => scratch.owner_of = Some(Target::signalled(value as i32)),
             // Null means something to some calls and is an error of Linux's own for the others.
             _ if value == 0 => {}
-            Arg::Path | Arg::Str => {
+            Operand::String => {
                 args[i] = copy_string(strings, value, memory, scratch);
                 strings += 1;
             }
-            Arg::Mem(..) => args[i] = clamp(value),
-            Arg::Iovec(_, count) => {
-                let count = args[usize::from(count)];
-                args[i] = scratch.nested.iovec(value, count, memory);
-            }
-            Arg::Msghdr(dir) => {
+            Operand::Flat(..) => args[i] = clamp(value),
+            Operand::Vectors(_, count) => args[i] = scratch.nested.iovec(value, count, memory),
+            Operand::Message(dir) => {
                 let (copy, back) = scratch.nested.msghdr(value, dir, first_own_fd, memory);
                 args[i] = copy;
                 after = After::Nested(back);
             }
-            Arg::Mmsghdr(dir, count) => {
-                let count = usize::from(count);
+            Operand::Messages(dir, count, counter) => {
                 let nested = &mut scratch.nested;
-                let messages = nested.mmsghdr(value, args[count], dir, first_own_fd, memory);
+                let messages = nested.mmsghdr(value, count, dir, first_own_fd, memory);
                 args[i] = messages.address;
-                args[count] = messages.count;
+                args[usize::from(counter)] = messages.count;
                 after = After::Nested(messages.after);
             }
-            Arg::SigsetPair => {
+            Operand::Mask => args[i] = mask(value, memory, scratch),
+            Operand::MaskPair => {
                 args[i] = GUARD_ADDR;
                 if memory.read(value, scratch.mask_pair.as_mut_bytes()).is_ok() {
                     scratch.mask_pair[0] = mask(scratch.mask_pair[0], memory, scratch);
                     args[i] = scratch.mask_pair.as_ptr() as u64;
                 }
             }
+            Operand::OwnerAt => args[i] = scratch.copy_owner(value, true, memory),
+            Operand::OwnerEx => args[i] = scratch.copy_owner(value, false, memory),
+            Operand::Interfaces => {
+                let (copy, back) = scratch.nested.ifconf(value, memory);
+                args[i] = copy;
+                after = After::Nested(back);
+            }
+            Operand::Ethtool => args[i] = scratch.nested.ethtool(value, memory),
         }
     }
     by_number(call, args, first_own_fd, memory, scratch, after)
@@ -215,11 +223,6 @@ fn by_number(
     scratch: &mut Scratch,
     after: After,
 ) -> Result<After, Errno> {
-    match i64::from(call.nr) {
-        libc::SYS_ppoll => args[3] = mask(args[3], memory, scratch),
-        libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => args[4] = mask(args[4], memory, scratch),
-        _ => {}
-    }
     match i64::from(call.nr) {
         libc::SYS_poll | libc::SYS_ppoll => {
             return Ok(prepare_poll(args, first_own_fd, memory, scratch));
@@ -289,35 +292,6 @@ fn prepare_poll(
     }
     args[0] = scratch.pollfds.as_mut_ptr() as u64;
     After::Pollfds(from, count)
-}
-
-/// The third argument of ioctl and fcntl, at index `at`, by the request before it.
-fn prepare_request(
-    call: &Call,
-    at: usize,
-    args: &mut [u64; 6],
-    first_own_fd: u32,
-    memory: &impl RankMemory,
-    scratch: &mut Scratch,
-) -> After {
-    let value = args[at];
-    scratch.owner_of = None;
-    match request::argument(call, args[at - 1]) {
-        None => (args[at - 1], args[at]) = (request::NO_SUCH_REQUEST, GUARD_ADDR),
-        Some(request::Argument::Number) => {}
-        Some(request::Argument::Fd) => args[at] = fds::visible(value, first_own_fd),
-        Some(request::Argument::Memory(..)) => args[at] = clamp(value),
-        Some(request::Argument::Owner) => scratch.owner_of = Some(Target::signalled(value as i32)),
-        Some(request::Argument::OwnerAt) => args[at] = scratch.copy_owner(value, true, memory),
-        Some(request::Argument::OwnerEx) => args[at] = scratch.copy_owner(value, false, memory),
-        Some(request::Argument::Ifconf) => {
-            let (copy, back) = scratch.nested.ifconf(value, memory);
-            args[at] = copy;
-            return After::Nested(back);
-        }
-        Some(request::Argument::Ethtool) => args[at] = scratch.nested.ethtool(value, memory),
-    }
-    After::Nothing
 }
 
 /// Writes back what Linux left in copies.

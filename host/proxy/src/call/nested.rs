@@ -5,42 +5,30 @@
 
 use abi::Errno;
 use abi::syscall::Dir;
+use abi::syscall::layout::{
+    CONTROL, CONTROL_LEN, COUNT, FLAGS, Header, MAX_VECTORS, MESSAGE_LEN, NAME, NAME_LEN, VECTORS,
+};
 use zerocopy::IntoBytes;
 
 use crate::fds;
 use crate::memory::{GUARD_ADDR, RankMemory, clamp};
 
-/// Most buffers of one call (UIO_MAXIOV, uapi/linux/uio.h).
-const MAX_IOVECS: u64 = 1024;
-/// Most messages of one call that are looked at; Linux caps at the same number, and may always do fewer.
-const MAX_MESSAGES: u64 = 1024;
 /// Most buffers of all messages of one call; the messages beyond are left for the next.
-const MAX_ALL_IOVECS: usize = 16 * MAX_IOVECS as usize;
+const MAX_ALL_VECTORS: usize = 16 * MAX_VECTORS as usize;
 /// Longest control messages that can be sent; Linux's own limit (net.core.optmem_max) is below.
 const MAX_CONTROL_BYTES: u64 = 1 << 20;
 
 /// struct iovec: base, length.
 type Iovec = [u64; 2];
-/// struct msghdr in words: name, namelen, iov, iovlen, control, controllen, flags (include/linux/socket.h, user_msghdr).
-type Msghdr = [u64; 7];
-/// struct mmsghdr in words: a msghdr and msg_len.
+/// struct mmsghdr in words: a header and msg_len.
 type Mmsghdr = [u64; 8];
-
-const NAME: usize = 0;
-const NAMELEN: usize = 1;
-const IOV: usize = 2;
-const IOVLEN: usize = 3;
-const CONTROL: usize = 4;
-const CONTROLLEN: usize = 5;
-const FLAGS: usize = 6;
-const MSG_LEN: usize = 7;
 
 /// Copies of a call's structures; they stay where they are until the next call.
 #[derive(Debug, Default)]
 pub struct Copies {
     iovecs: Vec<Iovec>,
     control: Vec<u8>,
-    message: Msghdr,
+    message: Header,
     messages: Vec<Mmsghdr>,
     /// struct ifconf: length, pointer.
     ifconf: [u64; 2],
@@ -95,7 +83,7 @@ impl Copies {
         memory: &impl RankMemory,
     ) -> (u64, After) {
         self.begin_messages();
-        let mut message: Msghdr = [0; 7];
+        let mut message: Header = [0; 7];
         if memory.read(from, message.as_mut_bytes()).is_err() {
             return (GUARD_ADDR, After::Nothing);
         }
@@ -121,8 +109,7 @@ impl Copies {
     ) -> Messages {
         self.begin_messages();
         self.messages.clear();
-        let wanted = u64::from(count as u32).min(MAX_MESSAGES); // an unsigned int
-        for i in 0..wanted {
+        for i in 0..count {
             let mut message: Mmsghdr = [0; 8];
             let at = from.saturating_add(i * size_of::<Mmsghdr>() as u64);
             if memory.read(at, message.as_mut_bytes()).is_err() {
@@ -190,7 +177,10 @@ impl Copies {
                     if matches!(after, After::ReceivedAll(_)) {
                         write_received(to, message, memory)?;
                     }
-                    memory.write(to + 8 * MSG_LEN as u64, &message[MSG_LEN].as_bytes()[..4])?;
+                    memory.write(
+                        to + 8 * MESSAGE_LEN as u64,
+                        &message[MESSAGE_LEN].as_bytes()[..4],
+                    )?;
                 }
                 Ok(())
             }
@@ -201,19 +191,18 @@ impl Copies {
     fn begin_messages(&mut self) {
         self.iovecs.clear();
         self.control.clear();
-        self.iovecs.reserve(MAX_ALL_IOVECS);
+        self.iovecs.reserve(MAX_ALL_VECTORS);
         self.control.reserve(MAX_CONTROL_BYTES as usize);
     }
 
     /// Whether the buffers of one more message fit.
-    fn has_room(&self, message: &Msghdr) -> bool {
-        let count = message[IOVLEN].min(MAX_IOVECS) as usize;
-        self.iovecs.len() + count <= MAX_ALL_IOVECS
+    fn has_room(&self, message: &Header) -> bool {
+        let count = message[COUNT].min(MAX_VECTORS) as usize;
+        self.iovecs.len() + count <= MAX_ALL_VECTORS
     }
 
     fn add_iovecs(&mut self, from: u64, count: u64, memory: &impl RankMemory) -> u64 {
-        let count = u64::from(count as u32); // Linux takes an unsigned int
-        if count > MAX_IOVECS {
+        if count > MAX_VECTORS {
             return GUARD_ADDR; // Linux refuses so many before it looks there
         }
         let first = self.iovecs.len();
@@ -230,16 +219,16 @@ impl Copies {
 
     fn add_message(
         &mut self,
-        message: &mut Msghdr,
+        message: &mut Header,
         dir: Dir,
         first_own_fd: u32,
         memory: &impl RankMemory,
     ) {
         message[NAME] = clamp(message[NAME]);
-        message[IOV] = self.add_iovecs(message[IOV], message[IOVLEN], memory);
+        message[VECTORS] = self.add_iovecs(message[VECTORS], message[COUNT], memory);
         message[CONTROL] = match (dir, message[CONTROL]) {
             (_, 0) => 0,
-            (Dir::In, from) => self.add_control(from, message[CONTROLLEN], first_own_fd, memory),
+            (Dir::In, from) => self.add_control(from, message[CONTROL_LEN], first_own_fd, memory),
             (_, to) => clamp(to),
         };
     }
@@ -267,8 +256,8 @@ impl Copies {
 
 /// Writes the three fields that recvmsg(2) changes.
 fn write_received(to: u64, message: &[u64], memory: &impl RankMemory) -> Result<(), Errno> {
-    memory.write(to + 8 * NAMELEN as u64, &message[NAMELEN].as_bytes()[..4])?;
-    memory.write(to + 8 * CONTROLLEN as u64, message[CONTROLLEN].as_bytes())?;
+    memory.write(to + 8 * NAME_LEN as u64, &message[NAME_LEN].as_bytes()[..4])?;
+    memory.write(to + 8 * CONTROL_LEN as u64, message[CONTROL_LEN].as_bytes())?;
     memory.write(to + 8 * FLAGS as u64, &message[FLAGS].as_bytes()[..4])
 }
 
@@ -298,24 +287,15 @@ fn close_ours(control: &mut [u8], first_own_fd: u32) {
 /// What a test may see of the copies.
 #[cfg(test)]
 impl Copies {
-    /// The word with this index behind an address that Linux is given, when it lies in a copy.
-    pub fn word(&self, addr: u64, index: usize) -> Option<u64> {
-        let copies = [
+    pub fn all(&self) -> [&[u8]; 6] {
+        [
             self.iovecs.as_bytes(),
+            self.control.as_bytes(),
             self.message.as_bytes(),
             self.messages.as_bytes(),
-        ];
-        copies.into_iter().find_map(|copy| {
-            let at = usize::try_from(addr.checked_sub(copy.as_ptr() as u64)?).ok()? + 8 * index;
-            let bytes = copy.get(at..at + 8)?;
-            Some(u64::from_ne_bytes(bytes.try_into().ok()?))
-        })
-    }
-
-    /// Whether control messages lie in their copy.
-    pub fn is_control(&self, addr: u64, len: u64) -> bool {
-        let start = self.control.as_ptr() as u64;
-        addr >= start && addr + len <= start + self.control.len() as u64
+            self.ifconf.as_bytes(),
+            self.ifreq.as_bytes(),
+        ]
     }
 }
 

@@ -5,7 +5,8 @@
 
 use abi::Errno;
 use abi::map::in_window;
-use abi::syscall::{Arg, Dir, Len, by_nr};
+use abi::syscall::operand::Operand;
+use abi::syscall::{Arg, Call, Dir, Len, by_nr};
 
 use super::memory::{Memory, buffer, path};
 use super::names::{self, Names, choice, flags};
@@ -20,9 +21,9 @@ enum K {
     Fd,
     DirFd,
     Path,
-    /// A buffer that the call reads or writes, with the index of its length.
-    In(usize),
-    Out(usize),
+    /// A buffer that the call reads or writes.
+    In,
+    Out,
     Flags(Names, &'static str),
     Choice(Names),
     Open,
@@ -69,25 +70,29 @@ pub fn arguments(
             args: args.collect(),
         };
     };
-    let known = kinds(row.name).map(|kinds| kinds.to_vec());
+    let known = kinds(nr).map(|kinds| kinds.to_vec());
     let kinds = known.unwrap_or_else(|| row.args.iter().map(|arg| general(*arg)).collect());
     let before = View {
         memory: enter,
         before: enter,
         args,
+        len: 0,
         ret: None,
     };
     let after = exit.map(|(memory, ret)| View {
         memory,
         before: enter,
         args,
+        len: 0,
         ret: Some(ret),
     });
-    let shown = kinds.iter().zip(args).filter_map(|(kind, &value)| {
-        let late = matches!(kind, Out(_) | Wrote(_));
+    let shown = kinds.iter().zip(args).enumerate();
+    let shown = shown.filter_map(|(i, (kind, &value))| {
+        let late = matches!(kind, Out | Wrote(_));
         let written = late || matches!(kind, Both(_));
-        let view = after.as_ref().filter(|_| written).unwrap_or(&before);
-        Some((late, argument(*kind, value, view)?))
+        let mut view = *after.as_ref().filter(|_| written).unwrap_or(&before);
+        view.len = length(row, i, &view);
+        Some((late, argument(*kind, value, &view)?))
     });
     Shown {
         name: row.name.to_owned(),
@@ -95,9 +100,17 @@ pub fn arguments(
     }
 }
 
+/// Bytes of what an argument points to, or how many vectors, as the program says.
+fn length(row: &Call, i: usize, view: &View<'_>) -> u64 {
+    match row.args.get(i).map(|_| row.operand(i, view.args)) {
+        Some(Operand::Flat(_, size)) => size.bytes(&view.memory),
+        Some(Operand::Vectors(_, count)) => count,
+        _ => 0,
+    }
+}
+
 /// What came back.
 pub fn result(nr: u64, args: &[u64; 6], ret: i64) -> String {
-    let name = by_nr(nr).map_or("", |row| row.name);
     match Errno::from_ret(ret) {
         Some(Errno(RESTART)) => {
             "? ERESTARTSYS (a signal came: starts again or fails with EINTR)".into()
@@ -106,18 +119,18 @@ pub fn result(nr: u64, args: &[u64; 6], ret: i64) -> String {
             "? ERESTARTNOHAND (a signal came: starts again if no handler runs)".into()
         }
         Some(Errno(errno)) => format!("-1 {}", names::errno(errno)),
-        None => match (name, args[1] as i32) {
-            ("mmap" | "mremap" | "brk", _) => format!("{ret:#x}"),
-            ("fcntl", libc::F_GETFL) => {
+        None => match (nr as i64, args[1] as i32) {
+            (libc::SYS_mmap | libc::SYS_mremap | libc::SYS_brk, _) => format!("{ret:#x}"),
+            (libc::SYS_fcntl, libc::F_GETFL) => {
                 format!("{ret:#x} (flags {})", names::open_flags(ret as u64))
             }
-            ("fcntl", libc::F_GETFD) if ret != 0 => {
+            (libc::SYS_fcntl, libc::F_GETFD) if ret != 0 => {
                 format!(
                     "{ret:#x} (flags {})",
                     flags(ret as u64, names::FD_FLAGS, "")
                 )
             }
-            ("umask", _) => format!("{:#05o}", ret).replacen("0o", "0", 1),
+            (libc::SYS_umask, _) => format!("{:#05o}", ret).replacen("0o", "0", 1),
             _ => ret.to_string(),
         },
     }
@@ -133,11 +146,11 @@ fn argument(kind: K, value: u64, view: &View<'_>) -> Option<String> {
         DirFd if value as i32 == AT_FDCWD => "AT_FDCWD".into(),
         DirFd => (value as i32).to_string(),
         Path => view.memory.from(value).map_or_else(|| pointer(value), path),
-        In(len) => match view.memory.from(value) {
-            Some(bytes) if value != 0 => buffer(bytes, view.args[len]),
+        In => match view.memory.from(value) {
+            Some(bytes) if value != 0 => buffer(bytes, view.len),
             _ => pointer(value),
         },
-        Out(len) => out_buffer(value, len, view),
+        Out => out_buffer(value, view),
         Flags(names, none) => flags(value, names, none),
         Choice(names) => choice(value, names),
         Open => names::open_flags(value),
@@ -159,10 +172,10 @@ fn argument(kind: K, value: u64, view: &View<'_>) -> Option<String> {
 }
 
 /// What was written is valid as far as the call returned.
-fn out_buffer(value: u64, len: usize, view: &View<'_>) -> String {
+fn out_buffer(value: u64, view: &View<'_>) -> String {
     match (view.memory.from(value), view.ret) {
         (Some(bytes), Some(ret)) if ret > 0 && value != 0 => {
-            buffer(bytes, view.args[len].min(ret as u64))
+            buffer(bytes, view.len.min(ret as u64))
         }
         (_, Some(0)) if value != 0 => "\"\"".into(),
         _ => pointer(value),
@@ -201,133 +214,132 @@ fn signed(value: u64) -> i64 {
 /// What the table of all calls says of an argument.
 fn general(arg: Arg) -> K {
     match arg {
-        Arg::Int => Dec,
+        Arg::Int | Arg::Millis => Dec,
         Arg::Hex => Hex,
         Arg::Fd => Fd,
         Arg::DirFd => DirFd,
         Arg::Path | Arg::Str => Path,
-        Arg::Mem(Dir::In, Len::Arg(len)) => In(len.into()),
-        Arg::Mem(Dir::Out, Len::Arg(len)) => Out(len.into()),
-        Arg::Iovec(Dir::In, count) => Read(Shape::Vectors(count.into())),
-        Arg::Iovec(_, count) => Wrote(Shape::Vectors(count.into())),
+        Arg::Mem(Dir::In, Len::Arg(_)) => In,
+        Arg::Mem(Dir::Out, Len::Arg(_)) => Out,
+        Arg::Iovec(Dir::In, _) => Read(Shape::Vectors),
+        Arg::Iovec(..) => Wrote(Shape::Vectors),
+        Arg::Sigset(_) => Read(Shape::SignalSet),
         Arg::Msghdr(Dir::In) => Read(Shape::Message),
         Arg::Msghdr(_) => Wrote(Shape::Message),
-        Arg::Mem(..) | Arg::Mmsghdr(..) | Arg::SigsetPair | Arg::Request => Pointer,
+        Arg::Mem(..) | Arg::Mmsghdr(..) | Arg::SigsetPair | Arg::Ioctl | Arg::Fcntl => Pointer,
     }
 }
 
 /// What the arguments of a call mean; `None`: see [`general`].
 #[rustfmt::skip] // A table: one row, one line.
-fn kinds(name: &str) -> Option<&'static [K]> {
+fn kinds(nr: u64) -> Option<&'static [K]> {
     const NO_FLAGS: &str = "0";
     const PATH_FLAGS: K = Flags(names::AT, NO_FLAGS);
     const OPEN_FLAGS: K = Flags(names::OPEN, NO_FLAGS);
     const TIMESPEC_IN: K = Read(Shape::Timespec);
-    Some(match name {
+    Some(match nr as i64 {
         // Files.
-        "open" => &[Path, Open, OpenMode(1)],
-        "openat" => &[DirFd, Path, Open, OpenMode(2)],
-        "creat" | "mkdir" | "chmod" => &[Path, Mode],
-        "mkdirat" | "fchmodat" => &[DirFd, Path, Mode],
-        "mknod" => &[Path, Mode, Hex],
-        "mknodat" => &[DirFd, Path, Mode, Hex],
-        "fchmod" => &[Fd, Mode],
-        "umask" => &[Mode],
-        "stat" | "lstat" => &[Path, Wrote(Shape::Stat)],
-        "fstat" => &[Fd, Wrote(Shape::Stat)],
-        "newfstatat" => &[DirFd, Path, Wrote(Shape::Stat), PATH_FLAGS],
-        "statx" => &[DirFd, Path, PATH_FLAGS, Hex, Pointer],
-        "access" => &[Path, Flags(names::ACCESS, "F_OK")],
-        "faccessat" => &[DirFd, Path, Flags(names::ACCESS, "F_OK")],
-        "faccessat2" => &[DirFd, Path, Flags(names::ACCESS, "F_OK"), Flags(names::AT_ACCESS, NO_FLAGS)],
-        "unlinkat" => &[DirFd, Path, PATH_FLAGS],
-        "linkat" => &[DirFd, Path, DirFd, Path, PATH_FLAGS],
-        "fchownat" => &[DirFd, Path, Dec, Dec, PATH_FLAGS],
-        "renameat2" => &[DirFd, Path, DirFd, Path, Flags(names::RENAME, NO_FLAGS)],
-        "utimensat" => &[DirFd, Path, Read(Shape::TwoTimespecs), PATH_FLAGS],
-        "lseek" => &[Fd, Dec, Choice(names::WHENCE)],
-        "fcntl" => &[Fd, Choice(names::FCNTL), FcntlArg],
-        "ioctl" => &[Fd, Choice(names::IOCTLS), Pointer],
-        "flock" => &[Fd, Flags(names::FLOCK, NO_FLAGS)],
-        "dup3" => &[Fd, Fd, OPEN_FLAGS],
-        "pipe" => &[Wrote(Shape::Ints(2))],
-        "pipe2" => &[Wrote(Shape::Ints(2)), OPEN_FLAGS],
-        "getdents" | "getdents64" => &[Fd, Pointer, Dec],
-        "sendfile" => &[Fd, Fd, Both(Shape::Offset), Dec],
-        "memfd_create" => &[Path, Flags(names::MEMFD, NO_FLAGS)],
-        "eventfd2" => &[Dec, Flags(names::EVENTFD, NO_FLAGS)],
+        libc::SYS_open => &[Path, Open, OpenMode(1)],
+        libc::SYS_openat => &[DirFd, Path, Open, OpenMode(2)],
+        libc::SYS_creat | libc::SYS_mkdir | libc::SYS_chmod => &[Path, Mode],
+        libc::SYS_mkdirat | libc::SYS_fchmodat => &[DirFd, Path, Mode],
+        libc::SYS_mknod => &[Path, Mode, Hex],
+        libc::SYS_mknodat => &[DirFd, Path, Mode, Hex],
+        libc::SYS_fchmod => &[Fd, Mode],
+        libc::SYS_umask => &[Mode],
+        libc::SYS_stat | libc::SYS_lstat => &[Path, Wrote(Shape::Stat)],
+        libc::SYS_fstat => &[Fd, Wrote(Shape::Stat)],
+        libc::SYS_newfstatat => &[DirFd, Path, Wrote(Shape::Stat), PATH_FLAGS],
+        libc::SYS_statx => &[DirFd, Path, PATH_FLAGS, Hex, Pointer],
+        libc::SYS_access => &[Path, Flags(names::ACCESS, "F_OK")],
+        libc::SYS_faccessat => &[DirFd, Path, Flags(names::ACCESS, "F_OK")],
+        libc::SYS_faccessat2 => &[DirFd, Path, Flags(names::ACCESS, "F_OK"), Flags(names::AT_ACCESS, NO_FLAGS)],
+        libc::SYS_unlinkat => &[DirFd, Path, PATH_FLAGS],
+        libc::SYS_linkat => &[DirFd, Path, DirFd, Path, PATH_FLAGS],
+        libc::SYS_fchownat => &[DirFd, Path, Dec, Dec, PATH_FLAGS],
+        libc::SYS_renameat2 => &[DirFd, Path, DirFd, Path, Flags(names::RENAME, NO_FLAGS)],
+        libc::SYS_utimensat => &[DirFd, Path, Read(Shape::TwoTimespecs), PATH_FLAGS],
+        libc::SYS_lseek => &[Fd, Dec, Choice(names::WHENCE)],
+        libc::SYS_fcntl => &[Fd, Choice(names::FCNTL), FcntlArg],
+        libc::SYS_ioctl => &[Fd, Choice(names::IOCTLS), Pointer],
+        libc::SYS_flock => &[Fd, Flags(names::FLOCK, NO_FLAGS)],
+        libc::SYS_dup3 => &[Fd, Fd, OPEN_FLAGS],
+        libc::SYS_pipe => &[Wrote(Shape::Ints(2))],
+        libc::SYS_pipe2 => &[Wrote(Shape::Ints(2)), OPEN_FLAGS],
+        libc::SYS_getdents | libc::SYS_getdents64 => &[Fd, Pointer, Dec],
+        libc::SYS_sendfile => &[Fd, Fd, Both(Shape::Offset), Dec],
+        libc::SYS_memfd_create => &[Path, Flags(names::MEMFD, NO_FLAGS)],
+        libc::SYS_eventfd2 => &[Dec, Flags(names::EVENTFD, NO_FLAGS)],
         // Memory.
-        "mmap" => &[Pointer, Dec, Flags(names::PROT, "PROT_NONE"), Flags(names::MAP, NO_FLAGS), Fd, Hex],
-        "mprotect" => &[Pointer, Dec, Flags(names::PROT, "PROT_NONE")],
-        "munmap" | "mlock" | "munlock" => &[Pointer, Dec],
-        "mremap" => &[Pointer, Dec, Dec, Flags(names::MREMAP, NO_FLAGS), Pointer],
-        "madvise" => &[Pointer, Dec, Choice(names::MADVICE)],
-        "msync" => &[Pointer, Dec, Flags(names::MSYNC, NO_FLAGS)],
-        "brk" => &[Pointer],
+        libc::SYS_mmap => &[Pointer, Dec, Flags(names::PROT, "PROT_NONE"), Flags(names::MAP, NO_FLAGS), Fd, Hex],
+        libc::SYS_mprotect => &[Pointer, Dec, Flags(names::PROT, "PROT_NONE")],
+        libc::SYS_munmap | libc::SYS_mlock | libc::SYS_munlock => &[Pointer, Dec],
+        libc::SYS_mremap => &[Pointer, Dec, Dec, Flags(names::MREMAP, NO_FLAGS), Pointer],
+        libc::SYS_madvise => &[Pointer, Dec, Choice(names::MADVICE)],
+        libc::SYS_msync => &[Pointer, Dec, Flags(names::MSYNC, NO_FLAGS)],
+        libc::SYS_brk => &[Pointer],
         // Signals.
-        "rt_sigaction" => &[Signal, Read(Shape::SigAction), Wrote(Shape::SigAction), Dec],
-        "rt_sigprocmask" => &[Choice(names::SIG_HOW), Read(Shape::SignalSet), Wrote(Shape::SignalSet), Dec],
-        "rt_sigpending" => &[Wrote(Shape::SignalSet), Dec],
-        "rt_sigsuspend" => &[Read(Shape::SignalSet), Dec],
-        "rt_sigtimedwait" => &[Read(Shape::SignalSet), Pointer, TIMESPEC_IN, Dec],
-        "sigaltstack" => &[Read(Shape::AltStack), Wrote(Shape::AltStack)],
-        "kill" | "tkill" => &[Dec, Signal],
-        "tgkill" => &[Dec, Dec, Signal],
-        "rt_sigqueueinfo" => &[Dec, Signal, Pointer],
-        "rt_tgsigqueueinfo" => &[Dec, Dec, Signal, Pointer],
+        libc::SYS_rt_sigaction => &[Signal, Read(Shape::SigAction), Wrote(Shape::SigAction), Dec],
+        libc::SYS_rt_sigprocmask => &[Choice(names::SIG_HOW), Read(Shape::SignalSet), Wrote(Shape::SignalSet), Dec],
+        libc::SYS_rt_sigpending => &[Wrote(Shape::SignalSet), Dec],
+        libc::SYS_rt_sigsuspend => &[Read(Shape::SignalSet), Dec],
+        libc::SYS_rt_sigtimedwait => &[Read(Shape::SignalSet), Pointer, TIMESPEC_IN, Dec],
+        libc::SYS_sigaltstack => &[Read(Shape::AltStack), Wrote(Shape::AltStack)],
+        libc::SYS_kill | libc::SYS_tkill => &[Dec, Signal],
+        libc::SYS_tgkill => &[Dec, Dec, Signal],
+        libc::SYS_rt_sigqueueinfo => &[Dec, Signal, Pointer],
+        libc::SYS_rt_tgsigqueueinfo => &[Dec, Dec, Signal, Pointer],
         // Time.
-        "nanosleep" => &[TIMESPEC_IN, Pointer],
-        "clock_nanosleep" => &[Choice(names::CLOCKS), Flags(names::TIMER_FLAGS, NO_FLAGS), TIMESPEC_IN, Pointer],
-        "clock_gettime" | "clock_getres" => &[Choice(names::CLOCKS), Wrote(Shape::Timespec)],
-        "gettimeofday" => &[Wrote(Shape::Timeval), Pointer],
-        "setitimer" => &[Choice(names::ITIMERS), Read(Shape::Itimerval), Wrote(Shape::Itimerval)],
-        "getitimer" => &[Choice(names::ITIMERS), Wrote(Shape::Itimerval)],
-        "timer_create" => &[Choice(names::CLOCKS), Read(Shape::SigEvent), Wrote(Shape::Int)],
-        "timer_settime" => &[Dec, Flags(names::TIMER_FLAGS, NO_FLAGS), Read(Shape::Itimerspec), Wrote(Shape::Itimerspec)],
-        "timer_gettime" => &[Dec, Wrote(Shape::Itimerspec)],
-        "timerfd_settime" => &[Fd, Flags(names::TIMER_FLAGS, NO_FLAGS), Read(Shape::Itimerspec), Wrote(Shape::Itimerspec)],
-        "timerfd_gettime" => &[Fd, Wrote(Shape::Itimerspec)],
-        "timerfd_create" => &[Choice(names::CLOCKS), OPEN_FLAGS],
+        libc::SYS_nanosleep => &[TIMESPEC_IN, Pointer],
+        libc::SYS_clock_nanosleep => &[Choice(names::CLOCKS), Flags(names::TIMER_FLAGS, NO_FLAGS), TIMESPEC_IN, Pointer],
+        libc::SYS_clock_gettime | libc::SYS_clock_getres => &[Choice(names::CLOCKS), Wrote(Shape::Timespec)],
+        libc::SYS_gettimeofday => &[Wrote(Shape::Timeval), Pointer],
+        libc::SYS_setitimer => &[Choice(names::ITIMERS), Read(Shape::Itimerval), Wrote(Shape::Itimerval)],
+        libc::SYS_getitimer => &[Choice(names::ITIMERS), Wrote(Shape::Itimerval)],
+        libc::SYS_timer_create => &[Choice(names::CLOCKS), Read(Shape::SigEvent), Wrote(Shape::Int)],
+        libc::SYS_timer_settime => &[Dec, Flags(names::TIMER_FLAGS, NO_FLAGS), Read(Shape::Itimerspec), Wrote(Shape::Itimerspec)],
+        libc::SYS_timer_gettime => &[Dec, Wrote(Shape::Itimerspec)],
+        libc::SYS_timerfd_settime => &[Fd, Flags(names::TIMER_FLAGS, NO_FLAGS), Read(Shape::Itimerspec), Wrote(Shape::Itimerspec)],
+        libc::SYS_timerfd_gettime => &[Fd, Wrote(Shape::Itimerspec)],
+        libc::SYS_timerfd_create => &[Choice(names::CLOCKS), OPEN_FLAGS],
         // The process.
-        "getrlimit" => &[Choice(names::RLIMITS), Wrote(Shape::Rlimit)],
-        "setrlimit" => &[Choice(names::RLIMITS), Read(Shape::Rlimit)],
-        "prlimit64" => &[Dec, Choice(names::RLIMITS), Read(Shape::Rlimit), Wrote(Shape::Rlimit)],
-        "getrusage" => &[Choice(names::RUSAGE), Pointer],
-        "uname" => &[Wrote(Shape::Uname)],
-        "prctl" => &[Choice(names::PRCTL), Hex, Hex, Hex, Hex],
-        "arch_prctl" => &[Choice(names::ARCH), Hex],
-        "futex" => &[Pointer, FutexOp, Dec, Pointer, Pointer, Hex],
-        "set_tid_address" => &[Pointer],
-        "set_robust_list" => &[Pointer, Dec],
-        "rseq" => &[Pointer, Hex, Hex, Hex],
-        "wait4" => &[Dec, Wrote(Shape::WaitStatus), Flags(names::WAIT, NO_FLAGS), Pointer],
-        "clone" => &[Flags(names::CLONE, NO_FLAGS), Pointer, Pointer, Pointer, Pointer],
-        "clone3" => &[Pointer, Dec],
-        "getrandom" => &[Out(1), Dec, Flags(names::GETRANDOM, NO_FLAGS)],
-        "process_vm_readv" => &[Dec, Wrote(Shape::Vectors(2)), Dec, Pointer, Dec, Hex],
-        "process_vm_writev" => &[Dec, Read(Shape::Vectors(2)), Dec, Pointer, Dec, Hex],
+        libc::SYS_getrlimit => &[Choice(names::RLIMITS), Wrote(Shape::Rlimit)],
+        libc::SYS_setrlimit => &[Choice(names::RLIMITS), Read(Shape::Rlimit)],
+        libc::SYS_prlimit64 => &[Dec, Choice(names::RLIMITS), Read(Shape::Rlimit), Wrote(Shape::Rlimit)],
+        libc::SYS_getrusage => &[Choice(names::RUSAGE), Pointer],
+        libc::SYS_uname => &[Wrote(Shape::Uname)],
+        libc::SYS_prctl => &[Choice(names::PRCTL), Hex, Hex, Hex, Hex],
+        libc::SYS_arch_prctl => &[Choice(names::ARCH), Hex],
+        libc::SYS_futex => &[Pointer, FutexOp, Dec, Pointer, Pointer, Hex],
+        libc::SYS_set_tid_address => &[Pointer],
+        libc::SYS_set_robust_list => &[Pointer, Dec],
+        libc::SYS_rseq => &[Pointer, Hex, Hex, Hex],
+        libc::SYS_wait4 => &[Dec, Wrote(Shape::WaitStatus), Flags(names::WAIT, NO_FLAGS), Pointer],
+        libc::SYS_clone => &[Flags(names::CLONE, NO_FLAGS), Pointer, Pointer, Pointer, Pointer],
+        libc::SYS_clone3 => &[Pointer, Dec],
+        libc::SYS_getrandom => &[Out, Dec, Flags(names::GETRANDOM, NO_FLAGS)],
         // Waiting for descriptors.
-        "poll" => &[Both(Shape::PollFds(1)), Dec, Dec],
-        "ppoll" => &[Both(Shape::PollFds(1)), Dec, TIMESPEC_IN, Read(Shape::SignalSet), Dec],
-        "select" => &[Dec, Both(Shape::FdSet), Both(Shape::FdSet), Both(Shape::FdSet), Read(Shape::Timeval)],
-        "pselect6" => &[Dec, Both(Shape::FdSet), Both(Shape::FdSet), Both(Shape::FdSet), TIMESPEC_IN, Pointer],
-        "epoll_create1" => &[Flags(names::EPOLL_CREATE, NO_FLAGS)],
-        "epoll_ctl" => &[Fd, Choice(names::EPOLL_OPS), Fd, Read(Shape::EpollEvent)],
-        "epoll_wait" => &[Fd, Wrote(Shape::EpollEvents), Dec, Dec],
-        "epoll_pwait" => &[Fd, Wrote(Shape::EpollEvents), Dec, Dec, Read(Shape::SignalSet), Dec],
+        libc::SYS_poll => &[Both(Shape::PollFds), Dec, Dec],
+        libc::SYS_ppoll => &[Both(Shape::PollFds), Dec, TIMESPEC_IN, Read(Shape::SignalSet), Dec],
+        libc::SYS_select => &[Dec, Both(Shape::FdSet), Both(Shape::FdSet), Both(Shape::FdSet), Read(Shape::Timeval)],
+        libc::SYS_pselect6 => &[Dec, Both(Shape::FdSet), Both(Shape::FdSet), Both(Shape::FdSet), TIMESPEC_IN, Pointer],
+        libc::SYS_epoll_create1 => &[Flags(names::EPOLL_CREATE, NO_FLAGS)],
+        libc::SYS_epoll_ctl => &[Fd, Choice(names::EPOLL_OPS), Fd, Read(Shape::EpollEvent)],
+        libc::SYS_epoll_wait => &[Fd, Wrote(Shape::EpollEvents), Dec, Dec],
+        libc::SYS_epoll_pwait => &[Fd, Wrote(Shape::EpollEvents), Dec, Dec, Read(Shape::SignalSet), Dec],
         // Sockets.
-        "socket" => &[Choice(names::FAMILIES), SocketType, Dec],
-        "socketpair" => &[Choice(names::FAMILIES), SocketType, Dec, Wrote(Shape::Ints(2))],
-        "connect" | "bind" => &[Fd, Read(Shape::Sockaddr(2)), Dec],
-        "accept" | "getsockname" | "getpeername" => &[Fd, Wrote(Shape::SockaddrAt(2)), Both(Shape::Int)],
-        "accept4" => &[Fd, Wrote(Shape::SockaddrAt(2)), Both(Shape::Int), OPEN_FLAGS],
-        "sendto" => &[Fd, In(2), Dec, Flags(names::MSG, NO_FLAGS), Read(Shape::Sockaddr(5)), Dec],
-        "recvfrom" => &[Fd, Out(2), Dec, Flags(names::MSG, NO_FLAGS), Wrote(Shape::SockaddrAt(5)), Both(Shape::Int)],
-        "sendmsg" => &[Fd, Read(Shape::Message), Flags(names::MSG, NO_FLAGS)],
-        "recvmsg" => &[Fd, Wrote(Shape::Message), Flags(names::MSG, NO_FLAGS)],
-        "shutdown" => &[Fd, Choice(names::SHUTDOWN)],
-        "setsockopt" => &[Fd, Choice(names::SOCKET_LEVELS), Dec, Read(Shape::Int), Dec],
-        "getsockopt" => &[Fd, Choice(names::SOCKET_LEVELS), Dec, Wrote(Shape::Int), Both(Shape::Int)],
+        libc::SYS_socket => &[Choice(names::FAMILIES), SocketType, Dec],
+        libc::SYS_socketpair => &[Choice(names::FAMILIES), SocketType, Dec, Wrote(Shape::Ints(2))],
+        libc::SYS_connect | libc::SYS_bind => &[Fd, Read(Shape::Sockaddr), Dec],
+        libc::SYS_accept | libc::SYS_getsockname | libc::SYS_getpeername => &[Fd, Wrote(Shape::Sockaddr), Both(Shape::Int)],
+        libc::SYS_accept4 => &[Fd, Wrote(Shape::Sockaddr), Both(Shape::Int), OPEN_FLAGS],
+        libc::SYS_sendto => &[Fd, In, Dec, Flags(names::MSG, NO_FLAGS), Read(Shape::Sockaddr), Dec],
+        libc::SYS_recvfrom => &[Fd, Out, Dec, Flags(names::MSG, NO_FLAGS), Wrote(Shape::Sockaddr), Both(Shape::Int)],
+        libc::SYS_sendmsg => &[Fd, Read(Shape::Message), Flags(names::MSG, NO_FLAGS)],
+        libc::SYS_recvmsg => &[Fd, Wrote(Shape::Message), Flags(names::MSG, NO_FLAGS)],
+        libc::SYS_shutdown => &[Fd, Choice(names::SHUTDOWN)],
+        libc::SYS_setsockopt => &[Fd, Choice(names::SOCKET_LEVELS), Dec, Read(Shape::Int), Dec],
+        libc::SYS_getsockopt => &[Fd, Choice(names::SOCKET_LEVELS), Dec, Wrote(Shape::Int), Both(Shape::Int)],
         _ => return None,
     })
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use abi::syscall::operand::Reader;
 use wire::trace::Pieces;
 
 /// Bytes of a buffer that are shown, as strace does by default (`-s 32`). Paths are shown as far as they are given.
@@ -23,20 +24,19 @@ impl<'a> Memory<'a> {
             (offset < bytes.len() || addr == start).then(|| &bytes[offset..])
         })
     }
+}
 
-    /// Just so many bytes.
-    pub fn exactly<const N: usize>(&self, addr: u64) -> Option<[u8; N]> {
-        self.from(addr)?.first_chunk().copied()
-    }
-
-    /// A structure of `N` words of 64 bits.
-    pub fn words<const N: usize>(&self, addr: u64) -> Option<[u64; N]> {
-        let bytes = self.from(addr)?.get(..8 * N)?;
+impl Reader for Memory<'_> {
+    fn words<const N: usize>(&self, at: u64) -> Option<[u64; N]> {
+        let bytes = self.from(at)?.get(..8 * N)?;
         Some(std::array::from_fn(|i| word(bytes, 8 * i)))
     }
 
-    pub fn int(&self, addr: u64) -> Option<i32> {
-        self.exactly(addr).map(i32::from_le_bytes)
+    fn int(&self, at: u64) -> Option<u32> {
+        self.from(at)?
+            .first_chunk()
+            .copied()
+            .map(u32::from_le_bytes)
     }
 }
 

@@ -2,6 +2,9 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use abi::syscall::layout::{Header, VECTOR_BYTES};
+use abi::syscall::operand::Reader;
+
 use super::memory::{Memory, buffer, half, path, word};
 use super::names::{self, choice, flags};
 
@@ -36,18 +39,17 @@ pub enum Shape {
     Stat,
     /// struct new_utsname.
     Uname,
-    /// struct pollfd, as many as the argument with this index says.
-    PollFds(usize),
+    /// An array of struct pollfd.
+    PollFds,
     /// struct epoll_event, and as many as were returned.
     EpollEvent,
     EpollEvents,
     /// fd_set of as many descriptors as the first argument says.
     FdSet,
-    /// struct sockaddr, of as many bytes as the argument says, or as lie behind it.
-    Sockaddr(usize),
-    SockaddrAt(usize),
-    /// struct iovec, as many as the argument says.
-    Vectors(usize),
+    /// struct sockaddr.
+    Sockaddr,
+    /// An array of struct iovec.
+    Vectors,
     /// struct msghdr.
     Message,
     /// wait's status.
@@ -61,6 +63,8 @@ pub struct View<'a> {
     /// What the call had copied when it began: arrays of vectors do not change.
     pub before: Memory<'a>,
     pub args: &'a [u64; 6],
+    /// Bytes that the argument is said to have, or how many vectors.
+    pub len: u64,
     /// What it returned, if it has.
     pub ret: Option<i64>,
 }
@@ -70,7 +74,7 @@ pub fn show(shape: Shape, at: u64, view: &View<'_>) -> Option<String> {
     let memory = view.memory;
     let bytes = |len: usize| memory.from(at)?.get(..len);
     Some(match shape {
-        Shape::Int => format!("[{}]", memory.int(at)?),
+        Shape::Int => format!("[{}]", memory.int(at)? as i32),
         Shape::Ints(count) => ints(bytes(4 * count)?),
         Shape::Offset => format!("[{}]", memory.words::<1>(at)?[0] as i64),
         Shape::SignalSet => names::signal_set(memory.words::<1>(at)?[0]),
@@ -95,21 +99,17 @@ pub fn show(shape: Shape, at: u64, view: &View<'_>) -> Option<String> {
             let text = |at: usize| memory_text(bytes(195)?.get(at..at + 65)?);
             format!("{{sysname={}, nodename={}, ...}}", text(0)?, text(65)?)
         }
-        Shape::PollFds(count) => poll_fds(memory.from(at)?, view.args[count], view.ret.is_some()),
+        Shape::PollFds => poll_fds(memory.from(at)?, view.len / 8, view.ret.is_some()),
         Shape::EpollEvent => epoll_event(bytes(12)?),
         Shape::EpollEvents => {
             let count = usize::try_from(view.ret?).ok()?;
             list(memory.from(at)?.chunks_exact(12).map(epoll_event), count)
         }
         Shape::FdSet => fd_set(memory.from(at)?, view.args[0]),
-        Shape::Sockaddr(len) => sockaddr(memory.from(at)?, view.args[len]),
-        Shape::SockaddrAt(len) => {
-            let len = memory.int(view.args[len])?;
-            sockaddr(memory.from(at)?, u64::try_from(len).ok()?)
-        }
-        Shape::Vectors(count) => vectors(at, view.args[count], view)?,
+        Shape::Sockaddr => sockaddr(memory.from(at)?, view.len),
+        Shape::Vectors => vectors(at, view.len, view)?,
         Shape::Message => message(at, view)?,
-        Shape::WaitStatus => wait_status(memory.int(at)?),
+        Shape::WaitStatus => wait_status(memory.int(at)? as i32),
     })
 }
 
@@ -275,7 +275,7 @@ fn vectors(at: u64, count: u64, view: &View<'_>) -> Option<String> {
         Some(ret) => u64::try_from(ret).ok()?,
         None => u64::MAX,
     };
-    let each = entries.chunks_exact(16).map(|entry| {
+    let each = entries.chunks_exact(VECTOR_BYTES as usize).map(|entry| {
         let (base, len) = (word(entry, 0), word(entry, 8));
         let valid = len.min(left);
         left -= valid;
@@ -289,9 +289,9 @@ fn vectors(at: u64, count: u64, view: &View<'_>) -> Option<String> {
     Some(list(each, usize::try_from(count).unwrap_or(usize::MAX)))
 }
 
-/// struct user_msghdr: name, namelen (int), iov, iovlen, control, controllen, flags (int).
 fn message(at: u64, view: &View<'_>) -> Option<String> {
-    let [name, name_len, iov, count, control, control_len, flags_] = view.memory.words::<7>(at)?;
+    let header: Header = view.memory.words(at)?;
+    let [name, name_len, iov, count, control, control_len, flags_] = header;
     let name_len = u64::from(name_len as u32);
     let name = match view.memory.from(name) {
         _ if name == 0 => "NULL".into(),

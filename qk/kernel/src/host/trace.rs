@@ -4,13 +4,14 @@
 //! afterwards, so that the program cannot change it in between. How much is bounded (constants below). A copy that faults is
 //! left out. Without `--strace` none of this runs: `syscall::init` chooses the entry.
 
-use abi::syscall::{Arg, Dir, Len, by_nr, bytes_of_bits};
+use abi::syscall::operand::{Flow, Kind as What, Operand, Piece};
+use abi::syscall::{Dir, by_nr, layout};
 use hal::addr::User;
 use qk_core::signals::SigInfo;
 use wire::trace::{Kind, Pieces, Record, TraceRing};
 
 use crate::thread::Thread;
-use crate::user::get_words;
+use crate::user::{Program, string_bytes};
 use crate::{clock, preempt, sched};
 
 /// Bytes kept of a path or another string.
@@ -22,12 +23,9 @@ const STRUCT_BYTES: usize = 256;
 /// Bytes kept of what an iovec points to.
 const VECTOR_BYTES: usize = 40;
 /// Vectors kept.
-const VECTORS: u64 = 8;
-/// Bytes kept behind ioctl's and fcntl's third argument, which may be a pointer.
-const REQUEST_BYTES: usize = 64;
-/// sizeof(struct iovec), sizeof(struct user_msghdr).
-const IOVEC_BYTES: u64 = 16;
-const MSGHDR_BYTES: usize = 56;
+const VECTORS: usize = 8;
+/// Work for a structure of pointers, in instructions.
+const WORK: u32 = 100;
 
 /// How long the records of a thread that has to end wait for room.
 const LAST_NS: u64 = 1_000_000_000;
@@ -93,11 +91,10 @@ fn append_call(
         tid: thread.tid(),
         pieces: Pieces::default(),
     };
-    let kinds = by_nr(nr).map_or(&[][..], |row| row.args);
-    // BOUND: the arguments of a call.
-    for (arg, &value) in kinds.iter().zip(args) {
-        if value != 0 {
-            copy_argument(&mut record, *arg, value);
+    if let Some(row) = by_nr(nr) {
+        // BOUND: the arguments of a call.
+        for i in 0..row.args.len() {
+            copy_operand(&mut record, row.operand(i, args), args[i]);
         }
     }
     append(thread, ring, &record);
@@ -132,94 +129,51 @@ fn is_due(record: &Record, dir: Dir) -> bool {
     }
 }
 
-fn copy_argument(record: &mut Record, arg: Arg, at: u64) {
-    let entering = record.kind == Kind::Enter;
-    match arg {
-        Arg::Path | Arg::Str if entering => record.pieces.add(at, STRING_BYTES, string(at)),
-        Arg::Mem(dir, len) if is_due(record, dir) => {
-            let bytes = length(record, dir, len);
-            record.pieces.add(at, bytes, memory(at));
-        }
-        Arg::Iovec(dir, count) => copy_vectors(record, dir, at, record.args[usize::from(count)]),
-        Arg::Msghdr(dir) => copy_message(record, dir, at),
-        Arg::Request => record.pieces.add(at, REQUEST_BYTES, memory(at)),
-        Arg::SigsetPair if entering => {
-            record.pieces.add(at, 16, memory(at));
-            if let Ok([set]) = get_words(at) {
-                record.pieces.add(set, 8, memory(set));
-            }
-        }
-        _ => {}
-    }
-}
-
-fn length(record: &Record, dir: Dir, len: Len) -> usize {
-    let (bytes, most) = match len {
-        Len::Bytes(bytes) => (u64::from(bytes), STRUCT_BYTES),
-        Len::Arg(i) => {
-            let asked = record.args[usize::from(i)];
-            match (dir, record.kind) {
-                // Calls that fill a buffer return how far.
-                (Dir::Out, Kind::Exit) if record.ret > 0 => {
-                    (asked.min(record.ret as u64), BUFFER_BYTES)
-                }
-                _ => (asked, BUFFER_BYTES),
-            }
-        }
-        Len::Times(i, bytes) => {
-            let count = record.args[usize::from(i)];
-            (count.saturating_mul(bytes.into()), STRUCT_BYTES)
-        }
-        Len::Bits(i) => (bytes_of_bits(record.args[usize::from(i)]), STRUCT_BYTES),
-        Len::AtPtr(i) => {
-            let at = record.args[usize::from(i)];
-            let len = get_words(at).map_or(0, |[word]| u64::from(word as u32));
-            (len, BUFFER_BYTES)
-        }
-    };
-    bytes.min(most as u64) as usize
-}
-
-/// An array of vectors when the call begins; what they point to when it is due.
-fn copy_vectors(record: &mut Record, dir: Dir, at: u64, count: u64) {
-    let count = count.min(VECTORS);
-    if record.kind == Kind::Enter {
-        record
-            .pieces
-            .add(at, (count * IOVEC_BYTES) as usize, memory(at));
-    }
-    if !is_due(record, dir) {
+/// Copies what an argument leads to, but for arrays of messages: an array of vectors when the call begins, what they point to
+/// when it is due.
+fn copy_operand(record: &mut Record, operand: Operand, at: u64) {
+    if matches!(operand, Operand::Messages(..)) {
         return;
     }
-    let mut left = if dir == Dir::In {
-        u64::MAX
-    } else {
-        record.ret as u64
+    let mut vectors = 0;
+    // What was read ends somewhere in the buffers.
+    let mut left_bytes = match record.kind {
+        Kind::Exit => record.ret as u64,
+        _ => u64::MAX,
     };
-    // BOUND: VECTORS.
-    for i in 0..count {
-        let Ok([base, len]) = get_words(at.wrapping_add(i * IOVEC_BYTES)) else {
-            return;
+    let _ = operand.pieces(at, &Program(WORK), &mut |piece: Piece| {
+        let is_vector = piece.kind == What::Vector;
+        if !is_due(record, piece.dir) {
+            return if is_vector {
+                Flow::Break(())
+            } else {
+                Flow::Continue(())
+            };
+        }
+        let most_bytes = match piece.kind {
+            What::String => string_bytes(piece.at, STRING_BYTES as u64).unwrap_or(0) as usize,
+            What::Counted | What::Buffer => BUFFER_BYTES,
+            What::Vectors => VECTORS * layout::VECTOR_BYTES as usize,
+            What::Vector => VECTOR_BYTES,
+            What::Structure | What::Message | What::Messages => STRUCT_BYTES,
+            What::Control => 0,
         };
-        let bytes = len.min(left);
-        left -= bytes;
-        record
-            .pieces
-            .add(base, bytes.min(VECTOR_BYTES as u64) as usize, memory(base));
-    }
-}
-
-/// struct user_msghdr: name, namelen (int), iov, iovlen, control, controllen, flags (int).
-fn copy_message(record: &mut Record, dir: Dir, at: u64) {
-    let Ok([name, name_len, iov, count]) = get_words(at) else {
-        return;
-    };
-    record.pieces.add(at, MSGHDR_BYTES, memory(at));
-    if name != 0 && is_due(record, dir) {
-        let bytes = u64::from(name_len as u32).min(BUFFER_BYTES as u64);
-        record.pieces.add(name, bytes as usize, memory(name));
-    }
-    copy_vectors(record, dir, iov, count);
+        let mut bytes = piece.len_bytes;
+        // Calls that fill a buffer return how far.
+        let is_filled = piece.kind == What::Counted && piece.dir == Dir::Out && left_bytes > 0;
+        if is_vector || is_filled {
+            bytes = bytes.min(left_bytes);
+            left_bytes -= bytes;
+        }
+        let bytes = bytes.min(most_bytes as u64) as usize;
+        record.pieces.add(piece.at, bytes, memory(piece.at));
+        vectors += usize::from(is_vector);
+        if vectors < VECTORS {
+            Flow::Continue(())
+        } else {
+            Flow::Break(())
+        }
+    });
 }
 
 /// As much as is requested: all of it or nothing.
@@ -227,27 +181,5 @@ fn memory(at: u64) -> impl FnOnce(&mut [u8]) -> Option<usize> {
     move |to| {
         let user = User::range(at, to.len() as u64)?;
         hal::user::copy_in(to, user).ok().map(|()| to.len())
-    }
-}
-
-/// A string with its NUL, as far as there is room.
-fn string(at: u64) -> impl FnOnce(&mut [u8]) -> Option<usize> {
-    /// Divides a page: what begins in front of its end can be read as a whole or not at all.
-    const CHUNK: u64 = 64;
-    move |to| {
-        let mut filled = 0;
-        // BOUND: what a record has room for.
-        while filled < to.len() {
-            let from = at.checked_add(filled as u64)?;
-            let bytes = ((CHUNK - from % CHUNK) as usize).min(to.len() - filled);
-            let chunk = &mut to[filled..filled + bytes];
-            hal::user::copy_in(chunk, User::range(from, bytes as u64)?).ok()?;
-            // BOUND: CHUNK.
-            if let Some(end) = chunk.iter().position(|byte| *byte == 0) {
-                return Some(filled + end + 1);
-            }
-            filled += bytes;
-        }
-        Some(filled)
     }
 }

@@ -9,27 +9,26 @@ mod plan;
 
 use abi::Errno;
 use abi::map::{PAGE, USER_TOP, in_window};
-use abi::syscall::{Arg, Call as Row};
+use abi::syscall::Call as Row;
+use abi::syscall::operand::{Flow, Operand, Piece as Named};
 use alloc::vec::Vec;
-use plan::{Back, Piece, Plan, Value, is_remote_request};
+use plan::{Back, Piece, Plan, Value};
 use qk_core::mman::{self, MmapArgs};
 
 use crate::rank::Rank;
 use crate::thread::Thread;
-use crate::user::{
-    MAX_VECTORS, MESSAGE_BYTES, MESSAGE_WORDS, VECTOR_BYTES, copy_between, get_words, put_words,
-};
+use crate::user::{Program, copy_between, put_words};
 use crate::{preempt, shared};
 
 /// Most bytes that are bounced for one call: of longer buffers the beginning, and the call does as much.
 const MAX_BYTES: u64 = 4 << 20;
 /// Work of looking at a vector or a page, in instructions.
-const LOOK_WORK: u32 = 150;
+const LOOK_WORK: u32 = 170;
+/// The same of one that is not bounced.
+const PASS_WORK: u32 = LOOK_WORK / 5;
 /// Work of going over a piece, and of writing a word, in instructions.
 const PIECE_WORK: u32 = 20;
 const WORD_WORK: u32 = 50;
-/// Work of finding out that memory cannot be read: a page fault in the kernel.
-const FAULT_WORK: u32 = 400;
 /// PROT_READ | PROT_WRITE and MAP_PRIVATE | MAP_ANONYMOUS (include/uapi/asm-generic/mman-common.h).
 const READ_WRITE: u64 = 3;
 const PRIVATE_ANONYMOUS: u64 = 0x22;
@@ -59,56 +58,22 @@ pub fn is_needed(row: &Row, args: &[u64; 6]) -> bool {
 
 #[inline(never)]
 fn names_remote(row: &Row, args: &[u64; 6]) -> bool {
-    let mut arguments = row.args.iter().zip(args).enumerate();
-    // BOUND: the arguments of a call.
-    arguments.any(|(i, (arg, &value))| match *arg {
-        Arg::Mem(..) | Arg::Path | Arg::Str => is_remote(value),
-        Arg::Request => is_remote_request(row, args[i - 1], value),
-        Arg::SigsetPair => is_remote(value) || get_words(value).is_ok_and(|[mask]| is_remote(mask)),
-        // POINT: has_remote_message
-        Arg::Mmsghdr(_, count) => (0..messages(args[count as usize]))
-            .any(|i| has_remote_message(value.wrapping_add(i * MESSAGE_BYTES))),
-        Arg::Iovec(_, count) => has_remote_vectors(value, args[count as usize]),
-        Arg::Msghdr(_) => has_remote_message(value),
-        _ => false,
-    })
+    row.pieces(args, &Program(PASS_WORK), &mut stop_there)
+        .is_break()
 }
 
-/// How many messages Linux looks at of so many: an unsigned int, UIO_MAXIOV at most.
-fn messages(count: u64) -> u64 {
-    u64::from(count as u32).min(MAX_VECTORS)
+/// Whether an argument whose value is `at` leads into windows.
+fn leads_there(operand: Operand, at: u64) -> bool {
+    operand
+        .pieces(at, &Program(PASS_WORK), &mut stop_there)
+        .is_break()
 }
 
-fn has_remote_vectors(at: u64, count: u64) -> bool {
-    if is_remote(at) {
-        return true;
+fn stop_there(named: Named) -> Flow {
+    match is_remote(named.at) {
+        true => Flow::Break(()),
+        false => Flow::Continue(()),
     }
-    for i in 0..count.min(MAX_VECTORS) {
-        preempt::point(LOOK_WORK / 4);
-        match words(at.wrapping_add(i * VECTOR_BYTES)) {
-            Some([base, _]) if is_remote(base) => return true,
-            Some(_) => {}
-            None => return false, // Linux refuses them all
-        }
-    }
-    false
-}
-
-fn has_remote_message(at: u64) -> bool {
-    preempt::point(LOOK_WORK);
-    is_remote(at)
-        || words(at).is_some_and(|[name, _, iov, count, control, ..]: [u64; MESSAGE_WORDS]| {
-            is_remote(name) || is_remote(control) || has_remote_vectors(iov, count)
-        })
-}
-
-/// Words of the program, where there are some.
-fn words<const N: usize>(at: u64) -> Option<[u64; N]> {
-    let words = get_words(at);
-    if words.is_err() {
-        preempt::point(FAULT_WORK);
-    }
-    words.ok()
 }
 
 impl Bounce {
@@ -120,8 +85,8 @@ impl Bounce {
         let mut plan = Plan::default();
         let asked = *args;
         // BOUND: the arguments of a call.
-        for (i, arg) in row.args.iter().enumerate() {
-            plan.argument(row, *arg, i, &asked)?;
+        for i in 0..row.args.len() {
+            plan.argument(row.operand(i, &asked), i, asked[i])?;
         }
         let len_bytes = plan.len_bytes.next_multiple_of(PAGE).max(PAGE);
         let base = rank.with_aspace(|aspace| {

@@ -14,6 +14,8 @@ use crate::host::ship;
 use crate::timer;
 use crate::user::{get_words, put_words, put_words_opt};
 
+const SETRLIMIT: u16 = by_name("setrlimit").expect("a row").nr;
+
 pub fn getrlimit(call: &mut Call<'_>) -> SysResult {
     let [resource, to, ..] = call.args();
     let limit = current(call, resource)?;
@@ -71,7 +73,7 @@ fn set(call: &Call<'_>, resource: usize, from: u64) -> SysResult {
         return Err(Errno::EPERM);
     }
     if resource == RLIMIT_FSIZE || !LIMITS.contains(&resource) {
-        let nr = by_name("setrlimit").map_or(0, |row| u64::from(row.nr));
+        let nr = SETRLIMIT.into();
         let ret = ship::linux_call(call.thread, nr, &[resource as u64, from, 0, 0, 0, 0]);
         Errno::check(ret)?;
     }

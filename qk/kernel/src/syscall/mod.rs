@@ -27,7 +27,7 @@ mod xpmem;
 use core::sync::atomic::Ordering;
 
 use abi::Errno;
-use abi::syscall::{ALL, MAX_CALLS, Serve};
+use abi::syscall::{ALL, MAX_CALLS, Serve, same};
 use alloc::boxed::Box;
 use hal::sync::Once;
 use hal::traps::UserFrame;
@@ -219,21 +219,12 @@ const fn find(handlers: &[(&str, Handler)], name: &str) -> Option<Handler> {
     let mut i = 0;
     // BOUND: the compiler does it.
     while i < handlers.len() {
-        if same(handlers[i].0.as_bytes(), name.as_bytes()) {
+        if same(handlers[i].0, name) {
             return Some(handlers[i].1);
         }
         i += 1;
     }
     None
-}
-
-const fn same(a: &[u8], b: &[u8]) -> bool {
-    let mut i = 0;
-    // BOUND: the compiler does it.
-    while i < a.len() && i < b.len() && a[i] == b[i] {
-        i += 1;
-    }
-    i == a.len() && i == b.len()
 }
 
 fn unknown(_: &mut Call<'_>) -> u64 {

@@ -8,6 +8,7 @@ use crate::host::ship;
 use crate::preempt;
 use crate::thread::Thread;
 
+const KILL: u16 = by_name("kill").expect("a row").nr;
 /// Work of looking at a thread, in instructions.
 const LOOK_WORK: u32 = 20;
 
@@ -46,10 +47,13 @@ pub fn not_permitted_on(call: &Call<'_>, pid: u64) -> SysResult {
     if (0..threads.made()).any(is_it) {
         return Err(Errno::ESRCH);
     }
-    let kill = by_name("kill").map_or(0, |row| u64::from(row.nr));
     // Signal 0 only checks. A negative number would name a group.
     let pid = u64::from(pid as u32 & i32::MAX as u32);
-    match Errno::from_ret(ship::linux_call(call.thread, kill, &[pid, 0, 0, 0, 0, 0])) {
+    match Errno::from_ret(ship::linux_call(
+        call.thread,
+        KILL.into(),
+        &[pid, 0, 0, 0, 0, 0],
+    )) {
         Some(Errno::ESRCH) => Err(Errno::ESRCH),
         _ => Err(Errno::EPERM),
     }

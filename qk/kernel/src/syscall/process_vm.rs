@@ -4,17 +4,16 @@
 
 use abi::Errno;
 use abi::map::{USER_TOP, remote};
+use abi::syscall::layout::{MAX_RW_BYTES, MAX_VECTORS, VECTOR_BYTES};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
 use super::others::not_permitted_on;
 use super::{Call, SysResult};
 use crate::rank::{self, Rank};
-use crate::user::{MAX_VECTORS, VECTOR_BYTES, copy_between, get_words, user};
+use crate::user::{copy_between, get_words, user};
 use crate::{preempt, windows};
 
-/// Most bytes of one call (MAX_RW_COUNT, include/linux/fs.h).
-const MAX_BYTES: u64 = 0x7fff_f000;
 /// Bytes that are copied before it is looked again whether the rank is to end.
 const STEP_BYTES: u64 = 1 << 20;
 /// Work of reading one vector, and of looking at one that has been read, in instructions.
@@ -63,7 +62,7 @@ fn transfer(call: &Call<'_>, way: Way) -> SysResult {
 /// EFAULT when that is nowhere.
 fn copy(own: &Rank, local: &mut Vectors, remote: &mut Vectors, peer: &Rank, way: Way) -> SysResult {
     let (mut done, bytes) = (0, local.bytes);
-    // POINT: syscall::args::copy_between
+    // POINT: user::copy_between
     while done < bytes && !own.is_ending() {
         if !local.advance() || !remote.advance() {
             break;
@@ -186,7 +185,7 @@ impl Vectors {
         }
         if count > 0 {
             vectors.current = Vector::read(from)?;
-            vectors.bytes = vectors.current.len_bytes.min(MAX_BYTES);
+            vectors.bytes = vectors.current.len_bytes.min(MAX_RW_BYTES);
         }
         if count > 1 {
             vectors.read_others(from, count as usize - 1)?;
@@ -204,7 +203,7 @@ impl Vectors {
         for _ in 0..count {
             at = at.wrapping_add(VECTOR_BYTES);
             let vector = Vector::read(at)?;
-            self.bytes += vector.len_bytes.min(MAX_BYTES - self.bytes);
+            self.bytes += vector.len_bytes.min(MAX_RW_BYTES - self.bytes);
             self.others.push(vector);
         }
         Ok(())
@@ -217,7 +216,7 @@ impl Vectors {
     fn check_own(&self) -> Result<(), Errno> {
         if self.others.is_empty() {
             // Of a vector alone Linux looks only at what one call transfers (since 6.4; lib/iov_iter.c, __import_iovec_ubuf).
-            return user(self.current.base, self.current.len_bytes.min(MAX_BYTES)).map(drop);
+            return user(self.current.base, self.current.len_bytes.min(MAX_RW_BYTES)).map(drop);
         }
         user(self.current.base, self.current.len_bytes)?;
         self.others.iter().try_for_each(|vector| {

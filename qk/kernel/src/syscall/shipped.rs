@@ -7,8 +7,8 @@ use core::sync::atomic::Ordering;
 
 use abi::Errno;
 use abi::map::USER_TOP;
-use abi::syscall::request::{self, Argument};
-use abi::syscall::{Arg, Call as Row, Dir, Len, by_nr, bytes_of_bits};
+use abi::syscall::operand::{Flow, Piece};
+use abi::syscall::{Arg, Call as Row, Dir, Restart, by_nr};
 use qk_core::signals::{SigInfo, SigSet, Signal, code};
 
 use super::bounce::{self, Bounce};
@@ -17,24 +17,21 @@ use crate::aspace::Aspace;
 use crate::host::ship;
 use crate::rank::Rank;
 use crate::thread::Thread;
-use crate::user::{
-    MAX_VECTORS, MESSAGE_BYTES, MESSAGE_WORDS, VECTOR_BYTES, get_words, sigset_size,
-};
+use crate::user::{Program, get_words, sigset_size};
 use crate::{clock, preempt, signal, stats};
 
-/// What a request of ioctl or fcntl may write at most: the largest flat structure is well below a page.
-const REQUEST_BYTES: u64 = 4096;
-/// More than an ethtool structure ever holds: its length is the device's affair, and what is noted in vain does no harm.
-const ETHTOOL_BYTES: u64 = 1 << 20;
+/// Work for a structure of pointers that Linux may write behind, in instructions: with what is done about the buffers.
+const WRITTEN_WORK: u32 = 300;
+/// Work of reading where a mask is.
+const MASK_WORK: u32 = 50;
 
 pub fn ship(call: &mut Call<'_>) -> SysResult {
     let row = by_nr(call.nr()).ok_or(Errno::ENOSYS)?;
     let args = call.args();
     let Some(mask) = temporary_mask(row, &args) else {
-        return if row.name == "poll" {
-            ship_poll(call.thread, row, args)
-        } else {
-            ship_row(call.thread, row, &args)
+        return match row.restart {
+            Restart::OldEnd => ship_limited(call.thread, row, args),
+            _ => ship_row(call.thread, row, &args),
         };
     };
     signal::change_mask(call.thread, |own| own.set_saved_mask(mask));
@@ -51,11 +48,13 @@ pub fn ship(call: &mut Call<'_>) -> SysResult {
     }
 }
 
-/// poll(2), which has no place for what is left of its time: one that starts again goes on to its old end (Linux:
-/// do_restart_poll).
-fn ship_poll(thread: &'static Thread, row: &Row, mut args: [u64; 6]) -> SysResult {
+/// A call whose time an argument limits: one that starts again goes on to its old end.
+fn ship_limited(thread: &'static Thread, row: &Row, mut args: [u64; 6]) -> SysResult {
     const NS_PER_MS: u64 = 1_000_000;
-    let limit_ns = u64::try_from(args[2] as i32).unwrap_or(0) * NS_PER_MS;
+    // BOUND: the arguments of a call.
+    let limit = row.args.iter().position(|arg| *arg == Arg::Millis);
+    let limit = limit.unwrap_or_default();
+    let limit_ns = u64::try_from(args[limit] as i32).unwrap_or(0) * NS_PER_MS;
     if limit_ns == 0 {
         return ship_row(thread, row, &args); // it does not wait, or for ever
     }
@@ -63,7 +62,7 @@ fn ship_poll(thread: &'static Thread, row: &Row, mut args: [u64; 6]) -> SysResul
     let deadline = kept.unwrap_or_else(|| clock::deadline_after(limit_ns));
     if kept.is_some() {
         let left = deadline.saturating_sub(hal::time::tsc());
-        args[2] = clock::ticks_to_ns(left).div_ceil(NS_PER_MS);
+        args[limit] = clock::ticks_to_ns(left).div_ceil(NS_PER_MS);
     }
     let result = ship_row(thread, row, &args);
     if result == Err(RESTART_NO_HANDLER) {
@@ -75,15 +74,7 @@ fn ship_poll(thread: &'static Thread, row: &Row, mut args: [u64; 6]) -> SysResul
 /// The signal mask that ppoll and its kin set for the time of the call; `None` without one, or with one that Linux will
 /// refuse in its own order of looking at things.
 fn temporary_mask(row: &Row, args: &[u64; 6]) -> Option<SigSet> {
-    let (at, len_bytes) = match row.name {
-        "ppoll" => (args[3], args[4]),
-        "epoll_pwait" | "epoll_pwait2" => (args[4], args[5]),
-        // Behind the sixth argument: pointer and size.
-        "pselect6" => get_words(args[5])
-            .map(|[at, len_bytes]| (at, len_bytes))
-            .ok()?,
-        _ => return None,
-    };
+    let (at, len_bytes) = row.mask(args, &Program(MASK_WORK))?;
     if at == 0 || sigset_size(len_bytes).is_err() {
         return None;
     }
@@ -112,9 +103,9 @@ fn ship_bounced(thread: &'static Thread, row: &Row, mut args: [u64; 6]) -> SysRe
 /// Has Linux carry out the call; returns what Linux returned.
 fn ship_plain(thread: &'static Thread, row: &Row, args: &[u64; 6]) -> i64 {
     let rank = thread.rank;
-    let writes = may_write(row).then(|| note_written(rank, row, args));
+    let writes = row.writes.then(|| note_written(rank, row, args));
     stats::count_shipped();
-    if row.restart {
+    if row.restart == Restart::Handler {
         signal::publish_takes(thread); // of all that can use a terminal
     }
     let ret = ship::linux_call(thread, u64::from(row.nr), args);
@@ -133,14 +124,17 @@ fn ship_plain(thread: &'static Thread, row: &Row, args: &[u64; 6]) -> i64 {
 
 /// What a call comes to that returned `ret`.
 fn settle(thread: &'static Thread, row: &Row, ret: i64) -> SysResult {
-    match Errno::from_ret(ret) {
-        None => Ok(ret as u64),
+    let Some(errno) = Errno::from_ret(ret) else {
+        return Ok(ret as u64);
+    };
+    Err(match row.restart {
+        _ if errno != Errno::EINTR => errno,
+        Restart::Never => errno,
         // At a socket with a timeout, which would begin anew.
-        Some(Errno::EINTR) if row.restart && thread.host.more()[1] != 0 => Err(Errno::EINTR),
-        Some(Errno::EINTR) if row.restart => Err(thread.interrupted(RESTART)),
-        Some(Errno::EINTR) if row.blocks => Err(thread.interrupted(RESTART_NO_HANDLER)),
-        Some(errno) => Err(errno),
-    }
+        Restart::Handler if thread.host.more()[1] != 0 => errno,
+        Restart::Handler => thread.interrupted(RESTART),
+        Restart::NoHandler | Restart::OldEnd => thread.interrupted(RESTART_NO_HANDLER),
+    })
 }
 
 /// Raises the signal that Linux has sent for a call, if it is one of those.
@@ -160,9 +154,6 @@ fn raise(thread: &'static Thread) {
     // It is no real-time signal: its queue cannot be full.
     let _ = signal::send_thread(thread, info);
 }
-
-/// What Linux reads or writes at most in one call, whatever a program requests (MAX_RW_COUNT, include/linux/fs.h).
-const MAX_RW_BYTES: u64 = 0x7fff_f000;
 
 /// Counts what Linux may write as written, which the page tables do not notice, until [`has_written`]. Returns the position of
 /// the region log.
@@ -195,124 +186,13 @@ fn has_written(rank: &Rank, row: &Row, args: &[u64; 6], log_position: u64) {
     rank.writers.fetch_sub(1, Ordering::SeqCst);
 }
 
-/// Whether a call may write to the program's memory at all.
-fn may_write(row: &Row) -> bool {
-    // BOUND: the arguments of a call.
-    row.args.iter().any(|arg| {
-        matches!(
-            arg,
-            Arg::Mem(Dir::Out | Dir::InOut, _)
-                | Arg::Iovec(Dir::Out | Dir::InOut, _)
-                | Arg::Msghdr(Dir::Out | Dir::InOut)
-                | Arg::Mmsghdr(Dir::Out | Dir::InOut, _)
-                | Arg::Request
-        )
-    })
-}
-
 /// Shows `visit` each range, below the end of user memory, that Linux may write.
 fn for_each_written(row: &Row, args: &[u64; 6], visit: &mut impl FnMut(u64, u64)) {
-    let mut before = 0;
-    // BOUND: the arguments of a call.
-    for (arg, &value) in row.args.iter().zip(args) {
-        match *arg {
-            Arg::Mem(Dir::Out | Dir::InOut, len) => show(visit, value, length(len, args)),
-            Arg::Iovec(Dir::Out | Dir::InOut, count) => {
-                show_iovec(visit, value, args[count as usize]);
-            }
-            Arg::Msghdr(Dir::Out | Dir::InOut) => {
-                show_msghdr(visit, value);
-            }
-            Arg::Mmsghdr(Dir::Out | Dir::InOut, count) => {
-                let count = args[count as usize].min(MAX_VECTORS);
-                show(visit, value, count * MESSAGE_BYTES);
-                // Linux ends the array where it cannot be read.
-                let _ =
-                    // POINT: show_msghdr
-                    (0..count).all(|i| show_msghdr(visit, value.wrapping_add(i * MESSAGE_BYTES)));
-            }
-            Arg::Request => show_request(visit, row, before, value),
-            _ => {}
+    let _ = row.pieces(args, &Program(WRITTEN_WORK), &mut |piece: Piece| {
+        let end = piece.at.saturating_add(piece.len_bytes).min(USER_TOP);
+        if piece.dir != Dir::In && piece.at < end {
+            visit(piece.at, end);
         }
-        before = value;
-    }
-}
-
-/// Shows what a request of ioctl or fcntl writes, behind the pointers inside of its structure as well.
-fn show_request(visit: &mut impl FnMut(u64, u64), row: &Row, request: u64, at: u64) {
-    match request::argument(row, request) {
-        Some(Argument::Memory(..)) => show(visit, at, REQUEST_BYTES),
-        Some(Argument::Ifconf) => {
-            // struct ifconf: length (int), buffer (uapi/linux/if.h)
-            show(visit, at, 16);
-            if let Ok([len, buffer]) = get_words(at) {
-                show(visit, buffer, u64::from(len as u32));
-            }
-        }
-        Some(Argument::Ethtool) => {
-            // struct ifreq: name (16 bytes), structure
-            if let Ok([_, _, structure]) = get_words(at) {
-                show(visit, structure, ETHTOOL_BYTES);
-            }
-        }
-        Some(
-            Argument::Number
-            | Argument::Fd
-            | Argument::Owner
-            | Argument::OwnerAt
-            | Argument::OwnerEx,
-        )
-        | None => {}
-    }
-}
-
-/// Shows what Linux may write of a buffer.
-fn show(visit: &mut impl FnMut(u64, u64), start: u64, len_bytes: u64) {
-    let end = start
-        .saturating_add(len_bytes.min(MAX_RW_BYTES))
-        .min(USER_TOP);
-    if start < end {
-        visit(start, end);
-    }
-}
-
-fn length(len: Len, args: &[u64; 6]) -> u64 {
-    match len {
-        Len::Bytes(bytes) => u64::from(bytes),
-        Len::Arg(i) => args[i as usize],
-        Len::Times(i, bytes) => args[i as usize].saturating_mul(u64::from(bytes)),
-        Len::Bits(i) => bytes_of_bits(args[i as usize]),
-        Len::AtPtr(i) => get_words(args[i as usize]).map_or(0, |[word]| u64::from(word as u32)),
-    }
-}
-
-fn show_iovec(visit: &mut impl FnMut(u64, u64), at: u64, count: u64) {
-    /// Work per element, in instructions: with what is done about the buffer.
-    const WORK: u32 = 300;
-    // The sum is limited, not the pieces.
-    let mut left_bytes = MAX_RW_BYTES;
-    for i in 0..count.min(MAX_VECTORS) {
-        preempt::point(WORK);
-        let Ok([base, len_bytes]) = get_words(at.wrapping_add(i * VECTOR_BYTES)) else {
-            return;
-        };
-        show(visit, base, len_bytes.min(left_bytes));
-        left_bytes = left_bytes.saturating_sub(len_bytes);
-    }
-}
-
-/// A struct user_msghdr; `false`: there is none.
-fn show_msghdr(visit: &mut impl FnMut(u64, u64), at: u64) -> bool {
-    /// Work besides that of its vectors, in instructions.
-    const WORK: u32 = 300;
-    preempt::point(WORK);
-    let Ok([name, name_len, iov, count, control, control_len, _]) = get_words::<MESSAGE_WORDS>(at)
-    else {
-        return false;
-    };
-    show(visit, at, 56);
-    show(visit, name, u64::from(name_len as u32));
-    show(visit, control, control_len);
-    show_iovec(visit, iov, count);
-    true
+        Flow::Continue(())
+    });
 }

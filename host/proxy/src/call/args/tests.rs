@@ -1,10 +1,11 @@
 //! Any arguments whatever: Linux is given nothing but what is the rank's, a copy, or nothing at all.
 
+use abi::map::{USER_TOP, WINDOW_TOP};
+use abi::syscall::operand::{Flow, Kind, Piece, Reader};
+use abi::syscall::{ALL, Dir, Serve};
 use proptest::prelude::*;
 
 use super::*;
-use abi::map::{USER_TOP, WINDOW_TOP};
-use abi::syscall::{ALL, Dir, Serve};
 
 const FIRST_OWN: u32 = 1024;
 /// Signals that the worker blocks.
@@ -52,20 +53,34 @@ fn word() -> impl Strategy<Value = u64> {
 }
 
 impl Scratch {
-    fn is_string(&self, addr: u64) -> bool {
-        self.strings
-            .iter()
-            .any(|string| string.as_ptr() as u64 == addr)
+    /// The copy that has all of such memory, from there on.
+    fn copy(&self, addr: u64, len_bytes: u64) -> Option<&[u8]> {
+        let own = [
+            self.strings[0].as_bytes(),
+            self.strings[1].as_bytes(),
+            self.rlimit.as_bytes(),
+            self.blocked.as_bytes(),
+            self.mask_pair.as_bytes(),
+            self.pollfds.as_bytes(),
+            self.owner.as_bytes(),
+        ];
+        own.into_iter().chain(self.nested.all()).find_map(|copy| {
+            let offset = usize::try_from(addr.checked_sub(copy.as_ptr() as u64)?).ok()?;
+            let found = copy.get(offset..)?;
+            (found.len() as u64 >= len_bytes).then_some(found)
+        })
+    }
+}
+
+/// Linux follows pointers into copies only.
+impl Reader for Scratch {
+    fn words<const N: usize>(&self, at: u64) -> Option<[u64; N]> {
+        let (words, _) = self.copy(at, 8 * N as u64)?.as_chunks();
+        Some(std::array::from_fn(|i| u64::from_ne_bytes(words[i])))
     }
 
-    /// Whether an address is that of a copy of flat memory.
-    fn holds(&self, addr: u64) -> bool {
-        [
-            self.pollfds.as_ptr() as u64,
-            self.rlimit.as_ptr() as u64,
-            &raw const self.blocked as u64,
-        ]
-        .contains(&addr)
+    fn int(&self, _: u64) -> Option<u32> {
+        None
     }
 }
 
@@ -80,58 +95,24 @@ fn is_tame(addr: u64) -> bool {
     addr <= GUARD_ADDR || addr >= WINDOW_TOP
 }
 
-/// A word of a copy that Linux is given.
-fn word_of(scratch: &Scratch, addr: u64, index: usize) -> u64 {
-    scratch
-        .nested
-        .word(addr, index)
-        .expect("Linux is given a copy")
-}
-
-fn check_iovecs(scratch: &Scratch, addr: u64, count: u64) {
-    if addr != GUARD_ADDR {
-        for i in 0..count as u32 as usize {
-            assert!(is_tame(word_of(scratch, addr, 2 * i)), "buffer {i}");
-        }
-    }
-}
-
-fn check_message(scratch: &Scratch, addr: u64, index: usize, dir: Dir) {
-    let word = |i: usize| word_of(scratch, addr, 8 * index + i);
-    assert!(is_tame(word(0)));
-    check_iovecs(scratch, word(2), word(3));
-    match (dir, word(4)) {
-        (_, 0 | GUARD_ADDR) => {}
-        (Dir::In, control) => assert!(scratch.nested.is_control(control, word(5))),
-        (_, control) => assert!(is_tame(control)),
-    }
-}
-
 /// What must hold of every argument that Linux is given.
 fn check_all(call: &Call, args: &[u64; 6], scratch: &Scratch) {
-    for (i, arg) in call.args.iter().enumerate() {
-        let value = args[i];
-        match *arg {
-            Arg::Fd | Arg::DirFd => {
-                assert!((value as i32) < FIRST_OWN as i32 || value == fds::CLOSED as u64)
-            }
-            Arg::Int | Arg::Hex | Arg::Request => {}
-            _ if value == 0 || value == GUARD_ADDR => {}
-            Arg::Path | Arg::Str => assert!(scratch.is_string(value)),
-            Arg::Mem(..) => assert!(scratch.holds(value) || is_tame(value)),
-            Arg::Iovec(_, count) => check_iovecs(scratch, value, args[usize::from(count)]),
-            Arg::Msghdr(dir) => check_message(scratch, value, 0, dir),
-            Arg::Mmsghdr(dir, count) => {
-                for index in 0..args[usize::from(count)] as usize {
-                    check_message(scratch, value, index, dir);
-                }
-            }
-            Arg::SigsetPair => {
-                let copy = &raw const scratch.blocked as u64;
-                assert_eq!(value, scratch.mask_pair.as_ptr() as u64);
-                assert!([0, copy, GUARD_ADDR].contains(&scratch.mask_pair[0]));
-            }
+    for (i, &value) in args.iter().enumerate().take(call.args.len()) {
+        let operand = call.operand(i, args);
+        if operand == Operand::Fd {
+            assert!((value as i32) < FIRST_OWN as i32 || value == fds::CLOSED as u64);
         }
+        let _ = operand.pieces(value, scratch, &mut |piece: Piece| {
+            let Piece { kind, at, .. } = piece;
+            let nowhere = at == GUARD_ADDR || at == 0;
+            let is_copied = nowhere || scratch.copy(at, piece.len_bytes).is_some();
+            // What Linux follows, and what was looked at.
+            let is_followed = at == value && !matches!(operand, Operand::Flat(..))
+                || kind == Kind::Vectors
+                || kind == Kind::Control && piece.dir == Dir::In;
+            assert!(is_copied || !is_followed && is_tame(at), "{i}: {piece:x?}");
+            Flow::Continue(())
+        });
     }
 }
 
@@ -162,10 +143,8 @@ proptest! {
 #[test]
 fn the_table_fits_the_checker() {
     for call in shipped() {
-        let strings = call
-            .args
-            .iter()
-            .filter(|arg| matches!(arg, Arg::Path | Arg::Str));
+        let operands = (0..call.args.len()).map(|i| call.operand(i, &[0; 6]));
+        let strings = operands.filter(|operand| *operand == Operand::String);
         assert!(strings.count() <= STRINGS, "{}", call.name);
     }
 }

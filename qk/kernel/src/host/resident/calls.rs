@@ -5,6 +5,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use abi::Errno;
 use abi::control::HostOp;
 use abi::map::MAX_THREADS;
+use abi::syscall::layout::{MAX_VECTORS, VECTOR_BYTES};
 use abi::syscall::{MAX_CALLS, by_nr};
 use hal::addr::{Phys, User};
 use wire::ship::{Request, Server};
@@ -12,13 +13,11 @@ use wire::ship::{Request, Server};
 use super::{Memory, PID, RANK, Resident};
 use crate::host::area;
 use crate::preempt;
-use crate::user::{MAX_VECTORS, get_words};
+use crate::user::get_words;
 
 /// Numbers of the Linux calls that are served (arch/x86/entry/syscalls/syscall_64.tbl).
 const WRITE: u64 = 1;
 const WRITEV: u64 = 20;
-/// sizeof(struct iovec).
-const VECTOR_BYTES: u64 = 16;
 /// Bytes that go to the console at once, and the work of one, in instructions.
 const CHUNK: usize = 64;
 const BYTE_WORK: u32 = 30;

@@ -1,24 +1,21 @@
 //! What is to be bounced of a call, and where it goes: found before anything is copied.
 
 mod messages;
-mod requests;
 
 use abi::Errno;
-use abi::syscall::{Arg, Call as Row, Dir, Len, bytes_of_bits};
+use abi::syscall::Dir;
+use abi::syscall::layout::{MAX_VECTORS, STRING_BYTES, VECTOR_BYTES, interfaces_bytes};
+use abi::syscall::operand::{Operand, Reader, Size};
 use alloc::vec::Vec;
-use hal::addr::User;
 use qk_core::regions::Prot;
-pub use requests::is_remote_request;
 
-use super::{
-    LOOK_WORK, MAX_BYTES, MAX_VECTORS, VECTOR_BYTES, WORD_WORK, has_remote_message,
-    has_remote_vectors, is_remote, names_remote,
-};
-use crate::user::get_words;
+use super::{LOOK_WORK, MAX_BYTES, WORD_WORK, is_remote, leads_there};
+use crate::user::{Program, string_bytes};
 use crate::{preempt, windows};
 
-/// Longest string with its NUL (PATH_MAX, include/uapi/linux/limits.h).
-const STRING_BYTES: u64 = 4096;
+/// sizeof(struct ifconf), and of its length, an int (uapi/linux/if.h).
+const IFCONF_BYTES: u64 = 16;
+const LENGTH_BYTES: u64 = 4;
 
 /// How much of what Linux was given is copied back.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -68,68 +65,50 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Adds what there is to bounce of the argument with index `i`.
+    /// Adds what there is to bounce of the argument with index `i`, whose value is `at`.
     ///
     /// # Errors
     /// ENOMEM.
-    pub fn argument(
-        &mut self,
-        row: &Row,
-        arg: Arg,
-        i: usize,
-        args: &[u64; 6],
-    ) -> Result<(), Errno> {
-        let value = args[i];
-        match arg {
-            Arg::Path | Arg::Str if is_remote(value) => {
-                if let Some(len_bytes) = string_bytes(value) {
-                    let at = self.piece(value, len_bytes, Back::None)?;
-                    self.args[i] = at.map(Value::At);
-                }
-            }
-            Arg::Mem(dir, len) if is_remote(value) => self.memory(dir, len, i, args)?,
-            Arg::Iovec(dir, count) => {
-                let count = args[count as usize];
-                if has_remote_vectors(value, count) {
-                    self.args[i] = self.vectors(back(dir, true), value, count)?.map(Value::At);
-                }
-            }
-            Arg::Msghdr(dir) if has_remote_message(value) => {
-                self.args[i] = self.message(dir, value)?.map(Value::At);
-            }
-            Arg::Mmsghdr(dir, count) if names_remote(row, args) => {
-                self.messages(dir, i, count as usize, args)?;
-            }
-            Arg::Request => self.request(row, args[i - 1], value, i)?,
-            Arg::SigsetPair => self.mask(value, i)?,
-            _ => {}
+    pub fn argument(&mut self, operand: Operand, i: usize, at: u64) -> Result<(), Errno> {
+        if !leads_there(operand, at) {
+            return Ok(());
         }
+        let place = match operand {
+            Operand::String => match string_bytes(at, STRING_BYTES) {
+                Some(len_bytes) => self.piece(at, len_bytes, Back::None)?,
+                None => None,
+            },
+            Operand::Vectors(dir, count) => self.vectors(back(dir, true), at, count)?,
+            Operand::Message(dir) => self.message(dir, at)?,
+            Operand::Messages(dir, count, counter) => {
+                self.messages(dir, at, count, usize::from(counter))?
+            }
+            Operand::MaskPair => self.mask(at)?,
+            Operand::Interfaces => self.interfaces(at)?,
+            // Not a structure of ethtool.
+            _ => match operand.flat() {
+                Some((dir, size)) => self.memory(dir, size, at)?,
+                None => None,
+            },
+        };
+        self.args[i] = place.map(Value::At);
         Ok(())
     }
 
-    fn memory(&mut self, dir: Dir, len: Len, i: usize, args: &[u64; 6]) -> Result<(), Errno> {
-        let (len_bytes, counted) = match len {
-            Len::Bytes(bytes) => (u64::from(bytes), false),
-            Len::Arg(i) => (args[i as usize], true),
-            Len::Times(i, bytes) => (args[i as usize].saturating_mul(bytes.into()), false),
-            Len::Bits(i) => (bytes_of_bits(args[i as usize]), false),
-            Len::AtPtr(i) => (
-                get_words(args[i as usize]).map_or(0, |[word]| word as u32 as u64),
-                false,
-            ),
+    /// Flat memory: where its copy is. `None`: it is left as it is.
+    fn memory(&mut self, dir: Dir, size: Size, theirs: u64) -> Result<Option<u64>, Errno> {
+        let (len_bytes, room) = (size.bytes(&Program(LOOK_WORK)), self.left_bytes());
+        let Size::Counted(_, length) = size else {
+            return match len_bytes <= room {
+                true => self.piece(theirs, len_bytes, back(dir, false)),
+                false => Ok(None), // More than any structure has.
+            };
         };
-        let room = MAX_BYTES - self.len_bytes.min(MAX_BYTES);
-        if len_bytes > room && !counted {
-            return Ok(()); // More than any structure has.
+        let at = self.piece(theirs, len_bytes.min(room), back(dir, true))?;
+        if at.is_some() && len_bytes > room {
+            self.args[usize::from(length)] = Some(Value::Number(room));
         }
-        let at = self.piece(args[i], len_bytes.min(room), back(dir, counted))?;
-        self.args[i] = at.map(Value::At);
-        if let (Len::Arg(length), Some(_)) = (len, at)
-            && len_bytes > room
-        {
-            self.args[length as usize] = Some(Value::Number(room));
-        }
-        Ok(())
+        Ok(at)
     }
 
     /// An array of vectors, with those that lie in windows bounced: where it is. `None`: it cannot be read.
@@ -138,14 +117,15 @@ impl Plan {
             return Ok(None); // Linux refuses so many before it looks there.
         }
         let place = self.room(count * VECTOR_BYTES);
+        // POINT: user::read
         for i in 0..count {
-            preempt::point(LOOK_WORK);
-            let Ok([base, len_bytes]) = get_words(at.wrapping_add(i * VECTOR_BYTES)) else {
+            let vector = Program(LOOK_WORK).words(at.wrapping_add(i * VECTOR_BYTES));
+            let Some([base, len_bytes]) = vector else {
                 return Ok(None);
             };
             // Linux finds out what is wrong with a negative length.
             let wanted = if (len_bytes as i64) < 0 { 0 } else { len_bytes };
-            let room = MAX_BYTES - self.len_bytes.min(MAX_BYTES);
+            let room = self.left_bytes();
             let piece = match is_remote(base) {
                 true => self.piece(base, wanted.min(room), back)?,
                 false => {
@@ -155,15 +135,13 @@ impl Plan {
                 }
             };
             let cut = piece.is_some() && wanted > room;
-            let word = place + i * VECTOR_BYTES;
-            self.word(word, piece.unwrap_or(base), piece.is_some())?;
-            self.word(word + 8, if cut { room } else { len_bytes }, false)?;
+            let words = [base, if cut { room } else { len_bytes }];
+            self.structure(place + i * VECTOR_BYTES, &words, &[(0, piece)])?;
             if cut {
                 // The call ends here: what follows has no bytes.
+                // POINT: structure
                 for rest in i + 1..count {
-                    preempt::point(WORD_WORK);
-                    self.word(place + rest * VECTOR_BYTES, 0, false)?;
-                    self.word(place + rest * VECTOR_BYTES + 8, 0, false)?;
+                    self.structure(place + rest * VECTOR_BYTES, &[0, 0], &[])?;
                 }
                 break;
             }
@@ -171,24 +149,39 @@ impl Plan {
         Ok(Some(place))
     }
 
-    /// pselect6's mask, of which the sixth argument says where it is and how long.
-    fn mask(&mut self, at: u64, i: usize) -> Result<(), Errno> {
+    /// pselect6's pair of mask and length: where its copy is. `None`: it cannot be read.
+    fn mask(&mut self, at: u64) -> Result<Option<u64>, Errno> {
         const MASK_BYTES: u64 = 8;
-        let Ok([mask, len_bytes]) = get_words(at) else {
-            return Ok(());
+        let Some([mask, len_bytes]) = Program(LOOK_WORK).words(at) else {
+            return Ok(None);
         };
-        if !is_remote(at) && !is_remote(mask) {
-            return Ok(());
-        }
         let place = self.room(16);
-        let copy = match is_remote(mask) {
-            true => self.piece(mask, MASK_BYTES, Back::None)?,
-            false => None,
+        let copy = self.bounced(mask, MASK_BYTES, Back::None)?;
+        self.structure(place, &[mask, len_bytes], &[(0, copy)])?;
+        Ok(Some(place))
+    }
+
+    /// A struct ifconf: where its copy is. `None`: it cannot be read.
+    fn interfaces(&mut self, at: u64) -> Result<Option<u64>, Errno> {
+        let Some([length, list]) = Program(LOOK_WORK).words(at) else {
+            return Ok(None);
         };
-        self.word(place, copy.unwrap_or(mask), copy.is_some())?;
-        self.word(place + 8, len_bytes, false)?;
-        self.args[i] = Some(Value::At(place));
-        Ok(())
+        let place = self.room(IFCONF_BYTES);
+        let bytes = interfaces_bytes(length).min(self.left_bytes());
+        let copy = self.bounced(list, bytes, Back::All)?;
+        let length = if copy.is_some() { bytes } else { length };
+        self.structure(place, &[length, list], &[(1, copy)])?;
+        // Linux says there how long the list is.
+        self.add(Some(at), place, LENGTH_BYTES, Back::All)?;
+        Ok(Some(place))
+    }
+
+    /// A buffer that may lie in a window: its offset, or `None`.
+    fn bounced(&mut self, at: u64, len_bytes: u64, back: Back) -> Result<Option<u64>, Errno> {
+        match is_remote(at) && len_bytes <= MAX_BYTES {
+            true => self.piece(at, len_bytes, back),
+            false => Ok(None),
+        }
     }
 
     /// A buffer in a window: its offset. `None`: not all of it may be accessed as it has to be.
@@ -223,10 +216,28 @@ impl Plan {
         Ok(())
     }
 
-    fn word(&mut self, at: u64, word: u64, is_offset: bool) -> Result<(), Errno> {
-        make_room(&mut self.words)?;
-        self.words.push((at, word, is_offset));
+    /// Words of a structure; those with these indices are pointers to copies, where there are some.
+    fn structure(
+        &mut self,
+        place: u64,
+        words: &[u64],
+        pointers: &[(usize, Option<u64>)],
+    ) -> Result<(), Errno> {
+        for (i, &word) in words.iter().enumerate() {
+            preempt::point(WORD_WORK);
+            // BOUND: its pointers.
+            let copy = pointers.iter().find(|(at, _)| *at == i);
+            let copy = copy.and_then(|(_, copy)| *copy);
+            make_room(&mut self.words)?;
+            let at = place + 8 * i as u64;
+            self.words.push((at, copy.unwrap_or(word), copy.is_some()));
+        }
         Ok(())
+    }
+
+    /// Bytes that may still be bounced.
+    fn left_bytes(&self) -> u64 {
+        MAX_BYTES.saturating_sub(self.len_bytes)
     }
 
     /// Room for so many bytes, aligned as any structure.
@@ -269,25 +280,4 @@ fn is_accessible(at: u64, len_bytes: u64, needs: Prot) -> bool {
         }
     }
     true
-}
-
-/// Bytes of a string with its NUL, or of the longest that any call takes; `None`: it cannot be read.
-fn string_bytes(at: u64) -> Option<u64> {
-    /// Divides a page: what begins in front of its end can be read as a whole or not at all.
-    const CHUNK: u64 = 64;
-    let mut done = 0;
-    // BOUND: 64 turns.
-    while done < STRING_BYTES {
-        let from = at.checked_add(done)?;
-        let mut chunk = [0; CHUNK as usize];
-        let bytes = CHUNK - from % CHUNK;
-        let chunk = &mut chunk[..bytes as usize];
-        hal::user::copy_in(chunk, User::range(from, bytes)?).ok()?;
-        // BOUND: CHUNK.
-        if let Some(end) = chunk.iter().position(|byte| *byte == 0) {
-            return Some(done + end as u64 + 1);
-        }
-        done += bytes;
-    }
-    Some(STRING_BYTES)
 }

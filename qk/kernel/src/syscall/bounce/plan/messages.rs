@@ -2,58 +2,55 @@
 
 use abi::Errno;
 use abi::syscall::Dir;
-
-use super::super::{
-    LOOK_WORK, MAX_BYTES, MAX_VECTORS, MESSAGE_BYTES, MESSAGE_WORDS, VECTOR_BYTES, is_remote,
-    messages, words,
+use abi::syscall::layout::{
+    CONTROL, CONTROL_LEN, COUNT, FLAGS, HEADER_BYTES, Header, MAX_VECTORS, MESSAGE_BYTES,
+    MESSAGE_LEN, NAME, NAME_LEN, VECTORS,
 };
-use super::{Back, Plan, Value, back};
-use crate::preempt;
-use crate::user::get_words;
+use abi::syscall::operand::{Flow, Kind, Operand, Piece, Reader};
 
-/// A struct user_msghdr.
-type Header = [u64; MESSAGE_WORDS];
+use super::super::{LOOK_WORK, MAX_BYTES, is_remote};
+use super::{Back, Plan, Value, back};
+use crate::user::Program;
+
 /// Most words that are written for one array. The lists of pieces and words grow by being copied as a whole, with interrupts off:
 /// so many words, and the pieces that they name, are copied for the last time when there are 2,048 of one and 1,024 of the other.
 const MOST_WORDS: u64 = 2800;
 /// Offset of a struct mmsghdr's msg_len, and its bytes.
-const LENGTH: (u64, u64) = (56, 4);
+const LENGTH: (u64, u64) = (8 * MESSAGE_LEN as u64, 4);
 
 impl Plan {
     /// A struct msghdr: where its copy is. `None`: it cannot be read.
     pub(super) fn message(&mut self, dir: Dir, at: u64) -> Result<Option<u64>, Errno> {
-        let Ok(header) = get_words(at) else {
+        let Some(header) = Program(LOOK_WORK).words(at) else {
             return Ok(None);
         };
-        let place = self.room(8 * MESSAGE_WORDS as u64);
+        let place = self.room(HEADER_BYTES);
         self.header(at, place, header, back(dir, false), back(dir, true))?;
         Ok(Some(place))
     }
 
-    /// An array of struct mmsghdr in argument `i`, its count in argument `count`: as many of them as there is room for, at least
-    /// one. Linux may always do fewer than requested.
+    /// An array of so many struct mmsghdr, their number in argument `counter`: where its copy is, with as many of them as there is
+    /// room for, at least one. Linux may always do fewer than requested. `None`: it cannot be read.
     ///
     /// # Errors
     /// ENOMEM.
     pub(super) fn messages(
         &mut self,
         dir: Dir,
-        i: usize,
-        count: usize,
-        args: &[u64; 6],
-    ) -> Result<(), Errno> {
-        let (at, wanted) = (args[i], messages(args[count]));
+        at: u64,
+        wanted: u64,
+        counter: usize,
+    ) -> Result<Option<u64>, Errno> {
         let place = self.room(wanted * MESSAGE_BYTES);
         let mut done = 0;
+        // POINT: user::read
         while done < wanted {
-            preempt::point(LOOK_WORK);
             let from = at.wrapping_add(done * MESSAGE_BYTES);
-            let Ok(words) = get_words::<{ MESSAGE_WORDS + 1 }>(from) else {
+            let Some([header @ .., length]) = Program(LOOK_WORK).words::<8>(from) else {
                 break; // Linux ends the array there, too
             };
-            let [header @ .., length] = words;
             if done > 0
-                && (self.len_bytes.saturating_add(remote_bytes(&header)) > MAX_BYTES
+                && (self.len_bytes.saturating_add(remote_bytes(dir, from)) > MAX_BYTES
                     || self.words.len() as u64 + words_of(&header) > MOST_WORDS)
             {
                 break;
@@ -62,15 +59,15 @@ impl Plan {
             let all = Back::Message(done);
             let part = if dir == Dir::In { Back::None } else { all };
             self.header(from, to, header, part, part)?;
-            self.word(to + LENGTH.0, length, false)?;
+            self.structure(to + LENGTH.0, &[length], &[])?;
             self.add(Some(from + LENGTH.0), to + LENGTH.0, LENGTH.1, all)?;
             done += 1;
         }
-        if done > 0 {
-            self.args[i] = Some(Value::At(place));
-            self.args[count] = Some(Value::Number(done));
+        if done == 0 {
+            return Ok(None);
         }
-        Ok(())
+        self.args[counter] = Some(Value::Number(done));
+        Ok(Some(place))
     }
 
     /// The header of a message at `at`, whose copy is to be at `place`: what happens to its parts afterwards, and to what its
@@ -83,31 +80,16 @@ impl Plan {
         part: Back,
         data: Back,
     ) -> Result<(), Errno> {
-        let [name, name_len, iov, count, control, control_len, flags] = header;
-        let mut bounced = |addr, len_bytes: u64| match is_remote(addr) && len_bytes <= MAX_BYTES {
-            true => self.piece(addr, len_bytes, part),
-            false => Ok(None),
-        };
-        let new_name = bounced(name, u64::from(name_len as u32))?;
-        let new_control = bounced(control, control_len)?;
-        let new_iov = self.vectors(data, iov, count)?;
-        let words = [
-            new_name.map_or((name, false), |at| (at, true)),
-            (name_len, false),
-            new_iov.map_or((iov, false), |at| (at, true)),
-            (count, false),
-            new_control.map_or((control, false), |at| (at, true)),
-            (control_len, false),
-            (flags, false),
-        ];
-        // BOUND: the words of a header.
-        for (i, (word, is_offset)) in words.into_iter().enumerate() {
-            self.word(place + 8 * i as u64, word, is_offset)?;
-        }
+        let name_bytes = u64::from(header[NAME_LEN] as u32);
+        let name = self.bounced(header[NAME], name_bytes, part)?;
+        let control = self.bounced(header[CONTROL], header[CONTROL_LEN], part)?;
+        let vectors = self.vectors(data, header[VECTORS], header[COUNT])?;
+        let pointers = [(NAME, name), (CONTROL, control), (VECTORS, vectors)];
+        self.structure(place, &header, &pointers)?;
         if part != Back::None {
-            // What recvmsg changes: namelen, controllen and flags, each with what lies behind it.
-            for i in [1, 5, 6] {
-                self.add(Some(at + 8 * i), place + 8 * i, 8, part)?;
+            // What recvmsg changes, each with what lies behind it.
+            for i in [NAME_LEN, CONTROL_LEN, FLAGS].map(|i| 8 * i as u64) {
+                self.add(Some(at + i), place + i, 8, part)?;
             }
         }
         Ok(())
@@ -116,23 +98,18 @@ impl Plan {
 
 /// Words that are written for a message: of its header with its length, two for a vector.
 fn words_of(header: &Header) -> u64 {
-    let count = header[3];
-    MESSAGE_WORDS as u64 + 1 + 2 * count.min(MAX_VECTORS)
+    header.len() as u64 + 1 + 2 * header[COUNT].min(MAX_VECTORS)
 }
 
-/// Bytes that a message takes at the place.
-fn remote_bytes(header: &Header) -> u64 {
-    let [name, name_len, iov, count, control, control_len, _] = *header;
-    let of = |addr, len_bytes| if is_remote(addr) { len_bytes } else { 0 };
-    let vectors = (0..count.min(MAX_VECTORS)).map(|i| {
-        preempt::point(LOOK_WORK);
-        let vector = words(iov.wrapping_add(i * VECTOR_BYTES));
-        VECTOR_BYTES + vector.map_or(0, |[base, len_bytes]| of(base, len_bytes))
+/// Bytes that a message takes at the place, besides its header.
+fn remote_bytes(dir: Dir, at: u64) -> u64 {
+    let mut bytes = 0u64;
+    let _ = Operand::Message(dir).pieces(at, &Program(LOOK_WORK), &mut |piece: Piece| {
+        let is_copied = is_remote(piece.at) && piece.kind != Kind::Message;
+        if is_copied || piece.kind == Kind::Vectors {
+            bytes = bytes.saturating_add(piece.len_bytes);
+        }
+        Flow::Continue(())
     });
-    let parts = [
-        of(name, u64::from(name_len as u32)),
-        of(control, control_len),
-    ];
-    // POINT: remote_bytes
-    vectors.chain(parts).fold(0, u64::saturating_add)
+    bytes
 }
