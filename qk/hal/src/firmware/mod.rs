@@ -20,8 +20,11 @@ pub use remark::{Remark, Remarks, TableFault};
 use crate::addr::{Phys, PhysRange};
 use crate::ranges::Ranges;
 use abi::map::{DIRECT_MAP_BYTES, MAX_RAM_RANGES};
-use arrayvec::ArrayString;
+use arrayvec::{ArrayString, ArrayVec};
 use wire::boot::{LOG_COM1, LOG_PARAM};
+
+/// Entries of a memory map that are kept while it is worked on.
+const FEW_ENTRIES: usize = 32;
 
 /// Physical memory as tables are read from it.
 pub trait Memory {
@@ -72,7 +75,13 @@ pub struct Machine {
 pub fn read(memory: &impl Memory, info: Phys, this: ThisCpu) -> Result<Machine, &'static str> {
     let mut remarks = Remarks::new();
     let loader = pvh::read(memory, info)?;
-    let ram = ram::usable(|| loader.map(memory), this.reach(), &mut remarks);
+    // The map is gone over again and again: most have room here, where that costs a tenth.
+    let few: ArrayVec<_, FEW_ENTRIES> = loader.map(memory).take(FEW_ENTRIES).collect();
+    let ram = if few.is_full() {
+        ram::usable(|| loader.map(memory), this.reach(), &mut remarks)
+    } else {
+        ram::usable(|| few.iter().copied(), this.reach(), &mut remarks)
+    };
     let left_out = loader.map_entries - loader.map(memory).count() as u64;
     if left_out > 0 {
         remark::push(&mut remarks, Remark::MapEntries(left_out));
