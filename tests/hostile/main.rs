@@ -21,6 +21,9 @@ use margay_tests::report::skipped;
 use margay_tests::tree;
 use margay_tests::trial::trial;
 
+/// What a case does.
+type Test = Box<dyn FnOnce() -> Result<()> + Send>;
+
 fn main() {
     let arguments = Arguments::from_args();
     let time = Duration::from_secs(tree::number("HOSTILE_SECONDS", 5));
@@ -29,14 +32,13 @@ fn main() {
     if !possible {
         skipped("a hostile host needs root, to write into other processes' memory");
     }
-    let trials = ["single", "multi"].map(|threads| {
-        trial(threads, move || play(threads, seed, time)).with_ignored_flag(!possible)
-    });
-    let tables = trial("tables", tables::are_not_mapped);
-    let trials = trials
-        .into_iter()
-        .chain([tables.with_ignored_flag(!possible)]);
-    libtest_mimic::run(&arguments, trials.collect()).exit();
+    let case = |name, test: Test| trial(name, test).with_ignored_flag(!possible);
+    let trials = vec![
+        case("single", Box::new(move || play("single", seed, time))),
+        case("multi", Box::new(move || play("multi", seed, time))),
+        case("tables", Box::new(tables::are_not_mapped)),
+    ];
+    libtest_mimic::run(&arguments, trials).exit();
 }
 
 /// Round after round.

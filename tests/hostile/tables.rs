@@ -17,10 +17,12 @@ use rustix::process::Signal;
 use crate::area::Area;
 
 const RANKS: u64 = 4;
-/// Bits of an entry (AMD APM vol. 2 §5.3): present, a large page, the address.
+/// Bits of an entry (AMD APM vol. 2 §5.3): present, of programs, a large page, the address, not to be executed.
 const PRESENT: u64 = 1;
+const USER: u64 = 1 << 2;
 const LARGE: u64 = 1 << 7;
 const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
+const NX: u64 = 1 << 63;
 /// Of a table's entries the first of the kernel's half.
 const KERNEL_HALF: usize = 256;
 /// Tables of a program that runs: one of each level at the least, and more than one of the lowest.
@@ -96,12 +98,13 @@ fn check(area: &Area) -> Result<()> {
 /// Whether it is the top table of a rank: one of its windows shows the rank's own memory, and the kernel's half is there.
 fn is_root(table: &Table) -> bool {
     let own = table[0] & ADDRESS;
-    table[0] & PRESENT != 0
+    let of_programs = |entry: u64| entry & (PRESENT | USER) == PRESENT | USER;
+    of_programs(table[0])
         && table[KERNEL_HALF] & PRESENT != 0
         && table[511] & PRESENT != 0
         && table[1..=RANKS as usize]
             .iter()
-            .any(|window| window & PRESENT != 0 && window & ADDRESS == own)
+            .any(|&window| of_programs(window) && window & NX != 0 && window & ADDRESS == own)
 }
 
 /// All tables from one of `level` on, the kernel's too.

@@ -34,7 +34,7 @@ pub fn set_memory(mut ranges: Ranges, tables: PhysRange, ranks: u64) {
         log::warn!("{lost}");
     }
     *MEMORY.lock() = ranges;
-    let each = tables.len_bytes() / ranks & !(PAGE - 1);
+    let each = (tables.len_bytes() / ranks) & !(PAGE - 1);
     assert!(TABLES.set((tables, each)).is_ok(), "memory is set once");
 }
 
