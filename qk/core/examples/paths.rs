@@ -1,6 +1,7 @@
 //! The hot paths in loops, one per argument, to be counted by `valgrind --tool=callgrind`:
 //! instructions of `paths NAME 2000` less those of `paths NAME 1000`, over 1000.
 
+use abi::addr::Phys;
 use qk_core::aspace::{Aspace, Machine, Memory};
 use qk_core::frames::Frames;
 use qk_core::mman::{MmapPlan, ProtectPlan};
@@ -82,9 +83,9 @@ impl Machine for Node {
         Entries(&self.0[(frame / P) as usize])
     }
     fn new_table(self, _: u64, _: Level) {}
-    fn zero(self, _: u64, _: u64) {}
-    fn copy(self, _: u64, _: u64, _: u64) {}
-    fn rewrite(self, _: u64) {}
+    fn zero(self, _: Phys, _: u64) {}
+    fn copy(self, _: Phys, _: Phys, _: u64) {}
+    fn rewrite(self, _: Phys) {}
     fn flush(self, _: u64, _: u64) {}
     fn flush_windows(self) {}
     fn largest_page(self) -> PageSize {
@@ -165,23 +166,57 @@ fn main() {
                 .free(frame.addr, frame.size, false)
                 .expect("just allocated");
         }),
-        "map_2m" => map(&mut tables, 0, 0, 0, n * M2, options(PageSize::Size2M)).expect("room"),
-        "map_4k" => map(&mut tables, 0, 0, 0, n * P, options(PageSize::Size4K)).expect("room"),
+        "map_2m" => map(
+            &mut tables,
+            0,
+            0,
+            Phys(0),
+            n * M2,
+            options(PageSize::Size2M),
+        )
+        .expect("room"),
+        "map_4k" => {
+            map(&mut tables, 0, 0, Phys(0), n * P, options(PageSize::Size4K)).expect("room")
+        }
         "map_one_4k" => {
             (0..n).for_each(|i| {
-                map(&mut tables, 0, i * P, i * P, P, options(PageSize::Size4K)).expect("room")
+                map(
+                    &mut tables,
+                    0,
+                    i * P,
+                    Phys(i * P),
+                    P,
+                    options(PageSize::Size4K),
+                )
+                .expect("room")
             });
         }
         "map_unmap_2m" => {
-            map(&mut tables, 0, 0, 0, n * M2, options(PageSize::Size2M)).expect("room");
+            map(
+                &mut tables,
+                0,
+                0,
+                Phys(0),
+                n * M2,
+                options(PageSize::Size2M),
+            )
+            .expect("room");
             unmap(&mut tables, 0, 0, n * M2, |_, pa, _, _| keep(pa)).expect("room");
         }
         "map_protect_2m" => {
-            map(&mut tables, 0, 0, 0, n * M2, options(PageSize::Size2M)).expect("room");
+            map(
+                &mut tables,
+                0,
+                0,
+                Phys(0),
+                n * M2,
+                options(PageSize::Size2M),
+            )
+            .expect("room");
             black_box(protect(&mut tables, 0, 0, n * M2, Prot::READ)).expect("room");
         }
         "translate" => {
-            map(&mut tables, 0, 0, 0, M2, options(PageSize::Size4K)).expect("room");
+            map(&mut tables, 0, 0, Phys(0), M2, options(PageSize::Size4K)).expect("room");
             (0..n).for_each(|i| keep(translate(&tables, 0, i % 512 * P)));
         }
         "lookup_of_500" => {

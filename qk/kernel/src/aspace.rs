@@ -133,16 +133,16 @@ impl Machine for Owner {
         let _ = hal::tables::Table::new(Phys(frame), level);
     }
 
-    fn zero(self, pa: u64, len_bytes: u64) {
-        preempt::zero(Phys(pa), len_bytes);
+    fn zero(self, pa: Phys, len_bytes: u64) {
+        preempt::zero(pa, len_bytes);
     }
 
-    fn copy(self, to: u64, from: u64, len_bytes: u64) {
-        hal::mem::copy(Phys(to), Phys(from), len_bytes);
+    fn copy(self, to: Phys, from: Phys, len_bytes: u64) {
+        hal::mem::copy(to, from, len_bytes);
     }
 
-    fn rewrite(self, pa: u64) {
-        hal::mem::rewrite(Phys(pa), abi::map::PAGE);
+    fn rewrite(self, pa: Phys) {
+        hal::mem::rewrite(pa, abi::map::PAGE);
     }
 
     fn flush(self, start: u64, end: u64) {

@@ -98,7 +98,7 @@ fn fill(aspace: &mut Aspace, to: u64, from: u64, len_bytes: u64) -> Result<(), S
             .translate(to + done)
             .ok_or("PCT: segment not mapped")?;
         let step = (PAGE - (to + done) % PAGE).min(len_bytes - done);
-        hal::mem::copy(Phys(pa), Phys(from + done), step);
+        hal::mem::copy(pa, Phys(from + done), step);
         preempt::point(step as u32 / 8);
         done += step;
     }

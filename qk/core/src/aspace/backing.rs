@@ -5,13 +5,14 @@ use crate::frames::Place;
 use crate::page::{PAGE_BYTES, PageSize};
 use crate::paging::{self, Extent, MapOptions, Stretch};
 use crate::regions::Prot;
+use abi::addr::Phys;
 
 /// Work of taking and mapping a run of frames.
 const FILL_WORK: u32 = 600;
 
 /// Frames for the front of a range.
 pub(super) struct Taken {
-    pub pa: u64,
+    pub pa: Phys,
     pub len_bytes: u64,
     /// Known to hold zeros.
     pub zero: bool,
@@ -189,13 +190,13 @@ impl<M: Machine> Aspace<M> {
         prot: Prot,
         max: PageSize,
         mut place: Place,
-    ) -> Result<[u64; 2], OutOfMemory> {
+    ) -> Result<[Phys; 2], OutOfMemory> {
         // One, and a hole before it.
         self.add_pieces(2)?;
         let mut first = None;
         let mut piece = Extent {
             va: start,
-            pa: 0,
+            pa: Phys(0),
             len_bytes: 0,
             prot,
         };
@@ -218,7 +219,7 @@ impl<M: Machine> Aspace<M> {
                 (piece.va, piece.pa, piece.len_bytes) = (at, pa, 0);
             }
             piece.len_bytes += len_bytes;
-            place = Place::At(piece.pa + piece.len_bytes);
+            place = Place::At((piece.pa + piece.len_bytes).0);
         }
     }
 
@@ -236,7 +237,7 @@ impl<M: Machine> Aspace<M> {
         end: u64,
         options: MapOptions,
         place: Place,
-    ) -> Option<(u64, u64)> {
+    ) -> Option<(Phys, u64)> {
         let taken = self.take(start, end - start, options.max, place)?;
         let Taken { pa, len_bytes, .. } = taken;
         if !taken.zero {
@@ -249,7 +250,7 @@ impl<M: Machine> Aspace<M> {
             // Some of it may have been mapped until a table was missing, and another thread or a peer may have used that.
             self.flush(start, start + len_bytes);
             self.frames
-                .free_range(pa, len_bytes, false)
+                .free_range(pa.0, len_bytes, false)
                 .expect("a frame just allocated can be freed");
             return None;
         }
@@ -273,7 +274,7 @@ impl<M: Machine> Aspace<M> {
             };
             if let Some(frame) = frame {
                 return Some(Taken {
-                    pa: frame.addr,
+                    pa: Phys(frame.addr),
                     len_bytes: size.bytes(),
                     zero: frame.zero,
                 });
@@ -285,7 +286,7 @@ impl<M: Machine> Aspace<M> {
         let max_frames = len_bytes.min(to_large) / PAGE_BYTES;
         let run = self.frames.alloc_at(max_frames as usize, place)?;
         Some(Taken {
-            pa: run.addr,
+            pa: Phys(run.addr),
             len_bytes: run.len_bytes,
             zero: run.zero,
         })

@@ -6,6 +6,7 @@ use crate::page::{PAGE_BYTES, PageSize};
 use crate::paging::{self, Extent, MapOptions};
 use crate::regions::{Backing, Kind, Prot, Region, RegionFlags};
 use abi::Errno;
+use abi::addr::Phys;
 use abi::map::{STACK_TOP, USER_BASE, USER_TOP};
 
 /// Work of a search in the region map, in instructions.
@@ -62,7 +63,7 @@ impl<M: Machine> Aspace<M> {
     ///
     /// # Errors
     /// ENOMEM, EEXIST.
-    pub fn map_foreign(&mut self, region: Region, pa: u64) -> Result<(), Errno> {
+    pub fn map_foreign(&mut self, region: Region, pa: Phys) -> Result<(), Errno> {
         debug_assert_eq!(region.backing(), Backing::Foreign);
         if !self.regions.is_vacant(region.start, region.end) {
             return Err(Errno::EEXIST);
@@ -255,7 +256,7 @@ impl<M: Machine> Aspace<M> {
             };
             let len_bytes = page.size.bytes();
             let front = at - at % len_bytes;
-            let is_ours = !page.dirty && self.frames.holds(page.pa, PAGE_BYTES);
+            let is_ours = !page.dirty && self.frames.holds(page.pa.0, PAGE_BYTES);
             if is_ours && start <= front && front + len_bytes <= end {
                 self.take_out(front, front + len_bytes);
             }

@@ -7,7 +7,6 @@ use crate::objects::{Lease, Run};
 use crate::paging;
 use crate::regions::{Backing, Kind, Region, RegionFlags};
 use abi::Errno;
-use abi::addr::Phys;
 use alloc::vec::Vec;
 
 /// Work of looking at a region, in instructions.
@@ -136,7 +135,7 @@ impl<M: Machine> Aspace<M> {
             paging::visit_dirty(&mut tables, root, at, next, |va, pa, len_bytes| {
                 let run = Run {
                     offset: region.offset_at(va),
-                    pa: Phys(pa),
+                    pa,
                     len_bytes,
                 };
                 if stop == next && !add(runs, run) {

@@ -1,5 +1,6 @@
 //! What an address space works on.
 
+use abi::addr::Phys;
 use wire::region_log::Change;
 
 use crate::page::PageSize;
@@ -26,14 +27,14 @@ pub trait Machine: Copy {
     fn new_table(self, frame: u64, level: Level);
 
     /// Clears physical memory, of any length: a preemption point all along.
-    fn zero(self, pa: u64, len_bytes: u64);
+    fn zero(self, pa: Phys, len_bytes: u64);
 
     /// Copies physical memory; at most [`COPY_BYTES`] at a time, which do not overlap.
-    fn copy(self, to: u64, from: u64, len_bytes: u64);
+    fn copy(self, to: Phys, from: Phys, len_bytes: u64);
 
     /// Writes a page over itself, without losing what others store there meanwhile: an emulator that keeps translated code drops
     /// what it translated before another process filled the page (TCG does not see other processes' writes).
-    fn rewrite(self, pa: u64);
+    fn rewrite(self, pa: Phys);
 
     /// Drops translations of `start .. end` on the cores that run the rank.
     fn flush(self, start: u64, end: u64);

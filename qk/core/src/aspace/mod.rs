@@ -68,6 +68,7 @@ use crate::page::{PAGE_BYTES, PageSize, page_floor};
 use crate::paging::{self, Extent, MapOptions, Tables};
 use crate::regions::{Backing, Prot, Region, RegionFlags, Regions};
 use abi::Errno;
+use abi::addr::Phys;
 use abi::map::{STACK_TOP, USER_BASE, USER_TOP};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -240,10 +241,10 @@ impl<M: Machine> Aspace<M> {
     }
 
     /// Physical address behind `va`, and how many bytes of its page follow.
-    pub fn translate(&mut self, va: u64) -> Option<(u64, u64)> {
+    pub fn translate(&mut self, va: u64) -> Option<(Phys, u64)> {
         let (tables, root) = self.tables();
         let t = paging::translate(&tables, root, va)?;
-        Some((t.pa, t.size.bytes() - t.pa % t.size.bytes()))
+        Some((t.pa, t.size.bytes() - t.pa.0 % t.size.bytes()))
     }
 
     /// Notes a write to `start .. end` (any alignment) that does not go through the page tables.
@@ -265,8 +266,8 @@ impl<M: Machine> Aspace<M> {
                 continue;
             }
             paging::extents(&tables, root, region.start, region.end, |extent| {
-                for pa in (extent.pa..extent.pa + extent.len_bytes).step_by(PAGE_BYTES as usize) {
-                    machine.rewrite(pa);
+                for at in (0..extent.len_bytes).step_by(PAGE_BYTES as usize) {
+                    machine.rewrite(extent.pa + at);
                     M::point(PAGE_BYTES as u32 / 2);
                 }
             });
@@ -374,7 +375,7 @@ fn shown_as(extent: &Extent, kind: u8) -> Change {
         false => Change::Map {
             addr: extent.va,
             len_bytes: extent.len_bytes,
-            gpa: extent.pa,
+            gpa: extent.pa.0,
             prot: extent.prot.bits() | kind,
         },
     }

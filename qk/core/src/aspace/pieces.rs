@@ -6,6 +6,7 @@ use super::{Aspace, Machine, OutOfMemory};
 use crate::frames::Place;
 use crate::page::PAGE_BYTES;
 use crate::paging;
+use abi::addr::Phys;
 use abi::map::{USER_BASE, USER_TOP};
 
 /// How many pieces the proxy has to map.
@@ -28,7 +29,7 @@ struct Recent {
     start: u64,
     end: u64,
     /// Of its first byte, and behind its last.
-    pa: [u64; 2],
+    pa: [Phys; 2],
 }
 
 /// The two that grew last: a program's heap grows upwards, and its mappings follow each other downwards, in turns.
@@ -44,7 +45,7 @@ impl Newest {
         two: [Recent {
             start: 0,
             end: 0,
-            pa: [0; 2],
+            pa: [Phys(0); 2],
         }; 2],
         older: 0,
     };
@@ -55,10 +56,10 @@ impl Newest {
         // BOUND: two.
         for recent in &self.two {
             if recent.start == end {
-                return Place::Below(recent.pa[0]);
+                return Place::Below(recent.pa[0].0);
             }
             if recent.end == start {
-                return Place::Behind(recent.pa[1]);
+                return Place::Behind(recent.pa[1].0);
             }
         }
         Place::Any
@@ -66,7 +67,7 @@ impl Newest {
 
     /// Notes a new mapping; `pa`: of its first byte, and behind its last.
     #[inline]
-    pub fn note(&mut self, start: u64, end: u64, pa: [u64; 2]) {
+    pub fn note(&mut self, start: u64, end: u64, pa: [Phys; 2]) {
         // BOUND: two.
         for (i, recent) in self.two.iter_mut().enumerate() {
             if recent.start == end {
@@ -88,8 +89,8 @@ impl<M: Machine> Aspace<M> {
     pub(super) fn behind(&mut self, at: u64) -> Place {
         let (tables, root) = self.tables();
         match paging::translate(&tables, root, at - PAGE_BYTES) {
-            Some(page) if self.frames.holds(page.pa, PAGE_BYTES) => {
-                Place::Behind(page.pa + PAGE_BYTES)
+            Some(page) if self.frames.holds(page.pa.0, PAGE_BYTES) => {
+                Place::Behind((page.pa + PAGE_BYTES).0)
             }
             _ => Place::Any,
         }

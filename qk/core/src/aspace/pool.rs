@@ -15,6 +15,7 @@ use crate::frames::Frames;
 use crate::page::PAGE_BYTES;
 use crate::paging::entry::{Entry, Level, span};
 use crate::paging::{self, Table, Tables};
+use abi::addr::Phys;
 
 use super::Machine;
 
@@ -195,10 +196,10 @@ impl<M: Machine> ShareTables<'_, M> {
     }
 
     /// Retires what was unmapped; `clean`: it holds zeros. What is not of the partition is left to its owner.
-    pub fn retire(&mut self, pa: u64, len_bytes: u64, clean: bool) {
-        if self.frames.holds(pa, len_bytes) {
+    pub fn retire(&mut self, pa: Phys, len_bytes: u64, clean: bool) {
+        if self.frames.holds(pa.0, len_bytes) {
             self.frames
-                .retire(pa, len_bytes, clean)
+                .retire(pa.0, len_bytes, clean)
                 .expect("what was mapped was in use");
         }
     }

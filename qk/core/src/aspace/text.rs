@@ -108,7 +108,7 @@ impl<M: Machine> Aspace<M> {
         {
             match let_go(self, &run) {
                 Ok(len_bytes) => {
-                    let (offset, pa) = (region.offset_at(run.va), Phys(run.pa));
+                    let (offset, pa) = (region.offset_at(run.va), run.pa);
                     at = run.va + len_bytes;
                     runs.push(Run {
                         offset,
@@ -168,14 +168,14 @@ impl<M: Machine> Aspace<M> {
         let replaced = self.replace_text(run.va, end, run.pa, taken.pa);
         if replaced.is_err() {
             self.frames
-                .free_range(taken.pa, taken.len_bytes, false)
+                .free_range(taken.pa.0, taken.len_bytes, false)
                 .expect("a frame just allocated can be freed");
         }
         replaced.map(|()| taken.len_bytes)
     }
 
     /// Puts a copy at `to` in the place of the text at `from`.
-    fn replace_text(&mut self, start: u64, end: u64, from: u64, to: u64) -> Result<(), Errno> {
+    fn replace_text(&mut self, start: u64, end: u64, from: Phys, to: Phys) -> Result<(), Errno> {
         self.regions
             .check_update(start, end)
             .map_err(|_| Errno::ENOMEM)?;
@@ -217,7 +217,7 @@ impl<M: Machine> Aspace<M> {
             paging::extents(&tables, root, region.start, region.end, |run| {
                 left(TextLease::of(Run {
                     offset: region.offset_at(run.va),
-                    pa: Phys(run.pa),
+                    pa: run.pa,
                     len_bytes: run.len_bytes,
                 }));
             });

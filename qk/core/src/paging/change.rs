@@ -3,6 +3,7 @@
 use super::entry::{D, Entry, span};
 use super::{ANY, OutOfTables, Tables, descend, for_each_leaf, walk};
 use crate::regions::Prot;
+use abi::addr::Phys;
 
 /// Gives what is mapped or kept in `[start, end)` the access `prot`; holes stay holes. Returns
 /// whether an entry that the TLB may hold has changed.
@@ -41,7 +42,7 @@ pub fn replace(
     root: u64,
     start: u64,
     end: u64,
-    pa: u64,
+    pa: Phys,
 ) -> Result<(), OutOfTables> {
     let Some(path) = descend(t, root, start, end) else {
         return Ok(());
@@ -50,7 +51,7 @@ pub fn replace(
     let place = (&path.table, path.level);
     walk(t, place, [start, end], ANY, &mut |_, slot, leaf| {
         debug_assert!(!leaf.may_become_dirty(), "replacing what can be written");
-        slot.write(leaf.at(pa + (slot.va - start)));
+        slot.write(leaf.at((pa + (slot.va - start)).0));
     });
     Ok(())
 }
@@ -64,12 +65,12 @@ pub fn visit_dirty(
     root: u64,
     start: u64,
     end: u64,
-    mut visit: impl FnMut(u64, u64, u64),
+    mut visit: impl FnMut(u64, Phys, u64),
 ) {
     for_each_leaf(t, root, [start, end], D, &mut |_, slot, leaf| {
         let leaf_end = slot.va + span(slot.level);
         let (from, to) = (start.max(slot.va), end.min(leaf_end));
-        visit(from, leaf.address() + (from - slot.va), to - from);
+        visit(from, Phys(leaf.address()) + (from - slot.va), to - from);
     });
 }
 

@@ -4,6 +4,7 @@ use super::entry::{Entry, Level, index, level_of, shift, span};
 use super::{OutOfTables, Path, Slot, Table, Tables, Turns, descend};
 use crate::page::PageSize;
 use crate::regions::Prot;
+use abi::addr::Phys;
 
 /// How to map.
 #[derive(Clone, Copy, Debug)]
@@ -31,15 +32,15 @@ pub fn map(
     t: &mut impl Tables,
     root: u64,
     va: u64,
-    pa: u64,
+    pa: Phys,
     len_bytes: u64,
     options: MapOptions,
 ) -> Result<(), OutOfTables> {
-    debug_assert!((va | pa | len_bytes) & (PageSize::Size4K.bytes() - 1) == 0);
+    debug_assert!((va | pa.0 | len_bytes) & (PageSize::Size4K.bytes() - 1) == 0);
     debug_assert!(va + len_bytes <= span(4) && len_bytes > 0);
     let end = va + len_bytes;
     let mapping = Mapping {
-        offset: pa.wrapping_sub(va),
+        offset: pa.0.wrapping_sub(va),
         max_level: level_of(options.max),
         options,
     };
@@ -157,23 +158,28 @@ pub fn unmap<T: Tables>(
     root: u64,
     start: u64,
     end: u64,
-    mut visit: impl FnMut(&mut T, u64, u64, bool),
+    mut visit: impl FnMut(&mut T, Phys, u64, bool),
 ) -> Result<(), OutOfTables> {
     let Some(path) = descend(t, root, start, end) else {
         return Ok(());
     };
     path.split_borders(t, root, [start, end])?;
     remove_from(t, path, [start, end], &mut |t: &mut T, run: Run| {
-        visit(t, run.leaf.address(), run.len_bytes, run.leaf.is_dirty());
+        visit(
+            t,
+            Phys(run.leaf.address()),
+            run.len_bytes,
+            run.leaf.is_dirty(),
+        );
     });
     Ok(())
 }
 
 /// Empties slot 0 and frees its tables, the topmost too: no window may show it any more.
-pub fn destroy<T: Tables>(t: &mut T, root: u64, mut visit: impl FnMut(u64, u64, bool)) {
+pub fn destroy<T: Tables>(t: &mut T, root: u64, mut visit: impl FnMut(Phys, u64, bool)) {
     if let Some(table) = own_table(t, root) {
         remove(t, root, [0, span(4)], &mut |_, run: Run| {
-            visit(run.leaf.address(), run.len_bytes, run.leaf.is_dirty());
+            visit(Phys(run.leaf.address()), run.len_bytes, run.leaf.is_dirty());
         });
         t.table(root).set(0, Entry::EMPTY);
         t.free_table(table, 3);

@@ -3,6 +3,8 @@
 use super::map::{Run, remove};
 use super::{ANY, MapOptions, OutOfTables, Tables, descend, for_each_leaf, map, mark_dirty};
 
+use abi::addr::Phys;
+
 /// Work of mapping a page anew, in instructions.
 const MOVE_WORK: u32 = 200;
 
@@ -41,7 +43,7 @@ pub fn move_range<T: Tables>(
                 t,
                 root,
                 to + (slot.va - from),
-                leaf.address(),
+                Phys(leaf.address()),
                 max.bytes(),
                 options,
             );

@@ -4,12 +4,13 @@ use super::entry::{Level, shift, span};
 use super::{Slot, Table, Tables, Turns, descend, find_leaf, top};
 use crate::page::PageSize;
 use crate::regions::Prot;
+use abi::addr::Phys;
 
 /// What an address translates to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Translation {
-    /// Physical address of the very byte.
-    pub pa: u64,
+    /// Of the very byte.
+    pub pa: Phys,
     /// What the MMU allows; empty for a kept page.
     pub prot: Prot,
     /// The page's size.
@@ -24,7 +25,7 @@ pub struct Extent {
     /// Virtual address.
     pub va: u64,
     /// Physical address.
-    pub pa: u64,
+    pub pa: Phys,
     /// Length in bytes.
     pub len_bytes: u64,
     /// What the MMU allows; empty for kept pages.
@@ -35,7 +36,7 @@ pub struct Extent {
 pub fn translate(t: &impl Tables, root: u64, va: u64) -> Option<Translation> {
     let (slot, leaf) = find_leaf(t, root, va)?;
     Some(Translation {
-        pa: leaf.address() + (va - slot.va),
+        pa: Phys(leaf.address()) + (va - slot.va),
         prot: leaf.prot(),
         size: slot.leaf_size(),
         dirty: leaf.is_dirty(),
@@ -75,7 +76,7 @@ pub fn extent_at(t: &impl Tables, root: u64, va: u64, end: u64) -> Option<Extent
     while at < end
         && let Some((slot, leaf)) = find_leaf(t, root, at)
     {
-        let (pa, prot) = (leaf.address() + (at - slot.va), leaf.prot());
+        let (pa, prot) = (Phys(leaf.address()) + (at - slot.va), leaf.prot());
         let extent = found.get_or_insert(Extent {
             va,
             pa,
@@ -145,7 +146,7 @@ fn leaves<T: Tables>(t: &T, first: &Slot<T::Table>, end: u64) -> u64 {
 }
 
 /// Where the part of some adjacent leaves in a range begins, and their access; None for a piece of a hole.
-type Leaf = Option<(u64, Prot)>;
+type Leaf = Option<(Phys, Prot)>;
 
 /// Covers `[start, end)` with calls `visit(va, len_bytes, leaf)`.
 fn spans(t: &impl Tables, root: u64, start: u64, end: u64, visit: &mut impl FnMut(u64, u64, Leaf)) {
@@ -181,7 +182,7 @@ fn spans_below<T: Tables>(
             let run = slot.run(entry, end);
             t.point(12 * run as u32 + 40);
             stop = end.min(slot.va + (run << shift(level)));
-            let leaf = (entry.address() + (va - slot.va), entry.prot());
+            let leaf = (Phys(entry.address()) + (va - slot.va), entry.prot());
             visit(va, stop - va, Some(leaf));
         }
         va = stop;

@@ -4,7 +4,7 @@ use abi::Errno;
 use abi::control::{INTERPRETER, PROGRAM, RegionKind};
 use abi::map::{MAX_RAM_RANGES, PAGE, USER_BASE, USER_TOP};
 use arrayvec::ArrayVec;
-use hal::addr::{Phys, PhysRange};
+use hal::addr::PhysRange;
 use hal::ranges::Ranges;
 use hal::sync::{Mutex, Once};
 use qk_core::aspace::Memory;
@@ -129,9 +129,9 @@ pub fn region_create(
             return Err(Errno::EEXIST);
         }
         match kind {
-            RegionKind::Vvar => return aspace.map_foreign(region, host::clock_page().0),
+            RegionKind::Vvar => return aspace.map_foreign(region, host::clock_page()),
             RegionKind::Info => {
-                return aspace.map_foreign(region, rank.host.info_page().0);
+                return aspace.map_foreign(region, rank.host.info_page());
             }
             RegionKind::Image | RegionKind::Stack | RegionKind::Vdso => {}
         }
@@ -208,11 +208,11 @@ pub fn copy(rank: &Rank, theirs: u64, ours: u64, len_bytes: u64, way: Way) -> Re
             match way {
                 Way::ToRank => {
                     hal::user::copy_in(chunk, mine).map_err(|_| Errno::EFAULT)?;
-                    hal::mem::copy_out(Phys(pa), chunk);
+                    hal::mem::copy_out(pa, chunk);
                     aspace.mark_dirty(at, at + step);
                 }
                 Way::FromRank => {
-                    hal::mem::copy_in(chunk, Phys(pa));
+                    hal::mem::copy_in(chunk, pa);
                     hal::user::copy_out(mine, chunk).map_err(|_| Errno::EFAULT)?;
                 }
             }

@@ -318,7 +318,7 @@ impl resident::Memory for RankMemory {
                 let at = to.checked_add(done).ok_or(Errno::EFAULT)?;
                 let (pa, room) = aspace.translate(at).ok_or(Errno::EFAULT)?;
                 let step = room.min(len_bytes - done).min(PAGE);
-                copy(Phys(pa), done, step);
+                copy(pa, done, step);
                 preempt::point(step as u32 / 8);
                 done += step;
             }

@@ -28,7 +28,6 @@ use core::sync::atomic::Ordering;
 
 use abi::Errno;
 use abi::map::{PAGE, USER_TOP};
-use hal::addr::Phys;
 use qk_core::futex::Key;
 use qk_core::mman::{FileInfo, MmapPlan};
 use qk_core::objects::{File, Lease, Piece, Run};
@@ -261,7 +260,7 @@ fn write_region(
     aspace.visit_dirty(region.start, region.end, |va, pa, len_bytes| {
         let run = Run {
             offset: region.offset_at(va),
-            pa: Phys(pa),
+            pa,
             len_bytes,
         };
         if !waiting.as_mut().is_some_and(|last| last.append(&run)) {

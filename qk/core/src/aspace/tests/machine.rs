@@ -8,6 +8,7 @@ use crate::page::PageSize;
 use crate::paging::entry::{Entry, Level, index, span};
 use crate::paging::{self, Table};
 use crate::regions::Prot;
+use abi::addr::Phys;
 use std::boxed::Box;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -172,20 +173,20 @@ impl Machine for Node {
         Page(frame)
     }
     fn new_table(self, _: u64, _: Level) {}
-    fn zero(self, pa: u64, len_bytes: u64) {
+    fn zero(self, pa: Phys, len_bytes: u64) {
         with(|s| {
-            (pa..pa + len_bytes)
+            (pa.0..pa.0 + len_bytes)
                 .step_by(P as usize)
                 .for_each(|at| _ = s.data.remove(&at))
         });
     }
-    fn copy(self, to: u64, from: u64, len_bytes: u64) {
+    fn copy(self, to: Phys, from: Phys, len_bytes: u64) {
         assert!(len_bytes <= crate::aspace::COPY_BYTES);
         for at in (0..len_bytes).step_by(P as usize) {
-            Node::store(to + at, Node::load(from + at));
+            Node::store(to.0 + at, Node::load(from.0 + at));
         }
     }
-    fn rewrite(self, _: u64) {}
+    fn rewrite(self, _: Phys) {}
     fn flush(self, start: u64, end: u64) {
         with(|s| s.flushed.push((start, end)));
     }
@@ -330,7 +331,7 @@ impl Aspace<Node> {
         let (tables, root) = self.tables();
         let mut leaves = BTreeMap::new();
         paging::extents(&tables, root, 0, span(4), |e| {
-            leaves.extend((0..e.len_bytes / P).map(|i| (e.va + i * P, e.pa + i * P)));
+            leaves.extend((0..e.len_bytes / P).map(|i| (e.va + i * P, e.pa.0 + i * P)));
         });
         leaves
     }

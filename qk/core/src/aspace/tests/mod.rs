@@ -28,7 +28,7 @@ const FIXED: u64 = 0x10;
 /// Where page tables lie.
 const TABLES: u64 = 0x2000_0000;
 /// Where the clock page lies: outside of any partition.
-const CLOCK: u64 = 0x1000;
+const CLOCK: Phys = Phys(0x1000);
 
 fn space(pages: u64) -> Aspace<Node> {
     space_with(pages, 10_000, 10_000)
@@ -105,7 +105,7 @@ impl Aspace<Node> {
         };
         if t.prot.contains(Prot::WRITE) {
             paging::mark_dirty(&mut tables, root, page_floor(va), page_floor(va) + P);
-            Node::store(page_floor(t.pa), value);
+            Node::store(page_floor(t.pa.0), value);
         }
         t.prot.contains(Prot::WRITE)
     }
@@ -114,7 +114,7 @@ impl Aspace<Node> {
     fn read(&mut self, va: u64) -> Option<u64> {
         let (tables, root) = self.tables();
         let t = paging::translate(&tables, root, va)?;
-        (!t.prot.is_empty()).then(|| Node::load(page_floor(t.pa)))
+        (!t.prot.is_empty()).then(|| Node::load(page_floor(t.pa.0)))
     }
 }
 
@@ -141,7 +141,7 @@ fn a_foreign_page_cannot_be_written_or_discarded() {
     let mut a = space(2048);
     let region = Region::new(A, A + P, Prot::READ, Kind::Vvar);
     a.map_foreign(region, CLOCK).unwrap();
-    Node::store(CLOCK, 7);
+    Node::store(CLOCK.0, 7);
     assert_eq!(a.mprotect(A, 1, RW), Err(Errno::EACCES));
     assert_eq!(a.madvise(A, 1, DONTNEED), Err(Errno::EINVAL));
     assert_eq!(a.mremap(A, 1, 2, None), Err(Errno::EFAULT));
@@ -441,7 +441,7 @@ fn what_a_call_under_way_has_written_is_cleared() {
     let mut a = space(2048);
     a.mmap(A, 2, RW, FIXED).unwrap();
     let (tables, root) = a.tables();
-    let at = |va| paging::translate(&tables, root, va).unwrap().pa;
+    let at = |va| paging::translate(&tables, root, va).unwrap().pa.0;
     let pages = [at(A), at(A + P)];
     Node::set_written(true);
     pages.iter().for_each(|pa| Node::store(*pa, 7));

@@ -82,10 +82,8 @@ fn text_takes_nothing_of_the_partition_but_tables() {
 #[test]
 fn what_is_to_be_written_is_copied_before() {
     let mut a = with_text(600);
-    assert_eq!(a.own_all(at(3), 2), Ok(2 * P));
-    assert_eq!(a.own_all(at(3), 2), Ok(0));
-    assert!(!a.write(at(3), 7), "its access stays");
     a.mprotect(at(3), 2, RW).unwrap();
+    assert_eq!(lent_bytes(), 598 * P);
     assert!(a.write(at(3), 7) && !a.write(at(2), 7));
     let all = [2, 3, 4, 5].map(|page| a.read(at(page)));
     assert_eq!(all, [value(2), 7, value(4), value(5)].map(Some));
@@ -185,19 +183,39 @@ fn pieces_are_found_without_a_walk_over_the_others() {
             ..pieces(page, 1)[0]
         })
         .collect();
-    let change: [fn(&mut Aspace<Node>) -> Result<(), Errno>; 2] = [
-        |a| a.munmap(at(0), PIECES),
-        |a| a.own_all(at(0), PIECES).map(|_| ()),
-    ];
-    for change in change {
+    for is_copied in [false, true] {
         let mut a = space(4096);
         a.show_text(region(0, PIECES), scattered.clone()).unwrap();
         let before = Node::all_entries();
-        change(&mut a).unwrap();
+        match is_copied {
+            true => assert_eq!(a.own_all(at(0), PIECES), Ok(PIECES * P)),
+            false => a.munmap(at(0), PIECES).unwrap(),
+        }
         assert_eq!(lent_bytes(), 0);
         let entries = Node::all_entries() - before;
         assert!(entries < 100 * PIECES, "{entries} entries");
     }
+}
+
+/// A debugger gets a copy without the program having write access to it.
+#[test]
+fn a_copy_keeps_its_access() {
+    let mut a = with_text(600);
+    assert_eq!(a.own_all(at(3), 2), Ok(2 * P));
+    assert_eq!(a.own_all(at(3), 2), Ok(0));
+    assert!(!a.write(at(3), 7));
+    assert_eq!(a.read(at(3)), Some(value(3)));
+    a.check();
+}
+
+/// What moves is copied, too: where it goes text is not looked for.
+#[test]
+fn what_moves_is_copied_before() {
+    let mut a = with_text(8);
+    assert_eq!(a.mremap(at(2), 4, 4, Some(at(100))), Ok(at(100)));
+    assert_eq!(lent_bytes(), 4 * P);
+    assert_eq!(a.read(at(103)), Some(value(5)));
+    assert!(a.text(at(100), at(104)).is_none() && a.text(at(0), at(8)).is_some());
 }
 
 /// A program that has ended leaves its text to be read, for a report; the pool has it back.

@@ -5,6 +5,7 @@ mod model;
 use super::*;
 use crate::page::PageSize;
 use crate::regions::Prot;
+use abi::addr::Phys;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -141,7 +142,7 @@ fn the_largest_pages_are_used_that_both_addresses_allow() {
         &mut m,
         ROOT,
         G1 - M2 - P,
-        3 * G1 - M2 - P,
+        Phys(3 * G1 - M2 - P),
         2 * G1 + M2 + 2 * P,
         opts(rw()),
     )
@@ -158,13 +159,13 @@ fn the_largest_pages_are_used_that_both_addresses_allow() {
             size(&m, va),
             Some([PageSize::Size4K, PageSize::Size2M, PageSize::Size1G][i])
         );
-        assert_eq!(translate(&m, ROOT, va).unwrap().pa, va + 2 * G1);
+        assert_eq!(translate(&m, ROOT, va).unwrap().pa, Phys(va + 2 * G1));
     }
     let mut all = Vec::new();
     extents(&m, ROOT, 0, 4 * G1, |e| all.push(e));
     let whole = Extent {
         va: G1 - M2 - P,
-        pa: 3 * G1 - M2 - P,
+        pa: Phys(3 * G1 - M2 - P),
         len_bytes: 2 * G1 + M2 + 2 * P,
         prot: rw(),
     };
@@ -180,7 +181,7 @@ fn stacks_get_small_pages_and_odd_offsets_force_them() {
         &mut m,
         ROOT,
         0,
-        0,
+        Phys(0),
         M2,
         MapOptions {
             max: PageSize::Size4K,
@@ -188,7 +189,7 @@ fn stacks_get_small_pages_and_odd_offsets_force_them() {
         },
     )
     .unwrap();
-    map(&mut m, ROOT, 2 * M2, P, M2, opts(rw())).unwrap();
+    map(&mut m, ROOT, 2 * M2, Phys(P), M2, opts(rw())).unwrap();
     assert_eq!(
         (size(&m, 0), size(&m, 2 * M2)),
         (Some(PageSize::Size4K), Some(PageSize::Size4K))
@@ -199,7 +200,7 @@ fn stacks_get_small_pages_and_odd_offsets_force_them() {
 #[test]
 fn a_hole_in_a_gigabyte_splits_it_twice() {
     let mut m = Mem::new(20);
-    map(&mut m, ROOT, G1, G1, G1, opts(rw())).unwrap();
+    map(&mut m, ROOT, G1, Phys(G1), G1, opts(rw())).unwrap();
     let mut gone = Vec::new();
     unmap(
         &mut m,
@@ -209,7 +210,7 @@ fn a_hole_in_a_gigabyte_splits_it_twice() {
         |_, pa, len_bytes, dirty| gone.push((pa, len_bytes, dirty)),
     )
     .unwrap();
-    assert_eq!(gone, [(G1 + P, 2 * P, false)]);
+    assert_eq!(gone, [(Phys(G1 + P), 2 * P, false)]);
     let at = |va| size(&m, va);
     assert_eq!(at(G1), Some(PageSize::Size4K));
     assert_eq!((at(G1 + P), at(G1 + M2)), (None, Some(PageSize::Size2M)));
@@ -237,7 +238,7 @@ fn prot_none_keeps_frame_and_dirt() {
         &mut m,
         ROOT,
         0,
-        M2,
+        Phys(M2),
         M2,
         MapOptions {
             dirty: true,
@@ -250,7 +251,7 @@ fn prot_none_keeps_frame_and_dirt() {
     assert_eq!(
         kept,
         Translation {
-            pa: M2 + 5,
+            pa: Phys(M2 + 5),
             prot: Prot::empty(),
             size: PageSize::Size4K,
             dirty: true
@@ -284,7 +285,7 @@ fn prot_none_keeps_frame_and_dirt() {
 fn a_dirty_bit_set_meanwhile_is_never_lost() {
     for change in 0..4 {
         let mut m = Mem::new(20);
-        map(&mut m, ROOT, 0, M2, M2, opts(rw())).unwrap();
+        map(&mut m, ROOT, 0, Phys(M2), M2, opts(rw())).unwrap();
         m.race.set(Some(0));
         let mut dirty = false;
         match change {
@@ -305,11 +306,11 @@ fn a_dirty_bit_set_meanwhile_is_never_lost() {
 #[test]
 fn a_dirty_page_inside_a_run_is_told_apart() {
     let mut m = Mem::new(20);
-    map(&mut m, ROOT, 0, M2, 5 * P, opts(rw())).unwrap();
+    map(&mut m, ROOT, 0, Phys(M2), 5 * P, opts(rw())).unwrap();
     m.race.set(Some(2));
     let mut gone = Vec::new();
     unmap(&mut m, ROOT, 0, 5 * P, |_, pa, len_bytes, dirty| {
-        gone.push((pa - M2, len_bytes, dirty));
+        gone.push((pa - Phys(M2), len_bytes, dirty));
     })
     .unwrap();
     let expected = [(0, 2 * P, false), (2 * P, P, true), (3 * P, 2 * P, false)];
@@ -320,7 +321,7 @@ fn a_dirty_page_inside_a_run_is_told_apart() {
 #[test]
 fn destroying_leaves_nothing() {
     let mut m = Mem::new(20);
-    map(&mut m, ROOT, 0, 0, P, opts(Prot::EXEC)).unwrap();
+    map(&mut m, ROOT, 0, Phys(0), P, opts(Prot::EXEC)).unwrap();
     let mut gone = 0;
     destroy(&mut m, ROOT, |_, _, _| gone += 1);
     assert_eq!((gone, m.tables.len(), own_table(&m, ROOT)), (1, 1, None));

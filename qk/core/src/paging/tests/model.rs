@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Page {
-    pa: u64,
+    pa: Phys,
     prot: Prot,
     dirty: bool,
 }
@@ -67,7 +67,7 @@ fn apply(m: &mut Mem, model: &mut Model, op: Op) -> Result<(), TestCaseError> {
                 m,
                 ROOT,
                 v * P,
-                p * P,
+                Phys(p * P),
                 n * P,
                 MapOptions { prot, max, dirty },
             )
@@ -78,7 +78,7 @@ fn apply(m: &mut Mem, model: &mut Model, op: Op) -> Result<(), TestCaseError> {
                     (
                         v + i,
                         Page {
-                            pa: (p + i) * P,
+                            pa: Phys((p + i) * P),
                             prot,
                             dirty,
                         },
