@@ -6,24 +6,17 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use abi::Errno;
-use abi::control::SEGMENTS;
 use qk_core::mman::MmapPlan;
-use qk_core::objects::File;
 
+use super::files::NO_DEVICE;
+use super::mappings::{make_vacant, map_held};
 use super::pool::node;
-use super::{complete, make_vacant, map_held};
+use super::receipt::complete;
 use crate::aspace::Aspace;
 use crate::thread::Thread;
 
-/// In place of a device.
-const NO_DEVICE: u64 = SEGMENTS - 1;
 /// Stands for the inode of the next.
 static NEXT: AtomicU64 = AtomicU64::new(1);
-
-/// Whether an object has no file.
-pub fn is(file: File) -> bool {
-    file[0] == NO_DEVICE
-}
 
 /// Carries out a shared mapping without a file.
 ///

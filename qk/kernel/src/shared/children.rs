@@ -10,12 +10,12 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use abi::Errno;
 use abi::control::HostOp;
 use abi::map::USER_TOP;
-use hal::addr::Phys;
 use qk_core::futex::Key;
 use qk_core::regions::RegionFlags;
 
-use super::is_shared;
+use super::keys::is_shared;
 use super::pool::node;
+use super::sharing::{self, SHARING, is_mapped};
 use crate::aspace::Aspace;
 use crate::clock;
 use crate::host::ship;
@@ -27,16 +27,6 @@ const POLL_NS: u64 = 5_000_000;
 
 /// Forks under way of ranks that map objects.
 static FORKS: AtomicU64 = AtomicU64::new(0);
-/// 0: no child maps frames of the pool. Else the number of the last change to that.
-static SHARING: AtomicU64 = AtomicU64::new(0);
-/// Numbers for [`SHARING`].
-static CHANGES: AtomicU64 = AtomicU64::new(0);
-
-fn begins_to_share() {
-    let number = CHANGES.fetch_add(1, Ordering::SeqCst) + 1;
-    SHARING.store(number, Ordering::SeqCst);
-}
-
 /// Has `fork` make a child that goes on with the rank's memory, and `wake_waiters` wake all that wait for futexes in shared memory. Nothing is mapped or unmapped meanwhile: what the child gets is
 /// what is looked at here.
 ///
@@ -53,10 +43,10 @@ pub fn share(
             return fork();
         }
         FORKS.fetch_add(1, Ordering::SeqCst);
-        begins_to_share();
+        sharing::begins();
         mark_written(aspace);
         let forked = fork();
-        begins_to_share();
+        sharing::begins();
         // Present waiters do not poll yet.
         wake_waiters();
         FORKS.fetch_sub(1, Ordering::SeqCst);
@@ -67,20 +57,13 @@ pub fn share(
 /// What the child may write counts as written.
 fn mark_written(aspace: &mut Aspace) {
     let mut at = 0;
-    // POINT: shared::regions
+    // POINT: mappings::regions
     while let Some(region) = aspace.object(at, USER_TOP) {
         if !region.flags.contains(RegionFlags::READ_ONLY) {
             aspace.mark_dirty(region.start, region.end);
         }
         at = region.end;
     }
-}
-
-/// Whether a child maps any of these frames of the pool.
-pub fn is_mapped(thread: &'static Thread, pa: Phys, len_bytes: u64) -> bool {
-    let is_with_child = || ship::host_op(thread, HostOp::IsWithChild, [pa.0, len_bytes]);
-    // Where that cannot be said, it may be.
-    SHARING.load(Ordering::SeqCst) != 0 && is_with_child() != Ok(0)
 }
 
 /// When a wait for this futex looks at its word, whether or not it was woken (TSC); `None`: all its wakers are on the node.

@@ -1,13 +1,21 @@
 //! The host's side of objects: files that the rank's proxy holds open (`abi::control::HostOp`).
 
 use abi::Errno;
-use abi::control::HostOp;
+use abi::control::{HostOp, SEGMENTS};
 use abi::map::PAGE;
 use qk_core::objects::{File, Piece, Run};
 use qk_core::regions::Region;
 
 use crate::host::ship;
 use crate::thread::Thread;
+
+/// In place of a device: the object has no file.
+pub const NO_DEVICE: u64 = SEGMENTS - 1;
+
+/// Whether an object has no file.
+pub fn is_none(file: File) -> bool {
+    file[0] == NO_DEVICE
+}
 
 /// Has the proxy keep the file behind a descriptor, which is being mapped at `region`. Whether the descriptor is one to write to.
 ///

@@ -5,16 +5,19 @@
 //! when it forked. Neither is told or waited for then. When the pool runs short, the cores drop what they hold, and what no
 //! child maps is free ([`Node::reclaim`]). So a frame never holds another file's bytes while a core or child sees it as it was.
 
+use core::sync::atomic::Ordering;
+
 use abi::Errno;
+use abi::map::PAGE;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use hal::addr::PhysRange;
 use hal::sync::Once;
-use qk_core::objects::{File, Objects, Piece};
+use qk_core::objects::{File, Lease, Objects, Piece, TextLease};
 use wire::boot::flag;
 use wire::objects::Entry;
 
-use super::{children, files};
+use super::{files, sharing};
 use crate::sleep_lock::{SleepGuard, SleepLock};
 use crate::thread::Thread;
 use crate::{host, preempt, windows};
@@ -71,7 +74,7 @@ impl Node {
         windows::flush_all();
         pieces.retain(|piece| {
             preempt::point(ENTRY_WORK);
-            !children::is_mapped(thread, piece.pa, piece.len_bytes)
+            !sharing::is_mapped(thread, piece.pa, piece.len_bytes)
         });
         self.with(|objects| {
             objects.release(&pieces);
@@ -139,4 +142,28 @@ pub fn recycle(thread: &'static Thread, file: File, pieces: &[Piece], last: bool
     });
     files::release(thread, file, last);
     node.with(|objects| objects.retire(pieces));
+}
+
+/// A mapping of an object, by the calling thread's rank, is gone; `last`: it has no other.
+pub fn detach(thread: &'static Thread, lease: Lease, last: bool) {
+    thread
+        .rank
+        .object_pages
+        .fetch_sub(lease.len_bytes() / PAGE, Ordering::Relaxed);
+    let node = node().expect("it has lent something");
+    let (file, dead) = node.with(|objects| {
+        let file = objects.file(lease.object());
+        (file, objects.detach(lease))
+    });
+    let Some(file) = file else { return };
+    match dead {
+        Some(pieces) => recycle(thread, file, &pieces, last),
+        // Also so that its proxy has let go of the frames, whichever rank gives them back later.
+        None => files::release(thread, file, last),
+    }
+}
+
+/// A mapping of text is gone.
+pub fn give_back(node: &Node, lease: TextLease) {
+    node.with(|objects| objects.detach_text(lease));
 }

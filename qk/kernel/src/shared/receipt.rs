@@ -5,13 +5,12 @@ use qk_core::aspace::{Lender, Unfinished};
 use qk_core::objects::{Lease, Run, TextLease};
 
 use super::files::{self, Told};
-use super::pool::node;
-use super::{anonymous, detach, text};
+use super::pool::{self, node};
 use crate::aspace::Aspace;
 use crate::thread::Thread;
 
 /// The node pool, as a thread gives back to it.
-struct Pool {
+struct Giver {
     thread: &'static Thread,
 }
 
@@ -25,20 +24,20 @@ pub fn complete<T>(
     aspace: &mut Aspace,
     change: impl FnMut(&mut Aspace) -> Result<T, Unfinished>,
 ) -> Result<T, Errno> {
-    aspace.complete(&mut Pool { thread }, change)
+    aspace.complete(&mut Giver { thread }, change)
 }
 
-impl Lender for Pool {
+impl Lender for Giver {
     fn text_left(&mut self, leases: impl Iterator<Item = TextLease>) {
         let node = node().expect("it has lent something");
         // BOUND: the runs of a receipt.
-        leases.for_each(|lease| text::give_back(node, lease));
+        leases.for_each(|lease| pool::give_back(node, lease));
     }
 
     fn written(&mut self, object: u32, runs: &[Run]) {
         let node = node().expect("it has lent something");
         let file = node.with(|objects| objects.file(object));
-        let Some(file) = file.filter(|file| !anonymous::is(*file)) else {
+        let Some(file) = file.filter(|file| !files::is_none(*file)) else {
             return;
         };
         // BOUND: the runs of a receipt.
@@ -49,6 +48,6 @@ impl Lender for Pool {
     }
 
     fn object_left(&mut self, lease: Lease, last: bool) {
-        detach(self.thread, lease, last);
+        pool::detach(self.thread, lease, last);
     }
 }

@@ -6,8 +6,10 @@ use abi::map::{PAGE, USER_TOP};
 use qk_core::mman::{self, FileInfo, MmapArgs};
 use qk_core::regions::Region;
 
+use super::files;
+use super::mappings::{make_vacant, map_held, maps, regions};
 use super::pool::node;
-use super::{complete, files, make_vacant, map_held, maps, regions};
+use super::receipt::complete;
 use crate::aspace::Aspace;
 use crate::host::ship;
 use crate::thread::Thread;
@@ -116,7 +118,7 @@ pub fn detach(thread: &'static Thread, aspace: &mut Aspace, addr: u64) -> Result
     if file.is_none_or(|[device, _]| device != SEGMENTS) {
         return Err(Errno::EINVAL);
     }
-    // POINT: shared::regions
+    // POINT: mappings::regions
     while let Some(part) = part_at(aspace, addr, |object| object == first.object) {
         complete(thread, aspace, |aspace| aspace.unmap(part.start, part.end))?;
     }
@@ -130,6 +132,6 @@ fn part_at(aspace: &Aspace, addr: u64, of: impl Fn(u32) -> bool) -> Option<Regio
             && region.start.checked_sub(region.offset) == Some(addr)
             && of(region.object)
     };
-    // POINT: shared::regions
+    // POINT: mappings::regions
     regions(aspace, addr, USER_TOP).find(is_part)
 }

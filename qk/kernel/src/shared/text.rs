@@ -8,11 +8,11 @@
 use abi::Errno;
 use abi::control::HostOp;
 use abi::map::{PAGE, USER_TOP};
-use qk_core::objects::{Piece, TextKey, TextLease};
+use qk_core::objects::{Piece, TextKey};
 use qk_core::regions::{Prot, Region};
 
-use super::complete;
-use super::pool::{Node, node};
+use super::pool::{Node, give_back, node};
+use super::receipt::complete;
 use crate::aspace::Aspace;
 use crate::host::ship;
 use crate::preempt;
@@ -121,9 +121,4 @@ pub fn end(rank: &Rank) {
         aspace.end_text(|lease| give_back(node, lease));
         Ok(())
     });
-}
-
-/// A mapping of text is gone.
-pub fn give_back(node: &Node, lease: TextLease) {
-    node.with(|objects| objects.detach_text(lease));
 }

@@ -139,7 +139,7 @@ fn write_strings(
     capacity: u64,
 ) -> Result<u64, Errno> {
     let mut done = 0;
-    // POINT: fill
+    // BOUND: the command line.
     for text in resident.strings() {
         // BOUND: the command line.
         for bytes in [text.as_bytes(), b"\0"] {

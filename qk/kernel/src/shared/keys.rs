@@ -1,0 +1,35 @@
+//! Keys of futexes in shared memory: an object and the offset in it.
+
+use qk_core::futex::Key;
+use qk_core::regions::Region;
+
+use crate::rank::Rank;
+
+/// Set in the space of a futex's key that is an object's, not a rank's.
+const OBJECT_SPACE: u64 = 1 << 32;
+
+/// Whether a key is of a futex in shared memory.
+#[inline]
+pub fn is_shared(key: Key) -> bool {
+    key.space & OBJECT_SPACE != 0
+}
+
+/// The key of a futex in shared memory; `None` where memory is the rank's own.
+#[inline]
+pub fn futex_key(rank: &Rank, at: u64) -> Option<Key> {
+    match rank.maps_objects() {
+        true => object_key(rank, at),
+        false => None,
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn object_key(rank: &Rank, at: u64) -> Option<Key> {
+    let region = rank.with_aspace(|aspace| Ok(aspace.regions().lookup(at).copied()));
+    let region = region.ok().flatten().filter(Region::is_object)?;
+    Some(Key {
+        space: OBJECT_SPACE | u64::from(region.object),
+        at: region.offset_at(at),
+    })
+}

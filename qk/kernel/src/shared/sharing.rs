@@ -1,0 +1,27 @@
+//! Whether children share frames of the node pool.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use abi::control::HostOp;
+use hal::addr::Phys;
+
+use crate::host::ship;
+use crate::thread::Thread;
+
+/// 0: no child maps frames of the pool. Else the number of the last change to that.
+pub(super) static SHARING: AtomicU64 = AtomicU64::new(0);
+/// Numbers for [`SHARING`].
+static CHANGES: AtomicU64 = AtomicU64::new(0);
+
+/// Children share from now on what they did not before, perhaps.
+pub(super) fn begins() {
+    let number = CHANGES.fetch_add(1, Ordering::SeqCst) + 1;
+    SHARING.store(number, Ordering::SeqCst);
+}
+
+/// Whether a child maps any of these frames of the pool.
+pub fn is_mapped(thread: &'static Thread, pa: Phys, len_bytes: u64) -> bool {
+    let is_with_child = || ship::host_op(thread, HostOp::IsWithChild, [pa.0, len_bytes]);
+    // Where that cannot be said, it may be.
+    SHARING.load(Ordering::SeqCst) != 0 && is_with_child() != Ok(0)
+}
