@@ -120,7 +120,7 @@ fn fill(
         fresh => fresh,
     };
     let fresh = fresh.inspect_err(|_| note_shortage(thread.rank, region))?;
-    // POINT: shared::load
+    // POINT: mappings::load
     if let Err(errno) = fresh.iter().try_for_each(|piece| load(thread, file, piece)) {
         node.with(|objects| objects.retract(region.object, &fresh));
         recycle(thread, file, &fresh, false);

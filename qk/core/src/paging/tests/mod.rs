@@ -77,11 +77,11 @@ impl Mem {
     /// Checks that every count is right and no empty table but the top one is left.
     fn check(&self) {
         let top = own_table(self, ROOT);
-        let seen = top.map_or(0, |table| self.check_table(table, 3));
+        let seen = top.map_or(0, |table| self.check_table(table));
         assert_eq!(self.tables.len(), 1 + seen, "a table leaked");
     }
 
-    fn check_table(&self, table: u64, level: entry::Level) -> usize {
+    fn check_table(&self, table: u64) -> usize {
         let mut seen = 1;
         for e in *self.tables[&table].entries.borrow() {
             if e.is_table() {
@@ -89,7 +89,7 @@ impl Mem {
                 let used = below.iter().filter(|e| !e.is_empty()).count() as u64;
                 assert_eq!(e.count(), used);
                 assert!(used > 0, "an empty table was kept");
-                seen += self.check_table(e.address(), level - 1);
+                seen += self.check_table(e.address());
             }
         }
         seen
