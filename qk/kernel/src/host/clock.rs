@@ -1,7 +1,8 @@
 //! The clock page, which the host keeps: how it learns this node's TSC, and what it says of the time.
 
+use hal::sync::Once;
 use wire::boot::{PING_ROUNDS, flag};
-use wire::clock::ClockParams;
+use wire::clock::{ClockPage, ClockParams};
 
 use super::area::{config, get};
 use super::bell;
@@ -16,19 +17,24 @@ const PING_S: u64 = 10;
 /// A host that takes longer than such a part of a second to write the clock page does not do it as it should.
 const WRITES_PER_S: u64 = 100;
 
+/// The clock page, found once: the time is read often.
+static PAGE: Once<&'static ClockPage> = Once::new();
+
 /// The TSC's frequency as the host knows it, in Hz.
 pub fn tsc_hz() -> Option<u64> {
     Some(get().header().tsc_hz.load()).filter(|hz| *hz != 0)
 }
 
-/// Writes the clock page when the node's clock is its own.
+/// Finds the clock page, and writes it when the node's clock is its own.
 pub fn start(tsc_hz: u64) {
+    let page = get().clock();
+    assert!(PAGE.set(page).is_ok(), "the clock starts once");
     if !config().has(flag::OWN_CLOCK) {
         return;
     }
     // ns = ticks * (10^9 / hz), with 32 fractional bits.
     let mult = (1_000_000_000u128 << 32) / u128::from(tsc_hz);
-    get().clock().write(&ClockParams {
+    page.write(&ClockParams {
         tsc_base: 0,
         mono_ns: 0,
         real_ns: OWN_EPOCH_NS,
@@ -71,15 +77,15 @@ pub fn show() {
 /// The clock as it is now.
 #[inline]
 pub fn read() -> ClockParams {
-    get().clock().read().unwrap_or_else(read_again)
+    let page = PAGE.get().expect("started at boot");
+    page.read().unwrap_or_else(|| read_again(page))
 }
 
 /// The host is writing the page, which takes it as long as it takes to write some words. One that never ends is not waited for:
 /// its clock says what it likes.
 #[cold]
 #[inline(never)]
-fn read_again() -> ClockParams {
-    let page = get().clock();
+fn read_again(page: &ClockPage) -> ClockParams {
     let limit = hal::time::tsc() + hal::time::tsc_hz() / WRITES_PER_S;
     // BOUND: WRITES_PER_S.
     loop {

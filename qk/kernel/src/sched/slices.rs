@@ -1,5 +1,7 @@
 //! How long tasks keep a core that others wait for.
 
+use core::sync::atomic::{AtomicU64, Ordering};
+
 use qk_core::sched::slice::{Due, Slice};
 use wire::boot::MAX_CPUS;
 
@@ -16,9 +18,17 @@ fn here() -> &'static Slice {
     &SLICES[hal::cpu::id()]
 }
 
+/// [`SLICE_NS`] in TSC ticks: not to be worked out at each switch.
+static SLICE_TICKS: AtomicU64 = AtomicU64::new(0);
+
+/// To be called once the clock is known.
+pub(super) fn init() {
+    SLICE_TICKS.store(clock::ticks(SLICE_NS), Ordering::Relaxed);
+}
+
 /// The end of a slice that begins now (TSC).
 fn end_of_new() -> u64 {
-    clock::deadline_after(SLICE_NS)
+    hal::time::tsc() + SLICE_TICKS.load(Ordering::Relaxed)
 }
 
 /// A task has got this core; `shared`: the one before it will wait for it. Returns the end of its slice (TSC); 0: never.

@@ -8,11 +8,17 @@ use qk_core::sched::queues as run_queues;
 
 use super::halt::halt;
 use super::queues::{Node, next};
-use super::slices;
 use super::task::{
-    CURRENT, Core, Runnable, Task, Why, core, current, has_left_work, hooks, is_wanted,
+    CURRENT, Core, Hooks, Runnable, Task, Why, core, current, has_left_work, hooks, is_wanted,
 };
+use super::{slices, task};
 use crate::preempt;
+
+/// Makes the cores and the PCT's task, which have no room yet. The clock is known.
+pub fn init(cpus: usize, hooks: Hooks) {
+    task::init(cpus, hooks);
+    slices::init();
+}
 
 /// The stack that this core started on is where it is when it has nothing to do.
 pub fn adopt() {

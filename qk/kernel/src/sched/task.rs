@@ -99,7 +99,7 @@ static PCT: Once<Box<Task>> = Once::new();
 static HOOKS: Once<Hooks> = Once::new();
 
 /// Makes the cores and the PCT's task, which have no room yet.
-pub fn init(cpus: usize, hooks: Hooks) {
+pub(super) fn init(cpus: usize, hooks: Hooks) {
     let core = |_| Core {
         idle: Once::new(),
         queue: Mutex::new(RunQueue::new()),
