@@ -92,7 +92,7 @@ fn main(boot: Boot) -> ! {
 
     hal::time::init(host::tsc_hz());
     clock::init(hal::time::tsc_hz());
-    hal::doorbell::init();
+    host::find_doorbell();
     timer::init(cpus);
     host::ship::init(cpus);
     sched::init(cpus, dispatch::HOOKS);

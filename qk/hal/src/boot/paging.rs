@@ -14,7 +14,7 @@ use crate::firmware::Memory;
 use crate::ranges::Ranges;
 use crate::{aspace, heap};
 use abi::map::{self, PAGE, PAGE_1G, PAGE_2M};
-use abi::pte::{ADDRESS, NX, P, PCD, PS, PWT, W, index};
+use abi::pte::{ADDRESS, ENTRIES, NX, P, PCD, PS, PWT, W, index};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Where devices end and only RAM follows.
@@ -176,10 +176,10 @@ pub(crate) fn map_device(device: PhysRange) -> bool {
     while page < device.end {
         // Below, everything is shown already.
         if page >= LOW.end {
-            if tables.table(page.direct(), 1).is_none() {
+            let Some(table) = tables.table(page.direct(), 1) else {
                 return false;
-            }
-            tables.set(page.direct(), 1, page.0 | P | W | NX | PCD | PWT);
+            };
+            put(table, page.direct(), 1, page.0 | P | W | NX | PCD | PWT);
         }
         page = page + PAGE;
     }
@@ -228,6 +228,8 @@ impl Tables {
     /// Maps `[va, va + len_bytes)` to `phys` with the largest pages that fit.
     fn map(&self, mut va: u64, mut phys: Phys, len_bytes: u64, flags: u64) {
         let mut left = len_bytes;
+        // The table of the entry before, and what is mapped by it.
+        let mut last: Option<(u32, u64, Phys)> = None;
         // BOUND: at boot; later one page.
         while left > 0 {
             let fits = |size: u64| left >= size && va.is_multiple_of(size) && phys.is_aligned(size);
@@ -239,18 +241,17 @@ impl Tables {
                 (1, PAGE)
             };
             let large = if level > 1 { PS } else { 0 };
-            self.set(va, level, phys.0 | flags | large);
+            let part = va / (size * ENTRIES as u64);
+            let table = match last {
+                Some((of, same, table)) if (of, same) == (level, part) => table,
+                _ => self.table(va, level).expect("memory for page tables"),
+            };
+            last = Some((level, part, table));
+            put(table, va, level, phys.0 | flags | large);
             va = va.wrapping_add(size);
             phys = phys + size;
             left = left.saturating_sub(size);
         }
-    }
-
-    /// Writes the entry for `va` at `level` (1 = 4 KiB), making the tables above it.
-    fn set(&self, va: u64, level: u32, value: u64) {
-        let table = self.table(va, level).expect("memory for page tables");
-        // SAFETY: 1. The entry lies in a page table of the kernel half: boot and the stack allocator, under its lock, change it.
-        unsafe { entry_of(table, va, level).write(value) };
     }
 
     /// The table of `level` for `va`, made with those above it; `None` when there is no memory.
@@ -274,6 +275,12 @@ impl Tables {
         }
         Some(table)
     }
+}
+
+/// Writes the entry for `va` in `table`, a table of `level` (1: of pages of 4 KiB) of the kernel half.
+fn put(table: Phys, va: u64, level: u32, value: u64) {
+    // SAFETY: 1. The entry lies in a page table of the kernel half: boot and the stack allocator, under its lock, change it.
+    unsafe { entry_of(table, va, level).write(value) };
 }
 
 /// Where the entry for `va` lies in `table`, a table of `level`.

@@ -53,6 +53,13 @@ pub fn init(boot: &Boot, free: &mut Free) -> PhysRange {
     pooled
 }
 
+/// Finds the doorbell's device, if there is a host to ring: what nobody named is not looked for.
+pub fn find_doorbell() {
+    if !resident::is_here() {
+        hal::doorbell::init();
+    }
+}
+
 /// Bytes of RAM: all that the kernel found, and what it takes for itself.
 pub fn publish_memory(ram_bytes: u64, kernel_bytes: u64) {
     let header = area::get().header();

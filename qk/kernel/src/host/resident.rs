@@ -72,6 +72,11 @@ pub(super) fn make_area(boot: &Boot, free: &mut Free) -> PhysRange {
     area
 }
 
+/// Whether the server is what the node has: there is no host.
+pub(super) fn is_here() -> bool {
+    RESIDENT.get().is_some()
+}
+
 /// Attaches to the rank as a proxy does, on a node without a host; ends the node if there is nothing to run.
 pub fn attach() {
     let Some(resident) = RESIDENT.get() else {
@@ -152,7 +157,7 @@ pub(super) fn serve(slot: &Slot, memory: &dyn Memory) {
 /// A rank has a new state, or the node has if there is no such rank: the end of either is the end of the node.
 #[cold]
 pub(super) fn rung(number: usize) {
-    if RESIDENT.get().is_none() {
+    if !is_here() {
         return;
     }
     match number {
