@@ -134,7 +134,10 @@ impl Len {
         match self {
             Len::Bytes(bytes) => Size::Bytes(bytes.into()),
             Len::Arg(i) => Size::Counted(args[usize::from(i)], i),
-            Len::Times(i, bytes) => Size::Bytes(args[usize::from(i)].saturating_mul(bytes.into())),
+            // Counts are ints to Linux, but those of process_vm_readv, which are refused if they are larger.
+            Len::Times(i, bytes) => {
+                Size::Bytes(u64::from(args[usize::from(i)] as u32) * u64::from(bytes))
+            }
             Len::Bits(i) => Size::Bytes(u64::from(args[usize::from(i)] as u32).div_ceil(64) * 8),
             Len::AtPtr(i) => Size::At(args[usize::from(i)]),
         }

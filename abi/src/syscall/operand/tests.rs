@@ -59,13 +59,13 @@ fn all(name: &str, args: &[u64], memory: &Words) -> Vec<Piece> {
 fn lengths_are_as_the_row_says() {
     use Dir::{In, InOut, Out};
     use Kind::{Buffer, Counted, String, Structure};
-    // fd_set: words of 8 bytes for as many bits; of select's count the lower half. An unsigned int behind a pointer.
+    // fd_set: words of 8 bytes for as many bits; of counts the lower half. An unsigned int behind a pointer.
     let memory = Words::new(&[7, 16 << 32 | 5]);
     let int = START + 12;
     for (name, args, expected) in [
         ("read", &[0, 64, 10][..], &[(Counted, Out, 64, 10)][..]),
         ("fstat", &[0, 64], &[(Structure, Out, 64, 144)]),
-        ("poll", &[64, 3, 0], &[(Structure, InOut, 64, 24)]),
+        ("poll", &[64, 1 << 40 | 3, 0], &[(Structure, InOut, 64, 24)]),
         ("select", &[1 << 32 | 65, 64], &[(Structure, InOut, 64, 16)]),
         ("chdir", &[64], &[(String, In, 64, 4096)]),
         ("unlinkat", &[64, 0, 64], &[]),                    // no path
