@@ -55,7 +55,7 @@ static inline void copy_in_pieces(char *to, const char *from, size_t bytes)
 
 /**
  * Store into each line what is there, so that it is ours alone: its owner, who writes it next,
- * gets it from one cache.  Lines that both have it calls back one by one (docs/adr/0041).
+ * gets it from one cache.  Lines that both have it calls back one by one (docs/adr/0038).
  */
 static inline void keep_lines(const char *start, size_t bytes)
 {

@@ -1,7 +1,7 @@
 /*
  * What has been sent lately: has it changed since?  Data that has not is likely
  * to lie in its receiver's cache, who then copies it faster alone than by way of
- * a third place (docs/adr/0038).  A wrong guess costs time, nothing else.
+ * a third place (docs/adr/0039).  A wrong guess costs time, nothing else.
  */
 #ifndef SMARTMAP_COMMON_SENT_H
 #define SMARTMAP_COMMON_SENT_H

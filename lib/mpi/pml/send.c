@@ -44,7 +44,7 @@ static void write_short(struct peer *p, struct line *l, const struct comm *c, in
 /**
  * May a receiver that waits already copy medium data from where it lies?  Of data that has not changed
  * that is faster.  It is not for a stream, whose sender would wait for each copy, and data that has
- * changed a receiver had better not read where it is written next (docs/adr/0043).
+ * changed a receiver had better not read where it is written next (docs/adr/0039).
  */
 static bool is_offered(struct peer *p, const char *start, size_t bytes)
 {
@@ -113,7 +113,7 @@ static bool write_data(struct peer *p, const struct comm *c, int tag, const char
 
 /**
  * Should both copy, in pieces through the ring?  While the sender waits, that is faster than a copy by Linux or one
- * without keeping the lines, and between far cores also than one that keeps them (docs/adr/0042).
+ * without keeping the lines, and between far cores also than one that keeps them (docs/adr/0039).
  */
 static bool goes_in_pieces(struct peer *p, const struct request *r, bool kept, bool unchanged)
 {

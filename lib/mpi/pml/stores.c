@@ -2,7 +2,7 @@
  * Which stores fill the ring of bytes: ordinary ones or non-temporal ones.
  *
  * Between cores of one cache ordinary stores are faster: the data goes from cache to cache.
- * Between cores that are far apart memory may be the shorter way (docs/adr/0038).
+ * Between cores that are far apart memory may be the shorter way (docs/adr/0039).
  * Which holds depends on the machine and on where the processes run, and a virtual
  * machine moves them.  So both sides measure it once in a round: as many bytes as a ring has,
  * of data that is long enough.  In some of CYCLE rounds the sender tries the other stores; the
