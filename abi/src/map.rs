@@ -1,4 +1,6 @@
-//! The address map: the only place with address literals.
+//! The address map: the only place with addresses that the node chooses, but for what a linker script has to repeat (qk/hal/link/kernel.ld).
+//! What others have chosen stands where it is used: where QEMU has RAM, and room for the communication area, in host/machine/src/qemu; the
+//! PC's devices and tables in qk/hal.
 //!
 //! ```text
 //! virtual, every address space (4-level paging; one PML4 slot = 512 GiB)

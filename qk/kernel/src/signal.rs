@@ -1,7 +1,7 @@
 //! Signals of a rank: how they are sent, by its threads, by others and from the host ([`host`]), and which thread looks at
 //! them ([`takers`]). What a thread does with them on its way back to ring 3 is in [`crate::delivery`].
 //!
-//! The rules are `qk_core::signals`'. Locks: the rank's mailbox (`Rank::collecting`), its timers, its signals, a thread's signals.
+//! The rules are `qk_core::signals`'; the order of locks is in docs/concurrency.md.
 
 mod host;
 mod takers;

@@ -24,9 +24,8 @@
 //! bucket that are waited for, by however many.) Waiters that come after a wake or a requeue began are not its concern, so it
 //! ends. Threads are woken with no lock held.
 //!
-//! # Lock order
-//! Only a requeue takes two locks: that of the bucket with the smaller number first. Under a bucket's lock the heap's may be
-//! taken.
+//! # Locks
+//! Only a requeue takes those of two buckets, in the order that docs/concurrency.md has.
 
 mod contended;
 mod many;

@@ -1,7 +1,7 @@
 //! What loader and firmware say of the machine: memory map, CPUs, timers, and which devices of the PC there are.
 //!
 //! Read once during boot, because some firmware keeps its tables in memory that it reports as free. Pure code over [`Memory`], so that the
-//! host runs it on the recorded tables of real machines (tests/machines.rs) and on damaged ones. Whatever the tables say, reading them
+//! host runs it on the recorded tables of real machines (tests/firmware/machines.rs) and on damaged ones. Whatever the tables say, reading them
 //! ends, and what is left out of them becomes a [`Remark`], one line of the log each.
 //!
 //! BOUND: at boot only, and no more than the tables have bytes.

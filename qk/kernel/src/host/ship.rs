@@ -1,7 +1,7 @@
 //! Function shipping, the calling side: a request goes into the thread's ship slot and its worker answers (`wire::ship`).
 //!
-//! The caller first spins, since a worker that was just used answers within microseconds, unless the call is one that blocks
-//! or others wait for the core; then it parks until the proxy rings the core that the caller named.
+//! The caller first spins, since a worker that was just used answers within microseconds, until another task waits for the core;
+//! then it parks until the proxy rings the core that the caller named.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

@@ -9,8 +9,7 @@
 //! whatever core has an event for it.
 //!
 //! # Locks
-//! In this order: a rank's mailbox, its timers, its signals, a thread's signals, a core's timers, a core's run queue. There is
-//! no waiting with one of them held, and no user memory of unknown size is touched.
+//! A core's run queue is the last of those that are taken one inside of another: docs/concurrency.md has the order.
 
 mod halt;
 mod queues;

@@ -5,10 +5,9 @@
 //! An object's frames are what its file holds, for every rank of the node. They are filled from the file when they are
 //! first mapped, and each rank writes back what it has written: at msync, when it unmaps, when it becomes another program, and when it ends.
 //!
-//! # Lock order
-//! The address space of the calling rank, then a gate ([`pool::Node::gate`]), then the lock for making frames free
-//! ([`pool::Node::reclaim`]), then the table. A gate is held while its file is read,
-//! so others that map its pages wait until they are there; the table only for as long as an entry takes. The shipped operations
+//! # Locks
+//! docs/concurrency.md has their order. A gate ([`pool::Node::gate`]) is held while its file is read, so
+//! others that map its pages wait until they are there; the table only for as long as an entry takes. The shipped operations
 //! under a gate depend on nothing but the caller's own proxy and the file.
 
 mod anonymous;
