@@ -3,6 +3,7 @@
 pub mod cycles;
 mod locks;
 pub mod loops;
+mod paths;
 mod readmes;
 mod sleeps;
 
