@@ -14,13 +14,13 @@ use crate::user::{get_u32, get_words, put_words};
 /// Bytes of struct rseq as registered by glibc 2.35 and later.
 const AREA_BYTES: u64 = 32;
 const UNREGISTER: u64 = 1;
-/// Offsets of rseq_cs and of flags in the area.
+/// Offsets of rseq_cs and of flags in struct rseq.
 const CRITICAL_SECTION: u64 = 8;
 const FLAGS: u64 = 16;
 /// RSEQ_CPU_ID_UNINITIALIZED, in both of the first fields.
 const NO_CPU: u64 = 0xffff_ffff_0000_0000;
 
-/// rseq(area, len_bytes, flags, signature): registers or unregisters the thread's area.
+/// rseq(at, len_bytes, flags, signature): registers or unregisters the struct rseq of the thread.
 ///
 /// # Errors
 /// As Linux (kernel/rseq.c): EINVAL, EBUSY when registered already, EPERM for a wrong signature, EFAULT.
@@ -72,7 +72,7 @@ pub fn interrupted(thread: &Thread) {
 /// Writes on which core a thread goes on, and starts again the critical section that its last core left.
 ///
 /// # Errors
-/// As [`abort_if_inside`], and EFAULT when the area cannot be written to: the thread gets SIGSEGV (Linux:
+/// As [`abort_if_inside`], and EFAULT when struct rseq cannot be written to: the thread gets SIGSEGV (Linux:
 /// rseq_handle_notify_resume).
 #[inline]
 pub fn resume(thread: &Thread, frame: &mut UserFrame) -> Result<(), Errno> {
@@ -109,7 +109,7 @@ pub fn abort_if_inside(thread: &Thread, frame: &mut UserFrame) -> Result<(), Err
     let section = Section::read(pointer)?;
     section.check(thread.rseq[1].load(Ordering::Relaxed) as u32)?;
     let inside = frame.rip().wrapping_sub(section.start) < section.len_bytes;
-    // No flag is defined any more, in the section or in the area, but those that once kept a section from starting again.
+    // No flag is defined any more, in the section or in struct rseq, but those that once kept a section from starting again.
     if inside && (section.flags != 0 || get_u32(at + FLAGS)? != 0) {
         return Err(Errno::EINVAL);
     }
