@@ -94,13 +94,17 @@ static void times(uint64_t *state)
 
 static void *thread(void *unused) { return unused; }
 
+// The rank. A child to which its registers say that it is the parent finds that it is not.
+static pid_t self;
+
 static void births(void)
 {
     pthread_t other;
     if (pthread_create(&other, NULL, thread, NULL) == 0)
         pthread_detach(other);
-    pid_t child = fork();
-    if (child == 0)
+    // Not glibc's, which takes locks: what a child begins with are words, too.
+    pid_t child = syscall(SYS_fork);
+    if (child == 0 || getpid() != self)
         _exit(0);
     if (child > 0)
         waitpid(child, NULL, WNOHANG);
@@ -143,6 +147,7 @@ int main(int argc, char **argv)
     for (int signo = 1; signo <= SIGRTMAX; signo++)
         if (signo != SIGTERM && signo != SIGSEGV)
             signal(signo, ignore);
+    self = getpid();
     snprintf(name, sizeof name, "file");
     pthread_t threads[THREADS];
     for (long i = 0; i < THREADS; i++)
