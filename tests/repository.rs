@@ -217,6 +217,14 @@ fn loops_of_the_kernel_take_the_preemption_point() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
+/// Files moved, and pages went on naming the places where they had been.
+#[test]
+fn pages_name_files_that_are_there() {
+    let (named, gone) = source::paths::of_the_pages();
+    assert!(named > 200, "only {named} paths");
+    assert!(gone.is_empty(), "{}", gone.join("\n"));
+}
+
 /// libtest keeps what a test that passes prints: one that was not run did not count as skipped in the last line of the check.
 #[test]
 fn tests_that_cannot_run_say_so_where_it_is_seen() {

@@ -3,7 +3,7 @@
 pub mod cycles;
 mod locks;
 pub mod loops;
-mod paths;
+pub mod paths;
 mod readmes;
 mod sleeps;
 

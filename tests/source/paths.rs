@@ -47,8 +47,8 @@ fn ends(files: impl IntoIterator<Item = String>) -> BTreeSet<String> {
     found
 }
 
-#[test]
-fn pages_name_files_that_are_there() {
+/// How many paths pages name, and those that are not there.
+pub fn of_the_pages() -> (usize, Vec<String>) {
     let tree: Vec<String> = super::all_files()
         .into_iter()
         .map(|(path, _)| path)
@@ -66,8 +66,7 @@ fn pages_name_files_that_are_there() {
             .filter(|path| !there.contains(**path) && !ELSEWHERE.contains(path));
         gone.extend(lost.map(|path| format!("{page}: {path}")));
     }
-    assert!(named > 200, "only {named} paths");
-    assert!(gone.is_empty(), "{}", gone.join("\n"));
+    (named, gone)
 }
 
 #[test]
