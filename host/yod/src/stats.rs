@@ -4,14 +4,14 @@
 
 mod children;
 mod output;
+mod table;
 
-use std::fmt::Write;
 use std::time::Duration;
 
 use abi::syscall::{Serve, by_nr};
 use children::Children;
 use machine::comm::Comm;
-use machine::plan::{Bytes, Plan};
+use machine::plan::Plan;
 pub use output::StatsTo;
 use serde::Serialize;
 use wire::stats::CpuStats;
@@ -120,120 +120,6 @@ impl Stats {
     /// One line.
     pub fn json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
-    }
-
-    /// For people.
-    pub fn table(&self) -> String {
-        let mut text = String::new();
-        let out = &mut text;
-        // Writing to a String cannot fail.
-        let _ = writeln!(
-            out,
-            "yod: what the kernel counted (TSC at {:.3} GHz)",
-            self.tsc_hz as f64 / 1e9
-        );
-        let _ = self.rows(out);
-        let _ = self.call_rows(out);
-        let _ = self.rank_rows(out);
-        text
-    }
-
-    fn rows(&self, out: &mut String) -> std::fmt::Result {
-        let count = |get: fn(&Core) -> u64| move |core: &Core| get(core).to_string();
-        type Show<'a> = Box<dyn Fn(&Core) -> String + 'a>;
-        let rows: [(&str, Show<'_>); 14] = [
-            ("entries from ring 3", Box::new(count(|c| c.entries))),
-            ("  of these the PCT's", Box::new(count(|c| c.pct_entries))),
-            ("local calls", Box::new(count(|c| c.local_calls))),
-            ("shipped calls", Box::new(count(|c| c.shipped_calls))),
-            ("page faults", Box::new(count(|c| c.page_faults))),
-            ("other exceptions", Box::new(count(|c| c.exceptions))),
-            ("timer interrupts", Box::new(count(|c| c.timer_interrupts))),
-            ("IPIs", Box::new(count(|c| c.ipis))),
-            ("doorbells", Box::new(count(|c| c.doorbells))),
-            ("other interrupts", Box::new(count(|c| c.other_interrupts))),
-            ("polls before halting", Box::new(count(|c| c.halt_polls))),
-            (
-                "longest interrupts-off",
-                Box::new(|c| c.irqs_off_max.to_string()),
-            ),
-            ("time in kernel", Box::new(|c| c.kernel.to_string())),
-            (
-                "waiting for the host",
-                Box::new(|c| c.ship_wait.to_string()),
-            ),
-        ];
-        // A column per core while they fit on a screen.
-        let cores: &[Core] = if (2..=4).contains(&self.cores.len()) {
-            &self.cores
-        } else {
-            &[]
-        };
-        write!(out, "{:<24}{:>24}", "", "all cores")?;
-        for core in cores {
-            write!(
-                out,
-                "{:>24}",
-                format!("core {}", core.core.unwrap_or_default())
-            )?;
-        }
-        writeln!(out)?;
-        for (name, show) in &rows {
-            write!(out, "{name:<24}{:>24}", show(&self.total))?;
-            for core in cores {
-                write!(out, "{:>24}", show(core))?;
-            }
-            writeln!(out)?;
-        }
-        Ok(())
-    }
-
-    fn call_rows(&self, out: &mut String) -> std::fmt::Result {
-        for call in &self.calls {
-            writeln!(
-                out,
-                "  {:<22}{:>24}  {}",
-                call.name, call.count, call.served
-            )?;
-        }
-        Ok(())
-    }
-
-    fn rank_rows(&self, out: &mut String) -> std::fmt::Result {
-        for rank in &self.ranks {
-            let cores = match rank.cores {
-                0 | 1 => format!("core {}", rank.first_core),
-                n => format!("cores {}-{}", rank.first_core, rank.first_core + n - 1),
-            };
-            writeln!(
-                out,
-                "rank {}: {cores}, {} of memory, {} of it used at most",
-                rank.rank,
-                Bytes(rank.partition_bytes),
-                Bytes(rank.peak_bytes)
-            )?;
-            rank.children.rows(out)?;
-        }
-        let (ram, kernel) = (Bytes(self.node.ram_bytes), Bytes(self.node.kernel_bytes));
-        writeln!(out, "node: {ram} of RAM, {kernel} of it for the kernel")?;
-        let wall = self.wall_ns as f64 / 1e9;
-        writeln!(
-            out,
-            "wall time: {wall:.3} s, with starting and ending the node"
-        )
-    }
-}
-
-impl std::fmt::Display for Ticks {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let ns = self.ns as f64;
-        let time = match self.ns {
-            0..10_000 => format!("{} ns", self.ns),
-            10_000..10_000_000 => format!("{:.1} us", ns / 1e3),
-            10_000_000..10_000_000_000 => format!("{:.1} ms", ns / 1e6),
-            _ => format!("{:.1} s", ns / 1e9),
-        };
-        write!(f, "{} = {time}", self.ticks)
     }
 }
 
