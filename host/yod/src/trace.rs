@@ -4,6 +4,7 @@
 //! from the program: it is shown escaped, and whatever it holds, a line is a line.
 
 mod call;
+mod line;
 mod memory;
 mod names;
 mod shapes;
@@ -25,15 +26,12 @@ use crate::cli::Cli;
 use crate::failure::{Failure, status};
 use crate::place::Place;
 use crate::sink::Sink;
-use memory::Memory;
+use line::{EXIT, Line, Pending, exit_line, is_exit, no_return_line, signal_line, unfinished};
 
 /// How often a pipe is tried that nothing reads yet.
 const READER_LOOK: Duration = Duration::from_millis(10);
 /// A call that takes longer is shown before it returns, so that one that never does is seen while it hangs.
 const PATIENCE: Duration = Duration::from_millis(500);
-
-/// The call that ends a thread.
-const EXIT: u64 = libc::SYS_exit as u64;
 
 /// Where the lines go, and what is known of calls that have not returned.
 pub struct Trace {
@@ -58,14 +56,6 @@ struct Rank {
     main: Option<u64>,
     /// Its last line is written.
     over: bool,
-}
-
-/// A call that has begun.
-struct Pending {
-    record: Record,
-    since: Instant,
-    /// How many arguments an unfinished line has shown.
-    shown: Option<usize>,
 }
 
 impl Rank {
@@ -254,50 +244,12 @@ impl Trace {
                     to,
                     "{label}{thread}{second}.{micros:06} {}{}",
                     line.text,
-                    took(line)
+                    line.took()
                 ),
                 false => writeln!(to, "{label}{thread}{}", line.text),
             };
         }
     }
-}
-
-/// A line without its label.
-struct Line {
-    /// The thread that it is about; `None`: the rank.
-    tid: Option<u64>,
-    time_ns: u64,
-    took_ns: Option<u64>,
-    text: String,
-}
-
-impl Line {
-    fn at(time_ns: u64, text: String) -> Line {
-        Line {
-            tid: None,
-            time_ns,
-            took_ns: None,
-            text,
-        }
-    }
-
-    fn of(self, tid: u64) -> Line {
-        Line {
-            tid: Some(tid),
-            ..self
-        }
-    }
-
-    fn now(text: String) -> Line {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        Line::at(now.map_or(0, |since| since.as_nanos() as u64), text)
-    }
-}
-
-fn took(line: &Line) -> String {
-    line.took_ns.map_or(String::new(), |ns| {
-        format!(" <{}.{:06}>", ns / 1_000_000_000, ns / 1000 % 1_000_000)
-    })
 }
 
 /// The calls that are shown, from names separated by commas.
@@ -351,93 +303,5 @@ fn is_pipe(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|meta| meta.file_type().is_fifo())
 }
 
-fn begun(pending: &Pending) -> call::Shown {
-    let record = &pending.record;
-    call::arguments(record.nr, &record.args, Memory::new(&record.pieces), None)
-}
-
-fn joined<'a>(args: impl Iterator<Item = &'a (bool, String)>) -> String {
-    let texts: Vec<&str> = args.map(|(_, text)| text.as_str()).collect();
-    texts.join(", ")
-}
-
-/// The beginning of a call that has not returned, if it was not shown yet.
-fn unfinished(pending: Option<&mut Pending>) -> Vec<Line> {
-    let Some(pending) = pending.filter(|pending| pending.shown.is_none()) else {
-        return Vec::new();
-    };
-    let shown = begun(pending);
-    let known = shown.args.iter().take_while(|(late, _)| !late);
-    let count = known.clone().count();
-    pending.shown = Some(count);
-    let space = match (count, shown.args.len()) {
-        (0, _) => "",
-        (count, all) if count < all => ", ",
-        _ => " ",
-    };
-    let text = format!("{}({}{space}<unfinished ...>", shown.name, joined(known));
-    vec![Line::at(pending.record.time_ns, text).of(pending.record.tid)]
-}
-
-fn exit_line(pending: &Pending, exit: &Record) -> Line {
-    let (enter, written) = (&pending.record, Memory::new(&exit.pieces));
-    let after = Some((written, exit.ret));
-    let shown = call::arguments(enter.nr, &enter.args, Memory::new(&enter.pieces), after);
-    let result = call::result(enter.nr, &enter.args, exit.ret);
-    let (time_ns, begin, first) = match pending.shown {
-        None => (enter.time_ns, format!("{}(", shown.name), 0),
-        Some(count) => (exit.time_ns, format!("<... {} resumed>", shown.name), count),
-    };
-    let rest = joined(shown.args.iter().skip(first));
-    Line {
-        tid: Some(enter.tid),
-        time_ns,
-        took_ns: Some(exit.time_ns.saturating_sub(enter.time_ns)),
-        text: format!("{begin}{rest}) = {result}"),
-    }
-}
-
-fn is_exit(record: &Record) -> bool {
-    [EXIT, libc::SYS_exit_group as u64].contains(&record.nr)
-}
-
-fn no_return_line(pending: &Pending) -> Line {
-    let shown = begun(pending);
-    let text = format!("{}({}) = ?", shown.name, joined(shown.args.iter()));
-    Line::at(pending.record.time_ns, text).of(pending.record.tid)
-}
-
-/// The union of siginfo_t is an address for faults, else who sent it (uapi/asm-generic/siginfo.h).
-fn signal_line(record: &Record) -> String {
-    let (name, code) = (names::signal(record.nr), record.ret as i32);
-    let code_name = names::si_code(record.nr, code);
-    let [first, value, ..] = record.args;
-    let faults = [
-        libc::SIGILL,
-        libc::SIGFPE,
-        libc::SIGSEGV,
-        libc::SIGBUS,
-        libc::SIGTRAP,
-    ];
-    const KERNEL: i32 = 128;
-    let more = match code {
-        KERNEL => String::new(),
-        1.. if faults.contains(&(record.nr as i32)) => format!(", si_addr={first:#x}"),
-        _ => {
-            let (pid, uid) = (first as u32 as i32, (first >> 32) as u32);
-            let value = match code {
-                -1 => format!(
-                    ", si_value={{sival_int={}, sival_ptr={value:#x}}}",
-                    value as i32
-                ),
-                _ => String::new(),
-            };
-            format!(", si_pid={pid}, si_uid={uid}{value}")
-        }
-    };
-    format!("--- {name} {{si_signo={name}, si_code={code_name}{more}}} ---")
-}
-
 #[cfg(test)]
-#[path = "trace/tests.rs"]
 mod tests;
