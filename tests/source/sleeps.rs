@@ -24,7 +24,7 @@ const SLEEPERS: &[(&str, usize)] = &[
     ("host/yod/tests/common/job.rs", 1), // to be ended
     ("host/yod/tests/common/mod.rs", 3), // all poll
     ("host/yod/tests/endings.rs", 1), // a job stays stopped
-    ("host/yod/tests/node.rs", 1), // to be ended
+    ("host/yod/tests/node/main.rs", 1), // to be ended
     ("host/yod/tests/output.rs", 1), // yod's processor time while it waits
     ("qk/hal/tests/machine/main.rs", 2), // polls; between interrupts
     ("tests/bad_input/host.rs", 1), // to be ended

@@ -1,17 +1,18 @@
 //! Programs on a real node: what a user of yod sees. Skipped where no kernel is built.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod signals;
 
 use std::io::Write;
 use std::mem::offset_of;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 
 use common::{
-    assert_gone, comm, compile, descendants, dir, finish, has_node, is_idle, run, signal, wait_for,
-    yod,
+    comm, compile, descendants, dir, finish, has_node, is_idle, run, signal, wait_for, yod,
 };
-use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
+use rustix::process::Signal;
 use wire::boot::{Header, node};
 
 /// Says who it is, or does what it is told.
@@ -170,85 +171,6 @@ fn a_program_that_never_ends_meets_its_time_limit() {
         ended.err,
         "yod: timed out after 2 s (--timeout); ended ranks 0 and 1\n"
     );
-}
-
-/// A job in a process group of its own, as a shell starts it, once its ranks run.
-fn job(program: &std::path::Path, args: &[&str], what: &str) -> (Child, Pid) {
-    let mut yod = yod();
-    let out = dir(&format!(
-        "job-{}-{what}",
-        program
-            .parent()
-            .and_then(|p| p.file_name())
-            .map_or("", |n| n.to_str().unwrap_or(""))
-    ));
-    let out = out.join("out");
-    let file = std::fs::File::create(&out).expect("a file");
-    yod.args(args)
-        .arg(program)
-        .arg(what)
-        .env("MARGAY_OVERSUBSCRIBE", "1")
-        .stdout(file)
-        .process_group(0);
-    let child = yod.spawn().expect("yod starts");
-    wait_for("a running rank", || {
-        std::fs::metadata(&out)
-            .is_ok_and(|meta| meta.len() > 0)
-            .then_some(())
-    });
-    let pid = Pid::from_raw(child.id() as i32).expect("a process");
-    (child, pid)
-}
-
-#[test]
-fn the_interrupt_key_ends_the_ranks() {
-    let Some((program, _)) = program("interrupt") else {
-        return;
-    };
-    for what in ["spin", "sleep"] {
-        let (child, group) = job(&program, &["-n", "2"], what);
-        let family = descendants(child.id() as i32);
-        kill_process_group(group, Signal::INT).expect("sent");
-        let ended = finish(child);
-        assert_eq!(ended.status, 130, "{what}: {ended:?}");
-        assert_gone(&family);
-    }
-}
-
-#[test]
-fn a_signal_to_yod_reaches_the_rank() {
-    let Some((program, _)) = program("term") else {
-        return;
-    };
-    let (child, _) = job(&program, &[], "sleep");
-    signal(child.id() as i32, Signal::TERM);
-    assert_eq!(finish(child).status, 143);
-}
-
-#[test]
-fn the_job_stops_and_goes_on() {
-    let Some((program, _)) = program("stop") else {
-        return;
-    };
-    let (child, group) = job(&program, &["-n", "2"], "spin");
-    for _ in 0..2 {
-        kill_process_group(group, Signal::TSTP).expect("sent");
-        let stopped = wait_for("a stopped yod", || {
-            let status =
-                waitpid(Some(group), WaitOptions::UNTRACED | WaitOptions::NOHANG).expect("a child");
-            status.map(|(_, status)| status.stopped())
-        });
-        assert!(stopped);
-        kill_process_group(group, Signal::CONT).expect("sent");
-        let continued = wait_for("a yod that goes on", || {
-            let options = WaitOptions::CONTINUED | WaitOptions::NOHANG;
-            let status = waitpid(Some(group), options).expect("a child");
-            status.map(|(_, status)| status.continued())
-        });
-        assert!(continued);
-    }
-    kill_process_group(group, Signal::TERM).expect("sent");
-    assert_eq!(finish(child).status, 143);
 }
 
 #[test]
@@ -420,27 +342,4 @@ fn the_environment_is_passed_on_as_it_is() {
     let expected = "A=1\nno equals sign\n=B\nPATH=/usr/local/bin:/usr/bin:/bin\n\
                     MARGAY_RANK=0\nMARGAY_SIZE=1\n";
     assert_eq!((ended.err.as_str(), ended.out.as_str()), ("", expected));
-}
-
-/// Batch systems send these to every process of a job, for its ranks: QEMU ended, and the job was said to have lost its node.
-#[test]
-fn a_qemu_that_is_told_to_end_goes_on() {
-    let Some((program, _)) = program("qemu-told") else {
-        return;
-    };
-    for with in [Signal::HUP, Signal::INT, Signal::TERM] {
-        let child = yod().args(["-m", "64M"]).arg(&program).arg("sleep").spawn();
-        let child = child.expect("yod starts");
-        let qemu = wait_for("QEMU", || {
-            let job = descendants(child.id() as i32);
-            job.iter()
-                .find(|p| p.name.starts_with("qemu"))
-                .map(|p| p.pid)
-        });
-        signal(qemu, with);
-        signal(child.id() as i32, Signal::TERM);
-        let ended = finish(child);
-        assert_eq!(ended.status, 143, "{with:?}: {ended:?}");
-        assert!(!ended.err.contains("QEMU"), "{with:?}: {ended:?}");
-    }
 }
