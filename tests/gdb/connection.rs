@@ -13,7 +13,7 @@ use margay_tests::run::HANG;
 use margay_tests::trial::trial;
 use rustix::process::Signal;
 
-use crate::session::{Waiting, has};
+use crate::waiting::{Waiting, has};
 
 pub fn all() -> Vec<Trial> {
     let case = |name: &str, test: fn() -> Result<()>| trial(format!("connection: {name}"), test);

@@ -5,6 +5,7 @@ mod core;
 mod host;
 mod profile;
 mod session;
+mod waiting;
 
 use libtest_mimic::Arguments;
 
