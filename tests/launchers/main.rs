@@ -3,6 +3,7 @@
 //! Most tests start yods themselves, with the variables of a launcher (`job`); `mpi` and `conform` have Debian's mpirun and mpiexec do
 //! it.
 
+mod batch;
 mod binding;
 mod conform;
 mod hosts;
