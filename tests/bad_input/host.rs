@@ -142,8 +142,8 @@ fn kvm_is_roots() -> bool {
 fn kvm_not_working() -> Result<()> {
     let outcome = asking_for_kvm("mount --bind /dev/null /dev/kvm")?;
     let said = outcome.stderr.text();
-    let part = match said.contains("QEMU (KVM) ended with status") {
-        true => "QEMU (KVM) ended with status",
+    let part = match said.contains("the node (QEMU, KVM) ended with status") {
+        true => "the node (QEMU, KVM) ended with status",
         false => "--accel kvm: this CPU shows no virtualization",
     };
     one_line(&outcome, UNAVAILABLE, part)

@@ -141,7 +141,7 @@ fn the_end_of_a_node_is_told_under_launchers() -> Result<()> {
         let ended = started.finish(HANG)?;
         gone(&job)?;
         let said = said(&ended);
-        let part = "QEMU was killed by signal 9";
+        let part = "the node (QEMU) was killed by signal 9";
         ensure!(
             ended.status != Some(0) && said.len() == 1 && said[0].contains(part),
             "{}: status {:?}: {said:?}",

@@ -70,7 +70,7 @@ fn the_end_of_the_node_is_told() -> Result<()> {
     ended_with(
         &job.finish(yods)?,
         &[137, 137],
-        "QEMU was killed by signal 9",
+        "the node (QEMU) was killed by signal 9",
     )?;
     let job = Job::new(2)?;
     let yods = endless(&job)?;
@@ -118,7 +118,7 @@ fn yods_stay_until_one_has_told_of_the_nodes_end() -> Result<()> {
     ended_with(
         &job.finish(yods)?,
         &[137, 137],
-        "QEMU was killed by signal 9",
+        "the node (QEMU) was killed by signal 9",
     )?;
     ensure!(!left, "the other yod has not waited");
     Ok(())

@@ -44,6 +44,8 @@ pub struct Boot<'a> {
 
 /// A machine that can be a node.
 pub trait Machine {
+    /// What it is called, for lines to the user.
+    const NAME: &'static str;
     /// What plans have to know of it.
     const LIMITS: Limits;
     /// It as it runs.
@@ -54,6 +56,9 @@ pub trait Machine {
     /// # Errors
     /// There is not so much; it would be in too many pieces.
     fn memory(&self, plan: &Plan) -> io::Result<Memory>;
+
+    /// Why it can be no node, where that is known; for a start that has failed. Finding out may take as long as a start.
+    fn unfit(&self) -> Option<String>;
 
     /// Starts a node: `memory` is what [`Self::memory`] made, with the boot information in it.
     ///

@@ -147,6 +147,10 @@ pub struct UsedUp {
 pub enum Cause {
     /// It was never started, for this reason.
     NotStarted(String),
+    /// A signal ended it in order.
+    Ended(i32),
+    /// The kernel reset it.
+    Reset,
     /// It exited with this status.
     Exited(i32),
     /// It was killed by this signal.

@@ -15,7 +15,7 @@ use crate::quantity::{memory, memory_or_none, time};
 
 /// Run a Linux program on the Margay lightweight kernel.
 ///
-/// Boots a node (a QEMU machine), runs the program on it as one process per rank, serves its files and terminal from
+/// Boots a node (a virtual machine), runs the program on it as one process per rank, serves its files and terminal from
 /// this host, and ends with its exit status.
 #[derive(Parser, Debug)]
 #[command(
@@ -88,7 +88,7 @@ pub struct Cli {
     /// Say nothing but what went wrong: no notices, hints and names of the ranks that were ended.
     #[arg(short = 'q', long)]
     pub quiet: bool,
-    /// Print the plan (cores, memory, QEMU's command line) and do nothing.
+    /// Print the plan (cores, memory, the command line of the node's machine) and do nothing.
     #[arg(long)]
     pub dry_run: bool,
     /// Say what this host offers and what is missing, and boot a node.

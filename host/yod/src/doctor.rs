@@ -11,7 +11,7 @@ use machine::machine::Machine;
 use machine::node::{Keeper, NoNode};
 use machine::plan::{self, Bytes, Request};
 use machine::qemu::accel::{self, Choice};
-use machine::qemu::{OLDEST, Q35, Qemu};
+use machine::qemu::{Q35, Qemu};
 use machine::ready;
 use machine::resources::Resources;
 use rustix::event::PollFlags;
@@ -42,7 +42,7 @@ use Finding::{Bad, Good, Note};
 /// Prints the report on stdout; returns yod's exit status. `first` is a look at the clocks from the start of the process.
 pub fn report(first: Sample) -> u8 {
     let findings = [
-        ("QEMU", qemu()),
+        (Q35::NAME, program()),
         ("kernel", parts()),
         ("firmware", firmware()),
         ("accelerator", accelerator()),
@@ -81,24 +81,9 @@ pub fn report(first: Sample) -> u8 {
     if bad == 0 { 0 } else { status::UNAVAILABLE }
 }
 
-fn qemu() -> Finding {
-    let Ok(qemu) = Qemu::find() else {
-        return Bad(machine::qemu::NotFound.to_string());
-    };
-    let path = qemu.path.display();
-    match qemu.version() {
-        Some(version) if version < OLDEST => Bad(too_old(&qemu, version)),
-        Some(version) => Good(format!("{path}, version {version}")),
-        None => Bad(format!("{path} does not tell its version: is it QEMU?")),
-    }
-}
-
-/// The line for a QEMU that lacks what is needed.
-pub fn too_old(qemu: &Qemu, version: machine::qemu::Version) -> String {
-    format!(
-        "{} is version {version}: QEMU {OLDEST} or newer is needed",
-        qemu.path.display()
-    )
+fn program() -> Finding {
+    let found = Qemu::find().map_err(|none| none.to_string());
+    found.and_then(|qemu| qemu.check()).map_or_else(Bad, Good)
 }
 
 fn parts() -> Finding {
@@ -196,8 +181,7 @@ fn boot(first: Sample) -> Result<accel::Accel, Failure> {
         first,
     };
     let context = Context {
-        qemu: &launch.machine.qemu,
-        accel: launch.machine.accel,
+        machine: &launch.machine,
         kernel: &launch.kernel,
     };
     let cannot = |error: std::io::Error| Failure::os("start the node keeper", error);

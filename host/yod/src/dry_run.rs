@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
-use machine::machine::Boot;
+use machine::machine::{Boot, Machine};
 use machine::plan::{Bytes, Plan};
+use machine::qemu::Q35;
 use machine::qemu::accel::Accel;
 use wire::boot::table_bytes;
 use wire::ram::Ram;
@@ -48,7 +49,12 @@ pub fn describe(setup: &Setup, plan: &Plan, ram: &Ram) -> String {
     let _ = writeln!(text, "accelerator  {}{emulation}", launch.machine.accel);
     let _ = writeln!(text, "kernel       {}", launch.kernel.display());
     let _ = writeln!(text, "PCT          {}", launch.pct.display());
-    let _ = write!(text, "QEMU         {}", launch.machine.qemu.path.display());
+    let _ = write!(
+        text,
+        "{:<12} {}",
+        Q35::NAME,
+        launch.machine.qemu.path.display()
+    );
     let boot = Boot {
         kernel: &launch.kernel,
         pct: &launch.pct,

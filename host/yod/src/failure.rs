@@ -3,13 +3,13 @@
 //! | status | meaning |
 //! |---|---|
 //! | 2 | usage: options that make no sense, or request more than the host has |
-//! | 69 | something a run needs is missing or does not work: QEMU, kernel, accelerator (EX_UNAVAILABLE, sysexits.h) |
+//! | 69 | something a run needs is missing or does not work: what executes a node, its kernel, an accelerator (EX_UNAVAILABLE, sysexits.h) |
 //! | 70 | Margay's own fault: the kernel panicked (EX_SOFTWARE) |
 //! | 71 | Linux refused something: processes, memory, descriptors (EX_OSERR) |
 //! | 124 | --timeout, as timeout(1) |
 //! | 126 | the program cannot be run |
 //! | 127 | the program was not found |
-//! | 128 + n | killed by signal n; or QEMU or the keeper was, while ranks ran |
+//! | 128 + n | killed by signal n; or the node or its keeper was, while ranks ran |
 
 use std::fmt::Display;
 

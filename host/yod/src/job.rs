@@ -152,8 +152,7 @@ impl With<'_> {
     ) -> Result<(Outcome, Vec<String>), Failure> {
         let (cli, setup, place) = (self.cli, self.setup, self.place);
         let context = Context {
-            qemu: &setup.launch.machine.qemu,
-            accel: setup.launch.machine.accel,
+            machine: &setup.launch.machine,
             kernel: &setup.launch.kernel,
         };
         let node = self.node(&context)?;

@@ -3,29 +3,31 @@
 use std::path::Path;
 use std::time::Duration;
 
+use machine::machine::Machine;
+use machine::qemu::Q35;
 use machine::qemu::accel::Accel;
-use machine::qemu::{OLDEST, Qemu};
 use machine::{Cause, Ended, UsedUp};
 use rustix::process::{Pid, WaitOptions, waitpid};
 
 use crate::console;
-use crate::doctor::too_old;
 use crate::failure::{Failure, signal_text, status};
 use crate::panic_report::PanicReport;
 use crate::verdict::ranks_text;
 
+/// What a node is to its user's host: the processes that `ps` shows, the package that is installed.
+const MACHINE: &str = Q35::NAME;
+
 /// What explanations need.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
-    pub qemu: &'a Qemu,
-    pub accel: Accel,
+    pub machine: &'a Q35,
     pub kernel: &'a Path,
 }
 
 /// What was lost.
 #[derive(Debug)]
 pub enum Loss {
-    /// QEMU, or the kernel in it.
+    /// The machine, or the kernel in it.
     Node(Ended),
     /// The PCT; the end of the kernel log.
     Pct(String),
@@ -63,7 +65,7 @@ impl Loss {
             ),
             Loss::Keeper(pid) => keeper(pid),
             Loss::Yod(rank) => yod(rank),
-            Loss::Hangs(limit) => hangs(limit, context.accel),
+            Loss::Hangs(limit) => hangs(limit, context.machine.accel),
         }
     }
 }
@@ -83,12 +85,12 @@ fn node(ended: &Ended, context: &Context<'_>, up: bool) -> Failure {
         "" => String::new(),
         text => format!(": {}", last_line(text)),
     };
-    let when = if up { "" } else { " before the node was up" };
+    let when = if up { "" } else { " before it was up" };
     match &ended.cause {
         Cause::NotStarted(reason) => {
             Failure::new(status::OS, format_args!("cannot start the node: {reason}"))
         }
-        Cause::Killed(signo) => by_qemus_signal(
+        Cause::Killed(signo) => signalled(
             *signo,
             up,
             format_args!(
@@ -97,46 +99,45 @@ fn node(ended: &Ended, context: &Context<'_>, up: bool) -> Failure {
                 killed_hint(*signo, ended)
             ),
         ),
-        Cause::Exited(_) if let Some(signo) = told_to_end(&ended.complaint) => by_qemus_signal(
-            signo,
+        Cause::Ended(signo) => signalled(
+            *signo,
             up,
-            format_args!("ended by {}{when}", signal_text(signo)),
+            format_args!("ended by {}{when}", signal_text(*signo)),
         ),
-        // With -no-reboot QEMU ends when the machine is reset, which only a triple fault does.
-        Cause::Exited(0) => Failure::new(
+        Cause::Reset => Failure::new(
             status::SOFTWARE,
             format_args!(
                 "the node's kernel reset the machine{when}: a fault of Margay, please report it"
             ),
         ),
-        Cause::Exited(code) if !up => match context.qemu.version() {
-            Some(version) if version < OLDEST => {
-                Failure::new(status::UNAVAILABLE, too_old(context.qemu, version))
-            }
-            _ => Failure::new(
-                status::UNAVAILABLE,
+        Cause::Exited(code) if !up => {
+            let line = context.machine.unfit().unwrap_or_else(|| {
+                let accel = context.machine.accel;
+                let why = or_log(&complaint, &ended.log);
+                format!("the node ({MACHINE}, {accel}) ended with status {code}{when}{why}")
+            });
+            Failure::new(status::UNAVAILABLE, line)
+        }
+        Cause::Exited(code) => {
+            let why = or_log(&complaint, &ended.log);
+            Failure::new(
+                status::SOFTWARE,
                 format_args!(
-                    "QEMU ({}) ended with status {code}{when}{}",
-                    context.accel,
-                    or_log(&complaint, &ended.log)
+                    "the node ({MACHINE}) ended with status {code} while ranks were running{why}"
                 ),
-            ),
-        },
-        Cause::Exited(code) => Failure::new(
-            status::SOFTWARE,
-            format_args!("QEMU ended with status {code} while ranks were running{complaint}"),
-        ),
+            )
+        }
     }
 }
 
-/// A signal to QEMU. 128 + n stands for what the program met, or for what was done to its node.
-fn by_qemus_signal(signo: i32, up: bool, what: std::fmt::Arguments<'_>) -> Failure {
+/// A signal to the machine. 128 + n stands for what the program met, or for what was done to its node.
+fn signalled(signo: i32, up: bool, what: std::fmt::Arguments<'_>) -> Failure {
     let status = if up {
         status::SIGNAL + (signo as u8 & 0x7f)
     } else {
         status::UNAVAILABLE
     };
-    Failure::new(status, format_args!("QEMU was {what}"))
+    Failure::new(status, format_args!("the node ({MACHINE}) was {what}"))
 }
 
 /// SIGKILL that no process sent is the kernel's: at the limit on processor time, or when memory is short.
@@ -150,16 +151,6 @@ fn killed_hint(signo: i32, ended: &Ended) -> String {
         (libc::SIGKILL, None) => " (out of memory? ask for less with -m)".into(),
         _ => String::new(),
     }
-}
-
-/// The signal by which a QEMU was told to end that does not have them blocked, as with a plugin: SIGHUP, SIGINT and SIGTERM end it
-/// in order (QEMU, system/runstate.c).
-fn told_to_end(complaint: &str) -> Option<i32> {
-    let (_, rest) = complaint.rsplit_once("terminating on signal ")?;
-    rest.split(|c: char| !c.is_ascii_digit())
-        .next()?
-        .parse()
-        .ok()
 }
 
 fn or_log(complaint: &str, log: &str) -> String {
@@ -242,6 +233,7 @@ pub fn timed_out(limit: Duration, alive: &[usize]) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use machine::qemu::Qemu;
 
     fn explain(cause: Cause, complaint: &str, log: &str, up: bool) -> Failure {
         let ended = Ended {
@@ -254,31 +246,35 @@ mod tests {
     }
 
     fn explain_ended(ended: Ended, up: bool) -> Failure {
-        let qemu = Qemu {
-            path: "/nonexistent/qemu".into(),
-            qboot: None,
+        let machine = Q35 {
+            qemu: Qemu {
+                path: "/nonexistent/qemu".into(),
+                qboot: None,
+            },
+            accel: Accel::Tcg,
+            icount: false,
+            plugin: None,
         };
         let context = Context {
-            qemu: &qemu,
-            accel: Accel::Tcg,
+            machine: &machine,
             kernel: Path::new("/nonexistent"),
         };
         Loss::Node(ended).explain(&context, up)
     }
 
     #[test]
-    fn a_killed_qemu_is_named() {
+    fn a_node_that_is_killed_is_named() {
         let failure = explain(Cause::Killed(9), "", "", true);
         assert_eq!(failure.status, 137);
         assert_eq!(
             failure.line,
-            "QEMU was killed by signal 9 (SIGKILL) (out of memory? ask for less with -m)"
+            "the node (QEMU) was killed by signal 9 (SIGKILL) (out of memory? ask for less with -m)"
         );
         let failure = explain(Cause::Killed(11), "", "", false);
         assert_eq!(failure.status, 69);
         assert_eq!(
             failure.line,
-            "QEMU was killed by signal 11 (SIGSEGV) before the node was up"
+            "the node (QEMU) was killed by signal 11 (SIGSEGV) before it was up"
         );
     }
 
@@ -302,34 +298,33 @@ mod tests {
         for (signo, name) in [(9, "SIGKILL"), (24, "SIGXCPU")] {
             let failure = killed(signo, true);
             assert_eq!(failure.status, 128 + signo as u8);
-            let line = format!("QEMU was killed by signal {signo} ({name}) {why}");
+            let line = format!("the node (QEMU) was killed by signal {signo} ({name}) {why}");
             assert_eq!(failure.line, line);
         }
         let failure = killed(9, false);
         assert_eq!(failure.status, 69);
-        let line = format!("QEMU was killed by signal 9 (SIGKILL) before the node was up {why}");
+        let line =
+            format!("the node (QEMU) was killed by signal 9 (SIGKILL) before it was up {why}");
         assert_eq!(failure.line, line);
         // A process that crashes did not run out of anything.
-        let line = "QEMU was killed by signal 11 (SIGSEGV)";
+        let line = "the node (QEMU) was killed by signal 11 (SIGSEGV)";
         assert_eq!(killed(11, true).line, line);
     }
 
-    /// QEMU that was told to end while it booted was taken for a kernel that had reset the machine.
     #[test]
-    fn a_qemu_that_was_told_to_end_is_no_fault_of_margay() {
-        let told = "qemu-system-x86_64: terminating on signal 1 from pid 12 (sh)\n";
-        let failure = explain(Cause::Exited(0), told, "", false);
+    fn a_node_that_a_signal_ended_is_no_fault_of_margay() {
+        let failure = explain(Cause::Ended(1), "", "", false);
         assert_eq!(failure.status, 69);
         assert_eq!(
             failure.line,
-            "QEMU was ended by signal 1 (SIGHUP) before the node was up"
+            "the node (QEMU) was ended by signal 1 (SIGHUP) before it was up"
         );
-        assert_eq!(explain(Cause::Exited(0), told, "", true).status, 129);
-        assert_eq!(explain(Cause::Exited(0), "", "", true).status, 70);
+        assert_eq!(explain(Cause::Ended(1), "", "", true).status, 129);
+        assert_eq!(explain(Cause::Reset, "", "", true).status, 70);
     }
 
     #[test]
-    fn qemus_complaint_is_passed_on() {
+    fn the_complaint_of_a_machine_is_passed_on() {
         let failure = explain(
             Cause::Exited(1),
             "qemu: warning\nqemu: -M q35: no such machine\n",
@@ -339,14 +334,16 @@ mod tests {
         assert_eq!(failure.status, 69);
         assert_eq!(
             failure.line,
-            "QEMU (TCG) ended with status 1 before the node was up: qemu: -M q35: no such machine"
+            "the node (QEMU, TCG) ended with status 1 before it was up: qemu: -M q35: no such machine"
         );
         assert!(
             explain(Cause::Exited(1), "", "boot ok\nno comm area\n\n", false)
                 .line
                 .ends_with("no comm area")
         );
-        assert_eq!(explain(Cause::Exited(3), "", "", true).status, 70);
+        let failure = explain(Cause::Exited(3), "", "", true);
+        assert_eq!(failure.status, 70);
+        assert!(failure.line.contains("yod --doctor"), "{}", failure.line);
     }
 
     #[test]

@@ -111,7 +111,7 @@ fn check_linux() -> Result<(), Failure> {
         .write(true)
         .open("/dev/null");
     let null =
-        null.map_err(|error| Failure::os("open /dev/null, which QEMU and ranks need", error))?;
+        null.map_err(|error| Failure::os("open /dev/null, which nodes and ranks need", error))?;
     let refused = |call: &str, errno: Errno| {
         let error = std::io::Error::from(errno);
         Failure::new(

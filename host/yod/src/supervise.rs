@@ -3,7 +3,7 @@
 //! Who may end, and what follows:
 //!
 //! - a rank ends: when it failed, the others are ended (SIGKILL to their proxies) and named;
-//! - the node ends, by a panic, by QEMU's death or its keeper's: the ranks are ended, the reason is told;
+//! - the node ends, by a panic, by its machine's death or its keeper's: the ranks are ended, the reason is told;
 //! - yod ends, even by SIGKILL: Linux ends the proxies, the keeper sees it and ends the node.
 //!
 //! Keys pressed in the terminal reach the proxies by themselves, for they are in its foreground process group. What

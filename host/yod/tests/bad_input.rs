@@ -162,7 +162,7 @@ fn a_qemu_that_fails() {
         .one_line(69, "qemu: no luck today");
     run(with_qemu(&dir, "echo 'qemu: too much luck' >&2; kill -11 $$").arg(&program)).one_line(
         69,
-        "QEMU was killed by signal 11 (SIGSEGV) before the node was up: qemu: too much luck",
+        "the node (QEMU) was killed by signal 11 (SIGSEGV) before it was up: qemu: too much luck",
     );
 }
 
@@ -227,7 +227,7 @@ fn a_killed_keeper() {
 #[test]
 fn a_killed_qemu() {
     kill_one("kill-qemu", "2", "sleep", Signal::KILL)
-        .one_line(69, "QEMU was killed by signal 9 (SIGKILL)");
+        .one_line(69, "the node (QEMU) was killed by signal 9 (SIGKILL)");
 }
 
 #[test]

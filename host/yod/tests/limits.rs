@@ -82,7 +82,7 @@ fn a_limit_on_processor_time_is_named() {
     }
     let ended = finish(child);
     assert_eq!(ended.status, 137, "{ended:?}");
-    let of_qemu = "yod: QEMU was killed by signal 9 (SIGKILL) (it has used ";
+    let of_qemu = "yod: the node (QEMU) was killed by signal 9 (SIGKILL) (it has used ";
     let named = " s of processor time, `ulimit -t` allows 2 s)\n";
     assert!(
         ended.err.starts_with(of_qemu) && ended.err.ends_with(named),

@@ -55,6 +55,7 @@ fn copies(fds: &[OwnedFd]) -> Vec<OwnedFd> {
 }
 
 impl Machine for Fake {
+    const NAME: &'static str = "fake";
     const LIMITS: Limits = Limits {
         cores: 3,
         zeroed: false,
@@ -69,6 +70,10 @@ impl Machine for Fake {
         ftruncate(&file, ram.bytes())?;
         let pool = memfd_create("fake-pool", MemfdFlags::CLOEXEC)?;
         Ok(Memory { ram, file, pool })
+    }
+
+    fn unfit(&self) -> Option<String> {
+        None
     }
 
     fn start(&self, plan: &Plan, _: &Memory, boot: &Boot<'_>) -> io::Result<Runs> {

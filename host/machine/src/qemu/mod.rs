@@ -46,6 +46,7 @@ pub struct Q35 {
 }
 
 impl Machine for Q35 {
+    const NAME: &'static str = "QEMU";
     const LIMITS: Limits = Limits {
         cores: XAPIC_CORES,
         zeroed: true,
@@ -62,6 +63,11 @@ impl Machine for Q35 {
         let pool = memfd_create("margay-pool", MemfdFlags::CLOEXEC)?;
         ftruncate(&pool, plan.pool_file_bytes())?;
         Ok(Memory { ram, file, pool })
+    }
+
+    fn unfit(&self) -> Option<String> {
+        let version = self.qemu.version().filter(|version| *version < OLDEST);
+        version.map(|version| self.qemu.too_old(version))
     }
 
     fn start(&self, plan: &Plan, memory: &Memory, boot: &Boot<'_>) -> io::Result<Process> {

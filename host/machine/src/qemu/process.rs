@@ -152,13 +152,14 @@ impl Instance for Process {
         let status = self.child.try_wait().ok()??;
         self.ended = true;
         self.read_complaint();
+        let complaint = String::from_utf8_lossy(&self.complaint).trim().to_owned();
         let cause = match std::os::unix::process::ExitStatusExt::signal(&status) {
             Some(signo) => Cause::Killed(signo),
-            None => Cause::Exited(status.code().unwrap_or(-1)),
+            None => cause_of_exit(status.code().unwrap_or(-1), &complaint),
         };
         Some(Death {
             cause,
-            complaint: String::from_utf8_lossy(&self.complaint).trim().to_owned(),
+            complaint,
             used_up: used_up_cpu_limit(),
         })
     }
@@ -176,6 +177,26 @@ impl Instance for Process {
             let _ = self.child.wait();
         }
     }
+}
+
+/// Why a QEMU has exited with this status.
+fn cause_of_exit(code: i32, complaint: &str) -> Cause {
+    match ended_by(complaint) {
+        Some(signo) => Cause::Ended(signo),
+        // With -no-reboot it ends when the machine is reset, which only a triple fault does.
+        None if code == 0 => Cause::Reset,
+        None => Cause::Exited(code),
+    }
+}
+
+/// The signal that ended a QEMU in order: SIGHUP, SIGINT and SIGTERM do, where they are not blocked, as with a plugin (QEMU,
+/// system/runstate.c).
+fn ended_by(complaint: &str) -> Option<i32> {
+    let (_, rest) = complaint.rsplit_once("terminating on signal ")?;
+    rest.split(|c: char| !c.is_ascii_digit())
+        .next()?
+        .parse()
+        .ok()
 }
 
 /// The limit on processor time, if QEMU, the only child, has used it up.
@@ -206,6 +227,15 @@ fn drain(pipe: &mut Option<impl Read>, mut take: impl FnMut(&[u8])) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// QEMU that a signal ended while it booted was taken for a kernel that had reset the machine.
+    #[test]
+    fn a_signal_is_distinguished_from_a_reset() {
+        let line = "qemu-system-x86_64: terminating on signal 1 from pid 12 (sh)";
+        assert_eq!(cause_of_exit(0, line), Cause::Ended(1));
+        assert_eq!(cause_of_exit(0, "qemu: warning"), Cause::Reset);
+        assert_eq!(cause_of_exit(3, ""), Cause::Exited(3));
+    }
 
     /// At once it was taken for a lack of memory; and what has used little was killed by another process.
     #[test]

@@ -75,6 +75,27 @@ impl Qemu {
             .ok()?;
         parse_version(&String::from_utf8_lossy(&out.stdout))
     }
+
+    /// Which one it is.
+    ///
+    /// # Errors
+    /// It lacks what is needed, or is another program.
+    pub fn check(&self) -> Result<String, String> {
+        let path = self.path.display();
+        match self.version() {
+            Some(version) if version < OLDEST => Err(self.too_old(version)),
+            Some(version) => Ok(format!("{path}, version {version}")),
+            None => Err(format!("{path} does not say its version: is it QEMU?")),
+        }
+    }
+
+    /// The line for one that lacks what is needed.
+    pub(super) fn too_old(&self, version: Version) -> String {
+        format!(
+            "{} is version {version}: QEMU {OLDEST} or newer is needed",
+            self.path.display()
+        )
+    }
 }
 
 fn is_executable(path: &Path) -> bool {
