@@ -197,7 +197,7 @@ fn every_rank_enters_the_kernel_on_its_core() -> Result<()> {
 /// With -d a rank has so many cores, in the kernel's records and by what it finds out itself: nproc counts what
 /// sched_getaffinity gives.
 #[test]
-fn ranks_get_as_many_cores_as_asked_for() -> Result<()> {
+fn ranks_get_as_many_cores_as_requested() -> Result<()> {
     let options = ["-n", "2", "-d", "3", "-m", PARTITION.0, "--oversubscribe"];
     let outcome = Run::yod(&options)
         .args(&["--stats=json", "--", "nproc"])
@@ -220,7 +220,7 @@ fn ranks_get_as_many_cores_as_asked_for() -> Result<()> {
 }
 
 #[test]
-fn labels_tell_ranks_apart() -> Result<()> {
+fn labels_distinguish_ranks() -> Result<()> {
     let program = tree::program("glibc-static", "hello");
     let outcome = Run::yod(&[
         "-n",

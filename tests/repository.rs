@@ -128,10 +128,10 @@ fn crates_refuse_unsafe_by_themselves() {
     for (path, text) in source::files("rs") {
         let root = path.ends_with("/src/lib.rs") || path.ends_with("/src/main.rs");
         let hardware = ["qk/hal/src/lib.rs", "host/proxy/src/lib.rs"].contains(&path.as_str());
-        let says =
+        let refuses =
             text.contains("#![forbid(unsafe_code)]") || text.contains("#![deny(unsafe_code)]");
         assert!(
-            !root || hardware || says,
+            !root || hardware || refuses,
             "{path} neither forbids nor denies unsafe_code"
         );
     }
@@ -265,8 +265,8 @@ fn the_limit_on_regions_is_the_one_that_is_written_down() {
 /// What a failed fork returns means all processes of the user to kill(2). So programs start children by `forked` of check.h,
 /// which looks; a few look by themselves.
 #[test]
-fn test_programs_look_whether_there_is_a_child() {
-    const LOOK: &[&str] = &[
+fn test_programs_check_whether_there_is_a_child() {
+    const CHECKED: &[&str] = &[
         "tests/programs/attack/busy.c",
         "tests/programs/common/check.h",
         "tests/programs/children/misused.c",
@@ -279,7 +279,7 @@ fn test_programs_look_whether_there_is_a_child() {
             forking.push(path);
         }
     }
-    forking.retain(|path| !LOOK.contains(&path.as_str()));
+    forking.retain(|path| !CHECKED.contains(&path.as_str()));
     assert!(forking.is_empty(), "not by forked(): {forking:?}");
 }
 

@@ -140,7 +140,7 @@ fn only_some_calls_with_their_times() -> Result<()> {
 
 /// A full disk cut the trace without a word.
 #[test]
-fn a_trace_that_cannot_be_written_is_told_once() -> Result<()> {
+fn a_trace_that_cannot_be_written_is_reported_once() -> Result<()> {
     let outcome = traced(&["--strace=/dev/full"], &["file"], &Scratch::new()?)?;
     clean::one_line(&outcome, 3, "cannot write: /dev/full: No space left")
 }

@@ -105,10 +105,10 @@ pub fn flag(lab: &Lab) -> Result<()> {
 ///
 /// # Errors
 /// It does not.
-pub fn record(says: u64, flag: u64) -> Result<()> {
+pub fn record(recorded: u64, flag: u64) -> Result<()> {
     ensure!(
-        says.abs_diff(flag) <= RECORD_OFF_BY,
-        "a control: the kernel says that interrupts were off for {says} instructions, the flag says {flag}"
+        recorded.abs_diff(flag) <= RECORD_OFF_BY,
+        "a control: the kernel says that interrupts were off for {recorded} instructions, the flag says {flag}"
     );
     Ok(())
 }

@@ -121,9 +121,9 @@ fn guard(child: &Child, limit: Duration) -> Result<(Sender<()>, JoinHandle<bool>
         .ok()
         .and_then(Pid::from_raw)
         .context("no process id")?;
-    let (done, told) = channel();
+    let (done, ended) = channel();
     let thread = thread::spawn(move || {
-        let late = told.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
+        let late = ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
         late && kill_process(pid, Signal::KILL).is_ok()
     });
     Ok((done, thread))

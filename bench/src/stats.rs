@@ -83,8 +83,8 @@ impl Stats {
 impl Counters {
     /// Entries from ring 3 that the program did not request: neither its calls nor the PCT's.
     pub fn unasked_entries(&self) -> i64 {
-        let asked = self.pct_entries + self.local_calls + self.shipped_calls;
-        self.entries as i64 - asked as i64
+        let calls = self.pct_entries + self.local_calls + self.shipped_calls;
+        self.entries as i64 - calls as i64
     }
 
     /// Interrupts of every kind.

@@ -279,9 +279,9 @@ fn sections_with_interrupts_off_have_the_lengths_they_must_have() {
 }
 
 #[test]
-fn wrong_arguments_are_told_in_one_line() {
+fn wrong_arguments_get_one_line() {
     let probe = compile(&["test/probe.c"], "plugin-probe-4");
-    for (arguments, status, told) in [
+    for (arguments, status, part) in [
         ("model=of", 69, "model=of: arguments are out=FILE"),
         ("model=off", 69, "say where to write: out=FILE"),
         ("out=/nowhere/counts", 69, "/nowhere/counts: No such file"),
@@ -293,7 +293,7 @@ fn wrong_arguments_are_told_in_one_line() {
     ] {
         let output = yod(arguments).arg(&probe).output().expect("yod runs");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(said.contains(told) && said.lines().count() == 1, "{said}");
+        assert!(said.contains(part) && said.lines().count() == 1, "{said}");
         assert_eq!(output.status.code(), Some(status), "{said}");
     }
     let mut command = yod("");
@@ -308,7 +308,7 @@ fn wrong_arguments_are_told_in_one_line() {
 }
 
 #[test]
-fn the_model_misses_what_its_geometry_says() {
+fn the_model_misses_what_its_geometry_demands() {
     let test = compile(&["test/model_test.c", "model.c"], "plugin-model-test");
     let output = Command::new(test).output().expect("it runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

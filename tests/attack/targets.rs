@@ -108,7 +108,7 @@ pub fn stale(round: Round) -> Result<u64> {
     let each = STEPS / round.ranks;
     let outcome = own_program("stale", &["--shared-memory", "4M"], round, each)?;
     let children = finished(&outcome, round, "children")?;
-    ensure!(children > 0, "no children; {}", told(&outcome));
+    ensure!(children > 0, "no children; {}", text_of(&outcome));
     finished(&outcome, round, "pages read")
 }
 
@@ -122,7 +122,7 @@ pub fn frames(round: Round) -> Result<u64> {
     let program = confined::program("glibc-static", name);
     let args = [program.as_str(), &seed, &each.to_string()];
     let outcome = Confined::new()?.job(round.ranks, &[], &args)?;
-    ensure!(outcome.status == Some(0), "{}", told(&outcome));
+    ensure!(outcome.status == Some(0), "{}", text_of(&outcome));
     same_from_each(&native, &outcome, round)?;
     Ok(each * round.ranks)
 }
@@ -152,7 +152,7 @@ pub fn images(round: Round) -> Result<u64> {
         ensure!(
             ran || !harmless,
             "{kind}/{name}, {done}: {}",
-            told(&outcome)
+            text_of(&outcome)
         );
     }
     Ok(IMAGES)
@@ -217,7 +217,7 @@ fn said_why(outcome: &Outcome, round: Round) -> Result<()> {
         "status {status} without a line"
     );
     let failed = status == 71 && lines > 0;
-    ensure!(!failed && lines <= round.ranks + 1, "{}", told(outcome));
+    ensure!(!failed && lines <= round.ranks + 1, "{}", text_of(outcome));
     Ok(())
 }
 
@@ -239,7 +239,7 @@ fn finished(outcome: &Outcome, round: Round, what: &str) -> Result<u64> {
     });
     let counts: Vec<u64> = counts.collect();
     let all = counts.len() as u64 == round.ranks;
-    ensure!(outcome.status == Some(0) && all, "{}", told(outcome));
+    ensure!(outcome.status == Some(0) && all, "{}", text_of(outcome));
     Ok(counts.iter().sum())
 }
 
@@ -247,7 +247,7 @@ fn finished(outcome: &Outcome, round: Round, what: &str) -> Result<u64> {
 fn happened(outcome: &Outcome, round: Round, all: &[&str]) -> Result<()> {
     for what in all {
         let count = finished(outcome, round, what)?;
-        ensure!(count > 0, "no {what}; {}", told(outcome));
+        ensure!(count > 0, "no {what}; {}", text_of(outcome));
     }
     Ok(())
 }
@@ -278,7 +278,7 @@ fn same_from_each(native: &Outcome, outcome: &Outcome, round: Round) -> Result<(
     Ok(())
 }
 
-fn told(outcome: &Outcome) -> String {
+fn text_of(outcome: &Outcome) -> String {
     let (stdout, stderr) = (outcome.stdout.text(), outcome.stderr.text());
     format!("status {:?}\n{stdout}{stderr}", outcome.status)
 }

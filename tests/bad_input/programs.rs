@@ -24,7 +24,7 @@ pub fn all() -> Vec<Trial> {
 fn check(row: &Row) -> Result<()> {
     match row.end {
         End::Never => never_ends(row),
-        End::Status(_) if row.extra.needs_kvm && tree::accel() != "kvm" => emulation_says(row),
+        End::Status(_) if row.extra.needs_kvm && tree::accel() != "kvm" => emulation_is_named(row),
         End::Status(status) if row.extra.ranks.is_some() => one_rank_ends(row, status),
         End::Status(status) => like_linux(row, status),
     }
@@ -45,7 +45,7 @@ fn never_ends(row: &Row) -> Result<()> {
 }
 
 /// Where the emulated CPU cannot do as the program requests, the program goes on, and one line says so.
-fn emulation_says(row: &Row) -> Result<()> {
+fn emulation_is_named(row: &Row) -> Result<()> {
     let outcome = clean::run(Run::margay(row, &[]))?;
     one_line(&outcome, 0, "emulated CPU")
 }

@@ -35,7 +35,7 @@ fn with_stats(text: &str) -> Result<Stats> {
 }
 
 /// What is told of a child: name, end, status.
-fn told(stats: &Stats, index: usize) -> Result<(&str, &str, u64)> {
+fn listed(stats: &Stats, index: usize) -> Result<(&str, &str, u64)> {
     let path = |what| format!("/ranks/0/children/listed/{index}/{what}");
     let end = stats.text(&path("end"))?;
     let status = if end == "ended" {
@@ -53,7 +53,7 @@ fn are_listed_with_name_time_and_end() -> Result<()> {
         "sort /dev/null; dash -c '{BUSY}'; (exit 7); dash -c 'kill -9 $$'; true"
     ))?;
     ensure!(stats.number("/ranks/0/children/count")? == 4);
-    let all: Result<Vec<_>> = (0..4).map(|index| told(&stats, index)).collect();
+    let all: Result<Vec<_>> = (0..4).map(|index| listed(&stats, index)).collect();
     let wanted = [
         ("sort", "ended", 0),
         ("dash", "ended", 0),
@@ -73,12 +73,12 @@ fn are_listed_with_name_time_and_end() -> Result<()> {
 
 /// Of a child that is not waited for something is known nevertheless: a zombie's end, another's name.
 #[test]
-fn that_nobody_waited_for_are_listed() -> Result<()> {
+fn without_a_wait_are_listed() -> Result<()> {
     let program = tree::program("glibc-static", "kills");
     let run = Run::yod(&["--stats=json", "--"]).args(&[&program.to_string_lossy(), "unwaited"]);
     let outcome = clean::run(run)?;
     let stderr = Stderr::new(outcome.stderr.head()).with_context(|| outcome.stderr.text())?;
-    let all: Result<Vec<_>> = (0..3).map(|index| told(&stderr.stats, index)).collect();
+    let all: Result<Vec<_>> = (0..3).map(|index| listed(&stderr.stats, index)).collect();
     let wanted = [
         ("zombie", "ended", 5 << 8),
         ("", "unseen", 0),
@@ -194,7 +194,7 @@ fn may_be_ten_thousand_in_a_row() -> Result<()> {
 
 /// Linux counts processes by user: one without other processes, and another for the second run, for zombies count as well.
 #[test]
-fn may_be_as_many_as_the_limit_says() -> Result<()> {
+fn may_be_as_many_as_the_limit_allows() -> Result<()> {
     const LONELY: u32 = 54_322;
     const PROCESSES: &str = "80";
     if !rustix::process::geteuid().is_root() {

@@ -20,7 +20,7 @@ pub fn all() -> Vec<Trial> {
     vec![
         case("garbage", garbage),
         case("gdb goes", gdb_goes),
-        case("nobody comes", nobody_comes),
+        case("nobody comes", without_gdb),
         case("a socket in use", in_use),
         case("a socket of the user alone", of_the_user_alone),
     ]
@@ -88,7 +88,7 @@ fn gdb_goes() -> Result<()> {
 }
 
 /// SIGTERM ends a rank that waits for gdb; nothing is left.
-fn nobody_comes() -> Result<()> {
+fn without_gdb() -> Result<()> {
     let waiting = Waiting::new("steps")?;
     let started = waiting.start(&[], &[])?;
     ensure!(signal(started.pid(), Signal::TERM));

@@ -162,8 +162,8 @@ fn as_native() -> Result<()> {
     let cwd = waiting.scratch.path().join("cwd");
     let native = gdb(&cwd, &[&waiting.program], &native)?;
     let values = |text: &str| -> Vec<String> {
-        let told = |line: &&str| line.starts_with('$') || line.starts_with("Value returned");
-        text.lines().filter(told).map(str::to_owned).collect()
+        let is_value = |line: &&str| line.starts_with('$') || line.starts_with("Value returned");
+        text.lines().filter(is_value).map(str::to_owned).collect()
     };
     ensure!(
         functions(&ours) == functions(&native) && values(&ours) == values(&native),

@@ -42,14 +42,14 @@ pub fn are_not_mapped() -> Result<()> {
         .args(&["-m", "64M", "--", &busy, "1", "1000000000"])
         .env(&[(MARK, mark.as_str())])
         .start(&scratch)?;
-    let found = look(&mark, &started);
+    let found = search(&mark, &started);
     process::signal(started.pid(), Signal::TERM);
     started.finish(HANG)?;
     found
 }
 
 /// Waits until all ranks have page tables, has the node stand still, and goes through them.
-fn look(mark: &str, started: &Started<'_>) -> Result<()> {
+fn search(mark: &str, started: &Started<'_>) -> Result<()> {
     let mut seen = None;
     wait_until(HANG, || {
         let family = process::of_job(mark, started.pid());

@@ -18,7 +18,7 @@ const WAYS: &[&str] = &["spin", "calls", "read", "sleep", "ignore", "print", "st
 /// SIGKILL, as shells show it.
 const KILLED: i32 = 137;
 /// SIGHUP and SIGTERM, likewise.
-const TOLD_TO_END: [i32; 2] = [129, 143];
+const ENDED_IN_ORDER: [i32; 2] = [129, 143];
 /// A long job is hit so long after its node is up, at most.
 const LATE: Duration = Duration::from_millis(300);
 /// Time limit of a job that a blow does not end for certain, after the latest moment of the blow.
@@ -145,7 +145,7 @@ impl Round {
         let hit = self.strike(&mark, &started)?;
         let outcome = started.finish(HANG)?;
         nothing_left(&mark, &temporary, &before)?;
-        self.told(&outcome, hit).with_context(|| {
+        self.is_reported(&outcome, hit).with_context(|| {
             let status = outcome.status;
             format!("status {status:?}, stderr:\n{}", outcome.stderr.text())
         })?;
@@ -224,7 +224,7 @@ impl Round {
     }
 
     /// What the user saw.
-    fn told(&self, outcome: &Outcome, hit: bool) -> Result<()> {
+    fn is_reported(&self, outcome: &Outcome, hit: bool) -> Result<()> {
         ensure!(
             hit || self.may_end_before(),
             "the victim was not there to be hit"
@@ -249,9 +249,9 @@ impl Round {
             // The shot came too late to matter: everything must have been done.
             0 => {
                 let said = outcome.stdout.text().matches("hello").count() as u64;
-                let heard = said >= self.ranks || self.blow == Blow::KillOnFullDisk;
+                let complete = said >= self.ranks || self.blow == Blow::KillOnFullDisk;
                 ensure!(
-                    lines == 0 && heard,
+                    lines == 0 && complete,
                     "status 0 with {lines} lines, {said} ranks were heard"
                 );
             }
@@ -260,7 +260,7 @@ impl Round {
                 ensure!(status == KILLED, "status {status}");
             }
             // A yod that has only just been started does not catch signals yet: they end it as they end any program.
-            _ if self.way.is_none() && TOLD_TO_END.contains(&status) => {
+            _ if self.way.is_none() && ENDED_IN_ORDER.contains(&status) => {
                 ensure!(lines <= 1, "{lines} lines for status {status}");
             }
             // To Linux a rank's proxy is the rank: with one rank, no other process can say what ended it.

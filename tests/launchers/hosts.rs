@@ -61,7 +61,7 @@ impl Case<'_> {
 
     /// Waits until its ranks have met, which then never end, and has the launcher end them; what they have printed. Nothing is left
     /// of it.
-    fn told_to_end(&self, under_yod: bool) -> Result<Vec<String>> {
+    fn ended_by_signal(&self, under_yod: bool) -> Result<Vec<String>> {
         let job = Job::new(2)?;
         let started = job.start(self.run(&job, under_yod)?.output_to("out"))?;
         let out = job.directory().join("out");
@@ -74,7 +74,7 @@ impl Case<'_> {
         let launcher = Path::new(self.mpi.launcher).file_name();
         let launcher = launcher.context("a name")?.to_string_lossy();
         // In its namespace there is no other.
-        self.inside.ask(&["pkill", "-INT", "-x", &launcher])?;
+        self.inside.output_of(&["pkill", "-INT", "-x", &launcher])?;
         started.finish(HANG)?;
         gone(&job)?;
         lines.sort();
@@ -86,7 +86,9 @@ fn hosts() -> Result<Option<Namespaces>> {
     let Some(inside) = Namespaces::start("hosts.sh", &[])? else {
         return Ok(None);
     };
-    wait_for("two hosts", || inside.ask(&["ls", "/run/ready"]).is_ok())?;
+    wait_for("two hosts", || {
+        inside.output_of(&["ls", "/run/ready"]).is_ok()
+    })?;
     Ok(Some(inside))
 }
 
@@ -130,7 +132,7 @@ fn nodes_of_two_hosts_are_one_job_of_mpich() -> Result<()> {
         ranks: 2,
         way: "spin",
     };
-    let (native, said) = (case.told_to_end(false)?, case.told_to_end(true)?);
+    let (native, said) = (case.ended_by_signal(false)?, case.ended_by_signal(true)?);
     ensure!(said == native, "{said:?} instead of {native:?}");
     ensure!(on_both(said.iter().map(String::as_str), 2), "{said:?}");
     Ok(())
@@ -138,7 +140,7 @@ fn nodes_of_two_hosts_are_one_job_of_mpich() -> Result<()> {
 
 /// What jobs may leave on a host that has no other users: processes, files and segments of memory that ranks share.
 fn left(inside: &Namespaces) -> Result<String> {
-    inside.ask(&[
+    inside.output_of(&[
         "/bin/sh",
         "-c",
         "ps -e -o comm= && ls -A /dev/shm && cat /proc/sysvipc/shm /proc/sysvipc/sem /proc/sysvipc/msg",

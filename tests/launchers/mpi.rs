@@ -156,7 +156,7 @@ impl Mpi {
     }
 
     /// Told to end, the launcher ends everything; returns its status.
-    fn told_to_end(&self, signal: Signal) -> Result<Option<i32>> {
+    fn ended_by_signal(&self, signal: Signal) -> Result<Option<i32>> {
         let job = Job::new(2)?;
         let started = self.endless(&job, By::Launcher)?;
         process::signal(started.pid(), signal);
@@ -239,11 +239,11 @@ fn crashed_ranks_end_the_job_as_natively() -> Result<()> {
 #[test]
 fn launchers_end_their_jobs() -> Result<()> {
     for signal in [Signal::INT, Signal::TERM] {
-        let status = OPEN_MPI.told_to_end(signal)?;
+        let status = OPEN_MPI.ended_by_signal(signal)?;
         ensure!(status.is_some_and(|status| status != 0), "{status:?}");
     }
     // Natively its status is 0, too.
-    MPICH.told_to_end(Signal::INT).map(|_| ())
+    MPICH.ended_by_signal(Signal::INT).map(|_| ())
 }
 
 #[test]

@@ -75,7 +75,7 @@ impl Namespaces {
     }
 
     /// Runs a command in them; what it prints.
-    pub fn ask(&self, command: &[&str]) -> Result<String> {
+    pub fn output_of(&self, command: &[&str]) -> Result<String> {
         let enter = self.enter();
         let mut run = Command::new(enter[0]);
         let run = run.args(&enter[1..]).args(command).stderr(Stdio::null());

@@ -18,7 +18,7 @@ use crate::job::{Job, wait_for};
 use crate::mpi::{By, MPICH, OPEN_MPI, gone};
 
 /// The only line of yod's says what it becomes.
-fn says(ended: &Outcome, launcher: &str) -> Result<()> {
+fn names_launcher(ended: &Outcome, launcher: &str) -> Result<()> {
     let lines = report::own_lines(ended.stderr.head());
     ensure!(
         lines.len() == 1 && lines[0].contains(&format!(": starting {launcher} -n 2 ")),
@@ -32,7 +32,7 @@ fn says(ended: &Outcome, launcher: &str) -> Result<()> {
 fn ranks_find_each_other() -> Result<()> {
     for mpi in [OPEN_MPI, MPICH] {
         let ended = mpi.as_natively(By::Yod, "well")?;
-        says(&ended, mpi.launcher)?;
+        names_launcher(&ended, mpi.launcher)?;
         ensure!(ended.stderr.text().lines().count() == 1);
     }
     Ok(())
@@ -41,7 +41,7 @@ fn ranks_find_each_other() -> Result<()> {
 #[test]
 fn jobs_end_as_natively() -> Result<()> {
     for mpi in [OPEN_MPI, MPICH] {
-        says(&mpi.as_natively(By::Yod, "crash")?, mpi.launcher)?;
+        names_launcher(&mpi.as_natively(By::Yod, "crash")?, mpi.launcher)?;
     }
     Ok(())
 }
@@ -234,12 +234,12 @@ fn launchers_may_have_common_names() -> Result<()> {
     let path = format!("{}:/nonexistent", directory.job.directory().display());
     let run = MPICH.run(&job, By::Yod, &["--dry-run"], &program, "well");
     let ended = job.start(run.env(&[("PATH", path)]))?.finish(HANG)?;
-    says(&ended, &directory.file("mpirun").to_string_lossy())
+    names_launcher(&ended, &directory.file("mpirun").to_string_lossy())
 }
 
 /// Each rank would have been the only one.
 #[test]
-fn a_launcher_that_tells_nothing_is_found_out() -> Result<()> {
+fn a_launcher_without_variables_is_found_out() -> Result<()> {
     let directory = Directory::new()?;
     let source = tree::root().join("tests/launchers/forgetful.c");
     let mut compile = Command::new("gcc");

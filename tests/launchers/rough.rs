@@ -133,7 +133,7 @@ fn ranks_that_are_killed_in_collectives_end_the_job_as_natively() -> Result<()> 
 
 /// Some other yod ended first, and the launcher dropped what the one that was to tell of it wrote: of two in three jobs under hydra.
 #[test]
-fn the_end_of_a_node_is_told_under_launchers() -> Result<()> {
+fn the_end_of_a_node_is_reported_under_launchers() -> Result<()> {
     for mpi in [OPEN_MPI, MPICH] {
         let job = Job::new(2)?;
         let started = mpi.endless(&job, By::Launcher)?;

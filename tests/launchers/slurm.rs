@@ -33,7 +33,7 @@ impl Cluster {
         };
         let cluster = Cluster { inside, logs };
         let idle = || {
-            let state = cluster.inside.ask(&["sinfo", "-h", "-o", "%T"]);
+            let state = cluster.inside.output_of(&["sinfo", "-h", "-o", "%T"]);
             state.is_ok_and(|state| state == "idle\n")
         };
         wait_long_for(3, "a cluster", idle).with_context(|| cluster.said())?;
@@ -74,23 +74,23 @@ impl Cluster {
         let out = job.directory().join("out");
         let begun = || fs::read_to_string(&out).is_ok_and(|text| text.ends_with('\n'));
         wait_long_for(3, "a running rank", begun).with_context(|| self.said())?;
-        let number = self.inside.ask(&["squeue", "-h", "-o", "%i"])?;
+        let number = self.inside.output_of(&["squeue", "-h", "-o", "%i"])?;
         let words = command
             .iter()
             .map(|word| word.replace("JOB", number.trim()));
         let words: Vec<String> = words.collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        self.inside.ask(&words).map(drop)
+        self.inside.output_of(&words).map(drop)
     }
 
     /// Neither processes are left, nor memory that ranks share, nor nodes.
     fn gone(&self, job: &Job) -> Result<()> {
         gone(job)?;
         let yod = tree::yod();
-        let nodes = self.inside.ask(&[&*yod.to_string_lossy(), "--ps"])?;
+        let nodes = self.inside.output_of(&[&*yod.to_string_lossy(), "--ps"])?;
         ensure!(nodes == "no node of yours is running here\n", "{nodes}");
         // Ended ones may leave theirs natively, too.
-        let left = self.inside.ask(&["ls", "/dev/shm"])?;
+        let left = self.inside.output_of(&["ls", "/dev/shm"])?;
         ensure!(!left.contains("margay"), "left behind: {left}");
         Ok(())
     }
@@ -118,7 +118,7 @@ fn srun_starts_ranks() -> Result<()> {
             let is_it = |line: &str| line.starts_with(wanted);
             ensure!(said.lines().any(is_it), "{pmi}: no {wanted:?}: {said}");
         }
-        let left = cluster.inside.ask(&["ls", "/dev/shm"])?;
+        let left = cluster.inside.output_of(&["ls", "/dev/shm"])?;
         ensure!(left.is_empty(), "{pmi}: left behind: {left}");
     }
     Ok(())
@@ -220,7 +220,7 @@ fn slurm_ends_jobs_as_natively() -> Result<()> {
             cluster.gone(&job).with_context(context)?;
             let said = ended.stderr.text();
             ensure!(
-                ended.status == Some(way.status) && !says_needlessly(&said, way.status),
+                ended.status == Some(way.status) && !has_needless_lines(&said, way.status),
                 "{}: status {:?}: {said}{}",
                 context(),
                 ended.status,
@@ -232,7 +232,7 @@ fn slurm_ends_jobs_as_natively() -> Result<()> {
 }
 
 /// SIGKILL cannot be ignored, and meets a job's processes one after the other: a yod that it finds after the keeper may say so.
-fn says_needlessly(said: &str, status: i32) -> bool {
+fn has_needless_lines(said: &str, status: i32) -> bool {
     let killed = "yod: the node keeper was killed by signal 9 (SIGKILL), and the node with it";
     said.lines()
         .any(|line| line.contains("yod: ") && !(status == 137 && line == killed))

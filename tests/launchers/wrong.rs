@@ -63,7 +63,7 @@ fn all_yods_killed_at_once_leave_nothing() -> Result<()> {
 
 /// QEMU's death is told by one yod. How the keeper ended only its parent can find out.
 #[test]
-fn the_end_of_the_node_is_told() -> Result<()> {
+fn the_end_of_the_node_is_reported() -> Result<()> {
     let job = Job::new(2)?;
     let yods = endless(&job)?;
     ensure!(process::kill(job.process(Role::Qemu)?));
@@ -87,7 +87,7 @@ fn the_end_of_the_node_is_told() -> Result<()> {
 
 /// Launchers end a job when one of its yods ends, and drop what the others still write: so none leaves before one has told.
 #[test]
-fn yods_stay_until_one_has_told_of_the_nodes_end() -> Result<()> {
+fn yods_stay_until_one_has_reported_the_nodes_end() -> Result<()> {
     let job = Job::new(2)?;
     let yods = endless(&job)?;
     let telling = parent(job.process(Role::Keeper)?);
@@ -176,7 +176,7 @@ fn ends_of_ranks_are_their_yods() -> Result<()> {
 }
 
 #[test]
-fn yods_that_differ_are_told_in_what() -> Result<()> {
+fn yods_that_differ_are_named_with_the_difference() -> Result<()> {
     for (option, less, more) in [("-d", "1", "2"), ("--shared-memory", "16M", "32M")] {
         let job = Job::new(2)?;
         let less = job.start(job.yod(0, &[option, less], HELLO, &[]))?;

@@ -3,12 +3,12 @@
 #include <signal.h>
 #include <stdio.h>
 
-static volatile sig_atomic_t told;
+static volatile sig_atomic_t signalled;
 
-static void tell(int signo)
+static void note_signal(int signo)
 {
     (void)signo;
-    told = 1;
+    signalled = 1;
 }
 
 static double compute(double x)
@@ -23,7 +23,7 @@ int main(int argc, char **argv)
     int rank, over = 0;
     long rounds = 0;
     double x = 0;
-    struct sigaction action = {.sa_handler = tell, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_handler = note_signal, .sa_flags = SA_RESTART};
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Barrier(MPI_COMM_WORLD);
@@ -31,7 +31,7 @@ int main(int argc, char **argv)
     fflush(stdout);
     sigaction(SIGUSR1, &action, NULL);
     for (; !over; rounds++) {
-        int mine = told;
+        int mine = signalled;
         x = compute(x);
         MPI_Barrier(MPI_COMM_WORLD);
         MPI_Allreduce(&mine, &over, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);

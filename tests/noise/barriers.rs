@@ -81,11 +81,11 @@ fn ranks_of_an_mpi_that_meet_are_left_alone() -> Result<()> {
 
 /// Counters of both cores after a while in which nothing entered the kernel on either.
 fn quiet_for_a_while(node: &Node) -> Result<[CpuStats; RANKS]> {
-    let look = || -> Result<_> { Ok([node.counters(0)?, node.counters(1)?]) };
+    let sample = || -> Result<_> { Ok([node.counters(0)?, node.counters(1)?]) };
     let seen_for = |time| -> Result<_> {
-        let before = look()?;
+        let before = sample()?;
         std::thread::sleep(time);
-        let after = look()?;
+        let after = sample()?;
         let seen = [0, 1].map(|core| disturbances(&before[core], &after[core]));
         Ok((seen, after))
     };

@@ -135,15 +135,15 @@ fn spread(values: &[f64]) -> f64 {
 fn a_rank_does_not_notice_another() -> Result<()> {
     let scratch = Scratch::new()?;
     let pair = Pair::start(&scratch)?;
-    let before = pair.look()?;
+    let before = pair.sample()?;
     pair.disturb_the_busy_one()?;
-    let busy = pair.look()?;
+    let busy = pair.sample()?;
     busy.shows_progress_since(&before)?;
     pair.wait_for_the_busy_ones_end()?;
     std::thread::sleep(SETTLED);
-    let after = pair.look()?;
-    for look in [&busy, &after] {
-        look.quiet_since(&before)?;
+    let after = pair.sample()?;
+    for sample in [&busy, &after] {
+        sample.quiet_since(&before)?;
     }
     // It has made no call since, and the kernel has not run: still it can be ended.
     let outcome = pair.interrupt()?;
@@ -169,17 +169,17 @@ fn the_core_of_a_rank_executes_nothing_but_the_rank() -> Result<()> {
     let scratch = Scratch::new()?;
     let watched = Watched::new(scratch.path());
     let pair = Pair::start_watched(&scratch, Some(watched))?;
-    let before = pair.look()?;
+    let before = pair.sample()?;
     pair.disturb_the_busy_one()?;
-    let busy = pair.look()?;
+    let busy = pair.sample()?;
     busy.shows_progress_since(&before)?;
     busy.watched_quiet_since(&before)?;
     pair.wait_for_the_busy_ones_end()?;
     std::thread::sleep(SETTLED);
-    pair.look()?.watched_quiet_since(&before)?;
+    pair.sample()?.watched_quiet_since(&before)?;
     // A control: what does disturb it is seen.
     send(pair.pid(0)?, Signal::USR1);
-    let seen = wait_until(|| Ok(pair.look()?.watched_quiet_since(&before).is_err()))?;
+    let seen = wait_until(|| Ok(pair.sample()?.watched_quiet_since(&before).is_err()))?;
     ensure!(seen, "the plugin does not see a signal to rank 0");
     pair.interrupt().map(|_| ())
 }
@@ -188,9 +188,9 @@ fn the_core_of_a_rank_executes_nothing_but_the_rank() -> Result<()> {
 fn a_signal_is_noticed() -> Result<()> {
     let scratch = Scratch::new()?;
     let pair = Pair::start(&scratch)?;
-    let before = pair.look()?;
+    let before = pair.sample()?;
     send(pair.pid(0)?, Signal::USR1);
-    let noticed = wait_until(|| Ok(pair.look()?.quiet_since(&before).is_err()))?;
+    let noticed = wait_until(|| Ok(pair.sample()?.quiet_since(&before).is_err()))?;
     ensure!(noticed, "a signal to rank 0 counts as quiet");
     pair.interrupt().map(|_| ())
 }

@@ -39,7 +39,7 @@ impl Drop for Pair<'_> {
 }
 
 /// What had been counted on the core of each rank.
-pub struct Look {
+pub struct Sample {
     /// By the kernel, of rank 0.
     pub quiet: CpuStats,
     /// By the kernel, of rank 1.
@@ -86,20 +86,20 @@ impl<'a> Pair<'a> {
         ensure!(begun, "the ranks did not begin");
         // What is still under way when they begin, as a late doorbell on a host that is busy, is not what is looked for.
         let settled = wait_until(|| {
-            let before = self.look()?;
+            let before = self.sample()?;
             std::thread::sleep(SETTLED);
-            Ok(self.look()?.quiet_since(&before).is_ok())
+            Ok(self.sample()?.quiet_since(&before).is_ok())
         })?;
         ensure!(settled, "the core of rank 0 does not become quiet");
         Ok(())
     }
 
     /// Now.
-    pub fn look(&self) -> Result<Look> {
+    pub fn sample(&self) -> Result<Sample> {
         let [quiet, busy] = self.cores()?;
         let seen =
             |watched: &Watched| -> Result<_> { Ok([watched.cpu(quiet)?, watched.cpu(busy)?]) };
-        Ok(Look {
+        Ok(Sample {
             quiet: self.node.counters(quiet)?,
             busy: self.node.counters(busy)?,
             watched: self.watched.as_ref().map(seen).transpose()?,
@@ -117,14 +117,14 @@ impl<'a> Pair<'a> {
 
     /// Signals while it works, until all that is to disturb has happened; looks go on all the time, as yod's own would.
     pub fn disturb_the_busy_one(&self) -> Result<()> {
-        let (pid, before) = (self.pid(1)?, self.look()?);
+        let (pid, before) = (self.pid(1)?, self.sample()?);
         let end = Instant::now() + 2 * SETTLED;
         wait_until(|| {
             send(pid, Signal::USR1);
-            let shows_progress = self.look()?.shows_progress_since(&before).is_ok();
+            let shows_progress = self.sample()?.shows_progress_since(&before).is_ok();
             Ok(shows_progress && Instant::now() >= end)
         })?;
-        self.look()?.shows_progress_since(&before)
+        self.sample()?.shows_progress_since(&before)
     }
 
     /// It must have gone well.
@@ -149,9 +149,9 @@ pub fn group(started: &Started<'_>) -> Result<Pid> {
     Pid::from_raw(started.pid().try_into()?).context("no process has number 0")
 }
 
-impl Look {
+impl Sample {
     /// Nothing entered the kernel on the core of rank 0, says the kernel.
-    pub fn quiet_since(&self, before: &Look) -> Result<()> {
+    pub fn quiet_since(&self, before: &Sample) -> Result<()> {
         let [entries, interrupts] = disturbances(&before.quiet, &self.quiet);
         ensure!(
             entries == 0 && interrupts == 0,
@@ -162,7 +162,7 @@ impl Look {
 
     /// The core of rank 0 executed instructions of rank 0 and no others, says the plugin: only the kernel could have gone over to
     /// others. Meanwhile the kernel was at work on the core of rank 1.
-    pub fn watched_quiet_since(&self, before: &Look) -> Result<()> {
+    pub fn watched_quiet_since(&self, before: &Sample) -> Result<()> {
         let both = self.watched.zip(before.watched);
         let ([quiet, busy], [quiet_before, busy_before]) = both.context("nobody watched")?;
         let (own, others) = (
@@ -183,7 +183,7 @@ impl Look {
     }
 
     /// All that was to disturb did happen.
-    pub fn shows_progress_since(&self, before: &Look) -> Result<()> {
+    pub fn shows_progress_since(&self, before: &Sample) -> Result<()> {
         let done = |name| calls(&self.busy, name) - calls(&before.busy, name);
         for name in ["mmap", "munmap", "brk", "write", "unlink", "rt_sigreturn"] {
             ensure!(done(name) > 0, "no {name} on the core of rank 1 meanwhile");

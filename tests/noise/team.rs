@@ -31,7 +31,7 @@ fn two_threads_with_fixed_time_quanta_are_left_alone() -> Result<()> {
 }
 
 #[test]
-fn two_threads_that_look_for_detours_are_left_alone() -> Result<()> {
+fn two_threads_that_count_detours_are_left_alone() -> Result<()> {
     left_alone("omp_selfish", &[ENDLESS])
 }
 
@@ -71,10 +71,10 @@ struct While([CpuStats; CORES], [CpuStats; CORES]);
 
 impl While {
     fn of(node: &Node, time: Duration) -> Result<While> {
-        let look = || -> Result<_> { Ok([node.counters(0)?, node.counters(1)?]) };
-        let before = look()?;
+        let sample = || -> Result<_> { Ok([node.counters(0)?, node.counters(1)?]) };
+        let before = sample()?;
         std::thread::sleep(time);
-        Ok(While(before, look()?))
+        Ok(While(before, sample()?))
     }
 
     /// Entries and interrupts of each core.

@@ -133,7 +133,7 @@ impl Source {
     }
 
     /// What a comment above or in the head of the loop says behind `mark`; the loop may be a part of what stands there.
-    fn says(&self, found: &Loop, mark: &str) -> Option<&str> {
+    fn comment(&self, found: &Loop, mark: &str) -> Option<&str> {
         let lines: Vec<&str> = self.text.lines().map(str::trim).collect();
         let (above, rest) = lines.split_at(self.line(found.start));
         let inside = &rest[..self.line(found.body) - above.len()];
@@ -208,11 +208,11 @@ fn wrong(all: &[Source], source: &Source, found: &Loop) -> Option<String> {
         .lines()
         .take_while(|line| line.starts_with("//!"));
     let mut of_all = of_all.filter_map(|line| line.strip_prefix("//! BOUND:"));
-    let bound = source.says(found, "BOUND:");
+    let bound = source.comment(found, "BOUND:");
     if let Some(why) = bound.or_else(|| of_all.next().map(str::trim)) {
         return why.is_empty().then(|| "BOUND says nothing".to_owned());
     }
-    let Some(function) = source.says(found, "POINT:") else {
+    let Some(function) = source.comment(found, "POINT:") else {
         return Some("no preemption point".to_owned());
     };
     let (module, name) = function.rsplit_once("::").unwrap_or(("", function));

@@ -67,7 +67,7 @@ fn modules(sources: &Path) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_folder_says_what_it_is_for() {
+fn every_folder_has_a_description() {
     for folder in FOLDERS.iter().chain(CRATES) {
         assert!(!readme(folder).is_empty());
     }

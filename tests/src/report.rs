@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_are_told_from_the_programs_lines() {
+    fn reports_are_distinguished_from_the_programs_lines() {
         let text =
             b"  mine\nyod: ./a: segmentation fault\n  rip 0\n    more\nmine again\n  indented\n";
         assert_eq!(without_own_lines(text), b"  mine\nmine again\n  indented\n");

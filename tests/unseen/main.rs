@@ -111,7 +111,7 @@ fn interrupts_come_in(options: &[&str], call: &[&str]) -> Result<()> {
 
 /// A timer of a microsecond whose signal waits, or is ignored, interrupted its core at each expiration, whatever ran there.
 #[test]
-fn what_sends_nothing_interrupts_nobody() -> Result<()> {
+fn what_sends_nothing_interrupts_no_core() -> Result<()> {
     let (_, stats) = run(&["-m", PARTITION.0], true, "events", &["untaken", "10"])?;
     let ticks = stats.number("/total/timer_interrupts")?;
     // One before the signal waits, one when it was taken, one when it is ignored.

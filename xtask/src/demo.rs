@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_rank_says_it_shorter() {
+    fn the_second_ranks_text_is_shorter() {
         let output = "[0] a\n[1] a\n[1] end of 1\n[0] end\n[0] \n";
         assert_eq!(readable(output), "[0] a\n[0] end\n[0] \n[1] ... end of 1\n");
     }

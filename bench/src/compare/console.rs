@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn output_and_events_are_told_apart() {
+    fn output_and_events_are_distinguished() {
         let text = "boot noise\r\n\r\n@compare begin\r\na 1\r\nno end@compare event page_faults 12\r\n\
                     @compare event timer_interrupts 3 4\r\n@compare end status 0\r\n[1.0] reboot\r\n";
         let output = parse(text).expect("it ended well");

@@ -195,7 +195,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_told_once_and_loses_nothing_of_this_run() {
+    fn a_full_disk_is_reported_once_and_loses_nothing_of_this_run() {
         let full = OpenOptions::new().write(true).open("/dev/full");
         let journal = Journal {
             path: "/dev/full".into(),

@@ -74,13 +74,13 @@ impl Machine {
 
     /// The options that say what the machine is, for people.
     pub fn describe(&self) -> String {
-        let told = [
+        let options = [
             "-accel ", "-cpu ", "-icount ", "-smp ", "-m ", "-M ", "-bios ",
         ];
         let shown: Vec<&str> = self
             .options
             .iter()
-            .filter(|option| told.iter().any(|told| option.starts_with(told)))
+            .filter(|option| options.iter().any(|kept| option.starts_with(kept)))
             .map(String::as_str)
             .collect();
         shown.join(" ")

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_told_per_core() {
+    fn events_are_listed_per_core() {
         let runs = samples(&[&[1.0, 10.0], &[3.0, 20.0], &[2.0, 90.0]]);
         let seen = found(&row(Take::Sum, Unit::Count), &runs).expect("a cell");
         assert_eq!((seen.value, seen.per_core), (23.0, Some(vec![2.0, 20.0])));

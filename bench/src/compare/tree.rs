@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told_with_its_package() {
+    fn what_is_missing_is_named_with_its_package() {
         let error = gathered(Path::new("/no/such/file"), &[]).expect_err("missing");
         assert_eq!(
             error.to_string(),

@@ -238,10 +238,10 @@ mod tests {
             ("b\t1\texact\t\nb\t1\texact\t", "twice"),
         ] {
             let error = Baseline::parse(&format!("#\n{line}\n")).expect_err(line);
-            let told = format!("{error:#}");
+            let line = format!("{error:#}");
             assert!(
-                told.contains(complaint) && told.starts_with("line "),
-                "{told}"
+                line.contains(complaint) && line.starts_with("line "),
+                "{line}"
             );
         }
     }

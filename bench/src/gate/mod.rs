@@ -59,7 +59,7 @@ pub fn compare(baseline: &Baseline, measured: &Measured) -> Comparison {
     for count in counts {
         let Some(row) = baseline.row(&count.name) else {
             found.failed += 1;
-            found.tell(&count.name, "-", count.value, "not in the baseline");
+            found.note(&count.name, "-", count.value, "not in the baseline");
             continue;
         };
         let verdict = row.within.judge(row.value, count.value);
@@ -70,14 +70,14 @@ pub fn compare(baseline: &Baseline, measured: &Measured) -> Comparison {
         };
         found.failed += 1;
         let change = format!("{word}, {}", change(row.value, count.value));
-        found.tell(&count.name, row.value, count.value, &change);
+        found.note(&count.name, row.value, count.value, &change);
     }
     for row in baseline.rows() {
         if measured.skips(&row.name) {
             found.skipped.push(row.name.clone());
         } else if !counts.iter().any(|count| count.name == row.name) {
             found.failed += 1;
-            found.tell(&row.name, row.value, "-", "not measured any more");
+            found.note(&row.name, row.value, "-", "not measured any more");
         }
     }
     found
@@ -90,7 +90,7 @@ impl Measured {
 }
 
 impl Comparison {
-    fn tell(
+    fn note(
         &mut self,
         name: &str,
         was: impl std::fmt::Display,

@@ -38,8 +38,8 @@ impl Bells {
     /// open file, and QEMU takes O_NONBLOCK off a descriptor that it receives (io/channel-socket.c) until it knows what it is
     /// for (hw/misc/ivshmem.c).
     pub fn clear(&self, number: usize) {
-        let rung = |bell: &&OwnedFd| ready::within(Duration::ZERO, bell, PollFlags::IN);
-        if let Some(bell) = self.host.get(number).filter(rung) {
+        let is_signalled = |bell: &&OwnedFd| ready::within(Duration::ZERO, bell, PollFlags::IN);
+        if let Some(bell) = self.host.get(number).filter(is_signalled) {
             let _ = rustix::io::read(bell, &mut [0u8; 8]);
         }
     }
@@ -57,14 +57,14 @@ mod tests {
     fn no_ring_is_not_waited_for() {
         let bells = Bells::new(1, 1).expect("doorbells");
         let bell = bells.host[0].try_clone().expect("a descriptor");
-        let rung = || ready::within(Duration::ZERO, &bell, PollFlags::IN);
+        let is_signalled = || ready::within(Duration::ZERO, &bell, PollFlags::IN);
         fcntl_setfl(&bell, OFlags::empty()).expect("a descriptor");
         rustix::io::write(&bell, &1u64.to_ne_bytes()).expect("room");
-        assert!(rung());
+        assert!(is_signalled());
         hang::not(move || {
             bells.clear(0);
             bells.clear(0);
         });
-        assert!(!rung());
+        assert!(!is_signalled());
     }
 }

@@ -60,7 +60,7 @@ pub enum Message {
         /// What.
         event: Event,
         /// Of all yods this one reports to the user.
-        speaks: bool,
+        reports: bool,
     },
     /// Keeper, to a yod that leaves: others stay, so do I.
     Staying,
@@ -255,7 +255,7 @@ mod tests {
         };
         let event = Message::Event {
             event: Event::Ended(ended),
-            speaks: true,
+            reports: true,
         };
         send(a.as_fd(), &event, &[]).expect("sent");
         assert!(receive(&b, true).is_ok());
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_is_told_from_nothing_yet() {
+    fn an_end_is_distinguished_from_nothing_yet() {
         let (a, b) = pair();
         assert_eq!(
             receive(&b, false).expect_err("nothing").kind(),

@@ -131,8 +131,8 @@ impl Keeper {
             } => (plan, ram, keeper, descriptors),
             Message::Event {
                 event: Event::Ended(ended),
-                speaks,
-            } => return Err(NoNode::Ended(ended, speaks)),
+                reports,
+            } => return Err(NoNode::Ended(ended, reports)),
             Message::Dismissed { status } => return Err(NoNode::Dismissed(status)),
             Message::Taken => return Err(NoNode::Taken),
             _ => return Err(NoNode::Io(io::ErrorKind::InvalidData.into())),
@@ -155,7 +155,7 @@ impl Keeper {
     #[must_use]
     pub fn next_event(&self) -> Option<(Event, bool)> {
         match receive(&self.socket, false) {
-            Ok((Message::Event { event, speaks }, _)) => Some((event, speaks)),
+            Ok((Message::Event { event, reports }, _)) => Some((event, reports)),
             Ok(_) => None,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
             Err(_) => Some((Event::KeeperGone, true)),

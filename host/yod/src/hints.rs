@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_is_asked_for_once() {
+    fn a_child_is_requested_once() {
         let lines = texts(|refusals| note(refusals, &["clone", "clone3"]));
         assert_eq!(lines.len(), 1);
         assert!(lines[0].starts_with("a child process (clone), refused: it would share"));

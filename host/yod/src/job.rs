@@ -17,7 +17,7 @@ use crate::hints;
 use crate::klog::KernelLog;
 use crate::loss::{Context, Loss};
 use crate::notice;
-use crate::party::{self, Party, Patience};
+use crate::party::{self, Party, WaitLimits};
 use crate::place::Place;
 use crate::quantity;
 use crate::ranks::{Job, Ranks};
@@ -44,14 +44,14 @@ pub fn run(cli: &Cli, first: Sample, inherited: proxy::Inherited) -> Result<u8, 
     let boot_limit = boot_limit()?;
     let (signals, mask) =
         Signals::new(&TAKEN).map_err(|error| Failure::os("take signals", error))?;
-    let patience = Patience {
+    let limits = WaitLimits {
         signals: &signals,
         began,
         boot_limit,
         timeout: cli.timeout,
     };
     let own = Setup::new(cli, &place, first);
-    let party = Party::meet(cli, &place, &patience, own.as_ref().err())?;
+    let party = Party::meet(cli, &place, &limits, own.as_ref().err())?;
     let setup = setup::planned(own, cli, &place, party.host(), first);
     let prepared = setup.and_then(|setup| Prepared::new(cli, &place, setup));
     let (prepared, party) = match prepared {
@@ -71,13 +71,13 @@ pub fn run(cli: &Cli, first: Sample, inherited: proxy::Inherited) -> Result<u8, 
         stats,
         mut streams,
     } = prepared;
-    let mut keeper = party.keeper(&setup.launch, setup.plan, &place, patience.due())?;
+    let mut keeper = party.keeper(&setup.launch, setup.plan, &place, limits.due())?;
     let mut with = With {
         cli,
         setup: &setup,
         place: &place,
         keeper: &mut keeper,
-        patience,
+        limits,
         report: &|node| {
             let to = stats.as_ref()?;
             to.report(&Stats::collect(&node.plan, &node.comm, began.elapsed()))
@@ -138,7 +138,7 @@ struct With<'a> {
     setup: &'a Setup,
     place: &'a Place,
     keeper: &'a mut Keeper,
-    patience: Patience<'a>,
+    limits: WaitLimits<'a>,
     /// Makes the report of --stats; gives what of it stderr is to show.
     report: &'a dyn Fn(&Node) -> Option<String>,
 }
@@ -178,9 +178,9 @@ impl With<'_> {
             node: &node,
             keeper: self.keeper,
             ranks,
-            signals: self.patience.signals,
+            signals: self.limits.signals,
             streams,
-            boot_limit: self.patience.boot_limit,
+            boot_limit: self.limits.boot_limit,
             timeout: cli.timeout,
             context,
             reports_all: cli.stats.is_some() && place.is_shared() && place.has_first(),
@@ -200,20 +200,22 @@ impl With<'_> {
     fn node(&mut self, context: &Context<'_>) -> Result<Node, Failure> {
         // Another yod that starts the node waits for those that are missing, and says which.
         let is_others = self.setup.plan.is_none();
-        let patience = Patience {
+        let limits = WaitLimits {
             began: Instant::now(),
-            boot_limit: self.patience.boot_limit * if is_others { 2 } else { 1 },
-            ..self.patience
+            boot_limit: self.limits.boot_limit * if is_others { 2 } else { 1 },
+            ..self.limits
         };
-        let (place, boot_limit) = (self.place, patience.boot_limit);
+        let (place, boot_limit) = (self.place, limits.boot_limit);
         let mut given_up = None;
         let node = self.keeper.node(|socket| {
-            given_up = patience.wait(&[socket], place).err();
+            given_up = limits.wait(&[socket], place).err();
             given_up.is_none()
         });
         let pid = self.keeper.pid();
         node.map_err(|none| match none {
-            NoNode::Ended(ended, speaks) => Loss::Node(ended).told(context, false, speaks),
+            NoNode::Ended(ended, reports) => {
+                Loss::Node(ended).explain_or_status(context, false, reports)
+            }
             NoNode::Dismissed(status) => Failure::said(status),
             NoNode::Taken => party::taken(place),
             NoNode::Io(error) if error.kind() == ErrorKind::UnexpectedEof => match pid {

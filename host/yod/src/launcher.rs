@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn launchers_are_told_by_their_variables() {
+    fn launchers_are_recognised_by_their_variables() {
         let open_mpi = [
             ("OMPI_COMM_WORLD_LOCAL_RANK", "1"),
             ("OMPI_COMM_WORLD_LOCAL_SIZE", "2"),

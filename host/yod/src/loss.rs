@@ -41,9 +41,9 @@ pub enum Loss {
 
 impl Loss {
     /// The same where one yod of several says it: the others end with its status and no line.
-    pub fn told(self, context: &Context<'_>, up: bool, speaks: bool) -> Failure {
+    pub fn explain_or_status(self, context: &Context<'_>, up: bool, reports: bool) -> Failure {
         match &self {
-            _ if speaks => self.explain(context, up),
+            _ if reports => self.explain(context, up),
             // Its panic report would be printed.
             Loss::Node(ended) if PanicReport::find(&ended.log).is_some() => {
                 Failure::said(status::SOFTWARE)

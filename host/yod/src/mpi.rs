@@ -23,7 +23,7 @@ pub struct Mpi {
     /// Names that it has elsewhere.
     pub others: &'static [&'static str],
     /// What the first line of its launcher's `--version` has in it.
-    pub says: &'static [&'static str],
+    pub version_words: &'static [&'static str],
     /// Debian's package of the launcher.
     pub package: &'static str,
     /// Options of the launcher that give ranks what `yod -n` gives them, all cores to choose from; and processes that ranks spawn, which
@@ -40,7 +40,7 @@ const OPEN_MPI: Mpi = Mpi {
     debians: &["mpirun.openmpi"],
     others: &["mpirun", "mpiexec"],
     // orterun goes by the name of its file: only as mpirun is it Open MPI's.
-    says: &["(Open MPI)", "(OpenRTE)"],
+    version_words: &["(Open MPI)", "(OpenRTE)"],
     package: "openmpi-bin",
     options: &["--bind-to", "none", "-x", "PMIX_MCA_gds=hash"],
     oversubscribe: Some("--oversubscribe"),
@@ -50,7 +50,7 @@ const MPICH: Mpi = Mpi {
     name: "MPICH",
     debians: &["mpiexec.hydra", "mpiexec.mpich"],
     others: &["mpiexec.hydra", "mpiexec", "mpirun"],
-    says: &["HYDRA"],
+    version_words: &["HYDRA"],
     package: "mpich",
     options: &[],
     oversubscribe: None,
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mpis_are_told_by_their_libraries() {
+    fn mpis_are_recognised_by_their_libraries() {
         let named = |name| of_library(name).map(|mpi| mpi.name);
         for open_mpi in [
             "libmpi.so.40",

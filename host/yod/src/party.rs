@@ -24,13 +24,13 @@ use crate::supervise::FATAL;
 use crate::verdict::ranks_text;
 
 /// How often time limits are looked at until there is a node.
-const LOOK: Timespec = Timespec {
+const POLL_PERIOD: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 50_000_000,
 };
 
 /// Waiting for others, with signals and time limits in view.
-pub struct Patience<'a> {
+pub struct WaitLimits<'a> {
     pub signals: &'a Signals,
     pub began: Instant,
     /// For the node to come up.
@@ -39,7 +39,7 @@ pub struct Patience<'a> {
     pub timeout: Option<Duration>,
 }
 
-impl Patience<'_> {
+impl WaitLimits<'_> {
     /// When the time limit of the job ends this waiting.
     pub fn due(&self) -> Option<Instant> {
         self.timeout.map(|timeout| self.began + timeout)
@@ -69,7 +69,7 @@ impl Patience<'_> {
         let all = fds.iter().chain([&signals]);
         let mut all: Vec<PollFd<'_>> = all.map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
         // However it ends, the caller looks at everything.
-        let _ = poll(&mut all, Some(&LOOK));
+        let _ = poll(&mut all, Some(&POLL_PERIOD));
         Ok(())
     }
 }
@@ -90,7 +90,7 @@ impl Party {
     pub fn meet(
         cli: &Cli,
         place: &Place,
-        patience: &Patience<'_>,
+        limits: &WaitLimits<'_>,
         unfit: Option<&Failure>,
     ) -> Result<Party, Failure> {
         let me = member(cli, place, unfit);
@@ -99,7 +99,7 @@ impl Party {
             return Ok(Party::First { me, guests });
         };
         let mut given_up = None;
-        let mut wait = |fds: &[BorrowedFd<'_>]| match patience.wait(fds, place) {
+        let mut wait = |fds: &[BorrowedFd<'_>]| match limits.wait(fds, place) {
             Ok(()) => true,
             Err(failure) => {
                 given_up = Some(failure);
@@ -116,7 +116,7 @@ impl Party {
             },
             Err(NoMeeting { why, waiting }) => {
                 let failure = given_up.filter(|failure| !failure.line.is_empty());
-                let failure = failure.unwrap_or_else(|| explain(why, place, patience.boot_limit));
+                let failure = failure.unwrap_or_else(|| explain(why, place, limits.boot_limit));
                 let failure = say(failure);
                 rendezvous::dismiss(&waiting, failure.status);
                 Err(failure)
@@ -304,7 +304,7 @@ mod tests {
 
     /// Only one that comes later is heard by this way: which one that is, no test of whole jobs can choose.
     #[test]
-    fn one_that_cannot_run_its_rank_says_why() {
+    fn one_that_cannot_run_its_rank_gives_the_reason() {
         let cli = Cli::parse_from(["yod", "./a.out"]);
         let place = Place {
             ranks: 1..2,

@@ -137,7 +137,7 @@ fn usable(file: &Path, mpi: &Mpi) -> Option<Result<(), String>> {
         "a script, which only you can start".into()
     } else {
         let said = version(file);
-        if mpi.says.iter().any(|name| said.contains(name)) {
+        if mpi.version_words.iter().any(|name| said.contains(name)) {
             return Some(Ok(()));
         }
         format!("its version is no {}'s", mpi.name)

@@ -34,7 +34,7 @@ use crate::loss::{self, Loss};
 use crate::ranks::Ranks;
 use crate::streams::Streams;
 use crate::verdict::{How, Verdict};
-use progress::{Asked, State};
+use progress::{EndRequest, State};
 
 /// Signals that yod takes from a descriptor.
 pub const TAKEN: [i32; 9] = [
@@ -53,8 +53,8 @@ pub const FATAL: [i32; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SI
 /// How often trace rings are emptied: a ring of 256 records then holds 256,000 calls per second.
 const TRACE_PERIOD: Duration = Duration::from_millis(1);
 /// How often ranks that were told to end are looked at, and for how long a rank that stops meanwhile is continued.
-const ASKED_PERIOD: Duration = Duration::from_millis(250);
-const ASKED_FOR: Duration = Duration::from_secs(10);
+const END_PERIOD: Duration = Duration::from_millis(250);
+const END_REQUEST_LIMIT: Duration = Duration::from_secs(10);
 /// A node that takes no signal for so long does not run; a proxy that outlives its rank for so long cannot end.
 const STUCK: Duration = Duration::from_secs(5);
 /// Output of ranks that were ended is given up when its destination takes nothing for so long.
@@ -109,12 +109,12 @@ impl Supervisor<'_> {
             if std::mem::take(&mut child_changed) {
                 self.reap(&mut state);
             }
-            while let Some((event, speaks)) = self.node_event(&state) {
-                self.take_event(&mut state, event, speaks);
+            while let Some((event, reports)) = self.node_event(&state) {
+                self.take_event(&mut state, event, reports);
             }
             self.streams.advance(&self.node.comm);
             self.check_time(&mut state);
-            self.check_asked(&mut state);
+            self.check_end_request(&mut state);
             self.stop_with_ranks(&mut state);
         }
         match state.failure.or_else(|| self.streams.failure()) {
@@ -151,8 +151,10 @@ impl Supervisor<'_> {
         if state.written.is_none_or(|(before, _)| before != written) {
             state.written = Some((written, Instant::now()));
         }
-        if let Some(asked) = state.asked.as_ref().filter(|_| state.unread()) {
-            state.failure.get_or_insert(loss::by_signal(asked.signo));
+        if let Some(end_request) = state.end_request.as_ref().filter(|_| state.unread()) {
+            state
+                .failure
+                .get_or_insert(loss::by_signal(end_request.signo));
         }
         state.abandoned || state.failure.is_some() && state.unread()
     }
@@ -173,7 +175,7 @@ impl Supervisor<'_> {
         let wait = [
             due.map(|due| due.saturating_duration_since(Instant::now())),
             self.streams.traces().then_some(TRACE_PERIOD),
-            state.is_ending().then_some(ASKED_PERIOD),
+            state.is_ending().then_some(END_PERIOD),
         ];
         let wait = wait.into_iter().flatten().min().map(|t| Timespec {
             tv_sec: t.as_secs() as i64,
@@ -214,7 +216,7 @@ impl Supervisor<'_> {
             signo => {
                 if fatal {
                     let (at, stuck) = (Instant::now(), None);
-                    state.asked = Some(Asked { signo, at, stuck });
+                    state.end_request = Some(EndRequest { signo, at, stuck });
                     // A rank may answer by stopping its process group.
                     self.set_guard(state);
                 }
@@ -242,21 +244,21 @@ impl Supervisor<'_> {
     }
 
     /// Sees to it that ranks which were told to end can do so.
-    fn check_asked(&mut self, state: &mut State) {
-        let Some(asked) = &mut state.asked else {
+    fn check_end_request(&mut self, state: &mut State) {
+        let Some(end_request) = &mut state.end_request else {
             return;
         };
         self.ranks.continue_stopped();
-        let (now, signo) = (Instant::now(), asked.signo);
-        if now >= asked.at + UNREAD {
+        let (now, signo) = (Instant::now(), end_request.signo);
+        if now >= end_request.at + UNREAD {
             self.streams.give_up_trace();
         }
         if !self.ranks.alive().iter().any(|&rank| self.is_stuck(rank)) {
-            asked.stuck = None;
-            if now >= asked.at + ASKED_FOR && !self.ranks.all_ended() {
-                state.asked = None;
+            end_request.stuck = None;
+            if now >= end_request.at + END_REQUEST_LIMIT && !self.ranks.all_ended() {
+                state.end_request = None;
             }
-        } else if now >= *asked.stuck.get_or_insert(now) + STUCK {
+        } else if now >= *end_request.stuck.get_or_insert(now) + STUCK {
             self.end_ranks(state, loss::by_signal(signo));
         }
     }
@@ -286,7 +288,7 @@ impl Supervisor<'_> {
         }
     }
 
-    fn take_event(&mut self, state: &mut State, event: Event, speaks: bool) {
+    fn take_event(&mut self, state: &mut State, event: Event, reports: bool) {
         let loss = match event {
             Event::Log(text) => {
                 self.streams.log(&text);
@@ -319,7 +321,7 @@ impl Supervisor<'_> {
             state.up = true;
             return;
         }
-        let failure = loss.told(&self.context, state.up, speaks);
+        let failure = loss.explain_or_status(&self.context, state.up, reports);
         self.end_ranks(state, failure);
     }
 

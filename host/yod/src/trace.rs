@@ -29,9 +29,9 @@ use crate::sink::Sink;
 use line::{EXIT, Line, Pending, exit_line, is_exit, no_return_line, signal_line, unfinished};
 
 /// How often a pipe is tried that nothing reads yet.
-const READER_LOOK: Duration = Duration::from_millis(10);
+const READER_POLL: Duration = Duration::from_millis(10);
 /// A call that takes longer is shown before it returns, so that one that never does is seen while it hangs.
-const PATIENCE: Duration = Duration::from_millis(500);
+const SHOWN_AFTER: Duration = Duration::from_millis(500);
 
 /// Where the lines go, and what is known of calls that have not returned.
 pub struct Trace {
@@ -125,7 +125,7 @@ impl Trace {
             }
             let last = match ended.filter(|_| ring.is_empty()) {
                 Some(wait_status) => self.last_lines(rank, wait_status),
-                None => self.unfinished_after(rank, PATIENCE),
+                None => self.unfinished_after(rank, SHOWN_AFTER),
             };
             self.write(rank, &last);
         }
@@ -188,10 +188,10 @@ impl Trace {
         lines
     }
 
-    fn unfinished_after(&mut self, rank: usize, patience: Duration) -> Vec<Line> {
+    fn unfinished_after(&mut self, rank: usize, limit: Duration) -> Vec<Line> {
         let pending = self.ranks[rank].pending.values_mut();
         pending
-            .filter(|pending| pending.since.elapsed() >= patience)
+            .filter(|pending| pending.since.elapsed() >= limit)
             .flat_map(|pending| unfinished(Some(pending)))
             .collect()
     }
@@ -295,7 +295,7 @@ pub fn create(path: &Path, timeout: Option<Duration>) -> Result<File, Failure> {
                 ),
             ));
         }
-        std::thread::sleep(READER_LOOK);
+        std::thread::sleep(READER_POLL);
     }
 }
 

@@ -244,7 +244,7 @@ fn a_killed_yod() {
 }
 
 #[test]
-fn a_yod_that_is_told_to_end_while_booting() {
+fn a_yod_that_a_signal_ends_while_booting() {
     kill_one("term-yod", "2", "yod", Signal::TERM).one_line(143, "ended by signal 15 (SIGTERM)");
 }
 

@@ -313,7 +313,7 @@ fn a_keeper_that_is_stopped_while_booting_is_given_up() {
 
 /// The node was lost between a rank's last word and the doorbell after it: the proxy was never told, and yod waited for it.
 #[test]
-fn a_rank_that_ended_with_its_node_is_told() {
+fn a_rank_that_ended_with_its_node_is_reported() {
     let Some((program, mut yod)) = program("last-word") else {
         return;
     };

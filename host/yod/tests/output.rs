@@ -33,7 +33,7 @@ fn unread(dir: &Path) -> (PathBuf, OwnedFd) {
 
 /// yod hung in a write to a trace or to output that nothing read.
 #[test]
-fn a_destination_that_nothing_reads_holds_up_nobody() {
+fn a_destination_that_nothing_reads_delays_no_rank() {
     let Some((program, _)) = program("unread") else {
         return;
     };

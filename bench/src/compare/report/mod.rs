@@ -111,11 +111,11 @@ fn by_column<S: serde::Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     serializer.collect_map(cells.iter().map(|(name, cell)| {
-        let told = match cell {
+        let text = match cell {
             Ok(cell) => json!(cell),
             Err(reason) => json!({ "missing": reason }),
         };
-        (name, told)
+        (name, text)
     }))
 }
 

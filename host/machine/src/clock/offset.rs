@@ -39,7 +39,7 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     #[test]
-    fn an_offset_is_what_all_looks_allow() {
+    fn an_offset_is_what_all_rounds_allow() {
         let mut offset = Offset::default();
         assert_eq!(offset.get(), None);
         offset.guest_first(100, 1000);
@@ -67,7 +67,7 @@ mod tests {
                 host_tsc += seen + pause;
                 quickest = quickest.min(sent + seen);
             }
-            let error = found.get().expect("looks").wrapping_sub(offset) as i64;
+            let error = found.get().expect("rounds").wrapping_sub(offset) as i64;
             prop_assert!(error.unsigned_abs() <= quickest / 2 + 1);
         }
     }

@@ -5,7 +5,7 @@ use crate::sys;
 /// A sample that took longer than this was disturbed, in TSC ticks.
 const CLOSE_TICKS: u64 = 20_000;
 /// Most looks for a sample.
-const LOOKS: usize = 8;
+const ROUNDS: usize = 8;
 
 /// One moment on all clocks of the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,7 +51,7 @@ impl Sample {
     /// The quickest of several looks: whatever comes between two readings makes it longer, and is not taken for a difference
     /// of the clocks.
     fn by(mut read: impl FnMut(Source) -> u64) -> Sample {
-        let mut look = || {
+        let mut round = || {
             let before = read(Source::Tsc);
             let first_ns = read(Source::Monotonic);
             let real_ns = read(Source::Realtime);
@@ -66,12 +66,12 @@ impl Sample {
             };
             (took, sample)
         };
-        let mut best = look();
-        for _ in 1..LOOKS {
+        let mut best = round();
+        for _ in 1..ROUNDS {
             if best.0 < CLOSE_TICKS / 10 {
                 break;
             }
-            let other = look();
+            let other = round();
             if other.0 < best.0 {
                 best = other;
             }
@@ -107,8 +107,8 @@ mod tests {
     proptest! {
         /// REALTIME stepped back when the keeper had been interrupted after it had read it.
         #[test]
-        fn a_sample_is_as_good_as_its_quickest_look(
-            pauses in prop::collection::vec(prop_oneof![5u64..20, 1000..SECOND], LOOKS * 5),
+        fn a_sample_is_as_good_as_its_quickest_round(
+            pauses in prop::collection::vec(prop_oneof![5u64..20, 1000..SECOND], ROUNDS * 5),
         ) {
             const AHEAD: u64 = 1 << 60;
             let (mut now_ns, mut reads) = (SECOND, 0);
@@ -121,8 +121,8 @@ mod tests {
                     Source::Realtime => now_ns + AHEAD,
                 }
             });
-            let looks = pauses[..reads].chunks(5).map(|pauses| pauses[1..].iter().sum::<u64>());
-            let quickest = looks.min().expect("looks");
+            let rounds = pauses[..reads].chunks(5).map(|pauses| pauses[1..].iter().sum::<u64>());
+            let quickest = rounds.min().expect("rounds");
             for ns in [sample.tsc / 2, sample.real_ns - AHEAD] {
                 prop_assert!(ns.abs_diff(sample.mono_ns) <= quickest, "{sample:?}");
             }

@@ -25,7 +25,7 @@ pub struct Client {
     /// Place in the kernel log, for those that take it.
     log: Option<Cursor>,
     /// Messages it has been told of, of those in the keeper's list.
-    told: usize,
+    notified: usize,
 }
 
 impl Client {
@@ -43,7 +43,7 @@ impl Client {
             ranks,
             guard: Guard::new(pid, due),
             log: log.then(Cursor::default),
-            told: 0,
+            notified: 0,
         })
     }
 
@@ -69,8 +69,8 @@ impl Client {
     }
 
     /// Continues it if it is stopped and must not be; without a node it must not.
-    pub fn look_after(&mut self, node_ended: bool) {
-        self.guard.look_after(node_ended);
+    pub fn check_guard(&mut self, node_ended: bool) {
+        self.guard.check(node_ended);
     }
 
     /// Hands over the node: RAM, the node's doorbells, the host's.
@@ -89,33 +89,33 @@ impl Client {
             .try_for_each(|some| send(self.socket.as_fd(), &Message::Descriptors, some))
     }
 
-    /// Passes on log and events as far as it takes them. True when it has to be tried again. `speaks`: of
+    /// Passes on log and events as far as it takes them. True when it has to be tried again. `reports`: of
     /// all yods this one reports to the user.
-    pub fn tell(&mut self, log: &Log, events: &[Event], speaks: bool) -> bool {
+    pub fn notify(&mut self, log: &Log, events: &[Event], reports: bool) -> bool {
         while let Some(cursor) = self.log {
             let bytes = log.next(cursor, LOG_BYTES);
             if bytes.is_empty() {
                 break;
             }
             let text = String::from_utf8_lossy(bytes).into_owned();
-            if !self.send(Event::Log(text), speaks) {
+            if !self.send(Event::Log(text), reports) {
                 return true;
             }
             self.log = Some(log.advance(cursor, bytes.len()));
         }
-        while let Some(event) = events.get(self.told) {
-            if !self.send(event.clone(), speaks) {
+        while let Some(event) = events.get(self.notified) {
+            if !self.send(event.clone(), reports) {
                 return true;
             }
-            self.told += 1;
+            self.notified += 1;
         }
         false
     }
 
     /// Passes on an event, if it takes it.
-    pub fn send(&self, event: Event, speaks: bool) -> bool {
+    pub fn send(&self, event: Event, reports: bool) -> bool {
         // One that is gone is noticed when it is read from.
-        send(self.socket.as_fd(), &Message::Event { event, speaks }, &[]).is_ok()
+        send(self.socket.as_fd(), &Message::Event { event, reports }, &[]).is_ok()
     }
 
     /// Lets it go while others stay.

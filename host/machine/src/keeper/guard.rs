@@ -35,7 +35,7 @@ pub struct Guard {
     with_ranks: bool,
     /// It was, at the last look.
     stopped: bool,
-    looked: Instant,
+    checked: Instant,
 }
 
 impl Guard {
@@ -47,7 +47,7 @@ impl Guard {
             due,
             with_ranks: false,
             stopped: false,
-            looked: Instant::now(),
+            checked: Instant::now(),
         }
     }
 
@@ -60,7 +60,7 @@ impl Guard {
     /// When the keeper has to be awake for it. `None`: whenever it is.
     pub fn timeout(&self, node_ended: bool) -> Option<Duration> {
         let next = if self.period(node_ended) == PERIOD {
-            Some(self.looked + PERIOD)
+            Some(self.checked + PERIOD)
         } else {
             self.due
         };
@@ -69,11 +69,11 @@ impl Guard {
 
     /// If it is time for a look, continues the yod if it must not stay stopped: its time is over, the node has ended, or an
     /// urgent signal waits. Its connection is open, so the process id is still its own.
-    pub fn look_after(&mut self, node_ended: bool) {
-        if self.looked.elapsed() < self.period(node_ended) {
+    pub fn check(&mut self, node_ended: bool) {
+        if self.checked.elapsed() < self.period(node_ended) {
             return;
         }
-        self.looked = Instant::now();
+        self.checked = Instant::now();
         let mut bytes = [0; STATUS_BYTES];
         let status = self.status.as_ref();
         let read = status.and_then(|file| file.read_at(&mut bytes, 0).ok());

@@ -86,19 +86,19 @@ impl<I: Instance> Running<I> {
             let _ = client.welcome(&self.plan, &self.memory.ram, &fds);
         }
         while !self.clients.is_empty() {
-            let again = self.tell();
+            let again = self.notify();
             self.wait(again)?;
-            self.look();
+            self.poll_machine();
             self.serve_clients();
         }
         self.machine.end();
         Ok(())
     }
 
-    fn tell(&mut self) -> bool {
+    fn notify(&mut self) -> bool {
         let mut again = false;
         for (i, client) in self.clients.iter_mut().enumerate() {
-            again |= client.tell(&self.log, &self.events, i == 0);
+            again |= client.notify(&self.log, &self.events, i == 0);
         }
         again
     }
@@ -138,7 +138,7 @@ impl<I: Instance> Running<I> {
     }
 
     /// Looks after the machine and the node.
-    fn look(&mut self) {
+    fn poll_machine(&mut self) {
         self.machine.bells().clear(self.plan.ranks);
         if self.machine_ended {
             return;
@@ -190,7 +190,7 @@ impl<I: Instance> Running<I> {
     fn serve_clients(&mut self) {
         let mut left = Vec::new();
         for (i, client) in self.clients.iter_mut().enumerate() {
-            client.look_after(self.machine_ended);
+            client.check_guard(self.machine_ended);
             if client.read() {
                 left.push(i);
             }

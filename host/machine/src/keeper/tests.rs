@@ -145,7 +145,7 @@ impl Test {
     fn new(ram: Vec<RamRange>) -> Test {
         let (log_end, log) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).expect("a pipe");
         let death = eventfd(0, EventfdFlags::CLOEXEC).expect("a descriptor");
-        let (tells, seen) = channel();
+        let (sender, seen) = channel();
         let request = Request {
             ranks: 2,
             cores_per_rank: None,
@@ -166,7 +166,7 @@ impl Test {
                     ram,
                     log: Mutex::new(Some(log_end)),
                     death: death.try_clone().expect("a descriptor"),
-                    seen: tells,
+                    seen: sender,
                 },
                 kernel: "/kernel".into(),
                 pct: "/pct".into(),
@@ -202,8 +202,8 @@ fn rings(bell: &OwnedFd) -> bool {
 
 fn next_event(keeper: &Keeper) -> Event {
     loop {
-        if let Some((event, speaks)) = keeper.next_event() {
-            assert!(speaks);
+        if let Some((event, reports)) = keeper.next_event() {
+            assert!(reports);
             return event;
         }
         assert!(ready::within(LIMIT, keeper, PollFlags::IN), "no event");
@@ -232,7 +232,7 @@ fn join(ours: OwnedFd) -> (Keeper, Node) {
 
 /// Everything that a yod sees of a node, from its start to its end.
 #[test]
-fn a_node_is_whatever_the_machine_says() {
+fn a_node_is_made_of_what_the_machine_has() {
     hang::not(|| {
         let test = Test::new(pieces());
         let (plan, job) = (test.plan, test.job());

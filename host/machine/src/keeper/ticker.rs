@@ -13,9 +13,9 @@ use crate::comm::Comm;
 use crate::sys;
 
 /// The kernel rings for each event; one during its boot is never missed for longer.
-const BOOT_LOOK: Duration = Duration::from_millis(2);
+const BOOT_POLL: Duration = Duration::from_millis(2);
 /// How often rounds are looked for once they have begun, and how long a look lasts: a round takes about a microsecond.
-const ROUND_LOOK: Duration = Duration::from_micros(50);
+const ROUND_POLL: Duration = Duration::from_micros(50);
 const FIRST_REFRESH: Duration = Duration::from_millis(100);
 const REFRESH: Duration = Duration::from_secs(1);
 
@@ -41,9 +41,9 @@ impl Ticker {
         if self.clock.is_some() || comm.header().node_state.load() >= node::UP {
             self.due.saturating_duration_since(Instant::now())
         } else if self.rounds.answered > 0 {
-            ROUND_LOOK
+            ROUND_POLL
         } else {
-            BOOT_LOOK
+            BOOT_POLL
         }
     }
 
@@ -99,11 +99,11 @@ impl Rounds {
         while self.answered < PING_ROUNDS || header.ping.load() <= PING_ROUNDS {
             let round = header.ping.load();
             if round > self.answered {
-                self.look_at(header);
+                self.note_ping(header);
                 header.pong.store(round);
                 self.answered = round;
                 last = Instant::now();
-            } else if round == 0 || last.elapsed() > ROUND_LOOK {
+            } else if round == 0 || last.elapsed() > ROUND_POLL {
                 return false;
             } else {
                 std::hint::spin_loop();
@@ -113,7 +113,7 @@ impl Rounds {
         true
     }
 
-    fn look_at(&mut self, header: &Header) {
+    fn note_ping(&mut self, header: &Header) {
         self.note_last(header);
         self.tsc = sys::tsc();
         self.offset.guest_first(header.ping_tsc.load(), self.tsc);
@@ -157,7 +157,7 @@ mod tests {
 
     /// The clock was wrong by however late the keeper noticed that the node was up.
     #[test]
-    fn rounds_tell_the_offset() {
+    fn rounds_give_the_offset() {
         let header = &Header::new_zeroed();
         let mut rounds = Rounds::default();
         assert!(!rounds.answer(header), "nothing there, no waiting");
@@ -166,7 +166,7 @@ mod tests {
             let due = Instant::now() + LIMIT;
             while !rounds.answer(header) {
                 assert!(Instant::now() < due, "the rounds do not end");
-                std::thread::sleep(ROUND_LOOK);
+                std::thread::sleep(ROUND_POLL);
             }
         });
         let found = rounds.offset.get().expect("an offset");

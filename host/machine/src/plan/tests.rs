@@ -16,7 +16,7 @@ fn host(cores: usize, memory_bytes: u64) -> Resources {
     }
 }
 
-fn ask(ranks: usize, partition_bytes: Option<u64>) -> Request {
+fn wanted(ranks: usize, partition_bytes: Option<u64>) -> Request {
     Request {
         ranks,
         cores_per_rank: None,
@@ -40,7 +40,7 @@ fn ram(plan: &Plan) -> Ram {
 #[test]
 fn cores_are_divided_evenly() {
     let cpus = |n, cores| {
-        plan(&ask(n, None), &host(cores, 64 * GIB))
+        plan(&wanted(n, None), &host(cores, 64 * GIB))
             .expect("fits")
             .cpus
     };
@@ -52,34 +52,34 @@ fn cores_are_divided_evenly() {
 }
 
 #[test]
-fn more_ranks_than_cores_must_be_asked_for() {
+fn more_ranks_than_cores_must_be_requested() {
     let few = host(2, 64 * GIB);
-    let error = plan(&ask(16, None), &few).expect_err("too many");
+    let error = plan(&wanted(16, None), &few).expect_err("too many");
     assert_eq!(
         error.to_string(),
         "-n 16: only 2 cores are available here (--oversubscribe lets ranks share cores)"
     );
     let request = Request {
         oversubscribe: true,
-        ..ask(16, None)
+        ..wanted(16, None)
     };
     let plan_of_16 = plan(&request, &few).expect("fits");
     assert_eq!(plan_of_16.cpus, 2);
     assert_eq!([7, 8].map(|rank| plan_of_16.cores(rank).first), [0, 1]);
-    assert_eq!(plan(&ask(0, None), &few), Err(PlanError::NoRanks));
+    assert_eq!(plan(&wanted(0, None), &few), Err(PlanError::NoRanks));
     assert_eq!(
-        plan(&ask(256, None), &host(512, GIB)),
+        plan(&wanted(256, None), &host(512, GIB)),
         Err(PlanError::TooManyRanks(256))
     );
 }
 
 #[test]
-fn cores_per_rank_are_what_was_asked_for() {
+fn cores_per_rank_are_what_was_requested() {
     let cpus = |ranks, each, cores, oversubscribe| -> Result<usize, String> {
         let request = Request {
             cores_per_rank: Some(each),
             oversubscribe,
-            ..ask(ranks, None)
+            ..wanted(ranks, None)
         };
         let plan = plan(&request, &host(cores, 64 * GIB)).map_err(|error| error.to_string())?;
         assert_eq!(plan.cores(0).count, each as u64);
@@ -108,7 +108,7 @@ fn cores_per_rank_are_what_was_asked_for() {
 #[test]
 fn partitions_are_four_fifths_of_what_there_is() {
     let partition = |n, memory| {
-        plan(&ask(n, None), &host(16, memory))
+        plan(&wanted(n, None), &host(16, memory))
             .expect("fits")
             .partition_bytes
     };
@@ -117,8 +117,8 @@ fn partitions_are_four_fifths_of_what_there_is() {
 }
 
 #[test]
-fn asked_partitions_are_rounded_up_and_must_be_there() {
-    let partition = |m| plan(&ask(2, Some(m)), &host(2, 4 * GIB)).map(|p| p.partition_bytes);
+fn partitions_of_a_given_size_are_rounded_up_and_must_be_there() {
+    let partition = |m| plan(&wanted(2, Some(m)), &host(2, 4 * GIB)).map(|p| p.partition_bytes);
     assert_eq!(partition(1), Ok(2 << 20));
     assert_eq!(partition((2 << 20) + 1), Ok(4 << 20));
     assert_eq!(partition(2 * GIB), Ok(2 * GIB));
@@ -136,7 +136,7 @@ fn too_little_memory_for_so_many_ranks_is_said() {
     let of = |memory_bytes, partition_bytes| {
         let request = Request {
             oversubscribe: true,
-            ..ask(255, partition_bytes)
+            ..wanted(255, partition_bytes)
         };
         let plan = plan(&request, &host(2, memory_bytes));
         plan.map(|plan| plan.partition_bytes)
@@ -157,7 +157,7 @@ fn too_little_memory_for_so_many_ranks_is_said() {
 #[test]
 fn one_rank_costs_at_most_twelve_mib_besides_its_partition_and_room_for_threads_and_tables() {
     let beside = |partition_bytes, cores| {
-        let plan = plan(&ask(1, Some(partition_bytes)), &host(cores, 4 * GIB)).expect("fits");
+        let plan = plan(&wanted(1, Some(partition_bytes)), &host(cores, 4 * GIB)).expect("fits");
         assert_eq!(plan.comm_offset, COMM_BASE);
         let besides_pool = ram(&plan).bytes() - plan.pool_file_bytes();
         let tables = table_bytes(partition_bytes);
@@ -183,7 +183,7 @@ fn page_tables_have_memory_of_their_own() {
     }
     assert_eq!(table_bytes(GIB), 33 << 19, "of the specification");
     let bytes = |ranks| {
-        let plan = plan(&ask(ranks, Some(GIB)), &host(4, 64 * GIB)).expect("fits");
+        let plan = plan(&wanted(ranks, Some(GIB)), &host(4, 64 * GIB)).expect("fits");
         let config = plan.config();
         let heap = heap_bytes(ranks as u64 * GIB + plan.pool_bytes, 4, ranks as u64);
         assert_eq!(config.partition_bytes, GIB);
@@ -193,8 +193,8 @@ fn page_tables_have_memory_of_their_own() {
 }
 
 #[test]
-fn a_name_tells_the_plan() {
-    let plan = plan(&ask(2, Some(64 << 20)), &host(2, 4 * GIB)).expect("fits");
+fn a_name_holds_the_plan() {
+    let plan = plan(&wanted(2, Some(64 << 20)), &host(2, 4 * GIB)).expect("fits");
     assert_eq!(Plan::from_name(&plan.name()), Some((2, 64 << 20)));
     for other in ["margay", "margay:2", "x:2x3", "margay:2x"] {
         assert_eq!(Plan::from_name(other), None);
@@ -205,7 +205,7 @@ fn a_name_tells_the_plan() {
 fn memory_besides_the_partition_can_be_set() {
     let request = Request {
         node_bytes: Some(7 << 20),
-        ..ask(1, Some(64 << 20))
+        ..wanted(1, Some(64 << 20))
     };
     let plan = plan(&request, &host(2, 4 * GIB)).expect("fits");
     assert_eq!(
@@ -215,11 +215,11 @@ fn memory_besides_the_partition_can_be_set() {
 }
 
 #[test]
-fn the_pool_is_an_eighth_of_the_partitions_or_what_was_asked_for() {
+fn the_pool_is_an_eighth_of_the_partitions_or_as_requested() {
     let of = |ranks, partition_bytes, pool_bytes| {
         let request = Request {
             pool_bytes,
-            ..ask(ranks, Some(partition_bytes))
+            ..wanted(ranks, Some(partition_bytes))
         };
         plan(&request, &host(4, 8 * GIB)).map(|plan| plan.pool_bytes)
     };
@@ -241,7 +241,7 @@ fn the_pool_of_few_small_ranks_has_room_for_text() {
     let of = |ranks, partition_bytes, memory_bytes| {
         let request = Request {
             oversubscribe: true,
-            ..ask(ranks, Some(partition_bytes))
+            ..wanted(ranks, Some(partition_bytes))
         };
         plan(&request, &host(2, memory_bytes)).map(|plan| plan.pool_bytes)
     };
@@ -260,7 +260,7 @@ fn a_large_communication_area_goes_above_the_kernel() {
     let request = Request {
         oversubscribe: true,
         flags: flag::TRACE,
-        ..ask(255, Some(2 << 20))
+        ..wanted(255, Some(2 << 20))
     };
     let plan = plan(&request, &host(2, 64 * GIB)).expect("fits");
     let comm_bytes = Layout::new(&plan.config()).total_bytes as u64;
@@ -279,7 +279,7 @@ proptest! {
         let request = Request {
             oversubscribe: true,
             flags: if trace { flag::TRACE } else { 0 },
-            ..ask(ranks, Some(partition))
+            ..wanted(ranks, Some(partition))
         };
         let plan = plan(&request, &host(cores, 1 << 50)).expect("fits");
         prop_assert!(plan.cpus >= ranks.min(cores) && plan.cpus <= cores.min(Q35::LIMITS.cores));

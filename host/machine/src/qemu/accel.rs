@@ -140,7 +140,7 @@ mod tests {
 
     /// yod waited 20 s for a node that the doctor reported as impossible.
     #[test]
-    fn what_the_doctor_says_holds_for_the_choice() {
+    fn the_doctors_report_agrees_with_the_choice() {
         assert_eq!(choose(Choice::Kvm), kvm().map(|()| Accel::Kvm));
     }
 

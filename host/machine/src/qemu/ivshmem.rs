@@ -140,13 +140,13 @@ mod tests {
     }
 
     #[test]
-    fn a_small_node_is_told_everything_before_it_starts() {
+    fn a_small_node_is_sent_everything_before_it_starts() {
         let (bells, mut server, _qemu) = server(17);
         assert!(server.send(&bells).expect("open"));
     }
 
     #[test]
-    fn a_large_node_is_told_the_rest_as_it_reads() {
+    fn a_large_node_is_sent_the_rest_as_it_reads() {
         let (bells, mut server, qemu) = server(256);
         let mut numbers = Vec::new();
         let mut fds = 0;

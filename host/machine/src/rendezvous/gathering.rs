@@ -30,7 +30,7 @@ impl<'a> Table<'a> {
     /// Waits until every seat is taken; the others in the order of their ranks.
     pub fn gather(mut self, listener: &OwnedFd, wait: Wait<'_>) -> Result<Vec<Guest>, NoMeeting> {
         let why = loop {
-            if let Err(why) = self.look(listener) {
+            if let Err(why) = self.poll(listener) {
                 break why;
             }
             let missing = self.missing();
@@ -56,7 +56,7 @@ impl<'a> Table<'a> {
         })
     }
 
-    fn look(&mut self, listener: &OwnedFd) -> Result<(), Why> {
+    fn poll(&mut self, listener: &OwnedFd) -> Result<(), Why> {
         loop {
             match accept_with(listener, SocketFlags::CLOEXEC) {
                 Ok(socket) if admits(&socket) => self.newcomers.push(socket),
@@ -199,7 +199,7 @@ pub mod tests {
         .expect("a pair")
     }
 
-    fn says(member: &Member) -> (OwnedFd, OwnedFd) {
+    fn hello(member: &Member) -> (OwnedFd, OwnedFd) {
         let (ours, its) = pair();
         send(its.as_fd(), &Message::Hello(member.clone()), &[]).expect("sent");
         (ours, its)
@@ -212,10 +212,10 @@ pub mod tests {
         let mut table = Table::new(&first);
         assert_eq!(table.missing(), [0, 2]);
         for (rank, taken) in [(2, false), (2, true), (1, true), (7, true)] {
-            let (ours, its) = says(&member(rank, 3));
+            let (ours, its) = hello(&member(rank, 3));
             table.introduce(ours).expect("no reason to give up");
-            let told = receive(&its, false);
-            assert_eq!(matches!(told, Ok((Message::Taken, _))), taken, "{rank}");
+            let answer = receive(&its, false);
+            assert_eq!(matches!(answer, Ok((Message::Taken, _))), taken, "{rank}");
         }
         assert_eq!((table.guests.len(), table.missing()), (1, vec![0]));
         let (ours, its) = pair();
@@ -261,7 +261,7 @@ pub mod tests {
 
     /// Whichever comes last, the line is the first rank's.
     #[test]
-    fn one_that_cannot_run_is_heard() {
+    fn one_that_cannot_run_is_received() {
         let _alone = no_process_starts();
         let first = member(1, 3);
         let mut table = Table::new(&first);
@@ -270,7 +270,7 @@ pub mod tests {
         for (rank, line) in [(2, "two"), (0, "none")] {
             let mut guest = member(rank, 3);
             guest.unfit = Some((rank as u8, line.into()));
-            let (ours, its) = says(&guest);
+            let (ours, its) = hello(&guest);
             table.introduce(ours).expect("no reason to give up yet");
             sockets.push(its);
             let why = table.unfit();

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_is_told_by_name_time_and_end() {
+    fn each_is_listed_by_name_time_and_end() {
         let children = children::Children::default();
         let mut none = String::new();
         Children::of(&children).rows(&mut none).expect("text");

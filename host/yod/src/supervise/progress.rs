@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::verdict::Verdict;
 
 /// A signal that ends programs was sent to the job.
-pub struct Asked {
+pub struct EndRequest {
     pub signo: i32,
     pub at: Instant,
     /// Since when a rank cannot take it, or cannot end.
@@ -27,7 +27,7 @@ pub struct State {
     pub others: Vec<usize>,
     pub interrupted: bool,
     pub failure: Option<Failure>,
-    pub asked: Option<Asked>,
+    pub end_request: Option<EndRequest>,
     /// Nothing waits for the rest of the output any more.
     pub abandoned: bool,
     /// The appendix is among the output.
@@ -49,7 +49,7 @@ impl State {
             others: Vec::new(),
             interrupted: false,
             failure: None,
-            asked: None,
+            end_request: None,
             abandoned: false,
             appended: false,
             written: None,
@@ -64,7 +64,7 @@ impl State {
 
     /// The job is to end, whether its output is read or not.
     pub fn is_ending(&self) -> bool {
-        self.failure.is_some() || self.asked.is_some()
+        self.failure.is_some() || self.end_request.is_some()
     }
 
     /// Nothing has taken any of the output for so long that it is given up.

@@ -88,7 +88,7 @@ fn flags_modes_and_errors_have_names() {
 }
 
 #[test]
-fn timers_show_whom_they_tell_what() {
+fn timers_show_whom_they_notify_how() {
     let event = words([12, 34 | 4 << 32, 77]);
     let id = 3u32.to_le_bytes();
     assert_eq!(

@@ -210,10 +210,10 @@ fn poll_fds(bytes: &[u8], count: u64, returned: bool) -> String {
         let events = half(entry, 4);
         let show = |value: u32| flags(value.into(), names::POLL, "0");
         let fd = half(entry, 0) as i32;
-        let (asked, seen) = (show(events & 0xffff), show(events >> 16));
+        let (wanted, seen) = (show(events & 0xffff), show(events >> 16));
         match returned {
-            true => format!("{{fd={fd}, events={asked}, revents={seen}}}"),
-            false => format!("{{fd={fd}, events={asked}}}"),
+            true => format!("{{fd={fd}, events={wanted}, revents={seen}}}"),
+            false => format!("{{fd={fd}, events={wanted}}}"),
         }
     });
     list(each, usize::try_from(count).unwrap_or(usize::MAX))

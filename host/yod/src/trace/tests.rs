@@ -68,7 +68,7 @@ fn a_call_is_one_line_unless_it_takes_long() {
 }
 
 #[test]
-fn the_end_says_when_there_is_a_core_file() {
+fn the_last_line_names_a_core_file() {
     assert_eq!(
         texts(trace(&[]).last_lines(0, 0x80 | 11)),
         ["+++ killed by SIGSEGV (core dumped) +++"]
@@ -93,11 +93,11 @@ fn the_end_shows_what_a_rank_was_in() {
 }
 
 #[test]
-fn signals_are_told() {
+fn signals_are_shown() {
     let signal = |signo, code, first| {
-        let mut told = record(Kind::Signal, "read", [first, 7, 0, 0, 0, 0], code);
-        told.nr = signo;
-        signal_line(&told)
+        let mut signal = record(Kind::Signal, "read", [first, 7, 0, 0, 0, 0], code);
+        signal.nr = signo;
+        signal_line(&signal)
     };
     assert_eq!(
         signal(10, 0, 42 | 1000 << 32),
@@ -131,7 +131,7 @@ fn only_what_is_wanted_is_shown() {
 
 /// As strace -f shows them: whose a line is once there is more than one thread, and calls that others interrupt.
 #[test]
-fn threads_are_told_apart() {
+fn threads_are_distinguished() {
     let mut trace = trace(&[]);
     let of = |tid, kind, name, ret| Record {
         tid,

@@ -226,7 +226,7 @@ fn thirty_traced_ranks_have_room() {
 }
 
 #[test]
-fn the_kernel_log_is_kept_where_asked() {
+fn the_kernel_log_is_kept_in_the_given_file() {
     let Some((program, mut yod)) = program("log") else {
         return;
     };

@@ -89,7 +89,7 @@ fn the_job_stops_and_goes_on() {
 
 /// Batch systems send these to every process of a job, for its ranks: QEMU ended, and the job was said to have lost its node.
 #[test]
-fn a_qemu_that_is_told_to_end_goes_on() {
+fn a_machine_ignores_signals_for_the_ranks() {
     let Some((program, _)) = program("qemu-told") else {
         return;
     };

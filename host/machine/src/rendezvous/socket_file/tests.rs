@@ -71,7 +71,7 @@ fn listens() {
 
 /// A yod killed while another yod connected to it could not be looked at, and passed for a process that may not take part.
 #[test]
-fn one_that_is_killed_meanwhile_is_nobody() {
+fn one_that_is_killed_meanwhile_is_no_listener() {
     let _alone = no_process_starts();
     let dir = scratch("killed");
     let path = dir.join("socket");
