@@ -217,6 +217,13 @@ fn loops_of_the_kernel_take_the_preemption_point() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
+/// Words that no other kernel uses were replaced, and came back with the next change.
+#[test]
+fn identifiers_have_no_words_that_were_replaced() {
+    let faults = source::vocabulary::faults();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
 /// Files moved, and pages went on naming the places where they had been.
 #[test]
 fn pages_name_files_that_are_there() {

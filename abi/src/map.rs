@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_are_told_apart() {
+    fn windows_are_distinguished() {
         assert_eq!(in_window(remote(0, USER_BASE)), Some((0, USER_BASE)));
         assert_eq!(
             in_window(remote(254, USER_TOP - 1)),

@@ -243,7 +243,7 @@ fn this_test_is_a_dynamic_program() {
 }
 
 #[test]
-fn too_few_bytes_are_told_from_too_short_a_file() {
+fn too_few_bytes_are_distinguished_from_too_short_a_file() {
     let file = elf(gabi::ET_EXEC, 0x40_1000, &TYPICAL);
     let needed_bytes = file.len() as u64;
     assert_eq!(

@@ -56,7 +56,7 @@ fn all(name: &str, args: &[u64], memory: &Words) -> Vec<Piece> {
 }
 
 #[test]
-fn lengths_are_as_the_row_says() {
+fn lengths_are_as_in_the_row() {
     use Dir::{In, InOut, Out};
     use Kind::{Buffer, Counted, String, Structure};
     // fd_set: words of 8 bytes for as many bits; of counts the lower half. An unsigned int behind a pointer.
