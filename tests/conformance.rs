@@ -1,4 +1,4 @@
-//! Conformance: every program of the tables of programs/ runs on Linux and on a node, and the runs cannot be told apart.
+//! Conformance: every program of the tables of programs/ runs on Linux and on a node, and the runs cannot be distinguished.
 //!
 //! Outputs, status and files of the native run are the yardstick, made in the same run. Each run on a node also shows that
 //! it was one: uname(2) says so to the program, and the kernel counted entries from ring 3.

@@ -12,7 +12,7 @@ use margay_tests::report::Stderr;
 use margay_tests::run::{HANG, Run};
 use margay_tests::trial::trial;
 
-/// yod tells the node to refuse the calls named here.
+/// The node is to refuse the calls named here.
 const REFUSE: &str = "MARGAY_REFUSE";
 
 /// Seconds after which a program hangs without the call. As long as the native run may take: on a machine that is busy with others a

@@ -40,7 +40,7 @@ impl Mpi {
     }
 
     /// Its launcher, which starts this many ranks of the program that follows, each bound to one of `cpus` CPUs, in turn. Open MPI's
-    /// does that itself, but per core unless told, and only while there are enough. Unbound ranks would stay on one CPU of a Linux
+    /// does that itself, but per core unless set otherwise, and only while there are enough. Unbound ranks would stay on one CPU of a Linux
     /// that does not balance the other.
     pub fn launcher(self, ranks: usize, cpus: usize) -> Vec<String> {
         let words: &[&str] = match self {

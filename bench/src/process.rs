@@ -114,7 +114,7 @@ fn goes_on_after(text: &[u8], mark: &[u8]) -> bool {
     (0..after).any(|at| text[at..].starts_with(mark))
 }
 
-/// Kills the child after `limit` unless told that it is done; returns whether it struck. The child is reaped only after it
+/// Kills the child after `limit` unless notified that it is done; returns whether it struck. The child is reaped only after it
 /// has closed its output, which is what the guard waits for, so the process id is still the child's.
 fn guard(child: &Child, limit: Duration) -> Result<(Sender<()>, JoinHandle<bool>)> {
     let pid = i32::try_from(child.id())

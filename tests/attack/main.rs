@@ -26,7 +26,7 @@ use margay_tests::report::skipped;
 use margay_tests::tree;
 use margay_tests::trial::trial;
 
-/// What a round is told.
+/// What a round is given.
 #[derive(Clone, Copy)]
 pub struct Round {
     /// Of its random choices.

@@ -67,7 +67,7 @@ fn one_rank_ends(row: &Row, status: i32) -> Result<()> {
     let verdict = own.last().context("no line")?;
     ensure!(
         verdict.contains("rank ") && verdict.contains("ended "),
-        "nobody is named: {stderr}"
+        "no name in it: {stderr}"
     );
     ensure!(
         !outcome.stdout.text().contains("waited to the end"),

@@ -1,4 +1,4 @@
-//! Children of ranks, as seen from outside of the node: what is told of them, what they may do, and what is left when they
+//! Children of ranks, as seen from outside of the node: what is reported of them, what they may do, and what is left when they
 //! or their parents are killed.
 
 mod killed;
@@ -34,7 +34,7 @@ fn with_stats(text: &str) -> Result<Stats> {
     Ok(stderr.with_context(|| outcome.stderr.text())?.stats)
 }
 
-/// What is told of a child: name, end, status.
+/// What is listed of a child: name, end, status.
 fn listed(stats: &Stats, index: usize) -> Result<(&str, &str, u64)> {
     let path = |what| format!("/ranks/0/children/listed/{index}/{what}");
     let end = stats.text(&path("end"))?;

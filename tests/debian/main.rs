@@ -1,5 +1,5 @@
 //! Debian's own dynamically linked programs, listed in tables: each runs natively and on a node, in a directory that
-//! inputs.sh has filled, and the runs cannot be told apart by status, output and files.
+//! inputs.sh has filled, and the runs cannot be distinguished by status, output and files.
 
 mod crash;
 

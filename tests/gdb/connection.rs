@@ -20,7 +20,7 @@ pub fn all() -> Vec<Trial> {
     vec![
         case("garbage", garbage),
         case("gdb goes", gdb_goes),
-        case("nobody comes", without_gdb),
+        case("no gdb comes", without_gdb),
         case("a socket in use", in_use),
         case("a socket of the user alone", of_the_user_alone),
     ]

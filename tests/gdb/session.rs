@@ -290,7 +290,7 @@ fn two_ranks() -> Result<()> {
 
 /// A breakpoint in a library of one rank is none of the other's, which would die of it.
 /// In the C library: what is as short as the program itself is not shared. The second rank runs while the first one's breakpoints
-/// are there; gdb takes them out when it stops, unless told otherwise.
+/// are there; gdb takes them out when it stops, unless set otherwise.
 fn breakpoint_in_text() -> Result<()> {
     let waiting = Waiting::new("steps")?;
     let started = waiting.start(&["-n", "2", "--oversubscribe"], &["zero"])?;

@@ -33,7 +33,7 @@ pub struct Plan {
     pub part: Option<u64>,
 }
 
-/// Writes until it is told to stop; counts the words.
+/// Writes until it is stopped; counts the words.
 pub fn write(area: &Area, plan: Plan, seed: u64, stop: &AtomicBool, written: &AtomicU64) {
     let mut random = Random::new(seed);
     let parts = chosen(area, plan);

@@ -2,7 +2,7 @@
 //! keeper and its proxies (docs/trust.md), for HOSTILE_SECONDS (5 unless set) by each of the emulator's ways of running CPUs.
 //!
 //! The node's own processes go on beside that, so that calls are in flight at every moment, and they see the words, too. What
-//! must hold: the kernel does not panic, and the job ends when it is told to, if not before. When only the words of one rank are
+//! must hold: the kernel does not panic, and the job ends at a signal, if not before. When only the words of one rank are
 //! written, its proxy's, a second rank goes on.
 //!
 //! Each round prints its seed when it fails: HOSTILE_SEED set to it repeats that round first.

@@ -25,7 +25,7 @@ const LATE_MS: u64 = 300;
 const LONG_MS: u64 = 500;
 /// How long processes may take to end after their job.
 const LEFT_ALONE: Duration = Duration::from_secs(5);
-/// A rank whose signals or calls were lost does not end when it is told to, as one whose proxy loses them: yod ends it then.
+/// A rank whose signals or calls were lost does not end at a signal, as one whose proxy loses them: yod ends it then.
 const TIME_LIMIT: &str = "5";
 /// The emulator's options are yod's, but for how its CPUs share the host's.
 const EMULATOR: &str = "#!/bin/sh

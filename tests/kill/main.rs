@@ -4,7 +4,7 @@
 //! terminal whose session yod leads. KILL_ROUNDS jobs (100 unless set) of 1, 2 or 4 ranks; half of them are short, so that
 //! the moment falls into their boot or their exit, half are in the middle of something. A short one that was over before is
 //! started again, to be hit sooner. Afterwards no process of the job lives longer than two seconds, no file or socket is
-//! left, and the user was told in one line, unless yod is what was killed. KILL_SEED repeats a run.
+//! left, and the user got one line, unless yod is what was killed. KILL_SEED repeats a run.
 
 mod round;
 

@@ -218,7 +218,7 @@ impl Round {
             continue_until_ended(yod, || !process::of_job(mark, yod).iter().any(is_keeper));
         }
         if !hit && self.way.is_some() && self.blow.kills() {
-            ensure!(process::kill(yod), "yod is gone, and nobody killed it");
+            ensure!(process::kill(yod), "yod is gone, and was not killed");
         }
         Ok(hit)
     }
@@ -231,7 +231,7 @@ impl Round {
         );
         let status = outcome.status.context("it hung")?;
         if self.blow == Blow::CloseTerminal {
-            return Ok(()); // There is no user to be told.
+            return Ok(()); // There is no user to see a line.
         }
         let lines = report::own_lines(outcome.stderr.head());
         ensure!(
@@ -252,7 +252,7 @@ impl Round {
                 let complete = said >= self.ranks || self.blow == Blow::KillOnFullDisk;
                 ensure!(
                     lines == 0 && complete,
-                    "status 0 with {lines} lines, {said} ranks were heard"
+                    "status 0 with {lines} lines, output of {said} ranks"
                 );
             }
             _ if lost > 0 => ensure!(lines <= 1, "{lines} lines"),

@@ -138,7 +138,7 @@ fn spawning() -> Result<()> {
     conforms(&MPICH, Case::of("mpich", "spawn"))
 }
 
-/// A yod that starts the launcher tells it so.
+/// A yod that starts the launcher passes that on.
 #[test]
 fn spawning_without_a_launcher_typed() -> Result<()> {
     conforms_by(&OPEN_MPI, Case::of("openmpi", "spawn"), By::Yod)

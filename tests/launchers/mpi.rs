@@ -143,7 +143,7 @@ impl Mpi {
         Ok(ended)
     }
 
-    /// A job whose ranks have met and never end, and its launcher. Told to end while it starts, mpirun may wait for itself for ever,
+    /// A job whose ranks have met and never end, and its launcher. Ended by a signal while it starts, mpirun may wait for itself for ever,
     /// natively, too.
     pub fn endless<'a>(&self, job: &'a Job, by: By) -> Result<Started<'a>> {
         let program = self.ring(job)?;
@@ -155,7 +155,7 @@ impl Mpi {
         Ok(started)
     }
 
-    /// Told to end, the launcher ends everything; returns its status.
+    /// At a signal the launcher ends everything; returns its status.
     fn ended_by_signal(&self, signal: Signal) -> Result<Option<i32>> {
         let job = Job::new(2)?;
         let started = self.endless(&job, By::Launcher)?;

@@ -256,7 +256,7 @@ fn a_launcher_without_variables_is_found_out() -> Result<()> {
     ensure!(
         ended.status == Some(69)
             && lines.len() == 2
-            && lines[1].contains("has not told this yod which rank it is"),
+            && lines[1].contains("has not set which rank this yod is"),
         "status {:?}: {lines:?}",
         ended.status
     );

@@ -113,7 +113,7 @@ fn killed(mpi: &Mpi, ranks: usize, victims: usize, by: By, name: &str) -> Result
     Ok(ended.status)
 }
 
-/// A launcher is told by what it has started: a rank's end, or its yod's, which is the same to it.
+/// A launcher is notified by what it has started: a rank's end, or its yod's, which is the same to it.
 #[test]
 fn ranks_that_are_killed_in_collectives_end_the_job_as_natively() -> Result<()> {
     for mpi in [OPEN_MPI, MPICH] {
@@ -131,7 +131,7 @@ fn ranks_that_are_killed_in_collectives_end_the_job_as_natively() -> Result<()> 
     Ok(())
 }
 
-/// Some other yod ended first, and the launcher dropped what the one that was to tell of it wrote: of two in three jobs under hydra.
+/// Some other yod ended first, and the launcher dropped what the one that was to report it wrote: of two in three jobs under hydra.
 #[test]
 fn the_end_of_a_node_is_reported_under_launchers() -> Result<()> {
     for mpi in [OPEN_MPI, MPICH] {

@@ -61,7 +61,7 @@ fn all_yods_killed_at_once_leave_nothing() -> Result<()> {
     Ok(())
 }
 
-/// QEMU's death is told by one yod. How the keeper ended only its parent can find out.
+/// QEMU's death is reported by one yod. How the keeper ended only its parent can find out.
 #[test]
 fn the_end_of_the_node_is_reported() -> Result<()> {
     let job = Job::new(2)?;
@@ -85,7 +85,7 @@ fn the_end_of_the_node_is_reported() -> Result<()> {
     Ok(())
 }
 
-/// Launchers end a job when one of its yods ends, and drop what the others still write: so none leaves before one has told.
+/// Launchers end a job when one of its yods ends, and drop what the others still write: so none leaves before one has reported.
 #[test]
 fn yods_stay_until_one_has_reported_the_nodes_end() -> Result<()> {
     let job = Job::new(2)?;
@@ -125,7 +125,7 @@ fn yods_stay_until_one_has_reported_the_nodes_end() -> Result<()> {
 }
 
 /// Batch systems send what they have for a job to all its processes. Keeper and QEMU died of it before the ranks, or with them, and
-/// yods told of a node that had been killed.
+/// yods spoke of a node that had been killed.
 #[test]
 fn signals_for_every_process_are_the_ranks() -> Result<()> {
     const ENDING: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];

@@ -219,7 +219,7 @@ fn send(process: u32, signal: Signal) {
     let _ = pid.map(|pid| kill_process(pid, signal));
 }
 
-/// Looks again and again; false when it did not come true in time.
+/// Polls; false when it did not come true in time.
 fn wait_until(mut is_so: impl FnMut() -> Result<bool>) -> Result<bool> {
     let end = Instant::now() + LIMIT;
     while Instant::now() < end {

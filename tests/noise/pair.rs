@@ -164,7 +164,7 @@ impl Sample {
     /// others. Meanwhile the kernel was at work on the core of rank 1.
     pub fn watched_quiet_since(&self, before: &Sample) -> Result<()> {
         let both = self.watched.zip(before.watched);
-        let ([quiet, busy], [quiet_before, busy_before]) = both.context("nobody watched")?;
+        let ([quiet, busy], [quiet_before, busy_before]) = both.context("not watched")?;
         let (own, others) = (
             quiet.user - quiet_before.user,
             quiet.kernel - quiet_before.kernel,

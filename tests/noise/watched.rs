@@ -1,5 +1,5 @@
 //! What the plugin of bench/plugin counts on each virtual CPU, read while QEMU runs. It sees every instruction that a CPU
-//! executes, so it also sees what a kernel that counts wrongly would not tell.
+//! executes, so it also sees what a kernel that counts wrongly would not show.
 
 use std::fs;
 use std::path::{Path, PathBuf};

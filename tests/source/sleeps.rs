@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::{all_files, places, skip};
 
-/// What may sleep, and in how many lines: what looks again and again whether something is so, with a limit (which may be that of
+/// What may sleep, and in how many lines: what polls whether something is so, with a limit (which may be that of
 /// its run); and where how long something takes, that nothing happens for so long, or the end of what sleeps is what is tested.
 const SLEEPERS: &[(&str, usize)] = &[
     // Tests.

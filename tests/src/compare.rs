@@ -15,7 +15,7 @@ const MARK: &str = "margay";
 /// Lines of an output that are shown when it differs.
 const SHOWN_LINES: usize = 8;
 
-/// Checks that two runs cannot be told apart: status, outputs, files.
+/// Checks that two runs cannot be distinguished: status, outputs, files.
 ///
 /// # Errors
 /// Shows the first difference.
@@ -139,7 +139,7 @@ fn outcome(row: &Row, run: Run) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Runs a row natively and on a node and checks that they cannot be told apart, and that the second was on a node.
+/// Runs a row natively and on a node and checks that they cannot be distinguished, and that the second was on a node.
 ///
 /// # Errors
 /// Says what differs.
@@ -167,7 +167,7 @@ pub fn natively(row: &Row) -> Result<Outcome> {
     Ok(native)
 }
 
-/// Runs a row on a node and checks that it was on one, and cannot be told apart from the native run.
+/// Runs a row on a node and checks that it was on one, and cannot be distinguished from the native run.
 ///
 /// # Errors
 /// Says what differs.

@@ -84,7 +84,7 @@ pub struct Extra {
     pub once: bool,
 }
 
-/// The tables of programs/ whose rows run on Linux and on a node, and are not to be told apart.
+/// The tables of programs/ whose rows run on Linux and on a node, and are not to be distinguished.
 const CONFORMANCE: [&str; 3] = ["programs.tsv", "threads.tsv", "children.tsv"];
 
 /// The rows of all of them.

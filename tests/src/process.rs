@@ -176,7 +176,7 @@ fn is_ending(pid: u32) -> bool {
         || pending.any(|mask| mask & killed != 0)
 }
 
-/// Looks again and again whether something is so, at least once; false when it was not within the limit.
+/// Polls whether something is so, at least once; false when it was not within the limit.
 pub fn wait_until(limit: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + limit;
     while !is_so() {

@@ -1,4 +1,4 @@
-//! What yod itself says on stderr, told apart from what the program says: statistics, crash reports, its own lines.
+//! What yod itself says on stderr, distinguished from what the program says: statistics, crash reports, its own lines.
 
 use std::io::Write as _;
 

@@ -177,7 +177,7 @@ fn blocked_threads_cost_nothing() -> Result<()> {
         );
     }
     let took_s = all_s - start_s;
-    // Who looks again and again uses a processor all the time; how long a start takes is up to the host.
+    // What polls uses a processor all the time; how long a start takes is up to the host.
     ensure!(
         took_s < BLOCKED_S / 2.0,
         "{took_s} s of processor time in {BLOCKED_S} s in which all threads waited"

@@ -138,7 +138,7 @@ pub fn gate(update: bool) -> Result<()> {
     Ok(())
 }
 
-/// What cargo is told to build kernel and PCT.
+/// Cargo's arguments that build kernel and PCT.
 pub const NODE_BUILD: [&str; 10] = [
     "build",
     "--quiet",
@@ -214,7 +214,7 @@ mod tests {
         let write = |text: &'static str, good: bool| {
             replace_by(&to, |new| {
                 std::fs::write(new, text)?;
-                anyhow::ensure!(good, "told to fail");
+                anyhow::ensure!(good, "to fail");
                 Ok(())
             })
         };

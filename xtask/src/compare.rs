@@ -15,7 +15,7 @@ use crate::plugin;
 /// Debian's kernel for clouds. It depends on the package that holds the present one.
 const PACKAGE: &str = "linux-image-cloud-amd64";
 
-/// Compares; see bench/. Without Linux the report has no figures of it, so that is told and not fatal.
+/// Compares; see bench/. Without Linux the report has no figures of it, so that is reported and not fatal.
 ///
 /// # Errors
 /// When something cannot be built. Otherwise this does not return: the comparison takes our place, so that Ctrl-C is its to

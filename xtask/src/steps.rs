@@ -195,7 +195,7 @@ fn show_failure(name: &str) {
     println!("    (all of it: {})", log_path(name).display());
 }
 
-/// The beginning of what test runners tell of each failed test, under its "---- name ----"; of tests in shell, under
+/// The beginning of what test runners print of each failed test, under its "---- name ----"; of tests in shell, under
 /// their "FAIL  name" up to the next "ok".
 fn recap(output: &str) -> Vec<&str> {
     let mut lines = Vec::new();

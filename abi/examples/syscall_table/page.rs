@@ -18,7 +18,7 @@ const LEGEND: &str = "
 - **local**: the QK, on the calling core, without leaving it.
 - **local, relayed**: the QK; where it concerns others than the rank (another process, a limit that Linux keeps), the proxy.
 - **shipped**: the rank's proxy makes the same call on Linux, in its own context (docs/function-shipping.md).
-- **refused**: nobody; the program gets the error that a Linux without the call gives. No success is ever faked. A call with arguments
+- **refused**: not served; the program gets the error that a Linux without the call gives. No success is ever faked. A call with arguments
   that are not supported yet fails the same way, though its row says that it is served.
 
 Arguments: `fd` and `dirfd` descriptors, checked to be the rank's; `path` and `string` end with a NUL; `int` and `hex` are passed as they are;

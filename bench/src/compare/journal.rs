@@ -208,7 +208,7 @@ pub mod tests {
         let good = sample("boot", "margay", &[]);
         let error = journal.add(good.clone()).expect_err("full");
         assert!(format!("{error:#}").contains("No space left"), "{error:#}");
-        journal.add(good).expect("told already");
+        journal.add(good).expect("reported already");
         assert_eq!(journal.samples().len(), 2);
     }
 }

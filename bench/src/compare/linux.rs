@@ -27,7 +27,7 @@ use crate::{process, programs};
 /// The source of the first process.
 const INIT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/linux/init.c");
 
-/// What every Linux is told: where to print, and to end when it cannot go on.
+/// What every Linux is given: where to print, and to end when it cannot go on.
 const COMMON: &str = "console=ttyS0 quiet panic=-1";
 /// So that two runs of the same program are the same run: with `-seed` and a clock that counts instructions.
 const REPEATABLE: &str = "nokaslr";
@@ -37,7 +37,7 @@ const TUNED: &str = "transparent_hugepage=always mitigations=off init_on_alloc=0
 const ISOLATED: &str = "nohz_full=1 isolcpus=nohz,domain,managed_irq,1 rcu_nocbs=1 irqaffinity=0";
 /// Where init.c finds the program.
 const PROGRAM: &str = "/program";
-/// Any program that yod starts as many ranks of as it is told.
+/// Any program that yod starts as many ranks of as it is given.
 const PLAIN: &str = "first";
 /// The CPU that is left to the program.
 const QUIET_CPU: usize = 1;

@@ -13,7 +13,7 @@ use crate::ready;
 pub struct Bells {
     /// Rings core c of the node.
     pub node: Vec<OwnedFd>,
-    /// Rung by the node: rank r, and behind the ranks the keeper.
+    /// Signalled by the node: rank r, and behind the ranks the keeper.
     pub host: Vec<OwnedFd>,
 }
 
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
     use crate::hang;
 
-    /// A keeper that looked while QEMU started could wait for the node's first ring, and was deaf until then.
+    /// A keeper that polled while QEMU started could block until the node's first signal.
     #[test]
     fn no_ring_is_not_waited_for() {
         let bells = Bells::new(1, 1).expect("doorbells");

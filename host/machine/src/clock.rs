@@ -11,7 +11,7 @@
 //! forwards.
 //!
 //! How far CLOCK_REALTIME is from CLOCK_MONOTONIC changes only when the host's time is set, but two readings after one
-//! another tell it no better than the time between them ([`Ahead`]).
+//! another give it no better than the time between them ([`Ahead`]).
 
 mod offset;
 mod sample;

@@ -83,7 +83,7 @@ pub trait Instance {
     /// Takes what there is of the kernel log, without waiting.
     fn read_log(&mut self, take: impl FnMut(&[u8]));
 
-    /// How it ended, once it has: told once.
+    /// How it ended, once it has: returned once.
     fn death(&mut self) -> Option<Death>;
 
     /// The node is up: its cores run on the CPUs of their ranks from now on, where they are threads of this host.

@@ -1,4 +1,4 @@
-//! What keeper and yods, and the yods of a job, tell each other: one datagram per message on a SOCK_SEQPACKET socket.
+//! Messages between a keeper and its yods, and between the yods of a job: one datagram per message on a SOCK_SEQPACKET socket.
 //!
 //! A message is a letter and what follows it; see [`Message`]. The node is handed over in two kinds of messages: the
 //! plan, then its descriptors in as many messages as it takes (Linux passes at most 253 at once).

@@ -53,7 +53,7 @@ pub struct Node {
     pub memory: Memory,
     /// Rings core c of the node.
     pub node_bells: Vec<OwnedFd>,
-    /// Rung by the node for rank r.
+    /// Signalled by the node for rank r.
     pub host_bells: Vec<OwnedFd>,
     /// The communication area.
     pub comm: Comm,
@@ -233,8 +233,8 @@ impl Node {
         })
     }
 
-    /// Rings for a rank as the node does: its proxy looks at everything again.
-    pub fn ring_host(&self, rank: usize) {
+    /// Signals a rank's doorbell as the node does: its proxy polls everything again.
+    pub fn signal_host(&self, rank: usize) {
         // A full counter rings as well.
         let _ = rustix::io::write(&self.host_bells[rank], &1u64.to_ne_bytes());
     }

@@ -66,7 +66,7 @@ pub struct Plan {
     pub tsc_hz: u64,
 }
 
-/// Why there is no plan. Each is a usage error: the user asked for what this host does not have.
+/// Why there is no plan. Each is a usage error: the user requested what this host does not have.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum PlanError {
     /// -n 0.
@@ -83,12 +83,12 @@ pub enum PlanError {
         "-n {ranks}: only {cores} cores are available here (--oversubscribe lets ranks share cores)"
     )]
     NotEnoughCores {
-        /// Asked for.
+        /// Requested.
         ranks: usize,
         /// There.
         cores: usize,
     },
-    /// More cores asked for than there are.
+    /// More cores requested than there are.
     #[error(
         "-n {ranks} -d {each}: {} cores are needed, only {cores} are available here (--oversubscribe lets ranks share cores)", ranks.saturating_mul(*each)
     )]
@@ -124,7 +124,7 @@ pub enum PlanError {
     /// A larger pool than there is memory.
     #[error("--shared-memory {}: only {} of memory are available here", Bytes(*pool_bytes), Bytes(*available_bytes))]
     NotEnoughForPool {
-        /// Asked for.
+        /// Requested.
         pool_bytes: u64,
         /// There.
         available_bytes: u64,
@@ -159,7 +159,7 @@ impl std::fmt::Display for Bytes {
 /// Makes the plan for a machine with these limits.
 ///
 /// # Errors
-/// [`PlanError`] when the host does not have what is asked for.
+/// [`PlanError`] when the host does not have what is requested.
 pub fn plan(request: &Request, host: &Resources, limits: &Limits) -> Result<Plan, PlanError> {
     let ranks = request.ranks;
     if ranks == 0 {
@@ -256,7 +256,7 @@ fn partition_bytes(request: &Request, host: &Resources) -> Result<u64, PlanError
         })
 }
 
-/// The node pool: an eighth of the partitions together, unless it was asked for. Text lies in it, which takes at most half: at least
+/// The node pool: an eighth of the partitions together, unless its size is given. Text lies in it, which takes at most half: at least
 /// what Python with numpy has (64 MiB) fits, whatever the partitions are, where that is at most an eighth of this host's memory. Like
 /// the partitions the pool is sparse: what is not mapped costs nothing.
 fn pool_bytes(request: &Request, partition_bytes: u64, host: &Resources) -> Result<u64, PlanError> {

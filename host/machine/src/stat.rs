@@ -68,7 +68,7 @@ mod tests {
         assert_eq!(read(u32::MAX), None);
     }
 
-    /// Threads of other tests come and go meanwhile, so those that were joined are looked at themselves.
+    /// Threads of other tests come and go meanwhile, so those that were joined are checked themselves.
     #[test]
     fn threads_that_were_joined_do_not_run() {
         for _ in 0..20_000 {

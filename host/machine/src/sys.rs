@@ -62,7 +62,7 @@ impl Mask {
     /// Makes it this thread's mask.
     pub fn restore(&self) {
         let set = self.0.unwrap_or_else(|| signal_set(&[]));
-        // SAFETY: 1. `set` is an initialised set. 2. The old mask is not asked for.
+        // SAFETY: 1. `set` is an initialised set. 2. The old mask is not requested.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &set, std::ptr::null_mut()) };
     }
 }

@@ -39,7 +39,7 @@ enum Finding {
 
 use Finding::{Bad, Good, Note};
 
-/// Prints the report on stdout; returns yod's exit status. `first` is a look at the clocks from the start of the process.
+/// Prints the report on stdout; returns yod's exit status. `first` is a sample of the clocks from the start of the process.
 pub fn report(first: Sample) -> u8 {
     let findings = [
         (Q35::NAME, program()),
@@ -225,7 +225,7 @@ fn comes_up(keeper: &Keeper, due: Instant, limit: Duration) -> Result<(), Loss> 
 /// Waits until `fd` is readable; false: not until `due`. May return early.
 fn readable(fd: BorrowedFd<'_>, due: Instant) -> bool {
     let left = due.saturating_duration_since(Instant::now());
-    ready::within(left, fd, PollFlags::IN); // ready or not: the caller looks again
+    ready::within(left, fd, PollFlags::IN); // ready or not: the caller polls again
     !left.is_zero()
 }
 

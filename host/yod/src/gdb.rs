@@ -59,7 +59,7 @@ impl Sockets {
         })
     }
 
-    /// Tells the user how to get there.
+    /// Shows the user how to get there.
     pub fn say(&self, program: &Path) {
         for (index, path) in self.all.iter().enumerate() {
             let rank = self.first + index;
@@ -164,7 +164,7 @@ mod tests {
         // What was left behind by a yod that was killed is no hindrance.
         drop(sockets.take(0));
         drop(sockets.take(1));
-        let again = Sockets::new(Some(&base), &alone(2)).expect("nobody listens there");
+        let again = Sockets::new(Some(&base), &alone(2)).expect("nothing listens there");
         drop(again);
         assert!(paths.iter().all(|path| !path.exists()));
         std::fs::write(&base, "a file").expect("written");

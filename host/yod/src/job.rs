@@ -36,7 +36,7 @@ const BOOT_TIMEOUT: &str = "MARGAY_BOOT_TIMEOUT_S";
 /// Time that a keeper gets to end its node. Giving back memory takes longest, and a plugin's writing.
 pub const END_LIMIT: Duration = Duration::from_secs(15);
 
-/// Runs the job; returns yod's exit status. `first` is a look at the clocks from the start of the process.
+/// Runs the job; returns yod's exit status. `first` is a sample of the clocks from the start of the process.
 pub fn run(cli: &Cli, first: Sample, inherited: proxy::Inherited) -> Result<u8, Failure> {
     let began = Instant::now();
     let place = Place::find(cli)?;
@@ -104,7 +104,7 @@ struct Prepared {
 }
 
 impl Prepared {
-    /// `None` when the plan was all that was wanted, and has been printed. A yod without a plan waits to be told so.
+    /// `None` when the plan was all that was wanted, and has been printed. A yod without a plan waits for that message.
     fn new(cli: &Cli, place: &Place, setup: Setup) -> Result<Option<Prepared>, Failure> {
         if cli.dry_run {
             let Some(plan) = &setup.plan else {

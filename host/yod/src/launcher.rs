@@ -16,7 +16,7 @@ use machine::stat;
 
 use crate::failure::{Failure, status};
 
-/// What a launcher has told.
+/// What a launcher's variables say.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Launched {
     /// Its name, for people.

@@ -175,7 +175,7 @@ fn yod(rank: usize) -> Failure {
     Failure::new(status::SIGNAL + libc::SIGKILL as u8, line)
 }
 
-/// Of another yod's child Linux does not tell how it ended.
+/// Of another yod's child Linux does not show how it ended.
 fn keeper(pid: Option<Pid>) -> Failure {
     let signo = pid
         .and_then(|pid| waitpid(Some(pid), WaitOptions::empty()).ok().flatten())

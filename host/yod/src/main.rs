@@ -46,10 +46,10 @@ use cli::Parsed;
 use failure::Failure;
 
 fn main() -> ExitCode {
-    // The earlier it is looked at, the better the clock's rate is known when the node needs it.
+    // The earlier it is read, the better the clock's rate is known when the node needs it.
     let first = Sample::now();
     let inherited = proxy::Inherited::now();
-    // A process that ignores it is not told of its children's ends and cannot wait for them. The program still inherits what was.
+    // A process that ignores it is not notified of its children's ends and cannot wait for them. The program still inherits what was.
     machine::sys::set_ignored(libc::SIGCHLD, false);
     match run(first, inherited) {
         Ok(status) => ExitCode::from(status),

@@ -1,4 +1,4 @@
-//! Which MPI a program is linked with, told by the names of its libraries (DT_NEEDED). Programs that load one later, as Python's,
+//! Which MPI a program is linked with, known by the names of its libraries (DT_NEEDED). Programs that load one later, as Python's,
 //! are not found out.
 
 use std::ffi::{OsStr, OsString};

@@ -1,7 +1,7 @@
-//! Telling the user that the CPU is emulated: on a terminal once per session, and where a program relies on what emulation
+//! The notice that the CPU is emulated: on a terminal once per session, and where a program relies on what emulation
 //! lacks.
 //!
-//! That it was told is remembered by an empty file where sessions keep such things (XDG Base Directory Specification):
+//! That it was shown is recorded by an empty file where sessions keep such things (XDG Base Directory Specification):
 //! XDG_RUNTIME_DIR, which goes away with the session, or the state directory where there is none.
 
 use std::fs::OpenOptions;

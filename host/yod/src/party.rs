@@ -23,7 +23,7 @@ use crate::setup::NODE_VARIABLES;
 use crate::supervise::FATAL;
 use crate::verdict::ranks_text;
 
-/// How often time limits are looked at until there is a node.
+/// How often time limits are checked until there is a node.
 const POLL_PERIOD: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 50_000_000,
@@ -68,7 +68,7 @@ impl WaitLimits<'_> {
         let signals = self.signals.as_fd();
         let all = fds.iter().chain([&signals]);
         let mut all: Vec<PollFd<'_>> = all.map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
-        // However it ends, the caller looks at everything.
+        // However it ends, the caller polls everything.
         let _ = poll(&mut all, Some(&POLL_PERIOD));
         Ok(())
     }
@@ -86,7 +86,7 @@ impl Party {
     /// Meets the others; without a launcher there are none. `unfit`: why this yod cannot run its rank, if so.
     ///
     /// # Errors
-    /// They do not come together, or one of them cannot run; those that have come are told.
+    /// They do not come together, or one of them cannot run; those that have come are notified.
     pub fn meet(
         cli: &Cli,
         place: &Place,
@@ -133,7 +133,7 @@ impl Party {
         }
     }
 
-    /// Tells the others that there will be no node.
+    /// Notifies the others that there will be no node.
     pub fn dismiss(self, status: u8) {
         if let Party::First { guests, .. } = self {
             let sockets: Vec<_> = guests.into_iter().map(|guest| guest.socket).collect();
@@ -186,7 +186,7 @@ impl Party {
     }
 }
 
-/// Says what others are about to be told: a launcher may drop what a yod writes once another has ended.
+/// Reports what others are about to receive: a launcher may drop what a yod writes once another has ended.
 pub fn say(failure: Failure) -> Failure {
     if !failure.line.is_empty() {
         console::say(&failure.line);
@@ -302,7 +302,7 @@ mod tests {
 
     use super::*;
 
-    /// Only one that comes later is heard by this way: which one that is, no test of whole jobs can choose.
+    /// Only one that comes later takes this way: which one that is, no test of whole jobs can choose.
     #[test]
     fn one_that_cannot_run_its_rank_gives_the_reason() {
         let cli = Cli::parse_from(["yod", "./a.out"]);

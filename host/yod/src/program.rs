@@ -99,7 +99,7 @@ impl Program {
         String::from_utf8_lossy(self.started_as.as_bytes()).into_owned()
     }
 
-    /// A copy for the proxy of `rank`, from 0, of `size`, which the program is told.
+    /// A copy for the proxy of `rank`, from 0, of `size`, which the program finds in its environment.
     pub fn for_proxy(&self, rank: usize, size: usize) -> std::io::Result<proxy::Program> {
         let place = [("MARGAY_RANK", rank), ("MARGAY_SIZE", size)];
         let place = place.map(|(name, number)| (name.into(), number.to_string().into()));

@@ -33,15 +33,14 @@ const VERSION_BYTES: u64 = 4096;
 const NEXT_PROGRAM: &str = ":";
 
 /// Becomes the launcher that the program's ranks need, if they need one. A yod that it starts has no `-n`, and an option that says
-/// who has started it: it never becomes a launcher, and is no rank unless that has told it which.
+/// who has started it: it never becomes a launcher, and is no rank unless that has given it a number.
 ///
 /// # Errors
-/// There is none, or it cannot do what was asked for.
+/// There is none, or it cannot do what was requested.
 pub fn if_needed(cli: &Cli, place: &Place, inherited: proxy::Inherited) -> Result<(), Failure> {
     if let (Some(launcher), None) = (&cli.launched_by, &place.launched) {
         let launcher = launcher.display();
-        let line =
-            format_args!("{launcher} has not told this yod which rank it is: is it a launcher?");
+        let line = format_args!("{launcher} has not set which rank this yod is: is it a launcher?");
         return Err(Failure::new(status::UNAVAILABLE, line));
     }
     if place.ranks.len() < 2 {

@@ -46,7 +46,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Checks all that does not depend on other yods of the job; there is no plan yet. `first` is a look at the clocks from the start of
+    /// Checks all that does not depend on other yods of the job; there is no plan yet. `first` is a sample of the clocks from the start of
     /// the process.
     pub fn new(cli: &Cli, place: &Place, first: Sample) -> Result<Setup, Failure> {
         let icount = is_set(ICOUNT);

@@ -28,7 +28,7 @@ const PIECE_BYTES: usize = 128 << 10;
 enum Way {
     /// write(2), of at most so many bytes.
     Write(usize),
-    /// send(2), which can be told not to block.
+    /// send(2), which has a flag not to block.
     Send,
 }
 

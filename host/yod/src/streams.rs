@@ -58,7 +58,7 @@ impl Streams {
             .collect()
     }
 
-    /// Whether trace rings have to be looked at from time to time: they do not ring.
+    /// Whether trace rings have to be polled from time to time: they have no doorbell.
     pub fn traces(&self) -> bool {
         self.trace
             .as_ref()

@@ -3,7 +3,7 @@
 //! Who may end, and what follows:
 //!
 //! - a rank ends: when it failed, the others are ended (SIGKILL to their proxies) and named;
-//! - the node ends, by a panic, by its machine's death or its keeper's: the ranks are ended, the reason is told;
+//! - the node ends, by a panic, by its machine's death or its keeper's: the ranks are ended, the reason is reported;
 //! - yod ends, even by SIGKILL: Linux ends the proxies, the keeper sees it and ends the node.
 //!
 //! Keys pressed in the terminal reach the proxies by themselves, for they are in its foreground process group. What
@@ -11,7 +11,7 @@
 //! leader of the session. When all ranks have stopped, yod stops itself, so that the shell sees the job stop; continuing it
 //! continues them. A stopped yod, whatever has stopped it, is continued by its keeper when something happens that it has to see.
 //!
-//! SIGTERM and its kin end yod whatever else is stopped or does not read: what was told to end and is stopped is continued,
+//! SIGTERM and its kin end yod whatever else is stopped or does not read: what is to end and is stopped is continued,
 //! a node that takes no signals is ended, output that nothing reads is given up.
 
 mod descent;
@@ -52,7 +52,7 @@ pub const TAKEN: [i32; 9] = [
 pub const FATAL: [i32; 4] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM];
 /// How often trace rings are emptied: a ring of 256 records then holds 256,000 calls per second.
 const TRACE_PERIOD: Duration = Duration::from_millis(1);
-/// How often ranks that were told to end are looked at, and for how long a rank that stops meanwhile is continued.
+/// How often ranks that are to end are polled, and for how long a rank that stops meanwhile is continued.
 const END_PERIOD: Duration = Duration::from_millis(250);
 const END_REQUEST_LIMIT: Duration = Duration::from_secs(10);
 /// A node that takes no signal for so long does not run; a proxy that outlives its rank for so long cannot end.
@@ -89,7 +89,7 @@ pub enum Outcome {
         /// There is nothing to say about it.
         quiet: bool,
     },
-    /// By something else, which is told already but for this line.
+    /// By something else, which is reported already but for this line.
     Failed(Failure),
 }
 
@@ -243,7 +243,7 @@ impl Supervisor<'_> {
         })
     }
 
-    /// Sees to it that ranks which were told to end can do so.
+    /// Makes sure that ranks which are to end can do so.
     fn check_end_request(&mut self, state: &mut State) {
         let Some(end_request) = &mut state.end_request else {
             return;
@@ -317,7 +317,7 @@ impl Supervisor<'_> {
         // Ranks that have ended on the node need it no more; it may have been lost before it rang for them.
         let alive = self.ranks.alive();
         if alive.iter().all(|&rank| self.has_ended_on_node(rank)) {
-            alive.iter().for_each(|&rank| self.node.ring_host(rank));
+            alive.iter().for_each(|&rank| self.node.signal_host(rank));
             state.up = true;
             return;
         }
@@ -375,7 +375,7 @@ impl Supervisor<'_> {
         state.boot_due += before.elapsed();
     }
 
-    /// Tells the keeper for how long yod may be stopped: its ranks or another process may stop it at any moment. What ends has
+    /// Notifies the keeper for how long yod may be stopped: its ranks or another process may stop it at any moment. What ends has
     /// no time left for that.
     fn set_guard(&self, state: &mut State) {
         let ending = state.is_ending() || state.verdict.first().is_some();

@@ -42,7 +42,7 @@ fn stopped(yod: &Child) -> bool {
     is_stopped(yod.id() as i32)
 }
 
-/// A rank that stopped its process group stopped yod with it, which its keeper had not been told: neither its time limit nor
+/// A rank that stopped its process group stopped yod with it, of which its keeper was not notified: neither its time limit nor
 /// SIGTERM had an effect.
 #[test]
 fn a_rank_that_stops_its_group_meets_the_time_limit() {
@@ -63,7 +63,7 @@ fn a_rank_that_stops_its_group_meets_the_time_limit() {
     }
 }
 
-/// A rank that is told to end is continued, whatever has stopped it meanwhile.
+/// A rank that is to end is continued, whatever has stopped it meanwhile.
 #[test]
 fn a_rank_that_answers_by_stopping_its_group_ends() {
     let Some((program, mut yod)) = program("answers") else {
@@ -83,7 +83,7 @@ fn a_stopped_group_is_continued_with_its_yod() {
     let child = spawn_group(&mut yod, &program, "1");
     wait_for("a stopped yod", || stopped(&child).then_some(()));
     let rank = member(&descendants(child.id() as i32), "program");
-    // Its parent is told when the last of its threads has stopped.
+    // Its parent is notified when the last of its threads has stopped.
     wait_for("a stopped rank", || {
         let threads = std::fs::read_dir(format!("/proc/{rank}/task")).expect("a rank");
         let mut threads = threads
@@ -130,7 +130,7 @@ fn a_yod_that_somebody_stops_stays_stopped() {
     }
 }
 
-/// A yod that inherited SIGCHLD as ignored was never told of its rank's end and could not wait for it: it hung, and SIGTERM
+/// A yod that inherited SIGCHLD as ignored was never notified of its rank's end and could not wait for it: it hung, and SIGTERM
 /// did not end it.
 #[test]
 fn a_job_ends_where_the_ends_of_children_are_ignored() {
@@ -180,7 +180,7 @@ fn a_stopped_job_stays_stopped_until_it_is_continued() {
     assert_eq!(finish(child).status, 138, "SIGUSR1");
 }
 
-/// Nothing told a stopped yod that its rank was killed, or that its node was gone.
+/// Nothing notified a stopped yod that its rank was killed, or that its node was gone.
 #[test]
 fn a_stopped_job_notices_its_end() {
     let Some((program, _)) = program("stopped-end") else {
@@ -295,7 +295,7 @@ fn a_job_ends_with_a_part_of_it_stopped() {
     }
 }
 
-/// yod waited for a keeper that was stopped before it handed over the node, deaf to everything.
+/// yod waited for a keeper that was stopped before it handed over the node, and served nothing meanwhile.
 #[test]
 fn a_keeper_that_is_stopped_while_booting_is_given_up() {
     let Some((program, mut yod)) = program("keeper-boots") else {
@@ -311,7 +311,7 @@ fn a_keeper_that_is_stopped_while_booting_is_given_up() {
     assert_gone(&job);
 }
 
-/// The node was lost between a rank's last word and the doorbell after it: the proxy was never told, and yod waited for it.
+/// The node was lost between a rank's last word and the doorbell after it: the proxy was never notified, and yod waited for it.
 #[test]
 fn a_rank_that_ended_with_its_node_is_reported() {
     let Some((program, mut yod)) = program("last-word") else {

@@ -1,4 +1,4 @@
-//! What a terminal does to a rank in the background, which the kernel has to tell its proxy before each call. Skipped where no
+//! What a terminal does to a rank in the background, of which the kernel has to notify its proxy before each call. Skipped where no
 //! kernel is built.
 
 mod common;
@@ -168,7 +168,7 @@ fn who_does_not_is_stopped() {
     assert_stops(&program, &["default"]);
 }
 
-/// What of the rank's last call that could use a terminal was told of all its threads: one that blocks the signals was stopped
+/// What the proxy knew of the rank's last call that could use a terminal was taken for all its threads: one that blocks the signals was stopped
 /// when another does not, and the other way round.
 #[test]
 fn masks_are_a_threads_own() {

@@ -32,7 +32,7 @@ int main(void) {
 }
 "#;
 
-/// Tells when the host's time is set.
+/// Prints when the host's time is set.
 struct Settings(OwnedFd);
 
 impl Settings {

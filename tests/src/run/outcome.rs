@@ -22,7 +22,7 @@ pub struct Outcome {
     pub stderr: Captured,
     /// What it left in its directory.
     pub files: BTreeMap<PathBuf, Left>,
-    /// What uname(2) told the program, if it says so.
+    /// What uname(2) showed the program, if it says so.
     pub release: Option<String>,
     /// How long it took.
     pub took: Duration,

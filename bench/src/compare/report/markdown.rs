@@ -236,7 +236,7 @@ fn show(job: &JobEntry, row: &RowEntry, cell: &Result<Cell, String>) -> String {
                 .join(" + "),
             None => shown,
         },
-        // Of counts all runs are told, of times how sure the median is.
+        // Of counts all runs are listed, of times how sure the median is.
         Mode::Instructions | Mode::Memory | Mode::Executed if cell.identical => {
             format!("{shown}, {runs} of {runs} alike")
         }

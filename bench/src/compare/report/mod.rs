@@ -20,7 +20,7 @@ use super::runner::Runner;
 use super::summary::{self, Cell, NOT_COUNTED, Ratio};
 pub use facts::Facts;
 
-/// Everything there is to tell.
+/// Everything there is to show.
 #[derive(Serialize)]
 pub struct Report {
     /// Where and how it was measured.
@@ -179,7 +179,7 @@ impl Report {
     pub fn write(&self, directory: &Path) -> Result<()> {
         fs::create_dir_all(directory)
             .with_context(|| format!("cannot make {}", directory.display()))?;
-        // One of an earlier report would tell of other runs. There may be none.
+        // One of an earlier report would show other runs. There may be none.
         for plot in PLOTS {
             let _ = fs::remove_file(directory.join(plot.file()));
         }

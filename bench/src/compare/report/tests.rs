@@ -110,7 +110,7 @@ fn every_kind_of_plot_is_drawn_with_what_there_is() {
     assert!(!scratch.path().join("boot.svg").exists());
 }
 
-/// As on a full disk: the first that cannot be written is told, and the others are there.
+/// As on a full disk: the first that cannot be written is reported, and the others are there.
 #[test]
 fn what_cannot_be_written_keeps_nothing_else_away() {
     let scratch = Scratch::new(&std::env::temp_dir()).expect("a directory");

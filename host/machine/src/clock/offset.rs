@@ -20,7 +20,7 @@ impl Offset {
         self.most = Some(self.most.map_or(most, |known| known.min(most)));
     }
 
-    /// The best guess, if there was any look at both; as a wrapping difference.
+    /// The best guess, if both were read at all; as a wrapping difference.
     #[must_use]
     pub fn get(&self) -> Option<u64> {
         let ticks = match (self.least, self.most) {

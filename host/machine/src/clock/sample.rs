@@ -4,7 +4,7 @@ use crate::sys;
 
 /// A sample that took longer than this was disturbed, in TSC ticks.
 const CLOSE_TICKS: u64 = 20_000;
-/// Most looks for a sample.
+/// Most rounds of readings for a sample.
 const ROUNDS: usize = 8;
 
 /// One moment on all clocks of the host.
@@ -80,7 +80,7 @@ impl Sample {
     }
 }
 
-/// Frequency of the TSC in Hz between two samples; 0 when they are too close to tell.
+/// Frequency of the TSC in Hz between two samples; 0 when they are too close.
 #[must_use]
 pub fn tsc_hz(first: &Sample, second: &Sample) -> u64 {
     let ns = second.mono_ns.saturating_sub(first.mono_ns);

@@ -24,7 +24,7 @@ pub struct Client {
     guard: Guard,
     /// Place in the kernel log, for those that take it.
     log: Option<Cursor>,
-    /// Messages it has been told of, of those in the keeper's list.
+    /// Events that it has been sent, of those in the keeper's list.
     notified: usize,
 }
 
@@ -63,7 +63,7 @@ impl Client {
         false
     }
 
-    /// How long it need not be looked after; see [`Guard::timeout`].
+    /// How long it need not be checked; see [`Guard::timeout`].
     pub fn timeout(&self, node_ended: bool) -> Option<Duration> {
         self.guard.timeout(node_ended)
     }

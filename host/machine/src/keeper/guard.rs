@@ -2,7 +2,7 @@
 //! by any other process.
 //!
 //! A stopped process takes no signal but SIGKILL and SIGCONT, and its time limit passes unseen. Its keeper, in a session of
-//! its own, is not stopped with it. Only a parent is told of a stop, which a keeper is not: it has to look. So that an idle
+//! its own, is not stopped with it. Only a parent is notified of a stop, which a keeper is not: it has to poll. So that an idle
 //! node is not disturbed for that, it looks when it is awake anyway.
 
 use std::fs::File;

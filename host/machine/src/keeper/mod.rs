@@ -61,7 +61,7 @@ pub struct Job {
     pub ranks: Range<usize>,
     /// It takes the kernel log.
     pub log: bool,
-    /// Its time limit until the node is there: before it can tell its keeper, it may be stopped.
+    /// Its time limit until the node is there: before it can notify its keeper, it may be stopped.
     pub due: Option<Instant>,
     /// The other yods of the job.
     pub guests: Vec<Guest>,
@@ -148,7 +148,7 @@ fn explain(error: &io::Error) -> String {
     }
 }
 
-/// There will be no node: tells all yods why, and waits for them to leave.
+/// There will be no node: sends all yods the reason, and waits for them to leave.
 fn refuse(clients: Vec<Client>, reason: &str) -> io::Result<()> {
     let ended = Ended {
         cause: Cause::NotStarted(reason.into()),

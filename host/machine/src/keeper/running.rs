@@ -106,7 +106,7 @@ impl<I: Instance> Running<I> {
     /// Blocks until something happens or the clock is due.
     fn wait(&self, again: bool) -> io::Result<()> {
         let mut fds = Vec::new();
-        // Rung when the node's state changes.
+        // Signalled when the node's state changes.
         if let Some(bell) = self.machine.bells().host.get(self.plan.ranks) {
             fds.push(PollFd::new(bell, PollFlags::IN));
         }
@@ -137,7 +137,7 @@ impl<I: Instance> Running<I> {
         }
     }
 
-    /// Looks after the machine and the node.
+    /// Serves the machine and reads the node's state.
     fn poll_machine(&mut self) {
         self.machine.bells().clear(self.plan.ranks);
         if self.machine_ended {

@@ -1,6 +1,6 @@
-//! When the keeper looks at the node's clock.
+//! When the keeper serves the node's clock.
 //!
-//! While the kernel boots it shows its TSC in a few quick rounds, which are answered here; what they tell sets the node's
+//! While the kernel boots it shows its TSC in a few quick rounds, which are answered here; what they give sets the node's
 //! clock ([`crate::clock`]) before any rank runs. Later the clock page is refreshed: soon once, because the first rate is
 //! known from a few milliseconds only, then every second.
 
@@ -14,7 +14,7 @@ use crate::sys;
 
 /// The kernel rings for each event; one during its boot is never missed for longer.
 const BOOT_POLL: Duration = Duration::from_millis(2);
-/// How often rounds are looked for once they have begun, and how long a look lasts: a round takes about a microsecond.
+/// How often rounds are polled for once they have begun, and how long a poll lasts: a round takes about a microsecond.
 const ROUND_POLL: Duration = Duration::from_micros(50);
 const FIRST_REFRESH: Duration = Duration::from_millis(100);
 const REFRESH: Duration = Duration::from_secs(1);

@@ -23,7 +23,7 @@ const SHM_BYTES: u64 = 4096;
 /// Linux allows at least so much without privileges; each queued descriptor takes a part of it.
 const SEND_BUFFER_BYTES: usize = 212_992;
 
-/// The server, and what QEMU has yet to be told by it.
+/// The server, and what it has yet to send to QEMU.
 #[derive(Debug)]
 pub struct Server {
     shm: OwnedFd,

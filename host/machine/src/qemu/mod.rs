@@ -27,7 +27,7 @@ use crate::plan::Plan;
 pub use program::{NotFound, OLDEST, Qemu, Version};
 pub use ram::of as ram;
 
-/// Cores that xAPIC ids tell apart: these have 8 bits, and 255 means everybody (Intel SDM vol. 3, 11.6.1).
+/// Cores that xAPIC ids distinguish: these have 8 bits, and 255 means everybody (Intel SDM vol. 3, 11.6.1).
 const XAPIC_CORES: usize = 0xff;
 const _: () = assert!(XAPIC_CORES <= MAX_CPUS);
 

@@ -1,4 +1,4 @@
-//! A QEMU that runs: its process, what it writes, what it has yet to be told.
+//! A QEMU that runs: its process, what it writes, what it has yet to be sent.
 
 use std::io::{self, Read};
 use std::os::fd::AsFd;

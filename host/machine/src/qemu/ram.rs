@@ -111,7 +111,7 @@ mod tests {
         );
     }
 
-    /// As large a pool was asked for: it begins below the hole and ends above.
+    /// As large a pool was requested: it begins below the hole and ends above.
     #[test]
     fn a_pool_may_be_on_both_sides_of_the_hole() {
         assert_eq!(

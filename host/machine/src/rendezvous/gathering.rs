@@ -220,7 +220,7 @@ pub mod tests {
         assert_eq!((table.guests.len(), table.missing()), (1, vec![0]));
         let (ours, its) = pair();
         drop(its);
-        table.introduce(ours).expect("he only looked");
+        table.introduce(ours).expect("it only polled");
         assert!(table.newcomers.is_empty());
     }
 
@@ -292,6 +292,6 @@ pub mod tests {
         assert!(
             matches!(why, Err(Why::Differs(line)) if line.starts_with("a yod of another version"))
         );
-        assert_eq!(table.newcomers.len(), 1, "it is to be told");
+        assert_eq!(table.newcomers.len(), 1, "it is to be dismissed");
     }
 }

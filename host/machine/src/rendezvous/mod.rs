@@ -73,7 +73,7 @@ pub enum Role {
 /// Why the yods of a job do not come together.
 #[derive(Debug)]
 pub enum Why {
-    /// The ids of users cannot be told apart in this user namespace.
+    /// The ids of users cannot be distinguished in this user namespace.
     NoUser,
     /// No socket can be made, or something else that Linux says.
     Io(io::Error),
@@ -94,7 +94,7 @@ pub enum Why {
 pub struct NoMeeting {
     /// The reason.
     pub why: Why,
-    /// Who waits to be told: see [`dismiss`].
+    /// Those that wait for an answer: see [`dismiss`].
     pub waiting: Vec<OwnedFd>,
 }
 
@@ -144,7 +144,7 @@ pub fn clear_up(job: &str) {
         .for_each(SocketFile::remove_stale);
 }
 
-/// Tells yods that there will be no node; they end with `status`.
+/// Notifies yods that there will be no node; they end with `status`.
 pub fn dismiss(waiting: &[OwnedFd], status: u8) {
     for socket in waiting {
         let _ = send(socket.as_fd(), &Message::Dismissed { status }, &[]);

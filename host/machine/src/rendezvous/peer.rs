@@ -1,7 +1,7 @@
 //! Who may be at the other end of a connection between yods.
 //!
 //! It must be a process of this user. Where user ids are mapped in part, as in a user namespace, all others read as one and
-//! the same id (overflowuid): when that is the user's own as well, users cannot be told apart, and no peer is let in.
+//! the same id (overflowuid): when that is the user's own as well, users cannot be distinguished, and no peer is let in.
 //!
 //! And it must not be a rank's proxy, which makes the calls of a program. A proxy looks at whom it has connected its rank to,
 //! but another thread of the rank may speak before it has. So those that are spoken to look as well, before they listen:
@@ -73,7 +73,7 @@ fn is_unique(own: u32, overflow: u32, map: &str) -> bool {
     own != overflow || mapped >= ALL_IDS
 }
 
-/// Whether a process is a rank's proxy, or cannot be looked at: where /proc hides processes it hides those that may not be traced.
+/// Whether a process is a rank's proxy, or cannot be read: where /proc hides processes it hides those that may not be traced.
 fn may_be_rank(pid: Pid) -> bool {
     let parent = status(pid.as_raw_pid(), "PPid").and_then(|parent| parent.parse().ok());
     parent.is_none_or(is_yod)

@@ -6,7 +6,7 @@
 //! directory with the last file. What a yod that was killed meanwhile has left is removed by the next: a socket that refuses connections has
 //! no yod.
 //!
-//! The file system decides who reaches the socket; [`Peer`] is looked at as well. Where users cannot be told apart there
+//! The file system decides who reaches the socket; [`Peer`] is checked as well. Where users cannot be distinguished there
 //! is no socket.
 
 use std::ffi::OsString;

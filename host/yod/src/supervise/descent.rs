@@ -2,10 +2,10 @@
 
 use machine::stat;
 
-/// Generations that are looked at.
+/// Generations that are followed.
 const GENERATIONS: usize = 64;
 
-/// Whether `is_it` says so of a process or one of its ancestors. It is told whether the process is gone: then its ancestors are not
+/// Whether `is_it` says so of a process or one of its ancestors. Its argument says whether the process is gone: then its ancestors are not
 /// known.
 pub fn any(pid: i32, is_it: impl Fn(i32, bool) -> bool) -> bool {
     let mut at = pid;

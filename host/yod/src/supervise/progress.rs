@@ -21,7 +21,7 @@ pub struct State {
     pub node_gone: bool,
     pub boot_due: Instant,
     pub timeout_due: Option<Instant>,
-    /// What the keeper was told last: whether the job ends.
+    /// What the keeper was notified of last: whether the job ends.
     pub guarded: Option<bool>,
     pub verdict: Verdict,
     pub others: Vec<usize>,

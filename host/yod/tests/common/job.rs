@@ -1,4 +1,4 @@
-//! Programs that pass their time as they are told, and jobs of them.
+//! Programs that pass their time as their arguments say, and jobs of them.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::{Process, compile, dir, has_node, has_state, wait_for, yod};
 
-/// Passes its time as it is told, once it has said "ready".
+/// Passes its time as its argument says, once it has said "ready".
 const PROGRAM: &str = r#"
 #include <signal.h>
 #include <stdio.h>

@@ -170,7 +170,7 @@ pub fn has_node() -> bool {
     there
 }
 
-/// A process, told from another with the same id by its start.
+/// A process, distinguished from another with the same id by its start.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Process {
     pub pid: i32,

@@ -15,7 +15,7 @@ use common::{
 use rustix::process::Signal;
 use wire::boot::{Header, node};
 
-/// Says who it is, or does what it is told.
+/// Prints what it is, or does as its arguments say.
 const PROGRAM: &str = r#"
 #include <signal.h>
 #include <stdio.h>

@@ -90,7 +90,7 @@ fn the_job_stops_and_goes_on() {
 /// Batch systems send these to every process of a job, for its ranks: QEMU ended, and the job was said to have lost its node.
 #[test]
 fn a_machine_ignores_signals_for_the_ranks() {
-    let Some((program, _)) = program("qemu-told") else {
+    let Some((program, _)) = program("machine-signals") else {
         return;
     };
     for with in [Signal::HUP, Signal::INT, Signal::TERM] {

@@ -49,7 +49,7 @@ fn the_first_listens_and_the_next_connects() {
     let mode = fs::metadata(&place).expect("a directory").mode();
     assert_eq!(mode & 0o777, 0o700);
     let (_, Found::Connection(_connection)) = found(&place, "job") else {
-        panic!("nobody is there");
+        panic!("no listener");
     };
     let connection = accept(&listener).expect("a connection");
     assert!(admits(&connection));
@@ -69,7 +69,7 @@ fn listens() {
     listen(std::io::stdin(), 1).expect("a socket that is bound");
 }
 
-/// A yod killed while another yod connected to it could not be looked at, and passed for a process that may not take part.
+/// A yod killed while another yod connected to it could not be read, and passed for a process that may not take part.
 #[test]
 fn one_that_is_killed_meanwhile_is_no_listener() {
     let _alone = no_process_starts();
@@ -85,10 +85,10 @@ fn one_that_is_killed_meanwhile_is_no_listener() {
         .spawn()
         .expect("started");
     assert!(other.wait().expect("its status").success());
-    let error = connected(&path).expect_err("nobody who could be asked");
+    let error = connected(&path).expect_err("a listener without an answer");
     assert_eq!(error.kind(), io::ErrorKind::NotFound);
     drop(listener);
-    assert!(connected(&path).expect("nobody at all").is_none());
+    assert!(connected(&path).expect("no listener is no error").is_none());
     fs::remove_dir_all(dir).expect("removed");
 }
 
@@ -97,11 +97,11 @@ fn one_that_is_killed_meanwhile_is_no_listener() {
 #[ignore = "for another test to start"]
 fn connects_from_elsewhere() {
     let path = std::env::var_os(SOCKET).expect("a path");
-    let error = connected(Path::new(&path)).expect_err("nobody to be trusted");
+    let error = connected(Path::new(&path)).expect_err("not a trusted one");
     assert!(error.to_string().contains("PID namespace"), "{error}");
 }
 
-/// Two containers with one temporary directory: which process listens cannot be told. Its number, 0, was no valid value of
+/// Two containers with one temporary directory: which process listens cannot be known. Its number, 0, was no valid value of
 /// the type that it was read into.
 #[test]
 fn a_listener_in_another_pid_namespace_is_named() {
