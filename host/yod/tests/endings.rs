@@ -168,7 +168,7 @@ fn a_stopped_job_stays_stopped_until_it_is_continued() {
     let Some((program, mut yod)) = program("stays") else {
         return;
     };
-    let child = start(&program, yod.args(["--timeout", "20"]), "s");
+    let child = start(&program, yod.args(["--timeout", "60"]), "s");
     let pid = Pid::from_raw(child.id() as i32).expect("a process");
     let status = waitpid(Some(pid), WaitOptions::UNTRACED).expect("a child");
     assert!(status.is_some_and(|(_, status)| status.stopped()));

@@ -23,7 +23,8 @@ use crate::ready;
 use crate::resources::Resources;
 
 const MIB: u64 = 1 << 20;
-const LIMIT: Duration = Duration::from_secs(10);
+/// What takes longer hangs.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// What is seen of the machine from outside.
 enum Seen {
