@@ -231,8 +231,8 @@ impl Thread {
     pub fn goes_on_as(&self, thread: &Thread) {
         if !core::ptr::eq(self, thread) {
             thread.end();
-            let from = &mut thread.signals.lock().thread;
-            self.signals.lock().thread.take_over(from);
+            let signals = thread.signals.lock().thread.take();
+            self.signals.lock().thread = signals;
             self.clock.take_over(&thread.clock);
             let policy = *thread.memory_policy.lock();
             *self.memory_policy.lock() = policy;
