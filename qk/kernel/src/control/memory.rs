@@ -69,24 +69,35 @@ pub fn aspace_create(rank: &'static Rank, base: u64, len_bytes: u64) -> Result<u
     {
         return Err(Errno::EINVAL);
     }
-    let mut partitions = PARTITIONS.lock();
-    // BOUND: the ranks of the node.
-    if partitions
-        .iter()
-        .any(|&(owner, other)| owner == rank.id || other.overlaps(partition))
-    {
-        return Err(Errno::EBUSY);
-    }
     let memory = Memory {
         partition: (base, len_bytes),
         tables: tables(rank).ok_or(Errno::ENOMEM)?,
         zeroed: host::config().has(flag::RAM_ZEROED),
     };
-    let aspace = Aspace::new(Owner(Some(rank)), memory, REGIONS, PIECES).ok_or(Errno::ENOMEM)?;
-    partitions.push((rank.id, partition));
+    take_partition(rank, partition)?;
+    // Long work, under no lock.
+    let Some(aspace) = Aspace::new(Owner(Some(rank)), memory, REGIONS, PIECES) else {
+        // BOUND: the ranks of the node.
+        PARTITIONS.lock().retain(|(owner, _)| *owner != rank.id);
+        return Err(Errno::ENOMEM);
+    };
     rank.host.publish_partition(base, len_bytes);
     *rank.aspace.lock() = Some(aspace);
     Ok(0)
+}
+
+/// Notes that a partition is a rank's, which has none yet; no other has any of it.
+fn take_partition(rank: &Rank, partition: PhysRange) -> Result<(), Errno> {
+    let mut partitions = PARTITIONS.lock();
+    // BOUND: the ranks of the node.
+    let is_taken = partitions
+        .iter()
+        .any(|&(owner, other)| owner == rank.id || other.overlaps(partition));
+    if is_taken {
+        return Err(Errno::EBUSY);
+    }
+    partitions.push((rank.id, partition));
+    Ok(())
 }
 
 /// A page-aligned range of a rank's own memory.
