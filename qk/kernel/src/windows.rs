@@ -79,7 +79,7 @@ fn members() -> &'static SleepLock<Members> {
 /// Opens the windows between `rank`, whose root table is `root`, and all that have been started, itself as well.
 pub fn open(rank: &'static Rank, root: Phys) {
     let own = tables::Root::at(root);
-    let table = paging::own_table(&Walk, root.0).map(|frame| tables::Table::at(Phys(frame)));
+    let table = paging::own_table(&Walk, root).map(tables::Table::at);
     let Some(window) = table.and_then(|table| table.window()) else {
         return; // Nothing is mapped there.
     };
@@ -239,7 +239,7 @@ impl Rank {
     /// the same level for ever. `None`: nothing is mapped there, or the rank has no windows.
     pub fn peek_translation(&self, addr: u64) -> Option<Translation> {
         let root = self.root.shown().filter(|_| addr < USER_TOP)?;
-        paging::translate(&Walk, root.0, addr)
+        paging::translate(&Walk, root, addr)
     }
 }
 
@@ -249,7 +249,7 @@ struct Walk;
 impl Tables for Walk {
     type Table = PageTable;
 
-    fn table(&self, frame: u64) -> PageTable {
+    fn table(&self, frame: Phys) -> PageTable {
         PageTable::at(frame)
     }
 
@@ -258,11 +258,11 @@ impl Tables for Walk {
         table.below(index, entry)
     }
 
-    fn alloc_table(&mut self, _: Level) -> Option<u64> {
+    fn alloc_table(&mut self, _: Level) -> Option<Phys> {
         None
     }
 
-    fn free_table(&mut self, _: u64, _: Level) {}
+    fn free_table(&mut self, _: Phys, _: Level) {}
 
     fn point(&self, work: u32) {
         preempt::point(work);

@@ -256,7 +256,7 @@ impl<M: Machine> Aspace<M> {
             };
             let len_bytes = page.size.bytes();
             let front = at - at % len_bytes;
-            let is_ours = !page.dirty && self.frames.holds(page.pa.0, PAGE_BYTES);
+            let is_ours = !page.dirty && self.frames.holds(page.pa, PAGE_BYTES);
             if is_ours && start <= front && front + len_bytes <= end {
                 self.take_out(front, front + len_bytes);
             }

@@ -68,10 +68,9 @@ use crate::page::{PAGE_BYTES, PageSize, page_floor};
 use crate::paging::{self, Extent, MapOptions, Tables};
 use crate::regions::{Backing, Prot, Region, RegionFlags, Regions};
 use abi::Errno;
-use abi::addr::Phys;
+use abi::addr::{Phys, PhysRange};
 use abi::map::{STACK_TOP, USER_BASE, USER_TOP};
 use alloc::vec::Vec;
-use core::ops::Range;
 use leases::Leases;
 pub use machine::{COPY_BYTES, Machine};
 use pieces::{Newest, Pieces};
@@ -87,7 +86,7 @@ const LOG_WORK: u32 = 100;
 /// An address space. Addresses and lengths are multiples of 4 KiB inside slot 0.
 pub struct Aspace<M: Machine> {
     machine: M,
-    root: u64,
+    root: Phys,
     frames: Frames,
     pool: Pool,
     regions: Regions,
@@ -126,13 +125,13 @@ pub struct Usage {
     pub peak: u64,
 }
 
-/// Memory for an address space. Base and length of each in bytes, multiples of 4 KiB.
+/// Memory for an address space: whole pages.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
     /// What is mapped: the proxy may see all of it.
-    pub partition: (u64, u64),
+    pub partition: PhysRange,
     /// Page tables, which kernel and CPU alone see.
-    pub tables: (u64, u64),
+    pub tables: PhysRange,
     /// The partition is known to hold zeros.
     pub zeroed: bool,
 }
@@ -141,8 +140,9 @@ impl<M: Machine> Aspace<M> {
     /// An empty address space over `memory`, for at most `regions` regions and `pieces` physically contiguous pieces. `None` when
     /// there is no memory for its records, or not even the first tables fit.
     pub fn new(machine: M, memory: Memory, regions: usize, pieces: usize) -> Option<Self> {
-        let (base, len_bytes) = memory.partition;
-        let mut frames = Frames::new(base, len_bytes, memory.zeroed, M::point)?;
+        let PhysRange { start, .. } = memory.partition;
+        let len_bytes = memory.partition.len_bytes();
+        let mut frames = Frames::new(start, len_bytes, memory.zeroed, M::point)?;
         M::point(frames::SET_UP_WORK);
         let regions = Regions::new(regions, M::point)?;
         let mut pool = Pool::new(memory.tables);
@@ -177,7 +177,7 @@ impl<M: Machine> Aspace<M> {
     }
 
     /// Physical address of the root table.
-    pub fn root(&self) -> u64 {
+    pub fn root(&self) -> Phys {
         self.root
     }
 
@@ -217,8 +217,11 @@ impl<M: Machine> Aspace<M> {
     }
 
     /// Where its partition lies.
-    pub fn partition(&self) -> Range<u64> {
-        self.frames.base()..self.frames.end()
+    pub fn partition(&self) -> PhysRange {
+        PhysRange {
+            start: self.frames.base(),
+            end: self.frames.end(),
+        }
     }
 
     /// What is used of the partition.
@@ -274,18 +277,18 @@ impl<M: Machine> Aspace<M> {
         }
     }
 
-    fn tables(&mut self) -> (ShareTables<'_, M>, u64) {
+    fn tables(&mut self) -> (ShareTables<'_, M>, Phys) {
         self.tables_for(Purpose::Mapping)
     }
 
     #[inline]
-    fn tables_for(&mut self, purpose: Purpose) -> (ShareTables<'_, M>, u64) {
+    fn tables_for(&mut self, purpose: Purpose) -> (ShareTables<'_, M>, Phys) {
         let (_, tables, root) = self.regions_and_tables(purpose);
         (tables, root)
     }
 
     #[inline]
-    fn regions_and_tables(&mut self, purpose: Purpose) -> (&Regions, ShareTables<'_, M>, u64) {
+    fn regions_and_tables(&mut self, purpose: Purpose) -> (&Regions, ShareTables<'_, M>, Phys) {
         let tables = ShareTables {
             machine: self.machine,
             frames: &mut self.frames,

@@ -27,6 +27,7 @@ mod whole;
 use crate::Point;
 use crate::bits::BitTree;
 use crate::page::{PAGE_BYTES, PageSize};
+use abi::addr::Phys;
 use alloc::vec::Vec;
 pub use beside::Place;
 use chunk::{Bits, Chunk, FRAMES_PER_CHUNK, Zero};
@@ -43,7 +44,7 @@ const CHUNK_WORK: u32 = 100;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// Physical address, aligned to `size`.
-    pub addr: u64,
+    pub addr: Phys,
     /// Its size.
     pub size: PageSize,
     /// Known to hold zeros in every byte.
@@ -54,7 +55,7 @@ pub struct Frame {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// Physical address of the first.
-    pub addr: u64,
+    pub addr: Phys,
     /// Length in bytes, a multiple of 4 KiB, at least one.
     pub len_bytes: u64,
     /// Known to hold zeros in every byte.
@@ -75,9 +76,9 @@ pub enum FreeError {
 /// The allocator. Chunk numbers count 2 MiB steps from `origin`, the partition's base rounded down to
 /// 1 GiB, so that a gigabyte is always 512 chunks starting at a multiple of 512.
 pub struct Frames {
-    base: u64,
-    end: u64,
-    origin: u64,
+    base: Phys,
+    end: Phys,
+    origin: Phys,
     /// Chunks between `origin` and the first that has a bitmap.
     lead: usize,
     chunks: Vec<Chunk>,
@@ -101,13 +102,13 @@ impl Frames {
     ///
     /// # Panics
     /// When `base + len_bytes` wraps.
-    pub fn new(base: u64, len_bytes: u64, all_zero: bool, point: Point) -> Option<Self> {
+    pub fn new(base: Phys, len_bytes: u64, all_zero: bool, point: Point) -> Option<Self> {
         let end = base
             .checked_add(len_bytes)
             .expect("a partition does not wrap")
-            & !(PAGE_BYTES - 1);
-        let base = base.next_multiple_of(PAGE_BYTES).min(end);
-        let origin = base & !(GIB_BYTES - 1);
+            .align_down(PAGE_BYTES);
+        let base = base.align_up(PAGE_BYTES).min(end);
+        let origin = base.align_down(GIB_BYTES);
         let lead = ((base - origin) / CHUNK_BYTES) as usize;
         let last = (end - origin).div_ceil(CHUNK_BYTES) as usize;
         let zero = if all_zero { Zero::Yes } else { Zero::No };
@@ -180,7 +181,7 @@ impl Frames {
 
     /// As [`Self::alloc`], but at exactly `addr` when that page is free and aligned: a mapping that
     /// grows stays physically contiguous.
-    pub fn alloc_prefer(&mut self, size: PageSize, addr: u64) -> Option<Frame> {
+    pub fn alloc_prefer(&mut self, size: PageSize, addr: Phys) -> Option<Frame> {
         if size == PageSize::Size4K {
             let run = self.alloc_run(1, Some(addr))?;
             return Some(Frame {
@@ -189,7 +190,7 @@ impl Frames {
                 zero: run.zero,
             });
         }
-        if addr & size.mask() == 0 && addr >= self.base && addr < self.end {
+        if addr.is_aligned(size.bytes()) && addr >= self.base && addr < self.end {
             let c = self.chunk_of(addr);
             if size == PageSize::Size2M && self.whole.contains(c) {
                 self.whole.remove(c);
@@ -204,7 +205,7 @@ impl Frames {
 
     /// Allocates between 1 and `max_frames` adjacent 4 KiB frames of one chunk, at `prefer` when
     /// that frame is free. One call costs about what one frame costs.
-    pub fn alloc_run(&mut self, max_frames: usize, prefer: Option<u64>) -> Option<Run> {
+    pub fn alloc_run(&mut self, max_frames: usize, prefer: Option<Phys>) -> Option<Run> {
         if let Some(addr) = prefer
             && let Some(run) = self.run_at(addr, max_frames)
         {
@@ -215,8 +216,8 @@ impl Frames {
     }
 
     /// A run that begins at `addr`, if that is a free frame.
-    fn run_at(&mut self, addr: u64, max_frames: usize) -> Option<Run> {
-        if !addr.is_multiple_of(PAGE_BYTES) || addr < self.base || addr >= self.end {
+    fn run_at(&mut self, addr: Phys, max_frames: usize) -> Option<Run> {
+        if !addr.is_aligned(PAGE_BYTES) || addr < self.base || addr >= self.end {
             return None;
         }
         self.take_run(self.chunk_of(addr), Some(frame_in_chunk(addr)), max_frames)
@@ -226,7 +227,7 @@ impl Frames {
     ///
     /// # Errors
     /// As [`Self::free_range`].
-    pub fn free(&mut self, addr: u64, size: PageSize, clean: bool) -> Result<(), FreeError> {
+    pub fn free(&mut self, addr: Phys, size: PageSize, clean: bool) -> Result<(), FreeError> {
         self.free_range(addr, size.bytes(), clean)
     }
 
@@ -234,14 +235,14 @@ impl Frames {
     ///
     /// # Errors
     /// [`FreeError`]; nothing is freed then. Debug builds panic instead.
-    pub fn free_range(&mut self, addr: u64, len_bytes: u64, clean: bool) -> Result<(), FreeError> {
+    pub fn free_range(&mut self, addr: Phys, len_bytes: u64, clean: bool) -> Result<(), FreeError> {
         let checked = self.check_free(addr, len_bytes);
         debug_assert!(
             checked.is_ok(),
-            "free of {addr:#x}+{len_bytes:#x}: {checked:?}"
+            "free of {addr:?}+{len_bytes:#x}: {checked:?}"
         );
         let end = checked?;
-        for c in self.chunk_of(addr)..=self.chunk_of(end - 1) {
+        for c in self.chunk_of(addr)..=self.chunk_of(end.before(1)) {
             let (lo, hi) = self.clip(c, addr, end);
             self.release(c, lo, hi, clean);
             (self.point)(CHUNK_WORK);
@@ -251,7 +252,7 @@ impl Frames {
     }
 
     /// Whether `[addr, addr + len_bytes)` belongs to the partition.
-    pub fn holds(&self, addr: u64, len_bytes: u64) -> bool {
+    pub fn holds(&self, addr: Phys, len_bytes: u64) -> bool {
         addr >= self.base && addr < self.end && len_bytes <= self.end - addr
     }
 
@@ -259,15 +260,15 @@ impl Frames {
     ///
     /// # Errors
     /// What [`Self::free_range`] would report.
-    pub fn check_free(&self, addr: u64, len_bytes: u64) -> Result<u64, FreeError> {
-        if len_bytes == 0 || (addr | len_bytes) & (PAGE_BYTES - 1) != 0 {
+    pub fn check_free(&self, addr: Phys, len_bytes: u64) -> Result<Phys, FreeError> {
+        if len_bytes == 0 || (addr.0 | len_bytes) & (PAGE_BYTES - 1) != 0 {
             return Err(FreeError::Misaligned);
         }
         let end = addr
             .checked_add(len_bytes)
             .filter(|end| addr >= self.base && *end <= self.end);
         let end = end.ok_or(FreeError::OutsidePartition)?;
-        let in_use = (self.chunk_of(addr)..=self.chunk_of(end - 1)).all(|c| {
+        let in_use = (self.chunk_of(addr)..=self.chunk_of(end.before(1))).all(|c| {
             let (lo, hi) = self.clip(c, addr, end);
             (self.point)(CHUNK_WORK);
             let chunk = self.chunks[c];
@@ -285,16 +286,16 @@ impl Frames {
     }
 
     /// First byte of the partition.
-    pub fn base(&self) -> u64 {
+    pub fn base(&self) -> Phys {
         self.base
     }
 
     /// End of the partition.
-    pub fn end(&self) -> u64 {
+    pub fn end(&self) -> Phys {
         self.end
     }
 
-    fn chunk_of(&self, addr: u64) -> usize {
+    fn chunk_of(&self, addr: Phys) -> usize {
         ((addr - self.origin) / CHUNK_BYTES) as usize
     }
 
@@ -304,12 +305,12 @@ impl Frames {
         is_partial.then(|| &self.bits[c - self.lead])
     }
 
-    fn chunk_addr(&self, c: usize) -> u64 {
+    fn chunk_addr(&self, c: usize) -> Phys {
         self.origin + c as u64 * CHUNK_BYTES
     }
 
     /// The frames of chunk `c` that lie in `[from, to)`.
-    fn clip(&self, c: usize, from: u64, to: u64) -> (usize, usize) {
+    fn clip(&self, c: usize, from: Phys, to: Phys) -> (usize, usize) {
         let start = self.chunk_addr(c);
         let (from, to) = (from.max(start), to.min(start + CHUNK_BYTES));
         (
@@ -408,6 +409,6 @@ impl Frames {
     }
 }
 
-fn frame_in_chunk(addr: u64) -> usize {
-    ((addr % CHUNK_BYTES) / PAGE_BYTES) as usize
+fn frame_in_chunk(addr: Phys) -> usize {
+    ((addr.0 % CHUNK_BYTES) / PAGE_BYTES) as usize
 }

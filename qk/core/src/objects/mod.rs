@@ -164,7 +164,7 @@ impl Objects {
         // Each piece has a slot, so there is always room.
         retired.try_reserve_exact(MOST_PIECES).ok()?;
         Some(Objects {
-            frames: Frames::new(pool.start.0, pool.len_bytes(), zeroed, point)?,
+            frames: Frames::new(pool.start, pool.len_bytes(), zeroed, point)?,
             objects: Vec::new(),
             retired,
             slots: [0; _],
@@ -288,7 +288,7 @@ impl Objects {
         // POINT: frames::free_range
         for piece in pieces {
             self.frames
-                .free_range(piece.pa.0, piece.len_bytes, false)
+                .free_range(piece.pa, piece.len_bytes, false)
                 .expect("frames of an object were in use");
             if let Some(word) = self.slots.get_mut(piece.slot / 64) {
                 *word &= !(1 << (piece.slot % 64));
@@ -377,17 +377,15 @@ impl Objects {
             slot: MOST_PIECES,
         };
         if PageSize::largest(offset, len_bytes, LARGE) == LARGE {
-            let frame = self
-                .frames
-                .alloc_prefer(LARGE, prefer.unwrap_or_default().0);
+            let frame = self.frames.alloc_prefer(LARGE, prefer.unwrap_or_default());
             if let Some(frame) = frame {
-                return Some(piece(Phys(frame.addr), LARGE.bytes(), frame.zero));
+                return Some(piece(frame.addr, LARGE.bytes(), frame.zero));
             }
         }
         let to_large = LARGE.bytes() - offset % LARGE.bytes();
         let most = (len_bytes.min(to_large) / PAGE_BYTES) as usize;
-        let run = self.frames.alloc_run(most, prefer.map(|pa| pa.0))?;
-        Some(piece(Phys(run.addr), run.len_bytes, run.zero))
+        let run = self.frames.alloc_run(most, prefer)?;
+        Some(piece(run.addr, run.len_bytes, run.zero))
     }
 
     /// Begins a piece with frames just taken, which go back if there is no room for it.

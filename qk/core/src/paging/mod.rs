@@ -30,6 +30,7 @@ pub use relocate::move_range;
 pub use report::{Extent, Stretch, Translation, extent_at, extents, stretch, translate};
 
 use crate::page::PageSize;
+use abi::addr::Phys;
 use entry::{Entry, Level, index, span};
 
 /// Entries that [`Table::bits_of_group`] looks at together.
@@ -73,8 +74,8 @@ pub trait Table: Clone {
     }
 
     /// Keeps the address of a frame in an entry of a table that is not in use.
-    fn note(&self, index: usize, frame: u64) {
-        self.set(index, Entry(frame));
+    fn note(&self, index: usize, frame: Phys) {
+        self.set(index, Entry(frame.0));
     }
 
     /// Empties `groups` times [`GROUP`] entries from `first` on as [`Table::exchange`] does, up to the first that is not `leaf` or the
@@ -110,7 +111,7 @@ pub trait Tables {
     type Table: Table;
 
     /// The table in `frame`.
-    fn table(&self, frame: u64) -> Self::Table;
+    fn table(&self, frame: Phys) -> Self::Table;
 
     /// The table that entry `index` of `table` points to; `entry` is what was read there. Where every entry that points to a table is
     /// known to, it need not be looked up.
@@ -121,12 +122,12 @@ pub trait Tables {
     }
 
     /// A zeroed frame for a new table of `level`.
-    fn alloc_table(&mut self, level: Level) -> Option<u64>;
+    fn alloc_table(&mut self, level: Level) -> Option<Phys>;
 
     /// Takes back an emptied table of `level`. CPUs may still hold it in their page-walk caches: this
     /// rank's until they are flushed, its peers' for ever. So it may only become a table of the same
     /// level again: read as one of another level, its entries would mean something else.
-    fn free_table(&mut self, frame: u64, level: Level);
+    fn free_table(&mut self, frame: Phys, level: Level);
 
     /// A preemption point (see [`crate::Point`]).
     fn point(&self, work: u32);
@@ -311,7 +312,7 @@ const ANY: u64 = u64::MAX;
 /// Calls `visit` for each leaf that touches `[start, end)` and has any of `bits`, in address order.
 fn for_each_leaf<T: Tables>(
     t: &mut T,
-    root: u64,
+    root: Phys,
     [start, end]: [u64; 2],
     bits: u64,
     visit: &mut impl FnMut(&mut T, &Slot<T::Table>, Entry),
@@ -333,7 +334,7 @@ struct Path<T> {
 
 /// The [`Path`] to `[start, end)`; None: nothing has been mapped yet.
 #[inline]
-fn descend<T: Tables>(t: &T, root: u64, start: u64, end: u64) -> Option<Path<T::Table>> {
+fn descend<T: Tables>(t: &T, root: Phys, start: u64, end: u64) -> Option<Path<T::Table>> {
     let mut path = Path::from_top(top(t, root)?);
     // BOUND: the levels.
     while path.level > 1 && (start ^ (end - 1)) >> entry::shift(path.level) == 0 {
@@ -401,7 +402,7 @@ impl Turns {
 }
 
 /// The leaf that translates (or keeps) `va`.
-fn find_leaf<T: Tables>(t: &T, root: u64, va: u64) -> Option<(Slot<T::Table>, Entry)> {
+fn find_leaf<T: Tables>(t: &T, root: Phys, va: u64) -> Option<(Slot<T::Table>, Entry)> {
     let mut table = top(t, root)?;
     let mut level = 3;
     // BOUND: the levels.
@@ -421,7 +422,7 @@ fn find_leaf<T: Tables>(t: &T, root: u64, va: u64) -> Option<(Slot<T::Table>, En
 
 /// The table at level 3, once something has been mapped.
 #[inline]
-fn top<T: Tables>(t: &T, root: u64) -> Option<T::Table> {
+fn top<T: Tables>(t: &T, root: Phys) -> Option<T::Table> {
     let root = t.table(root);
     let entry = root.get(0);
     entry.is_present().then(|| t.below(&root, 0, entry))
@@ -449,7 +450,7 @@ impl<T: Table> Path<T> {
     fn split_borders<U: Tables<Table = T>>(
         &self,
         t: &mut U,
-        root: u64,
+        root: Phys,
         [start, end]: [u64; 2],
     ) -> Result<(), OutOfTables> {
         if self.level > 1 {
@@ -461,7 +462,7 @@ impl<T: Table> Path<T> {
 }
 
 /// Splits any leaf that extends across `va`.
-fn split_at(t: &mut impl Tables, root: u64, va: u64) -> Result<(), OutOfTables> {
+fn split_at(t: &mut impl Tables, root: Phys, va: u64) -> Result<(), OutOfTables> {
     // BOUND: the levels.
     while let Some((slot, entry)) = find_leaf(t, root, va)
         && slot.va != va
@@ -472,7 +473,7 @@ fn split_at(t: &mut impl Tables, root: u64, va: u64) -> Result<(), OutOfTables> 
 }
 
 /// Tables of level 1 and of level 2 that it takes to make `va` a border between leaves.
-pub fn tables_for_border(t: &impl Tables, root: u64, va: u64) -> [usize; 2] {
+pub fn tables_for_border(t: &impl Tables, root: Phys, va: u64) -> [usize; 2] {
     let Some((slot, _)) = find_leaf(t, root, va).filter(|(slot, _)| slot.va != va) else {
         return [0, 0];
     };

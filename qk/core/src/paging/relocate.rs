@@ -18,7 +18,7 @@ const MOVE_WORK: u32 = 200;
 /// [`OutOfTables`], with nothing moved.
 pub fn move_range<T: Tables>(
     t: &mut T,
-    root: u64,
+    root: Phys,
     from: u64,
     to: u64,
     len_bytes: u64,
@@ -43,7 +43,7 @@ pub fn move_range<T: Tables>(
                 t,
                 root,
                 to + (slot.va - from),
-                Phys(leaf.address()),
+                leaf.address(),
                 max.bytes(),
                 options,
             );

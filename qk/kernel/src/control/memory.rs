@@ -38,10 +38,11 @@ pub fn set_memory(mut ranges: Ranges, tables: PhysRange, ranks: u64) {
     assert!(TABLES.set((tables, each)).is_ok(), "memory is set once");
 }
 
-/// Where the page tables of a rank lie: base and length.
-fn tables(rank: &Rank) -> Option<(u64, u64)> {
+/// Where the page tables of a rank lie.
+fn tables(rank: &Rank) -> Option<PhysRange> {
     let (all, each) = TABLES.get()?;
-    Some((all.start.0 + rank.id as u64 * each, *each))
+    let start = all.start + rank.id as u64 * each;
+    Some(PhysRange::new(start, *each))
 }
 
 pub fn memory_range(index: u64, to: u64) -> Result<u64, Errno> {
@@ -70,7 +71,7 @@ pub fn aspace_create(rank: &'static Rank, base: u64, len_bytes: u64) -> Result<u
         return Err(Errno::EINVAL);
     }
     let memory = Memory {
-        partition: (base, len_bytes),
+        partition,
         tables: tables(rank).ok_or(Errno::ENOMEM)?,
         zeroed: host::config().has(flag::RAM_ZEROED),
     };

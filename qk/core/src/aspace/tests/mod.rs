@@ -38,8 +38,8 @@ fn space(pages: u64) -> Aspace<Node> {
 fn space_with(pages: u64, tables: u64, pieces: usize) -> Aspace<Node> {
     Node::reset();
     let memory = Memory {
-        partition: (PARTITION, pages * P),
-        tables: (TABLES, tables * P),
+        partition: PhysRange::new(Phys(PARTITION), pages * P),
+        tables: PhysRange::new(Phys(TABLES), tables * P),
         zeroed: true,
     };
     Aspace::new(Node, memory, 1000, pieces).expect("room for tables")
@@ -114,7 +114,7 @@ impl Aspace<Node> {
     fn read(&mut self, va: u64) -> Option<u64> {
         let (tables, root) = self.tables();
         let t = paging::translate(&tables, root, va)?;
-        (!t.prot.is_empty()).then(|| Node::load(page_floor(t.pa.0)))
+        (!t.prot.is_empty()).then(|| Node::load(t.pa.align_down(P)))
     }
 }
 
