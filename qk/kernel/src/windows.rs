@@ -26,6 +26,7 @@ use crate::aspace::PageTable;
 use crate::rank::{self, Rank};
 use crate::sleep_lock::SleepLock;
 use crate::{preempt, shootdown};
+use hal::sync::class;
 
 /// What one peer's entry counts at preemption points, in instructions.
 const ENTRY_WORK: u32 = 30;
@@ -49,7 +50,7 @@ struct Member {
 }
 
 /// Taken to start or end a rank.
-static MEMBERS: Once<SleepLock<Members>> = Once::new();
+static MEMBERS: Once<SleepLock<Members, class::Members>> = Once::new();
 
 /// Of each core for which rank's window it last dropped what is old, and that rank's removals then.
 static FRESH: [AtomicU64; MAX_CPUS] = [const { AtomicU64::new(0) }; MAX_CPUS];
@@ -72,7 +73,7 @@ pub fn init(ranks: usize) {
     }
 }
 
-fn members() -> &'static SleepLock<Members> {
+fn members() -> &'static SleepLock<Members, class::Members> {
     MEMBERS.get().expect("set up at boot")
 }
 

@@ -6,7 +6,7 @@ use abi::map::{MAX_RAM_RANGES, PAGE, USER_BASE, USER_TOP};
 use arrayvec::ArrayVec;
 use hal::addr::PhysRange;
 use hal::ranges::Ranges;
-use hal::sync::{Mutex, Once};
+use hal::sync::{Mutex, Once, class};
 use qk_core::aspace::Memory;
 use qk_core::mman::ProtectPlan;
 use qk_core::regions::{Kind, Prot, Region, RegionFlags};
@@ -19,8 +19,8 @@ use crate::user::user;
 use crate::{host, preempt, shared};
 
 /// Free memory for ranks, and what of it has been given out.
-static MEMORY: Mutex<Ranges> = Mutex::new(Ranges::new());
-static PARTITIONS: Mutex<ArrayVec<(usize, PhysRange), { abi::map::MAX_RANKS }>> =
+static MEMORY: Mutex<Ranges, class::Memory> = Mutex::new(Ranges::new());
+static PARTITIONS: Mutex<ArrayVec<(usize, PhysRange), { abi::map::MAX_RANKS }>, class::Partitions> =
     Mutex::new(ArrayVec::new_const());
 
 /// Page tables of the ranks, in the same order, as many bytes for each. No partition has any of it, so no proxy maps it.

@@ -7,7 +7,7 @@ use abi::map::MAX_THREADS;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use hal::heap::try_box;
-use hal::sync::{Mutex, Once};
+use hal::sync::{Mutex, Once, class};
 
 use super::{RECORD_BYTES, Thread, record};
 use crate::preempt;
@@ -33,9 +33,9 @@ pub struct Threads {
     /// A bit for each number: set as long as its thread lives, and a moment before. For interrupts, which cannot look at all.
     living: [AtomicU64; MAX_THREADS / WORD_BITS],
     /// Numbers that are free again, the longest free first: a thread id is not soon another thread's.
-    free: Mutex<VecDeque<usize>>,
+    free: Mutex<VecDeque<usize>, class::Numbers>,
     /// Held by who makes the record of one more thread.
-    making: SleepLock<()>,
+    making: SleepLock<(), class::Making>,
 }
 
 /// Threads besides the first that each rank may have: the kernel heap has room for as many of every rank.
