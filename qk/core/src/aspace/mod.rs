@@ -22,6 +22,7 @@
 //! | `text` | such frames that are never written to |
 //! | `receipt` | what a change lets go of that is not the partition's, and who gets it |
 //! | `evict` | taking such memory out before anything else becomes of its addresses |
+//! | `log` | what the proxy's log says of what is mapped |
 //! | `leases` | when retired frames are free |
 //! | `pool` | page tables, and the memory they lie in |
 //! | `stale` | addresses that peers may still see as they were |
@@ -50,6 +51,7 @@ mod change;
 mod evict;
 mod flags;
 mod leases;
+mod log;
 mod machine;
 mod pieces;
 mod pool;
@@ -65,13 +67,14 @@ use crate::frames::{self, Frames};
 use crate::mman::{Bounds, Heap};
 use crate::objects::Run;
 use crate::page::{PAGE_BYTES, PageSize, page_floor};
-use crate::paging::{self, Extent, MapOptions, Tables};
+use crate::paging::{self, MapOptions, Tables};
 use crate::regions::{Backing, Prot, Region, RegionFlags, Regions};
 use abi::Errno;
 use abi::addr::{Phys, PhysRange};
 use abi::map::{STACK_TOP, USER_BASE, USER_TOP};
 use alloc::vec::Vec;
 use leases::Leases;
+use log::{record, shown, shown_as};
 pub use machine::{COPY_BYTES, Machine};
 use pieces::{Newest, Pieces};
 use pool::{Pool, Purpose, ShareTables};
@@ -79,9 +82,6 @@ pub use receipt::{Lender, Receipt, Unfinished};
 use stale::Stale;
 use text::TextEnds;
 use wire::region_log::Change;
-
-/// Work of a record in the region log, in instructions.
-const LOG_WORK: u32 = 100;
 
 /// An address space. Addresses and lengths are multiples of 4 KiB inside slot 0.
 pub struct Aspace<M: Machine> {
@@ -351,36 +351,6 @@ impl<M: Machine> Aspace<M> {
             true => PageSize::Size4K,
             false => self.machine.largest_page(),
         }
-    }
-}
-
-/// Logs a change for the proxy.
-fn record<M: Machine>(machine: M, change: &Change) {
-    M::point(LOG_WORK);
-    // BOUND: `sync` waits until there is room.
-    while !machine.log(change) {
-        machine.sync();
-    }
-}
-
-/// The log's record of frames that are mapped.
-fn shown(extent: &Extent) -> Change {
-    shown_as(extent, 0)
-}
-
-/// The same of frames of this kind: 0, or [`wire::region_log::prot::TEXT`].
-fn shown_as(extent: &Extent, kind: u8) -> Change {
-    match extent.prot.is_empty() {
-        true => Change::Unmap {
-            addr: extent.va,
-            len_bytes: extent.len_bytes,
-        },
-        false => Change::Map {
-            addr: extent.va,
-            len_bytes: extent.len_bytes,
-            gpa: extent.pa.0,
-            prot: extent.prot.bits() | kind,
-        },
     }
 }
 

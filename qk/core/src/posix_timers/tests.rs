@@ -1,6 +1,7 @@
 //! timer_create(2), timer_settime(2) and timer_getoverrun(2), and what Linux 6.1 does where they are silent.
 
 use super::*;
+use crate::signals::Signal;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::vec::Vec;
