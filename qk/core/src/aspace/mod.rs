@@ -77,7 +77,7 @@ use leases::Leases;
 use log::{record, shown, shown_as};
 pub use machine::{COPY_BYTES, Machine};
 use pieces::{Newest, Pieces};
-use pool::{Pool, Purpose, ShareTables};
+use pool::{PartitionTables, Pool, Purpose};
 pub use receipt::{Lender, Receipt, Unfinished};
 use stale::Stale;
 use text::TextEnds;
@@ -146,7 +146,7 @@ impl<M: Machine> Aspace<M> {
         M::point(frames::SET_UP_WORK);
         let regions = Regions::new(regions, M::point)?;
         let mut pool = Pool::new(memory.tables);
-        let root = ShareTables {
+        let root = PartitionTables {
             machine,
             frames: &mut frames,
             pool: &mut pool,
@@ -277,19 +277,19 @@ impl<M: Machine> Aspace<M> {
         }
     }
 
-    fn tables(&mut self) -> (ShareTables<'_, M>, Phys) {
+    fn tables(&mut self) -> (PartitionTables<'_, M>, Phys) {
         self.tables_for(Purpose::Mapping)
     }
 
     #[inline]
-    fn tables_for(&mut self, purpose: Purpose) -> (ShareTables<'_, M>, Phys) {
+    fn tables_for(&mut self, purpose: Purpose) -> (PartitionTables<'_, M>, Phys) {
         let (_, tables, root) = self.regions_and_tables(purpose);
         (tables, root)
     }
 
     #[inline]
-    fn regions_and_tables(&mut self, purpose: Purpose) -> (&Regions, ShareTables<'_, M>, Phys) {
-        let tables = ShareTables {
+    fn regions_and_tables(&mut self, purpose: Purpose) -> (&Regions, PartitionTables<'_, M>, Phys) {
+        let tables = PartitionTables {
             machine: self.machine,
             frames: &mut self.frames,
             pool: &mut self.pool,

@@ -150,7 +150,7 @@ impl Pool {
 }
 
 /// Page tables of an address space.
-pub(super) struct ShareTables<'a, M> {
+pub(super) struct PartitionTables<'a, M> {
     pub machine: M,
     /// Where what was mapped goes.
     pub frames: &'a mut Frames,
@@ -168,7 +168,7 @@ pub(super) enum Purpose {
     Borders,
 }
 
-impl<M: Machine> ShareTables<'_, M> {
+impl<M: Machine> PartitionTables<'_, M> {
     /// Sets tables aside for borders at `start` and `end`; `false`: there is no memory for them. More than are needed now,
     /// while there is memory: with none left, a program that gives some back must be able to.
     #[must_use]
@@ -213,7 +213,7 @@ impl<M: Machine> ShareTables<'_, M> {
     }
 }
 
-impl<M: Machine> Tables for ShareTables<'_, M> {
+impl<M: Machine> Tables for PartitionTables<'_, M> {
     type Table = M::Table;
 
     #[inline]

@@ -5,7 +5,7 @@ use super::{ANY, OutOfTables, Tables, descend, for_each_leaf, walk};
 use crate::regions::Prot;
 use abi::addr::Phys;
 
-/// Gives what is mapped or kept in `[start, end)` the access `prot`; holes stay holes. Returns
+/// Gives what is mapped, PROT_NONE too, in `[start, end)` the access `prot`; holes stay holes. Returns
 /// whether an entry that the TLB may hold has changed.
 ///
 /// # Errors
@@ -32,7 +32,7 @@ pub fn protect(
     Ok(flush)
 }
 
-/// Has what is mapped or kept in `[start, end)`, which cannot be written to, show adjacent frames from `pa` instead, with the same
+/// Has what is mapped, PROT_NONE too, in `[start, end)`, which cannot be written to, show adjacent frames from `pa` instead, with the same
 /// access. A read meanwhile finds either frame.
 ///
 /// # Errors

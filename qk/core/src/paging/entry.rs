@@ -1,7 +1,7 @@
 //! One 8-byte entry of a translation table (bits: [`abi::pte`]).
 //!
 //! Three kinds: empty (0), a table, a leaf. Two conventions of ours, in bits the MMU ignores:
-//! - A **kept** leaf has P clear and PROT_NONE set: PROT_NONE memory whose frame stays.
+//! - A **PROT_NONE entry** is a leaf that has P clear and PROT_NONE set: memory without access whose frame stays.
 //! - A table entry has TABLE set, and in COUNT how many entries of that table are not empty.
 //!
 //! A is set in every entry from the start, so that hardware never writes to a table entry and the
@@ -45,7 +45,7 @@ impl Entry {
         Self(frame.0 | P | W | U | A | TABLE | count << COUNT_SHIFT)
     }
 
-    /// A leaf for the frame at `pa`. No access at all makes it a kept one.
+    /// A leaf for the frame at `pa`. Without any access it is a PROT_NONE entry.
     pub const fn leaf(pa: Phys, level: Level, prot: Prot, dirty: bool) -> Self {
         let size = if level > 1 { PS } else { 0 };
         let dirty = if dirty { D } else { 0 };
@@ -74,7 +74,7 @@ impl Entry {
         self.0 & TABLE != 0
     }
 
-    /// Translated by the MMU (not empty, not kept).
+    /// Translated by the MMU (neither empty nor a PROT_NONE entry).
     pub const fn is_present(self) -> bool {
         self.0 & P != 0
     }

@@ -23,7 +23,7 @@ pub fn own_table(t: &impl Tables, root: Phys) -> Option<Phys> {
     entry.is_present().then(|| entry.address())
 }
 
-/// Maps `[va, va + len_bytes)`, where nothing may be mapped or kept, to adjacent frames from `pa`,
+/// Maps `[va, va + len_bytes)`, where no entry may be in use, to adjacent frames from `pa`,
 /// with the largest pages that both alignments and `options.max` allow.
 ///
 /// # Errors
@@ -148,7 +148,7 @@ impl Mapping {
 }
 
 /// Unmaps `[start, end)`, holes allowed, splitting large pages at the borders and freeing tables
-/// that become empty. `visit(tables, pa, len_bytes, dirty)` gets what went, kept pages too, in as few pieces
+/// that become empty. `visit(tables, pa, len_bytes, dirty)` gets what went, PROT_NONE entries too, in as few pieces
 /// as one table shows; `dirty` means that a piece may hold something else than zeros.
 ///
 /// # Errors

@@ -163,7 +163,7 @@ impl Turns {
     }
 }
 
-/// The leaf that translates (or keeps) `va`.
+/// The leaf of `va`, be it a PROT_NONE entry.
 fn find_leaf<T: Tables>(t: &T, root: Phys, va: u64) -> Option<(Slot<T::Table>, Entry)> {
     let mut table = top(t, root)?;
     let mut level = 3;

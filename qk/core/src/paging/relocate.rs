@@ -8,7 +8,7 @@ use abi::addr::Phys;
 /// Work of mapping a page anew, in instructions.
 const MOVE_WORK: u32 = 200;
 
-/// Moves what is mapped or kept in `[from, from + len_bytes)` to `to`, where nothing may be; the
+/// Moves what is mapped, PROT_NONE too, in `[from, from + len_bytes)` to `to`, where nothing may be; the
 /// two ranges must not overlap. Large pages stay large when both addresses are aligned alike.
 ///
 /// For a moment both ranges show the frames; then the old one goes, and what was written through it

@@ -11,7 +11,7 @@ use abi::addr::Phys;
 pub struct Translation {
     /// Of the very byte.
     pub pa: Phys,
-    /// What the MMU allows; empty for a kept page.
+    /// What the MMU allows; empty for a PROT_NONE entry.
     pub prot: Prot,
     /// The page's size.
     pub size: PageSize,
@@ -28,7 +28,7 @@ pub struct Extent {
     pub pa: Phys,
     /// Length in bytes.
     pub len_bytes: u64,
-    /// What the MMU allows; empty for kept pages.
+    /// What the MMU allows; empty for PROT_NONE entries.
     pub prot: Prot,
 }
 

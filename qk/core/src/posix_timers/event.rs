@@ -1,4 +1,4 @@
-//! What a program says of a timer: its clock, what it does when it expires, and when that is.
+//! What a program sets of a timer: its clock, what it does when it expires, and when that is.
 
 use crate::signals::Signal;
 
@@ -37,14 +37,14 @@ impl Clock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notify {
     /// Nothing: the timer is only read (SIGEV_NONE), or its thread has ended.
-    Nobody,
+    None,
     /// The process.
     Process,
     /// The thread with this number.
     Thread(usize),
 }
 
-/// What timer_create says.
+/// What timer_create sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// The clock.
@@ -57,7 +57,7 @@ pub struct Event {
     pub value: Option<u64>,
 }
 
-/// What timer_settime says, in ns.
+/// What timer_settime sets, in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// When it expires, from now on or as the clock shows it; 0: never.

@@ -66,9 +66,8 @@ impl Timer {
     /// The deadline to be kept, and its clock: none while it is off, stands still, or sends no signal.
     #[must_use]
     pub fn due(&self) -> Option<(Clock, u64)> {
-        let runs = self.waits.is_none()
-            && self.event.notify != Notify::Nobody
-            && self.clock != Clock::Ended;
+        let runs =
+            self.waits.is_none() && self.event.notify != Notify::None && self.clock != Clock::Ended;
         let due_ns = self.interval.due_ns().filter(|_| runs)?;
         Some((self.clock, due_ns))
     }
@@ -81,7 +80,7 @@ impl Timer {
         }
         let now_ns = now(self.clock);
         let mut interval = self.interval;
-        if self.waits.is_some() || self.event.notify == Notify::Nobody {
+        if self.waits.is_some() || self.event.notify == Notify::None {
             interval.expire(now_ns);
         }
         interval.due_ns().map_or((0, 0), |due_ns| {
@@ -371,10 +370,10 @@ impl Table {
         let Ok(timer) = self.get_mut(id) else {
             return false;
         };
-        let tells = timer.event.notify == Notify::Thread(thread);
+        let notifies = timer.event.notify == Notify::Thread(thread);
         let counts = timer.event.clock == Clock::Thread(thread);
-        if tells {
-            timer.event.notify = Notify::Nobody;
+        if notifies {
+            timer.event.notify = Notify::None;
             timer.waits = None;
         }
         if counts {
@@ -383,6 +382,6 @@ impl Table {
             // BOUND: MAX_ON_CPU.
             self.on_cpu.retain(|on_cpu| *on_cpu != id);
         }
-        tells || counts
+        notifies || counts
     }
 }

@@ -166,7 +166,7 @@ pub struct Process {
     queue_limit: usize,
     /// See [`Process::is_continued`].
     continued: bool,
-    /// What goes before all others and is not held up: SIGKILL, or what [`Process::decide`] was told.
+    /// What goes before all others and is not held up: SIGKILL, or what [`Process::decide`] was given.
     urgent: SigSet,
 }
 
