@@ -232,6 +232,18 @@ fn pages_name_files_that_are_there() {
     assert!(gone.is_empty(), "{}", gone.join("\n"));
 }
 
+#[test]
+fn the_chapter_on_concurrency_names_all_locks_in_their_order() {
+    let [chapter, order] = source::locks::of_the_chapter();
+    assert_eq!(chapter, order, "the chapter, and the list of classes");
+}
+
+#[test]
+fn every_lock_has_a_class_of_its_own() {
+    let [declared, listed] = source::locks::of_the_kernel();
+    assert_eq!(declared, listed, "declared, and listed");
+}
+
 /// libtest keeps what a test that passes prints: one that was not run did not count as skipped in the last line of the check.
 #[test]
 fn tests_that_cannot_run_say_so_where_it_is_seen() {

@@ -28,6 +28,30 @@ impl Phys {
         Self(self.0.wrapping_add(align - 1) & !(align - 1))
     }
 
+    /// The address `bytes` further on, unless there is none.
+    #[must_use]
+    pub const fn checked_add(self, bytes: u64) -> Option<Self> {
+        match self.0.checked_add(bytes) {
+            Some(at) => Some(Self(at)),
+            None => None,
+        }
+    }
+
+    /// The address `bytes` before, unless there is none.
+    #[must_use]
+    pub const fn checked_sub(self, bytes: u64) -> Option<Self> {
+        match self.0.checked_sub(bytes) {
+            Some(at) => Some(Self(at)),
+            None => None,
+        }
+    }
+
+    /// The address `bytes` before; there is one.
+    #[must_use]
+    pub const fn before(self, bytes: u64) -> Self {
+        Self(self.0 - bytes)
+    }
+
     /// Where the direct map shows this address.
     #[must_use]
     pub const fn direct(self) -> u64 {

@@ -1,7 +1,7 @@
 //! Reading the source tree: its files, and words in Rust code that are neither comment nor text.
 
 pub mod cycles;
-mod locks;
+pub mod locks;
 pub mod loops;
 pub mod paths;
 mod readmes;

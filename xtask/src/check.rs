@@ -154,6 +154,7 @@ fn all_steps() -> Vec<Step> {
         Step::new("facts", system("facts")),
         Step::new("alone", system("alone")),
         Step::new("ranks", system("ranks")),
+        Step::new("checked", system("checked")),
         Step::new("windows", system("windows")),
         Step::new("shared", system("shared")),
         Step::new("strace", system("strace")),

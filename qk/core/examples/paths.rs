@@ -1,7 +1,7 @@
 //! The hot paths in loops, one per argument, to be counted by `valgrind --tool=callgrind`:
 //! instructions of `paths NAME 2000` less those of `paths NAME 1000`, over 1000.
 
-use abi::addr::Phys;
+use abi::addr::{Phys, PhysRange};
 use qk_core::aspace::{Aspace, Machine, Memory};
 use qk_core::frames::Frames;
 use qk_core::mman::{MmapPlan, ProtectPlan};
@@ -14,13 +14,15 @@ use std::hint::black_box;
 use wire::region_log::Change;
 
 const P: u64 = PageSize::Size4K.bytes();
+/// The root table of `Flat`.
+const ROOT: Phys = Phys(0);
 const M2: u64 = PageSize::Size2M.bytes();
 
 /// Table memory as one slice, never given back: a frame's address is its number in bytes.
 struct Flat {
     tables: &'static [[Cell<u64>; 512]],
-    next: u64,
-    free: Vec<u64>,
+    next: Phys,
+    free: Vec<Phys>,
 }
 
 impl Flat {
@@ -28,7 +30,7 @@ impl Flat {
         let tables: Box<[_]> = (0..4096).map(|_| [const { Cell::new(0) }; 512]).collect();
         Self {
             tables: Box::leak(tables),
-            next: P,
+            next: Phys(P),
             free: Vec::with_capacity(4096),
         }
     }
@@ -57,17 +59,17 @@ impl Table for Entries {
 impl Tables for Flat {
     type Table = Entries;
 
-    fn table(&self, frame: u64) -> Entries {
-        Entries(&self.tables[(frame / P) as usize])
+    fn table(&self, frame: Phys) -> Entries {
+        Entries(&self.tables[(frame.0 / P) as usize])
     }
-    fn alloc_table(&mut self, _: Level) -> Option<u64> {
+    fn alloc_table(&mut self, _: Level) -> Option<Phys> {
         self.free.pop().or_else(|| {
-            self.next += P;
+            self.next = self.next + P;
             Some(self.next)
         })
     }
     fn point(&self, _: u32) {}
-    fn free_table(&mut self, frame: u64, _: Level) {
+    fn free_table(&mut self, frame: Phys, _: Level) {
         self.free.push(frame);
     }
 }
@@ -79,10 +81,10 @@ struct Node(&'static [[Cell<u64>; 512]]);
 impl Machine for Node {
     type Table = Entries;
 
-    fn table(self, frame: u64) -> Entries {
-        Entries(&self.0[(frame / P) as usize])
+    fn table(self, frame: Phys) -> Entries {
+        Entries(&self.0[(frame.0 / P) as usize])
     }
-    fn new_table(self, _: u64, _: Level) {}
+    fn new_table(self, _: Phys, _: Level) {}
     fn zero(self, _: Phys, _: u64) {}
     fn copy(self, _: Phys, _: Phys, _: u64) {}
     fn rewrite(self, _: Phys) {}
@@ -114,8 +116,8 @@ impl Machine for Node {
 fn aspace(count: u64) -> Aspace<Node> {
     let node = Node(Flat::new().tables);
     let memory = Memory {
-        partition: (P, 3071 * P),
-        tables: (3072 * P, 1024 * P),
+        partition: PhysRange::new(Phys(P), 3071 * P),
+        tables: PhysRange::new(Phys(3072 * P), 1024 * P),
         zeroed: true,
     };
     let mut aspace = Aspace::new(node, memory, 4000, 48_000).expect("room");
@@ -148,7 +150,7 @@ fn main() {
     let mut args = std::env::args().skip(1);
     let name = args.next().unwrap_or_default();
     let n: u64 = args.next().and_then(|n| n.parse().ok()).unwrap_or(1000);
-    let mut frames = Frames::new(M2, 8 << 30, true, |_| ()).unwrap();
+    let mut frames = Frames::new(Phys(M2), 8 << 30, true, |_| ()).unwrap();
     let mut tables = Flat::new();
     match name.as_str() {
         "alloc_2m" => (0..n).for_each(|_| keep(frames.alloc(PageSize::Size2M))),
@@ -168,21 +170,27 @@ fn main() {
         }),
         "map_2m" => map(
             &mut tables,
-            0,
+            ROOT,
             0,
             Phys(0),
             n * M2,
             options(PageSize::Size2M),
         )
         .expect("room"),
-        "map_4k" => {
-            map(&mut tables, 0, 0, Phys(0), n * P, options(PageSize::Size4K)).expect("room")
-        }
+        "map_4k" => map(
+            &mut tables,
+            ROOT,
+            0,
+            Phys(0),
+            n * P,
+            options(PageSize::Size4K),
+        )
+        .expect("room"),
         "map_one_4k" => {
             (0..n).for_each(|i| {
                 map(
                     &mut tables,
-                    0,
+                    ROOT,
                     i * P,
                     Phys(i * P),
                     P,
@@ -194,30 +202,30 @@ fn main() {
         "map_unmap_2m" => {
             map(
                 &mut tables,
-                0,
+                ROOT,
                 0,
                 Phys(0),
                 n * M2,
                 options(PageSize::Size2M),
             )
             .expect("room");
-            unmap(&mut tables, 0, 0, n * M2, |_, pa, _, _| keep(pa)).expect("room");
+            unmap(&mut tables, ROOT, 0, n * M2, |_, pa, _, _| keep(pa)).expect("room");
         }
         "map_protect_2m" => {
             map(
                 &mut tables,
-                0,
+                ROOT,
                 0,
                 Phys(0),
                 n * M2,
                 options(PageSize::Size2M),
             )
             .expect("room");
-            black_box(protect(&mut tables, 0, 0, n * M2, Prot::READ)).expect("room");
+            black_box(protect(&mut tables, ROOT, 0, n * M2, Prot::READ)).expect("room");
         }
         "translate" => {
-            map(&mut tables, 0, 0, Phys(0), M2, options(PageSize::Size4K)).expect("room");
-            (0..n).for_each(|i| keep(translate(&tables, 0, i % 512 * P)));
+            map(&mut tables, ROOT, 0, Phys(0), M2, options(PageSize::Size4K)).expect("room");
+            (0..n).for_each(|i| keep(translate(&tables, ROOT, i % 512 * P)));
         }
         "lookup_of_500" => {
             let mut regions = Regions::new(1000, |_| ()).unwrap();

@@ -3,7 +3,7 @@
 use crate::addr::{Phys, PhysRange};
 use crate::boot::frames;
 use crate::ram;
-use crate::sync::RawSpin;
+use crate::sync::{RawSpin, class};
 use abi::map::{DIRECT_MAP, PAGE};
 use alloc::boxed::Box;
 use core::alloc::{GlobalAlloc, Layout};
@@ -11,7 +11,7 @@ use talc::TalcLock;
 use talc::source::Manual;
 
 #[global_allocator]
-static HEAP: TalcLock<RawSpin, Manual> = TalcLock::new(Manual);
+static HEAP: TalcLock<RawSpin<class::Heap>, Manual> = TalcLock::new(Manual);
 
 /// Gives whole pages of free RAM to the heap, for good, before other CPUs run.
 ///

@@ -47,7 +47,7 @@ mod ram;
 pub mod serial;
 #[cfg(target_os = "none")]
 pub mod smp;
-#[cfg(target_os = "none")]
+#[cfg(any(test, target_os = "none"))]
 pub mod sync;
 #[cfg(target_os = "none")]
 pub mod tables;

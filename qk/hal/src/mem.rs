@@ -5,7 +5,7 @@
 //! against the pool, so a wrong address in the kernel's logic ends in a panic report and not in a broken heap.
 
 use crate::addr::{Phys, PhysRange};
-use crate::ram;
+use crate::{ram, sync};
 use abi::map::PAGE;
 use arrayvec::ArrayVec;
 use core::arch::asm;
@@ -155,6 +155,7 @@ pub(crate) unsafe fn clear(to: *mut u8, len_bytes: u64) {
 /// Zeroes `[at, at + len_bytes)`, a multiple of 8, with interrupts on, and returns with them off. However long it is, they come in
 /// at once: a repeated store takes them between two of its turns (Intel SDM vol. 2, REP).
 pub fn zero_interruptibly(at: Phys, len_bytes: u64) {
+    sync::may_wait();
     let to = pointer(at, len_bytes);
     debug_assert!(len_bytes.is_multiple_of(8));
     // SAFETY: 1. The bytes are pool memory (checked; rule 2). 2. DF is clear in the kernel. 3. Interrupt handlers save every register they

@@ -5,7 +5,7 @@
 
 use crate::task::kstack;
 use crate::traps::{self, Registers};
-use crate::{cpu, serial};
+use crate::{cpu, serial, sync};
 use arrayvec::{ArrayString, ArrayVec};
 use core::fmt::{self, Write};
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -51,6 +51,7 @@ pub(crate) fn die(reason: fmt::Arguments<'_>, registers: Option<Registers>) -> !
         cpu::stop();
     }
     cpu::stop_others();
+    sync::end_order();
     // BOUND: in a panic.
     (0..STOP_SPINS).for_each(|_| cpu::pause());
     serial::break_lock();

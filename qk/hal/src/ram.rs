@@ -3,13 +3,14 @@
 use crate::addr::PhysRange;
 use crate::boot::kept;
 use crate::cpu::local;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, class};
 use arrayvec::ArrayVec;
 
 /// Ranges that may be given.
 pub const MAX_CLAIMS: usize = 32;
 
-static CLAIMED: Mutex<ArrayVec<PhysRange, MAX_CLAIMS>> = Mutex::new(ArrayVec::new_const());
+static CLAIMED: Mutex<ArrayVec<PhysRange, MAX_CLAIMS>, class::Claimed> =
+    Mutex::new(ArrayVec::new_const());
 
 /// Takes a range of free RAM for one purpose, for good.
 ///

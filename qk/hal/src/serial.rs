@@ -3,7 +3,7 @@
 //! A message holds the lock for a whole line, so lines of different CPUs do not mix. A panic breaks the lock: the other CPUs have been
 //! stopped by then, and a panic report that is late because a dead CPU holds a lock is worth nothing.
 
-use crate::sync::Mutex;
+use crate::sync::{Mutex, class};
 use core::fmt::{self, Write};
 use uart_16550::backend::PioBackend;
 use uart_16550::{BaudRate, Config, Uart16550};
@@ -17,7 +17,7 @@ struct Com1 {
     in_line: bool,
 }
 
-static PORT: Mutex<Com1> = Mutex::new(Com1 {
+static PORT: Mutex<Com1, class::Console> = Mutex::new(Com1 {
     uart: None,
     in_line: false,
 });

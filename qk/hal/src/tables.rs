@@ -12,14 +12,18 @@
 //! By 1 and 2 what was once allowed in a table stays allowed there, whatever happens meanwhile. So the checks need no lock:
 //! two CPUs that change an entry at once may lose a mapping, but make none that is not allowed.
 
-use crate::addr::{Phys, PhysRange};
+mod levels;
+
+pub use levels::give;
+
+use crate::addr::Phys;
+use crate::mem;
 use crate::pte::{KERNEL_SLOT, Memory, ROOT, alike, allow, allow_leaves};
-use crate::{mem, ram};
 use abi::map::{DIRECT_MAP, PAGE};
 use abi::pte::{A, ADDRESS, COUNT, ENTRIES, Level, NX, P, TABLE, U, W, span};
 use core::num::NonZeroU64;
-use core::ptr;
-use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
+use levels::{BUSY, level, record};
 
 /// Entries that are worked on together.
 pub const GROUP: usize = 16;
@@ -47,61 +51,6 @@ fn kernel_entry(slot: usize) -> u64 {
 /// Whether `frame` is a root table: it has the kernel's half.
 pub(crate) fn is_root(frame: Phys) -> bool {
     frame == kernel_root() || level(frame) == ROOT
-}
-
-/// The frames for tables: the first, and how many.
-static FIRST: AtomicU64 = AtomicU64::new(0);
-static COUNT_OF: AtomicU64 = AtomicU64::new(0);
-/// The level of each, a byte: 0 for one that is not in use yet, [`BUSY`] while it becomes a table.
-static LEVELS: AtomicPtr<AtomicU8> = AtomicPtr::new(ptr::null_mut());
-const BUSY: u8 = u8::MAX;
-
-/// Makes free RAM memory for page tables, for good: whole pages of `range`, less what records their levels. Returns what tables
-/// may be made of.
-///
-/// # Panics
-/// On a second call, and when the range is not free RAM of the boot information, or is in use already.
-pub fn give(range: PhysRange) -> PhysRange {
-    let range = range.whole_pages();
-    ram::claim(range);
-    assert!(
-        LEVELS.load(Ordering::Relaxed).is_null(),
-        "memory for page tables is given once"
-    );
-    let records = (range.len_bytes() / PAGE).next_multiple_of(PAGE);
-    let frames = PhysRange {
-        start: range.start + records.min(range.len_bytes()),
-        end: range.end,
-    };
-    let levels = range.start.direct() as *mut u8;
-    // SAFETY: 1. The bytes are RAM that was just claimed: nothing else reaches them (rule 2 of the README). 2. A byte for each
-    //            page of the range fits in the pages that are taken off.
-    unsafe { mem::clear(levels, frames.start - range.start) };
-    FIRST.store(frames.start.0, Ordering::Relaxed);
-    COUNT_OF.store(frames.len_bytes() / PAGE, Ordering::Relaxed);
-    LEVELS.store(levels.cast(), Ordering::Release);
-    frames
-}
-
-/// The record of `frame`'s level; `None`: it is no frame for tables.
-#[inline]
-fn record(frame: Phys) -> Option<&'static AtomicU8> {
-    // Bytes within a page come to the top: too much for an index.
-    let offset = frame.0.wrapping_sub(FIRST.load(Ordering::Relaxed));
-    let index = offset.rotate_right(PAGE.trailing_zeros());
-    if index >= COUNT_OF.load(Ordering::Relaxed) {
-        return None;
-    }
-    let levels = LEVELS.load(Ordering::Relaxed);
-    // SAFETY: 1. `give` has set all three, on the only CPU that ran: the count was not 0. 2. There is a record for each of the
-    //            frames, for ever, and it is reached as an atomic only.
-    Some(unsafe { &*levels.add(index as usize) })
-}
-
-/// The level of the table in `frame`; 0: it is none.
-#[inline]
-fn level(frame: Phys) -> Level {
-    record(frame).map_or(0, |level| level.load(Ordering::Relaxed).into())
 }
 
 /// Pool memory and tables as they are.

@@ -40,8 +40,8 @@ pub struct PageTable(hal::tables::Table);
 impl PageTable {
     /// The table in `frame`.
     #[inline]
-    pub fn at(frame: u64) -> PageTable {
-        PageTable(hal::tables::Table::at(Phys(frame)))
+    pub fn at(frame: Phys) -> PageTable {
+        PageTable(hal::tables::Table::at(frame))
     }
 
     /// The table that entry `index` points to, or the one that `entry` did when it was read there.
@@ -85,8 +85,8 @@ impl Table for PageTable {
     }
 
     #[inline]
-    fn note(&self, index: usize, frame: u64) {
-        self.0.note(index, Phys(frame));
+    fn note(&self, index: usize, frame: Phys) {
+        self.0.note(index, frame);
     }
 
     #[inline]
@@ -119,7 +119,7 @@ impl Machine for Owner {
     type Table = PageTable;
 
     #[inline]
-    fn table(self, frame: u64) -> PageTable {
+    fn table(self, frame: Phys) -> PageTable {
         PageTable::at(frame)
     }
 
@@ -128,9 +128,9 @@ impl Machine for Owner {
         table.below(index, entry)
     }
 
-    fn new_table(self, frame: u64, level: Level) {
+    fn new_table(self, frame: Phys, level: Level) {
         preempt::point(TABLE_WORK);
-        let _ = hal::tables::Table::new(Phys(frame), level);
+        let _ = hal::tables::Table::new(frame, level);
     }
 
     fn zero(self, pa: Phys, len_bytes: u64) {

@@ -10,7 +10,6 @@ use abi::control::{Control, CoreWords, Event, HostOp, JobInfo, RankInfo};
 use abi::map::USER_TOP;
 use abi::rlimit;
 use arrayvec::ArrayVec;
-use hal::addr::Phys;
 use hal::traps::UserFrame;
 use qk_core::sched::CoreSet;
 use qk_core::signals::Signal;
@@ -158,7 +157,7 @@ fn rank_start(
     }
     let root = rank.with_aspace(|aspace| {
         aspace.set_heap(heap);
-        Ok(Phys(aspace.root()))
+        Ok(aspace.root())
     })?;
     let features = hal::cpu::feature_words();
     rank.host.publish_program(heap, features);

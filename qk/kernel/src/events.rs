@@ -5,13 +5,14 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use abi::control::Event;
 use abi::map::MAX_RANKS;
 use arrayvec::ArrayVec;
-use hal::sync::Mutex;
+use hal::sync::{Mutex, class};
 
 use crate::rank::Rank;
 use crate::{host, preempt, rank, sched};
 
 /// Each rank attaches once and ends once, and has its program replaced once at a time.
-static QUEUE: Mutex<ArrayVec<Event, { 3 * MAX_RANKS }>> = Mutex::new(ArrayVec::new_const());
+static QUEUE: Mutex<ArrayVec<Event, { 3 * MAX_RANKS }>, class::Events> =
+    Mutex::new(ArrayVec::new_const());
 /// A proxy has attached that the PCT has not taken note of.
 static HAS_NEW: AtomicBool = AtomicBool::new(false);
 /// Work of looking whether a proxy attached, and of taking over what one says, in instructions.

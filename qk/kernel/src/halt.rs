@@ -146,7 +146,7 @@ fn rewrite(thread: &Thread, number: u64) {
     let at = number.saturating_mul(PAGE);
     let is_own = thread
         .rank
-        .with_aspace(|aspace| Ok(aspace.partition().contains(&at)));
+        .with_aspace(|aspace| Ok(aspace.partition().holds(Phys(at), PAGE)));
     if is_own == Ok(true) {
         hal::mem::rewrite(Phys(at), PAGE);
     }

@@ -45,8 +45,8 @@ pub fn load(
     hal::mem::copy_in(head, initrd.start);
     let image = Image::parse(head, initrd.len_bytes()).map_err(|error| format!("PCT: {error}"))?;
     let memory = Memory {
-        partition: (partition.start.0, partition.len_bytes()),
-        tables: (tables.start.0, tables.len_bytes()),
+        partition,
+        tables,
         zeroed,
     };
     let mut aspace = Aspace::new(Owner(None), memory, REGIONS, PIECES).ok_or("PCT: no memory")?;
@@ -70,7 +70,7 @@ pub fn load(
     let task = sched::pct();
     task.make_context().map_err(|_| "PCT: no memory")?;
     task.context()
-        .begin(image.entry, STACK_TOP, Phys(aspace.root()), sched::ARRIVED);
+        .begin(image.entry, STACK_TOP, aspace.root(), sched::ARRIVED);
     let _ = ASPACE.set(aspace); // loaded once
     sched::start(task, None, 0, CoreSet::of(0, hal::smp::expected()));
     Ok(())

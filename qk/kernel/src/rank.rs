@@ -15,7 +15,7 @@ use abi::halt::debugger;
 use abi::ident::RLIM_NLIMITS;
 use abi::rlimit;
 use alloc::boxed::Box;
-use hal::sync::{Mutex, Once};
+use hal::sync::{Mutex, Once, class};
 use qk_core::sched::{AtomicCoreSet, CoreSet};
 use qk_core::signals::SigSet;
 use wire::boot::Config;
@@ -50,7 +50,7 @@ pub struct Rank {
     /// Set when the PCT is told of its proxy.
     pub identity: Once<Identity>,
     /// Its memory; `None` before it is loaded and after it is reaped. Held from the decision of a change to its end.
-    pub aspace: SleepLock<Option<Aspace>>,
+    pub aspace: SleepLock<Option<Aspace>, class::Aspace>,
     /// Pages of its mappings that show objects ([`crate::shared`]), for those who do not have the lock on its memory.
     pub object_pages: AtomicU64,
     /// Calls under way by which Linux may write to its memory.
@@ -58,9 +58,9 @@ pub struct Rank {
     /// Its threads.
     pub threads: Threads,
     /// Dispositions, and signals for the process as a whole.
-    pub signals: Mutex<Signals>,
+    pub signals: Mutex<Signals, class::RankSignals>,
     /// Soft and hard resource limits by RLIMIT_*.
-    pub limits: Mutex<[[u64; 2]; RLIM_NLIMITS]>,
+    pub limits: Mutex<[[u64; 2]; RLIM_NLIMITS], class::Limits>,
     /// See [`home`].
     home: AtomicUsize,
     /// Its cores.
@@ -70,7 +70,7 @@ pub struct Rank {
     /// Its page tables, for as long as peers have windows on them.
     pub root: Root,
     /// ITIMERs and the limit on processor time.
-    pub timers: Mutex<Timers>,
+    pub timers: Mutex<Timers, class::Timers>,
     /// Processor time of its threads but what runs now, in TSC ticks.
     pub used: AtomicU64,
     /// A deadline on its processor time is set: a core's timer is to be armed whenever a thread goes on.
@@ -94,15 +94,15 @@ pub struct Rank {
     /// personality(2): children begin with it.
     pub personality: AtomicU64,
     /// Held while signals are taken from the mailbox and become pending: there is one consumer.
-    pub collecting: Mutex<()>,
+    pub collecting: Mutex<(), class::Collecting>,
     /// Held while a child is made: there is one record for it.
-    pub births: SleepLock<()>,
+    pub births: SleepLock<(), class::Births>,
     /// Held while a program is found that is to replace this one: its proxy keeps one.
-    pub execs: SleepLock<()>,
+    pub execs: SleepLock<(), class::Execs>,
     /// The thread that replaces the program, while the others end.
     executor: AtomicUsize,
     /// The old program is gone, and the PCT loads the new one: where it goes on.
-    pub reload: Mutex<Option<Reload>>,
+    pub reload: Mutex<Option<Reload>, class::Reload>,
     /// It has started children.
     pub has_children: AtomicBool,
     /// What it offers to attach, and may attach.

@@ -4,16 +4,17 @@
 
 use core::ops::{Deref, DerefMut};
 
+use hal::sync::class::{self, Class};
 use hal::sync::{Mutex, MutexGuard};
 use qk_core::sched::fifo::{Fifo, Linked};
 
 use crate::sched::{self, Task};
 
-/// The lock around a `T`.
-pub struct SleepLock<T> {
-    gate: Mutex<Gate>,
-    /// Taken only by the holder of the gate, so it is never contended.
-    value: Mutex<T>,
+/// The lock around a `T`, of class `C`.
+pub struct SleepLock<T, C: Class> {
+    gate: Mutex<Gate, class::Gate>,
+    /// Taken only by the holder of the gate, so it is never contended. Its class is the whole lock's.
+    value: Mutex<T, C>,
 }
 
 #[derive(Default)]
@@ -37,15 +38,15 @@ impl Linked for &'static Task {
 }
 
 /// Holds the lock.
-pub struct SleepGuard<'a, T> {
+pub struct SleepGuard<'a, T, C: Class> {
     /// `None` only while it is dropped.
-    value: Option<MutexGuard<'a, T>>,
-    gate: &'a Mutex<Gate>,
+    value: Option<MutexGuard<'a, T, C>>,
+    gate: &'a Mutex<Gate, class::Gate>,
 }
 
-impl<T> SleepLock<T> {
+impl<T, C: Class> SleepLock<T, C> {
     /// An open lock.
-    pub fn new(value: T) -> SleepLock<T> {
+    pub fn new(value: T) -> SleepLock<T, C> {
         SleepLock {
             gate: Mutex::new(Gate::default()),
             value: Mutex::new(value),
@@ -53,7 +54,7 @@ impl<T> SleepLock<T> {
     }
 
     /// Takes the lock, once it is free. The caller holds no spin lock, and is a task or alone.
-    pub fn lock(&self) -> SleepGuard<'_, T> {
+    pub fn lock(&self) -> SleepGuard<'_, T, C> {
         if !self.enter() {
             self.wait();
         }
@@ -92,7 +93,7 @@ impl<T> SleepLock<T> {
     }
 }
 
-impl<T> Drop for SleepGuard<'_, T> {
+impl<T, C: Class> Drop for SleepGuard<'_, T, C> {
     #[inline]
     fn drop(&mut self) {
         self.value = None;
@@ -113,7 +114,7 @@ impl Gate {
 
 /// Leaves the gate to the first waiter. Only the holder takes tasks out of the queue, so one still waits.
 #[cold]
-fn pass_on(gate: &Mutex<Gate>) {
+fn pass_on(gate: &Mutex<Gate, class::Gate>) {
     let next = {
         let mut gate = gate.lock();
         gate.given = gate.waiters.pop();
@@ -126,7 +127,7 @@ fn pass_on(gate: &Mutex<Gate>) {
 
 const HELD: &str = "the guard holds the value until it is dropped";
 
-impl<T> Deref for SleepGuard<'_, T> {
+impl<T, C: Class> Deref for SleepGuard<'_, T, C> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -134,7 +135,7 @@ impl<T> Deref for SleepGuard<'_, T> {
     }
 }
 
-impl<T> DerefMut for SleepGuard<'_, T> {
+impl<T, C: Class> DerefMut for SleepGuard<'_, T, C> {
     fn deref_mut(&mut self) -> &mut T {
         self.value.as_deref_mut().expect(HELD)
     }

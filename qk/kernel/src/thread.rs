@@ -16,7 +16,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use abi::Errno;
 use hal::cpu::PerCpu;
-use hal::sync::Mutex;
+use hal::sync::{Mutex, class};
 use hal::traps::Trap;
 use qk_core::futex::Place;
 use qk_core::signals::{self, SigSet, Signal};
@@ -44,7 +44,7 @@ pub struct Thread {
     /// The scheduler's part of it.
     pub task: Task,
     /// Its mask, alternate stack and own pending signals. Locked after the rank's.
-    pub signals: Mutex<Own>,
+    pub signals: Mutex<Own, class::ThreadSignals>,
     /// Signals that the thread waits for in sigtimedwait, blocked or not.
     pub awaits: AtomicU64,
     /// It is the one to act on a signal: its own, or one of the process that others are not to take before it
@@ -61,7 +61,7 @@ pub struct Thread {
     /// set_robust_list's head.
     pub robust_list: AtomicU64,
     /// set_mempolicy's mode and nodes.
-    pub memory_policy: Mutex<Policy>,
+    pub memory_policy: Mutex<Policy, class::MemoryPolicy>,
     /// Where it waits for a futex.
     pub futex: Place,
     /// What its debugger requests.
@@ -71,7 +71,7 @@ pub struct Thread {
     /// Its processor time.
     pub clock: CpuClock,
     /// Its end of a sleep, as the core that keeps it has it: core and TSC.
-    pub alarm: Mutex<Option<(usize, u64)>>,
+    pub alarm: Mutex<Option<(usize, u64)>, class::Alarm>,
     /// Where an interrupted sleep ends (TSC), should it go on; 0: none.
     sleep_end: AtomicU64,
     /// Its Linux thread id; 0 while the number is unused.
@@ -231,8 +231,8 @@ impl Thread {
     pub fn goes_on_as(&self, thread: &Thread) {
         if !core::ptr::eq(self, thread) {
             thread.end();
-            let from = &mut thread.signals.lock().thread;
-            self.signals.lock().thread.take_over(from);
+            let signals = thread.signals.lock().thread.take();
+            self.signals.lock().thread = signals;
             self.clock.take_over(&thread.clock);
             let policy = *thread.memory_policy.lock();
             *self.memory_policy.lock() = policy;

@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use abi::Errno;
 use alloc::boxed::Box;
-use hal::sync::{Mutex, MutexGuard, Once};
+use hal::sync::{Mutex, MutexGuard, Once, class};
 use qk_core::posix_timers::Clock;
 use qk_core::sched::deadlines::Deadlines;
 use qk_core::signals::{SigInfo, Signal};
@@ -48,7 +48,7 @@ impl Alarm {
 
 /// The timer of a core.
 struct CoreTimer {
-    deadlines: Once<Box<Mutex<Deadlines<Alarm>>>>,
+    deadlines: Once<Box<Mutex<Deadlines<Alarm>, class::Deadlines>>>,
     /// The earliest of them (TSC), or [`NEVER`], for who arms the timer without taking the lock; changed with them locked.
     first: AtomicU64,
     /// How many tasks and POSIX timers they have room for; changed with the deadlines locked.
@@ -78,7 +78,7 @@ pub fn init(cpus: usize) {
 }
 
 impl CoreTimer {
-    fn deadlines(&self) -> MutexGuard<'_, Deadlines<Alarm>> {
+    fn deadlines(&self) -> MutexGuard<'_, Deadlines<Alarm>, class::Deadlines> {
         let made = self.deadlines.get();
         made.expect("made before there is a program").lock()
     }

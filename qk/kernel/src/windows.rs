@@ -26,6 +26,7 @@ use crate::aspace::PageTable;
 use crate::rank::{self, Rank};
 use crate::sleep_lock::SleepLock;
 use crate::{preempt, shootdown};
+use hal::sync::class;
 
 /// What one peer's entry counts at preemption points, in instructions.
 const ENTRY_WORK: u32 = 30;
@@ -49,7 +50,7 @@ struct Member {
 }
 
 /// Taken to start or end a rank.
-static MEMBERS: Once<SleepLock<Members>> = Once::new();
+static MEMBERS: Once<SleepLock<Members, class::Members>> = Once::new();
 
 /// Of each core for which rank's window it last dropped what is old, and that rank's removals then.
 static FRESH: [AtomicU64; MAX_CPUS] = [const { AtomicU64::new(0) }; MAX_CPUS];
@@ -72,14 +73,14 @@ pub fn init(ranks: usize) {
     }
 }
 
-fn members() -> &'static SleepLock<Members> {
+fn members() -> &'static SleepLock<Members, class::Members> {
     MEMBERS.get().expect("set up at boot")
 }
 
 /// Opens the windows between `rank`, whose root table is `root`, and all that have been started, itself as well.
 pub fn open(rank: &'static Rank, root: Phys) {
     let own = tables::Root::at(root);
-    let table = paging::own_table(&Walk, root.0).map(|frame| tables::Table::at(Phys(frame)));
+    let table = paging::own_table(&Walk, root).map(tables::Table::at);
     let Some(window) = table.and_then(|table| table.window()) else {
         return; // Nothing is mapped there.
     };
@@ -239,7 +240,7 @@ impl Rank {
     /// the same level for ever. `None`: nothing is mapped there, or the rank has no windows.
     pub fn peek_translation(&self, addr: u64) -> Option<Translation> {
         let root = self.root.shown().filter(|_| addr < USER_TOP)?;
-        paging::translate(&Walk, root.0, addr)
+        paging::translate(&Walk, root, addr)
     }
 }
 
@@ -249,7 +250,7 @@ struct Walk;
 impl Tables for Walk {
     type Table = PageTable;
 
-    fn table(&self, frame: u64) -> PageTable {
+    fn table(&self, frame: Phys) -> PageTable {
         PageTable::at(frame)
     }
 
@@ -258,11 +259,11 @@ impl Tables for Walk {
         table.below(index, entry)
     }
 
-    fn alloc_table(&mut self, _: Level) -> Option<u64> {
+    fn alloc_table(&mut self, _: Level) -> Option<Phys> {
         None
     }
 
-    fn free_table(&mut self, _: u64, _: Level) {}
+    fn free_table(&mut self, _: Phys, _: Level) {}
 
     fn point(&self, work: u32) {
         preempt::point(work);

@@ -2,15 +2,15 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use hal::sync::Mutex;
+use hal::sync::{Mutex, class};
 use qk_core::xpmem::{Access, Numbered, Segment};
 
 /// What a rank has to do with XPMEM; `O` is how it knows the owner of a segment.
 pub struct Xpmem<O> {
     /// What it offers.
-    pub segments: Mutex<Numbered<Segment>>,
+    pub segments: Mutex<Numbered<Segment>, class::Segments>,
     /// What it may attach.
-    pub permits: Mutex<Numbered<Permit<O>>>,
+    pub permits: Mutex<Numbered<Permit<O>>, class::Permits>,
     /// In the lower half a descriptor that is known to be the device, or [`NONE`]; in the upper how often one was closed.
     device: AtomicU64,
 }

@@ -219,7 +219,7 @@ impl<M: Machine> Aspace<M> {
                 (piece.va, piece.pa, piece.len_bytes) = (at, pa, 0);
             }
             piece.len_bytes += len_bytes;
-            place = Place::At((piece.pa + piece.len_bytes).0);
+            place = Place::At(piece.pa + piece.len_bytes);
         }
     }
 
@@ -250,7 +250,7 @@ impl<M: Machine> Aspace<M> {
             // Some of it may have been mapped until a table was missing, and another thread or a peer may have used that.
             self.flush(start, start + len_bytes);
             self.frames
-                .free_range(pa.0, len_bytes, false)
+                .free_range(pa, len_bytes, false)
                 .expect("a frame just allocated can be freed");
             return None;
         }
@@ -274,7 +274,7 @@ impl<M: Machine> Aspace<M> {
             };
             if let Some(frame) = frame {
                 return Some(Taken {
-                    pa: Phys(frame.addr),
+                    pa: frame.addr,
                     len_bytes: size.bytes(),
                     zero: frame.zero,
                 });
@@ -286,7 +286,7 @@ impl<M: Machine> Aspace<M> {
         let max_frames = len_bytes.min(to_large) / PAGE_BYTES;
         let run = self.frames.alloc_at(max_frames as usize, place)?;
         Some(Taken {
-            pa: Phys(run.addr),
+            pa: run.addr,
             len_bytes: run.len_bytes,
             zero: run.zero,
         })

@@ -1,6 +1,6 @@
 //! Carrying out what `mman` decided.
 
-use super::{Aspace, Machine, OutOfMemory, Purpose, ShareTables, TextEnds, Unfinished};
+use super::{Aspace, Machine, OutOfMemory, PartitionTables, Purpose, TextEnds, Unfinished};
 use crate::mman::{self, Advice, AdvicePlan, BrkPlan, MmapPlan, ProtectPlan};
 use crate::page::{PAGE_BYTES, PageSize};
 use crate::paging::{self, Extent, MapOptions};
@@ -256,7 +256,7 @@ impl<M: Machine> Aspace<M> {
             };
             let len_bytes = page.size.bytes();
             let front = at - at % len_bytes;
-            let is_ours = !page.dirty && self.frames.holds(page.pa.0, PAGE_BYTES);
+            let is_ours = !page.dirty && self.frames.holds(page.pa, PAGE_BYTES);
             if is_ours && start <= front && front + len_bytes <= end {
                 self.take_out(front, front + len_bytes);
             }
@@ -280,7 +280,7 @@ impl<M: Machine> Aspace<M> {
     /// Makes private anonymous memory of `start .. end` read as zeros: clears what may have been written to.
     fn discard(&mut self, start: u64, end: u64) {
         let machine = self.machine;
-        let mut tables = ShareTables {
+        let mut tables = PartitionTables {
             machine,
             frames: &mut self.frames,
             pool: &mut self.pool,

@@ -13,7 +13,7 @@ pub trait Machine: Copy {
     type Table: Table;
 
     /// The page table in `frame`.
-    fn table(self, frame: u64) -> Self::Table;
+    fn table(self, frame: Phys) -> Self::Table;
 
     /// The table that entry `index` of `table` points to; `entry` is what was read there.
     #[inline]
@@ -24,7 +24,7 @@ pub trait Machine: Copy {
 
     /// Makes a frame that was none an empty table of `level`: from now on it is one of that level. A root (level 4) gets the
     /// kernel's half.
-    fn new_table(self, frame: u64, level: Level);
+    fn new_table(self, frame: Phys, level: Level);
 
     /// Clears physical memory, of any length: a preemption point all along.
     fn zero(self, pa: Phys, len_bytes: u64);

@@ -22,6 +22,7 @@
 //! | `text` | such frames that are never written to |
 //! | `receipt` | what a change lets go of that is not the partition's, and who gets it |
 //! | `evict` | taking such memory out before anything else becomes of its addresses |
+//! | `log` | what the proxy's log says of what is mapped |
 //! | `leases` | when retired frames are free |
 //! | `pool` | page tables, and the memory they lie in |
 //! | `stale` | addresses that peers may still see as they were |
@@ -50,6 +51,7 @@ mod change;
 mod evict;
 mod flags;
 mod leases;
+mod log;
 mod machine;
 mod pieces;
 mod pool;
@@ -65,29 +67,26 @@ use crate::frames::{self, Frames};
 use crate::mman::{Bounds, Heap};
 use crate::objects::Run;
 use crate::page::{PAGE_BYTES, PageSize, page_floor};
-use crate::paging::{self, Extent, MapOptions, Tables};
+use crate::paging::{self, MapOptions, Tables};
 use crate::regions::{Backing, Prot, Region, RegionFlags, Regions};
 use abi::Errno;
-use abi::addr::Phys;
+use abi::addr::{Phys, PhysRange};
 use abi::map::{STACK_TOP, USER_BASE, USER_TOP};
 use alloc::vec::Vec;
-use core::ops::Range;
 use leases::Leases;
+use log::{record, shown, shown_as};
 pub use machine::{COPY_BYTES, Machine};
 use pieces::{Newest, Pieces};
-use pool::{Pool, Purpose, ShareTables};
+use pool::{PartitionTables, Pool, Purpose};
 pub use receipt::{Lender, Receipt, Unfinished};
 use stale::Stale;
 use text::TextEnds;
 use wire::region_log::Change;
 
-/// Work of a record in the region log, in instructions.
-const LOG_WORK: u32 = 100;
-
 /// An address space. Addresses and lengths are multiples of 4 KiB inside slot 0.
 pub struct Aspace<M: Machine> {
     machine: M,
-    root: u64,
+    root: Phys,
     frames: Frames,
     pool: Pool,
     regions: Regions,
@@ -126,13 +125,13 @@ pub struct Usage {
     pub peak: u64,
 }
 
-/// Memory for an address space. Base and length of each in bytes, multiples of 4 KiB.
+/// Memory for an address space: whole pages.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
     /// What is mapped: the proxy may see all of it.
-    pub partition: (u64, u64),
+    pub partition: PhysRange,
     /// Page tables, which kernel and CPU alone see.
-    pub tables: (u64, u64),
+    pub tables: PhysRange,
     /// The partition is known to hold zeros.
     pub zeroed: bool,
 }
@@ -141,12 +140,13 @@ impl<M: Machine> Aspace<M> {
     /// An empty address space over `memory`, for at most `regions` regions and `pieces` physically contiguous pieces. `None` when
     /// there is no memory for its records, or not even the first tables fit.
     pub fn new(machine: M, memory: Memory, regions: usize, pieces: usize) -> Option<Self> {
-        let (base, len_bytes) = memory.partition;
-        let mut frames = Frames::new(base, len_bytes, memory.zeroed, M::point)?;
+        let PhysRange { start, .. } = memory.partition;
+        let len_bytes = memory.partition.len_bytes();
+        let mut frames = Frames::new(start, len_bytes, memory.zeroed, M::point)?;
         M::point(frames::SET_UP_WORK);
         let regions = Regions::new(regions, M::point)?;
         let mut pool = Pool::new(memory.tables);
-        let root = ShareTables {
+        let root = PartitionTables {
             machine,
             frames: &mut frames,
             pool: &mut pool,
@@ -177,7 +177,7 @@ impl<M: Machine> Aspace<M> {
     }
 
     /// Physical address of the root table.
-    pub fn root(&self) -> u64 {
+    pub fn root(&self) -> Phys {
         self.root
     }
 
@@ -217,8 +217,11 @@ impl<M: Machine> Aspace<M> {
     }
 
     /// Where its partition lies.
-    pub fn partition(&self) -> Range<u64> {
-        self.frames.base()..self.frames.end()
+    pub fn partition(&self) -> PhysRange {
+        PhysRange {
+            start: self.frames.base(),
+            end: self.frames.end(),
+        }
     }
 
     /// What is used of the partition.
@@ -274,19 +277,19 @@ impl<M: Machine> Aspace<M> {
         }
     }
 
-    fn tables(&mut self) -> (ShareTables<'_, M>, u64) {
+    fn tables(&mut self) -> (PartitionTables<'_, M>, Phys) {
         self.tables_for(Purpose::Mapping)
     }
 
     #[inline]
-    fn tables_for(&mut self, purpose: Purpose) -> (ShareTables<'_, M>, u64) {
+    fn tables_for(&mut self, purpose: Purpose) -> (PartitionTables<'_, M>, Phys) {
         let (_, tables, root) = self.regions_and_tables(purpose);
         (tables, root)
     }
 
     #[inline]
-    fn regions_and_tables(&mut self, purpose: Purpose) -> (&Regions, ShareTables<'_, M>, u64) {
-        let tables = ShareTables {
+    fn regions_and_tables(&mut self, purpose: Purpose) -> (&Regions, PartitionTables<'_, M>, Phys) {
+        let tables = PartitionTables {
             machine: self.machine,
             frames: &mut self.frames,
             pool: &mut self.pool,
@@ -348,36 +351,6 @@ impl<M: Machine> Aspace<M> {
             true => PageSize::Size4K,
             false => self.machine.largest_page(),
         }
-    }
-}
-
-/// Logs a change for the proxy.
-fn record<M: Machine>(machine: M, change: &Change) {
-    M::point(LOG_WORK);
-    // BOUND: `sync` waits until there is room.
-    while !machine.log(change) {
-        machine.sync();
-    }
-}
-
-/// The log's record of frames that are mapped.
-fn shown(extent: &Extent) -> Change {
-    shown_as(extent, 0)
-}
-
-/// The same of frames of this kind: 0, or [`wire::region_log::prot::TEXT`].
-fn shown_as(extent: &Extent, kind: u8) -> Change {
-    match extent.prot.is_empty() {
-        true => Change::Unmap {
-            addr: extent.va,
-            len_bytes: extent.len_bytes,
-        },
-        false => Change::Map {
-            addr: extent.va,
-            len_bytes: extent.len_bytes,
-            gpa: extent.pa.0,
-            prot: extent.prot.bits() | kind,
-        },
     }
 }
 

@@ -56,10 +56,10 @@ impl Newest {
         // BOUND: two.
         for recent in &self.two {
             if recent.start == end {
-                return Place::Below(recent.pa[0].0);
+                return Place::Below(recent.pa[0]);
             }
             if recent.end == start {
-                return Place::Behind(recent.pa[1].0);
+                return Place::Behind(recent.pa[1]);
             }
         }
         Place::Any
@@ -89,8 +89,8 @@ impl<M: Machine> Aspace<M> {
     pub(super) fn behind(&mut self, at: u64) -> Place {
         let (tables, root) = self.tables();
         match paging::translate(&tables, root, at - PAGE_BYTES) {
-            Some(page) if self.frames.holds(page.pa.0, PAGE_BYTES) => {
-                Place::Behind((page.pa + PAGE_BYTES).0)
+            Some(page) if self.frames.holds(page.pa, PAGE_BYTES) => {
+                Place::Behind(page.pa + PAGE_BYTES)
             }
             _ => Place::Any,
         }

@@ -15,7 +15,7 @@ use crate::frames::Frames;
 use crate::page::PAGE_BYTES;
 use crate::paging::entry::{Entry, Level, span};
 use crate::paging::{self, Table, Tables};
-use abi::addr::Phys;
+use abi::addr::{Phys, PhysRange};
 
 use super::Machine;
 
@@ -26,13 +26,13 @@ const RESERVED: usize = 2;
 #[derive(Clone, Copy, Default)]
 struct List {
     /// Physical address of the first; 0: none.
-    first: u64,
-    last: u64,
+    first: Phys,
+    last: Phys,
     len: usize,
 }
 
 impl List {
-    fn push(&mut self, machine: impl Machine, frame: u64) {
+    fn push(&mut self, machine: impl Machine, frame: Phys) {
         machine.table(frame).note(0, self.first);
         if self.len == 0 {
             self.last = frame;
@@ -41,11 +41,11 @@ impl List {
         self.len += 1;
     }
 
-    fn pop(&mut self, machine: impl Machine) -> Option<u64> {
+    fn pop(&mut self, machine: impl Machine) -> Option<Phys> {
         self.len = self.len.checked_sub(1)?;
         let frame = self.first;
         let table = machine.table(frame);
-        self.first = table.get(0).0;
+        self.first = Phys(table.get(0).0);
         table.set(0, Entry::EMPTY);
         Some(frame)
     }
@@ -67,17 +67,17 @@ impl List {
 /// Free tables of levels 1 and 2. There is one of level 3 and one of level 4, which stay.
 pub(super) struct Pool {
     /// Frames that were never a table: the next, and the end.
-    unused: [u64; 2],
+    unused: [Phys; 2],
     free: [List; 2],
     /// Emptied since the last flush: this rank's cores may still walk them.
     emptied: [List; 2],
 }
 
 impl Pool {
-    /// All of `base .. base + len_bytes` is free.
-    pub fn new((base, len_bytes): (u64, u64)) -> Pool {
+    /// All of `memory` is free.
+    pub fn new(memory: PhysRange) -> Pool {
         Pool {
-            unused: [base, base + len_bytes],
+            unused: [memory.start, memory.end],
             free: Default::default(),
             emptied: Default::default(),
         }
@@ -89,12 +89,12 @@ impl Pool {
     }
 
     /// An empty table of `level` in a frame that was none.
-    fn fresh(&mut self, machine: impl Machine, level: Level) -> Option<u64> {
+    fn fresh(&mut self, machine: impl Machine, level: Level) -> Option<Phys> {
         let frame = self.unused[0];
         if self.unused_bytes() < PAGE_BYTES {
             return None;
         }
-        self.unused[0] += PAGE_BYTES;
+        self.unused[0] = frame + PAGE_BYTES;
         machine.new_table(frame, level);
         Some(frame)
     }
@@ -134,7 +134,7 @@ impl Pool {
     }
 
     /// All free tables.
-    pub fn frames(&self, machine: impl Machine) -> std::vec::Vec<u64> {
+    pub fn frames(&self, machine: impl Machine) -> std::vec::Vec<Phys> {
         let mut frames = std::vec::Vec::new();
         // BOUND: only in tests.
         for list in self.free.iter().chain(&self.emptied) {
@@ -142,7 +142,7 @@ impl Pool {
             // BOUND: only in tests.
             for _ in 0..list.len {
                 frames.push(at);
-                at = machine.table(at).get(0).0;
+                at = Phys(machine.table(at).get(0).0);
             }
         }
         frames
@@ -150,7 +150,7 @@ impl Pool {
 }
 
 /// Page tables of an address space.
-pub(super) struct ShareTables<'a, M> {
+pub(super) struct PartitionTables<'a, M> {
     pub machine: M,
     /// Where what was mapped goes.
     pub frames: &'a mut Frames,
@@ -168,11 +168,11 @@ pub(super) enum Purpose {
     Borders,
 }
 
-impl<M: Machine> ShareTables<'_, M> {
+impl<M: Machine> PartitionTables<'_, M> {
     /// Sets tables aside for borders at `start` and `end`; `false`: there is no memory for them. More than are needed now,
     /// while there is memory: with none left, a program that gives some back must be able to.
     #[must_use]
-    pub fn reserve(&mut self, root: u64, start: u64, end: u64) -> bool {
+    pub fn reserve(&mut self, root: Phys, start: u64, end: u64) -> bool {
         // The usual case: enough for any two borders.
         // BOUND: the levels of tables.
         if self.pool.free.iter().all(|list| list.len >= RESERVED) {
@@ -197,9 +197,9 @@ impl<M: Machine> ShareTables<'_, M> {
 
     /// Retires what was unmapped; `clean`: it holds zeros. What is not of the partition is left to its owner.
     pub fn retire(&mut self, pa: Phys, len_bytes: u64, clean: bool) {
-        if self.frames.holds(pa.0, len_bytes) {
+        if self.frames.holds(pa, len_bytes) {
             self.frames
-                .retire(pa.0, len_bytes, clean)
+                .retire(pa, len_bytes, clean)
                 .expect("what was mapped was in use");
         }
     }
@@ -213,11 +213,11 @@ impl<M: Machine> ShareTables<'_, M> {
     }
 }
 
-impl<M: Machine> Tables for ShareTables<'_, M> {
+impl<M: Machine> Tables for PartitionTables<'_, M> {
     type Table = M::Table;
 
     #[inline]
-    fn table(&self, frame: u64) -> M::Table {
+    fn table(&self, frame: Phys) -> M::Table {
         self.machine.table(frame)
     }
 
@@ -226,7 +226,7 @@ impl<M: Machine> Tables for ShareTables<'_, M> {
         self.machine.below(table, index, entry)
     }
 
-    fn alloc_table(&mut self, level: Level) -> Option<u64> {
+    fn alloc_table(&mut self, level: Level) -> Option<Phys> {
         let kept = match self.purpose {
             Purpose::Borders => 0,
             Purpose::Mapping => RESERVED,
@@ -237,7 +237,7 @@ impl<M: Machine> Tables for ShareTables<'_, M> {
             .or_else(|| self.pool.fresh(self.machine, level))
     }
 
-    fn free_table(&mut self, frame: u64, level: Level) {
+    fn free_table(&mut self, frame: Phys, level: Level) {
         let i = Self::index(level).expect("the upper tables stay");
         self.pool.emptied[i].push(self.machine, frame);
     }

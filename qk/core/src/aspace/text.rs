@@ -168,7 +168,7 @@ impl<M: Machine> Aspace<M> {
         let replaced = self.replace_text(run.va, end, run.pa, taken.pa);
         if replaced.is_err() {
             self.frames
-                .free_range(taken.pa.0, taken.len_bytes, false)
+                .free_range(taken.pa, taken.len_bytes, false)
                 .expect("a frame just allocated can be freed");
         }
         replaced.map(|()| taken.len_bytes)

@@ -7,6 +7,7 @@
 use super::chunk::FRAMES_PER_CHUNK;
 use super::{Frames, Run, frame_in_chunk};
 use crate::page::PAGE_BYTES;
+use abi::addr::Phys;
 
 /// Free frames in a row that are worth going on among, in a chunk that others use.
 const ROOM: usize = 64;
@@ -17,11 +18,11 @@ pub enum Place {
     /// Anywhere.
     Any,
     /// Here, else anywhere.
-    At(u64),
+    At(Phys),
     /// For a mapping that grows towards higher addresses, whose frames end here.
-    Behind(u64),
+    Behind(Phys),
     /// For one that grows towards lower addresses, whose frames begin here.
-    Below(u64),
+    Below(Phys),
 }
 
 impl Frames {
@@ -42,16 +43,16 @@ impl Frames {
     }
 
     /// Frames that end at `end`, if the first and the last of them are free.
-    fn run_below(&mut self, end: u64, frames: usize) -> Option<Run> {
+    fn run_below(&mut self, end: Phys, frames: usize) -> Option<Run> {
         let at = end.checked_sub(frames as u64 * PAGE_BYTES)?;
-        if frames > 1 && !self.is_free(end - PAGE_BYTES) {
+        if frames > 1 && !self.is_free(end.before(PAGE_BYTES)) {
             return None;
         }
         self.run_at(at, frames)
     }
 
     /// Where a mapping can grow upwards: in the middle of what is free in the chunk of `taken`, else in a chunk of its own.
-    fn alloc_apart(&mut self, frames: usize, taken: u64) -> Option<Run> {
+    fn alloc_apart(&mut self, frames: usize, taken: Phys) -> Option<Run> {
         if self.holds(taken, PAGE_BYTES) {
             let c = self.chunk_of(taken);
             let (first, room) = self.bits_of(c).map_or((0, 0), |bits| bits.longest_gap());
@@ -74,8 +75,8 @@ impl Frames {
     }
 
     /// Whether the frame at `addr` is of this partition and free.
-    fn is_free(&self, addr: u64) -> bool {
-        if !addr.is_multiple_of(PAGE_BYTES) || !self.holds(addr, PAGE_BYTES) {
+    fn is_free(&self, addr: Phys) -> bool {
+        if !addr.is_aligned(PAGE_BYTES) || !self.holds(addr, PAGE_BYTES) {
             return false;
         }
         let c = self.chunk_of(addr);

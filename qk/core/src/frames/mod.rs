@@ -18,6 +18,7 @@
 
 mod beside;
 mod chunk;
+mod free;
 mod retired;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ mod whole;
 use crate::Point;
 use crate::bits::BitTree;
 use crate::page::{PAGE_BYTES, PageSize};
+use abi::addr::Phys;
 use alloc::vec::Vec;
 pub use beside::Place;
 use chunk::{Bits, Chunk, FRAMES_PER_CHUNK, Zero};
@@ -43,7 +45,7 @@ const CHUNK_WORK: u32 = 100;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// Physical address, aligned to `size`.
-    pub addr: u64,
+    pub addr: Phys,
     /// Its size.
     pub size: PageSize,
     /// Known to hold zeros in every byte.
@@ -54,7 +56,7 @@ pub struct Frame {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// Physical address of the first.
-    pub addr: u64,
+    pub addr: Phys,
     /// Length in bytes, a multiple of 4 KiB, at least one.
     pub len_bytes: u64,
     /// Known to hold zeros in every byte.
@@ -75,9 +77,9 @@ pub enum FreeError {
 /// The allocator. Chunk numbers count 2 MiB steps from `origin`, the partition's base rounded down to
 /// 1 GiB, so that a gigabyte is always 512 chunks starting at a multiple of 512.
 pub struct Frames {
-    base: u64,
-    end: u64,
-    origin: u64,
+    base: Phys,
+    end: Phys,
+    origin: Phys,
     /// Chunks between `origin` and the first that has a bitmap.
     lead: usize,
     chunks: Vec<Chunk>,
@@ -101,13 +103,13 @@ impl Frames {
     ///
     /// # Panics
     /// When `base + len_bytes` wraps.
-    pub fn new(base: u64, len_bytes: u64, all_zero: bool, point: Point) -> Option<Self> {
+    pub fn new(base: Phys, len_bytes: u64, all_zero: bool, point: Point) -> Option<Self> {
         let end = base
             .checked_add(len_bytes)
             .expect("a partition does not wrap")
-            & !(PAGE_BYTES - 1);
-        let base = base.next_multiple_of(PAGE_BYTES).min(end);
-        let origin = base & !(GIB_BYTES - 1);
+            .align_down(PAGE_BYTES);
+        let base = base.align_up(PAGE_BYTES).min(end);
+        let origin = base.align_down(GIB_BYTES);
         let lead = ((base - origin) / CHUNK_BYTES) as usize;
         let last = (end - origin).div_ceil(CHUNK_BYTES) as usize;
         let zero = if all_zero { Zero::Yes } else { Zero::No };
@@ -180,7 +182,7 @@ impl Frames {
 
     /// As [`Self::alloc`], but at exactly `addr` when that page is free and aligned: a mapping that
     /// grows stays physically contiguous.
-    pub fn alloc_prefer(&mut self, size: PageSize, addr: u64) -> Option<Frame> {
+    pub fn alloc_prefer(&mut self, size: PageSize, addr: Phys) -> Option<Frame> {
         if size == PageSize::Size4K {
             let run = self.alloc_run(1, Some(addr))?;
             return Some(Frame {
@@ -189,7 +191,7 @@ impl Frames {
                 zero: run.zero,
             });
         }
-        if addr & size.mask() == 0 && addr >= self.base && addr < self.end {
+        if addr.is_aligned(size.bytes()) && addr >= self.base && addr < self.end {
             let c = self.chunk_of(addr);
             if size == PageSize::Size2M && self.whole.contains(c) {
                 self.whole.remove(c);
@@ -204,7 +206,7 @@ impl Frames {
 
     /// Allocates between 1 and `max_frames` adjacent 4 KiB frames of one chunk, at `prefer` when
     /// that frame is free. One call costs about what one frame costs.
-    pub fn alloc_run(&mut self, max_frames: usize, prefer: Option<u64>) -> Option<Run> {
+    pub fn alloc_run(&mut self, max_frames: usize, prefer: Option<Phys>) -> Option<Run> {
         if let Some(addr) = prefer
             && let Some(run) = self.run_at(addr, max_frames)
         {
@@ -215,86 +217,29 @@ impl Frames {
     }
 
     /// A run that begins at `addr`, if that is a free frame.
-    fn run_at(&mut self, addr: u64, max_frames: usize) -> Option<Run> {
-        if !addr.is_multiple_of(PAGE_BYTES) || addr < self.base || addr >= self.end {
+    fn run_at(&mut self, addr: Phys, max_frames: usize) -> Option<Run> {
+        if !addr.is_aligned(PAGE_BYTES) || addr < self.base || addr >= self.end {
             return None;
         }
         self.take_run(self.chunk_of(addr), Some(frame_in_chunk(addr)), max_frames)
     }
 
-    /// Frees one page, or any aligned part of a larger one. `clean`: it holds zeros.
-    ///
-    /// # Errors
-    /// As [`Self::free_range`].
-    pub fn free(&mut self, addr: u64, size: PageSize, clean: bool) -> Result<(), FreeError> {
-        self.free_range(addr, size.bytes(), clean)
-    }
-
-    /// Frees `[addr, addr + len_bytes)`, however it was allocated. `clean`: it holds zeros.
-    ///
-    /// # Errors
-    /// [`FreeError`]; nothing is freed then. Debug builds panic instead.
-    pub fn free_range(&mut self, addr: u64, len_bytes: u64, clean: bool) -> Result<(), FreeError> {
-        let checked = self.check_free(addr, len_bytes);
-        debug_assert!(
-            checked.is_ok(),
-            "free of {addr:#x}+{len_bytes:#x}: {checked:?}"
-        );
-        let end = checked?;
-        for c in self.chunk_of(addr)..=self.chunk_of(end - 1) {
-            let (lo, hi) = self.clip(c, addr, end);
-            self.release(c, lo, hi, clean);
-            (self.point)(CHUNK_WORK);
-        }
-        self.used_bytes -= len_bytes;
-        Ok(())
-    }
-
     /// Whether `[addr, addr + len_bytes)` belongs to the partition.
-    pub fn holds(&self, addr: u64, len_bytes: u64) -> bool {
+    pub fn holds(&self, addr: Phys, len_bytes: u64) -> bool {
         addr >= self.base && addr < self.end && len_bytes <= self.end - addr
     }
 
-    /// Whether `[addr, addr + len_bytes)` is wholly in use, hence may be freed. Returns its end.
-    ///
-    /// # Errors
-    /// What [`Self::free_range`] would report.
-    pub fn check_free(&self, addr: u64, len_bytes: u64) -> Result<u64, FreeError> {
-        if len_bytes == 0 || (addr | len_bytes) & (PAGE_BYTES - 1) != 0 {
-            return Err(FreeError::Misaligned);
-        }
-        let end = addr
-            .checked_add(len_bytes)
-            .filter(|end| addr >= self.base && *end <= self.end);
-        let end = end.ok_or(FreeError::OutsidePartition)?;
-        let in_use = (self.chunk_of(addr)..=self.chunk_of(end - 1)).all(|c| {
-            let (lo, hi) = self.clip(c, addr, end);
-            (self.point)(CHUNK_WORK);
-            let chunk = self.chunks[c];
-            let free_whole = usize::from(chunk.free) == FRAMES_PER_CHUNK;
-            chunk.is_used_whole()
-                || !free_whole
-                    && !chunk.is_retired_whole()
-                    && self.bits[c - self.lead].are_used(lo, hi)
-        });
-        if in_use {
-            Ok(end)
-        } else {
-            Err(FreeError::DoubleFree)
-        }
-    }
-
     /// First byte of the partition.
-    pub fn base(&self) -> u64 {
+    pub fn base(&self) -> Phys {
         self.base
     }
 
     /// End of the partition.
-    pub fn end(&self) -> u64 {
+    pub fn end(&self) -> Phys {
         self.end
     }
 
-    fn chunk_of(&self, addr: u64) -> usize {
+    fn chunk_of(&self, addr: Phys) -> usize {
         ((addr - self.origin) / CHUNK_BYTES) as usize
     }
 
@@ -304,12 +249,12 @@ impl Frames {
         is_partial.then(|| &self.bits[c - self.lead])
     }
 
-    fn chunk_addr(&self, c: usize) -> u64 {
+    fn chunk_addr(&self, c: usize) -> Phys {
         self.origin + c as u64 * CHUNK_BYTES
     }
 
     /// The frames of chunk `c` that lie in `[from, to)`.
-    fn clip(&self, c: usize, from: u64, to: u64) -> (usize, usize) {
+    fn clip(&self, c: usize, from: Phys, to: Phys) -> (usize, usize) {
         let start = self.chunk_addr(c);
         let (from, to) = (from.max(start), to.min(start + CHUNK_BYTES));
         (
@@ -373,41 +318,8 @@ impl Frames {
             zero,
         })
     }
-
-    /// Frees frames `lo..hi` of chunk `c`, known to be in use.
-    fn release(&mut self, c: usize, lo: usize, hi: usize, clean: bool) {
-        if hi - lo == FRAMES_PER_CHUNK {
-            self.chunks[c] = Chunk {
-                free: FRAMES_PER_CHUNK as u16,
-                retired: 0,
-                zero: if clean { Zero::Yes } else { Zero::No },
-            };
-            self.whole.insert(c);
-            return;
-        }
-        let bits = &mut self.bits[c - self.lead];
-        if self.chunks[c].is_used_whole() {
-            *bits = Bits::ALL_USED;
-        }
-        bits.release(lo, hi, clean);
-        self.add_free(c, (hi - lo) as u16);
-    }
-
-    /// Notes that `count` more frames of chunk `c` are free; the bits say so already.
-    fn add_free(&mut self, c: usize, count: u16) {
-        let chunk = &mut self.chunks[c];
-        if chunk.free == 0 {
-            self.partial.insert(c);
-        }
-        chunk.free += count;
-        if usize::from(chunk.free) == FRAMES_PER_CHUNK {
-            chunk.zero = self.bits[c - self.lead].summary();
-            self.partial.remove(c);
-            self.whole.insert(c);
-        }
-    }
 }
 
-fn frame_in_chunk(addr: u64) -> usize {
-    ((addr % CHUNK_BYTES) / PAGE_BYTES) as usize
+fn frame_in_chunk(addr: Phys) -> usize {
+    ((addr.0 % CHUNK_BYTES) / PAGE_BYTES) as usize
 }

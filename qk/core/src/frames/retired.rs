@@ -2,6 +2,8 @@
 //! program they are given back, and an allocation that needs them waits until they are free.
 
 use super::chunk::{Bits, FRAMES_PER_CHUNK, Zero};
+use abi::addr::Phys;
+
 use super::{CHUNK_WORK, Chunk, Frames, FreeError};
 
 impl Frames {
@@ -9,16 +11,16 @@ impl Frames {
     ///
     /// # Errors
     /// As [`Self::free_range`].
-    pub fn retire(&mut self, addr: u64, len_bytes: u64, clean: bool) -> Result<(), FreeError> {
+    pub fn retire(&mut self, addr: Phys, len_bytes: u64, clean: bool) -> Result<(), FreeError> {
         let checked = self.check_free(addr, len_bytes);
         debug_assert!(
             checked.is_ok(),
-            "retirement of {addr:#x}+{len_bytes:#x}: {checked:?}"
+            "retirement of {addr:?}+{len_bytes:#x}: {checked:?}"
         );
         let end = checked?;
         self.used_bytes -= len_bytes;
         self.retired_bytes += len_bytes;
-        for c in self.chunk_of(addr)..=self.chunk_of(end - 1) {
+        for c in self.chunk_of(addr)..=self.chunk_of(end.before(1)) {
             let (lo, hi) = self.clip(c, addr, end);
             self.retire_in_chunk(c, lo, hi, clean);
             (self.point)(CHUNK_WORK);

@@ -1,6 +1,7 @@
 //! The allocator against a model that keeps one byte per frame.
 
 use super::*;
+use abi::addr::Phys;
 use proptest::prelude::*;
 use std::vec::Vec;
 
@@ -9,25 +10,26 @@ const G1: u64 = GIB_BYTES;
 
 #[test]
 fn large_pages_come_low_first_and_recombine_from_parts() {
-    let mut f = Frames::new(G1, 4 * M2, true, |_| ()).unwrap();
+    let mut f = Frames::new(Phys(G1), 4 * M2, true, |_| ()).unwrap();
     let a = f.alloc(PageSize::Size2M).unwrap();
     assert_eq!(
         a,
         Frame {
-            addr: G1,
+            addr: Phys(G1),
             size: PageSize::Size2M,
             zero: true
         }
     );
-    assert_eq!(f.alloc(PageSize::Size2M).unwrap().addr, G1 + M2);
+    assert_eq!(f.alloc(PageSize::Size2M).unwrap().addr, Phys(G1 + M2));
     for i in (0..512).rev() {
-        f.free(G1 + i * 4096, PageSize::Size4K, i % 2 == 0).unwrap();
+        f.free(Phys(G1 + i * 4096), PageSize::Size4K, i % 2 == 0)
+            .unwrap();
     }
     // Contents differ frame by frame, so the page as a whole is not known to be zero.
     assert_eq!(
         f.alloc(PageSize::Size2M).unwrap(),
         Frame {
-            addr: G1,
+            addr: Phys(G1),
             size: PageSize::Size2M,
             zero: false
         }
@@ -37,94 +39,95 @@ fn large_pages_come_low_first_and_recombine_from_parts() {
 
 #[test]
 fn small_pages_fill_a_broken_chunk_before_breaking_another() {
-    let mut f = Frames::new(0, 4 * M2, true, |_| ()).unwrap();
+    let mut f = Frames::new(Phys(0), 4 * M2, true, |_| ()).unwrap();
     assert_eq!(
-        f.alloc_prefer(PageSize::Size4K, 2 * M2 + 8192)
+        f.alloc_prefer(PageSize::Size4K, Phys(2 * M2 + 8192))
             .unwrap()
             .addr,
-        2 * M2 + 8192
+        Phys(2 * M2 + 8192)
     );
     for _ in 0..511 {
         let page = f.alloc(PageSize::Size4K).unwrap();
-        assert_eq!(page.addr / M2, 2);
+        assert_eq!(page.addr.0 / M2, 2);
     }
-    assert_eq!(f.alloc(PageSize::Size4K).unwrap().addr, 0);
-    assert_eq!(f.alloc(PageSize::Size2M).unwrap().addr, M2);
+    assert_eq!(f.alloc(PageSize::Size4K).unwrap().addr, Phys(0));
+    assert_eq!(f.alloc(PageSize::Size2M).unwrap().addr, Phys(M2));
 }
 
 #[test]
 fn gigabytes_need_their_alignment() {
-    let mut f = Frames::new(G1 / 2, 2 * G1, false, |_| ()).unwrap();
+    let mut f = Frames::new(Phys(G1 / 2), 2 * G1, false, |_| ()).unwrap();
     assert_eq!(
         f.alloc(PageSize::Size1G).unwrap(),
         Frame {
-            addr: G1,
+            addr: Phys(G1),
             size: PageSize::Size1G,
             zero: false
         }
     );
     assert_eq!(f.alloc(PageSize::Size1G), None);
-    f.free_range(G1, G1, true).unwrap();
-    assert!(f.alloc_prefer(PageSize::Size1G, G1).unwrap().zero);
-    f.free_range(G1 + 4096, 4096, true).unwrap();
+    f.free_range(Phys(G1), G1, true).unwrap();
+    assert!(f.alloc_prefer(PageSize::Size1G, Phys(G1)).unwrap().zero);
+    f.free_range(Phys(G1 + 4096), 4096, true).unwrap();
     assert_eq!(f.free_bytes(), G1 + 4096);
 }
 
 #[test]
 fn an_unaligned_partition_uses_its_edges() {
-    let mut f = Frames::new(M2 - 4096, M2 + 3 * 4096, true, |_| ()).unwrap();
-    assert_eq!(f.alloc(PageSize::Size4K).unwrap().addr, M2 - 4096);
-    assert_eq!(f.alloc(PageSize::Size4K).unwrap().addr, 2 * M2);
-    assert_eq!(f.alloc(PageSize::Size2M).unwrap().addr, M2);
-    assert_eq!(f.alloc(PageSize::Size4K).unwrap().addr, 2 * M2 + 4096);
+    let mut f = Frames::new(Phys(M2 - 4096), M2 + 3 * 4096, true, |_| ()).unwrap();
+    assert_eq!(f.alloc(PageSize::Size4K).unwrap().addr, Phys(M2 - 4096));
+    assert_eq!(f.alloc(PageSize::Size4K).unwrap().addr, Phys(2 * M2));
+    assert_eq!(f.alloc(PageSize::Size2M).unwrap().addr, Phys(M2));
+    assert_eq!(f.alloc(PageSize::Size4K).unwrap().addr, Phys(2 * M2 + 4096));
     assert_eq!((f.alloc(PageSize::Size4K), f.free_bytes()), (None, 0));
 }
 
 #[test]
 fn an_empty_partition_has_nothing() {
-    let mut f = Frames::new(M2 + 1, 4096, true, |_| ()).unwrap();
+    let mut f = Frames::new(Phys(M2 + 1), 4096, true, |_| ()).unwrap();
     assert_eq!((f.free_bytes(), f.alloc(PageSize::Size4K)), (0, None));
 }
 
 #[test]
 fn wrong_frees_are_told_apart() {
-    let mut f = Frames::new(M2, 2 * M2, true, |_| ()).unwrap();
+    let mut f = Frames::new(Phys(M2), 2 * M2, true, |_| ()).unwrap();
     f.alloc(PageSize::Size2M).unwrap();
-    assert_eq!(f.check_free(M2, 0), Err(FreeError::Misaligned));
-    assert_eq!(f.check_free(M2 + 1, 4096), Err(FreeError::Misaligned));
-    assert_eq!(f.check_free(0, M2), Err(FreeError::OutsidePartition));
+    assert_eq!(f.check_free(Phys(M2), 0), Err(FreeError::Misaligned));
+    assert_eq!(f.check_free(Phys(M2 + 1), 4096), Err(FreeError::Misaligned));
+    assert_eq!(f.check_free(Phys(0), M2), Err(FreeError::OutsidePartition));
     assert_eq!(
-        f.check_free(u64::MAX - 4095, 4096),
+        f.check_free(Phys(u64::MAX - 4095), 4096),
         Err(FreeError::OutsidePartition)
     );
-    assert_eq!(f.check_free(M2, 2 * M2), Err(FreeError::DoubleFree));
-    f.free(M2, PageSize::Size4K, false).unwrap();
-    assert_eq!(f.check_free(M2, M2), Err(FreeError::DoubleFree));
+    assert_eq!(f.check_free(Phys(M2), 2 * M2), Err(FreeError::DoubleFree));
+    f.free(Phys(M2), PageSize::Size4K, false).unwrap();
+    assert_eq!(f.check_free(Phys(M2), M2), Err(FreeError::DoubleFree));
 }
 
 #[test]
 #[should_panic(expected = "DoubleFree")]
 #[cfg(debug_assertions)]
 fn a_double_free_panics_in_debug_builds() {
-    let _ = Frames::new(M2, M2, true, |_| ())
-        .unwrap()
-        .free(M2, PageSize::Size4K, false);
+    let _ =
+        Frames::new(Phys(M2), M2, true, |_| ())
+            .unwrap()
+            .free(Phys(M2), PageSize::Size4K, false);
 }
 
 /// One byte per frame: what the allocator must record, written the slow way.
 struct Model {
-    base: u64,
+    base: Phys,
     used: Vec<bool>,
     zero: Vec<bool>,
 }
 
 impl Model {
-    fn span(&self, addr: u64, len: u64) -> core::ops::Range<usize> {
+    fn span(&self, addr: Phys, len: u64) -> core::ops::Range<usize> {
         let first = ((addr - self.base) / 4096) as usize;
         first..first + (len / 4096) as usize
     }
 
-    fn take(&mut self, addr: u64, len: u64, zero: bool) {
+    fn take(&mut self, addr: Phys, len: u64, zero: bool) {
         for i in self.span(addr, len) {
             assert!(!self.used[i], "frame handed out twice");
             assert!(self.zero[i] || !zero, "dirty frame called zero");
@@ -135,8 +138,9 @@ impl Model {
     /// Whether some aligned page of `size` is wholly free.
     fn has(&self, size: PageSize) -> bool {
         let end = self.base + self.used.len() as u64 * 4096;
-        (self.base.next_multiple_of(size.bytes())..end)
+        (self.base.align_up(size.bytes()).0..end.0)
             .step_by(size.bytes() as usize)
+            .map(Phys)
             .any(|a| {
                 a + size.bytes() <= end && !self.used[self.span(a, size.bytes())].contains(&true)
             })
@@ -166,7 +170,7 @@ fn op() -> impl Strategy<Value = Op> {
 proptest! {
     #[test]
     fn agrees_with_the_model(
-        base in (0u64..4, 0u64..3).prop_map(|(m, k)| G1 - 3 * M2 + m * M2 + k * 4096),
+        base in (0u64..4, 0u64..3).prop_map(|(m, k)| Phys(G1 - 3 * M2 + m * M2 + k * 4096)),
         frames in prop_oneof![1u64..5000, 262_144u64..270_000],
         ops in proptest::collection::vec(op(), 1..120),
         zeroed in any::<bool>(),
@@ -174,8 +178,8 @@ proptest! {
         let mut f = Frames::new(base, frames * 4096, zeroed, |_| ()).unwrap();
         let n = frames as usize;
         let mut model = Model { base, used: std::vec![false; n], zero: std::vec![zeroed; n] };
-        let mut held: Vec<(u64, u64)> = Vec::new();
-        let mut retired: Vec<(u64, u64, bool)> = Vec::new();
+        let mut held: Vec<(Phys, u64)> = Vec::new();
+        let mut retired: Vec<(Phys, u64, bool)> = Vec::new();
         let mut peak = 0;
         let sizes = [PageSize::Size4K, PageSize::Size2M, PageSize::Size1G];
         for op in ops {
@@ -244,5 +248,5 @@ proptest! {
 /// The kernel panicked where its heap had no room for the records of a partition.
 #[test]
 fn a_partition_whose_records_do_not_fit_is_refused() {
-    assert!(Frames::new(0, 1 << 62, true, |_| ()).is_none());
+    assert!(Frames::new(Phys(0), 1 << 62, true, |_| ()).is_none());
 }

@@ -11,6 +11,7 @@
 //! What would make us revisit it: programs that slide a window over a file much larger than the pool. Then mappings would have
 //! to be counted per piece.
 
+mod fill;
 mod lease;
 mod text;
 
@@ -26,7 +27,6 @@ use alloc::vec::Vec;
 
 use crate::Point;
 use crate::frames::{self, Frames};
-use crate::page::{PAGE_BYTES, PageSize};
 
 /// Numbers of objects begin here: smaller ones are a rank's own, of its private mappings ([`abi::control::MappedFile`]).
 pub const FIRST: u32 = abi::control::MappedFile::MAX_OBJECT + 1;
@@ -164,7 +164,7 @@ impl Objects {
         // Each piece has a slot, so there is always room.
         retired.try_reserve_exact(MOST_PIECES).ok()?;
         Some(Objects {
-            frames: Frames::new(pool.start.0, pool.len_bytes(), zeroed, point)?,
+            frames: Frames::new(pool.start, pool.len_bytes(), zeroed, point)?,
             objects: Vec::new(),
             retired,
             slots: [0; _],
@@ -231,7 +231,7 @@ impl Objects {
             push(&mut holes, hole)?;
         }
         let mut fresh = Vec::new();
-        // POINT: fill
+        // POINT: objects::fill::fill
         let filled = holes
             .iter()
             .try_for_each(|&(start, end)| self.fill(start, end, &mut fresh, true));
@@ -285,10 +285,10 @@ impl Objects {
     }
 
     fn free(&mut self, pieces: &[Piece]) {
-        // POINT: frames::free_range
+        // POINT: frames::free::free_range
         for piece in pieces {
             self.frames
-                .free_range(piece.pa.0, piece.len_bytes, false)
+                .free_range(piece.pa, piece.len_bytes, false)
                 .expect("frames of an object were in use");
             if let Some(word) = self.slots.get_mut(piece.slot / 64) {
                 *word &= !(1 << (piece.slot % 64));
@@ -337,96 +337,6 @@ impl Objects {
     fn object_mut(&mut self, id: u32) -> Option<&mut Object> {
         let index = id.checked_sub(FIRST)? as usize;
         self.objects.get_mut(index)?.as_mut()
-    }
-
-    /// Allocates frames for `start .. end`, adjacent where that can be; `listed`: in the directory. Whatever it takes is in `fresh`,
-    /// also when it fails.
-    fn fill(
-        &mut self,
-        start: u64,
-        end: u64,
-        fresh: &mut Vec<Piece>,
-        listed: bool,
-    ) -> Result<(), Errno> {
-        let mut at = start;
-        while at < end {
-            (self.point)(TAKE_WORK);
-            let last = fresh.last_mut().filter(|piece| piece.end() == at);
-            let prefer = last.as_ref().map(|piece| piece.pa + piece.len_bytes);
-            let taken = self.take(at, end - at, prefer).ok_or(Errno::ENOMEM)?;
-            at += taken.len_bytes;
-            match last {
-                Some(last) if prefer == Some(taken.pa) => {
-                    last.len_bytes += taken.len_bytes;
-                    last.zero &= taken.zero;
-                }
-                _ => self.begin(taken, fresh, listed)?,
-            }
-        }
-        Ok(())
-    }
-
-    /// Frames for the front of `offset .. offset + len_bytes`: a large page where one can be mapped.
-    fn take(&mut self, offset: u64, len_bytes: u64, prefer: Option<Phys>) -> Option<Piece> {
-        const LARGE: PageSize = PageSize::Size2M;
-        let piece = |pa, len_bytes, zero| Piece {
-            offset,
-            len_bytes,
-            pa,
-            zero,
-            slot: MOST_PIECES,
-        };
-        if PageSize::largest(offset, len_bytes, LARGE) == LARGE {
-            let frame = self
-                .frames
-                .alloc_prefer(LARGE, prefer.unwrap_or_default().0);
-            if let Some(frame) = frame {
-                return Some(piece(Phys(frame.addr), LARGE.bytes(), frame.zero));
-            }
-        }
-        let to_large = LARGE.bytes() - offset % LARGE.bytes();
-        let most = (len_bytes.min(to_large) / PAGE_BYTES) as usize;
-        let run = self.frames.alloc_run(most, prefer.map(|pa| pa.0))?;
-        Some(piece(Phys(run.addr), run.len_bytes, run.zero))
-    }
-
-    /// Begins a piece with frames just taken, which go back if there is no room for it.
-    fn begin(&mut self, taken: Piece, fresh: &mut Vec<Piece>, listed: bool) -> Result<(), Errno> {
-        let room = fresh.try_reserve(1).is_ok();
-        let slot = match listed {
-            true => self.take_slot(room),
-            false => room.then_some(MOST_PIECES),
-        };
-        let Some(slot) = slot else {
-            self.free(&[taken]);
-            return Err(Errno::ENOMEM);
-        };
-        fresh.push(Piece { slot, ..taken });
-        Ok(())
-    }
-
-    /// Takes a place in the directory, if it is `wanted`.
-    fn take_slot(&mut self, wanted: bool) -> Option<usize> {
-        let free = |word: &u64| *word != u64::MAX;
-        // BOUND: the words of the slots.
-        let word = self.slots.iter().position(free).filter(|_| wanted)?;
-        let bit = self.slots[word].trailing_ones() as usize;
-        self.slots[word] |= 1 << bit;
-        Some(word * 64 + bit)
-    }
-
-    /// Enters new pieces into an object.
-    fn enter(&mut self, id: u32, fresh: &[Piece]) -> Result<(), Errno> {
-        let point = self.point;
-        let object = self.object_mut(id).ok_or(Errno::ENOMEM)?;
-        let pieces = &mut object.pieces;
-        pieces.try_reserve(fresh.len()).map_err(|_| Errno::ENOMEM)?;
-        for piece in fresh {
-            point(ENTER_WORK);
-            let at = pieces.partition_point(|other| other.offset < piece.offset);
-            pieces.insert(at, *piece);
-        }
-        Ok(())
     }
 }
 

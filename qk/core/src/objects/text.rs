@@ -111,7 +111,7 @@ impl Objects {
             return Err(Errno::ENOMEM);
         }
         let mut fresh = Vec::new();
-        // POINT: objects::fill
+        // POINT: objects::fill::fill
         let filled = holes
             .iter()
             .try_for_each(|&(start, end)| self.fill(start, end, &mut fresh, false));

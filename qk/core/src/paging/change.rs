@@ -5,14 +5,14 @@ use super::{ANY, OutOfTables, Tables, descend, for_each_leaf, walk};
 use crate::regions::Prot;
 use abi::addr::Phys;
 
-/// Gives what is mapped or kept in `[start, end)` the access `prot`; holes stay holes. Returns
+/// Gives what is mapped, PROT_NONE too, in `[start, end)` the access `prot`; holes stay holes. Returns
 /// whether an entry that the TLB may hold has changed.
 ///
 /// # Errors
 /// [`OutOfTables`], with no access changed.
 pub fn protect(
     t: &mut impl Tables,
-    root: u64,
+    root: Phys,
     start: u64,
     end: u64,
     prot: Prot,
@@ -32,14 +32,14 @@ pub fn protect(
     Ok(flush)
 }
 
-/// Has what is mapped or kept in `[start, end)`, which cannot be written to, show adjacent frames from `pa` instead, with the same
+/// Has what is mapped, PROT_NONE too, in `[start, end)`, which cannot be written to, show adjacent frames from `pa` instead, with the same
 /// access. A read meanwhile finds either frame.
 ///
 /// # Errors
 /// [`OutOfTables`], with nothing changed.
 pub fn replace(
     t: &mut impl Tables,
-    root: u64,
+    root: Phys,
     start: u64,
     end: u64,
     pa: Phys,
@@ -51,7 +51,7 @@ pub fn replace(
     let place = (&path.table, path.level);
     walk(t, place, [start, end], ANY, &mut |_, slot, leaf| {
         debug_assert!(!leaf.may_become_dirty(), "replacing what can be written");
-        slot.write(leaf.at((pa + (slot.va - start)).0));
+        slot.write(leaf.at(pa + (slot.va - start)));
     });
     Ok(())
 }
@@ -62,7 +62,7 @@ pub fn replace(
 /// pass for zeros.
 pub fn visit_dirty(
     t: &mut impl Tables,
-    root: u64,
+    root: Phys,
     start: u64,
     end: u64,
     mut visit: impl FnMut(u64, Phys, u64),
@@ -70,13 +70,13 @@ pub fn visit_dirty(
     for_each_leaf(t, root, [start, end], D, &mut |_, slot, leaf| {
         let leaf_end = slot.va + span(slot.level);
         let (from, to) = (start.max(slot.va), end.min(leaf_end));
-        visit(from, Phys(leaf.address()) + (from - slot.va), to - from);
+        visit(from, leaf.address() + (from - slot.va), to - from);
     });
 }
 
 /// Marks the pages that touch `[start, end)` dirty, as a write that does not go through
 /// these tables (the kernel's direct map, the proxy) makes them.
-pub fn mark_dirty(t: &mut impl Tables, root: u64, start: u64, end: u64) {
+pub fn mark_dirty(t: &mut impl Tables, root: Phys, start: u64, end: u64) {
     for_each_leaf(t, root, [start, end], ANY, &mut |_, slot, leaf| {
         // Hardware could only set the same bit: a plain store loses nothing.
         slot.write(Entry(leaf.0 | D));

@@ -1,7 +1,7 @@
 //! One 8-byte entry of a translation table (bits: [`abi::pte`]).
 //!
 //! Three kinds: empty (0), a table, a leaf. Two conventions of ours, in bits the MMU ignores:
-//! - A **kept** leaf has P clear and PROT_NONE set: PROT_NONE memory whose frame stays.
+//! - A **PROT_NONE entry** is a leaf that has P clear and PROT_NONE set: memory without access whose frame stays.
 //! - A table entry has TABLE set, and in COUNT how many entries of that table are not empty.
 //!
 //! A is set in every entry from the start, so that hardware never writes to a table entry and the
@@ -9,6 +9,7 @@
 
 use crate::page::PageSize;
 use crate::regions::Prot;
+use abi::addr::Phys;
 pub use abi::pte::{A, D, Level, NX, P, PS, U, W, index, shift, span};
 use abi::pte::{ADDRESS, COUNT, COUNT_SHIFT, PROT_NONE, TABLE};
 
@@ -40,15 +41,15 @@ impl Entry {
 
     /// An entry that points to the table in `frame` with `count` entries in use. Access is decided
     /// by the leaves.
-    pub const fn table(frame: u64, count: u64) -> Self {
-        Self(frame | P | W | U | A | TABLE | count << COUNT_SHIFT)
+    pub const fn table(frame: Phys, count: u64) -> Self {
+        Self(frame.0 | P | W | U | A | TABLE | count << COUNT_SHIFT)
     }
 
-    /// A leaf for the frame at `pa`. No access at all makes it a kept one.
-    pub const fn leaf(pa: u64, level: Level, prot: Prot, dirty: bool) -> Self {
+    /// A leaf for the frame at `pa`. Without any access it is a PROT_NONE entry.
+    pub const fn leaf(pa: Phys, level: Level, prot: Prot, dirty: bool) -> Self {
         let size = if level > 1 { PS } else { 0 };
         let dirty = if dirty { D } else { 0 };
-        Self(pa | U | A | size | dirty).with_prot(prot)
+        Self(pa.0 | U | A | size | dirty).with_prot(prot)
     }
 
     /// The same leaf with other access. x86 cannot express write-only or execute-only memory: any
@@ -73,7 +74,7 @@ impl Entry {
         self.0 & TABLE != 0
     }
 
-    /// Translated by the MMU (not empty, not kept).
+    /// Translated by the MMU (neither empty nor a PROT_NONE entry).
     pub const fn is_present(self) -> bool {
         self.0 & P != 0
     }
@@ -89,8 +90,8 @@ impl Entry {
     }
 
     /// The leaf for the frame at `pa`, which holds something, with the same access.
-    pub const fn at(self, pa: u64) -> Self {
-        Self(self.0 & !ADDRESS | pa | D)
+    pub const fn at(self, pa: Phys) -> Self {
+        Self(self.0 & !ADDRESS | pa.0 | D)
     }
 
     /// The leaf of `level` for the frame behind this one's, otherwise alike.
@@ -104,8 +105,8 @@ impl Entry {
     }
 
     /// Physical address of the table or of the frame.
-    pub const fn address(self) -> u64 {
-        self.0 & ADDRESS
+    pub const fn address(self) -> Phys {
+        Phys(self.0 & ADDRESS)
     }
 
     /// Of a table entry: entries in use in that table.

@@ -18,19 +18,19 @@ pub struct MapOptions {
 }
 
 /// The page-directory-pointer table of slot 0, once something has been mapped.
-pub fn own_table(t: &impl Tables, root: u64) -> Option<u64> {
+pub fn own_table(t: &impl Tables, root: Phys) -> Option<Phys> {
     let entry = t.table(root).get(0);
     entry.is_present().then(|| entry.address())
 }
 
-/// Maps `[va, va + len_bytes)`, where nothing may be mapped or kept, to adjacent frames from `pa`,
+/// Maps `[va, va + len_bytes)`, where no entry may be in use, to adjacent frames from `pa`,
 /// with the largest pages that both alignments and `options.max` allow.
 ///
 /// # Errors
 /// [`OutOfTables`], with nothing changed.
 pub fn map(
     t: &mut impl Tables,
-    root: u64,
+    root: Phys,
     va: u64,
     pa: Phys,
     len_bytes: u64,
@@ -136,7 +136,7 @@ impl Mapping {
 
     fn write_leaves(&self, table: &impl Table, level: Level, va: u64, leaves: u64) {
         let first = index(va, level);
-        let pa = va.wrapping_add(self.offset);
+        let pa = Phys(va.wrapping_add(self.offset));
         let leaf = Entry::leaf(pa, level, self.options.prot, self.options.dirty);
         debug_assert!(
             // BOUND: the entries of a table; the caller counts them.
@@ -148,14 +148,14 @@ impl Mapping {
 }
 
 /// Unmaps `[start, end)`, holes allowed, splitting large pages at the borders and freeing tables
-/// that become empty. `visit(tables, pa, len_bytes, dirty)` gets what went, kept pages too, in as few pieces
+/// that become empty. `visit(tables, pa, len_bytes, dirty)` gets what went, PROT_NONE entries too, in as few pieces
 /// as one table shows; `dirty` means that a piece may hold something else than zeros.
 ///
 /// # Errors
 /// [`OutOfTables`], with nothing unmapped.
 pub fn unmap<T: Tables>(
     t: &mut T,
-    root: u64,
+    root: Phys,
     start: u64,
     end: u64,
     mut visit: impl FnMut(&mut T, Phys, u64, bool),
@@ -165,21 +165,16 @@ pub fn unmap<T: Tables>(
     };
     path.split_borders(t, root, [start, end])?;
     remove_from(t, path, [start, end], &mut |t: &mut T, run: Run| {
-        visit(
-            t,
-            Phys(run.leaf.address()),
-            run.len_bytes,
-            run.leaf.is_dirty(),
-        );
+        visit(t, run.leaf.address(), run.len_bytes, run.leaf.is_dirty());
     });
     Ok(())
 }
 
 /// Empties slot 0 and frees its tables, the topmost too: no window may show it any more.
-pub fn destroy<T: Tables>(t: &mut T, root: u64, mut visit: impl FnMut(Phys, u64, bool)) {
+pub fn destroy<T: Tables>(t: &mut T, root: Phys, mut visit: impl FnMut(Phys, u64, bool)) {
     if let Some(table) = own_table(t, root) {
         remove(t, root, [0, span(4)], &mut |_, run: Run| {
-            visit(Phys(run.leaf.address()), run.len_bytes, run.leaf.is_dirty());
+            visit(run.leaf.address(), run.len_bytes, run.leaf.is_dirty());
         });
         t.table(root).set(0, Entry::EMPTY);
         t.free_table(table, 3);
@@ -200,7 +195,7 @@ pub(super) struct Run {
 /// become empty.
 pub(super) fn remove<T: Tables>(
     t: &mut T,
-    root: u64,
+    root: Phys,
     [start, end]: [u64; 2],
     visit: &mut impl FnMut(&mut T, Run),
 ) {

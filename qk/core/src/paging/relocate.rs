@@ -8,7 +8,7 @@ use abi::addr::Phys;
 /// Work of mapping a page anew, in instructions.
 const MOVE_WORK: u32 = 200;
 
-/// Moves what is mapped or kept in `[from, from + len_bytes)` to `to`, where nothing may be; the
+/// Moves what is mapped, PROT_NONE too, in `[from, from + len_bytes)` to `to`, where nothing may be; the
 /// two ranges must not overlap. Large pages stay large when both addresses are aligned alike.
 ///
 /// For a moment both ranges show the frames; then the old one goes, and what was written through it
@@ -18,7 +18,7 @@ const MOVE_WORK: u32 = 200;
 /// [`OutOfTables`], with nothing moved.
 pub fn move_range<T: Tables>(
     t: &mut T,
-    root: u64,
+    root: Phys,
     from: u64,
     to: u64,
     len_bytes: u64,
@@ -43,7 +43,7 @@ pub fn move_range<T: Tables>(
                 t,
                 root,
                 to + (slot.va - from),
-                Phys(leaf.address()),
+                leaf.address(),
                 max.bytes(),
                 options,
             );

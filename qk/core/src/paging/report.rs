@@ -11,7 +11,7 @@ use abi::addr::Phys;
 pub struct Translation {
     /// Of the very byte.
     pub pa: Phys,
-    /// What the MMU allows; empty for a kept page.
+    /// What the MMU allows; empty for a PROT_NONE entry.
     pub prot: Prot,
     /// The page's size.
     pub size: PageSize,
@@ -28,15 +28,15 @@ pub struct Extent {
     pub pa: Phys,
     /// Length in bytes.
     pub len_bytes: u64,
-    /// What the MMU allows; empty for kept pages.
+    /// What the MMU allows; empty for PROT_NONE entries.
     pub prot: Prot,
 }
 
 /// Translates `va` (below 512 GiB). None: no frame there.
-pub fn translate(t: &impl Tables, root: u64, va: u64) -> Option<Translation> {
+pub fn translate(t: &impl Tables, root: Phys, va: u64) -> Option<Translation> {
     let (slot, leaf) = find_leaf(t, root, va)?;
     Some(Translation {
-        pa: Phys(leaf.address()) + (va - slot.va),
+        pa: leaf.address() + (va - slot.va),
         prot: leaf.prot(),
         size: slot.leaf_size(),
         dirty: leaf.is_dirty(),
@@ -44,7 +44,7 @@ pub fn translate(t: &impl Tables, root: u64, va: u64) -> Option<Translation> {
 }
 
 /// Reports the frames behind `[start, end)` in address order, in as few extents as possible.
-pub fn extents(t: &impl Tables, root: u64, start: u64, end: u64, mut visit: impl FnMut(Extent)) {
+pub fn extents(t: &impl Tables, root: Phys, start: u64, end: u64, mut visit: impl FnMut(Extent)) {
     let mut open: Option<Extent> = None;
     spans(t, root, start, end, &mut |va, len_bytes, leaf| {
         let Some((pa, prot)) = leaf else { return };
@@ -70,13 +70,13 @@ pub fn extents(t: &impl Tables, root: u64, start: u64, end: u64, mut visit: impl
 
 /// The extent that begins at `va`, as [`extents`] would report it first, up to `end` (above `va`, at most 512 GiB); only what
 /// belongs to it is looked at. None: no frame there.
-pub fn extent_at(t: &impl Tables, root: u64, va: u64, end: u64) -> Option<Extent> {
+pub fn extent_at(t: &impl Tables, root: Phys, va: u64, end: u64) -> Option<Extent> {
     let mut found: Option<Extent> = None;
     let mut at = va;
     while at < end
         && let Some((slot, leaf)) = find_leaf(t, root, at)
     {
-        let (pa, prot) = (Phys(leaf.address()) + (at - slot.va), leaf.prot());
+        let (pa, prot) = (leaf.address() + (at - slot.va), leaf.prot());
         let extent = found.get_or_insert(Extent {
             va,
             pa,
@@ -104,7 +104,7 @@ pub struct Stretch {
 }
 
 /// The stretch that starts at `va`, as far as one table shows, up to `end` (above `va`, at most 512 GiB).
-pub fn stretch(t: &impl Tables, root: u64, va: u64, end: u64) -> Stretch {
+pub fn stretch(t: &impl Tables, root: Phys, va: u64, end: u64) -> Stretch {
     let Some(mut table) = top(t, root) else {
         return Stretch { end, mapped: false };
     };
@@ -149,7 +149,13 @@ fn leaves<T: Tables>(t: &T, first: &Slot<T::Table>, end: u64) -> u64 {
 type Leaf = Option<(Phys, Prot)>;
 
 /// Covers `[start, end)` with calls `visit(va, len_bytes, leaf)`.
-fn spans(t: &impl Tables, root: u64, start: u64, end: u64, visit: &mut impl FnMut(u64, u64, Leaf)) {
+fn spans(
+    t: &impl Tables,
+    root: Phys,
+    start: u64,
+    end: u64,
+    visit: &mut impl FnMut(u64, u64, Leaf),
+) {
     if start >= end {
         return;
     }
@@ -182,7 +188,7 @@ fn spans_below<T: Tables>(
             let run = slot.run(entry, end);
             t.point(12 * run as u32 + 40);
             stop = end.min(slot.va + (run << shift(level)));
-            let leaf = (Phys(entry.address()) + (va - slot.va), entry.prot());
+            let leaf = (entry.address() + (va - slot.va), entry.prot());
             visit(va, stop - va, Some(leaf));
         }
         va = stop;

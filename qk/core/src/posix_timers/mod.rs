@@ -6,15 +6,18 @@
 //!
 //! When a timer expires is in ns of the clock that it counts on, which callers read.
 
+mod event;
 #[cfg(test)]
 mod tests;
+
+pub use event::{Clock, Event, Notify, Setting};
 
 use abi::Errno;
 use alloc::vec::Vec;
 use arrayvec::ArrayVec;
 
 use crate::interval::Interval;
-use crate::signals::{Expiration, SigInfo, SigSet, Signal};
+use crate::signals::{Expiration, SigInfo, SigSet};
 
 /// Timers that a process may have at once: each core looks through those that it keeps the deadlines of.
 pub const MAX_TIMERS: usize = 256;
@@ -23,72 +26,6 @@ pub const MAX_ON_CPU: usize = 32;
 
 /// The least time between expirations of a timer whose signal is ignored, in ns: there is no program that slows it down.
 pub const IGNORED_NS: u64 = 1_000_000;
-
-/// A clock that timers count on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Clock {
-    /// CLOCK_MONOTONIC.
-    Monotonic,
-    /// CLOCK_REALTIME.
-    Real,
-    /// Processor time of the process.
-    Process,
-    /// Processor time of the thread with this number.
-    Thread(usize),
-    /// That of a thread which has ended.
-    Ended,
-}
-
-impl Clock {
-    /// Whether it counts processor time, and stands still while nothing runs.
-    #[must_use]
-    pub const fn is_cpu(self) -> bool {
-        !matches!(self, Clock::Monotonic | Clock::Real)
-    }
-
-    /// What a time is measured on: setting the clock does not change how long "in an hour" is.
-    const fn measures(self, absolute: bool) -> Clock {
-        match self {
-            Clock::Real if !absolute => Clock::Monotonic,
-            clock => clock,
-        }
-    }
-}
-
-/// The target of a timer's signal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notify {
-    /// Nothing: the timer is only read (SIGEV_NONE), or its thread has ended.
-    Nobody,
-    /// The process.
-    Process,
-    /// The thread with this number.
-    Thread(usize),
-}
-
-/// What timer_create says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event {
-    /// The clock.
-    pub clock: Clock,
-    /// The target of the signal.
-    pub notify: Notify,
-    /// Which signal.
-    pub signal: Signal,
-    /// si_value; `None`: the timer's id.
-    pub value: Option<u64>,
-}
-
-/// What timer_settime says, in ns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Setting {
-    /// When it expires, from now on or as the clock shows it; 0: never.
-    pub value_ns: u64,
-    /// From expiration to expiration; 0: it expires once.
-    pub period_ns: u64,
-    /// TIMER_ABSTIME.
-    pub absolute: bool,
-}
 
 /// A timer.
 #[derive(Clone, Copy, Debug)]
@@ -129,9 +66,8 @@ impl Timer {
     /// The deadline to be kept, and its clock: none while it is off, stands still, or sends no signal.
     #[must_use]
     pub fn due(&self) -> Option<(Clock, u64)> {
-        let runs = self.waits.is_none()
-            && self.event.notify != Notify::Nobody
-            && self.clock != Clock::Ended;
+        let runs =
+            self.waits.is_none() && self.event.notify != Notify::None && self.clock != Clock::Ended;
         let due_ns = self.interval.due_ns().filter(|_| runs)?;
         Some((self.clock, due_ns))
     }
@@ -144,7 +80,7 @@ impl Timer {
         }
         let now_ns = now(self.clock);
         let mut interval = self.interval;
-        if self.waits.is_some() || self.event.notify == Notify::Nobody {
+        if self.waits.is_some() || self.event.notify == Notify::None {
             interval.expire(now_ns);
         }
         interval.due_ns().map_or((0, 0), |due_ns| {
@@ -434,10 +370,10 @@ impl Table {
         let Ok(timer) = self.get_mut(id) else {
             return false;
         };
-        let tells = timer.event.notify == Notify::Thread(thread);
+        let notifies = timer.event.notify == Notify::Thread(thread);
         let counts = timer.event.clock == Clock::Thread(thread);
-        if tells {
-            timer.event.notify = Notify::Nobody;
+        if notifies {
+            timer.event.notify = Notify::None;
             timer.waits = None;
         }
         if counts {
@@ -446,6 +382,6 @@ impl Table {
             // BOUND: MAX_ON_CPU.
             self.on_cpu.retain(|on_cpu| *on_cpu != id);
         }
-        tells || counts
+        notifies || counts
     }
 }

@@ -1,6 +1,7 @@
 //! timer_create(2), timer_settime(2) and timer_getoverrun(2), and what Linux 6.1 does where they are silent.
 
 use super::*;
+use crate::signals::Signal;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::vec::Vec;
@@ -129,7 +130,7 @@ fn relative_times_are_measured_by_the_monotonic_clock() {
 #[test]
 fn without_notification_it_can_be_looked_at() {
     let mut table = one(Event {
-        notify: Notify::Nobody,
+        notify: Notify::None,
         ..event(Clock::Monotonic)
     });
     table.set(0, after(10, 0), |_| 0).unwrap();
@@ -157,7 +158,7 @@ fn a_thread_ends() {
     let changed = (0..table.ids()).map(|id| table.thread_ends(id, 3));
     assert_eq!(changed.collect::<Vec<_>>(), [true, true, false]);
     assert!(table.iter().all(|(_, timer)| timer.due().is_none()));
-    assert_eq!(table.get(0).unwrap().notify(), Notify::Nobody);
+    assert_eq!(table.get(0).unwrap().notify(), Notify::None);
     assert_eq!(table.left(0, |_| 11), Ok((9, 10)));
     assert_eq!(table.left(1, |_| 11), Ok((0, 0)));
     assert_eq!(table.set(1, after(10, 0), |_| 0), Err(Errno::ESRCH));

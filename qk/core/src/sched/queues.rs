@@ -239,7 +239,7 @@ fn take_back<N: Node>(node: &N, task: TaskOf<N>, cpu: usize) -> bool {
     taken
 }
 
-/// Puts a runnable task into the queue of core `cpu`, and tells that core.
+/// Puts a runnable task into the queue of core `cpu`, and notifies that core.
 fn push<N: Node>(node: &N, task: TaskOf<N>, cpu: usize) {
     let first = task.is_first();
     let core = &node.cores()[cpu];
@@ -321,7 +321,7 @@ pub fn halt<N: Node>(
 ) {
     node.counts().halted.fetch_add(1, Relaxed);
     core.halted().announce();
-    // Another core may have pushed before we said that we halt; an interrupt after this look ends the halt.
+    // Another core may have pushed before the flag was set that this core halts; an interrupt after this look ends the halt.
     let woken = is_woken();
     if core.with_queue(|queue| queue.is_empty()) && !woken {
         halt();

@@ -36,9 +36,10 @@ impl Thread {
         *self = Thread::new(blocked, queue);
     }
 
-    /// Takes over from a thread of the same process: mask, pending signals and all; what is left there is one that has ended.
-    pub fn take_over(&mut self, from: &mut Thread) {
-        *self = core::mem::replace(from, Thread::new(SigSet::EMPTY, 0));
+    /// Takes mask, pending signals and all, for another thread of the process; what is left is one that has ended.
+    #[must_use]
+    pub fn take(&mut self) -> Thread {
+        core::mem::replace(self, Thread::new(SigSet::EMPTY, 0))
     }
 
     /// It ends: what waits for it is forgotten, and what is sent to it from now on finds no room.

@@ -8,7 +8,7 @@
 use crate::addr::{Phys, PhysRange};
 use crate::cpu::features;
 use crate::ranges::Ranges;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, class};
 use abi::map::{PAGE, PAGE_1G};
 
 /// Page tables with 1 GiB pages, of stacks and of RAM that begins or ends in the middle of them.
@@ -23,7 +23,7 @@ struct Arena {
     end: Phys,
 }
 
-static ARENA: Mutex<Arena> = Mutex::new(Arena {
+static ARENA: Mutex<Arena, class::Arena> = Mutex::new(Arena {
     start: Phys(0),
     next: Phys(0),
     end: Phys(0),

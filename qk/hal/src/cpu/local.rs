@@ -4,6 +4,7 @@
 //! record can be shared by reference without `unsafe` at every use.
 
 use super::{features, gdt};
+use crate::sync::Holds;
 use core::arch::asm;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use wire::boot::MAX_CPUS;
@@ -43,6 +44,8 @@ pub(crate) struct CpuLocal {
     pub takes_nmi: AtomicBool,
     /// Counts until `set_entry_counter` names another word.
     own_entries: AtomicU64,
+    /// The locks that it holds.
+    pub holds: Holds,
     pub tables: gdt::Tables,
 }
 
@@ -77,6 +80,7 @@ impl CpuLocal {
             apic_id: AtomicU32::new(0),
             takes_nmi: AtomicBool::new(false),
             own_entries: AtomicU64::new(0),
+            holds: Holds::new(),
             tables: gdt::Tables::new(),
         }
     }

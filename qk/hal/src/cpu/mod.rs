@@ -12,6 +12,7 @@ pub use percpu::PerCpu;
 
 use crate::apic;
 use crate::firmware::ThisCpu;
+use crate::sync;
 use crate::vectors::{FIRST_INTERRUPT, Vector};
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -74,6 +75,7 @@ pub(crate) fn this() -> ThisCpu {
 /// The boot CPU's record: the first thing Rust does, because everything else may call [`id`].
 pub(crate) fn init_bsp() {
     local::install_bsp();
+    sync::check_order(|| &local::local().holds);
     init_this_cpu();
 }
 
@@ -90,6 +92,7 @@ pub fn pause() {
 
 /// Takes pending interrupts now, then returns with interrupts off again.
 pub fn take_interrupts() {
+    sync::may_wait();
     // SAFETY: 1. Interrupt handlers save every register they change (traps::entry) and return here (rule 1).
     //         2. `sti` delays interrupts by one instruction, hence the `nop`. No `nomem`: handlers change memory.
     unsafe { asm!("sti", "nop", "cli", options(nostack)) };
@@ -99,6 +102,7 @@ pub fn take_interrupts() {
 ///
 /// No wake-up is lost: an interrupt that is already pending ends the `hlt` at once.
 pub fn halt() {
+    sync::may_wait();
     // SAFETY: 1. Interrupt handlers save every register they change and return here (rule 1). 2. `sti` takes effect after `hlt` has begun
     //            (Intel SDM vol. 2, STI).
     unsafe { asm!("sti", "hlt", "cli", options(nostack)) };

@@ -7,7 +7,7 @@ use super::{COMMAND, COMMAND_MEMORY, Config, Window};
 use crate::addr::{Phys, PhysRange};
 use crate::boot::{kept, paging};
 use crate::firmware::acpi::ECAM_BUS_BYTES;
-use crate::sync::{Mutex, Once};
+use crate::sync::{Mutex, Once, class};
 use x86_64::instructions::port::Port;
 
 const CONFIG_ADDRESS: u16 = 0xcf8;
@@ -15,7 +15,7 @@ const CONFIG_DATA: u16 = 0xcfc;
 /// What reading gives where there is no device.
 const NOTHING: u32 = !0;
 /// The port pair is one resource.
-static PORTS: Mutex<()> = Mutex::new(());
+static PORTS: Mutex<(), class::Ports> = Mutex::new(());
 
 /// How configuration space is reached.
 #[derive(Clone, Copy)]
@@ -63,7 +63,7 @@ impl Device {
     /// device memory that no RAM lies in, if firmware did not.
     #[must_use]
     pub fn memory(self, index: u16, offset: u64, len_bytes: u64) -> Option<Phys> {
-        static WINDOW: Mutex<Option<Window>> = Mutex::new(None);
+        static WINDOW: Mutex<Option<Window>, class::Window> = Mutex::new(None);
         let ecam = kept::acpi()
             .ecam
             .map(|(base, buses)| PhysRange::new(base, u64::from(buses) * ECAM_BUS_BYTES));

@@ -8,6 +8,7 @@ use crate::aspace;
 use crate::cpu::features;
 use crate::cpu::local::{CpuLocal, local};
 use crate::heap;
+use crate::sync::{self, Holds};
 use crate::traps::{self, UserFrame};
 use alloc::boxed::Box;
 use core::arch::naked_asm;
@@ -40,6 +41,8 @@ pub struct Context {
     /// The CPU whose registers hold the FPU state, if it was the last there.
     fpu_cpu: AtomicU64,
     running: AtomicBool,
+    /// The locks that it holds while not running.
+    holds: Holds,
 }
 
 // SAFETY: 1. Everything but `fpu` is atomic. 2. `fpu` is touched only by the holder of `running` (rule 3), or by `&mut`.
@@ -56,6 +59,7 @@ impl Context {
             fpu: fpu.map(UnsafeCell::new),
             fpu_cpu: AtomicU64::new(NO_CPU),
             running: AtomicBool::new(false),
+            holds: Holds::new(),
         })
     }
 
@@ -272,6 +276,7 @@ pub fn switch(from: &Context, to: &Context) {
         cpu.set_kstack(stack.top_addr());
     }
     cpu.current.store(to.as_ptr(), Ordering::Relaxed);
+    sync::change_context(&from.holds, &to.holds);
     // SAFETY: 1. `to.rsp` is a stack made by `new_user`, `begin` or `new_kernel`, or left by an earlier switch; its flag is ours (rule 3).
     //         2. Both contexts outlive the switch: `drop` waits for the flags.
     unsafe { switch_stacks(&from.rsp, to.rsp.load(Ordering::Relaxed), &from.running) };

@@ -8,7 +8,8 @@
 
 use crate::addr::User;
 use crate::cpu::features;
-use crate::user::{self, Fault, FrameStamp, MXCSR};
+use crate::user::image::{self, FrameStamp, MXCSR};
+use crate::user::{self, Fault};
 use alloc::alloc::{Layout, alloc_zeroed, dealloc};
 use core::arch::asm;
 use core::arch::x86_64::__cpuid_count;
@@ -173,7 +174,7 @@ pub fn save_fpu_to_user(to: User) -> Result<(), Fault> {
     // Programs edit x87 and SSE registers in a frame without looking at XSTATE_BV; Linux marks them present, too.
     let magic1_size = u64::from(FP_XSTATE_MAGIC1) | (size + MAGIC2_BYTES as u64) << 32;
     let stamp = [magic1_size, states, size];
-    user::xsave(to, states, LEGACY_STATES as u32, stamp, FP_XSTATE_MAGIC2)
+    image::xsave(to, states, LEGACY_STATES as u32, stamp, FP_XSTATE_MAGIC2)
 }
 
 /// Shows `see` the running program's FPU state as XSAVE lays it out in the standard format; `None` when there is no memory.
@@ -193,19 +194,19 @@ pub fn load_fpu_from_user(from: User) -> Result<(), Fault> {
 }
 
 fn load(from: User) -> Result<(), Fault> {
-    let (stamp, mxcsr) = user::read_stamp(from)?;
+    let (stamp, mxcsr) = image::read_stamp(from)?;
     let states = match stamped_states(from, stamp)? {
         Some(states) => {
             let states = states & features::xcr0();
             if states & (SSE | AVX) != 0 {
                 check_mxcsr(mxcsr)?;
             }
-            user::xrstor(from, states)?;
+            image::xrstor(from, states)?;
             states
         }
         None => {
             check_mxcsr(mxcsr)?;
-            user::fxrstor(from)?;
+            image::fxrstor(from)?;
             LEGACY_STATES
         }
     };

@@ -11,7 +11,7 @@ use crate::addr::Phys;
 use crate::boot::paging;
 use crate::cpu::local::{CpuLocal, IST_DOUBLE_FAULT, IST_MACHINE_CHECK, IST_NMI, local};
 use crate::heap;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, class};
 use crate::traps::frame::{FRAME_BYTES, UserFrame};
 use abi::map::{KSTACKS, PAGE};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +26,7 @@ const MAX_STACKS: u64 = (1 << 30) / STRIDE;
 const TOP_RESERVED: u64 = 16;
 
 /// End of the first free stack; each free stack's highest word holds the next one. 0 ends the list.
-static FREE: Mutex<u64> = Mutex::new(0);
+static FREE: Mutex<u64, class::Stacks> = Mutex::new(0);
 /// Stacks mapped so far. Changes under `FREE`'s lock; a panic report reads it without.
 static MADE: AtomicU64 = AtomicU64::new(0);
 

@@ -2,7 +2,7 @@
 //! loader's entry point is a few instructions that name ours.
 
 use crate::build::{Fake, fadt, hpet, madt, mcfg, srat};
-use crate::{DIED, ENDED_WELL, Machine, kernel};
+use crate::node::{DIED, ENDED_WELL, Machine, kernel};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 

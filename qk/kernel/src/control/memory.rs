@@ -6,7 +6,7 @@ use abi::map::{MAX_RAM_RANGES, PAGE, USER_BASE, USER_TOP};
 use arrayvec::ArrayVec;
 use hal::addr::PhysRange;
 use hal::ranges::Ranges;
-use hal::sync::{Mutex, Once};
+use hal::sync::{Mutex, Once, class};
 use qk_core::aspace::Memory;
 use qk_core::mman::ProtectPlan;
 use qk_core::regions::{Kind, Prot, Region, RegionFlags};
@@ -19,8 +19,8 @@ use crate::user::user;
 use crate::{host, preempt, shared};
 
 /// Free memory for ranks, and what of it has been given out.
-static MEMORY: Mutex<Ranges> = Mutex::new(Ranges::new());
-static PARTITIONS: Mutex<ArrayVec<(usize, PhysRange), { abi::map::MAX_RANKS }>> =
+static MEMORY: Mutex<Ranges, class::Memory> = Mutex::new(Ranges::new());
+static PARTITIONS: Mutex<ArrayVec<(usize, PhysRange), { abi::map::MAX_RANKS }>, class::Partitions> =
     Mutex::new(ArrayVec::new_const());
 
 /// Page tables of the ranks, in the same order, as many bytes for each. No partition has any of it, so no proxy maps it.
@@ -38,10 +38,11 @@ pub fn set_memory(mut ranges: Ranges, tables: PhysRange, ranks: u64) {
     assert!(TABLES.set((tables, each)).is_ok(), "memory is set once");
 }
 
-/// Where the page tables of a rank lie: base and length.
-fn tables(rank: &Rank) -> Option<(u64, u64)> {
+/// Where the page tables of a rank lie.
+fn tables(rank: &Rank) -> Option<PhysRange> {
     let (all, each) = TABLES.get()?;
-    Some((all.start.0 + rank.id as u64 * each, *each))
+    let start = all.start + rank.id as u64 * each;
+    Some(PhysRange::new(start, *each))
 }
 
 pub fn memory_range(index: u64, to: u64) -> Result<u64, Errno> {
@@ -69,24 +70,35 @@ pub fn aspace_create(rank: &'static Rank, base: u64, len_bytes: u64) -> Result<u
     {
         return Err(Errno::EINVAL);
     }
-    let mut partitions = PARTITIONS.lock();
-    // BOUND: the ranks of the node.
-    if partitions
-        .iter()
-        .any(|&(owner, other)| owner == rank.id || other.overlaps(partition))
-    {
-        return Err(Errno::EBUSY);
-    }
     let memory = Memory {
-        partition: (base, len_bytes),
+        partition,
         tables: tables(rank).ok_or(Errno::ENOMEM)?,
         zeroed: host::config().has(flag::RAM_ZEROED),
     };
-    let aspace = Aspace::new(Owner(Some(rank)), memory, REGIONS, PIECES).ok_or(Errno::ENOMEM)?;
-    partitions.push((rank.id, partition));
+    take_partition(rank, partition)?;
+    // Long work, under no lock.
+    let Some(aspace) = Aspace::new(Owner(Some(rank)), memory, REGIONS, PIECES) else {
+        // BOUND: the ranks of the node.
+        PARTITIONS.lock().retain(|(owner, _)| *owner != rank.id);
+        return Err(Errno::ENOMEM);
+    };
     rank.host.publish_partition(base, len_bytes);
     *rank.aspace.lock() = Some(aspace);
     Ok(0)
+}
+
+/// Notes that a partition is a rank's, which has none yet; no other has any of it.
+fn take_partition(rank: &Rank, partition: PhysRange) -> Result<(), Errno> {
+    let mut partitions = PARTITIONS.lock();
+    // BOUND: the ranks of the node.
+    let is_taken = partitions
+        .iter()
+        .any(|&(owner, other)| owner == rank.id || other.overlaps(partition));
+    if is_taken {
+        return Err(Errno::EBUSY);
+    }
+    partitions.push((rank.id, partition));
+    Ok(())
 }
 
 /// A page-aligned range of a rank's own memory.

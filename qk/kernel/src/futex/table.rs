@@ -2,7 +2,7 @@
 
 use abi::Errno;
 use hal::addr::User;
-use hal::sync::{Mutex, Once};
+use hal::sync::{Mutex, Once, class};
 use qk_core::futex::{Futexes, Key, Locks, Place, Waiter, Word};
 
 use crate::thread::Thread;
@@ -40,13 +40,13 @@ pub(super) const ENTRY_WORK: u32 = 60;
 pub(super) struct SpinLocks;
 
 impl Locks for SpinLocks {
-    type Of<T> = Mutex<T>;
+    type Of<T> = Mutex<T, class::Futexes>;
 
-    fn new<T>(value: T) -> Mutex<T> {
+    fn new<T>(value: T) -> Self::Of<T> {
         Mutex::new(value)
     }
 
-    fn with<T, R>(lock: &Mutex<T>, section: impl FnOnce(&mut T) -> R) -> R {
+    fn with<T, R>(lock: &Self::Of<T>, section: impl FnOnce(&mut T) -> R) -> R {
         section(&mut lock.lock())
     }
 }

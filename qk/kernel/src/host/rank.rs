@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use abi::control::RankInfo;
 use abi::ident::{ADDR_NO_RANDOMIZE, RLIM_NLIMITS};
 use hal::addr::Phys;
-use hal::sync::Mutex;
+use hal::sync::{Mutex, class};
 use qk_core::aspace::Usage;
 use qk_core::sched::CoreSet;
 use wire::child::Child;
@@ -58,7 +58,7 @@ pub struct RankPort {
     log: &'static RegionLog,
     pub(super) trace: Option<&'static TraceRing>,
     /// Held while a record is added to its trace.
-    pub(super) tracing: Mutex<()>,
+    pub(super) tracing: Mutex<(), class::Tracing>,
     /// As [`wire::rank::FromNode::state`] has it, for the kernel itself.
     stage: AtomicU8,
     /// Its proxy does not follow the changes of its mappings.

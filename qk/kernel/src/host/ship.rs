@@ -10,7 +10,7 @@ use abi::control::HostOp;
 use abi::map::PAGE;
 use alloc::vec::Vec;
 use hal::addr::Phys;
-use hal::sync::{Mutex, MutexGuard, Once};
+use hal::sync::{Mutex, MutexGuard, Once, class};
 use wire::boot::MAX_CPUS;
 use wire::ship::Caller;
 
@@ -58,7 +58,7 @@ struct Waiters {
 
 /// A core's state of waiting for answers.
 struct Answers {
-    waiters: Once<Mutex<Waiters>>,
+    waiters: Once<Mutex<Waiters, class::Waiters>>,
     /// Doorbells so far.
     rings: AtomicU64,
 }
@@ -82,7 +82,7 @@ pub fn init(cpus: usize) {
 }
 
 impl Answers {
-    fn waiters(&self) -> MutexGuard<'_, Waiters> {
+    fn waiters(&self) -> MutexGuard<'_, Waiters, class::Waiters> {
         let made = self.waiters.get().expect("made before a core is rung");
         made.lock()
     }

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::AtomicUsize;
 
-use hal::sync::Mutex;
+use hal::sync::{Mutex, class};
 use wire::ship::{Caller, Slot};
 use wire::thread::ThreadArea;
 
@@ -12,7 +12,7 @@ use super::area;
 pub struct ThreadPort {
     area: &'static ThreadArea,
     /// Its end of its ship slot.
-    pub(super) caller: Mutex<Caller>,
+    pub(super) caller: Mutex<Caller, class::Caller>,
     /// Its place among the waiters of a core for an answer, if it is one.
     pub(super) waits_at: AtomicUsize,
 }

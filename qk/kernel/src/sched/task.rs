@@ -6,7 +6,7 @@ use abi::Errno;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use hal::cpu::PerCpu;
-use hal::sync::{Mutex, Once};
+use hal::sync::{Mutex, Once, class};
 use hal::task::Context;
 use qk_core::sched::CoreSet;
 use qk_core::sched::halt_poll::HaltPoll;
@@ -54,7 +54,7 @@ pub struct Task {
     /// Whose it is; none: the PCT's.
     pub(super) owner: Once<&'static dyn Owner>,
     /// The next waiter for the sleep lock that it waits for. Taken only with that lock's gate held.
-    pub behind: Mutex<Option<&'static Task>>,
+    pub behind: Mutex<Option<&'static Task>, class::Behind>,
 }
 
 /// A task, compared by identity.
@@ -72,13 +72,13 @@ impl Eq for Runnable {}
 /// A core.
 pub(super) struct Core {
     pub(super) idle: Once<Box<Context>>,
-    pub(super) queue: Mutex<RunQueue<Runnable>>,
+    pub(super) queue: Mutex<RunQueue<Runnable>, class::RunQueue>,
     pub(super) halted: HaltFlag,
     pub(super) poll: HaltPoll,
     /// Tasks that may run here.
     pub(super) tenants: AtomicUsize,
     /// The task that was switched away from, until the core is off its stack; and why.
-    pub(super) left: Mutex<Option<(&'static Task, Why)>>,
+    pub(super) left: Mutex<Option<(&'static Task, Why)>, class::Left>,
 }
 
 /// Why a task leaves its core.

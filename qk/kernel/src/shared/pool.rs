@@ -21,6 +21,7 @@ use super::{files, sharing};
 use crate::sleep_lock::{SleepGuard, SleepLock};
 use crate::thread::Thread;
 use crate::{host, preempt, windows};
+use hal::sync::class;
 
 /// Gates: two objects that have the same one are loaded one after the other. So many that a file that is slow to read, as one of a
 /// server that does not answer, hardly ever holds up a mapping of another one.
@@ -32,17 +33,17 @@ const ENTRY_WORK: u32 = 30;
 pub struct Node {
     pool: PhysRange,
     /// Made at first use: a pool that no rank uses costs nothing.
-    table: SleepLock<Option<Objects>>,
-    gates: Box<[SleepLock<()>]>,
+    table: SleepLock<Option<Objects>, class::Objects>,
+    gates: Box<[SleepLock<(), class::Gates>]>,
     /// Held while retired frames are made free.
-    reclaiming: SleepLock<()>,
+    reclaiming: SleepLock<(), class::Reclaiming>,
 }
 
 static NODE: Once<Node> = Once::new();
 
 impl Node {
     /// Held while frames of an object are filled.
-    pub fn gate(&self, object: u32) -> SleepGuard<'_, ()> {
+    pub fn gate(&self, object: u32) -> SleepGuard<'_, (), class::Gates> {
         self.gates[object as usize % GATES].lock()
     }
 

@@ -44,7 +44,7 @@ fn clock(call: &Call<'_>, number: u64) -> Result<Clock, Errno> {
 fn event(call: &Call<'_>, clock: Clock, [value, how, thread]: [u64; 3]) -> Result<Event, Errno> {
     let (signo, how) = (how as u32, (how >> 32) as u32);
     let notify = match how {
-        notify::NONE => Notify::Nobody,
+        notify::NONE => Notify::None,
         notify::SIGNAL | notify::THREAD => Notify::Process,
         notify::THREAD_ID => {
             let tid = u64::from(thread as u32);
@@ -56,7 +56,7 @@ fn event(call: &Call<'_>, clock: Clock, [value, how, thread]: [u64; 3]) -> Resul
     let signal = match Signal::new(signo.into()) {
         Some(signal) => signal,
         // It is never sent.
-        None if notify == Notify::Nobody => Signal::ALRM,
+        None if notify == Notify::None => Signal::ALRM,
         None => return Err(Errno::EINVAL),
     };
     Ok(Event {

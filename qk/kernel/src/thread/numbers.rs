@@ -7,11 +7,12 @@ use abi::map::MAX_THREADS;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use hal::heap::try_box;
-use hal::sync::{Mutex, Once};
+use hal::sync::{Mutex, Once, class};
 
 use super::{RECORD_BYTES, Thread, record};
 use crate::preempt;
 use crate::rank::Rank;
+use crate::sleep_lock::SleepLock;
 
 /// What looking at one number counts at preemption points.
 const NUMBER_WORK: u32 = 25;
@@ -32,7 +33,9 @@ pub struct Threads {
     /// A bit for each number: set as long as its thread lives, and a moment before. For interrupts, which cannot look at all.
     living: [AtomicU64; MAX_THREADS / WORD_BITS],
     /// Numbers that are free again, the longest free first: a thread id is not soon another thread's.
-    free: Mutex<VecDeque<usize>>,
+    free: Mutex<VecDeque<usize>, class::Numbers>,
+    /// Held by who makes the record of one more thread.
+    making: SleepLock<(), class::Making>,
 }
 
 /// Threads besides the first that each rank may have: the kernel heap has room for as many of every rank.
@@ -51,13 +54,14 @@ pub fn set_room(threads: usize) {
 
 impl Threads {
     /// None yet.
-    pub const fn new() -> Threads {
+    pub fn new() -> Threads {
         Threads {
             chunks: [const { Once::new() }; CHUNKS],
             made: AtomicUsize::new(0),
             live: AtomicUsize::new(0),
             living: [const { AtomicU64::new(0) }; _],
             free: Mutex::new(VecDeque::new()),
+            making: SleepLock::new(()),
         }
     }
 
@@ -93,21 +97,31 @@ impl Threads {
     /// # Errors
     /// EAGAIN: there is room for no more threads.
     pub fn take(&self, rank: &'static Rank) -> Result<&Thread, Errno> {
-        let mut free = self.free.lock();
-        let index = match free.pop_front() {
+        let index = match self.take_free() {
             Some(index) => index,
-            None => self.make(rank, &mut free).map_err(|_| Errno::EAGAIN)?,
+            None => self.make(rank).map_err(|_| Errno::EAGAIN)?,
         };
         self.get(index).ok_or(Errno::EAGAIN)
     }
 
-    /// Makes the record of one more thread.
-    fn make(&self, rank: &'static Rank, free: &mut VecDeque<usize>) -> Result<usize, Errno> {
+    #[inline]
+    fn take_free(&self) -> Option<usize> {
+        self.free.lock().pop_front()
+    }
+
+    /// Makes the record of one more thread, unless a number has become free while another made one.
+    #[cold]
+    fn make(&self, rank: &'static Rank) -> Result<usize, Errno> {
+        let _making = self.making.lock();
+        if let Some(index) = self.take_free() {
+            return Ok(index);
+        }
         let index = self.made.load(Ordering::Relaxed);
         if index == MAX_THREADS || index > ROOM.load(Ordering::Relaxed) {
             return Err(Errno::EAGAIN);
         }
-        free.try_reserve(index + 1).map_err(|_| Errno::ENOMEM)?;
+        let reserved = self.free.lock().try_reserve(index + 1);
+        reserved.map_err(|_| Errno::ENOMEM)?;
         self.make_record(rank, index)?;
         self.made.store(index + 1, Ordering::Release);
         rank.host.publish_threads(index + 1);

@@ -84,7 +84,7 @@ fn make_room(cores: CoreSet) -> Result<(), Errno> {
 fn target(rank: &'static Rank, notify: Notify) -> Option<&'static Thread> {
     match notify {
         Notify::Thread(index) => rank.threads.get(index),
-        Notify::Process | Notify::Nobody => None,
+        Notify::Process | Notify::None => None,
     }
 }
 
@@ -100,7 +100,7 @@ pub fn create(rank: &'static Rank, event: Event) -> Result<u32, Errno> {
         return Err(Errno::EINVAL);
     }
     let (id, is_first) = timers.posix.next_id(event.clock)?;
-    if event.notify != Notify::Nobody {
+    if event.notify != Notify::None {
         signal::reserve_timer(rank, thread)?;
     }
     if is_first && let Err(errno) = make_room(rank.cores()) {
@@ -128,7 +128,7 @@ pub fn delete(rank: &'static Rank, id: u32) -> Result<(), Errno> {
 }
 
 pub(super) fn release_place(rank: &'static Rank, notify: Notify, id: u32) {
-    if notify != Notify::Nobody {
+    if notify != Notify::None {
         signal::release_timer(rank, target(rank, notify), id);
     }
 }

@@ -23,7 +23,7 @@ impl Lender for Pool {
         assert!(!runs.is_empty());
         for run in runs {
             for at in (0..run.len_bytes).step_by(P as usize) {
-                let value = Node::load(run.pa.0 + at);
+                let value = Node::load(run.pa + at);
                 with(|s| {
                     let objects = s.objects.as_ref().expect("there is one");
                     let offset = run.offset + at;

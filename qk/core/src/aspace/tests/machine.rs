@@ -1,5 +1,7 @@
 //! The machine and the proxy, in hash maps: one node per thread.
 
+mod node;
+
 use super::lender::POOL;
 use super::{Machine, P};
 use crate::aspace::Aspace;
@@ -23,7 +25,7 @@ type Shown = BTreeMap<u64, (u64, bool)>;
 #[derive(Default)]
 struct Peer {
     /// By the level of what it found and the first address that it translates: tables.
-    tables: HashMap<(Level, u64), u64>,
+    tables: HashMap<(Level, u64), Phys>,
     /// The same of leaves.
     leaves: HashMap<(Level, u64), Entry>,
 }
@@ -31,9 +33,9 @@ struct Peer {
 /// Everything that is not the address space.
 #[derive(Default)]
 pub(super) struct State {
-    tables: HashMap<u64, Box<[Entry; 512]>>,
+    tables: HashMap<Phys, Box<[Entry; 512]>>,
     /// The level of every frame that ever was a table.
-    levels: HashMap<u64, Level>,
+    levels: HashMap<Phys, Level>,
     /// Word 0 of each page that does not hold zeros.
     data: HashMap<u64, u64>,
     log: Vec<Change>,
@@ -76,16 +78,16 @@ pub(super) fn with<R>(work: impl FnOnce(&mut State) -> R) -> R {
 }
 
 impl State {
-    fn table(&mut self, frame: u64) -> &mut [Entry; 512] {
+    fn table(&mut self, frame: Phys) -> &mut [Entry; 512] {
         let data = &self.data;
         self.tables.entry(frame).or_insert_with(|| {
-            assert!(!data.contains_key(&frame), "a table that is not zeroed");
+            assert!(!data.contains_key(&frame.0), "a table that is not zeroed");
             Box::new([Entry::EMPTY; 512])
         })
     }
 
     /// The leaf that a peer finds from the lowest table that it has cached, or from `top`.
-    fn walk_as_peer(&mut self, va: u64, top: u64) -> Option<(Level, Entry)> {
+    fn walk_as_peer(&mut self, va: u64, top: Phys) -> Option<(Level, Entry)> {
         let base = |level| va & !(span(level) - 1);
         let known = |level: Level| self.peer.tables.get(&(level, base(level + 1)));
         let lowest = (1..3).find_map(|level| Some((level, *known(level)?)));
@@ -141,7 +143,7 @@ pub struct Node;
 
 /// A page table of it.
 #[derive(Clone, Copy)]
-pub struct Page(u64);
+pub struct Page(Phys);
 
 impl Table for Page {
     fn get(&self, index: usize) -> Entry {
@@ -169,10 +171,10 @@ impl Table for Page {
 impl Machine for Node {
     type Table = Page;
 
-    fn table(self, frame: u64) -> Page {
+    fn table(self, frame: Phys) -> Page {
         Page(frame)
     }
-    fn new_table(self, _: u64, _: Level) {}
+    fn new_table(self, _: Phys, _: Level) {}
     fn zero(self, pa: Phys, len_bytes: u64) {
         with(|s| {
             (pa.0..pa.0 + len_bytes)
@@ -183,7 +185,7 @@ impl Machine for Node {
     fn copy(self, to: Phys, from: Phys, len_bytes: u64) {
         assert!(len_bytes <= crate::aspace::COPY_BYTES);
         for at in (0..len_bytes).step_by(P as usize) {
-            Node::store(to.0 + at, Node::load(from.0 + at));
+            Node::store(to.0 + at, Node::load(from + at));
         }
     }
     fn rewrite(self, _: Phys) {}
@@ -228,103 +230,6 @@ impl Machine for Node {
     }
 }
 
-impl Node {
-    /// A node on which nothing has happened.
-    pub fn reset() {
-        with(|s| {
-            *s = State {
-                room: 64,
-                ..State::default()
-            }
-        });
-    }
-
-    /// A call begins, or ends, by which Linux may write to the rank's memory.
-    pub fn set_written(is_written: bool) {
-        with(|s| s.is_written = is_written);
-    }
-
-    /// The proxy applies some of what is in the log.
-    pub fn apply_some(count: usize) {
-        with(|s| s.apply((s.applied + count).min(s.log.len())));
-    }
-
-    pub fn set_log_room(records: usize) {
-        with(|s| s.room = records.max(1));
-    }
-
-    pub fn store(page: u64, value: u64) {
-        with(|s| {
-            assert!(!s.levels.contains_key(&page), "a store into a page table");
-            assert!(!s.text.contains(&page), "a store into shared text");
-            match value {
-                0 => _ = s.data.remove(&page),
-                _ => _ = s.data.insert(page, value),
-            }
-        });
-    }
-
-    /// A frame that holds text from now on.
-    pub fn make_text(page: u64, value: u64) {
-        with(|s| {
-            s.data.insert(page, value);
-            s.text.insert(page);
-        });
-    }
-
-    pub fn load(page: u64) -> u64 {
-        with(|s| s.data.get(&page).copied().unwrap_or(0))
-    }
-
-    pub fn watch_points() {
-        with(|s| s.watching = true);
-    }
-
-    pub fn most_entries_between_points() -> u64 {
-        with(|s| s.most_entries)
-    }
-
-    pub fn all_entries() -> u64 {
-        with(|s| s.all_entries)
-    }
-
-    /// How often the rank's cores were to drop translations of just this range.
-    pub fn flushes_of(start: u64, end: u64) -> usize {
-        with(|s| s.flushed.iter().filter(|f| **f == (start, end)).count())
-    }
-
-    pub fn peer_flushes() -> u32 {
-        with(|s| s.peer_flushes)
-    }
-
-    pub fn most_work_at_once() -> u32 {
-        with(|s| s.most_work)
-    }
-
-    pub fn shown() -> Shown {
-        with(|s| s.shown.clone())
-    }
-
-    /// Bits of [`prot`] that the log has last for a page that is mapped.
-    pub fn last_told(page: u64) -> Option<u8> {
-        let told = |change: &Change| match *change {
-            Change::Map {
-                addr,
-                len_bytes,
-                prot,
-                ..
-            } => (addr..addr + len_bytes).contains(&page).then_some(prot),
-            Change::Unmap { .. } => None,
-        };
-        with(|s| s.log.iter().rev().find_map(told))
-    }
-
-    /// Frames that are or were page tables.
-    pub fn table_frames() -> HashSet<u64> {
-        with(|s| s.levels.keys().copied().collect())
-    }
-}
-
 impl Aspace<Node> {
     /// The pages that are mapped or kept: virtual to physical.
     pub fn leaves(&mut self) -> BTreeMap<u64, u64> {
@@ -338,7 +243,7 @@ impl Aspace<Node> {
 
     /// What a peer's core finds at `va` through its window: physical address and access. From what it has cached, as far as it
     /// has; it caches the rest.
-    pub fn seen_by_peer(&mut self, va: u64) -> Option<(u64, Prot)> {
+    pub fn seen_by_peer(&mut self, va: u64) -> Option<(Phys, Prot)> {
         let (tables, root) = self.tables();
         let top = paging::own_table(&tables, root)?;
         with(|s| {
@@ -382,7 +287,7 @@ impl Aspace<Node> {
                 "{va:#x} is mapped and no region's"
             );
             assert!(
-                with(|s| !s.levels.contains_key(&pa)),
+                with(|s| !s.levels.contains_key(&Phys(pa))),
                 "a page table is mapped"
             );
             let other = owner.insert(pa, va);
@@ -405,9 +310,9 @@ impl Aspace<Node> {
     }
 }
 
-fn check_table(s: &mut State, frame: u64, level: Level) {
+fn check_table(s: &mut State, frame: Phys, level: Level) {
     let known = *s.levels.entry(frame).or_insert(level);
-    assert_eq!(known, level, "{frame:#x} was a table of another level");
+    assert_eq!(known, level, "{frame:?} was a table of another level");
     // One that was never touched is empty.
     let entries = s.tables.get(&frame).map_or([Entry::EMPTY; 512], |t| **t);
     for entry in entries.iter().filter(|e| e.is_table()) {

@@ -87,7 +87,7 @@ fn what_is_to_be_written_is_copied_before() {
     assert!(a.write(at(3), 7) && !a.write(at(2), 7));
     let all = [2, 3, 4, 5].map(|page| a.read(at(page)));
     assert_eq!(all, [value(2), 7, value(4), value(5)].map(Some));
-    assert_eq!(Node::load(POOL + 3 * P), value(3));
+    assert_eq!(Node::load(Phys(POOL + 3 * P)), value(3));
     Node.sync();
     assert_eq!(Node::shown()[&at(2)], (POOL + 2 * P, false));
     assert!((PARTITION..PARTITION + 2048 * P).contains(&Node::shown()[&at(3)].0));
@@ -127,10 +127,10 @@ fn text_is_found_wherever_it_lies() {
 #[test]
 fn peers_see_the_copy() {
     let mut a = with_text(4);
-    assert_eq!(a.seen_by_peer(at(1)), Some((POOL + P, Prot::READ)));
+    assert_eq!(a.seen_by_peer(at(1)), Some((Phys(POOL + P), Prot::READ)));
     a.own_all(at(1), 1).unwrap();
     let (copy, prot) = a.seen_by_peer(at(1)).unwrap();
-    assert_ne!(copy, POOL + P);
+    assert_ne!(copy, Phys(POOL + P));
     assert_eq!((Node::load(copy), prot), (value(1), Prot::READ));
     a.mprotect(at(1), 1, RW).unwrap();
     assert_eq!(

@@ -27,7 +27,7 @@ fn a_lock_goes_from_one_to_the_next() {
     assert_eq!(word.get(), b.tid | WAITERS);
     assert!(table.is_woken(b) && !table.cancel(b) && !table.is_woken(c));
     assert_eq!(table.unlock_pi(key(0), &word, b.tid, point), Ok(()));
-    assert_eq!(word.get(), c.tid, "nobody else waits");
+    assert_eq!(word.get(), c.tid, "no other thread waits");
     assert_eq!(table.unlock_pi(key(0), &word, c.tid, point), Ok(()));
     assert_eq!((word.get(), woken(&[a, b, c])), (0, [0, 1, 1].to_vec()));
 }
@@ -63,7 +63,7 @@ fn the_owner_has_to_be_a_thread() {
     assert_eq!(lock_of(Owner::Gone), Err(Errno::ESRCH));
     assert_eq!(lock_of(Owner::Ends), Ok(Locked::Busy));
     assert_eq!(lock(&table, &nothing(), a), Err(Errno::EFAULT));
-    assert_eq!(table.wake(key(0), 1, ANY, point), Ok(0), "nobody waits");
+    assert_eq!(table.wake(key(0), 1, ANY, point), Ok(0), "no thread waits");
 }
 
 #[test]
@@ -101,7 +101,11 @@ fn the_end_of_an_owner_passes_its_locks_on() {
     assert_eq!(unlisted.get(), c.tid | OWNER_DIED);
     assert_eq!(woken(&[a, b, c]), [0, 1, 1]);
     table.release_all(b.tid, word, point);
-    assert_eq!(listed.get(), b.tid | OWNER_DIED, "nobody waits: left alone");
+    assert_eq!(
+        listed.get(),
+        b.tid | OWNER_DIED,
+        "no thread waits: left alone"
+    );
 }
 
 /// A C library that marks the lock itself when its owner ends (musl) left its waiters waiting.
@@ -172,11 +176,17 @@ fn an_owner_that_was_not_looked_for_is_asked_for() {
     let (table, [a, b]) = (table(1), threads());
     let word = Memory::of(a.tid);
     let unknown = |_| Owner::Unknown;
-    let asked = Ok(Locked::Unknown(a.tid));
-    assert_eq!(table.lock_pi(key(0), &word, b, unknown, point), asked);
-    assert_eq!(table.trylock_pi(key(0), &word, b, unknown, point), asked);
+    let unknown_owner = Ok(Locked::Unknown(a.tid));
+    assert_eq!(
+        table.lock_pi(key(0), &word, b, unknown, point),
+        unknown_owner
+    );
+    assert_eq!(
+        table.trylock_pi(key(0), &word, b, unknown, point),
+        unknown_owner
+    );
     assert_eq!(table.unlock_pi(key(0), &word, a.tid, point), Ok(()));
-    assert_eq!(word.get(), 0, "nobody waits");
+    assert_eq!(word.get(), 0, "no thread waits");
     assert_eq!(
         table.lock_pi(key(0), &word, b, unknown, point),
         Ok(Locked::Acquired)

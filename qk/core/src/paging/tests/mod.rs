@@ -14,7 +14,7 @@ use std::vec::Vec;
 const P: u64 = 4096;
 const M2: u64 = PageSize::Size2M.bytes();
 const G1: u64 = PageSize::Size1G.bytes();
-const ROOT: u64 = 0x1000;
+const ROOT: Phys = Phys(0x1000);
 
 /// Exchanges in any table from now on, until hardware sets D just before one, in the entry it is about.
 type Race = Rc<Cell<Option<usize>>>;
@@ -50,8 +50,8 @@ impl Table for Page {
 
 /// Table memory in a hash map, with a budget of tables.
 struct Mem {
-    tables: HashMap<u64, Page>,
-    next: u64,
+    tables: HashMap<Phys, Page>,
+    next: Phys,
     budget: usize,
     race: Race,
 }
@@ -60,7 +60,7 @@ impl Mem {
     fn new(budget: usize) -> Self {
         let mut mem = Self {
             tables: HashMap::new(),
-            next: 0x100_0000,
+            next: Phys(0x100_0000),
             budget,
             race: Rc::default(),
         };
@@ -68,7 +68,7 @@ impl Mem {
         mem
     }
 
-    fn add(&mut self, frame: u64) {
+    fn add(&mut self, frame: Phys) {
         let entries = Rc::new(RefCell::new([Entry::EMPTY; 512]));
         let race = self.race.clone();
         self.tables.insert(frame, Page { entries, race });
@@ -81,7 +81,7 @@ impl Mem {
         assert_eq!(self.tables.len(), 1 + seen, "a table leaked");
     }
 
-    fn check_table(&self, table: u64) -> usize {
+    fn check_table(&self, table: Phys) -> usize {
         let mut seen = 1;
         for e in *self.tables[&table].entries.borrow() {
             if e.is_table() {
@@ -99,17 +99,17 @@ impl Mem {
 impl Tables for Mem {
     type Table = Page;
 
-    fn table(&self, frame: u64) -> Page {
+    fn table(&self, frame: Phys) -> Page {
         self.tables[&frame].clone()
     }
-    fn alloc_table(&mut self, _: entry::Level) -> Option<u64> {
+    fn alloc_table(&mut self, _: entry::Level) -> Option<Phys> {
         self.budget = self.budget.checked_sub(1)?;
-        self.next += P;
+        self.next = self.next + P;
         self.add(self.next);
         Some(self.next)
     }
     fn point(&self, _: u32) {}
-    fn free_table(&mut self, frame: u64, _: entry::Level) {
+    fn free_table(&mut self, frame: Phys, _: entry::Level) {
         let table = self.tables.remove(&frame).expect("freed twice");
         assert!(
             table.entries.borrow().iter().all(|e| e.is_empty()),

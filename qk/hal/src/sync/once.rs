@@ -1,49 +1,8 @@
-//! Spin locks and run-once cells.
-//!
-//! Interrupts are off in the kernel, so a holder is never preempted and a plain test-and-set lock suffices; sections are short and
-//! contention rare (each core's data is its own). Tickets would add fairness at the price of a second atomic; revisit if a lock
-//! ever shows up under contention.
+//! A cell that is written once.
 
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-
-/// Test-and-test-and-set lock for `lock_api`.
-pub struct RawSpin(AtomicBool);
-
-// SAFETY: 1. `try_lock` wins only by changing false to true, so there is one holder (mutual exclusion).
-//         2. Acquire on success and Release in `unlock` order the protected accesses.
-unsafe impl lock_api::RawMutex for RawSpin {
-    #[allow(clippy::declare_interior_mutable_const)] // How lock_api takes the initial value.
-    const INIT: Self = Self(AtomicBool::new(false));
-    type GuardMarker = lock_api::GuardNoSend;
-
-    fn lock(&self) {
-        // BOUND: as long as another CPU holds it, which lets no interrupts in meanwhile and has no loops but short ones.
-        while !self.try_lock() {
-            core::hint::cold_path();
-            // BOUND: as above.
-            while self.0.load(Ordering::Relaxed) {
-                core::hint::spin_loop();
-            }
-        }
-    }
-
-    fn try_lock(&self) -> bool {
-        self.0
-            .compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)
-            .is_ok()
-    }
-
-    unsafe fn unlock(&self) {
-        self.0.store(false, Ordering::Release);
-    }
-}
-
-/// A spin lock around a `T`.
-pub type Mutex<T> = lock_api::Mutex<RawSpin, T>;
-/// What [`Mutex::lock`] returns.
-pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawSpin, T>;
+use core::sync::atomic::{AtomicU8, Ordering};
 
 const EMPTY: u8 = 0;
 const BUSY: u8 = 1;

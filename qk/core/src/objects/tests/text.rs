@@ -1,0 +1,152 @@
+//! Text against a model: which rank maps which pages of which file.
+
+use super::*;
+
+fn key(inode: u64, changed_ns: u64) -> TextKey {
+    TextKey {
+        file: [1, inode],
+        changed_ns,
+    }
+}
+
+/// As the kernel does it, with frames that hold the text at once.
+fn map(objects: &mut Objects, key: TextKey, from: u64, to: u64) -> Result<Vec<Piece>, Errno> {
+    let fresh = objects.extend_text(key, from, to)?;
+    objects.enter_text(key, &fresh)?;
+    let text = objects.attach_text(key, from, to)?;
+    let pieces = text.pieces().to_vec();
+    text.pass_on();
+    Ok(pieces)
+}
+
+fn unmap(objects: &mut Objects, pieces: &[Piece]) {
+    for piece in pieces {
+        objects.detach_text(TextLease::of(piece.run()));
+    }
+}
+
+#[test]
+fn a_file_that_was_changed_is_another() {
+    let mut objects = objects(16 * MIB);
+    let first = map(&mut objects, key(2, 7), 0, MIB).expect("room");
+    assert_eq!(map(&mut objects, key(2, 7), 0, MIB), Ok(first.clone()));
+    let changed = map(&mut objects, key(2, 8), 0, MIB).expect("room");
+    assert_ne!(changed, first);
+    // Nor is it ever what ranks write to.
+    let id = objects.lend([1, 2], MIB).expect("room");
+    let written = objects.extend(id, 0, MIB).expect("room");
+    assert!(written.iter().all(|piece| piece.pa != first[0].pa));
+    assert_eq!(objects.used_bytes(), 3 * MIB);
+}
+
+#[test]
+fn it_stays_for_the_next_until_the_pool_is_short() {
+    let mut objects = objects(16 * MIB);
+    let first = map(&mut objects, key(2, 7), 0, MIB).expect("room");
+    unmap(&mut objects, &first);
+    assert_eq!(map(&mut objects, key(2, 7), 0, MIB), Ok(first.clone()));
+    assert_eq!(objects.take_idle_text(), [], "it is mapped");
+    unmap(&mut objects, &first);
+    let idle = objects.take_idle_text();
+    assert_eq!(idle, first);
+    assert_eq!(objects.used_bytes(), MIB, "until no window reaches it");
+    objects.free_text(&idle);
+    assert_eq!(objects.used_bytes(), 0);
+}
+
+#[test]
+fn half_of_the_pool_is_for_what_ranks_write() {
+    let mut objects = objects(16 * MIB);
+    assert_eq!(
+        objects.extend_text(key(2, 7), 0, 8 * MIB + PAGE_BYTES),
+        Err(Errno::ENOMEM)
+    );
+    map(&mut objects, key(2, 7), 0, 8 * MIB).expect("room");
+    assert_eq!(
+        objects.extend_text(key(3, 7), 0, PAGE_BYTES),
+        Err(Errno::ENOMEM)
+    );
+    let id = objects.lend([1, 2], 8 * MIB).expect("room");
+    objects.extend(id, 0, 8 * MIB).expect("the other half");
+}
+
+#[test]
+fn text_needs_no_place_in_the_directory() {
+    let mut objects = objects(16 * MIB);
+    for i in 0..MOST_PIECES as u64 + 10 {
+        map(&mut objects, key(i, 7), 0, PAGE_BYTES).expect("room");
+    }
+    let id = objects.lend([1, 2], PAGE_BYTES).expect("room");
+    let fresh = objects.extend(id, 0, PAGE_BYTES).expect("a place");
+    assert_eq!(fresh[0].slot, 0);
+}
+
+/// For each piece all pieces were looked at.
+#[test]
+fn pieces_are_found_without_a_search_through_the_others() {
+    thread_local!(static WORK: Cell<u64> = const { Cell::new(0) });
+    const PAGES: u64 = MOST_PIECES as u64 / 2;
+    let point = |work: u32| WORK.set(WORK.get() + u64::from(work));
+    let mut objects =
+        Objects::new(PhysRange::new(BASE, 2 * PAGES * PAGE_BYTES), true, point).expect("memory");
+    // All frames go in turn to two files, of which one is let go.
+    let files = [[1, 2], [1, 3]].map(|file| objects.lend(file, PAGE_BYTES).expect("room"));
+    for from in (0..PAGES).map(|page| page * PAGE_BYTES) {
+        for file in files {
+            let end = from + PAGE_BYTES;
+            objects.extend(file, from, end).expect("a frame");
+        }
+    }
+    let pieces = objects.end(files[0], PAGE_BYTES).expect("the last one");
+    give_back(&mut objects, &pieces);
+    WORK.set(0);
+    let pieces = map(&mut objects, key(2, 7), 0, PAGES * PAGE_BYTES).expect("room");
+    assert_eq!(pieces.len() as u64, PAGES);
+    unmap(&mut objects, &pieces);
+    assert_eq!(objects.take_idle_text().len() as u64, PAGES);
+    assert!(WORK.get() < 500 * PAGES, "{} instructions", WORK.get());
+}
+
+proptest! {
+    #[test]
+    fn agrees_with_a_model(
+        ops in proptest::collection::vec((0..3u64, 0..40u64, 1..20u64, any::<bool>()), 1..60),
+    ) {
+        let mut objects = objects(2 * MIB);
+        // What is mapped: file, range and frames; and where each page lies as long as it is mapped.
+        let mut mapped: Vec<(u64, u64, Vec<Piece>)> = Vec::new();
+        for (inode, first, pages, maps) in ops {
+            if maps {
+                let (from, to) = (first * PAGE_BYTES, (first + pages) * PAGE_BYTES);
+                if let Ok(pieces) = map(&mut objects, key(inode, 0), from, to) {
+                    let len: u64 = pieces.iter().map(|piece| piece.len_bytes).sum();
+                    prop_assert_eq!((pieces[0].offset, len), (from, to - from));
+                    mapped.push((inode, from, pieces));
+                }
+            } else if let Some(index) = (first as usize).checked_rem(mapped.len()) {
+                let (_, _, pieces) = mapped.swap_remove(index);
+                unmap(&mut objects, &pieces);
+            } else {
+                let idle = objects.take_idle_text();
+                objects.free_text(&idle);
+                prop_assert_eq!(objects.used_bytes(), 0);
+            }
+            let mut frames = BTreeMap::new();
+            for (inode, _, pieces) in &mapped {
+                for piece in pieces {
+                    for at in (0..piece.len_bytes).step_by(PAGE_BYTES as usize) {
+                        let page = (*inode, piece.offset + at);
+                        let other = frames.insert(piece.pa + at, page);
+                        prop_assert!(other.is_none_or(|other| other == page));
+                    }
+                }
+            }
+            let pages: BTreeSet<_> = frames.values().collect();
+            prop_assert_eq!(pages.len(), frames.len(), "a page lies in one frame");
+            let idle = objects.take_idle_text();
+            let reached = |piece: &Piece| frames.range(piece.pa..piece.pa + piece.len_bytes).count();
+            prop_assert!(idle.iter().all(|piece| reached(piece) == 0));
+            objects.free_text(&idle);
+        }
+    }
+}
