@@ -1,7 +1,5 @@
 //! The way back to ring 3: signals are acted on, threads end or stop, and those that used up their slice let others go first.
 
-use core::sync::atomic::Ordering;
-
 use abi::Errno;
 use abi::control::HostOp;
 use hal::traps::UserFrame;
@@ -48,7 +46,7 @@ pub fn before_return<const DEBUG: bool>(
             // No handler restores the mask, and the call is not to start again under its temporary one: a handler that ran in
             // ring 3 before it started would not end it. What the old mask lets in comes first (Linux: restore_saved_sigmask).
             signal::change_mask(thread, |own| own.restore_mask());
-            if thread.pending_work.load(Ordering::SeqCst) {
+            if thread.pending().has_new_work() {
                 continue;
             }
         }
@@ -70,11 +68,11 @@ fn act<const DEBUG: bool>(
     interrupted: &mut Option<(u64, Errno)>,
 ) {
     loop {
-        thread.pending_work.store(false, Ordering::SeqCst);
+        thread.pending().begin_work();
         ship::look_on();
         shootdown::catch_up();
         signal::claim(thread);
-        if thread.signal_pending.swap(false, Ordering::SeqCst) {
+        if thread.pending().take_signal() {
             deliver::<DEBUG>(thread, frame, interrupted);
         }
         if thread.rank.calls_back() && thread.must_end() {
@@ -92,7 +90,7 @@ fn act<const DEBUG: bool>(
                     sched::park();
                 }
             });
-        } else if !thread.pending_work.load(Ordering::SeqCst) {
+        } else if !thread.pending().has_new_work() {
             return;
         }
         core::hint::cold_path(); // Mostly that was all.

@@ -1,7 +1,5 @@
 //! What the scheduler has done for tasks that are threads.
 
-use core::sync::atomic::Ordering;
-
 use abi::Errno;
 
 use crate::host::ship;
@@ -55,10 +53,10 @@ impl Owner for Thread {
     }
 
     fn note_work(&self) {
-        self.pending_work.store(true, Ordering::SeqCst);
+        self.pending().note_work();
     }
 
     fn has_work(&self) -> bool {
-        self.pending_work.load(Ordering::Relaxed)
+        self.pending().has_work()
     }
 }

@@ -1,7 +1,5 @@
 //! Exceptions and interrupts.
 
-use core::sync::atomic::Ordering;
-
 use abi::map::in_window;
 use hal::traps::{Trap, UserFrame};
 use hal::vectors::{VEC_DOORBELL, VEC_TIMER, VEC_TLB, VEC_WAKE};
@@ -176,9 +174,7 @@ pub fn interrupt<const DEBUG: bool>(vector: u8, from_user: bool, frame: Option<&
         _ => counters.other_interrupts.add(1),
     }
     if let (Some(frame), Some(thread)) = (frame, thread::current())
-        && (DEBUG
-            || thread.pending_work.load(Ordering::Relaxed)
-            || sched::should_yield(&thread.task))
+        && (DEBUG || thread.pending().has_work() || sched::should_yield(&thread.task))
     {
         delivery::before_return::<DEBUG>(thread, frame, None);
     }

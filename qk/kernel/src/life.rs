@@ -1,7 +1,5 @@
 //! The begin and the end of a rank's program.
 
-use core::sync::atomic::Ordering;
-
 use abi::Errno;
 use abi::control::Event;
 use hal::addr::Phys;
@@ -57,8 +55,7 @@ fn begin(
     core: usize,
     allowed: CoreSet,
 ) {
-    main.signal_pending.store(true, Ordering::SeqCst);
-    main.pending_work.store(true, Ordering::SeqCst);
+    main.pending().note_signal();
     let context = main.task.context();
     context.begin(entry, stack, root, sched::ARRIVED);
     sched::start(&main.task, Some(main), core, allowed);

@@ -65,7 +65,7 @@ pub fn register(thread: &Thread, [at, len_bytes, flags, signature]: [u64; 4]) ->
 pub fn interrupted(thread: &Thread) {
     if thread.rseq[0].load(Ordering::Relaxed) != 0 {
         thread.rseq_due.store(true, Ordering::Relaxed);
-        thread.pending_work.store(true, Ordering::Relaxed);
+        thread.pending().note_own_work();
     }
 }
 

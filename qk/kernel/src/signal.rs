@@ -19,7 +19,7 @@ use crate::{preempt, timer};
 
 pub use host::{collect, interrupted, publish_taken, publish_takes, rung};
 pub use takers::{claim, hand_over, hand_over_blocked, tell};
-use takers::{current_of, first_taker, have_claimed, note, tell_one};
+use takers::{current_of, first_taker, have_claimed, tell_one};
 
 /// Particulars of pending signals kept for a process besides those of the host.
 const QUEUE: usize = 256;
@@ -88,7 +88,7 @@ pub fn is_wanted(thread: &Thread) -> bool {
         return true;
     }
     let unclaimed = &thread.rank.unclaimed;
-    if !thread.signal_pending.load(Ordering::SeqCst) && !unclaimed.load(Ordering::SeqCst) {
+    if !thread.pending().has_signal() && !unclaimed.load(Ordering::SeqCst) {
         return false;
     }
     claim(thread);
@@ -102,7 +102,7 @@ pub fn is_ended(thread: &Thread) -> bool {
         return true;
     }
     claim(thread);
-    if !thread.signal_pending.load(Ordering::SeqCst) {
+    if !thread.pending().has_signal() {
         return false;
     }
     let process = &thread.rank.signals.lock().process;
@@ -114,7 +114,7 @@ fn recalculate(thread: &Thread) -> bool {
     let signals = thread.rank.signals.lock();
     let own = thread.signals.lock();
     let wanted = signals.process.has_deliverable(&own.thread);
-    thread.signal_pending.store(wanted, Ordering::SeqCst);
+    thread.pending().settle_signal(wanted);
     wanted
 }
 
@@ -131,9 +131,9 @@ pub fn change_mask<R>(
         let before = own.blocked();
         let changed = change(own);
         let wanted = process.has_deliverable(own);
-        thread.signal_pending.store(wanted, Ordering::SeqCst);
+        thread.pending().settle_signal(wanted);
         if wanted {
-            thread.pending_work.store(true, Ordering::Relaxed);
+            thread.pending().note_own_work();
         }
         (before, own.blocked(), changed)
     };
@@ -168,9 +168,9 @@ pub fn send_from(
     forgotten(rank, sent.cancelled);
     match to {
         _ if !sent.pending => {}
-        None if rank.threads.live() == 1 => note(sender),
+        None if rank.threads.live() == 1 => sender.pending().note_signal(),
         None => tell_one(rank, signal),
-        Some(thread) if core::ptr::eq(thread, sender) => note(sender),
+        Some(thread) if core::ptr::eq(thread, sender) => sender.pending().note_signal(),
         Some(thread) => tell(thread),
     }
     Ok(())
@@ -216,7 +216,7 @@ fn decide(rank: &Rank, process: &mut Process, to: Option<&Thread>, signal: Signa
         let mut own = to.map(|thread| thread.signals.lock());
         process.decide(own.as_mut().map(|own| &mut own.thread), signal);
         if let Some(here) = current_of(rank) {
-            note(here);
+            here.pending().note_signal();
         }
     }
 }
@@ -310,6 +310,5 @@ pub fn force(thread: &Thread, info: SigInfo) {
     let mut signals = thread.rank.signals.lock();
     let mut own = thread.signals.lock();
     signals.process.force(&mut own.thread, info);
-    thread.signal_pending.store(true, Ordering::Relaxed);
-    thread.pending_work.store(true, Ordering::Relaxed);
+    thread.pending().note_own_signal();
 }

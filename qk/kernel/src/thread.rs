@@ -6,10 +6,12 @@
 
 mod debugged;
 mod numbers;
+mod pending;
 pub mod policy;
 
 use debugged::Debugged;
 pub use numbers::{Threads, heap_bytes, set_room};
+pub use pending::Pending;
 use policy::Policy;
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -47,11 +49,8 @@ pub struct Thread {
     pub signals: Mutex<Own>,
     /// Signals that the thread waits for in sigtimedwait, blocked or not.
     pub awaits: AtomicU64,
-    /// It is the one to act on a signal: its own, or one of the process that others are not to take before it
-    /// (Linux: TIF_SIGPENDING).
-    pub signal_pending: AtomicBool,
-    /// Something is to be done before the thread goes back to ring 3.
-    pub pending_work: AtomicBool,
+    /// What it is to do before it goes back to ring 3.
+    pending: Pending,
     /// Address of its struct rseq (rseq(2)), 0: none; and its signature.
     pub rseq: [AtomicU64; 2],
     /// It was preempted or moved to another core: its restartable sequence is to be updated.
@@ -134,6 +133,12 @@ impl Thread {
         self.tid.load(Ordering::Relaxed)
     }
 
+    /// What it is to do before it goes back to ring 3.
+    #[inline]
+    pub fn pending(&self) -> &Pending {
+        &self.pending
+    }
+
     /// Whether it has begun and not ended.
     pub fn is_live(&self) -> bool {
         self.tid() != 0
@@ -142,7 +147,7 @@ impl Thread {
     /// A call of the thread ends early with `errno` ([`crate::result::RESTART`] or its kin): what it becomes is settled on
     /// the way back to ring 3.
     pub fn interrupted(&self, errno: Errno) -> Errno {
-        self.pending_work.store(true, Ordering::Relaxed);
+        self.pending.note_own_work();
         errno
     }
 
@@ -204,8 +209,7 @@ impl Thread {
     /// Begins a life: `tid` is its worker's, `blocked` its mask.
     pub fn begin(&self, tid: u64, creator: usize, blocked: SigSet, policy: Policy) {
         self.signals.lock().begin(blocked);
-        self.signal_pending.store(false, Ordering::Relaxed);
-        self.pending_work.store(false, Ordering::Relaxed);
+        self.pending.reset();
         self.forget_program();
         *self.memory_policy.lock() = policy;
         self.clock.reset();
@@ -259,8 +263,7 @@ fn record(rank: &'static Rank, index: usize) -> Thread {
         task: Task::new(),
         signals: Mutex::new(Own::new()),
         awaits: AtomicU64::new(0),
-        signal_pending: AtomicBool::new(false),
-        pending_work: AtomicBool::new(false),
+        pending: Pending::default(),
         rseq: [AtomicU64::new(0), AtomicU64::new(0)],
         rseq_due: AtomicBool::new(false),
         clear_tid: AtomicU64::new(0),

@@ -220,7 +220,7 @@ pub fn expired() {
     }
     if let Some(thread) = thread::current() {
         if sched::is_slice_over() {
-            thread.pending_work.store(true, Ordering::Relaxed);
+            thread.pending().note_own_work();
         }
         if thread.rank.counts_cpu_time() {
             expire_cpu_time(thread.rank);

@@ -141,7 +141,7 @@ fn drop_soon(peer: &'static Rank) {
     shootdown::drop_soon(&peer.shootdown);
     // POINT: thread::numbers::each
     for thread in peer.threads.each() {
-        thread.pending_work.store(true, Ordering::SeqCst);
+        thread.pending().note_work();
     }
 }
 

@@ -107,7 +107,7 @@ pub fn rung() {
         && let Some(thread) = thread::current()
     {
         // It looks at the rest on its way back to ring 3, or before it halts again.
-        thread.pending_work.store(true, Ordering::Relaxed);
+        thread.pending().note_own_work();
     }
 }
 

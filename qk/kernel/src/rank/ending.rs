@@ -97,7 +97,7 @@ impl Rank {
         for thread in self.threads.each() {
             preempt::point(CALL_WORK);
             if !sched::is_current(&thread.task) {
-                thread.pending_work.store(true, Ordering::SeqCst);
+                thread.pending().note_work();
                 sched::interrupt(&thread.task);
             }
         }

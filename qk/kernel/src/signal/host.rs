@@ -1,7 +1,5 @@
 //! Signals that come from the host, through the rank's mailbox, and what the proxy is told of signals.
 
-use core::sync::atomic::Ordering;
-
 use qk_core::signals::{SigInfo, SigSet, Signal};
 
 use super::takers::have_claimed;
@@ -81,6 +79,6 @@ pub fn interrupted(thread: &Thread) {
     collect(thread.rank);
     claim(thread);
     if recalculate(thread) {
-        thread.pending_work.store(true, Ordering::Relaxed);
+        thread.pending().note_own_work();
     }
 }

@@ -106,13 +106,6 @@ fn tell_takers(rank: &'static Rank, set: SigSet, may: impl Fn(&Thread) -> bool) 
 /// may be about to wait, and have let this interrupt in meanwhile: it does not.
 #[inline]
 pub fn tell(thread: &'static Thread) {
-    note(thread);
+    thread.pending().note_signal();
     sched::interrupt(&thread.task);
-}
-
-/// Has a thread look at its signals before it returns to ring 3.
-#[inline]
-pub(super) fn note(thread: &Thread) {
-    thread.signal_pending.store(true, Ordering::SeqCst);
-    thread.pending_work.store(true, Ordering::SeqCst);
 }

@@ -212,7 +212,7 @@ fn begin(call: &Call<'_>, thread: &'static Thread, request: &Request, tid: u64, 
     context.begin_beside(&frame, fs_base, sched::ARRIVED);
     call.rank.threads.born();
     if call.rank.calls_back() || call.rank.is_stopped() {
-        thread.pending_work.store(true, Ordering::SeqCst);
+        thread.pending().note_work();
     }
     let near = call.thread.task.core();
     let allowed = call.thread.task.allowed();

@@ -24,8 +24,6 @@ mod timers;
 pub mod vsyscall;
 mod xpmem;
 
-use core::sync::atomic::Ordering;
-
 use abi::Errno;
 use abi::syscall::{ALL, MAX_CALLS, Serve, same};
 use alloc::boxed::Box;
@@ -320,7 +318,7 @@ fn encode(result: SysResult) -> u64 {
 #[inline]
 fn finish<const DEBUG: bool>(frame: &mut UserFrame, thread: &'static Thread, result: u64) {
     frame.rax = result;
-    if DEBUG || thread.pending_work.load(Ordering::Relaxed) {
+    if DEBUG || thread.pending().has_work() {
         let nr = Some(frame.orig_rax_or_vector).filter(|nr| *nr != delivery::NO_CALL);
         delivery::before_return::<DEBUG>(thread, frame, nr);
     }
