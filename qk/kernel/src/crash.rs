@@ -18,7 +18,7 @@ use crate::thread::Thread;
 /// Fills in the crash record of a fault; it is published with the rank's end.
 pub fn report(thread: &Thread, f: &UserFrame, info: &SigInfo) {
     let crash = thread.rank.host.crash();
-    let trap = thread.signals.lock().trap;
+    let trap = thread.signals().trap;
     crash.signo.put(u64::from(info.signal.number()));
     crash.code.put(i64::from(info.code) as u64);
     crash.addr.put(info.fields[0]);

@@ -128,14 +128,14 @@ fn passed(thread: &'static Thread, frame: &mut UserFrame) -> Option<Signal> {
     loop {
         let signal = {
             let process = &thread.rank.signals.lock().process;
-            process.coming(&mut thread.signals.lock().thread)?
+            process.coming(&mut thread.signals().thread)?
         };
         if debug::passes(thread, frame, signal) {
             return Some(signal);
         }
         let taken = {
             let mut signals = thread.rank.signals.lock();
-            let own = &mut thread.signals.lock().thread;
+            let own = &mut thread.signals().thread;
             let taken = signals.process.take(own, SigSet::of(signal));
             signals.publish_taken(thread.rank);
             taken
@@ -162,7 +162,7 @@ fn deliver<const DEBUG: bool>(
             among = SigSet::of(signal);
         }
         let mut signals = thread.rank.signals.lock();
-        let mut own = thread.signals.lock();
+        let mut own = thread.signals();
         let mut delivery = signals.process.next_of(&mut own.thread, among);
         let more = signals.process.has_more(&own.thread);
         signals.publish_taken(thread.rank);
@@ -186,7 +186,7 @@ fn deliver<const DEBUG: bool>(
             } => {
                 trace::signal(thread, info);
                 if let Some((nr, errno)) = interrupted.take() {
-                    thread.take_sleep_end();
+                    thread.program().take_sleep_end();
                     let restart = match errno {
                         RESTART => action.flags & sa::RESTART != 0,
                         errno => errno == RESTART_ALWAYS,
@@ -228,7 +228,7 @@ fn enter(
     let entered = sigframe::push(thread, frame, info, action, restore).is_ok() && restarted;
     if !entered {
         let mut signals = thread.rank.signals.lock();
-        let mut own = thread.signals.lock();
+        let mut own = thread.signals();
         signals.process.force_segv(&mut own.thread, info.signal);
     }
     // What the handler blocks may be another thread's to take.

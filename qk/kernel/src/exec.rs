@@ -49,7 +49,7 @@ fn forget_program(thread: &'static Thread) -> Result<(), Errno> {
     timer::clear_posix(rank);
     let child_action = {
         let mut signals = rank.signals.lock();
-        let own = &mut thread.signals.lock().thread;
+        let own = &mut thread.signals().thread;
         signals.process.reset_for_exec(own);
         signals.process.action(Signal::CHLD)
     };

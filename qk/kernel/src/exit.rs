@@ -3,8 +3,6 @@
 //! A rank's end is decided once ([`Rank::end`](crate::rank::Rank::end)); each of its threads then ends on its way back to
 //! ring 3, and the last one publishes it. So do all threads but one when that replaces the program ([`crate::exec`]).
 
-use core::sync::atomic::Ordering;
-
 use abi::halt::Halt;
 use hal::traps::UserFrame;
 use qk_core::signals::SigSet;
@@ -49,7 +47,7 @@ fn leave(thread: &'static Thread) -> ! {
     let rank = thread.rank;
     timer::set_sleep(thread, None);
     // Other ranks may wait for its locks.
-    if rank.maps_objects() && !thread.ends.load(Ordering::SeqCst) {
+    if rank.maps_objects() && !thread.program().has_begun_end() {
         futex::thread_ends(thread);
     }
     thread.end();
@@ -58,7 +56,7 @@ fn leave(thread: &'static Thread) -> ! {
         signal::hand_over(thread, SigSet(u64::MAX));
     }
     timer::posix::thread_ends(thread);
-    thread.signals.lock().thread.end();
+    thread.signals().thread.end();
     if rank.threads.died() {
         shared::let_go_objects(thread);
         life::exited(rank, thread);

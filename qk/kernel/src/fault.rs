@@ -75,7 +75,7 @@ pub fn user_trap<const DEBUG: bool>(frame: &mut UserFrame, trap: Trap) {
 
 /// Makes an exception a signal.
 fn raise(thread: &Thread, trap: Trap, info: SigInfo) {
-    thread.signals.lock().trap = trap;
+    thread.signals().trap = trap;
     signal::force(thread, info);
 }
 

@@ -291,7 +291,7 @@ impl Rank {
         let running = |cpu| {
             thread::on_core(cpu)
                 .filter(|thread| core::ptr::eq(thread.rank, self))
-                .map_or(0, |thread| thread.clock.running())
+                .map_or(0, |thread| thread.running_ticks())
         };
         // BOUND: the cores of a rank.
         let running: u64 = self.cores().iter().map(running).sum();

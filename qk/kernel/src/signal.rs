@@ -106,13 +106,13 @@ pub fn is_ended(thread: &Thread) -> bool {
         return false;
     }
     let process = &thread.rank.signals.lock().process;
-    process.has_fatal(&thread.signals.lock().thread)
+    process.has_fatal(&thread.signals().thread)
 }
 
 /// Whether there is something that the thread does not block; if not, its pending flag is cleared.
 fn recalculate(thread: &Thread) -> bool {
     let signals = thread.rank.signals.lock();
-    let own = thread.signals.lock();
+    let own = thread.signals();
     let wanted = signals.process.has_deliverable(&own.thread);
     thread.pending().settle_signal(wanted);
     wanted
@@ -127,7 +127,7 @@ pub fn change_mask<R>(
 ) -> (SigSet, R) {
     let (before, after, changed) = {
         let process = &thread.rank.signals.lock().process;
-        let own = &mut thread.signals.lock().thread;
+        let own = &mut thread.signals().thread;
         let before = own.blocked();
         let changed = change(own);
         let wanted = process.has_deliverable(own);
@@ -191,13 +191,13 @@ fn queue(rank: &'static Rank, info: SigInfo) -> Result<(), Errno> {
 pub fn add(rank: &Rank, to: Option<&Thread>, info: SigInfo) -> Result<Sent, Errno> {
     let mut signals = rank.signals.lock();
     let process = &mut signals.process;
-    let blocks = |thread: &Thread| thread.signals.lock().thread.blocked().contains(info.signal);
+    let blocks = |thread: &Thread| thread.signals().thread.blocked().contains(info.signal);
     let sent = match to {
         None => {
             let main_blocks = process.ignores(info.signal) && blocks(rank.main());
             process.send(Target::Process { main_blocks }, info)?
         }
-        Some(thread) => process.send(Target::Thread(&mut thread.signals.lock().thread), info)?,
+        Some(thread) => process.send(Target::Thread(&mut thread.signals().thread), info)?,
     };
     if process.is_fatal(info.signal) {
         decide(rank, process, to, info.signal);
@@ -211,9 +211,9 @@ pub fn add(rank: &Rank, to: Option<&Thread>, info: SigInfo) -> Result<Sent, Errn
 #[inline(never)]
 fn decide(rank: &Rank, process: &mut Process, to: Option<&Thread>, signal: Signal) {
     let taker = to.or_else(|| first_taker(rank, signal));
-    let blocks = |taker: &Thread| taker.signals.lock().thread.blocked().contains(signal);
+    let blocks = |taker: &Thread| taker.signals().thread.blocked().contains(signal);
     if taker.is_some_and(|taker| !blocks(taker)) && !rank.is_debugged() {
-        let mut own = to.map(|thread| thread.signals.lock());
+        let mut own = to.map(|thread| thread.signals());
         process.decide(own.as_mut().map(|own| &mut own.thread), signal);
         if let Some(here) = current_of(rank) {
             here.pending().note_signal();
@@ -227,7 +227,7 @@ fn decide(rank: &Rank, process: &mut Process, to: Option<&Thread>, signal: Signa
 /// EAGAIN: RLIMIT_SIGPENDING is reached, or there is no memory.
 pub fn reserve_timer(rank: &Rank, to: Option<&Thread>) -> Result<(), Errno> {
     let mut signals = rank.signals.lock();
-    let mut own = to.map(|thread| thread.signals.lock());
+    let mut own = to.map(|thread| thread.signals());
     signals
         .process
         .reserve_timer(own.as_mut().map(|own| &mut own.thread))
@@ -237,7 +237,7 @@ pub fn reserve_timer(rank: &Rank, to: Option<&Thread>) -> Result<(), Errno> {
 pub fn release_timer(rank: &Rank, to: Option<&Thread>, id: u32) {
     match to {
         None => rank.signals.lock().process.pending.release(id),
-        Some(thread) => thread.signals.lock().thread.pending.release(id),
+        Some(thread) => thread.signals().thread.pending.release(id),
     }
 }
 
@@ -266,7 +266,7 @@ fn forget_everywhere(rank: &Rank) {
     for thread in rank.threads.each() {
         preempt::point(LOOK_WORK);
         let signals = rank.signals.lock();
-        signals.process.forget_in(&mut thread.signals.lock().thread);
+        signals.process.forget_in(&mut thread.signals().thread);
     }
 }
 
@@ -308,7 +308,7 @@ pub fn send_thread(thread: &'static Thread, info: SigInfo) -> Result<(), Errno> 
 /// The thread did something that it cannot go on from.
 pub fn force(thread: &Thread, info: SigInfo) {
     let mut signals = thread.rank.signals.lock();
-    let mut own = thread.signals.lock();
+    let mut own = thread.signals();
     signals.process.force(&mut own.thread, info);
     thread.pending().note_own_signal();
 }

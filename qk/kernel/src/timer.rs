@@ -140,7 +140,7 @@ pub fn arm() {
 #[cold]
 fn cpu_deadline(thread: &Thread) -> Option<u64> {
     let rank = thread.rank;
-    if !rank.counts_cpu_time() || !thread.clock.runs() {
+    if !rank.counts_cpu_time() || !thread.is_timed() {
         return None;
     }
     let (of_rank, of_thread) = {
@@ -186,7 +186,7 @@ pub fn look() {
 /// Sets the end of a thread's sleep; `None` clears it.
 pub fn set_sleep(thread: &Thread, deadline_tsc: Option<u64>) {
     let alarm = Alarm::of(thread);
-    let mut kept = thread.alarm.lock();
+    let mut kept = thread.alarm();
     let before = kept.take();
     if let Some((cpu, tsc)) = before {
         CORES[cpu].forget(alarm, tsc);
@@ -248,7 +248,7 @@ fn wake_up(rank: u32, index: u32, due: u64) {
         .and_then(|rank| rank.threads.get(index as usize))
     {
         // Meanwhile it may have another one, on another core.
-        let mut kept = thread.alarm.lock();
+        let mut kept = thread.alarm();
         let _ = kept.take_if(|kept| *kept == (hal::cpu::id(), due));
         drop(kept);
         sched::unpark(&thread.task);

@@ -5,8 +5,6 @@ mod many;
 mod table;
 mod wait;
 
-use core::sync::atomic::Ordering;
-
 use abi::Errno;
 use qk_core::futex::{ANY, Key, Locked, Owner, WakeOp, Word};
 
@@ -120,7 +118,7 @@ impl Holder {
         }
         match self.thread.filter(|thread| thread.tid() == u64::from(tid)) {
             None => Owner::Gone,
-            Some(thread) if thread.ends.load(Ordering::SeqCst) => Owner::Ends,
+            Some(thread) if thread.program().has_begun_end() => Owner::Ends,
             Some(_) => Owner::Lives,
         }
     }

@@ -65,7 +65,7 @@ impl Waiter for Sleeper {
     }
 
     fn place(&self) -> &Place {
-        &self.0.futex
+        self.0.futex_place()
     }
 }
 

@@ -66,7 +66,7 @@ pub fn publish_taken(rank: &Rank) {
 pub fn publish_takes(thread: &Thread) {
     let takes = {
         let process = &thread.rank.signals.lock().process;
-        let own = &thread.signals.lock().thread;
+        let own = &thread.signals().thread;
         own.takes(process, SigSet::BACKGROUND)
     };
     thread.host.publish_takes(takes.0);

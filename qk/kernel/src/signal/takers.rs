@@ -83,7 +83,7 @@ fn hand_over_to_others(thread: &Thread, set: SigSet) {
 #[cold]
 #[inline(never)]
 pub fn hand_over_blocked(thread: &Thread) {
-    let blocked = thread.signals.lock().thread.blocked();
+    let blocked = thread.signals().thread.blocked();
     hand_over_to_others(thread, blocked);
 }
 

@@ -124,9 +124,10 @@ fn record(call: &Call<'_>, birth: &Birth, child: &Child) -> Result<(), Errno> {
     child.stack_at.put(stack_at);
     record_registers(call, birth, child)?;
     record_signals(call, child);
+    let rseq = call.thread.program().rseq();
     // BOUND: the words of a record.
-    for (to, from) in child.rseq.iter().zip(&call.thread.rseq) {
-        to.put(from.load(Ordering::Relaxed));
+    for (to, word) in child.rseq.iter().zip([rseq.at(), rseq.signature()]) {
+        to.put(word);
     }
     let dumpable = call.rank.dumpable.load(Ordering::Relaxed);
     child.dumpable.put(dumpable.into());
@@ -181,7 +182,7 @@ fn record_registers(call: &Call<'_>, birth: &Birth, child: &Child) -> Result<(),
 
 fn record_signals(call: &Call<'_>, child: &Child) {
     let signals = call.rank.signals.lock();
-    let own = call.thread.signals.lock();
+    let own = call.thread.signals();
     child.mask.put(own.thread.blocked().0);
     let stack = own.thread.altstack;
     // BOUND: the words of a record.

@@ -4,7 +4,6 @@ use abi::Errno;
 use abi::control::HostOp;
 use abi::ident::NSIG;
 use abi::map::{MAX_THREADS, USER_TOP};
-use core::sync::atomic::Ordering;
 use qk_core::signals::SigSet;
 use wire::child::how;
 
@@ -174,7 +173,7 @@ fn start(call: &mut Call<'_>, request: &Request) -> SysResult {
     }
     let thread = place(call)?;
     let tid = thread.host.worker_tid();
-    let own = call.thread.signals.lock().thread.blocked();
+    let own = call.thread.signals().thread.blocked();
     begin(call, thread, request, tid, own);
     Ok(tid)
 }
@@ -191,10 +190,10 @@ fn begin(call: &Call<'_>, thread: &'static Thread, request: &Request, tid: u64, 
             let _ = put_u32(address, tid as u32);
         }
     }
-    let policy = *call.thread.memory_policy.lock();
+    let policy = call.thread.memory_policy();
     thread.begin(tid, call.thread.index, blocked, policy);
     if asked(flag::CHILD_CLEARTID) {
-        thread.clear_tid.store(request.child_tid, Ordering::Relaxed);
+        thread.program().set_clear_tid(request.child_tid);
     }
     let mut frame = *call.frame;
     frame.rax = 0;

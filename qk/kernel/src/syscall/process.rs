@@ -104,7 +104,7 @@ pub fn set_robust_list(call: &mut Call<'_>) -> SysResult {
     if len_bytes != ROBUST_LIST_BYTES {
         return Err(Errno::EINVAL);
     }
-    call.thread.robust_list.store(head, Ordering::Relaxed);
+    call.thread.program().set_robust_list(head);
     Ok(0)
 }
 
@@ -114,5 +114,5 @@ pub fn get_robust_list(call: &mut Call<'_>) -> SysResult {
         return not_permitted_on(call, pid);
     };
     put_words(len_to, &[ROBUST_LIST_BYTES])?;
-    put_words(head_to, &[thread.robust_list.load(Ordering::Relaxed)]).map(|()| 0)
+    put_words(head_to, &[thread.program().robust_list()]).map(|()| 0)
 }

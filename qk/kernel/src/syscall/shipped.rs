@@ -58,7 +58,7 @@ fn ship_limited(thread: &'static Thread, row: &Row, mut args: [u64; 6]) -> SysRe
     if limit_ns == 0 {
         return ship_row(thread, row, &args); // it does not wait, or for ever
     }
-    let kept = thread.take_sleep_end();
+    let kept = thread.program().take_sleep_end();
     let deadline = kept.unwrap_or_else(|| clock::deadline_after(limit_ns));
     if kept.is_some() {
         let left = deadline.saturating_sub(hal::time::tsc());
@@ -66,7 +66,7 @@ fn ship_limited(thread: &'static Thread, row: &Row, mut args: [u64; 6]) -> SysRe
     }
     let result = ship_row(thread, row, &args);
     if result == Err(RESTART_NO_HANDLER) {
-        thread.keep_sleep_end(deadline);
+        thread.program().keep_sleep_end(deadline);
     }
     result
 }

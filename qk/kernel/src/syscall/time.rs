@@ -191,13 +191,14 @@ pub fn sleep_until(thread: &Thread, deadline: u64) -> Result<(), Errno> {
 fn sleep_for(call: &Call<'_>, ns: u64, left_to: u64) -> SysResult {
     let deadline = call
         .thread
+        .program()
         .take_sleep_end()
         .unwrap_or_else(|| clock::deadline_after(ns));
     let result = sleep_until(call.thread, deadline);
     if result.is_err() {
         let left = clock::ticks_to_ns(deadline.saturating_sub(hal::time::tsc()));
         put_words_opt(left_to, &timespec(left))?;
-        call.thread.keep_sleep_end(deadline);
+        call.thread.program().keep_sleep_end(deadline);
     }
     result.map(|()| 0)
 }
