@@ -1,7 +1,5 @@
 //! Address spaces on this machine: `qk_core::aspace` over pool memory, CR3 and the rank's region log.
 
-use core::sync::atomic::Ordering;
-
 use abi::control::HostOp;
 use hal::addr::Phys;
 use qk_core::aspace::Machine;
@@ -182,8 +180,7 @@ impl Machine for Owner {
 
     #[inline]
     fn is_written(self) -> bool {
-        self.0
-            .is_some_and(|rank| rank.writers.load(Ordering::SeqCst) > 0)
+        self.0.is_some_and(|rank| rank.memory().is_written())
     }
 
     fn sync(self) {

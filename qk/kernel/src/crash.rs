@@ -55,8 +55,7 @@ pub fn report(thread: &Thread, f: &UserFrame, info: &SigInfo) {
 
 /// Whether a core file of the rank may be written: it has not forbidden it by prctl or RLIMIT_CORE.
 pub fn is_due(rank: &Rank) -> bool {
-    use core::sync::atomic::Ordering::Relaxed;
-    rank.dumpable.load(Relaxed) && rank.limits.lock()[rlimit::CORE][0] != 0
+    rank.attributes().is_dumpable() && rank.limit(rlimit::CORE)[0] != 0
 }
 
 /// Notes which thread took the signal that ends the rank.

@@ -75,7 +75,7 @@ fn act<const DEBUG: bool>(
         if thread.pending().take_signal() {
             deliver::<DEBUG>(thread, frame, interrupted);
         }
-        if thread.rank.calls_back() && thread.must_end() {
+        if thread.rank.ending().calls_back() && thread.must_end() {
             exit::leave_ending(thread, frame, nr);
         }
         if sched::should_yield(&thread.task) {
@@ -84,9 +84,9 @@ fn act<const DEBUG: bool>(
         if DEBUG && stops(thread, frame, nr, interrupted) {
             continue;
         }
-        if thread.rank.is_stopped() {
+        if thread.rank.stops().any() {
             thread.waiting(|| {
-                while thread.rank.is_stopped() && !thread.must_end() {
+                while thread.rank.stops().any() && !thread.must_end() {
                     sched::park();
                 }
             });
@@ -127,17 +127,17 @@ fn passed(thread: &'static Thread, frame: &mut UserFrame) -> Option<Signal> {
     // BOUND: the thread halts for its debugger in each turn.
     loop {
         let signal = {
-            let process = &thread.rank.signals.lock().process;
+            let process = &thread.rank.signals().process;
             process.coming(&mut thread.signals().thread)?
         };
         if debug::passes(thread, frame, signal) {
             return Some(signal);
         }
         let taken = {
-            let mut signals = thread.rank.signals.lock();
+            let mut signals = thread.rank.signals();
             let own = &mut thread.signals().thread;
             let taken = signals.process.take(own, SigSet::of(signal));
-            signals.publish_taken(thread.rank);
+            signals.publish_taken(&thread.rank.host);
             taken
         };
         // Another thread may have taken it meanwhile.
@@ -161,11 +161,11 @@ fn deliver<const DEBUG: bool>(
             };
             among = SigSet::of(signal);
         }
-        let mut signals = thread.rank.signals.lock();
+        let mut signals = thread.rank.signals();
         let mut own = thread.signals();
         let mut delivery = signals.process.next_of(&mut own.thread, among);
         let more = signals.process.has_more(&own.thread);
-        signals.publish_taken(thread.rank);
+        signals.publish_taken(&thread.rank.host);
         drop((own, signals));
 
         let Some(delivery) = &mut delivery else {
@@ -227,7 +227,7 @@ fn enter(
     let restarted = rseq::abort_if_inside(thread, frame).is_ok();
     let entered = sigframe::push(thread, frame, info, action, restore).is_ok() && restarted;
     if !entered {
-        let mut signals = thread.rank.signals.lock();
+        let mut signals = thread.rank.signals();
         let mut own = thread.signals();
         signals.process.force_segv(&mut own.thread, info.signal);
     }

@@ -20,7 +20,7 @@ pub fn end(thread: &'static Thread, wait_status: u64) -> ! {
 /// Ends the calling thread of a rank that goes on if it has others. What waits for its end is woken.
 pub fn exit_thread(thread: &'static Thread, code: u64) -> ! {
     let rank = thread.rank;
-    rank.thread_exits((code & 0xff) << 8);
+    rank.ending().note_exit((code & 0xff) << 8);
     if rank.threads.live() > 1 {
         futex::thread_ends(thread);
     }
@@ -32,11 +32,11 @@ pub fn exit_thread(thread: &'static Thread, code: u64) -> ! {
 #[cold]
 #[inline(never)]
 pub fn leave_ending(thread: &'static Thread, frame: &UserFrame, nr: Option<u64>) -> ! {
-    if thread.rank.is_dumped() {
+    if thread.rank.ending().is_dumped() {
         let mut frame = *frame;
         halt(thread, &mut frame, nr, Halt::Ends, 0);
     }
-    if !thread.rank.is_ending() {
+    if !thread.rank.ending().is_decided() {
         futex::thread_ends(thread);
     }
     leave(thread)
@@ -47,12 +47,12 @@ fn leave(thread: &'static Thread) -> ! {
     let rank = thread.rank;
     timer::set_sleep(thread, None);
     // Other ranks may wait for its locks.
-    if rank.maps_objects() && !thread.program().has_begun_end() {
+    if rank.memory().maps_objects() && !thread.program().has_begun_end() {
         futex::thread_ends(thread);
     }
     thread.end();
     // From here on no signal of the process is announced to it: those that were are for others to take.
-    if !rank.is_ending() {
+    if !rank.ending().is_decided() {
         signal::hand_over(thread, SigSet(u64::MAX));
     }
     timer::posix::thread_ends(thread);

@@ -66,8 +66,8 @@ pub fn exited(rank: &'static Rank, last: &'static Thread) {
     timer::clear(rank);
     rank.xpmem.program_ends();
     windows::close(rank);
-    let mut status = rank.status();
-    if rank.is_dumped() && crash::write(last) {
+    let mut status = rank.ending().status();
+    if rank.ending().is_dumped() && crash::write(last) {
         status |= CORE_WRITTEN;
     }
     shared::text::end(rank);

@@ -3,15 +3,13 @@
 //!
 //! The rules are `qk_core::signals`'; the order of locks is in docs/concurrency.md.
 
+pub mod claims;
 mod host;
+pub mod state;
 mod takers;
 
-use core::sync::atomic::Ordering;
-
 use abi::Errno;
-use qk_core::signals::{
-    self, Action, Process, SIG_IGN, Sent, SigInfo, SigSet, Signal, Target, code,
-};
+use qk_core::signals::{self, Process, Sent, SigInfo, SigSet, Signal, Target, code};
 
 use crate::rank::Rank;
 use crate::thread::Thread;
@@ -21,74 +19,15 @@ pub use host::{collect, interrupted, publish_taken, publish_takes, rung};
 pub use takers::{claim, hand_over, hand_over_blocked, tell};
 use takers::{current_of, first_taker, have_claimed, tell_one};
 
-/// Particulars of pending signals kept for a process besides those of the host.
-const QUEUE: usize = 256;
-/// Places for real-time signals of the host.
-const HOST_QUEUE: usize = wire::signal::QUEUED as usize;
 /// What looking whether one thread takes a signal counts at preemption points.
 const LOOK_WORK: u32 = 40;
-
-/// Signal state of a rank as a whole.
-pub struct Signals {
-    /// Dispositions, and what was sent to the process.
-    pub process: Process,
-    /// Real-time signals of the host so far, and how many of them are no longer pending, at least.
-    from_host: u64,
-    taken: u64,
-}
-
-impl Signals {
-    /// Defaults, nothing pending.
-    pub fn new() -> Signals {
-        Signals {
-            process: Process::new(QUEUE + HOST_QUEUE),
-            from_host: 0,
-            taken: 0,
-        }
-    }
-
-    /// What survived the exec of the program: ignored signals, and how many signals may be queued.
-    pub fn inherit(&mut self, ignored: u64, queue_limit: u64) {
-        self.process.limit_queue(queue_limit);
-        let ignore = Action {
-            handler: SIG_IGN,
-            ..Action::DEFAULT
-        };
-        // BOUND: the signals.
-        for signal in SigSet(ignored).iter() {
-            // KILL and STOP cannot be ignored, whatever the host says.
-            let _ = self.process.set_action(signal, ignore);
-        }
-    }
-
-    /// Whether the program may queue one more signal for itself: the host's keep their places.
-    ///
-    /// # Errors
-    /// EAGAIN: it may not.
-    fn check_room(&self) -> Result<(), Errno> {
-        let places = HOST_QUEUE.saturating_sub((self.from_host - self.taken) as usize);
-        let has_room = self.process.pending.queued() + places < QUEUE + HOST_QUEUE;
-        has_room.then_some(()).ok_or(Errno::EAGAIN)
-    }
-
-    /// See [`publish_taken`].
-    #[inline]
-    pub fn publish_taken(&mut self, rank: &Rank) {
-        if self.taken != self.from_host {
-            let pending = self.process.pending.queued() as u64;
-            self.taken = self.taken.max(self.from_host.saturating_sub(pending));
-            rank.host.publish_taken(self.taken);
-        }
-    }
-}
 
 /// Whether a waiting call of the thread has to end because there is something to act on.
 pub fn is_wanted(thread: &Thread) -> bool {
     if thread.is_called_back() {
         return true;
     }
-    let unclaimed = &thread.rank.unclaimed;
-    if !thread.pending().has_signal() && !unclaimed.load(Ordering::SeqCst) {
+    if !thread.pending().has_signal() && !thread.rank.claims().are_left() {
         return false;
     }
     claim(thread);
@@ -105,13 +44,13 @@ pub fn is_ended(thread: &Thread) -> bool {
     if !thread.pending().has_signal() {
         return false;
     }
-    let process = &thread.rank.signals.lock().process;
+    let process = &thread.rank.signals().process;
     process.has_fatal(&thread.signals().thread)
 }
 
 /// Whether there is something that the thread does not block; if not, its pending flag is cleared.
 fn recalculate(thread: &Thread) -> bool {
-    let signals = thread.rank.signals.lock();
+    let signals = thread.rank.signals();
     let own = thread.signals();
     let wanted = signals.process.has_deliverable(&own.thread);
     thread.pending().settle_signal(wanted);
@@ -126,7 +65,7 @@ pub fn change_mask<R>(
     change: impl FnOnce(&mut signals::Thread) -> R,
 ) -> (SigSet, R) {
     let (before, after, changed) = {
-        let process = &thread.rank.signals.lock().process;
+        let process = &thread.rank.signals().process;
         let own = &mut thread.signals().thread;
         let before = own.blocked();
         let changed = change(own);
@@ -161,7 +100,7 @@ pub fn send_from(
     if signal.is_real_time() && info.code != code::USER {
         forget_if_full(rank);
         if to.is_none() {
-            rank.signals.lock().check_room()?;
+            rank.signals().check_room()?;
         }
     }
     let sent = add(rank, to, info)?;
@@ -189,7 +128,7 @@ fn queue(rank: &'static Rank, info: SigInfo) -> Result<(), Errno> {
 /// EAGAIN when a real-time signal finds its queue full.
 #[inline(always)]
 pub fn add(rank: &Rank, to: Option<&Thread>, info: SigInfo) -> Result<Sent, Errno> {
-    let mut signals = rank.signals.lock();
+    let mut signals = rank.signals();
     let process = &mut signals.process;
     let blocks = |thread: &Thread| thread.signals().thread.blocked().contains(info.signal);
     let sent = match to {
@@ -226,7 +165,7 @@ fn decide(rank: &Rank, process: &mut Process, to: Option<&Thread>, signal: Signa
 /// # Errors
 /// EAGAIN: RLIMIT_SIGPENDING is reached, or there is no memory.
 pub fn reserve_timer(rank: &Rank, to: Option<&Thread>) -> Result<(), Errno> {
-    let mut signals = rank.signals.lock();
+    let mut signals = rank.signals();
     let mut own = to.map(|thread| thread.signals());
     signals
         .process
@@ -236,7 +175,7 @@ pub fn reserve_timer(rank: &Rank, to: Option<&Thread>) -> Result<(), Errno> {
 /// Gives back the place of a timer that is gone; its signal, if it waits, takes the place with it.
 pub fn release_timer(rank: &Rank, to: Option<&Thread>, id: u32) {
     match to {
-        None => rank.signals.lock().process.pending.release(id),
+        None => rank.signals().process.pending.release(id),
         Some(thread) => thread.signals().thread.pending.release(id),
     }
 }
@@ -256,7 +195,7 @@ pub fn announce(rank: &'static Rank, to: Option<&'static Thread>, signal: Signal
 /// at: there may be a thousand.
 #[inline]
 pub fn forget_if_full(rank: &Rank) {
-    if rank.signals.lock().process.is_full() {
+    if rank.signals().process.is_full() {
         forget_everywhere(rank);
     }
 }
@@ -265,7 +204,7 @@ pub fn forget_if_full(rank: &Rank) {
 fn forget_everywhere(rank: &Rank) {
     for thread in rank.threads.each() {
         preempt::point(LOOK_WORK);
-        let signals = rank.signals.lock();
+        let signals = rank.signals();
         signals.process.forget_in(&mut thread.signals().thread);
     }
 }
@@ -281,7 +220,7 @@ pub fn forgotten(rank: &'static Rank, set: SigSet) {
 /// The rank does not stay stopped by a signal that it took before: its proxy is about to stop it, perhaps.
 #[cold]
 pub fn note_continued(rank: &Rank) {
-    rank.signals.lock().process.note_continued();
+    rank.signals().process.note_continued();
 }
 
 #[cold]
@@ -290,7 +229,7 @@ fn forgotten_some(rank: &'static Rank, set: SigSet) {
         note_continued(rank); // SIGCONT was sent, by any sender
     }
     if timer::posix::has_any(rank) {
-        rank.forgotten.fetch_or(set.0, Ordering::SeqCst);
+        rank.claims().note_forgotten(set);
         have_claimed(rank);
     }
 }
@@ -307,7 +246,7 @@ pub fn send_thread(thread: &'static Thread, info: SigInfo) -> Result<(), Errno> 
 
 /// The thread did something that it cannot go on from.
 pub fn force(thread: &Thread, info: SigInfo) {
-    let mut signals = thread.rank.signals.lock();
+    let mut signals = thread.rank.signals();
     let mut own = thread.signals();
     signals.process.force(&mut own.thread, info);
     thread.pending().note_own_signal();

@@ -211,6 +211,17 @@ impl Thread {
         clock::ticks_to_ns(self.clock.ticks())
     }
 
+    /// Whether it is to end: its rank's end is decided, or another thread replaces the program.
+    pub fn must_end(&self) -> bool {
+        self.rank.ending().ends(self.index)
+    }
+
+    /// Whether it is to come back from what it waits for: it is to end, or a debugger stops the rank.
+    #[inline]
+    pub fn is_called_back(&self) -> bool {
+        self.rank.ending().calls_back() && (self.must_end() || self.rank.is_to_halt())
+    }
+
     /// Runs `wait`, which counts as waiting, not as processor time.
     pub fn waiting<R>(&self, wait: impl FnOnce() -> R) -> R {
         self.clock.begin_wait();
@@ -218,7 +229,7 @@ impl Thread {
         let result = wait();
         self.clock.end_wait();
         stats::waited(self.clock.start() - from);
-        if self.rank.counts_cpu_time() {
+        if self.rank.cpu_time().has_deadline() {
             sched::rearm();
         }
         result
@@ -227,7 +238,7 @@ impl Thread {
     /// Its processor time stands still. Returns the time.
     fn stop_clock(&self) -> u64 {
         let (now, ran) = self.clock.stop();
-        self.rank.used.fetch_add(ran, Ordering::Relaxed);
+        self.rank.cpu_time().add(ran);
         now
     }
 

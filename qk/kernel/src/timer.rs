@@ -127,7 +127,7 @@ pub fn arm() {
     let core = here();
     let mut due = sched::slice_due(core.first.load(Ordering::Relaxed).max(1));
     if let Some(thread) = thread::current()
-        && thread.rank.counts_cpu_time()
+        && thread.rank.cpu_time().has_deadline()
         && let Some(used_up) = cpu_deadline(thread)
     {
         due = due.min(used_up);
@@ -140,11 +140,11 @@ pub fn arm() {
 #[cold]
 fn cpu_deadline(thread: &Thread) -> Option<u64> {
     let rank = thread.rank;
-    if !rank.counts_cpu_time() || !thread.is_timed() {
+    if !rank.cpu_time().has_deadline() || !thread.is_timed() {
         return None;
     }
     let (of_rank, of_thread) = {
-        let timers = rank.timers.lock();
+        let timers = rank.timers();
         let own = Clock::Thread(thread.index);
         (timers.cpu_due_ns(), timers.posix.next_on(own))
     };
@@ -168,7 +168,7 @@ pub fn enter(thread: &Thread, shared: bool) {
         0 => armed == NEVER,
         end => armed <= end,
     };
-    if thread.rank.counts_cpu_time() || !as_it_is {
+    if thread.rank.cpu_time().has_deadline() || !as_it_is {
         arm();
     }
 }
@@ -178,7 +178,7 @@ pub fn look() {
     if sched::is_wanted() {
         sched::share();
     }
-    if thread::current().is_some_and(|thread| thread.rank.counts_cpu_time()) {
+    if thread::current().is_some_and(|thread| thread.rank.cpu_time().has_deadline()) {
         arm();
     }
 }
@@ -222,7 +222,7 @@ pub fn expired() {
         if sched::is_slice_over() {
             thread.pending().note_own_work();
         }
-        if thread.rank.counts_cpu_time() {
+        if thread.rank.cpu_time().has_deadline() {
             expire_cpu_time(thread.rank);
             posix::expire_cpu_time(thread);
         }

@@ -85,7 +85,7 @@ pub fn aspace_create(rank: &'static Rank, base: u64, len_bytes: u64) -> Result<u
     let aspace = Aspace::new(Owner(Some(rank)), memory, REGIONS, PIECES).ok_or(Errno::ENOMEM)?;
     partitions.push((rank.id, partition));
     rank.host.publish_partition(base, len_bytes);
-    *rank.aspace.lock() = Some(aspace);
+    rank.give_aspace(aspace);
     Ok(0)
 }
 
@@ -227,9 +227,5 @@ pub fn rank_reap(rank: &Rank) -> Result<u64, Errno> {
     if rank.is_running() {
         return Err(Errno::EBUSY);
     }
-    rank.aspace
-        .lock()
-        .take()
-        .map(|_: Aspace| 0)
-        .ok_or(Errno::ESRCH)
+    rank.take_aspace().map(|_: Aspace| 0).ok_or(Errno::ESRCH)
 }

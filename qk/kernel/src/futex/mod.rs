@@ -93,7 +93,7 @@ impl Holder {
         let others = || {
             let ranks = rank::all().iter().filter(|rank| rank.is_running());
             // POINT: thread::numbers::each
-            ranks.filter(|_| own.maps_objects()).find_map(find)
+            ranks.filter(|_| own.memory().maps_objects()).find_map(find)
         };
         Holder {
             tid,

@@ -39,7 +39,7 @@ pub fn share(
 ) -> SysResult {
     let rank = thread.rank;
     rank.with_aspace(|aspace| {
-        if !rank.maps_objects() {
+        if !rank.memory().maps_objects() {
             return fork();
         }
         FORKS.fetch_add(1, Ordering::SeqCst);

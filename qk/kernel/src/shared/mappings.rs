@@ -1,7 +1,5 @@
 //! Mappings of objects: made, written back, ended.
 
-use core::sync::atomic::Ordering;
-
 use abi::Errno;
 use abi::map::{PAGE, USER_TOP};
 use qk_core::mman::{FileInfo, MmapPlan};
@@ -56,10 +54,7 @@ pub fn map_held(
         }
     };
     region.object = lease.object();
-    thread
-        .rank
-        .object_pages
-        .fetch_add(len_bytes / PAGE, Ordering::Relaxed);
+    thread.rank.memory().add_object_pages(len_bytes / PAGE);
     let in_file = region.start + in_file_bytes.min(len_bytes);
     let mapped = map_parts(thread, aspace, held, region, in_file, &mut lease);
     // All of it is mapped, or what is not goes back, and then what is.
@@ -232,7 +227,7 @@ fn write_region(
 /// The program of the calling thread, its rank's only one, has ended: writes back and unmaps all objects that it maps. Text stays,
 /// for readers of what the program has left ([`text::end`]).
 pub fn let_go_objects(thread: &'static Thread) {
-    if thread.rank.maps_objects() {
+    if thread.rank.memory().maps_objects() {
         // Without its address space there is nothing to write back.
         let _ = thread.rank.with_aspace(|aspace| {
             complete(thread, aspace, |aspace| aspace.evict_objects(0, USER_TOP))
@@ -243,7 +238,7 @@ pub fn let_go_objects(thread: &'static Thread) {
 /// Makes memory behind the end of a file accessible if the file has grown and the region `allows` the access; `true`: `addr` has
 /// a frame now.
 pub fn grow(thread: &'static Thread, addr: u64, allows: impl FnOnce(Prot) -> bool) -> bool {
-    if !thread.rank.maps_objects() {
+    if !thread.rank.memory().maps_objects() {
         return false;
     }
     let grown = thread.rank.with_aspace(|aspace| {

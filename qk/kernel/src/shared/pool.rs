@@ -5,8 +5,6 @@
 //! when it forked. Neither is told or waited for then. When the pool runs short, the cores drop what they hold, and what no
 //! child maps is free ([`Node::reclaim`]). So a frame never holds another file's bytes while a core or child sees it as it was.
 
-use core::sync::atomic::Ordering;
-
 use abi::Errno;
 use abi::map::PAGE;
 use alloc::boxed::Box;
@@ -148,8 +146,8 @@ pub fn recycle(thread: &'static Thread, file: File, pieces: &[Piece], last: bool
 pub fn detach(thread: &'static Thread, lease: Lease, last: bool) {
     thread
         .rank
-        .object_pages
-        .fetch_sub(lease.len_bytes() / PAGE, Ordering::Relaxed);
+        .memory()
+        .remove_object_pages(lease.len_bytes() / PAGE);
     let node = node().expect("it has lent something");
     let (file, dead) = node.with(|objects| {
         let file = objects.file(lease.object());

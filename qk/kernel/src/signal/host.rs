@@ -31,7 +31,7 @@ fn collect_some(rank: &'static Rank) -> bool {
     let mut has_request = false;
     let is_all = {
         // The mailbox has one consumer. A caller that finds it empty finds what another core took out of it pending.
-        let _turn = rank.collecting.lock();
+        let _turn = rank.lock_mailbox();
         // BOUND: AT_ONCE.
         for _ in 0..AT_ONCE {
             let Some(signal) = rank.host.take_signal() else {
@@ -41,7 +41,7 @@ fn collect_some(rank: &'static Rank) -> bool {
                 let info = SigInfo::sent(number, signal.code, signal.pid, signal.uid, signal.value);
                 let _ = queue(rank, info); // the host posts no more than there are places
                 if number.is_real_time() {
-                    rank.signals.lock().from_host += 1;
+                    rank.signals().note_from_host();
                 }
             } else {
                 has_request = true;
@@ -58,14 +58,14 @@ fn collect_some(rank: &'static Rank) -> bool {
 
 /// Publishes to the proxy how many of the host's signals are no longer pending, after some were taken or forgotten.
 pub fn publish_taken(rank: &Rank) {
-    rank.signals.lock().publish_taken(rank);
+    rank.signals().publish_taken(&rank.host);
 }
 
 /// Publishes to the proxy which of SIGTTIN and SIGTTOU a thread takes that is about to make a call that can use a terminal: Linux
 /// looks at that before it sends them.
 pub fn publish_takes(thread: &Thread) {
     let takes = {
-        let process = &thread.rank.signals.lock().process;
+        let process = &thread.rank.signals().process;
         let own = &thread.signals().thread;
         own.takes(process, SigSet::BACKGROUND)
     };

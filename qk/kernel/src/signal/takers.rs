@@ -1,7 +1,5 @@
 //! Which thread of a rank looks at a signal, and how it is told.
 
-use core::sync::atomic::Ordering;
-
 use qk_core::signals::{SigSet, Signal};
 
 use super::{LOOK_WORK, collect};
@@ -42,7 +40,7 @@ pub(super) fn current_of(rank: &Rank) -> Option<&'static Thread> {
 pub(super) fn have_claimed(rank: &'static Rank) {
     if let Some(thread) = current_of(rank).or_else(|| rank.threads.first()) {
         // The thread may find just then that it has nothing to look at, and forget: so all look at this as well.
-        rank.unclaimed.store(true, Ordering::SeqCst);
+        rank.claims().leave();
         tell(thread);
     }
 }
@@ -50,9 +48,7 @@ pub(super) fn have_claimed(rank: &'static Rank) {
 /// Does what there was no time for when a signal was sent: takes over the host's, finds which threads take them, which timers go on.
 #[inline]
 pub fn claim(thread: &Thread) {
-    if thread.rank.unclaimed.load(Ordering::SeqCst)
-        && thread.rank.unclaimed.swap(false, Ordering::SeqCst)
-    {
+    if thread.rank.claims().take() {
         claim_all(thread);
     }
 }
@@ -89,7 +85,7 @@ pub fn hand_over_blocked(thread: &Thread) {
 
 /// Has each pending signal of the process in `set` looked at by a thread that takes it, the first for which `may` holds.
 fn tell_takers(rank: &'static Rank, set: SigSet, may: impl Fn(&Thread) -> bool) {
-    let pending = rank.signals.lock().process.pending.set().and(set);
+    let pending = rank.signals().process.pending.set().and(set);
     for signal in pending.iter() {
         let takes = |other: &&Thread| {
             preempt::point(LOOK_WORK);

@@ -1,8 +1,6 @@
 //! fork(2), vfork(2), and clone(2) for a process: a child, which runs on Linux. The proxy makes it from what is said of the caller
 //! here (`wire::child`); wait4(2) and waitid(2) are shipped.
 
-use core::sync::atomic::Ordering;
-
 use abi::Errno;
 use abi::control::{FORK_OVER, HostOp};
 use abi::map::PAGE;
@@ -10,6 +8,7 @@ use qk_core::signals::{Action, Signal};
 use wire::child::{Child, STACK_BYTES, how};
 
 use super::{Call, SysResult, shipped};
+use crate::children::stop_for_copy;
 use crate::host::ship;
 use crate::rank::Rank;
 use crate::user::{put_u32, put_u32_opt};
@@ -72,16 +71,16 @@ pub fn start(call: &mut Call<'_>, birth: &Birth) -> SysResult {
         put_u32(at, 0)?; // that it cannot be written has to be known before there is a child
     }
     let (answer, pidfd) = {
-        let _turn = rank.births.lock();
+        let _turn = rank.turns().lock_forks();
         record(call, birth, rank.host.child())?;
         if birth.shares_stack {
             note_stack(call, rank);
         }
-        rank.has_children.store(true, Ordering::Relaxed);
+        rank.attributes().note_child();
         // What is shared is of no moment.
-        let _still = match birth.shares_stack {
+        let _stopped = match birth.shares_stack {
             true => None,
-            false => Some(rank.keep_still()?),
+            false => Some(stop_for_copy(rank)?),
         };
         let fork = || ship::host_op_until_end(call.thread, HostOp::Fork, []);
         let answer = shared::children::share(call.thread, fork, futex::wake_shared)?;
@@ -129,10 +128,10 @@ fn record(call: &Call<'_>, birth: &Birth, child: &Child) -> Result<(), Errno> {
     for (to, word) in child.rseq.iter().zip([rseq.at(), rseq.signature()]) {
         to.put(word);
     }
-    let dumpable = call.rank.dumpable.load(Ordering::Relaxed);
-    child.dumpable.put(dumpable.into());
-    let personality = call.rank.personality.load(Ordering::Relaxed);
-    child.personality.put(personality);
+    child
+        .dumpable
+        .put(call.rank.attributes().is_dumpable().into());
+    child.personality.put(call.rank.attributes().personality());
     let heap = call.rank.with_aspace(|aspace| Ok(aspace.heap(u64::MAX)))?;
     child.heap_end.put(heap.current);
     Ok(())
@@ -181,7 +180,7 @@ fn record_registers(call: &Call<'_>, birth: &Birth, child: &Child) -> Result<(),
 }
 
 fn record_signals(call: &Call<'_>, child: &Child) {
-    let signals = call.rank.signals.lock();
+    let signals = call.rank.signals();
     let own = call.thread.signals();
     child.mask.put(own.thread.blocked().0);
     let stack = own.thread.altstack;

@@ -210,7 +210,7 @@ fn begin(call: &Call<'_>, thread: &'static Thread, request: &Request, tid: u64, 
     let context = thread.task.context();
     context.begin_beside(&frame, fs_base, sched::ARRIVED);
     call.rank.threads.born();
-    if call.rank.calls_back() || call.rank.is_stopped() {
+    if call.rank.ending().calls_back() || call.rank.stops().any() {
         thread.pending().note_work();
     }
     let near = call.thread.task.core();

@@ -3,8 +3,6 @@
 //! The proxy checks every pointer; here it matters only what Linux may have written: such pages count as dirty, and code in
 //! them is renewed, for neither the page tables nor an emulator's translations notice another process's writes.
 
-use core::sync::atomic::Ordering;
-
 use abi::Errno;
 use abi::map::USER_TOP;
 use abi::syscall::operand::{Flow, Piece};
@@ -158,7 +156,7 @@ fn raise(thread: &'static Thread) {
 /// Counts what Linux may write as written, which the page tables do not notice, until [`has_written`]. Returns the position of
 /// the region log.
 fn note_written(rank: &Rank, row: &Row, args: &[u64; 6]) -> u64 {
-    rank.writers.fetch_add(1, Ordering::SeqCst);
+    rank.memory().begin_writes();
     let log_position = rank.host.mappings();
     // A rank that ends meanwhile has nothing to be noted.
     let _ = rank.with_aspace(|aspace| {
@@ -183,7 +181,7 @@ fn has_written(rank: &Rank, row: &Row, args: &[u64; 6], log_position: u64) {
         }
         Ok(())
     });
-    rank.writers.fetch_sub(1, Ordering::SeqCst);
+    rank.memory().end_writes();
 }
 
 /// Shows `visit` each range, below the end of user memory, that Linux may write.

@@ -43,7 +43,7 @@ pub fn sigaction(call: &mut Call<'_>) -> SysResult {
     };
     let signal = Signal::new(signo).ok_or(Errno::EINVAL)?;
     let (before, discard) = {
-        let process = &mut call.rank.signals.lock().process;
+        let process = &mut call.rank.signals().process;
         match action {
             None => (process.action(signal), SigSet::EMPTY),
             Some(action) => process.set_action(signal, action)?,
@@ -91,7 +91,7 @@ pub fn sigpending(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     let set = {
-        let signals = call.rank.signals.lock();
+        let signals = call.rank.signals();
         let own = call.thread.signals();
         signals.process.blocked_pending(&own.thread)
     };
@@ -151,7 +151,7 @@ pub fn sigtimedwait(call: &mut Call<'_>) -> SysResult {
 fn wait_for_one(thread: &Thread, wanted: SigSet, deadline: Option<u64>) -> Result<SigInfo, Errno> {
     loop {
         let taken = {
-            let mut signals = thread.rank.signals.lock();
+            let mut signals = thread.rank.signals();
             let mut own = thread.signals();
             signals.process.take(&mut own.thread, wanted)
         };

@@ -1,7 +1,5 @@
 //! Clocks, sleeping, the alarm timer, and time used.
 
-use core::sync::atomic::Ordering;
-
 use abi::Errno;
 use qk_core::posix_timers::Clock as CpuClock;
 
@@ -132,7 +130,7 @@ pub fn time(call: &mut Call<'_>) -> SysResult {
 /// Children run on Linux, which says what they used. struct tms: the process's user and system time, then the children's.
 pub fn times(call: &mut Call<'_>) -> SysResult {
     let (to, used) = (call.frame.rdi, call.rank.cpu_ns() / CLOCK_TICK_NS);
-    if to != 0 && call.rank.has_children.load(Ordering::Relaxed) {
+    if to != 0 && call.rank.attributes().has_children() {
         ship_on(call)?;
         put_words(to, &[used, 0])?;
     } else {
