@@ -11,7 +11,7 @@ use crate::thread::Thread;
 
 /// What the program does with SIGCHLD has changed, which Linux looks at when a child ends.
 pub fn publish_action(thread: &'static Thread, action: &Action) {
-    if thread.rank.attributes().has_children() {
+    if thread.rank().attributes().has_children() {
         let args = [action.handler, action.flags];
         let _ = ship::host_op(thread, HostOp::ChildSignal, args); // never fails
     }
@@ -34,11 +34,11 @@ impl Drop for StoppedForCopy {
 /// ESRCH without an address space.
 pub fn stop_for_copy(rank: &'static Rank) -> Result<StoppedForCopy, Errno> {
     let stopped = StoppedForCopy(rank);
-    if rank.threads.live() > 1 {
+    if rank.threads().live() > 1 {
         rank.stops().begin_copy();
         rank.call_threads();
         rank.with_aspace(|_| {
-            shootdown::barrier(&rank.shootdown);
+            shootdown::barrier(rank.shootdown());
             Ok(())
         })?;
     }

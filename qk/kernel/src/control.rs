@@ -54,7 +54,7 @@ pub fn call(frame: &mut UserFrame) -> Result<u64, Errno> {
 /// own.
 fn loading(id: u64) -> Result<&'static Rank, Errno> {
     let rank = rank::get(id)?;
-    if rank.host.is(Stage::Loading) || rank.turns().is_reloading() {
+    if rank.host().is(Stage::Loading) || rank.turns().is_reloading() {
         Ok(rank)
     } else {
         Err(Errno::EBUSY)
@@ -74,7 +74,7 @@ fn attached(id: u64) -> Result<&'static Rank, Errno> {
 fn info(rank: &Rank) -> RankInfo {
     RankInfo {
         stack_limit: rank.limit(rlimit::STACK)[0],
-        ..rank.host.described()
+        ..rank.host().described()
     }
 }
 
@@ -113,7 +113,7 @@ fn job_info() -> JobInfo {
 fn wait_event() -> Result<u64, Errno> {
     let event = events::wait();
     if let Event::Attached(id) = event {
-        rank::get(u64::from(id))?.host.loads();
+        rank::get(u64::from(id))?.host().loads();
     }
     Ok(event.encode())
 }
@@ -161,7 +161,7 @@ fn rank_start(
         Ok(Phys(aspace.root()))
     })?;
     let features = hal::cpu::feature_words();
-    rank.host.publish_program(heap, features);
+    rank.host().publish_program(heap, features);
     let reload = rank.turns().end_reload();
     if let Some(reload) = reload {
         life::restart(rank, reload, [entry, stack], root);
@@ -181,7 +181,7 @@ fn rank_refuse(rank: &'static Rank, status: u64, from: u64, len_bytes: u64) -> R
     }
     shared::text::end(rank);
     rank.leave_home();
-    rank.host.refused(wait_status, &line);
-    events::post(Event::Exited(rank.id as u32));
+    rank.host().refused(wait_status, &line);
+    events::post(Event::Exited(rank.id() as u32));
     Ok(0)
 }

@@ -17,7 +17,7 @@ use crate::thread::Thread;
 
 /// Fills in the crash record of a fault; it is published with the rank's end.
 pub fn report(thread: &Thread, f: &UserFrame, info: &SigInfo) {
-    let crash = thread.rank.host.crash();
+    let crash = thread.rank().host().crash();
     let trap = thread.signals().trap;
     crash.signo.put(u64::from(info.signal.number()));
     crash.code.put(i64::from(info.code) as u64);
@@ -60,8 +60,8 @@ pub fn is_due(rank: &Rank) -> bool {
 
 /// Notes which thread took the signal that ends the rank.
 pub fn note_signal(thread: &Thread, info: &SigInfo) {
-    let crash = thread.rank.host.crash();
-    crash.thread.put(thread.index as u64);
+    let crash = thread.rank().host().crash();
+    crash.thread.put(thread.index() as u64);
     // BOUND: the words of a record.
     for (to, from) in crash.info.iter().zip(info.to_words()) {
         to.put(from);
@@ -72,7 +72,7 @@ pub fn note_signal(thread: &Thread, info: &SigInfo) {
 pub fn write(thread: &'static Thread) -> bool {
     let mut at = 0;
     // POINT: regions::list::next
-    while let Ok(Some(region)) = left_out(thread.rank, at) {
+    while let Ok(Some(region)) = left_out(thread.rank(), at) {
         let _ = ship::host_op(thread, HostOp::LeaveOut, [region.start, region.end]);
         at = region.end;
     }

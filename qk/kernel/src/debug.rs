@@ -26,7 +26,7 @@ static LOADED: [AtomicU64; MAX_CPUS] = [const { AtomicU64::new(0) }; MAX_CPUS];
 
 /// Halts the thread if it has to; `true`: it did, and there may be more to do now. `nr` is the call that `frame` returns from.
 pub fn stops(thread: &'static Thread, frame: &mut UserFrame, nr: Option<u64>) -> bool {
-    let rank = thread.rank;
+    let rank = thread.rank();
     let hits = hal::cpu::debug::take_hits();
     let stepped = nr.is_some() && thread.debugged().steps();
     let begins = thread.debugged().take_begins();
@@ -80,7 +80,7 @@ fn send(thread: &'static Thread, signal: Signal) {
 pub fn passes(thread: &'static Thread, frame: &mut UserFrame, signal: Signal) -> bool {
     let signo = signal.number();
     let passed = thread.debugged().take_passed(signo);
-    if passed || signal == Signal::KILL || !thread.rank.is_debugged() {
+    if passed || signal == Signal::KILL || !thread.rank().is_debugged() {
         return true;
     }
     let instead = pause(thread, frame, None, Halt::Signal, signo.into());
@@ -100,7 +100,7 @@ pub fn takes(thread: &'static Thread, frame: &mut UserFrame, trap: Trap) -> bool
         BREAKPOINT => Halt::Break,
         _ => return false,
     };
-    let attached = thread.rank.is_debugged();
+    let attached = thread.rank().is_debugged();
     if attached {
         let status = match why {
             Halt::Debug => hal::cpu::debug::take_status(),
@@ -113,8 +113,8 @@ pub fn takes(thread: &'static Thread, frame: &mut UserFrame, trap: Trap) -> bool
 
 /// The last thing before the thread returns to ring 3: watches and steps.
 pub fn returns(thread: &Thread, frame: &mut UserFrame) {
-    let host = &thread.rank.host;
-    let wanted = (thread.rank.id as u64) << 32 | host.watch_version();
+    let host = thread.rank().host();
+    let wanted = (thread.rank().id() as u64) << 32 | host.watch_version();
     let here = &LOADED[hal::cpu::id()];
     if here.load(Ordering::Relaxed) != wanted {
         hal::cpu::debug::set_watches(host.watches());

@@ -37,7 +37,7 @@ fn leave(next: Option<&'static Thread>) {
 impl Owner for Thread {
     fn enters(&'static self, moved: bool, shared: bool) {
         leave(Some(self));
-        shootdown::enter(&self.rank.shootdown);
+        shootdown::enter(self.rank().shootdown());
         self.switched_in();
         if moved {
             rseq::interrupted(self);
@@ -47,8 +47,8 @@ impl Owner for Thread {
 
     fn gone(&self) {
         // The main thread's number is the rank's for as long as it lives.
-        if self.index != 0 {
-            self.rank.threads.release(self.index);
+        if self.index() != 0 {
+            self.rank().threads().release(self.index());
         }
     }
 

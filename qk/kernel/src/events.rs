@@ -50,7 +50,7 @@ fn look_for_new() {
         preempt::point(LOOK_WORK);
         if rank.attach() {
             preempt::point(ATTACH_WORK);
-            QUEUE.lock().push(Event::Attached(rank.id as u32));
+            QUEUE.lock().push(Event::Attached(rank.id() as u32));
         }
     }
 }

@@ -16,9 +16,9 @@ use crate::{children, events, futex, sched, shared, signal, timer, windows};
 
 /// Waits until the calling thread is its rank's only one. `false`: the rank ends.
 pub fn await_others(thread: &'static Thread) -> bool {
-    let rank = thread.rank;
+    let rank = thread.rank();
     thread.waiting(|| {
-        while rank.threads.live() > 1 && !rank.ending().is_decided() {
+        while rank.threads().live() > 1 && !rank.ending().is_decided() {
             sched::park();
         }
     });
@@ -30,7 +30,7 @@ pub fn await_others(thread: &'static Thread) -> bool {
 pub fn replace(thread: &'static Thread, nr: u64, args: &[u64; 6]) {
     futex::thread_ends(thread);
     let done = forget_program(thread);
-    thread.rank.ending().end_exec();
+    thread.rank().ending().end_exec();
     if done.is_ok() {
         trace::exit(thread, nr, args, 0);
         hand_over(thread);
@@ -43,7 +43,7 @@ pub fn replace(thread: &'static Thread, nr: u64, args: &[u64; 6]) {
 /// # Errors
 /// The proxy's.
 fn forget_program(thread: &'static Thread) -> Result<(), Errno> {
-    let rank = thread.rank;
+    let rank = thread.rank();
     timer::clear_posix(rank);
     let child_action = {
         let mut signals = rank.signals();
@@ -52,8 +52,8 @@ fn forget_program(thread: &'static Thread) -> Result<(), Errno> {
         signals.process.action(Signal::CHLD)
     };
     rank.attributes().set_dumpable(true);
-    rank.xpmem.program_ends();
-    rank.host.program_ends();
+    rank.xpmem().program_ends();
+    rank.host().program_ends();
     rank.with_aspace(|aspace| shared::complete(thread, aspace, Aspace::clear))?;
     // With it the proxy lets go of all memory.
     ship::host_op(thread, HostOp::CommitExec, [])?;
@@ -63,16 +63,16 @@ fn forget_program(thread: &'static Thread) -> Result<(), Errno> {
 
 /// Leaves the rank to its first thread, and that to the PCT.
 fn hand_over(thread: &'static Thread) -> ! {
-    let rank = thread.rank;
+    let rank = thread.rank();
     let reload = Reload {
-        core: thread.task.core(),
-        allowed: thread.task.allowed(),
+        core: thread.task().core(),
+        allowed: thread.task().allowed(),
     };
     timer::set_sleep(thread, None);
     rank.main().goes_on_as(thread);
-    rank.host.note_exec();
+    rank.host().note_exec();
     rank.turns().begin_reload(reload);
-    events::post(Event::Exec(rank.id as u32));
+    events::post(Event::Exec(rank.id() as u32));
     sched::exit()
 }
 

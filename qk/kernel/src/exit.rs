@@ -13,15 +13,15 @@ use crate::{futex, life, sched, shared, signal, timer};
 
 /// Ends the rank of the calling thread, and the thread; `wait_status` as wait(2) says it.
 pub fn end(thread: &'static Thread, wait_status: u64) -> ! {
-    thread.rank.end(wait_status, false);
+    thread.rank().end(wait_status, false);
     leave(thread)
 }
 
 /// Ends the calling thread of a rank that goes on if it has others. What waits for its end is woken.
 pub fn exit_thread(thread: &'static Thread, code: u64) -> ! {
-    let rank = thread.rank;
+    let rank = thread.rank();
     rank.ending().note_exit((code & 0xff) << 8);
-    if rank.threads.live() > 1 {
+    if rank.threads().live() > 1 {
         futex::thread_ends(thread);
     }
     leave(thread)
@@ -32,11 +32,11 @@ pub fn exit_thread(thread: &'static Thread, code: u64) -> ! {
 #[cold]
 #[inline(never)]
 pub fn leave_ending(thread: &'static Thread, frame: &UserFrame, nr: Option<u64>) -> ! {
-    if thread.rank.ending().is_dumped() {
+    if thread.rank().ending().is_dumped() {
         let mut frame = *frame;
         halt(thread, &mut frame, nr, Halt::Ends, 0);
     }
-    if !thread.rank.ending().is_decided() {
+    if !thread.rank().ending().is_decided() {
         futex::thread_ends(thread);
     }
     leave(thread)
@@ -44,7 +44,7 @@ pub fn leave_ending(thread: &'static Thread, frame: &UserFrame, nr: Option<u64>)
 
 /// The calling thread runs no more.
 fn leave(thread: &'static Thread) -> ! {
-    let rank = thread.rank;
+    let rank = thread.rank();
     timer::set_sleep(thread, None);
     // Other ranks may wait for its locks.
     if rank.memory().maps_objects() && !thread.program().has_begun_end() {
@@ -57,7 +57,7 @@ fn leave(thread: &'static Thread) -> ! {
     }
     timer::posix::thread_ends(thread);
     thread.signals().thread.end();
-    if rank.threads.died() {
+    if rank.threads().died() {
         shared::let_go_objects(thread);
         life::exited(rank, thread);
     } else {

@@ -48,7 +48,7 @@ pub fn halt(
         why = Halt::Done;
         // Orders may come without end, and no order may have to be waited for.
         if sched::is_wanted() {
-            sched::yield_now(&thread.task);
+            sched::yield_now(thread.task());
         }
     }
     Go {
@@ -60,7 +60,7 @@ pub fn halt(
 /// Copies the registers of the running thread to the rank's record.
 #[inline(never)] // Its image is a quarter of the stack, as that of `load`.
 fn show(thread: &Thread, f: &UserFrame, nr: Option<u64>) {
-    let record = thread.rank.host.shown_registers();
+    let record = thread.rank().host().shown_registers();
     let (fs_base, gs_base) = (hal::task::fs_base(), hal::task::gs_base());
     let call = nr.unwrap_or(NO_CALL);
     // The selectors of ds, es, fs and gs are 0 in 64-bit programs.
@@ -98,7 +98,7 @@ fn show(thread: &Thread, f: &UserFrame, nr: Option<u64>) {
         to.put(from);
     }
     let mut image = [0; FPU_BYTES];
-    let (len_bytes, states) = thread.task.context().read_fpu(&mut image);
+    let (len_bytes, states) = thread.task().context().read_fpu(&mut image);
     record.states.put(states);
     record.put_fpu(&image[..len_bytes]);
 }
@@ -106,7 +106,7 @@ fn show(thread: &Thread, f: &UserFrame, nr: Option<u64>) {
 /// Takes the registers of the running thread from the proxy's record; segments stay, and bases that cannot be.
 #[inline(never)]
 fn load(thread: &Thread, f: &mut UserFrame) {
-    let record = thread.rank.host.given_registers();
+    let record = thread.rank().host().given_registers();
     let words = record.general.each_ref().map(Word::peek);
     [
         f.r15,
@@ -138,14 +138,14 @@ fn load(thread: &Thread, f: &mut UserFrame) {
     f.return_fully();
     let mut image = [0; FPU_BYTES];
     let len_bytes = record.get_fpu(&mut image);
-    thread.task.context().write_fpu(&image[..len_bytes]);
+    thread.task().context().write_fpu(&image[..len_bytes]);
 }
 
 /// Writes a page of the rank's memory once more.
 fn rewrite(thread: &Thread, number: u64) {
     let at = number.saturating_mul(PAGE);
     let is_own = thread
-        .rank
+        .rank()
         .with_aspace(|aspace| Ok(aspace.partition().contains(&at)));
     if is_own == Ok(true) {
         hal::mem::rewrite(Phys(at), PAGE);

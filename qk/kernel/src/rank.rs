@@ -58,9 +58,9 @@ pub struct Identity {
 /// A rank. What its program, its threads and the host may ask of it has a verb, in the file of what the verb keeps right.
 pub struct Rank {
     /// Its number.
-    pub id: usize,
+    id: usize,
     /// Its end of the port to the host.
-    pub host: RankPort,
+    host: RankPort,
     /// Set when the PCT is told of its proxy.
     identity: Once<Identity>,
     /// Reported to the PCT already.
@@ -69,7 +69,7 @@ pub struct Rank {
     aspace: SleepLock<Option<Aspace>>,
     memory: MemoryUse,
     /// Its threads.
-    pub threads: Threads,
+    threads: Threads,
     /// Dispositions, and signals for the process as a whole.
     signals: Mutex<Signals>,
     /// Held while signals are taken from the mailbox and become pending: there is one consumer.
@@ -83,9 +83,9 @@ pub struct Rank {
     /// Its cores.
     cores: AtomicCoreSet,
     /// Cores whose translations are to be dropped.
-    pub shootdown: Shootdown,
+    shootdown: Shootdown,
     /// Its page tables, for as long as peers have windows on them.
-    pub root: Root,
+    root: Root,
     /// ITIMERs and the limit on processor time.
     timers: Mutex<Timers>,
     cpu_time: CpuTime,
@@ -94,7 +94,7 @@ pub struct Rank {
     stops: Stops,
     turns: Turns,
     /// What it offers to attach, and may attach.
-    pub xpmem: Xpmem<&'static Rank>,
+    xpmem: Xpmem<&'static Rank>,
 }
 
 static RANKS: Once<Box<[Rank]>> = Once::new();
@@ -134,7 +134,7 @@ pub fn init(config: &Config) {
         let main = rank.threads.take(rank);
         assert!(main.is_ok(), "every rank has room for its main thread");
         // Proxies ring a core that is idle until their rank runs there, not one where another rank computes.
-        rank.main().host.set_core(rank.home());
+        rank.main().host().set_core(rank.home());
         rank.host.publish_home(rank.home());
     }
 }
@@ -154,6 +154,41 @@ pub fn get(id: u64) -> Result<&'static Rank, Errno> {
 }
 
 impl Rank {
+    /// Its number.
+    #[inline]
+    pub fn id(&self) -> usize {
+        self.id
+    }
+
+    /// Its end of the port to the host.
+    #[inline]
+    pub fn host(&self) -> &RankPort {
+        &self.host
+    }
+
+    /// Its threads.
+    #[inline]
+    pub fn threads(&self) -> &Threads {
+        &self.threads
+    }
+
+    /// Its requests to the cores that are in it.
+    #[inline]
+    pub fn shootdown(&self) -> &Shootdown {
+        &self.shootdown
+    }
+
+    /// Its page tables, for as long as peers have windows on them.
+    #[inline]
+    pub fn root(&self) -> &Root {
+        &self.root
+    }
+
+    /// What it offers to attach, and may attach.
+    pub fn xpmem(&self) -> &Xpmem<&'static Rank> {
+        &self.xpmem
+    }
+
     /// Whether its proxy has attached, and it was not [attached](Self::attach) yet.
     pub fn is_new(&self) -> bool {
         self.host.has_proxy() && !self.announced.load(Ordering::Acquire)
@@ -325,7 +360,7 @@ impl Rank {
     pub fn cpu_ns(&self) -> u64 {
         let running = |cpu| {
             thread::on_core(cpu)
-                .filter(|thread| core::ptr::eq(thread.rank, self))
+                .filter(|thread| core::ptr::eq(thread.rank(), self))
                 .map_or(0, |thread| thread.running_ticks())
         };
         // BOUND: the cores of a rank.

@@ -27,7 +27,7 @@ pub fn is_wanted(thread: &Thread) -> bool {
     if thread.is_called_back() {
         return true;
     }
-    if !thread.pending().has_signal() && !thread.rank.claims().are_left() {
+    if !thread.pending().has_signal() && !thread.rank().claims().are_left() {
         return false;
     }
     claim(thread);
@@ -44,13 +44,13 @@ pub fn is_ended(thread: &Thread) -> bool {
     if !thread.pending().has_signal() {
         return false;
     }
-    let process = &thread.rank.signals().process;
+    let process = &thread.rank().signals().process;
     process.has_fatal(&thread.signals().thread)
 }
 
 /// Whether there is something that the thread does not block; if not, its pending flag is cleared.
 fn recalculate(thread: &Thread) -> bool {
-    let signals = thread.rank.signals();
+    let signals = thread.rank().signals();
     let own = thread.signals();
     let wanted = signals.process.has_deliverable(&own.thread);
     thread.pending().settle_signal(wanted);
@@ -65,7 +65,7 @@ pub fn change_mask<R>(
     change: impl FnOnce(&mut signals::Thread) -> R,
 ) -> (SigSet, R) {
     let (before, after, changed) = {
-        let process = &thread.rank.signals().process;
+        let process = &thread.rank().signals().process;
         let own = &mut thread.signals().thread;
         let before = own.blocked();
         let changed = change(own);
@@ -96,7 +96,7 @@ pub fn send_from(
     to: Option<&'static Thread>,
     info: SigInfo,
 ) -> Result<(), Errno> {
-    let (rank, signal) = (sender.rank, info.signal);
+    let (rank, signal) = (sender.rank(), info.signal);
     if signal.is_real_time() && info.code != code::USER {
         forget_if_full(rank);
         if to.is_none() {
@@ -107,7 +107,7 @@ pub fn send_from(
     forgotten(rank, sent.cancelled);
     match to {
         _ if !sent.pending => {}
-        None if rank.threads.live() == 1 => sender.pending().note_signal(),
+        None if rank.threads().live() == 1 => sender.pending().note_signal(),
         None => tell_one(rank, signal),
         Some(thread) if core::ptr::eq(thread, sender) => sender.pending().note_signal(),
         Some(thread) => tell(thread),
@@ -202,7 +202,7 @@ pub fn forget_if_full(rank: &Rank) {
 
 #[cold]
 fn forget_everywhere(rank: &Rank) {
-    for thread in rank.threads.each() {
+    for thread in rank.threads().each() {
         preempt::point(LOOK_WORK);
         let signals = rank.signals();
         signals.process.forget_in(&mut thread.signals().thread);
@@ -239,14 +239,14 @@ fn forgotten_some(rank: &'static Rank, set: SigSet) {
 /// # Errors
 /// EAGAIN when a real-time signal finds its queue full.
 pub fn send_thread(thread: &'static Thread, info: SigInfo) -> Result<(), Errno> {
-    let sent = add(thread.rank, Some(thread), info)?;
-    announce(thread.rank, Some(thread), info.signal, sent);
+    let sent = add(thread.rank(), Some(thread), info)?;
+    announce(thread.rank(), Some(thread), info.signal, sent);
     Ok(())
 }
 
 /// The thread did something that it cannot go on from.
 pub fn force(thread: &Thread, info: SigInfo) {
-    let mut signals = thread.rank.signals();
+    let mut signals = thread.rank().signals();
     let mut own = thread.signals();
     signals.process.force(&mut own.thread, info);
     thread.pending().note_own_signal();

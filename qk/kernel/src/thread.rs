@@ -40,13 +40,13 @@ const RECORD_BYTES: usize = 26 << 10;
 /// A thread.
 pub struct Thread {
     /// Its rank.
-    pub rank: &'static Rank,
+    rank: &'static Rank,
     /// Its number there.
-    pub index: usize,
+    index: usize,
     /// Its end of the port to the host.
-    pub host: ThreadPort,
+    host: ThreadPort,
     /// The scheduler's part of it.
-    pub task: Task,
+    task: Task,
     /// Its mask, alternate stack and own pending signals. Locked after the rank's.
     signals: Mutex<Own>,
     /// Signals that the thread waits for in sigtimedwait, blocked or not.
@@ -119,6 +119,30 @@ pub fn set_current(thread: Option<&'static Thread>) {
 }
 
 impl Thread {
+    /// Its rank.
+    #[inline]
+    pub fn rank(&self) -> &'static Rank {
+        self.rank
+    }
+
+    /// Its number there.
+    #[inline]
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Its end of the port to the host.
+    #[inline]
+    pub fn host(&self) -> &ThreadPort {
+        &self.host
+    }
+
+    /// The scheduler's part of it.
+    #[inline]
+    pub fn task(&self) -> &Task {
+        &self.task
+    }
+
     /// Its Linux thread id; 0: the number is unused.
     #[inline]
     pub fn tid(&self) -> u64 {
@@ -264,7 +288,7 @@ impl Thread {
         self.set_memory_policy(policy);
         self.clock.reset();
         self.host.starts(creator);
-        self.rank.threads.note_living(self.index, true);
+        self.rank.threads().note_living(self.index, true);
         self.tid.store(tid, Ordering::Release);
     }
 
@@ -277,7 +301,7 @@ impl Thread {
             self.clock.take_over(&thread.clock);
             self.set_memory_policy(thread.memory_policy());
             self.host.starts(thread.index);
-            self.rank.threads.note_living(self.index, true);
+            self.rank.threads().note_living(self.index, true);
             self.tid.store(self.rank.identity().pid, Ordering::Release);
         }
         self.program.forget();
@@ -286,7 +310,7 @@ impl Thread {
     /// Ends it: from here on it is not found among the rank's threads.
     pub fn end(&self) {
         self.tid.store(0, Ordering::Release);
-        self.rank.threads.note_living(self.index, false);
+        self.rank.threads().note_living(self.index, false);
         self.host.ends();
     }
 }
@@ -295,7 +319,7 @@ fn record(rank: &'static Rank, index: usize) -> Thread {
     Thread {
         rank,
         index,
-        host: ThreadPort::new(rank.id, index),
+        host: ThreadPort::new(rank.id(), index),
         task: Task::new(),
         signals: Mutex::new(Own::new()),
         awaits: AtomicU64::new(0),

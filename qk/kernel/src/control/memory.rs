@@ -41,7 +41,7 @@ pub fn set_memory(mut ranges: Ranges, tables: PhysRange, ranks: u64) {
 /// Where the page tables of a rank lie: base and length.
 fn tables(rank: &Rank) -> Option<(u64, u64)> {
     let (all, each) = TABLES.get()?;
-    Some((all.start.0 + rank.id as u64 * each, *each))
+    Some((all.start.0 + rank.id() as u64 * each, *each))
 }
 
 pub fn memory_range(index: u64, to: u64) -> Result<u64, Errno> {
@@ -73,7 +73,7 @@ pub fn aspace_create(rank: &'static Rank, base: u64, len_bytes: u64) -> Result<u
     // BOUND: the ranks of the node.
     if partitions
         .iter()
-        .any(|&(owner, other)| owner == rank.id || other.overlaps(partition))
+        .any(|&(owner, other)| owner == rank.id() || other.overlaps(partition))
     {
         return Err(Errno::EBUSY);
     }
@@ -83,8 +83,8 @@ pub fn aspace_create(rank: &'static Rank, base: u64, len_bytes: u64) -> Result<u
         zeroed: host::config().has(flag::RAM_ZEROED),
     };
     let aspace = Aspace::new(Owner(Some(rank)), memory, REGIONS, PIECES).ok_or(Errno::ENOMEM)?;
-    partitions.push((rank.id, partition));
-    rank.host.publish_partition(base, len_bytes);
+    partitions.push((rank.id(), partition));
+    rank.host().publish_partition(base, len_bytes);
     rank.give_aspace(aspace);
     Ok(0)
 }
@@ -131,7 +131,7 @@ pub fn region_create(
         match kind {
             RegionKind::Vvar => return aspace.map_foreign(region, host::clock_page()),
             RegionKind::Info => {
-                return aspace.map_foreign(region, rank.host.info_page());
+                return aspace.map_foreign(region, rank.host().info_page());
             }
             RegionKind::Image | RegionKind::Stack | RegionKind::Vdso => {}
         }

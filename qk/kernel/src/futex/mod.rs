@@ -87,9 +87,9 @@ impl Holder {
     /// Looks for it, with preemption points.
     fn find(thread: &Thread, tid: u32) -> Holder {
         let is_it = |thread: &&Thread| thread.tid() == u64::from(tid);
-        let own = thread.rank;
+        let own = thread.rank();
         // POINT: thread::numbers::each
-        let find = |rank: &'static Rank| rank.threads.each().find(is_it);
+        let find = |rank: &'static Rank| rank.threads().each().find(is_it);
         let others = || {
             let ranks = rank::all().iter().filter(|rank| rank.is_running());
             // POINT: thread::numbers::each
@@ -184,7 +184,7 @@ fn lock(thread: &'static Thread, (at, private): (u64, bool), until: Until) -> Sy
             _ if owns(&word, thread)? => return Ok(0),
             // The owner is about to end.
             _ => {
-                sched::yield_now(&thread.task);
+                sched::yield_now(thread.task());
                 preempt::take_interrupts();
             }
         }

@@ -27,7 +27,7 @@ impl Rank {
     /// `thread`, which has locked [execs](super::turns::Turns::lock_execs) and [need not end](Thread::must_end), is to replace the program: has the
     /// others end.
     pub fn begin_exec(&'static self, thread: &Thread) {
-        self.ending.begin_exec(thread.index);
+        self.ending.begin_exec(thread.index());
         self.call_threads();
     }
 
@@ -35,7 +35,7 @@ impl Rank {
     pub fn tell_executor(&'static self) {
         let executor = self.ending.executor();
         if let Some(executor) = executor.and_then(|index| self.threads.get(index)) {
-            sched::unpark(&executor.task);
+            sched::unpark(executor.task());
         }
     }
 
@@ -49,9 +49,9 @@ impl Rank {
     pub fn call_threads(&'static self) {
         for thread in self.threads.each() {
             preempt::point(CALL_WORK);
-            if !sched::is_current(&thread.task) {
+            if !sched::is_current(thread.task()) {
                 thread.pending().note_work();
-                sched::interrupt(&thread.task);
+                sched::interrupt(thread.task());
             }
         }
     }
@@ -62,9 +62,9 @@ impl Rank {
         // BOUND: the cores.
         for cpu in self.cores().iter().filter(|cpu| *cpu != here) {
             if let Some(thread) = thread::on_core(cpu)
-                && core::ptr::eq(thread.rank, self)
+                && core::ptr::eq(thread.rank(), self)
             {
-                sched::interrupt(&thread.task);
+                sched::interrupt(thread.task());
             }
         }
     }

@@ -37,7 +37,7 @@ pub fn share(
     fork: impl FnOnce() -> SysResult,
     wake_waiters: fn(),
 ) -> SysResult {
-    let rank = thread.rank;
+    let rank = thread.rank();
     rank.with_aspace(|aspace| {
         if !rank.memory().maps_objects() {
             return fork();

@@ -145,7 +145,7 @@ pub fn recycle(thread: &'static Thread, file: File, pieces: &[Piece], last: bool
 /// A mapping of an object, by the calling thread's rank, is gone; `last`: it has no other.
 pub fn detach(thread: &'static Thread, lease: Lease, last: bool) {
     thread
-        .rank
+        .rank()
         .memory()
         .remove_object_pages(lease.len_bytes() / PAGE);
     let node = node().expect("it has lent something");

@@ -34,7 +34,7 @@ fn collect_some(rank: &'static Rank) -> bool {
         let _turn = rank.lock_mailbox();
         // BOUND: AT_ONCE.
         for _ in 0..AT_ONCE {
-            let Some(signal) = rank.host.take_signal() else {
+            let Some(signal) = rank.host().take_signal() else {
                 break;
             };
             if let Some(number) = Signal::new(u64::from(signal.signo)) {
@@ -47,7 +47,7 @@ fn collect_some(rank: &'static Rank) -> bool {
                 has_request = true;
             }
         }
-        !rank.host.has_signals()
+        !rank.host().has_signals()
     };
     if has_request {
         rank.debugger_changed(); // it has preemption points
@@ -58,25 +58,25 @@ fn collect_some(rank: &'static Rank) -> bool {
 
 /// Publishes to the proxy how many of the host's signals are no longer pending, after some were taken or forgotten.
 pub fn publish_taken(rank: &Rank) {
-    rank.signals().publish_taken(&rank.host);
+    rank.signals().publish_taken(rank.host());
 }
 
 /// Publishes to the proxy which of SIGTTIN and SIGTTOU a thread takes that is about to make a call that can use a terminal: Linux
 /// looks at that before it sends them.
 pub fn publish_takes(thread: &Thread) {
     let takes = {
-        let process = &thread.rank.signals().process;
+        let process = &thread.rank().signals().process;
         let own = &thread.signals().thread;
         own.takes(process, SigSet::BACKGROUND)
     };
-    thread.host.publish_takes(takes.0);
+    thread.host().publish_takes(takes.0);
 }
 
 /// A call of the thread came back early: what interrupted it may have been posted just before, and is for this thread if it
 /// takes it. Left to another one, it would be sent again by the same call.
 #[cold]
 pub fn interrupted(thread: &Thread) {
-    collect(thread.rank);
+    collect(thread.rank());
     claim(thread);
     if recalculate(thread) {
         thread.pending().note_own_work();

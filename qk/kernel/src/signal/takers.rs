@@ -14,7 +14,7 @@ const LOOKS: usize = 8;
 pub(super) fn tell_one(rank: &'static Rank, signal: Signal) {
     if let Some(thread) = first_taker(rank, signal) {
         tell(thread);
-    } else if rank.threads.made() > LOOKS {
+    } else if rank.threads().made() > LOOKS {
         have_claimed(rank);
     }
 }
@@ -26,19 +26,19 @@ pub(super) fn tell_one(rank: &'static Rank, signal: Signal) {
 pub(super) fn first_taker(rank: &Rank, signal: Signal) -> Option<&Thread> {
     let takes = |thread: &&Thread| thread.is_live() && thread.takes(signal);
     // BOUND: LOOKS.
-    let mut first = (0..LOOKS).filter_map(|index| rank.threads.get(index));
+    let mut first = (0..LOOKS).filter_map(|index| rank.threads().get(index));
     // BOUND: LOOKS.
     first.find(takes)
 }
 
 /// The thread that runs here, if it is the rank's.
 pub(super) fn current_of(rank: &Rank) -> Option<&'static Thread> {
-    thread::current().filter(|thread| core::ptr::eq(thread.rank, rank))
+    thread::current().filter(|thread| core::ptr::eq(thread.rank(), rank))
 }
 
 /// Has a thread of the rank do what there was no time for: the one that runs here, if it is one.
 pub(super) fn have_claimed(rank: &'static Rank) {
-    if let Some(thread) = current_of(rank).or_else(|| rank.threads.first()) {
+    if let Some(thread) = current_of(rank).or_else(|| rank.threads().first()) {
         // The thread may find just then that it has nothing to look at, and forget: so all look at this as well.
         rank.claims().leave();
         tell(thread);
@@ -48,23 +48,23 @@ pub(super) fn have_claimed(rank: &'static Rank) {
 /// Does what there was no time for when a signal was sent: takes over the host's, finds which threads take them, which timers go on.
 #[inline]
 pub fn claim(thread: &Thread) {
-    if thread.rank.claims().take() {
+    if thread.rank().claims().take() {
         claim_all(thread);
     }
 }
 
 #[cold]
 fn claim_all(thread: &Thread) {
-    collect(thread.rank);
+    collect(thread.rank());
     // The thread may be the only one that takes a signal: it looks at those next, or is interrupted.
-    tell_takers(thread.rank, SigSet(u64::MAX), |_| true);
-    timer::posix::forgotten(thread.rank);
+    tell_takers(thread.rank(), SigSet(u64::MAX), |_| true);
+    timer::posix::forgotten(thread.rank());
 }
 
 /// Signals of the process that the thread no longer takes are others' to look at: it blocked them, or it ends.
 #[inline]
 pub fn hand_over(thread: &Thread, set: SigSet) {
-    if thread.rank.threads.live() > 1 {
+    if thread.rank().threads().live() > 1 {
         hand_over_to_others(thread, set);
     }
 }
@@ -72,7 +72,7 @@ pub fn hand_over(thread: &Thread, set: SigSet) {
 #[cold]
 #[inline(never)] // Out of the way of a thread that is its rank's only one, as the next.
 fn hand_over_to_others(thread: &Thread, set: SigSet) {
-    tell_takers(thread.rank, set, |other| !core::ptr::eq(other, thread));
+    tell_takers(thread.rank(), set, |other| !core::ptr::eq(other, thread));
 }
 
 /// As [`hand_over`] of all that a thread blocks which has others beside it: some of it may have been announced to them before.
@@ -92,7 +92,7 @@ fn tell_takers(rank: &'static Rank, set: SigSet, may: impl Fn(&Thread) -> bool) 
             may(other) && other.takes(signal)
         };
         // POINT: thread::numbers::each
-        if let Some(other) = rank.threads.each().find(takes) {
+        if let Some(other) = rank.threads().each().find(takes) {
             tell(other);
         }
     }
@@ -103,5 +103,5 @@ fn tell_takers(rank: &'static Rank, set: SigSet, may: impl Fn(&Thread) -> bool) 
 #[inline]
 pub fn tell(thread: &'static Thread) {
     thread.pending().note_signal();
-    sched::interrupt(&thread.task);
+    sched::interrupt(thread.task());
 }

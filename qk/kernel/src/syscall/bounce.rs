@@ -144,7 +144,7 @@ impl Bounce {
         preempt::take_interrupts();
         let (start, end) = (self.base, self.base + self.len_bytes);
         // Another thread may have mapped a file there meanwhile.
-        let rank = thread.rank;
+        let rank = thread.rank();
         let _ = rank.with_aspace(|aspace| {
             shared::complete(thread, aspace, |aspace| aspace.unmap(start, end))
         });

@@ -72,7 +72,7 @@ pub fn start(call: &mut Call<'_>, birth: &Birth) -> SysResult {
     }
     let (answer, pidfd) = {
         let _turn = rank.turns().lock_forks();
-        record(call, birth, rank.host.child())?;
+        record(call, birth, rank.host().child())?;
         if birth.shares_stack {
             note_stack(call, rank);
         }
@@ -84,7 +84,7 @@ pub fn start(call: &mut Call<'_>, birth: &Birth) -> SysResult {
         };
         let fork = || ship::host_op_until_end(call.thread, HostOp::Fork, []);
         let answer = shared::children::share(call.thread, fork, futex::wake_shared)?;
-        (answer, rank.host.child().pidfd.peek())
+        (answer, rank.host().child().pidfd.peek())
     };
     let pid = answer & !FORK_OVER;
     if let Some(at) = birth.pidfd_at {

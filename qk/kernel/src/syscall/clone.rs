@@ -172,7 +172,7 @@ fn start(call: &mut Call<'_>, request: &Request) -> SysResult {
         return Err(Errno::EPERM);
     }
     let thread = place(call)?;
-    let tid = thread.host.worker_tid();
+    let tid = thread.host().worker_tid();
     let own = call.thread.signals().thread.blocked();
     begin(call, thread, request, tid, own);
     Ok(tid)
@@ -191,7 +191,7 @@ fn begin(call: &Call<'_>, thread: &'static Thread, request: &Request, tid: u64, 
         }
     }
     let policy = call.thread.memory_policy();
-    thread.begin(tid, call.thread.index, blocked, policy);
+    thread.begin(tid, call.thread.index(), blocked, policy);
     if asked(flag::CHILD_CLEARTID) {
         thread.program().set_clear_tid(request.child_tid);
     }
@@ -207,30 +207,30 @@ fn begin(call: &Call<'_>, thread: &'static Thread, request: &Request, tid: u64, 
     } else {
         hal::task::fs_base()
     };
-    let context = thread.task.context();
+    let context = thread.task().context();
     context.begin_beside(&frame, fs_base, sched::ARRIVED);
-    call.rank.threads.born();
+    call.rank.threads().born();
     if call.rank.ending().calls_back() || call.rank.stops().any() {
         thread.pending().note_work();
     }
-    let near = call.thread.task.core();
-    let allowed = call.thread.task.allowed();
-    sched::start(&thread.task, Some(thread), near, allowed);
+    let near = call.thread.task().core();
+    let allowed = call.thread.task().allowed();
+    sched::start(thread.task(), Some(thread), near, allowed);
 }
 
 /// A thread that does not run, with a worker on the host.
 fn place(call: &Call<'_>) -> Result<&'static Thread, Errno> {
     let rank = call.rank;
-    let thread = rank.threads.take(rank)?;
-    let workers = rank.host.workers();
-    if thread.index as u64 >= workers {
+    let thread = rank.threads().take(rank)?;
+    let workers = rank.host().workers();
+    if thread.index() as u64 >= workers {
         let wanted = (workers * 2)
             .max(workers + WORKERS_AT_ONCE)
-            .max(thread.index as u64 + 1)
+            .max(thread.index() as u64 + 1)
             .min(MAX_THREADS as u64);
         let grown = ship::host_op(call.thread, HostOp::GrowWorkers, [wanted]);
-        if !grown.is_ok_and(|workers| (thread.index as u64) < workers) {
-            rank.threads.release(thread.index);
+        if !grown.is_ok_and(|workers| (thread.index() as u64) < workers) {
+            rank.threads().release(thread.index());
             return Err(Errno::EAGAIN);
         }
     }
@@ -264,6 +264,6 @@ fn start_process(call: &mut Call<'_>, request: &Request) -> SysResult {
 
 /// What shares more with the rank than a process here can.
 fn refuse(call: &Call<'_>) -> SysResult {
-    call.rank.host.note_refused(call.nr());
+    call.rank.host().note_refused(call.nr());
     Err(Errno::ENOSYS)
 }

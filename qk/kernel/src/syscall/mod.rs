@@ -235,7 +235,7 @@ fn refused(call: &mut Call<'_>) -> u64 {
         Some(Serve::Refused(errno, _)) => errno,
         _ => Errno::ENOSYS,
     };
-    call.rank.host.note_refused(call.nr());
+    call.rank.host().note_refused(call.nr());
     encode(Err(errno))
 }
 
@@ -274,7 +274,7 @@ extern "C" fn entered<const DEBUG: bool>(frame: &mut UserFrame) {
     let mut call = Call {
         frame,
         thread,
-        rank: thread.rank,
+        rank: thread.rank(),
     };
     let result = handler(&mut call);
     finish::<DEBUG>(call.frame, thread, result);
@@ -334,7 +334,7 @@ extern "C" fn entered_observed<const DEBUG: bool>(frame: &mut UserFrame) {
     let mut call = Call {
         frame,
         thread,
-        rank: thread.rank,
+        rank: thread.rank(),
     };
     let args = call.args();
     stats::count_call(nr);

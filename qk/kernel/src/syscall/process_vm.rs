@@ -94,7 +94,7 @@ fn step_of(own: &Rank, local: u64, at: u64, peer: &Rank, way: Way, step: u64) ->
     }
     // A rank's window on itself shows what was unmapped for longer than its memory does.
     let itself = core::ptr::eq(own, peer);
-    let there = if itself { at } else { remote(peer.id, at) };
+    let there = if itself { at } else { remote(peer.id(), at) };
     match way {
         Way::FromPeer => copy_between(local, there, inside),
         Way::ToPeer => copy_between(there, local, inside),

@@ -90,7 +90,7 @@ fn ship_row(thread: &'static Thread, row: &Row, args: &[u64; 6]) -> SysResult {
 #[cold]
 #[inline(never)]
 fn ship_bounced(thread: &'static Thread, row: &Row, mut args: [u64; 6]) -> SysResult {
-    let bounce = Bounce::begin(thread.rank, row, &mut args)?;
+    let bounce = Bounce::begin(thread.rank(), row, &mut args)?;
     preempt::take_interrupts();
     let ret = ship_plain(thread, row, &args);
     preempt::take_interrupts();
@@ -100,7 +100,7 @@ fn ship_bounced(thread: &'static Thread, row: &Row, mut args: [u64; 6]) -> SysRe
 
 /// Has Linux carry out the call; returns what Linux returned.
 fn ship_plain(thread: &'static Thread, row: &Row, args: &[u64; 6]) -> i64 {
-    let rank = thread.rank;
+    let rank = thread.rank();
     let writes = row.writes.then(|| note_written(rank, row, args));
     stats::count_shipped();
     if row.restart == Restart::Handler {
@@ -129,7 +129,7 @@ fn settle(thread: &'static Thread, row: &Row, ret: i64) -> SysResult {
         _ if errno != Errno::EINTR => errno,
         Restart::Never => errno,
         // At a socket with a timeout, which would begin anew.
-        Restart::Handler if thread.host.more()[1] != 0 => errno,
+        Restart::Handler if thread.host().more()[1] != 0 => errno,
         Restart::Handler => thread.interrupted(RESTART),
         Restart::NoHandler | Restart::OldEnd => thread.interrupted(RESTART_NO_HANDLER),
     })
@@ -137,11 +137,11 @@ fn settle(thread: &'static Thread, row: &Row, ret: i64) -> SysResult {
 
 /// Raises the signal that Linux has sent for a call, if it is one of those.
 fn raise(thread: &'static Thread) {
-    let signal = match Signal::new(thread.host.more()[0]) {
+    let signal = match Signal::new(thread.host().more()[0]) {
         Some(signal @ (Signal::PIPE | Signal::XFSZ)) => signal,
         _ => return,
     };
-    let identity = thread.rank.identity();
+    let identity = thread.rank().identity();
     let info = SigInfo::sent(
         signal,
         code::USER,
@@ -157,7 +157,7 @@ fn raise(thread: &'static Thread) {
 /// the region log.
 fn note_written(rank: &Rank, row: &Row, args: &[u64; 6]) -> u64 {
     rank.memory().begin_writes();
-    let log_position = rank.host.mappings();
+    let log_position = rank.host().mappings();
     // A rank that ends meanwhile has nothing to be noted.
     let _ = rank.with_aspace(|aspace| {
         mark_dirty(aspace, row, args);
@@ -173,7 +173,7 @@ fn mark_dirty(aspace: &mut Aspace, row: &Row, args: &[u64; 6]) {
 /// Linux does not write any more: what was mapped since [`note_written`] counts as written, too, and code is translated anew.
 fn has_written(rank: &Rank, row: &Row, args: &[u64; 6], log_position: u64) {
     let _ = rank.with_aspace(|aspace| {
-        if rank.host.mappings() != log_position {
+        if rank.host().mappings() != log_position {
             mark_dirty(aspace, row, args);
         }
         if aspace.has_writable_code() {

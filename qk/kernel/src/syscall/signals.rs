@@ -151,7 +151,7 @@ pub fn sigtimedwait(call: &mut Call<'_>) -> SysResult {
 fn wait_for_one(thread: &Thread, wanted: SigSet, deadline: Option<u64>) -> Result<SigInfo, Errno> {
     loop {
         let taken = {
-            let mut signals = thread.rank.signals();
+            let mut signals = thread.rank().signals();
             let mut own = thread.signals();
             signals.process.take(&mut own.thread, wanted)
         };

@@ -53,12 +53,12 @@ pub fn cpu_clock(thread: &Thread, clock: u64) -> Result<CpuClock, Errno> {
         return Err(Errno::EINVAL);
     }
     if number & OF_THREAD == 0 {
-        let own = [0, thread.rank.identity().pid, thread.tid()].contains(&id);
+        let own = [0, thread.rank().identity().pid, thread.tid()].contains(&id);
         return own.then_some(CpuClock::Process).ok_or(Errno::EINVAL);
     }
     let index = match id {
-        0 => thread.index,
-        id => thread.rank.by_tid(id).map_err(|_| Errno::EINVAL)?.index,
+        0 => thread.index(),
+        id => thread.rank().by_tid(id).map_err(|_| Errno::EINVAL)?.index(),
     };
     Ok(CpuClock::Thread(index))
 }
@@ -68,10 +68,10 @@ pub fn cpu_clock(thread: &Thread, clock: u64) -> Result<CpuClock, Errno> {
 fn get_cpu_clock(thread: &Thread, clock: u64, to: u64) -> SysResult {
     let ns = match cpu_clock(thread, clock)? {
         CpuClock::Thread(index) => {
-            let counted = thread.rank.threads.get(index);
+            let counted = thread.rank().threads().get(index);
             counted.map(Thread::cpu_ns).ok_or(Errno::EINVAL)?
         }
-        _ => thread.rank.cpu_ns(),
+        _ => thread.rank().cpu_ns(),
     };
     put_words(to, &timespec(ns)).map(|()| 0)
 }
@@ -92,7 +92,7 @@ pub fn read_clock(thread: &Thread, clock: u64) -> Result<u64, Errno> {
     match clock {
         id::REALTIME | id::REALTIME_COARSE | id::TAI => Ok(real),
         id::MONOTONIC | id::MONOTONIC_RAW | id::MONOTONIC_COARSE | id::BOOTTIME => Ok(monotonic),
-        id::PROCESS_CPUTIME => Ok(thread.rank.cpu_ns()),
+        id::PROCESS_CPUTIME => Ok(thread.rank().cpu_ns()),
         id::THREAD_CPUTIME => Ok(thread.cpu_ns()),
         _ => Err(Errno::EINVAL),
     }
@@ -156,7 +156,7 @@ pub fn getrusage(call: &mut Call<'_>) -> SysResult {
                 id::THREAD_CPUTIME
             };
             usage[..2].copy_from_slice(&timeval(read_clock(call.thread, used)?));
-            usage[MAX_RSS_KIB] = call.rank.host.most_bytes() / 1024;
+            usage[MAX_RSS_KIB] = call.rank.host().most_bytes() / 1024;
         }
         CHILDREN => return ship_on(call),
         _ => return Err(Errno::EINVAL),
@@ -215,7 +215,7 @@ pub fn clock_nanosleep(call: &mut Call<'_>) -> SysResult {
         id::THREAD_CPUTIME => return Err(Errno::EINVAL),
         _ if clock <= id::TAI => return Err(Errno::EOPNOTSUPP),
         _ => {
-            let own = CpuClock::Thread(call.thread.index);
+            let own = CpuClock::Thread(call.thread.index());
             return Err(match cpu_clock(call.thread, clock)? {
                 clock if clock == own => Errno::EINVAL,
                 _ => Errno::EOPNOTSUPP,

@@ -110,7 +110,7 @@ impl Threads {
         free.try_reserve(index + 1).map_err(|_| Errno::ENOMEM)?;
         self.make_record(rank, index)?;
         self.made.store(index + 1, Ordering::Release);
-        rank.host.publish_threads(index + 1);
+        rank.host().publish_threads(index + 1);
         Ok(index)
     }
 

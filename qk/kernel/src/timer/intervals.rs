@@ -88,7 +88,7 @@ impl Timers {
         if let Some(due_ns) = interval.due_ns() {
             let from_now = due_ns.saturating_sub(Which::Real.now_ns(rank));
             let tsc = clock::deadline_after(from_now);
-            let alarm = Alarm::Real(rank.id as u32);
+            let alarm = Alarm::Real(rank.id() as u32);
             here().keep(alarm, tsc);
             self.real_at = Some((hal::cpu::id(), tsc));
         }
@@ -97,7 +97,7 @@ impl Timers {
     /// Has no core keep the deadline of ITIMER_REAL.
     fn forget_real(&mut self, rank: &Rank) {
         if let Some((cpu, tsc)) = self.real_at.take() {
-            let alarm = Alarm::Real(rank.id as u32);
+            let alarm = Alarm::Real(rank.id() as u32);
             CORES[cpu].forget(alarm, tsc);
         }
     }

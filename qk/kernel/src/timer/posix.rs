@@ -31,7 +31,7 @@ fn now_ns(rank: &Rank, clock: Clock) -> u64 {
         Clock::Monotonic => monotonic_ns,
         Clock::Real => real_ns,
         Clock::Process => rank.cpu_ns(),
-        Clock::Thread(index) => rank.threads.get(index).map_or(0, Thread::cpu_ns),
+        Clock::Thread(index) => rank.threads().get(index).map_or(0, Thread::cpu_ns),
         Clock::Ended => 0,
     }
 }
@@ -41,7 +41,7 @@ fn keep(rank: &Rank, id: u32, timer: &mut Timer) {
     forget(rank, id, timer);
     if let Some((clock, due_ns)) = timer.due().filter(|(clock, _)| !clock.is_cpu()) {
         let tsc = clock::deadline_after(due_ns.saturating_sub(now_ns(rank, clock)));
-        let alarm = Alarm::Posix(rank.id as u32, id);
+        let alarm = Alarm::Posix(rank.id() as u32, id);
         here().keep(alarm, tsc);
         timer.kept_at = Some((hal::cpu::id(), tsc));
     }
@@ -50,7 +50,7 @@ fn keep(rank: &Rank, id: u32, timer: &mut Timer) {
 /// Has no core keep the timer's deadline.
 fn forget(rank: &Rank, id: u32, timer: &mut Timer) {
     if let Some((cpu, tsc)) = timer.kept_at.take() {
-        let alarm = Alarm::Posix(rank.id as u32, id);
+        let alarm = Alarm::Posix(rank.id() as u32, id);
         CORES[cpu].forget(alarm, tsc);
     }
 }
@@ -83,7 +83,7 @@ fn make_room(cores: CoreSet) -> Result<(), Errno> {
 /// The thread that a timer's signal is for; `None`: the process.
 fn target(rank: &'static Rank, notify: Notify) -> Option<&'static Thread> {
     match notify {
-        Notify::Thread(index) => rank.threads.get(index),
+        Notify::Thread(index) => rank.threads().get(index),
         Notify::Process | Notify::Nobody => None,
     }
 }
@@ -230,13 +230,13 @@ pub fn forgotten(rank: &'static Rank) {
 
 /// The thread has ended: timers that were for it send nothing.
 pub fn thread_ends(thread: &Thread) {
-    let rank = thread.rank;
+    let rank = thread.rank();
     let mut any = false;
     let ids = rank.timers().posix.ids();
     for id in 0..ids {
         preempt::point(LOOK_WORK);
         let mut timers = rank.timers();
-        let changes = timers.posix.thread_ends(id, thread.index);
+        let changes = timers.posix.thread_ends(id, thread.index());
         if let Ok(timer) = timers.posix.get_mut(id)
             && changes
         {
@@ -266,11 +266,11 @@ pub fn alarm(rank: u32, id: u32) {
 
 /// Acts on deadlines on the processor time of the rank and of the thread, which runs here.
 pub fn expire_cpu_time(thread: &Thread) {
-    let rank = thread.rank;
+    let rank = thread.rank();
     let due = || {
         let timers = rank.timers();
         let is_due = |clock| timers.posix.is_due_on(clock, now_ns(rank, clock));
-        is_due(Clock::Process).or_else(|| is_due(Clock::Thread(thread.index)))
+        is_due(Clock::Process).or_else(|| is_due(Clock::Thread(thread.index())))
     };
     // BOUND: AT_ONCE.
     for _ in 0..AT_ONCE {
