@@ -57,7 +57,7 @@ const CIRCLES: &[(&str, usize)] = &[
     ("wire", 2),
     ("qk/core", 33),
     ("qk/hal", 11),
-    ("qk/kernel", 14),
+    ("qk/kernel", 12),
     ("pct", 0),
     ("host/machine", 6),
     ("host/proxy", 53),
