@@ -5,7 +5,7 @@ use abi::Errno;
 use crate::host::ship;
 use crate::sched::{Hooks, Owner};
 use crate::thread::{self, Thread};
-use crate::{preempt, rseq, shootdown, timer};
+use crate::{preempt, rseq, sched, shootdown, timer};
 
 /// What is done at the scheduler's request besides what a task's owner does.
 pub const HOOKS: Hooks = Hooks {
@@ -16,8 +16,7 @@ pub const HOOKS: Hooks = Hooks {
 };
 
 fn make_room(cpu: usize, tenants: usize) -> Result<(), Errno> {
-    const MOVED_WORDS: u32 = 6; // of a tenant, at most
-    let work = MOVED_WORDS * tenants as u32;
+    let work = sched::moving_work(tenants);
     timer::make_room(cpu, tenants)?;
     preempt::point(work);
     ship::make_room(cpu, tenants)?;
