@@ -12,6 +12,8 @@ use crate::host::ship;
 use crate::thread::Thread;
 use crate::{sched, shared};
 
+/// Registers that a program can change freely: all but those of its place, its flags, its stack and segments.
+const PLAIN: usize = 15;
 /// orig_rax of a thread that is in no system call.
 const NO_CALL: u64 = u64::MAX;
 
@@ -57,44 +59,35 @@ pub fn halt(
     }
 }
 
+/// The registers that a program can change freely, in the order of [`GENERAL`]; what follows there is segments, bases and what a
+/// frame has checked.
+fn registers(f: &mut UserFrame) -> [&mut u64; PLAIN] {
+    let f = &mut **f;
+    [
+        &mut f.r15, &mut f.r14, &mut f.r13, &mut f.r12, &mut f.rbp, &mut f.rbx, &mut f.r11,
+        &mut f.r10, &mut f.r9, &mut f.r8, &mut f.rax, &mut f.rcx, &mut f.rdx, &mut f.rsi,
+        &mut f.rdi,
+    ]
+}
+
 /// Copies the registers of the running thread to the rank's record.
 #[inline(never)] // Its image is a quarter of the stack, as that of `load`.
-fn show(thread: &Thread, f: &UserFrame, nr: Option<u64>) {
+fn show(thread: &Thread, f: &mut UserFrame, nr: Option<u64>) {
     let record = thread.rank().host().shown_registers();
+    let (plain, others) = record.general.split_at(PLAIN);
+    // BOUND: the registers.
+    for (to, from) in plain.iter().zip(registers(f)) {
+        to.put(*from);
+    }
     let (fs_base, gs_base) = (hal::task::fs_base(), hal::task::gs_base());
     let call = nr.unwrap_or(NO_CALL);
+    let (rip, rflags) = (f.rip(), f.rflags());
     // The selectors of ds, es, fs and gs are 0 in 64-bit programs.
-    let general: [u64; GENERAL] = [
-        f.r15,
-        f.r14,
-        f.r13,
-        f.r12,
-        f.rbp,
-        f.rbx,
-        f.r11,
-        f.r10,
-        f.r9,
-        f.r8,
-        f.rax,
-        f.rcx,
-        f.rdx,
-        f.rsi,
-        f.rdi,
-        call,
-        f.rip(),
-        f.cs,
-        f.rflags(),
-        f.rsp,
-        f.ss,
-        fs_base,
-        gs_base,
-        0,
-        0,
-        0,
-        0,
+    let last: [u64; GENERAL - PLAIN] = [
+        call, rip, f.cs, rflags, f.rsp, f.ss, fs_base, gs_base, 0, 0, 0, 0,
     ];
     // BOUND: the registers.
-    for (to, from) in record.general.iter().zip(general) {
+    for (to, from) in others.iter().zip(last) {
         to.put(from);
     }
     let mut image = [0; FPU_BYTES];
@@ -108,24 +101,10 @@ fn show(thread: &Thread, f: &UserFrame, nr: Option<u64>) {
 fn load(thread: &Thread, f: &mut UserFrame) {
     let record = thread.rank().host().given_registers();
     let words = record.general.each_ref().map(Word::peek);
-    [
-        f.r15,
-        f.r14,
-        f.r13,
-        f.r12,
-        f.rbp,
-        f.rbx,
-        f.r11,
-        f.r10,
-        f.r9,
-        f.r8,
-        f.rax,
-        f.rcx,
-        f.rdx,
-        f.rsi,
-        f.rdi,
-        ..,
-    ] = words;
+    // BOUND: the registers.
+    for (to, from) in registers(f).into_iter().zip(words) {
+        *to = from;
+    }
     let [.., rip, _, rflags, rsp, _, fs_base, gs_base, _, _, _, _] = words;
     f.set_rip(rip);
     f.set_rflags(rflags);
