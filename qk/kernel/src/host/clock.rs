@@ -82,14 +82,8 @@ pub fn read() -> ClockParams {
 #[inline(never)]
 fn read_again(page: &ClockPage) -> ClockParams {
     let limit = hal::time::tsc() + hal::time::tsc_hz() / WRITES_PER_S;
-    // BOUND: WRITES_PER_S.
-    loop {
-        if let Some(params) = page.read() {
-            return params;
-        }
-        if hal::time::tsc() > limit {
-            return page.read_unfinished();
-        }
+    page.read_until(|| {
         hal::cpu::pause();
-    }
+        hal::time::tsc() > limit
+    })
 }
