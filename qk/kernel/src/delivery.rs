@@ -75,7 +75,7 @@ fn act<const DEBUG: bool>(
         if thread.pending().take_signal() {
             deliver::<DEBUG>(thread, frame, interrupted);
         }
-        if thread.rank().ending().calls_back() && thread.must_end() {
+        if thread.rank().ending().calls_back() && is_over(thread) {
             exit::leave_ending(thread, frame, nr);
         }
         if sched::should_yield(thread.task()) {
@@ -95,6 +95,13 @@ fn act<const DEBUG: bool>(
         }
         core::hint::cold_path(); // Mostly that was all.
     }
+}
+
+/// Whether the thread is called back to end.
+#[cold]
+#[inline(never)] // Out of the way of threads that go on.
+fn is_over(thread: &Thread) -> bool {
+    thread.must_end()
 }
 
 /// Lets others go first: the thread's slice is over, or it is to go on elsewhere.

@@ -24,10 +24,11 @@ const LOOK_WORK: u32 = 40;
 
 /// Whether a waiting call of the thread has to end because there is something to act on.
 pub fn is_wanted(thread: &Thread) -> bool {
+    let rank = thread.rank();
     if thread.is_called_back() {
         return true;
     }
-    if !thread.pending().has_signal() && !thread.rank().claims().are_left() {
+    if !thread.pending().has_signal() && !rank.claims().are_left() {
         return false;
     }
     claim(thread);

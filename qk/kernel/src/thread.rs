@@ -236,6 +236,7 @@ impl Thread {
     }
 
     /// Whether it is to end: its rank's end is decided, or another thread replaces the program.
+    #[inline]
     pub fn must_end(&self) -> bool {
         self.rank.ending().ends(self.index)
     }
