@@ -52,7 +52,7 @@ struct Member {
 static MEMBERS: Once<SleepLock<Members>> = Once::new();
 
 /// Of each core for which rank's window it last dropped what is old, and that rank's removals then.
-static FRESH: [AtomicU64; MAX_CPUS] = [const { AtomicU64::new(0) }; MAX_CPUS];
+static FLUSHED: [AtomicU64; MAX_CPUS] = [const { AtomicU64::new(0) }; MAX_CPUS];
 /// Bits of a rank's removals there.
 const REMOVALS_BITS: u32 = 48;
 
@@ -212,13 +212,13 @@ pub fn flush_all() {
 
 /// Has this core find through its window on `owner` nothing that was taken away before: what munmap leaves to the program when
 /// that goes there by itself, the kernel must not do in its name.
-pub fn freshen(owner: &Rank) {
+pub fn flush_stale(owner: &Rank) {
     let removals = owner.root().removals();
     let now = (owner.id() as u64) << REMOVALS_BITS | removals & ((1 << REMOVALS_BITS) - 1);
-    let fresh = &FRESH[hal::cpu::id()];
-    if fresh.load(Ordering::Relaxed) != now {
+    let flushed = &FLUSHED[hal::cpu::id()];
+    if flushed.load(Ordering::Relaxed) != now {
         hal::aspace::flush_all();
-        fresh.store(now, Ordering::Relaxed);
+        flushed.store(now, Ordering::Relaxed);
     }
 }
 

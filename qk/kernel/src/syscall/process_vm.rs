@@ -1,6 +1,6 @@
 //! process_vm_readv and process_vm_writev between the ranks of a node: one copy, by the caller's core, through the window on
 //! the other rank. No lock of the other rank is taken, and nothing is pinned: whether memory is there, and may be accessed,
-//! the page tables say, as they were when the call began or later ([`windows::freshen`]).
+//! the page tables say, as they were when the call began or later ([`windows::flush_stale`]).
 
 use super::others::not_permitted_on;
 use super::{Call, SysResult};
@@ -50,7 +50,7 @@ fn transfer(call: &Call<'_>, way: Way) -> SysResult {
         return Ok(0);
     }
     let peer = target(call, pid)?;
-    windows::freshen(peer);
+    windows::flush_stale(peer);
     copy(call.rank, &mut local, &mut remote, peer, way)
 }
 
