@@ -66,7 +66,7 @@ pub fn wait() -> Event {
     }
 }
 
-/// The PCT ended: the host is told that no rank can be started any more.
+/// The PCT ended: the host is notified that no rank can be started any more.
 pub fn pct_is_lost() {
     PCT_LOST.store(true, Ordering::Release);
     host::pct_is_lost();

@@ -61,7 +61,7 @@ fn leave(thread: &'static Thread) -> ! {
         shared::let_go_objects(thread);
         life::exited(rank, thread);
     } else {
-        rank.tell_executor();
+        rank.notify_executor();
     }
     sched::exit()
 }

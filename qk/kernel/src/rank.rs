@@ -61,7 +61,7 @@ pub struct Rank {
     id: usize,
     /// Its end of the port to the host.
     host: RankPort,
-    /// Set when the PCT is told of its proxy.
+    /// Set when the PCT is notified of its proxy.
     identity: Once<Identity>,
     /// Reported to the PCT already.
     announced: AtomicBool,
@@ -380,7 +380,7 @@ impl Rank {
         self.host.publish_cores(&cores);
     }
 
-    /// Whether a debugger is told what it does.
+    /// Whether a debugger is notified of what it does.
     pub fn is_debugged(&self) -> bool {
         self.host.debugger() & debugger::ATTACHED != 0
     }

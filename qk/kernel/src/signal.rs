@@ -16,8 +16,8 @@ use crate::thread::Thread;
 use crate::{preempt, timer};
 
 pub use host::{collect, interrupted, publish_taken, publish_takes, rung};
-pub use takers::{claim, hand_over, hand_over_blocked, tell};
-use takers::{current_of, first_taker, have_claimed, tell_one};
+pub use takers::{claim, hand_over, hand_over_blocked, notify};
+use takers::{current_of, first_taker, have_claimed, notify_one};
 
 /// What looking whether one thread takes a signal counts at preemption points.
 const LOOK_WORK: u32 = 40;
@@ -109,9 +109,9 @@ pub fn send_from(
     match to {
         _ if !sent.pending => {}
         None if rank.threads().live() == 1 => sender.pending().note_signal(),
-        None => tell_one(rank, signal),
+        None => notify_one(rank, signal),
         Some(thread) if core::ptr::eq(thread, sender) => sender.pending().note_signal(),
-        Some(thread) => tell(thread),
+        Some(thread) => notify(thread),
     }
     Ok(())
 }
@@ -187,8 +187,8 @@ pub fn announce(rank: &'static Rank, to: Option<&'static Thread>, signal: Signal
     forgotten(rank, sent.cancelled);
     match to {
         _ if !sent.pending => {}
-        None => tell_one(rank, signal),
-        Some(thread) => tell(thread),
+        None => notify_one(rank, signal),
+        Some(thread) => notify(thread),
     }
 }
 

@@ -29,8 +29,8 @@ use crate::{preempt, shootdown};
 
 /// What one peer's entry counts at preemption points, in instructions.
 const ENTRY_WORK: u32 = 30;
-/// What telling the threads of one peer counts.
-const TELL_WORK: u32 = 200;
+/// What notifying the threads of one peer counts.
+const NOTIFY_WORK: u32 = 200;
 
 /// Those that have windows, and those that had some.
 struct Members {
@@ -128,7 +128,7 @@ pub fn close(rank: &'static Rank) {
         let used = peer.root.take_window_use(rank.id() + 1);
         peer.root.set_window(rank.id() + 1, None);
         if used {
-            preempt::point(TELL_WORK);
+            preempt::point(NOTIFY_WORK);
             drop_soon(peer.rank);
         }
         // Last: a peer that sees that it has ended does not reach it after its next system call.

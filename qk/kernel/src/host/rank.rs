@@ -25,7 +25,7 @@ use super::{area, bell};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Stage {
-    /// It has no proxy yet, or the PCT has not been told of it.
+    /// It has no proxy yet, or the PCT has not been notified of it.
     Empty,
     /// The PCT loads its program.
     Loading,

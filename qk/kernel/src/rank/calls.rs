@@ -32,7 +32,7 @@ impl Rank {
     }
 
     /// A thread has ended: wakes the one that waits for the others to end.
-    pub fn tell_executor(&'static self) {
+    pub fn notify_executor(&'static self) {
         let executor = self.ending.executor();
         if let Some(executor) = executor.and_then(|index| self.threads.get(index)) {
             sched::unpark(executor.task());

@@ -17,7 +17,7 @@ use crate::thread::Thread;
 /// Carries out a shared mapping of a file, as far as it exists: the rest of the region is behind its end.
 ///
 /// # Errors
-/// ENODEV: not a regular file. EACCES: none to write to, although it was described as one. ENOMEM: the pool has no room, which yod is told. EIO: the file cannot be read.
+/// ENODEV: not a regular file. EACCES: none to write to, although it was described as one. ENOMEM: the pool has no room, which yod reports. EIO: the file cannot be read.
 pub fn map(
     thread: &'static Thread,
     aspace: &mut Aspace,

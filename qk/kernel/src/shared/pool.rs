@@ -2,7 +2,7 @@
 //!
 //! Frames that an object had are retired when its last mapping is gone and no proxy uses them. Two kinds of others may still
 //! reach them: cores that used a window on a rank that mapped them, and children of ranks, which share what the rank had
-//! when it forked. Neither is told or waited for then. When the pool runs short, the cores drop what they hold, and what no
+//! when it forked. Neither is notified or waited for then. When the pool runs short, the cores drop what they hold, and what no
 //! child maps is free ([`Node::reclaim`]). So a frame never holds another file's bytes while a core or child sees it as it was.
 
 use abi::Errno;

@@ -1,4 +1,4 @@
-//! Signals that come from the host, through the rank's mailbox, and what the proxy is told of signals.
+//! Signals that come from the host, through the rank's mailbox, and what is published of signals to the proxy.
 
 use qk_core::signals::{SigInfo, SigSet, Signal};
 

@@ -1,4 +1,4 @@
-//! Which thread of a rank looks at a signal, and how it is told.
+//! Which thread of a rank looks at a signal, and how it is notified.
 
 use qk_core::signals::{SigSet, Signal};
 
@@ -11,9 +11,9 @@ use crate::{preempt, sched, timer};
 const LOOKS: usize = 8;
 
 /// Has a thread that takes a signal of the process look at it. When there is none, it stays pending for the first that will.
-pub(super) fn tell_one(rank: &'static Rank, signal: Signal) {
+pub(super) fn notify_one(rank: &'static Rank, signal: Signal) {
     if let Some(thread) = first_taker(rank, signal) {
-        tell(thread);
+        notify(thread);
     } else if rank.threads().made() > LOOKS {
         have_claimed(rank);
     }
@@ -41,7 +41,7 @@ pub(super) fn have_claimed(rank: &'static Rank) {
     if let Some(thread) = current_of(rank).or_else(|| rank.threads().first()) {
         // The thread may find just then that it has nothing to look at, and forget: so all look at this as well.
         rank.claims().leave();
-        tell(thread);
+        notify(thread);
     }
 }
 
@@ -57,7 +57,7 @@ pub fn claim(thread: &Thread) {
 fn claim_all(thread: &Thread) {
     collect(thread.rank());
     // The thread may be the only one that takes a signal: it looks at those next, or is interrupted.
-    tell_takers(thread.rank(), SigSet(u64::MAX), |_| true);
+    notify_takers(thread.rank(), SigSet(u64::MAX), |_| true);
     timer::posix::forgotten(thread.rank());
 }
 
@@ -72,7 +72,7 @@ pub fn hand_over(thread: &Thread, set: SigSet) {
 #[cold]
 #[inline(never)] // Out of the way of a thread that is its rank's only one, as the next.
 fn hand_over_to_others(thread: &Thread, set: SigSet) {
-    tell_takers(thread.rank(), set, |other| !core::ptr::eq(other, thread));
+    notify_takers(thread.rank(), set, |other| !core::ptr::eq(other, thread));
 }
 
 /// As [`hand_over`] of all that a thread blocks which has others beside it: some of it may have been announced to them before.
@@ -84,7 +84,7 @@ pub fn hand_over_blocked(thread: &Thread) {
 }
 
 /// Has each pending signal of the process in `set` looked at by a thread that takes it, the first for which `may` holds.
-fn tell_takers(rank: &'static Rank, set: SigSet, may: impl Fn(&Thread) -> bool) {
+fn notify_takers(rank: &'static Rank, set: SigSet, may: impl Fn(&Thread) -> bool) {
     let pending = rank.signals().process.pending.set().and(set);
     for signal in pending.iter() {
         let takes = |other: &&Thread| {
@@ -93,7 +93,7 @@ fn tell_takers(rank: &'static Rank, set: SigSet, may: impl Fn(&Thread) -> bool) 
         };
         // POINT: thread::numbers::each
         if let Some(other) = rank.threads().each().find(takes) {
-            tell(other);
+            notify(other);
         }
     }
 }
@@ -101,7 +101,7 @@ fn tell_takers(rank: &'static Rank, set: SigSet, may: impl Fn(&Thread) -> bool) 
 /// Has a thread look at its signals before it returns to ring 3, and now if it waits or runs elsewhere. The one that runs here
 /// may be about to wait, and have let this interrupt in meanwhile: it does not.
 #[inline]
-pub fn tell(thread: &'static Thread) {
+pub fn notify(thread: &'static Thread) {
     thread.pending().note_signal();
     sched::interrupt(thread.task());
 }

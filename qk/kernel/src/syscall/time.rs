@@ -39,7 +39,7 @@ fn timeval(ns: u64) -> [u64; 2] {
 
 /// The processor time whose clock has a negative number: which time is in bits 0 and 1, whether it is a thread's in bit 2, and the
 /// rest is the complement of the process's or thread's id, 0 for the caller's own (include/linux/posix-timers.h). User and kernel
-/// time are not told apart. Other processes' are not known here.
+/// time are not distinguished. Other processes' are not known here.
 ///
 /// # Errors
 /// EINVAL: no such clock (Linux: pid_for_clock).

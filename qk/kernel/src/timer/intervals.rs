@@ -151,13 +151,13 @@ pub fn set_interval(
         timers.count_cpu_time(rank);
         old
     };
-    tell_others(rank, which);
+    interrupt_others(rank, which);
     arm();
     old
 }
 
 /// A deadline on processor time concerns every core that runs the rank.
-fn tell_others(rank: &'static Rank, which: Which) {
+fn interrupt_others(rank: &'static Rank, which: Which) {
     if which != Which::Real {
         rank.interrupt_others();
     }
