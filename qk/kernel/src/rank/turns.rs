@@ -8,7 +8,7 @@ use crate::sleep_lock::{SleepGuard, SleepLock};
 /// What is done one at a time.
 pub struct Turns {
     /// Held while a child is made: there is one record for it.
-    births: SleepLock<()>,
+    fork_lock: SleepLock<()>,
     /// Held while a program is found that is to replace this one: its proxy keeps one.
     execs: SleepLock<()>,
     /// The old program is gone, and the PCT loads the new one: where it goes on.
@@ -28,15 +28,15 @@ impl Turns {
     /// Nothing is under way.
     pub(super) fn new() -> Turns {
         Turns {
-            births: SleepLock::new(()),
+            fork_lock: SleepLock::new(()),
             execs: SleepLock::new(()),
             reload: Mutex::new(None),
         }
     }
 
     /// Held while a child is made.
-    pub fn lock_forks(&self) -> SleepGuard<'_, ()> {
-        self.births.lock()
+    pub fn lock_fork(&self) -> SleepGuard<'_, ()> {
+        self.fork_lock.lock()
     }
 
     /// Held while a program is found that is to replace this one.

@@ -7,7 +7,7 @@ use abi::map::{MAX_THREADS, USER_TOP};
 use qk_core::signals::SigSet;
 use wire::child::how;
 
-use super::children::{self, Birth};
+use super::children::{self, ForkRequest};
 use super::{Call, SysResult};
 use crate::host::ship;
 use crate::thread::Thread;
@@ -248,7 +248,7 @@ fn start_process(call: &mut Call<'_>, request: &Request) -> SysResult {
     if flags & !flag::OF_PROCESS != 0 || (asked(flag::VM) && !asked(flag::VFORK)) {
         return refuse(call);
     }
-    let birth = Birth {
+    let wanted = ForkRequest {
         how: only(flag::VFORK, how::VFORK) | only(flag::CLEAR_SIGHAND, how::CLEAR_HANDLERS),
         shares_stack: asked(flag::VM),
         exit_signal: request.exit_signal,
@@ -259,7 +259,7 @@ fn start_process(call: &mut Call<'_>, request: &Request) -> SysResult {
         set_tid_at: only(flag::CHILD_SETTID, request.child_tid),
         clear_tid_at: only(flag::CHILD_CLEARTID, request.child_tid),
     };
-    children::start(call, &birth)
+    children::start(call, &wanted)
 }
 
 /// What shares more with the rank than a process here can.
