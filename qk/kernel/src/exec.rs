@@ -69,7 +69,7 @@ fn hand_over(thread: &'static Thread) -> ! {
         allowed: thread.task().allowed(),
     };
     timer::set_sleep(thread, None);
-    rank.main().goes_on_as(thread);
+    rank.main().resume_as(thread);
     rank.host().note_exec();
     rank.turns().begin_reload(reload);
     events::post(Event::Exec(rank.id() as u32));

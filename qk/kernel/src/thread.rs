@@ -294,7 +294,7 @@ impl Thread {
     }
 
     /// Goes on as `thread`, which has replaced the rank's program, and is the first thread from now on if it was another.
-    pub fn goes_on_as(&self, thread: &Thread) {
+    pub fn resume_as(&self, thread: &Thread) {
         if !core::ptr::eq(self, thread) {
             thread.end();
             let from = &mut thread.signals().thread;
