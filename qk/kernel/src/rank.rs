@@ -332,12 +332,12 @@ impl Rank {
     /// Its identity; all zero before the proxy attached.
     #[inline]
     pub fn identity(&self) -> &Identity {
-        const NOBODY: Identity = Identity {
+        const UNKNOWN: Identity = Identity {
             pid: 0,
             ppid: 0,
             info: RankInfo::from_words(&[0; RankInfo::WORDS]),
         };
-        self.identity.get().unwrap_or(&NOBODY)
+        self.identity.get().unwrap_or(&UNKNOWN)
     }
 
     /// Its main thread, which may have ended.

@@ -79,7 +79,7 @@ struct Holder {
 
 impl Holder {
     /// Named by no word of a lock that is held.
-    const NOBODY: Holder = Holder {
+    const NONE: Holder = Holder {
         tid: 0,
         thread: None,
     };
@@ -104,7 +104,7 @@ impl Holder {
     /// Looks for thread `tid`, once in a call: when yet another has the lock by then, the call begins anew, and others may have the
     /// core before.
     fn find_once(&mut self, thread: &Thread, tid: u32) -> Result<(), Errno> {
-        if self.tid != Holder::NOBODY.tid {
+        if self.tid != Holder::NONE.tid {
             return Err(thread.interrupted(RESTART_ALWAYS));
         }
         *self = Holder::find(thread, tid);
@@ -175,7 +175,7 @@ fn wake_op(
 
 fn lock(thread: &'static Thread, (at, private): (u64, bool), until: Until) -> SysResult {
     let (word, key) = (word(at)?, key(thread, at, private));
-    let mut holder = Holder::NOBODY;
+    let mut holder = Holder::NONE;
     loop {
         let state = move |tid| holder.state(tid);
         match futexes().lock_pi(key, &word, Sleeper(thread), state, preempt::point)? {
@@ -204,7 +204,7 @@ fn owns(word: &UserWord, thread: &Thread) -> Result<bool, Errno> {
 
 fn try_lock(thread: &'static Thread, (at, private): (u64, bool)) -> SysResult {
     let (word, key) = (word(at)?, key(thread, at, private));
-    let mut holder = Holder::NOBODY;
+    let mut holder = Holder::NONE;
     loop {
         let state = move |tid| holder.state(tid);
         preempt::point(ENTRY_WORK);

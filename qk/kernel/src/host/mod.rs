@@ -53,7 +53,7 @@ pub fn init(boot: &Boot, free: &mut Free) -> PhysRange {
     pooled
 }
 
-/// Finds the doorbell's device, if there is a host to ring: what nobody named is not looked for.
+/// Finds the doorbell's device, if there is a host to ring: what is not named is not looked for.
 pub fn find_doorbell() {
     if !resident::is_here() {
         hal::doorbell::init();
