@@ -77,6 +77,17 @@ fn pct() -> PathBuf {
 
 /// Starts a node with these modules, which QEMU passes as one, and arguments for the program.
 fn node(modules: &[&[u8]], memory: &str, args: &[String]) -> Result<Console> {
+    boot(modules, memory, |lengths| {
+        format!("margay.modules={lengths} -- {}", args.join(" "))
+    })
+}
+
+/// Starts a node with these modules and a command line, which is given their lengths.
+fn boot(
+    modules: &[&[u8]],
+    memory: &str,
+    command_line: impl FnOnce(&str) -> String,
+) -> Result<Console> {
     let scratch = Scratch::new()?;
     let bundle = scratch.path().join("modules");
     let mut bytes = Vec::new();
@@ -94,9 +105,7 @@ fn node(modules: &[&[u8]], memory: &str, args: &[String]) -> Result<Console> {
     command.push(text(&kernel));
     if !modules.is_empty() {
         command.extend(["-initrd".into(), text(&bundle), "-append".into()]);
-        let arguments = args.join(" ");
-        let lengths = lengths.join(",");
-        command.push(format!("margay.modules={lengths} -- {arguments}"));
+        command.push(command_line(&lengths.join(",")));
     }
     Console::of(&Run::new(command).run()?)
 }
@@ -120,6 +129,18 @@ fn program(row: &Row) -> Result<Console> {
         .collect();
     let file = fs::read(&path).with_context(|| text(&path))?;
     node(&[&fs::read(pct())?, &file], "128", &args)
+}
+
+/// Boot information that is none, as a host may leave it, once ended the kernel with a panic.
+#[test]
+fn boot_information_that_is_none_is_one_line() -> Result<()> {
+    let console = boot(&[&fs::read(pct())?], "128", |_| {
+        "margay.comm=0x4000000".into()
+    })?;
+    console.ended(
+        "margay: the boot information at 0x4000000 is none of this kernel's: Magic",
+        1,
+    )
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod source;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::process::Command;
 
 use margay_tests::tree;
@@ -57,7 +58,7 @@ const CIRCLES: &[(&str, usize)] = &[
     ("wire", 2),
     ("qk/core", 33),
     ("qk/hal", 11),
-    ("qk/kernel", 16),
+    ("qk/kernel", 12),
     ("pct", 0),
     ("host/machine", 6),
     ("host/proxy", 53),
@@ -148,6 +149,29 @@ fn modules_import_each_other_in_few_circles() {
         }
     }
     assert!(tight.is_empty(), "{}", tight.join("\n"));
+}
+
+/// What a rank and a thread must keep right they change by themselves, and none of it by what calls are made.
+#[test]
+fn ranks_and_threads_keep_their_fields_to_themselves() {
+    for (path, name) in [("rank", "Rank"), ("thread", "Thread")] {
+        let text = fs::read_to_string(tree::root().join(format!("qk/kernel/src/{path}.rs")));
+        let text = text.expect("a file");
+        let start = text.find(&format!("pub struct {name} {{\n"));
+        let fields = &text[start.expect("a struct")..];
+        let (fields, _) = fields.split_once("\n}").expect("an end");
+        let public = fields
+            .lines()
+            .skip(1)
+            .find(|line| line.trim().starts_with("pub"));
+        assert_eq!(public, None, "of {name}");
+    }
+    let rooms = ["rank", "thread", "sched"].map(|room| format!("qk/kernel/src/{room}"));
+    for (path, text) in source::files("rs") {
+        let inside = rooms.iter().any(|room| path.starts_with(room));
+        let imports = source::code_only(&text).contains("syscall::");
+        assert!(!inside || !imports, "{path} imports what serves a call");
+    }
 }
 
 /// Lines above a block in which its argument begins.

@@ -31,6 +31,9 @@ pub const ANSWER: u64 = 128;
 /// Bytes of a record's words that one side writes, in a line of their own: counts of rings and logs.
 const LINE: u64 = 64;
 
+/// Of an answer the word that says whether the proxy rings for it (`wire::ship::Slot`).
+const BELL: u64 = ANSWER + 3 * 8;
+
 /// Words that one side writes.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
@@ -132,6 +135,13 @@ impl Area {
             }
         }
         shown
+    }
+
+    /// Where the words lie that say whether the proxy of rank 0 rings for an answer.
+    pub fn bells(&self) -> Vec<u64> {
+        (0..THREADS)
+            .map(|index| self.thread(0, index) + BELL)
+            .collect()
     }
 
     /// The area of a thread.

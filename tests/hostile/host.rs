@@ -64,6 +64,15 @@ pub fn write(area: &Area, plan: Plan, seed: u64, stop: &AtomicBool, written: &At
     }
 }
 
+/// Keeps words at 0 until it is told to stop, whatever is written there.
+pub fn hold(area: &Area, words: &[u64], stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        for &at in words {
+            area.set(at, 0);
+        }
+    }
+}
+
 fn chosen(area: &Area, plan: Plan) -> Vec<Part> {
     let may = |part: &Part| {
         (plan.way == Way::AllWords || part.is_hosts)

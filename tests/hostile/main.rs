@@ -37,6 +37,7 @@ fn main() {
         case("single", Box::new(move || play("single", seed, time))),
         case("multi", Box::new(move || play("multi", seed, time))),
         case("tables", Box::new(tables::are_not_mapped)),
+        case("bell_never_decided", Box::new(round::hold_bells)),
     ];
     libtest_mimic::run(&arguments, trials).exit();
 }

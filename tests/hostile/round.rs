@@ -27,6 +27,8 @@ const LONG_MS: u64 = 500;
 const LEFT_ALONE: Duration = Duration::from_secs(5);
 /// A rank whose signals or calls were lost does not end at a signal, as one whose proxy loses them: yod ends it then.
 const TIME_LIMIT: &str = "5";
+/// Of a node whose words are held: longer than its second rank is waited for.
+const HELD_LIMIT: &str = "300";
 /// The emulator's options are yod's, but for how its CPUs share the host's.
 const EMULATOR: &str = "#!/bin/sh
 for word in \"$@\"; do
@@ -37,12 +39,16 @@ done
 exec /usr/bin/qemu-system-x86_64 \"$@\"
 ";
 
+/// How often the second rank counts while words are held.
+const HELD_COUNTS: usize = 20;
+
 /// What a seed says.
 #[derive(Debug)]
 struct Round {
     ranks: u64,
     one_core: bool,
     options: Vec<String>,
+    time_limit: &'static str,
     plan: Plan,
     late: Duration,
     long: Duration,
@@ -72,6 +78,7 @@ impl Round {
             ranks,
             one_core: random.once_in(2),
             options,
+            time_limit: TIME_LIMIT,
             plan: Plan {
                 way,
                 only: random.once_in(2).then_some(0),
@@ -91,7 +98,7 @@ impl Round {
             .into_owned();
         let job = Run::bare_yod(&["--accel", "tcg", "-n", &ranks, "--oversubscribe"])
             .args(&["-m", "64M", "--quiet", "--kernel-log", &log])
-            .args(&["--timeout", TIME_LIMIT])
+            .args(&["--timeout", self.time_limit])
             .args(&self.options)
             .args(&["--", &busy, &seed.to_string(), "1000000"]);
         if self.one_core { job.on_core(0) } else { job }
@@ -101,8 +108,44 @@ impl Round {
 /// Plays a round; how many words were written.
 pub fn play(threads: &str, seed: u64) -> Result<u64> {
     let scratch = Scratch::new()?;
-    let mut random = Random::new(seed);
-    let round = Round::new(&mut random, scratch.path());
+    let round = Round::new(&mut Random::new(seed), scratch.path());
+    carry_out(&round, &scratch, threads, seed, |started, mark| {
+        attack(&round, mark, started, seed, scratch.path())
+    })
+}
+
+/// An answer that never said whether the proxy rings for it kept the kernel waiting: of two ranks that share a CPU, and a host that says
+/// so of no answer for the first, the second goes on.
+pub fn hold_bells() -> Result<()> {
+    let scratch = Scratch::new()?;
+    let round = Round {
+        ranks: 2,
+        one_core: true,
+        options: Vec::new(),
+        time_limit: HELD_LIMIT,
+        plan: Plan {
+            way: Way::HostWords,
+            only: Some(0),
+            pause: 0,
+            part: None,
+        },
+        late: Duration::ZERO,
+        long: Duration::ZERO,
+    };
+    carry_out(&round, &scratch, "single", 1, |started, mark| {
+        hold_words(mark, started, scratch.path()).map(|()| 0)
+    })
+    .map(|_| ())
+}
+
+/// Plays a round with what `host` does to it.
+fn carry_out(
+    round: &Round,
+    scratch: &Scratch,
+    threads: &str,
+    seed: u64,
+    host: impl FnOnce(&Started<'_>, &str) -> Result<u64>,
+) -> Result<u64> {
     let bin = scratch.path().join("bin");
     let temporary = scratch.path().join("tmp");
     fs::create_dir(&bin)?;
@@ -117,15 +160,14 @@ pub fn play(threads: &str, seed: u64) -> Result<u64> {
         ("TMPDIR", &temporary.to_string_lossy()),
         ("XDG_STATE_HOME", &scratch.path().to_string_lossy()),
     ]);
-    let started = job.start(&scratch)?;
-    let written =
-        attack(&round, &mark, &started, seed, scratch.path()).with_context(|| format!("{round:?}"));
+    let started = job.start(scratch)?;
+    let written = host(&started, &mark).with_context(|| format!("{round:?}"));
     process::signal(started.pid(), Signal::TERM);
     let outcome = started.finish(HANG)?;
     let log = fs::read(scratch.path().join("kernel")).unwrap_or_default();
     let log = String::from_utf8_lossy(&log);
     let judged = the_kernel_survives(&log)
-        .and_then(|()| the_job_ends(&round, &outcome))
+        .and_then(|()| the_job_ends(round, &outcome))
         .and(written);
     let words = judged.with_context(|| {
         let (status, stderr) = (outcome.status, outcome.stderr.text());
@@ -166,14 +208,7 @@ fn attack(
     seed: u64,
     scratch: &Path,
 ) -> Result<u64> {
-    let mut area = None;
-    wait_until(HANG, || {
-        let family = process::of_job(mark, started.pid());
-        let qemu = family.iter().find(|process| process.role == Role::Qemu);
-        area = qemu.and_then(|qemu| Area::of(qemu.pid));
-        area.is_some() || has_ended(started.pid())
-    });
-    let area = area.context("there is no node")?;
+    let area = area_of(mark, started)?;
     thread::sleep(round.late);
     let (stop, written) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
@@ -188,6 +223,31 @@ fn attack(
         other_ranks_go_on(started, scratch)?;
     }
     Ok(written.into_inner())
+}
+
+fn area_of(mark: &str, started: &Started<'_>) -> Result<Area> {
+    let mut area = None;
+    wait_until(HANG, || {
+        let family = process::of_job(mark, started.pid());
+        let qemu = family.iter().find(|process| process.role == Role::Qemu);
+        area = qemu.and_then(|qemu| Area::of(qemu.pid));
+        area.is_some() || has_ended(started.pid())
+    });
+    area.context("there is no node")
+}
+
+/// Holds the words from when the programs run until the second rank has counted on.
+fn hold_words(mark: &str, started: &Started<'_>, scratch: &Path) -> Result<()> {
+    let area = area_of(mark, started)?;
+    let run = || area.runs(0) && area.runs(1);
+    ensure!(wait_until(HANG, run), "the programs do not start");
+    let (words, stop) = (area.bells(), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| host::hold(&area, &words, &stop));
+        let times = (0..HELD_COUNTS).try_for_each(|_| other_ranks_go_on(started, scratch));
+        stop.store(true, Ordering::Relaxed);
+        times
+    })
 }
 
 /// The witness counts, unless the job has ended.

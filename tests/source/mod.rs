@@ -74,7 +74,7 @@ fn places(code: &str, word: &str) -> impl Iterator<Item = usize> {
 }
 
 /// The text with comments and string literals made blank.
-fn code_only(text: &str) -> String {
+pub fn code_only(text: &str) -> String {
     let mut code = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(first) = rest.chars().next() {

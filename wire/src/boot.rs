@@ -3,6 +3,7 @@
 //! The host fills it before the node starts and passes the kernel its physical address on the command line
 //! (`margay.comm=0x100000`). The kernel uses nothing of it until [`Config::read`] has checked it.
 
+use core::ops::RangeInclusive;
 use core::sync::atomic::Ordering;
 
 use zerocopy::{FromBytes, KnownLayout};
@@ -157,6 +158,9 @@ impl Header {
     }
 }
 
+/// Frequencies that a TSC can have, in Hz: another would make waits for hardware too short, or endless.
+const TSC_HZ: RangeInclusive<u64> = 500_000_000..=16_000_000_000;
+
 /// Why boot information was not accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bad {
@@ -238,6 +242,12 @@ impl Config {
         Ok(config)
     }
 
+    /// The TSC's frequency as the host knows it, in Hz; `None`: it says none, or one that cannot be.
+    #[must_use]
+    pub fn known_tsc_hz(&self) -> Option<u64> {
+        Some(self.tsc_hz).filter(|hz| TSC_HZ.contains(hz))
+    }
+
     /// Whether a flag is set.
     #[must_use]
     pub const fn has(&self, flag: u64) -> bool {
@@ -249,6 +259,28 @@ impl Config {
 mod tests {
     use super::*;
     use zerocopy::FromZeros;
+
+    /// A host that said 1 Hz, or 2^60, had the kernel wait for its timers for ever, or not at all.
+    #[test]
+    fn a_frequency_that_cannot_be_is_not_known() {
+        let known = |tsc_hz| {
+            let config = Config {
+                ranks: 1,
+                cpus: 1,
+                flags: 0,
+                tsc_hz,
+                partition_bytes: 0,
+                pool_bytes: 0,
+            };
+            config.known_tsc_hz()
+        };
+        for hz in [500_000_000, 1_000_000_000, 5_200_000_000, 16_000_000_000] {
+            assert_eq!(known(hz), Some(hz));
+        }
+        for hz in [0, 1, 499_999_999, 16_000_000_001, 1 << 60, u64::MAX] {
+            assert_eq!(known(hz), None);
+        }
+    }
 
     #[test]
     fn the_node_only_gets_worse() {

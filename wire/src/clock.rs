@@ -90,9 +90,21 @@ impl ClockPage {
         (self.seq.load() == seq).then_some(params)
     }
 
+    /// A consistent copy, as soon as there is one. A writer that has not ended when `is_over` says so is not waited for: then it is what
+    /// the page holds, which may be of two moments.
+    pub fn read_until(&self, mut is_over: impl FnMut() -> bool) -> ClockParams {
+        loop {
+            if let Some(params) = self.read() {
+                return params;
+            }
+            if is_over() {
+                return self.read_unfinished();
+            }
+        }
+    }
+
     /// What it holds now, which may be of two moments.
-    #[must_use]
-    pub fn read_unfinished(&self) -> ClockParams {
+    fn read_unfinished(&self) -> ClockParams {
         ClockParams {
             tsc_base: self.tsc_base.load(),
             mono_ns: self.mono_ns.load(),
@@ -130,12 +142,32 @@ mod tests {
 
     /// A writer that never ends kept the kernel waiting for ever.
     #[test]
-    fn a_page_that_is_being_written_has_something_to_read() {
+    fn a_writer_that_never_ends_is_not_waited_for() {
         let page = ClockPage::default();
         page.seq.store(3);
         page.shift.store(u64::MAX);
         assert_eq!(page.read(), None);
-        assert_eq!(page.read_unfinished().shift, 63);
+        let mut turns = 0;
+        let read = page.read_until(|| {
+            turns += 1;
+            turns == 3
+        });
+        assert_eq!((read.shift, turns), (63, 3));
+    }
+
+    #[test]
+    fn a_writer_that_ends_is_waited_for() {
+        let page = ClockPage::default();
+        page.seq.store(3);
+        let params = ClockParams {
+            mult: 5,
+            ..ClockParams::default()
+        };
+        let read = page.read_until(|| {
+            page.write(&params);
+            false
+        });
+        assert_eq!(read, params);
     }
 
     #[test]

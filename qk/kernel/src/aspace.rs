@@ -1,7 +1,5 @@
 //! Address spaces on this machine: `qk_core::aspace` over pool memory, CR3 and the rank's region log.
 
-use core::sync::atomic::Ordering;
-
 use abi::control::HostOp;
 use hal::addr::Phys;
 use qk_core::aspace::Machine;
@@ -148,8 +146,8 @@ impl Machine for Owner {
     fn flush(self, start: u64, end: u64) {
         match self.0 {
             Some(rank) => {
-                rank.root.removed();
-                shootdown::flush(&rank.shootdown, start, end);
+                rank.root().removed();
+                shootdown::flush(rank.shootdown(), start, end);
             }
             None => hal::aspace::flush(start, end),
         }
@@ -169,21 +167,22 @@ impl Machine for Owner {
     }
 
     fn log(self, change: &Change) -> bool {
-        self.0.is_none_or(|rank| rank.host.publish_mapping(change))
+        self.0
+            .is_none_or(|rank| rank.host().publish_mapping(change))
     }
 
     fn log_position(self) -> u64 {
-        self.0.map_or(0, |rank| rank.host.mappings())
+        self.0.map_or(0, |rank| rank.host().mappings())
     }
 
     fn log_applied(self) -> u64 {
-        self.0.map_or(u64::MAX, |rank| rank.host.mappings_applied())
+        self.0
+            .map_or(u64::MAX, |rank| rank.host().mappings_applied())
     }
 
     #[inline]
     fn is_written(self) -> bool {
-        self.0
-            .is_some_and(|rank| rank.writers.load(Ordering::SeqCst) > 0)
+        self.0.is_some_and(|rank| rank.memory().is_written())
     }
 
     fn sync(self) {
@@ -192,7 +191,7 @@ impl Machine for Owner {
             // with it the rank.
             let caller = thread::current().unwrap_or(rank.main());
             let _ = ship::host_op(caller, HostOp::Sync, [0; 3]);
-            if rank.host.has_lost_mappings() {
+            if rank.host().has_lost_mappings() {
                 // Its proxy says that it has carried them out and has not: the rank cannot go on with it.
                 rank.end(u64::from(Signal::KILL.number()), false);
             }

@@ -53,7 +53,7 @@ pub fn call(frame: &mut UserFrame) -> Result<u64, Errno> {
 /// own.
 fn loading(id: u64) -> Result<&'static Rank, Errno> {
     let rank = rank::get(id)?;
-    if rank.host.is(Stage::Loading) || rank.reload.lock().is_some() {
+    if rank.host().is(Stage::Loading) || rank.turns().is_reloading() {
         Ok(rank)
     } else {
         Err(Errno::EBUSY)
@@ -62,7 +62,7 @@ fn loading(id: u64) -> Result<&'static Rank, Errno> {
 
 fn attached(id: u64) -> Result<&'static Rank, Errno> {
     let rank = rank::get(id)?;
-    if rank.identity.get().is_some() {
+    if rank.is_attached() {
         Ok(rank)
     } else {
         Err(Errno::ESRCH)
@@ -72,8 +72,8 @@ fn attached(id: u64) -> Result<&'static Rank, Errno> {
 /// The rank and its program, with the limit on the stack as the rank has it now.
 fn info(rank: &Rank) -> RankInfo {
     RankInfo {
-        stack_limit: rank.limits.lock()[rlimit::STACK][0],
-        ..rank.host.described()
+        stack_limit: rank.limit(rlimit::STACK)[0],
+        ..rank.host().described()
     }
 }
 
@@ -112,7 +112,7 @@ fn job_info() -> JobInfo {
 fn wait_event() -> Result<u64, Errno> {
     let event = events::wait();
     if let Event::Attached(id) = event {
-        rank::get(u64::from(id))?.host.loads();
+        rank::get(u64::from(id))?.host().loads();
     }
     Ok(event.encode())
 }
@@ -160,8 +160,8 @@ fn rank_start(
         Ok(aspace.root())
     })?;
     let features = hal::cpu::feature_words();
-    rank.host.publish_program(heap, features);
-    let reload = rank.reload.lock().take();
+    rank.host().publish_program(heap, features);
+    let reload = rank.turns().end_reload();
     if let Some(reload) = reload {
         life::restart(rank, reload, [entry, stack], root);
         return Ok(0);
@@ -172,7 +172,7 @@ fn rank_start(
 fn rank_refuse(rank: &'static Rank, status: u64, from: u64, len_bytes: u64) -> Result<u64, Errno> {
     let line = text::<256>(from, len_bytes)?;
     let mut wait_status = (status & 0xff) << 8;
-    let reload = rank.reload.lock().take();
+    let reload = rank.turns().end_reload();
     if reload.is_some() {
         // The old program is gone, there is none to return an error to (Linux: bprm_execve).
         exec::give_up(rank);
@@ -180,7 +180,7 @@ fn rank_refuse(rank: &'static Rank, status: u64, from: u64, len_bytes: u64) -> R
     }
     shared::text::end(rank);
     rank.leave_home();
-    rank.host.refused(wait_status, &line);
-    events::post(Event::Exited(rank.id as u32));
+    rank.host().refused(wait_status, &line);
+    events::post(Event::Exited(rank.id() as u32));
     Ok(0)
 }

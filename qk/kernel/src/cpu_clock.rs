@@ -10,7 +10,7 @@ pub struct CpuClock {
     /// Since when it runs (TSC); 0: it does not.
     since: AtomicU64,
     /// The thread waits, on a core or not.
-    pub waits: AtomicBool,
+    waits: AtomicBool,
 }
 
 impl CpuClock {
@@ -43,6 +43,22 @@ impl CpuClock {
     pub fn take_over(&self, other: &CpuClock) {
         self.reset();
         self.ran.store(other.ticks(), Ordering::Relaxed);
+    }
+
+    /// The thread waits from now on: leaving its core changes nothing.
+    pub fn begin_wait(&self) {
+        self.waits.store(true, Ordering::Relaxed);
+    }
+
+    /// The thread waits no more.
+    pub fn end_wait(&self) {
+        self.waits.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether the thread waits.
+    #[inline]
+    pub fn is_waiting(&self) -> bool {
+        self.waits.load(Ordering::Relaxed)
     }
 
     /// It counts from now on. Returns the time.

@@ -17,8 +17,8 @@ use crate::thread::Thread;
 
 /// Fills in the crash record of a fault; it is published with the rank's end.
 pub fn report(thread: &Thread, f: &UserFrame, info: &SigInfo) {
-    let crash = thread.rank.host.crash();
-    let trap = thread.signals.lock().trap;
+    let crash = thread.rank().host().crash();
+    let trap = thread.signals().trap;
     crash.signo.put(u64::from(info.signal.number()));
     crash.code.put(i64::from(info.code) as u64);
     crash.addr.put(info.fields[0]);
@@ -55,14 +55,13 @@ pub fn report(thread: &Thread, f: &UserFrame, info: &SigInfo) {
 
 /// Whether a core file of the rank may be written: it has not forbidden it by prctl or RLIMIT_CORE.
 pub fn is_due(rank: &Rank) -> bool {
-    use core::sync::atomic::Ordering::Relaxed;
-    rank.dumpable.load(Relaxed) && rank.limits.lock()[rlimit::CORE][0] != 0
+    rank.attributes().is_dumpable() && rank.limit(rlimit::CORE)[0] != 0
 }
 
 /// Notes which thread took the signal that ends the rank.
 pub fn note_signal(thread: &Thread, info: &SigInfo) {
-    let crash = thread.rank.host.crash();
-    crash.thread.put(thread.index as u64);
+    let crash = thread.rank().host().crash();
+    crash.thread.put(thread.index() as u64);
     // BOUND: the words of a record.
     for (to, from) in crash.info.iter().zip(info.to_words()) {
         to.put(from);
@@ -73,7 +72,7 @@ pub fn note_signal(thread: &Thread, info: &SigInfo) {
 pub fn write(thread: &'static Thread) -> bool {
     let mut at = 0;
     // POINT: regions::list::next
-    while let Ok(Some(region)) = left_out(thread.rank, at) {
+    while let Ok(Some(region)) = left_out(thread.rank(), at) {
         let _ = ship::host_op(thread, HostOp::LeaveOut, [region.start, region.end]);
         at = region.end;
     }

@@ -26,10 +26,10 @@ static LOADED: [AtomicU64; MAX_CPUS] = [const { AtomicU64::new(0) }; MAX_CPUS];
 
 /// Halts the thread if it has to; `true`: it did, and there may be more to do now. `nr` is the call that `frame` returns from.
 pub fn stops(thread: &'static Thread, frame: &mut UserFrame, nr: Option<u64>) -> bool {
-    let rank = thread.rank;
+    let rank = thread.rank();
     let hits = hal::cpu::debug::take_hits();
-    let stepped = nr.is_some() && thread.debugged.steps.load(Ordering::Relaxed);
-    let begins = thread.debugged.begins.swap(false, Ordering::Relaxed);
+    let stepped = nr.is_some() && thread.debugged().steps();
+    let begins = thread.debugged().take_begins();
     if rank.is_debugged() && (stepped || begins || hits != 0) {
         let status = if stepped { hits | STEPPED } else { hits };
         stop(thread, frame, nr, Halt::Debug, status);
@@ -56,26 +56,22 @@ fn pause(
     why: Halt,
     with: u64,
 ) -> u8 {
-    if thread.debugged.steps.swap(false, Ordering::Relaxed) {
+    if thread.debugged().set_steps(false) {
         frame.set_rflags(frame.rflags() & !TRAP_FLAG);
     }
     let go = halt::halt(thread, frame, nr, why, with);
-    thread.debugged.steps.store(go.step, Ordering::Relaxed);
+    thread.debugged().set_steps(go.step);
     go.signo
 }
 
 /// The rank's program has been replaced, and `thread` is about to begin the new one: it halts for its debugger there.
 pub fn program_replaced(thread: &Thread) {
-    thread.debugged.steps.store(false, Ordering::Relaxed);
-    thread.debugged.begins.store(true, Ordering::Relaxed);
+    thread.debugged().begin_program();
 }
 
 /// Sends the thread a signal of its debugger's.
 fn send(thread: &'static Thread, signal: Signal) {
-    thread
-        .debugged
-        .passes
-        .store(signal.number(), Ordering::Relaxed);
+    thread.debugged().pass(signal.number());
     // Only a full queue refuses: then the signal is lost, and the next of that number is not shown.
     let _ = signal::send_thread(thread, SigInfo::new(signal, code::USER));
 }
@@ -83,11 +79,8 @@ fn send(thread: &'static Thread, signal: Signal) {
 /// Whether the thread is to act on a signal: its debugger may take it away, or put another in its place.
 pub fn passes(thread: &'static Thread, frame: &mut UserFrame, signal: Signal) -> bool {
     let signo = signal.number();
-    let passed = thread.debugged.passes.load(Ordering::Relaxed) == signo;
-    if passed {
-        thread.debugged.passes.store(0, Ordering::Relaxed);
-    }
-    if passed || signal == Signal::KILL || !thread.rank.is_debugged() {
+    let passed = thread.debugged().take_passed(signo);
+    if passed || signal == Signal::KILL || !thread.rank().is_debugged() {
         return true;
     }
     let instead = pause(thread, frame, None, Halt::Signal, signo.into());
@@ -107,7 +100,7 @@ pub fn takes(thread: &'static Thread, frame: &mut UserFrame, trap: Trap) -> bool
         BREAKPOINT => Halt::Break,
         _ => return false,
     };
-    let attached = thread.rank.is_debugged();
+    let attached = thread.rank().is_debugged();
     if attached {
         let status = match why {
             Halt::Debug => hal::cpu::debug::take_status(),
@@ -120,14 +113,14 @@ pub fn takes(thread: &'static Thread, frame: &mut UserFrame, trap: Trap) -> bool
 
 /// The last thing before the thread returns to ring 3: watches and steps.
 pub fn returns(thread: &Thread, frame: &mut UserFrame) {
-    let host = &thread.rank.host;
-    let wanted = (thread.rank.id as u64) << 32 | host.watch_version();
+    let host = thread.rank().host();
+    let wanted = (thread.rank().id() as u64) << 32 | host.watch_version();
     let here = &LOADED[hal::cpu::id()];
     if here.load(Ordering::Relaxed) != wanted {
         hal::cpu::debug::set_watches(host.watches());
         here.store(wanted, Ordering::Relaxed);
     }
-    if thread.debugged.steps.load(Ordering::Relaxed) {
+    if thread.debugged().steps() {
         frame.set_rflags(frame.rflags() | TRAP_FLAG);
         frame.return_fully();
     }

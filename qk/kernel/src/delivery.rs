@@ -1,7 +1,5 @@
 //! The way back to ring 3: signals are acted on, threads end or stop, and those that used up their slice let others go first.
 
-use core::sync::atomic::Ordering;
-
 use abi::Errno;
 use abi::control::HostOp;
 use hal::traps::UserFrame;
@@ -48,7 +46,7 @@ pub fn before_return<const DEBUG: bool>(
             // No handler restores the mask, and the call is not to start again under its temporary one: a handler that ran in
             // ring 3 before it started would not end it. What the old mask lets in comes first (Linux: restore_saved_sigmask).
             signal::change_mask(thread, |own| own.restore_mask());
-            if thread.pending_work.load(Ordering::SeqCst) {
+            if thread.pending().has_new_work() {
                 continue;
             }
         }
@@ -70,33 +68,40 @@ fn act<const DEBUG: bool>(
     interrupted: &mut Option<(u64, Errno)>,
 ) {
     loop {
-        thread.pending_work.store(false, Ordering::SeqCst);
+        thread.pending().begin_work();
         ship::look_on();
         shootdown::catch_up();
         signal::claim(thread);
-        if thread.signal_pending.swap(false, Ordering::SeqCst) {
+        if thread.pending().take_signal() {
             deliver::<DEBUG>(thread, frame, interrupted);
         }
-        if thread.rank.calls_back() && thread.must_end() {
+        if thread.rank().ending().calls_back() && is_over(thread) {
             exit::leave_ending(thread, frame, nr);
         }
-        if sched::should_yield(&thread.task) {
+        if sched::should_yield(thread.task()) {
             give_way(thread);
         }
         if DEBUG && stops(thread, frame, nr, interrupted) {
             continue;
         }
-        if thread.rank.is_stopped() {
+        if thread.rank().stops().any() {
             thread.waiting(|| {
-                while thread.rank.is_stopped() && !thread.must_end() {
+                while thread.rank().stops().any() && !thread.must_end() {
                     sched::park();
                 }
             });
-        } else if !thread.pending_work.load(Ordering::SeqCst) {
+        } else if !thread.pending().has_new_work() {
             return;
         }
         core::hint::cold_path(); // Mostly that was all.
     }
+}
+
+/// Whether the thread is called back to end.
+#[cold]
+#[inline(never)] // Out of the way of threads that go on.
+fn is_over(thread: &Thread) -> bool {
+    thread.must_end()
 }
 
 /// Lets others go first: the thread's slice is over, or it is to go on elsewhere.
@@ -105,7 +110,7 @@ fn act<const DEBUG: bool>(
 fn give_way(thread: &'static Thread) {
     rseq::interrupted(thread);
     ship::look_on(); // the core was rung since, perhaps, which what runs next does not see
-    sched::yield_now(&thread.task);
+    sched::yield_now(thread.task());
 }
 
 /// Halts the thread for its debugger, which may let it go on elsewhere: then the call that it was in is over. `true`: it did.
@@ -129,22 +134,22 @@ fn passed(thread: &'static Thread, frame: &mut UserFrame) -> Option<Signal> {
     // BOUND: the thread halts for its debugger in each turn.
     loop {
         let signal = {
-            let process = &thread.rank.signals.lock().process;
-            process.coming(&mut thread.signals.lock().thread)?
+            let process = &thread.rank().signals().process;
+            process.coming(&mut thread.signals().thread)?
         };
         if debug::passes(thread, frame, signal) {
             return Some(signal);
         }
         let taken = {
-            let mut signals = thread.rank.signals.lock();
-            let own = &mut thread.signals.lock().thread;
+            let mut signals = thread.rank().signals();
+            let own = &mut thread.signals().thread;
             let taken = signals.process.take(own, SigSet::of(signal));
-            signals.publish_taken(thread.rank);
+            signals.publish_taken(thread.rank().host());
             taken
         };
         // Another thread may have taken it meanwhile.
         if let Some(mut info) = taken {
-            timer::taken(thread.rank, &mut info);
+            timer::taken(thread.rank(), &mut info);
         }
     }
 }
@@ -163,11 +168,11 @@ fn deliver<const DEBUG: bool>(
             };
             among = SigSet::of(signal);
         }
-        let mut signals = thread.rank.signals.lock();
-        let mut own = thread.signals.lock();
+        let mut signals = thread.rank().signals();
+        let mut own = thread.signals();
         let mut delivery = signals.process.next_of(&mut own.thread, among);
         let more = signals.process.has_more(&own.thread);
-        signals.publish_taken(thread.rank);
+        signals.publish_taken(thread.rank().host());
         drop((own, signals));
 
         let Some(delivery) = &mut delivery else {
@@ -176,7 +181,7 @@ fn deliver<const DEBUG: bool>(
             }
             return;
         };
-        timer::taken(thread.rank, delivery.info_mut());
+        timer::taken(thread.rank(), delivery.info_mut());
         match delivery {
             Delivery::Terminate { info, core } => terminate(thread, frame, info, *core),
             Delivery::Stop(info) => stop(thread, info.signal),
@@ -188,7 +193,7 @@ fn deliver<const DEBUG: bool>(
             } => {
                 trace::signal(thread, info);
                 if let Some((nr, errno)) = interrupted.take() {
-                    thread.take_sleep_end();
+                    thread.program().take_sleep_end();
                     let restart = match errno {
                         RESTART => action.flags & sa::RESTART != 0,
                         errno => errno == RESTART_ALWAYS,
@@ -229,12 +234,12 @@ fn enter(
     let restarted = rseq::abort_if_inside(thread, frame).is_ok();
     let entered = sigframe::push(thread, frame, info, action, restore).is_ok() && restarted;
     if !entered {
-        let mut signals = thread.rank.signals.lock();
-        let mut own = thread.signals.lock();
+        let mut signals = thread.rank().signals();
+        let mut own = thread.signals();
         signals.process.force_segv(&mut own.thread, info.signal);
     }
     // What the handler blocks may be another thread's to take.
-    if thread.rank.threads.live() > 1 {
+    if thread.rank().threads().live() > 1 {
         signal::hand_over_blocked(thread);
     }
     // SYSRET does what a handler needs: it finds nothing of the program in rcx and r11.
@@ -247,16 +252,16 @@ fn enter(
 /// Stops until SIGCONT: the proxy stops itself, as the shell expects of its job, and answers when it goes on. The other
 /// threads stop on their way back to ring 3. Its process group may be orphaned, which only Linux can see: then nothing stops.
 fn stop(thread: &'static Thread, signal: Signal) {
-    let rank: &Rank = thread.rank;
+    let rank: &Rank = thread.rank();
     rank.stop(true);
     let limit_ns = timer::posix::stop_limit_ns(rank);
     let signo = u64::from(signal.number());
     if let Err(errno) = ship::host_op(thread, HostOp::Stop, [limit_ns, signo, 0]) {
-        log::warn!("rank {}: its proxy could not stop: {errno}", rank.id);
+        log::warn!("rank {}: its proxy could not stop: {errno}", rank.id());
     }
     rank.stop(false);
     // What was sent meanwhile comes before the program's next instruction.
-    signal::collect(thread.rank);
+    signal::collect(thread.rank());
 }
 
 /// The rank ends by a signal, if nothing else has ended it, and the thread with it.
@@ -266,9 +271,9 @@ fn terminate(thread: &'static Thread, frame: &UserFrame, info: &SigInfo, core: b
     if core && info.code > 0 && SigSet::SYNCHRONOUS.contains(info.signal) {
         crash::report(thread, frame, info);
     }
-    let dumped = core && crash::is_due(thread.rank);
+    let dumped = core && crash::is_due(thread.rank());
     let status = u64::from(info.signal.number());
-    if thread.rank.end(status, dumped) {
+    if thread.rank().end(status, dumped) {
         trace::signal(thread, info);
         if dumped {
             crash::note_signal(thread, info);

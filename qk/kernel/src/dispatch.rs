@@ -1,13 +1,11 @@
 //! What the scheduler has done for tasks that are threads.
 
-use core::sync::atomic::Ordering;
-
 use abi::Errno;
 
 use crate::host::ship;
 use crate::sched::{Hooks, Owner};
 use crate::thread::{self, Thread};
-use crate::{preempt, rseq, shootdown, timer};
+use crate::{preempt, rseq, sched, shootdown, timer};
 
 /// What is done at the scheduler's request besides what a task's owner does.
 pub const HOOKS: Hooks = Hooks {
@@ -18,8 +16,7 @@ pub const HOOKS: Hooks = Hooks {
 };
 
 fn make_room(cpu: usize, tenants: usize) -> Result<(), Errno> {
-    const MOVED_WORDS: u32 = 6; // of a tenant, at most
-    let work = MOVED_WORDS * tenants as u32;
+    let work = sched::moving_work(tenants);
     timer::make_room(cpu, tenants)?;
     preempt::point(work);
     ship::make_room(cpu, tenants)?;
@@ -39,7 +36,7 @@ fn leave(next: Option<&'static Thread>) {
 impl Owner for Thread {
     fn enters(&'static self, moved: bool, shared: bool) {
         leave(Some(self));
-        shootdown::enter(&self.rank.shootdown);
+        shootdown::enter(self.rank().shootdown());
         self.switched_in();
         if moved {
             rseq::interrupted(self);
@@ -49,16 +46,16 @@ impl Owner for Thread {
 
     fn gone(&self) {
         // The main thread's number is the rank's for as long as it lives.
-        if self.index != 0 {
-            self.rank.threads.release(self.index);
+        if self.index() != 0 {
+            self.rank().threads().release(self.index());
         }
     }
 
     fn note_work(&self) {
-        self.pending_work.store(true, Ordering::SeqCst);
+        self.pending().note_work();
     }
 
     fn has_work(&self) -> bool {
-        self.pending_work.load(Ordering::Relaxed)
+        self.pending().has_work()
     }
 }

@@ -51,7 +51,7 @@ fn look_for_new() {
         preempt::point(LOOK_WORK);
         if rank.attach() {
             preempt::point(ATTACH_WORK);
-            QUEUE.lock().push(Event::Attached(rank.id as u32));
+            QUEUE.lock().push(Event::Attached(rank.id() as u32));
         }
     }
 }
@@ -67,7 +67,7 @@ pub fn wait() -> Event {
     }
 }
 
-/// The PCT ended: the host is told that no rank can be started any more.
+/// The PCT ended: the host is notified that no rank can be started any more.
 pub fn pct_is_lost() {
     PCT_LOST.store(true, Ordering::Release);
     host::pct_is_lost();

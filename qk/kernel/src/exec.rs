@@ -4,8 +4,6 @@
 //! space, hands what stays to the rank's first thread, and ends as a task. The PCT loads the new program as it loads any, and
 //! starts that first thread.
 
-use core::sync::atomic::Ordering;
-
 use abi::Errno;
 use abi::control::{Event, HostOp};
 use qk_core::signals::{SigInfo, Signal, code};
@@ -18,13 +16,13 @@ use crate::{children, events, futex, sched, shared, signal, timer, windows};
 
 /// Waits until the calling thread is its rank's only one. `false`: the rank ends.
 pub fn await_others(thread: &'static Thread) -> bool {
-    let rank = thread.rank;
+    let rank = thread.rank();
     thread.waiting(|| {
-        while rank.threads.live() > 1 && !rank.is_ending() {
+        while rank.threads().live() > 1 && !rank.ending().is_decided() {
             sched::park();
         }
     });
-    !rank.is_ending()
+    !rank.ending().is_decided()
 }
 
 /// Replaces the program of a rank whose only thread calls, by call `nr` with `args`. Returns only when the proxy breaks the
@@ -32,7 +30,7 @@ pub fn await_others(thread: &'static Thread) -> bool {
 pub fn replace(thread: &'static Thread, nr: u64, args: &[u64; 6]) {
     futex::thread_ends(thread);
     let done = forget_program(thread);
-    thread.rank.end_exec();
+    thread.rank().ending().end_exec();
     if done.is_ok() {
         trace::exit(thread, nr, args, 0);
         hand_over(thread);
@@ -45,17 +43,17 @@ pub fn replace(thread: &'static Thread, nr: u64, args: &[u64; 6]) {
 /// # Errors
 /// The proxy's.
 fn forget_program(thread: &'static Thread) -> Result<(), Errno> {
-    let rank = thread.rank;
+    let rank = thread.rank();
     timer::clear_posix(rank);
     let child_action = {
-        let mut signals = rank.signals.lock();
-        let own = &mut thread.signals.lock().thread;
+        let mut signals = rank.signals();
+        let own = &mut thread.signals().thread;
         signals.process.reset_for_exec(own);
         signals.process.action(Signal::CHLD)
     };
-    rank.dumpable.store(true, Ordering::Relaxed);
-    rank.xpmem.program_ends();
-    rank.host.program_ends();
+    rank.attributes().set_dumpable(true);
+    rank.xpmem().program_ends();
+    rank.host().program_ends();
     rank.with_aspace(|aspace| shared::complete(thread, aspace, Aspace::clear))?;
     // With it the proxy lets go of all memory.
     ship::host_op(thread, HostOp::CommitExec, [])?;
@@ -65,16 +63,16 @@ fn forget_program(thread: &'static Thread) -> Result<(), Errno> {
 
 /// Leaves the rank to its first thread, and that to the PCT.
 fn hand_over(thread: &'static Thread) -> ! {
-    let rank = thread.rank;
+    let rank = thread.rank();
     let reload = Reload {
-        core: thread.task.core(),
-        allowed: thread.task.allowed(),
+        core: thread.task().core(),
+        allowed: thread.task().allowed(),
     };
     timer::set_sleep(thread, None);
-    rank.main().goes_on_as(thread);
-    rank.host.note_exec();
-    *rank.reload.lock() = Some(reload);
-    events::post(Event::Exec(rank.id as u32));
+    rank.main().resume_as(thread);
+    rank.host().note_exec();
+    rank.turns().begin_reload(reload);
+    events::post(Event::Exec(rank.id() as u32));
     sched::exit()
 }
 

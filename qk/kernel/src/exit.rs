@@ -3,8 +3,6 @@
 //! A rank's end is decided once ([`Rank::end`](crate::rank::Rank::end)); each of its threads then ends on its way back to
 //! ring 3, and the last one publishes it. So do all threads but one when that replaces the program ([`crate::exec`]).
 
-use core::sync::atomic::Ordering;
-
 use abi::halt::Halt;
 use hal::traps::UserFrame;
 use qk_core::signals::SigSet;
@@ -15,15 +13,15 @@ use crate::{futex, life, sched, shared, signal, timer};
 
 /// Ends the rank of the calling thread, and the thread; `wait_status` as wait(2) says it.
 pub fn end(thread: &'static Thread, wait_status: u64) -> ! {
-    thread.rank.end(wait_status, false);
+    thread.rank().end(wait_status, false);
     leave(thread)
 }
 
 /// Ends the calling thread of a rank that goes on if it has others. What waits for its end is woken.
 pub fn exit_thread(thread: &'static Thread, code: u64) -> ! {
-    let rank = thread.rank;
-    rank.thread_exits((code & 0xff) << 8);
-    if rank.threads.live() > 1 {
+    let rank = thread.rank();
+    rank.ending().note_exit((code & 0xff) << 8);
+    if rank.threads().live() > 1 {
         futex::thread_ends(thread);
     }
     leave(thread)
@@ -34,11 +32,11 @@ pub fn exit_thread(thread: &'static Thread, code: u64) -> ! {
 #[cold]
 #[inline(never)]
 pub fn leave_ending(thread: &'static Thread, frame: &UserFrame, nr: Option<u64>) -> ! {
-    if thread.rank.is_dumped() {
+    if thread.rank().ending().is_dumped() {
         let mut frame = *frame;
         halt(thread, &mut frame, nr, Halt::Ends, 0);
     }
-    if !thread.rank.is_ending() {
+    if !thread.rank().ending().is_decided() {
         futex::thread_ends(thread);
     }
     leave(thread)
@@ -46,24 +44,24 @@ pub fn leave_ending(thread: &'static Thread, frame: &UserFrame, nr: Option<u64>)
 
 /// The calling thread runs no more.
 fn leave(thread: &'static Thread) -> ! {
-    let rank = thread.rank;
+    let rank = thread.rank();
     timer::set_sleep(thread, None);
     // Other ranks may wait for its locks.
-    if rank.maps_objects() && !thread.ends.load(Ordering::SeqCst) {
+    if rank.memory().maps_objects() && !thread.program().has_begun_end() {
         futex::thread_ends(thread);
     }
     thread.end();
     // From here on no signal of the process is announced to it: those that were are for others to take.
-    if !rank.is_ending() {
+    if !rank.ending().is_decided() {
         signal::hand_over(thread, SigSet(u64::MAX));
     }
     timer::posix::thread_ends(thread);
-    thread.signals.lock().thread.end();
-    if rank.threads.died() {
+    thread.signals().thread.end();
+    if rank.threads().died() {
         shared::let_go_objects(thread);
         life::exited(rank, thread);
     } else {
-        rank.tell_executor();
+        rank.notify_executor();
     }
     sched::exit()
 }

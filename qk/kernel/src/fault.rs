@@ -1,7 +1,5 @@
 //! Exceptions and interrupts.
 
-use core::sync::atomic::Ordering;
-
 use abi::map::in_window;
 use hal::traps::{Trap, UserFrame};
 use hal::vectors::{VEC_DOORBELL, VEC_TIMER, VEC_TLB, VEC_WAKE};
@@ -67,7 +65,7 @@ pub fn user_trap<const DEBUG: bool>(frame: &mut UserFrame, trap: Trap) {
             by_window(thread, trap);
         }
         None if trap.vector == vector::PAGE && grown(thread, trap) => {}
-        None => raise(thread, trap, info(thread.rank, frame, trap)),
+        None => raise(thread, trap, info(thread.rank(), frame, trap)),
     }
     delivery::before_return::<DEBUG>(thread, frame, None);
     if stats::counting() {
@@ -77,7 +75,7 @@ pub fn user_trap<const DEBUG: bool>(frame: &mut UserFrame, trap: Trap) {
 
 /// Makes an exception a signal.
 fn raise(thread: &Thread, trap: Trap, info: SigInfo) {
-    thread.signals.lock().trap = trap;
+    thread.signals().trap = trap;
     signal::force(thread, info);
 }
 
@@ -176,9 +174,7 @@ pub fn interrupt<const DEBUG: bool>(vector: u8, from_user: bool, frame: Option<&
         _ => counters.other_interrupts.add(1),
     }
     if let (Some(frame), Some(thread)) = (frame, thread::current())
-        && (DEBUG
-            || thread.pending_work.load(Ordering::Relaxed)
-            || sched::should_yield(&thread.task))
+        && (DEBUG || thread.pending().has_work() || sched::should_yield(thread.task()))
     {
         delivery::before_return::<DEBUG>(thread, frame, None);
     }
@@ -194,7 +190,7 @@ fn doorbell() {
     // Of many ranks that share the core one was meant.
     // BOUND: the ranks of a core, of each signal::AT_ONCE.
     rank::home::ranks(here)
-        .filter(|rank| rank.host.has_signals())
+        .filter(|rank| rank.host().has_signals())
         .for_each(signal::rung);
     ship::rung();
 }

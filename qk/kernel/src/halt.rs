@@ -12,6 +12,8 @@ use crate::host::ship;
 use crate::thread::Thread;
 use crate::{sched, shared};
 
+/// Registers that a program can change freely: all but those of its place, its flags, its stack and segments.
+const PLAIN: usize = 15;
 /// orig_rax of a thread that is in no system call.
 const NO_CALL: u64 = u64::MAX;
 
@@ -48,7 +50,7 @@ pub fn halt(
         why = Halt::Done;
         // Orders may come without end, and no order may have to be waited for.
         if sched::is_wanted() {
-            sched::yield_now(&thread.task);
+            sched::yield_now(thread.task());
         }
     }
     Go {
@@ -57,48 +59,39 @@ pub fn halt(
     }
 }
 
+/// The registers that a program can change freely, in the order of [`GENERAL`]; what follows there is segments, bases and what a
+/// frame has checked.
+fn registers(f: &mut UserFrame) -> [&mut u64; PLAIN] {
+    let f = &mut **f;
+    [
+        &mut f.r15, &mut f.r14, &mut f.r13, &mut f.r12, &mut f.rbp, &mut f.rbx, &mut f.r11,
+        &mut f.r10, &mut f.r9, &mut f.r8, &mut f.rax, &mut f.rcx, &mut f.rdx, &mut f.rsi,
+        &mut f.rdi,
+    ]
+}
+
 /// Copies the registers of the running thread to the rank's record.
 #[inline(never)] // Its image is a quarter of the stack, as that of `load`.
-fn show(thread: &Thread, f: &UserFrame, nr: Option<u64>) {
-    let record = thread.rank.host.shown_registers();
+fn show(thread: &Thread, f: &mut UserFrame, nr: Option<u64>) {
+    let record = thread.rank().host().shown_registers();
+    let (plain, others) = record.general.split_at(PLAIN);
+    // BOUND: the registers.
+    for (to, from) in plain.iter().zip(registers(f)) {
+        to.put(*from);
+    }
     let (fs_base, gs_base) = (hal::task::fs_base(), hal::task::gs_base());
     let call = nr.unwrap_or(NO_CALL);
+    let (rip, rflags) = (f.rip(), f.rflags());
     // The selectors of ds, es, fs and gs are 0 in 64-bit programs.
-    let general: [u64; GENERAL] = [
-        f.r15,
-        f.r14,
-        f.r13,
-        f.r12,
-        f.rbp,
-        f.rbx,
-        f.r11,
-        f.r10,
-        f.r9,
-        f.r8,
-        f.rax,
-        f.rcx,
-        f.rdx,
-        f.rsi,
-        f.rdi,
-        call,
-        f.rip(),
-        f.cs,
-        f.rflags(),
-        f.rsp,
-        f.ss,
-        fs_base,
-        gs_base,
-        0,
-        0,
-        0,
-        0,
+    let last: [u64; GENERAL - PLAIN] = [
+        call, rip, f.cs, rflags, f.rsp, f.ss, fs_base, gs_base, 0, 0, 0, 0,
     ];
     // BOUND: the registers.
-    for (to, from) in record.general.iter().zip(general) {
+    for (to, from) in others.iter().zip(last) {
         to.put(from);
     }
     let mut image = [0; FPU_BYTES];
-    let (len_bytes, states) = thread.task.context().read_fpu(&mut image);
+    let (len_bytes, states) = thread.task().context().read_fpu(&mut image);
     record.states.put(states);
     record.put_fpu(&image[..len_bytes]);
 }
@@ -106,26 +99,12 @@ fn show(thread: &Thread, f: &UserFrame, nr: Option<u64>) {
 /// Takes the registers of the running thread from the proxy's record; segments stay, and bases that cannot be.
 #[inline(never)]
 fn load(thread: &Thread, f: &mut UserFrame) {
-    let record = thread.rank.host.given_registers();
+    let record = thread.rank().host().given_registers();
     let words = record.general.each_ref().map(Word::peek);
-    [
-        f.r15,
-        f.r14,
-        f.r13,
-        f.r12,
-        f.rbp,
-        f.rbx,
-        f.r11,
-        f.r10,
-        f.r9,
-        f.r8,
-        f.rax,
-        f.rcx,
-        f.rdx,
-        f.rsi,
-        f.rdi,
-        ..,
-    ] = words;
+    // BOUND: the registers.
+    for (to, from) in registers(f).into_iter().zip(words) {
+        *to = from;
+    }
     let [.., rip, _, rflags, rsp, _, fs_base, gs_base, _, _, _, _] = words;
     f.set_rip(rip);
     f.set_rflags(rflags);
@@ -138,14 +117,14 @@ fn load(thread: &Thread, f: &mut UserFrame) {
     f.return_fully();
     let mut image = [0; FPU_BYTES];
     let len_bytes = record.get_fpu(&mut image);
-    thread.task.context().write_fpu(&image[..len_bytes]);
+    thread.task().context().write_fpu(&image[..len_bytes]);
 }
 
 /// Writes a page of the rank's memory once more.
 fn rewrite(thread: &Thread, number: u64) {
     let at = number.saturating_mul(PAGE);
     let is_own = thread
-        .rank
+        .rank()
         .with_aspace(|aspace| Ok(aspace.partition().holds(Phys(at), PAGE)));
     if is_own == Ok(true) {
         hal::mem::rewrite(Phys(at), PAGE);

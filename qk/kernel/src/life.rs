@@ -1,7 +1,5 @@
 //! The begin and the end of a rank's program.
 
-use core::sync::atomic::Ordering;
-
 use abi::Errno;
 use abi::control::Event;
 use hal::addr::Phys;
@@ -26,13 +24,13 @@ pub fn start(
 ) -> Result<(), Errno> {
     let first = cores.first().ok_or(Errno::EINVAL)?;
     sched::make_room(cores, 1)?;
-    rank.main().task.make_context()?;
+    rank.main().task().make_context()?;
     rank.place(cores, first);
     timer::prepare_cpu_limit(rank);
     windows::open(rank, root);
     // The host's signals and its debugger's stop come before the program's first instruction.
-    rank.host.runs();
-    rank.threads.born();
+    rank.host().runs();
+    rank.threads().born();
     begin(rank.main(), entry_and_stack, root, first, cores);
     Ok(())
 }
@@ -41,7 +39,7 @@ pub fn start(
 pub fn restart(rank: &'static Rank, reload: Reload, entry_and_stack: [u64; 2], root: Phys) {
     let main = rank.main();
     // That thread, or the first, may still be on its way off its core.
-    while !main.task.is_vacant() {
+    while !main.task().is_vacant() {
         hal::cpu::pause();
         preempt::take_interrupts();
     }
@@ -57,24 +55,23 @@ fn begin(
     core: usize,
     allowed: CoreSet,
 ) {
-    main.signal_pending.store(true, Ordering::SeqCst);
-    main.pending_work.store(true, Ordering::SeqCst);
-    let context = main.task.context();
+    main.pending().note_signal();
+    let context = main.task().context();
     context.begin(entry, stack, root, sched::ARRIVED);
-    sched::start(&main.task, Some(main), core, allowed);
+    sched::start(main.task(), Some(main), core, allowed);
 }
 
 /// The last thread of a rank, `last`, has ended: publishes how; its proxy does the same on the host.
 pub fn exited(rank: &'static Rank, last: &'static Thread) {
     timer::clear(rank);
-    rank.xpmem.program_ends();
+    rank.xpmem().program_ends();
     windows::close(rank);
-    let mut status = rank.status();
-    if rank.is_dumped() && crash::write(last) {
+    let mut status = rank.ending().status();
+    if rank.ending().is_dumped() && crash::write(last) {
         status |= CORE_WRITTEN;
     }
     shared::text::end(rank);
     rank.leave_home();
-    rank.host.exited(status, hal::task::mxcsr());
-    events::post(Event::Exited(rank.id as u32));
+    rank.host().exited(status, hal::task::mxcsr());
+    events::post(Event::Exited(rank.id() as u32));
 }

@@ -90,7 +90,7 @@ fn main(boot: Boot) -> ! {
     let kernel_bytes = ram_bytes - shared_bytes - free.free_bytes();
     shared::init(shared_pool);
 
-    hal::time::init(host::tsc_hz());
+    hal::time::init(host::config().known_tsc_hz());
     clock::init(hal::time::tsc_hz());
     host::find_doorbell();
     timer::init(cpus);

@@ -2,7 +2,7 @@
 //!
 //! The PCT is an ordinary ring 3 program from the initrd, but for two things: it alone may use the control calls, and it
 //! has a small partition of the node's memory instead of a rank's. When it faults, no further rank can be started; those
-//! that run go on, and the host is told.
+//! that run go on, and the host is notified.
 
 use abi::image::{HEAD_BYTES, Image};
 use abi::map::{PAGE, STACK_TOP};

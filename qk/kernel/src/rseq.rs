@@ -1,8 +1,6 @@
 //! Restartable sequences (rseq(2), include/uapi/linux/rseq.h): the CPU number in the program's own memory, and the promise
 //! that a critical section interrupted by a signal starts again.
 
-use core::sync::atomic::Ordering;
-
 use abi::Errno;
 use abi::map::USER_TOP;
 use hal::traps::UserFrame;
@@ -25,10 +23,8 @@ const NO_CPU: u64 = 0xffff_ffff_0000_0000;
 /// # Errors
 /// As Linux (kernel/rseq.c): EINVAL, EBUSY when registered already, EPERM for a wrong signature, EFAULT.
 pub fn register(thread: &Thread, [at, len_bytes, flags, signature]: [u64; 4]) -> SysResult {
-    let [registered, known] = [
-        thread.rseq[0].load(Ordering::Relaxed),
-        thread.rseq[1].load(Ordering::Relaxed),
-    ];
+    let rseq = thread.program().rseq();
+    let (registered, known) = (rseq.at(), rseq.signature());
     let signature = u64::from(signature as u32);
     if flags & !UNREGISTER != 0 || (flags == UNREGISTER && (registered != at || registered == 0)) {
         return Err(Errno::EINVAL);
@@ -38,7 +34,7 @@ pub fn register(thread: &Thread, [at, len_bytes, flags, signature]: [u64; 4]) ->
             return Err(Errno::EPERM);
         }
         put_words(at, &[NO_CPU])?;
-        thread.rseq[0].store(0, Ordering::Relaxed);
+        rseq.unregister();
         return Ok(0);
     }
     if registered != 0 {
@@ -56,16 +52,15 @@ pub fn register(thread: &Thread, [at, len_bytes, flags, signature]: [u64; 4]) ->
         return Err(Errno::EINVAL);
     }
     put_core(at)?;
-    thread.rseq[0].store(at, Ordering::Relaxed);
-    thread.rseq[1].store(signature, Ordering::Relaxed);
+    rseq.register(at, signature);
     Ok(0)
 }
 
 /// The thread was preempted, or runs on another core: before it goes on its sequence is updated. For the code that switches.
 pub fn interrupted(thread: &Thread) {
-    if thread.rseq[0].load(Ordering::Relaxed) != 0 {
-        thread.rseq_due.store(true, Ordering::Relaxed);
-        thread.pending_work.store(true, Ordering::Relaxed);
+    if thread.program().rseq().at() != 0 {
+        thread.program().rseq().note_due();
+        thread.pending().note_own_work();
     }
 }
 
@@ -76,10 +71,10 @@ pub fn interrupted(thread: &Thread) {
 /// rseq_handle_notify_resume).
 #[inline]
 pub fn resume(thread: &Thread, frame: &mut UserFrame) -> Result<(), Errno> {
-    if !thread.rseq_due.swap(false, Ordering::Relaxed) {
+    if !thread.program().rseq().take_due() {
         return Ok(());
     }
-    let at = thread.rseq[0].load(Ordering::Relaxed);
+    let at = thread.program().rseq().at();
     if at == 0 {
         return Ok(());
     }
@@ -98,7 +93,7 @@ fn put_core(at: u64) -> Result<(), Errno> {
 /// # Errors
 /// What Linux answers with SIGSEGV (kernel/rseq.c, rseq_ip_fixup): EFAULT, EINVAL for a section that cannot be one.
 pub fn abort_if_inside(thread: &Thread, frame: &mut UserFrame) -> Result<(), Errno> {
-    let at = thread.rseq[0].load(Ordering::Relaxed);
+    let at = thread.program().rseq().at();
     if at == 0 {
         return Ok(());
     }
@@ -107,7 +102,7 @@ pub fn abort_if_inside(thread: &Thread, frame: &mut UserFrame) -> Result<(), Err
         return Ok(());
     }
     let section = Section::read(pointer)?;
-    section.check(thread.rseq[1].load(Ordering::Relaxed) as u32)?;
+    section.check(thread.program().rseq().signature() as u32)?;
     let inside = frame.rip().wrapping_sub(section.start) < section.len_bytes;
     // No flag is defined any more, in the section or in struct rseq, but those that once kept a section from starting again.
     if inside && (section.flags != 0 || get_u32(at + FLAGS)? != 0) {

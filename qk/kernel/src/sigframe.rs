@@ -52,7 +52,7 @@ pub fn push(
     action: &Action,
     restore: SigSet,
 ) -> Result<(), Errno> {
-    let mut guard = this.signals.lock();
+    let mut guard = this.signals();
     let Own { thread, trap } = &mut *guard;
     let onstack = action.flags & sa::ONSTACK != 0;
     let top = thread.altstack.frame_top(frame.rsp, onstack);

@@ -3,92 +3,32 @@
 //!
 //! The rules are `qk_core::signals`'; the order of locks is in docs/concurrency.md.
 
+pub mod claims;
 mod host;
+pub mod state;
 mod takers;
 
-use core::sync::atomic::Ordering;
-
 use abi::Errno;
-use qk_core::signals::{
-    self, Action, Process, SIG_IGN, Sent, SigInfo, SigSet, Signal, Target, code,
-};
+use qk_core::signals::{self, Process, Sent, SigInfo, SigSet, Signal, Target, code};
 
 use crate::rank::Rank;
 use crate::thread::Thread;
 use crate::{preempt, timer};
 
 pub use host::{collect, interrupted, publish_taken, publish_takes, rung};
-pub use takers::{claim, hand_over, hand_over_blocked, tell};
-use takers::{current_of, first_taker, have_claimed, note, tell_one};
+pub use takers::{claim, hand_over, hand_over_blocked, notify};
+use takers::{current_of, first_taker, have_claimed, notify_one};
 
-/// Particulars of pending signals kept for a process besides those of the host.
-const QUEUE: usize = 256;
-/// Places for real-time signals of the host.
-const HOST_QUEUE: usize = wire::signal::QUEUED as usize;
 /// What looking whether one thread takes a signal counts at preemption points.
 const LOOK_WORK: u32 = 40;
 
-/// Signal state of a rank as a whole.
-pub struct Signals {
-    /// Dispositions, and what was sent to the process.
-    pub process: Process,
-    /// Real-time signals of the host so far, and how many of them are no longer pending, at least.
-    from_host: u64,
-    taken: u64,
-}
-
-impl Signals {
-    /// Defaults, nothing pending.
-    pub fn new() -> Signals {
-        Signals {
-            process: Process::new(QUEUE + HOST_QUEUE),
-            from_host: 0,
-            taken: 0,
-        }
-    }
-
-    /// What survived the exec of the program: ignored signals, and how many signals may be queued.
-    pub fn inherit(&mut self, ignored: u64, queue_limit: u64) {
-        self.process.limit_queue(queue_limit);
-        let ignore = Action {
-            handler: SIG_IGN,
-            ..Action::DEFAULT
-        };
-        // BOUND: the signals.
-        for signal in SigSet(ignored).iter() {
-            // KILL and STOP cannot be ignored, whatever the host says.
-            let _ = self.process.set_action(signal, ignore);
-        }
-    }
-
-    /// Whether the program may queue one more signal for itself: the host's keep their places.
-    ///
-    /// # Errors
-    /// EAGAIN: it may not.
-    fn check_room(&self) -> Result<(), Errno> {
-        let places = HOST_QUEUE.saturating_sub((self.from_host - self.taken) as usize);
-        let has_room = self.process.pending.queued() + places < QUEUE + HOST_QUEUE;
-        has_room.then_some(()).ok_or(Errno::EAGAIN)
-    }
-
-    /// See [`publish_taken`].
-    #[inline]
-    pub fn publish_taken(&mut self, rank: &Rank) {
-        if self.taken != self.from_host {
-            let pending = self.process.pending.queued() as u64;
-            self.taken = self.taken.max(self.from_host.saturating_sub(pending));
-            rank.host.publish_taken(self.taken);
-        }
-    }
-}
-
 /// Whether a waiting call of the thread has to end because there is something to act on.
 pub fn is_wanted(thread: &Thread) -> bool {
+    let rank = thread.rank();
     if thread.is_called_back() {
         return true;
     }
-    let unclaimed = &thread.rank.unclaimed;
-    if !thread.signal_pending.load(Ordering::SeqCst) && !unclaimed.load(Ordering::SeqCst) {
+    if !thread.pending().has_signal() && !rank.claims().are_left() {
         return false;
     }
     claim(thread);
@@ -102,19 +42,19 @@ pub fn is_ended(thread: &Thread) -> bool {
         return true;
     }
     claim(thread);
-    if !thread.signal_pending.load(Ordering::SeqCst) {
+    if !thread.pending().has_signal() {
         return false;
     }
-    let process = &thread.rank.signals.lock().process;
-    process.has_fatal(&thread.signals.lock().thread)
+    let process = &thread.rank().signals().process;
+    process.has_fatal(&thread.signals().thread)
 }
 
 /// Whether there is something that the thread does not block; if not, its pending flag is cleared.
 fn recalculate(thread: &Thread) -> bool {
-    let signals = thread.rank.signals.lock();
-    let own = thread.signals.lock();
+    let signals = thread.rank().signals();
+    let own = thread.signals();
     let wanted = signals.process.has_deliverable(&own.thread);
-    thread.signal_pending.store(wanted, Ordering::SeqCst);
+    thread.pending().settle_signal(wanted);
     wanted
 }
 
@@ -126,14 +66,14 @@ pub fn change_mask<R>(
     change: impl FnOnce(&mut signals::Thread) -> R,
 ) -> (SigSet, R) {
     let (before, after, changed) = {
-        let process = &thread.rank.signals.lock().process;
-        let own = &mut thread.signals.lock().thread;
+        let process = &thread.rank().signals().process;
+        let own = &mut thread.signals().thread;
         let before = own.blocked();
         let changed = change(own);
         let wanted = process.has_deliverable(own);
-        thread.signal_pending.store(wanted, Ordering::SeqCst);
+        thread.pending().settle_signal(wanted);
         if wanted {
-            thread.pending_work.store(true, Ordering::Relaxed);
+            thread.pending().note_own_work();
         }
         (before, own.blocked(), changed)
     };
@@ -157,21 +97,21 @@ pub fn send_from(
     to: Option<&'static Thread>,
     info: SigInfo,
 ) -> Result<(), Errno> {
-    let (rank, signal) = (sender.rank, info.signal);
+    let (rank, signal) = (sender.rank(), info.signal);
     if signal.is_real_time() && info.code != code::USER {
         forget_if_full(rank);
         if to.is_none() {
-            rank.signals.lock().check_room()?;
+            rank.signals().check_room()?;
         }
     }
     let sent = add(rank, to, info)?;
     forgotten(rank, sent.cancelled);
     match to {
         _ if !sent.pending => {}
-        None if rank.threads.live() == 1 => note(sender),
-        None => tell_one(rank, signal),
-        Some(thread) if core::ptr::eq(thread, sender) => note(sender),
-        Some(thread) => tell(thread),
+        None if rank.threads().live() == 1 => sender.pending().note_signal(),
+        None => notify_one(rank, signal),
+        Some(thread) if core::ptr::eq(thread, sender) => sender.pending().note_signal(),
+        Some(thread) => notify(thread),
     }
     Ok(())
 }
@@ -189,15 +129,15 @@ fn queue(rank: &'static Rank, info: SigInfo) -> Result<(), Errno> {
 /// EAGAIN when a real-time signal finds its queue full.
 #[inline(always)]
 pub fn add(rank: &Rank, to: Option<&Thread>, info: SigInfo) -> Result<Sent, Errno> {
-    let mut signals = rank.signals.lock();
+    let mut signals = rank.signals();
     let process = &mut signals.process;
-    let blocks = |thread: &Thread| thread.signals.lock().thread.blocked().contains(info.signal);
+    let blocks = |thread: &Thread| thread.signals().thread.blocked().contains(info.signal);
     let sent = match to {
         None => {
             let main_blocks = process.ignores(info.signal) && blocks(rank.main());
             process.send(Target::Process { main_blocks }, info)?
         }
-        Some(thread) => process.send(Target::Thread(&mut thread.signals.lock().thread), info)?,
+        Some(thread) => process.send(Target::Thread(&mut thread.signals().thread), info)?,
     };
     if process.is_fatal(info.signal) {
         decide(rank, process, to, info.signal);
@@ -211,12 +151,12 @@ pub fn add(rank: &Rank, to: Option<&Thread>, info: SigInfo) -> Result<Sent, Errn
 #[inline(never)]
 fn decide(rank: &Rank, process: &mut Process, to: Option<&Thread>, signal: Signal) {
     let taker = to.or_else(|| first_taker(rank, signal));
-    let blocks = |taker: &Thread| taker.signals.lock().thread.blocked().contains(signal);
+    let blocks = |taker: &Thread| taker.signals().thread.blocked().contains(signal);
     if taker.is_some_and(|taker| !blocks(taker)) && !rank.is_debugged() {
-        let mut own = to.map(|thread| thread.signals.lock());
+        let mut own = to.map(|thread| thread.signals());
         process.decide(own.as_mut().map(|own| &mut own.thread), signal);
         if let Some(here) = current_of(rank) {
-            note(here);
+            here.pending().note_signal();
         }
     }
 }
@@ -226,8 +166,8 @@ fn decide(rank: &Rank, process: &mut Process, to: Option<&Thread>, signal: Signa
 /// # Errors
 /// EAGAIN: RLIMIT_SIGPENDING is reached, or there is no memory.
 pub fn reserve_timer(rank: &Rank, to: Option<&Thread>) -> Result<(), Errno> {
-    let mut signals = rank.signals.lock();
-    let mut own = to.map(|thread| thread.signals.lock());
+    let mut signals = rank.signals();
+    let mut own = to.map(|thread| thread.signals());
     signals
         .process
         .reserve_timer(own.as_mut().map(|own| &mut own.thread))
@@ -236,8 +176,8 @@ pub fn reserve_timer(rank: &Rank, to: Option<&Thread>) -> Result<(), Errno> {
 /// Gives back the place of a timer that is gone; its signal, if it waits, takes the place with it.
 pub fn release_timer(rank: &Rank, to: Option<&Thread>, id: u32) {
     match to {
-        None => rank.signals.lock().process.pending.release(id),
-        Some(thread) => thread.signals.lock().thread.pending.release(id),
+        None => rank.signals().process.pending.release(id),
+        Some(thread) => thread.signals().thread.pending.release(id),
     }
 }
 
@@ -247,8 +187,8 @@ pub fn announce(rank: &'static Rank, to: Option<&'static Thread>, signal: Signal
     forgotten(rank, sent.cancelled);
     match to {
         _ if !sent.pending => {}
-        None => tell_one(rank, signal),
-        Some(thread) => tell(thread),
+        None => notify_one(rank, signal),
+        Some(thread) => notify(thread),
     }
 }
 
@@ -256,17 +196,17 @@ pub fn announce(rank: &'static Rank, to: Option<&'static Thread>, signal: Signal
 /// at: there may be a thousand.
 #[inline]
 pub fn forget_if_full(rank: &Rank) {
-    if rank.signals.lock().process.is_full() {
+    if rank.signals().process.is_full() {
         forget_everywhere(rank);
     }
 }
 
 #[cold]
 fn forget_everywhere(rank: &Rank) {
-    for thread in rank.threads.each() {
+    for thread in rank.threads().each() {
         preempt::point(LOOK_WORK);
-        let signals = rank.signals.lock();
-        signals.process.forget_in(&mut thread.signals.lock().thread);
+        let signals = rank.signals();
+        signals.process.forget_in(&mut thread.signals().thread);
     }
 }
 
@@ -281,7 +221,7 @@ pub fn forgotten(rank: &'static Rank, set: SigSet) {
 /// The rank does not stay stopped by a signal that it took before: its proxy is about to stop it, perhaps.
 #[cold]
 pub fn note_continued(rank: &Rank) {
-    rank.signals.lock().process.note_continued();
+    rank.signals().process.note_continued();
 }
 
 #[cold]
@@ -290,7 +230,7 @@ fn forgotten_some(rank: &'static Rank, set: SigSet) {
         note_continued(rank); // SIGCONT was sent, by any sender
     }
     if timer::posix::has_any(rank) {
-        rank.forgotten.fetch_or(set.0, Ordering::SeqCst);
+        rank.claims().note_forgotten(set);
         have_claimed(rank);
     }
 }
@@ -300,16 +240,15 @@ fn forgotten_some(rank: &'static Rank, set: SigSet) {
 /// # Errors
 /// EAGAIN when a real-time signal finds its queue full.
 pub fn send_thread(thread: &'static Thread, info: SigInfo) -> Result<(), Errno> {
-    let sent = add(thread.rank, Some(thread), info)?;
-    announce(thread.rank, Some(thread), info.signal, sent);
+    let sent = add(thread.rank(), Some(thread), info)?;
+    announce(thread.rank(), Some(thread), info.signal, sent);
     Ok(())
 }
 
 /// The thread did something that it cannot go on from.
 pub fn force(thread: &Thread, info: SigInfo) {
-    let mut signals = thread.rank.signals.lock();
-    let mut own = thread.signals.lock();
+    let mut signals = thread.rank().signals();
+    let mut own = thread.signals();
     signals.process.force(&mut own.thread, info);
-    thread.signal_pending.store(true, Ordering::Relaxed);
-    thread.pending_work.store(true, Ordering::Relaxed);
+    thread.pending().note_own_signal();
 }

@@ -6,17 +6,21 @@
 
 mod debugged;
 mod numbers;
+mod pending;
 pub mod policy;
+mod program;
 
-use debugged::Debugged;
+pub use debugged::Debugged;
 pub use numbers::{Threads, heap_bytes, set_room};
+pub use pending::Pending;
 use policy::Policy;
+pub use program::OfProgram;
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use abi::Errno;
 use hal::cpu::PerCpu;
-use hal::sync::{Mutex, class};
+use hal::sync::{Mutex, MutexGuard, class};
 use hal::traps::Trap;
 use qk_core::futex::Place;
 use qk_core::signals::{self, SigSet, Signal};
@@ -36,44 +40,31 @@ const RECORD_BYTES: usize = 26 << 10;
 /// A thread.
 pub struct Thread {
     /// Its rank.
-    pub rank: &'static Rank,
+    rank: &'static Rank,
     /// Its number there.
-    pub index: usize,
+    index: usize,
     /// Its end of the port to the host.
-    pub host: ThreadPort,
+    host: ThreadPort,
     /// The scheduler's part of it.
-    pub task: Task,
+    task: Task,
     /// Its mask, alternate stack and own pending signals. Locked after the rank's.
-    pub signals: Mutex<Own, class::ThreadSignals>,
+    signals: Mutex<Own, class::ThreadSignals>,
     /// Signals that the thread waits for in sigtimedwait, blocked or not.
-    pub awaits: AtomicU64,
-    /// It is the one to act on a signal: its own, or one of the process that others are not to take before it
-    /// (Linux: TIF_SIGPENDING).
-    pub signal_pending: AtomicBool,
-    /// Something is to be done before the thread goes back to ring 3.
-    pub pending_work: AtomicBool,
-    /// Address of its struct rseq (rseq(2)), 0: none; and its signature.
-    pub rseq: [AtomicU64; 2],
-    /// It was preempted or moved to another core: its restartable sequence is to be updated.
-    pub rseq_due: AtomicBool,
-    /// Where to write 0 and wake a waiter when it ends (set_tid_address(2)); 0: nowhere.
-    pub clear_tid: AtomicU64,
-    /// set_robust_list's head.
-    pub robust_list: AtomicU64,
+    awaits: AtomicU64,
+    /// What it is to do before it goes back to ring 3.
+    pending: Pending,
+    /// What holds until it ends, or its program is replaced.
+    program: OfProgram,
     /// set_mempolicy's mode and nodes.
-    pub memory_policy: Mutex<Policy, class::MemoryPolicy>,
+    memory_policy: Mutex<Policy, class::MemoryPolicy>,
     /// Where it waits for a futex.
-    pub futex: Place,
+    futex: Place,
     /// What its debugger requests.
-    pub debugged: Debugged,
-    /// It has begun to end: others get its locks.
-    pub ends: AtomicBool,
+    debugged: Debugged,
     /// Its processor time.
-    pub clock: CpuClock,
+    clock: CpuClock,
     /// Its end of a sleep, as the core that keeps it has it: core and TSC.
-    pub alarm: Mutex<Option<(usize, u64)>, class::Alarm>,
-    /// Where an interrupted sleep ends (TSC), should it go on; 0: none.
-    sleep_end: AtomicU64,
+    alarm: Mutex<Option<(usize, u64)>, class::Alarm>,
     /// Its Linux thread id; 0 while the number is unused.
     tid: AtomicU64,
 }
@@ -128,10 +119,51 @@ pub fn set_current(thread: Option<&'static Thread>) {
 }
 
 impl Thread {
+    /// Its rank.
+    #[inline]
+    pub fn rank(&self) -> &'static Rank {
+        self.rank
+    }
+
+    /// Its number there.
+    #[inline]
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Its end of the port to the host.
+    #[inline]
+    pub fn host(&self) -> &ThreadPort {
+        &self.host
+    }
+
+    /// The scheduler's part of it.
+    #[inline]
+    pub fn task(&self) -> &Task {
+        &self.task
+    }
+
     /// Its Linux thread id; 0: the number is unused.
     #[inline]
     pub fn tid(&self) -> u64 {
         self.tid.load(Ordering::Relaxed)
+    }
+
+    /// What it is to do before it goes back to ring 3.
+    #[inline]
+    pub fn pending(&self) -> &Pending {
+        &self.pending
+    }
+
+    /// What holds until it ends, or its program is replaced.
+    #[inline]
+    pub fn program(&self) -> &OfProgram {
+        &self.program
+    }
+
+    /// What it has of its debugger.
+    pub fn debugged(&self) -> &Debugged {
+        &self.debugged
     }
 
     /// Whether it has begun and not ended.
@@ -142,7 +174,7 @@ impl Thread {
     /// A call of the thread ends early with `errno` ([`crate::result::RESTART`] or its kin): what it becomes is settled on
     /// the way back to ring 3.
     pub fn interrupted(&self, errno: Errno) -> Errno {
-        self.pending_work.store(true, Ordering::Relaxed);
+        self.pending.note_own_work();
         errno
     }
 
@@ -152,14 +184,50 @@ impl Thread {
         awaits.contains(signal) || !self.signals.lock().thread.blocked().contains(signal)
     }
 
-    /// Stores the end of a sleep that a signal interrupts.
-    pub fn keep_sleep_end(&self, tsc: u64) {
-        self.sleep_end.store(tsc, Ordering::Relaxed);
+    /// Runs `wait` as the thread waits for the signals `set`, blocked or not (sigtimedwait(2)).
+    pub fn awaiting<R>(&self, set: SigSet, wait: impl FnOnce() -> R) -> R {
+        self.awaits.store(set.0, Ordering::SeqCst);
+        let result = wait();
+        self.awaits.store(0, Ordering::SeqCst);
+        result
     }
 
-    /// The end of the interrupted sleep that is now to go on.
-    pub fn take_sleep_end(&self) -> Option<u64> {
-        Some(self.sleep_end.swap(0, Ordering::Relaxed)).filter(|tsc| *tsc != 0)
+    /// Its mask, alternate stack and own pending signals. Locked after the rank's.
+    #[inline]
+    pub fn signals(&self) -> MutexGuard<'_, Own, class::ThreadSignals> {
+        self.signals.lock()
+    }
+
+    /// Its end of a sleep, as the core that keeps it has it: core and TSC.
+    pub fn alarm(&self) -> MutexGuard<'_, Option<(usize, u64)>, class::Alarm> {
+        self.alarm.lock()
+    }
+
+    /// What set_mempolicy(2) has set.
+    pub fn memory_policy(&self) -> Policy {
+        *self.memory_policy.lock()
+    }
+
+    /// Sets it.
+    pub fn set_memory_policy(&self, policy: Policy) {
+        *self.memory_policy.lock() = policy;
+    }
+
+    /// Where it waits for a futex.
+    #[inline]
+    pub fn futex_place(&self) -> &Place {
+        &self.futex
+    }
+
+    /// Whether its processor time counts now.
+    #[inline]
+    pub fn is_timed(&self) -> bool {
+        self.clock.runs()
+    }
+
+    /// TSC ticks of its processor time that its rank's does not have yet.
+    pub fn running_ticks(&self) -> u64 {
+        self.clock.running()
     }
 
     /// Its processor time, in ns.
@@ -167,14 +235,26 @@ impl Thread {
         clock::ticks_to_ns(self.clock.ticks())
     }
 
+    /// Whether it is to end: its rank's end is decided, or another thread replaces the program.
+    #[inline]
+    pub fn must_end(&self) -> bool {
+        self.rank.ending().ends(self.index)
+    }
+
+    /// Whether it is to come back from what it waits for: it is to end, or a debugger stops the rank.
+    #[inline]
+    pub fn is_called_back(&self) -> bool {
+        self.rank.ending().calls_back() && (self.must_end() || self.rank.is_to_halt())
+    }
+
     /// Runs `wait`, which counts as waiting, not as processor time.
     pub fn waiting<R>(&self, wait: impl FnOnce() -> R) -> R {
-        self.clock.waits.store(true, Ordering::Relaxed);
+        self.clock.begin_wait();
         let from = self.stop_clock();
         let result = wait();
-        self.clock.waits.store(false, Ordering::Relaxed);
+        self.clock.end_wait();
         stats::waited(self.clock.start() - from);
-        if self.rank.counts_cpu_time() {
+        if self.rank.cpu_time().has_deadline() {
             sched::rearm();
         }
         result
@@ -183,20 +263,20 @@ impl Thread {
     /// Its processor time stands still. Returns the time.
     fn stop_clock(&self) -> u64 {
         let (now, ran) = self.clock.stop();
-        self.rank.used.fetch_add(ran, Ordering::Relaxed);
+        self.rank.cpu_time().add(ran);
         now
     }
 
     /// The thread leaves its core.
     pub fn switched_out(&self) {
-        if !self.clock.waits.load(Ordering::Relaxed) {
+        if !self.clock.is_waiting() {
             self.stop_clock();
         }
     }
 
     /// The thread has a core again.
     pub fn switched_in(&self) {
-        if !self.clock.waits.load(Ordering::Relaxed) {
+        if !self.clock.is_waiting() {
             self.clock.start();
         }
     }
@@ -204,49 +284,34 @@ impl Thread {
     /// Begins a life: `tid` is its worker's, `blocked` its mask.
     pub fn begin(&self, tid: u64, creator: usize, blocked: SigSet, policy: Policy) {
         self.signals.lock().begin(blocked);
-        self.signal_pending.store(false, Ordering::Relaxed);
-        self.pending_work.store(false, Ordering::Relaxed);
-        self.forget_program();
-        *self.memory_policy.lock() = policy;
+        self.pending.reset();
+        self.program.forget();
+        self.set_memory_policy(policy);
         self.clock.reset();
         self.host.starts(creator);
-        self.rank.threads.note_living(self.index, true);
+        self.rank.threads().note_living(self.index, true);
         self.tid.store(tid, Ordering::Release);
     }
 
-    /// Nothing that the program has said of the thread holds any more.
-    fn forget_program(&self) {
-        self.ends.store(false, Ordering::Relaxed);
-        for word in [
-            &self.rseq[0],
-            &self.clear_tid,
-            &self.robust_list,
-            &self.sleep_end,
-        ] {
-            word.store(0, Ordering::Relaxed);
-        }
-    }
-
     /// Goes on as `thread`, which has replaced the rank's program, and is the first thread from now on if it was another.
-    pub fn goes_on_as(&self, thread: &Thread) {
+    pub fn resume_as(&self, thread: &Thread) {
         if !core::ptr::eq(self, thread) {
             thread.end();
             let signals = thread.signals.lock().thread.take();
             self.signals.lock().thread = signals;
             self.clock.take_over(&thread.clock);
-            let policy = *thread.memory_policy.lock();
-            *self.memory_policy.lock() = policy;
+            self.set_memory_policy(thread.memory_policy());
             self.host.starts(thread.index);
-            self.rank.threads.note_living(self.index, true);
+            self.rank.threads().note_living(self.index, true);
             self.tid.store(self.rank.identity().pid, Ordering::Release);
         }
-        self.forget_program();
+        self.program.forget();
     }
 
     /// Ends it: from here on it is not found among the rank's threads.
     pub fn end(&self) {
         self.tid.store(0, Ordering::Release);
-        self.rank.threads.note_living(self.index, false);
+        self.rank.threads().note_living(self.index, false);
         self.host.ends();
     }
 }
@@ -255,23 +320,17 @@ fn record(rank: &'static Rank, index: usize) -> Thread {
     Thread {
         rank,
         index,
-        host: ThreadPort::new(rank.id, index),
+        host: ThreadPort::new(rank.id(), index),
         task: Task::new(),
         signals: Mutex::new(Own::new()),
         awaits: AtomicU64::new(0),
-        signal_pending: AtomicBool::new(false),
-        pending_work: AtomicBool::new(false),
-        rseq: [AtomicU64::new(0), AtomicU64::new(0)],
-        rseq_due: AtomicBool::new(false),
-        clear_tid: AtomicU64::new(0),
-        robust_list: AtomicU64::new(0),
+        pending: Pending::default(),
+        program: OfProgram::default(),
         memory_policy: Mutex::new(Policy::DEFAULT),
         futex: Place::default(),
         debugged: Debugged::default(),
-        ends: AtomicBool::new(false),
         clock: CpuClock::default(),
         alarm: Mutex::new(None),
-        sleep_end: AtomicU64::new(0),
         tid: AtomicU64::new(0),
     }
 }

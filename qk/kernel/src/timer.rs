@@ -42,7 +42,7 @@ enum Alarm {
 
 impl Alarm {
     fn of(thread: &Thread) -> Alarm {
-        Alarm::Sleep(thread.rank.id as u32, thread.index as u32)
+        Alarm::Sleep(thread.rank().id() as u32, thread.index() as u32)
     }
 }
 
@@ -127,7 +127,7 @@ pub fn arm() {
     let core = here();
     let mut due = sched::slice_due(core.first.load(Ordering::Relaxed).max(1));
     if let Some(thread) = thread::current()
-        && thread.rank.counts_cpu_time()
+        && thread.rank().cpu_time().has_deadline()
         && let Some(used_up) = cpu_deadline(thread)
     {
         due = due.min(used_up);
@@ -139,16 +139,16 @@ pub fn arm() {
 /// thread's own.
 #[cold]
 fn cpu_deadline(thread: &Thread) -> Option<u64> {
-    let rank = thread.rank;
-    if !rank.counts_cpu_time() || !thread.clock.runs() {
+    let rank = thread.rank();
+    if !rank.cpu_time().has_deadline() || !thread.is_timed() {
         return None;
     }
     let (of_rank, of_thread) = {
-        let timers = rank.timers.lock();
-        let own = Clock::Thread(thread.index);
+        let timers = rank.timers();
+        let own = Clock::Thread(thread.index());
         (timers.cpu_due_ns(), timers.posix.next_on(own))
     };
-    let runners = rank.threads.live().clamp(1, rank.cores().len().max(1)) as u64;
+    let runners = rank.threads().live().clamp(1, rank.cores().len().max(1)) as u64;
     let of_rank = of_rank.map(|due_ns| due_ns.saturating_sub(rank.cpu_ns()).div_ceil(runners));
     let of_thread = of_thread.map(|due_ns| due_ns.saturating_sub(thread.cpu_ns()));
     // BOUND: two.
@@ -168,7 +168,7 @@ pub fn enter(thread: &Thread, shared: bool) {
         0 => armed == NEVER,
         end => armed <= end,
     };
-    if thread.rank.counts_cpu_time() || !as_it_is {
+    if thread.rank().cpu_time().has_deadline() || !as_it_is {
         arm();
     }
 }
@@ -178,7 +178,7 @@ pub fn look() {
     if sched::is_wanted() {
         sched::share();
     }
-    if thread::current().is_some_and(|thread| thread.rank.counts_cpu_time()) {
+    if thread::current().is_some_and(|thread| thread.rank().cpu_time().has_deadline()) {
         arm();
     }
 }
@@ -186,7 +186,7 @@ pub fn look() {
 /// Sets the end of a thread's sleep; `None` clears it.
 pub fn set_sleep(thread: &Thread, deadline_tsc: Option<u64>) {
     let alarm = Alarm::of(thread);
-    let mut kept = thread.alarm.lock();
+    let mut kept = thread.alarm();
     let before = kept.take();
     if let Some((cpu, tsc)) = before {
         CORES[cpu].forget(alarm, tsc);
@@ -220,10 +220,10 @@ pub fn expired() {
     }
     if let Some(thread) = thread::current() {
         if sched::is_slice_over() {
-            thread.pending_work.store(true, Ordering::Relaxed);
+            thread.pending().note_own_work();
         }
-        if thread.rank.counts_cpu_time() {
-            expire_cpu_time(thread.rank);
+        if thread.rank().cpu_time().has_deadline() {
+            expire_cpu_time(thread.rank());
             posix::expire_cpu_time(thread);
         }
     }
@@ -245,12 +245,12 @@ pub fn taken(rank: &'static Rank, info: &mut SigInfo) {
 fn wake_up(rank: u32, index: u32, due: u64) {
     if let Some(thread) = rank::all()
         .get(rank as usize)
-        .and_then(|rank| rank.threads.get(index as usize))
+        .and_then(|rank| rank.threads().get(index as usize))
     {
         // Meanwhile it may have another one, on another core.
-        let mut kept = thread.alarm.lock();
+        let mut kept = thread.alarm();
         let _ = kept.take_if(|kept| *kept == (hal::cpu::id(), due));
         drop(kept);
-        sched::unpark(&thread.task);
+        sched::unpark(thread.task());
     }
 }

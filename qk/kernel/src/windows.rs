@@ -30,8 +30,8 @@ use hal::sync::class;
 
 /// What one peer's entry counts at preemption points, in instructions.
 const ENTRY_WORK: u32 = 30;
-/// What telling the threads of one peer counts.
-const TELL_WORK: u32 = 200;
+/// What notifying the threads of one peer counts.
+const NOTIFY_WORK: u32 = 200;
 
 /// Those that have windows, and those that had some.
 struct Members {
@@ -53,7 +53,7 @@ struct Member {
 static MEMBERS: Once<SleepLock<Members, class::Members>> = Once::new();
 
 /// Of each core for which rank's window it last dropped what is old, and that rank's removals then.
-static FRESH: [AtomicU64; MAX_CPUS] = [const { AtomicU64::new(0) }; MAX_CPUS];
+static FLUSHED: [AtomicU64; MAX_CPUS] = [const { AtomicU64::new(0) }; MAX_CPUS];
 /// Bits of a rank's removals there.
 const REMOVALS_BITS: u32 = 48;
 
@@ -66,8 +66,8 @@ pub fn init(ranks: usize) {
     assert!(MEMBERS.set(members).is_ok(), "windows are set up once");
     // BOUND: before the first program.
     for rank in rank::all() {
-        let info = rank.host.info();
-        info.rank.put(rank.id as u64);
+        let info = rank.host().info();
+        info.rank.put(rank.id() as u64);
         info.ranks.put(ranks as u64);
         info.version.store(VERSION);
     }
@@ -84,7 +84,7 @@ pub fn open(rank: &'static Rank, root: Phys) {
     let Some(window) = table.and_then(|table| table.window()) else {
         return; // Nothing is mapped there.
     };
-    let (own_info, pid) = (rank.host.info(), rank.identity().pid);
+    let (own_info, pid) = (rank.host().info(), rank.identity().pid);
     let mut members = members().lock();
     members.live.push(Member {
         rank,
@@ -96,19 +96,19 @@ pub fn open(rank: &'static Rank, root: Phys) {
     let begun = hal::time::tsc();
     for peer in &members.live {
         preempt::point(ENTRY_WORK);
-        own.set_window(peer.rank.id + 1, Some(peer.window));
-        peer.root.set_window(rank.id + 1, Some(window));
-        peer.info.begins(rank.id, pid);
-        own_info.begins(peer.rank.id, peer.pid);
+        own.set_window(peer.rank.id() + 1, Some(peer.window));
+        peer.root.set_window(rank.id() + 1, Some(window));
+        peer.info.begins(rank.id(), pid);
+        own_info.begins(peer.rank.id(), peer.pid);
     }
     let took = hal::time::tsc() - begun;
-    rank.host.publish_windows(members.live.len(), took);
+    rank.host().publish_windows(members.live.len(), took);
     // BOUND: the ranks of the node.
     for ended in &members.ended {
         own_info.begins(*ended, 0);
         own_info.ends(*ended);
     }
-    rank.root.show(Some(root));
+    rank.root().show(Some(root));
 }
 
 /// Closes the windows on `rank`, which runs no more. Its memory stays as it is until the job ends, its page tables too, so
@@ -116,33 +116,33 @@ pub fn open(rank: &'static Rank, root: Phys) {
 /// kernel.
 pub fn close(rank: &'static Rank) {
     let mut members = members().lock();
-    rank.root.show(None);
+    rank.root().show(None);
     let is_own = |member: &Member| core::ptr::eq(member.rank, rank);
     // BOUND: the ranks of the node.
     let Some(own) = members.live.iter().position(is_own) else {
         return;
     };
     members.live.swap_remove(own);
-    members.ended.push(rank.id);
+    members.ended.push(rank.id());
     for peer in &members.live {
         preempt::point(ENTRY_WORK);
-        let used = peer.root.take_window_use(rank.id + 1);
-        peer.root.set_window(rank.id + 1, None);
+        let used = peer.root.take_window_use(rank.id() + 1);
+        peer.root.set_window(rank.id() + 1, None);
         if used {
-            preempt::point(TELL_WORK);
+            preempt::point(NOTIFY_WORK);
             drop_soon(peer.rank);
         }
         // Last: a peer that sees that it has ended does not reach it after its next system call.
-        peer.info.ends(rank.id);
+        peer.info.ends(rank.id());
     }
 }
 
 /// Has the cores in `peer` drop what they hold when they next leave the kernel.
 fn drop_soon(peer: &'static Rank) {
-    shootdown::drop_soon(&peer.shootdown);
+    shootdown::drop_soon(peer.shootdown());
     // POINT: thread::numbers::each
-    for thread in peer.threads.each() {
-        thread.pending_work.store(true, Ordering::SeqCst);
+    for thread in peer.threads().each() {
+        thread.pending().note_work();
     }
 }
 
@@ -155,11 +155,11 @@ pub fn flush(owner: &Rank) {
     let (mut cores, mut flush) = (CoreSet::EMPTY, None);
     for peer in rank::all() {
         preempt::point(ENTRY_WORK);
-        let root = peer.root.shown().map(tables::Root::at);
-        if let Some(root) = root.filter(|root| root.window_is_used(owner.id + 1)) {
+        let root = peer.root().shown().map(tables::Root::at);
+        if let Some(root) = root.filter(|root| root.window_is_used(owner.id() + 1)) {
             flush.get_or_insert_with(Flush::begin);
-            root.take_window_use(owner.id + 1);
-            cores = cores.or(&peer.shootdown.inside());
+            root.take_window_use(owner.id() + 1);
+            cores = cores.or(&peer.shootdown().inside());
         }
     }
     if flush.is_some() {
@@ -193,10 +193,10 @@ pub fn flush_all() {
     let members = members().lock();
     let mut cores = shootdown::not_dropped();
     for peer in &members.live {
-        let inside = peer.rank.shootdown.inside();
+        let inside = peer.rank.shootdown().inside();
         for owner in &members.live {
             preempt::point(ENTRY_WORK);
-            if peer.root.window_is_used(owner.rank.id + 1) {
+            if peer.root.window_is_used(owner.rank.id() + 1) {
                 cores = cores.or(&inside);
             }
         }
@@ -213,13 +213,13 @@ pub fn flush_all() {
 
 /// Has this core find through its window on `owner` nothing that was taken away before: what munmap leaves to the program when
 /// that goes there by itself, the kernel must not do in its name.
-pub fn freshen(owner: &Rank) {
-    let removals = owner.root.removals();
-    let now = (owner.id as u64) << REMOVALS_BITS | removals & ((1 << REMOVALS_BITS) - 1);
-    let fresh = &FRESH[hal::cpu::id()];
-    if fresh.load(Ordering::Relaxed) != now {
+pub fn flush_stale(owner: &Rank) {
+    let removals = owner.root().removals();
+    let now = (owner.id() as u64) << REMOVALS_BITS | removals & ((1 << REMOVALS_BITS) - 1);
+    let flushed = &FLUSHED[hal::cpu::id()];
+    if flushed.load(Ordering::Relaxed) != now {
         hal::aspace::flush_all();
-        fresh.store(now, Ordering::Relaxed);
+        flushed.store(now, Ordering::Relaxed);
     }
 }
 
@@ -233,13 +233,13 @@ pub fn owner(addr: u64) -> Option<(&'static Rank, u64)> {
 impl Rank {
     /// Whether the others have windows on it.
     pub fn has_windows(&self) -> bool {
-        self.root.shown().is_some()
+        self.root().shown().is_some()
     }
 
     /// What its page tables say of an address in slot 0, read without a lock while it may change them: tables are tables of
     /// the same level for ever. `None`: nothing is mapped there, or the rank has no windows.
     pub fn peek_translation(&self, addr: u64) -> Option<Translation> {
-        let root = self.root.shown().filter(|_| addr < USER_TOP)?;
+        let root = self.root().shown().filter(|_| addr < USER_TOP)?;
         paging::translate(&Walk, root, addr)
     }
 }

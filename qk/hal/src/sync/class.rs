@@ -52,8 +52,8 @@ macro_rules! order {
 const FIRST_SPIN: Rank = Rank::Collecting;
 
 order! {
-    /// `births` of a rank
-    Births,
+    /// `fork_lock` of a rank
+    ForkLock,
     /// `execs` of a rank
     Execs,
     /// `aspace` of a rank

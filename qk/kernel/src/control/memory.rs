@@ -41,7 +41,7 @@ pub fn set_memory(mut ranges: Ranges, tables: PhysRange, ranks: u64) {
 /// Where the page tables of a rank lie.
 fn tables(rank: &Rank) -> Option<PhysRange> {
     let (all, each) = TABLES.get()?;
-    let start = all.start + rank.id as u64 * each;
+    let start = all.start + rank.id() as u64 * each;
     Some(PhysRange::new(start, *each))
 }
 
@@ -79,11 +79,11 @@ pub fn aspace_create(rank: &'static Rank, base: u64, len_bytes: u64) -> Result<u
     // Long work, under no lock.
     let Some(aspace) = Aspace::new(Owner(Some(rank)), memory, REGIONS, PIECES) else {
         // BOUND: the ranks of the node.
-        PARTITIONS.lock().retain(|(owner, _)| *owner != rank.id);
+        PARTITIONS.lock().retain(|(owner, _)| *owner != rank.id());
         return Err(Errno::ENOMEM);
     };
-    rank.host.publish_partition(base, len_bytes);
-    *rank.aspace.lock() = Some(aspace);
+    rank.host().publish_partition(base, len_bytes);
+    rank.give_aspace(aspace);
     Ok(0)
 }
 
@@ -93,11 +93,11 @@ fn take_partition(rank: &Rank, partition: PhysRange) -> Result<(), Errno> {
     // BOUND: the ranks of the node.
     let is_taken = partitions
         .iter()
-        .any(|&(owner, other)| owner == rank.id || other.overlaps(partition));
+        .any(|&(owner, other)| owner == rank.id() || other.overlaps(partition));
     if is_taken {
         return Err(Errno::EBUSY);
     }
-    partitions.push((rank.id, partition));
+    partitions.push((rank.id(), partition));
     Ok(())
 }
 
@@ -143,7 +143,7 @@ pub fn region_create(
         match kind {
             RegionKind::Vvar => return aspace.map_foreign(region, host::clock_page()),
             RegionKind::Info => {
-                return aspace.map_foreign(region, rank.host.info_page());
+                return aspace.map_foreign(region, rank.host().info_page());
             }
             RegionKind::Image | RegionKind::Stack | RegionKind::Vdso => {}
         }
@@ -239,9 +239,5 @@ pub fn rank_reap(rank: &Rank) -> Result<u64, Errno> {
     if rank.is_running() {
         return Err(Errno::EBUSY);
     }
-    rank.aspace
-        .lock()
-        .take()
-        .map(|_: Aspace| 0)
-        .ok_or(Errno::ESRCH)
+    rank.take_aspace().map(|_: Aspace| 0).ok_or(Errno::ESRCH)
 }

@@ -1,7 +1,5 @@
 //! What others wait for when a thread ends.
 
-use core::sync::atomic::Ordering;
-
 use qk_core::futex::{ANY, Key, robust};
 
 use super::table::{ENTRY_WORK, UserWord, futexes, is_own, key};
@@ -11,9 +9,9 @@ use crate::user::{get_words, put_u32_opt, user};
 
 /// What others wait for when a thread of a rank that goes on ends: its locks, and the word that says so.
 pub fn thread_ends(thread: &'static Thread) {
-    thread.ends.store(true, Ordering::SeqCst);
+    thread.program().begin_end();
     let tid = thread.tid() as u32;
-    let head = thread.robust_list.load(Ordering::Relaxed);
+    let head = thread.program().robust_list();
     if head != 0 {
         // A list that cannot be read ends there.
         let _ = robust::walk(
@@ -39,7 +37,7 @@ pub fn thread_ends(thread: &'static Thread) {
         word.and_then(Result::ok).map(UserWord)
     };
     futexes().release_all(tid, own, preempt::point);
-    let clear = thread.clear_tid.load(Ordering::Relaxed);
+    let clear = thread.program().clear_tid();
     if put_u32_opt(clear, 0).is_ok() && clear != 0 {
         let _ = futexes().wake(key(thread, clear, false), 1, ANY, preempt::point);
     }

@@ -5,8 +5,6 @@ mod many;
 mod table;
 mod wait;
 
-use core::sync::atomic::Ordering;
-
 use abi::Errno;
 use qk_core::futex::{ANY, Key, Locked, Owner, WakeOp, Word};
 
@@ -81,7 +79,7 @@ struct Holder {
 
 impl Holder {
     /// Named by no word of a lock that is held.
-    const NOBODY: Holder = Holder {
+    const NONE: Holder = Holder {
         tid: 0,
         thread: None,
     };
@@ -89,13 +87,13 @@ impl Holder {
     /// Looks for it, with preemption points.
     fn find(thread: &Thread, tid: u32) -> Holder {
         let is_it = |thread: &&Thread| thread.tid() == u64::from(tid);
-        let own = thread.rank;
+        let own = thread.rank();
         // POINT: thread::numbers::each
-        let find = |rank: &'static Rank| rank.threads.each().find(is_it);
+        let find = |rank: &'static Rank| rank.threads().each().find(is_it);
         let others = || {
             let ranks = rank::all().iter().filter(|rank| rank.is_running());
             // POINT: thread::numbers::each
-            ranks.filter(|_| own.maps_objects()).find_map(find)
+            ranks.filter(|_| own.memory().maps_objects()).find_map(find)
         };
         Holder {
             tid,
@@ -106,7 +104,7 @@ impl Holder {
     /// Looks for thread `tid`, once in a call: when yet another has the lock by then, the call begins anew, and others may have the
     /// core before.
     fn find_once(&mut self, thread: &Thread, tid: u32) -> Result<(), Errno> {
-        if self.tid != Holder::NOBODY.tid {
+        if self.tid != Holder::NONE.tid {
             return Err(thread.interrupted(RESTART_ALWAYS));
         }
         *self = Holder::find(thread, tid);
@@ -120,7 +118,7 @@ impl Holder {
         }
         match self.thread.filter(|thread| thread.tid() == u64::from(tid)) {
             None => Owner::Gone,
-            Some(thread) if thread.ends.load(Ordering::SeqCst) => Owner::Ends,
+            Some(thread) if thread.program().has_begun_end() => Owner::Ends,
             Some(_) => Owner::Lives,
         }
     }
@@ -177,7 +175,7 @@ fn wake_op(
 
 fn lock(thread: &'static Thread, (at, private): (u64, bool), until: Until) -> SysResult {
     let (word, key) = (word(at)?, key(thread, at, private));
-    let mut holder = Holder::NOBODY;
+    let mut holder = Holder::NONE;
     loop {
         let state = move |tid| holder.state(tid);
         match futexes().lock_pi(key, &word, Sleeper(thread), state, preempt::point)? {
@@ -186,7 +184,7 @@ fn lock(thread: &'static Thread, (at, private): (u64, bool), until: Until) -> Sy
             _ if owns(&word, thread)? => return Ok(0),
             // The owner is about to end.
             _ => {
-                sched::yield_now(&thread.task);
+                sched::yield_now(thread.task());
                 preempt::take_interrupts();
             }
         }
@@ -206,7 +204,7 @@ fn owns(word: &UserWord, thread: &Thread) -> Result<bool, Errno> {
 
 fn try_lock(thread: &'static Thread, (at, private): (u64, bool)) -> SysResult {
     let (word, key) = (word(at)?, key(thread, at, private));
-    let mut holder = Holder::NOBODY;
+    let mut holder = Holder::NONE;
     loop {
         let state = move |tid| holder.state(tid);
         preempt::point(ENTRY_WORK);

@@ -57,7 +57,7 @@ pub(super) struct Sleeper(pub &'static Thread);
 
 impl Waiter for Sleeper {
     fn wake(self) {
-        sched::unpark(&self.0.task);
+        sched::unpark(self.0.task());
     }
 
     fn tid(self) -> u32 {
@@ -65,7 +65,7 @@ impl Waiter for Sleeper {
     }
 
     fn place(&self) -> &Place {
-        &self.0.futex
+        self.0.futex_place()
     }
 }
 
@@ -111,16 +111,16 @@ pub(super) fn word(at: u64) -> Result<UserWord, Errno> {
 /// What ranks share goes by the object and the offset in it; all other memory is the rank's own. As on Linux, operations that
 /// are private do not meet those that are not, whatever the memory is.
 pub(super) fn key(thread: &Thread, at: u64, private: bool) -> Key {
-    if !private && let Some(key) = shared::futex_key(thread.rank, at) {
+    if !private && let Some(key) = shared::futex_key(thread.rank(), at) {
         return key;
     }
     Key {
-        space: (thread.rank.id as u64) << 1 | u64::from(private),
+        space: (thread.rank().id() as u64) << 1 | u64::from(private),
         at,
     }
 }
 
 /// Whether a key speaks of this thread's memory.
 pub(super) fn is_own(thread: &Thread, key: Key) -> bool {
-    key.space >> 1 == thread.rank.id as u64
+    key.space >> 1 == thread.rank().id() as u64
 }

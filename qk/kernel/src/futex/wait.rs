@@ -43,7 +43,7 @@ pub fn relative(thread: &Thread, timeout: u64) -> Result<Until, Errno> {
         return Ok(Until::Woken);
     }
     let ns = timespec_ns(get_words(timeout)?)?;
-    let kept = thread.take_sleep_end();
+    let kept = thread.program().take_sleep_end();
     Ok(Until::Relative(
         kept.unwrap_or_else(|| clock::deadline_after(ns)),
     ))
@@ -97,7 +97,7 @@ pub fn wait(
             Until::Woken => RESTART,
             Until::Absolute(_) => RESTART_NO_HANDLER,
             Until::Relative(tsc) => {
-                thread.keep_sleep_end(tsc);
+                thread.program().keep_sleep_end(tsc);
                 RESTART_NO_HANDLER
             }
         })),
@@ -123,7 +123,7 @@ pub fn sleep(thread: &'static Thread, deadline: Option<u64>, give_up: impl Fn() 
     }
     let ended = thread.waiting(|| {
         loop {
-            if thread.futex.is_woken() {
+            if thread.futex_place().is_woken() {
                 return Ended::Woken;
             }
             let ended = if deadline.is_some_and(|tsc| hal::time::tsc() >= tsc) {

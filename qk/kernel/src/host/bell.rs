@@ -1,4 +1,4 @@
-//! Bells: who serves is told that there is something to do.
+//! Bells: who serves is notified that there is something to do.
 
 use super::{area, resident};
 

@@ -1,7 +1,5 @@
 //! The clock page, which the host keeps: how it learns this node's TSC, and what it says of the time.
 
-use core::ops::RangeInclusive;
-
 use hal::sync::Once;
 use wire::boot::{PING_ROUNDS, flag};
 use wire::clock::{ClockPage, ClockParams};
@@ -21,14 +19,6 @@ const WRITES_PER_S: u64 = 100;
 
 /// The clock page, found once: the time is read often.
 static PAGE: Once<&'static ClockPage> = Once::new();
-
-/// Frequencies that a TSC can have, in Hz: another would make waits for hardware too short, or endless.
-const TSC_HZ: RangeInclusive<u64> = 500_000_000..=16_000_000_000;
-
-/// The TSC's frequency as the host knows it, in Hz; `None`: it says none, or one that cannot be.
-pub fn tsc_hz() -> Option<u64> {
-    Some(config().tsc_hz).filter(|hz| TSC_HZ.contains(hz))
-}
 
 /// Finds the clock page, and writes it when the node's clock is its own.
 pub fn start(tsc_hz: u64) {
@@ -92,14 +82,8 @@ pub fn read() -> ClockParams {
 #[inline(never)]
 fn read_again(page: &ClockPage) -> ClockParams {
     let limit = hal::time::tsc() + hal::time::tsc_hz() / WRITES_PER_S;
-    // BOUND: WRITES_PER_S.
-    loop {
-        if let Some(params) = page.read() {
-            return params;
-        }
-        if hal::time::tsc() > limit {
-            return page.read_unfinished();
-        }
+    page.read_until(|| {
         hal::cpu::pause();
-    }
+        hal::time::tsc() > limit
+    })
 }

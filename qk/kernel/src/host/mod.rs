@@ -24,7 +24,7 @@ mod thread;
 pub mod trace;
 
 pub use area::{clock_page, config, counters, directory, refuses};
-pub use clock::{read as clock_params, show as show_clock, start as start_clock, tsc_hz};
+pub use clock::{read as clock_params, show as show_clock, start as start_clock};
 pub use rank::{RankPort, Stage};
 pub use resident::attach as serve_alone;
 pub use thread::ThreadPort;
@@ -53,7 +53,7 @@ pub fn init(boot: &Boot, free: &mut Free) -> PhysRange {
     pooled
 }
 
-/// Finds the doorbell's device, if there is a host to ring: what nobody named is not looked for.
+/// Finds the doorbell's device, if there is a host to ring: what is not named is not looked for.
 pub fn find_doorbell() {
     if !resident::is_here() {
         hal::doorbell::init();

@@ -25,7 +25,7 @@ use super::{area, bell};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Stage {
-    /// It has no proxy yet, or the PCT has not been told of it.
+    /// It has no proxy yet, or the PCT has not been notified of it.
     Empty,
     /// The PCT loads its program.
     Loading,
@@ -62,7 +62,7 @@ pub struct RankPort {
     /// As [`wire::rank::FromNode::state`] has it, for the kernel itself.
     stage: AtomicU8,
     /// Its proxy does not follow the changes of its mappings.
-    is_deaf: AtomicBool,
+    ignores_mappings: AtomicBool,
 }
 
 impl RankPort {
@@ -76,7 +76,7 @@ impl RankPort {
             trace: area.trace(id),
             tracing: Mutex::new(()),
             stage: AtomicU8::new(Stage::Empty as u8),
-            is_deaf: AtomicBool::new(false),
+            ignores_mappings: AtomicBool::new(false),
         }
     }
 
@@ -303,14 +303,14 @@ impl RankPort {
     /// Publishes a change of its mappings; `false` when its proxy has to catch up first. To one that does not, nothing is published any
     /// more.
     pub fn publish_mapping(&self, change: &Change) -> bool {
-        self.log.append(change).is_some() || self.is_deaf.load(Ordering::Relaxed)
+        self.log.append(change).is_some() || self.ignores_mappings.load(Ordering::Relaxed)
     }
 
     /// To be called when its proxy says that it has caught up, and nothing was published since: whether it has not. Then it never will.
     pub fn has_lost_mappings(&self) -> bool {
         let lost = self.log.room() == 0;
         if lost {
-            self.is_deaf.store(true, Ordering::Relaxed);
+            self.ignores_mappings.store(true, Ordering::Relaxed);
         }
         lost
     }

@@ -29,7 +29,7 @@ const RANK: usize = 0;
 const PID: u64 = 1;
 /// RLIMIT_STACK as Linux starts programs with it.
 const STACK_BYTES: u64 = 8 << 20;
-/// Exit status where there is nothing to run, or nobody to load it (EX_OSERR of sysexits.h, as yod has it).
+/// Exit status where there is nothing to run, or no PCT to load it (EX_OSERR of sysexits.h, as yod has it).
 const CANNOT_RUN: u8 = 71;
 
 /// The rank's memory, which need not be the running one's.

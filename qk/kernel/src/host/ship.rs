@@ -107,7 +107,7 @@ pub fn rung() {
         && let Some(thread) = thread::current()
     {
         // It looks at the rest on its way back to ring 3, or before it halts again.
-        thread.pending_work.store(true, Ordering::Relaxed);
+        thread.pending().note_own_work();
     }
 }
 
@@ -132,7 +132,7 @@ fn look(here: &Answers, afresh: bool) {
     while *due > first {
         *due -= 1;
         let waiter = &list[*due];
-        if waiter.caller.result(waiter.thread.host.slot()).is_some() {
+        if waiter.caller.result(waiter.thread.host().slot()).is_some() {
             sched::unpark(waiter.task);
             // The last, which was looked at, takes its place.
             take_out(list, *due);
@@ -145,7 +145,7 @@ fn look(here: &Answers, afresh: bool) {
 fn take_out(list: &mut Vec<Waiter>, at: usize) {
     list.swap_remove(at);
     if let Some(moved) = list.get(at) {
-        moved.thread.host.waits_at.store(at, Ordering::Relaxed);
+        moved.thread.host().waits_at.store(at, Ordering::Relaxed);
     }
 }
 
@@ -225,10 +225,10 @@ fn call(
     host_op: bool,
     interruptible: Interruptible,
 ) -> i64 {
-    let log_position = thread.rank.host.mappings();
-    let slot = thread.host.slot();
+    let log_position = thread.rank().host().mappings();
+    let slot = thread.host().slot();
     let caller = {
-        let mut caller = thread.host.caller.lock();
+        let mut caller = thread.host().caller.lock();
         if caller.post(slot, nr, args, host_op, log_position) {
             bell(thread);
         }
@@ -238,7 +238,7 @@ fn call(
 }
 
 fn spin(thread: &Thread, caller: &Caller) -> Option<i64> {
-    let slot = thread.host.slot();
+    let slot = thread.host().slot();
     let answer = || caller.result(slot);
     // How long interrupts are off does not depend on how soon the host answers.
     preempt::take_interrupts();
@@ -257,20 +257,20 @@ fn spin(thread: &Thread, caller: &Caller) -> Option<i64> {
 }
 
 fn wait(thread: &'static Thread, caller: &Caller, interruptible: Interruptible) -> i64 {
-    let slot = thread.host.slot();
+    let slot = thread.host().slot();
     let core = hal::cpu::id();
     let answers = &ANSWERS[core];
     let rings = answers.rings.load(Ordering::Acquire);
     {
         let list = &mut answers.waiters().list;
-        thread.host.waits_at.store(list.len(), Ordering::Relaxed);
+        thread.host().waits_at.store(list.len(), Ordering::Relaxed);
         list.push(Waiter {
             thread,
             task: sched::current(),
             caller: *caller,
         });
     }
-    thread.host.set_core(core);
+    thread.host().set_core(core);
     caller.announce_wait(slot);
     // QEMU leaves fences out when one thread runs all CPUs; taking its lock for a device register it cannot.
     hal::apic::device_fence();
@@ -302,8 +302,8 @@ fn wait(thread: &'static Thread, caller: &Caller, interruptible: Interruptible) 
 
 /// Rings the worker of a thread that has a request for it.
 fn bell(thread: &'static Thread) {
-    if !hal::doorbell::ring(thread.rank.id as u16) {
-        resident::serve(thread.host.slot(), &RankMemory(thread.rank));
+    if !hal::doorbell::ring(thread.rank().id() as u16) {
+        resident::serve(thread.host().slot(), &RankMemory(thread.rank()));
     }
 }
 
@@ -329,7 +329,7 @@ impl resident::Memory for RankMemory {
 
 fn forget(answers: &Answers, thread: &Thread) {
     let Waiters { list, due } = &mut *answers.waiters();
-    let own = thread.host.waits_at.load(Ordering::Relaxed);
+    let own = thread.host().waits_at.load(Ordering::Relaxed);
     if list
         .get(own)
         .is_some_and(|waiter| core::ptr::eq(waiter.thread, thread))
@@ -346,7 +346,7 @@ fn forget(answers: &Answers, thread: &Thread) {
 fn await_doorbell(answers: &Answers, thread: &Thread, caller: &Caller, rings: u64) {
     let mut limit = None;
     loop {
-        match caller.is_rung(thread.host.slot()) {
+        match caller.is_rung(thread.host().slot()) {
             Some(true) if answers.rings.load(Ordering::Acquire) == rings && !thread.must_end() => {
                 sched::park();
             }

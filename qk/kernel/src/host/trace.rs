@@ -45,7 +45,7 @@ pub fn exit(thread: &'static Thread, nr: u64, args: &[u64; 6], ret: i64) {
 /// A signal is acted on.
 #[inline]
 pub fn signal(thread: &'static Thread, info: &SigInfo) {
-    if let Some(ring) = thread.rank.host.trace {
+    if let Some(ring) = thread.rank().host().trace {
         append_signal(thread, ring, info);
     }
 }
@@ -67,7 +67,7 @@ fn append_signal(thread: &'static Thread, ring: &TraceRing, info: &SigInfo) {
 
 #[inline]
 fn call(thread: &'static Thread, kind: Kind, nr: u64, args: &[u64; 6], ret: i64) {
-    if let Some(ring) = thread.rank.host.trace {
+    if let Some(ring) = thread.rank().host().trace {
         append_call(thread, ring, kind, nr, args, ret);
     }
 }
@@ -104,7 +104,7 @@ fn append_call(
 /// other, and its end for [`LAST_NS`] at most.
 fn append(thread: &'static Thread, ring: &TraceRing, record: &Record) {
     let append = || {
-        let _one_at_a_time = thread.rank.host.tracing.lock();
+        let _one_at_a_time = thread.rank().host().tracing.lock();
         ring.append(record)
     };
     let mut limit = None;
@@ -116,7 +116,7 @@ fn append(thread: &'static Thread, ring: &TraceRing, record: &Record) {
         preempt::take_interrupts();
         hal::cpu::pause();
         if sched::is_wanted() {
-            sched::yield_now(&thread.task);
+            sched::yield_now(thread.task());
         }
     }
 }

@@ -17,7 +17,7 @@ mod slices;
 mod switch;
 mod task;
 
-pub use queues::{allow, interrupt, make_room, start, unpark, unpark_pct};
+pub use queues::{allow, interrupt, make_room, moving_work, start, unpark, unpark_pct};
 pub use slices::{begin as begin_slice, due as slice_due, is_over as is_slice_over, share};
 pub use switch::{ARRIVED, adopt, exit, idle, init, park, should_yield, yield_now};
 pub use task::{

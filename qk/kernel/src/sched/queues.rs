@@ -107,11 +107,16 @@ pub fn make_room(allowed: CoreSet, tasks: usize) -> Result<(), Errno> {
     Ok(())
 }
 
+/// What moving a list of so many tenants as a whole counts at preemption points.
+pub const fn moving_work(tenants: usize) -> u32 {
+    const MOVED_WORDS: u32 = 6; // of a tenant, at most
+    MOVED_WORDS * tenants as u32
+}
+
 /// Each list may have to be moved as a whole.
 fn make_room_on(core: &Core, cpu: usize, tenants: usize) -> Result<(), Errno> {
-    const MOVED_WORDS: u32 = 6; // of a tenant, at most
     core.queue.lock().try_reserve(tenants)?;
-    preempt::point(MOVED_WORDS * tenants as u32);
+    preempt::point(moving_work(tenants));
     (hooks().make_room)(cpu, tenants)
 }
 

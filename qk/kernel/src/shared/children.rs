@@ -37,9 +37,9 @@ pub fn share(
     fork: impl FnOnce() -> SysResult,
     wake_waiters: fn(),
 ) -> SysResult {
-    let rank = thread.rank;
+    let rank = thread.rank();
     rank.with_aspace(|aspace| {
-        if !rank.maps_objects() {
+        if !rank.memory().maps_objects() {
             return fork();
         }
         FORKS.fetch_add(1, Ordering::SeqCst);

@@ -24,7 +24,7 @@ pub fn is_none(file: File) -> bool {
 pub fn hold(thread: &'static Thread, fd: u64, region: &Region) -> Result<(File, bool), Errno> {
     let args = [fd, region.start, region.len_bytes(), region.offset];
     let is_writable = ship::host_op(thread, HostOp::HoldFile, args)? != 0;
-    Ok((thread.host.more(), is_writable))
+    Ok((thread.host().more(), is_writable))
 }
 
 /// Waits until no proxy uses what the log or the directory has taken away; `last`: closes the file.

@@ -17,7 +17,7 @@ pub fn is_shared(key: Key) -> bool {
 /// The key of a futex in shared memory; `None` where memory is the rank's own.
 #[inline]
 pub fn futex_key(rank: &Rank, at: u64) -> Option<Key> {
-    match rank.maps_objects() {
+    match rank.memory().maps_objects() {
         true => object_key(rank, at),
         false => None,
     }

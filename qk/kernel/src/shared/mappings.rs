@@ -1,7 +1,5 @@
 //! Mappings of objects: made, written back, ended.
 
-use core::sync::atomic::Ordering;
-
 use abi::Errno;
 use abi::map::{PAGE, USER_TOP};
 use qk_core::mman::{FileInfo, MmapPlan};
@@ -19,7 +17,7 @@ use crate::thread::Thread;
 /// Carries out a shared mapping of a file, as far as it exists: the rest of the region is behind its end.
 ///
 /// # Errors
-/// ENODEV: not a regular file. EACCES: none to write to, although it was described as one. ENOMEM: the pool has no room, which yod is told. EIO: the file cannot be read.
+/// ENODEV: not a regular file. EACCES: none to write to, although it was described as one. ENOMEM: the pool has no room, which yod reports. EIO: the file cannot be read.
 pub fn map(
     thread: &'static Thread,
     aspace: &mut Aspace,
@@ -50,16 +48,13 @@ pub fn map_held(
     let mut lease = match attached {
         Ok(lease) => lease,
         Err(errno) => {
-            note_shortage(thread.rank, &region);
+            note_shortage(thread.rank(), &region);
             files::release(thread, held, !maps(aspace, held));
             return Err(errno);
         }
     };
     region.object = lease.object();
-    thread
-        .rank
-        .object_pages
-        .fetch_add(len_bytes / PAGE, Ordering::Relaxed);
+    thread.rank().memory().add_object_pages(len_bytes / PAGE);
     let in_file = region.start + in_file_bytes.min(len_bytes);
     let mapped = map_parts(thread, aspace, held, region, in_file, &mut lease);
     // All of it is mapped, or what is not goes back, and then what is.
@@ -119,7 +114,7 @@ fn fill(
         Err(_) if node.reclaim(thread) => extend(),
         fresh => fresh,
     };
-    let fresh = fresh.inspect_err(|_| note_shortage(thread.rank, region))?;
+    let fresh = fresh.inspect_err(|_| note_shortage(thread.rank(), region))?;
     // POINT: mappings::load
     if let Err(errno) = fresh.iter().try_for_each(|piece| load(thread, file, piece)) {
         node.with(|objects| objects.retract(region.object, &fresh));
@@ -232,9 +227,9 @@ fn write_region(
 /// The program of the calling thread, its rank's only one, has ended: writes back and unmaps all objects that it maps. Text stays,
 /// for readers of what the program has left ([`text::end`]).
 pub fn let_go_objects(thread: &'static Thread) {
-    if thread.rank.maps_objects() {
+    if thread.rank().memory().maps_objects() {
         // Without its address space there is nothing to write back.
-        let _ = thread.rank.with_aspace(|aspace| {
+        let _ = thread.rank().with_aspace(|aspace| {
             complete(thread, aspace, |aspace| aspace.evict_objects(0, USER_TOP))
         });
     }
@@ -243,10 +238,10 @@ pub fn let_go_objects(thread: &'static Thread) {
 /// Makes memory behind the end of a file accessible if the file has grown and the region `allows` the access; `true`: `addr` has
 /// a frame now.
 pub fn grow(thread: &'static Thread, addr: u64, allows: impl FnOnce(Prot) -> bool) -> bool {
-    if !thread.rank.maps_objects() {
+    if !thread.rank().memory().maps_objects() {
         return false;
     }
-    let grown = thread.rank.with_aspace(|aspace| {
+    let grown = thread.rank().with_aspace(|aspace| {
         let region = *aspace.regions().lookup(addr).ok_or(Errno::EFAULT)?;
         if !region.is_object() || !allows(region.prot) {
             return Err(Errno::EFAULT);
@@ -274,6 +269,6 @@ pub fn grow(thread: &'static Thread, addr: u64, allows: impl FnOnce(Prot) -> boo
 /// converters).
 fn note_shortage(rank: &Rank, region: &Region) {
     if !region.flags.contains(RegionFlags::READ_ONLY) {
-        rank.host.note_shared_map();
+        rank.host().note_shared_map();
     }
 }

@@ -2,10 +2,8 @@
 //!
 //! Frames that an object had are retired when its last mapping is gone and no proxy uses them. Two kinds of others may still
 //! reach them: cores that used a window on a rank that mapped them, and children of ranks, which share what the rank had
-//! when it forked. Neither is told or waited for then. When the pool runs short, the cores drop what they hold, and what no
+//! when it forked. Neither is notified or waited for then. When the pool runs short, the cores drop what they hold, and what no
 //! child maps is free ([`Node::reclaim`]). So a frame never holds another file's bytes while a core or child sees it as it was.
-
-use core::sync::atomic::Ordering;
 
 use abi::Errno;
 use abi::map::PAGE;
@@ -148,9 +146,9 @@ pub fn recycle(thread: &'static Thread, file: File, pieces: &[Piece], last: bool
 /// A mapping of an object, by the calling thread's rank, is gone; `last`: it has no other.
 pub fn detach(thread: &'static Thread, lease: Lease, last: bool) {
     thread
-        .rank
-        .object_pages
-        .fetch_sub(lease.len_bytes() / PAGE, Ordering::Relaxed);
+        .rank()
+        .memory()
+        .remove_object_pages(lease.len_bytes() / PAGE);
     let node = node().expect("it has lent something");
     let (file, dead) = node.with(|objects| {
         let file = objects.file(lease.object());

@@ -48,7 +48,7 @@ pub fn attach(
 ) -> Result<u64, Errno> {
     let (addr, how) = place(addr, flags)?;
     let bytes = ship::host_op(thread, HostOp::HoldSegment, [id, flags])?;
-    let held = thread.host.more();
+    let held = thread.host().more();
     let writable = flags & shm::RDONLY == 0;
     let mut prot = prot::READ;
     prot |= if writable { prot::WRITE } else { 0 };

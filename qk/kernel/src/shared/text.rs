@@ -101,7 +101,7 @@ fn load(thread: &'static Thread, fd: u64, key: TextKey, piece: &Piece) -> Result
 /// An operation that says what the text of a file is known by.
 fn describe(thread: &'static Thread, op: HostOp, args: [u64; 4]) -> Result<TextKey, Errno> {
     let changed_ns = ship::host_op(thread, op, args)?;
-    let file = thread.host.more();
+    let file = thread.host().more();
     Ok(TextKey { file, changed_ns })
 }
 
@@ -109,7 +109,7 @@ fn describe(thread: &'static Thread, op: HostOp, args: [u64; 4]) -> Result<TextK
 pub fn own_page(thread: &'static Thread, number: u64) {
     let at = number.saturating_mul(PAGE).min(USER_TOP - PAGE);
     let _ = thread
-        .rank
+        .rank()
         .with_aspace(|aspace| complete(thread, aspace, |aspace| aspace.own(at, at + PAGE)));
 }
 

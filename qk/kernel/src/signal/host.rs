@@ -1,6 +1,4 @@
-//! Signals that come from the host, through the rank's mailbox, and what the proxy is told of signals.
-
-use core::sync::atomic::Ordering;
+//! Signals that come from the host, through the rank's mailbox, and what is published of signals to the proxy.
 
 use qk_core::signals::{SigInfo, SigSet, Signal};
 
@@ -33,23 +31,23 @@ fn collect_some(rank: &'static Rank) -> bool {
     let mut has_request = false;
     let is_all = {
         // The mailbox has one consumer. A caller that finds it empty finds what another core took out of it pending.
-        let _turn = rank.collecting.lock();
+        let _turn = rank.lock_mailbox();
         // BOUND: AT_ONCE.
         for _ in 0..AT_ONCE {
-            let Some(signal) = rank.host.take_signal() else {
+            let Some(signal) = rank.host().take_signal() else {
                 break;
             };
             if let Some(number) = Signal::new(u64::from(signal.signo)) {
                 let info = SigInfo::sent(number, signal.code, signal.pid, signal.uid, signal.value);
                 let _ = queue(rank, info); // the host posts no more than there are places
                 if number.is_real_time() {
-                    rank.signals.lock().from_host += 1;
+                    rank.signals().note_from_host();
                 }
             } else {
                 has_request = true;
             }
         }
-        !rank.host.has_signals()
+        !rank.host().has_signals()
     };
     if has_request {
         rank.debugger_changed(); // it has preemption points
@@ -60,27 +58,27 @@ fn collect_some(rank: &'static Rank) -> bool {
 
 /// Publishes to the proxy how many of the host's signals are no longer pending, after some were taken or forgotten.
 pub fn publish_taken(rank: &Rank) {
-    rank.signals.lock().publish_taken(rank);
+    rank.signals().publish_taken(rank.host());
 }
 
 /// Publishes to the proxy which of SIGTTIN and SIGTTOU a thread takes that is about to make a call that can use a terminal: Linux
 /// looks at that before it sends them.
 pub fn publish_takes(thread: &Thread) {
     let takes = {
-        let process = &thread.rank.signals.lock().process;
-        let own = &thread.signals.lock().thread;
+        let process = &thread.rank().signals().process;
+        let own = &thread.signals().thread;
         own.takes(process, SigSet::BACKGROUND)
     };
-    thread.host.publish_takes(takes.0);
+    thread.host().publish_takes(takes.0);
 }
 
 /// A call of the thread came back early: what interrupted it may have been posted just before, and is for this thread if it
 /// takes it. Left to another one, it would be sent again by the same call.
 #[cold]
 pub fn interrupted(thread: &Thread) {
-    collect(thread.rank);
+    collect(thread.rank());
     claim(thread);
     if recalculate(thread) {
-        thread.pending_work.store(true, Ordering::Relaxed);
+        thread.pending().note_own_work();
     }
 }

@@ -1,6 +1,4 @@
-//! Which thread of a rank looks at a signal, and how it is told.
-
-use core::sync::atomic::Ordering;
+//! Which thread of a rank looks at a signal, and how it is notified.
 
 use qk_core::signals::{SigSet, Signal};
 
@@ -13,10 +11,10 @@ use crate::{preempt, sched, timer};
 const LOOKS: usize = 8;
 
 /// Has a thread that takes a signal of the process look at it. When there is none, it stays pending for the first that will.
-pub(super) fn tell_one(rank: &'static Rank, signal: Signal) {
+pub(super) fn notify_one(rank: &'static Rank, signal: Signal) {
     if let Some(thread) = first_taker(rank, signal) {
-        tell(thread);
-    } else if rank.threads.made() > LOOKS {
+        notify(thread);
+    } else if rank.threads().made() > LOOKS {
         have_claimed(rank);
     }
 }
@@ -28,47 +26,45 @@ pub(super) fn tell_one(rank: &'static Rank, signal: Signal) {
 pub(super) fn first_taker(rank: &Rank, signal: Signal) -> Option<&Thread> {
     let takes = |thread: &&Thread| thread.is_live() && thread.takes(signal);
     // BOUND: LOOKS.
-    let mut first = (0..LOOKS).filter_map(|index| rank.threads.get(index));
+    let mut first = (0..LOOKS).filter_map(|index| rank.threads().get(index));
     // BOUND: LOOKS.
     first.find(takes)
 }
 
 /// The thread that runs here, if it is the rank's.
 pub(super) fn current_of(rank: &Rank) -> Option<&'static Thread> {
-    thread::current().filter(|thread| core::ptr::eq(thread.rank, rank))
+    thread::current().filter(|thread| core::ptr::eq(thread.rank(), rank))
 }
 
 /// Has a thread of the rank do what there was no time for: the one that runs here, if it is one.
 pub(super) fn have_claimed(rank: &'static Rank) {
-    if let Some(thread) = current_of(rank).or_else(|| rank.threads.first()) {
+    if let Some(thread) = current_of(rank).or_else(|| rank.threads().first()) {
         // The thread may find just then that it has nothing to look at, and forget: so all look at this as well.
-        rank.unclaimed.store(true, Ordering::SeqCst);
-        tell(thread);
+        rank.claims().leave();
+        notify(thread);
     }
 }
 
 /// Does what there was no time for when a signal was sent: takes over the host's, finds which threads take them, which timers go on.
 #[inline]
 pub fn claim(thread: &Thread) {
-    if thread.rank.unclaimed.load(Ordering::SeqCst)
-        && thread.rank.unclaimed.swap(false, Ordering::SeqCst)
-    {
+    if thread.rank().claims().take() {
         claim_all(thread);
     }
 }
 
 #[cold]
 fn claim_all(thread: &Thread) {
-    collect(thread.rank);
+    collect(thread.rank());
     // The thread may be the only one that takes a signal: it looks at those next, or is interrupted.
-    tell_takers(thread.rank, SigSet(u64::MAX), |_| true);
-    timer::posix::forgotten(thread.rank);
+    notify_takers(thread.rank(), SigSet(u64::MAX), |_| true);
+    timer::posix::forgotten(thread.rank());
 }
 
 /// Signals of the process that the thread no longer takes are others' to look at: it blocked them, or it ends.
 #[inline]
 pub fn hand_over(thread: &Thread, set: SigSet) {
-    if thread.rank.threads.live() > 1 {
+    if thread.rank().threads().live() > 1 {
         hand_over_to_others(thread, set);
     }
 }
@@ -76,28 +72,28 @@ pub fn hand_over(thread: &Thread, set: SigSet) {
 #[cold]
 #[inline(never)] // Out of the way of a thread that is its rank's only one, as the next.
 fn hand_over_to_others(thread: &Thread, set: SigSet) {
-    tell_takers(thread.rank, set, |other| !core::ptr::eq(other, thread));
+    notify_takers(thread.rank(), set, |other| !core::ptr::eq(other, thread));
 }
 
 /// As [`hand_over`] of all that a thread blocks which has others beside it: some of it may have been announced to them before.
 #[cold]
 #[inline(never)]
 pub fn hand_over_blocked(thread: &Thread) {
-    let blocked = thread.signals.lock().thread.blocked();
+    let blocked = thread.signals().thread.blocked();
     hand_over_to_others(thread, blocked);
 }
 
 /// Has each pending signal of the process in `set` looked at by a thread that takes it, the first for which `may` holds.
-fn tell_takers(rank: &'static Rank, set: SigSet, may: impl Fn(&Thread) -> bool) {
-    let pending = rank.signals.lock().process.pending.set().and(set);
+fn notify_takers(rank: &'static Rank, set: SigSet, may: impl Fn(&Thread) -> bool) {
+    let pending = rank.signals().process.pending.set().and(set);
     for signal in pending.iter() {
         let takes = |other: &&Thread| {
             preempt::point(LOOK_WORK);
             may(other) && other.takes(signal)
         };
         // POINT: thread::numbers::each
-        if let Some(other) = rank.threads.each().find(takes) {
-            tell(other);
+        if let Some(other) = rank.threads().each().find(takes) {
+            notify(other);
         }
     }
 }
@@ -105,14 +101,7 @@ fn tell_takers(rank: &'static Rank, set: SigSet, may: impl Fn(&Thread) -> bool) 
 /// Has a thread look at its signals before it returns to ring 3, and now if it waits or runs elsewhere. The one that runs here
 /// may be about to wait, and have let this interrupt in meanwhile: it does not.
 #[inline]
-pub fn tell(thread: &'static Thread) {
-    note(thread);
-    sched::interrupt(&thread.task);
-}
-
-/// Has a thread look at its signals before it returns to ring 3.
-#[inline]
-pub(super) fn note(thread: &Thread) {
-    thread.signal_pending.store(true, Ordering::SeqCst);
-    thread.pending_work.store(true, Ordering::SeqCst);
+pub fn notify(thread: &'static Thread) {
+    thread.pending().note_signal();
+    sched::interrupt(thread.task());
 }

@@ -8,11 +8,10 @@
 mod plan;
 
 use abi::Errno;
-use abi::map::{PAGE, USER_TOP, in_window};
+use abi::map::{PAGE, USER_TOP};
 use abi::syscall::Call as Row;
-use abi::syscall::operand::{Flow, Operand, Piece as Named};
 use alloc::vec::Vec;
-use plan::{Back, Piece, Plan, Value};
+use plan::{Back, PASS_WORK, Piece, Plan, Value, WORD_WORK, stop_there};
 use qk_core::mman::{self, MmapArgs};
 
 use crate::rank::Rank;
@@ -20,15 +19,8 @@ use crate::thread::Thread;
 use crate::user::{Program, copy_between, put_words};
 use crate::{preempt, shared};
 
-/// Most bytes that are bounced for one call: of longer buffers the beginning, and the call does as much.
-const MAX_BYTES: u64 = 4 << 20;
-/// Work of looking at a vector or a page, in instructions.
-const LOOK_WORK: u32 = 170;
-/// The same of one that is not bounced.
-const PASS_WORK: u32 = LOOK_WORK / 5;
-/// Work of going over a piece, and of writing a word, in instructions.
+/// Work of going over a piece, in instructions.
 const PIECE_WORK: u32 = 20;
-const WORD_WORK: u32 = 50;
 /// PROT_READ | PROT_WRITE and MAP_PRIVATE | MAP_ANONYMOUS (include/uapi/asm-generic/mman-common.h).
 const READ_WRITE: u64 = 3;
 const PRIVATE_ANONYMOUS: u64 = 0x22;
@@ -39,12 +31,6 @@ pub struct Bounce {
     base: u64,
     len_bytes: u64,
     pieces: Vec<Piece>,
-}
-
-/// Whether a pointer leads into a window.
-#[inline]
-fn is_remote(addr: u64) -> bool {
-    in_window(addr).is_some()
 }
 
 /// Whether a call names memory in windows, directly or by its vectors.
@@ -60,20 +46,6 @@ pub fn is_needed(row: &Row, args: &[u64; 6]) -> bool {
 fn names_remote(row: &Row, args: &[u64; 6]) -> bool {
     row.pieces(args, &Program(PASS_WORK), &mut stop_there)
         .is_break()
-}
-
-/// Whether an argument whose value is `at` leads into windows.
-fn leads_there(operand: Operand, at: u64) -> bool {
-    operand
-        .pieces(at, &Program(PASS_WORK), &mut stop_there)
-        .is_break()
-}
-
-fn stop_there(named: Named) -> Flow {
-    match is_remote(named.at) {
-        true => Flow::Break(()),
-        false => Flow::Continue(()),
-    }
 }
 
 impl Bounce {
@@ -144,7 +116,7 @@ impl Bounce {
         preempt::take_interrupts();
         let (start, end) = (self.base, self.base + self.len_bytes);
         // Another thread may have mapped a file there meanwhile.
-        let rank = thread.rank;
+        let rank = thread.rank();
         let _ = rank.with_aspace(|aspace| {
             shared::complete(thread, aspace, |aspace| aspace.unmap(start, end))
         });

@@ -1,8 +1,6 @@
 //! fork(2), vfork(2), and clone(2) for a process: a child, which runs on Linux. The proxy makes it from what is said of the caller
 //! here (`wire::child`); wait4(2) and waitid(2) are shipped.
 
-use core::sync::atomic::Ordering;
-
 use abi::Errno;
 use abi::control::{FORK_OVER, HostOp};
 use abi::map::PAGE;
@@ -10,6 +8,7 @@ use qk_core::signals::{Action, Signal};
 use wire::child::{Child, STACK_BYTES, how};
 
 use super::{Call, SysResult, shipped};
+use crate::children::stop_for_copy;
 use crate::host::ship;
 use crate::rank::Rank;
 use crate::user::{put_u32, put_u32_opt};
@@ -17,7 +16,7 @@ use crate::{futex, shared, signal};
 
 /// What a child is to be like.
 #[derive(Default)]
-pub struct Birth {
+pub struct ForkRequest {
     /// Bits of [`how`].
     pub how: u64,
     /// What it writes on the caller's stack the caller gets.
@@ -42,9 +41,9 @@ pub fn fork(call: &mut Call<'_>) -> SysResult {
     let exit_signal = Signal::CHLD.number().into();
     start(
         call,
-        &Birth {
+        &ForkRequest {
             exit_signal,
-            ..Birth::default()
+            ..ForkRequest::default()
         },
     )
 }
@@ -53,11 +52,11 @@ pub fn vfork(call: &mut Call<'_>) -> SysResult {
     let exit_signal = Signal::CHLD.number().into();
     start(
         call,
-        &Birth {
+        &ForkRequest {
             how: how::VFORK,
             shares_stack: true,
             exit_signal,
-            ..Birth::default()
+            ..ForkRequest::default()
         },
     )
 }
@@ -66,33 +65,33 @@ pub fn vfork(call: &mut Call<'_>) -> SysResult {
 ///
 /// # Errors
 /// As fork(2).
-pub fn start(call: &mut Call<'_>, birth: &Birth) -> SysResult {
+pub fn start(call: &mut Call<'_>, wanted: &ForkRequest) -> SysResult {
     let rank = call.rank;
-    if let Some(at) = birth.pidfd_at {
+    if let Some(at) = wanted.pidfd_at {
         put_u32(at, 0)?; // that it cannot be written has to be known before there is a child
     }
     let (answer, pidfd) = {
-        let _turn = rank.births.lock();
-        record(call, birth, rank.host.child())?;
-        if birth.shares_stack {
+        let _turn = rank.turns().lock_fork();
+        record(call, wanted, rank.host().child())?;
+        if wanted.shares_stack {
             note_stack(call, rank);
         }
-        rank.has_children.store(true, Ordering::Relaxed);
+        rank.attributes().note_child();
         // What is shared is of no moment.
-        let _still = match birth.shares_stack {
+        let _stopped = match wanted.shares_stack {
             true => None,
-            false => Some(rank.keep_still()?),
+            false => Some(stop_for_copy(rank)?),
         };
         let fork = || ship::host_op_until_end(call.thread, HostOp::Fork, []);
         let answer = shared::children::share(call.thread, fork, futex::wake_shared)?;
-        (answer, rank.host.child().pidfd.peek())
+        (answer, rank.host().child().pidfd.peek())
     };
     let pid = answer & !FORK_OVER;
-    if let Some(at) = birth.pidfd_at {
+    if let Some(at) = wanted.pidfd_at {
         let _ = put_u32(at, pidfd as u32); // another thread may have unmapped it
     }
-    let _ = put_u32_opt(birth.parent_tid_at, pid as u32); // Linux does not mind a bad pointer
-    if birth.how & how::VFORK != 0 && answer & FORK_OVER == 0 {
+    let _ = put_u32_opt(wanted.parent_tid_at, pid as u32); // Linux does not mind a bad pointer
+    if wanted.how & how::VFORK != 0 && answer & FORK_OVER == 0 {
         // A rank that ends does not wait.
         let _ = ship::host_op_until_fatal(call.thread, HostOp::AwaitExec, [pid]);
     }
@@ -110,36 +109,41 @@ fn note_stack(call: &Call<'_>, rank: &Rank) {
 }
 
 /// Says what the child begins with.
-fn record(call: &Call<'_>, birth: &Birth, child: &Child) -> Result<(), Errno> {
-    let pidfd = birth.pidfd_at.map_or(0, |_| how::PIDFD);
-    child.how.put(birth.how | pidfd);
-    child.exit_signal.put(birth.exit_signal);
-    child.set_tid_at.put(birth.set_tid_at);
-    child.clear_tid_at.put(birth.clear_tid_at);
-    let stack_at = if birth.shares_stack {
+fn record(call: &Call<'_>, wanted: &ForkRequest, child: &Child) -> Result<(), Errno> {
+    let pidfd = wanted.pidfd_at.map_or(0, |_| how::PIDFD);
+    child.how.put(wanted.how | pidfd);
+    child.exit_signal.put(wanted.exit_signal);
+    child.set_tid_at.put(wanted.set_tid_at);
+    child.clear_tid_at.put(wanted.clear_tid_at);
+    let stack_at = if wanted.shares_stack {
         call.frame.rsp
     } else {
         0
     };
     child.stack_at.put(stack_at);
-    record_registers(call, birth, child)?;
+    record_registers(call, wanted, child)?;
     record_signals(call, child);
+    let rseq = call.thread.program().rseq();
     // BOUND: the words of a record.
-    for (to, from) in child.rseq.iter().zip(&call.thread.rseq) {
-        to.put(from.load(Ordering::Relaxed));
+    for (to, word) in child.rseq.iter().zip([rseq.at(), rseq.signature()]) {
+        to.put(word);
     }
-    let dumpable = call.rank.dumpable.load(Ordering::Relaxed);
-    child.dumpable.put(dumpable.into());
-    let personality = call.rank.personality.load(Ordering::Relaxed);
-    child.personality.put(personality);
+    child
+        .dumpable
+        .put(call.rank.attributes().is_dumpable().into());
+    child.personality.put(call.rank.attributes().personality());
     let heap = call.rank.with_aspace(|aspace| Ok(aspace.heap(u64::MAX)))?;
     child.heap_end.put(heap.current);
     Ok(())
 }
 
-fn record_registers(call: &Call<'_>, birth: &Birth, child: &Child) -> Result<(), Errno> {
+fn record_registers(call: &Call<'_>, wanted: &ForkRequest, child: &Child) -> Result<(), Errno> {
     let f = &*call.frame;
-    let rsp = if birth.stack == 0 { f.rsp } else { birth.stack };
+    let rsp = if wanted.stack == 0 {
+        f.rsp
+    } else {
+        wanted.stack
+    };
     // The child finds 0 in rax, and what SYSCALL leaves in rcx and r11.
     let registers = [
         f.r8,
@@ -165,7 +169,7 @@ fn record_registers(call: &Call<'_>, birth: &Birth, child: &Child) -> Result<(),
     for (to, from) in child.registers.iter().zip(registers) {
         to.put(from);
     }
-    let fs_base = birth.tls.unwrap_or_else(hal::task::fs_base);
+    let fs_base = wanted.tls.unwrap_or_else(hal::task::fs_base);
     child.bases[0].put(fs_base);
     child.bases[1].put(hal::task::gs_base());
     hal::task::with_fpu_image(|image| {
@@ -180,8 +184,8 @@ fn record_registers(call: &Call<'_>, birth: &Birth, child: &Child) -> Result<(),
 }
 
 fn record_signals(call: &Call<'_>, child: &Child) {
-    let signals = call.rank.signals.lock();
-    let own = call.thread.signals.lock();
+    let signals = call.rank.signals();
+    let own = call.thread.signals();
     child.mask.put(own.thread.blocked().0);
     let stack = own.thread.altstack;
     // BOUND: the words of a record.

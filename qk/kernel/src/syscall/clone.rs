@@ -4,11 +4,10 @@ use abi::Errno;
 use abi::control::HostOp;
 use abi::ident::NSIG;
 use abi::map::{MAX_THREADS, USER_TOP};
-use core::sync::atomic::Ordering;
 use qk_core::signals::SigSet;
 use wire::child::how;
 
-use super::children::{self, Birth};
+use super::children::{self, ForkRequest};
 use super::{Call, SysResult};
 use crate::host::ship;
 use crate::thread::Thread;
@@ -173,8 +172,8 @@ fn start(call: &mut Call<'_>, request: &Request) -> SysResult {
         return Err(Errno::EPERM);
     }
     let thread = place(call)?;
-    let tid = thread.host.worker_tid();
-    let own = call.thread.signals.lock().thread.blocked();
+    let tid = thread.host().worker_tid();
+    let own = call.thread.signals().thread.blocked();
     begin(call, thread, request, tid, own);
     Ok(tid)
 }
@@ -191,10 +190,10 @@ fn begin(call: &Call<'_>, thread: &'static Thread, request: &Request, tid: u64, 
             let _ = put_u32(address, tid as u32);
         }
     }
-    let policy = *call.thread.memory_policy.lock();
-    thread.begin(tid, call.thread.index, blocked, policy);
+    let policy = call.thread.memory_policy();
+    thread.begin(tid, call.thread.index(), blocked, policy);
     if asked(flag::CHILD_CLEARTID) {
-        thread.clear_tid.store(request.child_tid, Ordering::Relaxed);
+        thread.program().set_clear_tid(request.child_tid);
     }
     let mut frame = *call.frame;
     frame.rax = 0;
@@ -208,30 +207,30 @@ fn begin(call: &Call<'_>, thread: &'static Thread, request: &Request, tid: u64, 
     } else {
         hal::task::fs_base()
     };
-    let context = thread.task.context();
+    let context = thread.task().context();
     context.begin_beside(&frame, fs_base, sched::ARRIVED);
-    call.rank.threads.born();
-    if call.rank.calls_back() || call.rank.is_stopped() {
-        thread.pending_work.store(true, Ordering::SeqCst);
+    call.rank.threads().born();
+    if call.rank.ending().calls_back() || call.rank.stops().any() {
+        thread.pending().note_work();
     }
-    let near = call.thread.task.core();
-    let allowed = call.thread.task.allowed();
-    sched::start(&thread.task, Some(thread), near, allowed);
+    let near = call.thread.task().core();
+    let allowed = call.thread.task().allowed();
+    sched::start(thread.task(), Some(thread), near, allowed);
 }
 
 /// A thread that does not run, with a worker on the host.
 fn place(call: &Call<'_>) -> Result<&'static Thread, Errno> {
     let rank = call.rank;
-    let thread = rank.threads.take(rank)?;
-    let workers = rank.host.workers();
-    if thread.index as u64 >= workers {
+    let thread = rank.threads().take(rank)?;
+    let workers = rank.host().workers();
+    if thread.index() as u64 >= workers {
         let wanted = (workers * 2)
             .max(workers + WORKERS_AT_ONCE)
-            .max(thread.index as u64 + 1)
+            .max(thread.index() as u64 + 1)
             .min(MAX_THREADS as u64);
         let grown = ship::host_op(call.thread, HostOp::GrowWorkers, [wanted]);
-        if !grown.is_ok_and(|workers| (thread.index as u64) < workers) {
-            rank.threads.release(thread.index);
+        if !grown.is_ok_and(|workers| (thread.index() as u64) < workers) {
+            rank.threads().release(thread.index());
             return Err(Errno::EAGAIN);
         }
     }
@@ -249,7 +248,7 @@ fn start_process(call: &mut Call<'_>, request: &Request) -> SysResult {
     if flags & !flag::OF_PROCESS != 0 || (asked(flag::VM) && !asked(flag::VFORK)) {
         return refuse(call);
     }
-    let birth = Birth {
+    let wanted = ForkRequest {
         how: only(flag::VFORK, how::VFORK) | only(flag::CLEAR_SIGHAND, how::CLEAR_HANDLERS),
         shares_stack: asked(flag::VM),
         exit_signal: request.exit_signal,
@@ -260,11 +259,11 @@ fn start_process(call: &mut Call<'_>, request: &Request) -> SysResult {
         set_tid_at: only(flag::CHILD_SETTID, request.child_tid),
         clear_tid_at: only(flag::CHILD_CLEARTID, request.child_tid),
     };
-    children::start(call, &birth)
+    children::start(call, &wanted)
 }
 
 /// What shares more with the rank than a process here can.
 fn refuse(call: &Call<'_>) -> SysResult {
-    call.rank.host.note_refused(call.nr());
+    call.rank.host().note_refused(call.nr());
     Err(Errno::ENOSYS)
 }

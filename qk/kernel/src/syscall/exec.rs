@@ -25,8 +25,8 @@ pub fn execveat(call: &mut Call<'_>) -> SysResult {
 fn replace(call: &mut Call<'_>, [directory, path, argv, envp, flags]: [u64; 5]) -> SysResult {
     let (thread, rank) = (call.thread, call.rank);
     {
-        let _turn = rank.execs.lock();
-        let stack_limit = rank.limits.lock()[rlimit::STACK][0];
+        let _turn = rank.turns().lock_execs();
+        let stack_limit = rank.limit(rlimit::STACK)[0];
         let args = [directory, path, argv, envp, flags, stack_limit];
         if !thread.must_end() {
             match ship::host_op_until_signal(thread, HostOp::PrepareExec, args) {

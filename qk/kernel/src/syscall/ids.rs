@@ -1,7 +1,5 @@
 //! The caller's ids: fixed when the proxy attaches, so answered without a lock.
 
-use core::sync::atomic::Ordering;
-
 use abi::Errno;
 
 use super::others::ship_on;
@@ -131,8 +129,6 @@ pub fn setfsgid(call: &mut Call<'_>) -> SysResult {
 }
 
 pub fn set_tid_address(call: &mut Call<'_>) -> SysResult {
-    call.thread
-        .clear_tid
-        .store(call.frame.rdi, Ordering::Relaxed);
+    call.thread.program().set_clear_tid(call.frame.rdi);
     Ok(call.thread.tid())
 }

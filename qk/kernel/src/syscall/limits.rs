@@ -55,14 +55,14 @@ fn current(call: &Call<'_>, resource: u64) -> Result<[u64; 2], Errno> {
     if resource >= RLIM_NLIMITS {
         Err(Errno::EINVAL)
     } else {
-        Ok(call.rank.limits.lock()[resource])
+        Ok(call.rank.limit(resource))
     }
 }
 
 /// Linux's rules (kernel/sys.c, do_prlimit): the soft limit is at most the hard one, which only the privileged may raise.
 fn set(call: &Call<'_>, resource: usize, from: u64) -> SysResult {
     let [soft, hard] = get_words(from)?;
-    let [old_soft, old_hard] = call.rank.limits.lock()[resource];
+    let [old_soft, old_hard] = call.rank.limit(resource);
     if soft > hard {
         return Err(Errno::EINVAL);
     }
@@ -81,7 +81,7 @@ fn set(call: &Call<'_>, resource: usize, from: u64) -> SysResult {
         .change_limit(resource, |limit| *limit = [soft, hard]);
     match resource {
         rlimit::CPU => timer::follow_cpu_limit(call.rank),
-        rlimit::SIGPENDING => call.rank.signals.lock().process.limit_queue(soft),
+        rlimit::SIGPENDING => call.rank.signals().process.limit_queue(soft),
         _ => {}
     }
     Ok(0)

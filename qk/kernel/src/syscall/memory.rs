@@ -63,7 +63,7 @@ fn expand(
     aspace: &Aspace,
     more_bytes: impl FnOnce() -> Option<u64>,
 ) -> Result<(), Errno> {
-    let [limit_bytes, _] = rank.limits.lock()[rlimit::AS];
+    let [limit_bytes, _] = rank.limit(rlimit::AS);
     if limit_bytes == u64::MAX {
         return Ok(());
     }
@@ -207,7 +207,7 @@ pub fn munmap(call: &mut Call<'_>) -> SysResult {
 }
 
 pub fn brk(call: &mut Call<'_>) -> SysResult {
-    let [max_bytes, _] = call.rank.limits.lock()[rlimit::DATA];
+    let [max_bytes, _] = call.rank.limit(rlimit::DATA);
     let wanted = call.frame.rdi;
     call.rank.with_aspace(|aspace| {
         let heap = aspace.heap(max_bytes);

@@ -24,8 +24,6 @@ mod timers;
 pub mod vsyscall;
 mod xpmem;
 
-use core::sync::atomic::Ordering;
-
 use abi::Errno;
 use abi::syscall::{ALL, MAX_CALLS, Serve, same};
 use alloc::boxed::Box;
@@ -237,7 +235,7 @@ fn refused(call: &mut Call<'_>) -> u64 {
         Some(Serve::Refused(errno, _)) => errno,
         _ => Errno::ENOSYS,
     };
-    call.rank.host.note_refused(call.nr());
+    call.rank.host().note_refused(call.nr());
     encode(Err(errno))
 }
 
@@ -276,7 +274,7 @@ extern "C" fn entered<const DEBUG: bool>(frame: &mut UserFrame) {
     let mut call = Call {
         frame,
         thread,
-        rank: thread.rank,
+        rank: thread.rank(),
     };
     let result = handler(&mut call);
     finish::<DEBUG>(call.frame, thread, result);
@@ -320,7 +318,7 @@ fn encode(result: SysResult) -> u64 {
 #[inline]
 fn finish<const DEBUG: bool>(frame: &mut UserFrame, thread: &'static Thread, result: u64) {
     frame.rax = result;
-    if DEBUG || thread.pending_work.load(Ordering::Relaxed) {
+    if DEBUG || thread.pending().has_work() {
         let nr = Some(frame.orig_rax_or_vector).filter(|nr| *nr != delivery::NO_CALL);
         delivery::before_return::<DEBUG>(thread, frame, nr);
     }
@@ -336,7 +334,7 @@ extern "C" fn entered_observed<const DEBUG: bool>(frame: &mut UserFrame) {
     let mut call = Call {
         frame,
         thread,
-        rank: thread.rank,
+        rank: thread.rank(),
     };
     let args = call.args();
     stats::count_call(nr);

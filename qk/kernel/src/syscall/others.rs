@@ -37,10 +37,10 @@ pub fn ship_on(call: &mut Call<'_>) -> SysResult {
 /// Always one.
 pub fn not_permitted_on(call: &Call<'_>, pid: u64) -> SysResult {
     // Of a thread that has ended there is a worker still.
-    let threads = &call.rank.threads;
+    let threads = call.rank.threads();
     let is_it = |index| {
         preempt::point(LOOK_WORK);
-        let tid = threads.get(index).map(|thread| thread.host.worker_tid());
+        let tid = threads.get(index).map(|thread| thread.host().worker_tid());
         tid == Some(u64::from(pid as u32))
     };
     // POINT: not_permitted_on

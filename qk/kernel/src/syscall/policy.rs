@@ -62,7 +62,8 @@ fn mask(at: u64, max_node: u64) -> Result<u64, Errno> {
 
 pub fn set_mempolicy(call: &mut Call<'_>) -> SysResult {
     let [mode, nodes, max_node, ..] = call.args();
-    *call.thread.memory_policy.lock() = parse(mode, nodes, max_node)?;
+    let policy = parse(mode, nodes, max_node)?;
+    call.thread.set_memory_policy(policy);
     Ok(0)
 }
 
@@ -93,7 +94,7 @@ pub fn get_mempolicy(call: &mut Call<'_>) -> SysResult {
     if nodes_to != 0 && max_node < 1 {
         return Err(Errno::EINVAL);
     }
-    let own = *call.thread.memory_policy.lock();
+    let own = call.thread.memory_policy();
     let (mode, nodes) = match flags {
         0 if addr != 0 => return Err(Errno::EINVAL),
         0 => (own.0, own.nodes()),

@@ -1,13 +1,11 @@
 //! The process itself: its end, its thread pointer, what it says of itself.
 
-use abi::Errno;
-use abi::ident::ADDR_NO_RANDOMIZE;
-use core::sync::atomic::Ordering;
-
 use super::others::{not_permitted_on, ship_on, thread_of};
 use super::{Call, SysResult};
 use crate::user::{put_bytes, put_words};
 use crate::{exit, rseq as sequences};
+use abi::Errno;
+use abi::ident::ADDR_NO_RANDOMIZE;
 
 pub fn exit_group(call: &mut Call<'_>) -> SysResult {
     exit::end(call.thread, (call.frame.rdi & 0xff) << 8)
@@ -51,7 +49,6 @@ pub fn prctl(call: &mut Call<'_>) -> SysResult {
     /// TASK_COMM_LEN (include/linux/sched.h)
     const NAME_BYTES: usize = 16;
     let [option, arg, ..] = call.args();
-    let dumpable = &call.rank.dumpable;
     match option {
         SET_NAME => ship_on(call),
         GET_NAME => {
@@ -59,20 +56,20 @@ pub fn prctl(call: &mut Call<'_>) -> SysResult {
             put_bytes(arg, &[0; NAME_BYTES])?;
             ship_on(call)
         }
-        GET_DUMPABLE => Ok(dumpable.load(Ordering::Relaxed).into()),
+        GET_DUMPABLE => Ok(call.rank.attributes().is_dumpable().into()),
         SET_DUMPABLE if arg <= 1 => {
-            dumpable.store(arg == 1, Ordering::Relaxed);
+            call.rank.attributes().set_dumpable(arg == 1);
             Ok(0)
         }
         GET_SECCOMP => Ok(0),
         SET_NO_NEW_PRIVS => {
             // Linux looks at the arguments; its own flag is the proxy's, which has it from the start.
             let done = ship_on(call)?;
-            call.rank.no_new_privs.store(true, Ordering::Relaxed);
+            call.rank.attributes().deny_new_privs();
             Ok(done)
         }
         GET_NO_NEW_PRIVS if call.args()[1..5] != [0; 4] => Err(Errno::EINVAL),
-        GET_NO_NEW_PRIVS => Ok(call.rank.no_new_privs.load(Ordering::Relaxed).into()),
+        GET_NO_NEW_PRIVS => Ok(call.rank.attributes().has_no_new_privs().into()),
         _ => Err(Errno::EINVAL),
     }
 }
@@ -80,14 +77,13 @@ pub fn prctl(call: &mut Call<'_>) -> SysResult {
 /// PER_LINUX, with or without ADDR_NO_RANDOMIZE; all ones only reads it.
 pub fn personality(call: &mut Call<'_>) -> SysResult {
     let wanted = u64::from(call.frame.rdi as u32);
-    let now = &call.rank.personality;
     if wanted == u64::from(u32::MAX) {
-        return Ok(now.load(Ordering::Relaxed));
+        return Ok(call.rank.attributes().personality());
     }
     if wanted & !ADDR_NO_RANDOMIZE != 0 {
         return Err(Errno::EINVAL);
     }
-    Ok(now.swap(wanted, Ordering::Relaxed))
+    Ok(call.rank.attributes().set_personality(wanted))
 }
 
 pub fn rseq(call: &mut Call<'_>) -> SysResult {
@@ -104,7 +100,7 @@ pub fn set_robust_list(call: &mut Call<'_>) -> SysResult {
     if len_bytes != ROBUST_LIST_BYTES {
         return Err(Errno::EINVAL);
     }
-    call.thread.robust_list.store(head, Ordering::Relaxed);
+    call.thread.program().set_robust_list(head);
     Ok(0)
 }
 
@@ -114,5 +110,5 @@ pub fn get_robust_list(call: &mut Call<'_>) -> SysResult {
         return not_permitted_on(call, pid);
     };
     put_words(len_to, &[ROBUST_LIST_BYTES])?;
-    put_words(head_to, &[thread.robust_list.load(Ordering::Relaxed)]).map(|()| 0)
+    put_words(head_to, &[thread.program().robust_list()]).map(|()| 0)
 }

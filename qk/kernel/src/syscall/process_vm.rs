@@ -1,18 +1,16 @@
 //! process_vm_readv and process_vm_writev between the ranks of a node: one copy, by the caller's core, through the window on
 //! the other rank. No lock of the other rank is taken, and nothing is pinned: whether memory is there, and may be accessed,
-//! the page tables say, as they were when the call began or later ([`windows::freshen`]).
-
-use abi::Errno;
-use abi::map::{USER_TOP, remote};
-use abi::syscall::layout::{MAX_RW_BYTES, MAX_VECTORS, VECTOR_BYTES};
-use alloc::vec::Vec;
-use core::sync::atomic::Ordering;
+//! the page tables say, as they were when the call began or later ([`windows::flush_stale`]).
 
 use super::others::not_permitted_on;
 use super::{Call, SysResult};
 use crate::rank::{self, Rank};
 use crate::user::{copy_between, get_words, user};
 use crate::{preempt, windows};
+use abi::Errno;
+use abi::map::{USER_TOP, remote};
+use abi::syscall::layout::{MAX_RW_BYTES, MAX_VECTORS, VECTOR_BYTES};
+use alloc::vec::Vec;
 
 /// Bytes that are copied before it is looked again whether the rank is to end.
 const STEP_BYTES: u64 = 1 << 20;
@@ -52,7 +50,7 @@ fn transfer(call: &Call<'_>, way: Way) -> SysResult {
         return Ok(0);
     }
     let peer = target(call, pid)?;
-    windows::freshen(peer);
+    windows::flush_stale(peer);
     copy(call.rank, &mut local, &mut remote, peer, way)
 }
 
@@ -63,7 +61,7 @@ fn transfer(call: &Call<'_>, way: Way) -> SysResult {
 fn copy(own: &Rank, local: &mut Vectors, remote: &mut Vectors, peer: &Rank, way: Way) -> SysResult {
     let (mut done, bytes) = (0, local.bytes);
     // POINT: user::copy_between
-    while done < bytes && !own.is_ending() {
+    while done < bytes && !own.ending().is_decided() {
         if !local.advance() || !remote.advance() {
             break;
         }
@@ -96,7 +94,7 @@ fn step_of(own: &Rank, local: u64, at: u64, peer: &Rank, way: Way, step: u64) ->
     }
     // A rank's window on itself shows what was unmapped for longer than its memory does.
     let itself = core::ptr::eq(own, peer);
-    let there = if itself { at } else { remote(peer.id, at) };
+    let there = if itself { at } else { remote(peer.id(), at) };
     match way {
         Way::FromPeer => copy_between(local, there, inside),
         Way::ToPeer => copy_between(there, local, inside),
@@ -143,7 +141,7 @@ fn may_access(own: &Rank, peer: &Rank) -> bool {
     // BOUND: two.
     let alike = [info.uid, info.euid].iter().all(|id| *id == own.uid)
         && [info.gid, info.egid].iter().all(|id| *id == own.gid);
-    own.euid == 0 || alike && peer.dumpable.load(Ordering::Relaxed)
+    own.euid == 0 || alike && peer.attributes().is_dumpable()
 }
 
 /// A struct iovec.

@@ -15,7 +15,7 @@ const SCHED_OTHER: u64 = 0;
 const POLICIES: core::ops::RangeInclusive<u64> = 0..=6;
 
 pub fn sched_yield(call: &mut Call<'_>) -> SysResult {
-    sched::yield_now(&call.thread.task);
+    sched::yield_now(call.thread.task());
     Ok(0)
 }
 
@@ -43,7 +43,7 @@ pub fn sched_getaffinity(call: &mut Call<'_>) -> SysResult {
     let Some(thread) = concerned(call, tid)? else {
         return ship_on(call);
     };
-    put_words(to, &thread.task.allowed().words()[..needed])?;
+    put_words(to, &thread.task().allowed().words()[..needed])?;
     Ok(needed as u64 * 8)
 }
 
@@ -63,11 +63,11 @@ pub fn sched_setaffinity(call: &mut Call<'_>) -> SysResult {
     if allowed.is_empty() {
         return Err(Errno::EINVAL);
     }
-    sched::allow(&thread.task, allowed);
+    sched::allow(thread.task(), allowed);
     if core::ptr::eq(thread, call.thread) {
-        sched::yield_now(&thread.task);
+        sched::yield_now(thread.task());
     } else {
-        sched::interrupt(&thread.task);
+        sched::interrupt(thread.task());
     }
     Ok(0)
 }
@@ -155,7 +155,7 @@ pub fn membarrier(call: &mut Call<'_>) -> SysResult {
             shootdown::flush_all_on(&CoreSet::of(0, hal::cpu::count()));
         }
         (PRIVATE_EXPEDITED, 0) => call.rank.with_aspace(|_| {
-            shootdown::barrier(&call.rank.shootdown);
+            shootdown::barrier(call.rank.shootdown());
             Ok(())
         })?,
         (command, 0) if command.is_power_of_two() && command & KNOWN != 0 => {}

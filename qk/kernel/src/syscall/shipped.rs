@@ -3,8 +3,6 @@
 //! The proxy checks every pointer; here it matters only what Linux may have written: such pages count as dirty, and code in
 //! them is renewed, for neither the page tables nor an emulator's translations notice another process's writes.
 
-use core::sync::atomic::Ordering;
-
 use abi::Errno;
 use abi::map::USER_TOP;
 use abi::syscall::operand::{Flow, Piece};
@@ -58,7 +56,7 @@ fn ship_limited(thread: &'static Thread, row: &Row, mut args: [u64; 6]) -> SysRe
     if limit_ns == 0 {
         return ship_row(thread, row, &args); // it does not wait, or for ever
     }
-    let kept = thread.take_sleep_end();
+    let kept = thread.program().take_sleep_end();
     let deadline = kept.unwrap_or_else(|| clock::deadline_after(limit_ns));
     if kept.is_some() {
         let left = deadline.saturating_sub(hal::time::tsc());
@@ -66,7 +64,7 @@ fn ship_limited(thread: &'static Thread, row: &Row, mut args: [u64; 6]) -> SysRe
     }
     let result = ship_row(thread, row, &args);
     if result == Err(RESTART_NO_HANDLER) {
-        thread.keep_sleep_end(deadline);
+        thread.program().keep_sleep_end(deadline);
     }
     result
 }
@@ -92,7 +90,7 @@ fn ship_row(thread: &'static Thread, row: &Row, args: &[u64; 6]) -> SysResult {
 #[cold]
 #[inline(never)]
 fn ship_bounced(thread: &'static Thread, row: &Row, mut args: [u64; 6]) -> SysResult {
-    let bounce = Bounce::begin(thread.rank, row, &mut args)?;
+    let bounce = Bounce::begin(thread.rank(), row, &mut args)?;
     preempt::take_interrupts();
     let ret = ship_plain(thread, row, &args);
     preempt::take_interrupts();
@@ -102,7 +100,7 @@ fn ship_bounced(thread: &'static Thread, row: &Row, mut args: [u64; 6]) -> SysRe
 
 /// Has Linux carry out the call; returns what Linux returned.
 fn ship_plain(thread: &'static Thread, row: &Row, args: &[u64; 6]) -> i64 {
-    let rank = thread.rank;
+    let rank = thread.rank();
     let writes = row.writes.then(|| note_written(rank, row, args));
     stats::count_shipped();
     if row.restart == Restart::Handler {
@@ -131,7 +129,7 @@ fn settle(thread: &'static Thread, row: &Row, ret: i64) -> SysResult {
         _ if errno != Errno::EINTR => errno,
         Restart::Never => errno,
         // At a socket with a timeout, which would begin anew.
-        Restart::Handler if thread.host.more()[1] != 0 => errno,
+        Restart::Handler if thread.host().more()[1] != 0 => errno,
         Restart::Handler => thread.interrupted(RESTART),
         Restart::NoHandler | Restart::OldEnd => thread.interrupted(RESTART_NO_HANDLER),
     })
@@ -139,11 +137,11 @@ fn settle(thread: &'static Thread, row: &Row, ret: i64) -> SysResult {
 
 /// Raises the signal that Linux has sent for a call, if it is one of those.
 fn raise(thread: &'static Thread) {
-    let signal = match Signal::new(thread.host.more()[0]) {
+    let signal = match Signal::new(thread.host().more()[0]) {
         Some(signal @ (Signal::PIPE | Signal::XFSZ)) => signal,
         _ => return,
     };
-    let identity = thread.rank.identity();
+    let identity = thread.rank().identity();
     let info = SigInfo::sent(
         signal,
         code::USER,
@@ -158,8 +156,8 @@ fn raise(thread: &'static Thread) {
 /// Counts what Linux may write as written, which the page tables do not notice, until [`has_written`]. Returns the position of
 /// the region log.
 fn note_written(rank: &Rank, row: &Row, args: &[u64; 6]) -> u64 {
-    rank.writers.fetch_add(1, Ordering::SeqCst);
-    let log_position = rank.host.mappings();
+    rank.memory().begin_writes();
+    let log_position = rank.host().mappings();
     // A rank that ends meanwhile has nothing to be noted.
     let _ = rank.with_aspace(|aspace| {
         mark_dirty(aspace, row, args);
@@ -175,7 +173,7 @@ fn mark_dirty(aspace: &mut Aspace, row: &Row, args: &[u64; 6]) {
 /// Linux does not write any more: what was mapped since [`note_written`] counts as written, too, and code is translated anew.
 fn has_written(rank: &Rank, row: &Row, args: &[u64; 6], log_position: u64) {
     let _ = rank.with_aspace(|aspace| {
-        if rank.host.mappings() != log_position {
+        if rank.host().mappings() != log_position {
             mark_dirty(aspace, row, args);
         }
         if aspace.has_writable_code() {
@@ -183,7 +181,7 @@ fn has_written(rank: &Rank, row: &Row, args: &[u64; 6], log_position: u64) {
         }
         Ok(())
     });
-    rank.writers.fetch_sub(1, Ordering::SeqCst);
+    rank.memory().end_writes();
 }
 
 /// Shows `visit` each range, below the end of user memory, that Linux may write.

@@ -1,7 +1,5 @@
 //! The signal calls.
 
-use core::sync::atomic::Ordering;
-
 use abi::Errno;
 use qk_core::signals::{self, Action, AltStack, SigInfo, SigSet, Signal, code};
 
@@ -25,7 +23,7 @@ fn get_set(at: u64) -> Result<SigSet, Errno> {
 }
 
 fn with_own<R>(call: &Call<'_>, f: impl FnOnce(&mut signals::Thread) -> R) -> R {
-    f(&mut call.thread.signals.lock().thread)
+    f(&mut call.thread.signals().thread)
 }
 
 pub fn sigaction(call: &mut Call<'_>) -> SysResult {
@@ -45,7 +43,7 @@ pub fn sigaction(call: &mut Call<'_>) -> SysResult {
     };
     let signal = Signal::new(signo).ok_or(Errno::EINVAL)?;
     let (before, discard) = {
-        let process = &mut call.rank.signals.lock().process;
+        let process = &mut call.rank.signals().process;
         match action {
             None => (process.action(signal), SigSet::EMPTY),
             Some(action) => process.set_action(signal, action)?,
@@ -93,8 +91,8 @@ pub fn sigpending(call: &mut Call<'_>) -> SysResult {
         return Err(Errno::EINVAL);
     }
     let set = {
-        let signals = call.rank.signals.lock();
-        let own = call.thread.signals.lock();
+        let signals = call.rank.signals();
+        let own = call.thread.signals();
         signals.process.blocked_pending(&own.thread)
     };
     put_bytes(to, &set.0.to_le_bytes()[..size as usize]).map(|()| 0)
@@ -131,14 +129,14 @@ pub fn sigtimedwait(call: &mut Call<'_>) -> SysResult {
         0 => None,
         _ => Some(clock::deadline_after(timespec_ns(get_words(timeout)?)?)),
     };
-    let awaits = &call.thread.awaits;
-    awaits.store(wanted.0, Ordering::SeqCst);
-    timer::set_sleep(call.thread, deadline);
-    let result = call
-        .thread
-        .waiting(|| wait_for_one(call.thread, wanted, deadline));
-    timer::set_sleep(call.thread, None);
-    awaits.store(0, Ordering::SeqCst);
+    let result = call.thread.awaiting(wanted, || {
+        timer::set_sleep(call.thread, deadline);
+        let result = call
+            .thread
+            .waiting(|| wait_for_one(call.thread, wanted, deadline));
+        timer::set_sleep(call.thread, None);
+        result
+    });
     // Others of these that came meanwhile and are blocked again may be another's.
     signal::hand_over(call.thread, wanted);
     let mut info = result?;
@@ -153,8 +151,8 @@ pub fn sigtimedwait(call: &mut Call<'_>) -> SysResult {
 fn wait_for_one(thread: &Thread, wanted: SigSet, deadline: Option<u64>) -> Result<SigInfo, Errno> {
     loop {
         let taken = {
-            let mut signals = thread.rank.signals.lock();
-            let mut own = thread.signals.lock();
+            let mut signals = thread.rank().signals();
+            let mut own = thread.signals();
             signals.process.take(&mut own.thread, wanted)
         };
         if let Some(info) = taken {

@@ -19,7 +19,7 @@ const WORD_WORK: u32 = 60;
 /// Linux's names, with Margay's mark in release and version; the host's node and domain names.
 pub fn uname(call: &mut Call<'_>) -> SysResult {
     let (mut node, mut domain) = ([0; 64], [0; 64]);
-    let [node, domain] = call.rank.host.names(&mut node, &mut domain);
+    let [node, domain] = call.rank.host().names(&mut node, &mut domain);
     let fields: [&[u8]; 6] = [
         ident::SYSNAME.as_bytes(),
         node,

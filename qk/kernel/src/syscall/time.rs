@@ -1,7 +1,5 @@
 //! Clocks, sleeping, the alarm timer, and time used.
 
-use core::sync::atomic::Ordering;
-
 use abi::Errno;
 use qk_core::posix_timers::Clock as CpuClock;
 
@@ -41,7 +39,7 @@ fn timeval(ns: u64) -> [u64; 2] {
 
 /// The processor time whose clock has a negative number: which time is in bits 0 and 1, whether it is a thread's in bit 2, and the
 /// rest is the complement of the process's or thread's id, 0 for the caller's own (include/linux/posix-timers.h). User and kernel
-/// time are not told apart. Other processes' are not known here.
+/// time are not distinguished. Other processes' are not known here.
 ///
 /// # Errors
 /// EINVAL: no such clock (Linux: pid_for_clock).
@@ -55,12 +53,12 @@ pub fn cpu_clock(thread: &Thread, clock: u64) -> Result<CpuClock, Errno> {
         return Err(Errno::EINVAL);
     }
     if number & OF_THREAD == 0 {
-        let own = [0, thread.rank.identity().pid, thread.tid()].contains(&id);
+        let own = [0, thread.rank().identity().pid, thread.tid()].contains(&id);
         return own.then_some(CpuClock::Process).ok_or(Errno::EINVAL);
     }
     let index = match id {
-        0 => thread.index,
-        id => thread.rank.by_tid(id).map_err(|_| Errno::EINVAL)?.index,
+        0 => thread.index(),
+        id => thread.rank().by_tid(id).map_err(|_| Errno::EINVAL)?.index(),
     };
     Ok(CpuClock::Thread(index))
 }
@@ -70,10 +68,10 @@ pub fn cpu_clock(thread: &Thread, clock: u64) -> Result<CpuClock, Errno> {
 fn get_cpu_clock(thread: &Thread, clock: u64, to: u64) -> SysResult {
     let ns = match cpu_clock(thread, clock)? {
         CpuClock::Thread(index) => {
-            let counted = thread.rank.threads.get(index);
+            let counted = thread.rank().threads().get(index);
             counted.map(Thread::cpu_ns).ok_or(Errno::EINVAL)?
         }
-        _ => thread.rank.cpu_ns(),
+        _ => thread.rank().cpu_ns(),
     };
     put_words(to, &timespec(ns)).map(|()| 0)
 }
@@ -94,7 +92,7 @@ pub fn read_clock(thread: &Thread, clock: u64) -> Result<u64, Errno> {
     match clock {
         id::REALTIME | id::REALTIME_COARSE | id::TAI => Ok(real),
         id::MONOTONIC | id::MONOTONIC_RAW | id::MONOTONIC_COARSE | id::BOOTTIME => Ok(monotonic),
-        id::PROCESS_CPUTIME => Ok(thread.rank.cpu_ns()),
+        id::PROCESS_CPUTIME => Ok(thread.rank().cpu_ns()),
         id::THREAD_CPUTIME => Ok(thread.cpu_ns()),
         _ => Err(Errno::EINVAL),
     }
@@ -132,7 +130,7 @@ pub fn time(call: &mut Call<'_>) -> SysResult {
 /// Children run on Linux, which says what they used. struct tms: the process's user and system time, then the children's.
 pub fn times(call: &mut Call<'_>) -> SysResult {
     let (to, used) = (call.frame.rdi, call.rank.cpu_ns() / CLOCK_TICK_NS);
-    if to != 0 && call.rank.has_children.load(Ordering::Relaxed) {
+    if to != 0 && call.rank.attributes().has_children() {
         ship_on(call)?;
         put_words(to, &[used, 0])?;
     } else {
@@ -158,7 +156,7 @@ pub fn getrusage(call: &mut Call<'_>) -> SysResult {
                 id::THREAD_CPUTIME
             };
             usage[..2].copy_from_slice(&timeval(read_clock(call.thread, used)?));
-            usage[MAX_RSS_KIB] = call.rank.host.most_bytes() / 1024;
+            usage[MAX_RSS_KIB] = call.rank.host().most_bytes() / 1024;
         }
         CHILDREN => return ship_on(call),
         _ => return Err(Errno::EINVAL),
@@ -191,13 +189,14 @@ pub fn sleep_until(thread: &Thread, deadline: u64) -> Result<(), Errno> {
 fn sleep_for(call: &Call<'_>, ns: u64, left_to: u64) -> SysResult {
     let deadline = call
         .thread
+        .program()
         .take_sleep_end()
         .unwrap_or_else(|| clock::deadline_after(ns));
     let result = sleep_until(call.thread, deadline);
     if result.is_err() {
         let left = clock::ticks_to_ns(deadline.saturating_sub(hal::time::tsc()));
         put_words_opt(left_to, &timespec(left))?;
-        call.thread.keep_sleep_end(deadline);
+        call.thread.program().keep_sleep_end(deadline);
     }
     result.map(|()| 0)
 }
@@ -216,7 +215,7 @@ pub fn clock_nanosleep(call: &mut Call<'_>) -> SysResult {
         id::THREAD_CPUTIME => return Err(Errno::EINVAL),
         _ if clock <= id::TAI => return Err(Errno::EOPNOTSUPP),
         _ => {
-            let own = CpuClock::Thread(call.thread.index);
+            let own = CpuClock::Thread(call.thread.index());
             return Err(match cpu_clock(call.thread, clock)? {
                 clock if clock == own => Errno::EINVAL,
                 _ => Errno::EOPNOTSUPP,

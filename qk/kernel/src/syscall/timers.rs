@@ -30,7 +30,7 @@ fn clock(call: &Call<'_>, number: u64) -> Result<Clock, Errno> {
         id::REALTIME | id::TAI => Ok(Clock::Real),
         id::MONOTONIC | id::BOOTTIME => Ok(Clock::Monotonic),
         id::PROCESS_CPUTIME => Ok(Clock::Process),
-        id::THREAD_CPUTIME => Ok(Clock::Thread(call.thread.index)),
+        id::THREAD_CPUTIME => Ok(Clock::Thread(call.thread.index())),
         // A node has no clock that wakes it up (CLOCK_REALTIME_ALARM, CLOCK_BOOTTIME_ALARM), as a machine without RTC.
         id::MONOTONIC_RAW..=id::BOOTTIME_ALARM => Err(Errno::EOPNOTSUPP),
         _ => cpu_clock(call.thread, number),
@@ -49,7 +49,7 @@ fn event(call: &Call<'_>, clock: Clock, [value, how, thread]: [u64; 3]) -> Resul
         notify::THREAD_ID => {
             let tid = u64::from(thread as u32);
             let thread = call.rank.by_tid(tid).map_err(|_| Errno::EINVAL)?;
-            Notify::Thread(thread.index)
+            Notify::Thread(thread.index())
         }
         _ => return Err(Errno::EINVAL),
     };

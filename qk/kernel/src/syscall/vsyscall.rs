@@ -31,7 +31,7 @@ pub fn emulate(thread: &'static Thread, frame: &mut UserFrame) -> Option<Result<
         frame.rax = handler(&mut Call {
             frame,
             thread,
-            rank: thread.rank,
+            rank: thread.rank(),
         })?;
         frame.set_rip(caller);
         frame.rsp += 8;

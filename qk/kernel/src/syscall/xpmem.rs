@@ -31,7 +31,7 @@ pub fn ioctl(call: &mut Call<'_>) -> SysResult {
 /// A shipped call that closes descriptors.
 pub fn closing(call: &mut Call<'_>) -> SysResult {
     let result = shipped::ship(call);
-    call.rank.xpmem.forget_device();
+    call.rank.xpmem().forget_device();
     result
 }
 
@@ -40,7 +40,7 @@ pub fn closing(call: &mut Call<'_>) -> SysResult {
 /// # Errors
 /// EINTR.
 fn is_device(call: &Call<'_>, fd: u64) -> Result<bool, Errno> {
-    let xpmem = &call.rank.xpmem;
+    let xpmem = call.rank.xpmem();
     if xpmem.is_device(fd) {
         return Ok(true);
     }
@@ -60,13 +60,13 @@ fn serve(own: &'static Rank, request: Request, at: u64) -> SysResult {
         Request::Remove => {
             let id = get_u64(at)?;
             let number = own_id(own, id)?;
-            own.xpmem.segments.lock().remove(number).map(|_| 0)
+            own.xpmem().segments.lock().remove(number).map(|_| 0)
         }
         Request::Get => get(own, at),
         Request::Release => {
             let id = get_u64(at)?;
             let number = own_id(own, id)?;
-            own.xpmem.permits.lock().remove(number).map(|_| 0)
+            own.xpmem().permits.lock().remove(number).map(|_| 0)
         }
         Request::Attach => attach(own, at),
         Request::Detach => {
@@ -113,10 +113,10 @@ fn id(own: &Rank, number: u32) -> u64 {
 fn make(own: &Rank, at: u64) -> SysResult {
     let [start, len_bytes, kind, mode, _] = get_words(at)?;
     let segment = Segment::new(start, len_bytes, kind as u32, mode)?;
-    let number = own.xpmem.segments.lock().add(segment)?;
+    let number = own.xpmem().segments.lock().add(segment)?;
     let written = put_words(at.wrapping_add(4 * 8), &[id(own, number)]);
     if written.is_err() {
-        let _ = own.xpmem.segments.lock().remove(number);
+        let _ = own.xpmem().segments.lock().remove(number);
     }
     written.map(|()| 0)
 }
@@ -127,17 +127,17 @@ fn get(own: &'static Rank, at: u64) -> SysResult {
     let segment = Id::decode(segment)?;
     let access = Access::new(flags_and_kind as u32, (flags_and_kind >> 32) as u32, value)?;
     let owner = owner(segment)?;
-    let offered = *owner.xpmem.segments.lock().get(segment.number)?;
+    let offered = *owner.xpmem().segments.lock().get(segment.number)?;
     offered.admit(who(own, owner), access)?;
     let permit = Permit {
         owner,
         segment: segment.number,
         access,
     };
-    let number = own.xpmem.permits.lock().add(permit)?;
+    let number = own.xpmem().permits.lock().add(permit)?;
     let written = put_words(at.wrapping_add(3 * 8), &[id(own, number)]);
     if written.is_err() {
-        let _ = own.xpmem.permits.lock().remove(number);
+        let _ = own.xpmem().permits.lock().remove(number);
     }
     written.map(|()| 0)
 }
@@ -157,12 +157,12 @@ fn who(own: &Rank, owner: &Rank) -> Who {
 fn attach(own: &'static Rank, at: u64) -> SysResult {
     let [permit, offset, len_bytes, wanted, _] = get_words(at)?;
     let number = own_id(own, permit)?;
-    let permit = *own.xpmem.permits.lock().get(number)?;
-    let offered = *permit.owner.xpmem.segments.lock().get(permit.segment)?;
+    let permit = *own.xpmem().permits.lock().get(number)?;
+    let offered = *permit.owner.xpmem().segments.lock().get(permit.segment)?;
     if !permit.access.writes {
         return Err(Errno::EACCES); // as the module has it: an attachment can be written
     }
-    let there = remote(permit.owner.id, offered.part(offset, len_bytes)?);
+    let there = remote(permit.owner.id(), offered.part(offset, len_bytes)?);
     if wanted != 0 && wanted != there {
         return Err(Errno::EINVAL);
     }

@@ -124,7 +124,7 @@ impl Threads {
         reserved.map_err(|_| Errno::ENOMEM)?;
         self.make_record(rank, index)?;
         self.made.store(index + 1, Ordering::Release);
-        rank.host.publish_threads(index + 1);
+        rank.host().publish_threads(index + 1);
         Ok(index)
     }
 

@@ -77,7 +77,8 @@ impl Timers {
 
     /// Says whether there is a deadline on processor time, the rank's or a thread's.
     pub(super) fn count_cpu_time(&self, rank: &Rank) {
-        rank.count_cpu_time(self.cpu_due_ns().is_some() || self.posix.counts_cpu_time());
+        rank.cpu_time()
+            .set_deadline(self.cpu_due_ns().is_some() || self.posix.counts_cpu_time());
     }
 
     /// Has a core keep the deadline of ITIMER_REAL: the one that the caller runs on.
@@ -87,7 +88,7 @@ impl Timers {
         if let Some(due_ns) = interval.due_ns() {
             let from_now = due_ns.saturating_sub(Which::Real.now_ns(rank));
             let tsc = clock::deadline_after(from_now);
-            let alarm = Alarm::Real(rank.id as u32);
+            let alarm = Alarm::Real(rank.id() as u32);
             here().keep(alarm, tsc);
             self.real_at = Some((hal::cpu::id(), tsc));
         }
@@ -96,7 +97,7 @@ impl Timers {
     /// Has no core keep the deadline of ITIMER_REAL.
     fn forget_real(&mut self, rank: &Rank) {
         if let Some((cpu, tsc)) = self.real_at.take() {
-            let alarm = Alarm::Real(rank.id as u32);
+            let alarm = Alarm::Real(rank.id() as u32);
             CORES[cpu].forget(alarm, tsc);
         }
     }
@@ -141,7 +142,7 @@ pub fn set_interval(
     let now_ns = which.now_ns(rank);
     let new = Interval::new(now_ns, after_ns, interval_ns);
     let old = {
-        let mut timers = rank.timers.lock();
+        let mut timers = rank.timers();
         let old = timers.left(which, now_ns);
         timers.intervals[which as usize] = new;
         if which == Which::Real {
@@ -150,13 +151,13 @@ pub fn set_interval(
         timers.count_cpu_time(rank);
         old
     };
-    tell_others(rank, which);
+    interrupt_others(rank, which);
     arm();
     old
 }
 
 /// A deadline on processor time concerns every core that runs the rank.
-fn tell_others(rank: &'static Rank, which: Which) {
+fn interrupt_others(rank: &'static Rank, which: Which) {
     if which != Which::Real {
         rank.interrupt_others();
     }
@@ -165,14 +166,14 @@ fn tell_others(rank: &'static Rank, which: Which) {
 /// What is left of a timer, and its interval, in ns; zero when it is off.
 pub fn interval(rank: &Rank, which: Which) -> (u64, u64) {
     let now_ns = which.now_ns(rank);
-    rank.timers.lock().left(which, now_ns)
+    rank.timers().left(which, now_ns)
 }
 
 /// Takes RLIMIT_CPU's soft limit from the rank's limits. The timer is armed when a thread goes on ([`go_on`]).
 pub fn prepare_cpu_limit(rank: &Rank) {
-    let [soft_s, _] = rank.limits.lock()[rlimit::CPU];
+    let [soft_s, _] = rank.limit(rlimit::CPU);
     let limit_ns = (soft_s != u64::MAX).then(|| soft_s.saturating_mul(NS_PER_S));
-    let mut timers = rank.timers.lock();
+    let mut timers = rank.timers();
     timers.cpu_limit_ns = limit_ns;
     timers.count_cpu_time(rank);
 }
@@ -186,7 +187,7 @@ pub fn follow_cpu_limit(rank: &'static Rank) {
 
 /// Deletes the rank's POSIX timers: its program is replaced. ITIMERs and the limit stay.
 pub fn clear_posix(rank: &'static Rank) {
-    let mut timers = rank.timers.lock();
+    let mut timers = rank.timers();
     let posix = core::mem::take(&mut timers.posix);
     timers.count_cpu_time(rank);
     drop(timers);
@@ -200,7 +201,7 @@ pub fn clear_posix(rank: &'static Rank) {
 
 /// Clears all deadlines of a rank that ends.
 pub fn clear(rank: &Rank) {
-    let mut timers = rank.timers.lock();
+    let mut timers = rank.timers();
     timers.intervals = [Interval::default(); Which::ALL.len()];
     timers.keep_real(rank);
     timers.cpu_limit_ns = None;
@@ -215,7 +216,7 @@ pub(super) fn alarm_real(rank: u32) {
     let Some(rank) = rank::all().get(rank as usize) else {
         return;
     };
-    let expired = rank.timers.lock().expire_real(rank);
+    let expired = rank.timers().expire_real(rank);
     if expired {
         signal::send_process(rank, SigInfo::new(Which::Real.signal(), code::KERNEL));
     }
@@ -226,7 +227,7 @@ pub(super) fn alarm_real(rank: u32) {
 #[cold]
 pub(super) fn real_taken(rank: &Rank) {
     {
-        let mut timers = rank.timers.lock();
+        let mut timers = rank.timers();
         if timers.real_at.is_some() {
             return;
         }
@@ -240,7 +241,7 @@ pub(super) fn real_taken(rank: &Rank) {
 pub(super) fn expire_cpu_time(rank: &'static Rank) {
     let now_ns = rank.cpu_ns();
     let (alarms, used_up) = {
-        let mut timers = rank.timers.lock();
+        let mut timers = rank.timers();
         let alarms = [Which::Virtual, Which::Prof].map(|which| {
             let expired = timers.intervals[which as usize].expire(now_ns);
             expired.then_some(which.signal())

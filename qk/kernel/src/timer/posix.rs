@@ -31,7 +31,7 @@ fn now_ns(rank: &Rank, clock: Clock) -> u64 {
         Clock::Monotonic => monotonic_ns,
         Clock::Real => real_ns,
         Clock::Process => rank.cpu_ns(),
-        Clock::Thread(index) => rank.threads.get(index).map_or(0, Thread::cpu_ns),
+        Clock::Thread(index) => rank.threads().get(index).map_or(0, Thread::cpu_ns),
         Clock::Ended => 0,
     }
 }
@@ -41,7 +41,7 @@ fn keep(rank: &Rank, id: u32, timer: &mut Timer) {
     forget(rank, id, timer);
     if let Some((clock, due_ns)) = timer.due().filter(|(clock, _)| !clock.is_cpu()) {
         let tsc = clock::deadline_after(due_ns.saturating_sub(now_ns(rank, clock)));
-        let alarm = Alarm::Posix(rank.id as u32, id);
+        let alarm = Alarm::Posix(rank.id() as u32, id);
         here().keep(alarm, tsc);
         timer.kept_at = Some((hal::cpu::id(), tsc));
     }
@@ -50,7 +50,7 @@ fn keep(rank: &Rank, id: u32, timer: &mut Timer) {
 /// Has no core keep the timer's deadline.
 fn forget(rank: &Rank, id: u32, timer: &mut Timer) {
     if let Some((cpu, tsc)) = timer.kept_at.take() {
-        let alarm = Alarm::Posix(rank.id as u32, id);
+        let alarm = Alarm::Posix(rank.id() as u32, id);
         CORES[cpu].forget(alarm, tsc);
     }
 }
@@ -83,7 +83,7 @@ fn make_room(cores: CoreSet) -> Result<(), Errno> {
 /// The thread that a timer's signal is for; `None`: the process.
 fn target(rank: &'static Rank, notify: Notify) -> Option<&'static Thread> {
     match notify {
-        Notify::Thread(index) => rank.threads.get(index),
+        Notify::Thread(index) => rank.threads().get(index),
         Notify::Process | Notify::None => None,
     }
 }
@@ -94,7 +94,7 @@ fn target(rank: &'static Rank, notify: Notify) -> Option<&'static Thread> {
 /// EAGAIN: there are as many as may be, RLIMIT_SIGPENDING is reached, or there is no memory. EINVAL: its thread has ended.
 pub fn create(rank: &'static Rank, event: Event) -> Result<u32, Errno> {
     signal::forget_if_full(rank);
-    let mut timers = rank.timers.lock();
+    let mut timers = rank.timers();
     let thread = target(rank, event.notify);
     if thread.is_some_and(|thread| !thread.is_live()) {
         return Err(Errno::EINVAL);
@@ -117,7 +117,7 @@ pub fn create(rank: &'static Rank, event: Event) -> Result<u32, Errno> {
 /// EINVAL: there is none with this id.
 pub fn delete(rank: &'static Rank, id: u32) -> Result<(), Errno> {
     {
-        let mut timers = rank.timers.lock();
+        let mut timers = rank.timers();
         let mut timer = timers.posix.delete(id)?;
         forget(rank, id, &mut timer);
         release_place(rank, timer.notify(), id);
@@ -139,7 +139,7 @@ pub(super) fn release_place(rank: &'static Rank, notify: Notify, id: u32) {
 /// EINVAL: there is none with this id; ESRCH: the thread whose processor time it counts has ended.
 pub fn set(rank: &'static Rank, id: u32, setting: Setting) -> Result<(u64, u64), Errno> {
     let (old, on_cpu_time) = {
-        let mut timers = rank.timers.lock();
+        let mut timers = rank.timers();
         let old = timers.posix.set(id, setting, |clock| now_ns(rank, clock))?;
         let on_cpu_time = goes_on(rank, id, timers.posix.get_mut(id)?);
         timers.count_cpu_time(rank);
@@ -154,7 +154,7 @@ pub fn set(rank: &'static Rank, id: u32, setting: Setting) -> Result<(u64, u64),
 /// # Errors
 /// EINVAL: there is none with this id.
 pub fn left(rank: &Rank, id: u32) -> Result<(u64, u64), Errno> {
-    let timers = rank.timers.lock();
+    let timers = rank.timers();
     timers.posix.left(id, |clock| now_ns(rank, clock))
 }
 
@@ -163,7 +163,7 @@ pub fn left(rank: &Rank, id: u32) -> Result<(u64, u64), Errno> {
 /// # Errors
 /// EINVAL: there is none with this id.
 pub fn overrun(rank: &Rank, id: u32) -> Result<u32, Errno> {
-    rank.timers.lock().posix.overrun(id)
+    rank.timers().posix.overrun(id)
 }
 
 /// A deadline has changed: one on processor time concerns every core that runs the rank.
@@ -184,7 +184,7 @@ fn goes_on(rank: &Rank, id: u32, timer: &mut Timer) -> bool {
 pub fn taken(rank: &'static Rank, info: &mut SigInfo) {
     let Some(expiration) = info.timer else { return };
     let on_cpu_time = {
-        let mut timers = rank.timers.lock();
+        let mut timers = rank.timers();
         let stood = timers.posix.taken(info, |clock| now_ns(rank, clock));
         let timer = timers.posix.get_mut(expiration.id);
         let Some(timer) = timer.ok().filter(|_| stood) else {
@@ -199,21 +199,21 @@ pub fn taken(rank: &'static Rank, info: &mut SigInfo) {
 
 /// Whether the rank has ever made a timer.
 pub fn has_any(rank: &Rank) -> bool {
-    rank.timers.lock().posix.ids() > 0
+    rank.timers().posix.ids() > 0
 }
 
 /// Timers whose signals were among [`Rank::forgotten`] go on. One that sent its signal since goes on, too: that signal then counts
 /// what comes before it is taken.
 pub fn forgotten(rank: &'static Rank) {
-    let set = SigSet(rank.forgotten.swap(0, Ordering::SeqCst));
+    let set = rank.claims().take_forgotten();
     if set.is_empty() {
         return;
     }
     let (mut any, mut on_cpu_time) = (false, false);
-    let ids = rank.timers.lock().posix.ids();
+    let ids = rank.timers().posix.ids();
     for id in 0..ids {
         preempt::point(KEEP_WORK);
-        let mut timers = rank.timers.lock();
+        let mut timers = rank.timers();
         let goes = timers.posix.forgotten(id, set, |clock| now_ns(rank, clock));
         if let Ok(timer) = timers.posix.get_mut(id)
             && goes
@@ -223,20 +223,20 @@ pub fn forgotten(rank: &'static Rank) {
         }
     }
     if any {
-        rank.timers.lock().count_cpu_time(rank);
+        rank.timers().count_cpu_time(rank);
         follow(rank, on_cpu_time);
     }
 }
 
 /// The thread has ended: timers that were for it send nothing.
 pub fn thread_ends(thread: &Thread) {
-    let rank = thread.rank;
+    let rank = thread.rank();
     let mut any = false;
-    let ids = rank.timers.lock().posix.ids();
+    let ids = rank.timers().posix.ids();
     for id in 0..ids {
         preempt::point(LOOK_WORK);
-        let mut timers = rank.timers.lock();
-        let changes = timers.posix.thread_ends(id, thread.index);
+        let mut timers = rank.timers();
+        let changes = timers.posix.thread_ends(id, thread.index());
         if let Ok(timer) = timers.posix.get_mut(id)
             && changes
         {
@@ -245,7 +245,7 @@ pub fn thread_ends(thread: &Thread) {
         }
     }
     if any {
-        rank.timers.lock().count_cpu_time(rank);
+        rank.timers().count_cpu_time(rank);
     }
 }
 
@@ -266,11 +266,11 @@ pub fn alarm(rank: u32, id: u32) {
 
 /// Acts on deadlines on the processor time of the rank and of the thread, which runs here.
 pub fn expire_cpu_time(thread: &Thread) {
-    let rank = thread.rank;
+    let rank = thread.rank();
     let due = || {
-        let timers = rank.timers.lock();
+        let timers = rank.timers();
         let is_due = |clock| timers.posix.is_due_on(clock, now_ns(rank, clock));
-        is_due(Clock::Process).or_else(|| is_due(Clock::Thread(thread.index)))
+        is_due(Clock::Process).or_else(|| is_due(Clock::Thread(thread.index())))
     };
     // BOUND: AT_ONCE.
     for _ in 0..AT_ONCE {
@@ -282,7 +282,7 @@ pub fn expire_cpu_time(thread: &Thread) {
 /// Sends the signal of a timer that is due.
 fn expire(rank: &'static Rank, id: u32) {
     let sent = {
-        let mut timers = rank.timers.lock();
+        let mut timers = rank.timers();
         let sent = send(&mut timers, rank, id);
         if let Ok(timer) = timers.posix.get_mut(id) {
             keep(rank, id, timer);
@@ -298,9 +298,9 @@ fn expire(rank: &'static Rank, id: u32) {
 /// How long a stop of the rank that has just been decided can last, in ns, for the timers that it has: u64::MAX: for ever; 0: it
 /// is over.
 pub fn stop_limit_ns(rank: &Rank) -> u64 {
-    let timers = rank.timers.lock();
+    let timers = rank.timers();
     // What expires is sent with the timers locked: it is found here, or there.
-    if rank.signals.lock().process.is_continued() {
+    if rank.signals().process.is_continued() {
         return 0;
     }
     let after_ns = timers

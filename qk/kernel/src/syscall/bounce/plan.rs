@@ -3,16 +3,24 @@
 mod messages;
 
 use abi::Errno;
+use abi::map::in_window;
 use abi::syscall::Dir;
 use abi::syscall::layout::{MAX_VECTORS, STRING_BYTES, VECTOR_BYTES, interfaces_bytes};
-use abi::syscall::operand::{Operand, Reader, Size};
+use abi::syscall::operand::{Flow, Operand, Piece as Named, Reader, Size};
 use alloc::vec::Vec;
 use qk_core::regions::Prot;
 
-use super::{LOOK_WORK, MAX_BYTES, WORD_WORK, is_remote, leads_there};
 use crate::user::{Program, string_bytes};
 use crate::{preempt, windows};
 
+/// Most bytes that are bounced for one call: of longer buffers the beginning, and the call does as much.
+const MAX_BYTES: u64 = 4 << 20;
+/// Work of looking at a vector or a page, in instructions.
+const LOOK_WORK: u32 = 170;
+/// The same of one that is not bounced.
+pub const PASS_WORK: u32 = LOOK_WORK / 5;
+/// Work of writing a word, in instructions.
+pub const WORD_WORK: u32 = 50;
 /// sizeof(struct ifconf), and of its length, an int (uapi/linux/if.h).
 const IFCONF_BYTES: u64 = 16;
 const LENGTH_BYTES: u64 = 4;
@@ -62,6 +70,27 @@ pub struct Plan {
     pub args: [Option<Value>; 6],
     /// Words of structures that are not copied as they are: offset, value, and whether that is an offset, too.
     pub words: Vec<(u64, u64, bool)>,
+}
+
+/// Whether a pointer leads into a window.
+#[inline]
+fn is_remote(addr: u64) -> bool {
+    in_window(addr).is_some()
+}
+
+/// Whether an argument whose value is `at` leads into windows.
+fn leads_there(operand: Operand, at: u64) -> bool {
+    operand
+        .pieces(at, &Program(PASS_WORK), &mut stop_there)
+        .is_break()
+}
+
+/// Ends the search for what leads into windows at the first that does.
+pub fn stop_there(named: Named) -> Flow {
+    match is_remote(named.at) {
+        true => Flow::Break(()),
+        false => Flow::Continue(()),
+    }
 }
 
 impl Plan {

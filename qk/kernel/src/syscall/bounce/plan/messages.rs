@@ -8,8 +8,7 @@ use abi::syscall::layout::{
 };
 use abi::syscall::operand::{Flow, Kind, Operand, Piece, Reader};
 
-use super::super::{LOOK_WORK, MAX_BYTES, is_remote};
-use super::{Back, Plan, Value, back};
+use super::{Back, LOOK_WORK, MAX_BYTES, Plan, Value, back, is_remote};
 use crate::user::Program;
 
 /// Most words that are written for one array. The lists of pieces and words grow by being copied as a whole, with interrupts off:
