@@ -90,7 +90,7 @@ fn in_others(at: Phys, len_bytes: u64) -> bool {
 
 /// Where the direct map shows `[at, at + len_bytes)`, which must be pool memory.
 #[inline]
-fn pointer(at: Phys, len_bytes: u64) -> *mut u8 {
+pub(crate) fn pointer(at: Phys, len_bytes: u64) -> *mut u8 {
     if !in_pool(at, len_bytes) {
         outside(at, len_bytes);
     }

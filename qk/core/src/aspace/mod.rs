@@ -24,6 +24,7 @@
 //! | `evict` | taking such memory out before anything else becomes of its addresses |
 //! | `leases` | when retired frames are free |
 //! | `pool` | page tables, and the memory they lie in |
+//! | `walk` | where bytes lie, for whoever reaches them by the direct map |
 //! | `stale` | addresses that peers may still see as they were |
 //!
 //! # When is a frame free again?
@@ -60,6 +61,7 @@ mod stale;
 #[cfg(test)]
 mod tests;
 mod text;
+mod walk;
 
 use crate::frames::{self, Frames};
 use crate::mman::{Bounds, Heap};

@@ -1,7 +1,7 @@
 //! Changes to existing leaves: access and the dirty bit.
 
 use super::entry::{D, Entry, span};
-use super::{ANY, OutOfTables, Tables, descend, for_each_leaf, walk};
+use super::{ANY, OutOfTables, Tables, descend, find_leaf, for_each_leaf, walk};
 use crate::regions::Prot;
 use abi::addr::Phys;
 
@@ -72,6 +72,16 @@ pub fn visit_dirty(
         let (from, to) = (start.max(slot.va), end.min(leaf_end));
         visit(from, Phys(leaf.address()) + (from - slot.va), to - from);
     });
+}
+
+/// The page that translates (or keeps) `va` (below 512 GiB): where that byte lies. `written`: it is dirty from now on, as by
+/// [`mark_dirty`]. None: no frame there.
+pub fn reach(t: &mut impl Tables, root: u64, va: u64, written: bool) -> Option<Phys> {
+    let (slot, leaf) = find_leaf(t, root, va)?;
+    if written && !leaf.is_dirty() {
+        slot.write(Entry(leaf.0 | D));
+    }
+    Some(Phys(leaf.address()) + (va - slot.va))
 }
 
 /// Marks the pages that touch `[start, end)` dirty, as a write that does not go through

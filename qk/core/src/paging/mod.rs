@@ -23,7 +23,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-pub use change::{mark_dirty, protect, replace, visit_dirty};
+pub use change::{mark_dirty, protect, reach, replace, visit_dirty};
 pub use fault::{WindowFault, allows, window_fault};
 pub use map::{MapOptions, destroy, map, own_table, unmap};
 pub use relocate::move_range;
