@@ -17,6 +17,8 @@
 //! fs/binfmt_elf.c for the order. Pointers are written as a stream through small buffers: there may be megabytes of
 //! strings, and the PCT has no heap.
 
+use core::ffi::CStr;
+
 use abi::Errno;
 use abi::stack::{PLATFORM, Plan, RANDOM_BYTES};
 
@@ -136,8 +138,9 @@ impl Strings {
             }
             let held = &self.chunk
                 [(at - self.chunk_start) as usize..(self.chunk_end - self.chunk_start) as usize];
-            if let Some(len) = held.iter().position(|&byte| byte == 0) {
-                self.next = at + len as u64 + 1;
+            // Words at a time: most of what is there is environment.
+            if let Ok(rest) = CStr::from_bytes_until_nul(held) {
+                self.next = at + rest.to_bytes_with_nul().len() as u64;
                 return Ok(string);
             }
             at = self.chunk_end;
