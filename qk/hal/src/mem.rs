@@ -222,8 +222,8 @@ pub fn copy_out(to: Phys, from: &[u8]) {
 /// Copies bytes upwards, eight at a time. In assembly, because the other side may change pool memory meanwhile.
 ///
 /// # Safety
-/// Both ranges must be mapped, and `to` must be pool memory or exclusively borrowed.
-unsafe fn copy_words(to: *mut u8, from: *const u8, len_bytes: usize) {
+/// Both ranges must be mapped, and `to` must be pool memory, exclusively borrowed, or reached by nothing else.
+pub(crate) unsafe fn copy_words(to: *mut u8, from: *const u8, len_bytes: usize) {
     // SAFETY: 1. The caller's promise. 2. DF is clear in the kernel.
     unsafe {
         asm!(
