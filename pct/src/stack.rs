@@ -20,7 +20,7 @@
 use core::ffi::CStr;
 
 use abi::Errno;
-use abi::stack::{PLATFORM, Plan, RANDOM_BYTES};
+use abi::stack::{PLATFORM, Plan};
 
 /// Bytes of the buffers that strings are read and words are written through.
 const CHUNK_BYTES: usize = 1024;
@@ -77,12 +77,6 @@ pub fn write<const PAIRS: usize>(
     random: [u64; 2],
     aux: impl FnOnce(&Plan, u64) -> [(u64, u64); PAIRS],
 ) -> Result<(), Errno> {
-    memory.write(plan.platform, PLATFORM)?;
-    let mut bytes = [0; RANDOM_BYTES as usize];
-    bytes[..8].copy_from_slice(&random[0].to_le_bytes());
-    bytes[8..].copy_from_slice(&random[1].to_le_bytes());
-    memory.write(plan.random, &bytes)?;
-
     let mut strings = Strings::new(plan.strings, plan.contents.strings_bytes);
     let mut words = Words::new(plan.stack_pointer);
     words.push(memory, plan.contents.argc)?;
@@ -98,7 +92,13 @@ pub fn write<const PAIRS: usize>(
         words.push(memory, kind)?;
         words.push(memory, value)?;
     }
-    words.flush(memory)
+    while words.next() < plan.random {
+        words.push(memory, 0)?;
+    }
+    for word in random {
+        words.push(memory, word)?;
+    }
+    words.end(memory, PLATFORM)
 }
 
 /// Walks over NUL-terminated strings that lie back to back.
@@ -171,6 +171,18 @@ impl Words {
             self.flush(memory)?;
         }
         Ok(())
+    }
+
+    /// Where the next word goes.
+    fn next(&self) -> u64 {
+        self.at + self.filled as u64
+    }
+
+    /// Puts at most 8 bytes behind the last word, and writes all.
+    fn end(mut self, memory: &mut impl Memory, bytes: &[u8]) -> Result<(), Errno> {
+        self.chunk[self.filled..self.filled + bytes.len()].copy_from_slice(bytes);
+        self.filled += bytes.len();
+        self.flush(memory)
     }
 
     fn flush(&mut self, memory: &mut impl Memory) -> Result<(), Errno> {
