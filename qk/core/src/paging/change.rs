@@ -2,6 +2,7 @@
 
 use super::entry::{D, Entry, span};
 use super::{ANY, OutOfTables, Tables, descend, find_leaf, for_each_leaf, walk};
+use crate::page::PAGE_BYTES;
 use crate::regions::Prot;
 use abi::addr::Phys;
 
@@ -87,6 +88,10 @@ pub fn reach(t: &mut impl Tables, root: u64, va: u64, written: bool) -> Option<P
 /// Marks the pages that touch `[start, end)` dirty, as a write that does not go through
 /// these tables (the kernel's direct map, the proxy) makes them.
 pub fn mark_dirty(t: &mut impl Tables, root: u64, start: u64, end: u64) {
+    if end.wrapping_sub(start) == PAGE_BYTES {
+        reach(t, root, start, true);
+        return;
+    }
     for_each_leaf(t, root, [start, end], ANY, &mut |_, slot, leaf| {
         // Hardware could only set the same bit: a plain store loses nothing.
         slot.write(Entry(leaf.0 | D));

@@ -367,8 +367,10 @@ fn walk<T: Tables>(
             walk(t, (&below, level - 1), [va, stop], bits, visit);
         } else if entry.0 & bits != 0 {
             visit(t, &slot, entry);
-        } else if level == 1 {
-            let others = slot.without(bits, end);
+        } else {
+            // Above level 1 there may be tables among the others.
+            let bits = if level == 1 { bits } else { ANY };
+            let others = slot.without(bits, end).max(1);
             stop = end.min(slot.va + others as u64 * span(level));
             t.point(3 * others as u32);
         }
