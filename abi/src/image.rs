@@ -14,7 +14,7 @@ mod error;
 mod tests;
 
 use elf::abi as gabi;
-use elf::endian::{AnyEndian, EndianParse};
+use elf::endian::{AnyEndian, EndianParse, LittleEndian};
 use elf::file::{Class, ELF64_EHDR_TAILSIZE, FileHeader, parse_ident};
 use elf::parse::ParseAt;
 use elf::segment::{ProgramHeader, SegmentTable};
@@ -249,7 +249,7 @@ fn program_headers<'a>(
     header: &FileHeader<AnyEndian>,
     head: &'a [u8],
     file_bytes: u64,
-) -> Result<SegmentTable<'a, AnyEndian>, ImageError> {
+) -> Result<SegmentTable<'a, LittleEndian>, ImageError> {
     if header.e_phnum == 0 {
         return Err(ImageError::NoSegments);
     }
@@ -271,7 +271,8 @@ fn program_headers<'a>(
         .ok()
         .and_then(|end| head.get(end - len..end))
         .ok_or_else(|| too_short(end, file_bytes))?;
-    Ok(SegmentTable::new(header.endianness, Class::ELF64, bytes))
+    // The header's was checked: these need not be told apart at each word.
+    Ok(SegmentTable::new(LittleEndian, Class::ELF64, bytes))
 }
 
 /// Where the path in a PT_INTERP segment lies, as Linux requires it.
@@ -295,7 +296,7 @@ type Segments = ([Segment; MAX_SEGMENTS], usize);
 
 /// The PT_LOAD segments that occupy memory, each sound by itself, at the addresses of the file.
 fn load_segments(
-    table: SegmentTable<'_, AnyEndian>,
+    table: SegmentTable<'_, LittleEndian>,
     file_bytes: u64,
 ) -> Result<Segments, ImageError> {
     let mut segments = [Segment::default(); MAX_SEGMENTS];

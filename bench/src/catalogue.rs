@@ -57,7 +57,7 @@ pub const CATALOGUE: &[Row] = &[
     row(
         "start_16_ranks_instructions",
         "instructions",
-        Aim::None,
+        Aim::Towards(120e3),
         "plugin: executed from reset to the end of a job of 16 ranks on one core, less that of one, per rank",
     ),
     row(

@@ -31,6 +31,9 @@ const SHORT_READS: u32 = 64;
 /// AT_CLKTCK: USER_HZ of Linux on x86 (uapi/asm-generic/param.h).
 const CLOCK_TICKS: u64 = 100;
 
+/// Access to a segment while its proxy fills it.
+const WHILE_FILLED: u64 = PROT_READ | PROT_WRITE;
+
 /// What a rank is to be loaded with.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
@@ -200,7 +203,7 @@ impl<Q: Qk> Loader<'_, Q> {
         for run in runs.as_mut_slice() {
             run.shared = self.share(file, image, run)?;
             if !run.shared {
-                self.create(run.place, PROT_READ | PROT_WRITE, RegionKind::Image)?;
+                self.create(run.place, WHILE_FILLED, RegionKind::Image)?;
             }
         }
         let runs = runs.as_slice();
@@ -211,7 +214,8 @@ impl<Q: Qk> Loader<'_, Q> {
         for segment in image.segments().iter().filter(|s| !is_shared(s)) {
             self.fill(file, segment).map_err(|why| file.blame(why))?;
         }
-        for run in runs.iter().filter(|run| !run.shared) {
+        let differs = |run: &&Run| !run.shared && run.prot != WHILE_FILLED;
+        for run in runs.iter().filter(differs) {
             self.protect(run.place, run.prot)?;
         }
         Ok(())
@@ -272,10 +276,9 @@ impl<Q: Qk> Loader<'_, Q> {
         self.create(vdso::VVAR, PROT_READ, RegionKind::Vvar)?;
         self.create(vdso::INFO, PROT_READ, RegionKind::Info)?;
         let code = vdso::place();
-        self.create(code, PROT_READ | PROT_WRITE, RegionKind::Vdso)?;
+        self.create(code, PROT_READ | PROT_EXEC, RegionKind::Vdso)?;
         self.write(code.base, vdso::IMAGE)
-            .map_err(|e| line!("its vDSO cannot be written: {e}"))?;
-        self.protect(code, PROT_READ | PROT_EXEC)
+            .map_err(|e| line!("its vDSO cannot be written: {e}"))
     }
 
     /// Has the proxy write the strings and adds the rest; returns the stack pointer.

@@ -17,8 +17,10 @@
 //! fs/binfmt_elf.c for the order. Pointers are written as a stream through small buffers: there may be megabytes of
 //! strings, and the PCT has no heap.
 
+use core::ffi::CStr;
+
 use abi::Errno;
-use abi::stack::{PLATFORM, Plan, RANDOM_BYTES};
+use abi::stack::{PLATFORM, Plan};
 
 /// Bytes of the buffers that strings are read and words are written through.
 const CHUNK_BYTES: usize = 1024;
@@ -75,12 +77,6 @@ pub fn write<const PAIRS: usize>(
     random: [u64; 2],
     aux: impl FnOnce(&Plan, u64) -> [(u64, u64); PAIRS],
 ) -> Result<(), Errno> {
-    memory.write(plan.platform, PLATFORM)?;
-    let mut bytes = [0; RANDOM_BYTES as usize];
-    bytes[..8].copy_from_slice(&random[0].to_le_bytes());
-    bytes[8..].copy_from_slice(&random[1].to_le_bytes());
-    memory.write(plan.random, &bytes)?;
-
     let mut strings = Strings::new(plan.strings, plan.contents.strings_bytes);
     let mut words = Words::new(plan.stack_pointer);
     words.push(memory, plan.contents.argc)?;
@@ -96,7 +92,13 @@ pub fn write<const PAIRS: usize>(
         words.push(memory, kind)?;
         words.push(memory, value)?;
     }
-    words.flush(memory)
+    while words.next() < plan.random {
+        words.push(memory, 0)?;
+    }
+    for word in random {
+        words.push(memory, word)?;
+    }
+    words.end(memory, PLATFORM)
 }
 
 /// Walks over NUL-terminated strings that lie back to back.
@@ -136,8 +138,9 @@ impl Strings {
             }
             let held = &self.chunk
                 [(at - self.chunk_start) as usize..(self.chunk_end - self.chunk_start) as usize];
-            if let Some(len) = held.iter().position(|&byte| byte == 0) {
-                self.next = at + len as u64 + 1;
+            // Words at a time: most of what is there is environment.
+            if let Ok(rest) = CStr::from_bytes_until_nul(held) {
+                self.next = at + rest.to_bytes_with_nul().len() as u64;
                 return Ok(string);
             }
             at = self.chunk_end;
@@ -168,6 +171,18 @@ impl Words {
             self.flush(memory)?;
         }
         Ok(())
+    }
+
+    /// Where the next word goes.
+    fn next(&self) -> u64 {
+        self.at + self.filled as u64
+    }
+
+    /// Puts at most 8 bytes behind the last word, and writes all.
+    fn end(mut self, memory: &mut impl Memory, bytes: &[u8]) -> Result<(), Errno> {
+        self.chunk[self.filled..self.filled + bytes.len()].copy_from_slice(bytes);
+        self.filled += bytes.len();
+        self.flush(memory)
     }
 
     fn flush(&mut self, memory: &mut impl Memory) -> Result<(), Errno> {

@@ -42,6 +42,7 @@ pub fn how<'a>(order: &Order<'a>) -> How<'a> {
         trace: None,
         memory: MEMORY[order.ranks.min(MEMORY.len()) - 1],
         node_mib: None,
+        fixed_environment: false,
         plugin: order.plugin,
     }
 }

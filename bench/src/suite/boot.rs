@@ -61,7 +61,7 @@ pub fn executed(lab: &Lab) -> Result<Vec<u64>> {
 }
 
 /// From reset to the end of the node, for each rank beyond the first: executed instructions of the kernel, the PCT and a program
-/// that prints a line. All ranks share one core, so that the start of each is in it, and whatever grows with their number.
+/// that prints a line, in an environment that is always the same. All ranks share one core, so that the start of each is in it, and whatever grows with their number.
 pub fn ranks(lab: &Lab) -> Result<Vec<Reading>> {
     let alone = whole(lab, 1)?;
     let reading = |(ranks, name): (usize, _)| -> Result<Reading> {
@@ -79,6 +79,7 @@ fn whole(lab: &Lab, ranks: usize) -> Result<u64> {
         let how = How {
             ranks,
             memory: RANK_PARTITION,
+            fixed_environment: true,
             ..How::default()
         };
         let (_, report) = lab.watched(how, "first", &[])?;

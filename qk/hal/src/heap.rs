@@ -49,13 +49,24 @@ pub fn try_box<T>(value: T) -> Option<Box<T>> {
 /// `count` zeroed, contiguous page frames for the hardware layer, for good: from boot's arena while it is open, then from the heap.
 /// `None` when there are none.
 pub(crate) fn frames(count: u64) -> Option<Phys> {
-    if let Some(taken) = frames::take(count) {
-        return Some(taken);
-    }
+    frames::take(count).or_else(|| {
+        // SAFETY: 1. The layout has a size greater than zero.
+        from_heap(count, |layout| unsafe { HEAP.alloc_zeroed(layout) })
+    })
+}
+
+/// The same, but what they hold is unspecified.
+pub(crate) fn unspecified_frames(count: u64) -> Option<Phys> {
+    frames::take(count).or_else(|| {
+        // SAFETY: 1. The layout has a size greater than zero.
+        from_heap(count, |layout| unsafe { HEAP.alloc(layout) })
+    })
+}
+
+fn from_heap(count: u64, alloc: impl FnOnce(Layout) -> *mut u8) -> Option<Phys> {
     let Ok(layout) = Layout::from_size_align((count * PAGE) as usize, PAGE as usize) else {
         unreachable!("a few pages are a valid layout")
     };
-    // SAFETY: 1. The layout has a size greater than zero. 2. Null is handled.
-    let memory = unsafe { HEAP.alloc_zeroed(layout) };
+    let memory = alloc(layout);
     (!memory.is_null()).then(|| Phys(memory as u64 - DIRECT_MAP))
 }

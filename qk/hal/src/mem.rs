@@ -90,7 +90,7 @@ fn in_others(at: Phys, len_bytes: u64) -> bool {
 
 /// Where the direct map shows `[at, at + len_bytes)`, which must be pool memory.
 #[inline]
-fn pointer(at: Phys, len_bytes: u64) -> *mut u8 {
+pub(crate) fn pointer(at: Phys, len_bytes: u64) -> *mut u8 {
     if !in_pool(at, len_bytes) {
         outside(at, len_bytes);
     }
@@ -223,8 +223,8 @@ pub fn copy_out(to: Phys, from: &[u8]) {
 /// Copies bytes upwards, eight at a time. In assembly, because the other side may change pool memory meanwhile.
 ///
 /// # Safety
-/// Both ranges must be mapped, and `to` must be pool memory or exclusively borrowed.
-unsafe fn copy_words(to: *mut u8, from: *const u8, len_bytes: usize) {
+/// Both ranges must be mapped, and `to` must be pool memory, exclusively borrowed, or reached by nothing else.
+pub(crate) unsafe fn copy_words(to: *mut u8, from: *const u8, len_bytes: usize) {
     // SAFETY: 1. The caller's promise. 2. DF is clear in the kernel.
     unsafe {
         asm!(

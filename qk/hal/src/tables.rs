@@ -42,12 +42,6 @@ pub(crate) fn set_kernel_root(root: Phys) {
     KERNEL_ROOT.store(root.0, Ordering::Relaxed);
 }
 
-/// The kernel root's entry `slot`.
-fn kernel_entry(slot: usize) -> u64 {
-    // SAFETY: 1. The kernel root is a frame of the hardware layer, constant after boot and shown by the direct map.
-    unsafe { ((kernel_root().direct() + slot as u64 * 8) as *const u64).read() }
-}
-
 /// Whether `frame` is a root table: it has the kernel's half.
 pub(crate) fn is_root(frame: Phys) -> bool {
     frame == kernel_root() || level(frame) == ROOT
@@ -89,18 +83,19 @@ impl Table {
         };
         let taken = record.compare_exchange(0, BUSY, Ordering::Acquire, Ordering::Relaxed);
         assert!(taken.is_ok(), "{frame:?} is a page table already");
+        let entries = frame.direct() as *mut u8;
+        let half = KERNEL_SLOT as u64 * 8;
         // SAFETY: 1. The frame is of the memory for tables, and no table yet (just taken): nothing else reaches it. 2. The direct
-        //            map shows it.
-        unsafe { mem::clear(frame.direct() as *mut u8, PAGE) };
-        let table = Self::of(frame, level);
-        if level == ROOT {
-            // BOUND: half a table, once in a root.
-            for (slot, entry) in table.entries().iter().enumerate().skip(KERNEL_SLOT) {
-                entry.store(kernel_entry(slot), Ordering::Relaxed);
+        //            map shows it. 3. So it does the kernel root, a frame of the hardware layer, constant after boot.
+        unsafe {
+            mem::clear(entries, if level == ROOT { half } else { PAGE });
+            if level == ROOT {
+                let kernel = (kernel_root().direct() + half) as *const u8;
+                mem::copy_words(entries.add(half as usize), kernel, (PAGE - half) as usize);
             }
         }
         record.store(level as u8, Ordering::Release);
-        table
+        Self::of(frame, level)
     }
 
     /// The table in `frame`.

@@ -4,7 +4,8 @@
 //! listed in `.ex_table` with the place to continue, and `stac`/`clac` open SMAP only around them. An address can be
 //! anything below 2^47, plus what a length may add: the non-canonical hole stops every upward access before it reaches the kernel.
 
-use crate::addr::User;
+use crate::addr::{Phys, User};
+use crate::mem;
 use core::arch::asm;
 use core::mem::MaybeUninit;
 
@@ -80,6 +81,38 @@ pub fn copy_in(to: &mut [u8], from: User) -> Result<(), Fault> {
 pub fn copy_out(to: User, from: &[u8]) -> Result<(), Fault> {
     // SAFETY: 1. `from` is borrowed. 2. The other side is a `User`'s, and may fault (rule 4).
     unsafe { copy(to.addr(), from.as_ptr() as u64, from.len()) }
+}
+
+/// As [`copy_in`], into pool memory at `to`.
+///
+/// # Errors
+/// [`Fault`] when a byte is not readable.
+pub fn copy_to_pool(to: Phys, from: User, len_bytes: u64) -> Result<(), Fault> {
+    // SAFETY: 1. `to` is pool memory (checked), which no Rust object lies in (rule 2). 2. The other side is a `User`'s, and may fault
+    //            (rule 4).
+    unsafe {
+        copy(
+            mem::pointer(to, len_bytes) as u64,
+            from.addr(),
+            len_bytes as usize,
+        )
+    }
+}
+
+/// As [`copy_out`], from pool memory at `from`.
+///
+/// # Errors
+/// [`Fault`] when a byte is not writable.
+pub fn copy_from_pool(to: User, from: Phys, len_bytes: u64) -> Result<(), Fault> {
+    // SAFETY: 1. `from` is pool memory (checked), which is mapped for ever (rule 2). 2. The other side is a `User`'s, and may fault
+    //            (rule 4).
+    unsafe {
+        copy(
+            to.addr(),
+            mem::pointer(from, len_bytes) as u64,
+            len_bytes as usize,
+        )
+    }
 }
 
 /// As [`copy_in`], of words.

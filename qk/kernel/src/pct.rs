@@ -5,10 +5,10 @@
 //! that run go on, and the host is notified.
 
 use abi::image::{HEAD_BYTES, Image};
-use abi::map::{PAGE, STACK_TOP};
+use abi::map::STACK_TOP;
 use alloc::format;
 use alloc::string::String;
-use hal::addr::{Phys, PhysRange};
+use hal::addr::PhysRange;
 use hal::sync::Once;
 use hal::traps::{Trap, UserFrame};
 use qk_core::aspace::Memory;
@@ -16,7 +16,7 @@ use qk_core::regions::{Kind, Prot, Region, RegionFlags};
 use qk_core::sched::CoreSet;
 
 use crate::aspace::{Aspace, Owner, PIECES};
-use crate::{events, preempt, sched};
+use crate::{events, sched};
 
 /// Memory of the PCT: its image and its stack.
 pub const PARTITION_BYTES: u64 = (512 << 10) - TABLE_BYTES;
@@ -54,12 +54,13 @@ pub fn load(
     for segment in image.segments() {
         let (start, end) = (segment.first_page(), segment.end_page());
         map(&mut aspace, start, end, prot(segment.prot))?;
-        fill(
-            &mut aspace,
-            segment.vaddr,
-            initrd.start.0 + segment.file_offset,
-            segment.file_bytes,
-        )?;
+        let from = initrd.start + segment.file_offset;
+        aspace
+            .each_page(segment.vaddr, segment.file_bytes, true, |pa, done, step| {
+                hal::mem::copy(pa, from + done, step);
+                Ok(())
+            })
+            .map_err(|_| "PCT: segment not mapped")?;
     }
     map(
         &mut aspace,
@@ -88,21 +89,6 @@ fn map(aspace: &mut Aspace, start: u64, end: u64, prot: Prot) -> Result<(), Stri
     aspace
         .map_new(region)
         .map_err(|_| String::from("PCT: image larger than its memory"))
-}
-
-/// Copies `len_bytes` of the image to `to`, page by page.
-fn fill(aspace: &mut Aspace, to: u64, from: u64, len_bytes: u64) -> Result<(), String> {
-    let mut done = 0;
-    while done < len_bytes {
-        let (pa, _) = aspace
-            .translate(to + done)
-            .ok_or("PCT: segment not mapped")?;
-        let step = (PAGE - (to + done) % PAGE).min(len_bytes - done);
-        hal::mem::copy(pa, Phys(from + done), step);
-        preempt::point(step as u32 / 8);
-        done += step;
-    }
-    Ok(())
 }
 
 /// The PCT did what it must not: it ends, with a report in the kernel log.

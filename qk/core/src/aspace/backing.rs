@@ -1,7 +1,7 @@
 //! Finding frames: every accessible region is backed when it is made, with the largest pages that fit.
 
 use super::{Aspace, Machine, OutOfMemory, Purpose, fresh, record, shown};
-use crate::frames::Place;
+use crate::frames::{Frame, Place};
 use crate::page::{PAGE_BYTES, PageSize};
 use crate::paging::{self, Extent, MapOptions, Stretch};
 use crate::regions::Prot;
@@ -9,6 +9,9 @@ use abi::addr::Phys;
 
 /// Work of taking and mapping a run of frames.
 const FILL_WORK: u32 = 600;
+
+/// Work of taking a frame that continues others.
+const TAKE_WORK: u32 = 60;
 
 /// Frames for the front of a range.
 pub(super) struct Taken {
@@ -204,10 +207,6 @@ impl<M: Machine> Aspace<M> {
         loop {
             let at = piece.va + piece.len_bytes;
             let end_pa = piece.pa + piece.len_bytes;
-            if at == end {
-                self.show(&piece);
-                return Ok([first.unwrap_or(piece.pa), end_pa]);
-            }
             let taken = self.or_sync(|aspace| aspace.fill_front(at, end, fresh(prot, max), place));
             let (pa, len_bytes) = taken?;
             if pa != end_pa {
@@ -219,13 +218,18 @@ impl<M: Machine> Aspace<M> {
                 (piece.va, piece.pa, piece.len_bytes) = (at, pa, 0);
             }
             piece.len_bytes += len_bytes;
-            place = Place::At(piece.pa + piece.len_bytes);
+            let end_pa = piece.pa + piece.len_bytes;
+            if piece.va + piece.len_bytes == end {
+                self.show(&piece);
+                return Ok([first.unwrap_or(piece.pa), end_pa]);
+            }
+            place = Place::At(end_pa);
         }
     }
 
     /// Logs frames that are mapped with an access, for the proxy.
     fn show(&self, piece: &Extent) {
-        if piece.len_bytes > 0 && !piece.prot.is_empty() {
+        if !piece.prot.is_empty() {
             record(self.machine, &shown(piece));
         }
     }
@@ -258,6 +262,7 @@ impl<M: Machine> Aspace<M> {
     }
 
     /// Frames for the front of `va .. va + len_bytes`.
+    #[inline(always)] // It is on the way of each small mapping.
     pub(super) fn take(
         &mut self,
         va: u64,
@@ -273,17 +278,22 @@ impl<M: Machine> Aspace<M> {
                 Place::Any | Place::Below(_) => self.frames.alloc(size),
             };
             if let Some(frame) = frame {
+                let most_bytes = len_bytes.min(up_to(va, PageSize::Size1G));
+                let len_bytes = match size {
+                    PageSize::Size2M if most_bytes > size.bytes() => {
+                        self.take_more(frame, most_bytes)
+                    }
+                    _ => size.bytes(),
+                };
                 return Some(Taken {
                     pa: frame.addr,
-                    len_bytes: size.bytes(),
+                    len_bytes,
                     zero: frame.zero,
                 });
             }
             size = size.smaller()?;
         }
-        // Up to the next address where a larger page may start.
-        let to_large = PageSize::Size2M.bytes() - va % PageSize::Size2M.bytes();
-        let max_frames = len_bytes.min(to_large) / PAGE_BYTES;
+        let max_frames = len_bytes.min(up_to(va, PageSize::Size2M)) / PAGE_BYTES;
         let run = self.frames.alloc_at(max_frames as usize, place)?;
         Some(Taken {
             pa: run.addr,
@@ -291,4 +301,23 @@ impl<M: Machine> Aspace<M> {
             zero: run.zero,
         })
     }
+
+    /// Takes the frames that continue `first`, to be mapped as one run of at most `most_bytes`; returns its bytes.
+    #[inline(never)] // Out of that way.
+    fn take_more(&mut self, first: Frame, most_bytes: u64) -> u64 {
+        let step = first.size.bytes();
+        let mut len_bytes = step;
+        while len_bytes + step <= most_bytes
+            && self.frames.alloc_next(first.addr + len_bytes, first.zero)
+        {
+            len_bytes += step;
+            M::point(TAKE_WORK);
+        }
+        len_bytes
+    }
+}
+
+/// Bytes from `va` up to the next address where a page of `size` may start.
+fn up_to(va: u64, size: PageSize) -> u64 {
+    size.bytes() - va % size.bytes()
 }

@@ -25,6 +25,7 @@
 //! | `log` | what the proxy's log says of what is mapped |
 //! | `leases` | when retired frames are free |
 //! | `pool` | page tables, and the memory they lie in |
+//! | `walk` | where bytes lie, for whoever reaches them by the direct map |
 //! | `stale` | addresses that peers may still see as they were |
 //!
 //! # When is a frame free again?
@@ -62,6 +63,7 @@ mod stale;
 #[cfg(test)]
 mod tests;
 mod text;
+mod walk;
 
 use crate::frames::{self, Frames};
 use crate::mman::{Bounds, Heap};

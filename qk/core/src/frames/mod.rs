@@ -204,6 +204,21 @@ impl Frames {
         self.alloc(size)
     }
 
+    /// Allocates the 2 MiB at `addr`, a multiple of that, behind what was allocated just now, if they are free and hold zeros, or may
+    /// not, as that does.
+    pub fn alloc_next(&mut self, addr: Phys, zero: bool) -> bool {
+        if addr >= self.end {
+            return false;
+        }
+        let c = self.chunk_of(addr);
+        let is_next = self.whole.contains(c) && (self.chunks[c].zero == Zero::Yes) == zero;
+        if is_next {
+            self.whole.remove(c);
+            self.take_chunk(c);
+        }
+        is_next
+    }
+
     /// Allocates between 1 and `max_frames` adjacent 4 KiB frames of one chunk, at `prefer` when
     /// that frame is free. One call costs about what one frame costs.
     pub fn alloc_run(&mut self, max_frames: usize, prefer: Option<Phys>) -> Option<Run> {

@@ -37,6 +37,20 @@ fn large_pages_come_low_first_and_recombine_from_parts() {
     assert_eq!(f.peak_bytes(), 2 * M2);
 }
 
+/// A run of large pages goes on as long as they are free, and alike: what must be zeroed is not told apart within it.
+#[test]
+fn large_pages_are_continued_by_what_is_free_and_alike() {
+    let mut f = Frames::new(Phys(G1), 4 * M2, true, |_| ()).unwrap();
+    let [a, b] = [(); 2].map(|()| f.alloc(PageSize::Size2M).unwrap().addr);
+    f.free(b, PageSize::Size2M, false).unwrap();
+    assert!(!f.alloc_next(a, true), "in use");
+    assert!(!f.alloc_next(b, true), "not known to hold zeros");
+    assert!(f.alloc_next(b, false));
+    assert!(f.alloc_next(b + M2, true) && f.alloc_next(b + 2 * M2, true));
+    assert!(!f.alloc_next(b + 3 * M2, true), "behind the partition");
+    assert_eq!((f.used_bytes(), f.alloc(PageSize::Size4K)), (4 * M2, None));
+}
+
 #[test]
 fn small_pages_fill_a_broken_chunk_before_breaking_another() {
     let mut f = Frames::new(Phys(0), 4 * M2, true, |_| ()).unwrap();

@@ -1,7 +1,8 @@
 //! Changes to existing leaves: access and the dirty bit.
 
 use super::entry::{D, Entry, span};
-use super::{ANY, OutOfTables, Tables, descend, for_each_leaf, walk};
+use super::{ANY, OutOfTables, Tables, descend, find_leaf, for_each_leaf, walk};
+use crate::page::PAGE_BYTES;
 use crate::regions::Prot;
 use abi::addr::Phys;
 
@@ -74,9 +75,23 @@ pub fn visit_dirty(
     });
 }
 
+/// The page that translates (or keeps) `va` (below 512 GiB): where that byte lies. `written`: it is dirty from now on, as by
+/// [`mark_dirty`]. None: no frame there.
+pub fn reach(t: &mut impl Tables, root: Phys, va: u64, written: bool) -> Option<Phys> {
+    let (slot, leaf) = find_leaf(t, root, va)?;
+    if written && !leaf.is_dirty() {
+        slot.write(Entry(leaf.0 | D));
+    }
+    Some(leaf.address() + (va - slot.va))
+}
+
 /// Marks the pages that touch `[start, end)` dirty, as a write that does not go through
 /// these tables (the kernel's direct map, the proxy) makes them.
 pub fn mark_dirty(t: &mut impl Tables, root: Phys, start: u64, end: u64) {
+    if end.wrapping_sub(start) == PAGE_BYTES {
+        reach(t, root, start, true);
+        return;
+    }
     for_each_leaf(t, root, [start, end], ANY, &mut |_, slot, leaf| {
         // Hardware could only set the same bit: a plain store loses nothing.
         slot.write(Entry(leaf.0 | D));

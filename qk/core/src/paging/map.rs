@@ -1,7 +1,7 @@
 //! Mapping and unmapping.
 
 use super::entry::{Entry, Level, index, level_of, shift, span};
-use super::{OutOfTables, Path, Slot, Table, Tables, Turns, descend};
+use super::{ANY, OutOfTables, Path, Slot, Table, Tables, Turns, descend};
 use crate::page::PageSize;
 use crate::regions::Prot;
 use abi::addr::Phys;
@@ -255,6 +255,10 @@ fn remove_below<T: Tables>(
             );
             emptied += count;
             stop = va + len_bytes;
+        } else {
+            let empty = slot.without(ANY, end);
+            t.point(3 * empty as u32);
+            stop = end.min(slot.va + ((empty as u64) << shift(level)));
         }
         va = stop;
         turns.next(t);

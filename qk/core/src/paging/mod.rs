@@ -25,7 +25,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use change::{mark_dirty, protect, replace, visit_dirty};
+pub use change::{mark_dirty, protect, reach, replace, visit_dirty};
 pub use fault::{WindowFault, allows, window_fault};
 pub use map::{MapOptions, destroy, map, own_table, unmap};
 pub use relocate::move_range;
@@ -130,8 +130,10 @@ fn walk<T: Tables>(
             walk(t, (&below, level - 1), [va, stop], bits, visit);
         } else if entry.0 & bits != 0 {
             visit(t, &slot, entry);
-        } else if level == 1 {
-            let others = slot.without(bits, end);
+        } else {
+            // Above level 1 there may be tables among the others.
+            let bits = if level == 1 { bits } else { ANY };
+            let others = slot.without(bits, end).max(1);
             stop = end.min(slot.va + others as u64 * span(level));
             t.point(3 * others as u32);
         }

@@ -1,7 +1,7 @@
 //! Questions about the tables that change nothing.
 
 use super::entry::{Level, shift, span};
-use super::{Slot, Table, Tables, Turns, descend, find_leaf, top};
+use super::{ANY, Slot, Table, Tables, Turns, descend, find_leaf, top};
 use crate::page::PageSize;
 use crate::regions::Prot;
 use abi::addr::Phys;
@@ -183,6 +183,9 @@ fn spans_below<T: Tables>(
             let below = t.below(&slot.table, slot.index, entry);
             spans_below(t, &below, level - 1, va, stop, visit);
         } else if entry.is_empty() {
+            let empty = slot.without(ANY, end);
+            t.point(3 * empty as u32);
+            stop = end.min(slot.va + ((empty as u64) << shift(level)));
             visit(va, stop - va, None);
         } else {
             let run = slot.run(entry, end);

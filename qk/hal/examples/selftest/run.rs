@@ -191,6 +191,11 @@ fn user_faults() {
         };
         check("user copy_in", user::copy_in(&mut bytes, at).is_err());
         check("user copy_out", user::copy_out(at, &bytes[..5]).is_err());
+        let pool = frame();
+        check(
+            "user copy and pool",
+            user::copy_to_pool(pool, at, 24).is_err() && user::copy_from_pool(at, pool, 5).is_err(),
+        );
         check("user zero", user::zero(at, 12).is_err());
         check(
             "user read",

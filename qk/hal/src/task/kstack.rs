@@ -65,7 +65,7 @@ impl KStack {
         let bottom = KSTACKS + index * STRIDE + PAGE;
         // Its page table first: it stays when there is no memory for the stack.
         paging::prepare_stack_pages(bottom, KSTACK_BYTES)?;
-        let frames = heap::frames(KSTACK_BYTES / PAGE)?;
+        let frames = heap::unspecified_frames(KSTACK_BYTES / PAGE)?;
         // BOUND: the pages of a stack.
         for offset in (0..KSTACK_BYTES).step_by(PAGE as usize) {
             paging::map_stack_page(bottom + offset, Phys(frames.0 + offset));

@@ -16,7 +16,7 @@ use super::words::put_words;
 use crate::aspace::{Aspace, Owner, PIECES, REGIONS};
 use crate::rank::Rank;
 use crate::user::user;
-use crate::{host, preempt, shared};
+use crate::{host, shared};
 
 /// Free memory for ranks, and what of it has been given out.
 static MEMORY: Mutex<Ranges, class::Memory> = Mutex::new(Ranges::new());
@@ -204,34 +204,18 @@ pub enum Way {
 
 /// Copies between the PCT's memory at `ours` and a rank's at `theirs`, through the direct map.
 pub fn copy(rank: &Rank, theirs: u64, ours: u64, len_bytes: u64, way: Way) -> Result<u64, Errno> {
-    let mut buffer = [0; 512];
     rank.with_aspace(|aspace| {
-        let mut done = 0;
-        while done < len_bytes {
-            preempt::point(buffer.len() as u32);
-            let at = theirs
-                .checked_add(done)
-                .filter(|at| *at < USER_TOP)
-                .ok_or(Errno::EFAULT)?;
-            let (pa, room) = aspace.translate(at).ok_or(Errno::EFAULT)?;
-            let step = (len_bytes - done).min(room).min(buffer.len() as u64);
-            let chunk = &mut buffer[..step as usize];
+        let written = matches!(way, Way::ToRank);
+        aspace.each_page(theirs, len_bytes, written, |pa, done, step| {
             let mine = user(ours.wrapping_add(done), step)?;
-            match way {
-                Way::ToRank => {
-                    hal::user::copy_in(chunk, mine).map_err(|_| Errno::EFAULT)?;
-                    hal::mem::copy_out(pa, chunk);
-                    aspace.mark_dirty(at, at + step);
-                }
-                Way::FromRank => {
-                    hal::mem::copy_in(chunk, pa);
-                    hal::user::copy_out(mine, chunk).map_err(|_| Errno::EFAULT)?;
-                }
-            }
-            done += step;
-        }
-        Ok(0)
+            let copied = match way {
+                Way::ToRank => hal::user::copy_to_pool(pa, mine, step),
+                Way::FromRank => hal::user::copy_from_pool(mine, pa, step),
+            };
+            copied.map_err(|_| Errno::EFAULT)
+        })
     })
+    .map(|()| 0)
 }
 
 /// Memory is not handed to another rank within the job: the proxy, and peers' windows, may still show it.

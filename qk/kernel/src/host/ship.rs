@@ -7,7 +7,6 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use abi::Errno;
 use abi::control::HostOp;
-use abi::map::PAGE;
 use alloc::vec::Vec;
 use hal::addr::Phys;
 use hal::sync::{Mutex, MutexGuard, Once, class};
@@ -313,17 +312,13 @@ struct RankMemory(&'static Rank);
 impl resident::Memory for RankMemory {
     fn fill(&self, to: u64, len_bytes: u64, copy: &dyn Fn(Phys, u64, u64)) -> Result<u64, Errno> {
         self.0.with_aspace(|aspace| {
-            let mut done = 0;
-            while done < len_bytes {
-                let at = to.checked_add(done).ok_or(Errno::EFAULT)?;
-                let (pa, room) = aspace.translate(at).ok_or(Errno::EFAULT)?;
-                let step = room.min(len_bytes - done).min(PAGE);
+            // What the server writes to was marked dirty with the request.
+            aspace.each_page(to, len_bytes, false, |pa, done, step| {
                 copy(pa, done, step);
-                preempt::point(step as u32 / 8);
-                done += step;
-            }
-            Ok(done)
-        })
+                Ok(())
+            })
+        })?;
+        Ok(len_bytes)
     }
 }
 

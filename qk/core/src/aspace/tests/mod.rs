@@ -10,6 +10,7 @@ mod pieces;
 mod receipt;
 mod text;
 mod usage;
+mod walk;
 
 use super::*;
 use crate::mman::{self, MmapArgs, MremapArgs};
