@@ -21,6 +21,7 @@ use rustix::io::{self, fcntl_getfd};
 use rustix::thread::{NanosleepRelativeResult, Timespec, nanosleep};
 
 use crate::child;
+use crate::errno::linux;
 use crate::fds;
 use crate::heritage;
 use crate::program::{
@@ -28,7 +29,6 @@ use crate::program::{
 };
 use crate::rank::Rank;
 use crate::special::open::pin;
-use crate::special::walk::linux;
 use crate::start;
 use crate::stub::{self, KICK};
 

@@ -13,6 +13,7 @@ use wire::ship::Request;
 use crate::call::coherent;
 use crate::child;
 use crate::dump;
+use crate::errno::linux;
 use crate::exec;
 use crate::fds;
 use crate::memory::{RankMemory, move_all};
@@ -20,7 +21,6 @@ use crate::objects::{self, File};
 use crate::rank::Rank;
 use crate::signals;
 use crate::special;
-use crate::special::walk::linux;
 use crate::watcher;
 use crate::worker;
 

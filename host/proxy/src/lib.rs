@@ -16,6 +16,7 @@ mod crash;
 mod debug;
 mod dump;
 mod end;
+mod errno;
 mod exec;
 mod fds;
 mod files;

@@ -29,9 +29,9 @@ use wire::mappable::Mappable;
 use wire::ram::{Place, Ram};
 use wire::region_log::{Change, prot};
 
+use crate::errno::linux;
 use crate::files::Files;
 use crate::regions::{Region, Regions};
-use crate::special::walk::linux;
 
 pub use copy::{RankMemory, copy_bytes, move_all};
 use held::Found;

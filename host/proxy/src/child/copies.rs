@@ -17,9 +17,9 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use super::steps::protection;
 use crate::Room;
+use crate::errno::linux;
 use crate::memory::{Held, Memory};
 use crate::regions::Region;
-use crate::special::walk::linux;
 
 /// Bytes of a huge page, of x86-64.
 const HUGE_BYTES: u64 = 2 << 20;

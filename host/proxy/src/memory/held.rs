@@ -10,7 +10,7 @@ use abi::Errno;
 use rustix::fs::{SeekFrom, seek};
 use rustix::io;
 
-use crate::special::walk::linux;
+use crate::errno::linux;
 
 /// A part of a region that guest RAM holds something for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -21,10 +21,10 @@ use rustix::net::{
 };
 
 use super::{File, Held};
+use crate::errno::linux;
 use crate::fds;
 use crate::rank::Rank;
 use crate::signals::{self, How};
-use crate::special::walk::linux;
 
 /// Bytes of its stack.
 const STACK_BYTES: usize = 64 << 10;

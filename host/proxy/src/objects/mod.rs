@@ -20,11 +20,11 @@ use rustix::fs::{FileType, Mode, OFlags, Stat, fcntl_getfl, fstat, open};
 use rustix::io;
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 
+use crate::errno::linux;
 use crate::fds;
 use crate::memory::{RamFiles, move_all};
 use crate::rank::Rank;
 use crate::signals;
-use crate::special::walk::linux;
 use crate::stub;
 use holder::Files;
 use lost::Lost;

@@ -7,9 +7,9 @@ use abi::Errno;
 use abi::control::SEGMENTS;
 
 use super::{File, Held, Source};
+use crate::errno::linux;
 use crate::memory::copy_bytes;
 use crate::rank::Rank;
-use crate::special::walk::linux;
 
 /// Where a segment is attached in this process; detached when it is dropped.
 #[derive(Debug)]

@@ -7,9 +7,9 @@ use abi::map::PAGE;
 use rustix::fs::fstat;
 
 use super::{File, Part, entries, move_frames, regular};
+use crate::errno::linux;
 use crate::files::is_settled;
 use crate::rank::Rank;
-use crate::special::walk::linux;
 
 /// What a file's text is known by: the file, and when it was last changed, in nanoseconds.
 ///

@@ -15,9 +15,10 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 
 use super::device;
 use super::place::Place;
-use super::walk::{Found, linux, walk};
+use super::walk::{Found, walk};
 use super::{content, give, sys, text};
 use crate::call::coherent;
+use crate::errno::linux;
 use crate::fds;
 use crate::memory::RankMemory;
 use crate::rank::Rank;

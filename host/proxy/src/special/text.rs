@@ -18,7 +18,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::content::File;
 use super::open::writes;
 use super::sys;
-use super::walk::linux;
+use crate::errno::linux;
 use crate::fds;
 use crate::memory::RankMemory;
 use crate::rank::Rank;

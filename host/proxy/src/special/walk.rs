@@ -11,6 +11,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
 use rustix::io;
 
 use super::place::{Link, Place};
+use crate::errno::linux;
 use crate::rank::Rank;
 
 /// Most symbolic links of a path (MAXSYMLINKS, include/linux/namei.h).
@@ -99,11 +100,6 @@ pub fn push(rest: &mut Vec<Vec<u8>>, path: &[u8]) {
 pub fn enter(from: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     openat(from, name, flags, Mode::empty()).map_err(linux)
-}
-
-/// An error as the rank sees it.
-pub fn linux(errno: io::Errno) -> Errno {
-    Errno(errno.raw_os_error() as u16)
 }
 
 #[cfg(test)]

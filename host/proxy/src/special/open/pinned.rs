@@ -18,10 +18,10 @@ use super::{
     without_magic, word,
 };
 use crate::call::coherent;
+use crate::errno::linux;
 use crate::fds;
 use crate::rank::Rank;
 use crate::special::text;
-use crate::special::walk::linux;
 
 /// How often a file may come and go between two looks; Linux itself gives up on names that change for ever.
 const TRIES: usize = 100;

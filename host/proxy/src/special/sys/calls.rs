@@ -9,9 +9,9 @@ use rustix::fs::{readlink, stat as linux_stat};
 
 use super::tree::{Dir, Entry};
 use super::{facts, go, list, stat};
+use crate::errno::linux;
 use crate::memory::RankMemory;
 use crate::rank::Rank;
-use crate::special::walk::linux;
 use crate::special::{open, text};
 use crate::stub;
 
