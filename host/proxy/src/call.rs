@@ -5,13 +5,15 @@
 //! looks at (paths) is first copied, so that Linux is given what was looked at. Then the call is made, and results that
 //! Linux left in a copy are written back. A call without strings and structures costs no allocation, no lock and no copy.
 
-mod args;
+pub(crate) mod args;
 mod aside;
 pub(crate) mod coherent;
+pub(crate) mod make;
 mod nested;
 mod option;
 mod others;
 pub(crate) mod own;
+mod target;
 
 use std::sync::atomic::Ordering;
 
@@ -23,11 +25,10 @@ use crate::fds;
 use crate::heritage;
 use crate::rank::Rank;
 use crate::special::{self, Special};
-use crate::stub;
 use crate::terminal::Follower;
 use crate::watcher;
-
-pub use args::Scratch;
+use args::Scratch;
+use make::linux;
 
 /// Makes calls for a rank.
 #[derive(Debug)]
@@ -176,14 +177,4 @@ fn by_number(rank: &Rank, nr: u16, args: &[u64; 6]) -> i64 {
     );
     drop(turn);
     if flags < 0 { flags } else { linux(nr, args) }
-}
-
-/// Makes a call of the rank, whose arguments have been prepared.
-pub(crate) fn linux(nr: u16, args: &[u64; 6]) -> i64 {
-    // SAFETY: 1. Only calls that the table ships or relays are made; none of them maps, unmaps or protects memory, creates a
-    // thread, or changes how this process executes. 2. `prepare` has clamped every pointer Linux writes through, so that it
-    // reaches only memory of the rank and what has no memory (module `memory`), or has replaced it by one into the
-    // caller's `Scratch`, which is large enough for what the call writes and is not otherwise used meanwhile.
-    // 3. Descriptors of the proxy cannot be named.
-    unsafe { stub::syscall(u64::from(nr), args) }
 }

@@ -24,7 +24,8 @@ use abi::Errno;
 use abi::syscall::{Arg, Call};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
-use crate::call::Scratch;
+use crate::call::args::Scratch;
+use crate::call::make::linux;
 use crate::fds;
 use crate::memory::RankMemory;
 use crate::rank::Rank;
@@ -99,7 +100,7 @@ fn elsewhere(rank: &Rank, call: &Call, args: &[u64; 6], at: usize, path: &[u8]) 
     }
     let special = of_path(rank, call, &args, at, &path[..path.len() - 1]);
     match sys::leave(call, &args, special) {
-        Special::No => Special::Answer(crate::call::linux(call.nr, &args)),
+        Special::No => Special::Answer(linux(call.nr, &args)),
         answer => answer,
     }
 }
@@ -129,7 +130,7 @@ fn pinned(rank: &Rank, call: &Call, args: &[u64; 6], at: usize, path: &[u8]) -> 
         Err(errno) => {
             // What is wrong with other arguments Linux says first: before it looks at this path.
             args[at] = TOO_LONG.as_ptr() as u64;
-            let ret = crate::call::linux(call.nr, &args);
+            let ret = linux(call.nr, &args);
             let first = (ret != Errno::ENAMETOOLONG.ret()).then_some(ret);
             return Special::Answer(first.unwrap_or_else(|| errno.ret()));
         }
@@ -140,7 +141,7 @@ fn pinned(rank: &Rank, call: &Call, args: &[u64; 6], at: usize, path: &[u8]) -> 
         args[base] = here;
     }
     match sys::leave(call, &args, Special::No) {
-        Special::No => Special::Answer(crate::call::linux(call.nr, &args)),
+        Special::No => Special::Answer(linux(call.nr, &args)),
         answer => answer,
     }
 }
@@ -207,7 +208,7 @@ fn answer(
             let program = rank.program();
             let mut args = *args;
             args[at] = program.real_path.as_ptr() as u64;
-            Special::Answer(crate::call::linux(call.nr, &args))
+            Special::Answer(linux(call.nr, &args))
         }
         _ => Special::No,
     }

@@ -14,8 +14,8 @@ use zerocopy::IntoBytes;
 
 use super::nested;
 use super::option;
-use super::others::Target;
 use super::own;
+use super::target::Target;
 use crate::fds;
 use crate::memory::{GUARD_ADDR, RankMemory, clamp};
 

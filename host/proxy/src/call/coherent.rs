@@ -10,7 +10,7 @@ use abi::Errno;
 use rustix::fs::{OFlags, fcntl_getfl, fstat};
 
 use super::args::Scratch;
-use super::linux;
+use super::make::linux;
 use crate::memory::RankMemory;
 use crate::objects::{self, File, Locked, Part};
 use crate::rank::Rank;

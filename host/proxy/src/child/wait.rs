@@ -7,7 +7,7 @@ use abi::Errno;
 use wire::children::{Entry, state};
 use zerocopy::IntoBytes;
 
-use crate::call::linux;
+use crate::call::make::linux;
 use crate::fds;
 use crate::memory::RankMemory;
 use crate::rank::Rank;

@@ -18,7 +18,7 @@ use abi::Errno;
 use abi::syscall::{Arg, Call};
 
 use super::Special;
-use crate::call::Scratch;
+use crate::call::args::Scratch;
 use crate::rank::Rank;
 use crate::stub;
 use lead::{Led, Start};
