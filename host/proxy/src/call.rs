@@ -86,12 +86,12 @@ impl Caller {
         let opening = &rank.workers.at(self.index).opening;
         let opens = special::is_open(call.nr);
         // What is opened on the way is looked at before a child may have it.
-        let _passed = call
+        let _no_fork = call
             .args
             .contains(&Arg::Path)
-            .then(|| rank.children.gate.pass());
+            .then(|| rank.children.fork_lock.no_fork());
         opening.store(opens, Ordering::SeqCst);
-        if opens && rank.children.gate.is_closing() {
+        if opens && rank.children.fork_lock.is_wanted() {
             rank.ring_watcher(); // it may have looked before
         }
         let ret = match special::recognise(rank, call, &args, &self.scratch) {

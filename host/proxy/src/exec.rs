@@ -87,10 +87,10 @@ pub fn prepare(rank: &Rank, index: usize, args: &[u64; 6]) -> Result<i64, Errno>
 
 /// Opens something for thread `index`. No child may have it on the way; so who forks interrupts this.
 fn opening<T>(rank: &Rank, index: usize, open: impl FnOnce() -> T) -> T {
-    let _passed = rank.children.gate.pass();
+    let _no_fork = rank.children.fork_lock.no_fork();
     let opening = &rank.workers.at(index).opening;
     opening.store(true, Ordering::SeqCst);
-    if rank.children.gate.is_closing() {
+    if rank.children.fork_lock.is_wanted() {
         rank.ring_watcher(); // it may have looked before
     }
     let opened = open();

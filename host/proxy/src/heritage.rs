@@ -6,27 +6,24 @@
 //!
 //! A nice value that a predecessor has raised stays raised where the user may not lower it.
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use abi::syscall::Call;
 use rustix::process::{Pid, getpriority_process, setpriority_process};
 
 use crate::fds;
+use crate::io_priority;
 use crate::rank::Rank;
-use crate::stub;
-
-/// IOPRIO_WHO_PROCESS (uapi/linux/ioprio.h): a thread, by its id.
-const WHO_THREAD: u64 = 1;
+use crate::sync::lock;
 
 /// Has a worker take over what its thread inherits, if it has not yet.
 #[inline]
 pub fn settle(rank: &Rank, index: usize) {
     if index != 0 && is_due(rank, index) {
         // A child must not have what is opened here. Who settles has passed already, for others who have may come to settle.
-        let _passed = rank.children.gate.pass();
+        let _no_fork = rank.children.fork_lock.no_fork();
         let _turn = fds::turn();
-        let _settling = rank.settling.lock().unwrap_or_else(PoisonError::into_inner);
+        let _settling = lock(&rank.settling);
         take_over(rank, index);
     }
 }
@@ -93,18 +90,5 @@ fn copy(from: u32, to: u32) {
         let _ =
             getpriority_process(Some(from)).and_then(|nice| setpriority_process(Some(to), nice));
     }
-    let ioprio = ioprio(libc::SYS_ioprio_get, [WHO_THREAD, from.into(), 0]);
-    if let Ok(ioprio) = u64::try_from(ioprio) {
-        self::ioprio(libc::SYS_ioprio_set, [WHO_THREAD, to.into(), ioprio]);
-    }
-}
-
-/// The calling thread's I/O priority, or a negative error.
-pub fn io_priority() -> i64 {
-    ioprio(libc::SYS_ioprio_get, [WHO_THREAD, 0, 0])
-}
-
-fn ioprio(nr: i64, [who, tid, ioprio]: [u64; 3]) -> i64 {
-    // SAFETY: 1. No memory is passed.
-    unsafe { stub::syscall(nr as u64, &[who, tid, ioprio, 0, 0, 0]) }
+    io_priority::copy(from, to);
 }

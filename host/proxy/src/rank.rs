@@ -10,7 +10,7 @@ use wire::mappable::Mappable;
 use wire::thread::ThreadArea;
 use wire::word::Word;
 
-use crate::child::Children;
+use crate::child::children::Children;
 use crate::debug::Debug;
 use crate::dump::Dump;
 use crate::exec::Exec;

@@ -14,7 +14,7 @@ use wire::layout::Layout;
 use wire::rank::{FromHost, proxy};
 use wire::word::Word;
 
-use crate::child::{Children, Nursery};
+use crate::child::children::Children;
 use crate::debug::{self, Debug};
 use crate::dump::Dump;
 use crate::exec::Exec;
@@ -111,7 +111,10 @@ pub fn start(mut config: Config) -> Result<(&'static Rank, OwnedFd), Impossible>
     Kick::install();
     terminal::install(rank);
     sandbox::enter_domain();
-    Nursery::start(rank).map_err(cannot("start a thread"))?; // the only one to stay outside of the filter
+    rank.children
+        .forker
+        .start()
+        .map_err(cannot("start a thread"))?; // the only one to stay outside of the filter
     sandbox::enter_filter();
     let run = move || watcher.run(rank);
     std::thread::Builder::new()

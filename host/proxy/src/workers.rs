@@ -43,7 +43,7 @@ pub struct Worker {
 impl Worker {
     /// Whether its call is to be interrupted, for good or, as an opening in the way of a fork, to begin again.
     fn is_unwanted(&self, rank: &Rank, cancelled: bool) -> bool {
-        cancelled || (rank.children.gate.is_closing() && self.opening.load(Ordering::SeqCst))
+        cancelled || (rank.children.fork_lock.is_wanted() && self.opening.load(Ordering::SeqCst))
     }
 
     /// Its thread id.

@@ -32,7 +32,7 @@ pub fn check(rank: &Rank, call: &Call, args: &[u64; 6], scratch: &Scratch) -> Re
     let Some(target) = target(call, args, scratch) else {
         return Ok(());
     };
-    let _passed = rank.children.gate.pass(); // a child must not have what is opened here
+    let _no_fork = rank.children.fork_lock.no_fork(); // a child must not have what is opened here
     check_target(rank, target)
 }
 
@@ -80,7 +80,7 @@ fn check_target(rank: &Rank, target: Target) -> Result<(), Errno> {
 /// # Errors
 /// ECONNREFUSED; nothing can be sent or received then.
 pub fn check_connected(rank: &Rank, fd: u64) -> Result<(), Errno> {
-    let _passed = rank.children.gate.pass();
+    let _no_fork = rank.children.fork_lock.no_fork();
     // SAFETY: 1. The number is only used for this call: Linux has just connected it.
     let socket = unsafe { BorrowedFd::borrow_raw(fd as i32) };
     let peer = getsockopt(&socket, sockopt::PeerCredentials);

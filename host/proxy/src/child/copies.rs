@@ -15,7 +15,6 @@ use abi::Errno;
 use rustix::io;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-use super::steps::protection;
 use crate::Room;
 use crate::errno::linux;
 use crate::memory::{Held, Memory};
@@ -110,7 +109,7 @@ impl Copies {
                 from,
                 to: extent.start,
                 len_bytes: extent.len_bytes,
-                prot: protection(run.regions[0]),
+                prot: run.regions[0].protection(),
             });
         }
         Ok((copies, moves))

@@ -178,7 +178,7 @@ fn take_by_waitid(rank: &Rank, args: &[u64; 6], seen: &Look) -> Option<i64> {
 
 /// A child's name.
 fn name(rank: &Rank, pid: u32) -> Vec<u8> {
-    let _passed = rank.children.gate.pass();
+    let _no_fork = rank.children.fork_lock.no_fork();
     let _turn = fds::turn();
     let mut name = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
     name.pop_if(|last| *last == b'\n');
@@ -199,12 +199,12 @@ fn note(rank: &Rank, seen: &Look, name: &[u8]) {
 
 /// Writes down that there is one more child.
 pub fn born(rank: &Rank, pid: u32) {
-    let _turn = rank.children.listing.lock();
+    let _turn = rank.children.listing();
     rank.words.area.children.add(pid);
 }
 
 fn with_living(rank: &Rank, pid: u32, change: impl FnOnce(&Entry)) {
-    let _turn = rank.children.listing.lock();
+    let _turn = rank.children.listing();
     if let Some(entry) = rank.words.area.children.living(pid) {
         change(entry);
     }

@@ -3,6 +3,7 @@
 use abi::Errno;
 use wire::ram::Place;
 
+use super::record_lock::lock_of;
 use crate::fds;
 use crate::rank::Rank;
 use crate::stub;
@@ -25,15 +26,4 @@ pub fn is_with_child(rank: &Rank, gpa: u64, len_bytes: u64) -> Result<i64, Errno
     let ret = unsafe { stub::syscall(libc::SYS_fcntl as u64, &args) };
     Errno::check(ret)?;
     Ok((lock.l_type != libc::F_UNLCK as i16).into())
-}
-
-/// A record lock as fcntl(2) takes it.
-pub fn lock_of(kind: i32, offset: u64, len_bytes: u64) -> libc::flock {
-    libc::flock {
-        l_type: kind as i16,
-        l_whence: libc::SEEK_SET as i16,
-        l_start: offset as i64,
-        l_len: len_bytes as i64,
-        l_pid: 0,
-    }
 }

@@ -8,6 +8,7 @@ mod holder;
 mod lent;
 mod lost;
 mod parts;
+pub mod record_lock;
 pub mod segment;
 pub mod text;
 
@@ -28,10 +29,11 @@ use crate::signals;
 use crate::stub;
 use holder::Files;
 use lost::Lost;
+use record_lock::lock_of;
 use segment::Segment;
 
 pub use holder::Holder;
-pub use lent::{is_with_child, lock_of};
+pub use lent::is_with_child;
 pub use parts::{Part, entries};
 
 /// A file: device and inode.

@@ -206,7 +206,7 @@ fn a_crash_report() {
 /// blocked it ends the proxy, as it ends a process that does not handle it.
 fn signals_are_posted() {
     let node = Node::new();
-    for thread in ["nursery", "watcher"] {
+    for thread in ["forker", "watcher"] {
         wait_for(|| node.is_blocked_by(thread, 32));
     }
     for signo in [
