@@ -77,7 +77,13 @@ impl Caller {
         if let Some(version) = special::xpmem::version(rank, call, &args) {
             return Ok(version);
         }
-        let after = args::prepare(call, &mut args, rank.first_own_fd, rank, &mut self.scratch)?;
+        let after = args::prepare(
+            call,
+            &mut args,
+            rank.limits.first_own_fd(),
+            rank,
+            &mut self.scratch,
+        )?;
         others::check(rank, call, &args, &self.scratch)?;
         self.scratch
             .widen_owner(rank.pid, |tid| rank.has_thread(tid));

@@ -76,7 +76,7 @@ fn parent<'a>(rank: &'a Rank, memory: &Memory) -> Parent<'a> {
     Parent {
         pid: rank.pid,
         rules: rank.children.rules(),
-        own_fds: rank.first_own_fd.into()..rank.raised_fds,
+        own_fds: rank.limits.first_own..rank.limits.raised,
         spare_fds: [&rank.stderr, &rank.watcher_bell],
         program: rank.program(),
         strings_at: rank.strings_at.load(Ordering::Relaxed),

@@ -25,7 +25,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wire::signal::{LOOK, Signal};
 
 use crate::end;
-use crate::fds;
 use crate::halt::Halted;
 use crate::rank::Rank;
 use target::Target;
@@ -127,10 +126,10 @@ fn serve(rank: &'static Rank, gdb: Gdb) {
     let accepted = socket.accept().and_then(|(stream, _)| {
         // The rank has not started and does not use the number that the connection had at first.
         let stream = OwnedFd::from(stream);
-        let first_own = rank.first_own_fd as i32;
-        let kept = fds::with_room(rank.raised_fds, || {
-            rustix::io::fcntl_dupfd_cloexec(&stream, first_own)
-        });
+        let first_own = rank.limits.first_own_fd() as i32;
+        let kept = rank
+            .limits
+            .with_room(|| rustix::io::fcntl_dupfd_cloexec(&stream, first_own));
         Ok(UnixStream::from(kept?))
     });
     let _ = std::fs::remove_file(path);

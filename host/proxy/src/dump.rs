@@ -21,7 +21,6 @@ use object::elf;
 use rustix::process::{Resource, getrlimit};
 use zerocopy::IntoBytes;
 
-use crate::fds;
 use crate::halt::Shown;
 use crate::memory::Memory;
 use crate::rank::Rank;
@@ -77,7 +76,7 @@ pub fn write(rank: &Rank) -> bool {
         return false;
     };
     // The rank may have used up its descriptors.
-    let core = fds::with_room(rank.raised_fds, || Core::create(&path, limit_bytes));
+    let core = rank.limits.with_room(|| Core::create(&path, limit_bytes));
     let (said, written) = match core {
         Ok(core) => (fill(rank, core, &path), true),
         Err(error) => (

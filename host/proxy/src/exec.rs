@@ -147,9 +147,9 @@ fn executable(rank: &Rank, at: u64, path: &[u8], flags: u64) -> Result<OwnedFd, 
 fn open_above(rank: &Rank, path: &str) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     loop {
-        let opened = fds::with_room(rank.raised_fds, || {
+        let opened = rank.limits.with_room(|| {
             let file = open(path, flags, Mode::empty())?;
-            Ok(fds::above(file, rank.first_own_fd))
+            Ok(rank.limits.above(file))
         });
         if !matches!(opened, Err(io::Errno::AGAIN)) {
             return opened;
@@ -165,7 +165,7 @@ fn open_above(rank: &Rank, path: &str) -> io::Result<OwnedFd> {
 
 /// A descriptor as Linux may be given it.
 fn visible(rank: &Rank, at: u64) -> u64 {
-    fds::visible(at, rank.first_own_fd)
+    fds::visible(at, rank.limits.first_own_fd())
 }
 
 /// What a descriptor of the rank leads to; without one, the working directory.
@@ -175,9 +175,9 @@ fn of_descriptor(rank: &Rank, at: u64) -> Result<OwnedFd, Errno> {
         at if (at as i32) < 0 => return Err(Errno::EBADF),
         at => format!("/proc/self/fd/{}", visible(rank, at) as i32),
     };
-    let opened = fds::with_room(rank.raised_fds, || {
+    let opened = rank.limits.with_room(|| {
         let file = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-        Ok(fds::above(file, rank.first_own_fd))
+        Ok(rank.limits.above(file))
     });
     opened.map_err(|error| match error {
         rustix::io::Errno::NOENT => Errno::EBADF,
@@ -291,7 +291,7 @@ pub fn commit(rank: &Rank, index: usize) -> Result<i64, Errno> {
     heritage::take_over_by_first(rank, index);
     let own = std::iter::once(&program.file).chain(&program.interpreter);
     let own: Vec<RawFd> = own.map(AsRawFd::as_raw_fd).collect();
-    fds::close_on_exec(rank.first_own_fd.into(), &own);
+    fds::close_on_exec(rank.limits.first_own, &own);
     start::name_process(rank.pid, &program);
     rank.strings_at.store(0, Ordering::Relaxed);
     start::describe(&rank.words.area.host, &program);

@@ -13,11 +13,12 @@ use wire::ship::Request;
 use crate::call::coherent;
 use crate::child;
 use crate::dump;
+use crate::end;
 use crate::errno::linux;
 use crate::exec;
 use crate::fds;
 use crate::memory::{RankMemory, move_all};
-use crate::objects::{self, File};
+use crate::objects::File;
 use crate::rank::Rank;
 use crate::signals;
 use crate::special;
@@ -73,23 +74,23 @@ pub fn carry_out(rank: &'static Rank, index: usize, request: &Request) -> Result
             child::child_signal(rank, args[0], args[1]);
             Ok(0)
         }
-        Some(HostOp::IsWithChild) => objects::is_with_child(rank, args[0], args[1]),
+        Some(HostOp::IsWithChild) => rank.objects.is_with_child(args[0], args[1]),
         Some(HostOp::WakeChildren) => child::wake(rank, args[0], args[1]),
         Some(HostOp::HoldFile) => hold_file(rank, index, args),
         Some(HostOp::LoadObject) => object(args, |file| {
-            objects::load(rank, file, args[2], args[3], args[4])
+            rank.objects.load(file, args[2], args[3], args[4])
         }),
         Some(HostOp::WriteObject) => object(args, |file| {
-            objects::write_back(rank, file, [args[2], args[3], args[4]], args[5] != 0)
+            write_object(rank, file, [args[2], args[3], args[4]], args[5] != 0)
         }),
         Some(HostOp::ReleaseFile) => object(args, |file| {
-            objects::release(rank, file, args[2] != 0);
+            rank.objects.release(file, args[2] != 0);
             Ok(0)
         }),
         Some(HostOp::HoldSegment) => hold_segment(rank, index, args),
         Some(HostOp::DescribeText) => describe_text(rank, index, args),
         Some(HostOp::LoadText) => load_text(rank, index, args),
-        Some(HostOp::FileBytes) => object(args, |file| objects::file_bytes(rank, file)),
+        Some(HostOp::FileBytes) => object(args, |file| rank.objects.file_bytes(file)),
         None => Err(Errno::ENOSYS),
     };
     Ok(ret.unwrap_or_else(Errno::ret))
@@ -132,7 +133,7 @@ fn load_file(rank: &Rank, args: &[u64; 6]) -> Result<i64, Errno> {
 fn hold_file(rank: &Rank, index: usize, args: &[u64; 6]) -> Result<i64, Errno> {
     let [fd, addr, len_bytes, offset, ..] = *args;
     let fd = descriptor(rank, fd)?;
-    let (file, is_writable) = objects::hold(rank, fd)?;
+    let (file, is_writable) = rank.objects.hold(fd)?;
     place(rank, fd, addr, len_bytes, offset)?;
     rank.words.threads[index].slot.put_more(file);
     Ok(i64::from(is_writable))
@@ -152,7 +153,7 @@ fn describe_text(rank: &Rank, index: usize, args: &[u64; 6]) -> Result<i64, Errn
 fn load_text(rank: &Rank, index: usize, args: &[u64; 6]) -> Result<i64, Errno> {
     let [fd, gpa, len_bytes, offset, ..] = *args;
     with_text(rank, fd, |fd| {
-        objects::text::load(rank, fd, [gpa, len_bytes, offset])?;
+        rank.objects.load_text(fd, [gpa, len_bytes, offset])?;
         known_by(rank, index, fd)
     })
 }
@@ -173,14 +174,14 @@ fn with_text(
 }
 
 fn known_by(rank: &Rank, index: usize, fd: BorrowedFd<'_>) -> Result<i64, Errno> {
-    let (file, changed_ns) = objects::text::describe(rank, fd)?;
+    let (file, changed_ns) = rank.objects.describe_text(fd)?;
     rank.words.threads[index].slot.put_more(file);
     Ok(changed_ns)
 }
 
 /// Attaches a segment (id, flags).
 fn hold_segment(rank: &Rank, index: usize, args: &[u64; 6]) -> Result<i64, Errno> {
-    let (file, bytes) = objects::segment::hold(rank, args[0], args[1])?;
+    let (file, bytes) = rank.objects.hold_segment(args[0], args[1])?;
     rank.words.threads[index].slot.put_more(file);
     Ok(bytes)
 }
@@ -190,9 +191,26 @@ fn object(args: &[u64; 6], work: impl FnOnce(File) -> Result<i64, Errno>) -> Res
     work([args[0], args[1]])
 }
 
+/// Writes frames back; if the program is not `notified` of a failure, its user is.
+fn write_object(rank: &Rank, file: File, place: [u64; 3], notified: bool) -> Result<i64, Errno> {
+    let written = rank.objects.write_back(file, place);
+    if let Err(why) = written
+        && !notified
+        && let Some(name) = rank.objects.lost(file)
+    {
+        let why = rustix::io::Errno::from_raw_os_error(why.0.into());
+        let line = format!(
+            "{}: could not write back {name}, which it had mapped: {why}; what was stored is lost (msync tells a program)\n",
+            rank.name()
+        );
+        end::say(rank, &line);
+    }
+    written
+}
+
 /// A descriptor that the rank names.
 fn descriptor(rank: &Rank, fd: u64) -> Result<BorrowedFd<'_>, Errno> {
-    if fd as i32 >= 0 && !fds::is_ours(fd, rank.first_own_fd) {
+    if fd as i32 >= 0 && !fds::is_ours(fd, rank.limits.first_own_fd()) {
         // SAFETY: 1. It is only used for one operation, and Linux says EBADF when it is not open. 2. It is none of the
         // proxy's own (just checked).
         Ok(unsafe { BorrowedFd::borrow_raw(fd as i32) })

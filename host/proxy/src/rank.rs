@@ -14,6 +14,7 @@ use crate::child::children::Children;
 use crate::debug::Debug;
 use crate::dump::Dump;
 use crate::exec::Exec;
+use crate::fds::Limits;
 use crate::halt::Halted;
 use crate::memory::{BadChange, Memory, RankMemory};
 use crate::objects::Objects;
@@ -42,10 +43,8 @@ pub struct Rank {
     pub core_doorbells: Vec<OwnedFd>,
     /// Where messages go, whatever the rank does with its descriptors.
     pub stderr: OwnedFd,
-    /// First descriptor that is not the rank's.
-    pub first_own_fd: u32,
-    /// The limit that leaves room for ours ([`crate::fds::with_room`]).
-    pub raised_fds: u64,
+    /// Its descriptors, and ours above them.
+    pub limits: Limits,
     /// Which of the rank's descriptors are texts that are made here.
     pub texts: Marks,
     /// Which are the XPMEM device.

@@ -26,7 +26,6 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use crate::call::args::Scratch;
 use crate::call::make::linux;
-use crate::fds;
 use crate::memory::RankMemory;
 use crate::rank::Rank;
 use place::{Place, Whose};
@@ -155,7 +154,7 @@ fn base(call: &Call, at: usize) -> Option<usize> {
 /// Answers a call about a few names in the directory of the process.
 fn of_named(rank: &Rank, call: &Call, args: &[u64; 6], at: usize, path: &[u8]) -> Special {
     let (directory, last) = split(path);
-    let Some(name) = named(last, rank.first_own_fd) else {
+    let Some(name) = named(last, rank.limits.first_own_fd()) else {
         return Special::No;
     };
     let from = match args[0] as i32 {
@@ -165,7 +164,7 @@ fn of_named(rank: &Rank, call: &Call, args: &[u64; 6], at: usize, path: &[u8]) -
         fd if at > 0 && fd != libc::AT_FDCWD && !directory.starts_with(b"/") => return Special::No,
         _ => CWD,
     };
-    let place = fds::with_room(rank.raised_fds, || {
+    let place = rank.limits.with_room(|| {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = openat(from, directory, flags, Mode::empty()).ok()?;
         Place::of(rank, directory)

@@ -95,19 +95,13 @@ pub fn start(mut config: Config) -> Result<(&'static Rank, OwnedFd), Impossible>
     let own = Own::open(cores).map_err(|_| Impossible::Descriptors)?;
     let keep = |fd| own.keep(fd);
     let gdb = config.gdb.take();
-    let (rank, set, watcher) = build(config, &keep)?;
+    let (rank, set, watcher) = build(config, own.limits(), &keep)?;
     let gdb = gdb.map(|gdb| gdb.keep(keep)).transpose();
     let gdb = gdb.map_err(cannot("move a descriptor"))?;
     let limits = own.close().map_err(cannot("set the limit on open files"))?;
     close_on_exec(limits.first_own, &[]);
 
-    let rank: &'static Rank = Box::leak(Box::new(Rank {
-        first_own_fd: limits.first_own as u32,
-        raised_fds: limits.raised,
-        texts: Marks::new(limits.first_own),
-        devices: Marks::new(limits.first_own),
-        ..rank
-    }));
+    let rank: &'static Rank = Box::leak(Box::new(rank));
     Kick::install();
     terminal::install(rank);
     sandbox::enter_domain();
@@ -138,6 +132,7 @@ pub fn start(mut config: Config) -> Result<(&'static Rank, OwnedFd), Impossible>
 /// Moves the descriptors out of the rank's way and maps what is shared.
 fn build(
     config: Config,
+    limits: Limits,
     keep: &impl Fn(OwnedFd) -> io::Result<OwnedFd>,
 ) -> Result<(Rank, OwnedFd, Watcher), Impossible> {
     let moved = cannot("move a descriptor");
@@ -155,8 +150,8 @@ fn build(
         pool: keep(config.pool).map_err(&moved)?,
         layout: config.ram_layout,
     });
-    let holder = Holder::new(keep).map_err(&moved)?;
-    let objects = Objects::new(ram.clone(), holder);
+    let holder = Holder::new(limits, keep).map_err(&moved)?;
+    let objects = Objects::new(ram.clone(), words.objects, holder);
     let memory = Memory::reserve(ram).map_err(cannot("reserve 512 GiB of addresses"))?;
     let doorbell = keep(config.doorbell_in).map_err(&moved)?;
     let set = worker::doorbell_set(&doorbell).map_err(cannot("watch the doorbell"))?;
@@ -194,10 +189,9 @@ fn build(
         area: (config.comm_gpa, layout),
         core_doorbells: core_doorbells.map_err(&moved)?,
         stderr: keep(stderr).map_err(&moved)?,
-        first_own_fd: 0, // known when the limit is
-        raised_fds: 0,
-        texts: Marks::new(0),
-        devices: Marks::new(0),
+        limits,
+        texts: Marks::new(limits.first_own),
+        devices: Marks::new(limits.first_own),
         strings_at: AtomicU64::new(0),
         proc_device: rustix::fs::stat("/proc").map_or(0, |stat| stat.st_dev),
         running: Mutex::new(Arc::new(program)),

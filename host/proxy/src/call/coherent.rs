@@ -24,7 +24,7 @@ const CHUNK: usize = 64 << 10;
 
 /// Makes a call whose arguments have been prepared, if it touches such a file; `None`: it does not.
 pub fn carry_out(rank: &Rank, nr: u16, args: &[u64; 6], scratch: &Scratch) -> Option<i64> {
-    if rank.words.objects.is_empty() {
+    if rank.objects.is_empty() {
         return None;
     }
     let call = i64::from(nr);
@@ -49,13 +49,13 @@ pub fn carry_out(rank: &Rank, nr: u16, args: &[u64; 6], scratch: &Scratch) -> Op
 
 /// Replaces what the rank read from a file, or was given of it, by what frames hold.
 pub fn overlay(rank: &Rank, fd: BorrowedFd<'_>, addr: u64, len_bytes: u64, offset: u64) {
-    if rank.words.objects.is_empty() {
+    if rank.objects.is_empty() {
         return;
     }
     if let Some(file) = mapped_file(rank, fd) {
         let locked = rank.objects.lock(file);
         let range = (offset, offset.saturating_add(len_bytes));
-        for part in locked.parts(rank, file, range, true) {
+        for part in locked.parts(file, range, true) {
             copy(rank, addr + (part.offset - offset), &part, false);
         }
     }
@@ -74,7 +74,7 @@ fn mapped(rank: &Rank, fd: u64) -> Option<File> {
 
 fn mapped_file(rank: &Rank, fd: BorrowedFd<'_>) -> Option<File> {
     let stat = fstat(fd).ok()?;
-    objects::regular(&stat).filter(|&file| !objects::entries(rank, file).is_empty())
+    objects::regular(&stat).filter(|&file| !rank.objects.entries(file).is_empty())
 }
 
 fn either_is_mapped(rank: &Rank, one: u64, other: u64) -> Option<i64> {
@@ -90,7 +90,7 @@ pub fn truncate(
     call: impl FnOnce() -> i64,
 ) -> i64 {
     let mapped = || mapped_file(rank, fd);
-    match (!rank.words.objects.is_empty()).then(mapped).flatten() {
+    match (!rank.objects.is_empty()).then(mapped).flatten() {
         Some(file) => cut(rank, file, len_bytes, call),
         None => call(),
     }
@@ -99,7 +99,7 @@ pub fn truncate(
 fn cut(rank: &Rank, file: File, len_bytes: u64, call: impl FnOnce() -> i64) -> i64 {
     let locked = rank.objects.lock(file);
     let ret = call();
-    clear(rank, &locked, file, (len_bytes, u64::MAX), ret);
+    clear(&locked, file, (len_bytes, u64::MAX), ret);
     ret
 }
 
@@ -116,15 +116,15 @@ fn fallocate(rank: &Rank, nr: u16, args: &[u64; 6]) -> Option<i64> {
     let ret = linux(nr, args);
     if mode & CLEARS != 0 {
         let range = (offset, offset.saturating_add(len_bytes));
-        clear(rank, &locked, file, range, ret);
+        clear(&locked, file, range, ret);
     }
     Some(ret)
 }
 
 /// Clears frames, when the call that cleared the file succeeded; of an open that is a descriptor.
-fn clear(rank: &Rank, locked: &Locked<'_>, file: File, range: (u64, u64), ret: i64) {
+fn clear(locked: &Locked<'_>, file: File, range: (u64, u64), ret: i64) {
     if ret >= 0 {
-        let parts = locked.parts(rank, file, range, false);
+        let parts = locked.parts(file, range, false);
         parts.iter().for_each(Part::clear);
     }
 }
@@ -193,7 +193,7 @@ impl Transfer<'_> {
             .end_of_file(args[0])
             .map_or(before, |end| end.saturating_sub(moved_bytes));
         let range = (start, start.saturating_add(moved_bytes));
-        for part in locked.parts(rank, file, range, !self.write) {
+        for part in locked.parts(file, range, !self.write) {
             self.copy(rank, &part, start);
         }
         moved

@@ -14,7 +14,6 @@ use rustix::net::Shutdown;
 
 use super::args::Scratch;
 use super::target::Target;
-use crate::fds;
 use crate::rank::Rank;
 
 /// The names of the programs that keep nodes running.
@@ -115,7 +114,10 @@ impl Process {
     fn read(rank: &Rank, number: i32) -> Option<Process> {
         let path = format!("/proc/{number}/status");
         // Also when the rank has used up its descriptors: whom nothing is known of it may signal.
-        let status = fds::with_room(rank.raised_fds, || std::fs::read_to_string(path)).ok()?;
+        let status = rank
+            .limits
+            .with_room(|| std::fs::read_to_string(path))
+            .ok()?;
         let field = |key| {
             let mut lines = status.lines().filter_map(|line| line.split_once(":\t"));
             lines.find(|(name, _)| *name == key).map(|(_, value)| value)

@@ -9,7 +9,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::thread;
 
 use abi::Errno;
@@ -20,11 +20,11 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 
-use super::{File, Held};
+use super::held::{File, Held};
 use crate::errno::linux;
-use crate::fds;
-use crate::rank::Rank;
+use crate::fds::{self, Limits};
 use crate::signals::{self, How};
+use crate::sync::lock;
 
 /// Bytes of its stack.
 const STACK_BYTES: usize = 64 << 10;
@@ -43,6 +43,8 @@ pub struct Holder {
     from: OwnedFd,
     /// What it is to do, one after the other; `None` before it is started.
     jobs: Mutex<Option<Sender<Job>>>,
+    /// The process's own descriptors.
+    limits: Limits,
 }
 
 impl Holder {
@@ -50,13 +52,17 @@ impl Holder {
     ///
     /// # Errors
     /// What Linux says.
-    pub fn new(keep: &impl Fn(OwnedFd) -> io::Result<OwnedFd>) -> io::Result<Holder> {
+    pub fn new(
+        limits: Limits,
+        keep: &impl Fn(OwnedFd) -> io::Result<OwnedFd>,
+    ) -> io::Result<Holder> {
         let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
         let (to, from) = socketpair(AddressFamily::UNIX, kind, flags, None)?;
         Ok(Holder {
             to: keep(to)?,
             from: keep(from)?,
             jobs: Mutex::default(),
+            limits,
         })
     }
 
@@ -66,11 +72,10 @@ impl Holder {
     /// EAGAIN or ENOMEM: there is no such thread.
     pub(super) fn have<T: Send + 'static>(
         &self,
-        rank: &Rank,
         work: impl FnOnce(&mut Files) -> T + Send + 'static,
     ) -> Result<T, Errno> {
         let mut jobs = self.jobs();
-        self.run(rank, &mut jobs, |files, _| work(files))
+        self.run(&mut jobs, |files, _| work(files))
     }
 
     /// Has it do something with a descriptor of its own of the same open file.
@@ -79,37 +84,35 @@ impl Holder {
     /// As [`Self::have`]; ENFILE: the hard limit on descriptors has no room; EBADF.
     pub(super) fn give<T: Send + 'static>(
         &self,
-        rank: &Rank,
         fd: BorrowedFd<'_>,
         work: impl FnOnce(&mut Files, OwnedFd) -> Result<T, Errno> + Send + 'static,
     ) -> Result<T, Errno> {
         let mut jobs = self.jobs(); // no thread sends another meanwhile
-        fds::with_room(rank.raised_fds, || {
+        self.limits.with_room(|| {
             send(&self.to, fd)?;
-            self.run(rank, &mut jobs, |files, from| work(files, receive(from)?))?
+            self.run(&mut jobs, |files, from| work(files, receive(from)?))?
         })
     }
 
     fn jobs(&self) -> MutexGuard<'_, Option<Sender<Job>>> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.jobs)
     }
 
     fn run<T: Send + 'static>(
         &self,
-        rank: &Rank,
         jobs: &mut Option<Sender<Job>>,
         work: impl FnOnce(&mut Files, BorrowedFd<'_>) -> T + Send + 'static,
     ) -> Result<T, Errno> {
         let jobs = match jobs {
             Some(jobs) => jobs,
-            None => jobs.insert(start(self.from.as_raw_fd(), rank.raised_fds)?),
+            None => jobs.insert(start(self.from.as_raw_fd(), self.limits.raised)?),
         };
-        let (tell, told) = mpsc::channel();
+        let (done, result) = mpsc::channel();
         let job = move |files: &mut Files, from: BorrowedFd<'_>| {
-            let _ = tell.send(work(files, from));
+            let _ = done.send(work(files, from));
         };
         let _ = jobs.send(Box::new(job));
-        told.recv().map_err(|_| Errno::ENOMEM) // it has ended, for it could have no table of its own
+        result.recv().map_err(|_| Errno::ENOMEM) // it has ended, for it could have no table of its own
     }
 }
 

@@ -4,20 +4,14 @@ use std::arch::asm;
 
 use wire::objects::Entry;
 
-use super::{File, Locked, address};
+use super::frames::pointer;
+use super::{File, Locked, Objects};
 use crate::memory::copy_bytes;
-use crate::rank::Rank;
 
 impl Locked<'_> {
     /// The parts of `from .. to` of the file that lie in frames: offset, address here, length; `filled`: only those that can be
     /// read.
-    pub fn parts(
-        &self,
-        rank: &Rank,
-        file: File,
-        (from, to): (u64, u64),
-        filled: bool,
-    ) -> Vec<Part> {
+    pub fn parts(&self, file: File, (from, to): (u64, u64), filled: bool) -> Vec<Part> {
         let clip = |entry: Entry| {
             let start = entry.offset.max(from);
             let end = entry.offset.checked_add(entry.len_bytes)?.min(to);
@@ -25,11 +19,11 @@ impl Locked<'_> {
             let gpa = entry.gpa.checked_add(start - entry.offset)?;
             Some(Part {
                 offset: start,
-                address: self.objects.frames(rank, gpa, len_bytes)?,
+                address: self.objects.frames(gpa, len_bytes)?,
                 len_bytes,
             })
         };
-        let entries = entries(rank, file).into_iter();
+        let entries = self.objects.entries(file).into_iter();
         entries
             .filter(|entry| entry.filled || !filled)
             .filter_map(clip)
@@ -62,14 +56,14 @@ impl Part {
     pub fn read(&self, into: &mut [u8]) {
         let len = into.len().min(self.len_bytes as usize);
         // SAFETY: 1. The pool is mapped there (`frames`) and never unmapped. 2. `into` is ours alone and lies elsewhere.
-        unsafe { copy_bytes(into.as_mut_ptr(), address(self.address), len) };
+        unsafe { copy_bytes(into.as_mut_ptr(), pointer(self.address), len) };
     }
 
     /// Replaces its first bytes.
     pub fn write(&self, bytes: &[u8]) {
         let len = bytes.len().min(self.len_bytes as usize);
         // SAFETY: 1. As in `read`; no Rust object lies in the pool.
-        unsafe { copy_bytes(address(self.address), bytes.as_ptr(), len) };
+        unsafe { copy_bytes(pointer(self.address), bytes.as_ptr(), len) };
     }
 
     /// Clears it.
@@ -87,15 +81,17 @@ impl Part {
     }
 }
 
-/// A file's entries in the directory, of one moment.
-pub fn entries(rank: &Rank, file: File) -> Vec<Entry> {
-    let directory = rank.words.objects;
-    loop {
-        let before = directory.version();
-        let entries = directory.entries(file).collect();
-        if before.is_some() && directory.version() == before {
-            return entries;
+impl Objects {
+    /// A file's entries in the directory, of one moment.
+    pub fn entries(&self, file: File) -> Vec<Entry> {
+        let directory = self.directory;
+        loop {
+            let before = directory.version();
+            let entries = directory.entries(file).collect();
+            if before.is_some() && directory.version() == before {
+                return entries;
+            }
+            std::thread::yield_now();
         }
-        std::thread::yield_now();
     }
 }

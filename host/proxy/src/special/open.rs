@@ -276,10 +276,10 @@ fn followed(rank: &Rank, asked: &Asked<'_>) -> Result<i64, Errno> {
 fn find(rank: &Rank, at: u64, path: &[u8], flags: u64) -> Result<Found, Errno> {
     let flags = flags as i32;
     let follow = flags & libc::O_NOFOLLOW == 0 && flags & NEW != NEW;
-    fds::with_room(rank.raised_fds, || {
+    rank.limits.with_room(|| {
         let found = walk(rank, start(at)?, path, follow)?;
         Ok(Found {
-            directory: fds::above(found.directory, rank.first_own_fd),
+            directory: rank.limits.above(found.directory),
             ..found
         })
     })
@@ -320,14 +320,14 @@ pub fn pin(rank: &Rank, at: u64, path: &[u8], flags: u64) -> Result<OwnedFd, Err
     } else {
         at
     };
-    fds::with_room(rank.raised_fds, || {
+    rank.limits.with_room(|| {
         let how = how(libc::O_PATH as u64 | flags & libc::O_NOFOLLOW as u64, 0);
         let name = CString::new(path).map_err(|_| Errno::EINVAL)?;
         let pinned = match owned(without_magic(at, name.as_ptr().addr() as u64, &how)) {
             Err(Errno::ELOOP) => pin_behind_links(rank, at, path, flags)?,
             pinned => pinned?,
         };
-        Ok(fds::above(pinned, rank.first_own_fd))
+        Ok(rank.limits.above(pinned))
     })
 }
 
@@ -371,7 +371,7 @@ fn in_proc(rank: &Rank, file: &OwnedFd, flags: i32) -> Result<Option<OwnedFd>, E
     let Some(place) = Place::of(rank, file) else {
         return Ok(None);
     };
-    place.may_open(writes(flags), rank.first_own_fd)?;
+    place.may_open(writes(flags), rank.limits.first_own_fd())?;
     text_at(rank, &place, flags)
 }
 

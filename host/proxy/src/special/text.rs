@@ -69,12 +69,12 @@ pub fn create(rank: &Rank, name: &str, flags: i32) -> Result<OwnedFd, Errno> {
         0 => OFlags::RDONLY,
         _ => OFlags::PATH,
     };
-    let made = fds::with_room(rank.raised_fds, || -> io::Result<_> {
+    let made = rank.limits.with_room(|| -> io::Result<_> {
         let made = memfd_create(name, MemfdFlags::CLOEXEC)?;
         write(&made, &content(rank, name).unwrap_or_default())?;
         fchmod(&made, mode(name))?;
         let made = reopen(made.as_raw_fd(), how)?;
-        Ok(fds::above(made, rank.first_own_fd))
+        Ok(rank.limits.above(made))
     });
     made.map_err(linux)
 }
@@ -167,7 +167,7 @@ pub fn refresh(rank: &Rank, call: &Call, args: &[u64; 6]) {
     let Some(text) = content(rank, &name) else {
         return;
     };
-    let _ = fds::with_room(rank.raised_fds, || {
+    let _ = rank.limits.with_room(|| {
         // For this moment its user may write it; the rank's other threads cannot open it so (`again`).
         fchmod(fd, mode(&name) | Mode::WUSR)?;
         let stream = reopen(fd.as_raw_fd(), OFlags::WRONLY | OFlags::TRUNC);

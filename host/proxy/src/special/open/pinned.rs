@@ -71,9 +71,7 @@ fn pin(rank: &Rank, asked: &Asked<'_>) -> Result<OwnedFd, Errno> {
     set(&mut without_access, MODE_AT, 0);
     let _turn = fds::turn();
     let low = owned(reach(rank, &asked.otherwise(without_access)))?;
-    Ok(fds::with_room(rank.raised_fds, || {
-        fds::above(low, rank.first_own_fd)
-    }))
+    Ok(rank.limits.with_room(|| rank.limits.above(low)))
 }
 
 /// Makes the file.
