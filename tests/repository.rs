@@ -60,7 +60,7 @@ const CIRCLES: &[(&str, usize)] = &[
     ("qk/kernel", 16),
     ("pct", 0),
     ("host/machine", 6),
-    ("host/proxy", 53),
+    ("host/proxy", 2),
     ("host/yod", 8),
 ];
 

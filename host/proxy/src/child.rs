@@ -12,6 +12,7 @@ mod job;
 mod lent;
 mod memory;
 mod page;
+mod parent;
 mod script;
 mod shared;
 mod stage;
@@ -33,7 +34,8 @@ use crate::signals;
 use crate::special;
 use crate::stub;
 use job::Job;
-use script::{Parent, Script};
+use parent::Parent;
+use script::Script;
 pub use wait::{carry_out as wait, settle};
 
 /// Carries out [`abi::control::HostOp::Fork`] for thread `index` of the rank, whose worker the caller is.

@@ -9,11 +9,11 @@ mod file;
 mod notes;
 mod place;
 mod segments;
+pub(crate) mod state;
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use abi::map::PAGE;
@@ -37,31 +37,7 @@ const LEAST_BYTES: u64 = PAGE;
 /// Most segments: the field for their number has 16 bits, of which the last value means something else.
 const MOST_SEGMENTS: usize = 0xfff0;
 
-/// What is gathered for a core file, and what became of it.
-#[derive(Default, Debug)]
-pub struct Dump {
-    left_out: Mutex<Vec<(u64, u64)>>,
-    /// A line for the user, without the program's name.
-    said: Mutex<String>,
-}
-
-impl Dump {
-    /// Leaves this memory out, as the program requested; ranges come in the order of their addresses.
-    pub fn leave_out(&self, start: u64, end: u64) {
-        let left_out = &mut self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
-        left_out.push((start, end));
-    }
-
-    /// What there is to say about the core file; empty: nothing.
-    pub fn said(&self) -> String {
-        self.said
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-    }
-}
-
-/// Writes the core file of a rank whose threads have all ended. Says whether there is one.
+/// Writes the core file of a rank whose threads have all ended. Returns whether there is one.
 pub fn write(rank: &Rank) -> bool {
     let limit_bytes = getrlimit(Resource::Core).current.unwrap_or(u64::MAX);
     if limit_bytes < LEAST_BYTES {
@@ -77,18 +53,14 @@ pub fn write(rank: &Rank) -> bool {
     };
     // The rank may have used up its descriptors.
     let core = rank.limits.with_room(|| Core::create(&path, limit_bytes));
-    let (said, written) = match core {
+    let (report, written) = match core {
         Ok(core) => (fill(rank, core, &path), true),
         Err(error) => (
             format!("no core file: cannot create {}: {error}", path.display()),
             false,
         ),
     };
-    *rank
-        .dump
-        .said
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner) = said;
+    rank.dump.report(report);
     written
 }
 
@@ -125,8 +97,7 @@ fn fill(rank: &Rank, mut core: Core, path: &Path) -> String {
     let notes = notes::all(&process, &threads(rank));
     let memory = rank.memory();
     let heap_start = rank.words.area.node.heap_start.load();
-    let left_out = &rank.dump.left_out;
-    let left_out = left_out.lock().unwrap_or_else(PoisonError::into_inner);
+    let left_out = rank.dump.left_out();
     let mut segments = segments::all(&memory, heap_start, &left_out);
     segments.truncate(MOST_SEGMENTS);
     let written = write_all(&mut core, &notes, &memory, &segments);

@@ -37,7 +37,7 @@ pub fn if_over(rank: &Rank) {
                 );
                 say(rank, &report);
             }
-            let core = rank.dump.said();
+            let core = rank.dump.line();
             if !core.is_empty() {
                 say(rank, &format!("{}: {core}\n", rank.name()));
             }

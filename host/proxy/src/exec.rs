@@ -5,12 +5,13 @@
 //!
 //! The strings are copied once, with the rank's memory locked: what threads change meanwhile is in the copy or is not.
 
+pub(crate) mod state;
 mod strings;
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use abi::Errno;
 use abi::image::Image;
@@ -21,16 +22,17 @@ use rustix::io::{self, fcntl_getfd};
 use rustix::thread::{NanosleepRelativeResult, Timespec, nanosleep};
 
 use crate::child;
+use crate::describe;
 use crate::errno::linux;
 use crate::fds;
 use crate::heritage;
+use crate::kick::KICK;
 use crate::program::{
     NoProgram, Program, Unloadable, behind_scripts, interpreter_path, read_image,
 };
 use crate::rank::Rank;
 use crate::special::open::pin;
-use crate::start;
-use crate::stub::{self, KICK};
+use crate::stub;
 
 /// Pages that a program has besides its image and its stack: the vDSO and those beside it, the upper page tables.
 const OTHER_PAGES: u64 = 16;
@@ -45,22 +47,12 @@ const LEASED: Timespec = Timespec {
 };
 const AT_FDCWD: u64 = libc::AT_FDCWD as u64;
 
-/// What is to replace the rank's program.
-#[derive(Debug, Default)]
-pub struct Exec(Mutex<Option<Program>>);
-
-impl Exec {
-    fn lock(&self) -> MutexGuard<'_, Option<Program>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// Carries out [`abi::control::HostOp::PrepareExec`] for thread `index`.
 ///
 /// # Errors
 /// As execveat(2); EINTR also when a thread forks while a file is being opened.
 pub fn prepare(rank: &Rank, index: usize, args: &[u64; 6]) -> Result<i64, Errno> {
-    *rank.exec.lock() = None;
+    rank.exec.prepare(None);
     let [at, path, argv, envp, flags, stack_limit] = *args;
     let (at, flags) = (at as i32 as u64, u64::from(flags as u32));
     let empty_path = flags & libc::AT_EMPTY_PATH as u64 != 0;
@@ -81,7 +73,7 @@ pub fn prepare(rank: &Rank, index: usize, args: &[u64; 6]) -> Result<i64, Errno>
         let hidden = name != path && is_closed_by_exec(at); // there is such a descriptor, if one was named
         load(rank, file, name, hidden, (argv, env), stack_limit)
     })?;
-    *rank.exec.lock() = Some(program);
+    rank.exec.prepare(Some(program));
     Ok(0)
 }
 
@@ -286,15 +278,15 @@ fn unloadable(as_image: Errno) -> impl Fn(Unloadable) -> Errno {
 /// # Errors
 /// EINVAL: no program was prepared.
 pub fn commit(rank: &Rank, index: usize) -> Result<i64, Errno> {
-    let program = rank.exec.lock().take().ok_or(Errno::EINVAL)?;
+    let program = rank.exec.take().ok_or(Errno::EINVAL)?;
     child::await_borrowers(rank);
     heritage::take_over_by_first(rank, index);
     let own = std::iter::once(&program.file).chain(&program.interpreter);
     let own: Vec<RawFd> = own.map(AsRawFd::as_raw_fd).collect();
     fds::close_on_exec(rank.limits.first_own, &own);
-    start::name_process(rank.pid, &program);
+    describe::name_process(rank.pid, &program);
     rank.strings_at.store(0, Ordering::Relaxed);
-    start::describe(&rank.words.area.host, &program);
+    describe::describe(&rank.words.area.host, &program);
     let running = rank.running.lock();
     *running.unwrap_or_else(PoisonError::into_inner) = Arc::new(program);
     Ok(0)

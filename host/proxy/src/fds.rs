@@ -8,7 +8,7 @@
 
 use std::cell::Cell;
 use std::ffi::OsStr;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -237,6 +237,11 @@ pub const fn visible(fd: u64, first: u32) -> u64 {
     } else {
         fd // what is negative is no descriptor, or AT_FDCWD
     }
+}
+
+/// Makes a descriptor the rank's own: its number.
+pub fn give(fd: OwnedFd) -> i64 {
+    i64::from(fd.into_raw_fd())
 }
 
 /// A descriptor's number.

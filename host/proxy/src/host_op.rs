@@ -11,6 +11,7 @@ use abi::map::{STACK_TOP, USER_TOP};
 use wire::ship::Request;
 
 use crate::call::coherent;
+use crate::cancel;
 use crate::child;
 use crate::dump;
 use crate::end;
@@ -52,7 +53,7 @@ pub fn carry_out(rank: &'static Rank, index: usize, request: &Request) -> Result
             }
             Ok(0)
         }
-        Some(HostOp::GrowWorkers) => rank.workers.grow(rank, args[0]).map(|count| count as i64),
+        Some(HostOp::GrowWorkers) => worker::grow(rank, args[0]).map(|count| count as i64),
         Some(HostOp::Halted) => Halt::from_nr(args[0])
             .map(|why| {
                 let registers = &rank.words.area.node.registers;
@@ -66,7 +67,7 @@ pub fn carry_out(rank: &'static Rank, index: usize, request: &Request) -> Result
         Some(HostOp::WriteCore) => Ok(dump::write(rank).into()),
         Some(HostOp::Fork) => child::fork(rank, index),
         Some(HostOp::AwaitExec) => child::await_exec(rank, args[0], gave_up),
-        Some(HostOp::PrepareExec) => worker::interruptible(rank, index, request.seq, || {
+        Some(HostOp::PrepareExec) => cancel::interruptible(rank, index, request.seq, || {
             exec::prepare(rank, index, args)
         }),
         Some(HostOp::CommitExec) => exec::commit(rank, index),

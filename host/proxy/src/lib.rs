@@ -11,9 +11,12 @@
 //! its kernel ends the rank with one line.
 
 mod call;
+mod cancel;
 mod child;
 mod crash;
 mod debug;
+mod describe;
+mod doorbell;
 mod dump;
 mod end;
 mod errno;
@@ -24,13 +27,16 @@ mod halt;
 mod heritage;
 mod host_op;
 mod io_priority;
+mod kick;
 mod memory;
 mod objects;
+mod posted;
 pub mod program;
 mod rank;
 mod regions;
 mod sandbox;
 mod shared;
+mod signalfds;
 mod signals;
 mod special;
 mod start;

@@ -11,18 +11,19 @@ use wire::thread::ThreadArea;
 use wire::word::Word;
 
 use crate::child::children::Children;
-use crate::debug::Debug;
-use crate::dump::Dump;
-use crate::exec::Exec;
+use crate::debug::state::Debug;
+use crate::dump::state::Dump;
+use crate::exec::state::Exec;
 use crate::fds::Limits;
 use crate::halt::Halted;
 use crate::memory::{BadChange, Memory, RankMemory};
 use crate::objects::Objects;
+use crate::posted::Posted;
 use crate::shared::RankWords;
+use crate::signalfds::Signalfds;
 use crate::signals::Inherited;
-use crate::special::Marks;
-use crate::terminal::Takers;
-use crate::watcher::{Posted, Signalfds};
+use crate::special::marks::Marks;
+use crate::terminal::takers::Takers;
 use crate::workers::Workers;
 use crate::{Program, Room};
 
@@ -144,7 +145,30 @@ impl Rank {
 
     /// Whether a thread of this process is one of the rank's.
     pub fn has_thread(&self, tid: u32) -> bool {
-        self.workers.tids(self).any(|own| own == tid)
+        self.tids().any(|own| own == tid)
+    }
+
+    /// Ids of the threads that the rank has now.
+    pub fn tids(&self) -> impl Iterator<Item = u32> {
+        self.workers.tids(self.threads())
+    }
+
+    /// Wakes the workers but the first that have a request and wait.
+    pub fn wake_workers(&self) {
+        self.workers.wake(self.threads());
+    }
+
+    /// Whether a call that is under way is to be given up.
+    pub fn has_calls_to_kick(&self) -> bool {
+        self.workers
+            .any_to_kick(self.threads(), &self.children.fork_lock)
+    }
+
+    /// Interrupts the calls that are to be given up (watcher only). Says whether there were any: then it has to be called
+    /// again until there are none.
+    pub fn kick_calls(&self) -> bool {
+        self.workers
+            .kick(self.pid, self.threads(), &self.children.fork_lock)
     }
 
     /// The areas of the threads that the node has ever had, the first thread's in any case.

@@ -5,12 +5,15 @@
 //! before it is resolved and must be this process's own in a procfs. What is not answered here is Linux's answer about the
 //! proxy, which has the rank's pid, credentials, descriptors and limits.
 
+mod answer;
 pub mod content;
 mod device;
 mod limits;
 mod listing;
 mod machine;
+pub(crate) mod marks;
 pub mod open;
+mod path;
 mod place;
 pub mod regions;
 mod sys;
@@ -18,7 +21,7 @@ mod text;
 pub(crate) mod walk;
 pub mod xpmem;
 
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 use abi::Errno;
 use abi::syscall::{Arg, Call};
@@ -28,20 +31,12 @@ use crate::call::args::Scratch;
 use crate::call::make::linux;
 use crate::memory::RankMemory;
 use crate::rank::Rank;
+use path::split;
 use place::{Place, Whose};
 
+pub use answer::Special;
 pub use content::auxv;
-pub use open::is_open;
-pub use text::Marks;
-
-/// What to do about a call.
-#[derive(Debug)]
-pub enum Special {
-    /// Nothing: make it.
-    No,
-    /// It has been carried out, with this result.
-    Answer(i64),
-}
+pub use open::how::is_open;
 
 /// A file that says something else about the proxy than about the rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,9 +74,9 @@ fn look(rank: &Rank, call: &Call, args: &[u64; 6], scratch: &Scratch) -> Special
     if args[at] != scratch.string_address() {
         return Special::No; // a null pointer
     }
-    match xpmem::of_path(rank, call, args, at, scratch.string()) {
-        Special::No => {}
-        answer => return answer,
+    if xpmem::is_named(call, args, at, scratch.string()) {
+        let special = elsewhere(rank, call, args, at, xpmem::NOTHING.to_bytes_with_nul());
+        return xpmem::opened(rank, call, special);
     }
     match sys::of_path(rank, call, args, at, scratch.string()) {
         sys::About::No => of_path(rank, call, args, at, scratch.string()),
@@ -105,7 +100,7 @@ fn elsewhere(rank: &Rank, call: &Call, args: &[u64; 6], at: usize, path: &[u8]) 
 }
 
 fn of_path(rank: &Rank, call: &Call, args: &[u64; 6], at: usize, path: &[u8]) -> Special {
-    if open::is_open(call.nr) {
+    if is_open(call.nr) {
         return Special::Answer(open::open(rank, call, args, path));
     }
     if i64::from(call.nr) == libc::SYS_truncate && !path.is_empty() {
@@ -255,15 +250,6 @@ pub fn is_text(rank: &Rank, fd: u64) -> bool {
     text::name(rank, fd).is_some()
 }
 
-/// The path up to its last component, and that.
-fn split(path: &[u8]) -> (&[u8], &[u8]) {
-    match path.iter().rposition(|&byte| byte == b'/') {
-        Some(0) => (b"/", &path[1..]),
-        Some(slash) => (&path[..slash], &path[slash + 1..]),
-        None => (b".", path),
-    }
-}
-
 fn named(last: &[u8], first_own_fd: u32) -> Option<Name> {
     match last {
         b"exe" => Some(Name::Exe),
@@ -275,22 +261,9 @@ fn named(last: &[u8], first_own_fd: u32) -> Option<Name> {
     }
 }
 
-/// Makes a descriptor the rank's own.
-fn give(fd: OwnedFd) -> i64 {
-    i64::from(std::os::fd::IntoRawFd::into_raw_fd(fd))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn paths_are_split_before_the_last_component() {
-        assert_eq!(split(b"/proc/self/exe"), (&b"/proc/self"[..], &b"exe"[..]));
-        assert_eq!(split(b"exe"), (&b"."[..], &b"exe"[..]));
-        assert_eq!(split(b"/exe"), (&b"/"[..], &b"exe"[..]));
-        assert_eq!(split(b"a/"), (&b"a"[..], &b""[..]));
-    }
 
     #[test]
     fn only_a_few_names_are_looked_at() {

@@ -5,7 +5,6 @@ use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 
-use abi::control::RankInfo;
 use abi::ident::{ADDR_NO_RANDOMIZE, NSIG, RLIM_NLIMITS};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io;
@@ -15,22 +14,23 @@ use wire::rank::{FromHost, proxy};
 use wire::word::Word;
 
 use crate::child::children::Children;
-use crate::debug::{self, Debug};
-use crate::dump::Dump;
-use crate::exec::Exec;
+use crate::debug;
+use crate::describe;
+use crate::doorbell;
 use crate::fds::{Limits, Own, close_on_exec};
 use crate::halt::Halted;
+use crate::kick::{KICK, Kick};
 use crate::memory::{Memory, RamFiles};
 use crate::objects::{Holder, Objects};
 use crate::rank::{Rank, Stops};
 use crate::sandbox;
 use crate::shared::RankWords;
+use crate::signalfds::Signalfds;
 use crate::signals::{self, How};
-use crate::special::Marks;
-use crate::stub::{self, KICK, Kick};
+use crate::special::marks::Marks;
+use crate::stub;
 use crate::terminal;
-use crate::watcher::{Signalfds, Watcher};
-use crate::worker;
+use crate::watcher::Watcher;
 use crate::workers::Workers;
 use crate::{Config, Program};
 
@@ -120,7 +120,7 @@ pub fn start(mut config: Config) -> Result<(&'static Rank, OwnedFd), Impossible>
             .map_err(|_| Impossible::Linux("start a thread", io::Errno::AGAIN))?;
     }
     signals::mask(How::Set, rank.blocked);
-    name_process(rank.pid, &rank.program());
+    describe::name_process(rank.pid, &rank.program());
     fill(&rank.words.area.host, rank, &limits);
     rank.words.threads[0].host.tid.put(rank.pid.into());
     rank.words.area.host.workers.put(1);
@@ -154,7 +154,7 @@ fn build(
     let objects = Objects::new(ram.clone(), words.objects, holder);
     let memory = Memory::reserve(ram).map_err(cannot("reserve 512 GiB of addresses"))?;
     let doorbell = keep(config.doorbell_in).map_err(&moved)?;
-    let set = worker::doorbell_set(&doorbell).map_err(cannot("watch the doorbell"))?;
+    let set = doorbell::set(&doorbell).map_err(cannot("watch the doorbell"))?;
     let blocked = signals::ALL & !signals::set(KICK);
     let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).and_then(keep);
     let bell = bell.map_err(&moved)?;
@@ -195,7 +195,7 @@ fn build(
         strings_at: AtomicU64::new(0),
         proc_device: rustix::fs::stat("/proc").map_or(0, |stat| stat.st_dev),
         running: Mutex::new(Arc::new(program)),
-        exec: Exec::default(),
+        exec: Default::default(),
         inherited: config.inherited,
         blocked,
         signalfds,
@@ -207,8 +207,8 @@ fn build(
         settling: Mutex::default(),
         takers: Mutex::default(),
         halted: Halted::new(halted_bell),
-        debug: Debug::default(),
-        dump: Dump::default(),
+        debug: Default::default(),
+        dump: Default::default(),
         ending: AtomicBool::new(false),
         room: config.room,
         pid: std::process::id(),
@@ -253,25 +253,7 @@ fn take_signals(config: &Config) {
     }
 }
 
-/// Names the process, whose first thread has this id, for ps.
-pub fn name_process(pid: u32, program: &Program) {
-    /// TASK_COMM_LEN without the NUL (include/linux/sched.h).
-    const NAME_BYTES: usize = 15;
-    let name = program.file_name();
-    let name = &name[..name.len().min(NAME_BYTES)];
-    let _ = std::fs::write(format!("/proc/self/task/{pid}/comm"), name);
-}
-
-/// Tells the node of the rank and of the program that it is to load.
-pub fn describe(host: &FromHost, program: &Program) {
-    let stack_limit = host.rlimits[libc::RLIMIT_STACK as usize][0].peek();
-    let info = rank_info(program, stack_limit);
-    for (word, value) in host.info.iter().zip(info.to_words()) {
-        word.put(value);
-    }
-}
-
-/// Tells the node all about the rank.
+/// Describes the rank to the node.
 fn fill(host: &FromHost, rank: &Rank, limits: &Limits) {
     host.pid.put(rank.pid.into());
     host.ppid
@@ -283,7 +265,7 @@ fn fill(host: &FromHost, rank: &Rank, limits: &Limits) {
         &host.rlimits[libc::RLIMIT_NOFILE as usize],
         [limits.soft, limits.first_own],
     );
-    describe(host, &rank.program());
+    describe::describe(host, &rank.program());
     host.ignored.put(rank.inherited.ignored);
     host.blocked.put(rank.inherited.blocked);
     let personality = rank.inherited.personality & ADDR_NO_RANDOMIZE;
@@ -296,28 +278,6 @@ fn fill(host: &FromHost, rank: &Rank, limits: &Limits) {
 fn put_pair(words: &[Word; 2], values: [u64; 2]) {
     words[0].put(values[0]);
     words[1].put(values[1]);
-}
-
-fn rank_info(program: &Program, stack_limit: u64) -> RankInfo {
-    let mut random = [0u8; 16];
-    // Sixteen bytes are never cut short once Linux has started (getrandom(2)).
-    let _ = rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty());
-    let random = u128::from_ne_bytes(random);
-    let bytes_of = |file: &OwnedFd| rustix::fs::fstat(file).map_or(0, |stat| stat.st_size as u64);
-    RankInfo {
-        argc: program.argv.len() as u64,
-        envc: program.env.len() as u64,
-        strings_bytes: program.strings_bytes(),
-        file_bytes: bytes_of(&program.file),
-        stack_limit,
-        uid: process::getuid().as_raw().into(),
-        euid: process::geteuid().as_raw().into(),
-        gid: process::getgid().as_raw().into(),
-        egid: process::getegid().as_raw().into(),
-        secure: 0, // yod is not set-user-ID
-        random: [random as u64, (random >> 64) as u64],
-        interpreter_bytes: program.interpreter.as_ref().map_or(0, bytes_of),
-    }
 }
 
 /// Soft and hard limit; u64::MAX: unlimited.

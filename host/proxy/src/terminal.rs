@@ -11,16 +11,16 @@
 //! Linux would have try again, and send the signal again. Either way the node gets it, so it does no harm that workers
 //! of threads that make no calls do not follow.
 
+pub(crate) mod takers;
+
 use std::os::fd::AsRawFd;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use crate::rank::Rank;
 use crate::signals::{self, How};
 use crate::stub;
-
-/// The signals.
-const BACKGROUND: [i32; 2] = [libc::SIGTTIN, libc::SIGTTOU];
+use crate::sync::lock;
+use takers::BACKGROUND;
 
 /// Signals that the handler has noted, for the watcher to post.
 static CAUGHT: AtomicU64 = AtomicU64::new(0);
@@ -58,30 +58,14 @@ impl Follower {
     fn adopt(&mut self, rank: &Rank, takes: u64) {
         let of_terminal = BACKGROUND.map(signals::set);
         let blocked = rank.blocked & !(takes & (of_terminal[0] | of_terminal[1]));
-        let mut takers = rank.takers.lock().unwrap_or_else(PoisonError::into_inner);
-        for (count, one) in takers.0.iter_mut().zip(of_terminal) {
-            *count += usize::from(self.blocked & one != 0);
-            *count -= usize::from(blocked & one != 0);
-        }
+        let mut takers = lock(&rank.takers);
+        takers.change(self.blocked, blocked);
         let received = takers.received(rank.blocked);
         // What is pending meanwhile is there for the thread that is to take it afterwards.
         signals::mask(How::Block, blocked);
         rank.signalfds.receive(received);
         signals::mask(How::Set, blocked);
         (self.seen, self.blocked) = (takes, blocked);
-    }
-}
-
-/// How many workers do not block each of the signals.
-#[derive(Debug, Default)]
-pub struct Takers([usize; 2]);
-
-impl Takers {
-    /// What the watcher receives of the signals `blocked` at first by all: not those that a worker takes.
-    fn received(&self, blocked: u64) -> u64 {
-        let counts = self.0.iter().zip(BACKGROUND);
-        let taken = counts.filter(|(count, _)| **count > 0);
-        taken.fold(blocked, |set, (_, signo)| set & !signals::set(signo))
     }
 }
 

@@ -12,7 +12,7 @@ use abi::Errno;
 use rustix::process::Resource;
 use wire::ram::Place;
 
-use super::script::Parent;
+use super::parent::Parent;
 use super::stage::{Must, Step};
 use super::steps::Steps;
 use crate::call::own::hard_limit;

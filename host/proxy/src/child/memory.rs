@@ -4,7 +4,7 @@ use abi::Errno;
 
 use super::copies::Copies;
 use super::lent::Lent;
-use super::script::Parent;
+use super::parent::Parent;
 use super::stage::Must;
 use super::steps::Steps;
 use crate::fds;

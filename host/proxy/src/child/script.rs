@@ -1,9 +1,7 @@
 //! What a child has to do before the program goes on in it, written down before the fork.
 
-use std::ops::Range;
-use std::os::fd::OwnedFd;
 use std::ptr::from_ref;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use abi::Errno;
 use abi::ident::ADDR_NO_RANDOMIZE;
@@ -15,12 +13,11 @@ use super::copies::Copies;
 use super::lent::Lent;
 use super::memory::{Whose, memory_steps};
 use super::page;
+use super::parent::Parent;
 use super::shared::Shared;
 use super::stage::{Must, Step};
 use super::steps::{NAME_BYTES, Steps, Table};
-use crate::Room;
 use crate::memory::{Memory, RankMemory};
-use crate::program::Program;
 use crate::regions::Regions;
 use crate::sync::lock;
 
@@ -48,33 +45,6 @@ struct MmMap {
     auxv: u64,
     auxv_size: u32,
     exe_fd: u32,
-}
-
-/// What a child has of the process that it is forked from.
-#[derive(Debug)]
-pub struct Parent<'a> {
-    /// Its process id.
-    pub pid: u32,
-    /// Landlock's rules for the child.
-    pub rules: Option<&'a OwnedFd>,
-    /// The process's own descriptors, which the child closes.
-    pub own_fds: Range<u64>,
-    /// Two of them that the child has no use for.
-    pub spare_fds: [&'a OwnedFd; 2],
-    /// The program, where its strings are, and its auxiliary vector.
-    pub program: Arc<Program>,
-    /// Address of the strings.
-    pub strings_at: u64,
-    /// The auxiliary vector.
-    pub auxv: Vec<u8>,
-    /// Where the heap begins.
-    pub heap_start: u64,
-    /// personality(2).
-    pub personality: u64,
-    /// Limits that the process does not have itself: RLIMIT_*, soft and hard.
-    pub limits: Vec<(usize, [u64; 2])>,
-    /// What the host has left.
-    pub room: Room,
 }
 
 /// The steps, and all that they point to.

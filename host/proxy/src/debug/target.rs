@@ -13,8 +13,8 @@ use wire::rank::state;
 
 use super::arch::RIP;
 use super::numbers::{from_gdb, to_gdb};
+use super::request::{RETRY, announce};
 use super::watch::Watches;
-use super::{RETRY, announce};
 use crate::halt::Shown;
 use crate::rank::Rank;
 

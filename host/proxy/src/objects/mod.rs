@@ -9,6 +9,7 @@ mod held;
 mod holder;
 mod lent;
 mod lost;
+mod part;
 mod parts;
 pub mod record_lock;
 mod segment;
@@ -38,7 +39,7 @@ use segment::Segment;
 
 pub use held::{File, regular};
 pub use holder::Holder;
-pub use parts::Part;
+pub use part::Part;
 
 /// All of it that this process holds.
 #[derive(Debug)]
@@ -206,6 +207,22 @@ impl Objects {
             }
         })?;
         Ok((file, pages_bytes))
+    }
+
+    /// The name of a file that what was stored in memory does not reach; `None`: the user was notified before.
+    pub fn lost(&self, file: File) -> Option<String> {
+        self.lost.is_new(file).then(|| self.name(file))
+    }
+
+    fn name(&self, file: File) -> String {
+        let path = self.holder.have(
+            move |files| match files.get(&file).map(|held| &held.source) {
+                Some(Source::File(fd)) => std::fs::read_link(path_of(fd)).ok(),
+                Some(Source::Segment(_)) | None => None,
+            },
+        );
+        let path = path.ok().flatten();
+        path.map_or_else(|| "a file".into(), |path| path.display().to_string())
     }
 }
 

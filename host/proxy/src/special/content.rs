@@ -244,7 +244,7 @@ impl Sizes {
             mapped_peak: used_peak.max(mapped_peak),
             used,
             used_peak,
-            threads: rank.workers.tids(rank).count(),
+            threads: rank.tids().count(),
         }
     }
 

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use abi::Errno;
 use abi::syscall::Call;
 
-use super::Special;
+use super::answer::Special;
 use super::place::{Place, Whose};
 use crate::memory::RankMemory;
 use crate::rank::Rank;

@@ -7,7 +7,6 @@
 use std::fs::File as Stream;
 use std::io::Write as _;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use abi::Errno;
 use abi::syscall::Call;
@@ -16,8 +15,8 @@ use rustix::io;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::content::File;
-use super::open::writes;
-use super::sys;
+use super::open::how::writes;
+use super::sys::node;
 use crate::errno::linux;
 use crate::fds;
 use crate::memory::RankMemory;
@@ -33,31 +32,6 @@ pub const PROC: &str = "proc/";
 /// uapi/linux/stat.h).
 const STAT_SIZES: [u64; 2] = [48, 64];
 const STATX_SIZES: [u64; 2] = [40, 48];
-
-/// Which of the rank's descriptors are of some kind.
-#[derive(Debug)]
-pub struct Marks(Box<[AtomicU64]>);
-
-impl Marks {
-    /// None of `count` descriptors.
-    #[must_use]
-    pub fn new(count: u64) -> Marks {
-        Marks((0..count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
-    }
-
-    /// Marks one.
-    pub fn set(&self, fd: u64) {
-        if let Some(word) = self.0.get((fd / 64) as usize) {
-            word.fetch_or(1 << (fd % 64), Ordering::Relaxed);
-        }
-    }
-
-    /// Whether a descriptor is, or was, one.
-    pub fn has(&self, fd: u64) -> bool {
-        let word = self.0.get((fd as u32 / 64) as usize);
-        word.is_some_and(|word| word.load(Ordering::Relaxed) >> (fd % 64) & 1 != 0)
-    }
-}
 
 /// Makes the text of a file, named by its path without the first slash, open for reading at its beginning, or without access
 /// if the flags say so. It lies above the rank's descriptors, out of the way of the number that the rank is to get.
@@ -142,7 +116,7 @@ pub fn replace(rank: &Rank, text: &OwnedFd, file: &OwnedFd, flags: i32) -> Resul
 fn content(rank: &Rank, name: &str) -> Option<Vec<u8>> {
     match name.strip_prefix(PROC) {
         Some(path) => File::of_path(path).map(|(file, thread)| file.text(rank, thread)),
-        None => sys::text(rank, name.strip_prefix("sys")?),
+        None => node::text(rank, name.strip_prefix("sys")?),
     }
 }
 

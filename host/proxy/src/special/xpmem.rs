@@ -11,14 +11,16 @@ use abi::syscall::request::xpmem::{Request, VERSION};
 use abi::syscall::{Arg, Call};
 use rustix::fs::{AtFlags, CWD, FileType, fstat, makedev, stat, statat};
 
-use super::{Special, elsewhere, open, split};
+use super::answer::Special;
+use super::open::how::is_open;
+use super::path::split;
 use crate::rank::Rank;
 
 /// Its directory and its name.
 const DIRECTORY: &str = "/dev";
 const NAME: &[u8] = b"xpmem";
 /// What it is for Linux.
-const NOTHING: &CStr = c"/dev/null";
+pub const NOTHING: &CStr = c"/dev/null";
 
 /// What a request of ioctl(2) comes to that only checks whether the descriptor is the device; `None`: it is another, or not.
 pub fn version(rank: &Rank, call: &Call, args: &[u64; 6]) -> Option<i64> {
@@ -36,15 +38,15 @@ pub fn version(rank: &Rank, call: &Call, args: &[u64; 6]) -> Option<i64> {
     is_device.then_some(VERSION as i64)
 }
 
-/// Carries out a call about the device, if the path of its argument number `at` names it.
-pub fn of_path(rank: &Rank, call: &Call, args: &[u64; 6], at: usize, path: &[u8]) -> Special {
-    let opens = open::is_open(call.nr);
-    if !(opens || looks(call)) || !is_device(call, args, at, path) {
-        return Special::No;
-    }
-    let special = elsewhere(rank, call, args, at, NOTHING.to_bytes_with_nul());
+/// Whether a call is about the device: opens what the path of its argument number `at` names, or only examines it.
+pub fn is_named(call: &Call, args: &[u64; 6], at: usize, path: &[u8]) -> bool {
+    (is_open(call.nr) || only_examines(call)) && is_device(call, args, at, path)
+}
+
+/// Marks the descriptor, if such a call has opened one.
+pub fn opened(rank: &Rank, call: &Call, special: Special) -> Special {
     if let Special::Answer(fd @ 0..) = special
-        && opens
+        && is_open(call.nr)
     {
         rank.devices.set(fd as u64);
     }
@@ -62,8 +64,8 @@ pub fn complete(rank: &Rank, call: &Call, args: &[u64; 6], ret: i64) {
     }
 }
 
-/// Whether a call only looks at what its path names.
-fn looks(call: &Call) -> bool {
+/// Whether a call only examines what its path names.
+fn only_examines(call: &Call) -> bool {
     matches!(
         i64::from(call.nr),
         libc::SYS_stat

@@ -13,10 +13,9 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use abi::Errno;
 use rustix::fs::{FileType, fstat};
 
-use super::{
-    Asked, FLAGS_AT, MODE_AT, NEW, TEMPORARY, find, linux_call, look, owned, reach, set,
-    without_magic, word,
-};
+use super::check::check;
+use super::how::{FLAGS_AT, MODE_AT, NEW, TEMPORARY, set, word};
+use super::reach::{Asked, find, linux_call, owned, reach, without_magic};
 use crate::call::coherent;
 use crate::errno::linux;
 use crate::fds;
@@ -103,7 +102,7 @@ fn open_object(rank: &Rank, object: &OwnedFd, flags: i32) -> Result<i64, Errno> 
         FileType::Directory if flags & libc::O_CREAT != 0 => return Err(Errno::EISDIR),
         _ => {}
     }
-    if let Some(text) = look(rank, object, flags)? {
+    if let Some(text) = check(rank, object, flags)? {
         return Errno::check(text::give(rank, &text, flags));
     }
     let path = format!("/proc/self/fd/{}\0", object.as_raw_fd());

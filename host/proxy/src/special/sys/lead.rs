@@ -7,7 +7,7 @@ use abi::Errno;
 use rustix::fs::{CWD, fstat, readlinkat, stat};
 use rustix::io;
 
-use super::facts;
+use super::node::facts;
 use super::tree::{Dir, Entry};
 use crate::rank::Rank;
 use crate::special::place::{Link, Place};

@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use abi::Errno;
 use rustix::fs::{SeekFrom, seek};
 
-use super::facts;
+use super::node::facts;
 use super::stat::inode;
 use super::tree::{Dir, Entry};
 use crate::errno::linux;
