@@ -45,7 +45,7 @@ impl Caller {
         Caller {
             rank,
             index,
-            scratch: Scratch::new(rank.blocked),
+            scratch: Scratch::new(rank.reception().blocked()),
             terminal: Follower::new(rank, index),
         }
     }
@@ -56,7 +56,7 @@ impl Caller {
             Some(call) if call.serve == Serve::Shipped || call.relayed => {
                 let ret = self.shipped(call, *args).unwrap_or_else(Errno::ret);
                 if aside::is_found(call, ret) {
-                    let slot = &self.rank.words.threads[self.index].slot;
+                    let slot = &self.rank.words().threads[self.index].slot;
                     slot.put_more(aside::found(call, args, ret));
                 }
                 ret
@@ -80,25 +80,25 @@ impl Caller {
         let after = args::prepare(
             call,
             &mut args,
-            rank.limits.first_own_fd(),
+            rank.limits().first_own_fd(),
             rank,
             &mut self.scratch,
         )?;
         others::check(rank, call, &args, &self.scratch)?;
         self.scratch
-            .widen_owner(rank.pid, |tid| rank.has_thread(tid));
+            .widen_owner(rank.pid(), |tid| rank.has_thread(tid));
         // Another worker would put back what it found, or this one read what is raised.
         let _turn = limits(call).then(fds::turn);
-        let opening = &rank.workers.at(self.index).opening;
+        let opening = &rank.workers().at(self.index).opening;
         let opens = special::is_open(call.nr);
         // What is opened on the way is looked at before a child may have it.
         let _no_fork = call
             .args
             .contains(&Arg::Path)
-            .then(|| rank.children.fork_lock.no_fork());
+            .then(|| rank.children().fork_lock.no_fork());
         opening.store(opens, Ordering::SeqCst);
-        if opens && rank.children.fork_lock.is_wanted() {
-            rank.ring_watcher(); // it may have looked before
+        if opens && rank.children().fork_lock.is_wanted() {
+            rank.wake_watcher(); // it may have looked before
         }
         let ret = match special::recognise(rank, call, &args, &self.scratch) {
             Special::No if waits_for_children(call) => child::wait(rank, call.nr, &args),
@@ -169,7 +169,7 @@ fn by_number(rank: &Rank, nr: u16, args: &[u64; 6]) -> i64 {
         libc::SYS_dup2 | libc::SYS_dup3 | libc::SYS_close_range
     );
     let at_once = replaces || takes_lowest(number, args);
-    if rank.workers.all().len() == 1 || !at_once && number != libc::SYS_close {
+    if rank.workers().all().len() == 1 || !at_once && number != libc::SYS_close {
         return linux(nr, args);
     }
     let turn = fds::turn();

@@ -20,7 +20,6 @@ mod steps;
 mod wait;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use abi::Errno;
 use abi::control::FORK_OVER;
@@ -44,21 +43,21 @@ pub use wait::{carry_out as wait, settle};
 /// What clone(2) says, or what the child could not do.
 pub fn fork(rank: &'static Rank, index: usize) -> Result<i64, Errno> {
     heritage::settle(rank, index);
-    let record = &rank.words.area.child;
+    let record = &rank.words().area.child;
     let action = &record.actions[libc::SIGCHLD as usize - 1];
     child_signal(rank, action[0].peek(), action[1].peek());
     let asked = |what: u64| record.how.peek() & what != 0;
     let (vfork, pidfd) = (asked(how::VFORK), asked(how::PIDFD));
-    let no_opening = rank.children.fork_lock.for_fork(|| rank.ring_watcher());
+    let no_opening = rank.children().fork_lock.for_fork(|| rank.wake_watcher());
     let memory = rank.memory();
     let script = Script::write(parent(rank, &memory), &memory, record)?;
     let job = Arc::new(Job::new(script, exit_signal(record), vfork, pidfd)?);
-    rank.children.forker.begin(job.clone());
+    rank.children().forker.begin(job.clone());
     // A child of vfork is waited for once: it has called exec, as a rule, before it were known here that it is ready.
     let over = vfork && job.is_soon_over();
     let pid = job.wait_ready()?;
     if vfork && !over {
-        rank.children.wait_for(pid, job.clone());
+        rank.children().wait_for(pid, job.clone());
     }
     drop((memory, no_opening));
     wait::born(rank, pid);
@@ -76,25 +75,28 @@ pub fn fork(rank: &'static Rank, index: usize) -> Result<i64, Errno> {
 fn parent<'a>(rank: &'a Rank, memory: &Memory) -> Parent<'a> {
     let limits = LIMITS.into_iter().chain([RLIMIT_NOFILE]);
     Parent {
-        pid: rank.pid,
-        rules: rank.children.rules(),
-        own_fds: rank.limits.first_own..rank.limits.raised,
-        spare_fds: [&rank.stderr, &rank.watcher_bell],
+        pid: rank.pid(),
+        rules: rank.children().rules(),
+        own_fds: rank.limits().first_own..rank.limits().raised,
+        spare_fds: [
+            rank.descriptors().stderr(),
+            rank.reception().watcher_doorbell(),
+        ],
         program: rank.program(),
-        strings_at: rank.strings_at.load(Ordering::Relaxed),
+        strings_at: rank.running().strings_at(),
         auxv: special::auxv(rank, memory).unwrap_or_default(),
-        heap_start: rank.words.area.node.heap_start.load(),
-        personality: rank.inherited.personality,
+        heap_start: rank.words().area.node.heap_start.load(),
+        personality: rank.reception().inherited().personality,
         limits: limits
             .map(|resource| (resource, rank.limit(resource)))
             .collect(),
-        room: rank.room,
+        room: rank.room(),
     }
 }
 
 /// The child does not use the rank's memory any more: the parent gets what it has stored on the stack.
 fn let_go(rank: &Rank, pid: u32, job: &Job) {
-    rank.children.forget(pid);
+    rank.children().forget(pid);
     for (at, bytes) in job.script.stack_changes() {
         let _ = rank.write(at, &bytes); // another thread may have unmapped it: then it is not needed
     }
@@ -112,7 +114,7 @@ fn exit_signal(record: &Child) -> u64 {
 /// ECHILD; EINTR when it was given up.
 pub fn await_exec(rank: &Rank, pid: u64, gave_up: impl Fn() -> bool) -> Result<i64, Errno> {
     let pid = u32::try_from(pid).map_err(|_| Errno::ECHILD)?;
-    let job = rank.children.waited_for(pid).ok_or(Errno::ECHILD)?;
+    let job = rank.children().waited_for(pid).ok_or(Errno::ECHILD)?;
     job.wait_over(gave_up)?;
     let_go(rank, pid, &job);
     Ok(0)
@@ -120,7 +122,7 @@ pub fn await_exec(rank: &Rank, pid: u64, gave_up: impl Fn() -> bool) -> Result<i
 
 /// Waits until no child uses memory of the rank, whose other threads have ended.
 pub fn await_borrowers(rank: &Rank) {
-    for job in rank.children.take_waited_for().into_values() {
+    for job in rank.children().take_waited_for().into_values() {
         let _ = job.wait_over(|| false); // no error but that it is given up
     }
 }
@@ -148,7 +150,7 @@ pub fn wake(rank: &Rank, at: u64, count: u64) -> Result<i64, Errno> {
 
 /// Carries out [`abi::control::HostOp::ChildSignal`]: Linux looks at the disposition of SIGCHLD when a child ends or stops.
 pub fn child_signal(rank: &Rank, handler: u64, flags: u64) {
-    if rank.children.forker.is_there() {
+    if rank.children().forker.is_there() {
         let kept = (libc::SA_NOCLDWAIT | libc::SA_NOCLDSTOP) as u64;
         let ignored = handler == libc::SIG_IGN as u64;
         signals::set_disposition_with(libc::SIGCHLD, ignored, flags & kept);

@@ -62,9 +62,9 @@ impl Gdb {
 /// # Errors
 /// What Linux says.
 pub fn start(rank: &'static Rank, gdb: Gdb) -> io::Result<()> {
-    rank.debug.wait_for_gdb();
+    rank.debug().wait_for_gdb();
     let wanted = debugger::ATTACHED | debugger::STOP;
-    rank.words.area.host.debugger.store(wanted);
+    rank.words().area.host.debugger.store(wanted);
     let thread = std::thread::Builder::new().name("gdb".into());
     thread.spawn(move || serve(rank, gdb)).map(|_| ())
 }
@@ -75,9 +75,9 @@ fn serve(rank: &'static Rank, gdb: Gdb) {
     let accepted = socket.accept().and_then(|(stream, _)| {
         // The rank has not started and does not use the number that the connection had at first.
         let stream = OwnedFd::from(stream);
-        let first_own = rank.limits.first_own_fd() as i32;
+        let first_own = rank.limits().first_own_fd() as i32;
         let kept = rank
-            .limits
+            .limits()
             .with_room(|| rustix::io::fcntl_dupfd_cloexec(&stream, first_own));
         Ok(UnixStream::from(kept?))
     });
@@ -87,14 +87,14 @@ fn serve(rank: &'static Rank, gdb: Gdb) {
     if target.wait_until_halted().is_none() {
         return; // the program could not be loaded
     }
-    rank.debug.connected();
+    rank.debug().connected();
     let ended = match accepted {
         Ok(stream) => GdbStub::new(stream)
             .run_blocking::<Loop>(&mut target)
             .map_err(|error| error.to_string()),
         Err(error) => Err(error.to_string()),
     };
-    rank.debug.leave();
+    rank.debug().leave();
     match ended {
         Ok(DisconnectReason::Kill) => end::die(rank, libc::SIGKILL),
         Ok(DisconnectReason::Disconnect) => target.detach(),

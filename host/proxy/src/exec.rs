@@ -11,7 +11,6 @@ mod strings;
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 use abi::Errno;
 use abi::image::Image;
@@ -52,7 +51,7 @@ const AT_FDCWD: u64 = libc::AT_FDCWD as u64;
 /// # Errors
 /// As execveat(2); EINTR also when a thread forks while a file is being opened.
 pub fn prepare(rank: &Rank, index: usize, args: &[u64; 6]) -> Result<i64, Errno> {
-    rank.exec.prepare(None);
+    rank.next_program().prepare(None);
     let [at, path, argv, envp, flags, stack_limit] = *args;
     let (at, flags) = (at as i32 as u64, u64::from(flags as u32));
     let empty_path = flags & libc::AT_EMPTY_PATH as u64 != 0;
@@ -73,17 +72,17 @@ pub fn prepare(rank: &Rank, index: usize, args: &[u64; 6]) -> Result<i64, Errno>
         let hidden = name != path && is_closed_by_exec(at); // there is such a descriptor, if one was named
         load(rank, file, name, hidden, (argv, env), stack_limit)
     })?;
-    rank.exec.prepare(Some(program));
+    rank.next_program().prepare(Some(program));
     Ok(0)
 }
 
 /// Opens something for thread `index`. No child may have it on the way; so who forks interrupts this.
 fn opening<T>(rank: &Rank, index: usize, open: impl FnOnce() -> T) -> T {
-    let _no_fork = rank.children.fork_lock.no_fork();
-    let opening = &rank.workers.at(index).opening;
+    let _no_fork = rank.children().fork_lock.no_fork();
+    let opening = &rank.workers().at(index).opening;
     opening.store(true, Ordering::SeqCst);
-    if rank.children.fork_lock.is_wanted() {
-        rank.ring_watcher(); // it may have looked before
+    if rank.children().fork_lock.is_wanted() {
+        rank.wake_watcher(); // it may have looked before
     }
     let opened = open();
     opening.store(false, Ordering::SeqCst);
@@ -139,9 +138,9 @@ fn executable(rank: &Rank, at: u64, path: &[u8], flags: u64) -> Result<OwnedFd, 
 fn open_above(rank: &Rank, path: &str) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     loop {
-        let opened = rank.limits.with_room(|| {
+        let opened = rank.limits().with_room(|| {
             let file = open(path, flags, Mode::empty())?;
-            Ok(rank.limits.above(file))
+            Ok(rank.limits().above(file))
         });
         if !matches!(opened, Err(io::Errno::AGAIN)) {
             return opened;
@@ -157,7 +156,7 @@ fn open_above(rank: &Rank, path: &str) -> io::Result<OwnedFd> {
 
 /// A descriptor as Linux may be given it.
 fn visible(rank: &Rank, at: u64) -> u64 {
-    fds::visible(at, rank.limits.first_own_fd())
+    fds::visible(at, rank.limits().first_own_fd())
 }
 
 /// What a descriptor of the rank leads to; without one, the working directory.
@@ -167,9 +166,9 @@ fn of_descriptor(rank: &Rank, at: u64) -> Result<OwnedFd, Errno> {
         at if (at as i32) < 0 => return Err(Errno::EBADF),
         at => format!("/proc/self/fd/{}", visible(rank, at) as i32),
     };
-    let opened = rank.limits.with_room(|| {
+    let opened = rank.limits().with_room(|| {
         let file = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-        Ok(rank.limits.above(file))
+        Ok(rank.limits().above(file))
     });
     opened.map_err(|error| match error {
         rustix::io::Errno::NOENT => Errno::EBADF,
@@ -214,7 +213,7 @@ fn load(
         NoProgram::Interpreter(_, errno) => errno,
         NoProgram::Read(error) => linux(error),
     })?;
-    let partition = rank.words.area.node.partition[1].load();
+    let partition = rank.words().area.node.partition[1].load();
     let (base, stack_bytes) = stack::place(stack_limit, partition);
     let top = stack::images_top(base);
     let image = read_image(&file, Image::parse).map_err(unloadable(Errno::ENOEXEC))?;
@@ -278,16 +277,14 @@ fn unloadable(as_image: Errno) -> impl Fn(Unloadable) -> Errno {
 /// # Errors
 /// EINVAL: no program was prepared.
 pub fn commit(rank: &Rank, index: usize) -> Result<i64, Errno> {
-    let program = rank.exec.take().ok_or(Errno::EINVAL)?;
+    let program = rank.next_program().take().ok_or(Errno::EINVAL)?;
     child::await_borrowers(rank);
     heritage::take_over_by_first(rank, index);
     let own = std::iter::once(&program.file).chain(&program.interpreter);
     let own: Vec<RawFd> = own.map(AsRawFd::as_raw_fd).collect();
-    fds::close_on_exec(rank.limits.first_own, &own);
-    describe::name_process(rank.pid, &program);
-    rank.strings_at.store(0, Ordering::Relaxed);
-    describe::describe(&rank.words.area.host, &program);
-    let running = rank.running.lock();
-    *running.unwrap_or_else(PoisonError::into_inner) = Arc::new(program);
+    fds::close_on_exec(rank.limits().first_own, &own);
+    describe::name_process(rank.pid(), &program);
+    describe::describe(&rank.words().area.host, &program);
+    rank.running().replace(program);
     Ok(0)
 }

@@ -14,16 +14,15 @@ use rustix::process::{Pid, getpriority_process, setpriority_process};
 use crate::fds;
 use crate::io_priority;
 use crate::rank::Rank;
-use crate::sync::lock;
 
 /// Has a worker take over what its thread inherits, if it has not yet.
 #[inline]
 pub fn settle(rank: &Rank, index: usize) {
     if index != 0 && is_due(rank, index) {
         // A child must not have what is opened here. Who settles has passed already, for others who have may come to settle.
-        let _no_fork = rank.children.fork_lock.no_fork();
+        let _no_fork = rank.children().fork_lock.no_fork();
         let _turn = fds::turn();
-        let _settling = lock(&rank.settling);
+        let _settling = rank.workers().settling();
         take_over(rank, index);
     }
 }
@@ -49,13 +48,13 @@ pub fn concerns(call: &Call) -> bool {
 pub fn take_over_by_first(rank: &Rank, index: usize) {
     if index != 0 {
         settle(rank, index);
-        copy(rank.workers.at(index).tid(), rank.pid);
+        copy(rank.workers().at(index).tid(), rank.pid());
     }
 }
 
 fn is_due(rank: &Rank, index: usize) -> bool {
-    let life = rank.words.threads[index].node.life();
-    life.is_on() && rank.workers.at(index).heir_of.load(Ordering::Acquire) != life.number()
+    let life = rank.words().threads[index].node.life();
+    life.is_on() && rank.workers().at(index).heir_of.load(Ordering::Acquire) != life.number()
 }
 
 /// The creator first, which may not have its own yet. A worker has taken over once all is copied: until then its own call waits,
@@ -65,14 +64,14 @@ fn take_over(rank: &Rank, index: usize) {
     let mut at = index;
     // A broken node may name any thread as creator, and several one another.
     while at != 0 && is_due(rank, at) && line.len() < rank.threads().len() {
-        let node = &rank.words.threads[at].node;
+        let node = &rank.words().threads[at].node;
         let creator = node.creator();
         line.push((creator, at, node.life().number()));
         at = creator;
     }
     for (creator, heir, life) in line.into_iter().rev() {
-        let worker = rank.workers.at(heir);
-        copy(rank.workers.at(creator).tid(), worker.tid());
+        let worker = rank.workers().at(heir);
+        copy(rank.workers().at(creator).tid(), worker.tid());
         worker.heir_of.store(life, Ordering::Release);
     }
 }

@@ -51,7 +51,7 @@ use std::os::fd::OwnedFd;
 
 pub use debug::Gdb;
 pub use program::Program;
-pub use signals::Inherited;
+pub use signals::inherited::Inherited;
 pub use start::{EXIT_IMPOSSIBLE, Impossible, check_limits};
 
 /// All a proxy needs.

@@ -16,6 +16,7 @@ pub mod open;
 mod path;
 mod place;
 pub mod regions;
+mod sizes;
 mod sys;
 mod text;
 pub(crate) mod walk;
@@ -149,7 +150,7 @@ fn base(call: &Call, at: usize) -> Option<usize> {
 /// Answers a call about a few names in the directory of the process.
 fn of_named(rank: &Rank, call: &Call, args: &[u64; 6], at: usize, path: &[u8]) -> Special {
     let (directory, last) = split(path);
-    let Some(name) = named(last, rank.limits.first_own_fd()) else {
+    let Some(name) = named(last, rank.limits().first_own_fd()) else {
         return Special::No;
     };
     let from = match args[0] as i32 {
@@ -159,7 +160,7 @@ fn of_named(rank: &Rank, call: &Call, args: &[u64; 6], at: usize, path: &[u8]) -
         fd if at > 0 && fd != libc::AT_FDCWD && !directory.starts_with(b"/") => return Special::No,
         _ => CWD,
     };
-    let place = rank.limits.with_room(|| {
+    let place = rank.limits().with_room(|| {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = openat(from, directory, flags, Mode::empty()).ok()?;
         Place::of(rank, directory)

@@ -2,8 +2,7 @@
 
 use std::io::Write as _;
 use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use abi::ident::{ADDR_NO_RANDOMIZE, NSIG, RLIM_NLIMITS};
 use rustix::event::{EventfdFlags, eventfd};
@@ -22,16 +21,14 @@ use crate::halt::Halted;
 use crate::kick::{KICK, Kick};
 use crate::memory::{Memory, RamFiles};
 use crate::objects::{Holder, Objects};
-use crate::rank::{Rank, Stops};
+use crate::rank::{Descriptors, Link, Parts, Rank, Reception};
 use crate::sandbox;
 use crate::shared::RankWords;
 use crate::signalfds::Signalfds;
 use crate::signals::{self, How};
-use crate::special::marks::Marks;
 use crate::stub;
 use crate::terminal;
 use crate::watcher::Watcher;
-use crate::workers::Workers;
 use crate::{Config, Program};
 
 /// Exit code when the proxy cannot be set up (EX_OSERR, sysexits.h).
@@ -105,7 +102,7 @@ pub fn start(mut config: Config) -> Result<(&'static Rank, OwnedFd), Impossible>
     Kick::install();
     terminal::install(rank);
     sandbox::enter_domain();
-    rank.children
+    rank.children()
         .forker
         .start()
         .map_err(cannot("start a thread"))?; // the only one to stay outside of the filter
@@ -119,13 +116,13 @@ pub fn start(mut config: Config) -> Result<(&'static Rank, OwnedFd), Impossible>
         debug::start(rank, gdb)
             .map_err(|_| Impossible::Linux("start a thread", io::Errno::AGAIN))?;
     }
-    signals::mask(How::Set, rank.blocked);
-    describe::name_process(rank.pid, &rank.program());
-    fill(&rank.words.area.host, rank, &limits);
-    rank.words.threads[0].host.tid.put(rank.pid.into());
-    rank.words.area.host.workers.put(1);
-    rank.words.area.host.state.store(proxy::ATTACHED);
-    rank.ring();
+    signals::mask(How::Set, rank.reception().blocked());
+    describe::name_process(rank.pid(), &rank.program());
+    fill(&rank.words().area.host, rank, &limits);
+    rank.words().threads[0].host.tid.put(rank.pid().into());
+    rank.words().area.host.workers.put(1);
+    rank.words().area.host.state.store(proxy::ATTACHED);
+    rank.link().signal();
     Ok((rank, set))
 }
 
@@ -181,38 +178,23 @@ fn build(
             .map_err(&moved)?,
         ..config.program
     };
-    let rank = Rank {
+    let rank = Rank::new(Parts {
         label: config.label,
-        words,
-        memory: Mutex::new(memory),
+        link: Link::new(
+            words,
+            config.comm_gpa,
+            layout,
+            core_doorbells.map_err(&moved)?,
+        ),
+        memory,
         objects,
-        area: (config.comm_gpa, layout),
-        core_doorbells: core_doorbells.map_err(&moved)?,
-        stderr: keep(stderr).map_err(&moved)?,
-        limits,
-        texts: Marks::new(limits.first_own),
-        devices: Marks::new(limits.first_own),
-        strings_at: AtomicU64::new(0),
-        proc_device: rustix::fs::stat("/proc").map_or(0, |stat| stat.st_dev),
-        running: Mutex::new(Arc::new(program)),
-        exec: Default::default(),
-        inherited: config.inherited,
-        blocked,
-        signalfds,
-        workers: Workers::new(),
+        descriptors: Descriptors::new(limits, keep(stderr).map_err(&moved)?),
+        program,
+        reception: Reception::new(config.inherited, blocked, signalfds, bell),
         children: Children::new(sandbox::rules().and_then(|rules| keep(rules).ok())),
-        watcher_bell: bell,
-        stops: Stops::default(),
-        posted: Mutex::default(),
-        settling: Mutex::default(),
-        takers: Mutex::default(),
         halted: Halted::new(halted_bell),
-        debug: Default::default(),
-        dump: Default::default(),
-        ending: AtomicBool::new(false),
         room: config.room,
-        pid: std::process::id(),
-    };
+    });
     Ok((rank, keep(set).map_err(&moved)?, watcher))
 }
 
@@ -255,7 +237,7 @@ fn take_signals(config: &Config) {
 
 /// Describes the rank to the node.
 fn fill(host: &FromHost, rank: &Rank, limits: &Limits) {
-    host.pid.put(rank.pid.into());
+    host.pid.put(rank.pid().into());
     host.ppid
         .put(process::getppid().map_or(0, |pid| pid.as_raw_pid() as u64));
     for (resource, words) in host.rlimits.iter().enumerate() {
@@ -266,9 +248,9 @@ fn fill(host: &FromHost, rank: &Rank, limits: &Limits) {
         [limits.soft, limits.first_own],
     );
     describe::describe(host, &rank.program());
-    host.ignored.put(rank.inherited.ignored);
-    host.blocked.put(rank.inherited.blocked);
-    let personality = rank.inherited.personality & ADDR_NO_RANDOMIZE;
+    host.ignored.put(rank.reception().inherited().ignored);
+    host.blocked.put(rank.reception().inherited().blocked);
+    let personality = rank.reception().inherited().personality & ADDR_NO_RANDOMIZE;
     host.personality.put(personality);
     let uname = rustix::system::uname();
     host.nodename.put(uname.nodename().to_bytes());

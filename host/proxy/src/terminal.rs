@@ -17,9 +17,8 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use crate::rank::Rank;
-use crate::signals::{self, How};
+use crate::signals;
 use crate::stub;
-use crate::sync::lock;
 use takers::BACKGROUND;
 
 /// Signals that the handler has noted, for the watcher to post.
@@ -40,14 +39,14 @@ impl Follower {
         Follower {
             index,
             seen: 0,
-            blocked: rank.blocked,
+            blocked: rank.reception().blocked(),
         }
     }
 
     /// Has the worker block exactly what its thread does not take now. Says whether anything changed.
     #[inline]
     pub fn follow(&mut self, rank: &Rank) -> bool {
-        let takes = rank.words.threads[self.index].node.takes();
+        let takes = rank.words().threads[self.index].node.takes();
         let changed = takes != self.seen;
         if changed {
             self.adopt(rank, takes);
@@ -57,14 +56,8 @@ impl Follower {
 
     fn adopt(&mut self, rank: &Rank, takes: u64) {
         let of_terminal = BACKGROUND.map(signals::set);
-        let blocked = rank.blocked & !(takes & (of_terminal[0] | of_terminal[1]));
-        let mut takers = lock(&rank.takers);
-        takers.change(self.blocked, blocked);
-        let received = takers.received(rank.blocked);
-        // What is pending meanwhile is there for the thread that is to take it afterwards.
-        signals::mask(How::Block, blocked);
-        rank.signalfds.receive(received);
-        signals::mask(How::Set, blocked);
+        let blocked = rank.reception().blocked() & !(takes & (of_terminal[0] | of_terminal[1]));
+        rank.reception().block(self.blocked, blocked);
         (self.seen, self.blocked) = (takes, blocked);
     }
 }
@@ -74,7 +67,10 @@ static BELL: AtomicI32 = AtomicI32::new(-1);
 
 /// Installs the handlers. Until the program runs all workers block the signals.
 pub fn install(rank: &Rank) {
-    BELL.store(rank.watcher_bell.as_raw_fd(), Ordering::Relaxed);
+    BELL.store(
+        rank.reception().watcher_doorbell().as_raw_fd(),
+        Ordering::Relaxed,
+    );
     for signo in BACKGROUND {
         signals::handle(signo, on_caught);
     }

@@ -97,9 +97,9 @@ impl Watcher {
 fn pass_on_signals(rank: &Rank) -> bool {
     let mut so_far = rank.posting();
     let mut posted = false;
-    let mailbox = &rank.words.area.mailbox;
+    let mailbox = &rank.words().area.mailbox;
     let posted_caught = terminal::post_caught(|signo| {
-        rank.stops.posted();
+        rank.reception().stops().posted();
         let caught = Signal {
             signo: signo as u32,
             code: libc::SI_KERNEL,
@@ -116,31 +116,31 @@ fn pass_on_signals(rank: &Rank) -> bool {
         posted = true;
     }
     if posted {
-        rank.ring();
+        rank.link().signal();
     }
-    !posted_caught || so_far.holds() || rank.signalfds.real_time_waits()
+    !posted_caught || so_far.holds() || rank.reception().real_time_waits()
 }
 
 /// The next signal that is the program's.
 fn receive_one(rank: &Rank, so_far: &Posted) -> Option<Signal> {
     loop {
-        let taken = rank.words.area.node.signals_taken.load();
-        let signal = rank.signalfds.read(so_far.has_place(taken))?;
+        let taken = rank.words().area.node.signals_taken.load();
+        let signal = rank.reception().read(so_far.has_place(taken))?;
         let signo = signal.signo as i32;
-        if signals::ends_a_stop(signo, signal.code) {
+        if signals::stop::ends_a_stop(signo, signal.code) {
             continue;
         }
         match Default::of(signo) {
-            Default::Stop => rank.stops.posted(),
-            _ if signo == libc::SIGCONT => rank.stops.continued(),
+            Default::Stop => rank.reception().stops().posted(),
+            _ if signo == libc::SIGCONT => rank.reception().stops().continued(),
             _ => {}
         }
-        if runs(rank) && !rank.debug.waits_for_gdb()
-            || rank.inherited.blocked & signals::set(signo) != 0
+        if runs(rank) && !rank.debug().waits_for_gdb()
+            || rank.reception().inherited().blocked & signals::set(signo) != 0
         {
             return Some(signal);
         }
-        if rank.inherited.is_default(signo) {
+        if rank.reception().inherited().is_default(signo) {
             act_by_default(rank, signo);
         }
     }
@@ -149,7 +149,7 @@ fn receive_one(rank: &Rank, so_far: &Posted) -> Option<Signal> {
 /// Whether the program runs, so that signals are its own affair.
 fn runs(rank: &Rank) -> bool {
     !matches!(
-        rank.words.area.node.state.load(),
+        rank.words().area.node.state.load(),
         state::EMPTY | state::LOADING
     )
 }
@@ -159,8 +159,8 @@ fn act_by_default(rank: &Rank, signo: i32) {
     match Default::of(signo) {
         Default::Terminate => end::die(rank, signo),
         Default::Stop => {
-            if rank.stops.take() {
-                signals::stop_by(signo);
+            if rank.reception().stops().take() {
+                signals::stop::stop_by(signo);
             }
         }
         Default::Ignore => {}
@@ -171,6 +171,6 @@ fn act_by_default(rank: &Rank, signo: i32) {
 /// returns, and what was sent to a stopped process takes effect before it goes on.
 pub fn settle(rank: &Rank) {
     if pass_on_signals(rank) {
-        rank.ring_watcher(); // it tries again
+        rank.wake_watcher(); // it tries again
     }
 }

@@ -45,7 +45,7 @@ pub fn run((rank, doorbell_set): (&'static Rank, OwnedFd)) -> ! {
         // The ring may be for any worker.
         rank.wake_workers();
         if rank.has_calls_to_kick() {
-            rank.ring_watcher();
+            rank.wake_watcher();
         }
     })
 }
@@ -57,14 +57,14 @@ pub fn sleep_and_serve(rank: &'static Rank, index: usize) -> ! {
 
 /// Serves a thread's slot; `wait` blocks until there may be a request.
 fn serve(rank: &'static Rank, index: usize, wait: impl Fn()) -> ! {
-    let slot = &rank.words.threads[index].slot;
+    let slot = &rank.words().threads[index].slot;
     let mut server = Server::default();
     let mut caller = Caller::new(rank, index);
     loop {
         let request = next(rank, slot, &mut server, &wait);
         let ret = carry_out(rank, index, &mut caller, &request);
         if server.answer(slot, ret) {
-            rank.ring_thread(index);
+            rank.link().signal_thread(index);
         }
     }
 }
@@ -115,8 +115,8 @@ fn next(rank: &Rank, slot: &Slot, server: &mut Server, wait: impl Fn()) -> Reque
 /// # Errors
 /// EAGAIN when there cannot be so many.
 pub fn grow(rank: &'static Rank, wanted: u64) -> Result<usize, Errno> {
-    let announce = |count| rank.words.area.host.workers.store(count as u64);
-    rank.workers
+    let announce = |count| rank.words().area.host.workers.store(count as u64);
+    rank.workers()
         .grow(wanted, |indices| start(rank, indices), announce)
 }
 
@@ -128,10 +128,10 @@ fn start(rank: &'static Rank, indices: Range<usize>) -> usize {
         let known = known.clone();
         let run = move || {
             // The C library starts threads with its cancellation signal unblocked.
-            signals::mask(signals::How::Set, rank.blocked);
+            signals::mask(signals::How::Set, rank.reception().blocked());
             let tid = rustix::thread::gettid().as_raw_pid() as u32;
-            rank.workers.at(index).begin(tid);
-            rank.words.threads[index].host.tid.put(tid.into());
+            rank.workers().at(index).begin(tid);
+            rank.words().threads[index].host.tid.put(tid.into());
             let _ = known.send(());
             drop(known);
             sleep_and_serve(rank, index)

@@ -12,7 +12,7 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::thread::{self, Thread};
 
 use abi::Errno;
@@ -63,6 +63,7 @@ pub struct Workers {
     all: Box<[Worker]>,
     count: AtomicUsize,
     growing: Mutex<()>,
+    settling: Mutex<()>,
 }
 
 impl Workers {
@@ -74,12 +75,18 @@ impl Workers {
             all,
             count: AtomicUsize::new(1),
             growing: Mutex::default(),
+            settling: Mutex::default(),
         }
     }
 
     /// The one with an index, started or not.
     pub fn at(&self, index: usize) -> &Worker {
         &self.all[index]
+    }
+
+    /// To be held while a worker takes over what its thread inherits.
+    pub fn settling(&self) -> MutexGuard<'_, ()> {
+        lock(&self.settling)
     }
 
     /// Those that have started.

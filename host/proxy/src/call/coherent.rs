@@ -24,7 +24,7 @@ const CHUNK: usize = 64 << 10;
 
 /// Makes a call whose arguments have been prepared, if it touches such a file; `None`: it does not.
 pub fn carry_out(rank: &Rank, nr: u16, args: &[u64; 6], scratch: &Scratch) -> Option<i64> {
-    if rank.objects.is_empty() {
+    if rank.objects().is_empty() {
         return None;
     }
     let call = i64::from(nr);
@@ -49,11 +49,11 @@ pub fn carry_out(rank: &Rank, nr: u16, args: &[u64; 6], scratch: &Scratch) -> Op
 
 /// Replaces what the rank read from a file, or was given of it, by what frames hold.
 pub fn overlay(rank: &Rank, fd: BorrowedFd<'_>, addr: u64, len_bytes: u64, offset: u64) {
-    if rank.objects.is_empty() {
+    if rank.objects().is_empty() {
         return;
     }
     if let Some(file) = mapped_file(rank, fd) {
-        let locked = rank.objects.lock(file);
+        let locked = rank.objects().lock(file);
         let range = (offset, offset.saturating_add(len_bytes));
         for part in locked.parts(file, range, true) {
             copy(rank, addr + (part.offset - offset), &part, false);
@@ -74,7 +74,7 @@ fn mapped(rank: &Rank, fd: u64) -> Option<File> {
 
 fn mapped_file(rank: &Rank, fd: BorrowedFd<'_>) -> Option<File> {
     let stat = fstat(fd).ok()?;
-    objects::regular(&stat).filter(|&file| !rank.objects.entries(file).is_empty())
+    objects::regular(&stat).filter(|&file| !rank.objects().entries(file).is_empty())
 }
 
 fn either_is_mapped(rank: &Rank, one: u64, other: u64) -> Option<i64> {
@@ -90,14 +90,14 @@ pub fn truncate(
     call: impl FnOnce() -> i64,
 ) -> i64 {
     let mapped = || mapped_file(rank, fd);
-    match (!rank.objects.is_empty()).then(mapped).flatten() {
+    match (!rank.objects().is_empty()).then(mapped).flatten() {
         Some(file) => cut(rank, file, len_bytes, call),
         None => call(),
     }
 }
 
 fn cut(rank: &Rank, file: File, len_bytes: u64, call: impl FnOnce() -> i64) -> i64 {
-    let locked = rank.objects.lock(file);
+    let locked = rank.objects().lock(file);
     let ret = call();
     clear(&locked, file, (len_bytes, u64::MAX), ret);
     ret
@@ -112,7 +112,7 @@ fn fallocate(rank: &Rank, nr: u16, args: &[u64; 6]) -> Option<i64> {
     if mode & MOVES != 0 {
         return Some(Errno::EOPNOTSUPP.ret());
     }
-    let locked = rank.objects.lock(file);
+    let locked = rank.objects().lock(file);
     let ret = linux(nr, args);
     if mode & CLEARS != 0 {
         let range = (offset, offset.saturating_add(len_bytes));
@@ -180,7 +180,7 @@ impl Transfer<'_> {
     }
 
     fn carry_out(&self, rank: &Rank, file: File, nr: u16, args: &[u64; 6]) -> i64 {
-        let locked = rank.objects.lock(file);
+        let locked = rank.objects().lock(file);
         let position = [args[0], 0, libc::SEEK_CUR as u64, 0, 0, 0];
         let before = self
             .at

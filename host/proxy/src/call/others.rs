@@ -31,7 +31,7 @@ pub fn check(rank: &Rank, call: &Call, args: &[u64; 6], scratch: &Scratch) -> Re
     let Some(target) = target(call, args, scratch) else {
         return Ok(());
     };
-    let _no_fork = rank.children.fork_lock.no_fork(); // a child must not have what is opened here
+    let _no_fork = rank.children().fork_lock.no_fork(); // a child must not have what is opened here
     check_target(rank, target)
 }
 
@@ -58,7 +58,7 @@ fn check_target(rank: &Rank, target: Target) -> Result<(), Errno> {
         Target::One(0) | Target::Group(0) => false,
         Target::One(number) | Target::Thread { number, .. } => match Process::of(rank, number) {
             Some(Process { id, .. }) if !target.is_of(id) => return Err(Errno::ESRCH),
-            Some(process) if process.id == rank.pid && !rank.has_thread(number as u32) => {
+            Some(process) if process.id == rank.pid() && !rank.has_thread(number as u32) => {
                 return Err(Errno::ESRCH);
             }
             Some(process) => process.keeps_nodes(rank),
@@ -79,7 +79,7 @@ fn check_target(rank: &Rank, target: Target) -> Result<(), Errno> {
 /// # Errors
 /// ECONNREFUSED; nothing can be sent or received then.
 pub fn check_connected(rank: &Rank, fd: u64) -> Result<(), Errno> {
-    let _no_fork = rank.children.fork_lock.no_fork();
+    let _no_fork = rank.children().fork_lock.no_fork();
     // SAFETY: 1. The number is only used for this call: Linux has just connected it.
     let socket = unsafe { BorrowedFd::borrow_raw(fd as i32) };
     let peer = getsockopt(&socket, sockopt::PeerCredentials);
@@ -115,7 +115,7 @@ impl Process {
         let path = format!("/proc/{number}/status");
         // Also when the rank has used up its descriptors: whom nothing is known of it may signal.
         let status = rank
-            .limits
+            .limits()
             .with_room(|| std::fs::read_to_string(path))
             .ok()?;
         let field = |key| {

@@ -178,7 +178,7 @@ fn take_by_waitid(rank: &Rank, args: &[u64; 6], seen: &Look) -> Option<i64> {
 
 /// A child's name.
 fn name(rank: &Rank, pid: u32) -> Vec<u8> {
-    let _no_fork = rank.children.fork_lock.no_fork();
+    let _no_fork = rank.children().fork_lock.no_fork();
     let _turn = fds::turn();
     let mut name = std::fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
     name.pop_if(|last| *last == b'\n');
@@ -199,13 +199,13 @@ fn note(rank: &Rank, seen: &Look, name: &[u8]) {
 
 /// Writes down that there is one more child.
 pub fn born(rank: &Rank, pid: u32) {
-    let _turn = rank.children.listing();
-    rank.words.area.children.add(pid);
+    let _turn = rank.children().listing();
+    rank.words().area.children.add(pid);
 }
 
 fn with_living(rank: &Rank, pid: u32, change: impl FnOnce(&Entry)) {
-    let _turn = rank.children.listing();
-    if let Some(entry) = rank.words.area.children.living(pid) {
+    let _turn = rank.children().listing();
+    if let Some(entry) = rank.words().area.children.living(pid) {
         change(entry);
     }
 }
@@ -214,7 +214,7 @@ fn with_living(rank: &Rank, pid: u32, change: impl FnOnce(&Entry)) {
 pub fn settle(rank: &Rank) {
     let options = WEXITED | WNOHANG | WNOWAIT | libc::__WALL as u32 as u64;
     let living: Vec<u32> = {
-        let listed = rank.words.area.children.listed().iter();
+        let listed = rank.words().area.children.listed().iter();
         let lives = listed.filter(|entry| entry.state.peek() == state::LIVES);
         lives.map(|entry| entry.pid.peek() as u32).collect()
     };

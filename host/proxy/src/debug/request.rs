@@ -11,7 +11,7 @@ pub const RETRY: Duration = Duration::from_millis(5);
 
 /// Passes a change of what the debugger requests to the node.
 pub fn announce(rank: &Rank, wanted: u64) {
-    rank.words.area.host.debugger.store(wanted);
+    rank.words().area.host.debugger.store(wanted);
     let look = Signal {
         signo: LOOK,
         ..Signal::default()
@@ -19,12 +19,12 @@ pub fn announce(rank: &Rank, wanted: u64) {
     loop {
         {
             let _posting = rank.posting();
-            if rank.words.area.mailbox.post(&look) {
+            if rank.words().area.mailbox.post(&look) {
                 break;
             }
         }
-        rank.ring();
+        rank.link().signal();
         std::thread::sleep(RETRY);
     }
-    rank.ring();
+    rank.link().signal();
 }

@@ -79,7 +79,7 @@ fn opened(rank: &Rank, asked: &Asked<'_>) -> i64 {
         return pinned::open(rank, asked).unwrap_or_else(Errno::ret);
     }
     // What cannot be had is closed again. A thread that is alone may be kept waiting, but no other is in its way.
-    let _turn = (rank.workers.all().len() > 1).then(fds::turn);
+    let _turn = (rank.workers().all().len() > 1).then(fds::turn);
     let file = match owned(reach(rank, asked)) {
         Ok(file) => file,
         Err(Errno::EACCES) => return unreadable(rank, asked),
@@ -138,14 +138,14 @@ pub fn pin(rank: &Rank, at: u64, path: &[u8], flags: u64) -> Result<OwnedFd, Err
     } else {
         at
     };
-    rank.limits.with_room(|| {
+    rank.limits().with_room(|| {
         let how = how(libc::O_PATH as u64 | flags & libc::O_NOFOLLOW as u64, 0);
         let name = CString::new(path).map_err(|_| Errno::EINVAL)?;
         let pinned = match owned(without_magic(at, name.as_ptr().addr() as u64, &how)) {
             Err(Errno::ELOOP) => pin_behind_links(rank, at, path, flags)?,
             pinned => pinned?,
         };
-        Ok(rank.limits.above(pinned))
+        Ok(rank.limits().above(pinned))
     })
 }
 

@@ -86,7 +86,7 @@ pub fn of_descriptor(rank: &Rank, call: &Call, args: &[u64; 6], scratch: &Scratc
         .args
         .first()
         .is_none_or(|arg| !matches!(arg, Arg::Fd | Arg::DirFd))
-        || !rank.texts.has(args[0])
+        || !rank.texts().has(args[0])
     {
         return Special::No;
     }

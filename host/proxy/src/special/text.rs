@@ -43,12 +43,12 @@ pub fn create(rank: &Rank, name: &str, flags: i32) -> Result<OwnedFd, Errno> {
         0 => OFlags::RDONLY,
         _ => OFlags::PATH,
     };
-    let made = rank.limits.with_room(|| -> io::Result<_> {
+    let made = rank.limits().with_room(|| -> io::Result<_> {
         let made = memfd_create(name, MemfdFlags::CLOEXEC)?;
         write(&made, &content(rank, name).unwrap_or_default())?;
         fchmod(&made, mode(name))?;
         let made = reopen(made.as_raw_fd(), how)?;
-        Ok(rank.limits.above(made))
+        Ok(rank.limits().above(made))
     });
     made.map_err(linux)
 }
@@ -94,7 +94,7 @@ pub fn give(rank: &Rank, text: &OwnedFd, flags: i32) -> i64 {
     // SAFETY: 1. fcntl of this kind touches no memory.
     let ret = unsafe { stub::syscall(libc::SYS_fcntl as u64, &args) };
     if ret >= 0 {
-        rank.texts.set(ret as u64);
+        rank.texts().set(ret as u64);
     }
     ret
 }
@@ -108,7 +108,7 @@ pub fn replace(rank: &Rank, text: &OwnedFd, file: &OwnedFd, flags: i32) -> Resul
     let args = [fds::raw(text), fds::raw(file), close_on_exec, 0, 0, 0];
     // SAFETY: 1. dup3 touches no memory. 2. The number is open for the rank and for nothing else.
     let ret = unsafe { stub::syscall(libc::SYS_dup3 as u64, &args) };
-    rank.texts.set(fds::raw(file));
+    rank.texts().set(fds::raw(file));
     Errno::check(ret).map(drop)
 }
 
@@ -141,7 +141,7 @@ pub fn refresh(rank: &Rank, call: &Call, args: &[u64; 6]) {
     let Some(text) = content(rank, &name) else {
         return;
     };
-    let _ = rank.limits.with_room(|| {
+    let _ = rank.limits().with_room(|| {
         // For this moment its user may write it; the rank's other threads cannot open it so (`again`).
         fchmod(fd, mode(&name) | Mode::WUSR)?;
         let stream = reopen(fd.as_raw_fd(), OFlags::WRONLY | OFlags::TRUNC);
@@ -158,9 +158,9 @@ pub fn complete(rank: &Rank, call: &Call, args: &[u64; 6], ret: i64) -> Result<(
     let empty_path = |flags: u64| flags & libc::AT_EMPTY_PATH as u64 != 0;
     let (to, offsets) = match i64::from(call.nr) {
         libc::SYS_dup | libc::SYS_dup2 | libc::SYS_dup3 | libc::SYS_fcntl
-            if rank.texts.has(args[0]) && ret >= 0 =>
+            if rank.texts().has(args[0]) && ret >= 0 =>
         {
-            rank.texts.set(ret as u64); // of fcntl also what is no descriptor: a mark may be stale
+            rank.texts().set(ret as u64); // of fcntl also what is no descriptor: a mark may be stale
             return Ok(());
         }
         libc::SYS_fstat => (args[1], STAT_SIZES),
@@ -179,7 +179,7 @@ pub fn complete(rank: &Rank, call: &Call, args: &[u64; 6], ret: i64) -> Result<(
 
 /// The name of the text that a descriptor of the rank is: its path without the first slash.
 pub fn name(rank: &Rank, fd: u64) -> Option<String> {
-    if !rank.texts.has(fd) {
+    if !rank.texts().has(fd) {
         return None;
     }
     linked(fd)

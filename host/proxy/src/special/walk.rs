@@ -61,7 +61,7 @@ pub fn walk(rank: &Rank, from: BorrowedFd<'_>, path: &[u8], follow: bool) -> Res
         }
         let place = Place::of(rank, &directory);
         let link = place.map_or(Ok(Link::Plain), |place| {
-            place.link(&name, rank.limits.first_own_fd())
+            place.link(&name, rank.limits().first_own_fd())
         })?;
         let text = match link {
             Link::Magic if last => return Ok(found(directory, name, true)),

@@ -26,7 +26,7 @@ pub const NOTHING: &CStr = c"/dev/null";
 pub fn version(rank: &Rank, call: &Call, args: &[u64; 6]) -> Option<i64> {
     let asks = i64::from(call.nr) == libc::SYS_ioctl
         && Request::of(args[1]) == Some(Request::Version)
-        && rank.devices.has(args[0]);
+        && rank.descriptors().devices().has(args[0]);
     if !asks {
         return None;
     }
@@ -48,7 +48,7 @@ pub fn opened(rank: &Rank, call: &Call, special: Special) -> Special {
     if let Special::Answer(fd @ 0..) = special
         && is_open(call.nr)
     {
-        rank.devices.set(fd as u64);
+        rank.descriptors().devices().set(fd as u64);
     }
     special
 }
@@ -59,8 +59,8 @@ pub fn complete(rank: &Rank, call: &Call, args: &[u64; 6], ret: i64) {
         i64::from(call.nr),
         libc::SYS_dup | libc::SYS_dup2 | libc::SYS_dup3 | libc::SYS_fcntl
     );
-    if copies && ret >= 0 && rank.devices.has(args[0]) {
-        rank.devices.set(ret as u64); // of fcntl also what is no descriptor: a mark may be stale
+    if copies && ret >= 0 && rank.descriptors().devices().has(args[0]) {
+        rank.descriptors().devices().set(ret as u64); // of fcntl also what is no descriptor: a mark may be stale
     }
 }
 

@@ -40,7 +40,7 @@ fn in_proc(rank: &Rank, file: &OwnedFd, flags: i32) -> Result<Option<OwnedFd>, E
     let Some(place) = Place::of(rank, file) else {
         return Ok(None);
     };
-    place.may_open(writes(flags), rank.limits.first_own_fd())?;
+    place.may_open(writes(flags), rank.limits().first_own_fd())?;
     text_at(rank, &place, flags)
 }
 

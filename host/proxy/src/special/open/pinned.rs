@@ -29,7 +29,7 @@ const TRIES: usize = 100;
 /// there is no other thread, and none can begin before the call has ended.
 pub fn is_due(rank: &Rank, flags: i32) -> bool {
     let harmless = flags & (libc::O_PATH | TEMPORARY) != 0 || flags & NEW == NEW;
-    !harmless && rank.workers.all().len() > 1
+    !harmless && rank.workers().all().len() > 1
 }
 
 /// Opens what a path leads to.
@@ -70,7 +70,7 @@ fn pin(rank: &Rank, asked: &Asked<'_>) -> Result<OwnedFd, Errno> {
     set(&mut without_access, MODE_AT, 0);
     let _turn = fds::turn();
     let low = owned(reach(rank, &asked.otherwise(without_access)))?;
-    Ok(rank.limits.with_room(|| rank.limits.above(low)))
+    Ok(rank.limits().with_room(|| rank.limits().above(low)))
 }
 
 /// Makes the file.

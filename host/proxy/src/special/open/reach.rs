@@ -85,10 +85,10 @@ fn followed(rank: &Rank, asked: &Asked<'_>) -> Result<i64, Errno> {
 pub fn find(rank: &Rank, at: u64, path: &[u8], flags: u64) -> Result<Found, Errno> {
     let flags = flags as i32;
     let follow = flags & libc::O_NOFOLLOW == 0 && flags & NEW != NEW;
-    rank.limits.with_room(|| {
+    rank.limits().with_room(|| {
         let found = walk(rank, start(at)?, path, follow)?;
         Ok(Found {
-            directory: rank.limits.above(found.directory),
+            directory: rank.limits().above(found.directory),
             ..found
         })
     })

@@ -76,7 +76,7 @@ pub fn lead(
     follow: bool,
     resolve: u64,
 ) -> Result<Led, Errno> {
-    rank.limits
+    rank.limits()
         .with_room(|| {
             let mut walk = Walk {
                 at: begin(start, path)?,
@@ -206,7 +206,7 @@ impl Walk {
             Err(_) => return Ok(false),
         };
         let link = Place::of(rank, directory).map_or(Ok(Link::Plain), |place| {
-            place.link(name, rank.limits.first_own_fd())
+            place.link(name, rank.limits().first_own_fd())
         });
         match link {
             Ok(Link::Plain) => {}

@@ -8,7 +8,7 @@ use crate::rank::Rank;
 /// What the node has. It does not change while a rank runs.
 pub fn facts(rank: &Rank) -> &'static Facts {
     static FACTS: OnceLock<Facts> = OnceLock::new();
-    FACTS.get_or_init(|| Facts::new(rank.core_doorbells.len()))
+    FACTS.get_or_init(|| Facts::new(rank.link().cores()))
 }
 
 /// The text of a file of a tree.
