@@ -221,7 +221,10 @@ pub fn settle(rank: &Rank) {
     for pid in living {
         match waitid(P_PID, pid.into(), options) {
             Ok(seen) if seen.pid() != 0 => note(rank, &seen, &name(rank, pid)),
-            Ok(_) => with_living(rank, pid, |entry| entry.name.put(&name(rank, pid))),
+            Ok(_) => {
+                let name = name(rank, pid);
+                with_living(rank, pid, |entry| entry.name.put(&name));
+            }
             Err(_) => with_living(rank, pid, |entry| entry.state.store(state::UNSEEN)),
         }
     }

@@ -87,8 +87,9 @@ impl Holder {
         fd: BorrowedFd<'_>,
         work: impl FnOnce(&mut Files, OwnedFd) -> Result<T, Errno> + Send + 'static,
     ) -> Result<T, Errno> {
-        let mut jobs = self.jobs(); // no thread sends another meanwhile
+        // The limit first: who has raised it may come to wait for the files.
         self.limits.with_room(|| {
+            let mut jobs = self.jobs(); // no thread sends another meanwhile
             send(&self.to, fd)?;
             self.run(&mut jobs, |files, from| work(files, receive(from)?))?
         })
@@ -166,4 +167,59 @@ fn receive(from: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
         _ => None,
     });
     fd.ok_or(Errno::ENFILE) // Linux sends none for which there is no number
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    fn sleeps(tid: i32) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/self/task/{tid}/stat"));
+        stat.is_ok_and(|stat| {
+            stat.rsplit_once(") ")
+                .is_some_and(|(_, rest)| rest.starts_with('S'))
+        })
+    }
+
+    /// Who waited for room on the limit held the files already, and who had the room came to wait for them.
+    #[test]
+    fn who_waits_for_room_keeps_none_from_the_files() {
+        let limits = Limits {
+            soft: 512,
+            first_own: 512,
+            raised: 1024,
+        };
+        let holder = Holder::new(limits, &Ok).expect("a holder");
+        let has_room = fds::turn();
+        thread::scope(|scope| {
+            let (started, tid) = mpsc::channel();
+            let holder = &holder;
+            scope.spawn(move || {
+                let _ = started.send(thread_id());
+                let kept = holder.give(holder.to.as_fd(), |_, fd| {
+                    drop(fd);
+                    Ok(())
+                });
+                assert_eq!(kept, Ok(()));
+            });
+            let tid = tid.recv_timeout(LIMIT).expect("a thread");
+            while !sleeps(tid) {
+                thread::yield_now();
+            }
+            let (done, is_done) = mpsc::channel();
+            scope.spawn(move || {
+                let _ = done.send(holder.have(|files| files.len()));
+            });
+            let files = is_done.recv_timeout(LIMIT);
+            drop(has_room);
+            assert_eq!(files, Ok(Ok(0)));
+        });
+    }
+
+    fn thread_id() -> i32 {
+        rustix::thread::gettid().as_raw_pid()
+    }
 }
