@@ -1,4 +1,4 @@
-//! docs/concurrency.md names every lock of the kernel, and none that is not there.
+//! docs/concurrency.md names every lock of the kernel and of a proxy, and none that is not there.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,7 +8,9 @@ use margay_tests::tree;
 use super::{code_only, files};
 
 /// Types of locks, as a field or a static is declared with.
-const LOCKS: &[&str] = &["Mutex<", "SleepLock<", "TalcLock<"];
+const LOCKS: &[&str] = &["Mutex<", "RwLock<", "SleepLock<", "TalcLock<"];
+/// Where the part on the proxy begins.
+const PROXY: &str = "# Concurrency in a proxy\n";
 
 /// Names of fields and statics that are locks; `code` has neither comments nor texts.
 fn locks(code: &str) -> impl Iterator<Item = &str> {
@@ -40,16 +42,25 @@ fn listed(chapter: &str) -> BTreeSet<&str> {
     names
 }
 
+/// Compares what a part of the chapter lists with what files in these folders declare, besides `hidden`.
+fn compare(part: &str, folders: &[&str], hidden: Option<&'static str>) {
+    let code: Vec<String> = files("rs")
+        .filter(|(path, _)| folders.iter().any(|folder| path.starts_with(folder)))
+        .map(|(_, text)| code_only(&text))
+        .collect();
+    let mut declared: BTreeSet<&str> = code.iter().flat_map(|code| locks(code)).collect();
+    declared.extend(hidden);
+    assert_eq!(listed(part), declared, "listed, and declared");
+}
+
 #[test]
 fn the_chapter_on_concurrency_names_all_locks() {
     let chapter = fs::read_to_string(tree::root().join("docs/concurrency.md")).expect("a chapter");
-    let kernel = files("rs")
-        .filter(|(path, _)| path.starts_with("qk/kernel/src/") || path.starts_with("qk/hal/src/"));
-    let code: Vec<String> = kernel.map(|(_, text)| code_only(&text)).collect();
-    let mut declared: BTreeSet<&str> = code.iter().flat_map(|code| locks(code)).collect();
-    // Its locks are those of its buckets, in qk-core.
-    declared.insert("FUTEXES");
-    assert_eq!(listed(&chapter), declared, "listed, and declared");
+    let (kernel, proxy) = chapter.split_once(PROXY).expect("two parts");
+    // Those of its buckets, in qk-core.
+    let futexes = Some("FUTEXES");
+    compare(kernel, &["qk/kernel/src/", "qk/hal/src/"], futexes);
+    compare(proxy, &["host/proxy/src/"], None);
 }
 
 #[test]

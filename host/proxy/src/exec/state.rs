@@ -7,16 +7,18 @@ use crate::sync::lock;
 
 /// The program that was prepared, if one was.
 #[derive(Debug, Default)]
-pub struct Exec(Mutex<Option<Program>>);
+pub struct Exec {
+    prepared: Mutex<Option<Program>>,
+}
 
 impl Exec {
     /// No program is prepared, or another.
     pub fn prepare(&self, program: Option<Program>) {
-        *lock(&self.0) = program;
+        *lock(&self.prepared) = program;
     }
 
     /// The program, which is now the rank's.
     pub fn take(&self) -> Option<Program> {
-        lock(&self.0).take()
+        lock(&self.prepared).take()
     }
 }

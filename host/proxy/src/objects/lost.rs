@@ -10,12 +10,14 @@ const NAMED: usize = 8;
 
 /// The files that were named.
 #[derive(Debug, Default)]
-pub struct Lost(Mutex<Vec<File>>);
+pub struct Lost {
+    named: Mutex<Vec<File>>,
+}
 
 impl Lost {
     /// Whether this file is to be named.
     pub fn is_new(&self, file: File) -> bool {
-        let mut named = lock(&self.0);
+        let mut named = lock(&self.named);
         let new = named.len() < NAMED && !named.contains(&file);
         if new {
             named.push(file);
