@@ -1,21 +1,18 @@
 //! How a rank starts and ends, and its signals.
 
-use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use abi::control::HostOp;
 use wire::rank::state;
 
 use crate::Case;
-use crate::launch::{AS_YOD, Setup};
+use crate::launch::Setup;
 use crate::node::{DATA, Node, PARTITION, wait_for};
 
 pub const CASES: &[Case] = &[
     ("it_says_who_it_is", it_says_who_it_is),
     ("twenty_at_once", twenty_at_once),
-    ("it_dies_with_yod", it_dies_with_yod),
     ("exit_codes", exit_codes),
     ("deaths_by_signal", deaths_by_signal),
     ("the_end_during_a_call", the_end_during_a_call),
@@ -82,34 +79,6 @@ fn twenty_at_once() {
     for (code, node) in nodes.iter_mut().enumerate() {
         assert!(node.call(libc::SYS_getpgid, &[0]) >= 0);
         assert_eq!(node.exit((code as u64) << 8).code(), Some(code as i32));
-    }
-}
-
-fn it_dies_with_yod() {
-    let mut yod = Command::new(std::env::current_exe().unwrap())
-        .arg(AS_YOD)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    BufReader::new(yod.stdout.as_mut().unwrap())
-        .read_line(&mut line)
-        .unwrap();
-    let proxy: i32 = line.trim().parse().unwrap();
-    // SAFETY: 1. Signal 0 only checks whether the process is there.
-    let alive = || unsafe { libc::kill(proxy, 0) } == 0 && !zombie(proxy);
-    assert!(alive());
-    yod.kill().unwrap();
-    yod.wait().unwrap();
-    wait_for(|| !alive());
-}
-
-/// What [`it_dies_with_yod`] starts: has a proxy, and waits to be killed.
-pub fn become_yod() -> ! {
-    let node = Node::new();
-    println!("{}", node.pid());
-    loop {
-        std::thread::park();
     }
 }
 
@@ -315,7 +284,8 @@ fn process_state(pid: i32) -> Option<char> {
     stat.rsplit(')').next()?.trim_start().chars().next()
 }
 
-fn zombie(pid: i32) -> bool {
+/// Whether a process has ended, and was not waited for yet.
+pub fn is_zombie(pid: i32) -> bool {
     process_state(pid) == Some('Z')
 }
 

@@ -15,6 +15,7 @@ mod memory;
 mod nested;
 mod node;
 mod objects;
+mod orphan;
 mod process;
 mod reach;
 mod system;
@@ -30,7 +31,7 @@ fn main() {
     let inherited = proxy::Inherited::now();
     match std::env::args().nth(1).as_deref() {
         Some(launch::AS_PROXY) => launch::become_proxy(inherited),
-        Some(launch::AS_YOD) => life::become_yod(),
+        Some(launch::AS_YOD) => orphan::become_yod(),
         Some(launch::AS_KEEPER) => reach::become_keeper(),
         Some(launch::AS_SHELL) => terminal::become_shell(),
         _ => {}
@@ -49,6 +50,7 @@ fn main() {
         ("memory", memory::CASES),
         ("nested", nested::CASES),
         ("objects", objects::CASES),
+        ("orphan", orphan::CASES),
         ("process", process::CASES),
         ("reach", reach::CASES),
         ("system", system::CASES),
