@@ -2,7 +2,7 @@
 //!
 //! The table of crate abi says what each argument is. [`prepare`](args::prepare) replaces those that are not the rank's to
 //! name: descriptors, pointers beyond its addresses. Whatever Linux would follow further (nested pointers) or the proxy
-//! looks at (paths) is first copied, so that Linux is given what was looked at. Then the call is made, and results that
+//! examines (paths) is first copied, so that Linux is given what was examined. Then the call is made, and results that
 //! Linux left in a copy are written back. A call without strings and structures costs no allocation, no lock and no copy.
 
 pub(crate) mod args;
@@ -91,14 +91,14 @@ impl Caller {
         let _turn = limits(call).then(fds::turn);
         let opening = &rank.workers().at(self.index).opening;
         let opens = special::is_open(call.nr);
-        // What is opened on the way is looked at before a child may have it.
+        // What is opened on the way is checked before a child may have it.
         let _no_fork = call
             .args
             .contains(&Arg::Path)
             .then(|| rank.children().fork_lock.no_fork());
         opening.store(opens, Ordering::SeqCst);
         if opens && rank.children().fork_lock.is_wanted() {
-            rank.wake_watcher(); // it may have looked before
+            rank.wake_watcher(); // it may have polled before
         }
         let ret = match special::recognise(rank, call, &args, &self.scratch) {
             Special::No if waits_for_children(call) => child::wait(rank, call.nr, &args),
@@ -136,7 +136,7 @@ fn limits(call: &Call) -> bool {
     )
 }
 
-/// Whether a call gives the rank its lowest free number. Those that may wait (accept, recvmsg) are not looked at: they would
+/// Whether a call gives the rank its lowest free number. Those that may wait (accept, recvmsg) are not among them: they would
 /// keep others from what they open, and may skip a number.
 fn takes_lowest(number: i64, args: &[u64; 6]) -> bool {
     let duplicates = || matches!(args[1] as i32, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC);

@@ -46,8 +46,8 @@ pub fn fork(rank: &'static Rank, index: usize) -> Result<i64, Errno> {
     let record = &rank.words().area.child;
     let action = &record.actions[libc::SIGCHLD as usize - 1];
     child_signal(rank, action[0].peek(), action[1].peek());
-    let asked = |what: u64| record.how.peek() & what != 0;
-    let (vfork, pidfd) = (asked(how::VFORK), asked(how::PIDFD));
+    let requested = |what: u64| record.how.peek() & what != 0;
+    let (vfork, pidfd) = (requested(how::VFORK), requested(how::PIDFD));
     let no_opening = rank.children().fork_lock.for_fork(|| rank.wake_watcher());
     let memory = rank.memory();
     let script = Script::write(parent(rank, &memory), &memory, record)?;
@@ -143,12 +143,12 @@ pub fn wake(rank: &Rank, at: u64, count: u64) -> Result<i64, Errno> {
         0,
         0,
     ];
-    // SAFETY: 1. Linux looks at most which page of which file the rank has there.
+    // SAFETY: 1. Linux finds out at most which page of which file the rank has there.
     let woken = unsafe { stub::syscall(libc::SYS_futex as u64, &args) };
     Errno::from_ret(woken).map_or(Ok(woken), Err)
 }
 
-/// Carries out [`abi::control::HostOp::ChildSignal`]: Linux looks at the disposition of SIGCHLD when a child ends or stops.
+/// Carries out [`abi::control::HostOp::ChildSignal`]: Linux reads the disposition of SIGCHLD when a child ends or stops.
 pub fn child_signal(rank: &Rank, handler: u64, flags: u64) {
     if rank.children().forker.is_there() {
         let kept = (libc::SA_NOCLDWAIT | libc::SA_NOCLDSTOP) as u64;

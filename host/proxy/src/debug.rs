@@ -26,8 +26,8 @@ use crate::end;
 use crate::rank::Rank;
 use target::Target;
 
-/// How often it is looked whether anything runs while some threads are held.
-const LOOK_AGAIN: Timespec = Timespec {
+/// How often it is polled whether anything runs while some threads are held.
+const POLL_PERIOD: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 50_000_000,
 };
@@ -100,7 +100,7 @@ fn serve(rank: &'static Rank, gdb: Gdb) {
         Ok(DisconnectReason::Disconnect) => target.detach(),
         Ok(_) => {}
         Err(why) if target.end().is_none() => {
-            end::say(
+            end::print(
                 rank,
                 &format!("{}: gdb is gone, the rank goes on: {why}\n", rank.name()),
             );
@@ -129,18 +129,18 @@ impl BlockingEventLoop for Loop {
                 return Ok(Event::TargetStopped(reason));
             }
             let ready = {
-                let bell = target.bell();
+                let doorbell = target.doorbell();
                 let conn = conn.as_fd();
                 let mut fds = [
                     PollFd::new(&conn, PollFlags::IN),
-                    PollFd::new(&bell, PollFlags::IN),
+                    PollFd::new(&doorbell, PollFlags::IN),
                 ];
-                let wait = target.holds_some().then_some(LOOK_AGAIN);
+                let wait = target.holds_some().then_some(POLL_PERIOD);
                 // EINTR is as good as nothing.
                 let _ = poll(&mut fds, wait.as_ref());
                 !fds[0].revents().is_empty()
             };
-            target.heard();
+            target.clear_doorbell();
             if ready {
                 let byte = conn.read().map_err(WaitForStopReasonError::Connection)?;
                 return Ok(Event::IncomingData(byte));

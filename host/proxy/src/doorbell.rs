@@ -5,14 +5,14 @@ use std::os::fd::OwnedFd;
 use rustix::event::epoll;
 use rustix::io;
 
-/// Blocks until the node rings.
+/// Blocks until the node signals.
 pub fn wait(doorbell_set: &OwnedFd) {
     let mut events = [const { std::mem::MaybeUninit::<epoll::Event>::uninit() }; 1];
     // Interrupted or not: the caller polls again.
     let _ = epoll::wait(doorbell_set, &mut events, None);
 }
 
-/// An epoll set that wakes one waiter for each ring of the doorbell: the worker's when it is made first.
+/// An epoll set that wakes one waiter for each signal of the doorbell: the worker's when it is made first.
 ///
 /// # Errors
 /// What epoll says.

@@ -32,11 +32,11 @@ pub fn if_over(rank: &Rank) {
                     &*memory,
                     memory.regions(),
                 );
-                say(rank, &report);
+                print(rank, &report);
             }
             let core = rank.dump().line();
             if !core.is_empty() {
-                say(rank, &format!("{}: {core}\n", rank.name()));
+                print(rank, &format!("{}: {core}\n", rank.name()));
             }
             end_with(status)
         }
@@ -44,7 +44,7 @@ pub fn if_over(rank: &Rank) {
             only_once(rank);
             let mut bytes = [0; MESSAGE_BYTES];
             let message = String::from_utf8_lossy(node.message.get(&mut bytes));
-            say(rank, &format!("{}: {message}\n", rank.name()));
+            print(rank, &format!("{}: {message}\n", rank.name()));
             end_with(node.wait_status.load() as i32)
         }
         _ => {}
@@ -62,7 +62,7 @@ fn end_with(status: i32) -> ! {
 /// Ends the process because the node's kernel broke the protocol.
 pub fn broken(rank: &Rank, why: &str) -> ! {
     only_once(rank);
-    say(rank, &format!("{}: {why}\n", rank.name()));
+    print(rank, &format!("{}: {why}\n", rank.name()));
     signals::exit(EXIT_BROKEN)
 }
 
@@ -94,7 +94,7 @@ fn only_once(rank: &Rank) {
 }
 
 /// Prints text as one block.
-pub fn say(rank: &Rank, text: &str) {
+pub fn print(rank: &Rank, text: &str) {
     let mut rest = text.as_bytes();
     while !rest.is_empty() {
         match rustix::io::write(rank.descriptors().stderr(), rest) {

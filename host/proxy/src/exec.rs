@@ -39,7 +39,7 @@ const OTHER_PAGES: u64 = 16;
 const TABLE_BYTES: u64 = 512 * PAGE;
 /// uapi/asm-generic/fcntl.h
 const F_SETSIG: i32 = 10;
-/// How long a lease is waited for before it is looked at again.
+/// How long a lease is waited for before it is polled again.
 const LEASED: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 5_000_000,
@@ -82,14 +82,14 @@ fn opening<T>(rank: &Rank, index: usize, open: impl FnOnce() -> T) -> T {
     let opening = &rank.workers().at(index).opening;
     opening.store(true, Ordering::SeqCst);
     if rank.children().fork_lock.is_wanted() {
-        rank.wake_watcher(); // it may have looked before
+        rank.wake_watcher(); // it may have polled before
     }
     let opened = open();
     opening.store(false, Ordering::SeqCst);
     opened
 }
 
-/// What the program is told that it was started by (AT_EXECFN): the path, or where one leads that begins at a descriptor.
+/// What the program was started by, as it is passed (AT_EXECFN): the path, or where one leads that begins at a descriptor.
 fn name(at: u64, path: &CStr) -> CString {
     if at == AT_FDCWD || path.to_bytes().starts_with(b"/") {
         return path.to_owned();

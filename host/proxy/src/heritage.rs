@@ -2,7 +2,7 @@
 //!
 //! Linux copies them when it makes a thread. Here the worker is there before the thread, and has had another one, perhaps.
 //! So it takes them over later, without a round trip when a thread starts: before its first call, and before any call that
-//! could tell the difference, by looking at a thread's state or by changing what is inherited.
+//! could tell the difference, by reading a thread's state or by changing what is inherited.
 //!
 //! A nice value that a predecessor has raised stays raised where the user may not lower it.
 

@@ -203,7 +203,7 @@ fn write_object(rank: &Rank, file: File, place: [u64; 3], notified: bool) -> Res
             "{}: could not write back {name}, which it had mapped: {why}; what was stored is lost (msync tells a program)\n",
             rank.name()
         );
-        end::say(rank, &line);
+        end::print(rank, &line);
     }
     written
 }

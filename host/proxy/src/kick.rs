@@ -2,10 +2,10 @@
 //!
 //! A kick (a signal with a handler that does nothing) interrupts a call that blocks in Linux. One that arrives just before
 //! the instruction is lost on the call, so kicks are repeated until the call is over. The call is made in any case: as a
-//! process with a signal pending, a rank is told EINTR only where Linux would really have waited.
+//! process with a signal pending, a rank gets EINTR only where Linux would really have waited.
 //!
-//! A kick must not reach the *next* call either. [`Kick`] holds the two sides' handshake: the thread that cancels says that it is
-//! about to kick, looks whether the call is still running, kicks, and says that it has; the worker that finishes a kicked
+//! A kick must not reach the *next* call either. [`Kick`] holds the two sides' handshake: the thread that cancels publishes that it is
+//! about to kick, checks whether the call is still running, kicks, and publishes that it has; the worker that finishes a kicked
 //! call waits for that last word, and the pending signal is taken as it next enters Linux.
 
 #[cfg(test)]
@@ -59,7 +59,7 @@ impl Kick {
         seq != 0 && wanted(seq)
     }
 
-    /// Kicks the running call if `wanted` says so, `kick` sending [`KICK`] to the worker (watcher only). Returns whether it
+    /// Kicks the running call if it is `wanted`, `kick` sending [`KICK`] to the worker (watcher only). Returns whether it
     /// did: then it has to be called again until the call is over.
     pub fn kick_if(&self, wanted: impl FnOnce(u64) -> bool, kick: impl FnOnce()) -> bool {
         let seq = self.running.load(Ordering::SeqCst);

@@ -69,9 +69,9 @@ pub struct Config {
     pub wire: wire::boot::Config,
     /// Number of the rank on its node.
     pub rank: usize,
-    /// The host's eventfd of this rank: the node rings it.
+    /// The host's eventfd of this rank, which the node signals.
     pub doorbell_in: OwnedFd,
-    /// The node's eventfds, one per core: ringing them interrupts the core.
+    /// The node's eventfds, one per core: signalling them interrupts the core.
     pub core_doorbells: Vec<OwnedFd>,
     /// The program.
     pub program: Program,

@@ -48,19 +48,19 @@ enum Name {
     OwnFd,
 }
 
-/// A path that Linux does not look at (PATH_MAX, uapi/linux/limits.h).
+/// A path that Linux does not follow (PATH_MAX, uapi/linux/limits.h).
 static TOO_LONG: [u8; 4096] = [b'x'; 4096];
 
-/// Looks whether a call speaks of the process or the machine; its arguments have been prepared.
+/// Finds out whether a call speaks of the process or the machine; its arguments have been prepared.
 pub fn recognise(rank: &Rank, call: &Call, args: &[u64; 6], scratch: &Scratch) -> Special {
     let special = match sys::of_descriptor(rank, call, args, scratch) {
-        Special::No => look(rank, call, args, scratch),
+        Special::No => examine(rank, call, args, scratch),
         special => special,
     };
     sys::leave(call, args, special)
 }
 
-fn look(rank: &Rank, call: &Call, args: &[u64; 6], scratch: &Scratch) -> Special {
+fn examine(rank: &Rank, call: &Call, args: &[u64; 6], scratch: &Scratch) -> Special {
     let number = i64::from(call.nr);
     if matches!(number, libc::SYS_getdents | libc::SYS_getdents64) {
         return listing::without_ours(rank, call, args);
@@ -123,7 +123,7 @@ fn pinned(rank: &Rank, call: &Call, args: &[u64; 6], at: usize, path: &[u8]) -> 
     let object = match open::pin(rank, from, path, 0) {
         Ok(object) => object,
         Err(errno) => {
-            // What is wrong with other arguments Linux says first: before it looks at this path.
+            // What is wrong with other arguments Linux says first: before it follows this path.
             args[at] = TOO_LONG.as_ptr() as u64;
             let ret = linux(call.nr, &args);
             let first = (ret != Errno::ENAMETOOLONG.ret()).then_some(ret);
@@ -209,7 +209,7 @@ fn answer(
     }
 }
 
-/// Whether a call only looks at what a final symbolic link leads to.
+/// Whether a call only examines what a final symbolic link leads to.
 fn follows(call: &Call, args: &[u64; 6]) -> bool {
     let without = |flags: u64, flag: i32| flags & flag as u64 == 0;
     match i64::from(call.nr) {
@@ -221,7 +221,7 @@ fn follows(call: &Call, args: &[u64; 6]) -> bool {
     }
 }
 
-/// Whether a call looks at or changes what a final symbolic link leads to.
+/// Whether a call examines or changes what a final symbolic link leads to.
 fn through_link(call: &Call, args: &[u64; 6]) -> bool {
     let without = |flags: u64, flag: i32| flags & flag as u64 == 0;
     match i64::from(call.nr) {

@@ -153,14 +153,15 @@ fn build(
     let doorbell = keep(config.doorbell_in).map_err(&moved)?;
     let set = doorbell::set(&doorbell).map_err(cannot("watch the doorbell"))?;
     let blocked = signals::ALL & !signals::set(KICK);
-    let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).and_then(keep);
-    let bell = bell.map_err(&moved)?;
-    let halted_bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).and_then(keep);
-    let halted_bell = halted_bell.map_err(&moved)?;
+    let watcher_doorbell =
+        eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).and_then(keep);
+    let watcher_doorbell = watcher_doorbell.map_err(&moved)?;
+    let halted_doorbell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).and_then(keep);
+    let halted_doorbell = halted_doorbell.map_err(&moved)?;
     let watch = cannot("watch signals");
     let signalfds = Signalfds::new(blocked).map_err(&watch)?;
     let signalfds = signalfds.keep(keep).map_err(&moved)?;
-    let watcher = Watcher::new(&doorbell, &bell, &signalfds).map_err(&watch)?;
+    let watcher = Watcher::new(&doorbell, &watcher_doorbell, &signalfds).map_err(&watch)?;
     let watcher = watcher.keep(keep).map_err(&moved)?;
     let stderr = io::dup(std::io::stderr())
         .or_else(|_| open_null())
@@ -190,9 +191,9 @@ fn build(
         objects,
         descriptors: Descriptors::new(limits, keep(stderr).map_err(&moved)?),
         program,
-        reception: Reception::new(config.inherited, blocked, signalfds, bell),
+        reception: Reception::new(config.inherited, blocked, signalfds, watcher_doorbell),
         children: Children::new(sandbox::rules().and_then(|rules| keep(rules).ok())),
-        halted: Halted::new(halted_bell),
+        halted: Halted::new(halted_doorbell),
         room: config.room,
     });
     Ok((rank, keep(set).map_err(&moved)?, watcher))

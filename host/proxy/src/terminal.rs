@@ -1,6 +1,6 @@
 //! Job control: what the terminal makes of a call of the rank depends on which of SIGTTIN and SIGTTOU *workers* block.
 //!
-//! When a process in the background uses its terminal, Linux first looks at whether the calling thread ignores or blocks the
+//! When a process in the background uses its terminal, Linux first checks whether the calling thread ignores or blocks the
 //! signal: then it fails a read with EIO and lets a write or tcsetpgrp(3) be done. Otherwise it signals the whole process
 //! group and interrupts the call. So a worker blocks at each call what its thread does not take: the node says what it takes
 //! ([`wire::thread::FromNode::takes`]), and the worker follows. What another thread takes has no part in it.
@@ -62,12 +62,12 @@ impl Follower {
     }
 }
 
-/// The watcher's bell, for the handler.
-static BELL: AtomicI32 = AtomicI32::new(-1);
+/// The watcher's doorbell, for the handler.
+static DOORBELL: AtomicI32 = AtomicI32::new(-1);
 
 /// Installs the handlers. Until the program runs all workers block the signals.
 pub fn install(rank: &Rank) {
-    BELL.store(
+    DOORBELL.store(
         rank.reception().watcher_doorbell().as_raw_fd(),
         Ordering::Relaxed,
     );
@@ -81,7 +81,7 @@ extern "C" fn on_caught(signo: i32) {
     CAUGHT.fetch_or(signals::set(signo), Ordering::SeqCst);
     let one = 1u64.to_ne_bytes();
     let args = [
-        BELL.load(Ordering::Relaxed) as u64,
+        DOORBELL.load(Ordering::Relaxed) as u64,
         one.as_ptr() as u64,
         one.len() as u64,
         0,

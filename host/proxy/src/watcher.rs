@@ -2,7 +2,7 @@
 //!
 //! - Signals that Linux has for the process: all are blocked in the workers, read here and posted to the node, which
 //!   delivers them to the program. Before the program runs they act on the proxy as they would on any process.
-//! - Calls to give up: the node says so and rings, and the worker is kicked out of Linux (module `stub`).
+//! - Calls to give up: the node signals them, and the worker is kicked out of Linux (module `stub`).
 //! - The rank's end, and requests of other threads, while the first worker is in a call.
 
 use std::mem::MaybeUninit;
@@ -25,7 +25,7 @@ use crate::terminal;
 /// How often it is tried again when the node has no room; meanwhile signals wait in Linux.
 const RETRY: Duration = Duration::from_millis(5);
 
-/// When a call that was kicked is looked at again: it may have been kicked just before it began to block.
+/// When a call that was kicked is polled again: it may have been kicked just before it began to block.
 const KICK_AGAIN: Duration = Duration::from_micros(100);
 /// The same after many kicks: Linux does not wake from every wait.
 const KICK_AT_LAST: Duration = Duration::from_millis(10);
@@ -35,15 +35,15 @@ const KICK_AT_LAST: Duration = Duration::from_millis(10);
 pub struct Watcher(OwnedFd);
 
 impl Watcher {
-    /// Prepares to watch a doorbell, a bell of its own and signals. The first worker's own epoll set must exist already.
+    /// Prepares to watch a doorbell, one of its own and signals. The first worker's own epoll set must exist already.
     ///
     /// # Errors
     /// What epoll says.
-    pub fn new(doorbell: &OwnedFd, bell: &OwnedFd, signals: &Signalfds) -> io::Result<Watcher> {
+    pub fn new(doorbell: &OwnedFd, own: &OwnedFd, signals: &Signalfds) -> io::Result<Watcher> {
         let set = doorbell::set(doorbell)?;
         let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
         let [standard, real_time] = signals.both();
-        for fd in [bell, standard, real_time] {
+        for fd in [own, standard, real_time] {
             epoll::add(&set, fd, epoll::EventData::new_u64(1), edge)?;
         }
         Ok(Watcher(set))
@@ -81,14 +81,14 @@ impl Watcher {
         }
     }
 
-    /// Blocks until a signal comes, the node or a worker rings, or the time is over.
+    /// Blocks until a signal comes, the node or a worker signals, or the time is over.
     fn wait(&self, timeout: Option<Duration>) {
         let timeout = timeout.map(|time| Timespec {
             tv_sec: 0, // all are shorter than a second
             tv_nsec: time.subsec_nanos().into(),
         });
         let mut events = [const { MaybeUninit::<epoll::Event>::uninit() }; 2];
-        // Interrupted or not: the caller looks at everything again.
+        // Interrupted or not: the caller polls everything again.
         let _ = epoll::wait(&self.0, &mut events, timeout.as_ref());
     }
 }

@@ -1,15 +1,15 @@
 //! A worker: takes requests from the ship slot of one thread of the rank and answers them.
 //!
 //! It spins briefly for the next request, for a program that has just been answered often ships again at once, and then
-//! blocks until the node rings. It yields while it spins, and never spins for long: with fewer host CPUs than threads the
+//! blocks until the node signals the doorbell. It yields while it spins, and never spins for long: with fewer host CPUs than threads the
 //! one that runs the program may be waiting for this very CPU, and a worker that has used little of its time is put on
 //! ahead of it when it is woken.
 //!
 //! # Who is woken
-//! The node rings the same doorbell for a new request of any thread, for a call to give up and when the rank has ended.
+//! The node signals the same doorbell for a new request of any thread, for a call to give up and when the rank has ended.
 //! The first worker and the watcher wait for it with an epoll set each, both exclusive and the worker's first: Linux wakes
 //! the worker when it waits there and the watcher otherwise. Should it wake both, nothing is lost but time. Both sets are
-//! edge-triggered: each ring is reported once, and the doorbell need not be read (its counter overflows after 2^64 rings).
+//! edge-triggered: each signal is reported once, and the doorbell need not be read (its counter overflows after 2^64 of them).
 //! The one that is woken wakes the other workers (module `workers`).
 
 use std::hint;
@@ -42,7 +42,7 @@ const SPIN: Duration = Duration::from_micros(2);
 pub fn run((rank, doorbell_set): (&'static Rank, OwnedFd)) -> ! {
     serve(rank, 0, || {
         doorbell::wait(&doorbell_set);
-        // The ring may be for any worker.
+        // It may be for any worker.
         rank.wake_workers();
         if rank.has_calls_to_kick() {
             rank.wake_watcher();

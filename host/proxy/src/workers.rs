@@ -5,10 +5,10 @@
 //! ended: a thread that is created later has that of a predecessor (module `heritage`).
 //!
 //! # Who is woken
-//! The node rings one doorbell for all events. The thread it wakes, worker 0 or the watcher (module `worker`), looks at all
-//! slots: it wakes the workers that wait and have a request, and sees to it that calls are given up. A worker says that it
-//! waits before its last look and the node posts before it looks whether to ring, as [`wire::ship`] has it; and a worker
-//! that is woken before it sleeps does not fall asleep. So no request is slept through, whichever thread the ring wakes and when.
+//! The node signals one doorbell for all events. The thread it wakes, worker 0 or the watcher (module `worker`), polls all
+//! slots: it wakes the workers that wait and have a request, and sees to it that calls are given up. A worker announces that it
+//! waits before it polls for the last time, and the node posts before it reads whether to signal, as [`wire::ship`] has it; and a worker
+//! that is woken before it sleeps does not fall asleep. So no request is slept through, whichever thread is woken and when.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};

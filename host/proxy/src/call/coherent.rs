@@ -2,7 +2,7 @@
 //!
 //! Linux makes the call on the file, with all that belongs to it: positions, O_APPEND, limits, a full disk. Then what it read
 //! is overlaid with what the frames hold, and what it wrote goes to the frames, too. Both happen under the file's
-//! lock. While no file is mapped, none of this costs more than a look at the directory.
+//! lock. While no file is mapped, none of this costs more than a word of the directory.
 
 use std::os::fd::BorrowedFd;
 

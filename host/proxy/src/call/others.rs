@@ -93,7 +93,7 @@ pub fn check_connected(rank: &Rank, fd: u64) -> Result<(), Errno> {
     Err(Errno::ECONNREFUSED)
 }
 
-/// A process, as everybody may see it.
+/// A process, as any user may see it.
 struct Process {
     id: u32,
     parent: u32,

@@ -121,7 +121,7 @@ impl Copies {
 
     fn reserve(len_bytes: u64) -> io::Result<Copies> {
         let how = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: 1. No address is asked for, so nothing that exists is replaced.
+        // SAFETY: 1. No address is requested, so nothing that exists is replaced.
         let start =
             unsafe { mmap_anonymous(null_mut(), len_bytes as usize, ProtFlags::empty(), how)? };
         Ok(Copies {

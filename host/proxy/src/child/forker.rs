@@ -111,7 +111,7 @@ fn leave_restartable_sequences() {
     let area = thread_pointer.wrapping_add_signed(offset as i64);
     for len_bytes in RSEQ_BYTES.step_by(4) {
         let args = [area, len_bytes, RSEQ_UNREGISTER, RSEQ_SIGNATURE, 0, 0];
-        // SAFETY: 1. Linux drops the area; the C library does not look at it here.
+        // SAFETY: 1. Linux drops the area; the C library does not read it here.
         if unsafe { stub::syscall(libc::SYS_rseq as u64, &args) } == 0 {
             return;
         }

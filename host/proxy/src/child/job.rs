@@ -75,16 +75,16 @@ impl Job {
     /// What clone(2) says, or what the child could not do.
     pub fn wait_ready(&self) -> Result<u32, Errno> {
         loop {
-            let said = self.shared.word().load(Ordering::Acquire);
+            let word = self.shared.word().load(Ordering::Acquire);
             let pid = self.pid.load(Ordering::Acquire);
-            if said & FAILED != 0 {
+            if word & FAILED != 0 {
                 if pid != 0 {
                     reap(pid);
                 }
-                return Err(Errno((said & !FAILED) as u16));
+                return Err(Errno((word & !FAILED) as u16));
             }
             // One that was killed was there nevertheless.
-            if said != UNDER_WAY || (pid != 0 && has_died(pid)) {
+            if word != UNDER_WAY || (pid != 0 && has_died(pid)) {
                 return Ok(pid);
             }
             self.wait_word();
@@ -116,7 +116,7 @@ impl Job {
     /// Waits until the child has called exec or ended.
     ///
     /// # Errors
-    /// EINTR when `gave_up` says so.
+    /// EINTR when `gave_up` is true.
     pub fn wait_over(&self, gave_up: impl Fn() -> bool) -> Result<(), Errno> {
         let mut over = lock(&self.over);
         while !*over {

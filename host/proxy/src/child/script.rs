@@ -190,7 +190,7 @@ fn changes(before: &[u8], now: &[u8]) -> Vec<(usize, usize)> {
     ranges
 }
 
-/// Where the child's own page goes: in the place of the clock, which the log does not tell of, or, if the program has something
+/// Where the child's own page goes: in the place of the clock, which the log does not show, or, if the program has something
 /// else there, where nothing is.
 fn page_place(regions: &Regions) -> Option<u64> {
     let pages = (USER_TOP - USER_BASE) / PAGE;
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(changes(b"abcdef", b"aXYdeZ"), [(1, 3), (5, 6)]);
     }
 
-    /// The clock page was looked for in the log, where it is not: the vDSO of a child found nothing in its place.
+    /// The clock page was searched for in the log, where it is not: the vDSO of a child found nothing in its place.
     #[test]
     fn the_page_goes_where_the_clock_was_or_where_nothing_is() {
         let mut regions = Regions::default();

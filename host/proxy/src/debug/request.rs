@@ -12,14 +12,14 @@ pub const RETRY: Duration = Duration::from_millis(5);
 /// Passes a change of what the debugger requests to the node.
 pub fn announce(rank: &Rank, wanted: u64) {
     rank.words().area.host.debugger.store(wanted);
-    let look = Signal {
+    let poll = Signal {
         signo: LOOK,
         ..Signal::default()
     };
     loop {
         {
             let _posting = rank.posting();
-            if rank.words().area.mailbox.post(&look) {
+            if rank.words().area.mailbox.post(&poll) {
                 break;
             }
         }

@@ -46,7 +46,7 @@ impl Debug {
         }
         let mut end = lock(&self.end);
         *end = Some(status);
-        halted.ring();
+        halted.signal();
         let _ = self
             .left
             .wait_timeout_while(end, EXIT_NOTICE, |_| self.present.load(Ordering::SeqCst));

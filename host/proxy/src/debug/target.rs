@@ -61,14 +61,14 @@ impl Target {
         self.rank.debug().end()
     }
 
-    /// Rings when a thread halts or the rank ends.
-    pub fn bell(&self) -> BorrowedFd<'static> {
-        self.rank.halted().bell()
+    /// Signalled when a thread halts or the rank ends.
+    pub fn doorbell(&self) -> BorrowedFd<'static> {
+        self.rank.halted().doorbell()
     }
 
-    /// See [`crate::halt::Halted::heard`].
-    pub fn heard(&self) {
-        self.rank.halted().heard();
+    /// See [`crate::halt::Halted::clear`].
+    pub fn clear_doorbell(&self) {
+        self.rank.halted().clear();
     }
 
     /// Stops all threads. `None`: the rank has ended.
@@ -241,7 +241,7 @@ impl Target {
     /// Lets the threads go on as gdb has said, unless one has halted for a reason not yet reported to gdb.
     fn go_on(&mut self) {
         if self.event().is_some() {
-            self.rank.halted().ring();
+            self.rank.halted().signal();
             return;
         }
         // Threads must not stop at once; those that stay halted do so anyway.

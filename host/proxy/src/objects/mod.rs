@@ -232,7 +232,7 @@ impl Drop for Locked<'_> {
     }
 }
 
-/// What writes at the end wherever it is told to, or only whole blocks, is opened anew.
+/// What writes at the end wherever it is positioned, or only whole blocks, is opened anew.
 fn kept(fd: OwnedFd, flags: OFlags) -> Result<OwnedFd, Errno> {
     if !flags.intersects(OFlags::APPEND | OFlags::DIRECT) {
         return Ok(fd);

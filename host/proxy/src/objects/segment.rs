@@ -33,13 +33,13 @@ impl Segment {
             len_bytes: 0,
         };
         // SAFETY: 1. All zeros is a valid structure of numbers. 2. Linux writes no more than it.
-        let asked = unsafe {
+        let queried = unsafe {
             let mut status: libc::shmid_ds = std::mem::zeroed();
-            let asked = libc::shmctl(id, libc::IPC_STAT, &raw mut status);
+            let queried = libc::shmctl(id, libc::IPC_STAT, &raw mut status);
             segment.len_bytes = status.shm_segsz as u64;
-            asked
+            queried
         };
-        match asked {
+        match queried {
             0 => Ok(segment),
             _ => Err(last_error()),
         }
@@ -63,7 +63,7 @@ impl Segment {
             (own, frames)
         };
         // SAFETY: 1. It is attached there, as long as its pages are, and was attached for writing if it is written to
-        // (`write_back` looks). 2. The frames are mapped (`frames`). 3. No Rust object lies in either.
+        // (`write_back` checks). 2. The frames are mapped (`frames`). 3. No Rust object lies in either.
         unsafe { copy_bytes(to, from, len_bytes as usize) };
         len_bytes as i64
     }

@@ -15,7 +15,7 @@ pub fn stop_self(signo: i32, limit_ns: u64) {
 }
 
 /// Does what a signal does by default that stops this process, which the calling thread blocks. Where the process group is orphaned, only
-/// SIGSTOP does anything. Linux looks at that when it delivers the signal (kernel/signal.c, get_signal) and reports it nowhere: so
+/// SIGSTOP does anything. Linux checks that when it delivers the signal (kernel/signal.c, get_signal) and reports it nowhere: so
 /// it delivers one to this thread. SIGTSTP stands for SIGTTIN and SIGTTOU, which have handlers here.
 ///
 /// A SIGTSTP for the whole process that comes at this moment has the same effect, and is not received.

@@ -1,7 +1,7 @@
 //! Opening files for the rank.
 //!
 //! However a path is spelled and through whatever links it leads: what counts is the object that it ends at. Linux opens
-//! it, but is not let through the magic links of a procfs (those are followed in `walk`), and what it opened is looked at
+//! it, but is not let through the magic links of a procfs (those are followed in `walk`), and what it opened is checked
 //! before the rank gets it; where other threads of the rank could guess its number, before it is open (`pinned`).
 
 mod check;
@@ -25,7 +25,7 @@ use crate::memory::RankMemory;
 use crate::rank::Rank;
 use check::{check, text_at};
 use how::{HOW_BYTES, MOST_HOW_BYTES, RESOLVE_AT, how, word};
-use reach::{Asked, find, linux_call, owned, reach, without_magic};
+use reach::{Opening, find, linux_call, owned, reach, without_magic};
 
 /// Carries out one; `path` is the private copy of what `args` name.
 pub fn open(rank: &Rank, call: &Call, args: &[u64; 6], path: &[u8]) -> i64 {
@@ -42,7 +42,7 @@ pub fn open(rank: &Rank, call: &Call, args: &[u64; 6], path: &[u8]) -> i64 {
     let (how, restricted) = (how(flags, mode), false);
     opened(
         rank,
-        &Asked {
+        &Opening {
             at,
             name,
             path,
@@ -62,7 +62,7 @@ fn open2(rank: &Rank, args: &[u64; 6], path: &[u8]) -> i64 {
     let restricted = word(&how, RESOLVE_AT) != 0;
     opened(
         rank,
-        &Asked {
+        &Opening {
             at,
             name,
             path,
@@ -73,16 +73,16 @@ fn open2(rank: &Rank, args: &[u64; 6], path: &[u8]) -> i64 {
 }
 
 /// Opens what a path leads to.
-fn opened(rank: &Rank, asked: &Asked<'_>) -> i64 {
-    let flags = asked.flags();
+fn opened(rank: &Rank, opening: &Opening<'_>) -> i64 {
+    let flags = opening.flags();
     if pinned::is_due(rank, flags) {
-        return pinned::open(rank, asked).unwrap_or_else(Errno::ret);
+        return pinned::open(rank, opening).unwrap_or_else(Errno::ret);
     }
     // What cannot be had is closed again. A thread that is alone may be kept waiting, but no other is in its way.
     let _turn = (rank.workers().all().len() > 1).then(fds::turn);
-    let file = match owned(reach(rank, asked)) {
+    let file = match owned(reach(rank, opening)) {
         Ok(file) => file,
-        Err(Errno::EACCES) => return unreadable(rank, asked),
+        Err(Errno::EACCES) => return unreadable(rank, opening),
         Err(errno) => return errno.ret(),
     };
     let seen = check(rank, &file, flags).and_then(|text| match text {
@@ -99,10 +99,10 @@ fn opened(rank: &Rank, asked: &Asked<'_>) -> i64 {
 }
 
 /// Files of the rank that Linux keeps from it, since the proxy is not to be traced: those whose text is made here.
-fn unreadable(rank: &Rank, asked: &Asked<'_>) -> i64 {
-    let flags = asked.flags();
+fn unreadable(rank: &Rank, opening: &Opening<'_>) -> i64 {
+    let flags = opening.flags();
     let without_access = how((libc::O_PATH | flags & libc::O_NOFOLLOW) as u64, 0);
-    let Ok(file) = owned(reach(rank, &asked.otherwise(without_access))) else {
+    let Ok(file) = owned(reach(rank, &opening.otherwise(without_access))) else {
         return Errno::EACCES.ret();
     };
     let place = Place::of(rank, &file).filter(|_| flags & libc::O_TRUNC == 0);

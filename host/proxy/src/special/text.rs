@@ -1,8 +1,8 @@
 //! Texts of a procfs and of a sysfs as files that are open.
 //!
 //! A text is a memfd that is open for reading only. It is written anew whenever it is read from its beginning, as a file of
-//! a procfs is, and says that it has no size. The rank's descriptors of texts are marked, so that others cost a look at a
-//! bit; a mark may be stale, so the file's name is looked at as well.
+//! a procfs is, and says that it has no size. The rank's descriptors of texts are marked, so that others cost a test of a
+//! bit; a mark may be stale, so the file's name is read as well.
 
 use std::fs::File as Stream;
 use std::io::Write as _;
@@ -53,7 +53,7 @@ pub fn create(rank: &Rank, name: &str, flags: i32) -> Result<OwnedFd, Errno> {
     made.map_err(linux)
 }
 
-/// The permissions of a file: what might tell others too much is its owner's to read, as on Linux.
+/// The permissions of a file: what might show others too much is its owner's to read, as on Linux.
 fn mode(name: &str) -> Mode {
     let owners = name.starts_with(PROC) && (name.ends_with("/auxv") || name.ends_with("/environ"));
     Mode::from_raw_mode(if owners { 0o400 } else { 0o444 })

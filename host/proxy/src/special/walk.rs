@@ -1,8 +1,8 @@
 //! Following a path link by link, for paths that lead through a magic link of a procfs.
 //!
-//! Linux is told not to follow such links for the rank (RESOLVE_NO_MAGICLINKS, openat2(2)). When it meets one all the same,
-//! the path is followed here, and each link that a procfs has is looked at before it is taken. What is found is named by a
-//! directory that is held open and one last name, so that nothing changes between the look and the use.
+//! Linux follows no such link for the rank (RESOLVE_NO_MAGICLINKS, openat2(2)). When it meets one all the same,
+//! the path is followed here, and each link that a procfs has is checked before it is taken. What is found is named by a
+//! directory that is held open and one last name, so that nothing changes between the check and the use.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 

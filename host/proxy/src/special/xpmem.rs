@@ -24,10 +24,10 @@ pub const NOTHING: &CStr = c"/dev/null";
 
 /// What a request of ioctl(2) comes to that only checks whether the descriptor is the device; `None`: it is another, or not.
 pub fn version(rank: &Rank, call: &Call, args: &[u64; 6]) -> Option<i64> {
-    let asks = i64::from(call.nr) == libc::SYS_ioctl
+    let is_query = i64::from(call.nr) == libc::SYS_ioctl
         && Request::of(args[1]) == Some(Request::Version)
         && rank.descriptors().devices().has(args[0]);
-    if !asks {
+    if !is_query {
         return None;
     }
     // SAFETY: 1. The number is only used for this call, and Linux says EBADF when it is not open. Only numbers that were given

@@ -12,7 +12,7 @@ use crate::special::walk::{Found, walk};
 use crate::stub;
 
 /// What the rank is to open.
-pub struct Asked<'a> {
+pub struct Opening<'a> {
     /// The directory that a relative path begins in.
     pub at: u64,
     /// Address of the path, for Linux.
@@ -25,7 +25,7 @@ pub struct Asked<'a> {
     pub restricted: bool,
 }
 
-impl Asked<'_> {
+impl Opening<'_> {
     /// The flags.
     pub fn flags(&self) -> i32 {
         word(&self.how, FLAGS_AT) as i32
@@ -33,15 +33,15 @@ impl Asked<'_> {
 
     /// The same path, opened otherwise.
     pub fn otherwise(&self, how: How) -> Self {
-        Asked { how, ..*self }
+        Opening { how, ..*self }
     }
 }
 
 /// Opens what a path leads to, whatever it is; an empty path only as Linux does.
-pub fn reach(rank: &Rank, asked: &Asked<'_>) -> i64 {
-    let ret = without_magic(asked.at, asked.name, &asked.how);
-    if ret == Errno::ELOOP.ret() && !asked.restricted && !asked.path.is_empty() {
-        return followed(rank, asked).unwrap_or_else(Errno::ret);
+pub fn reach(rank: &Rank, opening: &Opening<'_>) -> i64 {
+    let ret = without_magic(opening.at, opening.name, &opening.how);
+    if ret == Errno::ELOOP.ret() && !opening.restricted && !opening.path.is_empty() {
+        return followed(rank, opening).unwrap_or_else(Errno::ret);
     }
     ret
 }
@@ -65,9 +65,9 @@ pub fn without_magic(at: u64, name: u64, how: &How) -> i64 {
 }
 
 /// Opens a file behind magic links.
-fn followed(rank: &Rank, asked: &Asked<'_>) -> Result<i64, Errno> {
-    let how = &asked.how;
-    let found = find(rank, asked.at, asked.path, word(how, FLAGS_AT))?;
+fn followed(rank: &Rank, opening: &Opening<'_>) -> Result<i64, Errno> {
+    let how = &opening.how;
+    let found = find(rank, opening.at, opening.path, word(how, FLAGS_AT))?;
     let (directory, mut name) = (fds::raw(&found.directory), found.name);
     name.push(0);
     let name = name.as_ptr() as u64;

@@ -68,7 +68,7 @@ fn tree(directory: BorrowedFd<'_>, name: &[u8]) -> Option<Dir> {
 /// openat2(2): what is confined to where it begins takes neither links nor a step up.
 ///
 /// # Errors
-/// As path_resolution(7) has them, for what goes wrong in a tree; before it is entered that is Linux's to say.
+/// As path_resolution(7) has them, for what goes wrong in a tree; before it is entered Linux finds it.
 pub fn lead(
     rank: &Rank,
     start: Start,
