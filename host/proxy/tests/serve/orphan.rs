@@ -63,7 +63,7 @@ fn everything(node: &mut Node, word: impl Fn(u64) -> u64) {
     node.begin_and_wait(libc::SYS_read, &[0, DATA.0, 1]);
     let layout = Layout::new(&WIRE);
     fill(node, layout.rank(0), layout.total_bytes, word);
-    node.ring();
+    node.doorbell();
 }
 
 fn it_dies_with_yod() {
