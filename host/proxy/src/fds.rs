@@ -154,8 +154,8 @@ pub struct Turn {
 
 /// Keeps others, for as long as the guard lives, from raising the limit on descriptors, and from opening on the way what has
 /// one of the rank's numbers for a moment and is closed by it. A thread that makes room, opens something on the way or makes
-/// the rank's calls that close or replace by number, or take the lowest free one, takes it; the thread that has it may take it again. A thread that passes
-/// the gate of forks and takes what is to be settled as well does the first before, the other after this.
+/// the rank's calls that close or replace by number, or take the lowest free one, takes it; the thread that has it may take it again. The fork lock
+/// is taken before this, and what settling takes after it (docs/concurrency.md).
 pub fn turn() -> Turn {
     static TURN: Mutex<()> = Mutex::new(());
     let first = TURNS.replace(TURNS.get() + 1) == 0;

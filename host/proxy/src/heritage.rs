@@ -19,7 +19,7 @@ use crate::rank::Rank;
 #[inline]
 pub fn settle(rank: &Rank, index: usize) {
     if index != 0 && is_due(rank, index) {
-        // A child must not have what is opened here. Who settles has passed already, for others who have may come to settle.
+        // A child must not have what is opened here. The fork lock comes first: others that share it may come to settle.
         let _no_fork = rank.children().fork_lock.no_fork();
         let _turn = fds::turn();
         let _settling = rank.workers().settling();
